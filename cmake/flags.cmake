@@ -1,0 +1,14 @@
+# stacksplice_flags: what every target of ours compiles and links with.  Not exported.
+add_library(stacksplice_flags INTERFACE)
+target_compile_features(stacksplice_flags INTERFACE c_std_11)
+target_compile_options(stacksplice_flags INTERFACE
+  -Wall -Wextra -Wshadow
+  $<$<COMPILE_LANGUAGE:C>:-Wconversion -Wstrict-prototypes -Wmissing-prototypes>
+  $<$<BOOL:${STACKSPLICE_WERROR}>:-Werror>
+  -fvisibility=hidden
+  # Our own frames must unwind in every build, also where unwind tables are off by default.
+  -fasynchronous-unwind-tables)
+target_compile_definitions(stacksplice_flags INTERFACE _GNU_SOURCE)
+# Objects, vtables and thread-exit handlers of ours outlive the interpreter that loaded us.
+add_library(stacksplice_nodelete INTERFACE)
+target_link_options(stacksplice_nodelete INTERFACE LINKER:-z,nodelete)

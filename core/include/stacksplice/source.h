@@ -1,0 +1,253 @@
+/*
+ * For authors of language bindings: how an interpreter takes part in one combined stack, and how
+ * its exceptions become language exceptions that keep their identity.
+ *
+ * A binding does four things, none of which needs a change in the core:
+ *  1. stacksplice_add_source: says, for the native frames of a thread, which of them are its
+ *     interpreter and which script frames they stand for.
+ *  2. stacksplice_intern: turns a script frame into a token, once.
+ *  3. IScriptException: makes its language exceptions tell their language and type, and lets error
+ *     objects hold them without making cycles.
+ *  4. IScriptErrorInfo: keeps an error object alive from inside the script's own exception.
+ *
+ * The general rules are those of stacksplice.h.
+ */
+#ifndef STACKSPLICE_SOURCE_H
+#define STACKSPLICE_SOURCE_H
+
+#include "stacksplice.h"
+#ifndef STACKSPLICE_NO_WINRT
+#include "winrt/unknwn.h"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Tokens ----------------------------------------------------------------------------------*/
+
+/*
+ * A token is a synthetic instruction pointer: the non-canonical address
+ * 0x5353000000000000 + 16 * id + 8 on 64-bit machines, where nothing can ever be mapped.  Tokens
+ * are per process, survive fork, and are never used again for something else.
+ */
+
+/* What a token stands for.  Strings are UTF-8 and copied; NULL and 0 mean unknown. */
+typedef struct stacksplice_token_info {
+    size_t size;                 /* sizeof(stacksplice_token_info) */
+    stacksplice_frame_kind kind; /* STACKSPLICE_FRAME_SCRIPT or STACKSPLICE_FRAME_GAP */
+    stacksplice_trust trust;
+    const char *language; /* required */
+    const char *function;
+    const char *file;
+    uint32_t line, end_line, column, end_column;
+    const char *reason;      /* of a gap; required there */
+    const char *interpreter; /* name of a sub-interpreter or lua_State, NULL for the main one */
+} stacksplice_token_info;
+
+/*
+ * The token of INFO.  Equal contents give the same token, in every thread, for ever.  The table is
+ * bounded: when it is full, *TOKEN is the overflow token of that language, whose frame says so.
+ * Readers never wait; two writers may wait for each other for a moment.
+ *
+ * Returns S_OK; S_FALSE with the overflow token.  Errors: E_POINTER if info, its language or token
+ * is NULL; E_INVALIDARG if size, kind or trust is invalid, or a gap has no reason; E_OUTOFMEMORY,
+ * and then *TOKEN is a valid gap token that says so.
+ * [own: strings copied | thread: any | alloc: first sight | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_intern(const stacksplice_token_info *info,
+                                                       uintptr_t *token);
+
+/*
+ * Say that the machine code beginning at FUNCTION is known to scripts as NAME ("string.rep"), so
+ * that a stripped binary's frames can be named.  A symbol, where there is one, is shown first.
+ * NAME is copied.  A second name for the same address is ignored (S_FALSE).
+ * Errors: E_POINTER if function is 0 or a string is NULL; E_OUTOFMEMORY.
+ * [own: strings copied | thread: any | alloc: first sight | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_name_function(uintptr_t function,
+                                                              const char *language,
+                                                              const char *name);
+
+/* ---- Frame sources ---------------------------------------------------------------------------*/
+
+enum {
+    STACKSPLICE_NATIVE_SIGNAL = 1,  /* ip is where a signal interrupted, not a return address */
+    STACKSPLICE_NATIVE_INFERRED = 2 /* found by its frame pointer, without unwind data */
+};
+
+/*
+ * One native frame.  It owns the stack addresses [sp, sp of the next frame outward): every local
+ * variable of its function lies there.
+ */
+typedef struct stacksplice_native_frame {
+    uintptr_t ip;       /* the return address into this function */
+    uintptr_t sp;       /* its stack pointer at the call = the CFA of the frame inside it */
+    uintptr_t function; /* first address of its function by unwind data, 0 if unknown */
+    uint32_t flags;     /* STACKSPLICE_NATIVE_... */
+    uint32_t rule;      /* private to the unwinder */
+} stacksplice_native_frame;
+
+/* The native frames of the capturing thread, innermost first, while a source looks at them. */
+typedef struct stacksplice_walk {
+    uint32_t size;                          /* sizeof(stacksplice_walk) of the core */
+    uint32_t frame_count;
+    const stacksplice_native_frame *frames;
+    uintptr_t stack_low;                    /* the stack in use: sp of frame 0 ... */
+    uintptr_t stack_high;                   /* ... and one past its last byte; read nothing else */
+    int truncated;                          /* nonzero: there are outer frames that are not here */
+} stacksplice_walk;
+
+/*
+ * The value that callee-saved register DWARF_REGISTER (x86-64: 3 rbx, 6 rbp, 12 to 15 r12 to r15)
+ * had in frame FRAME at its call.  Returns nonzero and sets *VALUE, or 0 when it cannot be known.
+ * [thread: inside collect | alloc: no | signal: no]
+ */
+STACKSPLICE_API int stacksplice_walk_register(const stacksplice_walk *walk, uint32_t frame,
+                                              uint32_t dwarf_register, uintptr_t *value);
+
+/*
+ * Open a splice: the COUNT native frames from FIRST on are replaced by what is pushed next (by
+ * nothing: they are hidden).  COUNT 0 inserts before frame FIRST; FIRST == frame_count puts the
+ * frames behind the last native one, after the gap that says why the walk ended.  A source opens
+ * its splices from the innermost outward and never two that overlap.
+ * Returns nonzero, or 0 when memory ran out: the source then stops.
+ * [thread: inside collect | alloc: core's own | signal: no]
+ */
+STACKSPLICE_API int stacksplice_walk_splice(stacksplice_walk *walk, uint32_t first,
+                                            uint32_t count);
+
+/* Append TOKEN, outward, to the splice opened last.  Returns as stacksplice_walk_splice does. */
+STACKSPLICE_API int stacksplice_walk_push(stacksplice_walk *walk, uintptr_t token);
+
+#define STACKSPLICE_SOURCE_VERSION 1
+
+/*
+ * A frame source.  COLLECT runs inside a capture, on the capturing thread, which may or may not
+ * hold the interpreter's lock.  It reads memory of the stack in use and of its interpreter, runs no
+ * interpreter code, changes no reference count, allocates nothing in the interpreter, takes no lock
+ * that interpreter code can hold, and does not unwind (no longjmp, no exception).
+ */
+typedef struct stacksplice_source {
+    size_t size;          /* sizeof(stacksplice_source) */
+    uint32_t version;     /* STACKSPLICE_SOURCE_VERSION */
+    const char *language; /* as in frames; a static string */
+    const void *identity; /* the copy of the interpreter it reads, such as &_PyRuntime */
+    void (*collect)(stacksplice_walk *walk, void *data);
+    void *data;
+} stacksplice_source;
+
+/*
+ * Register SOURCE (copied) for the life of the process: its code must never be unloaded, so link
+ * the binding with -z nodelete.  Registering the same language and identity again changes nothing,
+ * so that two copies of a binding in one process do not both splice.
+ *
+ * Returns S_OK; S_FALSE when that interpreter already has a source.  Errors: E_POINTER if source or
+ * one of its pointers (but data) is NULL; E_INVALIDARG if size or version is unknown;
+ * E_OUTOFMEMORY when the table of 32 sources is full.
+ * [own: copied, data stays the binding's | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_add_source(const stacksplice_source *source);
+
+/*
+ * stacksplice_capture for a function that does not want its own frames: only frames outside of
+ * FRAME_ADDRESS, the value of __builtin_frame_address(0) in that function, are taken.
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_capture_above(const void *frame_address,
+                                                              uint32_t max_frames,
+                                                              uintptr_t *frames,
+                                                              uint32_t *captured, uint32_t *hash);
+
+/* ---- Errors ----------------------------------------------------------------------------------*/
+
+#ifndef STACKSPLICE_NO_WINRT
+
+/*
+ * RoOriginateLanguageException with a UTF-8 message of LENGTH bytes, cut where that function cuts
+ * it; surrogates encoded in three bytes (as Python's surrogatepass does) stay what they were.
+ * *ERROR (optional) receives a reference to the new error object, which is also in the slot; NULL
+ * when origination is switched off by the reporting flags.
+ * Errors: E_INVALIDARG if hr is a success code; E_OUTOFMEMORY, and then the slot is empty.
+ * [own: caller releases *error; language_exception referenced | thread: any | alloc: yes | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_originate(stacksplice_hresult hr,
+                                                          const char *message, size_t length,
+                                                          IUnknown *language_exception,
+                                                          IRestrictedErrorInfo **error);
+
+/*
+ * The UTF-8 form of UNITS 16-bit units at TEXT into OUT, of CAPACITY bytes with the NUL; unpaired
+ * surrogates become U+FFFD.  Returns the bytes needed without the NUL; OUT may be NULL when
+ * CAPACITY is 0.  What does not fit is left out at a character border.
+ * [own: caller's buffer | thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API size_t stacksplice_utf8(const WCHAR *text, uint32_t units, char *out,
+                                        size_t capacity);
+
+/*
+ * Implemented by a language exception of a binding, beside ILanguageExceptionStackBackTrace.
+ *
+ * Two counts.  The COM count (AddRef, Release) is the *outside* count: references that C code, the
+ * thread's slot or another language hold.  The script's own exception object is held strongly
+ * exactly while it is above 0.  The *inside* count keeps the memory of the language exception and
+ * nothing else.  An error object holds one inside reference on its language exception for life, and
+ * one outside reference while its own outside count is above 0.
+ *
+ * A language exception whose script object is gone still answers every method.
+ */
+typedef struct IScriptException IScriptException;
+typedef struct IScriptExceptionVtbl {
+    HRESULT(STDMETHODCALLTYPE *QueryInterface)(IScriptException *self, REFIID iid, void **out);
+    ULONG(STDMETHODCALLTYPE *AddRef)(IScriptException *self);
+    ULONG(STDMETHODCALLTYPE *Release)(IScriptException *self);
+    /* The language, "python" or "lua": a static string. */
+    const char *(STDMETHODCALLTYPE *GetLanguage)(IScriptException *self);
+    /* The exception's type as its language prints it, "ValueError"; NULL if it has none.  It and
+       the message live as long as the object does. */
+    const char *(STDMETHODCALLTYPE *GetTypeName)(IScriptException *self);
+    /* The whole message, with its length in bytes; it may hold NULs. */
+    const char *(STDMETHODCALLTYPE *GetMessage)(IScriptException *self, size_t *length);
+    void(STDMETHODCALLTYPE *AddInside)(IScriptException *self);
+    void(STDMETHODCALLTYPE *ReleaseInside)(IScriptException *self);
+} IScriptExceptionVtbl;
+struct IScriptException {
+    const IScriptExceptionVtbl *lpVtbl;
+};
+
+/*
+ * Implemented by every error object of this library (not by its propagation nodes).  A binding
+ * keeps the error object reachable from the script's exception by an inside reference, which makes
+ * no cycle.  AddRef on an error object whose outside count is 0 is allowed only while an inside
+ * reference is held and the script's exception is in hand and alive.
+ */
+typedef struct IScriptErrorInfo IScriptErrorInfo;
+typedef struct IScriptErrorInfoVtbl {
+    HRESULT(STDMETHODCALLTYPE *QueryInterface)(IScriptErrorInfo *self, REFIID iid, void **out);
+    ULONG(STDMETHODCALLTYPE *AddRef)(IScriptErrorInfo *self);
+    ULONG(STDMETHODCALLTYPE *Release)(IScriptErrorInfo *self);
+    void(STDMETHODCALLTYPE *AddInside)(IScriptErrorInfo *self);
+    void(STDMETHODCALLTYPE *ReleaseInside)(IScriptErrorInfo *self);
+} IScriptErrorInfoVtbl;
+struct IScriptErrorInfo {
+    const IScriptErrorInfoVtbl *lpVtbl;
+};
+
+/* {d886a545-9c6c-47c2-b89d-6f52b7986610} */
+STACKSPLICE_API extern const IID stacksplice_IID_IScriptException;
+/* {4d37ed9c-890a-4bc8-9b55-514194fb6309} */
+STACKSPLICE_API extern const IID stacksplice_IID_IScriptErrorInfo;
+
+/*
+ * The operating system's id of the thread on which ERROR (an error object or a propagation node)
+ * was captured: what gettid() returned there.
+ * Errors: E_POINTER; E_INVALIDARG if error is not an error object of this library.
+ * [own: borrows error | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_error_thread(IUnknown *error, uint64_t *thread_id);
+
+#endif /* STACKSPLICE_NO_WINRT */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,280 @@
+/*
+ * stacksplice: one error, one stack, every language.
+ *
+ * This header is the C interface of the core library.  It implements nothing of any interpreter:
+ * bindings (stacksplice/python.h, stacksplice/lua.h) register themselves as frame sources
+ * (stacksplice/source.h), and every stack taken after that holds their frames in true order.
+ *
+ * Rules that hold for every declaration below:
+ *  - HRESULT.  stacksplice_hresult is a 32-bit HRESULT: negative means failure, S_OK is 0, S_FALSE
+ *    is 1.  When a function fails, its outputs are untouched unless its comment says otherwise.
+ *  - Strings are UTF-8.  Text that was not valid Unicode shows U+FFFD where it was broken.
+ *  - "own" in the last line of a comment says who frees what, "thread" from where it may be called,
+ *    "alloc" whether it allocates, "signal" whether a signal handler may call it.
+ *  - Structures begin with their size, which the caller sets, so that they can grow.
+ *
+ * The Windows Runtime names (RoOriginateError, IRestrictedErrorInfo, ...) are included too, except
+ * on request: define STACKSPLICE_NO_WINRT in a translation unit that also includes headers with
+ * Windows-like names of their own, such as PC/SC's or unixODBC's.
+ */
+#ifndef STACKSPLICE_STACKSPLICE_H
+#define STACKSPLICE_STACKSPLICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define STACKSPLICE_VERSION_MAJOR 0
+#define STACKSPLICE_VERSION_MINOR 1
+#define STACKSPLICE_VERSION_PATCH 0
+
+#if defined(STACKSPLICE_STATIC)
+#define STACKSPLICE_API
+#elif defined(__GNUC__)
+#define STACKSPLICE_API __attribute__((visibility("default")))
+#else
+#define STACKSPLICE_API
+#endif
+
+#ifndef STACKSPLICE_NO_WINRT
+#include "winrt/roerrorapi.h"
+#include "winrt/rtlsupportapi.h"
+#endif
+
+#ifdef __cplusplus
+struct IUnknown;
+struct IRestrictedErrorInfo;
+extern "C" {
+#else
+typedef struct IUnknown IUnknown;
+typedef struct IRestrictedErrorInfo IRestrictedErrorInfo;
+#endif
+
+typedef int32_t stacksplice_hresult;
+
+/*
+ * The version of the library that is loaded, such as "0.1.0"; never NULL.
+ * [own: static | thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API const char *stacksplice_version(void);
+
+/* ---- Capture ---------------------------------------------------------------------------------*/
+
+/*
+ * Take one combined stack of the calling thread, innermost frame first.
+ *
+ * Each element of FRAMES is either the return address of a native frame or a token: a synthetic
+ * address that stands for a script frame or for a gap (frames that are known to be missing, with
+ * the reason).  Element 0 is the caller of this function.  SKIP innermost elements are left out;
+ * at most MAX_FRAMES are stored and their number goes to *CAPTURED.  HASH, when not NULL, receives
+ * a value that is equal for equal stacks within this process.
+ *
+ * No interpreter code runs, no reference count changes and nothing is allocated inside an
+ * interpreter.  The calling thread may or may not hold an interpreter's lock.
+ *
+ * Returns S_OK; S_FALSE when there were more than MAX_FRAMES.
+ * Errors: E_POINTER if captured is NULL, or frames is NULL and max_frames is not 0;
+ * E_OUTOFMEMORY.
+ * [own: caller's array | thread: any | alloc: first capture of a thread | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_capture(uint32_t skip, uint32_t max_frames,
+                                                        uintptr_t *frames, uint32_t *captured,
+                                                        uint32_t *hash);
+
+/* ---- Resolve ---------------------------------------------------------------------------------*/
+
+typedef enum stacksplice_frame_kind {
+    STACKSPLICE_FRAME_NATIVE = 1, /* machine code: module and module_offset say where */
+    STACKSPLICE_FRAME_SCRIPT = 2, /* a frame of an interpreted language */
+    STACKSPLICE_FRAME_GAP = 3     /* frames are missing here; reason says why */
+} stacksplice_frame_kind;
+
+typedef enum stacksplice_trust {
+    STACKSPLICE_TRUST_EXACT = 1,    /* read from the live stack */
+    STACKSPLICE_TRUST_INFERRED = 2, /* placed by a fallback rule that can err */
+    STACKSPLICE_TRUST_TRACEBACK = 3 /* from the record an interpreter kept while unwinding */
+} stacksplice_trust;
+
+/* One frame as people read it.  Unknown strings are NULL, unknown numbers 0. */
+typedef struct stacksplice_frame {
+    size_t size; /* sizeof(stacksplice_frame) of the library that fills it */
+    stacksplice_frame_kind kind;
+    stacksplice_trust trust;
+    const char *language; /* "native", "python", "lua", ... */
+    const char *function;
+    const char *file;
+    uint32_t line, end_line;     /* 1 is the first line */
+    uint32_t column, end_column; /* in UTF-8 bytes, 1 is the first; the end is one past the last */
+    const char *module;          /* path of the binary */
+    uint64_t module_offset;      /* address minus load address */
+    const char *build_id;        /* lower-case hexadecimal */
+    int inlined;                 /* nonzero: the next call-back is the function it is inlined into */
+    const char *reason;          /* of a gap */
+    const char *interpreter;     /* the sub-interpreter's or lua_State's name, NULL for the main one */
+    uintptr_t address;           /* the element of the stack this frame came from */
+} stacksplice_frame;
+
+/* Called once per frame.  The frame and its strings die on return; nonzero stops the walk. */
+typedef int (*stacksplice_frame_callback)(const stacksplice_frame *frame, void *data);
+
+/*
+ * Call CALLBACK once for each frame that FRAME, an element of a captured stack, stands for: several
+ * when functions were inlined there, innermost first; at least once in any case.  A return address
+ * is looked up one byte before, inside its call.
+ *
+ * Returns S_OK, or S_FALSE when the call-back stopped it.  Errors: E_POINTER if callback is NULL.
+ * [own: frame lent to the call-back | thread: any | alloc: yes, degrades without memory | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_resolve(uintptr_t frame,
+                                                        stacksplice_frame_callback callback,
+                                                        void *data);
+
+/* ---- The thread's error ----------------------------------------------------------------------*/
+
+/*
+ * Look at the calling thread's error without taking it.  Returns S_OK and a new reference in
+ * *ERROR; or S_FALSE and NULL when there is none (or only a foreign IErrorInfo).
+ * Errors: E_POINTER if error is NULL.
+ * [own: caller releases *error | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_peek_error(IRestrictedErrorInfo **error);
+
+/* What stacksplice_save_error keeps; its members are private. */
+typedef struct stacksplice_saved_error {
+    void *slot;
+} stacksplice_saved_error;
+
+/*
+ * Put these two around clean-up code that may itself fail: the error in flight is taken out of the
+ * thread's slot and put back afterwards, replacing whatever clean-up left there.  Each save needs
+ * exactly one restore, on the same thread.
+ * Errors of save: E_POINTER if saved is NULL.  Restore accepts NULL and does nothing.
+ * [own: SAVED owns the error in between | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_save_error(stacksplice_saved_error *saved);
+STACKSPLICE_API void stacksplice_restore_error(stacksplice_saved_error *saved);
+
+/*
+ * The captured stack of ERROR, which is an error object or one node of its propagation chain; the
+ * elements are those of stacksplice_capture.  With max_frames 0 only the count is returned.
+ *
+ * Returns S_OK; S_FALSE when the stack has more than MAX_FRAMES, and then *CAPTURED is the number
+ * stored, or the full count when max_frames is 0.
+ * Errors: E_POINTER if error or captured is NULL, or frames is NULL and max_frames is not 0;
+ * E_INVALIDARG if error is not an error object of this library.
+ * [own: caller's array | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_error_stack(IUnknown *error, uint32_t max_frames,
+                                                            uintptr_t *frames, uint32_t *captured);
+
+/*
+ * Say that the calling thread's error arrives in a further language, for a border of one's own:
+ * adds one node, with the stack of this moment, to the propagation chain.  LANGUAGE_EXCEPTION is
+ * the receiving language's exception or NULL.  An error of another HRESULT is stale: it is replaced
+ * by a new one for HR first, as RoGetMatchingRestrictedErrorInfo does.
+ *
+ * Returns S_OK.  Errors: E_INVALIDARG if hr is a success code; E_OUTOFMEMORY.
+ * [own: language_exception referenced | thread: any | alloc: yes | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_propagate(stacksplice_hresult hr,
+                                                          IUnknown *language_exception);
+
+/* ---- Reports ---------------------------------------------------------------------------------*/
+
+typedef enum stacksplice_format_kind {
+    STACKSPLICE_FORMAT_TEXT = 1,
+    STACKSPLICE_FORMAT_JSON = 2
+} stacksplice_format_kind;
+
+typedef enum stacksplice_order {
+    STACKSPLICE_ORDER_NEWEST_FIRST = 0, /* as Lua, C debuggers and Windows show a stack */
+    STACKSPLICE_ORDER_NEWEST_LAST = 1   /* as Python shows a traceback */
+} stacksplice_order;
+
+typedef struct stacksplice_format_options {
+    size_t size; /* sizeof(stacksplice_format_options) */
+    stacksplice_order order;
+    int all_frames; /* text: nonzero shows glue frames too, zero hides and counts them */
+    int color;      /* text: nonzero writes ANSI colours; the caller knows its terminal */
+} stacksplice_format_options;
+
+/* Takes LENGTH bytes of TEXT (not NUL-terminated).  Nonzero stops the report. */
+typedef int (*stacksplice_write_callback)(const char *text, size_t length, void *data);
+
+/*
+ * Write a report of ERROR (an error object, or a node of its chain): message, HRESULT, the combined
+ * stack, the propagation chain and the errors it was transformed from.  OPTIONS may be NULL.
+ *
+ * Returns S_OK, or S_FALSE when WRITE stopped it.  Errors: E_POINTER if error or write is NULL;
+ * E_INVALIDARG if error is not an error object of this library, or kind or options is invalid.
+ * [own: text lent to WRITE | thread: any | alloc: yes, degrades without memory | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult
+stacksplice_format(IUnknown *error, stacksplice_format_kind kind,
+                   const stacksplice_format_options *options, stacksplice_write_callback write,
+                   void *data);
+
+/*
+ * A grouping value for ERROR: 32 hexadecimal digits and a NUL.  Made from build-ids with offsets
+ * and from script functions, so that it is the same in every run and on every machine that runs
+ * the same binaries and scripts.
+ * Errors: E_POINTER if error or out is NULL; E_INVALIDARG if error is not ours.
+ * [own: caller's buffer | thread: any | alloc: yes, degrades without memory | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_fingerprint(IUnknown *error, char out[33]);
+
+/* ---- For hosts -------------------------------------------------------------------------------*/
+
+/* All three are required.  Semantics of malloc, realloc and free; DATA is passed through. */
+typedef struct stacksplice_allocator {
+    size_t size; /* sizeof(stacksplice_allocator) */
+    void *(*alloc)(size_t bytes, void *data);
+    void *(*realloc)(void *block, size_t bytes, void *data);
+    void (*free)(void *block, void *data);
+    void *data;
+} stacksplice_allocator;
+
+/*
+ * Use ALLOCATOR for all memory of this library (BSTR and HSTRING too), for the life of the process.
+ * Call it before any other function of the library: afterwards it fails, since memory may be live.
+ * Errors: E_POINTER if a or one of its functions is NULL; E_INVALIDARG if its size is unknown;
+ * E_ILLEGAL_METHOD_CALL after the first allocation.
+ * [own: copied | thread: before others start | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_set_allocator(const stacksplice_allocator *a);
+
+/*
+ * The host's answer to an error that nobody handled (RoReportUnhandledError,
+ * RoReportFailedDelegate).  Nonzero means handled: the process goes on.  Zero: it fails fast.
+ */
+typedef int (*stacksplice_unhandled_callback)(IRestrictedErrorInfo *error, void *data);
+
+/*
+ * Install F, or NULL for none, and replace the one before.  It runs on the reporting thread.
+ * [own: data stays the caller's | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult
+stacksplice_set_unhandled_handler(stacksplice_unhandled_callback f, void *data);
+
+/*
+ * How many elements of a stack an error object and a propagation node keep (default 512): the
+ * maxFramesToCapture that ILanguageExceptionStackBackTrace::GetStackBackTrace is called with.
+ * Errors: E_INVALIDARG if max_frames is 0 or more than 65535.
+ * [thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_set_max_frames(uint32_t max_frames);
+
+/*
+ * Make the bounds of a stack known that the thread library does not know (makecontext, fibers):
+ * LOW is its lowest address, HIGH one past its highest.  Without them a capture on such a stack
+ * stops at a gap.  Remove it before its memory is freed.
+ * Errors: E_INVALIDARG if low >= high or the range overlaps a known one; E_OUTOFMEMORY; remove:
+ * E_INVALIDARG if no stack begins at low.
+ * [own: nothing | thread: any | alloc: add | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_add_stack(void *low, void *high);
+STACKSPLICE_API stacksplice_hresult stacksplice_remove_stack(void *low);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
