@@ -1,1 +1,59 @@
-# Filled with the install rules: headers, libraries, the CMake package, pkg-config files.
+# cmake --install: headers, libraries, the CMake package and the pkg-config files.  All of it is
+# relocatable: nothing written here holds an absolute path.
+#
+# A binding takes part by its target: stacksplice_winrt, stacksplice_lua, stacksplice_python become
+# stacksplice::winrt, ::lua, ::python.  Lua's module goes where Lua looks for it under the prefix.
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/stacksplice)
+set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(DIRECTORY core/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+
+set(components "")
+foreach(component stacksplice winrt lua python)
+  set(target stacksplice_${component})
+  if(component STREQUAL "stacksplice")
+    set(target stacksplice)
+  endif()
+  if(NOT TARGET ${target})
+    continue()
+  endif()
+  list(APPEND components ${component})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${component})
+  install(TARGETS ${target} EXPORT stacksplice-targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime
+    NAMELINK_COMPONENT development
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/bindings/${component}/include)
+    install(DIRECTORY bindings/${component}/include/
+      DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+  endif()
+endforeach()
+
+# The CMake package.
+install(EXPORT stacksplice-targets NAMESPACE stacksplice::
+  DESTINATION ${package_dir} COMPONENT development)
+configure_package_config_file(cmake/stacksplice-config.cmake.in
+  ${PROJECT_BINARY_DIR}/stacksplice-config.cmake INSTALL_DESTINATION ${package_dir})
+# While the version is 0.x, a minor release may change what a program was compiled against.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/stacksplice-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/stacksplice-config.cmake
+  ${PROJECT_BINARY_DIR}/stacksplice-config-version.cmake
+  DESTINATION ${package_dir} COMPONENT development)
+
+# pkg-config: the prefix is found from the place of the .pc file itself.
+file(RELATIVE_PATH pc_prefix /${pkgconfig_dir} /)
+string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
+foreach(component stacksplice winrt lua)
+  if(component IN_LIST components)
+    set(name stacksplice-${component})
+    if(component STREQUAL "stacksplice")
+      set(name stacksplice)
+    endif()
+    configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/${name}.pc
+      DESTINATION ${pkgconfig_dir} COMPONENT development)
+  endif()
+endforeach()
