@@ -1,0 +1,88 @@
+/*
+ * For debuggers and tools that look at errors from outside of the code that raises them.
+ *
+ * The general rules are those of stacksplice.h.
+ */
+#ifndef STACKSPLICE_DEBUGGER_H
+#define STACKSPLICE_DEBUGGER_H
+
+#include "stacksplice.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Events ----------------------------------------------------------------------------------*/
+
+/* The first-chance events of Windows, with their exception codes. */
+#define STACKSPLICE_EVENT_ORIGINATE_ERROR 0x40080201u
+#define STACKSPLICE_EVENT_TRANSFORM_ERROR 0x40080202u
+
+/*
+ * One event.  Parameters of an origination: HRESULT, length of the message, message; of a
+ * transformation: old HRESULT, new HRESULT, length, message.  HRESULTs are zero-extended; the
+ * message is UTF-16, ends in a NUL that its length does not count, and lives until the hook
+ * returns.
+ */
+typedef struct stacksplice_debug_event {
+    size_t size; /* sizeof(stacksplice_debug_event) */
+    uint32_t code;
+    uint32_t parameter_count; /* 3 or 4 */
+    uintptr_t parameters[4];
+} stacksplice_debug_event;
+
+typedef void (*stacksplice_debug_event_callback)(const stacksplice_debug_event *event, void *data);
+
+/*
+ * Install F, or NULL for none, and replace the hook before.  It is called for every origination and
+ * transformation that raises an event: with RO_ERROR_REPORTING_FORCEEXCEPTIONS all of them, else
+ * those that happen while a tracer is attached, unless RO_ERROR_REPORTING_SUPPRESSEXCEPTIONS.  It
+ * runs on the thread that originates, before its slot changes; what it leaves in the slot does not
+ * survive, and events that it causes itself are not raised.
+ *
+ * After the hook, where a tracer is attached, SIGTRAP is raised so that a debugger stops.  Without
+ * a tracer no signal is raised, and one that a tracer hands on (as strace does) is ignored: an
+ * event never ends the process.  A tracer that was attached is noticed within a second. [own: data
+ * stays the caller's | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult
+stacksplice_set_debug_event_hook(stacksplice_debug_event_callback f, void *data);
+
+/* ---- Inspection ------------------------------------------------------------------------------*/
+
+/*
+ * The fixed beginning of what RoInspectThreadErrorInfo and RoInspectCapturedStackBackTrace read.
+ * Both have one layout on every machine; a change gets a new version.
+ */
+#define STACKSPLICE_ANCHOR_SIGNATURE 0x41545353u /* "SSTA" in memory */
+#define STACKSPLICE_RECORD_SIGNATURE 0x52455353u /* "SSER" in memory */
+#define STACKSPLICE_INSPECT_VERSION 1u
+
+typedef struct stacksplice_anchor {
+    uint32_t signature; /* STACKSPLICE_ANCHOR_SIGNATURE */
+    uint32_t version;   /* STACKSPLICE_INSPECT_VERSION */
+    uint64_t error;     /* address of the stacksplice_record of the thread's error, or 0 */
+} stacksplice_anchor;
+
+typedef struct stacksplice_record {
+    uint32_t signature; /* STACKSPLICE_RECORD_SIGNATURE; 0 once the error is gone */
+    uint32_t version;   /* STACKSPLICE_INSPECT_VERSION */
+    uint32_t frame_count;
+    uint32_t frame_size; /* bytes of one element: 4 or 8 */
+    uint64_t frames;     /* address of the captured stack */
+    uint64_t thread_id;
+    int32_t hresult;
+    uint32_t reserved;
+} stacksplice_record;
+
+/*
+ * The calling thread's anchor: it stays where it is as long as the thread lives and plays the part
+ * that the TEB plays on Windows.  A debugger asks for it by calling this function.
+ * [own: the thread's | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API const stacksplice_anchor *stacksplice_thread_anchor(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
