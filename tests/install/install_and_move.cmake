@@ -1,0 +1,22 @@
+# cmake -DBUILD=... -DSTAGE=... -DPREFIX=... -P: install BUILD under STAGE, then move it to PREFIX.
+file(REMOVE_RECURSE ${STAGE} ${PREFIX})
+execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${STAGE}
+  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "cmake --install failed:\n${output}")
+endif()
+
+# Text that still names the first place would break after the move.
+file(GLOB_RECURSE texts ${STAGE}/*.cmake ${STAGE}/*.pc ${STAGE}/*.h ${STAGE}/*.hpp)
+foreach(text IN LISTS texts)
+  file(READ ${text} content)
+  foreach(path IN ITEMS ${STAGE} ${BUILD})
+    string(FIND "${content}" ${path} at)
+    if(NOT at EQUAL -1)
+      message(FATAL_ERROR "${text} holds the path ${path}")
+    endif()
+  endforeach()
+endforeach()
+
+# So would an include directory that lets <stacksplice.h> or <roerrorapi.h> be found by chance.
+file(RENAME ${STAGE} ${PREFIX})
