@@ -1,7 +1,8 @@
 """Read a test runner's JUnit report and print one line: "PART: N passed, N failed[, N skipped]".
 
-usage: tally.py PART EXIT_STATUS REPORT
+usage: tally.py PART EXIT_STATUS REPORT [details]
 
+With "details" it prints what failed too, for a runner that says so in its report only.
 Exit status 1 when a test failed, when the runner itself failed, or when nothing was run at all.
 """
 
@@ -22,14 +23,30 @@ def outcome(case):
     return "skipped"
 
 
-def main(part, exit_status, report):
+def print_failure(element, name):
+    for failure in [*element.findall("failure"), *element.findall("error")]:
+        print(f"FAILED {name}\n{(failure.text or '').strip()}")
+
+
+def count_outcomes(report, details):
     count = {"passed": 0, "failed": 0, "skipped": 0}
+    for element in ElementTree.parse(report).iter():
+        if element.tag == "testcase":
+            count[outcome(element)] += 1
+        elif element.tag in ("testsuites", "testsuite"):
+            # busted puts a test file that cannot be loaded here.
+            count["failed"] += len(element.findall("error"))
+        if details:
+            print_failure(element, element.get("name", report))
+    return count
+
+
+def main(part, exit_status, report, details=""):
     try:
-        cases = ElementTree.parse(report).iter("testcase")
-        for case in cases:
-            count[outcome(case)] += 1
+        count = count_outcomes(report, details)
     except (OSError, ElementTree.ParseError) as reason:
         print(f"{part}: no report: {reason}")
+        count = {"passed": 0, "failed": 0, "skipped": 0}
     if count["failed"] == 0 and (exit_status != 0 or count["passed"] == 0):
         print(f"{part}: the runner ended with status {exit_status} and {count['passed']} tests")
         count["failed"] = 1
@@ -41,4 +58,4 @@ def main(part, exit_status, report):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], int(sys.argv[2]), sys.argv[3]))
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:]))
