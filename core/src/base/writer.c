@@ -1,0 +1,169 @@
+#include "base/writer.h"
+
+#include <string.h>
+
+enum { REPLACEMENT = 0xFFFD };
+
+void ss_writer_init(ss_writer *w, stacksplice_write_callback write, void *data)
+{
+    w->write = write;
+    w->data = data;
+    w->failed = false;
+    w->used = 0;
+}
+
+static void flush(ss_writer *w)
+{
+    if (w->used && !w->failed && w->write(w->buffer, w->used, w->data))
+        w->failed = true;
+    w->used = 0;
+}
+
+bool ss_writer_finish(ss_writer *w)
+{
+    flush(w);
+    return !w->failed;
+}
+
+void ss_writer_put(ss_writer *w, const char *bytes, size_t length)
+{
+    while (length && !w->failed) {
+        size_t room = sizeof w->buffer - w->used;
+        size_t part = length < room ? length : room;
+
+        memcpy(w->buffer + w->used, bytes, part);
+        w->used += part;
+        bytes += part;
+        length -= part;
+        if (w->used == sizeof w->buffer)
+            flush(w);
+    }
+}
+
+void ss_writer_text(ss_writer *w, const char *text)
+{
+    ss_writer_put(w, text, strlen(text));
+}
+
+static void put_number(ss_writer *w, uint64_t value, unsigned base, unsigned digits)
+{
+    char text[20];
+    size_t at = sizeof text;
+
+    do {
+        text[--at] = "0123456789abcdef"[value % base];
+        value /= base;
+    } while (at && (value || sizeof text - at < digits));
+    ss_writer_put(w, text + at, sizeof text - at);
+}
+
+void ss_writer_decimal(ss_writer *w, uint64_t value)
+{
+    put_number(w, value, 10, 1);
+}
+
+void ss_writer_hex(ss_writer *w, uint64_t value, unsigned digits)
+{
+    put_number(w, value, 16, digits);
+}
+
+static void put_encoded(ss_writer *w, uint32_t c)
+{
+    char out[4];
+    size_t n = 0;
+
+    if (c < 0x80) {
+        out[n++] = (char)c;
+    } else if (c < 0x800) {
+        out[n++] = (char)(0xC0 | c >> 6);
+        out[n++] = (char)(0x80 | (c & 0x3F));
+    } else if (c < 0x10000) {
+        out[n++] = (char)(0xE0 | c >> 12);
+        out[n++] = (char)(0x80 | (c >> 6 & 0x3F));
+        out[n++] = (char)(0x80 | (c & 0x3F));
+    } else {
+        out[n++] = (char)(0xF0 | c >> 18);
+        out[n++] = (char)(0x80 | (c >> 12 & 0x3F));
+        out[n++] = (char)(0x80 | (c >> 6 & 0x3F));
+        out[n++] = (char)(0x80 | (c & 0x3F));
+    }
+    ss_writer_put(w, out, n);
+}
+
+static void put_json_escape(ss_writer *w, uint32_t c)
+{
+    static const char letters[] = "\b\f\n\r\t\"\\";
+    const char *letter = c ? memchr(letters, (int)c, sizeof letters - 1) : NULL;
+
+    if (letter) {
+        ss_writer_put(w, "\\", 1);
+        ss_writer_put(w, &"bfnrt\"\\"[letter - letters], 1);
+    } else {
+        ss_writer_text(w, "\\u");
+        ss_writer_hex(w, c, 4);
+    }
+}
+
+static bool is_control(uint32_t c)
+{
+    /* The second range holds the one-character forms of terminal control sequences. */
+    return c < 0x20 || (c >= 0x7F && c < 0xA0);
+}
+
+static void put_character(ss_writer *w, uint32_t c, ss_escape escape)
+{
+    if (escape == SS_ESCAPE_JSON && (is_control(c) || c == '"' || c == '\\')) {
+        put_json_escape(w, c);
+    } else if (is_control(c) && !(escape == SS_ESCAPE_TEXT && (c == '\n' || c == '\t'))) {
+        ss_writer_text(w, "\\x");
+        ss_writer_hex(w, c, 2);
+    } else {
+        put_encoded(w, c);
+    }
+}
+
+/* The character at BYTES[*AT]; *AT moves behind it, or behind the part that could begin one. */
+static uint32_t next_utf8(const char *bytes, size_t length, size_t *at)
+{
+    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+    unsigned char lead = (unsigned char)bytes[(*at)++];
+    unsigned more;
+    uint32_t c;
+
+    if (lead < 0x80)
+        return lead;
+    if (lead < 0xC2 || lead > 0xF4)
+        return REPLACEMENT;
+    more = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
+    c = lead & (0x3Fu >> more);
+    for (unsigned i = 0; i < more; i++) {
+        if (*at == length || ((unsigned char)bytes[*at] & 0xC0) != 0x80)
+            return REPLACEMENT;
+        c = c << 6 | ((unsigned char)bytes[(*at)++] & 0x3F);
+    }
+    if (c < least[more] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000))
+        return REPLACEMENT;
+    return c;
+}
+
+void ss_writer_utf8(ss_writer *w, const char *bytes, size_t length, ss_escape escape)
+{
+    size_t at = 0;
+
+    while (at < length && !w->failed)
+        put_character(w, next_utf8(bytes, length, &at), escape);
+}
+
+void ss_writer_utf16(ss_writer *w, const uint16_t *units, size_t length, ss_escape escape)
+{
+    for (size_t i = 0; i < length && !w->failed; i++) {
+        uint32_t c = units[i];
+
+        if (c >= 0xD800 && c < 0xDC00 && i + 1 < length && units[i + 1] >= 0xDC00 &&
+            units[i + 1] < 0xE000)
+            c = 0x10000 + ((c - 0xD800) << 10) + (units[++i] - 0xDC00u);
+        else if (c >= 0xD800 && c < 0xE000)
+            c = REPLACEMENT;
+        put_character(w, c, escape);
+    }
+}

@@ -1,0 +1,80 @@
+#include "report/glue.h"
+
+#include <string.h>
+
+/*
+ * Binaries by the beginning of their file name, and what of them is glue.  An interpreter that is
+ * linked into a host is recognised by its functions' names below.
+ */
+typedef enum module_rule {
+    ALL,     /* every frame */
+    INTERNAL /* every frame but the functions that scripts call by name */
+} module_rule;
+
+static const struct {
+    const char *beginning;
+    bool whole; /* a version number or nothing follows, not more of the name */
+    module_rule rule;
+} modules[] = {
+    {"libpython", true, ALL},       {"python", true, ALL},
+    {"_ctypes.", false, ALL},       /* foreign calls between Python and C */
+    {"libffi.so", false, ALL},      /* the same */
+    {"_stacksplice.", false, ALL},  /* our own borders */
+    {"stacksplice.so", false, ALL}, /* the same, for Lua */
+    {"libstacksplice", false, ALL}, {"liblua", true, INTERNAL},
+    {"lua", true, INTERNAL},        {"libluajit", false, INTERNAL},
+    {"luajit", false, INTERNAL},
+};
+
+/* Functions by the beginning of their names, in whatever binary they are. */
+static const char *const functions[] = {
+    "Py",    "_Py",   "lua_",  "luaD_",    "luaE_",        "luaF_",       "luaG_",
+    "luaH_", "luaL_", "luaO_", "luaT_",    "luaV_",        "luaC_",       "luaX_",
+    "luaY_", "luaZ_", "lj_",   "ffi_call", "stacksplice_", "RoOriginate",
+};
+
+static bool begins(const char *text, const char *beginning)
+{
+    return !strncmp(text, beginning, strlen(beginning));
+}
+
+static bool is_version(const char *rest)
+{
+    return !*rest || strchr(".-0123456789", *rest) != NULL;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static bool is_glue_function(const char *name)
+{
+    for (size_t i = 0; i < SS_COUNT_OF(functions); i++) {
+        if (begins(name, functions[i]))
+            return true;
+    }
+    return false;
+}
+
+bool ss_glue_is(const ss_frame *f)
+{
+    const stacksplice_frame *frame = &f->frame;
+    const char *module;
+
+    if (frame->kind != STACKSPLICE_FRAME_NATIVE)
+        return false;
+    if (frame->function && !f->script_named && is_glue_function(frame->function))
+        return true;
+    if (!frame->module)
+        return false;
+    module = base_name(frame->module);
+    for (size_t i = 0; i < SS_COUNT_OF(modules); i++) {
+        if (begins(module, modules[i].beginning) &&
+            (!modules[i].whole || is_version(module + strlen(modules[i].beginning))))
+            return modules[i].rule == ALL || !frame->function;
+    }
+    return false;
+}

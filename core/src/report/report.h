@@ -1,0 +1,62 @@
+/*
+ * One error as text or JSON.  The same code serves a healthy process and one that is about to end:
+ * then FAILFAST is set, and nothing allocates, opens files or asks for symbols.
+ */
+#ifndef SS_REPORT_H
+#define SS_REPORT_H
+
+#include "base/writer.h"
+#include "report/facts.h"
+#include "resolve/resolve.h"
+
+enum {
+    SS_REPORT_CAUSES_MAX = 16, /* errors an error was made from, in one report */
+    SS_REPORT_EQUAL_MAX = 3,   /* equal frames in a row that are shown, as Python does */
+    SS_REPORT_SCRIPTS_MAX = 3, /* script frames of a propagation node in a brief report */
+    SS_REPORT_NATIVE_MAX = 8   /* elements shown of a node that has no script frame */
+};
+
+typedef struct ss_report {
+    ss_writer *w;
+    stacksplice_order order;
+    bool all_frames;
+    bool color;
+    ss_module *failfast; /* scratch space, and the sign that the process is in trouble; or NULL */
+} ss_report;
+
+void ss_report_text(const ss_report *r, const ss_facts *facts);
+
+/* The object of one error, with "schema" first where it stands alone. */
+void ss_report_json(const ss_report *r, const ss_facts *facts, bool alone);
+
+/* A stack as text, INDENT spaces in front; BRIEF: only its innermost part. */
+void ss_report_stack(const ss_report *r, const uintptr_t *frames, uint32_t count, uint32_t left_out,
+                     unsigned indent, bool brief);
+
+/* One frame as one line of text, and its source line where it can be read. */
+void ss_report_frame(const ss_report *r, const ss_frame *f, unsigned indent);
+
+/* 32 hexadecimal digits and a NUL. */
+void ss_report_fingerprint(const ss_report *r, const ss_facts *facts, char out[33]);
+
+static inline void ss_report_resolve(const ss_report *r, uintptr_t address,
+                                     ss_frame_callback callback, void *data)
+{
+    if (r->failfast)
+        (void)ss_resolve_failfast(address, r->failfast, callback, data);
+    else
+        (void)ss_resolve(address, callback, data);
+}
+
+/* The errors that an error was made from, each once, a bounded number of them. */
+typedef struct ss_causes {
+    IUnknown *seen[SS_REPORT_CAUSES_MAX + 1];
+    uint32_t count;
+    bool cut;    /* after the last: there are more than are shown */
+    bool circle; /* after the last: the next is one that was shown */
+} ss_causes;
+
+void ss_causes_begin(ss_causes *causes, IUnknown *error);
+IUnknown *ss_causes_next(ss_causes *causes);
+
+#endif

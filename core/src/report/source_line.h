@@ -1,0 +1,15 @@
+/* One line of a source file, for people who read a report. */
+#ifndef SS_SOURCE_LINE_H
+#define SS_SOURCE_LINE_H
+
+#include "base/platform.h"
+
+enum { SS_SOURCE_LINE_MAX = 500 };
+
+/*
+ * Line LINE (1 is the first) of FILE without the white space around it, into OUT; its length in
+ * bytes, 0 when there is none to show.  Only regular files are opened: nothing may wait.
+ */
+size_t ss_source_line(const char *file, uint32_t line, char out[SS_SOURCE_LINE_MAX]);
+
+#endif

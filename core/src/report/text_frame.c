@@ -1,0 +1,170 @@
+/* One frame for people, in pystack's grammar. */
+#include "report/report.h"
+
+#include "report/source_line.h"
+
+#include <string.h>
+
+static void put_name(const ss_report *r, const char *text)
+{
+    if (r->color)
+        ss_writer_text(r->w, "\033[35m");
+    ss_writer_utf8(r->w, text, strlen(text), SS_ESCAPE_LINE);
+    if (r->color)
+        ss_writer_text(r->w, "\033[0m");
+}
+
+static void put_spaces(ss_writer *w, unsigned count)
+{
+    while (count--)
+        ss_writer_put(w, " ", 1);
+}
+
+/* "python" is shown as "Python", "native" as "C". */
+static void put_language(ss_writer *w, const char *language)
+{
+    char first;
+
+    ss_writer_text(w, "(");
+    if (!strcmp(language, "native")) {
+        ss_writer_text(w, "C");
+    } else if (*language) {
+        first = *language >= 'a' && *language <= 'z' ? (char)(*language - 32) : *language;
+        ss_writer_utf8(w, &first, 1, SS_ESCAPE_LINE);
+        ss_writer_utf8(w, language + 1, strlen(language + 1), SS_ESCAPE_LINE);
+    }
+    ss_writer_text(w, ") ");
+}
+
+static void put_place(const ss_report *r, const stacksplice_frame *frame)
+{
+    ss_writer_text(r->w, "File ");
+    if (r->color)
+        ss_writer_text(r->w, "\033[35m");
+    ss_writer_text(r->w, "\"");
+    ss_writer_utf8(r->w, frame->file, strlen(frame->file), SS_ESCAPE_LINE);
+    ss_writer_text(r->w, "\"");
+    if (r->color)
+        ss_writer_text(r->w, "\033[0m");
+    if (frame->line) {
+        ss_writer_text(r->w, r->color ? ", line \033[35m" : ", line ");
+        ss_writer_decimal(r->w, frame->line);
+        ss_writer_text(r->w, r->color ? "\033[0m" : "");
+    }
+    if (frame->function)
+        ss_writer_text(r->w, ", in ");
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* "??? (libfoo.so+0x1234)" */
+static void put_nameless(const ss_report *r, const stacksplice_frame *frame)
+{
+    ss_writer_text(r->w, "??? (");
+    if (frame->module) {
+        const char *name = base_name(frame->module);
+
+        ss_writer_utf8(r->w, name, strlen(name), SS_ESCAPE_LINE);
+        ss_writer_text(r->w, "+");
+    }
+    ss_writer_text(r->w, "0x");
+    ss_writer_hex(r->w, frame->module ? frame->module_offset : frame->address, 1);
+    ss_writer_text(r->w, ")");
+}
+
+static void put_native(const ss_report *r, const ss_frame *f)
+{
+    const stacksplice_frame *frame = &f->frame;
+
+    if (!frame->function && !frame->file) {
+        put_nameless(r, frame);
+        return;
+    }
+    if (frame->file)
+        put_place(r, frame);
+    if (frame->function)
+        put_name(r, frame->function);
+    if (!frame->file && f->has_function_offset) {
+        ss_writer_text(r->w, "+0x");
+        ss_writer_hex(r->w, f->function_offset, 1);
+    }
+    if (frame->inlined)
+        ss_writer_text(r->w, " (inlined)");
+    if (frame->module) {
+        ss_writer_text(r->w, " (");
+        ss_writer_utf8(r->w, frame->module, strlen(frame->module), SS_ESCAPE_LINE);
+        ss_writer_text(r->w, ")");
+    }
+}
+
+static void put_script(const ss_report *r, const stacksplice_frame *frame)
+{
+    if (frame->interpreter) {
+        ss_writer_text(r->w, "[");
+        ss_writer_utf8(r->w, frame->interpreter, strlen(frame->interpreter), SS_ESCAPE_LINE);
+        ss_writer_text(r->w, "] ");
+    }
+    if (frame->file)
+        put_place(r, frame);
+    if (frame->function)
+        put_name(r, frame->function);
+    if (!frame->file && !frame->function)
+        ss_writer_text(r->w, "???");
+}
+
+static void put_gap(const ss_report *r, const stacksplice_frame *frame)
+{
+    const char *reason = frame->reason ? frame->reason : "unknown";
+
+    ss_writer_text(r->w, "[gap: ");
+    ss_writer_utf8(r->w, reason, strlen(reason), SS_ESCAPE_LINE);
+    ss_writer_text(r->w, "]");
+}
+
+static void put_trust(ss_writer *w, stacksplice_trust trust)
+{
+    if (trust == STACKSPLICE_TRUST_INFERRED)
+        ss_writer_text(w, " [inferred]");
+    else if (trust == STACKSPLICE_TRUST_TRACEBACK)
+        ss_writer_text(w, " [traceback]");
+}
+
+static void put_source(const ss_report *r, const stacksplice_frame *frame, unsigned indent)
+{
+    char line[SS_SOURCE_LINE_MAX];
+    size_t length;
+
+    if (r->failfast || !frame->file || !frame->line)
+        return;
+    length = ss_source_line(frame->file, frame->line, line);
+    if (!length)
+        return;
+    put_spaces(r->w, indent + 4);
+    ss_writer_utf8(r->w, line, length, SS_ESCAPE_LINE);
+    ss_writer_text(r->w, "\n");
+}
+
+void ss_report_frame(const ss_report *r, const ss_frame *f, unsigned indent)
+{
+    const stacksplice_frame *frame = &f->frame;
+
+    put_spaces(r->w, indent);
+    if (frame->kind == STACKSPLICE_FRAME_GAP) {
+        put_gap(r, frame);
+        ss_writer_text(r->w, "\n");
+        return;
+    }
+    put_language(r->w, frame->language);
+    if (frame->kind == STACKSPLICE_FRAME_NATIVE)
+        put_native(r, f);
+    else
+        put_script(r, frame);
+    put_trust(r->w, frame->trust);
+    ss_writer_text(r->w, "\n");
+    put_source(r, frame, indent);
+}

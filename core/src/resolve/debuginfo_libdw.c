@@ -1,0 +1,350 @@
+/*
+ * Debug information by elfutils' libdw, which is loaded when the first native address is resolved
+ * and never linked: the core works without it.
+ *
+ * A session (Dwfl) holds the modules that were asked for, one by one, since reporting all of a
+ * large process takes longer than a first answer may.
+ */
+#include "resolve/debuginfo.h"
+
+#include "base/alloc.h"
+
+#include <dlfcn.h>
+#include <dwarf.h>
+#include <elfutils/libdwfl.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIBDW_FUNCTIONS(X)          \
+    X(dwarf_attr_integrate)         \
+    X(dwarf_diename)                \
+    X(dwarf_filesrc)                \
+    X(dwarf_formstring)             \
+    X(dwarf_formudata)              \
+    X(dwarf_getscopes)              \
+    X(dwarf_getscopes_die)          \
+    X(dwarf_getsrcfiles)            \
+    X(dwarf_haspc)                  \
+    X(dwarf_new_oom_handler)        \
+    X(dwarf_tag)                    \
+    X(dwfl_begin)                   \
+    X(dwfl_build_id_find_debuginfo) \
+    X(dwfl_end)                     \
+    X(dwfl_lineinfo)                \
+    X(dwfl_module_addrdie)          \
+    X(dwfl_module_addrinfo)         \
+    X(dwfl_module_build_id)         \
+    X(dwfl_module_getdwarf)         \
+    X(dwfl_module_getelf)           \
+    X(dwfl_module_getsrc)           \
+    X(dwfl_module_nextcu)           \
+    X(dwfl_report_begin_add)        \
+    X(dwfl_report_elf)              \
+    X(dwfl_report_end)
+
+#define MEMBER(name) __typeof__(name) *name;
+#define NAME(name) #name,
+typedef struct libdw {
+    LIBDW_FUNCTIONS(MEMBER)
+} libdw;
+static const char *const names[] = {LIBDW_FUNCTIONS(NAME)};
+
+static _Atomic(libdw *) loaded; /* (ATOMIC) lives as long as the process */
+static atomic_bool missing;     /* (ATOMIC) it is not installed */
+
+typedef struct known_module {
+    uintptr_t start;
+    uintptr_t bias;
+    Dwfl_Module *module; /* NULL: nothing usable on disk */
+} known_module;
+
+/* (LOCK of resolve.c) everything below */
+static const libdw *dw;
+static Dwfl *session;
+static uint64_t session_generation;
+static known_module *known;
+static size_t known_count;
+static bool broken; /* libdw ran out of memory half-way: it is not asked again */
+static jmp_buf out_of_memory;
+
+/* Fill FUNCTIONS from LIBRARY; false if it has not got them all. */
+static bool find_functions_of(void *library, libdw *functions)
+{
+    for (size_t i = 0; i < SS_COUNT_OF(names); i++) {
+        void *function = dlsym(library, names[i]);
+
+        if (!function)
+            return false;
+        memcpy((char *)functions + i * sizeof function, &function, sizeof function);
+    }
+    return true;
+}
+
+bool ss_debug_load(void)
+{
+    libdw *functions, *none = NULL;
+    void *library;
+
+    if (atomic_load_explicit(&loaded, memory_order_acquire))
+        return true;
+    if (atomic_load_explicit(&missing, memory_order_relaxed))
+        return false;
+    functions = ss_alloc(1, sizeof *functions);
+    if (!functions)
+        return false;
+    library = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (!library || !find_functions_of(library, functions)) {
+        atomic_store_explicit(&missing, true, memory_order_relaxed);
+        ss_free(functions);
+        return false;
+    }
+    /* Two threads may have come here; both tables are the same. */
+    if (!atomic_compare_exchange_strong(&loaded, &none, functions))
+        ss_free(functions);
+    return true;
+}
+
+/* By build-id only: looking further could go out to a debuginfod server. */
+static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+                          const char *file, const char *link, GElf_Word crc, char **out)
+{
+    return dw->dwfl_build_id_find_debuginfo(module, data, name, base, file, link, crc, out);
+}
+
+static int find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+                    char **file, Elf **elf)
+{
+    (void)module, (void)data, (void)name, (void)base, (void)file, (void)elf;
+    return -1; /* every module was reported with its file */
+}
+
+static const Dwfl_Callbacks callbacks = {
+    .find_elf = find_elf,
+    .find_debuginfo = find_debuginfo,
+};
+
+static void forget_all(void)
+{
+    if (session && !broken)
+        dw->dwfl_end(session);
+    session = NULL;
+    ss_free(known);
+    known = NULL;
+    known_count = 0;
+}
+
+void ss_debug_refresh(uint64_t generation)
+{
+    if (generation != session_generation)
+        forget_all();
+    session_generation = generation;
+}
+
+void ss_debug_close(void)
+{
+    forget_all();
+    broken = true;
+}
+
+/* libdw ends the process when its allocations fail, unless it is left by a jump. */
+__attribute__((noreturn)) static void leave_libdw(void)
+{
+    longjmp(out_of_memory, 1);
+}
+
+static bool same_build(Dwfl_Module *found, const ss_module *module)
+{
+    const unsigned char *bits;
+    GElf_Addr at;
+    int length = dw->dwfl_module_build_id(found, &bits, &at);
+
+    if (length <= 0)
+        return !*module->build_id;
+    if (strlen(module->build_id) != 2 * (size_t)length)
+        return false;
+    for (int i = 0; i < length; i++) {
+        if (module->build_id[2 * i] != "0123456789abcdef"[bits[i] >> 4] ||
+            module->build_id[2 * i + 1] != "0123456789abcdef"[bits[i] & 15])
+            return false;
+    }
+    return true;
+}
+
+/* The file may have been replaced on disk since it was mapped: then it says nothing of it. */
+static Dwfl_Module *report(const ss_module *module)
+{
+    Dwfl_Module *found;
+    GElf_Addr bias;
+
+    if (!*module->path)
+        return NULL;
+    dw->dwfl_report_begin_add(session);
+    found = dw->dwfl_report_elf(session, module->path, module->path, -1, module->bias, true);
+    dw->dwfl_report_end(session, NULL, NULL);
+    if (!found || !dw->dwfl_module_getelf(found, &bias) || !same_build(found, module))
+        return NULL;
+    return found;
+}
+
+static Dwfl_Module *module_for(const ss_module *module)
+{
+    known_module *grown;
+
+    for (size_t i = 0; i < known_count; i++) {
+        if (known[i].start == module->start && known[i].bias == module->bias)
+            return known[i].module;
+    }
+    if (!session)
+        session = dw->dwfl_begin(&callbacks);
+    grown = ss_realloc(known, known_count + 1, sizeof *known);
+    if (!session || !grown)
+        return NULL;
+    known = grown;
+    known[known_count] = (known_module){module->start, module->bias, report(module)};
+    return known[known_count++].module;
+}
+
+static void find_symbol(Dwfl_Module *module, uintptr_t address, ss_debug_answer *answer)
+{
+    GElf_Sym symbol;
+    GElf_Off offset;
+    const char *name =
+        dw->dwfl_module_addrinfo(module, address, &offset, &symbol, NULL, NULL, NULL);
+
+    if (name && *name && (!symbol.st_size || offset < symbol.st_size)) {
+        answer->symbol = name;
+        answer->symbol_start = address - (uintptr_t)offset;
+    }
+}
+
+static void find_line(Dwfl_Module *module, uintptr_t address, ss_debug_frame *frame)
+{
+    Dwfl_Line *line = dw->dwfl_module_getsrc(module, address);
+    int number = 0, column = 0;
+    const char *file = NULL;
+
+    if (line)
+        file = dw->dwfl_lineinfo(line, NULL, &number, &column, NULL, NULL);
+    if (!file || number <= 0)
+        return;
+    frame->file = file;
+    frame->line = (uint32_t)number;
+    frame->column = column > 0 ? (uint32_t)column : 0;
+}
+
+/* A unit without an entry in .debug_aranges (clang writes none) is found by its own ranges. */
+static Dwarf_Die *unit_of(Dwfl_Module *module, uintptr_t address, Dwarf_Addr *bias)
+{
+    Dwarf_Die *unit = dw->dwfl_module_addrdie(module, address, bias);
+
+    if (unit)
+        return unit;
+    while ((unit = dw->dwfl_module_nextcu(module, unit, bias)) != NULL) {
+        if (dw->dwarf_haspc(unit, address - *bias) > 0)
+            return unit;
+    }
+    return NULL;
+}
+
+static const char *function_name(Dwarf_Die *die)
+{
+    Dwarf_Attribute attribute;
+    const char *name =
+        dw->dwarf_formstring(dw->dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute));
+
+    return name ? name : dw->dwarf_diename(die);
+}
+
+static uint32_t number_of(Dwarf_Die *die, unsigned attribute_name)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Word value;
+
+    if (dw->dwarf_formudata(dw->dwarf_attr_integrate(die, attribute_name, &attribute), &value) ||
+        value > UINT32_MAX)
+        return 0;
+    return (uint32_t)value;
+}
+
+/* Where the inlined function INLINED was called: the place of the frame around it. */
+static void find_call(Dwarf_Die *unit, Dwarf_Die *inlined, ss_debug_frame *frame)
+{
+    uint32_t file = number_of(inlined, DW_AT_call_file);
+    Dwarf_Files *files;
+    size_t count;
+
+    frame->line = number_of(inlined, DW_AT_call_line);
+    frame->column = number_of(inlined, DW_AT_call_column);
+    if (frame->line && !dw->dwarf_getsrcfiles(unit, &files, &count) && file < count)
+        frame->file = dw->dwarf_filesrc(files, file, NULL, NULL);
+}
+
+/* SCOPES are those around the address, innermost first. */
+static void add_functions(Dwarf_Die *unit, Dwarf_Die *scopes, int count, ss_debug_answer *answer)
+{
+    for (int i = 0; i < count; i++) {
+        int tag = dw->dwarf_tag(&scopes[i]);
+        ss_debug_frame *frame = &answer->frames[answer->count];
+
+        if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
+            continue;
+        frame->function = function_name(&scopes[i]);
+        answer->count++;
+        if (tag == DW_TAG_subprogram || answer->count == SS_INLINE_MAX)
+            return;
+        find_call(unit, &scopes[i], frame + 1);
+    }
+}
+
+static void find_functions(Dwfl_Module *module, uintptr_t address, ss_debug_answer *answer)
+{
+    Dwarf_Addr bias;
+    Dwarf_Die *unit = unit_of(module, address, &bias);
+    Dwarf_Die *around = NULL, *parents = NULL;
+    int count;
+
+    if (!unit)
+        return;
+    /* The first call finds the innermost scope, the second its parents in the machine code: those
+       that the first gives are the parents in the source. */
+    if (dw->dwarf_getscopes(unit, address - bias, &around) > 0) {
+        count = dw->dwarf_getscopes_die(&around[0], &parents);
+        add_functions(unit, parents, count, answer);
+    }
+    free(parents);
+    free(around);
+}
+
+static void lookup(const ss_module *module, uintptr_t address, ss_debug_answer *answer)
+{
+    Dwfl_Module *found = module_for(module);
+    Dwarf_Addr bias;
+    Dwarf *dwarf;
+
+    if (!found)
+        return;
+    find_symbol(found, address, answer);
+    dwarf = dw->dwfl_module_getdwarf(found, &bias);
+    if (!dwarf)
+        return;
+    dw->dwarf_new_oom_handler(dwarf, leave_libdw);
+    find_line(found, address, &answer->frames[0]);
+    find_functions(found, address, answer);
+    if (!answer->count && answer->frames[0].file)
+        answer->count = 1;
+}
+
+void ss_debug_lookup(const ss_module *module, uintptr_t address, ss_debug_answer *answer)
+{
+    if (broken)
+        return;
+    dw = atomic_load_explicit(&loaded, memory_order_acquire);
+    if (setjmp(out_of_memory)) {
+        broken = true; /* its structures may be half-built: they are left alone from now on */
+        memset(answer, 0, sizeof *answer);
+        return;
+    }
+    lookup(module, address, answer);
+}

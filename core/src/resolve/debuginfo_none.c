@@ -1,0 +1,23 @@
+/* Built without debug information: names come from the dynamic symbol table alone. */
+#include "resolve/debuginfo.h"
+
+bool ss_debug_load(void)
+{
+    return false;
+}
+
+void ss_debug_refresh(uint64_t generation)
+{
+    (void)generation;
+}
+
+void ss_debug_lookup(const ss_module *module, uintptr_t address, ss_debug_answer *answer)
+{
+    (void)module;
+    (void)address;
+    (void)answer;
+}
+
+void ss_debug_close(void)
+{
+}

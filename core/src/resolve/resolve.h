@@ -1,0 +1,32 @@
+/*
+ * Addresses become frames: tokens from their table, native ones from what is mapped, symbols and
+ * debug information.
+ */
+#ifndef SS_RESOLVE_H
+#define SS_RESOLVE_H
+
+#include "base/platform.h"
+#include "resolve/module.h"
+#include <stacksplice/stacksplice.h>
+
+/* A frame and what only reports need to know of it. */
+typedef struct ss_frame {
+    stacksplice_frame frame;
+    bool script_named;        /* function is the name scripts use for it, not a symbol */
+    bool has_function_offset; /* function_offset is known */
+    uint64_t function_offset; /* address minus the first address of the function */
+} ss_frame;
+
+/* The same contract as stacksplice_frame_callback. */
+typedef int (*ss_frame_callback)(const ss_frame *frame, void *data);
+
+stacksplice_hresult ss_resolve(uintptr_t address, ss_frame_callback callback, void *data);
+
+/*
+ * For a process in trouble: neither allocates nor waits for a lock of ours or of the loader (where
+ * the platform allows).  Native frames have no function and no file.  MODULE is scratch space.
+ */
+stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_module *module,
+                                        ss_frame_callback callback, void *data);
+
+#endif
