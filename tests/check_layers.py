@@ -1,0 +1,107 @@
+"""Who may include whom: prints file:line for each #include that breaks a layer, and fails.
+
+The picture is in docs/architecture.md; this table is its exact form.
+"""
+
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# A layer of the core -> the other layers it may include.
+CORE = {
+    "base": set(),
+    "unwind": {"base"},
+    "splice": {"base", "unwind"},
+    "com": {"base"},
+    "error": {"base", "unwind", "splice", "com"},
+    "resolve": {"base", "unwind", "splice"},
+    "report": {"base", "unwind", "splice", "com", "resolve"},
+    "crash": {"base", "unwind", "splice", "com", "error", "resolve", "report"},
+    "winrt_names": set(),
+}
+# The one header through which other layers see an error object.
+VIEW = "error/view.h"
+
+INTERPRETER = re.compile(r"^(Python|frameobject|structmember|pythread|cpython/|internal/pycore"
+                         r"|lua|lauxlib|lualib|luaconf|luajit)")
+INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]')
+
+
+def core_violation(layer, name):
+    if INTERPRETER.match(name):
+        return "the core knows no interpreter"
+    target = name.split("/")[0]
+    if layer in CORE and target in CORE and "/" in name and target != layer:
+        if target not in CORE[layer] and not (layer in ("resolve", "report") and name == VIEW):
+            return f"{layer} may not use {target}"
+    if layer in CORE and name.startswith("../"):
+        return "includes are written from the source root"
+    return None
+
+
+def binding_violation(name):
+    if name.split("/")[0] in CORE and "/" in name:
+        return "a binding sees public headers only"
+    return None
+
+
+def host_violation(name):
+    if name.startswith("../") or "/src/" in name:
+        return "the host sees public headers only"
+    return binding_violation(name)
+
+
+def conformance_violation(name):
+    allowed = name.startswith("stacksplice/winrt/") or not name.startswith("stacksplice/")
+    if not allowed or INTERPRETER.match(name):
+        return "conformance tests see stacksplice/winrt only"
+    return binding_violation(name)
+
+
+def violation(path, name):
+    """Why the file PATH (from the root) may not include NAME, or None."""
+    parts = path.split("/")
+    if parts[:2] == ["core", "src"]:
+        return core_violation(parts[2], name)
+    if parts[:2] == ["core", "include"]:
+        return "a public header knows no interpreter" if INTERPRETER.match(name) else None
+    if parts[:2] == ["bindings", "host"]:
+        return host_violation(name)
+    if parts[0] == "bindings":
+        return binding_violation(name)
+    if parts[:2] == ["tests", "conformance"]:
+        return conformance_violation(name)
+    return None
+
+
+def sources():
+    for top in ("core", "bindings", "tests"):
+        for folder, _, names in os.walk(os.path.join(ROOT, top)):
+            for name in sorted(names):
+                if name.endswith((".c", ".h", ".cpp", ".hpp", ".S")):
+                    yield os.path.relpath(os.path.join(folder, name), ROOT)
+
+
+def main():
+    found, files = 0, 0
+    for path in sources():
+        files += 1
+        with open(os.path.join(ROOT, path), encoding="utf-8") as source:
+            for number, line in enumerate(source, 1):
+                match = INCLUDE.match(line)
+                reason = violation(path, match[1]) if match else None
+                if reason:
+                    found += 1
+                    print(f"{path}:{number}: {match[1]}: {reason}")
+    for folder in os.listdir(os.path.join(ROOT, "core", "src")):
+        if folder not in CORE:
+            found += 1
+            print(f"core/src/{folder}: a layer that is not in the table of {__file__}")
+    print(f"{files} files, {found} violations")
+    return 1 if found or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
