@@ -1,0 +1,47 @@
+/* The parts of the example host.  Read host.c first. */
+#ifndef HOST_H
+#define HOST_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h> /* before the standard headers, as Python asks */
+
+#include <lua.h>
+#include <stacksplice/stacksplice.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* money.c: fails as C code does, by an HRESULT with an error in the thread's slot. */
+HRESULT round_money(double amount, const char *currency, int64_t *minor);
+/* The number of digits behind the point, or -1 for a currency that is unknown. */
+int money_digits(const char *currency);
+
+/* bridge.c: the functions that Python and Lua call. */
+PyObject *open_python_host(void); /* for PyImport_AppendInittab: the module "host" */
+int open_lua_host(lua_State *L);  /* for luaL_requiref: the library "host" */
+/* What the functions of both work on; L is borrowed, the two references are too. */
+void set_bridge(lua_State *L, PyObject *rates, PyObject *catalogue);
+
+/* warehouse.c: a Lua library that knows nothing of this host nor of stacksplice. */
+int luaopen_warehouse(lua_State *L);
+
+/* report.c: what becomes of an error at the end of its road. */
+typedef struct report {
+    FILE *json; /* open, or NULL for none */
+    bool color;
+    unsigned failed;
+    struct {
+        char what[80]; /* HRESULT, language and type */
+        unsigned count;
+    } kinds[32];
+    unsigned kind_count;
+} report;
+
+/* Take the thread's error, print it and write it; the slot is empty afterwards. */
+void report_error(report *r, HRESULT hr, const char *order, const char *customer);
+bool report_open(report *r, const char *json_path);
+/* False when the JSON file could not be written completely. */
+bool report_close(report *r);
+
+#endif
