@@ -5,6 +5,7 @@
 
 int neighbours_version_ok(void);
 int neighbours_error_is(int32_t hr);
+int odbc_slot_is_empty(void);
 
 static __attribute__((noinline)) HRESULT open_ledger(void)
 {
@@ -21,6 +22,7 @@ int main(void)
     uint32_t count = 0;
 
     CHECK(neighbours_version_ok());
+    CHECK(odbc_slot_is_empty());
     CHECK(open_ledger() == E_ACCESSDENIED);
     CHECK(neighbours_error_is(E_ACCESSDENIED));
 

@@ -1,16 +1,12 @@
 /*
- * The second translation unit includes libraries that define Windows' names in their own way
- * (DWORD, HRESULT, WCHAR, GUID, ...), before and after ours.
+ * The second translation unit includes PC/SC, which defines Windows' names in its own way (DWORD,
+ * LONG, BYTE, ...).
  */
 #define STACKSPLICE_NO_WINRT
 #ifdef WITH_PCSC
 #include <winscard.h>
 #endif
 #include <stacksplice/stacksplice.h>
-#ifdef WITH_ODBC
-#include <sql.h>
-#include <sqlext.h>
-#endif
 #include <stacksplice/source.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,10 +22,6 @@ int neighbours_version_ok(void)
              STACKSPLICE_VERSION_MINOR, STACKSPLICE_VERSION_PATCH);
 #ifdef WITH_PCSC
     if (sizeof(SCARD_READERSTATE) == 0 || SCARD_S_SUCCESS != 0)
-        return 0;
-#endif
-#ifdef WITH_ODBC
-    if (sizeof(SQLHANDLE) == 0 || SQL_SUCCESS != 0)
         return 0;
 #endif
     return strcmp(stacksplice_version(), expected) == 0;

@@ -1,0 +1,83 @@
+#!/bin/sh
+# libraries.sh LIBDIR INCLUDEDIR: the libraries export what the headers declare, and nothing else;
+# they are found by their bare names, and stay in memory for ever.
+set -eu
+libraries=$1
+headers=$2/stacksplice
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+fail() {
+    echo "FAILED: $*"
+    failed=1
+}
+
+# The names a library defines for others, without symbol versions and version nodes.
+exported() {
+    nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u
+}
+
+# Functions and data that the C headers of ours declare with STACKSPLICE_API.
+declared_api() {
+    cat "$headers/stacksplice.h" "$headers/source.h" "$headers"/debugger.h 2>/dev/null |
+        awk '/^STACKSPLICE_API/ { line = ""; open = 1 }
+             open { line = line " " $0; if (line ~ /[(;]/) { open = 0; sub(/[(;].*/, "", line)
+                    n = split(line, word, /[ *]+/); print word[n] == "" ? word[n - 1] : word[n] } }'
+}
+
+# The Windows names, without the prefix of their link names.
+declared_windows() {
+    sed -n 's/.*STACKSPLICE_WINRT_LINK(\([A-Za-z_]*\)).*/\1/p;
+            s/^STACKSPLICE_WINRT_IID(\([A-Za-z_0-9]*\)).*/\1/p' "$headers"/winrt/*.h |
+        grep -vx name
+}
+
+compare() { # LIBRARY: the exported names against those in $work/declared
+    exported "$libraries/$1" >"$work/exported"
+    sort -u "$work/declared" >"$work/wanted"
+    if ! diff "$work/wanted" "$work/exported" >"$work/difference"; then
+        fail "$1: < declared but not exported, > exported but not declared:"
+        cat "$work/difference"
+    fi
+}
+
+linked_well() { # LIBRARY SONAME
+    readelf -d "$libraries/$1" >"$work/dynamic"
+    grep -q "SONAME.*\[$2\]" "$work/dynamic" || fail "$1 has not the SONAME $2"
+    grep -q 'FLAGS_1.*NODELETE' "$work/dynamic" || fail "$1 can be unmapped"
+    grep -E 'RPATH|RUNPATH' "$work/dynamic" && fail "$1 has a library path of its own"
+    grep 'NEEDED.*/' "$work/dynamic" && fail "$1 needs a library by its path"
+    grep 'NEEDED.*liblua\|NEEDED.*libpython' "$work/dynamic" && fail "$1 needs an interpreter"
+    return 0
+}
+
+linked_well libstacksplice.so libstacksplice.so.0
+{
+    declared_api
+    declared_windows | sed 's/^/stacksplice_/'
+    # Where a debugger finds the errors of a process that failed fast.
+    grep -h -o '^extern.* stacksplice_stowed[a-z_]*' "$headers"/*.h 2>/dev/null |
+        sed 's/.* //' || true
+} >"$work/declared"
+compare libstacksplice.so
+
+linked_well libstacksplice-winrt.so libstacksplice-winrt.so.0
+grep -q 'NEEDED.*\[libstacksplice.so.0\]' "$work/dynamic" ||
+    fail "libstacksplice-winrt.so does not need libstacksplice.so.0"
+declared_windows >"$work/declared"
+compare libstacksplice-winrt.so
+
+# One version node in each minor release, so that an older core is told from a newer one.
+nm -D --defined-only "$libraries/libstacksplice.so" | grep -q 'stacksplice_version@@STACKSPLICE_' ||
+    fail "the symbols have no version"
+
+# A static library for Lua hosts shows the functions of its header, and shares what else it has.
+if [ -e "$libraries/libstacksplice-lua.a" ]; then
+    nm -A --defined-only "$libraries/libstacksplice-lua.a" | awk '$(NF-1) ~ /[A-Z]/ { print $NF }' |
+        grep -v '^stacksplice_\|^luaopen_stacksplice$\|^ss_lua_' >"$work/strange" || true
+    [ ! -s "$work/strange" ] || fail "libstacksplice-lua.a: $(cat "$work/strange")"
+fi
+
+[ "$failed" = 0 ] && echo ok
+exit "$failed"
