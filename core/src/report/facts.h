@@ -8,7 +8,7 @@
 #include "error/view.h"
 
 typedef struct ss_facts {
-    IUnknown *error; /* borrowed */
+    IUnknown *error; /* borrowed; NULL: a crash without one */
     ss_error_view view;
     IScriptException *exception; /* owned; NULL: none, or it does not tell more */
     const char *type;            /* "ValueError", or NULL */
@@ -29,6 +29,12 @@ bool ss_facts_write_description(const ss_facts *facts, ss_writer *w, ss_escape e
 
 /* Whether the message says more than the HRESULT's own text does. */
 bool ss_facts_has_own_message(const ss_facts *facts);
+
+/* Whether there can be propagation nodes and causes: a node has none of its own. */
+static inline bool ss_facts_has_chain(const ss_facts *facts)
+{
+    return facts->error && !facts->view.is_node;
+}
 
 /* The language of the innermost script frame; "native" when there is none.  Static or interned. */
 const char *ss_stack_language(const uintptr_t *frames, uint32_t count);

@@ -14,6 +14,11 @@ static void begin(ss_json *j, const char *key)
     j->comma = true;
 }
 
+void ss_json_key(ss_json *j, const char *key)
+{
+    begin(j, key);
+}
+
 void ss_json_open(ss_json *j, const char *key, char bracket)
 {
     begin(j, key);

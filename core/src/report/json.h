@@ -13,6 +13,9 @@ typedef struct ss_json {
 void ss_json_open(ss_json *j, const char *key, char bracket);
 void ss_json_close(ss_json *j, char bracket);
 
+/* The name of a value that somebody else writes. */
+void ss_json_key(ss_json *j, const char *key);
+
 /* TEXT is UTF-8 of any origin; NULL gives null. */
 void ss_json_text(ss_json *j, const char *key, const char *text);
 void ss_json_unsigned(ss_json *j, const char *key, uint64_t value);

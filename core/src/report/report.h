@@ -21,7 +21,7 @@ typedef struct ss_report {
     stacksplice_order order;
     bool all_frames;
     bool color;
-    ss_module *failfast; /* scratch space, and the sign that the process is in trouble; or NULL */
+    ss_binary *failfast; /* scratch space, and the sign that the process is in trouble; or NULL */
 } ss_report;
 
 void ss_report_text(const ss_report *r, const ss_facts *facts);

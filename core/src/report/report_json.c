@@ -128,7 +128,7 @@ static void put_error(json_report *report, const ss_facts *facts)
     ss_json_text(j, "fingerprint", fingerprint);
     put_stack(report, &facts->view);
     ss_json_open(j, "propagation", '[');
-    if (!facts->view.is_node)
+    if (ss_facts_has_chain(facts))
         ss_error_each_node(facts->error, put_node, report);
     ss_json_close(j, ']');
 }
@@ -161,7 +161,7 @@ void ss_report_json(const ss_report *r, const ss_facts *facts, bool alone)
         ss_json_text(j, "schema", "stacksplice-error/1");
     put_error(&report, facts);
     ss_json_open(j, "transformed", '[');
-    if (!facts->view.is_node)
+    if (ss_facts_has_chain(facts))
         put_causes(&report, facts->error);
     ss_json_close(j, ']');
     ss_json_close(j, '}');

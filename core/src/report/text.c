@@ -95,7 +95,7 @@ static void put_error(const ss_report *r, const ss_facts *facts)
         put_hresult(r, facts);
         put_stack(r, &facts->view);
     }
-    if (!facts->view.is_node)
+    if (ss_facts_has_chain(facts))
         ss_error_each_node(facts->error, put_node, &c);
 }
 
@@ -105,7 +105,7 @@ void ss_report_text(const ss_report *r, const ss_facts *facts)
     IUnknown *next;
 
     put_error(r, facts);
-    if (facts->view.is_node)
+    if (!ss_facts_has_chain(facts))
         return;
     ss_causes_begin(&causes, facts->error);
     while (!r->w->failed && (next = ss_causes_next(&causes)) != NULL) {

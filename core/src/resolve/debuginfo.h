@@ -9,7 +9,7 @@
 #ifndef SS_DEBUGINFO_H
 #define SS_DEBUGINFO_H
 
-#include "resolve/module.h"
+#include "resolve/binary.h"
 
 enum { SS_INLINE_MAX = 32 };
 
@@ -37,7 +37,7 @@ bool ss_debug_load(void);
 void ss_debug_refresh(uint64_t generation);
 
 /* Fill ANSWER, which is all zero, for ADDRESS in MODULE; what is not known stays zero. */
-void ss_debug_lookup(const ss_module *module, uintptr_t address, ss_debug_answer *answer);
+void ss_debug_lookup(const ss_binary *module, uintptr_t address, ss_debug_answer *answer);
 
 /* The process ends: free everything and answer nothing from now on. */
 void ss_debug_close(void);

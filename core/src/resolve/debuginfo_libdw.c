@@ -154,7 +154,7 @@ __attribute__((noreturn)) static void leave_libdw(void)
     longjmp(out_of_memory, 1);
 }
 
-static bool same_build(Dwfl_Module *found, const ss_module *module)
+static bool same_build(Dwfl_Module *found, const ss_binary *module)
 {
     const unsigned char *bits;
     GElf_Addr at;
@@ -173,7 +173,7 @@ static bool same_build(Dwfl_Module *found, const ss_module *module)
 }
 
 /* The file may have been replaced on disk since it was mapped: then it says nothing of it. */
-static Dwfl_Module *report(const ss_module *module)
+static Dwfl_Module *report(const ss_binary *module)
 {
     Dwfl_Module *found;
     GElf_Addr bias;
@@ -188,7 +188,7 @@ static Dwfl_Module *report(const ss_module *module)
     return found;
 }
 
-static Dwfl_Module *module_for(const ss_module *module)
+static Dwfl_Module *module_for(const ss_binary *module)
 {
     known_module *grown;
 
@@ -317,7 +317,7 @@ static void find_functions(Dwfl_Module *module, uintptr_t address, ss_debug_answ
     free(around);
 }
 
-static void lookup(const ss_module *module, uintptr_t address, ss_debug_answer *answer)
+static void lookup(const ss_binary *module, uintptr_t address, ss_debug_answer *answer)
 {
     Dwfl_Module *found = module_for(module);
     Dwarf_Addr bias;
@@ -336,7 +336,7 @@ static void lookup(const ss_module *module, uintptr_t address, ss_debug_answer *
         answer->count = 1;
 }
 
-void ss_debug_lookup(const ss_module *module, uintptr_t address, ss_debug_answer *answer)
+void ss_debug_lookup(const ss_binary *module, uintptr_t address, ss_debug_answer *answer)
 {
     if (broken)
         return;

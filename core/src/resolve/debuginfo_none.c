@@ -11,7 +11,7 @@ void ss_debug_refresh(uint64_t generation)
     (void)generation;
 }
 
-void ss_debug_lookup(const ss_module *module, uintptr_t address, ss_debug_answer *answer)
+void ss_debug_lookup(const ss_binary *module, uintptr_t address, ss_debug_answer *answer)
 {
     (void)module;
     (void)address;

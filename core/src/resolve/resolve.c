@@ -28,7 +28,7 @@ typedef struct native_facts {
     const char *symbol; /* of the dynamic symbol table */
     uintptr_t symbol_start;
     char *(*demangle)(const char *, char *, size_t *, int *);
-    ss_module module;
+    ss_binary module;
 } native_facts;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -127,7 +127,7 @@ static void gather(uintptr_t address, native_facts *facts)
 
     memset(facts, 0, offsetof(native_facts, module));
     facts->address = address;
-    facts->in_module = address && ss_module_find(within, &facts->module);
+    facts->in_module = address && ss_binary_find(within, &facts->module);
     if (!facts->in_module)
         return;
     facts->debug = ss_debug_load();
@@ -305,7 +305,7 @@ static stacksplice_hresult deliver(const ss_frame *frames, uint32_t count,
 /* All that is known of ADDRESS: NULL when that is what FACTS holds. */
 static answer *find(uintptr_t address, native_facts *facts)
 {
-    uint64_t generation = ss_module_generation();
+    uint64_t generation = ss_binary_generation();
     answer *a = inside ? NULL : cached(address, generation);
 
     if (a)
@@ -376,7 +376,7 @@ stacksplice_hresult ss_resolve(uintptr_t address, ss_frame_callback callback, vo
     return deliver(&frame, 1, callback, data);
 }
 
-stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_module *module,
+stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_binary *module,
                                         ss_frame_callback callback, void *data)
 {
     ss_frame f;
@@ -390,7 +390,7 @@ stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_module *module,
         f.frame.trust = STACKSPLICE_TRUST_EXACT;
         f.frame.language = "native";
         f.frame.address = address;
-        if (address && ss_module_find_failfast(address - 1, module)) {
+        if (address && ss_binary_find_failfast(address - 1, module)) {
             f.frame.module = *module->path ? module->path : NULL;
             f.frame.module_offset = address - module->start;
             f.frame.build_id = *module->build_id ? module->build_id : NULL;

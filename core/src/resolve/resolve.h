@@ -6,7 +6,7 @@
 #define SS_RESOLVE_H
 
 #include "base/platform.h"
-#include "resolve/module.h"
+#include "resolve/binary.h"
 #include <stacksplice/stacksplice.h>
 
 /* A frame and what only reports need to know of it. */
@@ -26,7 +26,7 @@ stacksplice_hresult ss_resolve(uintptr_t address, ss_frame_callback callback, vo
  * For a process in trouble: neither allocates nor waits for a lock of ours or of the loader (where
  * the platform allows).  Native frames have no function and no file.  MODULE is scratch space.
  */
-stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_module *module,
+stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_binary *module,
                                         ss_frame_callback callback, void *data);
 
 #endif

@@ -1,4 +1,4 @@
-#include "resolve/module.h"
+#include "resolve/binary.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -87,7 +87,7 @@ static void find_build_id(const object *o, char *out)
     }
 }
 
-static void find_bounds(const object *o, ss_module *module)
+static void find_bounds(const object *o, ss_binary *module)
 {
     module->start = UINTPTR_MAX;
     module->end = 0;
@@ -108,10 +108,10 @@ static void find_path(const object *o, char *path)
 {
     size_t length = o->name ? strlen(o->name) : 0;
 
-    if (length && length < SS_MODULE_PATH_MAX) {
+    if (length && length < SS_BINARY_PATH_MAX) {
         memcpy(path, o->name, length + 1);
     } else if (!length) { /* the loader does not name the main program */
-        ssize_t got = readlink("/proc/self/exe", path, SS_MODULE_PATH_MAX - 1);
+        ssize_t got = readlink("/proc/self/exe", path, SS_BINARY_PATH_MAX - 1);
 
         path[got > 0 ? got : 0] = 0;
     } else {
@@ -119,7 +119,7 @@ static void find_path(const object *o, char *path)
     }
 }
 
-static void describe(const object *o, ss_module *module)
+static void describe(const object *o, ss_binary *module)
 {
     module->bias = o->bias;
     find_bounds(o, module);
@@ -134,7 +134,7 @@ static object from_info(const struct dl_phdr_info *info)
 
 typedef struct search {
     uintptr_t address;
-    ss_module *module;
+    ss_binary *module;
 } search;
 
 static int find_in(struct dl_phdr_info *info, size_t size, void *data)
@@ -149,7 +149,7 @@ static int find_in(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-bool ss_module_find(uintptr_t address, ss_module *module)
+bool ss_binary_find(uintptr_t address, ss_binary *module)
 {
     search s = {address, module};
 
@@ -159,14 +159,14 @@ bool ss_module_find(uintptr_t address, ss_module *module)
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak)); /* glibc 2.35 */
 
-bool ss_module_find_failfast(uintptr_t address, ss_module *module)
+bool ss_binary_find_failfast(uintptr_t address, ss_binary *module)
 {
     struct dl_find_object found;
     const ElfW(Ehdr) * header;
     object o;
 
     if (!_dl_find_object)
-        return ss_module_find(address, module);
+        return ss_binary_find(address, module);
     if (_dl_find_object((void *)address, &found))
         return false;
     header = found.dlfo_map_start;
@@ -185,9 +185,9 @@ bool ss_module_find_failfast(uintptr_t address, ss_module *module)
     return true;
 }
 #else
-bool ss_module_find_failfast(uintptr_t address, ss_module *module)
+bool ss_binary_find_failfast(uintptr_t address, ss_binary *module)
 {
-    return ss_module_find(address, module);
+    return ss_binary_find(address, module);
 }
 #endif
 
@@ -198,7 +198,7 @@ static int read_generation(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-uint64_t ss_module_generation(void)
+uint64_t ss_binary_generation(void)
 {
     uint64_t generation = 0;
 
@@ -207,8 +207,8 @@ uint64_t ss_module_generation(void)
 }
 
 typedef struct visit {
-    ss_module *scratch;
-    bool (*back)(const ss_module *module, void *data);
+    ss_binary *scratch;
+    bool (*back)(const ss_binary *module, void *data);
     void *data;
 } visit;
 
@@ -222,7 +222,7 @@ static int visit_one(struct dl_phdr_info *info, size_t size, void *data)
     return v->back(v->scratch, v->data) ? 0 : 1;
 }
 
-void ss_module_each(ss_module *scratch, bool (*back)(const ss_module *module, void *data),
+void ss_binary_each(ss_binary *scratch, bool (*back)(const ss_binary *module, void *data),
                     void *data)
 {
     visit v = {scratch, back, data};

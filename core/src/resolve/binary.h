@@ -2,31 +2,31 @@
  * The binary that holds an address: path, place and build-id, read from what is mapped.  Neither
  * variant allocates.
  */
-#ifndef SS_MODULE_H
-#define SS_MODULE_H
+#ifndef SS_BINARY_H
+#define SS_BINARY_H
 
 #include "base/platform.h"
 
-enum { SS_BUILD_ID_MAX = 64, SS_MODULE_PATH_MAX = 4096 };
+enum { SS_BUILD_ID_MAX = 64, SS_BINARY_PATH_MAX = 4096 };
 
-typedef struct ss_module {
+typedef struct ss_binary {
     uintptr_t start, end; /* its mappings: the load address, and one past the last byte */
     uintptr_t bias;       /* what is added to the addresses in the file */
     char build_id[2 * SS_BUILD_ID_MAX + 1]; /* lower-case hexadecimal; empty: it has none */
-    char path[SS_MODULE_PATH_MAX];          /* empty: unknown */
-} ss_module;
+    char path[SS_BINARY_PATH_MAX];          /* empty: unknown */
+} ss_binary;
 
 /* False when no module is mapped at ADDRESS.  Takes the loader's lock. */
-bool ss_module_find(uintptr_t address, ss_module *module);
+bool ss_binary_find(uintptr_t address, ss_binary *module);
 
 /* The same for a process in trouble: without the loader's lock where the platform allows. */
-bool ss_module_find_failfast(uintptr_t address, ss_module *module);
+bool ss_binary_find_failfast(uintptr_t address, ss_binary *module);
 
 /* Changes whenever a module was unloaded: what was known of addresses before is void then. */
-uint64_t ss_module_generation(void);
+uint64_t ss_binary_generation(void);
 
 /* Call BACK for each module, in the loader's order, with SCRATCH filled; false stops. */
-void ss_module_each(ss_module *scratch, bool (*back)(const ss_module *module, void *data),
+void ss_binary_each(ss_binary *scratch, bool (*back)(const ss_binary *module, void *data),
                     void *data);
 
 #endif

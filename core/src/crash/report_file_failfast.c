@@ -1,0 +1,227 @@
+/* The report file, schema "stacksplice-report/1"; docs/reports.md describes it. */
+#include "crash/crash.h"
+
+#include "base/thread.h"
+#include "report/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { NAMES_TRIED = 100 };
+
+static char path[SS_BINARY_PATH_MAX];
+static char text[SS_BINARY_PATH_MAX];
+static struct utsname machine;
+static ss_writer file_writer;
+
+/* ---- Time ------------------------------------------------------------------------------------*/
+
+static char *put_digits(char *at, unsigned value, unsigned digits)
+{
+    for (unsigned i = digits; i--; value /= 10)
+        at[i] = (char)('0' + value % 10);
+    return at + digits;
+}
+
+/*
+ * "20240229T235959Z", or with separators "2024-02-29T23:59:59Z", in UTC.  gmtime_r is not used: it
+ * takes the lock of the time zone and may read files.
+ */
+static void put_time(int64_t seconds, bool separators, char out[21])
+{
+    int64_t days = seconds / 86400;
+    unsigned of_day = (unsigned)(seconds % 86400);
+    /* Years are counted from March, so that the leap day is the last of a year, and in eras of
+       400 years, which all have as many days. */
+    int64_t shifted = days + 719468, era = shifted / 146097;
+    unsigned of_era = (unsigned)(shifted % 146097);
+    unsigned year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    unsigned of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    unsigned from_march = (5 * of_year + 2) / 153;
+    unsigned day = of_year - (153 * from_march + 2) / 5 + 1;
+    unsigned month = from_march < 10 ? from_march + 3 : from_march - 9;
+    unsigned year = (unsigned)(era * 400) + year_of_era + (month <= 2);
+    const unsigned parts[] = {year, month, day, of_day / 3600, of_day / 60 % 60, of_day % 60};
+
+    for (unsigned i = 0; i < SS_COUNT_OF(parts); i++) {
+        if (i == 3)
+            *out++ = 'T';
+        else if (i && separators)
+            *out++ = i < 3 ? '-' : ':';
+        out = put_digits(out, parts[i], i ? 2 : 4);
+    }
+    *out++ = 'Z';
+    *out = 0;
+}
+
+/* ---- The file --------------------------------------------------------------------------------*/
+
+typedef struct fixed_text {
+    char *to;
+    size_t used, size;
+} fixed_text;
+
+static int append(const char *bytes, size_t length, void *data)
+{
+    fixed_text *t = data;
+
+    if (length >= t->size - t->used)
+        return 1;
+    memcpy(t->to + t->used, bytes, length);
+    t->used += length;
+    t->to[t->used] = 0;
+    return 0;
+}
+
+static bool make_path(const char *directory, int64_t now, unsigned number)
+{
+    fixed_text t = {path, 0, sizeof path};
+    char stamp[21];
+
+    put_time(now, false, stamp);
+    ss_writer_init(&file_writer, append, &t);
+    ss_writer_text(&file_writer, directory);
+    ss_writer_text(&file_writer, "/stacksplice-");
+    ss_writer_decimal(&file_writer, (uint64_t)getpid());
+    ss_writer_text(&file_writer, "-");
+    ss_writer_text(&file_writer, stamp);
+    if (number) {
+        ss_writer_text(&file_writer, "-");
+        ss_writer_decimal(&file_writer, number);
+    }
+    ss_writer_text(&file_writer, ".json");
+    return ss_writer_finish(&file_writer);
+}
+
+static const char *report_directory(void)
+{
+    const char *directory = secure_getenv("STACKSPLICE_REPORT_DIR");
+
+    if (directory)
+        return directory;
+    directory = secure_getenv("TMPDIR");
+    return directory && *directory ? directory : "/tmp";
+}
+
+/* A new file that no other report has, or -1; never through a link that somebody put there. */
+static int create(const char *directory, int64_t now)
+{
+    int file = -1;
+
+    errno = ENAMETOOLONG;
+    for (unsigned i = 0; file < 0 && i < NAMES_TRIED; i++) {
+        if (!make_path(directory, now, i))
+            return -1;
+        file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (file < 0 && errno != EEXIST)
+            return -1;
+    }
+    return file;
+}
+
+/* ---- Contents --------------------------------------------------------------------------------*/
+
+static void put_link(ss_json *j, const char *key, const char *link)
+{
+    ssize_t length = readlink(link, text, sizeof text - 1);
+
+    text[length > 0 ? length : 0] = 0;
+    ss_json_text(j, key, length > 0 ? text : NULL);
+}
+
+/* Neither the environment nor the command line: secrets are found in both. */
+static void put_header(ss_json *j, const char *event, int64_t now)
+{
+    char stamp[21];
+
+    put_time(now, true, stamp);
+    ss_json_open(j, "header", '{');
+    ss_json_text(j, "event", event);
+    ss_json_text(j, "time", stamp);
+    ss_json_unsigned(j, "pid", (uint64_t)getpid());
+    ss_json_unsigned(j, "thread_id", ss_thread_id());
+    put_link(j, "process", "/proc/self/exe");
+    put_link(j, "cwd", "/proc/self/cwd");
+    ss_json_text(j, "core_version", stacksplice_version());
+    if (!uname(&machine)) {
+        ss_json_text(j, "arch", machine.machine);
+        ss_json_text(j, "platform", machine.sysname);
+        ss_json_text(j, "platform_release", machine.release);
+    }
+    ss_json_close(j, '}');
+}
+
+static bool put_module(const ss_binary *binary, void *data)
+{
+    ss_json *j = data;
+
+    ss_json_open(j, NULL, '{');
+    ss_json_text(j, "path", binary->path);
+    ss_json_text(j, "build_id", *binary->build_id ? binary->build_id : NULL);
+    ss_json_hex(j, "start", binary->start, 1);
+    ss_json_hex(j, "end", binary->end, 1);
+    ss_json_close(j, '}');
+    return !j->w->failed;
+}
+
+static bool put_report(int file, const ss_facts *facts, const char *event, int64_t now,
+                       ss_binary *scratch)
+{
+    ss_report report = {&file_writer, STACKSPLICE_ORDER_NEWEST_FIRST, true, false, scratch};
+    ss_json j = {&file_writer, false};
+
+    ss_writer_init(&file_writer, ss_crash_write, &file);
+    ss_json_open(&j, NULL, '{');
+    ss_json_text(&j, "schema", "stacksplice-report/1");
+    put_header(&j, event, now);
+    ss_json_key(&j, "error");
+    ss_report_json(&report, facts, false);
+    ss_json_open(&j, "modules", '[');
+    ss_binary_each(scratch, put_module, &j);
+    ss_json_close(&j, ']');
+    ss_json_close(&j, '}');
+    ss_writer_text(&file_writer, "\n");
+    return ss_writer_finish(&file_writer);
+}
+
+static void say_failure(ss_writer *out, const char *directory, int error)
+{
+    ss_writer_text(out, "stacksplice: no report file in ");
+    ss_writer_utf8(out, directory, strlen(directory), SS_ESCAPE_LINE);
+    ss_writer_text(out, ": errno ");
+    ss_writer_decimal(out, (uint64_t)error);
+    ss_writer_text(out, "\n");
+}
+
+void ss_crash_write_file(const ss_facts *facts, const char *event, ss_binary *scratch,
+                         ss_writer *stderr_writer)
+{
+    const char *directory = report_directory();
+    struct timespec now;
+    bool complete;
+    int file;
+
+    if (!*directory) {
+        ss_writer_text(stderr_writer,
+                       "stacksplice: no report file: STACKSPLICE_REPORT_DIR is empty\n");
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    file = create(directory, now.tv_sec);
+    if (file < 0) {
+        say_failure(stderr_writer, directory, errno);
+        return;
+    }
+    complete = put_report(file, facts, event, now.tv_sec, scratch);
+    if (close(file))
+        complete = false;
+    ss_writer_text(stderr_writer,
+                   complete ? "stacksplice: report file " : "stacksplice: incomplete report file ");
+    ss_writer_utf8(stderr_writer, path, strlen(path), SS_ESCAPE_LINE);
+    ss_writer_text(stderr_writer, "\n");
+}

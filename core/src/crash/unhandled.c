@@ -1,0 +1,56 @@
+#include "crash/crash.h"
+
+#include "base/thread.h"
+
+typedef struct handler {
+    stacksplice_unhandled_callback call;
+    void *data;
+} handler;
+
+static ss_lock lock = SS_LOCK_INIT;
+static handler installed; /* (LOCK) */
+
+stacksplice_hresult stacksplice_set_unhandled_handler(stacksplice_unhandled_callback f, void *data)
+{
+    if (!ss_lock_take(&lock))
+        return E_ILLEGAL_METHOD_CALL; /* from a signal handler that interrupted this function */
+    installed = (handler){f, data};
+    ss_lock_drop(&lock);
+    return S_OK;
+}
+
+static handler current(void)
+{
+    handler h = {NULL, NULL};
+
+    if (ss_lock_take(&lock)) {
+        h = installed;
+        ss_lock_drop(&lock);
+    }
+    return h;
+}
+
+static HRESULT report(IRestrictedErrorInfo *error, const char *event)
+{
+    ss_facts facts;
+    handler h;
+
+    if (!error || !ss_facts_get((IUnknown *)error, &facts))
+        return E_INVALIDARG;
+    h = current();
+    if (!h.call || !h.call(error, h.data))
+        ss_crash(&facts, event);
+    ss_facts_release(&facts);
+    return S_OK;
+}
+
+HRESULT RoReportUnhandledError(IRestrictedErrorInfo *error)
+{
+    return report(error, "RoReportUnhandledError");
+}
+
+HRESULT RoReportFailedDelegate(IUnknown *delegate, IRestrictedErrorInfo *error)
+{
+    (void)delegate; /* which one it was, its stack says */
+    return report(error, "RoReportFailedDelegate");
+}
