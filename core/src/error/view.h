@@ -18,7 +18,7 @@ typedef struct ss_error_view {
     uint64_t thread_id;       /* gettid() where it was captured */
     const uintptr_t *frames;  /* the combined stack, or the language exception's own */
     uint32_t frame_count;
-    uint32_t frames_left_out;    /* 0, or at least 1: the stack had more than the limit */
+    uint32_t frames_left_out;     /* 0, or at least 1: the stack had more than the limit */
     IUnknown *language_exception; /* borrowed, or NULL */
 } ss_error_view;
 
@@ -35,7 +35,8 @@ bool ss_error_view_get(IUnknown *error, ss_error_view *view);
 void ss_error_each_node(IUnknown *error, bool (*back)(const ss_error_view *node, void *data),
                         void *data);
 
-/* The error that ERROR was made from (a cause, or RoTransformError's old one), borrowed, or NULL. */
+/* The error that ERROR was made from (a cause, or RoTransformError's old one), borrowed, or NULL.
+ */
 IUnknown *ss_error_previous(IUnknown *error);
 
 #endif

@@ -7,7 +7,7 @@
 #ifndef STACKSPLICE_WINRT_OAIDL_H
 #define STACKSPLICE_WINRT_OAIDL_H
 
-#include "unknwn.h"
+#include "objidl.h"
 
 #ifdef _WIN32
 #include <oaidl.h>

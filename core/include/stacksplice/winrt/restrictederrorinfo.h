@@ -12,7 +12,6 @@
 #define STACKSPLICE_WINRT_RESTRICTEDERRORINFO_H
 
 #include "oaidl.h"
-#include "unknwn.h"
 
 #ifdef _WIN32
 #include <restrictederrorinfo.h>

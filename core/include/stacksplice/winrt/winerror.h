@@ -134,6 +134,7 @@ static inline
 #define ERROR_NOT_FOUND 1168
 #define ERROR_CANCELLED 1223
 #define ERROR_TIMEOUT 1460
+#define RPC_S_SERVER_UNAVAILABLE 1722
 
 #endif /* _WIN32 */
 #endif

@@ -1,0 +1,14 @@
+/* The system's texts of HRESULTs. */
+#ifndef SS_MESSAGES_H
+#define SS_MESSAGES_H
+
+#include "base/platform.h"
+#include <stacksplice/winrt/winerror.h>
+
+/*
+ * The text of HR with its "\r\n" and a NUL behind; for an HRESULT without one, the sentence that
+ * says so (the text of RO_E_ERROR_STRING_NOT_FOUND).  Static; *LENGTH is its units.
+ */
+const WCHAR *ss_message_text(HRESULT hr, uint32_t *length);
+
+#endif

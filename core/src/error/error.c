@@ -1,0 +1,216 @@
+/* Making and unmaking errors and nodes.  Each is one block of memory. */
+#include "base/alloc.h"
+#include "error/registry.h"
+#include "error/stack.h"
+
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Asked of the system each time: a cached one would be wrong after fork. */
+static uint64_t thread_id(void)
+{
+    return (uint64_t)syscall(SYS_gettid);
+}
+
+/* ---- What an error was made from -------------------------------------------------------------*/
+
+static uint32_t depth_behind(const ss_held *previous)
+{
+    ss_record *record = ss_record_from(previous->object);
+
+    return record ? record->error->depth + 1 : previous->object != NULL;
+}
+
+/* The cause that LANGUAGE_EXCEPTION names, with a reference, or NULL. */
+static IUnknown *ask_for_cause(IUnknown *language_exception)
+{
+    ILanguageExceptionTransform *transform;
+    IRestrictedErrorInfo *cause = NULL;
+    void *out = NULL;
+    HRESULT hr;
+
+    if (!language_exception ||
+        FAILED(language_exception->lpVtbl->QueryInterface(
+            language_exception, &IID_ILanguageExceptionTransform, &out)) ||
+        !out)
+        return NULL;
+    transform = out;
+    hr = transform->lpVtbl->GetTransformedRestrictedErrorInfo(transform, &cause);
+    transform->lpVtbl->Release(transform);
+    if (FAILED(hr) || !cause)
+        return NULL;
+    out = NULL;
+    hr = cause->lpVtbl->QueryInterface(cause, &IID_ILanguageExceptionErrorInfo2, &out);
+    cause->lpVtbl->Release(cause);
+    return FAILED(hr) ? NULL : out;
+}
+
+static void hold_previous(ss_held *held, const ss_origin *origin)
+{
+    IUnknown *cause;
+
+    if (origin->previous) {
+        ss_record *record = &origin->previous->record;
+
+        ss_held_begin(held, (IUnknown *)(void *)&record->ILanguageExceptionErrorInfo2_iface);
+    } else {
+        cause = ask_for_cause(origin->language_exception);
+        ss_held_begin(held, cause);
+        if (cause)
+            cause->lpVtbl->Release(cause);
+    }
+    /* Longer chains are cut, so that a loop of retries does not grow for ever. */
+    if (depth_behind(held) > SS_MAX_PREVIOUS) {
+        ss_held_sleep(held);
+        ss_held_end(held);
+        *held = (ss_held){NULL, NULL, NULL};
+    }
+}
+
+/* ---- Errors ----------------------------------------------------------------------------------*/
+
+static ss_error *allocate_error(const ss_origin *origin, const ss_stack *stack)
+{
+    size_t units = ss_stack_units(stack);
+    size_t text = origin->message ? (origin->length + (size_t)1) * sizeof(WCHAR) : 0;
+    ss_error *error = ss_alloc_dirty(sizeof *error + units * sizeof(uintptr_t) + text);
+
+    if (!error)
+        return NULL;
+    memset(error, 0, sizeof *error);
+    ss_record_init(&error->record, error, origin->hr);
+    ss_stack_store(stack, &error->record, error->storage);
+    if (origin->message) {
+        WCHAR *copy = (WCHAR *)(error->storage + units);
+
+        memcpy(copy, origin->message, origin->length * sizeof *copy);
+        copy[origin->length] = 0;
+        error->message = copy;
+        error->message_length = origin->length;
+    }
+    return error;
+}
+
+ss_error *ss_error_new(const ss_origin *origin)
+{
+    ss_stack stack;
+    ss_held language, previous;
+    ss_error *error;
+
+    ss_held_begin(&language, origin->language_exception);
+    ss_stack_take(&stack, &language, origin->above);
+    hold_previous(&previous, origin);
+    error = allocate_error(origin, &stack);
+    ss_stack_done(&stack);
+    if (!error) {
+        ss_held_sleep(&previous);
+        ss_held_end(&previous);
+        ss_held_sleep(&language);
+        ss_held_end(&language);
+        return NULL;
+    }
+    error->record.fixed.thread_id = thread_id();
+    error->record.language = language;
+    error->previous = previous;
+    error->depth = depth_behind(&previous);
+    atomic_init(&error->outside, 1);
+    atomic_init(&error->inside, 1);
+    ss_registry_add(error);
+    return error;
+}
+
+static void free_nodes(ss_node *node)
+{
+    while (node) {
+        ss_node *previous = node->previous;
+
+        node->record.fixed.signature = 0;
+        ss_held_end(&node->record.language);
+        ss_free(node);
+        node = previous;
+    }
+}
+
+void ss_error_free(ss_error *error)
+{
+    ss_registry_remove(error);
+    error->record.fixed.signature = 0;
+    free_nodes(atomic_load(&error->head));
+    ss_held_end(&error->previous);
+    ss_held_end(&error->record.language);
+    ss_free(error);
+}
+
+/* ---- Nodes -----------------------------------------------------------------------------------*/
+
+static ss_node *new_node(ss_error *error, const ss_held *language, const void *above)
+{
+    ss_stack stack;
+    ss_node *node;
+
+    ss_stack_take(&stack, language, above);
+    node = ss_alloc_dirty(sizeof *node + ss_stack_units(&stack) * sizeof(uintptr_t));
+    if (node) {
+        memset(node, 0, sizeof *node);
+        ss_record_init(&node->record, error, error->record.fixed.hresult);
+        ss_stack_store(&stack, &node->record, node->storage);
+        node->record.fixed.thread_id = thread_id();
+        node->record.language = *language;
+    }
+    ss_stack_done(&stack);
+    return node;
+}
+
+/* Link NODE as the newest; false if there is no place.  *AWAKE: the error has outside references.
+ */
+static bool link_node(ss_error *error, ss_node *node, bool *awake)
+{
+    bool linked = false;
+
+    ss_registry_lock();
+    *awake = atomic_load(&error->outside) > 0;
+    if (error->node_count < SS_MAX_NODES) {
+        error->node_count++;
+        node->previous = atomic_load(&error->head);
+        atomic_store(&error->head, node);
+        linked = true;
+    }
+    ss_registry_unlock();
+    return linked;
+}
+
+static bool has_place(ss_error *error)
+{
+    bool place;
+
+    ss_registry_lock();
+    place = error->node_count < SS_MAX_NODES;
+    ss_registry_unlock();
+    return place;
+}
+
+HRESULT ss_error_add_node(ss_error *error, IUnknown *language_exception, const void *above)
+{
+    ss_held language;
+    ss_node *node;
+    bool awake;
+
+    if (error->is_static || !has_place(error))
+        return S_OK;
+    ss_held_begin(&language, language_exception);
+    node = new_node(error, &language, above);
+    if (!node) {
+        ss_held_sleep(&language);
+        ss_held_end(&language);
+        return E_OUTOFMEMORY;
+    }
+    if (!link_node(error, node, &awake)) {
+        ss_held_sleep(&language);
+        node->previous = NULL;
+        free_nodes(node);
+    } else if (!awake) {
+        ss_held_sleep(&language);
+    }
+    return S_OK;
+}

@@ -1,0 +1,20 @@
+/* The error reporting flags of the process, and the debugger events that they rule. */
+#ifndef SS_FLAGS_H
+#define SS_FLAGS_H
+
+#include "base/platform.h"
+#include <stacksplice/debugger.h>
+
+uint32_t ss_flags_get(void);
+
+/* Whether errors are stored in the slot. */
+bool ss_flags_store(void);
+
+/*
+ * Raise the event of originating HR, or with TRANSFORMED of turning OLD into HR, if the flags and
+ * the presence of a debugger say so.  Runs the host's hook; afterwards the slot may have changed.
+ */
+void ss_event_raise(bool transformed, HRESULT old, HRESULT hr, const WCHAR *message,
+                    uint32_t length);
+
+#endif

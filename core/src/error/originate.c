@@ -1,0 +1,260 @@
+/* The functions that put errors into the slot. */
+#include "com/messages.h"
+#include "com/utf.h"
+#include "error/flags.h"
+#include "error/registry.h"
+#include "error/slot.h"
+
+#include <string.h>
+
+/* ---- What all of them do ---------------------------------------------------------------------*/
+
+/* A message as the caller has it: LIMIT units at most, ended by a NUL before. */
+static void set_message(ss_origin *origin, const WCHAR *text, size_t limit)
+{
+    uint32_t length = 0;
+
+    if (limit > SS_MAX_MESSAGE)
+        limit = SS_MAX_MESSAGE;
+    while (text && length < limit && text[length])
+        length++;
+    origin->message = length ? text : NULL;
+    origin->length = length;
+}
+
+static void set_hstring(ss_origin *origin, HSTRING message)
+{
+    uint32_t length;
+    const WCHAR *text = WindowsGetStringRawBuffer(message, &length);
+
+    set_message(origin, text, length);
+}
+
+/* cchMax of the W functions: 0 means up to the NUL. */
+static void set_counted(ss_origin *origin, UINT max_chars, PCWSTR message)
+{
+    set_message(origin, message, max_chars ? max_chars : SS_MAX_MESSAGE);
+}
+
+/* Raise the event with the text that the error will have. */
+static void raise_event(const ss_origin *origin, bool transformed, HRESULT old)
+{
+    WCHAR ended[SS_MAX_MESSAGE + 1];
+    const WCHAR *text = ended;
+    uint32_t length = origin->length;
+
+    if (origin->message) {
+        memcpy(ended, origin->message, length * sizeof *ended);
+        ended[length] = 0;
+    } else {
+        text = ss_message_text(origin->hr, &length);
+    }
+    ss_event_raise(transformed, old, origin->hr, text, length);
+}
+
+/*
+ * Store a new error.  S_OK; E_OUTOFMEMORY with the slot empty.  An error for E_OUTOFMEMORY always
+ * succeeds, with the static object if need be.
+ */
+static HRESULT store_new(const ss_origin *origin)
+{
+    ss_error *error = ss_error_new(origin);
+
+    if (!error && origin->hr == E_OUTOFMEMORY)
+        error = ss_error_out_of_memory();
+    ss_slot_put(error ? &error->record.IErrorInfo_iface : NULL);
+    return error ? S_OK : E_OUTOFMEMORY;
+}
+
+/* S_FALSE when the flags say that nothing is stored; the slot then keeps what it had. */
+static HRESULT originate(const ss_origin *origin)
+{
+    raise_event(origin, false, S_OK);
+    return ss_flags_store() ? store_new(origin) : S_FALSE;
+}
+
+/* The slot's error if it is one for HR, else NULL. */
+static ss_record *match(HRESULT hr)
+{
+    ss_record *record = ss_slot_peek();
+
+    return record && record->fixed.hresult == hr ? record : NULL;
+}
+
+/* ---- Origination -----------------------------------------------------------------------------*/
+
+BOOL RoOriginateError(HRESULT error, HSTRING message)
+{
+    ss_origin origin = {.hr = error, .above = SS_HERE()};
+
+    if (SUCCEEDED(error))
+        return FALSE;
+    set_hstring(&origin, message);
+    return SUCCEEDED(originate(&origin));
+}
+
+BOOL RoOriginateErrorW(HRESULT error, UINT max_chars, PCWSTR message)
+{
+    ss_origin origin = {.hr = error, .above = SS_HERE()};
+
+    if (SUCCEEDED(error))
+        return FALSE;
+    set_counted(&origin, max_chars, message);
+    return SUCCEEDED(originate(&origin));
+}
+
+BOOL RoOriginateLanguageException(HRESULT error, HSTRING message, IUnknown *language_exception)
+{
+    ss_origin origin = {.hr = error, .language_exception = language_exception, .above = SS_HERE()};
+
+    if (SUCCEEDED(error))
+        return FALSE;
+    set_hstring(&origin, message);
+    return SUCCEEDED(originate(&origin));
+}
+
+stacksplice_hresult stacksplice_originate(stacksplice_hresult hr, const char *message,
+                                          size_t length, IUnknown *language_exception,
+                                          IRestrictedErrorInfo **error)
+{
+    WCHAR text[SS_MAX_MESSAGE];
+    ss_origin origin = {.hr = hr, .language_exception = language_exception, .above = SS_HERE()};
+    HRESULT result;
+
+    if (SUCCEEDED(hr))
+        return E_INVALIDARG;
+    if (message)
+        set_message(&origin, text, ss_utf16_from_utf8(message, length, text, SS_MAX_MESSAGE));
+    result = originate(&origin);
+    if (error && SUCCEEDED(result))
+        *error = NULL;
+    if (error && result == S_OK)
+        (void)stacksplice_peek_error(error);
+    return FAILED(result) ? result : S_OK;
+}
+
+/* ---- Transformation --------------------------------------------------------------------------*/
+
+static BOOL transform(ss_origin *origin, HRESULT old)
+{
+    ss_record *record;
+    HRESULT hr;
+
+    raise_event(origin, true, old);
+    if (SUCCEEDED(origin->hr)) {
+        RoClearError(); /* it was handled */
+        return TRUE;
+    }
+    if (!ss_flags_store())
+        return TRUE;
+    record = FAILED(old) ? match(old) : NULL;
+    origin->previous = record ? record->error : NULL;
+    hr = store_new(origin);
+    return SUCCEEDED(hr);
+}
+
+static bool nothing_to_transform(HRESULT old, HRESULT new)
+{
+    return old == new || (SUCCEEDED(old) && SUCCEEDED(new));
+}
+
+BOOL RoTransformError(HRESULT old_error, HRESULT new_error, HSTRING message)
+{
+    ss_origin origin = {.hr = new_error, .above = SS_HERE()};
+
+    if (nothing_to_transform(old_error, new_error))
+        return FALSE;
+    set_hstring(&origin, message);
+    return transform(&origin, old_error);
+}
+
+BOOL RoTransformErrorW(HRESULT old_error, HRESULT new_error, UINT max_chars, PCWSTR message)
+{
+    ss_origin origin = {.hr = new_error, .above = SS_HERE()};
+
+    if (nothing_to_transform(old_error, new_error))
+        return FALSE;
+    set_counted(&origin, max_chars, message);
+    return transform(&origin, old_error);
+}
+
+/* ---- Matching, context, propagation ----------------------------------------------------------*/
+
+HRESULT RoGetMatchingRestrictedErrorInfo(HRESULT hr, IRestrictedErrorInfo **error)
+{
+    ss_origin origin = {.hr = hr, .above = SS_HERE()};
+    HRESULT result;
+
+    if (!error)
+        return E_POINTER;
+    *error = NULL;
+    if (SUCCEEDED(hr))
+        return E_UNEXPECTED;
+    if (!match(hr)) {
+        result = originate(&origin);
+        if (result != S_OK) {
+            RoClearError();
+            return FAILED(result) ? result : E_UNEXPECTED;
+        }
+    }
+    return GetRestrictedErrorInfo(error);
+}
+
+/* Add a node to the slot's error for HR, after making one where there is none. */
+static HRESULT propagate(const ss_origin *origin, IUnknown *language_exception)
+{
+    ss_record *record = match(origin->hr);
+    ss_error *error;
+    HRESULT hr = S_OK;
+
+    if (ss_flags_get() & RO_ERROR_REPORTING_SUPPRESSSETERRORINFO)
+        return S_OK;
+    if (!record) {
+        hr = originate(origin);
+        record = hr == S_OK ? match(origin->hr) : NULL;
+    }
+    if (!record)
+        return FAILED(hr) ? hr : S_OK;
+    /* The exception's methods may empty the slot meanwhile. */
+    error = record->error;
+    ss_error_add_ref(error);
+    hr = ss_error_add_node(error, language_exception, origin->above);
+    ss_error_release(error);
+    return hr;
+}
+
+HRESULT RoCaptureErrorContext(HRESULT hr)
+{
+    ss_origin origin = {.hr = hr, .above = SS_HERE()};
+    HRESULT result;
+
+    if (SUCCEEDED(hr))
+        return S_OK;
+    if (match(hr))
+        return propagate(&origin, NULL);
+    result = originate(&origin);
+    return FAILED(result) ? result : S_OK;
+}
+
+stacksplice_hresult stacksplice_propagate(stacksplice_hresult hr, IUnknown *language_exception)
+{
+    ss_origin origin = {.hr = hr, .above = SS_HERE()};
+
+    if (SUCCEEDED(hr))
+        return E_INVALIDARG;
+    return propagate(&origin, language_exception);
+}
+
+HRESULT RoResolveRestrictedErrorInfoReference(PCWSTR reference, IRestrictedErrorInfo **error)
+{
+    ss_error *found;
+
+    if (!error)
+        return E_POINTER;
+    *error = NULL;
+    found = reference ? ss_registry_find(reference) : NULL;
+    if (!found)
+        return E_INVALIDARG;
+    *error = &found->record.IRestrictedErrorInfo_iface;
+    return S_OK;
+}

@@ -1,0 +1,99 @@
+/*
+ * The error object and its propagation nodes.
+ *
+ * Both are records: the same COM interfaces, a captured stack, a language exception.  A node shares
+ * the texts and the life of its error; only the error has counts.
+ *
+ * Field marks: (RO) never changes after construction, (ATOMIC), (LOCK) guarded by ss_registry_lock.
+ */
+#ifndef SS_RECORD_H
+#define SS_RECORD_H
+
+#include "base/platform.h"
+#include "error/held.h"
+#include <stacksplice/debugger.h>
+#include <stacksplice/source.h>
+
+#include <stdatomic.h>
+
+enum {
+    SS_MAX_NODES = 150,    /* propagation nodes of one error */
+    SS_MAX_PREVIOUS = 150, /* errors in one transformation list */
+    SS_MAX_MESSAGE = MAX_ERROR_MESSAGE_CHARS - 1,
+    SS_REFERENCE_UNITS = 34 /* two numbers of 16 digits, a dash and a NUL */
+};
+
+typedef struct ss_error ss_error;
+
+typedef struct ss_record {
+    IRestrictedErrorInfo IRestrictedErrorInfo_iface; /* also the IUnknown and the IAgileObject */
+    IErrorInfo IErrorInfo_iface;
+    ILanguageExceptionErrorInfo2 ILanguageExceptionErrorInfo2_iface;
+    stacksplice_record fixed;       /* (RO) what debuggers read */
+    ss_error *error;                /* (RO) the error this is, or that this node belongs to */
+    const uintptr_t *native_frames; /* (RO) beside those of a provider that is not a binding */
+    uint32_t native_count;          /* (RO) */
+    uint32_t left_out;              /* (RO) 1: the stack had more frames than the limit */
+    ss_held language;               /* (RO) */
+} ss_record;
+
+typedef struct ss_node {
+    ss_record record;
+    struct ss_node *previous; /* (RO) the next older one, or NULL */
+    uintptr_t storage[];      /* frames, native frames */
+} ss_node;
+
+struct ss_error {
+    ss_record record;
+    IScriptErrorInfo IScriptErrorInfo_iface;
+    _Atomic uint32_t outside;            /* (ATOMIC) changes from and to 0 only under (LOCK) */
+    _Atomic uint32_t inside;             /* (ATOMIC) one of them stands for outside > 0 */
+    const WCHAR *message;                /* (RO) NULL: the text of the HRESULT */
+    uint32_t message_length;             /* (RO) */
+    uint32_t depth;                      /* (RO) length of the transformation list behind it */
+    bool is_static;                      /* (RO) not counted, not freed, not changed */
+    ss_held previous;                    /* (RO) an ILanguageExceptionErrorInfo2, or NULL */
+    _Atomic(ss_node *) head;             /* (ATOMIC) newest node; stored under (LOCK) */
+    uint32_t node_count;                 /* (LOCK) */
+    ss_error *next;                      /* (LOCK) in the registry's bucket */
+    uint64_t number;                     /* (RO) its key there */
+    WCHAR reference[SS_REFERENCE_UNITS]; /* (RO) */
+    uintptr_t storage[];                 /* frames, native frames, message */
+};
+
+/* What an error is made of.  All is borrowed. */
+typedef struct ss_origin {
+    HRESULT hr;
+    const WCHAR *message; /* no NULs in it; NULL: the text of the HRESULT */
+    uint32_t length;
+    IUnknown *language_exception; /* or NULL */
+    ss_error *previous;           /* the error it replaces, or NULL to ask the exception for one */
+    const void *above;            /* SS_HERE() of the public function */
+} ss_origin;
+
+/* A new error with one outside reference, or NULL.  Runs code of the language exception. */
+ss_error *ss_error_new(const ss_origin *origin);
+
+/* The static error object for E_OUTOFMEMORY. */
+ss_error *ss_error_out_of_memory(void);
+
+/* Add a node with the stack of this thread to ERROR; S_OK also when there are too many. */
+HRESULT ss_error_add_node(ss_error *error, IUnknown *language_exception, const void *above);
+
+/* The error or node behind an interface pointer of this library, else NULL.  Takes no reference. */
+ss_record *ss_record_from(IUnknown *object);
+
+/* The text of the HRESULT, and the message (the same if none was given). */
+const WCHAR *ss_error_description(const ss_error *error, uint32_t *length);
+const WCHAR *ss_error_message(const ss_error *error, uint32_t *length);
+
+ULONG ss_error_add_ref(ss_error *error);
+ULONG ss_error_release(ss_error *error);
+void ss_error_add_inside(ss_error *error);
+void ss_error_release_inside(ss_error *error);
+
+/* For record.c and lifetime.c: the COM side of a record, and the end of its memory. */
+void ss_record_init(ss_record *record, ss_error *error, HRESULT hr);
+void ss_error_free(ss_error *error);
+
+#endif

@@ -1,0 +1,136 @@
+#include "error/registry.h"
+
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BUCKETS = 256 };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static ss_error *buckets[BUCKETS]; /* (LOCK) */
+static uint64_t last_number;       /* (LOCK) */
+static uint64_t process_number;    /* (LOCK) set at load, changed in a forked child */
+
+void ss_registry_lock(void)
+{
+    (void)pthread_mutex_lock(&mutex);
+}
+
+void ss_registry_unlock(void)
+{
+    (void)pthread_mutex_unlock(&mutex);
+}
+
+/* A number that other processes are unlikely to have, so that references in reports differ. */
+static void choose_process_number(void)
+{
+    struct timespec now = {0, 0};
+    uint64_t mixed;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    mixed = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    mixed ^= (uint64_t)getpid() << 40;
+    mixed ^= process_number;
+    mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
+    process_number = mixed ^ mixed >> 31;
+}
+
+static void after_fork_in_child(void)
+{
+    choose_process_number();
+    ss_registry_unlock();
+}
+
+__attribute__((constructor)) static void set_up(void)
+{
+    choose_process_number();
+    (void)pthread_atfork(ss_registry_lock, ss_registry_unlock, after_fork_in_child);
+}
+
+static WCHAR *put_hex(WCHAR *out, uint64_t number)
+{
+    for (int shift = 60; shift >= 0; shift -= 4)
+        *out++ = (WCHAR) "0123456789abcdef"[number >> shift & 15];
+    return out;
+}
+
+void ss_registry_add(ss_error *error)
+{
+    WCHAR *out = error->reference;
+
+    ss_registry_lock();
+    error->number = ++last_number;
+    error->next = buckets[error->number % BUCKETS];
+    buckets[error->number % BUCKETS] = error;
+    out = put_hex(out, process_number);
+    *out++ = '-';
+    out = put_hex(out, error->number);
+    *out = 0;
+    ss_registry_unlock();
+}
+
+void ss_registry_remove(ss_error *error)
+{
+    ss_error **link;
+
+    ss_registry_lock();
+    link = &buckets[error->number % BUCKETS];
+    while (*link != error)
+        link = &(*link)->next;
+    *link = error->next;
+    ss_registry_unlock();
+}
+
+static bool equal(const WCHAR *a, const WCHAR *b)
+{
+    for (; *a == *b; a++, b++) {
+        if (!*a)
+            return true;
+    }
+    return false;
+}
+
+/* The number in the second half of REFERENCE; false if it has not the form of a reference. */
+static bool parse_number(const WCHAR *reference, uint64_t *number)
+{
+    *number = 0;
+    for (int at = 0; at < SS_REFERENCE_UNITS - 1; at++) {
+        WCHAR unit = reference[at];
+
+        if (at == 16) {
+            if (unit != '-')
+                return false;
+            *number = 0;
+        } else if (unit >= '0' && unit <= '9') {
+            *number = *number << 4 | (uint64_t)(unit - '0');
+        } else if (unit >= 'a' && unit <= 'f') {
+            *number = *number << 4 | (uint64_t)(unit - 'a' + 10);
+        } else {
+            return false; /* also at an early NUL: nothing behind it is read */
+        }
+    }
+    return reference[SS_REFERENCE_UNITS - 1] == 0;
+}
+
+ss_error *ss_registry_find(const WCHAR *reference)
+{
+    ss_error *error = ss_error_out_of_memory();
+    uint64_t number;
+
+    if (equal(error->reference, reference))
+        return error;
+    if (!parse_number(reference, &number))
+        return NULL;
+    ss_registry_lock();
+    error = buckets[number % BUCKETS];
+    while (error && !(error->number == number && equal(error->reference, reference)))
+        error = error->next;
+    /* At 0 it is dying, or at rest in a script's exception, which only its binding may revive. */
+    if (error && atomic_load(&error->outside) == 0)
+        error = NULL;
+    if (error)
+        atomic_fetch_add(&error->outside, 1);
+    ss_registry_unlock();
+    return error;
+}

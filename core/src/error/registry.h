@@ -1,0 +1,20 @@
+/*
+ * All living errors by their reference string, without keeping them alive; and the one lock of this
+ * layer.  Nothing is called under the lock, so it is a leaf; fork takes it.
+ */
+#ifndef SS_REGISTRY_H
+#define SS_REGISTRY_H
+
+#include "error/record.h"
+
+void ss_registry_lock(void);
+void ss_registry_unlock(void);
+
+/* Give ERROR its number and reference string and enter it. */
+void ss_registry_add(ss_error *error);
+void ss_registry_remove(ss_error *error);
+
+/* The error that has REFERENCE and an outside count above 0, with a new reference; or NULL. */
+ss_error *ss_registry_find(const WCHAR *reference);
+
+#endif

@@ -1,0 +1,172 @@
+#include "error/slot.h"
+
+#include "error/flags.h"
+#include "error/record.h"
+
+#include <pthread.h>
+
+enum { MOST_INTRUDERS = 8 };
+
+typedef struct slot_state {
+    stacksplice_anchor anchor; /* what debuggers read */
+    IErrorInfo *info;          /* owned, or NULL */
+    ss_record *record;         /* the same object if it is ours, else NULL */
+    bool has_destructor;
+} slot_state;
+
+static _Thread_local slot_state slot = {
+    .anchor = {STACKSPLICE_ANCHOR_SIGNATURE, STACKSPLICE_INSPECT_VERSION, 0}};
+
+static pthread_key_t key;
+static bool has_key; /* (RO) after load */
+
+static IErrorInfo *exchange(IErrorInfo *info)
+{
+    IErrorInfo *old = slot.info;
+
+    slot.record = info ? ss_record_from((IUnknown *)(void *)info) : NULL;
+    slot.anchor.error = slot.record ? (uintptr_t)&slot.record->fixed : 0;
+    slot.info = info;
+    return old;
+}
+
+/* Runs late in a thread's life, and again if a destructor after it originated. */
+static void at_thread_exit(void *unused)
+{
+    (void)unused;
+    slot.has_destructor = false;
+    ss_slot_put(NULL);
+}
+
+__attribute__((constructor)) static void set_up(void)
+{
+    has_key = pthread_key_create(&key, at_thread_exit) == 0;
+}
+
+/* Without a key (the process has used up all) an error in flight at the end of a thread leaks. */
+static void ensure_destructor(void)
+{
+    if (!slot.has_destructor && has_key)
+        slot.has_destructor = pthread_setspecific(key, &slot) == 0;
+}
+
+IErrorInfo *ss_slot_take(void)
+{
+    return exchange(NULL);
+}
+
+void ss_slot_put(IErrorInfo *info)
+{
+    IErrorInfo *old = exchange(NULL);
+
+    for (int i = 0; old && i < MOST_INTRUDERS; i++) {
+        old->lpVtbl->Release(old);
+        old = exchange(NULL);
+    }
+    if (info)
+        ensure_destructor();
+    (void)exchange(info);
+    if (old)
+        old->lpVtbl->Release(old);
+}
+
+ss_record *ss_slot_peek(void)
+{
+    return slot.record;
+}
+
+IUnknown *ss_slot_ensure(HRESULT hr, const void *above)
+{
+    ss_origin origin = {.hr = FAILED(hr) ? hr : E_UNEXPECTED, .above = above};
+    ss_error *error;
+
+    if (!slot.record || slot.record->fixed.hresult != origin.hr) {
+        error = ss_error_new(&origin);
+        if (!error)
+            error = ss_error_out_of_memory();
+        ss_slot_put(&error->record.IErrorInfo_iface);
+    }
+    return (IUnknown *)(void *)&slot.record->IRestrictedErrorInfo_iface;
+}
+
+const stacksplice_anchor *stacksplice_thread_anchor(void)
+{
+    return &slot.anchor;
+}
+
+/* ---- The public functions --------------------------------------------------------------------*/
+
+HRESULT GetErrorInfo(ULONG reserved, IErrorInfo **info)
+{
+    if (reserved || !info)
+        return E_INVALIDARG;
+    *info = ss_slot_take();
+    return *info ? S_OK : S_FALSE;
+}
+
+HRESULT SetErrorInfo(ULONG reserved, IErrorInfo *info)
+{
+    if (reserved)
+        return E_INVALIDARG;
+    if (info)
+        info->lpVtbl->AddRef(info);
+    ss_slot_put(info);
+    return S_OK;
+}
+
+HRESULT GetRestrictedErrorInfo(IRestrictedErrorInfo **error)
+{
+    ss_record *record = slot.record;
+    IErrorInfo *info;
+
+    if (!error)
+        return E_POINTER;
+    info = ss_slot_take();
+    *error = record ? &record->IRestrictedErrorInfo_iface : NULL;
+    if (record)
+        return S_OK;
+    if (info)
+        info->lpVtbl->Release(info);
+    return S_FALSE;
+}
+
+HRESULT SetRestrictedErrorInfo(IRestrictedErrorInfo *error)
+{
+    ss_record *record = ss_record_from((IUnknown *)(void *)error);
+
+    if (error && !record)
+        return E_INVALIDARG;
+    return SetErrorInfo(0, record ? &record->IErrorInfo_iface : NULL);
+}
+
+void RoClearError(void)
+{
+    ss_slot_put(NULL);
+}
+
+HRESULT stacksplice_peek_error(IRestrictedErrorInfo **error)
+{
+    if (!error)
+        return E_POINTER;
+    *error = slot.record ? &slot.record->IRestrictedErrorInfo_iface : NULL;
+    if (!*error)
+        return S_FALSE;
+    ss_error_add_ref(slot.record->error);
+    return S_OK;
+}
+
+HRESULT stacksplice_save_error(stacksplice_saved_error *saved)
+{
+    if (!saved)
+        return E_POINTER;
+    saved->slot = ss_slot_take();
+    return S_OK;
+}
+
+void stacksplice_restore_error(stacksplice_saved_error *saved)
+{
+    if (!saved)
+        return;
+    ss_slot_put(saved->slot);
+    saved->slot = NULL;
+}

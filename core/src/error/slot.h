@@ -1,0 +1,30 @@
+/*
+ * The thread's error slot.  A thread that has ended has released its error; a forked child keeps
+ * the one of the thread that forked.
+ */
+#ifndef SS_SLOT_H
+#define SS_SLOT_H
+
+#include "base/platform.h"
+#include <stacksplice/source.h>
+
+/* Take what the slot holds, with its reference, or NULL. */
+IErrorInfo *ss_slot_take(void);
+
+/*
+ * Put INFO (with its reference, or NULL) into the slot and release what was there.  A release runs
+ * foreign code, which may itself originate; whatever it leaves is released too.
+ */
+void ss_slot_put(IErrorInfo *info);
+
+/* The error or node of this library that the slot holds, without a reference, or NULL. */
+struct ss_record *ss_slot_peek(void);
+
+/*
+ * For fail-fast: the slot's error if its HRESULT is HR, else a new one for HR (E_UNEXPECTED if that
+ * is a success code) with the stack outside of ABOVE, put there whatever the flags say.  Without
+ * memory it is the static error object, never NULL.  Borrowed from the slot.
+ */
+IUnknown *ss_slot_ensure(HRESULT hr, const void *above);
+
+#endif

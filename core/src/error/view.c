@@ -1,0 +1,118 @@
+/* Errors by value, for reports; and the accessors of the public header. */
+#include "error/view.h"
+
+#include "error/record.h"
+
+#include <string.h>
+
+static const uintptr_t *frames_of(const ss_record *record)
+{
+    return (const uintptr_t *)(uintptr_t)record->fixed.frames;
+}
+
+static void fill(const ss_record *record, ss_error_view *view)
+{
+    const ss_error *error = record->error;
+    bool is_node = record != &error->record;
+    uint32_t length;
+
+    *view = (ss_error_view){
+        .is_node = is_node,
+        .hresult = record->fixed.hresult,
+        .description = ss_error_description(error, &length),
+        .message = ss_error_message(error, &length),
+        .reference = is_node ? NULL : error->reference,
+        .thread_id = record->fixed.thread_id,
+        .frames = frames_of(record),
+        .frame_count = record->fixed.frame_count,
+        .frames_left_out = record->left_out,
+        .language_exception = record->language.object,
+    };
+}
+
+bool ss_error_view_get(IUnknown *error, ss_error_view *view)
+{
+    ss_record *record = ss_record_from(error);
+
+    if (record)
+        fill(record, view);
+    return record != NULL;
+}
+
+void ss_error_each_node(IUnknown *error, bool (*back)(const ss_error_view *node, void *data),
+                        void *data)
+{
+    const ss_node *nodes[SS_MAX_NODES];
+    ss_record *record = ss_record_from(error);
+    size_t count = 0;
+    ss_error_view view;
+
+    if (!record || record != &record->error->record)
+        return;
+    for (const ss_node *node = atomic_load(&record->error->head); node; node = node->previous)
+        nodes[count++] = node;
+    while (count > 0) {
+        fill(&nodes[--count]->record, &view);
+        if (!back(&view, data))
+            return;
+    }
+}
+
+IUnknown *ss_error_previous(IUnknown *error)
+{
+    ss_record *record = ss_record_from(error);
+
+    return record && record == &record->error->record ? record->error->previous.object : NULL;
+}
+
+/* ---- The public accessors --------------------------------------------------------------------*/
+
+static HRESULT copy_frames(const uintptr_t *from, uint32_t count, uint32_t max_frames,
+                           uintptr_t *frames, uint32_t *captured)
+{
+    uint32_t stored = count < max_frames ? count : max_frames;
+
+    if (stored)
+        memcpy(frames, from, stored * sizeof *frames);
+    *captured = max_frames ? stored : count;
+    return count > max_frames ? S_FALSE : S_OK;
+}
+
+stacksplice_hresult stacksplice_error_stack(IUnknown *error, uint32_t max_frames, uintptr_t *frames,
+                                            uint32_t *captured)
+{
+    ss_record *record;
+
+    if (!error || !captured || (!frames && max_frames))
+        return E_POINTER;
+    record = ss_record_from(error);
+    if (!record)
+        return E_INVALIDARG;
+    return copy_frames(frames_of(record), record->fixed.frame_count, max_frames, frames, captured);
+}
+
+stacksplice_hresult stacksplice_error_native_stack(IUnknown *error, uint32_t max_frames,
+                                                   uintptr_t *frames, uint32_t *captured)
+{
+    ss_record *record;
+
+    if (!error || !captured || (!frames && max_frames))
+        return E_POINTER;
+    record = ss_record_from(error);
+    if (!record)
+        return E_INVALIDARG;
+    return copy_frames(record->native_frames, record->native_count, max_frames, frames, captured);
+}
+
+stacksplice_hresult stacksplice_error_thread(IUnknown *error, uint64_t *thread_id)
+{
+    ss_record *record;
+
+    if (!error || !thread_id)
+        return E_POINTER;
+    record = ss_record_from(error);
+    if (!record)
+        return E_INVALIDARG;
+    *thread_id = record->fixed.thread_id;
+    return S_OK;
+}
