@@ -19,7 +19,7 @@ CORE = {
     "resolve": {"base", "unwind", "splice"},
     "report": {"base", "unwind", "splice", "com", "resolve"},
     "crash": {"base", "unwind", "splice", "com", "error", "resolve", "report"},
-    "winrt_names": set(),
+    "winrt_names": {"com"},
 }
 # The one header through which other layers see an error object.
 VIEW = "error/view.h"
