@@ -18,12 +18,14 @@ exported() {
     nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u
 }
 
-# Functions and data that the C headers of ours declare with STACKSPLICE_API.
+# Functions and data that the C headers of ours declare with STACKSPLICE_API; the bindings' headers
+# declare what is in the bindings.
 declared_api() {
-    cat "$headers/stacksplice.h" "$headers/source.h" "$headers"/debugger.h 2>/dev/null |
+    find "$headers" -maxdepth 1 -name '*.h' ! -name lua.h ! -name python.h -exec cat {} + |
         awk '/^STACKSPLICE_API/ { line = ""; open = 1 }
-             open { line = line " " $0; if (line ~ /[(;]/) { open = 0; sub(/[(;].*/, "", line)
-                    n = split(line, word, /[ *]+/); print word[n] == "" ? word[n - 1] : word[n] } }'
+             open { line = line " " $0
+                    if (line ~ /[([;]/) { open = 0; sub(/[([;].*/, "", line)
+                        n = split(line, word, /[ *]+/); print word[n] == "" ? word[n - 1] : word[n] } }'
 }
 
 # The Windows names, without the prefix of their link names.
@@ -47,6 +49,7 @@ linked_well() { # LIBRARY SONAME
     grep -q "SONAME.*\[$2\]" "$work/dynamic" || fail "$1 has not the SONAME $2"
     grep -q 'FLAGS_1.*NODELETE' "$work/dynamic" || fail "$1 can be unmapped"
     grep -E 'RPATH|RUNPATH' "$work/dynamic" && fail "$1 has a library path of its own"
+    ldd -r "$libraries/$1" 2>&1 | grep 'undefined symbol' && fail "$1 is not complete"
     grep 'NEEDED.*/' "$work/dynamic" && fail "$1 needs a library by its path"
     grep 'NEEDED.*liblua\|NEEDED.*libpython' "$work/dynamic" && fail "$1 needs an interpreter"
     return 0
@@ -56,9 +59,6 @@ linked_well libstacksplice.so libstacksplice.so.0
 {
     declared_api
     declared_windows | sed 's/^/stacksplice_/'
-    # Where a debugger finds the errors of a process that failed fast.
-    grep -h -o '^extern.* stacksplice_stowed[a-z_]*' "$headers"/*.h 2>/dev/null |
-        sed 's/.* //' || true
 } >"$work/declared"
 compare libstacksplice.so
 
