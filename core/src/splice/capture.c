@@ -1,0 +1,277 @@
+#include "splice/splice.h"
+
+#include "splice/merge.h"
+#include "splice/scratch.h"
+#include "splice/set.h"
+#include "splice/token_private.h"
+#include "unwind/stack.h"
+
+#include <stdio.h>
+
+/* Our own functions inside the one that asked; and how far above us that one can be. */
+#define OWN_FRAMES 16
+#define OWN_BYTES 65536
+
+/* One capture; what sources are given is its first member. */
+typedef struct capture {
+    stacksplice_walk walk;
+    ss_scratch *scratch;
+    uint32_t hidden;       /* native frames of ours, further in than the walk's frame 0 */
+    uint32_t first_splice; /* of the source that is collecting */
+    bool no_memory;
+    bool out_of_order; /* a source broke the rule of stacksplice_walk_splice */
+} capture;
+
+static capture *impl_from_walk(const stacksplice_walk *walk)
+{
+    return SS_CONTAINER(walk, capture, walk);
+}
+
+/* ---- What sources call ------------------------------------------------------------------------*/
+
+int stacksplice_walk_register(const stacksplice_walk *walk, uint32_t frame, uint32_t dwarf_register,
+                              uintptr_t *value)
+{
+    const capture *c;
+
+    if (!walk || !value || frame >= walk->frame_count)
+        return 0;
+    c = impl_from_walk(walk);
+    return ss_unwind_register(&c->scratch->unwind, frame + c->hidden, dwarf_register, value);
+}
+
+int stacksplice_walk_splice(stacksplice_walk *walk, uint32_t first, uint32_t count)
+{
+    ss_scratch *scratch;
+    capture *c;
+
+    if (!walk || first > walk->frame_count || count > walk->frame_count - first)
+        return 0;
+    c = impl_from_walk(walk);
+    scratch = c->scratch;
+    if (scratch->splice_count > c->first_splice) {
+        const ss_splice *last = &scratch->splices[scratch->splice_count - 1];
+
+        if (first < last->first + last->count) {
+            c->out_of_order = true;
+            return 0;
+        }
+    }
+    if (scratch->splice_count == scratch->splice_capacity && !ss_scratch_grow_splices(scratch)) {
+        c->no_memory = true;
+        return 0;
+    }
+    scratch->splices[scratch->splice_count++] = (ss_splice){first, count, scratch->token_count, 0};
+    return 1;
+}
+
+int stacksplice_walk_push(stacksplice_walk *walk, uintptr_t token)
+{
+    ss_scratch *scratch;
+    capture *c;
+
+    if (!walk)
+        return 0;
+    c = impl_from_walk(walk);
+    scratch = c->scratch;
+    if (scratch->splice_count == c->first_splice)
+        return 0; /* no splice was opened */
+    if (scratch->token_count == scratch->token_capacity && !ss_scratch_grow_tokens(scratch)) {
+        c->no_memory = true;
+        return 0;
+    }
+    scratch->tokens[scratch->token_count++] = token;
+    scratch->splices[scratch->splice_count - 1].token_count++;
+    return 1;
+}
+
+/* ---- The capture ------------------------------------------------------------------------------*/
+
+/* ABOVE, if it can be the frame address of a caller of the function whose is HERE. */
+static const void *checked_above(const void *above, const void *here)
+{
+    return (uintptr_t)above >= (uintptr_t)here && (uintptr_t)above - (uintptr_t)here <= OWN_BYTES
+               ? above
+               : here;
+}
+
+static uint32_t count_hidden(const ss_unwind *unwind, const void *above)
+{
+    uint32_t i = 0;
+
+    while (i < unwind->count && unwind->frames[i].sp <= (uintptr_t)above)
+        i++;
+    return i;
+}
+
+/*
+ * The stack that sources may look at.  Behind a signal handler on a stack of its own that is the
+ * interrupted one: interpreters run there.
+ */
+static void set_bounds(stacksplice_walk *walk, const ss_unwind *unwind, const void *above)
+{
+    ss_stack stack;
+
+    if (unwind->stack_count)
+        stack = unwind->stacks[unwind->stack_count - 1];
+    else if (!ss_stack_find((uintptr_t)above, &stack))
+        stack.high = (uintptr_t)above;
+    walk->stack_high = stack.high;
+    walk->stack_low = unwind->stack_count > 1 ? stack.low : (uintptr_t)above;
+    if (unwind->stack_count == 1 && walk->frame_count)
+        walk->stack_low = walk->frames[0].sp;
+}
+
+static void collect(capture *c, uint32_t sources)
+{
+    ss_scratch *scratch = c->scratch;
+
+    scratch->splice_count = scratch->token_count = 0;
+    for (uint32_t i = 0; i < sources; i++) {
+        const stacksplice_source *source = ss_source_at(i);
+
+        c->first_splice = scratch->splice_count;
+        source->collect(&c->walk, source->data);
+        scratch->source_ends[i] = scratch->splice_count;
+    }
+}
+
+/* How much is left is told roughly, so that ever new depths do not make ever new tokens. */
+static uintptr_t depth_gap(size_t bytes_left)
+{
+    char reason[80];
+    size_t kib = 1;
+
+    while (kib * 1024 < bytes_left)
+        kib *= 2;
+    (void)snprintf(reason, sizeof reason,
+                   "stack deeper than %d native frames: less than %zu KiB more",
+                   SS_UNWIND_MAX_FRAMES, kib);
+    return ss_token_gap("native", reason);
+}
+
+static uintptr_t end_gap(const ss_unwind *unwind)
+{
+    if (unwind->end_reason)
+        return ss_token_gap("native", unwind->end_reason);
+    return unwind->bytes_left ? depth_gap(unwind->bytes_left) : 0;
+}
+
+static bool run(capture *c, const void *above, ss_sink *sink)
+{
+    ss_scratch *scratch = c->scratch;
+    const ss_unwind *unwind = &scratch->unwind;
+    uint32_t sources = ss_source_count();
+    ss_merge merge;
+
+    if (!ss_unwind_walk(&scratch->unwind, above, SS_UNWIND_MAX_FRAMES))
+        return false;
+    c->hidden = count_hidden(unwind, above);
+    c->walk.size = sizeof c->walk;
+    c->walk.frame_count = unwind->count - c->hidden;
+    c->walk.frames = unwind->frames ? unwind->frames + c->hidden : NULL;
+    c->walk.truncated = unwind->end_reason || unwind->bytes_left;
+    set_bounds(&c->walk, unwind, above);
+    collect(c, sources);
+    if (c->no_memory)
+        return false;
+    merge = (ss_merge){.frames = c->walk.frames,
+                       .frame_count = c->walk.frame_count,
+                       .splices = scratch->splices,
+                       .splice_count = scratch->splice_count,
+                       .source_ends = scratch->source_ends,
+                       .source_count = sources,
+                       .tokens = scratch->tokens,
+                       .end_gap = end_gap(unwind)};
+    if (scratch->splices)
+        merge.sorted = scratch->splices + scratch->splice_capacity;
+    ss_merge_run(&merge, sink);
+    if (c->out_of_order)
+        ss_sink_put(sink,
+                    ss_token_gap("native", "frames left out: a frame source was out of order"));
+    return true;
+}
+
+static void finish(const ss_sink *sink, uint32_t *captured, uint32_t *hash)
+{
+    *captured = sink->stored;
+    if (hash)
+        *hash = ss_hash(SS_HASH_START, sink->frames, sink->stored * sizeof *sink->frames);
+}
+
+SS_NOINLINE stacksplice_hresult ss_capture(const void *above, uint32_t skip, uint32_t max,
+                                           uintptr_t *frames, uint32_t *captured, uint32_t *hash)
+{
+    ss_sink sink = {.frames = frames, .max = max, .skip = skip};
+    capture c = {.no_memory = false};
+    bool done = false;
+
+    *captured = 0;
+    if (!ss_scratch_enter()) {
+        ss_sink_put(&sink, ss_token_of(SS_TOKEN_REENTERED));
+        finish(&sink, captured, hash);
+        return S_FALSE;
+    }
+    c.scratch = ss_scratch_mine();
+    if (c.scratch) {
+        done = run(&c, checked_above(above, SS_HERE()), &sink);
+        ss_scratch_trim(c.scratch);
+    }
+    ss_scratch_leave();
+    if (!done)
+        return E_OUTOFMEMORY;
+    finish(&sink, captured, hash);
+    return sink.more ? S_FALSE : S_OK;
+}
+
+SS_NOINLINE uint32_t ss_capture_native(const void *above, uint32_t skip, uint32_t max,
+                                       uintptr_t *frames, uint32_t *hash)
+{
+    const void *outermost = checked_above(above, SS_HERE());
+    ss_sink sink = {.frames = frames, .max = max, .skip = skip};
+    uint64_t wanted = (uint64_t)skip + max + OWN_FRAMES;
+    ss_scratch *scratch;
+    uint32_t sum = 0;
+
+    if (!max || !ss_scratch_enter())
+        return 0;
+    scratch = ss_scratch_mine();
+    if (wanted > SS_UNWIND_MAX_FRAMES)
+        wanted = SS_UNWIND_MAX_FRAMES;
+    if (scratch && ss_unwind_walk(&scratch->unwind, outermost, (uint32_t)wanted))
+        for (uint32_t i = count_hidden(&scratch->unwind, outermost); i < scratch->unwind.count; i++)
+            ss_sink_put(&sink, scratch->unwind.frames[i].ip);
+    if (scratch)
+        ss_scratch_trim(scratch);
+    ss_scratch_leave();
+    /* A plain sum of the low halves: the form that callers of the Windows function know. */
+    for (uint32_t i = 0; i < sink.stored; i++)
+        sum += (uint32_t)frames[i];
+    if (hash)
+        *hash = sum;
+    return sink.stored;
+}
+
+/* ---- Public -----------------------------------------------------------------------------------*/
+
+SS_NOINLINE stacksplice_hresult stacksplice_capture(uint32_t skip, uint32_t max_frames,
+                                                    uintptr_t *frames, uint32_t *captured,
+                                                    uint32_t *hash)
+{
+    if (!captured || (!frames && max_frames))
+        return E_POINTER;
+    return ss_capture(SS_HERE(), skip, max_frames, frames, captured, hash);
+}
+
+SS_NOINLINE stacksplice_hresult stacksplice_capture_above(const void *frame_address,
+                                                          uint32_t max_frames, uintptr_t *frames,
+                                                          uint32_t *captured, uint32_t *hash)
+{
+    const void *here = SS_HERE();
+
+    if (!captured || (!frames && max_frames))
+        return E_POINTER;
+    /* Never fewer hidden than our own. */
+    return ss_capture((uintptr_t)frame_address > (uintptr_t)here ? frame_address : here, 0,
+                      max_frames, frames, captured, hash);
+}

@@ -1,0 +1,42 @@
+/* The merge: native frames and the sources' splices become one array.  Knows no thread. */
+#ifndef SS_MERGE_H
+#define SS_MERGE_H
+
+#include "base/platform.h"
+#include <stacksplice/source.h>
+
+/* COUNT native frames from FIRST on are replaced by tokens. */
+typedef struct ss_splice {
+    uint32_t first;
+    uint32_t count;
+    uint32_t token_first;
+    uint32_t token_count;
+} ss_splice;
+
+/* What goes in.  Each source's splices follow each other, from the innermost outward. */
+typedef struct ss_merge {
+    const stacksplice_native_frame *frames;
+    uint32_t frame_count;
+    const ss_splice *splices;
+    uint32_t splice_count;
+    const uint32_t *source_ends; /* one past the last splice of each source */
+    uint32_t source_count;
+    const uintptr_t *tokens;
+    uintptr_t end_gap; /* why the native frames end early; 0: they are complete */
+    ss_splice *sorted; /* room for splice_count */
+} ss_merge;
+
+/* What comes out: an array that may be shorter than the stack. */
+typedef struct ss_sink {
+    uintptr_t *frames;
+    uint32_t max;
+    uint32_t skip; /* elements still to be left out */
+    uint32_t stored;
+    bool more; /* there were elements beyond MAX */
+} ss_sink;
+
+void ss_sink_put(ss_sink *sink, uintptr_t element);
+
+void ss_merge_run(const ss_merge *merge, ss_sink *sink);
+
+#endif

@@ -1,0 +1,34 @@
+/* What a thread keeps between captures: memory, so that a capture allocates only to grow it. */
+#ifndef SS_SCRATCH_H
+#define SS_SCRATCH_H
+
+#include "splice/merge.h"
+#include "splice/source.h"
+#include "unwind/unwind.h"
+
+typedef struct ss_scratch {
+    ss_unwind unwind;
+    ss_splice *splices; /* splice_capacity of them, and as many again to sort them into */
+    uint32_t splice_count;
+    uint32_t splice_capacity;
+    uintptr_t *tokens;
+    uint32_t token_count;
+    uint32_t token_capacity;
+    uint32_t source_ends[SS_MAX_SOURCES];
+    struct ss_scratch *next, *previous; /* (LOCK) of all threads */
+} ss_scratch;
+
+/* Not twice on one thread: false when a capture of this thread is going on below us. */
+bool ss_scratch_enter(void);
+void ss_scratch_leave(void);
+
+/* This thread's, between enter and leave; NULL when out of memory.  Freed when the thread ends. */
+ss_scratch *ss_scratch_mine(void);
+
+/* Give back what an unusually deep stack took. */
+void ss_scratch_trim(ss_scratch *scratch);
+
+bool ss_scratch_grow_splices(ss_scratch *scratch);
+bool ss_scratch_grow_tokens(ss_scratch *scratch);
+
+#endif

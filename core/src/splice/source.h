@@ -1,0 +1,15 @@
+/* The registered frame sources. */
+#ifndef SS_SOURCE_H
+#define SS_SOURCE_H
+
+#include "base/platform.h"
+#include <stacksplice/source.h>
+
+#define SS_MAX_SOURCES 32
+
+/* How many there are: those below this number never change.  Signal safe. */
+uint32_t ss_source_count(void);
+
+const stacksplice_source *ss_source_at(uint32_t index);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * What the unwinder must know of a processor.  One header for each; the build defines which.
+ *
+ * Each gives: SS_REGISTER_COUNT (DWARF registers that rules may name), SS_REGISTER_SP, _FP and _RA,
+ * SS_SAVED_COUNT callee-saved registers with their numbers in ss_saved_registers, and the offset
+ * from the CFA at which a call leaves the return address.
+ */
+#ifndef SS_ARCH_H
+#define SS_ARCH_H
+
+#include "base/platform.h"
+
+#if defined(SS_ARCH_X86_64)
+#include "unwind/arch_x86_64.h"
+#else
+#error "no unwinder for this machine: build unwind_none.c instead"
+#endif
+
+/* The registers at a call of ss_arch_entry, as its caller will find them after it. */
+typedef struct ss_entry_registers {
+    uintptr_t ip;
+    uintptr_t sp;
+    uintptr_t saved[SS_SAVED_COUNT]; /* in the order of ss_saved_registers */
+} ss_entry_registers;
+
+void ss_arch_entry(ss_entry_registers *out);
+
+/* The place of DWARF_REGISTER in ss_saved_registers, or -1. */
+static inline int ss_saved_index(uint64_t dwarf_register)
+{
+    for (int i = 0; i < SS_SAVED_COUNT; i++)
+        if (ss_saved_registers[i] == dwarf_register)
+            return i;
+    return -1;
+}
+
+#endif

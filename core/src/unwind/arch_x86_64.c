@@ -1,0 +1,32 @@
+#include "unwind/arch.h"
+
+/*
+ * A function of its own, in assembly, because only here every callee-saved register still has the
+ * caller's value: a compiler would have to be told of each.
+ */
+__asm__(".pushsection .text\n"
+        ".p2align 4\n"
+        ".globl ss_arch_entry\n"
+        ".hidden ss_arch_entry\n"
+        ".type ss_arch_entry, @function\n"
+        "ss_arch_entry:\n"
+        "    .cfi_startproc\n"
+        "    endbr64\n"
+        "    movq (%rsp), %rax\n" /* the return address: our caller's ip */
+        "    movq %rax, 0(%rdi)\n"
+        "    leaq 8(%rsp), %rax\n" /* rsp as it is once we returned */
+        "    movq %rax, 8(%rdi)\n"
+        "    movq %rbp, 16(%rdi)\n"
+        "    movq %rbx, 24(%rdi)\n"
+        "    movq %r12, 32(%rdi)\n"
+        "    movq %r13, 40(%rdi)\n"
+        "    movq %r14, 48(%rdi)\n"
+        "    movq %r15, 56(%rdi)\n"
+        "    ret\n"
+        "    .cfi_endproc\n"
+        ".size ss_arch_entry, .-ss_arch_entry\n"
+        ".popsection\n");
+
+_Static_assert(offsetof(ss_entry_registers, ip) == 0, "the assembly above");
+_Static_assert(offsetof(ss_entry_registers, sp) == 8, "the assembly above");
+_Static_assert(offsetof(ss_entry_registers, saved) == 16, "the assembly above");

@@ -1,0 +1,82 @@
+#include "unwind/modules.h"
+
+bool ss_module_segment(const ss_module *module, uintptr_t address, uint32_t flags,
+                       const uint8_t **low, const uint8_t **high)
+{
+    for (uint32_t i = 0; i < module->header_count; i++) {
+        const ElfW(Phdr) *header = &module->headers[i];
+        uintptr_t start = module->bias + header->p_vaddr;
+
+        if (header->p_type != PT_LOAD || address - start >= header->p_memsz)
+            continue;
+        if ((header->p_flags & (PF_R | flags)) != (PF_R | flags))
+            return false;
+        *low = (const uint8_t *)start;
+        *high = *low + header->p_memsz;
+        return true;
+    }
+    return false;
+}
+
+bool ss_module_from_headers(ss_module *module, uintptr_t bias, const ElfW(Phdr) * headers,
+                            size_t count, uintptr_t address)
+{
+    bool holds = false;
+
+    *module = (ss_module){bias, headers, (uint32_t)count, NULL, 0};
+    for (size_t i = 0; i < count; i++) {
+        if (headers[i].p_type == PT_LOAD)
+            holds = holds || address - (bias + headers[i].p_vaddr) < headers[i].p_memsz;
+        if (headers[i].p_type == PT_GNU_EH_FRAME) {
+            module->eh_frame_hdr = (const uint8_t *)(bias + headers[i].p_vaddr);
+            module->eh_frame_hdr_size = headers[i].p_memsz;
+        }
+    }
+    return holds;
+}
+
+typedef struct search {
+    uintptr_t address;
+    ss_module *module;
+} search;
+
+static int look(struct dl_phdr_info *info, size_t size, void *data)
+{
+    search *s = data;
+
+    (void)size;
+    return ss_module_from_headers(s->module, info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum,
+                                  s->address);
+}
+
+bool ss_module_find_by_iteration(uintptr_t address, ss_module *module)
+{
+    search s = {address, module};
+
+    return dl_iterate_phdr(look, &s) != 0;
+}
+
+bool ss_module_is_code(uintptr_t address)
+{
+    ss_module module;
+    const uint8_t *low, *high;
+
+    return ss_module_find(address, &module) &&
+           ss_module_segment(&module, address, PF_X, &low, &high);
+}
+
+static int read_counter(struct dl_phdr_info *info, size_t size, void *data)
+{
+    /* Both counters are the loader's, not the module's: the first call tells all. */
+    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs)
+        *(uint32_t *)data = (uint32_t)info->dlpi_subs;
+    return 1;
+}
+
+uint32_t ss_modules_generation(void)
+{
+    uint32_t unloaded = 0;
+
+    dl_iterate_phdr(read_counter, &unloaded);
+    return unloaded;
+}

@@ -1,0 +1,46 @@
+/*
+ * The loaded modules: which one holds an address, and where its unwind data and its segments are.
+ *
+ * What is found stays valid while a frame of the module is on the calling thread's stack, since
+ * such a module cannot be unloaded.
+ */
+#ifndef SS_MODULES_H
+#define SS_MODULES_H
+
+#include "base/platform.h"
+
+#include <link.h>
+
+typedef struct ss_module {
+    uintptr_t bias; /* load address minus link-time address */
+    const ElfW(Phdr) * headers;
+    uint32_t header_count;
+    const uint8_t *eh_frame_hdr; /* NULL: it has none */
+    size_t eh_frame_hdr_size;
+} ss_module;
+
+/* The module that holds ADDRESS.  One implementation is chosen by the build: modules_*.c. */
+bool ss_module_find(uintptr_t address, ss_module *module);
+
+/* The same through dl_iterate_phdr, which takes the loader's lock: always there. */
+bool ss_module_find_by_iteration(uintptr_t address, ss_module *module);
+
+/* Fill MODULE from program headers; false if ADDRESS is in none of its loaded segments. */
+bool ss_module_from_headers(ss_module *module, uintptr_t bias, const ElfW(Phdr) * headers,
+                            size_t count, uintptr_t address);
+
+/* The loaded, readable bytes around ADDRESS, of one segment; with FLAGS (PF_X) too. */
+bool ss_module_segment(const ss_module *module, uintptr_t address, uint32_t flags,
+                       const uint8_t **low, const uint8_t **high);
+
+/* Whether ADDRESS lies in executable code of a loaded module. */
+bool ss_module_is_code(uintptr_t address);
+
+/*
+ * A number that changes whenever a module was unloaded.  Rules learned under another number are
+ * never used: the same address may hold other code now.  The modules with frames on the stack
+ * cannot go, so asking once, when a walk begins, is enough.
+ */
+uint32_t ss_modules_generation(void);
+
+#endif

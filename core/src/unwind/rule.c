@@ -1,0 +1,129 @@
+#include "unwind/rule.h"
+
+#define WORD ((int64_t)sizeof(uintptr_t))
+#define OFFSET_LIMIT (INT64_C(1) << 23) /* of an offset in words */
+
+enum { OP_DEREF = 0x06, OP_BREG0 = 0x70, OP_BREG31 = 0x8f };
+
+static bool put_cfa(ss_rule *rule, ss_rule_kind kind, int base, int64_t offset)
+{
+    int64_t words = offset / WORD;
+
+    if (offset % WORD || words < -OFFSET_LIMIT || words >= OFFSET_LIMIT)
+        return false;
+    rule->cfa = (uint32_t)kind | (uint32_t)base << 4 | (uint32_t)((uint64_t)words << 8);
+    return true;
+}
+
+static void put_slot(ss_rule *rule, int saved, unsigned slot)
+{
+    rule->slots |= (uint64_t)slot << (SS_SLOT_BITS * saved);
+}
+
+/* [breg N, offset], what compilers write for a slot in a realigned frame. */
+static bool read_based(ss_cursor *c, int *base, int64_t *offset)
+{
+    uint8_t op = ss_cursor_byte(c);
+
+    if (c->failed || op < OP_BREG0 || op > OP_BREG31)
+        return false;
+    *base = ss_saved_index((uint64_t)(op - OP_BREG0));
+    *offset = ss_cursor_sleb(c);
+    return !c->failed && *base >= 0;
+}
+
+static bool fit_cfa(ss_rule *rule, const ss_cfi_row *row)
+{
+    ss_cursor c = row->cfa_expression;
+    int64_t offset;
+    int base;
+
+    if (c.at)
+        return read_based(&c, &base, &offset) && ss_cursor_byte(&c) == OP_DEREF &&
+               ss_cursor_left(&c) == 0 && !c.failed &&
+               put_cfa(rule, SS_RULE_AT_SAVED, base, offset);
+    if (row->cfa_register == SS_REGISTER_SP)
+        return row->cfa_offset >= WORD && put_cfa(rule, SS_RULE_SP, 0, row->cfa_offset);
+    base = ss_saved_index(row->cfa_register);
+    return base >= 0 && put_cfa(rule, SS_RULE_SAVED, base, row->cfa_offset);
+}
+
+static bool fit_slot(ss_rule *rule, const ss_cfi_row *row, int saved)
+{
+    unsigned number = ss_saved_registers[saved];
+    bool realigned = ss_rule_kind_of(rule) == SS_RULE_AT_SAVED;
+    int64_t offset = row->value[number];
+    ss_cursor c;
+    int base;
+
+    switch (row->kind[number]) {
+    case SS_CFI_UNCHANGED:
+        put_slot(rule, saved, SS_SLOT_UNCHANGED);
+        return true;
+    case SS_CFI_UNDEFINED:
+        put_slot(rule, saved, SS_SLOT_LOST);
+        return true;
+    case SS_CFI_AT_CFA:
+        if (realigned || offset >= 0)
+            return false;
+        break;
+    case SS_CFI_AT_EXPRESSION:
+        c = ss_cfi_expression(row, number);
+        if (!realigned || !read_based(&c, &base, &offset) || ss_cursor_left(&c) ||
+            base != ss_rule_base(rule) || offset > 0)
+            return false;
+        break;
+    default:
+        return false;
+    }
+    if (offset % WORD || -offset / WORD > SS_SLOT_MAX)
+        return false;
+    put_slot(rule, saved, (unsigned)(-offset / WORD));
+    return true;
+}
+
+/* The stack pointer of the caller is the CFA unless the row says otherwise. */
+static bool sp_is_cfa(const ss_cfi_row *row)
+{
+    return row->kind[SS_REGISTER_SP] == SS_CFI_UNCHANGED ||
+           (row->kind[SS_REGISTER_SP] == SS_CFI_IS_CFA && row->value[SS_REGISTER_SP] == 0);
+}
+
+static bool fit(ss_rule *rule, const ss_fde *fde, const ss_cfi_row *row)
+{
+    if (fde->signal_frame || fde->return_register != SS_REGISTER_RA || !sp_is_cfa(row) ||
+        row->kind[SS_REGISTER_RA] != SS_CFI_AT_CFA ||
+        row->value[SS_REGISTER_RA] != SS_RETURN_ADDRESS_AT || !fit_cfa(rule, row))
+        return false;
+    for (int i = 0; i < SS_SAVED_COUNT; i++)
+        if (!fit_slot(rule, row, i))
+            return false;
+    return true;
+}
+
+ss_rule ss_rule_from_row(const ss_fde *fde, uintptr_t pc, const ss_cfi_row *row)
+{
+    uintptr_t start = pc - fde->start;
+    ss_rule rule = {start < UINT32_MAX ? (uint32_t)start : UINT32_MAX, 0, 0};
+
+    if (fde->return_register == SS_REGISTER_RA && row->kind[SS_REGISTER_RA] == SS_CFI_UNDEFINED) {
+        rule.cfa = SS_RULE_END;
+        return rule;
+    }
+    if (!fit(&rule, fde, row)) {
+        rule.cfa = SS_RULE_FULL;
+        rule.slots = 0;
+    }
+    return rule;
+}
+
+ss_rule ss_rule_frame_pointer(void)
+{
+    ss_rule rule = {UINT32_MAX, 0, 0};
+    int base = ss_saved_index(SS_REGISTER_FP);
+
+    (void)put_cfa(&rule, SS_RULE_SAVED, base, 2 * WORD);
+    for (int i = 0; i < SS_SAVED_COUNT; i++)
+        put_slot(&rule, i, i == base ? 2 : SS_SLOT_LOST);
+    return rule;
+}

@@ -1,0 +1,92 @@
+#include "unwind/rule_cache.h"
+
+#include <stdatomic.h>
+
+/*
+ * Each entry is a sequence lock of its own.  Half of `state` counts writes and is odd while one
+ * goes on, the other half is the generation.  A reader that sees the same even state before and
+ * after has seen one write's words; a writer that cannot have the entry at once goes without, so
+ * nobody waits, also not a signal handler that interrupted a writer.
+ */
+typedef struct entry {
+    _Atomic uint64_t pc;
+    _Atomic uint64_t state;     /* sequence << 32 | generation */
+    _Atomic uint64_t start_cfa; /* start << 32 | cfa */
+    _Atomic uint64_t slots;
+} entry;
+
+_Static_assert(sizeof(entry) == 32, "two entries a cache line");
+
+#define ENTRIES_LOG2 12
+#define ENTRIES (1u << ENTRIES_LOG2)
+#define PROBES 4
+#define SEQUENCE_ONE (UINT64_C(1) << 32)
+
+static _Alignas(64) entry entries[ENTRIES];
+
+static uint32_t home(uintptr_t pc)
+{
+    return (uint32_t)((pc * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - ENTRIES_LOG2));
+}
+
+static bool is_odd(uint64_t state)
+{
+    return state & SEQUENCE_ONE;
+}
+
+bool ss_rule_cache_get(uintptr_t pc, uint32_t generation, ss_rule *rule)
+{
+    for (uint32_t i = 0, at = home(pc); i < PROBES; i++) {
+        entry *e = &entries[(at + i) & (ENTRIES - 1)];
+        uint64_t state = atomic_load_explicit(&e->state, memory_order_acquire);
+        uint64_t start_cfa;
+
+        if (atomic_load_explicit(&e->pc, memory_order_acquire) != pc || is_odd(state) ||
+            (uint32_t)state != generation)
+            continue;
+        /* Acquiring loads keep the last look at the state behind them. */
+        start_cfa = atomic_load_explicit(&e->start_cfa, memory_order_acquire);
+        rule->slots = atomic_load_explicit(&e->slots, memory_order_acquire);
+        if (atomic_load_explicit(&e->state, memory_order_relaxed) != state)
+            continue;
+        rule->start = (uint32_t)(start_cfa >> 32);
+        rule->cfa = (uint32_t)start_cfa;
+        return true;
+    }
+    return false;
+}
+
+/* An entry of PC's own or of an older generation, else the home entry. */
+static entry *choose(uintptr_t pc, uint32_t generation)
+{
+    uint32_t at = home(pc);
+
+    for (uint32_t i = 0; i < PROBES; i++) {
+        entry *e = &entries[(at + i) & (ENTRIES - 1)];
+        uint64_t key = atomic_load_explicit(&e->pc, memory_order_relaxed);
+
+        if (key == 0 || key == pc ||
+            (uint32_t)atomic_load_explicit(&e->state, memory_order_relaxed) != generation)
+            return e;
+    }
+    return &entries[at];
+}
+
+void ss_rule_cache_put(uintptr_t pc, uint32_t generation, const ss_rule *rule)
+{
+    entry *e = choose(pc, generation);
+    uint64_t state = atomic_load_explicit(&e->state, memory_order_relaxed);
+    uint64_t sequence = state & ~(SEQUENCE_ONE - 1);
+
+    if (is_odd(state) ||
+        !atomic_compare_exchange_strong_explicit(&e->state, &state, state + SEQUENCE_ONE,
+                                                 memory_order_acq_rel, memory_order_relaxed))
+        return;
+    /* Releasing stores keep the odd state before them. */
+    atomic_store_explicit(&e->pc, pc, memory_order_release);
+    atomic_store_explicit(&e->start_cfa, (uint64_t)rule->start << 32 | rule->cfa,
+                          memory_order_release);
+    atomic_store_explicit(&e->slots, rule->slots, memory_order_release);
+    atomic_store_explicit(&e->state, (sequence + 2 * SEQUENCE_ONE) | generation,
+                          memory_order_release);
+}

@@ -1,0 +1,63 @@
+/*
+ * The native frames of the calling thread: ip, stack pointer, function start and, on request, the
+ * callee-saved registers of each.  The contract of the layer; unwind_cfi.c keeps it with .eh_frame
+ * data, unwind_none.c for machines whose registers nobody described yet.
+ *
+ * No lock is taken except the loader's, for a moment.  No memory outside the stack in use is read
+ * but the unwind data of loaded modules.
+ */
+#ifndef SS_UNWIND_H
+#define SS_UNWIND_H
+
+#include "base/platform.h"
+#include <stacksplice/source.h>
+
+/* More frames are an endless recursion: what lies further out is told in bytes. */
+#define SS_UNWIND_MAX_FRAMES 65536
+
+/* A stack changes inside one walk where a signal handler ran on a stack of its own. */
+#define SS_UNWIND_MAX_STACKS 8
+
+/* Memory that may be read: one stack, or the part of it that is in use. */
+typedef struct ss_stack {
+    uintptr_t low;
+    uintptr_t high; /* one past the last byte */
+} ss_stack;
+
+typedef struct ss_unwind_step ss_unwind_step;
+typedef struct ss_register_file ss_register_file;
+
+/*
+ * One walk.  A thread keeps it between captures, for its memory; all zero is a valid empty one.
+ * Frames are numbered from the innermost, 0.
+ */
+typedef struct ss_unwind {
+    stacksplice_native_frame *frames;
+    uint32_t count;
+    uint32_t capacity;
+    ss_unwind_step *steps;   /* how frame i was left outward; one fewer than frames */
+    ss_register_file *files; /* complete register sets; files[0] is the one at the entry */
+    uint32_t file_count;
+    uint32_t file_capacity;
+    ss_stack stacks[SS_UNWIND_MAX_STACKS]; /* the last is that of the outermost frame */
+    uint32_t stack_count;
+    uint32_t generation;    /* of the loaded modules when the walk began */
+    const char *end_reason; /* why there are outer frames that are not here; NULL: there are none */
+    size_t bytes_left;      /* of stack beyond the last frame, when the frame limit was met */
+} ss_unwind;
+
+/*
+ * Walk the calling thread's stack from the caller of this function outward, at most MAX frames.
+ * ABOVE is the frame address of the outermost function of ours: up to there the stack is known to
+ * be good even when its bounds are not.  False when memory ran out.
+ */
+bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max);
+
+/* The value that callee-saved register DWARF_REGISTER had in frame FRAME at its call. */
+bool ss_unwind_register(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_register,
+                        uintptr_t *value);
+
+/* Give back memory: what an unusually deep walk took, or (ALL) everything. */
+void ss_unwind_trim(ss_unwind *walk, bool all);
+
+#endif

@@ -1,0 +1,28 @@
+/* No native frames, and a reason: for processors that nobody described yet. */
+#include "unwind/unwind.h"
+
+bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max)
+{
+    (void)above;
+    (void)max;
+    walk->count = 0;
+    walk->stack_count = 0;
+    walk->end_reason = "native frames are not known on this machine";
+    return true;
+}
+
+bool ss_unwind_register(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_register,
+                        uintptr_t *value)
+{
+    (void)walk;
+    (void)frame;
+    (void)dwarf_register;
+    (void)value;
+    return false;
+}
+
+void ss_unwind_trim(ss_unwind *walk, bool all)
+{
+    (void)walk;
+    (void)all;
+}
