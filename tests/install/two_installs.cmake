@@ -12,7 +12,8 @@ function(run)
 endfunction()
 
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/this)
-run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/this/python --component python)
+# What pip installs, in a folder of its own.
+file(COPY ${BUILD}/python DESTINATION ${WORK}/this)
 file(COPY ${WORK}/this/ DESTINATION ${WORK}/copy)
 
 # The sources of the next release: only what the build reads.
@@ -43,4 +44,4 @@ run(${CMAKE_COMMAND} -S ${next} -B ${WORK}/build -G ${GENERATOR}
   -DCMAKE_SHARED_LINKER_FLAGS=-Wl,-u,stacksplice_added_later)
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${CMAKE_COMMAND} --install ${WORK}/build --prefix ${WORK}/next)
-run(${CMAKE_COMMAND} --install ${WORK}/build --prefix ${WORK}/next/python --component python)
+file(COPY ${WORK}/build/python DESTINATION ${WORK}/next)
