@@ -82,13 +82,20 @@ static void print_element(printer *p, uintptr_t element)
         (void)look_at(p, element, p->r->order == STACKSPLICE_ORDER_NEWEST_LAST ? count - 1 - i : i);
 }
 
+static bool is_script(uintptr_t element)
+{
+    const stacksplice_token_info *info = ss_token_is(element) ? ss_token_info(element) : NULL;
+
+    return info && info->kind == STACKSPLICE_FRAME_SCRIPT;
+}
+
 /* How much of a node's stack a brief report shows: to its third script frame. */
 static uint32_t brief_count(const uintptr_t *frames, uint32_t count)
 {
     uint32_t scripts = 0, i;
 
     for (i = 0; i < count && scripts < SS_REPORT_SCRIPTS_MAX; i++)
-        scripts += ss_token_is(frames[i]);
+        scripts += is_script(frames[i]);
     if (!scripts && i > SS_REPORT_NATIVE_MAX)
         return SS_REPORT_NATIVE_MAX;
     return i;

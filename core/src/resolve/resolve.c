@@ -3,6 +3,8 @@
 #include "base/alloc.h"
 #include "resolve/debuginfo.h"
 #include "splice/token.h"
+#include "unwind/unwind.h"
+#include "unwind/unwind.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -134,6 +136,8 @@ static void gather(uintptr_t address, native_facts *facts)
     if (dladdr((void *)within, &info) && info.dli_sname && info.dli_saddr) {
         facts->symbol = info.dli_sname;
         facts->symbol_start = (uintptr_t)info.dli_saddr;
+    } else {
+        facts->symbol_start = ss_unwind_function(address); /* a stripped binary has this still */
     }
     demangle = dlsym(RTLD_DEFAULT, "__cxa_demangle"); /* a C++ run-time, if one is loaded */
     memcpy(&facts->demangle, &demangle, sizeof demangle);
@@ -263,6 +267,20 @@ static void store(answer *a, uint64_t generation)
     atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
 }
 
+/* A function without a symbol may have a name in scripts, known by its first address. */
+static void name_by_scripts(ss_frame *f)
+{
+    uintptr_t start;
+
+    if (f->frame.function)
+        return;
+    start = ss_unwind_function(f->frame.address);
+    f->frame.function = start ? ss_function_name(start) : NULL;
+    f->script_named = f->frame.function != NULL;
+    f->has_function_offset = f->script_named;
+    f->function_offset = f->frame.address - start;
+}
+
 /* Under the lock: strings of the debug information live as long as it is held. */
 static answer *look_up(const native_facts *facts, uint64_t generation)
 {
@@ -279,11 +297,7 @@ static answer *look_up(const native_facts *facts, uint64_t generation)
     count = draft(facts, &found, frames);
     for (uint32_t i = 0; i < count; i++)
         frames[i].frame.function = readable(facts, frames[i].frame.function, &owned[i]);
-    if (!frames[count - 1].frame.function && frames[count - 1].has_function_offset) {
-        frames[count - 1].frame.function =
-            ss_function_name(facts->address - (uintptr_t)frames[count - 1].function_offset);
-        frames[count - 1].script_named = frames[count - 1].frame.function != NULL;
-    }
+    name_by_scripts(&frames[count - 1]);
     a = pack(frames, count);
     for (uint32_t i = 0; i < count; i++)
         free(owned[i]);
@@ -394,6 +408,7 @@ stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_binary *module,
             f.frame.module = *module->path ? module->path : NULL;
             f.frame.module_offset = address - module->start;
             f.frame.build_id = *module->build_id ? module->build_id : NULL;
+            name_by_scripts(&f);
         }
     }
     return deliver(&f, 1, callback, data);

@@ -1,0 +1,176 @@
+/*
+ * Ends in the way its first argument names; crash_test.py looks at what is left.  A handler of
+ * SIGABRT prints the stowed records, as a crash reporter in the process would read them.
+ */
+#include "report_fixture.h"
+
+#include <stacksplice/stowed.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static void print_stowed(int number)
+{
+    (void)number;
+    for (uint32_t i = 0; i < stacksplice_stowed_exception_count; i++) {
+        const STOWED_EXCEPTION_INFORMATION_V2 *s = stacksplice_stowed_exceptions[i];
+
+        dprintf(STDOUT_FILENO, "%u %08x %u %08x %u %u %lx %lx %s\n", s->Header.Size,
+                s->Header.Signature, (unsigned)s->ExceptionForm, (unsigned)s->ResultCode,
+                s->StackTraceWordSize, s->StackTraceWords,
+                s->StackTraceWords ? *(unsigned long *)s->StackTrace : 0,
+                (unsigned long)(uintptr_t)s->ExceptionAddress,
+                s->NestedExceptionType == STOWED_EXCEPTION_NESTED_TYPE_LEO ? "LEO1" : "none");
+    }
+}
+
+static int allocator_fails;
+
+static void *failing_alloc(size_t bytes, void *data)
+{
+    (void)data;
+    return allocator_fails ? NULL : malloc(bytes);
+}
+
+static void *failing_realloc(void *block, size_t bytes, void *data)
+{
+    (void)data;
+    return allocator_fails ? NULL : realloc(block, bytes);
+}
+
+static void plain_free(void *block, void *data)
+{
+    (void)data;
+    free(block);
+}
+
+/* The error that most ways end with: a chain of two, and a cause. */
+static IRestrictedErrorInfo *full_error(void)
+{
+    static uintptr_t frames[2], first[1], second[1], third[1];
+    static fixture_error cause, contents;
+    IRestrictedErrorInfo *error;
+
+    frames[0] = fixture_script("python", "f", "x.py", 17);
+    frames[1] = (uintptr_t)print_stowed + 1;
+    first[0] = fixture_script("lua", "one", "a.lua", 1);
+    second[0] = fixture_script("python", "two", "b.py", 2);
+    third[0] = fixture_script("lua", "cause", "c.lua", 3);
+    cause = (fixture_error){.hr = E_FAIL,
+                            .type = "table",
+                            .message = "first",
+                            .message_length = 5,
+                            .frames = third,
+                            .frame_count = 1};
+    contents = (fixture_error){.hr = E_INVALIDARG,
+                               .type = "ValueError",
+                               .message = "bad \"amount\"\n\0\x01\xff",
+                               .message_length = 16,
+                               .frames = frames,
+                               .frame_count = 2,
+                               .cause = fixture_originate(&cause)};
+    error = fixture_originate(&contents);
+    fixture_propagate(error, first, 1);
+    fixture_propagate(error, second, 1);
+    return error;
+}
+
+static void *fail_in_thread(void *data)
+{
+    (void)SetRestrictedErrorInfo(data);
+    RoFailFastWithErrorContext(E_INVALIDARG);
+}
+
+static int handle(IRestrictedErrorInfo *error, void *data)
+{
+    (void)error;
+    dprintf(STDOUT_FILENO, "handler %s\n", (const char *)data);
+    return !strcmp(data, "yes");
+}
+
+static void exhaust_address_space(void)
+{
+    const struct rlimit none = {1, 1};
+    size_t bytes = 1 << 20;
+
+    setrlimit(RLIMIT_AS, &none);
+    while (bytes >= 16) {
+        if (!malloc(bytes))
+            bytes /= 2;
+    }
+}
+
+static void fail_in_two_threads(IRestrictedErrorInfo *error)
+{
+    pthread_t threads[2];
+
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, fail_in_thread, error);
+    pthread_join(threads[0], NULL);
+}
+
+static void end(const char *how)
+{
+    IRestrictedErrorInfo *error = full_error();
+    pthread_t thread;
+
+    if (!strcmp(how, "none"))
+        RoFailFastWithErrorContext(E_BOUNDS);
+    if (!strcmp(how, "thread")) {
+        pthread_create(&thread, NULL, fail_in_thread, error);
+        pthread_join(thread, NULL);
+    }
+    if (!strcmp(how, "two"))
+        fail_in_two_threads(error);
+    (void)SetRestrictedErrorInfo(error);
+    if (!strcmp(how, "other"))
+        RoFailFastWithErrorContext(E_NOTIMPL);
+    if (!strcmp(how, "success"))
+        RoFailFastWithErrorContext(S_OK);
+    if (!strcmp(how, "allocator"))
+        allocator_fails = 1;
+    if (!strcmp(how, "space"))
+        exhaust_address_space();
+    if (!strcmp(how, "space-none")) {
+        (void)RoClearError();
+        exhaust_address_space();
+        RoFailFastWithErrorContext(E_OUTOFMEMORY);
+    }
+    if (!strcmp(how, "unhandled"))
+        printf("returned %d\n", RoReportUnhandledError(error));
+    if (!strcmp(how, "delegate"))
+        printf("returned %d\n", RoReportFailedDelegate(NULL, error));
+    if (!strncmp(how, "handler-", 8)) {
+        stacksplice_set_unhandled_handler(handle, (void *)(uintptr_t)(how + 8));
+        printf("returned %d\n", RoReportUnhandledError(error));
+        printf("returned %d\n", RoReportFailedDelegate((IUnknown *)error, error));
+        printf("refused %d\n", RoReportUnhandledError(NULL) == E_INVALIDARG);
+        stacksplice_set_unhandled_handler(NULL, NULL);
+        fflush(stdout);
+        (void)RoReportUnhandledError(error);
+    }
+    if (!strcmp(how, "context")) {
+        (void)RoCaptureErrorContext(E_INVALIDARG);
+    }
+    RoFailFastWithErrorContext(E_INVALIDARG);
+}
+
+int main(int count, char **arguments)
+{
+    const stacksplice_allocator allocator = {sizeof allocator, failing_alloc, failing_realloc,
+                                             plain_free, NULL};
+
+    if (count != 2)
+        return 2;
+    setvbuf(stdout, NULL, _IONBF, 0);
+    if (stacksplice_set_allocator(&allocator) != S_OK)
+        return 3;
+    signal(SIGABRT, print_stowed);
+    end(arguments[1]);
+    return 4;
+}

@@ -1,0 +1,189 @@
+"""How a process ends, seen from outside: crash_test.py PROGRAM."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = ""
+FULL_CODES = ["80070057", "80070057", "80070057", "80004005"]
+
+
+def strict(text):
+    def refuse(name):
+        raise ValueError(name)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+class Ended:
+    """One run of the program: its status, what it wrote, its report files."""
+
+    def __init__(self, how, directory_of=None, **environment):
+        with tempfile.TemporaryDirectory() as directory:
+            wanted = directory_of(directory) if directory_of else directory
+            run = subprocess.run(
+                [PROGRAM, how], capture_output=True, timeout=120, check=False,
+                env={**os.environ, "STACKSPLICE_REPORT_DIR": wanted, **environment})
+            self.status = run.returncode
+            self.out = run.stdout.decode("utf-8")
+            self.err = run.stderr.decode("utf-8")
+            self.names = sorted(os.listdir(directory))
+            self.raw = []
+            for name in self.names:
+                with open(os.path.join(directory, name), "rb") as file:
+                    self.raw.append(file.read().decode("utf-8"))
+                self.mode = os.stat(os.path.join(directory, name)).st_mode & 0o777
+            self.directory = directory
+        self.stowed = [line.split() for line in self.out.splitlines()
+                       if re.match(r"\d+ [0-9a-f]{8} ", line)]
+
+    @property
+    def report(self):
+        return strict(self.raw[0])
+
+
+class CrashTest(unittest.TestCase):
+    def assert_ended(self, run):
+        self.assertEqual(run.status, -signal.SIGABRT, run.err)
+        self.assertEqual(len(run.names), 1, run.err)
+        self.assertIn(f"stacksplice: report file {run.directory}/{run.names[0]}\n", run.err)
+        self.assertEqual(run.report["schema"], "stacksplice-report/1")
+
+    def assert_full(self, run):
+        """Everything that the program's full error has is in all three places."""
+        self.assert_ended(run)
+        self.assertIn("ValueError: bad \"amount\"\n\\x00\\x01\ufffd (0x80070057)\n", run.err)
+        self.assertIn("    (Python) File \"x.py\", line 17, in f\n", run.err)
+        self.assertRegex(run.err, r"    \(C\) \?\?\? \([^/()]+\+0x[0-9a-f]+\)\n")
+        self.assertIn("  1. received by lua on thread ", run.err)
+        self.assertIn("  2. received by python on thread ", run.err)
+        self.assertIn("\nCaused by:\ntable: first (0x80004005)\n", run.err)
+        error = run.report["error"]
+        self.assertEqual(error["hresult"], "0x80070057")
+        self.assertEqual(error["message"], "bad \"amount\"\n\0\x01\ufffd")
+        self.assertEqual([f["kind"] for f in error["stack"]], ["script", "native"])
+        self.assertEqual([n["language"] for n in error["propagation"]], ["lua", "python"])
+        self.assertEqual([t["message"] for t in error["transformed"]], ["first"])
+        self.assertEqual([s[3] for s in run.stowed], FULL_CODES)
+        for size, signature, form, _, word_size, _, first, address, _ in run.stowed:
+            self.assertEqual((size, signature, form, word_size), ("56", "53453032", "1", "8"))
+            self.assertEqual(first, address)
+        self.assertEqual([s[5] for s in run.stowed], ["2", "1", "1", "1"])
+        self.assertEqual(run.stowed[0][8], "LEO1")
+
+    def test_full_error(self):
+        run = Ended("full")
+        self.assert_full(run)
+        self.assertTrue(run.err.startswith(
+            "stacksplice: fatal error: RoFailFastWithErrorContext\n"))
+        self.assertEqual(run.mode, 0o600)
+
+    def test_header_and_modules(self):
+        report = Ended("full", SECRET="hidden-value").report
+        header = report["header"]
+        self.assertEqual(header["event"], "RoFailFastWithErrorContext")
+        self.assertRegex(header["time"], r"^20\d\d-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-6]\dZ$")
+        self.assertEqual(header["process"], os.path.realpath(PROGRAM))
+        self.assertEqual(header["cwd"], os.getcwd())
+        self.assertEqual(header["arch"], os.uname().machine)
+        self.assertNotIn("hidden-value", json.dumps(report))
+        modules = {os.path.basename(m["path"]): m for m in report["modules"]}
+        native = report["error"]["stack"][1]
+        module = modules[os.path.basename(PROGRAM)]
+        self.assertEqual(module["build_id"], native["build_id"])
+        self.assertEqual(int(native["address"], 16) - int(module["start"], 16),
+                         native["module_offset"])
+        self.assertLess(int(native["address"], 16), int(module["end"], 16))
+        self.assertTrue(any(name.startswith("libstacksplice.so") for name in modules))
+
+    def test_from_a_thread(self):
+        self.assert_full(Ended("thread"))
+
+    def test_two_threads_give_one_report(self):
+        run = Ended("two")
+        self.assert_full(run)
+        self.assertEqual(run.err.count("fatal error"), 1)
+
+    def test_captured_context_is_one_more_node(self):
+        run = Ended("context")
+        self.assert_ended(run)
+        self.assertEqual(len(run.report["error"]["propagation"]), 3)
+        self.assertEqual(len(run.stowed), 5)
+
+    def assert_made(self, run, code):
+        self.assert_ended(run)
+        self.assertEqual([s[3] for s in run.stowed], [code])
+        error = run.report["error"]
+        self.assertEqual(error["hresult"], "0x" + code)
+        self.assertEqual((error["propagation"], error["transformed"]), ([], []))
+        self.assertIn("0x" + code, run.err)
+        return error
+
+    def test_without_an_error(self):
+        error = self.assert_made(Ended("none"), "8000000b")
+        self.assertIn("outside the valid range", error["message"])
+        modules = {os.path.basename(f.get("module", "")) for f in error["stack"]}
+        self.assertIn(os.path.basename(PROGRAM), modules)
+        self.assertNotIn("libstacksplice.so.0", modules)
+
+    def test_with_another_hresult(self):
+        error = self.assert_made(Ended("other"), "80004001")
+        self.assertNotIn("amount", json.dumps(error))
+
+    def test_with_a_success_code(self):
+        self.assert_made(Ended("success"), "00000000")
+
+    def test_without_memory(self):
+        self.assert_full(Ended("allocator"))
+        self.assert_full(Ended("space"))
+        self.assert_made(Ended("space-none"), "8007000e")
+
+    def test_unhandled(self):
+        for how, event in (("unhandled", "RoReportUnhandledError"),
+                           ("delegate", "RoReportFailedDelegate")):
+            run = Ended(how)
+            self.assert_full(run)
+            self.assertEqual(run.report["header"]["event"], event)
+            self.assertNotIn("returned", run.out)
+
+    def test_handler(self):
+        run = Ended("handler-yes")
+        self.assertTrue(run.out.startswith(
+            "handler yes\nreturned 0\nhandler yes\nreturned 0\nrefused 1\n"), run.out)
+        self.assert_full(run)
+        run = Ended("handler-no")
+        self.assertTrue(run.out.startswith("handler no\n"), run.out)
+        self.assertNotIn("returned", run.out)
+        self.assert_full(run)
+
+    def test_directory_that_is_not_there(self):
+        run = Ended("full", lambda directory: directory + "/none")
+        self.assertEqual(run.status, -signal.SIGABRT)
+        self.assertEqual(run.names, [])
+        self.assertIn(f"stacksplice: no report file in {run.directory}/none: errno 2\n", run.err)
+        self.assertEqual([s[3] for s in run.stowed], FULL_CODES)
+
+    def test_empty_directory_is_no_file(self):
+        run = Ended("full", lambda directory: "", TMPDIR="/none")
+        self.assertEqual(run.status, -signal.SIGABRT)
+        self.assertIn("no report file: STACKSPLICE_REPORT_DIR is empty\n", run.err)
+
+    def test_default_directory(self):
+        with tempfile.TemporaryDirectory() as directory:
+            environment = {**os.environ, "TMPDIR": directory}
+            environment.pop("STACKSPLICE_REPORT_DIR", None)
+            run = subprocess.run([PROGRAM, "full"], capture_output=True, timeout=120,
+                                 check=False, env=environment)
+            self.assertEqual(run.returncode, -signal.SIGABRT)
+            name, = os.listdir(directory)
+            self.assertRegex(name, r"^stacksplice-\d+-\d{8}T\d{6}Z\.json$")
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main()

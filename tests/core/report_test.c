@@ -1,0 +1,423 @@
+/* Text reports as a whole, fingerprints, bad arguments. */
+#include "report_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const stacksplice_format_options newest_last = {sizeof newest_last,
+                                                       STACKSPLICE_ORDER_NEWEST_LAST, 0, 0};
+static const stacksplice_format_options all_frames = {sizeof all_frames,
+                                                      STACKSPLICE_ORDER_NEWEST_FIRST, 1, 0};
+static const stacksplice_format_options coloured = {sizeof coloured, STACKSPLICE_ORDER_NEWEST_FIRST,
+                                                    0, 1};
+
+/* TEMPLATE with each "@" replaced by this thread's id. */
+static const char *with_thread(const char *template)
+{
+    static char text[16384];
+    char id[24];
+    size_t used = 0;
+
+    snprintf(id, sizeof id, "%ld", syscall(SYS_gettid));
+    for (const char *at = template; *at; at++) {
+        size_t bytes = *at == '@' ? strlen(id) : 1;
+
+        assert_true(used + bytes < sizeof text);
+        memcpy(text + used, *at == '@' ? id : at, bytes);
+        used += bytes;
+    }
+    text[used] = 0;
+    return text;
+}
+
+static fixture_error value_error(const uintptr_t *frames, uint32_t count)
+{
+    return (fixture_error){.hr = E_INVALIDARG,
+                           .type = "ValueError",
+                           .message = "bad amount 'x'",
+                           .message_length = strlen("bad amount 'x'"),
+                           .frames = frames,
+                           .frame_count = count};
+}
+
+static void assert_report(IRestrictedErrorInfo *error, const stacksplice_format_options *options,
+                          const char *want)
+{
+    assert_string_equal(fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, options),
+                        with_thread(want));
+}
+
+static void release(IRestrictedErrorInfo *error)
+{
+    error->lpVtbl->Release(error);
+}
+
+static void test_report_shows_one_stack_in_either_order(void **state)
+{
+    const uintptr_t frames[] = {fixture_script("python", "f", "/nowhere/x.py", 17),
+                                fixture_script("lua", "function 'g'", "t.lua", 3),
+                                fixture_gap("unwound"), 0x1234};
+    const fixture_error contents = value_error(frames, 4);
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+
+    (void)state;
+    assert_report(error, NULL,
+                  "ValueError: bad amount 'x' (0x80070057)\n"
+                  "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
+                  "Stack of thread @ (most recent call first):\n"
+                  "    (Python) File \"/nowhere/x.py\", line 17, in f\n"
+                  "    (Lua) File \"t.lua\", line 3, in function 'g'\n"
+                  "    [gap: unwound]\n"
+                  "    (C) ??? (0x1234)\n");
+    assert_report(error, &newest_last,
+                  "Traceback for thread @ (most recent call last):\n"
+                  "    (C) ??? (0x1234)\n"
+                  "    [gap: unwound]\n"
+                  "    (Lua) File \"t.lua\", line 3, in function 'g'\n"
+                  "    (Python) File \"/nowhere/x.py\", line 17, in f\n"
+                  "ValueError: bad amount 'x' (0x80070057)\n"
+                  "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n");
+    release(error);
+}
+
+static void test_report_marks_what_is_not_plain(void **state)
+{
+    const stacksplice_token_info info = {.size = sizeof info,
+                                         .kind = STACKSPLICE_FRAME_SCRIPT,
+                                         .trust = STACKSPLICE_TRUST_INFERRED,
+                                         .language = "lua",
+                                         .function = "a\nb\033[1m",
+                                         .file = "\xff\xc3\xa9",
+                                         .interpreter = "worker-1"};
+    stacksplice_token_info tracked = info;
+    uintptr_t frames[3];
+    fixture_error contents = value_error(frames, 3);
+    IRestrictedErrorInfo *error;
+
+    (void)state;
+    tracked.trust = STACKSPLICE_TRUST_TRACEBACK;
+    tracked.interpreter = tracked.file = NULL;
+    tracked.function = "h";
+    assert_int_equal(stacksplice_intern(&info, &frames[0]), S_OK);
+    assert_int_equal(stacksplice_intern(&tracked, &frames[1]), S_OK);
+    tracked.function = NULL;
+    assert_int_equal(stacksplice_intern(&tracked, &frames[2]), S_OK);
+    contents.message = "two\nlines \x1b[31m\xed\xa0\x80";
+    contents.message_length = strlen(contents.message);
+    error = fixture_originate(&contents);
+    assert_report(error, NULL,
+                  "ValueError: two\nlines \\x1b[31m\xef\xbf\xbd (0x80070057)\n"
+                  "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
+                  "Stack of thread @ (most recent call first):\n"
+                  "    (Lua) [worker-1] File \"\xef\xbf\xbd\xc3\xa9\", in a\\x0ab\\x1b[1m "
+                  "[inferred]\n"
+                  "    (Lua) h [traceback]\n"
+                  "    (Lua) ??? [traceback]\n");
+    release(error);
+}
+
+static void test_report_folds_repeated_frames(void **state)
+{
+    uintptr_t frames[11];
+    fixture_error contents = value_error(frames, 11);
+    IRestrictedErrorInfo *error;
+
+    (void)state;
+    frames[0] = fixture_script("python", "inner", "r.py", 1);
+    for (int i = 1; i < 10; i++)
+        frames[i] = fixture_script("python", "again", "r.py", 2);
+    frames[10] = fixture_script("python", "outer", "r.py", 3);
+    error = fixture_originate(&contents);
+    assert_report(error, NULL,
+                  "ValueError: bad amount 'x' (0x80070057)\n"
+                  "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
+                  "Stack of thread @ (most recent call first):\n"
+                  "    (Python) File \"r.py\", line 1, in inner\n"
+                  "    (Python) File \"r.py\", line 2, in again\n"
+                  "    (Python) File \"r.py\", line 2, in again\n"
+                  "    (Python) File \"r.py\", line 2, in again\n"
+                  "    [Previous frame repeated 6 more times]\n"
+                  "    (Python) File \"r.py\", line 3, in outer\n");
+    release(error);
+}
+
+static void test_report_tells_the_chain_and_the_causes(void **state)
+{
+    const uintptr_t inner[] = {fixture_script("lua", "main chunk", "c.lua", 1)};
+    const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};
+    const uintptr_t node[] = {fixture_gap("none"),
+                              fixture_script("lua", "a", "a.lua", 1),
+                              fixture_script("lua", "b", "a.lua", 2),
+                              fixture_script("python", "c", "x.py", 3),
+                              fixture_script("python", "d", "x.py", 4),
+                              fixture_script("python", "e", "x.py", 5)};
+    const fixture_error cause = {.hr = E_FAIL, .message = "", .frames = inner, .frame_count = 1};
+    fixture_error contents = value_error(frames, 1);
+    IRestrictedErrorInfo *first = fixture_originate(&cause), *error;
+
+    (void)state;
+    contents.cause = first;
+    error = fixture_originate(&contents);
+    release(first);
+    fixture_propagate(error, node, 6);
+    fixture_propagate(error, frames, 1);
+    assert_report(error, NULL,
+                  "ValueError: bad amount 'x' (0x80070057)\n"
+                  "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
+                  "Stack of thread @ (most recent call first):\n"
+                  "    (Python) File \"x.py\", line 1, in f\n"
+                  "Propagation:\n"
+                  "  1. received by lua on thread @ at:\n"
+                  "        [gap: none]\n"
+                  "        (Lua) File \"a.lua\", line 1, in a\n"
+                  "        (Lua) File \"a.lua\", line 2, in b\n"
+                  "        (Python) File \"x.py\", line 3, in c\n"
+                  "        ... 2 outer frames not shown\n"
+                  "  2. received by python on thread @ at:\n"
+                  "        (Python) File \"x.py\", line 1, in f\n"
+                  "\n"
+                  "Caused by:\n"
+                  "Unspecified error (0x80004005)\n"
+                  "HRESULT 0x80004005 E_FAIL: Unspecified error\n"
+                  "Stack of thread @ (most recent call first):\n"
+                  "    (Lua) File \"c.lua\", line 1, in main chunk\n");
+    assert_non_null(strstr(fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &all_frames),
+                           "        (Python) File \"x.py\", line 5, in e\n"));
+    release(error);
+}
+
+static void test_report_shows_source_lines(void **state)
+{
+    char path[] = "/tmp/stacksplice-report-XXXXXX";
+    int file = mkstemp(path);
+    static const char source[] = "opening\n\t  second = 1  \r\n";
+    uintptr_t frames[2];
+    fixture_error contents = value_error(frames, 2);
+    IRestrictedErrorInfo *error;
+    const char *text;
+
+    (void)state;
+    assert_true(file >= 0);
+    assert_int_equal(write(file, source, sizeof source - 1), sizeof source - 1);
+    close(file);
+    frames[0] = fixture_script("python", "f", path, 2);
+    frames[1] = fixture_script("python", "g", path, 3); /* behind the end */
+    error = fixture_originate(&contents);
+    text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
+    assert_non_null(strstr(text, ", line 2, in f\n        second = 1\n    (Python)"));
+    assert_non_null(strstr(text, ", line 3, in g\n"));
+    assert_null(strstr(text, "opening"));
+    unlink(path);
+    release(error);
+}
+
+static void test_report_hides_and_counts_glue(void **state)
+{
+    /* The return addresses need not be right: each is looked up by what it lies in. */
+    const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1),
+                                (uintptr_t)stacksplice_version + 1,
+                                (uintptr_t)stacksplice_resolve + 1, (uintptr_t)abort + 1};
+    const fixture_error contents = value_error(frames, 4);
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+    const char *text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
+
+    (void)state;
+    assert_non_null(strstr(text, "abort"));
+    assert_null(strstr(text, "stacksplice_version"));
+    assert_non_null(strstr(text, "    ... 2 interpreter frames hidden\n"));
+    text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &all_frames);
+    assert_non_null(strstr(text, "stacksplice_version"));
+    assert_null(strstr(text, "hidden"));
+    release(error);
+}
+
+static void test_report_colours_names(void **state)
+{
+    const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};
+    const fixture_error contents = value_error(frames, 1);
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+
+    (void)state;
+    assert_report(error, &coloured,
+                  "\033[1;35mValueError\033[0m: \033[35mbad amount 'x'\033[0m (0x80070057)\n"
+                  "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
+                  "Stack of thread @ (most recent call first):\n"
+                  "    (Python) File \033[35m\"x.py\"\033[0m, line \033[35m1\033[0m, in "
+                  "\033[35mf\033[0m\n");
+    release(error);
+}
+
+static void test_report_of_a_node_is_its_own_stack(void **state)
+{
+    const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};
+    const uintptr_t node_frames[] = {fixture_script("lua", "n", "n.lua", 9)};
+    const fixture_error contents = value_error(frames, 1);
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+    ILanguageExceptionErrorInfo2 *info, *node = NULL;
+    void *out = NULL;
+    const char *text;
+
+    (void)state;
+    fixture_propagate(error, node_frames, 1);
+    assert_int_equal(error->lpVtbl->QueryInterface(error, &IID_ILanguageExceptionErrorInfo2, &out),
+                     S_OK);
+    info = out;
+    assert_int_equal(info->lpVtbl->GetPropagationContextHead(info, &node), S_OK);
+    text = fixture_format((IUnknown *)node, STACKSPLICE_FORMAT_TEXT, NULL);
+    assert_non_null(strstr(text, "bad amount 'x' (0x80070057)\n"));
+    assert_non_null(strstr(text, "    (Lua) File \"n.lua\", line 9, in n\n"));
+    assert_null(strstr(text, "Propagation"));
+    node->lpVtbl->Release(node);
+    info->lpVtbl->Release(info);
+    release(error);
+}
+
+static int stop_at_second(const char *text, size_t length, void *data)
+{
+    (void)text;
+    (void)length;
+    return ++*(int *)data == 2;
+}
+
+static void test_format_stops_when_told(void **state)
+{
+    uintptr_t frames[200];
+    fixture_error contents = value_error(frames, 200);
+    IRestrictedErrorInfo *error;
+    int calls = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 200; i++)
+        frames[i] = fixture_script("python", "f", "x.py", i + 1);
+    error = fixture_originate(&contents);
+    assert_int_equal(stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL,
+                                        stop_at_second, &calls),
+                     S_FALSE);
+    assert_int_equal(calls, 2);
+    calls = 0;
+    assert_int_equal(stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_JSON, NULL,
+                                        stop_at_second, &calls),
+                     S_FALSE);
+    assert_int_equal(calls, 2);
+    release(error);
+}
+
+static HRESULT foreign_query(IUnknown *p, REFIID iid, void **out)
+{
+    *out = NULL;
+    if (!IsEqualIID(iid, &IID_IUnknown))
+        return E_NOINTERFACE;
+    *out = p;
+    return S_OK;
+}
+
+static ULONG foreign_count(IUnknown *p)
+{
+    (void)p;
+    return 1;
+}
+
+static void test_format_refuses_bad_arguments(void **state)
+{
+    static const IUnknownVtbl vtbl = {foreign_query, foreign_count, foreign_count};
+    IUnknown foreign = {&vtbl};
+    const fixture_error contents = value_error(NULL, 0);
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+    IUnknown *ours = (IUnknown *)error;
+    stacksplice_format_options options = newest_last;
+    char out[33] = "kept";
+    int calls = 0;
+
+    (void)state;
+    assert_int_equal(
+        stacksplice_format(NULL, STACKSPLICE_FORMAT_TEXT, NULL, stop_at_second, &calls), E_POINTER);
+    assert_int_equal(stacksplice_format(ours, STACKSPLICE_FORMAT_TEXT, NULL, NULL, NULL),
+                     E_POINTER);
+    assert_int_equal(
+        stacksplice_format(ours, (stacksplice_format_kind)0, NULL, stop_at_second, &calls),
+        E_INVALIDARG);
+    assert_int_equal(
+        stacksplice_format(&foreign, STACKSPLICE_FORMAT_TEXT, NULL, stop_at_second, &calls),
+        E_INVALIDARG);
+    options.size = 3;
+    assert_int_equal(
+        stacksplice_format(ours, STACKSPLICE_FORMAT_TEXT, &options, stop_at_second, &calls),
+        E_INVALIDARG);
+    options = newest_last;
+    options.order = (stacksplice_order)7;
+    assert_int_equal(
+        stacksplice_format(ours, STACKSPLICE_FORMAT_TEXT, &options, stop_at_second, &calls),
+        E_INVALIDARG);
+    assert_int_equal(calls, 0);
+    assert_int_equal(stacksplice_fingerprint(NULL, out), E_POINTER);
+    assert_int_equal(stacksplice_fingerprint(ours, NULL), E_POINTER);
+    assert_int_equal(stacksplice_fingerprint(&foreign, out), E_INVALIDARG);
+    assert_string_equal(out, "kept");
+    release(error);
+}
+
+static void fingerprint_of(const fixture_error *contents, char out[33])
+{
+    IRestrictedErrorInfo *error = fixture_originate(contents);
+
+    assert_int_equal(stacksplice_fingerprint((IUnknown *)error, out), S_OK);
+    assert_int_equal(strspn(out, "0123456789abcdef"), 32);
+    release(error);
+}
+
+static void test_fingerprint_groups_by_place(void **state)
+{
+    uintptr_t frames[3] = {fixture_script("python", "f", "/a/x.py", 1),
+                           fixture_script("lua", "g", "t.lua", 2)};
+    fixture_error contents = value_error(frames, 2);
+    char first[33], other[33];
+
+    (void)state;
+    fingerprint_of(&contents, first);
+    /* FNV-1a, 128 bits, of this error: worked out apart from this library. */
+    assert_string_equal(first, "483b3a659ec65b499f82d785f4235742");
+    contents.message = "another message";
+    contents.message_length = strlen(contents.message);
+    frames[0] = fixture_script("python", "f", "/b/x.py", 77);
+    fingerprint_of(&contents, other);
+    assert_string_equal(first, other);
+    frames[2] = frames[1]; /* the same recursion, one deeper */
+    contents.frame_count = 3;
+    fingerprint_of(&contents, other);
+    assert_string_equal(first, other);
+    contents.frame_count = 1;
+    fingerprint_of(&contents, other);
+    assert_string_not_equal(first, other);
+    contents.frame_count = 2;
+    contents.type = "KeyError";
+    fingerprint_of(&contents, other);
+    assert_string_not_equal(first, other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_report_shows_one_stack_in_either_order),
+        cmocka_unit_test(test_report_marks_what_is_not_plain),
+        cmocka_unit_test(test_report_folds_repeated_frames),
+        cmocka_unit_test(test_report_tells_the_chain_and_the_causes),
+        cmocka_unit_test(test_report_shows_source_lines),
+        cmocka_unit_test(test_report_hides_and_counts_glue),
+        cmocka_unit_test(test_report_colours_names),
+        cmocka_unit_test(test_report_of_a_node_is_its_own_stack),
+        cmocka_unit_test(test_format_stops_when_told),
+        cmocka_unit_test(test_format_refuses_bad_arguments),
+        cmocka_unit_test(test_fingerprint_groups_by_place),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,386 @@
+/* Addresses of this program, of libraries without symbols, and tokens become frames. */
+#include <stacksplice/source.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define NOINLINE __attribute__((noinline))
+#define RETURN_ADDRESS() ((uintptr_t)__builtin_return_address(0))
+
+typedef struct kept_frame {
+    stacksplice_frame frame;
+    char function[200], file[4096], module[4096], build_id[200];
+} kept_frame;
+
+typedef struct kept {
+    unsigned count, stop_at;
+    kept_frame frames[8];
+} kept;
+
+static void copy(char *to, size_t size, const char *from)
+{
+    snprintf(to, size, "%s", from ? from : "");
+}
+
+static int keep(const stacksplice_frame *frame, void *data)
+{
+    kept *k = data;
+    kept_frame *at = &k->frames[k->count++ % 8];
+
+    at->frame = *frame;
+    copy(at->function, sizeof at->function, frame->function);
+    copy(at->file, sizeof at->file, frame->file);
+    copy(at->module, sizeof at->module, frame->module);
+    copy(at->build_id, sizeof at->build_id, frame->build_id);
+    return k->count == k->stop_at;
+}
+
+static const kept *resolve(uintptr_t address)
+{
+    static kept k;
+
+    memset(&k, 0, sizeof k);
+    assert_int_equal(stacksplice_resolve(address, keep, &k), S_OK);
+    assert_true(k.count >= 1);
+    return &k;
+}
+
+/* ---- Tokens ----------------------------------------------------------------------------------*/
+
+static void test_resolve_gives_a_token_back(void **state)
+{
+    const stacksplice_token_info info = {.size = sizeof info,
+                                         .kind = STACKSPLICE_FRAME_SCRIPT,
+                                         .trust = STACKSPLICE_TRUST_TRACEBACK,
+                                         .language = "python",
+                                         .function = "f",
+                                         .file = "a.py",
+                                         .line = 1,
+                                         .end_line = 2,
+                                         .column = 3,
+                                         .end_column = 4,
+                                         .interpreter = "sub-1"};
+    uintptr_t token;
+    const kept *k;
+
+    (void)state;
+    assert_int_equal(stacksplice_intern(&info, &token), S_OK);
+    k = resolve(token);
+    assert_int_equal(k->count, 1);
+    assert_int_equal(k->frames[0].frame.size, sizeof(stacksplice_frame));
+    assert_int_equal(k->frames[0].frame.kind, STACKSPLICE_FRAME_SCRIPT);
+    assert_int_equal(k->frames[0].frame.trust, STACKSPLICE_TRUST_TRACEBACK);
+    assert_string_equal(k->frames[0].frame.language, "python");
+    assert_string_equal(k->frames[0].function, "f");
+    assert_string_equal(k->frames[0].file, "a.py");
+    assert_int_equal(k->frames[0].frame.line, 1);
+    assert_int_equal(k->frames[0].frame.end_line, 2);
+    assert_int_equal(k->frames[0].frame.column, 3);
+    assert_int_equal(k->frames[0].frame.end_column, 4);
+    assert_string_equal(k->frames[0].frame.interpreter, "sub-1");
+    assert_null(k->frames[0].frame.reason);
+    assert_null(k->frames[0].frame.module);
+    assert_true(k->frames[0].frame.address == token);
+}
+
+static void test_resolve_says_that_a_token_is_unknown(void **state)
+{
+    const kept *k = resolve((uintptr_t)0x5353000000000000 + 16 * 900000 + 8);
+
+    (void)state;
+    assert_int_equal(k->frames[0].frame.kind, STACKSPLICE_FRAME_GAP);
+    assert_non_null(k->frames[0].frame.reason);
+}
+
+/* ---- Native ----------------------------------------------------------------------------------*/
+
+static uintptr_t outer_address, inner_address;
+static uint32_t outer_line, inner_line;
+
+static NOINLINE void note_address(uintptr_t *address)
+{
+    *address = RETURN_ADDRESS();
+    __asm__ volatile("" ::: "memory");
+}
+
+static inline __attribute__((always_inline)) void inlined_function(void)
+{
+    inner_line = __LINE__ + 1;
+    note_address(&inner_address);
+    __asm__ volatile("" ::: "memory");
+}
+
+NOINLINE static void outer_function(void)
+{
+    outer_line = __LINE__ + 1;
+    note_address(&outer_address);
+    inlined_function();
+    __asm__ volatile("" ::: "memory");
+}
+
+static const char *own_path(void)
+{
+    static char path[4096];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+
+    assert_true(length > 0);
+    path[length] = 0;
+    return path;
+}
+
+static void assert_ends(const char *text, const char *end)
+{
+    assert_true(strlen(text) >= strlen(end));
+    assert_string_equal(text + strlen(text) - strlen(end), end);
+}
+
+static void test_resolve_finds_module_and_build_id(void **state)
+{
+    char command[5000], line[400], want[200] = "";
+    const kept *k;
+    FILE *notes;
+
+    (void)state;
+    outer_function();
+    k = resolve(outer_address);
+    assert_int_equal(k->frames[0].frame.kind, STACKSPLICE_FRAME_NATIVE);
+    assert_int_equal(k->frames[0].frame.trust, STACKSPLICE_TRUST_EXACT);
+    assert_string_equal(k->frames[0].frame.language, "native");
+    assert_string_equal(k->frames[0].module, own_path());
+    assert_true(k->frames[0].frame.address == outer_address);
+    assert_true(k->frames[0].frame.module_offset < 16u << 20);
+    assert_int_equal((outer_address - k->frames[0].frame.module_offset) % 4096, 0);
+    snprintf(command, sizeof command, "readelf -n '%s'", own_path());
+    notes = popen(command, "r");
+    assert_non_null(notes);
+    while (fgets(line, sizeof line, notes))
+        sscanf(line, " Build ID: %199s", want);
+    pclose(notes);
+    assert_string_equal(k->frames[0].build_id, want);
+}
+
+static void test_resolve_finds_lines_and_inlined_functions(void **state)
+{
+#if defined(HAVE_LIBDW)
+    const kept *k;
+
+    (void)state;
+    outer_function();
+    k = resolve(outer_address);
+    assert_int_equal(k->count, 1);
+    assert_string_equal(k->frames[0].function, "outer_function");
+    assert_ends(k->frames[0].file, "resolve_test.c");
+    assert_int_equal(k->frames[0].frame.line, outer_line);
+    assert_false(k->frames[0].frame.inlined);
+    k = resolve(inner_address);
+    assert_int_equal(k->count, 2);
+    assert_string_equal(k->frames[0].function, "inlined_function");
+    assert_int_equal(k->frames[0].frame.line, inner_line);
+    assert_true(k->frames[0].frame.inlined);
+    assert_string_equal(k->frames[1].function, "outer_function");
+    assert_int_equal(k->frames[1].frame.line, outer_line + 1);
+    assert_ends(k->frames[1].file, "resolve_test.c");
+    assert_false(k->frames[1].frame.inlined);
+#else
+    (void)state;
+    (void)assert_ends;
+    skip();
+#endif
+}
+
+static void test_resolve_stops_when_told(void **state)
+{
+    kept k = {0};
+
+    (void)state;
+    outer_function();
+    k.stop_at = 1;
+    assert_int_equal(stacksplice_resolve(inner_address, keep, &k), S_FALSE);
+    assert_int_equal(k.count, 1);
+    assert_int_equal(stacksplice_resolve(inner_address, NULL, NULL), E_POINTER);
+}
+
+static void test_resolve_of_no_code_is_one_bare_frame(void **state)
+{
+    static const uintptr_t nowhere[] = {0, 1, 0x1234, UINTPTR_MAX};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof nowhere / sizeof *nowhere; i++) {
+        const kept *k = resolve(nowhere[i]);
+
+        assert_int_equal(k->count, 1);
+        assert_int_equal(k->frames[0].frame.kind, STACKSPLICE_FRAME_NATIVE);
+        assert_null(k->frames[0].frame.module);
+        assert_null(k->frames[0].frame.function);
+        assert_true(k->frames[0].frame.address == nowhere[i]);
+    }
+}
+
+/* ---- A library without debug information -----------------------------------------------------*/
+
+typedef uintptr_t (*stripped_function)(uintptr_t *hidden);
+
+static void test_resolve_in_a_stripped_library(void **state)
+{
+    void *library = dlopen(STRIPPED_LIBRARY, RTLD_NOW);
+    void *address = library ? dlsym(library, "stripped_call") : NULL;
+    stripped_function call;
+    uintptr_t hidden, shown;
+    const kept *k;
+
+    (void)state;
+    assert_non_null(address);
+    memcpy(&call, &address, sizeof call);
+    shown = call(&hidden);
+    k = resolve(shown);
+    assert_int_equal(k->count, 1);
+    assert_string_equal(k->frames[0].function, "stripped_call");
+    assert_string_equal(k->frames[0].file, "");
+    assert_ends(k->frames[0].module, "stripped_library.so");
+    k = resolve(hidden);
+    assert_null(k->frames[0].frame.function);
+    assert_ends(k->frames[0].module, "stripped_library.so");
+    assert_true(k->frames[0].frame.module_offset > 0);
+}
+
+static void test_resolve_uses_the_name_that_scripts_use(void **state)
+{
+    void *library = dlopen(STRIPPED_LIBRARY, RTLD_NOW);
+    uintptr_t (*begin)(void), hidden;
+    stripped_function call;
+    void *address;
+    const kept *k;
+
+    (void)state;
+    assert_non_null(library);
+    address = dlsym(library, "stripped_hidden_begin");
+    memcpy(&begin, &address, sizeof begin);
+    address = dlsym(library, "stripped_call");
+    memcpy(&call, &address, sizeof call);
+    (void)call(&hidden);
+    assert_int_equal(stacksplice_name_function(begin(), "lua", "string.rep"), S_OK);
+    k = resolve(hidden);
+    assert_string_equal(k->frames[0].function, "string.rep");
+}
+
+static uintptr_t mangled(void) __asm__("_ZN5shape4areaEi");
+NOINLINE uintptr_t mangled(void)
+{
+    uintptr_t address;
+
+    note_address(&address);
+    __asm__ volatile("" ::: "memory");
+    return address;
+}
+
+static void test_resolve_demangles_once_cxx_is_there(void **state)
+{
+    const kept *k;
+
+    (void)state;
+    if (!dlopen("libstdc++.so.6", RTLD_NOW | RTLD_GLOBAL))
+        skip();
+    k = resolve(mangled());
+    /* Debug information has the C name, the symbol table the mangled one. */
+    assert_true(!strcmp(k->frames[0].function, "shape::area(int)") ||
+                !strcmp(k->frames[0].function, "mangled"));
+    {
+        void *library = dlopen(STRIPPED_LIBRARY, RTLD_NOW);
+        void *address = dlsym(library, "_ZN5shape9perimeterEv");
+        uintptr_t (*perimeter)(void);
+
+        assert_non_null(address);
+        memcpy(&perimeter, &address, sizeof perimeter);
+        k = resolve(perimeter());
+        assert_string_equal(k->frames[0].function, "shape::perimeter()");
+    }
+}
+
+/* ---- Modules that go -------------------------------------------------------------------------*/
+
+static void test_resolve_forgets_an_unloaded_library(void **state)
+{
+    void *library = dlopen(UNLOADED_LIBRARY, RTLD_NOW);
+    void *address = library ? dlsym(library, "stripped_call") : NULL;
+    stripped_function call;
+    uintptr_t hidden, shown;
+
+    (void)state;
+    assert_non_null(address);
+    memcpy(&call, &address, sizeof call);
+    shown = call(&hidden);
+    assert_string_equal(resolve(shown)->frames[0].function, "stripped_call");
+    dlclose(library);
+    assert_null(dlopen(UNLOADED_LIBRARY, RTLD_NOW | RTLD_NOLOAD));
+    assert_null(resolve(shown)->frames[0].frame.function);
+}
+
+/* ---- Threads and forks -----------------------------------------------------------------------*/
+
+static void *resolve_often(void *data)
+{
+    (void)data;
+    for (int i = 0; i < 300; i++) {
+        kept k = {0};
+
+        if (stacksplice_resolve(inner_address + (uintptr_t)(i % 7), keep, &k) != S_OK || !k.count)
+            return "failed";
+    }
+    return NULL;
+}
+
+static void test_resolve_in_threads_and_children(void **state)
+{
+    pthread_t threads[4];
+
+    (void)state;
+    outer_function();
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, resolve_often, NULL), 0);
+    for (int i = 0; i < 10; i++) {
+        pid_t child = fork();
+        int status;
+
+        if (!child)
+            _exit(resolve_often(NULL) != NULL);
+        assert_true(child > 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        void *failed;
+
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_resolve_gives_a_token_back),
+        cmocka_unit_test(test_resolve_says_that_a_token_is_unknown),
+        cmocka_unit_test(test_resolve_finds_module_and_build_id),
+        cmocka_unit_test(test_resolve_finds_lines_and_inlined_functions),
+        cmocka_unit_test(test_resolve_stops_when_told),
+        cmocka_unit_test(test_resolve_of_no_code_is_one_bare_frame),
+        cmocka_unit_test(test_resolve_in_a_stripped_library),
+        cmocka_unit_test(test_resolve_uses_the_name_that_scripts_use),
+        cmocka_unit_test(test_resolve_demangles_once_cxx_is_there),
+        cmocka_unit_test(test_resolve_forgets_an_unloaded_library),
+        cmocka_unit_test(test_resolve_in_threads_and_children),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
