@@ -1,0 +1,369 @@
+/* The thread's slot: Get and Set in both forms, clearing, threads. */
+#include "conformance.h"
+
+#include <pthread.h>
+
+static void test_get_takes(void **state)
+{
+    IRestrictedErrorInfo *error;
+
+    (void)state;
+    RoOriginateError(E_FAIL, NULL);
+    error = take();
+    assert_int_equal(refs_of(error), 1);
+    check_empty();
+    release(error);
+}
+
+static void test_set_null_empties(void **state)
+{
+    (void)state;
+    RoOriginateError(E_FAIL, NULL);
+    assert_int_equal(SetRestrictedErrorInfo(NULL), S_OK);
+    check_empty();
+    RoOriginateError(E_FAIL, NULL);
+    assert_int_equal(SetErrorInfo(0, NULL), S_OK);
+    check_empty();
+    RoOriginateError(E_FAIL, NULL);
+    RoClearError();
+    check_empty();
+    RoClearError();
+    check_empty();
+}
+
+static void test_get_then_set_keeps_identity(void **state)
+{
+    IRestrictedErrorInfo *error, *again;
+
+    (void)state;
+    RoOriginateErrorW(E_FAIL, 0, OLESTR("one"));
+    error = take();
+    assert_int_equal(SetRestrictedErrorInfo(error), S_OK);
+    assert_int_equal(refs_of(error), 2);
+    again = take();
+    assert_ptr_equal(error, again);
+    release(again);
+    assert_int_equal(refs_of(error), 1);
+    check_details(error, E_FAIL, GENERIC_FAIL, OLESTR("one"));
+    release(error);
+}
+
+static void test_set_releases_what_was_there(void **state)
+{
+    info_state first, second;
+    IErrorInfo *a, *b;
+
+    (void)state;
+    first.restricted = second.restricted = FALSE;
+    a = info_new(&first);
+    b = info_new(&second);
+    assert_int_equal(SetErrorInfo(0, a), S_OK);
+    assert_int_equal(first.refs, 2);
+    assert_int_equal(SetErrorInfo(0, b), S_OK);
+    assert_int_equal(first.refs, 1);
+    RoOriginateError(E_FAIL, NULL);
+    assert_int_equal(second.refs, 1);
+    release(a);
+    release(b);
+}
+
+static void test_set_of_the_error_in_the_slot(void **state)
+{
+    IRestrictedErrorInfo *error;
+
+    (void)state;
+    RoOriginateError(E_FAIL, NULL);
+    error = take();
+    SetRestrictedErrorInfo(error);
+    assert_int_equal(SetRestrictedErrorInfo(error), S_OK);
+    assert_int_equal(refs_of(error), 2);
+    RoClearError();
+    release(error);
+}
+
+static void test_both_views_are_one_slot(void **state)
+{
+    IErrorInfo *info = NULL;
+    IRestrictedErrorInfo *error;
+
+    (void)state;
+    RoOriginateErrorW(E_FAIL, 0, OLESTR("one"));
+    assert_int_equal(GetErrorInfo(0, &info), S_OK);
+    check_empty();
+    assert_int_equal(SetErrorInfo(0, info), S_OK);
+    error = take();
+    check_details(error, E_FAIL, GENERIC_FAIL, OLESTR("one"));
+    assert_int_equal(refs_of(error), 2);
+    release(info);
+    release(error);
+    assert_int_equal(GetErrorInfo(0, &info), S_FALSE);
+    assert_null(info);
+}
+
+static void test_argument_errors_leave_the_slot(void **state)
+{
+    IErrorInfo *info = NULL;
+
+    (void)state;
+    RoOriginateErrorW(E_FAIL, 0, OLESTR("kept"));
+    assert_int_equal(GetRestrictedErrorInfo(NULL), E_POINTER);
+    assert_int_equal(GetErrorInfo(0, NULL), E_INVALIDARG);
+    assert_int_equal(GetErrorInfo(1, &info), E_INVALIDARG);
+    assert_int_equal(SetErrorInfo(1, NULL), E_INVALIDARG);
+    check_slot(E_FAIL, GENERIC_FAIL, OLESTR("kept"));
+}
+
+static void test_plain_error_info_is_dropped_by_get_restricted(void **state)
+{
+    info_state foreign;
+    IErrorInfo *info;
+
+    (void)state;
+    foreign.restricted = FALSE;
+    info = info_new(&foreign);
+    assert_int_equal(SetErrorInfo(0, info), S_OK);
+    check_empty();
+    assert_int_equal(foreign.refs, 1);
+    assert_int_equal(SetErrorInfo(0, info), S_OK);
+    release(info);
+    assert_int_equal(GetErrorInfo(0, &info), S_OK);
+    assert_int_equal(foreign.refs, 1);
+    release(info);
+    assert_int_equal(foreign.refs, 0);
+}
+
+static void test_foreign_restricted_error_info_is_refused(void **state)
+{
+    info_state foreign;
+    IErrorInfo *info;
+    IRestrictedErrorInfo *restricted;
+
+    (void)state;
+    foreign.restricted = TRUE;
+    info = info_new(&foreign);
+    restricted = query(info, IRestrictedErrorInfo);
+    RoOriginateErrorW(E_FAIL, 0, OLESTR("kept"));
+    assert_int_equal(SetRestrictedErrorInfo(restricted), E_INVALIDARG);
+    check_slot(E_FAIL, GENERIC_FAIL, OLESTR("kept"));
+    assert_int_equal(SetErrorInfo(0, info), S_OK);
+    check_empty();
+    release(restricted);
+    assert_int_equal(foreign.refs, 1);
+    release(info);
+}
+
+/* ---- The object ------------------------------------------------------------------------------*/
+
+static void test_error_has_one_identity_and_its_interfaces(void **state)
+{
+    IRestrictedErrorInfo *error;
+    IUnknown *unknown, *again;
+    IErrorInfo *info;
+    ILanguageExceptionErrorInfo *language;
+    ILanguageExceptionErrorInfo2 *language2;
+
+    (void)state;
+    RoOriginateError(E_FAIL, NULL);
+    error = take();
+    unknown = query(error, IUnknown);
+    info = query(error, IErrorInfo);
+    language = query(info, ILanguageExceptionErrorInfo);
+    language2 = query(language, ILanguageExceptionErrorInfo2);
+    again = query(language2, IUnknown);
+    assert_ptr_equal(unknown, again);
+    release(again);
+    again = query(info, IUnknown);
+    assert_ptr_equal(unknown, again);
+    release(again);
+    assert_true(answers(error, IID_REF(IID_IAgileObject)));
+    assert_false(answers(error, IID_REF(IID_INoMarshal)));
+    assert_false(answers(error, IID_REF(IID_IMarshal)));
+    assert_false(answers(error, IID_REF(IID_ICreateErrorInfo)));
+    assert_int_equal(CALL(error, QueryInterface, IID_REF(IID_IUnknown), NULL), E_POINTER);
+    release(language2);
+    release(language);
+    release(info);
+    release(unknown);
+    assert_int_equal(refs_of(error), 1);
+    release(error);
+}
+
+static void test_error_info_describes_the_code_not_the_message(void **state)
+{
+    IErrorInfo *info = NULL;
+    BSTR text = NULL;
+    GUID guid = IID_IUnknown;
+    DWORD context = 7;
+
+    (void)state;
+    RoOriginateErrorW(E_INVALIDARG, 0, OLESTR("message"));
+    assert_int_equal(GetErrorInfo(0, &info), S_OK);
+    assert_int_equal(CALL(info, GetDescription, &text), S_OK);
+    check_text(text, GENERIC_INVALIDARG);
+    SysFreeString(text);
+    assert_int_equal(CALL(info, GetSource, &text), S_OK);
+    assert_null(text);
+    assert_int_equal(CALL(info, GetHelpFile, &text), S_OK);
+    assert_null(text);
+    assert_int_equal(CALL(info, GetGUID, &guid), S_OK);
+    assert_true(IsEqualGUID(IID_REF(guid), IID_REF(GUID_NULL)));
+    assert_int_equal(CALL(info, GetHelpContext, &context), S_OK);
+    assert_int_equal(context, 0);
+    assert_int_equal(CALL(info, GetDescription, NULL), E_POINTER);
+    assert_int_equal(CALL(info, GetSource, NULL), E_POINTER);
+    assert_int_equal(CALL(info, GetHelpFile, NULL), E_POINTER);
+    assert_int_equal(CALL(info, GetGUID, NULL), E_POINTER);
+    assert_int_equal(CALL(info, GetHelpContext, NULL), E_POINTER);
+    release(info);
+}
+
+static void test_get_error_details_checks_every_pointer(void **state)
+{
+    WCHAR marker[1];
+    BSTR a = marker, b = marker, c = marker;
+    HRESULT hr = S_FALSE;
+    IRestrictedErrorInfo *error;
+
+    (void)state;
+    RoOriginateError(E_FAIL, NULL);
+    error = take();
+    assert_int_equal(CALL(error, GetErrorDetails, NULL, &hr, &b, &c), E_POINTER);
+    assert_int_equal(CALL(error, GetErrorDetails, &a, NULL, &b, &c), E_POINTER);
+    assert_int_equal(CALL(error, GetErrorDetails, &a, &hr, NULL, &c), E_POINTER);
+    assert_int_equal(CALL(error, GetErrorDetails, &a, &hr, &b, NULL), E_POINTER);
+    assert_int_equal(CALL(error, GetReference, NULL), E_POINTER);
+    assert_true(a == marker && b == marker && c == marker && hr == S_FALSE);
+    release(error);
+}
+
+/* ---- References ------------------------------------------------------------------------------*/
+
+static void test_reference_resolves_while_the_error_lives(void **state)
+{
+    BSTR reference = NULL, other = NULL;
+    IRestrictedErrorInfo *error, *second, *found = NULL;
+
+    (void)state;
+    RoOriginateError(E_FAIL, NULL);
+    error = take();
+    RoOriginateError(E_FAIL, NULL);
+    second = take();
+    assert_int_equal(CALL(error, GetReference, &reference), S_OK);
+    assert_int_equal(CALL(second, GetReference, &other), S_OK);
+    assert_false(same_text(reference, other));
+    assert_int_equal(RoResolveRestrictedErrorInfoReference(reference, &found), S_OK);
+    assert_ptr_equal(found, error);
+    assert_int_equal(refs_of(error), 2);
+    release(found);
+    release(error);
+    assert_int_equal(RoResolveRestrictedErrorInfoReference(reference, &found), E_INVALIDARG);
+    assert_null(found);
+    assert_int_equal(RoResolveRestrictedErrorInfoReference(other, &found), S_OK);
+    assert_ptr_equal(found, second);
+    release(found);
+    release(second);
+    SysFreeString(reference);
+    SysFreeString(other);
+}
+
+static void test_bad_references_are_refused(void **state)
+{
+    static const PCWSTR bad[] = {
+        NULL,
+        OLESTR(""),
+        OLESTR("x"),
+        OLESTR("0000000000000000"),
+        OLESTR("0000000000000000-0000000000000001"),
+        OLESTR("zzzzzzzzzzzzzzzz-zzzzzzzzzzzzzzzz"),
+        OLESTR("0000000000000000-00000000000000011"),
+    };
+    IRestrictedErrorInfo *error = NULL, *found = NULL;
+
+    (void)state;
+    RoOriginateError(E_FAIL, NULL);
+    error = take();
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        check_row(i, RoResolveRestrictedErrorInfoReference(bad[i], &found), E_INVALIDARG);
+        assert_null(found);
+    }
+    assert_int_equal(RoResolveRestrictedErrorInfoReference(OLESTR("x"), NULL), E_POINTER);
+    release(error);
+}
+
+/* ---- Threads ---------------------------------------------------------------------------------*/
+
+static void *originate_elsewhere(void *data)
+{
+    IRestrictedErrorInfo *error = NULL;
+
+    /* A thread's slot is its own and needs no initialisation. */
+    if (GetRestrictedErrorInfo(&error) != S_FALSE || error)
+        return NULL;
+    RoOriginateErrorW(E_FAIL, 0, OLESTR("elsewhere"));
+    GetRestrictedErrorInfo((IRestrictedErrorInfo **)data);
+    RoOriginateErrorW(E_ABORT, 0, OLESTR("left behind"));
+    return data;
+}
+
+static void test_error_outlives_its_thread_and_slots_are_apart(void **state)
+{
+    IRestrictedErrorInfo *error = NULL;
+    pthread_t thread;
+    void *result = NULL;
+
+    (void)state;
+    RoOriginateErrorW(E_ABORT, 0, OLESTR("here"));
+    assert_int_equal(pthread_create(&thread, NULL, originate_elsewhere, &error), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, &error);
+    check_details(error, E_FAIL, GENERIC_FAIL, OLESTR("elsewhere"));
+    check_slot(E_ABORT, OLESTR("Operation aborted\r\n"), OLESTR("here"));
+    assert_int_equal(SetRestrictedErrorInfo(error), S_OK);
+    release(error);
+    check_slot(E_FAIL, GENERIC_FAIL, OLESTR("elsewhere"));
+}
+
+static void *set_foreign(void *data)
+{
+    SetErrorInfo(0, (IErrorInfo *)data);
+    return NULL;
+}
+
+static void test_thread_exit_releases_the_slot(void **state)
+{
+    info_state foreign;
+    IErrorInfo *info;
+    pthread_t thread;
+
+    (void)state;
+    foreign.restricted = FALSE;
+    info = info_new(&foreign);
+    assert_int_equal(pthread_create(&thread, NULL, set_foreign, info), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(foreign.refs, 1);
+    release(info);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_get_takes, fresh),
+        cmocka_unit_test_setup(test_set_null_empties, fresh),
+        cmocka_unit_test_setup(test_get_then_set_keeps_identity, fresh),
+        cmocka_unit_test_setup(test_set_releases_what_was_there, fresh),
+        cmocka_unit_test_setup(test_set_of_the_error_in_the_slot, fresh),
+        cmocka_unit_test_setup(test_both_views_are_one_slot, fresh),
+        cmocka_unit_test_setup(test_argument_errors_leave_the_slot, fresh),
+        cmocka_unit_test_setup(test_plain_error_info_is_dropped_by_get_restricted, fresh),
+        cmocka_unit_test_setup(test_foreign_restricted_error_info_is_refused, fresh),
+        cmocka_unit_test_setup(test_error_has_one_identity_and_its_interfaces, fresh),
+        cmocka_unit_test_setup(test_error_info_describes_the_code_not_the_message, fresh),
+        cmocka_unit_test_setup(test_get_error_details_checks_every_pointer, fresh),
+        cmocka_unit_test_setup(test_reference_resolves_while_the_error_lives, fresh),
+        cmocka_unit_test_setup(test_bad_references_are_refused, fresh),
+        cmocka_unit_test_setup(test_error_outlives_its_thread_and_slots_are_apart, fresh),
+        cmocka_unit_test_setup(test_thread_exit_releases_the_slot, fresh),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, fresh);
+}
