@@ -232,10 +232,26 @@ struct IScriptErrorInfo {
     const IScriptErrorInfoVtbl *lpVtbl;
 };
 
+/*
+ * A marker without methods of its own: a language exception that answers it may not be swallowed by
+ * a plain protected call of another language (Python: KeyboardInterrupt, SystemExit, CancelledError
+ * and every other BaseException that is no Exception).  The object returned is its IUnknown.
+ */
+/* {6a1d9c0e-9a53-4c0f-8c1d-3f0b9f3f5d27} */
+STACKSPLICE_API extern const IID stacksplice_IID_IScriptInterrupt;
+
 /* {d886a545-9c6c-47c2-b89d-6f52b7986610} */
 STACKSPLICE_API extern const IID stacksplice_IID_IScriptException;
 /* {4d37ed9c-890a-4bc8-9b55-514194fb6309} */
 STACKSPLICE_API extern const IID stacksplice_IID_IScriptErrorInfo;
+
+/*
+ * stacksplice_propagate(HR, NULL) for a function that does not want its own frames in the node: as
+ * in stacksplice_capture_above.
+ * [thread: any | alloc: yes | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_propagate_above(const void *frame_address,
+                                                                stacksplice_hresult hr);
 
 /*
  * The operating system's id of the thread on which ERROR (an error object or a propagation node)

@@ -245,6 +245,15 @@ stacksplice_hresult stacksplice_propagate(stacksplice_hresult hr, IUnknown *lang
     return propagate(&origin, language_exception);
 }
 
+stacksplice_hresult stacksplice_propagate_above(const void *frame_address, stacksplice_hresult hr)
+{
+    ss_origin origin = {.hr = hr, .above = frame_address};
+
+    if (SUCCEEDED(hr))
+        return E_INVALIDARG;
+    return propagate(&origin, NULL);
+}
+
 HRESULT RoResolveRestrictedErrorInfoReference(PCWSTR reference, IRestrictedErrorInfo **error)
 {
     ss_error *found;
