@@ -9,8 +9,10 @@
 #include <string.h>
 
 #define STRIDE 16
-#define OFFSET 8 /* so that address - 1, as readers of stacks look it up, is still the same token \
-                  */
+#define TOKEN_SPAN (UINTPTR_MAX >> 16) /* the upper 16 bits make an address a token */
+#define OFFSET                                                                         \
+    8 /* so that address - 1, as readers of stacks look it up, is still the same token \
+       */
 
 #define CHUNK 1024
 #define LANGUAGES 64 /* that can have an overflow token of their own */
@@ -62,9 +64,7 @@ uintptr_t ss_token_of(uint32_t id)
 
 bool ss_token_is(uintptr_t address)
 {
-    uintptr_t distance = address - SS_TOKEN_BASE;
-
-    return distance < (uintptr_t)STRIDE * MAX_TOKENS && distance % STRIDE == OFFSET;
+    return (address ^ SS_TOKEN_BASE) < TOKEN_SPAN && address % STRIDE == OFFSET;
 }
 
 static const record *record_of(uint32_t id)
@@ -79,11 +79,12 @@ static const record *record_of(uint32_t id)
 
 const stacksplice_token_info *ss_token_info(uintptr_t token)
 {
+    uintptr_t id = (token - SS_TOKEN_BASE) / STRIDE;
     const record *r;
 
-    if (!ss_token_is(token))
+    if (!ss_token_is(token) || id >= MAX_TOKENS)
         return NULL;
-    r = record_of((uint32_t)((token - SS_TOKEN_BASE) / STRIDE));
+    r = record_of((uint32_t)id);
     return r ? &r->info : NULL;
 }
 

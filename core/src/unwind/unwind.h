@@ -57,6 +57,12 @@ bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max);
 bool ss_unwind_register(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_register,
                         uintptr_t *value);
 
+/*
+ * The first address of the function that the return address IP lies in, by its unwind data; 0 when
+ * it has none.  Signal safe.
+ */
+uintptr_t ss_unwind_function(uintptr_t ip);
+
 /* Give back memory: what an unusually deep walk took, or (ALL) everything. */
 void ss_unwind_trim(ss_unwind *walk, bool all);
 

@@ -244,6 +244,13 @@ static verdict find_rule(uintptr_t pc, uint32_t generation, ss_rule *rule)
     return learn_rule(pc, generation, rule);
 }
 
+uintptr_t ss_unwind_function(uintptr_t ip)
+{
+    ss_fde fde;
+
+    return ip && find_fde(ip - 1, &fde) ? fde.start : 0;
+}
+
 /* ---- One step by a compact rule ---------------------------------------------------------------*/
 
 static verdict step_compact(const ss_unwind *walk, const ss_rule *rule, caller *next)

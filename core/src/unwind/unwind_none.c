@@ -21,6 +21,12 @@ bool ss_unwind_register(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_re
     return false;
 }
 
+uintptr_t ss_unwind_function(uintptr_t ip)
+{
+    (void)ip;
+    return 0;
+}
+
 void ss_unwind_trim(ss_unwind *walk, bool all)
 {
     (void)walk;
