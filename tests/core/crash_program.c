@@ -93,16 +93,23 @@ static int handle(IRestrictedErrorInfo *error, void *data)
     return !strcmp(data, "yes");
 }
 
+/* A sanitizer's own allocations would end the process first: then there is nothing to test. */
 static void exhaust_address_space(void)
 {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    exit(77);
+#else
     const struct rlimit none = {1, 1};
     size_t bytes = 1 << 20;
 
     setrlimit(RLIMIT_AS, &none);
     while (bytes >= 16) {
-        if (!malloc(bytes))
+        void *volatile block = malloc(bytes);
+
+        if (!block)
             bytes /= 2;
     }
+#endif
 }
 
 static void fail_in_two_threads(IRestrictedErrorInfo *error)
@@ -112,6 +119,22 @@ static void fail_in_two_threads(IRestrictedErrorInfo *error)
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, fail_in_thread, error);
     pthread_join(threads[0], NULL);
+}
+
+static int put(const char *text, size_t length, void *data)
+{
+    (void)data;
+    return write(STDOUT_FILENO, text, length) != (ssize_t)length;
+}
+
+/* The report of a process that goes on, with debug information that finds no memory. */
+static void format_without_memory(IRestrictedErrorInfo *error)
+{
+    HRESULT hr;
+
+    exhaust_address_space();
+    hr = stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL, put, NULL);
+    _exit(hr == S_OK ? 0 : 1);
 }
 
 static void end(const char *how)
@@ -136,6 +159,12 @@ static void end(const char *how)
         allocator_fails = 1;
     if (!strcmp(how, "space"))
         exhaust_address_space();
+    if (!strcmp(how, "format-space"))
+        format_without_memory(error);
+    if (!strcmp(how, "format-space-warm")) {
+        (void)fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
+        format_without_memory(error);
+    }
     if (!strcmp(how, "space-none")) {
         (void)RoClearError();
         exhaust_address_space();

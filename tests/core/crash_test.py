@@ -138,10 +138,25 @@ class CrashTest(unittest.TestCase):
     def test_with_a_success_code(self):
         self.assert_made(Ended("success"), "00000000")
 
-    def test_without_memory(self):
+    def test_with_a_failing_allocator(self):
         self.assert_full(Ended("allocator"))
-        self.assert_full(Ended("space"))
-        self.assert_made(Ended("space-none"), "8007000e")
+
+    def ended_without_memory(self, how):
+        run = Ended(how)
+        if run.status == 77:
+            self.skipTest("built with a sanitizer")
+        return run
+
+    def test_without_memory(self):
+        self.assert_full(self.ended_without_memory("space"))
+        self.assert_made(self.ended_without_memory("space-none"), "8007000e")
+
+    def test_formatting_without_memory(self):
+        for how in ("format-space", "format-space-warm"):
+            run = self.ended_without_memory(how)
+            self.assertEqual(run.status, 0, run.err)
+            self.assertIn("    (Python) File \"x.py\", line 17, in f\n", run.out)
+            self.assertRegex(run.out, r"    \(C\) .*crash_program")
 
     def test_unhandled(self):
         for how, event in (("unhandled", "RoReportUnhandledError"),

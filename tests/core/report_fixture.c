@@ -80,7 +80,8 @@ static HRESULT get_stack(ILanguageExceptionStackBackTrace *p, ULONG max, UINT_PT
     const fixture_error *contents = &from_stack(p)->contents;
     uint32_t count = contents->frame_count < max ? contents->frame_count : max;
 
-    memcpy(frames, contents->frames, count * sizeof *frames);
+    if (count)
+        memcpy(frames, contents->frames, count * sizeof *frames);
     *captured = count;
     return S_OK;
 }

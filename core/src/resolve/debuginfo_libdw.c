@@ -25,20 +25,22 @@
     X(dwarf_formudata)              \
     X(dwarf_getscopes)              \
     X(dwarf_getscopes_die)          \
+    X(dwarf_getsrc_die)             \
     X(dwarf_getsrcfiles)            \
     X(dwarf_haspc)                  \
+    X(dwarf_linecol)                \
+    X(dwarf_lineno)                 \
+    X(dwarf_linesrc)                \
     X(dwarf_new_oom_handler)        \
     X(dwarf_tag)                    \
     X(dwfl_begin)                   \
     X(dwfl_build_id_find_debuginfo) \
     X(dwfl_end)                     \
-    X(dwfl_lineinfo)                \
     X(dwfl_module_addrdie)          \
     X(dwfl_module_addrinfo)         \
     X(dwfl_module_build_id)         \
     X(dwfl_module_getdwarf)         \
     X(dwfl_module_getelf)           \
-    X(dwfl_module_getsrc)           \
     X(dwfl_module_nextcu)           \
     X(dwfl_report_begin_add)        \
     X(dwfl_report_elf)              \
@@ -219,21 +221,6 @@ static void find_symbol(Dwfl_Module *module, uintptr_t address, ss_debug_answer 
     }
 }
 
-static void find_line(Dwfl_Module *module, uintptr_t address, ss_debug_frame *frame)
-{
-    Dwfl_Line *line = dw->dwfl_module_getsrc(module, address);
-    int number = 0, column = 0;
-    const char *file = NULL;
-
-    if (line)
-        file = dw->dwfl_lineinfo(line, NULL, &number, &column, NULL, NULL);
-    if (!file || number <= 0)
-        return;
-    frame->file = file;
-    frame->line = (uint32_t)number;
-    frame->column = column > 0 ? (uint32_t)column : 0;
-}
-
 /* A unit without an entry in .debug_aranges (clang writes none) is found by its own ranges. */
 static Dwarf_Die *unit_of(Dwfl_Module *module, uintptr_t address, Dwarf_Addr *bias)
 {
@@ -246,6 +233,20 @@ static Dwarf_Die *unit_of(Dwfl_Module *module, uintptr_t address, Dwarf_Addr *bi
             return unit;
     }
     return NULL;
+}
+
+static void find_line(Dwarf_Die *unit, Dwarf_Addr address, ss_debug_frame *frame)
+{
+    Dwarf_Line *line = dw->dwarf_getsrc_die(unit, address);
+    const char *file = line ? dw->dwarf_linesrc(line, NULL, NULL) : NULL;
+    int number = 0, column = 0;
+
+    if (!file || dw->dwarf_lineno(line, &number) || number <= 0)
+        return;
+    frame->file = file;
+    frame->line = (uint32_t)number;
+    if (!dw->dwarf_linecol(line, &column) && column > 0)
+        frame->column = (uint32_t)column;
 }
 
 static const char *function_name(Dwarf_Die *die)
@@ -298,21 +299,17 @@ static void add_functions(Dwarf_Die *unit, Dwarf_Die *scopes, int count, ss_debu
     }
 }
 
-static void find_functions(Dwfl_Module *module, uintptr_t address, ss_debug_answer *answer)
+static void find_functions(Dwarf_Die *unit, Dwarf_Addr address, ss_debug_answer *answer)
 {
-    Dwarf_Addr bias;
-    Dwarf_Die *unit = unit_of(module, address, &bias);
     Dwarf_Die *around = NULL, *parents = NULL;
-    int count;
+    int count = 0;
 
-    if (!unit)
-        return;
     /* The first call finds the innermost scope, the second its parents in the machine code: those
        that the first gives are the parents in the source. */
-    if (dw->dwarf_getscopes(unit, address - bias, &around) > 0) {
+    if (dw->dwarf_getscopes(unit, address, &around) > 0)
         count = dw->dwarf_getscopes_die(&around[0], &parents);
+    if (count > 0)
         add_functions(unit, parents, count, answer);
-    }
     free(parents);
     free(around);
 }
@@ -322,6 +319,7 @@ static void lookup(const ss_binary *module, uintptr_t address, ss_debug_answer *
     Dwfl_Module *found = module_for(module);
     Dwarf_Addr bias;
     Dwarf *dwarf;
+    Dwarf_Die *unit;
 
     if (!found)
         return;
@@ -330,8 +328,11 @@ static void lookup(const ss_binary *module, uintptr_t address, ss_debug_answer *
     if (!dwarf)
         return;
     dw->dwarf_new_oom_handler(dwarf, leave_libdw);
-    find_line(found, address, &answer->frames[0]);
-    find_functions(found, address, answer);
+    unit = unit_of(found, address, &bias);
+    if (!unit)
+        return;
+    find_line(unit, address - bias, &answer->frames[0]);
+    find_functions(unit, address - bias, answer);
     if (!answer->count && answer->frames[0].file)
         answer->count = 1;
 }
