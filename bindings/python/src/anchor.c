@@ -1,0 +1,194 @@
+/*
+ * The anchor: a private object in an exception's __dict__ that keeps its error object.
+ *
+ * It is put there past any __setattr__ (every BaseException has a __dict__) under one interned key.
+ * A shallow copy of the exception shares the anchor, so it records whose it is; it pickles and
+ * copies as None.
+ */
+#include "binding.h"
+
+#define ANCHOR_KEY "__stacksplice__"
+
+/* The key, borrowed from the table of interned strings of this interpreter; NULL when out of
+ * memory. */
+static PyObject *anchor_key(void)
+{
+    return PyUnicode_InternFromString(ANCHOR_KEY);
+}
+
+static void drop_error(sspy_anchor *self)
+{
+    IScriptErrorInfo *error = self->error;
+
+    self->error = NULL;
+    if (error && self->foreign)
+        error->lpVtbl->Release(error);
+    else if (error)
+        error->lpVtbl->ReleaseInside(error);
+}
+
+/* The table of foreign errors' exceptions forgets this one. */
+static void forget_foreign(sspy_anchor *self)
+{
+    sspy_state *state = sspy_state_current();
+    PyObject *key = state && state->foreign ? PyLong_FromVoidPtr(self->error) : NULL;
+
+    if (key && PyDict_DelItem(state->foreign, key))
+        PyErr_Clear();
+    Py_XDECREF(key);
+    PyErr_Clear();
+}
+
+static void anchor_dealloc(PyObject *object)
+{
+    sspy_anchor *self = (sspy_anchor *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject *pending = sspy_take_pending();
+    sspy_section section;
+
+    if (self->foreign && self->error)
+        forget_foreign(self);
+    section = sspy_enter(self->interp);
+    drop_error(self);
+    if (self->exception)
+        sspy_exception_unref_inside(self->exception);
+    sspy_leave(section);
+    sspy_interp_unref(self->interp);
+    sspy_set_pending(pending);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+/* NoneType(): what a copy or a pickle gets. */
+static PyObject *anchor_reduce(PyObject *self, PyObject *arguments)
+{
+    (void)self;
+    (void)arguments;
+    return Py_BuildValue("(O())", (PyObject *)Py_TYPE(Py_None));
+}
+
+static PyObject *anchor_copy(PyObject *self, PyObject *arguments)
+{
+    (void)self;
+    (void)arguments;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef anchor_methods[] = {
+    {"__reduce__", anchor_reduce, METH_NOARGS, NULL},
+    {"__reduce_ex__", anchor_reduce, METH_O, NULL},
+    {"__copy__", anchor_copy, METH_NOARGS, NULL},
+    {"__deepcopy__", anchor_copy, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot anchor_slots[] = {
+    {Py_tp_dealloc, anchor_dealloc},
+    {Py_tp_methods, anchor_methods},
+    {Py_tp_doc, "Keeps the error object of an exception.  Private."},
+    {0, NULL},
+};
+
+PyType_Spec sspy_anchor_spec = {
+    .name = "stacksplice._stacksplice.Anchor",
+    .basicsize = sizeof(sspy_anchor),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = anchor_slots,
+};
+
+static sspy_anchor *anchor_in(sspy_interp *interp, PyObject *dict, PyObject *key, PyObject *exc)
+{
+    PyObject *found = PyDict_GetItemWithError(dict, key);
+    sspy_anchor *anchor = (sspy_anchor *)found;
+
+    if (!found) {
+        PyErr_Clear();
+        return NULL;
+    }
+    if (!interp->anchor_type || !Py_IS_TYPE(found, interp->anchor_type))
+        return NULL;
+    return anchor->owner == (uintptr_t)exc ? anchor : NULL;
+}
+
+sspy_anchor *sspy_anchor_of(sspy_interp *interp, PyObject *exc)
+{
+    PyObject *key = anchor_key();
+    PyObject *dict = key ? PyObject_GenericGetDict(exc, NULL) : NULL;
+    sspy_anchor *anchor = NULL;
+
+    if (dict && PyDict_Check(dict))
+        anchor = anchor_in(interp, dict, key, exc);
+    if (!dict)
+        PyErr_Clear();
+    Py_XDECREF(key);
+    Py_XDECREF(dict);
+    return anchor;
+}
+
+sspy_anchor *sspy_anchor_make(sspy_interp *interp, PyObject *exc)
+{
+    sspy_anchor *anchor = sspy_anchor_of(interp, exc);
+    PyObject *key, *dict;
+
+    if (anchor)
+        return anchor;
+    if (!interp->anchor_type) {
+        PyErr_SetString(PyExc_RuntimeError, "the interpreter is being finalized");
+        return NULL;
+    }
+    key = anchor_key();
+    dict = key ? PyObject_GenericGetDict(exc, NULL) : NULL;
+    anchor = dict ? (sspy_anchor *)interp->anchor_type->tp_alloc(interp->anchor_type, 0) : NULL;
+    if (anchor) {
+        anchor->owner = (uintptr_t)exc;
+        anchor->interp = interp;
+        sspy_interp_ref(interp);
+        if (PyDict_SetItem(dict, key, (PyObject *)anchor))
+            Py_CLEAR(anchor);
+        else
+            Py_DECREF(anchor); /* the dict holds it */
+    }
+    Py_XDECREF(key);
+    Py_XDECREF(dict);
+    return anchor;
+}
+
+void sspy_anchor_set_error(sspy_anchor *anchor, IScriptErrorInfo *error, bool foreign)
+{
+    sspy_section section = sspy_enter(anchor->interp);
+
+    if (foreign)
+        error->lpVtbl->AddRef(error);
+    else
+        error->lpVtbl->AddInside(error);
+    drop_error(anchor);
+    anchor->error = error;
+    anchor->foreign = foreign;
+    sspy_leave(section);
+}
+
+void sspy_anchor_set_exception(sspy_anchor *anchor, sspy_exception *exception)
+{
+    sspy_exception *former = anchor->exception;
+
+    sspy_exception_ref_inside(exception);
+    anchor->exception = exception;
+    if (former)
+        sspy_exception_unref_inside(former);
+}
+
+IScriptErrorInfo *sspy_anchor_hold(sspy_anchor *anchor, PyObject *exc)
+{
+    IScriptErrorInfo *error = anchor->error;
+
+    if (!error)
+        return NULL;
+    /* The error asks its language exception for an outside reference when its own count rises from
+       0; with one taken here first, it finds the exception in hand. */
+    if (anchor->exception)
+        sspy_exception_hold(anchor->exception, exc);
+    error->lpVtbl->AddRef(error);
+    if (anchor->exception)
+        sspy_exception_release(anchor->exception);
+    return error;
+}

@@ -1,0 +1,248 @@
+/*
+ * What the files of the extension share.  One state per interpreter (module state), one record per
+ * interpreter that outlives it (sspy_interp), and the frame source, which is one per process.
+ */
+#ifndef SSPY_BINDING_H
+#define SSPY_BINDING_H
+
+#include "compat.h"
+
+#include <stacksplice/source.h>
+#include <stacksplice/stacksplice.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../include/stacksplice/python.h"
+
+#define SSPY_COUNT_OF(array) (sizeof(array) / sizeof *(array))
+#define SSPY_CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
+/* HRESULTs that the exception table uses and winerror.h may not name. */
+#define SSPY_HRESULT(bits) ((HRESULT)(bits))
+
+enum {
+    SSPY_MAX_FRAMES = 1024, /* of one exception's stack */
+    SSPY_MAX_CAUSES = 64    /* of one exception, followed through __cause__ and __context__ */
+};
+
+typedef struct sspy_exception sspy_exception;
+typedef struct sspy_anchor sspy_anchor;
+typedef struct sspy_state sspy_state;
+
+/* ---- The interpreter's record (interp.c)
+ * -------------------------------------------------------*/
+
+/*
+ * Outlives the interpreter: every language exception holds one reference.  RELEASED is the list of
+ * language exceptions whose last outside reference went away where we could not drop the Python
+ * object; it is pushed to without a lock and drained with the interpreter's lock held.
+ */
+typedef struct sspy_interp {
+    atomic_uint refs;                   /* (ATOMIC) */
+    atomic_bool dead;                   /* (ATOMIC) set once, under the wake lock */
+    atomic_bool wake_pending;           /* (ATOMIC) one pending call is on its way */
+    _Atomic(sspy_exception *) released; /* (ATOMIC) linked through the exceptions */
+    PyInterpreterState *state;          /* (RO) not to be used once dead */
+    PyTypeObject *anchor_type;          /* (GIL) borrowed from the module state, NULL at its end */
+    sspy_state *module_state;           /* (GIL) borrowed, NULL at its end */
+    int64_t id;                         /* (RO) */
+} sspy_interp;
+
+/* The record of the current interpreter, borrowed; NULL with an exception.  GIL held. */
+sspy_interp *sspy_interp_current(void);
+void sspy_interp_ref(sspy_interp *interp);
+void sspy_interp_unref(sspy_interp *interp);
+
+/*
+ * A section: code that calls into COM with INTERP's lock held and runs no Python code.  Releases
+ * inside it need no pending call: leaving drains the list.  Sections nest.
+ */
+typedef struct sspy_section {
+    sspy_interp *outer;
+} sspy_section;
+sspy_section sspy_enter(sspy_interp *interp);
+void sspy_leave(sspy_section section);
+/* The interpreter whose section this thread is in, or NULL. */
+sspy_interp *sspy_section_interp(void);
+
+/* EXCEPTION's outside count fell to 0: have its Python object dropped.  Takes an inside reference.
+ */
+void sspy_interp_released(sspy_interp *interp, sspy_exception *exception);
+/* Drop what is on the list.  GIL held, may run any Python code; keeps the pending exception. */
+void sspy_interp_drain(sspy_interp *interp);
+
+/* ---- The language exception (exception.c)
+ * ------------------------------------------------------*/
+
+/* A Python exception as COM sees it; see exception.c for the layout and the counts. */
+struct sspy_exception {
+    ILanguageExceptionStackBackTrace backtrace; /* also the IUnknown */
+    ILanguageExceptionTransform transform;      /* answered only when CAUSE is not NULL */
+    IScriptException script;
+    IAgileObject agile;
+    atomic_uint outside;           /* (ATOMIC) COM references */
+    atomic_uint inside;            /* (ATOMIC) keep the memory; all outside ones hold one */
+    atomic_bool queued;            /* (ATOMIC) on the released list */
+    sspy_exception *next_released; /* of that list */
+    sspy_interp *interp;           /* (RO) counted */
+    PyObject *object;              /* (GIL) strong while outside > 0 and until drained */
+    IScriptErrorInfo *cause;       /* (RO) held inside; outside too while outside > 0 */
+    char *type_name;               /* (RO) owned */
+    char *message;                 /* (RO) owned, UTF-8 with surrogates as they are */
+    size_t message_length;         /* (RO) */
+    uintptr_t *frames;             /* (RO) owned, innermost first */
+    uint32_t frame_count;          /* (RO) */
+};
+
+/*
+ * A language exception for OBJECT with one outside reference; NULL with a MemoryError.  Takes over
+ * FRAMES (malloc) also when it fails.  CAUSE, which may be NULL, is referenced.
+ */
+sspy_exception *sspy_exception_new(sspy_interp *interp, PyObject *object, uintptr_t *frames,
+                                   uint32_t frame_count, IScriptErrorInfo *cause);
+/* Take an outside reference with OBJECT, the exception it stands for, in hand and alive. */
+void sspy_exception_hold(sspy_exception *exception, PyObject *object);
+void sspy_exception_release(sspy_exception *exception);
+void sspy_exception_ref_inside(sspy_exception *exception);
+void sspy_exception_unref_inside(sspy_exception *exception);
+/* The language exception behind UNKNOWN if it is one of this module's (borrowed), else NULL. */
+sspy_exception *sspy_exception_from(IUnknown *unknown);
+/* Drop the Python object if nobody outside holds the exception any more.  GIL held. */
+void sspy_exception_drop(sspy_exception *exception);
+
+/* ---- The anchor in the exception's __dict__ (anchor.c)
+ * -----------------------------------------*/
+
+struct sspy_anchor {
+    PyObject_HEAD uintptr_t owner; /* address of the exception; a copy's anchor is found by it */
+    bool foreign;                  /* ERROR was not born here: held outside */
+    IScriptErrorInfo *error;       /* inside (outside if foreign), or NULL */
+    sspy_exception *exception;     /* inside, or NULL */
+    sspy_interp *interp;           /* counted */
+};
+
+extern PyType_Spec sspy_anchor_spec;
+/* EXC's own anchor, borrowed; NULL without an exception when it has none.  GIL held. */
+sspy_anchor *sspy_anchor_of(sspy_interp *interp, PyObject *exc);
+/* The same, made when there is none; NULL with an exception when EXC cannot carry one. */
+sspy_anchor *sspy_anchor_make(sspy_interp *interp, PyObject *exc);
+/* Let ANCHOR hold ERROR, which the caller has an outside reference on, instead of what it held. */
+void sspy_anchor_set_error(sspy_anchor *anchor, IScriptErrorInfo *error, bool foreign);
+void sspy_anchor_set_exception(sspy_anchor *anchor, sspy_exception *exception);
+/* An outside reference on the anchor's error, whose exception EXC is in hand; NULL if it has none.
+ */
+IScriptErrorInfo *sspy_anchor_hold(sspy_anchor *anchor, PyObject *exc);
+
+/* ---- Frames (layout.c, frames.c, tokens.c)
+ * -----------------------------------------------------*/
+
+/* Find the layout of this CPython and check it against the truth; once per process.  GIL held.
+   -1 with an exception only when memory runs out. */
+int sspy_layout_check(void);
+/* Why Python frames cannot be shown, with the version found, or NULL when they can. */
+const char *sspy_layout_reason(void);
+/* Register the frame source, once per process. */
+HRESULT sspy_source_register(void);
+
+/* The token of the place LASTI (bytes, or -1) with LINE (0: look it up) in CODE. */
+uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust trust,
+                     PyInterpreterState *interp);
+
+/* The innermost complete frame of the current thread state, as an address only; or NULL. */
+const void *sspy_frame_top(void);
+/* The address of FRAME's data if it is live on the current thread state's chain, else NULL. */
+const void *sspy_frame_live(PyFrameObject *frame);
+/* Until the next call, a capture of this thread puts sspy_mark() before the frame at DATA. */
+void sspy_frame_mark(const void *data);
+uintptr_t sspy_mark(void);
+
+/* ---- Stacks and errors (wrap.c, raise.c, hresult.c)
+ * --------------------------------------------*/
+
+/* Module state: one per interpreter. */
+struct sspy_state {
+    sspy_interp *interp; /* counted */
+    PyTypeObject *anchor_type;
+    PyTypeObject *error_type; /* ErrorHandle */
+    PyObject *hresult_error;  /* the class HResultError */
+    PyObject *back_types;     /* dict: builtin exception type -> its HResultError twin */
+    PyObject *foreign;        /* dict: error object's address -> weak reference to its exception */
+    PyObject *wrap_error;     /* callable: ErrorHandle -> ErrorInfo, or NULL */
+    PyObject *wrap_stack;     /* callable: tuple of addresses -> Stack, or NULL */
+};
+/* The state of the current interpreter, borrowed; NULL with an exception. */
+sspy_state *sspy_state_current(void);
+
+/*
+ * A combined stack into FRAMES (room for SSPY_MAX_FRAMES): outside of ABOVE, or from the calling
+ * Python frame on when ABOVE is NULL.  Returns the count.
+ */
+uint32_t sspy_capture(const void *above, uintptr_t *frames);
+
+/*
+ * EXC's error object with an outside reference: the one it has, or a new one, whose stack is that
+ * of EXC's traceback and of the live stack (outside of ABOVE, or from the calling Python frame).
+ * A new one is left in the thread's slot only if IN_SLOT.  0 with *ERROR NULL when origination is
+ * switched off; -1 with an exception.
+ */
+int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, bool in_slot,
+                   IScriptErrorInfo **error);
+/* EXC's error goes into the slot: the failing HRESULT to return; never leaves an exception set. */
+HRESULT sspy_originate(sspy_state *state, PyObject *exc, const void *above);
+/* EXC's language exception with an outside reference; NULL with an exception. */
+sspy_exception *sspy_wrap(sspy_state *state, PyObject *exc, const void *above);
+
+/* The Python exception that stands for ERROR here (new reference): the same object if ERROR was
+   born in this interpreter, else an HResultError.  NULL with an exception. */
+PyObject *sspy_object_for(sspy_state *state, IRestrictedErrorInfo *error);
+/* The object of ERROR's language exceptions if it was born in this interpreter, else NULL. */
+PyObject *sspy_own_object(sspy_state *state, IUnknown *error);
+/* thread error -> pending exception; returns NULL. */
+PyObject *sspy_raise(sspy_state *state, HRESULT hr);
+
+HRESULT sspy_hresult_of(sspy_state *state, PyObject *exc);
+/* The builtin exception type (borrowed) for HR and the errno to give it (0: none). */
+PyObject *sspy_type_for(HRESULT hr, int *errno_out);
+/* The classes: HResultError and its twins, added to MODULE. */
+int sspy_hresult_error_init(PyObject *module, sspy_state *state);
+/* A new HResultError of the right class. */
+PyObject *sspy_hresult_error_new(sspy_state *state, HRESULT hr, PyObject *message);
+/* An HRESULT from a Python int, signed or unsigned; -1 with an exception naming ARGUMENT. */
+int sspy_hresult_from(PyObject *number, const char *argument, HRESULT *hr);
+/* The rows of the table, for the test of its completeness. */
+PyObject *sspy_hresult_table(void);
+
+/* ---- ErrorHandle (info.c), functions (functions.c, winrt.c)
+ * ------------------------------------*/
+
+extern PyType_Spec sspy_error_spec;
+/* A handle of ERROR, on which the caller has an outside reference; EXC is its exception if it was
+   born in this interpreter, else NULL.  Passed through state->wrap_error. */
+PyObject *sspy_error_wrap(sspy_state *state, IScriptErrorInfo *error, PyObject *exc);
+/* The same for an interface of any kind; None for NULL or a foreign object. */
+PyObject *sspy_error_wrap_unknown(sspy_state *state, IUnknown *error);
+PyObject *sspy_text_from_wide(const WCHAR *text, uint32_t units);
+
+extern PyMethodDef sspy_functions[];
+extern PyMethodDef sspy_winrt_functions[];
+extern const stacksplice_python_api sspy_api;
+
+/* QueryInterface for one of the interfaces of ours; NULL when it is not answered. */
+static inline void *sspy_query(void *object, REFIID iid)
+{
+    IUnknown *unknown = object;
+    void *out = NULL;
+
+    return unknown && SUCCEEDED(unknown->lpVtbl->QueryInterface(unknown, iid, &out)) ? out : NULL;
+}
+
+static inline void sspy_unknown_release(void *object)
+{
+    IUnknown *unknown = object;
+
+    if (unknown)
+        unknown->lpVtbl->Release(unknown);
+}
+
+#endif

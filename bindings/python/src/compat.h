@@ -1,0 +1,80 @@
+/*
+ * What differs between the CPythons we are built for, one name for each fact.
+ */
+#ifndef SSPY_COMPAT_H
+#define SSPY_COMPAT_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#if PY_VERSION_HEX < 0x030B0000
+#error "stacksplice needs CPython 3.11 or newer"
+#endif
+
+/* The pending exception as one object with its traceback set (new reference), cleared; or NULL. */
+static inline PyObject *sspy_take_pending(void)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyErr_GetRaisedException();
+#else
+    PyObject *type, *value, *traceback;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    if (!type)
+        return NULL;
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback && value)
+        (void)PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+#endif
+}
+
+/* Make EXC (taken over; NULL for none) the pending exception. */
+static inline void sspy_set_pending(PyObject *exc)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    if (exc)
+        PyErr_SetRaisedException(exc);
+    else
+        PyErr_Clear();
+#else
+    if (exc)
+        PyErr_Restore(Py_NewRef(Py_TYPE(exc)), exc, PyException_GetTraceback(exc));
+    else
+        PyErr_Clear();
+#endif
+}
+
+/* The object behind a weak reference (new reference), or NULL without an exception. */
+static inline PyObject *sspy_weakref_get(PyObject *reference)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *object = NULL;
+
+    if (PyWeakref_GetRef(reference, &object) < 0)
+        PyErr_Clear();
+    return object;
+#else
+    PyObject *object = PyWeakref_GetObject(reference);
+
+    return object && object != Py_None ? Py_NewRef(object) : NULL;
+#endif
+}
+
+/* The thread state that runs now; before 3.12 it may be another thread's (see frames.c). */
+static inline PyThreadState *sspy_current_thread_state(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return PyThreadState_GetUnchecked();
+#else
+    return _PyThreadState_UncheckedGet();
+#endif
+}
+
+/* From 3.12 on that thread state is thread-local: not NULL means that this thread holds its lock.
+ */
+#define SSPY_CURRENT_IS_THREAD_LOCAL (PY_VERSION_HEX >= 0x030C0000)
+
+#endif

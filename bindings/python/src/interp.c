@@ -1,0 +1,199 @@
+/*
+ * The record of one interpreter: where releases from anywhere meet the interpreter.
+ *
+ * A release asks the interpreter nothing.  After finalization even PyGILState_Check lies, so the
+ * only thing that says "the lock is ours" is a section that we entered ourselves on this thread.
+ * Elsewhere the language exception goes onto the record's list and one pending call is asked for.
+ */
+#include "binding.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define RECORD_KEY "stacksplice._stacksplice.interp"
+
+static _Thread_local sspy_interp *current_section;
+
+/* Guards "not dead, so Py_AddPendingCall is allowed".  Nothing else happens under it. */
+static pthread_mutex_t wake_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void lock_for_fork(void)
+{
+    pthread_mutex_lock(&wake_lock);
+}
+
+static void unlock_after_fork(void)
+{
+    pthread_mutex_unlock(&wake_lock);
+}
+
+static void register_fork_handlers(void)
+{
+    (void)pthread_atfork(lock_for_fork, unlock_after_fork, unlock_after_fork);
+}
+
+void sspy_interp_ref(sspy_interp *interp)
+{
+    atomic_fetch_add(&interp->refs, 1);
+}
+
+void sspy_interp_unref(sspy_interp *interp)
+{
+    if (interp && atomic_fetch_sub(&interp->refs, 1) == 1)
+        free(interp);
+}
+
+/* The list, taken over, without running Python code: for an interpreter that is gone. */
+static void abandon_released(sspy_interp *interp)
+{
+    sspy_exception *exception = atomic_exchange(&interp->released, NULL);
+
+    while (exception) {
+        sspy_exception *next = exception->next_released;
+
+        atomic_store(&exception->queued, false);
+        sspy_exception_unref_inside(exception);
+        exception = next;
+    }
+}
+
+/* Runs when the interpreter's dict is cleared: after all modules, with a thread state still. */
+static void record_destructor(PyObject *capsule)
+{
+    sspy_interp *interp = PyCapsule_GetPointer(capsule, RECORD_KEY);
+
+    pthread_mutex_lock(&wake_lock);
+    atomic_store(&interp->dead, true);
+    pthread_mutex_unlock(&wake_lock);
+    interp->anchor_type = NULL;
+    abandon_released(interp);
+    sspy_interp_unref(interp);
+}
+
+static sspy_interp *record_new(PyObject *dict)
+{
+    sspy_interp *interp = calloc(1, sizeof *interp);
+    PyObject *capsule;
+    int failed;
+
+    if (!interp) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    pthread_once(&fork_once, register_fork_handlers);
+    atomic_init(&interp->refs, 1);
+    interp->state = PyInterpreterState_Get();
+    interp->id = PyInterpreterState_GetID(interp->state);
+    capsule = PyCapsule_New(interp, RECORD_KEY, record_destructor);
+    if (!capsule) {
+        free(interp);
+        return NULL;
+    }
+    failed = PyDict_SetItemString(dict, RECORD_KEY, capsule);
+    Py_DECREF(capsule);
+    return failed ? NULL : interp;
+}
+
+sspy_interp *sspy_interp_current(void)
+{
+    PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
+    PyObject *capsule = dict ? PyDict_GetItemString(dict, RECORD_KEY) : NULL;
+
+    if (!dict) {
+        PyErr_SetString(PyExc_RuntimeError, "this interpreter has no dict");
+        return NULL;
+    }
+    return capsule ? PyCapsule_GetPointer(capsule, RECORD_KEY) : record_new(dict);
+}
+
+sspy_interp *sspy_section_interp(void)
+{
+    return current_section;
+}
+
+sspy_section sspy_enter(sspy_interp *interp)
+{
+    sspy_section section = {current_section};
+
+    current_section = interp;
+    return section;
+}
+
+void sspy_leave(sspy_section section)
+{
+    sspy_interp *interp = current_section;
+
+    current_section = section.outer;
+    /* An inner section leaves the work to the outermost: Python code must not run inside one. */
+    if (!section.outer && interp && atomic_load(&interp->released))
+        sspy_interp_drain(interp);
+}
+
+void sspy_interp_drain(sspy_interp *interp)
+{
+    sspy_exception *exception = atomic_exchange(&interp->released, NULL);
+    PyObject *pending;
+
+    if (!exception)
+        return;
+    pending = sspy_take_pending();
+    while (exception) {
+        sspy_exception *next = exception->next_released;
+
+        /* Cleared before the count is read: a release after this puts it on the list anew. */
+        atomic_store(&exception->queued, false);
+        sspy_exception_drop(exception);
+        sspy_exception_unref_inside(exception);
+        exception = next;
+    }
+    sspy_set_pending(pending);
+}
+
+/* Py_AddPendingCall's call-back.  It may run in another interpreter than was meant: then the list
+   waits for the next entry of its own. */
+static int drain_pending(void *data)
+{
+    sspy_interp *interp = data;
+
+    atomic_store(&interp->wake_pending, false);
+    if (!atomic_load(&interp->dead) && PyInterpreterState_Get() == interp->state)
+        sspy_interp_drain(interp);
+    sspy_interp_unref(interp);
+    return 0;
+}
+
+static void wake(sspy_interp *interp)
+{
+    bool asked = false;
+
+    if (atomic_exchange(&interp->wake_pending, true))
+        return;
+    sspy_interp_ref(interp);
+    pthread_mutex_lock(&wake_lock);
+    if (!atomic_load(&interp->dead))
+        asked = Py_AddPendingCall(drain_pending, interp) == 0;
+    pthread_mutex_unlock(&wake_lock);
+    if (!asked) {
+        atomic_store(&interp->wake_pending, false);
+        sspy_interp_unref(interp);
+    }
+}
+
+void sspy_interp_released(sspy_interp *interp, sspy_exception *exception)
+{
+    sspy_exception *head;
+
+    if (atomic_load(&interp->dead) || atomic_exchange(&exception->queued, true)) {
+        sspy_exception_unref_inside(exception); /* abandoned, or on the list already */
+        return;
+    }
+    head = atomic_load(&interp->released);
+    do {
+        exception->next_released = head;
+    } while (!atomic_compare_exchange_weak(&interp->released, &head, exception));
+    if (atomic_load(&interp->dead))
+        abandon_released(interp);
+    else if (current_section != interp)
+        wake(interp);
+}

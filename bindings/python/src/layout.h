@@ -1,0 +1,53 @@
+/*
+ * Where a CPython keeps its frames: one row per minor version, checked against the running
+ * interpreter before it is trusted.
+ */
+#ifndef SSPY_LAYOUT_H
+#define SSPY_LAYOUT_H
+
+#include "binding.h"
+
+/* Who owns a frame's memory; what is not below FRAME_OF_C is an entry frame, never shown. */
+enum { SSPY_FRAME_GENERATOR = 1, SSPY_FRAME_OF_C = 3 };
+/* Bytes of one code unit, in which first_traceable counts. */
+enum { SSPY_CODE_UNIT = 2 };
+
+typedef struct sspy_layout {
+    bool cframe;   /* 3.11, 3.12: the chain head is a _PyCFrame on the C stack */
+    bool is_entry; /* 3.11: a flag ends the run of a _PyCFrame; later an entry frame does */
+    uint32_t head; /* in the thread state: the _PyCFrame, or the current frame */
+    uint32_t cframe_current, cframe_previous;
+    uint32_t frame_code, frame_previous, frame_instruction, frame_owner, frame_is_entry;
+    uintptr_t code_mask; /* bits of frame_code that are the pointer */
+} sspy_layout;
+
+/* The layout of this process's CPython; valid only while sspy_layout_reason() is NULL. */
+extern sspy_layout sspy_layout_now;
+
+/* Reads of interpreter memory, by offset. */
+static inline uintptr_t sspy_word(uintptr_t base, uint32_t offset)
+{
+    return *(const uintptr_t *)(base + offset);
+}
+
+static inline unsigned sspy_frame_owner(uintptr_t frame)
+{
+    return *(const unsigned char *)(frame + sspy_layout_now.frame_owner);
+}
+
+static inline uintptr_t sspy_frame_previous(uintptr_t frame)
+{
+    return sspy_word(frame, sspy_layout_now.frame_previous);
+}
+
+/* The code object of FRAME, borrowed, when FRAME is a frame that Python shows; else NULL: entry
+   frames, shims, and frames that have not begun (as _PyFrame_IsIncomplete has it). */
+PyCodeObject *sspy_frame_code(uintptr_t frame);
+/* The byte offset of FRAME's instruction in CODE. */
+int sspy_frame_lasti(uintptr_t frame, const PyCodeObject *code);
+/* The innermost frame of THREAD_STATE, or 0. */
+uintptr_t sspy_frame_current(PyThreadState *thread_state);
+/* The frame data behind a frame object. */
+uintptr_t sspy_frame_data(PyFrameObject *frame);
+
+#endif

@@ -1,0 +1,239 @@
+/*
+ * The module: multi-phase initialisation, one state per interpreter, the capsule for C.
+ */
+#include "binding.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+#define STACKSPLICE_PYTHON_VERSION  \
+    TEXT(STACKSPLICE_VERSION_MAJOR) \
+    "." TEXT(STACKSPLICE_VERSION_MINOR) "." TEXT(STACKSPLICE_VERSION_PATCH)
+
+#define CAPSULE_NAME "stacksplice._stacksplice._C_API"
+#define BUILTIN_CAPSULE_NAME "_stacksplice._C_API"
+
+sspy_state *sspy_state_current(void)
+{
+    sspy_interp *interp = sspy_interp_current();
+
+    if (interp && !interp->module_state)
+        PyErr_SetString(PyExc_SystemError, "stacksplice is not imported in this interpreter");
+    return interp ? interp->module_state : NULL;
+}
+
+/* ---- The table for C
+ * ---------------------------------------------------------------------------*/
+
+static HRESULT api_originate(void)
+{
+    PyObject *exc = sspy_take_pending();
+    sspy_state *state;
+    HRESULT hr;
+
+    if (!exc) {
+        (void)stacksplice_originate(E_UNEXPECTED, "no Python exception was pending", 31, NULL,
+                                    NULL);
+        return E_UNEXPECTED;
+    }
+    state = sspy_state_current();
+    if (!state)
+        PyErr_Clear();
+    hr = state ? sspy_originate(state, exc, __builtin_frame_address(0)) : E_UNEXPECTED;
+    Py_DECREF(exc);
+    return hr;
+}
+
+static PyObject *api_raise(HRESULT hr)
+{
+    sspy_state *state = sspy_state_current();
+
+    return state ? sspy_raise(state, hr) : NULL;
+}
+
+static HRESULT api_exception(PyObject *exc, IUnknown **out)
+{
+    PyObject *pending;
+    sspy_state *state;
+    sspy_exception *wrapped;
+
+    if (!exc || !out)
+        return E_POINTER;
+    if (!PyExceptionInstance_Check(exc))
+        return E_INVALIDARG;
+    pending = sspy_take_pending();
+    state = sspy_state_current();
+    wrapped = state ? sspy_wrap(state, exc, __builtin_frame_address(0)) : NULL;
+    sspy_set_pending(pending); /* in place of a MemoryError, which the HRESULT says */
+    if (!wrapped)
+        return state ? E_OUTOFMEMORY : E_UNEXPECTED;
+    *out = (IUnknown *)&wrapped->backtrace;
+    return S_OK;
+}
+
+static PyObject *api_object(IUnknown *language_exception)
+{
+    sspy_exception *exception = sspy_exception_from(language_exception);
+    PyObject *pending = sspy_take_pending();
+    sspy_interp *interp = sspy_interp_current();
+
+    sspy_set_pending(pending);
+    return exception && exception->interp == interp ? Py_XNewRef(exception->object) : NULL;
+}
+
+const stacksplice_python_api sspy_api = {
+    .size = sizeof sspy_api,
+    .version = STACKSPLICE_PYTHON_API_VERSION,
+    .originate = api_originate,
+    .raise = api_raise,
+    .exception = api_exception,
+    .object = api_object,
+};
+
+static int add_capsule(PyObject *module)
+{
+    const char *name = PyModule_GetName(module);
+    bool builtin = name && !PyErr_Occurred() && name[0] == '_';
+    PyObject *capsule =
+        PyCapsule_New((void *)&sspy_api, builtin ? BUILTIN_CAPSULE_NAME : CAPSULE_NAME, NULL);
+    int failed = !capsule || PyModule_AddObjectRef(module, "_C_API", capsule);
+
+    Py_XDECREF(capsule);
+    return failed ? -1 : 0;
+}
+
+/* ---- The version of the core
+ * -------------------------------------------------------------------*/
+
+/* One core serves the process: the one that was loaded first, which may be too old for us. */
+static int check_core(void)
+{
+    const char *version = stacksplice_version();
+    char *rest = NULL;
+    long major = strtol(version, &rest, 10);
+    long minor = *rest == '.' ? strtol(rest + 1, &rest, 10) : 0;
+    Dl_info where = {NULL, NULL, NULL, NULL};
+
+    if (major == STACKSPLICE_VERSION_MAJOR && minor >= STACKSPLICE_VERSION_MINOR)
+        return 0;
+    (void)dladdr((const void *)(uintptr_t)stacksplice_version, &where);
+    PyErr_Format(
+        PyExc_ImportError,
+        "this stacksplice needs the core library %d.%d or a later %d.x, but version %s was "
+        "loaded first, from %s; upgrade the package or program that brings that file",
+        STACKSPLICE_VERSION_MAJOR, STACKSPLICE_VERSION_MINOR, STACKSPLICE_VERSION_MAJOR, version,
+        where.dli_fname ? where.dli_fname : "an unknown file");
+    return -1;
+}
+
+/* ---- The module
+ * --------------------------------------------------------------------------------*/
+
+static int add_types(PyObject *module, sspy_state *state)
+{
+    state->anchor_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &sspy_anchor_spec, NULL);
+    state->error_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &sspy_error_spec, NULL);
+    state->foreign = PyDict_New();
+    if (!state->anchor_type || !state->error_type || !state->foreign)
+        return -1;
+    return PyModule_AddType(module, state->error_type);
+}
+
+static int module_exec(PyObject *module)
+{
+    sspy_state *state = PyModule_GetState(module);
+    HRESULT hr;
+
+    if (check_core())
+        return -1;
+    state->interp = sspy_interp_current();
+    if (!state->interp)
+        return -1;
+    sspy_interp_ref(state->interp);
+    if (PyModule_AddStringConstant(module, "__version__", STACKSPLICE_PYTHON_VERSION) ||
+        add_types(module, state) || sspy_hresult_error_init(module, state) ||
+        PyModule_AddFunctions(module, sspy_winrt_functions) || add_capsule(module) ||
+        sspy_layout_check())
+        return -1;
+    state->interp->anchor_type = state->anchor_type;
+    state->interp->module_state = state;
+    hr = sspy_source_register();
+    if (FAILED(hr)) {
+        PyErr_Format(PyExc_ImportError, "the frame source was refused, HRESULT 0x%08X",
+                     (unsigned)hr);
+        return -1;
+    }
+    return 0;
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    sspy_state *state = PyModule_GetState(module);
+
+    Py_VISIT(state->anchor_type);
+    Py_VISIT(state->error_type);
+    Py_VISIT(state->hresult_error);
+    Py_VISIT(state->back_types);
+    Py_VISIT(state->foreign);
+    Py_VISIT(state->wrap_error);
+    Py_VISIT(state->wrap_stack);
+    return 0;
+}
+
+static int module_clear(PyObject *module)
+{
+    sspy_state *state = PyModule_GetState(module);
+
+    if (state->interp && state->interp->module_state == state) {
+        state->interp->module_state = NULL;
+        state->interp->anchor_type = NULL;
+    }
+    Py_CLEAR(state->anchor_type);
+    Py_CLEAR(state->error_type);
+    Py_CLEAR(state->hresult_error);
+    Py_CLEAR(state->back_types);
+    Py_CLEAR(state->foreign);
+    Py_CLEAR(state->wrap_error);
+    Py_CLEAR(state->wrap_stack);
+    return 0;
+}
+
+static void module_free(void *module)
+{
+    sspy_state *state = PyModule_GetState(module);
+
+    (void)module_clear(module);
+    sspy_interp_unref(state->interp);
+    state->interp = NULL;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, module_exec},
+#ifdef Py_MOD_PER_INTERPRETER_GIL_SUPPORTED
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+#ifdef Py_MOD_GIL_USED
+    {Py_mod_gil, Py_MOD_GIL_USED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_stacksplice",
+    .m_doc = "The C part of stacksplice.",
+    .m_size = sizeof(sspy_state),
+    .m_methods = sspy_functions,
+    .m_slots = slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+    .m_free = module_free,
+};
+
+PyMODINIT_FUNC PyInit__stacksplice(void);
+PyMODINIT_FUNC PyInit__stacksplice(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,79 @@
+/*
+ * The token of a place in a code object.  Strings are read where they lie: nothing is allocated in
+ * the interpreter and no lock is needed, because a frame on this thread's stack keeps its code.
+ */
+#include "binding.h"
+
+#include <stdio.h>
+
+enum { FILE_BYTES = 4096, FUNCTION_BYTES = 1024 };
+
+/* One character as UTF-8 at OUT (room for four); a surrogate becomes U+FFFD.  Returns the bytes. */
+static size_t put_utf8(Py_UCS4 c, char *out)
+{
+    if (c >= 0xD800 && c < 0xE000)
+        c = 0xFFFD;
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        out[0] = (char)(0xC0 | c >> 6);
+        out[1] = (char)(0x80 | (c & 0x3F));
+        return 2;
+    }
+    if (c < 0x10000) {
+        out[0] = (char)(0xE0 | c >> 12);
+        out[1] = (char)(0x80 | (c >> 6 & 0x3F));
+        out[2] = (char)(0x80 | (c & 0x3F));
+        return 3;
+    }
+    out[0] = (char)(0xF0 | c >> 18);
+    out[1] = (char)(0x80 | (c >> 12 & 0x3F));
+    out[2] = (char)(0x80 | (c >> 6 & 0x3F));
+    out[3] = (char)(0x80 | (c & 0x3F));
+    return 4;
+}
+
+/* TEXT as UTF-8: its own data when it is ASCII, else written to BUFFER and cut to fit. */
+static const char *text_of(PyObject *text, char *buffer, size_t capacity)
+{
+    size_t used = 0;
+
+    if (!text || !PyUnicode_Check(text))
+        return NULL;
+    if (PyUnicode_IS_COMPACT_ASCII(text))
+        return (const char *)PyUnicode_DATA(text);
+#if PY_VERSION_HEX < 0x030C0000
+    if (!PyUnicode_IS_READY(text))
+        return NULL;
+#endif
+    for (Py_ssize_t i = 0; i < PyUnicode_GET_LENGTH(text) && used + 5 <= capacity; i++)
+        used += put_utf8(PyUnicode_READ_CHAR(text, i), buffer + used);
+    buffer[used] = '\0';
+    return buffer;
+}
+
+uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust trust,
+                     PyInterpreterState *interp)
+{
+    char file[FILE_BYTES], function[FUNCTION_BYTES], name[40];
+    int64_t id = PyInterpreterState_GetID(interp);
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_SCRIPT,
+                                   .trust = trust,
+                                   .language = "python"};
+    uintptr_t token = 0;
+
+    if (!line)
+        line = PyCode_Addr2Line(code, lasti);
+    info.function = text_of(code->co_qualname, function, sizeof function);
+    info.file = text_of(code->co_filename, file, sizeof file);
+    info.line = line > 0 ? (uint32_t)line : 0;
+    if (id > 0) {
+        snprintf(name, sizeof name, "interpreter %lld", (long long)id);
+        info.interpreter = name;
+    }
+    (void)stacksplice_intern(&info, &token); /* always sets a token */
+    return token;
+}

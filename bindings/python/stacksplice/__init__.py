@@ -1,0 +1,72 @@
+"""One error, one stack, every language.
+
+Errors that cross between Python, Lua and native code keep one combined stack (all frames, in true
+order) and a chain of the languages that received them.  The names follow the standard ``traceback``
+module where they do the same:
+
+    import stacksplice
+
+    try:
+        host.run()                      # Python -> C -> Lua -> Python ...
+    except Exception as exc:
+        stacksplice.print_exception(exc)
+
+``originate``, ``propagate``, ``peek_error`` and ``take_error`` are for code that is about to return
+an HRESULT to native code: they alone touch the thread's error slot.
+"""
+
+from __future__ import annotations
+
+import sys as _sys
+
+if "_stacksplice" in _sys.builtin_module_names:
+    # The program that embeds Python has the extension built in: that one is used.
+    import importlib as _importlib
+
+    _sys.modules[__name__ + "._stacksplice"] = _importlib.import_module("_stacksplice")
+
+from ._stacksplice import (
+    HResultError,
+    __version__,
+    capture,
+    error_info,
+    fail_fast,
+    originate,
+    peek_error,
+    propagate,
+    raise_error,
+    report_unhandled,
+    take_error,
+)
+from ._errors import ErrorInfo, Propagation
+from ._frames import Frame, Stack
+from ._hooks import install, uninstall
+from ._report import format_exc, format_exception, print_exc, print_exception
+
+__all__ = [
+    "ErrorInfo",
+    "Frame",
+    "HResultError",
+    "Propagation",
+    "Stack",
+    "__version__",
+    "capture",
+    "error_info",
+    "fail_fast",
+    "format_exc",
+    "format_exception",
+    "install",
+    "originate",
+    "peek_error",
+    "print_exc",
+    "print_exception",
+    "propagate",
+    "raise_error",
+    "report_unhandled",
+    "take_error",
+    "uninstall",
+]
+
+from . import _stacksplice as _extension
+
+_extension._register(ErrorInfo._from_handle, Stack)

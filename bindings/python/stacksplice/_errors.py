@@ -1,0 +1,246 @@
+"""ErrorInfo: one error as it crossed the borders, live or read back from a report."""
+
+from __future__ import annotations
+
+from ._frames import Frame, Stack
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ._stacksplice import ErrorHandle
+
+_TEXT, _JSON = 1, 2
+_SCHEMA = "stacksplice-error/1"
+
+
+class Propagation:
+    """One node of the propagation chain: a language that received the error.
+
+    language: that of the innermost script frame, else "native"; thread_id: the system's id of the
+    thread; stack: the combined stack there.
+    """
+
+    __slots__ = ("language", "stack", "thread_id")
+
+    def __init__(self, language: str, thread_id: int, stack: Stack) -> None:
+        self.language = language
+        self.thread_id = thread_id
+        self.stack = stack
+
+    def __reduce__(self) -> tuple[type[Propagation], tuple[str, int, Stack]]:
+        return type(self), (self.language, self.thread_id, self.stack)
+
+    def __repr__(self) -> str:
+        return f"<Propagation into {self.language} on thread {self.thread_id}>"
+
+
+def _language_of(stack: Stack) -> str:
+    return next((frame.language for frame in stack if frame.kind == "script"), "native")
+
+
+def _stack_from(data: Mapping[str, Any]) -> Stack:
+    return Stack.from_frames(Frame.from_dict(frame) for frame in data["stack"])
+
+
+class ErrorInfo:
+    """One error: HRESULT, message, combined stack, propagation chain, cause.
+
+    Made by `error_info`, `originate`, `peek_error` and `take_error`; a pickled or saved one has the
+    same values but no exception object.  Attributes are read when asked for.
+    """
+
+    __slots__ = ("_data", "_details", "_handle", "_stack", "__weakref__")
+
+    _handle: ErrorHandle | None
+    _data: Mapping[str, Any] | None
+
+    def __init__(self) -> None:
+        raise TypeError("ErrorInfo is made by error_info(), originate(), peek_error(), take_error()")
+
+    @classmethod
+    def _make(cls, handle: ErrorHandle | None, data: Mapping[str, Any] | None) -> ErrorInfo:
+        self = object.__new__(cls)
+        self._handle = handle
+        self._data = data
+        self._details: tuple[int, str | None, str | None, str | None] | None = None
+        self._stack: Stack | None = None
+        return self
+
+    @classmethod
+    def _from_handle(cls, handle: ErrorHandle) -> ErrorInfo:
+        return cls._make(handle, None)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ErrorInfo:
+        """The error that `to_dict` or a saved JSON report describes.
+
+        Raises ValueError when data is not such a report.
+        """
+        needed = ("hresult_signed", "message", "stack", "propagation")
+        if not isinstance(data, dict) or any(name not in data for name in needed):
+            raise ValueError(f"data is not a report of schema {_SCHEMA}")
+        return cls._make(None, data)
+
+    def _native_details(self) -> tuple[int, str | None, str | None, str | None]:
+        if self._details is None:
+            assert self._handle is not None
+            self._details = self._handle.details()
+        return self._details
+
+    @property
+    def hresult(self) -> int:
+        """The HRESULT, signed, as ctypes and winerror have it."""
+        if self._data is not None:
+            return int(self._data["hresult_signed"])
+        return self._native_details()[0]
+
+    @property
+    def description(self) -> str:
+        """The system's text for the HRESULT."""
+        if self._data is not None:
+            return str(self._data.get("description") or "")
+        return (self._native_details()[1] or "").rstrip("\r\n")
+
+    @property
+    def message(self) -> str:
+        """The error's own message, in full; the description when it has none."""
+        if self._data is not None:
+            return str(self._data["message"])
+        assert self._handle is not None
+        origin = self._handle.origin()
+        if origin is not None:
+            return origin[2]
+        return (self._native_details()[2] or "").rstrip("\r\n")
+
+    @property
+    def type(self) -> str | None:
+        """The exception's type as its language prints it; None when no script raised it."""
+        if self._data is not None:
+            return self._data.get("type")
+        assert self._handle is not None
+        origin = self._handle.origin()
+        return origin[1] if origin is not None else None
+
+    @property
+    def language(self) -> str:
+        """Where the error was born: "python", "lua", ..., or "native"."""
+        if self._data is not None:
+            return str(self._data.get("language") or "native")
+        assert self._handle is not None
+        origin = self._handle.origin()
+        return origin[0] if origin is not None else "native"
+
+    @property
+    def reference(self) -> str | None:
+        """Names the error in this process while it lives: RoResolveRestrictedErrorInfoReference."""
+        if self._data is not None:
+            return self._data.get("reference")
+        return self._native_details()[3]
+
+    @property
+    def thread_id(self) -> int:
+        """The system's id of the thread on which the error was born."""
+        if self._data is not None:
+            return int(self._data.get("thread_id") or 0)
+        assert self._handle is not None
+        return self._handle.thread_id()
+
+    @property
+    def stack(self) -> Stack:
+        """The combined stack at the origin, newest frame first."""
+        if self._stack is None:
+            if self._data is not None:
+                self._stack = _stack_from(self._data)
+            else:
+                assert self._handle is not None
+                self._stack = Stack(self._handle.stack())
+        return self._stack
+
+    @property
+    def propagation(self) -> list[Propagation]:
+        """The languages that received the error, oldest first.  The origin is none of them."""
+        if self._data is not None:
+            return [
+                Propagation(str(node["language"]), int(node["thread_id"]), _stack_from(node))
+                for node in self._data["propagation"]
+            ]
+        assert self._handle is not None
+        nodes = ((thread_id, Stack(stack)) for thread_id, stack in self._handle.propagation())
+        return [Propagation(_language_of(stack), thread_id, stack) for thread_id, stack in nodes]
+
+    @property
+    def transformed(self) -> ErrorInfo | None:
+        """The error this one was made from (a cause), or None."""
+        if self._data is not None:
+            causes = self._data.get("transformed") or []
+            if not causes:
+                return None
+            return ErrorInfo.from_dict({**causes[0], "transformed": causes[1:]})
+        assert self._handle is not None
+        previous = self._handle.transformed()
+        assert previous is None or isinstance(previous, ErrorInfo)
+        return previous
+
+    @property
+    def language_exception(self) -> BaseException | None:
+        """The Python exception, if the error was born in this interpreter."""
+        return self._handle.exception if self._handle is not None else None
+
+    @property
+    def fingerprint(self) -> str:
+        """A grouping value: 32 hexadecimal digits, the same on every machine and in every run."""
+        if self._data is not None:
+            return str(self._data.get("fingerprint") or "")
+        assert self._handle is not None
+        return self._handle.fingerprint()
+
+    def to_json(self) -> str:
+        """The report as JSON, schema stacksplice-error/1."""
+        if self._handle is not None:
+            return self._handle.format(_JSON, 0, True, False)
+        import json
+
+        return json.dumps(self._data, ensure_ascii=False) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values: what `to_json` writes."""
+        import json
+
+        data: dict[str, Any] = json.loads(self.to_json())
+        return data
+
+    def format(
+        self, *, newest_last: bool = True, all_frames: bool = False, color: bool = False
+    ) -> str:
+        """The report for people.
+
+        newest_last: the order of Python's tracebacks; all_frames: the inside of interpreters too,
+        which is otherwise hidden and counted; color: ANSI colours.
+        """
+        if self._handle is not None:
+            return self._handle.format(_TEXT, int(newest_last), all_frames, color)
+        from ._report import format_saved
+
+        return format_saved(self, newest_last=newest_last)
+
+    def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
+        return type(self).from_dict, (self.to_dict(),)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ErrorInfo):
+            return NotImplemented
+        if self._handle is not None and other._handle is not None:
+            return self._handle.key == other._handle.key
+        return self._handle is other._handle and self._data == other._data
+
+    def __hash__(self) -> int:
+        return hash(self._handle.key if self._handle is not None else self.fingerprint)
+
+    def __str__(self) -> str:
+        return self.format()
+
+    def __repr__(self) -> str:
+        name = f"{self.type}: " if self.type else ""
+        return f"<ErrorInfo 0x{self.hresult & 0xFFFFFFFF:08X} {name}{self.message!r}>"

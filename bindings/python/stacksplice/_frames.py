@@ -1,0 +1,219 @@
+"""Frames and stacks: addresses are captured at once and become names only when somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from . import _stacksplice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any, Literal, overload
+else:
+
+    def overload(function):
+        return function
+
+
+class Frame:
+    """One frame as people read it.  What is not known is None.
+
+    kind: "native", "script" or "gap" (frames that are known to be missing; reason says why).
+    language: "native", "python", "lua", ...
+    function, file, line, end_line, column, end_column: where; columns count UTF-8 bytes from 1.
+    module, module_offset, build_id: the binary of a native frame.
+    trust: "exact" (read from the live stack), "inferred", or "traceback" (from the record that the
+    interpreter kept while unwinding).
+    inlined: the next frame is the function this one was inlined into.
+    interpreter: name of the sub-interpreter or lua_State, None for the main one.
+    address: the element of the captured stack.
+    """
+
+    __slots__ = (
+        "kind",
+        "language",
+        "function",
+        "file",
+        "line",
+        "end_line",
+        "column",
+        "end_column",
+        "module",
+        "module_offset",
+        "build_id",
+        "trust",
+        "inlined",
+        "reason",
+        "interpreter",
+        "address",
+    )
+
+    def __init__(
+        self,
+        kind: str,
+        language: str,
+        function: str | None = None,
+        file: str | None = None,
+        line: int | None = None,
+        end_line: int | None = None,
+        column: int | None = None,
+        end_column: int | None = None,
+        module: str | None = None,
+        module_offset: int | None = None,
+        build_id: str | None = None,
+        trust: str = "exact",
+        inlined: bool = False,
+        reason: str | None = None,
+        interpreter: str | None = None,
+        address: int = 0,
+    ) -> None:
+        self.kind = kind
+        self.language = language
+        self.function = function
+        self.file = file
+        self.line = line
+        self.end_line = end_line
+        self.column = column
+        self.end_column = end_column
+        self.module = module
+        self.module_offset = module_offset
+        self.build_id = build_id
+        self.trust = trust
+        self.inlined = inlined
+        self.reason = reason
+        self.interpreter = interpreter
+        self.address = address
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Frame:
+        """The frame that `to_dict`, or a JSON report, describes."""
+        values = {name: data[name] for name in cls.__slots__ if data.get(name) is not None}
+        if isinstance(values.get("address"), str):
+            values["address"] = int(values["address"], 16)
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is known of the frame, by the names of the fields."""
+        values = ((name, getattr(self, name)) for name in self.__slots__)
+        return {name: value for name, value in values if value is not None}
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+    def __reduce__(self) -> tuple[type[Frame], tuple[Any, ...]]:
+        return type(self), self._values()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Frame):
+            return NotImplemented
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        if self.kind == "gap":
+            return f"<Frame gap: {self.reason}>"
+        place = f"{self.file}:{self.line}" if self.file else self.module or hex(self.address)
+        return f"<Frame {self.language} {self.function or '?'} at {place}>"
+
+    def __str__(self) -> str:
+        """One line of a report."""
+        if self.kind == "gap":
+            return f"[gap: {self.reason or 'unknown'}]"
+        language = "C" if self.language == "native" else self.language[:1].upper() + self.language[1:]
+        text = f"({language}) "
+        if self.interpreter:
+            text += f"[{self.interpreter}] "
+        if self.file:
+            text += f'File "{self.file}"'
+            if self.line:
+                text += f", line {self.line}"
+            if self.function:
+                text += ", in "
+        text += self.function or ""
+        if not self.file and not self.function:
+            text += self._nameless()
+        elif self.kind == "native":
+            text += " (inlined)" if self.inlined else ""
+            text += f" ({self.module})" if self.module else ""
+        if self.trust != "exact":
+            text += f" [{self.trust}]"
+        return text
+
+    def _nameless(self) -> str:
+        if self.kind != "native":
+            return "???"
+        if self.module:
+            return f"??? ({self.module.rpartition('/')[2]}+{self.module_offset or 0:#x})"
+        return f"??? ({self.address:#x})"
+
+
+class Stack(Sequence[Frame]):
+    """One combined stack, newest frame first.
+
+    addresses: the captured elements; the frames are looked up when they are asked for.  There can
+    be more frames than addresses, where functions were inlined.
+    """
+
+    __slots__ = ("_frames", "addresses")
+
+    def __init__(self, addresses: Iterable[int] = ()) -> None:
+        self.addresses: tuple[int, ...] = tuple(addresses)
+        self._frames: tuple[Frame, ...] | None = None
+
+    @classmethod
+    def from_frames(cls, frames: Iterable[Frame]) -> Stack:
+        """A stack of frames that are already known."""
+        stack = cls()
+        stack._frames = tuple(frames)
+        stack.addresses = tuple(frame.address for frame in stack._frames)
+        return stack
+
+    def _resolved(self) -> tuple[Frame, ...]:
+        if self._frames is None:
+            resolve = _stacksplice.resolve
+            self._frames = tuple(
+                Frame(*fields) for address in self.addresses for fields in resolve(address)
+            )
+        return self._frames
+
+    @overload
+    def __getitem__(self, index: int) -> Frame: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Frame, ...]: ...
+    def __getitem__(self, index: int | slice) -> Frame | tuple[Frame, ...]:
+        return self._resolved()[index]
+
+    def __len__(self) -> int:
+        return len(self._resolved())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Stack):
+            return NotImplemented
+        return self.addresses == other.addresses
+
+    def __hash__(self) -> int:
+        return hash(self.addresses)
+
+    def __reduce__(self) -> tuple[Any, tuple[tuple[Frame, ...]]]:
+        # By value: addresses mean nothing in another process.
+        return type(self).from_frames, (self._resolved(),)
+
+    def format(self, order: Literal["newest_first", "newest_last"] = "newest_last") -> list[str]:
+        """The stack as lines for people, each ending in a newline.
+
+        order: "newest_last", as Python shows a traceback, or "newest_first".
+        Raises ValueError for another order.
+        """
+        if order not in ("newest_first", "newest_last"):
+            raise ValueError(f"order must be 'newest_first' or 'newest_last', not {order!r}")
+        lines = [f"    {frame}\n" for frame in self._resolved()]
+        return lines if order == "newest_first" else lines[::-1]
+
+    def __str__(self) -> str:
+        return "".join(self.format())
+
+    def __repr__(self) -> str:
+        return f"<Stack of {len(self.addresses)} elements>"
