@@ -1,0 +1,287 @@
+/*
+ * What the files of the Lua binding share.  Marks in brackets are those of the Lua manual.
+ *
+ * Words: the *state* is our record of one Lua (a main thread and all its coroutines); an
+ * *exception* is the language exception of one error value; an *anchor* ties a value of the script
+ * to its exception and error object.
+ */
+#ifndef SS_LUA_BINDING_H
+#define SS_LUA_BINDING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lua.h>
+#include <lauxlib.h>
+
+#include <stacksplice/lua.h>
+#include <stacksplice/source.h>
+
+/* Separates a function of ours, which must not be inlined, from its callers: see source.h. */
+#define SS_LUA_HERE() __builtin_frame_address(0)
+#define SS_LUA_NOINLINE __attribute__((noinline))
+
+typedef struct ss_lua_exception ss_lua_exception;
+
+/* ---- States (state.c) ------------------------------------------------------------------------*/
+
+/* What an anchor, or the state for values that cannot have one, holds: both inside. */
+typedef struct ss_lua_ties {
+    ss_lua_exception *exception;
+    IScriptErrorInfo *error; /* NULL until it was originated */
+} ss_lua_ties;
+
+/* Who raised the state's last error: a handler that runs inside that call takes it up. */
+typedef struct ss_lua_raising {
+    lua_State *L;
+    const void *ci, *function;
+} ss_lua_raising;
+
+/* A hook that an interrupt displaced. */
+typedef struct ss_lua_displaced {
+    lua_State *L;
+    lua_Hook hook;
+    int mask, count;
+} ss_lua_displaced;
+
+enum { SS_LUA_DISPLACED = 64 };
+
+/*
+ * One Lua state.  Records are never freed, only used again, so that a reader without a lock and an
+ * exception that outlives lua_close can look at them.
+ */
+typedef struct ss_lua_state {
+    struct ss_lua_state *next;         /* (RO) of the list of all records */
+    atomic_uint users;                 /* the open Lua state, and every exception */
+    _Atomic(const void *) registry;    /* its identity; NULL once it is closing */
+    char name[24];                     /* (RO) empty for the first */
+    _Atomic(ss_lua_exception *) freed; /* exceptions whose outside count fell to 0; or CLOSED */
+    /* From here on only the thread that runs the state. */
+    lua_State *main;
+    ss_lua_ties last; /* of an error value without identity; its exception is also held outside */
+    ss_lua_raising raising;
+    int handling; /* > 0 while a message handler of ours runs */
+    bool interrupted;
+    uint32_t displaced_count;
+    ss_lua_displaced displaced[SS_LUA_DISPLACED];
+} ss_lua_state;
+
+/* The record of L's state, made when there is none. [-0, +0, m] */
+ss_lua_state *ss_lua_state_open(lua_State *L);
+
+/* The record, or NULL when nothing of ours ran in that state yet. [-0, +0, -] */
+ss_lua_state *ss_lua_state_find(lua_State *L);
+
+/* The record with that registry, without touching Lua; or NULL.  Any thread. */
+const ss_lua_state *ss_lua_state_of_registry(const void *registry);
+
+/* Unpin the values of exceptions that nobody outside holds any more. [-0, +0, -] */
+void ss_lua_state_drain(lua_State *L, ss_lua_state *state);
+
+void ss_lua_state_ref(ss_lua_state *state);
+void ss_lua_state_unref(ss_lua_state *state);
+
+/*
+ * Tables behind the record; each pushes one: exception -> value; value -> anchor, weak keys; error
+ * -> its error object, weak values. [-0, +1, -], 2 slots
+ */
+enum { SS_LUA_PINS = 1, SS_LUA_ANCHORS, SS_LUA_ERRORS, SS_LUA_TABLES = SS_LUA_ERRORS };
+void ss_lua_push_table(lua_State *L, int which);
+
+/* package.loaded as our copy of the binding found it, or nil. [-0, +1, -] */
+void ss_lua_push_loaded(lua_State *L);
+
+/* ---- Exceptions (exception.c) ----------------------------------------------------------------*/
+
+struct ss_lua_exception {
+    IScriptException script; /* the IUnknown of the object */
+    ILanguageExceptionStackBackTrace back_trace;
+    IUnknown agile;
+    atomic_uint outside; /* COM references */
+    atomic_uint memory;  /* inside references, one while outside > 0, one while in the freed list */
+    atomic_bool in_freed;
+    _Atomic(ss_lua_exception *) next_freed;
+    ss_lua_state *state; /* (RO) */
+    HRESULT hresult;     /* (RO) */
+    bool pinned;         /* the state's thread: the value is in the table of pins */
+    char *type_name;     /* (RO) these point behind the structure */
+    char *message;
+    size_t message_length;
+    uint32_t frame_count;
+    uintptr_t frames[];
+};
+
+/* What an exception is made of; everything is copied. */
+typedef struct ss_lua_exception_parts {
+    HRESULT hresult;
+    const char *type_name;
+    const char *message;
+    size_t message_length;
+    const uintptr_t *frames;
+    uint32_t frame_count;
+} ss_lua_exception_parts;
+
+/* A new exception with one inside reference, or NULL when out of memory. */
+ss_lua_exception *ss_lua_exception_new(ss_lua_state *state, const ss_lua_exception_parts *parts);
+
+/* The exception behind any of its interfaces, if it is one of STATE; borrowed.  NULL is allowed. */
+ss_lua_exception *ss_lua_exception_from(IUnknown *object, const ss_lua_state *state);
+
+static inline IUnknown *ss_lua_unknown(ss_lua_exception *x)
+{
+    return (IUnknown *)&x->script;
+}
+
+void ss_lua_exception_add_inside(ss_lua_exception *x);
+void ss_lua_exception_release_inside(ss_lua_exception *x);
+
+/* ---- Values (value.c) ------------------------------------------------------------------------*/
+
+/* How a stack is to be taken for a new exception. */
+typedef struct ss_lua_origin {
+    const void *above; /* frames inside of it are ours */
+    int status;        /* LUA_ERRRUN, or what a protected call returned */
+    bool unwound;      /* the frames between the raise and here are gone: say so */
+    lua_State *dead;   /* a coroutine that failed: its activations are still there; or NULL */
+    HRESULT hresult;   /* 0: what value and status say */
+} ss_lua_origin;
+
+/* The ties of the value at INDEX, or NULL. [-0, +0, -], 4 slots */
+ss_lua_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index);
+
+/* The ties of the value at INDEX, made when there are none. [-0, +0, m] */
+ss_lua_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
+                              const ss_lua_origin *origin);
+
+/* Keep the value at INDEX alive while anybody outside holds X. [-0, +0, m] */
+void ss_lua_pin(lua_State *L, ss_lua_exception *x, int index);
+
+/* Push the value of X; false and nothing when it is gone. [-0, +(0|1), -] */
+bool ss_lua_push_value(lua_State *L, const ss_lua_exception *x);
+
+/* Forget the last value without identity. */
+void ss_lua_forget_last(ss_lua_state *state);
+
+/* Make TIES (their exception's value is in hand) the last ones; takes over one outside reference.
+ */
+void ss_lua_set_last(ss_lua_state *state, ss_lua_exception *x, IScriptErrorInfo *error);
+
+/*
+ * Put the error of the value at INDEX, originated if it never was, into the thread's slot; its
+ * HRESULT. [-0, +0, m]
+ */
+HRESULT ss_lua_originate_value(lua_State *L, ss_lua_state *state, int index,
+                               const ss_lua_origin *origin);
+
+/*
+ * Push the error object of the value at INDEX (the value itself if it is one), leaving the thread's
+ * slot as it was; nil when origination is switched off. [-0, +1, m]
+ */
+void ss_lua_push_error_of(lua_State *L, ss_lua_state *state, int index,
+                          const ss_lua_origin *origin);
+
+/* ---- Frames (source.c, frames.c) ------------------------------------------------------------*/
+
+/* Register the frame source of this copy of Lua; idempotent. */
+void ss_lua_source_register(void);
+
+/* One activation that a capture met, for those who need more than its token. */
+typedef struct ss_lua_seen {
+    uintptr_t element; /* the token, or the raw address of a C activation's own frame */
+    lua_State *L;
+    struct CallInfo *ci;
+} ss_lua_seen;
+
+/* Whoever captures may leave a notebook: filled outward; COUNT can exceed CAPACITY. */
+typedef struct ss_lua_notebook {
+    ss_lua_seen *seen;
+    uint32_t capacity, count;
+    lua_State *states[SS_LUA_DISPLACED]; /* the distinct coroutines, innermost first */
+    uint32_t state_count;
+} ss_lua_notebook;
+
+/*
+ * stacksplice_capture_above for code that runs in a C function called by L, with at least eight
+ * free slots in L; NOTEBOOK may be NULL.  The number of frames stored, *MORE if there were more.
+ */
+uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t *frames,
+                        bool *more, ss_lua_notebook *notebook);
+
+/* The token of the activation CI of L. */
+uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust);
+
+/* The token of a gap. */
+uintptr_t ss_lua_gap(const char *reason);
+
+/* The activations of a coroutine that failed, as tokens; at most MAX. */
+uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames);
+
+/* The name under which a loaded module holds the function VALUE points to, or false.
+   [-0, +0, -], five slots in L */
+bool ss_lua_global_name(lua_State *L, const void *value, char *name, size_t capacity);
+
+/* ---- Error objects (error_object.c) ----------------------------------------------------------*/
+
+#define SS_LUA_ERROR_NAME "stacksplice.error"
+
+/* Push the error object of ERROR, the same one while it lives. [-0, +1, m]
+   It holds ERROR as it must: inside when its value is one of this state, else outside. */
+void ss_lua_push_error(lua_State *L, ss_lua_state *state, IUnknown *error);
+
+/* The error held by the error object at INDEX, borrowed; NULL if it is none. [-0, +0, -] */
+IUnknown *ss_lua_to_error(lua_State *L, int index);
+
+/* Make sure that ERROR, held by the error object at INDEX, can be given to somebody outside: the
+   value is pinned. [-0, +0, m] */
+void ss_lua_pin_error_object(lua_State *L, ss_lua_state *state, int index);
+
+/* Push the metatable, made when needed. [-0, +1, m] */
+void ss_lua_push_error_metatable(lua_State *L);
+
+/* Push a userdata that owns the COM reference put into it, whatever raises. [-0, +1, m] */
+IUnknown **ss_lua_push_holder(lua_State *L);
+
+/* Release what the holder at INDEX has and take it off the stack. [-1, +0, -] */
+void ss_lua_drop_holder(lua_State *L, int index);
+
+/* Push an array of frame tables. [-0, +1, m] */
+void ss_lua_push_frames(lua_State *L, const uintptr_t *frames, uint32_t count);
+
+/* The language exception of ERROR with a new reference, or NULL. */
+IUnknown *ss_lua_error_exception(IUnknown *error);
+
+/* The HRESULT of ERROR. */
+HRESULT ss_lua_error_hresult(IUnknown *error);
+
+/* ---- Handlers and calls (handler.c, call.c, raise.c) -----------------------------------------*/
+
+/* Remember the value at the top, protected; ABOVE as in origin.  [-0, +0, -] */
+void ss_lua_note_raise(lua_State *L, const void *above);
+
+/* ---- Interrupts (interrupt.c) ----------------------------------------------------------------*/
+
+/* Whether ERROR is a foreign interrupt that plain protected calls may not swallow. */
+bool ss_lua_is_interrupt(IUnknown *error);
+
+/* Mark the state: the value at the top, an error object, is raised again until it is cleared.
+   [-0, +0, m] */
+void ss_lua_interrupt_set(lua_State *L, ss_lua_state *state, const void *above);
+
+/* Push the error object that is raised again, or nil. [-0, +1, -] */
+void ss_lua_push_interrupt(lua_State *L);
+
+/* Clear the mark and give every coroutine its own hook back. [-0, +0, -] */
+void ss_lua_interrupt_clear(lua_State *L, ss_lua_state *state);
+
+/* The number of states that are interrupted now: what a successful call looks at. */
+extern atomic_uint ss_lua_interrupted_states;
+
+/* ---- Module functions ------------------------------------------------------------------------*/
+
+int ss_lua_traceback(lua_State *L);
+int ss_lua_pcall_function(lua_State *L);
+int ss_lua_xpcall_function(lua_State *L);
+
+#endif

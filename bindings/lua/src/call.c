@@ -1,0 +1,291 @@
+/* Protected calls for hosts: failures become the thread's error. */
+#include "binding.h"
+
+/* What a protected part gets and gives. */
+typedef struct job {
+    ss_lua_origin origin;
+    HRESULT hr;
+    IUnknown *exception;
+} job;
+
+/* Arguments: the error value, the job. */
+static int originate_protected(lua_State *L)
+{
+    job *now = lua_touserdata(L, 2);
+    ss_lua_state *state = ss_lua_state_open(L);
+
+    ss_lua_state_drain(L, state);
+    now->hr = ss_lua_originate_value(L, state, 1, &now->origin);
+    return 0;
+}
+
+/*
+ * Run BODY with the value at the top, which stays.  Lua may be without memory: then the error is
+ * the one that needs none.  [-0, +0, -], four slots
+ */
+static HRESULT run_protected(lua_State *L, lua_CFunction body, job *now)
+{
+    lua_pushcfunction(L, body);
+    lua_pushvalue(L, -2);
+    lua_pushlightuserdata(L, now);
+    if (lua_pcall(L, 2, 0, 0) == LUA_OK)
+        return now->hr;
+    lua_pop(L, 1);
+    (void)stacksplice_originate(E_OUTOFMEMORY, NULL, 0, NULL, NULL);
+    return E_OUTOFMEMORY;
+}
+
+/* ---- Interrupts ------------------------------------------------------------------------------*/
+
+/* A plain pcall inside caught an interrupt and the call then succeeded, or failed otherwise: what
+   comes out is the interrupt.  True when there was one; the error is in the slot. */
+static bool take_interrupt(lua_State *L, const void *above, HRESULT *hr)
+{
+    ss_lua_state *state;
+    job now = {.origin = {.above = above, .status = LUA_ERRRUN}, .hr = E_UNEXPECTED};
+
+    if (!atomic_load_explicit(&ss_lua_interrupted_states, memory_order_relaxed))
+        return false;
+    state = ss_lua_state_find(L);
+    if (!state || !state->interrupted)
+        return false;
+    ss_lua_push_interrupt(L);
+    ss_lua_interrupt_clear(L, state);
+    *hr = run_protected(L, originate_protected, &now);
+    lua_pop(L, 1);
+    return true;
+}
+
+/* ---- Calls -----------------------------------------------------------------------------------*/
+
+/* The error value is at the top; it becomes the thread's error and goes. */
+static HRESULT fail(lua_State *L, int status, const void *above)
+{
+    job now = {.origin = {.above = above, .status = status, .unwound = true}, .hr = E_UNEXPECTED};
+    HRESULT hr;
+
+    if (!take_interrupt(L, above, &hr))
+        hr = run_protected(L, originate_protected, &now);
+    lua_pop(L, 1);
+    return hr;
+}
+
+SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcall(lua_State *L, int nargs, int nresults)
+{
+    int base = lua_gettop(L) - nargs, status;
+    HRESULT hr;
+
+    lua_pushcfunction(L, stacksplice_lua_handler);
+    lua_insert(L, base);
+    status = lua_pcall(L, nargs, nresults, base);
+    lua_remove(L, base);
+    if (status != LUA_OK)
+        return fail(L, status, SS_LUA_HERE());
+    if (take_interrupt(L, SS_LUA_HERE(), &hr)) {
+        lua_settop(L, base - 1);
+        return hr;
+    }
+    return S_OK;
+}
+
+/* What a yielding call needs when it comes back; a userdata just above the handler. */
+typedef struct continuation {
+    lua_KContext context;
+    lua_KFunction k;
+    int base; /* index of the handler */
+} continuation;
+
+/* Handler and continuation go, what lies above moves down. */
+static void drop_frame(lua_State *L, int base)
+{
+    lua_rotate(L, base, -2);
+    lua_pop(L, 2);
+}
+
+static SS_LUA_NOINLINE HRESULT finish_yieldable(lua_State *L, int base, int status,
+                                                const void *above)
+{
+    HRESULT hr = S_OK;
+
+    drop_frame(L, base);
+    if (status != LUA_OK && status != LUA_YIELD)
+        return fail(L, status, above);
+    if (take_interrupt(L, above, &hr))
+        lua_settop(L, base - 1);
+    return hr;
+}
+
+static SS_LUA_NOINLINE int continue_call(lua_State *L, int status, lua_KContext context)
+{
+    continuation then = *(const continuation *)context; /* the userdata goes with drop_frame */
+    HRESULT hr = finish_yieldable(L, then.base, status, SS_LUA_HERE());
+
+    return then.k(L, FAILED(hr) ? (int)hr : LUA_YIELD, then.context);
+}
+
+SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcallk(lua_State *L, int nargs, int nresults,
+                                                           lua_KContext context, lua_KFunction k)
+{
+    int base = lua_gettop(L) - nargs, status;
+    continuation *then;
+
+    if (!k)
+        return stacksplice_lua_pcall(L, nargs, nresults);
+    then = lua_newuserdatauv(L, sizeof *then, 0);
+    *then = (continuation){context, k, base};
+    lua_insert(L, base);
+    lua_pushcfunction(L, stacksplice_lua_handler);
+    lua_insert(L, base);
+    status = lua_pcallk(L, nargs, nresults, base, (lua_KContext)then, continue_call);
+    return finish_yieldable(L, base, status, SS_LUA_HERE());
+}
+
+/* ---- Coroutines ------------------------------------------------------------------------------*/
+
+/* Closing runs __close methods, which may leave errors of their own: the first one stays. */
+static void close_thread(lua_State *L, lua_State *from)
+{
+    stacksplice_saved_error saved;
+
+    (void)stacksplice_save_error(&saved);
+#if LUA_VERSION_RELEASE_NUM >= 50406
+    (void)lua_closethread(L, from);
+#else
+    (void)from;
+    (void)lua_resetthread(L);
+#endif
+    lua_settop(L, 0);
+    stacksplice_restore_error(&saved);
+}
+
+static lua_State *main_thread(lua_State *L)
+{
+    lua_State *main;
+
+    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    main = lua_tothread(L, -1);
+    lua_pop(L, 1);
+    return main;
+}
+
+SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua_State *from, int nargs,
+                                                           int *nresults)
+{
+    job now = {.origin = {.above = SS_LUA_HERE(), .unwound = true, .dead = L}};
+    lua_State *host;
+    HRESULT hr;
+    int status;
+
+    if (!nresults)
+        return E_POINTER;
+    *nresults = 0;
+    status = lua_resume(L, from, nargs, nresults);
+    if (status == LUA_OK || status == LUA_YIELD)
+        return status == LUA_OK ? S_OK : S_FALSE;
+    *nresults = 0;
+    now.origin.status = status;
+    host = from ? from : main_thread(L);
+    /* A coroutine that failed can run nothing: its value goes to the one that resumed it. */
+    if (host == L || !lua_checkstack(host, LUA_MINSTACK)) {
+        (void)stacksplice_originate(E_OUTOFMEMORY, NULL, 0, NULL, NULL);
+        hr = E_OUTOFMEMORY;
+    } else {
+        lua_xmove(L, host, 1);
+        if (!take_interrupt(host, now.origin.above, &hr))
+            hr = run_protected(host, originate_protected, &now);
+        lua_pop(host, 1);
+    }
+    close_thread(L, from);
+    return hr;
+}
+
+/* ---- Error values in hand --------------------------------------------------------------------*/
+
+static HRESULT invalid_index(void)
+{
+    static const char message[] = "there is no value at this index";
+
+    (void)stacksplice_originate(E_INVALIDARG, message, sizeof message - 1, NULL, NULL);
+    return E_INVALIDARG;
+}
+
+static HRESULT originate_at(lua_State *L, int index, int status, const void *above)
+{
+    job now = {.origin = {.above = above, .status = status, .unwound = true}, .hr = E_UNEXPECTED};
+    HRESULT hr;
+
+    if (lua_isnone(L, index))
+        return invalid_index();
+    lua_pushvalue(L, index);
+    hr = run_protected(L, originate_protected, &now);
+    lua_pop(L, 1);
+    return hr;
+}
+
+SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_originate(lua_State *L, int index)
+{
+    return originate_at(L, index, LUA_ERRRUN, SS_LUA_HERE());
+}
+
+SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_originate_status(lua_State *L, int index,
+                                                                     int status)
+{
+    return originate_at(L, index, status, SS_LUA_HERE());
+}
+
+/* Arguments: the error value, the job. */
+static int exception_protected(lua_State *L)
+{
+    job *now = lua_touserdata(L, 2);
+    ss_lua_state *state = ss_lua_state_open(L);
+    IUnknown *error = ss_lua_to_error(L, 1);
+    ss_lua_ties *ties;
+
+    ss_lua_state_drain(L, state);
+    if (error) {
+        ss_lua_pin_error_object(L, state, 1);
+        now->exception = ss_lua_error_exception(error);
+        now->hr = now->exception ? S_OK : S_FALSE;
+        return 0;
+    }
+    ties = ss_lua_ties_make(L, state, 1, &now->origin);
+    ss_lua_pin(L, ties->exception, 1);
+    now->exception = ss_lua_unknown(ties->exception);
+    now->exception->lpVtbl->AddRef(now->exception);
+    now->hr = S_OK;
+    return 0;
+}
+
+SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_exception(lua_State *L, int index,
+                                                              IUnknown **out)
+{
+    job now = {.origin = {.above = SS_LUA_HERE(), .status = LUA_ERRRUN, .unwound = true},
+               .hr = E_UNEXPECTED};
+    HRESULT hr;
+
+    if (!out)
+        return E_POINTER;
+    *out = NULL;
+    if (lua_isnone(L, index))
+        return E_INVALIDARG;
+    lua_pushvalue(L, index);
+    lua_pushcfunction(L, exception_protected);
+    lua_pushvalue(L, -2);
+    lua_pushlightuserdata(L, &now);
+    hr = lua_pcall(L, 2, 0, 0) == LUA_OK ? now.hr : E_OUTOFMEMORY;
+    lua_pop(L, hr == E_OUTOFMEMORY && !now.exception ? 2 : 1);
+    *out = now.exception;
+    return hr;
+}
+
+int stacksplice_lua_push(lua_State *L, IUnknown *language_exception)
+{
+    ss_lua_state *state;
+    ss_lua_exception *x;
+
+    if (!language_exception || !lua_checkstack(L, 4))
+        return 0;
+    state = ss_lua_state_find(L);
+    x = state ? ss_lua_exception_from(language_exception, state) : NULL;
+    return x && ss_lua_push_value(L, x);
+}

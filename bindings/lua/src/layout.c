@@ -1,0 +1,189 @@
+/* Learns the layout once in a process, and answers questions about it. */
+#include "layout.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "calibrate.h"
+
+/* API functions that can call back into Lua or out of it. */
+static void add_known_apis(ss_lua_layout *layout)
+{
+    const uintptr_t known[] = {
+        (uintptr_t)lua_arith,
+        (uintptr_t)lua_callk,
+        (uintptr_t)lua_close,
+        (uintptr_t)lua_closeslot,
+        (uintptr_t)lua_compare,
+        (uintptr_t)lua_concat,
+        (uintptr_t)lua_createtable,
+        (uintptr_t)lua_error,
+        (uintptr_t)lua_gc,
+        (uintptr_t)lua_getfield,
+        (uintptr_t)lua_getglobal,
+        (uintptr_t)lua_geti,
+        (uintptr_t)lua_gettable,
+        (uintptr_t)lua_len,
+        (uintptr_t)lua_load,
+        (uintptr_t)lua_newthread,
+        (uintptr_t)lua_newuserdatauv,
+        (uintptr_t)lua_pcallk,
+        (uintptr_t)lua_pushcclosure,
+        (uintptr_t)lua_pushfstring,
+        (uintptr_t)lua_pushlstring,
+        (uintptr_t)lua_pushstring,
+        (uintptr_t)lua_pushvfstring,
+        (uintptr_t)lua_resume,
+        (uintptr_t)lua_setfield,
+        (uintptr_t)lua_setglobal,
+        (uintptr_t)lua_seti,
+        (uintptr_t)lua_settable,
+        (uintptr_t)lua_settop,
+        (uintptr_t)lua_toclose,
+        (uintptr_t)lua_tolstring,
+        (uintptr_t)lua_yieldk,
+        (uintptr_t)lua_checkstack,
+#if LUA_VERSION_NUM >= 505 || LUA_VERSION_RELEASE_NUM >= 50406
+        (uintptr_t)lua_closethread,
+#endif
+#if LUA_VERSION_NUM < 505
+        (uintptr_t)lua_resetthread,
+#endif
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        uint32_t at = layout->api_count;
+
+        for (; at > 0 && layout->apis[at - 1] > known[i]; at--)
+            layout->apis[at] = layout->apis[at - 1];
+        layout->apis[at] = known[i];
+        layout->api_count++;
+    }
+}
+
+/* What was stored one up becomes the offset; what is unsure becomes unknown. */
+static void settle(uint16_t *offset, bool sure)
+{
+    *offset = sure && *offset ? (uint16_t)(*offset - 1) : (uint16_t)SS_LUA_UNKNOWN;
+}
+
+static void learn(ss_lua_layout *layout)
+{
+    ss_lua_lesson *lesson;
+
+    if ((int)lua_version(NULL) != LUA_VERSION_NUM) {
+        layout->failure = "this copy of Lua is of another version than its lua.h";
+        return;
+    }
+    lesson = calloc(1, sizeof *lesson);
+    if (!lesson) {
+        layout->failure = "no memory to learn Lua's call sites";
+        return;
+    }
+    lesson->layout = layout;
+    add_known_apis(layout);
+    /* A second state undoes what agreed with the first one by accident. */
+    if (ss_lua_lesson_run(lesson) && ss_lua_lesson_run(lesson))
+        ss_lua_lesson_finish(lesson);
+    else
+        layout->failure = "no memory to learn Lua's call sites";
+    settle(&layout->previous, !lesson->contradicted);
+    settle(&layout->function, !lesson->contradicted);
+    settle(&layout->top, !lesson->contradicted);
+    settle(&layout->closure_function, !lesson->contradicted);
+    free(lesson);
+}
+
+static pthread_mutex_t learning = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(const ss_lua_layout *) learnt;
+static __thread bool learning_here;
+
+static void lock_learning(void)
+{
+    if (!learning_here)
+        (void)pthread_mutex_lock(&learning);
+}
+
+static void unlock_learning(void)
+{
+    if (!learning_here)
+        (void)pthread_mutex_unlock(&learning);
+}
+
+/* A child of a process that was learning must not wait for a thread that it does not have. */
+__attribute__((constructor)) static void register_fork_handlers(void)
+{
+    (void)pthread_atfork(lock_learning, unlock_learning, unlock_learning);
+}
+
+const ss_lua_layout *ss_lua_layout_get(void)
+{
+    static ss_lua_layout the_layout;
+    const ss_lua_layout *layout = atomic_load_explicit(&learnt, memory_order_acquire);
+    int saved_errno = errno;
+
+    if (layout || learning_here)
+        return layout;
+    (void)pthread_mutex_lock(&learning);
+    if (!atomic_load_explicit(&learnt, memory_order_relaxed)) {
+        learning_here = true;
+        learn(&the_layout);
+        learning_here = false;
+        atomic_store_explicit(&learnt, &the_layout, memory_order_release);
+    }
+    (void)pthread_mutex_unlock(&learning);
+    errno = saved_errno;
+    return &the_layout;
+}
+
+const ss_lua_site *ss_lua_site_find(const ss_lua_layout *layout, uintptr_t ip)
+{
+    uint32_t low = 0, high = layout->site_count;
+
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+
+        if (layout->sites[middle].ip == ip)
+            return &layout->sites[middle];
+        if (layout->sites[middle].ip < ip)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+static bool contains(const uintptr_t *table, uint32_t count, uintptr_t value)
+{
+    uint32_t low = 0, high = count;
+
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+
+        if (table[middle] == value)
+            return true;
+        if (table[middle] < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+bool ss_lua_is_api(const ss_lua_layout *layout, uintptr_t function)
+{
+    return contains(layout->apis, layout->api_count, function);
+}
+
+/*
+ * What lies between two functions that were learnt belongs to the same interpreter: paths that no
+ * script took (a rare step of the collector) need not be in the table.
+ */
+bool ss_lua_is_internal(const ss_lua_layout *layout, uintptr_t function)
+{
+    return layout->internal_count > 0 && function >= layout->internals[0] &&
+           function <= layout->internals[layout->internal_count - 1] &&
+           !ss_lua_is_api(layout, function);
+}

@@ -1,0 +1,66 @@
+/*
+ * What a capture must know of the copy of Lua that this binding is linked to: the call instructions
+ * from which it calls C functions, and where it keeps the lua_State and the CallInfo there.  Learnt
+ * by running scripts in private states, never by symbol names or private headers.
+ */
+#ifndef SS_LUA_LAYOUT_H
+#define SS_LUA_LAYOUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lua.h>
+
+/* Where a value is while a call is in progress. */
+typedef struct ss_lua_place {
+    enum { SS_LUA_NOWHERE, SS_LUA_REGISTER, SS_LUA_SLOT } kind;
+    uint32_t at; /* DWARF register number, or bytes above the frame's sp */
+} ss_lua_place;
+
+/* One call instruction of the interpreter that calls functions in C. */
+typedef struct ss_lua_site {
+    uintptr_t ip; /* the return address */
+    bool hook;    /* what it calls is a hook: ci is the activation that was interrupted */
+    ss_lua_place state, ci;
+} ss_lua_site;
+
+enum { SS_LUA_SITES = 24, SS_LUA_INTERNALS = 256, SS_LUA_APIS = 96, SS_LUA_UNKNOWN = 0xffff };
+
+/* Immutable once it is visible. */
+typedef struct ss_lua_layout {
+    const char *failure;             /* NULL, or why there is nothing to use: a gap's reason */
+    ss_lua_site sites[SS_LUA_SITES]; /* by ip */
+    uint32_t site_count;
+    uintptr_t internals[SS_LUA_INTERNALS]; /* function starts, ascending */
+    uint32_t internal_count;
+    uintptr_t apis[SS_LUA_APIS]; /* lua_callk and the like, ascending: never hidden */
+    uint32_t api_count;
+    /* Byte offsets in a CallInfo, SS_LUA_UNKNOWN where they could not be told for sure. */
+    uint16_t previous, function, top;
+    uint16_t closure_function;      /* of the lua_CFunction in a C closure */
+    uint8_t light_tag, closure_tag; /* of a C function's value, one word after its start */
+} ss_lua_layout;
+
+/*
+ * The layout, learnt on the first call (some milliseconds); others that come meanwhile wait.  Keeps
+ * errno and the thread's error as they were.  NULL only on a thread that is learning right now.
+ */
+const ss_lua_layout *ss_lua_layout_get(void);
+
+/* The site with that return address, or NULL. */
+const ss_lua_site *ss_lua_site_find(const ss_lua_layout *layout, uintptr_t ip);
+
+/* Whether FUNCTION is one of the API functions. */
+bool ss_lua_is_api(const ss_lua_layout *layout, uintptr_t function);
+
+/* Whether FUNCTION is the interpreter's own (and no API function). */
+bool ss_lua_is_internal(const ss_lua_layout *layout, uintptr_t function);
+
+/* One word of memory that is known to be readable. */
+static inline uintptr_t ss_lua_word(uintptr_t address)
+{
+    return *(const uintptr_t *)address;
+}
+
+#endif

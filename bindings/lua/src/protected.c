@@ -1,0 +1,124 @@
+/*
+ * stacksplice.pcall and stacksplice.xpcall: as the standard ones, across yields too, with the error
+ * object as one more result after a failure.
+ */
+#include "binding.h"
+
+/* Indices on the stack of both functions while the call runs. */
+enum { HANDLER = 1, HANDLING = 2, RESULTS = 3 /* true, then what the function returns */ };
+
+/* Push the error that the failed call is reported with; INDEX holds the value it failed with. */
+static void push_error_info(lua_State *L, ss_lua_state *state, int index, int status,
+                            const void *above)
+{
+    ss_lua_origin origin = {.above = above, .status = status, .unwound = true};
+
+    ss_lua_push_error_of(L, state, index, &origin);
+}
+
+/* The script asked for it: what a plain pcall may not swallow ends here. */
+static int catch_interrupt(lua_State *L, ss_lua_state *state)
+{
+    lua_pushboolean(L, 0);
+    ss_lua_push_interrupt(L);
+    lua_pushvalue(L, -1);
+    ss_lua_interrupt_clear(L, state);
+    return 3;
+}
+
+/* The value that was raised: the handler may have turned it into another one. */
+static void push_raised_value(lua_State *L, int status)
+{
+    if (lua_iscfunction(L, HANDLER) && status == LUA_ERRRUN && lua_getupvalue(L, HANDLER, 2)) {
+        lua_getupvalue(L, HANDLER, 3);
+        if (lua_toboolean(L, -1)) {
+            lua_pop(L, 1);
+            return;
+        }
+        lua_pop(L, 2);
+    }
+    lua_pushvalue(L, -1);
+}
+
+static SS_LUA_NOINLINE int finish(lua_State *L, int status, lua_KContext context)
+{
+    ss_lua_state *state = ss_lua_state_open(L);
+
+    (void)context;
+    state->handling = (int)lua_tointeger(L, HANDLING);
+    ss_lua_state_drain(L, state);
+    if (state->interrupted)
+        return catch_interrupt(L, state);
+    if (status == LUA_OK || status == LUA_YIELD)
+        return lua_gettop(L) - (RESULTS - 1);
+    lua_pushboolean(L, 0);
+    lua_insert(L, -2);
+    push_raised_value(L, status);
+    push_error_info(L, state, -1, status, SS_LUA_HERE());
+    lua_remove(L, -2);
+    return 3;
+}
+
+/* The handler and the function with its arguments are on the stack, the handler first.  Inlined, so
+   that the frame a stack shows is that of the function scripts know. */
+static inline __attribute__((always_inline)) int call(lua_State *L)
+{
+    ss_lua_state *state = ss_lua_state_open(L);
+
+    ss_lua_state_drain(L, state);
+    lua_pushinteger(L, state->handling);
+    lua_insert(L, HANDLING);
+    lua_pushboolean(L, 1);
+    lua_insert(L, RESULTS);
+    return finish(L, lua_pcallk(L, lua_gettop(L) - RESULTS - 1, LUA_MULTRET, HANDLER, 0, finish),
+                  0);
+}
+
+int ss_lua_pcall_function(lua_State *L)
+{
+    luaL_checkany(L, 1);
+    luaL_checkstack(L, 6, "stacksplice");
+    lua_pushcfunction(L, stacksplice_lua_handler);
+    lua_insert(L, HANDLER);
+    return call(L);
+}
+
+/*
+ * Upvalues: the script's handler; the value it was given; whether it was.  While it runs, errors of
+ * its own are not captured: Lua may call it again for each of them.
+ */
+static SS_LUA_NOINLINE int run_script_handler(lua_State *L)
+{
+    ss_lua_state *state;
+
+    lua_settop(L, 1);
+    ss_lua_note_raise(L, SS_LUA_HERE());
+    state = ss_lua_state_find(L);
+    if (state && !state->handling) {
+        lua_pushvalue(L, 1);
+        lua_replace(L, lua_upvalueindex(2));
+        lua_pushboolean(L, 1);
+        lua_replace(L, lua_upvalueindex(3));
+    }
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    if (state)
+        state->handling++;
+    lua_call(L, 1, 1); /* when it raises, the end of xpcall sets the count right */
+    if (state)
+        state->handling--;
+    return 1;
+}
+
+int ss_lua_xpcall_function(lua_State *L)
+{
+    luaL_checktype(L, 2, LUA_TFUNCTION);
+    luaL_checkstack(L, 6, "stacksplice");
+    lua_pushvalue(L, 2);
+    lua_pushnil(L);
+    lua_pushboolean(L, 0);
+    lua_pushcclosure(L, run_script_handler, 3);
+    lua_remove(L, 2);
+    lua_insert(L, HANDLER);
+    return call(L);
+}

@@ -1,0 +1,75 @@
+/* The thread's error raised in Lua. */
+#include "binding.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* A value that has no identity is recognised by who raises it, while it is being raised. */
+static void remember_raiser(lua_State *L, ss_lua_state *state)
+{
+    lua_Debug activation;
+
+    state->raising = (ss_lua_raising){NULL, NULL, NULL};
+    if (!lua_getstack(L, 0, &activation))
+        return;
+    lua_getinfo(L, "f", &activation);
+    state->raising = (ss_lua_raising){L, activation.i_ci, lua_topointer(L, -1)};
+    lua_pop(L, 1);
+}
+
+/*
+ * Push what is to be raised for the error in HOLDER: the value it was born from, tied to it again,
+ * or its error object.  [-0, +1, m]
+ */
+static void push_raised(lua_State *L, ss_lua_state *state, IUnknown *error)
+{
+    IUnknown *exception = ss_lua_error_exception(error);
+    ss_lua_exception *x = ss_lua_exception_from(exception, state);
+    bool own = x && ss_lua_push_value(L, x);
+
+    /* The error holds its exception for life. */
+    if (exception)
+        exception->lpVtbl->Release(exception);
+    if (!own) {
+        ss_lua_push_error(L, state, error);
+        return;
+    }
+    if (!ss_lua_ties_find(L, state, -1)) {
+        void *script = NULL;
+
+        if (FAILED(
+                error->lpVtbl->QueryInterface(error, &stacksplice_IID_IScriptErrorInfo, &script)))
+            return;
+        x->script.lpVtbl->AddRef(&x->script); /* handed to set_last */
+        ss_lua_set_last(state, x, script);
+        ((IScriptErrorInfo *)script)->lpVtbl->Release(script);
+    }
+    if (ss_lua_ties_find(L, state, -1) == &state->last)
+        remember_raiser(L, state);
+}
+
+SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
+{
+    const void *above = SS_LUA_HERE();
+    ss_lua_state *state;
+    IUnknown **holder;
+    char code[16];
+
+    (void)snprintf(code, sizeof code, "0x%08" PRIx32, (uint32_t)hr);
+    if (SUCCEEDED(hr))
+        return luaL_error(L, "stacksplice_lua_raise: %s is a success code", code);
+    luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
+    state = ss_lua_state_open(L);
+    ss_lua_state_drain(L, state);
+    /* Everything that may raise for want of memory comes before the error leaves the slot, or while
+       the holder owns it. */
+    holder = ss_lua_push_holder(L);
+    (void)stacksplice_propagate_above(above, hr);
+    if (FAILED(RoGetMatchingRestrictedErrorInfo(hr, (IRestrictedErrorInfo **)holder)) || !*holder)
+        return luaL_error(L, "error %s without information", code);
+    push_raised(L, state, *holder);
+    if (ss_lua_is_interrupt(*holder))
+        ss_lua_interrupt_set(L, state, above);
+    ss_lua_drop_holder(L, -2);
+    return lua_error(L);
+}

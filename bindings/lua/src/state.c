@@ -1,0 +1,226 @@
+/* Records of Lua states: found by registry, closed by a finalizer, used again and never freed. */
+#include "binding.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* In the registry under a name, so that two copies of the binding in one state share its record. */
+#define STATE_KEY "stacksplice.state.1"
+
+/* The head of a freed list that nobody will drain any more. */
+#define CLOSED ((ss_lua_exception *)(uintptr_t)1)
+
+static const char state_key, loaded_key; /* addresses as keys that need no string */
+
+static _Atomic(ss_lua_state *) all_states;
+static pthread_mutex_t states_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void lock_states(void)
+{
+    (void)pthread_mutex_lock(&states_lock);
+}
+
+static void unlock_states(void)
+{
+    (void)pthread_mutex_unlock(&states_lock);
+}
+
+__attribute__((constructor)) static void register_fork_handlers(void)
+{
+    (void)pthread_atfork(lock_states, unlock_states, unlock_states);
+}
+
+/* The unused record with the lowest number, so that a program with one Lua at a time has one name;
+   NULL when out of memory. */
+static ss_lua_state *acquire_record(void)
+{
+    ss_lua_state *state, *last = NULL;
+    unsigned number = 1;
+
+    lock_states();
+    for (state = atomic_load(&all_states); state; last = state, state = state->next, number++)
+        if (atomic_load(&state->users) == 0)
+            break;
+    if (state) {
+        atomic_store(&state->users, 1);
+    } else if ((state = calloc(1, sizeof *state)) != NULL) {
+        if (number > 1)
+            (void)snprintf(state->name, sizeof state->name, "state %u", number);
+        atomic_store(&state->users, 1);
+        if (last)
+            __atomic_store_n(&last->next, state, __ATOMIC_RELEASE);
+        else
+            atomic_store(&all_states, state);
+    }
+    unlock_states();
+    return state;
+}
+
+static void reset_record(lua_State *L, ss_lua_state *state)
+{
+    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    state->main = lua_tothread(L, -1);
+    lua_pop(L, 1);
+    state->last = (ss_lua_ties){NULL, NULL};
+    state->raising = (ss_lua_raising){NULL, NULL, NULL};
+    state->handling = 0;
+    state->interrupted = false;
+    state->displaced_count = 0;
+    atomic_store(&state->freed, NULL);
+    atomic_store(&state->registry, lua_topointer(L, LUA_REGISTRYINDEX));
+}
+
+void ss_lua_state_ref(ss_lua_state *state)
+{
+    atomic_fetch_add(&state->users, 1);
+}
+
+void ss_lua_state_unref(ss_lua_state *state)
+{
+    atomic_fetch_sub(&state->users, 1);
+}
+
+/* Values need no unpinning once their state is closing: each exception only lets go of its place
+   in the list. */
+static int close_state(lua_State *L)
+{
+    ss_lua_state **holder = lua_touserdata(L, 1), *state = *holder;
+    ss_lua_exception *x;
+
+    if (!state)
+        return 0;
+    *holder = NULL;
+    atomic_store(&state->registry, NULL);
+    if (state->interrupted)
+        atomic_fetch_sub(&ss_lua_interrupted_states, 1);
+    state->interrupted = false;
+    x = atomic_exchange(&state->freed, CLOSED);
+    while (x) {
+        ss_lua_exception *next = atomic_load(&x->next_freed);
+
+        ss_lua_exception_release_inside(x);
+        x = next;
+    }
+    ss_lua_forget_last(state);
+    ss_lua_state_unref(state);
+    return 0;
+}
+
+static void new_weak_table(lua_State *L, const char *mode)
+{
+    lua_newtable(L);
+    lua_newtable(L);
+    lua_pushstring(L, mode);
+    lua_setfield(L, -2, "__mode");
+    lua_setmetatable(L, -2);
+}
+
+/* The userdata that stands for the state, with our tables as user values, at the top. */
+static void push_new_holder(lua_State *L)
+{
+    ss_lua_state **holder = lua_newuserdatauv(L, sizeof *holder, SS_LUA_TABLES);
+
+    *holder = NULL;
+    lua_newtable(L);
+    lua_setiuservalue(L, -2, SS_LUA_PINS);
+    new_weak_table(L, "k");
+    lua_setiuservalue(L, -2, SS_LUA_ANCHORS);
+    new_weak_table(L, "v");
+    lua_setiuservalue(L, -2, SS_LUA_ERRORS);
+    lua_newtable(L);
+    lua_pushcfunction(L, close_state);
+    lua_setfield(L, -2, "__gc");
+    lua_pushboolean(L, 0);
+    lua_setfield(L, -2, "__metatable");
+    lua_setmetatable(L, -2);
+    *holder = acquire_record();
+    if (!*holder)
+        luaL_error(L, "not enough memory");
+    reset_record(L, *holder);
+}
+
+/* The holder is made first of all our objects, so that Lua finalizes it last. */
+ss_lua_state *ss_lua_state_open(lua_State *L)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+
+    if (state)
+        return state;
+    luaL_checkstack(L, 6, "stacksplice");
+    if (lua_getfield(L, LUA_REGISTRYINDEX, STATE_KEY) != LUA_TUSERDATA) {
+        lua_pop(L, 1);
+        push_new_holder(L);
+        lua_pushvalue(L, -1);
+        lua_setfield(L, LUA_REGISTRYINDEX, STATE_KEY);
+    }
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &state_key);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &loaded_key);
+    ss_lua_source_register();
+    state = ss_lua_state_find(L);
+    if (!state)
+        luaL_error(L, "the Lua state is closing");
+    return state;
+}
+
+ss_lua_state *ss_lua_state_find(lua_State *L)
+{
+    ss_lua_state *state = NULL;
+
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key) == LUA_TUSERDATA)
+        state = *(ss_lua_state **)lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    return state;
+}
+
+const ss_lua_state *ss_lua_state_of_registry(const void *registry)
+{
+    ss_lua_state *state;
+
+    for (state = atomic_load(&all_states); state;
+         state = __atomic_load_n(&state->next, __ATOMIC_ACQUIRE))
+        if (atomic_load(&state->registry) == registry)
+            return state;
+    return NULL;
+}
+
+void ss_lua_push_table(lua_State *L, int which)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key);
+    lua_getiuservalue(L, -1, which);
+    lua_remove(L, -2);
+}
+
+void ss_lua_push_loaded(lua_State *L)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &loaded_key);
+}
+
+/*
+ * A table entry that exists is cleared without allocation, so nothing here can raise.  The mark
+ * goes first: a count that falls to 0 again meanwhile puts the exception back into the list.
+ */
+void ss_lua_state_drain(lua_State *L, ss_lua_state *state)
+{
+    ss_lua_exception *x;
+
+    if (!atomic_load_explicit(&state->freed, memory_order_relaxed))
+        return;
+    ss_lua_push_table(L, SS_LUA_PINS);
+    x = atomic_exchange(&state->freed, NULL);
+    while (x) {
+        ss_lua_exception *next = atomic_load(&x->next_freed);
+
+        atomic_store(&x->in_freed, false);
+        if (atomic_load(&x->outside) == 0 && x->pinned) {
+            x->pinned = false;
+            lua_pushnil(L);
+            lua_rawsetp(L, -2, x);
+        }
+        ss_lua_exception_release_inside(x);
+        x = next;
+    }
+    lua_pop(L, 1);
+}

@@ -1,0 +1,341 @@
+/*
+ * The scripts that make Lua call C functions in every way it can, and the C functions that look.
+ * Each snippet runs protected and on its own, so that one which a version does not know costs
+ * nothing but itself.
+ */
+#include "calibrate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <lauxlib.h>
+#include <lualib.h>
+
+/* One thread learns at a time, so one pointer is enough for the functions Lua calls. */
+static ss_lua_lesson *lesson;
+
+/* Keeps a call from becoming the last act of a function, which would remove its frame. */
+#define KEEP_FRAME() __asm__ volatile("" ::: "memory")
+
+static int probe(lua_State *L)
+{
+    ss_lua_lesson_visit(lesson, L, (uintptr_t)probe, false);
+    KEEP_FRAME();
+    return 0;
+}
+
+/* As a metamethod that must give a number, a string or a truth value. */
+static int probe_true(lua_State *L)
+{
+    ss_lua_lesson_visit(lesson, L, (uintptr_t)probe_true, false);
+    lua_pushinteger(L, 1);
+    KEEP_FRAME();
+    return 1;
+}
+
+static int probe_continuation(lua_State *L, int status, lua_KContext context)
+{
+    (void)status;
+    (void)context;
+    ss_lua_lesson_visit(lesson, L, (uintptr_t)probe_continuation, false);
+    KEEP_FRAME();
+    return 0;
+}
+
+static void probe_hook(lua_State *L, lua_Debug *activation)
+{
+    (void)activation;
+    ss_lua_lesson_visit(lesson, L, (uintptr_t)probe_hook, true);
+    KEEP_FRAME();
+}
+
+static int probe_call_info(lua_State *L)
+{
+    ss_lua_lesson_call_info(lesson, L, lua_gettop(L));
+    KEEP_FRAME();
+    return 0;
+}
+
+static int probe_closure(lua_State *L)
+{
+    ss_lua_lesson_closure(lesson, L, probe_closure);
+    KEEP_FRAME();
+    return 0;
+}
+
+/* Calls its argument so that it may yield; afterwards, or in the continuation, looks again. */
+static int call_yieldable(lua_State *L)
+{
+    lua_callk(L, 0, 0, 0, probe_continuation);
+    KEEP_FRAME();
+    return 0;
+}
+
+static int pcall_yieldable(lua_State *L)
+{
+    int status = lua_pcallk(L, 0, 0, 0, 0, probe_continuation);
+
+    KEEP_FRAME();
+    return status == LUA_OK ? 0 : lua_error(L);
+}
+
+static int call_plainly(lua_State *L)
+{
+    lua_call(L, 0, 0);
+    KEEP_FRAME();
+    return 0;
+}
+
+static int fail_with_value(lua_State *L)
+{
+    lua_pushliteral(L, "value");
+    lua_error(L);
+    KEEP_FRAME();
+    return 0;
+}
+
+static int resume_new_thread(lua_State *L)
+{
+    lua_State *thread = lua_newthread(L);
+    int results = 0;
+
+    lua_pushvalue(L, 1);
+    lua_xmove(L, thread, 1);
+    (void)lua_resume(thread, L, 0, &results);
+    KEEP_FRAME();
+    return 0;
+}
+
+static int yield_with_continuation(lua_State *L)
+{
+    lua_yieldk(L, 0, 0, probe_continuation);
+    KEEP_FRAME();
+    return 0;
+}
+
+static int set_hook(lua_State *L)
+{
+    int count = (int)luaL_checkinteger(L, 1);
+
+    lua_sethook(L, probe_hook, LUA_MASKCOUNT | LUA_MASKLINE | LUA_MASKCALL | LUA_MASKRET, count);
+    return 0;
+}
+
+static int clear_hook(lua_State *L)
+{
+    lua_sethook(L, NULL, 0, 0);
+    return 0;
+}
+
+static const luaL_Reg probes[] = {
+    {"C", probe},
+    {"T", probe_true},
+    {"call", call_plainly},
+    {"callk", call_yieldable},
+    {"pcallk", pcall_yieldable},
+    {"fail", fail_with_value},
+    {"resume", resume_new_thread},
+    {"yieldk", yield_with_continuation},
+    {"hook", set_hook},
+    {"unhook", clear_hook},
+    {"info", probe_call_info},
+    {NULL, NULL},
+};
+
+static const char *const snippets[] = {
+    /* plain, tail and iterator calls; several, with values around them */
+    "C() local a, b, c = C(), 1, C() C(a, b, c)",
+    "local function f() return C() end f() f(1) local function g(...) return C(...) end g(1, 2)",
+    "local n = 0 for _ in function() n = n + 1 C() if n < 3 then return n end end do end",
+    "for _ in C do end for _ in C, 1, 2 do end",
+    "local function deep(n) if n == 0 then return C() end deep(n - 1) C() end deep(9)",
+    "local t = setmetatable({}, {__call = C}) t() t(1) return t()",
+    "local t = setmetatable({}, {__call = function() C() end}) t() return t()",
+    /* metamethods, as Lua functions */
+    "local function f() C() return 1 end local function s() C() return 'x' end\n"
+    "local function b() C() return true end\n"
+    "local m = {__index = f, __newindex = f, __eq = b, __lt = b, __le = b, __concat = s,\n"
+    "  __add = f, __sub = f, __mul = f, __div = f, __mod = f, __pow = f, __idiv = f, __band = f,\n"
+    "  __bor = f, __bxor = f, __shl = f, __shr = f, __unm = f, __bnot = f, __len = f,\n"
+    "  __tostring = s, __close = f}\n"
+    "local t, u = setmetatable({}, m), setmetatable({}, m) local x\n"
+    "x = t.a t.b = 1 x = t[1] t[2] = 1 x = t[x] x = t == u x = t ~= u x = t < u x = t <= u\n"
+    "x = t > 1 x = t < 1 x = t <= 1 x = t >= 2.5 x = t .. 'a' x = 'a' .. t x = t .. 'a' .. 'b'\n"
+    "x = t + 1 x = 1 + t x = t - u x = t * 2 x = t / 2 x = t % 2 x = t ^ 2 x = t // 2 x = t & 1\n"
+    "x = t | 1 x = t ~ 1 x = t << 1 x = t >> 1 x = 1 << t x = -t x = ~t x = #t x = tostring(t)\n"
+    "x = t:method() do local c <close> = t end",
+    /* the same as C functions */
+    "local m = {__index = T, __newindex = T, __eq = T, __lt = T, __le = T, __concat = T,\n"
+    "  __add = T, __sub = T, __mul = T, __div = T, __mod = T, __pow = T, __idiv = T, __band = T,\n"
+    "  __bor = T, __bxor = T, __shl = T, __shr = T, __unm = T, __bnot = T, __len = T,\n"
+    "  __close = T}\n"
+    "local t, u = setmetatable({}, m), setmetatable({}, m) local x\n"
+    "x = t.a t.b = 1 x = t[1] t[2] = 1 x = t[x] x = t == u x = t ~= u x = t < u x = t <= u\n"
+    "x = t > 1 x = t < 1 x = t <= 1 x = t >= 2.5 x = t .. 'a' x = 'a' .. t x = t .. 'a' .. 'b'\n"
+    "x = t + 1 x = 1 + t x = t - u x = t * 2 x = t / 2 x = t % 2 x = t ^ 2 x = t // 2 x = t & 1\n"
+    "x = t | 1 x = t ~ 1 x = t << 1 x = t >> 1 x = 1 << t x = -t x = ~t x = #t\n"
+    "do local c <close> = t end",
+    "local t = setmetatable({}, {__close = C}) pcall(function() local c <close> = t error(1) end)",
+    "local t = setmetatable({}, {__close = function() C() end})\n"
+    "pcall(function() local c <close> = t error(1) end)\n"
+    "local co = coroutine.create(function() local c <close> = t coroutine.yield() end)\n"
+    "coroutine.resume(co) coroutine.close(co)",
+    /* protected calls and message handlers */
+    "pcall(C) pcall(function() C() end) xpcall(C, C) xpcall(function() C() end, C)",
+    "local function h() C() end\n"
+    "xpcall(error, C) xpcall(error, h) xpcall(fail, C) xpcall(fail, h)\n"
+    "xpcall(function() local q = nil + 1 end, C) xpcall(function() local q = nil + 1 end, h)\n"
+    "xpcall(function() local q; q = q.x end, C) xpcall(function() local q; q.x = 1 end, h)\n"
+    "xpcall(function() local q; q() end, C) xpcall(function() local q; return q() end, h)\n"
+    "xpcall(function() return {} .. '' end, C) xpcall(function() return {} < 1 end, C)\n"
+    "xpcall(function() return {} < {} end, C) xpcall(function() return #nil end, C)\n"
+    "xpcall(function() return -{} end, C) xpcall(function() return 1 & 1.5 end, C)\n"
+    "xpcall(function() return 1 // 0 end, C) xpcall(function() return 1 % 0 end, C)\n"
+    "xpcall(function() for i = 'x', 2 do end end, C) xpcall(function() for i = 1, 2, 0 do end end, "
+    "C)\n"
+    "xpcall(function() for _ in 1 do end end, C) xpcall(function() string.rep() end, C)\n"
+    "xpcall(function() local c <close> = 1 end, C) xpcall(function() local t = {} t[nil] = 1 end, "
+    "C)\n"
+    "xpcall(function() assert(false) end, C) xpcall(function() assert(nil, 'x') end, h)\n"
+    "xpcall(function() setmetatable(1, 2) end, C) xpcall(function() return ('x'):nope() end, C)",
+    /* coroutines */
+    "local co = coroutine.wrap(function() C() coroutine.yield() C() end) co() co()",
+    "local co = coroutine.create(C) coroutine.resume(co)",
+    "local co = coroutine.create(function() C() coroutine.yield(1) return C() end)\n"
+    "coroutine.resume(co) coroutine.resume(co)",
+    "resume(C) resume(function() C() resume(C) C() end)",
+    "local co = coroutine.wrap(function() callk(function() C() coroutine.yield() C() end) C() "
+    "end)\n"
+    "co() co()",
+    "local co = coroutine.wrap(function() pcallk(function() C() coroutine.yield() C() end) C() "
+    "end)\n"
+    "co() co()",
+    "local co = coroutine.wrap(function() pcallk(function() coroutine.yield() error(1) end) end)\n"
+    "co() co()",
+    "local co = coroutine.wrap(function() pcall(function() C() coroutine.yield() C() end) C() "
+    "end)\n"
+    "co() co()",
+    "local co = coroutine.wrap(function() xpcall(function() coroutine.yield() error(1) end, C) "
+    "end)\n"
+    "co() co()",
+    "local co = coroutine.wrap(function() yieldk() C() end) co() co()",
+    "local co = coroutine.wrap(yieldk) co() co()",
+    "local t = setmetatable({}, {__index = function() C() coroutine.yield() C() end})\n"
+    "local co = coroutine.wrap(function() local x = t.x C() end) co() co()",
+    /* collections */
+    "for i = 1, 3 do setmetatable({}, {__gc = function() C() end}) end\n"
+    "collectgarbage() collectgarbage() collectgarbage('step')",
+    "for i = 1, 3 do setmetatable({}, {__gc = C}) end collectgarbage() collectgarbage()",
+    "collectgarbage() for i = 1, 6 do setmetatable({}, {__gc = function() C() end}) end\n"
+    "for i = 1, 1500 do local x = {} end",
+    "collectgarbage() for i = 1, 6 do setmetatable({}, {__gc = function() C() end}) end\n"
+    "for i = 1, 300 do local x = ('x'):rep(i) .. i end",
+    "collectgarbage() for i = 1, 6 do setmetatable({}, {__gc = C}) end for i = 1, 1500 do local f "
+    "= function() return i end end",
+    /* libraries that call back */
+    "table.sort({3, 1, 2}, function(a, b) C() return a < b end)",
+    "string.gsub('abc', '.', function() C() end) string.gsub('abc', '.', C)",
+    "local n load(function() C() if n then return nil end n = 1 return 'return 1' end)",
+    "call(C) call(function() C() call(C) return C() end)",
+    "load('C() return C()')() load('local function f() C() end f()')()",
+    /* hooks: count, line, call and return events, in a coroutine too */
+    "hook(1) for i = 1, 3 do local x = i end unhook()",
+    "hook(3)\nlocal function f()\nreturn 1\nend\nf()\nf()\nlocal t = #'x'\nunhook()",
+    "local co = coroutine.create(function() hook(1) local x = 1 x = x + 1 unhook() end)\n"
+    "coroutine.resume(co)",
+    "hook(1) string.rep('x', 2) local function f() return string.len('x') end f() unhook()",
+    /* the CallInfo, below a few Lua and C activations */
+    "local function f() info() C() end local function g() f() C() end pcall(g)",
+    "local function f(...) info(1, ...) C() end local function g() f(1, 2) C() end pcall(g)",
+    "local function f(...) local a, b = 1, 2 info(...) C(a, b) end\n"
+    "local function g() pcall(f, 1, 2, 3) C() end call(g)",
+    "local co = coroutine.wrap(function() local function f() info() C() end\n"
+    "local function g() f() C() end pcall(g) C() end) co()",
+    "closure() local x = closure(1, 2)",
+};
+
+static void open_libraries(lua_State *L)
+{
+    static const luaL_Reg libraries[] = {
+        {LUA_GNAME, luaopen_base},
+        {LUA_COLIBNAME, luaopen_coroutine},
+        {LUA_TABLIBNAME, luaopen_table},
+        {LUA_STRLIBNAME, luaopen_string},
+        {NULL, NULL},
+    };
+
+    for (const luaL_Reg *library = libraries; library->name; library++) {
+        luaL_requiref(L, library->name, library->func, 1);
+        lua_pop(L, 1);
+    }
+}
+
+static int teach(lua_State *L)
+{
+    open_libraries(L);
+    lua_pushglobaltable(L);
+    luaL_setfuncs(L, probes, 0);
+    lua_pushinteger(L, 1);
+    lua_pushcclosure(L, probe_closure, 1);
+    lua_setfield(L, -2, "closure");
+    lua_settop(L, 0);
+    for (size_t i = 0; i < sizeof snippets / sizeof *snippets; i++) {
+        if (luaL_loadbufferx(L, snippets[i], strlen(snippets[i]), "=calibration", "t") == LUA_OK)
+            (void)lua_pcall(L, 0, 0, 0);
+        lua_settop(L, 0);
+    }
+    KEEP_FRAME();
+    return 0;
+}
+
+static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
+{
+    (void)data;
+    (void)old_size;
+    if (new_size == 0) {
+        free(block);
+        return NULL;
+    }
+    return realloc(block, new_size);
+}
+
+static lua_State *new_state(void)
+{
+#if LUA_VERSION_NUM >= 505
+    return lua_newstate(allocate, NULL, 1);
+#else
+    return lua_newstate(allocate, NULL);
+#endif
+}
+
+/* Every function of ours that can be the first frame outside of an API function. */
+static const uintptr_t *own_functions(uint32_t *count)
+{
+    static uintptr_t own[20];
+    uint32_t n = 0;
+
+    for (const luaL_Reg *each = probes; each->name; each++)
+        own[n++] = (uintptr_t)each->func;
+    own[n++] = (uintptr_t)probe_continuation;
+    own[n++] = (uintptr_t)probe_hook;
+    own[n++] = (uintptr_t)probe_closure;
+    own[n++] = (uintptr_t)teach;
+    own[n++] = (uintptr_t)ss_lua_lesson_run;
+    *count = n;
+    return own;
+}
+
+bool ss_lua_lesson_run(ss_lua_lesson *now)
+{
+    lua_State *L = new_state();
+
+    if (!L)
+        return false;
+    lesson = now;
+    now->own = own_functions(&now->own_count);
+    lua_pushcfunction(L, teach);
+    (void)lua_pcall(L, 0, 0, 0);
+    lua_close(L);
+    lesson = NULL;
+    return true;
+}

@@ -1,0 +1,373 @@
+/*
+ * Error values and what is tied to them.  Tables, userdata, functions and threads have an identity:
+ * their ties hang in a table with weak keys.  Of the others, equal ones cannot be told apart, so
+ * only the state's last one is remembered.
+ */
+#include "binding.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "layout.h"
+
+#define ANCHOR_NAME "stacksplice.anchor"
+
+enum { SHORT_STACK = 512, LONG_STACK = 16384 };
+
+static bool has_identity(lua_State *L, int index)
+{
+    switch (lua_type(L, index)) {
+    case LUA_TTABLE:
+    case LUA_TUSERDATA:
+    case LUA_TFUNCTION:
+    case LUA_TTHREAD:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void drop_ties(ss_lua_ties *ties)
+{
+    if (ties->error)
+        ties->error->lpVtbl->ReleaseInside(ties->error);
+    if (ties->exception)
+        ss_lua_exception_release_inside(ties->exception);
+    *ties = (ss_lua_ties){NULL, NULL};
+}
+
+/* ---- The last value without identity ---------------------------------------------------------*/
+
+void ss_lua_forget_last(ss_lua_state *state)
+{
+    ss_lua_ties gone = state->last;
+
+    state->last = (ss_lua_ties){NULL, NULL};
+    state->raising = (ss_lua_raising){NULL, NULL, NULL};
+    if (gone.exception)
+        gone.exception->script.lpVtbl->Release(&gone.exception->script);
+    drop_ties(&gone);
+}
+
+void ss_lua_set_last(ss_lua_state *state, ss_lua_exception *x, IScriptErrorInfo *error)
+{
+    ss_lua_exception_add_inside(x);
+    if (error)
+        error->lpVtbl->AddInside(error);
+    ss_lua_forget_last(state);
+    state->last = (ss_lua_ties){x, error};
+}
+
+static bool is_last(lua_State *L, const ss_lua_state *state, int index)
+{
+    bool same;
+
+    if (!state->last.exception || !ss_lua_push_value(L, state->last.exception))
+        return false;
+    same = lua_rawequal(L, -1, index);
+    lua_pop(L, 1);
+    return same;
+}
+
+/* ---- Ties ------------------------------------------------------------------------------------*/
+
+ss_lua_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index)
+{
+    ss_lua_ties *ties = NULL;
+
+    index = lua_absindex(L, index);
+    if (!has_identity(L, index))
+        return is_last(L, state, index) ? &state->last : NULL;
+    ss_lua_push_table(L, SS_LUA_ANCHORS);
+    lua_pushvalue(L, index);
+    if (lua_rawget(L, -2) == LUA_TUSERDATA)
+        ties = lua_touserdata(L, -1);
+    lua_pop(L, 2);
+    return ties;
+}
+
+void ss_lua_pin(lua_State *L, ss_lua_exception *x, int index)
+{
+    if (x->pinned)
+        return;
+    index = lua_absindex(L, index);
+    if (!lua_isnil(L, index)) { /* nil is found as what is not there */
+        ss_lua_push_table(L, SS_LUA_PINS);
+        lua_pushvalue(L, index);
+        lua_rawsetp(L, -2, x);
+        lua_pop(L, 1);
+    }
+    x->pinned = true;
+}
+
+bool ss_lua_push_value(lua_State *L, const ss_lua_exception *x)
+{
+    if (!x->pinned || !atomic_load(&x->state->registry))
+        return false;
+    ss_lua_push_table(L, SS_LUA_PINS);
+    lua_rawgetp(L, -1, x);
+    lua_remove(L, -2);
+    return true;
+}
+
+static int collect_anchor(lua_State *L)
+{
+    drop_ties(lua_touserdata(L, 1));
+    return 0;
+}
+
+/* A userdata that will own the ties, whatever raises before they are complete. [-0, +1, m] */
+static ss_lua_ties *push_anchor(lua_State *L)
+{
+    ss_lua_ties *ties = lua_newuserdatauv(L, sizeof *ties, 0);
+
+    *ties = (ss_lua_ties){NULL, NULL};
+    if (luaL_newmetatable(L, ANCHOR_NAME)) {
+        lua_pushcfunction(L, collect_anchor);
+        lua_setfield(L, -2, "__gc");
+        lua_pushboolean(L, 0);
+        lua_setfield(L, -2, "__metatable");
+    }
+    lua_setmetatable(L, -2);
+    return ties;
+}
+
+/* ---- What a value says of itself -------------------------------------------------------------*/
+
+static int tostring_protected(lua_State *L)
+{
+    (void)luaL_tolstring(L, 1, NULL);
+    return 1;
+}
+
+/* The message at the top; the value's own __tostring may fail. [-0, +1, m] */
+static void push_message(lua_State *L, int index)
+{
+    if (lua_type(L, index) == LUA_TSTRING) {
+        lua_pushvalue(L, index);
+        return;
+    }
+    lua_pushcfunction(L, tostring_protected);
+    lua_pushvalue(L, index);
+    if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING)
+        return;
+    lua_pop(L, 1);
+    lua_pushfstring(L, "(error object is a %s value whose __tostring failed)",
+                    luaL_typename(L, index));
+}
+
+/* "table", or what its metatable's __name says; at the top. [-0, +1, m] */
+static const char *push_type_name(lua_State *L, int index)
+{
+    int type = luaL_getmetafield(L, index, "__name");
+
+    if (type == LUA_TSTRING)
+        return lua_tostring(L, -1);
+    if (type != LUA_TNIL)
+        lua_pop(L, 1);
+    lua_pushstring(L, luaL_typename(L, index));
+    return lua_tostring(L, -1);
+}
+
+static HRESULT status_hresult(int status)
+{
+    switch (status) {
+    case LUA_ERRMEM:
+        return E_OUTOFMEMORY;
+    case LUA_ERRERR:
+        return E_UNEXPECTED;
+    case LUA_ERRSYNTAX:
+        return (HRESULT)0x80020101; /* SCRIPT_E_REPORTED */
+    default:
+        return E_FAIL;
+    }
+}
+
+static int get_hresult_protected(lua_State *L)
+{
+    lua_getfield(L, 1, "hresult");
+    return 1;
+}
+
+/* Push the field: raw of a table, of a userdata as its metatable gives it. [-0, +1, m] */
+static void push_hresult_field(lua_State *L, int index)
+{
+    if (lua_type(L, index) == LUA_TTABLE) {
+        lua_pushliteral(L, "hresult");
+        lua_rawget(L, index);
+        return;
+    }
+    lua_pushcfunction(L, get_hresult_protected);
+    lua_pushvalue(L, index);
+    if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
+        lua_pop(L, 1);
+        lua_pushnil(L);
+    }
+}
+
+/* An integer field "hresult" that is a failure, signed or unsigned; else what the status says. */
+static HRESULT value_hresult(lua_State *L, int index, int status)
+{
+    HRESULT hr = status_hresult(status);
+    lua_Integer number;
+
+    if (lua_type(L, index) != LUA_TTABLE && lua_type(L, index) != LUA_TUSERDATA)
+        return hr;
+    push_hresult_field(L, index);
+    number = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : 0;
+    if (number >= INT32_MIN && number <= UINT32_MAX && (int32_t)(uint32_t)number < 0)
+        hr = (HRESULT)(uint32_t)number;
+    lua_pop(L, 1);
+    return hr;
+}
+
+/* ---- Making an exception ---------------------------------------------------------------------*/
+
+static uint32_t take_stack(lua_State *L, const ss_lua_origin *origin, uint32_t max,
+                           uintptr_t *frames, bool *more)
+{
+    uint32_t count = 0;
+
+    if (origin->dead)
+        count = ss_lua_dead_frames(origin->dead, max / 2, frames);
+    if (origin->unwound && count < max)
+        frames[count++] = ss_lua_gap("unwound");
+    return count + ss_lua_capture(L, origin->above, max - count, frames + count, more, NULL);
+}
+
+/* Message and type name are at -2 and -1. */
+static ss_lua_exception *new_exception(lua_State *L, ss_lua_state *state, int index,
+                                       const ss_lua_origin *origin)
+{
+    ss_lua_exception_parts parts = {
+        .hresult = origin->hresult ? origin->hresult : value_hresult(L, index, origin->status)};
+    uintptr_t short_stack[SHORT_STACK], *long_stack = NULL;
+    ss_lua_exception *x;
+    bool more = false;
+
+    parts.frames = short_stack;
+    parts.frame_count = take_stack(L, origin, SHORT_STACK, short_stack, &more);
+    if (more && (long_stack = malloc(LONG_STACK * sizeof *long_stack)) != NULL) {
+        parts.frames = long_stack;
+        parts.frame_count = take_stack(L, origin, LONG_STACK, long_stack, &more);
+    }
+    parts.message = lua_tolstring(L, -2, &parts.message_length);
+    parts.type_name = lua_tostring(L, -1);
+    x = ss_lua_exception_new(state, &parts);
+    free(long_stack);
+    return x;
+}
+
+ss_lua_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
+                              const ss_lua_origin *origin)
+{
+    ss_lua_ties *ties = ss_lua_ties_find(L, state, index), *kept;
+    int top = lua_gettop(L);
+
+    if (ties)
+        return ties;
+    index = lua_absindex(L, index);
+    ties = push_anchor(L);
+    push_message(L, index);
+    (void)push_type_name(L, index);
+    ties->exception = new_exception(L, state, index, origin);
+    if (!ties->exception)
+        luaL_error(L, "not enough memory");
+    if (has_identity(L, index)) {
+        ss_lua_push_table(L, SS_LUA_ANCHORS);
+        lua_pushvalue(L, index);
+        lua_pushvalue(L, top + 1);
+        lua_rawset(L, -3);
+        kept = ties;
+    } else {
+        ss_lua_pin(L, ties->exception, index);
+        ties->exception->script.lpVtbl->AddRef(&ties->exception->script);
+        ss_lua_set_last(state, ties->exception, NULL);
+        kept = &state->last;
+    }
+    lua_settop(L, top);
+    return kept;
+}
+
+/* ---- Origination -----------------------------------------------------------------------------*/
+
+/* The error exists: it goes back to the slot as it is. */
+static HRESULT put_back(IUnknown *error, HRESULT hr)
+{
+    IRestrictedErrorInfo *info = NULL;
+
+    if (SUCCEEDED(
+            error->lpVtbl->QueryInterface(error, &IID_IRestrictedErrorInfo, (void **)&info))) {
+        (void)SetRestrictedErrorInfo(info);
+        info->lpVtbl->Release(info);
+    }
+    return hr;
+}
+
+/* The new error is in the slot, and inside the ties.  Calls nothing of Lua. */
+static HRESULT originate_first(ss_lua_ties *ties)
+{
+    ss_lua_exception *x = ties->exception;
+    IRestrictedErrorInfo *info = NULL;
+    HRESULT hr;
+
+    hr = stacksplice_originate(x->hresult, x->message, x->message_length, ss_lua_unknown(x), &info);
+    if (SUCCEEDED(hr) && info) {
+        void *script = NULL;
+
+        if (SUCCEEDED(
+                info->lpVtbl->QueryInterface(info, &stacksplice_IID_IScriptErrorInfo, &script))) {
+            ties->error = script;
+            ties->error->lpVtbl->AddInside(ties->error);
+            ties->error->lpVtbl->Release(ties->error);
+        }
+        info->lpVtbl->Release(info);
+    }
+    return FAILED(hr) ? hr : x->hresult;
+}
+
+HRESULT ss_lua_originate_value(lua_State *L, ss_lua_state *state, int index,
+                               const ss_lua_origin *origin)
+{
+    IUnknown *error = ss_lua_to_error(L, index);
+    ss_lua_ties *ties;
+
+    if (error) {
+        ss_lua_pin_error_object(L, state, index);
+        return put_back(error, ss_lua_error_hresult(error));
+    }
+    ties = ss_lua_ties_make(L, state, index, origin);
+    ss_lua_pin(L, ties->exception, index);
+    return ties->error ? put_back((IUnknown *)ties->error, ties->exception->hresult)
+                       : originate_first(ties);
+}
+
+void ss_lua_push_error_of(lua_State *L, ss_lua_state *state, int index, const ss_lua_origin *origin)
+{
+    stacksplice_saved_error saved;
+    ss_lua_ties *ties;
+    IUnknown **holder;
+
+    if (ss_lua_to_error(L, index)) {
+        lua_pushvalue(L, index);
+        return;
+    }
+    index = lua_absindex(L, index);
+    holder = ss_lua_push_holder(L);
+    ties = ss_lua_ties_make(L, state, index, origin);
+    ss_lua_pin(L, ties->exception, index);
+    if (!ties->error) {
+        (void)stacksplice_save_error(&saved);
+        (void)originate_first(ties);
+        stacksplice_restore_error(&saved);
+    }
+    if (!ties->error) { /* origination is switched off */
+        lua_pop(L, 1);
+        lua_pushnil(L);
+        return;
+    }
+    ties->error->lpVtbl->AddRef(ties->error);
+    *holder = (IUnknown *)ties->error;
+    ss_lua_push_error(L, state, *holder);
+    ss_lua_drop_holder(L, -2);
+}

@@ -1,0 +1,190 @@
+/*
+ * Learning from one visit: the compiler's own unwinder says what the call site's frame held.  It is
+ * used here only, on the few frames between a probe and the teacher, all of which have unwind data.
+ */
+#include "calibrate.h"
+
+#include <string.h>
+#include <unwind.h>
+
+#if defined(__x86_64__)
+static const uint8_t callee_saved[SS_LUA_REGISTERS] = {3, 6, 12, 13, 14, 15};
+#elif defined(__aarch64__)
+static const uint8_t callee_saved[SS_LUA_REGISTERS] = {19, 20, 21, 22, 23, 24};
+#else
+#error "the callee-saved registers of this architecture are not known here"
+#endif
+
+static bool insert_sorted(uintptr_t *table, uint32_t *count, uint32_t capacity, uintptr_t value)
+{
+    uint32_t at = *count;
+
+    for (uint32_t i = 0; i < *count; i++)
+        if (table[i] == value)
+            return true;
+    if (*count == capacity)
+        return false;
+    for (; at > 0 && table[at - 1] > value; at--)
+        table[at] = table[at - 1];
+    table[at] = value;
+    ++*count;
+    return true;
+}
+
+static bool is_own(const ss_lua_lesson *lesson, uintptr_t function)
+{
+    for (uint32_t i = 0; i < lesson->own_count; i++)
+        if (lesson->own[i] == function)
+            return true;
+    return false;
+}
+
+/* Frames from the probe outward, up to the function of ours that called into Lua, and that one. */
+static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *data)
+{
+    ss_lua_lesson *lesson = data;
+    ss_lua_visit_frame *frame = &lesson->frames[lesson->frame_count];
+    uintptr_t probe = lesson->frames[0].function;
+    uintptr_t function = _Unwind_GetRegionStart(context);
+
+    if (lesson->frame_count == 0) {
+        /* frames[0] holds the probe's start until the probe itself is met. */
+        if (function != probe)
+            return _URC_NO_REASON;
+    }
+    frame->ip = _Unwind_GetIP(context);
+    frame->sp = _Unwind_GetCFA(context);
+    frame->function = function;
+    for (int i = 0; i < SS_LUA_REGISTERS; i++)
+        frame->registers[i] = _Unwind_GetGR(context, callee_saved[i]);
+    lesson->frame_count++;
+    if (lesson->frame_count > 1 && is_own(lesson, function))
+        return _URC_END_OF_STACK;
+    return lesson->frame_count < SS_LUA_VISIT_FRAMES ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+static void keep_candidates(ss_lua_candidates *kept, const ss_lua_visit_frame *frame,
+                            uintptr_t stack_end, uintptr_t value)
+{
+    for (uint32_t i = 0; i < SS_LUA_REGISTERS; i++)
+        if (frame->registers[i] != value)
+            kept->registers &= ~(1u << i);
+    for (uint32_t i = 0; i < SS_LUA_SLOTS; i++) {
+        uintptr_t address = frame->sp + i * sizeof(uintptr_t);
+
+        if (address + sizeof(uintptr_t) > stack_end || ss_lua_word(address) != value)
+            kept->slots[i / 64] &= ~(UINT64_C(1) << i % 64);
+    }
+}
+
+/* The lesson's row for that site, all places possible when it is new; -1 when the table is full. */
+static int row_of_site(ss_lua_lesson *lesson, uintptr_t ip, bool hook)
+{
+    ss_lua_layout *layout = lesson->layout;
+    uint32_t row;
+
+    for (row = 0; row < layout->site_count; row++)
+        if (layout->sites[row].ip == ip)
+            return (int)row;
+    if (row == SS_LUA_SITES)
+        return -1;
+    layout->sites[row] = (ss_lua_site){.ip = ip, .hook = hook};
+    memset(&lesson->state[row], 0xff, sizeof lesson->state[row]);
+    memset(&lesson->ci[row], 0xff, sizeof lesson->ci[row]);
+    layout->site_count++;
+    return (int)row;
+}
+
+/* From the site outward everything is the interpreter's, up to the API function we called. */
+static void learn_internals(ss_lua_lesson *lesson)
+{
+    ss_lua_layout *layout = lesson->layout;
+
+    for (uint32_t i = 1; i + 1 < lesson->frame_count; i++) {
+        uintptr_t function = lesson->frames[i].function;
+
+        if (ss_lua_is_api(layout, function))
+            return;
+        if (is_own(lesson, lesson->frames[i + 1].function)) {
+            if (!insert_sorted(layout->apis, &layout->api_count, SS_LUA_APIS, function))
+                lesson->overflow = true;
+            return;
+        }
+        if (!insert_sorted(layout->internals, &layout->internal_count, SS_LUA_INTERNALS, function))
+            lesson->overflow = true;
+    }
+}
+
+void ss_lua_lesson_visit(ss_lua_lesson *lesson, lua_State *L, uintptr_t probe, bool hook)
+{
+    lua_Debug activation = {0};
+    const ss_lua_visit_frame *site;
+    int row;
+
+    lesson->frame_count = 0;
+    lesson->frames[0].function = probe;
+    (void)_Unwind_Backtrace(note_frame, lesson);
+    if (lesson->frame_count < 3 || !lua_getstack(L, 0, &activation))
+        return;
+    site = &lesson->frames[1];
+#if defined(__x86_64__)
+    /* Whatever unwinder took this name: its frame pointer must lie above the return address. */
+    if (ss_lua_word(site->sp - sizeof(uintptr_t)) != site->ip)
+        return;
+#endif
+    row = row_of_site(lesson, site->ip, hook);
+    if (row < 0) {
+        lesson->overflow = true;
+        return;
+    }
+    lesson->visits[row]++;
+    keep_candidates(&lesson->state[row], site, lesson->frames[2].sp, (uintptr_t)L);
+    keep_candidates(&lesson->ci[row], site, lesson->frames[2].sp, (uintptr_t)activation.i_ci);
+    learn_internals(lesson);
+}
+
+static ss_lua_place place_of(const ss_lua_candidates *kept)
+{
+    ss_lua_place place = {SS_LUA_NOWHERE, 0};
+
+    if (kept->registers) {
+        place.kind = SS_LUA_REGISTER;
+        place.at = callee_saved[__builtin_ctz(kept->registers)];
+        return place;
+    }
+    for (uint32_t i = 0; i < SS_LUA_SLOTS / 64; i++)
+        if (kept->slots[i]) {
+            place.kind = SS_LUA_SLOT;
+            place.at =
+                (uint32_t)sizeof(uintptr_t) * (i * 64 + (uint32_t)__builtin_ctzll(kept->slots[i]));
+            return place;
+        }
+    return place;
+}
+
+/* Two visits at least: one could agree by accident.  A site without both places is of no use. */
+void ss_lua_lesson_finish(ss_lua_lesson *lesson)
+{
+    ss_lua_layout *layout = lesson->layout;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < layout->site_count; i++) {
+        ss_lua_site site = layout->sites[i];
+        uint32_t at;
+
+        site.state = place_of(&lesson->state[i]);
+        site.ci = place_of(&lesson->ci[i]);
+        if (lesson->visits[i] < 2 || site.state.kind == SS_LUA_NOWHERE ||
+            site.ci.kind == SS_LUA_NOWHERE)
+            continue;
+        for (at = kept; at > 0 && layout->sites[at - 1].ip > site.ip; at--)
+            layout->sites[at] = layout->sites[at - 1];
+        layout->sites[at] = site;
+        kept++;
+    }
+    layout->site_count = kept;
+    if (lesson->overflow)
+        layout->failure = "this copy of Lua has more call sites than expected";
+    else if (kept == 0)
+        layout->failure = "no call site of this copy of Lua could be learnt";
+}
