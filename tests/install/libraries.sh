@@ -22,7 +22,7 @@ exported() {
 # declare what is in the bindings.
 declared_api() {
     find "$headers" -maxdepth 1 -name '*.h' ! -name lua.h ! -name python.h -exec cat {} + |
-        awk '/^STACKSPLICE_API/ { line = ""; open = 1 }
+        awk '/^(extern )?STACKSPLICE_API/ { line = ""; open = 1 }
              open { line = line " " $0
                     if (line ~ /[([;]/) { open = 0; sub(/[([;].*/, "", line)
                         n = split(line, word, /[ *]+/); print word[n] == "" ? word[n - 1] : word[n] } }'

@@ -18,6 +18,8 @@ static PyObject *pending_exception(void)
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL)
+        PyException_SetTraceback(value, traceback);
     Py_XDECREF(type);
     Py_XDECREF(traceback);
     return value;
@@ -47,10 +49,7 @@ int main(void)
     HRESULT hr;
 
     Py_Initialize();
-    hr = stacksplice_python_import();
-    if (hr < 0)
-        PyErr_Print();
-    CHECK(hr == S_OK);
+    CHECK(stacksplice_python_import() == S_OK);
     run_script();
     first = pending_exception();
     PyErr_SetObject((PyObject *)Py_TYPE(first), first);
@@ -62,7 +61,9 @@ int main(void)
           S_OK);
     REPORT_HOLDS(&r, "no rate for EUR");
     REPORT_HOLDS(&r, "settle.py");
-    REPORT_HOLDS(&r, "settle");
+    REPORT_HOLDS(&r, "line 2, in settle");
+    REPORT_HOLDS(&r, "line 4, in run");
+    REPORT_HOLDS(&r, "in main");
     error->lpVtbl->Release(error);
 
     CHECK(second_raise(hr) == NULL && PyErr_Occurred() != NULL);
