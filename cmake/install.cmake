@@ -2,7 +2,7 @@
 # relocatable: nothing written here holds an absolute path.
 #
 # A binding takes part by its target: stacksplice_winrt, stacksplice_lua, stacksplice_python become
-# stacksplice::winrt, ::lua, ::python.  Lua's module goes where Lua looks for it under the prefix.
+# stacksplice::winrt, ::lua, ::python.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/stacksplice)
@@ -30,6 +30,18 @@ foreach(component stacksplice winrt lua python)
       DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
   endif()
 endforeach()
+
+# The Lua module, where Lua looks for it under the prefix; it finds the core from its own place.
+if(TARGET stacksplice_lua_module)
+  set_target_properties(stacksplice_lua_module PROPERTIES INSTALL_RPATH "$ORIGIN/../..")
+  install(TARGETS stacksplice_lua_module
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lua/5.4 COMPONENT lua)
+  # The annotations that editors read.
+  if(EXISTS ${PROJECT_SOURCE_DIR}/bindings/lua/library)
+    install(DIRECTORY bindings/lua/library DESTINATION ${CMAKE_INSTALL_DATADIR}/stacksplice/lua
+      COMPONENT lua FILES_MATCHING PATTERN "*.lua")
+  endif()
+endif()
 
 # The CMake package.
 install(EXPORT stacksplice-targets NAMESPACE stacksplice::

@@ -79,5 +79,12 @@ if [ -e "$libraries/libstacksplice-lua.a" ]; then
     [ ! -s "$work/strange" ] || fail "libstacksplice-lua.a: $(cat "$work/strange")"
 fi
 
+# The Lua module shows the one function that Lua calls.
+module=$libraries/lua/5.4/stacksplice.so
+if [ -e "$module" ]; then
+    [ "$(exported "$module")" = luaopen_stacksplice ] || fail "$module exports $(exported "$module")"
+    readelf -d "$module" | grep -q 'FLAGS_1.*NODELETE' || fail "$module can be unmapped"
+fi
+
 [ "$failed" = 0 ] && echo ok
 exit "$failed"

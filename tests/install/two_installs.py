@@ -9,6 +9,7 @@ newer core than the one that is there; it says so, and what came first goes on w
 import ctypes
 import glob
 import os
+import re
 import sys
 
 
@@ -63,6 +64,16 @@ def check_one_slot(stacksplice, lua):
     assert stacksplice.peek_error() is None
 
 
+def check_goes_on(stacksplice, lua):
+    """What was loaded first works as before; STACKSPLICE is None when that was Lua."""
+    if stacksplice:
+        assert stacksplice.originate(ValueError("still here")) is not None
+        assert stacksplice.take_error() is not None
+    else:
+        lua.run("stacksplice.originate('still here')")
+        assert "still here" in lua.run("return stacksplice.take_error().message")
+
+
 def main(library, folder, prefix, order, expected):
     lua = Lua(library, prefix)
     steps = [lambda: load_python(folder), lambda: lua.run("stacksplice = require 'stacksplice'")]
@@ -77,7 +88,10 @@ def main(library, folder, prefix, order, expected):
         print("the second says:", error)
         assert expected == "refused", "both were expected to load"
         # Which file is in the way, and what is wanted instead.
-        assert first.pop() in str(error) and "STACKSPLICE_0." in str(error), error
+        named = re.search(r"(/[^\n]*libstacksplice\.so\.0[.0-9]*)", str(error))
+        assert named and os.path.realpath(named[1]) == first.pop(), error
+        assert "STACKSPLICE_0." in str(error), error
+        check_goes_on(loaded[0], lua)
     else:
         assert expected == "shared", "the second was expected to refuse"
         assert cores() == first, (first, cores())
