@@ -161,7 +161,7 @@ static int module_exec(PyObject *module)
     state->interp->module_state = state;
     hr = sspy_source_register();
     if (FAILED(hr)) {
-        PyErr_Format(PyExc_ImportError, "the frame source was refused, HRESULT 0x%08X",
+        PyErr_Format(PyExc_ImportError, "the frame source was refused, HRESULT 0x%08x",
                      (unsigned)hr);
         return -1;
     }

@@ -178,7 +178,7 @@ PyObject *sspy_raise(sspy_state *state, HRESULT hr)
         if (result == E_OUTOFMEMORY)
             return PyErr_NoMemory();
         /* Origination is switched off: there is only the number. */
-        text = PyUnicode_FromFormat("HRESULT 0x%08X", (unsigned)hr);
+        text = PyUnicode_FromFormat("HRESULT 0x%08x", (unsigned)hr);
         exc = text ? sspy_hresult_error_new(state, hr, text) : NULL;
         Py_XDECREF(text);
     } else {

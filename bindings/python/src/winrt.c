@@ -185,7 +185,7 @@ static PyObject *get_matching(PyObject *module, PyObject *number)
         return NULL;
     result = RoGetMatchingRestrictedErrorInfo(hr, &error);
     if (FAILED(result) && !error)
-        return PyErr_Format(PyExc_ValueError, "no error object for this hresult: 0x%08X",
+        return PyErr_Format(PyExc_ValueError, "no error object for this hresult: 0x%08x",
                             (unsigned)result);
     return wrap_taken(PyModule_GetState(module), error);
 }

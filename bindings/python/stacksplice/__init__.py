@@ -65,8 +65,10 @@ __all__ = [
     "report_unhandled",
     "take_error",
     "uninstall",
+    "winrt",
 ]
 
 from . import _stacksplice as _extension
+from . import winrt
 
 _extension._register(ErrorInfo._from_handle, Stack)

@@ -62,9 +62,8 @@ __attribute__((
 __attribute__((weak, visibility("hidden"))) const stacksplice_python_api *stacksplice_python_table;
 #endif
 
-/* Without an imported table, HRESULT functions give this. */
-#define STACKSPLICE_PYTHON_NOT_IMPORTED ((stacksplice_hresult)0x800401F0) /* CO_E_NOTINITIALIZED \
-                                                                           */
+/* CO_E_NOTINITIALIZED: what HRESULT functions give without an imported table. */
+#define STACKSPLICE_PYTHON_NOT_IMPORTED ((stacksplice_hresult)0x800401F0)
 
 /* Private: the pending Python exception, put aside (in one object from 3.12 on) and back. */
 typedef struct stacksplice_python_pending {

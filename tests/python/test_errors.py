@@ -1,0 +1,411 @@
+"""Errors that leave Python and come back: identity, stack, chain, cause, values."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import copy
+import multiprocessing
+import pickle
+
+import pytest
+import stacksplice
+from stacksplice import winrt
+
+E_FAIL = -2147467259
+E_INVALIDARG = -2147024809
+
+
+def caught(function, *arguments) -> BaseException:
+    try:
+        function(*arguments)
+    except BaseException as exc:
+        return exc
+    raise AssertionError("nothing was raised")
+
+
+def boom(exc):
+    raise exc
+
+
+class Slotted(Exception):
+    __slots__ = ("code",)
+
+
+class Frozen(Exception):
+    def __setattr__(self, name, value):
+        raise AttributeError("frozen")
+
+
+class Unprintable(ValueError):
+    def __str__(self):
+        raise RuntimeError("no")
+
+
+VALUES = [
+    ValueError("plain"),
+    ValueError(),
+    ValueError("größe 日本 𝔘"),
+    ValueError("lone \ud800 surrogate"),
+    ValueError("a\0b"),
+    ValueError("long " * 1000),
+    Slotted("slots"),
+    Frozen("frozen"),
+    Unprintable("x"),
+    KeyError("key"),
+    KeyboardInterrupt(),
+    SystemExit(3),
+    GeneratorExit(),
+    StopIteration(5),
+    ExceptionGroup("group", [ValueError("in")]),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+    OSError(2, "missing", "/x"),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda v: type(v).__name__)
+def test_the_same_object_comes_back(border, value):
+    exc = caught(border.call, boom, value)
+    assert exc is value
+    assert exc.__cause__ is None and exc.__context__ is None
+    info = stacksplice.error_info(exc)
+    assert info is not None and info.language_exception is exc
+    assert info.hresult < 0
+    assert stacksplice.peek_error() is None
+    # Once more: the same error, one node further.
+    again = caught(border.call, boom, exc)
+    assert again is value and stacksplice.error_info(again) == info
+    assert len(info.propagation) == 2
+
+
+def test_message_of_the_values(border):
+    def message(value):
+        return stacksplice.error_info(caught(border.call, boom, value)).message
+
+    assert message(ValueError("größe 日本 𝔘")) == "größe 日本 𝔘"
+    assert message(ValueError("lone \ud800 surrogate")) == "lone \ud800 surrogate"
+    assert message(ValueError("a\0b")) == "a\0b"
+    assert message(ValueError("x" * 5000)) == "x" * 5000
+    assert message(Unprintable("x")) == "<unprintable Unprintable object>"
+    assert message(ValueError()) == ""
+
+
+def test_type_names(border):
+    def name(value):
+        return stacksplice.error_info(caught(border.call, boom, value)).type
+
+    assert name(ValueError("x")) == "ValueError"
+    assert name(Slotted("x")) == f"{__name__}.Slotted"
+
+
+def test_anchor_stands_in_no_ones_way(border):
+    exc = caught(border.call, boom, Frozen("frozen"))
+    with pytest.raises(AttributeError):
+        exc.anything = 1
+    assert repr(exc) == "Frozen('frozen')"
+    assert exc.args == ("frozen",)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda v: type(v).__name__)
+def test_pickle_and_copy_still_work(border, value):
+    exc = caught(border.call, boom, value)
+    for made in (
+        pickle.loads(pickle.dumps(exc)),
+        *(pickle.loads(pickle.dumps(exc, p)) for p in range(pickle.HIGHEST_PROTOCOL + 1)),
+        copy.copy(exc),
+        copy.deepcopy(exc),
+    ) if not isinstance(value, (Frozen,)) else ():
+        assert type(made) is type(exc) and made.args == exc.args or isinstance(value, ExceptionGroup)
+        assert stacksplice.error_info(made) is None
+    # A copy's own way is its own.
+    if not isinstance(value, Frozen):
+        other = copy.copy(exc)
+        assert caught(border.call, boom, other) is other
+        assert stacksplice.error_info(other) != stacksplice.error_info(exc)
+
+
+def fails_after_crossing(path):
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("border", path)
+    border = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(border)
+    border.call(boom, ValueError("in a worker"))
+
+
+def test_process_pool(border_path):
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        exc = pool.submit(fails_after_crossing, str(border_path)).exception()
+    assert type(exc) is ValueError and exc.args == ("in a worker",)
+    assert stacksplice.error_info(exc) is None
+
+
+# ---- Stacks --------------------------------------------------------------------------------------
+
+
+def names(stack):
+    return [f.function.rpartition(".")[2] for f in stack if f.language == "python" and f.function]
+
+
+def test_unwound_exception_has_traceback_gap_and_live_stack(border):
+    def raises():
+        raise ValueError("deep")
+
+    def between():
+        raises()
+
+    exc = caught(border.call, between)
+    stack = stacksplice.error_info(exc).stack
+    assert [f.trust for f in stack[:2]] == ["traceback", "traceback"]
+    assert names(stack)[:3] == ["raises", "between", "caught"]
+    assert (stack[2].kind, stack[2].reason) == ("gap", "unwound")
+    assert stack[0].line == raises.__code__.co_firstlineno + 1
+    assert stack[1].line == between.__code__.co_firstlineno + 1
+    assert all(f.trust == "exact" for f in stack[3:])
+    assert any(f.module and "border" in f.module for f in stack)
+
+
+def test_live_frames_are_shown_once():
+    def raises():
+        raise ValueError("deep")
+
+    def catches():
+        try:
+            raises()
+        except ValueError as exc:
+            return stacksplice.originate(exc)
+
+    stack = catches().stack
+    shown = names(stack)
+    assert shown[:2] == ["raises", "catches"]
+    assert shown.count("catches") == 1 and shown.count("raises") == 1
+    assert [f.reason for f in stack if f.kind == "gap"] == ["unwound"]
+
+
+def test_frames_inside_the_catching_one_are_left_out():
+    def helper(exc):
+        return stacksplice.originate(exc)
+
+    def catches():
+        try:
+            raise ValueError("here")
+        except ValueError as exc:
+            return helper(exc)
+
+    assert names(catches().stack)[0] == "catches"
+
+
+def test_an_exception_that_was_never_raised_has_the_live_stack():
+    def here():
+        return stacksplice.originate(ValueError("never raised"))
+
+    stack = here().stack
+    assert names(stack)[0] == "here"
+    assert not [f for f in stack if f.kind == "gap"]
+
+
+def test_deep_recursion_keeps_the_innermost_frames(border):
+    def down(n):
+        if n == 0:
+            raise ValueError("bottom")
+        down(n - 1)
+
+    exc = caught(border.call, down, 700)
+    stack = stacksplice.error_info(exc).stack
+    assert stack[0].line == down.__code__.co_firstlineno + 2
+    assert set(names(stack)[1:400]) == {"down"}
+    assert caught(border.call, down, 5000) is not None  # RecursionError: longer than is kept
+
+
+# ---- Chain and cause -----------------------------------------------------------------------------
+
+
+def test_chain_counts_receivers(border):
+    def inner():
+        raise ValueError("x")
+
+    exc = caught(border.call, border.call, border.call, inner)
+    info = stacksplice.error_info(exc)
+    assert [node.language for node in info.propagation] == ["python"] * 3
+    assert all(len(node.stack.addresses) for node in info.propagation)
+
+
+def test_handled_is_handled(border):
+    caught(border.call, boom, ValueError("handled"))
+    assert stacksplice.peek_error() is None
+    exc = caught(border.raise_error, E_FAIL)
+    assert "handled" not in str(exc)
+
+
+def test_stale_error_is_not_told(border):
+    stacksplice.originate(ValueError("stale"))
+    exc = caught(border.raise_error, E_FAIL)
+    assert isinstance(exc, stacksplice.HResultError) and str(exc) == "Unspecified error"
+
+
+def test_cause_and_context_are_transformed(border):
+    def with_cause():
+        try:
+            raise ValueError("first")
+        except ValueError as exc:
+            raise RuntimeError("second") from exc
+
+    def with_context():
+        try:
+            raise KeyError("first")
+        except KeyError:
+            raise RuntimeError("second")
+
+    def without():
+        try:
+            raise KeyError("first")
+        except KeyError:
+            raise RuntimeError("second") from None
+
+    for function, message in ((with_cause, "first"), (with_context, "'first'")):
+        exc = caught(border.call, function)
+        cause = stacksplice.error_info(exc).transformed
+        assert cause.message == message
+        assert cause.language_exception is (exc.__cause__ or exc.__context__)
+        assert cause.transformed is None
+        assert names(cause.stack)[0] == function.__name__
+    assert stacksplice.error_info(caught(border.call, without)).transformed is None
+
+
+def test_cause_leaves_the_slot_alone(border):
+    exc = RuntimeError("second")
+    exc.__cause__ = ValueError("first")
+    stacksplice.originate(KeyError("in flight"))
+    border.hold(exc)
+    assert stacksplice.peek_error().type == "KeyError"
+
+
+def test_long_and_circular_causes_end(border):
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    info = stacksplice.error_info(caught(border.call, boom, first))
+    assert info.transformed.message == "second"
+    last = ValueError("0")
+    for number in range(1, 200):
+        following = ValueError(str(number))
+        following.__cause__ = last
+        last = following
+    info = stacksplice.error_info(caught(border.call, boom, last))
+    count = 0
+    while info is not None:
+        info, count = info.transformed, count + 1
+    assert 10 < count <= 64
+
+
+# ---- Language exceptions as COM objects ----------------------------------------------------------
+
+
+def test_language_exception_interfaces(border):
+    exc = caught(boom, ValueError("plain"))
+    unknown, agile, trace, transform, cause, same, back, *stacks = border.examine(exc)
+    assert (unknown, agile, trace, transform, cause, same) == (1, 1, 1, 0, 0, 1)
+    assert back is exc
+    assert [len(stack) for stack in stacks[:3]] == [0, 1, 8]
+    assert 8 < len(stacks[3]) <= 1000
+    assert stacks[3][:8] == stacks[2] and stacks[2][:1] == stacks[1]
+    assert names(stacksplice.Stack(stacks[3]))[0] == "boom"
+
+    exc.__cause__ = KeyError("why")
+    with_cause = RuntimeError("second")
+    with_cause.__cause__ = exc
+    assert border.examine(with_cause)[3:5] == (1, 1)
+
+
+def test_language_exception_given_to_the_windows_function():
+    exc = ValueError("mine")
+    assert winrt.RoOriginateLanguageException(E_FAIL, "another message", exc)
+    info = stacksplice.peek_error()
+    assert info.hresult == E_FAIL and info.language_exception is exc
+    assert caught(stacksplice.raise_error, E_FAIL) is exc
+    assert stacksplice.error_info(exc) == info
+
+
+# ---- Errors from elsewhere -----------------------------------------------------------------------
+
+
+def test_native_error_arrives_as_hresult_error(border):
+    exc = caught(border.fail, 0x80070057, "native says no")
+    assert isinstance(exc, ValueError) and isinstance(exc, stacksplice.HResultError)
+    assert str(exc) == exc.message == "native says no" and exc.hresult == E_INVALIDARG
+    info = stacksplice.error_info(exc)
+    assert info.language == "native" and info.type is None and info.language_exception is None
+    assert len(info.propagation) == 1
+    # On its way out it is the same error, and it comes back as the same exception.
+    assert border.originate(exc) == E_INVALIDARG
+    assert stacksplice.peek_error() == info
+    assert caught(border.raise_error, E_INVALIDARG) is exc
+    assert len(info.propagation) == 2
+
+
+def test_one_exception_for_one_error(border):
+    winrt.RoOriginateError(E_FAIL, "shared")
+    info = stacksplice.peek_error()
+    first = caught(border.raise_error, E_FAIL)
+    winrt.SetRestrictedErrorInfo(info)
+    assert caught(border.raise_error, E_FAIL) is first
+    del first
+    winrt.SetRestrictedErrorInfo(info)
+    assert str(caught(border.raise_error, E_FAIL)) == "shared"
+
+
+def test_hresult_errors_pickle(border):
+    for code in (0x80070057, 0x80070002, 0x8007000E, 0x80004005, 0x800704C7):
+        exc = caught(border.fail, code, "message")
+        made = pickle.loads(pickle.dumps(exc))
+        assert type(made) is type(exc)
+        assert (made.hresult, str(made)) == (exc.hresult, "message")
+        assert copy.deepcopy(exc).hresult == exc.hresult
+
+
+def test_propagate_adds_a_node():
+    exc = ValueError("x")
+    info = stacksplice.propagate(exc)  # none yet: originated
+    assert info.propagation == [] and stacksplice.take_error() == info
+    stacksplice.propagate(exc)
+    assert len(info.propagation) == 1 and stacksplice.take_error() == info
+
+
+def test_origination_switched_off(border):
+    flags = winrt.RoGetErrorReportingFlags()
+    winrt.RoSetErrorReportingFlags(winrt.RO_ERROR_REPORTING_SUPPRESSSETERRORINFO)
+    try:
+        exc = ValueError("quiet")
+        assert stacksplice.originate(exc) is None
+        assert border.originate(exc) == E_INVALIDARG
+        assert stacksplice.peek_error() is None
+        assert isinstance(caught(border.raise_error, E_INVALIDARG), ValueError)
+    finally:
+        winrt.RoSetErrorReportingFlags(flags)
+
+
+# ---- ErrorInfo -----------------------------------------------------------------------------------
+
+
+def test_error_info_is_picklable_by_value(border):
+    def fails():
+        raise ValueError("größe") from KeyError("why")
+
+    info = stacksplice.error_info(caught(border.call, fails))
+    made = pickle.loads(pickle.dumps(info))
+    assert made.language_exception is None
+    for name in ("hresult", "message", "description", "type", "language", "thread_id", "fingerprint"):
+        assert getattr(made, name) == getattr(info, name), name
+    assert list(map(str, made.stack)) == list(map(str, info.stack))
+    assert made.propagation[0].language == "python"
+    assert list(made.propagation[0].stack)[0].function == info.propagation[0].stack[0].function
+    assert made.transformed.message == info.transformed.message
+    assert made.to_dict() == info.to_dict()
+
+
+def test_reference_resolves_while_the_error_lives(border):
+    exc = caught(border.call, boom, ValueError("x"))
+    info = stacksplice.error_info(exc)
+    stacksplice.originate(exc)
+    assert winrt.RoResolveRestrictedErrorInfoReference(info.reference) == info
+    with pytest.raises(ValueError, match="reference"):
+        winrt.RoResolveRestrictedErrorInfoReference("nothing")

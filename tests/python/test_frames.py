@@ -1,0 +1,466 @@
+"""Python frames in the combined stack, against the chain of sys._getframe()."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import functools
+import gc
+import re
+import signal
+import sys
+import threading
+import weakref
+
+import pytest
+import stacksplice
+
+LIBGCC = ctypes.CDLL("libgcc_s.so.1")
+LIBGCC._Unwind_FindEnclosingFunction.restype = ctypes.c_void_p
+LIBGCC._Unwind_FindEnclosingFunction.argtypes = [ctypes.c_void_p]
+TOKEN = 0x5353 << 48
+
+
+def function_start(address: int) -> int | None:
+    return LIBGCC._Unwind_FindEnclosingFunction(address - 1)
+
+
+def is_token(address: int) -> bool:
+    return address & (0xFFFF << 48) == TOKEN
+
+
+def chain(frame) -> list[tuple[str, str, int]]:
+    result = []
+    while frame is not None:
+        result.append((frame.f_code.co_filename, frame.f_code.co_qualname, frame.f_lineno))
+        frame = frame.f_back
+    return result
+
+
+def python_frames(stack) -> list[tuple[str, str, int]]:
+    return [(f.file, f.function, f.line) for f in stack if f.language == "python"]
+
+
+def spliced_addresses(combined: list[int], native: list[int]) -> tuple[list[int], list[int]]:
+    """The native return addresses that script frames stand for, and those that stayed."""
+    stayed = [address for address in combined[1:] if not is_token(address)]
+    left = list(stayed)
+    spliced = []
+    for address in native[1:]:
+        if left and left[0] == address:
+            left.pop(0)
+        else:
+            spliced.append(address)
+    assert not left, "a native frame of the combined stack is not in the native one"
+    return spliced, stayed
+
+
+class Checker:
+    """Compares the stack here with the truth; counts how often it did."""
+
+    def __init__(self, border) -> None:
+        self.border = border
+        self.count = 0
+        self.problems: list[object] = []
+        self.without_lock = False
+
+    def __call__(self, *_) -> bool:
+        capture = self.border.capture_both_without_lock if self.without_lock else self.border.capture_both
+        hr, combined, native = capture()
+        truth = chain(sys._getframe())
+        self.compare(hr, combined, native, truth)
+        return True
+
+    def compare(self, hr, combined, native, truth) -> None:
+        self.count += 1
+        stack = stacksplice.Stack(combined)
+        found = python_frames(stack)
+        gaps = [frame.reason for frame in stack if frame.kind == "gap"]
+        if hr != 0 or gaps:
+            self.problems.append(("not complete", hr, gaps))
+        # This function's own line is one further when the chain is asked for.
+        if [frame[:2] for frame in found] != [frame[:2] for frame in truth] or found[1:] != truth[1:]:
+            self.problems.append((found, truth))
+        spliced, stayed = spliced_addresses(combined, native)
+        starts = {function_start(address) for address in spliced}
+        others = {function_start(address) for address in stayed}
+        if len(starts) != 1 or starts & others:
+            self.problems.append(("spliced frames are not one function", starts, starts & others))
+
+    def assert_good(self, at_least: int = 1) -> None:
+        assert not self.problems, self.problems[0]
+        assert self.count >= at_least
+
+
+@pytest.fixture
+def check(border):
+    checker = Checker(border)
+    yield checker
+    checker.assert_good()
+
+
+def test_plain(check):
+    def inner():
+        return check()
+
+    def outer():
+        return inner()
+
+    assert outer()
+
+
+def test_200_inlined_calls(check):
+    def down(n):
+        return check() if n == 0 else down(n - 1)
+
+    down(200)
+
+
+def test_sort_key(check):
+    sorted([2, 1], key=check)
+    [2, 1].sort(key=lambda x: check())
+
+
+def test_map_of_a_lambda(check):
+    list(map(lambda x: check(), [1]))
+
+
+def test_functools_reduce(check):
+    functools.reduce(lambda a, b: check(), [1, 2, 3])
+
+
+def test_regular_expression_callback(check):
+    re.sub("a", lambda match: str(check()), "aa")
+
+
+def test_ctypes_callback(check):
+    compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    array = (ctypes.c_int * 2)(2, 1)
+    callback = compare(lambda a, b: int(check()))
+    libc = ctypes.CDLL(None)
+    libc.qsort.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, compare]
+    libc.qsort(array, 2, ctypes.sizeof(ctypes.c_int), callback)
+
+
+def test_c_extension_six_nested(check, border):
+    def level(n):
+        return check() if n == 0 else border.call_plain(lambda: level(n - 1))
+
+    level(6)
+
+
+def test_lock_released_in_c(check):
+    check.without_lock = True
+    sorted([2, 1], key=check)
+
+
+def test_generators_with_yield_from(check):
+    def inner():
+        yield check()
+
+    def outer():
+        yield from inner()
+
+    list(outer())
+    generator = outer()
+    next(generator)
+
+
+def test_special_methods(check):
+    class Special:
+        def __getattr__(self, name):
+            return check()
+
+        def __add__(self, other):
+            return check()
+
+        def __enter__(self):
+            return check()
+
+        def __exit__(self, *_):
+            check()
+            return True
+
+        @property
+        def value(self):
+            return check()
+
+        def __iter__(self):
+            check()
+            return iter(())
+
+        def __len__(self):
+            return int(check())
+
+        def __hash__(self):
+            return int(check())
+
+        def __eq__(self, other):
+            return check()
+
+        def __lt__(self, other):
+            return check()
+
+    special = Special()
+    _ = special.missing
+    _ = special + 1
+    with special:
+        raise ValueError
+    _ = special.value
+    list(special)
+    len(special)
+    _ = {special: 1}
+    sorted([Special(), Special()])
+    check.assert_good(10)
+
+
+def test_del_in_a_collection(check):
+    class Cyclic:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            check()
+
+    Cyclic()
+    gc.collect()
+
+
+def test_in_except_nested_twice(check):
+    try:
+        raise ValueError
+    except ValueError:
+        try:
+            raise KeyError
+        except KeyError:
+            check()
+
+
+def test_in_finally(check):
+    with contextlib.suppress(ValueError):
+        try:
+            raise ValueError
+        finally:
+            check()
+
+
+def test_exec_and_eval(check):
+    exec("def f():\n    check()\nf()", {"check": check})
+    eval("(lambda: check())()", {"check": check})
+    check.assert_good(2)
+
+
+def test_metaclass_call_and_init(check):
+    class Meta(type):
+        def __call__(cls, *arguments):
+            check()
+            return super().__call__(*arguments)
+
+    class Made(metaclass=Meta):
+        def __init__(self):
+            check()
+
+    class Plain:
+        def __init__(self):
+            check()
+
+    Made()
+    for _ in range(50):  # long enough for the call to be specialised
+        Plain()
+    check.assert_good(52)
+
+
+def test_await_chain_and_tasks(check):
+    async def inner():
+        check()
+        await asyncio.sleep(0)
+        check()
+
+    async def outer():
+        await inner()
+        await asyncio.create_task(inner())
+        asyncio.get_running_loop().call_soon(check)
+        await asyncio.sleep(0)
+
+    asyncio.run(outer())
+    check.assert_good(5)
+
+
+def test_async_generator(check):
+    async def numbers():
+        check()
+        yield 1
+        check()
+
+    async def main():
+        async for _ in numbers():
+            check()
+
+    asyncio.run(main())
+
+
+def test_thread(check):
+    thread = threading.Thread(target=check)
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("without_lock", [False, True])
+def test_six_threads_racing(border, without_lock):
+    checkers = [Checker(border) for _ in range(6)]
+
+    def work(checker):
+        checker.without_lock = without_lock
+        for _ in range(40):
+            sorted([2, 1], key=lambda x: checker())
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=work, args=(checker,)) for checker in checkers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    for checker in checkers:
+        checker.assert_good(80)
+
+
+def test_inside_settrace(check):
+    def trace(frame, event, argument):
+        if frame.f_code.co_name == "traced":
+            check()
+        return trace
+
+    def traced():
+        return 1
+
+    old = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        traced()
+    finally:
+        sys.settrace(old)
+
+
+def test_weakref_callback(check):
+    class Thing:
+        pass
+
+    thing = Thing()
+    reference = weakref.ref(thing, check)
+    del thing
+    assert reference() is None
+
+
+def test_signal_handler(check):
+    old = signal.signal(signal.SIGUSR1, lambda *_: check())
+    try:
+        signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, old)
+
+
+def test_atexit(child):
+    done = child(
+        """
+import atexit, sys
+import border, stacksplice
+def last():
+    hr, combined, native = border.capture_both()
+    names = [f.function for f in stacksplice.Stack(combined) if f.language == "python"]
+    print(hr, names)
+atexit.register(last)
+"""
+    )
+    assert done.stdout == "0 ['last']\n"
+
+
+def test_names_that_are_not_ascii(check, tmp_path):
+    path = tmp_path / "größe_日本.py"
+    source = "def größe_日本():\n    return check()\ndef 𝔘():\n    return größe_日本()\n𝔘()\n"
+    exec(compile(source, str(path), "exec"), {"check": check})
+
+
+def test_capture_starts_at_the_caller_and_counts():
+    def caller():
+        return stacksplice.capture()
+
+    stack = caller()
+    first = stack[0]
+    assert (first.language, first.function) == ("python", caller.__qualname__)
+    assert first.line == caller.__code__.co_firstlineno + 1
+    assert first.trust == "exact"
+    assert caller.__qualname__ not in [f.function for f in stacksplice.capture(skip=0)]
+    shorter = [stacksplice.capture(limit=3), stacksplice.capture(skip=1)]
+    assert len(shorter[0].addresses) == 3
+    assert len(shorter[1].addresses) == len(stack.addresses) - 2
+    assert stacksplice.capture(limit=0).addresses == ()
+
+
+def test_capture_changes_no_reference_count():
+    def here():
+        return None
+
+    code = test_capture_changes_no_reference_count.__code__
+    objects = [code, code.co_filename, code.co_qualname, here.__code__]
+    stacksplice.capture()
+    before = [sys.getrefcount(item) for item in objects]
+    for _ in range(10):
+        stacksplice.capture()
+    assert [sys.getrefcount(item) for item in objects] == before
+
+
+def test_code_that_dies_is_not_mistaken_for_its_successor():
+    for number in range(2000):
+        name = f"made_{number}"
+        scope = {"capture": stacksplice.capture}
+        exec(f"def {name}():\n    return capture(limit=1)\nresult = {name}()", scope)
+        assert scope["result"][0].function == name
+
+
+SUB_INTERPRETER = """
+import sys
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+code = '''
+import stacksplice, sys
+def inside():
+    return stacksplice.capture()
+stack = inside()
+frames = [(f.function, f.interpreter is None) for f in stack if f.language == "python"]
+print(frames)
+try:
+    raise ValueError("sub")
+except ValueError as exc:
+    stacksplice.originate(exc)
+'''
+import stacksplice
+def outer():
+    try:
+        arguments = ("legacy",) if sys.version_info >= (3, 13) else ()
+        options = {} if sys.version_info >= (3, 13) else {"isolated": False}
+        made = interpreters.create(*arguments, **options)
+        interpreters.run_string(made, code)
+    finally:
+        interpreters.destroy(made)
+outer()
+exc = None
+try:
+    stacksplice.raise_error(-2147024809)
+except ValueError as caught:
+    exc = caught
+info = stacksplice.error_info(exc)
+print(type(exc).__name__, exc, info.type, [f.function for f in info.stack if f.language == "python"])
+"""
+
+
+def test_sub_interpreter_has_its_own_frames_and_errors(child):
+    lines = child(SUB_INTERPRETER).stdout.splitlines()
+    assert lines[0] == "[('inside', False), ('<module>', False), ('outer', True), ('<module>', True)]"
+    assert lines[1].startswith("HResultValueError sub ValueError ['<module>', 'outer', '<module>']")
