@@ -94,6 +94,18 @@ static bool tracer_attached(void)
     return atomic_load(&tracer_seen);
 }
 
+/* A child has its own tracer, or none; and none of the other threads, whatever they were at. */
+static void after_fork_in_child(void)
+{
+    atomic_store(&next_look, 0);
+    atomic_flag_clear(&trapping);
+}
+
+__attribute__((constructor)) static void set_up(void)
+{
+    (void)pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
 /*
  * Let the debugger stop here.  The kernel tells a tracer of SIGTRAP even while it is ignored, so it
  * is ignored meanwhile: a tracer that hands the signal on, or goes away right now, does no harm.

@@ -1,0 +1,290 @@
+/* The two counts: what an error holds awake, what at rest, and from several threads. */
+#include "error_test.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static IScriptErrorInfo *script_of(void *error)
+{
+    return query(error, &stacksplice_IID_IScriptErrorInfo);
+}
+
+/* The origin's language exception. */
+static void *exception_of(void *error)
+{
+    ILanguageExceptionErrorInfo2 *info = query(error, &IID_ILanguageExceptionErrorInfo2);
+    IUnknown *exception = NULL;
+
+    assert_int_equal(info->lpVtbl->GetLanguageException(info, &exception), S_OK);
+    release(info);
+    return exception;
+}
+
+#define check_counts(double, want_outside, want_inside)   \
+    do {                                                  \
+        assert_int_equal((double).outside, want_outside); \
+        assert_int_equal((double).inside, want_inside);   \
+    } while (0)
+
+static void test_error_holds_outside_only_while_held_outside(void **state)
+{
+    error_double x, at_node;
+    IRestrictedErrorInfo *error;
+    IScriptErrorInfo *script;
+    ILanguageExceptionErrorInfo2 *node;
+
+    (void)state;
+    error_double_init(&x, 1);
+    error_double_init(&at_node, 1);
+    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
+    check_counts(x, 2, 1);
+    assert_int_equal(stacksplice_propagate(E_FAIL, error_double_unknown(&at_node)), S_OK);
+    check_counts(at_node, 2, 1);
+    error = take();
+    script = script_of(error);
+    script->lpVtbl->AddInside(script); /* the anchor in the script's exception */
+    assert_int_equal(script->lpVtbl->Release(script), 1);
+    assert_int_equal(error->lpVtbl->Release(error), 0);
+    check_counts(x, 1, 1); /* at rest: nothing back */
+    check_counts(at_node, 1, 1);
+    assert_int_equal(script->lpVtbl->AddRef(script), 1);
+    check_counts(x, 2, 1); /* awake again */
+    check_counts(at_node, 2, 1);
+    node = head_of(script);
+    assert_non_null(node);
+    release(node);
+    assert_int_equal(script->lpVtbl->Release(script), 0);
+    script->lpVtbl->ReleaseInside(script);
+    check_counts(x, 1, 0); /* gone */
+    check_counts(at_node, 1, 0);
+}
+
+static void test_error_without_anchor_goes_at_the_last_release(void **state)
+{
+    error_double x;
+    IRestrictedErrorInfo *error;
+
+    (void)state;
+    error_double_init(&x, 1);
+    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
+    error = take();
+    assert_int_equal(error->lpVtbl->Release(error), 0);
+    check_counts(x, 1, 0);
+}
+
+static void test_foreign_exception_is_held_for_life(void **state)
+{
+    error_double x;
+    IRestrictedErrorInfo *error;
+    IScriptErrorInfo *script;
+
+    (void)state;
+    error_double_init(&x, 0);
+    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
+    error = take();
+    script = script_of(error);
+    script->lpVtbl->AddInside(script);
+    release(script);
+    release(error);
+    check_counts(x, 2, 0);
+    script->lpVtbl->ReleaseInside(script);
+    check_counts(x, 1, 0);
+}
+
+static void test_exception_is_given_as_it_came(void **state)
+{
+    error_double x;
+    IRestrictedErrorInfo *error;
+    void *got;
+
+    (void)state;
+    error_double_init(&x, 1);
+    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
+    error = take();
+    got = exception_of(error);
+    assert_ptr_equal(got, &x);
+    check_counts(x, 3, 1);
+    release(got);
+    release(error);
+}
+
+static void test_cause_sleeps_with_the_error_it_caused(void **state)
+{
+    error_double x, y;
+    IRestrictedErrorInfo *cause, *error;
+    IScriptErrorInfo *script;
+
+    (void)state;
+    error_double_init(&x, 1);
+    error_double_init(&y, 1);
+    RoOriginateLanguageException(E_BOUNDS, NULL, error_double_unknown(&x));
+    cause = take();
+    y.cause = cause;
+    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&y));
+    error = take();
+    release(cause);
+    check_counts(x, 2, 1);
+    script = script_of(error);
+    script->lpVtbl->AddInside(script);
+    release(script);
+    release(error);
+    check_counts(x, 1, 1); /* the cause rests, as its holder does */
+    check_counts(y, 1, 1);
+    assert_int_equal(script->lpVtbl->AddRef(script), 1);
+    check_counts(x, 2, 1);
+    assert_int_equal(script->lpVtbl->Release(script), 0);
+    script->lpVtbl->ReleaseInside(script);
+    check_counts(x, 1, 0);
+    check_counts(y, 1, 0);
+}
+
+static void test_resting_error_is_not_found_by_its_reference(void **state)
+{
+    IRestrictedErrorInfo *error, *found = NULL;
+    IScriptErrorInfo *script;
+    BSTR reference = NULL;
+
+    (void)state;
+    RoOriginateError(E_FAIL, NULL);
+    error = take();
+    assert_int_equal(error->lpVtbl->GetReference(error, &reference), S_OK);
+    script = script_of(error);
+    script->lpVtbl->AddInside(script);
+    release(script);
+    release(error);
+    assert_int_equal(RoResolveRestrictedErrorInfoReference(reference, &found), E_INVALIDARG);
+    script->lpVtbl->AddRef(script);
+    assert_int_equal(RoResolveRestrictedErrorInfoReference(reference, &found), S_OK);
+    assert_ptr_equal(found, error);
+    release(found);
+    release(script);
+    script->lpVtbl->ReleaseInside(script);
+    SysFreeString(reference);
+}
+
+static void test_node_is_no_script_error(void **state)
+{
+    IRestrictedErrorInfo *error;
+    ILanguageExceptionErrorInfo2 *node;
+    void *out = NULL;
+
+    (void)state;
+    RoOriginateError(E_FAIL, NULL);
+    stacksplice_propagate(E_FAIL, NULL);
+    error = take();
+    node = head_of(error);
+    assert_int_equal(node->lpVtbl->QueryInterface(node, &stacksplice_IID_IScriptErrorInfo, &out),
+                     E_NOINTERFACE);
+    assert_null(out);
+    release(node);
+    release(error);
+}
+
+/* ---- Threads ---------------------------------------------------------------------------------*/
+
+enum { THREADS = 4, ROUNDS = 20000 };
+
+typedef struct crowd {
+    IScriptErrorInfo *script;
+    error_double at_node[THREADS];
+    atomic_int next;
+} crowd;
+
+/* Each thread has the script's exception in hand: waking and resting cross all the time. */
+static void *wake_and_rest(void *data)
+{
+    crowd *all = data;
+    int me = atomic_fetch_add(&all->next, 1);
+
+    for (int i = 0; i < ROUNDS; i++) {
+        all->script->lpVtbl->AddRef(all->script);
+        if (i % 1000 == me) {
+            ILanguageExceptionErrorInfo2 *info = NULL;
+
+            all->script->lpVtbl->QueryInterface(all->script, &IID_ILanguageExceptionErrorInfo2,
+                                                (void **)&info);
+            info->lpVtbl->CapturePropagationContext(info, error_double_unknown(&all->at_node[me]));
+            info->lpVtbl->Release(info);
+        }
+        all->script->lpVtbl->Release(all->script);
+    }
+    return NULL;
+}
+
+static void test_waking_and_resting_balance_across_threads(void **state)
+{
+    static crowd all;
+    pthread_t threads[THREADS];
+    error_double x;
+    IRestrictedErrorInfo *error;
+
+    (void)state;
+    memset(&all, 0, sizeof all);
+    error_double_init(&x, 1);
+    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
+    error = take();
+    all.script = script_of(error);
+    all.script->lpVtbl->AddInside(all.script);
+    release(all.script);
+    release(error);
+    for (int i = 0; i < THREADS; i++)
+        error_double_init(&all.at_node[i], 1);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, wake_and_rest, &all), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    check_counts(x, 1, 1);
+    for (int i = 0; i < THREADS; i++)
+        check_counts(all.at_node[i], 1, ROUNDS / 1000);
+    all.script->lpVtbl->ReleaseInside(all.script);
+    check_counts(x, 1, 0);
+    for (int i = 0; i < THREADS; i++)
+        check_counts(all.at_node[i], 1, 0);
+}
+
+static void *resolve_often(void *reference)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        IRestrictedErrorInfo *found = NULL;
+
+        if (RoResolveRestrictedErrorInfoReference(reference, &found) == S_OK)
+            release(found);
+    }
+    return NULL;
+}
+
+static void test_resolving_races_with_the_last_release(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        IRestrictedErrorInfo *error;
+        BSTR reference = NULL;
+        pthread_t thread;
+
+        RoOriginateError(E_FAIL, NULL);
+        error = take();
+        assert_int_equal(error->lpVtbl->GetReference(error, &reference), S_OK);
+        assert_int_equal(pthread_create(&thread, NULL, resolve_often, reference), 0);
+        release(error);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(RoResolveRestrictedErrorInfoReference(reference, &error), E_INVALIDARG);
+        SysFreeString(reference);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_error_holds_outside_only_while_held_outside, fresh),
+        cmocka_unit_test_setup(test_error_without_anchor_goes_at_the_last_release, fresh),
+        cmocka_unit_test_setup(test_foreign_exception_is_held_for_life, fresh),
+        cmocka_unit_test_setup(test_exception_is_given_as_it_came, fresh),
+        cmocka_unit_test_setup(test_cause_sleeps_with_the_error_it_caused, fresh),
+        cmocka_unit_test_setup(test_resting_error_is_not_found_by_its_reference, fresh),
+        cmocka_unit_test_setup(test_node_is_no_script_error, fresh),
+        cmocka_unit_test_setup(test_waking_and_resting_balance_across_threads, fresh),
+        cmocka_unit_test_setup(test_resolving_races_with_the_last_release, fresh),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, fresh);
+}

@@ -1,0 +1,183 @@
+#include "error_double.h"
+
+#include <string.h>
+
+static error_double *impl_from_IScriptException(IScriptException *iface)
+{
+    return (error_double *)(void *)iface;
+}
+
+static error_double *impl_from_stack(ILanguageExceptionStackBackTrace *iface)
+{
+    return (error_double *)(void *)((char *)iface -
+                                    offsetof(error_double, ILanguageExceptionStackBackTrace_iface));
+}
+
+static error_double *impl_from_transform(ILanguageExceptionTransform *iface)
+{
+    return (error_double *)(void *)((char *)iface -
+                                    offsetof(error_double, ILanguageExceptionTransform_iface));
+}
+
+static ULONG add_ref(error_double *self)
+{
+    int before = atomic_fetch_add(&self->outside, 1);
+
+    if (before == 0)
+        atomic_fetch_add(&self->waking, 1);
+    return (ULONG)before + 1;
+}
+
+static ULONG drop_ref(error_double *self)
+{
+    return (ULONG)atomic_fetch_sub(&self->outside, 1) - 1;
+}
+
+static HRESULT find(error_double *self, REFIID iid, void **out)
+{
+    *out = NULL;
+    if (IsEqualIID(iid, &IID_IUnknown) || IsEqualIID(iid, &IID_IAgileObject))
+        *out = &self->IScriptException_iface;
+    else if (IsEqualIID(iid, &stacksplice_IID_IScriptException) && self->is_script)
+        *out = &self->IScriptException_iface;
+    else if (IsEqualIID(iid, &IID_ILanguageExceptionStackBackTrace) && self->has_stack)
+        *out = &self->ILanguageExceptionStackBackTrace_iface;
+    else if (IsEqualIID(iid, &IID_ILanguageExceptionTransform) && self->cause)
+        *out = &self->ILanguageExceptionTransform_iface;
+    if (!*out)
+        return E_NOINTERFACE;
+    (void)add_ref(self);
+    return S_OK;
+}
+
+/* ---- IScriptException ------------------------------------------------------------------------*/
+
+static HRESULT STDMETHODCALLTYPE script_QueryInterface(IScriptException *iface, REFIID iid,
+                                                       void **out)
+{
+    return find(impl_from_IScriptException(iface), iid, out);
+}
+
+static ULONG STDMETHODCALLTYPE script_AddRef(IScriptException *iface)
+{
+    return add_ref(impl_from_IScriptException(iface));
+}
+
+static ULONG STDMETHODCALLTYPE script_Release(IScriptException *iface)
+{
+    return drop_ref(impl_from_IScriptException(iface));
+}
+
+static const char *STDMETHODCALLTYPE script_GetLanguage(IScriptException *iface)
+{
+    (void)iface;
+    return "double";
+}
+
+static const char *STDMETHODCALLTYPE script_GetTypeName(IScriptException *iface)
+{
+    (void)iface;
+    return "DoubleError";
+}
+
+static const char *STDMETHODCALLTYPE script_GetMessage(IScriptException *iface, size_t *length)
+{
+    (void)iface;
+    *length = 3;
+    return "two";
+}
+
+static void STDMETHODCALLTYPE script_AddInside(IScriptException *iface)
+{
+    atomic_fetch_add(&impl_from_IScriptException(iface)->inside, 1);
+}
+
+static void STDMETHODCALLTYPE script_ReleaseInside(IScriptException *iface)
+{
+    atomic_fetch_sub(&impl_from_IScriptException(iface)->inside, 1);
+}
+
+static const IScriptExceptionVtbl script_vtbl = {
+    script_QueryInterface, script_AddRef,     script_Release,   script_GetLanguage,
+    script_GetTypeName,    script_GetMessage, script_AddInside, script_ReleaseInside,
+};
+
+/* ---- The stack -------------------------------------------------------------------------------*/
+
+static HRESULT STDMETHODCALLTYPE stack_QueryInterface(ILanguageExceptionStackBackTrace *iface,
+                                                      REFIID iid, void **out)
+{
+    return find(impl_from_stack(iface), iid, out);
+}
+
+static ULONG STDMETHODCALLTYPE stack_AddRef(ILanguageExceptionStackBackTrace *iface)
+{
+    return add_ref(impl_from_stack(iface));
+}
+
+static ULONG STDMETHODCALLTYPE stack_Release(ILanguageExceptionStackBackTrace *iface)
+{
+    return drop_ref(impl_from_stack(iface));
+}
+
+static HRESULT STDMETHODCALLTYPE stack_GetStackBackTrace(ILanguageExceptionStackBackTrace *iface,
+                                                         ULONG max_frames, UINT_PTR *frames,
+                                                         ULONG *captured)
+{
+    error_double *self = impl_from_stack(iface);
+    uint32_t count = self->frame_count < max_frames ? self->frame_count : max_frames;
+
+    self->room = max_frames;
+    if (count)
+        memcpy(frames, self->frames, count * sizeof *frames);
+    *captured = self->claimed ? self->claimed : count;
+    return self->stack_hr;
+}
+
+static const ILanguageExceptionStackBackTraceVtbl stack_vtbl = {
+    stack_QueryInterface, stack_AddRef, stack_Release, stack_GetStackBackTrace};
+
+/* ---- The cause -------------------------------------------------------------------------------*/
+
+static HRESULT STDMETHODCALLTYPE transform_QueryInterface(ILanguageExceptionTransform *iface,
+                                                          REFIID iid, void **out)
+{
+    return find(impl_from_transform(iface), iid, out);
+}
+
+static ULONG STDMETHODCALLTYPE transform_AddRef(ILanguageExceptionTransform *iface)
+{
+    return add_ref(impl_from_transform(iface));
+}
+
+static ULONG STDMETHODCALLTYPE transform_Release(ILanguageExceptionTransform *iface)
+{
+    return drop_ref(impl_from_transform(iface));
+}
+
+static HRESULT STDMETHODCALLTYPE transform_GetTransformedRestrictedErrorInfo(
+    ILanguageExceptionTransform *iface, IRestrictedErrorInfo **out)
+{
+    *out = impl_from_transform(iface)->cause;
+    (*out)->lpVtbl->AddRef(*out);
+    return S_OK;
+}
+
+static const ILanguageExceptionTransformVtbl transform_vtbl = {
+    transform_QueryInterface, transform_AddRef, transform_Release,
+    transform_GetTransformedRestrictedErrorInfo};
+
+void error_double_init(error_double *self, int is_script)
+{
+    memset(self, 0, sizeof *self);
+    self->IScriptException_iface.lpVtbl = &script_vtbl;
+    self->ILanguageExceptionStackBackTrace_iface.lpVtbl = &stack_vtbl;
+    self->ILanguageExceptionTransform_iface.lpVtbl = &transform_vtbl;
+    self->is_script = is_script;
+    atomic_store(&self->outside, 1);
+}
+
+IUnknown *error_double_unknown(error_double *self)
+{
+    return (IUnknown *)(void *)&self->IScriptException_iface;
+}

@@ -1,0 +1,32 @@
+/* A language exception as a binding makes it: two counts, and a stack if asked for. */
+#ifndef STACKSPLICE_TEST_ERROR_DOUBLE_H
+#define STACKSPLICE_TEST_ERROR_DOUBLE_H
+
+#include <stacksplice/debugger.h>
+#include <stacksplice/source.h>
+
+#include <stdatomic.h>
+
+/* The state is the test's and outlives the object, which has no memory of its own. */
+typedef struct error_double {
+    IScriptException IScriptException_iface; /* also IUnknown */
+    ILanguageExceptionStackBackTrace ILanguageExceptionStackBackTrace_iface;
+    ILanguageExceptionTransform ILanguageExceptionTransform_iface;
+    atomic_int outside;
+    atomic_int inside;
+    atomic_int waking; /* how often outside went from 0 to 1 */
+    int is_script;     /* which interfaces it answers */
+    int has_stack;
+    const uintptr_t *frames;
+    uint32_t frame_count;
+    uint32_t claimed; /* what it says it stored, unless 0 */
+    uint32_t room;    /* what it was asked for */
+    HRESULT stack_hr;
+    IRestrictedErrorInfo *cause; /* borrowed; answers ILanguageExceptionTransform if not NULL */
+} error_double;
+
+/* One outside reference. */
+void error_double_init(error_double *self, int is_script);
+IUnknown *error_double_unknown(error_double *self);
+
+#endif

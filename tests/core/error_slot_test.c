@@ -1,0 +1,292 @@
+/* Our own functions on the slot: peek, save and restore, originate, propagate; fork, thread exit.
+ */
+#include "error_test.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void check_message(IRestrictedErrorInfo *error, const char *want)
+{
+    char got[2000];
+
+    message_of(error, got, sizeof got);
+    assert_string_equal(got, want);
+}
+
+static void test_peek_leaves_the_error(void **state)
+{
+    IRestrictedErrorInfo *first = NULL, *second = NULL;
+
+    (void)state;
+    assert_int_equal(stacksplice_peek_error(NULL), E_POINTER);
+    assert_int_equal(stacksplice_peek_error(&first), S_FALSE);
+    assert_null(first);
+    RoOriginateError(E_FAIL, NULL);
+    assert_int_equal(stacksplice_peek_error(&first), S_OK);
+    assert_int_equal(stacksplice_peek_error(&second), S_OK);
+    assert_ptr_equal(first, second);
+    release(second);
+    second = take();
+    assert_ptr_equal(first, second);
+    release(first);
+    assert_int_equal(second->lpVtbl->Release(second), 0);
+}
+
+static void test_save_and_restore_keep_the_error_in_flight(void **state)
+{
+    stacksplice_saved_error saved;
+    IRestrictedErrorInfo *error, *got;
+
+    (void)state;
+    RoOriginateError(E_FAIL, NULL);
+    assert_int_equal(stacksplice_peek_error(&error), S_OK);
+    assert_int_equal(stacksplice_save_error(NULL), E_POINTER);
+    assert_int_equal(stacksplice_save_error(&saved), S_OK);
+    assert_int_equal(stacksplice_peek_error(&got), S_FALSE);
+    RoOriginateError(E_ABORT, NULL);
+    stacksplice_restore_error(&saved);
+    got = take();
+    assert_ptr_equal(got, error);
+    release(got);
+    assert_int_equal(error->lpVtbl->Release(error), 0);
+    /* Nothing saved: clean-up's error goes. */
+    assert_int_equal(stacksplice_save_error(&saved), S_OK);
+    RoOriginateError(E_ABORT, NULL);
+    stacksplice_restore_error(&saved);
+    assert_int_equal(GetRestrictedErrorInfo(&got), S_FALSE);
+    stacksplice_restore_error(NULL);
+}
+
+/* ---- stacksplice_originate -------------------------------------------------------------------*/
+
+static const struct {
+    const char *given;
+    size_t length;
+    const char *want; /* as UTF-8 */
+} utf8_cases[] = {
+    {"plain", 5, "plain"},
+    {"plain", 3, "pla"},
+    {NULL, 0, "Unspecified error\r\n"},
+    {"", 0, "Unspecified error\r\n"},
+    {"one\0two", 7, "one"},
+    {"\xc3\xa9\xe4\xb8\xad\xf0\x9f\x98\x80", 9, "\xc3\xa9\xe4\xb8\xad\xf0\x9f\x98\x80"},
+    {"\xed\xa0\x80x", 4, "\xef\xbf\xbdx"},               /* a lone surrogate in three bytes */
+    {"\xed\xa0\xbd\xed\xb8\x80", 6, "\xf0\x9f\x98\x80"}, /* a pair of them is one character */
+    {"a\xff"
+     "b",
+     3,
+     "a\xef\xbf\xbd"
+     "b"},
+    {"a\xc3", 2, "a\xef\xbf\xbd"}, /* cut off */
+    {"\xe4\xb8", 2, "\xef\xbf\xbd"},
+    {"\xc0\x80", 2, "\xef\xbf\xbd\xef\xbf\xbd"}, /* overlong */
+    {"\xe0\x80\x80", 3, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+    {"\xf0\x80\x80\x80", 4, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+    {"\xf4\x90\x80\x80", 4, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+    {"\xf0\x9f\x98"
+     "z",
+     4, "\xef\xbf\xbdz"},
+};
+
+static void test_originate_takes_utf8(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(utf8_cases); i++) {
+        IRestrictedErrorInfo *error = NULL, *slot;
+
+        check_row(
+            i,
+            stacksplice_originate(E_FAIL, utf8_cases[i].given, utf8_cases[i].length, NULL, &error),
+            S_OK);
+        check_message(error, utf8_cases[i].want);
+        slot = take();
+        assert_ptr_equal(slot, error);
+        release(slot);
+        release(error);
+    }
+}
+
+static void test_originate_cuts_and_refuses(void **state)
+{
+    char text[1000];
+    IRestrictedErrorInfo *error = NULL;
+
+    (void)state;
+    memset(text, 'x', sizeof text);
+    assert_int_equal(stacksplice_originate(E_FAIL, text, sizeof text, NULL, NULL), S_OK);
+    error = take();
+    message_of(error, text, sizeof text);
+    assert_int_equal(strlen(text), 511);
+    assert_int_equal(stacksplice_originate(S_OK, "m", 1, NULL, &error), E_INVALIDARG);
+    release(error);
+    RoSetErrorReportingFlags(RO_ERROR_REPORTING_NONE);
+    assert_int_equal(stacksplice_originate(E_FAIL, "m", 1, NULL, &error), S_OK);
+    assert_null(error);
+}
+
+static const struct {
+    uint32_t units;
+    WCHAR text[6];
+    const char *want;
+} utf16_cases[] = {
+    {0, {0}, ""},
+    {3, {'a', 0, 'b'}, "a\0b"},
+    {2, {0xD83D, 0xDE00}, "\xf0\x9f\x98\x80"},
+    {2, {0xDE00, 0xD83D}, "\xef\xbf\xbd\xef\xbf\xbd"},
+    {1, {0xD83D, 0xDE00}, "\xef\xbf\xbd"}, /* the pair is not read beyond its end */
+    {3, {0x7F, 0x80, 0x7FF}, "\x7f\xc2\x80\xdf\xbf"},
+    {2, {0x800, 0xFFFF}, "\xe0\xa0\x80\xef\xbf\xbf"},
+};
+
+static void test_utf8_of_utf16(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(utf16_cases); i++) {
+        size_t length = i == 1 ? 3 : strlen(utf16_cases[i].want);
+
+        for (size_t room = 0; room <= length + 1; room++) {
+            char out[32];
+            size_t fits;
+
+            memset(out, '#', sizeof out);
+            check_row(i, stacksplice_utf8(utf16_cases[i].text, utf16_cases[i].units, out, room),
+                      length);
+            check_row(i, out[room], '#');
+            if (!room)
+                continue;
+            fits = i == 1 ? room - 1 : strlen(out);
+            check_row(i, memcmp(out, utf16_cases[i].want, fits), 0);
+            check_row(i, out[fits], 0);
+            /* Cut at a character border. */
+            check_row(i, ((unsigned char)utf16_cases[i].want[fits] & 0xC0) != 0x80, 1);
+        }
+    }
+    assert_int_equal(stacksplice_utf8(NULL, 5, NULL, 0), 0);
+}
+
+/* ---- stacksplice_propagate -------------------------------------------------------------------*/
+
+static void test_propagate_replaces_a_stale_error_first(void **state)
+{
+    IRestrictedErrorInfo *error, *other;
+    ILanguageExceptionErrorInfo2 *node;
+
+    (void)state;
+    assert_int_equal(stacksplice_propagate(S_FALSE, NULL), E_INVALIDARG);
+    RoOriginateErrorW(E_FAIL, 0, u"mine");
+    assert_int_equal(stacksplice_peek_error(&error), S_OK);
+    assert_int_equal(stacksplice_propagate(E_FAIL, NULL), S_OK);
+    other = take();
+    assert_ptr_equal(other, error);
+    node = head_of(error);
+    assert_non_null(node);
+    release(node);
+    assert_int_equal(SetRestrictedErrorInfo(error), S_OK);
+    release(other);
+    assert_int_equal(stacksplice_propagate(E_INVALIDARG, NULL), S_OK);
+    other = take();
+    assert_ptr_not_equal(other, error);
+    check_message(other, "The parameter is incorrect.\r\n");
+    node = head_of(other);
+    assert_non_null(node);
+    release(node);
+    release(other);
+    release(error);
+    RoSetErrorReportingFlags(RO_ERROR_REPORTING_SUPPRESSSETERRORINFO);
+    assert_int_equal(stacksplice_propagate(E_FAIL, NULL), S_OK);
+    assert_int_equal(stacksplice_peek_error(&error), S_FALSE);
+}
+
+/* ---- Processes and threads -------------------------------------------------------------------*/
+
+static void test_forked_child_keeps_its_slot(void **state)
+{
+    int status = 0;
+    pid_t child;
+
+    (void)state;
+    RoOriginateErrorW(E_FAIL, 0, u"before fork");
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        IRestrictedErrorInfo *error = NULL, *found = NULL;
+        BSTR reference = NULL;
+        uint64_t thread = 0;
+        int ok = GetRestrictedErrorInfo(&error) == S_OK &&
+                 error->lpVtbl->GetReference(error, &reference) == S_OK &&
+                 RoResolveRestrictedErrorInfoReference(reference, &found) == S_OK && found == error;
+
+        RoOriginateError(E_ABORT, NULL);
+        ok = ok && GetRestrictedErrorInfo(&error) == S_OK &&
+             stacksplice_error_thread(UNKNOWN(error), &thread) == S_OK &&
+             thread == (uint64_t)getpid();
+        _exit(ok ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static pthread_key_t late_key;
+static error_double late_double, at_exit_double;
+
+/* A destructor that runs after ours may have run, and originates. */
+static void originate_late(void *data)
+{
+    (void)data;
+    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&late_double));
+}
+
+static void *end_with_error(void *data)
+{
+    (void)pthread_setspecific(late_key, data);
+    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&at_exit_double));
+    return NULL;
+}
+
+static void test_error_made_by_a_late_destructor_is_released(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    error_double_init(&late_double, 1);
+    error_double_init(&at_exit_double, 1);
+    assert_int_equal(pthread_key_create(&late_key, originate_late), 0);
+    assert_int_equal(pthread_create(&thread, NULL, end_with_error, &late_key), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(pthread_key_delete(late_key), 0);
+    assert_int_equal(at_exit_double.outside, 1);
+    assert_int_equal(at_exit_double.inside, 0);
+    assert_int_equal(late_double.outside, 1);
+    assert_int_equal(late_double.inside, 0);
+}
+
+static void test_version(void **state)
+{
+    int parts[3];
+
+    (void)state;
+    assert_int_equal(sscanf(stacksplice_version(), "%d.%d.%d", &parts[0], &parts[1], &parts[2]), 3);
+    assert_int_equal(parts[0], STACKSPLICE_VERSION_MAJOR);
+    assert_int_equal(parts[1], STACKSPLICE_VERSION_MINOR);
+    assert_int_equal(parts[2], STACKSPLICE_VERSION_PATCH);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_peek_leaves_the_error, fresh),
+        cmocka_unit_test_setup(test_save_and_restore_keep_the_error_in_flight, fresh),
+        cmocka_unit_test_setup(test_originate_takes_utf8, fresh),
+        cmocka_unit_test_setup(test_originate_cuts_and_refuses, fresh),
+        cmocka_unit_test_setup(test_utf8_of_utf16, fresh),
+        cmocka_unit_test_setup(test_propagate_replaces_a_stale_error_first, fresh),
+        cmocka_unit_test_setup(test_forked_child_keeps_its_slot, fresh),
+        cmocka_unit_test_setup(test_error_made_by_a_late_destructor_is_released, fresh),
+        cmocka_unit_test_setup(test_version, fresh),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, fresh);
+}

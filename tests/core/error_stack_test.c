@@ -1,0 +1,369 @@
+/* The stacks that errors and nodes keep. */
+#include "error_test.h"
+
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const uintptr_t some_frames[] = {0x1001, 0x2002, 0x3003, 0x4004, 0x5005};
+
+enum { ROOM = 600 };
+
+static uint32_t stack_of(void *error, uintptr_t frames[ROOM])
+{
+    uint32_t count = 0;
+
+    assert_int_equal(stacksplice_error_stack(UNKNOWN(error), ROOM, frames, &count), S_OK);
+    return count;
+}
+
+static uint32_t native_count_of(void *error)
+{
+    uint32_t count = 99;
+
+    assert_true(SUCCEEDED(stacksplice_error_native_stack(UNKNOWN(error), 0, NULL, &count)));
+    return count;
+}
+
+/* ---- Native stacks begin at the caller -------------------------------------------------------*/
+
+/* In FUNCTION, which is a few hundred bytes of code at most. */
+#define within(address, function) ((address) - (uintptr_t)(function) < 400)
+
+#define IN_CALLER static __attribute__((noinline)) void
+
+IN_CALLER by_originate(void)
+{
+    RoOriginateError(E_FAIL, NULL);
+    __asm__ volatile("");
+}
+IN_CALLER by_originate_w(void)
+{
+    RoOriginateErrorW(E_FAIL, 0, NULL);
+    __asm__ volatile("");
+}
+IN_CALLER by_language_exception(void)
+{
+    RoOriginateLanguageException(E_FAIL, NULL, NULL);
+    __asm__ volatile("");
+}
+IN_CALLER by_transform(void)
+{
+    RoTransformError(E_ABORT, E_FAIL, NULL);
+    __asm__ volatile("");
+}
+IN_CALLER by_transform_w(void)
+{
+    RoTransformErrorW(E_ABORT, E_FAIL, 0, NULL);
+    __asm__ volatile("");
+}
+IN_CALLER by_capture_context(void)
+{
+    RoCaptureErrorContext(E_FAIL);
+    __asm__ volatile("");
+}
+IN_CALLER by_propagate(void)
+{
+    stacksplice_propagate(E_FAIL, NULL);
+    __asm__ volatile("");
+}
+IN_CALLER by_stacksplice_originate(void)
+{
+    stacksplice_originate(E_FAIL, "m", 1, NULL, NULL);
+    __asm__ volatile("");
+}
+IN_CALLER by_matching(void)
+{
+    IRestrictedErrorInfo *error = NULL;
+
+    RoGetMatchingRestrictedErrorInfo(E_FAIL, &error);
+    SetRestrictedErrorInfo(error);
+    release(error);
+}
+
+static void (*const callers[])(void) = {
+    by_originate,       by_originate_w, by_language_exception,    by_transform, by_transform_w,
+    by_capture_context, by_propagate,   by_stacksplice_originate, by_matching,
+};
+
+static void test_stack_begins_at_the_caller(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(callers); i++) {
+        uintptr_t frames[ROOM];
+        IRestrictedErrorInfo *error;
+
+        RoClearError();
+        callers[i]();
+        error = take();
+        assert_true(stack_of(error, frames) > 1);
+        if (!within(frames[0], callers[i]))
+            print_error("row %u\n", (unsigned)i);
+        assert_true(within(frames[0], callers[i]));
+        release(error);
+    }
+}
+
+IN_CALLER capture_node(ILanguageExceptionErrorInfo2 *info)
+{
+    info->lpVtbl->CapturePropagationContext(info, NULL);
+    __asm__ volatile("");
+}
+
+static void test_node_has_the_stack_of_its_moment(void **state)
+{
+    uintptr_t frames[ROOM];
+    IRestrictedErrorInfo *error;
+    ILanguageExceptionErrorInfo2 *info, *node;
+
+    (void)state;
+    by_originate();
+    error = take();
+    info = query(error, &IID_ILanguageExceptionErrorInfo2);
+    capture_node(info);
+    node = head_of(error);
+    assert_true(stack_of(error, frames) > 1);
+    assert_true(within(frames[0], by_originate));
+    assert_true(stack_of(node, frames) > 1);
+    assert_true(within(frames[0], capture_node));
+    release(node);
+    release(info);
+    release(error);
+}
+
+IN_CALLER by_rtl(uintptr_t *first)
+{
+    void *frames[4];
+    ULONG hash = 0, again = 1;
+
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(RtlCaptureStackBackTrace(0, 4, frames, i ? &hash : &again), 4);
+    *first = (uintptr_t)frames[0];
+    assert_int_not_equal(hash, 0);
+    assert_int_equal(RtlCaptureStackBackTrace(1, 3, frames, NULL), 3);
+    assert_int_equal(CaptureStackBackTrace(0, 0, frames, NULL), 0);
+    assert_int_equal(CaptureStackBackTrace(0, 4, NULL, NULL), 0);
+    assert_int_equal(CaptureStackBackTrace(100000, 4, frames, &hash), 0);
+    assert_true(RtlWalkFrameChain(frames, 4, 0) == 4);
+    assert_int_equal(RtlWalkFrameChain(frames, 4, 1), 0);
+}
+
+static void test_rtl_capture_begins_at_the_caller(void **state)
+{
+    uintptr_t first;
+
+    (void)state;
+    by_rtl(&first);
+    assert_true(first - (uintptr_t)by_rtl < 1000);
+}
+
+static __attribute__((noinline)) void capture_deep(int depth, void **frames, USHORT *count)
+{
+    if (depth == 0)
+        *count = RtlCaptureStackBackTrace(0, 200, frames, NULL);
+    else
+        capture_deep(depth - 1, frames, count);
+    __asm__ volatile("" : : "r"(depth) : "memory");
+}
+
+static void test_rtl_capture_has_no_limit_of_63_frames(void **state)
+{
+    void *frames[200];
+    USHORT count = 0;
+
+    (void)state;
+    capture_deep(120, frames, &count);
+    assert_true(count > 120);
+}
+
+/* ---- Stacks of language exceptions -----------------------------------------------------------*/
+
+static const struct {
+    uint32_t given, claimed;
+    HRESULT hr;
+    int used;
+} provider_cases[] = {
+    {5, 0, S_OK, 1},          {1, 0, S_OK, 1},
+    {0, 0, S_OK, 0},   /* no frames: the thread's stack instead */
+    {5, 0, E_FAIL, 0}, /* it failed */
+    {5, 513, S_OK, 0}, /* it says that it stored more than there was room for */
+    {5, 0xFFFFFFFF, S_OK, 0}, {5, 512, E_FAIL, 0},
+    {5, 3, S_OK, 1},
+};
+
+static void test_provider_frames_are_used_if_they_can_be(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT_OF(provider_cases); i++) {
+        size_t row = i / 2;
+        int is_script = i % 2;
+        uint32_t want =
+            provider_cases[row].claimed ? provider_cases[row].claimed : provider_cases[row].given;
+        uintptr_t frames[ROOM];
+        IRestrictedErrorInfo *error;
+        error_double x;
+        uint32_t count;
+
+        error_double_init(&x, is_script);
+        x.has_stack = 1;
+        x.frames = some_frames;
+        x.frame_count = provider_cases[row].given;
+        x.claimed = provider_cases[row].claimed;
+        x.stack_hr = provider_cases[row].hr;
+        RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
+        error = take();
+        check_row(row, x.room, 512);
+        count = stack_of(error, frames);
+        if (provider_cases[row].used) {
+            check_row(row, count, want);
+            check_row(row, memcmp(frames, some_frames, want * sizeof *frames), 0);
+            /* A binding's frames are the combined stack; beside others it is kept. */
+            check_row(row, native_count_of(error) > 0, !is_script);
+        } else {
+            check_row(row, count > 1 && frames[0] != some_frames[0], 1);
+            check_row(row, native_count_of(error), 0);
+        }
+        release(error);
+    }
+}
+
+static void test_node_takes_the_frames_of_its_exception(void **state)
+{
+    uintptr_t frames[ROOM];
+    IRestrictedErrorInfo *error;
+    ILanguageExceptionErrorInfo2 *node;
+    error_double x;
+
+    (void)state;
+    error_double_init(&x, 0);
+    x.has_stack = 1;
+    x.frames = some_frames;
+    x.frame_count = 5;
+    RoOriginateError(E_FAIL, NULL);
+    assert_int_equal(stacksplice_propagate(E_FAIL, error_double_unknown(&x)), S_OK);
+    error = take();
+    node = head_of(error);
+    assert_int_equal(stack_of(node, frames), 5);
+    assert_memory_equal(frames, some_frames, sizeof some_frames);
+    assert_true(native_count_of(node) > 0);
+    release(node);
+    release(error);
+    assert_int_equal(x.outside, 1);
+}
+
+/* ---- Limits ----------------------------------------------------------------------------------*/
+
+static const struct {
+    uint32_t limit;
+    HRESULT want;
+} limit_cases[] = {
+    {0, E_INVALIDARG}, {65536, E_INVALIDARG}, {UINT32_MAX, E_INVALIDARG}, {1, S_OK}, {65535, S_OK},
+};
+
+static void test_max_frames_is_what_providers_are_asked_for(void **state)
+{
+    static uintptr_t many[70000];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(many); i++)
+        many[i] = i + 1;
+    for (size_t i = 0; i < COUNT_OF(limit_cases); i++) {
+        IRestrictedErrorInfo *error;
+        error_double x;
+        uint32_t count = 0;
+
+        assert_int_equal(stacksplice_set_max_frames(7), S_OK);
+        check_row(i, stacksplice_set_max_frames(limit_cases[i].limit), limit_cases[i].want);
+        error_double_init(&x, 1);
+        x.has_stack = 1;
+        x.frames = many;
+        x.frame_count = COUNT_OF(many);
+        RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
+        error = take();
+        assert_int_equal(stacksplice_error_stack(UNKNOWN(error), 0, NULL, &count), S_FALSE);
+        check_row(i, count, limit_cases[i].want == S_OK ? limit_cases[i].limit : 7);
+        check_row(i, x.room, count);
+        release(error);
+    }
+}
+
+static const struct {
+    uint32_t room;
+    HRESULT want;
+    uint32_t captured;
+} room_cases[] = {
+    {0, S_FALSE, 5}, /* the count is asked for */
+    {1, S_FALSE, 1}, {4, S_FALSE, 4}, {5, S_OK, 5}, {100, S_OK, 5},
+};
+
+static void test_error_stack_by_room(void **state)
+{
+    IRestrictedErrorInfo *error;
+    error_double x;
+
+    (void)state;
+    error_double_init(&x, 1);
+    x.has_stack = 1;
+    x.frames = some_frames;
+    x.frame_count = 5;
+    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
+    error = take();
+    for (size_t i = 0; i < COUNT_OF(room_cases); i++) {
+        uintptr_t frames[100] = {0};
+        uint32_t captured = 99;
+
+        check_row(i, stacksplice_error_stack(UNKNOWN(error), room_cases[i].room, frames, &captured),
+                  room_cases[i].want);
+        check_row(i, captured, room_cases[i].captured);
+        for (uint32_t at = 0; at < COUNT_OF(frames); at++)
+            check_row(i, frames[at], at < room_cases[i].room && at < 5 ? some_frames[at] : 0);
+    }
+    release(error);
+}
+
+static void test_accessors_check_their_arguments(void **state)
+{
+    IRestrictedErrorInfo *error;
+    uint64_t thread = 0;
+    uint32_t count = 99;
+    error_double x;
+    IUnknown *foreign;
+
+    (void)state;
+    error_double_init(&x, 1);
+    foreign = error_double_unknown(&x);
+    RoOriginateError(E_FAIL, NULL);
+    error = take();
+    assert_int_equal(stacksplice_error_stack(NULL, 0, NULL, &count), E_POINTER);
+    assert_int_equal(stacksplice_error_stack(UNKNOWN(error), 0, NULL, NULL), E_POINTER);
+    assert_int_equal(stacksplice_error_stack(UNKNOWN(error), 1, NULL, &count), E_POINTER);
+    assert_int_equal(stacksplice_error_stack(foreign, 0, NULL, &count), E_INVALIDARG);
+    assert_int_equal(stacksplice_error_native_stack(NULL, 0, NULL, &count), E_POINTER);
+    assert_int_equal(stacksplice_error_native_stack(UNKNOWN(error), 0, NULL, NULL), E_POINTER);
+    assert_int_equal(stacksplice_error_native_stack(UNKNOWN(error), 1, NULL, &count), E_POINTER);
+    assert_int_equal(stacksplice_error_native_stack(foreign, 0, NULL, &count), E_INVALIDARG);
+    assert_int_equal(count, 99);
+    assert_int_equal(stacksplice_error_thread(NULL, &thread), E_POINTER);
+    assert_int_equal(stacksplice_error_thread(UNKNOWN(error), NULL), E_POINTER);
+    assert_int_equal(stacksplice_error_thread(foreign, &thread), E_INVALIDARG);
+    assert_int_equal(stacksplice_error_thread(UNKNOWN(error), &thread), S_OK);
+    assert_int_equal(thread, (uint64_t)syscall(SYS_gettid));
+    release(error);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_stack_begins_at_the_caller, fresh),
+        cmocka_unit_test_setup(test_node_has_the_stack_of_its_moment, fresh),
+        cmocka_unit_test_setup(test_rtl_capture_begins_at_the_caller, fresh),
+        cmocka_unit_test_setup(test_rtl_capture_has_no_limit_of_63_frames, fresh),
+        cmocka_unit_test_setup(test_provider_frames_are_used_if_they_can_be, fresh),
+        cmocka_unit_test_setup(test_node_takes_the_frames_of_its_exception, fresh),
+        cmocka_unit_test_setup(test_max_frames_is_what_providers_are_asked_for, fresh),
+        cmocka_unit_test_setup(test_error_stack_by_room, fresh),
+        cmocka_unit_test_setup(test_accessors_check_their_arguments, fresh),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, fresh);
+}
