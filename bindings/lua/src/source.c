@@ -21,6 +21,7 @@ enum {
     NAME_LIMIT = 20000,  /* entries of package.loaded that a search looks at */
     NAME_MEMORY = 8,
     NAMED_FUNCTIONS = 1024,
+    REST_STATES = 8,
     ROOM_FOR_NAMES = 6
 };
 
@@ -42,8 +43,11 @@ typedef struct call_site {
 typedef struct collection {
     stacksplice_walk *walk;
     const ss_lua_layout *layout;
-    lua_State *rest; /* a state whose stack may be used for a moment, or NULL */
-    const void *rest_registry;
+    struct {
+        const void *registry;
+        lua_State *L; /* its stack may be used above its top for a moment; or NULL */
+    } rests[REST_STATES];
+    uint32_t rest_count;
     uint32_t site_count;
     bool too_many;
     call_site sites[MAX_SITES];
@@ -143,12 +147,24 @@ static uintptr_t c_function_of(const ss_lua_layout *layout, uintptr_t ci)
     return 0;
 }
 
+/* A coroutine of L's state that rests, or NULL. */
+static lua_State *rest_of(const collection *c, lua_State *L)
+{
+    const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
+
+    for (uint32_t i = 0; i < c->rest_count; i++)
+        if (c->rests[i].registry == registry)
+            return c->rests[i].L;
+    return NULL;
+}
+
 static const char *loaded_name(collection *c, lua_State *L, uintptr_t ci)
 {
     const void *value = function_of(c->layout, ci);
+    lua_State *rest = rest_of(c, L);
     uint32_t at;
 
-    if (!value || !c->rest || lua_topointer(L, LUA_REGISTRYINDEX) != c->rest_registry)
+    if (!value || !rest)
         return NULL;
     for (at = 0; at < c->named_count && at < NAME_MEMORY; at++)
         if (c->named[at].value == value)
@@ -156,7 +172,7 @@ static const char *loaded_name(collection *c, lua_State *L, uintptr_t ci)
     at = c->named_count++ % NAME_MEMORY;
     c->named[at].value = value;
     c->named[at].name[0] = '\0';
-    (void)ss_lua_global_name(c->rest, value, c->named[at].name, sizeof c->named[at].name);
+    (void)ss_lua_global_name(rest, value, c->named[at].name, sizeof c->named[at].name);
     return c->named[at].name[0] ? c->named[at].name : NULL;
 }
 
@@ -427,8 +443,8 @@ static void name_c_function(collection *c, const call_site *site)
     lua_Debug activation = {.i_ci = (struct CallInfo *)site->ci};
     const char *name;
 
-    if (!function || c->walk->frames[site->frame - 1].function != function || !c->rest ||
-        already_named(function))
+    if (!function || c->walk->frames[site->frame - 1].function != function ||
+        !rest_of(c, site->L) || already_named(function))
         return;
     name = loaded_name(c, site->L, site->ci);
     if (!name) {
@@ -439,31 +455,57 @@ static void name_c_function(collection *c, const call_site *site)
         (void)stacksplice_name_function(function, "lua", name);
 }
 
-/*
- * Whether the innermost state rests in a C function, so that its stack may be used above its top:
- * the site is that of its running activation and no frame of Lua is inside of it.
- */
-static void find_rest(collection *c)
+static void add_rest(collection *c, lua_State *L, bool rests)
 {
-    const call_site *site = &c->sites[0];
+    if (c->rest_count == REST_STATES)
+        return;
+    c->rests[c->rest_count].registry = lua_topointer(L, LUA_REGISTRYINDEX);
+    c->rests[c->rest_count++].L = rests ? L : NULL;
+}
+
+/* Whether FRAME is Lua's own. */
+static bool is_lua(const collection *c, uint32_t frame)
+{
+    uintptr_t function = c->walk->frames[frame].function;
+
+    return ss_lua_is_internal(c->layout, function) || ss_lua_is_api(c->layout, function);
+}
+
+/*
+ * Whether the coroutine of a site rests in the C function that the site called: it is the running
+ * activation, there is room, and (of the innermost site) no frame of Lua is inside of it, as in an
+ * allocator that captures.
+ */
+static bool rests_at(const collection *c, uint32_t index)
+{
+    const call_site *site = &c->sites[index];
     uintptr_t room;
 
-    if (own.L) {
-        c->rest = own.L;
-    } else if (c->site_count > 0 && !site->hook && c->layout->top != SS_LUA_UNKNOWN &&
-               c->layout->function != SS_LUA_UNKNOWN && ci_at_level(site->L, 0) == site->ci) {
-        for (uint32_t i = 0; i < site->frame; i++)
-            if (ss_lua_is_internal(c->layout, c->walk->frames[i].function) ||
-                ss_lua_is_api(c->layout, c->walk->frames[i].function))
-                return;
-        room =
-            (ss_lua_word(site->ci + c->layout->top) - ss_lua_word(site->ci + c->layout->function)) /
-            (2 * sizeof(uintptr_t));
-        if (room >= (uintptr_t)lua_gettop(site->L) + 1 + ROOM_FOR_NAMES)
-            c->rest = site->L;
+    if (site->hook || c->layout->top == SS_LUA_UNKNOWN || c->layout->function == SS_LUA_UNKNOWN ||
+        ci_at_level(site->L, 0) != site->ci)
+        return false;
+    for (uint32_t i = 0; index == 0 && i < site->frame; i++)
+        if (is_lua(c, i))
+            return false;
+    room = (ss_lua_word(site->ci + c->layout->top) - ss_lua_word(site->ci + c->layout->function)) /
+           (2 * sizeof(uintptr_t));
+    return room >= (uintptr_t)lua_gettop(site->L) + 1 + ROOM_FOR_NAMES;
+}
+
+/* One resting coroutine of each state, the innermost that is on the stack. */
+static void find_rests(collection *c)
+{
+    if (own.L)
+        add_rest(c, own.L, true);
+    for (uint32_t i = 0; i < c->site_count; i++) {
+        const void *registry = lua_topointer(c->sites[i].L, LUA_REGISTRYINDEX);
+        uint32_t known = 0;
+
+        while (known < c->rest_count && c->rests[known].registry != registry)
+            known++;
+        if (known == c->rest_count)
+            add_rest(c, c->sites[i].L, rests_at(c, i));
     }
-    if (c->rest)
-        c->rest_registry = lua_topointer(c->rest, LUA_REGISTRYINDEX);
 }
 
 /* ---- Activations inside of the innermost site ------------------------------------------------*/
@@ -550,13 +592,12 @@ static void collect(stacksplice_walk *walk, void *data)
     }
     c.walk = walk;
     c.layout = layout;
-    c.rest = NULL;
-    c.site_count = c.named_count = 0;
+    c.site_count = c.named_count = c.rest_count = 0;
     c.too_many = false;
     find_sites(&c);
     if (c.site_count == 0)
         return;
-    find_rest(&c);
+    find_rests(&c);
     for (uint32_t i = 0; i < c.site_count; i++)
         if (!splice_site(&c, i))
             return;
