@@ -1,0 +1,349 @@
+/* Broken unwind data, broken stacks: nothing is read that must not be. */
+#include "unwind/unwind_cfi.c" /* the walk from chosen registers is not for others */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define GARBAGE_ROUNDS 20000
+
+static uint64_t seed = 1;
+
+static uint64_t next_random(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed;
+}
+
+/* ---- Unwind data ------------------------------------------------------------------------------*/
+
+/* One common entry and one of a function [0x1000, 0x1100), with absolute addresses. */
+static const uint8_t good[] = {
+    20,   0,    0,    0,                /* length */
+    0,    0,    0,    0,                /* a common entry */
+    1,    'z',  'R',  0,                /* version, augmentation */
+    1,    0x78, 16,                     /* factors 1 and -8, the return address is 16 */
+    1,    0x03,                         /* addresses are udata4 */
+    0x0c, 7,    8,    0x90, 1, 0, 0,    /* CFA = sp + 8, 16 at CFA - 8 */
+    28,   0,    0,    0,                /* length */
+    28,   0,    0,    0,                /* back to the common entry */
+    0x00, 0x10, 0,    0,    0, 1, 0, 0, /* 0x1000, 0x100 */
+    0,                                  /* no augmentation data */
+    0x41, 0x0e, 16,   0x86, 2,          /* 1 on: CFA = sp + 16, rbp at CFA - 16 */
+    0x43, 0x0d, 6,                      /* 3 on: CFA = rbp + 16 */
+    0x02, 200,  0x0c, 7,    8, 0, 0,    /* 200 on: CFA = sp + 8 */
+    0,    0,    0,    0,                /* end of the section */
+};
+#define FDE_AT 24
+
+static bool parse(const uint8_t *data, size_t size, ss_fde *fde)
+{
+    return ss_fde_parse((ss_bytes){data, data + size}, data + FDE_AT, fde);
+}
+
+static void test_unwind_parses_a_description(void **state)
+{
+    ss_fde fde;
+    ss_cfi_row row;
+
+    (void)state;
+    assert_true(parse(good, sizeof good, &fde));
+    assert_true(fde.start == 0x1000 && fde.size == 0x100);
+    assert_true(ss_cfi_row_at(&fde, 0x1000, &row));
+    assert_int_equal(row.cfa_register, 7);
+    assert_int_equal(row.cfa_offset, 8);
+    assert_int_equal(row.value[16], -8);
+    assert_int_equal(row.kind[6], SS_CFI_UNCHANGED);
+    assert_true(ss_cfi_row_at(&fde, 0x1004, &row));
+    assert_int_equal(row.cfa_register, 6);
+    assert_int_equal(row.cfa_offset, 16);
+    assert_int_equal(row.kind[6], SS_CFI_AT_CFA);
+    assert_int_equal(row.value[6], -16);
+    assert_true(ss_cfi_row_at(&fde, 0x10ff, &row));
+    assert_int_equal(row.cfa_register, 7);
+}
+
+/* What a walk does with a description, wherever that leads. */
+static bool use(const ss_fde *fde)
+{
+    bool any = false;
+
+    for (size_t offset = 0; offset < 0x100; offset += 3) {
+        ss_cfi_row row;
+        ss_rule rule;
+
+        if (!ss_cfi_row_at(fde, fde->start + offset, &row))
+            continue;
+        rule = ss_rule_from_row(fde, fde->start + offset, &row);
+        any = any || ss_rule_kind_of(&rule) != SS_RULE_FULL;
+    }
+    return any;
+}
+
+static bool use_each(const uint8_t *entry, const ss_fde *fde, void *data)
+{
+    (void)entry;
+    *(unsigned *)data += use(fde);
+    return true;
+}
+
+/* In a block of exactly its size, so that one byte too far is seen by the sanitizer. */
+static unsigned use_copy(const uint8_t *data, size_t size)
+{
+    uint8_t *copy = malloc(size ? size : 1);
+    unsigned used = 0;
+
+    assert_non_null(copy);
+    memcpy(copy, data, size);
+    ss_eh_frame_each((ss_bytes){copy, copy + size}, copy, use_each, &used);
+    free(copy);
+    return used;
+}
+
+static void test_unwind_survives_truncated_data(void **state)
+{
+    (void)state;
+    assert_int_equal(use_copy(good, sizeof good), 1);
+    for (size_t size = 0; size < FDE_AT + 4; size++)
+        assert_int_equal(use_copy(good, size), 0);
+    for (size_t size = 0; size < sizeof good; size++)
+        (void)use_copy(good, size);
+}
+
+static void test_unwind_survives_changed_data(void **state)
+{
+    uint8_t data[sizeof good];
+    unsigned used = 0;
+
+    (void)state;
+    for (unsigned round = 0; round < 100000; round++) {
+        memcpy(data, good, sizeof data);
+        for (unsigned changes = 1 + round % 4; changes; changes--)
+            data[next_random() % sizeof data] = (uint8_t)next_random();
+        used += use_copy(data, sizeof data);
+    }
+    assert_true(used > 0); /* some changes do no harm: the others were not all refused */
+}
+
+static bool any_segment(const void *data, uintptr_t address, ss_bytes *bytes)
+{
+    *bytes = *(const ss_bytes *)data;
+    return address >= (uintptr_t)bytes->low && address < (uintptr_t)bytes->high;
+}
+
+/* .eh_frame_hdr in front of the section; every byte of it changed to every value. */
+static void test_unwind_survives_a_changed_table(void **state)
+{
+    enum { HEADER = 20 };
+    uint8_t *data = malloc(HEADER + sizeof good);
+    ss_bytes bytes = {data, data + HEADER + sizeof good};
+    ss_eh_frame section = {{data, data + HEADER}, any_segment, &bytes};
+    int32_t start = HEADER - 4, row[2];
+    ss_fde fde;
+    uintptr_t function;
+
+    (void)state;
+    assert_non_null(data);
+    memcpy(data, (uint8_t[HEADER]){1, 0x1b, 0x03, 0x3b, 0, 0, 0, 0, 1, 0, 0, 0}, HEADER);
+    memcpy(data + 4, &start, 4);
+    memcpy(data + HEADER, good, sizeof good);
+    /* A function that begins with the data itself: within reach of the table's offsets. */
+    data[HEADER + 16] = 0x1b;
+    function = (uintptr_t)data;
+    start = (int32_t)(function - (uintptr_t)(data + HEADER + FDE_AT + 8));
+    memcpy(data + HEADER + FDE_AT + 8, &start, 4);
+    row[0] = 0;
+    row[1] = HEADER + FDE_AT;
+    memcpy(data + 12, row, sizeof row);
+    assert_true(ss_eh_frame_find(&section, function + 5, &fde));
+    assert_true(fde.start == function);
+    assert_false(ss_eh_frame_find(&section, function + 0x100, &fde));
+    assert_false(ss_eh_frame_find(&section, function - 1, &fde));
+    data[3] = 0xff; /* no table: every entry is looked at */
+    assert_true(ss_eh_frame_find(&section, function + 5, &fde));
+    data[3] = 0x3b;
+    for (size_t i = 0; i < HEADER; i++)
+        for (unsigned value = 0; value < 256; value++) {
+            uint8_t old = data[i];
+
+            data[i] = (uint8_t)value;
+            (void)ss_eh_frame_find(&section, function + 5, &fde);
+            data[i] = old;
+        }
+    free(data);
+}
+
+static bool fuzz_register(const void *data, uint64_t number, uintptr_t *value)
+{
+    (void)data;
+    *value = (uintptr_t)number << 32;
+    return number < SS_REGISTER_COUNT;
+}
+
+static bool fuzz_memory(const void *data, uintptr_t address, unsigned size, uintptr_t *value)
+{
+    (void)data;
+    *value = address ^ size;
+    return address % 3;
+}
+
+static uintptr_t evaluate(const uint8_t *code, size_t size, bool *good_code)
+{
+    ss_cfi_values values = {fuzz_register, fuzz_memory, NULL};
+    uint8_t *copy = malloc(size);
+    uintptr_t result = 0;
+
+    assert_non_null(copy);
+    memcpy(copy, code, size);
+    *good_code = ss_cfi_evaluate(ss_cursor_over(copy, copy + size), &values, NULL, &result);
+    free(copy);
+    return result;
+}
+
+#define CODE(...) (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__})
+#define BAD UINTPTR_MAX
+
+static const struct {
+    const uint8_t *code;
+    size_t size;
+    uintptr_t want; /* BAD: refused */
+} expressions[] = {
+    {CODE(0x35), 5},                             /* lit5 */
+    {CODE(0x77, 8), ((uintptr_t)7 << 32) + 8},   /* breg7 8 */
+    {CODE(0x32, 0x33, 0x22), 5},                 /* 2 + 3 */
+    {CODE(0x33, 0x32, 0x1c), 1},                 /* 3 - 2 */
+    {CODE(0x35, 0x33, 0x1b), 1},                 /* 5 / 3 */
+    {CODE(0x35, 0x30, 0x1b), BAD},               /* 5 / 0 */
+    {CODE(0x35, 0x30, 0x1d), BAD},               /* 5 mod 0 */
+    {CODE(0x08, 200), 200},                      /* const1u */
+    {CODE(0x09, 0xfe, 0x1f), 2},                 /* -(-2) */
+    {CODE(0x0a, 0x34, 0x12), 0x1234},            /* const2u */
+    {CODE(0x10, 0x80, 0x01), 128},               /* constu */
+    {CODE(0x31, 0x32, 0x16), 1},                 /* swap */
+    {CODE(0x31, 0x32, 0x33, 0x17), 2},           /* rot: 3 1 2 */
+    {CODE(0x31, 0x32, 0x14), 1},                 /* over */
+    {CODE(0x31, 0x32, 0x33, 0x15, 2), 1},        /* pick 2 */
+    {CODE(0x31, 0x32, 0x33, 0x15, 3), BAD},      /* pick 3 */
+    {CODE(0x31, 0x28, 1, 0, 0x35, 0x36), 6},     /* bra over one */
+    {CODE(0x30, 0x28, 1, 0, 0x35, 0x96), 5},     /* bra not taken */
+    {CODE(0x2f, 0xfd, 0xff), BAD},               /* skip to itself, for ever */
+    {CODE(0x2f, 0, 0x80), BAD},                  /* skip out of it */
+    {CODE(0x13), BAD},                           /* drop from nothing */
+    {CODE(0x34, 0x06), 4 ^ 8},                   /* deref 4 */
+    {CODE(0x33, 0x06), BAD},                     /* deref of what may not be read */
+    {CODE(0x34, 0x94, 3), BAD},                  /* deref of an odd size */
+    {CODE(0x8f, 0), BAD},                        /* breg31: no such register */
+    {CODE(0x35, 0x08), BAD},                     /* cut off */
+    {CODE(0x31, 0x08, 64, 0x24), 0},             /* shl 64 */
+    {CODE(0x09, 0xf0, 0x08, 64, 0x26, 0x1f), 1}, /* shra 64 keeps the sign */
+    {CODE(0x32, 0x33, 0x2d), 1},                 /* 2 < 3 */
+    {CODE(0xff), BAD},                           /* no such operation */
+};
+
+static void test_unwind_evaluates_expressions(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SS_COUNT_OF(expressions); i++) {
+        bool ok;
+        uintptr_t got = evaluate(expressions[i].code, expressions[i].size, &ok);
+
+        if ((ok ? got : BAD) != expressions[i].want)
+            fail_msg("expression %zu: %#lx", i, (unsigned long)got);
+    }
+}
+
+static void test_unwind_survives_random_expressions(void **state)
+{
+    unsigned evaluated = 0;
+
+    (void)state;
+    for (unsigned round = 0; round < 200000; round++) {
+        uint8_t code[24];
+        size_t size = 1 + next_random() % sizeof code;
+        bool ok;
+
+        for (size_t i = 0; i < size; i++)
+            code[i] = (uint8_t)next_random();
+        (void)evaluate(code, size, &ok);
+        evaluated += ok;
+    }
+    assert_true(evaluated > 0);
+}
+
+/* ---- Stacks -----------------------------------------------------------------------------------*/
+
+static uintptr_t some_word(const uintptr_t *words, size_t count)
+{
+    static const uintptr_t code[] = {(uintptr_t)printf, (uintptr_t)qsort, (uintptr_t)evaluate,
+                                     (uintptr_t)some_word, (uintptr_t)malloc};
+
+    switch (next_random() % 4) {
+    case 0:
+        return next_random();
+    case 1: /* into the stack, and a little beyond */
+        return (uintptr_t)words + next_random() % ((count + 64) * WORD);
+    default:
+        return code[next_random() % SS_COUNT_OF(code)] + next_random() % 4096;
+    }
+}
+
+/* Pages that cannot be read lie on both sides: a read outside ends the program. */
+static void test_unwind_survives_garbage_stacks(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), count = page / WORD;
+    uint8_t *map = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uintptr_t *words = (uintptr_t *)(void *)(map + page);
+    ss_unwind walk = {.frames = NULL};
+    unsigned long frames = 0;
+
+    (void)state;
+    assert_true(map != MAP_FAILED);
+    assert_int_equal(mprotect(words, page, PROT_READ | PROT_WRITE), 0);
+    assert_int_equal(stacksplice_add_stack(words, words + count), 0);
+    for (unsigned round = 0; round < GARBAGE_ROUNDS; round++) {
+        ss_entry_registers entry;
+
+        for (size_t i = 0; i < count; i++)
+            words[i] = some_word(words, count);
+        entry.ip = some_word(words, count);
+        entry.sp = (uintptr_t)(words + next_random() % (count - 1));
+        for (int i = 0; i < SS_SAVED_COUNT; i++)
+            entry.saved[i] = some_word(words, count);
+        assert_true(begin(&walk, &entry, NULL));
+        assert_true(walk_on(&walk, SS_UNWIND_MAX_FRAMES));
+        frames += walk.count;
+        for (uint32_t i = 0; i < walk.count; i++)
+            for (int r = 0; r < SS_SAVED_COUNT; r++) {
+                uintptr_t value;
+
+                (void)ss_unwind_register(&walk, i, ss_saved_registers[r], &value);
+            }
+    }
+    printf("%lu frames\n", frames);
+    assert_true(frames > GARBAGE_ROUNDS); /* they are followed, as far as they go */
+    assert_int_equal(stacksplice_remove_stack(words), 0);
+    ss_unwind_trim(&walk, true);
+    munmap(map, 3 * page);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unwind_parses_a_description),
+        cmocka_unit_test(test_unwind_survives_truncated_data),
+        cmocka_unit_test(test_unwind_survives_changed_data),
+        cmocka_unit_test(test_unwind_survives_a_changed_table),
+        cmocka_unit_test(test_unwind_evaluates_expressions),
+        cmocka_unit_test(test_unwind_survives_random_expressions),
+        cmocka_unit_test(test_unwind_survives_garbage_stacks),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

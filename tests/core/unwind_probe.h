@@ -1,0 +1,26 @@
+/*
+ * What sources see of a stack, compared with libgcc's walk of the same stack: address, stack
+ * pointer, function and the callee-saved registers of every frame.
+ */
+#ifndef UNWIND_PROBE_H
+#define UNWIND_PROBE_H
+
+#include <stdint.h>
+
+/* Once, before the first comparison. */
+void probe_begin(void);
+
+/*
+ * Capture here and compare; the number of frames.  A difference is counted and the first is kept.
+ * Does not allocate after the first call of a thread.
+ */
+uint32_t probe_compare(void);
+
+/* Differences of all threads so far; *FIRST says what the first was, or is NULL. */
+uint32_t probe_differences(const char **first);
+
+/* Frames compared, frames marked as interrupted by a signal, and captures, of all threads. */
+uint64_t probe_frames(void);
+uint64_t probe_signals(void);
+
+#endif

@@ -1,0 +1,248 @@
+/* Native frames against libgcc's, on stacks of many shapes. */
+#include "unwind_probe.h"
+#include "unwind_workload.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static uint64_t frames_before;
+
+static int begin_test(void **state)
+{
+    (void)state;
+    frames_before = probe_frames();
+    return 0;
+}
+
+/* Fails when any comparison since the program began differed, or there was none in this test. */
+static void check_probe(void)
+{
+    const char *first;
+
+    if (probe_differences(&first))
+        fail_msg("%u differences from libgcc, the first: %s", probe_differences(&first), first);
+    assert_true(probe_frames() > frames_before);
+}
+
+static void leaf(void)
+{
+    (void)probe_compare();
+}
+
+static void test_unwind_equals_libgcc_without_frame_pointers(void **state)
+{
+    (void)state;
+    assert_true(workload_run(leaf) > 10);
+    check_probe();
+}
+
+static void test_unwind_equals_libgcc_with_frame_pointers(void **state)
+{
+    (void)state;
+    assert_true(workload_run_frame_pointer(leaf) > 10);
+    check_probe();
+}
+
+static void test_unwind_equals_libgcc_in_unoptimised_code(void **state)
+{
+    (void)state;
+    assert_true(workload_run_unoptimised(leaf) > 10);
+    check_probe();
+}
+
+static void test_unwind_equals_libgcc_in_a_loaded_library(void **state)
+{
+    void *library = dlopen(WORKLOAD_LIBRARY, RTLD_NOW);
+    int (*run)(void (*)(void));
+    void *symbol;
+
+    (void)state;
+    assert_non_null(library);
+    symbol = dlsym(library, "workload_run");
+    memcpy(&run, &symbol, sizeof run);
+    assert_true(run(leaf) > 10);
+    check_probe();
+    dlclose(library);
+}
+
+static void *run_in_thread(void *data)
+{
+    (void)data;
+    for (int i = 0; i < 5; i++)
+        (void)workload_run(leaf);
+    return NULL;
+}
+
+static void test_unwind_equals_libgcc_in_threads(void **state)
+{
+    pthread_t threads[4];
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_in_thread, NULL), 0);
+    for (size_t i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    check_probe();
+}
+
+/* ---- Signals ----------------------------------------------------------------------------------*/
+
+static volatile sig_atomic_t handled;
+
+static void handle(int number)
+{
+    (void)number;
+    (void)probe_compare();
+    handled++;
+}
+
+static void use_handler(int number, int flags)
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handle;
+    action.sa_flags = flags;
+    assert_int_equal(sigaction(number, &action, NULL), 0);
+}
+
+static void raise_from_leaf(void)
+{
+    raise(SIGUSR1);
+}
+
+static void check_signal_frames(uint64_t before)
+{
+    assert_true(handled > 0);
+    assert_true(probe_signals() > before);
+    check_probe();
+}
+
+static void test_unwind_equals_libgcc_behind_a_signal(void **state)
+{
+    uint64_t before = probe_signals();
+
+    (void)state;
+    handled = 0;
+    use_handler(SIGUSR1, 0);
+    (void)workload_run(raise_from_leaf);
+    check_signal_frames(before);
+}
+
+static void on_alternate_stack(void *memory, size_t size)
+{
+    uint64_t before = probe_signals();
+    stack_t alternate = {.ss_sp = memory, .ss_size = size}, old;
+
+    handled = 0;
+    assert_int_equal(sigaltstack(&alternate, &old), 0);
+    use_handler(SIGUSR1, SA_ONSTACK);
+    (void)workload_run(raise_from_leaf);
+    assert_int_equal(sigaltstack(&old, NULL), 0);
+    check_signal_frames(before);
+}
+
+static void test_unwind_equals_libgcc_from_an_alternate_stack(void **state)
+{
+    size_t size = 1 << 18;
+    void *memory = malloc(size);
+
+    (void)state;
+    assert_non_null(memory);
+    on_alternate_stack(memory, size);
+    free(memory);
+}
+
+/* Then the interrupted frames lie below the handler's. */
+static void test_unwind_equals_libgcc_from_an_alternate_stack_inside_the_stack(void **state)
+{
+    char memory[1 << 17];
+
+    (void)state;
+    on_alternate_stack(memory, sizeof memory);
+}
+
+static void *alternate_stack_in_thread(void *data)
+{
+    on_alternate_stack(data, 1 << 18);
+    return NULL;
+}
+
+static void test_unwind_equals_libgcc_from_an_alternate_stack_of_a_thread(void **state)
+{
+    void *memory = malloc(1 << 18);
+    pthread_t thread;
+
+    (void)state;
+    assert_non_null(memory);
+    assert_int_equal(pthread_create(&thread, NULL, alternate_stack_in_thread, memory), 0);
+    pthread_join(thread, NULL);
+    free(memory);
+}
+
+/* Enough to meet most instructions of the work below. */
+#define INTERRUPTIONS 300
+
+static void nothing(void)
+{
+}
+
+/* Wherever the program is: in prologues and epilogues too, where nearly every register's place
+   changes from instruction to instruction. */
+static void test_unwind_equals_libgcc_at_any_instruction(void **state)
+{
+    struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+    uint64_t before = probe_signals();
+    volatile uint64_t sum = 0;
+
+    (void)state;
+    handled = 0;
+    use_handler(SIGPROF, SA_RESTART);
+    (void)probe_compare(); /* all memory that this thread needs is there now */
+    assert_int_equal(setitimer(ITIMER_PROF, &often, NULL), 0);
+    while (handled < INTERRUPTIONS) {
+        char text[64];
+
+        (void)workload_run_plain(nothing);
+        sum += (uint64_t)snprintf(text, sizeof text, "%d %s %f", handled, "text", 1.5);
+        sum += (uint64_t)strtod(text, NULL);
+    }
+    assert_int_equal(setitimer(ITIMER_PROF, &never, NULL), 0);
+    check_signal_frames(before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_unwind_equals_libgcc_without_frame_pointers, begin_test),
+        cmocka_unit_test_setup(test_unwind_equals_libgcc_with_frame_pointers, begin_test),
+        cmocka_unit_test_setup(test_unwind_equals_libgcc_in_unoptimised_code, begin_test),
+        cmocka_unit_test_setup(test_unwind_equals_libgcc_in_a_loaded_library, begin_test),
+        cmocka_unit_test_setup(test_unwind_equals_libgcc_in_threads, begin_test),
+        cmocka_unit_test_setup(test_unwind_equals_libgcc_behind_a_signal, begin_test),
+        cmocka_unit_test_setup(test_unwind_equals_libgcc_from_an_alternate_stack, begin_test),
+        cmocka_unit_test_setup(test_unwind_equals_libgcc_from_an_alternate_stack_inside_the_stack,
+                               begin_test),
+        cmocka_unit_test_setup(test_unwind_equals_libgcc_from_an_alternate_stack_of_a_thread,
+                               begin_test),
+        cmocka_unit_test_setup(test_unwind_equals_libgcc_at_any_instruction, begin_test),
+    };
+    int failed;
+
+    probe_begin();
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    printf("%llu frames compared with libgcc\n", (unsigned long long)probe_frames());
+    return failed;
+}
