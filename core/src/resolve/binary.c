@@ -1,5 +1,7 @@
 #include "resolve/binary.h"
 
+#include "base/loader.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -153,7 +155,7 @@ bool ss_binary_find(uintptr_t address, ss_binary *module)
 {
     search s = {address, module};
 
-    return dl_iterate_phdr(find_in, &s) == 1;
+    return ss_loader_iterate(find_in, &s) == 1;
 }
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
@@ -202,7 +204,7 @@ uint64_t ss_binary_generation(void)
 {
     uint64_t generation = 0;
 
-    (void)dl_iterate_phdr(read_generation, &generation);
+    (void)ss_loader_iterate(read_generation, &generation);
     return generation;
 }
 
@@ -227,5 +229,5 @@ void ss_binary_each(ss_binary *scratch, bool (*back)(const ss_binary *module, vo
 {
     visit v = {scratch, back, data};
 
-    (void)dl_iterate_phdr(visit_one, &v);
+    (void)ss_loader_iterate(visit_one, &v);
 }

@@ -1,5 +1,7 @@
 #include "unwind/modules.h"
 
+#include "base/loader.h"
+
 bool ss_module_segment(const ss_module *module, uintptr_t address, uint32_t flags,
                        const uint8_t **low, const uint8_t **high)
 {
@@ -53,7 +55,7 @@ bool ss_module_find_by_iteration(uintptr_t address, ss_module *module)
 {
     search s = {address, module};
 
-    return dl_iterate_phdr(look, &s) != 0;
+    return ss_loader_iterate(look, &s) != 0;
 }
 
 bool ss_module_is_code(uintptr_t address)
@@ -77,6 +79,6 @@ uint32_t ss_modules_generation(void)
 {
     uint32_t unloaded = 0;
 
-    dl_iterate_phdr(read_counter, &unloaded);
+    ss_loader_iterate(read_counter, &unloaded);
     return unloaded;
 }

@@ -1,0 +1,18 @@
+/*
+ * dl_iterate_phdr that a forked child survives.
+ *
+ * glibc (2.36 at least) gives a child most of the loader's locks back, but not the one of
+ * dl_iterate_phdr: when another thread was inside it during the fork, the child's next call never
+ * returns.  Calls of ours never overlap a fork.
+ */
+#ifndef SS_LOADER_H
+#define SS_LOADER_H
+
+#include "base/platform.h"
+
+#include <link.h>
+
+/* The contract of dl_iterate_phdr.  Calls of several threads do not wait for each other. */
+int ss_loader_iterate(int (*back)(struct dl_phdr_info *info, size_t size, void *data), void *data);
+
+#endif
