@@ -19,6 +19,7 @@ typedef struct answer {
     atomic_uint refs; /* (ATOMIC) the cache's and each reader's */
     uint32_t count;
     uintptr_t address;
+    uintptr_t nameless; /* start of a function without a name, which scripts may name later; or 0 */
     ss_frame frames[];
 } answer;
 
@@ -299,9 +300,11 @@ static answer *look_up(const native_facts *facts, uint64_t generation)
         frames[i].frame.function = readable(facts, frames[i].frame.function, &owned[i]);
     name_by_scripts(&frames[count - 1]);
     a = pack(frames, count);
+    if (a && !frames[count - 1].frame.function)
+        a->nameless = ss_unwind_function(facts->address);
     for (uint32_t i = 0; i < count; i++)
         free(owned[i]);
-    if (a && frames[count - 1].frame.function) /* a name may still be given to a nameless one */
+    if (a)
         store(a, generation);
     return a;
 }
@@ -322,8 +325,9 @@ static answer *find(uintptr_t address, native_facts *facts)
     uint64_t generation = ss_binary_generation();
     answer *a = inside ? NULL : cached(address, generation);
 
-    if (a)
+    if (a && !(a->nameless && ss_function_name(a->nameless)))
         return a;
+    answer_unref(a); /* scripts have named the function since */
     gather(address, facts);
     if (!facts->in_module || inside)
         return NULL;
