@@ -1,0 +1,180 @@
+/*
+ * The merge, told in letters.  Native frames are capital letters, from A on, innermost first; what
+ * a source puts in is lower-case.  In a result "!" is a gap: the native frames end early (or, where
+ * two sources claim one frame, they disagree), "?" a gap before frames found by frame pointers.
+ */
+#include "splice/merge.h"
+#include "splice/source.h"
+#include "splice/token.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define END_GAP 1
+#define MAX 64
+
+/* A source's splices: "2:ab" replaces frame C by ab, "1+2:x" frames B and C, "1+0:x" inserts. */
+static const struct {
+    const char *native; /* a lower-case letter: inferred by its frame pointer */
+    const char *sources[3];
+    bool early; /* the native frames end early */
+    const char *want;
+} cases[] = {
+    {"", {NULL}, false, ""},
+    {"", {NULL}, true, "!"},
+    {"", {"0+0:ab"}, true, "!ab"},
+    {"ABC", {NULL}, false, "ABC"},
+    {"ABC", {NULL}, true, "ABC!"},
+    {"ABC", {"1:pqr"}, false, "ApqrC"},
+    {"ABC", {"0:p"}, false, "pBC"},
+    {"ABC", {"2:p"}, true, "ABp!"},
+    {"ABC", {"0+3:"}, false, ""},
+    {"ABC", {"1:"}, false, "AC"},
+    {"ABC", {"1+0:p"}, false, "ApBC"},
+    {"ABC", {"0+0:p"}, false, "pABC"},
+    {"ABC", {"3+0:p"}, false, "ABCp"},
+    {"ABC", {"3+0:p"}, true, "ABC!p"},
+    {"ABC", {"3+0:p", "3+0:l"}, true, "ABC!pl"},
+    {"ABCDE", {"1:p 3:q"}, false, "ApCqE"},
+    {"ABCDE", {"1:p", "3:l"}, false, "ApClE"},
+    {"ABCDE", {"3:p", "1:l"}, false, "AlCpE"},
+    {"ABCDE", {"1:p 4:q", "2:l 3:m"}, false, "Aplmq"},
+    {"ABCDE", {"1+2:p", "3:l"}, false, "AplE"},
+    {"ABC", {"1+0:p", "1:l"}, false, "AplC"},
+    {"ABC", {"1:p", "1+0:l"}, false, "AlpC"},
+    {"ABC", {"1+0:p 1:q"}, false, "ApqC"},
+    {"ABC", {"1:p 2+0:q"}, false, "ApqC"},
+    {"ABC", {"1+0:p", "1+0:l"}, false, "AplBC"},
+    {"ABC", {"1:p", "1:l"}, false, "A!BplC"},
+    {"ABCDE", {"1+3:p", "2:l"}, false, "A!BCDplE"},
+    {"ABCDE", {"2:p", "1+3:l"}, false, "A!BCDlpE"},
+    {"ABCDE", {"1+2:p", "2+2:l"}, false, "A!BCDplE"},
+    {"ABCDE", {"1+2:p", "2+0:l"}, false, "A!BCplDE"},
+    {"ABCDE", {"1+2:p", "2+2:l", "3+2:m"}, false, "A!BCDEplm"},
+    {"ABCDE", {"0+2:p", "1+2:l", "3:m"}, false, "!ABCplmE"},
+    {"ABCDE", {"1+2:p 4:q", "2:l"}, true, "A!BCplDq!"},
+    {"ABcdE", {NULL}, false, "AB?CDE"},
+    {"AbCd", {NULL}, true, "A?BC?D!"},
+    {"AbcD", {"1:p"}, false, "ApCD"},
+    {"AbcD", {"2:p"}, false, "A?BpD"},
+};
+
+typedef struct built {
+    stacksplice_native_frame frames[MAX];
+    ss_splice splices[MAX], sorted[MAX];
+    uintptr_t tokens[MAX];
+    uint32_t ends[SS_MAX_SOURCES];
+    ss_merge merge;
+} built;
+
+static void add_splices(built *b, const char *text)
+{
+    while (text && *text) {
+        ss_splice *splice = &b->splices[b->merge.splice_count++];
+        unsigned first, count = 1;
+        int used = 0;
+
+        if (sscanf(text, "%u+%u:%n", &first, &count, &used) < 2 || !used)
+            assert_int_equal(sscanf(text, "%u:%n", &first, &used), 1);
+        *splice = (ss_splice){first, count, 0, 0};
+        for (uint32_t i = 0; i + 1 < b->merge.splice_count; i++)
+            splice->token_first += b->splices[i].token_count;
+        for (text += used; *text && *text != ' '; text++)
+            b->tokens[splice->token_first + splice->token_count++] = (uintptr_t)*text;
+        text += *text == ' ';
+    }
+}
+
+static void build(built *b, size_t row)
+{
+    memset(b, 0, sizeof *b);
+    for (const char *n = cases[row].native; *n; n++) {
+        stacksplice_native_frame *f = &b->frames[b->merge.frame_count];
+
+        f->ip = (uintptr_t)('A' + b->merge.frame_count++);
+        f->flags = *n >= 'a' ? STACKSPLICE_NATIVE_INFERRED : 0;
+    }
+    for (size_t s = 0; s < SS_COUNT_OF(cases[row].sources); s++) {
+        add_splices(b, cases[row].sources[s]);
+        b->ends[s] = b->merge.splice_count;
+    }
+    b->merge.source_count = SS_COUNT_OF(cases[row].sources);
+    b->merge.source_ends = b->ends;
+    b->merge.frames = b->frames;
+    b->merge.splices = b->splices;
+    b->merge.sorted = b->sorted;
+    b->merge.tokens = b->tokens;
+    b->merge.end_gap = cases[row].early ? END_GAP : 0;
+}
+
+static char letter(uintptr_t element)
+{
+    const stacksplice_token_info *info = ss_token_info(element);
+
+    if (element == END_GAP)
+        return '!';
+    if (!info)
+        return (char)element;
+    assert_int_equal(info->kind, STACKSPLICE_FRAME_GAP);
+    if (info->trust == STACKSPLICE_TRUST_INFERRED)
+        return '?';
+    assert_string_equal(info->reason, "frame sources disagree");
+    return '!';
+}
+
+static void test_merge_places_script_frames(void **state)
+{
+    (void)state;
+    for (size_t row = 0; row < SS_COUNT_OF(cases); row++) {
+        uintptr_t out[MAX];
+        ss_sink sink = {.frames = out, .max = MAX};
+        char got[MAX + 1];
+        built b;
+
+        build(&b, row);
+        ss_merge_run(&b.merge, &sink);
+        for (uint32_t i = 0; i < sink.stored; i++)
+            got[i] = letter(out[i]);
+        got[sink.stored] = 0;
+        if (strcmp(got, cases[row].want) != 0)
+            fail_msg("row %zu (%s): %s, not %s", row, cases[row].native, got, cases[row].want);
+        assert_false(sink.more);
+    }
+}
+
+static void test_merge_skips_and_stops(void **state)
+{
+    (void)state;
+    for (size_t row = 0; row < SS_COUNT_OF(cases); row++) {
+        size_t length = strlen(cases[row].want);
+
+        for (uint32_t skip = 0; skip < 12; skip++)
+            for (uint32_t max = 0; max < 12; max++) {
+                uintptr_t out[12];
+                ss_sink sink = {.frames = out, .max = max, .skip = skip};
+                size_t left = length > skip ? length - skip : 0;
+                built b;
+
+                build(&b, row);
+                ss_merge_run(&b.merge, &sink);
+                assert_int_equal(sink.stored, left < max ? left : max);
+                assert_int_equal(sink.more, left > max);
+                for (uint32_t i = 0; i < sink.stored; i++)
+                    assert_int_equal(letter(out[i]), cases[row].want[skip + i]);
+            }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_merge_places_script_frames),
+        cmocka_unit_test(test_merge_skips_and_stops),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,340 @@
+/* Tokens and function names. */
+#include "splice/token_private.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const stacksplice_token_info model = {.size = sizeof model,
+                                             .kind = STACKSPLICE_FRAME_SCRIPT,
+                                             .trust = STACKSPLICE_TRUST_EXACT,
+                                             .language = "lua",
+                                             .function = "f",
+                                             .file = "a.lua",
+                                             .line = 1};
+
+static uintptr_t intern(const stacksplice_token_info *info)
+{
+    uintptr_t token = 0;
+
+    assert_int_equal(stacksplice_intern(info, &token), S_OK);
+    return token;
+}
+
+static void test_token_same_content_same_token(void **state)
+{
+    char function[] = "f", file[] = "a.lua", language[] = "lua";
+    stacksplice_token_info copy = model;
+    uintptr_t token = intern(&model);
+    const stacksplice_token_info *info;
+
+    (void)state;
+    copy.function = function;
+    copy.file = file;
+    copy.language = language;
+    assert_true(intern(&copy) == token);
+    info = ss_token_info(token);
+    assert_non_null(info);
+    memset(function, 'x', 1); /* strings were copied */
+    assert_string_equal(info->function, "f");
+    assert_string_equal(info->file, "a.lua");
+    assert_string_equal(info->language, "lua");
+    assert_null(info->reason);
+    assert_int_equal(info->line, 1);
+}
+
+static void test_token_every_member_counts(void **state)
+{
+    stacksplice_token_info variants[16];
+    uintptr_t tokens[16];
+    size_t n = 0;
+
+    (void)state;
+    for (size_t i = 0; i < SS_COUNT_OF(variants); i++)
+        variants[i] = model;
+    variants[n++].language = "python";
+    variants[n++].function = "g";
+    variants[n++].function = NULL;
+    variants[n++].function = "";
+    variants[n++].file = "b.lua";
+    variants[n++].file = NULL;
+    variants[n++].line = 2;
+    variants[n++].end_line = 1;
+    variants[n++].column = 1;
+    variants[n++].end_column = 1;
+    variants[n++].trust = STACKSPLICE_TRUST_INFERRED;
+    variants[n++].trust = STACKSPLICE_TRUST_TRACEBACK;
+    variants[n++].interpreter = "sub";
+    variants[n++].reason = "r";
+    variants[n].reason = "r";
+    variants[n++].kind = STACKSPLICE_FRAME_GAP;
+    n++; /* the model itself */
+    assert_int_equal(n, SS_COUNT_OF(variants));
+    for (size_t i = 0; i < n; i++)
+        tokens[i] = intern(&variants[i]);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++)
+            assert_true(tokens[i] != tokens[j]);
+}
+
+static void test_token_is_no_address(void **state)
+{
+    uintptr_t token = intern(&model);
+
+    (void)state;
+    assert_true(token >> 48 == 0x5353);
+    assert_true(token % 16 == 8);
+    assert_true(ss_token_is(token));
+    assert_false(ss_token_is(token - 1));
+    assert_false(ss_token_is((uintptr_t)&token));
+    assert_false(ss_token_is(0));
+    assert_true(ss_token_is(SS_TOKEN_BASE + 16 * (uintptr_t)0xfffffff + 8));
+    assert_null(ss_token_info(SS_TOKEN_BASE + 16 * (uintptr_t)0xfffffff + 8));
+    assert_null(ss_token_info(SS_TOKEN_BASE + 16 * (uintptr_t)0xffffff00000 + 8));
+    assert_null(ss_token_info((uintptr_t)&token));
+}
+
+static void test_token_refuses_bad_arguments(void **state)
+{
+    stacksplice_token_info info = model;
+    uintptr_t token = 77;
+
+    (void)state;
+    assert_int_equal(stacksplice_intern(NULL, &token), E_POINTER);
+    assert_int_equal(stacksplice_intern(&model, NULL), E_POINTER);
+    info.language = NULL;
+    assert_int_equal(stacksplice_intern(&info, &token), E_POINTER);
+    info = model;
+    info.size = 8;
+    assert_int_equal(stacksplice_intern(&info, &token), E_INVALIDARG);
+    info = model;
+    info.kind = STACKSPLICE_FRAME_NATIVE;
+    assert_int_equal(stacksplice_intern(&info, &token), E_INVALIDARG);
+    info.kind = STACKSPLICE_FRAME_GAP;
+    assert_int_equal(stacksplice_intern(&info, &token), E_INVALIDARG);
+    info = model;
+    info.trust = (stacksplice_trust)4;
+    assert_int_equal(stacksplice_intern(&info, &token), E_INVALIDARG);
+    info.trust = (stacksplice_trust)0;
+    assert_int_equal(stacksplice_intern(&info, &token), E_INVALIDARG);
+    assert_true(token == 77);
+}
+
+static void test_token_gaps_say_why(void **state)
+{
+    uintptr_t token = ss_token_gap("native", "a reason");
+
+    (void)state;
+    assert_true(token == ss_token_gap("native", "a reason"));
+    assert_true(token != ss_token_gap("lua", "a reason"));
+    assert_int_equal(ss_token_info(token)->kind, STACKSPLICE_FRAME_GAP);
+    assert_string_equal(ss_token_info(token)->reason, "a reason");
+    for (uint32_t id = 0; id < SS_TOKEN_FIXED_COUNT; id++) {
+        assert_int_equal(ss_token_info(ss_token_of(id))->kind, STACKSPLICE_FRAME_GAP);
+        assert_non_null(ss_token_info(ss_token_of(id))->reason);
+    }
+}
+
+/* ---- Threads and forks ------------------------------------------------------------------------*/
+
+#define RACERS 4
+#define CONTENTS 20000
+
+static uintptr_t raced[RACERS][CONTENTS];
+
+static uintptr_t numbered(uint32_t number)
+{
+    char function[32];
+    stacksplice_token_info info = model;
+    uintptr_t token = 0;
+
+    (void)snprintf(function, sizeof function, "numbered %u", number);
+    info.function = function;
+    info.line = number;
+    return stacksplice_intern(&info, &token) < 0 ? 0 : token;
+}
+
+static void *race(void *data)
+{
+    uintptr_t *tokens = data;
+
+    for (uint32_t i = 0; i < CONTENTS; i++)
+        tokens[i] = numbered(i);
+    return NULL;
+}
+
+static void test_token_is_one_in_all_threads(void **state)
+{
+    pthread_t threads[RACERS];
+
+    (void)state;
+    for (size_t i = 0; i < RACERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, race, raced[i]), 0);
+    for (size_t i = 0; i < RACERS; i++)
+        pthread_join(threads[i], NULL);
+    for (uint32_t i = 0; i < CONTENTS; i++) {
+        const stacksplice_token_info *info = ss_token_info(raced[0][i]);
+
+        assert_non_null(info);
+        assert_int_equal(info->line, i);
+        for (size_t r = 1; r < RACERS; r++)
+            assert_true(raced[r][i] == raced[0][i]);
+    }
+}
+
+static atomic_bool stop_writing;
+
+static void *write_for_ever(void *data)
+{
+    (void)data;
+    for (uint32_t i = 0; !stop_writing && i < 200000; i++)
+        (void)numbered(CONTENTS + i);
+    return NULL;
+}
+
+static void test_token_survives_fork(void **state)
+{
+    pthread_t thread;
+    uintptr_t before = intern(&model);
+
+    (void)state;
+    stop_writing = false;
+    assert_int_equal(pthread_create(&thread, NULL, write_for_ever, NULL), 0);
+    for (unsigned i = 0; i < 20; i++) {
+        pid_t child = fork();
+        int status;
+
+        assert_true(child >= 0);
+        if (child == 0) {
+            stacksplice_token_info info = model;
+            uintptr_t token = 0;
+            bool same = stacksplice_intern(&info, &token) == S_OK && token == before;
+
+            alarm(20); /* a lock that nobody frees ends here */
+            info.function = "of the child";
+            info.line = i;
+            _exit(!(same && stacksplice_intern(&info, &token) == S_OK && ss_token_info(token) &&
+                    strcmp(ss_token_info(token)->function, "of the child") == 0));
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    stop_writing = true;
+    pthread_join(thread, NULL);
+}
+
+/* ---- The end of the table ---------------------------------------------------------------------*/
+
+static bool overflow_in_child(void)
+{
+    stacksplice_token_info info = model;
+    uintptr_t first = intern(&model), lua = 0, again = 0, python = 0;
+
+    ss_token_limit = 0; /* full from now on */
+    info.function = "one too many";
+    if (stacksplice_intern(&info, &lua) != S_FALSE)
+        return false;
+    info.line = 99;
+    if (stacksplice_intern(&info, &again) != S_FALSE || again != lua)
+        return false;
+    info.language = "python";
+    if (stacksplice_intern(&info, &python) != S_FALSE || python == lua)
+        return false;
+    if (strcmp(ss_token_info(lua)->language, "lua") != 0 ||
+        strcmp(ss_token_info(python)->language, "python") != 0 ||
+        ss_token_info(lua)->kind != STACKSPLICE_FRAME_GAP ||
+        strcmp(ss_token_info(lua)->reason, SS_TOKEN_FULL_REASON) != 0)
+        return false;
+    for (unsigned i = 0; i < 100; i++) { /* more languages than have a token of their own */
+        char language[16];
+
+        (void)snprintf(language, sizeof language, "language %u", i);
+        info.language = language;
+        if (stacksplice_intern(&info, &again) != S_FALSE || !ss_token_info(again))
+            return false;
+    }
+    return intern(&model) == first; /* what is known stays known */
+}
+
+static void test_token_overflows_by_language(void **state)
+{
+    pid_t child = fork();
+    int status;
+
+    (void)state;
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(!overflow_in_child());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* ---- Names of functions -----------------------------------------------------------------------*/
+
+static void *name_many(void *data)
+{
+    (void)data;
+    for (uintptr_t i = 1; i < 5000; i++) {
+        char name[32];
+
+        (void)snprintf(name, sizeof name, "name %lu", (unsigned long)i);
+        if (stacksplice_name_function(i * 16, "lua", name) < 0)
+            return "failed";
+    }
+    return NULL;
+}
+
+static void test_function_names_are_kept(void **state)
+{
+    pthread_t threads[RACERS];
+    char name[] = "string.rep";
+    void *result;
+
+    (void)state;
+    assert_null(ss_function_name((uintptr_t)name));
+    assert_int_equal(stacksplice_name_function((uintptr_t)name, "lua", name), S_OK);
+    name[0] = 'X';
+    assert_string_equal(ss_function_name((uintptr_t)name), "string.rep");
+    assert_int_equal(stacksplice_name_function((uintptr_t)name, "lua", "other"), S_FALSE);
+    assert_string_equal(ss_function_name((uintptr_t)name), "string.rep");
+    assert_int_equal(stacksplice_name_function(0, "lua", name), E_POINTER);
+    assert_int_equal(stacksplice_name_function(1, NULL, name), E_POINTER);
+    assert_int_equal(stacksplice_name_function(1, "lua", NULL), E_POINTER);
+    for (size_t i = 0; i < RACERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, name_many, NULL), 0);
+    for (size_t i = 0; i < RACERS; i++) {
+        pthread_join(threads[i], &result);
+        assert_null(result);
+    }
+    for (uintptr_t i = 1; i < 5000; i++) {
+        char want[32];
+
+        (void)snprintf(want, sizeof want, "name %lu", (unsigned long)i);
+        assert_string_equal(ss_function_name(i * 16), want);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_token_same_content_same_token),
+        cmocka_unit_test(test_token_every_member_counts),
+        cmocka_unit_test(test_token_is_no_address),
+        cmocka_unit_test(test_token_refuses_bad_arguments),
+        cmocka_unit_test(test_token_gaps_say_why),
+        cmocka_unit_test(test_token_is_one_in_all_threads),
+        cmocka_unit_test(test_token_survives_fork),
+        cmocka_unit_test(test_token_overflows_by_language),
+        cmocka_unit_test(test_function_names_are_kept),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
