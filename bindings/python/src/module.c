@@ -27,18 +27,44 @@ sspy_state *sspy_state_current(void)
 /* ---- The table for C
  * ---------------------------------------------------------------------------*/
 
+/*
+ * The table serves every interpreter of the process: one that has not imported the module yet (a
+ * sub-interpreter, or one initialised anew) does so at the first call.
+ */
+static bool is_builtin;
+
+static sspy_state *state_imported(void)
+{
+    sspy_interp *interp;
+    PyObject *module;
+
+    if (!Py_IsInitialized())
+        return NULL; /* the table outlives it, and a host may call once more than it should */
+    interp = sspy_interp_current();
+    if (interp && !interp->module_state) {
+        module = PyImport_ImportModule(is_builtin ? "_stacksplice" : "stacksplice._stacksplice");
+        Py_XDECREF(module);
+        if (!module)
+            return NULL;
+    }
+    return interp ? sspy_state_current() : NULL;
+}
+
 static HRESULT api_originate(void)
 {
-    PyObject *exc = sspy_take_pending();
+    PyObject *exc;
     sspy_state *state;
     HRESULT hr;
 
+    if (!Py_IsInitialized())
+        return STACKSPLICE_PYTHON_NOT_IMPORTED;
+    exc = sspy_take_pending();
     if (!exc) {
         (void)stacksplice_originate(E_UNEXPECTED, "no Python exception was pending", 31, NULL,
                                     NULL);
         return E_UNEXPECTED;
     }
-    state = sspy_state_current();
+    state = state_imported();
     if (!state)
         PyErr_Clear();
     hr = state ? sspy_originate(state, exc, __builtin_frame_address(0)) : E_UNEXPECTED;
@@ -48,7 +74,7 @@ static HRESULT api_originate(void)
 
 static PyObject *api_raise(HRESULT hr)
 {
-    sspy_state *state = sspy_state_current();
+    sspy_state *state = state_imported();
 
     return state ? sspy_raise(state, hr) : NULL;
 }
@@ -59,12 +85,14 @@ static HRESULT api_exception(PyObject *exc, IUnknown **out)
     sspy_state *state;
     sspy_exception *wrapped;
 
+    if (!Py_IsInitialized())
+        return STACKSPLICE_PYTHON_NOT_IMPORTED;
     if (!exc || !out)
         return E_POINTER;
     if (!PyExceptionInstance_Check(exc))
         return E_INVALIDARG;
     pending = sspy_take_pending();
-    state = sspy_state_current();
+    state = state_imported();
     wrapped = state ? sspy_wrap(state, exc, __builtin_frame_address(0)) : NULL;
     sspy_set_pending(pending); /* in place of a MemoryError, which the HRESULT says */
     if (!wrapped)
@@ -76,11 +104,15 @@ static HRESULT api_exception(PyObject *exc, IUnknown **out)
 static PyObject *api_object(IUnknown *language_exception)
 {
     sspy_exception *exception = sspy_exception_from(language_exception);
-    PyObject *pending = sspy_take_pending();
-    sspy_interp *interp = sspy_interp_current();
+    PyObject *pending;
+    sspy_interp *interp;
 
+    if (!exception || !Py_IsInitialized())
+        return NULL;
+    pending = sspy_take_pending();
+    interp = sspy_interp_current();
     sspy_set_pending(pending);
-    return exception && exception->interp == interp ? Py_XNewRef(exception->object) : NULL;
+    return exception->interp == interp ? Py_XNewRef(exception->object) : NULL;
 }
 
 const stacksplice_python_api sspy_api = {

@@ -1,0 +1,109 @@
+"""A C program that embeds this Python and uses python.h; the header in C++; the wrong core."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from conftest import HERE, INCLUDES, PACKAGE, compile_c, core_library
+
+
+def embedding_flags() -> list[str]:
+    """How to link this interpreter into a program."""
+    library_dirs = [sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("LIBPL")]
+    name = f"python{sysconfig.get_config_var('LDVERSION')}"
+    for directory in filter(None, library_dirs):
+        for file in (f"lib{name}.so", f"lib{name}.a"):
+            if (Path(directory) / file).exists():
+                flags = [f"-L{directory}", f"-Wl,-rpath,{directory}", f"-l{name}", "-rdynamic"]
+                rest = f"{sysconfig.get_config_var('LIBS')} {sysconfig.get_config_var('SYSLIBS')}"
+                return [*flags, *shlex.split(rest)]
+    pytest.skip("this Python has no library to link with")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    output = tmp_path_factory.mktemp("embed") / "embed"
+    return compile_c(output, [HERE / "embed_program.c"], "-pthread", *core_library(), *embedding_flags())
+
+
+def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONHOME": sys.base_prefix, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("PYTHONPATH", None)
+    return subprocess.run(
+        [str(program), *arguments], capture_output=True, text=True, env=environment, timeout=120
+    )
+
+
+def test_errors_outlive_the_interpreter(program):
+    done = run(program, str(PACKAGE.parent))
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+
+
+def test_import_failure_is_an_hresult(program):
+    done = run(program)  # no path to the package
+    assert done.returncode == 1
+    assert "stacksplice_python_import() == S_OK" in done.stderr
+
+
+@pytest.mark.parametrize("standard", ["c++11", "c++17"])
+def test_header_in_cpp(tmp_path, standard):
+    first = tmp_path / "first.cpp"
+    second = tmp_path / "second.cpp"
+    first.write_text(
+        "#include <stacksplice/python.h>\n"
+        "const void *second();\n"
+        "int check() { return second() == &stacksplice_python_table; }\n"
+        'extern "C" PyObject *run() { return stacksplice_python_raise(-1); }\n'
+    )
+    second.write_text(
+        "#include <stacksplice/python.h>\n"
+        "const void *second() { return &stacksplice_python_table; }\n"
+    )
+    command = ["c++", f"-std={standard}", "-Wall", "-Wextra", "-Werror", *INCLUDES, "-shared", "-fPIC"]
+    command += [str(first), str(second), "-o", str(tmp_path / "out.so"), *core_library()]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_header_without_the_windows_names(tmp_path):
+    source = tmp_path / "plain.c"
+    source.write_text(
+        "#define STACKSPLICE_NO_WINRT\n"
+        "#include <stacksplice/python.h>\n"
+        "typedef long HRESULT_;\n"
+        "int run(void); int run(void) { return stacksplice_python_import(); }\n"
+    )
+    compile_c(tmp_path / "plain.so", [source], "-shared", "-fPIC", *core_library())
+
+
+def test_an_older_core_is_named(tmp_path):
+    """A core of an older minor version, loaded first: the import says which file and what to do."""
+    source = tmp_path / "old.c"
+    source.write_text(
+        'const char *stacksplice_version(void);\n'
+        'const char *stacksplice_version(void) { return "0.0.9"; }\n'
+    )
+    old = compile_c(tmp_path / "libold.so", [source], "-shared", "-fPIC")
+    done = subprocess.run(
+        [sys.executable, "-c", "import stacksplice"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "LD_PRELOAD": str(old), "PYTHONPATH": str(PACKAGE.parent)},
+    )
+    assert done.returncode == 1
+    assert "ImportError" in done.stderr and "0.0.9" in done.stderr
+    assert str(old) in done.stderr and "upgrade" in done.stderr
+
+
+def test_package_is_linked_as_promised():
+    extension = next(PACKAGE.glob("_stacksplice*.so"))
+    done = subprocess.run(["readelf", "-d", str(extension)], capture_output=True, text=True, check=True)
+    assert "[libstacksplice.so.0]" in done.stdout
+    assert "[$ORIGIN]" in done.stdout
+    assert "NODELETE" in done.stdout

@@ -1,0 +1,325 @@
+"""Who keeps what alive: no leaks, no cycles, releases from anywhere."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+import weakref
+
+import pytest
+import stacksplice
+from stacksplice import _stacksplice, winrt
+
+
+class Tracked(ValueError):
+    """An exception whose end can be seen."""
+
+    alive = 0
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        Tracked.alive += 1
+
+    def __del__(self):
+        Tracked.alive -= 1
+
+
+@pytest.fixture(autouse=True)
+def none_left():
+    gc.collect()
+    Tracked.alive = 0
+    yield
+    winrt.RoClearError()
+    gc.collect()
+    assert Tracked.alive == 0
+
+
+@pytest.fixture
+def no_gc():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def fail(message="x"):
+    raise Tracked(message)
+
+
+def cross(border, function=fail) -> None:
+    try:
+        border.call(function)
+    except Tracked:
+        pass
+    else:
+        raise AssertionError
+
+
+def test_nothing_is_left_without_gc(border, no_gc):
+    for _ in range(100):
+        cross(border)
+    assert Tracked.alive == 0
+
+
+def test_exception_in_the_slot_is_alive_until_the_slot_is_cleared(border, no_gc):
+    border.originate(Tracked("in the slot"))
+    assert Tracked.alive == 1
+    info = stacksplice.peek_error()
+    assert str(info.language_exception) == "in the slot"
+    del info
+    winrt.RoClearError()
+    assert Tracked.alive == 0
+
+
+def test_replacing_the_slot_drops_the_former(border, no_gc):
+    for number in range(10):
+        border.originate(Tracked(str(number)))
+        assert Tracked.alive == 1
+
+
+def test_error_info_keeps_the_exception(no_gc):
+    info = stacksplice.originate(Tracked("kept"))
+    winrt.RoClearError()
+    assert Tracked.alive == 1 and info.language_exception.args == ("kept",)
+    assert info.message == "kept"
+    del info
+    assert Tracked.alive == 0
+
+
+def test_cycle_through_error_info_is_collected():
+    exc = Tracked("cycle")
+    exc.info = stacksplice.originate(exc)
+    winrt.RoClearError()
+    del exc
+    assert Tracked.alive == 1
+    gc.collect()
+    assert Tracked.alive == 0
+
+
+def test_cause_whose_traceback_holds_the_effect(border):
+    def fails():
+        try:
+            fail("cause")
+        except Tracked as exc:
+            effect = Tracked("effect")  # the cause's traceback holds this frame, and so this name
+            raise effect from exc
+
+    for _ in range(20):
+        cross(border, fails)
+    gc.collect()
+    assert Tracked.alive == 0
+
+
+def test_cause_lives_as_long_as_the_error_is_held(border, no_gc):
+    effect = Tracked("effect")
+    effect.__cause__ = Tracked("cause")
+    border.originate(effect)
+    del effect
+    info = stacksplice.take_error()
+    assert info.transformed.language_exception.args == ("cause",)
+    del info
+    assert Tracked.alive == 0
+
+
+def test_a_cause_that_was_removed_is_told_by_value(border, no_gc):
+    effect = Tracked("effect")
+    effect.__cause__ = Tracked("cause")
+    border.originate(effect)
+    winrt.RoClearError()
+    effect.__cause__ = None
+    assert Tracked.alive == 1
+    info = stacksplice.error_info(effect)
+    assert info.transformed.message == "cause"
+    assert info.transformed.language_exception is None
+    border.originate(effect)
+    assert stacksplice.take_error() == info
+    del info, effect
+    assert Tracked.alive == 0
+
+
+def test_copy_that_outlives_the_original(border, no_gc):
+    import copy
+
+    exc = Tracked("original")
+    border.originate(exc)
+    winrt.RoClearError()
+    other = copy.copy(exc)
+    del exc
+    for _ in range(50):  # a new object may get the old address
+        again = copy.copy(other)
+        border.originate(again)
+        assert stacksplice.take_error().language_exception is again
+    del other, again
+
+
+def test_dict_that_was_emptied(border, no_gc):
+    exc = Tracked("emptied")
+    border.originate(exc)
+    exc.__dict__.clear()
+    winrt.RoClearError()
+    assert stacksplice.error_info(exc) is None
+    border.originate(exc)
+    assert stacksplice.take_error().language_exception is exc
+
+
+def test_release_on_a_thread_of_c(border, no_gc):
+    exc = Tracked("held by C")
+    number = border.hold(exc)
+    del exc
+    assert Tracked.alive == 1
+    assert border.object_of(number).args == ("held by C",)
+    border.release_elsewhere(number)
+    for _ in range(1000):  # the pending call runs between two instructions
+        if Tracked.alive == 0:
+            break
+    assert Tracked.alive == 0
+
+
+def test_many_releases_on_threads_of_c(border, no_gc):
+    def work():
+        for _ in range(50):
+            border.release_elsewhere(border.hold(Tracked("x")))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stacksplice.originate(ValueError("our next entry drains what is left"))
+    assert Tracked.alive == 0
+
+
+def test_exception_in_the_slot_of_a_thread_that_ends(border):
+    thread = threading.Thread(target=lambda: border.originate(Tracked("thread")))
+    thread.start()
+    thread.join()
+    for _ in range(1000):  # join() returns before the thread's own end
+        if Tracked.alive == 0:
+            break
+        time.sleep(0.01)
+    assert Tracked.alive == 0
+
+
+def test_del_of_the_exception_may_call_us(border, no_gc):
+    seen = []
+
+    class Calls(Tracked):
+        def __del__(self):
+            super().__del__()
+            seen.append(border.originate(KeyError("from __del__")))
+
+    border.originate(Calls("x"))
+    winrt.RoClearError()
+    assert seen == [_stacksplice.hresult_of(KeyError())]
+
+
+def test_foreign_errors_are_forgotten(border, no_gc):
+    references = []
+    for _ in range(50):
+        try:
+            border.fail(0x80004005, "native")
+        except stacksplice.HResultError as exc:
+            references.append(weakref.ref(exc))
+    assert [reference() for reference in references] == [None] * 50
+
+
+def resident_pages() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1])
+
+
+@pytest.mark.parametrize("collect", [True, False], ids=["gc", "no gc"])
+@pytest.mark.parametrize("kind", ["python", "native", "cause"])
+def test_100000_errors_need_no_more_memory(border, collect, kind):
+    def with_cause():
+        try:
+            fail()
+        except Tracked as exc:
+            raise Tracked("effect") from exc
+
+    def once():
+        if kind == "native":
+            try:
+                border.fail(0x80070057, "native")
+            except ValueError:
+                pass
+        else:
+            cross(border, fail if kind == "python" else with_cause)
+
+    gc.collect()
+    if not collect:
+        gc.disable()
+    try:
+        for _ in range(2000):
+            once()
+        blocks, pages = sys.getallocatedblocks(), resident_pages()
+        for _ in range(100_000 if kind == "python" else 20_000):
+            once()
+        assert sys.getallocatedblocks() - blocks < 2000
+        assert resident_pages() - pages < 1000  # 4 MB
+    finally:
+        gc.enable()
+
+
+# ---- The end of things ---------------------------------------------------------------------------
+
+
+def test_error_in_the_slot_at_exit(child):
+    child("import border; border.originate(ValueError('last'))")
+    child("import border; exc = ValueError('kept'); number = border.hold(exc)")
+    child("import border, sys; sys.keep = border.hold(ValueError()); sys.modules.clear()")
+
+
+def test_fork(child):
+    done = child(
+        """
+import os, threading, border, stacksplice
+exc = ValueError("before the fork")
+border.originate(exc)
+held = border.hold(exc)
+pid = os.fork()
+if pid == 0:
+    ok = stacksplice.peek_error().language_exception is exc
+    try:
+        border.raise_error(-2147024809)
+    except ValueError as caught:
+        ok = ok and caught is exc
+    def inner():
+        return stacksplice.capture()
+    ok = ok and inner()[0].function == "inner"
+    border.release_elsewhere(held)
+    thread = threading.Thread(target=lambda: border.originate(KeyError()))
+    thread.start(); thread.join()
+    os._exit(0 if ok else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    )
+    assert done.stdout == "0\n"
+
+
+def test_fork_while_threads_release(child):
+    done = child(
+        """
+import os, threading, border, warnings
+warnings.simplefilter("ignore")
+stop = False
+def work():
+    while not stop:
+        border.release_elsewhere(border.hold(ValueError("x")))
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads: thread.start()
+codes = []
+for _ in range(20):
+    pid = os.fork()
+    if pid == 0:
+        border.release_elsewhere(border.hold(ValueError("child")))
+        os._exit(0)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+stop = True
+for thread in threads: thread.join()
+print(set(codes))
+"""
+    )
+    assert done.stdout == "{0}\n"
