@@ -160,6 +160,7 @@ static void test_report_tells_the_chain_and_the_causes(void **state)
                               fixture_script("python", "c", "x.py", 3),
                               fixture_script("python", "d", "x.py", 4),
                               fixture_script("python", "e", "x.py", 5)};
+    const uintptr_t last[] = {frames[0], 0x10, 0x20};
     const fixture_error cause = {.hr = E_FAIL, .message = "", .frames = inner, .frame_count = 1};
     fixture_error contents = value_error(frames, 1);
     IRestrictedErrorInfo *first = fixture_originate(&cause), *error;
@@ -169,7 +170,7 @@ static void test_report_tells_the_chain_and_the_causes(void **state)
     error = fixture_originate(&contents);
     release(first);
     fixture_propagate(error, node, 6);
-    fixture_propagate(error, frames, 1);
+    fixture_propagate(error, last, 3);
     assert_report(error, NULL,
                   "ValueError: bad amount 'x' (0x80070057)\n"
                   "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
@@ -184,6 +185,7 @@ static void test_report_tells_the_chain_and_the_causes(void **state)
                   "        ... 2 outer frames not shown\n"
                   "  2. received by python on thread @ at:\n"
                   "        (Python) File \"x.py\", line 1, in f\n"
+                  "        ... 2 outer frames not shown\n"
                   "\n"
                   "Caused by:\n"
                   "Unspecified error (0x80004005)\n"

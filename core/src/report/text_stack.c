@@ -89,16 +89,20 @@ static bool is_script(uintptr_t element)
     return info && info->kind == STACKSPLICE_FRAME_SCRIPT;
 }
 
-/* How much of a node's stack a brief report shows: to its third script frame. */
+/* How much of a node's stack a brief report shows: to its third script frame, or to its last. */
 static uint32_t brief_count(const uintptr_t *frames, uint32_t count)
 {
-    uint32_t scripts = 0, i;
+    uint32_t scripts = 0, shown = 0;
 
-    for (i = 0; i < count && scripts < SS_REPORT_SCRIPTS_MAX; i++)
-        scripts += is_script(frames[i]);
-    if (!scripts && i > SS_REPORT_NATIVE_MAX)
-        return SS_REPORT_NATIVE_MAX;
-    return i;
+    for (uint32_t i = 0; i < count && scripts < SS_REPORT_SCRIPTS_MAX; i++) {
+        if (is_script(frames[i])) {
+            scripts++;
+            shown = i + 1;
+        }
+    }
+    if (scripts)
+        return shown;
+    return count < SS_REPORT_NATIVE_MAX ? count : SS_REPORT_NATIVE_MAX;
 }
 
 static void put_rest(const printer *p, uint32_t rest, uint32_t left_out)
