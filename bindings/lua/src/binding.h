@@ -39,6 +39,19 @@ typedef struct ss_lua_raising {
     const void *ci, *function;
 } ss_lua_raising;
 
+/*
+ * The name package.loaded has for a function, or that it has none.  A function's address may be
+ * used again after it died, so what the function was defined as belongs to the key, and after some
+ * uses the tables are asked again.
+ */
+typedef struct ss_lua_known_name {
+    const void *function;
+    const char *source; /* compared, never read */
+    int line_defined;
+    unsigned uses_left;
+    char name[96]; /* empty: none */
+} ss_lua_known_name;
+
 /* A hook that an interrupt displaced. */
 typedef struct ss_lua_displaced {
     lua_State *L;
@@ -46,7 +59,7 @@ typedef struct ss_lua_displaced {
     int mask, count;
 } ss_lua_displaced;
 
-enum { SS_LUA_DISPLACED = 64 };
+enum { SS_LUA_DISPLACED = 64, SS_LUA_KNOWN_NAMES = 64, SS_LUA_NAME_USES = 500 };
 
 /*
  * One Lua state.  Records are never freed, only used again, so that a reader without a lock and an
@@ -66,6 +79,7 @@ typedef struct ss_lua_state {
     bool interrupted;
     uint32_t displaced_count;
     ss_lua_displaced displaced[SS_LUA_DISPLACED];
+    ss_lua_known_name names[SS_LUA_KNOWN_NAMES];
 } ss_lua_state;
 
 /* The record of L's state, made when there is none. [-0, +0, m] */
@@ -75,7 +89,7 @@ ss_lua_state *ss_lua_state_open(lua_State *L);
 ss_lua_state *ss_lua_state_find(lua_State *L);
 
 /* The record with that registry, without touching Lua; or NULL.  Any thread. */
-const ss_lua_state *ss_lua_state_of_registry(const void *registry);
+ss_lua_state *ss_lua_state_of_registry(const void *registry);
 
 /* Unpin the values of exceptions that nobody outside holds any more. [-0, +0, -] */
 void ss_lua_state_drain(lua_State *L, ss_lua_state *state);

@@ -19,7 +19,6 @@ enum {
     RUN_OUTER = 64,      /* and these outermost */
     RUN_LIMIT = 4000000, /* more links than any Lua stack can hold: a damaged chain */
     NAME_LIMIT = 20000,  /* entries of package.loaded that a search looks at */
-    NAME_MEMORY = 8,
     NAMED_FUNCTIONS = 1024,
     REST_STATES = 8,
     ROOM_FOR_NAMES = 6
@@ -51,11 +50,6 @@ typedef struct collection {
     uint32_t site_count;
     bool too_many;
     call_site sites[MAX_SITES];
-    struct {
-        const void *value;
-        char name[96];
-    } named[NAME_MEMORY]; /* what was looked up in this capture */
-    uint32_t named_count;
 } collection;
 
 /* ---- Names -----------------------------------------------------------------------------------*/
@@ -158,22 +152,29 @@ static lua_State *rest_of(const collection *c, lua_State *L)
     return NULL;
 }
 
-static const char *loaded_name(collection *c, lua_State *L, uintptr_t ci)
+/* ACTIVATION has been filled with "S". */
+static const char *loaded_name(collection *c, lua_State *L, const lua_Debug *activation)
 {
-    const void *value = function_of(c->layout, ci);
+    const void *function = function_of(c->layout, (uintptr_t)activation->i_ci);
     lua_State *rest = rest_of(c, L);
-    uint32_t at;
+    ss_lua_state *state = ss_lua_state_of_registry(lua_topointer(L, LUA_REGISTRYINDEX));
+    ss_lua_known_name *known;
 
-    if (!value || !rest)
+    if (!function || !state)
         return NULL;
-    for (at = 0; at < c->named_count && at < NAME_MEMORY; at++)
-        if (c->named[at].value == value)
-            return c->named[at].name[0] ? c->named[at].name : NULL;
-    at = c->named_count++ % NAME_MEMORY;
-    c->named[at].value = value;
-    c->named[at].name[0] = '\0';
-    (void)ss_lua_global_name(rest, value, c->named[at].name, sizeof c->named[at].name);
-    return c->named[at].name[0] ? c->named[at].name : NULL;
+    known = &state->names[((uintptr_t)function >> 4) % SS_LUA_KNOWN_NAMES];
+    if (known->function != function || known->source != activation->source ||
+        known->line_defined != activation->linedefined || known->uses_left == 0) {
+        if (!rest)
+            return NULL;
+        *known = (ss_lua_known_name){.function = function,
+                                     .source = activation->source,
+                                     .line_defined = activation->linedefined,
+                                     .uses_left = SS_LUA_NAME_USES};
+        (void)ss_lua_global_name(rest, function, known->name, sizeof known->name);
+    }
+    known->uses_left--;
+    return known->name[0] ? known->name : NULL;
 }
 
 /* ---- Tokens ----------------------------------------------------------------------------------*/
@@ -276,7 +277,7 @@ static bool push_activation(collection *c, lua_State *L, uintptr_t ci, stackspli
 
     lua_getinfo(L, "Sln", &activation);
     if (!*activation.namewhat && *activation.what != 'm')
-        loaded = loaded_name(c, L, ci);
+        loaded = loaded_name(c, L, &activation);
     token = token_of(&activation, loaded, interpreter_name(L), trust);
     note(token, L, ci);
     return stacksplice_walk_push(c->walk, token);
@@ -446,11 +447,10 @@ static void name_c_function(collection *c, const call_site *site)
     if (!function || c->walk->frames[site->frame - 1].function != function ||
         !rest_of(c, site->L) || already_named(function))
         return;
-    name = loaded_name(c, site->L, site->ci);
-    if (!name) {
-        lua_getinfo(site->L, "n", &activation);
+    lua_getinfo(site->L, "Sn", &activation);
+    name = loaded_name(c, site->L, &activation);
+    if (!name)
         name = *activation.namewhat ? activation.name : NULL;
-    }
     if (name)
         (void)stacksplice_name_function(function, "lua", name);
 }
@@ -592,7 +592,7 @@ static void collect(stacksplice_walk *walk, void *data)
     }
     c.walk = walk;
     c.layout = layout;
-    c.site_count = c.named_count = c.rest_count = 0;
+    c.site_count = c.rest_count = 0;
     c.too_many = false;
     find_sites(&c);
     if (c.site_count == 0)

@@ -68,6 +68,7 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->handling = 0;
     state->interrupted = false;
     state->displaced_count = 0;
+    memset(state->names, 0, sizeof state->names);
     atomic_store(&state->freed, NULL);
     atomic_store(&state->registry, lua_topointer(L, LUA_REGISTRYINDEX));
 }
@@ -175,7 +176,7 @@ ss_lua_state *ss_lua_state_find(lua_State *L)
     return state;
 }
 
-const ss_lua_state *ss_lua_state_of_registry(const void *registry)
+ss_lua_state *ss_lua_state_of_registry(const void *registry)
 {
     ss_lua_state *state;
 

@@ -1,0 +1,128 @@
+---@meta stacksplice
+-- luacheck: ignore 2
+
+---One error, one stack, every language.
+---
+---Errors that cross between Lua, C and other languages keep the script's own error value, one
+---combined stack (native, Lua and other script frames in true order) and the chain of languages
+---that received them.
+---@class stacksplice
+---@field _VERSION string
+local stacksplice = {}
+
+---One frame of a combined stack, in the words of debug.getinfo where those exist.
+---@class stacksplice.Frame
+---@field kind "native"|"script"|"gap"
+---@field language string "native", "lua", "python", ...
+---@field trust "exact"|"inferred"|"traceback" how sure its place is
+---@field name? string the function
+---@field source? string the file; "[C]" for a C function whose native frame is gone
+---@field currentline? integer
+---@field endline? integer
+---@field column? integer
+---@field endcolumn? integer
+---@field module? string path of the binary
+---@field offset? integer address in the binary
+---@field build_id? string
+---@field reason? string of a gap: why frames are missing here
+---@field interpreter? string the sub-interpreter or Lua state; nil for the first
+---@field inlined boolean true: the next frame is the function it was inlined into
+---@field address integer the element of the stack it was read from
+
+---A language that received the error.
+---@class stacksplice.Propagation
+---@field language string
+---@field stack stacksplice.Frame[]
+
+---An error. One that was not born in this Lua state is raised in this form; others are found by
+---`stacksplice.error_info` or as the third result of `stacksplice.pcall`. Two objects of one error
+---are equal. `tostring` gives the message, of another language's error with its type in front.
+---@class stacksplice.Error: userdata
+---@field hresult integer the failing HRESULT, unsigned: 0x80004005
+---@field message string the whole message
+---@field value any the error value of this Lua state that it was born from
+---@field language string where it was born: "lua", "python", ...; "native" for C
+---@field type_name? string its type as that language prints it
+---@field stack stacksplice.Frame[] innermost first
+---@field propagation stacksplice.Propagation[] oldest first; the origin is none of them
+local Error = {}
+
+---A report for people.
+---@param all_frames? boolean show the interpreters' own frames too
+---@return string
+function Error:text(all_frames) end
+
+---The same as one line of JSON.
+---@return string
+function Error:json() end
+
+---As debug.traceback. While only Lua is on the stack the text is the same; else it has the frames of
+---other languages in their places and goes on beyond the end of a coroutine.
+---@overload fun(message?: any, level?: integer): any
+---@param thread thread
+---@param message? any returned unchanged when it is neither a string nor nil
+---@param level? integer
+---@return any
+function stacksplice.traceback(thread, message, level) end
+
+---A message handler for xpcall and lua_pcall: remembers the combined stack at the raise and returns
+---the error value unchanged. Ask `stacksplice.error_info` afterwards.
+---@param value any
+---@return any value
+function stacksplice.handler(value) end
+
+---As pcall, with the error as third result after a failure.
+---@param f fun(...): ...
+---@param ... any
+---@return boolean ok
+---@return any ... results; after a failure the error value and its stacksplice.Error
+function stacksplice.pcall(f, ...) end
+
+---As xpcall, with the error of what was raised as third result after a failure.
+---@param f fun(...): ...
+---@param handler fun(value: any): any
+---@param ... any
+---@return boolean ok
+---@return any ... results; after a failure what the handler returned and the stacksplice.Error
+function stacksplice.xpcall(f, handler, ...) end
+
+---The combined stack, beginning at the caller.
+---@param skip? integer frames left out, innermost first; 0
+---@param limit? integer 512
+---@return stacksplice.Frame[]
+function stacksplice.capture(skip, limit) end
+
+---Make a value the calling thread's error: for a function that is about to return an HRESULT to
+---native code. A value that has been an error before is the same error again.
+---@param value any
+---@param hresult? integer a failing HRESULT, signed or unsigned; else the value's own or E_FAIL
+---@return stacksplice.Error
+function stacksplice.originate(value, hresult) end
+
+---Add a node with the stack of this moment to the thread's error, or to that of VALUE, which becomes
+---the thread's.
+---@param value? any
+---@return stacksplice.Error
+function stacksplice.propagate(value) end
+
+---The thread's error, left where it is.
+---@return stacksplice.Error?
+function stacksplice.peek_error() end
+
+---The thread's error, taken away.
+---@return stacksplice.Error?
+function stacksplice.take_error() end
+
+---What is known of an error value that a handler or protected call of this module has seen. Tables,
+---userdata, functions and coroutines are found as long as they live; of strings, numbers, booleans
+---and nil only the last one.
+---@param value any
+---@return stacksplice.Error?
+function stacksplice.error_info(value) end
+
+---Put `stacksplice.traceback` in the place of `debug.traceback`, for every handler that uses it.
+---pcall and error stay what they are.
+---@return fun() uninstall restores it, unless somebody else replaced it meanwhile
+function stacksplice.install() end
+
+return stacksplice

@@ -1,0 +1,203 @@
+-- luacheck: std +busted, globals debug
+-- Error objects, frames, traceback, install.
+local stacksplice = require "stacksplice"
+
+local function raise(value)
+  error(value, 0)
+end
+
+describe("capture", function()
+  it("begins at the caller", function()
+    local line = debug.getinfo(1, "l").currentline + 1
+    local stack = stacksplice.capture()
+    assert.equal("script", stack[1].kind)
+    assert.equal("lua", stack[1].language)
+    assert.equal(line, stack[1].currentline)
+    assert.equal("exact", stack[1].trust)
+    assert.is_false(stack[1].inlined)
+    assert.equal("integer", math.type(stack[1].address))
+    assert.equal(debug.getinfo(1, "S").source:sub(2), stack[1].source)
+  end)
+
+  it("skips and limits", function()
+    local all = stacksplice.capture()
+    local some = stacksplice.capture(1, 2)
+    assert.equal(2, #some)
+    assert.equal(all[2].address, some[1].address)
+    assert.equal(all[3].address, some[2].address)
+    assert.same({}, stacksplice.capture(100000))
+    assert.same({}, stacksplice.capture(0, 0))
+  end)
+
+  it("shows native frames with their module", function()
+    local native
+    for _, frame in ipairs(stacksplice.capture()) do
+      native = native or frame.kind == "native" and frame
+    end
+    assert.equal("native", native.language)
+    assert.is_string(native.module)
+    assert.equal("integer", math.type(native.offset))
+  end)
+end)
+
+describe("an error object", function()
+  local err
+  before_each(function()
+    err = select(3, stacksplice.pcall(raise, "the message"))
+  end)
+
+  it("has its fields and no others", function()
+    assert.equal(0x80004005, err.hresult)
+    assert.equal("the message", err.message)
+    assert.equal("the message", err.value)
+    assert.equal("lua", err.language)
+    assert.equal("string", err.type_name)
+    assert.same({}, err.propagation)
+    assert.is_nil(err.nothing)
+    assert.is_nil(err[1])
+  end)
+
+  it("prints as its message", function()
+    assert.equal("the message", tostring(err))
+  end)
+
+  it("cannot be changed or unmasked", function()
+    assert.has_error(function() err.message = "other" end)
+    assert.is_false(getmetatable(err))
+  end)
+
+  it("writes reports", function()
+    assert.truthy(err:text():find("the message", 1, true))
+    assert.truthy(err:text():find("in raise", 1, true) or err:text():find("raise", 1, true))
+    assert.truthy(err:json():find('"message":"the message"', 1, true))
+  end)
+end)
+
+describe("propagate", function()
+  it("adds a node to the thread's error", function()
+    local value = {}
+    stacksplice.originate(value)
+    local err = stacksplice.propagate()
+    assert.equal(1, #err.propagation)
+    assert.equal("lua", err.propagation[1].language)
+    assert.equal("script", err.propagation[1].stack[1].kind)
+    assert.equal(err, stacksplice.propagate(value))
+    assert.equal(2, #err.propagation)
+    assert.equal(err, stacksplice.take_error())
+  end)
+end)
+
+describe("originate", function()
+  it("takes an HRESULT, signed or not", function()
+    assert.equal(0x80070005, stacksplice.originate("a", 0x80070005).hresult)
+    assert.equal(0x80070005, stacksplice.originate("b", -2147024891).hresult)
+    stacksplice.take_error()
+  end)
+end)
+
+describe("error_info", function()
+  it("knows only what was seen", function()
+    assert.is_nil(stacksplice.error_info({}))
+    assert.is_nil(stacksplice.error_info("never raised"))
+    assert.is_nil(stacksplice.error_info(print))
+  end)
+end)
+
+describe("traceback", function()
+  local function both(...)
+    return stacksplice.traceback(...), debug.traceback(...)
+  end
+
+  it("is the text of debug.traceback", function()
+    local function deep(n, ...)
+      if n == 0 then
+        local a, b = both(...)
+        return a, b
+      end
+      local a, b = deep(n - 1, ...)
+      return a, b
+    end
+    for _, n in ipairs {0, 1, 9, 10, 11, 12, 20, 21, 22, 40, 100} do
+      local a, b = deep(n)
+      assert.equal(b, a)
+      a, b = deep(n, "message")
+      assert.equal(b, a)
+      a, b = deep(n, "message", 2)
+      assert.equal(b, a)
+      a, b = deep(n, 12, 3)
+      assert.equal(b, a)
+    end
+    assert.equal(debug.traceback("m", 100000), (stacksplice.traceback("m", 100000)))
+  end)
+
+  it("gives back what is no message", function()
+    local value = {}
+    assert.equal(value, stacksplice.traceback(value))
+    assert.equal(print, stacksplice.traceback(print))
+    assert.is_true(stacksplice.traceback(true))
+  end)
+
+  it("shows another coroutine", function()
+    local co = coroutine.create(function() local function f() coroutine.yield() end f() end)
+    coroutine.resume(co)
+    assert.equal(debug.traceback(co), stacksplice.traceback(co))
+    assert.equal(debug.traceback(co, "m"), stacksplice.traceback(co, "m"))
+    assert.equal(debug.traceback(co, "m", 1), stacksplice.traceback(co, "m", 1))
+    assert.equal(debug.traceback(co, nil, 0), stacksplice.traceback(co, nil, 0))
+  end)
+
+  it("is the same inside a coroutine and as a handler", function()
+    local a, b = coroutine.wrap(function()
+      local x, y = both("in coroutine")
+      return x, y
+    end)()
+    assert.equal(b, a)
+    local function fail() local x = nil + 1 return x end
+    local _, mine = xpcall(fail, function(m) return (both(m)) end)
+    local _, theirs = xpcall(fail, function(m) return select(2, both(m)) end)
+    assert.equal((theirs:gsub(":%d+:", "")), (mine:gsub(":%d+:", "")))
+  end)
+end)
+
+describe("install", function()
+  it("replaces debug.traceback until it is uninstalled", function()
+    local before = debug.traceback
+    local uninstall = stacksplice.install()
+    assert.equal(stacksplice.traceback, debug.traceback)
+    uninstall()
+    assert.equal(before, debug.traceback)
+    uninstall()
+    assert.equal(before, debug.traceback)
+  end)
+
+  it("leaves what others put there meanwhile", function()
+    local before = debug.traceback
+    local uninstall = stacksplice.install()
+    local function other() end
+    debug.traceback = other
+    uninstall()
+    assert.equal(other, debug.traceback)
+    debug.traceback = before
+  end)
+end)
+
+describe("the module", function()
+  it("says its version", function()
+    assert.truthy(stacksplice._VERSION:find("^stacksplice %d+%.%d+%.%d+$"))
+  end)
+
+  it("is described in the annotations, name by name", function()
+    local here = debug.getinfo(1, "S").source:match("^@(.-)tests/lua/spec/")
+    local file = assert(io.open(here .. "bindings/lua/library/stacksplice.d.lua"))
+    local text = file:read("a")
+    file:close()
+    for name, value in pairs(stacksplice) do
+      if type(value) == "function" then
+        assert.truthy(text:find("function stacksplice." .. name .. "(", 1, true), name)
+      end
+    end
+    for name in text:gmatch("function stacksplice%.([%w_]+)%(") do
+      assert.is_function(stacksplice[name], name)
+    end
+  end)
+end)

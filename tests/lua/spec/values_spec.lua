@@ -1,0 +1,203 @@
+-- luacheck: std +busted
+-- Error values of every type get through every protected call unchanged, with their stack.
+local stacksplice = require "stacksplice"
+
+local function values()
+  return {
+    {"nil", nil},
+    {"false", false},
+    {"true", true},
+    {"integer", 42},
+    {"float", 1.5},
+    {"string", "plain text"},
+    {"string with NULs", "a\0b\0"},
+    {"long string", ("x"):rep(100000)},
+    {"invalid UTF-8", "\xff\xfe"},
+    {"table", {}},
+    {"table with __tostring", setmetatable({}, {__tostring = function() return "printed" end})},
+    {"table with a failing __tostring",
+      setmetatable({}, {__tostring = function() error("no") end})},
+    {"table whose __tostring gives a table",
+      setmetatable({}, {__tostring = function() return {} end})},
+    {"table that errors on everything", setmetatable({}, {
+      __index = error, __newindex = error, __eq = error, __tostring = error, __name = {},
+    })},
+    {"userdata", io.stdout},
+    {"function", function() end},
+    {"C function", print},
+    {"coroutine", coroutine.create(function() end)},
+  }
+end
+
+local function raise(value)
+  error(value, 0)
+end
+
+-- A function called by C has no name of its own.
+local raise_name = ("function <%s:%d>"):format(debug.getinfo(raise, "S").short_src,
+  debug.getinfo(raise, "S").linedefined)
+
+local function script_frames(stack)
+  local list = {}
+  for _, frame in ipairs(stack) do
+    if frame.kind == "script" then
+      list[#list + 1] = frame
+    end
+  end
+  return list
+end
+
+for _, case in ipairs(values()) do
+  local name, value = case[1], case[2]
+
+  describe("an error value that is a " .. name, function()
+    it("comes out of stacksplice.pcall as it went in", function()
+      local count = select("#", stacksplice.pcall(raise, value))
+      local ok, got, err = stacksplice.pcall(raise, value)
+      assert.equal(3, count)
+      assert.is_false(ok)
+      assert.is_true(rawequal(value, got))
+      assert.equal("lua", err.language)
+      assert.equal(0x80004005, err.hresult)
+      assert.is_true(rawequal(value, err.value))
+      assert.equal(raise_name, script_frames(err.stack)[1].name)
+    end)
+
+    it("passes through the handler of xpcall", function()
+      local ok, got = xpcall(raise, stacksplice.handler, value)
+      assert.is_false(ok)
+      assert.is_true(rawequal(value, got))
+      local err = stacksplice.error_info(value)
+      assert.is_true(rawequal(value, err.value))
+      assert.equal(raise_name, script_frames(err.stack)[1].name)
+      assert.is_string(tostring(err))
+      assert.is_string(err:text())
+      assert.equal("{", err:json():sub(1, 1))
+    end)
+
+    it("leaves the thread's slot empty when it was caught", function()
+      stacksplice.pcall(raise, value)
+      xpcall(raise, stacksplice.handler, value)
+      assert.is_nil(stacksplice.peek_error())
+    end)
+
+    it("is put into the slot by originate and taken out again", function()
+      local err = stacksplice.originate(value)
+      assert.is_true(rawequal(value, err.value))
+      assert.equal(err, stacksplice.peek_error())
+      assert.equal(err, stacksplice.take_error())
+      assert.is_nil(stacksplice.peek_error())
+      assert.is_nil(stacksplice.take_error())
+    end)
+  end)
+end
+
+describe("the message", function()
+  local function message(value)
+    local _, _, err = stacksplice.pcall(raise, value)
+    return err.message
+  end
+
+  it("is the whole string", function()
+    assert.equal("a\0b\0", message("a\0b\0"))
+    assert.equal(100000, #message(("x"):rep(100000)))
+  end)
+
+  it("is what tostring gives", function()
+    assert.equal("nil", message(nil))
+    assert.equal("false", message(false))
+    assert.equal("42", message(42))
+    assert.equal("printed", message(setmetatable({}, {__tostring = function() return "printed" end})))
+  end)
+
+  it("says when __tostring failed", function()
+    assert.equal("(error object is a table value whose __tostring failed)",
+      message(setmetatable({}, {__tostring = function() error("no") end})))
+  end)
+end)
+
+describe("the HRESULT", function()
+  local function hresult(value)
+    local _, _, err = stacksplice.pcall(raise, value)
+    return err.hresult
+  end
+
+  it("is that of the table's field, signed or not", function()
+    assert.equal(0x80070057, hresult({hresult = 0x80070057}))
+    assert.equal(0x80070057, hresult({hresult = -2147024809}))
+  end)
+
+  it("is E_FAIL for a field that is no failing integer", function()
+    for _, field in ipairs {0, 1, 1.5, "0x80070057", true, 0x180070057, -2147483649} do
+      assert.equal(0x80004005, hresult({hresult = field}))
+    end
+  end)
+
+  it("is not looked up through metamethods of a table", function()
+    assert.equal(0x80004005, hresult(setmetatable({}, {__index = {hresult = 0x80070057}})))
+  end)
+end)
+
+describe("an error value that is raised again", function()
+  it("keeps its error when it has an identity", function()
+    local value = {}
+    local _, _, first = stacksplice.pcall(raise, value)
+    local _, _, second = stacksplice.pcall(function() raise(value) end)
+    assert.equal(first, second)
+    assert.is_true(rawequal(first, second))
+  end)
+
+  it("is a new error when it has none", function()
+    local _, _, first = stacksplice.pcall(raise, "same")
+    local _, _, second = stacksplice.pcall(raise, "same")
+    assert.not_equal(first, second)
+  end)
+
+  it("may be the error object itself", function()
+    local value = {}
+    local _, _, first = stacksplice.pcall(raise, value)
+    local ok, got, again = stacksplice.pcall(raise, first)
+    assert.is_false(ok)
+    assert.is_true(rawequal(first, got))
+    assert.is_true(rawequal(first, again))
+  end)
+
+  it("is collected with everything tied to it", function()
+    local weak = setmetatable({}, {__mode = "v"})
+    do
+      local value = {}
+      weak.value = value
+      local _, _, err = stacksplice.pcall(raise, value)
+      weak.err = err
+      stacksplice.originate(value)
+      stacksplice.take_error()
+    end
+    stacksplice.pcall(raise, "another")
+    collectgarbage()
+    stacksplice.pcall(raise, "another")
+    collectgarbage()
+    collectgarbage()
+    assert.is_nil(weak.err)
+    assert.is_nil(weak.value)
+  end)
+end)
+
+describe("many errors", function()
+  it("leave memory flat", function()
+    local function run(n)
+      for i = 1, n do
+        stacksplice.pcall(raise, i % 2 == 0 and {} or "text")
+        xpcall(raise, stacksplice.handler, {})
+        stacksplice.originate({})
+      end
+      stacksplice.take_error()
+      collectgarbage()
+      collectgarbage()
+      return collectgarbage("count")
+    end
+    run(2000)
+    local before = run(2000)
+    local after = run(20000)
+    assert.is_true(after < before * 1.1 + 16, ("%g KB grew to %g KB"):format(before, after))
+  end)
+end)
