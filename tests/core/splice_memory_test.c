@@ -1,0 +1,246 @@
+/* Captures, tokens, names and stacks while memory runs out, and what threads leave behind. */
+#include <stacksplice/source.h>
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/* Keeps a call from becoming the last thing a function does. */
+#define AFTER() __asm__ volatile("" ::: "memory")
+
+static atomic_long live;
+static _Thread_local long left = -1; /* allocations until one fails; below 0: none fails */
+static _Thread_local bool failed;
+
+static bool fails(void)
+{
+    if (left < 0 || left-- > 0)
+        return false;
+    failed = true;
+    left = 0; /* and all that follow */
+    return true;
+}
+
+static void *alloc(size_t bytes, void *data)
+{
+    void *block;
+
+    (void)data;
+    if (fails())
+        return NULL;
+    block = malloc(bytes);
+    live += block != NULL;
+    return block;
+}
+
+static void *reallocate(void *block, size_t bytes, void *data)
+{
+    void *grown;
+
+    (void)data;
+    if (fails())
+        return NULL;
+    grown = realloc(block, bytes);
+    live += grown && !block;
+    return grown;
+}
+
+static void release(void *block, void *data)
+{
+    (void)data;
+    live -= block != NULL;
+    free(block);
+}
+
+static uintptr_t token;
+static _Thread_local bool pushing;
+
+static void collect(stacksplice_walk *walk, void *data)
+{
+    (void)data;
+    for (uint32_t i = 0; pushing && i < walk->frame_count; i++)
+        if (!stacksplice_walk_splice(walk, i, 0) || !stacksplice_walk_push(walk, token))
+            return; /* as every source does */
+}
+
+typedef struct attempt {
+    long allow;
+    stacksplice_hresult hr;
+    uint32_t captured;
+    bool failed;
+} attempt;
+
+static uintptr_t frames[8192];
+
+static __attribute__((noinline)) int descend(int depth, attempt *a)
+{
+    int below = 0;
+
+    if (depth == 0)
+        a->hr = stacksplice_capture(0, 8192, frames, &a->captured, NULL);
+    else
+        below = descend(depth - 1, a);
+    AFTER();
+    return below + 1;
+}
+
+/* Deep, and with many splices, so that everything grows; in a new thread, so that it does so anew.
+ */
+static void *capture_in_thread(void *data)
+{
+    attempt *a = data;
+
+    pushing = true;
+    left = a->allow;
+    failed = false;
+    (void)descend(3000, a);
+    left = -1;
+    a->failed = failed;
+    return NULL;
+}
+
+static void run_thread(attempt *a)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, capture_in_thread, a), 0);
+    pthread_join(thread, NULL);
+}
+
+static void test_capture_survives_every_allocation_failure(void **state)
+{
+    attempt a = {.allow = -1};
+    uint32_t whole;
+    long before;
+
+    (void)state;
+    run_thread(&a); /* whatever is made once for the process is made now */
+    assert_int_equal(a.hr, S_OK);
+    whole = a.captured;
+    assert_true(whole > 6000);
+    before = live;
+    for (a.allow = 0;; a.allow++) {
+        a.captured = 77;
+        run_thread(&a);
+        assert_int_equal(live, before); /* the thread left nothing behind */
+        if (!a.failed)
+            break;
+        assert_int_equal(a.hr, E_OUTOFMEMORY);
+        assert_int_equal(a.captured, 0);
+    }
+    assert_true(a.allow > 5);
+    assert_int_equal(a.hr, S_OK);
+    assert_int_equal(a.captured, whole);
+}
+
+static int is_out_of_memory(const stacksplice_frame *frame, void *data)
+{
+    (void)data;
+    return frame->kind == STACKSPLICE_FRAME_GAP && frame->reason &&
+           frame->reason[0] == 'o'; /* "out of memory" */
+}
+
+static void test_token_survives_every_allocation_failure(void **state)
+{
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_SCRIPT,
+                                   .trust = STACKSPLICE_TRUST_EXACT,
+                                   .language = "test",
+                                   .function = "f"};
+    unsigned failures = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 3000; i++) { /* over the growth of the table and its chunks */
+        stacksplice_hresult hr = E_OUTOFMEMORY;
+        uintptr_t got, again;
+
+        info.line = i;
+        for (long allow = 0; hr != S_OK; allow++) {
+            long before = live;
+
+            left = allow;
+            hr = stacksplice_intern(&info, &got);
+            left = -1;
+            if (hr == S_OK)
+                break;
+            failures++;
+            assert_int_equal(hr, E_OUTOFMEMORY);
+            assert_int_equal(live, before);
+            assert_int_equal(stacksplice_resolve(got, is_out_of_memory, NULL), S_FALSE);
+        }
+        left = 0; /* a known one needs no memory */
+        assert_int_equal(stacksplice_intern(&info, &again), S_OK);
+        left = -1;
+        assert_true(again == got);
+    }
+    assert_true(failures > 3000);
+}
+
+static void test_names_survive_every_allocation_failure(void **state)
+{
+    (void)state;
+    for (uintptr_t i = 1; i < 3000; i++) {
+        stacksplice_hresult hr = E_OUTOFMEMORY;
+
+        for (long allow = 0; hr != S_OK; allow++) {
+            long before = live;
+
+            left = allow;
+            hr = stacksplice_name_function(i, "test", "name");
+            left = -1;
+            assert_true(hr == S_OK || (hr == E_OUTOFMEMORY && live == before));
+        }
+    }
+}
+
+static void test_stacks_survive_every_allocation_failure(void **state)
+{
+    static char memory[2000];
+    unsigned failures = 0;
+
+    (void)state;
+    for (size_t i = 0; i < 1000; i++) {
+        stacksplice_hresult hr = E_OUTOFMEMORY;
+
+        for (long allow = 0; hr != S_OK; allow++) {
+            left = allow;
+            hr = stacksplice_add_stack(memory + 2 * i, memory + 2 * i + 1);
+            left = -1;
+            assert_true(hr == S_OK || hr == E_OUTOFMEMORY);
+            failures += hr == E_OUTOFMEMORY;
+        }
+    }
+    assert_true(failures > 5);
+    for (size_t i = 0; i < 1000; i++)
+        assert_int_equal(stacksplice_remove_stack(memory + 2 * i), S_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_capture_survives_every_allocation_failure),
+        cmocka_unit_test(test_token_survives_every_allocation_failure),
+        cmocka_unit_test(test_names_survive_every_allocation_failure),
+        cmocka_unit_test(test_stacks_survive_every_allocation_failure),
+    };
+    static const stacksplice_allocator allocator = {sizeof allocator, alloc, reallocate, release,
+                                                    NULL};
+    static const stacksplice_source source = {
+        sizeof source, STACKSPLICE_SOURCE_VERSION, "test", &source, collect, NULL};
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_SCRIPT,
+                                   .trust = STACKSPLICE_TRUST_EXACT,
+                                   .language = "test",
+                                   .function = "pushed"};
+
+    if (stacksplice_set_allocator(&allocator) != S_OK || stacksplice_add_source(&source) != S_OK ||
+        stacksplice_intern(&info, &token) != S_OK)
+        return 1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
