@@ -22,9 +22,11 @@ static bool has_key; /* (RO) after load */
 
 static IErrorInfo *exchange(IErrorInfo *info)
 {
+    /* Asks a foreign object, which may itself use the slot: first. */
+    ss_record *record = info ? ss_record_from((IUnknown *)(void *)info) : NULL;
     IErrorInfo *old = slot.info;
 
-    slot.record = info ? ss_record_from((IUnknown *)(void *)info) : NULL;
+    slot.record = record;
     slot.anchor.error = slot.record ? (uintptr_t)&slot.record->fixed : 0;
     slot.info = info;
     return old;
@@ -63,9 +65,11 @@ void ss_slot_put(IErrorInfo *info)
         old->lpVtbl->Release(old);
         old = exchange(NULL);
     }
+    if (old)
+        old->lpVtbl->Release(old);
     if (info)
         ensure_destructor();
-    (void)exchange(info);
+    old = exchange(info);
     if (old)
         old->lpVtbl->Release(old);
 }

@@ -1,0 +1,100 @@
+/* libstacksplice-winrt: the bare names reach the core, and add no frame of their own. */
+#include "error_test.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+static void *library;
+
+/* The function NAME of the library, as a pointer of the type of VARIABLE. */
+#define look_up(variable, name)                    \
+    do {                                           \
+        void *found = dlsym(library, name);        \
+                                                   \
+        assert_non_null(found);                    \
+        memcpy(&(variable), &found, sizeof found); \
+    } while (0)
+
+static int open_library(void **state)
+{
+    (void)state;
+    library = dlopen("libstacksplice-winrt.so.0", RTLD_NOW);
+    if (!library)
+        print_error("%s\n", dlerror());
+    return library ? 0 : -1;
+}
+
+static void test_bare_functions_act_on_the_same_slot(void **state)
+{
+    BOOL (*originate)(HRESULT, UINT, PCWSTR);
+    HRESULT (*get)(IRestrictedErrorInfo **);
+    IRestrictedErrorInfo *error = NULL;
+    char text[20];
+
+    (void)state;
+    look_up(originate, "RoOriginateErrorW");
+    look_up(get, "GetRestrictedErrorInfo");
+    assert_int_equal(originate(E_FAIL, 4, u"bare!"), TRUE);
+    error = take();
+    message_of(error, text, sizeof text);
+    assert_string_equal(text, "bare");
+    assert_int_equal(SetRestrictedErrorInfo(error), S_OK);
+    release(error);
+    assert_int_equal(get(&error), S_OK);
+    release(error);
+    assert_int_equal(get(&error), S_FALSE);
+}
+
+static __attribute__((noinline)) void capture_by_name(uintptr_t *first)
+{
+    USHORT (*capture)(ULONG, ULONG, PVOID *, PULONG);
+    void *frames[8];
+
+    look_up(capture, "RtlCaptureStackBackTrace");
+    assert_true(capture(0, 8, frames, NULL) > 1);
+    *first = (uintptr_t)frames[0];
+}
+
+static void test_bare_functions_are_not_on_the_stack(void **state)
+{
+    uintptr_t first = 0;
+
+    (void)state;
+    capture_by_name(&first);
+    assert_true(first - (uintptr_t)capture_by_name < 1000);
+}
+
+static void test_bare_identifiers_are_equal(void **state)
+{
+    static const struct {
+        const char *name;
+        const IID *iid;
+    } cases[] = {
+        {"GUID_NULL", &GUID_NULL},
+        {"IID_IUnknown", &IID_IUnknown},
+        {"IID_IErrorInfo", &IID_IErrorInfo},
+        {"IID_IRestrictedErrorInfo", &IID_IRestrictedErrorInfo},
+        {"IID_ILanguageExceptionErrorInfo2", &IID_ILanguageExceptionErrorInfo2},
+        {"IID_IMarshal", &IID_IMarshal},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        const void *bare = dlsym(library, cases[i].name);
+
+        assert_non_null(bare);
+        assert_ptr_not_equal(bare, cases[i].iid);
+        assert_memory_equal(bare, cases[i].iid, sizeof(IID));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_bare_functions_act_on_the_same_slot, fresh),
+        cmocka_unit_test_setup(test_bare_functions_are_not_on_the_stack, fresh),
+        cmocka_unit_test_setup(test_bare_identifiers_are_equal, fresh),
+    };
+
+    return cmocka_run_group_tests(tests, open_library, fresh);
+}
