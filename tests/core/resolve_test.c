@@ -2,6 +2,7 @@
 #include <stacksplice/source.h>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +18,8 @@
 
 #define NOINLINE __attribute__((noinline))
 #define RETURN_ADDRESS() ((uintptr_t)__builtin_return_address(0))
+
+static uint32_t inherited[8]; /* descriptors below 256 that were open when the program began */
 
 typedef struct kept_frame {
     stacksplice_frame frame;
@@ -211,6 +214,20 @@ static void test_resolve_stops_when_told(void **state)
     assert_int_equal(stacksplice_resolve(inner_address, NULL, NULL), E_POINTER);
 }
 
+static void test_resolve_leaks_no_descriptor_to_other_programs(void **state)
+{
+    (void)state;
+    outer_function();
+    (void)resolve(outer_address);
+    (void)resolve((uintptr_t)snprintf + 1); /* its debug information may be in a separate file */
+    for (int fd = 3; fd < 256; fd++) {
+        int flags = fcntl(fd, F_GETFD);
+
+        if (flags >= 0 && !(inherited[fd / 32] >> fd % 32 & 1))
+            assert_true(flags & FD_CLOEXEC);
+    }
+}
+
 static void test_resolve_of_no_code_is_one_bare_frame(void **state)
 {
     static const uintptr_t nowhere[] = {0, 1, 0x1234, UINTPTR_MAX};
@@ -355,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_resolve_finds_module_and_build_id),
         cmocka_unit_test(test_resolve_finds_lines_and_inlined_functions),
         cmocka_unit_test(test_resolve_stops_when_told),
+        cmocka_unit_test(test_resolve_leaks_no_descriptor_to_other_programs),
         cmocka_unit_test(test_resolve_of_no_code_is_one_bare_frame),
         cmocka_unit_test(test_resolve_in_a_stripped_library),
         cmocka_unit_test(test_resolve_uses_the_name_that_scripts_use),
@@ -363,5 +381,7 @@ int main(void)
         cmocka_unit_test(test_resolve_in_threads_and_children),
     };
 
+    for (int fd = 0; fd < 256; fd++)
+        inherited[fd / 32] |= (uint32_t)(fcntl(fd, F_GETFD) >= 0) << fd % 32;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,10 +12,13 @@
 #include <dlfcn.h>
 #include <dwarf.h>
 #include <elfutils/libdwfl.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define LIBDW_FUNCTIONS(X)          \
     X(dwarf_attr_integrate)         \
@@ -43,8 +46,12 @@
     X(dwfl_module_getelf)           \
     X(dwfl_module_nextcu)           \
     X(dwfl_report_begin_add)        \
-    X(dwfl_report_elf)              \
-    X(dwfl_report_end)
+    X(dwfl_report_end)              \
+    X(dwfl_report_module)           \
+    X(elf_begin)                    \
+    X(elf_cntl)                     \
+    X(elf_end)                      \
+    X(elf_version)
 
 #define MEMBER(name) __typeof__(name) *name;
 #define NAME(name) #name,
@@ -68,6 +75,14 @@ static Dwfl *session;
 static uint64_t session_generation;
 static known_module *known;
 static size_t known_count;
+typedef struct opened_file {
+    int fd;
+    dev_t device;
+    ino_t inode;
+} opened_file;
+enum { OPEN_MAX_NOTED = 64 };
+static opened_file opened[OPEN_MAX_NOTED]; /* separate debug files */
+static size_t opened_count;
 static bool broken; /* libdw ran out of memory half-way: it is not asked again */
 static jmp_buf out_of_memory;
 
@@ -108,18 +123,61 @@ bool ss_debug_load(void)
     return true;
 }
 
-/* By build-id only: looking further could go out to a debuginfod server. */
+/* ---- Files -----------------------------------------------------------------------------------*/
+
+/*
+ * By build-id only: looking further could go out to a debuginfod server.  libdw keeps the file
+ * open, so it is noted: a host that closes all descriptors, as daemons do, may use the number
+ * again.
+ */
 static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
                           const char *file, const char *link, GElf_Word crc, char **out)
 {
-    return dw->dwfl_build_id_find_debuginfo(module, data, name, base, file, link, crc, out);
+    int fd = dw->dwfl_build_id_find_debuginfo(module, data, name, base, file, link, crc, out);
+    struct stat status;
+
+    if (fd < 0)
+        return fd;
+    if (opened_count == OPEN_MAX_NOTED || fstat(fd, &status)) {
+        close(fd);
+        return -1;
+    }
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    opened[opened_count++] = (opened_file){fd, status.st_dev, status.st_ino};
+    return fd;
 }
 
+static bool are_still_ours(void)
+{
+    for (size_t i = 0; i < opened_count; i++) {
+        struct stat status;
+
+        if (fstat(opened[i].fd, &status) || status.st_dev != opened[i].device ||
+            status.st_ino != opened[i].inode)
+            return false;
+    }
+    return true;
+}
+
+/* The binary itself is mapped and its descriptor closed at once.  Nothing but a file is opened. */
 static int find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
                     char **file, Elf **elf)
 {
-    (void)module, (void)data, (void)name, (void)base, (void)file, (void)elf;
-    return -1; /* every module was reported with its file */
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat status;
+
+    (void)module, (void)data, (void)base, (void)file;
+    if (fd < 0)
+        return -1;
+    if (!fstat(fd, &status) && S_ISREG(status.st_mode)) {
+        *elf = dw->elf_begin(fd, ELF_C_READ_MMAP_PRIVATE, NULL);
+        if (*elf && dw->elf_cntl(*elf, ELF_C_FDREAD)) { /* from now on without the descriptor */
+            dw->elf_end(*elf);
+            *elf = NULL;
+        }
+    }
+    close(fd);
+    return -1;
 }
 
 static const Dwfl_Callbacks callbacks = {
@@ -129,8 +187,9 @@ static const Dwfl_Callbacks callbacks = {
 
 static void forget_all(void)
 {
-    if (session && !broken)
-        dw->dwfl_end(session);
+    if (session && !broken && are_still_ours())
+        dw->dwfl_end(session); /* else it is lost: it would close what is the host's */
+    opened_count = 0;
     session = NULL;
     ss_free(known);
     known = NULL;
@@ -183,9 +242,10 @@ static Dwfl_Module *report(const ss_binary *module)
     if (!*module->path)
         return NULL;
     dw->dwfl_report_begin_add(session);
-    found = dw->dwfl_report_elf(session, module->path, module->path, -1, module->bias, true);
+    found = dw->dwfl_report_module(session, module->path, module->start, module->end);
     dw->dwfl_report_end(session, NULL, NULL);
-    if (!found || !dw->dwfl_module_getelf(found, &bias) || !same_build(found, module))
+    if (!found || !dw->dwfl_module_getelf(found, &bias) || bias != module->bias ||
+        !same_build(found, module))
         return NULL;
     return found;
 }
@@ -198,7 +258,7 @@ static Dwfl_Module *module_for(const ss_binary *module)
         if (known[i].start == module->start && known[i].bias == module->bias)
             return known[i].module;
     }
-    if (!session)
+    if (!session && dw->elf_version(EV_CURRENT) != EV_NONE)
         session = dw->dwfl_begin(&callbacks);
     grown = ss_realloc(known, known_count + 1, sizeof *known);
     if (!session || !grown)
