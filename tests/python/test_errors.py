@@ -325,6 +325,15 @@ def test_language_exception_given_to_the_windows_function():
     assert stacksplice.error_info(exc) == info
 
 
+def test_bad_arguments_of_c_functions(border):
+    E_POINTER, E_UNEXPECTED = -2147467261, -2147418113
+    no_exception, no_out, none, nothing, untouched, is_object = border.refuse()
+    assert (no_exception, no_out, none) == (E_POINTER, E_POINTER, E_INVALIDARG)
+    assert nothing == E_UNEXPECTED  # said by an error of its own
+    assert untouched == 1 and is_object is False
+    assert stacksplice.take_error().message == "no Python exception was pending"
+
+
 # ---- Errors from elsewhere -----------------------------------------------------------------------
 
 

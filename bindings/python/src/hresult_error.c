@@ -66,7 +66,7 @@ static int init_base(PyObject *self, HRESULT hr, PyObject *message)
     return result ? 0 : -1;
 }
 
-PyDoc_STRVAR(init_doc, "__init__(hresult=E_FAIL, message='')\n--\n\n"
+PyDoc_STRVAR(init_doc, "__init__($self, /, hresult=-2147467259, message='')\n--\n\n"
                        "hresult: a failing HRESULT, signed or unsigned; message: str.");
 static PyObject *hresult_error_init(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
@@ -106,7 +106,7 @@ static PyObject *hresult_error_str(PyObject *self, PyObject *arguments)
     return text;
 }
 
-PyDoc_STRVAR(reduce_doc, "__reduce__()\n--\n\nFor pickle and copy.");
+PyDoc_STRVAR(reduce_doc, "__reduce__($self, /)\n--\n\nFor pickle and copy.");
 static PyObject *hresult_error_reduce(PyObject *self, PyObject *arguments)
 {
     PyObject *number = attribute(self, "hresult"), *message = attribute(self, "message");
@@ -131,7 +131,7 @@ static PyMethodDef methods[] = {
 
 PyDoc_STRVAR(
     class_doc,
-    "HResultError(hresult=E_FAIL, message='')\n--\n\n"
+    "HResultError(hresult=-2147467259, message='')\n--\n\n"
     "An error that Python did not originate.\n\n"
     "hresult is its HRESULT as a signed int, message its message.  For well-known HRESULTs\n"
     "the exception is also an instance of the builtin class that means the same.");

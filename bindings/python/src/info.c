@@ -396,15 +396,18 @@ static PyObject *handle_key(error_handle *self, void *unused)
     }
 
 static PyMethodDef handle_methods[] = {
-    METHOD(details, METH_NOARGS, "details()\n--\n\n(hresult, description, message, reference)."),
-    METHOD(stack, METH_NOARGS, "stack()\n--\n\nThe captured stack, a tuple of addresses."),
-    METHOD(thread_id, METH_NOARGS, "thread_id()\n--\n\nThe system's id of the thread."),
+    METHOD(details, METH_NOARGS,
+           "details($self, /)\n--\n\n(hresult, description, message, reference)."),
+    METHOD(stack, METH_NOARGS, "stack($self, /)\n--\n\nThe captured stack, a tuple of addresses."),
+    METHOD(thread_id, METH_NOARGS, "thread_id($self, /)\n--\n\nThe system's id of the thread."),
     METHOD(propagation, METH_NOARGS,
-           "propagation()\n--\n\n(thread id, stack) of each node, oldest first."),
-    METHOD(transformed, METH_NOARGS, "transformed()\n--\n\nWhat it was made from, or None."),
-    METHOD(origin, METH_NOARGS, "origin()\n--\n\n(language, type, message), or None."),
-    METHOD(format, METH_VARARGS, "format(kind, order, all_frames, color, /)\n--\n\nA report."),
-    METHOD(fingerprint, METH_NOARGS, "fingerprint()\n--\n\nThe grouping value."),
+           "propagation($self, /)\n--\n\n(thread id, stack) of each node, oldest first."),
+    METHOD(transformed, METH_NOARGS,
+           "transformed($self, /)\n--\n\nWhat it was made from, or None."),
+    METHOD(origin, METH_NOARGS, "origin($self, /)\n--\n\n(language, type, message), or None."),
+    METHOD(format, METH_VARARGS,
+           "format($self, kind, order, all_frames, color, /)\n--\n\nA report."),
+    METHOD(fingerprint, METH_NOARGS, "fingerprint($self, /)\n--\n\nThe grouping value."),
     {NULL, NULL, 0, NULL},
 };
 

@@ -64,6 +64,8 @@ def _reports(text: str) -> Iterator[ErrorInfo]:
         data = [json.loads(line) for line in text.splitlines() if line.strip()]
     if isinstance(data, dict) and isinstance(data.get("errors"), list):
         data = data["errors"]
+    if data == []:
+        raise ValueError("it is empty")
     for item in data if isinstance(data, list) else [data]:
         yield ErrorInfo.from_dict(item)
 

@@ -55,6 +55,8 @@ class ErrorInfo:
 
     _handle: ErrorHandle | None
     _data: Mapping[str, Any] | None
+    _details: tuple[int, str | None, str | None, str | None] | None
+    _stack: Stack | None
 
     def __init__(self) -> None:
         raise TypeError("ErrorInfo is made by error_info(), originate(), peek_error(), take_error()")
@@ -64,8 +66,8 @@ class ErrorInfo:
         self = object.__new__(cls)
         self._handle = handle
         self._data = data
-        self._details: tuple[int, str | None, str | None, str | None] | None = None
-        self._stack: Stack | None = None
+        self._details = None
+        self._stack = None
         return self
 
     @classmethod

@@ -29,7 +29,7 @@ def _crossed(exc: BaseException | None) -> bool:
 def _excepthook(
     type: type[BaseException], exc: BaseException, traceback: TracebackType | None
 ) -> None:
-    found = _found.get("excepthook", sys.__excepthook__)
+    found: Any = _found.get("excepthook", sys.__excepthook__)
     if _crossed(exc):
         print_exception(exc)
         if found is sys.__excepthook__:
@@ -38,7 +38,7 @@ def _excepthook(
 
 
 def _threading_excepthook(args: threading.ExceptHookArgs) -> None:
-    found = _found.get("threading", threading.__excepthook__)
+    found: Any = _found.get("threading", threading.__excepthook__)
     exc = args.exc_value
     if exc is not None and not isinstance(exc, SystemExit) and _crossed(exc):
         name = args.thread.name if args.thread is not None else threading.get_ident()
@@ -51,7 +51,7 @@ def _threading_excepthook(args: threading.ExceptHookArgs) -> None:
 
 
 def _unraisablehook(unraisable: sys.UnraisableHookArgs) -> None:
-    found = _found.get("unraisable", sys.__unraisablehook__)
+    found: Any = _found.get("unraisable", sys.__unraisablehook__)
     exc = unraisable.exc_value
     if exc is not None and _crossed(exc):
         if sys.stderr is not None:

@@ -1,0 +1,317 @@
+"""Reports, hooks and the command line."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import traceback
+
+import pytest
+import stacksplice
+from conftest import PACKAGE
+
+
+def caught(function, *arguments) -> BaseException:
+    try:
+        function(*arguments)
+    except BaseException as exc:
+        return exc
+    raise AssertionError("nothing was raised")
+
+
+def divide():
+    return 1 / 0
+
+
+def chained():
+    try:
+        divide()
+    except ZeroDivisionError as exc:
+        raise RuntimeError("größe\nsecond line") from exc
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture(autouse=True)
+def no_color_variables(monkeypatch):
+    for name in ("NO_COLOR", "FORCE_COLOR", "PYTHON_COLORS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: caught(divide),
+        lambda: caught(chained),
+        lambda: ExceptionGroup("group", [caught(divide), ValueError()]),
+        lambda: caught(compile, "y = )", "s.py", "exec"),
+        lambda: ValueError(),
+    ],
+)
+def test_without_an_error_object_it_is_the_standard_traceback(make):
+    exc = make()
+    assert "".join(stacksplice.format_exception(exc)) == "".join(traceback.format_exception(exc))
+    out = io.StringIO()
+    stacksplice.print_exception(exc, out)
+    assert out.getvalue() == "".join(traceback.format_exception(exc))
+
+
+def test_combined_report_in_python_order(border):
+    exc = caught(border.call, chained)
+    lines = stacksplice.format_exception(exc)
+    assert all(line.endswith("\n") for line in lines)
+    text = "".join(lines)
+    assert lines[0].startswith("Traceback for thread ")
+    assert lines[0].rstrip().endswith("(most recent call last):")
+    where = [text.index(part) for part in ("caught", "[gap: unwound]", "in chained", "RuntimeError: größe")]
+    assert where == sorted(where)
+    assert "Caused by:" in text and "ZeroDivisionError: division by zero (0x80020012)" in text
+    assert "1. received by python" in text
+    assert "return 1 / 0" in text  # the source line
+
+
+def test_notes_are_shown(border):
+    exc = caught(border.call, divide)
+    exc.add_note("a note")
+    assert stacksplice.format_exception(exc)[-1] == "a note\n"
+
+
+def test_format_exc_and_print_exc(border):
+    assert stacksplice.format_exc() == "NoneType: None\n"
+    out = io.StringIO()
+    stacksplice.print_exc(out)
+    assert out.getvalue() == "NoneType: None\n"
+    try:
+        border.call(divide)
+    except ZeroDivisionError as exc:
+        assert stacksplice.format_exc() == "".join(stacksplice.format_exception(exc))
+        out = io.StringIO()
+        stacksplice.print_exc(file=out)
+        assert out.getvalue() == stacksplice.format_exc()
+
+
+def test_colour_only_on_a_terminal(border, monkeypatch):
+    exc = caught(border.call, divide)
+
+    def printed(file):
+        stacksplice.print_exception(exc, file)
+        return "\033[" in file.getvalue()
+
+    assert printed(Terminal()) and not printed(io.StringIO())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not printed(Terminal())
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert not printed(Terminal())
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert printed(io.StringIO())
+    monkeypatch.setenv("PYTHON_COLORS", "0")
+    assert not printed(Terminal())
+
+
+def test_a_file_that_cannot_encode(border):
+    exc = caught(border.call, chained)
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding="ascii", write_through=True)
+    stacksplice.print_exception(exc, file)
+    assert b"gr\\xf6\\xdfe" in raw.getvalue()
+
+
+def test_json_and_dict(border):
+    info = stacksplice.error_info(caught(border.call, chained))
+    data = info.to_dict()
+    assert data == json.loads(info.to_json())
+    assert data["schema"] == "stacksplice-error/1"
+    assert data["hresult_signed"] == info.hresult == -2147467259
+    assert data["type"] == "RuntimeError" and data["message"] == "größe\nsecond line"
+    assert data["stack"][0]["function"] == "chained"
+    assert data["transformed"][0]["type"] == "ZeroDivisionError"
+    assert len(data["propagation"]) == 1
+    assert len(info.fingerprint) == 32 and int(info.fingerprint, 16) >= 0
+    again = stacksplice.error_info(caught(border.call, chained))
+    assert again != info and again.fingerprint == info.fingerprint
+
+
+# ---- Hooks ---------------------------------------------------------------------------------------
+
+PROLOGUE = """
+import sys, threading, stacksplice, border
+def fails():
+    raise ValueError("unhandled")
+"""
+
+
+def test_excepthook(child):
+    done = child(PROLOGUE + "stacksplice.install()\nborder.call(fails)\n", status=1)
+    assert "Traceback for thread" in done.stderr
+    assert "ValueError: unhandled (0x80070057)" in done.stderr
+    assert "Traceback (most recent call last):" not in done.stderr
+
+
+def test_excepthook_for_other_exceptions(child):
+    plain = child(PROLOGUE + "\nfails()\n", status=1)
+    hooked = child(PROLOGUE + "stacksplice.install()\nfails()\n", status=1)
+    assert hooked.stderr.replace("line 6", "line 7") == plain.stderr.replace("line 6", "line 7")
+
+
+def test_threading_excepthook(child):
+    done = child(
+        PROLOGUE
+        + """
+stacksplice.install()
+thread = threading.Thread(target=border.call, args=(fails,), name="worker")
+thread.start(); thread.join()
+thread = threading.Thread(target=border.call, args=(sys.exit,), name="quiet")
+thread.start(); thread.join()
+"""
+    )
+    assert done.stderr.startswith("Exception in thread worker:\nTraceback for thread ")
+    assert "ValueError: unhandled" in done.stderr and "quiet" not in done.stderr
+
+
+def test_unraisablehook(child):
+    done = child(
+        PROLOGUE
+        + """
+stacksplice.install()
+class Late:
+    def __del__(self):
+        border.call(fails)
+Late()
+"""
+    )
+    assert "Exception ignored" in done.stderr and "Late.__del__" in done.stderr
+    assert "ValueError: unhandled (0x80070057)" in done.stderr
+
+
+def test_hooks_are_polite(child):
+    done = child(
+        PROLOGUE
+        + """
+seen = []
+def mine(*arguments): seen.append(arguments)
+sys.excepthook = threading.excepthook = sys.unraisablehook = mine
+stacksplice.install()
+stacksplice.install()
+assert sys.excepthook is not mine
+try: border.call(fails)
+except ValueError as exc: sys.excepthook(type(exc), exc, exc.__traceback__)
+assert len(seen) == 1 and seen[0][0] is ValueError
+thread = threading.Thread(target=border.call, args=(fails,)); thread.start(); thread.join()
+assert len(seen) == 2
+def theirs(*arguments): pass
+sys.excepthook = theirs
+stacksplice.uninstall()
+assert sys.excepthook is theirs
+assert threading.excepthook is mine and sys.unraisablehook is mine
+stacksplice.uninstall()
+print("ok")
+"""
+    )
+    assert done.stdout == "ok\n"
+    assert done.stderr.count("ValueError: unhandled") == 2
+
+
+def test_uninstall_restores_the_interpreters_own(child):
+    child(
+        PROLOGUE
+        + """
+stacksplice.install(); stacksplice.uninstall()
+assert sys.excepthook is sys.__excepthook__
+assert threading.excepthook is threading.__excepthook__
+assert sys.unraisablehook is sys.__unraisablehook__
+"""
+    )
+
+
+# ---- The end of the road -------------------------------------------------------------------------
+
+
+def test_fail_fast(child, tmp_path):
+    done = child(
+        PROLOGUE + "stacksplice.fail_fast(ValueError('the end'))\n",
+        status=-6,
+        STACKSPLICE_REPORT_DIR=str(tmp_path),
+    )
+    assert "the end" in done.stderr
+
+
+def test_report_unhandled_without_a_handler(child):
+    done = child(PROLOGUE + "stacksplice.report_unhandled(ValueError('the end'))\n", status=-6)
+    assert "the end" in done.stderr
+
+
+# ---- The command line ----------------------------------------------------------------------------
+
+
+def command(*arguments: str, status: int = 0, **options) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": options.pop("path", str(PACKAGE.parent))}
+    done = subprocess.run(
+        [sys.executable, "-m", "stacksplice", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        **options,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+def test_run_is_like_python(tmp_path, border_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, helper\nprint(__name__, sys.argv[1:], helper.x)\n"
+        "import border\ndef fails():\n    raise ValueError('in script')\nborder.call(fails)\n"
+    )
+    (tmp_path / "helper.py").write_text("x = 5\n")
+    path = f"{PACKAGE.parent}:{border_path.parent}"
+    done = command("run", str(script), "a", "--b", status=1, path=path)
+    assert done.stdout == "__main__ ['a', '--b'] 5\n"
+    assert "ValueError: in script (0x80070057)" in done.stderr
+    script.write_text("import sys\nsys.exit(7)\n")
+    command("run", str(script), status=7)
+    script.write_text("def f():\n    1 / 0\nf()\n")
+    done = command("run", str(script), status=1)
+    expected = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert done.stderr == expected.stderr
+    script.write_text("syntax error\n")
+    assert "SyntaxError" in command("run", str(script), status=1).stderr
+    assert "missing.py" in command("run", str(tmp_path / "missing.py"), status=2).stderr
+
+
+def test_show_prints_a_saved_report(border, tmp_path):
+    info = stacksplice.error_info(caught(border.call, chained))
+    one = tmp_path / "one.json"
+    one.write_text(info.to_json(), encoding="utf-8")
+    text = command("show", str(one)).stdout
+    for part in ("RuntimeError: größe", "[gap: unwound]", "in chained", "Caused by:", "received by python"):
+        assert part in text
+    many = tmp_path / "many.json"
+    many.write_text(json.dumps([info.to_dict(), info.to_dict()]))
+    assert command("show", str(many)).stdout.count("RuntimeError") == 2
+    lines = tmp_path / "lines.json"
+    lines.write_text(info.to_json() * 3, encoding="utf-8")
+    assert command("show", str(lines)).stdout.count("RuntimeError") == 3
+    assert command("show", "-", input=info.to_json()).stdout == text
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", "not json", '{"stack": 1}', '{"schema": "x"}'])
+def test_show_refuses_what_is_no_report(tmp_path, content):
+    file = tmp_path / "bad.json"
+    file.write_text(content)
+    done = command("show", str(file), status=2)
+    assert done.stderr.startswith("stacksplice: ") and "Traceback" not in done.stderr
+
+
+def test_command_line_errors():
+    command(status=2)
+    command("show", "/nowhere/at/all.json", status=2)
+    assert command("--version").stdout.startswith("stacksplice ")

@@ -1,0 +1,45 @@
+"""The type stubs say what the extension has, and the package passes mypy --strict."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import PACKAGE
+
+pytest.importorskip("mypy")
+
+
+def run(*arguments: str) -> None:
+    environment = {**os.environ, "MYPYPATH": str(PACKAGE.parent), "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_mypy_strict(tmp_path):
+    run("mypy", "--strict", "--cache-dir", str(tmp_path), "-p", "stacksplice")
+
+
+def test_stubtest():
+    run("mypy.stubtest", "stacksplice")
+
+
+def test_a_program_that_uses_it(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import stacksplice\n"
+        "def report(exc: Exception) -> str:\n"
+        "    info = stacksplice.error_info(exc)\n"
+        "    if info is None:\n"
+        "        return ''\n"
+        "    first: stacksplice.Frame = info.stack[0]\n"
+        "    line: int | None = first.line\n"
+        "    return f'{info.hresult} {line} {info.propagation[0].language}'\n"
+        "def take() -> stacksplice.ErrorInfo | None:\n"
+        "    return stacksplice.take_error()\n"
+    )
+    run("mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(program))
