@@ -99,7 +99,7 @@ static void test_capture_skips_and_stops(void **state)
     stack all = {.count = 0}, some, same;
 
     (void)state;
-    for (uint32_t i = 0; i < 2; i++) { /* from one place, so that both are one stack */
+    for (volatile int i = 0; i < 2; i++) { /* from one place, so that both are one stack */
         same = all;
         capture(&all, 0, MAX);
     }
