@@ -605,7 +605,11 @@ static void collect(stacksplice_walk *walk, void *data)
         (void)stacksplice_walk_push(walk, ss_lua_gap("too many calls between C and Lua"));
 }
 
-void ss_lua_source_register(void)
+/*
+ * At load too: a host may raise before this binding sees one of its states (an error of Python's
+ * on its way through Lua), and that stack needs its Lua frames as well.
+ */
+__attribute__((constructor)) void ss_lua_source_register(void)
 {
     static atomic_bool done;
     stacksplice_source source = {.size = sizeof source,

@@ -288,15 +288,22 @@ static int teach(lua_State *L)
     return 0;
 }
 
+/* New memory is zeroed, so that a word which Lua never wrote is the same at every visit. */
 static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
 {
+    char *grown;
+
     (void)data;
-    (void)old_size;
     if (new_size == 0) {
         free(block);
         return NULL;
     }
-    return realloc(block, new_size);
+    grown = realloc(block, new_size);
+    if (!block)
+        old_size = 0; /* then it is the kind of object that Lua wants */
+    if (grown && new_size > old_size)
+        memset(grown + old_size, 0, new_size - old_size);
+    return grown;
 }
 
 static lua_State *new_state(void)

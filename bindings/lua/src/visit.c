@@ -5,6 +5,8 @@
 #include "calibrate.h"
 
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 #include <unwind.h>
 
 #if defined(__x86_64__)
@@ -63,18 +65,36 @@ static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *dat
     return lesson->frame_count < SS_LUA_VISIT_FRAMES ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
+/*
+ * The words of a frame, from its stack pointer up to END.  Some were never written by the function
+ * that owns them, so they are read through the kernel where it allows that: checkers of memory need
+ * not be told of an exception.  Returns how many there are.
+ */
+static uint32_t copy_frame(uintptr_t *words, uintptr_t start, uintptr_t end)
+{
+    size_t bytes = end > start ? end - start : 0;
+    struct iovec local, remote;
+
+    if (bytes > SS_LUA_SLOTS * sizeof *words)
+        bytes = SS_LUA_SLOTS * sizeof *words;
+    bytes -= bytes % sizeof *words;
+    local = (struct iovec){words, bytes};
+    remote = (struct iovec){(void *)start, bytes};
+    if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) != (ssize_t)bytes)
+        for (size_t i = 0; i < bytes / sizeof *words; i++)
+            words[i] = ss_lua_word(start + i * sizeof *words);
+    return (uint32_t)(bytes / sizeof *words);
+}
+
 static void keep_candidates(ss_lua_candidates *kept, const ss_lua_visit_frame *frame,
-                            uintptr_t stack_end, uintptr_t value)
+                            const uintptr_t *words, uint32_t word_count, uintptr_t value)
 {
     for (uint32_t i = 0; i < SS_LUA_REGISTERS; i++)
         if (frame->registers[i] != value)
             kept->registers &= ~(1u << i);
-    for (uint32_t i = 0; i < SS_LUA_SLOTS; i++) {
-        uintptr_t address = frame->sp + i * sizeof(uintptr_t);
-
-        if (address + sizeof(uintptr_t) > stack_end || ss_lua_word(address) != value)
+    for (uint32_t i = 0; i < SS_LUA_SLOTS; i++)
+        if (i >= word_count || words[i] != value)
             kept->slots[i / 64] &= ~(UINT64_C(1) << i % 64);
-    }
 }
 
 /* The lesson's row for that site, all places possible when it is new; -1 when the table is full. */
@@ -119,6 +139,8 @@ void ss_lua_lesson_visit(ss_lua_lesson *lesson, lua_State *L, uintptr_t probe, b
 {
     lua_Debug activation = {0};
     const ss_lua_visit_frame *site;
+    uintptr_t words[SS_LUA_SLOTS];
+    uint32_t count;
     int row;
 
     lesson->frame_count = 0;
@@ -138,8 +160,9 @@ void ss_lua_lesson_visit(ss_lua_lesson *lesson, lua_State *L, uintptr_t probe, b
         return;
     }
     lesson->visits[row]++;
-    keep_candidates(&lesson->state[row], site, lesson->frames[2].sp, (uintptr_t)L);
-    keep_candidates(&lesson->ci[row], site, lesson->frames[2].sp, (uintptr_t)activation.i_ci);
+    count = copy_frame(words, site->sp, lesson->frames[2].sp);
+    keep_candidates(&lesson->state[row], site, words, count, (uintptr_t)L);
+    keep_candidates(&lesson->ci[row], site, words, count, (uintptr_t)activation.i_ci);
     learn_internals(lesson);
 }
 
