@@ -197,6 +197,42 @@ static void test_report_tells_the_chain_and_the_causes(void **state)
     release(error);
 }
 
+static unsigned count_of(const char *text, const char *part)
+{
+    unsigned count = 0;
+
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at += strlen(part))
+        count++;
+    return count;
+}
+
+static void test_report_bounds_the_causes(void **state)
+{
+    const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};
+    fixture_error contents = value_error(frames, 1);
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+    const char *text;
+
+    (void)state;
+    for (int i = 0; i < 16; i++) {
+        contents.cause = error;
+        error = fixture_originate(&contents);
+        release(contents.cause);
+    }
+    text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
+    assert_int_equal(count_of(text, "\nCaused by:\n"), 16);
+    assert_null(strstr(text, "not shown"));
+    contents.cause = error;
+    error = fixture_originate(&contents);
+    release(contents.cause);
+    text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
+    assert_int_equal(count_of(text, "\nCaused by:\n"), 16);
+    assert_non_null(strstr(text, "\nCaused by more errors that are not shown.\n"));
+    text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_JSON, NULL);
+    assert_int_equal(count_of(text, "\"hresult\":"), 17);
+    release(error);
+}
+
 static void test_report_shows_source_lines(void **state)
 {
     char path[] = "/tmp/stacksplice-report-XXXXXX";
@@ -412,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_report_marks_what_is_not_plain),
         cmocka_unit_test(test_report_folds_repeated_frames),
         cmocka_unit_test(test_report_tells_the_chain_and_the_causes),
+        cmocka_unit_test(test_report_bounds_the_causes),
         cmocka_unit_test(test_report_shows_source_lines),
         cmocka_unit_test(test_report_hides_and_counts_glue),
         cmocka_unit_test(test_report_colours_names),

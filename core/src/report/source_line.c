@@ -6,8 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { BYTES_MAX = 16 << 20 }; /* of a file: a report does not wait for what lies behind */
+
 typedef struct reader {
     int fd;
+    size_t left;
     size_t at, end;
     char buffer[4096];
 } reader;
@@ -21,8 +24,9 @@ static int next_byte(reader *r)
         do {
             got = read(r->fd, r->buffer, sizeof r->buffer);
         } while (got < 0 && errno == EINTR);
-        if (got <= 0)
+        if (got <= 0 || (size_t)got > r->left)
             return -1;
+        r->left -= (size_t)got;
         r->at = 0;
         r->end = (size_t)got;
     }
@@ -62,6 +66,7 @@ size_t ss_source_line(const char *file, uint32_t line, char out[SS_SOURCE_LINE_M
     reader r;
 
     r.fd = line ? open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
+    r.left = BYTES_MAX;
     r.at = r.end = 0;
     if (r.fd >= 0) {
         if (!fstat(r.fd, &status) && S_ISREG(status.st_mode))

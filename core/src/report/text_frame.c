@@ -141,6 +141,9 @@ static void put_source(const ss_report *r, const stacksplice_frame *frame, unsig
 
     if (r->failfast || !frame->file || !frame->line)
         return;
+    /* A compiler's relative path counts from where it ran, not from here. */
+    if (frame->kind == STACKSPLICE_FRAME_NATIVE && *frame->file != '/')
+        return;
     length = ss_source_line(frame->file, frame->line, line);
     if (!length)
         return;
