@@ -42,8 +42,12 @@ typedef void (*stacksplice_debug_event_callback)(const stacksplice_debug_event *
  *
  * After the hook, where a tracer is attached, SIGTRAP is raised so that a debugger stops.  Without
  * a tracer no signal is raised, and one that a tracer hands on (as strace does) is ignored: an
- * event never ends the process.  A tracer that was attached is noticed within a second. [own: data
- * stays the caller's | thread: any | alloc: no | signal: no]
+ * event never ends the process.  A tracer that was attached is noticed within a second.
+ *
+ * Tracing tools (bpftrace, SystemTap, gdb) find every event, whatever the flags, as a static probe:
+ * stacksplice:originate_error and stacksplice:transform_error, with the parameters above.
+ *
+ * [own: data stays the caller's | thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult
 stacksplice_set_debug_event_hook(stacksplice_debug_event_callback f, void *data);

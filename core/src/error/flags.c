@@ -1,5 +1,6 @@
 #include "error/flags.h"
 
+#include "error/probe.h"
 #include "error/registry.h"
 
 #include <errno.h>
@@ -160,6 +161,10 @@ void ss_event_raise(bool transformed, HRESULT old, HRESULT hr, const WCHAR *mess
     int saved_errno = errno;
     bool attached;
 
+    if (transformed)
+        SS_PROBE_TRANSFORM(old, hr, length, message);
+    else
+        SS_PROBE_ORIGINATE(hr, length, message);
     if (in_event || (!force && (now & RO_ERROR_REPORTING_SUPPRESSEXCEPTIONS)))
         return;
     attached = tracer_attached();

@@ -19,7 +19,8 @@
 
 /*
  * A copy of TEXT up to its NUL.  NULL when TEXT is NULL or memory ran out; a copy of "" is not
- * NULL. [own: caller frees | thread: any | alloc: yes | signal: no]
+ * NULL.
+ * [own: caller frees | thread: any | alloc: yes | signal: no]
  */
 STACKSPLICE_WINRT_API BSTR SysAllocString(const OLECHAR *text)
     STACKSPLICE_WINRT_LINK(SysAllocString);

@@ -62,7 +62,8 @@ STACKSPLICE_WINRT_API HRESULT RoSetErrorReportingFlags(UINT32 flags)
  * Make an error object for ERROR with MESSAGE and the combined stack of the calling thread, and put
  * it into the slot.  TRUE; also when the flags say that nothing is stored, and then the slot keeps
  * what it had.  FALSE, and nothing happens, if ERROR is a success code; FALSE and an empty slot
- * when memory ran out. [own: message borrowed | thread: any | alloc: yes | signal: no]
+ * when memory ran out.
+ * [own: message borrowed | thread: any | alloc: yes | signal: no]
  */
 STACKSPLICE_WINRT_API BOOL RoOriginateError(HRESULT error, HSTRING message)
     STACKSPLICE_WINRT_LINK(RoOriginateError);
@@ -81,8 +82,8 @@ STACKSPLICE_WINRT_API BOOL RoOriginateErrorW(HRESULT error, UINT max_chars, PCWS
  * ILanguageExceptionErrorInfo (one that implements IScriptException is held by its two counts: see
  * stacksplice/source.h).  It is asked, in this order and before the slot changes, for IAgileObject
  * (an answer is not required), ILanguageExceptionStackBackTrace and ILanguageExceptionTransform;
- * what these methods leave in the slot does not survive. [own: language_exception referenced |
- * thread: any | alloc: yes | signal: no]
+ * what these methods leave in the slot does not survive.
+ * [own: language_exception referenced | thread: any | alloc: yes | signal: no]
  */
 STACKSPLICE_WINRT_API BOOL RoOriginateLanguageException(HRESULT error, HSTRING message,
                                                         IUnknown *language_exception)
@@ -93,7 +94,8 @@ STACKSPLICE_WINRT_API BOOL RoOriginateLanguageException(HRESULT error, HSTRING m
  * OLD_ERROR, the new one names it as its previous.  NEW_ERROR a success code: the error was
  * handled, the slot is emptied, TRUE.  FALSE, and nothing happens, if both are equal or both
  * success codes. At most 150 errors are linked so; a link that would make the chain longer is left
- * out. [own: message borrowed | thread: any | alloc: yes | signal: no]
+ * out.
+ * [own: message borrowed | thread: any | alloc: yes | signal: no]
  */
 STACKSPLICE_WINRT_API BOOL RoTransformError(HRESULT old_error, HRESULT new_error, HSTRING message)
     STACKSPLICE_WINRT_LINK(RoTransformError);
@@ -173,9 +175,10 @@ STACKSPLICE_WINRT_API void RoFailFastWithErrorContext(HRESULT hr)
 /*
  * Say that ERROR reached the top of a stack and nobody handled it.  The handler that
  * stacksplice_set_unhandled_handler installed may say that it did: S_OK.  Otherwise the process
- * ends as by RoFailFastWithErrorContext. Errors: E_INVALIDARG if error is NULL or of another
- * implementation. [own: error borrowed | thread: any | alloc: yes, degrades without memory |
- * signal: no]
+ * ends as by RoFailFastWithErrorContext.
+ * Errors: E_INVALIDARG if error is NULL or of another
+ * implementation.
+ * [own: error borrowed | thread: any | alloc: yes, degrades without memory | signal: no]
  */
 STACKSPLICE_WINRT_API HRESULT RoReportUnhandledError(IRestrictedErrorInfo *error)
     STACKSPLICE_WINRT_LINK(RoReportUnhandledError);
