@@ -146,16 +146,21 @@ static void ask_own(void)
     pthread_attr_destroy(&attr);
 }
 
+/*
+ * The main thread's stack grows downward, and its limit may have been raised since it was asked
+ * for. The kernel maps nothing else into the 128 MiB below its end.  (Asking again is no way out:
+ * it allocates, and SP may be foreign because a signal handler runs on a stack of its own.)
+ */
+#define MAIN_STACK_ROOM ((uintptr_t)128 << 20)
+
 static bool find_own(uintptr_t sp, ss_stack *stack)
 {
     if (!own.high)
         ask_own();
-    /* The main thread's limit can be raised while it runs; the cached low is only as deep as the
-       limit was then. */
-    if (sp < own.low && ss_thread_id() == (uint64_t)getpid())
-        ask_own();
     *stack = own;
-    return sp >= own.low && sp < own.high;
+    if (sp < own.low && sp >= own.high - MAIN_STACK_ROOM && ss_thread_id() == (uint64_t)getpid())
+        stack->low = own.high - MAIN_STACK_ROOM;
+    return sp >= stack->low && sp < own.high;
 }
 
 static bool find_alternate(uintptr_t sp, ss_stack *stack)
