@@ -284,6 +284,22 @@ static void test_raise_of_a_native_error_gives_an_error_object(void **state)
     error->lpVtbl->Release(error);
 }
 
+static void test_a_function_that_ends_in_raise_is_in_the_node(void **state)
+{
+    lua_State *L = *state;
+
+    lua_pushinteger(L, E_ACCESSDENIED);
+    lua_pushcclosure(L, raise_slot, 1);
+    lua_setglobal(L, "raise_slot");
+    RoOriginateErrorW(E_ACCESSDENIED, 0, (PCWSTR)u"no entry");
+    load(L, "local ok, e = pcall(function()\nraise_slot()\nend)\n"
+            "local stack = e.propagation[1].stack\n"
+            "assert(stack[1].kind == 'native' or stack[1].name == 'raise_slot')\n"
+            "assert(stack[1].name ~= 'stacksplice_lua_raise')\n"
+            "assert(stack[2].currentline == 2)");
+    assert_int_equal(stacksplice_lua_pcall(L, 0, 0), S_OK);
+}
+
 static void test_raise_with_another_hresult_raises_a_fresh_error(void **state)
 {
     lua_State *L = *state;
@@ -782,6 +798,7 @@ int main(void)
         TEST(test_one_error_object_and_one_node_for_each_border),
         TEST(test_a_caught_value_raised_anew_is_another_error_unless_it_has_identity),
         TEST(test_raise_of_a_native_error_gives_an_error_object),
+        TEST(test_a_function_that_ends_in_raise_is_in_the_node),
         TEST(test_raise_with_another_hresult_raises_a_fresh_error),
         TEST(test_raise_of_a_success_code_is_an_error_of_its_own),
         TEST(test_originate_after_a_plain_pcall_says_what_is_gone),

@@ -294,8 +294,12 @@ extern atomic_uint ss_lua_interrupted_states;
 
 /* ---- Module functions ------------------------------------------------------------------------*/
 
+/* Whether FUNCTION is a lua_CFunction of this binding that scripts or hosts know. */
+bool ss_lua_is_own_function(uintptr_t function);
+
 int ss_lua_traceback(lua_State *L);
 int ss_lua_pcall_function(lua_State *L);
 int ss_lua_xpcall_function(lua_State *L);
+int ss_lua_run_script_handler(lua_State *L);
 
 #endif

@@ -172,6 +172,15 @@ static const luaL_Reg functions[] = {
     {"install", module_install},       {NULL, NULL},
 };
 
+bool ss_lua_is_own_function(uintptr_t function)
+{
+    for (const luaL_Reg *each = functions; each->name; each++)
+        if ((uintptr_t)each->func == function)
+            return true;
+    return function == (uintptr_t)ss_lua_run_script_handler ||
+           function == (uintptr_t)luaopen_stacksplice;
+}
+
 __attribute__((visibility("default"))) int luaopen_stacksplice(lua_State *L)
 {
     luaL_checkversion(L);

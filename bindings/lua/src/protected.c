@@ -87,7 +87,7 @@ int ss_lua_pcall_function(lua_State *L)
  * Upvalues: the script's handler; the value it was given; whether it was.  While it runs, errors of
  * its own are not captured: Lua may call it again for each of them.
  */
-static SS_LUA_NOINLINE int run_script_handler(lua_State *L)
+SS_LUA_NOINLINE int ss_lua_run_script_handler(lua_State *L)
 {
     ss_lua_state *state;
 
@@ -117,7 +117,7 @@ int ss_lua_xpcall_function(lua_State *L)
     lua_pushvalue(L, 2);
     lua_pushnil(L);
     lua_pushboolean(L, 0);
-    lua_pushcclosure(L, run_script_handler, 3);
+    lua_pushcclosure(L, ss_lua_run_script_handler, 3);
     lua_remove(L, 2);
     lua_insert(L, HANDLER);
     return call(L);

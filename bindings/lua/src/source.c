@@ -481,6 +481,18 @@ static bool push_unsited(collection *c, uint32_t index)
 
 /* ---- Collecting ------------------------------------------------------------------------------*/
 
+/*
+ * Whether the innermost C activation is missing from the frames: its function ended in a call of
+ * ours (`return stacksplice_lua_raise(L, hr);`), which took over its frame, and our frames are not
+ * shown.  The activation of a function of the module is ours as well.
+ */
+static bool lost_its_frame(const collection *c, const call_site *site)
+{
+    uintptr_t function = c_function_of(c->layout, site->ci);
+
+    return !site->hook && site->frame == 0 && function && !ss_lua_is_own_function(function);
+}
+
 static bool splice_site(collection *c, uint32_t index)
 {
     const call_site *site = &c->sites[index];
@@ -493,6 +505,8 @@ static bool splice_site(collection *c, uint32_t index)
         note(c->walk->frames[site->frame - 1].ip, site->L, site->ci);
     }
     if (!stacksplice_walk_splice(c->walk, site->frame, hidden_from(c, index)))
+        return false;
+    if (lost_its_frame(c, site) && !push_activation(c, site->L, site->ci, STACKSPLICE_TRUST_EXACT))
         return false;
     if (c->layout->previous == SS_LUA_UNKNOWN)
         find_level(&from);
