@@ -1,24 +1,43 @@
 #include "base/loader.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
-/* Readers iterate; fork writes.  Readers come first, so that one may iterate inside another. */
-static pthread_rwlock_t forking = PTHREAD_RWLOCK_INITIALIZER;
+enum {
+    FORKING = 1 << 30,    /* set while a fork is under way; the bits below count who iterates */
+    PATIENCE = 100 * 1000 /* yields of a fork until it goes on without waiting any longer */
+};
 
+static atomic_int state;         /* (ATOMIC) */
+static _Thread_local bool owned; /* (THREAD) this thread's fork has set FORKING */
+
+/* Waits only for iterations under way, which wait for nothing that a fork holds. */
 static void before_fork(void)
 {
-    pthread_rwlock_wrlock(&forking);
+    owned = false;
+    for (int i = 0; i < PATIENCE && !owned; i++) {
+        int none = 0;
+
+        owned = atomic_compare_exchange_weak(&state, &none, FORKING);
+        if (!owned)
+            sched_yield();
+    }
 }
 
 static void after_fork_in_parent(void)
 {
-    pthread_rwlock_unlock(&forking);
+    if (owned)
+        atomic_store(&state, 0);
 }
 
-/* The lock names its owner by a thread id, which the child's only thread has not kept. */
+/* Whoever else was about to fork is not here. */
 static void after_fork_in_child(void)
 {
-    pthread_rwlock_init(&forking, NULL);
+    if (owned)
+        atomic_store(&state, 0);
+    else
+        atomic_fetch_and(&state, ~FORKING);
 }
 
 /*
@@ -30,12 +49,26 @@ __attribute__((constructor(101))) static void guard_fork(void)
     (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
+static void enter(void)
+{
+    int seen = atomic_load_explicit(&state, memory_order_relaxed);
+
+    for (;;) {
+        if (seen & FORKING) {
+            sched_yield();
+            seen = atomic_load_explicit(&state, memory_order_relaxed);
+        } else if (atomic_compare_exchange_weak(&state, &seen, seen + 1)) {
+            return;
+        }
+    }
+}
+
 int ss_loader_iterate(int (*back)(struct dl_phdr_info *info, size_t size, void *data), void *data)
 {
     int result;
 
-    pthread_rwlock_rdlock(&forking);
+    enter();
     result = dl_iterate_phdr(back, data);
-    pthread_rwlock_unlock(&forking);
+    atomic_fetch_sub(&state, 1);
     return result;
 }
