@@ -326,7 +326,7 @@ static void test_resolve_forgets_an_unloaded_library(void **state)
 
 #if defined(__SANITIZE_THREAD__)
 /* A child ends while its parent's threads, of which it has none, are not joined. */
-const char *__tsan_default_options(void);
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
     return "report_thread_leaks=0";
