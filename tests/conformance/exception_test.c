@@ -374,6 +374,44 @@ static void test_release_of_the_old_error_cannot_change_the_result(void **state)
     }
 }
 
+static exception_state chain[5];
+static int chain_next;
+
+static void originate_next(exception_state *state)
+{
+    IUnknown *exception;
+
+    (void)state;
+    if (chain_next == (int)COUNT_OF(chain))
+        return;
+    exception_init(&chain[chain_next]);
+    chain[chain_next].in_release = originate_next;
+    exception = exception_new(&chain[chain_next++]);
+    RoOriginateLanguageException(E_ABORT, NULL, exception);
+    release(exception);
+}
+
+/* Each error that a release leaves has an exception whose release leaves one more. */
+static void test_chain_of_releases_cannot_change_the_result(void **state)
+{
+    (void)state;
+    for (int clear = 0; clear < 2; clear++) {
+        chain_next = 0;
+        originate_next(NULL);
+        if (clear)
+            RoClearError();
+        else
+            RoOriginateErrorW(E_FAIL, 0, OLESTR("newer"));
+        assert_int_equal(chain_next, COUNT_OF(chain));
+        for (size_t i = 0; i < COUNT_OF(chain); i++)
+            assert_int_equal(chain[i].refs, 0);
+        if (clear)
+            check_empty();
+        else
+            check_slot(E_FAIL, GENERIC_FAIL, OLESTR("newer"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +427,7 @@ int main(void)
         cmocka_unit_test_setup(test_transformation_list_is_bounded, fresh),
         cmocka_unit_test_setup(test_callbacks_cannot_change_the_result, fresh),
         cmocka_unit_test_setup(test_release_of_the_old_error_cannot_change_the_result, fresh),
+        cmocka_unit_test_setup(test_chain_of_releases_cannot_change_the_result, fresh),
     };
 
     return cmocka_run_group_tests(tests, NULL, fresh);

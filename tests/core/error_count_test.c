@@ -162,6 +162,34 @@ static void test_resting_error_is_not_found_by_its_reference(void **state)
     SysFreeString(reference);
 }
 
+static void test_node_added_at_rest_rests(void **state)
+{
+    error_double at_node;
+    IRestrictedErrorInfo *error;
+    ILanguageExceptionErrorInfo2 *info;
+    IScriptErrorInfo *script;
+
+    (void)state;
+    error_double_init(&at_node, 1);
+    RoOriginateError(E_FAIL, NULL);
+    error = take();
+    info = query(error, &IID_ILanguageExceptionErrorInfo2);
+    script = script_of(error);
+    script->lpVtbl->AddInside(script);
+    release(info);
+    release(error);
+    release(script);
+    assert_int_equal(info->lpVtbl->CapturePropagationContext(info, error_double_unknown(&at_node)),
+                     S_OK);
+    check_counts(at_node, 1, 1);
+    script->lpVtbl->AddRef(script);
+    check_counts(at_node, 2, 1);
+    release(script);
+    check_counts(at_node, 1, 1);
+    script->lpVtbl->ReleaseInside(script);
+    check_counts(at_node, 1, 0);
+}
+
 static void test_node_is_no_script_error(void **state)
 {
     IRestrictedErrorInfo *error;
@@ -281,6 +309,7 @@ int main(void)
         cmocka_unit_test_setup(test_exception_is_given_as_it_came, fresh),
         cmocka_unit_test_setup(test_cause_sleeps_with_the_error_it_caused, fresh),
         cmocka_unit_test_setup(test_resting_error_is_not_found_by_its_reference, fresh),
+        cmocka_unit_test_setup(test_node_added_at_rest_rests, fresh),
         cmocka_unit_test_setup(test_node_is_no_script_error, fresh),
         cmocka_unit_test_setup(test_waking_and_resting_balance_across_threads, fresh),
         cmocka_unit_test_setup(test_resolving_races_with_the_last_release, fresh),

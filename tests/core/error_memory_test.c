@@ -329,6 +329,8 @@ static HRESULT read_details(void)
     disarm();
     if (FAILED(hr))
         assert_true(!description && !message && !sid && got == S_FALSE);
+    else
+        assert_true(description && message && got == E_FAIL);
     SysFreeString(description);
     SysFreeString(message);
     release(error);
