@@ -58,20 +58,19 @@ static bool cannot_run(const char *doing, HRESULT hr)
     if (PyErr_Occurred()) {
         PyErr_Print();
     } else if (GetRestrictedErrorInfo(&error) == S_OK) {
-        /* The report is long; the way of the error does not matter to who mistyped a path. */
-        BSTR description = NULL, message = NULL, sid = NULL;
-        HRESULT code;
-        char text[1000] = "";
-
-        if (SUCCEEDED(error->lpVtbl->GetErrorDetails(error, &description, &code, &message, &sid)))
-            stacksplice_utf8(message, SysStringLen(message), text, sizeof text);
-        fprintf(stderr, "%s\n", text);
-        SysFreeString(description);
-        SysFreeString(message);
-        SysFreeString(sid);
+        stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL, write_file, stderr);
         error->lpVtbl->Release(error);
     }
     return false;
+}
+
+static bool add_to_path(const char *folder, Py_ssize_t place)
+{
+    PyObject *path = PySys_GetObject("path"), *text = PyUnicode_DecodeFSDefault(folder);
+    bool added = path && text && PyList_Insert(path, place, text) == 0;
+
+    Py_XDECREF(text);
+    return added;
 }
 
 /* Start the interpreter whose packages this host was built for. */
@@ -79,7 +78,6 @@ static bool start_python(run *r)
 {
     PyConfig config;
     PyStatus status;
-    PyObject *path;
     HRESULT hr;
 
     PyImport_AppendInittab("host", open_python_host);
@@ -95,17 +93,16 @@ static bool start_python(run *r)
                 status.err_msg ? status.err_msg : "unknown");
         return false;
     }
+    /* The package of the interpreter itself, or of PYTHONPATH, goes before that of the build. */
+    if (!add_to_path(r->scripts, 0) || !add_to_path(HOST_PACKAGE_DIR, PY_SSIZE_T_MAX))
+        return cannot_run("set Python's path", E_FAIL);
     hr = stacksplice_python_import();
     if (FAILED(hr)) {
         cannot_run("import the Python package stacksplice", hr);
-        fprintf(stderr, "Install it for " HOST_PYTHON ": " HOST_PYTHON " -m pip install <source>\n"
+        fprintf(stderr, "Install it with: " HOST_PYTHON " -m pip install SOURCE_FOLDER\n"
                         "or name the folder that holds it in PYTHONPATH.\n");
         return false;
     }
-    path = PyUnicode_DecodeFSDefault(r->scripts);
-    if (!path || PyList_Insert(PySys_GetObject("path"), 0, path) < 0)
-        return cannot_run("set the path of the scripts", E_FAIL);
-    Py_DECREF(path);
     return true;
 }
 
@@ -190,6 +187,7 @@ static bool price_one(run *r, PyObject *order)
     hr = stacksplice_python_originate(); /* the error leaves Python and ends here, in C */
     if (hr == HRESULT_FROM_WIN32(ERROR_CANCELLED)) {
         RoClearError();
+        fputs("stacksplice-host: interrupted\n", stderr);
         return false;
     }
     report_error(&r->report, hr, field(order, "order"), field(order, "customer"));

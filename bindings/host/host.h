@@ -40,6 +40,8 @@ typedef struct report {
 
 /* Take the thread's error, print it and write it; the slot is empty afterwards. */
 void report_error(report *r, HRESULT hr, const char *order, const char *customer);
+/* For stacksplice_format: DATA is a FILE. */
+int write_file(const char *text, size_t length, void *data);
 bool report_open(report *r, const char *json_path);
 /* False when the JSON file could not be written completely. */
 bool report_close(report *r);

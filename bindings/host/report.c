@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static int write_file(const char *text, size_t length, void *data)
+int write_file(const char *text, size_t length, void *data)
 {
     return fwrite(text, 1, length, data) != length;
 }

@@ -15,8 +15,8 @@
 
 #include <dlfcn.h>
 #include <lauxlib.h>
+#include <link.h>
 #include <lua.h>
-#include <stacksplice/lua.h>
 #include <stacksplice/source.h>
 #include <stdbool.h>
 #include <unwind.h>
@@ -125,6 +125,18 @@ static void pop_lua(lua_State *L, int depth)
         bool lua = calls[i].kind == LUA || calls[i].kind == LUA_C;
 
         if (lua && calls[i].id == L && calls[i].depth >= depth)
+            call_count = i;
+    }
+}
+
+/* A coroutine that yielded or died ended its calls without an event. */
+static void pop_stopped_coroutines(void)
+{
+    for (size_t i = 0; i < call_count; i++) {
+        lua_State *L = (lua_State *)calls[i].id;
+
+        if ((calls[i].kind == LUA || calls[i].kind == LUA_C) && L != main_state &&
+            (lua_status(L) != LUA_OK || lua_depth(L) <= calls[i].depth))
             call_count = i;
     }
 }
@@ -251,6 +263,7 @@ static __attribute__((noinline)) void log_raise(const char *language, const char
 
     if (!log_file)
         return;
+    pop_stopped_coroutines();
     fputs("{\"event\": \"raise\"", log_file);
     put_member("language", language);
     put_member("type", type);
@@ -282,12 +295,23 @@ static void python_raised(PyObject *triple)
     log_raise("python", Py_TYPE(value)->tp_name);
 }
 
+/* Each order begins anew: what earlier ones raised and handled does not count. */
+static void log_order(PyFrameObject *frame)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+
+    if (log_file && PyUnicode_CompareWithASCIIString(code->co_name, "process") == 0)
+        fputs("{\"event\": \"order\"}\n", log_file);
+    Py_DECREF(code);
+}
+
 static int trace(PyObject *self, PyFrameObject *frame, int what, PyObject *arg)
 {
     (void)self;
-    if (what == PyTrace_CALL)
+    if (what == PyTrace_CALL) {
         push_call((call){PYTHON, frame, 0, 0});
-    else if (what == PyTrace_RETURN)
+        log_order(frame);
+    } else if (what == PyTrace_RETURN)
         pop_python(frame, false);
     else if (what == PyTrace_EXCEPTION)
         python_raised(arg);
@@ -323,13 +347,14 @@ static void hook(lua_State *L, lua_Debug *ar)
 {
     int depth = lua_depth(L) - 1;
 
+    pop_stopped_coroutines();
     pop_lua(L, depth);
     if (ar->event == LUA_HOOKRET)
         return;
     complete_lua(L, depth + 1);
     lua_getinfo(L, "Sn", ar);
-    /* The builtin `error` raises next; a coroutine has no message handler to see it in. */
-    if (*ar->what == 'C' && ar->name && strcmp(ar->name, "error") == 0)
+    /* The builtin `error` raises next; a coroutine has no message handler that would see it. */
+    if (L != main_state && *ar->what == 'C' && ar->name && strcmp(ar->name, "error") == 0)
         log_raise("lua", NULL);
 }
 
@@ -344,20 +369,37 @@ EXPORT lua_State *(luaL_newstate)(void)
     return L;
 }
 
-/* In the place of the host's message handler.  The jump leaves no frame of this function. */
+/*
+ * The host's message handler is a function of its static library that no symbol table of the
+ * dynamic linker names: the test tells its offset in the program.
+ */
+static lua_CFunction host_handler(void)
+{
+    static lua_CFunction handler;
+    const char *offset = getenv("ORACLE_HANDLER");
+    struct link_map *program;
+
+    if (!handler && offset && dlinfo(dlopen(NULL, RTLD_LAZY), RTLD_DI_LINKMAP, &program) == 0)
+        handler = (lua_CFunction)(program->l_addr + strtoul(offset, NULL, 16));
+    return handler;
+}
+
+/* In its place.  The jump leaves no frame of this function. */
 static int seen_by_handler(lua_State *L)
 {
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
     if (lua_tothread(L, -1) == main_state)
         log_raise("lua", NULL);
     lua_pop(L, 1);
-    return stacksplice_lua_handler(L);
+    return host_handler()(L);
 }
 
 EXPORT void(lua_pushcclosure)(lua_State *L, lua_CFunction function, int upvalues)
 {
+    lua_CFunction handler = host_handler();
+
     REAL(lua_pushcclosure)
-    (L, function == stacksplice_lua_handler ? seen_by_handler : function, upvalues);
+    (L, handler && function == handler ? seen_by_handler : function, upvalues);
 }
 
 /* ---- C code and reports ----------------------------------------------------------------------*/

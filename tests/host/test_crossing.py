@@ -1,0 +1,330 @@
+"""Errors that cross between Python and Lua in both directions: nothing about them is lost."""
+
+import asyncio
+import concurrent.futures
+import ctypes
+import pickle
+import signal
+import subprocess
+import sys
+import unittest
+
+import crossing
+import stacksplice
+
+CALL = "return py(...)"  # Lua calls the Python function that it is given
+
+
+def languages(exc):
+    return [node.language for node in stacksplice.error_info(exc).propagation]
+
+
+def raiser(exc):
+    def fail(*_):
+        raise exc
+
+    return fail
+
+
+class Slotted(Exception):
+    __slots__ = ("code",)
+
+    def __setattr__(self, name, value):
+        if name not in ("code", "__traceback__", "__context__", "__cause__"):
+            raise TypeError("frozen")
+        super().__setattr__(name, value)
+
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+class CrossingTest(unittest.TestCase):
+    def tearDown(self):
+        self.assertFalse(crossing.slot(), "an error was left in the thread's slot")
+
+    def caught(self, kind, chunk, *args):
+        """The exception that the chunk raises."""
+        try:
+            result = crossing.run(chunk, *args)
+        except kind as exc:
+            return exc
+        self.fail(f"no {kind.__name__} but {result!r}")
+
+
+class IdentityTest(CrossingTest):
+    def test_python_lua_python_is_the_same_object(self):
+        exc = ValueError("mine")
+        got = self.caught(ValueError, CALL, raiser(exc))
+        self.assertIs(got, exc)
+        self.assertEqual(languages(got), ["lua", "python"])
+
+    def test_the_chain_grows_with_each_language(self):
+        exc = ValueError("far")
+        got = self.caught(ValueError, CALL, lambda: crossing.run(CALL, raiser(exc)))
+        self.assertIs(got, exc)
+        self.assertEqual(languages(got), ["lua", "python", "lua", "python"])
+
+    def test_a_lua_table_comes_back_rawequal(self):
+        self.assertTrue(crossing.run("""
+            local run, thrown = ..., {}
+            _G.thrown = thrown
+            local ok, caught = pcall(py, run, "error(thrown)")
+            return not ok and rawequal(caught, thrown)
+        """, crossing.run))
+
+    def test_a_lua_table_through_a_python_that_catches_and_raises_again(self):
+        def again(chunk):
+            try:
+                crossing.run(chunk)
+            except stacksplice.HResultError as exc:
+                raise exc
+
+        self.assertTrue(crossing.run("""
+            local again, thrown = ..., setmetatable({}, {__tostring = function() return "T" end})
+            _G.thrown = thrown
+            local ok, caught = pcall(py, again, "error(thrown)")
+            return not ok and rawequal(caught, thrown)
+        """, again))
+
+    def test_a_handled_error_does_not_come_back(self):
+        def fail_and_handle():
+            try:
+                crossing.run("error('handled')")
+            except stacksplice.HResultError:
+                pass
+            raise KeyError("new")
+
+        got = self.caught(KeyError, CALL, fail_and_handle)
+        self.assertEqual(got.args, ("new",))
+
+    def test_lua_that_handles_a_python_error_goes_on(self):
+        self.assertEqual(
+            crossing.run("local ok, e = pcall(py, ...); return not ok and 7", raiser(OSError())), 7)
+
+
+class LuaValueTest(CrossingTest):
+    """A Lua error value of every type is the same value after Lua -> C -> Python -> C -> Lua."""
+
+    def round_trip(self, make):
+        self.assertTrue(crossing.run(f"""
+            local run = ...
+            _G.thrown = {make}
+            local ok, caught = pcall(py, run, "error(thrown, 0)")
+            return not ok and rawequal(caught, thrown) and math.type(caught) == math.type(thrown)
+        """, crossing.run), make)
+
+    def test_nil(self):
+        self.round_trip("nil")
+
+    def test_false(self):
+        self.round_trip("false")
+
+    def test_numbers(self):
+        for make in ("0", "-1", "math.mininteger", "1.5", "1/0"):
+            self.round_trip(make)
+
+    def test_strings(self):
+        for make in ("''", "'plain'", r"'a\0b\0'", r"'\xff\xfe'", "('x'):rep(100000)"):
+            self.round_trip(make)
+
+    def test_table(self):
+        self.round_trip("{}")
+        self.round_trip("setmetatable({}, {__tostring = function() error('no') end})")
+        self.round_trip("setmetatable({}, {__index = function() error('no') end})")
+        self.round_trip("{hresult = -2147467259}")
+        self.round_trip("{hresult = 'no number'}")
+
+    def test_userdata(self):
+        self.round_trip("io.stderr")
+
+    def test_coroutine(self):
+        self.round_trip("coroutine.create(function() end)")
+
+    def test_function(self):
+        self.round_trip("print")
+
+    def test_python_sees_the_text_and_the_hresult(self):
+        got = self.caught(stacksplice.HResultError, "error({hresult = 0xA0010001})")
+        self.assertEqual(got.hresult, 0xA0010001 - (1 << 32))
+        got = self.caught(stacksplice.HResultError, "error('text', 0)")
+        self.assertEqual((str(got), got.hresult), ("text", -2147467259))
+
+
+class PythonValueTest(CrossingTest):
+    """A Python exception of every kind is the same object, and still works as it did."""
+
+    def round_trip(self, exc):
+        before = dict(exc.__dict__)
+        got = self.caught(BaseException, CALL, raiser(exc))
+        self.assertIs(got, exc)
+        self.assertEqual(languages(got), ["lua", "python"])
+        copy = pickle.loads(pickle.dumps(got))
+        self.assertIs(type(copy), type(exc))
+        public = {k: v for k, v in copy.__dict__.items() if k in before}
+        self.assertEqual(public, before)
+        return got
+
+    def test_cause_and_context(self):
+        cause, exc = KeyError("cause"), ValueError("effect")
+        exc.__cause__ = cause
+        got = self.round_trip(exc)
+        self.assertIs(got.__cause__, cause)
+        self.assertIn("cause", stacksplice.error_info(got).transformed.message)
+
+    def test_slots_and_a_frozen_setattr(self):
+        exc = Slotted("s")
+        exc.code = 5
+        self.assertEqual(self.round_trip(exc).code, 5)
+
+    def test_messages(self):
+        for text in ("", "größer als 東京 \U0001f40d", "lone \udc80 surrogate", "nul \0 inside"):
+            got = self.round_trip(ValueError(text))
+            self.assertEqual(got.args, (text,))
+
+    def test_a_failing_str(self):
+        self.round_trip(Unprintable())
+
+    def test_attributes(self):
+        exc = ValueError("with attributes")
+        exc.code = 12
+        self.round_trip(exc)
+
+    def test_exception_group(self):
+        self.round_trip(ExceptionGroup("two", [ValueError(1), KeyError(2)]))
+
+    def test_process_pool_after_each(self):
+        exceptions = [ValueError("größer"), KeyError("k"), OSError(2, "no", "file")]
+        for exc in exceptions:
+            self.caught(type(exc), CALL, raiser(exc))
+        with concurrent.futures.ProcessPoolExecutor(1) as pool:
+            for exc in exceptions:
+                copy = pool.submit(fail_in_child, exc).exception(timeout=60)
+                self.assertIs(type(copy), type(exc))
+                self.assertEqual(copy.args, exc.args)
+
+
+def fail_in_child(exc):
+    crossing.run(CALL, raiser(exc))
+
+
+class InterruptTest(CrossingTest):
+    """A Lua pcall that catches everything does not swallow what stops the program."""
+
+    def setUp(self):
+        signal.alarm(60)  # a swallowed interrupt would loop for ever
+
+    def tearDown(self):
+        signal.alarm(0)
+        super().tearDown()
+
+    def stopped(self, chunk, exc):
+        got = self.caught(type(exc), chunk, raiser(exc))
+        self.assertIs(got, exc)
+
+    def test_through_a_plain_pcall(self):
+        for exc in (KeyboardInterrupt(), SystemExit(3), asyncio.CancelledError()):
+            self.stopped("pcall(py, ...); return 1", exc)
+            self.stopped("return pcall(py, ...)", exc)
+            self.stopped("while true do pcall(py, ...) end", exc)
+
+    def test_through_a_coroutine(self):
+        for exc in (KeyboardInterrupt(), SystemExit(3)):
+            self.stopped("local f = ...; coroutine.wrap(function() pcall(py, f) end)() "
+                         "while true do end", exc)
+
+    def test_a_script_may_ask_for_it(self):
+        self.assertEqual(crossing.run(
+            "local ok = stacksplice.pcall(py, ...); return ok and 1 or 2",
+            raiser(KeyboardInterrupt())), 2)
+        self.assertEqual(crossing.run("pcall(error, 1); return 3"), 3)
+
+
+class ForeignBorderTest(CrossingTest):
+    """Frames of call-backs and borders that know nothing of stacksplice appear too."""
+
+    def functions(self, exc):
+        return [frame.function for frame in stacksplice.error_info(exc).stack]
+
+    def in_order(self, functions, *names):
+        found = [functions.index(name) for name in names]
+        self.assertEqual(found, sorted(found), functions)
+
+    def test_qsort_that_calls_python_that_calls_lua(self):
+        def less(a, b):
+            return crossing.run("local a, b = ...; if a == b then error('equal') end return a < b",
+                                a, b)
+
+        with self.assertRaises(stacksplice.HResultError) as caught:
+            crossing.sort_with_qsort([3, 1, 2, 1], less)
+        functions = self.functions(caught.exception)
+        self.in_order(functions, "run", "compare", "sort_with_qsort")
+        self.assertIn("qsort", " ".join(filter(None, functions)))
+        self.in_order(functions, "run", next(f for f in functions if f and f.endswith("less")),
+                      "compare")
+
+    def test_a_ctypes_callback(self):
+        seen = []
+
+        @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+        def order(_a, _b):
+            try:
+                crossing.run("error('in ctypes')")
+            except stacksplice.HResultError as exc:
+                seen.append(exc)
+            return 0
+
+        ctypes.CDLL(None).qsort((ctypes.c_int * 2)(2, 1), 2, ctypes.sizeof(ctypes.c_int), order)
+        functions = self.functions(seen[0])
+        modules = " ".join(str(frame.module) for frame in stacksplice.error_info(seen[0]).stack)
+        self.in_order(functions, "run", next(f for f in functions if f and f.endswith("order")))
+        self.assertIn("_ctypes", modules)
+        self.assertIn("libffi", modules)
+
+    def test_a_plain_pcall_that_passes_the_error_on(self):
+        got = self.caught(ValueError, "local f = ...; return try(function() return py(f) end)",
+                          raiser(ValueError("through")))
+        self.in_order(self.functions(got), "lua_py", "lua_try", "run")
+
+    def test_a_border_that_makes_its_own_exception(self):
+        with self.assertRaises(RuntimeError) as caught:
+            crossing.run_plain(CALL, raiser(ValueError("inner text")))
+        self.assertIn("inner text", str(caught.exception))
+        self.assertIsNone(stacksplice.error_info(caught.exception))
+
+    def test_a_sort_key(self):
+        def key(value):
+            return crossing.run("local v = ...; return v.field", value)
+
+        with self.assertRaises(stacksplice.HResultError) as caught:
+            sorted([1, 2], key=key)
+        functions = self.functions(caught.exception)
+        self.assertTrue(any("sort" in (f or "") for f in functions), functions)
+
+
+class LateTest(unittest.TestCase):
+    def test_errors_outlive_the_state_and_the_interpreter(self):
+        """In a child: hold errors over lua_close, and end Python with some still alive."""
+        code = (
+            "import crossing, stacksplice, sys\n"
+            "kept = []\n"
+            "def fail(): raise ValueError('kept')\n"
+            "for i in range(3):\n"
+            "    for chunk in ('error({})', 'return py(...)', 'error(nil)'):\n"
+            "        try: crossing.run(chunk, fail)\n"
+            "        except Exception as exc: kept.append(exc)\n"
+            "    crossing.close()\n"
+            "    for exc in kept: assert stacksplice.error_info(exc).stack, exc\n"
+            "sys.modules['keep'] = kept\n"
+            "print(len(kept))\n"
+        )
+        process = subprocess.run([sys.executable, "-X", "faulthandler", "-c", code],
+                                 capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual((process.returncode, process.stdout, process.stderr), (0, "9\n", ""))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,215 @@
+"""The example host on its own data: what it prints, what it writes, how it ends."""
+
+import collections
+import os
+import pty
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import support
+
+# origin, HRESULT and a part of the message: how often, and which languages received the error
+EXPECTED = {
+    ("python decimal.InvalidOperation", 0x80004005, "ConversionSyntax"): (3, ["lua", "python"]),
+    ("python KeyError", 0x8000000B, "no rate for RON"): (2, ["lua", "python"]),
+    ("python KeyError", 0x8000000B, "BOO-1O2"): (2, ["lua", "python"]),
+    ("python ValueError", 0x80070057, "invalid literal for int"): (6, ["lua", "python"]),
+    ("lua string", 0x80004005, "attempt to index a nil value"): (3, ["python"]),
+    ("lua string", 0x80004005, "attempt to compare nil with number"): (2, ["python"]),
+    ("lua table", 0xA0010001, "coupon WINTER20 expired"): (3, ["python"]),
+    ("lua table", 0xA0010002, "no parcel may weigh more"): (3, ["lua", "python"]),
+    ("native", 0x80070216, "too large to be exact"): (3, ["lua", "python"]),
+    ("native", 0x80070490, "XBT is no currency"): (2, ["lua", "python"]),
+}
+FAILED = sum(count for count, _ in EXPECTED.values())
+
+
+def expected_key(record):
+    for key in EXPECTED:
+        origin, hresult, text = key
+        error = record["error"]
+        if (record["origin"], int(error["hresult"], 16)) == (origin, hresult) and text in error["message"]:
+            return key
+    raise AssertionError(f"unexpected: {record['origin']} {record['error']['hresult']}"
+                         f" {record['error']['message']}")
+
+
+class HostTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.process, cls.records = support.run_with_json()
+
+    def find(self, text):
+        return [r for r in self.records if text in r["error"]["message"]]
+
+    def test_every_bad_order_is_reported_once(self):
+        self.assertEqual(self.process.returncode, 1, self.process.stderr)
+        counts = collections.Counter(expected_key(record) for record in self.records)
+        self.assertEqual(counts, {key: count for key, (count, _) in EXPECTED.items()})
+        orders = [record["order"] for record in self.records]
+        self.assertEqual(len(set(orders)), FAILED)
+        for order in orders:
+            self.assertEqual(self.process.stdout.count(f"order {order} of "), 1)
+
+    def test_each_language_that_received_an_error_is_one_node(self):
+        for record in self.records:
+            languages = [node["language"] for node in record["error"]["propagation"]]
+            self.assertEqual(languages, EXPECTED[expected_key(record)][1], record["order"])
+
+    def test_the_summary_counts_what_happened(self):
+        out = self.process.stdout
+        with open(support.SOURCE / "bindings/host/data/orders.csv", encoding="utf-8") as file:
+            total = sum(1 for _ in file) - 1
+        self.assertIn(f"\n{total - FAILED} orders priced, {FAILED} failed\n", out)
+        self.assertIn("   6  0x80070057 python ValueError\n", out)
+        self.assertIn("   5  0x80004005 lua string\n", out)
+        self.assertRegex(out, r"\n  JPY \d+\n")
+        self.assertRegex(out, r"\n  KWD \d+\.\d{3}\n")
+
+    def test_nothing_is_left_behind(self):
+        self.assertEqual(self.process.stderr, "")
+
+    def test_python_four_borders_deep(self):
+        for record in self.find("ConversionSyntax"):
+            self.assertEqual(support.scripts_of(record["error"]["stack"]), [
+                ("python", "rate"), ("python", "convert"), ("lua", "pricing.price"),
+                ("python", "process")], record["order"])
+
+    def test_a_python_generator_that_lua_iterates(self):
+        for record in self.find("BOO-1O2"):
+            self.assertEqual(support.scripts_of(record["error"]["stack"]), [
+                ("python", "product"), ("python", "lines_of"), ("lua", "pricing.price"),
+                ("python", "process")])
+
+    def test_a_lua_coroutine(self):
+        for record in self.find("no parcel may weigh more"):
+            scripts = support.scripts_of(record["error"]["stack"])
+            lua = [function for language, function in scripts if language == "lua"]
+            self.assertEqual(scripts[-1], ("python", "process"))
+            self.assertEqual(lua[-1], "pricing.price")
+            self.assertEqual(len(scripts), 5, scripts)  # fail, pack | shipping_of, price | process
+
+    def test_a_sort_key_through_a_plain_pcall(self):
+        records = [r for r in self.find("int()") if "host.rank" in str(r) or "pricing.rank" in str(r)]
+        self.assertEqual(len(records), 3)
+        for record in records:
+            stack = record["error"]["stack"]
+            functions = [frame.get("function") for frame in stack]
+            self.assertEqual(functions[0], "weight")
+            order = [functions.index(name) for name in ("with_lock", "pricing.rank", "process")]
+            self.assertEqual(order, sorted(order))
+            scripts = [language for language, _ in support.scripts_of(stack)]
+            self.assertEqual(scripts, ["python", "lua", "lua", "python"])
+
+    def test_c_code_is_innermost_where_it_failed(self):
+        for record in self.find("XBT is no currency") + self.find("too large"):
+            first = record["error"]["stack"][0]
+            self.assertEqual((first["kind"], first["function"]), ("native", "round_money"))
+            self.assertTrue(first["file"].endswith("money.c"), first)
+
+    def test_every_script_frame_has_its_file_and_line(self):
+        for record in self.records:
+            for frame in record["error"]["stack"]:
+                if not support.is_script(frame):
+                    continue
+                path = frame["file"].lstrip("@")
+                with open(path, encoding="utf-8") as file:
+                    lines = file.readlines()
+                self.assertIn(frame["line"], range(1, len(lines) + 1), frame)
+
+    def test_the_stack_ends_in_the_host_program(self):
+        for record in self.records:
+            functions = [f.get("function") for f in record["error"]["stack"]
+                         if f["kind"] == "native"]
+            self.assertIn("main", functions)
+
+
+class CommandLineTest(unittest.TestCase):
+    def cannot_run(self, *options, **environment):
+        process = support.run_host(*options, **environment)
+        self.assertEqual(process.returncode, 2, process.stdout + process.stderr)
+        return process.stderr
+
+    def test_help(self):
+        process = support.run_host("--help")
+        self.assertEqual((process.returncode, process.stderr), (0, ""))
+        self.assertIn("--orders FILE", process.stdout)
+
+    def test_bad_options(self):
+        self.assertIn("usage:", self.cannot_run("--colour"))
+        self.assertIn("usage:", self.cannot_run("--json"))
+        self.assertIn("surplus.csv", self.cannot_run("--orders", "x.csv", "surplus.csv"))
+
+    def test_a_missing_file_is_named(self):
+        self.assertIn("missing.csv", self.cannot_run("--orders", "missing.csv"))
+        self.assertIn("no/such/folder", self.cannot_run("--scripts", "no/such/folder"))
+        self.assertIn("/no/such/file", self.cannot_run("--json", "/no/such/file"))
+
+    def test_a_package_that_cannot_be_imported(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "stacksplice"))
+            with open(os.path.join(folder, "stacksplice", "__init__.py"), "w") as file:
+                file.write("raise ImportError('broken on purpose')\n")
+            message = self.cannot_run(PYTHONPATH=folder)
+        self.assertIn("broken on purpose", message)
+        self.assertIn("PYTHONPATH", message)
+
+    def test_a_file_of_good_orders_ends_with_0(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".csv", encoding="utf-8") as file:
+            file.write("order,date,customer,country,currency,service,coupons,items\n"
+                       'O-1,2025-01-02,"Jürgen ""J"" Öz",DE,EUR,express,FRIENDS5,BOO-101*1\n')
+            file.flush()
+            process, records = support.run_with_json("--orders", file.name)
+        self.assertEqual((process.returncode, records), (0, []))
+        # (34.90 less 5 % and 7 % tax) + 4.90 + 0.60 for the parcel of 1500 g
+        self.assertIn("  EUR 40.97\n", process.stdout)
+
+    def test_an_interrupt_stops_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = os.path.join(folder, "orders.csv")
+            os.mkfifo(pipe)
+            with subprocess.Popen([support.HOST, "--orders", pipe], stderr=subprocess.PIPE,
+                                  stdout=subprocess.DEVNULL, text=True) as process:
+                with open(pipe, "w"):  # opens when the host does; then it waits for a line
+                    process.send_signal(signal.SIGINT)
+                    _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 2)
+        self.assertIn("KeyboardInterrupt", errors)
+
+    def test_colours_and_progress_only_on_a_terminal(self):
+        def output_on_terminal(**environment):
+            main, other = pty.openpty()
+            pid = os.fork()
+            if pid == 0:
+                for descriptor in (1, 2):
+                    os.dup2(other, descriptor)
+                os.execve(support.HOST, [support.HOST], {**os.environ, **environment})
+            os.close(other)
+            chunks = []
+            while True:
+                try:
+                    chunk = os.read(main, 65536)
+                except OSError:
+                    break
+                if not chunk:
+                    break
+                chunks.append(chunk)
+            os.close(main)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 1)
+            return b"".join(chunks).decode()
+
+        os.environ.pop("NO_COLOR", None)
+        colored = output_on_terminal(TERM="xterm")
+        self.assertIn("\x1b[", colored)
+        self.assertTrue(re.search(r"\r\d+ orders priced, \d+ failed", colored))
+        self.assertNotIn("\x1b[3", output_on_terminal(TERM="xterm", NO_COLOR="1"))
+        plain = support.run_host()
+        self.assertNotIn("\x1b", plain.stdout + plain.stderr)
+        self.assertNotIn("\r", plain.stdout + plain.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,65 @@
+"""100,000 crossings with errors: memory stays flat, with the garbage collector on and off."""
+
+import gc
+import sys
+import unittest
+
+import crossing
+import stacksplice
+
+CROSSINGS = 100_000
+WARM_UP = 5_000
+ALLOWED_KIB = 2048
+
+
+def resident_kib():
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+
+
+def fail():
+    raise ValueError("again and again")
+
+
+def cross(count):
+    """A third each: from Python and back, from Lua, and caught by Lua."""
+    for number in range(count):
+        try:
+            if number % 3 == 0:
+                crossing.run("return py(...)", fail)
+            elif number % 3 == 1:
+                crossing.run("error({number = ...})", number)
+            else:
+                crossing.run("pcall(py, ...) error('text')", fail)
+        except (ValueError, stacksplice.HResultError):
+            pass
+
+
+class MemoryTest(unittest.TestCase):
+    def flat(self):
+        cross(WARM_UP)
+        gc.collect()
+        objects, allocated, held = len(gc.get_objects()), sys.getallocatedblocks(), crossing.objects()
+        before = resident_kib()
+        cross(CROSSINGS)
+        grown = resident_kib() - before
+        self.assertLessEqual(crossing.objects(), held)
+        self.assertLess(grown, ALLOWED_KIB)
+        self.assertLess(abs(sys.getallocatedblocks() - allocated), 200)
+        # Nothing was left for the collector: the exceptions of ours make no cycles.
+        self.assertLess(abs(len(gc.get_objects()) - objects), 50)
+        self.assertFalse(crossing.slot())
+
+    def test_with_the_collector(self):
+        self.flat()
+
+    def test_without_the_collector(self):
+        gc.disable()
+        try:
+            self.flat()
+        finally:
+            gc.enable()
+
+
+if __name__ == "__main__":
+    unittest.main()

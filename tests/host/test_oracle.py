@@ -1,0 +1,235 @@
+"""Every stack of the example host against the truth, which oracle.c logs at each raise.
+
+The truth of one raise is: `calls`, the log of all calls in progress (Python, Lua and C functions,
+with the line where each script frame stands); `getframe`, the chain of sys._getframe; `native`, the
+frames of libgcc's _Unwind_Backtrace.  All lists are innermost first.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+import support
+
+ORACLE = os.environ["STACKSPLICE_ORACLE"]
+EVAL = "_PyEval_EvalFrameDefault"
+TEST = unittest.TestCase()
+
+
+def offset_of(function):
+    """Where the host program has a function that it does not export."""
+    listing = subprocess.run(["nm", support.HOST], capture_output=True, text=True, check=True)
+    return next(line.split()[0] for line in listing.stdout.splitlines()
+                if line.split()[-1] == function)
+
+
+def read_log():
+    """Pairs of (the raises of one bad order, oldest first; its report)."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "oracle.log")
+        process, records = support.run_with_json(
+            LD_PRELOAD=ORACLE, ORACLE_LOG=path, ORACLE_HANDLER=offset_of("stacksplice_lua_handler"))
+        if process.returncode != 1:
+            raise AssertionError(process.stderr)
+        with open(path, encoding="utf-8") as file:
+            events = [json.loads(line) for line in file]
+    pairs, raises = [], []
+    for event in events:
+        if event["event"] == "raise":
+            raises.append(event)
+        elif event["event"] == "order":
+            raises = []
+        else:
+            pairs.append((raises, event))
+            raises = []
+    return pairs, records
+
+
+def origin_of(raises, record):
+    """The first raise that is the one the report is about, not one that a script handled."""
+    language = record["origin"].split()[0]
+    for event in raises:
+        if event["language"] != language:
+            continue
+        if language == "python" and not record["error"]["type"].endswith(event["type"]):
+            continue
+        return event
+    raise AssertionError(f"{record['order']}: the oracle saw no raise in {language}")
+
+
+# ---- What a frame is -----------------------------------------------------------------------------
+
+
+def is_script(element):
+    """A frame of a script; what stands for a C function without native frame is none."""
+    return element["kind"] in ("python", "lua") and element["file"] not in (None, "=[C]", "[C]")
+
+
+def place(element):
+    return element["kind"], element["line"], (element["file"] or "").lstrip("@")
+
+
+def name(frame):
+    return frame["symbol"] or f"{os.path.basename(frame['module'])}:{frame['start']:#x}"
+
+
+def may_be_hidden(frame):
+    """The interpreters' loops and what only they call, this library, and the oracle."""
+    module = os.path.basename(frame["module"] or "")
+    symbol = frame["symbol"] or ""
+    if symbol == EVAL or symbol.startswith("stacksplice_lua_"):
+        return True
+    if "libstacksplice." in module or module.startswith("_stacksplice.") or "oracle" in module:
+        return True
+    # liblua exports its API only; what has no symbol is its inside.
+    return "liblua" in module and not symbol
+
+
+def live_parts(truth, report):
+    """The native frames of both that are not below a gap: of the report those outside of its last
+    gap; of the truth as many, counted from main, where both stand still."""
+    stack, native = report["stack"], truth["native"]
+    gaps = [i for i, element in enumerate(stack) if element["kind"] == "gap"]
+    outside = stack[gaps[-1]:] if gaps else stack
+    got = [e for e in outside if e["kind"] == "native"]
+    position = len(native)
+    for element in reversed(got):
+        places = [i for i in range(position) if native[i]["start"] == element["start"]]
+        TEST.assertTrue(places, f"libgcc has no frame of {name(element)} there")
+        position = places[-1]
+    return got, native[position:]
+
+
+# ---- The checks ----------------------------------------------------------------------------------
+
+
+def check_oracle(truth, _report):
+    """Its call log against the interpreter's own chain of frames."""
+    logged = [call for call in truth["calls"] if call["kind"] == "python"]
+    TEST.assertEqual(logged, truth["getframe"])
+
+
+def check_scripts(truth, report):
+    """Script frames: language, file, line, number and order."""
+    TEST.assertEqual([place(e) for e in report["stack"] if is_script(e)],
+                     [place(call) for call in truth["calls"] if is_script(call)])
+
+
+def check_python_names(truth, report):
+    TEST.assertEqual([e["function"] for e in report["stack"] if e["kind"] == "python"],
+                     [call["function"] for call in truth["getframe"]])
+
+
+def check_gaps(_truth, report):
+    """The only reason for a gap is a stack that was unwound, and inside of it nothing is native."""
+    gaps = [i for i, element in enumerate(report["stack"]) if element["kind"] == "gap"]
+    TEST.assertLessEqual(len(gaps), 1)
+    for i in gaps:
+        TEST.assertTrue(report["stack"][i]["reason"].startswith("unwound"))
+        TEST.assertEqual([e for e in report["stack"][:i] if e["kind"] == "native"], [])
+
+
+def check_native(truth, report):
+    """Function by function; all but the innermost stand at the same call, too."""
+    got, expected = live_parts(truth, report)
+    got = [frame for frame in got if not may_be_hidden(frame)]
+    expected = [frame for frame in expected if not may_be_hidden(frame)]
+    TEST.assertEqual([name(frame) for frame in got], [name(frame) for frame in expected])
+    TEST.assertEqual([frame["ip"] for frame in got[1:]], [frame["ip"] for frame in expected[1:]])
+
+
+def check_alternation(truth, report):
+    """Script frames and the C functions that scripts called, in one list."""
+    _, live = live_parts(truth, report)
+    live = {frame["start"] for frame in live}
+    called = {call["start"] for call in truth["calls"] if call["kind"] == "c"}
+
+    def in_order(elements):
+        return [e["start"] if "start" in e else place(e) for e in elements
+                if is_script(e) or e.get("start") in called & live]
+
+    TEST.assertEqual(in_order(report["stack"]), in_order(truth["calls"]))
+
+
+def check_loops(truth, report):
+    """Python's interpreter loops are replaced by their frames."""
+    shown = {e["symbol"] for e in report["stack"] if e["kind"] == "native"}
+    TEST.assertNotIn(EVAL, shown)
+    TEST.assertIn(EVAL, {frame["symbol"] for frame in truth["native"]})
+
+
+def check_chain(truth, report):
+    """Each propagation node is the outer part of the truth; newer ones, which come first, stand
+    further out."""
+    expected = [place(call) for call in truth["calls"] if is_script(call)]
+    lengths = []
+    for node in report["chain"]:
+        got = [place(element) for element in node if is_script(element)]
+        TEST.assertGreater(len(got), 0)
+        TEST.assertEqual(got, expected[-len(got):])
+        lengths.append(len(got))
+    TEST.assertEqual(lengths, sorted(lengths))
+    TEST.assertGreater(len(lengths), 0)
+
+
+CHECKS = [check_oracle, check_scripts, check_python_names, check_gaps, check_native,
+          check_alternation, check_loops, check_chain]
+
+
+class OracleTest(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        pairs, records = read_log()
+        if not len(pairs) == len(records) > 20:
+            raise AssertionError(f"{len(pairs)} logged, {len(records)} reported")
+        cls.cases = [(origin_of(raises, record), report, record)
+                     for (raises, report), record in zip(pairs, records)]
+
+    def test_reports_equal_the_truth(self):
+        for check in CHECKS:
+            for truth, report, record in self.cases:
+                with self.subTest(check=check.__name__, order=record["order"],
+                                  message=record["error"]["message"]):
+                    check(truth, report)
+
+    def test_the_checks_notice_a_frame_that_is_missing_or_misplaced(self):
+        def wrong(truth, report):
+            for check in CHECKS:
+                try:
+                    check(truth, report)
+                except AssertionError:
+                    return True
+            return False
+
+        for truth, report, record in self.cases[:6]:
+            stack = report["stack"]
+            for i, element in enumerate(stack):
+                if element["kind"] == "native" and (may_be_hidden(element) or i == 0):
+                    continue
+                fewer = {**report, "stack": stack[:i] + stack[i + 1:]}
+                swapped = stack[:i] + stack[i + 1:i + 2] + [element] + stack[i + 2:]
+                with self.subTest(order=record["order"], index=i, element=element):
+                    if element["kind"] != "gap":
+                        # The innermost native frame outside of a gap starts the comparison.
+                        first = i and stack[i - 1]["kind"] == "gap"
+                        self.assertTrue(first or wrong(truth, fewer))
+                    if i + 1 < len(stack) and is_script(element) != is_script(stack[i + 1]):
+                        follows_gap = "gap" in (element["kind"], stack[i + 1]["kind"])
+                        hidden = stack[i + 1]["kind"] == "native" and "start" in stack[i + 1] and \
+                            self.is_glue(truth, stack[i + 1])
+                        glue = "start" in element and self.is_glue(truth, element)
+                        self.assertTrue(follows_gap or hidden or glue
+                                        or wrong(truth, {**report, "stack": swapped}))
+
+    @staticmethod
+    def is_glue(truth, frame):
+        """No function that a script called: the call log says nothing about its place."""
+        return frame["start"] not in {c["start"] for c in truth["calls"] if c["kind"] == "c"}
+
+
+if __name__ == "__main__":
+    unittest.main()
