@@ -464,3 +464,59 @@ def test_sub_interpreter_has_its_own_frames_and_errors(child):
     lines = child(SUB_INTERPRETER).stdout.splitlines()
     assert lines[0] == "[('inside', False), ('<module>', False), ('outer', True), ('<module>', True)]"
     assert lines[1].startswith("HResultValueError sub ValueError ['<module>', 'outer', '<module>']")
+
+
+def test_more_activations_than_are_kept_at_hand(check, border):
+    """Hundreds of loops of the interpreter on one stack."""
+
+    def level(n):
+        return check() if n == 0 else border.call_plain(lambda: level(n - 1))
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(5000)
+    threading.stack_size(64 << 20)
+    try:
+        thread = threading.Thread(target=level, args=(400,))
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(0)
+        sys.setrecursionlimit(limit)
+    assert check.count == 1
+
+
+ISOLATED = """
+import sys
+try:
+    import _interpreters as interpreters
+    made = interpreters.create("isolated")
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    made = interpreters.create(isolated=True)
+import stacksplice
+code = '''
+import stacksplice
+def inside():
+    return [(f.function, f.interpreter is None) for f in stacksplice.capture() if f.language == "python"]
+print(inside(), flush=True)
+for number in range(100):
+    try:
+        raise ValueError(number)
+    except ValueError as exc:
+        info = stacksplice.originate(exc)
+        assert info.language_exception is exc
+'''
+def outer():
+    interpreters.run_string(made, code)
+outer()
+assert stacksplice.peek_error().language_exception is None  # another interpreter's
+assert stacksplice.peek_error().message == "99"
+interpreters.destroy(made)
+assert stacksplice.take_error().message == "99"
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="one lock for all interpreters before 3.12")
+def test_interpreter_with_a_lock_of_its_own(child):
+    line = child(ISOLATED).stdout
+    assert line.startswith("[('inside', False), ('<module>', False)")

@@ -30,8 +30,7 @@ typedef struct sspy_exception sspy_exception;
 typedef struct sspy_anchor sspy_anchor;
 typedef struct sspy_state sspy_state;
 
-/* ---- The interpreter's record (interp.c)
- * -------------------------------------------------------*/
+/* ---- The interpreter's record (interp.c) ------------------------------------------------------*/
 
 /*
  * Outlives the interpreter: every language exception holds one reference.  RELEASED is the list of
@@ -72,8 +71,7 @@ void sspy_interp_released(sspy_interp *interp, sspy_exception *exception);
 /* Drop what is on the list.  GIL held, may run any Python code; keeps the pending exception. */
 void sspy_interp_drain(sspy_interp *interp);
 
-/* ---- The language exception (exception.c)
- * ------------------------------------------------------*/
+/* ---- The language exception (exception.c) -----------------------------------------------------*/
 
 /* A Python exception as COM sees it; see exception.c for the layout and the counts. */
 struct sspy_exception {
@@ -111,8 +109,7 @@ sspy_exception *sspy_exception_from(IUnknown *unknown);
 /* Drop the Python object if nobody outside holds the exception any more.  GIL held. */
 void sspy_exception_drop(sspy_exception *exception);
 
-/* ---- The anchor in the exception's __dict__ (anchor.c)
- * -----------------------------------------*/
+/* ---- The anchor in the exception's __dict__ (anchor.c) ----------------------------------------*/
 
 struct sspy_anchor {
     PyObject_HEAD uintptr_t owner; /* address of the exception; a copy's anchor is found by it */
@@ -134,8 +131,7 @@ void sspy_anchor_set_exception(sspy_anchor *anchor, sspy_exception *exception);
  */
 IScriptErrorInfo *sspy_anchor_hold(sspy_anchor *anchor, PyObject *exc);
 
-/* ---- Frames (layout.c, frames.c, tokens.c)
- * -----------------------------------------------------*/
+/* ---- Frames (layout.c, frames.c, tokens.c) ----------------------------------------------------*/
 
 /* Find the layout of this CPython and check it against the truth; once per process.  GIL held.
    -1 with an exception only when memory runs out. */
@@ -157,8 +153,7 @@ const void *sspy_frame_live(PyFrameObject *frame);
 void sspy_frame_mark(const void *data);
 uintptr_t sspy_mark(void);
 
-/* ---- Stacks and errors (wrap.c, raise.c, hresult.c)
- * --------------------------------------------*/
+/* ---- Stacks and errors (wrap.c, raise.c, hresult.c) -------------------------------------------*/
 
 /* Module state: one per interpreter. */
 struct sspy_state {
@@ -213,8 +208,7 @@ int sspy_hresult_from(PyObject *number, const char *argument, HRESULT *hr);
 /* The rows of the table, for the test of its completeness. */
 PyObject *sspy_hresult_table(void);
 
-/* ---- ErrorHandle (info.c), functions (functions.c, winrt.c)
- * ------------------------------------*/
+/* ---- ErrorHandle (info.c), functions (functions.c, winrt.c) -----------------------------------*/
 
 extern PyType_Spec sspy_error_spec;
 /* A handle of ERROR, on which the caller has an outside reference; EXC is its exception if it was

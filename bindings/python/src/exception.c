@@ -123,8 +123,7 @@ void sspy_exception_drop(sspy_exception *self)
     Py_XDECREF(object);
 }
 
-/* ---- IUnknown
- * ----------------------------------------------------------------------------------*/
+/* ---- IUnknown ---------------------------------------------------------------------------------*/
 
 static HRESULT exception_query(sspy_exception *self, REFIID iid, void **out)
 {
@@ -165,8 +164,7 @@ FORWARD_UNKNOWN(ILanguageExceptionTransform, transform)
 FORWARD_UNKNOWN(IScriptException, script)
 FORWARD_UNKNOWN(IAgileObject, agile)
 
-/* ---- The interfaces' own methods
- * ---------------------------------------------------------------*/
+/* ---- The interfaces' own methods --------------------------------------------------------------*/
 
 static HRESULT STDMETHODCALLTYPE backtrace_GetStackBackTrace(
     ILanguageExceptionStackBackTrace *iface, ULONG max_frames, UINT_PTR *frames, ULONG *captured)
@@ -242,8 +240,7 @@ sspy_exception *sspy_exception_from(IUnknown *unknown)
     return own ? SSPY_CONTAINER(script, sspy_exception, script) : NULL;
 }
 
-/* ---- Making one
- * --------------------------------------------------------------------------------*/
+/* ---- Making one -------------------------------------------------------------------------------*/
 
 /* TEXT as UTF-8 with surrogates kept, allocated with malloc; NULL with an exception. */
 static char *utf8_copy(PyObject *text, size_t *length)

@@ -11,10 +11,11 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
-    MAX_MARKERS = 512,
+    NEAR_MARKERS = 256, /* kept on the stack; more are allocated, which almost never happens */
     MAX_THREAD_STATES = 16,
     MAX_STEPS = 1 << 20 /* of one frame chain: a chain that is longer is no chain */
 };
@@ -26,9 +27,11 @@ typedef struct marker {
 } marker;
 
 typedef struct marker_list {
-    marker *items;
-    uint32_t count;
+    marker *items; /* NEAR, or allocated with malloc: never inside the interpreter */
+    uint32_t count, capacity;
     uintptr_t low, high; /* the stack in use */
+    bool out_of_memory;  /* there were more */
+    marker near[NEAR_MARKERS];
 } marker_list;
 
 /* Set by sspy_frame_mark. */
@@ -52,8 +55,7 @@ void sspy_frame_mark(const void *data)
     marked_frame = data;
 }
 
-/* ---- Thread states
- * -----------------------------------------------------------------------------*/
+/* ---- Thread states ----------------------------------------------------------------------------*/
 
 /*
  * Whether CURRENT is this thread's and running.  Before 3.12 the current thread state is global: it
@@ -108,6 +110,25 @@ static uint32_t add_thread_state(PyThreadState **states, uint32_t count, PyThrea
     return count;
 }
 
+/* Whether INTERP runs under the lock that CURRENT's interpreter holds: only then its list of thread
+   states stands still.  3.12 does not tell; there all are looked at. */
+static bool shares_lock(PyInterpreterState *interp, PyThreadState *current)
+{
+    uint32_t offset = sspy_layout_now.interpreter_lock;
+
+    return !offset ||
+           sspy_word((uintptr_t)interp, offset) == sspy_word((uintptr_t)current->interp, offset);
+}
+
+static uint32_t add_dormant(const marker_list *list, PyInterpreterState *interp,
+                            PyThreadState **states, uint32_t count)
+{
+    for (PyThreadState *t = PyInterpreterState_ThreadHead(interp); t; t = PyThreadState_Next(t))
+        if (is_dormant_here(list, t))
+            count = add_thread_state(states, count, t);
+    return count;
+}
+
 /* Every thread state that has frames on this stack. */
 static uint32_t find_thread_states(const marker_list *list, PyThreadState **states)
 {
@@ -119,19 +140,34 @@ static uint32_t find_thread_states(const marker_list *list, PyThreadState **stat
         return count;
     count = add_thread_state(states, count, current);
     for (PyInterpreterState *i = PyInterpreterState_Head(); i; i = PyInterpreterState_Next(i))
-        for (PyThreadState *t = PyInterpreterState_ThreadHead(i); t; t = PyThreadState_Next(t))
-            if (is_dormant_here(list, t))
-                count = add_thread_state(states, count, t);
+        if (shares_lock(i, current))
+            count = add_dormant(list, i, states, count);
     return count;
 }
 
-/* ---- Markers
- * -----------------------------------------------------------------------------------*/
+/* ---- Markers ----------------------------------------------------------------------------------*/
+
+static bool make_room(marker_list *list)
+{
+    uint32_t capacity = list->capacity * 4;
+    marker *grown = malloc(capacity * sizeof *grown);
+
+    if (!grown) {
+        list->out_of_memory = true;
+        return false;
+    }
+    memcpy(grown, list->items, list->count * sizeof *grown);
+    if (list->items != list->near)
+        free(list->items);
+    list->items = grown;
+    list->capacity = capacity;
+    return true;
+}
 
 static void add_marker(marker_list *list, uintptr_t address, uintptr_t first, uintptr_t end,
                        PyInterpreterState *interp)
 {
-    if (list->count < MAX_MARKERS && on_stack(list, address))
+    if (on_stack(list, address) && (list->count < list->capacity || make_room(list)))
         list->items[list->count++] = (marker){address, first, end, interp};
 }
 
@@ -190,8 +226,7 @@ static void collect_markers(marker_list *list)
     qsort(list->items, list->count, sizeof *list->items, compare_markers);
 }
 
-/* ---- Splicing
- * ----------------------------------------------------------------------------------*/
+/* ---- Splicing ---------------------------------------------------------------------------------*/
 
 static bool push_frame(stacksplice_walk *walk, uintptr_t frame, PyInterpreterState *interp)
 {
@@ -264,8 +299,7 @@ static void push_gap(stacksplice_walk *walk, const char *why)
 
 static void collect(stacksplice_walk *walk, void *data)
 {
-    marker items[MAX_MARKERS];
-    marker_list list = {items, 0, walk->stack_low, walk->stack_high};
+    marker_list list;
     const char *why = sspy_layout_reason();
 
     (void)data;
@@ -277,8 +311,18 @@ static void collect(stacksplice_walk *walk, void *data)
             push_gap(walk, why);
         return;
     }
+    list.items = list.near;
+    list.count = 0;
+    list.capacity = NEAR_MARKERS;
+    list.low = walk->stack_low;
+    list.high = walk->stack_high;
+    list.out_of_memory = false;
     collect_markers(&list);
     splice_markers(walk, &list);
+    if (list.out_of_memory)
+        push_gap(walk, "python frames missing: out of memory");
+    if (list.items != list.near)
+        free(list.items);
 }
 
 HRESULT sspy_source_register(void)
@@ -292,8 +336,7 @@ HRESULT sspy_source_register(void)
     return stacksplice_add_source(&source);
 }
 
-/* ---- For building an exception's stack
- * ---------------------------------------------------------*/
+/* ---- For building an exception's stack --------------------------------------------------------*/
 
 static uintptr_t next_shown(uintptr_t frame)
 {

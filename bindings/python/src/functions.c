@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Arguments
- * ---------------------------------------------------------------------------------*/
+/* ---- Arguments --------------------------------------------------------------------------------*/
 
 static bool is_exception(PyObject *exc)
 {
@@ -20,7 +19,8 @@ static bool is_exception(PyObject *exc)
 /* A number of frames: None (the default) or an int that is not negative. */
 static int count_from(PyObject *number, const char *argument, uint32_t fallback, uint32_t *count)
 {
-    Py_ssize_t value;
+    long long value;
+    int overflow;
 
     *count = fallback;
     if (!number || number == Py_None)
@@ -30,21 +30,16 @@ static int count_from(PyObject *number, const char *argument, uint32_t fallback,
                      Py_TYPE(number)->tp_name);
         return -1;
     }
-    value = PyLong_AsSsize_t(number);
-    if (value == -1 && PyErr_Occurred()) {
-        PyErr_Clear();
-        value = _PyLong_Sign(number) < 0 ? -1 : PY_SSIZE_T_MAX;
-    }
-    if (value < 0) {
+    value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (overflow < 0 || (!overflow && value < 0)) {
         PyErr_Format(PyExc_ValueError, "%s must not be negative", argument);
         return -1;
     }
-    *count = value > SSPY_MAX_FRAMES ? SSPY_MAX_FRAMES : (uint32_t)value;
+    *count = overflow || value > SSPY_MAX_FRAMES ? SSPY_MAX_FRAMES : (uint32_t)value;
     return 0;
 }
 
-/* ---- Capture and resolve
- * -----------------------------------------------------------------------*/
+/* ---- Capture and resolve ----------------------------------------------------------------------*/
 
 PyDoc_STRVAR(
     capture_doc,
@@ -142,8 +137,7 @@ static PyObject *resolve(PyObject *module, PyObject *address)
     return list;
 }
 
-/* ---- Errors
- * ------------------------------------------------------------------------------------*/
+/* ---- Errors -----------------------------------------------------------------------------------*/
 
 PyDoc_STRVAR(error_info_doc,
              "error_info(exc, /)\n--\n\n"
@@ -303,8 +297,7 @@ static PyObject *exception_table(PyObject *module, PyObject *unused)
     return sspy_hresult_table();
 }
 
-/* ---- The end of the road
- * -----------------------------------------------------------------------*/
+/* ---- The end of the road ----------------------------------------------------------------------*/
 
 PyDoc_STRVAR(fail_fast_doc,
              "fail_fast(exc, /)\n--\n\n"
@@ -346,8 +339,7 @@ static PyObject *report_unhandled(PyObject *module, PyObject *exc)
     Py_RETURN_NONE;
 }
 
-/* ---- For the Python part
- * -----------------------------------------------------------------------*/
+/* ---- For the Python part ----------------------------------------------------------------------*/
 
 static PyObject *register_classes(PyObject *module, PyObject *arguments)
 {

@@ -113,8 +113,7 @@ static const struct {
     {EHOSTUNREACH, 1232},   /* HOST_UNREACHABLE */
 };
 
-/* ---- Out
- * ---------------------------------------------------------------------------------------*/
+/* ---- Out --------------------------------------------------------------------------------------*/
 
 static uint32_t hresult_of_errno(long number)
 {
@@ -205,8 +204,7 @@ HRESULT sspy_hresult_of(sspy_state *state, PyObject *exc)
     return hresult ? (HRESULT)hresult : E_FAIL;
 }
 
-/* ---- Back
- * --------------------------------------------------------------------------------------*/
+/* ---- Back -------------------------------------------------------------------------------------*/
 
 PyObject *sspy_type_for(HRESULT hr, int *errno_out)
 {
@@ -228,8 +226,7 @@ PyObject *sspy_type_for(HRESULT hr, int *errno_out)
     return *errno_out ? PyExc_OSError : PyExc_Exception;
 }
 
-/* ---- For tests and callers
- * ---------------------------------------------------------------------*/
+/* ---- For tests and callers --------------------------------------------------------------------*/
 
 PyObject *sspy_hresult_table(void)
 {

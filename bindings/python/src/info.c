@@ -17,27 +17,24 @@ typedef struct error_handle {
     sspy_interp *interp;                   /* (RO) counted */
 } error_handle;
 
-/* An outside reference on the error for the length of a call, in a section. */
-typedef struct held {
-    sspy_section section;
-    IScriptErrorInfo *error;
-} held;
-
-static held hold(error_handle *self)
+/* An outside reference on the error for the length of a call.  While it is held nothing else that
+   is released in between can be the last reference, so only letting go needs a section. */
+static IScriptErrorInfo *hold(error_handle *self)
 {
-    held h = {sspy_enter(self->interp), self->error};
     sspy_anchor *anchor = self->exception ? sspy_anchor_of(self->interp, self->exception) : NULL;
 
     /* With the exception in hand it is found by those who ask the error for it. */
     if (!anchor || anchor->error != self->error || !sspy_anchor_hold(anchor, self->exception))
         self->error->lpVtbl->AddRef(self->error);
-    return h;
+    return self->error;
 }
 
-static void let_go(held h)
+static void let_go(error_handle *self)
 {
-    h.error->lpVtbl->Release(h.error);
-    sspy_leave(h.section);
+    sspy_section section = sspy_enter(self->interp);
+
+    self->error->lpVtbl->Release(self->error);
+    sspy_leave(section);
 }
 
 PyObject *sspy_text_from_wide(const WCHAR *text, uint32_t units)
@@ -56,8 +53,7 @@ static PyObject *text_from_bstr(BSTR text)
     return result;
 }
 
-/* ---- Making one
- * --------------------------------------------------------------------------------*/
+/* ---- Making one -------------------------------------------------------------------------------*/
 
 static PyObject *handle_new(sspy_state *state, IScriptErrorInfo *error, PyObject *exc)
 {
@@ -135,13 +131,12 @@ static void handle_dealloc(error_handle *self)
     Py_DECREF(type);
 }
 
-/* ---- Reading
- * -----------------------------------------------------------------------------------*/
+/* ---- Reading ----------------------------------------------------------------------------------*/
 
 static PyObject *handle_details(error_handle *self, PyObject *unused)
 {
-    held h = hold(self);
-    IRestrictedErrorInfo *restricted = sspy_query(h.error, &IID_IRestrictedErrorInfo);
+    IScriptErrorInfo *error = hold(self);
+    IRestrictedErrorInfo *restricted = sspy_query(error, &IID_IRestrictedErrorInfo);
     BSTR description = NULL, message = NULL, sid = NULL, reference = NULL;
     PyObject *texts[3];
     HRESULT hr = 0;
@@ -151,7 +146,7 @@ static PyObject *handle_details(error_handle *self, PyObject *unused)
     (void)restricted->lpVtbl->GetReference(restricted, &reference);
     SysFreeString(sid);
     sspy_unknown_release(restricted);
-    let_go(h);
+    let_go(self);
     texts[0] = text_from_bstr(description);
     texts[1] = text_from_bstr(message);
     texts[2] = text_from_bstr(reference);
@@ -198,11 +193,11 @@ static PyObject *stack_of(IUnknown *error)
 
 static PyObject *handle_stack(error_handle *self, PyObject *unused)
 {
-    held h = hold(self);
-    PyObject *tuple = stack_of((IUnknown *)h.error);
+    IScriptErrorInfo *error = hold(self);
+    PyObject *tuple = stack_of((IUnknown *)error);
 
     (void)unused;
-    let_go(h);
+    let_go(self);
     return tuple;
 }
 
@@ -216,11 +211,11 @@ static PyObject *thread_of(IUnknown *error)
 
 static PyObject *handle_thread_id(error_handle *self, PyObject *unused)
 {
-    held h = hold(self);
-    PyObject *id = thread_of((IUnknown *)h.error);
+    IScriptErrorInfo *error = hold(self);
+    PyObject *id = thread_of((IUnknown *)error);
 
     (void)unused;
-    let_go(h);
+    let_go(self);
     return id;
 }
 
@@ -228,8 +223,8 @@ static PyObject *handle_thread_id(error_handle *self, PyObject *unused)
 static PyObject *handle_propagation(error_handle *self, PyObject *unused)
 {
     PyObject *list = PyList_New(0);
-    held h = hold(self);
-    ILanguageExceptionErrorInfo2 *info = sspy_query(h.error, &IID_ILanguageExceptionErrorInfo2);
+    IScriptErrorInfo *error = hold(self);
+    ILanguageExceptionErrorInfo2 *info = sspy_query(error, &IID_ILanguageExceptionErrorInfo2);
     ILanguageExceptionErrorInfo2 *node = NULL, *older;
 
     (void)unused;
@@ -249,7 +244,7 @@ static PyObject *handle_propagation(error_handle *self, PyObject *unused)
         node = older;
     }
     sspy_unknown_release(info);
-    let_go(h);
+    let_go(self);
     if (list && PyList_Reverse(list))
         Py_CLEAR(list);
     return list;
@@ -261,29 +256,27 @@ static PyObject *handle_transformed(error_handle *self, PyObject *unused)
     sspy_state *state = sspy_state_current();
     ILanguageExceptionErrorInfo2 *info, *previous = NULL;
     PyObject *result;
-    held h;
+    IScriptErrorInfo *error;
 
     (void)unused;
     if (!state)
         return NULL;
-    h = hold(self);
-    info = sspy_query(h.error, &IID_ILanguageExceptionErrorInfo2);
+    error = hold(self);
+    info = sspy_query(error, &IID_ILanguageExceptionErrorInfo2);
     if (info)
         (void)info->lpVtbl->GetPreviousLanguageExceptionErrorInfo(info, &previous);
     sspy_unknown_release(info);
-    sspy_leave(h.section);
     result = sspy_error_wrap_unknown(state, (IUnknown *)previous);
-    h.section = sspy_enter(self->interp);
     sspy_unknown_release(previous);
-    let_go(h);
+    let_go(self);
     return result;
 }
 
 /* (language, type name, whole message) of the origin, or None when no script raised it. */
 static PyObject *handle_origin(error_handle *self, PyObject *unused)
 {
-    held h = hold(self);
-    ILanguageExceptionErrorInfo *info = sspy_query(h.error, &IID_ILanguageExceptionErrorInfo);
+    IScriptErrorInfo *error = hold(self);
+    ILanguageExceptionErrorInfo *info = sspy_query(error, &IID_ILanguageExceptionErrorInfo);
     IUnknown *unknown = NULL;
     IScriptException *script;
     PyObject *result = NULL;
@@ -308,12 +301,11 @@ static PyObject *handle_origin(error_handle *self, PyObject *unused)
     sspy_unknown_release(script);
     sspy_unknown_release(unknown);
     sspy_unknown_release(info);
-    let_go(h);
+    let_go(self);
     return result || PyErr_Occurred() ? result : Py_NewRef(Py_None);
 }
 
-/* ---- Reports
- * -----------------------------------------------------------------------------------*/
+/* ---- Reports ----------------------------------------------------------------------------------*/
 
 typedef struct text_buffer {
     char *text;
@@ -345,17 +337,15 @@ static PyObject *handle_format(error_handle *self, PyObject *arguments)
     text_buffer buffer = {NULL, 0, 0};
     PyObject *result;
     HRESULT hr;
-    held h;
 
     if (!PyArg_ParseTuple(arguments, "iipp:format", &kind, &order, &all_frames, &color))
         return NULL;
     options.order = (stacksplice_order)order;
     options.all_frames = all_frames;
     options.color = color;
-    h = hold(self);
-    hr = stacksplice_format((IUnknown *)h.error, (stacksplice_format_kind)kind, &options, append,
+    hr = stacksplice_format((IUnknown *)hold(self), (stacksplice_format_kind)kind, &options, append,
                             &buffer);
-    let_go(h);
+    let_go(self);
     if (hr == S_OK)
         result = PyUnicode_DecodeUTF8(buffer.text ? buffer.text : "", (Py_ssize_t)buffer.length,
                                       "replace");
@@ -370,11 +360,11 @@ static PyObject *handle_format(error_handle *self, PyObject *arguments)
 static PyObject *handle_fingerprint(error_handle *self, PyObject *unused)
 {
     char out[33] = "";
-    held h = hold(self);
-    HRESULT hr = stacksplice_fingerprint((IUnknown *)h.error, out);
+    IScriptErrorInfo *error = hold(self);
+    HRESULT hr = stacksplice_fingerprint((IUnknown *)error, out);
 
     (void)unused;
-    let_go(h);
+    let_go(self);
     return SUCCEEDED(hr) ? PyUnicode_FromString(out) : PyErr_NoMemory();
 }
 

@@ -23,15 +23,16 @@ typedef struct layout_row {
     sspy_layout fixed;
     /* Words of each group of the table before the one for frames; 0: no table in this version. */
     uint8_t runtime_words, interpreter_words, thread_words, between_words;
+    uint8_t lock_word; /* in the interpreter's group */
     uintptr_t code_mask;
 } layout_row;
 
 static const layout_row rows[] = {
-    {0x030B, {true, true, 56, 8, 16, 32, 48, 56, 69, 68, ~(uintptr_t)0}, 0, 0, 0, 0, 0},
-    {0x030C, {true, false, 56, 0, 8, 0, 8, 56, 70, 0, ~(uintptr_t)0}, 0, 0, 0, 0, 0},
-    {0x030D, {0}, 3, 13, 9, 0, ~(uintptr_t)7},
-    {0x030E, {0}, 3, 16, 9, 0, ~(uintptr_t)7},
-    {0x030F, {0}, 3, 16, 16, 1, ~(uintptr_t)7},
+    {0x030B, {true, true, 56, 8, 16, 32, 48, 56, 69, 68, ~(uintptr_t)0, 0}, 0, 0, 0, 0, 0, 0},
+    {0x030C, {true, false, 56, 0, 8, 0, 8, 56, 70, 0, ~(uintptr_t)0, 0}, 0, 0, 0, 0, 0, 0},
+    {0x030D, {0}, 3, 13, 9, 0, 8, ~(uintptr_t)7},
+    {0x030E, {0}, 3, 16, 9, 0, 9, ~(uintptr_t)7},
+    {0x030F, {0}, 3, 16, 16, 1, 9, ~(uintptr_t)7},
 };
 
 const char *sspy_layout_reason(void)
@@ -50,7 +51,7 @@ static void refuse(const char *why)
 static const char *read_offsets(const layout_row *row)
 {
     const uint64_t *words = (const uint64_t *)(const void *)runtime_start;
-    const uint64_t *thread, *frame;
+    const uint64_t *interpreter, *thread, *frame;
 
     if (!runtime_start)
         return "it does not export _PyRuntime";
@@ -58,7 +59,8 @@ static const char *read_offsets(const layout_row *row)
         return "its table of offsets is of another version";
     if (words[2])
         return "it is free-threaded";
-    thread = words + 3 + row->runtime_words + row->interpreter_words;
+    interpreter = words + 3 + row->runtime_words;
+    thread = interpreter + row->interpreter_words;
     frame = thread + row->thread_words + row->between_words;
     sspy_layout_now.cframe = false;
     sspy_layout_now.head = (uint32_t)thread[4];
@@ -67,9 +69,11 @@ static const char *read_offsets(const layout_row *row)
     sspy_layout_now.frame_instruction = (uint32_t)frame[3];
     sspy_layout_now.frame_owner = (uint32_t)frame[5];
     sspy_layout_now.code_mask = row->code_mask;
+    sspy_layout_now.interpreter_lock = (uint32_t)interpreter[row->lock_word];
     /* Offsets that cannot be are never followed. */
-    if (thread[4] >= thread[0] || frame[0] > 1024 || frame[1] >= frame[0] || frame[2] >= frame[0] ||
-        frame[3] >= frame[0] || frame[5] >= frame[0])
+    if (interpreter[row->lock_word] >= interpreter[0] || thread[4] >= thread[0] ||
+        frame[0] > 1024 || frame[1] >= frame[0] || frame[2] >= frame[0] || frame[3] >= frame[0] ||
+        frame[5] >= frame[0])
         return "its table of offsets cannot be read";
     return NULL;
 }
@@ -94,8 +98,7 @@ static const char *choose_row(void)
     return NULL;
 }
 
-/* ---- Reading a frame
- * ---------------------------------------------------------------------------*/
+/* ---- Reading a frame --------------------------------------------------------------------------*/
 
 PyCodeObject *sspy_frame_code(uintptr_t frame)
 {
@@ -136,8 +139,7 @@ uintptr_t sspy_frame_data(PyFrameObject *frame)
     return sspy_word((uintptr_t)frame, sizeof(PyObject) + sizeof(void *));
 }
 
-/* ---- The check
- * ---------------------------------------------------------------------------------*/
+/* ---- The check --------------------------------------------------------------------------------*/
 
 /* The stack of the function that started the check, and what the check found. */
 typedef struct check_result {

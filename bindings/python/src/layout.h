@@ -18,7 +18,8 @@ typedef struct sspy_layout {
     uint32_t head; /* in the thread state: the _PyCFrame, or the current frame */
     uint32_t cframe_current, cframe_previous;
     uint32_t frame_code, frame_previous, frame_instruction, frame_owner, frame_is_entry;
-    uintptr_t code_mask; /* bits of frame_code that are the pointer */
+    uintptr_t code_mask;       /* bits of frame_code that are the pointer */
+    uint32_t interpreter_lock; /* in the interpreter's state: its lock; 0: not known */
 } sspy_layout;
 
 /* The layout of this process's CPython; valid only while sspy_layout_reason() is NULL. */

@@ -24,8 +24,7 @@ sspy_state *sspy_state_current(void)
     return interp ? interp->module_state : NULL;
 }
 
-/* ---- The table for C
- * ---------------------------------------------------------------------------*/
+/* ---- The table for C --------------------------------------------------------------------------*/
 
 /*
  * The table serves every interpreter of the process: one that has not imported the module yet (a
@@ -136,8 +135,7 @@ static int add_capsule(PyObject *module)
     return failed ? -1 : 0;
 }
 
-/* ---- The version of the core
- * -------------------------------------------------------------------*/
+/* ---- The version of the core ------------------------------------------------------------------*/
 
 /* One core serves the process: the one that was loaded first, which may be too old for us. */
 static int check_core(void)
@@ -160,8 +158,7 @@ static int check_core(void)
     return -1;
 }
 
-/* ---- The module
- * --------------------------------------------------------------------------------*/
+/* ---- The module -------------------------------------------------------------------------------*/
 
 static int add_types(PyObject *module, sspy_state *state)
 {

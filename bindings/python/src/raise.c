@@ -54,8 +54,7 @@ PyObject *sspy_own_object(sspy_state *state, IUnknown *error)
     return object;
 }
 
-/* ---- Errors that were born elsewhere
- * -----------------------------------------------------------*/
+/* ---- Errors that were born elsewhere ----------------------------------------------------------*/
 
 static PyObject *known_foreign(sspy_state *state, PyObject *key)
 {

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Stacks
- * ------------------------------------------------------------------------------------*/
+/* ---- Stacks -----------------------------------------------------------------------------------*/
 
 static uint32_t capture_live(const void *above, uintptr_t *frames)
 {
@@ -114,8 +113,7 @@ static uintptr_t *stack_of(PyObject *exc, const void *above, uint32_t *count)
     return frames;
 }
 
-/* ---- Error objects
- * -----------------------------------------------------------------------------*/
+/* ---- Error objects ----------------------------------------------------------------------------*/
 
 /* EXC's language exception, anchored, with an outside reference. */
 static sspy_exception *wrap_one(sspy_state *state, PyObject *exc, const void *above,
@@ -283,8 +281,7 @@ sspy_exception *sspy_wrap(sspy_state *state, PyObject *exc, const void *above)
     return wrapped;
 }
 
-/* ---- Into the slot
- * -----------------------------------------------------------------------------*/
+/* ---- Into the slot ----------------------------------------------------------------------------*/
 
 static HRESULT put_into_slot(sspy_state *state, IScriptErrorInfo *error)
 {

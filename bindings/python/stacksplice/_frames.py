@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+# Loaded at every start of Python, unlike the package `collections` around it.
+from _collections_abc import Sequence
 
 from . import _stacksplice
 

@@ -7,13 +7,13 @@ where it is still the installed one.
 from __future__ import annotations
 
 import sys
-import threading
 
 from . import _stacksplice
 from ._report import print_exception
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable
     from types import TracebackType
     from typing import Any
@@ -38,6 +38,8 @@ def _excepthook(
 
 
 def _threading_excepthook(args: threading.ExceptHookArgs) -> None:
+    import threading
+
     found: Any = _found.get("threading", threading.__excepthook__)
     exc = args.exc_value
     if exc is not None and not isinstance(exc, SystemExit) and _crossed(exc):
@@ -76,6 +78,8 @@ def install() -> None:
     Sets sys.excepthook, threading.excepthook and sys.unraisablehook.  Other exceptions are shown as
     before.  Calling it again changes nothing.
     """
+    import threading  # not at the top: many programs never need it
+
     if sys.excepthook is not _excepthook:
         _found["excepthook"] = sys.excepthook
         sys.excepthook = _excepthook
@@ -89,6 +93,8 @@ def install() -> None:
 
 def uninstall() -> None:
     """Put back the hooks that install() found, wherever ours is still the installed one."""
+    import threading
+
     if sys.excepthook is _excepthook:
         sys.excepthook = _found.pop("excepthook", sys.__excepthook__)
     if threading.excepthook is _threading_excepthook:
