@@ -213,7 +213,7 @@ static void test_forked_child_keeps_its_slot(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         IRestrictedErrorInfo *error = NULL, *found = NULL;
-        BSTR reference = NULL;
+        BSTR reference = NULL, later = NULL;
         uint64_t thread = 0;
         int ok = GetRestrictedErrorInfo(&error) == S_OK &&
                  error->lpVtbl->GetReference(error, &reference) == S_OK &&
