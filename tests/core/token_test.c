@@ -200,6 +200,17 @@ static void *write_for_ever(void *data)
     return NULL;
 }
 
+/*
+ * The end of a forked child.  By another program, so that leak checkers do not look at the memory
+ * of threads that the child does not have.
+ */
+static void end_child(bool good)
+{
+    if (good)
+        execlp("true", "true", (char *)NULL);
+    _exit(1);
+}
+
 static void test_token_survives_fork(void **state)
 {
     pthread_t thread;
@@ -221,8 +232,8 @@ static void test_token_survives_fork(void **state)
             alarm(20); /* a lock that nobody frees ends here */
             info.function = "of the child";
             info.line = i;
-            _exit(!(same && stacksplice_intern(&info, &token) == S_OK && ss_token_info(token) &&
-                    strcmp(ss_token_info(token)->function, "of the child") == 0));
+            end_child(same && stacksplice_intern(&info, &token) == S_OK && ss_token_info(token) &&
+                      strcmp(ss_token_info(token)->function, "of the child") == 0);
         }
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
