@@ -271,7 +271,7 @@ static void test_report_hides_and_counts_glue(void **state)
     (void)state;
     assert_non_null(strstr(text, "abort"));
     assert_null(strstr(text, "stacksplice_version"));
-    assert_non_null(strstr(text, "    ... 2 interpreter frames hidden\n"));
+    assert_non_null(strstr(text, "    ... 2 glue frames hidden\n"));
     text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &all_frames);
     assert_non_null(strstr(text, "stacksplice_version"));
     assert_null(strstr(text, "hidden"));

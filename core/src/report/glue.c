@@ -28,9 +28,21 @@ static const struct {
 
 /* Functions by the beginning of their names, in whatever binary they are. */
 static const char *const functions[] = {
-    "Py",    "_Py",   "lua_",  "luaD_",    "luaE_",        "luaF_",       "luaG_",
+    "Py_",   "_Py",   "lua_",  "luaD_",    "luaE_",        "luaF_",       "luaG_",
     "luaH_", "luaL_", "luaO_", "luaT_",    "luaV_",        "luaC_",       "luaX_",
     "luaY_", "luaZ_", "lj_",   "ffi_call", "stacksplice_", "RoOriginate",
+};
+
+/* What the C library and the linker put below main and below a thread's function. */
+static const char *const start_up[] = {
+    "_start",
+    "__libc_start_main",
+    "__libc_start_main_impl",
+    "__libc_start_call_main",
+    "start_thread",
+    "clone3",
+    "__clone3",
+    "__GI___clone3",
 };
 
 static bool begins(const char *text, const char *beginning)
@@ -50,13 +62,23 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* CPython's API is PyList_New and the like: a host's Pyramid_build is not of it. */
+static bool is_python_api(const char *name)
+{
+    return begins(name, "Py") && name[2] >= 'A' && name[2] <= 'Z';
+}
+
 static bool is_glue_function(const char *name)
 {
+    for (size_t i = 0; i < SS_COUNT_OF(start_up); i++) {
+        if (!strcmp(name, start_up[i]))
+            return true;
+    }
     for (size_t i = 0; i < SS_COUNT_OF(functions); i++) {
         if (begins(name, functions[i]))
             return true;
     }
-    return false;
+    return is_python_api(name);
 }
 
 bool ss_glue_is(const ss_frame *f)

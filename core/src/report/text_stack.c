@@ -132,5 +132,5 @@ void ss_report_stack(const ss_report *r, const uintptr_t *frames, uint32_t count
         put_line(&p, "... ", count - shown, " outer frames not shown\n");
     if (p.hidden)
         put_line(&p, "... ", p.hidden,
-                 p.hidden == 1 ? " interpreter frame hidden\n" : " interpreter frames hidden\n");
+                 p.hidden == 1 ? " glue frame hidden\n" : " glue frames hidden\n");
 }
