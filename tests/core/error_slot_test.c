@@ -221,6 +221,8 @@ static void test_forked_child_keeps_its_slot(void **state)
 
         RoOriginateError(E_ABORT, NULL);
         ok = ok && GetRestrictedErrorInfo(&error) == S_OK &&
+             error->lpVtbl->GetReference(error, &later) == S_OK &&
+             memcmp(reference, later, 16 * sizeof *later) != 0 && /* the process's half */
              stacksplice_error_thread(UNKNOWN(error), &thread) == S_OK &&
              thread == (uint64_t)getpid();
         _exit(ok ? 0 : 1);
