@@ -157,11 +157,12 @@ static PyObject *examine(PyObject *self, PyObject *exc)
         (void)transform->lpVtbl->GetTransformedRestrictedErrorInfo(transform, &cause);
         transform->lpVtbl->Release(transform);
     }
-    result = Py_BuildValue("(iiiiiiNNNNN)", answers(object, &IID_IUnknown),
+    result = Py_BuildValue("(iiiiiiiNNNNN)", answers(object, &IID_IUnknown),
                            answers(object, &IID_IAgileObject),
                            answers(object, &IID_ILanguageExceptionStackBackTrace),
                            answers(object, &IID_ILanguageExceptionTransform), cause != NULL,
-                           again == object, back ? back : Py_NewRef(Py_None), back_trace(object, 0),
+                           again == object, answers(object, &stacksplice_IID_IScriptInterrupt),
+                           back ? back : Py_NewRef(Py_None), back_trace(object, 0),
                            back_trace(object, 1), back_trace(object, 8), back_trace(object, 1000));
     if (cause)
         cause->lpVtbl->Release(cause);

@@ -227,7 +227,9 @@ def test_chain_counts_receivers(border):
     exc = caught(border.call, border.call, border.call, inner)
     info = stacksplice.error_info(exc)
     assert [node.language for node in info.propagation] == ["python"] * 3
-    assert all(len(node.stack.addresses) for node in info.propagation)
+    for node in info.propagation:
+        assert "_stacksplice" not in (node.stack[0].module or "")
+        assert "border" in node.stack[0].module
 
 
 def test_handled_is_handled(border):
@@ -302,8 +304,8 @@ def test_long_and_circular_causes_end(border):
 
 def test_language_exception_interfaces(border):
     exc = caught(boom, ValueError("plain"))
-    unknown, agile, trace, transform, cause, same, back, *stacks = border.examine(exc)
-    assert (unknown, agile, trace, transform, cause, same) == (1, 1, 1, 0, 0, 1)
+    unknown, agile, trace, transform, cause, same, interrupt, back, *stacks = border.examine(exc)
+    assert (unknown, agile, trace, transform, cause, same, interrupt) == (1, 1, 1, 0, 0, 1, 0)
     assert back is exc
     assert [len(stack) for stack in stacks[:3]] == [0, 1, 8]
     assert 8 < len(stacks[3]) <= 1000
@@ -314,6 +316,11 @@ def test_language_exception_interfaces(border):
     with_cause = RuntimeError("second")
     with_cause.__cause__ = exc
     assert border.examine(with_cause)[3:5] == (1, 1)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda v: type(v).__name__)
+def test_only_interrupts_say_that_they_are(border, value):
+    assert border.examine(value)[6] == (not isinstance(value, Exception))
 
 
 def test_language_exception_given_to_the_windows_function():
@@ -418,3 +425,28 @@ def test_reference_resolves_while_the_error_lives(border):
     assert winrt.RoResolveRestrictedErrorInfoReference(info.reference) == info
     with pytest.raises(ValueError, match="reference"):
         winrt.RoResolveRestrictedErrorInfoReference("nothing")
+
+
+def test_hresult_error_that_is_originated_by_hand(border):
+    """A foreign exception that C makes the language exception of another error."""
+    exc = caught(border.fail, 0x80070057, "first")
+    assert winrt.RoOriginateLanguageException(E_FAIL, "second", exc)
+    assert caught(border.raise_error, E_FAIL) is exc
+    assert stacksplice.error_info(exc).hresult == E_FAIL
+    for _ in range(100):  # a new error may get the old one's address
+        other = caught(border.fail, 0x80070057, "other")
+        assert other is not exc and str(other) == "other"
+
+
+def test_copy_of_a_foreign_exception_that_outlives_it(border):
+    winrt.RoOriginateError(E_FAIL, "shared")
+    info = stacksplice.peek_error()
+    first = caught(border.raise_error, E_FAIL)
+    other = copy.copy(first)
+    del first
+    winrt.SetRestrictedErrorInfo(info)
+    second = caught(border.raise_error, E_FAIL)
+    assert second is not other and str(second) == "shared"
+    del other
+    winrt.SetRestrictedErrorInfo(info)
+    assert caught(border.raise_error, E_FAIL) is second

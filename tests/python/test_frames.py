@@ -520,3 +520,34 @@ assert stacksplice.take_error().message == "99"
 def test_interpreter_with_a_lock_of_its_own(child):
     line = child(ISOLATED).stdout
     assert line.startswith("[('inside', False), ('<module>', False)")
+
+
+# push nothing that an unwinder could follow: sub rsp, 24; xor ebp, ebp; call rdi; add rsp, 24; ...
+NO_UNWIND_DATA = bytes.fromhex("55 4883ec20 31ed ffd7 4883c420 5d c3".replace(" ", ""))
+
+
+def test_frames_behind_code_that_cannot_be_unwound(border):
+    """Machine code as a compiler at run time makes it: the native walk ends, Python's frames do not."""
+    import mmap
+
+    memory = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    memory.write(NO_UNWIND_DATA)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    callback_type = ctypes.CFUNCTYPE(None)
+    trampoline = ctypes.CFUNCTYPE(None, callback_type)(address)
+    seen = []
+
+    def callback():
+        seen.append((chain(sys._getframe()), border.capture_both()[1]))
+
+    def outer():
+        trampoline(callback_type(callback))
+
+    outer()
+    truth, combined = seen[0]
+    stack = stacksplice.Stack(combined)
+    assert [frame[:2] for frame in python_frames(stack)] == [frame[:2] for frame in truth]
+    gaps = [index for index, frame in enumerate(stack) if frame.kind == "gap"]
+    names = [frame.function for frame in stack]
+    assert len(gaps) == 1
+    assert names.index(callback.__qualname__) < gaps[0] < names.index(outer.__qualname__)

@@ -16,27 +16,40 @@ static PyObject *anchor_key(void)
     return PyUnicode_InternFromString(ANCHOR_KEY);
 }
 
+/* The table of foreign errors' exceptions forgets this one, unless it names another by now: a copy
+   that shares the anchor can outlive the exception. */
+static void forget_foreign(sspy_anchor *self)
+{
+    sspy_state *state = self->interp->module_state;
+    PyObject *key = state && state->foreign ? PyLong_FromVoidPtr(self->error) : NULL;
+    PyObject *reference = key ? PyDict_GetItemWithError(state->foreign, key) : NULL;
+    PyObject *exc = reference ? sspy_weakref_get(reference) : NULL;
+
+    if (reference && (!exc || (uintptr_t)exc == self->owner))
+        (void)PyDict_DelItem(state->foreign, key);
+    Py_XDECREF(exc);
+    Py_XDECREF(key);
+    PyErr_Clear();
+}
+
+/* In no section: forgetting runs Python code. */
 static void drop_error(sspy_anchor *self)
 {
     IScriptErrorInfo *error = self->error;
+    bool foreign = self->foreign;
+    sspy_section section;
 
+    if (!error)
+        return;
+    if (foreign)
+        forget_foreign(self);
     self->error = NULL;
-    if (error && self->foreign)
+    section = sspy_enter(self->interp);
+    if (foreign)
         error->lpVtbl->Release(error);
-    else if (error)
+    else
         error->lpVtbl->ReleaseInside(error);
-}
-
-/* The table of foreign errors' exceptions forgets this one. */
-static void forget_foreign(sspy_anchor *self)
-{
-    sspy_state *state = sspy_state_current();
-    PyObject *key = state && state->foreign ? PyLong_FromVoidPtr(self->error) : NULL;
-
-    if (key && PyDict_DelItem(state->foreign, key))
-        PyErr_Clear();
-    Py_XDECREF(key);
-    PyErr_Clear();
+    sspy_leave(section);
 }
 
 static void anchor_dealloc(PyObject *object)
@@ -44,15 +57,10 @@ static void anchor_dealloc(PyObject *object)
     sspy_anchor *self = (sspy_anchor *)object;
     PyTypeObject *type = Py_TYPE(object);
     PyObject *pending = sspy_take_pending();
-    sspy_section section;
 
-    if (self->foreign && self->error)
-        forget_foreign(self);
-    section = sspy_enter(self->interp);
     drop_error(self);
     if (self->exception)
         sspy_exception_unref_inside(self->exception);
-    sspy_leave(section);
     sspy_interp_unref(self->interp);
     sspy_set_pending(pending);
     type->tp_free(object);
@@ -155,16 +163,15 @@ sspy_anchor *sspy_anchor_make(sspy_interp *interp, PyObject *exc)
 
 void sspy_anchor_set_error(sspy_anchor *anchor, IScriptErrorInfo *error, bool foreign)
 {
-    sspy_section section = sspy_enter(anchor->interp);
-
     if (foreign)
         error->lpVtbl->AddRef(error);
     else
         error->lpVtbl->AddInside(error);
+    Py_INCREF(anchor); /* what is dropped may empty the exception's __dict__ */
     drop_error(anchor);
     anchor->error = error;
     anchor->foreign = foreign;
-    sspy_leave(section);
+    Py_DECREF(anchor);
 }
 
 void sspy_anchor_set_exception(sspy_anchor *anchor, sspy_exception *exception)

@@ -84,6 +84,7 @@ struct sspy_exception {
     atomic_bool queued;            /* (ATOMIC) on the released list */
     sspy_exception *next_released; /* of that list */
     sspy_interp *interp;           /* (RO) counted */
+    bool is_interrupt;             /* (RO) a BaseException that is no Exception */
     PyObject *object;              /* (GIL) strong while outside > 0 and until drained */
     IScriptErrorInfo *cause;       /* (RO) held inside; outside too while outside > 0 */
     char *type_name;               /* (RO) owned */
@@ -193,8 +194,8 @@ sspy_exception *sspy_wrap(sspy_state *state, PyObject *exc, const void *above);
 PyObject *sspy_object_for(sspy_state *state, IRestrictedErrorInfo *error);
 /* The object of ERROR's language exceptions if it was born in this interpreter, else NULL. */
 PyObject *sspy_own_object(sspy_state *state, IUnknown *error);
-/* thread error -> pending exception; returns NULL. */
-PyObject *sspy_raise(sspy_state *state, HRESULT hr);
+/* thread error -> pending exception, with a node of the stack outside of ABOVE; returns NULL. */
+PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above);
 
 HRESULT sspy_hresult_of(sspy_state *state, PyObject *exc);
 /* The builtin exception type (borrowed) for HR and the errno to give it (0: none). */

@@ -130,7 +130,8 @@ static HRESULT exception_query(sspy_exception *self, REFIID iid, void **out)
     if (!out)
         return E_POINTER;
     *out = NULL;
-    if (IsEqualIID(iid, &IID_IUnknown) || IsEqualIID(iid, &IID_ILanguageExceptionStackBackTrace))
+    if (IsEqualIID(iid, &IID_IUnknown) || IsEqualIID(iid, &IID_ILanguageExceptionStackBackTrace) ||
+        (self->is_interrupt && IsEqualIID(iid, &stacksplice_IID_IScriptInterrupt)))
         *out = &self->backtrace;
     else if (IsEqualIID(iid, &IID_IAgileObject))
         *out = &self->agile;
@@ -332,6 +333,7 @@ sspy_exception *sspy_exception_new(sspy_interp *interp, PyObject *object, uintpt
     atomic_init(&self->inside, 1);
     sspy_interp_ref(interp);
     self->interp = interp;
+    self->is_interrupt = !PyObject_TypeCheck(object, (PyTypeObject *)PyExc_Exception);
     self->frames = frames;
     self->frame_count = frame_count;
     if (set_texts(self, object)) {

@@ -206,7 +206,7 @@ static PyObject *propagate(PyObject *module, PyObject *exc)
     if (FAILED(hr)) {
         sspy_section section = sspy_enter(state->interp);
 
-        hr = stacksplice_propagate(hr, NULL);
+        hr = stacksplice_propagate_above(__builtin_frame_address(0), hr);
         sspy_leave(section);
     }
     return hr == E_OUTOFMEMORY ? PyErr_NoMemory() : error_info(module, exc);
@@ -259,7 +259,7 @@ static PyObject *raise_error(PyObject *module, PyObject *number)
 
     if (sspy_hresult_from(number, "hresult", &hr))
         return NULL;
-    return sspy_raise(PyModule_GetState(module), hr);
+    return sspy_raise(PyModule_GetState(module), hr, __builtin_frame_address(0));
 }
 
 PyDoc_STRVAR(hresult_of_doc, "hresult_of(exc, /)\n--\n\n"

@@ -75,7 +75,7 @@ static PyObject *api_raise(HRESULT hr)
 {
     sspy_state *state = state_imported();
 
-    return state ? sspy_raise(state, hr) : NULL;
+    return state ? sspy_raise(state, hr, __builtin_frame_address(0)) : NULL;
 }
 
 static HRESULT api_exception(PyObject *exc, IUnknown **out)

@@ -146,16 +146,7 @@ PyObject *sspy_object_for(sspy_state *state, IRestrictedErrorInfo *error)
     return exc;
 }
 
-static void add_node(IRestrictedErrorInfo *error)
-{
-    ILanguageExceptionErrorInfo2 *info = sspy_query(error, &IID_ILanguageExceptionErrorInfo2);
-
-    if (info)
-        (void)info->lpVtbl->CapturePropagationContext(info, NULL);
-    sspy_unknown_release(info);
-}
-
-PyObject *sspy_raise(sspy_state *state, HRESULT hr)
+PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above)
 {
     IRestrictedErrorInfo *error = NULL;
     sspy_section section;
@@ -167,9 +158,8 @@ PyObject *sspy_raise(sspy_state *state, HRESULT hr)
         return NULL;
     }
     section = sspy_enter(state->interp);
+    (void)stacksplice_propagate_above(above, hr); /* makes a fresh error of a stale one first */
     result = RoGetMatchingRestrictedErrorInfo(hr, &error);
-    if (SUCCEEDED(result) && error)
-        add_node(error);
     sspy_leave(section);
     if (FAILED(result) || !error) {
         PyObject *text;

@@ -34,8 +34,12 @@
 
 #if defined(__GNUC__)
 #define STACKSPLICE_PYTHON_INLINE static inline __attribute__((always_inline, unused))
+/* `return stacksplice_python_raise(hr);` must stay a call: a jump would take the caller's frame out
+   of the stack that is captured there. */
+#define STACKSPLICE_PYTHON_STAY() __asm__ volatile("" ::: "memory")
 #else
 #define STACKSPLICE_PYTHON_INLINE static inline
+#define STACKSPLICE_PYTHON_STAY() ((void)0)
 #endif
 
 #ifdef __cplusplus
@@ -171,8 +175,12 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_import(void)
  */
 STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_originate(void)
 {
-    return stacksplice_python_table ? stacksplice_python_table->originate()
-                                    : STACKSPLICE_PYTHON_NOT_IMPORTED;
+    stacksplice_hresult hr = STACKSPLICE_PYTHON_NOT_IMPORTED;
+
+    if (stacksplice_python_table)
+        hr = stacksplice_python_table->originate();
+    STACKSPLICE_PYTHON_STAY();
+    return hr;
 }
 
 /*
@@ -188,8 +196,10 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_originate(void)
 STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_raise(stacksplice_hresult hr)
 {
     if (stacksplice_python_table)
-        return stacksplice_python_table->raise(hr);
-    PyErr_SetString(PyExc_SystemError, "stacksplice_python_import() has not been called");
+        (void)stacksplice_python_table->raise(hr);
+    else
+        PyErr_SetString(PyExc_SystemError, "stacksplice_python_import() has not been called");
+    STACKSPLICE_PYTHON_STAY();
     return NULL;
 }
 
