@@ -1,0 +1,80 @@
+# Tests of the walk and of the splice.  Included by CMakeLists.txt.
+
+# Parts of the core that no public function shows are tested from inside: the same sources once
+# more, as an archive with everything visible.
+get_target_property(core_sources stacksplice SOURCES)
+list(FILTER core_sources INCLUDE REGEX "^src/(base|com|unwind|splice)/")
+list(TRANSFORM core_sources PREPEND ${PROJECT_SOURCE_DIR}/core/)
+add_library(stacksplice_inside STATIC ${core_sources})
+target_link_libraries(stacksplice_inside PRIVATE stacksplice_flags PUBLIC Threads::Threads)
+target_compile_definitions(stacksplice_inside
+  PUBLIC STACKSPLICE_BUILD_CORE ${STACKSPLICE_UNWIND_DEFINITION})
+target_include_directories(stacksplice_inside
+  PUBLIC ${PROJECT_SOURCE_DIR}/core/include ${PROJECT_SOURCE_DIR}/core/src)
+function(stacksplice_add_inside_test name)
+  add_executable(${name} ${ARGN})
+  target_include_directories(${name} PRIVATE ${CMOCKA_INCLUDE} ${PROJECT_SOURCE_DIR}/tests/core)
+  target_link_libraries(${name} PRIVATE stacksplice_inside stacksplice_flags ${CMOCKA_LIBRARY}
+    ${CMAKE_DL_LIBS})
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+endfunction()
+
+stacksplice_add_inside_test(splice_merge_test splice_merge_test.c)
+stacksplice_add_inside_test(token_test token_test.c)
+if(NOT STACKSPLICE_UNWIND_DEFINITION)
+  stacksplice_add_test(unwind_none_test unwind_none_test.c)
+  return()
+endif()
+
+# The same work, compiled in several ways.
+function(add_workload variant)
+  add_library(unwind_workload_${variant} OBJECT unwind_workload.c)
+  target_link_libraries(unwind_workload_${variant} PRIVATE stacksplice_flags)
+  target_compile_options(unwind_workload_${variant} PRIVATE ${ARGN})
+  if(NOT variant STREQUAL "plain")
+    target_compile_definitions(unwind_workload_${variant} PRIVATE
+      workload_run=workload_run_${variant} workload_run_plain=workload_run_plain_${variant})
+  endif()
+endfunction()
+add_workload(plain -O2 -fomit-frame-pointer)
+add_workload(frame_pointer -O2 -fno-omit-frame-pointer)
+add_workload(unoptimised -O0)
+add_library(unwind_workload_library MODULE unwind_workload.c)
+target_link_libraries(unwind_workload_library PRIVATE stacksplice_flags)
+target_compile_options(unwind_workload_library PRIVATE -O2)
+foreach(size small large)
+  add_library(unwind_turn_${size} MODULE unwind_turn_library.c)
+  target_link_libraries(unwind_turn_${size} PRIVATE stacksplice_flags)
+  target_compile_options(unwind_turn_${size} PRIVATE -O2 -fomit-frame-pointer)
+endforeach()
+target_compile_definitions(unwind_turn_small PRIVATE TURN_BYTES=200)
+target_compile_definitions(unwind_turn_large PRIVATE TURN_BYTES=2000)
+stacksplice_add_test(unwind_test unwind_test.c unwind_probe.c
+  $<TARGET_OBJECTS:unwind_workload_plain> $<TARGET_OBJECTS:unwind_workload_frame_pointer>
+  $<TARGET_OBJECTS:unwind_workload_unoptimised>)
+target_link_libraries(unwind_test PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
+target_compile_definitions(unwind_test PRIVATE
+  WORKLOAD_LIBRARY="$<TARGET_FILE:unwind_workload_library>"
+  TURN_SMALL="$<TARGET_FILE:unwind_turn_small>" TURN_LARGE="$<TARGET_FILE:unwind_turn_large>")
+add_dependencies(unwind_test unwind_workload_library unwind_turn_small unwind_turn_large)
+
+# Code without unwind data, so without our flags, and without sanitizers, whose calls need the data.
+function(add_without_data name)
+  add_library(unwind_${name} OBJECT unwind_without_data_code.c)
+  target_compile_definitions(unwind_${name} PRIVATE WITHOUT_DATA=${name})
+  target_compile_options(unwind_${name} PRIVATE -O1 -fno-sanitize=all -fno-exceptions
+    -fno-unwind-tables -fno-asynchronous-unwind-tables -fno-optimize-sibling-calls ${ARGN})
+endfunction()
+add_without_data(with_frame_pointer -fno-omit-frame-pointer)
+add_without_data(without_frame_pointer -fomit-frame-pointer)
+stacksplice_add_test(unwind_without_data_test unwind_without_data_test.c
+  $<TARGET_OBJECTS:unwind_with_frame_pointer> $<TARGET_OBJECTS:unwind_without_frame_pointer>)
+
+stacksplice_add_inside_test(unwind_rows_test unwind_rows_test.c)
+stacksplice_add_inside_test(unwind_broken_test unwind_broken_test.c)
+
+stacksplice_add_test(splice_test splice_test.c)
+target_link_libraries(splice_test PRIVATE Threads::Threads)
+stacksplice_add_test(splice_memory_test splice_memory_test.c)
+target_link_libraries(splice_memory_test PRIVATE Threads::Threads)

@@ -1,0 +1,58 @@
+/* A build that knows no native frames: it says so, and script frames come behind that. */
+#include <stacksplice/source.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static uintptr_t token;
+
+static void collect(stacksplice_walk *walk, void *data)
+{
+    (void)data;
+    if (walk->truncated && stacksplice_walk_splice(walk, walk->frame_count, 0))
+        (void)stacksplice_walk_push(walk, token);
+}
+
+static int keep_frame(const stacksplice_frame *frame, void *data)
+{
+    *(stacksplice_frame *)data = *frame;
+    return 1;
+}
+
+static void test_capture_without_native_frames_says_so(void **state)
+{
+    static const stacksplice_source source = {
+        sizeof source, STACKSPLICE_SOURCE_VERSION, "test", &source, collect, NULL};
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_SCRIPT,
+                                   .trust = STACKSPLICE_TRUST_EXACT,
+                                   .language = "test",
+                                   .function = "f"};
+    stacksplice_frame frame;
+    uintptr_t frames[8];
+    uint32_t count;
+
+    (void)state;
+    assert_int_equal(stacksplice_add_source(&source), S_OK);
+    assert_int_equal(stacksplice_intern(&info, &token), S_OK);
+    assert_int_equal(stacksplice_capture(0, 8, frames, &count, NULL), S_OK);
+    assert_int_equal(count, 2);
+    (void)stacksplice_resolve(frames[0], keep_frame, &frame);
+    assert_int_equal(frame.kind, STACKSPLICE_FRAME_GAP);
+    assert_non_null(strstr(frame.reason, "not known"));
+    assert_true(frames[1] == token);
+    assert_int_equal(RtlCaptureStackBackTrace(0, 8, (void **)frames, NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_capture_without_native_frames_says_so),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,136 @@
+/* Walks through code that has no unwind data. */
+#include "unwind_without_data_code.h"
+
+#include <stacksplice/stacksplice.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#define MAX 128
+
+typedef struct stack {
+    uintptr_t frames[MAX];
+    uint32_t count;
+} stack;
+
+static stack captured;
+
+/* How much of the call is still to be done keeps it from being the last thing a function does. */
+static volatile int after;
+
+static __attribute__((noinline)) void leaf(void)
+{
+    assert_int_equal(stacksplice_capture(0, MAX, captured.frames, &captured.count, NULL), S_OK);
+    after++;
+}
+
+static int keep_frame(const stacksplice_frame *frame, void *data)
+{
+    stacksplice_frame *kept = data;
+
+    *kept = *frame; /* its reason is the token's, which stays */
+    return 1;
+}
+
+/* Whether ELEMENT is a gap of that trust whose reason contains REASON. */
+static bool is_gap(uintptr_t element, stacksplice_trust trust, const char *reason)
+{
+    stacksplice_frame frame;
+
+    (void)stacksplice_resolve(element, keep_frame, &frame);
+    return frame.kind == STACKSPLICE_FRAME_GAP && frame.trust == trust &&
+           strstr(frame.reason, reason);
+}
+
+/* From one place, so that the stack further out is the same each time. */
+static __attribute__((noinline)) void run(int (*function)(void (*)(void)))
+{
+    if (function)
+        assert_int_equal(function(leaf), 1);
+    else
+        leaf();
+    after++;
+}
+
+/* The frames of WHOLE that lie further out than run(), against those of captured from FIRST on. */
+static void check_outside(const stack *whole, uint32_t first)
+{
+    assert_int_equal(captured.count - first, whole->count - 2);
+    for (uint32_t i = 0; i + 2 < whole->count; i++)
+        assert_true(captured.frames[first + i] == whole->frames[2 + i]);
+}
+
+static void test_unwind_goes_on_by_frame_pointers_and_says_so(void **state)
+{
+    stack whole;
+
+    (void)state;
+    for (volatile int i = 0; i < 2; i++) { /* one call, not two */
+        run(i ? with_frame_pointer : NULL);
+        if (!i)
+            whole = captured;
+    }
+    assert_true(whole.count > 4);
+    /* leaf, with_frame_pointer, the gap, run, and all that called it */
+    assert_true(is_gap(captured.frames[2], STACKSPLICE_TRUST_INFERRED, "frame pointers"));
+    check_outside(&whole, 4);
+}
+
+static void test_unwind_never_guesses_without_frame_pointers(void **state)
+{
+    stack whole;
+    uint32_t last;
+
+    (void)state;
+    for (volatile int i = 0; i < 2; i++) { /* one call, not two */
+        run(i ? without_frame_pointer : NULL);
+        if (!i)
+            whole = captured;
+    }
+    last = captured.count - 1;
+    /* The frame pointer may still be that of a function further out: then it says inferred. */
+    if (is_gap(captured.frames[2], STACKSPLICE_TRUST_EXACT, "no unwind data"))
+        assert_int_equal(last, 2);
+    else
+        assert_true(is_gap(captured.frames[2], STACKSPLICE_TRUST_INFERRED, "frame pointers"));
+    assert_true(captured.count <= whole.count + 2);
+}
+
+/* mov rax, rdi; sub rsp, 24; call rax; add rsp, 24; mov eax, 1; ret: as a compiler at run time. */
+static const unsigned char machine_code[] = {0x48, 0x89, 0xf8, 0x48, 0x83, 0xec, 0x18,
+                                             0xff, 0xd0, 0x48, 0x83, 0xc4, 0x18, 0xb8,
+                                             0x01, 0x00, 0x00, 0x00, 0xc3};
+
+static void test_unwind_ends_at_code_made_at_run_time(void **state)
+{
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int (*made)(void (*)(void));
+
+    (void)state;
+    assert_true(page != MAP_FAILED);
+    memcpy(page, machine_code, sizeof machine_code);
+    assert_int_equal(mprotect(page, 4096, PROT_READ | PROT_EXEC), 0);
+    memcpy(&made, &page, sizeof made);
+    run(made);
+    assert_true(captured.frames[1] - (uintptr_t)page < sizeof machine_code);
+    assert_true(is_gap(captured.frames[2], STACKSPLICE_TRUST_EXACT, "no unwind data") ||
+                is_gap(captured.frames[2], STACKSPLICE_TRUST_INFERRED, "frame pointers"));
+    munmap(page, 4096);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unwind_goes_on_by_frame_pointers_and_says_so),
+        cmocka_unit_test(test_unwind_never_guesses_without_frame_pointers),
+        cmocka_unit_test(test_unwind_ends_at_code_made_at_run_time),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
