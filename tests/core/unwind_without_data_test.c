@@ -68,7 +68,7 @@ static void check_outside(const stack *whole, uint32_t first)
 
 static void test_unwind_goes_on_by_frame_pointers_and_says_so(void **state)
 {
-    stack whole;
+    stack whole = {.count = 0};
 
     (void)state;
     for (volatile int i = 0; i < 2; i++) { /* one call, not two */
@@ -84,7 +84,7 @@ static void test_unwind_goes_on_by_frame_pointers_and_says_so(void **state)
 
 static void test_unwind_never_guesses_without_frame_pointers(void **state)
 {
-    stack whole;
+    stack whole = {.count = 0};
     uint32_t last;
 
     (void)state;
