@@ -114,8 +114,9 @@ function stacksplice.peek_error() end
 function stacksplice.take_error() end
 
 ---What is known of an error value that a handler or protected call of this module has seen. Tables,
----userdata, functions and coroutines are found as long as they live; of strings, numbers, booleans
----and nil only the last one.
+---userdata, functions and coroutines are found as long as they live, and have one error for life:
+---raised again, they keep the stack of the first time, so make a new table for a new error. Of
+---strings, numbers, booleans and nil only the last one is found.
 ---@param value any
 ---@return stacksplice.Error?
 function stacksplice.error_info(value) end

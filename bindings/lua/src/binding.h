@@ -8,6 +8,7 @@
 #ifndef SS_LUA_BINDING_H
 #define SS_LUA_BINDING_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,10 +78,29 @@ typedef struct ss_lua_state {
     ss_lua_raising raising;
     int handling; /* > 0 while a message handler of ours runs */
     bool interrupted;
+    lua_Hook interrupt_hook; /* of the copy of the binding that marked the state */
+    lua_State *capturing;    /* a function of ours captures; it rests there, with room; or NULL */
+    struct ss_lua_notebook *notebook;
     uint32_t displaced_count;
     ss_lua_displaced displaced[SS_LUA_DISPLACED];
     ss_lua_known_name names[SS_LUA_KNOWN_NAMES];
 } ss_lua_state;
+
+/*
+ * What all copies of the binding that call one copy of Lua share: a program may have the static
+ * library, the module, and C modules that brought the static library along.  It is that of the copy
+ * whose frame source is registered.
+ */
+enum { SS_LUA_COPIES = 16 };
+typedef struct ss_lua_shared {
+    uint32_t size;
+    _Atomic(ss_lua_state *) states;
+    pthread_mutex_t lock;                               /* of writers to the list */
+    atomic_uint interrupted_states;                     /* what a successful call looks at */
+    _Atomic(const luaL_Reg *) functions[SS_LUA_COPIES]; /* each copy's lua_CFunctions */
+} ss_lua_shared;
+
+extern ss_lua_shared *ss_lua_the_shared;
 
 /* The record of L's state, made when there is none. [-0, +0, m] */
 ss_lua_state *ss_lua_state_open(lua_State *L);
@@ -101,8 +121,17 @@ void ss_lua_state_unref(ss_lua_state *state);
  * Tables behind the record; each pushes one: exception -> value; value -> anchor, weak keys; error
  * -> its error object, weak values. [-0, +1, -], 2 slots
  */
-enum { SS_LUA_PINS = 1, SS_LUA_ANCHORS, SS_LUA_ERRORS, SS_LUA_TABLES = SS_LUA_ERRORS };
+enum {
+    SS_LUA_PINS = 1,
+    SS_LUA_ANCHORS,
+    SS_LUA_ERRORS,
+    SS_LUA_INTERRUPT, /* no table: the error object that is raised again, or nil */
+    SS_LUA_TABLES = SS_LUA_INTERRUPT
+};
 void ss_lua_push_table(lua_State *L, int which);
+
+/* Replace one by what is at the top. [-1, +0, -] */
+void ss_lua_set_table(lua_State *L, int which);
 
 /* package.loaded as our copy of the binding found it, or nil. [-0, +1, -] */
 void ss_lua_push_loaded(lua_State *L);
@@ -196,7 +225,10 @@ HRESULT ss_lua_originate_value(lua_State *L, ss_lua_state *state, int index,
 void ss_lua_push_error_of(lua_State *L, ss_lua_state *state, int index,
                           const ss_lua_origin *origin);
 
-/* ---- Frames (source.c, frames.c) ------------------------------------------------------------*/
+/* ---- Frames (source.c, capture.c) -----------------------------------------------------------*/
+
+/* The frame source: stacksplice/source.h. */
+void ss_lua_collect(stacksplice_walk *walk, void *data);
 
 /* Register the frame source of this copy of Lua; idempotent. */
 void ss_lua_source_register(void);
@@ -289,12 +321,12 @@ void ss_lua_push_interrupt(lua_State *L);
 /* Clear the mark and give every coroutine its own hook back. [-0, +0, -] */
 void ss_lua_interrupt_clear(lua_State *L, ss_lua_state *state);
 
-/* The number of states that are interrupted now: what a successful call looks at. */
-extern atomic_uint ss_lua_interrupted_states;
-
 /* ---- Module functions ------------------------------------------------------------------------*/
 
-/* Whether FUNCTION is a lua_CFunction of this binding that scripts or hosts know. */
+/* The lua_CFunctions of this copy that scripts or hosts know: their activations are not shown. */
+extern const luaL_Reg ss_lua_own_functions[];
+
+/* Whether FUNCTION is one of them, of any copy. */
 bool ss_lua_is_own_function(uintptr_t function);
 
 int ss_lua_traceback(lua_State *L);

@@ -44,7 +44,7 @@ static bool take_interrupt(lua_State *L, const void *above, HRESULT *hr)
     ss_lua_state *state;
     job now = {.origin = {.above = above, .status = LUA_ERRRUN}, .hr = E_UNEXPECTED};
 
-    if (!atomic_load_explicit(&ss_lua_interrupted_states, memory_order_relaxed))
+    if (!atomic_load_explicit(&ss_lua_the_shared->interrupted_states, memory_order_relaxed))
         return false;
     state = ss_lua_state_find(L);
     if (!state || !state->interrupted)

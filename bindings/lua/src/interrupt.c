@@ -4,10 +4,6 @@
  */
 #include "binding.h"
 
-atomic_uint ss_lua_interrupted_states;
-
-static const char interrupt_key; /* its address: the registry's key for the error object */
-
 bool ss_lua_is_interrupt(IUnknown *error)
 {
     IUnknown *exception = ss_lua_error_exception(error);
@@ -27,7 +23,7 @@ bool ss_lua_is_interrupt(IUnknown *error)
 
 void ss_lua_push_interrupt(lua_State *L)
 {
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &interrupt_key);
+    ss_lua_push_table(L, SS_LUA_INTERRUPT);
 }
 
 /* A coroutine that was made meanwhile inherited the hook: it takes it off itself. */
@@ -46,11 +42,11 @@ static void raise_again(lua_State *L, lua_Debug *activation)
 
 static void displace_hook(ss_lua_state *state, lua_State *L)
 {
-    if (lua_gethook(L) == raise_again || state->displaced_count == SS_LUA_DISPLACED)
+    if (lua_gethook(L) == state->interrupt_hook || state->displaced_count == SS_LUA_DISPLACED)
         return;
     state->displaced[state->displaced_count++] =
         (ss_lua_displaced){L, lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L)};
-    lua_sethook(L, raise_again, LUA_MASKCOUNT, 1);
+    lua_sethook(L, state->interrupt_hook, LUA_MASKCOUNT, 1);
 }
 
 /* The coroutines on the stack, by a capture, whose frames nobody wants. */
@@ -68,10 +64,11 @@ void ss_lua_interrupt_set(lua_State *L, ss_lua_state *state, const void *above)
     ss_lua_notebook book;
 
     lua_pushvalue(L, -1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &interrupt_key);
+    ss_lua_set_table(L, SS_LUA_INTERRUPT);
     if (!state->interrupted) {
         state->interrupted = true;
-        atomic_fetch_add(&ss_lua_interrupted_states, 1);
+        state->interrupt_hook = raise_again;
+        atomic_fetch_add(&ss_lua_the_shared->interrupted_states, 1);
     }
     running_threads(L, above, &book);
     displace_hook(state, L);
@@ -103,14 +100,15 @@ void ss_lua_interrupt_clear(lua_State *L, ss_lua_state *state)
         return;
     running_threads(L, SS_LUA_HERE(), &book);
     state->interrupted = false;
-    atomic_fetch_sub(&ss_lua_interrupted_states, 1);
+    atomic_fetch_sub(&ss_lua_the_shared->interrupted_states, 1);
     for (uint32_t i = 0; i < state->displaced_count; i++) {
         const ss_lua_displaced *former = &state->displaced[i];
 
-        if (is_running(L, state, &book, former->L) && lua_gethook(former->L) == raise_again)
+        if (is_running(L, state, &book, former->L) &&
+            lua_gethook(former->L) == state->interrupt_hook)
             lua_sethook(former->L, former->hook, former->mask, former->count);
     }
     state->displaced_count = 0;
     lua_pushnil(L);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &interrupt_key);
+    ss_lua_set_table(L, SS_LUA_INTERRUPT);
 }

@@ -172,14 +172,18 @@ static const luaL_Reg functions[] = {
     {"install", module_install},       {NULL, NULL},
 };
 
-bool ss_lua_is_own_function(uintptr_t function)
-{
-    for (const luaL_Reg *each = functions; each->name; each++)
-        if ((uintptr_t)each->func == function)
-            return true;
-    return function == (uintptr_t)ss_lua_run_script_handler ||
-           function == (uintptr_t)luaopen_stacksplice;
-}
+const luaL_Reg ss_lua_own_functions[] = {
+    {"traceback", ss_lua_traceback},
+    {"handler", stacksplice_lua_handler},
+    {"pcall", ss_lua_pcall_function},
+    {"xpcall", ss_lua_xpcall_function},
+    {"handler of xpcall", ss_lua_run_script_handler},
+    {"capture", module_capture},
+    {"originate", module_originate},
+    {"propagate", module_propagate},
+    {"luaopen", luaopen_stacksplice},
+    {NULL, NULL},
+};
 
 __attribute__((visibility("default"))) int luaopen_stacksplice(lua_State *L)
 {

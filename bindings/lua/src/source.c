@@ -23,14 +23,6 @@ enum {
     ROOM_FOR_NAMES = 6
 };
 
-/* What one thread's captures by this binding add for the source. */
-typedef struct own_capture {
-    lua_State *L; /* at rest in a function of ours, with room on its stack */
-    ss_lua_notebook *notebook;
-} own_capture;
-
-static __thread own_capture own;
-
 typedef struct call_site {
     uint32_t frame;
     bool hook;
@@ -46,6 +38,8 @@ typedef struct collection {
         lua_State *L; /* its stack may be used above its top for a moment; or NULL */
     } rests[REST_STATES];
     uint32_t rest_count;
+    lua_State *capturing; /* a function of ours that captures now rests in it; or NULL */
+    ss_lua_notebook *notebook;
     uint32_t site_count;
     bool too_many;
     call_site sites[MAX_SITES];
@@ -183,9 +177,9 @@ uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice
     return token_of(&activation, NULL, interpreter_name(L), trust);
 }
 
-static void note(uintptr_t element, lua_State *L, uintptr_t ci)
+static void note(const collection *c, uintptr_t element, lua_State *L, uintptr_t ci)
 {
-    ss_lua_notebook *book = own.notebook;
+    ss_lua_notebook *book = c->notebook;
 
     if (!book)
         return;
@@ -194,9 +188,9 @@ static void note(uintptr_t element, lua_State *L, uintptr_t ci)
     book->count++;
 }
 
-static void note_state(lua_State *L)
+static void note_state(const collection *c, lua_State *L)
 {
-    ss_lua_notebook *book = own.notebook;
+    ss_lua_notebook *book = c->notebook;
 
     if (!book)
         return;
@@ -217,7 +211,7 @@ static bool push_activation(collection *c, lua_State *L, uintptr_t ci, stackspli
     if (!*activation.namewhat && *activation.what != 'm')
         loaded = loaded_name(c, L, &activation);
     token = token_of(&activation, loaded, interpreter_name(L), trust);
-    note(token, L, ci);
+    note(c, token, L, ci);
     return stacksplice_walk_push(c->walk, token);
 }
 
@@ -327,8 +321,23 @@ static void find_sites(collection *c)
             return;
         }
         c->sites[c->site_count++] = (call_site){i, site->hook, (lua_State *)L, ci};
-        note_state((lua_State *)L);
     }
+}
+
+/* A capture of ours is under way in one of the states that are on this stack. */
+static void find_capturing(collection *c)
+{
+    for (uint32_t i = 0; i < c->site_count && !c->capturing; i++) {
+        const ss_lua_state *state =
+            ss_lua_state_of_registry(lua_topointer(c->sites[i].L, LUA_REGISTRYINDEX));
+
+        if (state && state->capturing) {
+            c->capturing = state->capturing;
+            c->notebook = state->notebook;
+        }
+    }
+    for (uint32_t i = 0; i < c->site_count; i++)
+        note_state(c, c->sites[i].L);
 }
 
 static bool is_first_of_its_state(const collection *c, uint32_t index)
@@ -433,8 +442,8 @@ static bool rests_at(const collection *c, uint32_t index)
 /* One resting coroutine of each state, the innermost that is on the stack. */
 static void find_rests(collection *c)
 {
-    if (own.L)
-        add_rest(c, own.L, true);
+    if (c->capturing)
+        add_rest(c, c->capturing, true);
     for (uint32_t i = 0; i < c->site_count; i++) {
         const void *registry = lua_topointer(c->sites[i].L, LUA_REGISTRYINDEX);
         uint32_t known = 0;
@@ -462,7 +471,7 @@ static bool push_unsited(collection *c, uint32_t index)
     uintptr_t function;
     lua_Debug activation = {.i_ci = (struct CallInfo *)from.ci};
 
-    if (own.L || from.ci == 0 || from.ci == site->ci || !is_first_of_its_state(c, index))
+    if (c->capturing || from.ci == 0 || from.ci == site->ci || !is_first_of_its_state(c, index))
         return true;
     lua_getinfo(site->L, "S", &activation);
     if (*activation.what == 'C') {
@@ -502,7 +511,7 @@ static bool splice_site(collection *c, uint32_t index)
         return false;
     if (!site->hook && site->frame > 0) {
         name_c_function(c, site);
-        note(c->walk->frames[site->frame - 1].ip, site->L, site->ci);
+        note(c, c->walk->frames[site->frame - 1].ip, site->L, site->ci);
     }
     if (!stacksplice_walk_splice(c->walk, site->frame, hidden_from(c, index)))
         return false;
@@ -530,7 +539,7 @@ static void say_failure(stacksplice_walk *walk, const ss_lua_layout *layout)
             }
 }
 
-static void collect(stacksplice_walk *walk, void *data)
+void ss_lua_collect(stacksplice_walk *walk, void *data)
 {
     const ss_lua_layout *layout = ss_lua_layout_get();
     collection c;
@@ -546,49 +555,18 @@ static void collect(stacksplice_walk *walk, void *data)
     c.layout = layout;
     c.site_count = c.rest_count = 0;
     c.too_many = false;
+    c.capturing = NULL;
+    c.notebook = NULL;
     find_sites(&c);
     if (c.site_count == 0)
         return;
+    find_capturing(&c);
     find_rests(&c);
     for (uint32_t i = 0; i < c.site_count; i++)
         if (!splice_site(&c, i))
             return;
     if (c.too_many && stacksplice_walk_splice(walk, c.sites[c.site_count - 1].frame + 1, 0))
         (void)stacksplice_walk_push(walk, ss_lua_gap("too many calls between C and Lua"));
-}
-
-/*
- * At load too: a host may raise before this binding sees one of its states (an error of Python's
- * on its way through Lua), and that stack needs its Lua frames as well.
- */
-__attribute__((constructor)) void ss_lua_source_register(void)
-{
-    static atomic_bool done;
-    stacksplice_source source = {.size = sizeof source,
-                                 .version = STACKSPLICE_SOURCE_VERSION,
-                                 .language = "lua",
-                                 .identity = (const void *)(uintptr_t)lua_newstate,
-                                 .collect = collect};
-
-    if (atomic_load(&done))
-        return;
-    if (SUCCEEDED(stacksplice_add_source(&source)))
-        atomic_store(&done, true);
-}
-
-uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t *frames,
-                        bool *more, ss_lua_notebook *notebook)
-{
-    own_capture before = own;
-    uint32_t captured = 0;
-    stacksplice_hresult hr;
-
-    (void)ss_lua_layout_get(); /* here rather than in the middle of a capture */
-    own = (own_capture){L, notebook};
-    hr = stacksplice_capture_above(above, max, frames, &captured, NULL);
-    own = before;
-    *more = hr == S_FALSE;
-    return SUCCEEDED(hr) ? captured : 0;
 }
 
 uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames)

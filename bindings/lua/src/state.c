@@ -14,22 +14,23 @@
 
 static const char state_key, loaded_key; /* addresses as keys that need no string */
 
-static _Atomic(ss_lua_state *) all_states;
-static pthread_mutex_t states_lock = PTHREAD_MUTEX_INITIALIZER;
+static ss_lua_shared own_shared = {.size = sizeof own_shared, .lock = PTHREAD_MUTEX_INITIALIZER};
+ss_lua_shared *ss_lua_the_shared = &own_shared;
 
-static void lock_states(void)
+/* Each copy's fork handlers take its own lock, whoever uses it. */
+static void lock_own(void)
 {
-    (void)pthread_mutex_lock(&states_lock);
+    (void)pthread_mutex_lock(&own_shared.lock);
 }
 
-static void unlock_states(void)
+static void unlock_own(void)
 {
-    (void)pthread_mutex_unlock(&states_lock);
+    (void)pthread_mutex_unlock(&own_shared.lock);
 }
 
 __attribute__((constructor)) static void register_fork_handlers(void)
 {
-    (void)pthread_atfork(lock_states, unlock_states, unlock_states);
+    (void)pthread_atfork(lock_own, unlock_own, unlock_own);
 }
 
 /* The unused record with the lowest number, so that a program with one Lua at a time has one name;
@@ -39,8 +40,9 @@ static ss_lua_state *acquire_record(void)
     ss_lua_state *state, *last = NULL;
     unsigned number = 1;
 
-    lock_states();
-    for (state = atomic_load(&all_states); state; last = state, state = state->next, number++)
+    (void)pthread_mutex_lock(&ss_lua_the_shared->lock);
+    for (state = atomic_load(&ss_lua_the_shared->states); state;
+         last = state, state = state->next, number++)
         if (atomic_load(&state->users) == 0)
             break;
     if (state) {
@@ -52,9 +54,9 @@ static ss_lua_state *acquire_record(void)
         if (last)
             __atomic_store_n(&last->next, state, __ATOMIC_RELEASE);
         else
-            atomic_store(&all_states, state);
+            atomic_store(&ss_lua_the_shared->states, state);
     }
-    unlock_states();
+    (void)pthread_mutex_unlock(&ss_lua_the_shared->lock);
     return state;
 }
 
@@ -67,6 +69,8 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->raising = (ss_lua_raising){NULL, NULL, NULL};
     state->handling = 0;
     state->interrupted = false;
+    state->capturing = NULL;
+    state->notebook = NULL;
     state->displaced_count = 0;
     memset(state->names, 0, sizeof state->names);
     atomic_store(&state->freed, NULL);
@@ -95,7 +99,7 @@ static int close_state(lua_State *L)
     *holder = NULL;
     atomic_store(&state->registry, NULL);
     if (state->interrupted)
-        atomic_fetch_sub(&ss_lua_interrupted_states, 1);
+        atomic_fetch_sub(&ss_lua_the_shared->interrupted_states, 1);
     state->interrupted = false;
     x = atomic_exchange(&state->freed, CLOSED);
     while (x) {
@@ -150,6 +154,7 @@ ss_lua_state *ss_lua_state_open(lua_State *L)
     if (state)
         return state;
     luaL_checkstack(L, 6, "stacksplice");
+    ss_lua_source_register();
     if (lua_getfield(L, LUA_REGISTRYINDEX, STATE_KEY) != LUA_TUSERDATA) {
         lua_pop(L, 1);
         push_new_holder(L);
@@ -159,7 +164,6 @@ ss_lua_state *ss_lua_state_open(lua_State *L)
     lua_rawsetp(L, LUA_REGISTRYINDEX, &state_key);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &loaded_key);
-    ss_lua_source_register();
     state = ss_lua_state_find(L);
     if (!state)
         luaL_error(L, "the Lua state is closing");
@@ -180,7 +184,7 @@ ss_lua_state *ss_lua_state_of_registry(const void *registry)
 {
     ss_lua_state *state;
 
-    for (state = atomic_load(&all_states); state;
+    for (state = atomic_load(&ss_lua_the_shared->states); state;
          state = __atomic_load_n(&state->next, __ATOMIC_ACQUIRE))
         if (atomic_load(&state->registry) == registry)
             return state;
@@ -192,6 +196,14 @@ void ss_lua_push_table(lua_State *L, int which)
     lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key);
     lua_getiuservalue(L, -1, which);
     lua_remove(L, -2);
+}
+
+void ss_lua_set_table(lua_State *L, int which)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key);
+    lua_insert(L, -2);
+    lua_setiuservalue(L, -2, which);
+    lua_pop(L, 1);
 }
 
 void ss_lua_push_loaded(lua_State *L)

@@ -150,6 +150,13 @@ typedef struct stacksplice_source {
 STACKSPLICE_API stacksplice_hresult stacksplice_add_source(const stacksplice_source *source);
 
 /*
+ * The data of the source that is registered for LANGUAGE and IDENTITY, or NULL: how a second copy
+ * of a binding in one process shares what the first one keeps.
+ * [own: the binding's | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API void *stacksplice_source_data(const char *language, const void *identity);
+
+/*
  * stacksplice_capture for a function that does not want its own frames: only frames outside of
  * FRAME_ADDRESS, the value of __builtin_frame_address(0) in that function, are taken.
  */

@@ -19,13 +19,19 @@ const stacksplice_source *ss_source_at(uint32_t index)
     return &sources[index];
 }
 
-static bool is_registered(const stacksplice_source *source)
+static const stacksplice_source *find(const char *language, const void *identity)
 {
     for (uint32_t i = 0; i < ss_source_count(); i++)
-        if (sources[i].identity == source->identity &&
-            strcmp(sources[i].language, source->language) == 0)
-            return true;
-    return false;
+        if (sources[i].identity == identity && strcmp(sources[i].language, language) == 0)
+            return &sources[i];
+    return NULL;
+}
+
+void *stacksplice_source_data(const char *language, const void *identity)
+{
+    const stacksplice_source *source = language ? find(language, identity) : NULL;
+
+    return source ? source->data : NULL;
 }
 
 stacksplice_hresult stacksplice_add_source(const stacksplice_source *source)
@@ -42,7 +48,7 @@ stacksplice_hresult stacksplice_add_source(const stacksplice_source *source)
     if (!ss_lock_take(&sources_lock))
         return E_OUTOFMEMORY;
     last = ss_source_count();
-    if (is_registered(source)) {
+    if (find(source->language, source->identity)) {
         hr = S_FALSE;
     } else if (last == SS_MAX_SOURCES) {
         hr = E_OUTOFMEMORY;

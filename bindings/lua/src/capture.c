@@ -1,0 +1,74 @@
+/* Captures by this binding, and what its copies in one process share. */
+#include "binding.h"
+
+#include "layout.h"
+
+bool ss_lua_is_own_function(uintptr_t function)
+{
+    for (uint32_t i = 0; i < SS_LUA_COPIES; i++)
+        for (const luaL_Reg *each = atomic_load(&ss_lua_the_shared->functions[i]);
+             each && each->name; each++)
+            if ((uintptr_t)each->func == function)
+                return true;
+    return false;
+}
+
+/* Add this copy's functions to those that are not shown. */
+static void add_functions(ss_lua_shared *shared)
+{
+    for (uint32_t i = 0; i < SS_LUA_COPIES; i++) {
+        const luaL_Reg *none = NULL;
+
+        if (atomic_compare_exchange_strong(&shared->functions[i], &none, ss_lua_own_functions) ||
+            none == ss_lua_own_functions)
+            return;
+    }
+}
+
+/*
+ * At load too: a host may raise before this binding sees one of its states (an error of Python's
+ * on its way through Lua), and that stack needs its Lua frames as well.
+ */
+__attribute__((constructor)) void ss_lua_source_register(void)
+{
+    static atomic_bool done;
+    const void *identity = (const void *)(uintptr_t)lua_newstate;
+    stacksplice_source source = {.size = sizeof source,
+                                 .version = STACKSPLICE_SOURCE_VERSION,
+                                 .language = "lua",
+                                 .identity = identity,
+                                 .collect = ss_lua_collect,
+                                 .data = ss_lua_the_shared};
+    ss_lua_shared *shared;
+
+    if (atomic_load(&done) || FAILED(stacksplice_add_source(&source)))
+        return;
+    /* Another copy may have been first: then both use what is its. */
+    shared = stacksplice_source_data("lua", identity);
+    if (shared && shared->size == sizeof *shared) {
+        __atomic_store_n(&ss_lua_the_shared, shared, __ATOMIC_RELAXED);
+        add_functions(shared);
+    }
+    atomic_store(&done, true);
+}
+
+uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t *frames,
+                        bool *more, ss_lua_notebook *notebook)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+    uint32_t captured = 0;
+    stacksplice_hresult hr;
+
+    (void)ss_lua_layout_get(); /* here rather than in the middle of a capture */
+    if (state) {
+        state->capturing = L;
+        state->notebook = notebook;
+    }
+    hr = stacksplice_capture_above(above, max, frames, &captured, NULL);
+    if (state) {
+        state->capturing = NULL;
+        state->notebook = NULL;
+    }
+    *more = hr == S_FALSE;
+    return SUCCEEDED(hr) ? captured : 0;
+}
