@@ -10,7 +10,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from conftest import HERE, INCLUDES, PACKAGE, compile_c, core_library
+from conftest import HERE, INCLUDES, PACKAGE, ROOT, compile_c, core_library
 
 
 def embedding_flags() -> list[str]:
@@ -49,6 +49,53 @@ def test_import_failure_is_an_hresult(program):
     done = run(program)  # no path to the package
     assert done.returncode == 1
     assert "stacksplice_python_import() == S_OK" in done.stderr
+
+
+def test_extension_in_the_inittab(tmp_path):
+    sources = sorted((ROOT / "bindings" / "python" / "src").glob("*.c"))
+    program = compile_c(
+        tmp_path / "builtin",
+        [HERE / "builtin_program.c", *sources],
+        "-D_GNU_SOURCE",
+        "-pthread",
+        *core_library(),
+        *embedding_flags(),
+    )
+    done = run(program)  # the package's Python files are not needed by C
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    script = """
+import stacksplice, pickle
+assert stacksplice._stacksplice.__spec__.origin == "built-in"
+assert stacksplice.capture()[0].function == "<module>"
+exc = pickle.loads(pickle.dumps(stacksplice.HResultError(0x80004005, "x")))
+assert stacksplice.originate(exc).message == "x"
+"""
+    done = run(program, str(ROOT / "bindings" / "python"), script)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+
+
+def test_unknown_version_is_said_in_a_gap(tmp_path):
+    flags = embedding_flags()
+    if not any(Path(flag[2:]).glob(f"lib{flags[2][2:]}.so") for flag in flags[:1]):
+        pytest.skip("only a shared library's version can be covered")
+    source = HERE / "unknown_version_program.c"
+    program = compile_c(tmp_path / "unknown", [source], *core_library(), *flags)
+    script = """
+import stacksplice
+def inner():
+    return stacksplice.capture()
+stack = inner()
+print([f.reason for f in stack if f.kind == "gap"], [f for f in stack if f.language == "python" and f.kind != "gap"])
+try:
+    {}["k"]
+except KeyError as exc:
+    info = stacksplice.originate(exc)
+    print(info.type, [f.function for f in info.stack if f.kind == "script"])
+"""
+    done = run(program, str(PACKAGE.parent), script)
+    assert done.returncode == 0, done.stderr
+    reason = "python frames unavailable: the extension was built for another version (CPython 3.99.0)"
+    assert done.stdout.splitlines() == [f"[{reason!r}] []", "KeyError ['<module>']"]
 
 
 @pytest.mark.parametrize("standard", ["c++11", "c++17"])

@@ -23,7 +23,8 @@ if "_stacksplice" in _sys.builtin_module_names:
     # The program that embeds Python has the extension built in: that one is used.
     import importlib as _importlib
 
-    _sys.modules[__name__ + "._stacksplice"] = _importlib.import_module("_stacksplice")
+    globals()["_stacksplice"] = _importlib.import_module("_stacksplice")
+    _sys.modules[__name__ + "._stacksplice"] = globals()["_stacksplice"]
 
 from ._stacksplice import (
     HResultError,

@@ -1,0 +1,48 @@
+/*
+ * A host with the extension in its inittab.  With an argument, the folder of the package's Python
+ * files, it runs the script of argument 2 in it.  Prints "ok" at its end.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stacksplice/python.h>
+#include <stdio.h>
+
+PyMODINIT_FUNC PyInit__stacksplice(void);
+
+static int crosses(void)
+{
+    PyObject *value = PyObject_CallFunction(PyExc_KeyError, "s", "k"), *again;
+    HRESULT hr;
+
+    PyErr_SetObject(PyExc_KeyError, value);
+    hr = stacksplice_python_originate();
+    if (hr != (HRESULT)0x8000000B || stacksplice_python_raise(hr) != NULL)
+        return 0;
+#if PY_VERSION_HEX >= 0x030C0000
+    again = PyErr_GetRaisedException();
+#else
+    PyObject *type, *traceback;
+    PyErr_Fetch(&type, &again, &traceback);
+#endif
+    return again == value;
+}
+
+int main(int count, char **arguments)
+{
+    if (PyImport_AppendInittab("_stacksplice", PyInit__stacksplice))
+        return 2;
+    Py_Initialize();
+    if (stacksplice_python_import() != S_OK || !crosses())
+        return 3;
+    if (count > 2) {
+        PyObject *list = PySys_GetObject("path"), *text = PyUnicode_FromString(arguments[1]);
+
+        if (!text || PyList_Insert(list, 0, text) || PyRun_SimpleString(arguments[2]))
+            return 4;
+    }
+    if (Py_FinalizeEx())
+        return 5;
+    puts("ok");
+    return 0;
+}
