@@ -277,6 +277,45 @@ static void test_unwind_survives_random_expressions(void **state)
     assert_true(evaluated > 0);
 }
 
+/* ---- Code -------------------------------------------------------------------------------------*/
+
+static const struct {
+    const uint8_t *code;
+    size_t size;
+    bool call;
+} calls[] = {
+    {CODE(0xe8, 1, 2, 3, 4), true},             /* call rel32 */
+    {CODE(0xff, 0xd0), true},                   /* call *rax */
+    {CODE(0x41, 0xff, 0xd4), true},             /* call *r12 */
+    {CODE(0xff, 0x10), true},                   /* call *(rax) */
+    {CODE(0xff, 0x50, 8), true},                /* call *8(rax) */
+    {CODE(0xff, 0x54, 0x24, 8), true},          /* call *8(rsp) */
+    {CODE(0xff, 0x15, 1, 2, 3, 4), true},       /* call *x(rip) */
+    {CODE(0xff, 0x90, 1, 2, 3, 4), true},       /* call *x(rax) */
+    {CODE(0xff, 0x94, 0x24, 1, 2, 3, 4), true}, /* call *x(rsp) */
+    {CODE(0xe9, 1, 2, 3, 4), false},            /* jmp rel32 */
+    {CODE(0xff, 0xe0), false},                  /* jmp *rax */
+    {CODE(0xff, 0xd0, 0x90), false},            /* call, nop: not at its end */
+    {CODE(0x90, 0x90, 0x90, 0x90, 0x90, 0x90), false},
+    {CODE(0xd0), false},
+    {NULL, 0, false},
+};
+
+static void test_unwind_knows_calls(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SS_COUNT_OF(calls); i++) {
+        uint8_t *copy = malloc(calls[i].size + 1);
+
+        assert_non_null(copy);
+        if (calls[i].size)
+            memcpy(copy, calls[i].code, calls[i].size);
+        if (ss_arch_is_after_call(copy, copy + calls[i].size) != calls[i].call)
+            fail_msg("call %zu", i);
+        free(copy);
+    }
+}
+
 /* ---- Stacks -----------------------------------------------------------------------------------*/
 
 static uintptr_t some_word(const uintptr_t *words, size_t count)
@@ -342,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_unwind_survives_a_changed_table),
         cmocka_unit_test(test_unwind_evaluates_expressions),
         cmocka_unit_test(test_unwind_survives_random_expressions),
+        cmocka_unit_test(test_unwind_knows_calls),
         cmocka_unit_test(test_unwind_survives_garbage_stacks),
     };
 

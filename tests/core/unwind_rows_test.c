@@ -188,6 +188,7 @@ static void test_unwind_decodes_every_row_of_every_library(void **state)
 static void test_unwind_finds_modules_both_ways(void **state)
 {
     const void *const addresses[] = {(void *)make_fake, (void *)printf, (void *)dlopen, fake_stack};
+    const uint8_t *low;
 
     (void)state;
     for (size_t i = 0; i < SS_COUNT_OF(addresses); i++) {
@@ -200,10 +201,10 @@ static void test_unwind_finds_modules_both_ways(void **state)
         assert_ptr_equal(fast.eh_frame_hdr, slow.eh_frame_hdr);
         assert_int_equal(fast.eh_frame_hdr_size, slow.eh_frame_hdr_size);
     }
-    assert_true(ss_module_is_code((uintptr_t)printf));
-    assert_false(ss_module_is_code((uintptr_t)fake_stack));
-    assert_false(ss_module_is_code((uintptr_t)&state));
-    assert_false(ss_module_is_code(16));
+    assert_true(ss_module_code((uintptr_t)printf, &low));
+    assert_false(ss_module_code((uintptr_t)fake_stack, &low));
+    assert_false(ss_module_code((uintptr_t)&state, &low));
+    assert_false(ss_module_code(16, &low));
 }
 
 int main(void)

@@ -25,6 +25,9 @@ typedef struct ss_entry_registers {
 
 void ss_arch_entry(ss_entry_registers *out);
 
+/* Whether the code that can be read from LOW on has a call that ends at AT. */
+bool ss_arch_is_after_call(const uint8_t *low, const uint8_t *at);
+
 /* The place of DWARF_REGISTER in ss_saved_registers, or -1. */
 static inline int ss_saved_index(uint64_t dwarf_register)
 {

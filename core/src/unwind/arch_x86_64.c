@@ -30,3 +30,33 @@ __asm__(".pushsection .text\n"
 _Static_assert(offsetof(ss_entry_registers, ip) == 0, "the assembly above");
 _Static_assert(offsetof(ss_entry_registers, sp) == 8, "the assembly above");
 _Static_assert(offsetof(ss_entry_registers, saved) == 16, "the assembly above");
+
+/* Bytes of "call *operand" with this ModRM byte, without prefixes. */
+static size_t indirect_call_size(uint8_t modrm)
+{
+    unsigned mod = modrm >> 6, rm = modrm & 7;
+    size_t size = 2;
+
+    if (mod == 3)
+        return size;
+    if (rm == 4)
+        size++; /* SIB */
+    if (mod == 1)
+        return size + 1;
+    return mod == 2 || rm == 5 ? size + 4 : size;
+}
+
+bool ss_arch_is_after_call(const uint8_t *low, const uint8_t *at)
+{
+    size_t before = (size_t)(at - low);
+
+    if (before >= 5 && at[-5] == 0xe8)
+        return true;
+    for (size_t size = 2; size <= 7 && size <= before; size++) {
+        const uint8_t *start = at - size;
+
+        if (start[0] == 0xff && (start[1] >> 3 & 7) == 2 && indirect_call_size(start[1]) == size)
+            return true;
+    }
+    return false;
+}

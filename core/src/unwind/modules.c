@@ -58,13 +58,13 @@ bool ss_module_find_by_iteration(uintptr_t address, ss_module *module)
     return ss_loader_iterate(look, &s) != 0;
 }
 
-bool ss_module_is_code(uintptr_t address)
+bool ss_module_code(uintptr_t address, const uint8_t **low)
 {
     ss_module module;
-    const uint8_t *low, *high;
+    const uint8_t *high;
 
     return ss_module_find(address, &module) &&
-           ss_module_segment(&module, address, PF_X, &low, &high);
+           ss_module_segment(&module, address, PF_X, low, &high);
 }
 
 static int read_counter(struct dl_phdr_info *info, size_t size, void *data)

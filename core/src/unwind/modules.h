@@ -33,8 +33,8 @@ bool ss_module_from_headers(ss_module *module, uintptr_t bias, const ElfW(Phdr) 
 bool ss_module_segment(const ss_module *module, uintptr_t address, uint32_t flags,
                        const uint8_t **low, const uint8_t **high);
 
-/* Whether ADDRESS lies in executable code of a loaded module. */
-bool ss_module_is_code(uintptr_t address);
+/* Whether ADDRESS lies in executable code of a loaded module; *LOW is where that begins. */
+bool ss_module_code(uintptr_t address, const uint8_t **low);
 
 /*
  * A number that changes whenever a module was unloaded.  Rules learned under another number are

@@ -367,19 +367,28 @@ static SS_COLD verdict step_full(ss_unwind *walk, uintptr_t pc, caller *next)
 
 /* ---- One step without unwind data -------------------------------------------------------------*/
 
+/* Whether a call in a loaded module returns to ADDRESS. */
+static bool is_return_address(uintptr_t address)
+{
+    const uint8_t *low;
+
+    return ss_module_code(address - 1, &low) &&
+           ss_arch_is_after_call(low, (const uint8_t *)address);
+}
+
 /*
  * By the frame pointer, if everything about it holds: it points into the stack beyond this frame,
- * the chain that begins there goes outward or ends, and the word above it returns into code.
+ * and the word above it is where a call returns to.  The word at it proves nothing: the caller may
+ * use the register for something else.
  */
 static SS_COLD verdict step_frame_pointer(const ss_unwind *walk, caller *next)
 {
     const stacksplice_native_frame *frame = &walk->frames[walk->count - 1];
     ss_rule rule = ss_rule_frame_pointer();
-    uintptr_t fp, outer;
+    uintptr_t fp;
 
     if (!any_register(walk, walk->count - 1, SS_REGISTER_FP, &fp) || fp % WORD || fp < frame->sp ||
-        !read_word(walk, fp, &outer) || (outer && (outer <= fp || !on_stack(walk, outer, WORD))) ||
-        step_compact(walk, &rule, next) != STEP_ON || !ss_module_is_code(next->ip - 1))
+        step_compact(walk, &rule, next) != STEP_ON || !is_return_address(next->ip))
         return STEP_NO_DATA;
     next->flags = STACKSPLICE_NATIVE_INFERRED;
     return STEP_ON;
