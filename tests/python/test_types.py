@@ -13,7 +13,10 @@ pytest.importorskip("mypy")
 
 
 def run(*arguments: str) -> None:
-    environment = {**os.environ, "MYPYPATH": str(PACKAGE.parent), "PYTHONPATH": str(PACKAGE.parent)}
+    environment = dict(os.environ)
+    # An installed package is found without help, and mypy refuses to be pointed at site-packages.
+    if PACKAGE.parent.name != "site-packages":
+        environment |= {"MYPYPATH": str(PACKAGE.parent), "PYTHONPATH": str(PACKAGE.parent)}
     done = subprocess.run(
         [sys.executable, "-m", *arguments], capture_output=True, text=True, env=environment
     )
