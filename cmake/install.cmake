@@ -31,9 +31,11 @@ foreach(component stacksplice winrt lua python)
   endif()
 endforeach()
 
-# The Lua module, where Lua looks for it under the prefix; it finds the core from its own place.
+# The Lua module, where Lua looks for it under the prefix; it finds the core from its own place, or
+# beside it, where LuaRocks puts both.
 if(TARGET stacksplice_lua_module)
-  set_target_properties(stacksplice_lua_module PROPERTIES INSTALL_RPATH "$ORIGIN/../..")
+  set_target_properties(stacksplice_lua_module PROPERTIES
+    INSTALL_RPATH "$ORIGIN;$ORIGIN/../..")
   install(TARGETS stacksplice_lua_module
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lua/5.4 COMPONENT lua)
   # The annotations that editors read.

@@ -1,0 +1,40 @@
+rockspec_format = "3.0"
+package = "stacksplice"
+version = "scm-0"
+source = {
+   url = "."
+}
+description = {
+   summary = "One error, one stack, every language",
+   detailed = [[
+Errors that cross between Lua, C and Python keep the script's own error value, one combined stack
+with the frames of all languages in true order, and the chain of languages that received them.]],
+   license = "MIT",
+   labels = {"error", "debug", "traceback", "embedding"}
+}
+supported_platforms = {"linux"}
+dependencies = {
+   "lua >= 5.4, < 5.5"
+}
+test_dependencies = {
+   "busted"
+}
+-- CMake builds the core library and the module; both go into one folder, where each finds the other.
+build = {
+   type = "command",
+   build_command = "cmake -S . -B build/luarocks -DCMAKE_BUILD_TYPE=Release"
+      .. " -DSTACKSPLICE_BUILD_TESTS=OFF -DSTACKSPLICE_LUA=ON"
+      .. " -DSTACKSPLICE_LUA_INCLUDE_DIR=\"$(LUA_INCDIR)\""
+      .. " -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_INSTALL_PREFIX=build/luarocks/stage"
+      .. " && cmake --build build/luarocks",
+   -- Copied without symbolic links, which LuaRocks cannot deploy.
+   install_command = "cmake --install build/luarocks --strip --prefix build/luarocks/stage"
+      .. " && mkdir -p \"$(LIBDIR)\""
+      .. " && cp -L build/luarocks/stage/lib/lua/5.4/stacksplice.so"
+      .. " build/luarocks/stage/lib/libstacksplice.so.0 \"$(LIBDIR)\"",
+   copy_directories = {"bindings/lua/library"}
+}
+test = {
+   type = "busted",
+   flags = {"tests/lua"}
+}
