@@ -148,8 +148,11 @@ uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust 
 
 /* The innermost complete frame of the current thread state, as an address only; or NULL. */
 const void *sspy_frame_top(void);
-/* The address of FRAME's data if it is live on the current thread state's chain, else NULL. */
-const void *sspy_frame_live(PyFrameObject *frame);
+/* The address of FRAME's data if it is live on the current thread state's chain, else NULL.  OWNED
+   is what sspy_chain_has_owned said: without such frames most answers need no look at the chain. */
+const void *sspy_frame_live(PyFrameObject *frame, bool owned);
+/* Whether a live frame of the current thread state belongs to its frame object. */
+bool sspy_chain_has_owned(void);
 /* Until the next call, a capture of this thread puts sspy_mark() before the frame at DATA. */
 void sspy_frame_mark(const void *data);
 uintptr_t sspy_mark(void);

@@ -355,13 +355,31 @@ const void *sspy_frame_top(void)
     return (const void *)next_shown(sspy_frame_current(PyThreadState_Get()));
 }
 
-const void *sspy_frame_live(PyFrameObject *frame)
+bool sspy_chain_has_owned(void)
+{
+    uintptr_t live;
+
+    if (sspy_layout_reason())
+        return false;
+    live = sspy_frame_current(PyThreadState_Get());
+    for (int steps = 0; live && steps < MAX_STEPS; steps++) {
+        if (sspy_frame_owner(live) == SSPY_FRAME_OBJECT)
+            return true;
+        live = sspy_frame_previous(live);
+    }
+    return false;
+}
+
+const void *sspy_frame_live(PyFrameObject *frame, bool owned)
 {
     uintptr_t data, live;
 
     if (sspy_layout_reason())
         return NULL;
     data = sspy_frame_data(frame);
+    /* What has ended was copied into its frame object. */
+    if (!owned && sspy_frame_owner(data) == SSPY_FRAME_OBJECT)
+        return NULL;
     live = sspy_frame_current(PyThreadState_Get());
     for (int steps = 0; live && steps < MAX_STEPS; steps++) {
         if (live == data)

@@ -8,7 +8,7 @@
 #include "binding.h"
 
 /* Who owns a frame's memory; what is not below FRAME_OF_C is an entry frame, never shown. */
-enum { SSPY_FRAME_GENERATOR = 1, SSPY_FRAME_OF_C = 3 };
+enum { SSPY_FRAME_GENERATOR = 1, SSPY_FRAME_OBJECT = 2, SSPY_FRAME_OF_C = 3 };
 /* Bytes of one code unit, in which first_traceable counts. */
 enum { SSPY_CODE_UNIT = 2 };
 

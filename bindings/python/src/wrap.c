@@ -47,45 +47,47 @@ uint32_t sspy_capture(const void *above, uintptr_t *frames)
     return capture_from(__builtin_frame_address(0), sspy_frame_top(), false, frames);
 }
 
-/* The frames of EXC's traceback that are no longer live, innermost first, at most ROOM.  *CATCHING
-   becomes the frame that caught it, if that is live. */
+static uintptr_t entry_token(PyTracebackObject *entry)
+{
+    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
+    uintptr_t token = sspy_token(code, entry->tb_lasti, entry->tb_lineno > 0 ? entry->tb_lineno : 0,
+                                 STACKSPLICE_TRUST_TRACEBACK, PyInterpreterState_Get());
+
+    Py_DECREF(code);
+    return token;
+}
+
+static void reverse(uintptr_t *tokens, uint32_t count)
+{
+    for (uint32_t i = 0; i < count / 2; i++) {
+        uintptr_t swapped = tokens[i];
+
+        tokens[i] = tokens[count - 1 - i];
+        tokens[count - 1 - i] = swapped;
+    }
+}
+
+/* The frames of EXC's traceback that are no longer live, innermost first, at most ROOM: the
+   innermost ones.  *CATCHING becomes the frame that caught it, if that is live. */
 static uint32_t traceback_tokens(PyObject *exc, uintptr_t *tokens, uint32_t room,
                                  const void **catching)
 {
     PyObject *traceback = PyException_GetTraceback(exc);
-    PyTracebackObject *entry = (PyTracebackObject *)traceback;
-    uint32_t used = 0, written = 0; /* a ring: the innermost ROOM entries stay */
+    PyTracebackObject *first = (PyTracebackObject *)traceback;
+    bool owned = sspy_chain_has_owned();
+    uint32_t ended = 0, used = 0;
 
-    if (entry)
-        *catching = sspy_frame_live(entry->tb_frame);
-    for (; entry; entry = entry->tb_next) {
-        PyCodeObject *code;
-
-        if (sspy_frame_live(entry->tb_frame))
+    if (first)
+        *catching = sspy_frame_live(first->tb_frame, owned);
+    for (PyTracebackObject *entry = first; entry; entry = entry->tb_next)
+        ended += !sspy_frame_live(entry->tb_frame, owned);
+    for (PyTracebackObject *entry = first; entry; entry = entry->tb_next) {
+        if (sspy_frame_live(entry->tb_frame, owned))
             continue;
-        code = PyFrame_GetCode(entry->tb_frame);
-        tokens[written++ % room] =
-            sspy_token(code, entry->tb_lasti, entry->tb_lineno > 0 ? entry->tb_lineno : 0,
-                       STACKSPLICE_TRUST_TRACEBACK, PyInterpreterState_Get());
-        Py_DECREF(code);
+        if (ended-- <= room)
+            tokens[used++] = entry_token(entry);
     }
-    used = written < room ? written : room;
-    /* Outermost first so far, and turned by the ring. */
-    if (written > room) {
-        uintptr_t *copy = malloc(room * sizeof *copy);
-
-        for (uint32_t i = 0; copy && i < room; i++)
-            copy[i] = tokens[(written + i) % room];
-        if (copy)
-            memcpy(tokens, copy, room * sizeof *copy);
-        free(copy);
-    }
-    for (uint32_t i = 0; i < used / 2; i++) {
-        uintptr_t swapped = tokens[i];
-
-        tokens[i] = tokens[used - 1 - i];
-        tokens[used - 1 - i] = swapped;
-    }
+    reverse(tokens, used);
     Py_XDECREF(traceback);
     return used;
 }
