@@ -103,6 +103,28 @@ static void test_unwind_forgets_what_was_unloaded(void **state)
         skip(); /* the loader put them apart each time: nothing was shown */
 }
 
+static void *take_turns(void *data)
+{
+    (void)data;
+    for (unsigned i = 0; i < 100; i++) {
+        (void)take_turn(TURN_SMALL);
+        (void)take_turn(TURN_LARGE);
+    }
+    return NULL;
+}
+
+static void test_unwind_is_right_while_others_unload(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, take_turns, NULL), 0);
+    for (int i = 0; i < 20; i++)
+        (void)workload_run(leaf);
+    pthread_join(thread, NULL);
+    check_probe();
+}
+
 static void *run_in_thread(void *data)
 {
     (void)data;
@@ -262,6 +284,7 @@ int main(void)
         cmocka_unit_test_setup(test_unwind_equals_libgcc_in_unoptimised_code, begin_test),
         cmocka_unit_test_setup(test_unwind_equals_libgcc_in_a_loaded_library, begin_test),
         cmocka_unit_test_setup(test_unwind_forgets_what_was_unloaded, begin_test),
+        cmocka_unit_test_setup(test_unwind_is_right_while_others_unload, begin_test),
         cmocka_unit_test_setup(test_unwind_equals_libgcc_in_threads, begin_test),
         cmocka_unit_test_setup(test_unwind_equals_libgcc_behind_a_signal, begin_test),
         cmocka_unit_test_setup(test_unwind_equals_libgcc_from_an_alternate_stack, begin_test),

@@ -94,7 +94,10 @@ typedef struct stacksplice_walk {
     uint32_t frame_count;
     const stacksplice_native_frame *frames;
     uintptr_t stack_low;                    /* the stack in use: sp of frame 0 ... */
-    uintptr_t stack_high;                   /* ... and one past its last byte; read nothing else */
+    uintptr_t stack_high;                   /* ... and one past its last byte; read nothing else.
+                                               In a signal handler on a stack of its own they are
+                                               those of the interrupted stack, and the handler's
+                                               frames, which come first, lie outside of them */
     int truncated;                          /* nonzero: there are outer frames that are not here */
 } stacksplice_walk;
 
