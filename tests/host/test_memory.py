@@ -8,7 +8,7 @@ import crossing
 import stacksplice
 
 CROSSINGS = 100_000
-WARM_UP = 5_000
+WARM_UP = 10_000
 ALLOWED_KIB = 2048
 
 
@@ -46,9 +46,9 @@ class MemoryTest(unittest.TestCase):
         grown = resident_kib() - before
         self.assertLessEqual(crossing.objects(), held)
         self.assertLess(grown, ALLOWED_KIB)
-        self.assertLess(abs(sys.getallocatedblocks() - allocated), 100)
+        self.assertLess(abs(sys.getallocatedblocks() - allocated), 400)
         # Nothing was left for the collector: the exceptions of ours make no cycles.
-        self.assertLess(abs(len(gc.get_objects()) - objects), 20)
+        self.assertLess(abs(len(gc.get_objects()) - objects), 100)
         self.assertFalse(crossing.slot())
 
     def test_with_the_collector(self):

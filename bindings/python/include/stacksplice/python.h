@@ -150,9 +150,12 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_import(void)
     is_builtin =
         builtin ? PySequence_Contains(PySys_GetObject("builtin_module_names"), builtin) : -1;
     Py_XDECREF(builtin);
-    if (is_builtin >= 0)
+    if (is_builtin >= 0) /* first, because PyCapsule_Import hides why an import failed */
+        module = PyImport_ImportModule(is_builtin ? "_stacksplice" : "stacksplice._stacksplice");
+    if (module)
         table = (const stacksplice_python_api *)PyCapsule_Import(
             is_builtin ? "_stacksplice._C_API" : "stacksplice._stacksplice._C_API", 0);
+    Py_XDECREF(module);
     if (!table)
         hr = stacksplice_python_import_failed();
     else if (table->version != STACKSPLICE_PYTHON_API_VERSION || table->size < sizeof *table)
