@@ -483,8 +483,10 @@ static bool push_unsited(collection *c, uint32_t index)
                        push_run(c, from, site->ci, STACKSPLICE_TRUST_INFERRED);
             }
     }
+    /* Lua code that is in no call to C runs in a frame between here and there. */
     return stacksplice_walk_splice(c->walk, at < inner ? inner : at, 0) &&
-           stacksplice_walk_push(c->walk, ss_lua_gap("call site missed")) &&
+           (*activation.what != 'C' ||
+            stacksplice_walk_push(c->walk, ss_lua_gap("call site missed"))) &&
            push_run(c, from, site->ci, STACKSPLICE_TRUST_INFERRED);
 }
 

@@ -1,0 +1,248 @@
+/* What a capture must not do to Lua, and captures at bad moments. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <lauxlib.h>
+#include <lualib.h>
+
+#include <stacksplice/lua.h>
+
+enum { MAX_FRAMES = 512 };
+
+static unsigned long allocations;
+static bool capture_on_allocation;
+static unsigned captures;
+
+typedef struct text {
+    char text[2000];
+} text;
+
+static int add_frame(const stacksplice_frame *frame, void *data)
+{
+    text *out = data;
+    size_t used = strlen(out->text);
+
+    if (frame->kind == STACKSPLICE_FRAME_SCRIPT)
+        (void)snprintf(out->text + used, sizeof out->text - used, "%s:%u%s ", frame->function,
+                       frame->line, frame->trust == STACKSPLICE_TRUST_INFERRED ? "?" : "");
+    else if (frame->kind == STACKSPLICE_FRAME_GAP)
+        (void)snprintf(out->text + used, sizeof out->text - used, "gap:%s ", frame->reason);
+    return 0;
+}
+
+static text captured_text(void)
+{
+    uintptr_t frames[MAX_FRAMES];
+    uint32_t count = 0;
+    text out = {""};
+
+    assert_true(stacksplice_capture(0, MAX_FRAMES, frames, &count, NULL) >= 0);
+    for (uint32_t i = 0; i < count; i++)
+        (void)stacksplice_resolve(frames[i], add_frame, &out);
+    return out;
+}
+
+static text last;
+
+static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
+{
+    (void)data;
+    (void)old_size;
+    if (new_size == 0) {
+        free(block);
+        return NULL;
+    }
+    allocations++;
+    if (capture_on_allocation) {
+        capture_on_allocation = false;
+        last = captured_text();
+        captures++;
+        capture_on_allocation = captures < 200;
+    }
+    return realloc(block, new_size);
+}
+
+static lua_State *new_state(void)
+{
+    lua_State *L = lua_newstate(allocate, NULL);
+
+    assert_non_null(L);
+    luaL_openlibs(L);
+    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
+    lua_settop(L, 0);
+    return L;
+}
+
+static void run(lua_State *L, const char *script)
+{
+    if (luaL_loadbufferx(L, script, strlen(script), "@captures.lua", "t") != LUA_OK ||
+        lua_pcall(L, 0, 0, 0) != LUA_OK)
+        fail_msg("%s", lua_tostring(L, -1));
+}
+
+/* ---- Nothing of Lua changes ------------------------------------------------------------------*/
+
+/* Captures with every number of free slots that a C function can have left. */
+static int capture_quietly(lua_State *L)
+{
+    uintptr_t frames[MAX_FRAMES];
+    uint32_t count;
+    int top = lua_gettop(L);
+
+    for (int used = 0; used < LUA_MINSTACK; used++) {
+        unsigned long before = allocations;
+        int memory = lua_gc(L, LUA_GCCOUNT) * 1024 + lua_gc(L, LUA_GCCOUNTB);
+
+        errno = 77;
+        assert_int_equal(stacksplice_capture(0, MAX_FRAMES, frames, &count, NULL), S_OK);
+        assert_int_equal(errno, 77);
+        assert_int_equal(allocations, before);
+        assert_int_equal(lua_gc(L, LUA_GCCOUNT) * 1024 + lua_gc(L, LUA_GCCOUNTB), memory);
+        assert_int_equal(lua_gettop(L), top + used);
+        lua_pushinteger(L, used);
+    }
+    return 0;
+}
+
+static void test_a_capture_allocates_nothing_in_lua(void **state)
+{
+    lua_State *L = new_state();
+
+    (void)state;
+    lua_register(L, "capture_quietly", capture_quietly);
+    run(L, "local function f(...) capture_quietly(...) return 1 end\n"
+           "pcall(f) pcall(f, 1, 2, 3)\n"
+           "coroutine.wrap(function() f() pcall(f) capture_quietly() end)()\n"
+           "setmetatable({}, {__index = capture_quietly}).x = nil\n"
+           "local x = setmetatable({}, {__index = capture_quietly}).x");
+    lua_close(L);
+}
+
+/* ---- Captures inside of Lua ------------------------------------------------------------------*/
+
+static int call(lua_State *L)
+{
+    lua_call(L, 0, 0);
+    __asm__ volatile("" ::: "memory");
+    return 0;
+}
+
+static void test_an_allocator_may_capture(void **state)
+{
+    lua_State *L = new_state();
+
+    (void)state;
+    lua_register(L, "call", call);
+    run(L, "function work()\nlocal t = {} for i = 1, 100 do t[i] = {i} end\nreturn 1 end\n"
+           "function outer() call(work) return 1 end");
+    lua_getglobal(L, "outer");
+    captures = 0;
+    capture_on_allocation = true;
+    assert_int_equal(lua_pcall(L, 0, 0, 0), LUA_OK);
+    capture_on_allocation = false;
+    assert_true(captures > 100);
+    /* Lua's stack is in use, so nothing is looked up in it: functions called by C have no name. */
+    assert_string_equal(last.text, "function <captures.lua:1>:2? function <captures.lua:4>:4 ");
+    lua_close(L);
+}
+
+static void test_an_allocator_may_capture_anywhere(void **state)
+{
+    lua_State *L = new_state();
+
+    (void)state;
+    captures = 0;
+    capture_on_allocation = true;
+    run(L,
+        "local co = coroutine.wrap(function() for i = 1, 50 do local x = {i .. 'x'} end end) co()\n"
+        "local function deep(n) if n > 0 then return 1 + deep(n - 1) end return 0 end deep(3000)\n"
+        "table.sort({3, 1, 2}, function(a, b) local _ = {} return a < b end)\n"
+        "string.rep('x', 10000) collectgarbage()\n"
+        "pcall(error, setmetatable({}, {__tostring = function() return 'x' .. 1 end}))\n"
+        "stacksplice.pcall(error, {}) stacksplice.traceback('x') stacksplice.capture()");
+    capture_on_allocation = false;
+    assert_int_equal(captures, 200);
+    lua_close(L);
+}
+
+/* ---- Threads and processes -------------------------------------------------------------------*/
+
+static void *run_states(void *data)
+{
+    for (int i = 0; i < 20; i++) {
+        lua_State *L = luaL_newstate();
+
+        luaL_openlibs(L);
+        luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
+        if (luaL_dostring(L, "for i = 1, 50 do\n"
+                             "local ok, v, e = stacksplice.pcall(error, {i})\n"
+                             "assert(v[1] == i and rawequal(e.value, v) and #e.stack > 2) end") !=
+            LUA_OK)
+            *(bool *)data = true;
+        lua_close(L);
+    }
+    return NULL;
+}
+
+/* The first captures of the process may be these, so the threads also race to learn Lua's layout.
+ */
+static void test_states_on_several_threads(void **state)
+{
+    pthread_t threads[4];
+    bool failed[4] = {false};
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_states, &failed[i]), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_false(failed[i]);
+    }
+}
+
+static void test_fork_beside_a_thread_that_captures(void **state)
+{
+    pthread_t thread;
+    bool failed = false, failed_in_child = false;
+    int status;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, run_states, &failed), 0);
+    for (int i = 0; i < 10; i++) {
+        pid_t child = fork();
+
+        if (child == 0) {
+            alarm(20);
+            run_states(&failed_in_child);
+            _exit(failed_in_child);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_false(failed);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_states_on_several_threads),
+        cmocka_unit_test(test_a_capture_allocates_nothing_in_lua),
+        cmocka_unit_test(test_an_allocator_may_capture),
+        cmocka_unit_test(test_an_allocator_may_capture_anywhere),
+        cmocka_unit_test(test_fork_beside_a_thread_that_captures),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
