@@ -43,6 +43,26 @@ static void release_on_a_thread(IUnknown *object)
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+static int to_stderr(const char *text, size_t length, void *data)
+{
+    (void)data;
+    return fwrite(text, 1, length, stderr) != length;
+}
+
+/* The import fails without the package; the thread's error says why. */
+static void import_or_tell(void)
+{
+    IRestrictedErrorInfo *error = NULL;
+    HRESULT hr = stacksplice_python_import();
+
+    CHECK(!PyErr_Occurred());
+    if (hr == S_OK)
+        return;
+    CHECK(hr == (HRESULT)0x8007007E && stacksplice_peek_error(&error) == S_OK && error);
+    (void)stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL, to_stderr, NULL);
+    exit(7);
+}
+
 static IUnknown *raise_and_originate(const char *path)
 {
     IUnknown *object = NULL;
@@ -56,7 +76,7 @@ static IUnknown *raise_and_originate(const char *path)
         CHECK(list && text && PyList_Insert(list, 0, text) == 0);
         Py_DECREF(text);
     }
-    CHECK(stacksplice_python_import() == S_OK);
+    import_or_tell();
     value = PyObject_CallFunction(PyExc_ValueError, "s", "from the interpreter");
     CHECK(value && stacksplice_python_exception(value, &object) == S_OK);
     PyErr_SetObject(PyExc_ValueError, value);

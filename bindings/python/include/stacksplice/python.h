@@ -137,7 +137,7 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_import(void)
 {
     const stacksplice_python_api *table = NULL;
     stacksplice_python_pending pending;
-    PyObject *builtin;
+    PyObject *builtin, *module = NULL;
     int is_builtin;
     stacksplice_hresult hr = 0;
 
