@@ -118,7 +118,7 @@ static void set_bounds(stacksplice_walk *walk, const ss_unwind *unwind, const vo
         stack.high = (uintptr_t)above;
     walk->stack_high = stack.high;
     walk->stack_low = unwind->stack_count > 1 ? stack.low : (uintptr_t)above;
-    if (unwind->stack_count == 1 && walk->frame_count)
+    if (unwind->stack_count == 1 && walk->frames && walk->frame_count)
         walk->stack_low = walk->frames[0].sp;
 }
 

@@ -19,23 +19,29 @@ static bool is_before(const ss_splice *a, const ss_splice *b)
     return a->first < b->first || (a->first == b->first && !a->count && b->count);
 }
 
-/* Every source's list is sorted already; among equals the source registered first comes first. */
-static void sort(const ss_merge *merge)
+/* The source whose next splice comes first; among equals the one registered first. */
+static uint32_t first_source(const ss_merge *merge, const uint32_t *next)
 {
-    uint32_t next[SS_MAX_SOURCES];
+    uint32_t best = UINT32_MAX;
 
     for (uint32_t s = 0; s < merge->source_count; s++)
-        next[s] = s ? merge->source_ends[s - 1] : 0;
-    for (uint32_t i = 0; i < merge->splice_count; i++) {
-        uint32_t best = UINT32_MAX;
+        if (next[s] < merge->source_ends[s] &&
+            (best == UINT32_MAX ||
+             is_before(&merge->splices[next[s]], &merge->splices[next[best]])))
+            best = s;
+    return best;
+}
 
-        for (uint32_t s = 0; s < merge->source_count; s++)
-            if (next[s] < merge->source_ends[s] &&
-                (best == UINT32_MAX ||
-                 is_before(&merge->splices[next[s]], &merge->splices[next[best]])))
-                best = s;
-        merge->sorted[i] = merge->splices[next[best]++];
-    }
+/* Every source's list is sorted already. */
+static void sort(const ss_merge *merge)
+{
+    uint32_t next[SS_MAX_SOURCES], s;
+    ss_splice *sorted = merge->sorted;
+
+    for (s = 0; s < merge->source_count; s++)
+        next[s] = s ? merge->source_ends[s - 1] : 0;
+    while ((s = first_source(merge, next)) < merge->source_count)
+        *sorted++ = merge->splices[next[s]++];
 }
 
 static void put_tokens(const ss_merge *merge, const ss_splice *splice, ss_sink *sink)

@@ -46,4 +46,12 @@ static inline uint32_t ss_hash(uint32_t hash, const void *bytes, size_t size)
     return hash;
 }
 
+/* The same with one number. */
+static inline uint32_t ss_hash_number(uint32_t hash, uint32_t number)
+{
+    for (unsigned shift = 0; shift < 32; shift += 8)
+        hash = (hash ^ (number >> shift & 0xff)) * UINT32_C(16777619);
+    return hash;
+}
+
 #endif

@@ -114,8 +114,10 @@ static uint32_t hash_of(const stacksplice_token_info *info)
 {
     uint32_t numbers[] = {(uint32_t)info->kind, (uint32_t)info->trust, info->line,
                           info->end_line,       info->column,          info->end_column};
-    uint32_t hash = ss_hash(SS_HASH_START, numbers, sizeof numbers);
+    uint32_t hash = SS_HASH_START;
 
+    for (size_t i = 0; i < SS_COUNT_OF(numbers); i++)
+        hash = ss_hash_number(hash, numbers[i]);
     for (size_t i = 0; i < STRINGS; i++) {
         const char *string = string_of(info, i);
 
