@@ -43,9 +43,12 @@ static void push_raised_value(lua_State *L, int status)
 static SS_LUA_NOINLINE int finish(lua_State *L, int status, lua_KContext context)
 {
     ss_lua_state *state = ss_lua_state_open(L);
+    int handling = (int)lua_tointeger(L, HANDLING);
 
     (void)context;
-    state->handling = (int)lua_tointeger(L, HANDLING);
+    /* A handler that raised left its mark.  After a yield there may be fewer than before. */
+    if (handling < state->handling)
+        state->handling = handling;
     ss_lua_state_drain(L, state);
     if (state->interrupted)
         return catch_interrupt(L, state);
@@ -90,11 +93,13 @@ int ss_lua_pcall_function(lua_State *L)
 SS_LUA_NOINLINE int ss_lua_run_script_handler(lua_State *L)
 {
     ss_lua_state *state;
+    int handling;
 
     lua_settop(L, 1);
     ss_lua_note_raise(L, SS_LUA_HERE());
     state = ss_lua_state_find(L);
-    if (state && !state->handling) {
+    handling = state ? state->handling : 0;
+    if (state && !handling) {
         lua_pushvalue(L, 1);
         lua_replace(L, lua_upvalueindex(2));
         lua_pushboolean(L, 1);
@@ -103,10 +108,10 @@ SS_LUA_NOINLINE int ss_lua_run_script_handler(lua_State *L)
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
     if (state)
-        state->handling++;
+        state->handling = handling + 1;
     lua_call(L, 1, 1); /* when it raises, the end of xpcall sets the count right */
     if (state)
-        state->handling--;
+        state->handling = handling;
     return 1;
 }
 
