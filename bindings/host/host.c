@@ -220,7 +220,8 @@ static int summary(run *r)
 
     printf("\n%u orders priced, %u failed\n", r->priced, r->report.failed);
     for (unsigned i = 0; i < r->report.kind_count; i++)
-        printf("  %4u  %s\n", r->report.kinds[i].count, r->report.kinds[i].what);
+        printf("  %4u  HRESULT 0x%08X\n", r->report.kinds[i].count,
+               (unsigned)r->report.kinds[i].hr);
     for (size_t i = 0; r->totals[i].currency[0]; i++)
         printf("  %s %.*f\n", r->totals[i].currency, money_digits(r->totals[i].currency),
                r->totals[i].total);

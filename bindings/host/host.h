@@ -31,8 +31,9 @@ typedef struct report {
     FILE *json; /* open, or NULL for none */
     bool color;
     unsigned failed;
+    unsigned written; /* of these, to JSON */
     struct {
-        char what[80]; /* HRESULT, language and type */
+        HRESULT hr;
         unsigned count;
     } kinds[32];
     unsigned kind_count;

@@ -1,10 +1,6 @@
 /* What becomes of an error at the end of its road: a text for people, a record in a JSON file. */
 #include "host.h"
 
-#include <stacksplice/source.h> /* IScriptException */
-
-#include <string.h>
-
 int write_file(const char *text, size_t length, void *data)
 {
     return fwrite(text, 1, length, data) != length;
@@ -25,45 +21,16 @@ static void write_json_string(FILE *file, const char *text)
     putc('"', file);
 }
 
-/* Who made the error: "python ValueError", "lua table", or "native" when C code did. */
-static void describe_origin(IRestrictedErrorInfo *error, char *out, size_t size)
+static void count(report *r, HRESULT hr)
 {
-    ILanguageExceptionErrorInfo *info = NULL;
-    IUnknown *unknown = NULL;
-    IScriptException *exception = NULL;
-
-    snprintf(out, size, "native");
-    if (FAILED(
-            error->lpVtbl->QueryInterface(error, &IID_ILanguageExceptionErrorInfo, (void **)&info)))
-        return;
-    if (SUCCEEDED(info->lpVtbl->GetLanguageException(info, &unknown)) && unknown) {
-        if (SUCCEEDED(unknown->lpVtbl->QueryInterface(unknown, &stacksplice_IID_IScriptException,
-                                                      (void **)&exception))) {
-            const char *type = exception->lpVtbl->GetTypeName(exception);
-
-            snprintf(out, size, "%s %s", exception->lpVtbl->GetLanguage(exception),
-                     type ? type : "");
-            exception->lpVtbl->Release(exception);
-        }
-        unknown->lpVtbl->Release(unknown);
-    }
-    info->lpVtbl->Release(info);
-}
-
-static void count_kind(report *r, HRESULT hr, const char *origin)
-{
-    char what[sizeof r->kinds[0].what];
     unsigned i = 0;
 
-    snprintf(what, sizeof what, "0x%08X %s", (unsigned)hr, origin);
-    while (i < r->kind_count && strcmp(r->kinds[i].what, what) != 0)
+    while (i < r->kind_count && r->kinds[i].hr != hr)
         i++;
     if (i == sizeof r->kinds / sizeof *r->kinds)
         return; /* more kinds than the summary has room for */
-    if (i == r->kind_count) {
-        memcpy(r->kinds[i].what, what, sizeof what);
-        r->kind_count++;
-    }
+    if (i == r->kind_count)
+        r->kinds[r->kind_count++].hr = hr;
     r->kinds[i].count++;
 }
 
@@ -71,23 +38,18 @@ void report_error(report *r, HRESULT hr, const char *order, const char *customer
 {
     stacksplice_format_options options = {.size = sizeof options, .color = r->color};
     IRestrictedErrorInfo *error = NULL;
-    char origin[60];
 
     r->failed++;
+    count(r, hr);
     printf("\n---- order %s of %s could not be priced ----\n", order, customer);
     if (GetRestrictedErrorInfo(&error) != S_OK) { /* takes it: the slot is empty now */
         printf("HRESULT 0x%08X, and no more is known\n", (unsigned)hr);
-        count_kind(r, hr, "without a report");
         return;
     }
-    describe_origin(error, origin, sizeof origin);
-    count_kind(r, hr, origin);
     stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &options, write_file, stdout);
     if (r->json) {
-        fputs(r->failed > 1 ? ",\n{\"order\": " : "{\"order\": ", r->json);
+        fputs(r->written++ ? ",\n{\"order\": " : "{\"order\": ", r->json);
         write_json_string(r->json, order);
-        fputs(", \"origin\": ", r->json);
-        write_json_string(r->json, origin);
         fputs(", \"error\": ", r->json);
         stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_JSON, NULL, write_file, r->json);
         putc('}', r->json);

@@ -37,3 +37,9 @@ def is_script(frame):
 def scripts_of(stack):
     """(language, function) of the script frames, innermost first."""
     return [(frame["language"], frame.get("function")) for frame in stack if is_script(frame)]
+
+
+def origin_of(record):
+    """Who made the error: "python ValueError", "lua table", or "native" when C code did."""
+    error = record["error"]
+    return f"{error['language']} {error['type']}" if error["type"] else "native"

@@ -6,6 +6,7 @@ import pty
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -31,9 +32,9 @@ def expected_key(record):
     for key in EXPECTED:
         origin, hresult, text = key
         error = record["error"]
-        if (record["origin"], int(error["hresult"], 16)) == (origin, hresult) and text in error["message"]:
+        if (support.origin_of(record), int(error["hresult"], 16)) == (origin, hresult) and text in error["message"]:
             return key
-    raise AssertionError(f"unexpected: {record['origin']} {record['error']['hresult']}"
+    raise AssertionError(f"unexpected: {support.origin_of(record)} {record['error']['hresult']}"
                          f" {record['error']['message']}")
 
 
@@ -64,8 +65,8 @@ class HostTest(unittest.TestCase):
         with open(support.SOURCE / "bindings/host/data/orders.csv", encoding="utf-8") as file:
             total = sum(1 for _ in file) - 1
         self.assertIn(f"\n{total - FAILED} orders priced, {FAILED} failed\n", out)
-        self.assertIn("   6  0x80070057 python ValueError\n", out)
-        self.assertIn("   5  0x80004005 lua string\n", out)
+        self.assertIn("     6  HRESULT 0x80070057\n", out)
+        self.assertIn("     8  HRESULT 0x80004005\n", out)
         self.assertRegex(out, r"\n  JPY \d+\n")
         self.assertRegex(out, r"\n  KWD \d+\.\d{3}\n")
 
@@ -209,6 +210,31 @@ class CommandLineTest(unittest.TestCase):
         plain = support.run_host()
         self.assertNotIn("\x1b", plain.stdout + plain.stderr)
         self.assertNotIn("\r", plain.stdout + plain.stderr)
+
+
+class FindLibraryTest(unittest.TestCase):
+    """What the build says about an interpreter that it cannot embed."""
+
+    def find(self, **variables):
+        path = support.SOURCE / "bindings" / "host" / "find_libpython.py"
+        code = ("import runpy, sys, sysconfig\n"
+                f"sysconfig.get_config_vars().update({variables!r})\n"
+                f"sys.exit(runpy.run_path({str(path)!r})['main']())\n")
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                              timeout=60, check=False)
+
+    def test_this_one_can_be_embedded(self):
+        process = self.find()
+        include, library, *_ = process.stdout.strip().split(";")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertTrue(os.path.isfile(os.path.join(include, "Python.h")))
+        self.assertTrue(os.path.isfile(library))
+
+    def test_neither_shared_nor_static(self):
+        process = self.find(LIBDIR="/nowhere", LIBPL="/nowhere")
+        self.assertNotEqual(process.returncode, 0)
+        self.assertIn("cannot be embedded", process.stderr)
+        self.assertIn("STACKSPLICE_PYTHON", process.stderr)
 
 
 if __name__ == "__main__":

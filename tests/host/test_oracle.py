@@ -49,7 +49,7 @@ def read_log():
 
 def origin_of(raises, record):
     """The first raise that is the one the report is about, not one that a script handled."""
-    language = record["origin"].split()[0]
+    language = support.origin_of(record).split()[0]
     for event in raises:
         if event["language"] != language:
             continue
