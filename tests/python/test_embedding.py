@@ -85,7 +85,7 @@ import stacksplice
 def inner():
     return stacksplice.capture()
 stack = inner()
-print([f.reason for f in stack if f.kind == "gap"], [f for f in stack if f.language == "python" and f.kind != "gap"])
+print([f.reason for f in stack if f.kind == "gap"], [f for f in stack if f.kind == "script"])
 try:
     {}["k"]
 except KeyError as exc:

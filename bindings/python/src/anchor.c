@@ -16,16 +16,17 @@ static PyObject *anchor_key(void)
     return PyUnicode_InternFromString(ANCHOR_KEY);
 }
 
-/* The table of foreign errors' exceptions forgets this one, unless it names another by now: a copy
-   that shares the anchor can outlive the exception. */
+/* The table of foreign errors' exceptions forgets this one, unless it names another by now, which
+   has an anchor of its own: a copy that shares this anchor can outlive the exception. */
 static void forget_foreign(sspy_anchor *self)
 {
     sspy_state *state = self->interp->module_state;
     PyObject *key = state && state->foreign ? PyLong_FromVoidPtr(self->error) : NULL;
     PyObject *reference = key ? PyDict_GetItemWithError(state->foreign, key) : NULL;
     PyObject *exc = reference ? sspy_weakref_get(reference) : NULL;
+    sspy_anchor *anchor = exc ? sspy_anchor_of(self->interp, exc) : NULL;
 
-    if (reference && (!exc || (uintptr_t)exc == self->owner))
+    if (reference && (!anchor || anchor == self))
         (void)PyDict_DelItem(state->foreign, key);
     Py_XDECREF(exc);
     Py_XDECREF(key);

@@ -1,6 +1,7 @@
 """The C part of stacksplice."""
 
-from typing import Any, Callable, NoReturn, SupportsIndex, final
+from collections.abc import Callable
+from typing import Any, NoReturn, final
 
 from ._errors import ErrorInfo
 from ._frames import Stack
