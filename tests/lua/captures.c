@@ -19,6 +19,12 @@
 
 #include <stacksplice/lua.h>
 
+#if LUA_VERSION_NUM >= 505
+#define NEW_STATE(allocator) lua_newstate(allocator, NULL, 1)
+#else
+#define NEW_STATE(allocator) lua_newstate(allocator, NULL)
+#endif
+
 enum { MAX_FRAMES = 512 };
 
 static unsigned long allocations;
@@ -76,7 +82,7 @@ static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
 
 static lua_State *new_state(void)
 {
-    lua_State *L = lua_newstate(allocate, NULL);
+    lua_State *L = NEW_STATE(allocate);
 
     assert_non_null(L);
     luaL_openlibs(L);

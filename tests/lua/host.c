@@ -18,6 +18,12 @@
 #include <stacksplice/lua.h>
 #include <stacksplice/source.h>
 
+#if LUA_VERSION_NUM >= 505
+#define NEW_STATE(allocator) lua_newstate(allocator, NULL, 1)
+#else
+#define NEW_STATE(allocator) lua_newstate(allocator, NULL)
+#endif
+
 /* ---- Helpers ---------------------------------------------------------------------------------*/
 
 static int open_state(void **state)
@@ -688,7 +694,7 @@ static lua_State *new_failing_state(void)
     lua_State *L;
 
     allowed = -1;
-    L = lua_newstate(allocate, NULL);
+    L = NEW_STATE(allocate);
     luaL_openlibs(L);
     lua_gc(L, LUA_GCSTOP);
     return L;

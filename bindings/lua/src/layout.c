@@ -15,7 +15,6 @@ static void add_known_apis(ss_lua_layout *layout)
         (uintptr_t)lua_arith,
         (uintptr_t)lua_callk,
         (uintptr_t)lua_close,
-        (uintptr_t)lua_closeslot,
         (uintptr_t)lua_compare,
         (uintptr_t)lua_concat,
         (uintptr_t)lua_createtable,
@@ -45,7 +44,10 @@ static void add_known_apis(ss_lua_layout *layout)
         (uintptr_t)lua_tolstring,
         (uintptr_t)lua_yieldk,
         (uintptr_t)lua_checkstack,
-#if LUA_VERSION_NUM >= 505 || LUA_VERSION_RELEASE_NUM >= 50406
+#if LUA_VERSION_RELEASE_NUM >= 50403
+        (uintptr_t)lua_closeslot,
+#endif
+#if LUA_VERSION_RELEASE_NUM >= 50406
         (uintptr_t)lua_closethread,
 #endif
 #if LUA_VERSION_NUM < 505

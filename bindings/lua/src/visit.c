@@ -110,7 +110,8 @@ static int row_of_site(ss_lua_lesson *lesson, uintptr_t ip, bool hook)
         return -1;
     layout->sites[row] = (ss_lua_site){.ip = ip, .hook = hook};
     memset(&lesson->state[row], 0xff, sizeof lesson->state[row]);
-    memset(&lesson->ci[row], 0xff, sizeof lesson->ci[row]);
+    lesson->state[row].registers = (1u << SS_LUA_REGISTERS) - 1;
+    lesson->ci[row] = lesson->state[row];
     layout->site_count++;
     return (int)row;
 }
