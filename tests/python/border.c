@@ -208,6 +208,17 @@ static PyObject *release_elsewhere(PyObject *self, PyObject *number)
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
+/* release_later(number): on a thread of C's own that nobody waits for. */
+static PyObject *release_later(PyObject *self, PyObject *number)
+{
+    pthread_t thread;
+
+    (void)self;
+    if (pthread_create(&thread, NULL, release_object, PyLong_AsVoidPtr(number)) == 0)
+        pthread_detach(thread);
+    Py_RETURN_NONE;
+}
+
 /* refuse(): the HRESULTs of bad arguments. */
 static PyObject *refuse(PyObject *self, PyObject *unused)
 {
@@ -236,6 +247,7 @@ static PyMethodDef methods[] = {
     {"hold", hold, METH_O, NULL},
     {"object_of", object_of, METH_O, NULL},
     {"release_elsewhere", release_elsewhere, METH_O, NULL},
+    {"release_later", release_later, METH_O, NULL},
     {"refuse", refuse, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

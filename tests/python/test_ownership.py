@@ -323,3 +323,22 @@ print(set(codes))
 """
     )
     assert done.stdout == "{0}\n"
+
+
+def test_threads_that_release_while_the_interpreter_ends(child):
+    """Neither C's threads nor daemon threads of Python's may meet an interpreter that is gone."""
+    for _ in range(5):
+        child(
+            """
+import threading, border
+class Mine(ValueError): pass
+held = [border.hold(Mine(number)) for number in range(500)]
+def work():
+    while True:
+        border.release_elsewhere(border.hold(Mine()))
+for _ in range(2):
+    threading.Thread(target=work, daemon=True).start()
+for number in held:
+    border.release_later(number)
+"""
+        )
