@@ -136,8 +136,7 @@ static void test_it_gets_through(void **state)
         "reached = 1 coroutine.wrap(function() pcall(interrupt) reached = 2 end)() reached = 3",
         "reached = 1 coroutine.resume(coroutine.create(interrupt)) reached = 2",
         ("reached = 1 coroutine.resume(coroutine.create(function() pcall(interrupt) end)) reached "
-         "= "
-         "2"),
+         "= 2"),
         "reached = 1 plain_border(interrupt) reached = 2",
         "reached = 1 plain_border(function() plain_border(interrupt) end) reached = 2",
         "reached = 1 border(interrupt) reached = 2",

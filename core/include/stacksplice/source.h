@@ -90,15 +90,15 @@ typedef struct stacksplice_native_frame {
 
 /* The native frames of the capturing thread, innermost first, while a source looks at them. */
 typedef struct stacksplice_walk {
-    uint32_t size;                          /* sizeof(stacksplice_walk) of the core */
+    uint32_t size; /* sizeof(stacksplice_walk) of the core */
     uint32_t frame_count;
     const stacksplice_native_frame *frames;
-    uintptr_t stack_low;                    /* the stack in use: sp of frame 0 ... */
-    uintptr_t stack_high;                   /* ... and one past its last byte; read nothing else.
-                                               In a signal handler on a stack of its own they are
-                                               those of the interrupted stack, and the handler's
-                                               frames, which come first, lie outside of them */
-    int truncated;                          /* nonzero: there are outer frames that are not here */
+    uintptr_t stack_low;  /* the stack in use: sp of frame 0 ... */
+    uintptr_t stack_high; /* ... and one past its last byte; read nothing else.
+                             In a signal handler on a stack of its own they are
+                             those of the interrupted stack, and the handler's
+                             frames, which come first, lie outside of them */
+    int truncated;        /* nonzero: there are outer frames that are not here */
 } stacksplice_walk;
 
 /*
@@ -117,8 +117,7 @@ STACKSPLICE_API int stacksplice_walk_register(const stacksplice_walk *walk, uint
  * Returns nonzero, or 0 when memory ran out: the source then stops.
  * [thread: inside collect | alloc: core's own | signal: no]
  */
-STACKSPLICE_API int stacksplice_walk_splice(stacksplice_walk *walk, uint32_t first,
-                                            uint32_t count);
+STACKSPLICE_API int stacksplice_walk_splice(stacksplice_walk *walk, uint32_t first, uint32_t count);
 
 /* Append TOKEN, outward, to the splice opened last.  Returns as stacksplice_walk_splice does. */
 STACKSPLICE_API int stacksplice_walk_push(stacksplice_walk *walk, uintptr_t token);
@@ -165,8 +164,8 @@ STACKSPLICE_API void *stacksplice_source_data(const char *language, const void *
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_capture_above(const void *frame_address,
                                                               uint32_t max_frames,
-                                                              uintptr_t *frames,
-                                                              uint32_t *captured, uint32_t *hash);
+                                                              uintptr_t *frames, uint32_t *captured,
+                                                              uint32_t *hash);
 
 /* ---- Errors ----------------------------------------------------------------------------------*/
 
@@ -178,7 +177,7 @@ STACKSPLICE_API stacksplice_hresult stacksplice_capture_above(const void *frame_
  * *ERROR (optional) receives a reference to the new error object, which is also in the slot; NULL
  * when origination is switched off by the reporting flags.
  * Errors: E_INVALIDARG if hr is a success code; E_OUTOFMEMORY, and then the slot is empty.
- * [own: caller releases *error; language_exception referenced | thread: any | alloc: yes | signal: no]
+ * [own: caller releases *error | thread: any | alloc: yes | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_originate(stacksplice_hresult hr,
                                                           const char *message, size_t length,

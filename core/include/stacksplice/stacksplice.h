@@ -107,10 +107,10 @@ typedef struct stacksplice_frame {
     const char *module;          /* path of the binary */
     uint64_t module_offset;      /* address minus load address */
     const char *build_id;        /* lower-case hexadecimal */
-    int inlined;                 /* nonzero: the next call-back is the function it is inlined into */
-    const char *reason;          /* of a gap */
-    const char *interpreter;     /* the sub-interpreter's or lua_State's name, NULL for the main one */
-    uintptr_t address;           /* the element of the stack this frame came from */
+    int inlined;             /* nonzero: the next call-back is the function it is inlined into */
+    const char *reason;      /* of a gap */
+    const char *interpreter; /* the sub-interpreter's or lua_State's name, NULL for the main one */
+    uintptr_t address;       /* the element of the stack this frame came from */
 } stacksplice_frame;
 
 /* Called once per frame.  The frame and its strings die on return; nonzero stops the walk. */
@@ -122,7 +122,7 @@ typedef int (*stacksplice_frame_callback)(const stacksplice_frame *frame, void *
  * is looked up one byte before, inside its call.
  *
  * Returns S_OK, or S_FALSE when the call-back stopped it.  Errors: E_POINTER if callback is NULL.
- * [own: frame lent to the call-back | thread: any | alloc: yes, degrades without memory | signal: no]
+ * [own: frame lent | thread: any | alloc: yes, degrades without memory | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_resolve(uintptr_t frame,
                                                         stacksplice_frame_callback callback,
@@ -219,10 +219,11 @@ typedef int (*stacksplice_write_callback)(const char *text, size_t length, void 
  * E_INVALIDARG if error is not an error object of this library, or kind or options is invalid.
  * [own: text lent to WRITE | thread: any | alloc: yes, degrades without memory | signal: no]
  */
-STACKSPLICE_API stacksplice_hresult
-stacksplice_format(IUnknown *error, stacksplice_format_kind kind,
-                   const stacksplice_format_options *options, stacksplice_write_callback write,
-                   void *data);
+STACKSPLICE_API stacksplice_hresult stacksplice_format(IUnknown *error,
+                                                       stacksplice_format_kind kind,
+                                                       const stacksplice_format_options *options,
+                                                       stacksplice_write_callback write,
+                                                       void *data);
 
 /*
  * A grouping value for ERROR: 32 hexadecimal digits and a NUL.  Made from build-ids with offsets

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static stacksplice_allocator host;  /* (RO) after the first allocation; unset: malloc */
-static atomic_bool in_use;          /* (ATOMIC) an allocation was made: host may not change */
+static stacksplice_allocator host; /* (RO) after the first allocation; unset: malloc */
+static atomic_bool in_use;         /* (ATOMIC) an allocation was made: host may not change */
 
 static void mark_in_use(void)
 {

@@ -4,7 +4,6 @@
 #include "resolve/debuginfo.h"
 #include "splice/token.h"
 #include "unwind/unwind.h"
-#include "unwind/unwind.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

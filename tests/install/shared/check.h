@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("FAILED %s:%d: %s\n", __FILE__, __LINE__, #condition);                          \
-            exit(1);                                                                               \
-        }                                                                                          \
+#define CHECK(condition)                                                  \
+    do {                                                                  \
+        if (!(condition)) {                                               \
+            printf("FAILED %s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1);                                                      \
+        }                                                                 \
     } while (0)
 
 typedef struct report {
