@@ -369,6 +369,8 @@ static const struct {
     {"function of a loaded module", 1,
      "package.loaded.shop = {price = function() probe() return 1 "
      "end}\npcall(package.loaded.shop.price)"},
+    {"chunk with a name", 2,
+     "local chunk = load('probe() return 1', '=chunk') chunk() pcall(chunk)"},
     {"tostring", 1, "tostring(setmetatable({}, {__tostring = function() probe() return 'x' end}))"},
     {"require", 1, "package.preload.thing = function() probe() return 1 end\nrequire 'thing'"},
     {"two hundred levels", 1,

@@ -157,7 +157,7 @@ static uintptr_t token_of(const lua_Debug *activation, const char *loaded, const
             info.function = "?";
         return intern(&info);
     }
-    if (*activation->what == 'm')
+    if (!info.function && *activation->what == 'm')
         info.function = "main chunk";
     if (!info.function) {
         (void)snprintf(function, sizeof function, "function <%s:%d>", activation->short_src,
