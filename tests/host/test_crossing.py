@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import copy
 import ctypes
 import pickle
 import signal
@@ -162,9 +163,9 @@ class PythonValueTest(CrossingTest):
         got = self.caught(BaseException, CALL, raiser(exc))
         self.assertIs(got, exc)
         self.assertEqual(languages(got), ["lua", "python"])
-        copy = pickle.loads(pickle.dumps(got))
-        self.assertIs(type(copy), type(exc))
-        public = {k: v for k, v in copy.__dict__.items() if k in before}
+        twin = pickle.loads(pickle.dumps(got))
+        self.assertIs(type(twin), type(exc))
+        public = {k: v for k, v in twin.__dict__.items() if k in before}
         self.assertEqual(public, before)
         return got
 
@@ -179,6 +180,8 @@ class PythonValueTest(CrossingTest):
         exc = Slotted("s")
         exc.code = 5
         self.assertEqual(self.round_trip(exc).code, 5)
+        self.assertEqual(copy.copy(exc).args, ("s",))
+        self.assertEqual(copy.deepcopy(exc).args, ("s",))
 
     def test_messages(self):
         for text in ("", "größer als 東京 \U0001f40d", "lone \udc80 surrogate", "nul \0 inside"):
@@ -202,9 +205,9 @@ class PythonValueTest(CrossingTest):
             self.caught(type(exc), CALL, raiser(exc))
         with concurrent.futures.ProcessPoolExecutor(1) as pool:
             for exc in exceptions:
-                copy = pool.submit(fail_in_child, exc).exception(timeout=60)
-                self.assertIs(type(copy), type(exc))
-                self.assertEqual(copy.args, exc.args)
+                twin = pool.submit(fail_in_child, exc).exception(timeout=60)
+                self.assertIs(type(twin), type(exc))
+                self.assertEqual(twin.args, exc.args)
 
 
 def fail_in_child(exc):

@@ -17,17 +17,28 @@ def resident_kib():
         return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
 
 
+class Frozen(ValueError):
+    """Keeps its error object in another place than other exceptions do."""
+
+    def __setattr__(self, name, value):
+        raise TypeError("frozen")
+
+
 def fail():
     raise ValueError("again and again")
 
 
+def fail_frozen():
+    raise Frozen("again and again")
+
+
 def cross(count):
-    """A third each: from Python and back, from Lua, and caught by Lua."""
+    """A quarter each: from Python and back, two kinds; from Lua; and caught by Lua."""
     for number in range(count):
         try:
-            if number % 3 == 0:
-                crossing.run("return py(...)", fail)
-            elif number % 3 == 1:
+            if number % 4 < 2:
+                crossing.run("return py(...)", fail if number % 4 else fail_frozen)
+            elif number % 4 == 2:
                 crossing.run("error({number = ...})", number)
             else:
                 crossing.run("pcall(py, ...) error('text')", fail)

@@ -3,7 +3,8 @@
  *
  * It is put there past any __setattr__ (every BaseException has a __dict__) under one interned key.
  * A shallow copy of the exception shares the anchor, so it records whose it is; it pickles and
- * copies as None.
+ * copies as None.  Where a class has a __setattr__ of its own, it is kept beside the items of the
+ * __dict__ instead (clean_dict.c).
  */
 #include "binding.h"
 
@@ -105,9 +106,15 @@ PyType_Spec sspy_anchor_spec = {
     .slots = anchor_slots,
 };
 
+static PyTypeObject *clean_type(const sspy_interp *interp)
+{
+    return interp->module_state ? interp->module_state->clean_dict_type : NULL;
+}
+
 static sspy_anchor *anchor_in(sspy_interp *interp, PyObject *dict, PyObject *key, PyObject *exc)
 {
-    PyObject *found = PyDict_GetItemWithError(dict, key);
+    PyObject **slot = sspy_clean_dict_anchor(clean_type(interp), dict);
+    PyObject *found = slot ? *slot : PyDict_GetItemWithError(dict, key);
     sspy_anchor *anchor = (sspy_anchor *)found;
 
     if (!found) {
@@ -134,6 +141,32 @@ sspy_anchor *sspy_anchor_of(sspy_interp *interp, PyObject *exc)
     return anchor;
 }
 
+/* EXC's __dict__ as a new reference, made a clean one where an item could not be set again. */
+static PyObject *dict_for_anchor(sspy_interp *interp, PyObject *exc)
+{
+    PyTypeObject *type = clean_type(interp);
+    PyObject *dict = PyObject_GenericGetDict(exc, NULL);
+    PyObject *clean;
+
+    if (!dict || !type || !PyDict_CheckExact(dict) ||
+        Py_TYPE(exc)->tp_setattro == PyObject_GenericSetAttr)
+        return dict;
+    clean = sspy_clean_dict_install(type, exc, dict);
+    Py_DECREF(dict);
+    return clean;
+}
+
+/* Let DICT hold ANCHOR; -1 with an exception. */
+static int put_anchor(sspy_interp *interp, PyObject *dict, PyObject *key, PyObject *anchor)
+{
+    PyObject **slot = sspy_clean_dict_anchor(clean_type(interp), dict);
+
+    if (!slot)
+        return PyDict_SetItem(dict, key, anchor);
+    Py_XSETREF(*slot, Py_NewRef(anchor));
+    return 0;
+}
+
 sspy_anchor *sspy_anchor_make(sspy_interp *interp, PyObject *exc)
 {
     sspy_anchor *anchor = sspy_anchor_of(interp, exc);
@@ -146,13 +179,13 @@ sspy_anchor *sspy_anchor_make(sspy_interp *interp, PyObject *exc)
         return NULL;
     }
     key = anchor_key();
-    dict = key ? PyObject_GenericGetDict(exc, NULL) : NULL;
+    dict = key ? dict_for_anchor(interp, exc) : NULL;
     anchor = dict ? (sspy_anchor *)interp->anchor_type->tp_alloc(interp->anchor_type, 0) : NULL;
     if (anchor) {
         anchor->owner = (uintptr_t)exc;
         anchor->interp = interp;
         sspy_interp_ref(interp);
-        if (PyDict_SetItem(dict, key, (PyObject *)anchor))
+        if (put_anchor(interp, dict, key, (PyObject *)anchor))
             Py_CLEAR(anchor);
         else
             Py_DECREF(anchor); /* the dict holds it */

@@ -121,6 +121,12 @@ struct sspy_anchor {
 };
 
 extern PyType_Spec sspy_anchor_spec;
+/* A subclass of dict that holds an anchor beside its items (clean_dict.c). */
+PyTypeObject *sspy_clean_dict_type(PyObject *module);
+/* Give EXC a copy of DICT of that TYPE as its __dict__: a new reference, NULL with an exception. */
+PyObject *sspy_clean_dict_install(PyTypeObject *type, PyObject *exc, PyObject *dict);
+/* Where DICT keeps the anchor, or NULL if it is not of TYPE. */
+PyObject **sspy_clean_dict_anchor(PyTypeObject *type, PyObject *dict);
 /* EXC's own anchor, borrowed; NULL without an exception when it has none.  GIL held. */
 sspy_anchor *sspy_anchor_of(sspy_interp *interp, PyObject *exc);
 /* The same, made when there is none; NULL with an exception when EXC cannot carry one. */
@@ -163,6 +169,7 @@ uintptr_t sspy_mark(void);
 struct sspy_state {
     sspy_interp *interp; /* counted */
     PyTypeObject *anchor_type;
+    PyTypeObject *clean_dict_type;
     PyTypeObject *error_type; /* ErrorHandle */
     PyObject *hresult_error;  /* the class HResultError */
     PyObject *back_types;     /* dict: builtin exception type -> its HResultError twin */

@@ -163,9 +163,10 @@ static int check_core(void)
 static int add_types(PyObject *module, sspy_state *state)
 {
     state->anchor_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &sspy_anchor_spec, NULL);
+    state->clean_dict_type = sspy_clean_dict_type(module);
     state->error_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &sspy_error_spec, NULL);
     state->foreign = PyDict_New();
-    if (!state->anchor_type || !state->error_type || !state->foreign)
+    if (!state->anchor_type || !state->clean_dict_type || !state->error_type || !state->foreign)
         return -1;
     return PyModule_AddType(module, state->error_type);
 }
@@ -202,6 +203,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     sspy_state *state = PyModule_GetState(module);
 
     Py_VISIT(state->anchor_type);
+    Py_VISIT(state->clean_dict_type);
     Py_VISIT(state->error_type);
     Py_VISIT(state->hresult_error);
     Py_VISIT(state->back_types);
@@ -220,6 +222,7 @@ static int module_clear(PyObject *module)
         state->interp->anchor_type = NULL;
     }
     Py_CLEAR(state->anchor_type);
+    Py_CLEAR(state->clean_dict_type);
     Py_CLEAR(state->error_type);
     Py_CLEAR(state->hresult_error);
     Py_CLEAR(state->back_types);
