@@ -297,6 +297,8 @@ def test_show_prints_a_saved_report(border, tmp_path):
     many = tmp_path / "many.json"
     many.write_text(json.dumps([info.to_dict(), info.to_dict()]))
     assert command("show", str(many)).stdout.count("RuntimeError") == 2
+    many.write_text(json.dumps([{"order": "A-1", "error": info.to_dict()}]))
+    assert command("show", str(many)).stdout == text
     lines = tmp_path / "lines.json"
     lines.write_text(info.to_json() * 3, encoding="utf-8")
     assert command("show", str(lines)).stdout.count("RuntimeError") == 3

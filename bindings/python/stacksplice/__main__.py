@@ -57,7 +57,7 @@ def _run_module(name: str, arguments: Sequence[str]) -> int:
 
 
 def _reports(text: str) -> Iterator[ErrorInfo]:
-    """One report, a list of them, or one on each line."""
+    """One report, a list of them, or one on each line; each may stand under "error" in an object."""
     try:
         data = json.loads(text)
     except ValueError:
@@ -67,7 +67,8 @@ def _reports(text: str) -> Iterator[ErrorInfo]:
     if data == []:
         raise ValueError("it is empty")
     for item in data if isinstance(data, list) else [data]:
-        yield ErrorInfo.from_dict(item)
+        inner = item.get("error") if isinstance(item, dict) else None
+        yield ErrorInfo.from_dict(inner if isinstance(inner, dict) else item)
 
 
 def _show(path: str) -> int:
