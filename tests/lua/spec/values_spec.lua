@@ -200,4 +200,27 @@ describe("many errors", function()
     local after = run(20000)
     assert.is_true(after < before * 1.1 + 16, ("%g KB grew to %g KB"):format(before, after))
   end)
+
+  it("leave the process's memory flat", function()
+    local function resident()
+      collectgarbage()
+      collectgarbage()
+      local file = assert(io.open("/proc/self/statm"))
+      local _, pages = file:read("n", "n")
+      file:close()
+      return pages * 4
+    end
+    local function run(n)
+      for i = 1, n do
+        stacksplice.pcall(raise, i % 2 == 0 and {} or "text " .. i)
+        stacksplice.originate({})
+        stacksplice.propagate()
+        stacksplice.take_error()
+      end
+      return resident()
+    end
+    local before = run(4000)
+    local after = run(10000)
+    assert.is_true(after < before + 1024, ("%d KB grew to %d KB"):format(before, after))
+  end)
 end)
