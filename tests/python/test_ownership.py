@@ -231,13 +231,22 @@ def resident_pages() -> int:
 
 
 @pytest.mark.parametrize("collect", [True, False], ids=["gc", "no gc"])
-@pytest.mark.parametrize("kind", ["python", "native", "cause"])
+@pytest.mark.parametrize("kind", ["python", "native", "cause", "frozen"])
 def test_100000_errors_need_no_more_memory(border, collect, kind):
     def with_cause():
         try:
             fail()
         except Tracked as exc:
             raise Tracked("effect") from exc
+
+    class Frozen(Tracked):
+        def __setattr__(self, name, value):
+            raise AttributeError(name)
+
+    def with_frozen():
+        raise Frozen("x")
+
+    functions = {"python": fail, "cause": with_cause, "frozen": with_frozen}
 
     def once():
         if kind == "native":
@@ -246,7 +255,7 @@ def test_100000_errors_need_no_more_memory(border, collect, kind):
             except ValueError:
                 pass
         else:
-            cross(border, fail if kind == "python" else with_cause)
+            cross(border, functions[kind])
 
     gc.collect()
     if not collect:
