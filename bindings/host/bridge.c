@@ -9,6 +9,8 @@
  *   leaves Lua     hr = stacksplice_lua_pcall(...) or stacksplice_lua_resume(...);
  *   enters Python  return stacksplice_python_raise(hr);
  *   enters Lua     return stacksplice_lua_raise(L, hr);
+ *
+ * Straight from Python to Lua: return stacksplice_lua_raise(L, stacksplice_python_originate());
  */
 #include "host.h"
 
@@ -53,14 +55,6 @@ static int box_gc(lua_State *L)
     return 0;
 }
 
-/* A Python exception is pending and leaves for Lua. */
-static int raise_python_error(lua_State *L)
-{
-    HRESULT hr = stacksplice_python_originate();
-
-    return stacksplice_lua_raise(L, hr);
-}
-
 /* ---- Lua calls C -----------------------------------------------------------------------------*/
 
 /* host.convert(cents, currency, date): the amount in that currency, from the table in Python. */
@@ -76,7 +70,7 @@ static int convert(lua_State *L)
     if (*result)
         amount = PyFloat_AsDouble(*result);
     if (PyErr_Occurred())
-        return raise_python_error(L);
+        return stacksplice_lua_raise(L, stacksplice_python_originate());
     lua_pushnumber(L, amount);
     return 1;
 }
@@ -92,7 +86,7 @@ static int weight(lua_State *L)
     if (*result)
         grams = PyLong_AsLongLong(*result);
     if (PyErr_Occurred())
-        return raise_python_error(L);
+        return stacksplice_lua_raise(L, stacksplice_python_originate());
     lua_pushinteger(L, grams);
     return 1;
 }
@@ -199,7 +193,7 @@ static int next_line(lua_State *L)
     if (!*line && !PyErr_Occurred())
         return 0;
     if (!*line || !PyArg_ParseTuple(*line, "sLLs", &sku, &quantity, &cents, &category))
-        return raise_python_error(L);
+        return stacksplice_lua_raise(L, stacksplice_python_originate());
     lua_pushstring(L, sku);
     lua_pushinteger(L, quantity);
     lua_pushinteger(L, cents);
@@ -227,7 +221,7 @@ static int price_in_lua(lua_State *L)
         if (*value)
             text = PyUnicode_AsUTF8(*value);
         if (!text)
-            return raise_python_error(L);
+            return stacksplice_lua_raise(L, stacksplice_python_originate());
         lua_pushstring(L, text);
         lua_setfield(L, -3, fields[i]);
         lua_pop(L, 1); /* the box */

@@ -32,7 +32,8 @@ def expected_key(record):
     for key in EXPECTED:
         origin, hresult, text = key
         error = record["error"]
-        if (support.origin_of(record), int(error["hresult"], 16)) == (origin, hresult) and text in error["message"]:
+        same = (support.origin_of(record), int(error["hresult"], 16)) == (origin, hresult)
+        if same and text in error["message"]:
             return key
     raise AssertionError(f"unexpected: {support.origin_of(record)} {record['error']['hresult']}"
                          f" {record['error']['message']}")

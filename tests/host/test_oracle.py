@@ -166,8 +166,11 @@ def check_chain(truth, report):
     """Each propagation node is the outer part of the truth; newer ones, which come first, stand
     further out."""
     expected = [place(call) for call in truth["calls"] if is_script(call)]
+    native = [name(frame) for frame in truth["native"] if not may_be_hidden(frame)]
     lengths = []
     for node in report["chain"]:
+        shown = [name(e) for e in node if e["kind"] == "native" and not may_be_hidden(e)]
+        TEST.assertEqual(shown, native[-len(shown):])
         got = [place(element) for element in node if is_script(element)]
         TEST.assertGreater(len(got), 0)
         TEST.assertEqual(got, expected[-len(got):])
