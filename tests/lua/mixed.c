@@ -112,11 +112,11 @@ static void test_a_level_leaves_out_what_is_inside_of_it(void **state)
                                  "end\nlocal function outer()\nreturn (logo(inner))\nend\n"
                                  "return (outer())";
     static const char *const expected[] = {
-        "stack traceback:\n\tm.lua:2: in function <m.lua:1>\n"
-        "\tgarden.logo:12: in logo function 'turtle'\n\t[C]: in function 'logo'\n"
-        "\tm.lua:5: in local 'outer'\n\tm.lua:7: in main chunk",
-        "stack traceback:\n\t[C]: in function 'logo'\n\tm.lua:5: in local 'outer'\n"
-        "\tm.lua:7: in main chunk",
+        ("stack traceback:\n\tm.lua:2: in function <m.lua:1>\n"
+         "\tgarden.logo:12: in logo function 'turtle'\n\t[C]: in function 'logo'\n"
+         "\tm.lua:5: in local 'outer'\n\tm.lua:7: in main chunk"),
+        ("stack traceback:\n\t[C]: in function 'logo'\n\tm.lua:5: in local 'outer'\n"
+         "\tm.lua:7: in main chunk"),
         "stack traceback:\n\tm.lua:5: in local 'outer'\n\tm.lua:7: in main chunk",
         "stack traceback:\n\tm.lua:7: in main chunk",
         "stack traceback:",
