@@ -98,6 +98,7 @@ typedef struct ss_lua_shared {
     pthread_mutex_t lock;                               /* of writers to the list */
     atomic_uint interrupted_states;                     /* what a successful call looks at */
     _Atomic(const luaL_Reg *) functions[SS_LUA_COPIES]; /* each copy's lua_CFunctions */
+    atomic_uint closed_states;                          /* how many states have been closed */
 } ss_lua_shared;
 
 extern ss_lua_shared *ss_lua_the_shared;

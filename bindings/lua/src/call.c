@@ -70,11 +70,44 @@ static HRESULT fail(lua_State *L, int status, const void *above)
     return hr;
 }
 
+static int open_protected(lua_State *L)
+{
+    (void)ss_lua_state_open(L);
+    return 0;
+}
+
+/*
+ * Another language may capture inside the call before anything of ours has run in this state, and
+ * functions have their names only in a state that was opened.  A call in the state of the call
+ * before pays two comparisons.  Without memory the names are missing, nothing else.
+ * [-0, +0, -], one slot
+ */
+static void know_state(lua_State *L)
+{
+    static _Thread_local struct {
+        const void *registry;
+        unsigned closed; /* a new state may get the address of one that was closed */
+    } last;
+    const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
+    unsigned closed = atomic_load_explicit(&ss_lua_the_shared->closed_states, memory_order_relaxed);
+
+    if (registry == last.registry && closed == last.closed)
+        return;
+    lua_pushcfunction(L, open_protected);
+    if (lua_pcall(L, 0, 0, 0) != LUA_OK) {
+        lua_pop(L, 1);
+        return;
+    }
+    last.registry = registry;
+    last.closed = closed;
+}
+
 SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcall(lua_State *L, int nargs, int nresults)
 {
     int base = lua_gettop(L) - nargs, status;
     HRESULT hr;
 
+    know_state(L);
     lua_pushcfunction(L, stacksplice_lua_handler);
     lua_insert(L, base);
     status = lua_pcall(L, nargs, nresults, base);
@@ -131,6 +164,7 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcallk(lua_State *L, int nar
 
     if (!k)
         return stacksplice_lua_pcall(L, nargs, nresults);
+    know_state(L);
     then = lua_newuserdatauv(L, sizeof *then, 0);
     *then = (continuation){context, k, base};
     lua_insert(L, base);

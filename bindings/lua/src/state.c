@@ -98,6 +98,7 @@ static int close_state(lua_State *L)
         return 0;
     *holder = NULL;
     atomic_store(&state->registry, NULL);
+    atomic_fetch_add(&ss_lua_the_shared->closed_states, 1);
     if (state->interrupted)
         atomic_fetch_sub(&ss_lua_the_shared->interrupted_states, 1);
     state->interrupted = false;
