@@ -48,6 +48,13 @@ static void push_raised(lua_State *L, ss_lua_state *state, IUnknown *error)
         remember_raiser(L, state);
 }
 
+/* lua.h does not tell the compiler that its errors do not return. */
+__attribute__((noreturn)) static void raise_text(lua_State *L, const char *format, const char *code)
+{
+    (void)luaL_error(L, format, code);
+    __builtin_unreachable();
+}
+
 SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
 {
     const void *above = SS_LUA_HERE();
@@ -57,7 +64,7 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
 
     (void)snprintf(code, sizeof code, "0x%08" PRIx32, (uint32_t)hr);
     if (SUCCEEDED(hr))
-        return luaL_error(L, "stacksplice_lua_raise: %s is a success code", code);
+        raise_text(L, "stacksplice_lua_raise: %s is a success code", code);
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     state = ss_lua_state_open(L);
     ss_lua_state_drain(L, state);
@@ -66,10 +73,11 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
     holder = ss_lua_push_holder(L);
     (void)stacksplice_propagate_above(above, hr);
     if (FAILED(RoGetMatchingRestrictedErrorInfo(hr, (IRestrictedErrorInfo **)holder)) || !*holder)
-        return luaL_error(L, "error %s without information", code);
+        raise_text(L, "error %s without information", code);
     push_raised(L, state, *holder);
     if (ss_lua_is_interrupt(*holder))
         ss_lua_interrupt_set(L, state, above);
     ss_lua_drop_holder(L, -2);
-    return lua_error(L);
+    (void)lua_error(L);
+    __builtin_unreachable();
 }

@@ -108,7 +108,8 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_originate_status(lua_Sta
                                                                          int status);
 
 /*
- * Raise the thread's error in Lua; never returns.  Write
+ * Raise the thread's error in Lua; never returns, and says so to the compiler: it then keeps the
+ * caller's frame, which would be missing in the stack after a sibling call.  Write
  *     return stacksplice_lua_raise(L, hr);
  * with no C++ object alive.  An error whose origin is a value of this state raises that very value;
  * any other raises an error object (see the module's documentation).  The error gets one
@@ -116,7 +117,8 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_originate_status(lua_Sta
  * stale: a fresh error for HR is raised.  A success code raises an argument error.
  * [-0, +1, v] [thread: the state's | alloc: yes]
  */
-STACKSPLICE_LUA_API int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr);
+STACKSPLICE_LUA_API int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
+    __attribute__((noreturn));
 
 #ifndef STACKSPLICE_NO_WINRT
 /*
