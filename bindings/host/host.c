@@ -11,6 +11,7 @@
  */
 #include "host.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <lauxlib.h>
 #include <lualib.h>
@@ -43,7 +44,7 @@ static int usage(FILE *out, int status)
           "Prices the orders of a CSV file with Python and Lua and reports those that fail.\n"
           "  --orders FILE  the orders (default: the shipped ones)\n"
           "  --scripts DIR  the Python and Lua scripts (default: the shipped ones)\n"
-          "  --json FILE    also write every report to FILE, as one JSON array\n"
+          "  --json FILE    where all reports go as one JSON array (default: order-errors.json)\n"
           "Ends with 0 when all orders were priced, 1 when some failed, 2 when it could not run.\n",
           out);
     return status;
@@ -243,7 +244,8 @@ static int run_host(run *r)
     if (load_python_scripts(r)) {
         set_bridge(r->L, r->rates, r->catalogue);
         if (!report_open(&r->report, r->json)) {
-            perror(r->json);
+            fprintf(stderr, "stacksplice-host: cannot write %s: %s; name another with --json\n",
+                    r->json, strerror(errno));
             return status;
         }
         if (price_all(r))
@@ -251,6 +253,8 @@ static int run_host(run *r)
         if (!report_close(&r->report)) {
             fprintf(stderr, "stacksplice-host: cannot write %s\n", r->json);
             status = COULD_NOT_RUN;
+        } else if (status == SOME_FAILED) {
+            printf("The reports as data: %s\n", r->json);
         }
     }
     return status;
@@ -263,7 +267,9 @@ int main(int argc, char **argv)
                                             {"json", required_argument, NULL, 'j'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
-    run r = {.scripts = HOST_SOURCE_DIR "/scripts", .orders = HOST_SOURCE_DIR "/data/orders.csv"};
+    run r = {.scripts = HOST_SOURCE_DIR "/scripts",
+             .orders = HOST_SOURCE_DIR "/data/orders.csv",
+             .json = "order-errors.json"};
     const char *no_color = getenv("NO_COLOR");
     int option, status;
 

@@ -28,7 +28,7 @@ int luaopen_warehouse(lua_State *L);
 
 /* report.c: what becomes of an error at the end of its road. */
 typedef struct report {
-    FILE *json; /* open, or NULL for none */
+    FILE *json; /* where the reports go as data */
     bool color;
     unsigned failed;
     unsigned written; /* of these, to JSON */

@@ -47,20 +47,16 @@ void report_error(report *r, HRESULT hr, const char *order, const char *customer
         return;
     }
     stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &options, write_file, stdout);
-    if (r->json) {
-        fputs(r->written++ ? ",\n{\"order\": " : "{\"order\": ", r->json);
-        write_json_string(r->json, order);
-        fputs(", \"error\": ", r->json);
-        stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_JSON, NULL, write_file, r->json);
-        putc('}', r->json);
-    }
+    fputs(r->written++ ? ",\n{\"order\": " : "{\"order\": ", r->json);
+    write_json_string(r->json, order);
+    fputs(", \"error\": ", r->json);
+    stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_JSON, NULL, write_file, r->json);
+    putc('}', r->json);
     error->lpVtbl->Release(error);
 }
 
 bool report_open(report *r, const char *json_path)
 {
-    if (!json_path)
-        return true;
     r->json = fopen(json_path, "w");
     if (!r->json)
         return false;
@@ -72,8 +68,6 @@ bool report_close(report *r)
 {
     bool written;
 
-    if (!r->json)
-        return true;
     fputs("\n]\n", r->json);
     written = !ferror(r->json);
     written = fclose(r->json) == 0 && written;

@@ -70,6 +70,7 @@ class HostTest(unittest.TestCase):
         self.assertIn("     8  HRESULT 0x80004005\n", out)
         self.assertRegex(out, r"\n  JPY \d+\n")
         self.assertRegex(out, r"\n  KWD \d+\.\d{3}\n")
+        self.assertIn("The reports as data: ", self.process.stdout)
 
     def test_nothing_is_left_behind(self):
         self.assertEqual(self.process.stderr, "")
