@@ -159,8 +159,20 @@ const void *sspy_frame_top(void);
 const void *sspy_frame_live(PyFrameObject *frame, bool owned);
 /* Whether a live frame of the current thread state belongs to its frame object. */
 bool sspy_chain_has_owned(void);
-/* Until the next call, a capture of this thread puts sspy_mark() before the frame at DATA. */
-void sspy_frame_mark(const void *data);
+/* A live frame, by the address of its data, and the token that stands for it; 0: that of the place
+   where it is now. */
+typedef struct sspy_placed_frame {
+    const void *data;
+    uintptr_t token;
+} sspy_placed_frame;
+/* What a capture shows otherwise than it is: sspy_mark() goes before the innermost of FRAMES. */
+typedef struct sspy_placement {
+    const void *innermost; /* set by sspy_place */
+    const sspy_placed_frame *frames;
+    uint32_t count;
+} sspy_placement;
+/* Captures of this thread follow PLACEMENT, which is borrowed, until the next call; NULL: none. */
+void sspy_place(sspy_placement *placement);
 uintptr_t sspy_mark(void);
 
 /* ---- Stacks and errors (wrap.c, raise.c, hresult.c) -------------------------------------------*/

@@ -34,8 +34,8 @@ typedef struct marker_list {
     marker near[NEAR_MARKERS];
 } marker_list;
 
-/* Set by sspy_frame_mark. */
-static _Thread_local const void *marked_frame;
+/* Set by sspy_place. */
+static _Thread_local const sspy_placement *placement;
 
 uintptr_t sspy_mark(void)
 {
@@ -48,11 +48,6 @@ uintptr_t sspy_mark(void)
 
     (void)stacksplice_intern(&info, &token);
     return token;
-}
-
-void sspy_frame_mark(const void *data)
-{
-    marked_frame = data;
 }
 
 /* ---- Thread states ----------------------------------------------------------------------------*/
@@ -228,14 +223,27 @@ static void collect_markers(marker_list *list)
 
 /* ---- Splicing ---------------------------------------------------------------------------------*/
 
+/* FRAME among the frames of WHAT, or NULL. */
+static const sspy_placed_frame *find_placed(const sspy_placement *what, uintptr_t frame)
+{
+    for (uint32_t i = 0; i < what->count; i++)
+        if (what->frames[i].data == (const void *)frame)
+            return &what->frames[i];
+    return NULL;
+}
+
 static bool push_frame(stacksplice_walk *walk, uintptr_t frame, PyInterpreterState *interp)
 {
     PyCodeObject *code = sspy_frame_code(frame);
+    const sspy_placed_frame *placed;
 
     if (!code)
         return true;
-    if (marked_frame == (const void *)frame && !stacksplice_walk_push(walk, sspy_mark()))
+    placed = placement ? find_placed(placement, frame) : NULL;
+    if (placed && placed->data == placement->innermost && !stacksplice_walk_push(walk, sspy_mark()))
         return false;
+    if (placed && placed->token)
+        return stacksplice_walk_push(walk, placed->token) != 0;
     return stacksplice_walk_push(walk, sspy_token(code, sspy_frame_lasti(frame, code), 0,
                                                   STACKSPLICE_TRUST_EXACT, interp)) != 0;
 }
@@ -387,4 +395,22 @@ const void *sspy_frame_live(PyFrameObject *frame, bool owned)
         live = sspy_frame_previous(live);
     }
     return NULL;
+}
+
+void sspy_place(sspy_placement *wanted)
+{
+    uintptr_t live;
+
+    placement = wanted;
+    if (!wanted)
+        return;
+    wanted->innermost = NULL;
+    if (!wanted->count || sspy_layout_reason())
+        return;
+    live = sspy_frame_current(PyThreadState_Get());
+    for (int steps = 0; live && !wanted->innermost && steps < MAX_STEPS; steps++) {
+        if (find_placed(wanted, live))
+            wanted->innermost = (const void *)live;
+        live = sspy_frame_previous(live);
+    }
 }

@@ -2,7 +2,8 @@
  * Python -> HRESULT: the stack of an exception, its language exception, its error object.
  *
  * An exception that was unwound to the border has frames in its traceback, which are trusted as
- * they are; then one gap frame, "unwound"; then the live stack from the catching frame outward.
+ * they are; then one gap frame, "unwound"; then the live stack from the catching frame outward,
+ * in which a frame of the traceback has the line where the exception passed.
  */
 #include "binding.h"
 
@@ -22,29 +23,31 @@ static uint32_t capture_live(const void *above, uintptr_t *frames)
     return count;
 }
 
-/* Capture and cut off what is inside of the frame at DATA (our own call); keep_mark leaves the gap
-   element in front of it. */
-static uint32_t capture_from(const void *above, const void *data, bool keep_mark, uintptr_t *frames)
+/* Capture as WANTED says, and cut off what is inside of the innermost of its frames (our own call).
+ */
+static uint32_t capture_from(const void *above, sspy_placement *wanted, uintptr_t *frames)
 {
     uint32_t count, start = 0;
 
-    sspy_frame_mark(data);
+    sspy_place(wanted);
     count = capture_live(above, frames);
-    sspy_frame_mark(NULL);
+    sspy_place(NULL);
     while (start < count && frames[start] != sspy_mark())
         start++;
     if (start == count)
         return count; /* no such frame among those taken: all of them, rather than none */
-    start += !keep_mark;
+    start++;
     memmove(frames, frames + start, (count - start) * sizeof *frames);
     return count - start;
 }
 
 uint32_t sspy_capture(const void *above, uintptr_t *frames)
 {
-    if (above)
-        return capture_live(above, frames);
-    return capture_from(__builtin_frame_address(0), sspy_frame_top(), false, frames);
+    sspy_placed_frame top = {sspy_frame_top(), 0};
+    sspy_placement wanted = {.frames = &top, .count = 1};
+
+    return above ? capture_live(above, frames)
+                 : capture_from(__builtin_frame_address(0), &wanted, frames);
 }
 
 static uintptr_t entry_token(PyTracebackObject *entry)
@@ -67,51 +70,98 @@ static void reverse(uintptr_t *tokens, uint32_t count)
     }
 }
 
-/* The frames of EXC's traceback that are no longer live, innermost first, at most ROOM: the
-   innermost ones.  *CATCHING becomes the frame that caught it, if that is live. */
-static uint32_t traceback_tokens(PyObject *exc, uintptr_t *tokens, uint32_t room,
-                                 const void **catching)
+/* A traceback, split into frames that have ended and frames that are live. */
+typedef struct passed_frames {
+    uintptr_t *ended;        /* tokens, innermost first; borrowed room for SSPY_MAX_FRAMES - 1 */
+    sspy_placed_frame *live; /* malloc; each once */
+    uint32_t ended_count, live_count;
+} passed_frames;
+
+/* An exception that is raised again where it was caught has two entries of one frame.  The inner
+   one tells where it came from, and a stack has a frame once. */
+static bool is_repeated(const PyTracebackObject *entry)
+{
+    return entry->tb_next && entry->tb_next->tb_frame == entry->tb_frame;
+}
+
+/* Of several entries of one frame the last, which is the innermost, is the one that counts. */
+static void add_live(passed_frames *passed, const void *data, PyTracebackObject *entry)
+{
+    uint32_t i = 0;
+
+    while (i < passed->live_count && passed->live[i].data != data)
+        i++;
+    passed->live[i] = (sspy_placed_frame){data, entry_token(entry)};
+    passed->live_count += i == passed->live_count;
+}
+
+/* Reads the traceback that begins with FIRST.  More frames than there is room for: the innermost
+   ones.  -1 with a MemoryError. */
+static int read_traceback(PyTracebackObject *first, passed_frames *passed)
+{
+    bool owned = sspy_chain_has_owned();
+    size_t ended = 0, live = 0;
+
+    for (PyTracebackObject *entry = first; entry; entry = entry->tb_next)
+        if (!is_repeated(entry))
+            *(sspy_frame_live(entry->tb_frame, owned) ? &live : &ended) += 1;
+    passed->live = live ? malloc(live * sizeof *passed->live) : NULL;
+    if (live && !passed->live) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (PyTracebackObject *entry = first; entry; entry = entry->tb_next) {
+        const void *data;
+
+        if (is_repeated(entry))
+            continue;
+        data = sspy_frame_live(entry->tb_frame, owned);
+        if (data)
+            add_live(passed, data, entry);
+        else if (ended-- < SSPY_MAX_FRAMES)
+            passed->ended[passed->ended_count++] = entry_token(entry);
+    }
+    reverse(passed->ended, passed->ended_count);
+    return 0;
+}
+
+/*
+ * EXC's stack into FRAMES, room for twice SSPY_MAX_FRAMES; -1 with a MemoryError.  A frame that is
+ * both in the traceback and live stands where it lives, with the line where the exception passed.
+ */
+static int fill_stack(PyObject *exc, const void *above, uintptr_t *frames, uint32_t *count)
 {
     PyObject *traceback = PyException_GetTraceback(exc);
-    PyTracebackObject *first = (PyTracebackObject *)traceback;
-    bool owned = sspy_chain_has_owned();
-    uint32_t ended = 0, used = 0;
+    passed_frames passed = {.ended = frames};
+    int failed = read_traceback((PyTracebackObject *)traceback, &passed);
 
-    if (first)
-        *catching = sspy_frame_live(first->tb_frame, owned);
-    for (PyTracebackObject *entry = first; entry; entry = entry->tb_next)
-        ended += !sspy_frame_live(entry->tb_frame, owned);
-    for (PyTracebackObject *entry = first; entry; entry = entry->tb_next) {
-        if (sspy_frame_live(entry->tb_frame, owned))
-            continue;
-        if (ended-- <= room)
-            tokens[used++] = entry_token(entry);
+    if (!failed) {
+        sspy_placement wanted = {.frames = passed.live, .count = passed.live_count};
+
+        *count = passed.ended_count;
+        if (*count)
+            frames[(*count)++] = sspy_mark();
+        *count += wanted.count ? capture_from(__builtin_frame_address(0), &wanted, frames + *count)
+                               : sspy_capture(above, frames + *count);
     }
-    reverse(tokens, used);
+    free(passed.live);
     Py_XDECREF(traceback);
-    return used;
+    return failed;
 }
 
 /* EXC's whole stack, allocated with malloc; NULL with a MemoryError. */
 static uintptr_t *stack_of(PyObject *exc, const void *above, uint32_t *count)
 {
     uintptr_t *frames = malloc(2 * SSPY_MAX_FRAMES * sizeof *frames);
-    const void *catching = NULL;
-    uint32_t unwound, live;
 
     if (!frames) {
         PyErr_NoMemory();
         return NULL;
     }
-    unwound = traceback_tokens(exc, frames, SSPY_MAX_FRAMES - 1, &catching);
-    if (catching) {
-        live = capture_from(__builtin_frame_address(0), catching, unwound > 0, frames + unwound);
-    } else {
-        if (unwound)
-            frames[unwound++] = sspy_mark();
-        live = sspy_capture(above, frames + unwound);
+    if (fill_stack(exc, above, frames, count)) {
+        free(frames);
+        return NULL;
     }
-    *count = unwound + live;
     return frames;
 }
 
