@@ -21,7 +21,7 @@ typedef struct error_object {
 
 static int collect_error(lua_State *L)
 {
-    error_object *object = lua_touserdata(L, 1), gone = *object;
+    error_object *object = luaL_checkudata(L, 1, SS_LUA_ERROR_NAME), gone = *object;
 
     *object = (error_object){NULL, NULL};
     if (gone.inside)
@@ -507,6 +507,18 @@ static void hold(lua_State *L, ss_lua_state *state, error_object *object, IUnkno
     release(exception);
 }
 
+/*
+ * What an error and its stacks take, in KiB, roughly.  Lua's collector sees the few bytes of the
+ * object only: a script that makes nothing but errors would pile them up between two cycles.
+ */
+enum { ERROR_KIB = 4 };
+
+static void count_for_collector(lua_State *L)
+{
+    if (lua_gc(L, LUA_GCISRUNNING))
+        (void)lua_gc(L, LUA_GCSTEP, ERROR_KIB);
+}
+
 void ss_lua_push_error(lua_State *L, ss_lua_state *state, IUnknown *error)
 {
     error_object *object;
@@ -527,6 +539,7 @@ void ss_lua_push_error(lua_State *L, ss_lua_state *state, IUnknown *error)
     lua_rawsetp(L, -3, identity);
     lua_remove(L, -2);
     hold(L, state, object, error);
+    count_for_collector(L);
 }
 
 void ss_lua_pin_error_object(lua_State *L, ss_lua_state *state, int index)

@@ -181,6 +181,43 @@ describe("install", function()
   end)
 end)
 
+describe("the memory of errors", function()
+  it("is counted by Lua's collector, also where nothing else makes garbage", function()
+    collectgarbage()
+    local before = collectgarbage("count")
+    for _ = 1, 40000 do
+      stacksplice.pcall(error, "text")
+    end
+    assert.truthy(collectgarbage("count") < before + 500)
+  end)
+
+  it("does not start a collector that a script has stopped", function()
+    local alive = setmetatable({}, {__mode = "k"})
+    collectgarbage()
+    collectgarbage("stop")
+    for _ = 1, 100 do
+      alive[{}] = true
+      stacksplice.pcall(error, "text")
+    end
+    local count = 0
+    for _ in pairs(alive) do
+      count = count + 1
+    end
+    collectgarbage("restart")
+    assert.equal(100, count)
+  end)
+
+  it("is not freed through a finalizer that gets something else", function()
+    local _, _, err = stacksplice.pcall(error, "text")
+    local finalize = debug.getmetatable(err).__gc
+    for _, other in ipairs({{}, io.stdout, "text", 1}) do
+      assert.is_false(pcall(finalize, other))
+    end
+    assert.is_false(pcall(finalize))
+    assert.equal("text", err.message)
+  end)
+end)
+
 describe("the module", function()
   it("says its version", function()
     assert.truthy(stacksplice._VERSION:find("^stacksplice %d+%.%d+%.%d+$"))
