@@ -64,6 +64,21 @@ def check_one_slot(stacksplice, lua):
     assert stacksplice.peek_error() is None
 
 
+def check_words(error, file, folder):
+    """The Python package says which version is there, which is needed, and what to upgrade."""
+    core = ctypes.CDLL(file)
+    core.stacksplice_version.restype = ctypes.c_char_p
+    there = core.stacksplice_version().decode()
+    assert isinstance(error.__cause__, ImportError), error.__cause__
+    needed = re.search(r"STACKSPLICE_([.0-9]+)", str(error.__cause__))[1]
+    assert [int(n) for n in needed.split(".")] > [int(n) for n in there.split(".")], (needed, there)
+    assert f"loaded: {file}, version {there}\n" in str(error), error
+    assert f"needed: version {needed} or newer, by {folder}" in str(error), error
+    assert f"Upgrade the installation in {os.path.dirname(file)}" in str(error), error
+    assert (error.name, error.path) == (error.__cause__.name, error.__cause__.path)
+    assert "stacksplice" not in sys.modules
+
+
 def check_goes_on(stacksplice, lua):
     """What was loaded first works as before; STACKSPLICE is None when that was Lua."""
     if stacksplice:
@@ -89,8 +104,11 @@ def main(library, folder, prefix, order, expected):
         assert expected == "refused", "both were expected to load"
         # Which file is in the way, and what is wanted instead.
         named = re.search(r"(/[^\n]*libstacksplice\.so\.0[.0-9]*)", str(error))
-        assert named and os.path.realpath(named[1]) == first.pop(), error
-        assert "STACKSPLICE_0." in str(error), error
+        assert named and os.path.realpath(named[1]) == os.path.realpath(first.pop()), error
+        if isinstance(error, ImportError):
+            check_words(error, named[1], folder)
+        else:
+            assert "STACKSPLICE_0." in str(error), error
         check_goes_on(loaded[0], lua)
     else:
         assert expected == "shared", "the second was expected to refuse"

@@ -26,6 +26,16 @@ if "_stacksplice" in _sys.builtin_module_names:
     globals()["_stacksplice"] = _importlib.import_module("_stacksplice")
     _sys.modules[__name__ + "._stacksplice"] = globals()["_stacksplice"]
 
+try:
+    from . import _stacksplice
+except ImportError as _exc:
+    from ._loading import explain as _explain
+
+    _reason = _explain(_exc, __path__[0])
+    if _reason is None:
+        raise
+    raise _reason from _exc
+
 from ._stacksplice import (
     HResultError,
     __version__,
@@ -69,7 +79,6 @@ __all__ = [
     "winrt",
 ]
 
-from . import _stacksplice as _extension
 from . import winrt
 
-_extension._register(ErrorInfo._from_handle, Stack)
+_stacksplice._register(ErrorInfo._from_handle, Stack)
