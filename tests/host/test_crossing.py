@@ -91,6 +91,13 @@ class IdentityTest(CrossingTest):
             return not ok and rawequal(caught, thrown)
         """, again))
 
+    def test_python_gets_the_whole_message_of_a_lua_error(self):
+        for make, text in ((r"'a\0b\0'", "a\0b\0"), ("('x'):rep(3000)", "x" * 3000),
+                           ("('größer '):rep(200) .. 'end'", "größer " * 200 + "end")):
+            got = self.caught(stacksplice.HResultError, f"error({make}, 0)")
+            self.assertEqual(got.message, text)
+            self.assertEqual(str(got), text)
+
     def test_a_handled_error_does_not_come_back(self):
         def fail_and_handle():
             try:

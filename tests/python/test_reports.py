@@ -45,6 +45,18 @@ def no_color_variables(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
 
 
+class Closed(Exception):
+    def __getattribute__(self, name):
+        raise RuntimeError(name)
+
+
+def test_an_exception_that_refuses_every_attribute_is_reported():
+    exc = Closed("still told")
+    stacksplice.originate(exc)
+    stacksplice.take_error()
+    assert any("still told" in line for line in stacksplice.format_exception(exc))
+
+
 @pytest.mark.parametrize(
     "make",
     [

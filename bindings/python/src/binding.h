@@ -240,6 +240,8 @@ PyObject *sspy_error_wrap(sspy_state *state, IScriptErrorInfo *error, PyObject *
 /* The same for an interface of any kind; None for NULL or a foreign object. */
 PyObject *sspy_error_wrap_unknown(sspy_state *state, IUnknown *error);
 PyObject *sspy_text_from_wide(const WCHAR *text, uint32_t units);
+/* The whole message of a script's exception, NULs too; "" when it has none. */
+PyObject *sspy_script_message(IScriptException *script);
 
 extern PyMethodDef sspy_functions[];
 extern PyMethodDef sspy_winrt_functions[];

@@ -272,6 +272,22 @@ static PyObject *handle_transformed(error_handle *self, PyObject *unused)
     return result;
 }
 
+PyObject *sspy_script_message(IScriptException *script)
+{
+    size_t length = 0;
+    const char *message = script->lpVtbl->GetMessage(script, &length);
+    PyObject *text;
+
+    if (!message)
+        return PyUnicode_FromString("");
+    text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)length, "surrogatepass");
+    if (!text) { /* not even that: bytes of another language */
+        PyErr_Clear();
+        text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)length, "replace");
+    }
+    return text;
+}
+
 /* (language, type name, whole message) of the origin, or None when no script raised it. */
 static PyObject *handle_origin(error_handle *self, PyObject *unused)
 {
@@ -280,24 +296,14 @@ static PyObject *handle_origin(error_handle *self, PyObject *unused)
     IUnknown *unknown = NULL;
     IScriptException *script;
     PyObject *result = NULL;
-    size_t length = 0;
 
     (void)unused;
     if (info)
         (void)info->lpVtbl->GetLanguageException(info, &unknown);
     script = sspy_query(unknown, &stacksplice_IID_IScriptException);
-    if (script) {
-        const char *message = script->lpVtbl->GetMessage(script, &length);
-        PyObject *text =
-            PyUnicode_DecodeUTF8(message ? message : "", (Py_ssize_t)length, "surrogatepass");
-
-        if (!text) { /* not even that: bytes of another language */
-            PyErr_Clear();
-            text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)length, "replace");
-        }
+    if (script)
         result = Py_BuildValue("(zzN)", script->lpVtbl->GetLanguage(script),
-                               script->lpVtbl->GetTypeName(script), text);
-    }
+                               script->lpVtbl->GetTypeName(script), sspy_script_message(script));
     sspy_unknown_release(script);
     sspy_unknown_release(unknown);
     sspy_unknown_release(info);

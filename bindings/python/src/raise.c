@@ -63,7 +63,28 @@ static PyObject *known_foreign(sspy_state *state, PyObject *key)
     return reference ? sspy_weakref_get(reference) : NULL;
 }
 
-/* The whole message without the line break that system texts end in. */
+/* The script's own message, whole; NULL when no script raised ERROR, or it said nothing. */
+static PyObject *script_message(IScriptErrorInfo *error)
+{
+    ILanguageExceptionErrorInfo *info = sspy_query(error, &IID_ILanguageExceptionErrorInfo);
+    IUnknown *unknown = NULL;
+    IScriptException *script;
+    PyObject *text = NULL;
+
+    if (info)
+        (void)info->lpVtbl->GetLanguageException(info, &unknown);
+    script = sspy_query(unknown, &stacksplice_IID_IScriptException);
+    if (script)
+        text = sspy_script_message(script);
+    if (text && PyUnicode_GET_LENGTH(text) == 0)
+        Py_CLEAR(text);
+    sspy_unknown_release(script);
+    sspy_unknown_release(unknown);
+    sspy_unknown_release(info);
+    return text;
+}
+
+/* The error object's message, which ends early, without the line break of system texts. */
 static PyObject *message_and_hresult(IRestrictedErrorInfo *error, HRESULT *hr)
 {
     BSTR description = NULL, message = NULL, sid = NULL;
@@ -90,10 +111,16 @@ static PyObject *new_foreign(sspy_state *state, IScriptErrorInfo *error, PyObjec
     IRestrictedErrorInfo *restricted = sspy_query(error, &IID_IRestrictedErrorInfo);
     HRESULT hr = E_FAIL;
     PyObject *message = message_and_hresult(restricted, &hr);
-    PyObject *exc = message ? sspy_hresult_error_new(state, hr, message) : NULL;
-    sspy_anchor *anchor = exc ? sspy_anchor_make(state->interp, exc) : NULL;
-    PyObject *reference = anchor ? PyWeakref_NewRef(exc, NULL) : NULL;
+    PyObject *whole = message ? script_message(error) : NULL;
+    PyObject *exc = NULL, *reference;
+    sspy_anchor *anchor;
 
+    if (whole)
+        Py_SETREF(message, whole);
+    if (message && !PyErr_Occurred())
+        exc = sspy_hresult_error_new(state, hr, message);
+    anchor = exc ? sspy_anchor_make(state->interp, exc) : NULL;
+    reference = anchor ? PyWeakref_NewRef(exc, NULL) : NULL;
     sspy_unknown_release(restricted);
     Py_XDECREF(message);
     if (!reference || PyDict_SetItem(state->foreign, key, reference)) {

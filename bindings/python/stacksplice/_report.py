@@ -44,7 +44,10 @@ def _text(exc: BaseException, color: bool) -> str:
 
         return "".join(traceback.format_exception(exc))
     text: str = info.format(color=color)
-    notes = getattr(exc, "__notes__", None)
+    try:
+        notes = getattr(exc, "__notes__", None)
+    except Exception:  # its own __getattribute__ failed: the report is worth more than its notes
+        notes = None
     if isinstance(notes, (list, tuple)):
         text += "".join(f"{note}\n" for note in notes if isinstance(note, str))
     return text
