@@ -325,7 +325,73 @@ def test_show_refuses_what_is_no_report(tmp_path, content):
     assert done.stderr.startswith("stacksplice: ") and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b"", "it is empty"),
+        (b"[]", "its list of errors is empty"),
+        (b'{"x": 1,\n"y"}', "line 2 column 4"),
+        (b'{"hresult": 1}\n{', "on line 2: "),
+        (b"\xff{}", "it is not UTF-8 (byte 0)"),
+        (b"[" * 100_000, "recursion"),
+        (b'{"hresult_signed": "x", "message": 1, "stack": 5, "propagation": []}', "report 1 is damaged"),
+    ],
+)
+def test_show_says_what_is_wrong(tmp_path, content, words):
+    file = tmp_path / "bad.json"
+    file.write_bytes(content)
+    done = command("show", str(file), status=2)
+    assert done.stderr.startswith(f"stacksplice: cannot show {file}: ") and words in done.stderr
+    assert "Traceback" not in done.stderr and done.stdout == ""
+
+
+def test_show_prints_wherever_it_goes(border, tmp_path):
+    info = stacksplice.error_info(caught(border.call, chained))
+    file = tmp_path / "saved.json"
+    file.write_text("\ufeff" + info.to_json() * 500, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "PYTHONIOENCODING": "ascii"}
+    show = [sys.executable, "-m", "stacksplice", "show", str(file)]
+    done = subprocess.run(show, capture_output=True, text=True, env=environment, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("RuntimeError: gr\\xf6\\xdfe") == 500
+    with subprocess.Popen(show, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as head:
+        head.stdout.read(1)
+        head.stdout.close()
+        assert head.stderr.read() == b"" and head.wait(60) == 0
+
+
+def test_run_of_a_module(tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "fails.py").write_text("import sys, nowhere\n")
+    (tmp_path / "works.py").write_text("import sys\nprint(__name__, sys.argv[1:])\nsys.exit(5)\n")
+    done = command("run", "-m", "works", "-m", "--help", status=5, cwd=tmp_path)
+    assert done.stdout == "__main__ ['-m', '--help']\n"
+    for name, words in [
+        ("nowhere.at.all", "there is no module nowhere.at.all"),
+        ("package.inner", "there is no module package.inner"),
+        ("package", "package is a package without a module __main__"),
+        (".works", ".works is relative"),
+    ]:
+        done = command("run", "-m", name, status=2, cwd=tmp_path)
+        assert done.stderr.startswith(f"stacksplice: {words}") and done.stderr.count("\n") == 1
+    done = command("run", "-m", "fails", status=1, cwd=tmp_path)
+    assert "ModuleNotFoundError: No module named 'nowhere'" in done.stderr
+
+
 def test_command_line_errors():
-    command(status=2)
-    command("show", "/nowhere/at/all.json", status=2)
-    assert command("--version").stdout.startswith("stacksplice ")
+    assert "exit status:" in command(status=2).stderr
+    assert "Traceback" not in command("show", "/nowhere/at/all.json", status=2).stderr
+    assert "required: script\n" in command("run", status=2).stderr
+    assert command("--version").stdout == f"stacksplice {stacksplice.__version__}\n"
+
+
+def test_help_and_version():
+    text = command("--help").stdout
+    for part in ("run ", "show ", "version ", "exit status:", "130", "cannot be read"):
+        assert part in text
+    assert "run [-h] -m module" in command("run", "--help").stdout
+    lines = command("version").stdout.splitlines()
+    assert lines[0] == f"stacksplice {stacksplice.__version__}"
+    assert lines[1] == f"core {stacksplice.__version__}, {PACKAGE / 'libstacksplice.so.0'}"
+    assert lines[2].startswith(f"Python {sys.version.split()[0]}, ")

@@ -1,4 +1,4 @@
-"""python -m stacksplice run script.py [arguments]  |  show report.json"""
+"""Run a script so that uncaught errors are shown with the frames of all languages, or read a report."""
 
 from __future__ import annotations
 
@@ -9,11 +9,22 @@ import os
 import sys
 import types
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from . import __version__
 from ._errors import ErrorInfo
 from ._hooks import install
+from ._loading import loaded_core
 from ._report import format_saved
+
+_STATUSES = """\
+exit status:
+  run      that of the script; 1 if it ended with an uncaught exception,
+           130 if by an interrupt; 2 if there is no such script or module
+  show     0 if all reports were printed; 2 if the file cannot be read or holds
+           something else
+  2 too if the command line is wrong
+"""
 
 
 def _fail(message: str) -> int:
@@ -46,59 +57,158 @@ def _run_file(path: str, arguments: Sequence[str]) -> int:
     return 0
 
 
+def _missing_module(name: str) -> str | None:
+    """Why there is nothing to run under that NAME, or None."""
+    from importlib.util import find_spec
+
+    if name.startswith("."):
+        return f"{name} is relative, and there is nothing that it is relative to"
+    try:
+        spec = find_spec(name)
+        package = spec is not None and spec.submodule_search_locations is not None
+        if package and find_spec(f"{name}.__main__") is None:
+            return f"{name} is a package without a module __main__"
+    except ModuleNotFoundError as exc:
+        # One that is missing inside of a module that is there is that module's error.
+        if exc.name is None or not f"{name}.__main__.".startswith(f"{exc.name}."):
+            raise
+        spec = None
+    except ValueError:  # a name that cannot be one
+        spec = None
+    return None if spec else f"there is no module {name}"
+
+
 def _run_module(name: str, arguments: Sequence[str]) -> int:
     import runpy
 
     sys.argv[:] = [name, *arguments]
     sys.path[0:1] = [os.getcwd()]
     install()
+    missing = _missing_module(name)
+    if missing:
+        return _fail(missing)
     runpy.run_module(name, run_name="__main__", alter_sys=True)
     return 0
 
 
+def _documents(text: str) -> list[Any]:
+    """The JSON of TEXT: one document, or one on each line."""
+    try:
+        return [json.loads(text)]
+    except ValueError:
+        lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        try:
+            documents = [json.loads(line) for _, line in lines[:1]]
+        except ValueError:
+            documents = []
+        if len(lines) < 2 or not documents:
+            raise
+    for number, line in lines[1:]:
+        try:
+            documents.append(json.loads(line))
+        except ValueError as exc:
+            raise ValueError(f"on line {number}: {exc}") from exc
+    return documents
+
+
 def _reports(text: str) -> Iterator[ErrorInfo]:
     """One report, a list of them, or one on each line; each may stand under "error" in an object."""
-    try:
-        data = json.loads(text)
-    except ValueError:
-        data = [json.loads(line) for line in text.splitlines() if line.strip()]
-    if isinstance(data, dict) and isinstance(data.get("errors"), list):
-        data = data["errors"]
-    if data == []:
+    if not text.strip():
         raise ValueError("it is empty")
-    for item in data if isinstance(data, list) else [data]:
+    items = _documents(text)
+    if len(items) == 1:
+        whole = items[0]
+        if isinstance(whole, dict) and isinstance(whole.get("errors"), list):
+            whole = whole["errors"]
+        if isinstance(whole, list):
+            items = whole
+    if not items:
+        raise ValueError("its list of errors is empty")
+    for item in items:
         inner = item.get("error") if isinstance(item, dict) else None
         yield ErrorInfo.from_dict(inner if isinstance(inner, dict) else item)
 
 
+def _text_of(report: ErrorInfo, number: int) -> str:
+    try:
+        return format_saved(report)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as exc:
+        raise ValueError(f"report {number} is damaged: {type(exc).__name__}: {exc}") from exc
+
+
 def _show(path: str) -> int:
+    name = "standard input" if path == "-" else path
     try:
         if path == "-":
-            text = sys.stdin.read()
+            data = sys.stdin.buffer.read()
         else:
-            with open(path, encoding="utf-8") as file:
-                text = file.read()
-        reports = list(_reports(text))
+            with open(path, "rb") as file:
+                data = file.read()
+        reports = _reports(data.decode("utf-8-sig"))
+        texts = [_text_of(report, number) for number, report in enumerate(reports, 1)]
     except OSError as exc:
-        return _fail(f"cannot read {path}: {exc.strerror}")
-    except ValueError as exc:
-        return _fail(f"{path} holds no report: {exc}")
-    print("\n".join(format_saved(report) for report in reports), end="")
+        return _fail(f"cannot read {name}: {exc.strerror}")
+    except UnicodeDecodeError as exc:
+        return _fail(f"cannot show {name}: it is not UTF-8 (byte {exc.start})")
+    except (ValueError, RecursionError) as exc:
+        return _fail(f"cannot show {name}: {exc}")
+    return _print("\n".join(texts))
+
+
+def _print(text: str) -> int:
+    """TEXT to standard output, whatever it can encode and as far as it is read."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        print(text, end="", flush=True)
+    except BrokenPipeError:
+        # Nobody reads on, which is no failure; the interpreter would flush again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _version() -> int:
+    core = loaded_core()
+    print(f"stacksplice {__version__}")
+    print(f"core {core[1]}, {core[0]}" if core else "core: built into the program")
+    print(f"Python {sys.version.split()[0]}, {sys.executable}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m stacksplice",
+        description=__doc__,
+        epilog=_STATUSES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"stacksplice {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="command")
+    run = commands.add_parser(
+        "run",
+        help="run a script, or with -m a module, with install()",
+        usage="python -m stacksplice run [-h] script.py [argument ...]\n"
+        "       python -m stacksplice run [-h] -m module [argument ...]",
+    )
+    run.add_argument("-m", dest="as_module", action="store_true", help="run a module by its name")
+    run.add_argument("script", help="its file, or with -m its name")
+    rest = run.add_argument("arguments", nargs=argparse.REMAINDER, help="what it gets in sys.argv")
+    rest.required = False  # and so not named as missing
+    show = commands.add_parser("show", help="print saved JSON reports as text")
+    show.add_argument("report", help="their file, or - for standard input")
+    commands.add_parser("version", help="print the versions of the package, the core and Python")
+    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m stacksplice", description=__doc__)
-    parser.add_argument("--version", action="version", version=f"stacksplice {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="run a script with install()")
-    run.add_argument("-m", dest="as_module", action="store_true", help="run a module by its name")
-    run.add_argument("script")
-    run.add_argument("arguments", nargs=argparse.REMAINDER)
-    show = commands.add_parser("show", help="print a saved JSON report")
-    show.add_argument("report", help="its file, or - for standard input")
+    parser = _parser()
     options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help(sys.stderr)
+        return 2
+    if options.command == "version":
+        return _version()
     if options.command == "show":
         return _show(options.report)
     if options.as_module:
