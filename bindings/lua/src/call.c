@@ -206,19 +206,20 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua_Sta
                                                            int *nresults)
 {
     job now = {.origin = {.above = SS_LUA_HERE(), .unwound = true, .dead = L}};
-    lua_State *host;
+    lua_State *host = from;
     HRESULT hr;
     int status;
 
     if (!nresults)
         return E_POINTER;
     *nresults = 0;
+    if (!host)
+        host = main_thread(L); /* now: a coroutine that failed has no free slot */
     status = lua_resume(L, from, nargs, nresults);
     if (status == LUA_OK || status == LUA_YIELD)
         return status == LUA_OK ? S_OK : S_FALSE;
     *nresults = 0;
     now.origin.status = status;
-    host = from ? from : main_thread(L);
     /* A coroutine that failed can run nothing: its value goes to the one that resumed it. */
     if (host == L || !lua_checkstack(host, LUA_MINSTACK)) {
         (void)stacksplice_originate(E_OUTOFMEMORY, NULL, 0, NULL, NULL);

@@ -270,20 +270,30 @@ static void open_libraries(lua_State *L)
     }
 }
 
-static int teach(lua_State *L)
+/* The probes as light functions (UPVALUES 0) or as closures, which some builds call elsewhere. */
+static void run_snippets(lua_State *L, int upvalues)
 {
-    open_libraries(L);
     lua_pushglobaltable(L);
-    luaL_setfuncs(L, probes, 0);
-    lua_pushinteger(L, 1);
-    lua_pushcclosure(L, probe_closure, 1);
-    lua_setfield(L, -2, "closure");
+    if (upvalues)
+        lua_pushboolean(L, 1);
+    luaL_setfuncs(L, probes, upvalues);
     lua_settop(L, 0);
     for (size_t i = 0; i < sizeof snippets / sizeof *snippets; i++) {
         if (luaL_loadbufferx(L, snippets[i], strlen(snippets[i]), "=calibration", "t") == LUA_OK)
             (void)lua_pcall(L, 0, 0, 0);
         lua_settop(L, 0);
     }
+    KEEP_FRAME();
+}
+
+static int teach(lua_State *L)
+{
+    open_libraries(L);
+    lua_pushinteger(L, 1);
+    lua_pushcclosure(L, probe_closure, 1);
+    lua_setglobal(L, "closure");
+    run_snippets(L, 1);
+    run_snippets(L, 0); /* last: the tag that is remembered is that of a light function */
     KEEP_FRAME();
     return 0;
 }
@@ -326,6 +336,7 @@ static const uintptr_t *own_functions(uint32_t *count)
     own[n++] = (uintptr_t)probe_continuation;
     own[n++] = (uintptr_t)probe_hook;
     own[n++] = (uintptr_t)probe_closure;
+    own[n++] = (uintptr_t)run_snippets;
     own[n++] = (uintptr_t)teach;
     own[n++] = (uintptr_t)ss_lua_lesson_run;
     *count = n;
