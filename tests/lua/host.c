@@ -395,6 +395,28 @@ static void test_bad_arguments(void **state)
     assert_int_equal(lua_gettop(L), 2);
 }
 
+/* Lua reads and writes below its stack when it is told of values that are not there. */
+static void test_counts_and_indices_beyond_the_stack(void **state)
+{
+    lua_State *L = *state;
+    IUnknown *out = NULL;
+    int results = 7;
+
+    lua_pushcfunction(L, stacksplice_lua_handler);
+    assert_int_equal(stacksplice_lua_originate(L, 0), E_INVALIDARG);
+    assert_int_equal(stacksplice_lua_originate(L, -2), E_INVALIDARG);
+    assert_int_equal(stacksplice_lua_exception(L, -2, &out), E_INVALIDARG);
+    assert_int_equal(stacksplice_lua_exception(L, 0, &out), E_INVALIDARG);
+    assert_int_equal(stacksplice_lua_pcall(L, 1, 0), E_INVALIDARG);
+    assert_int_equal(stacksplice_lua_pcall(L, -1, 0), E_INVALIDARG);
+    assert_int_equal(stacksplice_lua_pcall(L, 0, -2), E_INVALIDARG);
+    assert_int_equal(stacksplice_lua_pcallk(L, 1, 0, 0, NULL), E_INVALIDARG);
+    assert_int_equal(stacksplice_lua_resume(lua_newthread(L), L, 1, &results), E_INVALIDARG);
+    assert_int_equal(results, 7);
+    assert_int_equal(lua_gettop(L), 2);
+    RoClearError();
+}
+
 static void test_exception_is_a_com_object(void **state)
 {
     lua_State *L = *state;
@@ -811,6 +833,7 @@ int main(void)
         TEST(test_originate_after_the_handler_has_the_stack_of_the_raise),
         TEST(test_originate_status),
         TEST(test_bad_arguments),
+        TEST(test_counts_and_indices_beyond_the_stack),
         TEST(test_exception_is_a_com_object),
         TEST(test_push_knows_its_own_state_only),
         TEST(test_an_error_of_another_state_arrives_as_error_object),

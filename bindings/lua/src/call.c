@@ -1,6 +1,8 @@
 /* Protected calls for hosts: failures become the thread's error. */
 #include "binding.h"
 
+#include <string.h>
+
 /* What a protected part gets and gives. */
 typedef struct job {
     ss_lua_origin origin;
@@ -102,11 +104,25 @@ static void know_state(lua_State *L)
     last.closed = closed;
 }
 
+static HRESULT invalid(const char *message)
+{
+    (void)stacksplice_originate(E_INVALIDARG, message, strlen(message), NULL, NULL);
+    return E_INVALIDARG;
+}
+
+/* Lua itself trusts these numbers and would read and write below its stack. */
+static HRESULT invalid_count(void)
+{
+    return invalid("the function and its arguments are not on the stack");
+}
+
 SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcall(lua_State *L, int nargs, int nresults)
 {
     int base = lua_gettop(L) - nargs, status;
     HRESULT hr;
 
+    if (nargs < 0 || base < 1 || nresults < LUA_MULTRET)
+        return invalid_count();
     know_state(L);
     lua_pushcfunction(L, stacksplice_lua_handler);
     lua_insert(L, base);
@@ -164,6 +180,8 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcallk(lua_State *L, int nar
 
     if (!k)
         return stacksplice_lua_pcall(L, nargs, nresults);
+    if (nargs < 0 || base < 1 || nresults < LUA_MULTRET)
+        return invalid_count();
     know_state(L);
     then = lua_newuserdatauv(L, sizeof *then, 0);
     *then = (continuation){context, k, base};
@@ -212,6 +230,8 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua_Sta
 
     if (!nresults)
         return E_POINTER;
+    if (nargs < 0 || nargs > lua_gettop(L))
+        return invalid_count();
     *nresults = 0;
     if (!host)
         host = main_thread(L); /* now: a coroutine that failed has no free slot */
@@ -236,12 +256,12 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua_Sta
 
 /* ---- Error values in hand --------------------------------------------------------------------*/
 
-static HRESULT invalid_index(void)
+/* lua_isnone asks only indices above the top: 0 and those below the stack are read blindly. */
+static bool has_value(lua_State *L, int index)
 {
-    static const char message[] = "there is no value at this index";
-
-    (void)stacksplice_originate(E_INVALIDARG, message, sizeof message - 1, NULL, NULL);
-    return E_INVALIDARG;
+    if (index <= 0 && index > LUA_REGISTRYINDEX)
+        return index < 0 && -index <= lua_gettop(L);
+    return !lua_isnone(L, index);
 }
 
 static HRESULT originate_at(lua_State *L, int index, int status, const void *above)
@@ -249,8 +269,8 @@ static HRESULT originate_at(lua_State *L, int index, int status, const void *abo
     job now = {.origin = {.above = above, .status = status, .unwound = true}, .hr = E_UNEXPECTED};
     HRESULT hr;
 
-    if (lua_isnone(L, index))
-        return invalid_index();
+    if (!has_value(L, index))
+        return invalid("there is no value at this index");
     lua_pushvalue(L, index);
     hr = run_protected(L, originate_protected, &now);
     lua_pop(L, 1);
@@ -301,7 +321,7 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_exception(lua_State *L, int 
     if (!out)
         return E_POINTER;
     *out = NULL;
-    if (lua_isnone(L, index))
+    if (!has_value(L, index))
         return E_INVALIDARG;
     lua_pushvalue(L, index);
     lua_pushcfunction(L, exception_protected);

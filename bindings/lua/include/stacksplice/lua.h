@@ -61,6 +61,8 @@ STACKSPLICE_LUA_API int stacksplice_lua_handler(lua_State *L);
  * A Python interrupt (KeyboardInterrupt, SystemExit, CancelledError) that a plain pcall inside
  * caught comes out here, also when the call succeeded.
  * Needs LUA_MINSTACK free slots.
+ * Errors besides: E_INVALIDARG if the function and NARGS values are not on the stack or NRESULTS is
+ * less than LUA_MULTRET; it is the thread's too, and nothing is popped.
  * [-(nargs + 1), +(nresults|0), -] [thread: the state's | alloc: on failure]
  */
 STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_pcall(lua_State *L, int nargs,
@@ -72,6 +74,7 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_pcall(lua_State *L, int 
  * after an error, which then is the thread's.  K finds the stack as it was below the function, then
  * the results.
  * Needs LUA_MINSTACK free slots.
+ * Errors besides: as stacksplice_lua_pcall.
  * [-(nargs + 1), +(nresults|0), m] [thread: the state's | alloc: yes]
  */
 STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_pcallk(lua_State *L, int nargs,
@@ -83,7 +86,8 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_pcallk(lua_State *L, int
  * its stack.  S_FALSE: it yielded, likewise.  Failure: its stack is captured while it still is
  * there, then it is closed as lua_closethread does, its stack is empty and *NRESULTS is 0.
  * FROM may be NULL.  Needs LUA_MINSTACK free slots in L.
- * Errors: E_POINTER if nresults is NULL, and then nothing ran.
+ * Errors: E_POINTER if nresults is NULL, E_INVALIDARG if L has no NARGS values (the thread's too);
+ * then nothing ran.
  * [-(nargs + 1|nargs), +*nresults, -] [thread: the state's | alloc: on failure]
  */
 STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua_State *from,
