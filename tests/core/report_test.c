@@ -278,6 +278,42 @@ static void test_report_hides_and_counts_glue(void **state)
     release(error);
 }
 
+/* A name of Lua's API, and names that hosts give their own functions. */
+void lua_callk(void);
+void lua_open_window(void);
+void lua_call_python(void);
+
+__attribute__((noinline)) void lua_callk(void)
+{
+    abort();
+}
+
+__attribute__((noinline)) void lua_open_window(void)
+{
+    lua_callk();
+}
+
+__attribute__((noinline)) void lua_call_python(void)
+{
+    lua_open_window();
+}
+
+static void test_only_what_is_of_lua_is_glue_by_its_name(void **state)
+{
+    const uintptr_t frames[] = {(uintptr_t)lua_callk + 1, (uintptr_t)lua_open_window + 1,
+                                (uintptr_t)lua_call_python + 1};
+    const fixture_error contents = value_error(frames, 3);
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+    const char *text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
+
+    (void)state;
+    assert_non_null(strstr(text, "lua_open_window"));
+    assert_non_null(strstr(text, "lua_call_python"));
+    assert_null(strstr(text, "lua_callk"));
+    assert_non_null(strstr(text, "    ... 1 glue frame hidden\n"));
+    release(error);
+}
+
 static void test_report_colours_names(void **state)
 {
     const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};
@@ -451,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_report_bounds_the_causes),
         cmocka_unit_test(test_report_shows_source_lines),
         cmocka_unit_test(test_report_hides_and_counts_glue),
+        cmocka_unit_test(test_only_what_is_of_lua_is_glue_by_its_name),
         cmocka_unit_test(test_report_colours_names),
         cmocka_unit_test(test_report_of_a_node_is_its_own_stack),
         cmocka_unit_test(test_format_stops_when_told),

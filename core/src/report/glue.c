@@ -28,9 +28,31 @@ static const struct {
 
 /* Functions by the beginning of their names, in whatever binary they are. */
 static const char *const functions[] = {
-    "Py_",   "_Py",   "lua_",  "luaD_",    "luaE_",        "luaF_",       "luaG_",
-    "luaH_", "luaL_", "luaO_", "luaT_",    "luaV_",        "luaC_",       "luaX_",
-    "luaY_", "luaZ_", "lj_",   "ffi_call", "stacksplice_", "RoOriginate",
+    "Py_",   "_Py",   "luaD_",    "luaE_",        "luaF_",       "luaG_", "luaH_",
+    "luaL_", "luaO_", "luaT_",    "luaV_",        "luaC_",       "luaX_", "luaY_",
+    "luaZ_", "lj_",   "ffi_call", "stacksplice_", "RoOriginate",
+};
+
+/*
+ * Lua's API behind "lua_": whatever of it can call back, raise, or run a collector.  Hosts like to
+ * name their own functions lua_open_window; those are no glue.
+ */
+static const char *const lua_api[] = {
+    "arith",        "call",          "callk",         "close",
+    "closeslot",    "closethread",   "compare",       "concat",
+    "createtable",  "dump",          "equal",         "error",
+    "gc",           "getfield",      "getglobal",     "geti",
+    "getinfo",      "getiuservalue", "gettable",      "getuservalue",
+    "lessthan",     "len",           "load",          "newstate",
+    "newthread",    "newuserdata",   "newuserdatauv", "next",
+    "pcall",        "pcallk",        "pushcclosure",  "pushfstring",
+    "pushlstring",  "pushstring",    "pushvfstring",  "rawset",
+    "rawseti",      "rawsetp",       "resetthread",   "resume",
+    "setfield",     "setglobal",     "seti",          "setiuservalue",
+    "setlocal",     "setmetatable",  "settable",      "settop",
+    "setuservalue", "toclose",       "tolstring",     "warning",
+    "xmove",        "yield",         "yieldk",        "checkstack",
+    "cpcall",
 };
 
 /* What the C library and the linker put below main and below a thread's function. */
@@ -68,6 +90,21 @@ static bool is_python_api(const char *name)
     return begins(name, "Py") && name[2] >= 'A' && name[2] <= 'Z';
 }
 
+static bool is_lua_api(const char *name)
+{
+    const char *rest;
+
+    if (!begins(name, "lua_"))
+        return false;
+    name += strlen("lua_");
+    for (size_t i = 0; i < SS_COUNT_OF(lua_api); i++) {
+        rest = begins(name, lua_api[i]) ? name + strlen(lua_api[i]) : NULL;
+        if (rest && (!*rest || *rest == '.')) /* lua_callk, lua_callk.cold */
+            return true;
+    }
+    return false;
+}
+
 static bool is_glue_function(const char *name)
 {
     for (size_t i = 0; i < SS_COUNT_OF(start_up); i++) {
@@ -78,7 +115,7 @@ static bool is_glue_function(const char *name)
         if (begins(name, functions[i]))
             return true;
     }
-    return is_python_api(name);
+    return is_python_api(name) || is_lua_api(name);
 }
 
 bool ss_glue_is(const ss_frame *f)
