@@ -7,6 +7,7 @@
  * are compiled with, which is why the versions must agree.
  */
 #include "layout.h"
+#include "positions.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -147,6 +148,17 @@ typedef struct check_result {
     bool ran, equal;
 } check_result;
 
+/* The table of locations of a code object that this interpreter compiled is read as it reads it. */
+static bool position_is_equal(PyCodeObject *code, int lasti)
+{
+    sspy_position found = sspy_position_of(code, lasti);
+    int line = 0, column = 0, end_line = 0, end_column = 0;
+
+    return PyCode_Addr2Location(code, lasti, &line, &column, &end_line, &end_column) &&
+           (int)found.line == line && (int)found.end_line == end_line &&
+           (int)found.column == column + 1 && (int)found.end_column == end_column + 1;
+}
+
 /* The frame objects of this thread, innermost first, say the same as the frame data. */
 static bool chain_is_equal(PyThreadState *thread_state)
 {
@@ -162,7 +174,8 @@ static bool chain_is_equal(PyThreadState *thread_state)
         while (frame && !sspy_frame_code(frame))
             frame = sspy_frame_previous(frame);
         equal = frame && sspy_frame_code(frame) == code && sspy_frame_data(object) == frame &&
-                sspy_frame_lasti(frame, code) == PyFrame_GetLasti(object);
+                sspy_frame_lasti(frame, code) == PyFrame_GetLasti(object) &&
+                (compared || position_is_equal(code, PyFrame_GetLasti(object)));
         if (frame)
             frame = sspy_frame_previous(frame);
         Py_DECREF(code);

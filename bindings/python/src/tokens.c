@@ -3,6 +3,7 @@
  * the interpreter and no lock is needed, because a frame on this thread's stack keeps its code.
  */
 #include "binding.h"
+#include "positions.h"
 
 #include <stdio.h>
 
@@ -54,6 +55,19 @@ static const char *text_of(PyObject *text, char *buffer, size_t capacity)
     return buffer;
 }
 
+/* LINE is what a traceback says, which can be made by hand: the columns may be of another line. */
+static void set_place(stacksplice_token_info *info, const PyCodeObject *code, int lasti, int line)
+{
+    sspy_position position = sspy_position_of(code, lasti);
+
+    info->line = line > 0 ? (uint32_t)line : position.line;
+    if (!position.column || info->line != position.line)
+        return;
+    info->end_line = position.end_line;
+    info->column = position.column;
+    info->end_column = position.end_column;
+}
+
 uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust trust,
                      PyInterpreterState *interp)
 {
@@ -65,11 +79,9 @@ uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust 
                                    .language = "python"};
     uintptr_t token = 0;
 
-    if (!line)
-        line = PyCode_Addr2Line(code, lasti);
+    set_place(&info, code, lasti, line);
     info.function = text_of(code->co_qualname, function, sizeof function);
     info.file = text_of(code->co_filename, file, sizeof file);
-    info.line = line > 0 ? (uint32_t)line : 0;
     if (id > 0) {
         snprintf(name, sizeof name, "interpreter %lld", (long long)id);
         info.interpreter = name;
