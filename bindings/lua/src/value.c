@@ -58,13 +58,20 @@ void ss_lua_set_last(ss_lua_state *state, ss_lua_exception *x, IScriptErrorInfo 
     state->last = (ss_lua_ties){x, error};
 }
 
+/* The very same value; that NaN is not equal to itself is arithmetic's business. */
+static bool is_same(lua_State *L, int a, int b)
+{
+    return lua_rawequal(L, a, b) || (lua_type(L, a) == LUA_TNUMBER && !lua_rawequal(L, a, a) &&
+                                     lua_type(L, b) == LUA_TNUMBER && !lua_rawequal(L, b, b));
+}
+
 static bool is_last(lua_State *L, const ss_lua_state *state, int index)
 {
     bool same;
 
     if (!state->last.exception || !ss_lua_push_value(L, state->last.exception))
         return false;
-    same = lua_rawequal(L, -1, index);
+    same = is_same(L, -1, index);
     lua_pop(L, 1);
     return same;
 }
@@ -83,7 +90,8 @@ ss_lua_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index)
     if (lua_rawget(L, -2) == LUA_TUSERDATA)
         ties = lua_touserdata(L, -1);
     lua_pop(L, 2);
-    return ties;
+    /* A finalizer of the value may run after that of its anchor: then nothing is tied any more. */
+    return ties && ties->exception ? ties : NULL;
 }
 
 void ss_lua_pin(lua_State *L, ss_lua_exception *x, int index)

@@ -37,6 +37,15 @@ end
 local raise_name = ("function <%s:%d>"):format(debug.getinfo(raise, "S").short_src,
   debug.getinfo(raise, "S").linedefined)
 
+describe("an error value that is not a number", function()
+  it("is found again although it does not equal itself", function()
+    local _, got, err = stacksplice.pcall(raise, 0 / 0)
+    assert.is_true(got ~= got)
+    assert.equal(err, stacksplice.error_info(got))
+    assert.is_nil(stacksplice.error_info(0))
+  end)
+end)
+
 local function script_frames(stack)
   local list = {}
   for _, frame in ipairs(stack) do
