@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import os
+import pickle
 import subprocess
 import sys
 import traceback
@@ -395,3 +397,23 @@ def test_help_and_version():
     assert lines[0] == f"stacksplice {stacksplice.__version__}"
     assert lines[1] == f"core {stacksplice.__version__}, {PACKAGE / 'libstacksplice.so.0'}"
     assert lines[2].startswith(f"Python {sys.version.split()[0]}, ")
+
+
+def test_a_copied_stack_is_equal():
+    frames = [
+        stacksplice.Frame("native", "native", "inner", inlined=True, address=16),
+        stacksplice.Frame("native", "native", "outer", address=16),
+        stacksplice.Frame("native", "native", "outer", address=16),
+    ]
+    stack = stacksplice.Stack.from_frames(frames)
+    assert stack.addresses == (16, 16)
+    assert list(stack) == frames
+    captured = stacksplice.capture()
+    assert copy.deepcopy(captured) == captured
+    assert pickle.loads(pickle.dumps(captured)) == captured
+
+
+@pytest.mark.parametrize("data", [None, 3, {}, {"kind": "native"}, {"address": "zz"}])
+def test_a_frame_from_something_else_is_refused(data):
+    with pytest.raises(ValueError, match="data is not a frame"):
+        stacksplice.Frame.from_dict(data)

@@ -88,11 +88,17 @@ class Frame:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Frame:
-        """The frame that `to_dict`, or a JSON report, describes."""
-        values = {name: data[name] for name in cls.__slots__ if data.get(name) is not None}
-        if isinstance(values.get("address"), str):
-            values["address"] = int(values["address"], 16)
-        return cls(**values)
+        """The frame that `to_dict`, or a JSON report, describes.
+
+        Raises ValueError if data is not of that form.
+        """
+        try:
+            values = {name: data[name] for name in cls.__slots__ if data.get(name) is not None}
+            if isinstance(values.get("address"), str):
+                values["address"] = int(values["address"], 16)
+            return cls(**values)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ValueError(f"data is not a frame as to_dict() gives it: {error}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """What is known of the frame, by the names of the fields."""
@@ -169,7 +175,13 @@ class Stack(Sequence[Frame]):
         """A stack of frames that are already known."""
         stack = cls()
         stack._frames = tuple(frames)
-        stack.addresses = tuple(frame.address for frame in stack._frames)
+        addresses: list[int] = []
+        inlined = False
+        for frame in stack._frames:
+            if not inlined or frame.address != addresses[-1]:  # inlined frames share their element
+                addresses.append(frame.address)
+            inlined = frame.inlined
+        stack.addresses = tuple(addresses)
         return stack
 
     def _resolved(self) -> tuple[Frame, ...]:
