@@ -531,6 +531,65 @@ static void test_resume_captures_the_dead_coroutine(void **state)
     assert_int_equal(stacksplice_lua_resume(co, NULL, 0, &results), E_FAIL);
 }
 
+/* self(): resumes the coroutine that runs it; of(co): one that may be in no state for it. */
+static int resume_self(lua_State *L)
+{
+    int results = -1;
+
+    lua_pushliteral(L, "argument");
+    assert_int_equal(stacksplice_lua_resume(L, L, 1, &results), E_FAIL);
+    assert_int_equal(results, 0);
+    assert_int_equal(lua_gettop(L), 0);
+    assert_int_equal(stacksplice_lua_resume(L, NULL, 0, &results), E_FAIL);
+    assert_int_equal(lua_gettop(L), 0);
+    return 0;
+}
+
+static int resume_other(lua_State *L)
+{
+    int results = -1;
+
+    assert_int_equal(stacksplice_lua_resume(lua_tothread(L, 1), L, 0, &results), E_FAIL);
+    assert_int_equal(results, 0);
+    assert_int_equal(lua_gettop(L), 1);
+    return 0;
+}
+
+static void test_resume_of_what_cannot_be_resumed_leaves_it_alone(void **state)
+{
+    lua_State *L = *state, *co = lua_newthread(L);
+    int results = -1;
+
+    lua_register(L, "self", resume_self);
+    lua_register(L, "of", resume_other);
+    load(co, "local co = coroutine.running()\n"
+             "local c <close> = setmetatable({}, {__close = function() closed = true end})\n"
+             "self() of(co) coroutine.wrap(function() of(co) end)()\n"
+             "assert(not closed)\nreturn 'end'");
+    assert_int_equal(stacksplice_lua_resume(co, L, 0, &results), S_OK);
+    assert_int_equal(results, 1);
+    assert_string_equal(lua_tostring(co, -1), "end");
+    lua_pop(co, 1);
+    assert_int_equal(stacksplice_lua_resume(co, L, 0, &results), E_FAIL);
+    assert_stack(peek(), "");
+}
+
+/* Some hosts run their scripts by a lua_resume of the main thread. */
+static void test_resume_of_the_main_thread(void **state)
+{
+    lua_State *L = *state;
+    int results = -1;
+
+    load(L, "error({hresult = 0x80070057})");
+    assert_int_equal(stacksplice_lua_resume(L, NULL, 0, &results), E_INVALIDARG);
+    assert_int_equal(lua_gettop(L), 0);
+    assert_stack(peek(), "gap:unwound ");
+    load(L, "return 'again'");
+    assert_int_equal(stacksplice_lua_resume(L, NULL, 0, &results), S_OK);
+    assert_int_equal(results, 1);
+    lua_settop(L, 0);
+}
+
 static int k_status;
 
 static int after_call(lua_State *L, int status, lua_KContext context)
@@ -838,6 +897,8 @@ int main(void)
         TEST(test_push_knows_its_own_state_only),
         TEST(test_an_error_of_another_state_arrives_as_error_object),
         TEST(test_resume_captures_the_dead_coroutine),
+        TEST(test_resume_of_what_cannot_be_resumed_leaves_it_alone),
+        TEST(test_resume_of_the_main_thread),
         TEST(test_pcallk_with_and_without_a_yield),
         TEST(test_everything_outlives_lua_close),
         TEST(test_release_on_another_thread_frees_the_value_at_the_next_entry),

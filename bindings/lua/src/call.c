@@ -48,6 +48,9 @@ static bool take_interrupt(lua_State *L, const void *above, HRESULT *hr)
 
     if (!atomic_load_explicit(&ss_lua_the_shared->interrupted_states, memory_order_relaxed))
         return false;
+    /* Results may have filled the stack.  Without room the mark stays, and its hooks. */
+    if (!lua_checkstack(L, LUA_MINSTACK))
+        return false;
     state = ss_lua_state_find(L);
     if (!state || !state->interrupted)
         return false;
@@ -220,6 +223,40 @@ static lua_State *main_thread(lua_State *L)
     return main;
 }
 
+/* The main thread failed: only when it is closed can it run anything again, and its value stays. */
+static void close_main(lua_State *L)
+{
+#if LUA_VERSION_RELEASE_NUM >= 50406
+    (void)lua_closethread(L, NULL);
+#else
+    (void)lua_resetthread(L);
+#endif
+    if (lua_gettop(L) == 0)
+        lua_pushnil(L); /* Lua 5.4.2 and older do not keep it */
+}
+
+/* The value at the top of L goes to HOST, which can run something, and becomes the error. */
+static HRESULT fail_resumed(lua_State *L, lua_State *host, job *now)
+{
+    HRESULT hr;
+
+    if (host == L && now->origin.dead) {
+        close_main(L);
+        now->origin.dead = NULL;
+    }
+    if (!lua_checkstack(host, LUA_MINSTACK)) {
+        lua_pop(L, 1);
+        (void)stacksplice_originate(E_OUTOFMEMORY, NULL, 0, NULL, NULL);
+        return E_OUTOFMEMORY;
+    }
+    if (host != L)
+        lua_xmove(L, host, 1);
+    if (!take_interrupt(host, now->origin.above, &hr))
+        hr = run_protected(host, originate_protected, now);
+    lua_pop(host, 1);
+    return hr;
+}
+
 SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua_State *from, int nargs,
                                                            int *nresults)
 {
@@ -227,6 +264,7 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua_Sta
     lua_State *host = from;
     HRESULT hr;
     int status;
+    bool refused;
 
     if (!nresults)
         return E_POINTER;
@@ -240,17 +278,15 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua_Sta
         return status == LUA_OK ? S_OK : S_FALSE;
     *nresults = 0;
     now.origin.status = status;
-    /* A coroutine that failed can run nothing: its value goes to the one that resumed it. */
-    if (host == L || !lua_checkstack(host, LUA_MINSTACK)) {
-        (void)stacksplice_originate(E_OUTOFMEMORY, NULL, 0, NULL, NULL);
-        hr = E_OUTOFMEMORY;
-    } else {
-        lua_xmove(L, host, 1);
-        if (!take_interrupt(host, now.origin.above, &hr))
-            hr = run_protected(host, originate_protected, &now);
-        lua_pop(host, 1);
+    /* One that runs, has returned or finds no room was not even entered and must not be closed. */
+    refused = lua_status(L) == LUA_OK || lua_status(L) == LUA_YIELD;
+    if (refused) {
+        now.origin.dead = NULL;
+        now.origin.unwound = false;
     }
-    close_thread(L, from);
+    hr = fail_resumed(L, host, &now);
+    if (!refused && host != L)
+        close_thread(L, from);
     return hr;
 }
 

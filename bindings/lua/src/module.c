@@ -83,9 +83,10 @@ static SS_LUA_NOINLINE int module_originate(lua_State *L)
     state = ss_lua_state_open(L);
     ss_lua_state_drain(L, state);
     hr = ss_lua_originate_value(L, state, 1, &origin);
-    if (hr == E_OUTOFMEMORY && !origin.hresult)
+    (void)module_peek_error(L);
+    if (hr == E_OUTOFMEMORY && lua_isnil(L, -1)) /* a value may bring this HRESULT itself */
         return luaL_error(L, "not enough memory");
-    return module_peek_error(L);
+    return 1;
 }
 
 static SS_LUA_NOINLINE int module_propagate(lua_State *L)

@@ -42,10 +42,12 @@ static void push_raised_value(lua_State *L, int status)
 
 static SS_LUA_NOINLINE int finish(lua_State *L, int status, lua_KContext context)
 {
-    ss_lua_state *state = ss_lua_state_open(L);
     int handling = (int)lua_tointeger(L, HANDLING);
+    ss_lua_state *state;
 
     (void)context;
+    luaL_checkstack(L, LUA_MINSTACK, "too many results"); /* they may have filled the stack */
+    state = ss_lua_state_open(L);
     /* A handler that raised left its mark.  After a yield there may be fewer than before. */
     if (handling < state->handling)
         state->handling = handling;

@@ -18,6 +18,15 @@ describe("stacksplice.pcall", function()
     assert.equal(select(2, pcall(nil)), message)
   end)
 
+  it("gives as many results as fit", function()
+    local values = {}
+    for i = 1, 50000 do values[i] = i end
+    assert.equal(50001, select("#", stacksplice.pcall(table.unpack, values)))
+    for count = 1, 60 do
+      assert.equal(count + 1, select("#", stacksplice.xpcall(table.unpack, print, values, 1, count)))
+    end
+  end)
+
   it("lets the function yield", function()
     local co = coroutine.wrap(function()
       return stacksplice.pcall(function(a)

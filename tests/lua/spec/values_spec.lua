@@ -233,3 +233,36 @@ describe("many errors", function()
     assert.is_true(after < before + 1024, ("%d KB grew to %d KB"):format(before, after))
   end)
 end)
+
+describe("a value with a finalizer", function()
+  -- Lua runs the finalizer of what hangs on the value before the value's own.
+  it("can be an error again in it", function()
+    local seen = {}
+    do
+      local value = setmetatable({}, {__gc = function(self)
+        seen.info = stacksplice.error_info(self) or "none"
+        seen.ok, seen.value, seen.error = stacksplice.pcall(error, self)
+        seen.same = rawequal(seen.value, self)
+        seen.language = seen.error.language
+        seen.value, seen.error = nil, nil
+      end})
+      stacksplice.pcall(error, value)
+    end
+    for _ = 1, 4 do
+      stacksplice.peek_error() -- lets go of what nobody holds any more
+      collectgarbage()
+    end
+    assert.equal("none", seen.info)
+    assert.is_false(seen.ok)
+    assert.is_true(seen.same)
+    assert.equal("lua", seen.language)
+  end)
+end)
+
+describe("originate", function()
+  it("takes a value whose HRESULT is that of no memory", function()
+    local err = stacksplice.originate({hresult = 0x8007000E})
+    assert.equal(0x8007000E, err.hresult)
+    assert.equal(err, stacksplice.take_error())
+  end)
+end)

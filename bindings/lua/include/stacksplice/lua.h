@@ -84,8 +84,9 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_pcallk(lua_State *L, int
 /*
  * lua_resume whose failure is originated.  S_OK: the coroutine returned, *NRESULTS results are on
  * its stack.  S_FALSE: it yielded, likewise.  Failure: its stack is captured while it still is
- * there, then it is closed as lua_closethread does, its stack is empty and *NRESULTS is 0.
- * FROM may be NULL.  Needs LUA_MINSTACK free slots in L.
+ * there, then it is closed as lua_closethread does, its stack is empty and *NRESULTS is 0.  One
+ * that cannot be resumed (it is running, or has returned) fails too and is left as it is; the NARGS
+ * values are gone.  FROM may be NULL.  Needs LUA_MINSTACK free slots in L.
  * Errors: E_POINTER if nresults is NULL, E_INVALIDARG if L has no NARGS values (the thread's too);
  * then nothing ran.
  * [-(nargs + 1|nargs), +*nresults, -] [thread: the state's | alloc: on failure]
