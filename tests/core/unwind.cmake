@@ -16,8 +16,7 @@ function(stacksplice_add_inside_test name)
   target_include_directories(${name} PRIVATE ${CMOCKA_INCLUDE} ${PROJECT_SOURCE_DIR}/tests/core)
   target_link_libraries(${name} PRIVATE stacksplice_inside stacksplice_flags ${CMOCKA_LIBRARY}
     ${CMAKE_DL_LIBS})
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+  stacksplice_run_test(${name} ${name})
 endfunction()
 
 stacksplice_add_inside_test(splice_merge_test splice_merge_test.c)
