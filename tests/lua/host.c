@@ -825,6 +825,45 @@ static void test_no_function_throws_when_lua_has_no_memory(void **state)
     assert_false(failed);
 }
 
+static int open_and_fail(lua_State *L)
+{
+    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_call(L, 0, 0);
+    return 0;
+}
+
+/* What could not be completed is not left behind half made. */
+static void test_everything_works_once_there_is_memory_again(void **state)
+{
+    bool failed = true;
+
+    (void)state;
+    for (long i = 0; failed && i < 500; i++) {
+        lua_State *L = new_failing_state();
+
+        load(L, "stacksplice.peek_error() stacksplice.pcall(error, {})");
+        lua_pushcclosure(L, open_and_fail, 1);
+        allowed = i;
+        (void)lua_pcall(L, 0, 0, 0);
+        failed = allowed == 0;
+        allowed = -1;
+        lua_settop(L, 0);
+        luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
+        load(L, "shop = {price = function() error({}) end} package.loaded.shop = shop\n"
+                "local _, value, err = stacksplice.pcall(shop.price)\n"
+                "assert(rawequal(err.value, value) and err == stacksplice.error_info(value))\n"
+                "assert(tostring(err):find('table: ', 1, true))\n"
+                "for _, frame in ipairs(err.stack) do\n"
+                "if frame.name == 'shop.price' then return end end error(err:text())");
+        if (lua_pcall(L, 0, 0, 0) != LUA_OK)
+            fail_msg("allocation %ld: %s", i, lua_tostring(L, -1));
+        lua_close(L);
+    }
+    assert_false(failed);
+    RoClearError();
+}
+
 static void test_raise_without_memory_raises_something(void **state)
 {
     bool failed = true;
@@ -906,6 +945,7 @@ int main(void)
         TEST(test_the_slot_may_keep_an_error_after_its_state),
         TEST(test_a_child_of_fork_goes_on),
         TEST(test_no_function_throws_when_lua_has_no_memory),
+        TEST(test_everything_works_once_there_is_memory_again),
         TEST(test_raise_without_memory_raises_something),
         TEST(test_out_of_memory_has_its_hresult),
         TEST(test_error_in_error_handling_has_its_hresult),

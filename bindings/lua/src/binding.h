@@ -134,6 +134,9 @@ void ss_lua_push_table(lua_State *L, int which);
 /* Replace one by what is at the top. [-1, +0, -] */
 void ss_lua_set_table(lua_State *L, int which);
 
+/* Push the metatable NAME, made of FUNCTIONS when it is new. [-0, +1, m] */
+void ss_lua_push_metatable(lua_State *L, const char *name, const luaL_Reg *functions);
+
 /* package.loaded as our copy of the binding found it, or nil. [-0, +1, -] */
 void ss_lua_push_loaded(lua_State *L);
 
@@ -283,9 +286,6 @@ IUnknown *ss_lua_to_error(lua_State *L, int index);
 /* Make sure that ERROR, held by the error object at INDEX, can be given to somebody outside: the
    value is pinned. [-0, +0, m] */
 void ss_lua_pin_error_object(lua_State *L, ss_lua_state *state, int index);
-
-/* Push the metatable, made when needed. [-0, +1, m] */
-void ss_lua_push_error_metatable(lua_State *L);
 
 /* Push a userdata that owns the COM reference put into it, whatever raises. [-0, +1, m] */
 IUnknown **ss_lua_push_holder(lua_State *L);

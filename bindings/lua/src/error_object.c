@@ -229,13 +229,11 @@ static int release_held(lua_State *L)
 
 IUnknown **ss_lua_push_holder(lua_State *L)
 {
+    static const luaL_Reg functions[] = {{"__gc", release_held}, {NULL, NULL}};
     IUnknown **holder = lua_newuserdatauv(L, sizeof *holder, 0);
 
     *holder = NULL;
-    if (luaL_newmetatable(L, "stacksplice.reference")) {
-        lua_pushcfunction(L, release_held);
-        lua_setfield(L, -2, "__gc");
-    }
+    ss_lua_push_metatable(L, "stacksplice.reference", functions);
     lua_setmetatable(L, -2);
     return holder;
 }
@@ -461,22 +459,13 @@ static int error_index(lua_State *L)
 
 /* ---- Making ----------------------------------------------------------------------------------*/
 
-static void push_metatable(lua_State *L)
-{
-    static const luaL_Reg meta[] = {
-        {"__gc", collect_error},
-        {"__index", error_index},
-        {"__eq", error_equal},
-        {"__tostring", error_tostring},
-        {NULL, NULL},
-    };
-
-    if (!luaL_newmetatable(L, SS_LUA_ERROR_NAME))
-        return;
-    luaL_setfuncs(L, meta, 0);
-    lua_pushboolean(L, 0);
-    lua_setfield(L, -2, "__metatable");
-}
+static const luaL_Reg metamethods[] = {
+    {"__gc", collect_error},
+    {"__index", error_index},
+    {"__eq", error_equal},
+    {"__tostring", error_tostring},
+    {NULL, NULL},
+};
 
 /* The pointer that all interfaces of ERROR have in common: the key of its object. */
 static void *identity_of(IUnknown *error)
@@ -533,7 +522,7 @@ void ss_lua_push_error(lua_State *L, ss_lua_state *state, IUnknown *error)
     lua_pop(L, 1);
     object = lua_newuserdatauv(L, sizeof *object, 1);
     *object = (error_object){NULL, NULL};
-    push_metatable(L);
+    ss_lua_push_metatable(L, SS_LUA_ERROR_NAME, metamethods);
     lua_setmetatable(L, -2);
     lua_pushvalue(L, -1);
     lua_rawsetp(L, -3, identity);

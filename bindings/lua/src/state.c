@@ -162,9 +162,10 @@ ss_lua_state *ss_lua_state_open(lua_State *L)
         lua_pushvalue(L, -1);
         lua_setfield(L, LUA_REGISTRYINDEX, STATE_KEY);
     }
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &state_key);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &loaded_key);
+    /* Last: from now on the state is open, whatever ran out of memory before. */
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &state_key);
     state = ss_lua_state_find(L);
     if (!state)
         luaL_error(L, "the Lua state is closing");
@@ -205,6 +206,22 @@ void ss_lua_set_table(lua_State *L, int which)
     lua_insert(L, -2);
     lua_setiuservalue(L, -2, which);
     lua_pop(L, 1);
+}
+
+/* Others see it when it is complete: memory may run out on the way. */
+void ss_lua_push_metatable(lua_State *L, const char *name, const luaL_Reg *functions)
+{
+    if (luaL_getmetatable(L, name) == LUA_TTABLE)
+        return;
+    lua_pop(L, 1);
+    lua_newtable(L);
+    luaL_setfuncs(L, functions, 0);
+    lua_pushstring(L, name);
+    lua_setfield(L, -2, "__name");
+    lua_pushboolean(L, 0);
+    lua_setfield(L, -2, "__metatable");
+    lua_pushvalue(L, -1);
+    lua_setfield(L, LUA_REGISTRYINDEX, name);
 }
 
 void ss_lua_push_loaded(lua_State *L)

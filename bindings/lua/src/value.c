@@ -127,15 +127,11 @@ static int collect_anchor(lua_State *L)
 /* A userdata that will own the ties, whatever raises before they are complete. [-0, +1, m] */
 static ss_lua_ties *push_anchor(lua_State *L)
 {
+    static const luaL_Reg functions[] = {{"__gc", collect_anchor}, {NULL, NULL}};
     ss_lua_ties *ties = lua_newuserdatauv(L, sizeof *ties, 0);
 
     *ties = (ss_lua_ties){NULL, NULL};
-    if (luaL_newmetatable(L, ANCHOR_NAME)) {
-        lua_pushcfunction(L, collect_anchor);
-        lua_setfield(L, -2, "__gc");
-        lua_pushboolean(L, 0);
-        lua_setfield(L, -2, "__metatable");
-    }
+    ss_lua_push_metatable(L, ANCHOR_NAME, functions);
     lua_setmetatable(L, -2);
     return ties;
 }
