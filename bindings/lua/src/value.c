@@ -277,6 +277,12 @@ ss_lua_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
     ties->exception = new_exception(L, state, index, origin);
     if (!ties->exception)
         luaL_error(L, "not enough memory");
+    /* What was asked of the value (__tostring) may have made an error of it meanwhile. */
+    kept = has_identity(L, index) ? ss_lua_ties_find(L, state, index) : NULL;
+    if (kept) {
+        lua_settop(L, top);
+        return kept;
+    }
     if (has_identity(L, index)) {
         ss_lua_push_table(L, SS_LUA_ANCHORS);
         lua_pushvalue(L, index);

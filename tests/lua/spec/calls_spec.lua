@@ -240,3 +240,35 @@ describe("bad arguments", function()
     assert.has_error(function() stacksplice.propagate() end, "the thread has no error to propagate")
   end)
 end)
+
+describe("an error that leaves a coroutine", function()
+  local function fail() error({}) end
+
+  local function has(err, name)
+    for _, frame in ipairs(err.stack) do
+      if frame.name == name then return true end
+    end
+    return false
+  end
+
+  it("has the frames outside of it; pcall inside keeps the others", function()
+    local function wrapped(body)
+      local run = coroutine.wrap(body)
+      return function() local result = run() return result end
+    end
+    local _, _, lost = stacksplice.pcall(wrapped(function() fail() end))
+    assert.is_false(has(lost, "fail"))
+    local kept
+    wrapped(function()
+      local _
+      _, _, kept = stacksplice.pcall(function() fail() end)
+    end)()
+    assert.is_true(has(kept, "fail"))
+  end)
+
+  it("leaves it for traceback", function()
+    local co = coroutine.create(function() fail() end)
+    coroutine.resume(co)
+    assert.truthy(stacksplice.traceback(co):find("in upvalue 'fail'", 1, true))
+  end)
+end)

@@ -259,6 +259,18 @@ describe("a value with a finalizer", function()
   end)
 end)
 
+describe("a value whose __tostring makes an error of it", function()
+  it("is one error", function()
+    local value = setmetatable({}, {__tostring = function(self)
+      stacksplice.originate(self)
+      return "text"
+    end})
+    local _, _, err = stacksplice.pcall(error, value)
+    assert.equal(err, stacksplice.take_error())
+    assert.equal(err, stacksplice.error_info(value))
+  end)
+end)
+
 describe("originate", function()
   it("takes a value whose HRESULT is that of no memory", function()
     local err = stacksplice.originate({hresult = 0x8007000E})
