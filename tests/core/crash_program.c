@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void print_stowed(int number)
@@ -27,6 +28,21 @@ static void print_stowed(int number)
                 (unsigned long)(uintptr_t)s->ExceptionAddress,
                 s->NestedExceptionType == STOWED_EXCEPTION_NESTED_TYPE_LEO ? "LEO1" : "none");
     }
+}
+
+/* A crash reporter that forks, and whose child fails too. */
+static void fail_in_child(int number)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        signal(number, print_stowed);
+        alarm(60);
+        RoFailFastWithErrorContext(E_BOUNDS);
+    }
+    waitpid(child, &status, 0);
+    dprintf(STDOUT_FILENO, "child %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
 static int allocator_fails;
@@ -142,6 +158,8 @@ static void end(const char *how)
     IRestrictedErrorInfo *error = full_error();
     pthread_t thread;
 
+    if (!strcmp(how, "child"))
+        signal(SIGABRT, fail_in_child);
     if (!strcmp(how, "none"))
         RoFailFastWithErrorContext(E_BOUNDS);
     if (!strcmp(how, "thread")) {

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -176,6 +177,14 @@ class CrashTest(unittest.TestCase):
         self.assertNotIn("returned", run.out)
         self.assert_full(run)
 
+    def test_child_of_the_reporting_thread(self):
+        run = Ended("child")
+        self.assertIn(f"child {int(signal.SIGABRT)}\n", run.out)
+        self.assertEqual([s[3] for s in run.stowed], ["8000000b"])
+        self.assertEqual(run.status, -signal.SIGABRT)
+        self.assertEqual([strict(text)["error"]["hresult"] for text in run.raw].count("0x8000000b"),
+                         1)
+
     def test_directory_that_is_not_there(self):
         run = Ended("full", lambda directory: directory + "/none")
         self.assertEqual(run.status, -signal.SIGABRT)
@@ -187,6 +196,28 @@ class CrashTest(unittest.TestCase):
         run = Ended("full", lambda directory: "", TMPDIR="/none")
         self.assertEqual(run.status, -signal.SIGABRT)
         self.assertIn("no report file: STACKSPLICE_REPORT_DIR is empty\n", run.err)
+
+    def test_stderr_that_nobody_reads(self):
+        with tempfile.TemporaryDirectory() as directory:
+            reader, writer = os.pipe()
+            os.close(reader)
+            run = subprocess.run([PROGRAM, "full"], stdout=subprocess.PIPE, stderr=writer,
+                                 timeout=120, check=False,
+                                 env={**os.environ, "STACKSPLICE_REPORT_DIR": directory})
+            os.close(writer)
+            self.assertEqual(run.returncode, -signal.SIGABRT)
+            name, = os.listdir(directory)
+            with open(os.path.join(directory, name), "rb") as file:
+                self.assertEqual(strict(file.read())["schema"], "stacksplice-report/1")
+
+    def test_limit_on_files(self):
+        with tempfile.TemporaryDirectory() as directory:
+            run = subprocess.run(
+                [PROGRAM, "full"], capture_output=True, timeout=120, check=False,
+                env={**os.environ, "STACKSPLICE_REPORT_DIR": directory},
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+            self.assertEqual(run.returncode, -signal.SIGABRT)
+            self.assertIn(b"stacksplice: incomplete report file ", run.stderr)
 
     def test_default_directory(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -6,6 +6,7 @@
 #include "splice/splice.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,19 @@ static void put_report(const ss_facts *facts, const char *event)
     (void)ss_writer_finish(&stderr_writer);
 }
 
+/* The thread that reports is not in a child, which may fail, too. */
+static void forget_reporter(void)
+{
+    atomic_store(&reporter, 0);
+}
+
+static ss_fork_hook forget_reporter_in_child = {forget_reporter, NULL, false};
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    ss_fork_child(&forget_reporter_in_child);
+}
+
 /* Returns in one thread only; in a thread that failed again while it reported, ends the process. */
 static void become_reporter(void)
 {
@@ -67,8 +81,21 @@ static void become_reporter(void)
         pause();
 }
 
+/* A reader of stderr that went away or a limit on files must not end the process before the rest.
+ */
+static void block_write_signals(void)
+{
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGPIPE);
+    sigaddset(&signals, SIGXFSZ);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
+}
+
 static void crash(const ss_facts *facts, const char *event)
 {
+    block_write_signals();
     ss_stow(facts);
     put_report(facts, event);
 }

@@ -46,6 +46,7 @@ void ss_stow(const ss_facts *facts)
     ss_causes causes;
     IUnknown *next;
 
+    stacksplice_stowed_exception_count = 0; /* in a child, the parent's may be there */
     (void)stow_one(&facts->view, NULL);
     if (!ss_facts_has_chain(facts))
         return;
