@@ -10,12 +10,16 @@ enum {
 };
 
 static atomic_int state;         /* (ATOMIC) */
-static _Thread_local bool owned; /* (THREAD) this thread's fork has set FORKING */
+static _Thread_local bool owned; /* (THREAD) a fork of this thread has set FORKING */
 
-/* Waits only for iterations under way, which wait for nothing that a fork holds. */
+/*
+ * Handlers of the host that were there before ours run inside of them, in the thread that forks:
+ * what OWNED is for.
+ *
+ * Waits only for iterations under way, which wait for nothing that a fork holds.
+ */
 static void before_fork(void)
 {
-    owned = false;
     for (int i = 0; i < PATIENCE && !owned; i++) {
         int none = 0;
 
@@ -29,6 +33,7 @@ static void after_fork_in_parent(void)
 {
     if (owned)
         atomic_store(&state, 0);
+    owned = false;
 }
 
 /* Whoever else was about to fork is not here. */
@@ -38,6 +43,7 @@ static void after_fork_in_child(void)
         atomic_store(&state, 0);
     else
         atomic_fetch_and(&state, ~FORKING);
+    owned = false;
 }
 
 /*
@@ -49,26 +55,28 @@ __attribute__((constructor(101))) static void guard_fork(void)
     (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-static void enter(void)
+/* False, with nothing to leave, while this thread forks. */
+static bool enter(void)
 {
     int seen = atomic_load_explicit(&state, memory_order_relaxed);
 
-    for (;;) {
+    while (!owned) {
         if (seen & FORKING) {
             sched_yield();
             seen = atomic_load_explicit(&state, memory_order_relaxed);
         } else if (atomic_compare_exchange_weak(&state, &seen, seen + 1)) {
-            return;
+            return true;
         }
     }
+    return false;
 }
 
 int ss_loader_iterate(int (*back)(struct dl_phdr_info *info, size_t size, void *data), void *data)
 {
-    int result;
+    bool entered = enter();
+    int result = dl_iterate_phdr(back, data);
 
-    enter();
-    result = dl_iterate_phdr(back, data);
-    atomic_fetch_sub(&state, 1);
+    if (entered)
+        atomic_fetch_sub(&state, 1);
     return result;
 }

@@ -9,6 +9,7 @@ static ss_fork_hook *hooks; /* (LOCK list) */
 
 static _Thread_local ss_lock *held; /* (THREAD) the lock that this thread has or waits for */
 static _Thread_local uint64_t id;   /* (THREAD) 0: not asked yet */
+static _Thread_local bool forking;  /* (THREAD) it has all locks: handlers of the host run */
 
 uint64_t ss_thread_id(void)
 {
@@ -24,10 +25,12 @@ static void take_all(void)
     for (ss_lock *lock = locks; lock; lock = lock->next)
         if (lock != held)
             pthread_mutex_lock(&lock->mutex);
+    forking = true;
 }
 
 static void drop_all(void)
 {
+    forking = false;
     for (ss_lock *lock = locks; lock; lock = lock->next)
         if (lock != held)
             pthread_mutex_unlock(&lock->mutex);
@@ -52,6 +55,10 @@ bool ss_lock_take(ss_lock *lock)
 {
     if (held)
         return false;
+    if (SS_UNLIKELY(forking)) {
+        held = lock;
+        return true;
+    }
     if (SS_UNLIKELY(!__atomic_load_n(&lock->listed, __ATOMIC_ACQUIRE))) {
         pthread_mutex_lock(&list_lock);
         if (!lock->listed) {
@@ -68,7 +75,8 @@ bool ss_lock_take(ss_lock *lock)
 
 void ss_lock_drop(ss_lock *lock)
 {
-    pthread_mutex_unlock(&lock->mutex);
+    if (SS_LIKELY(!forking))
+        pthread_mutex_unlock(&lock->mutex);
     held = NULL;
 }
 
@@ -76,11 +84,13 @@ void ss_fork_child(ss_fork_hook *hook)
 {
     if (__atomic_load_n(&hook->listed, __ATOMIC_ACQUIRE))
         return;
-    pthread_mutex_lock(&list_lock);
+    if (!forking)
+        pthread_mutex_lock(&list_lock);
     if (!hook->listed) {
         hook->next = hooks;
         hooks = hook;
         __atomic_store_n(&hook->listed, true, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&list_lock);
+    if (!forking)
+        pthread_mutex_unlock(&list_lock);
 }

@@ -10,15 +10,18 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static ss_error *buckets[BUCKETS]; /* (LOCK) */
 static uint64_t last_number;       /* (LOCK) */
 static uint64_t process_number;    /* (LOCK) set at load, changed in a forked child */
+static _Thread_local bool forking; /* (THREAD) it has the lock: handlers of the host run */
 
 void ss_registry_lock(void)
 {
-    (void)pthread_mutex_lock(&mutex);
+    if (SS_LIKELY(!forking))
+        (void)pthread_mutex_lock(&mutex);
 }
 
 void ss_registry_unlock(void)
 {
-    (void)pthread_mutex_unlock(&mutex);
+    if (SS_LIKELY(!forking))
+        (void)pthread_mutex_unlock(&mutex);
 }
 
 /* A number that other processes are unlikely to have, so that references in reports differ. */
@@ -36,16 +39,28 @@ static void choose_process_number(void)
     process_number = mixed ^ mixed >> 31;
 }
 
+static void before_fork(void)
+{
+    ss_registry_lock();
+    forking = true;
+}
+
+static void after_fork(void)
+{
+    forking = false;
+    ss_registry_unlock();
+}
+
 static void after_fork_in_child(void)
 {
     choose_process_number();
-    ss_registry_unlock();
+    after_fork();
 }
 
 __attribute__((constructor)) static void set_up(void)
 {
     choose_process_number();
-    (void)pthread_atfork(ss_registry_lock, ss_registry_unlock, after_fork_in_child);
+    (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
 static WCHAR *put_hex(WCHAR *out, uint64_t number)

@@ -34,17 +34,20 @@ typedef struct native_facts {
 } native_facts;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local bool inside; /* (THREAD) holds the lock: the host's allocator may come back */
-static answer *cache[CACHE_SIZE]; /* (LOCK) */
-static uint64_t cache_generation; /* (LOCK) */
+static _Thread_local bool inside;  /* (THREAD) holds the lock: the host's allocator may come back */
+static _Thread_local bool forking; /* (THREAD) has the lock, too: handlers of the host run */
+static answer *cache[CACHE_SIZE];  /* (LOCK) */
+static uint64_t cache_generation;  /* (LOCK) */
 
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
+    forking = true;
 }
 
 static void after_fork(void)
 {
+    forking = false;
     pthread_mutex_unlock(&lock);
 }
 
@@ -55,14 +58,16 @@ __attribute__((constructor)) static void guard_fork(void)
 
 static void take_lock(void)
 {
-    pthread_mutex_lock(&lock);
+    if (!forking)
+        pthread_mutex_lock(&lock);
     inside = true;
 }
 
 static void drop_lock(void)
 {
     inside = false;
-    pthread_mutex_unlock(&lock);
+    if (!forking)
+        pthread_mutex_unlock(&lock);
 }
 
 static void answer_unref(answer *a)
