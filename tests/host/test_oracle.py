@@ -29,8 +29,10 @@ def read_log():
     """Pairs of (the raises of one bad order, oldest first; its report)."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "oracle.log")
+        preload = os.path.join(folder, "oracle.so")  # LD_PRELOAD takes no path with a space
+        os.symlink(ORACLE, preload)
         process, records = support.run_with_json(
-            LD_PRELOAD=ORACLE, ORACLE_LOG=path, ORACLE_HANDLER=offset_of("stacksplice_lua_handler"))
+            LD_PRELOAD=preload, ORACLE_LOG=path, ORACLE_HANDLER=offset_of("stacksplice_lua_handler"))
         if process.returncode != 1:
             raise AssertionError(process.stderr)
         with open(path, encoding="utf-8") as file:
