@@ -127,7 +127,7 @@ static void test_report_marks_what_is_not_plain(void **state)
 
 static void test_report_folds_repeated_frames(void **state)
 {
-    uintptr_t frames[11];
+    uintptr_t frames[11] = {0};
     fixture_error contents = value_error(frames, 11);
     IRestrictedErrorInfo *error;
 
@@ -278,10 +278,12 @@ static void test_report_hides_and_counts_glue(void **state)
     release(error);
 }
 
-/* A name of Lua's API, and names that hosts give their own functions. */
-void lua_callk(void);
-void lua_open_window(void);
-void lua_call_python(void);
+/* A name of Lua's API, and names that hosts give their own functions.  Exported, so that they have
+ * names without debug information, too. */
+#define EXPORTED __attribute__((visibility("default")))
+EXPORTED void lua_callk(void);
+EXPORTED void lua_open_window(void);
+EXPORTED void lua_call_python(void);
 
 __attribute__((noinline)) void lua_callk(void)
 {
@@ -364,7 +366,7 @@ static int stop_at_second(const char *text, size_t length, void *data)
 
 static void test_format_stops_when_told(void **state)
 {
-    uintptr_t frames[200];
+    uintptr_t frames[200] = {0};
     fixture_error contents = value_error(frames, 200);
     IRestrictedErrorInfo *error;
     int calls = 0;
