@@ -271,6 +271,16 @@ static void test_resolve_in_a_stripped_library(void **state)
     assert_true(k->frames[0].frame.module_offset > 0);
 }
 
+static void test_resolve_finds_a_build_id_among_aligned_notes(void **state)
+{
+    void *library = dlopen(NOTES_LIBRARY, RTLD_NOW);
+    void *address = library ? dlsym(library, "notes_function") : NULL;
+
+    (void)state;
+    assert_non_null(address);
+    assert_string_equal(resolve((uintptr_t)address + 1)->frames[0].build_id, "1122334455667788");
+}
+
 static void test_resolve_uses_the_name_that_scripts_use(void **state)
 {
     void *library = dlopen(STRIPPED_LIBRARY, RTLD_NOW);
@@ -384,6 +394,7 @@ int main(void)
         cmocka_unit_test(test_resolve_leaks_no_descriptor_to_other_programs),
         cmocka_unit_test(test_resolve_of_no_code_is_one_bare_frame),
         cmocka_unit_test(test_resolve_in_a_stripped_library),
+        cmocka_unit_test(test_resolve_finds_a_build_id_among_aligned_notes),
         cmocka_unit_test(test_resolve_uses_the_name_that_scripts_use),
         cmocka_unit_test(test_resolve_demangles_once_cxx_is_there),
         cmocka_unit_test(test_resolve_forgets_an_unloaded_library),

@@ -49,29 +49,36 @@ static void put_hex(const unsigned char *bytes, size_t count, char *out)
     *out = 0;
 }
 
-/* Look through one note segment, all of which is readable. */
+static size_t round_up(size_t size, size_t align)
+{
+    return (size + align - 1) & ~(align - 1);
+}
+
+/*
+ * Look through one note segment, all of which is readable.  What ALIGN aligns is where a text and
+ * where the next note begin, counted from the note.
+ */
 static bool note_build_id(const unsigned char *notes, size_t size, size_t align, char *out)
 {
     while (size >= sizeof(ElfW(Nhdr))) {
         ElfW(Nhdr) note;
-        size_t name, text;
+        size_t text, next;
 
         memcpy(&note, notes, sizeof note);
-        name = ((size_t)note.n_namesz + align - 1) & ~(align - 1);
-        text = ((size_t)note.n_descsz + align - 1) & ~(align - 1);
-        notes += sizeof note;
-        size -= sizeof note;
-        if (name > size || note.n_descsz > size - name)
+        text = round_up(sizeof note + note.n_namesz, align);
+        next = round_up(text + note.n_descsz, align);
+        if (text > size || note.n_descsz > size - text)
             return false;
-        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && !memcmp(notes, "GNU", 4) &&
-            note.n_descsz && note.n_descsz <= SS_BUILD_ID_MAX) {
-            put_hex(notes + name, note.n_descsz, out);
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+            !memcmp(notes + sizeof note, "GNU", 4) && note.n_descsz &&
+            note.n_descsz <= SS_BUILD_ID_MAX) {
+            put_hex(notes + text, note.n_descsz, out);
             return true;
         }
-        if (text > size - name)
+        if (next > size)
             return false;
-        notes += name + text;
-        size -= name + text;
+        notes += next;
+        size -= next;
     }
     return false;
 }
