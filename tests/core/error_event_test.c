@@ -147,6 +147,43 @@ static void test_hook_may_originate_and_does_not_change_the_result(void **state)
     release(error);
 }
 
+static void clear_inside(void)
+{
+    IRestrictedErrorInfo *error;
+
+    assert_int_equal(GetRestrictedErrorInfo(&error), S_OK); /* it sees what was there */
+    release(error);
+    RoOriginateErrorW(E_ABORT, 0, u"from the hook");
+}
+
+static void test_hook_does_not_change_the_slot(void **state)
+{
+    events seen = {.inside = clear_inside};
+    IRestrictedErrorInfo *error;
+    ILanguageExceptionErrorInfo2 *newer, *older = NULL;
+
+    (void)state;
+    RoOriginateErrorW(E_BOUNDS, 0, u"first");
+    stacksplice_set_debug_event_hook(record, &seen);
+    RoSetErrorReportingFlags(RO_ERROR_REPORTING_FORCEEXCEPTIONS |
+                             RO_ERROR_REPORTING_USESETERRORINFO);
+    RoTransformErrorW(E_BOUNDS, E_FAIL, 0, u"second");
+    assert_int_equal(seen.count, 1);
+    error = take();
+    newer = query(error, &IID_ILanguageExceptionErrorInfo2);
+    assert_int_equal(newer->lpVtbl->GetPreviousLanguageExceptionErrorInfo(newer, &older), S_OK);
+    assert_non_null(older);
+    release(older);
+    release(newer);
+    /* Also where nothing is stored. */
+    SetRestrictedErrorInfo(error);
+    RoSetErrorReportingFlags(RO_ERROR_REPORTING_FORCEEXCEPTIONS);
+    RoOriginateErrorW(E_BOUNDS, 0, u"not stored");
+    assert_ptr_equal(take(), error);
+    release(error);
+    release(error);
+}
+
 /* ---- A tracer --------------------------------------------------------------------------------*/
 
 /* What the traced child does; 0 is success. */
@@ -213,6 +250,7 @@ int main(void)
         cmocka_unit_test_setup(test_flags_rule_events_and_storing, fresh),
         cmocka_unit_test_setup(test_no_event_where_nothing_happens, fresh),
         cmocka_unit_test_setup(test_hook_may_originate_and_does_not_change_the_result, fresh),
+        cmocka_unit_test_setup(test_hook_does_not_change_the_slot, fresh),
         cmocka_unit_test_setup(test_tracer_sees_a_trap_and_the_process_lives, fresh),
     };
 

@@ -18,6 +18,7 @@ static atomic_long countdown;    /* allocations until one fails; 0: none does */
 static atomic_long attempted;    /* allocations since arm() */
 static atomic_int failed;        /* one has failed since arm() */
 static atomic_int fail_for_ever; /* and all after it fail too */
+static atomic_int clears;        /* the next allocation empties the slot first */
 
 static int fails(void)
 {
@@ -41,6 +42,8 @@ static void *counted_alloc(size_t bytes, void *data)
     void *block;
 
     (void)data;
+    if (atomic_exchange(&clears, 0))
+        RoClearError();
     block = fails() ? NULL : malloc(bytes ? bytes : 1);
     if (block)
         atomic_fetch_add(&live, 1);
@@ -654,6 +657,34 @@ static void test_static_object_is_an_error_like_others(void **state)
     RoClearError();
 }
 
+/* ---- An allocator that uses the library ------------------------------------------------------*/
+
+static void test_allocator_that_empties_the_slot(void **state)
+{
+    IRestrictedErrorInfo *error, *previous;
+    ILanguageExceptionErrorInfo2 *second, *first = NULL;
+    char text[50];
+
+    (void)state;
+    assert_int_equal(stacksplice_set_max_frames(2000), S_OK); /* more memory, at the beginning */
+    RoOriginateErrorW(E_FAIL, 0, u"first");
+    atomic_store(&clears, 1);
+    assert_int_equal(RoTransformErrorW(E_FAIL, E_ABORT, 0, u"second"), TRUE);
+    assert_int_equal(atomic_load(&clears), 0);
+    error = take();
+    second = query(error, &IID_ILanguageExceptionErrorInfo2);
+    assert_int_equal(second->lpVtbl->GetPreviousLanguageExceptionErrorInfo(second, &first), S_OK);
+    assert_non_null(first);
+    previous = query(first, &IID_IRestrictedErrorInfo);
+    message_of(previous, text, sizeof text);
+    assert_string_equal(text, "first");
+    release(previous);
+    release(first);
+    release(second);
+    release(error);
+    assert_int_equal(stacksplice_set_max_frames(512), S_OK);
+}
+
 /* ---- Functions that promise not to allocate --------------------------------------------------*/
 
 static void test_functions_that_do_not_allocate(void **state)
@@ -715,6 +746,7 @@ int main(void)
         cmocka_unit_test_setup(test_each_allocation_fails_once, fresh),
         cmocka_unit_test_setup(test_each_allocation_and_all_after_it_fail, fresh),
         cmocka_unit_test_setup(test_static_object_is_an_error_like_others, fresh),
+        cmocka_unit_test_setup(test_allocator_that_empties_the_slot, fresh),
         cmocka_unit_test_setup(test_functions_that_do_not_allocate, fresh),
     };
 

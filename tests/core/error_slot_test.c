@@ -265,6 +265,58 @@ static void test_error_made_by_a_late_destructor_is_released(void **state)
     assert_int_equal(late_double.inside, 0);
 }
 
+/* ---- A foreign object around an error --------------------------------------------------------*/
+
+typedef struct wrapper {
+    IErrorInfo IErrorInfo_iface;
+    ULONG refs;
+    IRestrictedErrorInfo *inner; /* answers every question that is not about IErrorInfo */
+} wrapper;
+
+static HRESULT STDMETHODCALLTYPE wrapper_QueryInterface(IErrorInfo *iface, REFIID iid, void **out)
+{
+    wrapper *self = (wrapper *)(void *)iface;
+
+    if (!IsEqualIID(iid, &IID_IErrorInfo) && !IsEqualIID(iid, &IID_IUnknown))
+        return self->inner->lpVtbl->QueryInterface(self->inner, iid, out);
+    self->refs++;
+    *out = iface;
+    return S_OK;
+}
+
+static ULONG STDMETHODCALLTYPE wrapper_AddRef(IErrorInfo *iface)
+{
+    return ++((wrapper *)(void *)iface)->refs;
+}
+
+static ULONG STDMETHODCALLTYPE wrapper_Release(IErrorInfo *iface)
+{
+    return --((wrapper *)(void *)iface)->refs;
+}
+
+static void test_foreign_object_around_an_error_is_foreign(void **state)
+{
+    static const IErrorInfoVtbl vtbl = {.QueryInterface = wrapper_QueryInterface,
+                                        .AddRef = wrapper_AddRef,
+                                        .Release = wrapper_Release};
+    IRestrictedErrorInfo *inner, *out = NULL;
+    wrapper around = {{&vtbl}, 1, NULL};
+    error_double exception;
+
+    (void)state;
+    error_double_init(&exception, 1);
+    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&exception));
+    inner = around.inner = take();
+    assert_int_equal(SetErrorInfo(0, &around.IErrorInfo_iface), S_OK);
+    assert_int_equal(stacksplice_peek_error(&out), S_FALSE);
+    assert_int_equal(GetRestrictedErrorInfo(&out), S_FALSE);
+    assert_null(out);
+    assert_int_equal(around.refs, 1);
+    release(inner);
+    assert_int_equal(exception.outside, 1);
+    assert_int_equal(exception.inside, 0);
+}
+
 static void test_version(void **state)
 {
     int parts[3];
@@ -287,6 +339,7 @@ int main(void)
         cmocka_unit_test_setup(test_propagate_replaces_a_stale_error_first, fresh),
         cmocka_unit_test_setup(test_forked_child_keeps_its_slot, fresh),
         cmocka_unit_test_setup(test_error_made_by_a_late_destructor_is_released, fresh),
+        cmocka_unit_test_setup(test_foreign_object_around_an_error_is_foreign, fresh),
         cmocka_unit_test_setup(test_version, fresh),
     };
 

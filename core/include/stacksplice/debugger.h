@@ -37,8 +37,8 @@ typedef void (*stacksplice_debug_event_callback)(const stacksplice_debug_event *
  * Install F, or NULL for none, and replace the hook before.  It is called for every origination and
  * transformation that raises an event: with RO_ERROR_REPORTING_FORCEEXCEPTIONS all of them, else
  * those that happen while a tracer is attached, unless RO_ERROR_REPORTING_SUPPRESSEXCEPTIONS.  It
- * runs on the thread that originates, before its slot changes; what it leaves in the slot does not
- * survive, and events that it causes itself are not raised.
+ * runs on the thread that originates, before its slot changes; whatever it does to the slot is
+ * undone, and events that it causes itself are not raised.
  *
  * After the hook, where a tracer is attached, SIGTRAP is raised so that a debugger stops.  Without
  * a tracer no signal is raised, and one that a tracer hands on (as strace does) is ignored: an

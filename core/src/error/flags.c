@@ -2,6 +2,7 @@
 
 #include "error/probe.h"
 #include "error/registry.h"
+#include "error/slot.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -139,17 +140,26 @@ stacksplice_hresult stacksplice_set_debug_event_hook(stacksplice_debug_event_cal
     return S_OK;
 }
 
+/* The hook sees the slot's error, which is there afterwards whatever the hook does. */
 static void call_hook(const stacksplice_debug_event *event)
 {
     stacksplice_debug_event_callback f;
+    IErrorInfo *kept;
     void *data;
 
     ss_registry_lock();
     f = hook;
     data = hook_data;
     ss_registry_unlock();
-    if (f)
-        f(event, data);
+    if (!f)
+        return;
+    kept = ss_slot_take();
+    if (kept) {
+        kept->lpVtbl->AddRef(kept);
+        ss_slot_put(kept);
+    }
+    f(event, data);
+    ss_slot_put(kept);
 }
 
 void ss_event_raise(bool transformed, HRESULT old, HRESULT hr, const WCHAR *message,

@@ -12,7 +12,7 @@ bool ss_flags_store(void);
 
 /*
  * Raise the event of originating HR, or with TRANSFORMED of turning OLD into HR, if the flags and
- * the presence of a debugger say so.  Runs the host's hook; afterwards the slot may have changed.
+ * the presence of a debugger say so.  Runs the host's hook, which cannot change the slot.
  */
 void ss_event_raise(bool transformed, HRESULT old, HRESULT hr, const WCHAR *message,
                     uint32_t length);

@@ -138,6 +138,7 @@ stacksplice_hresult stacksplice_originate(stacksplice_hresult hr, const char *me
 static BOOL transform(ss_origin *origin, HRESULT old)
 {
     ss_record *record;
+    ss_error *previous;
     HRESULT hr;
 
     raise_event(origin, true, old);
@@ -148,8 +149,13 @@ static BOOL transform(ss_origin *origin, HRESULT old)
     if (!ss_flags_store())
         return TRUE;
     record = FAILED(old) ? match(old) : NULL;
-    origin->previous = record ? record->error : NULL;
+    previous = origin->previous = record ? record->error : NULL;
+    /* The host's allocator may empty the slot meanwhile. */
+    if (previous)
+        ss_error_add_ref(previous);
     hr = store_new(origin);
+    if (previous)
+        ss_error_release(previous);
     return SUCCEEDED(hr);
 }
 

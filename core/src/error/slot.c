@@ -26,6 +26,9 @@ static IErrorInfo *exchange(IErrorInfo *info)
     ss_record *record = info ? ss_record_from((IUnknown *)(void *)info) : NULL;
     IErrorInfo *old = slot.info;
 
+    /* A foreign object that passes questions on to an error of ours is not that error. */
+    if (record && &record->IErrorInfo_iface != info)
+        record = NULL;
     slot.record = record;
     slot.anchor.error = slot.record ? (uintptr_t)&slot.record->fixed : 0;
     slot.info = info;
@@ -77,20 +80,6 @@ void ss_slot_put(IErrorInfo *info)
 ss_record *ss_slot_peek(void)
 {
     return slot.record;
-}
-
-IUnknown *ss_slot_ensure(HRESULT hr, const void *above)
-{
-    ss_origin origin = {.hr = FAILED(hr) ? hr : E_UNEXPECTED, .above = above};
-    ss_error *error;
-
-    if (!slot.record || slot.record->fixed.hresult != origin.hr) {
-        error = ss_error_new(&origin);
-        if (!error)
-            error = ss_error_out_of_memory();
-        ss_slot_put(&error->record.IErrorInfo_iface);
-    }
-    return (IUnknown *)(void *)&slot.record->IRestrictedErrorInfo_iface;
 }
 
 const stacksplice_anchor *stacksplice_thread_anchor(void)

@@ -20,11 +20,4 @@ void ss_slot_put(IErrorInfo *info);
 /* The error or node of this library that the slot holds, without a reference, or NULL. */
 struct ss_record *ss_slot_peek(void);
 
-/*
- * For fail-fast: the slot's error if its HRESULT is HR, else a new one for HR (E_UNEXPECTED if that
- * is a success code) with the stack outside of ABOVE, put there whatever the flags say.  Without
- * memory it is the static error object, never NULL.  Borrowed from the slot.
- */
-IUnknown *ss_slot_ensure(HRESULT hr, const void *above);
-
 #endif
