@@ -99,7 +99,7 @@ static void test_report_marks_what_is_not_plain(void **state)
                                          .file = "\xff\xc3\xa9",
                                          .interpreter = "worker-1"};
     stacksplice_token_info tracked = info;
-    uintptr_t frames[3];
+    uintptr_t frames[3] = {0};
     fixture_error contents = value_error(frames, 3);
     IRestrictedErrorInfo *error;
 
