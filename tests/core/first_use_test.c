@@ -1,0 +1,119 @@
+/* The first use by a thread of a library that was loaded at run time, when memory has run out. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <stacksplice/debugger.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct {
+    __typeof__(RoOriginateErrorW) *originate;
+    __typeof__(stacksplice_thread_anchor) *anchor;
+    __typeof__(stacksplice_peek_error) *peek;
+} core;
+
+static atomic_int exhausted;
+
+static void exhaust_address_space(void)
+{
+    const struct rlimit none = {1, 1};
+    size_t bytes = 1 << 20;
+
+    setrlimit(RLIMIT_AS, &none);
+    while (bytes >= 16) {
+        void *volatile block = malloc(bytes);
+
+        if (!block)
+            bytes /= 2;
+    }
+}
+
+/* As _exit takes it: 0 is success. */
+static int use(void)
+{
+    IRestrictedErrorInfo *error = NULL;
+
+    if (!core.originate(E_OUTOFMEMORY, 0, NULL))
+        return 1;
+    if (core.peek(&error) != S_OK || !error)
+        return 2;
+    return core.anchor()->error ? 0 : 3;
+}
+
+static void *use_in_thread(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&exhausted))
+        usleep(1000);
+    _exit(use());
+}
+
+/* In a child, whose memory runs out. */
+static void check_use(int in_thread)
+{
+    pid_t child = fork();
+    int status = 0;
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        pthread_t thread;
+
+        if (in_thread && pthread_create(&thread, NULL, use_in_thread, NULL))
+            _exit(4);
+        exhaust_address_space();
+        atomic_store(&exhausted, 1);
+        while (in_thread)
+            pause();
+        _exit(use());
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void test_first_use_of_a_loaded_library_needs_no_memory(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* a sanitizer's own allocations would end the process first */
+#endif
+    check_use(0);
+    check_use(1);
+}
+
+#define FIND(member, name)                                \
+    do {                                                  \
+        void *function = dlsym(library, name);            \
+        assert_non_null(function);                        \
+        memcpy(&core.member, &function, sizeof function); \
+    } while (0)
+
+static int load(void **state)
+{
+    void *library = dlopen(STACKSPLICE_LIBRARY, RTLD_NOW);
+
+    (void)state;
+    assert_non_null(library);
+    FIND(originate, "stacksplice_RoOriginateErrorW");
+    FIND(anchor, "stacksplice_thread_anchor");
+    FIND(peek, "stacksplice_peek_error");
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_first_use_of_a_loaded_library_needs_no_memory),
+    };
+
+    return cmocka_run_group_tests(tests, load, NULL);
+}
