@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import support
@@ -170,15 +171,25 @@ class CommandLineTest(unittest.TestCase):
         # (34.90 less 5 % and 7 % tax) + 4.90 + 0.60 for the parcel of 1500 g
         self.assertIn("  EUR 40.97\n", process.stdout)
 
+    def open_for(self, process, pipe):
+        """The writing end of PIPE, once PROCESS has opened the other one."""
+        while process.poll() is None:
+            try:
+                return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError:  # nobody reads yet
+                time.sleep(0.01)
+        self.fail(process.communicate()[1])
+
     def test_an_interrupt_stops_it(self):
         with tempfile.TemporaryDirectory() as folder:
             pipe = os.path.join(folder, "orders.csv")
             os.mkfifo(pipe)
             with subprocess.Popen([support.HOST, "--orders", pipe], stderr=subprocess.PIPE,
                                   stdout=subprocess.DEVNULL, text=True) as process:
-                with open(pipe, "w"):  # opens when the host does; then it waits for a line
-                    process.send_signal(signal.SIGINT)
-                    _, errors = process.communicate(timeout=60)
+                writer = self.open_for(process, pipe)  # then the host waits for a line
+                process.send_signal(signal.SIGINT)
+                _, errors = process.communicate(timeout=60)
+                os.close(writer)
         self.assertEqual(process.returncode, 2)
         self.assertIn("KeyboardInterrupt", errors)
 
