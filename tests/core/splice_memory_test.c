@@ -2,12 +2,15 @@
 #include <stacksplice/source.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -15,6 +18,13 @@
 #define AFTER() __asm__ volatile("" ::: "memory")
 
 static atomic_long live;
+
+/* A fork while a thread is about to note that it has freed something. */
+typedef enum meeting { APART, FREED, FORKED } meeting;
+static _Atomic meeting met;
+static _Thread_local bool meets; /* at the next block that it frees */
+static void *gone;               /* that block, which is really freed in the end */
+static bool in_child, misused;
 static _Thread_local long left = -1; /* allocations until one fails; below 0: none fails */
 static _Thread_local bool failed;
 
@@ -44,7 +54,8 @@ static void *reallocate(void *block, size_t bytes, void *data)
     void *grown;
 
     (void)data;
-    if (fails())
+    misused = misused || (in_child && block == gone);
+    if (misused || fails())
         return NULL;
     grown = realloc(block, bytes);
     live += grown && !block;
@@ -55,7 +66,19 @@ static void release(void *block, void *data)
 {
     (void)data;
     live -= block != NULL;
-    free(block);
+    if (in_child && block && block == gone) {
+        misused = true;
+        return;
+    }
+    if (!meets || !block) {
+        free(block);
+        return;
+    }
+    meets = false;
+    gone = block;
+    met = FREED;
+    while (met == FREED)
+        sched_yield();
 }
 
 static uintptr_t token;
@@ -221,6 +244,37 @@ static void test_stacks_survive_every_allocation_failure(void **state)
         assert_int_equal(stacksplice_remove_stack(memory + 2 * i), S_OK);
 }
 
+static void *capture_and_meet(void *data)
+{
+    meets = true;
+    return capture_in_thread(data);
+}
+
+static void test_child_uses_nothing_that_another_thread_has_freed(void **state)
+{
+    attempt a = {.allow = -1}, in_fork = {.allow = -1};
+    pthread_t thread;
+    int status = 0;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, capture_and_meet, &a), 0);
+    while (met != FREED)
+        sched_yield();
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        in_child = true;
+        (void)descend(3000, &in_fork);
+        _exit(misused ? 1 : in_fork.hr == S_OK ? 0 : 2);
+    }
+    met = FORKED;
+    pthread_join(thread, NULL);
+    free(gone);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_token_survives_every_allocation_failure),
         cmocka_unit_test(test_names_survive_every_allocation_failure),
         cmocka_unit_test(test_stacks_survive_every_allocation_failure),
+        cmocka_unit_test(test_child_uses_nothing_that_another_thread_has_freed),
     };
     static const stacksplice_allocator allocator = {sizeof allocator, alloc, reallocate, release,
                                                     NULL};

@@ -58,7 +58,10 @@ static void thread_ends(void *value)
     free_scratch(scratch);
 }
 
-/* The other threads are gone; what they had serves the threads to come. */
+/*
+ * The other threads are gone; what they had serves the threads to come, unless it was being grown
+ * or freed just then: that is lost.
+ */
 static void keep_spares(void)
 {
     ss_scratch *next;
@@ -68,6 +71,8 @@ static void keep_spares(void)
         if (scratch == mine)
             continue;
         unlink_locked(scratch);
+        if (atomic_load(&scratch->in_use))
+            continue;
         scratch->next = spare;
         spare = scratch;
     }
@@ -81,7 +86,6 @@ __attribute__((constructor)) static void begin(void)
     ss_fork_child(&keep_spares_in_child);
 }
 
-/* Whatever a thread was doing with it when the process forked: only its memory counts. */
 static ss_scratch *take_spare_locked(void)
 {
     ss_scratch *scratch = spare;
@@ -95,8 +99,10 @@ ss_scratch *ss_scratch_mine(void)
 {
     ss_scratch *scratch;
 
-    if (SS_LIKELY(mine != NULL))
+    if (SS_LIKELY(mine != NULL)) {
+        atomic_store(&mine->in_use, true);
         return mine;
+    }
     if (!have_key || !ss_lock_take(&list_lock))
         return NULL;
     scratch = take_spare_locked();
@@ -109,6 +115,7 @@ ss_scratch *ss_scratch_mine(void)
         free_scratch(scratch);
         return NULL;
     }
+    atomic_store(&scratch->in_use, true);
     /* Cannot fail: the first take has shown that this thread holds no lock. */
     (void)ss_lock_take(&list_lock);
     link_locked(scratch);
@@ -127,6 +134,8 @@ bool ss_scratch_enter(void)
 
 void ss_scratch_leave(void)
 {
+    if (mine)
+        atomic_store_explicit(&mine->in_use, false, memory_order_release);
     busy = false;
 }
 

@@ -6,6 +6,8 @@
 #include "splice/source.h"
 #include "unwind/unwind.h"
 
+#include <stdatomic.h>
+
 typedef struct ss_scratch {
     ss_unwind unwind;
     ss_splice *splices; /* splice_capacity of them, and as many again to sort them into */
@@ -15,6 +17,7 @@ typedef struct ss_scratch {
     uint32_t token_count;
     uint32_t token_capacity;
     uint32_t source_ends[SS_MAX_SOURCES];
+    _Atomic bool in_use;                /* (ATOMIC) by a capture: its pointers may dangle */
     struct ss_scratch *next, *previous; /* (LOCK) of all threads */
 } ss_scratch;
 
