@@ -60,7 +60,7 @@ static void thread_ends(void *value)
 
 /*
  * The other threads are gone; what they had serves the threads to come, unless it was being grown
- * or freed just then: that is lost.
+ * or freed just then: that stays in the list, unused for ever.
  */
 static void keep_spares(void)
 {
@@ -68,11 +68,9 @@ static void keep_spares(void)
 
     for (ss_scratch *scratch = list; scratch; scratch = next) {
         next = scratch->next;
-        if (scratch == mine)
+        if (scratch == mine || atomic_load(&scratch->in_use))
             continue;
         unlink_locked(scratch);
-        if (atomic_load(&scratch->in_use))
-            continue;
         scratch->next = spare;
         spare = scratch;
     }
