@@ -1,6 +1,7 @@
 /*
  * The end of a process whose error nobody handled: records, a report on stderr, a report file,
- * SIGABRT.  Nothing on this path allocates or waits for a lock of ours.
+ * SIGABRT.  Nothing on this path needs memory or waits for a lock of ours: a thread that has never
+ * captured asks for its capture memory here, and without it the report has no stack of its own.
  */
 #ifndef SS_CRASH_H
 #define SS_CRASH_H

@@ -107,7 +107,7 @@ void ss_crash(const ss_facts *facts, const char *event)
     abort(); /* a handler of the host runs first; when it returns, the process still ends */
 }
 
-/* The facts of an error for HR that exists nowhere else: it takes no memory. */
+/* The facts of an error for HR that exists nowhere else: it needs no memory, see crash.h. */
 static void make_facts(HRESULT hr, const void *above)
 {
     ss_error_view *view = &facts_made.view;
