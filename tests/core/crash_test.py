@@ -128,6 +128,8 @@ class CrashTest(unittest.TestCase):
     def test_without_an_error(self):
         error = self.assert_made(Ended("none"), "8000000b")
         self.assertIn("outside the valid range", error["message"])
+        if error["stack"][0].get("reason") == "native frames are not known on this machine":
+            self.skipTest(error["stack"][0]["reason"])
         modules = {os.path.basename(f.get("module", "")) for f in error["stack"]}
         self.assertIn(os.path.basename(PROGRAM), modules)
         self.assertNotIn("libstacksplice.so.0", modules)

@@ -1,5 +1,6 @@
 /* The stacks that errors and nodes keep. */
 #include "error_test.h"
+#include "native_frames.h"
 
 #include <string.h>
 #include <sys/syscall.h>
@@ -89,6 +90,7 @@ static void (*const callers[])(void) = {
 static void test_stack_begins_at_the_caller(void **state)
 {
     (void)state;
+    NEEDS_NATIVE_FRAMES();
     for (size_t i = 0; i < COUNT_OF(callers); i++) {
         uintptr_t frames[ROOM];
         IRestrictedErrorInfo *error;
@@ -117,6 +119,7 @@ static void test_node_has_the_stack_of_its_moment(void **state)
     ILanguageExceptionErrorInfo2 *info, *node;
 
     (void)state;
+    NEEDS_NATIVE_FRAMES();
     by_originate();
     error = take();
     info = query(error, &IID_ILanguageExceptionErrorInfo2);
@@ -153,6 +156,7 @@ static void test_rtl_capture_begins_at_the_caller(void **state)
     uintptr_t first;
 
     (void)state;
+    NEEDS_NATIVE_FRAMES();
     by_rtl(&first);
     assert_true(first - (uintptr_t)by_rtl < 1000);
 }
@@ -172,6 +176,7 @@ static void test_rtl_capture_has_no_limit_of_63_frames(void **state)
     USHORT count = 0;
 
     (void)state;
+    NEEDS_NATIVE_FRAMES();
     capture_deep(120, frames, &count);
     assert_true(count > 120);
 }
@@ -193,6 +198,9 @@ static const struct {
 
 static void test_provider_frames_are_used_if_they_can_be(void **state)
 {
+    /* Without native frames the thread's own stack is one gap. */
+    uint32_t fewest = has_native_frames() ? 2 : 1;
+
     (void)state;
     for (size_t i = 0; i < 2 * COUNT_OF(provider_cases); i++) {
         size_t row = i / 2;
@@ -220,7 +228,7 @@ static void test_provider_frames_are_used_if_they_can_be(void **state)
             /* A binding's frames are the combined stack; beside others it is kept. */
             check_row(row, native_count_of(error) > 0, !is_script);
         } else {
-            check_row(row, count > 1 && frames[0] != some_frames[0], 1);
+            check_row(row, count >= fewest && frames[0] != some_frames[0], 1);
             check_row(row, native_count_of(error), 0);
         }
         release(error);

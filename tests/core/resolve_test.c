@@ -16,6 +16,8 @@
 
 #include <cmocka.h>
 
+#include "native_frames.h"
+
 #define NOINLINE __attribute__((noinline))
 #define RETURN_ADDRESS() ((uintptr_t)__builtin_return_address(0))
 
@@ -290,6 +292,7 @@ static void test_resolve_uses_the_name_that_scripts_use(void **state)
     const kept *k;
 
     (void)state;
+    NEEDS_NATIVE_FRAMES();
     assert_non_null(library);
     address = dlsym(library, "stripped_hidden_begin");
     memcpy(&begin, &address, sizeof begin);

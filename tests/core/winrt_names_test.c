@@ -1,5 +1,6 @@
 /* libstacksplice-winrt: the bare names reach the core, and add no frame of their own. */
 #include "error_test.h"
+#include "native_frames.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -60,6 +61,7 @@ static void test_bare_functions_are_not_on_the_stack(void **state)
     uintptr_t first = 0;
 
     (void)state;
+    NEEDS_NATIVE_FRAMES();
     capture_by_name(&first);
     assert_true(first - (uintptr_t)capture_by_name < 1000);
 }

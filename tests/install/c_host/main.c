@@ -5,6 +5,7 @@
 
 int neighbours_version_ok(void);
 int neighbours_error_is(int32_t hr);
+int neighbours_fewest_frames(void);
 int odbc_slot_is_empty(void);
 
 static __attribute__((noinline)) HRESULT open_ledger(void)
@@ -27,7 +28,8 @@ int main(void)
     CHECK(neighbours_error_is(E_ACCESSDENIED));
 
     CHECK(stacksplice_peek_error(&error) == S_OK && error != NULL);
-    CHECK(stacksplice_error_stack((IUnknown *)error, 32, frames, &count) >= 0 && count >= 2);
+    CHECK(stacksplice_error_stack((IUnknown *)error, 32, frames, &count) >= 0);
+    CHECK(count >= (uint32_t)neighbours_fewest_frames());
     CHECK(stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL, report_write, &r) ==
           S_OK);
     REPORT_HOLDS(&r, "The ledger is locked");

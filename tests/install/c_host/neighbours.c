@@ -13,6 +13,7 @@
 
 int neighbours_version_ok(void);
 int neighbours_error_is(int32_t hr);
+int neighbours_fewest_frames(void);
 
 int neighbours_version_ok(void)
 {
@@ -27,23 +28,35 @@ int neighbours_version_ok(void)
     return strcmp(stacksplice_version(), expected) == 0;
 }
 
-static int take_first(const stacksplice_frame *frame, void *data)
+/* 2 when the first frame is a native one, 1 when it is the gap that says why there are none. */
+static int count_for(const stacksplice_frame *frame, void *data)
 {
-    *(stacksplice_frame_kind *)data = frame->kind;
+    if (frame->kind == STACKSPLICE_FRAME_NATIVE)
+        *(int *)data = 2;
+    if (frame->kind == STACKSPLICE_FRAME_GAP && strstr(frame->reason, "not known on this machine"))
+        *(int *)data = 1;
     return 1;
+}
+
+/* How many frames a stack has at least; 0 when the first is not what it should be. */
+int neighbours_fewest_frames(void)
+{
+    uintptr_t frame = 0;
+    uint32_t count = 0;
+    int fewest = 0;
+
+    if (stacksplice_capture(0, 1, &frame, &count, NULL) < 0 || count != 1 ||
+        stacksplice_resolve(frame, count_for, &fewest) != 1)
+        return 0;
+    return fewest;
 }
 
 /* Both units see the same error and the same types without the Windows names. */
 int neighbours_error_is(int32_t hr)
 {
     stacksplice_saved_error saved;
-    uintptr_t frame = 0;
-    uint32_t count = 0;
-    stacksplice_frame_kind kind = 0;
 
-    if (hr >= 0 || stacksplice_capture(0, 1, &frame, &count, NULL) < 0 || count != 1)
-        return 0;
-    if (stacksplice_resolve(frame, take_first, &kind) != 1 || kind != STACKSPLICE_FRAME_NATIVE)
+    if (hr >= 0 || neighbours_fewest_frames() == 0)
         return 0;
     if (stacksplice_save_error(&saved) != 0)
         return 0;

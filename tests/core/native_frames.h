@@ -1,0 +1,41 @@
+/*
+ * For tests whose subject is native frames: a build that does not know them (STACKSPLICE_UNWIND=none)
+ * says so itself, in every capture, by a gap.  Such a test is skipped by what the library says, so a
+ * walk that finds nothing for any other reason still fails.
+ */
+#ifndef STACKSPLICE_TEST_NATIVE_FRAMES_H
+#define STACKSPLICE_TEST_NATIVE_FRAMES_H
+
+#include <stacksplice/stacksplice.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static inline int native_frames_unknown(const stacksplice_frame *frame, void *data)
+{
+    *(int *)data = frame->kind == STACKSPLICE_FRAME_GAP && frame->reason &&
+                   strcmp(frame->reason, "native frames are not known on this machine") == 0;
+    return 1;
+}
+
+static inline int has_native_frames(void)
+{
+    uintptr_t frame = 0;
+    uint32_t count = 0;
+    int unknown = 0;
+
+    if (stacksplice_capture(0, 1, &frame, &count, NULL) >= 0 && count == 1)
+        (void)stacksplice_resolve(frame, native_frames_unknown, &unknown);
+    return !unknown;
+}
+
+/* In a cmocka test. */
+#define NEEDS_NATIVE_FRAMES()                                                \
+    do {                                                                     \
+        if (!has_native_frames()) {                                          \
+            print_message("skipped: native frames are not known on this machine\n"); \
+            skip();                                                          \
+        }                                                                    \
+    } while (0)
+
+#endif
