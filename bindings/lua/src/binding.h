@@ -81,6 +81,7 @@ typedef struct ss_lua_state {
     lua_Hook interrupt_hook; /* of the copy of the binding that marked the state */
     lua_State *capturing;    /* a function of ours captures; it rests there, with room; or NULL */
     struct ss_lua_notebook *notebook;
+    atomic_uintptr_t capturing_above; /* while it captures, an address on that thread's stack; 0 */
     uint32_t displaced_count;
     ss_lua_displaced displaced[SS_LUA_DISPLACED];
     ss_lua_known_name names[SS_LUA_KNOWN_NAMES];
@@ -258,6 +259,9 @@ typedef struct ss_lua_notebook {
  */
 uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t *frames,
                         bool *more, ss_lua_notebook *notebook);
+
+/* The state in which a function of ours captures on the stack of WALK, or NULL. */
+const ss_lua_state *ss_lua_state_capturing(const stacksplice_walk *walk);
 
 /* The token of the activation CI of L. */
 uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust);

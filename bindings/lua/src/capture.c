@@ -52,6 +52,32 @@ __attribute__((constructor)) void ss_lua_source_register(void)
     atomic_store(&done, true);
 }
 
+uintptr_t ss_lua_gap(const char *reason)
+{
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_GAP,
+                                   .trust = STACKSPLICE_TRUST_EXACT,
+                                   .language = "lua",
+                                   .reason = reason};
+    uintptr_t token = 0;
+
+    (void)stacksplice_intern(&info, &token);
+    return token;
+}
+
+const ss_lua_state *ss_lua_state_capturing(const stacksplice_walk *walk)
+{
+    ss_lua_state *state = atomic_load(&ss_lua_the_shared->states);
+
+    for (; state; state = __atomic_load_n(&state->next, __ATOMIC_ACQUIRE)) {
+        uintptr_t above = atomic_load(&state->capturing_above);
+
+        if (above >= walk->stack_low && above < walk->stack_high)
+            return state;
+    }
+    return NULL;
+}
+
 uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t *frames,
                         bool *more, ss_lua_notebook *notebook)
 {
@@ -63,9 +89,11 @@ uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t
     if (state) {
         state->capturing = L;
         state->notebook = notebook;
+        atomic_store(&state->capturing_above, (uintptr_t)above);
     }
     hr = stacksplice_capture_above(above, max, frames, &captured, NULL);
     if (state) {
+        atomic_store(&state->capturing_above, 0);
         state->capturing = NULL;
         state->notebook = NULL;
     }

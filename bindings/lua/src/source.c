@@ -126,17 +126,6 @@ static uintptr_t intern(const stacksplice_token_info *info)
     return token;
 }
 
-uintptr_t ss_lua_gap(const char *reason)
-{
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_GAP,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "lua",
-                                   .reason = reason};
-
-    return intern(&info);
-}
-
 static uintptr_t token_of(const lua_Debug *activation, const char *loaded, const char *interpreter,
                           stacksplice_trust trust)
 {
@@ -371,8 +360,7 @@ static uint32_t hidden_from(const collection *c, uint32_t index)
     return end - first;
 }
 
-/* Whether FUNCTION was named before; from now on it counts as named.  A lost entry costs time only.
- */
+/* Whether FUNCTION was named before; it is from now on.  A lost entry costs time only. */
 static bool already_named(uintptr_t function)
 {
     static _Atomic(uintptr_t) named[NAMED_FUNCTIONS];
@@ -526,6 +514,21 @@ static bool splice_site(collection *c, uint32_t index)
     return push_run(c, from, stop_of(c, index), STACKSPLICE_TRUST_EXACT);
 }
 
+/* Without native frames only the coroutine is known in which a function of ours captures. */
+static void push_capturing(collection *c, const ss_lua_state *state)
+{
+    cursor from = {state->capturing, ci_at_level(state->capturing, 0), 0};
+
+    c->notebook = state->notebook;
+    note_state(c, from.L);
+    if (from.ci && ss_lua_is_own_function(c_function_of(c->layout, from.ci)))
+        step(c->layout, &from);
+    (void)(stacksplice_walk_splice(c->walk, 0, 0) &&
+           stacksplice_walk_push(c->walk, ss_lua_gap("without native frames, only one coroutine's "
+                                                     "are known, and not their place")) &&
+           push_run(c, from, 0, STACKSPLICE_TRUST_EXACT));
+}
+
 /* Lua is on the stack but cannot be read: say so where it was entered. */
 static void say_failure(stacksplice_walk *walk, const ss_lua_layout *layout)
 {
@@ -544,6 +547,7 @@ static void say_failure(stacksplice_walk *walk, const ss_lua_layout *layout)
 void ss_lua_collect(stacksplice_walk *walk, void *data)
 {
     const ss_lua_layout *layout = ss_lua_layout_get();
+    const ss_lua_state *state;
     collection c;
 
     (void)data;
@@ -560,6 +564,8 @@ void ss_lua_collect(stacksplice_walk *walk, void *data)
     c.capturing = NULL;
     c.notebook = NULL;
     find_sites(&c);
+    if (!walk->frame_count && (state = ss_lua_state_capturing(walk)))
+        push_capturing(&c, state);
     if (c.site_count == 0)
         return;
     find_capturing(&c);

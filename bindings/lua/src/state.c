@@ -71,6 +71,7 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->interrupted = false;
     state->capturing = NULL;
     state->notebook = NULL;
+    atomic_store(&state->capturing_above, 0);
     state->displaced_count = 0;
     memset(state->names, 0, sizeof state->names);
     atomic_store(&state->freed, NULL);

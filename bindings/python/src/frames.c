@@ -311,8 +311,6 @@ static void collect(stacksplice_walk *walk, void *data)
     const char *why = sspy_layout_reason();
 
     (void)data;
-    if (!walk->frame_count)
-        return;
     if (why) {
         /* Only a thread that runs Python has frames to miss. */
         if (PyGILState_GetThisThreadState())
@@ -326,6 +324,8 @@ static void collect(stacksplice_walk *walk, void *data)
     list.high = walk->stack_high;
     list.out_of_memory = false;
     collect_markers(&list);
+    if (!walk->frame_count && list.count)
+        push_gap(walk, "without native frames, their place among other languages' is not known");
     splice_markers(walk, &list);
     if (list.out_of_memory)
         push_gap(walk, "python frames missing: out of memory");
