@@ -1,11 +1,9 @@
 /*
- * Learning the few words of a CallInfo that make a walk linear and names possible.  Every word read
- * lies inside a block whose size is known: six words of a CallInfo, the Lua stack between two known
- * values, the head of a C closure with one upvalue.
+ * Learning the few words of a CallInfo and of a closure that make a walk linear, names possible and
+ * tokens findable without asking Lua.  Every word read lies inside a block whose size is known: an
+ * object of the private state, or the Lua stack between two known values.
  */
 #include "calibrate.h"
-
-#include <lauxlib.h>
 
 enum { WORD = sizeof(uintptr_t), CALL_INFO_WORDS = 6, CLOSURE_WORDS = 5, DEPTH = 12 };
 
@@ -96,6 +94,7 @@ void ss_lua_lesson_call_info(ss_lua_lesson *lesson, lua_State *L, int arguments)
     agree(lesson, &layout->function, (uint16_t)function);
     agree(lesson, &layout->top, (uint16_t)top);
     layout->light_tag = *(const uint8_t *)(ss_lua_word(ci[0] + (uintptr_t)function) + WORD);
+    layout->lua_tag = *(const uint8_t *)(ss_lua_word(ci[1] + (uintptr_t)function) + WORD);
 }
 
 /*
@@ -120,4 +119,105 @@ void ss_lua_lesson_closure(ss_lua_lesson *lesson, lua_State *L, lua_CFunction fu
     agree(lesson, &layout->closure_function, (uint16_t)found);
     layout->closure_tag =
         *(const uint8_t *)(ss_lua_word(ci[0] + (uintptr_t)(layout->function - 1)) + WORD);
+}
+
+/* ---- The program counter, the flags, the prototype -------------------------------------------*/
+
+/* The words of the CallInfo of LEVEL, 0 when they cannot be had. */
+static uint32_t call_info_words(lua_State *L, int level, lua_Debug *activation,
+                                const uintptr_t **words)
+{
+    uint32_t count;
+
+    if (!lua_getstack(L, level, activation))
+        return 0;
+    *words = (const uintptr_t *)activation->i_ci;
+    count = ss_lua_lesson_object_words((uintptr_t)*words);
+    return count < SS_LUA_CALL_INFO_WORDS ? count : SS_LUA_CALL_INFO_WORDS;
+}
+
+void ss_lua_lesson_saved_pc(ss_lua_lesson *lesson, lua_State *L, int turn)
+{
+    ss_lua_words *known = &lesson->words;
+    lua_Debug activation;
+    const uintptr_t *words;
+    uint32_t count = call_info_words(L, 1, &activation, &words), steady = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uintptr_t step = words[i] - known->first[i];
+
+        /* Equal statements are a few instructions of four bytes each. */
+        if (step == known->step[i] && step > 0 && step <= 64 && step % 4 == 0)
+            steady |= 1u << i;
+        known->first[i] = words[i];
+        known->step[i] = step;
+    }
+    if (turn < 3)
+        return;
+    known->pc = known->pc_seen ? known->pc & steady : steady;
+    known->pc_seen = true;
+}
+
+void ss_lua_lesson_status(ss_lua_lesson *lesson, lua_State *L)
+{
+    ss_lua_words *known = &lesson->words;
+    lua_Debug activation;
+    const uintptr_t *words;
+
+    for (int level = 0;; level++) {
+        uint32_t count = call_info_words(L, level, &activation, &words);
+
+        if (count == 0)
+            return;
+        if (known->count == 0)
+            for (known->count = count; count > 0; count--)
+                known->tail[count - 1] = UINT64_MAX;
+        if (lua_getinfo(L, "t", &activation) && activation.istailcall)
+            known->tail_seen = true;
+        for (uint32_t i = 0; i < known->count; i++)
+            known->tail[i] &= activation.istailcall ? words[i] : ~(uint64_t)words[i];
+    }
+}
+
+void ss_lua_lesson_proto(ss_lua_lesson *lesson, lua_State *L)
+{
+    const uintptr_t *closures[4];
+    int found = -1;
+
+    for (int i = 0; i < 4; i++) {
+        closures[i] = lua_topointer(L, i + 1);
+        if (ss_lua_lesson_object_words((uintptr_t)closures[i]) < CLOSURE_WORDS)
+            return;
+    }
+    for (int i = 0; i < CLOSURE_WORDS; i++)
+        if (closures[0][i] == closures[1][i] && closures[2][i] == closures[3][i] &&
+            closures[0][i] != closures[2][i])
+            found = found == -1 ? i : -2;
+    if (found < 0)
+        lesson->contradicted = true;
+    else
+        agree(lesson, &lesson->layout->closure_proto, (uint16_t)(found * WORD));
+}
+
+/* The only bit of a mask, or -1. */
+static int only_bit(uint64_t bits)
+{
+    return bits && !(bits & (bits - 1)) ? __builtin_ctzll(bits) : -1;
+}
+
+void ss_lua_lesson_settle_words(ss_lua_lesson *lesson)
+{
+    const ss_lua_words *known = &lesson->words;
+    ss_lua_layout *layout = lesson->layout;
+    int pc = only_bit(known->pc), found = -1;
+
+    for (uint32_t i = 0; i < known->count; i++) {
+        int bit = only_bit(known->tail[i]);
+
+        if (known->tail[i])
+            found = found == -1 && bit >= 0 ? (int)i * 64 + bit : -2;
+    }
+    layout->saved_pc = pc < 0 ? SS_LUA_UNKNOWN : (uint16_t)(pc * WORD);
+    layout->status =
+        found < 0 || !known->tail_seen ? SS_LUA_UNKNOWN : (uint16_t)(found / 32 * 4);
 }

@@ -71,31 +71,46 @@ static void settle(uint16_t *offset, bool sure)
     *offset = sure && *offset ? (uint16_t)(*offset - 1) : (uint16_t)SS_LUA_UNKNOWN;
 }
 
-static void learn(ss_lua_layout *layout)
+static void settle_all(ss_lua_lesson *lesson)
+{
+    ss_lua_layout *layout = lesson->layout;
+    bool sure = !lesson->contradicted;
+
+    settle(&layout->previous, sure);
+    settle(&layout->function, sure);
+    settle(&layout->top, sure);
+    settle(&layout->closure_function, sure);
+    settle(&layout->closure_proto, sure);
+    ss_lua_lesson_settle_words(lesson);
+}
+
+/* Memory that runs out in the middle must not leave a wrong place or a missing site behind. */
+static const ss_lua_layout starved = {.failure = "no memory to learn Lua's call sites"};
+
+/* False when memory ran out: then nothing was learnt, and a later capture may try again. */
+static bool learn(ss_lua_layout *layout)
 {
     ss_lua_lesson *lesson;
+    bool learned;
 
+    *layout = (ss_lua_layout){0};
     if ((int)lua_version(NULL) != LUA_VERSION_NUM) {
         layout->failure = "this copy of Lua is of another version than its lua.h";
-        return;
+        return true;
     }
     lesson = calloc(1, sizeof *lesson);
-    if (!lesson) {
-        layout->failure = "no memory to learn Lua's call sites";
-        return;
-    }
+    if (!lesson)
+        return false;
     lesson->layout = layout;
     add_known_apis(layout);
     /* A second state undoes what agreed with the first one by accident. */
-    if (ss_lua_lesson_run(lesson) && ss_lua_lesson_run(lesson))
+    learned = ss_lua_lesson_run(lesson) && ss_lua_lesson_run(lesson);
+    if (learned) {
         ss_lua_lesson_finish(lesson);
-    else
-        layout->failure = "no memory to learn Lua's call sites";
-    settle(&layout->previous, !lesson->contradicted);
-    settle(&layout->function, !lesson->contradicted);
-    settle(&layout->top, !lesson->contradicted);
-    settle(&layout->closure_function, !lesson->contradicted);
+        settle_all(lesson);
+    }
     free(lesson);
+    return learned;
 }
 
 static pthread_mutex_t learning = PTHREAD_MUTEX_INITIALIZER;
@@ -129,15 +144,17 @@ const ss_lua_layout *ss_lua_layout_get(void)
     if (layout || learning_here)
         return layout;
     (void)pthread_mutex_lock(&learning);
-    if (!atomic_load_explicit(&learnt, memory_order_relaxed)) {
+    layout = atomic_load_explicit(&learnt, memory_order_relaxed);
+    if (!layout) {
         learning_here = true;
-        learn(&the_layout);
+        layout = learn(&the_layout) ? &the_layout : &starved;
         learning_here = false;
-        atomic_store_explicit(&learnt, &the_layout, memory_order_release);
+        if (layout == &the_layout)
+            atomic_store_explicit(&learnt, &the_layout, memory_order_release);
     }
     (void)pthread_mutex_unlock(&learning);
     errno = saved_errno;
-    return &the_layout;
+    return layout;
 }
 
 const ss_lua_site *ss_lua_site_find(const ss_lua_layout *layout, uintptr_t ip)

@@ -63,6 +63,24 @@ static int probe_closure(lua_State *L)
     return 0;
 }
 
+static int probe_saved_pc(lua_State *L)
+{
+    ss_lua_lesson_saved_pc(lesson, L, (int)luaL_checkinteger(L, 1));
+    return 0;
+}
+
+static int probe_status(lua_State *L)
+{
+    ss_lua_lesson_status(lesson, L);
+    return 0;
+}
+
+static int probe_proto(lua_State *L)
+{
+    ss_lua_lesson_proto(lesson, L);
+    return 0;
+}
+
 /* Calls its argument so that it may yield; afterwards, or in the continuation, looks again. */
 static int call_yieldable(lua_State *L)
 {
@@ -139,6 +157,9 @@ static const luaL_Reg probes[] = {
     {"hook", set_hook},
     {"unhook", clear_hook},
     {"info", probe_call_info},
+    {"pc", probe_saved_pc},
+    {"status", probe_status},
+    {"proto", probe_proto},
     {NULL, NULL},
 };
 
@@ -252,6 +273,16 @@ static const char *const snippets[] = {
     "local co = coroutine.wrap(function() local function f() info() C() end\n"
     "local function g() f() C() end pcall(g) C() end) co()",
     "closure() local x = closure(1, 2)",
+    "pc(1) pc(2) pc(3) pc(4) pc(5) local function f() pc(1) pc(2) pc(3) pc(4) end f() call(f)",
+    "local function f() status() return 1 end local function g() return f() end\n"
+    "local function h() local x = g() return g() end f() g() h() call(f) call(g) call(h)\n"
+    "local function v(...) local a, b = status(...) return f(...) end v() v(1, 2, 3)\n"
+    "pcall(f) pcall(g) pcall(status) xpcall(error, function() return g() end)\n"
+    "local t = setmetatable({}, {__index = g, __call = h}) local x = t.x t() return t()",
+    "coroutine.wrap(function() status() coroutine.yield() return pcall(status) end)()",
+    "local function one(i) return function() return i end end\n"
+    "local function two(i) return function() return i + 1 end end\n"
+    "proto(one(1), one(2), two(1), two(2)) proto(two(3), two(4), one(3), one(4))",
 };
 
 static void open_libraries(lua_State *L)
@@ -298,37 +329,63 @@ static int teach(lua_State *L)
     return 0;
 }
 
+/*
+ * In front of every block of the private state, so that it is known how much of an object can be
+ * looked at.
+ */
+typedef struct block_head {
+    size_t size;
+    uintptr_t mark; /* tells a block from an address inside of one */
+} block_head;
+
+static uintptr_t mark_of(const block_head *head)
+{
+    return (uintptr_t)head ^ (uintptr_t)UINT64_C(0x5353b10c0b5e1ec7);
+}
+
+uint32_t ss_lua_lesson_object_words(uintptr_t object)
+{
+    const block_head *head = (const block_head *)object - 1;
+
+    return head->mark == mark_of(head) ? (uint32_t)(head->size / sizeof(uintptr_t)) : 0;
+}
+
 /* New memory is zeroed, so that a word which Lua never wrote is the same at every visit. */
 static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
 {
-    char *grown;
+    ss_lua_lesson *now = data;
+    block_head *head = block ? (block_head *)block - 1 : NULL;
 
-    (void)data;
     if (new_size == 0) {
-        free(block);
+        free(head);
         return NULL;
     }
-    grown = realloc(block, new_size);
-    if (!block)
-        old_size = 0; /* then it is the kind of object that Lua wants */
-    if (grown && new_size > old_size)
-        memset(grown + old_size, 0, new_size - old_size);
-    return grown;
+    old_size = head ? head->size : 0; /* without a block it is the kind of object that Lua wants */
+    head = realloc(head, sizeof *head + new_size);
+    if (!head) {
+        now->starved = true;
+        return NULL;
+    }
+    head->size = new_size;
+    head->mark = mark_of(head);
+    if (new_size > old_size)
+        memset((char *)(head + 1) + old_size, 0, new_size - old_size);
+    return head + 1;
 }
 
-static lua_State *new_state(void)
+static lua_State *new_state(ss_lua_lesson *now)
 {
 #if LUA_VERSION_NUM >= 505
-    return lua_newstate(allocate, NULL, 1);
+    return lua_newstate(allocate, now, 1);
 #else
-    return lua_newstate(allocate, NULL);
+    return lua_newstate(allocate, now);
 #endif
 }
 
 /* Every function of ours that can be the first frame outside of an API function. */
 static const uintptr_t *own_functions(uint32_t *count)
 {
-    static uintptr_t own[20];
+    static uintptr_t own[24];
     uint32_t n = 0;
 
     for (const luaL_Reg *each = probes; each->name; each++)
@@ -345,7 +402,7 @@ static const uintptr_t *own_functions(uint32_t *count)
 
 bool ss_lua_lesson_run(ss_lua_lesson *now)
 {
-    lua_State *L = new_state();
+    lua_State *L = new_state(now);
 
     if (!L)
         return false;
@@ -355,5 +412,5 @@ bool ss_lua_lesson_run(ss_lua_lesson *now)
     (void)lua_pcall(L, 0, 0, 0);
     lua_close(L);
     lesson = NULL;
-    return true;
+    return !now->starved;
 }
