@@ -37,17 +37,25 @@ typedef struct marker_list {
 /* Set by sspy_place. */
 static _Thread_local const sspy_placement *placement;
 
-uintptr_t sspy_mark(void)
+static const char no_native_frames[] =
+    "without native frames, their place among other languages' is not known";
+
+static uintptr_t gap_token(const char *why)
 {
-    static const stacksplice_token_info info = {.size = sizeof info,
-                                                .kind = STACKSPLICE_FRAME_GAP,
-                                                .trust = STACKSPLICE_TRUST_EXACT,
-                                                .language = "python",
-                                                .reason = "unwound"};
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_GAP,
+                                   .trust = STACKSPLICE_TRUST_EXACT,
+                                   .language = "python",
+                                   .reason = why};
     uintptr_t token = 0;
 
     (void)stacksplice_intern(&info, &token);
     return token;
+}
+
+uintptr_t sspy_mark(void)
+{
+    return gap_token("unwound");
 }
 
 /* ---- Thread states ----------------------------------------------------------------------------*/
@@ -240,7 +248,10 @@ static bool push_frame(stacksplice_walk *walk, uintptr_t frame, PyInterpreterSta
     if (!code)
         return true;
     placed = placement ? find_placed(placement, frame) : NULL;
-    if (placed && placed->data == placement->innermost && !stacksplice_walk_push(walk, sspy_mark()))
+    /* What comes before the mark is cut off: a gap that holds for what follows is repeated. */
+    if (placed && placed->data == placement->innermost &&
+        (!stacksplice_walk_push(walk, sspy_mark()) ||
+         (!walk->frame_count && !stacksplice_walk_push(walk, gap_token(no_native_frames)))))
         return false;
     if (placed && placed->token)
         return stacksplice_walk_push(walk, placed->token) != 0;
@@ -293,16 +304,8 @@ static void splice_markers(stacksplice_walk *walk, const marker_list *list)
 
 static void push_gap(stacksplice_walk *walk, const char *why)
 {
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_GAP,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "python",
-                                   .reason = why};
-    uintptr_t token = 0;
-
-    (void)stacksplice_intern(&info, &token);
     if (stacksplice_walk_splice(walk, walk->frame_count, 0))
-        (void)stacksplice_walk_push(walk, token);
+        (void)stacksplice_walk_push(walk, gap_token(why));
 }
 
 static void collect(stacksplice_walk *walk, void *data)
@@ -325,7 +328,7 @@ static void collect(stacksplice_walk *walk, void *data)
     list.out_of_memory = false;
     collect_markers(&list);
     if (!walk->frame_count && list.count)
-        push_gap(walk, "without native frames, their place among other languages' is not known");
+        push_gap(walk, no_native_frames);
     splice_markers(walk, &list);
     if (list.out_of_memory)
         push_gap(walk, "python frames missing: out of memory");
