@@ -407,8 +407,8 @@ static bool is_lua(const collection *c, uint32_t frame)
 }
 
 /*
- * Whether the coroutine of a site rests in the C function that the site called: it is the running
- * activation, there is room, and (of the innermost site) no frame of Lua is inside of it, as in an
+ * Whether the coroutine of a site rests in the C function or hook that the site called: it is the
+ * running activation, there is room, and (of the innermost site) no frame of Lua is inside of it, as in an
  * allocator that captures.
  */
 static bool rests_at(const collection *c, uint32_t index)
@@ -416,7 +416,7 @@ static bool rests_at(const collection *c, uint32_t index)
     const call_site *site = &c->sites[index];
     uintptr_t room;
 
-    if (site->hook || c->layout->top == SS_LUA_UNKNOWN || c->layout->function == SS_LUA_UNKNOWN ||
+    if (c->layout->top == SS_LUA_UNKNOWN || c->layout->function == SS_LUA_UNKNOWN ||
         ci_at_level(site->L, 0) != site->ci)
         return false;
     for (uint32_t i = 0; index == 0 && i < site->frame; i++)
