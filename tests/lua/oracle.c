@@ -1,0 +1,279 @@
+#include "oracle.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unwind.h>
+
+#include <stacksplice/lua.h>
+
+enum { MAX_FRAMES = 1024, MAX_CROSSINGS = 64 };
+
+const char *oracle_scenario;
+oracle_counts oracle;
+oracle_state_name oracle_name_state;
+
+typedef struct crossing {
+    lua_State *from;
+    int depth; /* of FROM's stack while it is away */
+    int base;  /* what TO had before */
+} crossing;
+
+static crossing crossings[MAX_CROSSINGS];
+static int crossing_count;
+
+static int depth_of(lua_State *L)
+{
+    lua_Debug activation;
+    int low = 0, high = 1;
+
+    while (lua_getstack(L, high, &activation))
+        high *= 2;
+    while (low < high) {
+        int middle = (low + high) / 2;
+
+        if (lua_getstack(L, middle, &activation))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void oracle_enter(lua_State *from, lua_State *to, bool fresh, int extra)
+{
+    crossings[crossing_count++] =
+        (crossing){from, depth_of(from) + extra, fresh ? 0 : depth_of(to)};
+}
+
+void oracle_leave(void)
+{
+    crossing_count--;
+}
+
+void oracle_reset(void)
+{
+    crossing_count = 0;
+}
+
+void oracle_complain(const char *what, const char *expected, const char *got)
+{
+    oracle.failures++;
+    (void)fprintf(stderr, "%s: %s: expected \"%s\", got \"%s\"\n", oracle_scenario, what, expected,
+                  got);
+}
+
+/* ---- What was captured -----------------------------------------------------------------------*/
+
+typedef struct seen_frame {
+    stacksplice_frame_kind kind;
+    stacksplice_trust trust;
+    char function[128], file[512], interpreter[32], reason[96];
+    uint32_t line;
+} seen_frame;
+
+/* The captured frames and how far they have been compared. */
+typedef struct reader {
+    uintptr_t frames[MAX_FRAMES];
+    uint32_t count, at;
+    seen_frame script; /* the next frame that is none of native code */
+    uint32_t script_at;
+} reader;
+
+static void copy(char *to, size_t size, const char *from)
+{
+    (void)snprintf(to, size, "%s", from ? from : "");
+}
+
+static int read_frame(const stacksplice_frame *frame, void *data)
+{
+    seen_frame *out = data;
+
+    out->kind = frame->kind;
+    out->trust = frame->trust;
+    out->line = frame->line;
+    copy(out->function, sizeof out->function, frame->function);
+    copy(out->file, sizeof out->file, frame->file);
+    copy(out->interpreter, sizeof out->interpreter, frame->interpreter);
+    copy(out->reason, sizeof out->reason, frame->reason);
+    return 1;
+}
+
+/* Tokens are non-canonical addresses: everything else is native code, and is not looked up. */
+static bool is_token(uintptr_t frame)
+{
+    return frame >> 48 != 0;
+}
+
+/* Find the next frame that is not native; false at the end.  Gaps are never expected. */
+static bool next_script(reader *r)
+{
+    for (; r->script_at < r->count; r->script_at++) {
+        if (!is_token(r->frames[r->script_at]))
+            continue;
+        memset(&r->script, 0, sizeof r->script);
+        (void)stacksplice_resolve(r->frames[r->script_at], read_frame, &r->script);
+        if (r->script.kind == STACKSPLICE_FRAME_SCRIPT)
+            return true;
+        oracle_complain("gap", "none", r->script.reason);
+    }
+    return false;
+}
+
+static void pass_script(reader *r)
+{
+    r->at = ++r->script_at;
+}
+
+/* ---- What Lua says ---------------------------------------------------------------------------*/
+
+/* The function's name as the standard traceback has it where lua_getinfo has none. */
+static void name_by_traceback(lua_State *of, int level, char *name, size_t size)
+{
+    const char *in;
+
+    copy(name, size, "?");
+    if (!lua_checkstack(of, 12))
+        return;
+    luaL_traceback(of, of, NULL, level);
+    in = strstr(lua_tostring(of, -1), ": in ");
+    copy(name, size, in ? in + 5 : "?");
+    name[strcspn(name, "\n")] = '\0';
+    if (strncmp(name, "function '", 10) == 0) {
+        memmove(name, name + 10, strlen(name + 10) + 1);
+        name[strcspn(name, "'")] = '\0';
+    }
+    lua_pop(of, 1);
+}
+
+static void name_of(lua_State *of, int level, const lua_Debug *activation, char *name, size_t size)
+{
+    if (*activation->namewhat && activation->name)
+        copy(name, size, activation->name);
+    else
+        name_by_traceback(of, level, name, size);
+}
+
+static uintptr_t c_function_of(lua_State *of, lua_Debug *activation)
+{
+    uintptr_t function = 0;
+
+    if (lua_checkstack(of, 2) && lua_getinfo(of, "f", activation)) {
+        function = (uintptr_t)lua_tocfunction(of, -1);
+        lua_pop(of, 1);
+    }
+    return function;
+}
+
+static const char *state_name(lua_State *L)
+{
+    return oracle_name_state ? oracle_name_state(L) : "";
+}
+
+/* ---- Comparing -------------------------------------------------------------------------------*/
+
+static void compare_script(reader *r, lua_State *of, int level, const lua_Debug *activation)
+{
+    char name[128], expected[800], got[800];
+    const char *file =
+        *activation->source == '@' ? activation->source + 1 : activation->short_src;
+    int line = activation->currentline > 0 ? activation->currentline : 0;
+
+    name_of(of, level, activation, name, sizeof name);
+    (void)snprintf(expected, sizeof expected, "%s:%d %s %s exact", file, line, name,
+                   state_name(of));
+    if (!next_script(r)) {
+        oracle_complain("frame", expected, "end of the stack");
+        return;
+    }
+    (void)snprintf(got, sizeof got, "%s:%u %s %s %s", r->script.file, r->script.line,
+                   r->script.function, r->script.interpreter,
+                   r->script.trust == STACKSPLICE_TRUST_EXACT ? "exact" : "not exact");
+    if (strcmp(expected, got) != 0)
+        oracle_complain("frame", expected, got);
+    else
+        oracle.lua++;
+    pass_script(r);
+}
+
+/* A native frame in front of the next script frame; that of FUNCTION if there is one. */
+static bool take_native(reader *r, uintptr_t function)
+{
+    bool more = next_script(r);
+    uint32_t end = more ? r->script_at : r->count;
+
+    for (uint32_t i = r->at; i < end; i++) {
+        uintptr_t code = r->frames[i];
+
+        if (!is_token(code) &&
+            (uintptr_t)_Unwind_FindEnclosingFunction((void *)(code - 1)) == function) {
+            r->at = i + 1;
+            oracle.exact++;
+            return true;
+        }
+    }
+    if (more && strcmp(r->script.reason, "no native frame of its own") == 0)
+        return false;
+    if (r->at == end)
+        return false;
+    r->at++;
+    oracle.adopted++;
+    return true;
+}
+
+static void compare_c(reader *r, lua_State *of, int level, lua_Debug *activation)
+{
+    char name[128];
+
+    if (take_native(r, c_function_of(of, activation)))
+        return;
+    name_of(of, level, activation, name, sizeof name);
+    if (!next_script(r) || strcmp(r->script.reason, "no native frame of its own") != 0) {
+        oracle_complain("C function", name, "neither a native frame nor a label");
+        return;
+    }
+    if (strcmp(r->script.file, "[C]") != 0 || strcmp(r->script.function, name) != 0 ||
+        strcmp(r->script.interpreter, state_name(of)) != 0)
+        oracle_complain("label", name, r->script.function);
+    oracle.labelled++;
+    pass_script(r);
+}
+
+/* The activations of one state in one stretch: LEVEL and outward up to, but without, END. */
+static void compare_stretch(reader *r, lua_State *of, int level, int end)
+{
+    lua_Debug activation;
+
+    for (; level < end && lua_getstack(of, level, &activation); level++) {
+        lua_getinfo(of, "Sln", &activation);
+        if (*activation.what == 'C')
+            compare_c(r, of, level, &activation);
+        else
+            compare_script(r, of, level, &activation);
+    }
+}
+
+void oracle_check(lua_State *L)
+{
+    static reader r;
+    lua_State *of = L;
+    int level = 0;
+
+    memset(&r, 0, sizeof r);
+    oracle.checks++;
+    if (FAILED(stacksplice_capture(0, MAX_FRAMES, r.frames, &r.count, NULL))) {
+        oracle_complain("capture", "success", "failure");
+        return;
+    }
+    for (int i = crossing_count; i >= 0; i--) {
+        int base = i > 0 ? crossings[i - 1].base : 0;
+
+        compare_stretch(&r, of, level, depth_of(of) - base);
+        if (i > 0) {
+            of = crossings[i - 1].from;
+            level = depth_of(of) - crossings[i - 1].depth;
+        }
+    }
+    if (next_script(&r))
+        oracle_complain("frame", "end of the stack", r.script.function);
+}
