@@ -1,0 +1,80 @@
+"""What stacksplice wants to reach in each row of the benchmark.
+
+A goal that is missed is shown as missed; it fails nothing.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Budget:
+    """OURS may take at most FACTOR times what AGAINST takes, plus PLUS.
+
+    Without AGAINST, PLUS alone is the limit, in the unit of the row.  MEASURE is "p50" or
+    "instructions".
+    """
+
+    row: str
+    """A pattern of rows, as of file names."""
+    ours: str
+    against: str | None = None
+    factor: float = 0.0
+    plus: float = 0.0
+    measure: str = "p50"
+
+    def matches(self, row: str) -> bool:
+        return fnmatch.fnmatchcase(row, self.row)
+
+    def limit(self, against: float) -> float:
+        return self.factor * against + self.plus
+
+
+MICROSECOND = 1000.0
+MILLISECOND = 1_000_000.0
+
+BUDGETS = [
+    Budget("native, depth *", "stacksplice native", "unw_backtrace", 0.3),
+    Budget("native, depth *", "stacksplice native", "backtrace", 1 / 50),
+    Budget("native, [1-9]* stacks", "stacksplice native", "unw_backtrace", 0.3),
+    Budget("native, [1-9]* stacks", "stacksplice native", "backtrace", 1 / 50),
+    Budget("native, ever-new * stacks", "stacksplice native", "unw_backtrace", 0.8),
+    Budget("combined, *", "stacksplice combined", "unw_backtrace", 0.8),
+    Budget("first capture in a thread, *", "stacksplice native", plus=100 * MICROSECOND),
+    Budget("resolve, warm, an address", "stacksplice_resolve", plus=0.1 * MICROSECOND),
+    Budget("resolve, first in a process", "stacksplice_resolve", plus=10 * MILLISECOND),
+    Budget("Python, an exception of * frames", "stacksplice.originate", "TracebackException", 1 / 20),
+    Budget("Lua, error under * frames", "stacksplice.handler", "debug.traceback", 1 / 10),
+    Budget("Python -> Lua -> Python, a raise", "stacksplice", "lupa", 1.0),
+    Budget("border, no error, *", "stacksplice", "bare", 1.02, 40, "instructions"),
+    Budget("import in a process", "stacksplice", plus=5 * MILLISECOND),
+    Budget("require in a process", "stacksplice", plus=5 * MILLISECOND),
+    Budget("memory, growth after many errors", "native errors", plus=0.0),
+]
+
+# What the other methods of a row are compared with.
+REFERENCES = [
+    ("native, *", "unw_backtrace"),
+    ("combined, *", "unw_backtrace"),
+    ("first capture *", "unw_backtrace"),
+    ("one thread, *", "unw_backtrace"),
+    ("two threads at once, *", "unw_backtrace"),
+    ("resolve, warm*", "dladdr"),
+    ("Python, an exception*", "TracebackException"),
+    ("Python, the stack*", "traceback.extract_stack"),
+    ("Lua, error *", "debug.traceback"),
+    ("Lua, the stack*", "debug.traceback"),
+    ("Python -> Lua -> Python*", "lupa"),
+    ("border, *", "bare"),
+    ("import *", "an empty extension"),
+    ("require *", "an empty module"),
+]
+
+
+def reference(row: str) -> str | None:
+    for pattern, method in REFERENCES:
+        if fnmatch.fnmatchcase(row, pattern):
+            return method
+    return None

@@ -1,0 +1,333 @@
+#include "bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <valgrind/callgrind.h>
+
+#define MAX_SAMPLES 4096
+#define MAX_METHODS 16
+#define WARM_RUNS 100 /* before instructions are counted */
+#define BATCH_NS 20000 /* what the clock's own 40 ns do not show in */
+
+static struct {
+    uint64_t row_ns; /* time to spend on one row */
+    unsigned least;  /* samples of each method */
+    unsigned divide; /* what slow repetitions are divided by */
+    const char *rows;
+} options = {.row_ns = 1500000000, .least = 25, .divide = 1};
+
+/* ---- Options and time -------------------------------------------------------------------------*/
+
+void bench_options(int *argc, char **argv)
+{
+    int kept = 1;
+
+    for (int i = 1; i < *argc; i++) {
+        if (!strcmp(argv[i], "--quick")) {
+            options.row_ns = 300000000;
+            options.least = 11;
+            options.divide = 4;
+        } else if (!strcmp(argv[i], "--tiny")) {
+            options.row_ns = 1000000;
+            options.least = 3;
+            options.divide = 100;
+        } else if (!strncmp(argv[i], "--rows=", 7)) {
+            options.rows = argv[i] + 7;
+        } else {
+            argv[kept++] = argv[i];
+        }
+    }
+    argv[kept] = NULL;
+    *argc = kept;
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+}
+
+bool bench_wants(const char *row)
+{
+    return !options.rows || strstr(row, options.rows);
+}
+
+bool bench_counts(void)
+{
+    return RUNNING_ON_VALGRIND;
+}
+
+uint64_t bench_now(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+unsigned bench_repeats(unsigned full)
+{
+    return full / options.divide > 3 ? full / options.divide : 3;
+}
+
+/* ---- Output -----------------------------------------------------------------------------------*/
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+void bench_report(const char *row, const char *method, const char *unit, double *values,
+                  size_t count, unsigned frames)
+{
+    if (!count)
+        return;
+    qsort(values, count, sizeof *values, compare);
+    printf("{\"row\": \"%s\", \"method\": \"%s\", \"p50\": %.3f, \"p90\": %.3f, \"unit\": \"%s\", "
+           "\"samples\": %zu, \"frames\": %u}\n",
+           row, method, values[count / 2], values[count * 9 / 10], unit, count, frames);
+}
+
+void bench_unavailable(const char *row, const char *method, const char *reason)
+{
+    printf("{\"row\": \"%s\", \"method\": \"%s\", \"unavailable\": \"%s\"}\n", row, method, reason);
+}
+
+/* ---- Samples ----------------------------------------------------------------------------------*/
+
+typedef struct series {
+    unsigned batch;
+    size_t count;
+    double values[MAX_SAMPLES];
+} series;
+
+static series *series_new(size_t count)
+{
+    series *all = calloc(count, sizeof *all);
+
+    if (!all || count > MAX_METHODS)
+        abort();
+    return all;
+}
+
+static void sample(series *s, double value)
+{
+    if (s->count < MAX_SAMPLES)
+        s->values[s->count++] = value;
+}
+
+static void report_series(const char *row, const bench_method *methods, size_t count, series *all,
+                          unsigned frames)
+{
+    for (size_t m = 0; m < count; m++) {
+        if (methods[m].unavailable)
+            bench_unavailable(row, methods[m].name, methods[m].unavailable);
+        else
+            bench_report(row, methods[m].name, "ns", all[m].values, all[m].count, frames);
+    }
+}
+
+static void dump_count(const char *row, const bench_method *method, unsigned runs, unsigned frames)
+{
+    char name[300];
+
+    (void)snprintf(name, sizeof name,
+                   "{\"row\": \"%s\", \"method\": \"%s\", \"runs\": %u, \"frames\": %u}", row,
+                   method->name, runs, frames);
+    CALLGRIND_DUMP_STATS_AT(name);
+}
+
+/* ---- Rows on one stack ------------------------------------------------------------------------*/
+
+static void prepare(const bench_method *method, unsigned runs)
+{
+    if (method->prepare)
+        method->prepare(method->data, runs);
+}
+
+/* The batches and the count go through this one place: every method is called from the same site. */
+static __attribute__((noinline)) void run(const bench_method *method, unsigned runs)
+{
+    for (unsigned i = 0; i < runs; i++) {
+        method->run(method->data);
+        __asm__ volatile("" ::: "memory");
+    }
+}
+
+static uint64_t timed(const bench_method *method, unsigned runs)
+{
+    uint64_t begin;
+
+    prepare(method, runs);
+    begin = bench_now();
+    run(method, runs);
+    return bench_now() - begin;
+}
+
+/* Warms up, and finds how many runs make a batch. */
+static unsigned find_batch(const bench_method *method)
+{
+    unsigned batch = 1;
+    uint64_t end = bench_now() + options.row_ns / 100, time;
+
+    do
+        (void)timed(method, 8);
+    while (bench_now() < end);
+    while ((time = timed(method, batch)) < BATCH_NS && batch < 100000)
+        batch *= 2;
+    return batch;
+}
+
+static void count_row(const char *row, const bench_method *methods, size_t count, unsigned frames)
+{
+    for (size_t m = 0; m < count; m++) {
+        unsigned runs = bench_repeats(100);
+
+        if (methods[m].unavailable)
+            continue;
+        for (int warm = 0; warm < WARM_RUNS; warm++) {
+            prepare(&methods[m], 1);
+            run(&methods[m], 1);
+        }
+        prepare(&methods[m], runs);
+        CALLGRIND_ZERO_STATS;
+        CALLGRIND_TOGGLE_COLLECT;
+        run(&methods[m], runs);
+        CALLGRIND_TOGGLE_COLLECT;
+        dump_count(row, &methods[m], runs, frames);
+    }
+}
+
+void bench_row(const char *row, const bench_method *methods, size_t count, unsigned frames)
+{
+    uint64_t end = bench_now() + options.row_ns;
+    series *all;
+
+    if (!bench_wants(row))
+        return;
+    if (bench_counts()) {
+        count_row(row, methods, count, frames);
+        return;
+    }
+    all = series_new(count);
+    for (size_t m = 0; m < count; m++)
+        if (!methods[m].unavailable)
+            all[m].batch = find_batch(&methods[m]);
+    for (unsigned round = 0; round < options.least || bench_now() < end; round++) {
+        for (size_t i = 0; i < count; i++) {
+            size_t m = (i + round) % count; /* nobody always runs after the same one */
+
+            if (!methods[m].unavailable)
+                sample(&all[m], (double)timed(&methods[m], all[m].batch) / all[m].batch);
+        }
+    }
+    report_series(row, methods, count, all, frames);
+    free(all);
+}
+
+/* ---- Rows on many stacks ----------------------------------------------------------------------*/
+
+static struct {
+    const bench_method *method; /* whose turn it is; NULL in the first pass */
+    void (*first)(void *data);
+    void *data;
+    bool collect;
+    double clock_ns; /* what two looks at the clock cost */
+    double sum;
+    unsigned visits;
+} visiting;
+
+static double clock_cost(void)
+{
+    double values[1001];
+
+    for (int i = 0; i < 1001; i++) {
+        uint64_t begin = bench_now();
+
+        values[i] = (double)(bench_now() - begin);
+    }
+    qsort(values, 1001, sizeof *values, compare);
+    return values[500];
+}
+
+void bench_visit(void)
+{
+    uint64_t begin, end;
+
+    visiting.visits++;
+    if (!visiting.method) {
+        if (visiting.first)
+            visiting.first(visiting.data);
+        return;
+    }
+    if (visiting.collect)
+        CALLGRIND_TOGGLE_COLLECT;
+    begin = bench_now();
+    run(visiting.method, 1);
+    end = bench_now();
+    if (visiting.collect)
+        CALLGRIND_TOGGLE_COLLECT;
+    visiting.sum += (double)(end - begin) - visiting.clock_ns;
+}
+
+/* The mean of one visit. */
+static double visit_all(const bench_method *method, bench_pass pass, void *data, unsigned number)
+{
+    visiting.method = method;
+    visiting.sum = 0;
+    visiting.visits = 0;
+    pass(data, number);
+    return visiting.visits ? visiting.sum / visiting.visits : 0;
+}
+
+static void count_visits(const char *row, const bench_method *methods, size_t count,
+                         unsigned frames, bench_pass pass, void *data)
+{
+    unsigned number = 1;
+
+    for (size_t m = 0; m < count; m++) {
+        if (methods[m].unavailable)
+            continue;
+        (void)visit_all(&methods[m], pass, data, number++);
+        (void)visit_all(&methods[m], pass, data, number++);
+        CALLGRIND_ZERO_STATS;
+        visiting.collect = true;
+        (void)visit_all(&methods[m], pass, data, number++);
+        visiting.collect = false;
+        dump_count(row, &methods[m], visiting.visits, frames);
+    }
+}
+
+void bench_visit_row(const char *row, const bench_method *methods, size_t count,
+                     const unsigned *frames, bench_pass pass, void *data,
+                     void (*first)(void *data))
+{
+    unsigned number = 0;
+    uint64_t end;
+    series *all;
+
+    if (!bench_wants(row))
+        return;
+    visiting.first = first;
+    visiting.data = data;
+    visiting.clock_ns = clock_cost();
+    (void)visit_all(NULL, pass, data, number++);
+    if (bench_counts()) {
+        count_visits(row, methods, count, *frames, pass, data);
+        return;
+    }
+    all = series_new(count);
+    for (size_t m = 0; m < 2 * count; m++)
+        if (!methods[m % count].unavailable)
+            (void)visit_all(&methods[m % count], pass, data, number++);
+    end = bench_now() + options.row_ns;
+    for (unsigned round = 0; round < options.least || bench_now() < end; round++) {
+        for (size_t i = 0; i < count; i++) {
+            size_t m = (i + round) % count;
+
+            if (!methods[m].unavailable)
+                sample(&all[m], visit_all(&methods[m], pass, data, number++));
+        }
+    }
+    report_series(row, methods, count, all, *frames);
+    free(all);
+}

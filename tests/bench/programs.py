@@ -1,0 +1,129 @@
+"""Which programs there are, how they are run for times and how for instruction counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from results import Results, read_dump
+
+HERE = Path(__file__).resolve().parent
+
+
+class Runner:
+    """Runs programs of one build and says what goes on on standard error."""
+
+    def __init__(self, build: Path, length: str | None, rows: str | None, counts: bool) -> None:
+        self.build = build
+        self.tiny = length == "--tiny"
+        self.repeats = {"--tiny": 2, "--quick": 11}.get(length or "", 41)
+        self.options = [length] if length else []
+        if rows:
+            self.options.append(f"--rows={rows}")
+        self.rows = rows
+        self.counts = counts
+        self.failed: list[str] = []
+        paths = [str(build / "python"), str(build / "bench")]
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "LUA_CPATH_5_4": f"{build}/lua/5.4/?.so;{build}/bench/lua/?.so;;",
+        }
+
+    def program(self, name: str) -> str:
+        return str(self.build / "bench" / name)
+
+    def wants(self, row: str) -> bool:
+        return self.rows is None or self.rows in row
+
+    def say(self, text: str) -> None:
+        print(f"--> {text}", file=sys.stderr, flush=True)
+
+    def fail(self, what: str, error: str) -> None:
+        self.failed.append(what)
+        self.say(f"{what} failed: {error.strip()}")
+
+    def measure(self, results: Results, what: str, command: Sequence[str]) -> None:
+        """The rows of one program: their times, then their instructions."""
+        begin = time.monotonic()
+        self.say(f"{what}: times")
+        self._times(results, what, [*command, *self.options])
+        if self.counts:
+            self.say(f"{what}: instructions")
+            self._counts(results, what, [*command, *self.options])
+        self.say(f"{what}: {time.monotonic() - begin:.0f} s")
+
+    def _times(self, results: Results, what: str, command: list[str]) -> None:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=self.environment,
+                              stdin=subprocess.DEVNULL) as process:
+            assert process.stdout
+            row = ""
+            for line in process.stdout:
+                values = json.loads(line)
+                results.add(values)
+                if values["row"] != row:
+                    row = values["row"]
+                    self.say(f"  {row}")
+        if process.returncode:
+            self.fail(what, f"status {process.returncode}: {' '.join(command)}")
+
+    def _counts(self, results: Results, what: str, command: list[str]) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            valgrind = ["valgrind", "--quiet", "--tool=callgrind", "--collect-atstart=no",
+                        f"--callgrind-out-file={folder}/out", *command]
+            try:
+                run = subprocess.run(valgrind, env=self.environment, stdin=subprocess.DEVNULL,
+                                     capture_output=True, text=True, check=False)
+            except FileNotFoundError:
+                self.fail(f"{what}, instructions", "valgrind is not installed")
+                return
+            if run.returncode:
+                self.fail(f"{what}, instructions", f"status {run.returncode}: {run.stderr[-2000:]}")
+            for path in Path(folder).iterdir():
+                dump = read_dump(path)
+                if dump:
+                    name = json.loads(dump[0])
+                    results.add_count(name["row"], name["method"], dump[1] / name["runs"],
+                                      name["frames"])
+
+    def first(self, results: Results, row: str, methods: dict[str, list[str]], unit: str = "ns",
+              repeats: int | None = None) -> None:
+        """A row of values that only fresh processes give: each command prints one number."""
+        if not self.wants(row):
+            return
+        self.say(f"  {row}")
+        values: dict[str, list[float]] = {name: [] for name in methods}
+        for _ in range(repeats or self.repeats):
+            for name, command in methods.items():
+                run = subprocess.run(command, env=self.environment, stdin=subprocess.DEVNULL,
+                                     capture_output=True, text=True, check=False)
+                if run.returncode:
+                    results.add({"row": row, "method": name,
+                                 "unavailable": run.stderr.strip()[-200:] or f"status {run.returncode}"})
+                else:
+                    values[name].append(float(run.stdout))
+        for name, found in values.items():
+            results.add_values(row, name, unit, found)
+
+
+CAPTURES = ["stacksplice native", "stacksplice combined", "unw_backtrace", "backtrace",
+            "_Unwind_Backtrace", "boost safe_dump_to", "boost stacktrace"]
+
+
+def native(runner: Runner, results: Results) -> None:
+    program = runner.program("bench-native")
+    runner.measure(results, "captures of C stacks", [program])
+    runner.first(results, "first capture in a process, depth 30",
+                 {name: [program, "--first", name] for name in CAPTURES})
+    runner.first(results, "resolve, first in a process",
+                 {"stacksplice_resolve": [program, "--first", "resolve"]})
+
+
+PARTS: dict[str, Callable[[Runner, Results], None]] = {"native": native}

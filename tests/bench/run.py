@@ -1,0 +1,86 @@
+"""Run the benchmark programs, print the table, write the JSON and the plot.
+
+usage: run.py BUILD_DIR [--quick | --tiny] [--part NAME]... [--rows TEXT] [--no-counts]
+              [--json FILE] [--plot FILE]
+
+./dev bench builds everything and calls this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from programs import PARTS, Runner
+from results import Results
+from show import plot, show
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__.splitlines()[0])
+    parser.add_argument("build", type=Path, help=argparse.SUPPRESS)
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--quick", action="store_true", help="fewer repetitions: noisier, sooner done")
+    length.add_argument("--tiny", action="store_true", help="just see that every row can be run")
+    parser.add_argument("--part", action="append", choices=list(PARTS), help="only this part; repeatable")
+    parser.add_argument("--rows", metavar="TEXT", help="only rows with this in their names")
+    parser.add_argument("--no-counts", action="store_true", help="no instruction counts")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="SVG or PNG, by its ending")
+    return parser.parse_args()
+
+
+def about(options: argparse.Namespace) -> dict[str, object]:
+    """Where and how it was measured."""
+    cpu = ""
+    if os.path.exists("/proc/cpuinfo"):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                cpu = line.split(":", 1)[1].strip()
+                break
+    return {
+        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "length": "tiny" if options.tiny else "quick" if options.quick else "full",
+        "machine": platform.machine(),
+        "cpu": cpu,
+        "cpus": os.cpu_count(),
+        "libc": " ".join(platform.libc_ver()),
+        "python": platform.python_version(),
+        "load": os.getloadavg()[0],
+    }
+
+
+def main() -> int:
+    options = arguments()
+    facts = about(options)
+    console = Console(width=None if sys.stdout.isatty() else 118, highlight=False)
+    length = "--tiny" if options.tiny else "--quick" if options.quick else None
+    runner = Runner(options.build.resolve(), length, options.rows, not options.no_counts)
+    results = Results()
+    for name in options.part or PARTS:
+        PARTS[name](runner, results)
+    if not results.rows:
+        print("no row has been measured", file=sys.stderr)
+        return 1
+    show(results, console)
+    for path in (options.json, options.plot):
+        if path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+    if options.json:
+        options.json.write_text(json.dumps(results.as_json(facts), indent=1) + "\n", encoding="utf-8")
+        console.print(f"The values are in {options.json}.")
+    if options.plot:
+        plot(results, options.plot)
+        console.print(f"The plot is in {options.plot}.")
+    return 1 if runner.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

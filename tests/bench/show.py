@@ -1,0 +1,146 @@
+"""The table on the terminal, and the plot for the README."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from results import Method, Results, Verdict
+
+UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
+
+
+def time_text(ns: float) -> str:
+    """Three digits and a unit."""
+    for size, name in UNITS:
+        if ns >= size:
+            break
+    value = ns / size
+    return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f} {name}"
+
+
+def value_text(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    if unit == "ns":
+        return time_text(value)
+    if unit == "x":
+        return f"{value:.2f} ×"
+    return f"{value:,.0f} {unit}"
+
+
+def is_ours(name: str) -> bool:
+    return name.startswith("stacksplice")
+
+
+def add_row(table: Table, results: Results, row: str, methods: dict[str, Method]) -> None:
+    frames = max((m.frames for m in methods.values()), default=0)
+    title = f"{row}  [dim]({frames} frames)[/dim]" if frames else row
+    table.add_row(f"[bold]{title}[/bold]", "", "", "", "", "")
+    for name, method in methods.items():
+        style = "cyan" if is_ours(name) else ""
+        if method.unavailable:
+            table.add_row(f"  {name}", f"[red]not run: {method.unavailable}[/red]", style=style)
+            continue
+        ratio = results.ratio(row, name)
+        each = method.instructions_per_frame()
+        table.add_row(f"  {name}", value_text(method.p50, method.unit),
+                      value_text(method.p90, method.unit),
+                      "" if ratio is None else f"{ratio:.3g} ×",
+                      "" if method.instructions is None else f"{method.instructions:,.0f}",
+                      "" if each is None else f"{each:,.1f}", style=style)
+    table.add_section()
+
+
+def measurements(results: Results) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("row and method")
+    for title in ("median", "p90", "ratio", "instructions", "a frame"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for row, methods in results.rows.items():
+        add_row(table, results, row, methods)
+    return table
+
+
+def verdict_texts(verdict: Verdict, unit: str) -> tuple[str, str]:
+    """What was wanted and what was found."""
+    budget = verdict.budget
+    if budget.against is None:
+        return f"≤ {value_text(budget.plus, unit)}", value_text(verdict.value, unit)
+    wanted = f"≤ {budget.factor:.3g} × {budget.against}"
+    if budget.plus:
+        wanted += f" + {budget.plus:g} {budget.measure}"
+    if verdict.value is None or not verdict.against:
+        return wanted, "not measured"
+    found = f"{verdict.value / verdict.against:.3g} ×"
+    if budget.plus:
+        found += f", {verdict.value - verdict.against:+,.0f}"
+    return wanted, found
+
+
+def goals(results: Results) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, title="Goals",
+                  title_justify="left")
+    for title in ("row", "goal", "found", ""):
+        table.add_column(title)
+    for verdict in results.verdicts():
+        unit = results.rows[verdict.row][verdict.budget.ours].unit
+        mark = {True: "[green]met[/green]", False: "[yellow]missed[/yellow]",
+                None: "[red]not measured[/red]"}[verdict.met]
+        table.add_row(verdict.row, *verdict_texts(verdict, unit), mark)
+    return table
+
+
+def show(results: Results, console: Console) -> None:
+    console.print(measurements(results))
+    console.print(goals(results))
+    missing = [(row, name, method.unavailable) for row, methods in results.rows.items()
+               for name, method in methods.items() if method.unavailable]
+    for row, name, reason in missing:
+        console.print(f"not run: {name} in “{row}”: {reason}")
+
+
+# Rows of the plot, and what they are called there.
+PLOTTED = [
+    ("native, depth 30", "native stack, 30 calls deep"),
+    ("native, 100 interpreter stacks", "native part of 100 Python-C-Lua stacks"),
+    ("combined, 10 bridges", "Python, Lua and native frames, 10 borders"),
+    ("Python, an exception of 50 frames", "Python exception, 50 frames"),
+    ("Lua, error under 50 frames", "Lua error, 50 frames"),
+    ("Python -> Lua -> Python, a raise", "raise Python → Lua → Python"),
+]
+
+
+def plot(results: Results, path: Path) -> None:
+    """Bars of the medians; each row of the benchmark has its own scale."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "stacksplice"
+    import matplotlib.pyplot as pyplot
+
+    rows = [(row, title) for row, title in PLOTTED if row in results.rows]
+    if not rows:
+        return
+    shown = [[(n, m.p50) for n, m in results.rows[row].items() if m.p50 is not None]
+             for row, _ in rows]
+    figure, axes = pyplot.subplots(len(rows), 1, figsize=(8, 0.6 * len(rows) + 0.26 * sum(map(len, shown))),
+                                   gridspec_kw={"height_ratios": [len(s) + 1 for s in shown]},
+                                   squeeze=False, layout="constrained")
+    for (_, title), methods, axis in zip(rows, shown, axes[:, 0], strict=True):
+        names = [name for name, _ in methods]
+        bars = axis.barh(names, [value for _, value in methods],
+                         color=["#0b7285" if is_ours(name) else "#adb5bd" for name in names])
+        axis.bar_label(bars, labels=[time_text(value) for _, value in methods], padding=3, fontsize=8)
+        axis.set_title(title, loc="left", fontsize=10, fontweight="bold")
+        axis.invert_yaxis()
+        axis.margins(x=0.15)
+        axis.xaxis.set_visible(False)
+        axis.tick_params(axis="y", labelsize=8, length=0)
+        for side in axis.spines.values():
+            side.set_visible(False)
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
