@@ -1,0 +1,48 @@
+#include "unwind/arch.h"
+
+#include <string.h>
+
+/*
+ * A function of its own, in assembly, because only here every callee-saved register still has the
+ * caller's value: a compiler would have to be told of each.
+ */
+__asm__(".pushsection .text\n"
+        ".p2align 4\n"
+        ".globl ss_arch_entry\n"
+        ".hidden ss_arch_entry\n"
+        ".type ss_arch_entry, %function\n"
+        "ss_arch_entry:\n"
+        "    .cfi_startproc\n"
+        "    hint #34\n" /* bti c */
+        "    mov x1, sp\n"
+        "    stp x30, x1, [x0]\n" /* the return address, our caller's ip, and its sp */
+        "    stp x29, x19, [x0, #16]\n"
+        "    stp x20, x21, [x0, #32]\n"
+        "    stp x22, x23, [x0, #48]\n"
+        "    stp x24, x25, [x0, #64]\n"
+        "    stp x26, x27, [x0, #80]\n"
+        "    stp x28, x30, [x0, #96]\n"
+        "    ret\n"
+        "    .cfi_endproc\n"
+        ".size ss_arch_entry, .-ss_arch_entry\n"
+        ".popsection\n");
+
+_Static_assert(offsetof(ss_entry_registers, ip) == 0, "the assembly above");
+_Static_assert(offsetof(ss_entry_registers, sp) == 8, "the assembly above");
+_Static_assert(offsetof(ss_entry_registers, saved) == 16, "the assembly above");
+
+/* "bl", and "blr" in all its forms. */
+static bool is_call(uint32_t instruction)
+{
+    return (instruction & 0xfc000000) == 0x94000000 || (instruction & 0xfefff000) == 0xd63f0000;
+}
+
+bool ss_arch_is_after_call(const uint8_t *low, const uint8_t *at)
+{
+    uint32_t instruction;
+
+    if (at - low < (ptrdiff_t)sizeof instruction || (uintptr_t)at % sizeof instruction)
+        return false;
+    memcpy(&instruction, at - sizeof instruction, sizeof instruction);
+    return is_call(instruction);
+}

@@ -1,0 +1,31 @@
+/* Registers of aarch64 by their DWARF numbers (DWARF for the Arm 64-bit Architecture, 4.1). */
+#ifndef SS_ARCH_AARCH64_H
+#define SS_ARCH_AARCH64_H
+
+enum {
+    SS_REGISTER_FP = 29, /* x29 */
+    SS_REGISTER_SP = 31,
+    SS_REGISTER_RA = 30, /* x30, the link register: a call leaves the return address there */
+    SS_REGISTER_COUNT = 32,
+    SS_SAVED_COUNT = 12,
+    SS_RETURN_SAVED = 11,
+    SS_RETURN_SLOT = 0, /* a call pushes nothing */
+    SS_RED_ZONE = 0,
+    SS_CFA_MEANINGLESS = 0x2d /* "negate return address state": ss_arch_code asks for no state */
+};
+
+/* x29, x19 to x28, x30 */
+static const uint8_t ss_saved_registers[SS_SAVED_COUNT] = {29, 19, 20, 21, 22, 23,
+                                                           24, 25, 26, 27, 28, 30};
+
+/* A signed return address without its signature.  The instruction does nothing where there are no
+   signatures, and nothing to an address that has none. */
+static inline uintptr_t ss_arch_code(uintptr_t return_address)
+{
+    register uintptr_t x30 __asm__("x30") = return_address;
+
+    __asm__("hint #7" : "+r"(x30)); /* xpaclri */
+    return x30;
+}
+
+#endif
