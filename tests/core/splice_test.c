@@ -237,7 +237,12 @@ static void collect(stacksplice_walk *walk, void *data)
 }
 
 static const stacksplice_source good_source = {
-    sizeof good_source, STACKSPLICE_SOURCE_VERSION, "test", &good_source, collect, &collected_here};
+    .size = sizeof good_source,
+    .version = STACKSPLICE_SOURCE_VERSION,
+    .language = "test",
+    .identity = &good_source,
+    .collect = collect,
+    .data = &collected_here};
 
 static void test_source_is_registered_once(void **state)
 {

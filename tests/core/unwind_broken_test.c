@@ -82,7 +82,7 @@ static bool use(const ss_fde *fde)
         if (!ss_cfi_row_at(fde, fde->start + offset, &row))
             continue;
         rule = ss_rule_from_row(fde, fde->start + offset, &row);
-        any = any || ss_rule_kind_of(&rule) != SS_RULE_FULL;
+        any = any || ss_rule_kind_of(rule.cfa) != SS_RULE_FULL;
     }
     return any;
 }

@@ -106,7 +106,7 @@ static void collect(stacksplice_walk *walk, void *data)
 void probe_begin(void)
 {
     static const stacksplice_source source = {
-        sizeof source, STACKSPLICE_SOURCE_VERSION, "probe", &source, collect, NULL};
+        sizeof source, STACKSPLICE_SOURCE_VERSION, "probe", &source, collect, NULL, NULL};
 
     if (stacksplice_add_source(&source) < 0)
         abort();

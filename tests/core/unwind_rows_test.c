@@ -110,9 +110,9 @@ static void look_at_row(const ss_fde *fde, uintptr_t pc, counts *c)
         return;
     }
     rule = ss_rule_from_row(fde, pc, &row);
-    if (ss_rule_kind_of(&rule) == SS_RULE_END) {
+    if (ss_rule_kind_of(rule.cfa) == SS_RULE_END) {
         c->ends++;
-    } else if (ss_rule_kind_of(&rule) == SS_RULE_FULL) {
+    } else if (ss_rule_kind_of(rule.cfa) == SS_RULE_FULL) {
         c->full++;
         c->failed += !evaluates(&row);
     } else {

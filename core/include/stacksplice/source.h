@@ -76,6 +76,18 @@ enum {
     STACKSPLICE_NATIVE_INFERRED = 2 /* found by its frame pointer, without unwind data */
 };
 
+/* The mark that a source gave the code at a frame's ip (stacksplice_source.classify), or 0. */
+static inline uint32_t stacksplice_native_mark(uint32_t flags)
+{
+    return flags >> 8 & 0xff;
+}
+
+/* Whose mark that is: stacksplice_walk.source while that source collects; 0 without a mark. */
+static inline uint32_t stacksplice_native_mark_owner(uint32_t flags)
+{
+    return flags >> 16 & 0xff;
+}
+
 /*
  * One native frame.  It owns the stack addresses [sp, sp of the next frame outward): every local
  * variable of its function lies there.
@@ -84,7 +96,7 @@ typedef struct stacksplice_native_frame {
     uintptr_t ip;       /* the return address into this function */
     uintptr_t sp;       /* its stack pointer at the call = the CFA of the frame inside it */
     uintptr_t function; /* first address of its function by unwind data, 0 if unknown */
-    uint32_t flags;     /* STACKSPLICE_NATIVE_... */
+    uint32_t flags;     /* STACKSPLICE_NATIVE_..., and stacksplice_native_mark's */
     uint32_t rule;      /* private to the unwinder */
 } stacksplice_native_frame;
 
@@ -99,6 +111,10 @@ typedef struct stacksplice_walk {
                              those of the interrupted stack, and the handler's
                              frames, which come first, lie outside of them */
     int truncated;        /* nonzero: there are outer frames that are not here */
+    uint32_t source;      /* the number, from 1 on, of the source that collects now */
+    /* The frames with a mark of any source, by their numbers, ascending. */
+    uint32_t marked_count;
+    const uint32_t *marked;
 } stacksplice_walk;
 
 /*
@@ -137,6 +153,19 @@ typedef struct stacksplice_source {
     const void *identity; /* the copy of the interpreter it reads, such as &_PyRuntime */
     void (*collect)(stacksplice_walk *walk, void *data);
     void *data;
+    /*
+     * May be NULL, or left out with a size that ends before it.  What the code at IP, a return
+     * address, is to this source: a number from 1 to 255 whose meaning is its own, or 0, nothing.
+     * FUNCTION is the first address of its function by unwind data, 0 if unknown.  The first source
+     * registered that does not answer 0 owns the mark.
+     *
+     * Asked when a thread sees IP for the first time and kept with the unwind rule, so that COLLECT
+     * need not search: the frames are in walk->marked.  It is asked again after
+     * stacksplice_reclassify, when a source was added, when code was unloaded, and whenever a
+     * thread forgot.  Runs inside a capture in any thread, in signal handlers too: no lock, no
+     * allocation, no capture.
+     */
+    uint8_t (*classify)(uintptr_t ip, uintptr_t function, void *data);
 } stacksplice_source;
 
 /*
@@ -150,6 +179,13 @@ typedef struct stacksplice_source {
  * [own: copied, data stays the binding's | thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_add_source(const stacksplice_source *source);
+
+/*
+ * The answers of classify have changed, after a calibration for instance: captures that begin from
+ * now on ask anew.
+ * [thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API void stacksplice_reclassify(void);
 
 /*
  * The data of the source that is registered for LANGUAGE and IDENTITY, or NULL: how a second copy

@@ -16,7 +16,6 @@
 typedef struct capture {
     stacksplice_walk walk;
     ss_scratch *scratch;
-    uint32_t hidden;       /* native frames of ours, further in than the walk's frame 0 */
     uint32_t first_splice; /* of the source that is collecting */
     bool no_memory;
     bool out_of_order; /* a source broke the rule of stacksplice_walk_splice */
@@ -37,7 +36,8 @@ int stacksplice_walk_register(const stacksplice_walk *walk, uint32_t frame, uint
     if (!walk || !value || frame >= walk->frame_count)
         return 0;
     c = impl_from_walk(walk);
-    return ss_unwind_register(&c->scratch->unwind, frame + c->hidden, dwarf_register, value);
+    return ss_unwind_register(&c->scratch->unwind, frame + c->scratch->unwind.hidden,
+                              dwarf_register, value);
 }
 
 int stacksplice_walk_splice(stacksplice_walk *walk, uint32_t first, uint32_t count)
@@ -95,15 +95,6 @@ static const void *checked_above(const void *above, const void *here)
                : here;
 }
 
-static uint32_t count_hidden(const ss_unwind *unwind, const void *above)
-{
-    uint32_t i = 0;
-
-    while (i < unwind->count && unwind->frames[i].sp <= (uintptr_t)above)
-        i++;
-    return i;
-}
-
 /*
  * The stack that sources may look at.  Behind a signal handler on a stack of its own that is the
  * interrupted one: interpreters run there.
@@ -131,6 +122,7 @@ static void collect(capture *c, uint32_t sources)
         const stacksplice_source *source = ss_source_at(i);
 
         c->first_splice = scratch->splice_count;
+        c->walk.source = i + 1;
         source->collect(&c->walk, source->data);
         scratch->source_ends[i] = scratch->splice_count;
     }
@@ -166,10 +158,11 @@ static bool run(capture *c, const void *above, ss_sink *sink)
 
     if (!ss_unwind_walk(&scratch->unwind, above, SS_UNWIND_MAX_FRAMES))
         return false;
-    c->hidden = count_hidden(unwind, above);
     c->walk.size = sizeof c->walk;
-    c->walk.frame_count = unwind->count - c->hidden;
-    c->walk.frames = unwind->frames ? unwind->frames + c->hidden : NULL;
+    c->walk.frame_count = unwind->count - unwind->hidden;
+    c->walk.frames = unwind->frames ? unwind->frames + unwind->hidden : NULL;
+    c->walk.marked = unwind->marked;
+    c->walk.marked_count = unwind->marked_count;
     c->walk.truncated = unwind->end_reason || unwind->bytes_left;
     set_bounds(&c->walk, unwind, above);
     collect(c, sources);
@@ -239,7 +232,7 @@ SS_NOINLINE uint32_t ss_capture_native(const void *above, uint32_t skip, uint32_
     if (wanted > SS_UNWIND_MAX_FRAMES)
         wanted = SS_UNWIND_MAX_FRAMES;
     if (scratch && ss_unwind_walk(&scratch->unwind, outermost, (uint32_t)wanted))
-        for (uint32_t i = count_hidden(&scratch->unwind, outermost); i < scratch->unwind.count; i++)
+        for (uint32_t i = scratch->unwind.hidden; i < scratch->unwind.count; i++)
             ss_sink_put(&sink, scratch->unwind.frames[i].ip);
     if (scratch)
         ss_scratch_trim(scratch);

@@ -1,6 +1,7 @@
 #include "splice/source.h"
 
 #include "base/thread.h"
+#include "unwind/unwind.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -34,6 +35,32 @@ void *stacksplice_source_data(const char *language, const void *identity)
     return source ? source->data : NULL;
 }
 
+/* What the sources say of the code at IP, as the flags of a native frame. */
+static uint32_t classify(uintptr_t ip, uintptr_t function)
+{
+    uint32_t end = ss_source_count();
+
+    for (uint32_t i = 0; i < end; i++) {
+        const stacksplice_source *source = &sources[i];
+        uint32_t mark = source->classify ? source->classify(ip, function, source->data) : 0;
+
+        if (mark)
+            return SS_UNWIND_MARKED | (i + 1) << 16 | mark << 8;
+    }
+    return 0;
+}
+
+void stacksplice_reclassify(void)
+{
+    ss_unwind_classify(classify);
+}
+
+/* A binding may be older than the last member. */
+static bool is_known_size(size_t size)
+{
+    return size == sizeof(stacksplice_source) || size == offsetof(stacksplice_source, classify);
+}
+
 stacksplice_hresult stacksplice_add_source(const stacksplice_source *source)
 {
     stacksplice_hresult hr = S_OK;
@@ -41,7 +68,7 @@ stacksplice_hresult stacksplice_add_source(const stacksplice_source *source)
 
     if (!source)
         return E_POINTER;
-    if (source->size != sizeof *source || source->version != STACKSPLICE_SOURCE_VERSION)
+    if (!is_known_size(source->size) || source->version != STACKSPLICE_SOURCE_VERSION)
         return E_INVALIDARG;
     if (!source->language || !source->identity || !source->collect)
         return E_POINTER;
@@ -53,9 +80,11 @@ stacksplice_hresult stacksplice_add_source(const stacksplice_source *source)
     } else if (last == SS_MAX_SOURCES) {
         hr = E_OUTOFMEMORY;
     } else {
-        sources[last] = *source;
+        memcpy(&sources[last], source, source->size);
         atomic_store_explicit(&count, last + 1, memory_order_release);
     }
     ss_lock_drop(&sources_lock);
+    if (hr == S_OK)
+        stacksplice_reclassify();
     return hr;
 }

@@ -1,9 +1,17 @@
 /*
- * What the unwinder must know of a processor.  One header for each; the build defines which.
+ * What the unwinder must know of a processor.  One header and one file for each, twins by name; the
+ * build defines which.
  *
- * Each gives: SS_REGISTER_COUNT (DWARF registers that rules may name), SS_REGISTER_SP, _FP and _RA,
- * SS_SAVED_COUNT callee-saved registers with their numbers in ss_saved_registers, and the offset
- * from the CFA at which a call leaves the return address.
+ * Each header gives
+ *  SS_REGISTER_COUNT   DWARF registers that rules may name, from 0 on
+ *  SS_REGISTER_SP, _FP the stack pointer and the frame pointer
+ *  SS_REGISTER_RA      the return address column
+ *  SS_SAVED_COUNT      callee-saved registers, their numbers in ss_saved_registers
+ *  SS_RETURN_SAVED     the place in ss_saved_registers of the register that a call leaves the
+ *                      return address in; -1: a call pushes it, to CFA - 8 * SS_RETURN_SLOT
+ *  SS_RED_ZONE         bytes below the stack pointer that a function without calls may use
+ *  SS_CFA_MEANINGLESS  an opcode of call frame information that a walk may pass over
+ *  ss_arch_code        the address in a return address, without marks that the processor put there
  */
 #ifndef SS_ARCH_H
 #define SS_ARCH_H
@@ -12,6 +20,8 @@
 
 #if defined(SS_ARCH_X86_64)
 #include "unwind/arch_x86_64.h"
+#elif defined(SS_ARCH_AARCH64)
+#include "unwind/arch_aarch64.h"
 #else
 #error "no unwinder for this machine: build unwind_none.c instead"
 #endif

@@ -5,14 +5,21 @@
 enum {
     SS_REGISTER_FP = 6,  /* rbp */
     SS_REGISTER_SP = 7,  /* rsp */
-    SS_REGISTER_RA = 16, /* the return address column */
+    SS_REGISTER_RA = 16, /* a column of its own */
     SS_REGISTER_COUNT = 17,
     SS_SAVED_COUNT = 6,
-    SS_RETURN_ADDRESS_AT = -8, /* from the CFA: a call pushes it */
-    SS_RED_ZONE = 128          /* bytes below the stack pointer that a leaf function may use */
+    SS_RETURN_SAVED = -1,
+    SS_RETURN_SLOT = 1,
+    SS_RED_ZONE = 128,
+    SS_CFA_MEANINGLESS = 0 /* none but "no operation" */
 };
 
 /* rbp, rbx, r12 to r15 */
 static const uint8_t ss_saved_registers[SS_SAVED_COUNT] = {6, 3, 12, 13, 14, 15};
+
+static inline uintptr_t ss_arch_code(uintptr_t return_address)
+{
+    return return_address;
+}
 
 #endif

@@ -244,7 +244,8 @@ static void run_op(machine *m)
         (void)ss_cursor_uleb(&m->code);
         break;
     default: /* OP_SET_LOC too: no compiler writes it */
-        m->code.failed = true;
+        if (op != SS_CFA_MEANINGLESS)
+            m->code.failed = true;
         break;
     }
 }

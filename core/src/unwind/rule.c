@@ -1,23 +1,26 @@
 #include "unwind/rule.h"
 
 #define WORD ((int64_t)sizeof(uintptr_t))
-#define OFFSET_LIMIT (INT64_C(1) << 23) /* of an offset in words */
+#define OFFSET_LIMIT (INT64_C(1) << 27) /* of an offset beside a base */
 
 enum { OP_DEREF = 0x06, OP_BREG0 = 0x70, OP_BREG31 = 0x8f };
 
 static bool put_cfa(ss_rule *rule, ss_rule_kind kind, int base, int64_t offset)
 {
-    int64_t words = offset / WORD;
-
-    if (offset % WORD || words < -OFFSET_LIMIT || words >= OFFSET_LIMIT)
+    if (offset % WORD)
         return false;
-    rule->cfa = (uint32_t)kind | (uint32_t)base << 4 | (uint32_t)((uint64_t)words << 8);
-    return true;
+    if (kind == SS_RULE_SP) {
+        rule->cfa = (uint32_t)offset;
+        return offset >= WORD && offset <= INT32_MAX;
+    }
+    rule->cfa = (uint32_t)base << 28 | ((uint32_t)offset & (OFFSET_LIMIT * 2 - 1)) | (uint32_t)kind;
+    return offset >= -OFFSET_LIMIT && offset < OFFSET_LIMIT;
 }
 
 static void put_slot(ss_rule *rule, int saved, unsigned slot)
 {
-    rule->slots |= (uint64_t)slot << (SS_SLOT_BITS * saved);
+    rule->slots[saved / SS_SLOTS_A_WORD] |= (uint64_t)slot
+                                            << (SS_SLOT_BITS * (saved % SS_SLOTS_A_WORD));
 }
 
 /* [breg N, offset], what compilers write for a slot in a realigned frame. */
@@ -42,8 +45,11 @@ static bool fit_cfa(ss_rule *rule, const ss_cfi_row *row)
         return read_based(&c, &base, &offset) && ss_cursor_byte(&c) == OP_DEREF &&
                ss_cursor_left(&c) == 0 && !c.failed &&
                put_cfa(rule, SS_RULE_AT_SAVED, base, offset);
-    if (row->cfa_register == SS_REGISTER_SP)
-        return row->cfa_offset >= WORD && put_cfa(rule, SS_RULE_SP, 0, row->cfa_offset);
+    if (row->cfa_register == SS_REGISTER_SP) {
+        bool leaf = SS_RETURN_SAVED >= 0 && row->kind[SS_REGISTER_RA] == SS_CFI_UNCHANGED;
+
+        return put_cfa(rule, leaf ? SS_RULE_LEAF : SS_RULE_SP, 0, row->cfa_offset);
+    }
     base = ss_saved_index(row->cfa_register);
     return base >= 0 && put_cfa(rule, SS_RULE_SAVED, base, row->cfa_offset);
 }
@@ -51,7 +57,7 @@ static bool fit_cfa(ss_rule *rule, const ss_cfi_row *row)
 static bool fit_slot(ss_rule *rule, const ss_cfi_row *row, int saved)
 {
     unsigned number = ss_saved_registers[saved];
-    bool realigned = ss_rule_kind_of(rule) == SS_RULE_AT_SAVED;
+    bool realigned = ss_rule_kind_of(rule->cfa) == SS_RULE_AT_SAVED;
     int64_t offset = row->value[number];
     ss_cursor c;
     int base;
@@ -70,7 +76,7 @@ static bool fit_slot(ss_rule *rule, const ss_cfi_row *row, int saved)
     case SS_CFI_AT_EXPRESSION:
         c = ss_cfi_expression(row, number);
         if (!realigned || !read_based(&c, &base, &offset) || ss_cursor_left(&c) ||
-            base != ss_rule_base(rule) || offset > 0)
+            base != ss_rule_base(rule->cfa) || offset > 0)
             return false;
         break;
     default:
@@ -89,41 +95,57 @@ static bool sp_is_cfa(const ss_cfi_row *row)
            (row->kind[SS_REGISTER_SP] == SS_CFI_IS_CFA && row->value[SS_REGISTER_SP] == 0);
 }
 
+/* That the return address is where rules of RULE's kind find it. */
+static bool fit_return(const ss_rule *rule, const ss_cfi_row *row)
+{
+    unsigned slot;
+
+    if (SS_RETURN_SAVED < 0)
+        return row->kind[SS_REGISTER_RA] == SS_CFI_AT_CFA &&
+               row->value[SS_REGISTER_RA] == -WORD * SS_RETURN_SLOT;
+    slot = ss_rule_return_slot(rule->slots);
+    switch (ss_rule_kind_of(rule->cfa)) {
+    case SS_RULE_LEAF:
+        return true;
+    case SS_RULE_SP: /* in the frame itself, so that one check of the CFA covers both */
+        return slot <= SS_SLOT_MAX && slot > 0 && slot <= rule->cfa / WORD;
+    default:
+        return slot <= SS_SLOT_MAX;
+    }
+}
+
 static bool fit(ss_rule *rule, const ss_fde *fde, const ss_cfi_row *row)
 {
     if (fde->signal_frame || fde->return_register != SS_REGISTER_RA || !sp_is_cfa(row) ||
-        row->kind[SS_REGISTER_RA] != SS_CFI_AT_CFA ||
-        row->value[SS_REGISTER_RA] != SS_RETURN_ADDRESS_AT || !fit_cfa(rule, row))
+        !fit_cfa(rule, row))
         return false;
     for (int i = 0; i < SS_SAVED_COUNT; i++)
         if (!fit_slot(rule, row, i))
             return false;
-    return true;
+    return fit_return(rule, row);
 }
 
 ss_rule ss_rule_from_row(const ss_fde *fde, uintptr_t pc, const ss_cfi_row *row)
 {
     uintptr_t start = pc - fde->start;
-    ss_rule rule = {start < UINT32_MAX ? (uint32_t)start : UINT32_MAX, 0, 0};
+    ss_rule rule = {start < UINT32_MAX ? (uint32_t)start : UINT32_MAX, 0, {0}};
 
     if (fde->return_register == SS_REGISTER_RA && row->kind[SS_REGISTER_RA] == SS_CFI_UNDEFINED) {
         rule.cfa = SS_RULE_END;
         return rule;
     }
-    if (!fit(&rule, fde, row)) {
-        rule.cfa = SS_RULE_FULL;
-        rule.slots = 0;
-    }
+    if (!fit(&rule, fde, row) || rule.start == UINT32_MAX)
+        rule = (ss_rule){rule.start, SS_RULE_FULL, {0}};
     return rule;
 }
 
 ss_rule ss_rule_frame_pointer(void)
 {
-    ss_rule rule = {UINT32_MAX, 0, 0};
+    ss_rule rule = {UINT32_MAX, 0, {0}};
     int base = ss_saved_index(SS_REGISTER_FP);
 
     (void)put_cfa(&rule, SS_RULE_SAVED, base, 2 * WORD);
     for (int i = 0; i < SS_SAVED_COUNT; i++)
-        put_slot(&rule, i, i == base ? 2 : SS_SLOT_LOST);
+        put_slot(&rule, i, i == base ? 2 : i == SS_RETURN_SAVED ? 1 : SS_SLOT_LOST);
     return rule;
 }

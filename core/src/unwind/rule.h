@@ -1,8 +1,6 @@
 /*
- * A rule: what a row of call frame information says, in 16 bytes, for the rows that compilers
+ * A rule: what a row of call frame information says, in few words, for the rows that compilers
  * write.  The others are kept as "full" and run from their description each time.
- *
- * Beside the address it is for, a rule is one half of a 32-byte cache entry.
  */
 #ifndef SS_RULE_H
 #define SS_RULE_H
@@ -13,49 +11,73 @@ typedef enum ss_rule_kind {
     SS_RULE_SP = 0,   /* CFA = sp + offset; registers at CFA - 8 * slot */
     SS_RULE_SAVED,    /* CFA = base + offset, base a callee-saved register; the same slots */
     SS_RULE_AT_SAVED, /* CFA = *(base + offset): a realigned stack; registers at base - 8 * slot */
+    SS_RULE_LEAF,     /* as SS_RULE_SP, and the return address is still in its register */
     SS_RULE_END,      /* the return address is undefined: this is the outermost frame */
     SS_RULE_FULL      /* evaluate the row itself */
 } ss_rule_kind;
-
-typedef struct ss_rule {
-    uint32_t start; /* address minus start of the function; UINT32_MAX: further than that */
-    uint32_t cfa;   /* kind in bits 0 to 3, base (index of ss_saved_registers) in 4 to 7,
-                       offset / 8, signed, in 8 to 31 */
-    uint64_t slots; /* ten bits for each of ss_saved_registers */
-} ss_rule;
 
 enum {
     SS_SLOT_BITS = 10,
     SS_SLOT_MASK = 0x3ff,
     SS_SLOT_UNCHANGED = 0x3ff, /* the caller's value is still in the register */
     SS_SLOT_LOST = 0x3fe,
-    SS_SLOT_MAX = 0x3fd
+    SS_SLOT_MAX = 0x3fd,
+    SS_SLOTS_A_WORD = 6,
+    SS_SLOT_WORDS = (SS_SAVED_COUNT + SS_SLOTS_A_WORD - 1) / SS_SLOTS_A_WORD
 };
 
-static inline ss_rule_kind ss_rule_kind_of(const ss_rule *rule)
+/*
+ * The kind is in the low three bits of `cfa`.  A rule of kind SS_RULE_SP is its offset then, a
+ * positive multiple of 8, and nothing else; in the others bits 3 to 27 are the offset, signed, and
+ * 28 to 31 the base.
+ */
+typedef struct ss_rule {
+    uint32_t start; /* address minus start of the function; UINT32_MAX: further than that */
+    uint32_t cfa;
+    uint64_t slots[SS_SLOT_WORDS]; /* ten bits for each of ss_saved_registers */
+} ss_rule;
+
+enum { SS_RULE_KIND_MASK = 7 };
+
+static inline ss_rule_kind ss_rule_kind_of(uint32_t cfa)
 {
-    return (ss_rule_kind)(rule->cfa & 15);
+    return (ss_rule_kind)(cfa & SS_RULE_KIND_MASK);
 }
 
-static inline int ss_rule_base(const ss_rule *rule)
+/* Index of ss_saved_registers. */
+static inline int ss_rule_base(uint32_t cfa)
 {
-    return (int)(rule->cfa >> 4 & 15);
+    return (int)(cfa >> 28);
 }
 
-static inline uintptr_t ss_rule_offset(const ss_rule *rule)
+static inline uintptr_t ss_rule_offset(uint32_t cfa)
 {
-    return (uintptr_t)((intptr_t)((int32_t)rule->cfa >> 8) * 8);
+    if (ss_rule_kind_of(cfa) == SS_RULE_SP)
+        return cfa;
+    return (uintptr_t)((intptr_t)((int32_t)(cfa << 4) >> 4) & ~(intptr_t)SS_RULE_KIND_MASK);
 }
 
-static inline unsigned ss_rule_slot(uint64_t slots, int saved)
+static inline unsigned ss_rule_slot(const uint64_t *slots, int saved)
 {
-    return (unsigned)(slots >> (SS_SLOT_BITS * saved)) & SS_SLOT_MASK;
+    unsigned shift = SS_SLOT_BITS * ((unsigned)saved % SS_SLOTS_A_WORD);
+
+    return (unsigned)(slots[(unsigned)saved / SS_SLOTS_A_WORD] >> shift) & SS_SLOT_MASK;
+}
+
+/* Where, counted as slots are, a compact rule finds the return address (not with SS_RULE_LEAF). */
+static inline unsigned ss_rule_return_slot(const uint64_t *slots)
+{
+    return SS_RETURN_SAVED < 0 ? SS_RETURN_SLOT : ss_rule_slot(slots, SS_RETURN_SAVED);
 }
 
 /* The rule that says what ROW, of FDE and for the address PC, says. */
 ss_rule ss_rule_from_row(const ss_fde *fde, uintptr_t pc, const ss_cfi_row *row);
 
-/* The rule of a frame that keeps a frame pointer and about which nothing else is known. */
+/*
+ * The rule of a frame that keeps a frame pointer and about which nothing else is known: the word at
+ * the frame pointer is the caller's, the one above it is the return address, and what lies further
+ * out is the caller's.
+ */
 ss_rule ss_rule_frame_pointer(void);
 
 #endif

@@ -12,10 +12,8 @@ typedef struct entry {
     _Atomic uint64_t pc;
     _Atomic uint64_t state;     /* sequence << 32 | generation */
     _Atomic uint64_t start_cfa; /* start << 32 | cfa */
-    _Atomic uint64_t slots;
+    _Atomic uint64_t slots[SS_SLOT_WORDS];
 } entry;
-
-_Static_assert(sizeof(entry) == 32, "two entries a cache line");
 
 #define ENTRIES_LOG2 12
 #define ENTRIES (1u << ENTRIES_LOG2)
@@ -46,7 +44,8 @@ bool ss_rule_cache_get(uintptr_t pc, uint32_t generation, ss_rule *rule)
             continue;
         /* Acquiring loads keep the last look at the state behind them. */
         start_cfa = atomic_load_explicit(&e->start_cfa, memory_order_acquire);
-        rule->slots = atomic_load_explicit(&e->slots, memory_order_acquire);
+        for (int w = 0; w < SS_SLOT_WORDS; w++)
+            rule->slots[w] = atomic_load_explicit(&e->slots[w], memory_order_acquire);
         if (atomic_load_explicit(&e->state, memory_order_relaxed) != state)
             continue;
         rule->start = (uint32_t)(start_cfa >> 32);
@@ -86,7 +85,8 @@ void ss_rule_cache_put(uintptr_t pc, uint32_t generation, const ss_rule *rule)
     atomic_store_explicit(&e->pc, pc, memory_order_release);
     atomic_store_explicit(&e->start_cfa, (uint64_t)rule->start << 32 | rule->cfa,
                           memory_order_release);
-    atomic_store_explicit(&e->slots, rule->slots, memory_order_release);
+    for (int w = 0; w < SS_SLOT_WORDS; w++)
+        atomic_store_explicit(&e->slots[w], rule->slots[w], memory_order_release);
     atomic_store_explicit(&e->state, (sequence + 2 * SEQUENCE_ONE) | generation,
                           memory_order_release);
 }

@@ -15,6 +15,9 @@
 /* More frames are an endless recursion: what lies further out is told in bytes. */
 #define SS_UNWIND_MAX_FRAMES 65536
 
+/* In the flags of a frame: it has a mark. */
+#define SS_UNWIND_MARKED (UINT32_C(1) << 31)
+
 /* A stack changes inside one walk where a signal handler ran on a stack of its own. */
 #define SS_UNWIND_MAX_STACKS 8
 
@@ -34,7 +37,10 @@ typedef struct ss_register_file ss_register_file;
 typedef struct ss_unwind {
     stacksplice_native_frame *frames;
     uint32_t count;
+    uint32_t hidden; /* frames 0 to hidden - 1 are ours, further in than ABOVE */
     uint32_t capacity;
+    uint32_t *marked; /* the frames with SS_UNWIND_MARKED, counted from the first not hidden */
+    uint32_t marked_count;
     ss_unwind_step *steps;   /* how frame i was left outward; one fewer than frames */
     ss_register_file *files; /* complete register sets; files[0] is the one at the entry */
     uint32_t file_count;
@@ -62,6 +68,12 @@ bool ss_unwind_register(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_re
  * it has none.  Signal safe.
  */
 uintptr_t ss_unwind_function(uintptr_t ip);
+
+/*
+ * Ask FLAGS for the flags beyond SIGNAL and INFERRED of the frame with the return address IP into
+ * FUNCTION, from now on, also where another answer is remembered.  It must be signal safe.
+ */
+void ss_unwind_classify(uint32_t (*flags)(uintptr_t ip, uintptr_t function));
 
 /* Give back memory: what an unusually deep walk took, or (ALL) everything. */
 void ss_unwind_trim(ss_unwind *walk, bool all);

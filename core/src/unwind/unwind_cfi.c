@@ -19,6 +19,7 @@
 #include "unwind/rule_cache.h"
 #include "unwind/stack.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #define WORD sizeof(uintptr_t)
@@ -27,7 +28,7 @@
 
 /* How the caller of a frame was found. */
 struct ss_unwind_step {
-    uint64_t slots; /* of ss_rule; all lost where `file` says more */
+    uint64_t slots[SS_SLOT_WORDS]; /* of ss_rule; all lost where `file` says more */
     uintptr_t base; /* slots count down from here */
     uint32_t file;  /* index of the caller's complete register set, 0: none */
 };
@@ -47,7 +48,10 @@ typedef struct caller {
     ss_unwind_step step;
     uint32_t flags;
     bool may_jump; /* a signal frame: the caller may be on another stack */
+    bool may_stay; /* a function that has put nothing on the stack yet */
 } caller;
+
+typedef uint32_t (*classifier)(uintptr_t ip, uintptr_t function);
 
 typedef enum verdict { STEP_ON, STEP_END, STEP_NO_DATA, STEP_BROKEN, STEP_NO_MEMORY } verdict;
 
@@ -73,7 +77,7 @@ static bool grow(void **block, uint32_t *capacity, size_t size)
 static bool room_for_frame(ss_unwind *walk)
 {
     uint32_t capacity = walk->capacity;
-    void *steps = walk->steps, *frames = walk->frames;
+    void *steps = walk->steps, *frames = walk->frames, *marked = walk->marked;
     bool grown;
 
     if (SS_LIKELY(walk->count < capacity))
@@ -83,6 +87,9 @@ static bool room_for_frame(ss_unwind *walk)
     capacity = walk->capacity;
     grown = grown && grow(&frames, &capacity, sizeof *walk->frames);
     walk->frames = frames;
+    capacity = walk->capacity;
+    grown = grown && grow(&marked, &capacity, sizeof *walk->marked);
+    walk->marked = marked;
     if (grown)
         walk->capacity = capacity;
     return grown;
@@ -105,6 +112,7 @@ void ss_unwind_trim(ss_unwind *walk, bool all)
         return;
     ss_free(walk->frames);
     ss_free(walk->steps);
+    ss_free(walk->marked);
     ss_free(walk->files);
     memset(walk, 0, sizeof *walk);
 }
@@ -164,7 +172,7 @@ static bool any_register(const ss_unwind *walk, uint32_t frame, uint64_t number,
 
     if (number >= SS_REGISTER_COUNT)
         return false;
-    if (number == SS_REGISTER_SP || number == SS_REGISTER_RA) {
+    if (number == SS_REGISTER_SP || (number == SS_REGISTER_RA && saved < 0)) {
         *value = number == SS_REGISTER_SP ? walk->frames[frame].sp : walk->frames[frame].ip;
         return true;
     }
@@ -253,26 +261,38 @@ uintptr_t ss_unwind_function(uintptr_t ip)
 
 /* ---- One step by a compact rule ---------------------------------------------------------------*/
 
+static bool read_return(const ss_unwind *walk, const ss_rule *rule, caller *next)
+{
+    uintptr_t base = SS_RETURN_SAVED < 0 ? next->sp : next->step.base;
+    bool found;
+
+    if (ss_rule_kind_of(rule->cfa) == SS_RULE_LEAF)
+        found = any_register(walk, walk->count - 1, SS_REGISTER_RA, &next->ip);
+    else
+        found = read_word(walk, base - WORD * ss_rule_return_slot(rule->slots), &next->ip);
+    next->ip = ss_arch_code(next->ip);
+    return found;
+}
+
 static verdict step_compact(const ss_unwind *walk, const ss_rule *rule, caller *next)
 {
     uint32_t frame = walk->count - 1;
-    ss_rule_kind kind = ss_rule_kind_of(rule);
+    ss_rule_kind kind = ss_rule_kind_of(rule->cfa);
     uintptr_t base = walk->frames[frame].sp;
 
-    if (kind != SS_RULE_SP &&
-        !any_register(walk, frame, ss_saved_registers[ss_rule_base(rule)], &base))
+    if ((kind == SS_RULE_SAVED || kind == SS_RULE_AT_SAVED) &&
+        !any_register(walk, frame, ss_saved_registers[ss_rule_base(rule->cfa)], &base))
         return STEP_BROKEN;
-    next->sp = base + ss_rule_offset(rule);
+    next->sp = base + ss_rule_offset(rule->cfa);
+    next->may_stay = kind == SS_RULE_LEAF;
     next->step.base = next->sp;
-    next->step.slots = rule->slots;
+    memcpy(next->step.slots, rule->slots, sizeof rule->slots);
     if (kind == SS_RULE_AT_SAVED) {
         next->step.base = base;
         if (!read_word(walk, next->sp, &next->sp))
             return STEP_BROKEN;
     }
-    if (!read_word(walk, next->sp + (uintptr_t)(intptr_t)SS_RETURN_ADDRESS_AT, &next->ip))
-        return STEP_BROKEN;
-    return STEP_ON;
+    return read_return(walk, rule, next) ? STEP_ON : STEP_BROKEN;
 }
 
 /* ---- One step by a whole row ------------------------------------------------------------------*/
@@ -409,7 +429,7 @@ static verdict find_caller(ss_unwind *walk, caller *next)
     if (found != STEP_ON)
         return found;
     frame->function = rule.start == UINT32_MAX ? 0 : pc - rule.start;
-    switch (ss_rule_kind_of(&rule)) {
+    switch (ss_rule_kind_of(rule.cfa)) {
     case SS_RULE_END:
         return STEP_END;
     case SS_RULE_FULL:
@@ -427,7 +447,7 @@ static bool accept_stack(ss_unwind *walk, const caller *next)
 
     if (next->sp % WORD)
         return false;
-    if (next->sp > walk->frames[walk->count - 1].sp && next->sp <= stack->high)
+    if (next->sp + next->may_stay > walk->frames[walk->count - 1].sp && next->sp <= stack->high)
         return true;
     if (!next->may_jump || walk->stack_count == SS_UNWIND_MAX_STACKS ||
         !ss_stack_find(next->sp, &other))
@@ -453,6 +473,7 @@ static bool begin(ss_unwind *walk, const ss_entry_registers *entry, const void *
     ss_stack stack;
 
     walk->count = walk->file_count = walk->stack_count = 0;
+    walk->hidden = walk->marked_count = 0;
     walk->end_reason = NULL;
     walk->bytes_left = 0;
     walk->generation = ss_modules_generation();
@@ -507,6 +528,28 @@ static bool walk_on(ss_unwind *walk, uint32_t max)
     return true;
 }
 
+static _Atomic(classifier) classify; /* (ATOMIC) */
+
+void ss_unwind_classify(uint32_t (*flags)(uintptr_t ip, uintptr_t function))
+{
+    atomic_store(&classify, flags);
+}
+
+static void mark_frames(ss_unwind *walk, uintptr_t above)
+{
+    classifier ask = atomic_load(&classify);
+
+    while (walk->hidden < walk->count && walk->frames[walk->hidden].sp <= above)
+        walk->hidden++;
+    for (uint32_t i = walk->hidden; ask && i < walk->count; i++) {
+        stacksplice_native_frame *frame = &walk->frames[i];
+
+        frame->flags |= ask(frame->ip, frame->function);
+        if (frame->flags & SS_UNWIND_MARKED)
+            walk->marked[walk->marked_count++] = i - walk->hidden;
+    }
+}
+
 SS_NOINLINE bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max)
 {
     ss_entry_registers entry;
@@ -514,6 +557,7 @@ SS_NOINLINE bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max
 
     ss_arch_entry(&entry);
     done = begin(walk, &entry, above) && walk_on(walk, max);
+    mark_frames(walk, (uintptr_t)above);
     __asm__ volatile("" ::: "memory"); /* no tail call: this frame is one of those walked */
     return done;
 }

@@ -5,7 +5,7 @@ bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max)
 {
     (void)above;
     (void)max;
-    walk->count = 0;
+    walk->count = walk->hidden = walk->marked_count = 0;
     walk->stack_count = 0;
     walk->end_reason = "native frames are not known on this machine";
     return true;
@@ -25,6 +25,11 @@ uintptr_t ss_unwind_function(uintptr_t ip)
 {
     (void)ip;
     return 0;
+}
+
+void ss_unwind_classify(uint32_t (*flags)(uintptr_t ip, uintptr_t function))
+{
+    (void)flags;
 }
 
 void ss_unwind_trim(ss_unwind *walk, bool all)

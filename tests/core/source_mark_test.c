@@ -1,0 +1,200 @@
+/* Marks: a source classifies code once, and finds the frames by it in every capture. */
+#include <stacksplice/source.h>
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define NOINLINE __attribute__((noinline))
+#define MAX 256
+
+/* Keeps a call from becoming the last thing a function does. */
+#define AFTER() __asm__ volatile("" ::: "memory")
+
+typedef struct marker {
+    uintptr_t function; /* whose code gets the mark */
+    _Atomic uint32_t mark;
+    atomic_uint asked;
+    uint32_t source;  /* what a capture showed */
+    uint32_t count;   /* frames with the mark */
+    uint32_t foreign; /* marked frames that belong to others */
+    bool right;
+} marker;
+
+static marker first, second, old;
+
+/* ---- The work ---------------------------------------------------------------------------------*/
+
+static NOINLINE void capture(void)
+{
+    uintptr_t frames[MAX];
+    uint32_t count;
+
+    assert_int_equal(stacksplice_capture(0, MAX, frames, &count, NULL), S_OK);
+    AFTER();
+}
+
+static NOINLINE void inner(int depth);
+
+static NOINLINE void outer(int depth)
+{
+    if (depth)
+        inner(depth - 1);
+    else
+        capture();
+    AFTER();
+}
+
+static NOINLINE void inner(int depth)
+{
+    outer(depth);
+    AFTER();
+}
+
+/* ---- The sources ------------------------------------------------------------------------------*/
+
+static uint8_t classify(uintptr_t ip, uintptr_t function, void *data)
+{
+    marker *m = data;
+
+    atomic_fetch_add(&m->asked, 1);
+    return ip > function && function == m->function ? (uint8_t)atomic_load(&m->mark) : 0;
+}
+
+static void collect(stacksplice_walk *walk, void *data)
+{
+    marker *m = data;
+    uint32_t listed = 0;
+
+    m->source = walk->source;
+    m->count = m->foreign = 0;
+    m->right = true;
+    for (uint32_t i = 0; i < walk->frame_count; i++) {
+        uint32_t flags = walk->frames[i].flags, mark = stacksplice_native_mark(flags);
+
+        if (!mark) {
+            m->right = m->right && stacksplice_native_mark_owner(flags) == 0;
+            continue;
+        }
+        m->right = m->right && listed < walk->marked_count && walk->marked[listed] == i;
+        listed++;
+        if (stacksplice_native_mark_owner(flags) != walk->source) {
+            m->foreign++;
+            continue;
+        }
+        m->count++;
+        m->right = m->right && mark == atomic_load(&m->mark) &&
+                   walk->frames[i].function == m->function;
+    }
+    m->right = m->right && listed == walk->marked_count;
+}
+
+static void add(marker *m, void (*function)(int), uint32_t mark)
+{
+    stacksplice_source source = {.size = sizeof source,
+                                 .version = STACKSPLICE_SOURCE_VERSION,
+                                 .language = "test",
+                                 .identity = m,
+                                 .collect = collect,
+                                 .data = m,
+                                 .classify = classify};
+
+    memcpy(&m->function, &function, sizeof function);
+    atomic_store(&m->mark, mark);
+    assert_int_equal(stacksplice_add_source(&source), S_OK);
+}
+
+/* A source of a binding that was built before there were marks. */
+static void add_old(marker *m)
+{
+    stacksplice_source source;
+
+    memset(&source, 0xff, sizeof source);
+    source.size = offsetof(stacksplice_source, classify);
+    source.version = STACKSPLICE_SOURCE_VERSION;
+    source.language = "test";
+    source.identity = m;
+    source.collect = collect;
+    source.data = m;
+    assert_int_equal(stacksplice_add_source(&source), S_OK);
+}
+
+/* ---- Tests ------------------------------------------------------------------------------------*/
+
+static void test_marks_name_their_frames(void **state)
+{
+    (void)state;
+    add_old(&old);
+    inner(3); /* before the marks: nothing of it may be remembered */
+    add(&first, inner, 7);
+    inner(3);
+    assert_true(first.right && old.right);
+    assert_int_equal(first.source, 2);
+    assert_int_equal(first.count, 4);
+    assert_int_equal(first.foreign, 0);
+    assert_int_equal(old.foreign, 4);
+}
+
+static void test_marks_belong_to_the_first_that_answers(void **state)
+{
+    (void)state;
+    add(&second, inner, 9);
+    inner(2);
+    assert_true(second.right);
+    assert_int_equal(first.count, 3);
+    assert_int_equal(second.count, 0);
+    assert_int_equal(second.foreign, 3);
+}
+
+static void test_marks_change_when_told(void **state)
+{
+    (void)state;
+    inner(1);
+    atomic_store(&first.mark, 255);
+    stacksplice_reclassify();
+    inner(1);
+    assert_true(first.right);
+    assert_int_equal(first.count, 2);
+    atomic_store(&first.mark, 0);
+    stacksplice_reclassify();
+    inner(1);
+    assert_int_equal(first.count, 0);
+    assert_int_equal(second.count, 2); /* the next that answers */
+}
+
+static void *run(void *data)
+{
+    (void)data;
+    inner(4);
+    return NULL;
+}
+
+static void test_marks_are_there_in_a_new_thread(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    atomic_store(&first.mark, 3);
+    stacksplice_reclassify();
+    assert_int_equal(pthread_create(&thread, NULL, run, NULL), 0);
+    pthread_join(thread, NULL);
+    assert_true(first.right);
+    assert_int_equal(first.count, 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_marks_name_their_frames),
+        cmocka_unit_test(test_marks_belong_to_the_first_that_answers),
+        cmocka_unit_test(test_marks_change_when_told),
+        cmocka_unit_test(test_marks_are_there_in_a_new_thread),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
