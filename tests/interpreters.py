@@ -251,18 +251,21 @@ def wrap(root: Path, name: str) -> tuple[Path, list[str]]:
         f'#!/bin/sh\nexec {shlex.join(command)} --argv0 "$0" {shlex.quote(str(hidden))} "$@"\n'
     )
     program.chmod(0o755)
-    flags = ["-Wl,--allow-shlib-undefined", f"-Wl,--dynamic-linker={loader}"]
+    # Old tags: the path then counts for the libraries of libraries, too.
+    flags = ["-Wl,--allow-shlib-undefined,--disable-new-dtags", f"-Wl,--dynamic-linker={loader}"]
     return program, flags + [f"-Wl,-rpath,{folder}" for folder in folders]
 
 
-def mend_python(root: Path, name: str) -> None:
-    """Let a Python's files name those beside them instead of the installed ones."""
+def mend_python(root: Path, name: str, flags: list[str]) -> None:
+    """Let a Python's files name those beside them instead of the installed ones, and tell who links
+    that Python into a program the FLAGS for its C library."""
     for file in (root / "usr" / "lib" / name).glob("_sysconfigdata_*.py"):
         text = file.read_text(encoding="utf-8")
         for folder in ("lib", "include", "share"):
             for mark in ("'", " ", "-L", "-I"):
                 text = text.replace(f"{mark}/usr/{folder}", f"{mark}{root}/usr/{folder}")
-        file.write_text(text, encoding="utf-8")
+        mark = "'SYSLIBS': '"
+        file.write_text(text.replace(mark, f"{mark}{shlex.join(flags)} "), encoding="utf-8")
     # The header of that name only chooses by architecture, in the installed folders.
     for file in (root / "usr" / "include").glob(f"*/{name}/pyconfig.h"):
         shutil.copyfile(file, root / "usr" / "include" / name / "pyconfig.h")
@@ -280,7 +283,7 @@ def unpack(name: str, suite: Suite, root: Path) -> dict[str, object]:
     partial.rename(root)
     program, flags = wrap(root, name)
     if name.startswith("python"):
-        mend_python(root, name)
+        mend_python(root, name, flags)
         question = ["-c", "import platform; print(platform.python_version())"]
     else:
         question = ["-e", "print(_VERSION)"]
