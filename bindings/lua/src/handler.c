@@ -36,6 +36,13 @@ static int note_raise(lua_State *L)
     if (state->handling)
         return 0;
     state->handling++;
+#if LUA_VERSION_NUM >= 505
+    /* Behind its handler Lua makes this text of an error that is nil: nobody will ever see a nil. */
+    if (lua_isnil(L, 1)) {
+        lua_pushliteral(L, "<no error object>");
+        lua_replace(L, 1);
+    }
+#endif
     ss_lua_state_drain(L, state);
     if (ss_lua_to_error(L, 1) || is_being_raised(L, state))
         return 0;
