@@ -217,13 +217,15 @@ static void test_values_come_back_as_themselves(void **state)
         L,
         "local values = {{}, io.stdout, print, coroutine.create(print), 'text', 'a\\0b', 42, 1.5,\n"
         "false, true, n = 11}\n"
+        "local function same(got, value) return rawequal(got, value) or\n"
+        "  (_VERSION == 'Lua 5.5' and value == nil and got == '<no error object>') end\n"
         "for i = 1, 11 do\n"
         "  local ok, got = pcall(border, function() error(values[i], 0) end)\n"
-        "  assert(not ok and rawequal(got, values[i]), i)\n"
+        "  assert(not ok and same(got, values[i]), i)\n"
         "  ok, got = pcall(border, function() border(function() error(values[i], 0) end) end)\n"
-        "  assert(not ok and rawequal(got, values[i]), i)\n"
+        "  assert(not ok and same(got, values[i]), i)\n"
         "  ok, got = stacksplice.pcall(border, function() error(values[i], 0) end)\n"
-        "  assert(not ok and rawequal(got, values[i]), i)\n"
+        "  assert(not ok and same(got, values[i]), i)\n"
         "end");
     if (lua_pcall(L, 0, 0, 0) != LUA_OK)
         fail_msg("%s", lua_tostring(L, -1));
