@@ -11,8 +11,6 @@
 
 enum { BACK_NONE = -1 };
 
-/* Where errno has no twin in Windows' codes: customer bit, facility 0x53, the errno. */
-#define ERRNO_HRESULT UINT32_C(0xA0530000)
 #define WIN32_HRESULT UINT32_C(0x80070000)
 
 /* One exception class: what goes out, and what comes back for that HRESULT. */
@@ -54,74 +52,7 @@ static const struct {
     {"concurrent.futures._base", "CancelledError", 0x800704C7},
 };
 
-/* errno and its twin in winerror.h.  On the way back the first row of a code wins. */
-static const struct {
-    int number;
-    uint16_t win32;
-} errno_rows[] = {
-    {ENOENT, 2}, /* FILE_NOT_FOUND */
-    {ENOENT, 3}, /* PATH_NOT_FOUND */
-    {EMFILE, 4}, /* TOO_MANY_OPEN_FILES */
-    {EACCES, 5}, /* ACCESS_DENIED */
-    {EPERM, 5},
-    {EBADF, 6},             /* INVALID_HANDLE */
-    {ENOMEM, 14},           /* OUTOFMEMORY */
-    {EXDEV, 17},            /* NOT_SAME_DEVICE */
-    {EROFS, 19},            /* WRITE_PROTECT */
-    {ENODEV, 20},           /* BAD_UNIT */
-    {ENXIO, 55},            /* DEV_NOT_EXIST */
-    {EIO, 1117},            /* IO_DEVICE */
-    {EEXIST, 80},           /* FILE_EXISTS */
-    {EEXIST, 183},          /* ALREADY_EXISTS */
-    {EINVAL, 87},           /* INVALID_PARAMETER */
-    {EPIPE, 109},           /* BROKEN_PIPE */
-    {EPIPE, 232},           /* NO_DATA: the pipe is being closed */
-    {ENOSPC, 112},          /* DISK_FULL */
-    {ENOSPC, 39},           /* HANDLE_DISK_FULL */
-    {ENOSYS, 120},          /* CALL_NOT_IMPLEMENTED */
-    {ENOTEMPTY, 145},       /* DIR_NOT_EMPTY */
-    {EBUSY, 170},           /* BUSY */
-    {ENOEXEC, 193},         /* BAD_EXE_FORMAT */
-    {ENAMETOOLONG, 206},    /* FILENAME_EXCED_RANGE */
-    {EFBIG, 223},           /* FILE_TOO_LARGE */
-    {ECHILD, 128},          /* WAIT_NO_CHILDREN */
-    {ENOTDIR, 267},         /* DIRECTORY */
-    {EISDIR, 336},          /* DIRECTORY_NOT_SUPPORTED */
-    {ESRCH, 1168},          /* NOT_FOUND */
-    {ENOTSUP, 50},          /* NOT_SUPPORTED */
-    {EDEADLK, 1131},        /* POSSIBLE_DEADLOCK */
-    {EMLINK, 1142},         /* TOO_MANY_LINKS */
-    {ELOOP, 1921},          /* CANT_RESOLVE_FILENAME */
-    {ENOTCONN, 2250},       /* NOT_CONNECTED */
-    {ECANCELED, 1223},      /* CANCELLED */
-    {ETIMEDOUT, 1460},      /* TIMEOUT */
-    {EINTR, 10004},         /* WSAEINTR */
-    {EAGAIN, 10035},        /* WSAEWOULDBLOCK */
-    {EINPROGRESS, 10036},   /* WSAEINPROGRESS */
-    {EALREADY, 10037},      /* WSAEALREADY */
-    {ENOTSOCK, 10038},      /* WSAENOTSOCK */
-    {EMSGSIZE, 10040},      /* WSAEMSGSIZE */
-    {EADDRINUSE, 10048},    /* WSAEADDRINUSE */
-    {EADDRNOTAVAIL, 10049}, /* WSAEADDRNOTAVAIL */
-    {ENETDOWN, 10050},      /* WSAENETDOWN */
-    {ENETUNREACH, 10051},   /* WSAENETUNREACH */
-    {ECONNABORTED, 1236},   /* CONNECTION_ABORTED */
-    {ECONNRESET, 10054},    /* WSAECONNRESET */
-    {ENOBUFS, 10055},       /* WSAENOBUFS */
-    {EISCONN, 10056},       /* WSAEISCONN */
-    {ECONNREFUSED, 1225},   /* CONNECTION_REFUSED */
-    {EHOSTUNREACH, 1232},   /* HOST_UNREACHABLE */
-};
-
 /* ---- Out --------------------------------------------------------------------------------------*/
-
-static uint32_t hresult_of_errno(long number)
-{
-    for (size_t i = 0; i < SSPY_COUNT_OF(errno_rows); i++)
-        if (errno_rows[i].number == number)
-            return WIN32_HRESULT | errno_rows[i].win32;
-    return number > 0 && number <= 0xFFFF ? ERRNO_HRESULT | (uint32_t)number : 0;
-}
 
 /* An attribute of EXC that is a plain integer; errors of looking it up are nobody's business. */
 static bool integer_attribute(PyObject *exc, const char *name, long long *value)
@@ -159,7 +90,7 @@ static uint32_t hresult_of_os_error(PyObject *exc)
             return failing(value);
     }
     if (integer_attribute(exc, "errno", &value) && value > 0 && value <= 0xFFFF)
-        return hresult_of_errno((long)value);
+        return (uint32_t)stacksplice_hresult_from_errno((int)value);
     return 0;
 }
 
@@ -216,37 +147,52 @@ PyObject *sspy_type_for(HRESULT hr, int *errno_out)
             *errno_out = class_rows[i].back_errno;
             return *class_rows[i].back;
         }
-    if ((bits & 0xFFFF0000u) == ERRNO_HRESULT) {
-        *errno_out = (int)(bits & 0xFFFF);
-    } else if ((bits & 0xFFFF0000u) == WIN32_HRESULT) {
-        for (size_t i = 0; i < SSPY_COUNT_OF(errno_rows) && !*errno_out; i++)
-            if (errno_rows[i].win32 == (bits & 0xFFFF))
-                *errno_out = errno_rows[i].number;
-    }
+    *errno_out = stacksplice_errno_from_hresult(hr);
     return *errno_out ? PyExc_OSError : PyExc_Exception;
 }
 
 /* ---- For tests and callers --------------------------------------------------------------------*/
 
+static int append_row(PyObject *list, PyObject *row)
+{
+    int failed = !row || PyList_Append(list, row);
+
+    Py_XDECREF(row);
+    return failed ? -1 : 0;
+}
+
+static int fill_table(PyObject *classes, PyObject *out, PyObject *back)
+{
+    for (size_t i = 0; i < SSPY_COUNT_OF(class_rows); i++)
+        if (append_row(classes,
+                       Py_BuildValue("(OI)", *class_rows[i].type, class_rows[i].hresult)))
+            return -1;
+    for (int number = 1; number < 4096; number++) {
+        uint32_t code = (uint32_t)stacksplice_hresult_from_errno(number);
+
+        if ((code & 0xFFFF0000u) == WIN32_HRESULT &&
+            append_row(out, Py_BuildValue("(iI)", number, code)))
+            return -1;
+    }
+    for (uint32_t code = WIN32_HRESULT; code <= (WIN32_HRESULT | 0xFFFF); code++) {
+        int number = stacksplice_errno_from_hresult((HRESULT)code);
+
+        if (number && append_row(back, Py_BuildValue("(iI)", number, code)))
+            return -1;
+    }
+    return 0;
+}
+
 PyObject *sspy_hresult_table(void)
 {
-    PyObject *classes = PyList_New(0), *numbers = PyList_New(0), *row = NULL;
-    bool failed = !classes || !numbers;
+    PyObject *classes = PyList_New(0), *out = PyList_New(0), *back = PyList_New(0), *all = NULL;
 
-    for (size_t i = 0; !failed && i < SSPY_COUNT_OF(class_rows); i++) {
-        row = Py_BuildValue("(OI)", *class_rows[i].type, class_rows[i].hresult);
-        failed = !row || PyList_Append(classes, row);
-        Py_XDECREF(row);
-    }
-    for (size_t i = 0; !failed && i < SSPY_COUNT_OF(errno_rows); i++) {
-        row = Py_BuildValue("(iI)", errno_rows[i].number, WIN32_HRESULT | errno_rows[i].win32);
-        failed = !row || PyList_Append(numbers, row);
-        Py_XDECREF(row);
-    }
-    row = failed ? NULL : Py_BuildValue("(OO)", classes, numbers);
+    if (classes && out && back && fill_table(classes, out, back) == 0)
+        all = PyTuple_Pack(3, classes, out, back);
     Py_XDECREF(classes);
-    Py_XDECREF(numbers);
-    return row;
+    Py_XDECREF(out);
+    Py_XDECREF(back);
+    return all;
 }
 
 int sspy_hresult_from(PyObject *number, const char *argument, HRESULT *hr)
