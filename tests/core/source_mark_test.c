@@ -151,6 +151,18 @@ static void test_marks_belong_to_the_first_that_answers(void **state)
     assert_int_equal(second.foreign, 3);
 }
 
+static void test_marks_are_asked_for_once(void **state)
+{
+    unsigned before;
+
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        before = atomic_load(&first.asked);
+        inner(5);
+    }
+    assert_int_equal(atomic_load(&first.asked), before);
+}
+
 static void test_marks_change_when_told(void **state)
 {
     (void)state;
@@ -192,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_marks_name_their_frames),
         cmocka_unit_test(test_marks_belong_to_the_first_that_answers),
+        cmocka_unit_test(test_marks_are_asked_for_once),
         cmocka_unit_test(test_marks_change_when_told),
         cmocka_unit_test(test_marks_are_there_in_a_new_thread),
     };

@@ -41,6 +41,7 @@ static _Unwind_Reason_Code keep(struct _Unwind_Context *context, void *data)
     t->ip = (uintptr_t)_Unwind_GetIPInfo(context, &t->interrupted);
     if (!t->ip)
         return _URC_NO_REASON;                  /* libgcc's mark behind the outermost frame */
+    t->ip += (uintptr_t)t->interrupted; /* as return addresses are: behind the instruction */
     t->sp = (uintptr_t)_Unwind_GetCFA(context); /* its own, at its call */
     t->function = (uintptr_t)_Unwind_GetRegionStart(context);
     for (int i = 0; i < REGISTERS; i++)

@@ -2,13 +2,15 @@
  * Every row of every frame description of the loaded libraries: it decodes, and where it fits a
  * compact rule, that rule finds the same caller as the row itself.
  */
-#include "unwind/unwind_cfi.c" /* the steps themselves are not for others */
+#include "unwind/modules.h"
+#include "unwind/walk.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -23,59 +25,74 @@ static uintptr_t fake_stack[STACK_WORDS];
 static ss_unwind fake;
 static counts total;
 
+enum { COMPACT = 1, FULL = 2 }; /* in the rules of the fake */
+
 /*
  * A stack of known words, and frame 1 of it, whose registers point into it too.  All are known, as
  * in a frame that a signal interrupted: rows that only such a frame can meet use them.
  */
 static void make_fake(void)
 {
-    ss_entry_registers entry = {.ip = (uintptr_t)make_fake};
+    uintptr_t sp = (uintptr_t)&fake_stack[STACK_WORDS / 4];
     ss_register_file *file;
 
     for (size_t i = 0; i < STACK_WORDS; i++)
         fake_stack[i] = (uintptr_t)&fake_stack[STACK_WORDS * 3 / 4 + i % 1000];
-    entry.sp = (uintptr_t)&fake_stack[STACK_WORDS / 4];
-    assert_true(begin(&fake, &entry, NULL));
+    fake.tree = ss_tree_new();
+    assert_non_null(fake.tree);
+    fake.frames = fake.tree->frames;
     fake.stacks[0] = (ss_stack){(uintptr_t)fake_stack, (uintptr_t)(fake_stack + STACK_WORDS)};
-    file = new_file(&fake);
-    assert_non_null(file);
+    fake.stack_count = 1;
+    fake.tree->rules[FULL] = (ss_rule){.cfa = SS_RULE_FULL};
+    fake.tree->file_count = 1;
+    file = &fake.tree->files[0];
+    file->frame = 0;
     file->known = UINT32_MAX;
     for (size_t i = 0; i < SS_REGISTER_COUNT; i++)
         file->value[i] = (uintptr_t)&fake_stack[STACK_WORDS / 2 + 100 * i];
-    fake.steps[0] = (ss_unwind_step){.file = 1};
-    assert_true(push_frame(&fake, entry.ip, entry.sp, STACKSPLICE_NATIVE_SIGNAL));
+    fake.frames[0] = (stacksplice_native_frame){.ip = (uintptr_t)make_fake, .sp = sp, .rule = FULL};
+    fake.frames[1] = (stacksplice_native_frame){
+        .ip = (uintptr_t)make_fake, .sp = sp, .flags = STACKSPLICE_NATIVE_SIGNAL};
+    fake.count = 2;
 }
 
-/* The frame that NEXT describes, taken on, and its callee-saved registers. */
-static void take_on(const caller *next, uintptr_t *value, bool *known)
+/* The frame that NEXT describes, found by RULE, taken on, and its callee-saved registers. */
+static void take_on(const ss_caller *next, uint32_t rule, uintptr_t *value, bool *known)
 {
-    fake.steps[1] = next->step;
-    assert_true(push_frame(&fake, next->ip, next->sp, next->flags));
+    fake.frames[1].rule = rule;
+    fake.frames[2] = (stacksplice_native_frame){.ip = next->ip, .sp = next->sp};
+    fake.count = 3;
     for (int i = 0; i < SS_SAVED_COUNT; i++) {
         value[i] = 0;
-        known[i] = any_register(&fake, 2, ss_saved_registers[i], &value[i]);
+        known[i] = ss_any_register(&fake, 2, ss_saved_registers[i], &value[i]);
     }
     fake.count = 2;
 }
 
 static bool same_caller(const ss_rule *rule, const ss_fde *fde, const ss_cfi_row *row)
 {
-    caller by_rule = {.ip = 0}, by_row = {.ip = 0};
+    ss_caller by_rule, by_row;
     uintptr_t rule_values[SS_SAVED_COUNT], row_values[SS_SAVED_COUNT];
     bool rule_known[SS_SAVED_COUNT], row_known[SS_SAVED_COUNT];
-    verdict rule_verdict = step_compact(&fake, rule, &by_rule);
-    verdict row_verdict = evaluate_row(&fake, fde, row, &by_row);
+    ss_verdict rule_verdict = ss_step_compact(&fake, rule, &by_rule);
+    ss_verdict row_verdict = ss_step_row(&fake, fde, row, &by_row);
 
     if (rule_verdict != row_verdict)
         return false;
-    if (rule_verdict != STEP_ON)
+    if (rule_verdict != SS_STEP_ON)
         return true;
-    take_on(&by_rule, rule_values, rule_known);
-    take_on(&by_row, row_values, row_known);
-    fake.file_count = 2;
+    fake.tree->rules[COMPACT] = *rule;
+    take_on(&by_rule, COMPACT, rule_values, rule_known);
+    take_on(&by_row, FULL, row_values, row_known);
+    fake.tree->file_count = 1;
     return by_rule.ip == by_row.ip && by_rule.sp == by_row.sp &&
            memcmp(rule_values, row_values, sizeof row_values) == 0 &&
            memcmp(rule_known, row_known, sizeof row_known) == 0;
+}
+
+static bool get_register(const void *data, uint64_t number, uintptr_t *value)
+{
+    return ss_any_register(data, 1, number, value);
 }
 
 /* Some expressions add up registers that are no addresses: any memory will do. */
@@ -86,15 +103,23 @@ static bool any_memory(const void *data, uintptr_t address, unsigned size, uintp
     return true;
 }
 
+/* Every expression of ROW, the CFA first. */
 static bool evaluates(const ss_cfi_row *row)
 {
     ss_cfi_values values = {get_register, any_memory, &fake};
     uintptr_t cfa, value;
 
-    if (!row_cfa(&values, row, &cfa))
-        return false;
+    if (row->cfa_expression.at) {
+        if (!ss_cfi_evaluate(row->cfa_expression, &values, NULL, &cfa))
+            return false;
+    } else {
+        if (!get_register(&fake, row->cfa_register, &cfa))
+            return false;
+        cfa += (uintptr_t)row->cfa_offset;
+    }
     for (unsigned i = 0; i < SS_REGISTER_COUNT; i++)
-        if (row->kind[i] >= SS_CFI_AT_CFA && !row_register(&values, row, i, cfa, &value))
+        if (row->kind[i] >= SS_CFI_AT_EXPRESSION &&
+            !ss_cfi_evaluate(ss_cfi_expression(row, i), &values, &cfa, &value))
             return false;
     return true;
 }
@@ -132,7 +157,7 @@ static bool look_at_fde(const uint8_t *entry, const ss_fde *fde, void *data)
     for (size_t offset = 0; offset < fde->size; offset += stride)
         look_at_row(fde, fde->start + offset, c);
     /* The sorted table leads to the same entry (or, in the C library, to a twin of it). */
-    if (fde->size && (!find_fde(fde->start, &found) || found.start != fde->start))
+    if (fde->size && (!ss_find_fde(fde->start, &found) || found.start != fde->start))
         c->failed++;
     (void)entry;
     return true;
@@ -153,7 +178,7 @@ static int look_at_library(struct dl_phdr_info *info, size_t size, void *data)
     header.low = module.eh_frame_hdr;
     header.high = header.low + module.eh_frame_hdr_size;
     start = ss_eh_frame_start(header);
-    if (!start || !module_segment(&module, (uintptr_t)start, &segment))
+    if (!start || !ss_module_segment(&module, (uintptr_t)start, 0, &segment.low, &segment.high))
         return 1;
     ss_eh_frame_each(segment, start, look_at_fde, &c);
     printf("%-50s %6lu entries, %7lu rows: %lu compact, %lu full, %lu ends, %lu failed, %lu "

@@ -72,7 +72,7 @@ STACKSPLICE_API stacksplice_hresult stacksplice_name_function(uintptr_t function
 /* ---- Frame sources ---------------------------------------------------------------------------*/
 
 enum {
-    STACKSPLICE_NATIVE_SIGNAL = 1,  /* ip is where a signal interrupted, not a return address */
+    STACKSPLICE_NATIVE_SIGNAL = 1,  /* a signal interrupted it, one byte before ip */
     STACKSPLICE_NATIVE_INFERRED = 2 /* found by its frame pointer, without unwind data */
 };
 
@@ -93,7 +93,7 @@ static inline uint32_t stacksplice_native_mark_owner(uint32_t flags)
  * variable of its function lies there.
  */
 typedef struct stacksplice_native_frame {
-    uintptr_t ip;       /* the return address into this function */
+    uintptr_t ip;       /* the return address into this function: ip - 1 is in the call */
     uintptr_t sp;       /* its stack pointer at the call = the CFA of the frame inside it */
     uintptr_t function; /* first address of its function by unwind data, 0 if unknown */
     uint32_t flags;     /* STACKSPLICE_NATIVE_..., and stacksplice_native_mark's */

@@ -1,10 +1,10 @@
 /*
  * The native frames of the calling thread: ip, stack pointer, function start and, on request, the
- * callee-saved registers of each.  The contract of the layer; unwind_cfi.c keeps it with .eh_frame
- * data, unwind_none.c for machines whose registers nobody described yet.
+ * callee-saved registers of each.  The contract of the layer; walk.c keeps it with .eh_frame data,
+ * unwind_none.c for machines whose registers nobody described yet.
  *
- * No lock is taken except the loader's, for a moment.  No memory outside the stack in use is read
- * but the unwind data of loaded modules.
+ * Once a thread has walked, further walks in it take no lock and no memory, and a signal handler
+ * may walk.  No memory outside the stack in use is read but the unwind data of loaded modules.
  */
 #ifndef SS_UNWIND_H
 #define SS_UNWIND_H
@@ -27,8 +27,7 @@ typedef struct ss_stack {
     uintptr_t high; /* one past the last byte */
 } ss_stack;
 
-typedef struct ss_unwind_step ss_unwind_step;
-typedef struct ss_register_file ss_register_file;
+struct ss_tree;
 
 /*
  * One walk.  A thread keeps it between captures, for its memory; all zero is a valid empty one.
@@ -37,25 +36,20 @@ typedef struct ss_register_file ss_register_file;
 typedef struct ss_unwind {
     stacksplice_native_frame *frames;
     uint32_t count;
-    uint32_t hidden; /* frames 0 to hidden - 1 are ours, further in than ABOVE */
-    uint32_t capacity;
+    uint32_t hidden;  /* frames 0 to hidden - 1 are ours, further in than ABOVE */
     uint32_t *marked; /* the frames with SS_UNWIND_MARKED, counted from the first not hidden */
     uint32_t marked_count;
-    ss_unwind_step *steps;   /* how frame i was left outward; one fewer than frames */
-    ss_register_file *files; /* complete register sets; files[0] is the one at the entry */
-    uint32_t file_count;
-    uint32_t file_capacity;
-    ss_stack stacks[SS_UNWIND_MAX_STACKS]; /* the last is that of the outermost frame */
     uint32_t stack_count;
-    uint32_t generation;    /* of the loaded modules when the walk began */
+    ss_stack stacks[SS_UNWIND_MAX_STACKS]; /* the last is that of the outermost frame */
     const char *end_reason; /* why there are outer frames that are not here; NULL: there are none */
     size_t bytes_left;      /* of stack beyond the last frame, when the frame limit was met */
+    struct ss_tree *tree;   /* owned: all memory of the walk; NULL before the first */
 } ss_unwind;
 
 /*
  * Walk the calling thread's stack from the caller of this function outward, at most MAX frames.
  * ABOVE is the frame address of the outermost function of ours: up to there the stack is known to
- * be good even when its bounds are not.  False when memory ran out.
+ * be good even when its bounds are not.  False when there was no memory for a first walk.
  */
 bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max);
 

@@ -1,0 +1,52 @@
+#include "unwind/modules.h"
+#include "unwind/rule_cache.h"
+#include "unwind/walk.h"
+
+static bool module_segment(const void *data, uintptr_t address, ss_bytes *bytes)
+{
+    return ss_module_segment(data, address, 0, &bytes->low, &bytes->high);
+}
+
+bool ss_find_fde(uintptr_t pc, ss_fde *fde)
+{
+    ss_module module;
+    ss_eh_frame section = {{NULL, NULL}, module_segment, &module};
+    ss_bytes segment;
+
+    if (!ss_module_find(pc, &module) || !module.eh_frame_hdr ||
+        !module_segment(&module, (uintptr_t)module.eh_frame_hdr, &segment))
+        return false;
+    section.header.low = module.eh_frame_hdr;
+    section.header.high = module.eh_frame_hdr + module.eh_frame_hdr_size;
+    if (section.header.high > segment.high)
+        section.header.high = segment.high;
+    return ss_eh_frame_find(&section, pc, fde);
+}
+
+static SS_COLD ss_verdict learn_rule(uintptr_t pc, uint32_t generation, ss_rule *rule)
+{
+    ss_fde fde;
+    ss_cfi_row row;
+
+    if (!ss_find_fde(pc, &fde))
+        return SS_STEP_NO_DATA;
+    if (!ss_cfi_row_at(&fde, pc, &row))
+        return SS_STEP_BROKEN;
+    *rule = ss_rule_from_row(&fde, pc, &row);
+    ss_rule_cache_put(pc, generation, rule);
+    return SS_STEP_ON;
+}
+
+ss_verdict ss_find_rule(uintptr_t pc, uint32_t generation, ss_rule *rule)
+{
+    if (SS_LIKELY(ss_rule_cache_get(pc, generation, rule)))
+        return SS_STEP_ON;
+    return learn_rule(pc, generation, rule);
+}
+
+uintptr_t ss_unwind_function(uintptr_t ip)
+{
+    ss_fde fde;
+
+    return ip && ss_find_fde(ip - 1, &fde) ? fde.start : 0;
+}

@@ -1,0 +1,107 @@
+#include "unwind/walk.h"
+
+static bool on_stack(const ss_unwind *walk, uintptr_t address, unsigned size)
+{
+    for (uint32_t i = walk->stack_count; i-- > 0;)
+        if (address >= walk->stacks[i].low && address < walk->stacks[i].high &&
+            walk->stacks[i].high - address >= size)
+            return true;
+    return false;
+}
+
+/*
+ * Sanitizers must not look: a frame's saved registers and return address lie between variables that
+ * they poison, and the owner of a poisoned variable's bytes may be a frame that is long gone.
+ */
+__attribute__((no_sanitize("address", "thread"))) bool
+ss_read_stack(const ss_unwind *walk, uintptr_t address, unsigned size, uintptr_t *value)
+{
+    if (!on_stack(walk, address, size))
+        return false;
+    if (SS_LIKELY(size == SS_WORD && address % SS_WORD == 0)) {
+        *value = *(const volatile uintptr_t *)address;
+        return true;
+    }
+    *value = 0;
+    for (unsigned i = 0; i < size; i++)
+        *value |= (uintptr_t) * (const volatile uint8_t *)(address + i) << (8 * i);
+    return true;
+}
+
+/* That of the caller of FRAME, whose rule is full; they lie in the order of their frames. */
+static const ss_register_file *file_of(const ss_tree *tree, uint32_t frame)
+{
+    uint32_t low = 0, high = tree->file_count;
+
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+
+        if (tree->files[middle].frame < frame)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < tree->file_count && tree->files[low].frame == frame ? &tree->files[low] : NULL;
+}
+
+static bool from_file(const ss_register_file *file, uint64_t number, uintptr_t *value)
+{
+    if (!file || !(file->known >> number & 1))
+        return false;
+    *value = file->value[number];
+    return true;
+}
+
+static const ss_rule *rule_of(const ss_unwind *walk, uint32_t frame)
+{
+    return &walk->tree->rules[walk->frames[frame].rule];
+}
+
+/* A callee-saved register. */
+static bool saved_register(const ss_unwind *walk, uint32_t frame, int saved, uintptr_t *value)
+{
+    while (frame-- > 0) {
+        const ss_rule *rule = rule_of(walk, frame);
+        uintptr_t base = walk->frames[frame + 1].sp;
+        unsigned slot;
+
+        if (SS_UNLIKELY(ss_rule_kind_of(rule->cfa) == SS_RULE_FULL))
+            return from_file(file_of(walk->tree, frame), ss_saved_registers[saved], value);
+        slot = ss_rule_slot(rule->slots, saved);
+        if (slot == SS_SLOT_UNCHANGED)
+            continue;
+        if (slot == SS_SLOT_LOST)
+            return false;
+        if (SS_UNLIKELY(ss_rule_kind_of(rule->cfa) == SS_RULE_AT_SAVED) &&
+            !saved_register(walk, frame, ss_rule_base(rule->cfa), &base))
+            return false;
+        return ss_read_word(walk, base - SS_WORD * slot, value);
+    }
+    *value = walk->tree->entry[saved];
+    return true;
+}
+
+bool ss_any_register(const ss_unwind *walk, uint32_t frame, uint64_t number, uintptr_t *value)
+{
+    int saved = ss_saved_index(number);
+
+    if (saved >= 0)
+        return saved_register(walk, frame, saved, value);
+    if (number >= SS_REGISTER_COUNT)
+        return false;
+    if (number == SS_REGISTER_SP || number == SS_REGISTER_RA) {
+        const stacksplice_native_frame *f = &walk->frames[frame];
+
+        /* Behind a signal the program was at the instruction, not behind it. */
+        *value = number == SS_REGISTER_SP ? f->sp : f->ip - (f->flags & STACKSPLICE_NATIVE_SIGNAL);
+        return true;
+    }
+    return frame > 0 && from_file(file_of(walk->tree, frame - 1), number, value);
+}
+
+bool ss_unwind_register(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_register,
+                        uintptr_t *value)
+{
+    return frame < walk->count && ss_saved_index(dwarf_register) >= 0 &&
+           ss_any_register(walk, frame, dwarf_register, value);
+}

@@ -1,0 +1,377 @@
+#include "unwind/walk.h"
+
+#include "unwind/modules.h"
+#include "unwind/stack.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define CREDIT_FIRST 2048
+#define CREDIT_A_WALK 4
+#define CREDIT_LEAST (-4096)
+#define KEPT_FRAMES 2048
+
+static const char no_data[] = "no unwind data";
+static const char broken_data[] = "unwind data not usable";
+static const char off_stack[] = "next frame outside the stack";
+static const char unknown_stack[] = "stack bounds unknown";
+static const char no_room[] = "too many frames without a compact rule";
+
+/* ---- Marks ------------------------------------------------------------------------------------*/
+
+typedef uint32_t (*classifier)(uintptr_t ip, uintptr_t function);
+
+static _Atomic(classifier) classify; /* (ATOMIC) */
+static atomic_uint epoch;            /* (ATOMIC) moves when old answers are void */
+
+void ss_unwind_classify(uint32_t (*flags)(uintptr_t ip, uintptr_t function))
+{
+    atomic_store(&classify, flags);
+    atomic_fetch_add(&epoch, 1);
+}
+
+static uint32_t ask(uintptr_t ip, uintptr_t function)
+{
+    classifier flags = atomic_load(&classify);
+
+    return flags ? flags(ip, function) : 0;
+}
+
+/* ---- The hot part -----------------------------------------------------------------------------*/
+
+/* How far the walk is, and the frame that comes next. */
+typedef struct trail {
+    ss_unwind *walk;
+    ss_tree *tree;
+    const ss_node *node; /* of the outermost frame that has one; else the root */
+    uintptr_t ip;        /* of the next frame, as in ss_node */
+    uintptr_t sp;
+    uintptr_t high;                  /* no frame of this stack begins beyond */
+    stacksplice_native_frame *frame; /* where the next one goes */
+    stacksplice_native_frame *end;
+    uint32_t *marked;
+    bool growing; /* contexts that are new become part of the tree */
+} trail;
+
+typedef enum stop {
+    STOP_UNKNOWN, /* the next frame's ip has no node */
+    STOP_SPECIAL, /* the last frame's rule is not SS_RULE_SP */
+    STOP_OFF_STACK,
+    STOP_LIMIT
+} stop;
+
+#define NO_SANITIZE __attribute__((no_sanitize("address", "thread")))
+
+/* The frame at SP, whose ip is NODE's. */
+static inline void take(trail *t, uintptr_t ip, uintptr_t sp, const ss_node *node)
+{
+    stacksplice_native_frame *frame = t->frame++;
+
+    frame->ip = ip;
+    frame->sp = sp;
+    frame->function = node->function;
+    frame->flags = node->flags;
+    frame->rule = node->rule;
+    *t->marked = (uint32_t)(frame - t->walk->frames);
+    t->marked += node->flags >> 31;
+}
+
+/*
+ * Along the tree.  One compare a frame holds the walk to the stack: rules of this kind find the
+ * return address below the CFA and above the stack pointer.
+ */
+static NO_SANITIZE stop follow_tree(trail *trail_)
+{
+    trail t = *trail_;
+    stop why = STOP_OFF_STACK;
+
+    for (;;) {
+        const ss_node *node = t.node + 1;
+
+        if (SS_UNLIKELY(node->ip != t.ip)) {
+            node = ss_tree_edge(t.tree, t.node, t.ip);
+            why = STOP_UNKNOWN;
+            if (!node)
+                break;
+        }
+        why = STOP_LIMIT;
+        if (SS_UNLIKELY(t.frame == t.end))
+            break;
+        t.node = node;
+        take(&t, t.ip, t.sp, node);
+        why = STOP_SPECIAL;
+        if (SS_UNLIKELY(node->cfa & SS_RULE_KIND_MASK))
+            break;
+        why = STOP_OFF_STACK;
+        if (SS_UNLIKELY(t.sp + node->cfa > t.high))
+            break;
+        t.sp += node->cfa;
+        t.ip = ss_arch_code(*(const uintptr_t *)(t.sp - SS_WORD * node->return_slot));
+    }
+    *trail_ = t;
+    return why;
+}
+
+/* The same where the tree does not know the context, by the ip alone. */
+static NO_SANITIZE stop follow_known(trail *trail_)
+{
+    trail t = *trail_;
+    stop why;
+
+    for (;;) {
+        const ss_known *known = ss_tree_known(t.tree, t.ip);
+        uint32_t cfa = known->cfa;
+
+        why = STOP_UNKNOWN;
+        if (SS_UNLIKELY(!known->ip))
+            break;
+        why = STOP_LIMIT;
+        if (SS_UNLIKELY(t.frame == t.end))
+            break;
+        if (t.growing && t.tree->node_count < SS_TREE_NODES)
+            t.node = ss_tree_copy(t.tree, t.node, &t.tree->nodes[known->node]);
+        else
+            t.node = &t.tree->nodes[known->node];
+        take(&t, t.ip, t.sp, t.node);
+        why = STOP_SPECIAL;
+        if (SS_UNLIKELY(cfa & SS_RULE_KIND_MASK))
+            break;
+        why = STOP_OFF_STACK;
+        if (SS_UNLIKELY(t.sp + cfa > t.high))
+            break;
+        t.sp += cfa;
+        t.ip = ss_arch_code(*(const uintptr_t *)(t.sp - SS_WORD * known->return_slot));
+    }
+    *trail_ = t;
+    return why;
+}
+
+/* ---- The rest ---------------------------------------------------------------------------------*/
+
+/* The next frame, whose ip nobody in this thread has seen. */
+static SS_COLD ss_verdict take_unknown(trail *t)
+{
+    uintptr_t pc = t->ip - 1;
+    const ss_node *node;
+    ss_node none = {.ip = t->ip};
+    ss_rule rule;
+    ss_verdict found;
+
+    found = ss_find_rule(pc, t->tree->generation, &rule);
+    if (found != SS_STEP_ON) {
+        none.flags = ask(t->ip, 0);
+        take(t, t->ip, t->sp, &none);
+        return found;
+    }
+    node = ss_tree_add(t->tree, t->node, t->ip, &rule,
+                       ask(t->ip, rule.start == UINT32_MAX ? 0 : pc - rule.start));
+    if (!node)
+        return SS_STEP_NO_ROOM;
+    t->node = node;
+    take(t, t->ip, t->sp, node);
+    return SS_STEP_ON;
+}
+
+/* Whether the caller lies further out on the same stack, or on another one that is known. */
+static bool accept_stack(trail *t, const ss_caller *next)
+{
+    ss_unwind *walk = t->walk;
+    ss_stack other;
+
+    if (next->sp % SS_WORD)
+        return false;
+    if (next->sp + next->may_stay > t->frame[-1].sp && next->sp <= t->high)
+        return true;
+    if (!next->may_jump || walk->stack_count == SS_UNWIND_MAX_STACKS ||
+        !ss_stack_find(next->sp, &other))
+        return false;
+    other.low = next->sp - SS_RED_ZONE;
+    walk->stacks[walk->stack_count++] = other;
+    t->high = other.high;
+    return true;
+}
+
+/* From the last frame taken to the next, by a step that the hot part cannot do. */
+static ss_verdict step_on(trail *t, ss_verdict found, uint32_t *flags)
+{
+    ss_unwind *walk = t->walk;
+    ss_caller next;
+
+    walk->count = (uint32_t)(t->frame - walk->frames);
+    if (found == SS_STEP_ON)
+        found = ss_step(walk, &t->tree->rules[t->frame[-1].rule], &next);
+    if (found == SS_STEP_NO_DATA)
+        found = ss_step_frame_pointer(walk, &next);
+    if (found != SS_STEP_ON)
+        return found;
+    if (next.ip && !accept_stack(t, &next))
+        return SS_STEP_OFF_STACK;
+    t->ip = next.ip;
+    t->sp = next.sp;
+    *flags = next.flags;
+    return SS_STEP_ON;
+}
+
+/* Take on the next frame and those beyond it; where that ends, step_on may help. */
+static ss_verdict take_frames(trail *t)
+{
+    stop why = follow_tree(t);
+    ss_verdict found;
+
+    if (why == STOP_UNKNOWN)
+        why = follow_known(t);
+    if (why == STOP_OFF_STACK)
+        return SS_STEP_OFF_STACK;
+    if (why == STOP_SPECIAL)
+        return SS_STEP_ON;
+    if (!t->ip)
+        return SS_STEP_END;
+    if (t->frame == t->end) {
+        t->walk->bytes_left = t->high - t->sp;
+        return SS_STEP_LIMIT;
+    }
+    found = take_unknown(t);
+    return found;
+}
+
+static const char *reason_of(ss_verdict found)
+{
+    switch (found) {
+    case SS_STEP_NO_DATA:
+        return no_data;
+    case SS_STEP_OFF_STACK:
+        return off_stack;
+    case SS_STEP_NO_ROOM:
+        return no_room;
+    default:
+        return broken_data;
+    }
+}
+
+static void walk_on(trail *t)
+{
+    ss_unwind *walk = t->walk;
+    uint32_t flags = 0;
+    ss_verdict found;
+
+    do {
+        stacksplice_native_frame *first = t->frame;
+
+        found = take_frames(t);
+        if (t->frame > first)
+            first->flags |= flags;
+        if (found == SS_STEP_ON || found == SS_STEP_NO_DATA)
+            found = step_on(t, found, &flags);
+    } while (found == SS_STEP_ON);
+    walk->count = (uint32_t)(t->frame - walk->frames);
+    if (found == SS_STEP_END)
+        walk->end_reason = NULL;
+    else if (found != SS_STEP_LIMIT && !walk->end_reason)
+        /* On a stack of unknown bounds every step fails sooner or later: that is the reason. */
+        walk->end_reason = reason_of(found);
+}
+
+/* What is remembered is of use only while the modules and the sources are the same. */
+static void refresh(ss_tree *tree)
+{
+    uint32_t generation = ss_modules_generation();
+    uint32_t asked = atomic_load_explicit(&epoch, memory_order_acquire);
+
+    if (SS_UNLIKELY(generation != tree->generation || asked != tree->epoch ||
+                    ss_tree_is_full(tree)))
+        ss_tree_forget(tree);
+    tree->generation = generation;
+    tree->epoch = asked;
+    tree->file_count = 0;
+    if (tree->credit < CREDIT_FIRST)
+        tree->credit += CREDIT_A_WALK;
+}
+
+static SS_COLD bool begin_tree(ss_unwind *walk)
+{
+    walk->tree = ss_tree_new();
+    if (!walk->tree)
+        return false;
+    walk->tree->credit = CREDIT_FIRST;
+    walk->frames = walk->tree->frames;
+    walk->marked = walk->tree->marked;
+    return true;
+}
+
+/* How far the stack may be read. */
+static void begin_stack(ss_unwind *walk, uintptr_t sp, const void *above)
+{
+    ss_stack *stack = &walk->stacks[0];
+
+    walk->end_reason = NULL;
+    walk->bytes_left = 0;
+    if (!ss_stack_find(sp, stack)) {
+        stack->high = (uintptr_t)above + 2 * SS_WORD; /* a frame pointer and a return address */
+        walk->end_reason = unknown_stack;
+    }
+    stack->low = sp;
+    walk->stack_count = 1;
+}
+
+/* The frames that are not ours, and which of them are marked. */
+static void end_walk(ss_unwind *walk, uintptr_t above, const uint32_t *marked)
+{
+    uint32_t hidden = 0, kept = 0;
+
+    while (hidden < walk->count && walk->frames[hidden].sp <= above)
+        hidden++;
+    for (uint32_t *at = walk->marked; at < marked; at++)
+        if (*at >= hidden)
+            walk->marked[kept++] = *at - hidden;
+    walk->hidden = hidden;
+    walk->marked_count = kept;
+}
+
+bool ss_walk_from(ss_unwind *walk, const ss_entry_registers *entry, const void *above, uint32_t max)
+{
+    trail t;
+
+    if (SS_UNLIKELY(!walk->tree) && !begin_tree(walk))
+        return false;
+    refresh(walk->tree);
+    begin_stack(walk, entry->sp, above);
+    memcpy(walk->tree->entry, entry->saved, sizeof entry->saved);
+    t = (trail){.walk = walk,
+                .tree = walk->tree,
+                .node = walk->tree->nodes,
+                .ip = entry->ip,
+                .sp = entry->sp,
+                .high = walk->stacks[0].high,
+                .frame = walk->frames,
+                .end = walk->frames + max,
+                .marked = walk->marked,
+                .growing = walk->tree->credit > 0};
+    walk_on(&t);
+    end_walk(walk, (uintptr_t)above, t.marked);
+    if (SS_UNLIKELY(walk->tree->credit < CREDIT_LEAST))
+        walk->tree->credit = CREDIT_LEAST;
+    return true;
+}
+
+SS_NOINLINE bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max)
+{
+    ss_entry_registers entry;
+    bool done;
+
+    ss_arch_entry(&entry);
+    done = ss_walk_from(walk, &entry, above, max);
+    __asm__ volatile("" ::: "memory"); /* no tail call: this frame is one of those walked */
+    return done;
+}
+
+/* The pages stay mapped; what lay in them is gone. */
+void ss_unwind_trim(ss_unwind *walk, bool all)
+{
+    if (all) {
+        ss_tree_free(walk->tree);
+        memset(walk, 0, sizeof *walk);
+    } else if (SS_UNLIKELY(walk->count > KEPT_FRAMES)) {
+        ss_tree_trim(walk->tree, KEPT_FRAMES);
+    }
+}

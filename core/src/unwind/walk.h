@@ -1,0 +1,83 @@
+/*
+ * The parts of a walk, for each other and for their tests.
+ *
+ *      high addresses            frame i+1
+ *      sp[i+1] = CFA of i  ----> +--------------------+
+ *                                | return address     |  ip[i+1]
+ *                                | saved registers    |  slots
+ *                                | locals             |
+ *      sp[i]               ----> +--------------------+
+ *      low addresses             frame i-1
+ *
+ * Frame i owns [sp[i], sp[i+1]).  Registers are not carried along: the value of one in frame i is
+ * in the slot of the nearest frame further in that saved it, else it is still the one at the entry.
+ */
+#ifndef SS_WALK_H
+#define SS_WALK_H
+
+#include "unwind/tree.h"
+#include "unwind/unwind.h"
+
+#define SS_WORD sizeof(uintptr_t)
+
+/* A frame beyond the outermost so far, before it is trusted. */
+typedef struct ss_caller {
+    uintptr_t ip; /* as in ss_node */
+    uintptr_t sp;
+    uint32_t flags;
+    bool may_jump; /* a signal frame: the caller may be on another stack */
+    bool may_stay; /* a function that has put nothing on the stack yet */
+} ss_caller;
+
+typedef enum ss_verdict {
+    SS_STEP_ON,
+    SS_STEP_END,     /* there is no caller */
+    SS_STEP_NO_DATA, /* no loaded module describes the code */
+    SS_STEP_BROKEN,  /* its description cannot be followed */
+    SS_STEP_OFF_STACK,
+    SS_STEP_LIMIT,
+    SS_STEP_NO_ROOM /* for what had to be remembered of it */
+} ss_verdict;
+
+/* ---- lookup.c: from an address to its description ---------------------------------------------*/
+
+/* The frame description of PC; false when no loaded module has one. */
+bool ss_find_fde(uintptr_t pc, ss_fde *fde);
+
+/* The rule for PC, through the cache that all threads share. */
+ss_verdict ss_find_rule(uintptr_t pc, uint32_t generation, ss_rule *rule);
+
+/* ---- registers.c: the stack and the registers of its frames -----------------------------------*/
+
+/* SIZE bytes (at most a word) at ADDRESS, if they lie on a stack of WALK. */
+bool ss_read_stack(const ss_unwind *walk, uintptr_t address, unsigned size, uintptr_t *value);
+
+static inline bool ss_read_word(const ss_unwind *walk, uintptr_t address, uintptr_t *value)
+{
+    return ss_read_stack(walk, address, SS_WORD, value);
+}
+
+/* Any register of frame FRAME; those that a call may change are known only behind a signal. */
+bool ss_any_register(const ss_unwind *walk, uint32_t frame, uint64_t number, uintptr_t *value);
+
+/* ---- step.c: the caller of the outermost frame ------------------------------------------------*/
+
+/* By RULE, which is neither full nor an end. */
+ss_verdict ss_step_compact(const ss_unwind *walk, const ss_rule *rule, ss_caller *next);
+
+/* By the row for it; what that says of all registers becomes a file of the tree. */
+ss_verdict ss_step_row(ss_unwind *walk, const ss_fde *fde, const ss_cfi_row *row, ss_caller *next);
+
+/* By RULE of any kind. */
+ss_verdict ss_step(ss_unwind *walk, const ss_rule *rule, ss_caller *next);
+
+/* Without unwind data. */
+ss_verdict ss_step_frame_pointer(const ss_unwind *walk, ss_caller *next);
+
+/* ---- walk.c -----------------------------------------------------------------------------------*/
+
+/* The walk from ENTRY on; ss_unwind_walk is this with the registers of its caller. */
+bool ss_walk_from(ss_unwind *walk, const ss_entry_registers *entry, const void *above,
+                  uint32_t max);
+
+#endif
