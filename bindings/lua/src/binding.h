@@ -49,6 +49,7 @@ typedef struct ss_lua_known_name {
     const void *function;
     const char *source; /* compared, never read */
     int line_defined;
+    uint32_t epoch; /* of the sentinel that lived when the tables were asked; 0: none */
     unsigned uses_left;
     char name[96]; /* empty: none */
 } ss_lua_known_name;
@@ -81,7 +82,10 @@ typedef struct ss_lua_state {
     lua_Hook interrupt_hook; /* of the copy of the binding that marked the state */
     lua_State *capturing;    /* a function of ours captures; it rests there, with room; or NULL */
     struct ss_lua_notebook *notebook;
-    atomic_uintptr_t capturing_above; /* while it captures, an address on that thread's stack; 0 */
+    atomic_uintptr_t capturing_above;  /* while it captures, an address on that thread's stack; 0 */
+    bool wants_sentinel;               /* a capture missed it: sentinel.c */
+    uint32_t epoch;                    /* how many were planted */
+    struct ss_lua_token_table *tokens; /* true while the sentinel lives; NULL: none yet */
     uint32_t displaced_count;
     ss_lua_displaced displaced[SS_LUA_DISPLACED];
     ss_lua_known_name names[SS_LUA_KNOWN_NAMES];
@@ -92,20 +96,30 @@ typedef struct ss_lua_state {
  * library, the module, and C modules that brought the static library along.  It is that of the copy
  * whose frame source is registered.
  */
-enum { SS_LUA_COPIES = 16 };
+enum { SS_LUA_COPIES = 16, SS_LUA_KNOWN_THREADS = 64 };
 typedef struct ss_lua_shared {
     uint32_t size;
     _Atomic(ss_lua_state *) states;
     pthread_mutex_t lock;                               /* of writers to the list */
     atomic_uint interrupted_states;                     /* what a successful call looks at */
     _Atomic(const luaL_Reg *) functions[SS_LUA_COPIES]; /* each copy's lua_CFunctions */
-    atomic_uint closed_states;                          /* how many states have been closed */
+    /* Coroutines by address whose state is open and wants nothing: calls need not look further. */
+    _Atomic(lua_State *) known[SS_LUA_KNOWN_THREADS];
 } ss_lua_shared;
 
 extern ss_lua_shared *ss_lua_the_shared;
 
 /* The record of L's state, made when there is none. [-0, +0, m] */
 ss_lua_state *ss_lua_state_open(lua_State *L);
+
+/* The place in the table of known coroutines that L has. */
+static inline _Atomic(lua_State *) *ss_lua_known_place(lua_State *L)
+{
+    return &ss_lua_the_shared->known[((uintptr_t)L >> 4) % SS_LUA_KNOWN_THREADS];
+}
+
+/* Have every call look further once: a state closed, or wants something. */
+void ss_lua_forget_known(void);
 
 /* The record, or NULL when nothing of ours ran in that state yet. [-0, +0, -] */
 ss_lua_state *ss_lua_state_find(lua_State *L);
@@ -128,7 +142,8 @@ enum {
     SS_LUA_ANCHORS,
     SS_LUA_ERRORS,
     SS_LUA_INTERRUPT, /* no table: the error object that is raised again, or nil */
-    SS_LUA_TABLES = SS_LUA_INTERRUPT
+    SS_LUA_SENTINELS,
+    SS_LUA_TABLES = SS_LUA_SENTINELS
 };
 void ss_lua_push_table(lua_State *L, int which);
 
@@ -140,6 +155,22 @@ void ss_lua_push_metatable(lua_State *L, const char *name, const luaL_Reg *funct
 
 /* package.loaded as our copy of the binding found it, or nil. [-0, +1, -] */
 void ss_lua_push_loaded(lua_State *L);
+
+/* ---- The sentinel of a state (sentinel.c) ----------------------------------------------------*/
+
+/* Push the weak table it is planted in; take the one at the top into use, for this copy. */
+void ss_lua_push_new_sentinels(lua_State *L);
+void ss_lua_keep_sentinels(lua_State *L);
+
+/* Whether the keys of STATE are true.  When not, the next call plants a new sentinel.  L rests.
+   [-0, +0, -], 2 slots */
+bool ss_lua_sentinel_lives(lua_State *L, ss_lua_state *state);
+
+/* Plant one if STATE wants it. [-0, +0, m], 3 slots */
+void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state);
+
+/* What a table of keyed tokens takes (activation.c). */
+size_t ss_lua_token_table_size(void);
 
 /* ---- Exceptions (exception.c) ----------------------------------------------------------------*/
 
@@ -230,10 +261,12 @@ HRESULT ss_lua_originate_value(lua_State *L, ss_lua_state *state, int index,
 void ss_lua_push_error_of(lua_State *L, ss_lua_state *state, int index,
                           const ss_lua_origin *origin);
 
-/* ---- Frames (source.c, capture.c) -----------------------------------------------------------*/
+/* ---- Frames (source.c, activation.c, capture.c)
+ * -----------------------------------------------------------*/
 
 /* The frame source: stacksplice/source.h. */
 void ss_lua_collect(stacksplice_walk *walk, void *data);
+uint8_t ss_lua_classify(uintptr_t ip, uintptr_t function, void *data);
 
 /* Register the frame source of this copy of Lua; idempotent. */
 void ss_lua_source_register(void);

@@ -41,13 +41,11 @@ static HRESULT run_protected(lua_State *L, lua_CFunction body, job *now)
 
 /* A plain pcall inside caught an interrupt and the call then succeeded, or failed otherwise: what
    comes out is the interrupt.  True when there was one; the error is in the slot. */
-static bool take_interrupt(lua_State *L, const void *above, HRESULT *hr)
+static SS_LUA_NOINLINE bool take_interrupt(lua_State *L, const void *above, HRESULT *hr)
 {
     ss_lua_state *state;
     job now = {.origin = {.above = above, .status = LUA_ERRRUN}, .hr = E_UNEXPECTED};
 
-    if (!atomic_load_explicit(&ss_lua_the_shared->interrupted_states, memory_order_relaxed))
-        return false;
     /* Results may have filled the stack.  Without room the mark stays, and its hooks. */
     if (!lua_checkstack(L, LUA_MINSTACK))
         return false;
@@ -61,15 +59,21 @@ static bool take_interrupt(lua_State *L, const void *above, HRESULT *hr)
     return true;
 }
 
+/* Whether take_interrupt can find one. */
+static inline bool may_be_interrupted(void)
+{
+    return atomic_load_explicit(&ss_lua_the_shared->interrupted_states, memory_order_relaxed) != 0;
+}
+
 /* ---- Calls -----------------------------------------------------------------------------------*/
 
 /* The error value is at the top; it becomes the thread's error and goes. */
-static HRESULT fail(lua_State *L, int status, const void *above)
+static SS_LUA_NOINLINE HRESULT fail(lua_State *L, int status, const void *above)
 {
     job now = {.origin = {.above = above, .status = status, .unwound = true}, .hr = E_UNEXPECTED};
     HRESULT hr;
 
-    if (!take_interrupt(L, above, &hr))
+    if (!may_be_interrupted() || !take_interrupt(L, above, &hr))
         hr = run_protected(L, originate_protected, &now);
     lua_pop(L, 1);
     return hr;
@@ -77,34 +81,27 @@ static HRESULT fail(lua_State *L, int status, const void *above)
 
 static int open_protected(lua_State *L)
 {
-    (void)ss_lua_state_open(L);
+    ss_lua_plant_sentinel(L, ss_lua_state_open(L));
     return 0;
 }
 
 /*
  * Another language may capture inside the call before anything of ours has run in this state, and
- * functions have their names only in a state that was opened.  A call in the state of the call
- * before pays two comparisons.  Without memory the names are missing, nothing else.
- * [-0, +0, -], one slot
+ * functions have their names only in a state that was opened.  Without memory the names are
+ * missing, nothing else.  [-0, +0, -], one slot
  */
-static void know_state(lua_State *L)
+static SS_LUA_NOINLINE void know_state(lua_State *L)
 {
-    static _Thread_local struct {
-        const void *registry;
-        unsigned closed; /* a new state may get the address of one that was closed */
-    } last;
-    const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
-    unsigned closed = atomic_load_explicit(&ss_lua_the_shared->closed_states, memory_order_relaxed);
-
-    if (registry == last.registry && closed == last.closed)
-        return;
     lua_pushcfunction(L, open_protected);
-    if (lua_pcall(L, 0, 0, 0) != LUA_OK) {
+    if (lua_pcall(L, 0, 0, 0) == LUA_OK)
+        atomic_store_explicit(ss_lua_known_place(L), L, memory_order_relaxed);
+    else
         lua_pop(L, 1);
-        return;
-    }
-    last.registry = registry;
-    last.closed = closed;
+}
+
+static inline bool is_known(lua_State *L)
+{
+    return atomic_load_explicit(ss_lua_known_place(L), memory_order_relaxed) == L;
 }
 
 static HRESULT invalid(const char *message)
@@ -119,79 +116,82 @@ static HRESULT invalid_count(void)
     return invalid("the function and its arguments are not on the stack");
 }
 
-SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcall(lua_State *L, int nargs, int nresults)
-{
-    int base = lua_gettop(L) - nargs, status;
-    HRESULT hr;
-
-    if (nargs < 0 || base < 1 || nresults < LUA_MULTRET)
-        return invalid_count();
-    know_state(L);
-    lua_pushcfunction(L, stacksplice_lua_handler);
-    lua_insert(L, base);
-    status = lua_pcall(L, nargs, nresults, base);
-    lua_remove(L, base);
-    if (status != LUA_OK)
-        return fail(L, status, SS_LUA_HERE());
-    if (take_interrupt(L, SS_LUA_HERE(), &hr)) {
-        lua_settop(L, base - 1);
-        return hr;
-    }
-    return S_OK;
-}
-
-/* What a yielding call needs when it comes back; a userdata just above the handler. */
-typedef struct continuation {
-    lua_KContext context;
-    lua_KFunction k;
-    int base; /* index of the handler */
-} continuation;
-
-/* Handler and continuation go, what lies above moves down. */
-static void drop_frame(lua_State *L, int base)
-{
-    lua_rotate(L, base, -2);
-    lua_pop(L, 2);
-}
-
-static SS_LUA_NOINLINE HRESULT finish_yieldable(lua_State *L, int base, int status,
-                                                const void *above)
+/* The call succeeded, with the handler at BASE; what comes out may be an interrupt nevertheless. */
+static SS_LUA_NOINLINE HRESULT finish_interrupted(lua_State *L, int base, const void *above)
 {
     HRESULT hr = S_OK;
 
-    drop_frame(L, base);
-    if (status != LUA_OK && status != LUA_YIELD)
-        return fail(L, status, above);
     if (take_interrupt(L, above, &hr))
         lua_settop(L, base - 1);
     return hr;
 }
 
-static SS_LUA_NOINLINE int continue_call(lua_State *L, int status, lua_KContext context)
+/*
+ * On success nothing but what the handler costs: pushed, put below the function and taken away
+ * again, all of which the public API of Lua asks for.
+ */
+SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcall(lua_State *L, int nargs, int nresults)
 {
-    continuation then = *(const continuation *)context; /* the userdata goes with drop_frame */
-    HRESULT hr = finish_yieldable(L, then.base, status, SS_LUA_HERE());
+    int base = lua_gettop(L) - nargs, status;
 
-    return then.k(L, FAILED(hr) ? (int)hr : LUA_YIELD, then.context);
+    if (nargs < 0 || base < 1 || nresults < LUA_MULTRET)
+        return invalid_count();
+    if (!is_known(L))
+        know_state(L);
+    lua_pushcfunction(L, stacksplice_lua_handler);
+    lua_insert(L, base);
+    status = lua_pcall(L, nargs, nresults, base);
+    if (nresults == 0 && status == LUA_OK)
+        lua_settop(L, base - 1);
+    else
+        lua_remove(L, base);
+    if (status != LUA_OK)
+        return fail(L, status, SS_LUA_HERE());
+    return may_be_interrupted() ? finish_interrupted(L, base, SS_LUA_HERE()) : S_OK;
+}
+
+/*
+ * What a yielding call needs when it comes back stands below its handler: what is called then, with
+ * what context.
+ */
+enum { CONTINUATION, CONTEXT, HANDLER, FUNCTION };
+
+static SS_LUA_NOINLINE HRESULT finish_yieldable(lua_State *L, int base, int status,
+                                                const void *above)
+{
+    lua_rotate(L, base, -FUNCTION);
+    lua_pop(L, FUNCTION);
+    if (status != LUA_OK && status != LUA_YIELD)
+        return fail(L, status, above);
+    return may_be_interrupted() ? finish_interrupted(L, base, above) : S_OK;
+}
+
+static SS_LUA_NOINLINE int continue_call(lua_State *L, int status, lua_KContext where)
+{
+    int base = (int)where;
+    lua_KFunction k = (lua_KFunction)(uintptr_t)lua_touserdata(L, base + CONTINUATION);
+    lua_KContext context = (lua_KContext)lua_touserdata(L, base + CONTEXT);
+    HRESULT hr = finish_yieldable(L, base, status, SS_LUA_HERE());
+
+    return k(L, FAILED(hr) ? (int)hr : LUA_YIELD, context);
 }
 
 SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcallk(lua_State *L, int nargs, int nresults,
                                                            lua_KContext context, lua_KFunction k)
 {
     int base = lua_gettop(L) - nargs, status;
-    continuation *then;
 
     if (!k)
         return stacksplice_lua_pcall(L, nargs, nresults);
     if (nargs < 0 || base < 1 || nresults < LUA_MULTRET)
         return invalid_count();
-    know_state(L);
-    then = lua_newuserdatauv(L, sizeof *then, 0);
-    *then = (continuation){context, k, base};
-    lua_insert(L, base);
+    if (!is_known(L))
+        know_state(L);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)k);
+    lua_pushlightuserdata(L, (void *)context);
     lua_pushcfunction(L, stacksplice_lua_handler);
-    lua_insert(L, base);
-    status = lua_pcallk(L, nargs, nresults, base, (lua_KContext)then, continue_call);
+    lua_rotate(L, base, FUNCTION);
+    status = lua_pcallk(L, nargs, nresults, base + HANDLER, base, continue_call);
     return finish_yieldable(L, base, status, SS_LUA_HERE());
 }
 
@@ -251,20 +251,35 @@ static HRESULT fail_resumed(lua_State *L, lua_State *host, job *now)
     }
     if (host != L)
         lua_xmove(L, host, 1);
-    if (!take_interrupt(host, now->origin.above, &hr))
+    if (!may_be_interrupted() || !take_interrupt(host, now->origin.above, &hr))
         hr = run_protected(host, originate_protected, now);
     lua_pop(host, 1);
+    return hr;
+}
+
+static SS_LUA_NOINLINE HRESULT resume_failed(lua_State *L, lua_State *from, lua_State *host,
+                                             int status, const void *above)
+{
+    job now = {.origin = {.above = above, .status = status, .unwound = true, .dead = L}};
+    /* One that runs, has returned or finds no room was not even entered and must not be closed. */
+    bool refused = lua_status(L) == LUA_OK || lua_status(L) == LUA_YIELD;
+    HRESULT hr;
+
+    if (refused) {
+        now.origin.dead = NULL;
+        now.origin.unwound = false;
+    }
+    hr = fail_resumed(L, host, &now);
+    if (!refused && host != L)
+        close_thread(L, from);
     return hr;
 }
 
 SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua_State *from, int nargs,
                                                            int *nresults)
 {
-    job now = {.origin = {.above = SS_LUA_HERE(), .unwound = true, .dead = L}};
     lua_State *host = from;
-    HRESULT hr;
     int status;
-    bool refused;
 
     if (!nresults)
         return E_POINTER;
@@ -277,17 +292,7 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua_Sta
     if (status == LUA_OK || status == LUA_YIELD)
         return status == LUA_OK ? S_OK : S_FALSE;
     *nresults = 0;
-    now.origin.status = status;
-    /* One that runs, has returned or finds no room was not even entered and must not be closed. */
-    refused = lua_status(L) == LUA_OK || lua_status(L) == LUA_YIELD;
-    if (refused) {
-        now.origin.dead = NULL;
-        now.origin.unwound = false;
-    }
-    hr = fail_resumed(L, host, &now);
-    if (!refused && host != L)
-        close_thread(L, from);
-    return hr;
+    return resume_failed(L, from, host, status, SS_LUA_HERE());
 }
 
 /* ---- Error values in hand --------------------------------------------------------------------*/
@@ -356,9 +361,9 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_exception(lua_State *L, int 
 
     if (!out)
         return E_POINTER;
-    *out = NULL;
     if (!has_value(L, index))
         return E_INVALIDARG;
+    *out = NULL;
     lua_pushvalue(L, index);
     lua_pushcfunction(L, exception_protected);
     lua_pushvalue(L, -2);

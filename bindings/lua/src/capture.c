@@ -38,7 +38,8 @@ __attribute__((constructor)) void ss_lua_source_register(void)
                                  .language = "lua",
                                  .identity = identity,
                                  .collect = ss_lua_collect,
-                                 .data = ss_lua_the_shared};
+                                 .data = ss_lua_the_shared,
+                                 .classify = ss_lua_classify};
     ss_lua_shared *shared;
 
     if (atomic_load(&done) || FAILED(stacksplice_add_source(&source)))

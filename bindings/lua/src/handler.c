@@ -50,6 +50,7 @@ static int note_raise(lua_State *L)
     if (ss_lua_ties_find(L, state, 1) == &state->last)
         ss_lua_forget_last(state);
     (void)ss_lua_ties_make(L, state, 1, &origin);
+    ss_lua_plant_sentinel(L, state); /* for the next one: this error is remembered by now */
     return 0;
 }
 

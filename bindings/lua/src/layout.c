@@ -157,6 +157,11 @@ const ss_lua_layout *ss_lua_layout_get(void)
     return layout;
 }
 
+const ss_lua_layout *ss_lua_layout_peek(void)
+{
+    return atomic_load_explicit(&learnt, memory_order_acquire);
+}
+
 const ss_lua_site *ss_lua_site_find(const ss_lua_layout *layout, uintptr_t ip)
 {
     uint32_t low = 0, high = layout->site_count;

@@ -52,6 +52,9 @@ typedef struct ss_lua_layout {
  */
 const ss_lua_layout *ss_lua_layout_get(void);
 
+/* The layout if it was learnt, or NULL.  Takes no lock. */
+const ss_lua_layout *ss_lua_layout_peek(void);
+
 /* The site with that return address, or NULL. */
 const ss_lua_site *ss_lua_site_find(const ss_lua_layout *layout, uintptr_t ip);
 

@@ -22,7 +22,7 @@ static SS_LUA_NOINLINE int module_capture(lua_State *L)
     uintptr_t *frames;
     bool more;
 
-    (void)ss_lua_state_open(L);
+    ss_lua_plant_sentinel(L, ss_lua_state_open(L));
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     frames = lua_newuserdatauv(L, (skip + limit + 1) * sizeof *frames, 0);
     count = ss_lua_capture(L, SS_LUA_HERE(), skip + limit, frames, &more, NULL);
@@ -82,6 +82,7 @@ static SS_LUA_NOINLINE int module_originate(lua_State *L)
     lua_settop(L, 1);
     state = ss_lua_state_open(L);
     ss_lua_state_drain(L, state);
+    ss_lua_plant_sentinel(L, state);
     hr = ss_lua_originate_value(L, state, 1, &origin);
     (void)module_peek_error(L);
     if (hr == E_OUTOFMEMORY && lua_isnil(L, -1)) /* a value may bring this HRESULT itself */

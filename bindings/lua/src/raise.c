@@ -68,6 +68,7 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     state = ss_lua_state_open(L);
     ss_lua_state_drain(L, state);
+    ss_lua_plant_sentinel(L, state);
     /* Everything that may raise for want of memory comes before the error leaves the slot, or while
        the holder owns it. */
     holder = ss_lua_push_holder(L);

@@ -5,166 +5,47 @@
  * Nothing is allocated in Lua, nothing can raise, and a stack of Lua is only written above its top
  * where room is known to be.
  */
-#include "binding.h"
+#include "run.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "layout.h"
-
 enum {
-    MAX_SITES = 512,     /* call sites of one capture */
-    RUN_WHOLE = 256,     /* a run of activations up to this length is shown whole; */
-    RUN_INNER = 160,     /* of a longer one these innermost */
-    RUN_OUTER = 64,      /* and these outermost */
-    RUN_LIMIT = 4000000, /* more links than any Lua stack can hold: a damaged chain */
+    MAX_SITES = 512, /* call sites of one capture */
     NAMED_FUNCTIONS = 1024,
-    REST_STATES = 8,
+    NAMELESS_SIGHTS = 1000, /* for so many a function without a name is not asked again */
+    WORLDS = 8,
+    THREAD_CHAINS = 64,
     ROOM_FOR_NAMES = 6
 };
+
+#define NO_SITE UINT16_MAX
 
 typedef struct call_site {
     uint32_t frame;
     bool hook;
+    bool first;           /* of its coroutine */
+    uint16_t latest;      /* of a first one: the outermost site of its coroutine */
+    uint16_t next_thread; /* of a first one: the next one in its chain */
     lua_State *L;
     uintptr_t ci;
+    uintptr_t stop; /* where its run ends: the ci of the coroutine's next site outward, or 0 */
+    ss_lua_world *world;
 } call_site;
 
 typedef struct collection {
     stacksplice_walk *walk;
     const ss_lua_layout *layout;
-    struct {
-        const void *registry;
-        lua_State *L; /* its stack may be used above its top for a moment; or NULL */
-    } rests[REST_STATES];
-    uint32_t rest_count;
+    ss_lua_world worlds[WORLDS + 1]; /* the last one is that of all states beyond */
+    uint32_t world_count;
     lua_State *capturing; /* a function of ours that captures now rests in it; or NULL */
     ss_lua_notebook *notebook;
     uint32_t site_count;
+    bool keys;  /* activations have keys */
+    bool marks; /* frames have marks */
     bool too_many;
+    uint16_t threads[THREAD_CHAINS]; /* the first sites of coroutines, by their address */
     call_site sites[MAX_SITES];
 } collection;
-
-/* ---- Names -----------------------------------------------------------------------------------*/
-
-/* The pointer that lua_topointer gives for the function of an activation, or NULL. */
-static const void *function_of(const ss_lua_layout *layout, uintptr_t ci)
-{
-    if (layout->function == SS_LUA_UNKNOWN)
-        return NULL;
-    return (const void *)ss_lua_word(ss_lua_word(ci + layout->function));
-}
-
-/* The lua_CFunction of a C activation, or 0. */
-static uintptr_t c_function_of(const ss_lua_layout *layout, uintptr_t ci)
-{
-    uintptr_t value, slot;
-    uint8_t tag;
-
-    if (layout->function == SS_LUA_UNKNOWN)
-        return 0;
-    slot = ss_lua_word(ci + layout->function);
-    value = ss_lua_word(slot);
-    tag = *(const uint8_t *)(slot + sizeof(uintptr_t));
-    if (tag == layout->light_tag)
-        return value;
-    if (tag == layout->closure_tag && layout->closure_function != SS_LUA_UNKNOWN)
-        return ss_lua_word(value + layout->closure_function);
-    return 0;
-}
-
-/* A coroutine of L's state that rests, or NULL. */
-static lua_State *rest_of(const collection *c, lua_State *L)
-{
-    const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
-
-    for (uint32_t i = 0; i < c->rest_count; i++)
-        if (c->rests[i].registry == registry)
-            return c->rests[i].L;
-    return NULL;
-}
-
-/* ACTIVATION has been filled with "S". */
-static const char *loaded_name(collection *c, lua_State *L, const lua_Debug *activation)
-{
-    const void *function = function_of(c->layout, (uintptr_t)activation->i_ci);
-    lua_State *rest = rest_of(c, L);
-    ss_lua_state *state = ss_lua_state_of_registry(lua_topointer(L, LUA_REGISTRYINDEX));
-    ss_lua_known_name *known;
-
-    if (!function || !state)
-        return NULL;
-    known = &state->names[((uintptr_t)function >> 4) % SS_LUA_KNOWN_NAMES];
-    if (known->function != function || known->source != activation->source ||
-        known->line_defined != activation->linedefined || known->uses_left == 0) {
-        if (!rest)
-            return NULL;
-        *known = (ss_lua_known_name){.function = function,
-                                     .source = activation->source,
-                                     .line_defined = activation->linedefined,
-                                     .uses_left = SS_LUA_NAME_USES};
-        (void)ss_lua_global_name(rest, function, known->name, sizeof known->name);
-    }
-    known->uses_left--;
-    return known->name[0] ? known->name : NULL;
-}
-
-/* ---- Tokens ----------------------------------------------------------------------------------*/
-
-static const char *interpreter_name(lua_State *L)
-{
-    const ss_lua_state *state = ss_lua_state_of_registry(lua_topointer(L, LUA_REGISTRYINDEX));
-
-    return state && state->name[0] ? state->name : NULL;
-}
-
-static uintptr_t intern(const stacksplice_token_info *info)
-{
-    uintptr_t token = 0;
-
-    (void)stacksplice_intern(info, &token);
-    return token;
-}
-
-static uintptr_t token_of(const lua_Debug *activation, const char *loaded, const char *interpreter,
-                          stacksplice_trust trust)
-{
-    char function[LUA_IDSIZE + 40];
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_SCRIPT,
-                                   .trust = trust,
-                                   .language = "lua",
-                                   .interpreter = interpreter};
-
-    info.function = activation->name;
-    if (!*activation->namewhat || !activation->name)
-        info.function = loaded;
-    if (*activation->what == 'C') {
-        info.file = "[C]";
-        info.reason = "no native frame of its own";
-        if (!info.function)
-            info.function = "?";
-        return intern(&info);
-    }
-    if (!info.function && *activation->what == 'm')
-        info.function = "main chunk";
-    if (!info.function) {
-        (void)snprintf(function, sizeof function, "function <%s:%d>", activation->short_src,
-                       activation->linedefined);
-        info.function = function;
-    }
-    info.file = *activation->source == '@' ? activation->source + 1 : activation->short_src;
-    info.line = activation->currentline > 0 ? (uint32_t)activation->currentline : 0;
-    return intern(&info);
-}
-
-uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust)
-{
-    lua_Debug activation = {.i_ci = ci};
-
-    lua_getinfo(L, "Sln", &activation);
-    return token_of(&activation, NULL, interpreter_name(L), trust);
-}
 
 static void note(const collection *c, uintptr_t element, lua_State *L, uintptr_t ci)
 {
@@ -181,103 +62,107 @@ static void note_state(const collection *c, lua_State *L)
 {
     ss_lua_notebook *book = c->notebook;
 
-    if (!book)
-        return;
-    for (uint32_t i = 0; i < book->state_count; i++)
-        if (book->states[i] == L)
-            return;
-    if (book->state_count < SS_LUA_DISPLACED)
+    if (book && book->state_count < SS_LUA_DISPLACED)
         book->states[book->state_count++] = L;
-}
-
-static bool push_activation(collection *c, lua_State *L, uintptr_t ci, stacksplice_trust trust)
-{
-    lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
-    const char *loaded = NULL;
-    uintptr_t token;
-
-    lua_getinfo(L, "Sln", &activation);
-    if (!*activation.namewhat && *activation.what != 'm')
-        loaded = loaded_name(c, L, &activation);
-    token = token_of(&activation, loaded, interpreter_name(L), trust);
-    note(c, token, L, ci);
-    return stacksplice_walk_push(c->walk, token);
 }
 
 /* ---- Runs of activations ---------------------------------------------------------------------*/
 
-/* Steps outward along the activations of one coroutine. */
-typedef struct cursor {
+/* Pushes activations; the caller of one is the next one as a rule, and then is read already. */
+typedef struct pusher {
+    collection *c;
+    ss_lua_world *world;
     lua_State *L;
-    uintptr_t ci; /* 0 at the end */
-    int level;    /* only where the links are not known */
-} cursor;
+    stacksplice_trust trust;
+    ss_lua_activation next;
+} pusher;
 
-static uintptr_t ci_at_level(lua_State *L, int level)
+static bool push_activation(pusher *p, uintptr_t ci)
 {
-    lua_Debug activation;
+    const ss_lua_layout *layout = p->c->layout;
+    ss_lua_activation at = p->next;
+    uintptr_t token;
 
-    return lua_getstack(L, level, &activation) ? (uintptr_t)activation.i_ci : 0;
-}
-
-/* lua_getstack starts at the innermost level each time, so this search is kept short. */
-static void find_level(cursor *at)
-{
-    uintptr_t ci = at->ci;
-
-    for (at->level = 0; at->level < RUN_WHOLE; at->level++) {
-        at->ci = ci_at_level(at->L, at->level);
-        if (at->ci == ci || at->ci == 0)
-            return;
+    if (p->c->keys && p->trust == STACKSPLICE_TRUST_EXACT) {
+        if (at.ci != ci)
+            ss_lua_activation_read(layout, ci, &at);
+        if (at.outer)
+            ss_lua_activation_read(layout, at.outer, &p->next);
+        else
+            p->next = (ss_lua_activation){0};
+        token = ss_lua_keyed_token(layout, p->world, p->L, &at, &p->next);
+    } else {
+        token = ss_lua_asked_token(layout, p->world, p->L, ci, p->trust);
     }
-    at->ci = 0;
+    note(p->c, token, p->L, ci);
+    return stacksplice_walk_push(p->c->walk, token);
 }
 
-static void step(const ss_lua_layout *layout, cursor *at)
+static bool push_run(collection *c, const call_site *site, ss_lua_cursor at,
+                     stacksplice_trust trust, uintptr_t stop)
 {
-    uintptr_t outer;
+    pusher p = {.c = c, .world = site->world, .L = site->L, .trust = trust};
+    ss_lua_run found;
 
-    if (layout->previous == SS_LUA_UNKNOWN) {
-        at->ci = at->level < RUN_WHOLE ? ci_at_level(at->L, ++at->level) : 0;
-        return;
-    }
-    outer = ss_lua_word(at->ci + layout->previous);
-    /* The base level, which has nothing outside of it, is no activation. */
-    at->ci = outer && ss_lua_word(outer + layout->previous) ? outer : 0;
-}
-
-static bool push_gap_of(collection *c, uint32_t count)
-{
-    char reason[64];
-
-    (void)snprintf(reason, sizeof reason, "%u Lua levels left out", count);
-    return stacksplice_walk_push(c->walk, ss_lua_gap(reason));
-}
-
-/* Push the activations from AT outward, up to but without STOP (0: to the end). */
-static bool push_run(collection *c, cursor at, uintptr_t stop, stacksplice_trust trust)
-{
-    uintptr_t outer[RUN_WHOLE - RUN_INNER];
-    uint32_t count = 0, kept, held = 0;
-
-    for (; at.ci && at.ci != stop && count < RUN_LIMIT; step(c->layout, &at), count++) {
-        if (count < RUN_INNER) {
-            if (!push_activation(c, at.L, at.ci, trust))
-                return false;
-        } else {
-            outer[held++ % (RUN_WHOLE - RUN_INNER)] = at.ci;
-        }
-    }
-    kept = held;
-    if (held > RUN_WHOLE - RUN_INNER) {
-        kept = RUN_OUTER;
-        if (!push_gap_of(c, held - kept))
+    ss_lua_run_find(c->layout, at, stop, &found);
+    for (uint32_t i = 0; i < found.inner_count; i++)
+        if (!push_activation(&p, found.inner[i]))
             return false;
-    }
-    for (uint32_t i = held - kept; i < held; i++)
-        if (!push_activation(c, at.L, outer[i % (RUN_WHOLE - RUN_INNER)], trust))
+    if (found.first > 0 && !stacksplice_walk_push(c->walk, ss_lua_levels_gap(found.first)))
+        return false;
+    for (uint32_t i = found.first; i < found.end; i++)
+        if (!push_activation(&p, ss_lua_run_outer(&found, i)))
             return false;
     return true;
+}
+
+/* ---- Marks -----------------------------------------------------------------------------------*/
+
+/* A site's mark is its number from 1 on; what else is known of a function stands above. */
+enum { MARK_INTERNAL = 128, MARK_API = 129 };
+
+/* Whether captures that begin now find the marks of the layout; read after learning only. */
+static atomic_bool marks_told;
+
+uint8_t ss_lua_classify(uintptr_t ip, uintptr_t function, void *data)
+{
+    const ss_lua_layout *layout = ss_lua_layout_peek();
+    const ss_lua_site *site;
+
+    (void)data;
+    if (!layout || layout->failure)
+        return 0;
+    site = ss_lua_site_find(layout, ip);
+    if (site)
+        return (uint8_t)(site - layout->sites + 1);
+    if (ss_lua_is_internal(layout, function))
+        return MARK_INTERNAL;
+    return ss_lua_is_api(layout, function) ? MARK_API : 0;
+}
+
+/*
+ * Whether the frames of this walk are marked: it began after the layout was learnt and that was
+ * told.  A thread's first capture that finds it told may have begun before; the next one did not.
+ */
+static bool has_marks(void)
+{
+    static _Thread_local bool told_before;
+    bool before = told_before;
+
+    if (before)
+        return true;
+    if (!atomic_load(&marks_told)) {
+        stacksplice_reclassify();
+        atomic_store(&marks_told, true);
+    }
+    told_before = true;
+    return false;
+}
+
+/* Most of the interpreter's functions, and all of what is a site inside of one that was hidden. */
+static bool is_internal(uint8_t mark)
+{
+    return mark != 0 && mark != MARK_API;
 }
 
 /* ---- Sites -----------------------------------------------------------------------------------*/
@@ -296,54 +181,95 @@ static bool read_place(const stacksplice_walk *walk, uint32_t frame, ss_lua_plac
     return true;
 }
 
-static void find_sites(collection *c)
+/* The world of L; a capture of ours that is under way in it is noted. */
+static ss_lua_world *world_of(collection *c, lua_State *L)
 {
-    for (uint32_t i = 0; i < c->walk->frame_count; i++) {
-        const ss_lua_site *site = ss_lua_site_find(c->layout, c->walk->frames[i].ip);
-        uintptr_t L, ci;
+    const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
+    ss_lua_world *world;
 
-        if (!site || !read_place(c->walk, i, site->state, &L) ||
-            !read_place(c->walk, i, site->ci, &ci) || !L || !ci)
-            continue;
-        if (c->site_count == MAX_SITES) {
-            c->too_many = true;
-            return;
-        }
-        c->sites[c->site_count++] = (call_site){i, site->hook, (lua_State *)L, ci};
+    for (uint32_t i = 0; i < c->world_count; i++)
+        if (c->worlds[i].registry == registry)
+            return &c->worlds[i];
+    if (c->world_count == WORLDS) {
+        c->worlds[WORLDS] = (ss_lua_world){0};
+        return &c->worlds[WORLDS];
     }
-}
-
-/* A capture of ours is under way in one of the states that are on this stack. */
-static void find_capturing(collection *c)
-{
-    for (uint32_t i = 0; i < c->site_count && !c->capturing; i++) {
-        const ss_lua_state *state =
-            ss_lua_state_of_registry(lua_topointer(c->sites[i].L, LUA_REGISTRYINDEX));
-
-        if (state && state->capturing) {
-            c->capturing = state->capturing;
-            c->notebook = state->notebook;
+    world = &c->worlds[c->world_count++];
+    *world = (ss_lua_world){.registry = registry, .record = ss_lua_state_of_registry(registry)};
+    if (!world->record) {
+        atomic_store_explicit(ss_lua_known_place(L), NULL, memory_order_relaxed);
+    } else if (world->record->capturing) {
+        world->rest = world->record->capturing;
+        if (!c->capturing) {
+            c->capturing = world->rest;
+            c->notebook = world->record->notebook;
         }
     }
-    for (uint32_t i = 0; i < c->site_count; i++)
-        note_state(c, c->sites[i].L);
+    return world;
 }
 
-static bool is_first_of_its_state(const collection *c, uint32_t index)
+/* Tie the site to the one further in of the same coroutine, if there is one. */
+static void link_site(collection *c, uint16_t index)
 {
-    for (uint32_t i = 0; i < index; i++)
-        if (c->sites[i].L == c->sites[index].L)
-            return false;
+    call_site *site = &c->sites[index];
+    uint16_t *chain = &c->threads[((uintptr_t)site->L >> 4) % THREAD_CHAINS];
+    uint16_t first = *chain;
+
+    while (first != NO_SITE && c->sites[first].L != site->L)
+        first = c->sites[first].next_thread;
+    site->first = first == NO_SITE;
+    if (!site->first) {
+        site->world = c->sites[first].world;
+        c->sites[c->sites[first].latest].stop = site->ci;
+        c->sites[first].latest = index;
+        return;
+    }
+    site->world = world_of(c, site->L);
+    site->latest = index;
+    site->next_thread = *chain;
+    *chain = index;
+}
+
+static bool add_site(collection *c, uint32_t frame, const ss_lua_site *site)
+{
+    uintptr_t L, ci;
+
+    if (!read_place(c->walk, frame, site->state, &L) ||
+        !read_place(c->walk, frame, site->ci, &ci) || !L || !ci)
+        return true;
+    if (c->site_count == MAX_SITES) {
+        c->too_many = true;
+        return false;
+    }
+    c->sites[c->site_count] =
+        (call_site){.frame = frame, .hook = site->hook, .L = (lua_State *)L, .ci = ci};
+    link_site(c, (uint16_t)c->site_count++);
     return true;
 }
 
-/* Where the run of a site ends: the next site of the same coroutine, 0 when there is none. */
-static uintptr_t stop_of(const collection *c, uint32_t index)
+/* What a frame is, by its mark or by searching. */
+static uint8_t mark_of(const collection *c, uint32_t frame)
 {
-    for (uint32_t i = index + 1; i < c->site_count; i++)
-        if (c->sites[i].L == c->sites[index].L)
-            return c->sites[i].ci;
-    return 0;
+    const stacksplice_native_frame *native = &c->walk->frames[frame];
+
+    if (!c->marks)
+        return ss_lua_classify(native->ip, native->function, NULL);
+    return stacksplice_native_mark_owner(native->flags) == c->walk->source
+               ? (uint8_t)stacksplice_native_mark(native->flags)
+               : 0;
+}
+
+static void find_sites(collection *c)
+{
+    uint32_t end = c->marks ? c->walk->marked_count : c->walk->frame_count;
+
+    for (uint32_t i = 0; i < end; i++) {
+        uint32_t frame = c->marks ? c->walk->marked[i] : i;
+        uint8_t mark = mark_of(c, frame);
+
+        if (mark && mark <= SS_LUA_SITES && !add_site(c, frame, &c->layout->sites[mark - 1]))
+            return;
+    }
 }
 
 /* The interpreter's own frames from the site outward, which the run stands for. */
@@ -355,60 +281,54 @@ static uint32_t hidden_from(const collection *c, uint32_t index)
     /* The frame inside of a site is the C function that it called: never the interpreter's. */
     if (index + 1 < c->site_count)
         limit = c->sites[index + 1].frame - 1;
-    while (end < limit && ss_lua_is_internal(c->layout, c->walk->frames[end].function))
+    while (end < limit && is_internal(mark_of(c, end)))
         end++;
     return end - first;
 }
 
-/* Whether FUNCTION was named before; it is from now on.  A lost entry costs time only. */
-static bool already_named(uintptr_t function)
-{
-    static _Atomic(uintptr_t) named[NAMED_FUNCTIONS];
-    size_t at = (function >> 4) % NAMED_FUNCTIONS;
+/* ---- Names of C functions --------------------------------------------------------------------*/
 
-    if (atomic_load_explicit(&named[at], memory_order_relaxed) == function)
-        return true;
-    atomic_store_explicit(&named[at], function, memory_order_relaxed);
-    return false;
+/*
+ * Whether FUNCTION is to be asked for its name now: not when it has one already, and not each time
+ * when it has none.  Threads may take each other's entries: that costs time only.
+ */
+static bool wants_name(uintptr_t function)
+{
+    static struct {
+        _Atomic(uintptr_t) function;
+        _Atomic(uint32_t) sights; /* until it is asked again; UINT32_MAX: never */
+    } named[NAMED_FUNCTIONS];
+    size_t at = (function >> 4) % NAMED_FUNCTIONS;
+    uint32_t sights = atomic_load_explicit(&named[at].sights, memory_order_relaxed);
+
+    if (atomic_load_explicit(&named[at].function, memory_order_relaxed) == function && sights > 0) {
+        atomic_store_explicit(&named[at].sights, sights - 1, memory_order_relaxed);
+        return false;
+    }
+    atomic_store_explicit(&named[at].function, function, memory_order_relaxed);
+    atomic_store_explicit(&named[at].sights, NAMELESS_SIGHTS, memory_order_relaxed);
+    return true;
 }
 
 /* Scripts' name of a C function whose own frame is on the stack. */
-static void name_c_function(collection *c, const call_site *site)
+static void name_c_function(const collection *c, const call_site *site)
 {
-    uintptr_t function = c_function_of(c->layout, site->ci);
-    lua_Debug activation = {.i_ci = (struct CallInfo *)site->ci};
+    uintptr_t function = ss_lua_c_function_of(c->layout, site->ci);
     const char *name;
 
-    if (!function || c->walk->frames[site->frame - 1].function != function ||
-        !rest_of(c, site->L) || already_named(function))
+    if (!function || c->walk->frames[site->frame - 1].function != function || !site->world->rest ||
+        !wants_name(function))
         return;
-    lua_getinfo(site->L, "Sn", &activation);
-    name = loaded_name(c, site->L, &activation);
-    if (!name)
-        name = *activation.namewhat ? activation.name : NULL;
+    name = ss_lua_c_function_name(c->layout, site->world, site->L, site->ci);
     if (name)
         (void)stacksplice_name_function(function, "lua", name);
 }
 
-static void add_rest(collection *c, lua_State *L, bool rests)
-{
-    if (c->rest_count == REST_STATES)
-        return;
-    c->rests[c->rest_count].registry = lua_topointer(L, LUA_REGISTRYINDEX);
-    c->rests[c->rest_count++].L = rests ? L : NULL;
-}
-
-/* Whether FRAME is Lua's own. */
-static bool is_lua(const collection *c, uint32_t frame)
-{
-    uintptr_t function = c->walk->frames[frame].function;
-
-    return ss_lua_is_internal(c->layout, function) || ss_lua_is_api(c->layout, function);
-}
+/* ---- Coroutines that rest --------------------------------------------------------------------*/
 
 /*
- * Whether the coroutine of a site rests in the C function or hook that the site called: it is the
- * running activation, there is room, and (of the innermost site) no frame of Lua is inside of it, as in an
+ * Whether the coroutine of a site rests in the C function that the site called: it is the running
+ * activation, there is room, and (of the innermost site) no frame of Lua is inside of it, as in an
  * allocator that captures.
  */
 static bool rests_at(const collection *c, uint32_t index)
@@ -417,29 +337,33 @@ static bool rests_at(const collection *c, uint32_t index)
     uintptr_t room;
 
     if (c->layout->top == SS_LUA_UNKNOWN || c->layout->function == SS_LUA_UNKNOWN ||
-        ci_at_level(site->L, 0) != site->ci)
+        ss_lua_ci_at_level(site->L, 0) != site->ci)
         return false;
     for (uint32_t i = 0; index == 0 && i < site->frame; i++)
-        if (is_lua(c, i))
+        if (mark_of(c, i))
             return false;
     room = (ss_lua_word(site->ci + c->layout->top) - ss_lua_word(site->ci + c->layout->function)) /
            (2 * sizeof(uintptr_t));
     return room >= (uintptr_t)lua_gettop(site->L) + 1 + ROOM_FOR_NAMES;
 }
 
-/* One resting coroutine of each state, the innermost that is on the stack. */
-static void find_rests(collection *c)
+/* What the innermost coroutine of each state allows; and the notebook's coroutines. */
+static void open_worlds(collection *c)
 {
-    if (c->capturing)
-        add_rest(c, c->capturing, true);
-    for (uint32_t i = 0; i < c->site_count; i++) {
-        const void *registry = lua_topointer(c->sites[i].L, LUA_REGISTRYINDEX);
-        uint32_t known = 0;
+    uint32_t opened = 0;
 
-        while (known < c->rest_count && c->rests[known].registry != registry)
-            known++;
-        if (known == c->rest_count)
-            add_rest(c, c->sites[i].L, rests_at(c, i));
+    for (uint32_t i = 0; i < c->site_count; i++) {
+        ss_lua_world *world = c->sites[i].world;
+
+        if (c->sites[i].first)
+            note_state(c, c->sites[i].L);
+        if (world != &c->worlds[opened] || opened == c->world_count)
+            continue; /* worlds were met in the order of sites */
+        opened++;
+        if (!world->rest && rests_at(c, i))
+            world->rest = c->sites[i].L;
+        if (world->rest && world->record && c->keys)
+            world->keyed = ss_lua_sentinel_lives(world->rest, world->record);
     }
 }
 
@@ -455,27 +379,27 @@ static bool push_unsited(collection *c, uint32_t index)
     const call_site *site = &c->sites[index];
     uint32_t inner = index ? c->sites[index - 1].frame + hidden_from(c, index - 1) : 0;
     uint32_t at = site->frame ? site->frame - 1 : 0;
-    cursor from = {site->L, ci_at_level(site->L, 0), 0};
-    uintptr_t function;
+    ss_lua_cursor from = {site->L, ss_lua_ci_at_level(site->L, 0), 0};
     lua_Debug activation = {.i_ci = (struct CallInfo *)from.ci};
+    uintptr_t function;
 
-    if (c->capturing || from.ci == 0 || from.ci == site->ci || !is_first_of_its_state(c, index))
+    if (from.ci == 0 || from.ci == site->ci)
         return true;
     lua_getinfo(site->L, "S", &activation);
     if (*activation.what == 'C') {
-        function = c_function_of(c->layout, from.ci);
+        function = ss_lua_c_function_of(c->layout, from.ci);
         for (uint32_t i = inner; function && i < at; i++)
             if (c->walk->frames[i].function == function) {
-                step(c->layout, &from);
+                ss_lua_step(c->layout, &from);
                 return stacksplice_walk_splice(c->walk, i + 1, 0) &&
-                       push_run(c, from, site->ci, STACKSPLICE_TRUST_INFERRED);
+                       push_run(c, site, from, STACKSPLICE_TRUST_INFERRED, site->ci);
             }
     }
     /* Lua code that is in no call to C runs in a frame between here and there. */
     return stacksplice_walk_splice(c->walk, at < inner ? inner : at, 0) &&
            (*activation.what != 'C' ||
             stacksplice_walk_push(c->walk, ss_lua_gap("call site missed"))) &&
-           push_run(c, from, site->ci, STACKSPLICE_TRUST_INFERRED);
+           push_run(c, site, from, STACKSPLICE_TRUST_INFERRED, site->ci);
 }
 
 /* ---- Collecting ------------------------------------------------------------------------------*/
@@ -487,17 +411,26 @@ static bool push_unsited(collection *c, uint32_t index)
  */
 static bool lost_its_frame(const collection *c, const call_site *site)
 {
-    uintptr_t function = c_function_of(c->layout, site->ci);
+    uintptr_t function = ss_lua_c_function_of(c->layout, site->ci);
 
     return !site->hook && site->frame == 0 && function && !ss_lua_is_own_function(function);
+}
+
+static bool push_lost(collection *c, const call_site *site)
+{
+    uintptr_t token =
+        ss_lua_asked_token(c->layout, site->world, site->L, site->ci, STACKSPLICE_TRUST_EXACT);
+
+    note(c, token, site->L, site->ci);
+    return stacksplice_walk_push(c->walk, token);
 }
 
 static bool splice_site(collection *c, uint32_t index)
 {
     const call_site *site = &c->sites[index];
-    cursor from = {site->L, site->ci, 0};
+    ss_lua_cursor from = {site->L, site->ci, 0};
 
-    if (!push_unsited(c, index))
+    if (site->first && !c->capturing && !push_unsited(c, index))
         return false;
     if (!site->hook && site->frame > 0) {
         name_c_function(c, site);
@@ -505,28 +438,29 @@ static bool splice_site(collection *c, uint32_t index)
     }
     if (!stacksplice_walk_splice(c->walk, site->frame, hidden_from(c, index)))
         return false;
-    if (lost_its_frame(c, site) && !push_activation(c, site->L, site->ci, STACKSPLICE_TRUST_EXACT))
+    if (lost_its_frame(c, site) && !push_lost(c, site))
         return false;
     if (c->layout->previous == SS_LUA_UNKNOWN)
-        find_level(&from);
+        ss_lua_cursor_place(&from);
     if (!site->hook && from.ci)
-        step(c->layout, &from);
-    return push_run(c, from, stop_of(c, index), STACKSPLICE_TRUST_EXACT);
+        ss_lua_step(c->layout, &from);
+    return push_run(c, site, from, STACKSPLICE_TRUST_EXACT, site->stop);
 }
 
 /* Without native frames only the coroutine is known in which a function of ours captures. */
 static void push_capturing(collection *c, const ss_lua_state *state)
 {
-    cursor from = {state->capturing, ci_at_level(state->capturing, 0), 0};
+    ss_lua_cursor from = {state->capturing, ss_lua_ci_at_level(state->capturing, 0), 0};
+    call_site site = {.L = from.L, .first = true, .world = world_of(c, from.L)};
 
     c->notebook = state->notebook;
     note_state(c, from.L);
-    if (from.ci && ss_lua_is_own_function(c_function_of(c->layout, from.ci)))
-        step(c->layout, &from);
+    if (from.ci && ss_lua_is_own_function(ss_lua_c_function_of(c->layout, from.ci)))
+        ss_lua_step(c->layout, &from);
     (void)(stacksplice_walk_splice(c->walk, 0, 0) &&
            stacksplice_walk_push(c->walk, ss_lua_gap("without native frames, only one coroutine's "
                                                      "are known, and not their place")) &&
-           push_run(c, from, 0, STACKSPLICE_TRUST_EXACT));
+           push_run(c, &site, from, STACKSPLICE_TRUST_EXACT, 0));
 }
 
 /* Lua is on the stack but cannot be read: say so where it was entered. */
@@ -544,6 +478,20 @@ static void say_failure(stacksplice_walk *walk, const ss_lua_layout *layout)
             }
 }
 
+/* Without the many that are filled when they are used. */
+static void begin(collection *c, stacksplice_walk *walk, const ss_lua_layout *layout)
+{
+    c->walk = walk;
+    c->layout = layout;
+    c->world_count = c->site_count = 0;
+    c->keys = ss_lua_has_keys(layout);
+    c->marks = has_marks();
+    c->too_many = false;
+    c->capturing = NULL;
+    c->notebook = NULL;
+    memset(c->threads, 0xff, sizeof c->threads);
+}
+
 void ss_lua_collect(stacksplice_walk *walk, void *data)
 {
     const ss_lua_layout *layout = ss_lua_layout_get();
@@ -557,42 +505,16 @@ void ss_lua_collect(stacksplice_walk *walk, void *data)
         say_failure(walk, layout);
         return;
     }
-    c.walk = walk;
-    c.layout = layout;
-    c.site_count = c.rest_count = 0;
-    c.too_many = false;
-    c.capturing = NULL;
-    c.notebook = NULL;
+    begin(&c, walk, layout);
     find_sites(&c);
     if (!walk->frame_count && (state = ss_lua_state_capturing(walk)))
         push_capturing(&c, state);
     if (c.site_count == 0)
         return;
-    find_capturing(&c);
-    find_rests(&c);
+    open_worlds(&c);
     for (uint32_t i = 0; i < c.site_count; i++)
         if (!splice_site(&c, i))
             return;
     if (c.too_many && stacksplice_walk_splice(walk, c.sites[c.site_count - 1].frame + 1, 0))
         (void)stacksplice_walk_push(walk, ss_lua_gap("too many calls between C and Lua"));
-}
-
-uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames)
-{
-    const ss_lua_layout *layout = ss_lua_layout_get();
-    cursor at = {dead, ci_at_level(dead, 0), 0};
-    uint32_t count = 0, levels = 0;
-    char reason[64];
-
-    if (!layout || max < 2)
-        return 0;
-    for (; at.ci && levels < RUN_LIMIT; step(layout, &at), levels++)
-        if (count < max - 1)
-            frames[count++] = ss_lua_activation_token(dead, (struct CallInfo *)at.ci,
-                                                      STACKSPLICE_TRUST_TRACEBACK);
-    if (levels > count) {
-        (void)snprintf(reason, sizeof reason, "%u Lua levels left out", levels - count);
-        frames[count++] = ss_lua_gap(reason);
-    }
-    return count;
 }

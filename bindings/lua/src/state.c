@@ -72,10 +72,17 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->capturing = NULL;
     state->notebook = NULL;
     atomic_store(&state->capturing_above, 0);
+    state->wants_sentinel = true;
     state->displaced_count = 0;
     memset(state->names, 0, sizeof state->names);
     atomic_store(&state->freed, NULL);
     atomic_store(&state->registry, lua_topointer(L, LUA_REGISTRYINDEX));
+}
+
+void ss_lua_forget_known(void)
+{
+    for (uint32_t i = 0; i < SS_LUA_KNOWN_THREADS; i++)
+        atomic_store_explicit(&ss_lua_the_shared->known[i], NULL, memory_order_relaxed);
 }
 
 void ss_lua_state_ref(ss_lua_state *state)
@@ -99,7 +106,7 @@ static int close_state(lua_State *L)
         return 0;
     *holder = NULL;
     atomic_store(&state->registry, NULL);
-    atomic_fetch_add(&ss_lua_the_shared->closed_states, 1);
+    ss_lua_forget_known();
     if (state->interrupted)
         atomic_fetch_sub(&ss_lua_the_shared->interrupted_states, 1);
     state->interrupted = false;
@@ -136,6 +143,8 @@ static void push_new_holder(lua_State *L)
     lua_setiuservalue(L, -2, SS_LUA_ANCHORS);
     new_weak_table(L, "v");
     lua_setiuservalue(L, -2, SS_LUA_ERRORS);
+    ss_lua_push_new_sentinels(L);
+    lua_setiuservalue(L, -2, SS_LUA_SENTINELS);
     lua_newtable(L);
     lua_pushcfunction(L, close_state);
     lua_setfield(L, -2, "__gc");
@@ -165,6 +174,8 @@ ss_lua_state *ss_lua_state_open(lua_State *L)
     }
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &loaded_key);
+    lua_getiuservalue(L, -1, SS_LUA_SENTINELS);
+    ss_lua_keep_sentinels(L);
     /* Last: from now on the state is open, whatever ran out of memory before. */
     lua_rawsetp(L, LUA_REGISTRYINDEX, &state_key);
     state = ss_lua_state_find(L);
@@ -183,14 +194,19 @@ ss_lua_state *ss_lua_state_find(lua_State *L)
     return state;
 }
 
+/* The last answer on this thread comes first: the list is long in a program with many states. */
 ss_lua_state *ss_lua_state_of_registry(const void *registry)
 {
-    ss_lua_state *state;
+    static _Thread_local ss_lua_state *last;
+    ss_lua_state *state = last;
+
+    if (state && atomic_load_explicit(&state->registry, memory_order_relaxed) == registry)
+        return state;
 
     for (state = atomic_load(&ss_lua_the_shared->states); state;
          state = __atomic_load_n(&state->next, __ATOMIC_ACQUIRE))
         if (atomic_load(&state->registry) == registry)
-            return state;
+            return last = state;
     return NULL;
 }
 

@@ -233,7 +233,7 @@ static uint32_t take_stack(lua_State *L, const ss_lua_origin *origin, uint32_t m
     uint32_t count = 0;
 
     if (origin->dead)
-        count = ss_lua_dead_frames(origin->dead, max / 2, frames);
+        count = ss_lua_dead_frames(origin->dead, max - max / 4, frames);
     if (origin->unwound && count < max)
         frames[count++] = ss_lua_gap("unwound");
     return count + ss_lua_capture(L, origin->above, max - count, frames + count, more, NULL);

@@ -1,0 +1,242 @@
+#include "activation.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * A token with its key.  Everything that lua_getinfo says of a Lua function follows from the key
+ * while the prototypes live (see sentinel.c), but for a name that only package.loaded has: that
+ * belongs to the closure, and is asked again after some uses.
+ */
+typedef struct keyed_token {
+    uintptr_t pc, proto, caller_pc, caller_proto;
+    uint32_t status, caller_status;
+    uintptr_t closure; /* 0: of any closure of the prototype */
+    uint32_t uses_left;
+    uintptr_t token; /* 0: empty */
+} keyed_token;
+
+enum { SETS = 128, WAYS = 4 };
+
+/* Bounded: a new key takes the place of another one of its set. */
+struct ss_lua_token_table {
+    uint32_t next_victim;
+    keyed_token sets[SETS][WAYS];
+};
+
+size_t ss_lua_token_table_size(void)
+{
+    return sizeof(struct ss_lua_token_table);
+}
+
+/* ---- Names -----------------------------------------------------------------------------------*/
+
+const void *ss_lua_function_of(const ss_lua_layout *layout, uintptr_t ci)
+{
+    if (layout->function == SS_LUA_UNKNOWN)
+        return NULL;
+    return (const void *)ss_lua_word(ss_lua_word(ci + layout->function));
+}
+
+uintptr_t ss_lua_c_function_of(const ss_lua_layout *layout, uintptr_t ci)
+{
+    uintptr_t value, slot;
+    uint8_t tag;
+
+    if (layout->function == SS_LUA_UNKNOWN)
+        return 0;
+    slot = ss_lua_word(ci + layout->function);
+    value = ss_lua_word(slot);
+    tag = *(const uint8_t *)(slot + sizeof(uintptr_t));
+    if (tag == layout->light_tag)
+        return value;
+    if (tag == layout->closure_tag && layout->closure_function != SS_LUA_UNKNOWN)
+        return ss_lua_word(value + layout->closure_function);
+    return 0;
+}
+
+/*
+ * Whether KNOWN is still that function's: while the state's keys are true no function died since,
+ * else what it was defined as must do.
+ */
+static bool is_known(const ss_lua_world *world, const ss_lua_known_name *known,
+                     const void *function, const lua_Debug *activation)
+{
+    return known->function == function && known->source == activation->source &&
+           known->line_defined == activation->linedefined && known->uses_left > 0 &&
+           (!world->keyed || known->epoch == world->record->epoch);
+}
+
+/* ACTIVATION has been filled with "S". */
+static const char *loaded_name(const ss_lua_layout *layout, ss_lua_world *world,
+                               const lua_Debug *activation)
+{
+    const void *function = ss_lua_function_of(layout, (uintptr_t)activation->i_ci);
+    ss_lua_known_name *known;
+
+    if (!function || !world->record)
+        return NULL;
+    known = &world->record->names[((uintptr_t)function >> 4) % SS_LUA_KNOWN_NAMES];
+    if (!is_known(world, known, function, activation)) {
+        if (!world->rest)
+            return NULL;
+        *known = (ss_lua_known_name){.function = function,
+                                     .source = activation->source,
+                                     .line_defined = activation->linedefined,
+                                     .epoch = world->keyed ? world->record->epoch : 0,
+                                     .uses_left = SS_LUA_NAME_USES};
+        (void)ss_lua_global_name(world->rest, function, known->name, sizeof known->name);
+    }
+    known->uses_left--;
+    return known->name[0] ? known->name : NULL;
+}
+
+/* A local variable's name, or an iterator's, says nothing about the function elsewhere. */
+static bool is_lasting(const char *namewhat)
+{
+    return strcmp(namewhat, "global") == 0 || strcmp(namewhat, "method") == 0 ||
+           strcmp(namewhat, "field") == 0;
+}
+
+const char *ss_lua_c_function_name(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                                   uintptr_t ci)
+{
+    lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
+    const char *name;
+
+    lua_getinfo(L, "Sn", &activation);
+    name = loaded_name(layout, world, &activation);
+    return name || !is_lasting(activation.namewhat) ? name : activation.name;
+}
+
+/* ---- Tokens by asking Lua --------------------------------------------------------------------*/
+
+static uintptr_t intern(const stacksplice_token_info *info)
+{
+    uintptr_t token = 0;
+
+    (void)stacksplice_intern(info, &token);
+    return token;
+}
+
+static uintptr_t token_of(const lua_Debug *activation, const char *loaded,
+                          const ss_lua_state *record, stacksplice_trust trust)
+{
+    char function[LUA_IDSIZE + 40];
+    stacksplice_token_info info = {
+        .size = sizeof info, .kind = STACKSPLICE_FRAME_SCRIPT, .trust = trust, .language = "lua"};
+
+    if (record && record->name[0])
+        info.interpreter = record->name;
+    info.function = activation->name;
+    if (!*activation->namewhat || !activation->name)
+        info.function = loaded;
+    if (*activation->what == 'C') {
+        info.file = "[C]";
+        info.reason = "no native frame of its own";
+        if (!info.function)
+            info.function = "?";
+        return intern(&info);
+    }
+    if (!info.function && *activation->what == 'm')
+        info.function = "main chunk";
+    if (!info.function) {
+        (void)snprintf(function, sizeof function, "function <%s:%d>", activation->short_src,
+                       activation->linedefined);
+        info.function = function;
+    }
+    info.file = *activation->source == '@' ? activation->source + 1 : activation->short_src;
+    info.line = activation->currentline > 0 ? (uint32_t)activation->currentline : 0;
+    return intern(&info);
+}
+
+/* Whether only package.loaded can name the function. */
+static bool needs_loaded_name(const lua_Debug *activation)
+{
+    return !*activation->namewhat && *activation->what != 'm';
+}
+
+uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                             uintptr_t ci, stacksplice_trust trust)
+{
+    lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
+    const char *loaded = NULL;
+
+    lua_getinfo(L, "Sln", &activation);
+    if (needs_loaded_name(&activation))
+        loaded = loaded_name(layout, world, &activation);
+    return token_of(&activation, loaded, world->record, trust);
+}
+
+uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust)
+{
+    lua_Debug activation = {.i_ci = ci};
+
+    lua_getinfo(L, "Sln", &activation);
+    return token_of(&activation, NULL,
+                    ss_lua_state_of_registry(lua_topointer(L, LUA_REGISTRYINDEX)), trust);
+}
+
+/* ---- Tokens by key ---------------------------------------------------------------------------*/
+
+static bool matches(const keyed_token *entry, const ss_lua_activation *at,
+                    const ss_lua_activation *caller)
+{
+    return entry->pc == at->pc && entry->caller_pc == caller->pc && entry->proto == at->proto &&
+           entry->caller_proto == caller->proto && entry->status == at->status &&
+           entry->caller_status == caller->status &&
+           (!entry->closure || entry->closure == at->closure);
+}
+
+static uintptr_t ask_and_keep(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                              const ss_lua_activation *at, const ss_lua_activation *caller,
+                              keyed_token *entry)
+{
+    lua_Debug activation = {.i_ci = (struct CallInfo *)at->ci};
+    const char *loaded = NULL;
+    uint32_t uses = UINT32_MAX;
+    uintptr_t token;
+
+    lua_getinfo(L, "Sln", &activation);
+    if (needs_loaded_name(&activation)) {
+        loaded = loaded_name(layout, world, &activation);
+        uses = SS_LUA_NAME_USES;
+    }
+    token = token_of(&activation, loaded, world->record, STACKSPLICE_TRUST_EXACT);
+    *entry = (keyed_token){.pc = at->pc,
+                           .proto = at->proto,
+                           .caller_pc = caller->pc,
+                           .caller_proto = caller->proto,
+                           .status = at->status,
+                           .caller_status = caller->status,
+                           .closure = uses == UINT32_MAX ? 0 : at->closure,
+                           .uses_left = uses,
+                           .token = token};
+    return token;
+}
+
+uintptr_t ss_lua_keyed_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                             const ss_lua_activation *at, const ss_lua_activation *caller)
+{
+    uint64_t hash = (at->pc ^ caller->pc << 17) * UINT64_C(0x9e3779b97f4a7c15);
+    struct ss_lua_token_table *table;
+    keyed_token *set, *place = NULL;
+
+    /* A function in C has no code that tells its calls apart. */
+    if (!world->keyed || !at->proto)
+        return ss_lua_asked_token(layout, world, L, at->ci, STACKSPLICE_TRUST_EXACT);
+    table = world->record->tokens;
+    set = table->sets[hash >> 32 & (SETS - 1)];
+    for (uint32_t i = 0; i < WAYS; i++) {
+        if (set[i].token && !matches(&set[i], at, caller))
+            continue;
+        place = &set[i];
+        if (!place->token || place->uses_left == 0)
+            break;
+        place->uses_left -= place->closure != 0;
+        return place->token;
+    }
+    if (!place)
+        place = &set[table->next_victim++ % WAYS];
+    return ask_and_keep(layout, world, L, at, caller, place);
+}

@@ -1,0 +1,70 @@
+/*
+ * Activations of Lua as tokens: what lua_getinfo says of one is asked once for each place in the
+ * code and then found again by its key.
+ */
+#ifndef SS_LUA_ACTIVATION_H
+#define SS_LUA_ACTIVATION_H
+
+#include "binding.h"
+#include "layout.h"
+
+/* One Lua state while a capture looks at it. */
+typedef struct ss_lua_world {
+    const void *registry;
+    ss_lua_state *record; /* NULL when nothing of ours was opened in it */
+    lua_State *rest;      /* its stack may be used above its top for a moment; or NULL */
+    bool keyed;           /* keys found in the record's table are true */
+} ss_lua_world;
+
+/* The words of an activation that its key is made of. */
+typedef struct ss_lua_activation {
+    uintptr_t ci; /* 0: none */
+    uintptr_t outer;
+    uintptr_t closure, proto, pc; /* proto and pc are 0 of a function in C */
+    uint32_t status;
+} ss_lua_activation;
+
+/* The pointer that lua_topointer gives for the function of an activation, or NULL. */
+const void *ss_lua_function_of(const ss_lua_layout *layout, uintptr_t ci);
+
+/* The lua_CFunction of a C activation, or 0. */
+uintptr_t ss_lua_c_function_of(const ss_lua_layout *layout, uintptr_t ci);
+
+/* Whether this copy of Lua lets activations have keys. */
+static inline bool ss_lua_has_keys(const ss_lua_layout *layout)
+{
+    return layout->previous != SS_LUA_UNKNOWN && layout->function != SS_LUA_UNKNOWN &&
+           layout->saved_pc != SS_LUA_UNKNOWN && layout->status != SS_LUA_UNKNOWN &&
+           layout->closure_proto != SS_LUA_UNKNOWN;
+}
+
+/* Read CI, where keys are allowed. */
+static inline void ss_lua_activation_read(const ss_lua_layout *layout, uintptr_t ci,
+                                          ss_lua_activation *out)
+{
+    uintptr_t slot = ss_lua_word(ci + layout->function);
+
+    out->ci = ci;
+    out->outer = ss_lua_word(ci + layout->previous);
+    out->closure = ss_lua_word(slot);
+    out->status = *(const uint32_t *)(ci + layout->status);
+    out->proto = out->pc = 0;
+    if (*(const uint8_t *)(slot + sizeof(uintptr_t)) == layout->lua_tag) {
+        out->proto = ss_lua_word(out->closure + layout->closure_proto);
+        out->pc = ss_lua_word(ci + layout->saved_pc);
+    }
+}
+
+/* The token of the activation AT of L, which CALLER called: by its key, else by asking Lua. */
+uintptr_t ss_lua_keyed_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                             const ss_lua_activation *at, const ss_lua_activation *caller);
+
+/* The token of the activation CI of L, by asking Lua. */
+uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                             uintptr_t ci, stacksplice_trust trust);
+
+/* The name that scripts find the function of a C activation by, or NULL. */
+const char *ss_lua_c_function_name(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                                   uintptr_t ci);
+
+#endif
