@@ -1,4 +1,4 @@
-"""How a process ends, seen from outside: crash_test.py PROGRAM."""
+"""How a process ends, seen from outside: crash_test.py [EMULATOR...] PROGRAM."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 
+COMMAND = []  # an emulator, if one is needed, and the program
 PROGRAM = ""
 FULL_CODES = ["80070057", "80070057", "80070057", "80004005"]
 
@@ -21,6 +22,13 @@ def strict(text):
     return json.loads(text, parse_constant=refuse)
 
 
+def machine_of(program):
+    """The name of the machine that an ELF program is for, which is not this one under emulation."""
+    with open(program, "rb") as file:
+        number = int.from_bytes(file.read(20)[18:], sys.byteorder)
+    return {62: "x86_64", 183: "aarch64"}.get(number, os.uname().machine)
+
+
 class Ended:
     """One run of the program: its status, what it wrote, its report files."""
 
@@ -28,7 +36,7 @@ class Ended:
         with tempfile.TemporaryDirectory() as directory:
             wanted = directory_of(directory) if directory_of else directory
             run = subprocess.run(
-                [PROGRAM, how], capture_output=True, timeout=120, check=False,
+                [*COMMAND, how], capture_output=True, timeout=120, check=False,
                 env={**os.environ, "STACKSPLICE_REPORT_DIR": wanted, **environment})
             self.status = run.returncode
             self.out = run.stdout.decode("utf-8")
@@ -91,7 +99,7 @@ class CrashTest(unittest.TestCase):
         self.assertRegex(header["time"], r"^20\d\d-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-6]\dZ$")
         self.assertEqual(header["process"], os.path.realpath(PROGRAM))
         self.assertEqual(header["cwd"], os.getcwd())
-        self.assertEqual(header["arch"], os.uname().machine)
+        self.assertEqual(header["arch"], machine_of(PROGRAM))
         self.assertNotIn("hidden-value", json.dumps(report))
         modules = {os.path.basename(m["path"]): m for m in report["modules"]}
         native = report["error"]["stack"][1]
@@ -203,7 +211,7 @@ class CrashTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             reader, writer = os.pipe()
             os.close(reader)
-            run = subprocess.run([PROGRAM, "full"], stdout=subprocess.PIPE, stderr=writer,
+            run = subprocess.run([*COMMAND, "full"], stdout=subprocess.PIPE, stderr=writer,
                                  timeout=120, check=False,
                                  env={**os.environ, "STACKSPLICE_REPORT_DIR": directory})
             os.close(writer)
@@ -215,7 +223,7 @@ class CrashTest(unittest.TestCase):
     def test_limit_on_files(self):
         with tempfile.TemporaryDirectory() as directory:
             run = subprocess.run(
-                [PROGRAM, "full"], capture_output=True, timeout=120, check=False,
+                [*COMMAND, "full"], capture_output=True, timeout=120, check=False,
                 env={**os.environ, "STACKSPLICE_REPORT_DIR": directory},
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
             self.assertEqual(run.returncode, -signal.SIGABRT)
@@ -225,7 +233,7 @@ class CrashTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             environment = {**os.environ, "TMPDIR": directory}
             environment.pop("STACKSPLICE_REPORT_DIR", None)
-            run = subprocess.run([PROGRAM, "full"], capture_output=True, timeout=120,
+            run = subprocess.run([*COMMAND, "full"], capture_output=True, timeout=120,
                                  check=False, env=environment)
             self.assertEqual(run.returncode, -signal.SIGABRT)
             name, = os.listdir(directory)
@@ -233,5 +241,7 @@ class CrashTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = sys.argv.pop(1)
+    COMMAND = sys.argv[1:]
+    PROGRAM = COMMAND[-1]
+    del sys.argv[1:]
     unittest.main()

@@ -1,4 +1,4 @@
-"""JSON reports are strict JSON with the documented members: report_json_test.py PROGRAM."""
+"""JSON reports are strict JSON with the documented members: report_json_test.py [EMULATOR...] PROGRAM."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import subprocess
 import sys
 import unittest
 
+COMMAND = []  # an emulator, if one is needed, and the program
 PROGRAM = ""
 MEMBERS = ["schema", "hresult", "hresult_signed", "symbol", "description", "message", "type",
            "language", "thread_id", "reference", "fingerprint", "stack", "frames_left_out",
@@ -24,7 +25,7 @@ def no_duplicates(pairs):
 class JsonTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        run = subprocess.run([PROGRAM], capture_output=True, check=True, timeout=120)
+        run = subprocess.run(COMMAND, capture_output=True, check=True, timeout=120)
         lines = run.stdout.decode("utf-8").split("\n")
         assert lines.pop() == ""
         cls.odd, cls.kinds, cls.deep = (
@@ -82,5 +83,7 @@ class JsonTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = sys.argv.pop(1)
+    COMMAND = sys.argv[1:]
+    PROGRAM = COMMAND[-1]
+    del sys.argv[1:]
     unittest.main()

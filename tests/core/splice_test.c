@@ -1,4 +1,6 @@
 /* Combined captures through the public functions: arguments, sources, threads, foreign stacks. */
+#include "machine.h"
+
 #include <stacksplice/source.h>
 
 #include <pthread.h>
@@ -352,12 +354,12 @@ static void use_badly(stacksplice_walk *walk)
                 !stacksplice_walk_splice(walk, 1, walk->frame_count) &&
                 !stacksplice_walk_splice(walk, 1, UINT32_MAX) &&
                 !stacksplice_walk_splice(NULL, 0, 0) && !stacksplice_walk_push(NULL, 1) &&
-                !stacksplice_walk_register(walk, walk->frame_count, 6, &value) &&
-                !stacksplice_walk_register(walk, 0, 0, &value) /* rax: a call changes it */
+                !stacksplice_walk_register(walk, walk->frame_count, MACHINE_FP, &value) &&
+                !stacksplice_walk_register(walk, 0, 0, &value) /* a call changes it */
                 && !stacksplice_walk_register(walk, 0, 1000, &value) &&
-                !stacksplice_walk_register(walk, 0, 6, NULL) &&
-                !stacksplice_walk_register(NULL, 0, 6, &value) &&
-                stacksplice_walk_register(walk, 0, 6, &value);
+                !stacksplice_walk_register(walk, 0, MACHINE_FP, NULL) &&
+                !stacksplice_walk_register(NULL, 0, MACHINE_FP, &value) &&
+                stacksplice_walk_register(walk, 0, MACHINE_FP, &value);
 }
 
 static void test_source_cannot_break_a_capture(void **state)

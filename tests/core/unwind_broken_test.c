@@ -31,16 +31,16 @@ static const uint8_t good[] = {
     20,   0,    0,    0,                /* length */
     0,    0,    0,    0,                /* a common entry */
     1,    'z',  'R',  0,                /* version, augmentation */
-    1,    0x78, 16,                     /* factors 1 and -8, the return address is 16 */
+    1,    0x78, SS_REGISTER_RA,         /* factors 1 and -8 */
     1,    0x03,                         /* addresses are udata4 */
-    0x0c, 7,    8,    0x90, 1, 0, 0,    /* CFA = sp + 8, 16 at CFA - 8 */
+    0x0c, SS_REGISTER_SP, 8, 0x80 | SS_REGISTER_RA, 1, 0, 0, /* CFA = sp + 8, it is at CFA - 8 */
     28,   0,    0,    0,                /* length */
     28,   0,    0,    0,                /* back to the common entry */
     0x00, 0x10, 0,    0,    0, 1, 0, 0, /* 0x1000, 0x100 */
     0,                                  /* no augmentation data */
-    0x41, 0x0e, 16,   0x86, 2,          /* 1 on: CFA = sp + 16, rbp at CFA - 16 */
-    0x43, 0x0d, 6,                      /* 3 on: CFA = rbp + 16 */
-    0x02, 200,  0x0c, 7,    8, 0, 0,    /* 200 on: CFA = sp + 8 */
+    0x41, 0x0e, 16, 0x80 | SS_REGISTER_FP, 2, /* 1 on: CFA = sp + 16, fp at CFA - 16 */
+    0x43, 0x0d, SS_REGISTER_FP,         /* 3 on: CFA = fp + 16 */
+    0x02, 200,  0x0c, SS_REGISTER_SP, 8, 0, 0, /* 200 on: CFA = sp + 8 */
     0,    0,    0,    0,                /* end of the section */
 };
 #define FDE_AT 24
@@ -59,17 +59,17 @@ static void test_unwind_parses_a_description(void **state)
     assert_true(parse(good, sizeof good, &fde));
     assert_true(fde.start == 0x1000 && fde.size == 0x100);
     assert_true(ss_cfi_row_at(&fde, 0x1000, &row));
-    assert_int_equal(row.cfa_register, 7);
+    assert_int_equal(row.cfa_register, SS_REGISTER_SP);
     assert_int_equal(row.cfa_offset, 8);
-    assert_int_equal(row.value[16], -8);
-    assert_int_equal(row.kind[6], SS_CFI_UNCHANGED);
+    assert_int_equal(row.value[SS_REGISTER_RA], -8);
+    assert_int_equal(row.kind[SS_REGISTER_FP], SS_CFI_UNCHANGED);
     assert_true(ss_cfi_row_at(&fde, 0x1004, &row));
-    assert_int_equal(row.cfa_register, 6);
+    assert_int_equal(row.cfa_register, SS_REGISTER_FP);
     assert_int_equal(row.cfa_offset, 16);
-    assert_int_equal(row.kind[6], SS_CFI_AT_CFA);
-    assert_int_equal(row.value[6], -16);
+    assert_int_equal(row.kind[SS_REGISTER_FP], SS_CFI_AT_CFA);
+    assert_int_equal(row.value[SS_REGISTER_FP], -16);
     assert_true(ss_cfi_row_at(&fde, 0x10ff, &row));
-    assert_int_equal(row.cfa_register, 7);
+    assert_int_equal(row.cfa_register, SS_REGISTER_SP);
 }
 
 /* What a walk does with a description, wherever that leads. */
@@ -241,7 +241,7 @@ static const struct {
     {CODE(0x34, 0x06), 4 ^ 8},                   /* deref 4 */
     {CODE(0x33, 0x06), BAD},                     /* deref of what may not be read */
     {CODE(0x34, 0x94, 3), BAD},                  /* deref of an odd size */
-    {CODE(0x8f, 0), BAD},                        /* breg31: no such register */
+    {CODE(0x92, 0x40, 0), BAD},                  /* bregx 64 0: no such register */
     {CODE(0x35, 0x08), BAD},                     /* cut off */
     {CODE(0x31, 0x08, 64, 0x24), 0},             /* shl 64 */
     {CODE(0x09, 0xf0, 0x08, 64, 0x26, 0x1f), 1}, /* shra 64 keeps the sign */
@@ -286,6 +286,7 @@ static const struct {
     size_t size;
     bool call;
 } calls[] = {
+#if defined(__x86_64__)
     {CODE(0xe8, 1, 2, 3, 4), true},             /* call rel32 */
     {CODE(0xff, 0xd0), true},                   /* call *rax */
     {CODE(0x41, 0xff, 0xd4), true},             /* call *r12 */
@@ -299,6 +300,19 @@ static const struct {
     {CODE(0xff, 0xe0), false},                  /* jmp *rax */
     {CODE(0xff, 0xd0, 0x90), false},            /* call, nop: not at its end */
     {CODE(0x90, 0x90, 0x90, 0x90, 0x90, 0x90), false},
+#else
+    {CODE(1, 0, 0, 0x94), true},                          /* bl forward */
+    {CODE(0xff, 0xff, 0xff, 0x97), true},                 /* bl backward */
+    {CODE(0, 0, 0x3f, 0xd6), true},                       /* blr x0 */
+    {CODE(0x20, 2, 0x3f, 0xd6), true},                    /* blr x17 */
+    {CODE(0x1f, 8, 0x3f, 0xd6), true},                    /* blraaz x0 */
+    {CODE(1, 8, 0x3f, 0xd7), true},                       /* blraa x0, x1 */
+    {CODE(1, 0, 0, 0x14), false},                         /* b */
+    {CODE(0, 0, 0x1f, 0xd6), false},                      /* br x0 */
+    {CODE(0xc0, 3, 0x5f, 0xd6), false},                   /* ret */
+    {CODE(1, 0, 0, 0x94, 0x1f, 0x20, 3, 0xd5), false},    /* bl, nop: not at its end */
+    {CODE(0x1f, 1, 0, 0, 0x94), false},                   /* not where instructions are */
+#endif
     {CODE(0xd0), false},
     {NULL, 0, false},
 };

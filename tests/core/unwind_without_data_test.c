@@ -1,4 +1,5 @@
 /* Walks through code that has no unwind data. */
+#include "machine.h"
 #include "unwind_without_data_code.h"
 
 #include <stacksplice/stacksplice.h>
@@ -102,11 +103,6 @@ static void test_unwind_never_guesses_without_frame_pointers(void **state)
     assert_true(captured.count <= whole.count + 2);
 }
 
-/* mov rax, rdi; sub rsp, 24; call rax; add rsp, 24; mov eax, 1; ret: as a compiler at run time. */
-static const unsigned char machine_code[] = {0x48, 0x89, 0xf8, 0x48, 0x83, 0xec, 0x18,
-                                             0xff, 0xd0, 0x48, 0x83, 0xc4, 0x18, 0xb8,
-                                             0x01, 0x00, 0x00, 0x00, 0xc3};
-
 static void test_unwind_ends_at_code_made_at_run_time(void **state)
 {
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -114,11 +110,12 @@ static void test_unwind_ends_at_code_made_at_run_time(void **state)
 
     (void)state;
     assert_true(page != MAP_FAILED);
-    memcpy(page, machine_code, sizeof machine_code);
+    memcpy(page, machine_calls_argument, sizeof machine_calls_argument);
+    __builtin___clear_cache(page, (char *)page + sizeof machine_calls_argument);
     assert_int_equal(mprotect(page, 4096, PROT_READ | PROT_EXEC), 0);
     memcpy(&made, &page, sizeof made);
     run(made);
-    assert_true(captured.frames[1] - (uintptr_t)page < sizeof machine_code);
+    assert_true(captured.frames[1] - (uintptr_t)page < sizeof machine_calls_argument);
     assert_true(is_gap(captured.frames[2], STACKSPLICE_TRUST_EXACT, "no unwind data") ||
                 is_gap(captured.frames[2], STACKSPLICE_TRUST_INFERRED, "frame pointers"));
     munmap(page, 4096);

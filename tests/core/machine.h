@@ -1,0 +1,37 @@
+/* What tests must know of the processor that they were compiled for. */
+#ifndef STACKSPLICE_TEST_MACHINE_H
+#define STACKSPLICE_TEST_MACHINE_H
+
+#include <stdint.h>
+
+/*
+ * MACHINE_FP               DWARF number of the frame pointer
+ * MACHINE_SAVED            DWARF numbers of registers that a call leaves as they were
+ * machine_calls_argument   code that calls the address that it is given, and returns 1; it keeps no
+ *                          frame pointer
+ */
+#if defined(__x86_64__)
+
+enum { MACHINE_FP = 6 };
+#define MACHINE_SAVED 3, 6, 12, 13, 14, 15
+
+/* mov rax, rdi; sub rsp, 24; call rax; add rsp, 24; mov eax, 1; ret */
+static const uint8_t machine_calls_argument[] = {0x48, 0x89, 0xf8, 0x48, 0x83, 0xec, 0x18,
+                                                 0xff, 0xd0, 0x48, 0x83, 0xc4, 0x18, 0xb8,
+                                                 0x01, 0x00, 0x00, 0x00, 0xc3};
+
+#elif defined(__aarch64__)
+
+enum { MACHINE_FP = 29 };
+#define MACHINE_SAVED 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29
+
+/* str x30, [sp, #-16]!; blr x0; ldr x30, [sp], #16; mov w0, #1; ret */
+static const uint8_t machine_calls_argument[] = {0xfe, 0x0f, 0x1f, 0xf8, 0x00, 0x00, 0x3f,
+                                                 0xd6, 0xfe, 0x07, 0x41, 0xf8, 0x20, 0x00,
+                                                 0x80, 0x52, 0xc0, 0x03, 0x5f, 0xd6};
+
+#else
+#error "the registers of this machine are not known here"
+#endif
+
+#endif
