@@ -1,17 +1,20 @@
 #include "unwind_probe.h"
 
+#include "machine.h"
+
 #include <stacksplice/source.h>
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unwind.h>
 
 #define MAX_FRAMES 1024
-#define REGISTERS 6
+#define REGISTERS (sizeof registers / sizeof *registers)
 
-static const uint32_t registers[REGISTERS] = {3, 6, 12, 13, 14, 15};
+static const uint32_t registers[] = {MACHINE_SAVED};
 
 typedef struct truth {
     uintptr_t ip, sp, function;
@@ -23,9 +26,12 @@ typedef struct probe {
     truth frames[MAX_FRAMES];
     uint32_t count;
     uint32_t compared;
+    bool complete; /* libgcc came to the end of the stack */
 } probe;
 
 static _Thread_local probe *active;
+static _Thread_local int falsified; /* one of the columns below, plus 1 */
+static const char *const columns[] = {"ip", "sp", "function", "register", "count"};
 static atomic_uint differences;
 static atomic_flag told = ATOMIC_FLAG_INIT;
 static char first_difference[200];
@@ -39,15 +45,44 @@ static _Unwind_Reason_Code keep(struct _Unwind_Context *context, void *data)
     if (p->count == MAX_FRAMES)
         return _URC_END_OF_STACK;
     t->ip = (uintptr_t)_Unwind_GetIPInfo(context, &t->interrupted);
-    if (!t->ip)
-        return _URC_NO_REASON;                  /* libgcc's mark behind the outermost frame */
+    if (!t->ip) {
+        p->complete = true; /* libgcc's mark behind the outermost frame */
+        return _URC_NO_REASON;
+    }
     t->ip += (uintptr_t)t->interrupted; /* as return addresses are: behind the instruction */
     t->sp = (uintptr_t)_Unwind_GetCFA(context); /* its own, at its call */
     t->function = (uintptr_t)_Unwind_GetRegionStart(context);
-    for (int i = 0; i < REGISTERS; i++)
+    for (size_t i = 0; i < REGISTERS; i++)
         t->value[i] = (uintptr_t)_Unwind_GetGR(context, (int)registers[i]);
     p->count++;
     return _URC_NO_REASON;
+}
+
+/* One wrong value in the middle of what libgcc said. */
+static void falsify(probe *p, uint32_t start)
+{
+    truth *t = &p->frames[start + (p->count - start) / 2];
+
+    switch (falsified - 1) {
+    case 0:
+        t->ip++;
+        break;
+    case 1:
+        t->sp += sizeof(void *);
+        break;
+    case 2:
+        t->function--;
+        break;
+    case 3:
+        t->value[REGISTERS - 1] ^= 1;
+        break;
+    case 4:
+        p->count--;
+        break;
+    default:
+        break;
+    }
+    falsified = 0;
 }
 
 static void differ(uint32_t frame, const char *what, uintptr_t ours, uintptr_t theirs)
@@ -67,12 +102,12 @@ static void compare_frame(const stacksplice_walk *walk, uint32_t i, const truth 
         differ(i, "ip", f->ip, t->ip);
     if (f->sp != t->sp)
         differ(i, "sp", f->sp, t->sp);
-    if (f->function != t->function)
+    if (t->function && f->function != t->function)
         differ(i, "function", f->function, t->function);
     if (interrupted != t->interrupted)
         differ(i, "interrupted", (uintptr_t)interrupted, (uintptr_t)t->interrupted);
     signals += (uint64_t)interrupted;
-    for (int r = 0; r < REGISTERS; r++) {
+    for (size_t r = 0; r < REGISTERS; r++) {
         uintptr_t value = 0;
 
         if (!stacksplice_walk_register(walk, i, registers[r], &value))
@@ -80,6 +115,27 @@ static void compare_frame(const stacksplice_walk *walk, uint32_t i, const truth 
         else if (value != t->value[r])
             differ(i, "a register", value, t->value[r]);
     }
+}
+
+/*
+ * Both end at one frame.  Where libgcc found no unwind data, which is in its last frame, ours may
+ * go on by frame pointers, and say so of each.
+ */
+static void check_end(const stacksplice_walk *walk, probe *p, uint32_t start)
+{
+    uint32_t theirs = p->count - start;
+
+    if (p->complete && walk->truncated)
+        differ(walk->frame_count, "truncated", 1, 0);
+    if (!p->complete && !walk->truncated && walk->frame_count == theirs)
+        differ(walk->frame_count, "truncated", 0, 1);
+    if (walk->frame_count != theirs && (p->complete || walk->frame_count < theirs))
+        differ(walk->frame_count, "the number of frames", walk->frame_count, theirs);
+    for (uint32_t i = theirs; i < walk->frame_count; i++)
+        if (!(walk->frames[i].flags & STACKSPLICE_NATIVE_INFERRED))
+            differ(i, "not said to be inferred", walk->frames[i].ip, 0);
+    if (!p->complete && p->count)
+        p->frames[p->count - 1].function = 0; /* libgcc still has the one before */
 }
 
 /* Inside a capture, so that both walks see one stack. */
@@ -92,16 +148,42 @@ static void collect(stacksplice_walk *walk, void *data)
     if (!p)
         return;
     p->count = 0;
+    p->complete = false;
     _Unwind_Backtrace(keep, p);
     while (start < p->count && p->frames[start].sp != walk->frames[0].sp)
         start++;
-    if (walk->truncated)
-        differ(walk->frame_count, "truncated", 1, 0);
-    if (walk->frame_count != p->count - start)
-        differ(walk->frame_count, "the number of frames", walk->frame_count, p->count - start);
+    falsify(p, start);
+    check_end(walk, p, start);
     for (uint32_t i = 0; i < walk->frame_count && start + i < p->count; i++)
         compare_frame(walk, i, &p->frames[start + i]);
     p->compared = walk->frame_count;
+}
+
+/* The plain list of addresses, taken by a call from probe_compare, against the walk's. */
+static __attribute__((noinline)) void compare_addresses(const probe *p)
+{
+    static _Thread_local PVOID addresses[MAX_FRAMES];
+    uint32_t count = RtlCaptureStackBackTrace(0, MAX_FRAMES, addresses, NULL), comparer = 0;
+
+    while (comparer < p->count && p->frames[comparer].function != (uintptr_t)probe_compare)
+        comparer++;
+    if (p->complete ? comparer + count != p->count + 1 : comparer + count < p->count + 1) {
+        differ(count, "the number of addresses", count, p->count + 1 - comparer);
+        return;
+    }
+    for (uint32_t i = 1; comparer + i < p->count; i++)
+        if ((uintptr_t)addresses[i + 1] != p->frames[comparer + i].ip)
+            differ(i, "an address", (uintptr_t)addresses[i + 1], p->frames[comparer + i].ip);
+}
+
+bool probe_falsify(const char *column)
+{
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        if (strcmp(column, columns[i]) == 0) {
+            falsified = (int)i + 1;
+            return true;
+        }
+    return false;
 }
 
 void probe_begin(void)
@@ -125,6 +207,7 @@ uint32_t probe_compare(void)
     active = NULL;
     if (!mine.compared)
         differ(0, "nothing was compared", 0, 1);
+    compare_addresses(&mine);
     frames += mine.compared;
     return mine.compared;
 }

@@ -1,10 +1,11 @@
 /*
  * What sources see of a stack, compared with libgcc's walk of the same stack: address, stack
- * pointer, function and the callee-saved registers of every frame.
+ * pointer, function and the callee-saved registers of every frame; and the plain list of addresses.
  */
 #ifndef UNWIND_PROBE_H
 #define UNWIND_PROBE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Once, before the first comparison. */
@@ -15,6 +16,12 @@ void probe_begin(void);
  * Does not allocate after the first call of a thread.
  */
 uint32_t probe_compare(void);
+
+/*
+ * Falsify one value of libgcc's walk in this thread's next comparison, which then must differ:
+ * COLUMN is "ip", "sp", "function", "register" or "count".  False when it is none of these.
+ */
+bool probe_falsify(const char *column);
 
 /* Differences of all threads so far; *FIRST says what the first was, or is NULL. */
 uint32_t probe_differences(const char **first);
