@@ -14,7 +14,7 @@ with the frames of all languages in true order, and the chain of languages that 
 }
 supported_platforms = {"linux"}
 dependencies = {
-   "lua >= 5.4, < 5.5"
+   "lua >= 5.4, < 5.6"
 }
 test_dependencies = {
    "busted"
@@ -28,9 +28,10 @@ build = {
       .. " -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_INSTALL_PREFIX=build/luarocks/stage"
       .. " && cmake --build build/luarocks",
    -- Copied without symbolic links, which LuaRocks cannot deploy.
-   install_command = "cmake --install build/luarocks --strip --prefix build/luarocks/stage"
+   install_command = "rm -rf build/luarocks/stage"
+      .. " && cmake --install build/luarocks --strip --prefix build/luarocks/stage"
       .. " && mkdir -p \"$(LIBDIR)\""
-      .. " && cp -L build/luarocks/stage/lib/lua/5.4/stacksplice.so"
+      .. " && cp -L build/luarocks/stage/lib/lua/*/stacksplice.so"
       .. " build/luarocks/stage/lib/libstacksplice.so.0 \"$(LIBDIR)\"",
    copy_directories = {"bindings/lua/library"}
 }

@@ -37,7 +37,7 @@ if(TARGET stacksplice_lua_module)
   set_target_properties(stacksplice_lua_module PROPERTIES
     INSTALL_RPATH "$ORIGIN;$ORIGIN/../..")
   install(TARGETS stacksplice_lua_module
-    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lua/5.4 COMPONENT lua)
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lua/${STACKSPLICE_LUA_FOUND} COMPONENT lua)
   # The annotations that editors read.
   if(EXISTS ${PROJECT_SOURCE_DIR}/bindings/lua/library)
     install(DIRECTORY bindings/lua/library DESTINATION ${CMAKE_INSTALL_DATADIR}/stacksplice/lua
