@@ -235,6 +235,39 @@ static PyObject *refuse(PyObject *self, PyObject *unused)
                          stacksplice_python_object(NULL) ? Py_True : Py_False);
 }
 
+static PyMemAllocatorEx memory;
+static unsigned long refused;
+
+static void *refuse_new(void *context, void *block, size_t size)
+{
+    (void)context;
+    refused += !block;
+    return block ? memory.realloc(memory.ctx, block, size) : NULL;
+}
+
+/* without_memory(function, argument): its result; PyMem_Realloc(NULL, size) fails meanwhile. */
+static PyObject *without_memory(PyObject *self, PyObject *arguments)
+{
+    PyMemAllocatorEx failing;
+    PyObject *result;
+
+    (void)self;
+    PyMem_GetAllocator(PYMEM_DOMAIN_MEM, &memory);
+    failing = memory;
+    failing.realloc = refuse_new;
+    PyMem_SetAllocator(PYMEM_DOMAIN_MEM, &failing);
+    result = PyObject_CallOneArg(PyTuple_GET_ITEM(arguments, 0), PyTuple_GET_ITEM(arguments, 1));
+    PyMem_SetAllocator(PYMEM_DOMAIN_MEM, &memory);
+    return result;
+}
+
+static PyObject *refused_memory(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    return PyLong_FromUnsignedLong(refused);
+}
+
 static PyMethodDef methods[] = {
     {"call", call, METH_VARARGS, NULL},
     {"call_plain", call_plain, METH_O, NULL},
@@ -249,6 +282,8 @@ static PyMethodDef methods[] = {
     {"release_elsewhere", release_elsewhere, METH_O, NULL},
     {"release_later", release_later, METH_O, NULL},
     {"refuse", refuse, METH_NOARGS, NULL},
+    {"without_memory", without_memory, METH_VARARGS, NULL},
+    {"refused_memory", refused_memory, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -5,37 +5,37 @@
  * Each activation of the loop keeps an object (a marker) on the C stack, chained from the thread
  * state.  The native frame that owns the marker's address is that activation.  One stack can hold
  * activations of several thread states (sub-interpreters): all chains whose markers lie on it are
- * collected and sorted by address.
+ * followed side by side, in the order of their markers' addresses.
  */
 #include "layout.h"
+#include "token_cache.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum {
-    NEAR_MARKERS = 256, /* kept on the stack; more are allocated, which almost never happens */
     MAX_THREAD_STATES = 16,
-    MAX_STEPS = 1 << 20 /* of one frame chain: a chain that is longer is no chain */
+    MAX_STEPS = 1 << 20, /* of one frame chain: a chain that is longer is no chain */
+    MAX_LEARNED = 256    /* places that are put into the table of tokens in one go */
 };
 
-/* One activation of the loop: its frames are FIRST and outward until END. */
+/* One activation of the loop: its frames are FIRST and outward until END.  ADDRESS 0: none. */
 typedef struct marker {
     uintptr_t address, first, end;
-    PyInterpreterState *interp;
 } marker;
 
-typedef struct marker_list {
-    marker *items; /* NEAR, or allocated with malloc: never inside the interpreter */
-    uint32_t count, capacity;
-    uintptr_t low, high; /* the stack in use */
-    bool out_of_memory;  /* there were more */
-    marker near[NEAR_MARKERS];
-} marker_list;
+/* The markers of one thread state, the innermost first. */
+typedef struct chain {
+    PyInterpreterState *interp;
+    uintptr_t next;  /* the next _PyCFrame; from 3.13 on the frame to go on from */
+    uintptr_t first; /* 3.13 on: the first frame behind the marker before */
+    marker now;
+} chain;
 
 /* Set by sspy_place. */
 static _Thread_local const sspy_placement *placement;
+/* A capture met a frame of the home interpreter that the table of tokens does not know. */
+static _Thread_local bool missed;
 
 static const char no_native_frames[] =
     "without native frames, their place among other languages' is not known";
@@ -61,18 +61,20 @@ uintptr_t sspy_mark(void)
 /* ---- Thread states ----------------------------------------------------------------------------*/
 
 /*
- * Whether CURRENT is this thread's and running.  Before 3.12 the current thread state is global: it
- * is ours only if a section of ours says so, or if it belongs to this thread.  PyGILState_Check is
- * no proof: with sub-interpreters it always says yes.
+ * Whether CURRENT is this thread's and running; MINE is the one this thread began with.  Before
+ * 3.12 the current thread state is global: it is ours only if a section of ours says so, or if it
+ * belongs to this thread.  PyGILState_Check is no proof: with sub-interpreters it always says yes.
  */
-static bool holds_lock(PyThreadState *current)
+static bool holds_lock(PyThreadState *current, PyThreadState *mine)
 {
 #if SSPY_CURRENT_IS_THREAD_LOCAL
+    (void)mine;
     return current != NULL;
 #else
     if (!current)
         return false;
-    if (sspy_section_interp())
+    /* Nobody else makes this thread's own state the current one. */
+    if (current == mine || sspy_section_interp())
         return true;
     /* Only the holder of the lock can be current, and it is alive while it holds it; it could let
        go and die between these reads only if it were another thread. */
@@ -81,23 +83,24 @@ static bool holds_lock(PyThreadState *current)
 #endif
 }
 
-static bool on_stack(const marker_list *list, uintptr_t address)
+static bool on_stack(const stacksplice_walk *walk, uintptr_t address)
 {
-    return address >= list->low && address < list->high && address % sizeof(void *) == 0;
+    return address >= walk->stack_low && address < walk->stack_high &&
+           address % sizeof(void *) == 0;
 }
 
 /* Whether the newest marker of THREAD_STATE, which does not run, lies on our stack. */
-static bool is_dormant_here(const marker_list *list, PyThreadState *thread_state)
+static bool is_dormant_here(const stacksplice_walk *walk, PyThreadState *thread_state)
 {
     uintptr_t head = sspy_word((uintptr_t)thread_state, sspy_layout_now.head);
 
     if (sspy_layout_now.cframe)
-        return on_stack(list, head);
+        return on_stack(walk, head);
     if (thread_state->thread_id != (unsigned long)pthread_self())
         return false;
     for (int steps = 0; head && steps < MAX_STEPS; steps++) {
         if (sspy_frame_owner(head) >= SSPY_FRAME_OF_C)
-            return on_stack(list, head);
+            return on_stack(walk, head);
         head = sspy_frame_previous(head);
     }
     return false;
@@ -123,110 +126,104 @@ static bool shares_lock(PyInterpreterState *interp, PyThreadState *current)
            sspy_word((uintptr_t)interp, offset) == sspy_word((uintptr_t)current->interp, offset);
 }
 
-static uint32_t add_dormant(const marker_list *list, PyInterpreterState *interp,
+static uint32_t add_dormant(const stacksplice_walk *walk, PyInterpreterState *interp,
                             PyThreadState **states, uint32_t count)
 {
-    for (PyThreadState *t = PyInterpreterState_ThreadHead(interp); t; t = PyThreadState_Next(t))
-        if (is_dormant_here(list, t))
+    for (PyThreadState *t = PyInterpreterState_ThreadHead(interp); t; t = t->next)
+        if (is_dormant_here(walk, t))
             count = add_thread_state(states, count, t);
     return count;
 }
 
 /* Every thread state that has frames on this stack. */
-static uint32_t find_thread_states(const marker_list *list, PyThreadState **states)
+static uint32_t find_thread_states(const stacksplice_walk *walk, PyThreadState **states)
 {
     PyThreadState *current = sspy_current_thread_state();
-    bool held = holds_lock(current);
-    uint32_t count = add_thread_state(states, 0, PyGILState_GetThisThreadState());
+    PyThreadState *mine = PyGILState_GetThisThreadState();
+    uint32_t count = add_thread_state(states, 0, mine);
 
-    if (!held)
+    if (!holds_lock(current, mine))
         return count;
     count = add_thread_state(states, count, current);
     for (PyInterpreterState *i = PyInterpreterState_Head(); i; i = PyInterpreterState_Next(i))
         if (shares_lock(i, current))
-            count = add_dormant(list, i, states, count);
+            count = add_dormant(walk, i, states, count);
     return count;
 }
 
 /* ---- Markers ----------------------------------------------------------------------------------*/
 
-static bool make_room(marker_list *list)
-{
-    uint32_t capacity = list->capacity * 4;
-    marker *grown = malloc(capacity * sizeof *grown);
-
-    if (!grown) {
-        list->out_of_memory = true;
-        return false;
-    }
-    memcpy(grown, list->items, list->count * sizeof *grown);
-    if (list->items != list->near)
-        free(list->items);
-    list->items = grown;
-    list->capacity = capacity;
-    return true;
-}
-
-static void add_marker(marker_list *list, uintptr_t address, uintptr_t first, uintptr_t end,
-                       PyInterpreterState *interp)
-{
-    if (on_stack(list, address) && (list->count < list->capacity || make_room(list)))
-        list->items[list->count++] = (marker){address, first, end, interp};
-}
-
 /* 3.11, 3.12: a chain of _PyCFrames on the C stack, each naming its newest frame. */
-static void collect_cframes(marker_list *list, PyThreadState *state)
+static void next_cframe(chain *c, const stacksplice_walk *walk)
 {
-    uintptr_t cframe = sspy_word((uintptr_t)state, sspy_layout_now.head);
-    uintptr_t last = 0;
+    uintptr_t last = c->now.address, cframe = c->next;
 
+    c->now.address = 0;
     /* Markers inside of the part that is looked at come first: they may be skipped, not read. */
-    while (cframe && cframe > last && cframe < list->high && cframe % sizeof(void *) == 0) {
+    while (cframe && cframe > last && cframe < walk->stack_high &&
+           cframe % sizeof(void *) == 0) {
         last = cframe;
-        add_marker(list, cframe, sspy_word(cframe, sspy_layout_now.cframe_current), 0,
-                   state->interp);
         cframe = sspy_word(cframe, sspy_layout_now.cframe_previous);
+        if (last >= walk->stack_low) {
+            c->now = (marker){last, sspy_word(last, sspy_layout_now.cframe_current), 0};
+            break;
+        }
     }
+    c->next = cframe;
 }
 
 /* 3.13 on: entry frames on the C stack stand in the frame chain itself. */
-static void collect_entry_frames(marker_list *list, PyThreadState *state)
+static void next_entry_frame(chain *c, const stacksplice_walk *walk)
 {
-    uintptr_t frame = sspy_word((uintptr_t)state, sspy_layout_now.head);
-    uintptr_t first = frame, last = 0;
+    uintptr_t last = c->now.address, frame = c->next;
 
-    for (int steps = 0; frame && steps < MAX_STEPS; steps++) {
+    c->now.address = 0;
+    for (int steps = 0; frame && !c->now.address && steps < MAX_STEPS; steps++) {
         uintptr_t previous = sspy_frame_previous(frame);
 
         if (sspy_frame_owner(frame) >= SSPY_FRAME_OF_C) {
-            if (frame > last)
-                add_marker(list, frame, first, frame, state->interp);
-            last = frame;
-            first = previous;
+            /* A chain whose markers do not lie further and further out is no chain. */
+            if (frame > last && on_stack(walk, frame))
+                c->now = (marker){frame, c->first, frame};
+            c->first = previous;
         }
         frame = previous;
     }
+    c->next = frame;
 }
 
-static int compare_markers(const void *a, const void *b)
+static void next_marker(chain *c, const stacksplice_walk *walk)
 {
-    uintptr_t x = ((const marker *)a)->address, y = ((const marker *)b)->address;
-
-    return x < y ? -1 : x > y;
+    if (sspy_layout_now.cframe)
+        next_cframe(c, walk);
+    else
+        next_entry_frame(c, walk);
 }
 
-static void collect_markers(marker_list *list)
+static uint32_t begin_chains(const stacksplice_walk *walk, chain *chains)
 {
     PyThreadState *states[MAX_THREAD_STATES];
-    uint32_t count = find_thread_states(list, states);
+    uint32_t count = find_thread_states(walk, states);
 
     for (uint32_t i = 0; i < count; i++) {
-        if (sspy_layout_now.cframe)
-            collect_cframes(list, states[i]);
-        else
-            collect_entry_frames(list, states[i]);
+        chains[i].interp = states[i]->interp;
+        chains[i].next = chains[i].first =
+            sspy_word((uintptr_t)states[i], sspy_layout_now.head);
+        chains[i].now.address = 0;
+        next_marker(&chains[i], walk);
     }
-    qsort(list->items, list->count, sizeof *list->items, compare_markers);
+    return count;
+}
+
+/* The chain whose marker comes next, or NULL. */
+static chain *innermost(chain *chains, uint32_t count)
+{
+    chain *best = NULL;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (chains[i].now.address && (!best || chains[i].now.address < best->now.address))
+            best = &chains[i];
+    return best;
 }
 
 /* ---- Splicing ---------------------------------------------------------------------------------*/
@@ -240,38 +237,55 @@ static const sspy_placed_frame *find_placed(const sspy_placement *what, uintptr_
     return NULL;
 }
 
+/* The token of a live FRAME whose instruction is PLACE; 0: it is no frame that Python shows. */
+static uintptr_t frame_token(uintptr_t frame, uintptr_t place, PyInterpreterState *interp)
+{
+    bool home = interp == atomic_load_explicit(&sspy_cache_home, memory_order_relaxed);
+    uintptr_t token = home ? sspy_cache_find(place, 0) : 0;
+    PyCodeObject *code;
+
+    if (token)
+        return token;
+    code = sspy_frame_code(frame);
+    if (!code)
+        return 0;
+    missed |= home;
+    return sspy_token(code, sspy_frame_lasti(frame, code), 0, STACKSPLICE_TRUST_EXACT, interp);
+}
+
+/* What comes before the mark is cut off: a gap that holds for what follows is repeated. */
+static bool push_mark(stacksplice_walk *walk)
+{
+    return stacksplice_walk_push(walk, sspy_mark()) &&
+           (walk->frame_count || stacksplice_walk_push(walk, gap_token(no_native_frames)));
+}
+
 static bool push_frame(stacksplice_walk *walk, uintptr_t frame, PyInterpreterState *interp)
 {
-    PyCodeObject *code = sspy_frame_code(frame);
-    const sspy_placed_frame *placed;
+    const sspy_placed_frame *placed = placement ? find_placed(placement, frame) : NULL;
+    uintptr_t token;
 
-    if (!code)
-        return true;
-    placed = placement ? find_placed(placement, frame) : NULL;
-    /* What comes before the mark is cut off: a gap that holds for what follows is repeated. */
-    if (placed && placed->data == placement->innermost &&
-        (!stacksplice_walk_push(walk, sspy_mark()) ||
-         (!walk->frame_count && !stacksplice_walk_push(walk, gap_token(no_native_frames)))))
+    if (placed && placed->data == placement->innermost && !push_mark(walk))
         return false;
-    if (placed && placed->token)
-        return stacksplice_walk_push(walk, placed->token) != 0;
-    return stacksplice_walk_push(walk, sspy_token(code, sspy_frame_lasti(frame, code), 0,
-                                                  STACKSPLICE_TRUST_EXACT, interp)) != 0;
+    token = placed && placed->token
+                ? placed->token
+                : frame_token(frame, sspy_word(frame, sspy_layout_now.frame_instruction), interp);
+    return !token || stacksplice_walk_push(walk, token);
 }
 
 /* The frames of one activation, innermost first. */
-static bool push_run(stacksplice_walk *walk, const marker *m)
+static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState *interp)
 {
     uintptr_t frame = m->first;
 
     for (int steps = 0; frame && frame != m->end && steps < MAX_STEPS; steps++) {
-        if (!push_frame(walk, frame, m->interp))
+        if (sspy_frame_owner(frame) >= SSPY_FRAME_OF_C)
+            return true;
+        if (!push_frame(walk, frame, interp))
             return false;
         if (sspy_layout_now.is_entry && *(const bool *)(frame + sspy_layout_now.frame_is_entry))
             return true;
         frame = sspy_frame_previous(frame);
-        if (frame && sspy_frame_owner(frame) >= SSPY_FRAME_OF_C)
-            return true;
     }
     return true;
 }
@@ -285,19 +299,18 @@ static bool frame_reaches(const stacksplice_walk *walk, uint32_t i, const marker
     return !walk->truncated && m->address < walk->stack_high;
 }
 
-static void splice_markers(stacksplice_walk *walk, const marker_list *list)
+static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count)
 {
     uint32_t frame = 0;
 
-    for (uint32_t i = 0; i < list->count; i++) {
-        const marker *m = &list->items[i];
-
+    for (chain *c; (c = innermost(chains, count)) != NULL; next_marker(c, walk)) {
         /* greenlet chains a _PyCFrame of its own, which no loop stands behind. */
-        if (!m->first || m->first == m->end)
+        if (!c->now.first || c->now.first == c->now.end)
             continue;
-        while (frame < walk->frame_count && !frame_reaches(walk, frame, m))
+        while (frame < walk->frame_count && !frame_reaches(walk, frame, &c->now))
             frame++;
-        if (!stacksplice_walk_splice(walk, frame, frame < walk->frame_count) || !push_run(walk, m))
+        if (!stacksplice_walk_splice(walk, frame, frame < walk->frame_count) ||
+            !push_run(walk, &c->now, c->interp))
             return;
     }
 }
@@ -310,8 +323,9 @@ static void push_gap(stacksplice_walk *walk, const char *why)
 
 static void collect(stacksplice_walk *walk, void *data)
 {
-    marker_list list;
+    chain chains[MAX_THREAD_STATES];
     const char *why = sspy_layout_reason();
+    uint32_t count;
 
     (void)data;
     if (why) {
@@ -320,20 +334,10 @@ static void collect(stacksplice_walk *walk, void *data)
             push_gap(walk, why);
         return;
     }
-    list.items = list.near;
-    list.count = 0;
-    list.capacity = NEAR_MARKERS;
-    list.low = walk->stack_low;
-    list.high = walk->stack_high;
-    list.out_of_memory = false;
-    collect_markers(&list);
-    if (!walk->frame_count && list.count)
+    count = begin_chains(walk, chains);
+    if (!walk->frame_count && innermost(chains, count))
         push_gap(walk, no_native_frames);
-    splice_markers(walk, &list);
-    if (list.out_of_memory)
-        push_gap(walk, "python frames missing: out of memory");
-    if (list.items != list.near)
-        free(list.items);
+    splice_markers(walk, chains, count);
 }
 
 HRESULT sspy_source_register(void)
@@ -345,6 +349,39 @@ HRESULT sspy_source_register(void)
                                  .collect = collect};
 
     return stacksplice_add_source(&source);
+}
+
+/* ---- Learning ---------------------------------------------------------------------------------*/
+
+/* What a capture missed is looked for anew on the chain as it is now: only what is live there is
+   known to be alive. */
+static void learn(PyThreadState *state)
+{
+    uintptr_t frame = sspy_frame_current(state);
+    int learned = 0;
+
+    for (int steps = 0; frame && learned < MAX_LEARNED && steps < MAX_STEPS; steps++) {
+        PyCodeObject *code = sspy_frame_code(frame);
+
+        if (code && !sspy_cache_find(sspy_word(frame, sspy_layout_now.frame_instruction), 0)) {
+            (void)sspy_token_known(code, sspy_frame_lasti(frame, code), 0,
+                                   STACKSPLICE_TRUST_EXACT);
+            learned++;
+        }
+        frame = sspy_frame_previous(frame);
+    }
+}
+
+void sspy_frames_learn(void)
+{
+    PyThreadState *state;
+
+    if (!missed)
+        return;
+    missed = false;
+    state = PyThreadState_Get();
+    if (state->interp == atomic_load(&sspy_cache_home))
+        learn(state);
 }
 
 /* ---- For building an exception's stack --------------------------------------------------------*/

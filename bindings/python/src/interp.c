@@ -6,6 +6,7 @@
  * Elsewhere the language exception goes onto the record's list and one pending call is asked for.
  */
 #include "binding.h"
+#include "token_cache.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -67,6 +68,7 @@ static void record_destructor(PyObject *capsule)
     atomic_store(&interp->dead, true);
     pthread_mutex_unlock(&wake_lock);
     interp->anchor_type = NULL;
+    sspy_cache_end(interp->state);
     abandon_released(interp);
     sspy_interp_unref(interp);
 }
@@ -125,6 +127,7 @@ void sspy_leave(sspy_section section)
     sspy_interp *interp = current_section;
 
     current_section = section.outer;
+    sspy_frames_learn();
     /* An inner section leaves the work to the outermost: Python code must not run inside one. */
     if (!section.outer && interp && atomic_load(&interp->released))
         sspy_interp_drain(interp);

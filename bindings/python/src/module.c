@@ -2,6 +2,7 @@
  * The module: multi-phase initialisation, one state per interpreter, the capsule for C.
  */
 #include "binding.h"
+#include "token_cache.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -187,6 +188,7 @@ static int module_exec(PyObject *module)
         PyModule_AddFunctions(module, sspy_winrt_functions) || add_capsule(module) ||
         sspy_layout_check())
         return -1;
+    sspy_cache_begin(state->interp->state);
     state->interp->anchor_type = state->anchor_type;
     state->interp->module_state = state;
     hr = sspy_source_register();

@@ -3,7 +3,9 @@
  * the interpreter and no lock is needed, because a frame on this thread's stack keeps its code.
  */
 #include "binding.h"
+#include "layout.h"
 #include "positions.h"
+#include "token_cache.h"
 
 #include <stdio.h>
 
@@ -68,8 +70,9 @@ static void set_place(stacksplice_token_info *info, const PyCodeObject *code, in
     info->end_column = position.end_column;
 }
 
-uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust trust,
-                     PyInterpreterState *interp)
+/* Whether *TOKEN is that of its place, and not one that says why there is none. */
+static bool make_token(PyCodeObject *code, int lasti, int line, stacksplice_trust trust,
+                       PyInterpreterState *interp, uintptr_t *token)
 {
     char file[FILE_BYTES], function[FUNCTION_BYTES], name[40];
     int64_t id = PyInterpreterState_GetID(interp);
@@ -77,7 +80,6 @@ uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust 
                                    .kind = STACKSPLICE_FRAME_SCRIPT,
                                    .trust = trust,
                                    .language = "python"};
-    uintptr_t token = 0;
 
     set_place(&info, code, lasti, line);
     info.function = text_of(code->co_qualname, function, sizeof function);
@@ -86,6 +88,39 @@ uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust 
         snprintf(name, sizeof name, "interpreter %lld", (long long)id);
         info.interpreter = name;
     }
-    (void)stacksplice_intern(&info, &token); /* always sets a token */
+    return stacksplice_intern(&info, token) == S_OK;
+}
+
+uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust trust,
+                     PyInterpreterState *interp)
+{
+    uintptr_t token = 0;
+
+    (void)make_token(code, lasti, line, trust, interp, &token); /* always sets a token */
+    return token;
+}
+
+/* The key of the instruction in the table of tokens; 0: LASTI, made by hand, is outside of CODE. */
+static uintptr_t key_of(const PyCodeObject *code, int lasti, stacksplice_trust trust)
+{
+    uintptr_t place = sspy_instruction(code, lasti);
+
+    if (lasti < 0 || lasti / SSPY_CODE_UNIT >= Py_SIZE(code))
+        return 0;
+    return trust == STACKSPLICE_TRUST_TRACEBACK ? sspy_traceback_key(place) : place;
+}
+
+uintptr_t sspy_token_known(PyCodeObject *code, int lasti, int line, stacksplice_trust trust)
+{
+    PyInterpreterState *interp = PyInterpreterState_Get();
+    bool home = interp == atomic_load_explicit(&sspy_cache_home, memory_order_relaxed);
+    uintptr_t key = home ? key_of(code, lasti, trust) : 0;
+    uint32_t said = line > 0 ? (uint32_t)line : 0;
+    uintptr_t token = key ? sspy_cache_find(key, said) : 0;
+
+    if (token)
+        return token;
+    if (make_token(code, lasti, line, trust, interp, &token) && key)
+        sspy_cache_put(code, key, said, token);
     return token;
 }

@@ -6,6 +6,7 @@
  * in which a frame of the traceback has the line where the exception passed.
  */
 #include "binding.h"
+#include "token_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +54,8 @@ uint32_t sspy_capture(const void *above, uintptr_t *frames)
 static uintptr_t entry_token(PyTracebackObject *entry)
 {
     PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
-    uintptr_t token = sspy_token(code, entry->tb_lasti, entry->tb_lineno > 0 ? entry->tb_lineno : 0,
-                                 STACKSPLICE_TRUST_TRACEBACK, PyInterpreterState_Get());
+    uintptr_t token = sspy_token_known(code, entry->tb_lasti, entry->tb_lineno,
+                                       STACKSPLICE_TRUST_TRACEBACK);
 
     Py_DECREF(code);
     return token;

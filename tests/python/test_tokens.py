@@ -1,0 +1,284 @@
+"""Tokens of Python frames are found by the address of an instruction: never that of other code."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import stacksplice
+
+SOURCE = """
+def {name}(capture):
+{blank}    return capture()
+"""
+
+
+def make(number: int):
+    """A function of its own name, file and line, and what its frame must be."""
+    name, blank, file = f"short_{number}", "\n" * (number % 7), f"/tmp/orders_{number % 11}.py"
+    space: dict[str, object] = {}
+    exec(compile(SOURCE.format(name=name, blank=blank), file, "exec"), space)
+    return space.pop(name), (file, name, 3 + number % 7)
+
+
+def innermost(stack):
+    frame = next(frame for frame in stack if frame.language == "python")
+    return (frame.file, frame.function, frame.line)
+
+
+class Churn:
+    """Code objects that live for one capture; counts those whose address had been another's."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+        self.reused = 0
+        self.wrong: list[object] = []
+
+    def run(self, number: int, look) -> None:
+        function, expected = make(number)
+        self.reused += id(function.__code__) in self.seen
+        self.seen.add(id(function.__code__))
+        for _ in range(2):  # the second time it is known
+            found = look(function)
+            if found != expected:
+                self.wrong.append((found, expected))
+
+    def assert_good(self, least_reused: int) -> None:
+        assert not self.wrong, self.wrong[0]
+        assert self.reused >= least_reused
+
+
+def test_short_lived_code(border):
+    def live(function):
+        return innermost(function(stacksplice.capture))
+
+    def from_outside(function):
+        return innermost(stacksplice.Stack(function(border.capture_both)[1]))
+
+    def without_lock(function):
+        return innermost(stacksplice.Stack(function(border.capture_both_without_lock)[1]))
+
+    def passed(function):
+        try:
+            function(lambda: 1 // 0)
+        except ZeroDivisionError as exc:
+            error = exc
+        stack = stacksplice.originate(error).stack
+        frames = [frame for frame in stack if frame.trust == "traceback"]
+        return (frames[1].file, frames[1].function, frames[1].line)
+
+    churn = Churn()
+    looks = [live, from_outside, without_lock, passed]
+    for number in range(20_000):
+        churn.run(number, looks[number % len(looks)])
+    churn.assert_good(10_000)
+
+
+def test_big_code_that_dies_is_forgotten_too(border):
+    """More instructions than the table has rows."""
+
+    def big(number):
+        name, space = f"big_{number}", {}
+        lines = [f"def {name}(capture):", *["    number = 1 + len(str(2))"] * 1500, "    return capture()"]
+        exec(compile("\n".join(lines), f"/tmp/big_{number}.py", "exec"), space)
+        return space.pop(name), (f"/tmp/big_{number}.py", name, 1502)
+
+    addresses = set()
+    for number in range(40):
+        function, expected = big(number)
+        addresses.add(id(function.__code__))
+        assert innermost(function(stacksplice.capture)) == expected
+        assert innermost(stacksplice.Stack(function(border.capture_both)[1])) == expected
+    assert len(addresses) < 40
+
+
+def test_threads_that_capture_without_the_lock_while_code_dies(border):
+    stop = threading.Event()
+    wrong: list[object] = []
+
+    def steady(number):
+        function, expected = make(1_000_000 + number)
+
+        while not stop.is_set():
+            function(stacksplice.capture)
+            for _ in range(20):
+                found = innermost(stacksplice.Stack(function(border.capture_both_without_lock)[1]))
+                if found != expected:
+                    wrong.append((found, expected))
+
+    threads = [threading.Thread(target=steady, args=(number,)) for number in range(2)]
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    try:
+        for thread in threads:
+            thread.start()
+        churn = Churn()
+        for number in range(300):
+            churn.run(number, lambda function: innermost(function(stacksplice.capture)))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(switch)
+    assert not wrong, wrong[0]
+    churn.assert_good(20)
+
+
+def test_more_places_than_the_table_has_room_for():
+    functions = [make(2_000_000 + number) for number in range(10_000)]
+    for _ in range(2):
+        for function, expected in functions:
+            assert innermost(function(stacksplice.capture)) == expected
+
+
+def test_a_line_that_was_set_by_hand_is_not_that_of_the_next_traceback():
+    def fail():
+        raise ValueError("a line of its own")
+
+    def lines_of(change):
+        try:
+            fail()
+        except ValueError as exc:
+            last = exc.__traceback__.tb_next
+            entry = change(type(last)(None, last.tb_frame, last.tb_lasti, last.tb_lineno))
+            stack = stacksplice.originate(exc.with_traceback(entry)).stack
+        return [(f.line, f.column) for f in stack if f.trust == "traceback" and f.function.endswith("fail")]
+
+    def moved(entry, lasti=0, line=0):
+        return type(entry)(None, entry.tb_frame, entry.tb_lasti + lasti, entry.tb_lineno + line)
+
+    plain = lines_of(lambda entry: entry)
+    assert plain[0][0] == fail.__code__.co_firstlineno + 1
+    assert lines_of(lambda entry: moved(entry, line=100)) == [(plain[0][0] + 100, None)]
+    assert lines_of(lambda entry: entry) == plain
+    # An instruction far outside of its code, where that of others may lie.
+    for lasti in (1 << 12, 1 << 20, -2000):
+        assert lines_of(lambda entry: moved(entry, lasti=lasti)) == [(plain[0][0], None)]
+    assert lines_of(lambda entry: entry) == plain
+
+
+OTHER_TOOL = """
+import ctypes, gc, sys
+import stacksplice
+
+api = ctypes.pythonapi
+unstable = sys.version_info >= (3, 12)
+request = api.PyUnstable_Eval_RequestCodeExtraIndex if unstable else api._PyEval_RequestCodeExtraIndex
+set_extra = api.PyUnstable_Code_SetExtra if unstable else api._PyCode_SetExtra
+get_extra = api.PyUnstable_Code_GetExtra if unstable else api._PyCode_GetExtra
+request.restype = ctypes.c_ssize_t
+for function in (set_extra, get_extra):
+    function.argtypes = [ctypes.py_object, ctypes.c_ssize_t, ctypes.c_void_p]
+dropped = []
+destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(dropped.append)
+index = request(destructor)
+assert index >= 0
+
+def extra_of(code):
+    out = ctypes.c_void_p()
+    assert get_extra(code, index, ctypes.byref(out)) == 0
+    return out.value
+
+def make(number):
+    space = {}
+    exec(compile(f"def f{number}(capture): return capture()", "f.py", "exec"), space)
+    return space.pop(f"f{number}")
+
+def innermost(stack):
+    return next(frame.function for frame in stack if frame.language == "python")
+
+for number in range(1, 2001):
+    function = make(number)
+    if number % 2:
+        assert set_extra(function.__code__, index, number) == 0
+    for _ in range(2):
+        assert innermost(function(stacksplice.capture)) == f"f{number}"
+    if not number % 2:
+        assert set_extra(function.__code__, index, number) == 0
+    assert extra_of(function.__code__) == number
+    assert innermost(function(stacksplice.capture)) == f"f{number}"
+del function
+gc.collect()
+assert dropped == list(range(1, 2001)), dropped[:10]
+print("good")
+"""
+
+
+def test_beside_another_tool_that_uses_code_extras(child):
+    assert child(OTHER_TOOL).stdout == "good\n"
+
+
+NO_INDEX_LEFT = """
+import ctypes, sys
+name = "PyUnstable_Eval_RequestCodeExtraIndex" if sys.version_info >= (3, 12) else "_PyEval_RequestCodeExtraIndex"
+request = getattr(ctypes.pythonapi, name)
+request.restype = ctypes.c_ssize_t
+while request(None) >= 0:
+    pass
+import stacksplice
+def inside():
+    return [frame.function for frame in stacksplice.capture() if frame.language == "python"]
+for _ in range(3):
+    assert inside() == ["inside", "<module>"]
+print("good")
+"""
+
+
+def test_without_a_free_index_for_code_extras(child):
+    assert child(NO_INDEX_LEFT).stdout == "good\n"
+
+
+def test_memory_of_the_interpreter_that_runs_out_changes_no_stack(border):
+    """The extra cannot be set: the frames are right all the same, also when their code has died."""
+    churn = Churn()
+
+    def look(function):
+        before = border.refused_memory()
+        found = innermost(border.without_memory(function, stacksplice.capture))
+        assert border.refused_memory() > before
+        return found
+
+    for number in range(2000):
+        churn.run(number, look)
+    churn.assert_good(500)
+
+
+FROZEN = """
+import sys
+if sys.version_info >= (3, 13):
+    import _interpreters as interpreters
+else:
+    import _xxsubinterpreters as interpreters
+code = '''
+import stacksplice, abc, os
+frames = []
+class Path:
+    def __fspath__(self):
+        frames.extend((f.function, f.interpreter is None) for f in stacksplice.capture() if f.language == "python")
+        return "x"
+for _ in range(3):
+    frames.clear()
+    os.fsdecode(Path())
+print(frames)
+'''
+import stacksplice
+exec(code)
+arguments = ("legacy",) if sys.version_info >= (3, 13) else ()
+options = {} if sys.version_info >= (3, 13) else {"isolated": False}
+made = interpreters.create(*arguments, **options)
+interpreters.run_string(made, code)
+interpreters.destroy(made)
+exec(code)
+"""
+
+
+def test_code_that_interpreters_share(child):
+    """Frozen modules' code is one object for all: each interpreter's frames are its own."""
+    lines = child(FROZEN).stdout.splitlines()
+    main, sub, again = ([entry for entry in eval(line) if "<module>" not in entry] for line in lines)
+    assert [name for name, _ in main] == ["Path.__fspath__", *[name for name, _ in main[1:]]]
+    assert "fsdecode" in main[1][0]
+    assert [name for name, _ in sub] == [name for name, _ in main] == [name for name, _ in again]
+    assert all(is_main for _, is_main in main + again)
+    # The <module> frame outside of the sub-interpreter's is the main one's.
+    assert not any(is_main for _, is_main in sub)
