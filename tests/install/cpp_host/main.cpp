@@ -1,6 +1,5 @@
 // A C++17 host: the interfaces are classes with virtual methods, and objects of ours are called so.
-#include <stacksplice/stacksplice.h>
-#include <stacksplice/source.h>
+#include <stacksplice/stacksplice.hpp>
 
 #include <cstdio>
 #include <string>
@@ -58,5 +57,16 @@ int main()
         CHECK(text.find("No such account: ") != std::string::npos);
     }
     RoClearError();
+
+    // The same by the C++ binding: out as an HRESULT, in as an exception.
+    const HRESULT hr = stacksplice::guard([] { stacksplice::check(settle_account()); });
+    CHECK(hr == E_BOUNDS);
+    try {
+        stacksplice::check(hr);
+        CHECK(false);
+    } catch (const stacksplice::error &e) {
+        CHECK(e.hresult() == E_BOUNDS);
+        CHECK(e.text().find("settle_account") != std::string::npos);
+    }
     std::puts("\nok");
 }

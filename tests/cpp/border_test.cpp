@@ -1,0 +1,288 @@
+// stacksplice.hpp: every exception out, every error in, identity, causes, clean-up.
+#include <stacksplice/stacksplice.hpp>
+
+#include <cerrno>
+#include <csetjmp>
+#include <cstdarg>
+#include <ios>
+#include <new>
+#include <string>
+#include <thread>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+namespace ss = stacksplice;
+
+namespace
+{
+
+ss::com_ptr<IRestrictedErrorInfo> peek()
+{
+    ss::com_ptr<IRestrictedErrorInfo> info;
+
+    (void)stacksplice_peek_error(info.put());
+    return info;
+}
+
+// Guard a throw of VALUE, look at the error, leave the slot empty.
+template <typename Value> HRESULT guarded(const Value &value, std::string *message = nullptr)
+{
+    const HRESULT hr = ss::guard([&] { throw value; });
+    HRESULT stored = S_OK;
+    const auto info = peek();
+
+    assert_true(static_cast<bool>(info));
+    const std::string text = ss::detail::details_of(info, &stored);
+    assert_int_equal(stored, hr);
+    if (message)
+        *message = text;
+    RoClearError();
+    return hr;
+}
+
+struct own : std::runtime_error {
+    explicit own(int number) : std::runtime_error("own"), value(number)
+    {
+    }
+    int value;
+};
+
+void success_leaves_the_slot_alone(void **)
+{
+    assert_int_equal(ss::guard([] {}), S_OK);
+    assert_int_equal(ss::guard([]() -> HRESULT { return S_FALSE; }), S_FALSE);
+    assert_int_equal(ss::guard([]() -> HRESULT { return E_ABORT; }), E_ABORT);
+    assert_false(static_cast<bool>(peek()));
+    assert_int_equal(ss::check(S_FALSE), S_FALSE);
+}
+
+void standard_exceptions_have_their_hresults(void **)
+{
+    std::string message;
+
+    assert_int_equal(guarded(std::bad_alloc()), E_OUTOFMEMORY);
+    assert_int_equal(guarded(std::out_of_range("x")), E_BOUNDS);
+    assert_int_equal(guarded(std::invalid_argument("x")), E_INVALIDARG);
+    assert_int_equal(guarded(std::domain_error("x")), E_INVALIDARG);
+    assert_int_equal(guarded(std::length_error("x")), E_INVALIDARG);
+    assert_int_equal(guarded(std::overflow_error("x")), static_cast<HRESULT>(0x80070216));
+    assert_int_equal(guarded(std::bad_cast()), E_NOINTERFACE);
+    assert_int_equal(guarded(std::bad_function_call()), E_POINTER);
+    assert_int_equal(guarded(std::runtime_error("caf\xc3\xa9"), &message), E_FAIL);
+    assert_string_equal(message.c_str(), "caf\xc3\xa9");
+    assert_int_equal(guarded(std::system_error(ENOENT, std::generic_category())),
+                     static_cast<HRESULT>(0x80070002));
+    assert_int_equal(guarded(std::system_error(EXFULL, std::system_category())),
+                     static_cast<HRESULT>(0xA0530000 + EXFULL));
+    assert_int_equal(guarded(std::system_error(std::make_error_code(std::io_errc::stream))),
+                     E_FAIL);
+}
+
+void what_is_no_std_exception_is_described(void **)
+{
+    std::string message;
+
+    assert_int_equal(guarded(17, &message), E_FAIL);
+    assert_string_equal(message.c_str(), "a int was thrown");
+    assert_int_equal(guarded(static_cast<const char *>("text"), &message), E_FAIL);
+    assert_string_equal(message.c_str(), "text");
+    assert_int_equal(guarded(std::string("string"), &message), E_FAIL);
+    assert_string_equal(message.c_str(), "string");
+}
+
+void an_error_keeps_what_c_said(void **)
+{
+    (void)RoOriginateErrorW(E_BOUNDS, 0, reinterpret_cast<const WCHAR *>(u"no such shelf: \u00e9"));
+    try {
+        (void)ss::check(E_BOUNDS);
+        fail();
+    } catch (const ss::error &e) {
+        assert_int_equal(e.hresult(), E_BOUNDS);
+        assert_string_equal(e.what(), "no such shelf: \xc3\xa9");
+        assert_true(e.stack().size() > 0);
+        assert_true(e.text().find("no such shelf") != std::string::npos);
+        assert_true(e.json().find("no such shelf") != std::string::npos);
+    }
+    assert_false(static_cast<bool>(peek()));
+}
+
+// Out again: the same error object, whose chain tells of the visit.
+void an_error_that_passes_through_is_the_same(void **)
+{
+    (void)RoOriginateErrorW(E_BOUNDS, 0, nullptr);
+    const auto before = peek();
+    const HRESULT hr = ss::guard([] { (void)ss::check(E_BOUNDS); });
+    const auto after = peek();
+    ss::com_ptr<ILanguageExceptionErrorInfo2> head;
+
+    assert_int_equal(hr, E_BOUNDS);
+    assert_ptr_equal(before.get(), after.get());
+    const auto chain =
+        after.as<ILanguageExceptionErrorInfo2>(IID_ILanguageExceptionErrorInfo2);
+    assert_int_equal(chain->GetPropagationContextHead(head.put()), S_OK);
+    assert_true(static_cast<bool>(head));
+    RoClearError();
+}
+
+void a_stale_error_is_replaced(void **)
+{
+    (void)RoOriginateErrorW(E_BOUNDS, 0, nullptr);
+    try {
+        (void)ss::check(E_ABORT);
+        fail();
+    } catch (const ss::error &e) {
+        assert_int_equal(e.hresult(), E_ABORT);
+    }
+    assert_false(static_cast<bool>(peek()));
+}
+
+// C++ -> something else -> C++ -> something else: one object and one error all the way.
+void cpp_gets_its_own_exception_back(void **)
+{
+    const void *first = nullptr;
+    const HRESULT hr = ss::guard([&] {
+        try {
+            throw own(42);
+        } catch (const own &e) {
+            first = &e;
+            throw;
+        }
+    });
+    const auto info = peek();
+
+    try {
+        (void)ss::check(hr);
+        fail();
+    } catch (const own &e) {
+        assert_ptr_equal(&e, first);
+        assert_int_equal(e.value, 42);
+        assert_false(static_cast<bool>(peek()));
+        assert_int_equal(ss::originate_current(), hr);
+    }
+    assert_ptr_equal(peek().get(), info.get());
+    RoClearError();
+}
+
+// Another exception is another error, also when it follows one that came back.
+void a_new_exception_is_a_new_error(void **)
+{
+    const HRESULT hr = ss::guard([] { throw own(1); });
+    const auto info = peek();
+
+    try {
+        (void)ss::check(hr);
+    } catch (const own &) { // handled
+    }
+    (void)ss::guard([] { throw own(2); });
+    assert_ptr_not_equal(peek().get(), info.get());
+    RoClearError();
+}
+
+void nested_exceptions_are_causes(void **)
+{
+    const HRESULT hr = ss::guard([] {
+        try {
+            throw std::out_of_range("inner");
+        } catch (...) {
+            std::throw_with_nested(own(1));
+        }
+    });
+    const auto language = ss::detail::language_exception_of(peek());
+    const auto transform =
+        language.as<ILanguageExceptionTransform>(IID_ILanguageExceptionTransform);
+    ss::com_ptr<IRestrictedErrorInfo> cause;
+    HRESULT inner = S_OK;
+
+    assert_int_equal(hr, E_FAIL);
+    assert_true(static_cast<bool>(transform));
+    assert_int_equal(transform->GetTransformedRestrictedErrorInfo(cause.put()), S_OK);
+    assert_string_equal(ss::detail::details_of(cause, &inner).c_str(), "inner");
+    assert_int_equal(inner, E_BOUNDS);
+    RoClearError();
+}
+
+void a_long_chain_of_causes_is_cut(void **)
+{
+    std::exception_ptr chain = std::make_exception_ptr(own(0));
+
+    for (int i = 0; i < 200; i++)
+        try {
+            std::rethrow_exception(chain);
+        } catch (...) {
+            try {
+                std::throw_with_nested(own(i));
+            } catch (...) {
+                chain = std::current_exception();
+            }
+        }
+    assert_int_equal(ss::guard([&] { std::rethrow_exception(chain); }), E_FAIL);
+    RoClearError();
+}
+
+struct failing_cleanup {
+    ~failing_cleanup()
+    {
+        const ss::saved_error saved;
+
+        (void)ss::guard([] { throw std::out_of_range("clean-up"); });
+    }
+};
+
+void cleanup_does_not_replace_the_error(void **)
+{
+    (void)RoOriginateErrorW(E_ABORT, 0, nullptr);
+    const auto before = peek();
+    {
+        failing_cleanup cleanup;
+    }
+    assert_ptr_equal(peek().get(), before.get());
+    RoClearError();
+}
+
+// The report says the language, the type and that the frames of the throw are gone.
+void the_report_tells_the_type_and_the_gap(void **)
+{
+    const HRESULT hr = ss::guard([] { throw own(1); });
+    const ss::error e(hr, "", peek());
+    const std::string text = e.text();
+
+    assert_true(text.find("own") != std::string::npos);
+    assert_true(text.find("unwound") != std::string::npos);
+    assert_true(text.find("the_report_tells") != std::string::npos);
+    RoClearError();
+}
+
+void an_exception_may_be_released_by_another_thread(void **)
+{
+    (void)ss::guard([] { throw own(7); });
+    auto info = peek();
+
+    RoClearError();
+    std::thread([&] { info = nullptr; }).join();
+    assert_false(static_cast<bool>(info));
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(success_leaves_the_slot_alone),
+        cmocka_unit_test(standard_exceptions_have_their_hresults),
+        cmocka_unit_test(what_is_no_std_exception_is_described),
+        cmocka_unit_test(an_error_keeps_what_c_said),
+        cmocka_unit_test(an_error_that_passes_through_is_the_same),
+        cmocka_unit_test(a_stale_error_is_replaced),
+        cmocka_unit_test(cpp_gets_its_own_exception_back),
+        cmocka_unit_test(a_new_exception_is_a_new_error),
+        cmocka_unit_test(nested_exceptions_are_causes),
+        cmocka_unit_test(a_long_chain_of_causes_is_cut),
+        cmocka_unit_test(cleanup_does_not_replace_the_error),
+        cmocka_unit_test(the_report_tells_the_type_and_the_gap),
+        cmocka_unit_test(an_exception_may_be_released_by_another_thread),
+    };
+
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
