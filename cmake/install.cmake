@@ -11,7 +11,7 @@ set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY core/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 
 set(components "")
-foreach(component stacksplice winrt lua python)
+foreach(component stacksplice winrt cpp lua python)
   set(target stacksplice_${component})
   if(component STREQUAL "stacksplice")
     set(target stacksplice)
