@@ -19,11 +19,15 @@ typedef struct sspy_layout {
     uint32_t cframe_current, cframe_previous;
     uint32_t frame_code, frame_previous, frame_instruction, frame_owner, frame_is_entry;
     uintptr_t code_mask;       /* bits of frame_code that are the pointer */
-    uint32_t interpreter_lock; /* in the interpreter's state: its lock; 0: not known */
+    uint32_t interpreter_lock; /* in the interpreter's state: its lock; 0: one for all (3.11) */
 } sspy_layout;
 
 /* The layout of this process's CPython; valid only while sspy_layout_reason() is NULL. */
 extern sspy_layout sspy_layout_now;
+
+/* Compare sspy_layout_now with what the interpreter tells of itself: *WHY is what is wrong, or NULL.
+   A wrong layout is found, not followed.  GIL held.  -1 with an exception when memory runs out. */
+int sspy_layout_examine(const char **why);
 
 /* Reads of interpreter memory, by offset. */
 static inline uintptr_t sspy_word(uintptr_t base, uint32_t offset)
