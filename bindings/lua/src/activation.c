@@ -1,28 +1,8 @@
 #include "activation.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
-
-/*
- * A token with its key.  Everything that lua_getinfo says of a Lua function follows from the key
- * while the prototypes live (see sentinel.c), but for a name that only package.loaded has: that
- * belongs to the closure, and is asked again after some uses.
- */
-typedef struct keyed_token {
-    uintptr_t pc, proto, caller_pc, caller_proto;
-    uint32_t status, caller_status;
-    uintptr_t closure; /* 0: of any closure of the prototype */
-    uint32_t uses_left;
-    uintptr_t token; /* 0: empty */
-} keyed_token;
-
-enum { SETS = 128, WAYS = 4 };
-
-/* Bounded: a new key takes the place of another one of its set. */
-struct ss_lua_token_table {
-    uint32_t next_victim;
-    keyed_token sets[SETS][WAYS];
-};
 
 size_t ss_lua_token_table_size(void)
 {
@@ -179,64 +159,43 @@ uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice
 
 /* ---- Tokens by key ---------------------------------------------------------------------------*/
 
-static bool matches(const keyed_token *entry, const ss_lua_activation *at,
-                    const ss_lua_activation *caller)
+static_assert(SS_LUA_TOKEN_SETS == 1 << 7, "a set is found by seven bits");
+
+/* The place for a key in its set: its own, an empty one, or another's. */
+static ss_lua_keyed_token *place_for(const ss_lua_world *world, const ss_lua_activation *at,
+                                     const ss_lua_activation *caller)
 {
-    return entry->pc == at->pc && entry->caller_pc == caller->pc && entry->proto == at->proto &&
-           entry->caller_proto == caller->proto && entry->status == at->status &&
-           entry->caller_status == caller->status &&
-           (!entry->closure || entry->closure == at->closure);
+    ss_lua_keyed_token *set = ss_lua_key_set(world, at, caller);
+
+    for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)
+        if (!set[i].token || ss_lua_key_matches(&set[i], at, caller))
+            return &set[i];
+    return &set[world->record->tokens->next_victim++ % SS_LUA_TOKEN_WAYS];
 }
 
-static uintptr_t ask_and_keep(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
-                              const ss_lua_activation *at, const ss_lua_activation *caller,
-                              keyed_token *entry)
+uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                           const ss_lua_activation *at, const ss_lua_activation *caller)
 {
     lua_Debug activation = {.i_ci = (struct CallInfo *)at->ci};
+    ss_lua_keyed_token key = {.pc = at->pc,
+                              .proto = at->proto,
+                              .caller_pc = caller->pc,
+                              .caller_proto = caller->proto,
+                              .status = at->status,
+                              .caller_status = caller->status,
+                              .uses_left = 1};
     const char *loaded = NULL;
-    uint32_t uses = UINT32_MAX;
-    uintptr_t token;
 
     lua_getinfo(L, "Sln", &activation);
     if (needs_loaded_name(&activation)) {
         loaded = loaded_name(layout, world, &activation);
-        uses = SS_LUA_NAME_USES;
+        key.closure = loaded ? at->closure : 0;
+        key.uses_left = SS_LUA_NAME_USES;
+        key.uses = 1;
     }
-    token = token_of(&activation, loaded, world->record, STACKSPLICE_TRUST_EXACT);
-    *entry = (keyed_token){.pc = at->pc,
-                           .proto = at->proto,
-                           .caller_pc = caller->pc,
-                           .caller_proto = caller->proto,
-                           .status = at->status,
-                           .caller_status = caller->status,
-                           .closure = uses == UINT32_MAX ? 0 : at->closure,
-                           .uses_left = uses,
-                           .token = token};
-    return token;
-}
-
-uintptr_t ss_lua_keyed_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
-                             const ss_lua_activation *at, const ss_lua_activation *caller)
-{
-    uint64_t hash = (at->pc ^ caller->pc << 17) * UINT64_C(0x9e3779b97f4a7c15);
-    struct ss_lua_token_table *table;
-    keyed_token *set, *place = NULL;
-
+    key.token = token_of(&activation, loaded, world->record, STACKSPLICE_TRUST_EXACT);
     /* A function in C has no code that tells its calls apart. */
-    if (!world->keyed || !at->proto)
-        return ss_lua_asked_token(layout, world, L, at->ci, STACKSPLICE_TRUST_EXACT);
-    table = world->record->tokens;
-    set = table->sets[hash >> 32 & (SETS - 1)];
-    for (uint32_t i = 0; i < WAYS; i++) {
-        if (set[i].token && !matches(&set[i], at, caller))
-            continue;
-        place = &set[i];
-        if (!place->token || place->uses_left == 0)
-            break;
-        place->uses_left -= place->closure != 0;
-        return place->token;
-    }
-    if (!place)
-        place = &set[table->next_victim++ % WAYS];
-    return ask_and_keep(layout, world, L, at, caller, place);
+    if (world->keyed && at->proto)
+        *place_for(world, at, caller) = key;
+    return key.token;
 }

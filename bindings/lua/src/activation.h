@@ -55,9 +55,67 @@ static inline void ss_lua_activation_read(const ss_lua_layout *layout, uintptr_t
     }
 }
 
-/* The token of the activation AT of L, which CALLER called: by its key, else by asking Lua. */
-uintptr_t ss_lua_keyed_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
-                             const ss_lua_activation *at, const ss_lua_activation *caller);
+/*
+ * A token with its key.  Everything that lua_getinfo says of a Lua function follows from the key
+ * while the prototypes live (see sentinel.c), but for a name that only package.loaded has: one that
+ * has such a name keeps it for its closure, one that has none for its code, and both are asked
+ * again after some uses.
+ */
+typedef struct ss_lua_keyed_token {
+    uintptr_t pc, proto, caller_pc, caller_proto;
+    uint32_t status, caller_status;
+    uintptr_t closure;        /* 0: of any closure of the prototype */
+    uint32_t uses_left, uses; /* what a use takes: 0 or 1 */
+    uintptr_t token;          /* 0: empty */
+} ss_lua_keyed_token;
+
+enum { SS_LUA_TOKEN_SETS = 128, SS_LUA_TOKEN_WAYS = 4 };
+
+/* Bounded: a new key takes the place of another one of its set. */
+struct ss_lua_token_table {
+    uint32_t next_victim;
+    ss_lua_keyed_token sets[SS_LUA_TOKEN_SETS][SS_LUA_TOKEN_WAYS];
+};
+
+static inline bool ss_lua_key_matches(const ss_lua_keyed_token *entry, const ss_lua_activation *at,
+                                      const ss_lua_activation *caller)
+{
+    return entry->pc == at->pc && entry->caller_pc == caller->pc && entry->proto == at->proto &&
+           entry->caller_proto == caller->proto && entry->status == at->status &&
+           entry->caller_status == caller->status &&
+           (!entry->closure || entry->closure == at->closure);
+}
+
+/* The set of the key. */
+static inline ss_lua_keyed_token *ss_lua_key_set(const ss_lua_world *world,
+                                                 const ss_lua_activation *at,
+                                                 const ss_lua_activation *caller)
+{
+    uint64_t hash = (at->pc ^ caller->pc << 17) * UINT64_C(0x9e3779b97f4a7c15);
+
+    return world->record->tokens->sets[hash >> 57];
+}
+
+/* The token of the activation AT of L, which CALLER called, when its key was not in the table or
+   had no use left: by asking Lua. */
+uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                           const ss_lua_activation *at, const ss_lua_activation *caller);
+
+/* The same, by its key if it can be. */
+static inline uintptr_t ss_lua_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                                     const ss_lua_activation *at, const ss_lua_activation *caller)
+{
+    if (world->keyed && at->proto) {
+        ss_lua_keyed_token *set = ss_lua_key_set(world, at, caller);
+
+        for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)
+            if (ss_lua_key_matches(&set[i], at, caller) && set[i].uses_left > 0) {
+                set[i].uses_left -= set[i].uses;
+                return set[i].token;
+            }
+    }
+    return ss_lua_new_token(layout, world, L, at, caller);
+}
 
 /* The token of the activation CI of L, by asking Lua. */
 uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,

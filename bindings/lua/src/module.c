@@ -190,7 +190,7 @@ const luaL_Reg ss_lua_own_functions[] = {
 __attribute__((visibility("default"))) int luaopen_stacksplice(lua_State *L)
 {
     luaL_checkversion(L);
-    (void)ss_lua_state_open(L);
+    ss_lua_plant_sentinel(L, ss_lua_state_open(L));
     luaL_newlib(L, functions);
     lua_pushfstring(L, "stacksplice %s", stacksplice_version());
     lua_setfield(L, -2, "_VERSION");

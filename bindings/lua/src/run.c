@@ -39,12 +39,12 @@ void ss_lua_step(const ss_lua_layout *layout, ss_lua_cursor *at)
 }
 
 /* The activations from AT outward, up to but without STOP (0: to the end). */
-void ss_lua_run_find(const ss_lua_layout *layout, ss_lua_cursor at, uintptr_t stop,
+void ss_lua_run_find(const ss_lua_layout *layout, ss_lua_cursor at, uintptr_t stop, uint32_t inner,
                      ss_lua_run *found)
 {
     uint32_t count = 0, rest;
 
-    for (; at.ci && at.ci != stop && count < SS_LUA_RUN_INNER; ss_lua_step(layout, &at))
+    for (; at.ci && at.ci != stop && count < inner; ss_lua_step(layout, &at))
         found->inner[count++] = at.ci;
     found->inner_count = count;
     for (rest = 0; at.ci && at.ci != stop && rest < RUN_LIMIT; ss_lua_step(layout, &at))
@@ -70,7 +70,7 @@ uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames)
 
     if (!layout || max < SS_LUA_RUN_WHOLE + 1)
         return 0;
-    ss_lua_run_find(layout, at, 0, &found);
+    ss_lua_run_find(layout, at, 0, SS_LUA_RUN_INNER, &found);
     for (uint32_t i = 0; i < found.inner_count; i++)
         frames[count++] = ss_lua_activation_token(dead, (struct CallInfo *)found.inner[i],
                                                   STACKSPLICE_TRUST_TRACEBACK);

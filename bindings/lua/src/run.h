@@ -31,8 +31,9 @@ void ss_lua_cursor_place(ss_lua_cursor *at);
 
 void ss_lua_step(const ss_lua_layout *layout, ss_lua_cursor *at);
 
-/* The activations from AT outward, up to but without STOP (0: to the end). */
-void ss_lua_run_find(const ss_lua_layout *layout, ss_lua_cursor at, uintptr_t stop,
+/* The activations from AT outward, up to but without STOP (0: to the end), of which the first INNER
+   are inner ones. */
+void ss_lua_run_find(const ss_lua_layout *layout, ss_lua_cursor at, uintptr_t stop, uint32_t inner,
                      ss_lua_run *found);
 
 /* The outer activation with the number I, from first to end. */

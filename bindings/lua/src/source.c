@@ -68,50 +68,82 @@ static void note_state(const collection *c, lua_State *L)
 
 /* ---- Runs of activations ---------------------------------------------------------------------*/
 
-/* Pushes activations; the caller of one is the next one as a rule, and then is read already. */
-typedef struct pusher {
-    collection *c;
-    ss_lua_world *world;
-    lua_State *L;
-    stacksplice_trust trust;
-    ss_lua_activation next;
-} pusher;
-
-static bool push_activation(pusher *p, uintptr_t ci)
+static bool push_token(collection *c, uintptr_t token, lua_State *L, uintptr_t ci)
 {
-    const ss_lua_layout *layout = p->c->layout;
-    ss_lua_activation at = p->next;
-    uintptr_t token;
-
-    if (p->c->keys && p->trust == STACKSPLICE_TRUST_EXACT) {
-        if (at.ci != ci)
-            ss_lua_activation_read(layout, ci, &at);
-        if (at.outer)
-            ss_lua_activation_read(layout, at.outer, &p->next);
-        else
-            p->next = (ss_lua_activation){0};
-        token = ss_lua_keyed_token(layout, p->world, p->L, &at, &p->next);
-    } else {
-        token = ss_lua_asked_token(layout, p->world, p->L, ci, p->trust);
-    }
-    note(p->c, token, p->L, ci);
-    return stacksplice_walk_push(p->c->walk, token);
+    note(c, token, L, ci);
+    return stacksplice_walk_push(c->walk, token);
 }
 
+/* Push the activation CI by what Lua says of it. */
+static bool push_asked(collection *c, const call_site *site, uintptr_t ci, stacksplice_trust trust)
+{
+    return push_token(c, ss_lua_asked_token(c->layout, site->world, site->L, ci, trust), site->L,
+                      ci);
+}
+
+static bool push_keyed(collection *c, const call_site *site, const ss_lua_activation *at,
+                       const ss_lua_activation *caller)
+{
+    return push_token(c, ss_lua_token(c->layout, site->world, site->L, at, caller), site->L,
+                      at->ci);
+}
+
+/* One activation of which its caller is not known yet. */
+static bool push_one(collection *c, const call_site *site, uintptr_t ci, stacksplice_trust trust)
+{
+    ss_lua_activation at, caller = {0};
+
+    if (!c->keys || trust != STACKSPLICE_TRUST_EXACT)
+        return push_asked(c, site, ci, trust);
+    ss_lua_activation_read(c->layout, ci, &at);
+    if (at.outer)
+        ss_lua_activation_read(c->layout, at.outer, &caller);
+    return push_keyed(c, site, &at, &caller);
+}
+
+/*
+ * Push the activations from *CI outward, at most LIMIT, up to but without STOP; *CI is then the
+ * first one that is left.  An activation has one outside of it, but for the base level of the
+ * coroutine, which is no activation and ends the run.
+ */
+static bool push_keyed_run(collection *c, const call_site *site, uintptr_t *ci, uint32_t limit,
+                           uintptr_t stop)
+{
+    ss_lua_activation two[2];
+    uint32_t count = 0;
+
+    ss_lua_activation_read(c->layout, *ci, &two[0]);
+    for (; *ci && *ci != stop && count < limit; count++) {
+        const ss_lua_activation *at = &two[count % 2];
+        ss_lua_activation *caller = &two[(count + 1) % 2];
+
+        ss_lua_activation_read(c->layout, at->outer, caller);
+        if (!push_keyed(c, site, at, caller))
+            return false;
+        *ci = caller->outer ? caller->ci : 0;
+    }
+    return true;
+}
+
+/* Push the activations from AT outward, up to but without STOP (0: to the end). */
 static bool push_run(collection *c, const call_site *site, ss_lua_cursor at,
                      stacksplice_trust trust, uintptr_t stop)
 {
-    pusher p = {.c = c, .world = site->world, .L = site->L, .trust = trust};
+    bool keyed = c->keys && trust == STACKSPLICE_TRUST_EXACT && at.ci;
     ss_lua_run found;
 
-    ss_lua_run_find(c->layout, at, stop, &found);
+    if (keyed && !push_keyed_run(c, site, &at.ci, SS_LUA_RUN_INNER, stop))
+        return false;
+    if (!at.ci || at.ci == stop)
+        return true;
+    ss_lua_run_find(c->layout, at, stop, keyed ? 0 : SS_LUA_RUN_INNER, &found);
     for (uint32_t i = 0; i < found.inner_count; i++)
-        if (!push_activation(&p, found.inner[i]))
+        if (!push_one(c, site, found.inner[i], trust))
             return false;
     if (found.first > 0 && !stacksplice_walk_push(c->walk, ss_lua_levels_gap(found.first)))
         return false;
     for (uint32_t i = found.first; i < found.end; i++)
-        if (!push_activation(&p, ss_lua_run_outer(&found, i)))
+        if (!push_one(c, site, ss_lua_run_outer(&found, i), trust))
             return false;
     return true;
 }
@@ -416,15 +448,6 @@ static bool lost_its_frame(const collection *c, const call_site *site)
     return !site->hook && site->frame == 0 && function && !ss_lua_is_own_function(function);
 }
 
-static bool push_lost(collection *c, const call_site *site)
-{
-    uintptr_t token =
-        ss_lua_asked_token(c->layout, site->world, site->L, site->ci, STACKSPLICE_TRUST_EXACT);
-
-    note(c, token, site->L, site->ci);
-    return stacksplice_walk_push(c->walk, token);
-}
-
 static bool splice_site(collection *c, uint32_t index)
 {
     const call_site *site = &c->sites[index];
@@ -438,7 +461,7 @@ static bool splice_site(collection *c, uint32_t index)
     }
     if (!stacksplice_walk_splice(c->walk, site->frame, hidden_from(c, index)))
         return false;
-    if (lost_its_frame(c, site) && !push_lost(c, site))
+    if (lost_its_frame(c, site) && !push_asked(c, site, site->ci, STACKSPLICE_TRUST_EXACT))
         return false;
     if (c->layout->previous == SS_LUA_UNKNOWN)
         ss_lua_cursor_place(&from);
