@@ -119,8 +119,7 @@ void an_error_that_passes_through_is_the_same(void **)
 
     assert_int_equal(hr, E_BOUNDS);
     assert_ptr_equal(before.get(), after.get());
-    const auto chain =
-        after.as<ILanguageExceptionErrorInfo2>(IID_ILanguageExceptionErrorInfo2);
+    const auto chain = after.as<ILanguageExceptionErrorInfo2>(IID_ILanguageExceptionErrorInfo2);
     assert_int_equal(chain->GetPropagationContextHead(head.put()), S_OK);
     assert_true(static_cast<bool>(head));
     RoClearError();

@@ -19,6 +19,7 @@
 #ifndef STACKSPLICE_STACKSPLICE_HPP
 #define STACKSPLICE_STACKSPLICE_HPP
 
+#include <stacksplice/com_ptr.hpp>
 #include <stacksplice/source.h>
 #include <stacksplice/stacksplice.h>
 
@@ -44,87 +45,7 @@
 namespace stacksplice
 {
 
-// ---- Smart pointers ------------------------------------------------------------------------------
-
-// Owns one COM reference.  Interface is a class of the winrt headers (IRestrictedErrorInfo, ...).
-template <typename Interface> class com_ptr
-{
-  public:
-    com_ptr() noexcept = default;
-    com_ptr(std::nullptr_t) noexcept
-    {
-    }
-    com_ptr(const com_ptr &other) noexcept : pointer_(other.pointer_)
-    {
-        if (pointer_)
-            pointer_->AddRef();
-    }
-    com_ptr(com_ptr &&other) noexcept : pointer_(std::exchange(other.pointer_, nullptr))
-    {
-    }
-    com_ptr &operator=(com_ptr other) noexcept
-    {
-        std::swap(pointer_, other.pointer_);
-        return *this;
-    }
-    ~com_ptr()
-    {
-        if (pointer_)
-            pointer_->Release();
-    }
-
-    // Takes over a reference that the caller owns; and a new one of a pointer that is only lent.
-    static com_ptr attach(Interface *owned) noexcept
-    {
-        com_ptr result;
-        result.pointer_ = owned;
-        return result;
-    }
-    static com_ptr copy(Interface *lent) noexcept
-    {
-        if (lent)
-            lent->AddRef();
-        return attach(lent);
-    }
-
-    Interface *get() const noexcept
-    {
-        return pointer_;
-    }
-    Interface *operator->() const noexcept
-    {
-        return pointer_;
-    }
-    explicit operator bool() const noexcept
-    {
-        return pointer_ != nullptr;
-    }
-    // For output parameters: what was held is released first.
-    Interface **put() noexcept
-    {
-        *this = nullptr;
-        return &pointer_;
-    }
-    Interface *detach() noexcept
-    {
-        return std::exchange(pointer_, nullptr);
-    }
-
-    // Another interface of the same object, empty where it has none.
-    template <typename Other> com_ptr<Other> as(REFIID iid) const noexcept
-    {
-        void *out = nullptr;
-
-        if (!pointer_ || FAILED(pointer_->QueryInterface(iid, &out)))
-            return {};
-        return com_ptr<Other>::attach(static_cast<Other *>(out));
-    }
-
-  private:
-    Interface *pointer_ = nullptr;
-};
-
-// ---- The exception -------------------------------------------------------------------------------
+// ---- The exception --------------------------------------------------------------------------
 
 // An error that came from elsewhere: HRESULT, message (UTF-8, what()) and the error object with its
 // combined stack and propagation chain.  Copies share the error object and do not throw.
@@ -213,7 +134,7 @@ class saved_error
     stacksplice_saved_error saved_{};
 };
 
-// ---- C++ exceptions as language exceptions -------------------------------------------------------
+// ---- C++ exceptions as language exceptions ---------------------------------------------------
 
 namespace detail
 {
@@ -391,8 +312,7 @@ inline thread_local com_ptr<IRestrictedErrorInfo> returned;
 inline com_ptr<IUnknown> language_exception_of(const com_ptr<IRestrictedErrorInfo> &info) noexcept
 {
     com_ptr<IUnknown> exception;
-    auto language =
-        info.as<ILanguageExceptionErrorInfo>(IID_ILanguageExceptionErrorInfo);
+    auto language = info.as<ILanguageExceptionErrorInfo>(IID_ILanguageExceptionErrorInfo);
 
     if (language)
         (void)language->GetLanguageException(exception.put());
@@ -562,8 +482,8 @@ inline HRESULT originate_above(const void *above, unsigned depth) noexcept
 }
 
 // The error object of an exception that is the cause of another; the slot stays what it was.
-inline com_ptr<IRestrictedErrorInfo> info_of(const std::exception_ptr &exception,
-                                             const void *above, unsigned depth)
+inline com_ptr<IRestrictedErrorInfo> info_of(const std::exception_ptr &exception, const void *above,
+                                             unsigned depth)
 {
     const saved_error saved;
     com_ptr<IRestrictedErrorInfo> info;
@@ -579,7 +499,7 @@ inline com_ptr<IRestrictedErrorInfo> info_of(const std::exception_ptr &exception
 
 } // namespace detail
 
-// ---- Borders -------------------------------------------------------------------------------------
+// ---- Borders ----------------------------------------------------------------------------------
 
 // In a handler: the exception that is being handled becomes the calling thread's error.  Returns
 // its HRESULT: that of a stacksplice::error; by type for the standard exceptions (bad_alloc

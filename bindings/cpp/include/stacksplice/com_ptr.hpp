@@ -1,0 +1,92 @@
+// A smart pointer for the interfaces of the winrt headers.
+#ifndef STACKSPLICE_COM_PTR_HPP
+#define STACKSPLICE_COM_PTR_HPP
+
+#include <stacksplice/winrt/unknwn.h>
+
+#include <cstddef>
+#include <utility>
+
+namespace stacksplice
+{
+
+// Owns one COM reference.  Interface is a class of the winrt headers (IRestrictedErrorInfo, ...).
+template <typename Interface> class com_ptr
+{
+  public:
+    com_ptr() noexcept = default;
+    com_ptr(std::nullptr_t) noexcept
+    {
+    }
+    com_ptr(const com_ptr &other) noexcept : pointer_(other.pointer_)
+    {
+        if (pointer_)
+            pointer_->AddRef();
+    }
+    com_ptr(com_ptr &&other) noexcept : pointer_(std::exchange(other.pointer_, nullptr))
+    {
+    }
+    com_ptr &operator=(com_ptr other) noexcept
+    {
+        std::swap(pointer_, other.pointer_);
+        return *this;
+    }
+    ~com_ptr()
+    {
+        if (pointer_)
+            pointer_->Release();
+    }
+
+    // Takes over a reference that the caller owns; and a new one of a pointer that is only lent.
+    static com_ptr attach(Interface *owned) noexcept
+    {
+        com_ptr result;
+        result.pointer_ = owned;
+        return result;
+    }
+    static com_ptr copy(Interface *lent) noexcept
+    {
+        if (lent)
+            lent->AddRef();
+        return attach(lent);
+    }
+
+    Interface *get() const noexcept
+    {
+        return pointer_;
+    }
+    Interface *operator->() const noexcept
+    {
+        return pointer_;
+    }
+    explicit operator bool() const noexcept
+    {
+        return pointer_ != nullptr;
+    }
+    // For output parameters: what was held is released first.
+    Interface **put() noexcept
+    {
+        *this = nullptr;
+        return &pointer_;
+    }
+    Interface *detach() noexcept
+    {
+        return std::exchange(pointer_, nullptr);
+    }
+
+    // Another interface of the same object, empty where it has none.
+    template <typename Other> com_ptr<Other> as(REFIID iid) const noexcept
+    {
+        void *out = nullptr;
+
+        if (!pointer_ || FAILED(pointer_->QueryInterface(iid, &out)))
+            return {};
+        return com_ptr<Other>::attach(static_cast<Other *>(out));
+    }
+
+  private:
+    Interface *pointer_ = nullptr;
+};
+
+} // namespace stacksplice
+#endif
