@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A name that was asked for while no function died is right until package.loaded changes. */
+enum { NAME_USES = 5000 };
+
 size_t ss_lua_token_table_size(void)
 {
     return sizeof(struct ss_lua_token_table);
@@ -178,9 +181,7 @@ uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_world *world, lua
 {
     lua_Debug activation = {.i_ci = (struct CallInfo *)at->ci};
     ss_lua_keyed_token key = {.pc = at->pc,
-                              .proto = at->proto,
                               .caller_pc = caller->pc,
-                              .caller_proto = caller->proto,
                               .status = at->status,
                               .caller_status = caller->status,
                               .uses_left = 1};
@@ -190,12 +191,12 @@ uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_world *world, lua
     if (needs_loaded_name(&activation)) {
         loaded = loaded_name(layout, world, &activation);
         key.closure = loaded ? at->closure : 0;
-        key.uses_left = SS_LUA_NAME_USES;
+        key.uses_left = NAME_USES;
         key.uses = 1;
     }
     key.token = token_of(&activation, loaded, world->record, STACKSPLICE_TRUST_EXACT);
     /* A function in C has no code that tells its calls apart. */
-    if (world->keyed && at->proto)
+    if (world->keyed && at->pc)
         *place_for(world, at, caller) = key;
     return key.token;
 }

@@ -20,7 +20,8 @@ typedef struct ss_lua_world {
 typedef struct ss_lua_activation {
     uintptr_t ci; /* 0: none */
     uintptr_t outer;
-    uintptr_t closure, proto, pc; /* proto and pc are 0 of a function in C */
+    uintptr_t closure;
+    uintptr_t pc; /* in the code of one prototype; 0 of a function in C */
     uint32_t status;
 } ss_lua_activation;
 
@@ -34,8 +35,7 @@ uintptr_t ss_lua_c_function_of(const ss_lua_layout *layout, uintptr_t ci);
 static inline bool ss_lua_has_keys(const ss_lua_layout *layout)
 {
     return layout->previous != SS_LUA_UNKNOWN && layout->function != SS_LUA_UNKNOWN &&
-           layout->saved_pc != SS_LUA_UNKNOWN && layout->status != SS_LUA_UNKNOWN &&
-           layout->closure_proto != SS_LUA_UNKNOWN;
+           layout->saved_pc != SS_LUA_UNKNOWN && layout->status != SS_LUA_UNKNOWN;
 }
 
 /* Read CI, where keys are allowed. */
@@ -48,11 +48,9 @@ static inline void ss_lua_activation_read(const ss_lua_layout *layout, uintptr_t
     out->outer = ss_lua_word(ci + layout->previous);
     out->closure = ss_lua_word(slot);
     out->status = *(const uint32_t *)(ci + layout->status);
-    out->proto = out->pc = 0;
-    if (*(const uint8_t *)(slot + sizeof(uintptr_t)) == layout->lua_tag) {
-        out->proto = ss_lua_word(out->closure + layout->closure_proto);
+    out->pc = 0;
+    if (*(const uint8_t *)(slot + sizeof(uintptr_t)) == layout->lua_tag)
         out->pc = ss_lua_word(ci + layout->saved_pc);
-    }
 }
 
 /*
@@ -62,7 +60,7 @@ static inline void ss_lua_activation_read(const ss_lua_layout *layout, uintptr_t
  * again after some uses.
  */
 typedef struct ss_lua_keyed_token {
-    uintptr_t pc, proto, caller_pc, caller_proto;
+    uintptr_t pc, caller_pc;
     uint32_t status, caller_status;
     uintptr_t closure;        /* 0: of any closure of the prototype */
     uint32_t uses_left, uses; /* what a use takes: 0 or 1 */
@@ -80,8 +78,7 @@ struct ss_lua_token_table {
 static inline bool ss_lua_key_matches(const ss_lua_keyed_token *entry, const ss_lua_activation *at,
                                       const ss_lua_activation *caller)
 {
-    return entry->pc == at->pc && entry->caller_pc == caller->pc && entry->proto == at->proto &&
-           entry->caller_proto == caller->proto && entry->status == at->status &&
+    return entry->pc == at->pc && entry->caller_pc == caller->pc && entry->status == at->status &&
            entry->caller_status == caller->status &&
            (!entry->closure || entry->closure == at->closure);
 }
@@ -105,7 +102,7 @@ uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_world *world, lua
 static inline uintptr_t ss_lua_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
                                      const ss_lua_activation *at, const ss_lua_activation *caller)
 {
-    if (world->keyed && at->proto) {
+    if (world->keyed && at->pc) {
         ss_lua_keyed_token *set = ss_lua_key_set(world, at, caller);
 
         for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)

@@ -25,17 +25,9 @@ void ss_lua_cursor_place(ss_lua_cursor *at)
     at->ci = 0;
 }
 
-void ss_lua_step(const ss_lua_layout *layout, ss_lua_cursor *at)
+void ss_lua_step_by_level(ss_lua_cursor *at)
 {
-    uintptr_t outer;
-
-    if (layout->previous == SS_LUA_UNKNOWN) {
-        at->ci = at->level < SS_LUA_RUN_WHOLE ? ss_lua_ci_at_level(at->L, ++at->level) : 0;
-        return;
-    }
-    outer = ss_lua_word(at->ci + layout->previous);
-    /* The base level, which has nothing outside of it, is no activation. */
-    at->ci = outer && ss_lua_word(outer + layout->previous) ? outer : 0;
+    at->ci = at->level < SS_LUA_RUN_WHOLE ? ss_lua_ci_at_level(at->L, ++at->level) : 0;
 }
 
 /* The activations from AT outward, up to but without STOP (0: to the end). */

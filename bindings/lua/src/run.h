@@ -29,7 +29,21 @@ uintptr_t ss_lua_ci_at_level(lua_State *L, int level);
 /* Find the level of the cursor's ci; without one it ends there. */
 void ss_lua_cursor_place(ss_lua_cursor *at);
 
-void ss_lua_step(const ss_lua_layout *layout, ss_lua_cursor *at);
+/* To the next level where the links are not known. */
+void ss_lua_step_by_level(ss_lua_cursor *at);
+
+static inline void ss_lua_step(const ss_lua_layout *layout, ss_lua_cursor *at)
+{
+    uintptr_t outer;
+
+    if (layout->previous == SS_LUA_UNKNOWN) {
+        ss_lua_step_by_level(at);
+        return;
+    }
+    outer = ss_lua_word(at->ci + layout->previous);
+    /* The base level, which has nothing outside of it, is no activation. */
+    at->ci = outer && ss_lua_word(outer + layout->previous) ? outer : 0;
+}
 
 /* The activations from AT outward, up to but without STOP (0: to the end), of which the first INNER
    are inner ones. */

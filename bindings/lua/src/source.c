@@ -22,6 +22,7 @@ enum {
 
 typedef struct call_site {
     uint32_t frame;
+    uint32_t hidden; /* frames of the interpreter from this one outward, which the run stands for */
     bool hook;
     bool first;           /* of its coroutine */
     uint16_t latest;      /* of a first one: the outermost site of its coroutine */
@@ -40,19 +41,16 @@ typedef struct collection {
     lua_State *capturing; /* a function of ours that captures now rests in it; or NULL */
     ss_lua_notebook *notebook;
     uint32_t site_count;
-    bool keys;  /* activations have keys */
-    bool marks; /* frames have marks */
+    uint32_t source; /* whose marks are ours */
+    bool keys;       /* activations have keys */
+    bool marks;      /* frames have marks */
     bool too_many;
     uint16_t threads[THREAD_CHAINS]; /* the first sites of coroutines, by their address */
     call_site sites[MAX_SITES];
 } collection;
 
-static void note(const collection *c, uintptr_t element, lua_State *L, uintptr_t ci)
+static void note(ss_lua_notebook *book, uintptr_t element, lua_State *L, uintptr_t ci)
 {
-    ss_lua_notebook *book = c->notebook;
-
-    if (!book)
-        return;
     if (book->count < book->capacity)
         book->seen[book->count] = (ss_lua_seen){element, L, (struct CallInfo *)ci};
     book->count++;
@@ -68,9 +66,10 @@ static void note_state(const collection *c, lua_State *L)
 
 /* ---- Runs of activations ---------------------------------------------------------------------*/
 
-static bool push_token(collection *c, uintptr_t token, lua_State *L, uintptr_t ci)
+static inline bool push_token(collection *c, uintptr_t token, lua_State *L, uintptr_t ci)
 {
-    note(c, token, L, ci);
+    if (c->notebook)
+        note(c->notebook, token, L, ci);
     return stacksplice_walk_push(c->walk, token);
 }
 
@@ -81,8 +80,8 @@ static bool push_asked(collection *c, const call_site *site, uintptr_t ci, stack
                       ci);
 }
 
-static bool push_keyed(collection *c, const call_site *site, const ss_lua_activation *at,
-                       const ss_lua_activation *caller)
+static inline bool push_keyed(collection *c, const call_site *site, const ss_lua_activation *at,
+                              const ss_lua_activation *caller)
 {
     return push_token(c, ss_lua_token(c->layout, site->world, site->L, at, caller), site->L,
                       at->ci);
@@ -109,19 +108,22 @@ static bool push_one(collection *c, const call_site *site, uintptr_t ci, stacksp
 static bool push_keyed_run(collection *c, const call_site *site, uintptr_t *ci, uint32_t limit,
                            uintptr_t stop)
 {
-    ss_lua_activation two[2];
-    uint32_t count = 0;
+    ss_lua_activation pair[2], *at = &pair[0], *caller = &pair[1], *passed;
 
-    ss_lua_activation_read(c->layout, *ci, &two[0]);
-    for (; *ci && *ci != stop && count < limit; count++) {
-        const ss_lua_activation *at = &two[count % 2];
-        ss_lua_activation *caller = &two[(count + 1) % 2];
-
+    ss_lua_activation_read(c->layout, *ci, at);
+    do {
         ss_lua_activation_read(c->layout, at->outer, caller);
         if (!push_keyed(c, site, at, caller))
             return false;
-        *ci = caller->outer ? caller->ci : 0;
-    }
+        if (!caller->outer) {
+            *ci = 0;
+            return true;
+        }
+        passed = at;
+        at = caller;
+        caller = passed;
+    } while (at->ci != stop && --limit > 0);
+    *ci = at->ci;
     return true;
 }
 
@@ -129,9 +131,11 @@ static bool push_keyed_run(collection *c, const call_site *site, uintptr_t *ci, 
 static bool push_run(collection *c, const call_site *site, ss_lua_cursor at,
                      stacksplice_trust trust, uintptr_t stop)
 {
-    bool keyed = c->keys && trust == STACKSPLICE_TRUST_EXACT && at.ci;
+    bool keyed = c->keys && trust == STACKSPLICE_TRUST_EXACT;
     ss_lua_run found;
 
+    if (!at.ci || at.ci == stop)
+        return true;
     if (keyed && !push_keyed_run(c, site, &at.ci, SS_LUA_RUN_INNER, stop))
         return false;
     if (!at.ci || at.ci == stop)
@@ -189,12 +193,6 @@ static bool has_marks(void)
     }
     told_before = true;
     return false;
-}
-
-/* Most of the interpreter's functions, and all of what is a site inside of one that was hidden. */
-static bool is_internal(uint8_t mark)
-{
-    return mark != 0 && mark != MARK_API;
 }
 
 /* ---- Sites -----------------------------------------------------------------------------------*/
@@ -262,33 +260,54 @@ static void link_site(collection *c, uint16_t index)
     *chain = index;
 }
 
-static bool add_site(collection *c, uint32_t frame, const ss_lua_site *site)
-{
-    uintptr_t L, ci;
-
-    if (!read_place(c->walk, frame, site->state, &L) ||
-        !read_place(c->walk, frame, site->ci, &ci) || !L || !ci)
-        return true;
-    if (c->site_count == MAX_SITES) {
-        c->too_many = true;
-        return false;
-    }
-    c->sites[c->site_count] =
-        (call_site){.frame = frame, .hook = site->hook, .L = (lua_State *)L, .ci = ci};
-    link_site(c, (uint16_t)c->site_count++);
-    return true;
-}
-
 /* What a frame is, by its mark or by searching. */
-static uint8_t mark_of(const collection *c, uint32_t frame)
+static inline uint8_t mark_of(const collection *c, uint32_t frame)
 {
     const stacksplice_native_frame *native = &c->walk->frames[frame];
 
     if (!c->marks)
         return ss_lua_classify(native->ip, native->function, NULL);
-    return stacksplice_native_mark_owner(native->flags) == c->walk->source
+    return stacksplice_native_mark_owner(native->flags) == c->source
                ? (uint8_t)stacksplice_native_mark(native->flags)
                : 0;
+}
+
+/* A frame of the interpreter is hidden if it goes on what the last site hides. */
+static inline void hide(collection *c, uint32_t frame)
+{
+    call_site *last = &c->sites[c->site_count];
+
+    if (c->site_count > 0 && frame == last[-1].frame + last[-1].hidden)
+        last[-1].hidden++;
+}
+
+/* The frame inside of a site is the C function that it called: never the interpreter's. */
+static inline void keep_callee(collection *c, uint32_t frame)
+{
+    call_site *last = &c->sites[c->site_count];
+
+    if (c->site_count > 0 && frame == last[-1].frame + last[-1].hidden && last[-1].hidden > 1)
+        last[-1].hidden--;
+}
+
+static bool add_site(collection *c, uint32_t frame, const ss_lua_site *site)
+{
+    uintptr_t L, ci;
+
+    if (!read_place(c->walk, frame, site->state, &L) ||
+        !read_place(c->walk, frame, site->ci, &ci) || !L || !ci) {
+        hide(c, frame);
+        return true;
+    }
+    if (c->site_count == MAX_SITES) {
+        c->too_many = true;
+        return false;
+    }
+    keep_callee(c, frame);
+    c->sites[c->site_count] =
+        (call_site){.frame = frame, .hidden = 1, .hook = site->hook, .L = (lua_State *)L, .ci = ci};
+    link_site(c, (uint16_t)c->site_count++);
+    return true;
 }
 
 static void find_sites(collection *c)
@@ -299,23 +318,11 @@ static void find_sites(collection *c)
         uint32_t frame = c->marks ? c->walk->marked[i] : i;
         uint8_t mark = mark_of(c, frame);
 
-        if (mark && mark <= SS_LUA_SITES && !add_site(c, frame, &c->layout->sites[mark - 1]))
+        if (mark == MARK_INTERNAL)
+            hide(c, frame);
+        else if (mark && mark != MARK_API && !add_site(c, frame, &c->layout->sites[mark - 1]))
             return;
     }
-}
-
-/* The interpreter's own frames from the site outward, which the run stands for. */
-static uint32_t hidden_from(const collection *c, uint32_t index)
-{
-    uint32_t first = c->sites[index].frame, end = first + 1;
-    uint32_t limit = c->walk->frame_count;
-
-    /* The frame inside of a site is the C function that it called: never the interpreter's. */
-    if (index + 1 < c->site_count)
-        limit = c->sites[index + 1].frame - 1;
-    while (end < limit && is_internal(mark_of(c, end)))
-        end++;
-    return end - first;
 }
 
 /* ---- Names of C functions --------------------------------------------------------------------*/
@@ -409,7 +416,7 @@ static void open_worlds(collection *c)
 static bool push_unsited(collection *c, uint32_t index)
 {
     const call_site *site = &c->sites[index];
-    uint32_t inner = index ? c->sites[index - 1].frame + hidden_from(c, index - 1) : 0;
+    uint32_t inner = index ? site[-1].frame + site[-1].hidden : 0;
     uint32_t at = site->frame ? site->frame - 1 : 0;
     ss_lua_cursor from = {site->L, ss_lua_ci_at_level(site->L, 0), 0};
     lua_Debug activation = {.i_ci = (struct CallInfo *)from.ci};
@@ -443,9 +450,12 @@ static bool push_unsited(collection *c, uint32_t index)
  */
 static bool lost_its_frame(const collection *c, const call_site *site)
 {
-    uintptr_t function = ss_lua_c_function_of(c->layout, site->ci);
+    uintptr_t function;
 
-    return !site->hook && site->frame == 0 && function && !ss_lua_is_own_function(function);
+    if (site->frame > 0 || site->hook)
+        return false;
+    function = ss_lua_c_function_of(c->layout, site->ci);
+    return function && !ss_lua_is_own_function(function);
 }
 
 static bool splice_site(collection *c, uint32_t index)
@@ -457,9 +467,10 @@ static bool splice_site(collection *c, uint32_t index)
         return false;
     if (!site->hook && site->frame > 0) {
         name_c_function(c, site);
-        note(c, c->walk->frames[site->frame - 1].ip, site->L, site->ci);
+        if (c->notebook)
+            note(c->notebook, c->walk->frames[site->frame - 1].ip, site->L, site->ci);
     }
-    if (!stacksplice_walk_splice(c->walk, site->frame, hidden_from(c, index)))
+    if (!stacksplice_walk_splice(c->walk, site->frame, site->hidden))
         return false;
     if (lost_its_frame(c, site) && !push_asked(c, site, site->ci, STACKSPLICE_TRUST_EXACT))
         return false;
@@ -509,6 +520,7 @@ static void begin(collection *c, stacksplice_walk *walk, const ss_lua_layout *la
     c->world_count = c->site_count = 0;
     c->keys = ss_lua_has_keys(layout);
     c->marks = has_marks();
+    c->source = walk->source;
     c->too_many = false;
     c->capturing = NULL;
     c->notebook = NULL;
