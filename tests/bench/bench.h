@@ -42,7 +42,7 @@ void bench_row(const char *row, const bench_method *methods, size_t count, unsig
 /*
  * A row whose work is on many different stacks.  PASS(data, number) makes a set of stacks, one
  * after the other, and calls bench_visit in the innermost function of each: there the method whose
- * turn it is runs once.  A sample is the mean of a pass.  FIRST (may be NULL) is called instead of a
+ * turn it is runs once: each visit is a sample.  FIRST (may be NULL) is called instead of a
  * method in each bench_visit of a first pass: it checks what the methods will find, and can set
  * *FRAMES, which is read at the end.
  */

@@ -6,9 +6,11 @@
 #include <time.h>
 #include <valgrind/callgrind.h>
 
-#define MAX_SAMPLES 4096
+#define MAX_SAMPLES 32768
 #define MAX_METHODS 16
-#define WARM_RUNS 100 /* before instructions are counted */
+/* Before and while instructions are counted: at least 3 runs, and no more than this many and long. */
+#define COUNT_RUNS 100
+#define COUNT_NS 200000000
 #define BATCH_NS 20000 /* what the clock's own 40 ns do not show in */
 
 static struct {
@@ -96,7 +98,7 @@ void bench_unavailable(const char *row, const char *method, const char *reason)
 
 typedef struct series {
     unsigned batch;
-    size_t count;
+    size_t count, taken;
     double values[MAX_SAMPLES];
 } series;
 
@@ -111,8 +113,9 @@ static series *series_new(size_t count)
 
 static void sample(series *s, double value)
 {
+    s->values[s->taken++ % MAX_SAMPLES] = value; /* when full: the latest ones */
     if (s->count < MAX_SAMPLES)
-        s->values[s->count++] = value;
+        s->count++;
 }
 
 static void report_series(const char *row, const bench_method *methods, size_t count, series *all,
@@ -177,23 +180,29 @@ static unsigned find_batch(const bench_method *method)
     return batch;
 }
 
+/* Runs until that is enough, and returns how many runs it were. */
+static unsigned run_for_count(const bench_method *method)
+{
+    uint64_t end = bench_now() + COUNT_NS / options.divide;
+    unsigned runs = 0;
+
+    for (; runs < 3 || (runs < COUNT_RUNS && bench_now() < end); runs++) {
+        prepare(method, 1);
+        CALLGRIND_TOGGLE_COLLECT;
+        run(method, 1);
+        CALLGRIND_TOGGLE_COLLECT;
+    }
+    return runs;
+}
+
 static void count_row(const char *row, const bench_method *methods, size_t count, unsigned frames)
 {
     for (size_t m = 0; m < count; m++) {
-        unsigned runs = bench_repeats(100);
-
         if (methods[m].unavailable)
             continue;
-        for (int warm = 0; warm < WARM_RUNS; warm++) {
-            prepare(&methods[m], 1);
-            run(&methods[m], 1);
-        }
-        prepare(&methods[m], runs);
+        (void)run_for_count(&methods[m]);
         CALLGRIND_ZERO_STATS;
-        CALLGRIND_TOGGLE_COLLECT;
-        run(&methods[m], runs);
-        CALLGRIND_TOGGLE_COLLECT;
-        dump_count(row, &methods[m], runs, frames);
+        dump_count(row, &methods[m], run_for_count(&methods[m]), frames);
     }
 }
 
@@ -232,7 +241,7 @@ static struct {
     void *data;
     bool collect;
     double clock_ns; /* what two looks at the clock cost */
-    double sum;
+    series *samples; /* NULL while warming up */
     unsigned visits;
 } visiting;
 
@@ -266,17 +275,17 @@ void bench_visit(void)
     end = bench_now();
     if (visiting.collect)
         CALLGRIND_TOGGLE_COLLECT;
-    visiting.sum += (double)(end - begin) - visiting.clock_ns;
+    if (visiting.samples)
+        sample(visiting.samples, (double)(end - begin) - visiting.clock_ns);
 }
 
-/* The mean of one visit. */
-static double visit_all(const bench_method *method, bench_pass pass, void *data, unsigned number)
+static void visit_all(const bench_method *method, bench_pass pass, void *data, unsigned number,
+                      series *samples)
 {
     visiting.method = method;
-    visiting.sum = 0;
+    visiting.samples = samples;
     visiting.visits = 0;
     pass(data, number);
-    return visiting.visits ? visiting.sum / visiting.visits : 0;
 }
 
 static void count_visits(const char *row, const bench_method *methods, size_t count,
@@ -287,11 +296,11 @@ static void count_visits(const char *row, const bench_method *methods, size_t co
     for (size_t m = 0; m < count; m++) {
         if (methods[m].unavailable)
             continue;
-        (void)visit_all(&methods[m], pass, data, number++);
-        (void)visit_all(&methods[m], pass, data, number++);
+        for (unsigned warm = 0; warm < 2 * COUNT_RUNS / options.divide; warm += visiting.visits)
+            visit_all(&methods[m], pass, data, number++, NULL);
         CALLGRIND_ZERO_STATS;
         visiting.collect = true;
-        (void)visit_all(&methods[m], pass, data, number++);
+        visit_all(&methods[m], pass, data, number++, NULL);
         visiting.collect = false;
         dump_count(row, &methods[m], visiting.visits, frames);
     }
@@ -310,7 +319,7 @@ void bench_visit_row(const char *row, const bench_method *methods, size_t count,
     visiting.first = first;
     visiting.data = data;
     visiting.clock_ns = clock_cost();
-    (void)visit_all(NULL, pass, data, number++);
+    visit_all(NULL, pass, data, number++, NULL);
     if (bench_counts()) {
         count_visits(row, methods, count, *frames, pass, data);
         return;
@@ -318,14 +327,14 @@ void bench_visit_row(const char *row, const bench_method *methods, size_t count,
     all = series_new(count);
     for (size_t m = 0; m < 2 * count; m++)
         if (!methods[m % count].unavailable)
-            (void)visit_all(&methods[m % count], pass, data, number++);
+            visit_all(&methods[m % count], pass, data, number++, NULL);
     end = bench_now() + options.row_ns;
     for (unsigned round = 0; round < options.least || bench_now() < end; round++) {
         for (size_t i = 0; i < count; i++) {
             size_t m = (i + round) % count;
 
             if (!methods[m].unavailable)
-                sample(&all[m], visit_all(&methods[m], pass, data, number++));
+                visit_all(&methods[m], pass, data, number++, &all[m]);
         }
     }
     report_series(row, methods, count, all, *frames);

@@ -126,4 +126,45 @@ def native(runner: Runner, results: Results) -> None:
                  {"stacksplice_resolve": [program, "--first", "resolve"]})
 
 
-PARTS: dict[str, Callable[[Runner, Results], None]] = {"native": native}
+def mixed(runner: Runner, results: Results) -> None:
+    runner.measure(results, "captures of Python, C and Lua stacks",
+                   [runner.program("bench-host"), str(HERE / "mixed.py")])
+
+
+def timed(statement: str) -> list[str]:
+    """A Python that tells how many nanoseconds STATEMENT takes."""
+    return [sys.executable, "-c", "import time; begin = time.perf_counter_ns(); "
+            f"{statement}; print(time.perf_counter_ns() - begin)"]
+
+
+def python(runner: Runner, results: Results) -> None:
+    runner.measure(results, "errors and stacks in Python",
+                   [sys.executable, str(HERE / "python_rows.py")])
+    # What an installer does: the imports that are timed find their byte code.
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(runner.build / "python")], check=True)
+    runner.first(results, "import in a process",
+                 {"stacksplice": timed("import stacksplice"),
+                  "an empty extension": timed("import bench_empty"),
+                  "traceback": timed("import traceback"),
+                  "json": timed("import json")})
+
+
+def lua(runner: Runner, results: Results) -> None:
+    program = runner.program("bench-lua")
+    runner.measure(results, "errors and stacks in Lua", [program, str(HERE / "lua_rows.lua")])
+    runner.first(results, "require in a process",
+                 {"stacksplice": [program, "--require", "stacksplice"],
+                  "an empty module": [program, "--require", "bench_empty"]})
+    runner.first(results, "first capture in a process with Lua on the stack",
+                 {"stacksplice": [program, "--first", "capture"]})
+
+
+def memory(runner: Runner, results: Results) -> None:
+    counts, runner.counts = runner.counts, False
+    runner.measure(results, "memory", [runner.program("bench-memory")])
+    runner.measure(results, "memory of Python's errors", [sys.executable, str(HERE / "python_memory.py")])
+    runner.counts = counts
+
+
+PARTS: dict[str, Callable[[Runner, Results], None]] = {
+    "native": native, "mixed": mixed, "python": python, "lua": lua, "memory": memory}

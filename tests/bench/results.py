@@ -48,12 +48,16 @@ class Verdict:
 @dataclass
 class Results:
     rows: dict[str, dict[str, Method]] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
 
     def method(self, row: str, name: str) -> Method:
         return self.rows.setdefault(row, {}).setdefault(name, Method())
 
     def add(self, line: dict[str, Any]) -> None:
         """One line of a program."""
+        if "note" in line:
+            self.notes[line["row"]] = line["note"]
+            return
         method = self.method(line["row"], line["method"])
         for name in ("p50", "p90", "unit", "samples", "frames", "unavailable"):
             if name in line:
@@ -99,6 +103,7 @@ class Results:
     def as_json(self, about: dict[str, Any]) -> dict[str, Any]:
         return {
             **about,
+            "notes": self.notes,
             "rows": {
                 row: {
                     name: {**{k: v for k, v in asdict(method).items() if v is not None},

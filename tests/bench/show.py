@@ -38,8 +38,8 @@ def is_ours(name: str) -> bool:
 
 def add_row(table: Table, results: Results, row: str, methods: dict[str, Method]) -> None:
     frames = max((m.frames for m in methods.values()), default=0)
-    title = f"{row}  [dim]({frames} frames)[/dim]" if frames else row
-    table.add_row(f"[bold]{title}[/bold]", "", "", "", "", "")
+    note = results.notes.get(row, f"{frames} frames" if frames else "")
+    table.add_row(f"[bold]{row}[/bold]" + (f"  [dim]({note})[/dim]" if note else ""))
     for name, method in methods.items():
         style = "cyan" if is_ours(name) else ""
         if method.unavailable:
@@ -57,7 +57,7 @@ def add_row(table: Table, results: Results, row: str, methods: dict[str, Method]
 
 def measurements(results: Results) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("row and method")
+    table.add_column("row and method", min_width=52)
     for title in ("median", "p90", "ratio", "instructions", "a frame"):
         table.add_column(title, justify="right", no_wrap=True)
     for row, methods in results.rows.items():

@@ -1,0 +1,101 @@
+"""Every program of the benchmark runs, and every row is there with values.  No value is judged.
+
+usage: test_rows.py BUILD_DIR PART,PART...
+"""
+
+import sys
+import unittest
+from pathlib import Path
+
+from budgets import BUDGETS, REFERENCES
+from programs import PARTS, Runner
+from results import Results
+
+BUILD, NAMES = Path(sys.argv.pop(1)).resolve(), sys.argv.pop(1).split(",")
+
+STACKS = ["6", "100", "1000"]
+ROWS = {
+    "native": [f"native, depth {depth}{kind}" for depth in (10, 30, 100, 500)
+               for kind in ("", ", frame pointers kept")]
+    + [f"native, {count} C stacks" for count in STACKS]
+    + ["native, ever-new C stacks", "first capture in a thread, depth 30",
+       "first capture in a process, depth 30", "one thread, depth 40",
+       "two threads at once, depth 40", "two threads, against one", "resolve, warm, an address",
+       "resolve, first in a process"],
+    "mixed": [f"native, {count} interpreter stacks" for count in STACKS]
+    + ["native, ever-new interpreter stacks", "combined, 10 bridges"],
+    "python": [f"Python, {what} {frames} frames" for what in ("an exception of", "the stack at")
+               for frames in (5, 50, 200)]
+    + ["Python -> Lua -> Python, a raise", "Python -> Lua -> Python, a call",
+       "border, no error, a call of Python", "import in a process"],
+    "lua": [f"Lua, {what} {frames} frames" for what in ("error under", "the stack at")
+            for frames in (5, 50, 200)]
+    + ["border, no error, lua_pcall of an empty function",
+       "border, no error, lua_pcall of a small loop", "require in a process",
+       "first capture in a process with Lua on the stack"],
+    "memory": ["memory, an error that is kept, each of another stack",
+               "memory, growth over 100000 errors of one stack",
+               "memory, growth over 100000 errors of 1000 stacks",
+               "memory, growth over 10000 Python exceptions"],
+}
+# Peers that a machine may lack; a peer that is there and finds other frames is a failure.
+MAY_LACK = ("libunwind.so.8 cannot be loaded", "built without boost.stacktrace",
+            "lupa is not installed")
+
+
+class RowsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.runner = Runner(BUILD, "--tiny", None, False)
+        cls.results = Results()
+        for name in NAMES:
+            PARTS[name](cls.runner, cls.results)
+
+    def test_every_program_ends_well(self):
+        self.assertEqual(self.runner.failed, [])
+
+    def test_every_row_is_there_and_no_other(self):
+        expected = [row for name in NAMES for row in ROWS[name]]
+        self.assertEqual(sorted(self.results.rows), sorted(expected))
+
+    def test_every_method_has_values_or_says_why_not(self):
+        for row, methods in self.results.rows.items():
+            for name, method in methods.items():
+                with self.subTest(row=row, method=name):
+                    if method.unavailable:
+                        self.assertIn(method.unavailable, MAY_LACK)
+                    else:
+                        self.assertIsNotNone(method.p50)
+
+    def test_each_goal_is_about_rows_and_methods_that_exist(self):
+        rows = [row for name in ROWS for row in ROWS[name]]
+        for budget in BUDGETS:
+            with self.subTest(row=budget.row):
+                self.assertTrue(any(budget.matches(row) for row in rows))
+        for verdict in self.results.verdicts():
+            with self.subTest(row=verdict.row):
+                self.assertIn(verdict.budget.ours, self.results.rows[verdict.row])
+                if verdict.budget.against:
+                    self.assertIn(verdict.budget.against, self.results.rows[verdict.row])
+
+    def test_each_reference_is_used(self):
+        for pattern, name in REFERENCES:
+            prefix = pattern.split("*")[0]
+            found = [methods for row, methods in self.results.rows.items() if row.startswith(prefix)]
+            if found:
+                self.assertTrue(any(name in methods for methods in found), pattern)
+
+
+class CountTest(unittest.TestCase):
+    def test_instructions_are_counted(self):
+        runner, results = Runner(BUILD, "--tiny", "native, depth 10", True), Results()
+        PARTS["native"](runner, results)
+        self.assertEqual(runner.failed, [])
+        for row, methods in results.rows.items():
+            for name, method in methods.items():
+                with self.subTest(row=row, method=name):
+                    self.assertTrue(method.instructions or method.unavailable)
+
+
+if __name__ == "__main__":
+    unittest.main()
