@@ -114,22 +114,42 @@ def lua_library(version: str, build: Build) -> list[str | Path]:
     return [library, f"-Wl,-rpath,{folder}"]
 
 
-def compile_program(name: str, files: list[str], include: Path, build: Build, link: list[str | Path],
-                    folder: Path) -> Path:
-    """A test of this folder together with the binding, against the lua.h in INCLUDE."""
-    headers = [BINDING / "include", ROOT / "core" / "include"]
-    flags = [*build.program, "-g", "-std=gnu11", "-D_GNU_SOURCE", "-fasynchronous-unwind-tables", *WARNINGS,
-             f'-DSCENARIOS="{HERE / "scenarios.lua"}"', f"-I{include}",
-             *(f"-I{folder}" for folder in headers)]
-    watched = [file for place in (*headers, BINDING / "src", HERE) for file in place.rglob("*.h")]
-    tag = "-".join([build.compiler, *build.program])
-    binding = compile_all(build, flags, sorted((BINDING / "src").glob("*.c")), watched, folder.parent / f"binding-{tag}")
-    own = compile_all(build, flags, [HERE / file for file in files], watched, folder.parent / f"tests-{tag}")
-    program = folder / name
+HEADERS = [BINDING / "include", ROOT / "core" / "include", BINDING / "src"]
+
+
+def binding_flags(build: Build, include: Path) -> list[str]:
+    return [*build.program, "-g", "-std=gnu11", "-D_GNU_SOURCE", "-fPIC", "-fvisibility=hidden",
+            "-fasynchronous-unwind-tables", *WARNINGS, f'-DSCENARIOS="{HERE / "scenarios.lua"}"',
+            f"-I{include}", *(f"-I{folder}" for folder in HEADERS)]
+
+
+def compile_with_binding(files: list[Path], version: str, build: Build, more: list[str], tag: str = "") -> list[Path]:
+    """The objects of FILES and of the binding, against the lua.h of that version."""
+    include = lua_source(version)
+    watched = [file for place in (*HEADERS, include, HERE) for file in place.rglob("*.h")]
+    tool = "-".join([build.compiler, *build.program])
+    flags = binding_flags(build, include)
+    place = OUT / version
+    return [*compile_all(build, flags + more, files, watched, place / f"tests-{tool}{tag}"),
+            *compile_all(build, flags, sorted((BINDING / "src").glob("*.c")), watched, place / f"binding-{tool}")]
+
+
+def link(target: Path, build: Build, objects: list[str | Path], *flags: str) -> Path:
     libraries = ["-L", BUILD / "lib", f"-Wl,-rpath,{BUILD / 'lib'}", "-lstacksplice", "-lcmocka", "-lpthread"]
+    run(build.compiler, *build.program, *flags, *objects, *libraries, "-o", target)
+    return target
+
+
+def compile_program(name: str, files: list[str], version: str, build: Build) -> Path:
+    """A test of this folder in a program with that Lua."""
+    lua = lua_library(version, build)
+    objects = compile_with_binding([HERE / file for file in files], version, build, [])
     export = {"static": ["-rdynamic"], "hidden": ["-s"]}.get(build.kind, [])
-    run(build.compiler, *build.program, *export, *own, *binding, *link, *libraries, "-o", program)
-    return program
+    return link(OUT / version / build.name / name, build, [*objects, *lua], *export)
+
+
+def build_named(name: str) -> Build:
+    return next(build for build in BUILDS if build.name == name)
 
 
 def choose(version: str, build: Build, request: pytest.FixtureRequest) -> None:
@@ -143,9 +163,7 @@ def choose(version: str, build: Build, request: pytest.FixtureRequest) -> None:
 @pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.name)
 def test_scenarios(version: str, build: Build, request: pytest.FixtureRequest) -> None:
     choose(version, build, request)
-    link = lua_library(version, build)
-    folder = OUT / version / build.name
-    program = compile_program("scenarios", ["scenarios.c", "oracle.c"], lua_source(version), build, link, folder)
+    program = compile_program("scenarios", ["scenarios.c", "oracle.c"], version, build)
     output = run(program).stdout
     print("\n".join(line for line in output.splitlines() if " stacks, " in line))
 
@@ -153,6 +171,27 @@ def test_scenarios(version: str, build: Build, request: pytest.FixtureRequest) -
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("test", TESTS)
 def test_others(test: str, version: str) -> None:
-    build = next(build for build in BUILDS if build.name == "gcc-O2")
-    link = lua_library(version, build)
-    run(compile_program(test, [f"{test}.c"], lua_source(version), build, link, OUT / version / build.name))
+    run(compile_program(test, [f"{test}.c"], version, build_named("gcc-O2")))
+
+
+def plugin(name: str, version: str, lua: list[str | Path], *flags: str) -> Path:
+    """A library with the binding and that Lua, of which it exports nothing."""
+    build = build_named("gcc-O2")
+    entry = ["-DENTRY=enter_plugin", f'-DCHUNK="{name}.lua"']
+    objects = compile_with_binding([HERE / "copies_entry.c"], version, build, entry, f"-{name}")
+    return link(OUT / version / f"{name}.so", build, [*objects, *lua], "-shared", "-Wl,-z,nodelete", *flags)
+
+
+@pytest.mark.parametrize("program_build", ["gcc-O2-hidden", "gcc-O2-static"])
+def test_several_copies(program_build: str) -> None:
+    """Lua 5.4 in the program, 5.5 inside of one plug-in, the shared 5.4 behind the other."""
+    shared = build_named("gcc-O2")
+    lua_library("5.5", shared)
+    within = sorted((OUT / "5.5" / shared.name / "lua").glob("*.o"))
+    one = plugin("one", "5.5", [*within, "-lm", "-ldl"], "-Wl,-Bsymbolic")
+    two = plugin("two", "5.4", lua_library("5.4", shared))
+    build = build_named(program_build)
+    own = ["-DENTRY=enter_program", '-DCHUNK="program.lua"', f'-DPLUGIN_A="{one}"', f'-DPLUGIN_B="{two}"']
+    objects = compile_with_binding([HERE / "copies.c", HERE / "copies_entry.c"], "5.4", build, own, "-program")
+    export = ["-rdynamic"] if build.kind == "static" else ["-s"]
+    run(link(OUT / f"copies-{build.kind}", build, [*objects, *lua_library("5.4", build)], *export))
