@@ -38,16 +38,23 @@ uintptr_t ss_lua_c_function_of(const ss_lua_layout *layout, uintptr_t ci)
     return 0;
 }
 
-/*
- * Whether KNOWN is still that function's: while the state's keys are true no function died since,
- * else what it was defined as must do.
- */
+/* Whether KNOWN is that function's: it was asked for while the sentinel lived that lives now. */
 static bool is_known(const ss_lua_world *world, const ss_lua_known_name *known,
                      const void *function, const lua_Debug *activation)
 {
     return known->function == function && known->source == activation->source &&
            known->line_defined == activation->linedefined && known->uses_left > 0 &&
-           (!world->keyed || known->epoch == world->record->epoch);
+           known->epoch == (world->keyed ? world->record->epoch : 0);
+}
+
+/*
+ * How often a name may be used before the tables are asked again.  Without a sentinel another
+ * function may have the address at the next capture.  Where no sentinel is of use, since
+ * calibration missed something, what the function was defined as must do.
+ */
+static unsigned uses_of_name(const ss_lua_layout *layout, const ss_lua_world *world)
+{
+    return world->keyed || !ss_lua_has_keys(layout) ? SS_LUA_NAME_USES : 0;
 }
 
 /* ACTIVATION has been filled with "S". */
@@ -60,17 +67,18 @@ static const char *loaded_name(const ss_lua_layout *layout, ss_lua_world *world,
     if (!function || !world->record)
         return NULL;
     known = &world->record->names[((uintptr_t)function >> 4) % SS_LUA_KNOWN_NAMES];
-    if (!is_known(world, known, function, activation)) {
+    if (is_known(world, known, function, activation)) {
+        known->uses_left--;
+    } else {
         if (!world->rest)
             return NULL;
         *known = (ss_lua_known_name){.function = function,
                                      .source = activation->source,
                                      .line_defined = activation->linedefined,
                                      .epoch = world->keyed ? world->record->epoch : 0,
-                                     .uses_left = SS_LUA_NAME_USES};
+                                     .uses_left = uses_of_name(layout, world)};
         (void)ss_lua_global_name(world->rest, function, known->name, sizeof known->name);
     }
-    known->uses_left--;
     return known->name[0] ? known->name : NULL;
 }
 

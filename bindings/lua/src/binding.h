@@ -42,8 +42,8 @@ typedef struct ss_lua_raising {
 
 /*
  * The name package.loaded has for a function, or that it has none.  A function's address may be
- * used again after it died, so what the function was defined as belongs to the key, and after some
- * uses the tables are asked again.
+ * used again after it died, so the sentinel that lived belongs to the key, and what the function
+ * was defined as; and after some uses the tables are asked again.
  */
 typedef struct ss_lua_known_name {
     const void *function;
