@@ -12,6 +12,8 @@ import argparse
 import json
 import os
 import platform
+import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -37,6 +39,14 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def package_version(name: str) -> str:
+    """What pkg-config says; empty when it does not know."""
+    if not shutil.which("pkg-config"):
+        return ""
+    return subprocess.run(["pkg-config", "--modversion", name], capture_output=True, text=True,
+                          check=False).stdout.strip()
+
+
 def about(options: argparse.Namespace) -> dict[str, object]:
     """Where and how it was measured."""
     cpu = ""
@@ -52,8 +62,9 @@ def about(options: argparse.Namespace) -> dict[str, object]:
         "cpu": cpu,
         "cpus": os.cpu_count(),
         "libc": " ".join(platform.libc_ver()),
+        "libunwind": package_version("libunwind"),
         "python": platform.python_version(),
-        "load": os.getloadavg()[0],
+        "load": round(os.getloadavg()[0], 1),
     }
 
 
@@ -69,15 +80,14 @@ def main() -> int:
     if not results.rows:
         print("no row has been measured", file=sys.stderr)
         return 1
-    show(results, console)
+    show(results, facts, console)
     for path in (options.json, options.plot):
         if path:
             path.parent.mkdir(parents=True, exist_ok=True)
     if options.json:
         options.json.write_text(json.dumps(results.as_json(facts), indent=1) + "\n", encoding="utf-8")
         console.print(f"The values are in {options.json}.")
-    if options.plot:
-        plot(results, options.plot)
+    if options.plot and plot(results, options.plot):
         console.print(f"The plot is in {options.plot}.")
     return 1 if runner.failed else 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -94,7 +95,8 @@ def goals(results: Results) -> Table:
     return table
 
 
-def show(results: Results, console: Console) -> None:
+def show(results: Results, facts: dict[str, Any], console: Console) -> None:
+    console.print(", ".join(f"{name} {value}" for name, value in facts.items() if value))
     console.print(measurements(results))
     console.print(goals(results))
     missing = [(row, name, method.unavailable) for row, methods in results.rows.items()
@@ -106,7 +108,7 @@ def show(results: Results, console: Console) -> None:
 # Rows of the plot, and what they are called there.
 PLOTTED = [
     ("native, depth 30", "native stack, 30 calls deep"),
-    ("native, 100 interpreter stacks", "native part of 100 Python-C-Lua stacks"),
+    ("native, 100 interpreter stacks", "100 Python-C-Lua stacks of 40 to 60 native frames"),
     ("combined, 10 bridges", "Python, Lua and native frames, 10 borders"),
     ("Python, an exception of 50 frames", "Python exception, 50 frames"),
     ("Lua, error under 50 frames", "Lua error, 50 frames"),
@@ -114,33 +116,34 @@ PLOTTED = [
 ]
 
 
-def plot(results: Results, path: Path) -> None:
-    """Bars of the medians; each row of the benchmark has its own scale."""
+def bars(axis: Any, title: str, methods: dict[str, Method]) -> None:
+    values = {name: method.p50 for name, method in methods.items() if method.p50 is not None}
+    drawn = axis.barh(list(values), list(values.values()),
+                      color=["#0b7285" if is_ours(name) else "#adb5bd" for name in values])
+    axis.bar_label(drawn, labels=[time_text(value) for value in values.values()], padding=3, fontsize=8)
+    axis.set_title(title, loc="left", fontsize=10, fontweight="bold")
+    axis.invert_yaxis()
+    axis.margins(x=0.18)
+    axis.xaxis.set_visible(False)
+    axis.tick_params(axis="y", labelsize=8, length=0)
+    for side in axis.spines.values():
+        side.set_visible(False)
+
+
+def plot(results: Results, path: Path) -> bool:
+    """Bars of the medians, each row on a scale of its own; False when none of these rows was run."""
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "stacksplice"
+    matplotlib.rcParams.update({"svg.hashsalt": "stacksplice", "svg.fonttype": "none"})
     import matplotlib.pyplot as pyplot
 
     rows = [(row, title) for row, title in PLOTTED if row in results.rows]
     if not rows:
-        return
-    shown = [[(n, m.p50) for n, m in results.rows[row].items() if m.p50 is not None]
-             for row, _ in rows]
-    figure, axes = pyplot.subplots(len(rows), 1, figsize=(8, 0.6 * len(rows) + 0.26 * sum(map(len, shown))),
-                                   gridspec_kw={"height_ratios": [len(s) + 1 for s in shown]},
-                                   squeeze=False, layout="constrained")
-    for (_, title), methods, axis in zip(rows, shown, axes[:, 0], strict=True):
-        names = [name for name, _ in methods]
-        bars = axis.barh(names, [value for _, value in methods],
-                         color=["#0b7285" if is_ours(name) else "#adb5bd" for name in names])
-        axis.bar_label(bars, labels=[time_text(value) for _, value in methods], padding=3, fontsize=8)
-        axis.set_title(title, loc="left", fontsize=10, fontweight="bold")
-        axis.invert_yaxis()
-        axis.margins(x=0.15)
-        axis.xaxis.set_visible(False)
-        axis.tick_params(axis="y", labelsize=8, length=0)
-        for side in axis.spines.values():
-            side.set_visible(False)
-    figure.savefig(path, metadata={"Date": None})
+        return False
+    figure = pyplot.figure(figsize=(11, 2.7 * ((len(rows) + 1) // 2)), layout="constrained")
+    for number, (row, title) in enumerate(rows, 1):
+        bars(figure.add_subplot((len(rows) + 1) // 2, 2, number), title, results.rows[row])
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     pyplot.close(figure)
+    return True
