@@ -70,6 +70,9 @@ add_without_data(without_frame_pointer -fomit-frame-pointer)
 stacksplice_add_test(unwind_without_data_test unwind_without_data_test.c
   $<TARGET_OBJECTS:unwind_with_frame_pointer> $<TARGET_OBJECTS:unwind_without_frame_pointer>)
 
+stacksplice_add_inside_test(unwind_tree_test unwind_tree_test.c)
+target_compile_definitions(unwind_tree_test PRIVATE TURN_SMALL="$<TARGET_FILE:unwind_turn_small>")
+add_dependencies(unwind_tree_test unwind_turn_small)
 stacksplice_add_inside_test(unwind_rows_test unwind_rows_test.c)
 stacksplice_add_inside_test(unwind_broken_test unwind_broken_test.c)
 

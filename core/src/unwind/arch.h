@@ -11,6 +11,10 @@
  *                      return address in; -1: a call pushes it, to CFA - 8 * SS_RETURN_SLOT
  *  SS_RED_ZONE         bytes below the stack pointer that a function without calls may use
  *  SS_CFA_MEANINGLESS  an opcode of call frame information that a walk may pass over
+ *  SS_RECORD_IS_TOP    whether a frame ends with the words that its frame pointer points to
+ *  SS_SIGRETURN_SIZE   of the code that a signal handler returns to
+ *  SS_SIGNAL_PC        where, above the stack pointer there, the kernel left the interrupted ip
+ *  SS_SIGNAL_MISLEADS  whether unwind data of that code leave out the interrupted function
  *  ss_arch_code        the address in a return address, without marks that the processor put there
  */
 #ifndef SS_ARCH_H
@@ -34,6 +38,12 @@ typedef struct ss_entry_registers {
 } ss_entry_registers;
 
 void ss_arch_entry(ss_entry_registers *out);
+
+/* The code that a signal handler returns to, the same in every program. */
+extern const uint8_t ss_arch_sigreturn[SS_SIGRETURN_SIZE];
+
+/* Where, above the stack pointer there, the kernel left the registers, by their DWARF numbers. */
+extern const uint16_t ss_arch_signal_offset[SS_REGISTER_COUNT];
 
 /* Whether the code that can be read from LOW on has a call that ends at AT. */
 bool ss_arch_is_after_call(const uint8_t *low, const uint8_t *at);

@@ -31,6 +31,13 @@ _Static_assert(offsetof(ss_entry_registers, ip) == 0, "the assembly above");
 _Static_assert(offsetof(ss_entry_registers, sp) == 8, "the assembly above");
 _Static_assert(offsetof(ss_entry_registers, saved) == 16, "the assembly above");
 
+/* mov rax, 15; syscall */
+const uint8_t ss_arch_sigreturn[SS_SIGRETURN_SIZE] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+
+/* rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15, rip */
+const uint16_t ss_arch_signal_offset[SS_REGISTER_COUNT] = {
+    144, 136, 152, 128, 112, 104, 120, 160, 40, 48, 56, 64, 72, 80, 88, 96, SS_SIGNAL_PC};
+
 /* Bytes of "call *operand" with this ModRM byte, without prefixes. */
 static size_t indirect_call_size(uint8_t modrm)
 {

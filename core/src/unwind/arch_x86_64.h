@@ -11,6 +11,10 @@ enum {
     SS_RETURN_SAVED = -1,
     SS_RETURN_SLOT = 1,
     SS_RED_ZONE = 128,
+    SS_RECORD_IS_TOP = 1,
+    SS_SIGRETURN_SIZE = 9,
+    SS_SIGNAL_PC = 168, /* in a ucontext */
+    SS_SIGNAL_MISLEADS = 0,
     SS_CFA_MEANINGLESS = 0 /* none but "no operation" */
 };
 

@@ -23,7 +23,7 @@ bool ss_find_fde(uintptr_t pc, ss_fde *fde)
     return ss_eh_frame_find(&section, pc, fde);
 }
 
-static SS_COLD ss_verdict learn_rule(uintptr_t pc, uint32_t generation, ss_rule *rule)
+static SS_COLD ss_verdict learn_rule(uintptr_t pc, uint64_t generation, ss_rule *rule)
 {
     ss_fde fde;
     ss_cfi_row row;
@@ -37,7 +37,7 @@ static SS_COLD ss_verdict learn_rule(uintptr_t pc, uint32_t generation, ss_rule 
     return SS_STEP_ON;
 }
 
-ss_verdict ss_find_rule(uintptr_t pc, uint32_t generation, ss_rule *rule)
+ss_verdict ss_find_rule(uintptr_t pc, uint64_t generation, ss_rule *rule)
 {
     if (SS_LIKELY(ss_rule_cache_get(pc, generation, rule)))
         return SS_STEP_ON;

@@ -66,19 +66,3 @@ bool ss_module_code(uintptr_t address, const uint8_t **low)
     return ss_module_find(address, &module) &&
            ss_module_segment(&module, address, PF_X, low, &high);
 }
-
-static int read_counter(struct dl_phdr_info *info, size_t size, void *data)
-{
-    /* Both counters are the loader's, not the module's: the first call tells all. */
-    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs)
-        *(uint32_t *)data = (uint32_t)info->dlpi_subs;
-    return 1;
-}
-
-uint32_t ss_modules_generation(void)
-{
-    uint32_t unloaded = 0;
-
-    ss_loader_iterate(read_counter, &unloaded);
-    return unloaded;
-}

@@ -36,11 +36,4 @@ bool ss_module_segment(const ss_module *module, uintptr_t address, uint32_t flag
 /* Whether ADDRESS lies in executable code of a loaded module; *LOW is where that begins. */
 bool ss_module_code(uintptr_t address, const uint8_t **low);
 
-/*
- * A number that changes whenever a module was unloaded.  Rules learned under another number are
- * never used: the same address may hold other code now.  The modules with frames on the stack
- * cannot go, so asking once, when a walk begins, is enough.
- */
-uint32_t ss_modules_generation(void);
-
 #endif

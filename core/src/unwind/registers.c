@@ -57,6 +57,12 @@ static const ss_rule *rule_of(const ss_unwind *walk, uint32_t frame)
     return &walk->tree->rules[walk->frames[frame].rule];
 }
 
+/* Where there are no unwind data the rule is that of frame pointers, unless a file says more. */
+static bool has_own_file(const ss_unwind *walk, uint32_t frame)
+{
+    return walk->frames[frame].rule == 0 && file_of(walk->tree, frame);
+}
+
 /* A callee-saved register. */
 static bool saved_register(const ss_unwind *walk, uint32_t frame, int saved, uintptr_t *value)
 {
@@ -65,7 +71,7 @@ static bool saved_register(const ss_unwind *walk, uint32_t frame, int saved, uin
         uintptr_t base = walk->frames[frame + 1].sp;
         unsigned slot;
 
-        if (SS_UNLIKELY(ss_rule_kind_of(rule->cfa) == SS_RULE_FULL))
+        if (SS_UNLIKELY(ss_rule_kind_of(rule->cfa) == SS_RULE_FULL || has_own_file(walk, frame)))
             return from_file(file_of(walk->tree, frame), ss_saved_registers[saved], value);
         slot = ss_rule_slot(rule->slots, saved);
         if (slot == SS_SLOT_UNCHANGED)

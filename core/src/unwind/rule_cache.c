@@ -3,14 +3,14 @@
 #include <stdatomic.h>
 
 /*
- * Each entry is a sequence lock of its own.  Half of `state` counts writes and is odd while one
- * goes on, the other half is the generation.  A reader that sees the same even state before and
- * after has seen one write's words; a writer that cannot have the entry at once goes without, so
- * nobody waits, also not a signal handler that interrupted a writer.
+ * Each entry is a sequence lock of its own.  The upper part of `state` counts writes and is odd
+ * while one goes on, the lower part is the generation.  A reader that sees the same even state
+ * before and after has seen one write's words; a writer that cannot have the entry at once goes
+ * without, so nobody waits, also not a signal handler that interrupted a writer.
  */
 typedef struct entry {
     _Atomic uint64_t pc;
-    _Atomic uint64_t state;     /* sequence << 32 | generation */
+    _Atomic uint64_t state;     /* sequence << GENERATION_BITS | generation */
     _Atomic uint64_t start_cfa; /* start << 32 | cfa */
     _Atomic uint64_t slots[SS_SLOT_WORDS];
 } entry;
@@ -18,7 +18,8 @@ typedef struct entry {
 #define ENTRIES_LOG2 12
 #define ENTRIES (1u << ENTRIES_LOG2)
 #define PROBES 4
-#define SEQUENCE_ONE (UINT64_C(1) << 32)
+#define GENERATION_BITS 40
+#define SEQUENCE_ONE (UINT64_C(1) << GENERATION_BITS)
 
 static _Alignas(64) entry entries[ENTRIES];
 
@@ -32,7 +33,7 @@ static bool is_odd(uint64_t state)
     return state & SEQUENCE_ONE;
 }
 
-bool ss_rule_cache_get(uintptr_t pc, uint32_t generation, ss_rule *rule)
+bool ss_rule_cache_get(uintptr_t pc, uint64_t generation, ss_rule *rule)
 {
     for (uint32_t i = 0, at = home(pc); i < PROBES; i++) {
         entry *e = &entries[(at + i) & (ENTRIES - 1)];
@@ -40,7 +41,7 @@ bool ss_rule_cache_get(uintptr_t pc, uint32_t generation, ss_rule *rule)
         uint64_t start_cfa;
 
         if (atomic_load_explicit(&e->pc, memory_order_acquire) != pc || is_odd(state) ||
-            (uint32_t)state != generation)
+            (state & (SEQUENCE_ONE - 1)) != generation)
             continue;
         /* Acquiring loads keep the last look at the state behind them. */
         start_cfa = atomic_load_explicit(&e->start_cfa, memory_order_acquire);
@@ -56,7 +57,7 @@ bool ss_rule_cache_get(uintptr_t pc, uint32_t generation, ss_rule *rule)
 }
 
 /* An entry of PC's own or of an older generation, else the home entry. */
-static entry *choose(uintptr_t pc, uint32_t generation)
+static entry *choose(uintptr_t pc, uint64_t generation)
 {
     uint32_t at = home(pc);
 
@@ -65,13 +66,14 @@ static entry *choose(uintptr_t pc, uint32_t generation)
         uint64_t key = atomic_load_explicit(&e->pc, memory_order_relaxed);
 
         if (key == 0 || key == pc ||
-            (uint32_t)atomic_load_explicit(&e->state, memory_order_relaxed) != generation)
+            (atomic_load_explicit(&e->state, memory_order_relaxed) & (SEQUENCE_ONE - 1)) !=
+                generation)
             return e;
     }
     return &entries[at];
 }
 
-void ss_rule_cache_put(uintptr_t pc, uint32_t generation, const ss_rule *rule)
+void ss_rule_cache_put(uintptr_t pc, uint64_t generation, const ss_rule *rule)
 {
     entry *e = choose(pc, generation);
     uint64_t state = atomic_load_explicit(&e->state, memory_order_relaxed);

@@ -5,118 +5,249 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+_Atomic uint32_t ss_stack_version;
 
 /* ---- Stacks that the host made known ----------------------------------------------------------*/
 
+/*
+ * They are kept twice.  Slots never move and each is consistent at any time: a writer clears low
+ * first and sets it last.  The sorted list makes a search short; who meets it while it is being
+ * changed (a signal handler inside the writer too) looks at all slots instead, and never waits.
+ */
 #define SLOTS_PER_CHUNK 64
 
-/* Free while low is 0.  A writer clears low first and sets it last. */
 typedef struct slot {
-    atomic_uintptr_t low;  /* (ATOMIC) */
+    atomic_uintptr_t low;  /* (ATOMIC) 0: free */
     atomic_uintptr_t high; /* (ATOMIC) */
+    struct slot *next;     /* (LOCK) of the free ones */
 } slot;
 
 typedef struct chunk {
     slot slots[SLOTS_PER_CHUNK];
-    _Atomic(struct chunk *) next; /* (ATOMIC) set once; chunks are never freed */
+    _Atomic(struct chunk *) next; /* (ATOMIC) chunks are never freed */
 } chunk;
 
-static chunk first_chunk;
+typedef struct entry {
+    atomic_uintptr_t low; /* (ATOMIC) */
+    _Atomic(slot *) slot; /* (ATOMIC) */
+} entry;
+
+typedef struct list {
+    size_t capacity;       /* (RO) */
+    struct list *previous; /* (RO) a reader may still look at it, so it is kept */
+    entry entries[];       /* disjoint, ascending */
+} list;
+
+static _Atomic(chunk *) chunks; /* (ATOMIC) */
+static slot *free_slots;        /* (LOCK) */
+static size_t slot_count;       /* (LOCK) */
+static _Atomic(list *) sorted;  /* (ATOMIC) of capacity slot_count or more */
+static atomic_size_t count;     /* (ATOMIC) entries of sorted that are in use */
 static ss_lock stacks_lock = SS_LOCK_INIT;
 
-static bool read_slot(slot *s, ss_stack *stack)
+/* How many entries of L begin at or below ADDRESS. */
+static size_t entries_below(const list *l, size_t size, uintptr_t address)
+{
+    size_t low = 0;
+
+    while (size) {
+        size_t half = size / 2;
+
+        if (atomic_load_explicit(&l->entries[low + half].low, memory_order_acquire) <= address) {
+            low += half + 1;
+            size -= half + 1;
+        } else {
+            size = half;
+        }
+    }
+    return low;
+}
+
+static bool read_slot(const slot *s, ss_stack *stack)
 {
     stack->low = atomic_load_explicit(&s->low, memory_order_acquire);
     stack->high = atomic_load_explicit(&s->high, memory_order_acquire);
     return stack->low && stack->low == atomic_load_explicit(&s->low, memory_order_relaxed);
 }
 
-/* The smallest that holds SP: a host may carve stacks out of a known one's locals. */
-static bool find_added(uintptr_t sp, ss_stack *stack)
+static bool scan_slots(uintptr_t sp, ss_stack *stack)
 {
-    bool found = false;
-
-    for (chunk *c = &first_chunk; c; c = atomic_load_explicit(&c->next, memory_order_acquire)) {
-        for (size_t i = 0; i < SLOTS_PER_CHUNK; i++) {
-            ss_stack s;
-
-            if (!read_slot(&c->slots[i], &s) || sp < s.low || sp >= s.high)
-                continue;
-            if (!found || s.high - s.low < stack->high - stack->low)
-                *stack = s;
-            found = true;
-        }
-    }
-    return found;
+    for (chunk *c = atomic_load_explicit(&chunks, memory_order_acquire); c;
+         c = atomic_load_explicit(&c->next, memory_order_acquire))
+        for (size_t i = 0; i < SLOTS_PER_CHUNK; i++)
+            if (read_slot(&c->slots[i], stack) && sp >= stack->low && sp < stack->high)
+                return true;
+    return false;
 }
 
-/* The slot for a new stack, or NULL: no room (*last is where a chunk goes), or it overlaps. */
-static slot *free_slot(uintptr_t low, uintptr_t high, chunk **last, bool *overlaps)
+/* The added stack with SP, if any, and in CACHE the addresses and the version it is true for. */
+static bool find_added(uintptr_t sp, ss_stack *stack, ss_stack_cache *cache)
 {
-    slot *free = NULL;
+    uint32_t version = atomic_load_explicit(&ss_stack_version, memory_order_acquire);
+    const list *l = atomic_load_explicit(&sorted, memory_order_acquire);
+    size_t size = atomic_load_explicit(&count, memory_order_acquire), below;
+    bool found = false;
 
-    *overlaps = false;
-    for (chunk *c = &first_chunk; c; c = atomic_load(&c->next)) {
-        *last = c;
-        for (size_t i = 0; i < SLOTS_PER_CHUNK; i++) {
-            uintptr_t l = atomic_load(&c->slots[i].low);
+    *cache = (ss_stack_cache){.high = UINTPTR_MAX, .version = version};
+    if (version % 2 == 0 && l && size <= l->capacity) {
+        below = entries_below(l, size, sp);
+        if (below < size)
+            cache->high = atomic_load_explicit(&l->entries[below].low, memory_order_acquire);
+        if (below > 0) {
+            slot *s = atomic_load_explicit(&l->entries[below - 1].slot, memory_order_acquire);
 
-            if (!l)
-                free = free ? free : &c->slots[i];
-            else if (low < atomic_load(&c->slots[i].high) && l < high)
-                *overlaps = true;
+            found = s && read_slot(s, stack) && sp < stack->high;
+            cache->low = found ? stack->low : s ? stack->high : 0;
+            if (found)
+                cache->high = stack->high;
         }
     }
-    return *overlaps ? NULL : free;
+    if (version % 2 == 0 && version == atomic_load_explicit(&ss_stack_version, memory_order_acquire))
+        return found;
+    *cache = (ss_stack_cache){.version = version}; /* good for nothing */
+    return scan_slots(sp, stack);
+}
+
+static void begin_change(void)
+{
+    atomic_fetch_add(&ss_stack_version, 1);
+}
+
+static void end_change(void)
+{
+    atomic_fetch_add(&ss_stack_version, 1);
+}
+
+static void move_entry(entry *to, const entry *from)
+{
+    atomic_store_explicit(&to->low, atomic_load_explicit(&from->low, memory_order_relaxed),
+                          memory_order_release);
+    atomic_store_explicit(&to->slot, atomic_load_explicit(&from->slot, memory_order_relaxed),
+                          memory_order_release);
+}
+
+/* False when [LOW, HIGH) overlaps another.  There is a free slot and room in the list. */
+static bool add_locked(uintptr_t low, uintptr_t high)
+{
+    list *l = atomic_load(&sorted);
+    size_t size = atomic_load(&count), at = entries_below(l, size, low);
+    slot *s = free_slots;
+
+    if (at > 0 && atomic_load(&atomic_load(&l->entries[at - 1].slot)->high) > low)
+        return false;
+    if (at < size && atomic_load(&l->entries[at].low) < high)
+        return false;
+    free_slots = s->next;
+    begin_change();
+    atomic_store_explicit(&s->high, high, memory_order_release);
+    atomic_store_explicit(&s->low, low, memory_order_release);
+    for (size_t i = size; i > at; i--)
+        move_entry(&l->entries[i], &l->entries[i - 1]);
+    atomic_store_explicit(&l->entries[at].low, low, memory_order_release);
+    atomic_store_explicit(&l->entries[at].slot, s, memory_order_release);
+    atomic_store(&count, size + 1);
+    end_change();
+    return true;
+}
+
+/* More slots, and a list that has room for all. */
+static void use_locked(chunk *more, list *longer)
+{
+    list *l = atomic_load(&sorted);
+    size_t size = atomic_load(&count);
+
+    for (size_t i = 0; i < SLOTS_PER_CHUNK; i++) {
+        more->slots[i].next = free_slots;
+        free_slots = &more->slots[i];
+    }
+    slot_count += SLOTS_PER_CHUNK;
+    atomic_store(&more->next, atomic_load(&chunks));
+    atomic_store_explicit(&chunks, more, memory_order_release);
+    longer->previous = l;
+    for (size_t i = 0; i < size; i++)
+        move_entry(&longer->entries[i], &l->entries[i]);
+    begin_change();
+    atomic_store(&sorted, longer);
+    end_change();
+}
+
+static chunk *new_chunk(size_t slots, list **longer)
+{
+    size_t capacity = slots * 2 + SLOTS_PER_CHUNK;
+    chunk *more = ss_alloc(1, sizeof *more);
+
+    *longer = more ? ss_alloc(1, sizeof **longer + capacity * sizeof(entry)) : NULL;
+    if (*longer) {
+        (*longer)->capacity = capacity;
+        return more;
+    }
+    ss_free(more);
+    return NULL;
 }
 
 stacksplice_hresult stacksplice_add_stack(void *low, void *high)
 {
-    chunk *fresh = NULL, *last;
-    slot *free;
-    bool overlaps;
+    stacksplice_hresult hr = E_OUTOFMEMORY;
+    chunk *more = NULL;
+    list *longer = NULL;
+    size_t slots = 0;
 
     if (!low || (uintptr_t)low >= (uintptr_t)high)
         return E_INVALIDARG;
-    for (;;) {
-        if (!ss_lock_take(&stacks_lock))
-            break; /* from a signal handler inside this very function */
-        free = free_slot((uintptr_t)low, (uintptr_t)high, &last, &overlaps);
-        if (!free && !overlaps && fresh) {
-            free = &fresh->slots[0];
-            atomic_store_explicit(&last->next, fresh, memory_order_release);
-            fresh = NULL;
+    /* False inside a signal handler that interrupted this very function. */
+    while (ss_lock_take(&stacks_lock)) {
+        bool room = free_slots != NULL;
+
+        if (!room && more && longer->capacity >= slot_count + SLOTS_PER_CHUNK) {
+            use_locked(more, longer);
+            more = NULL;
+            longer = NULL;
+            room = true;
         }
-        if (free) {
-            atomic_store_explicit(&free->high, (uintptr_t)high, memory_order_release);
-            atomic_store_explicit(&free->low, (uintptr_t)low, memory_order_release);
-        }
+        slots = slot_count;
+        if (room)
+            hr = add_locked((uintptr_t)low, (uintptr_t)high) ? S_OK : E_INVALIDARG;
         ss_lock_drop(&stacks_lock);
-        if (free || overlaps) {
-            ss_free(fresh); /* another thread made room meanwhile */
-            return free ? S_OK : E_INVALIDARG;
-        }
-        fresh = ss_alloc(1, sizeof *fresh);
-        if (!fresh)
+        if (room)
+            break;
+        ss_free(more); /* other threads used up more meanwhile than it was made for */
+        ss_free(longer);
+        more = new_chunk(slots, &longer);
+        if (!more)
             break;
     }
-    return E_OUTOFMEMORY;
+    ss_free(more);
+    ss_free(longer);
+    return hr;
 }
 
 stacksplice_hresult stacksplice_remove_stack(void *low)
 {
     stacksplice_hresult hr = E_INVALIDARG;
+    size_t size, at;
+    list *l;
 
     if (!low || !ss_lock_take(&stacks_lock))
         return hr;
-    for (chunk *c = &first_chunk; c; c = atomic_load(&c->next))
-        for (size_t i = 0; i < SLOTS_PER_CHUNK; i++)
-            if (atomic_load(&c->slots[i].low) == (uintptr_t)low) {
-                atomic_store_explicit(&c->slots[i].low, 0, memory_order_release);
-                hr = S_OK;
-            }
+    l = atomic_load(&sorted);
+    size = atomic_load(&count);
+    at = l ? entries_below(l, size, (uintptr_t)low) : 0;
+    if (at > 0 && atomic_load(&l->entries[at - 1].low) == (uintptr_t)low) {
+        slot *s = atomic_load(&l->entries[at - 1].slot);
+
+        begin_change();
+        atomic_store_explicit(&s->low, 0, memory_order_release);
+        for (size_t i = at; i < size; i++)
+            move_entry(&l->entries[i - 1], &l->entries[i]);
+        atomic_store(&count, size - 1);
+        end_change();
+        s->next = free_slots;
+        free_slots = s;
+        hr = S_OK;
+    }
     ss_lock_drop(&stacks_lock);
     return hr;
 }
@@ -128,17 +259,42 @@ static _Thread_local ss_stack own; /* (THREAD) high is 0 until asked */
 static void forget_own(void)
 {
     own = (ss_stack){0, 0};
+    atomic_fetch_add(&ss_stack_version, 2);
 }
 
 static ss_fork_hook forget_in_child = {forget_own, NULL, false};
 
-static void ask_own(void)
+/*
+ * The main thread's stack grows downward, and its limit may be raised at any time.  The kernel maps
+ * nothing else into the 128 MiB below its end.
+ */
+#define MAIN_STACK_ROOM ((uintptr_t)128 << 20)
+
+/* glibc and its dynamic loader: the stack pointer with which the program began. */
+extern void *__libc_stack_end __attribute__((weak));
+
+static bool is_main_thread(void)
 {
+    return ss_thread_id() == (uint64_t)syscall(SYS_getpid);
+}
+
+/*
+ * The C library reads /proc/self/maps to tell the main thread's bounds.  All frames lie below where
+ * the program began, so where that is known nobody is asked.
+ */
+static void ask_own(uintptr_t sp)
+{
+    uintptr_t end = &__libc_stack_end ? (uintptr_t)__libc_stack_end : 0;
     pthread_attr_t attr;
     void *low;
     size_t size;
 
     ss_fork_child(&forget_in_child);
+    /* A child of fork may have begun in another thread: its main thread has that one's stack. */
+    if (sp < end && sp >= end - MAIN_STACK_ROOM && is_main_thread()) {
+        own = (ss_stack){end - MAIN_STACK_ROOM, end};
+        return;
+    }
     if (pthread_getattr_np(pthread_self(), &attr) != 0)
         return; /* without /proc, on the main thread */
     if (pthread_attr_getstack(&attr, &low, &size) == 0)
@@ -146,19 +302,14 @@ static void ask_own(void)
     pthread_attr_destroy(&attr);
 }
 
-/*
- * The main thread's stack grows downward, and its limit may have been raised since it was asked
- * for. The kernel maps nothing else into the 128 MiB below its end.  (Asking again is no way out:
- * it allocates, and SP may be foreign because a signal handler runs on a stack of its own.)
- */
-#define MAIN_STACK_ROOM ((uintptr_t)128 << 20)
-
+/* Asking again is no way out when SP is below: it allocates, and SP may be foreign because a signal
+   handler runs on a stack of its own. */
 static bool find_own(uintptr_t sp, ss_stack *stack)
 {
     if (!own.high)
-        ask_own();
+        ask_own(sp);
     *stack = own;
-    if (sp < own.low && sp >= own.high - MAIN_STACK_ROOM && ss_thread_id() == (uint64_t)getpid())
+    if (sp < own.low && sp >= own.high - MAIN_STACK_ROOM && is_main_thread())
         stack->low = own.high - MAIN_STACK_ROOM;
     return sp >= stack->low && sp < own.high;
 }
@@ -173,7 +324,27 @@ static bool find_alternate(uintptr_t sp, ss_stack *stack)
     return sp >= stack->low && sp < stack->high;
 }
 
+bool ss_stack_find_anew(ss_stack_cache *cache, uintptr_t sp, ss_stack *stack)
+{
+    ss_stack_cache fresh;
+    bool found = find_added(sp, stack, &fresh);
+
+    if (!found) {
+        if (!find_own(sp, stack))
+            return find_alternate(sp, stack); /* which may be another one next time */
+        if (fresh.low < stack->low)
+            fresh.low = stack->low;
+        if (fresh.high > stack->high)
+            fresh.high = stack->high;
+    }
+    fresh.stack = *stack;
+    *cache = fresh;
+    return true;
+}
+
 bool ss_stack_find(uintptr_t sp, ss_stack *stack)
 {
-    return find_added(sp, stack) || find_own(sp, stack) || find_alternate(sp, stack);
+    ss_stack_cache unused;
+
+    return ss_stack_find_anew(&unused, sp, stack);
 }

@@ -4,10 +4,35 @@
 
 #include "unwind/unwind.h"
 
+#include <stdatomic.h>
+
 /*
  * The stack that SP lies in: one that the host made known, this thread's own, or its alternate
  * signal stack while that is in use.  False when it is none of these.
  */
 bool ss_stack_find(uintptr_t sp, ss_stack *stack);
+
+/* An answer of one thread, and the stack pointers it is good for; all zero: none. */
+typedef struct ss_stack_cache {
+    uintptr_t low, high;
+    ss_stack stack;
+    uint32_t version;
+} ss_stack_cache;
+
+/* Moves when an answer may have become wrong; odd while a host adds or removes a stack. */
+extern _Atomic uint32_t ss_stack_version;
+
+bool ss_stack_find_anew(ss_stack_cache *cache, uintptr_t sp, ss_stack *stack);
+
+/* ss_stack_find, through CACHE. */
+static inline bool ss_stack_find_cached(ss_stack_cache *cache, uintptr_t sp, ss_stack *stack)
+{
+    if (SS_UNLIKELY(sp < cache->low || sp >= cache->high ||
+                    atomic_load_explicit(&ss_stack_version, memory_order_acquire) !=
+                        cache->version))
+        return ss_stack_find_anew(cache, sp, stack);
+    *stack = cache->stack;
+    return true;
+}
 
 #endif

@@ -1,7 +1,10 @@
 #include "unwind/modules.h"
 #include "unwind/walk.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* ---- By a compact rule ------------------------------------------------------------------------*/
 
@@ -35,6 +38,64 @@ ss_verdict ss_step_compact(const ss_unwind *walk, const ss_rule *rule, ss_caller
     else if (!ss_read_word(walk, next->sp, &next->sp))
         return SS_STEP_BROKEN;
     return read_return(walk, rule, base, next) ? SS_STEP_ON : SS_STEP_BROKEN;
+}
+
+/* ---- Files ------------------------------------------------------------------------------------*/
+
+/* An empty file for the caller, which counts once file_count does; NULL without room. */
+static ss_register_file *new_file(ss_unwind *walk)
+{
+    ss_register_file *file = &walk->tree->files[walk->tree->file_count];
+
+    if (walk->tree->file_count == SS_TREE_FILES)
+        return NULL;
+    file->frame = walk->count - 1;
+    file->known = 0;
+    return file;
+}
+
+/* ---- At the code that a signal handler returns to ---------------------------------------------*/
+
+/* Whether there are eight bytes at ADDRESS.  The kernel looks, and then refuses the request. */
+static bool is_readable(uintptr_t address)
+{
+    int before = errno;
+    bool readable;
+
+    (void)syscall(SYS_rt_sigprocmask, ~0, address, NULL, 8);
+    readable = errno == EINVAL;
+    errno = before;
+    return readable;
+}
+
+static bool is_sigreturn(uintptr_t address)
+{
+    return is_readable(address) && is_readable(address + SS_SIGRETURN_SIZE - 8) &&
+           memcmp((const void *)address, ss_arch_sigreturn, SS_SIGRETURN_SIZE) == 0;
+}
+
+/* In the kernel's own page and in musl that code has no unwind data, but it is always the same, and
+   so is what the kernel left above the stack pointer. */
+static SS_COLD ss_verdict step_signal(ss_unwind *walk, ss_caller *next)
+{
+    const stacksplice_native_frame *frame = &walk->frames[walk->count - 1];
+    ss_register_file *file = new_file(walk);
+
+    if (!file)
+        return SS_STEP_NO_ROOM;
+    if (!is_sigreturn(frame->ip))
+        return SS_STEP_NO_DATA;
+    *next = (ss_caller){.may_jump = true, .flags = STACKSPLICE_NATIVE_SIGNAL};
+    for (unsigned i = 0; i < SS_REGISTER_COUNT; i++)
+        if (!ss_read_word(walk, frame->sp + ss_arch_signal_offset[i], &file->value[i]))
+            return SS_STEP_BROKEN;
+    if (!ss_read_word(walk, frame->sp + SS_SIGNAL_PC, &next->ip))
+        return SS_STEP_BROKEN;
+    next->ip++;
+    next->sp = file->value[SS_REGISTER_SP];
+    file->known = UINT32_MAX;
+    walk->tree->file_count++;
+    return SS_STEP_ON;
 }
 
 /* ---- By a whole row ---------------------------------------------------------------------------*/
@@ -94,15 +155,12 @@ static bool row_register(const ss_cfi_values *values, const ss_cfi_row *row, uns
 ss_verdict ss_step_row(ss_unwind *walk, const ss_fde *fde, const ss_cfi_row *row, ss_caller *next)
 {
     ss_cfi_values values = {get_register, get_memory, walk};
-    ss_tree *tree = walk->tree;
-    ss_register_file *file = &tree->files[tree->file_count];
+    ss_register_file *file = new_file(walk);
     uintptr_t cfa;
 
-    if (tree->file_count == SS_TREE_FILES)
+    if (!file)
         return SS_STEP_NO_ROOM;
     *next = (ss_caller){.may_jump = fde->signal_frame};
-    file->frame = walk->count - 1;
-    file->known = 0;
     if (!row_cfa(&values, row, &cfa) || fde->return_register >= SS_REGISTER_COUNT)
         return SS_STEP_BROKEN;
     for (unsigned i = 0; i < SS_REGISTER_COUNT; i++)
@@ -116,7 +174,7 @@ ss_verdict ss_step_row(ss_unwind *walk, const ss_fde *fde, const ss_cfi_row *row
         next->ip++;
         next->flags = STACKSPLICE_NATIVE_SIGNAL;
     }
-    tree->file_count++;
+    walk->tree->file_count++;
     return SS_STEP_ON;
 }
 
@@ -127,6 +185,8 @@ static SS_COLD ss_verdict step_full(ss_unwind *walk, uintptr_t pc, ss_caller *ne
 
     if (!ss_find_fde(pc, &fde))
         return SS_STEP_NO_DATA;
+    if (SS_SIGNAL_MISLEADS && fde.signal_frame && step_signal(walk, next) == SS_STEP_ON)
+        return SS_STEP_ON;
     if (!ss_cfi_row_at(&fde, pc, &row))
         return SS_STEP_BROKEN;
     return ss_step_row(walk, &fde, &row, next);
@@ -156,18 +216,80 @@ static bool is_return_address(uintptr_t address)
 }
 
 /*
+ * Where the frame pointer points to words within the frame, only the caller's own rule tells where
+ * that begins: at a known distance from the like words of its own, which its frame pointer FP
+ * points to.
+ */
+static bool sp_by_rule(uintptr_t ip, uintptr_t fp, uintptr_t *sp)
+{
+    int saved = ss_saved_index(SS_REGISTER_FP);
+    ss_cfi_row row;
+    ss_rule rule;
+    ss_fde fde;
+    unsigned slot;
+
+    if (!ss_find_fde(ip - 1, &fde))
+        return true; /* its frame pointer is needed again, its stack pointer is not */
+    if (!ss_cfi_row_at(&fde, ip - 1, &row))
+        return false;
+    rule = ss_rule_from_row(&fde, ip - 1, &row);
+    slot = ss_rule_slot(rule.slots, saved);
+    if (ss_rule_kind_of(rule.cfa) != SS_RULE_SP)
+        return ss_rule_kind_of(rule.cfa) == SS_RULE_END ||
+               (ss_rule_kind_of(rule.cfa) == SS_RULE_SAVED && ss_rule_base(rule.cfa) == saved);
+    if (slot > SS_SLOT_MAX || slot != ss_rule_return_slot(rule.slots) + 1 ||
+        fp + SS_WORD * slot - ss_rule_offset(rule.cfa) < *sp)
+        return false;
+    *sp = fp + SS_WORD * slot - ss_rule_offset(rule.cfa);
+    return true;
+}
+
+/* The words that FP points to: the caller's frame pointer and the return address. */
+static bool step_record(ss_unwind *walk, uintptr_t fp, ss_caller *next)
+{
+    ss_register_file *file = new_file(walk);
+    uintptr_t *outer;
+
+    if (!file)
+        return false;
+    outer = &file->value[SS_REGISTER_FP];
+    *next = (ss_caller){.sp = fp + 2 * SS_WORD};
+    if (!ss_read_word(walk, fp, outer) || !ss_read_word(walk, fp + SS_WORD, &next->ip))
+        return false;
+    next->ip = ss_arch_code(next->ip);
+    if (!is_return_address(next->ip) || !sp_by_rule(next->ip, *outer, &next->sp))
+        return false;
+    file->known = UINT32_C(1) << SS_REGISTER_FP;
+    walk->tree->file_count++;
+    return true;
+}
+
+/*
  * By the frame pointer, if everything about it holds: it points into the stack beyond this frame,
  * and the word above it is where a call returns to.  The word at it proves nothing: the caller may
  * use the register for something else.
  */
-SS_COLD ss_verdict ss_step_frame_pointer(const ss_unwind *walk, ss_caller *next)
+static bool step_frame_pointer(ss_unwind *walk, ss_caller *next)
 {
     const stacksplice_native_frame *frame = &walk->frames[walk->count - 1];
     uintptr_t fp;
 
     if (!ss_any_register(walk, walk->count - 1, SS_REGISTER_FP, &fp) || fp % SS_WORD ||
-        fp < frame->sp || ss_step_compact(walk, &walk->tree->rules[0], next) != SS_STEP_ON ||
-        !is_return_address(next->ip))
+        fp < frame->sp)
+        return false;
+    if (!SS_RECORD_IS_TOP)
+        return step_record(walk, fp, next);
+    return ss_step_compact(walk, &walk->tree->rules[0], next) == SS_STEP_ON &&
+           is_return_address(next->ip);
+}
+
+SS_COLD ss_verdict ss_step_without_data(ss_unwind *walk, ss_caller *next)
+{
+    ss_verdict found = step_signal(walk, next);
+
+    if (found != SS_STEP_NO_DATA)
+        return found;
+    if (!step_frame_pointer(walk, next))
         return SS_STEP_NO_DATA;
     next->flags = STACKSPLICE_NATIVE_INFERRED;
     return SS_STEP_ON;

@@ -107,30 +107,10 @@ void ss_tree_forget(ss_tree *tree)
 
 /* ---- Edges ------------------------------------------------------------------------------------*/
 
-static uint32_t edge_home(uint32_t parent, uintptr_t ip)
-{
-    return (uint32_t)((ip + (uintptr_t)parent * 0x9e3779b1) * UINT64_C(0x9e3779b97f4a7c15) >> 40);
-}
-
-const ss_node *ss_tree_edge(const ss_tree *tree, const ss_node *parent, uintptr_t ip)
-{
-    uint32_t number = (uint32_t)(parent - tree->nodes);
-
-    for (uint32_t at = edge_home(number, ip);; at++) {
-        uint16_t edge = tree->edges[at & (SS_TREE_EDGES - 1)];
-        const ss_node *node = &tree->nodes[edge];
-
-        if (!edge)
-            return NULL;
-        if (node->ip == ip && node->parent == number)
-            return node;
-    }
-}
-
 /* Without room the node is not found again from PARENT. */
 static void add_edge(ss_tree *tree, uint32_t parent, uint32_t number)
 {
-    uint32_t at = edge_home(parent, tree->nodes[number].ip);
+    uint32_t at = ss_tree_edge_home(parent, tree->nodes[number].ip);
 
     if (tree->edge_count >= SS_TREE_EDGES / 4 * 3)
         return;
@@ -163,7 +143,7 @@ const ss_node *ss_tree_copy(ss_tree *tree, const ss_node *parent, const ss_node 
 static void put_known(ss_tree *tree, uint32_t number)
 {
     const ss_node *node = &tree->nodes[number];
-    ss_known *known = ss_tree_known(tree, node->ip);
+    ss_known *known = ss_tree_known(tree->known, tree->known_mask, node->ip);
 
     if (known->ip)
         return;
@@ -175,7 +155,7 @@ static void put_known(ss_tree *tree, uint32_t number)
 static void widen_known(ss_tree *tree)
 {
     memset(tree->known, 0, (tree->known_mask + 1) * sizeof *tree->known);
-    tree->known_mask = tree->known_mask * 2 + 1;
+    tree->known_mask = tree->known_mask * 4 + 3;
     tree->known_count = 0;
     for (uint32_t i = 1; i < tree->node_count; i++)
         put_known(tree, i);
@@ -184,7 +164,7 @@ static void widen_known(ss_tree *tree)
 /* Without room it is learned again where it is met. */
 static void add_known(ss_tree *tree, uint32_t number)
 {
-    if (tree->known_count > tree->known_mask / 2 && tree->known_mask + 1 < SS_TREE_MOST_KNOWN)
+    if (tree->known_count > tree->known_mask / 4 && tree->known_mask + 1 < SS_TREE_MOST_KNOWN)
         widen_known(tree);
     if (tree->known_count < SS_TREE_MOST_KNOWN / 4 * 3)
         put_known(tree, number);

@@ -11,6 +11,7 @@
 #define SS_TREE_H
 
 #include "unwind/rule.h"
+#include "unwind/stack.h"
 #include "unwind/unwind.h"
 
 enum {
@@ -18,7 +19,7 @@ enum {
     SS_TREE_ROOM = 32768,         /* nodes with those that one walk may add to a full tree */
     SS_TREE_EDGES = 8192,         /* a power of two */
     SS_TREE_FIRST_KNOWN = 256,    /* powers of two */
-    SS_TREE_MOST_KNOWN = 8192,
+    SS_TREE_MOST_KNOWN = 16384,
     SS_TREE_FILES = 1024
 };
 
@@ -60,18 +61,19 @@ typedef struct ss_tree {
     ss_rule *rules; /* 0 is ss_rule_frame_pointer */
     uint32_t rule_count;
     uint32_t known_mask;
-    ss_known *known; /* at most three quarters full */
+    ss_known *known; /* a quarter full at most, the widest three quarters */
     uint32_t known_count;
     uint32_t edge_count;
-    uint16_t *edges;     /* numbers of nodes; 0: free */
-    uint32_t generation; /* of the modules, and */
+    uint16_t *edges;    /* numbers of nodes; 0: free */
+    uint64_t generation; /* of the modules, and */
     uint32_t epoch;      /* of the classifier, that all this is true for */
+    ss_stack_cache stack;
     ss_register_file *files;
-    uint32_t file_count;                /* of the last walk */
-    uintptr_t entry[SS_SAVED_COUNT];    /* the registers at frame 0, of the last walk */
-    stacksplice_native_frame *frames;   /* SS_UNWIND_MAX_FRAMES */
-    uint32_t *marked;                   /* as many */
-    size_t size;                        /* of the mapping that all this lies in */
+    uint32_t file_count;              /* of the last walk */
+    uintptr_t entry[SS_SAVED_COUNT];  /* the registers at frame 0, of the last walk */
+    stacksplice_native_frame *frames; /* SS_UNWIND_MAX_FRAMES */
+    uint32_t *marked;                 /* as many */
+    size_t size;                      /* of the mapping that all this lies in */
 } ss_tree;
 
 /* An empty tree, or NULL. */
@@ -91,18 +93,38 @@ static inline bool ss_tree_is_full(const ss_tree *tree)
            tree->known_count >= SS_TREE_MOST_KNOWN / 4 * 3;
 }
 
-/* The node for IP behind PARENT, other than the one that lies behind it in memory, or NULL. */
-const ss_node *ss_tree_edge(const ss_tree *tree, const ss_node *parent, uintptr_t ip);
+static inline uint32_t ss_tree_edge_home(uint32_t parent, uintptr_t ip)
+{
+    return (uint32_t)((ip + parent * UINT64_C(0x9e3779b1)) * UINT64_C(0x9e3779b97f4a7c15) >> 40);
+}
 
-/* Where KNOWN has IP, or would have it. */
-static inline ss_known *ss_tree_known(const ss_tree *tree, uintptr_t ip)
+/* The node for IP behind PARENT, other than the one that lies behind it in memory, or NULL. */
+static inline const ss_node *ss_tree_edge(const ss_tree *tree, const ss_node *parent, uintptr_t ip)
+{
+    uint32_t number = (uint32_t)(parent - tree->nodes);
+
+    for (uint32_t at = ss_tree_edge_home(number, ip);; at++) {
+        uint16_t edge = tree->edges[at & (SS_TREE_EDGES - 1)];
+        const ss_node *node = &tree->nodes[edge];
+
+        if (!edge)
+            return NULL;
+        if (SS_LIKELY(node->ip == ip && node->parent == number))
+            return node;
+    }
+}
+
+/* Where KNOWN, of MASK + 1 entries, has IP, or would have it. */
+static inline ss_known *ss_tree_known(ss_known *known, uintptr_t mask, uintptr_t ip)
 {
     uintptr_t at = ip ^ ip >> 13;
 
-    while (SS_UNLIKELY(tree->known[at & tree->known_mask].ip != ip) &&
-           tree->known[at & tree->known_mask].ip)
-        at++;
-    return &tree->known[at & tree->known_mask];
+    for (;; at++) {
+        ss_known *k = &known[at & mask];
+
+        if (SS_LIKELY(k->ip == ip) || !k->ip)
+            return k;
+    }
 }
 
 /* A copy of NODE behind PARENT.  There is room below SS_TREE_NODES. */

@@ -1,7 +1,7 @@
 #include "unwind/walk.h"
 
-#include "unwind/modules.h"
 #include "unwind/stack.h"
+#include "unwind/unloads.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -51,6 +51,7 @@ typedef struct trail {
     stacksplice_native_frame *frame; /* where the next one goes */
     stacksplice_native_frame *end;
     uint32_t *marked;
+    const ss_node *nodes; /* of the tree */
     bool growing; /* contexts that are new become part of the tree */
 } trail;
 
@@ -63,91 +64,159 @@ typedef enum stop {
 
 #define NO_SANITIZE __attribute__((no_sanitize("address", "thread")))
 
-/* The frame at SP, whose ip is NODE's. */
-static inline void take(trail *t, uintptr_t ip, uintptr_t sp, const ss_node *node)
-{
-    stacksplice_native_frame *frame = t->frame++;
+/* What a frame and its node have in common: function, flags, rule. */
+#define TAIL (sizeof(stacksplice_native_frame) - offsetof(stacksplice_native_frame, function))
 
+_Static_assert(offsetof(stacksplice_native_frame, function) == offsetof(ss_node, function) &&
+                   sizeof(stacksplice_native_frame) == sizeof(ss_node),
+               "the one is copied to the other");
+
+/* The frame at SP, whose ip is NODE's. */
+static inline __attribute__((always_inline)) void put(stacksplice_native_frame *frame, uintptr_t ip,
+                                                      uintptr_t sp, const ss_node *node)
+{
     frame->ip = ip;
     frame->sp = sp;
-    frame->function = node->function;
-    frame->flags = node->flags;
-    frame->rule = node->rule;
-    *t->marked = (uint32_t)(frame - t->walk->frames);
-    t->marked += node->flags >> 31;
+    memcpy(&frame->function, &node->function, TAIL);
 }
 
 /*
- * Along the tree.  One compare a frame holds the walk to the stack: rules of this kind find the
- * return address below the CFA and above the stack pointer.
+ * The CFA of the last frame, which begins at SP and whose rule is CFA; 0 when it takes more than
+ * one register to tell.
  */
-static NO_SANITIZE stop follow_tree(trail *trail_)
+static uintptr_t saved_cfa(const trail *t, const stacksplice_native_frame *frame, uintptr_t sp,
+                           uint32_t cfa)
 {
-    trail t = *trail_;
-    stop why = STOP_OFF_STACK;
+    uintptr_t base;
 
-    for (;;) {
-        const ss_node *node = t.node + 1;
-
-        if (SS_UNLIKELY(node->ip != t.ip)) {
-            node = ss_tree_edge(t.tree, t.node, t.ip);
-            why = STOP_UNKNOWN;
-            if (!node)
-                break;
-        }
-        why = STOP_LIMIT;
-        if (SS_UNLIKELY(t.frame == t.end))
-            break;
-        t.node = node;
-        take(&t, t.ip, t.sp, node);
-        why = STOP_SPECIAL;
-        if (SS_UNLIKELY(node->cfa & SS_RULE_KIND_MASK))
-            break;
-        why = STOP_OFF_STACK;
-        if (SS_UNLIKELY(t.sp + node->cfa > t.high))
-            break;
-        t.sp += node->cfa;
-        t.ip = ss_arch_code(*(const uintptr_t *)(t.sp - SS_WORD * node->return_slot));
-    }
-    *trail_ = t;
-    return why;
+    if (ss_rule_kind_of(cfa) != SS_RULE_SAVED || SS_RETURN_SAVED >= 0 ||
+        !ss_any_register(t->walk, (uint32_t)(frame - t->walk->frames),
+                         ss_saved_registers[ss_rule_base(cfa)], &base))
+        return 0;
+    base += ss_rule_offset(cfa);
+    return base > sp && base % SS_WORD == 0 ? base : 0;
 }
 
-/* The same where the tree does not know the context, by the ip alone. */
-static NO_SANITIZE stop follow_known(trail *trail_)
+/* The return address below CFA.  What walks the stack reads it here, and nowhere unchecked. */
+static inline __attribute__((always_inline)) uintptr_t return_address(uintptr_t cfa, uint32_t slot)
 {
-    trail t = *trail_;
+    slot = SS_RETURN_SAVED < 0 ? (uint32_t)SS_RETURN_SLOT : slot;
+    return ss_arch_code(*(const uintptr_t *)(cfa - SS_WORD * slot));
+}
+
+/*
+ * Along the tree.  One compare a frame holds the walk to the stack: rules of the kinds that are
+ * followed here find the return address between the stack pointer and the CFA.
+ */
+static NO_SANITIZE SS_NOINLINE stop follow_tree(trail *t)
+{
+    const ss_node *node = t->node;
+    stacksplice_native_frame *frame = t->frame, *end = t->end;
+    uintptr_t ip = t->ip, sp = t->sp, high = t->high, next;
+    uint32_t *marked = t->marked;
     stop why;
 
     for (;;) {
-        const ss_known *known = ss_tree_known(t.tree, t.ip);
-        uint32_t cfa = known->cfa;
+        const ss_node *behind = node + 1;
+
+        if (SS_UNLIKELY(behind->ip != ip)) {
+            behind = ss_tree_edge(t->tree, node, ip);
+            why = STOP_UNKNOWN;
+            if (!behind)
+                break;
+        }
+        why = STOP_LIMIT;
+        if (SS_UNLIKELY(frame == end))
+            break;
+        node = behind;
+        put(frame, ip, sp, node);
+        *marked = (uint32_t)(uintptr_t)frame; /* which is enough to tell it from the others */
+        marked += node->flags >> 31;
+        next = sp + node->cfa;
+        why = STOP_SPECIAL;
+        if (SS_UNLIKELY(node->cfa & SS_RULE_KIND_MASK) &&
+            !(next = saved_cfa(t, frame, sp, node->cfa))) {
+            frame++;
+            break;
+        }
+        frame++;
+        why = STOP_OFF_STACK;
+        if (SS_UNLIKELY(next > high))
+            break;
+        sp = next;
+        ip = return_address(next, node->return_slot);
+    }
+    t->node = node;
+    t->frame = frame;
+    t->marked = marked;
+    t->ip = ip;
+    t->sp = sp;
+    return why;
+}
+
+static SS_NOINLINE void grow(trail *t, const ss_node *node)
+{
+    if (t->tree->node_count < SS_TREE_NODES)
+        node = ss_tree_copy(t->tree, t->node, node);
+    t->node = node;
+}
+
+/* The same where the tree does not know the context, by the ip alone. */
+static NO_SANITIZE SS_NOINLINE stop follow_known(trail *t)
+{
+    stacksplice_native_frame *frame = t->frame, *end = t->end;
+    uintptr_t ip = t->ip, sp = t->sp, high = t->high, next;
+    const ss_node *nodes = t->nodes;
+    ss_known *table = t->tree->known;
+    uintptr_t mask = t->tree->known_mask;
+    uint32_t *marked = t->marked;
+    stop why;
+
+    for (;;) {
+        const ss_known *known = ss_tree_known(table, mask, ip);
+        const ss_node *node = &nodes[known->node];
 
         why = STOP_UNKNOWN;
         if (SS_UNLIKELY(!known->ip))
             break;
         why = STOP_LIMIT;
-        if (SS_UNLIKELY(t.frame == t.end))
+        if (SS_UNLIKELY(frame == end))
             break;
-        if (t.growing && t.tree->node_count < SS_TREE_NODES)
-            t.node = ss_tree_copy(t.tree, t.node, &t.tree->nodes[known->node]);
-        else
-            t.node = &t.tree->nodes[known->node];
-        take(&t, t.ip, t.sp, t.node);
+        if (SS_UNLIKELY(t->growing))
+            grow(t, node);
+        put(frame, ip, sp, node);
+        *marked = (uint32_t)(uintptr_t)frame;
+        marked += node->flags >> 31;
+        next = sp + known->cfa;
         why = STOP_SPECIAL;
-        if (SS_UNLIKELY(cfa & SS_RULE_KIND_MASK))
+        if (SS_UNLIKELY(known->cfa & SS_RULE_KIND_MASK) &&
+            !(next = saved_cfa(t, frame, sp, known->cfa))) {
+            frame++;
             break;
+        }
+        frame++;
         why = STOP_OFF_STACK;
-        if (SS_UNLIKELY(t.sp + cfa > t.high))
+        if (SS_UNLIKELY(next > high))
             break;
-        t.sp += cfa;
-        t.ip = ss_arch_code(*(const uintptr_t *)(t.sp - SS_WORD * known->return_slot));
+        sp = next;
+        ip = return_address(next, known->return_slot);
     }
-    *trail_ = t;
+    t->frame = frame;
+    t->marked = marked;
+    t->ip = ip;
+    t->sp = sp;
     return why;
 }
 
 /* ---- The rest ---------------------------------------------------------------------------------*/
+
+static void take(trail *t, const ss_node *node)
+{
+    put(t->frame, t->ip, t->sp, node);
+    *t->marked = (uint32_t)(uintptr_t)t->frame;
+    t->marked += node->flags >> 31;
+    t->frame++;
+}
 
 /* The next frame, whose ip nobody in this thread has seen. */
 static SS_COLD ss_verdict take_unknown(trail *t)
@@ -161,7 +230,7 @@ static SS_COLD ss_verdict take_unknown(trail *t)
     found = ss_find_rule(pc, t->tree->generation, &rule);
     if (found != SS_STEP_ON) {
         none.flags = ask(t->ip, 0);
-        take(t, t->ip, t->sp, &none);
+        take(t, &none);
         return found;
     }
     node = ss_tree_add(t->tree, t->node, t->ip, &rule,
@@ -169,7 +238,7 @@ static SS_COLD ss_verdict take_unknown(trail *t)
     if (!node)
         return SS_STEP_NO_ROOM;
     t->node = node;
-    take(t, t->ip, t->sp, node);
+    take(t, node);
     return SS_STEP_ON;
 }
 
@@ -202,7 +271,7 @@ static ss_verdict step_on(trail *t, ss_verdict found, uint32_t *flags)
     if (found == SS_STEP_ON)
         found = ss_step(walk, &t->tree->rules[t->frame[-1].rule], &next);
     if (found == SS_STEP_NO_DATA)
-        found = ss_step_frame_pointer(walk, &next);
+        found = ss_step_without_data(walk, &next);
     if (found != SS_STEP_ON)
         return found;
     if (next.ip && !accept_stack(t, &next))
@@ -275,7 +344,7 @@ static void walk_on(trail *t)
 /* What is remembered is of use only while the modules and the sources are the same. */
 static void refresh(ss_tree *tree)
 {
-    uint32_t generation = ss_modules_generation();
+    uint64_t generation = ss_modules_generation(tree->node_count == 1);
     uint32_t asked = atomic_load_explicit(&epoch, memory_order_acquire);
 
     if (SS_UNLIKELY(generation != tree->generation || asked != tree->epoch ||
@@ -306,7 +375,7 @@ static void begin_stack(ss_unwind *walk, uintptr_t sp, const void *above)
 
     walk->end_reason = NULL;
     walk->bytes_left = 0;
-    if (!ss_stack_find(sp, stack)) {
+    if (!ss_stack_find_cached(&walk->tree->stack, sp, stack)) {
         stack->high = (uintptr_t)above + 2 * SS_WORD; /* a frame pointer and a return address */
         walk->end_reason = unknown_stack;
     }
@@ -321,9 +390,12 @@ static void end_walk(ss_unwind *walk, uintptr_t above, const uint32_t *marked)
 
     while (hidden < walk->count && walk->frames[hidden].sp <= above)
         hidden++;
-    for (uint32_t *at = walk->marked; at < marked; at++)
-        if (*at >= hidden)
-            walk->marked[kept++] = *at - hidden;
+    for (uint32_t *at = walk->marked; at < marked; at++) {
+        uint32_t frame = (*at - (uint32_t)(uintptr_t)walk->frames) / sizeof *walk->frames;
+
+        if (frame >= hidden)
+            walk->marked[kept++] = frame - hidden;
+    }
     walk->hidden = hidden;
     walk->marked_count = kept;
 }
@@ -339,6 +411,7 @@ bool ss_walk_from(ss_unwind *walk, const ss_entry_registers *entry, const void *
     memcpy(walk->tree->entry, entry->saved, sizeof entry->saved);
     t = (trail){.walk = walk,
                 .tree = walk->tree,
+                .nodes = walk->tree->nodes,
                 .node = walk->tree->nodes,
                 .ip = entry->ip,
                 .sp = entry->sp,

@@ -45,7 +45,7 @@ typedef enum ss_verdict {
 bool ss_find_fde(uintptr_t pc, ss_fde *fde);
 
 /* The rule for PC, through the cache that all threads share. */
-ss_verdict ss_find_rule(uintptr_t pc, uint32_t generation, ss_rule *rule);
+ss_verdict ss_find_rule(uintptr_t pc, uint64_t generation, ss_rule *rule);
 
 /* ---- registers.c: the stack and the registers of its frames -----------------------------------*/
 
@@ -71,8 +71,8 @@ ss_verdict ss_step_row(ss_unwind *walk, const ss_fde *fde, const ss_cfi_row *row
 /* By RULE of any kind. */
 ss_verdict ss_step(ss_unwind *walk, const ss_rule *rule, ss_caller *next);
 
-/* Without unwind data. */
-ss_verdict ss_step_frame_pointer(const ss_unwind *walk, ss_caller *next);
+/* Without unwind data; what is known of the caller's registers may become a file of the tree. */
+ss_verdict ss_step_without_data(ss_unwind *walk, ss_caller *next);
 
 /* ---- walk.c -----------------------------------------------------------------------------------*/
 

@@ -1,0 +1,130 @@
+#include "unwind/unloads.h"
+
+#include "base/loader.h"
+#include "unwind/modules.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+
+#define MAX_WORDS 4
+#define SEARCHED 8192 /* bytes of _rtld_global, at most */
+
+typedef const volatile uint64_t *word64;
+typedef const volatile uint32_t *word32;
+
+/* Modules ever loaded, and those that are there. */
+typedef struct counters {
+    uint64_t adds;
+    uint32_t loaded;
+} counters;
+
+/*
+ * Words that have had the value of `adds` whenever they were compared.  They are found by that
+ * value, so there may be false ones; these are dropped as soon as they differ from the others or
+ * from the counter.  A dropped word's place is given to another.
+ */
+static _Atomic(word64) words[MAX_WORDS]; /* (ATOMIC) */
+static _Atomic uint32_t word_count;      /* (ATOMIC) 0: none */
+static _Atomic(word32) loaded_word;      /* (ATOMIC) NULL: none */
+static atomic_bool attached;             /* (ATOMIC) the search has begun */
+
+static int read_counters(struct dl_phdr_info *info, size_t size, void *data)
+{
+    counters *c = data;
+
+    /* Both counters are the loader's, not the module's: the first call tells all. */
+    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs)
+        *c = (counters){info->dlpi_adds, (uint32_t)(info->dlpi_adds - info->dlpi_subs)};
+    return 1;
+}
+
+/*
+ * glibc's loader keeps its state in _rtld_global.  It begins with the list of modules of the main
+ * namespace and their number, which makes that word certain; the count of all ever added follows
+ * somewhere.
+ */
+static SS_COLD void attach(const counters *c)
+{
+    const uint8_t *start = dlsym(RTLD_DEFAULT, "_rtld_global"), *low, *high;
+    const uint64_t *global = (const uint64_t *)(const void *)start;
+    uint32_t found = 0;
+    ss_module loader;
+
+    if (!start || !ss_module_find((uintptr_t)start, &loader) ||
+        !ss_module_segment(&loader, (uintptr_t)start, PF_W, &low, &high) || high - start < 64)
+        return;
+    if (high - start > SEARCHED)
+        high = start + SEARCHED;
+    for (size_t i = 0; i < (size_t)(high - start) / sizeof *global && found < MAX_WORDS; i++)
+        if (*(word64)&global[i] == c->adds)
+            atomic_store(&words[found++], &global[i]);
+    if (*(struct link_map *const volatile *)(const void *)start == _r_debug.r_map &&
+        *(word32)(const void *)(start + sizeof(void *)) == c->loaded)
+        atomic_store(&loaded_word, (word32)(const void *)(start + sizeof(void *)));
+    atomic_store(&word_count, found);
+}
+
+/* Drop the words that were ahead of the counter before that was read, or are behind it now. */
+static void verify(const counters *c, const uint64_t *before)
+{
+    uint32_t end = atomic_load(&word_count);
+    word64 good = NULL;
+
+    for (uint32_t i = 0; i < end; i++)
+        if (before[i] <= c->adds && *atomic_load(&words[i]) >= c->adds)
+            good = atomic_load(&words[i]);
+    if (!good)
+        atomic_store(&word_count, 0);
+    for (uint32_t i = 0; good && i < end; i++)
+        if (before[i] > c->adds || *atomic_load(&words[i]) < c->adds)
+            atomic_store(&words[i], good);
+}
+
+static uint64_t pack(uint64_t adds, uint32_t loaded)
+{
+    return (adds << 12 | (loaded & 0xfff)) & ((UINT64_C(1) << 40) - 1);
+}
+
+static SS_COLD uint64_t ask(void)
+{
+    uint32_t end = atomic_load(&word_count);
+    uint64_t before[MAX_WORDS];
+    counters c = {0, 0};
+    word32 loaded;
+
+    for (uint32_t i = 0; i < end; i++)
+        before[i] = *atomic_load(&words[i]);
+    ss_loader_iterate(read_counters, &c);
+    if (end)
+        verify(&c, before);
+    else if (!atomic_exchange(&attached, true))
+        attach(&c);
+    loaded = atomic_load(&loaded_word);
+    if (atomic_load(&word_count) > 0)
+        c.loaded = loaded ? *loaded : 0; /* the same number as without asking */
+    return pack(c.adds, c.loaded);
+}
+
+uint64_t ss_modules_generation(bool check)
+{
+    uint32_t end = atomic_load_explicit(&word_count, memory_order_acquire);
+    word32 loaded = atomic_load_explicit(&loaded_word, memory_order_relaxed);
+    uint64_t adds;
+
+    if (SS_UNLIKELY(!end || check))
+        return ask();
+    adds = *atomic_load_explicit(&words[0], memory_order_relaxed);
+    for (uint32_t i = 1; i < end; i++)
+        if (SS_UNLIKELY(*atomic_load_explicit(&words[i], memory_order_relaxed) != adds))
+            return ask();
+    return pack(adds, loaded ? *loaded : 0);
+}
+
+bool ss_modules_watched(bool off)
+{
+    if (off) {
+        atomic_store(&attached, true);
+        atomic_store(&word_count, 0);
+    }
+    return atomic_load(&word_count) > 0;
+}

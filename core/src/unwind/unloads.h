@@ -1,0 +1,24 @@
+/*
+ * Whether modules came and went: then the same addresses may hold other code, and nothing that was
+ * learned of the old is used any more.  Modules with frames on the stack cannot go, so looking
+ * once, when a walk begins, is enough.
+ *
+ * The C library counts modules, but tells it only under a lock.  glibc's counters are plain words
+ * of its loader; where they can be found they are read instead.
+ */
+#ifndef SS_UNLOADS_H
+#define SS_UNLOADS_H
+
+#include "base/platform.h"
+
+/*
+ * A number below 2^40 that is never the same for different sets of loaded modules.  CHECK asks the
+ * C library, under its lock, whether the words are the right ones; a thread does it once.  Else,
+ * where there are words, no lock is taken.
+ */
+uint64_t ss_modules_generation(bool check);
+
+/* For tests: whether there are words (a first check looks for them); OFF drops them for good. */
+bool ss_modules_watched(bool off);
+
+#endif

@@ -1,0 +1,394 @@
+/* What a thread remembers of its stacks: whatever it is, walks give the same frames. */
+#include "unwind/stack.h"
+#include "unwind/tree.h"
+#include "unwind/unloads.h"
+#include "unwind/walk.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include <cmocka.h>
+
+#define DEPTH 40
+#define MAX 256
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
+
+/* Keeps a call from becoming the last thing a function does. */
+#define AFTER() __asm__ volatile("" ::: "memory")
+
+static uint64_t seed = 1;
+
+static uint32_t next_random(uint32_t below)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (uint32_t)(seed >> 20) % below;
+}
+
+/* ---- Stacks of many shapes --------------------------------------------------------------------*/
+
+static uint8_t path[DEPTH];
+static void (*at_end)(void);
+
+static SS_NOINLINE void go(unsigned depth);
+
+/* Each has three places to go on from, and a frame of another size. */
+#define SHAPE(name, bytes)                          \
+    static SS_NOINLINE void name(unsigned depth)    \
+    {                                               \
+        volatile char local[bytes];                 \
+                                                    \
+        local[0] = (char)depth;                     \
+        switch (path[depth] / 4 % 3) {              \
+        case 0:                                     \
+            go(depth + 1);                          \
+            break;                                  \
+        case 1:                                     \
+            go(depth + 1);                          \
+            AFTER();                                \
+            break;                                  \
+        default:                                    \
+            go(depth + 1);                          \
+            local[1] = local[0];                    \
+            break;                                  \
+        }                                           \
+        AFTER();                                    \
+    }
+
+SHAPE(small, 8)
+SHAPE(middle, 100)
+SHAPE(large, 1000)
+
+/* A frame whose size is not known before it runs. */
+static SS_NOINLINE void varying(unsigned depth)
+{
+    volatile char *local = __builtin_alloca(16 + path[depth]);
+
+    local[0] = (char)depth;
+    go(depth + 1);
+    local[1] = local[0];
+    AFTER();
+}
+
+static SS_NOINLINE void go(unsigned depth)
+{
+    static void (*const shapes[])(unsigned) = {small, middle, large, varying};
+
+    if (depth == DEPTH)
+        at_end();
+    else
+        shapes[path[depth] % 4](depth);
+    AFTER();
+}
+
+static void choose_path(unsigned from)
+{
+    for (unsigned i = from; i < DEPTH; i++)
+        path[i] = (uint8_t)next_random(256);
+}
+
+/* ---- Ours against libgcc's --------------------------------------------------------------------*/
+
+typedef struct truth {
+    stacksplice_native_frame frames[MAX];
+    uint32_t count;
+} truth;
+
+static ss_unwind walk;
+static truth expected;
+static unsigned long compared;
+
+static _Unwind_Reason_Code keep(struct _Unwind_Context *context, void *data)
+{
+    truth *t = data;
+    stacksplice_native_frame *f = &t->frames[t->count];
+
+    f->ip = (uintptr_t)_Unwind_GetIP(context);
+    f->sp = (uintptr_t)_Unwind_GetCFA(context);
+    f->function = (uintptr_t)_Unwind_GetRegionStart(context);
+    t->count += f->ip && t->count < MAX - 1;
+    return _URC_NO_REASON;
+}
+
+static SS_NOINLINE void compare(void)
+{
+    uint32_t ours = 0, theirs = 0;
+
+    expected.count = 0;
+    _Unwind_Backtrace(keep, &expected);
+    assert_true(ss_unwind_walk(&walk, SS_HERE(), SS_UNWIND_MAX_FRAMES));
+    assert_null(walk.end_reason);
+    ours = walk.hidden; /* the caller of this function */
+    while (theirs < expected.count && expected.frames[theirs].sp != walk.frames[ours].sp)
+        theirs++;
+    assert_int_equal(walk.count - ours, expected.count - theirs);
+    for (; ours < walk.count; ours++, theirs++) {
+        assert_true(walk.frames[ours].ip == expected.frames[theirs].ip);
+        assert_true(walk.frames[ours].sp == expected.frames[theirs].sp);
+        assert_true(walk.frames[ours].function == expected.frames[theirs].function);
+        compared++;
+    }
+}
+
+static SS_NOINLINE void only_walk(void)
+{
+    assert_true(ss_unwind_walk(&walk, SS_HERE(), SS_UNWIND_MAX_FRAMES));
+    AFTER();
+}
+
+static void run(void (*function)(void))
+{
+    at_end = function;
+    go(0);
+    AFTER();
+}
+
+static void test_tree_grows_and_begins_anew(void **state)
+{
+    uint32_t most = 0, restarts = 0, before = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 20000 && restarts < 2; i++) {
+        choose_path(0);
+        run(i % 16 ? only_walk : compare);
+        restarts += walk.tree->node_count < before;
+        before = walk.tree->node_count;
+        most = most < before ? before : most;
+    }
+    assert_int_equal(restarts, 2);
+    assert_true(most >= SS_TREE_NODES && most < SS_TREE_ROOM);
+    assert_true(compared > 10000);
+}
+
+static void test_tree_knows_a_stack_it_has_seen(void **state)
+{
+    (void)state;
+    ss_unwind_trim(&walk, true);
+    choose_path(0);
+    for (unsigned i = 0; i < 3; i++) {
+        uint32_t before = walk.tree ? walk.tree->node_count : 0;
+
+        run(only_walk);
+        assert_true(i ? walk.tree->node_count == before : walk.tree->node_count > DEPTH);
+        assert_true(!i || walk.count > DEPTH);
+    }
+    run(compare);
+}
+
+/* Without credit contexts are not kept, and known code is still found. */
+static void test_tree_may_not_grow_without_credit(void **state)
+{
+    uint32_t before = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 100; i++) { /* all return addresses become known */
+        choose_path(0);
+        run(only_walk);
+    }
+    for (unsigned i = 0; i < 50; i++) {
+        choose_path(0);
+        walk.tree->credit = -1000;
+        run(compare);
+        if (i == 0)
+            before = walk.tree->node_count;
+    }
+    assert_int_equal(walk.tree->node_count, before);
+}
+
+static SS_NOINLINE unsigned deep(unsigned depth, void (*function)(void))
+{
+    volatile unsigned result;
+
+    if (depth)
+        result = deep(depth - 1, function);
+    else
+        function();
+    result = depth;
+    return result + 1;
+}
+
+static void test_tree_bounds_a_deep_recursion(void **state)
+{
+    (void)state;
+    if (SANITIZED)
+        skip(); /* their frames are too large for the stack */
+    ss_unwind_trim(&walk, true);
+    for (unsigned i = 0; i < 3; i++) {
+        (void)deep(30000, only_walk);
+        assert_true(walk.count > 30000);
+        assert_true(walk.tree->node_count <= SS_TREE_NODES + 100);
+        ss_unwind_trim(&walk, false);
+    }
+    choose_path(0);
+    run(compare);
+}
+
+/* ---- Memory -----------------------------------------------------------------------------------*/
+
+static void test_tree_has_no_room_for_more(void **state)
+{
+    ss_tree *tree = ss_tree_new();
+    ss_rule rule = ss_rule_frame_pointer();
+    const ss_node *node = tree->nodes;
+    uintptr_t ip = 0x1000;
+
+    (void)state;
+    for (uint32_t i = 1; i < SS_TREE_ROOM; i++, ip += 7) {
+        node = ss_tree_add(tree, node, ip, &rule, 0);
+        assert_non_null(node);
+    }
+    assert_null(ss_tree_add(tree, node, ip, &rule, 0));
+    assert_true(ss_tree_is_full(tree));
+    ss_tree_forget(tree);
+    assert_false(ss_tree_is_full(tree));
+    assert_null(ss_tree_edge(tree, tree->nodes, 0x1000));
+    assert_int_equal(ss_tree_known(tree->known, tree->known_mask, 0x1000)->ip, 0);
+    ss_tree_free(tree);
+}
+
+static void test_first_walk_without_memory_fails(void **state)
+{
+    pid_t child;
+    int status;
+
+    (void)state;
+    if (SANITIZED)
+        skip(); /* they have mapped the whole address space */
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct rlimit none = {0, 0}, was;
+        ss_unwind fresh = {.tree = NULL};
+        bool failed;
+
+        if (getrlimit(RLIMIT_AS, &was) != 0)
+            _exit(2);
+        none.rlim_max = was.rlim_max;
+        (void)setrlimit(RLIMIT_AS, &none);
+        failed = !ss_unwind_walk(&fresh, SS_HERE(), 100) && !fresh.tree;
+        (void)setrlimit(RLIMIT_AS, &was);
+        _exit(failed && ss_unwind_walk(&fresh, SS_HERE(), 100) && fresh.count > 1 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* ---- Modules that come and go -----------------------------------------------------------------*/
+
+static void check_generations(void)
+{
+    uint64_t seen[40];
+    uint32_t count = 0;
+
+    for (unsigned i = 0; i < 10; i++) {
+        void *library = dlopen(TURN_SMALL, RTLD_NOW);
+
+        assert_non_null(library);
+        seen[count++] = ss_modules_generation(false);
+        assert_true(ss_modules_generation(false) == seen[count - 1]);
+        assert_true(ss_modules_generation(true) == seen[count - 1]);
+        dlclose(library);
+        seen[count++] = ss_modules_generation(false);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t j = 0; j < i; j++)
+            assert_true(seen[i] != seen[j]);
+}
+
+static void test_modules_are_told_apart(void **state)
+{
+    (void)state;
+    (void)ss_modules_generation(true);
+#if defined(__GLIBC__)
+    assert_true(ss_modules_watched(false)); /* no lock in a walk */
+#endif
+    check_generations();
+    assert_false(ss_modules_watched(true));
+    check_generations();
+}
+
+/* ---- Stacks of the host -----------------------------------------------------------------------*/
+
+#define STACKS 10000
+#define STACK_BYTES 64
+
+static uint8_t memory[STACKS * 2][STACK_BYTES];
+
+static bool finds(unsigned i, bool added)
+{
+    ss_stack_cache cache = {.low = 0};
+    ss_stack stack;
+
+    /* Twice: the second answer may come from the cache. */
+    for (int round = 0; round < 2; round++) {
+        uintptr_t sp = (uintptr_t)memory[i] + next_random(STACK_BYTES);
+
+        if (ss_stack_find_cached(&cache, sp, &stack) != added ||
+            (added && (stack.low != (uintptr_t)memory[i] ||
+                       stack.high != (uintptr_t)memory[i] + STACK_BYTES)))
+            return false;
+    }
+    return true;
+}
+
+static void change_half(bool add)
+{
+    for (unsigned i = 0; i < STACKS; i++) {
+        unsigned at = (i * 7919 % STACKS) * 2; /* each once, in no order */
+
+        if (add)
+            assert_int_equal(stacksplice_add_stack(memory[at], memory[at] + STACK_BYTES), 0);
+        else
+            assert_int_equal(stacksplice_remove_stack(memory[at]), 0);
+    }
+}
+
+static void test_many_stacks_are_found(void **state)
+{
+    ss_stack stack;
+
+    (void)state;
+    change_half(true);
+    assert_int_equal(stacksplice_add_stack(memory[1], memory[2] + 1), E_INVALIDARG);
+    for (unsigned i = 0; i < STACKS * 2; i++)
+        assert_true(finds(i, i % 2 == 0));
+    /* As when a signal handler interrupts a host that adds or removes one. */
+    ss_stack_version++;
+    for (unsigned i = 0; i < STACKS * 2; i += 997)
+        assert_true(finds(i, i % 2 == 0));
+    assert_true(ss_stack_find((uintptr_t)&stack, &stack));
+    ss_stack_version++;
+    change_half(false);
+    assert_int_equal(stacksplice_remove_stack(memory[0]), E_INVALIDARG);
+    for (unsigned i = 0; i < STACKS * 2; i += 97)
+        assert_true(finds(i, false));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tree_grows_and_begins_anew),
+        cmocka_unit_test(test_tree_knows_a_stack_it_has_seen),
+        cmocka_unit_test(test_tree_may_not_grow_without_credit),
+        cmocka_unit_test(test_tree_bounds_a_deep_recursion),
+        cmocka_unit_test(test_tree_has_no_room_for_more),
+        cmocka_unit_test(test_first_walk_without_memory_fails),
+        cmocka_unit_test(test_modules_are_told_apart),
+        cmocka_unit_test(test_many_stacks_are_found),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
