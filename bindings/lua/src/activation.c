@@ -102,16 +102,17 @@ const char *ss_lua_c_function_name(const ss_lua_layout *layout, ss_lua_world *wo
 
 /* ---- Tokens by asking Lua --------------------------------------------------------------------*/
 
-static uintptr_t intern(const stacksplice_token_info *info)
+/* *LASTING: whether the token is that of INFO, not one that says that memory ran out. */
+static uintptr_t intern(const stacksplice_token_info *info, bool *lasting)
 {
     uintptr_t token = 0;
 
-    (void)stacksplice_intern(info, &token);
+    *lasting = stacksplice_intern(info, &token) == S_OK;
     return token;
 }
 
 static uintptr_t token_of(const lua_Debug *activation, const char *loaded,
-                          const ss_lua_state *record, stacksplice_trust trust)
+                          const ss_lua_state *record, stacksplice_trust trust, bool *lasting)
 {
     char function[LUA_IDSIZE + 40];
     stacksplice_token_info info = {
@@ -127,7 +128,7 @@ static uintptr_t token_of(const lua_Debug *activation, const char *loaded,
         info.reason = "no native frame of its own";
         if (!info.function)
             info.function = "?";
-        return intern(&info);
+        return intern(&info, lasting);
     }
     if (!info.function && *activation->what == 'm')
         info.function = "main chunk";
@@ -138,7 +139,7 @@ static uintptr_t token_of(const lua_Debug *activation, const char *loaded,
     }
     info.file = *activation->source == '@' ? activation->source + 1 : activation->short_src;
     info.line = activation->currentline > 0 ? (uint32_t)activation->currentline : 0;
-    return intern(&info);
+    return intern(&info, lasting);
 }
 
 /* Whether only package.loaded can name the function. */
@@ -152,20 +153,22 @@ uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_world *world, l
 {
     lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
     const char *loaded = NULL;
+    bool lasting;
 
     lua_getinfo(L, "Sln", &activation);
     if (needs_loaded_name(&activation))
         loaded = loaded_name(layout, world, &activation);
-    return token_of(&activation, loaded, world->record, trust);
+    return token_of(&activation, loaded, world->record, trust, &lasting);
 }
 
 uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust)
 {
     lua_Debug activation = {.i_ci = ci};
+    bool lasting;
 
     lua_getinfo(L, "Sln", &activation);
     return token_of(&activation, NULL,
-                    ss_lua_state_of_registry(lua_topointer(L, LUA_REGISTRYINDEX)), trust);
+                    ss_lua_state_of_registry(lua_topointer(L, LUA_REGISTRYINDEX)), trust, &lasting);
 }
 
 /* ---- Tokens by key ---------------------------------------------------------------------------*/
@@ -194,6 +197,7 @@ uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_world *world, lua
                               .caller_status = caller->status,
                               .uses_left = 1};
     const char *loaded = NULL;
+    bool lasting;
 
     lua_getinfo(L, "Sln", &activation);
     if (needs_loaded_name(&activation)) {
@@ -202,9 +206,9 @@ uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_world *world, lua
         key.uses_left = NAME_USES;
         key.uses = 1;
     }
-    key.token = token_of(&activation, loaded, world->record, STACKSPLICE_TRUST_EXACT);
+    key.token = token_of(&activation, loaded, world->record, STACKSPLICE_TRUST_EXACT, &lasting);
     /* A function in C has no code that tells its calls apart. */
-    if (world->keyed && at->pc)
+    if (world->keyed && at->pc && lasting)
         *place_for(world, at, caller) = key;
     return key.token;
 }
