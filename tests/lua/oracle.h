@@ -26,9 +26,14 @@ typedef struct oracle_counts {
     int exact;    /* activations of C functions with the frame that starts where they do */
     int labelled; /* with the frame that says there is none */
     int adopted;  /* with another native frame in their place */
+    int inferred; /* of all these, those whose place was inferred */
+    int gaps;     /* stretches without a place */
 } oracle_counts;
 
 extern oracle_counts oracle;
+
+/* Frames may be marked as inferred, and gaps may say that a call site was missed. */
+extern bool oracle_site_is_missed;
 
 /* Where captures of several copies of Lua meet: each names its states by its own number. */
 typedef const char *(*oracle_state_name)(lua_State *L);

@@ -201,13 +201,14 @@ bool ss_lua_is_api(const ss_lua_layout *layout, uintptr_t function)
     return contains(layout->apis, layout->api_count, function);
 }
 
-/*
- * What lies between two functions that were learnt belongs to the same interpreter: paths that no
- * script took (a rare step of the collector) need not be in the table.
- */
 bool ss_lua_is_internal(const ss_lua_layout *layout, uintptr_t function)
 {
-    return layout->internal_count > 0 && function >= layout->internals[0] &&
-           function <= layout->internals[layout->internal_count - 1] &&
+    return contains(layout->internals, layout->internal_count, function) &&
            !ss_lua_is_api(layout, function);
+}
+
+bool ss_lua_is_near(const ss_lua_layout *layout, uintptr_t function)
+{
+    return layout->internal_count > 0 && function >= layout->internals[0] &&
+           function <= layout->internals[layout->internal_count - 1];
 }

@@ -26,6 +26,7 @@ typedef struct ss_lua_site {
 } ss_lua_site;
 
 enum { SS_LUA_SITES = 24, SS_LUA_INTERNALS = 256, SS_LUA_APIS = 96, SS_LUA_UNKNOWN = 0xffff };
+enum { SS_LUA_CALLBACKS = 32 };
 
 /* Immutable once it is visible. */
 typedef struct ss_lua_layout {
@@ -36,6 +37,9 @@ typedef struct ss_lua_layout {
     uint32_t internal_count;
     uintptr_t apis[SS_LUA_APIS]; /* lua_callk and the like, ascending: never hidden */
     uint32_t api_count;
+    /* Return addresses of calls that are no calls of C functions: those of the allocator. */
+    uintptr_t callbacks[SS_LUA_CALLBACKS];
+    uint32_t callback_count;
     /* Byte offsets in a CallInfo, SS_LUA_UNKNOWN where they could not be told for sure. */
     uint16_t previous, function, top;
     uint16_t saved_pc;         /* of a Lua function: a pointer into the code of its prototype */
@@ -61,8 +65,14 @@ const ss_lua_site *ss_lua_site_find(const ss_lua_layout *layout, uintptr_t ip);
 /* Whether FUNCTION is one of the API functions. */
 bool ss_lua_is_api(const ss_lua_layout *layout, uintptr_t function);
 
-/* Whether FUNCTION is the interpreter's own (and no API function). */
+/* Whether FUNCTION was seen to be the interpreter's own (and no API function). */
 bool ss_lua_is_internal(const ss_lua_layout *layout, uintptr_t function);
+
+/*
+ * Whether FUNCTION lies between two that were: beside frames of the interpreter it is one of its
+ * own, on a path that no script took (a rare step of the collector).
+ */
+bool ss_lua_is_near(const ss_lua_layout *layout, uintptr_t function);
 
 /* One word of memory that is known to be readable. */
 static inline uintptr_t ss_lua_word(uintptr_t address)

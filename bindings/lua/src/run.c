@@ -2,9 +2,6 @@
 
 #include <stdio.h>
 
-/* More links than any Lua stack can hold: a damaged chain. */
-enum { RUN_LIMIT = 4000000 };
-
 uintptr_t ss_lua_ci_at_level(lua_State *L, int level)
 {
     lua_Debug activation;
@@ -39,7 +36,7 @@ void ss_lua_run_find(const ss_lua_layout *layout, ss_lua_cursor at, uintptr_t st
     for (; at.ci && at.ci != stop && count < inner; ss_lua_step(layout, &at))
         found->inner[count++] = at.ci;
     found->inner_count = count;
-    for (rest = 0; at.ci && at.ci != stop && rest < RUN_LIMIT; ss_lua_step(layout, &at))
+    for (rest = 0; at.ci && at.ci != stop && rest < SS_LUA_RUN_LIMIT; ss_lua_step(layout, &at))
         found->outer[rest++ % (SS_LUA_RUN_WHOLE - SS_LUA_RUN_INNER)] = at.ci;
     found->end = rest;
     found->first = rest > SS_LUA_RUN_WHOLE - SS_LUA_RUN_INNER ? rest - SS_LUA_RUN_OUTER : 0;

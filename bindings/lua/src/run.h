@@ -4,6 +4,9 @@
 
 #include "activation.h"
 
+/* More links than any Lua stack can hold: a damaged chain. */
+enum { SS_LUA_RUN_LIMIT = 4000000 };
+
 enum {
     SS_LUA_RUN_WHOLE = 256, /* a run of activations up to this length is shown whole; */
     SS_LUA_RUN_INNER = 160, /* of a longer one these innermost */

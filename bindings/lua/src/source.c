@@ -5,49 +5,15 @@
  * Nothing is allocated in Lua, nothing can raise, and a stack of Lua is only written above its top
  * where room is known to be.
  */
-#include "run.h"
+#include "collection.h"
 
 #include <string.h>
 
 enum {
-    MAX_SITES = 512, /* call sites of one capture */
     NAMED_FUNCTIONS = 1024,
     NAMELESS_SIGHTS = 1000, /* for so many a function without a name is not asked again */
-    WORLDS = 8,
-    THREAD_CHAINS = 64,
     ROOM_FOR_NAMES = 6
 };
-
-#define NO_SITE UINT16_MAX
-
-typedef struct call_site {
-    uint32_t frame;
-    uint32_t hidden; /* frames of the interpreter from this one outward, which the run stands for */
-    bool hook;
-    bool first;           /* of its coroutine */
-    uint16_t latest;      /* of a first one: the outermost site of its coroutine */
-    uint16_t next_thread; /* of a first one: the next one in its chain */
-    lua_State *L;
-    uintptr_t ci;
-    uintptr_t stop; /* where its run ends: the ci of the coroutine's next site outward, or 0 */
-    ss_lua_world *world;
-} call_site;
-
-typedef struct collection {
-    stacksplice_walk *walk;
-    const ss_lua_layout *layout;
-    ss_lua_world worlds[WORLDS + 1]; /* the last one is that of all states beyond */
-    uint32_t world_count;
-    lua_State *capturing; /* a function of ours that captures now rests in it; or NULL */
-    ss_lua_notebook *notebook;
-    uint32_t site_count;
-    uint32_t source; /* whose marks are ours */
-    bool keys;       /* activations have keys */
-    bool marks;      /* frames have marks */
-    bool too_many;
-    uint16_t threads[THREAD_CHAINS]; /* the first sites of coroutines, by their address */
-    call_site sites[MAX_SITES];
-} collection;
 
 static void note(ss_lua_notebook *book, uintptr_t element, lua_State *L, uintptr_t ci)
 {
@@ -56,7 +22,7 @@ static void note(ss_lua_notebook *book, uintptr_t element, lua_State *L, uintptr
     book->count++;
 }
 
-static void note_state(const collection *c, lua_State *L)
+static void note_state(const ss_lua_collection *c, lua_State *L)
 {
     ss_lua_notebook *book = c->notebook;
 
@@ -66,7 +32,7 @@ static void note_state(const collection *c, lua_State *L)
 
 /* ---- Runs of activations ---------------------------------------------------------------------*/
 
-static inline bool push_token(collection *c, uintptr_t token, lua_State *L, uintptr_t ci)
+static inline bool push_token(ss_lua_collection *c, uintptr_t token, lua_State *L, uintptr_t ci)
 {
     if (c->notebook)
         note(c->notebook, token, L, ci);
@@ -74,13 +40,15 @@ static inline bool push_token(collection *c, uintptr_t token, lua_State *L, uint
 }
 
 /* Push the activation CI by what Lua says of it. */
-static bool push_asked(collection *c, const call_site *site, uintptr_t ci, stacksplice_trust trust)
+static bool push_asked(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
+                       stacksplice_trust trust)
 {
     return push_token(c, ss_lua_asked_token(c->layout, site->world, site->L, ci, trust), site->L,
                       ci);
 }
 
-static inline bool push_keyed(collection *c, const call_site *site, const ss_lua_activation *at,
+static inline bool push_keyed(ss_lua_collection *c, const ss_lua_call_site *site,
+                              const ss_lua_activation *at,
                               const ss_lua_activation *caller)
 {
     return push_token(c, ss_lua_token(c->layout, site->world, site->L, at, caller), site->L,
@@ -88,7 +56,8 @@ static inline bool push_keyed(collection *c, const call_site *site, const ss_lua
 }
 
 /* One activation of which its caller is not known yet. */
-static bool push_one(collection *c, const call_site *site, uintptr_t ci, stacksplice_trust trust)
+static bool push_one(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
+                     stacksplice_trust trust)
 {
     ss_lua_activation at, caller = {0};
 
@@ -105,8 +74,8 @@ static bool push_one(collection *c, const call_site *site, uintptr_t ci, stacksp
  * first one that is left.  An activation has one outside of it, but for the base level of the
  * coroutine, which is no activation and ends the run.
  */
-static bool push_keyed_run(collection *c, const call_site *site, uintptr_t *ci, uint32_t limit,
-                           uintptr_t stop)
+static bool push_keyed_run(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t *ci,
+                           uint32_t limit,                           uintptr_t stop)
 {
     ss_lua_activation pair[2], *at = &pair[0], *caller = &pair[1], *passed;
 
@@ -128,7 +97,7 @@ static bool push_keyed_run(collection *c, const call_site *site, uintptr_t *ci, 
 }
 
 /* Push the activations from AT outward, up to but without STOP (0: to the end). */
-static bool push_run(collection *c, const call_site *site, ss_lua_cursor at,
+static bool push_run(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_cursor at,
                      stacksplice_trust trust, uintptr_t stop)
 {
     bool keyed = c->keys && trust == STACKSPLICE_TRUST_EXACT;
@@ -154,9 +123,6 @@ static bool push_run(collection *c, const call_site *site, ss_lua_cursor at,
 
 /* ---- Marks -----------------------------------------------------------------------------------*/
 
-/* A site's mark is its number from 1 on; what else is known of a function stands above. */
-enum { MARK_INTERNAL = 128, MARK_API = 129 };
-
 /* Whether captures that begin now find the marks of the layout; read after learning only. */
 static atomic_bool marks_told;
 
@@ -171,9 +137,11 @@ uint8_t ss_lua_classify(uintptr_t ip, uintptr_t function, void *data)
     site = ss_lua_site_find(layout, ip);
     if (site)
         return (uint8_t)(site - layout->sites + 1);
+    if (ss_lua_is_api(layout, function))
+        return SS_LUA_MARK_API;
     if (ss_lua_is_internal(layout, function))
-        return MARK_INTERNAL;
-    return ss_lua_is_api(layout, function) ? MARK_API : 0;
+        return SS_LUA_MARK_INTERNAL;
+    return ss_lua_is_near(layout, function) ? SS_LUA_MARK_NEAR : 0;
 }
 
 /*
@@ -212,7 +180,7 @@ static bool read_place(const stacksplice_walk *walk, uint32_t frame, ss_lua_plac
 }
 
 /* The world of L; a capture of ours that is under way in it is noted. */
-static ss_lua_world *world_of(collection *c, lua_State *L)
+static ss_lua_world *world_of(ss_lua_collection *c, lua_State *L)
 {
     const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
     ss_lua_world *world;
@@ -220,9 +188,9 @@ static ss_lua_world *world_of(collection *c, lua_State *L)
     for (uint32_t i = 0; i < c->world_count; i++)
         if (c->worlds[i].registry == registry)
             return &c->worlds[i];
-    if (c->world_count == WORLDS) {
-        c->worlds[WORLDS] = (ss_lua_world){0};
-        return &c->worlds[WORLDS];
+    if (c->world_count == SS_LUA_WORLDS) {
+        c->worlds[SS_LUA_WORLDS] = (ss_lua_world){0};
+        return &c->worlds[SS_LUA_WORLDS];
     }
     world = &c->worlds[c->world_count++];
     *world = (ss_lua_world){.registry = registry, .record = ss_lua_state_of_registry(registry)};
@@ -239,15 +207,15 @@ static ss_lua_world *world_of(collection *c, lua_State *L)
 }
 
 /* Tie the site to the one further in of the same coroutine, if there is one. */
-static void link_site(collection *c, uint16_t index)
+static void link_site(ss_lua_collection *c, uint16_t index)
 {
-    call_site *site = &c->sites[index];
-    uint16_t *chain = &c->threads[((uintptr_t)site->L >> 4) % THREAD_CHAINS];
+    ss_lua_call_site *site = &c->sites[index];
+    uint16_t *chain = &c->threads[((uintptr_t)site->L >> 4) % SS_LUA_THREAD_CHAINS];
     uint16_t first = *chain;
 
-    while (first != NO_SITE && c->sites[first].L != site->L)
+    while (first != SS_LUA_NO_SITE && c->sites[first].L != site->L)
         first = c->sites[first].next_thread;
-    site->first = first == NO_SITE;
+    site->first = first == SS_LUA_NO_SITE;
     if (!site->first) {
         site->world = c->sites[first].world;
         c->sites[c->sites[first].latest].stop = site->ci;
@@ -260,68 +228,64 @@ static void link_site(collection *c, uint16_t index)
     *chain = index;
 }
 
-/* What a frame is, by its mark or by searching. */
-static inline uint8_t mark_of(const collection *c, uint32_t frame)
+/* Whether a frame goes on what the last site hides; then it is hidden, too. */
+static inline bool hide(ss_lua_collection *c, uint32_t frame)
 {
-    const stacksplice_native_frame *native = &c->walk->frames[frame];
+    ss_lua_call_site *last = &c->sites[c->site_count];
 
-    if (!c->marks)
-        return ss_lua_classify(native->ip, native->function, NULL);
-    return stacksplice_native_mark_owner(native->flags) == c->source
-               ? (uint8_t)stacksplice_native_mark(native->flags)
-               : 0;
-}
-
-/* A frame of the interpreter is hidden if it goes on what the last site hides. */
-static inline void hide(collection *c, uint32_t frame)
-{
-    call_site *last = &c->sites[c->site_count];
-
-    if (c->site_count > 0 && frame == last[-1].frame + last[-1].hidden)
-        last[-1].hidden++;
+    if (c->site_count == 0 || frame != last[-1].frame + last[-1].hidden)
+        return false;
+    last[-1].hidden++;
+    return true;
 }
 
 /* The frame inside of a site is the C function that it called: never the interpreter's. */
-static inline void keep_callee(collection *c, uint32_t frame)
+static inline void keep_callee(ss_lua_collection *c, uint32_t frame)
 {
-    call_site *last = &c->sites[c->site_count];
+    ss_lua_call_site *last = &c->sites[c->site_count];
 
     if (c->site_count > 0 && frame == last[-1].frame + last[-1].hidden && last[-1].hidden > 1)
         last[-1].hidden--;
 }
 
-static bool add_site(collection *c, uint32_t frame, const ss_lua_site *site)
+static bool add_site(ss_lua_collection *c, uint32_t frame, const ss_lua_site *site)
 {
     uintptr_t L, ci;
 
     if (!read_place(c->walk, frame, site->state, &L) ||
         !read_place(c->walk, frame, site->ci, &ci) || !L || !ci) {
-        hide(c, frame);
+        (void)hide(c, frame);
         return true;
     }
-    if (c->site_count == MAX_SITES) {
+    if (c->site_count == SS_LUA_CAPTURE_SITES) {
         c->too_many = true;
         return false;
     }
     keep_callee(c, frame);
     c->sites[c->site_count] =
-        (call_site){.frame = frame, .hidden = 1, .hook = site->hook, .L = (lua_State *)L, .ci = ci};
+        (ss_lua_call_site){.frame = frame, .hidden = 1, .hook = site->hook,
+                           .L = (lua_State *)L, .ci = ci};
     link_site(c, (uint16_t)c->site_count++);
     return true;
 }
 
-static void find_sites(collection *c)
+static void find_sites(ss_lua_collection *c)
 {
     uint32_t end = c->marks ? c->walk->marked_count : c->walk->frame_count;
 
     for (uint32_t i = 0; i < end; i++) {
         uint32_t frame = c->marks ? c->walk->marked[i] : i;
-        uint8_t mark = mark_of(c, frame);
+        uint8_t mark = ss_lua_mark_of(c, frame);
 
-        if (mark == MARK_INTERNAL)
-            hide(c, frame);
-        else if (mark && mark != MARK_API && !add_site(c, frame, &c->layout->sites[mark - 1]))
+        if (mark == SS_LUA_MARK_INTERNAL) {
+            if (!hide(c, frame))
+                ss_lua_missed_note(c, frame);
+        } else if (mark == SS_LUA_MARK_NEAR) {
+            (void)hide(c, frame);
+        } else if (mark && mark != SS_LUA_MARK_API &&
+                   !add_site(c, frame, &c->layout->sites[mark - 1])) {
             return;
+        }
     }
 }
 
@@ -350,7 +314,7 @@ static bool wants_name(uintptr_t function)
 }
 
 /* Scripts' name of a C function whose own frame is on the stack. */
-static void name_c_function(const collection *c, const call_site *site)
+static void name_c_function(const ss_lua_collection *c, const ss_lua_call_site *site)
 {
     uintptr_t function = ss_lua_c_function_of(c->layout, site->ci);
     const char *name;
@@ -370,16 +334,16 @@ static void name_c_function(const collection *c, const call_site *site)
  * activation, there is room, and (of the innermost site) no frame of Lua is inside of it, as in an
  * allocator that captures.
  */
-static bool rests_at(const collection *c, uint32_t index)
+static bool rests_at(const ss_lua_collection *c, uint32_t index)
 {
-    const call_site *site = &c->sites[index];
+    const ss_lua_call_site *site = &c->sites[index];
     uintptr_t room;
 
     if (c->layout->top == SS_LUA_UNKNOWN || c->layout->function == SS_LUA_UNKNOWN ||
         ss_lua_ci_at_level(site->L, 0) != site->ci)
         return false;
     for (uint32_t i = 0; index == 0 && i < site->frame; i++)
-        if (mark_of(c, i))
+        if (ss_lua_mark_of(c, i))
             return false;
     room = (ss_lua_word(site->ci + c->layout->top) - ss_lua_word(site->ci + c->layout->function)) /
            (2 * sizeof(uintptr_t));
@@ -387,7 +351,7 @@ static bool rests_at(const collection *c, uint32_t index)
 }
 
 /* What the innermost coroutine of each state allows; and the notebook's coroutines. */
-static void open_worlds(collection *c)
+static void open_worlds(ss_lua_collection *c)
 {
     uint32_t opened = 0;
 
@@ -413,9 +377,9 @@ static void open_worlds(collection *c)
  * allocator captures, or a call site that calibration never met.  A frame that begins where the
  * activation's function does shows where it belongs; else a gap says that the place is unknown.
  */
-static bool push_unsited(collection *c, uint32_t index)
+static bool push_unsited(ss_lua_collection *c, uint32_t index)
 {
-    const call_site *site = &c->sites[index];
+    const ss_lua_call_site *site = &c->sites[index];
     uint32_t inner = index ? site[-1].frame + site[-1].hidden : 0;
     uint32_t at = site->frame ? site->frame - 1 : 0;
     ss_lua_cursor from = {site->L, ss_lua_ci_at_level(site->L, 0), 0};
@@ -448,7 +412,7 @@ static bool push_unsited(collection *c, uint32_t index)
  * ours (`return stacksplice_lua_raise(L, hr);`), which took over its frame, and our frames are not
  * shown.  The activation of a function of the module is ours as well.
  */
-static bool lost_its_frame(const collection *c, const call_site *site)
+static bool lost_its_frame(const ss_lua_collection *c, const ss_lua_call_site *site)
 {
     uintptr_t function;
 
@@ -458,12 +422,12 @@ static bool lost_its_frame(const collection *c, const call_site *site)
     return function && !ss_lua_is_own_function(function);
 }
 
-static bool splice_site(collection *c, uint32_t index)
+static bool splice_site(ss_lua_collection *c, uint32_t index)
 {
-    const call_site *site = &c->sites[index];
+    const ss_lua_call_site *site = &c->sites[index];
     ss_lua_cursor from = {site->L, site->ci, 0};
 
-    if (site->first && !c->capturing && !push_unsited(c, index))
+    if (site->first && !site->sited && !c->capturing && !push_unsited(c, index))
         return false;
     if (!site->hook && site->frame > 0) {
         name_c_function(c, site);
@@ -481,11 +445,34 @@ static bool splice_site(collection *c, uint32_t index)
     return push_run(c, site, from, STACKSPLICE_TRUST_EXACT, site->stop);
 }
 
+/* What belongs to the missed sites inside of frame END that were not pushed yet. */
+static bool push_missed(ss_lua_collection *c, uint32_t end)
+{
+    for (; c->missed_pushed < c->missed_count; c->missed_pushed++) {
+        const ss_lua_missed *missed = &c->missed[c->missed_pushed];
+        ss_lua_cursor from = {missed->L, missed->ci, 0};
+
+        if (missed->frame >= end)
+            return true;
+        if (!stacksplice_walk_splice(c->walk, missed->frame, missed->ci ? missed->hidden : 0))
+            return false;
+        if (!missed->ci) {
+            if (!stacksplice_walk_push(c->walk, ss_lua_gap("call site missed")))
+                return false;
+            continue;
+        }
+        ss_lua_step(c->layout, &from);
+        if (!push_run(c, missed->site, from, STACKSPLICE_TRUST_INFERRED, missed->stop))
+            return false;
+    }
+    return true;
+}
+
 /* Without native frames only the coroutine is known in which a function of ours captures. */
-static void push_capturing(collection *c, const ss_lua_state *state)
+static void push_capturing(ss_lua_collection *c, const ss_lua_state *state)
 {
     ss_lua_cursor from = {state->capturing, ss_lua_ci_at_level(state->capturing, 0), 0};
-    call_site site = {.L = from.L, .first = true, .world = world_of(c, from.L)};
+    ss_lua_call_site site = {.L = from.L, .first = true, .world = world_of(c, from.L)};
 
     c->notebook = state->notebook;
     note_state(c, from.L);
@@ -513,7 +500,7 @@ static void say_failure(stacksplice_walk *walk, const ss_lua_layout *layout)
 }
 
 /* Without the many that are filled when they are used. */
-static void begin(collection *c, stacksplice_walk *walk, const ss_lua_layout *layout)
+static void begin(ss_lua_collection *c, stacksplice_walk *walk, const ss_lua_layout *layout)
 {
     c->walk = walk;
     c->layout = layout;
@@ -521,7 +508,8 @@ static void begin(collection *c, stacksplice_walk *walk, const ss_lua_layout *la
     c->keys = ss_lua_has_keys(layout);
     c->marks = has_marks();
     c->source = walk->source;
-    c->too_many = false;
+    c->too_many = c->stray_is_missed = false;
+    c->stray_end = c->missed_count = c->missed_pushed = 0;
     c->capturing = NULL;
     c->notebook = NULL;
     memset(c->threads, 0xff, sizeof c->threads);
@@ -531,7 +519,7 @@ void ss_lua_collect(stacksplice_walk *walk, void *data)
 {
     const ss_lua_layout *layout = ss_lua_layout_get();
     const ss_lua_state *state;
-    collection c;
+    ss_lua_collection c;
 
     (void)data;
     if (!layout)
@@ -544,12 +532,14 @@ void ss_lua_collect(stacksplice_walk *walk, void *data)
     find_sites(&c);
     if (!walk->frame_count && (state = ss_lua_state_capturing(walk)))
         push_capturing(&c, state);
-    if (c.site_count == 0)
-        return;
+    if (c.missed_count > 0)
+        ss_lua_missed_place(&c);
     open_worlds(&c);
     for (uint32_t i = 0; i < c.site_count; i++)
-        if (!splice_site(&c, i))
+        if (!push_missed(&c, c.sites[i].frame) || !splice_site(&c, i))
             return;
+    if (!push_missed(&c, walk->frame_count))
+        return;
     if (c.too_many && stacksplice_walk_splice(walk, c.sites[c.site_count - 1].frame + 1, 0))
         (void)stacksplice_walk_push(walk, ss_lua_gap("too many calls between C and Lua"));
 }

@@ -350,12 +350,23 @@ uint32_t ss_lua_lesson_object_words(uintptr_t object)
     return head->mark == mark_of(head) ? (uint32_t)(head->size / sizeof(uintptr_t)) : 0;
 }
 
+/* Where the interpreter calls an allocator. */
+static void learn_callback(ss_lua_layout *layout, uintptr_t ip)
+{
+    for (uint32_t i = 0; i < layout->callback_count; i++)
+        if (layout->callbacks[i] == ip)
+            return;
+    if (layout->callback_count < SS_LUA_CALLBACKS)
+        layout->callbacks[layout->callback_count++] = ip;
+}
+
 /* New memory is zeroed, so that a word which Lua never wrote is the same at every visit. */
 static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
 {
     ss_lua_lesson *now = data;
     block_head *head = block ? (block_head *)block - 1 : NULL;
 
+    learn_callback(now->layout, (uintptr_t)__builtin_return_address(0));
     if (new_size == 0) {
         free(head);
         return NULL;
