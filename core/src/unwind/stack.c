@@ -302,6 +302,14 @@ static void ask_own(uintptr_t sp)
     pthread_attr_destroy(&attr);
 }
 
+/* A child of fork may have begun in another thread, whose stack its main thread then has. */
+static bool own_is_main(void)
+{
+    uintptr_t end = &__libc_stack_end ? (uintptr_t)__libc_stack_end : 0;
+
+    return end ? own.low <= end && end <= own.high : is_main_thread();
+}
+
 /* Asking again is no way out when SP is below: it allocates, and SP may be foreign because a signal
    handler runs on a stack of its own. */
 static bool find_own(uintptr_t sp, ss_stack *stack)
@@ -309,7 +317,7 @@ static bool find_own(uintptr_t sp, ss_stack *stack)
     if (!own.high)
         ask_own(sp);
     *stack = own;
-    if (sp < own.low && sp >= own.high - MAIN_STACK_ROOM && is_main_thread())
+    if (sp < own.low && sp >= own.high - MAIN_STACK_ROOM && own_is_main())
         stack->low = own.high - MAIN_STACK_ROOM;
     return sp >= stack->low && sp < own.high;
 }
@@ -347,4 +355,13 @@ bool ss_stack_find(uintptr_t sp, ss_stack *stack)
     ss_stack_cache unused;
 
     return ss_stack_find_anew(&unused, sp, stack);
+}
+
+/* Frames larger than this come to lie beyond any guard page. */
+#define OVERFLOW_ROOM ((uintptr_t)64 << 10)
+
+bool ss_stack_find_overflown(uintptr_t sp, ss_stack *stack)
+{
+    *stack = own;
+    return own.high && sp < own.low && own.low - sp <= OVERFLOW_ROOM;
 }

@@ -12,6 +12,12 @@
  */
 bool ss_stack_find(uintptr_t sp, ss_stack *stack);
 
+/*
+ * This thread's own stack when SP, at which a signal interrupted it, is a little below: the stack
+ * has overflown, and the frame that did not fit was not there yet.
+ */
+bool ss_stack_find_overflown(uintptr_t sp, ss_stack *stack);
+
 /* An answer of one thread, and the stack pointers it is good for; all zero: none. */
 typedef struct ss_stack_cache {
     uintptr_t low, high;
