@@ -78,6 +78,7 @@ stacksplice_add_inside_test(unwind_broken_test unwind_broken_test.c)
 
 stacksplice_add_test(source_mark_test source_mark_test.c)
 target_link_libraries(source_mark_test PRIVATE Threads::Threads)
+stacksplice_add_test(capture_signal_test capture_signal_test.c)
 stacksplice_add_test(splice_test splice_test.c)
 target_link_libraries(splice_test PRIVATE Threads::Threads)
 stacksplice_add_test(splice_memory_test splice_memory_test.c)

@@ -64,9 +64,11 @@ STACKSPLICE_API const char *stacksplice_version(void);
  *
  * Each element of FRAMES is either the return address of a native frame or a token: a synthetic
  * address that stands for a script frame or for a gap (frames that are known to be missing, with
- * the reason).  Element 0 is the caller of this function.  SKIP innermost elements are left out;
- * at most MAX_FRAMES are stored and their number goes to *CAPTURED.  HASH, when not NULL, receives
- * a value that is equal for equal stacks within this process.
+ * the reason).  For a frame that a signal interrupted it is one more than the address of the
+ * instruction, so that in every element that is no token the address - 1 lies in the instruction
+ * that the frame is at.  Element 0 is the caller of this function.  SKIP innermost elements are
+ * left out; at most MAX_FRAMES are stored and their number goes to *CAPTURED.  HASH, when not NULL,
+ * receives a value that is equal for equal stacks within this process.
  *
  * No interpreter code runs, no reference count changes and nothing is allocated inside an
  * interpreter.  The calling thread may or may not hold an interpreter's lock.
@@ -74,7 +76,13 @@ STACKSPLICE_API const char *stacksplice_version(void);
  * Returns S_OK; S_FALSE when there were more than MAX_FRAMES.
  * Errors: E_POINTER if captured is NULL, or frames is NULL and max_frames is not 0;
  * E_OUTOFMEMORY.
- * [own: caller's array | thread: any | alloc: first capture of a thread | signal: no]
+ *
+ * In a signal handler: only in a thread that has captured before.  Native frames are then found
+ * without a lock or an allocation, complete, whatever was interrupted; a capture that the handler
+ * itself interrupted is the one exception, and gives S_FALSE and a gap that says so.  Sources of
+ * script frames may allocate for a frame that is new to them: RtlCaptureStackBackTrace asks none.
+ * [own: caller's array | thread: any | alloc: first capture of a thread, new script frames |
+ * signal: native frames, after the thread's first]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_capture(uint32_t skip, uint32_t max_frames,
                                                         uintptr_t *frames, uint32_t *captured,

@@ -1,0 +1,266 @@
+/*
+ * Captures in a signal handler that interrupts a capture at every single instruction: while rules
+ * are learned, while the tree grows, and when all is known.
+ */
+#include <stacksplice/source.h>
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define NOINLINE __attribute__((noinline))
+#define MAX 128
+
+/* ThreadSanitizer keeps signals back; valgrind and other processors have no trap flag. */
+#if defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
+#define NO_STEPS true
+#elif __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#define NO_STEPS RUNNING_ON_VALGRIND
+#else
+#define NO_STEPS false
+#endif
+
+/* Keeps a call from becoming the last thing a function does. */
+#define AFTER() __asm__ volatile("" ::: "memory")
+
+typedef struct stack {
+    uintptr_t frames[MAX];
+    uint32_t count;
+    stacksplice_hresult hr;
+} stack;
+
+static NOINLINE void capture(stack *s)
+{
+    s->hr = stacksplice_capture(0, MAX, s->frames, &s->count, NULL);
+    AFTER();
+}
+
+/* ---- Memory -----------------------------------------------------------------------------------*/
+
+static atomic_uint allocations;
+
+static void *count_alloc(size_t size, void *data)
+{
+    (void)data;
+    atomic_fetch_add(&allocations, 1);
+    return malloc(size);
+}
+
+static void *count_realloc(void *block, size_t size, void *data)
+{
+    (void)data;
+    atomic_fetch_add(&allocations, 1);
+    return realloc(block, size);
+}
+
+static void count_free(void *block, void *data)
+{
+    (void)data;
+    free(block);
+}
+
+/* ---- The handler ------------------------------------------------------------------------------*/
+
+static uintptr_t reentered; /* the gap of a capture inside a capture */
+static uintptr_t outside;   /* the caller of run_steps: it and all beyond it are on every stack */
+static stack whole;         /* with that frame */
+static unsigned complete, refused, wrong;
+static bool forgetful; /* so that the capture that goes on next has all to learn */
+
+static uint32_t find(const stack *s, uintptr_t frame)
+{
+    uint32_t i = 0;
+
+    while (i < s->count && s->frames[i] != frame)
+        i++;
+    return i;
+}
+
+/* Whether S ends as the stack of run_steps does. */
+static bool ends_well(const stack *s)
+{
+    uint32_t ours = find(s, outside), first = find(&whole, outside);
+
+    return ours < s->count && s->count - ours == whole.count - first &&
+           memcmp(&s->frames[ours], &whole.frames[first], (s->count - ours) * sizeof outside) == 0;
+}
+
+static void handle(int number)
+{
+    static stack s;
+
+    (void)number;
+    capture(&s);
+    if (s.hr == S_FALSE && s.count == 1 && s.frames[0] == reentered)
+        refused++;
+    else if (s.hr == S_OK && ends_well(&s))
+        complete++;
+    else
+        wrong++;
+    if (forgetful)
+        stacksplice_reclassify();
+}
+
+/* ---- The work ---------------------------------------------------------------------------------*/
+
+static stack stepped;
+
+/* Between these every instruction raises SIGTRAP, but for those of its handler. */
+#if defined(__x86_64__)
+#define CHANGE_TRAP_FLAG(name, change)    \
+    __asm__(".pushsection .text\n"        \
+            ".globl " name "\n"           \
+            ".type " name ", @function\n" \
+            name ":\n"                    \
+            "    .cfi_startproc\n"        \
+            "    endbr64\n"               \
+            "    pushfq\n"                \
+            "    .cfi_adjust_cfa_offset 8\n" change "    popfq\n" \
+            "    .cfi_adjust_cfa_offset -8\n" \
+            "    ret\n"                   \
+            "    .cfi_endproc\n"          \
+            ".size " name ", .-" name "\n" \
+            ".popsection\n")
+CHANGE_TRAP_FLAG("begin_steps", "    orq $0x100, (%rsp)\n");
+CHANGE_TRAP_FLAG("end_steps", "    andq $~0x100, (%rsp)\n");
+extern void begin_steps(void);
+extern void end_steps(void);
+#else
+static void begin_steps(void)
+{
+}
+
+static void end_steps(void)
+{
+}
+#endif
+
+static NOINLINE void capture_by_steps(void)
+{
+    begin_steps();
+    capture(&stepped);
+    end_steps();
+    AFTER();
+}
+
+static NOINLINE void deeper(int depth)
+{
+    if (depth)
+        deeper(depth - 1);
+    else
+        capture_by_steps();
+    AFTER();
+}
+
+static NOINLINE void run_steps(int depth)
+{
+    capture(&whole);
+    outside = whole.frames[2]; /* 0 is in capture, 1 is here */
+    complete = refused = wrong = 0;
+    deeper(depth);
+    AFTER();
+}
+
+static void capture_again(stacksplice_walk *walk, void *data)
+{
+    stack *inner = data;
+
+    (void)walk;
+    if (!inner->count)
+        capture(inner);
+}
+
+static int begin(void **state)
+{
+    static stack inner;
+    static const stacksplice_source source = {.size = sizeof source,
+                                              .version = STACKSPLICE_SOURCE_VERSION,
+                                              .language = "test",
+                                              .identity = &source,
+                                              .collect = capture_again,
+                                              .data = &inner};
+    static const stacksplice_allocator allocator = {
+        sizeof allocator, count_alloc, count_realloc, count_free, NULL};
+    struct sigaction action;
+    stack s;
+
+    (void)state;
+    if (stacksplice_set_allocator(&allocator) != S_OK || stacksplice_add_source(&source) != S_OK)
+        return 1;
+    capture(&s); /* the thread's first; and the gap becomes known */
+    reentered = inner.frames[0];
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handle;
+    return inner.count == 1 ? sigaction(SIGTRAP, &action, NULL) : 1;
+}
+
+static void check_steps(unsigned least)
+{
+    assert_int_equal(wrong, 0);
+    assert_true(refused >= least);
+    assert_true(complete > 10);
+    assert_int_equal(stepped.hr, S_OK);
+    assert_true(ends_well(&stepped));
+}
+
+static void test_signals_while_a_capture_learns(void **state)
+{
+    unsigned before = atomic_load(&allocations);
+
+    (void)state;
+    if (NO_STEPS)
+        skip();
+    forgetful = true;
+    run_steps(3);
+    forgetful = false;
+    check_steps(3000);
+    assert_int_equal(atomic_load(&allocations), before);
+}
+
+static void test_signals_while_the_tree_grows(void **state)
+{
+    unsigned before = atomic_load(&allocations);
+
+    (void)state;
+    if (NO_STEPS)
+        skip();
+    for (int depth = 4; depth < 10; depth++) {
+        run_steps(depth);
+        check_steps(500);
+    }
+    assert_int_equal(atomic_load(&allocations), before);
+}
+
+static void test_signals_in_a_known_stack(void **state)
+{
+    unsigned before = atomic_load(&allocations);
+
+    (void)state;
+    if (NO_STEPS)
+        skip();
+    for (int i = 0; i < 3; i++) {
+        run_steps(5);
+        check_steps(300);
+    }
+    assert_int_equal(atomic_load(&allocations), before);
+    printf("%u complete, %u inside a capture\n", complete, refused);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_signals_while_a_capture_learns),
+        cmocka_unit_test(test_signals_while_the_tree_grows),
+        cmocka_unit_test(test_signals_in_a_known_stack),
+    };
+
+    return cmocka_run_group_tests(tests, begin, NULL);
+}
