@@ -65,7 +65,7 @@ static const struct {
 
 typedef struct built {
     stacksplice_native_frame frames[MAX];
-    ss_splice splices[MAX], sorted[MAX];
+    ss_splice splices[MAX];
     uintptr_t tokens[MAX];
     uint32_t ends[SS_MAX_SOURCES];
     ss_merge merge;
@@ -106,7 +106,6 @@ static void build(built *b, size_t row)
     b->merge.source_ends = b->ends;
     b->merge.frames = b->frames;
     b->merge.splices = b->splices;
-    b->merge.sorted = b->sorted;
     b->merge.tokens = b->tokens;
     b->merge.end_gap = cases[row].early ? END_GAP : 0;
 }

@@ -18,6 +18,8 @@
 #define SSPY_COUNT_OF(array) (sizeof(array) / sizeof *(array))
 #define SSPY_CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
+#define SSPY_NOINLINE __attribute__((noinline))
+
 /* HRESULTs that the exception table uses and winerror.h may not name. */
 #define SSPY_HRESULT(bits) ((HRESULT)(bits))
 

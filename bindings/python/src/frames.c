@@ -16,7 +16,8 @@
 enum {
     MAX_THREAD_STATES = 16,
     MAX_STEPS = 1 << 20, /* of one frame chain: a chain that is longer is no chain */
-    MAX_LEARNED = 256    /* places that are put into the table of tokens in one go */
+    BATCH = 64,
+    MAX_LEARNED = 256 /* places that are put into the table of tokens in one go */
 };
 
 /* One activation of the loop: its frames are FIRST and outward until END.  ADDRESS 0: none. */
@@ -55,7 +56,18 @@ static uintptr_t gap_token(const char *why)
 
 uintptr_t sspy_mark(void)
 {
-    return gap_token("unwound");
+    static _Atomic(uintptr_t) known;
+    uintptr_t token = atomic_load_explicit(&known, memory_order_relaxed);
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_GAP,
+                                   .trust = STACKSPLICE_TRUST_EXACT,
+                                   .language = "python",
+                                   .reason = "unwound"};
+
+    /* Without memory the token says that; the next one is the right one again. */
+    if (!token && stacksplice_intern(&info, &token) == S_OK)
+        atomic_store_explicit(&known, token, memory_order_relaxed);
+    return token;
 }
 
 /* ---- Thread states ----------------------------------------------------------------------------*/
@@ -237,57 +249,83 @@ static const sspy_placed_frame *find_placed(const sspy_placement *what, uintptr_
     return NULL;
 }
 
-/* The token of a live FRAME whose instruction is PLACE; 0: it is no frame that Python shows. */
-static uintptr_t frame_token(uintptr_t frame, uintptr_t place, PyInterpreterState *interp)
-{
-    bool home = interp == atomic_load_explicit(&sspy_cache_home, memory_order_relaxed);
-    uintptr_t token = home ? sspy_cache_find(place, 0) : 0;
-    PyCodeObject *code;
+/* Tokens on their way into a splice. */
+typedef struct batch {
+    stacksplice_walk *walk;
+    uint32_t count;
+    uintptr_t tokens[BATCH];
+} batch;
 
-    if (token)
-        return token;
-    code = sspy_frame_code(frame);
+static bool flush(batch *b)
+{
+    uint32_t count = b->count;
+
+    b->count = 0;
+    return !count || stacksplice_walk_push_all(b->walk, b->tokens, count);
+}
+
+/* TOKEN 0: nothing to show. */
+static bool push(batch *b, uintptr_t token)
+{
+    b->tokens[b->count] = token;
+    b->count += token != 0;
+    return b->count < BATCH || flush(b);
+}
+
+/* The token of a live FRAME that the table does not know; 0: it is no frame that Python shows. */
+static SSPY_NOINLINE uintptr_t unknown_token(uintptr_t frame, PyInterpreterState *interp, bool home)
+{
+    PyCodeObject *code = sspy_frame_code(frame);
+
     if (!code)
         return 0;
     missed |= home;
     return sspy_token(code, sspy_frame_lasti(frame, code), 0, STACKSPLICE_TRUST_EXACT, interp);
 }
 
-/* What comes before the mark is cut off: a gap that holds for what follows is repeated. */
-static bool push_mark(stacksplice_walk *walk)
+/* *TOKEN, if it is set, is that of FRAME, as the placement has it. */
+static SSPY_NOINLINE bool push_placed(batch *b, uintptr_t frame, uintptr_t *token)
 {
-    return stacksplice_walk_push(walk, sspy_mark()) &&
-           (walk->frame_count || stacksplice_walk_push(walk, gap_token(no_native_frames)));
-}
+    const sspy_placed_frame *placed = find_placed(placement, frame);
 
-static bool push_frame(stacksplice_walk *walk, uintptr_t frame, PyInterpreterState *interp)
-{
-    const sspy_placed_frame *placed = placement ? find_placed(placement, frame) : NULL;
-    uintptr_t token;
-
-    if (placed && placed->data == placement->innermost && !push_mark(walk))
-        return false;
-    token = placed && placed->token
-                ? placed->token
-                : frame_token(frame, sspy_word(frame, sspy_layout_now.frame_instruction), interp);
-    return !token || stacksplice_walk_push(walk, token);
+    if (!placed)
+        return true;
+    *token = placed->token;
+    if (placed->data != placement->innermost)
+        return true;
+    /* What comes before the mark is cut off: a gap that holds for what follows is repeated. */
+    return push(b, sspy_mark()) && (b->walk->frame_count || push(b, gap_token(no_native_frames)));
 }
 
 /* The frames of one activation, innermost first. */
 static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState *interp)
 {
+    const sspy_layout layout = sspy_layout_now;
+    bool home = interp == atomic_load_explicit(&sspy_cache_home, memory_order_relaxed);
+    bool placing = placement != NULL;
     uintptr_t frame = m->first;
+    batch b;
 
+    b.walk = walk;
+    b.count = 0;
     for (int steps = 0; frame && frame != m->end && steps < MAX_STEPS; steps++) {
-        if (sspy_frame_owner(frame) >= SSPY_FRAME_OF_C)
-            return true;
-        if (!push_frame(walk, frame, interp))
+        uintptr_t token = 0;
+
+        if (*(const unsigned char *)(frame + layout.frame_owner) >= SSPY_FRAME_OF_C)
+            break;
+        if (placing && !push_placed(&b, frame, &token))
             return false;
-        if (sspy_layout_now.is_entry && *(const bool *)(frame + sspy_layout_now.frame_is_entry))
-            return true;
-        frame = sspy_frame_previous(frame);
+        if (!token && home)
+            token = sspy_cache_find(sspy_word(frame, layout.frame_instruction), 0);
+        if (!token)
+            token = unknown_token(frame, interp, home);
+        if (!push(&b, token))
+            return false;
+        if (layout.is_entry && *(const bool *)(frame + layout.frame_is_entry))
+            break;
+        frame = sspy_word(frame, layout.frame_previous);
     }
-    return true;
+    return flush(&b);
 }
 
 /* Whether M is below the end of native frame I.  Nobody knows where the last frame of a truncated

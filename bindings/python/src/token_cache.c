@@ -113,7 +113,7 @@ static sspy_cache_entry *choose(sspy_cache_row *row, uintptr_t place)
         address &= SSPY_CACHE_ADDRESS;
         if (address == place)
             return &row->ways[i];
-        if (address <= BUSY)
+        if (address <= BUSY && !free_entry)
             free_entry = &row->ways[i];
     }
     return free_entry ? free_entry : &row->ways[next_victim++ % SSPY_CACHE_WAYS];

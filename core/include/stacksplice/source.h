@@ -138,6 +138,10 @@ STACKSPLICE_API int stacksplice_walk_splice(stacksplice_walk *walk, uint32_t fir
 /* Append TOKEN, outward, to the splice opened last.  Returns as stacksplice_walk_splice does. */
 STACKSPLICE_API int stacksplice_walk_push(stacksplice_walk *walk, uintptr_t token);
 
+/* The same with COUNT tokens, the innermost first. */
+STACKSPLICE_API int stacksplice_walk_push_all(stacksplice_walk *walk, const uintptr_t *tokens,
+                                              uint32_t count);
+
 #define STACKSPLICE_SOURCE_VERSION 1
 
 /*

@@ -65,24 +65,34 @@ int stacksplice_walk_splice(stacksplice_walk *walk, uint32_t first, uint32_t cou
     return 1;
 }
 
-int stacksplice_walk_push(stacksplice_walk *walk, uintptr_t token)
+int stacksplice_walk_push_all(stacksplice_walk *walk, const uintptr_t *tokens, uint32_t count)
 {
     ss_scratch *scratch;
+    uintptr_t *out;
     capture *c;
 
-    if (!walk)
+    if (!walk || (!tokens && count))
         return 0;
     c = impl_from_walk(walk);
     scratch = c->scratch;
     if (scratch->splice_count == c->first_splice)
         return 0; /* no splice was opened */
-    if (scratch->token_count == scratch->token_capacity && !ss_scratch_grow_tokens(scratch)) {
+    if (count > scratch->token_capacity - scratch->token_count &&
+        !ss_scratch_grow_tokens(scratch, count)) {
         c->no_memory = true;
         return 0;
     }
-    scratch->tokens[scratch->token_count++] = token;
-    scratch->splices[scratch->splice_count - 1].token_count++;
+    out = scratch->tokens + scratch->token_count;
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = tokens[i];
+    scratch->token_count += count;
+    scratch->splices[scratch->splice_count - 1].token_count += count;
     return 1;
+}
+
+int stacksplice_walk_push(stacksplice_walk *walk, uintptr_t token)
+{
+    return stacksplice_walk_push_all(walk, &token, 1);
 }
 
 /* ---- The capture ------------------------------------------------------------------------------*/
@@ -176,8 +186,6 @@ static bool run(capture *c, const void *above, ss_sink *sink)
                        .source_count = sources,
                        .tokens = scratch->tokens,
                        .end_gap = end_gap(unwind)};
-    if (scratch->splices)
-        merge.sorted = scratch->splices + scratch->splice_capacity;
     ss_merge_run(&merge, sink);
     if (c->out_of_order)
         ss_sink_put(sink,
@@ -189,7 +197,7 @@ static void finish(const ss_sink *sink, uint32_t *captured, uint32_t *hash)
 {
     *captured = sink->stored;
     if (hash)
-        *hash = ss_hash(SS_HASH_START, sink->frames, sink->stored * sizeof *sink->frames);
+        *hash = ss_hash_words(sink->frames, sink->stored);
 }
 
 SS_NOINLINE stacksplice_hresult ss_capture(const void *above, uint32_t skip, uint32_t max,

@@ -20,7 +20,7 @@ static ss_lock names_lock = SS_LOCK_INIT;
 
 static uint32_t hash_of(uintptr_t function)
 {
-    return ss_hash(SS_HASH_START, &function, sizeof function);
+    return ss_hash_words(&function, 1);
 }
 
 static bool is_of(const void *e, const void *function)

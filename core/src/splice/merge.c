@@ -13,41 +13,86 @@ void ss_sink_put(ss_sink *sink, uintptr_t element)
         sink->more = true;
 }
 
-/* Innermost first; an insertion comes before what is replaced at the same place. */
-static bool is_before(const ss_splice *a, const ss_splice *b)
+/* Whether COUNT elements go in without a look at each. */
+static bool has_room(const ss_sink *sink, size_t count)
 {
-    return a->first < b->first || (a->first == b->first && !a->count && b->count);
+    return !sink->skip && count <= sink->max - sink->stored;
+}
+
+/* ---- Order ------------------------------------------------------------------------------------*/
+
+/* The rest of one source's list, which is sorted.  KEY orders what is next in it: innermost first,
+   an insertion before what is replaced at the same place, an ended list last. */
+typedef struct cursor {
+    const ss_splice *at, *end;
+    uint64_t key;
+} cursor;
+
+typedef struct cursors {
+    uint32_t count; /* 1 at least */
+    cursor of[SS_MAX_SOURCES];
+} cursors;
+
+#define ENDED UINT64_MAX
+
+static void set_key(cursor *c)
+{
+    c->key = c->at == c->end ? ENDED : (uint64_t)c->at->first << 1 | (c->at->count != 0);
+}
+
+static void begin(cursors *all, const ss_merge *merge)
+{
+    const ss_splice *at = merge->splices;
+
+    all->count = merge->source_count ? merge->source_count : 1;
+    all->of[0] = (cursor){NULL, NULL, ENDED};
+    for (uint32_t s = 0; s < merge->source_count; s++) {
+        /* No splice at all: there may be no list. */
+        const ss_splice *end = merge->splice_count ? merge->splices + merge->source_ends[s] : at;
+
+        all->of[s] = (cursor){at, end, 0};
+        set_key(&all->of[s]);
+        at = end;
+    }
 }
 
 /* The source whose next splice comes first; among equals the one registered first. */
-static uint32_t first_source(const ss_merge *merge, const uint32_t *next)
+static cursor *first(cursors *all)
 {
-    uint32_t best = UINT32_MAX;
+    cursor *best = &all->of[0];
 
-    for (uint32_t s = 0; s < merge->source_count; s++)
-        if (next[s] < merge->source_ends[s] &&
-            (best == UINT32_MAX ||
-             is_before(&merge->splices[next[s]], &merge->splices[next[best]])))
-            best = s;
+    for (uint32_t s = 1; s < all->count; s++)
+        if (all->of[s].key < best->key)
+            best = &all->of[s];
     return best;
 }
 
-/* Every source's list is sorted already. */
-static void sort(const ss_merge *merge)
+static const ss_splice *take(cursors *all)
 {
-    uint32_t next[SS_MAX_SOURCES], s;
-    ss_splice *sorted = merge->sorted;
+    cursor *c = first(all);
+    const ss_splice *splice;
 
-    for (s = 0; s < merge->source_count; s++)
-        next[s] = s ? merge->source_ends[s - 1] : 0;
-    while ((s = first_source(merge, next)) < merge->source_count)
-        *sorted++ = merge->splices[next[s]++];
+    if (c->key == ENDED)
+        return NULL;
+    splice = c->at++;
+    set_key(c);
+    return splice;
 }
+
+/* ---- Output -----------------------------------------------------------------------------------*/
 
 static void put_tokens(const ss_merge *merge, const ss_splice *splice, ss_sink *sink)
 {
+    const uintptr_t *tokens = merge->tokens + splice->token_first;
+
+    if (has_room(sink, splice->token_count)) {
+        for (uint32_t i = 0; i < splice->token_count; i++)
+            sink->frames[sink->stored + i] = tokens[i];
+        sink->stored += splice->token_count;
+        return;
+    }
     for (uint32_t i = 0; i < splice->token_count; i++)
-        ss_sink_put(sink, merge->tokens[splice->token_first + i]);
+        ss_sink_put(sink, tokens[i]);
 }
 
 /* One gap says it for a whole run of frames that were found by their frame pointers. */
@@ -65,54 +110,79 @@ static uintptr_t inferred_gap(void)
     return token;
 }
 
+static bool is_inferred(const stacksplice_native_frame *frame)
+{
+    return frame->flags & STACKSPLICE_NATIVE_INFERRED;
+}
+
+static void put_native_frame(const ss_merge *merge, uint32_t i, ss_sink *sink)
+{
+    const stacksplice_native_frame *frame = &merge->frames[i];
+
+    if (is_inferred(frame) && (!i || !is_inferred(frame - 1)))
+        ss_sink_put(sink, inferred_gap());
+    ss_sink_put(sink, frame->ip);
+}
+
 static void put_native(const ss_merge *merge, uint32_t from, uint32_t to, ss_sink *sink)
 {
-    for (uint32_t i = from; i < to; i++) {
-        bool inferred = merge->frames[i].flags & STACKSPLICE_NATIVE_INFERRED;
-        bool before = i > 0 && (merge->frames[i - 1].flags & STACKSPLICE_NATIVE_INFERRED);
+    uint32_t i = from;
 
-        if (inferred && !before)
-            ss_sink_put(sink, inferred_gap());
-        ss_sink_put(sink, merge->frames[i].ip);
+    if (has_room(sink, to - from)) {
+        uintptr_t *out = sink->frames + sink->stored;
+
+        while (i < to && !is_inferred(&merge->frames[i]))
+            *out++ = merge->frames[i++].ip;
+        sink->stored += i - from;
     }
+    for (; i < to; i++)
+        put_native_frame(merge, i, sink);
 }
 
 /*
- * The splices [i, end) claim the same native frames, [first, last): nobody can know who is right,
- * so all is shown, unmerged: the native frames, then each splice's frames.
+ * SPLICE and those next in order claim the same native frames: nobody can know who is right, so all
+ * is shown, unmerged: the native frames, then each splice's frames.  Returns where they end.
  */
-static void put_disagreement(const ss_merge *merge, uint32_t i, uint32_t end, uint32_t last,
-                             ss_sink *sink)
+static uint32_t put_disagreement(const ss_merge *merge, const ss_splice *splice, cursors *all,
+                                 ss_sink *sink)
 {
+    cursors ahead = *all;
+    uint32_t last = splice->first + splice->count, claims = 0;
+
+    for (; first(&ahead)->key >> 1 < last; claims++) {
+        const ss_splice *other = take(&ahead);
+
+        if (last < other->first + other->count)
+            last = other->first + other->count;
+    }
     ss_sink_put(sink, ss_token_gap("native", "frame sources disagree"));
-    put_native(merge, merge->sorted[i].first, last, sink);
-    for (; i < end; i++)
-        put_tokens(merge, &merge->sorted[i], sink);
+    put_native(merge, splice->first, last, sink);
+    put_tokens(merge, splice, sink);
+    for (; claims; claims--)
+        put_tokens(merge, take(all), sink);
+    return last;
 }
 
 void ss_merge_run(const ss_merge *merge, ss_sink *sink)
 {
-    uint32_t at = 0, i = 0;
+    const ss_splice *splice;
+    cursors all;
+    uint32_t at = 0;
 
-    sort(merge);
-    while (i < merge->splice_count && merge->sorted[i].first < merge->frame_count) {
-        const ss_splice *splice = &merge->sorted[i];
-        uint32_t last = splice->first + splice->count, end = i + 1;
+    begin(&all, merge);
+    while ((splice = take(&all)) && splice->first < merge->frame_count) {
+        uint32_t last = splice->first + splice->count;
 
         put_native(merge, at, splice->first, sink);
-        for (; end < merge->splice_count && merge->sorted[end].first < last; end++)
-            if (last < merge->sorted[end].first + merge->sorted[end].count)
-                last = merge->sorted[end].first + merge->sorted[end].count;
-        if (end - i > 1)
-            put_disagreement(merge, i, end, last, sink);
+        if (first(&all)->key >> 1 < last)
+            last = put_disagreement(merge, splice, &all, sink);
         else
             put_tokens(merge, splice, sink);
         at = last;
-        i = end;
     }
     put_native(merge, at, merge->frame_count, sink);
     if (merge->end_gap)
         ss_sink_put(sink, merge->end_gap);
-    for (; i < merge->splice_count; i++)
-        put_tokens(merge, &merge->sorted[i], sink);
+    for (; splice; splice = take(&all))
+        put_tokens(merge, splice, sink);
 }

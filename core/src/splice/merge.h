@@ -23,7 +23,6 @@ typedef struct ss_merge {
     uint32_t source_count;
     const uintptr_t *tokens;
     uintptr_t end_gap; /* why the native frames end early; 0: they are complete */
-    ss_splice *sorted; /* room for splice_count */
 } ss_merge;
 
 /* What comes out: an array that may be shorter than the stack. */

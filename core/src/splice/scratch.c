@@ -140,7 +140,7 @@ void ss_scratch_leave(void)
 bool ss_scratch_grow_splices(ss_scratch *scratch)
 {
     uint32_t wanted = scratch->splice_capacity ? scratch->splice_capacity * 2 : FIRST_SPLICES;
-    ss_splice *grown = ss_realloc(scratch->splices, wanted, 2 * sizeof *grown);
+    ss_splice *grown = ss_realloc(scratch->splices, wanted, sizeof *grown);
 
     if (!grown)
         return false;
@@ -149,11 +149,16 @@ bool ss_scratch_grow_splices(ss_scratch *scratch)
     return true;
 }
 
-bool ss_scratch_grow_tokens(ss_scratch *scratch)
+bool ss_scratch_grow_tokens(ss_scratch *scratch, uint32_t count)
 {
     uint32_t wanted = scratch->token_capacity ? scratch->token_capacity * 2 : FIRST_TOKENS;
-    uintptr_t *grown = ss_realloc(scratch->tokens, wanted, sizeof *grown);
+    uintptr_t *grown;
 
+    while (wanted - scratch->token_count < count && wanted <= UINT32_MAX / 2)
+        wanted *= 2;
+    if (wanted - scratch->token_count < count)
+        return false;
+    grown = ss_realloc(scratch->tokens, wanted, sizeof *grown);
     if (!grown)
         return false;
     scratch->tokens = grown;

@@ -10,7 +10,7 @@
 
 typedef struct ss_scratch {
     ss_unwind unwind;
-    ss_splice *splices; /* splice_capacity of them, and as many again to sort them into */
+    ss_splice *splices;
     uint32_t splice_count;
     uint32_t splice_capacity;
     uintptr_t *tokens;
@@ -32,6 +32,7 @@ ss_scratch *ss_scratch_mine(void);
 void ss_scratch_trim(ss_scratch *scratch);
 
 bool ss_scratch_grow_splices(ss_scratch *scratch);
-bool ss_scratch_grow_tokens(ss_scratch *scratch);
+/* Room for COUNT more. */
+bool ss_scratch_grow_tokens(ss_scratch *scratch, uint32_t count);
 
 #endif

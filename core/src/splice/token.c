@@ -112,19 +112,17 @@ static void set_string(stacksplice_token_info *info, size_t i, const char *strin
 
 static uint32_t hash_of(const stacksplice_token_info *info)
 {
-    uint32_t numbers[] = {(uint32_t)info->kind, (uint32_t)info->trust, info->line,
-                          info->end_line,       info->column,          info->end_column};
-    uint32_t hash = SS_HASH_START;
+    uint64_t hash = ss_hash_word(SS_HASH_START, (uint64_t)info->kind << 32 | (uint32_t)info->trust);
 
-    for (size_t i = 0; i < SS_COUNT_OF(numbers); i++)
-        hash = ss_hash_number(hash, numbers[i]);
+    hash = ss_hash_word(hash, (uint64_t)info->line << 32 | info->end_line);
+    hash = ss_hash_word(hash, (uint64_t)info->column << 32 | info->end_column);
     for (size_t i = 0; i < STRINGS; i++) {
         const char *string = string_of(info, i);
 
-        /* With its NUL; an absent string is not an empty one. */
-        hash = string ? ss_hash(hash, string, strlen(string) + 1) : ss_hash(hash, "\xff", 1);
+        /* An absent string is not an empty one. */
+        hash = string ? ss_hash_bytes(hash, string, strlen(string)) : ss_hash_word(hash, 1);
     }
-    return hash;
+    return (uint32_t)hash;
 }
 
 static bool same_string(const char *a, const char *b)
