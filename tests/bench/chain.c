@@ -15,7 +15,7 @@ typedef struct chain {
 typedef unsigned (*chain_link)(unsigned depth, const chain *c);
 static const chain_link links[];
 
-/* At 16 levels of 40 two bits of the path choose one of four functions, elsewhere the level does. */
+/* At 16 levels of 40 two bits of the path choose one of four functions, else the level does. */
 static inline chain_link next_link(unsigned depth, const chain *c)
 {
     unsigned level = depth % 40, choice = depth * 7 % 4;

@@ -3,8 +3,8 @@
  *
  *   bench-lua SCRIPT [--quick] [--rows=TEXT]   the rows of the script and the borders
  *   bench-lua --require MODULE                 nanoseconds of require, in a new state
- *   bench-lua --first capture                  the first capture with Lua on the stack, which learns
- *                                              Lua's call sites, in nanoseconds
+ *   bench-lua --first capture                  nanoseconds of the first capture with Lua on the
+ *                                              stack, which learns Lua's call sites
  */
 #include "bench.h"
 

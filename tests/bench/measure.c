@@ -8,7 +8,7 @@
 
 #define MAX_SAMPLES 32768
 #define MAX_METHODS 16
-/* Before and while instructions are counted: at least 3 runs, and no more than this many and long. */
+/* Before and while instructions are counted: 3 to COUNT_RUNS runs, in about this time. */
 #define COUNT_RUNS 100
 #define COUNT_NS 200000000
 #define BATCH_NS 20000 /* what the clock's own 40 ns do not show in */
@@ -147,7 +147,7 @@ static void prepare(const bench_method *method, unsigned runs)
         method->prepare(method->data, runs);
 }
 
-/* The batches and the count go through this one place: every method is called from the same site. */
+/* Batches and counts go through this one place: every method is called from the same site. */
 static __attribute__((noinline)) void run(const bench_method *method, unsigned runs)
 {
     for (unsigned i = 0; i < runs; i++) {

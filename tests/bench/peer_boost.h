@@ -1,4 +1,4 @@
-/* boost.stacktrace behind C functions, in a library of its own that is linked with libgcc's unwinder. */
+/* boost.stacktrace behind C functions, in a library that is linked with the shared libgcc. */
 #ifndef STACKSPLICE_TESTS_BENCH_PEER_BOOST_H
 #define STACKSPLICE_TESTS_BENCH_PEER_BOOST_H
 

@@ -18,10 +18,9 @@ import sys
 import time
 from pathlib import Path
 
-from rich.console import Console
-
 from programs import PARTS, Runner
 from results import Results
+from rich.console import Console
 from show import plot, show
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from results import Method, Results, Verdict
 from rich import box
 from rich.console import Console
 from rich.table import Table
-
-from results import Method, Results, Verdict
 
 UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
 
