@@ -39,6 +39,8 @@ class Verdict:
     value: float | None
     limit: float | None
     against: float | None
+    instructions: float | None = None
+    """Ours by the peer's, where both were counted."""
 
     @property
     def met(self) -> bool | None:
@@ -98,7 +100,9 @@ class Results:
         other = methods.get(budget.against)
         against = other.measure(budget.measure) if other else None
         limit = None if against is None else budget.limit(against)
-        return Verdict(row, budget, value, limit, against)
+        ours = methods[budget.ours].instructions
+        counted = ours / other.instructions if other and other.instructions and ours else None
+        return Verdict(row, budget, value, limit, against, counted)
 
     def as_json(self, about: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -114,7 +118,7 @@ class Results:
             },
             "budgets": [
                 {**asdict(v.budget), "row": v.row, "value": v.value, "limit": v.limit,
-                 "against_value": v.against, "met": v.met}
+                 "against_value": v.against, "instructions": v.instructions, "met": v.met}
                 for v in self.verdicts()
             ],
         }

@@ -84,13 +84,14 @@ def verdict_texts(verdict: Verdict, unit: str) -> tuple[str, str]:
 def goals(results: Results) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, title="Goals",
                   title_justify="left")
-    for title in ("row", "goal", "found", ""):
+    for title in ("row", "goal", "found", "in instructions", ""):
         table.add_column(title)
     for verdict in results.verdicts():
         unit = results.rows[verdict.row][verdict.budget.ours].unit
         mark = {True: "[green]met[/green]", False: "[yellow]missed[/yellow]",
                 None: "[red]not measured[/red]"}[verdict.met]
-        table.add_row(verdict.row, *verdict_texts(verdict, unit), mark)
+        counted = "" if verdict.instructions is None else f"{verdict.instructions:.3g} ×"
+        table.add_row(verdict.row, *verdict_texts(verdict, unit), counted, mark)
     return table
 
 
