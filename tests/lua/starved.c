@@ -1,0 +1,146 @@
+/*
+ * Memory that runs out at any moment of learning Lua's layout: a capture then says so, and a later
+ * one learns the whole layout.  Linked with --wrap=realloc, which is how Lua's blocks are got.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "layout.h"
+
+static long reallocs, fail_from = -1, fail_count;
+
+void *__real_realloc(void *block, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+
+void *__wrap_realloc(void *block, size_t size)
+{
+    long now = reallocs++;
+
+    if (fail_from >= 0 && now >= fail_from && now < fail_from + fail_count)
+        return NULL;
+    return __real_realloc(block, size);
+}
+
+static bool equal_places(ss_lua_place a, ss_lua_place b)
+{
+    return a.kind == b.kind && a.at == b.at;
+}
+
+static bool equal_sites(const ss_lua_layout *a, const ss_lua_layout *b)
+{
+    if (a->site_count != b->site_count)
+        return false;
+    for (uint32_t i = 0; i < a->site_count; i++)
+        if (a->sites[i].ip != b->sites[i].ip || a->sites[i].hook != b->sites[i].hook ||
+            !equal_places(a->sites[i].state, b->sites[i].state) ||
+            !equal_places(a->sites[i].ci, b->sites[i].ci))
+            return false;
+    return true;
+}
+
+static bool equal_layouts(const ss_lua_layout *a, const ss_lua_layout *b)
+{
+    return !a->failure && !b->failure && equal_sites(a, b) && a->previous == b->previous &&
+           a->function == b->function && a->top == b->top &&
+           a->saved_pc == b->saved_pc && a->status == b->status &&
+           a->closure_function == b->closure_function && a->closure_proto == b->closure_proto &&
+           a->light_tag == b->light_tag && a->closure_tag == b->closure_tag &&
+           a->lua_tag == b->lua_tag;
+}
+
+enum { LEARNT, NOTHING_FAILED, LEARNT_TOO_MUCH, NOT_LEARNT_AGAIN, DIFFERENT };
+
+/* In a child; REFERENCE was learnt by another one. */
+static int learn_starved(long from, long count, const ss_lua_layout *reference)
+{
+    const ss_lua_layout *layout;
+
+    reallocs = 0;
+    fail_from = from;
+    fail_count = count;
+    layout = ss_lua_layout_get();
+    if (reallocs <= from)
+        return NOTHING_FAILED;
+    if (!layout->failure || strcmp(layout->failure, "no memory to learn Lua's call sites") != 0)
+        return LEARNT_TOO_MUCH;
+    fail_from = -1;
+    layout = ss_lua_layout_get();
+    if (layout->failure)
+        return NOT_LEARNT_AGAIN;
+    return equal_layouts(layout, reference) ? LEARNT : DIFFERENT;
+}
+
+/* What a child that learns without a failure finds; its memory is shared with this process. */
+static long learn_in_child(ss_lua_layout *reference)
+{
+    struct {
+        ss_lua_layout layout;
+        long reallocs;
+    } result;
+    int pipes[2], status;
+    pid_t child;
+
+    assert_int_equal(pipe(pipes), 0);
+    child = fork();
+    if (child == 0) {
+        memset(&result, 0, sizeof result);
+        result.layout = *ss_lua_layout_get();
+        result.reallocs = reallocs;
+        _exit(write(pipes[1], &result, sizeof result) != sizeof result);
+    }
+    /* More than a pipe holds at once, so it is read while the child writes. */
+    for (size_t got = 0; got < sizeof result;) {
+        ssize_t bytes = read(pipes[0], (char *)&result + got, sizeof result - got);
+
+        assert_true(bytes > 0);
+        got += (size_t)bytes;
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    (void)close(pipes[0]);
+    (void)close(pipes[1]);
+    *reference = result.layout;
+    return result.reallocs;
+}
+
+static void test_learning_is_whole_or_said_to_have_failed(void **state)
+{
+    static ss_lua_layout reference;
+    long total = learn_in_child(&reference);
+    int starved = 0;
+
+    (void)state;
+    assert_null(reference.failure);
+    assert_true(total > 100);
+    for (long from = 0; from < total; from += from < 20 ? 1 : 1 + total / 31) {
+        for (long count = 1; count <= 1000000; count += 999999) {
+            pid_t child = fork();
+            int status;
+
+            if (child == 0)
+                _exit(learn_starved(from, count, &reference));
+            assert_int_equal(waitpid(child, &status, 0), child);
+            assert_true(WIFEXITED(status));
+            /* How much is allocated differs a little from run to run. */
+            if (WEXITSTATUS(status) == NOTHING_FAILED && from > total / 2)
+                continue;
+            assert_int_equal(WEXITSTATUS(status), LEARNT);
+            starved++;
+        }
+    }
+    assert_true(starved > 60);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_learning_is_whole_or_said_to_have_failed)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
