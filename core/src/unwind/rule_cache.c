@@ -17,15 +17,23 @@ typedef struct entry {
 
 #define ENTRIES_LOG2 12
 #define ENTRIES (1u << ENTRIES_LOG2)
+#define PAGES_LOG2 5 /* in ENTRIES */
 #define PROBES 4
 #define GENERATION_BITS 40
 #define SEQUENCE_ONE (UINT64_C(1) << GENERATION_BITS)
 
-static _Alignas(64) entry entries[ENTRIES];
+static _Alignas(4096) entry entries[ENTRIES];
 
+/*
+ * Code of one page has its rules in one page (but for what runs over into the next), so that a
+ * process pays for few pages when it begins.
+ */
 static uint32_t home(uintptr_t pc)
 {
-    return (uint32_t)((pc * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - ENTRIES_LOG2));
+    uint32_t page = (uint32_t)((pc >> 12) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - PAGES_LOG2));
+    uint32_t place = (uint32_t)pc * UINT32_C(0x9e3779b1) >> (32 - (ENTRIES_LOG2 - PAGES_LOG2));
+
+    return page << (ENTRIES_LOG2 - PAGES_LOG2) | place;
 }
 
 static bool is_odd(uint64_t state)

@@ -103,6 +103,8 @@ static inline const ss_node *ss_tree_edge(const ss_tree *tree, const ss_node *pa
 {
     uint32_t number = (uint32_t)(parent - tree->nodes);
 
+    if (!tree->edge_count)
+        return NULL; /* a first walk need not touch their pages */
     for (uint32_t at = ss_tree_edge_home(number, ip);; at++) {
         uint16_t edge = tree->edges[at & (SS_TREE_EDGES - 1)];
         const ss_node *node = &tree->nodes[edge];
