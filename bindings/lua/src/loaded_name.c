@@ -66,3 +66,79 @@ bool ss_lua_global_name(lua_State *L, const void *value, char *name, size_t capa
     lua_pop(L, 1);
     return found;
 }
+
+/* ---- Many at once ----------------------------------------------------------------------------*/
+
+/* The functions that still lack a name; MASK has a bit for each address, so that others are told
+   apart at a glance. */
+typedef struct wanted {
+    const void *const *functions;
+    uint32_t count, missing;
+    uint64_t mask;
+} wanted;
+
+static uint64_t bit_of(const void *value)
+{
+    return UINT64_C(1) << ((uintptr_t)value >> 4) % 64;
+}
+
+/* The value at the top is MODULE.FIELD, or FIELD without a module; NAMES is the index of the table
+   that takes the names. [-0, +0, m] */
+static void offer_value(lua_State *L, wanted *w, int names, const char *module, const char *field)
+{
+    const void *value = lua_topointer(L, -1);
+
+    if (!value || !(w->mask & bit_of(value)))
+        return;
+    for (uint32_t i = 0; i < w->count; i++) {
+        if (w->functions[i] != value)
+            continue;
+        if (lua_rawgeti(L, names, (lua_Integer)i + 1) == LUA_TNIL) {
+            if (module && strcmp(module, LUA_GNAME) != 0)
+                lua_pushfstring(L, "%s.%s", module, field);
+            else
+                lua_pushstring(L, field);
+            lua_rawseti(L, names, (lua_Integer)i + 1);
+            w->missing--;
+        }
+        lua_pop(L, 1);
+    }
+}
+
+/* The table of a module is at the top. [-0, +0, m] */
+static void offer_module(lua_State *L, wanted *w, int names, const char *module)
+{
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+        if (lua_type(L, -2) == LUA_TSTRING)
+            offer_value(L, w, names, module, lua_tostring(L, -2));
+        lua_pop(L, 1);
+        if (w->missing == 0) {
+            lua_pop(L, 1);
+            return;
+        }
+    }
+}
+
+void ss_lua_push_loaded_names(lua_State *L, const void *const *functions, uint32_t count)
+{
+    wanted w = {.functions = functions, .count = count, .missing = count};
+    int names;
+
+    for (uint32_t i = 0; i < count; i++)
+        w.mask |= bit_of(functions[i]);
+    lua_createtable(L, (int)count, 0);
+    names = lua_gettop(L);
+    if (lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE) == LUA_TTABLE) {
+        lua_pushnil(L);
+        while (lua_next(L, -2)) {
+            if (lua_type(L, -2) == LUA_TSTRING && w.missing > 0) {
+                offer_value(L, &w, names, NULL, lua_tostring(L, -2));
+                if (lua_istable(L, -1))
+                    offer_module(L, &w, names, lua_tostring(L, -2));
+            }
+            lua_pop(L, 1);
+        }
+    }
+    lua_pop(L, 1);
+}

@@ -128,6 +128,30 @@ describe("traceback", function()
       assert.equal(b, a)
     end
     assert.equal(debug.traceback("m", 100000), (stacksplice.traceback("m", 100000)))
+    assert.equal(debug.traceback("m", -1), (stacksplice.traceback("m", -1)))
+  end)
+
+  it("names functions as debug.traceback does", function()
+    local function f() local a, b = both() return a, b end
+    local function check(...)
+      local results = table.pack(pcall(f, ...))
+      assert.equal(results[3], results[2])
+      assert.is_true((pcall(string.gsub, "a", ".", function()
+        local a, b = both()
+        assert.equal(b, a)
+      end)))
+    end
+    check()
+    _G.a_global_function = f
+    check()
+    package.loaded["spec.module"] = {field = f, other = f}
+    check()
+    _G.a_global_function = nil
+    check()
+    package.loaded["spec.module"] = f
+    check()
+    package.loaded["spec.module"] = nil
+    check()
   end)
 
   it("gives back what is no message", function()
@@ -144,6 +168,12 @@ describe("traceback", function()
     assert.equal(debug.traceback(co, "m"), stacksplice.traceback(co, "m"))
     assert.equal(debug.traceback(co, "m", 1), stacksplice.traceback(co, "m", 1))
     assert.equal(debug.traceback(co, nil, 0), stacksplice.traceback(co, nil, 0))
+    local function deep(n) if n == 0 then coroutine.yield() end if n > 0 then deep(n - 1) end end
+    co = coroutine.create(deep)
+    coroutine.resume(co, 40)
+    for level = 0, 42 do
+      assert.equal(debug.traceback(co, "m", level), stacksplice.traceback(co, "m", level))
+    end
   end)
 
   it("is the same inside a coroutine and as a handler", function()
