@@ -152,7 +152,12 @@ class CrashTest(unittest.TestCase):
     def test_with_a_failing_allocator(self):
         self.assert_full(Ended("allocator"))
 
+    def needs_limits(self):
+        if COMMAND[0] != PROGRAM:
+            self.skipTest("the emulator does not hold the program to resource limits")
+
     def ended_without_memory(self, how):
+        self.needs_limits()
         run = Ended(how)
         if run.status == 77:
             self.skipTest("built with a sanitizer")
@@ -221,6 +226,7 @@ class CrashTest(unittest.TestCase):
                 self.assertEqual(strict(file.read())["schema"], "stacksplice-report/1")
 
     def test_limit_on_files(self):
+        self.needs_limits()
         with tempfile.TemporaryDirectory() as directory:
             run = subprocess.run(
                 [*COMMAND, "full"], capture_output=True, timeout=120, check=False,

@@ -583,6 +583,11 @@ static void test_capture_on_an_unknown_foreign_stack(void **state)
 
     (void)state;
     assert_non_null(memory);
+    if ((uintptr_t)&size - (uintptr_t)memory < (uintptr_t)128 << 20) {
+        print_message("skipped: memory lies where a kernel keeps room for this stack\n");
+        free(memory);
+        skip(); /* as an emulator lays it out */
+    }
     run_on(memory, size);
     assert_int_equal(other_stacks[0].hr, S_OK);
     assert_int_equal(other_stacks[0].count, 2); /* the caller is known: its callee is ours */

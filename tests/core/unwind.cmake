@@ -75,6 +75,9 @@ target_compile_definitions(unwind_tree_test PRIVATE TURN_SMALL="$<TARGET_FILE:un
 add_dependencies(unwind_tree_test unwind_turn_small)
 stacksplice_add_inside_test(unwind_rows_test unwind_rows_test.c)
 stacksplice_add_inside_test(unwind_broken_test unwind_broken_test.c)
+if(CMAKE_CROSSCOMPILING_EMULATOR) # which takes its time
+  target_compile_definitions(unwind_broken_test PRIVATE GARBAGE_ROUNDS=300)
+endif()
 
 stacksplice_add_test(source_mark_test source_mark_test.c)
 target_link_libraries(source_mark_test PRIVATE Threads::Threads)

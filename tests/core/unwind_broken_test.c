@@ -12,7 +12,9 @@
 
 #include <cmocka.h>
 
+#ifndef GARBAGE_ROUNDS
 #define GARBAGE_ROUNDS 20000
+#endif
 
 static uint64_t seed = 1;
 

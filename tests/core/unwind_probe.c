@@ -93,6 +93,14 @@ static void differ(uint32_t frame, const char *what, uintptr_t ours, uintptr_t t
                        frame, what, (unsigned long)ours, (unsigned long)theirs);
 }
 
+/* Where the code that a signal handler returns to has no unwind data, libgcc still has the function
+   of the frame before. */
+static bool is_left_over(const stacksplice_walk *walk, uint32_t i, const truth *t)
+{
+    return i > 0 && !walk->frames[i].function && t[-1].function == t->function &&
+           i + 1 < walk->frame_count && (walk->frames[i + 1].flags & STACKSPLICE_NATIVE_SIGNAL);
+}
+
 static void compare_frame(const stacksplice_walk *walk, uint32_t i, const truth *t)
 {
     const stacksplice_native_frame *f = &walk->frames[i];
@@ -102,7 +110,7 @@ static void compare_frame(const stacksplice_walk *walk, uint32_t i, const truth 
         differ(i, "ip", f->ip, t->ip);
     if (f->sp != t->sp)
         differ(i, "sp", f->sp, t->sp);
-    if (t->function && f->function != t->function)
+    if (t->function && f->function != t->function && !is_left_over(walk, i, t))
         differ(i, "function", f->function, t->function);
     if (interrupted != t->interrupted)
         differ(i, "interrupted", (uintptr_t)interrupted, (uintptr_t)t->interrupted);

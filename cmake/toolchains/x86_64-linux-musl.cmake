@@ -1,0 +1,11 @@
+# musl instead of glibc, by Debian's wrapper around gcc.  Libraries built for it are looked for in
+# the folder STACKSPLICE_TARGET_ROOT: tests/target_root.py fills one.  There is no C++ library for it.
+set(CMAKE_C_COMPILER musl-gcc)
+set(CMAKE_CXX_COMPILER NOTFOUND)
+set(STACKSPLICE_TARGET_ROOT "" CACHE PATH "Where libraries of the target machine are unpacked")
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES STACKSPLICE_TARGET_ROOT)
+set(CMAKE_FIND_ROOT_PATH ${STACKSPLICE_TARGET_ROOT} /usr/lib/x86_64-linux-musl)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
