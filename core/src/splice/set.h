@@ -59,7 +59,7 @@ static inline uint64_t ss_hash_tail(const unsigned char *at, size_t size)
         memcpy(&high, at + size - 4, 4);
         word = (uint64_t)high << 32 | low;
     } else if (size) {
-        word = (uint64_t)at[0] << 16 | at[size / 2] << 8 | at[size - 1];
+        word = (uint64_t)at[0] << 16 | (uint64_t)at[size / 2] << 8 | at[size - 1];
     }
     return word;
 }
