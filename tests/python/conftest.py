@@ -13,6 +13,7 @@ from types import ModuleType
 
 import pytest
 import stacksplice
+from frame_oracle import Checker
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -58,6 +59,14 @@ def border(border_path: Path) -> ModuleType:
     return module
 
 
+@pytest.fixture
+def check(border: ModuleType):
+    """Called anywhere it compares the stack there with the truth."""
+    checker = Checker(border)
+    yield checker
+    checker.assert_good()
+
+
 @pytest.fixture(autouse=True)
 def clean_slot():
     """Every test begins and ends without an error in its thread's slot."""
@@ -70,7 +79,7 @@ class Child:
     """Runs programs in a child process of this interpreter."""
 
     def __init__(self, border_path: Path) -> None:
-        paths = [str(border_path.parent), str(PACKAGE.parent)]
+        paths = [str(border_path.parent), str(PACKAGE.parent), str(HERE)]
         self.environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": os.pathsep.join(paths)}
 
     def __call__(

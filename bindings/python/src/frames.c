@@ -129,7 +129,7 @@ static uint32_t add_thread_state(PyThreadState **states, uint32_t count, PyThrea
 }
 
 /* Whether INTERP runs under the lock that CURRENT's interpreter holds: only then its list of thread
-   states stands still.  3.12 does not tell; there all are looked at. */
+   states stands still.  In 3.11 there is one lock. */
 static bool shares_lock(PyInterpreterState *interp, PyThreadState *current)
 {
     uint32_t offset = sspy_layout_now.interpreter_lock;
@@ -178,6 +178,9 @@ static void next_cframe(chain *c, const stacksplice_walk *walk)
         cframe = sspy_word(cframe, sspy_layout_now.cframe_previous);
         if (last >= walk->stack_low) {
             c->now = (marker){last, sspy_word(last, sspy_layout_now.cframe_current), 0};
+            /* Its frames end where those of the next loop begin: the newest frame there called. */
+            if (cframe > last && on_stack(walk, cframe))
+                c->now.end = sspy_word(cframe, sspy_layout_now.cframe_current);
             break;
         }
     }
@@ -321,8 +324,6 @@ static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState
             token = unknown_token(frame, interp, home);
         if (!push(&b, token))
             return false;
-        if (layout.is_entry && *(const bool *)(frame + layout.frame_is_entry))
-            break;
         frame = sspy_word(frame, layout.frame_previous);
     }
     return flush(&b);

@@ -28,9 +28,9 @@ typedef struct layout_row {
 } layout_row;
 
 static const layout_row rows[] = {
-    {0x030B, {true, true, 56, 8, 16, 32, 48, 56, 69, 68, ~(uintptr_t)0, 0}, 0, 0, 0, 0, 0, 0},
+    {0x030B, {true, 56, 8, 16, 32, 48, 56, 69, ~(uintptr_t)0, 0}, 0, 0, 0, 0, 0, 0},
     /* 3.12 has a lock for each interpreter and does not tell where: the check looks for it. */
-    {0x030C, {true, false, 56, 0, 8, 0, 8, 56, 70, 0, ~(uintptr_t)0, 0}, 0, 0, 0, 0, 0, 0},
+    {0x030C, {true, 56, 0, 8, 0, 8, 56, 70, ~(uintptr_t)0, 0}, 0, 0, 0, 0, 0, 0},
     {0x030D, {0}, 3, 13, 9, 0, 8, ~(uintptr_t)7},
     {0x030E, {0}, 3, 16, 9, 0, 9, ~(uintptr_t)7},
     {0x030F, {0}, 3, 16, 16, 1, 9, ~(uintptr_t)7},

@@ -14,10 +14,9 @@ enum { SSPY_CODE_UNIT = 2 };
 
 typedef struct sspy_layout {
     bool cframe;   /* 3.11, 3.12: the chain head is a _PyCFrame on the C stack */
-    bool is_entry; /* 3.11: a flag ends the run of a _PyCFrame; later an entry frame does */
     uint32_t head; /* in the thread state: the _PyCFrame, or the current frame */
     uint32_t cframe_current, cframe_previous;
-    uint32_t frame_code, frame_previous, frame_instruction, frame_owner, frame_is_entry;
+    uint32_t frame_code, frame_previous, frame_instruction, frame_owner;
     uintptr_t code_mask;       /* bits of frame_code that are the pointer */
     uint32_t interpreter_lock; /* in the interpreter's state: its lock; 0: one for all (3.11) */
 } sspy_layout;

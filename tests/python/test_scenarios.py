@@ -1,0 +1,387 @@
+"""Python frames where interpreters, threads and the C library call Python in unusual ways.
+
+Each scenario compares with the chain of sys._getframe() and with the one-function oracle.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import contextlib
+import copyreg
+import functools
+import heapq
+import io
+import itertools
+import json
+import os
+import pickle
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+import xml.parsers.expat
+from pathlib import Path
+
+import pytest
+from conftest import HERE, PACKAGE
+from frame_oracle import Checker
+
+# ---- The standard library's C code calls back ----------------------------------------------------
+
+
+def test_sqlite_functions(check):
+    class Sum:
+        def __init__(self):
+            check()
+
+        def step(self, value):
+            check()
+
+        def finalize(self):
+            check()
+            return 0
+
+    connection = sqlite3.connect(":memory:")
+    connection.create_function("checked", 1, lambda value: int(check()))
+    connection.create_aggregate("total", 1, Sum)
+    connection.create_collation("order", lambda a, b: int(check()) and (a > b) - (a < b))
+    connection.execute("create table t (x text)")
+    connection.executemany("insert into t values (?)", [("b",), ("a",)])
+    connection.execute("select checked(x), total(x) from t order by x collate 'order'").fetchall()
+    connection.set_trace_callback(check)
+    connection.execute("select 1")
+    connection.close()
+    assert check.count >= 6
+
+
+def test_parsers_and_pickles(check):
+    parser = xml.parsers.expat.ParserCreate()
+    parser.StartElementHandler = check
+    parser.CharacterDataHandler = lambda text: check()
+    parser.Parse("<a>text</a>", True)
+    json.loads('{"a": {"b": 1}}', object_hook=check)
+    json.dumps(object(), default=lambda value: check() and "")
+
+    class Reduced:
+        def __reduce__(self):
+            check()
+            return (int, ())
+
+    pickle.dumps(Reduced())
+    copyreg.pickle(Sub := type("Sub", (), {}), lambda value: (int, (int(check()),)))
+    pickle.dumps(Sub())
+    assert check.count >= 7
+
+
+def test_iterators_and_keys(check):
+    list(itertools.accumulate([1, 2, 3], lambda a, b: check()))
+    list(itertools.groupby([1, 2], key=check))
+    list(filter(check, zip([1], map(check, [1]))))
+    sorted([2, 1, 3], key=functools.cmp_to_key(lambda a, b: int(check()) and a - b))
+    bisect.insort([1, 2, 3], 2, key=lambda x: int(check()) and x)
+    heapq.nsmallest(2, [3, 1, 2], key=lambda x: int(check()) and x)
+    max([1, 2], key=check)
+    functools.partial(check, 1)()
+    functools.lru_cache(check)(1)
+    collections.defaultdict(check)["missing"]
+    "".join(str(check()) for _ in range(2))
+    dict.fromkeys(check() for _ in range(2))
+    next(iter(check, False))
+    assert check.count >= 20
+
+
+def test_files_contexts_and_descriptors(check):
+    class Raw(io.RawIOBase):
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            check()
+            return 0
+
+    class Named:
+        def __set_name__(self, owner, name):
+            check()
+
+        def __get__(self, instance, owner):
+            return check()
+
+        def __set__(self, instance, value):
+            check()
+
+    class Owner:
+        value = Named()
+
+        def __init_subclass__(cls):
+            check()
+
+        def __class_getitem__(cls, item):
+            return check()
+
+        def __del__(self):
+            check()
+
+    class Sub(Owner):
+        pass
+
+    @contextlib.contextmanager
+    def manager():
+        check()
+        yield
+        check()
+
+    io.BufferedReader(Raw()).read(10)
+    item = Sub()
+    item.value = item.value
+    _ = Sub[int]
+    with manager():
+        del item
+    format(type("F", (), {"__format__": lambda self, spec: str(check())})(), "x")
+    assert isinstance(1, abc := type("A", (type,), {"__instancecheck__": lambda cls, x: check()})("B", (), {}))
+    assert abc is not None
+    assert check.count >= 11
+
+
+def test_import_and_warnings(check, tmp_path, monkeypatch):
+    (tmp_path / "checked_module.py").write_text("import builtins\nbuiltins.checked_here()\n")
+    monkeypatch.setattr("builtins.checked_here", check, raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    __import__("checked_module")
+    monkeypatch.setattr(sys, "displayhook", check)
+    exec(compile("1", "<shown>", "single"))
+    monkeypatch.setattr(sys, "unraisablehook", check)
+
+    class Bad:
+        def __del__(self):
+            raise ValueError
+
+    Bad()
+    assert check.count == 3
+
+
+def test_profile_function(check):
+    def profile(frame, event, argument):
+        if frame.f_code.co_name == "profiled":
+            check()
+
+    def profiled():
+        return len([])
+
+    sys.setprofile(profile)
+    try:
+        profiled()
+    finally:
+        sys.setprofile(None)
+    assert check.count >= 2
+
+
+def test_trace_of_every_opcode(check):
+    def trace(frame, event, argument):
+        if frame.f_code.co_name != "traced":
+            return None
+        frame.f_trace_opcodes = True
+        check()
+        return trace
+
+    def traced(n):
+        total = [i for i in range(n)]
+        try:
+            raise ValueError(total)
+        except ValueError:
+            return total
+
+    old = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        traced(3)
+    finally:
+        sys.settrace(old)
+    assert check.count > 10
+
+
+def test_generators_thrown_into_and_closed(check):
+    def inner():
+        try:
+            yield check()
+        except ValueError:
+            yield check()
+        finally:
+            check()
+
+    def outer():
+        return (yield from inner())
+
+    generator = outer()
+    next(generator)
+    generator.throw(ValueError())
+    generator.close()
+    dropped = outer()
+    next(dropped)
+    del dropped
+    assert check.count == 5
+
+
+# ---- Signals, threads ----------------------------------------------------------------------------
+
+
+def test_signals_from_a_timer(check):
+    """The handler runs wherever the interpreter happens to be."""
+
+    def work():
+        end = time.monotonic() + 10
+        while check.count < 25 and time.monotonic() < end:
+            sorted(range(50), key=lambda x: -x)
+
+    def handler(*_):
+        check()
+        signal.setitimer(signal.ITIMER_REAL, 0.001)  # only now: the check is slower than the timer
+
+    old = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+    try:
+        work()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    check.assert_good(25)
+
+
+def test_threads_that_raise_collect_and_generate(border):
+    """Racing threads in the middle of everything, at a switch interval of 10 µs."""
+
+    class Cycle:
+        def __init__(self, checker):
+            self.me, self.checker = self, checker
+
+        def __del__(self):
+            self.checker()
+
+    def work(checker):
+        for number in range(25):
+            checker.without_lock = number % 2 == 1
+            Cycle(checker)
+            try:
+                next(checker() for _ in (1,))
+                raise KeyError(number)
+            except KeyError:
+                list(map(checker, [1]))
+            checker.without_lock = False
+            border.call_plain(checker)
+
+    checkers = [Checker(border) for _ in range(6)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=work, args=(checker,)) for checker in checkers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    for checker in checkers:
+        checker.assert_good(75)
+
+
+# ---- Whole processes -----------------------------------------------------------------------------
+
+AT_EXIT = """
+import atexit, threading, weakref
+import border, frame_oracle
+checker = frame_oracle.Checker(border)
+def last():
+    list(map(checker, [1]))
+    checker.assert_good(3)
+    print("checked at exit")
+class Late: pass
+atexit.register(last)
+atexit.register(lambda: checker())
+threading._register_atexit(checker)
+"""
+
+
+def test_atexit_is_checked_too(child):
+    assert child(AT_EXIT).stdout == "checked at exit\n"
+
+
+JIT = """
+import sys, border, frame_oracle, stacksplice
+class Lenient(frame_oracle.Checker):
+    gaps = 0
+    def compare(self, hr, combined, native, truth):
+        self.count += 1
+        stack = stacksplice.Stack(combined)
+        found = frame_oracle.python_frames(stack)
+        reasons = [frame.reason for frame in stack if frame.kind == "gap"]
+        self.gaps += bool(reasons)
+        if [f[:2] for f in found] != [f[:2] for f in truth] or found[1:] != truth[1:]:
+            self.problems.append((found, truth))
+        # What the walk could not pass is said, and it is nothing of Python's.
+        if any(frame.kind == "gap" and frame.language == "python" for frame in stack):
+            self.problems.append(reasons)
+        if not reasons and stack[-1].kind != "native":
+            self.problems.append("no gap and no native end")
+check = Lenient(border)
+class Key:
+    def __init__(self, value): self.value = value
+    def __lt__(self, other):
+        check()
+        return self.value < other.value
+def hot(n):
+    total = 0
+    for i in range(n):
+        total += i & 3
+        if i % 400 == 0:
+            check()
+            total += len([x for x in (1, 2)])
+    return total
+for _ in range(5):
+    hot(20000)
+sorted(map(Key, range(60, 0, -1)))
+check.assert_good(300)
+print(getattr(sys, "_jit", None) is not None and sys._jit.is_enabled(), check.gaps, check.count)
+"""
+
+
+def test_hot_loop_with_the_jit(child):
+    """3.14 on, where it is built in: Python's frames are complete; what is hidden is said."""
+    enabled, _, count = child(JIT, PYTHON_JIT="1").stdout.split()
+    available = sys.version_info >= (3, 14) and sys._jit.is_available()
+    assert enabled == str(available)
+    assert int(count) >= 300
+
+
+def executable() -> Path:
+    return Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+
+
+def has_symbols(program: Path) -> bool:
+    listed = subprocess.run(["readelf", "-SW", str(program)], capture_output=True, text=True)
+    return " .symtab " in listed.stdout
+
+
+def test_stripped_interpreter(tmp_path, border_path):
+    """The scenarios of test_frames.py in a copy of the interpreter without a symbol table."""
+    if sysconfig.get_config_var("Py_ENABLE_SHARED") and not has_symbols(executable()):
+        pytest.skip("the interpreter is a shared library")
+    if not has_symbols(executable()):
+        pytest.skip("this interpreter is stripped: every test here runs without its symbols")
+    program = tmp_path / "python"
+    subprocess.run(["strip", "-o", str(program), str(executable())], check=True)
+    assert not has_symbols(program)
+    paths = [PACKAGE.parent, HERE, sysconfig.get_path("purelib")]
+    environment = {
+        **os.environ,
+        "PYTHONHOME": f"{sys.base_prefix}:{sys.base_exec_prefix}",
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+    }
+    command = [str(program), "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "test_frames.py")]
+    command += ["-k", "not interpreter"]  # those start children of sys.executable
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert shutil.which("strip")
