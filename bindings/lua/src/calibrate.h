@@ -46,6 +46,12 @@ typedef struct ss_lua_lesson {
     ss_lua_visit_frame frames[SS_LUA_VISIT_FRAMES];
 } ss_lua_lesson;
 
+/*
+ * Call BODY with L while every callee-saved register holds a value of no meaning (junk.c): a frame
+ * outside of the interpreter must not be what makes one of its registers look right.
+ */
+int ss_lua_with_junk(lua_CFunction body, lua_State *L);
+
 /* Note the site from which PROBE, the start of the calling function, was called. */
 void ss_lua_lesson_visit(ss_lua_lesson *lesson, lua_State *L, uintptr_t probe, bool hook);
 

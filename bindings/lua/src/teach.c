@@ -81,7 +81,20 @@ static int probe_proto(lua_State *L)
     return 0;
 }
 
-/* Calls its argument so that it may yield; afterwards, or in the continuation, looks again. */
+/* ---- Calls into Lua --------------------------------------------------------------------------*/
+
+/*
+ * Each is called by ss_lua_with_junk and hands its arguments, which are on Lua's stack already, to
+ * one API function: so that L is in no register that outlives a call unless Lua put it there.
+ */
+static int call_plainly(lua_State *L)
+{
+    lua_call(L, 0, 0);
+    KEEP_FRAME();
+    return 0;
+}
+
+/* Calls its argument so that it may yield; afterwards the continuation looks. */
 static int call_yieldable(lua_State *L)
 {
     lua_callk(L, 0, 0, 0, probe_continuation);
@@ -97,29 +110,67 @@ static int pcall_yieldable(lua_State *L)
     return status == LUA_OK ? 0 : lua_error(L);
 }
 
-static int call_plainly(lua_State *L)
+static int pcall_plainly(lua_State *L)
 {
-    lua_call(L, 0, 0);
+    (void)lua_pcall(L, 0, 0, 0);
     KEEP_FRAME();
     return 0;
 }
 
 static int fail_with_value(lua_State *L)
 {
-    lua_pushliteral(L, "value");
     lua_error(L);
     KEEP_FRAME();
     return 0;
 }
 
-static int resume_new_thread(lua_State *L)
+static int get_plainly(lua_State *L)
 {
-    lua_State *thread = lua_newthread(L);
+    lua_gettable(L, 1);
+    KEEP_FRAME();
+    return 0;
+}
+
+static int set_plainly(lua_State *L)
+{
+    lua_settable(L, 1);
+    KEEP_FRAME();
+    return 0;
+}
+
+static int add_plainly(lua_State *L)
+{
+    lua_arith(L, LUA_OPADD);
+    KEEP_FRAME();
+    return 0;
+}
+
+static int compare_plainly(lua_State *L)
+{
+    (void)lua_compare(L, 1, 2, LUA_OPLT);
+    KEEP_FRAME();
+    return 0;
+}
+
+static int concat_plainly(lua_State *L)
+{
+    lua_concat(L, 2);
+    KEEP_FRAME();
+    return 0;
+}
+
+static int collect_plainly(lua_State *L)
+{
+    lua_gc(L, LUA_GCCOLLECT, 0);
+    KEEP_FRAME();
+    return 0;
+}
+
+static int resume_plainly(lua_State *thread)
+{
     int results = 0;
 
-    lua_pushvalue(L, 1);
-    lua_xmove(L, thread, 1);
-    (void)lua_resume(thread, L, 0, &results);
+    (void)lua_resume(thread, NULL, 0, &results);
     KEEP_FRAME();
     return 0;
 }
@@ -129,6 +180,42 @@ static int yield_with_continuation(lua_State *L)
     lua_yieldk(L, 0, 0, probe_continuation);
     KEEP_FRAME();
     return 0;
+}
+
+/* What was left on the stack by calls before is no value of Lua's. */
+__attribute__((noinline)) static void scribble(void)
+{
+    volatile uintptr_t below[512];
+
+    for (size_t i = 0; i < sizeof below / sizeof *below; i++)
+        below[i] = 0x5353;
+}
+
+static int run_with_junk(lua_CFunction body, lua_State *L)
+{
+    int results;
+
+    scribble();
+    results = ss_lua_with_junk(body, L);
+    KEEP_FRAME();
+    return results;
+}
+
+/* What the scripts call: the body is the upvalue. */
+static int run_body(lua_State *L)
+{
+    const lua_CFunction *body = (const lua_CFunction *)lua_touserdata(L, lua_upvalueindex(1));
+
+    return run_with_junk(*body, L);
+}
+
+static int resume_new_thread(lua_State *L)
+{
+    lua_State *thread = lua_newthread(L);
+
+    lua_pushvalue(L, 1);
+    lua_xmove(L, thread, 1);
+    return run_with_junk(resume_plainly, thread);
 }
 
 static int set_hook(lua_State *L)
@@ -148,18 +235,29 @@ static int clear_hook(lua_State *L)
 static const luaL_Reg probes[] = {
     {"C", probe},
     {"T", probe_true},
-    {"call", call_plainly},
-    {"callk", call_yieldable},
-    {"pcallk", pcall_yieldable},
-    {"fail", fail_with_value},
     {"resume", resume_new_thread},
-    {"yieldk", yield_with_continuation},
     {"hook", set_hook},
     {"unhook", clear_hook},
     {"info", probe_call_info},
     {"pc", probe_saved_pc},
     {"status", probe_status},
     {"proto", probe_proto},
+    {NULL, NULL},
+};
+
+static const luaL_Reg bodies[] = {
+    {"call", call_plainly},
+    {"callk", call_yieldable},
+    {"pcall_c", pcall_plainly},
+    {"pcallk", pcall_yieldable},
+    {"fail", fail_with_value},
+    {"get", get_plainly},
+    {"set", set_plainly},
+    {"add", add_plainly},
+    {"compare", compare_plainly},
+    {"concat", concat_plainly},
+    {"collect", collect_plainly},
+    {"yieldk", yield_with_continuation},
     {NULL, NULL},
 };
 
@@ -204,7 +302,7 @@ static const char *const snippets[] = {
     /* protected calls and message handlers */
     "pcall(C) pcall(function() C() end) xpcall(C, C) xpcall(function() C() end, C)",
     "local function h() C() end\n"
-    "xpcall(error, C) xpcall(error, h) xpcall(fail, C) xpcall(fail, h)\n"
+    "xpcall(error, C) xpcall(error, h) xpcall(fail, C, 1) xpcall(fail, h, 1)\n"
     "xpcall(function() local q = nil + 1 end, C) xpcall(function() local q = nil + 1 end, h)\n"
     "xpcall(function() local q; q = q.x end, C) xpcall(function() local q; q.x = 1 end, h)\n"
     "xpcall(function() local q; q() end, C) xpcall(function() local q; return q() end, h)\n"
@@ -243,6 +341,20 @@ static const char *const snippets[] = {
     "local co = coroutine.wrap(yieldk) co() co()",
     "local t = setmetatable({}, {__index = function() C() coroutine.yield() C() end})\n"
     "local co = coroutine.wrap(function() local x = t.x C() end) co() co()",
+    /* each way into Lua from C */
+    "for _, f in ipairs {C, function() C() return 1 end, function() return C() end} do\n"
+    "  call(f) callk(f) pcall_c(f) pcallk(f) resume(f)\n"
+    "  local m = {__index = f, __newindex = f, __add = f, __lt = f, __concat = f, __gc = f}\n"
+    "  local t, u = setmetatable({}, m), setmetatable({}, m)\n"
+    "  get(t, 1) set(t, 1, 2) pcall(add, t, u) compare(t, u) pcall(concat, t, u)\n"
+    "  t, u = nil, nil collect() collect()\n"
+    "  xpcall(fail, f, 'x') xpcall(function() fail('x') end, f)\n"
+    "end",
+    "for _, f in ipairs {callk, pcallk, pcall, function(g) g() C() end} do\n"
+    "  local co = coroutine.create(function() f(function() C() coroutine.yield() C() end) C() end)\n"
+    "  coroutine.resume(co) coroutine.resume(co)\n"
+    "  resume(function() f(function() yieldk() end) C() end)\n"
+    "end",
     /* collections */
     "for i = 1, 3 do setmetatable({}, {__gc = function() C() end}) end\n"
     "collectgarbage() collectgarbage() collectgarbage('step')",
@@ -301,6 +413,15 @@ static void open_libraries(lua_State *L)
     }
 }
 
+static void open_bodies(lua_State *L)
+{
+    for (const luaL_Reg *each = bodies; each->name; each++) {
+        lua_pushlightuserdata(L, (void *)(uintptr_t)&each->func);
+        lua_pushcclosure(L, run_body, 1);
+        lua_setglobal(L, each->name);
+    }
+}
+
 /* The probes as light functions (UPVALUES 0) or as closures, which some builds call elsewhere. */
 static void run_snippets(lua_State *L, int upvalues)
 {
@@ -320,6 +441,7 @@ static void run_snippets(lua_State *L, int upvalues)
 static int teach(lua_State *L)
 {
     open_libraries(L);
+    open_bodies(L);
     lua_pushinteger(L, 1);
     lua_pushcclosure(L, probe_closure, 1);
     lua_setglobal(L, "closure");
@@ -396,11 +518,14 @@ static lua_State *new_state(ss_lua_lesson *now)
 /* Every function of ours that can be the first frame outside of an API function. */
 static const uintptr_t *own_functions(uint32_t *count)
 {
-    static uintptr_t own[24];
+    static uintptr_t own[40];
     uint32_t n = 0;
 
     for (const luaL_Reg *each = probes; each->name; each++)
         own[n++] = (uintptr_t)each->func;
+    for (const luaL_Reg *each = bodies; each->name; each++)
+        own[n++] = (uintptr_t)each->func;
+    own[n++] = (uintptr_t)resume_plainly;
     own[n++] = (uintptr_t)probe_continuation;
     own[n++] = (uintptr_t)probe_hook;
     own[n++] = (uintptr_t)probe_closure;
