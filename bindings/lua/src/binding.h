@@ -20,6 +20,8 @@
 #include <stacksplice/lua.h>
 #include <stacksplice/source.h>
 
+#include "compat.h"
+
 /* Separates a function of ours, which must not be inlined, from its callers: see source.h. */
 #define SS_LUA_HERE() __builtin_frame_address(0)
 #define SS_LUA_NOINLINE __attribute__((noinline))
@@ -127,8 +129,20 @@ ss_lua_state *ss_lua_state_find(lua_State *L);
 /* The record with that registry, without touching Lua; or NULL.  Any thread. */
 ss_lua_state *ss_lua_state_of_registry(const void *registry);
 
+/* The record for a function of the module, which has the holder of the record as its first upvalue:
+   quicker than ss_lua_state_open. [-0, +0, m] */
+ss_lua_state *ss_lua_state_of_function(lua_State *L);
+
+/* Push that holder. [-0, +1, -] */
+void ss_lua_push_holder_of_state(lua_State *L);
+
 /* Unpin the values of exceptions that nobody outside holds any more. [-0, +0, -] */
-void ss_lua_state_drain(lua_State *L, ss_lua_state *state);
+void ss_lua_state_drain_all(lua_State *L, ss_lua_state *state);
+static inline void ss_lua_state_drain(lua_State *L, ss_lua_state *state)
+{
+    if (atomic_load_explicit(&state->freed, memory_order_relaxed))
+        ss_lua_state_drain_all(L, state);
+}
 
 void ss_lua_state_ref(ss_lua_state *state);
 void ss_lua_state_unref(ss_lua_state *state);

@@ -167,12 +167,15 @@ static int module_install(lua_State *L)
 
 static const luaL_Reg functions[] = {
     {"traceback", ss_lua_traceback},   {"handler", stacksplice_lua_handler},
-    {"pcall", ss_lua_pcall_function},  {"xpcall", ss_lua_xpcall_function},
     {"capture", module_capture},       {"originate", module_originate},
     {"propagate", module_propagate},   {"peek_error", module_peek_error},
     {"take_error", module_take_error}, {"error_info", module_error_info},
     {"install", module_install},       {NULL, NULL},
 };
+
+/* These know their state by an upvalue. */
+static const luaL_Reg calls[] = {
+    {"pcall", ss_lua_pcall_function}, {"xpcall", ss_lua_xpcall_function}, {NULL, NULL}};
 
 const luaL_Reg ss_lua_own_functions[] = {
     {"traceback", ss_lua_traceback},
@@ -192,6 +195,8 @@ __attribute__((visibility("default"))) int luaopen_stacksplice(lua_State *L)
     luaL_checkversion(L);
     ss_lua_plant_sentinel(L, ss_lua_state_open(L));
     luaL_newlib(L, functions);
+    ss_lua_push_holder_of_state(L);
+    luaL_setfuncs(L, calls, 1);
     lua_pushfstring(L, "stacksplice %s", stacksplice_version());
     lua_setfield(L, -2, "_VERSION");
     return 1;

@@ -5,7 +5,7 @@
 #include "binding.h"
 
 /* Indices on the stack of both functions while the call runs. */
-enum { HANDLER = 1, HANDLING = 2, RESULTS = 3 /* true, then what the function returns */ };
+enum { HANDLER = 1, RESULTS = 2 /* true, then what the function returns */ };
 
 /* Push the error that the failed call is reported with; INDEX holds the value it failed with. */
 static void push_error_info(lua_State *L, ss_lua_state *state, int index, int status,
@@ -40,51 +40,54 @@ static void push_raised_value(lua_State *L, int status)
     lua_pushvalue(L, -1);
 }
 
-static SS_LUA_NOINLINE int finish(lua_State *L, int status, lua_KContext context)
+/* The call failed, or an interrupt is on its way; the value is at the top. */
+static SS_LUA_NOINLINE int finish_failed(lua_State *L, ss_lua_state *state, int status,
+                                         const void *above)
 {
-    int handling = (int)lua_tointeger(L, HANDLING);
-    ss_lua_state *state;
-
-    (void)context;
     luaL_checkstack(L, LUA_MINSTACK, "too many results"); /* they may have filled the stack */
-    state = ss_lua_state_open(L);
-    /* A handler that raised left its mark.  After a yield there may be fewer than before. */
-    if (handling < state->handling)
-        state->handling = handling;
-    ss_lua_state_drain(L, state);
     if (state->interrupted)
         return catch_interrupt(L, state);
-    if (status == LUA_OK || status == LUA_YIELD)
-        return lua_gettop(L) - (RESULTS - 1);
     lua_pushboolean(L, 0);
     lua_insert(L, -2);
     push_raised_value(L, status);
-    push_error_info(L, state, -1, status, SS_LUA_HERE());
+    push_error_info(L, state, -1, status, above);
     lua_remove(L, -2);
     return 3;
 }
 
-/* The handler and the function with its arguments are on the stack, the handler first.  Inlined, so
-   that the frame a stack shows is that of the function scripts know. */
-static inline __attribute__((always_inline)) int call(lua_State *L)
+/* HANDLING is how many handlers ran when the call began. */
+static SS_LUA_NOINLINE int finish(lua_State *L, int status, lua_KContext handling)
 {
-    ss_lua_state *state = ss_lua_state_open(L);
+    ss_lua_state *state = ss_lua_state_of_function(L);
 
-    ss_lua_state_drain(L, state);
-    lua_pushinteger(L, state->handling);
-    lua_insert(L, HANDLING);
-    lua_pushboolean(L, 1);
-    lua_insert(L, RESULTS);
-    return finish(L, lua_pcallk(L, lua_gettop(L) - RESULTS - 1, LUA_MULTRET, HANDLER, 0, finish),
-                  0);
+    /* A handler that raised left its mark.  After a yield there may be fewer than before. */
+    if ((int)handling < state->handling)
+        state->handling = (int)handling;
+    if ((status == LUA_OK || status == LUA_YIELD) && !state->interrupted)
+        return lua_gettop(L) - HANDLER;
+    return finish_failed(L, state, status, SS_LUA_HERE());
 }
 
+/* The handler, true and the function with its arguments are on the stack.  Inlined, so that the
+   frame a stack shows is that of the function scripts know. */
+static inline __attribute__((always_inline)) int call(lua_State *L)
+{
+    ss_lua_state *state = ss_lua_state_of_function(L);
+    int handling = state->handling;
+
+    ss_lua_state_drain(L, state);
+    return finish(
+        L, lua_pcallk(L, lua_gettop(L) - RESULTS - 1, LUA_MULTRET, HANDLER, handling, finish),
+        handling);
+}
+
+/* A function in C begins with LUA_MINSTACK free slots. */
 int ss_lua_pcall_function(lua_State *L)
 {
     luaL_checkany(L, 1);
-    luaL_checkstack(L, 6, "stacksplice");
     lua_pushcfunction(L, stacksplice_lua_handler);
-    lua_insert(L, HANDLER);
+    lua_pushboolean(L, 1);
+    lua_rotate(L, HANDLER, RESULTS);
     return call(L);
 }
 
@@ -120,12 +123,14 @@ SS_LUA_NOINLINE int ss_lua_run_script_handler(lua_State *L)
 int ss_lua_xpcall_function(lua_State *L)
 {
     luaL_checktype(L, 2, LUA_TFUNCTION);
-    luaL_checkstack(L, 6, "stacksplice");
+    lua_pushvalue(L, 1);
+    lua_insert(L, RESULTS + 1);
     lua_pushvalue(L, 2);
     lua_pushnil(L);
     lua_pushboolean(L, 0);
     lua_pushcclosure(L, ss_lua_run_script_handler, 3);
-    lua_remove(L, 2);
-    lua_insert(L, HANDLER);
+    lua_replace(L, HANDLER);
+    lua_pushboolean(L, 1);
+    lua_replace(L, RESULTS);
     return call(L);
 }

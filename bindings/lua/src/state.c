@@ -194,6 +194,18 @@ ss_lua_state *ss_lua_state_find(lua_State *L)
     return state;
 }
 
+ss_lua_state *ss_lua_state_of_function(lua_State *L)
+{
+    ss_lua_state **holder = lua_touserdata(L, lua_upvalueindex(1));
+
+    return holder && *holder ? *holder : ss_lua_state_open(L);
+}
+
+void ss_lua_push_holder_of_state(lua_State *L)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key);
+}
+
 /* The last answer on this thread comes first: the list is long in a program with many states. */
 ss_lua_state *ss_lua_state_of_registry(const void *registry)
 {
@@ -250,12 +262,10 @@ void ss_lua_push_loaded(lua_State *L)
  * A table entry that exists is cleared without allocation, so nothing here can raise.  The mark
  * goes first: a count that falls to 0 again meanwhile puts the exception back into the list.
  */
-void ss_lua_state_drain(lua_State *L, ss_lua_state *state)
+void ss_lua_state_drain_all(lua_State *L, ss_lua_state *state)
 {
     ss_lua_exception *x;
 
-    if (!atomic_load_explicit(&state->freed, memory_order_relaxed))
-        return;
     ss_lua_push_table(L, SS_LUA_PINS);
     x = atomic_exchange(&state->freed, NULL);
     while (x) {
