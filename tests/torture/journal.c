@@ -73,6 +73,12 @@ void journal_begin(const char *what)
         stop("no source could be added");
 }
 
+void journal_end(void)
+{
+    free(meanings);
+    meanings = NULL;
+}
+
 static void note(worker *w, call c)
 {
     if (w->depth == MAX_DEPTH)

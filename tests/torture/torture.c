@@ -35,6 +35,7 @@ static void *work(void *data)
     if (with_python)
         python_end(w);
     lua_end(w);
+    journal_end();
     self = NULL;
     return NULL;
 }
@@ -88,6 +89,7 @@ static void tell(void)
            (unsigned long long)sum.errors, (unsigned long long)overflow_count(),
            (unsigned long long)sum.forks, (unsigned long long)signals, (unsigned long long)inside,
            (unsigned long long)sum.out_of_memory, with_python ? "" : "; built without Python");
+    (void)fflush(stdout);
     if (!sum.checks || !sum.libraries || !sum.fibers || !overflow_count())
         stop("something was not tried");
 }

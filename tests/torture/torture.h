@@ -61,6 +61,9 @@ unsigned draw(worker *w, unsigned n);
 /* Once; WHAT, unless NULL, is done to one stack, which then must be found wrong: drop, swap, line. */
 void journal_begin(const char *what);
 
+/* Of each thread. */
+void journal_end(void);
+
 void journal_c(worker *w, uintptr_t function, const void *local);
 void journal_script(worker *w, const char *language, uint32_t line);
 
