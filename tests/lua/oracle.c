@@ -181,6 +181,14 @@ static const char *state_name(lua_State *L)
 
 /* ---- Comparing -------------------------------------------------------------------------------*/
 
+/* Names that only loaded modules give are asked of a state that rests, which is at a site. */
+static bool is_nameless(const reader *r, const lua_Debug *activation)
+{
+    return oracle_site_is_missed && !*activation->namewhat &&
+           (int)r->script.line == activation->currentline &&
+           strncmp(r->script.function, "function <", 10) == 0;
+}
+
 static void compare_script(reader *r, lua_State *of, int level, const lua_Debug *activation)
 {
     char name[128], expected[800], got[800];
@@ -203,7 +211,7 @@ static void compare_script(reader *r, lua_State *of, int level, const lua_Debug 
     (void)snprintf(got, sizeof got, "%s:%u %s %s %s", r->script.file, r->script.line,
                    r->script.function, r->script.interpreter,
                    r->script.trust == STACKSPLICE_TRUST_EXACT ? "exact" : "not exact");
-    if (strcmp(expected, got) == 0)
+    if (strcmp(expected, got) == 0 || is_nameless(r, activation))
         oracle.lua++;
     else if (r->after_gap)
         return; /* the frame found here must be one of those that are expected next */

@@ -5,6 +5,7 @@
 #ifndef SS_LUA_CALIBRATE_H
 #define SS_LUA_CALIBRATE_H
 
+#include "compat.h"
 #include "layout.h"
 
 enum { SS_LUA_REGISTERS = 6, SS_LUA_SLOTS = 128, SS_LUA_VISIT_FRAMES = 240 };

@@ -504,7 +504,7 @@ enum { ERROR_KIB = 4 };
 
 static void count_for_collector(lua_State *L)
 {
-    if (lua_gc(L, LUA_GCISRUNNING))
+    if (lua_gc(L, LUA_GCISRUNNING, 0))
         (void)lua_gc(L, LUA_GCSTEP, ERROR_KIB);
 }
 

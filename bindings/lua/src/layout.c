@@ -27,7 +27,6 @@ static void add_known_apis(ss_lua_layout *layout)
         (uintptr_t)lua_len,
         (uintptr_t)lua_load,
         (uintptr_t)lua_newthread,
-        (uintptr_t)lua_newuserdatauv,
         (uintptr_t)lua_pcallk,
         (uintptr_t)lua_pushcclosure,
         (uintptr_t)lua_pushfstring,
@@ -40,17 +39,22 @@ static void add_known_apis(ss_lua_layout *layout)
         (uintptr_t)lua_seti,
         (uintptr_t)lua_settable,
         (uintptr_t)lua_settop,
-        (uintptr_t)lua_toclose,
         (uintptr_t)lua_tolstring,
         (uintptr_t)lua_yieldk,
         (uintptr_t)lua_checkstack,
-#if LUA_VERSION_RELEASE_NUM >= 50403
+#if LUA_VERSION_NUM >= 504 && LUA_VERSION_RELEASE_NUM >= 50403
         (uintptr_t)lua_closeslot,
 #endif
-#if LUA_VERSION_RELEASE_NUM >= 50406
+#if LUA_VERSION_NUM >= 504 && LUA_VERSION_RELEASE_NUM >= 50406
         (uintptr_t)lua_closethread,
 #endif
-#if LUA_VERSION_NUM < 505
+#if LUA_VERSION_NUM >= 504
+        (uintptr_t)lua_newuserdatauv,
+        (uintptr_t)lua_toclose,
+#else
+        (uintptr_t)lua_newuserdata,
+#endif
+#if LUA_VERSION_NUM == 504
         (uintptr_t)lua_resetthread,
 #endif
     };
@@ -94,7 +98,7 @@ static bool learn(ss_lua_layout *layout)
     bool learned;
 
     *layout = (ss_lua_layout){0};
-    if ((int)lua_version(NULL) != LUA_VERSION_NUM) {
+    if (ss_lua_version() != LUA_VERSION_NUM) {
         layout->failure = "this copy of Lua is of another version than its lua.h";
         return true;
     }

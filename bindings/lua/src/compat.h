@@ -1,0 +1,93 @@
+/*
+ * What Lua 5.3 lacks of the later interface that this binding is written for.  Later versions see
+ * nothing of this.
+ */
+#ifndef SS_LUA_COMPAT_H
+#define SS_LUA_COMPAT_H
+
+#include <lua.h>
+#include <lauxlib.h>
+
+#if LUA_VERSION_NUM < 504
+
+#ifndef LUA_GNAME
+#define LUA_GNAME "_G"
+#endif
+
+/* Several user values are one table, made large enough that setting one never allocates. */
+static inline void *ss_lua_compat_newuserdata(lua_State *L, size_t size, int values)
+{
+    void *block = lua_newuserdata(L, size);
+
+    if (values > 0) {
+        lua_createtable(L, values, 0);
+        for (int i = 1; i <= values; i++) {
+            lua_pushboolean(L, 0);
+            lua_rawseti(L, -2, i);
+        }
+        lua_setuservalue(L, -2);
+    }
+    return block;
+}
+
+static inline int ss_lua_compat_getiuservalue(lua_State *L, int index, int n)
+{
+    lua_getuservalue(L, index);
+    lua_rawgeti(L, -1, n);
+    lua_remove(L, -2);
+    /* What was never set is nil. */
+    if (lua_isboolean(L, -1) && !lua_toboolean(L, -1)) {
+        lua_pop(L, 1);
+        lua_pushnil(L);
+    }
+    return lua_type(L, -1);
+}
+
+static inline int ss_lua_compat_setiuservalue(lua_State *L, int index, int n)
+{
+    lua_getuservalue(L, index);
+    lua_insert(L, -2);
+    lua_rawseti(L, -2, n);
+    lua_pop(L, 1);
+    return 1;
+}
+
+static inline int ss_lua_compat_resume(lua_State *L, lua_State *from, int nargs, int *nresults)
+{
+    int status = lua_resume(L, from, nargs);
+
+    *nresults = status == LUA_OK || status == LUA_YIELD ? lua_gettop(L) : 0;
+    return status;
+}
+
+static inline int ss_lua_compat_typeerror(lua_State *L, int argument, const char *expected)
+{
+    const char *text =
+        lua_pushfstring(L, "%s expected, got %s", expected, luaL_typename(L, argument));
+
+    return luaL_argerror(L, argument, text);
+}
+
+/* With parentheses only: the addresses of functions stay Lua's. */
+#define lua_newuserdatauv(L, size, values) ss_lua_compat_newuserdata(L, size, values)
+#define lua_getiuservalue(L, index, n) ss_lua_compat_getiuservalue(L, index, n)
+#define lua_setiuservalue(L, index, n) ss_lua_compat_setiuservalue(L, index, n)
+#define lua_resume(L, from, nargs, nresults) ss_lua_compat_resume(L, from, nargs, nresults)
+#define luaL_argexpected(L, condition, argument, name)                                             \
+    ((void)((condition) || ss_lua_compat_typeerror(L, argument, name)))
+/* A coroutine that failed cannot be used again; its variables need no closing. */
+#define lua_resetthread(L) ((void)(L), LUA_OK)
+
+#endif
+
+/* Before 5.4 the version was a number in memory. */
+static inline int ss_lua_version(void)
+{
+#if LUA_VERSION_NUM < 504
+    return (int)*lua_version(NULL);
+#else
+    return (int)lua_version(NULL);
+#endif
+}
+
+#endif
