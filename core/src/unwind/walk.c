@@ -108,10 +108,11 @@ static inline __attribute__((always_inline)) uintptr_t return_address(uintptr_t 
  * Along the tree.  One compare a frame holds the walk to the stack: rules of the kinds that are
  * followed here find the return address between the stack pointer and the CFA.
  */
-static NO_SANITIZE SS_NOINLINE stop follow_tree(trail *t)
+static inline __attribute__((always_inline)) NO_SANITIZE stop
+follow_until(trail *t, const stacksplice_native_frame *end, bool far)
 {
     const ss_node *node = t->node;
-    stacksplice_native_frame *frame = t->frame, *end = t->end;
+    stacksplice_native_frame *frame = t->frame;
     uintptr_t ip = t->ip, sp = t->sp, high = t->high, next;
     uint32_t *marked = t->marked;
     stop why;
@@ -128,6 +129,8 @@ static NO_SANITIZE SS_NOINLINE stop follow_tree(trail *t)
         why = STOP_LIMIT;
         if (SS_UNLIKELY(frame == end))
             break;
+        if (far)
+            __builtin_prefetch(frame + 16, 1);
         node = behind;
         put(frame, ip, sp, node);
         *marked = (uint32_t)(uintptr_t)frame; /* which is enough to tell it from the others */
@@ -151,6 +154,21 @@ static NO_SANITIZE SS_NOINLINE stop follow_tree(trail *t)
     t->marked = marked;
     t->ip = ip;
     t->sp = sp;
+    return why;
+}
+
+/* A deep stack's frames do not stay in the nearest cache from one walk to the next. */
+#define NEAR_FRAMES 128
+
+static NO_SANITIZE SS_NOINLINE stop follow_tree(trail *t)
+{
+    const stacksplice_native_frame *near = t->walk->frames + NEAR_FRAMES;
+    stop why = STOP_LIMIT;
+
+    if (SS_LIKELY(t->frame < near))
+        why = follow_until(t, near < t->end ? near : t->end, false);
+    if (SS_UNLIKELY(why == STOP_LIMIT && t->frame < t->end))
+        why = follow_until(t, t->end, true);
     return why;
 }
 
