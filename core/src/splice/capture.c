@@ -225,14 +225,34 @@ SS_NOINLINE stacksplice_hresult ss_capture(const void *above, uint32_t skip, uin
     return sink.more ? S_FALSE : S_OK;
 }
 
+/*
+ * The return addresses of UNWIND without the SKIP innermost, at most MAX, and in *SUM their low
+ * halves added up: the hash that callers of the Windows function know.
+ */
+static uint32_t store_native(const ss_unwind *unwind, uint32_t skip, uint32_t max,
+                             uintptr_t *frames, uint32_t *sum)
+{
+    const stacksplice_native_frame *from = unwind->frames + unwind->hidden;
+    uint32_t count = unwind->count - unwind->hidden, low = 0;
+
+    count = count > skip ? count - skip : 0;
+    count = count < max ? count : max;
+    from += count ? skip : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        frames[i] = from[i].ip;
+        low += (uint32_t)from[i].ip;
+    }
+    *sum = low;
+    return count;
+}
+
 SS_NOINLINE uint32_t ss_capture_native(const void *above, uint32_t skip, uint32_t max,
                                        uintptr_t *frames, uint32_t *hash)
 {
     const void *outermost = checked_above(above, SS_HERE());
-    ss_sink sink = {.frames = frames, .max = max, .skip = skip};
     uint64_t wanted = (uint64_t)skip + max + OWN_FRAMES;
+    uint32_t stored = 0, sum = 0;
     ss_scratch *scratch;
-    uint32_t sum = 0;
 
     if (!max || !ss_scratch_enter())
         return 0;
@@ -240,17 +260,13 @@ SS_NOINLINE uint32_t ss_capture_native(const void *above, uint32_t skip, uint32_
     if (wanted > SS_UNWIND_MAX_FRAMES)
         wanted = SS_UNWIND_MAX_FRAMES;
     if (scratch && ss_unwind_walk(&scratch->unwind, outermost, (uint32_t)wanted))
-        for (uint32_t i = scratch->unwind.hidden; i < scratch->unwind.count; i++)
-            ss_sink_put(&sink, scratch->unwind.frames[i].ip);
+        stored = store_native(&scratch->unwind, skip, max, frames, &sum);
     if (scratch)
         ss_scratch_trim(scratch);
     ss_scratch_leave();
-    /* A plain sum of the low halves: the form that callers of the Windows function know. */
-    for (uint32_t i = 0; i < sink.stored; i++)
-        sum += (uint32_t)frames[i];
     if (hash)
         *hash = sum;
-    return sink.stored;
+    return stored;
 }
 
 /* ---- Public -----------------------------------------------------------------------------------*/
