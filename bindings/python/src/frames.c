@@ -178,8 +178,9 @@ static void next_cframe(chain *c, const stacksplice_walk *walk)
         cframe = sspy_word(cframe, sspy_layout_now.cframe_previous);
         if (last >= walk->stack_low) {
             c->now = (marker){last, sspy_word(last, sspy_layout_now.cframe_current), 0};
-            /* Its frames end where those of the next loop begin: the newest frame there called. */
-            if (cframe > last && on_stack(walk, cframe))
+            /* Its frames end where those of the next loop begin: the newest frame there called.  That
+               loop may run on another stack of the thread, or be the thread state's own base. */
+            if (cframe > last || (cframe && !on_stack(walk, cframe)))
                 c->now.end = sspy_word(cframe, sspy_layout_now.cframe_current);
             break;
         }
