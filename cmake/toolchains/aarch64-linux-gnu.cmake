@@ -6,7 +6,8 @@ set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
-set(STACKSPLICE_TARGET_ROOT "" CACHE PATH "Where libraries of the target machine are unpacked")
+set(STACKSPLICE_TARGET_ROOT "$ENV{STACKSPLICE_TARGET_ROOT}" CACHE PATH
+  "Where libraries of the target machine are unpacked")
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES STACKSPLICE_TARGET_ROOT)
 if(STACKSPLICE_TARGET_ROOT)
   # Debian splits some headers by machine.

@@ -2,7 +2,8 @@
 # the folder STACKSPLICE_TARGET_ROOT: tests/target_root.py fills one.  There is no C++ library for it.
 set(CMAKE_C_COMPILER musl-gcc)
 set(CMAKE_CXX_COMPILER NOTFOUND)
-set(STACKSPLICE_TARGET_ROOT "" CACHE PATH "Where libraries of the target machine are unpacked")
+set(STACKSPLICE_TARGET_ROOT "$ENV{STACKSPLICE_TARGET_ROOT}" CACHE PATH
+  "Where libraries of the target machine are unpacked")
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES STACKSPLICE_TARGET_ROOT)
 set(CMAKE_FIND_ROOT_PATH ${STACKSPLICE_TARGET_ROOT} /usr/lib/x86_64-linux-musl)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""The libraries that the tests need of another machine or C library, unpacked beside the build.
+
+    target_root.py arm64|musl FOLDER
+
+arm64: Debian's packages for that machine, unpacked.  musl: cmocka and Lua, compiled from the
+distribution's sources by musl-gcc.  Both come by the machine's own mirror and keys, and nothing is
+installed.  Prints the folder to give as STACKSPLICE_TARGET_ROOT; where that cannot be had the
+reason instead, with status 3.  What is there already is not fetched again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from interpreters import Suite, Unavailable, codename, own_archive, run
+
+PACKAGES = ["libcmocka0", "libcmocka-dev", "liblua5.4-0", "liblua5.4-dev"]
+
+
+class ForeignSuite(Suite):
+    """Packages for another machine, without what they depend on: the cross compiler brings that."""
+
+    def apt(self, tool: str, *arguments: str, cwd: Path | None = None) -> str:
+        machine = ["-o", "APT::Architecture=arm64", "-o", "APT::Architectures=arm64"]
+        return super().apt(tool, *machine, *arguments, cwd=cwd)
+
+
+def unpack_arm64(folder: Path, root: Path) -> None:
+    suite = ForeignSuite(codename(), own_archive(), folder)
+    packages = folder / "packages"
+    packages.mkdir(exist_ok=True)
+    suite.update()
+    suite.apt("apt-get", "download", *PACKAGES, cwd=packages)
+    for package in sorted(packages.glob("*.deb")):
+        run(["dpkg-deb", "-x", str(package), str(root)], suite.log)
+
+
+def build_musl(folder: Path, root: Path) -> None:
+    suite = Suite(codename(), own_archive(), folder)
+    for package in ("cmocka", "lua5.4"):
+        source = folder / package
+        shutil.rmtree(source, ignore_errors=True)
+        source.mkdir()
+        version = suite.version(package, source=True)
+        if not version:
+            raise Unavailable(f"no source of {package}")
+        suite.source(package, version, source)
+    options = ["-DCMAKE_C_COMPILER=musl-gcc", f"-DCMAKE_INSTALL_PREFIX={root / 'usr'}",
+               "-DWITH_EXAMPLES=OFF", "-G", "Ninja"]
+    build = str(folder / "cmocka-build")
+    run(["cmake", "-S", str(folder / "cmocka"), "-B", build, *options], suite.log)
+    run(["cmake", "--build", build, "--target", "install"], suite.log)
+    lua = folder / "lua5.4" / "src"
+    run(["make", "-C", str(lua), "CC=musl-gcc -fPIC", "SYSCFLAGS=-DLUA_USE_POSIX -DLUA_USE_DLOPEN",
+         "a"], suite.log)
+    objects = [str(file) for file in lua.glob("*.o")]
+    library, include = root / "usr" / "lib", root / "usr" / "include" / "lua5.4"
+    include.mkdir(parents=True, exist_ok=True)
+    shared = str(library / "liblua5.4.so")
+    run(["musl-gcc", "-shared", "-o", shared, "-Wl,-soname,liblua5.4.so", *objects], suite.log)
+    shutil.copy(lua / "liblua.a", library / "liblua5.4.a")
+    for header in ("lua.h", "luaconf.h", "lualib.h", "lauxlib.h", "lua.hpp"):
+        shutil.copy(lua / header, include)
+
+
+def main(machine: str, where: str) -> int:
+    folder = Path(where).resolve()
+    root = folder / "root"
+    done = folder / "done"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not done.exists():
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir()
+        try:
+            {"arm64": unpack_arm64, "musl": build_musl}[machine](folder, root)
+        except (Unavailable, OSError, subprocess.SubprocessError) as reason:
+            print(reason)
+            return 3
+        done.touch()
+    print(root / "usr")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
