@@ -74,6 +74,13 @@ stacksplice_add_inside_test(unwind_tree_test unwind_tree_test.c)
 target_compile_definitions(unwind_tree_test PRIVATE TURN_SMALL="$<TARGET_FILE:unwind_turn_small>")
 add_dependencies(unwind_tree_test unwind_turn_small)
 stacksplice_add_inside_test(unwind_rows_test unwind_rows_test.c)
+set(swept /usr/bin/python3)
+if(STACKSPLICE_PYTHON)
+  set(swept ${STACKSPLICE_PYTHON})
+endif()
+target_compile_definitions(unwind_rows_test PRIVATE
+  SWEPT_PROGRAMS="${swept}" STACKSPLICE_LIBRARY="$<TARGET_FILE:stacksplice>")
+add_dependencies(unwind_rows_test stacksplice)
 stacksplice_add_inside_test(unwind_broken_test unwind_broken_test.c)
 if(CMAKE_CROSSCOMPILING_EMULATOR) # which takes its time
   target_compile_definitions(unwind_broken_test PRIVATE GARBAGE_ROUNDS=300)

@@ -1,16 +1,19 @@
 /*
- * Every row of every frame description of the loaded libraries: it decodes, and where it fits a
- * compact rule, that rule finds the same caller as the row itself.
+ * Every row of every frame description of many libraries and programs: it decodes, and where it fits
+ * a compact rule, that rule finds the same caller as the row itself.
  */
 #include "unwind/modules.h"
 #include "unwind/walk.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -18,6 +21,7 @@
 
 typedef struct counts {
     const char *library;
+    bool loaded; /* by the loader, which then finds it, too */
     unsigned long entries, rows, compact, full, ends, failed, different;
 } counts;
 
@@ -146,63 +150,172 @@ static void look_at_row(const ss_fde *fde, uintptr_t pc, counts *c)
     }
 }
 
-/* Rows change at instructions, so every byte of small functions and a sample of large ones. */
+/* What follows each instruction below 0x40: u, s: LEB128; b: a block; digits: bytes. */
+static const char *const operands[0x40] = {
+    [0x02] = "1",  [0x03] = "2",  [0x04] = "4",  [0x05] = "uu", [0x06] = "u",  [0x07] = "u",
+    [0x08] = "u",  [0x09] = "uu", [0x0c] = "uu", [0x0d] = "u",  [0x0e] = "u",  [0x0f] = "b",
+    [0x10] = "ub", [0x11] = "us", [0x12] = "us", [0x13] = "s",  [0x14] = "uu", [0x15] = "us",
+    [0x16] = "ub", [0x2e] = "u",  [0x2f] = "uu"};
+
+/* Pass over one instruction; by how much it advances the address, in units of code alignment. */
+static uint64_t pass(ss_cursor *program)
+{
+    uint8_t code = ss_cursor_byte(program);
+    uint64_t value = 0;
+
+    if (code >> 6 == 1)
+        return code & 0x3f;
+    if (code >> 6) {
+        if (code >> 6 == 2)
+            (void)ss_cursor_uleb(program);
+        return 0;
+    }
+    for (const char *o = operands[code] ? operands[code] : ""; *o; o++) {
+        if (*o == 'u' || *o == 's')
+            (void)ss_cursor_uleb(program);
+        else if (*o == 'b')
+            (void)ss_cursor_skip(program, ss_cursor_uleb(program));
+        else
+            value = ss_cursor_unsigned(program, (unsigned)(*o - '0'));
+    }
+    return value;
+}
+
 static bool look_at_fde(const uint8_t *entry, const ss_fde *fde, void *data)
 {
     counts *c = data;
-    size_t stride = fde->size < 256 ? 1 : 13;
+    ss_cursor program = fde->program;
+    uintptr_t pc = fde->start;
     ss_fde found;
 
     c->entries++;
-    for (size_t offset = 0; offset < fde->size; offset += stride)
-        look_at_row(fde, fde->start + offset, c);
+    if (fde->size)
+        look_at_row(fde, pc, c);
+    while (ss_cursor_left(&program)) {
+        uint64_t advance = pass(&program) * fde->code_align;
+
+        pc += advance;
+        if (advance && pc < fde->start + fde->size)
+            look_at_row(fde, pc, c);
+    }
     /* The sorted table leads to the same entry (or, in the C library, to a twin of it). */
-    if (fde->size && (!ss_find_fde(fde->start, &found) || found.start != fde->start))
+    if (c->loaded && fde->size &&
+        (!ss_find_fde(fde->start, &found) || found.start != fde->start))
         c->failed++;
+    c->failed += program.failed;
     (void)entry;
     return true;
 }
 
-static int look_at_library(struct dl_phdr_info *info, size_t size, void *data)
+static void print_counts(const counts *c)
 {
-    counts c = {.library = info->dlpi_name};
-    ss_module module;
+    const char *name = strrchr(c->library, '/') ? strrchr(c->library, '/') + 1 : c->library;
+
+    printf("%-34s %7lu %8lu %8.3f %7.3f %5lu %7lu %9lu\n", name, c->entries, c->rows,
+           100.0 * (double)c->compact / (double)c->rows, 100.0 * (double)c->full / (double)c->rows,
+           c->ends, c->failed, c->different);
+}
+
+static int look_at_module(const ss_module *module, counts *c)
+{
     ss_bytes header, segment;
     const uint8_t *start;
+
+    if (!module->eh_frame_hdr)
+        return 0;
+    header.low = module->eh_frame_hdr;
+    header.high = header.low + module->eh_frame_hdr_size;
+    start = ss_eh_frame_start(header);
+    if (!start || !ss_module_segment(module, (uintptr_t)start, 0, &segment.low, &segment.high))
+        return 1;
+    ss_eh_frame_each(segment, start, look_at_fde, c);
+    if (!c->rows)
+        return 0;
+    print_counts(c);
+    total.entries += c->entries;
+    total.rows += c->rows;
+    total.compact += c->compact;
+    total.full += c->full;
+    total.ends += c->ends;
+    total.failed += c->failed;
+    total.different += c->different;
+    return 0;
+}
+
+static int look_at_library(struct dl_phdr_info *info, size_t size, void *data)
+{
+    counts c = {.library = *info->dlpi_name ? info->dlpi_name : "(this program)", .loaded = true};
+    ss_module module;
 
     (void)size;
     (void)data;
     (void)ss_module_from_headers(&module, info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum, 0);
-    if (!module.eh_frame_hdr)
-        return 0;
-    header.low = module.eh_frame_hdr;
-    header.high = header.low + module.eh_frame_hdr_size;
-    start = ss_eh_frame_start(header);
-    if (!start || !ss_module_segment(&module, (uintptr_t)start, 0, &segment.low, &segment.high))
-        return 1;
-    ss_eh_frame_each(segment, start, look_at_fde, &c);
-    printf("%-50s %6lu entries, %7lu rows: %lu compact, %lu full, %lu ends, %lu failed, %lu "
-           "different\n",
-           *c.library ? c.library : "(the program)", c.entries, c.rows, c.compact, c.full, c.ends,
-           c.failed, c.different);
-    total.entries += c.entries;
-    total.compact += c.compact;
-    total.full += c.full;
-    total.failed += c.failed;
-    total.different += c.different;
-    return 0;
+    return look_at_module(&module, &c);
+}
+
+/* The segments of the program at PATH where they belong, unrelocated; false when it is none. */
+static bool map_program(const char *path, ElfW(Ehdr) *elf, ElfW(Phdr) *headers, char **memory)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    size_t size = 0;
+    bool good = file >= 0 && pread(file, elf, sizeof *elf, 0) == (ssize_t)sizeof *elf &&
+                memcmp(elf->e_ident, ELFMAG, SELFMAG) == 0 && elf->e_phnum <= 32 &&
+                pread(file, headers, elf->e_phnum * sizeof *headers, (off_t)elf->e_phoff) > 0;
+
+    for (unsigned i = 0; good && i < elf->e_phnum; i++)
+        if (headers[i].p_type == PT_LOAD)
+            size = headers[i].p_vaddr + headers[i].p_memsz;
+    *memory = good ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                   : MAP_FAILED;
+    good = *memory != MAP_FAILED;
+    for (unsigned i = 0; good && i < elf->e_phnum; i++)
+        if (headers[i].p_type == PT_LOAD)
+            good = pread(file, *memory + headers[i].p_vaddr, headers[i].p_filesz,
+                         (off_t)headers[i].p_offset) == (ssize_t)headers[i].p_filesz;
+    if (file >= 0)
+        close(file);
+    return good;
+}
+
+/* Interpreters are programs, too, which cannot be loaded as libraries. */
+static void look_at_program(const char *path)
+{
+    counts c = {.library = path};
+    ElfW(Phdr) headers[32];
+    ElfW(Ehdr) elf;
+    ss_module module;
+    char *memory;
+
+    /* Unwind data knows addresses by their distance, so that any place will do. */
+    if (!map_program(path, &elf, headers, &memory)) {
+        printf("%-34s is not here\n", path);
+        return;
+    }
+    (void)ss_module_from_headers(&module, (uintptr_t)memory, headers, elf.e_phnum, 0);
+    assert_int_equal(look_at_module(&module, &c), 0);
 }
 
 static void test_unwind_decodes_every_row_of_every_library(void **state)
 {
-    static const char *const libraries[] = {"libcrypto.so.3", "libstdc++.so.6", "libm.so.6",
-                                            "libgcc_s.so.1"};
+    static const char *const libraries[] = {
+        "libcrypto.so.3",    "libssl.so.3",     "libstdc++.so.6",    "libm.so.6",
+        "libgcc_s.so.1",     "libsqlite3.so.0", "libz.so.1",         "libexpat.so.1",
+        "liblzma.so.5",      "libffi.so.8",     "liblua5.4.so.0",    "liblua5.3.so.0",
+        "libluajit-5.1.so.2", "libdw.so.1",     "libpython3.11.so.1.0", STACKSPLICE_LIBRARY};
+    static const char *const programs[] = {SWEPT_PROGRAMS, "/usr/bin/lua5.4", "/usr/bin/luajit"};
 
     (void)state;
     for (size_t i = 0; i < SS_COUNT_OF(libraries); i++)
-        (void)dlopen(libraries[i], RTLD_NOW); /* what is not there is not looked at */
+        if (!dlopen(libraries[i], RTLD_NOW))
+            printf("%-34s is not here\n", libraries[i]);
     make_fake();
+    printf("%-34s %7s %8s %8s %7s %5s %7s %9s\n", "", "entries", "rows", "compact%", "full%", "ends",
+           "failed", "different");
     assert_int_equal(dl_iterate_phdr(look_at_library, NULL), 0);
+    for (size_t i = 0; i < SS_COUNT_OF(programs); i++)
+        look_at_program(programs[i]);
+    total.library = "together";
+    print_counts(&total);
     assert_true(total.entries > 1000);
     assert_true(total.full > 0);
     assert_true(total.compact > total.full);
