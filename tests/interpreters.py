@@ -30,8 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SUITES = ["testing", "unstable", "experimental"]
 # Name -> packages that bring it with all that it needs, and packages of which nothing more is taken.
 BINARIES = {
-    "python3.14": (["python3.14-dev", "python3.14-venv"], ["python3-greenlet"]),
-    "python3.15": (["python3.15-dev", "python3.15-venv"], ["python3-greenlet"]),
+    "python3.14": (["python3.14-dev", "python3.14-venv", "libstdc++6"], ["python3-greenlet"]),
+    "python3.15": (["python3.15-dev", "python3.15-venv", "libstdc++6"], ["python3-greenlet"]),
     "lua5.5": (["lua5.5", "liblua5.5-dev"], []),
 }
 SOURCES = ["lua5.4", "lua5.5"]

@@ -31,7 +31,7 @@ def chain(frame) -> list[tuple[str, str, int]]:
 
 
 def python_frames(stack) -> list[tuple[str, str, int]]:
-    return [(f.file, f.function, f.line) for f in stack if f.language == "python"]
+    return [(f.file, f.function, f.line) for f in stack if (f.kind, f.language) == ("script", "python")]
 
 
 def spliced_addresses(combined: list[int], native: list[int]) -> tuple[list[int], list[int]]:

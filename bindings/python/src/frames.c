@@ -7,6 +7,7 @@
  * activations of several thread states (sub-interpreters): all chains whose markers lie on it are
  * followed side by side, in the order of their markers' addresses.
  */
+#include "greenlet.h"
 #include "layout.h"
 #include "token_cache.h"
 
@@ -339,8 +340,19 @@ static bool frame_reaches(const stacksplice_walk *walk, uint32_t i, const marker
     return !walk->truncated && m->address < walk->stack_high;
 }
 
+/* What lies outside of a greenlet's base is hidden. */
+static void cut_at_base(stacksplice_walk *walk, uint32_t first, uintptr_t outermost)
+{
+    uint32_t base = sspy_greenlet_base(walk, first, outermost);
+
+    if (base + 1 < walk->frame_count &&
+        stacksplice_walk_splice(walk, base + 1, walk->frame_count - base - 1))
+        (void)stacksplice_walk_push(walk, gap_token("greenlet base"));
+}
+
 static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count)
 {
+    uintptr_t outermost = 0;
     uint32_t frame = 0;
 
     for (chain *c; (c = innermost(chains, count)) != NULL; next_marker(c, walk)) {
@@ -352,7 +364,9 @@ static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count
         if (!stacksplice_walk_splice(walk, frame, frame < walk->frame_count) ||
             !push_run(walk, &c->now, c->interp))
             return;
+        outermost = c->now.address;
     }
+    cut_at_base(walk, frame, outermost);
 }
 
 static void push_gap(stacksplice_walk *walk, const char *why)

@@ -1,0 +1,218 @@
+"""Greenlets: the running one's frames are exact; outside of its base nothing is shown but a gap."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+
+import pytest
+import stacksplice
+from frame_oracle import Checker, chain, is_token, python_frames
+
+greenlet = pytest.importorskip("greenlet")
+
+
+class GreenletChecker(Checker):
+    """As its base; in a greenlet the gap "greenlet base" is due, and the end of the stack with it."""
+
+    def compare(self, hr, combined, native, truth) -> None:
+        stack = stacksplice.Stack(combined)
+        reasons = [frame.reason for frame in stack if frame.kind == "gap"]
+        if greenlet.getcurrent().parent is None:
+            super().compare(hr, combined, native, truth)
+            return
+        self.count += 1
+        found = python_frames(stack)
+        if [frame[:2] for frame in found] != [frame[:2] for frame in truth] or found[1:] != truth[1:]:
+            self.problems.append((found, truth))
+        if reasons[:1] != ["greenlet base"] or len(reasons) > 2:
+            self.problems.append(reasons)
+        # What is shown outside of the outermost Python frame is how the greenlet began.
+        base = combined.index(next(frame.address for frame in stack if frame.reason == "greenlet base"))
+        tail = combined[max(i for i, a in enumerate(combined[:base]) if is_token(a)) + 1 : base]
+        if any(not is_token(address) for address in combined[base:]):
+            self.problems.append("native frames behind the base")
+        if not 1 <= len(tail) <= 8:
+            self.problems.append(("frames outside of the base", [hex(address) for address in tail]))
+
+
+def base_of(stack) -> int:
+    return next(i for i, frame in enumerate(stack) if frame.reason == "greenlet base")
+
+
+@pytest.fixture
+def gcheck(border):
+    checker = GreenletChecker(border)
+    yield checker
+    checker.assert_good()
+
+
+def pause():
+    return greenlet.getcurrent().parent.switch()
+
+
+def test_first_start_and_resumed_elsewhere(gcheck):
+    def inner():
+        gcheck()
+        pause()
+        gcheck()
+        pause()
+        gcheck()
+
+    def start():
+        made = greenlet.greenlet(inner)
+        made.switch()
+        return made
+
+    def deep(made, n):
+        return made.switch() if n == 0 else deep(made, n - 1)
+
+    made = start()
+    gcheck()
+    deep(made, 50)
+    sorted([1], key=lambda x: made.switch() or 0)
+    assert made.dead
+    gcheck()
+    assert gcheck.count == 5
+
+
+def test_nested_and_from_a_sort_key(gcheck, border):
+    def leaf():
+        gcheck()
+        pause()
+        border.call_plain(gcheck)
+
+    def middle():
+        made = greenlet.greenlet(leaf)
+        gcheck()
+        made.switch()
+        gcheck()
+        sorted([2, 1], key=lambda x: (gcheck(), x)[1])
+        pause()
+        made.switch()
+        gcheck()
+
+    outer = greenlet.greenlet(middle)
+    sorted([1], key=lambda x: outer.switch() or 0)
+    gcheck()
+    list(map(lambda x: outer.switch(), [1]))
+    gcheck()
+    assert gcheck.count == 9
+
+
+def test_main_greenlet_sees_its_own_stack(gcheck):
+    seen = []
+
+    def work():
+        for _ in range(3):
+            seen.append(pause())
+
+    def main(n):
+        if n:
+            return main(n - 1)
+        made = greenlet.greenlet(work)
+        made.switch()
+        for number in range(3):
+            gcheck()
+            made.switch(number)
+        gcheck()
+
+    main(30)
+    assert seen == [0, 1, 2]
+
+
+def test_exceptions_and_generators_in_greenlets(gcheck):
+    def generator():
+        yield gcheck()
+        yield pause() or gcheck()
+
+    def work():
+        try:
+            list(generator())
+            pause()
+        except ValueError:
+            gcheck()
+            raise KeyError("left") from None
+
+    made = greenlet.greenlet(work)
+    made.switch()
+    made.switch()
+    with pytest.raises(KeyError) as caught:
+        made.throw(ValueError("thrown"))
+    info = stacksplice.originate(caught.value)
+    assert "test_exceptions_and_generators_in_greenlets.<locals>.work" in [f.function for f in info.stack]
+    assert gcheck.count == 3
+
+
+def test_trace_function_of_greenlet(gcheck):
+    old = greenlet.settrace(lambda event, arguments: None)
+    try:
+        made = greenlet.greenlet(lambda: [gcheck(), pause(), gcheck()])
+        made.switch()
+        made.switch()
+    finally:
+        greenlet.settrace(old)
+
+
+def test_a_greenlet_without_a_python_frame(border):
+    """Its function is C: the capture finds no loop, and still ends at the base."""
+    made = greenlet.greenlet(border.capture_both)
+    hr, combined, native = made.switch()
+    stack = stacksplice.Stack(combined)
+    assert [frame for frame in stack if frame.kind == "script"] == []
+    assert 0 < base_of(stack) <= 8
+
+
+def test_random_switches_in_threads(border):
+    """Many greenlets in three threads, each resumed from wherever the others happen to be."""
+
+    def work(checker, seed):
+        choose = random.Random(seed)
+        made = []
+
+        def body(n):
+            if n:
+                return body(n - 1)
+            for _ in range(4):
+                checker()
+                pause()
+                sorted([1, 2], key=lambda x: (pause(), x)[1])
+            return None
+
+        def jump(depth):
+            if depth:
+                return sorted([1], key=lambda x: (jump(depth - 1), x)[1])
+            alive = [item for item in made if not item.dead]
+            return choose.choice(alive).switch() if alive else None
+
+        for number in range(8):
+            made.append(greenlet.greenlet(lambda number=number: body(number)))
+            made[-1].switch()
+        for _ in range(60):
+            jump(choose.randrange(6))
+            checker()
+        # A greenlet that is not run to its end is unwound by an exception when it is dropped.
+        for item in made:
+            if not item.dead:
+                item.throw()
+
+    checkers = [GreenletChecker(border) for _ in range(3)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=work, args=item) for item in zip(checkers, range(3))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    for checker in checkers:
+        checker.assert_good(60)
+
+
+def test_the_chain_of_a_greenlet_is_short():
+    """The oracle itself: Python's own chain ends at the base."""
+    made = greenlet.greenlet(lambda: len(chain(sys._getframe())))
+    assert made.switch() == 1
