@@ -321,7 +321,7 @@ static void replace_second(stacksplice_walk *walk)
 {
     collected = walk->size == sizeof *walk && walk->frame_count > 3 && !walk->truncated &&
                 walk->stack_low == walk->frames[0].sp &&
-                walk->stack_high > walk->frames[walk->frame_count - 1].sp &&
+                walk->stack_high >= walk->frames[walk->frame_count - 1].sp &&
                 stacksplice_walk_splice(walk, 1, 1) &&
                 stacksplice_walk_push(walk, script_token("a")) &&
                 stacksplice_walk_push(walk, script_token("b"));

@@ -51,6 +51,10 @@ static _Unwind_Reason_Code keep(struct _Unwind_Context *context, void *data)
     }
     t->ip += (uintptr_t)t->interrupted; /* as return addresses are: behind the instruction */
     t->sp = (uintptr_t)_Unwind_GetCFA(context); /* its own, at its call */
+#if defined(__aarch64__)
+    if (t->interrupted) /* there it gives the address of the registers that the kernel left */
+        t->sp = (uintptr_t)_Unwind_GetGR(context, MACHINE_SP);
+#endif
     t->function = (uintptr_t)_Unwind_GetRegionStart(context);
     for (size_t i = 0; i < REGISTERS; i++)
         t->value[i] = (uintptr_t)_Unwind_GetGR(context, (int)registers[i]);
