@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -278,11 +279,17 @@ static void test_first_walk_without_memory_fails(void **state)
             _exit(2);
         none.rlim_max = was.rlim_max;
         (void)setrlimit(RLIMIT_AS, &none);
+        if (mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+            _exit(77); /* an emulator that knows of limits and does not keep them */
         failed = !ss_unwind_walk(&fresh, SS_HERE(), 100) && !fresh.tree;
         (void)setrlimit(RLIMIT_AS, &was);
         _exit(failed && ss_unwind_walk(&fresh, SS_HERE(), 100) && fresh.count > 1 ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+        print_message("skipped: nothing holds this process to its limit of address space\n");
+        skip();
+    }
     assert_int_equal(status, 0);
 }
 
@@ -312,9 +319,10 @@ static void test_modules_are_told_apart(void **state)
 {
     (void)state;
     (void)ss_modules_generation(true);
-#if defined(__GLIBC__)
-    assert_true(ss_modules_watched(false)); /* no lock in a walk */
+#if !defined(__GLIBC__)
+    skip(); /* nothing is unloaded */
 #endif
+    assert_true(ss_modules_watched(false)); /* no lock in a walk */
     check_generations();
     assert_false(ss_modules_watched(true));
     check_generations();
@@ -361,6 +369,10 @@ static void test_many_stacks_are_found(void **state)
     ss_stack stack;
 
     (void)state;
+    if ((uintptr_t)&stack - (uintptr_t)memory < (uintptr_t)128 << 20) {
+        print_message("skipped: memory lies where a kernel keeps room for this stack\n");
+        skip(); /* as an emulator lays it out */
+    }
     change_half(true);
     assert_int_equal(stacksplice_add_stack(memory[1], memory[2] + 1), E_INVALIDARG);
     for (unsigned i = 0; i < STACKS * 2; i++)
