@@ -62,6 +62,9 @@ def build_musl(folder: Path, root: Path) -> None:
     include.mkdir(parents=True, exist_ok=True)
     shared = str(library / "liblua5.4.so")
     run(["musl-gcc", "-shared", "-o", shared, "-Wl,-soname,liblua5.4.so", *objects], suite.log)
+    helper = Path(__file__).with_name("musl_find_object.c")
+    run(["musl-gcc", "-O2", "-fPIC", "-D_GNU_SOURCE", "-c", str(helper),
+         "-o", str(library / "find_object.o")], suite.log)
     shutil.copy(lua / "liblua.a", library / "liblua5.4.a")
     for header in ("lua.h", "luaconf.h", "lualib.h", "lauxlib.h", "lua.hpp"):
         shutil.copy(lua / header, include)
