@@ -8,13 +8,16 @@
  */
 #include "binding.h"
 
+#include <stdlib.h>
+
 #define ANCHOR_KEY "__stacksplice__"
 
-/* The key, borrowed from the table of interned strings of this interpreter; NULL when out of
- * memory. */
-static PyObject *anchor_key(void)
+/* The key, borrowed; NULL with an exception when out of memory. */
+static PyObject *anchor_key(sspy_interp *interp)
 {
-    return PyUnicode_InternFromString(ANCHOR_KEY);
+    if (!interp->anchor_key)
+        interp->anchor_key = PyUnicode_InternFromString(ANCHOR_KEY);
+    return interp->anchor_key;
 }
 
 /* The table of foreign errors' exceptions forgets this one, unless it names another by now, which
@@ -63,6 +66,7 @@ static void anchor_dealloc(PyObject *object)
     drop_error(self);
     if (self->exception)
         sspy_exception_unref_inside(self->exception);
+    free(self->raised);
     sspy_interp_unref(self->interp);
     sspy_set_pending(pending);
     type->tp_free(object);
@@ -128,16 +132,13 @@ static sspy_anchor *anchor_in(sspy_interp *interp, PyObject *dict, PyObject *key
 
 sspy_anchor *sspy_anchor_of(sspy_interp *interp, PyObject *exc)
 {
-    PyObject *key = anchor_key();
-    PyObject *dict = key ? PyObject_GenericGetDict(exc, NULL) : NULL;
+    PyObject *key = anchor_key(interp), *dict = ((PyBaseExceptionObject *)exc)->dict;
     sspy_anchor *anchor = NULL;
 
-    if (dict && PyDict_Check(dict))
-        anchor = anchor_in(interp, dict, key, exc);
-    if (!dict)
+    if (!key)
         PyErr_Clear();
-    Py_XDECREF(key);
-    Py_XDECREF(dict);
+    else if (dict && PyDict_Check(dict)) /* without one it has no anchor either */
+        anchor = anchor_in(interp, dict, key, exc);
     return anchor;
 }
 
@@ -178,7 +179,7 @@ sspy_anchor *sspy_anchor_make(sspy_interp *interp, PyObject *exc)
         PyErr_SetString(PyExc_RuntimeError, "the interpreter is being finalized");
         return NULL;
     }
-    key = anchor_key();
+    key = anchor_key(interp);
     dict = key ? dict_for_anchor(interp, exc) : NULL;
     anchor = dict ? (sspy_anchor *)interp->anchor_type->tp_alloc(interp->anchor_type, 0) : NULL;
     if (anchor) {
@@ -190,7 +191,6 @@ sspy_anchor *sspy_anchor_make(sspy_interp *interp, PyObject *exc)
         else
             Py_DECREF(anchor); /* the dict holds it */
     }
-    Py_XDECREF(key);
     Py_XDECREF(dict);
     return anchor;
 }

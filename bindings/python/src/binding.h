@@ -47,6 +47,7 @@ typedef struct sspy_interp {
     PyInterpreterState *state;          /* (RO) not to be used once dead */
     PyTypeObject *anchor_type;          /* (GIL) borrowed from the module state, NULL at its end */
     sspy_state *module_state;           /* (GIL) borrowed, NULL at its end */
+    PyObject *anchor_key;               /* (GIL) counted, NULL before its first use */
     int64_t id;                         /* (RO) */
 } sspy_interp;
 
@@ -120,6 +121,8 @@ struct sspy_anchor {
     IScriptErrorInfo *error;       /* inside (outside if foreign), or NULL */
     sspy_exception *exception;     /* inside, or NULL */
     sspy_interp *interp;           /* counted */
+    uintptr_t *raised;             /* malloc: the stack where it was raised, or NULL */
+    uint32_t raised_count;
 };
 
 extern PyType_Spec sspy_anchor_spec;
@@ -136,6 +139,10 @@ sspy_anchor *sspy_anchor_make(sspy_interp *interp, PyObject *exc);
 /* Let ANCHOR hold ERROR, which the caller has an outside reference on, instead of what it held. */
 void sspy_anchor_set_error(sspy_anchor *anchor, IScriptErrorInfo *error, bool foreign);
 void sspy_anchor_set_exception(sspy_anchor *anchor, sspy_exception *exception);
+/* The stack where the exception was raised, taken over (malloc); NULL if none was kept. */
+uintptr_t *sspy_anchor_take_raised(sspy_anchor *anchor, uint32_t *count);
+/* The callback of sys.monitoring for RAISE: keeps the stack in the anchor (monitor.c). */
+PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 /* An outside reference on the anchor's error, whose exception EXC is in hand; NULL if it has none.
  */
 IScriptErrorInfo *sspy_anchor_hold(sspy_anchor *anchor, PyObject *exc);

@@ -63,6 +63,20 @@ static inline PyObject *sspy_weakref_get(PyObject *reference)
 #endif
 }
 
+/* OBJECT's attribute NAME (new reference); NULL without an exception when it has none, which is
+   cheap, and with one when looking for it failed. */
+static inline PyObject *sspy_optional_attribute(PyObject *object, PyObject *name)
+{
+    PyObject *attribute = NULL;
+
+#if PY_VERSION_HEX >= 0x030D0000
+    (void)PyObject_GetOptionalAttr(object, name, &attribute);
+#else
+    (void)_PyObject_LookupAttr(object, name, &attribute);
+#endif
+    return attribute;
+}
+
 /* The thread state that runs now; before 3.12 it may be another thread's (see frames.c). */
 static inline PyThreadState *sspy_current_thread_state(void)
 {

@@ -246,18 +246,26 @@ sspy_exception *sspy_exception_from(IUnknown *unknown)
 /* TEXT as UTF-8 with surrogates kept, allocated with malloc; NULL with an exception. */
 static char *utf8_copy(PyObject *text, size_t *length)
 {
-    PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass");
-    char *copy = NULL;
+    PyObject *bytes = NULL;
+    const char *utf8;
+    char *copy;
 
-    if (!bytes)
-        return NULL;
-    *length = (size_t)PyBytes_GET_SIZE(bytes);
+    if (PyUnicode_IS_COMPACT_ASCII(text)) {
+        utf8 = (const char *)PyUnicode_DATA(text);
+        *length = (size_t)PyUnicode_GET_LENGTH(text);
+    } else {
+        bytes = PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass");
+        if (!bytes)
+            return NULL;
+        utf8 = PyBytes_AS_STRING(bytes);
+        *length = (size_t)PyBytes_GET_SIZE(bytes);
+    }
     copy = malloc(*length + 1);
     if (copy)
-        memcpy(copy, PyBytes_AS_STRING(bytes), *length + 1);
+        memcpy(copy, utf8, *length + 1);
     else
         PyErr_NoMemory();
-    Py_DECREF(bytes);
+    Py_XDECREF(bytes);
     return copy;
 }
 
@@ -265,10 +273,14 @@ static char *utf8_copy(PyObject *text, size_t *length)
 static PyObject *type_name_of(PyObject *object)
 {
     PyObject *type = (PyObject *)Py_TYPE(object);
-    PyObject *name = PyObject_GetAttrString(type, "__qualname__");
-    PyObject *module = PyObject_GetAttrString(type, "__module__");
-    PyObject *full = NULL;
+    const char *own = Py_TYPE(object)->tp_name;
+    PyObject *name, *module, *full = NULL;
 
+    /* A type of the interpreter's own is called what its structure says. */
+    if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !strchr(own, '.'))
+        return PyUnicode_FromString(own);
+    name = PyObject_GetAttrString(type, "__qualname__");
+    module = PyObject_GetAttrString(type, "__module__");
     if (name && PyUnicode_Check(name)) {
         if (!module || !PyUnicode_Check(module) ||
             PyUnicode_CompareWithASCIIString(module, "builtins") == 0 ||

@@ -57,10 +57,12 @@ static const struct {
 /* An attribute of EXC that is a plain integer; errors of looking it up are nobody's business. */
 static bool integer_attribute(PyObject *exc, const char *name, long long *value)
 {
-    PyObject *attribute = PyObject_GetAttrString(exc, name);
+    PyObject *key = PyUnicode_InternFromString(name);
+    PyObject *attribute = key ? sspy_optional_attribute(exc, key) : NULL;
     bool found = false;
     int overflow = 0;
 
+    Py_XDECREF(key);
     if (attribute && PyLong_Check(attribute) && !PyBool_Check(attribute)) {
         *value = PyLong_AsLongLongAndOverflow(attribute, &overflow);
         found = !overflow;

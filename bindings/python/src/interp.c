@@ -15,6 +15,8 @@
 
 static _Thread_local sspy_interp *current_section;
 
+static _Atomic(sspy_interp *) main_record; /* (ATOMIC) of the main interpreter, for quick finding */
+
 /* Guards "not dead, so Py_AddPendingCall is allowed".  Nothing else happens under it. */
 static pthread_mutex_t wake_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -68,6 +70,9 @@ static void record_destructor(PyObject *capsule)
     atomic_store(&interp->dead, true);
     pthread_mutex_unlock(&wake_lock);
     interp->anchor_type = NULL;
+    if (atomic_load(&main_record) == interp)
+        atomic_store(&main_record, NULL);
+    Py_CLEAR(interp->anchor_key);
     sspy_cache_end(interp->state);
     abandon_released(interp);
     sspy_interp_unref(interp);
@@ -94,14 +99,21 @@ static sspy_interp *record_new(PyObject *dict)
     }
     failed = PyDict_SetItemString(dict, RECORD_KEY, capsule);
     Py_DECREF(capsule);
+    if (!failed && interp->state == PyInterpreterState_Main())
+        atomic_store(&main_record, interp);
     return failed ? NULL : interp;
 }
 
 sspy_interp *sspy_interp_current(void)
 {
-    PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
-    PyObject *capsule = dict ? PyDict_GetItemString(dict, RECORD_KEY) : NULL;
+    PyInterpreterState *state = PyInterpreterState_Get();
+    PyObject *dict, *capsule;
 
+    /* The main interpreter outlives the others; its record does while its lock is held. */
+    if (state == PyInterpreterState_Main() && atomic_load(&main_record))
+        return atomic_load(&main_record);
+    dict = PyInterpreterState_GetDict(state);
+    capsule = dict ? PyDict_GetItemString(dict, RECORD_KEY) : NULL;
     if (!dict) {
         PyErr_SetString(PyExc_RuntimeError, "this interpreter has no dict");
         return NULL;

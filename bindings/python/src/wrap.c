@@ -85,15 +85,40 @@ static bool is_repeated(const PyTracebackObject *entry)
     return entry->tb_next && entry->tb_next->tb_frame == entry->tb_frame;
 }
 
-/* Of several entries of one frame the last, which is the innermost, is the one that counts. */
-static void add_live(passed_frames *passed, const void *data, PyTracebackObject *entry)
+/* Of several entries of one frame the last, which is the innermost, is the one that counts.  There
+   are at most ENTRIES in all.  -1 with a MemoryError. */
+static int add_live(passed_frames *passed, const void *data, PyTracebackObject *entry,
+                    size_t entries)
 {
     uint32_t i = 0;
 
+    if (!passed->live)
+        passed->live = malloc(entries * sizeof *passed->live);
+    if (!passed->live) {
+        PyErr_NoMemory();
+        return -1;
+    }
     while (i < passed->live_count && passed->live[i].data != data)
         i++;
     passed->live[i] = (sspy_placed_frame){data, entry_token(entry)};
     passed->live_count += i == passed->live_count;
+    return 0;
+}
+
+/* How many frames of the traceback that begins with FIRST have ended; all are counted as such while
+   there is room for them.  ENTRIES: how many there are. */
+static size_t count_ended(PyTracebackObject *first, bool owned, size_t *entries)
+{
+    size_t ended = 0;
+
+    *entries = 0;
+    for (PyTracebackObject *entry = first; entry; entry = entry->tb_next)
+        *entries += 1;
+    if (*entries < SSPY_MAX_FRAMES)
+        return *entries;
+    for (PyTracebackObject *entry = first; entry; entry = entry->tb_next)
+        ended += !is_repeated(entry) && !sspy_frame_live(entry->tb_frame, owned);
+    return ended;
 }
 
 /* Reads the traceback that begins with FIRST.  More frames than there is room for: the innermost
@@ -101,25 +126,17 @@ static void add_live(passed_frames *passed, const void *data, PyTracebackObject 
 static int read_traceback(PyTracebackObject *first, passed_frames *passed)
 {
     bool owned = sspy_chain_has_owned();
-    size_t ended = 0, live = 0;
+    size_t entries, ended = count_ended(first, owned, &entries);
 
-    for (PyTracebackObject *entry = first; entry; entry = entry->tb_next)
-        if (!is_repeated(entry))
-            *(sspy_frame_live(entry->tb_frame, owned) ? &live : &ended) += 1;
-    passed->live = live ? malloc(live * sizeof *passed->live) : NULL;
-    if (live && !passed->live) {
-        PyErr_NoMemory();
-        return -1;
-    }
     for (PyTracebackObject *entry = first; entry; entry = entry->tb_next) {
         const void *data;
 
         if (is_repeated(entry))
             continue;
         data = sspy_frame_live(entry->tb_frame, owned);
-        if (data)
-            add_live(passed, data, entry);
-        else if (ended-- < SSPY_MAX_FRAMES)
+        if (data && add_live(passed, data, entry, entries))
+            return -1;
+        if (!data && ended-- < SSPY_MAX_FRAMES)
             passed->ended[passed->ended_count++] = entry_token(entry);
     }
     reverse(passed->ended, passed->ended_count);
@@ -153,16 +170,15 @@ static int fill_stack(PyObject *exc, const void *above, uintptr_t *frames, uint3
 /* EXC's whole stack, allocated with malloc; NULL with a MemoryError. */
 static uintptr_t *stack_of(PyObject *exc, const void *above, uint32_t *count)
 {
-    uintptr_t *frames = malloc(2 * SSPY_MAX_FRAMES * sizeof *frames);
+    uintptr_t room[2 * SSPY_MAX_FRAMES], *frames;
 
-    if (!frames) {
+    if (fill_stack(exc, above, room, count))
+        return NULL;
+    frames = malloc((*count ? *count : 1) * sizeof *frames);
+    if (frames)
+        memcpy(frames, room, *count * sizeof *frames);
+    else
         PyErr_NoMemory();
-        return NULL;
-    }
-    if (fill_stack(exc, above, frames, count)) {
-        free(frames);
-        return NULL;
-    }
     return frames;
 }
 
@@ -181,7 +197,9 @@ static sspy_exception *wrap_one(sspy_state *state, PyObject *exc, const void *ab
         sspy_exception_hold(anchor->exception, exc);
         return anchor->exception;
     }
-    frames = stack_of(exc, above, &count);
+    frames = anchor ? sspy_anchor_take_raised(anchor, &count) : NULL;
+    if (!frames)
+        frames = stack_of(exc, above, &count);
     wrapped = frames ? sspy_exception_new(state->interp, exc, frames, count, cause) : NULL;
     if (!wrapped)
         return NULL;
@@ -217,17 +235,19 @@ static HRESULT originate_wrapped(sspy_state *state, sspy_exception *wrapped, HRE
     return result;
 }
 
+/* A new error, with an outside reference in *ERROR; its HRESULT is *HR. */
 static int error_for_one(sspy_state *state, PyObject *exc, const void *above, bool in_slot,
-                         IScriptErrorInfo *cause, IScriptErrorInfo **error)
+                         IScriptErrorInfo *cause, IScriptErrorInfo **error, HRESULT *hr)
 {
-    HRESULT hr = sspy_hresult_of(state, exc);
-    sspy_exception *wrapped = wrap_one(state, exc, above, cause);
+    sspy_exception *wrapped;
     sspy_anchor *anchor;
     HRESULT result;
 
+    *hr = sspy_hresult_of(state, exc);
+    wrapped = wrap_one(state, exc, above, cause);
     if (!wrapped)
         return -1;
-    result = originate_wrapped(state, wrapped, hr, in_slot, error);
+    result = originate_wrapped(state, wrapped, *hr, in_slot, error);
     anchor = *error ? sspy_anchor_of(state->interp, exc) : NULL;
     if (anchor)
         sspy_anchor_set_error(anchor, *error, false);
@@ -277,8 +297,9 @@ static void release_error(sspy_state *state, IScriptErrorInfo *error)
     sspy_leave(section);
 }
 
+/* *HR is set when the first of CHAIN got a new error. */
 static int error_for_chain(sspy_state *state, PyObject **chain, int count, const void *above,
-                           bool in_slot, IScriptErrorInfo **error)
+                           bool in_slot, IScriptErrorInfo **error, HRESULT *hr)
 {
     IScriptErrorInfo *cause = NULL;
     int failed = 0;
@@ -290,7 +311,7 @@ static int error_for_chain(sspy_state *state, PyObject **chain, int count, const
         if (i > 0 && anchor && anchor->error)
             made = sspy_anchor_hold(anchor, chain[i]);
         else
-            failed = error_for_one(state, chain[i], above, in_slot && i == 0, cause, &made);
+            failed = error_for_one(state, chain[i], above, in_slot && i == 0, cause, &made, hr);
         if (cause)
             release_error(state, cause);
         cause = made;
@@ -299,23 +320,33 @@ static int error_for_chain(sspy_state *state, PyObject **chain, int count, const
     return failed;
 }
 
-int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, bool in_slot,
-                   IScriptErrorInfo **error)
+/* sspy_error_for; *HR is that of a new error, S_OK when EXC had one. */
+static int error_for(sspy_state *state, PyObject *exc, const void *above, bool in_slot,
+                     IScriptErrorInfo **error, HRESULT *hr)
 {
     sspy_anchor *anchor = sspy_anchor_of(state->interp, exc);
     PyObject *chain[SSPY_MAX_CAUSES];
     int count, failed;
 
     *error = NULL;
+    *hr = S_OK;
     if (anchor && anchor->error) {
         *error = sspy_anchor_hold(anchor, exc);
         return 0;
     }
     count = collect_chain(state, exc, chain);
-    failed = error_for_chain(state, chain, count, above, in_slot, error);
+    failed = error_for_chain(state, chain, count, above, in_slot, error, hr);
     for (int i = 0; i < count; i++)
         Py_DECREF(chain[i]);
     return failed;
+}
+
+int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, bool in_slot,
+                   IScriptErrorInfo **error)
+{
+    HRESULT hr;
+
+    return error_for(state, exc, above, in_slot, error, &hr);
 }
 
 sspy_exception *sspy_wrap(sspy_state *state, PyObject *exc, const void *above)
@@ -324,8 +355,9 @@ sspy_exception *sspy_wrap(sspy_state *state, PyObject *exc, const void *above)
     IScriptErrorInfo *cause = NULL;
     sspy_exception *wrapped = NULL;
     int count = collect_chain(state, exc, chain);
+    HRESULT hr;
 
-    if (!error_for_chain(state, chain + 1, count - 1, above, false, &cause))
+    if (!error_for_chain(state, chain + 1, count - 1, above, false, &cause, &hr))
         wrapped = wrap_one(state, exc, above, cause);
     if (cause)
         release_error(state, cause);
@@ -358,14 +390,15 @@ HRESULT sspy_originate(sspy_state *state, PyObject *exc, const void *above)
     IScriptErrorInfo *error = NULL;
     HRESULT hr;
 
-    if (sspy_error_for(state, exc, above, true, &error)) {
+    if (error_for(state, exc, above, true, &error, &hr)) {
         PyErr_Clear();
         RoOriginateError(E_OUTOFMEMORY, NULL);
         return E_OUTOFMEMORY;
     }
     if (!error)
-        return sspy_hresult_of(state, exc); /* origination is switched off */
-    hr = put_into_slot(state, error);
+        return hr; /* origination is switched off */
+    if (SUCCEEDED(hr))
+        hr = put_into_slot(state, error); /* an old one; a new one is there */
     release_error(state, error);
     return hr;
 }
