@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define CREDIT_FIRST 2048
-#define CREDIT_A_WALK 4
+#define CREDIT_FIRST 8192
+#define CREDIT_A_WALK 2
 #define CREDIT_LEAST (-4096)
 #define KEPT_FRAMES 2048
 
@@ -180,7 +180,7 @@ static SS_NOINLINE void grow(trail *t, const ss_node *node)
 }
 
 /* The same where the tree does not know the context, by the ip alone. */
-static NO_SANITIZE SS_NOINLINE stop follow_known(trail *t)
+static inline __attribute__((always_inline)) NO_SANITIZE stop follow_table(trail *t, bool growing)
 {
     stacksplice_native_frame *frame = t->frame, *end = t->end;
     uintptr_t ip = t->ip, sp = t->sp, high = t->high, next;
@@ -200,7 +200,7 @@ static NO_SANITIZE SS_NOINLINE stop follow_known(trail *t)
         why = STOP_LIMIT;
         if (SS_UNLIKELY(frame == end))
             break;
-        if (SS_UNLIKELY(t->growing))
+        if (growing)
             grow(t, node);
         put(frame, ip, sp, node);
         *marked = (uint32_t)(uintptr_t)frame;
@@ -224,6 +224,16 @@ static NO_SANITIZE SS_NOINLINE stop follow_known(trail *t)
     t->ip = ip;
     t->sp = sp;
     return why;
+}
+
+static NO_SANITIZE SS_NOINLINE stop follow_known(trail *t)
+{
+    return follow_table(t, false);
+}
+
+static NO_SANITIZE SS_NOINLINE stop follow_and_grow(trail *t)
+{
+    return follow_table(t, true);
 }
 
 /* ---- The rest ---------------------------------------------------------------------------------*/
@@ -308,7 +318,7 @@ static ss_verdict take_frames(trail *t)
     ss_verdict found;
 
     if (why == STOP_UNKNOWN)
-        why = follow_known(t);
+        why = t->growing ? follow_and_grow(t) : follow_known(t);
     if (why == STOP_OFF_STACK)
         return SS_STEP_OFF_STACK;
     if (why == STOP_SPECIAL)
