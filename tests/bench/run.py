@@ -70,7 +70,7 @@ def about(options: argparse.Namespace) -> dict[str, object]:
 def main() -> int:
     options = arguments()
     facts = about(options)
-    console = Console(width=None if sys.stdout.isatty() else 118, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else 132, highlight=False)
     length = "--tiny" if options.tiny else "--quick" if options.quick else None
     runner = Runner(options.build.resolve(), length, options.rows, not options.no_counts)
     results = Results()

@@ -57,7 +57,7 @@ def add_row(table: Table, results: Results, row: str, methods: dict[str, Method]
 
 def measurements(results: Results) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("row and method", min_width=52)
+    table.add_column("row and method", min_width=64)
     for title in ("median", "p90", "ratio", "instructions", "a frame"):
         table.add_column(title, justify="right", no_wrap=True)
     for row, methods in results.rows.items():
@@ -84,8 +84,8 @@ def verdict_texts(verdict: Verdict, unit: str) -> tuple[str, str]:
 def goals(results: Results) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, title="Goals",
                   title_justify="left")
-    for title in ("row", "goal", "found", "in instructions", ""):
-        table.add_column(title)
+    for title in ("row", "goal", "found", "instructions", ""):
+        table.add_column(title, no_wrap=True)
     for verdict in results.verdicts():
         unit = results.rows[verdict.row][verdict.budget.ours].unit
         mark = {True: "[green]met[/green]", False: "[yellow]missed[/yellow]",
