@@ -38,13 +38,17 @@ uintptr_t ss_lua_c_function_of(const ss_lua_layout *layout, uintptr_t ci)
     return 0;
 }
 
-/* Whether KNOWN is that function's: it was asked for while the sentinel lived that lives now. */
+/*
+ * Whether what is KNOWN holds for that function.  A name was found while the sentinel lived that
+ * lives now.  That there is none may be said of a later function at the address, too: what a token
+ * says without the name is true of every function that was defined there.
+ */
 static bool is_known(const ss_lua_world *world, const ss_lua_known_name *known,
                      const void *function, const lua_Debug *activation)
 {
     return known->function == function && known->source == activation->source &&
            known->line_defined == activation->linedefined && known->uses_left > 0 &&
-           known->epoch == (world->keyed ? world->record->epoch : 0);
+           (!known->name[0] || known->epoch == (world->keyed ? world->record->epoch : 0));
 }
 
 /*
@@ -52,9 +56,10 @@ static bool is_known(const ss_lua_world *world, const ss_lua_known_name *known,
  * function may have the address at the next capture.  Where no sentinel is of use, since
  * calibration missed something, what the function was defined as must do.
  */
-static unsigned uses_of_name(const ss_lua_layout *layout, const ss_lua_world *world)
+static unsigned uses_of(const ss_lua_layout *layout, const ss_lua_world *world,
+                        const ss_lua_known_name *known)
 {
-    return world->keyed || !ss_lua_has_keys(layout) ? SS_LUA_NAME_USES : 0;
+    return !known->name[0] || world->keyed || !ss_lua_has_keys(layout) ? SS_LUA_NAME_USES : 0;
 }
 
 /* ACTIVATION has been filled with "S". */
@@ -75,9 +80,9 @@ static const char *loaded_name(const ss_lua_layout *layout, ss_lua_world *world,
         *known = (ss_lua_known_name){.function = function,
                                      .source = activation->source,
                                      .line_defined = activation->linedefined,
-                                     .epoch = world->keyed ? world->record->epoch : 0,
-                                     .uses_left = uses_of_name(layout, world)};
+                                     .epoch = world->keyed ? world->record->epoch : 0};
         (void)ss_lua_global_name(world->rest, function, known->name, sizeof known->name);
+        known->uses_left = uses_of(layout, world, known);
     }
     return known->name[0] ? known->name : NULL;
 }

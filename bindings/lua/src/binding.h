@@ -254,8 +254,11 @@ void ss_lua_pin(lua_State *L, ss_lua_exception *x, int index);
 /* Push the value of X; false and nothing when it is gone. [-0, +(0|1), -] */
 bool ss_lua_push_value(lua_State *L, const ss_lua_exception *x);
 
-/* Forget the last value without identity. */
+/* Forget the last value without identity; or do so only if the value at INDEX equals it. [-0, +0,
+ * -]
+ */
 void ss_lua_forget_last(ss_lua_state *state);
+void ss_lua_forget_equal(lua_State *L, ss_lua_state *state, int index);
 
 /* Make TIES (their exception's value is in hand) the last ones; takes over one outside reference.
  */

@@ -1,9 +1,12 @@
 /* The message handler: remembers a raise at the raise, and never gets in its way. */
 #include "binding.h"
 
+#include <string.h>
+
 /* What the protected part needs to know. */
 typedef struct raise_note {
     const void *above;
+    ss_lua_state *state; /* NULL when it was not open yet */
 } raise_note;
 
 /*
@@ -26,18 +29,56 @@ static bool is_being_raised(lua_State *L, ss_lua_state *state)
     return same && ss_lua_ties_find(L, state, 1) == &state->last;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = text ? strlen(text) : 0, wanted = strlen(end);
+
+    return length >= wanted && strcmp(text + length - wanted, end) == 0;
+}
+
+/* Whether the coroutine failed and was closed since: nothing runs in it, nothing is left in it. */
+static bool is_closed(lua_State *thread)
+{
+    lua_Debug activation;
+
+    return lua_status(thread) == LUA_OK && lua_gettop(thread) == 0 &&
+           !lua_getstack(thread, 0, &activation);
+}
+
+/*
+ * Whether the error at index 1 was raised again by a function that coroutine.wrap made: a C closure
+ * over nothing but its coroutine, which it closed before.  Then the frames of that coroutine are
+ * gone, unless the error is that there was nothing to resume.
+ */
+static bool comes_from_wrap(lua_State *L)
+{
+    static const char nothing[] = "cannot resume dead coroutine";
+    lua_Debug activation;
+    bool from_wrap;
+    int top = lua_gettop(L);
+
+    if (!lua_getstack(L, 2, &activation))
+        return false;
+    lua_getinfo(L, "f", &activation);
+    from_wrap = lua_iscfunction(L, -1) && lua_getupvalue(L, -1, 1) && lua_isthread(L, -1) &&
+                is_closed(lua_tothread(L, -1)) && !lua_getupvalue(L, -2, 2);
+    lua_settop(L, top);
+    return from_wrap && !(lua_type(L, 1) == LUA_TSTRING && ends_with(lua_tostring(L, 1), nothing));
+}
+
 /* Arguments: the value, the note. */
 static int note_raise(lua_State *L)
 {
     const raise_note *now = lua_touserdata(L, 2);
     ss_lua_origin origin = {.above = now->above, .status = LUA_ERRRUN};
-    ss_lua_state *state = ss_lua_state_open(L);
+    ss_lua_state *state = now->state ? now->state : ss_lua_state_open(L);
 
     if (state->handling)
         return 0;
     state->handling++;
 #if LUA_VERSION_NUM >= 505
-    /* Behind its handler Lua makes this text of an error that is nil: nobody will ever see a nil. */
+    /* Behind its handler Lua makes this text of an error that is nil: nobody will ever see a nil.
+     */
     if (lua_isnil(L, 1)) {
         lua_pushliteral(L, "<no error object>");
         lua_replace(L, 1);
@@ -47,8 +88,8 @@ static int note_raise(lua_State *L)
     if (ss_lua_to_error(L, 1) || is_being_raised(L, state))
         return 0;
     /* An equal string was another error: only what can be told apart is found again. */
-    if (ss_lua_ties_find(L, state, 1) == &state->last)
-        ss_lua_forget_last(state);
+    ss_lua_forget_equal(L, state, 1);
+    origin.unwound = comes_from_wrap(L);
     (void)ss_lua_ties_make(L, state, 1, &origin);
     ss_lua_plant_sentinel(L, state); /* for the next one: this error is remembered by now */
     return 0;
@@ -56,8 +97,8 @@ static int note_raise(lua_State *L)
 
 void ss_lua_note_raise(lua_State *L, const void *above)
 {
-    raise_note now = {above};
     ss_lua_state *state = ss_lua_state_find(L);
+    raise_note now = {above, state};
     int handling = state ? state->handling : 0;
 
     if (handling)
@@ -68,7 +109,8 @@ void ss_lua_note_raise(lua_State *L, const void *above)
     /* Out of memory or of stack: the value must get through, if need be without its stack. */
     if (lua_pcall(L, 2, 0, 0) != LUA_OK)
         lua_pop(L, 1);
-    state = ss_lua_state_find(L);
+    if (!state)
+        state = ss_lua_state_find(L);
     if (state)
         state->handling = handling;
 }

@@ -12,7 +12,8 @@
 /* The head of a freed list that nobody will drain any more. */
 #define CLOSED ((ss_lua_exception *)(uintptr_t)1)
 
-static const char state_key, loaded_key; /* addresses as keys that need no string */
+/* Addresses as keys that need no string.  The tables that stay the same have keys of their own. */
+static const char state_key, loaded_key, table_keys[SS_LUA_INTERRUPT];
 
 static ss_lua_shared own_shared = {.size = sizeof own_shared, .lock = PTHREAD_MUTEX_INITIALIZER};
 ss_lua_shared *ss_lua_the_shared = &own_shared;
@@ -174,6 +175,10 @@ ss_lua_state *ss_lua_state_open(lua_State *L)
     }
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &loaded_key);
+    for (int which = SS_LUA_PINS; which < SS_LUA_INTERRUPT; which++) {
+        lua_getiuservalue(L, -1, which);
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &table_keys[which]);
+    }
     lua_getiuservalue(L, -1, SS_LUA_SENTINELS);
     ss_lua_keep_sentinels(L);
     /* Last: from now on the state is open, whatever ran out of memory before. */
@@ -224,6 +229,10 @@ ss_lua_state *ss_lua_state_of_registry(const void *registry)
 
 void ss_lua_push_table(lua_State *L, int which)
 {
+    if (which < SS_LUA_INTERRUPT) {
+        lua_rawgetp(L, LUA_REGISTRYINDEX, &table_keys[which]);
+        return;
+    }
     lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key);
     lua_getiuservalue(L, -1, which);
     lua_remove(L, -2);

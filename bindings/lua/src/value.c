@@ -76,6 +76,12 @@ static bool is_last(lua_State *L, const ss_lua_state *state, int index)
     return same;
 }
 
+void ss_lua_forget_equal(lua_State *L, ss_lua_state *state, int index)
+{
+    if (!has_identity(L, index) && is_last(L, state, index))
+        ss_lua_forget_last(state);
+}
+
 /* ---- Ties ------------------------------------------------------------------------------------*/
 
 ss_lua_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index)
@@ -138,17 +144,31 @@ static ss_lua_ties *push_anchor(lua_State *L)
 
 /* ---- What a value says of itself -------------------------------------------------------------*/
 
+/* Whether code of scripts may run when the value is asked for its text; strings have a metatable,
+   but are their own. [-0, +0, -], 1 slot */
+static bool has_metatable(lua_State *L, int index)
+{
+    if (lua_type(L, index) == LUA_TSTRING || !lua_getmetatable(L, index))
+        return false;
+    lua_pop(L, 1);
+    return true;
+}
+
 static int tostring_protected(lua_State *L)
 {
     (void)luaL_tolstring(L, 1, NULL);
     return 1;
 }
 
-/* The message at the top; the value's own __tostring may fail. [-0, +1, m] */
-static void push_message(lua_State *L, int index)
+/* The message at the top; the value's own __tostring may fail, if it is SCRIPTED. [-0, +1, m] */
+static void push_message(lua_State *L, int index, bool scripted)
 {
     if (lua_type(L, index) == LUA_TSTRING) {
         lua_pushvalue(L, index);
+        return;
+    }
+    if (!scripted) {
+        (void)luaL_tolstring(L, index, NULL);
         return;
     }
     lua_pushcfunction(L, tostring_protected);
@@ -267,18 +287,20 @@ ss_lua_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
 {
     ss_lua_ties *ties = ss_lua_ties_find(L, state, index), *kept;
     int top = lua_gettop(L);
+    bool scripted;
 
     if (ties)
         return ties;
     index = lua_absindex(L, index);
     ties = push_anchor(L);
-    push_message(L, index);
+    scripted = has_metatable(L, index);
+    push_message(L, index, scripted);
     (void)push_type_name(L, index);
     ties->exception = new_exception(L, state, index, origin);
     if (!ties->exception)
         luaL_error(L, "not enough memory");
     /* What was asked of the value (__tostring) may have made an error of it meanwhile. */
-    kept = has_identity(L, index) ? ss_lua_ties_find(L, state, index) : NULL;
+    kept = scripted && has_identity(L, index) ? ss_lua_ties_find(L, state, index) : NULL;
     if (kept) {
         lua_settop(L, top);
         return kept;

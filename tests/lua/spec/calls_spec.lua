@@ -266,6 +266,18 @@ describe("an error that leaves a coroutine", function()
     assert.is_true(has(kept, "fail"))
   end)
 
+  it("says that the frames of a coroutine are gone that coroutine.wrap closed", function()
+    local function fail() error({}) end
+    local _, _, info = stacksplice.pcall(function() coroutine.wrap(fail)() end)
+    assert.equal("gap", info.stack[1].kind)
+    assert.equal("unwound", info.stack[1].reason)
+    for _, frame in ipairs(info.stack) do assert.not_equal("fail", frame.name) end
+    local finished = coroutine.wrap(function() end)
+    finished()
+    _, _, info = stacksplice.pcall(function() finished() end)
+    assert.not_equal("gap", info.stack[1].kind)
+  end)
+
   it("leaves it for traceback", function()
     local co = coroutine.create(function() fail() end)
     coroutine.resume(co)
