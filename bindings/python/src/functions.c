@@ -387,5 +387,6 @@ PyMethodDef sspy_functions[] = {
     {"core_version", core_version, METH_NOARGS,
      "core_version()\n--\n\nThe version of the core library that is loaded."},
     {"_register", register_classes, METH_VARARGS, NULL},
+    {"_raised", (PyCFunction)(void (*)(void))sspy_raised, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -1,4 +1,4 @@
-"""install() and uninstall(): combined reports of exceptions that nobody handled.
+"""install() and uninstall(): combined reports of exceptions that nobody handled, stacks at the raise.
 
 Polite: each hook calls the hook it found, unless that is the interpreter's own, and is removed only
 where it is still the installed one.
@@ -72,14 +72,66 @@ def _repr(value: object) -> str:
         return f"<unprintable {type(value).__name__} object>"
 
 
-def install() -> None:
+# The tool id of sys.monitoring that is ours, while captures at the raise are on.
+_tool: int | None = None
+_TOOL_NAME = "stacksplice"
+# Those that have no name of their own come first; debuggers, coverage and profilers keep theirs.
+_TOOLS = (4, 3, 5)
+
+
+def _capture_at_raise() -> None:
+    """Have the stack of each exception taken where it is raised."""
+    global _tool
+    if sys.version_info < (3, 12):
+        version = sys.version.partition(" ")[0]
+        raise NotImplementedError(
+            f"capture_at_raise needs sys.monitoring of CPython 3.12 or newer; this is {version}"
+        )
+    monitoring = sys.monitoring
+    if _tool is not None and monitoring.get_tool(_tool) == _TOOL_NAME:
+        return
+    for tool in _TOOLS:
+        try:
+            monitoring.use_tool_id(tool, _TOOL_NAME)
+        except ValueError:  # somebody's
+            continue
+        monitoring.register_callback(tool, monitoring.events.RAISE, _stacksplice._raised)
+        monitoring.set_events(tool, monitoring.events.RAISE)
+        _tool = tool
+        return
+    holders = ", ".join(f"{tool} by {monitoring.get_tool(tool)!r}" for tool in sorted(_TOOLS))
+    raise RuntimeError(f"capture_at_raise needs a tool id of sys.monitoring; held are {holders}")
+
+
+def _no_capture_at_raise() -> None:
+    global _tool
+    tool, _tool = _tool, None
+    if sys.version_info < (3, 12) or tool is None:
+        return
+    monitoring = sys.monitoring
+    if monitoring.get_tool(tool) == _TOOL_NAME:
+        monitoring.set_events(tool, 0)
+        monitoring.register_callback(tool, monitoring.events.RAISE, None)
+        monitoring.free_tool_id(tool)
+
+
+def install(*, capture_at_raise: bool = False) -> None:
     """Report unhandled exceptions that crossed a border with their combined stack.
 
     Sets sys.excepthook, threading.excepthook and sys.unraisablehook.  Other exceptions are shown as
-    before.  Calling it again changes nothing.
+    before.  Calling it again changes nothing but what capture_at_raise adds.
+
+    With capture_at_raise the stack of every exception but StopIteration, StopAsyncIteration and
+    GeneratorExit is taken where this interpreter first sees it, in the Python frame that raises it
+    or that calls the C function which does, native frames outside of it included; without, it is
+    put together from __traceback__ when the exception crosses a border, and a gap "unwound" says
+    what is missing.  It costs each raise about a capture.  Needs CPython 3.12 (NotImplementedError)
+    and one of the tool ids 3, 4 and 5 of sys.monitoring (RuntimeError when others hold them).
     """
     import threading  # not at the top: many programs never need it
 
+    if capture_at_raise:
+        _capture_at_raise()
     if sys.excepthook is not _excepthook:
         _found["excepthook"] = sys.excepthook
         sys.excepthook = _excepthook
@@ -92,9 +144,11 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Put back the hooks that install() found, wherever ours is still the installed one."""
+    """Put back the hooks that install() found, wherever ours is still the installed one; captures
+    at the raise end."""
     import threading
 
+    _no_capture_at_raise()
     if sys.excepthook is _excepthook:
         sys.excepthook = _found.pop("excepthook", sys.__excepthook__)
     if threading.excepthook is _threading_excepthook:

@@ -1,0 +1,285 @@
+"""install(capture_at_raise=True): the stack at the raise itself, once for each exception."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import sys
+import threading
+import traceback
+
+import pytest
+import stacksplice
+
+ON = sys.version_info >= (3, 12)
+needs_monitoring = pytest.mark.skipif(not ON, reason="there is no sys.monitoring before 3.12")
+
+
+@pytest.fixture
+def at_raise():
+    stacksplice.install(capture_at_raise=True)
+    yield
+    stacksplice.uninstall()
+
+
+def names(stack) -> list[str]:
+    return [frame.function.rpartition(".")[2] for frame in stack if frame.kind == "script"]
+
+
+def gaps(stack) -> list[str]:
+    return [frame.reason for frame in stack if frame.kind == "gap"]
+
+
+def caught(function, *arguments) -> BaseException:
+    try:
+        function(*arguments)
+    except BaseException as exc:
+        return exc
+    raise AssertionError("nothing was raised")
+
+
+def raise_deep(n):
+    if n:
+        return sorted([n], key=lambda x: raise_deep(n - 1))
+    raise ValueError("deep")
+
+
+@pytest.mark.skipif(ON, reason="3.12 and newer have it")
+def test_before_3_12_it_says_so():
+    hook = sys.excepthook
+    with pytest.raises(NotImplementedError, match=r"3\.12 or newer; this is 3\.11\."):
+        stacksplice.install(capture_at_raise=True)
+    assert sys.excepthook is hook
+
+
+@needs_monitoring
+def test_the_stack_is_whole(at_raise):
+    exc = caught(raise_deep, 2)
+    info = stacksplice.originate(exc)
+    found = names(info.stack)
+    assert found[:5] == ["raise_deep", "<lambda>", "raise_deep", "<lambda>", "raise_deep"]
+    assert found[5:7] == ["caught", "test_the_stack_is_whole"]
+    assert gaps(info.stack) == []
+    assert all(frame.trust == "exact" for frame in info.stack)
+    # Between the Python frames stand the native ones that were unwound: those of sorted().
+    first = [frame.kind for frame in info.stack].index("native")
+    last = max(i for i, frame in enumerate(info.stack) if (frame.function or "").endswith("raise_deep"))
+    assert first < last
+    lines = [frame.line for frame in info.stack if (frame.function or "").endswith("raise_deep")]
+    assert lines[0] == raise_deep.__code__.co_firstlineno + 3
+    assert set(lines[1:]) == {raise_deep.__code__.co_firstlineno + 2}
+    assert stacksplice.error_info(exc) == info
+    stacksplice.take_error()
+
+
+@needs_monitoring
+def test_without_it_there_is_a_gap(at_raise):
+    stacksplice.uninstall()
+    info = stacksplice.originate(caught(raise_deep, 1))
+    assert gaps(info.stack) == ["unwound"]
+
+
+@needs_monitoring
+def test_raised_in_c_functions(at_raise):
+    for function, argument in [(int, "x"), (json.loads, "{"), ({}.__getitem__, 1), (len, 1)]:
+        info = stacksplice.originate(caught(function, argument))
+        assert gaps(info.stack) == []
+        assert names(info.stack)[-1:] and "caught" in names(info.stack)
+
+
+@needs_monitoring
+def test_first_sight_wins(at_raise):
+    def first():
+        raise KeyError("kept")
+
+    def again(exc):
+        raise exc
+
+    exc = caught(first)
+    assert caught(again, exc) is exc
+    assert names(stacksplice.originate(exc).stack)[:2] == ["first", "caught"]
+
+
+@needs_monitoring
+def test_chained_and_regenerated(at_raise):
+    def cause():
+        raise KeyError("cause")
+
+    def effect():
+        try:
+            cause()
+        except KeyError as exc:
+            raise ValueError("effect") from exc
+
+    def generator():
+        try:
+            yield 1
+        finally:
+            yield from effecting()
+
+    def effecting():
+        effect()
+        yield
+
+    info = stacksplice.originate(caught(list, generator()))
+    assert names(info.stack)[:4] == ["effect", "effecting", "generator", "caught"]
+    assert gaps(info.stack) == [] == gaps(info.transformed.stack)
+    assert names(info.transformed.stack)[:2] == ["cause", "effect"]
+
+
+@needs_monitoring
+def test_tasks_and_threads(at_raise):
+    found = []
+
+    async def fail():
+        await asyncio.sleep(0)
+        raise OSError("task")
+
+    async def main():
+        task = asyncio.create_task(fail())
+        await asyncio.wait([task])
+        return task.exception()
+
+    found.append(stacksplice.originate(asyncio.run(main())))
+    thread = threading.Thread(target=lambda: found.append(caught(raise_deep, 0)))
+    thread.start()
+    thread.join()
+    found[1] = stacksplice.originate(found[1])
+    assert names(found[0].stack)[0] == "fail" and "run_forever" in names(found[0].stack)
+    assert names(found[1].stack)[-1] == "_bootstrap"
+    assert [gaps(info.stack) for info in found] == [[], []]
+
+
+@needs_monitoring
+def test_nothing_is_kept_alive(at_raise):
+    class Error(Exception):
+        alive = 0
+
+        def __init__(self):
+            Error.alive += 1
+
+        def __del__(self):
+            Error.alive -= 1
+
+    def fail():
+        raise Error
+
+    gc.disable()
+    try:
+        for _ in range(100):
+            caught(fail).__traceback__ = None
+        # The frames of the last traceback may hold one; nothing of ours does.
+        assert Error.alive <= 1
+    finally:
+        gc.enable()
+
+
+@needs_monitoring
+def test_iteration_ends_without_captures(at_raise):
+    with pytest.raises(StopIteration) as caught_stop:
+        next(iter(()))
+    assert "__stacksplice__" not in vars(caught_stop.value)
+    assert caught_stop.value.__dict__ == {}
+
+
+@needs_monitoring
+def test_exceptions_that_take_nothing(at_raise):
+    class Closed(Exception):
+        __slots__ = ()
+
+        def __setattr__(self, name, value):
+            raise AttributeError("closed")
+
+        @property
+        def __dict__(self):
+            raise RuntimeError("no")
+
+    def fail():
+        raise Closed("x")
+
+    exc = caught(fail)
+    assert type(exc) is Closed
+    assert names(stacksplice.originate(exc).stack)[:2] == ["fail", "caught"]
+
+
+@needs_monitoring
+def test_tool_ids_are_shared_politely(at_raise):
+    monitoring = sys.monitoring
+    stacksplice.install(capture_at_raise=True)  # again: nothing new
+    assert [monitoring.get_tool(tool) for tool in range(6)].count("stacksplice") == 1
+    stacksplice.uninstall()
+    assert "stacksplice" not in [monitoring.get_tool(tool) for tool in range(6)]
+    taken = [tool for tool in (3, 4, 5) if monitoring.get_tool(tool) is None]
+    for tool in taken:
+        monitoring.use_tool_id(tool, f"tool {tool}")
+    try:
+        hook = sys.excepthook
+        with pytest.raises(RuntimeError, match="held are 3 by 'tool 3'"):
+            stacksplice.install(capture_at_raise=True)
+        assert sys.excepthook is hook
+    finally:
+        for tool in taken:
+            monitoring.free_tool_id(tool)
+    stacksplice.install()
+    assert "stacksplice" not in [monitoring.get_tool(tool) for tool in range(6)]
+
+
+@needs_monitoring
+def test_beside_a_debugger_and_coverage(at_raise):
+    monitoring = sys.monitoring
+    events, seen = monitoring.events, []
+    tool = monitoring.COVERAGE_ID
+    if monitoring.get_tool(tool) is not None:
+        pytest.skip("coverage is running")
+    monitoring.use_tool_id(tool, "coverage")
+    monitoring.register_callback(tool, events.RAISE, lambda code, offset, exc: seen.append(type(exc)))
+    monitoring.set_events(tool, events.RAISE)
+    old = sys.gettrace()
+    sys.settrace(lambda frame, event, argument: None)
+    try:
+        info = stacksplice.originate(caught(raise_deep, 0))
+    finally:
+        sys.settrace(old)
+        monitoring.set_events(tool, 0)
+        monitoring.free_tool_id(tool)
+    assert ValueError in seen
+    assert gaps(info.stack) == [] and names(info.stack)[0] == "raise_deep"
+
+
+@needs_monitoring
+def test_it_is_the_same_exception_to_everybody_else(at_raise):
+    exc = caught(raise_deep, 1)
+    text = "".join(traceback.format_exception(exc))
+    stacksplice.uninstall()
+    plain = caught(raise_deep, 1)
+    assert text == "".join(traceback.format_exception(plain))
+    assert repr(exc) == repr(plain)
+    assert set(dir(exc)) - set(dir(plain)) <= {"__stacksplice__"}
+    assert exc.__reduce__()[:2] == plain.__reduce__()[:2]
+
+
+@needs_monitoring
+def test_errors_of_memory_are_survived(at_raise):
+    def fail():
+        raise MemoryError
+
+    assert names(stacksplice.originate(caught(fail)).stack)[:2] == ["fail", "caught"]
+
+
+@needs_monitoring
+def test_at_the_end_of_the_interpreter(child):
+    done = child(
+        """
+import atexit, stacksplice
+stacksplice.install(capture_at_raise=True)
+class Late:
+    def __del__(self):
+        try:
+            {}["x"]
+        except KeyError:
+            print("late")
+late = Late()
+"""
+    )
+    assert done.stdout == "late\n"
