@@ -1,6 +1,6 @@
 /*
- * Every row of every frame description of many libraries and programs: it decodes, and where it fits
- * a compact rule, that rule finds the same caller as the row itself.
+ * Every row of every frame description of many libraries and programs: it decodes, and where it
+ * fits a compact rule, that rule finds the same caller as the row itself.
  */
 #include "unwind/modules.h"
 #include "unwind/walk.h"
@@ -309,8 +309,8 @@ static void test_unwind_decodes_every_row_of_every_library(void **state)
         if (!dlopen(libraries[i], RTLD_NOW))
             printf("%-34s is not here\n", libraries[i]);
     make_fake();
-    printf("%-34s %7s %8s %8s %7s %5s %7s %9s\n", "", "entries", "rows", "compact%", "full%", "ends",
-           "failed", "different");
+    printf("%-34s %7s %8s %8s %7s %5s %7s %9s\n", "", "entries", "rows", "compact%", "full%",
+           "ends", "failed", "different");
     assert_int_equal(dl_iterate_phdr(look_at_library, NULL), 0);
     for (size_t i = 0; i < SS_COUNT_OF(programs); i++)
         look_at_program(programs[i]);

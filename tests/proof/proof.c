@@ -1,12 +1,12 @@
 /*
- * The extension module "proof": native frames of a running CPython against libgcc's walk of the same
- * stack, by the probe of tests/core.
+ * The extension module "proof": native frames of a running CPython against libgcc's walk of the
+ * same stack, by the probe of tests/core.
  *
  *   start(every=1)   from now on every EVERY-th call, return or call of a C function in this thread
  *                    compares both walks in place
  *   stop()           no more of them in this thread
  *   compare()        compares here; the number of frames
- *   interrupt(us)    compares in a signal handler each US microseconds of processor time; 0: no more
+ *   interrupt(us)    compares in a signal handler each US microseconds of processor time, until 0
  *   falsify(what)    falsifies one value of libgcc's walk in the next comparison
  *   results()        (frames, interrupted frames, differences, first difference or None)
  */

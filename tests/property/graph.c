@@ -86,6 +86,28 @@ static int add_frame(const stacksplice_frame *frame, void *data)
     return 0;
 }
 
+/* Append what ADDRESS stands for; looking it up takes longest by far, so that is kept. */
+static void add_frames(PyObject *stack, uintptr_t address)
+{
+    static PyObject *known;
+    PyObject *key = PyLong_FromUnsignedLongLong(address), *frames;
+
+    if (!known)
+        known = PyDict_New();
+    if (!key || !known)
+        abort();
+    frames = PyDict_GetItem(known, key);
+    if (!frames) {
+        frames = PyList_New(0);
+        (void)stacksplice_resolve(address, add_frame, frames);
+        if (PyDict_SetItem(known, key, frames) != 0)
+            abort();
+        Py_DECREF(frames);
+    }
+    (void)PyList_SetSlice(stack, PyList_GET_SIZE(stack), PyList_GET_SIZE(stack), frames);
+    Py_DECREF(key);
+}
+
 NODE void graph_leaf(void)
 {
     static uintptr_t frames[MAX_FRAMES];
@@ -100,7 +122,7 @@ NODE void graph_leaf(void)
     lock = PyGILState_Ensure();
     stack = PyList_New(0);
     for (uint32_t i = 0; stack && i < count; i++)
-        (void)stacksplice_resolve(frames[i], add_frame, stack);
+        add_frames(stack, frames[i]);
     item = Py_BuildValue("(NN)", log_now(), stack);
     if (!item || !results || PyList_Append(results, item) != 0)
         abort();

@@ -178,7 +178,8 @@ static bool same(const call *c, const found *f)
     if (c->language || f->language)
         return c->language && f->language && strcmp(c->language, f->language) == 0 &&
                c->line == f->line;
-    return c->function == f->function && (!c->local || (c->local >= f->sp && c->local < f->next_sp));
+    return c->function == f->function &&
+           (!c->local || (c->local >= f->sp && c->local < f->next_sp));
 }
 
 static void explain(const worker *w, const found *list, uint32_t count, uint32_t bad)

@@ -32,6 +32,7 @@ static void *work(void *data)
     signal_welcome();
     while (!stopping)
         path_run(w, with_python);
+    signal_farewell();
     if (with_python)
         python_end(w);
     lua_end(w);
@@ -82,8 +83,8 @@ static void tell(void)
         sum.out_of_memory += workers[i].out_of_memory;
     }
     printf("%llu stacks right in %d threads, %llu calls, %llu libraries, %llu fibers, %llu script "
-           "stacks overflowed, %llu native ones, %llu forks, %llu signals (%llu inside of a capture), %llu times out of "
-           "memory%s\n",
+           "stacks overflowed, %llu native ones, %llu forks, %llu signals (%llu inside of a "
+           "capture), %llu times out of memory%s\n",
            (unsigned long long)sum.checks, THREADS, (unsigned long long)sum.calls,
            (unsigned long long)sum.libraries, (unsigned long long)sum.fibers,
            (unsigned long long)sum.errors, (unsigned long long)overflow_count(),

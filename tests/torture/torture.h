@@ -115,6 +115,7 @@ void memory_begin(void);
    came in the middle of a capture and got no stack. */
 void signal_begin(void);
 void signal_welcome(void);
+void signal_farewell(void); /* a thread that ends gives back its memory: no handler from there on */
 uint64_t signal_end(uint64_t *without_stack);
 
 /* A thread whose stack ends at its guard page; how often it came there. */

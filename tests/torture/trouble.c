@@ -130,27 +130,35 @@ static void on_signal(int number)
     errno = saved;
 }
 
-void signal_begin(void)
+static void mask_signal(int how)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    struct itimerval timer = {{0, 3000}, {0, 3000}};
     sigset_t set;
 
     sigemptyset(&set);
     sigaddset(&set, SIGPROF);
-    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0 || sigaction(SIGPROF, &action, NULL) != 0 ||
-        setitimer(ITIMER_PROF, &timer, NULL) != 0)
+    if (pthread_sigmask(how, &set, NULL) != 0)
+        stop("no signal mask");
+}
+
+void signal_begin(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct itimerval timer = {{0, 3000}, {0, 3000}};
+
+    mask_signal(SIG_BLOCK);
+    if (sigaction(SIGPROF, &action, NULL) != 0 || setitimer(ITIMER_PROF, &timer, NULL) != 0)
         stop("no timer");
 }
 
 void signal_welcome(void)
 {
-    sigset_t set;
-
     on_signal(0); /* the memory that a thread's first capture needs */
-    sigemptyset(&set);
-    sigaddset(&set, SIGPROF);
-    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    mask_signal(SIG_UNBLOCK);
+}
+
+void signal_farewell(void)
+{
+    mask_signal(SIG_BLOCK);
 }
 
 uint64_t signal_end(uint64_t *without_stack)
