@@ -6,7 +6,8 @@
  *  SS_REGISTER_COUNT   DWARF registers that rules may name, from 0 on
  *  SS_REGISTER_SP, _FP the stack pointer and the frame pointer
  *  SS_REGISTER_RA      the return address column
- *  SS_SAVED_COUNT      callee-saved registers, their numbers in ss_saved_registers
+ *  SS_SAVED_COUNT      callee-saved registers, their numbers in ss_saved_registers, the frame
+ *                      pointer first
  *  SS_RETURN_SAVED     the place in ss_saved_registers of the register that a call leaves the
  *                      return address in; -1: a call pushes it, to CFA - 8 * SS_RETURN_SLOT
  *  SS_RED_ZONE         bytes below the stack pointer that a function without calls may use
@@ -47,6 +48,8 @@ extern const uint16_t ss_arch_signal_offset[SS_REGISTER_COUNT];
 
 /* Whether the code that can be read from LOW on has a call that ends at AT. */
 bool ss_arch_is_after_call(const uint8_t *low, const uint8_t *at);
+
+enum { SS_SAVED_FP = 0 };
 
 /* The place of DWARF_REGISTER in ss_saved_registers, or -1. */
 static inline int ss_saved_index(uint64_t dwarf_register)

@@ -81,15 +81,44 @@ static inline __attribute__((always_inline)) void put(stacksplice_native_frame *
 }
 
 /*
+ * The frame pointer at FRAME, whose inner frames are on one stack, as ss_any_register finds it for
+ * the plain kinds of rules; 0 when that one must be asked.
+ */
+static inline __attribute__((always_inline)) NO_SANITIZE uintptr_t
+frame_pointer(const trail *t, const stacksplice_native_frame *frame)
+{
+    const ss_rule *rules = t->tree->rules;
+    uintptr_t at;
+
+    while (frame-- != t->walk->frames) {
+        const ss_rule *rule = &rules[frame->rule];
+        unsigned slot = ss_rule_slot(rule->slots, SS_SAVED_FP);
+
+        if (SS_UNLIKELY(ss_rule_kind_of(rule->cfa) > SS_RULE_SAVED || slot == SS_SLOT_LOST))
+            return 0;
+        if (slot == SS_SLOT_UNCHANGED)
+            continue;
+        at = frame[1].sp - SS_WORD * slot;
+        return SS_LIKELY(at >= t->walk->stacks[0].low) ? *(const uintptr_t *)at : 0;
+    }
+    return t->tree->entry[SS_SAVED_FP];
+}
+
+/*
  * The CFA of the last frame, which begins at SP and whose rule is CFA; 0 when it takes more than
  * one register to tell.
  */
-static uintptr_t saved_cfa(const trail *t, const stacksplice_native_frame *frame, uintptr_t sp,
-                           uint32_t cfa)
+static NO_SANITIZE SS_NOINLINE uintptr_t saved_cfa(const trail *t,
+                                                   const stacksplice_native_frame *frame,
+                                                   uintptr_t sp, uint32_t cfa)
 {
-    uintptr_t base;
+    uintptr_t base = 0;
 
-    if (ss_rule_kind_of(cfa) != SS_RULE_SAVED || SS_RETURN_SAVED >= 0 ||
+    if (ss_rule_kind_of(cfa) != SS_RULE_SAVED || SS_RETURN_SAVED >= 0)
+        return 0;
+    if (SS_LIKELY(ss_rule_base(cfa) == SS_SAVED_FP && t->walk->stack_count == 1))
+        base = frame_pointer(t, frame);
+    if (SS_UNLIKELY(!base) &&
         !ss_any_register(t->walk, (uint32_t)(frame - t->walk->frames),
                          ss_saved_registers[ss_rule_base(cfa)], &base))
         return 0;
