@@ -109,13 +109,13 @@ static int capture_quietly(lua_State *L)
 
     for (int used = 0; used < LUA_MINSTACK; used++) {
         unsigned long before = allocations;
-        int memory = lua_gc(L, LUA_GCCOUNT) * 1024 + lua_gc(L, LUA_GCCOUNTB);
+        int memory = lua_gc(L, LUA_GCCOUNT, 0) * 1024 + lua_gc(L, LUA_GCCOUNTB, 0);
 
         errno = 77;
         assert_int_equal(stacksplice_capture(0, MAX_FRAMES, frames, &count, NULL), S_OK);
         assert_int_equal(errno, 77);
         assert_int_equal(allocations, before);
-        assert_int_equal(lua_gc(L, LUA_GCCOUNT) * 1024 + lua_gc(L, LUA_GCCOUNTB), memory);
+        assert_int_equal(lua_gc(L, LUA_GCCOUNT, 0) * 1024 + lua_gc(L, LUA_GCCOUNTB, 0), memory);
         assert_int_equal(lua_gettop(L), top + used);
         lua_pushinteger(L, used);
     }

@@ -215,7 +215,8 @@ static void test_an_interrupted_state_may_be_closed(void **state)
     luaL_openlibs(L);
     lua_register(L, "interrupt", interrupt);
     assert_int_equal(luaL_loadstring(L, "return pcall(interrupt)"), LUA_OK);
-    assert_int_equal(lua_pcall(L, 0, 0, 0), LUA_OK);
+    /* Lua 5.3 has one more instruction behind a tail call, so the hook comes in time there. */
+    assert_int_equal(lua_pcall(L, 0, 0, 0), LUA_VERSION_NUM < 504 ? LUA_ERRRUN : LUA_OK);
     lua_close(L);
     assert_clean(*state);
 }

@@ -60,7 +60,8 @@ BUILDS = [
     Build("gcc-O3-lto-all", ("-O3", "-flto=auto"), kind="static", program=("-O3", "-flto=auto"), usual=("5.5",)),
 ]
 VERSIONS = ["5.4", "5.5"]
-TESTS = ["host", "interrupts", "captures"]
+INSTALLED = "5.3"  # that of the distribution is tested, as it is
+TESTS = ["host", "interrupts", "captures", "tokens", "starved"]
 
 
 def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
@@ -81,11 +82,21 @@ def compile_all(build: Build, flags: list[str], sources: list[Path], headers: li
     def compile_one(source: Path) -> Path:
         target = folder / f"{source.stem}.o"
         if not newer(target, [source, *headers, Path(__file__)]):
-            run(build.compiler, "-c", *flags, source, "-o", target)
+            # As in bindings/lua/CMakeLists.txt.
+            own = ["-fno-lto"] if source.name == "teach.c" else []
+            run(build.compiler, "-c", *flags, *own, source, "-o", target)
         return target
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(compile_one, sources))
+
+
+def installed_headers(version: str) -> Path:
+    """Where the distribution puts the headers of that version, or the test is skipped."""
+    folder = Path(f"/usr/include/lua{version}")
+    if not (folder / "lua.h").exists():
+        pytest.skip(f"the headers of Lua {version} are not installed")
+    return folder
 
 
 def lua_source(version: str) -> Path:
@@ -100,6 +111,8 @@ def lua_source(version: str) -> Path:
 
 def lua_library(version: str, build: Build) -> list[str | Path]:
     """What links a program with Lua, built so."""
+    if version == INSTALLED:
+        return [f"-llua{version}"]
     source = lua_source(version)
     folder = OUT / version / build.name
     files = sorted(f for f in source.glob("*.c") if f.name not in ("lua.c", "luac.c"))
@@ -125,7 +138,7 @@ def binding_flags(build: Build, include: Path) -> list[str]:
 
 def compile_with_binding(files: list[Path], version: str, build: Build, more: list[str], tag: str = "") -> list[Path]:
     """The objects of FILES and of the binding, against the lua.h of that version."""
-    include = lua_source(version)
+    include = installed_headers(version) if version == INSTALLED else lua_source(version)
     watched = [file for place in (*HEADERS, include, HERE) for file in place.rglob("*.h")]
     tool = "-".join([build.compiler, *build.program])
     flags = binding_flags(build, include)
@@ -143,9 +156,12 @@ def link(target: Path, build: Build, objects: list[str | Path], *flags: str) -> 
 def compile_program(name: str, files: list[str], version: str, build: Build) -> Path:
     """A test of this folder in a program with that Lua."""
     lua = lua_library(version, build)
+    wrap = ["-Wl,--wrap=realloc"] if name == "starved" else []
     objects = compile_with_binding([HERE / file for file in files], version, build, [])
     export = {"static": ["-rdynamic"], "hidden": ["-s"]}.get(build.kind, [])
-    return link(OUT / version / build.name / name, build, [*objects, *lua], *export)
+    folder = OUT / version / build.name
+    folder.mkdir(parents=True, exist_ok=True)
+    return link(folder / name, build, [*objects, *lua], *export, *wrap)
 
 
 def build_named(name: str) -> Build:
@@ -168,10 +184,14 @@ def test_scenarios(version: str, build: Build, request: pytest.FixtureRequest) -
     print("\n".join(line for line in output.splitlines() if " stacks, " in line))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", [*VERSIONS, INSTALLED])
 @pytest.mark.parametrize("test", TESTS)
 def test_others(test: str, version: str) -> None:
     run(compile_program(test, [f"{test}.c"], version, build_named("gcc-O2")))
+
+
+def test_scenarios_of_the_installed_one() -> None:
+    run(compile_program("scenarios", ["scenarios.c", "oracle.c"], INSTALLED, build_named("gcc-O2")))
 
 
 def plugin(name: str, version: str, lua: list[str | Path], *flags: str) -> Path:

@@ -18,6 +18,7 @@ void ss_lua_missed_note(ss_lua_collection *c, uint32_t frame)
 {
     const stacksplice_native_frame *frames = c->walk->frames;
     bool goes_on = frame > 0 && frame == c->stray_end;
+    uint8_t inside;
 
     c->stray_end = frame + 1;
     if (goes_on) {
@@ -27,10 +28,13 @@ void ss_lua_missed_note(ss_lua_collection *c, uint32_t frame)
     }
     c->stray_is_missed = false;
     if (frame == 0 || frames[frame].flags & STACKSPLICE_NATIVE_SIGNAL ||
-        is_callback(c->layout, frames[frame].ip) || ss_lua_mark_of(c, frame - 1) ||
-        c->missed_count == SS_LUA_MISSED)
+        is_callback(c->layout, frames[frame].ip) || c->missed_count == SS_LUA_MISSED)
         return;
-    c->missed[c->missed_count++] = (ss_lua_missed){.frame = frame, .hidden = 1};
+    inside = ss_lua_mark_of(c, frame - 1);
+    if (inside && inside != SS_LUA_MARK_NEAR)
+        return;
+    c->missed[c->missed_count++] =
+        (ss_lua_missed){.frame = frame, .hidden = 1, .may_be_none = inside != 0};
     c->stray_is_missed = true;
 }
 
@@ -66,9 +70,12 @@ typedef struct stretch {
 /* Behind the nearest thing inside of it of the same coroutine, or from its innermost activation. */
 static bool find_stretch(ss_lua_collection *c, uint32_t which, uint32_t outer, stretch *found)
 {
-    const ss_lua_missed *inner = which > 0 ? &c->missed[which - 1] : NULL;
+    ss_lua_missed *inner = NULL;
     lua_State *L = NULL;
 
+    for (uint32_t i = 0; i < which; i++)
+        if (c->missed[i].ci)
+            inner = &c->missed[i];
     if (outer < c->site_count &&
         !resumes_between(c, c->missed[which].frame, c->sites[outer].frame))
         L = c->sites[outer].L;
@@ -84,9 +91,8 @@ static bool find_stretch(ss_lua_collection *c, uint32_t which, uint32_t outer, s
             return true;
         }
     }
-    if (inner && inner->ci && (L ? inner->L == L : inner->stop == 0)) {
-        *found = (stretch){{inner->L, inner->ci, 0}, inner->stop,
-                           &c->missed[which - 1].stop, inner->site};
+    if (inner && (L ? inner->L == L : inner->stop == 0)) {
+        *found = (stretch){{inner->L, inner->ci, 0}, inner->stop, &inner->stop, inner->site};
         ss_lua_step(c->layout, &found->from);
         return true;
     }

@@ -454,6 +454,8 @@ static bool push_missed(ss_lua_collection *c, uint32_t end)
 
         if (missed->frame >= end)
             return true;
+        if (!missed->ci && missed->may_be_none)
+            continue;
         if (!stacksplice_walk_splice(c->walk, missed->frame, missed->ci ? missed->hidden : 0))
             return false;
         if (!missed->ci) {

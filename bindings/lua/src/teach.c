@@ -486,7 +486,7 @@ static void learn_callback(ss_lua_layout *layout, uintptr_t ip)
 static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
 {
     ss_lua_lesson *now = data;
-    block_head *head = block ? (block_head *)block - 1 : NULL;
+    block_head *head = block ? (block_head *)block - 1 : NULL, *grown;
 
     learn_callback(now->layout, (uintptr_t)__builtin_return_address(0));
     if (new_size == 0) {
@@ -494,16 +494,19 @@ static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
         return NULL;
     }
     old_size = head ? head->size : 0; /* without a block it is the kind of object that Lua wants */
-    head = realloc(head, sizeof *head + new_size);
-    if (!head) {
+    grown = realloc(head, sizeof *head + new_size);
+    if (!grown) {
+        /* Lua relies on it that a block can always be made smaller. */
+        if (new_size <= old_size)
+            return block;
         now->starved = true;
         return NULL;
     }
-    head->size = new_size;
-    head->mark = mark_of(head);
+    grown->size = new_size;
+    grown->mark = mark_of(grown);
     if (new_size > old_size)
-        memset((char *)(head + 1) + old_size, 0, new_size - old_size);
-    return head + 1;
+        memset((char *)(grown + 1) + old_size, 0, new_size - old_size);
+    return grown + 1;
 }
 
 static lua_State *new_state(ss_lua_lesson *now)
