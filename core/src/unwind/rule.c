@@ -125,6 +125,14 @@ static bool fit(ss_rule *rule, const ss_fde *fde, const ss_cfi_row *row)
     return fit_return(rule, row);
 }
 
+/* What code with frame pointers has nearly everywhere. */
+static bool is_plain_frame(const ss_rule *rule)
+{
+    return SS_RETURN_SAVED < 0 && ss_rule_kind_of(rule->cfa) == SS_RULE_SAVED &&
+           ss_rule_base(rule->cfa) == SS_SAVED_FP && ss_rule_offset(rule->cfa) == 2 * WORD &&
+           ss_rule_slot(rule->slots, SS_SAVED_FP) == 2;
+}
+
 ss_rule ss_rule_from_row(const ss_fde *fde, uintptr_t pc, const ss_cfi_row *row)
 {
     uintptr_t start = pc - fde->start;
@@ -136,6 +144,8 @@ ss_rule ss_rule_from_row(const ss_fde *fde, uintptr_t pc, const ss_cfi_row *row)
     }
     if (!fit(&rule, fde, row) || rule.start == UINT32_MAX)
         rule = (ss_rule){rule.start, SS_RULE_FULL, {0}};
+    else if (is_plain_frame(&rule))
+        (void)put_cfa(&rule, SS_RULE_FRAME, SS_SAVED_FP, 2 * WORD);
     return rule;
 }
 

@@ -9,6 +9,8 @@
 
 typedef enum ss_rule_kind {
     SS_RULE_SP = 0,   /* CFA = sp + offset; registers at CFA - 8 * slot */
+    SS_RULE_FRAME,    /* as SS_RULE_SAVED by the frame pointer; it points to the caller's, right
+                         below the return address */
     SS_RULE_SAVED,    /* CFA = base + offset, base a callee-saved register; the same slots */
     SS_RULE_AT_SAVED, /* CFA = *(base + offset): a realigned stack; registers at base - 8 * slot */
     SS_RULE_LEAF,     /* as SS_RULE_SP, and the return address is still in its register */

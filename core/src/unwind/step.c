@@ -29,7 +29,7 @@ ss_verdict ss_step_compact(const ss_unwind *walk, const ss_rule *rule, ss_caller
     uintptr_t base = walk->frames[frame].sp;
 
     *next = (ss_caller){.may_stay = kind == SS_RULE_LEAF};
-    if ((kind == SS_RULE_SAVED || kind == SS_RULE_AT_SAVED) &&
+    if (kind >= SS_RULE_FRAME && kind <= SS_RULE_AT_SAVED &&
         !ss_any_register(walk, frame, ss_saved_registers[ss_rule_base(rule->cfa)], &base))
         return SS_STEP_BROKEN;
     next->sp = base + ss_rule_offset(rule->cfa);

@@ -114,7 +114,7 @@ static NO_SANITIZE SS_NOINLINE uintptr_t saved_cfa(const trail *t,
 {
     uintptr_t base = 0;
 
-    if (ss_rule_kind_of(cfa) != SS_RULE_SAVED || SS_RETURN_SAVED >= 0)
+    if (ss_rule_kind_of(cfa) > SS_RULE_SAVED || SS_RETURN_SAVED >= 0)
         return 0;
     if (SS_LIKELY(ss_rule_base(cfa) == SS_SAVED_FP && t->walk->stack_count == 1))
         base = frame_pointer(t, frame);
@@ -124,6 +124,14 @@ static NO_SANITIZE SS_NOINLINE uintptr_t saved_cfa(const trail *t,
         return 0;
     base += ss_rule_offset(cfa);
     return base > sp && base % SS_WORD == 0 ? base : 0;
+}
+
+/* The CFA of a plain frame that begins at SP, where another plain frame ends; 0 when it is wrong. */
+static inline __attribute__((always_inline)) uintptr_t frame_cfa(uintptr_t sp)
+{
+    uintptr_t cfa = *(const uintptr_t *)(sp - 2 * SS_WORD) + 2 * SS_WORD;
+
+    return SS_LIKELY(cfa > sp && cfa % SS_WORD == 0) ? cfa : 0;
 }
 
 /* The return address below CFA.  What walks the stack reads it here, and nowhere unchecked. */
@@ -144,6 +152,8 @@ follow_until(trail *t, const stacksplice_native_frame *end, bool far)
     stacksplice_native_frame *frame = t->frame;
     uintptr_t ip = t->ip, sp = t->sp, high = t->high, next;
     uint32_t *marked = t->marked;
+    uint32_t plain = t->walk->stack_count == 1 ? SS_RULE_FRAME : SS_RULE_KIND_MASK + 1;
+    uint32_t kind, before = SS_RULE_FULL;
     stop why;
 
     for (;;) {
@@ -166,11 +176,18 @@ follow_until(trail *t, const stacksplice_native_frame *end, bool far)
         marked += node->flags >> 31;
         next = sp + node->cfa;
         why = STOP_SPECIAL;
-        if (SS_UNLIKELY(node->cfa & SS_RULE_KIND_MASK) &&
-            !(next = saved_cfa(t, frame, sp, node->cfa))) {
-            frame++;
-            break;
+        kind = node->cfa & SS_RULE_KIND_MASK;
+        if (SS_UNLIKELY(kind)) {
+            if (kind == plain && before == plain && sp - 2 * SS_WORD >= t->walk->stacks[0].low)
+                next = frame_cfa(sp);
+            else
+                next = saved_cfa(t, frame, sp, node->cfa);
+            if (!next) {
+                frame++;
+                break;
+            }
         }
+        before = kind;
         frame++;
         why = STOP_OFF_STACK;
         if (SS_UNLIKELY(next > high))
