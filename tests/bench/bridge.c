@@ -366,10 +366,15 @@ PyMODINIT_FUNC PyInit_bench_bridge(void)
                                      .m_name = "bench_bridge",
                                      .m_size = -1,
                                      .m_methods = methods};
-    HRESULT hr = stacksplice_python_import();
+    PyObject *package = PyImport_ImportModule("stacksplice"); /* which says why it cannot be */
 
-    if (FAILED(hr))
-        return stacksplice_python_raise(hr);
+    if (!package)
+        return NULL;
+    Py_DECREF(package);
+    if (FAILED(stacksplice_python_import())) {
+        PyErr_SetString(PyExc_ImportError, "stacksplice's table cannot be imported");
+        return NULL;
+    }
     if (!peers_are_themselves() || !open_lua()) {
         PyErr_SetString(PyExc_ImportError, "a peer is not itself, or there is no memory for Lua");
         return NULL;
