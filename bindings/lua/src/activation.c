@@ -180,14 +180,14 @@ uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice
 
 static_assert(SS_LUA_TOKEN_SETS == 1 << 7, "a set is found by seven bits");
 
-/* The place for a key in its set: its own, an empty one, or another's. */
+/* The place for a key in its set: its own, one that is out of date, or another's. */
 static ss_lua_keyed_token *place_for(const ss_lua_world *world, const ss_lua_activation *at,
                                      const ss_lua_activation *caller)
 {
     ss_lua_keyed_token *set = ss_lua_key_set(world, at, caller);
 
     for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)
-        if (!set[i].token || ss_lua_key_matches(&set[i], at, caller))
+        if (set[i].epoch != world->record->epoch || ss_lua_key_matches(&set[i], at, caller))
             return &set[i];
     return &set[world->record->tokens->next_victim++ % SS_LUA_TOKEN_WAYS];
 }
@@ -200,7 +200,7 @@ uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_world *world, lua
                               .caller_pc = caller->pc,
                               .status = at->status,
                               .caller_status = caller->status,
-                              .uses_left = 1};
+                              .uses_left = UINT32_MAX};
     const char *loaded = NULL;
     bool lasting;
 
@@ -209,11 +209,12 @@ uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_world *world, lua
         loaded = loaded_name(layout, world, &activation);
         key.closure = loaded ? at->closure : 0;
         key.uses_left = NAME_USES;
-        key.uses = 1;
     }
     key.token = token_of(&activation, loaded, world->record, STACKSPLICE_TRUST_EXACT, &lasting);
     /* A function in C has no code that tells its calls apart. */
-    if (world->keyed && at->pc && lasting)
+    if (world->keyed && at->pc && lasting) {
+        key.epoch = world->record->epoch;
         *place_for(world, at, caller) = key;
+    }
     return key.token;
 }

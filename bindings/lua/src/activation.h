@@ -62,9 +62,10 @@ static inline void ss_lua_activation_read(const ss_lua_layout *layout, uintptr_t
 typedef struct ss_lua_keyed_token {
     uintptr_t pc, caller_pc;
     uint32_t status, caller_status;
-    uintptr_t closure;        /* 0: of any closure of the prototype */
-    uint32_t uses_left, uses; /* what a use takes: 0 or 1 */
-    uintptr_t token;          /* 0: empty */
+    uintptr_t closure;  /* 0: of any closure of the prototype */
+    uint32_t uses_left; /* UINT32_MAX: any number */
+    uint32_t epoch;     /* of the sentinel under which it was asked for; 0: empty */
+    uintptr_t token;
 } ss_lua_keyed_token;
 
 enum { SS_LUA_TOKEN_SETS = 128, SS_LUA_TOKEN_WAYS = 4 };
@@ -104,10 +105,12 @@ static inline uintptr_t ss_lua_token(const ss_lua_layout *layout, ss_lua_world *
 {
     if (world->keyed && at->pc) {
         ss_lua_keyed_token *set = ss_lua_key_set(world, at, caller);
+        uint32_t epoch = world->record->epoch;
 
         for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)
-            if (ss_lua_key_matches(&set[i], at, caller) && set[i].uses_left > 0) {
-                set[i].uses_left -= set[i].uses;
+            if (ss_lua_key_matches(&set[i], at, caller) && set[i].epoch == epoch &&
+                set[i].uses_left > 0) {
+                set[i].uses_left -= set[i].uses_left != UINT32_MAX;
                 return set[i].token;
             }
     }

@@ -326,6 +326,10 @@ uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames);
    [-0, +0, -], five slots in L */
 bool ss_lua_global_name(lua_State *L, const void *value, char *name, size_t capacity);
 
+/* Whether NAME, which that function gave, is still the name of VALUE.  False for names that cannot
+   be looked up, too. [-0, +0, m], three slots */
+bool ss_lua_has_global_name(lua_State *L, const void *value, const char *name);
+
 /* Push a table with the names, as luaL_traceback finds them, of FUNCTIONS (what lua_topointer gives
    for each): by their number from 1 on, none for one that has no name. [-0, +1, m], 8 slots */
 void ss_lua_push_loaded_names(lua_State *L, const void *const *functions, uint32_t count);

@@ -67,6 +67,39 @@ bool ss_lua_global_name(lua_State *L, const void *value, char *name, size_t capa
     return found;
 }
 
+/* The table at the top has VALUE under FIELD; the table goes. [-1, +0, m] */
+static bool has_field(lua_State *L, const void *value, const char *field)
+{
+    bool has;
+
+    lua_pushstring(L, field);
+    lua_rawget(L, -2);
+    has = lua_topointer(L, -1) == value;
+    lua_pop(L, 2);
+    return has;
+}
+
+bool ss_lua_has_global_name(lua_State *L, const void *value, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    ss_lua_push_loaded(L);
+    if (!lua_istable(L, -1)) {
+        lua_pop(L, 1);
+        return false;
+    }
+    if (dot)
+        lua_pushlstring(L, name, (size_t)(dot - name));
+    else
+        lua_pushliteral(L, LUA_GNAME);
+    lua_rawget(L, -2);
+    lua_remove(L, -2);
+    if (lua_istable(L, -1))
+        return has_field(L, value, dot ? dot + 1 : name);
+    lua_pop(L, 1);
+    return false;
+}
+
 /* ---- Many at once ----------------------------------------------------------------------------*/
 
 /* The functions that still lack a name; MASK has a bit for each address, so that others are told

@@ -51,28 +51,58 @@ bool ss_lua_sentinel_lives(lua_State *L, ss_lua_state *state)
     return lives && state->tokens;
 }
 
+/*
+ * Names that were found under an earlier sentinel and are still right are known under this one: the
+ * functions are alive now, since package.loaded has them.  [-0, +0, m], 4 slots
+ */
+static void confirm_names(lua_State *L, ss_lua_state *state)
+{
+    for (uint32_t i = 0; i < SS_LUA_KNOWN_NAMES; i++) {
+        ss_lua_known_name *known = &state->names[i];
+
+        if (!known->name[0] || !ss_lua_has_global_name(L, known->function, known->name))
+            continue;
+        known->epoch = state->epoch;
+        known->uses_left = SS_LUA_NAME_USES;
+    }
+}
+
+/* Whether there is a table of tokens and all in it is out of date. */
+static bool renew_tokens(ss_lua_state *state)
+{
+    state->epoch++;
+    if (state->tokens && state->epoch != 0)
+        return true;
+    if (!state->tokens)
+        state->tokens = malloc(ss_lua_token_table_size());
+    if (!state->tokens)
+        return false;
+    memset(state->tokens, 0, ss_lua_token_table_size());
+    state->epoch += state->epoch == 0; /* 0 is that of what is empty */
+    return true;
+}
+
 void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state)
 {
+    bool planted;
+
     if (!state->wants_sentinel)
         return;
-    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &sentinels_key) != LUA_TTABLE) {
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &sentinels_key) != LUA_TTABLE || !renew_tokens(state)) {
         lua_pop(L, 1);
         return;
     }
-    if (!state->tokens)
-        state->tokens = malloc(ss_lua_token_table_size());
-    if (state->tokens)
-        memset(state->tokens, 0, ss_lua_token_table_size());
-    state->epoch++;
     (void)lua_newthread(L);
     lua_rawseti(L, -2, CANARY);
     (void)lua_newthread(L);
-    if (lua_rawgeti(L, -2, CANARY) == LUA_TTHREAD) {
-        state->wants_sentinel = false;
-        lua_pop(L, 1);
-        lua_rawseti(L, -2, SENTINEL);
-        lua_pop(L, 1);
-    } else {
-        lua_pop(L, 3);
+    planted = lua_rawgeti(L, -2, CANARY) == LUA_TTHREAD;
+    lua_pop(L, 1);
+    if (!planted) {
+        lua_pop(L, 2);
+        return;
     }
+    state->wants_sentinel = false;
+    lua_rawseti(L, -2, SENTINEL);
+    lua_pop(L, 1);
+    confirm_names(L, state);
 }
