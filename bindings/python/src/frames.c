@@ -288,26 +288,27 @@ static SSPY_NOINLINE uintptr_t unknown_token(uintptr_t frame, PyInterpreterState
     return sspy_token(code, sspy_frame_lasti(frame, code), 0, STACKSPLICE_TRUST_EXACT, interp);
 }
 
-/* *TOKEN, if it is set, is that of FRAME, as the placement has it. */
-static SSPY_NOINLINE bool push_placed(batch *b, uintptr_t frame, uintptr_t *token)
+/* *TOKEN, if it is set, is that of FRAME, as WANTED has it. */
+static SSPY_NOINLINE bool push_placed(batch *b, const sspy_placement *wanted, uintptr_t frame,
+                                      uintptr_t *token)
 {
-    const sspy_placed_frame *placed = find_placed(placement, frame);
+    const sspy_placed_frame *placed = find_placed(wanted, frame);
 
     if (!placed)
         return true;
     *token = placed->token;
-    if (placed->data != placement->innermost)
+    if (placed->data != wanted->innermost)
         return true;
     /* What comes before the mark is cut off: a gap that holds for what follows is repeated. */
     return push(b, sspy_mark()) && (b->walk->frame_count || push(b, gap_token(no_native_frames)));
 }
 
-/* The frames of one activation, innermost first. */
-static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState *interp)
+/* The frames of one activation, innermost first, as WANTED (or NULL) has them. */
+static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState *interp,
+                     const sspy_placement *wanted)
 {
     const sspy_layout layout = sspy_layout_now;
     bool home = interp == atomic_load_explicit(&sspy_cache_home, memory_order_relaxed);
-    bool placing = placement != NULL;
     uintptr_t frame = m->first;
     batch b;
 
@@ -318,7 +319,7 @@ static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState
 
         if (*(const unsigned char *)(frame + layout.frame_owner) >= SSPY_FRAME_OF_C)
             break;
-        if (placing && !push_placed(&b, frame, &token))
+        if (wanted && !push_placed(&b, wanted, frame, &token))
             return false;
         if (!token && home)
             token = sspy_cache_find(sspy_word(frame, layout.frame_instruction), 0);
@@ -352,6 +353,7 @@ static void cut_at_base(stacksplice_walk *walk, uint32_t first, uintptr_t outerm
 
 static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count)
 {
+    const sspy_placement *wanted = placement;
     uintptr_t outermost = 0;
     uint32_t frame = 0;
 
@@ -362,7 +364,7 @@ static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count
         while (frame < walk->frame_count && !frame_reaches(walk, frame, &c->now))
             frame++;
         if (!stacksplice_walk_splice(walk, frame, frame < walk->frame_count) ||
-            !push_run(walk, &c->now, c->interp))
+            !push_run(walk, &c->now, c->interp, wanted))
             return;
         outermost = c->now.address;
     }
