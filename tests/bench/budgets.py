@@ -60,7 +60,7 @@ BUDGETS = [
 REFERENCES = [
     ("native, *", "unw_backtrace"),
     ("combined, *", "unw_backtrace"),
-    ("first capture *", "unw_backtrace"),
+    ("first capture in a *, depth *", "unw_backtrace"),
     ("one thread, *", "unw_backtrace"),
     ("two threads at once, *", "unw_backtrace"),
     ("resolve, warm*", "dladdr"),

@@ -5,6 +5,7 @@ usage: test_rows.py BUILD_DIR PART,PART...
 
 import sys
 import unittest
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from budgets import BUDGETS, REFERENCES
@@ -80,8 +81,7 @@ class RowsTest(unittest.TestCase):
 
     def test_each_reference_is_used(self):
         for pattern, name in REFERENCES:
-            prefix = pattern.split("*")[0]
-            found = [methods for row, methods in self.results.rows.items() if row.startswith(prefix)]
+            found = [methods for row, methods in self.results.rows.items() if fnmatchcase(row, pattern)]
             if found:
                 self.assertTrue(any(name in methods for methods in found), pattern)
 
