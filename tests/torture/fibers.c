@@ -13,7 +13,7 @@
 /* What enters one stack and leaves another has no place on the sanitizer's own. */
 #define SWITCHES __attribute__((no_sanitize("thread")))
 
-enum { FIBER_SIZE = 1 << 19 };
+enum { FIBER_SIZE = 1 << 20, GUARD_SIZE = 1 << 16 };
 
 typedef struct fiber {
     ucontext_t inside, outside;
@@ -89,7 +89,8 @@ void fiber_step(worker *w)
     fiber f = {.memory = mmap(NULL, FIBER_SIZE, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)};
 
-    if (f.memory == MAP_FAILED || getcontext(&f.inside) != 0)
+    if (f.memory == MAP_FAILED || mprotect(f.memory, GUARD_SIZE, PROT_NONE) != 0 ||
+        getcontext(&f.inside) != 0)
         stop("no memory for a fiber");
     f.inside.uc_stack.ss_sp = f.memory;
     f.inside.uc_stack.ss_size = FIBER_SIZE;
