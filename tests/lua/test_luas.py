@@ -157,7 +157,8 @@ def compile_program(name: str, files: list[str], version: str, build: Build) -> 
     """A test of this folder in a program with that Lua."""
     lua = lua_library(version, build)
     wrap = ["-Wl,--wrap=realloc"] if name == "starved" else []
-    objects = compile_with_binding([HERE / file for file in files], version, build, [])
+    inlined = ["-DINLINED_LUA"] if any("-flto" in flag for flag in build.program) else []
+    objects = compile_with_binding([HERE / file for file in files], version, build, inlined)
     export = {"static": ["-rdynamic"], "hidden": ["-s"]}.get(build.kind, [])
     folder = OUT / version / build.name
     folder.mkdir(parents=True, exist_ok=True)
