@@ -2,6 +2,8 @@
  * Every row of every frame description of many libraries and programs: it decodes, and where it
  * fits a compact rule, that rule finds the same caller as the row itself.
  */
+#include "machine.h"
+
 #include "unwind/modules.h"
 #include "unwind/walk.h"
 
@@ -260,6 +262,7 @@ static bool map_program(const char *path, ElfW(Ehdr) *elf, ElfW(Phdr) *headers, 
     size_t size = 0;
     bool good = file >= 0 && pread(file, elf, sizeof *elf, 0) == (ssize_t)sizeof *elf &&
                 memcmp(elf->e_ident, ELFMAG, SELFMAG) == 0 && elf->e_phnum <= 32 &&
+                elf->e_machine == MACHINE_ELF &&
                 pread(file, headers, elf->e_phnum * sizeof *headers, (off_t)elf->e_phoff) > 0;
 
     for (unsigned i = 0; good && i < elf->e_phnum; i++)
