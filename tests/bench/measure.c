@@ -10,7 +10,7 @@
 #define MAX_METHODS 16
 /* Before and while instructions are counted: 3 to COUNT_RUNS runs, in about this time. */
 #define COUNT_RUNS 100
-#define COUNT_NS 200000000
+#define COUNT_NS 500000000
 #define BATCH_NS 20000 /* what the clock's own 40 ns do not show in */
 
 static struct {
