@@ -105,7 +105,8 @@ static bool find_added(uintptr_t sp, ss_stack *stack, ss_stack_cache *cache)
                 cache->high = stack->high;
         }
     }
-    if (version % 2 == 0 && version == atomic_load_explicit(&ss_stack_version, memory_order_acquire))
+    if (version % 2 == 0 &&
+        version == atomic_load_explicit(&ss_stack_version, memory_order_acquire))
         return found;
     *cache = (ss_stack_cache){.version = version}; /* good for nothing */
     return scan_slots(sp, stack);

@@ -50,8 +50,8 @@ static size_t lay_out(ss_tree *tree)
 ss_tree *ss_tree_new(void)
 {
     size_t size = lay_out(NULL);
-    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                     -1, 0);
+    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ss_tree *tree = map;
 
     if (map == MAP_FAILED)

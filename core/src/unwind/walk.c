@@ -126,12 +126,32 @@ static NO_SANITIZE SS_NOINLINE uintptr_t saved_cfa(const trail *t,
     return base > sp && base % SS_WORD == 0 ? base : 0;
 }
 
-/* The CFA of a plain frame that begins at SP, where another plain frame ends; 0 when it is wrong. */
+/* The CFA of a plain frame that begins at SP, where another one ends; 0 when it is wrong. */
 static inline __attribute__((always_inline)) uintptr_t frame_cfa(uintptr_t sp)
 {
     uintptr_t cfa = *(const uintptr_t *)(sp - 2 * SS_WORD) + 2 * SS_WORD;
 
     return SS_LIKELY(cfa > sp && cfa % SS_WORD == 0) ? cfa : 0;
+}
+
+/* The CFA of FRAME where its rule is not SS_RULE_SP; IN_CHAIN: it and the one inside are plain. */
+static inline __attribute__((always_inline)) NO_SANITIZE uintptr_t
+special_cfa(const trail *t, const stacksplice_native_frame *frame, uintptr_t sp, uint32_t cfa,
+            bool in_chain)
+{
+    if (in_chain && sp - 2 * SS_WORD >= t->walk->stacks[0].low)
+        return frame_cfa(sp);
+    return saved_cfa(t, frame, sp, cfa);
+}
+
+/* Where a hot part ended. */
+static inline __attribute__((always_inline)) void stay(trail *t, stacksplice_native_frame *frame,
+                                                       uint32_t *marked, uintptr_t ip, uintptr_t sp)
+{
+    t->frame = frame;
+    t->marked = marked;
+    t->ip = ip;
+    t->sp = sp;
 }
 
 /* The return address below CFA.  What walks the stack reads it here, and nowhere unchecked. */
@@ -172,23 +192,15 @@ follow_until(trail *t, const stacksplice_native_frame *end, bool far)
             __builtin_prefetch(frame + 16, 1);
         node = behind;
         put(frame, ip, sp, node);
-        *marked = (uint32_t)(uintptr_t)frame; /* which is enough to tell it from the others */
+        *marked = (uint32_t)(uintptr_t)frame++; /* which is enough to tell it from the others */
         marked += node->flags >> 31;
         next = sp + node->cfa;
-        why = STOP_SPECIAL;
         kind = node->cfa & SS_RULE_KIND_MASK;
-        if (SS_UNLIKELY(kind)) {
-            if (kind == plain && before == plain && sp - 2 * SS_WORD >= t->walk->stacks[0].low)
-                next = frame_cfa(sp);
-            else
-                next = saved_cfa(t, frame, sp, node->cfa);
-            if (!next) {
-                frame++;
-                break;
-            }
-        }
+        why = STOP_SPECIAL;
+        if (SS_UNLIKELY(kind) &&
+            !(next = special_cfa(t, frame - 1, sp, node->cfa, kind == plain && before == plain)))
+            break;
         before = kind;
-        frame++;
         why = STOP_OFF_STACK;
         if (SS_UNLIKELY(next > high))
             break;
@@ -196,10 +208,7 @@ follow_until(trail *t, const stacksplice_native_frame *end, bool far)
         ip = return_address(next, node->return_slot);
     }
     t->node = node;
-    t->frame = frame;
-    t->marked = marked;
-    t->ip = ip;
-    t->sp = sp;
+    stay(t, frame, marked, ip, sp);
     return why;
 }
 
@@ -265,10 +274,7 @@ static inline __attribute__((always_inline)) NO_SANITIZE stop follow_table(trail
         sp = next;
         ip = return_address(next, known->return_slot);
     }
-    t->frame = frame;
-    t->marked = marked;
-    t->ip = ip;
-    t->sp = sp;
+    stay(t, frame, marked, ip, sp);
     return why;
 }
 
