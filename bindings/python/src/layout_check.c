@@ -240,7 +240,7 @@ static PyObject *check_inside(PyObject *self, PyObject *arguments)
 
 static PyMethodDef check_def = {"check", check_inside, METH_NOARGS, NULL};
 
-/* Call FUNCTION from a generator that a function runs: a loop for the generator, one for the rest. */
+/* Call FUNCTION from a generator that a function runs: two loops of the interpreter. */
 static int run_check(PyObject *function)
 {
     PyObject *globals = PyDict_New();

@@ -1,10 +1,10 @@
 /*
  * The stack at the raise, for exceptions that will be unwound before anybody asks.
  *
- * sys.monitoring (3.12 on) calls `_raised` in each Python frame that an exception appears in, before
- * that frame is unwound.  At the first sight of an exception object its stack is taken, native
- * frames included, and kept in the exception's own anchor: it dies with the exception and holds
- * nothing alive.
+ * sys.monitoring (3.12 on) calls `_raised` in each Python frame that an exception appears in,
+ * before that frame is unwound.  At the first sight of an exception object its stack is taken,
+ * native frames included, and kept in the exception's own anchor: it dies with the exception and
+ * holds nothing alive.
  */
 #include "binding.h"
 
