@@ -17,7 +17,7 @@
 
 #include <stacksplice/lua.h>
 
-enum { MAX_FRAMES = 256, ADDRESSES = 65536, ROUNDS = 10000 };
+enum { MAX_FRAMES = 256, ADDRESSES = 65536, ROUNDS = 5000 };
 
 typedef struct place {
     char function[96], file[64];
