@@ -16,7 +16,8 @@
 static long reallocs, fail_from = -1, fail_count;
 
 void *__real_realloc(void *block, size_t size);
-void *__wrap_realloc(void *block, size_t size);
+/* Visible: a linker that wraps believes that libraries refer to it, too. */
+__attribute__((visibility("default"))) void *__wrap_realloc(void *block, size_t size);
 
 void *__wrap_realloc(void *block, size_t size)
 {
