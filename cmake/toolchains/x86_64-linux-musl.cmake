@@ -2,6 +2,10 @@
 # the folder STACKSPLICE_TARGET_ROOT: tests/target_root.py fills one.  There is no C++ library for it.
 set(CMAKE_C_COMPILER musl-gcc)
 set(CMAKE_CXX_COMPILER NOTFOUND)
+# The wrapper leaves out what every gcc for musl asks the linker for.
+foreach(kind EXE SHARED MODULE)
+  set(CMAKE_${kind}_LINKER_FLAGS_INIT -Wl,--eh-frame-hdr)
+endforeach()
 set(STACKSPLICE_TARGET_ROOT "$ENV{STACKSPLICE_TARGET_ROOT}" CACHE PATH
   "Where libraries of the target machine are unpacked")
 if(STACKSPLICE_TARGET_ROOT)
