@@ -39,27 +39,31 @@ uintptr_t ss_lua_c_function_of(const ss_lua_layout *layout, uintptr_t ci)
 }
 
 /*
- * Whether what is KNOWN holds for that function.  A name was found while the sentinel lived that
- * lives now.  That there is none may be said of a later function at the address, too: what a token
- * says without the name is true of every function that was defined there.
+ * Whether a name that was found is still right.  It is while the same sentinel lives; without one
+ * another function may have the address at the next capture, though not in this one.  Where no
+ * sentinel is of use, since calibration missed something, what the function was defined as must do.
  */
-static bool is_known(const ss_lua_world *world, const ss_lua_known_name *known,
-                     const void *function, const lua_Debug *activation)
+static bool is_right(const ss_lua_layout *layout, const ss_lua_world *world,
+                     const ss_lua_known_name *known)
 {
-    return known->function == function && known->source == activation->source &&
-           known->line_defined == activation->linedefined && known->uses_left > 0 &&
-           (!known->name[0] || known->epoch == (world->keyed ? world->record->epoch : 0));
+    if (world->keyed)
+        return known->epoch == world->record->epoch;
+    return known->epoch == 0 &&
+           (known->capture == world->record->captures || !ss_lua_has_keys(layout));
 }
 
 /*
- * How often a name may be used before the tables are asked again.  Without a sentinel another
- * function may have the address at the next capture.  Where no sentinel is of use, since
- * calibration missed something, what the function was defined as must do.
+ * Whether what is KNOWN holds for that function.  That there is no name may be said of a later
+ * function at the address, too: what a token says without the name is true of every function that
+ * was defined there.
  */
-static unsigned uses_of(const ss_lua_layout *layout, const ss_lua_world *world,
-                        const ss_lua_known_name *known)
+static bool is_known(const ss_lua_layout *layout, const ss_lua_world *world,
+                     const ss_lua_known_name *known, const void *function,
+                     const lua_Debug *activation)
 {
-    return !known->name[0] || world->keyed || !ss_lua_has_keys(layout) ? SS_LUA_NAME_USES : 0;
+    return known->function == function && known->source == activation->source &&
+           known->line_defined == activation->linedefined && known->uses_left > 0 &&
+           (!known->name[0] || is_right(layout, world, known));
 }
 
 /* ACTIVATION has been filled with "S". */
@@ -72,7 +76,7 @@ static const char *loaded_name(const ss_lua_layout *layout, ss_lua_world *world,
     if (!function || !world->record)
         return NULL;
     known = &world->record->names[((uintptr_t)function >> 4) % SS_LUA_KNOWN_NAMES];
-    if (is_known(world, known, function, activation)) {
+    if (is_known(layout, world, known, function, activation)) {
         known->uses_left--;
     } else {
         if (!world->rest)
@@ -80,9 +84,10 @@ static const char *loaded_name(const ss_lua_layout *layout, ss_lua_world *world,
         *known = (ss_lua_known_name){.function = function,
                                      .source = activation->source,
                                      .line_defined = activation->linedefined,
-                                     .epoch = world->keyed ? world->record->epoch : 0};
+                                     .epoch = world->keyed ? world->record->epoch : 0,
+                                     .capture = world->record->captures,
+                                     .uses_left = SS_LUA_NAME_USES};
         (void)ss_lua_global_name(world->rest, function, known->name, sizeof known->name);
-        known->uses_left = uses_of(layout, world, known);
     }
     return known->name[0] ? known->name : NULL;
 }

@@ -51,7 +51,8 @@ typedef struct ss_lua_known_name {
     const void *function;
     const char *source; /* compared, never read */
     int line_defined;
-    uint32_t epoch; /* of the sentinel that lived when the tables were asked; 0: none */
+    uint32_t epoch;   /* of the sentinel that lived when the tables were asked; 0: none */
+    uint32_t capture; /* that asked them */
     unsigned uses_left;
     char name[96]; /* empty: none */
 } ss_lua_known_name;
@@ -85,7 +86,9 @@ typedef struct ss_lua_state {
     lua_State *capturing;    /* a function of ours captures; it rests there, with room; or NULL */
     struct ss_lua_notebook *notebook;
     atomic_uintptr_t capturing_above;  /* while it captures, an address on that thread's stack; 0 */
-    bool wants_sentinel;               /* a capture missed it: sentinel.c */
+    uint32_t captures;                 /* how many looked at the state */
+    bool wants_sentinel;               /* it is gone: sentinel.c */
+    bool used_sentinel;                /* a capture found it alive */
     uint32_t epoch;                    /* how many were planted */
     struct ss_lua_token_table *tokens; /* true while the sentinel lives; NULL: none yet */
     uint32_t displaced_count;

@@ -14,6 +14,11 @@
  * not after, so the sentinel is a coroutine that never runs.  Making it can still start an
  * emergency collection, when the allocator fails: another coroutine that is planted before would be
  * gone then, and the planting is given up until the next time.
+ *
+ * Captures may not plant, so the one that misses the sentinel asks the next call of ours to do it.
+ * By then a program may be deep in calls that capture again and again, so that a userdata whose
+ * finalizer runs soon after the sentinel is gone (the waker) asks for it as well; but not when no
+ * capture made use of the sentinel that is gone.
  */
 #include "binding.h"
 
@@ -24,13 +29,59 @@ static const char sentinels_key;
 
 enum { CANARY = 1, SENTINEL = 2 };
 
+/* Have the next call of ours plant. */
+static void want(ss_lua_state *state)
+{
+    if (state->wants_sentinel)
+        return;
+    state->wants_sentinel = true;
+    ss_lua_forget_known();
+}
+
+/* Push the table and what is in the place of the sentinel; whether it is one. [-0, +2, -] */
+static bool push_sentinel(lua_State *L, bool *table)
+{
+    *table = lua_rawgetp(L, LUA_REGISTRYINDEX, &sentinels_key) == LUA_TTABLE;
+    if (*table)
+        return lua_rawgeti(L, -1, SENTINEL) == LUA_TTHREAD;
+    lua_pushnil(L);
+    return false;
+}
+
+/* The finalizer of a waker, perhaps of one that is older than the sentinel. */
+static int wake(lua_State *L)
+{
+    ss_lua_state *state = *(ss_lua_state **)lua_touserdata(L, 1);
+    bool table;
+
+    if (!push_sentinel(L, &table) && table && state->used_sentinel)
+        want(state);
+    return 0;
+}
+
+/* One metatable does for the table and for the wakers; the table itself gets no finalizer. */
 void ss_lua_push_new_sentinels(lua_State *L)
 {
     lua_createtable(L, SENTINEL, 0);
-    lua_createtable(L, 0, 1);
+    lua_createtable(L, 0, 2);
     lua_pushliteral(L, "v");
     lua_setfield(L, -2, "__mode");
+    lua_pushvalue(L, -1);
+    lua_setmetatable(L, -3);
+    lua_pushcfunction(L, wake);
+    lua_setfield(L, -2, "__gc");
+    lua_pop(L, 1);
+}
+
+/* The table is at the top. [-0, +0, m], 2 slots */
+static void make_waker(lua_State *L, ss_lua_state *state)
+{
+    ss_lua_state **waker = lua_newuserdatauv(L, sizeof *waker, 0);
+
+    *waker = state;
+    (void)lua_getmetatable(L, -2);
     lua_setmetatable(L, -2);
+    lua_pop(L, 1);
 }
 
 void ss_lua_keep_sentinels(lua_State *L)
@@ -40,14 +91,12 @@ void ss_lua_keep_sentinels(lua_State *L)
 
 bool ss_lua_sentinel_lives(lua_State *L, ss_lua_state *state)
 {
-    bool table = lua_rawgetp(L, LUA_REGISTRYINDEX, &sentinels_key) == LUA_TTABLE;
-    bool lives = table && lua_rawgeti(L, -1, SENTINEL) == LUA_TTHREAD;
+    bool table, lives = push_sentinel(L, &table);
 
-    lua_pop(L, table ? 2 : 1);
-    if (table && !lives && !state->wants_sentinel) {
-        state->wants_sentinel = true;
-        ss_lua_forget_known();
-    }
+    lua_pop(L, 2);
+    state->used_sentinel |= lives;
+    if (table && !lives)
+        want(state);
     return lives && state->tokens;
 }
 
@@ -92,6 +141,7 @@ void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state)
         lua_pop(L, 1);
         return;
     }
+    make_waker(L, state);
     (void)lua_newthread(L);
     lua_rawseti(L, -2, CANARY);
     (void)lua_newthread(L);
@@ -101,7 +151,7 @@ void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state)
         lua_pop(L, 2);
         return;
     }
-    state->wants_sentinel = false;
+    state->wants_sentinel = state->used_sentinel = false;
     lua_rawseti(L, -2, SENTINEL);
     lua_pop(L, 1);
     confirm_names(L, state);

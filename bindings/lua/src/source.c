@@ -196,12 +196,13 @@ static ss_lua_world *world_of(ss_lua_collection *c, lua_State *L)
     *world = (ss_lua_world){.registry = registry, .record = ss_lua_state_of_registry(registry)};
     if (!world->record) {
         atomic_store_explicit(ss_lua_known_place(L), NULL, memory_order_relaxed);
-    } else if (world->record->capturing) {
-        world->rest = world->record->capturing;
-        if (!c->capturing) {
-            c->capturing = world->rest;
-            c->notebook = world->record->notebook;
-        }
+        return world;
+    }
+    world->record->captures++;
+    world->rest = world->record->capturing;
+    if (world->rest && !c->capturing) {
+        c->capturing = world->rest;
+        c->notebook = world->record->notebook;
     }
     return world;
 }

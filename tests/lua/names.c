@@ -1,0 +1,161 @@
+/*
+ * Names that only package.loaded has are looked for by going through its tables.  How often is
+ * counted: not for each frame, and not at each capture once a collection is over.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include <lauxlib.h>
+#include <lualib.h>
+
+#include <stacksplice/lua.h>
+
+enum { MAX_FRAMES = 256, LEVELS = 10, CAPTURES = 100 };
+
+static unsigned long steps; /* taken through tables by captures */
+static int counting;
+
+int __real_lua_next(lua_State *L, int index);
+int __wrap_lua_next(lua_State *L, int index);
+
+int __wrap_lua_next(lua_State *L, int index)
+{
+    steps += (unsigned long)counting;
+    return __real_lua_next(L, index);
+}
+
+static int count_named(const stacksplice_frame *frame, void *data)
+{
+    if (frame->function && strcmp(frame->function, "descend") == 0)
+        ++*(unsigned *)data;
+    return 0;
+}
+
+/* A capture, in which each level has its name; the steps that it took. */
+static unsigned long capture(void)
+{
+    uintptr_t frames[MAX_FRAMES];
+    uint32_t count = 0;
+    unsigned named = 0;
+
+    steps = 0;
+    counting = 1;
+    assert_int_equal(stacksplice_capture(0, MAX_FRAMES, frames, &count, NULL), S_OK);
+    counting = 0;
+    for (uint32_t i = 0; i < count; i++)
+        (void)stacksplice_resolve(frames[i], count_named, &named);
+    assert_int_equal(named, LEVELS + 1);
+    return steps;
+}
+
+/* Lua calls it with the level; each function is called from C, so that no call names it. */
+static int go_on(lua_State *L)
+{
+    lua_CFunction innermost = lua_tocfunction(L, lua_upvalueindex(1));
+    lua_Integer level = luaL_checkinteger(L, 1);
+
+    if (level == 0)
+        return innermost(L);
+    lua_getglobal(L, "descend");
+    lua_pushinteger(L, level - 1);
+    return stacksplice_lua_pcall(L, 1, 0) == S_OK ? 0 : luaL_error(L, "failed");
+}
+
+static void run(lua_State *L, lua_CFunction innermost)
+{
+    lua_pushcfunction(L, innermost);
+    lua_pushcclosure(L, go_on, 1);
+    lua_setglobal(L, "go_on");
+    lua_getglobal(L, "descend");
+    lua_pushinteger(L, LEVELS);
+    assert_int_equal(stacksplice_lua_pcall(L, 1, 0), S_OK);
+}
+
+/* How many steps one search of all tables takes at most. */
+static unsigned long size_of_tables(lua_State *L)
+{
+    unsigned long size = 1;
+
+    lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1), size++)
+        if (lua_istable(L, -1))
+            for (lua_pushnil(L), size++; lua_next(L, -2); lua_pop(L, 1))
+                size++;
+    lua_pop(L, 1);
+    return size;
+}
+
+/* The sentinel is gone, and nothing of ours runs in Lua that could plant one. */
+static int capture_after_collection(lua_State *L)
+{
+    lua_gc(L, LUA_GCCOLLECT, 0);
+    lua_gc(L, LUA_GCCOLLECT, 0);
+    /* One for "descend"; another now and then for this function, which has no name. */
+    for (int i = 0; i < 3; i++)
+        assert_in_range(capture(), 1, 2 * size_of_tables(L));
+    return 0;
+}
+
+static void test_one_search_a_capture_without_a_sentinel(void **state)
+{
+    run(*state, capture_after_collection);
+}
+
+static int capture_once(lua_State *L)
+{
+    (void)L;
+    (void)capture();
+    return 0;
+}
+
+static int capture_often(lua_State *L)
+{
+    unsigned long sum = capture();
+
+    (void)L;
+    for (int i = 1; i < CAPTURES; i++)
+        sum += capture();
+    /* Here the tables may have been asked once, never at each capture. */
+    assert_in_range(sum, 0, size_of_tables(L));
+    return 0;
+}
+
+/* A collection that ends between two captures costs the second one nothing. */
+static void test_no_search_once_a_collection_is_over(void **state)
+{
+    run(*state, capture_once);
+    lua_gc(*state, LUA_GCCOLLECT, 0);
+    lua_gc(*state, LUA_GCCOLLECT, 0);
+    run(*state, capture_often);
+}
+
+static int open_state(void **state)
+{
+    lua_State *L = luaL_newstate();
+
+    luaL_openlibs(L);
+    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
+    *state = L;
+    return luaL_dostring(L, "function descend(level) go_on(level) return 1 end") != LUA_OK;
+}
+
+static int close_state(void **state)
+{
+    lua_close(*state);
+    return 0;
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_state, close_state)
+    static const struct CMUnitTest tests[] = {
+        TEST(test_one_search_a_capture_without_a_sentinel),
+        TEST(test_no_search_once_a_collection_is_over),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
