@@ -213,6 +213,9 @@ sspy_state *sspy_state_current(void);
  * Python frame on when ABOVE is NULL.  Returns the count.
  */
 uint32_t sspy_capture(const void *above, uintptr_t *frames);
+/* Append the tasks that await the running one to the COUNT of FRAMES (SSPY_MAX_FRAMES); runs Python
+   code.  -1 with an exception. */
+int sspy_awaited_by(uintptr_t *frames, uint32_t *count);
 
 /*
  * EXC's error object with an outside reference: the one it has, or a new one, whose stack is that

@@ -43,26 +43,31 @@ static int count_from(PyObject *number, const char *argument, uint32_t fallback,
 
 PyDoc_STRVAR(
     capture_doc,
-    "capture(skip=0, limit=None)\n--\n\n"
+    "capture(skip=0, limit=None, *, awaited_by=False)\n--\n\n"
     "Take one combined stack of this thread: native, Python and Lua frames in true order,\n"
     "newest first, beginning with the calling Python frame.\n\n"
     "skip: how many of the newest elements to leave out; limit: how many to take at most\n"
     "(None: as many as there are, up to 1024).\n"
+    "awaited_by: behind the stack, the suspended frames of the asyncio tasks that await the\n"
+    "running one, each task's behind a gap \"awaited by a task\".\n"
     "Raises TypeError or ValueError when one of them is no count.");
 static PyObject *capture(PyObject *module, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"skip", "limit", NULL};
+    static char *names[] = {"skip", "limit", "awaited_by", NULL};
     sspy_state *state = PyModule_GetState(module);
     PyObject *skip_object = NULL, *limit_object = NULL, *tuple;
     uintptr_t frames[SSPY_MAX_FRAMES];
     uint32_t skip, limit, count;
+    int awaited_by = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO:capture", names, &skip_object,
-                                     &limit_object) ||
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO$p:capture", names, &skip_object,
+                                     &limit_object, &awaited_by) ||
         count_from(skip_object, "skip", 0, &skip) ||
         count_from(limit_object, "limit", SSPY_MAX_FRAMES, &limit))
         return NULL;
     count = sspy_capture(NULL, frames);
+    if (awaited_by && sspy_awaited_by(frames, &count))
+        return NULL;
     skip = skip < count ? skip : count;
     limit = limit < count - skip ? limit : count - skip;
     tuple = PyTuple_New(limit);

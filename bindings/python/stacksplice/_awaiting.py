@@ -1,0 +1,192 @@
+"""Who awaits the running asyncio task: suspended coroutines, which no native stack holds.
+
+From Python 3.14 on futures know who awaits them.  Before, it is found from both ends: a suspended
+task knows the future that it waits for, and what asyncio waits with (as_completed, gather, shield,
+wait, wait_for, TaskGroup) hangs a callback on each future that knows the future or the task behind
+it.  Only asyncio's own callbacks are believed.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+    from typing import Any
+
+_MAX_TASKS = 32
+
+# In place of a task: there is none, because the future cannot be asked.
+_UNKNOWN = object()
+
+_AWAITED = "awaited by a task"
+_SILENT = "who awaits this task is not known: its class does not say"
+_MORE = "more tasks that await are left out"
+_OPAQUE = "this task awaits in an object that does not show its frames"
+
+
+def awaited_by() -> list[str | tuple[CodeType, int]]:
+    """What comes behind the stack of the running task: reasons of gaps, and places as (code, lasti).
+
+    Nothing when no task runs in this thread.
+    """
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None or asyncio._get_running_loop() is None:
+        return []
+    task = asyncio.current_task()
+    return [] if task is None else _behind(task, _waiters_of(asyncio))
+
+
+def _behind(running: Any, waiters: Waiters) -> list[str | tuple[CodeType, int]]:
+    """All that await RUNNING, depth first; tasks are counted from 1, the running one."""
+    result: list[str | tuple[CodeType, int]] = []
+    numbers = {running: 1}
+    last = 1  # the task whose frames come just before
+    pending = [(1, waiter) for waiter in reversed(waiters.tasks(running))]
+    while pending:
+        awaited, task = pending.pop()
+        if task is _UNKNOWN:
+            result.append(_SILENT)
+        elif task in numbers:
+            result.append(f"task {awaited} from the inside is awaited by task {numbers[task]}, too")
+        elif len(numbers) == _MAX_TASKS:
+            result.append(_MORE)
+            break
+        else:
+            numbers[task] = number = len(numbers) + 1
+            branch = f"task {awaited} from the inside is awaited by a task, too"
+            result.append(_AWAITED if awaited == last else branch)
+            result += _suspended(task)
+            last = number
+            pending += [(number, waiter) for waiter in reversed(waiters.tasks(task))]
+    return result
+
+
+# ---- The frames of a suspended task --------------------------------------------------------------
+
+# What asend(), athrow(), anext() and a coroutine's __await__() return has no attribute for what it
+# drives; that is the first thing it refers to.
+_DRIVERS = {"async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper"}
+
+
+def _suspended(task: Any) -> list[str | tuple[CodeType, int]]:
+    """The coroutine of TASK and what it awaits, innermost first."""
+    frames: list[str | tuple[CodeType, int]] = []
+    awaitable = task.get_coro()
+    while awaitable is not None:
+        frame, inner = _step(awaitable)
+        if frame is not None:
+            frames.append((frame.f_code, frame.f_lasti))
+        elif inner is None and not _is_future_iterator(awaitable):
+            frames.append(_OPAQUE)
+        awaitable = inner
+    return frames[::-1]
+
+
+def _step(awaitable: Any) -> tuple[FrameType | None, Any]:
+    """The frame of AWAITABLE, if it has one, and what it awaits itself."""
+    if isinstance(awaitable, CoroutineType):
+        return awaitable.cr_frame, awaitable.cr_await
+    if isinstance(awaitable, GeneratorType):
+        return awaitable.gi_frame, awaitable.gi_yieldfrom
+    if isinstance(awaitable, AsyncGeneratorType):
+        return awaitable.ag_frame, awaitable.ag_await
+    if type(awaitable).__name__ in _DRIVERS and type(awaitable).__module__ == "builtins":
+        import gc
+
+        driven = gc.get_referents(awaitable)
+        return None, driven[0] if driven else None
+    return None, None
+
+
+def _is_future_iterator(awaitable: Any) -> bool:
+    """Where a chain of awaitables ends when the task awaits a future."""
+    return (type(awaitable).__module__, type(awaitable).__name__) == ("_asyncio", "FutureIter")
+
+
+# ---- Who awaits a future -------------------------------------------------------------------------
+
+
+class Waiters:
+    """From 3.14 on: each future has the set of those who await it."""
+
+    def next_to(self, future: Any) -> Iterator[Any]:
+        """The tasks that await FUTURE, and the futures that do in their place."""
+        try:
+            yield from future._asyncio_awaited_by or ()
+        except AttributeError:
+            yield _UNKNOWN
+
+    def tasks(self, task: Any) -> list[Any]:
+        """The tasks that await TASK, directly or through futures, the oldest first."""
+        found = []
+        seen = {task}
+        pending = [task]
+        while pending:
+            for waiter in self.next_to(pending.pop()):
+                if waiter in seen:
+                    continue
+                seen.add(waiter)
+                if waiter is _UNKNOWN or hasattr(waiter, "get_coro"):
+                    found.append(waiter)
+                else:
+                    pending.append(waiter)
+        return sorted(found, key=_age)
+
+
+class _SearchedWaiters(Waiters):
+    """Before 3.14."""
+
+    def __init__(self, asyncio: Any) -> None:
+        self._future_type = asyncio.Future
+        self._waiting: dict[Any, list[Any]] = {}
+        for task in asyncio.all_tasks():
+            self._waiting.setdefault(getattr(task, "_fut_waiter", None), []).append(task)
+        self._waiting.pop(None, None)
+
+    def next_to(self, future: Any) -> Iterator[Any]:
+        yield from self._waiting.get(future, ())
+        try:
+            callbacks = future._callbacks or ()
+        except AttributeError:
+            yield _UNKNOWN
+            return
+        for callback, _ in callbacks:
+            yield from self._behind(callback)
+
+    def _behind(self, callback: Any) -> Iterator[Any]:
+        """What one of asyncio's own callbacks completes, or the task whose group it belongs to."""
+        function = getattr(callback, "func", callback)  # of a functools.partial
+        if getattr(function, "__module__", None) not in ("asyncio.tasks", "asyncio.taskgroups"):
+            return
+        owner = getattr(function, "__self__", None)
+        parent = getattr(owner, "_parent_task", None)
+        if parent is not None:
+            yield parent
+        held = [*getattr(callback, "args", ()), *_completed_in(function), getattr(owner, "_done", None)]
+        for value in held:
+            # as_completed() has a queue, from which its caller gets.
+            for future in getattr(value, "_getters", (value,)):
+                if isinstance(future, self._future_type) and not future.done():
+                    yield future
+
+
+def _completed_in(function: Any) -> Iterator[Any]:
+    """What FUNCTION, of as_completed, gather, shield or wait, holds of what it completes."""
+    cells = getattr(function, "__closure__", None)
+    for name, cell in zip(function.__code__.co_freevars, cells) if cells else ():
+        if name in ("done", "outer", "waiter"):
+            yield cell.cell_contents
+
+
+def _age(task: Any) -> tuple[int, str]:
+    """Names are given in order: Task-2 is older than Task-10."""
+    name = "" if task is _UNKNOWN else str(task.get_name())
+    return len(name), name
+
+
+def _waiters_of(asyncio: Any) -> Waiters:
+    return Waiters() if sys.version_info >= (3, 14) else _SearchedWaiters(asyncio)
