@@ -44,7 +44,7 @@ static void make_fake(void)
 
     for (size_t i = 0; i < STACK_WORDS; i++)
         fake_stack[i] = (uintptr_t)&fake_stack[STACK_WORDS * 3 / 4 + i % 1000];
-    fake.tree = ss_tree_new();
+    fake.tree = ss_tree_new(SS_TREE_SMALL);
     assert_non_null(fake.tree);
     fake.frames = fake.tree->frames;
     fake.stacks[0] = (ss_stack){(uintptr_t)fake_stack, (uintptr_t)(fake_stack + STACK_WORDS)};

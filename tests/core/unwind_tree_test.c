@@ -170,7 +170,7 @@ static void test_tree_grows_and_begins_anew(void **state)
         most = most < before ? before : most;
     }
     assert_int_equal(restarts, 2);
-    assert_true(most >= SS_TREE_NODES && most < SS_TREE_ROOM);
+    assert_true(most >= SS_TREE_MOST_NODES && walk.tree->size == SS_TREE_WIDE);
     assert_true(compared > 10000);
 }
 
@@ -230,7 +230,8 @@ static void test_tree_bounds_a_deep_recursion(void **state)
     for (unsigned i = 0; i < 3; i++) {
         (void)deep(30000, only_walk);
         assert_true(walk.count > 30000);
-        assert_true(walk.tree->node_count <= SS_TREE_NODES + 100);
+        assert_true(walk.tree->node_count <= walk.tree->room.nodes + 100);
+        assert_true(walk.tree->size & SS_TREE_DEEP);
         ss_unwind_trim(&walk, false);
     }
     choose_path(0);
@@ -241,13 +242,14 @@ static void test_tree_bounds_a_deep_recursion(void **state)
 
 static void test_tree_has_no_room_for_more(void **state)
 {
-    ss_tree *tree = ss_tree_new();
+    ss_tree *tree = ss_tree_new(SS_TREE_SMALL);
     ss_rule rule = ss_rule_frame_pointer();
     const ss_node *node = tree->nodes;
+    uint32_t most = tree->room.nodes + tree->room.spare;
     uintptr_t ip = 0x1000;
 
     (void)state;
-    for (uint32_t i = 1; i < SS_TREE_ROOM; i++, ip += 7) {
+    for (uint32_t i = 2; i < most; i++, ip += 7) {
         node = ss_tree_add(tree, node, ip, &rule, 0);
         assert_non_null(node);
     }

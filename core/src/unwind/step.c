@@ -47,7 +47,7 @@ static ss_register_file *new_file(ss_unwind *walk)
 {
     ss_register_file *file = &walk->tree->files[walk->tree->file_count];
 
-    if (walk->tree->file_count == SS_TREE_FILES)
+    if (walk->tree->file_count == walk->tree->room.files)
         return NULL;
     file->frame = walk->count - 1;
     file->known = 0;

@@ -22,43 +22,63 @@ static void *carve(ss_tree *tree, size_t *used, size_t count, size_t size)
 }
 
 /* What a walk touches comes first and close together: a first walk pays for each page. */
-static size_t lay_out(ss_tree *tree)
+static size_t lay_out(ss_tree *tree, const ss_tree_room *room)
 {
-    size_t used = align(sizeof *tree);
+    size_t used = align(sizeof *tree), nodes = room->nodes + room->spare + 1;
     ss_tree t;
 
-    t.edges = carve(tree, &used, SS_TREE_EDGES, sizeof *t.edges);
-    t.known = carve(tree, &used, SS_TREE_MOST_KNOWN, sizeof *t.known);
-    t.nodes = carve(tree, &used, SS_TREE_ROOM + 1, sizeof *t.nodes);
-    t.rules = carve(tree, &used, SS_TREE_ROOM + 1, sizeof *t.rules);
-    t.files = carve(tree, &used, SS_TREE_FILES, sizeof *t.files);
-    t.marked = carve(tree, &used, SS_UNWIND_MAX_FRAMES + 1, sizeof *t.marked);
-    t.frames = carve(tree, &used, SS_UNWIND_MAX_FRAMES, sizeof *t.frames);
+    t.edges = carve(tree, &used, (size_t)room->nodes * SS_TREE_EDGES_A_NODE, sizeof *t.edges);
+    t.known = carve(tree, &used, room->known, sizeof *t.known);
+    t.nodes = carve(tree, &used, nodes, sizeof *t.nodes);
+    t.facts = carve(tree, &used, nodes, sizeof *t.facts);
+    t.rules = carve(tree, &used, nodes, sizeof *t.rules);
+    t.files = carve(tree, &used, room->files, sizeof *t.files);
+    t.marked = carve(tree, &used, room->frames + 1, sizeof *t.marked);
+    t.frames = carve(tree, &used, room->frames, sizeof *t.frames);
     if (tree) {
         tree->edges = t.edges;
         tree->known = t.known;
         tree->nodes = t.nodes;
+        tree->facts = t.facts;
         tree->rules = t.rules;
         tree->files = t.files;
         tree->marked = t.marked;
         tree->frames = t.frames;
-        tree->size = used;
     }
     return used;
 }
 
-ss_tree *ss_tree_new(void)
+static ss_tree_room room_of(ss_tree_size size)
 {
-    size_t size = lay_out(NULL);
-    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE,
+    ss_tree_room room = {.nodes = 4096, .spare = 512, .known = 4096, .files = 32, .frames = 2048};
+
+    if (size & SS_TREE_WIDE) {
+        room.nodes = room.known = SS_TREE_MOST_NODES;
+        room.spare = 8192;
+        room.files = 1024;
+    }
+    if (size & SS_TREE_DEEP)
+        room.frames = SS_UNWIND_MAX_FRAMES;
+    return room;
+}
+
+ss_tree *ss_tree_new(ss_tree_size size)
+{
+    ss_tree_room room = room_of(size);
+    size_t bytes = lay_out(NULL, &room);
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ss_tree *tree = map;
 
     if (map == MAP_FAILED)
         return NULL;
     /* A huge page would be cleared whole at the first touch. */
-    (void)madvise(map, size, MADV_NOHUGEPAGE);
-    (void)lay_out(tree);
+    (void)madvise(map, bytes, MADV_NOHUGEPAGE);
+    (void)lay_out(tree, &room);
+    tree->room = room;
+    tree->size = size;
+    tree->bytes = bytes;
+    tree->edge_mask = room.nodes * SS_TREE_EDGES_A_NODE - 1;
     ss_tree_forget(tree);
     return tree;
 }
@@ -66,7 +86,7 @@ ss_tree *ss_tree_new(void)
 void ss_tree_free(ss_tree *tree)
 {
     if (tree)
-        munmap(tree, tree->size);
+        munmap(tree, tree->bytes);
 }
 
 static void drop_pages(void *from, void *to)
@@ -80,8 +100,8 @@ static void drop_pages(void *from, void *to)
 
 void ss_tree_trim(ss_tree *tree, uint32_t frames)
 {
-    drop_pages(tree->frames + frames, tree->frames + SS_UNWIND_MAX_FRAMES);
-    drop_pages(tree->marked + frames, tree->marked + SS_UNWIND_MAX_FRAMES);
+    drop_pages(tree->frames + frames, tree->frames + tree->room.frames);
+    drop_pages(tree->marked + frames, tree->marked + tree->room.frames);
 }
 
 static void end_nodes(ss_tree *tree)
@@ -92,11 +112,11 @@ static void end_nodes(ss_tree *tree)
 void ss_tree_forget(ss_tree *tree)
 {
     if (tree->edge_count)
-        memset(tree->edges, 0, SS_TREE_EDGES * sizeof *tree->edges);
+        memset(tree->edges, 0, (tree->edge_mask + 1) * sizeof *tree->edges);
     if (tree->known_count)
         memset(tree->known, 0, (tree->known_mask + 1) * sizeof *tree->known);
     tree->known_mask = SS_TREE_FIRST_KNOWN - 1;
-    tree->edge_count = tree->known_count = 0;
+    tree->edge_count = tree->known_count = tree->addresses = 0;
     tree->rules[0] = ss_rule_frame_pointer();
     tree->rule_count = 1;
     tree->node_count = 0;
@@ -105,29 +125,56 @@ void ss_tree_forget(ss_tree *tree)
     end_nodes(tree);
 }
 
-/* ---- Edges ------------------------------------------------------------------------------------*/
+/* ---- Nodes ------------------------------------------------------------------------------------*/
 
-/* Without room the node is not found again from PARENT. */
+/* The table is never full: it has more room than there are nodes. */
 static void add_edge(ss_tree *tree, uint32_t parent, uint32_t number)
 {
     uint32_t at = ss_tree_edge_home(parent, tree->nodes[number].ip);
 
-    if (tree->edge_count >= SS_TREE_EDGES / 4 * 3)
-        return;
-    while (tree->edges[at & (SS_TREE_EDGES - 1)])
+    while (tree->edges[at & tree->edge_mask])
         at++;
-    tree->edges[at & (SS_TREE_EDGES - 1)] = (uint16_t)number;
+    tree->edges[at & tree->edge_mask] = (uint16_t)number;
     tree->edge_count++;
 }
 
-/* ---- Nodes ------------------------------------------------------------------------------------*/
-
-static const ss_node *append(ss_tree *tree, const ss_node *parent, const ss_node *node)
+/*
+ * How many words below the stack pointer of a caller of frame NUMBER the caller's frame pointer is;
+ * 0 when no frame further in saved it or the frames between have no fixed sizes.
+ */
+static uint16_t frame_pointer_slot(const ss_tree *tree, uint32_t number)
 {
-    uint32_t number = tree->node_count++, behind = (uint32_t)(parent - tree->nodes);
+    size_t words = 0;
 
+    for (; number; number = tree->nodes[number].parent) {
+        const ss_rule *rule = &tree->rules[tree->facts[number].rule];
+        unsigned slot = ss_rule_slot(rule->slots, SS_SAVED_FP);
+
+        if (ss_rule_kind_of(rule->cfa) > SS_RULE_SAVED || slot == SS_SLOT_LOST)
+            return 0;
+        if (slot != SS_SLOT_UNCHANGED)
+            return words + slot <= UINT16_MAX ? (uint16_t)(words + slot) : 0;
+        if (ss_rule_kind_of(rule->cfa) != SS_RULE_SP)
+            return 0;
+        words += ss_rule_offset(rule->cfa) / sizeof(uintptr_t);
+    }
+    return 0;
+}
+
+static const ss_node *append(ss_tree *tree, const ss_node *parent, const ss_node *node,
+                             const ss_facts *facts)
+{
+    uint32_t number = tree->node_count, behind = (uint32_t)(parent - tree->nodes);
+    ss_rule_kind kind = ss_rule_kind_of(node->cfa);
+
+    if (number != behind + 1)
+        number++; /* what ends the nodes stays between: this one is not behind the one before */
+    tree->node_count = number + 1;
     tree->nodes[number] = *node;
     tree->nodes[number].parent = (uint16_t)behind;
+    if (SS_RETURN_SAVED < 0 && (kind == SS_RULE_FRAME || kind == SS_RULE_SAVED))
+        tree->nodes[number].slot = frame_pointer_slot(tree, behind);
+    tree->facts[number] = *facts;
     end_nodes(tree);
     if (number != behind + 1)
         add_edge(tree, behind, number);
@@ -137,7 +184,7 @@ static const ss_node *append(ss_tree *tree, const ss_node *parent, const ss_node
 const ss_node *ss_tree_copy(ss_tree *tree, const ss_node *parent, const ss_node *node)
 {
     tree->credit--;
-    return append(tree, parent, node);
+    return append(tree, parent, node, ss_tree_facts(tree, node));
 }
 
 static void put_known(ss_tree *tree, uint32_t number)
@@ -147,7 +194,7 @@ static void put_known(ss_tree *tree, uint32_t number)
 
     if (known->ip)
         return;
-    *known = (ss_known){node->ip, node->cfa, (uint16_t)number, node->return_slot};
+    *known = (ss_known){node->ip, node->cfa, (uint16_t)number, node->slot};
     tree->known_count++;
 }
 
@@ -158,31 +205,36 @@ static void widen_known(ss_tree *tree)
     tree->known_mask = tree->known_mask * 4 + 3;
     tree->known_count = 0;
     for (uint32_t i = 1; i < tree->node_count; i++)
-        put_known(tree, i);
+        if (tree->nodes[i].ip != NO_CODE)
+            put_known(tree, i);
 }
 
 /* Without room it is learned again where it is met. */
 static void add_known(ss_tree *tree, uint32_t number)
 {
-    if (tree->known_count > tree->known_mask / 4 && tree->known_mask + 1 < SS_TREE_MOST_KNOWN)
+    if (tree->known_count > tree->known_mask / 4 && tree->known_mask + 1 < tree->room.known)
         widen_known(tree);
-    if (tree->known_count < SS_TREE_MOST_KNOWN / 4 * 3)
+    if (tree->known_count < tree->room.known / 4 * 3)
         put_known(tree, number);
 }
 
 const ss_node *ss_tree_add(ss_tree *tree, const ss_node *parent, uintptr_t ip, const ss_rule *rule,
                            uint32_t flags)
 {
-    ss_node node = {.ip = ip, .cfa = rule->cfa, .flags = flags, .rule = tree->rule_count};
+    ss_node node = {.ip = ip, .cfa = rule->cfa};
+    ss_facts facts = {.flags = flags, .rule = tree->rule_count};
     const ss_node *added;
 
-    if (tree->node_count == SS_TREE_ROOM)
+    if (tree->node_count + 2 > tree->room.nodes + tree->room.spare)
         return NULL;
     if (rule->start != UINT32_MAX)
-        node.function = ip - 1 - rule->start;
-    node.return_slot = (uint16_t)ss_rule_return_slot(rule->slots);
+        facts.function = ip - 1 - rule->start;
+    if (ss_rule_kind_of(rule->cfa) == SS_RULE_FRAME)
+        node.cfa = 2 * sizeof(uintptr_t) + SS_RULE_FRAME; /* the least that it can be */
+    if (SS_RETURN_SAVED >= 0)
+        node.slot = (uint16_t)ss_rule_return_slot(rule->slots);
     tree->rules[tree->rule_count++] = *rule;
-    added = append(tree, parent, &node);
+    added = append(tree, parent, &node, &facts);
     add_known(tree, (uint32_t)(added - tree->nodes));
     return added;
 }

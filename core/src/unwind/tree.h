@@ -4,8 +4,12 @@
  *
  * The node that lies behind another in memory is its first seen caller; other callers are found by
  * (parent, ip) in a hash table of edges.  A node is only a guess: its ip is compared with the one
- * that was read from the stack, and what it says depends on the ip alone, so a node of a wrong
- * context is as right as any.  All of it belongs to one thread.
+ * that was read from the stack.  So a walk that is at a node has come by the ips of its parents, and
+ * what these say together may be said in the node.  The root stands for all that is not known.  All
+ * of it belongs to one thread.
+ *
+ * The memory is mapped, not allocated, as a signal handler may need more of it.  Few threads need
+ * much: it begins small, as it may have to be locked.
  */
 #ifndef SS_TREE_H
 #define SS_TREE_H
@@ -15,34 +19,51 @@
 #include "unwind/unwind.h"
 
 enum {
-    SS_TREE_NODES = 16384,        /* of contexts; then the tree begins anew */
-    SS_TREE_ROOM = 32768,         /* nodes with those that one walk may add to a full tree */
-    SS_TREE_EDGES = 8192,         /* a power of two */
-    SS_TREE_FIRST_KNOWN = 256,    /* powers of two */
-    SS_TREE_MOST_KNOWN = 16384,
-    SS_TREE_FILES = 1024
+    SS_TREE_EDGES_A_NODE = 2, /* of the hash table, which is a quarter full at most */
+    SS_TREE_FIRST_KNOWN = 256,
+    SS_TREE_MOST_NODES = 16384
 };
 
-/* The last two members are the tail of a stacksplice_native_frame. */
+/* What is there room for; nodes and known are powers of two. */
+typedef struct ss_tree_room {
+    uint32_t nodes; /* of contexts; then the tree begins anew */
+    uint32_t spare; /* nodes that one walk may add to a full tree */
+    uint32_t known;
+    uint32_t files;
+    uint32_t frames;
+} ss_tree_room;
+
+typedef enum ss_tree_size { SS_TREE_SMALL = 0, SS_TREE_WIDE = 1, SS_TREE_DEEP = 2 } ss_tree_size;
+
+/*
+ * What a walk needs of a frame.  In that of a node with a rule of kind SS_RULE_FRAME, which tells
+ * the CFA without it, the offset of `cfa` is the size that such a frame had last: a guess that is
+ * there before the frame pointer is.
+ */
 typedef struct ss_node {
     uintptr_t ip; /* a return address; one more than the address where a signal interrupted */
     uint32_t cfa; /* of the rule */
     uint16_t parent;
-    uint16_t return_slot; /* of the rule */
+    uint16_t slot; /* SS_RETURN_SAVED < 0: where the value of the frame pointer is, in words below
+                      the stack pointer, 0: unknown; else the return slot of the rule */
+} ss_node;
+
+/* The tail of a stacksplice_native_frame. */
+typedef struct ss_facts {
     uintptr_t function;
     uint32_t flags;
     uint32_t rule; /* index of rules */
-} ss_node;
+} ss_facts;
 
-_Static_assert(sizeof(ss_node) == 32, "two nodes a cache line");
-_Static_assert(SS_TREE_ROOM <= UINT16_MAX, "nodes are numbered in 16 bits");
+_Static_assert(sizeof(ss_node) == 16 && sizeof(ss_facts) == 16, "four a cache line");
+_Static_assert(SS_TREE_MOST_NODES * 2 <= UINT16_MAX, "nodes are numbered in 16 bits");
 
 /* A node by its ip, and what the next step needs of it. */
 typedef struct ss_known {
     uintptr_t ip; /* 0: free */
     uint32_t cfa;
     uint16_t node;
-    uint16_t return_slot;
+    uint16_t slot; /* the return slot of the rule */
 } ss_known;
 
 /* The registers of the caller of one frame, complete, where a rule cannot say it. */
@@ -55,7 +76,8 @@ typedef struct ss_register_file {
 _Static_assert(SS_REGISTER_COUNT <= 32, "known is one bit a register");
 
 typedef struct ss_tree {
-    ss_node *nodes; /* 0 is the root; behind the last lies one that stands for nothing */
+    ss_node *nodes;  /* 0 is the root; behind the last lies one that stands for nothing */
+    ss_facts *facts; /* of each */
     uint32_t node_count;
     int32_t credit; /* nodes that may be added for new contexts */
     ss_rule *rules; /* 0 is ss_rule_frame_pointer */
@@ -64,20 +86,24 @@ typedef struct ss_tree {
     ss_known *known; /* a quarter full at most, the widest three quarters */
     uint32_t known_count;
     uint32_t edge_count;
-    uint16_t *edges;    /* numbers of nodes; 0: free */
-    uint64_t generation; /* of the modules, and */
-    uint32_t epoch;      /* of the classifier, that all this is true for */
+    uint16_t *edges; /* numbers of nodes; 0: free */
+    uint32_t edge_mask;
+    uint32_t epoch;      /* of the classifier, and */
+    uint64_t generation; /* of the modules, that all this is true for */
+    uint32_t addresses;  /* the node of our outermost frame in a walk for addresses; 0: unknown */
     ss_stack_cache stack;
     ss_register_file *files;
     uint32_t file_count;              /* of the last walk */
     uintptr_t entry[SS_SAVED_COUNT];  /* the registers at frame 0, of the last walk */
-    stacksplice_native_frame *frames; /* SS_UNWIND_MAX_FRAMES */
-    uint32_t *marked;                 /* as many */
-    size_t size;                      /* of the mapping that all this lies in */
+    stacksplice_native_frame *frames;
+    uint32_t *marked; /* as many */
+    ss_tree_room room;
+    ss_tree_size size;
+    size_t bytes; /* of the mapping that all this lies in */
 } ss_tree;
 
-/* An empty tree, or NULL. */
-ss_tree *ss_tree_new(void);
+/* An empty tree of SIZE, which is a sum; or NULL. */
+ss_tree *ss_tree_new(ss_tree_size size);
 void ss_tree_free(ss_tree *tree);
 
 /* Forget every node. */
@@ -89,8 +115,12 @@ void ss_tree_trim(ss_tree *tree, uint32_t frames);
 /* Whether it should begin anew before the next walk. */
 static inline bool ss_tree_is_full(const ss_tree *tree)
 {
-    return tree->node_count >= SS_TREE_NODES || tree->edge_count >= SS_TREE_EDGES / 4 * 3 ||
-           tree->known_count >= SS_TREE_MOST_KNOWN / 4 * 3;
+    return tree->node_count >= tree->room.nodes || tree->known_count >= tree->room.known / 4 * 3;
+}
+
+static inline ss_facts *ss_tree_facts(const ss_tree *tree, const ss_node *node)
+{
+    return (ss_facts *)((uintptr_t)node + ((uintptr_t)tree->facts - (uintptr_t)tree->nodes));
 }
 
 static inline uint32_t ss_tree_edge_home(uint32_t parent, uintptr_t ip)
@@ -106,7 +136,7 @@ static inline const ss_node *ss_tree_edge(const ss_tree *tree, const ss_node *pa
     if (!tree->edge_count)
         return NULL; /* a first walk need not touch their pages */
     for (uint32_t at = ss_tree_edge_home(number, ip);; at++) {
-        uint16_t edge = tree->edges[at & (SS_TREE_EDGES - 1)];
+        uint16_t edge = tree->edges[at & tree->edge_mask];
         const ss_node *node = &tree->nodes[edge];
 
         if (!edge)
@@ -129,7 +159,7 @@ static inline ss_known *ss_tree_known(ss_known *known, uintptr_t mask, uintptr_t
     }
 }
 
-/* A copy of NODE behind PARENT.  There is room below SS_TREE_NODES. */
+/* A copy of NODE behind PARENT.  There is room below room.nodes. */
 const ss_node *ss_tree_copy(ss_tree *tree, const ss_node *parent, const ss_node *node);
 
 /* A node for IP, which is not known, behind PARENT; NULL without room. */

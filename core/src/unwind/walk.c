@@ -3,9 +3,7 @@
 #include "unwind/stack.h"
 #include "unwind/unloads.h"
 
-#include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define CREDIT_FIRST 8192
 #define CREDIT_A_WALK 2
@@ -23,12 +21,12 @@ static const char no_room[] = "too many frames without a compact rule";
 typedef uint32_t (*classifier)(uintptr_t ip, uintptr_t function);
 
 static _Atomic(classifier) classify; /* (ATOMIC) */
-static atomic_uint epoch;            /* (ATOMIC) moves when old answers are void */
+atomic_uint ss_walk_epoch;           /* (ATOMIC) */
 
 void ss_unwind_classify(uint32_t (*flags)(uintptr_t ip, uintptr_t function))
 {
     atomic_store(&classify, flags);
-    atomic_fetch_add(&epoch, 1);
+    atomic_fetch_add(&ss_walk_epoch, 1);
 }
 
 static uint32_t ask(uintptr_t ip, uintptr_t function)
@@ -62,22 +60,19 @@ typedef enum stop {
     STOP_LIMIT
 } stop;
 
-#define NO_SANITIZE __attribute__((no_sanitize("address", "thread")))
+#define NO_SANITIZE SS_NO_SANITIZE
 
-/* What a frame and its node have in common: function, flags, rule. */
-#define TAIL (sizeof(stacksplice_native_frame) - offsetof(stacksplice_native_frame, function))
+_Static_assert(sizeof(stacksplice_native_frame) ==
+                   offsetof(stacksplice_native_frame, function) + sizeof(ss_facts),
+               "the one ends with the other");
 
-_Static_assert(offsetof(stacksplice_native_frame, function) == offsetof(ss_node, function) &&
-                   sizeof(stacksplice_native_frame) == sizeof(ss_node),
-               "the one is copied to the other");
-
-/* The frame at SP, whose ip is NODE's. */
+/* The frame at SP. */
 static inline __attribute__((always_inline)) void put(stacksplice_native_frame *frame, uintptr_t ip,
-                                                      uintptr_t sp, const ss_node *node)
+                                                      uintptr_t sp, const ss_facts *facts)
 {
     frame->ip = ip;
     frame->sp = sp;
-    memcpy(&frame->function, &node->function, TAIL);
+    memcpy(&frame->function, facts, sizeof *facts);
 }
 
 /*
@@ -108,40 +103,23 @@ frame_pointer(const trail *t, const stacksplice_native_frame *frame)
  * The CFA of the last frame, which begins at SP and whose rule is CFA; 0 when it takes more than
  * one register to tell.
  */
-static NO_SANITIZE SS_NOINLINE uintptr_t saved_cfa(const trail *t,
+static NO_SANITIZE SS_NOINLINE uintptr_t based_cfa(const trail *t,
                                                    const stacksplice_native_frame *frame,
                                                    uintptr_t sp, uint32_t cfa)
 {
+    bool plain = ss_rule_kind_of(cfa) == SS_RULE_FRAME;
+    int saved = plain ? (int)SS_SAVED_FP : ss_rule_base(cfa);
     uintptr_t base = 0;
 
     if (ss_rule_kind_of(cfa) > SS_RULE_SAVED || SS_RETURN_SAVED >= 0)
         return 0;
-    if (SS_LIKELY(ss_rule_base(cfa) == SS_SAVED_FP && t->walk->stack_count == 1))
+    if (SS_LIKELY(saved == SS_SAVED_FP && t->walk->stack_count == 1))
         base = frame_pointer(t, frame);
-    if (SS_UNLIKELY(!base) &&
-        !ss_any_register(t->walk, (uint32_t)(frame - t->walk->frames),
-                         ss_saved_registers[ss_rule_base(cfa)], &base))
+    if (SS_UNLIKELY(!base) && !ss_any_register(t->walk, (uint32_t)(frame - t->walk->frames),
+                                               ss_saved_registers[saved], &base))
         return 0;
-    base += ss_rule_offset(cfa);
+    base += plain ? 2 * SS_WORD : ss_rule_offset(cfa);
     return base > sp && base % SS_WORD == 0 ? base : 0;
-}
-
-/* The CFA of a plain frame that begins at SP, where another one ends; 0 when it is wrong. */
-static inline __attribute__((always_inline)) uintptr_t frame_cfa(uintptr_t sp)
-{
-    uintptr_t cfa = *(const uintptr_t *)(sp - 2 * SS_WORD) + 2 * SS_WORD;
-
-    return SS_LIKELY(cfa > sp && cfa % SS_WORD == 0) ? cfa : 0;
-}
-
-/* The CFA of FRAME where its rule is not SS_RULE_SP; IN_CHAIN: it and the one inside are plain. */
-static inline __attribute__((always_inline)) NO_SANITIZE uintptr_t
-special_cfa(const trail *t, const stacksplice_native_frame *frame, uintptr_t sp, uint32_t cfa,
-            bool in_chain)
-{
-    if (in_chain && sp - 2 * SS_WORD >= t->walk->stacks[0].low)
-        return frame_cfa(sp);
-    return saved_cfa(t, frame, sp, cfa);
 }
 
 /* Where a hot part ended. */
@@ -152,13 +130,6 @@ static inline __attribute__((always_inline)) void stay(trail *t, stacksplice_nat
     t->marked = marked;
     t->ip = ip;
     t->sp = sp;
-}
-
-/* The return address below CFA.  What walks the stack reads it here, and nowhere unchecked. */
-static inline __attribute__((always_inline)) uintptr_t return_address(uintptr_t cfa, uint32_t slot)
-{
-    slot = SS_RETURN_SAVED < 0 ? (uint32_t)SS_RETURN_SLOT : slot;
-    return ss_arch_code(*(const uintptr_t *)(cfa - SS_WORD * slot));
 }
 
 /*
@@ -172,8 +143,7 @@ follow_until(trail *t, const stacksplice_native_frame *end, bool far)
     stacksplice_native_frame *frame = t->frame;
     uintptr_t ip = t->ip, sp = t->sp, high = t->high, next;
     uint32_t *marked = t->marked;
-    uint32_t plain = t->walk->stack_count == 1 ? SS_RULE_FRAME : SS_RULE_KIND_MASK + 1;
-    uint32_t kind, before = SS_RULE_FULL;
+    const ss_facts *facts;
     stop why;
 
     for (;;) {
@@ -191,21 +161,21 @@ follow_until(trail *t, const stacksplice_native_frame *end, bool far)
         if (far)
             __builtin_prefetch(frame + 16, 1);
         node = behind;
-        put(frame, ip, sp, node);
+        facts = ss_tree_facts(t->tree, node);
+        put(frame, ip, sp, facts);
         *marked = (uint32_t)(uintptr_t)frame++; /* which is enough to tell it from the others */
-        marked += node->flags >> 31;
+        marked += facts->flags >> 31;
         next = sp + node->cfa;
-        kind = node->cfa & SS_RULE_KIND_MASK;
         why = STOP_SPECIAL;
-        if (SS_UNLIKELY(kind) &&
-            !(next = special_cfa(t, frame - 1, sp, node->cfa, kind == plain && before == plain)))
+        if (SS_UNLIKELY(node->cfa & SS_RULE_KIND_MASK) &&
+            !(next = ss_saved_cfa(t->tree, node, sp)) &&
+            !(next = based_cfa(t, frame - 1, sp, node->cfa)))
             break;
-        before = kind;
         why = STOP_OFF_STACK;
         if (SS_UNLIKELY(next > high))
             break;
         sp = next;
-        ip = return_address(next, node->return_slot);
+        ip = ss_return_address(next, node->slot);
     }
     t->node = node;
     stay(t, frame, marked, ip, sp);
@@ -229,9 +199,8 @@ static NO_SANITIZE SS_NOINLINE stop follow_tree(trail *t)
 
 static SS_NOINLINE void grow(trail *t, const ss_node *node)
 {
-    if (t->tree->node_count < SS_TREE_NODES)
-        node = ss_tree_copy(t->tree, t->node, node);
-    t->node = node;
+    t->node = t->tree->node_count < t->tree->room.nodes ? ss_tree_copy(t->tree, t->node, node)
+                                                        : t->nodes;
 }
 
 /* The same where the tree does not know the context, by the ip alone. */
@@ -243,6 +212,7 @@ static inline __attribute__((always_inline)) NO_SANITIZE stop follow_table(trail
     ss_known *table = t->tree->known;
     uintptr_t mask = t->tree->known_mask;
     uint32_t *marked = t->marked;
+    const ss_facts *facts;
     stop why;
 
     for (;;) {
@@ -257,13 +227,14 @@ static inline __attribute__((always_inline)) NO_SANITIZE stop follow_table(trail
             break;
         if (growing)
             grow(t, node);
-        put(frame, ip, sp, node);
+        facts = ss_tree_facts(t->tree, node);
+        put(frame, ip, sp, facts);
         *marked = (uint32_t)(uintptr_t)frame;
-        marked += node->flags >> 31;
+        marked += facts->flags >> 31;
         next = sp + known->cfa;
         why = STOP_SPECIAL;
         if (SS_UNLIKELY(known->cfa & SS_RULE_KIND_MASK) &&
-            !(next = saved_cfa(t, frame, sp, known->cfa))) {
+            !(next = based_cfa(t, frame, sp, known->cfa))) {
             frame++;
             break;
         }
@@ -272,8 +243,10 @@ static inline __attribute__((always_inline)) NO_SANITIZE stop follow_table(trail
         if (SS_UNLIKELY(next > high))
             break;
         sp = next;
-        ip = return_address(next, known->return_slot);
+        ip = ss_return_address(next, known->slot);
     }
+    if (!growing && frame != t->frame)
+        t->node = nodes; /* nobody knows where in the tree this is */
     stay(t, frame, marked, ip, sp);
     return why;
 }
@@ -290,11 +263,11 @@ static NO_SANITIZE SS_NOINLINE stop follow_and_grow(trail *t)
 
 /* ---- The rest ---------------------------------------------------------------------------------*/
 
-static void take(trail *t, const ss_node *node)
+static void take(trail *t, const ss_facts *facts)
 {
-    put(t->frame, t->ip, t->sp, node);
+    put(t->frame, t->ip, t->sp, facts);
     *t->marked = (uint32_t)(uintptr_t)t->frame;
-    t->marked += node->flags >> 31;
+    t->marked += facts->flags >> 31;
     t->frame++;
 }
 
@@ -303,7 +276,7 @@ static SS_COLD ss_verdict take_unknown(trail *t)
 {
     uintptr_t pc = t->ip - 1;
     const ss_node *node;
-    ss_node none = {.ip = t->ip};
+    ss_facts none = {.function = 0};
     ss_rule rule;
     ss_verdict found;
 
@@ -311,6 +284,7 @@ static SS_COLD ss_verdict take_unknown(trail *t)
     if (found != SS_STEP_ON) {
         none.flags = ask(t->ip, 0);
         take(t, &none);
+        t->node = t->nodes;
         return found;
     }
     node = ss_tree_add(t->tree, t->node, t->ip, &rule,
@@ -318,7 +292,7 @@ static SS_COLD ss_verdict take_unknown(trail *t)
     if (!node)
         return SS_STEP_NO_ROOM;
     t->node = node;
-    take(t, node);
+    take(t, ss_tree_facts(t->tree, node));
     return SS_STEP_ON;
 }
 
@@ -399,7 +373,7 @@ static const char *reason_of(ss_verdict found)
     }
 }
 
-static void walk_on(trail *t)
+static ss_verdict walk_on(trail *t)
 {
     ss_unwind *walk = t->walk;
     uint32_t flags = 0;
@@ -420,33 +394,47 @@ static void walk_on(trail *t)
     else if (found != SS_STEP_LIMIT && !walk->end_reason)
         /* On a stack of unknown bounds every step fails sooner or later: that is the reason. */
         walk->end_reason = reason_of(found);
+    return found;
+}
+
+/* The same in a tree that has more room and is empty; false when there is no memory. */
+static SS_COLD bool enlarge(ss_unwind *walk, ss_tree_size more)
+{
+    ss_tree *was = walk->tree, *tree = ss_tree_new(was ? was->size | more : SS_TREE_SMALL);
+
+    if (!tree)
+        return false;
+    tree->credit = CREDIT_FIRST;
+    if (was) {
+        tree->generation = was->generation;
+        tree->epoch = was->epoch;
+        tree->stack = was->stack;
+        tree->credit = was->credit;
+    }
+    ss_tree_free(was);
+    walk->tree = tree;
+    walk->frames = tree->frames;
+    walk->marked = tree->marked;
+    return true;
 }
 
 /* What is remembered is of use only while the modules and the sources are the same. */
-static void refresh(ss_tree *tree)
+static void refresh(ss_unwind *walk)
 {
+    ss_tree *tree = walk->tree;
     uint64_t generation = ss_modules_generation(tree->node_count == 1);
-    uint32_t asked = atomic_load_explicit(&epoch, memory_order_acquire);
+    uint32_t asked = atomic_load_explicit(&ss_walk_epoch, memory_order_acquire);
 
-    if (SS_UNLIKELY(generation != tree->generation || asked != tree->epoch ||
-                    ss_tree_is_full(tree)))
+    if (SS_UNLIKELY(ss_tree_is_full(tree)) && !(tree->size & SS_TREE_WIDE) &&
+        enlarge(walk, SS_TREE_WIDE))
+        tree = walk->tree;
+    else if (SS_UNLIKELY(generation != tree->generation || asked != tree->epoch ||
+                         ss_tree_is_full(tree)))
         ss_tree_forget(tree);
     tree->generation = generation;
     tree->epoch = asked;
-    tree->file_count = 0;
     if (tree->credit < CREDIT_FIRST)
         tree->credit += CREDIT_A_WALK;
-}
-
-static SS_COLD bool begin_tree(ss_unwind *walk)
-{
-    walk->tree = ss_tree_new();
-    if (!walk->tree)
-        return false;
-    walk->tree->credit = CREDIT_FIRST;
-    walk->frames = walk->tree->frames;
-    walk->marked = walk->tree->marked;
-    return true;
 }
 
 /* How far the stack may be read. */
@@ -481,27 +469,50 @@ static void end_walk(ss_unwind *walk, uintptr_t above, const uint32_t *marked)
     walk->marked_count = kept;
 }
 
+static void begin_trail(trail *t, ss_unwind *walk, const ss_entry_registers *entry, uint32_t max)
+{
+    ss_tree *tree = walk->tree;
+
+    tree->file_count = 0;
+    memcpy(tree->entry, entry->saved, sizeof entry->saved);
+    *t = (trail){.walk = walk,
+                 .tree = tree,
+                 .nodes = tree->nodes,
+                 .node = tree->nodes,
+                 .ip = entry->ip,
+                 .sp = entry->sp,
+                 .high = walk->stacks[0].high,
+                 .frame = walk->frames,
+                 .end = walk->frames + (max < tree->room.frames ? max : tree->room.frames),
+                 .marked = walk->marked,
+                 .growing = tree->credit > 0};
+}
+
+/* Whether the walk, which ended as FOUND says, can have the room that it lacked. */
+static bool gets_room(ss_unwind *walk, ss_verdict found, uint32_t max)
+{
+    const ss_tree *tree = walk->tree;
+
+    if (SS_UNLIKELY(found == SS_STEP_LIMIT && max > tree->room.frames))
+        return !(tree->size & SS_TREE_DEEP) && enlarge(walk, SS_TREE_DEEP);
+    if (SS_UNLIKELY(found == SS_STEP_NO_ROOM))
+        return !(tree->size & SS_TREE_WIDE) && enlarge(walk, SS_TREE_WIDE);
+    return false;
+}
+
 bool ss_walk_from(ss_unwind *walk, const ss_entry_registers *entry, const void *above, uint32_t max)
 {
+    ss_verdict found;
     trail t;
 
-    if (SS_UNLIKELY(!walk->tree) && !begin_tree(walk))
+    if (SS_UNLIKELY(!walk->tree) && !enlarge(walk, SS_TREE_SMALL))
         return false;
-    refresh(walk->tree);
-    begin_stack(walk, entry->sp, above);
-    memcpy(walk->tree->entry, entry->saved, sizeof entry->saved);
-    t = (trail){.walk = walk,
-                .tree = walk->tree,
-                .nodes = walk->tree->nodes,
-                .node = walk->tree->nodes,
-                .ip = entry->ip,
-                .sp = entry->sp,
-                .high = walk->stacks[0].high,
-                .frame = walk->frames,
-                .end = walk->frames + max,
-                .marked = walk->marked,
-                .growing = walk->tree->credit > 0};
-    walk_on(&t);
+    refresh(walk);
+    do {
+        begin_stack(walk, entry->sp, above);
+        begin_trail(&t, walk, entry, max);
+        found = walk_on(&t);
+    } while (gets_room(walk, found, max));
     end_walk(walk, (uintptr_t)above, t.marked);
     if (SS_UNLIKELY(walk->tree->credit < CREDIT_LEAST))
         walk->tree->credit = CREDIT_LEAST;
