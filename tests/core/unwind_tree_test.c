@@ -179,7 +179,7 @@ static void test_tree_knows_a_stack_it_has_seen(void **state)
     (void)state;
     ss_unwind_trim(&walk, true);
     choose_path(0);
-    for (unsigned i = 0; i < 3; i++) {
+    for (volatile unsigned i = 0; i < 3; i++) { /* one call: not unrolled */
         uint32_t before = walk.tree ? walk.tree->node_count : 0;
 
         run(only_walk);
