@@ -1,11 +1,13 @@
 #include "resolve/binary.h"
 
 #include "base/loader.h"
+#include "resolve/mapped_path.h"
 
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 /* One loaded object as the loader describes it. */
@@ -113,16 +115,28 @@ static void find_bounds(const object *o, ss_binary *module)
     module->start &= ~(uintptr_t)4095;
 }
 
-static void find_path(const object *o, char *path)
+/* The main program, which the loader does not name; START is where it begins. */
+static void find_program_path(uintptr_t start, char *path)
+{
+    ssize_t got;
+
+    /* What was started has no interpreter: it may be the loader, with the program as its argument. */
+    if (!getauxval(AT_BASE)) {
+        ss_mapped_path(start, path);
+        return;
+    }
+    got = readlink("/proc/self/exe", path, SS_BINARY_PATH_MAX - 1);
+    path[got > 0 ? got : 0] = 0;
+}
+
+static void find_path(const object *o, uintptr_t start, char *path)
 {
     size_t length = o->name ? strlen(o->name) : 0;
 
     if (length && length < SS_BINARY_PATH_MAX) {
         memcpy(path, o->name, length + 1);
-    } else if (!length) { /* the loader does not name the main program */
-        ssize_t got = readlink("/proc/self/exe", path, SS_BINARY_PATH_MAX - 1);
-
-        path[got > 0 ? got : 0] = 0;
+    } else if (!length) {
+        find_program_path(start, path);
     } else {
         *path = 0; /* a cut path would name another file */
     }
@@ -133,7 +147,7 @@ static void describe(const object *o, ss_binary *module)
     module->bias = o->bias;
     find_bounds(o, module);
     find_build_id(o, module->build_id);
-    find_path(o, module->path);
+    find_path(o, module->start, module->path);
 }
 
 static object from_info(const struct dl_phdr_info *info)
