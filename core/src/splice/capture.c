@@ -225,47 +225,65 @@ SS_NOINLINE stacksplice_hresult ss_capture(const void *above, uint32_t skip, uin
     return sink.more ? S_FALSE : S_OK;
 }
 
-/*
- * The return addresses of UNWIND without the SKIP innermost, at most MAX, and in *SUM their low
- * halves added up: the hash that callers of the Windows function know.
- */
+/* The return addresses of UNWIND without the SKIP innermost, at most MAX. */
 static uint32_t store_native(const ss_unwind *unwind, uint32_t skip, uint32_t max,
-                             uintptr_t *frames, uint32_t *sum)
+                             uintptr_t *frames)
 {
     const stacksplice_native_frame *from = unwind->frames + unwind->hidden;
-    uint32_t count = unwind->count - unwind->hidden, low = 0;
+    uint32_t count = unwind->count - unwind->hidden;
 
     count = count > skip ? count - skip : 0;
     count = count < max ? count : max;
     from += count ? skip : 0;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         frames[i] = from[i].ip;
-        low += (uint32_t)from[i].ip;
-    }
-    *sum = low;
     return count;
+}
+
+/* The hash that callers of the Windows function know: the low halves added up. */
+static uint32_t sum_of(const uintptr_t *frames, uint32_t count)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        sum += (uint32_t)frames[i];
+    return sum;
+}
+
+/* The same of a stack that must be walked for it. */
+static SS_NOINLINE uint32_t walk_native(ss_scratch *scratch, const void *above, uint32_t skip,
+                                        uint32_t max, uintptr_t *frames)
+{
+    uint64_t wanted = (uint64_t)skip + max + OWN_FRAMES;
+    uint32_t stored = 0;
+
+    if (wanted > SS_UNWIND_MAX_FRAMES)
+        wanted = SS_UNWIND_MAX_FRAMES;
+    if (ss_unwind_walk(&scratch->unwind, above, (uint32_t)wanted)) {
+        ss_unwind_recurs(&scratch->unwind, above);
+        stored = store_native(&scratch->unwind, skip, max, frames);
+    }
+    ss_scratch_trim(scratch);
+    return stored;
 }
 
 SS_NOINLINE uint32_t ss_capture_native(const void *above, uint32_t skip, uint32_t max,
                                        uintptr_t *frames, uint32_t *hash)
 {
-    const void *outermost = checked_above(above, SS_HERE());
-    uint64_t wanted = (uint64_t)skip + max + OWN_FRAMES;
-    uint32_t stored = 0, sum = 0;
+    /* Where that limit counts, the frames of ours do too. */
+    bool few = max < SS_UNWIND_MAX_FRAMES - OWN_FRAMES;
     ss_scratch *scratch;
+    uint32_t stored = 0;
 
     if (!max || !ss_scratch_enter())
         return 0;
     scratch = ss_scratch_mine();
-    if (wanted > SS_UNWIND_MAX_FRAMES)
-        wanted = SS_UNWIND_MAX_FRAMES;
-    if (scratch && ss_unwind_walk(&scratch->unwind, outermost, (uint32_t)wanted))
-        stored = store_native(&scratch->unwind, skip, max, frames, &sum);
-    if (scratch)
-        ss_scratch_trim(scratch);
+    if (SS_LIKELY(scratch != NULL) &&
+        !(few && ss_unwind_recurring(&scratch->unwind, above, skip, max, frames, &stored)))
+        stored = walk_native(scratch, above, skip, max, frames);
     ss_scratch_leave();
     if (hash)
-        *hash = sum;
+        *hash = sum_of(frames, stored);
     return stored;
 }
 

@@ -98,14 +98,17 @@ ss_scratch *ss_scratch_mine(void)
     ss_scratch *scratch;
 
     if (SS_LIKELY(mine != NULL)) {
-        atomic_store(&mine->in_use, true);
+        atomic_store_explicit(&mine->in_use, true, memory_order_release);
+        atomic_signal_fence(memory_order_seq_cst); /* before what is done to it */
         return mine;
     }
     if (!have_key || !ss_lock_take(&list_lock))
         return NULL;
     scratch = take_spare_locked();
     ss_lock_drop(&list_lock);
-    if (!scratch)
+    if (scratch) /* who had it may have been remembering something just then */
+        ss_unwind_trim(&scratch->unwind, true);
+    else
         scratch = ss_alloc(1, sizeof *scratch);
     if (!scratch)
         return NULL;

@@ -139,18 +139,31 @@ static void add_edge(ss_tree *tree, uint32_t parent, uint32_t number)
 }
 
 /*
- * How many words below the stack pointer of a caller of frame NUMBER the caller's frame pointer is;
- * 0 when no frame further in saved it or the frames between have no fixed sizes.
+ * The slot of the caller's frame pointer by RULE, where it is certain to lie in the frame or in the
+ * word below: no check follows.
  */
-static uint16_t frame_pointer_slot(const ss_tree *tree, uint32_t number)
+static unsigned certain_slot(const ss_rule *rule)
 {
+    unsigned slot = ss_rule_slot(rule->slots, SS_SAVED_FP);
+    ss_rule_kind kind = ss_rule_kind_of(rule->cfa);
+    uintptr_t most = kind == SS_RULE_SP ? ss_rule_offset(rule->cfa) / sizeof(uintptr_t)
+                     : kind <= SS_RULE_SAVED ? 2
+                                             : 0;
+
+    return slot <= most || (slot == SS_SLOT_UNCHANGED && kind <= SS_RULE_SAVED) ? slot
+                                                                               : SS_SLOT_LOST;
+}
+
+uint16_t ss_tree_frame_pointer(const ss_tree *tree, const ss_node *node)
+{
+    uint32_t number = (uint32_t)(node - tree->nodes);
     size_t words = 0;
 
     for (; number; number = tree->nodes[number].parent) {
         const ss_rule *rule = &tree->rules[tree->facts[number].rule];
-        unsigned slot = ss_rule_slot(rule->slots, SS_SAVED_FP);
+        unsigned slot = certain_slot(rule);
 
-        if (ss_rule_kind_of(rule->cfa) > SS_RULE_SAVED || slot == SS_SLOT_LOST)
+        if (slot == SS_SLOT_LOST)
             return 0;
         if (slot != SS_SLOT_UNCHANGED)
             return words + slot <= UINT16_MAX ? (uint16_t)(words + slot) : 0;
@@ -173,7 +186,7 @@ static const ss_node *append(ss_tree *tree, const ss_node *parent, const ss_node
     tree->nodes[number] = *node;
     tree->nodes[number].parent = (uint16_t)behind;
     if (SS_RETURN_SAVED < 0 && (kind == SS_RULE_FRAME || kind == SS_RULE_SAVED))
-        tree->nodes[number].slot = frame_pointer_slot(tree, behind);
+        tree->nodes[number].slot = ss_tree_frame_pointer(tree, parent);
     tree->facts[number] = *facts;
     end_nodes(tree);
     if (number != behind + 1)
@@ -190,11 +203,13 @@ const ss_node *ss_tree_copy(ss_tree *tree, const ss_node *parent, const ss_node 
 static void put_known(ss_tree *tree, uint32_t number)
 {
     const ss_node *node = &tree->nodes[number];
+    const ss_rule *rule = &tree->rules[tree->facts[number].rule];
     ss_known *known = ss_tree_known(tree->known, tree->known_mask, node->ip);
+    unsigned slot = SS_RETURN_SAVED < 0 ? certain_slot(rule) : ss_rule_return_slot(rule->slots);
 
     if (known->ip)
         return;
-    *known = (ss_known){node->ip, node->cfa, (uint16_t)number, node->slot};
+    *known = (ss_known){node->ip, rule->cfa, (uint16_t)number, (uint16_t)slot};
     tree->known_count++;
 }
 

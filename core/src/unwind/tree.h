@@ -63,7 +63,8 @@ typedef struct ss_known {
     uintptr_t ip; /* 0: free */
     uint32_t cfa;
     uint16_t node;
-    uint16_t slot; /* the return slot of the rule */
+    uint16_t slot; /* SS_RETURN_SAVED < 0: that of the frame pointer, else that of the return address,
+                      both of the rule */
 } ss_known;
 
 /* The registers of the caller of one frame, complete, where a rule cannot say it. */
@@ -118,6 +119,15 @@ static inline bool ss_tree_is_full(const ss_tree *tree)
     return tree->node_count >= tree->room.nodes || tree->known_count >= tree->room.known / 4 * 3;
 }
 
+/* Each walk earns a little of what new contexts cost: ever-new stacks are not worth their nodes. */
+enum { SS_TREE_FIRST_CREDIT = 8192, SS_TREE_CREDIT_A_WALK = 2 };
+
+static inline void ss_tree_earn(ss_tree *tree)
+{
+    if (tree->credit < SS_TREE_FIRST_CREDIT)
+        tree->credit += SS_TREE_CREDIT_A_WALK;
+}
+
 static inline ss_facts *ss_tree_facts(const ss_tree *tree, const ss_node *node)
 {
     return (ss_facts *)((uintptr_t)node + ((uintptr_t)tree->facts - (uintptr_t)tree->nodes));
@@ -158,6 +168,12 @@ static inline ss_known *ss_tree_known(ss_known *known, uintptr_t mask, uintptr_t
             return k;
     }
 }
+
+/*
+ * How many words below the stack pointer of the caller of NODE that one's frame pointer is; 0 when
+ * no frame further in saved it or the frames between have no fixed sizes.
+ */
+uint16_t ss_tree_frame_pointer(const ss_tree *tree, const ss_node *node);
 
 /* A copy of NODE behind PARENT.  There is room below room.nodes. */
 const ss_node *ss_tree_copy(ss_tree *tree, const ss_node *parent, const ss_node *node);

@@ -53,6 +53,15 @@ typedef struct ss_unwind {
  */
 bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max);
 
+/*
+ * The return addresses alone, without the SKIP innermost, at most MAX, if all of that is known: of
+ * the callers of the function whose frame address is ABOVE, which must be exact.  False: a walk must
+ * tell, and ss_unwind_recurs after it makes the same stack known.
+ */
+bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint32_t max,
+                         uintptr_t *addresses, uint32_t *count);
+void ss_unwind_recurs(ss_unwind *walk, const void *above);
+
 /* The value that callee-saved register DWARF_REGISTER had in frame FRAME at its call. */
 bool ss_unwind_register(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_register,
                         uintptr_t *value);

@@ -21,6 +21,24 @@ bool ss_unwind_register(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_re
     return false;
 }
 
+bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint32_t max,
+                         uintptr_t *addresses, uint32_t *count)
+{
+    (void)walk;
+    (void)above;
+    (void)skip;
+    (void)max;
+    (void)addresses;
+    (void)count;
+    return false;
+}
+
+void ss_unwind_recurs(ss_unwind *walk, const void *above)
+{
+    (void)walk;
+    (void)above;
+}
+
 uintptr_t ss_unwind_function(uintptr_t ip)
 {
     (void)ip;

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#define CREDIT_FIRST 8192
-#define CREDIT_A_WALK 2
 #define CREDIT_LEAST (-4096)
 #define KEPT_FRAMES 2048
 
@@ -404,12 +402,11 @@ static SS_COLD bool enlarge(ss_unwind *walk, ss_tree_size more)
 
     if (!tree)
         return false;
-    tree->credit = CREDIT_FIRST;
+    tree->credit = SS_TREE_FIRST_CREDIT;
     if (was) {
         tree->generation = was->generation;
         tree->epoch = was->epoch;
         tree->stack = was->stack;
-        tree->credit = was->credit;
     }
     ss_tree_free(was);
     walk->tree = tree;
@@ -433,8 +430,7 @@ static void refresh(ss_unwind *walk)
         ss_tree_forget(tree);
     tree->generation = generation;
     tree->epoch = asked;
-    if (tree->credit < CREDIT_FIRST)
-        tree->credit += CREDIT_A_WALK;
+    ss_tree_earn(tree);
 }
 
 /* How far the stack may be read. */
