@@ -1,17 +1,25 @@
 /*
- * Memory that runs out at any moment of learning Lua's layout: a capture then says so, and a later
- * one learns the whole layout.  Linked with --wrap=realloc, which is how Lua's blocks are got.
+ * Memory that runs out at any moment of learning Lua's layout, and threads that are not to be had: a
+ * capture then says so, and a later one learns the whole layout.  Linked with --wrap=realloc, which is how Lua's blocks are got.
  */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "layout.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = true };
+#else
+enum { SANITIZED = false };
+#endif
 
 static long reallocs, fail_from = -1, fail_count;
 
@@ -138,10 +146,106 @@ static void test_learning_is_whole_or_said_to_have_failed(void **state)
     assert_true(starved > 50);
 }
 
+enum { LITTLE_STACK = 5120 };
+
+/* Down to where little of the stack that begins at LOW is left. */
+static bool learn_near(const char *low, const ss_lua_layout *reference)
+{
+    volatile char block[512];
+    bool equal;
+
+    block[0] = 0;
+    if ((const char *)__builtin_frame_address(0) > low + LITTLE_STACK + sizeof block)
+        equal = learn_near(low, reference);
+    else
+        equal = equal_layouts(ss_lua_layout_get(), reference);
+    return equal && !block[0];
+}
+
+static void *learn_at_the_end(void *reference)
+{
+    pthread_attr_t attributes;
+    void *low;
+    size_t size;
+    bool right = pthread_getattr_np(pthread_self(), &attributes) == 0 &&
+                 pthread_attr_getstack(&attributes, &low, &size) == 0 && learn_near(low, reference);
+
+    return (void *)(uintptr_t)right;
+}
+
+/* In a child, that its own thread is the first to learn. */
+static int learn_at_the_end_of_a_stack(ss_lua_layout *reference)
+{
+    pthread_t thread;
+    void *right = NULL;
+
+    if (pthread_create(&thread, NULL, learn_at_the_end, reference) != 0 ||
+        pthread_join(thread, &right) != 0)
+        return DIFFERENT;
+    return right ? LEARNT : DIFFERENT;
+}
+
+static void test_learning_needs_little_of_the_stack_that_captures(void **state)
+{
+    static ss_lua_layout reference;
+    pid_t child;
+    int status;
+
+    (void)state;
+    if (SANITIZED)
+        skip(); /* their frames are larger */
+    (void)learn_in_child(&reference);
+    child = fork();
+    if (child == 0)
+        _exit(learn_at_the_end_of_a_stack(&reference));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, LEARNT);
+}
+
+/* In a child: memory for the stack of a thread is not to be had, then it is. */
+static int learn_without_a_thread(const ss_lua_layout *reference)
+{
+    struct rlimit before, none;
+    const ss_lua_layout *layout;
+
+    if (getrlimit(RLIMIT_AS, &before) != 0)
+        return DIFFERENT;
+    none = before;
+    none.rlim_cur = 1 << 20;
+    if (setrlimit(RLIMIT_AS, &none) != 0)
+        return DIFFERENT;
+    layout = ss_lua_layout_get();
+    if (!layout->failure || strcmp(layout->failure, "no thread to learn Lua's call sites in") != 0)
+        return LEARNT_TOO_MUCH;
+    if (setrlimit(RLIMIT_AS, &before) != 0)
+        return DIFFERENT;
+    return equal_layouts(ss_lua_layout_get(), reference) ? LEARNT : NOT_LEARNT_AGAIN;
+}
+
+static void test_learning_without_a_thread_says_so(void **state)
+{
+    static ss_lua_layout reference;
+    pid_t child;
+    int status;
+
+    (void)state;
+    if (SANITIZED)
+        skip(); /* sanitizers end a program that has no memory */
+    (void)learn_in_child(&reference);
+    child = fork();
+    if (child == 0)
+        _exit(learn_without_a_thread(&reference));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), LEARNT);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_learning_is_whole_or_said_to_have_failed)};
+        cmocka_unit_test(test_learning_is_whole_or_said_to_have_failed),
+        cmocka_unit_test(test_learning_needs_little_of_the_stack_that_captures),
+        cmocka_unit_test(test_learning_without_a_thread_says_so)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -90,6 +91,7 @@ static void settle_all(ss_lua_lesson *lesson)
 
 /* Memory that runs out in the middle must not leave a wrong place or a missing site behind. */
 static const ss_lua_layout starved = {.failure = "no memory to learn Lua's call sites"};
+static const ss_lua_layout threadless = {.failure = "no thread to learn Lua's call sites in"};
 
 /* False when memory ran out: then nothing was learnt, and a later capture may try again. */
 static bool learn(ss_lua_layout *layout)
@@ -119,7 +121,8 @@ static bool learn(ss_lua_layout *layout)
 
 static pthread_mutex_t learning = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(const ss_lua_layout *) learnt;
-static __thread bool learning_here;
+static __thread bool learning_here; /* or waiting for it, with the lock */
+enum { LEARNING_STACK = 1 << 20 };
 
 static void lock_learning(void)
 {
@@ -139,9 +142,53 @@ __attribute__((constructor)) static void register_fork_handlers(void)
     (void)pthread_atfork(lock_learning, unlock_learning, unlock_learning);
 }
 
+static ss_lua_layout the_layout;
+
+static void *learning_thread(void *result)
+{
+    learning_here = true;
+    *(const ss_lua_layout **)result = learn(&the_layout) ? &the_layout : &starved;
+    return NULL;
+}
+
+static bool start_learning(pthread_t *thread, const ss_lua_layout **result)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    size_t size;
+    bool started;
+
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    if (pthread_attr_getstacksize(&attributes, &size) == 0 && size < LEARNING_STACK)
+        (void)pthread_attr_setstacksize(&attributes, LEARNING_STACK);
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the new thread handles no signal */
+    started = pthread_create(thread, &attributes, learning_thread, result) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attributes);
+    return started;
+}
+
+/*
+ * In a thread of its own: Lua itself runs there, and the first that captures may do so near the end
+ * of its stack, or on a small one of a fiber's.
+ */
+static const ss_lua_layout *learn_elsewhere(void)
+{
+    const ss_lua_layout *result = &threadless;
+    pthread_t thread;
+    int cancel;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* joining would be a point */
+    if (start_learning(&thread, &result))
+        (void)pthread_join(thread, NULL);
+    (void)pthread_setcancelstate(cancel, &cancel);
+    return result;
+}
+
 const ss_lua_layout *ss_lua_layout_get(void)
 {
-    static ss_lua_layout the_layout;
     const ss_lua_layout *layout = atomic_load_explicit(&learnt, memory_order_acquire);
     int saved_errno = errno;
 
@@ -151,7 +198,7 @@ const ss_lua_layout *ss_lua_layout_get(void)
     layout = atomic_load_explicit(&learnt, memory_order_relaxed);
     if (!layout) {
         learning_here = true;
-        layout = learn(&the_layout) ? &the_layout : &starved;
+        layout = learn_elsewhere();
         learning_here = false;
         if (layout == &the_layout)
             atomic_store_explicit(&learnt, &the_layout, memory_order_release);

@@ -51,8 +51,9 @@ typedef struct ss_lua_layout {
 } ss_lua_layout;
 
 /*
- * The layout, learnt on the first call (some milliseconds); others that come meanwhile wait.  Keeps
- * errno and the thread's error as they were.  NULL only on a thread that is learning right now.
+ * The layout, learnt on the first call (some milliseconds) by a thread that ends with it; others
+ * that come meanwhile wait.  Little stack is needed.  Keeps errno and the thread's error as they
+ * were.  NULL only on a thread that is learning right now.
  */
 const ss_lua_layout *ss_lua_layout_get(void);
 
