@@ -23,7 +23,8 @@ typedef struct marker {
     uint32_t source;  /* what a capture showed */
     uint32_t count;   /* frames with the mark */
     uint32_t foreign; /* marked frames that belong to others */
-    bool right;
+    uint32_t frame_count;
+    bool right, truncated, ended;
 } marker;
 
 static marker first, second, old;
@@ -72,6 +73,9 @@ static void collect(stacksplice_walk *walk, void *data)
     uint32_t listed = 0;
 
     m->source = walk->source;
+    m->frame_count = walk->frame_count;
+    m->truncated = walk->truncated;
+    m->ended = stacksplice_walk_end(walk, 0, 0); /* which it may not */
     m->count = m->foreign = 0;
     m->right = true;
     for (uint32_t i = 0; i < walk->frame_count; i++) {
@@ -199,6 +203,102 @@ static void test_marks_are_there_in_a_new_thread(void **state)
     assert_int_equal(first.count, 5);
 }
 
+/* ---- A source that ends walks -----------------------------------------------------------------*/
+
+typedef struct ender {
+    uint32_t before; /* the frames of the walk */
+    uint32_t kept;   /* those up to the second that is marked */
+    bool splices, ends;
+    bool refused, ended;
+} ender;
+
+static uintptr_t left_over(void)
+{
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_GAP,
+                                   .trust = STACKSPLICE_TRUST_EXACT,
+                                   .language = "test",
+                                   .reason = "left over"};
+    uintptr_t token;
+
+    assert_int_equal(stacksplice_intern(&info, &token), S_OK);
+    return token;
+}
+
+static void end_walk(stacksplice_walk *walk, void *data)
+{
+    ender *e = data;
+
+    e->before = walk->frame_count;
+    if (!e->ends)
+        return;
+    e->kept = walk->marked[1];
+    e->refused = !stacksplice_walk_end(walk, walk->frame_count + 1, left_over());
+    if (e->splices) {
+        assert_int_equal(stacksplice_walk_splice(walk, e->kept - 1, 2), 1);
+        e->refused = e->refused && !stacksplice_walk_end(walk, e->kept, left_over());
+        e->kept++;
+    }
+    e->ended = stacksplice_walk_end(walk, e->kept, left_over());
+}
+
+static NOINLINE uint32_t capture_into(uintptr_t *frames, int depth)
+{
+    uint32_t count;
+
+    if (depth)
+        count = capture_into(frames, depth - 1);
+    else
+        assert_int_equal(stacksplice_capture(0, MAX, frames, &count, NULL), S_OK);
+    AFTER();
+    return count;
+}
+
+static void check_ended(ender *e, uint32_t hidden, uint32_t marked)
+{
+    uintptr_t frames[MAX];
+    uint32_t count = capture_into(frames, 4);
+
+    assert_true(e->ended && e->refused);
+    assert_true(e->kept < e->before);
+    assert_true(first.frame_count == e->kept && first.truncated && first.right);
+    assert_int_equal(first.count, marked);
+    assert_int_equal(count, e->kept - hidden + 1);
+    assert_true(frames[count - 1] == left_over());
+}
+
+static void test_a_source_ends_the_walk_for_all(void **state)
+{
+    static ender ender;
+    stacksplice_source source = {.size = sizeof source,
+                                 .version = STACKSPLICE_SOURCE_VERSION,
+                                 .language = "test",
+                                 .identity = &ender,
+                                 .collect = end_walk,
+                                 .data = &ender,
+                                 .ends_walks = 1};
+    uint32_t (*marked)(uintptr_t *, int) = capture_into;
+    uintptr_t frames[MAX];
+    uint32_t count;
+
+    (void)state;
+    assert_int_equal(stacksplice_add_source(&source), S_OK); /* the last, and collects first */
+    memcpy(&first.function, &marked, sizeof marked);
+    stacksplice_reclassify();
+    count = capture_into(frames, 4);
+    assert_int_equal(first.count, 5);
+    assert_true(first.frame_count == ender.before && count == ender.before);
+    assert_false(first.ended || second.ended || old.ended);
+    ender.ends = true;
+    check_ended(&ender, 0, 1);
+    assert_false(first.ended || second.ended || old.ended);
+    ender.splices = true;
+    check_ended(&ender, 2, 2);
+    ender.ends = false;
+    assert_int_equal(capture_into(frames, 4), count);
+    assert_true(first.frame_count == count && !first.truncated);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_marks_are_asked_for_once),
         cmocka_unit_test(test_marks_change_when_told),
         cmocka_unit_test(test_marks_are_there_in_a_new_thread),
+        cmocka_unit_test(test_a_source_ends_the_walk_for_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

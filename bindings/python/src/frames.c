@@ -341,14 +341,13 @@ static bool frame_reaches(const stacksplice_walk *walk, uint32_t i, const marker
     return !walk->truncated && m->address < walk->stack_high;
 }
 
-/* What lies outside of a greenlet's base is hidden. */
+/* What lies outside of a greenlet's base is left over there, also for other sources. */
 static void cut_at_base(stacksplice_walk *walk, uint32_t first, uintptr_t outermost)
 {
     uint32_t base = sspy_greenlet_base(walk, first, outermost);
 
-    if (base + 1 < walk->frame_count &&
-        stacksplice_walk_splice(walk, base + 1, walk->frame_count - base - 1))
-        (void)stacksplice_walk_push(walk, gap_token("greenlet base"));
+    if (base + 1 < walk->frame_count)
+        (void)stacksplice_walk_end(walk, base + 1, gap_token("greenlet base"));
 }
 
 static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count)
@@ -402,7 +401,8 @@ HRESULT sspy_source_register(void)
                                  .version = STACKSPLICE_SOURCE_VERSION,
                                  .language = "python",
                                  .identity = (const void *)&PyType_Type,
-                                 .collect = collect};
+                                 .collect = collect,
+                                 .ends_walks = 1};
 
     return stacksplice_add_source(&source);
 }

@@ -142,6 +142,16 @@ STACKSPLICE_API int stacksplice_walk_push(stacksplice_walk *walk, uintptr_t toke
 STACKSPLICE_API int stacksplice_walk_push_all(stacksplice_walk *walk, const uintptr_t *tokens,
                                               uint32_t count);
 
+/*
+ * The walk ends before frame FIRST: what lies outside of it is left over on the stack and no caller.
+ * TOKEN, a gap, says so.  Only for a source with ends_walks, behind its own last splice; those that
+ * collect after it see the shorter walk, truncated.
+ * Returns nonzero, or 0 and nothing is done: FIRST is beyond the walk or inside of a splice, or the
+ * source has no ends_walks.
+ * [thread: inside collect | alloc: no | signal: no]
+ */
+STACKSPLICE_API int stacksplice_walk_end(stacksplice_walk *walk, uint32_t first, uintptr_t token);
+
 #define STACKSPLICE_SOURCE_VERSION 1
 
 /*
@@ -170,6 +180,9 @@ typedef struct stacksplice_source {
      * allocation, no capture.
      */
     uint8_t (*classify)(uintptr_t ip, uintptr_t function, void *data);
+    /* Nonzero: it may call stacksplice_walk_end, and so collects before those that may not.  May be
+       left out as classify may. */
+    uint32_t ends_walks;
 } stacksplice_source;
 
 /*

@@ -17,8 +17,10 @@ typedef struct capture {
     stacksplice_walk walk;
     ss_scratch *scratch;
     uint32_t first_splice; /* of the source that is collecting */
+    uintptr_t end_token; /* why a source ended the walk; 0: none did */
+    bool may_end;        /* the source that is collecting may */
     bool no_memory;
-    bool out_of_order; /* a source broke the rule of stacksplice_walk_splice */
+    bool out_of_order;   /* a source broke the rule of stacksplice_walk_splice */
 } capture;
 
 static capture *impl_from_walk(const stacksplice_walk *walk)
@@ -95,6 +97,28 @@ int stacksplice_walk_push(stacksplice_walk *walk, uintptr_t token)
     return stacksplice_walk_push_all(walk, &token, 1);
 }
 
+int stacksplice_walk_end(stacksplice_walk *walk, uint32_t first, uintptr_t token)
+{
+    const ss_scratch *scratch;
+    capture *c;
+
+    if (!walk || first > walk->frame_count)
+        return 0;
+    c = impl_from_walk(walk);
+    scratch = c->scratch;
+    if (!c->may_end)
+        return 0;
+    for (uint32_t i = 0; i < scratch->splice_count; i++)
+        if (scratch->splices[i].first + scratch->splices[i].count > first)
+            return 0;
+    while (walk->marked_count && walk->marked[walk->marked_count - 1] >= first)
+        walk->marked_count--;
+    walk->frame_count = first;
+    walk->truncated = 1;
+    c->end_token = token;
+    return 1;
+}
+
 /* ---- The capture ------------------------------------------------------------------------------*/
 
 /* ABOVE, if it can be the frame address of a caller of the function whose is HERE. */
@@ -123,19 +147,29 @@ static void set_bounds(stacksplice_walk *walk, const ss_unwind *unwind, const vo
         walk->stack_low = walk->frames[0].sp;
 }
 
-static void collect(capture *c, uint32_t sources)
+/* Those that may end the walk, or those that may not; DONE have collected before. */
+static uint32_t collect_some(capture *c, uint32_t sources, bool may_end, uint32_t done)
 {
     ss_scratch *scratch = c->scratch;
 
-    scratch->splice_count = scratch->token_count = 0;
+    c->may_end = may_end;
     for (uint32_t i = 0; i < sources; i++) {
         const stacksplice_source *source = ss_source_at(i);
 
+        if ((source->ends_walks != 0) != may_end)
+            continue;
         c->first_splice = scratch->splice_count;
         c->walk.source = i + 1;
         source->collect(&c->walk, source->data);
-        scratch->source_ends[i] = scratch->splice_count;
+        scratch->source_ends[done++] = scratch->splice_count;
     }
+    return done;
+}
+
+static void collect(capture *c, uint32_t sources)
+{
+    c->scratch->splice_count = c->scratch->token_count = 0;
+    (void)collect_some(c, sources, false, collect_some(c, sources, true, 0));
 }
 
 /* How much is left is told roughly, so that ever new depths do not make ever new tokens. */
@@ -185,7 +219,7 @@ static bool run(capture *c, const void *above, ss_sink *sink)
                        .source_ends = scratch->source_ends,
                        .source_count = sources,
                        .tokens = scratch->tokens,
-                       .end_gap = end_gap(unwind)};
+                       .end_gap = c->end_token ? c->end_token : end_gap(unwind)};
     ss_merge_run(&merge, sink);
     if (c->out_of_order)
         ss_sink_put(sink,

@@ -55,10 +55,11 @@ void stacksplice_reclassify(void)
     ss_unwind_classify(classify);
 }
 
-/* A binding may be older than the last member. */
+/* A binding may be older than the last members. */
 static bool is_known_size(size_t size)
 {
-    return size == sizeof(stacksplice_source) || size == offsetof(stacksplice_source, classify);
+    return size == sizeof(stacksplice_source) || size == offsetof(stacksplice_source, classify) ||
+           size == offsetof(stacksplice_source, ends_walks);
 }
 
 stacksplice_hresult stacksplice_add_source(const stacksplice_source *source)
