@@ -290,25 +290,6 @@ def test_threads_that_raise_collect_and_generate(border):
 
 # ---- Whole processes -----------------------------------------------------------------------------
 
-AT_EXIT = """
-import atexit, threading, weakref
-import border, frame_oracle
-checker = frame_oracle.Checker(border)
-def last():
-    list(map(checker, [1]))
-    checker.assert_good(3)
-    print("checked at exit")
-class Late: pass
-atexit.register(last)
-atexit.register(lambda: checker())
-threading._register_atexit(checker)
-"""
-
-
-def test_atexit_is_checked_too(child):
-    assert child(AT_EXIT).stdout == "checked at exit\n"
-
-
 JIT = """
 import sys
 import border, frame_oracle, stacksplice
