@@ -347,7 +347,8 @@ static void test_source_replaces_frames(void **state)
 
 static void use_badly(stacksplice_walk *walk)
 {
-    uintptr_t value;
+    const uint32_t registers[2] = {MACHINE_FP, 1000};
+    uintptr_t value, values[2];
 
     collected = !stacksplice_walk_push(walk, 1) /* no splice is open */
                 && !stacksplice_walk_splice(walk, walk->frame_count + 1, 0) &&
@@ -359,7 +360,13 @@ static void use_badly(stacksplice_walk *walk)
                 && !stacksplice_walk_register(walk, 0, 1000, &value) &&
                 !stacksplice_walk_register(walk, 0, MACHINE_FP, NULL) &&
                 !stacksplice_walk_register(NULL, 0, MACHINE_FP, &value) &&
-                stacksplice_walk_register(walk, 0, MACHINE_FP, &value);
+                stacksplice_walk_register(walk, 0, MACHINE_FP, &value) &&
+                !stacksplice_walk_registers(walk, walk->frame_count, registers, 1, values) &&
+                !stacksplice_walk_registers(walk, 0, registers, 2, values) /* one is unknown */
+                && !stacksplice_walk_registers(walk, 0, NULL, 1, values) &&
+                !stacksplice_walk_registers(walk, 0, registers, 1, NULL) &&
+                !stacksplice_walk_registers(NULL, 0, registers, 1, values) &&
+                stacksplice_walk_registers(walk, 0, registers, 1, values) && values[0] == value;
 }
 
 static void test_source_cannot_break_a_capture(void **state)

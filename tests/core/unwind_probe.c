@@ -105,6 +105,20 @@ static bool is_left_over(const stacksplice_walk *walk, uint32_t i, const truth *
            i + 1 < walk->frame_count && (walk->frames[i + 1].flags & STACKSPLICE_NATIVE_SIGNAL);
 }
 
+/* Asked for two at a time, registers have the same values. */
+static void compare_pairs(const stacksplice_walk *walk, uint32_t i, const truth *t)
+{
+    for (size_t r = 0; r + 1 < REGISTERS; r++) {
+        const uint32_t two[2] = {registers[r], registers[r + 1]};
+        uintptr_t values[2];
+
+        if (!stacksplice_walk_registers(walk, i, two, 2, values))
+            differ(i, "two registers are unknown", two[0], two[1]);
+        else if (values[0] != t->value[r] || values[1] != t->value[r + 1])
+            differ(i, "two registers", values[0], t->value[r]);
+    }
+}
+
 static void compare_frame(const stacksplice_walk *walk, uint32_t i, const truth *t)
 {
     const stacksplice_native_frame *f = &walk->frames[i];
@@ -127,6 +141,7 @@ static void compare_frame(const stacksplice_walk *walk, uint32_t i, const truth 
         else if (value != t->value[r])
             differ(i, "a register", value, t->value[r]);
     }
+    compare_pairs(walk, i, t);
 }
 
 /*

@@ -8,7 +8,8 @@ enum {
     SS_LUA_CAPTURE_SITES = 512, /* call sites of one capture */
     SS_LUA_WORLDS = 8,
     SS_LUA_THREAD_CHAINS = 64,
-    SS_LUA_MISSED = 16
+    SS_LUA_MISSED = 16,
+    SS_LUA_TOKENS = 64 /* that wait to be pushed */
 };
 
 #define SS_LUA_NO_SITE UINT16_MAX
@@ -55,6 +56,8 @@ typedef struct ss_lua_collection {
     bool stray_is_missed;
     uint32_t stray_end; /* behind the last frame of the interpreter that no site stands for */
     uint32_t missed_count, missed_pushed;
+    uint32_t token_count;
+    uintptr_t tokens[SS_LUA_TOKENS]; /* of the splice opened last, not pushed yet */
     ss_lua_missed missed[SS_LUA_MISSED];
     uint16_t threads[SS_LUA_THREAD_CHAINS]; /* the first sites of coroutines, by their address */
     ss_lua_call_site sites[SS_LUA_CAPTURE_SITES];

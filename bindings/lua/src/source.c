@@ -30,13 +30,36 @@ static void note_state(const ss_lua_collection *c, lua_State *L)
         book->states[book->state_count++] = L;
 }
 
+/* ---- Splices ---------------------------------------------------------------------------------*/
+
+static bool flush(ss_lua_collection *c)
+{
+    uint32_t count = c->token_count;
+
+    c->token_count = 0;
+    return count == 0 || stacksplice_walk_push_all(c->walk, c->tokens, count);
+}
+
+static bool splice(ss_lua_collection *c, uint32_t first, uint32_t count)
+{
+    return flush(c) && stacksplice_walk_splice(c->walk, first, count);
+}
+
+static inline bool push(ss_lua_collection *c, uintptr_t token)
+{
+    if (c->token_count == SS_LUA_TOKENS && !flush(c))
+        return false;
+    c->tokens[c->token_count++] = token;
+    return true;
+}
+
 /* ---- Runs of activations ---------------------------------------------------------------------*/
 
 static inline bool push_token(ss_lua_collection *c, uintptr_t token, lua_State *L, uintptr_t ci)
 {
     if (c->notebook)
         note(c->notebook, token, L, ci);
-    return stacksplice_walk_push(c->walk, token);
+    return push(c, token);
 }
 
 /* Push the activation CI by what Lua says of it. */
@@ -75,7 +98,7 @@ static bool push_one(ss_lua_collection *c, const ss_lua_call_site *site, uintptr
  * coroutine, which is no activation and ends the run.
  */
 static bool push_keyed_run(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t *ci,
-                           uint32_t limit,                           uintptr_t stop)
+                           uint32_t limit, uintptr_t stop)
 {
     ss_lua_activation pair[2], *at = &pair[0], *caller = &pair[1], *passed;
 
@@ -113,7 +136,7 @@ static bool push_run(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_
     for (uint32_t i = 0; i < found.inner_count; i++)
         if (!push_one(c, site, found.inner[i], trust))
             return false;
-    if (found.first > 0 && !stacksplice_walk_push(c->walk, ss_lua_levels_gap(found.first)))
+    if (found.first > 0 && !push(c, ss_lua_levels_gap(found.first)))
         return false;
     for (uint32_t i = found.first; i < found.end; i++)
         if (!push_one(c, site, ss_lua_run_outer(&found, i), trust))
@@ -177,6 +200,20 @@ static bool read_place(const stacksplice_walk *walk, uint32_t frame, ss_lua_plac
         return false;
     *value = ss_lua_word(address);
     return true;
+}
+
+/* The lua_State and the CallInfo at a site. */
+static bool read_site(const stacksplice_walk *walk, uint32_t frame, const ss_lua_site *site,
+                      uintptr_t found[2])
+{
+    const uint32_t registers[2] = {site->state.at, site->ci.at};
+    bool both = site->state.kind == SS_LUA_REGISTER && site->ci.kind == SS_LUA_REGISTER;
+
+    if (both ? !stacksplice_walk_registers(walk, frame, registers, 2, found)
+             : !read_place(walk, frame, site->state, &found[0]) ||
+                   !read_place(walk, frame, site->ci, &found[1]))
+        return false;
+    return found[0] && found[1];
 }
 
 /* The world of L; a capture of ours that is under way in it is noted. */
@@ -251,10 +288,9 @@ static inline void keep_callee(ss_lua_collection *c, uint32_t frame)
 
 static bool add_site(ss_lua_collection *c, uint32_t frame, const ss_lua_site *site)
 {
-    uintptr_t L, ci;
+    uintptr_t found[2];
 
-    if (!read_place(c->walk, frame, site->state, &L) ||
-        !read_place(c->walk, frame, site->ci, &ci) || !L || !ci) {
+    if (!read_site(c->walk, frame, site, found)) {
         (void)hide(c, frame);
         return true;
     }
@@ -265,7 +301,7 @@ static bool add_site(ss_lua_collection *c, uint32_t frame, const ss_lua_site *si
     keep_callee(c, frame);
     c->sites[c->site_count] =
         (ss_lua_call_site){.frame = frame, .hidden = 1, .hook = site->hook,
-                           .L = (lua_State *)L, .ci = ci};
+                           .L = (lua_State *)found[0], .ci = found[1]};
     link_site(c, (uint16_t)c->site_count++);
     return true;
 }
@@ -395,14 +431,14 @@ static bool push_unsited(ss_lua_collection *c, uint32_t index)
         for (uint32_t i = inner; function && i < at; i++)
             if (c->walk->frames[i].function == function) {
                 ss_lua_step(c->layout, &from);
-                return stacksplice_walk_splice(c->walk, i + 1, 0) &&
+                return splice(c, i + 1, 0) &&
                        push_run(c, site, from, STACKSPLICE_TRUST_INFERRED, site->ci);
             }
     }
     /* Lua code that is in no call to C runs in a frame between here and there. */
-    return stacksplice_walk_splice(c->walk, at < inner ? inner : at, 0) &&
+    return splice(c, at < inner ? inner : at, 0) &&
            (*activation.what != 'C' ||
-            stacksplice_walk_push(c->walk, ss_lua_gap("call site missed"))) &&
+            push(c, ss_lua_gap("call site missed"))) &&
            push_run(c, site, from, STACKSPLICE_TRUST_INFERRED, site->ci);
 }
 
@@ -435,7 +471,7 @@ static bool splice_site(ss_lua_collection *c, uint32_t index)
         if (c->notebook)
             note(c->notebook, c->walk->frames[site->frame - 1].ip, site->L, site->ci);
     }
-    if (!stacksplice_walk_splice(c->walk, site->frame, site->hidden))
+    if (!splice(c, site->frame, site->hidden))
         return false;
     if (lost_its_frame(c, site) && !push_asked(c, site, site->ci, STACKSPLICE_TRUST_EXACT))
         return false;
@@ -457,10 +493,10 @@ static bool push_missed(ss_lua_collection *c, uint32_t end)
             return true;
         if (!missed->ci && missed->may_be_none)
             continue;
-        if (!stacksplice_walk_splice(c->walk, missed->frame, missed->ci ? missed->hidden : 0))
+        if (!splice(c, missed->frame, missed->ci ? missed->hidden : 0))
             return false;
         if (!missed->ci) {
-            if (!stacksplice_walk_push(c->walk, ss_lua_gap("call site missed")))
+            if (!push(c, ss_lua_gap("call site missed")))
                 return false;
             continue;
         }
@@ -481,10 +517,10 @@ static void push_capturing(ss_lua_collection *c, const ss_lua_state *state)
     note_state(c, from.L);
     if (from.ci && ss_lua_is_own_function(ss_lua_c_function_of(c->layout, from.ci)))
         ss_lua_step(c->layout, &from);
-    (void)(stacksplice_walk_splice(c->walk, 0, 0) &&
-           stacksplice_walk_push(c->walk, ss_lua_gap("without native frames, only one coroutine's "
+    (void)(splice(c, 0, 0) &&
+           push(c, ss_lua_gap("without native frames, only one coroutine's "
                                                      "are known, and not their place")) &&
-           push_run(c, &site, from, STACKSPLICE_TRUST_EXACT, 0));
+           push_run(c, &site, from, STACKSPLICE_TRUST_EXACT, 0) && flush(c));
 }
 
 /* Lua is on the stack but cannot be read: say so where it was entered. */
@@ -512,7 +548,7 @@ static void begin(ss_lua_collection *c, stacksplice_walk *walk, const ss_lua_lay
     c->marks = has_marks();
     c->source = walk->source;
     c->too_many = c->stray_is_missed = false;
-    c->stray_end = c->missed_count = c->missed_pushed = 0;
+    c->stray_end = c->missed_count = c->missed_pushed = c->token_count = 0;
     c->capturing = NULL;
     c->notebook = NULL;
     memset(c->threads, 0xff, sizeof c->threads);
@@ -543,6 +579,8 @@ void ss_lua_collect(stacksplice_walk *walk, void *data)
             return;
     if (!push_missed(&c, walk->frame_count))
         return;
-    if (c.too_many && stacksplice_walk_splice(walk, c.sites[c.site_count - 1].frame + 1, 0))
-        (void)stacksplice_walk_push(walk, ss_lua_gap("too many calls between C and Lua"));
+    if (c.too_many && (!splice(&c, c.sites[c.site_count - 1].frame + 1, 0) ||
+                       !push(&c, ss_lua_gap("too many calls between C and Lua"))))
+        return;
+    (void)flush(&c);
 }

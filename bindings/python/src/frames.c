@@ -332,13 +332,34 @@ static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState
     return flush(&b);
 }
 
-/* Whether M is below the end of native frame I.  Nobody knows where the last frame of a truncated
-   walk ends, so nothing is in it. */
-static bool frame_reaches(const stacksplice_walk *walk, uint32_t i, const marker *m)
+/*
+ * The native frame that ADDRESS lies in, from FRAME outward; frame_count when there is none.  Frame
+ * FRAME is on the stack that is looked at, so that the others lie further and further out.  Nobody
+ * knows where the last frame of a truncated walk ends, so nothing is in it.
+ */
+static uint32_t frame_of(const stacksplice_walk *walk, uint32_t frame, uintptr_t address)
 {
-    if (i + 1 < walk->frame_count)
-        return m->address < walk->frames[i + 1].sp;
-    return !walk->truncated && m->address < walk->stack_high;
+    const stacksplice_native_frame *frames = walk->frames;
+    uint32_t count = walk->frame_count;
+
+    while (frame + 8 < count && frames[frame + 8].sp <= address)
+        frame += 8;
+    while (frame + 1 < count && frames[frame + 1].sp <= address)
+        frame++;
+    if (frame + 1 == count && (walk->truncated || address >= walk->stack_high))
+        frame++;
+    return frame;
+}
+
+/* The first frame on the stack that is looked at: those of a signal handler may be on another. */
+static uint32_t first_frame(const stacksplice_walk *walk)
+{
+    uint32_t frame = 0;
+
+    while (frame < walk->frame_count && (walk->frames[frame].sp < walk->stack_low ||
+                                         walk->frames[frame].sp >= walk->stack_high))
+        frame++;
+    return frame;
 }
 
 /* What lies outside of a greenlet's base is left over there, also for other sources. */
@@ -354,14 +375,13 @@ static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count
 {
     const sspy_placement *wanted = placement;
     uintptr_t outermost = 0;
-    uint32_t frame = 0;
+    uint32_t frame = first_frame(walk);
 
     for (chain *c; (c = innermost(chains, count)) != NULL; next_marker(c, walk)) {
         /* greenlet chains a _PyCFrame of its own, which no loop stands behind. */
         if (!c->now.first || c->now.first == c->now.end)
             continue;
-        while (frame < walk->frame_count && !frame_reaches(walk, frame, &c->now))
-            frame++;
+        frame = frame_of(walk, frame, c->now.address);
         if (!stacksplice_walk_splice(walk, frame, frame < walk->frame_count) ||
             !push_run(walk, &c->now, c->interp, wanted))
             return;

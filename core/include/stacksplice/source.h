@@ -125,6 +125,12 @@ typedef struct stacksplice_walk {
 STACKSPLICE_API int stacksplice_walk_register(const stacksplice_walk *walk, uint32_t frame,
                                               uint32_t dwarf_register, uintptr_t *value);
 
+/* The same for COUNT registers of one frame, which is quicker than one after the other; 0 when any
+   of the values cannot be known, and then none is of use. */
+STACKSPLICE_API int stacksplice_walk_registers(const stacksplice_walk *walk, uint32_t frame,
+                                               const uint32_t *dwarf_registers, uint32_t count,
+                                               uintptr_t *values);
+
 /*
  * Open a splice: the COUNT native frames from FIRST on are replaced by what is pushed next (by
  * nothing: they are hidden).  COUNT 0 inserts before frame FIRST; FIRST == frame_count puts the

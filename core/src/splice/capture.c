@@ -42,6 +42,18 @@ int stacksplice_walk_register(const stacksplice_walk *walk, uint32_t frame, uint
                               dwarf_register, value);
 }
 
+int stacksplice_walk_registers(const stacksplice_walk *walk, uint32_t frame,
+                               const uint32_t *dwarf_registers, uint32_t count, uintptr_t *values)
+{
+    const capture *c;
+
+    if (!walk || !dwarf_registers || !values || frame >= walk->frame_count)
+        return 0;
+    c = impl_from_walk(walk);
+    return ss_unwind_registers(&c->scratch->unwind, frame + c->scratch->unwind.hidden,
+                               dwarf_registers, count, values);
+}
+
 int stacksplice_walk_splice(stacksplice_walk *walk, uint32_t first, uint32_t count)
 {
     ss_scratch *scratch;
@@ -214,6 +226,7 @@ static bool run(capture *c, const void *above, ss_sink *sink)
         return false;
     merge = (ss_merge){.frames = c->walk.frames,
                        .frame_count = c->walk.frame_count,
+                       .inferred = unwind->inferred,
                        .splices = scratch->splices,
                        .splice_count = scratch->splice_count,
                        .source_ends = scratch->source_ends,

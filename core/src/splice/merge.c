@@ -29,6 +29,7 @@ typedef struct cursor {
 } cursor;
 
 typedef struct cursors {
+    uint32_t next;  /* whose splice comes first; among equals the one registered first */
     uint32_t count; /* 1 at least */
     cursor of[SS_MAX_SOURCES];
 } cursors;
@@ -38,6 +39,22 @@ typedef struct cursors {
 static void set_key(cursor *c)
 {
     c->key = c->at == c->end ? ENDED : (uint64_t)c->at->first << 1 | (c->at->count != 0);
+}
+
+static void choose(cursors *all)
+{
+    uint32_t best = 0;
+
+    for (uint32_t s = 1; s < all->count; s++)
+        if (all->of[s].key < all->of[best].key)
+            best = s;
+    all->next = best;
+}
+
+/* The first frame that the next splice stands at; beyond all frames when there is none. */
+static uint64_t next_frame(const cursors *all)
+{
+    return all->of[all->next].key >> 1;
 }
 
 static void begin(cursors *all, const ss_merge *merge)
@@ -54,28 +71,19 @@ static void begin(cursors *all, const ss_merge *merge)
         set_key(&all->of[s]);
         at = end;
     }
-}
-
-/* The source whose next splice comes first; among equals the one registered first. */
-static cursor *first(cursors *all)
-{
-    cursor *best = &all->of[0];
-
-    for (uint32_t s = 1; s < all->count; s++)
-        if (all->of[s].key < best->key)
-            best = &all->of[s];
-    return best;
+    choose(all);
 }
 
 static const ss_splice *take(cursors *all)
 {
-    cursor *c = first(all);
+    cursor *c = &all->of[all->next];
     const ss_splice *splice;
 
     if (c->key == ENDED)
         return NULL;
     splice = c->at++;
     set_key(c);
+    choose(all);
     return splice;
 }
 
@@ -85,10 +93,12 @@ static void put_tokens(const ss_merge *merge, const ss_splice *splice, ss_sink *
 {
     const uintptr_t *tokens = merge->tokens + splice->token_first;
 
-    if (has_room(sink, splice->token_count)) {
-        for (uint32_t i = 0; i < splice->token_count; i++)
-            sink->frames[sink->stored + i] = tokens[i];
+    if (SS_LIKELY(has_room(sink, splice->token_count))) {
+        uintptr_t *out = sink->frames + sink->stored;
+
         sink->stored += splice->token_count;
+        for (uint32_t left = splice->token_count; left; left--)
+            *out++ = *tokens++;
         return;
     }
     for (uint32_t i = 0; i < splice->token_count; i++)
@@ -126,16 +136,22 @@ static void put_native_frame(const ss_merge *merge, uint32_t i, ss_sink *sink)
 
 static void put_native(const ss_merge *merge, uint32_t from, uint32_t to, ss_sink *sink)
 {
-    uint32_t i = from;
-
-    if (has_room(sink, to - from)) {
+    if (SS_LIKELY(!merge->inferred && has_room(sink, to - from))) {
+        const stacksplice_native_frame *frame = merge->frames + from, *end = merge->frames + to;
         uintptr_t *out = sink->frames + sink->stored;
 
-        while (i < to && !is_inferred(&merge->frames[i]))
-            *out++ = merge->frames[i++].ip;
-        sink->stored += i - from;
+        sink->stored += to - from;
+        for (; end - frame >= 4; frame += 4, out += 4) {
+            out[0] = frame[0].ip;
+            out[1] = frame[1].ip;
+            out[2] = frame[2].ip;
+            out[3] = frame[3].ip;
+        }
+        while (frame < end)
+            *out++ = frame++->ip;
+        return;
     }
-    for (; i < to; i++)
+    for (uint32_t i = from; i < to; i++)
         put_native_frame(merge, i, sink);
 }
 
@@ -149,7 +165,7 @@ static uint32_t put_disagreement(const ss_merge *merge, const ss_splice *splice,
     cursors ahead = *all;
     uint32_t last = splice->first + splice->count, claims = 0;
 
-    for (; first(&ahead)->key >> 1 < last; claims++) {
+    for (; next_frame(&ahead) < last; claims++) {
         const ss_splice *other = take(&ahead);
 
         if (last < other->first + other->count)
@@ -174,7 +190,7 @@ void ss_merge_run(const ss_merge *merge, ss_sink *sink)
         uint32_t last = splice->first + splice->count;
 
         put_native(merge, at, splice->first, sink);
-        if (first(&all)->key >> 1 < last)
+        if (next_frame(&all) < last)
             last = put_disagreement(merge, splice, &all, sink);
         else
             put_tokens(merge, splice, sink);

@@ -17,6 +17,7 @@ typedef struct ss_splice {
 typedef struct ss_merge {
     const stacksplice_native_frame *frames;
     uint32_t frame_count;
+    bool inferred; /* any of them may be STACKSPLICE_NATIVE_INFERRED */
     const ss_splice *splices;
     uint32_t splice_count;
     const uint32_t *source_ends; /* one past the last splice of each source */

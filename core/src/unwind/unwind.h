@@ -41,6 +41,7 @@ typedef struct ss_unwind {
     uint32_t marked_count;
     uint32_t stack_count;
     ss_stack stacks[SS_UNWIND_MAX_STACKS]; /* the last is that of the outermost frame */
+    bool inferred;          /* a frame was found by its frame pointer */
     const char *end_reason; /* why there are outer frames that are not here; NULL: there are none */
     size_t bytes_left;      /* of stack beyond the last frame, when the frame limit was met */
     struct ss_tree *tree;   /* owned: all memory of the walk; NULL before the first */
@@ -65,6 +66,10 @@ void ss_unwind_recurs(ss_unwind *walk, const void *above);
 /* The value that callee-saved register DWARF_REGISTER had in frame FRAME at its call. */
 bool ss_unwind_register(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_register,
                         uintptr_t *value);
+
+/* The same for COUNT registers of one frame; false when any of them cannot be known. */
+bool ss_unwind_registers(const ss_unwind *walk, uint32_t frame, const uint32_t *dwarf_registers,
+                         uint32_t count, uintptr_t *values);
 
 /*
  * The first address of the function that the return address IP lies in, by its unwind data; 0 when

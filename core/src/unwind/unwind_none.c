@@ -39,6 +39,16 @@ void ss_unwind_recurs(ss_unwind *walk, const void *above)
     (void)above;
 }
 
+bool ss_unwind_registers(const ss_unwind *walk, uint32_t frame, const uint32_t *dwarf_registers,
+                         uint32_t count, uintptr_t *values)
+{
+    (void)walk;
+    (void)frame;
+    (void)dwarf_registers;
+    (void)values;
+    return count == 0;
+}
+
 uintptr_t ss_unwind_function(uintptr_t ip)
 {
     (void)ip;

@@ -332,6 +332,7 @@ static ss_verdict step_on(trail *t, ss_verdict found, uint32_t *flags)
     t->ip = next.ip;
     t->sp = next.sp;
     *flags = next.flags;
+    walk->inferred |= next.flags & STACKSPLICE_NATIVE_INFERRED;
     return SS_STEP_ON;
 }
 
@@ -439,6 +440,7 @@ static void begin_stack(ss_unwind *walk, uintptr_t sp, const void *above)
     ss_stack *stack = &walk->stacks[0];
 
     walk->end_reason = NULL;
+    walk->inferred = false;
     walk->bytes_left = 0;
     if (!ss_stack_find_cached(&walk->tree->stack, sp, stack)) {
         stack->high = (uintptr_t)above + 2 * SS_WORD; /* a frame pointer and a return address */
