@@ -342,6 +342,14 @@ STACKSPLICE_API stacksplice_hresult stacksplice_propagate_above(const void *fram
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_error_thread(IUnknown *error, uint64_t *thread_id);
 
+/*
+ * The HRESULT of ERROR (of a node: that of its error), without the texts that GetErrorDetails makes.
+ * Errors: E_POINTER; E_INVALIDARG if error is not an error object of this library.
+ * [own: borrows error | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_error_hresult(IUnknown *error,
+                                                              stacksplice_hresult *hr);
+
 #endif /* STACKSPLICE_NO_WINRT */
 
 #ifdef __cplusplus

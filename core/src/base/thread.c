@@ -1,5 +1,7 @@
 #include "base/thread.h"
 
+#include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -8,14 +10,58 @@ static ss_lock *locks;      /* (LOCK list) */
 static ss_fork_hook *hooks; /* (LOCK list) */
 
 static _Thread_local ss_lock *held; /* (THREAD) the lock that this thread has or waits for */
-static _Thread_local uint64_t id;   /* (THREAD) 0: not asked yet */
 static _Thread_local bool forking;  /* (THREAD) it has all locks: handlers of the host run */
+
+/* The answer of the system, and the number of the process that it is true of. */
+static _Thread_local struct {
+    uint64_t id;
+    uint32_t process;
+} own;
+
+/*
+ * The number of this process.  It lies in memory that the kernel gives to every child cleared, also
+ * to one that was forked without handlers (_Fork, clone).  NULL: there is no such memory.
+ */
+static _Atomic(uint32_t) *process_number; /* (RO) after load */
+static _Atomic(uint32_t) last_number;
+
+/* A number that no thread of the parent has. */
+static uint32_t number_process(void)
+{
+    uint32_t number = atomic_fetch_add(&last_number, 1) + 1, none = 0;
+
+    return atomic_compare_exchange_strong(process_number, &none, number) ? number : none;
+}
 
 uint64_t ss_thread_id(void)
 {
-    if (SS_UNLIKELY(!id))
-        id = (uint64_t)syscall(SYS_gettid);
-    return id;
+    uint32_t process = 0;
+
+    if (process_number)
+        process = atomic_load_explicit(process_number, memory_order_relaxed);
+    if (SS_LIKELY(process && own.process == process))
+        return own.id;
+    own.process = 0; /* a handler that interrupts here asks for itself */
+    own.id = (uint64_t)syscall(SYS_gettid);
+    atomic_signal_fence(memory_order_release);
+    if (process_number)
+        own.process = process ? process : number_process();
+    return own.id;
+}
+
+static void find_process_number(void)
+{
+#ifdef MADV_WIPEONFORK
+    void *page = mmap(NULL, sizeof *process_number, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (page == MAP_FAILED)
+        return;
+    if (madvise(page, sizeof *process_number, MADV_WIPEONFORK) == 0)
+        process_number = page;
+    else
+        (void)munmap(page, sizeof *process_number);
+#endif
 }
 
 /* A thread that forks from a signal handler may hold one of the locks itself. */
@@ -39,15 +85,15 @@ static void drop_all(void)
 
 static void drop_all_in_child(void)
 {
-    id = 0;
+    own.process = 0; /* an emulator of system calls may not know that memory */
     drop_all();
     for (ss_fork_hook *hook = hooks; hook; hook = hook->next)
         hook->child();
 }
 
-/* At load, so that the cached thread id is dropped in a child even if no lock was ever taken. */
 __attribute__((constructor)) static void watch_forks(void)
 {
+    find_process_number();
     pthread_atfork(take_all, drop_all, drop_all_in_child);
 }
 

@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-/* What gettid() returns, cached; right in a forked child too.  Signal safe. */
+/* What gettid() returns, cached; right in a child too, however it was forked.  Signal safe. */
 uint64_t ss_thread_id(void);
 
 /*

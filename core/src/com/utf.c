@@ -55,9 +55,14 @@ static uint32_t decode(const unsigned char *text, size_t length, size_t *at)
 
 size_t ss_utf16_from_utf8(const char *text, size_t length, WCHAR *out, size_t capacity)
 {
+    size_t plain = length < capacity ? length : capacity;
     size_t stored = 0;
 
-    for (size_t at = 0; at < length && stored < capacity;) {
+    while (stored < plain && (unsigned char)text[stored] < 0x80) {
+        out[stored] = (WCHAR)text[stored];
+        stored++;
+    }
+    for (size_t at = stored; at < length && stored < capacity;) {
         uint32_t point = decode((const unsigned char *)text, length, &at);
 
         if (point < 0x10000) {

@@ -1,17 +1,10 @@
 /* Making and unmaking errors and nodes.  Each is one block of memory. */
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "error/registry.h"
 #include "error/stack.h"
 
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-/* Asked of the system each time: a cached one would be wrong after fork. */
-static uint64_t thread_id(void)
-{
-    return (uint64_t)syscall(SYS_gettid);
-}
 
 /* ---- What an error was made from -------------------------------------------------------------*/
 
@@ -110,10 +103,10 @@ ss_error *ss_error_new(const ss_origin *origin)
         ss_held_end(&language);
         return NULL;
     }
-    error->record.fixed.thread_id = thread_id();
+    error->record.fixed.thread_id = ss_thread_id();
     error->record.language = language;
     error->previous = previous;
-    error->depth = depth_behind(&previous);
+    error->depth = (uint8_t)depth_behind(&previous);
     atomic_init(&error->outside, 1);
     atomic_init(&error->inside, 1);
     ss_registry_add(error);
@@ -155,7 +148,7 @@ static ss_node *new_node(ss_error *error, const ss_held *language, const void *a
         memset(node, 0, sizeof *node);
         ss_record_init(&node->record, error, error->record.fixed.hresult);
         ss_stack_store(&stack, &node->record, node->storage);
-        node->record.fixed.thread_id = thread_id();
+        node->record.fixed.thread_id = ss_thread_id();
         node->record.language = *language;
     }
     ss_stack_done(&stack);

@@ -1,8 +1,7 @@
 /* The COM side of errors and nodes.  The first interface works, the others forward to it. */
-#include "error/record.h"
-
 #include "com/messages.h"
 #include "error/flags.h"
+#include "error/registry.h"
 
 /*
  * Asks any object whether it is a record of this library, also of another copy of it in the
@@ -10,7 +9,7 @@
  * ss_record and ss_error.
  */
 static const IID record_iid = {
-    0x3ad6a0b8, 0x5ad1, 0x4be9, {0x97, 0x0e, 0x6c, 0x1d, 0x1f, 0x5e, 0x52, 0x01}};
+    0x3ad6a0b8, 0x5ad1, 0x4be9, {0x97, 0x0e, 0x6c, 0x1d, 0x1f, 0x5e, 0x52, 0x02}};
 
 static ss_record *impl_from_IRestrictedErrorInfo(IRestrictedErrorInfo *iface)
 {
@@ -137,12 +136,13 @@ static HRESULT STDMETHODCALLTYPE restricted_GetErrorDetails(IRestrictedErrorInfo
 static HRESULT STDMETHODCALLTYPE restricted_GetReference(IRestrictedErrorInfo *iface,
                                                          BSTR *reference)
 {
-    ss_error *error = impl_from_IRestrictedErrorInfo(iface)->error;
+    WCHAR units[SS_REFERENCE_UNITS];
     BSTR text;
 
     if (!reference)
         return E_POINTER;
-    text = SysAllocString(error->reference);
+    ss_registry_reference(impl_from_IRestrictedErrorInfo(iface)->error, units);
+    text = SysAllocString(units);
     if (!text)
         return E_OUTOFMEMORY;
     *reference = text;
@@ -375,7 +375,6 @@ ss_error *ss_error_out_of_memory(void)
         .outside = 1,
         .inside = 1,
         .is_static = true,
-        .reference = u"out-of-memory",
     };
 
     return &error;

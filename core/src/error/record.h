@@ -19,8 +19,7 @@
 enum {
     SS_MAX_NODES = 150,    /* propagation nodes of one error */
     SS_MAX_PREVIOUS = 150, /* errors in one transformation list */
-    SS_MAX_MESSAGE = MAX_ERROR_MESSAGE_CHARS - 1,
-    SS_REFERENCE_UNITS = 34 /* two numbers of 16 digits, a dash and a NUL */
+    SS_MAX_MESSAGE = MAX_ERROR_MESSAGE_CHARS - 1
 };
 
 typedef struct ss_error ss_error;
@@ -29,12 +28,11 @@ typedef struct ss_record {
     IRestrictedErrorInfo IRestrictedErrorInfo_iface; /* also the IUnknown and the IAgileObject */
     IErrorInfo IErrorInfo_iface;
     ILanguageExceptionErrorInfo2 ILanguageExceptionErrorInfo2_iface;
-    stacksplice_record fixed;       /* (RO) what debuggers read */
-    ss_error *error;                /* (RO) the error this is, or that this node belongs to */
-    const uintptr_t *native_frames; /* (RO) beside those of a provider that is not a binding */
-    uint32_t native_count;          /* (RO) */
-    uint32_t left_out;              /* (RO) 1: the stack had more frames than the limit */
-    ss_held language;               /* (RO) */
+    stacksplice_record fixed; /* (RO) what debuggers read */
+    ss_error *error;       /* (RO) the error this is, or that this node belongs to */
+    uint32_t native_count; /* (RO) frames behind those of a provider that is not a binding */
+    uint32_t left_out;     /* (RO) 1: the stack had more frames than the limit */
+    ss_held language;      /* (RO) */
 } ss_record;
 
 typedef struct ss_node {
@@ -46,19 +44,19 @@ typedef struct ss_node {
 struct ss_error {
     ss_record record;
     IScriptErrorInfo IScriptErrorInfo_iface;
-    _Atomic uint32_t outside;            /* (ATOMIC) changes from and to 0 only under (LOCK) */
-    _Atomic uint32_t inside;             /* (ATOMIC) one of them stands for outside > 0 */
-    const WCHAR *message;                /* (RO) NULL: the text of the HRESULT */
-    uint32_t message_length;             /* (RO) */
-    uint32_t depth;                      /* (RO) length of the transformation list behind it */
-    bool is_static;                      /* (RO) not counted, not freed, not changed */
-    ss_held previous;                    /* (RO) an ILanguageExceptionErrorInfo2, or NULL */
-    _Atomic(ss_node *) head;             /* (ATOMIC) newest node; stored under (LOCK) */
-    uint32_t node_count;                 /* (LOCK) */
-    ss_error *next;                      /* (LOCK) in the registry's bucket */
-    uint64_t number;                     /* (RO) its key there */
-    WCHAR reference[SS_REFERENCE_UNITS]; /* (RO) */
-    uintptr_t storage[];                 /* frames, native frames, message */
+    _Atomic uint32_t outside; /* (ATOMIC) changes from and to 0 only under (LOCK) */
+    _Atomic uint32_t inside;  /* (ATOMIC) one of them stands for outside > 0 */
+    const WCHAR *message;     /* (RO) NULL: the text of the HRESULT */
+    uint32_t message_length;  /* (RO) */
+    uint8_t depth;            /* (RO) length of the transformation list behind it */
+    uint8_t node_count;       /* (LOCK) */
+    bool is_static;           /* (RO) not counted, not freed, not changed */
+    ss_held previous;         /* (RO) an ILanguageExceptionErrorInfo2, or NULL */
+    _Atomic(ss_node *) head;  /* (ATOMIC) newest node; stored under (LOCK) */
+    ss_error *next;           /* (LOCK) in the registry's bucket */
+    uint64_t number;          /* (RO) its key there; 0: the static error */
+    uint64_t process;         /* (RO) the first half of its reference */
+    uintptr_t storage[];      /* frames, native frames, message */
 };
 
 /* What an error is made of.  All is borrowed. */

@@ -1,10 +1,13 @@
 #include "error/registry.h"
 
 #include <pthread.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { BUCKETS = 256 };
+
+static const WCHAR static_reference[] = u"out-of-memory";
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static ss_error *buckets[BUCKETS]; /* (LOCK) */
@@ -70,18 +73,26 @@ static WCHAR *put_hex(WCHAR *out, uint64_t number)
     return out;
 }
 
-void ss_registry_add(ss_error *error)
+/* Few are asked for their references, so they are written when that happens. */
+void ss_registry_reference(const ss_error *error, WCHAR out[SS_REFERENCE_UNITS])
 {
-    WCHAR *out = error->reference;
-
-    ss_registry_lock();
-    error->number = ++last_number;
-    error->next = buckets[error->number % BUCKETS];
-    buckets[error->number % BUCKETS] = error;
-    out = put_hex(out, process_number);
+    if (!error->number) {
+        memcpy(out, static_reference, sizeof static_reference);
+        return;
+    }
+    out = put_hex(out, error->process);
     *out++ = '-';
     out = put_hex(out, error->number);
     *out = 0;
+}
+
+void ss_registry_add(ss_error *error)
+{
+    ss_registry_lock();
+    error->number = ++last_number;
+    error->process = process_number;
+    error->next = buckets[error->number % BUCKETS];
+    buckets[error->number % BUCKETS] = error;
     ss_registry_unlock();
 }
 
@@ -106,17 +117,19 @@ static bool equal(const WCHAR *a, const WCHAR *b)
     return false;
 }
 
-/* The number in the second half of REFERENCE; false if it has not the form of a reference. */
-static bool parse_number(const WCHAR *reference, uint64_t *number)
+/* The numbers in the halves of REFERENCE; false if it has not the form of a reference. */
+static bool parse(const WCHAR *reference, uint64_t numbers[2])
 {
-    *number = 0;
+    uint64_t *number = numbers;
+
+    numbers[0] = numbers[1] = 0;
     for (int at = 0; at < SS_REFERENCE_UNITS - 1; at++) {
         WCHAR unit = reference[at];
 
         if (at == 16) {
             if (unit != '-')
                 return false;
-            *number = 0;
+            number++;
         } else if (unit >= '0' && unit <= '9') {
             *number = *number << 4 | (uint64_t)(unit - '0');
         } else if (unit >= 'a' && unit <= 'f') {
@@ -130,16 +143,16 @@ static bool parse_number(const WCHAR *reference, uint64_t *number)
 
 ss_error *ss_registry_find(const WCHAR *reference)
 {
-    ss_error *error = ss_error_out_of_memory();
-    uint64_t number;
+    ss_error *error;
+    uint64_t numbers[2];
 
-    if (equal(error->reference, reference))
-        return error;
-    if (!parse_number(reference, &number))
+    if (equal(static_reference, reference))
+        return ss_error_out_of_memory();
+    if (!parse(reference, numbers))
         return NULL;
     ss_registry_lock();
-    error = buckets[number % BUCKETS];
-    while (error && !(error->number == number && equal(error->reference, reference)))
+    error = buckets[numbers[1] % BUCKETS];
+    while (error && !(error->process == numbers[0] && error->number == numbers[1]))
         error = error->next;
     /* At 0 it is dying, or at rest in a script's exception, which only its binding may revive. */
     if (error && atomic_load(&error->outside) == 0)

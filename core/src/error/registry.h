@@ -6,13 +6,17 @@
 #define SS_REGISTRY_H
 
 #include "error/record.h"
+#include "error/view.h"
 
 void ss_registry_lock(void);
 void ss_registry_unlock(void);
 
-/* Give ERROR its number and reference string and enter it. */
+/* Give ERROR its number, which its reference is made from, and enter it. */
 void ss_registry_add(ss_error *error);
 void ss_registry_remove(ss_error *error);
+
+/* ERROR's reference, ended by a NUL. */
+void ss_registry_reference(const ss_error *error, WCHAR out[SS_REFERENCE_UNITS]);
 
 /* The error that has REFERENCE and an outside count above 0, with a new reference; or NULL. */
 ss_error *ss_registry_find(const WCHAR *reference);

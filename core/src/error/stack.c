@@ -99,7 +99,6 @@ void ss_stack_store(const ss_stack *stack, ss_record *record, uintptr_t *storage
         memcpy(storage + stack->count, stack->native, stack->native_count * sizeof *storage);
     record->fixed.frames = (uintptr_t)storage;
     record->fixed.frame_count = stack->count;
-    record->native_frames = storage + stack->count;
     record->native_count = stack->native_count;
     record->left_out = stack->left_out;
 }

@@ -1,13 +1,21 @@
 /* Errors by value, for reports; and the accessors of the public header. */
 #include "error/view.h"
 
-#include "error/record.h"
+#include "error/registry.h"
 
 #include <string.h>
 
 static const uintptr_t *frames_of(const ss_record *record)
 {
     return (const uintptr_t *)(uintptr_t)record->fixed.frames;
+}
+
+/* Those that stand behind them. */
+static const uintptr_t *native_frames_of(const ss_record *record)
+{
+    uint64_t bytes = record->fixed.frame_count * sizeof(uintptr_t);
+
+    return (const uintptr_t *)(uintptr_t)(record->fixed.frames + bytes);
 }
 
 static void fill(const ss_record *record, ss_error_view *view)
@@ -21,13 +29,14 @@ static void fill(const ss_record *record, ss_error_view *view)
         .hresult = record->fixed.hresult,
         .description = ss_error_description(error, &length),
         .message = ss_error_message(error, &length),
-        .reference = is_node ? NULL : error->reference,
         .thread_id = record->fixed.thread_id,
         .frames = frames_of(record),
         .frame_count = record->fixed.frame_count,
         .frames_left_out = record->left_out,
         .language_exception = record->language.object,
     };
+    if (!is_node)
+        ss_registry_reference(error, view->reference);
 }
 
 bool ss_error_view_get(IUnknown *error, ss_error_view *view)
@@ -101,7 +110,8 @@ stacksplice_hresult stacksplice_error_native_stack(IUnknown *error, uint32_t max
     record = ss_record_from(error);
     if (!record)
         return E_INVALIDARG;
-    return copy_frames(record->native_frames, record->native_count, max_frames, frames, captured);
+    return copy_frames(native_frames_of(record), record->native_count, max_frames, frames,
+                       captured);
 }
 
 stacksplice_hresult stacksplice_error_thread(IUnknown *error, uint64_t *thread_id)
@@ -114,5 +124,18 @@ stacksplice_hresult stacksplice_error_thread(IUnknown *error, uint64_t *thread_i
     if (!record)
         return E_INVALIDARG;
     *thread_id = record->fixed.thread_id;
+    return S_OK;
+}
+
+stacksplice_hresult stacksplice_error_hresult(IUnknown *error, stacksplice_hresult *hr)
+{
+    ss_record *record;
+
+    if (!error || !hr)
+        return E_POINTER;
+    record = ss_record_from(error);
+    if (!record)
+        return E_INVALIDARG;
+    *hr = record->fixed.hresult;
     return S_OK;
 }

@@ -8,13 +8,16 @@
 #include "base/platform.h"
 #include <stacksplice/source.h>
 
-/* Everything is borrowed from the error object and immutable, except that nodes may be added. */
+enum { SS_REFERENCE_UNITS = 34 /* two numbers of 16 digits, a dash and a NUL */ };
+
+/* Everything else is borrowed from the error object and immutable, except that nodes may be added.
+ */
 typedef struct ss_error_view {
     bool is_node; /* a propagation node: the texts and HRESULT are those of its origin */
     HRESULT hresult;
     const WCHAR *description; /* the HRESULT's own text, with its \r\n */
     const WCHAR *message;     /* the restricted description */
-    const WCHAR *reference;   /* NULL on a node */
+    WCHAR reference[SS_REFERENCE_UNITS]; /* empty on a node */
     uint64_t thread_id;       /* gettid() where it was captured */
     const uintptr_t *frames;  /* the combined stack, or the language exception's own */
     uint32_t frame_count;

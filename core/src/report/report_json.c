@@ -89,7 +89,7 @@ static void put_reference(ss_json *j, const WCHAR *reference)
 {
     size_t length = 0;
 
-    if (!reference) {
+    if (!*reference) {
         ss_json_text(j, "reference", NULL);
         return;
     }
