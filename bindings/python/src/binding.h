@@ -90,18 +90,18 @@ struct sspy_exception {
     bool is_interrupt;             /* (RO) a BaseException that is no Exception */
     PyObject *object;              /* (GIL) strong while outside > 0 and until drained */
     IScriptErrorInfo *cause;       /* (RO) held inside; outside too while outside > 0 */
-    char *type_name;               /* (RO) owned */
-    char *message;                 /* (RO) owned, UTF-8 with surrogates as they are */
     size_t message_length;         /* (RO) */
-    uintptr_t *frames;             /* (RO) owned, innermost first */
+    char *type_name;               /* (RO) behind the frames */
+    char *message;                 /* (RO) behind it, UTF-8 with surrogates as they are */
     uint32_t frame_count;          /* (RO) */
+    uintptr_t frames[];            /* (RO) innermost first */
 };
 
 /*
- * A language exception for OBJECT with one outside reference; NULL with a MemoryError.  Takes over
- * FRAMES (malloc) also when it fails.  CAUSE, which may be NULL, is referenced.
+ * A language exception for OBJECT with one outside reference; NULL with a MemoryError.  FRAMES is
+ * copied.  CAUSE, which may be NULL, is referenced.
  */
-sspy_exception *sspy_exception_new(sspy_interp *interp, PyObject *object, uintptr_t *frames,
+sspy_exception *sspy_exception_new(sspy_interp *interp, PyObject *object, const uintptr_t *frames,
                                    uint32_t frame_count, IScriptErrorInfo *cause);
 /* Take an outside reference with OBJECT, the exception it stands for, in hand and alive. */
 void sspy_exception_hold(sspy_exception *exception, PyObject *object);
@@ -202,6 +202,7 @@ struct sspy_state {
     PyObject *hresult_error;  /* the class HResultError */
     PyObject *back_types;     /* dict: builtin exception type -> its HResultError twin */
     PyObject *foreign;        /* dict: error object's address -> weak reference to its exception */
+    PyObject *hresult_key;    /* "hresult", interned */
     PyObject *wrap_error;     /* callable: ErrorHandle -> ErrorInfo, or NULL */
     PyObject *wrap_stack;     /* callable: tuple of addresses -> Stack, or NULL */
 };

@@ -24,9 +24,6 @@ static void exception_free(sspy_exception *self)
     if (self->cause)
         self->cause->lpVtbl->ReleaseInside(self->cause);
     sspy_interp_unref(self->interp);
-    free(self->type_name);
-    free(self->message);
-    free(self->frames);
     free(self);
 }
 
@@ -243,42 +240,39 @@ sspy_exception *sspy_exception_from(IUnknown *unknown)
 
 /* ---- Making one -------------------------------------------------------------------------------*/
 
-/* TEXT as UTF-8 with surrogates kept, allocated with malloc; NULL with an exception. */
-static char *utf8_copy(PyObject *text, size_t *length)
-{
-    PyObject *bytes = NULL;
-    const char *utf8;
-    char *copy;
+/* A text as UTF-8 with surrogates kept, which lives as long as OWNER. */
+typedef struct utf8_text {
+    PyObject *owner;
+    const char *bytes;
+    size_t length;
+} utf8_text;
 
-    if (PyUnicode_IS_COMPACT_ASCII(text)) {
-        utf8 = (const char *)PyUnicode_DATA(text);
-        *length = (size_t)PyUnicode_GET_LENGTH(text);
-    } else {
-        bytes = PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass");
-        if (!bytes)
-            return NULL;
-        utf8 = PyBytes_AS_STRING(bytes);
-        *length = (size_t)PyBytes_GET_SIZE(bytes);
+/* Takes over STRING, or the exception in place of it: then, and without memory, -1. */
+static int encode(utf8_text *text, PyObject *string)
+{
+    text->owner = string;
+    if (!string)
+        return -1;
+    if (PyUnicode_IS_COMPACT_ASCII(string)) {
+        text->bytes = (const char *)PyUnicode_DATA(string);
+        text->length = (size_t)PyUnicode_GET_LENGTH(string);
+        return 0;
     }
-    copy = malloc(*length + 1);
-    if (copy)
-        memcpy(copy, utf8, *length + 1);
-    else
-        PyErr_NoMemory();
-    Py_XDECREF(bytes);
-    return copy;
+    text->owner = PyUnicode_AsEncodedString(string, "utf-8", "surrogatepass");
+    Py_DECREF(string);
+    if (!text->owner)
+        return -1;
+    text->bytes = PyBytes_AS_STRING(text->owner);
+    text->length = (size_t)PyBytes_GET_SIZE(text->owner);
+    return 0;
 }
 
 /* The type as a traceback prints it: without its module where that is builtins or __main__. */
-static PyObject *type_name_of(PyObject *object)
+static PyObject *full_type_name(PyObject *object)
 {
     PyObject *type = (PyObject *)Py_TYPE(object);
-    const char *own = Py_TYPE(object)->tp_name;
     PyObject *name, *module, *full = NULL;
 
-    /* A type of the interpreter's own is called what its structure says. */
-    if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !strchr(own, '.'))
-        return PyUnicode_FromString(own);
     name = PyObject_GetAttrString(type, "__qualname__");
     module = PyObject_GetAttrString(type, "__module__");
     if (name && PyUnicode_Check(name)) {
@@ -300,6 +294,17 @@ static PyObject *type_name_of(PyObject *object)
     return full;
 }
 
+static int encode_type_name(utf8_text *text, PyObject *object)
+{
+    const char *own = Py_TYPE(object)->tp_name;
+
+    /* A type of the interpreter's own is called what its structure says. */
+    if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE || strchr(own, '.'))
+        return encode(text, full_type_name(object));
+    *text = (utf8_text){NULL, own, strlen(own)};
+    return 0;
+}
+
 static PyObject *message_of(PyObject *object)
 {
     const char *name = Py_TYPE(object)->tp_name, *dot;
@@ -312,32 +317,32 @@ static PyObject *message_of(PyObject *object)
     return PyUnicode_FromFormat("<unprintable %s object>", dot ? dot + 1 : name);
 }
 
-static int set_texts(sspy_exception *self, PyObject *object)
+/* Everything by value in one block of memory; NULL with a MemoryError. */
+static sspy_exception *allocate(const utf8_text *name, const utf8_text *message,
+                                const uintptr_t *frames, uint32_t frame_count)
 {
-    PyObject *name = type_name_of(object);
-    PyObject *message = name ? message_of(object) : NULL;
-    size_t name_length;
-
-    if (message) {
-        self->type_name = utf8_copy(name, &name_length);
-        if (self->type_name)
-            self->message = utf8_copy(message, &self->message_length);
-    }
-    Py_XDECREF(name);
-    Py_XDECREF(message);
-    return self->message ? 0 : -1;
-}
-
-sspy_exception *sspy_exception_new(sspy_interp *interp, PyObject *object, uintptr_t *frames,
-                                   uint32_t frame_count, IScriptErrorInfo *cause)
-{
-    sspy_exception *self = calloc(1, sizeof *self);
+    size_t size = frame_count * sizeof *frames;
+    sspy_exception *self = malloc(sizeof *self + size + name->length + message->length + 2);
 
     if (!self) {
-        free(frames);
         PyErr_NoMemory();
         return NULL;
     }
+    memset(self, 0, sizeof *self);
+    if (size)
+        memcpy(self->frames, frames, size);
+    self->frame_count = frame_count;
+    self->type_name = (char *)self->frames + size;
+    memcpy(self->type_name, name->bytes, name->length + 1);
+    self->message = self->type_name + name->length + 1;
+    self->message_length = message->length;
+    memcpy(self->message, message->bytes, message->length + 1);
+    return self;
+}
+
+static void begin(sspy_exception *self, sspy_interp *interp, PyObject *object,
+                  IScriptErrorInfo *cause)
+{
     self->backtrace.lpVtbl = &backtrace_vtbl;
     self->transform.lpVtbl = &transform_vtbl;
     self->script.lpVtbl = &script_vtbl;
@@ -346,17 +351,25 @@ sspy_exception *sspy_exception_new(sspy_interp *interp, PyObject *object, uintpt
     sspy_interp_ref(interp);
     self->interp = interp;
     self->is_interrupt = !PyObject_TypeCheck(object, (PyTypeObject *)PyExc_Exception);
-    self->frames = frames;
-    self->frame_count = frame_count;
-    if (set_texts(self, object)) {
-        sspy_exception_unref_inside(self);
-        return NULL;
-    }
     if (cause) {
         cause->lpVtbl->AddInside(cause);
         self->cause = cause;
     }
     sspy_exception_hold(self, object); /* its first outside reference, which holds inside too */
     sspy_exception_unref_inside(self);
+}
+
+sspy_exception *sspy_exception_new(sspy_interp *interp, PyObject *object, const uintptr_t *frames,
+                                   uint32_t frame_count, IScriptErrorInfo *cause)
+{
+    utf8_text name = {NULL, NULL, 0}, message = {NULL, NULL, 0};
+    sspy_exception *self = NULL;
+
+    if (!encode_type_name(&name, object) && !encode(&message, message_of(object)))
+        self = allocate(&name, &message, frames, frame_count);
+    Py_XDECREF(name.owner);
+    Py_XDECREF(message.owner);
+    if (self)
+        begin(self, interp, object, cause);
     return self;
 }

@@ -55,19 +55,27 @@ static const struct {
 /* ---- Out --------------------------------------------------------------------------------------*/
 
 /* An attribute of EXC that is a plain integer; errors of looking it up are nobody's business. */
-static bool integer_attribute(PyObject *exc, const char *name, long long *value)
+static bool integer_attribute(PyObject *exc, PyObject *key, long long *value)
 {
-    PyObject *key = PyUnicode_InternFromString(name);
-    PyObject *attribute = key ? sspy_optional_attribute(exc, key) : NULL;
+    PyObject *attribute = sspy_optional_attribute(exc, key);
     bool found = false;
     int overflow = 0;
 
-    Py_XDECREF(key);
     if (attribute && PyLong_Check(attribute) && !PyBool_Check(attribute)) {
         *value = PyLong_AsLongLongAndOverflow(attribute, &overflow);
         found = !overflow;
     }
     Py_XDECREF(attribute);
+    PyErr_Clear();
+    return found;
+}
+
+static bool named_integer(PyObject *exc, const char *name, long long *value)
+{
+    PyObject *key = PyUnicode_InternFromString(name);
+    bool found = key && integer_attribute(exc, key, value);
+
+    Py_XDECREF(key);
     PyErr_Clear();
     return found;
 }
@@ -85,13 +93,13 @@ static uint32_t hresult_of_os_error(PyObject *exc)
     long long value = 0;
 
     /* A Windows code in the range of HRESULT_FROM_WIN32, or a HRESULT, as PyWinRT leaves it. */
-    if (integer_attribute(exc, "winerror", &value)) {
+    if (named_integer(exc, "winerror", &value)) {
         if (value > 0 && value <= 0xFFFF)
             return WIN32_HRESULT | (uint32_t)value;
         if (failing(value))
             return failing(value);
     }
-    if (integer_attribute(exc, "errno", &value) && value > 0 && value <= 0xFFFF)
+    if (named_integer(exc, "errno", &value) && value > 0 && value <= 0xFFFF)
         return (uint32_t)stacksplice_hresult_from_errno((int)value);
     return 0;
 }
@@ -129,8 +137,7 @@ HRESULT sspy_hresult_of(sspy_state *state, PyObject *exc)
     long long own = 0;
     uint32_t hresult = 0;
 
-    (void)state;
-    if (integer_attribute(exc, "hresult", &own))
+    if (integer_attribute(exc, state->hresult_key, &own))
         hresult = failing(own);
     for (Py_ssize_t i = 0; !hresult && i < PyTuple_GET_SIZE(mro); i++)
         hresult = hresult_of_class((PyTypeObject *)PyTuple_GET_ITEM(mro, i), exc);

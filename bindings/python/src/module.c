@@ -167,7 +167,9 @@ static int add_types(PyObject *module, sspy_state *state)
     state->clean_dict_type = sspy_clean_dict_type(module);
     state->error_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &sspy_error_spec, NULL);
     state->foreign = PyDict_New();
-    if (!state->anchor_type || !state->clean_dict_type || !state->error_type || !state->foreign)
+    state->hresult_key = PyUnicode_InternFromString("hresult");
+    if (!state->anchor_type || !state->clean_dict_type || !state->error_type || !state->foreign ||
+        !state->hresult_key)
         return -1;
     return PyModule_AddType(module, state->error_type);
 }
@@ -210,6 +212,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->hresult_error);
     Py_VISIT(state->back_types);
     Py_VISIT(state->foreign);
+    Py_VISIT(state->hresult_key);
     Py_VISIT(state->wrap_error);
     Py_VISIT(state->wrap_stack);
     return 0;
@@ -229,6 +232,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->hresult_error);
     Py_CLEAR(state->back_types);
     Py_CLEAR(state->foreign);
+    Py_CLEAR(state->hresult_key);
     Py_CLEAR(state->wrap_error);
     Py_CLEAR(state->wrap_stack);
     return 0;

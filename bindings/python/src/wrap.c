@@ -28,12 +28,13 @@ static uint32_t capture_live(const void *above, uintptr_t *frames)
  */
 static uint32_t capture_from(const void *above, sspy_placement *wanted, uintptr_t *frames)
 {
+    uintptr_t mark = sspy_mark();
     uint32_t count, start = 0;
 
     sspy_place(wanted);
     count = capture_live(above, frames);
     sspy_place(NULL);
-    while (start < count && frames[start] != sspy_mark())
+    while (start < count && frames[start] != mark)
         start++;
     if (start == count)
         return count; /* no such frame among those taken: all of them, rather than none */
@@ -167,22 +168,25 @@ static int fill_stack(PyObject *exc, const void *above, uintptr_t *frames, uint3
     return failed;
 }
 
-/* EXC's whole stack, allocated with malloc; NULL with a MemoryError. */
-static uintptr_t *stack_of(PyObject *exc, const void *above, uint32_t *count)
-{
-    uintptr_t room[2 * SSPY_MAX_FRAMES], *frames;
-
-    if (fill_stack(exc, above, room, count))
-        return NULL;
-    frames = malloc((*count ? *count : 1) * sizeof *frames);
-    if (frames)
-        memcpy(frames, room, *count * sizeof *frames);
-    else
-        PyErr_NoMemory();
-    return frames;
-}
-
 /* ---- Error objects ----------------------------------------------------------------------------*/
+
+/* A new language exception with the stack that was kept when EXC was raised, or the one it has now.
+ */
+static sspy_exception *wrap_new(sspy_state *state, sspy_anchor *anchor, PyObject *exc,
+                                const void *above, IScriptErrorInfo *cause)
+{
+    uintptr_t room[2 * SSPY_MAX_FRAMES], *raised = NULL;
+    sspy_exception *wrapped;
+    uint32_t count = 0;
+
+    if (anchor)
+        raised = sspy_anchor_take_raised(anchor, &count);
+    if (!raised && fill_stack(exc, above, room, &count))
+        return NULL;
+    wrapped = sspy_exception_new(state->interp, exc, raised ? raised : room, count, cause);
+    free(raised);
+    return wrapped;
+}
 
 /* EXC's language exception, anchored, with an outside reference. */
 static sspy_exception *wrap_one(sspy_state *state, PyObject *exc, const void *above,
@@ -190,17 +194,12 @@ static sspy_exception *wrap_one(sspy_state *state, PyObject *exc, const void *ab
 {
     sspy_anchor *anchor = sspy_anchor_of(state->interp, exc);
     sspy_exception *wrapped;
-    uintptr_t *frames;
-    uint32_t count = 0;
 
     if (anchor && anchor->exception) {
         sspy_exception_hold(anchor->exception, exc);
         return anchor->exception;
     }
-    frames = anchor ? sspy_anchor_take_raised(anchor, &count) : NULL;
-    if (!frames)
-        frames = stack_of(exc, above, &count);
-    wrapped = frames ? sspy_exception_new(state->interp, exc, frames, count, cause) : NULL;
+    wrapped = wrap_new(state, anchor, exc, above, cause);
     if (!wrapped)
         return NULL;
     /* An exception that can carry no anchor is wrapped all the same: only its return is anonymous.
@@ -305,10 +304,10 @@ static int error_for_chain(sspy_state *state, PyObject **chain, int count, const
     int failed = 0;
 
     for (int i = count - 1; i >= 0 && !failed; i--) {
-        sspy_anchor *anchor = sspy_anchor_of(state->interp, chain[i]);
+        sspy_anchor *anchor = i > 0 ? sspy_anchor_of(state->interp, chain[i]) : NULL;
         IScriptErrorInfo *made = NULL;
 
-        if (i > 0 && anchor && anchor->error)
+        if (anchor && anchor->error)
             made = sspy_anchor_hold(anchor, chain[i]);
         else
             failed = error_for_one(state, chain[i], above, in_slot && i == 0, cause, &made, hr);
@@ -372,13 +371,9 @@ static HRESULT put_into_slot(sspy_state *state, IScriptErrorInfo *error)
 {
     sspy_section section = sspy_enter(state->interp);
     IRestrictedErrorInfo *restricted = sspy_query(error, &IID_IRestrictedErrorInfo);
-    BSTR description = NULL, message = NULL, sid = NULL;
     HRESULT hr = E_FAIL;
 
-    (void)restricted->lpVtbl->GetErrorDetails(restricted, &description, &hr, &message, &sid);
-    SysFreeString(description);
-    SysFreeString(message);
-    SysFreeString(sid);
+    (void)stacksplice_error_hresult((IUnknown *)restricted, &hr);
     (void)SetRestrictedErrorInfo(restricted);
     sspy_unknown_release(restricted);
     sspy_leave(section);

@@ -81,4 +81,4 @@ __all__ = [
 
 from . import winrt
 
-_stacksplice._register(ErrorInfo._from_handle, Stack)
+_stacksplice._register(ErrorInfo._make, Stack)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ._stacksplice import ErrorHandle
 
 _TEXT, _JSON = 1, 2
+_new = object.__new__  # looked up once: one is made for every error
 _SCHEMA = "stacksplice-error/1"
 
 
@@ -61,18 +62,18 @@ class ErrorInfo:
     def __init__(self) -> None:
         raise TypeError("ErrorInfo is made by error_info(), originate(), peek_error(), take_error()")
 
-    @classmethod
-    def _make(cls, handle: ErrorHandle | None, data: Mapping[str, Any] | None) -> ErrorInfo:
-        self = object.__new__(cls)
+    @staticmethod
+    def _make(
+        handle: ErrorHandle | None,
+        data: Mapping[str, Any] | None = None,
+        cls: type[ErrorInfo] | None = None,
+    ) -> ErrorInfo:
+        self = _new(cls or ErrorInfo)
         self._handle = handle
         self._data = data
         self._details = None
         self._stack = None
         return self
-
-    @classmethod
-    def _from_handle(cls, handle: ErrorHandle) -> ErrorInfo:
-        return cls._make(handle, None)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ErrorInfo:
@@ -83,7 +84,7 @@ class ErrorInfo:
         needed = ("hresult_signed", "message", "stack", "propagation")
         if not isinstance(data, dict) or any(name not in data for name in needed):
             raise ValueError(f"data is not a report of schema {_SCHEMA}")
-        return cls._make(None, data)
+        return cls._make(None, data, cls)
 
     def _native_details(self) -> tuple[int, str | None, str | None, str | None]:
         if self._details is None:
