@@ -79,18 +79,9 @@ IUnknown *ss_lua_error_exception(IUnknown *error)
 
 HRESULT ss_lua_error_hresult(IUnknown *error)
 {
-    IRestrictedErrorInfo *info = query(error, &IID_IRestrictedErrorInfo);
-    BSTR description = NULL, restricted = NULL, sid = NULL;
     HRESULT hr = E_FAIL;
 
-    if (!info)
-        return hr;
-    if (FAILED(info->lpVtbl->GetErrorDetails(info, &description, &hr, &restricted, &sid)))
-        hr = E_OUTOFMEMORY;
-    SysFreeString(description);
-    SysFreeString(restricted);
-    SysFreeString(sid);
-    release(info);
+    (void)stacksplice_error_hresult(error, &hr);
     return hr;
 }
 
@@ -497,15 +488,33 @@ static void hold(lua_State *L, ss_lua_state *state, error_object *object, IUnkno
 }
 
 /*
- * What an error and its stacks take, in KiB, roughly.  Lua's collector sees the few bytes of the
- * object only: a script that makes nothing but errors would pile them up between two cycles.
+ * Lua's collector sees the few bytes of the object only: a script that makes nothing but errors
+ * would pile them up between two cycles.  Roughly, an error has a stack, its language exception the
+ * same one, and a propagation node another.
  */
-enum { ERROR_KIB = 4 };
+enum { ERROR_BYTES = 512, STACKS_OF_ERROR = 3 };
 
-static void count_for_collector(lua_State *L)
+static int error_kib(IUnknown *error)
 {
-    if (lua_gc(L, LUA_GCISRUNNING, 0))
-        (void)lua_gc(L, LUA_GCSTEP, ERROR_KIB);
+    uint32_t frames = 0;
+    size_t bytes;
+
+    (void)stacksplice_error_stack(error, 0, NULL, &frames);
+    bytes = ERROR_BYTES + STACKS_OF_ERROR * frames * sizeof(uintptr_t);
+    return bytes < 1024 ? 1 : (int)((bytes + 512) / 1024);
+}
+
+/*
+ * A collection makes the next capture ask for names again, so where it was ours, a new sentinel is
+ * planted at once. [-0, +0, m]
+ */
+static void count_for_collector(lua_State *L, ss_lua_state *state, IUnknown *error)
+{
+    if (!lua_gc(L, LUA_GCISRUNNING, 0))
+        return;
+    (void)lua_gc(L, LUA_GCSTEP, error_kib(error));
+    if (!ss_lua_sentinel_lives(L, state))
+        ss_lua_plant_sentinel(L, state);
 }
 
 void ss_lua_push_error(lua_State *L, ss_lua_state *state, IUnknown *error)
@@ -528,7 +537,7 @@ void ss_lua_push_error(lua_State *L, ss_lua_state *state, IUnknown *error)
     lua_rawsetp(L, -3, identity);
     lua_remove(L, -2);
     hold(L, state, object, error);
-    count_for_collector(L);
+    count_for_collector(L, state, error);
 }
 
 void ss_lua_pin_error_object(lua_State *L, ss_lua_state *state, int index)

@@ -49,8 +49,12 @@ static void push_raised(lua_State *L, ss_lua_state *state, IUnknown *error)
 }
 
 /* lua.h does not tell the compiler that its errors do not return. */
-__attribute__((noreturn)) static void raise_text(lua_State *L, const char *format, const char *code)
+__attribute__((noreturn)) static void raise_text(lua_State *L, const char *format,
+                                                 stacksplice_hresult hr)
 {
+    char code[16];
+
+    (void)snprintf(code, sizeof code, "0x%08" PRIx32, (uint32_t)hr);
     (void)luaL_error(L, format, code);
     __builtin_unreachable();
 }
@@ -60,11 +64,9 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
     const void *above = SS_LUA_HERE();
     ss_lua_state *state;
     IUnknown **holder;
-    char code[16];
 
-    (void)snprintf(code, sizeof code, "0x%08" PRIx32, (uint32_t)hr);
     if (SUCCEEDED(hr))
-        raise_text(L, "stacksplice_lua_raise: %s is a success code", code);
+        raise_text(L, "stacksplice_lua_raise: %s is a success code", hr);
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     state = ss_lua_state_open(L);
     ss_lua_state_drain(L, state);
@@ -74,7 +76,7 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
     holder = ss_lua_push_holder(L);
     (void)stacksplice_propagate_above(above, hr);
     if (FAILED(RoGetMatchingRestrictedErrorInfo(hr, (IRestrictedErrorInfo **)holder)) || !*holder)
-        raise_text(L, "error %s without information", code);
+        raise_text(L, "error %s without information", hr);
     push_raised(L, state, *holder);
     if (ss_lua_is_interrupt(*holder))
         ss_lua_interrupt_set(L, state, above);
