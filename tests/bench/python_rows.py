@@ -46,7 +46,11 @@ def exception(frames):
 
 
 def exceptions(frames):
-    return lambda count: [exception(frames) for _ in range(count)]
+    """Makes new ones; those of the run before have ended, also the one in the thread's slot."""
+    def make(count):
+        stacksplice.take_error()
+        return [exception(frames) for _ in range(count)]
+    return make
 
 
 def extract(exc):
