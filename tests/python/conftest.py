@@ -1,44 +1,16 @@
-"""What the tests share: a native module built against the public headers, and child processes."""
+"""The fixtures of all tests.  What they import is in building.py: other folders have a conftest, too."""
 
 from __future__ import annotations
 
 import importlib.util
-import os
-import shlex
-import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import stacksplice
+from building import HERE, Child, compile_c, core_library
 from frame_oracle import Checker
-
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-PACKAGE = Path(stacksplice.__file__).resolve().parent
-INCLUDES = [
-    f"-I{ROOT / 'core' / 'include'}",
-    f"-I{ROOT / 'bindings' / 'python' / 'include'}",
-    f"-I{sysconfig.get_path('include')}",
-]
-
-
-def compiler() -> list[str]:
-    return shlex.split(os.environ.get("CC", "cc"))
-
-
-def core_library() -> list[str]:
-    return [f"-L{PACKAGE}", "-l:libstacksplice.so.0", f"-Wl,-rpath,{PACKAGE}"]
-
-
-def compile_c(output: Path, sources: list[Path], *flags: str) -> Path:
-    command = [*compiler(), "-g", "-O2", "-Wall", "-Wextra", "-Werror", *INCLUDES]
-    command += [str(source) for source in sources] + ["-o", str(output), *flags]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return output
 
 
 @pytest.fixture(scope="session")
@@ -73,27 +45,6 @@ def clean_slot():
     stacksplice.winrt.RoClearError()
     yield
     stacksplice.winrt.RoClearError()
-
-
-class Child:
-    """Runs programs in a child process of this interpreter."""
-
-    def __init__(self, border_path: Path) -> None:
-        paths = [str(border_path.parent), str(PACKAGE.parent), str(HERE)]
-        self.environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": os.pathsep.join(paths)}
-
-    def __call__(
-        self, source: str, *arguments: str, status: int = 0, **environment: str
-    ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-c", source, *arguments],
-            capture_output=True,
-            text=True,
-            env={**self.environment, **environment},
-            timeout=120,
-        )
-        assert done.returncode == status, f"status {done.returncode}\n{done.stdout}{done.stderr}"
-        return done
 
 
 @pytest.fixture(scope="session")

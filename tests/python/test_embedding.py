@@ -10,7 +10,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from conftest import HERE, INCLUDES, PACKAGE, ROOT, compile_c, core_library
+from building import HERE, INCLUDES, PACKAGE, ROOT, compile_c, core_library
 
 
 def embedding_flags() -> list[str]:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
+from building import ROOT
 
 SCRIPT = ROOT / "tests" / "interpreters.py"
 

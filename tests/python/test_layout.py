@@ -9,7 +9,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from conftest import PACKAGE, ROOT, compile_c, core_library
+from building import PACKAGE, ROOT, compile_c, core_library
 
 VERSION = sys.version_info[:2]
 SOURCES = ROOT / "bindings" / "python" / "src"

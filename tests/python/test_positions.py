@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import stacksplice
-from conftest import HERE, ROOT, compile_c
+from building import HERE, ROOT, compile_c
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import traceback
 
 import pytest
 import stacksplice
-from conftest import PACKAGE
+from building import PACKAGE
 
 
 def caught(function, *arguments) -> BaseException:

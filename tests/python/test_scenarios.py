@@ -28,7 +28,7 @@ import xml.parsers.expat
 from pathlib import Path
 
 import pytest
-from conftest import HERE, PACKAGE
+from building import HERE, PACKAGE
 from frame_oracle import Checker
 
 # ---- The standard library's C code calls back ----------------------------------------------------

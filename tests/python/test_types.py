@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import PACKAGE
+from building import PACKAGE
 
 pytest.importorskip("mypy")
 
