@@ -24,8 +24,10 @@ CORE = {
 # The one header through which other layers see an error object.
 VIEW = "error/view.h"
 
-INTERPRETER = re.compile(r"^(Python|frameobject|structmember|pythread|cpython/|internal/pycore"
-                         r"|lua|lauxlib|lualib|luaconf|luajit)")
+INTERPRETER = re.compile(
+    r"^(Python|frameobject|structmember|pythread|cpython/|internal/pycore"
+    r"|lua|lauxlib|lualib|luaconf|luajit)"
+)
 INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]')
 
 

@@ -18,11 +18,26 @@ def compile_extension(folder, name, sources, *flags):
     """The path of the extension module NAME in FOLDER."""
     output = Path(folder) / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
     command = [
-        *shlex.split(os.environ.get("CC", "cc")), "-std=gnu11", "-g", "-O2", "-Wall", "-Wextra",
-        "-Werror", "-shared", "-fPIC", "-pthread", f"-I{ROOT / 'core' / 'include'}",
+        *shlex.split(os.environ.get("CC", "cc")),
+        "-std=gnu11",
+        "-g",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        "-pthread",
+        f"-I{ROOT / 'core' / 'include'}",
         f"-I{ROOT / 'bindings' / 'python' / 'include'}",
-        f"-isystem{sysconfig.get_path('include')}", *map(str, sources), "-o", str(output), *flags,
-        f"-L{PACKAGE}", "-l:libstacksplice.so.0", f"-Wl,-rpath,{PACKAGE}",
+        f"-isystem{sysconfig.get_path('include')}",
+        *map(str, sources),
+        "-o",
+        str(output),
+        *flags,
+        f"-L{PACKAGE}",
+        "-l:libstacksplice.so.0",
+        f"-Wl,-rpath,{PACKAGE}",
     ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -49,22 +49,40 @@ def build_musl(folder: Path, root: Path) -> None:
         if not version:
             raise Unavailable(f"no source of {package}")
         suite.source(package, version, source)
-    options = ["-DCMAKE_C_COMPILER=musl-gcc", f"-DCMAKE_INSTALL_PREFIX={root / 'usr'}",
-               "-DWITH_EXAMPLES=OFF", "-G", "Ninja"]
+    options = [
+        "-DCMAKE_C_COMPILER=musl-gcc",
+        f"-DCMAKE_INSTALL_PREFIX={root / 'usr'}",
+        "-DWITH_EXAMPLES=OFF",
+        "-G",
+        "Ninja",
+    ]
     build = str(folder / "cmocka-build")
     run(["cmake", "-S", str(folder / "cmocka"), "-B", build, *options], suite.log)
     run(["cmake", "--build", build, "--target", "install"], suite.log)
     lua = folder / "lua5.4" / "src"
-    run(["make", "-C", str(lua), "CC=musl-gcc -fPIC", "SYSCFLAGS=-DLUA_USE_POSIX -DLUA_USE_DLOPEN",
-         "a"], suite.log)
+    run(
+        ["make", "-C", str(lua), "CC=musl-gcc -fPIC", "SYSCFLAGS=-DLUA_USE_POSIX -DLUA_USE_DLOPEN", "a"],
+        suite.log,
+    )
     objects = [str(file) for file in lua.glob("*.o")]
     library, include = root / "usr" / "lib", root / "usr" / "include" / "lua5.4"
     include.mkdir(parents=True, exist_ok=True)
     shared = str(library / "liblua5.4.so")
     run(["musl-gcc", "-shared", "-o", shared, "-Wl,-soname,liblua5.4.so", *objects], suite.log)
     helper = Path(__file__).with_name("musl_find_object.c")
-    run(["musl-gcc", "-O2", "-fPIC", "-D_GNU_SOURCE", "-c", str(helper),
-         "-o", str(library / "find_object.o")], suite.log)
+    run(
+        [
+            "musl-gcc",
+            "-O2",
+            "-fPIC",
+            "-D_GNU_SOURCE",
+            "-c",
+            str(helper),
+            "-o",
+            str(library / "find_object.o"),
+        ],
+        suite.log,
+    )
     shutil.copy(lua / "liblua.a", library / "liblua5.4.a")
     for header in ("lua.h", "luaconf.h", "lualib.h", "lauxlib.h", "lua.hpp"):
         shutil.copy(lua / header, include)

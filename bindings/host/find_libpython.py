@@ -25,14 +25,18 @@ def main():
     variables = sysconfig.get_config_vars()
     include = sysconfig.get_path("include")
     if not os.path.isfile(os.path.join(include, "Python.h")):
-        return (f"{sys.executable}: Python.h is not in {include}.\n"
-                "Install the development files of this Python (Debian, Ubuntu: python3-dev).")
+        return (
+            f"{sys.executable}: Python.h is not in {include}.\n"
+            "Install the development files of this Python (Debian, Ubuntu: python3-dev)."
+        )
     library = find_library(variables)
     if not library:
-        return (f"{sys.executable} cannot be embedded: it has neither a shared nor a static library"
-                f" ({variables.get('LDLIBRARY')} in {variables.get('LIBDIR')}).\n"
-                "Install its development files (Debian, Ubuntu: python3-dev), build it with"
-                " --enable-shared, or choose another Python with STACKSPLICE_PYTHON.")
+        return (
+            f"{sys.executable} cannot be embedded: it has neither a shared nor a static library"
+            f" ({variables.get('LDLIBRARY')} in {variables.get('LIBDIR')}).\n"
+            "Install its development files (Debian, Ubuntu: python3-dev), build it with"
+            " --enable-shared, or choose another Python with STACKSPLICE_PYTHON."
+        )
     system = []
     if library.endswith(".a"):
         system = f"{variables.get('LIBS', '')} {variables.get('SYSLIBS', '')}".split()

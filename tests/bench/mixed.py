@@ -62,7 +62,6 @@ end
 """
 
 
-
 class Special:
     """One method a way."""
 
@@ -103,9 +102,10 @@ PYTHON_WAYS = [
     lambda path, depth: int(Special(path, depth)),
     lambda path, depth: getattr(Special(path, depth), "value"),
 ]
-LUA_WAYS = [through_lua(name) for name in
-            ("plain", "gsub", "protected", "coroutine_", "handled", "indexed", "added", "sorted",
-             "read")]
+LUA_WAYS = [
+    through_lua(name)
+    for name in ("plain", "gsub", "protected", "coroutine_", "handled", "indexed", "added", "sorted", "read")
+]
 WAYS = PYTHON_WAYS + LUA_WAYS
 
 leaf = bridge.visit
@@ -143,8 +143,11 @@ class Stacks:
             ways = [self.random.randrange(len(WAYS)) for _ in range(self.random.randrange(2, 7))]
             frames = self.base + sum(self.costs[way] for way in ways)
             path = functools.reduce(lambda rest, way: rest * len(WAYS) + way, reversed(ways), 0)
-            if (40 <= frames <= 60 and max(ways) >= len(PYTHON_WAYS) > min(ways)
-                    and (path, len(ways)) not in self.seen):
+            if (
+                40 <= frames <= 60
+                and max(ways) >= len(PYTHON_WAYS) > min(ways)
+                and (path, len(ways)) not in self.seen
+            ):
                 self.seen.add((path, len(ways)))
                 return path, len(ways)
 
@@ -180,8 +183,10 @@ def combined(row, bridges):
         if level:
             return bridge.call_lua("two", 0, level - 1)
         languages = [frame.language for frame in stacksplice.capture()]
-        note = (f"{bridge.native_frames()} native, {languages.count('python')} Python,"
-                f" {languages.count('lua')} Lua")
+        note = (
+            f"{bridge.native_frames()} native, {languages.count('python')} Python,"
+            f" {languages.count('lua')} Lua"
+        )
         print(json.dumps({"row": row, "note": note}), flush=True)
         return bridge.row_here(row)
 

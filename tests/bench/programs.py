@@ -61,8 +61,9 @@ class Runner:
         self.say(f"{what}: {time.monotonic() - begin:.0f} s")
 
     def _times(self, results: Results, what: str, command: list[str]) -> None:
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=self.environment,
-                              stdin=subprocess.DEVNULL) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env=self.environment, stdin=subprocess.DEVNULL
+        ) as process:
             assert process.stdout
             row = ""
             for line in process.stdout:
@@ -76,11 +77,23 @@ class Runner:
 
     def _counts(self, results: Results, what: str, command: list[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            valgrind = ["valgrind", "--quiet", "--tool=callgrind", "--collect-atstart=no",
-                        f"--callgrind-out-file={folder}/out", *command]
+            valgrind = [
+                "valgrind",
+                "--quiet",
+                "--tool=callgrind",
+                "--collect-atstart=no",
+                f"--callgrind-out-file={folder}/out",
+                *command,
+            ]
             try:
-                run = subprocess.run(valgrind, env=self.environment, stdin=subprocess.DEVNULL,
-                                     capture_output=True, text=True, check=False)
+                run = subprocess.run(
+                    valgrind,
+                    env=self.environment,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
             except FileNotFoundError:
                 self.fail(f"{what}, instructions", "valgrind is not installed")
                 return
@@ -90,11 +103,16 @@ class Runner:
                 dump = read_dump(path)
                 if dump:
                     name = json.loads(dump[0])
-                    results.add_count(name["row"], name["method"], dump[1] / name["runs"],
-                                      name["frames"])
+                    results.add_count(name["row"], name["method"], dump[1] / name["runs"], name["frames"])
 
-    def first(self, results: Results, row: str, methods: dict[str, list[str]], unit: str = "ns",
-              repeats: int | None = None) -> None:
+    def first(
+        self,
+        results: Results,
+        row: str,
+        methods: dict[str, list[str]],
+        unit: str = "ns",
+        repeats: int | None = None,
+    ) -> None:
         """A row of values that only fresh processes give: each command prints one number."""
         if not self.wants(row):
             return
@@ -102,61 +120,101 @@ class Runner:
         values: dict[str, list[float]] = {name: [] for name in methods}
         for _ in range(repeats or self.repeats):
             for name, command in methods.items():
-                run = subprocess.run(command, env=self.environment, stdin=subprocess.DEVNULL,
-                                     capture_output=True, text=True, check=False)
+                run = subprocess.run(
+                    command,
+                    env=self.environment,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
                 if run.returncode:
-                    results.add({"row": row, "method": name,
-                                 "unavailable": run.stderr.strip()[-200:] or f"status {run.returncode}"})
+                    results.add(
+                        {
+                            "row": row,
+                            "method": name,
+                            "unavailable": run.stderr.strip()[-200:] or f"status {run.returncode}",
+                        }
+                    )
                 else:
                     values[name].append(float(run.stdout))
         for name, found in values.items():
             results.add_values(row, name, unit, found)
 
 
-CAPTURES = ["stacksplice native", "stacksplice combined", "unw_backtrace", "backtrace",
-            "_Unwind_Backtrace", "boost safe_dump_to", "boost stacktrace"]
+CAPTURES = [
+    "stacksplice native",
+    "stacksplice combined",
+    "unw_backtrace",
+    "backtrace",
+    "_Unwind_Backtrace",
+    "boost safe_dump_to",
+    "boost stacktrace",
+]
 
 
 def native(runner: Runner, results: Results) -> None:
     program = runner.program("bench-native")
     runner.measure(results, "captures of C stacks", [program])
-    runner.first(results, "first capture in a process, depth 30",
-                 {name: [program, "--first", name] for name in CAPTURES})
-    runner.first(results, "resolve, first in a process",
-                 {"stacksplice_resolve": [program, "--first", "resolve"]})
+    runner.first(
+        results,
+        "first capture in a process, depth 30",
+        {name: [program, "--first", name] for name in CAPTURES},
+    )
+    runner.first(
+        results, "resolve, first in a process", {"stacksplice_resolve": [program, "--first", "resolve"]}
+    )
 
 
 def mixed(runner: Runner, results: Results) -> None:
-    runner.measure(results, "captures of Python, C and Lua stacks",
-                   [runner.program("bench-host"), str(HERE / "mixed.py")])
+    runner.measure(
+        results,
+        "captures of Python, C and Lua stacks",
+        [runner.program("bench-host"), str(HERE / "mixed.py")],
+    )
 
 
 def timed(statement: str) -> list[str]:
     """A Python that tells how many nanoseconds STATEMENT takes."""
-    return [sys.executable, "-c", "import time; begin = time.perf_counter_ns(); "
-            f"{statement}; print(time.perf_counter_ns() - begin)"]
+    return [
+        sys.executable,
+        "-c",
+        f"import time; begin = time.perf_counter_ns(); {statement}; print(time.perf_counter_ns() - begin)",
+    ]
 
 
 def python(runner: Runner, results: Results) -> None:
-    runner.measure(results, "errors and stacks in Python",
-                   [sys.executable, str(HERE / "python_rows.py")])
+    runner.measure(results, "errors and stacks in Python", [sys.executable, str(HERE / "python_rows.py")])
     # What an installer does: the imports that are timed find their byte code.
     subprocess.run([sys.executable, "-m", "compileall", "-q", str(runner.build / "python")], check=True)
-    runner.first(results, "import in a process",
-                 {"stacksplice": timed("import stacksplice"),
-                  "an empty extension": timed("import bench_empty"),
-                  "traceback": timed("import traceback"),
-                  "json": timed("import json")})
+    runner.first(
+        results,
+        "import in a process",
+        {
+            "stacksplice": timed("import stacksplice"),
+            "an empty extension": timed("import bench_empty"),
+            "traceback": timed("import traceback"),
+            "json": timed("import json"),
+        },
+    )
 
 
 def lua(runner: Runner, results: Results) -> None:
     program = runner.program("bench-lua")
     runner.measure(results, "errors and stacks in Lua", [program, str(HERE / "lua_rows.lua")])
-    runner.first(results, "require in a process",
-                 {"stacksplice": [program, "--require", "stacksplice"],
-                  "an empty module": [program, "--require", "bench_empty"]})
-    runner.first(results, "first capture in a process with Lua on the stack",
-                 {"stacksplice": [program, "--first", "capture"]})
+    runner.first(
+        results,
+        "require in a process",
+        {
+            "stacksplice": [program, "--require", "stacksplice"],
+            "an empty module": [program, "--require", "bench_empty"],
+        },
+    )
+    runner.first(
+        results,
+        "first capture in a process with Lua on the stack",
+        {"stacksplice": [program, "--first", "capture"]},
+    )
 
 
 def memory(runner: Runner, results: Results) -> None:
@@ -167,4 +225,9 @@ def memory(runner: Runner, results: Results) -> None:
 
 
 PARTS: dict[str, Callable[[Runner, Results], None]] = {
-    "native": native, "mixed": mixed, "python": python, "lua": lua, "memory": memory}
+    "native": native,
+    "mixed": mixed,
+    "python": python,
+    "lua": lua,
+    "memory": memory,
+}

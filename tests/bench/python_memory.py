@@ -36,9 +36,19 @@ def main():
     originate(count // 10)
     before = resident()
     originate(count)
-    print(json.dumps({"row": f"memory, growth over {count} Python exceptions", "unit": "KiB",
-                      "method": "stacksplice.originate", "p50": resident() - before,
-                      "p90": resident() - before, "samples": 1, "frames": 0}))
+    print(
+        json.dumps(
+            {
+                "row": f"memory, growth over {count} Python exceptions",
+                "unit": "KiB",
+                "method": "stacksplice.originate",
+                "p50": resident() - before,
+                "p90": resident() - before,
+                "samples": 1,
+                "frames": 0,
+            }
+        )
+    )
 
 
 main()

@@ -47,9 +47,11 @@ def exception(frames):
 
 def exceptions(frames):
     """Makes new ones; those of the run before have ended, also the one in the thread's slot."""
+
     def make(count):
         stacksplice.take_error()
         return [exception(frames) for _ in range(count)]
+
     return make
 
 
@@ -71,7 +73,8 @@ def check_exception(frames):
     info = stacksplice.originate(exc)
     ours = [(f.line, f.function) for f in info.stack if f.trust == "traceback"]
     assert len(theirs) == frames and [name for _, name in reversed(theirs)] == [
-        name.rsplit(".", 1)[-1] for _, name in ours], (theirs, ours)
+        name.rsplit(".", 1)[-1] for _, name in ours
+    ], (theirs, ours)
     stacksplice.take_error()
 
 
@@ -82,13 +85,17 @@ def exception_rows():
             continue
         check_exception(frames)
         make = exceptions(frames)
-        bridge.row(row, frames, [
-            ("stacksplice.originate", make, stacksplice.originate),
-            ("TracebackException", make, traceback.TracebackException.from_exception),
-            ("traceback.extract_tb", make, extract),
-            ("traceback.format_exc", make, format_exc),
-            ("the raise itself", None, lambda frames=frames: exception(frames)),
-        ])
+        bridge.row(
+            row,
+            frames,
+            [
+                ("stacksplice.originate", make, stacksplice.originate),
+                ("TracebackException", make, traceback.TracebackException.from_exception),
+                ("traceback.extract_tb", make, extract),
+                ("traceback.format_exc", make, format_exc),
+                ("the raise itself", None, lambda frames=frames: exception(frames)),
+            ],
+        )
         stacksplice.take_error()
 
 
@@ -106,14 +113,21 @@ def walk():
 def stack_row(row, frames, sink):
     ours = [f for f in stacksplice.capture() if f.language == "python"]
     assert len(ours) == len(traceback.extract_stack()) >= frames
-    bridge.row(row, len(ours), [
-        ("stacksplice.capture", None, stacksplice.capture),
-        ("stacksplice.capture, names read", None,
-         lambda: [(f.function, f.file, f.line) for f in stacksplice.capture()]),
-        ("traceback.extract_stack", None, traceback.extract_stack),
-        ("faulthandler.dump_traceback", None, lambda: faulthandler.dump_traceback(sink, False)),
-        ("sys._getframe chain", None, walk),
-    ])
+    bridge.row(
+        row,
+        len(ours),
+        [
+            ("stacksplice.capture", None, stacksplice.capture),
+            (
+                "stacksplice.capture, names read",
+                None,
+                lambda: [(f.function, f.file, f.line) for f in stacksplice.capture()],
+            ),
+            ("traceback.extract_stack", None, traceback.extract_stack),
+            ("faulthandler.dump_traceback", None, lambda: faulthandler.dump_traceback(sink, False)),
+            ("sys._getframe chain", None, walk),
+        ],
+    )
 
 
 def stack_rows():
@@ -138,12 +152,14 @@ def raiser(*_):
 
 def catching(function, *args):
     """A call that raises ValueError, and catches it."""
+
     def call():
         try:
             function(*args)
         except ValueError:
             return
         raise AssertionError("the exception did not arrive")
+
     return call
 
 

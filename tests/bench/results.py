@@ -69,8 +69,16 @@ class Results:
         """One value of each of several processes."""
         if values:
             p90 = quantiles(values, n=10)[-1] if len(values) > 1 else values[0]
-            self.add({"row": row, "method": name, "unit": unit, "p50": median(values),
-                      "p90": p90, "samples": len(values)})
+            self.add(
+                {
+                    "row": row,
+                    "method": name,
+                    "unit": unit,
+                    "p50": median(values),
+                    "p90": p90,
+                    "samples": len(values),
+                }
+            )
 
     def add_count(self, row: str, name: str, instructions: float, frames: int) -> None:
         method = self.method(row, name)
@@ -110,15 +118,24 @@ class Results:
             "notes": self.notes,
             "rows": {
                 row: {
-                    name: {**{k: v for k, v in asdict(method).items() if v is not None},
-                           "ratio": self.ratio(row, name)}
+                    name: {
+                        **{k: v for k, v in asdict(method).items() if v is not None},
+                        "ratio": self.ratio(row, name),
+                    }
                     for name, method in methods.items()
                 }
                 for row, methods in self.rows.items()
             },
             "budgets": [
-                {**asdict(v.budget), "row": v.row, "value": v.value, "limit": v.limit,
-                 "against_value": v.against, "instructions": v.instructions, "met": v.met}
+                {
+                    **asdict(v.budget),
+                    "row": v.row,
+                    "value": v.value,
+                    "limit": v.limit,
+                    "against_value": v.against,
+                    "instructions": v.instructions,
+                    "met": v.met,
+                }
                 for v in self.verdicts()
             ],
         }

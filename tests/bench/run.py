@@ -42,8 +42,9 @@ def package_version(name: str) -> str:
     """What pkg-config says; empty when it does not know."""
     if not shutil.which("pkg-config"):
         return ""
-    return subprocess.run(["pkg-config", "--modversion", name], capture_output=True, text=True,
-                          check=False).stdout.strip()
+    return subprocess.run(
+        ["pkg-config", "--modversion", name], capture_output=True, text=True, check=False
+    ).stdout.strip()
 
 
 def about(options: argparse.Namespace) -> dict[str, object]:

@@ -47,11 +47,15 @@ def add_row(table: Table, results: Results, row: str, methods: dict[str, Method]
             continue
         ratio = results.ratio(row, name)
         each = method.instructions_per_frame()
-        table.add_row(f"  {name}", value_text(method.p50, method.unit),
-                      value_text(method.p90, method.unit),
-                      "" if ratio is None else f"{ratio:.3g} ×",
-                      "" if method.instructions is None else f"{method.instructions:,.0f}",
-                      "" if each is None else f"{each:,.1f}", style=style)
+        table.add_row(
+            f"  {name}",
+            value_text(method.p50, method.unit),
+            value_text(method.p90, method.unit),
+            "" if ratio is None else f"{ratio:.3g} ×",
+            "" if method.instructions is None else f"{method.instructions:,.0f}",
+            "" if each is None else f"{each:,.1f}",
+            style=style,
+        )
     table.add_section()
 
 
@@ -82,14 +86,16 @@ def verdict_texts(verdict: Verdict, unit: str) -> tuple[str, str]:
 
 
 def goals(results: Results) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, title="Goals",
-                  title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, title="Goals", title_justify="left")
     for title in ("row", "goal", "found", "instructions", ""):
         table.add_column(title, no_wrap=True)
     for verdict in results.verdicts():
         unit = results.rows[verdict.row][verdict.budget.ours].unit
-        mark = {True: "[green]met[/green]", False: "[yellow]missed[/yellow]",
-                None: "[red]not measured[/red]"}[verdict.met]
+        mark = {
+            True: "[green]met[/green]",
+            False: "[yellow]missed[/yellow]",
+            None: "[red]not measured[/red]",
+        }[verdict.met]
         counted = "" if verdict.instructions is None else f"{verdict.instructions:.3g} ×"
         table.add_row(verdict.row, *verdict_texts(verdict, unit), counted, mark)
     return table
@@ -99,8 +105,12 @@ def show(results: Results, facts: dict[str, Any], console: Console) -> None:
     console.print(", ".join(f"{name} {value}" for name, value in facts.items() if value))
     console.print(measurements(results))
     console.print(goals(results))
-    missing = [(row, name, method.unavailable) for row, methods in results.rows.items()
-               for name, method in methods.items() if method.unavailable]
+    missing = [
+        (row, name, method.unavailable)
+        for row, methods in results.rows.items()
+        for name, method in methods.items()
+        if method.unavailable
+    ]
     for row, name, reason in missing:
         console.print(f"not run: {name} in “{row}”: {reason}")
 
@@ -118,8 +128,11 @@ PLOTTED = [
 
 def bars(axis: Any, title: str, methods: dict[str, Method]) -> None:
     values = {name: method.p50 for name, method in methods.items() if method.p50 is not None}
-    drawn = axis.barh(list(values), list(values.values()),
-                      color=["#0b7285" if is_ours(name) else "#adb5bd" for name in values])
+    drawn = axis.barh(
+        list(values),
+        list(values.values()),
+        color=["#0b7285" if is_ours(name) else "#adb5bd" for name in values],
+    )
     axis.bar_label(drawn, labels=[time_text(value) for value in values.values()], padding=3, fontsize=8)
     axis.set_title(title, loc="left", fontsize=10, fontweight="bold")
     axis.invert_yaxis()

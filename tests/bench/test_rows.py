@@ -16,32 +16,53 @@ BUILD, NAMES = Path(sys.argv.pop(1)).resolve(), sys.argv.pop(1).split(",")
 
 STACKS = ["6", "100", "1000"]
 ROWS = {
-    "native": [f"native, depth {depth}{kind}" for depth in (10, 30, 100, 500)
-               for kind in ("", ", frame pointers kept")]
+    "native": [
+        f"native, depth {depth}{kind}"
+        for depth in (10, 30, 100, 500)
+        for kind in ("", ", frame pointers kept")
+    ]
     + [f"native, {count} C stacks" for count in STACKS]
-    + ["native, ever-new C stacks", "first capture in a thread, depth 30",
-       "first capture in a process, depth 30", "one thread, depth 40",
-       "two threads at once, depth 40", "two threads, against one", "resolve, warm, an address",
-       "resolve, first in a process"],
+    + [
+        "native, ever-new C stacks",
+        "first capture in a thread, depth 30",
+        "first capture in a process, depth 30",
+        "one thread, depth 40",
+        "two threads at once, depth 40",
+        "two threads, against one",
+        "resolve, warm, an address",
+        "resolve, first in a process",
+    ],
     "mixed": [f"native, {count} interpreter stacks" for count in STACKS]
     + ["native, ever-new interpreter stacks", "combined, 10 bridges"],
-    "python": [f"Python, {what} {frames} frames" for what in ("an exception of", "the stack at")
-               for frames in (5, 50, 200)]
-    + ["Python -> Lua -> Python, a raise", "Python -> Lua -> Python, a call",
-       "border, no error, a call of Python", "import in a process"],
-    "lua": [f"Lua, {what} {frames} frames" for what in ("error under", "the stack at")
-            for frames in (5, 50, 200)]
-    + ["border, no error, lua_pcall of an empty function",
-       "border, no error, lua_pcall of a small loop", "require in a process",
-       "first capture in a process with Lua on the stack"],
-    "memory": ["memory, an error that is kept, each of another stack",
-               "memory, growth over 100000 errors of one stack",
-               "memory, growth over 100000 errors of 1000 stacks",
-               "memory, growth over 10000 Python exceptions"],
+    "python": [
+        f"Python, {what} {frames} frames"
+        for what in ("an exception of", "the stack at")
+        for frames in (5, 50, 200)
+    ]
+    + [
+        "Python -> Lua -> Python, a raise",
+        "Python -> Lua -> Python, a call",
+        "border, no error, a call of Python",
+        "import in a process",
+    ],
+    "lua": [
+        f"Lua, {what} {frames} frames" for what in ("error under", "the stack at") for frames in (5, 50, 200)
+    ]
+    + [
+        "border, no error, lua_pcall of an empty function",
+        "border, no error, lua_pcall of a small loop",
+        "require in a process",
+        "first capture in a process with Lua on the stack",
+    ],
+    "memory": [
+        "memory, an error that is kept, each of another stack",
+        "memory, growth over 100000 errors of one stack",
+        "memory, growth over 100000 errors of 1000 stacks",
+        "memory, growth over 10000 Python exceptions",
+    ],
 }
 # Peers that a machine may lack; a peer that is there and finds other frames is a failure.
-MAY_LACK = ("libunwind.so.8 cannot be loaded", "built without boost.stacktrace",
-            "lupa is not installed")
+MAY_LACK = ("libunwind.so.8 cannot be loaded", "built without boost.stacktrace", "lupa is not installed")
 
 
 class RowsTest(unittest.TestCase):

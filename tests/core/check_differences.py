@@ -21,8 +21,9 @@ def tests_of(root):
         found |= {(stem, name) for name in re.findall(r"cmocka_unit_test\w*\(\s*(test_\w+)", text)}
     for path in glob.glob(os.path.join(root, "tests", "*", "*_test.py")):
         with open(path, encoding="utf-8") as file:
-            found |= {(os.path.basename(path)[:-3], name)
-                      for name in re.findall(r"def (test_\w+)", file.read())}
+            found |= {
+                (os.path.basename(path)[:-3], name) for name in re.findall(r"def (test_\w+)", file.read())
+            }
     return found
 
 

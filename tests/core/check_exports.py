@@ -19,8 +19,11 @@ def declared(include):
     """Names declared by our headers, and the Windows names."""
     ours, windows = set(), {"GUID_NULL"}
     for path in glob.glob(os.path.join(include, "*.h")):
-        ours |= set(re.findall(r"^(?:extern )?STACKSPLICE_API[^;(]*?\b(stacksplice_\w+)\s*[(;\[]",
-                               text_of(path), flags=re.M))
+        ours |= set(
+            re.findall(
+                r"^(?:extern )?STACKSPLICE_API[^;(]*?\b(stacksplice_\w+)\s*[(;\[]", text_of(path), flags=re.M
+            )
+        )
     for path in glob.glob(os.path.join(include, "winrt", "*.h")):
         text = re.sub(r"^#define(?:.*\\\n)*.*", "", text_of(path), flags=re.M)
         windows |= set(re.findall(r"STACKSPLICE_WINRT_LINK\((\w+)\)", text))
@@ -33,12 +36,14 @@ def listed(path):
 
 
 def exported(library):
-    lines = subprocess.run(["nm", "-D", "--defined-only", library], check=True, text=True,
-                           capture_output=True).stdout.splitlines()
+    lines = subprocess.run(
+        ["nm", "-D", "--defined-only", library], check=True, text=True, capture_output=True
+    ).stdout.splitlines()
     symbols = [line.split()[-2:] for line in lines]
     # The address sanitizer exports marks of its own.
-    return {name.split("@")[0] for kind, name in symbols
-            if kind != "A" and not name.startswith("__odr_asan.")}
+    return {
+        name.split("@")[0] for kind, name in symbols if kind != "A" and not name.startswith("__odr_asan.")
+    }
 
 
 def compare(what, want, got):
@@ -55,8 +60,7 @@ def main():
     all_names = ours | {"stacksplice_" + name for name in windows}
     ok = [
         len(ours) > 20 and len(windows) > 40,
-        compare("core/stacksplice.map", all_names, listed(os.path.join(root, "core",
-                                                                       "stacksplice.map"))),
+        compare("core/stacksplice.map", all_names, listed(os.path.join(root, "core", "stacksplice.map"))),
         compare(core, all_names, exported(core)),
         compare(winrt, windows, exported(winrt)),
     ]

@@ -12,11 +12,13 @@ WANTED = {"originate_error": [-4, 4, 8], "transform_error": [-4, -4, 4, 8]}
 
 
 def main():
-    notes = subprocess.run(["readelf", "-W", "-n", sys.argv[1]], check=True, text=True,
-                           capture_output=True).stdout
+    notes = subprocess.run(
+        ["readelf", "-W", "-n", sys.argv[1]], check=True, text=True, capture_output=True
+    ).stdout
     found = {}
-    for name, arguments in re.findall(r"Provider: stacksplice\s+Name: (\w+)\s.*?Arguments: ([^\n]*)",
-                                      notes, flags=re.S):
+    for name, arguments in re.findall(
+        r"Provider: stacksplice\s+Name: (\w+)\s.*?Arguments: ([^\n]*)", notes, flags=re.S
+    ):
         found.setdefault(name, [int(size) for size in re.findall(r"(-?\d+)@", arguments)])
     print(found)
     return 0 if found == WANTED else 1

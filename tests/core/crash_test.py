@@ -36,8 +36,12 @@ class Ended:
         with tempfile.TemporaryDirectory() as directory:
             wanted = directory_of(directory) if directory_of else directory
             run = subprocess.run(
-                [*COMMAND, how], capture_output=True, timeout=120, check=False,
-                env={**os.environ, "STACKSPLICE_REPORT_DIR": wanted, **environment})
+                [*COMMAND, how],
+                capture_output=True,
+                timeout=120,
+                check=False,
+                env={**os.environ, "STACKSPLICE_REPORT_DIR": wanted, **environment},
+            )
             self.status = run.returncode
             self.out = run.stdout.decode("utf-8")
             self.err = run.stderr.decode("utf-8")
@@ -48,8 +52,7 @@ class Ended:
                     self.raw.append(file.read().decode("utf-8"))
                 self.mode = os.stat(os.path.join(directory, name)).st_mode & 0o777
             self.directory = directory
-        self.stowed = [line.split() for line in self.out.splitlines()
-                       if re.match(r"\d+ [0-9a-f]{8} ", line)]
+        self.stowed = [line.split() for line in self.out.splitlines() if re.match(r"\d+ [0-9a-f]{8} ", line)]
 
     @property
     def report(self):
@@ -66,15 +69,15 @@ class CrashTest(unittest.TestCase):
     def assert_full(self, run):
         """Everything that the program's full error has is in all three places."""
         self.assert_ended(run)
-        self.assertIn("ValueError: bad \"amount\"\n\\x00\\x01\ufffd (0x80070057)\n", run.err)
-        self.assertIn("    (Python) File \"x.py\", line 17, in f\n", run.err)
+        self.assertIn('ValueError: bad "amount"\n\\x00\\x01\ufffd (0x80070057)\n', run.err)
+        self.assertIn('    (Python) File "x.py", line 17, in f\n', run.err)
         self.assertRegex(run.err, r"    \(C\) \?\?\? \([^/()]+\+0x[0-9a-f]+\)\n")
         self.assertIn("  1. received by lua on thread ", run.err)
         self.assertIn("  2. received by python on thread ", run.err)
         self.assertIn("\nCaused by:\ntable: first (0x80004005)\n", run.err)
         error = run.report["error"]
         self.assertEqual(error["hresult"], "0x80070057")
-        self.assertEqual(error["message"], "bad \"amount\"\n\0\x01\ufffd")
+        self.assertEqual(error["message"], 'bad "amount"\n\0\x01\ufffd')
         self.assertEqual([f["kind"] for f in error["stack"]], ["script", "native"])
         self.assertEqual([n["language"] for n in error["propagation"]], ["lua", "python"])
         self.assertEqual([t["message"] for t in error["transformed"]], ["first"])
@@ -88,8 +91,7 @@ class CrashTest(unittest.TestCase):
     def test_full_error(self):
         run = Ended("full")
         self.assert_full(run)
-        self.assertTrue(run.err.startswith(
-            "stacksplice: fatal error: RoFailFastWithErrorContext\n"))
+        self.assertTrue(run.err.startswith("stacksplice: fatal error: RoFailFastWithErrorContext\n"))
         self.assertEqual(run.mode, 0o600)
 
     def test_header_and_modules(self):
@@ -105,8 +107,7 @@ class CrashTest(unittest.TestCase):
         native = report["error"]["stack"][1]
         module = modules[os.path.basename(PROGRAM)]
         self.assertEqual(module["build_id"], native["build_id"])
-        self.assertEqual(int(native["address"], 16) - int(module["start"], 16),
-                         native["module_offset"])
+        self.assertEqual(int(native["address"], 16) - int(module["start"], 16), native["module_offset"])
         self.assertLess(int(native["address"], 16), int(module["end"], 16))
         self.assertTrue(any(name.startswith("libstacksplice.so") for name in modules))
 
@@ -171,12 +172,11 @@ class CrashTest(unittest.TestCase):
         for how in ("format-space", "format-space-warm"):
             run = self.ended_without_memory(how)
             self.assertEqual(run.status, 0, run.err)
-            self.assertIn("    (Python) File \"x.py\", line 17, in f\n", run.out)
+            self.assertIn('    (Python) File "x.py", line 17, in f\n', run.out)
             self.assertRegex(run.out, r"    \(C\) .*crash_program")
 
     def test_unhandled(self):
-        for how, event in (("unhandled", "RoReportUnhandledError"),
-                           ("delegate", "RoReportFailedDelegate")):
+        for how, event in (("unhandled", "RoReportUnhandledError"), ("delegate", "RoReportFailedDelegate")):
             run = Ended(how)
             self.assert_full(run)
             self.assertEqual(run.report["header"]["event"], event)
@@ -184,8 +184,9 @@ class CrashTest(unittest.TestCase):
 
     def test_handler(self):
         run = Ended("handler-yes")
-        self.assertTrue(run.out.startswith(
-            "handler yes\nreturned 0\nhandler yes\nreturned 0\nrefused 1\n"), run.out)
+        self.assertTrue(
+            run.out.startswith("handler yes\nreturned 0\nhandler yes\nreturned 0\nrefused 1\n"), run.out
+        )
         self.assert_full(run)
         run = Ended("handler-no")
         self.assertTrue(run.out.startswith("handler no\n"), run.out)
@@ -197,8 +198,7 @@ class CrashTest(unittest.TestCase):
         self.assertIn(f"child {int(signal.SIGABRT)}\n", run.out)
         self.assertEqual([s[3] for s in run.stowed], ["8000000b"])
         self.assertEqual(run.status, -signal.SIGABRT)
-        self.assertEqual([strict(text)["error"]["hresult"] for text in run.raw].count("0x8000000b"),
-                         1)
+        self.assertEqual([strict(text)["error"]["hresult"] for text in run.raw].count("0x8000000b"), 1)
 
     def test_directory_that_is_not_there(self):
         run = Ended("full", lambda directory: directory + "/none")
@@ -216,12 +216,17 @@ class CrashTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             reader, writer = os.pipe()
             os.close(reader)
-            run = subprocess.run([*COMMAND, "full"], stdout=subprocess.PIPE, stderr=writer,
-                                 timeout=120, check=False,
-                                 env={**os.environ, "STACKSPLICE_REPORT_DIR": directory})
+            run = subprocess.run(
+                [*COMMAND, "full"],
+                stdout=subprocess.PIPE,
+                stderr=writer,
+                timeout=120,
+                check=False,
+                env={**os.environ, "STACKSPLICE_REPORT_DIR": directory},
+            )
             os.close(writer)
             self.assertEqual(run.returncode, -signal.SIGABRT)
-            name, = os.listdir(directory)
+            (name,) = os.listdir(directory)
             with open(os.path.join(directory, name), "rb") as file:
                 self.assertEqual(strict(file.read())["schema"], "stacksplice-report/1")
 
@@ -229,9 +234,13 @@ class CrashTest(unittest.TestCase):
         self.needs_limits()
         with tempfile.TemporaryDirectory() as directory:
             run = subprocess.run(
-                [*COMMAND, "full"], capture_output=True, timeout=120, check=False,
+                [*COMMAND, "full"],
+                capture_output=True,
+                timeout=120,
+                check=False,
                 env={**os.environ, "STACKSPLICE_REPORT_DIR": directory},
-                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+            )
             self.assertEqual(run.returncode, -signal.SIGABRT)
             self.assertIn(b"stacksplice: incomplete report file ", run.stderr)
 
@@ -239,10 +248,11 @@ class CrashTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             environment = {**os.environ, "TMPDIR": directory}
             environment.pop("STACKSPLICE_REPORT_DIR", None)
-            run = subprocess.run([*COMMAND, "full"], capture_output=True, timeout=120,
-                                 check=False, env=environment)
+            run = subprocess.run(
+                [*COMMAND, "full"], capture_output=True, timeout=120, check=False, env=environment
+            )
             self.assertEqual(run.returncode, -signal.SIGABRT)
-            name, = os.listdir(directory)
+            (name,) = os.listdir(directory)
             self.assertRegex(name, r"^stacksplice-\d+-\d{8}T\d{6}Z\.json$")
 
 

@@ -8,9 +8,23 @@ import unittest
 
 COMMAND = []  # an emulator, if one is needed, and the program
 PROGRAM = ""
-MEMBERS = ["schema", "hresult", "hresult_signed", "symbol", "description", "message", "type",
-           "language", "thread_id", "reference", "fingerprint", "stack", "frames_left_out",
-           "propagation", "transformed"]
+MEMBERS = [
+    "schema",
+    "hresult",
+    "hresult_signed",
+    "symbol",
+    "description",
+    "message",
+    "type",
+    "language",
+    "thread_id",
+    "reference",
+    "fingerprint",
+    "stack",
+    "frames_left_out",
+    "propagation",
+    "transformed",
+]
 
 
 def refuse(name):
@@ -29,8 +43,8 @@ class JsonTest(unittest.TestCase):
         lines = run.stdout.decode("utf-8").split("\n")
         assert lines.pop() == ""
         cls.odd, cls.kinds, cls.deep = (
-            json.loads(line, parse_constant=refuse, object_pairs_hook=no_duplicates)
-            for line in lines)
+            json.loads(line, parse_constant=refuse, object_pairs_hook=no_duplicates) for line in lines
+        )
 
     def test_members_and_their_order(self):
         for report in (self.odd, self.kinds, self.deep):
@@ -42,7 +56,7 @@ class JsonTest(unittest.TestCase):
         message = self.odd["message"]
         self.assertEqual(message[:128], bytes(range(128)).decode("ascii"))
         self.assertEqual(set(message[128:]), {"\ufffd"})
-        self.assertEqual(self.odd["type"], "\"Odd\\Type\"")
+        self.assertEqual(self.odd["type"], '"Odd\\Type"')
         self.assertEqual(self.odd["description"], "Unspecified error")
 
     def test_codes(self):
@@ -56,23 +70,36 @@ class JsonTest(unittest.TestCase):
         script, gap, native, nowhere = self.kinds["stack"]
         address = script.pop("address")
         self.assertRegex(address, "^0x5353[0-9a-f]{12}$")
-        self.assertEqual(script, {
-            "kind": "script", "trust": "traceback", "language": "python", "function": "f\ufffd\"",
-            "file": "/a/x.py", "line": 1, "end_line": 2, "column": 3, "end_column": 4,
-            "interpreter": "sub-1"})
+        self.assertEqual(
+            script,
+            {
+                "kind": "script",
+                "trust": "traceback",
+                "language": "python",
+                "function": 'f\ufffd"',
+                "file": "/a/x.py",
+                "line": 1,
+                "end_line": 2,
+                "column": 3,
+                "end_column": 4,
+                "interpreter": "sub-1",
+            },
+        )
         self.assertEqual((gap["kind"], gap["reason"]), ("gap", "unwound"))
         self.assertEqual(native["kind"], "native")
         self.assertEqual(native["module"], os.path.realpath(PROGRAM))
         self.assertRegex(native["build_id"], "^([0-9a-f]{2})+$")
         self.assertEqual(int(native["address"], 16) % 4096, native["module_offset"] % 4096)
-        self.assertEqual(nowhere, {"kind": "native", "trust": "exact", "language": "native",
-                                   "inlined": False, "address": "0x10"})
+        self.assertEqual(
+            nowhere,
+            {"kind": "native", "trust": "exact", "language": "native", "inlined": False, "address": "0x10"},
+        )
 
     def test_chain_and_causes(self):
-        node, = self.kinds["propagation"]
+        (node,) = self.kinds["propagation"]
         self.assertEqual(node["language"], "lua")
         self.assertEqual(node["stack"][0]["function"], "g")
-        cause, = self.kinds["transformed"]
+        (cause,) = self.kinds["transformed"]
         self.assertEqual(cause["hresult"], "0x8000000b")
         self.assertEqual(cause["message"], "the cause")
         self.assertNotIn("schema", cause)

@@ -14,8 +14,13 @@ HOST = os.environ["STACKSPLICE_HOST_PROGRAM"]
 def run_host(*options, **environment):
     """The finished process; output as text."""
     return subprocess.run(
-        [HOST, *options], capture_output=True, text=True, timeout=300, encoding="utf-8",
-        env={**os.environ, **environment}, check=False,
+        [HOST, *options],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        encoding="utf-8",
+        env={**os.environ, **environment},
+        check=False,
     )
 
 

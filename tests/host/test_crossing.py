@@ -70,12 +70,17 @@ class IdentityTest(CrossingTest):
         self.assertEqual(languages(got), ["lua", "python", "lua", "python"])
 
     def test_a_lua_table_comes_back_rawequal(self):
-        self.assertTrue(crossing.run("""
+        self.assertTrue(
+            crossing.run(
+                """
             local run, thrown = ..., {}
             _G.thrown = thrown
             local ok, caught = pcall(py, run, "error(thrown)")
             return not ok and rawequal(caught, thrown)
-        """, crossing.run))
+        """,
+                crossing.run,
+            )
+        )
 
     def test_a_lua_table_through_a_python_that_catches_and_raises_again(self):
         def again(chunk):
@@ -84,16 +89,24 @@ class IdentityTest(CrossingTest):
             except stacksplice.HResultError as exc:
                 raise exc
 
-        self.assertTrue(crossing.run("""
+        self.assertTrue(
+            crossing.run(
+                """
             local again, thrown = ..., setmetatable({}, {__tostring = function() return "T" end})
             _G.thrown = thrown
             local ok, caught = pcall(py, again, "error(thrown)")
             return not ok and rawequal(caught, thrown)
-        """, again))
+        """,
+                again,
+            )
+        )
 
     def test_python_gets_the_whole_message_of_a_lua_error(self):
-        for make, text in ((r"'a\0b\0'", "a\0b\0"), ("('x'):rep(3000)", "x" * 3000),
-                           ("('größer '):rep(200) .. 'end'", "größer " * 200 + "end")):
+        for make, text in (
+            (r"'a\0b\0'", "a\0b\0"),
+            ("('x'):rep(3000)", "x" * 3000),
+            ("('größer '):rep(200) .. 'end'", "größer " * 200 + "end"),
+        ):
             got = self.caught(stacksplice.HResultError, f"error({make}, 0)")
             self.assertEqual(got.message, text)
             self.assertEqual(str(got), text)
@@ -111,19 +124,26 @@ class IdentityTest(CrossingTest):
 
     def test_lua_that_handles_a_python_error_goes_on(self):
         self.assertEqual(
-            crossing.run("local ok, e = pcall(py, ...); return not ok and 7", raiser(OSError())), 7)
+            crossing.run("local ok, e = pcall(py, ...); return not ok and 7", raiser(OSError())), 7
+        )
 
 
 class LuaValueTest(CrossingTest):
     """A Lua error value of every type is the same value after Lua -> C -> Python -> C -> Lua."""
 
     def round_trip(self, make):
-        self.assertTrue(crossing.run(f"""
+        self.assertTrue(
+            crossing.run(
+                f"""
             local run = ...
             _G.thrown = {make}
             local ok, caught = pcall(py, run, "error(thrown, 0)")
             return not ok and rawequal(caught, thrown) and math.type(caught) == math.type(thrown)
-        """, crossing.run), make)
+        """,
+                crossing.run,
+            ),
+            make,
+        )
 
     def test_nil(self):
         self.round_trip("nil")
@@ -243,13 +263,17 @@ class InterruptTest(CrossingTest):
 
     def test_through_a_coroutine(self):
         for exc in (KeyboardInterrupt(), SystemExit(3)):
-            self.stopped("local f = ...; coroutine.wrap(function() pcall(py, f) end)() "
-                         "while true do end", exc)
+            self.stopped(
+                "local f = ...; coroutine.wrap(function() pcall(py, f) end)() while true do end", exc
+            )
 
     def test_a_script_may_ask_for_it(self):
-        self.assertEqual(crossing.run(
-            "local ok = stacksplice.pcall(py, ...); return ok and 1 or 2",
-            raiser(KeyboardInterrupt())), 2)
+        self.assertEqual(
+            crossing.run(
+                "local ok = stacksplice.pcall(py, ...); return ok and 1 or 2", raiser(KeyboardInterrupt())
+            ),
+            2,
+        )
         self.assertEqual(crossing.run("pcall(error, 1); return 3"), 3)
 
 
@@ -265,16 +289,14 @@ class ForeignBorderTest(CrossingTest):
 
     def test_qsort_that_calls_python_that_calls_lua(self):
         def less(a, b):
-            return crossing.run("local a, b = ...; if a == b then error('equal') end return a < b",
-                                a, b)
+            return crossing.run("local a, b = ...; if a == b then error('equal') end return a < b", a, b)
 
         with self.assertRaises(stacksplice.HResultError) as caught:
             crossing.sort_with_qsort([3, 1, 2, 1], less)
         functions = self.functions(caught.exception)
         self.in_order(functions, "run", "compare", "sort_with_qsort")
         self.assertIn("qsort", " ".join(filter(None, functions)))
-        self.in_order(functions, "run", next(f for f in functions if f and f.endswith("less")),
-                      "compare")
+        self.in_order(functions, "run", next(f for f in functions if f and f.endswith("less")), "compare")
 
     def test_a_ctypes_callback(self):
         seen = []
@@ -295,8 +317,11 @@ class ForeignBorderTest(CrossingTest):
         self.assertIn("libffi", modules)
 
     def test_a_plain_pcall_that_passes_the_error_on(self):
-        got = self.caught(ValueError, "local f = ...; return try(function() return py(f) end)",
-                          raiser(ValueError("through")))
+        got = self.caught(
+            ValueError,
+            "local f = ...; return try(function() return py(f) end)",
+            raiser(ValueError("through")),
+        )
         self.in_order(self.functions(got), "lua_py", "lua_try", "run")
 
     def test_a_border_that_makes_its_own_exception(self):
@@ -331,8 +356,13 @@ class LateTest(unittest.TestCase):
             "sys.modules['keep'] = kept\n"
             "print(len(kept))\n"
         )
-        process = subprocess.run([sys.executable, "-X", "faulthandler", "-c", code],
-                                 capture_output=True, text=True, timeout=120, check=False)
+        process = subprocess.run(
+            [sys.executable, "-X", "faulthandler", "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         self.assertEqual((process.returncode, process.stdout, process.stderr), (0, "9\n", ""))
 
 

@@ -36,8 +36,9 @@ def expected_key(record):
         same = (support.origin_of(record), int(error["hresult"], 16)) == (origin, hresult)
         if same and text in error["message"]:
             return key
-    raise AssertionError(f"unexpected: {support.origin_of(record)} {record['error']['hresult']}"
-                         f" {record['error']['message']}")
+    raise AssertionError(
+        f"unexpected: {support.origin_of(record)} {record['error']['hresult']} {record['error']['message']}"
+    )
 
 
 class HostTest(unittest.TestCase):
@@ -78,15 +79,23 @@ class HostTest(unittest.TestCase):
 
     def test_python_four_borders_deep(self):
         for record in self.find("ConversionSyntax"):
-            self.assertEqual(support.scripts_of(record["error"]["stack"]), [
-                ("python", "rate"), ("python", "convert"), ("lua", "pricing.price"),
-                ("python", "process")], record["order"])
+            self.assertEqual(
+                support.scripts_of(record["error"]["stack"]),
+                [("python", "rate"), ("python", "convert"), ("lua", "pricing.price"), ("python", "process")],
+                record["order"],
+            )
 
     def test_a_python_generator_that_lua_iterates(self):
         for record in self.find("BOO-1O2"):
-            self.assertEqual(support.scripts_of(record["error"]["stack"]), [
-                ("python", "product"), ("python", "lines_of"), ("lua", "pricing.price"),
-                ("python", "process")])
+            self.assertEqual(
+                support.scripts_of(record["error"]["stack"]),
+                [
+                    ("python", "product"),
+                    ("python", "lines_of"),
+                    ("lua", "pricing.price"),
+                    ("python", "process"),
+                ],
+            )
 
     def test_a_lua_coroutine(self):
         for record in self.find("no parcel may weigh more"):
@@ -126,8 +135,7 @@ class HostTest(unittest.TestCase):
 
     def test_the_stack_ends_in_the_host_program(self):
         for record in self.records:
-            functions = [f.get("function") for f in record["error"]["stack"]
-                         if f["kind"] == "native"]
+            functions = [f.get("function") for f in record["error"]["stack"] if f["kind"] == "native"]
             self.assertIn("main", functions)
 
 
@@ -163,8 +171,10 @@ class CommandLineTest(unittest.TestCase):
 
     def test_a_file_of_good_orders_ends_with_0(self):
         with tempfile.NamedTemporaryFile("w", suffix=".csv", encoding="utf-8") as file:
-            file.write("order,date,customer,country,currency,service,coupons,items\n"
-                       'O-1,2025-01-02,"Jürgen ""J"" Öz",DE,EUR,express,FRIENDS5,BOO-101*1\n')
+            file.write(
+                "order,date,customer,country,currency,service,coupons,items\n"
+                'O-1,2025-01-02,"Jürgen ""J"" Öz",DE,EUR,express,FRIENDS5,BOO-101*1\n'
+            )
             file.flush()
             process, records = support.run_with_json("--orders", file.name)
         self.assertEqual((process.returncode, records), (0, []))
@@ -184,8 +194,9 @@ class CommandLineTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             pipe = os.path.join(folder, "orders.csv")
             os.mkfifo(pipe)
-            with subprocess.Popen([support.HOST, "--orders", pipe], stderr=subprocess.PIPE,
-                                  stdout=subprocess.DEVNULL, text=True) as process:
+            with subprocess.Popen(
+                [support.HOST, "--orders", pipe], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+            ) as process:
                 writer = self.open_for(process, pipe)  # then the host waits for a line
                 process.send_signal(signal.SIGINT)
                 _, errors = process.communicate(timeout=60)
@@ -230,11 +241,14 @@ class FindLibraryTest(unittest.TestCase):
 
     def find(self, **variables):
         path = support.SOURCE / "bindings" / "host" / "find_libpython.py"
-        code = ("import runpy, sys, sysconfig\n"
-                f"sysconfig.get_config_vars().update({variables!r})\n"
-                f"sys.exit(runpy.run_path({str(path)!r})['main']())\n")
-        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                              timeout=60, check=False)
+        code = (
+            "import runpy, sys, sysconfig\n"
+            f"sysconfig.get_config_vars().update({variables!r})\n"
+            f"sys.exit(runpy.run_path({str(path)!r})['main']())\n"
+        )
+        return subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        )
 
     def test_this_one_can_be_embedded(self):
         process = self.find()

@@ -21,8 +21,7 @@ TEST = unittest.TestCase()
 def offset_of(function):
     """Where the host program has a function that it does not export."""
     listing = subprocess.run(["nm", support.HOST], capture_output=True, text=True, check=True)
-    return next(line.split()[0] for line in listing.stdout.splitlines()
-                if line.split()[-1] == function)
+    return next(line.split()[0] for line in listing.stdout.splitlines() if line.split()[-1] == function)
 
 
 def read_log():
@@ -32,7 +31,8 @@ def read_log():
         preload = os.path.join(folder, "oracle.so")  # LD_PRELOAD takes no path with a space
         os.symlink(ORACLE, preload)
         process, records = support.run_with_json(
-            LD_PRELOAD=preload, ORACLE_LOG=path, ORACLE_HANDLER=offset_of("stacksplice_lua_handler"))
+            LD_PRELOAD=preload, ORACLE_LOG=path, ORACLE_HANDLER=offset_of("stacksplice_lua_handler")
+        )
         if process.returncode != 1:
             raise AssertionError(process.stderr)
         with open(path, encoding="utf-8") as file:
@@ -96,14 +96,13 @@ def live_parts(truth, report):
     gaps = [i for i, element in enumerate(stack) if element["kind"] == "gap"]
     if not gaps:
         return [e for e in stack if e["kind"] == "native"], native
-    unwound = sum(map(is_script, stack[:gaps[-1]]))
+    unwound = sum(map(is_script, stack[: gaps[-1]]))
     scripts = [i for i, call in enumerate(truth["calls"]) if is_script(call)]
-    border = next(call["start"] for call in truth["calls"][scripts[unwound - 1]:]
-                  if call["kind"] == "c")
+    border = next(call["start"] for call in truth["calls"][scripts[unwound - 1] :] if call["kind"] == "c")
     # The same function can stand further in as well: the border is the outermost before a script.
-    further_out = [call.get("start") for call in truth["calls"][scripts[unwound - 1]:]].count(border)
+    further_out = [call.get("start") for call in truth["calls"][scripts[unwound - 1] :]].count(border)
     position = [i for i, frame in enumerate(native) if frame["start"] == border][-further_out]
-    return [e for e in stack[gaps[-1]:] if e["kind"] == "native"], native[position:]
+    return [e for e in stack[gaps[-1] :] if e["kind"] == "native"], native[position:]
 
 
 # ---- The checks ----------------------------------------------------------------------------------
@@ -117,13 +116,17 @@ def check_oracle(truth, _report):
 
 def check_scripts(truth, report):
     """Script frames: language, file, line, number and order."""
-    TEST.assertEqual([place(e) for e in report["stack"] if is_script(e)],
-                     [place(call) for call in truth["calls"] if is_script(call)])
+    TEST.assertEqual(
+        [place(e) for e in report["stack"] if is_script(e)],
+        [place(call) for call in truth["calls"] if is_script(call)],
+    )
 
 
 def check_python_names(truth, report):
-    TEST.assertEqual([e["function"] for e in report["stack"] if e["kind"] == "python"],
-                     [call["function"] for call in truth["getframe"]])
+    TEST.assertEqual(
+        [e["function"] for e in report["stack"] if e["kind"] == "python"],
+        [call["function"] for call in truth["getframe"]],
+    )
 
 
 def check_gaps(_truth, report):
@@ -151,8 +154,11 @@ def check_alternation(truth, report):
     called = {call["start"] for call in truth["calls"] if call["kind"] == "c"}
 
     def in_order(elements):
-        return [e["start"] if "start" in e else place(e) for e in elements
-                if is_script(e) or e.get("start") in called & live]
+        return [
+            e["start"] if "start" in e else place(e)
+            for e in elements
+            if is_script(e) or e.get("start") in called & live
+        ]
 
     TEST.assertEqual(in_order(report["stack"]), in_order(truth["calls"]))
 
@@ -172,17 +178,25 @@ def check_chain(truth, report):
     lengths = []
     for node in report["chain"]:
         shown = [name(e) for e in node if e["kind"] == "native" and not may_be_hidden(e)]
-        TEST.assertEqual(shown, native[-len(shown):])
+        TEST.assertEqual(shown, native[-len(shown) :])
         got = [place(element) for element in node if is_script(element)]
         TEST.assertGreater(len(got), 0)
-        TEST.assertEqual(got, expected[-len(got):])
+        TEST.assertEqual(got, expected[-len(got) :])
         lengths.append(len(got))
     TEST.assertEqual(lengths, sorted(lengths))
     TEST.assertGreater(len(lengths), 0)
 
 
-CHECKS = [check_oracle, check_scripts, check_python_names, check_gaps, check_native,
-          check_alternation, check_loops, check_chain]
+CHECKS = [
+    check_oracle,
+    check_scripts,
+    check_python_names,
+    check_gaps,
+    check_native,
+    check_alternation,
+    check_loops,
+    check_chain,
+]
 
 
 class OracleTest(unittest.TestCase):
@@ -193,31 +207,35 @@ class OracleTest(unittest.TestCase):
         pairs, records = read_log()
         if not len(pairs) == len(records) > 20:
             raise AssertionError(f"{len(pairs)} logged, {len(records)} reported")
-        cls.cases = [(origin_of(raises, record), report, record)
-                     for (raises, report), record in zip(pairs, records)]
+        cls.cases = [
+            (origin_of(raises, record), report, record) for (raises, report), record in zip(pairs, records)
+        ]
 
     def test_reports_equal_the_truth(self):
         for check in CHECKS:
             for truth, report, record in self.cases:
-                with self.subTest(check=check.__name__, order=record["order"],
-                                  message=record["error"]["message"]):
+                with self.subTest(
+                    check=check.__name__, order=record["order"], message=record["error"]["message"]
+                ):
                     check(truth, report)
 
     def test_the_checks_notice_a_wrong_report(self):
         """One frame missing, two script frames exchanged, a script and a C function exchanged."""
         for truth, report, record in self.cases[::5]:
             called = {call["start"] for call in truth["calls"] if call["kind"] == "c"}
-            stack = [e for e in report["stack"] if e["kind"] == "gap" or is_script(e)
-                     or e["kind"] == "native" and not may_be_hidden(e)]
+            stack = [
+                e
+                for e in report["stack"]
+                if e["kind"] == "gap" or is_script(e) or e["kind"] == "native" and not may_be_hidden(e)
+            ]
             self.assertFalse(self.wrong(truth, report, stack))
             for i, element in enumerate(stack):
                 with self.subTest(order=record["order"], index=i, element=element):
                     if element["kind"] != "gap":
-                        self.assertTrue(self.wrong(truth, report, stack[:i] + stack[i + 1:]))
-                    pair = stack[i:i + 2]
-                    if len(pair) == 2 and all(is_script(e) or e.get("start") in called
-                                              for e in pair):
-                        swapped = stack[:i] + pair[::-1] + stack[i + 2:]
+                        self.assertTrue(self.wrong(truth, report, stack[:i] + stack[i + 1 :]))
+                    pair = stack[i : i + 2]
+                    if len(pair) == 2 and all(is_script(e) or e.get("start") in called for e in pair):
+                        swapped = stack[:i] + pair[::-1] + stack[i + 2 :]
                         self.assertTrue(self.wrong(truth, report, swapped))
 
     @staticmethod

@@ -23,15 +23,17 @@ class Lua:
         self.lua.lua_tolstring.restype = ctypes.c_char_p
         self.state = ctypes.c_void_p(self.lua.luaL_newstate())
         self.lua.luaL_openlibs(self.state)
-        modules = glob.glob(os.path.join(glob.escape(prefix), "lib*", "**", "lua", "5.4", "stacksplice.so"),
-                            recursive=True)
+        modules = glob.glob(
+            os.path.join(glob.escape(prefix), "lib*", "**", "lua", "5.4", "stacksplice.so"), recursive=True
+        )
         assert len(modules) == 1, modules
         self.run(f"package.cpath = [[{os.path.dirname(modules[0])}/?.so]]")
 
     def run(self, code):
         """What CODE returns, as text, or its error raised as a RuntimeError."""
-        failed = (self.lua.luaL_loadstring(self.state, code.encode())
-                  or self.lua.lua_pcallk(self.state, 0, 1, 0, ctypes.c_void_p(0), None))
+        failed = self.lua.luaL_loadstring(self.state, code.encode()) or self.lua.lua_pcallk(
+            self.state, 0, 1, 0, ctypes.c_void_p(0), None
+        )
         text = self.lua.lua_tolstring(self.state, -1, None)
         self.lua.lua_settop(self.state, 0)
         text = text.decode() if text is not None else None
@@ -48,6 +50,7 @@ def cores():
 def load_python(folder):
     sys.path.insert(0, folder)
     import stacksplice
+
     return stacksplice
 
 

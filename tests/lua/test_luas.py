@@ -57,7 +57,9 @@ BUILDS = [
     Build("gcc-O0-hidden", ("-O0",), kind="hidden", usual=("5.4",)),
     Build("gcc-O2-hidden", kind="hidden"),
     Build("gcc-O2-lto-hidden", ("-O2", "-flto=auto"), kind="hidden"),
-    Build("gcc-O3-lto-all", ("-O3", "-flto=auto"), kind="static", program=("-O3", "-flto=auto"), usual=("5.5",)),
+    Build(
+        "gcc-O3-lto-all", ("-O3", "-flto=auto"), kind="static", program=("-O3", "-flto=auto"), usual=("5.5",)
+    ),
 ]
 VERSIONS = ["5.4", "5.5"]
 INSTALLED = "5.3"  # that of the distribution is tested, as it is
@@ -65,8 +67,15 @@ TESTS = ["host", "interrupts", "captures", "tokens", "starved"]
 
 
 def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([str(word) for word in command], text=True, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, **options)
+    done = subprocess.run(
+        [str(word) for word in command],
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=300,
+        **options,
+    )
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}"
     return done
 
@@ -75,7 +84,9 @@ def newer(target: Path, sources: list[Path]) -> bool:
     return target.exists() and all(s.stat().st_mtime <= target.stat().st_mtime for s in sources)
 
 
-def compile_all(build: Build, flags: list[str], sources: list[Path], headers: list[Path], folder: Path) -> list[Path]:
+def compile_all(
+    build: Build, flags: list[str], sources: list[Path], headers: list[Path], folder: Path
+) -> list[Path]:
     """The objects of SOURCES; those that are up to date are left alone."""
     folder.mkdir(parents=True, exist_ok=True)
 
@@ -117,8 +128,13 @@ def lua_library(version: str, build: Build) -> list[str | Path]:
     folder = OUT / version / build.name
     files = sorted(f for f in source.glob("*.c") if f.name not in ("lua.c", "luac.c"))
     flags = ["-std=gnu99", "-DLUA_USE_LINUX", *(f for f in build.flags if f != "-s")]
-    objects = compile_all(build, [*flags, "-fPIC"] if build.kind == "shared" else flags,
-                          files, sorted(source.glob("*.h")), folder / "lua")
+    objects = compile_all(
+        build,
+        [*flags, "-fPIC"] if build.kind == "shared" else flags,
+        files,
+        sorted(source.glob("*.h")),
+        folder / "lua",
+    )
     if build.kind != "shared":
         return [*objects, *build.flags, "-lm", "-ldl"]
     library = folder / "liblua.so"
@@ -131,20 +147,34 @@ HEADERS = [BINDING / "include", ROOT / "core" / "include", BINDING / "src"]
 
 
 def binding_flags(build: Build, include: Path) -> list[str]:
-    return [*build.program, "-g", "-std=gnu11", "-D_GNU_SOURCE", "-fPIC", "-fvisibility=hidden",
-            "-fasynchronous-unwind-tables", *WARNINGS, f'-DSCENARIOS="{HERE / "scenarios.lua"}"',
-            f"-I{include}", *(f"-I{folder}" for folder in HEADERS)]
+    return [
+        *build.program,
+        "-g",
+        "-std=gnu11",
+        "-D_GNU_SOURCE",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-fasynchronous-unwind-tables",
+        *WARNINGS,
+        f'-DSCENARIOS="{HERE / "scenarios.lua"}"',
+        f"-I{include}",
+        *(f"-I{folder}" for folder in HEADERS),
+    ]
 
 
-def compile_with_binding(files: list[Path], version: str, build: Build, more: list[str], tag: str = "") -> list[Path]:
+def compile_with_binding(
+    files: list[Path], version: str, build: Build, more: list[str], tag: str = ""
+) -> list[Path]:
     """The objects of FILES and of the binding, against the lua.h of that version."""
     include = installed_headers(version) if version == INSTALLED else lua_source(version)
     watched = [file for place in (*HEADERS, include, HERE) for file in place.rglob("*.h")]
     tool = "-".join([build.compiler, *build.program])
     flags = binding_flags(build, include)
     place = OUT / version
-    return [*compile_all(build, flags + more, files, watched, place / f"tests-{tool}{tag}"),
-            *compile_all(build, flags, sorted((BINDING / "src").glob("*.c")), watched, place / f"binding-{tool}")]
+    return [
+        *compile_all(build, flags + more, files, watched, place / f"tests-{tool}{tag}"),
+        *compile_all(build, flags, sorted((BINDING / "src").glob("*.c")), watched, place / f"binding-{tool}"),
+    ]
 
 
 def link(target: Path, build: Build, objects: list[str | Path], *flags: str) -> Path:
@@ -213,6 +243,8 @@ def test_several_copies(program_build: str) -> None:
     two = plugin("two", "5.4", lua_library("5.4", shared))
     build = build_named(program_build)
     own = ["-DENTRY=enter_program", '-DCHUNK="program.lua"', f'-DPLUGIN_A="{one}"', f'-DPLUGIN_B="{two}"']
-    objects = compile_with_binding([HERE / "copies.c", HERE / "copies_entry.c"], "5.4", build, own, "-program")
+    objects = compile_with_binding(
+        [HERE / "copies.c", HERE / "copies_entry.c"], "5.4", build, own, "-program"
+    )
     export = ["-rdynamic"] if build.kind == "static" else ["-s"]
     run(link(OUT / f"copies-{build.kind}", build, [*objects, *lua_library("5.4", build)], *export))

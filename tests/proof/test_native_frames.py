@@ -88,7 +88,9 @@ print(*proof.results())
 def test_every_frame_below_a_signal_equals_libgccs(proof_path, capsys):
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, str(proof_path.parent), str(HERE)],
-        capture_output=True, text=True, timeout=200,
+        capture_output=True,
+        text=True,
+        timeout=200,
     )
     assert done.returncode == 0, done.stderr
     frames, interrupted, differences, first = done.stdout.split(maxsplit=3)
@@ -114,7 +116,9 @@ print(*proof.results()[2:])
 def test_one_false_value_is_found(proof_path, column):
     done = subprocess.run(
         [sys.executable, "-c", FALSIFIED, column, str(proof_path.parent)],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     differences, first = done.stdout.split(maxsplit=1)

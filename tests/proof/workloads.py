@@ -81,9 +81,7 @@ def sqlite_callbacks():
 
 
 def ctypes_callbacks():
-    kind = ctypes.CFUNCTYPE(
-        ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_int)
-    )
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_int))
 
     def inner(a, b):
         return a[0] - b[0]

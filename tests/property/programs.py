@@ -13,11 +13,15 @@ PYTHON = {
     "mapped": ("list(map(key{n}, [0]))", "key{n}", "def key{n}(_):", "return 0", ()),
     "init": ("C{n}()", "C{n}.__init__", "class C{n}:|def __init__(self):", "return", ()),
     "property": ("C{n}().value", "C{n}.value", "class C{n}:|@property|def value(self):", "return", ()),
-    "getattr": ("C{n}().value", "C{n}.__getattr__", "class C{n}:|def __getattr__(self, name):",
-                "return", ()),
+    "getattr": ("C{n}().value", "C{n}.__getattr__", "class C{n}:|def __getattr__(self, name):", "return", ()),
     "add": ("C{n}() + 1", "C{n}.__add__", "class C{n}:|def __add__(self, other):", "return", ()),
-    "exit": ("C{n}.run()", "C{n}.__exit__", "class C{n}:|def __enter__(self): pass|"
-             "def __exit__(self, *_):", "return", ("run",)),
+    "exit": (
+        "C{n}.run()",
+        "C{n}.__exit__",
+        "class C{n}:|def __enter__(self): pass|def __exit__(self, *_):",
+        "return",
+        ("run",),
+    ),
 }
 
 LUA = {
@@ -28,8 +32,7 @@ LUA = {
     "concat": ("local _ = setmetatable({{}}, {{__concat = {n}}}) .. ''", ""),
     "call": ("setmetatable({{}}, {{__call = {n}}})()", ""),
     "wrap": ("coroutine.wrap({n})()", ""),
-    "resume": ("local ok, e = coroutine.resume(coroutine.create({n})) if not ok then error(e, 0) end",
-               ""),
+    "resume": ("local ok, e = coroutine.resume(coroutine.create({n})) if not ok then error(e, 0) end", ""),
     "sort": ("table.sort({{2, 1}}, {n})", "return false"),
     "gsub": ("local _ = ('x'):gsub('x', {n})", ""),
     "close": ("do local c <close> = setmetatable({{}}, {{__close = {n}}}) end", ""),
@@ -82,8 +85,10 @@ class Program:
         scope = {"graph": graph, "enter": graph.enter, "at": graph.at, "leave": graph.leave}
         exec(compile(self.python.text(), "graph.py", "exec"), scope)
         graph.load(
-            [(language, kind, children, scope.get(f"f{i}"))
-             for i, (language, kind, children) in enumerate(self.nodes)],
+            [
+                (language, kind, children, scope.get(f"f{i}"))
+                for i, (language, kind, children) in enumerate(self.nodes)
+            ],
             self.lua.text(),
         )
 
@@ -153,8 +158,10 @@ def script_frames(frames):
 def expected(log):
     """The frames that a log stands for, innermost first: (language, function or None, line)."""
     # A Lua function's name depends on who called it; its line says which one it is.
-    return [(language, None if language == "lua" else name, 0 if language == "native" else line)
-            for language, name, line in reversed(log)]
+    return [
+        (language, None if language == "lua" else name, 0 if language == "native" else line)
+        for language, name, line in reversed(log)
+    ]
 
 
 def shown(stack):
@@ -178,6 +185,6 @@ def difference(log, stack):
     if want == have:
         return None
     for i in range(max(len(want), len(have))):
-        if want[i:i + 1] != have[i:i + 1]:
-            return f"frame {i} is {have[i:i + 1]}, not {want[i:i + 1]}\n{have}\n{want}"
+        if want[i : i + 1] != have[i : i + 1]:
+            return f"frame {i} is {have[i : i + 1]}, not {want[i : i + 1]}\n{have}\n{want}"
     return None

@@ -9,23 +9,34 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 settings.register_profile(
-    "short", max_examples=300, derandomize=True, deadline=None, database=None,
-    suppress_health_check=list(HealthCheck))
-settings.register_profile("long", parent=settings.get_profile("short"), max_examples=20000,
-                          derandomize=False)
+    "short",
+    max_examples=300,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+settings.register_profile("long", parent=settings.get_profile("short"), max_examples=20000, derandomize=False)
 settings.load_profile(os.environ.get("STACKSPLICE_PROPERTY_PROFILE", "short"))
 
 
 def kinds(without=frozenset()):
-    return st.sampled_from([(language, kind) for language, all_of_it in programs.KINDS.items()
-                            for kind in all_of_it if (language, kind) not in without])
+    return st.sampled_from(
+        [
+            (language, kind)
+            for language, all_of_it in programs.KINDS.items()
+            for kind in all_of_it
+            if (language, kind) not in without
+        ]
+    )
 
 
 LEAVES = st.sampled_from(["python", "lua", "native"]).map(lambda lang: (lang, "plain", []))
 TREES = st.recursive(
     LEAVES,
     lambda trees: st.tuples(kinds(), st.lists(trees, min_size=1, max_size=3)).map(
-        lambda node: (*node[0], node[1])),
+        lambda node: (*node[0], node[1])
+    ),
     max_leaves=10,
 )
 
@@ -54,9 +65,15 @@ def test_the_stack_at_each_leaf_is_the_log(graph, tree):
 
 
 def as_stack(frames):
-    return [("gap" if frame.kind == "gap" else frame.language,
-             frame.reason if frame.kind == "gap" else frame.function, frame.file, frame.line)
-            for frame in frames]
+    return [
+        (
+            "gap" if frame.kind == "gap" else frame.language,
+            frame.reason if frame.kind == "gap" else frame.function,
+            frame.file,
+            frame.line,
+        )
+        for frame in frames
+    ]
 
 
 @given(tree=chains())
@@ -64,7 +81,7 @@ def test_an_error_at_the_leaf_has_the_stack_of_the_log_and_a_node_for_each_borde
     programs.Program(tree, raising=True).load(graph)
     with pytest.raises(Exception) as caught:
         graph.run(0)
-    (log, _), = graph.results()
+    ((log, _),) = graph.results()
     info = stacksplice.error_info(caught.value)
     stack = as_stack(info.stack)
     want = programs.script_frames(programs.expected(log))
@@ -72,22 +89,25 @@ def test_an_error_at_the_leaf_has_the_stack_of_the_log_and_a_node_for_each_borde
     assert have == want, f"{have}\n{want}"
     borders = {"graph_from_python": "python", "graph_from_lua": "lua", "graph_root": "python"}
     assert [node.language for node in info.propagation] == [
-        borders[name] for _, name, _ in reversed(log) if name in borders]
+        borders[name] for _, name, _ in reversed(log) if name in borders
+    ]
 
 
+# fmt: off
 DEEP = ("python", "getattr", [("lua", "wrap", [("native", "recursive", [
     ("python", "generator", [("lua", "index", [("native", "sort", [("lua", "plain", [])])])])])])])
+# fmt: on
 
 
 def test_every_frame_that_is_dropped_or_swapped_is_found(graph):
     results = run(graph, DEEP)
     for log, stack in results:
         assert programs.difference(log, stack) is None
-        places = [i for i in range(len(stack)) if programs.shown(stack[i:i + 1])]
+        places = [i for i in range(len(stack)) if programs.shown(stack[i : i + 1])]
         root = next(i for i in places if stack[i][1] == "graph_root")
         places = places[: places.index(root) + 1]
         for i, j in zip(places, places[1:]):
-            assert programs.difference(log, stack[:i] + stack[i + 1:])
+            assert programs.difference(log, stack[:i] + stack[i + 1 :])
             swapped = list(stack)
             swapped[i], swapped[j] = stack[j], stack[i]
             if programs.shown([stack[i]]) != programs.shown([stack[j]]):

@@ -109,8 +109,7 @@ def test_header_in_cpp(tmp_path, standard):
         'extern "C" PyObject *run() { return stacksplice_python_raise(-1); }\n'
     )
     second.write_text(
-        "#include <stacksplice/python.h>\n"
-        "const void *second() { return &stacksplice_python_table; }\n"
+        "#include <stacksplice/python.h>\nconst void *second() { return &stacksplice_python_table; }\n"
     )
     command = ["c++", f"-std={standard}", "-Wall", "-Wextra", "-Werror", *INCLUDES, "-shared", "-fPIC"]
     command += [str(first), str(second), "-o", str(tmp_path / "out.so"), *core_library()]
@@ -133,8 +132,7 @@ def test_an_older_core_is_named(tmp_path):
     """A core of an older minor version, loaded first: the import says which file and what to do."""
     source = tmp_path / "old.c"
     source.write_text(
-        'const char *stacksplice_version(void);\n'
-        'const char *stacksplice_version(void) { return "0.0.9"; }\n'
+        'const char *stacksplice_version(void);\nconst char *stacksplice_version(void) { return "0.0.9"; }\n'
     )
     old = compile_c(tmp_path / "libold.so", [source], "-shared", "-fPIC")
     done = subprocess.run(

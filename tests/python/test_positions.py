@@ -88,15 +88,17 @@ def test_live_frames_have_columns():
         return stacksplice.capture(), [(f.f_code, f.f_lasti) for f in chain(sys._getframe())]
 
     def outer():
+        # fmt: off
         größe = 1; return (größe, inner(  # noqa: E702
         ))
+        # fmt: on
 
     stack, places = outer()[1]
     frames = [frame for frame in stack if frame.language == "python"]
     assert len(frames) == len(places)
     for frame, (code, lasti) in list(zip(frames, places))[1:]:
         assert shown(frame) == list(truths(code))[lasti // 2]
-    line = outer.__code__.co_firstlineno + 1
+    line = outer.__code__.co_firstlineno + 2
     # Bytes, not characters: the umlauts before it have two each.
     assert shown(frames[1]) == (line, line + 1, 39, 10)
     assert frames[0].column == 16
@@ -110,8 +112,10 @@ def chain(frame):
 
 def test_frames_of_a_traceback_have_columns():
     def raises():
+        # fmt: off
         return {"a": 1 +
                      None}
+        # fmt: on
 
     def catches():
         try:

@@ -210,8 +210,10 @@ def test_beside_another_tool_that_uses_code_extras(child):
 
 NO_INDEX_LEFT = """
 import ctypes, sys
-name = "PyUnstable_Eval_RequestCodeExtraIndex" if sys.version_info >= (3, 12) else "_PyEval_RequestCodeExtraIndex"
-request = getattr(ctypes.pythonapi, name)
+if sys.version_info >= (3, 12):
+    request = ctypes.pythonapi.PyUnstable_Eval_RequestCodeExtraIndex
+else:
+    request = ctypes.pythonapi._PyEval_RequestCodeExtraIndex
 request.restype = ctypes.c_ssize_t
 while request(None) >= 0:
     pass
@@ -254,7 +256,8 @@ import stacksplice, abc, os
 frames = []
 class Path:
     def __fspath__(self):
-        frames.extend((f.function, f.interpreter is None) for f in stacksplice.capture() if f.language == "python")
+        stack = stacksplice.capture()
+        frames.extend((f.function, f.interpreter is None) for f in stack if f.language == "python")
         return "x"
 for _ in range(3):
     frames.clear()

@@ -17,9 +17,7 @@ def run(*arguments: str) -> None:
     # An installed package is found without help, and mypy refuses to be pointed at site-packages.
     if PACKAGE.parent.name != "site-packages":
         environment |= {"MYPYPATH": str(PACKAGE.parent), "PYTHONPATH": str(PACKAGE.parent)}
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments], capture_output=True, text=True, env=environment
-    )
+    done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -30,9 +30,10 @@ class WithoutNativeFrames(unittest.TestCase):
         stacks = []
         list(map(lambda x: sorted([x], key=key), [1]))  # two calls out of C
         names = [f.function.rpartition(".")[2] for f in stacks[0] if f.kind == "script"]
-        self.assertEqual(names[:4], [
-            "inner", "key", "<lambda>",
-            "test_frames_of_several_activations_of_the_loop_are_in_order"])
+        self.assertEqual(
+            names[:4],
+            ["inner", "key", "<lambda>", "test_frames_of_several_activations_of_the_loop_are_in_order"],
+        )
 
     def test_an_exception_has_its_traceback_and_the_frames_outward(self):
         try:

@@ -23,6 +23,7 @@ LAST_NAMES = (
     "Müller Novák Öztürk Petrov Quinn Rossi Schmidt Tanaka Urban Virtanen Weber Yılmaz Zieliński"
 ).split()
 # country, currency and how often it orders
+# fmt: off
 COUNTRIES = [
     ("DE", "EUR", 22), ("FR", "EUR", 15), ("IT", "EUR", 9), ("ES", "EUR", 9), ("NL", "EUR", 7),
     ("IE", "EUR", 3), ("FI", "EUR", 3), ("GB", "GBP", 10), ("US", "USD", 8), ("CH", "CHF", 4),
@@ -66,6 +67,7 @@ BAD = {
     "no_minor_unit": 2,      # C: a failing HRESULT, currency unknown
     "no_weight": 3,          # Python, from a sort key through Lua and a plain lua_pcall
 }
+# fmt: on
 
 
 def write(name, header, rows):
@@ -106,8 +108,10 @@ def good_order(rng, number, skus):
     country, currency, _ = rng.choices(COUNTRIES, [c[2] for c in COUNTRIES])[0]
     if (currency, day.month) in (("TRY", 3), ("RON", 6)):
         country, currency = "DE", "EUR"
-    items = [f"{sku}*{rng.choices((1, 2, 3, 5, 12), (70, 15, 8, 5, 2))[0]}"
-             for sku in rng.sample(skus, rng.choices((1, 2, 3, 4, 6), (35, 30, 18, 12, 5))[0])]
+    items = [
+        f"{sku}*{rng.choices((1, 2, 3, 5, 12), (70, 15, 8, 5, 2))[0]}"
+        for sku in rng.sample(skus, rng.choices((1, 2, 3, 4, 6), (35, 30, 18, 12, 5))[0])
+    ]
     return {
         "order": f"O-{25000 + number}",
         "date": day.isoformat(),

@@ -214,9 +214,7 @@ class ErrorInfo:
         data: dict[str, Any] = json.loads(self.to_json())
         return data
 
-    def format(
-        self, *, newest_last: bool = True, all_frames: bool = False, color: bool = False
-    ) -> str:
+    def format(self, *, newest_last: bool = True, all_frames: bool = False, color: bool = False) -> str:
         """The report for people.
 
         newest_last: the order of Python's tracebacks; all_frames: the inside of interpreters too,

@@ -26,9 +26,7 @@ def _crossed(exc: BaseException | None) -> bool:
     return exc is not None and _stacksplice.error_info(exc) is not None
 
 
-def _excepthook(
-    type: type[BaseException], exc: BaseException, traceback: TracebackType | None
-) -> None:
+def _excepthook(type: type[BaseException], exc: BaseException, traceback: TracebackType | None) -> None:
     found: Any = _found.get("excepthook", sys.__excepthook__)
     if _crossed(exc):
         print_exception(exc)
