@@ -215,7 +215,7 @@ bool probe_falsify(const char *column)
 void probe_begin(void)
 {
     static const stacksplice_source source = {
-        sizeof source, STACKSPLICE_SOURCE_VERSION, "probe", &source, collect, NULL, NULL};
+        sizeof source, STACKSPLICE_SOURCE_VERSION, "probe", &source, collect, NULL, NULL, 0};
 
     if (stacksplice_add_source(&source) < 0)
         abort();

@@ -1,4 +1,5 @@
 /* What a thread remembers of its stacks: whatever it is, walks give the same frames. */
+#include "splice/splice.h"
 #include "unwind/stack.h"
 #include "unwind/tree.h"
 #include "unwind/unloads.h"
@@ -144,6 +145,44 @@ static SS_NOINLINE void compare(void)
     }
 }
 
+static SS_NOINLINE uint32_t addresses_only(uint32_t skip, uint32_t max, uintptr_t *addresses)
+{
+    uint32_t count = ss_capture_native(SS_HERE(), skip, max, addresses, NULL);
+
+    AFTER();
+    return count;
+}
+
+/* The addresses that libgcc finds beyond SP, without SKIP, are the COUNT of ADDRESSES. */
+static void check_addresses(uintptr_t sp, uint32_t skip, uint32_t max, const uintptr_t *addresses,
+                            uint32_t count)
+{
+    uint32_t theirs = 0, wanted;
+
+    expected.count = 0;
+    _Unwind_Backtrace(keep, &expected);
+    while (theirs < expected.count && expected.frames[theirs].sp <= sp)
+        theirs++;
+    theirs += skip;
+    wanted = expected.count > theirs ? expected.count - theirs : 0;
+    assert_int_equal(count, wanted < max ? wanted : max);
+    for (uint32_t i = 0; i < count; i++)
+        assert_true(addresses[i] == expected.frames[theirs + i].ip);
+    compared += count;
+}
+
+/* Beyond the caller of addresses_only, whose place in this function is not the one below. */
+static SS_NOINLINE void compare_addresses(void)
+{
+    uint32_t skip = 1 + next_random(40), max = next_random(2) ? MAX : 1 + next_random(50), count;
+    uintptr_t addresses[MAX];
+
+    count = addresses_only(skip, max, addresses);
+    check_addresses((uintptr_t)SS_HERE(), skip - 1, max, addresses, count);
+    count = addresses_only(1, MAX, addresses);
+    check_addresses((uintptr_t)SS_HERE(), 0, MAX, addresses, count);
+}
+
 static SS_NOINLINE void only_walk(void)
 {
     assert_true(ss_unwind_walk(&walk, SS_HERE(), SS_UNWIND_MAX_FRAMES));
@@ -164,14 +203,30 @@ static void test_tree_grows_and_begins_anew(void **state)
     (void)state;
     for (unsigned i = 0; i < 20000 && restarts < 2; i++) {
         choose_path(0);
-        run(i % 16 ? only_walk : compare);
+        run(i % 4 ? only_walk : compare);
         restarts += walk.tree->node_count < before;
         before = walk.tree->node_count;
         most = most < before ? before : most;
     }
     assert_int_equal(restarts, 2);
-    assert_true(most >= SS_TREE_MOST_NODES && walk.tree->size == SS_TREE_WIDE);
+    assert_true(most >= SS_TREE_MOST_NODES);
+    assert_int_equal(walk.tree->size, SS_TREE_WIDE);
     assert_true(compared > 10000);
+}
+
+/* With and without credit; old paths come again, and each part of one may be new. */
+static void test_addresses_are_those_of_a_walk(void **state)
+{
+    unsigned long before = compared;
+
+    (void)state;
+    for (unsigned i = 0; i < 3000; i++) {
+        if (i % 8 == 0)
+            seed = 1 + i / 16 % 50;
+        choose_path(i % 8 == 0 ? 0 : next_random(DEPTH));
+        run(compare_addresses);
+    }
+    assert_true(compared - before > 100000);
 }
 
 static void test_tree_knows_a_stack_it_has_seen(void **state)
@@ -295,6 +350,88 @@ static void test_first_walk_without_memory_fails(void **state)
     assert_int_equal(status, 0);
 }
 
+static struct rlimit as_limit;
+static uint32_t walked_without;
+static size_t left_without;
+
+static SS_NOINLINE void walk_without_memory(void)
+{
+    struct rlimit none = {0, as_limit.rlim_max};
+
+    (void)setrlimit(RLIMIT_AS, &none);
+    if (mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+        _exit(77); /* an emulator that knows of limits and does not keep them */
+    if (!ss_unwind_walk(&walk, SS_HERE(), SS_UNWIND_MAX_FRAMES))
+        _exit(3);
+    walked_without = walk.count;
+    left_without = walk.bytes_left;
+    (void)setrlimit(RLIMIT_AS, &as_limit);
+    if (!ss_unwind_walk(&walk, SS_HERE(), SS_UNWIND_MAX_FRAMES))
+        _exit(4);
+}
+
+/* A deep stack's inner part is found, and that there is more. */
+static void test_deep_walk_without_memory_says_so(void **state)
+{
+    pid_t child;
+    int status;
+
+    (void)state;
+    if (SANITIZED)
+        skip();
+    ss_unwind_trim(&walk, true);
+    run(only_walk);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        uint32_t room = walk.tree->room.frames;
+
+        if (getrlimit(RLIMIT_AS, &as_limit) != 0)
+            _exit(2);
+        (void)deep(30000, walk_without_memory);
+        _exit(walked_without == room && left_without > 20000 * SS_WORD && walk.count > 30000 &&
+                      !walk.bytes_left
+                  ? 0
+                  : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+        print_message("skipped: nothing holds this process to its limit of address space\n");
+        skip();
+    }
+    assert_int_equal(status, 0);
+}
+
+/* All that a thread maps is locked then, at once. */
+static void test_walk_in_locked_memory_takes_little(void **state)
+{
+    pid_t child = fork();
+    int status;
+
+    (void)state;
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct rlimit limit = {0, 0};
+        ss_unwind fresh = {.tree = NULL};
+
+        if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || mlockall(MCL_FUTURE) != 0)
+            _exit(77);
+        limit.rlim_cur = (rlim_t)512 << 10; /* which only an unprivileged process is held to */
+        if (limit.rlim_cur > limit.rlim_max || setrlimit(RLIMIT_MEMLOCK, &limit) != 0)
+            _exit(77);
+        _exit(ss_unwind_walk(&fresh, SS_HERE(), SS_UNWIND_MAX_FRAMES) && fresh.count > 1 &&
+                      fresh.tree->bytes < 512 << 10
+                  ? 0
+                  : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+        print_message("skipped: this process may not lock memory\n");
+        skip();
+    }
+    assert_int_equal(status, 0);
+}
+
 /* ---- Modules that come and go -----------------------------------------------------------------*/
 
 static void check_generations(void)
@@ -395,11 +532,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tree_grows_and_begins_anew),
+        cmocka_unit_test(test_addresses_are_those_of_a_walk),
         cmocka_unit_test(test_tree_knows_a_stack_it_has_seen),
         cmocka_unit_test(test_tree_may_not_grow_without_credit),
         cmocka_unit_test(test_tree_bounds_a_deep_recursion),
         cmocka_unit_test(test_tree_has_no_room_for_more),
         cmocka_unit_test(test_first_walk_without_memory_fails),
+        cmocka_unit_test(test_deep_walk_without_memory_says_so),
+        cmocka_unit_test(test_walk_in_locked_memory_takes_little),
         cmocka_unit_test(test_modules_are_told_apart),
         cmocka_unit_test(test_many_stacks_are_found),
     };

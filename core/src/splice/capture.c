@@ -185,7 +185,7 @@ static void collect(capture *c, uint32_t sources)
 }
 
 /* How much is left is told roughly, so that ever new depths do not make ever new tokens. */
-static uintptr_t depth_gap(size_t bytes_left)
+static uintptr_t depth_gap(uint32_t frames, size_t bytes_left)
 {
     char reason[80];
     size_t kib = 1;
@@ -193,8 +193,7 @@ static uintptr_t depth_gap(size_t bytes_left)
     while (kib * 1024 < bytes_left)
         kib *= 2;
     (void)snprintf(reason, sizeof reason,
-                   "stack deeper than %d native frames: less than %zu KiB more",
-                   SS_UNWIND_MAX_FRAMES, kib);
+                   "stack deeper than %u native frames: less than %zu KiB more", frames, kib);
     return ss_token_gap("native", reason);
 }
 
@@ -202,7 +201,7 @@ static uintptr_t end_gap(const ss_unwind *unwind)
 {
     if (unwind->end_reason)
         return ss_token_gap("native", unwind->end_reason);
-    return unwind->bytes_left ? depth_gap(unwind->bytes_left) : 0;
+    return unwind->bytes_left ? depth_gap(unwind->count, unwind->bytes_left) : 0;
 }
 
 static bool run(capture *c, const void *above, ss_sink *sink)

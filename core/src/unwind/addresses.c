@@ -144,8 +144,10 @@ bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint
     if (SS_LIKELY(why == STOP_LIMIT))
         why = follow(&t, &end, addresses + max);
     /* A walk would make the tree grow; where it may not, that is in vain. */
-    if (SS_UNLIKELY(why == STOP_UNKNOWN) && walk->tree->credit <= 0)
+    if (SS_UNLIKELY(why == STOP_UNKNOWN) && !ss_tree_may_grow(walk->tree)) {
+        ss_tree_next_turn(walk->tree);
         why = follow_known(&t, &end, addresses + max);
+    }
     *count = (uint32_t)(end - addresses);
     ss_tree_earn(walk->tree);
     return why < STOP_UNKNOWN;

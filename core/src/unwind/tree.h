@@ -91,6 +91,7 @@ typedef struct ss_tree {
     uint32_t edge_mask;
     uint32_t epoch;      /* of the classifier, and */
     uint64_t generation; /* of the modules, that all this is true for */
+    uint32_t turn;       /* of the walks that meet new contexts; 0: it keeps them */
     uint32_t addresses;  /* the node of our outermost frame in a walk for addresses; 0: unknown */
     ss_stack_cache stack;
     ss_register_file *files;
@@ -119,8 +120,21 @@ static inline bool ss_tree_is_full(const ss_tree *tree)
     return tree->node_count >= tree->room.nodes || tree->known_count >= tree->room.known / 4 * 3;
 }
 
-/* Each walk earns a little of what new contexts cost: ever-new stacks are not worth their nodes. */
-enum { SS_TREE_FIRST_CREDIT = 8192, SS_TREE_CREDIT_A_WALK = 2 };
+/*
+ * Ever-new stacks are not worth their nodes, and what a stack is shows later.  So each walk earns a
+ * little of what new contexts cost, and only one in a few that meet new ones keeps them.
+ */
+enum { SS_TREE_FIRST_CREDIT = 16384, SS_TREE_CREDIT_A_WALK = 2, SS_TREE_TURNS = 3 };
+
+static inline bool ss_tree_may_grow(const ss_tree *tree)
+{
+    return tree->credit > 0 && !tree->turn;
+}
+
+static inline void ss_tree_next_turn(ss_tree *tree)
+{
+    tree->turn = (tree->turn + 1) % SS_TREE_TURNS;
+}
 
 static inline void ss_tree_earn(ss_tree *tree)
 {

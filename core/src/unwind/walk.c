@@ -49,6 +49,7 @@ typedef struct trail {
     uint32_t *marked;
     const ss_node *nodes; /* of the tree */
     bool growing; /* contexts that are new become part of the tree */
+    bool missed;  /* there was one */
 } trail;
 
 typedef enum stop {
@@ -342,8 +343,10 @@ static ss_verdict take_frames(trail *t)
     stop why = follow_tree(t);
     ss_verdict found;
 
-    if (why == STOP_UNKNOWN)
+    if (why == STOP_UNKNOWN) {
+        t->missed |= t->ip != 0;
         why = t->growing ? follow_and_grow(t) : follow_known(t);
+    }
     if (why == STOP_OFF_STACK)
         return SS_STEP_OFF_STACK;
     if (why == STOP_SPECIAL)
@@ -483,7 +486,7 @@ static void begin_trail(trail *t, ss_unwind *walk, const ss_entry_registers *ent
                  .frame = walk->frames,
                  .end = walk->frames + (max < tree->room.frames ? max : tree->room.frames),
                  .marked = walk->marked,
-                 .growing = tree->credit > 0};
+                 .growing = ss_tree_may_grow(tree)};
 }
 
 /* Whether the walk, which ended as FOUND says, can have the room that it lacked. */
@@ -512,6 +515,8 @@ bool ss_walk_from(ss_unwind *walk, const ss_entry_registers *entry, const void *
         found = walk_on(&t);
     } while (gets_room(walk, found, max));
     end_walk(walk, (uintptr_t)above, t.marked);
+    if (SS_UNLIKELY(t.missed))
+        ss_tree_next_turn(walk->tree);
     if (SS_UNLIKELY(walk->tree->credit < CREDIT_LEAST))
         walk->tree->credit = CREDIT_LEAST;
     return true;
