@@ -85,7 +85,6 @@ static NODE void call_fiber(worker *w, fiber *f)
 void fiber_step(worker *w)
 {
     bool unknown = w->unknown, python = w->with_python;
-    lua_State *states[2];
     fiber f = {.memory = mmap(NULL, FIBER_SIZE, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)};
 
@@ -102,9 +101,7 @@ void fiber_step(worker *w)
 #ifdef TORTURE_PYTHON_STAYS
     w->with_python = false; /* this Python knows the bounds of its thread's stack */
 #endif
-    lua_leave_stack(w, states);
     call_fiber(w, &f);
-    lua_return_to_stack(w, states);
     w->with_python = python;
     if (!w->unknown && stacksplice_remove_stack(f.memory) != 0)
         stop("a stack could not be removed");

@@ -203,6 +203,12 @@ static void explain(const worker *w, const found *list, uint32_t count, uint32_t
     _exit(1);
 }
 
+/* Whether a gap says that a coroutine of Lua was called on another stack as well as on this one. */
+static bool is_rest_elsewhere(const found *f)
+{
+    return strstr(f->text, "called from frames that are not here") != NULL;
+}
+
 /*
  * Every call since the base, in order and nothing else; out of memory some may be missing.  What
  * another stack below the base holds may follow, behind a gap: it is in order, too.
@@ -216,7 +222,8 @@ static void compare(const worker *w, const found *list, uint32_t count, bool may
         const found *f = &list[i];
 
         beyond = beyond || at <= w->base;
-        if (f->language && strcmp(f->language, "gap") == 0 && (may_miss || (beyond && w->base)))
+        if (f->language && strcmp(f->language, "gap") == 0 &&
+            (may_miss || (w->base && (beyond || is_rest_elsewhere(f)))))
             continue;
         if (may_miss || beyond)
             while (at > 0 && !same(&w->journal[at - 1], f))

@@ -125,25 +125,6 @@ void lua_step(worker *w)
     AFTER();
 }
 
-/* As libraries of fibers do: each has a coroutine of its own. */
-void lua_leave_stack(worker *w, lua_State *before[2])
-{
-    for (int i = 0; i < 2; i++) {
-        before[i] = w->active[i];
-        if (!lua_checkstack(before[i], LUA_MINSTACK))
-            stop("no room on Lua's stack");
-        w->active[i] = lua_newthread(before[i]);
-    }
-}
-
-void lua_return_to_stack(worker *w, lua_State *before[2])
-{
-    for (int i = 0; i < 2; i++) {
-        w->active[i] = before[i];
-        lua_pop(before[i], 1);
-    }
-}
-
 void lua_overflow(worker *w)
 {
     lua_State *L = w->own[0];

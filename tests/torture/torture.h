@@ -86,10 +86,6 @@ void path_run(worker *w, bool with_python);
 void lua_begin(worker *w);
 void lua_end(worker *w);
 void lua_step(worker *w);
-
-/* The states' activations stay on one stack each: BEFORE and after a stretch on another one. */
-void lua_leave_stack(worker *w, lua_State *before[2]);
-void lua_return_to_stack(worker *w, lua_State *before[2]);
 void lua_overflow(worker *w);
 
 /* False where the program is built without Python; then none of these does anything. */

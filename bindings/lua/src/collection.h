@@ -5,7 +5,8 @@
 #include "run.h"
 
 enum {
-    SS_LUA_CAPTURE_SITES = 512, /* call sites of one capture */
+    SS_LUA_CAPTURE_SITES = 512, /* call sites of one capture; */
+    SS_LUA_NEAR_SITES = 48,     /* of so many no memory but the stack's is needed */
     SS_LUA_WORLDS = 8,
     SS_LUA_THREAD_CHAINS = 64,
     SS_LUA_MISSED = 16,
@@ -48,7 +49,7 @@ typedef struct ss_lua_collection {
     uint32_t world_count;
     lua_State *capturing; /* a function of ours that captures now rests in it; or NULL */
     ss_lua_notebook *notebook;
-    uint32_t site_count;
+    uint32_t site_count, site_room;
     uint32_t source; /* whose marks are ours */
     bool keys;       /* activations have keys */
     bool marks;      /* frames have marks */
@@ -60,7 +61,8 @@ typedef struct ss_lua_collection {
     uintptr_t tokens[SS_LUA_TOKENS]; /* of the splice opened last, not pushed yet */
     ss_lua_missed missed[SS_LUA_MISSED];
     uint16_t threads[SS_LUA_THREAD_CHAINS]; /* the first sites of coroutines, by their address */
-    ss_lua_call_site sites[SS_LUA_CAPTURE_SITES];
+    ss_lua_call_site *sites; /* the near ones, or memory of their own: stacks are short */
+    ss_lua_call_site near_sites[SS_LUA_NEAR_SITES];
 } ss_lua_collection;
 
 /* The mark of a frame, as it was kept or by searching. */
@@ -74,6 +76,24 @@ static inline uint8_t ss_lua_mark_of(const ss_lua_collection *c, uint32_t frame)
                ? (uint8_t)stacksplice_native_mark(native->flags)
                : 0;
 }
+
+/* Find the sites among the marked frames; the collection has room for them from then on. */
+void ss_lua_find_sites(ss_lua_collection *c);
+
+/* The world of L; a capture of ours that is under way in it is noted. */
+ss_lua_world *ss_lua_world_of(ss_lua_collection *c, lua_State *L);
+
+/* Whether a coroutine was resumed somewhere from frame FIRST up to frame END. */
+bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t end);
+
+/*
+ * Where the run that begins at FROM and is to end at STOP leaves these frames: at the first
+ * activation that was called from elsewhere; STOP when there is none.  FRAME is where the
+ * interpreter's frames that the run stands for begin; HOOKED, if not 0, is the activation whose
+ * hook was called from there: a function in C has no frame yet while the hook of its call runs.
+ */
+uintptr_t ss_lua_run_end(const ss_lua_collection *c, uint32_t frame, ss_lua_cursor from,
+                         uintptr_t stop, uintptr_t hooked);
 
 /* A frame of the interpreter that no site stands for: a missed site, if it called other code. */
 void ss_lua_missed_note(ss_lua_collection *c, uint32_t frame);

@@ -38,8 +38,7 @@ void ss_lua_missed_note(ss_lua_collection *c, uint32_t frame)
     c->stray_is_missed = true;
 }
 
-/* Whether a coroutine was resumed somewhere from frame FIRST up to frame END. */
-static bool resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t end)
+bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t end)
 {
     for (uint32_t i = first; i < end; i++)
         if (c->walk->frames[i].function == (uintptr_t)lua_resume)
@@ -77,7 +76,7 @@ static bool find_stretch(ss_lua_collection *c, uint32_t which, uint32_t outer, s
         if (c->missed[i].ci)
             inner = &c->missed[i];
     if (outer < c->site_count &&
-        !resumes_between(c, c->missed[which].frame, c->sites[outer].frame))
+        !ss_lua_resumes_between(c, c->missed[which].frame, c->sites[outer].frame))
         L = c->sites[outer].L;
     for (uint32_t i = outer; i-- > 0;) {
         ss_lua_call_site *site = &c->sites[i];

@@ -186,146 +186,6 @@ static bool has_marks(void)
     return false;
 }
 
-/* ---- Sites -----------------------------------------------------------------------------------*/
-
-static bool read_place(const stacksplice_walk *walk, uint32_t frame, ss_lua_place place,
-                       uintptr_t *value)
-{
-    uintptr_t address;
-
-    if (place.kind == SS_LUA_REGISTER)
-        return stacksplice_walk_register(walk, frame, place.at, value) != 0;
-    address = walk->frames[frame].sp + place.at;
-    if (address < walk->stack_low || address > walk->stack_high - sizeof *value)
-        return false;
-    *value = ss_lua_word(address);
-    return true;
-}
-
-/* The lua_State and the CallInfo at a site. */
-static bool read_site(const stacksplice_walk *walk, uint32_t frame, const ss_lua_site *site,
-                      uintptr_t found[2])
-{
-    const uint32_t registers[2] = {site->state.at, site->ci.at};
-    bool both = site->state.kind == SS_LUA_REGISTER && site->ci.kind == SS_LUA_REGISTER;
-
-    if (both ? !stacksplice_walk_registers(walk, frame, registers, 2, found)
-             : !read_place(walk, frame, site->state, &found[0]) ||
-                   !read_place(walk, frame, site->ci, &found[1]))
-        return false;
-    return found[0] && found[1];
-}
-
-/* The world of L; a capture of ours that is under way in it is noted. */
-static ss_lua_world *world_of(ss_lua_collection *c, lua_State *L)
-{
-    const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
-    ss_lua_world *world;
-
-    for (uint32_t i = 0; i < c->world_count; i++)
-        if (c->worlds[i].registry == registry)
-            return &c->worlds[i];
-    if (c->world_count == SS_LUA_WORLDS) {
-        c->worlds[SS_LUA_WORLDS] = (ss_lua_world){0};
-        return &c->worlds[SS_LUA_WORLDS];
-    }
-    world = &c->worlds[c->world_count++];
-    *world = (ss_lua_world){.registry = registry, .record = ss_lua_state_of_registry(registry)};
-    if (!world->record) {
-        atomic_store_explicit(ss_lua_known_place(L), NULL, memory_order_relaxed);
-        return world;
-    }
-    world->record->captures++;
-    world->rest = world->record->capturing;
-    if (world->rest && !c->capturing) {
-        c->capturing = world->rest;
-        c->notebook = world->record->notebook;
-    }
-    return world;
-}
-
-/* Tie the site to the one further in of the same coroutine, if there is one. */
-static void link_site(ss_lua_collection *c, uint16_t index)
-{
-    ss_lua_call_site *site = &c->sites[index];
-    uint16_t *chain = &c->threads[((uintptr_t)site->L >> 4) % SS_LUA_THREAD_CHAINS];
-    uint16_t first = *chain;
-
-    while (first != SS_LUA_NO_SITE && c->sites[first].L != site->L)
-        first = c->sites[first].next_thread;
-    site->first = first == SS_LUA_NO_SITE;
-    if (!site->first) {
-        site->world = c->sites[first].world;
-        c->sites[c->sites[first].latest].stop = site->ci;
-        c->sites[first].latest = index;
-        return;
-    }
-    site->world = world_of(c, site->L);
-    site->latest = index;
-    site->next_thread = *chain;
-    *chain = index;
-}
-
-/* Whether a frame goes on what the last site hides; then it is hidden, too. */
-static inline bool hide(ss_lua_collection *c, uint32_t frame)
-{
-    ss_lua_call_site *last = &c->sites[c->site_count];
-
-    if (c->site_count == 0 || frame != last[-1].frame + last[-1].hidden)
-        return false;
-    last[-1].hidden++;
-    return true;
-}
-
-/* The frame inside of a site is the C function that it called: never the interpreter's. */
-static inline void keep_callee(ss_lua_collection *c, uint32_t frame)
-{
-    ss_lua_call_site *last = &c->sites[c->site_count];
-
-    if (c->site_count > 0 && frame == last[-1].frame + last[-1].hidden && last[-1].hidden > 1)
-        last[-1].hidden--;
-}
-
-static bool add_site(ss_lua_collection *c, uint32_t frame, const ss_lua_site *site)
-{
-    uintptr_t found[2];
-
-    if (!read_site(c->walk, frame, site, found)) {
-        (void)hide(c, frame);
-        return true;
-    }
-    if (c->site_count == SS_LUA_CAPTURE_SITES) {
-        c->too_many = true;
-        return false;
-    }
-    keep_callee(c, frame);
-    c->sites[c->site_count] =
-        (ss_lua_call_site){.frame = frame, .hidden = 1, .hook = site->hook,
-                           .L = (lua_State *)found[0], .ci = found[1]};
-    link_site(c, (uint16_t)c->site_count++);
-    return true;
-}
-
-static void find_sites(ss_lua_collection *c)
-{
-    uint32_t end = c->marks ? c->walk->marked_count : c->walk->frame_count;
-
-    for (uint32_t i = 0; i < end; i++) {
-        uint32_t frame = c->marks ? c->walk->marked[i] : i;
-        uint8_t mark = ss_lua_mark_of(c, frame);
-
-        if (mark == SS_LUA_MARK_INTERNAL) {
-            if (!hide(c, frame))
-                ss_lua_missed_note(c, frame);
-        } else if (mark == SS_LUA_MARK_NEAR) {
-            (void)hide(c, frame);
-        } else if (mark && mark != SS_LUA_MARK_API &&
-                   !add_site(c, frame, &c->layout->sites[mark - 1])) {
-            return;
-        }
-    }
-}
-
 /* ---- Names of C functions --------------------------------------------------------------------*/
 
 /*
@@ -459,6 +319,22 @@ static bool lost_its_frame(const ss_lua_collection *c, const ss_lua_call_site *s
     return function && !ss_lua_is_own_function(function);
 }
 
+/*
+ * Push the activations from FROM outward that the frames of Lua from FRAME on ran, and say so when
+ * the coroutine goes on elsewhere.
+ */
+static bool push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, uint32_t frame,
+                          ss_lua_cursor from, stacksplice_trust trust, uintptr_t stop)
+{
+    uintptr_t hooked = site->hook && frame == site->frame ? site->ci : 0;
+    uintptr_t end = ss_lua_run_end(c, frame, from, stop, hooked);
+
+    return push_run(c, site, from, trust, end) &&
+           (end == stop || c->too_many ||
+            push(c, ss_lua_gap("the rest of this coroutine was called from frames that are not "
+                               "here")));
+}
+
 static bool splice_site(ss_lua_collection *c, uint32_t index)
 {
     const ss_lua_call_site *site = &c->sites[index];
@@ -479,7 +355,7 @@ static bool splice_site(ss_lua_collection *c, uint32_t index)
         ss_lua_cursor_place(&from);
     if (!site->hook && from.ci)
         ss_lua_step(c->layout, &from);
-    return push_run(c, site, from, STACKSPLICE_TRUST_EXACT, site->stop);
+    return push_run_here(c, site, site->frame, from, STACKSPLICE_TRUST_EXACT, site->stop);
 }
 
 /* What belongs to the missed sites inside of frame END that were not pushed yet. */
@@ -501,7 +377,8 @@ static bool push_missed(ss_lua_collection *c, uint32_t end)
             continue;
         }
         ss_lua_step(c->layout, &from);
-        if (!push_run(c, missed->site, from, STACKSPLICE_TRUST_INFERRED, missed->stop))
+        if (!push_run_here(c, missed->site, missed->frame, from, STACKSPLICE_TRUST_INFERRED,
+                           missed->stop))
             return false;
     }
     return true;
@@ -511,7 +388,7 @@ static bool push_missed(ss_lua_collection *c, uint32_t end)
 static void push_capturing(ss_lua_collection *c, const ss_lua_state *state)
 {
     ss_lua_cursor from = {state->capturing, ss_lua_ci_at_level(state->capturing, 0), 0};
-    ss_lua_call_site site = {.L = from.L, .first = true, .world = world_of(c, from.L)};
+    ss_lua_call_site site = {.L = from.L, .first = true, .world = ss_lua_world_of(c, from.L)};
 
     c->notebook = state->notebook;
     note_state(c, from.L);
@@ -554,33 +431,48 @@ static void begin(ss_lua_collection *c, stacksplice_walk *walk, const ss_lua_lay
     memset(c->threads, 0xff, sizeof c->threads);
 }
 
+/* What belongs to the sites that were found. */
+static void splice_all(ss_lua_collection *c)
+{
+    const ss_lua_state *state;
+
+    if (!c->walk->frame_count && (state = ss_lua_state_capturing(c->walk)))
+        push_capturing(c, state);
+    if (c->missed_count > 0)
+        ss_lua_missed_place(c);
+    open_worlds(c);
+    for (uint32_t i = 0; i < c->site_count; i++)
+        if (!push_missed(c, c->sites[i].frame) || !splice_site(c, i))
+            return;
+    if (!push_missed(c, c->walk->frame_count))
+        return;
+    if (c->too_many && (!splice(c, c->sites[c->site_count - 1].frame + 1, 0) ||
+                        !push(c, ss_lua_gap("too many calls between C and Lua"))))
+        return;
+    (void)flush(c);
+}
+
+/* Apart, so that learning, where that comes first, has the stack that this takes. */
+static SS_LUA_NOINLINE void collect(stacksplice_walk *walk, const ss_lua_layout *layout)
+{
+    ss_lua_collection c;
+
+    begin(&c, walk, layout);
+    ss_lua_find_sites(&c);
+    splice_all(&c);
+    if (c.sites != c.near_sites)
+        free(c.sites);
+}
+
 void ss_lua_collect(stacksplice_walk *walk, void *data)
 {
     const ss_lua_layout *layout = ss_lua_layout_get();
-    const ss_lua_state *state;
-    ss_lua_collection c;
 
     (void)data;
     if (!layout)
         return;
-    if (layout->failure) {
+    if (layout->failure)
         say_failure(walk, layout);
-        return;
-    }
-    begin(&c, walk, layout);
-    find_sites(&c);
-    if (!walk->frame_count && (state = ss_lua_state_capturing(walk)))
-        push_capturing(&c, state);
-    if (c.missed_count > 0)
-        ss_lua_missed_place(&c);
-    open_worlds(&c);
-    for (uint32_t i = 0; i < c.site_count; i++)
-        if (!push_missed(&c, c.sites[i].frame) || !splice_site(&c, i))
-            return;
-    if (!push_missed(&c, walk->frame_count))
-        return;
-    if (c.too_many && (!splice(&c, c.sites[c.site_count - 1].frame + 1, 0) ||
-                       !push(&c, ss_lua_gap("too many calls between C and Lua"))))
-        return;
-    (void)flush(&c);
+    else
+        collect(walk, layout);
 }

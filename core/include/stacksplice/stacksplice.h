@@ -80,7 +80,8 @@ STACKSPLICE_API const char *stacksplice_version(void);
  * In a signal handler: only in a thread that has captured before.  Native frames are then found
  * without a lock or an allocation, complete, whatever was interrupted; a capture that the handler
  * itself interrupted is the one exception, and gives S_FALSE and a gap that says so.  Sources of
- * script frames may allocate for a frame that is new to them: RtlCaptureStackBackTrace asks none.
+ * script frames may allocate for a frame that is new to them, and for dozens of calls between two
+ * languages: RtlCaptureStackBackTrace asks none.
  * [own: caller's array | thread: any | alloc: first capture of a thread, new script frames |
  * signal: native frames, after the thread's first]
  */

@@ -1,0 +1,281 @@
+/* Native stacks of other kinds: one coroutine on two of them, and one with little room left. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <lauxlib.h>
+#include <lualib.h>
+
+#include <stacksplice/lua.h>
+
+enum { FIBER_SIZE = 1 << 18, MAX_FRAMES = 512, SMALL_STACK = 1 << 20 };
+
+/* What a thread's first capture of all may need of its stack; sanitizers make frames larger. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { ROOM_OF_A_CAPTURE = 1 << 18 };
+#else
+enum { ROOM_OF_A_CAPTURE = 20 << 10 };
+#endif
+
+#define REST "gap:the rest of this coroutine was called from frames that are not here "
+
+typedef struct text {
+    char text[4000];
+} text;
+
+/* Of gaps only ours: where the walk ends on a fiber is up to the C library. */
+static int add_frame(const stacksplice_frame *frame, void *data)
+{
+    text *out = data;
+    size_t used = strlen(out->text);
+
+    if (frame->kind == STACKSPLICE_FRAME_SCRIPT)
+        (void)snprintf(out->text + used, sizeof out->text - used, "%s:%u ", frame->function,
+                       frame->line);
+    else if (frame->kind == STACKSPLICE_FRAME_GAP && strcmp(frame->language, "lua") == 0)
+        (void)snprintf(out->text + used, sizeof out->text - used, "gap:%s ", frame->reason);
+    return 0;
+}
+
+static uintptr_t frames[MAX_FRAMES];
+static uint32_t frame_count;
+
+static int probe(lua_State *L)
+{
+    (void)L;
+    assert_true(stacksplice_capture(0, MAX_FRAMES, frames, &frame_count, NULL) >= 0);
+    return 0;
+}
+
+/* Not where the capture was: names of native frames want more stack. */
+static void check(const char *wanted)
+{
+    text seen = {""};
+
+    for (uint32_t i = 0; i < frame_count; i++)
+        (void)stacksplice_resolve(frames[i], add_frame, &seen);
+    assert_string_equal(seen.text, wanted);
+}
+
+static ucontext_t inside, outside;
+static lua_State *on_fiber_state;
+static bool resumes;
+
+static void on_fiber(void)
+{
+    lua_State *L = on_fiber_state;
+    int results = 0;
+
+    if (!resumes)
+        lua_call(L, 0, 0);
+#if LUA_VERSION_NUM >= 504
+    else
+        assert_int_equal(lua_resume(L, NULL, 0, &results), LUA_OK);
+#else
+    else
+        assert_int_equal(lua_resume(L, NULL, 0), LUA_OK);
+#endif
+    (void)results;
+}
+
+static void run_on_fiber(lua_State *L)
+{
+    void *memory = mmap(NULL, FIBER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                        -1, 0);
+
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    assert_int_equal(getcontext(&inside), 0);
+    inside.uc_stack.ss_sp = memory;
+    inside.uc_stack.ss_size = FIBER_SIZE;
+    inside.uc_link = &outside;
+    on_fiber_state = L;
+    makecontext(&inside, on_fiber, 0);
+    assert_int_equal(stacksplice_add_stack(memory, (char *)memory + FIBER_SIZE), S_OK);
+    assert_int_equal(swapcontext(&outside, &inside), 0);
+    assert_int_equal(stacksplice_remove_stack(memory), S_OK);
+    assert_int_equal(munmap(memory, FIBER_SIZE), 0);
+}
+
+/* Call the argument on a fiber, in the same coroutine. */
+static int fiber_call(lua_State *L)
+{
+    resumes = false;
+    lua_settop(L, 1);
+    run_on_fiber(L);
+    return 0;
+}
+
+/* Resume the argument, a coroutine, on a fiber. */
+static int fiber_resume(lua_State *L)
+{
+    resumes = true;
+    run_on_fiber(lua_tothread(L, 1));
+    return 0;
+}
+
+/* Has its own call of Lua on the stack that it is called on. */
+static int plain_call(lua_State *L)
+{
+    lua_settop(L, 1);
+    lua_call(L, 0, 0);
+    return 0;
+}
+
+static lua_State *new_state(void)
+{
+    lua_State *L = luaL_newstate();
+
+    assert_non_null(L);
+    luaL_openlibs(L);
+    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
+    lua_pop(L, 1);
+    lua_register(L, "probe", probe);
+    lua_register(L, "fiber_call", fiber_call);
+    lua_register(L, "fiber_resume", fiber_resume);
+    lua_register(L, "plain_call", plain_call);
+    return L;
+}
+
+static void run(const char *script)
+{
+    lua_State *L = new_state();
+
+    if (luaL_loadbufferx(L, script, strlen(script), "@script.lua", "t") != LUA_OK ||
+        lua_pcall(L, 0, 0, 0) != LUA_OK)
+        fail_msg("%s", lua_tostring(L, -1));
+    lua_close(L);
+}
+
+/* ---- One coroutine on two stacks --------------------------------------------------------------*/
+
+static void test_a_fiber_shows_what_was_called_on_it(void **state)
+{
+    (void)state;
+    run("function inner()\nprobe() return 1\nend\n"
+        "function middle()\ninner() return 1\nend\n"
+        "function outer()\nfiber_call(middle) return 1\nend\nouter()");
+    check("inner:2 middle:5 " REST);
+}
+
+static void test_calls_between_on_the_fiber(void **state)
+{
+    (void)state;
+    run("function inner()\nprobe() return 1\nend\n"
+        "function middle()\nplain_call(inner) return 1\nend\n"
+        "function outer()\nfiber_call(middle) return 1\nend\nouter()");
+    check("inner:2 middle:5 " REST);
+}
+
+/* Nothing but functions in C: the one that was called on the thread's stack is not shown here. */
+static void test_a_function_in_c_on_the_fiber(void **state)
+{
+    (void)state;
+    run("function outer()\nfiber_call(probe) return 1\nend\nouter()");
+    check(REST);
+}
+
+static void test_behind_a_fiber_the_whole_stack_again(void **state)
+{
+    (void)state;
+    run("function inner()\nprobe() return 1\nend\n"
+        "function nothing() end\n"
+        "function outer()\nfiber_call(nothing)\nplain_call(inner) return 1\nend\nouter()");
+    check("inner:2 outer:7 main chunk:9 ");
+}
+
+/* What it had called before it yielded lost its frames there and belongs to the fiber now. */
+static void test_a_coroutine_that_is_resumed_on_a_fiber_is_whole(void **state)
+{
+    (void)state;
+    run("local co = coroutine.create(function()\n"
+        "pcall(function()\ncoroutine.yield()\nprobe() return 1\nend) return 1\nend)\n"
+        "coroutine.resume(co)\n"
+        "function outer()\nfiber_resume(co) return 1\nend\nouter()");
+    check("function <script.lua:2>:4 pcall:0 function <script.lua:1>:2 ");
+}
+
+static void test_a_coroutine_that_is_called_on_a_fiber(void **state)
+{
+    (void)state;
+    run("local co = coroutine.wrap(function()\n"
+        "pcall(function()\ncoroutine.yield()\n"
+        "fiber_call(function()\nprobe() return 1\nend) return 1\nend) return 1\nend)\n"
+        "co()\nco()");
+    check("function <script.lua:4>:5 " REST);
+}
+
+/* ---- Little room ------------------------------------------------------------------------------*/
+
+static const char *lowest;
+static lua_State *near_state;
+static int (*volatile again)(int);
+
+static __attribute__((noinline)) int descend(int n)
+{
+    volatile char block[400];
+
+    block[0] = (char)n;
+    if ((const char *)__builtin_frame_address(0) >= lowest + ROOM_OF_A_CAPTURE)
+        return again(n + 1) + block[0];
+    lua_getglobal(near_state, "go");
+    lua_call(near_state, 0, 0);
+    return block[0];
+}
+
+static void *run_near_the_end(void *unused)
+{
+    pthread_attr_t attributes;
+    void *low;
+    size_t size;
+
+    (void)unused;
+    assert_int_equal(pthread_getattr_np(pthread_self(), &attributes), 0);
+    assert_int_equal(pthread_attr_getstack(&attributes, &low, &size), 0);
+    (void)pthread_attr_destroy(&attributes);
+    lowest = low;
+    again = descend;
+    (void)again(0);
+    return NULL;
+}
+
+/* The first capture of all, which learns where this copy of Lua calls functions. */
+static void test_the_first_capture_near_the_end_of_a_stack(void **state)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+
+    (void)state;
+    near_state = new_state();
+    assert_int_equal(luaL_dostring(near_state, "function go()\nprobe() return 1\nend"), LUA_OK);
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, SMALL_STACK), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, run_near_the_end, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    (void)pthread_attr_destroy(&attributes);
+    check("go:2 ");
+    lua_close(near_state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_first_capture_near_the_end_of_a_stack), /* first of all */
+        cmocka_unit_test(test_a_fiber_shows_what_was_called_on_it),
+        cmocka_unit_test(test_calls_between_on_the_fiber),
+        cmocka_unit_test(test_a_function_in_c_on_the_fiber),
+        cmocka_unit_test(test_behind_a_fiber_the_whole_stack_again),
+        cmocka_unit_test(test_a_coroutine_that_is_resumed_on_a_fiber_is_whole),
+        cmocka_unit_test(test_a_coroutine_that_is_called_on_a_fiber),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
