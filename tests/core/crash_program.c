@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,18 +16,31 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* dprintf would allocate, which a handler may not. */
+__attribute__((format(printf, 1, 2))) static void print(const char *format, ...)
+{
+    char text[300];
+    va_list arguments;
+    int length;
+
+    va_start(arguments, format);
+    length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length > 0 && write(STDOUT_FILENO, text, (size_t)length) != length)
+        _exit(1);
+}
+
 static void print_stowed(int number)
 {
     (void)number;
     for (uint32_t i = 0; i < stacksplice_stowed_exception_count; i++) {
         const STOWED_EXCEPTION_INFORMATION_V2 *s = stacksplice_stowed_exceptions[i];
 
-        dprintf(STDOUT_FILENO, "%u %08x %u %08x %u %u %lx %lx %s\n", s->Header.Size,
-                s->Header.Signature, (unsigned)s->ExceptionForm, (unsigned)s->ResultCode,
-                s->StackTraceWordSize, s->StackTraceWords,
-                s->StackTraceWords ? *(unsigned long *)s->StackTrace : 0,
-                (unsigned long)(uintptr_t)s->ExceptionAddress,
-                s->NestedExceptionType == STOWED_EXCEPTION_NESTED_TYPE_LEO ? "LEO1" : "none");
+        print("%u %08x %u %08x %u %u %lx %lx %s\n", s->Header.Size, s->Header.Signature,
+              (unsigned)s->ExceptionForm, (unsigned)s->ResultCode, s->StackTraceWordSize,
+              s->StackTraceWords, s->StackTraceWords ? *(unsigned long *)s->StackTrace : 0,
+              (unsigned long)(uintptr_t)s->ExceptionAddress,
+              s->NestedExceptionType == STOWED_EXCEPTION_NESTED_TYPE_LEO ? "LEO1" : "none");
     }
 }
 
@@ -42,7 +56,7 @@ static void fail_in_child(int number)
         RoFailFastWithErrorContext(E_BOUNDS);
     }
     waitpid(child, &status, 0);
-    dprintf(STDOUT_FILENO, "child %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    print("child %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
 static int allocator_fails;
@@ -105,7 +119,7 @@ static void *fail_in_thread(void *data)
 static int handle(IRestrictedErrorInfo *error, void *data)
 {
     (void)error;
-    dprintf(STDOUT_FILENO, "handler %s\n", (const char *)data);
+    print("handler %s\n", (const char *)data);
     return !strcmp(data, "yes");
 }
 

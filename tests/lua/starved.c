@@ -1,6 +1,7 @@
 /*
  * Memory that runs out at any moment of learning Lua's layout, and threads that are not to be had: a
- * capture then says so, and a later one learns the whole layout.  Linked with --wrap=realloc, which is how Lua's blocks are got.
+ * capture then says so, and a later one learns the whole layout.  Linked with --wrap=realloc, which
+ * is how Lua's blocks are got.
  */
 #include <stdarg.h>
 #include <stddef.h>
