@@ -286,8 +286,11 @@ int main(void)
     };
     static const stacksplice_allocator allocator = {sizeof allocator, alloc, reallocate, release,
                                                     NULL};
-    static const stacksplice_source source = {
-        sizeof source, STACKSPLICE_SOURCE_VERSION, "test", &source, collect, NULL, NULL};
+    static const stacksplice_source source = {.size = sizeof source,
+                                              .version = STACKSPLICE_SOURCE_VERSION,
+                                              .language = "test",
+                                              .identity = &source,
+                                              .collect = collect};
     stacksplice_token_info info = {.size = sizeof info,
                                    .kind = STACKSPLICE_FRAME_SCRIPT,
                                    .trust = STACKSPLICE_TRUST_EXACT,

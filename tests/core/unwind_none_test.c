@@ -25,8 +25,11 @@ static int keep_frame(const stacksplice_frame *frame, void *data)
 
 static void test_capture_without_native_frames_says_so(void **state)
 {
-    static const stacksplice_source source = {
-        sizeof source, STACKSPLICE_SOURCE_VERSION, "test", &source, collect, NULL, NULL};
+    static const stacksplice_source source = {.size = sizeof source,
+                                              .version = STACKSPLICE_SOURCE_VERSION,
+                                              .language = "test",
+                                              .identity = &source,
+                                              .collect = collect};
     stacksplice_token_info info = {.size = sizeof info,
                                    .kind = STACKSPLICE_FRAME_SCRIPT,
                                    .trust = STACKSPLICE_TRUST_EXACT,

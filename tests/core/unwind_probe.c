@@ -214,8 +214,11 @@ bool probe_falsify(const char *column)
 
 void probe_begin(void)
 {
-    static const stacksplice_source source = {
-        sizeof source, STACKSPLICE_SOURCE_VERSION, "probe", &source, collect, NULL, NULL, 0};
+    static const stacksplice_source source = {.size = sizeof source,
+                                              .version = STACKSPLICE_SOURCE_VERSION,
+                                              .language = "probe",
+                                              .identity = &source,
+                                              .collect = collect};
 
     if (stacksplice_add_source(&source) < 0)
         abort();
