@@ -7,6 +7,7 @@
  */
 #include "collection.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
