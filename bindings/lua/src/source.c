@@ -8,6 +8,7 @@
 #include "collection.h"
 
 #include <stdlib.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
