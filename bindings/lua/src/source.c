@@ -8,7 +8,6 @@
 #include "collection.h"
 
 #include <stdlib.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
