@@ -269,13 +269,13 @@ static void check_ended(ender *e, uint32_t hidden, uint32_t marked)
 
 static void test_a_source_ends_the_walk_for_all(void **state)
 {
-    static ender ender;
+    static ender own;
     stacksplice_source source = {.size = sizeof source,
                                  .version = STACKSPLICE_SOURCE_VERSION,
                                  .language = "test",
-                                 .identity = &ender,
+                                 .identity = &own,
                                  .collect = end_walk,
-                                 .data = &ender,
+                                 .data = &own,
                                  .ends_walks = 1};
     uint32_t (*marked)(uintptr_t *, int) = capture_into;
     uintptr_t frames[MAX];
@@ -287,14 +287,14 @@ static void test_a_source_ends_the_walk_for_all(void **state)
     stacksplice_reclassify();
     count = capture_into(frames, 4);
     assert_int_equal(first.count, 5);
-    assert_true(first.frame_count == ender.before && count == ender.before);
+    assert_true(first.frame_count == own.before && count == own.before);
     assert_false(first.ended || second.ended || old.ended);
-    ender.ends = true;
-    check_ended(&ender, 0, 1);
+    own.ends = true;
+    check_ended(&own, 0, 1);
     assert_false(first.ended || second.ended || old.ended);
-    ender.splices = true;
-    check_ended(&ender, 2, 2);
-    ender.ends = false;
+    own.splices = true;
+    check_ended(&own, 2, 2);
+    own.ends = false;
     assert_int_equal(capture_into(frames, 4), count);
     assert_true(first.frame_count == count && !first.truncated);
 }
