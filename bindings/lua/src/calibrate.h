@@ -32,6 +32,17 @@ typedef struct ss_lua_words {
     bool pc_seen, tail_seen;
 } ss_lua_words;
 
+/*
+ * A return address into the interpreter beside which nothing is left to learn: the frame it is of
+ * takes SIZE bytes, and what is outside of it was looked at.
+ */
+enum { SS_LUA_STEPS = 1024 /* a power of two */ };
+typedef struct ss_lua_step_seen {
+    uintptr_t ip; /* 0: free */
+    uintptr_t outer; /* the return address into the next frame; 0: no frame beyond is learnt from */
+    uintptr_t size;
+} ss_lua_step_seen;
+
 /* Everything that is being learnt; private to the thread that learns. */
 typedef struct ss_lua_lesson {
     ss_lua_layout *layout;
@@ -43,8 +54,11 @@ typedef struct ss_lua_lesson {
     ss_lua_words words;
     const uintptr_t *own; /* starts of the functions that teach, which end an unwinding */
     uint32_t own_count;
-    uint32_t frame_count;
+    uint32_t frame_count, frame_limit;
     ss_lua_visit_frame frames[SS_LUA_VISIT_FRAMES];
+    uint32_t step_count;
+    ss_lua_step_seen steps[SS_LUA_STEPS];
+    uintptr_t stack_end; /* an address further out than all frames that are visited */
 } ss_lua_lesson;
 
 /*

@@ -359,12 +359,16 @@ static const char *const snippets[] = {
     "for i = 1, 3 do setmetatable({}, {__gc = function() C() end}) end\n"
     "collectgarbage() collectgarbage() collectgarbage('step')",
     "for i = 1, 3 do setmetatable({}, {__gc = C}) end collectgarbage() collectgarbage()",
-    "collectgarbage() for i = 1, 6 do setmetatable({}, {__gc = function() C() end}) end\n"
-    "for i = 1, 1500 do local x = {} end",
-    "collectgarbage() for i = 1, 6 do setmetatable({}, {__gc = function() C() end}) end\n"
-    "for i = 1, 300 do local x = ('x'):rep(i) .. i end",
-    "collectgarbage() for i = 1, 6 do setmetatable({}, {__gc = C}) end for i = 1, 1500 do local f "
-    "= function() return i end end",
+    "pcall(collectgarbage, 'setpause', 100) pcall(collectgarbage, 'param', 'pause', 100)\n"
+    "local n = 0 local function f() n = n + 1 C() end\n"
+    "collectgarbage() for i = 1, 6 do setmetatable({}, {__gc = f}) end\n"
+    "for i = 1, 1500 do local x = {} if n == 6 then break end end\n"
+    "n = 0 collectgarbage() for i = 1, 6 do setmetatable({}, {__gc = f}) end\n"
+    "for i = 1, 300 do local x = ('x'):rep(i) .. i if n == 6 then break end end\n"
+    "n = 0 collectgarbage() setmetatable({}, {__gc = f})\n"
+    "for i = 1, 6 do setmetatable({}, {__gc = C}) end\n"
+    "for i = 1, 1500 do local g = function() return i end if n == 1 then break end end\n"
+    "pcall(collectgarbage, 'setpause', 200) pcall(collectgarbage, 'param', 'pause', 200)",
     /* libraries that call back */
     "table.sort({3, 1, 2}, function(a, b) C() return a < b end)",
     "string.gsub('abc', '.', function() C() end) string.gsub('abc', '.', C)",
@@ -422,17 +426,29 @@ static void open_bodies(lua_State *L)
     }
 }
 
-/* The probes as light functions (UPVALUES 0) or as closures, which some builds call elsewhere. */
-static void run_snippets(lua_State *L, int upvalues)
+/* The function at 1, with the probes as light functions (UPVALUES 0) or as closures, which some
+   builds call elsewhere. */
+static void run_snippet(lua_State *L, int upvalues)
 {
     lua_pushglobaltable(L);
     if (upvalues)
         lua_pushboolean(L, 1);
     luaL_setfuncs(L, probes, upvalues);
-    lua_settop(L, 0);
+    lua_settop(L, 1);
+    lua_pushvalue(L, 1);
+    (void)lua_pcall(L, 0, 0, 0);
+    lua_settop(L, 1);
+    KEEP_FRAME();
+}
+
+/* As light functions last: the tag that is remembered is that of one. */
+static void run_snippets(lua_State *L)
+{
     for (size_t i = 0; i < sizeof snippets / sizeof *snippets; i++) {
-        if (luaL_loadbufferx(L, snippets[i], strlen(snippets[i]), "=calibration", "t") == LUA_OK)
-            (void)lua_pcall(L, 0, 0, 0);
+        if (luaL_loadbufferx(L, snippets[i], strlen(snippets[i]), "=calibration", "t") == LUA_OK) {
+            run_snippet(L, 1);
+            run_snippet(L, 0);
+        }
         lua_settop(L, 0);
     }
     KEEP_FRAME();
@@ -445,8 +461,7 @@ static int teach(lua_State *L)
     lua_pushinteger(L, 1);
     lua_pushcclosure(L, probe_closure, 1);
     lua_setglobal(L, "closure");
-    run_snippets(L, 1);
-    run_snippets(L, 0); /* last: the tag that is remembered is that of a light function */
+    run_snippets(L);
     KEEP_FRAME();
     return 0;
 }
@@ -532,6 +547,7 @@ static const uintptr_t *own_functions(uint32_t *count)
     own[n++] = (uintptr_t)probe_continuation;
     own[n++] = (uintptr_t)probe_hook;
     own[n++] = (uintptr_t)probe_closure;
+    own[n++] = (uintptr_t)run_snippet;
     own[n++] = (uintptr_t)run_snippets;
     own[n++] = (uintptr_t)teach;
     own[n++] = (uintptr_t)ss_lua_lesson_run;
@@ -546,6 +562,7 @@ bool ss_lua_lesson_run(ss_lua_lesson *now)
     if (!L)
         return false;
     lesson = now;
+    now->stack_end = (uintptr_t)__builtin_frame_address(0);
     now->own = own_functions(&now->own_count);
     lua_pushcfunction(L, teach);
     (void)lua_pcall(L, 0, 0, 0);

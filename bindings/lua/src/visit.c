@@ -62,8 +62,98 @@ static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *dat
     lesson->frame_count++;
     if (lesson->frame_count > 1 && is_own(lesson, function))
         return _URC_END_OF_STACK;
-    return lesson->frame_count < SS_LUA_VISIT_FRAMES ? _URC_NO_REASON : _URC_END_OF_STACK;
+    return lesson->frame_count < lesson->frame_limit ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
+
+static void unwind(ss_lua_lesson *lesson, uintptr_t probe, uint32_t limit)
+{
+    lesson->frame_count = 0;
+    lesson->frame_limit = limit;
+    lesson->frames[0].function = probe;
+    (void)_Unwind_Backtrace(note_frame, lesson);
+}
+
+/* ---- What was seen before --------------------------------------------------------------------*/
+
+/*
+ * To unwind all the way out takes most of a visit's time, and seldom shows a new function.  Where
+ * return addresses lie right below the next frame, the way is followed by the sizes that frames had
+ * before, as long as each step is one that was learnt from.  A step that is not leads to unwinding.
+ */
+#if defined(__x86_64__)
+static ss_lua_step_seen *step_place(ss_lua_lesson *lesson, uintptr_t ip, uintptr_t outer)
+{
+    uint32_t at = (uint32_t)(((ip ^ outer << 20) * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
+
+    for (;; at++) {
+        ss_lua_step_seen *step = &lesson->steps[at % SS_LUA_STEPS];
+
+        if (!step->ip || (step->ip == ip && step->outer == outer))
+            return step;
+    }
+}
+
+/* Half of the places stay free, so that every search ends. */
+static void remember(ss_lua_lesson *lesson, uintptr_t ip, uintptr_t outer, uintptr_t size)
+{
+    ss_lua_step_seen *step = step_place(lesson, ip, outer);
+
+    if (!step->ip && lesson->step_count < SS_LUA_STEPS / 2) {
+        *step = (ss_lua_step_seen){ip, outer, size};
+        lesson->step_count++;
+    }
+}
+
+/* Frame I was learnt from; LAST: nothing outside of it is. */
+static void remember_step(ss_lua_lesson *lesson, uint32_t i, bool last)
+{
+    const ss_lua_visit_frame *frame = &lesson->frames[i];
+    uintptr_t size = frame[1].sp - frame->sp;
+
+    remember(lesson, frame->ip, last ? 0 : frame[1].ip, size);
+    remember(lesson, frame->ip, UINTPTR_MAX, size);
+}
+
+/* Where the frame at IP and SP ends, 0 if none was there before. */
+static uintptr_t end_seen(ss_lua_lesson *lesson, uintptr_t ip, uintptr_t sp)
+{
+    uintptr_t size = step_place(lesson, ip, UINTPTR_MAX)->size;
+
+    return size && size < lesson->stack_end - sp ? sp + size : 0;
+}
+
+/* Where the frame at IP and SP ends, if unwinding outward from there would show nothing new; 0 if
+   it might. */
+static uintptr_t all_seen(ss_lua_lesson *lesson, uintptr_t ip, uintptr_t sp)
+{
+    uintptr_t first = end_seen(lesson, ip, sp), end = first, outer;
+
+    while (end && !step_place(lesson, ip, 0)->ip) {
+        outer = ss_lua_word(end - sizeof outer);
+        if (step_place(lesson, ip, outer)->size != end - sp)
+            return 0;
+        sp = end;
+        ip = outer;
+        end = end_seen(lesson, ip, sp);
+    }
+    return end ? first : 0;
+}
+#else
+static void remember_step(ss_lua_lesson *lesson, uint32_t i, bool last)
+{
+    (void)lesson;
+    (void)i;
+    (void)last;
+}
+
+static uintptr_t all_seen(ss_lua_lesson *lesson, uintptr_t ip, uintptr_t sp)
+{
+    (void)lesson;
+    (void)ip;
+    (void)sp;
+    return 0;
+}
+#endif
 
 /*
  * The words of a frame, from its stack pointer up to END.  Some were never written by the function
@@ -92,9 +182,13 @@ static void keep_candidates(ss_lua_candidates *kept, const ss_lua_visit_frame *f
     for (uint32_t i = 0; i < SS_LUA_REGISTERS; i++)
         if (frame->registers[i] != value)
             kept->registers &= ~(1u << i);
-    for (uint32_t i = 0; i < SS_LUA_SLOTS; i++)
-        if (i >= word_count || words[i] != value)
-            kept->slots[i / 64] &= ~(UINT64_C(1) << i % 64);
+    for (uint32_t i = 0; i < SS_LUA_SLOTS / 64; i++)
+        for (uint64_t left = kept->slots[i]; left; left &= left - 1) {
+            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(left);
+
+            if (slot >= word_count || words[slot] != value)
+                kept->slots[i] &= ~(left & -left);
+        }
 }
 
 /* The lesson's row for that site, all places possible when it is new; -1 when the table is full. */
@@ -124,16 +218,35 @@ static void learn_internals(ss_lua_lesson *lesson)
     for (uint32_t i = 1; i + 1 < lesson->frame_count; i++) {
         uintptr_t function = lesson->frames[i].function;
 
-        if (ss_lua_is_api(layout, function))
+        bool is_api = ss_lua_is_api(layout, function);
+        bool is_last = is_api || is_own(lesson, lesson->frames[i + 1].function);
+
+        remember_step(lesson, i, is_last);
+        if (!is_api && is_last &&
+            !insert_sorted(layout->apis, &layout->api_count, SS_LUA_APIS, function))
+            lesson->overflow = true;
+        if (is_last)
             return;
-        if (is_own(lesson, lesson->frames[i + 1].function)) {
-            if (!insert_sorted(layout->apis, &layout->api_count, SS_LUA_APIS, function))
-                lesson->overflow = true;
-            return;
-        }
         if (!insert_sorted(layout->internals, &layout->internal_count, SS_LUA_INTERNALS, function))
             lesson->overflow = true;
     }
+}
+
+/* Unwind from PROBE as far as there is something to learn.  Where the frame outside of it, that of
+   the site, ends; 0 without one. */
+static uintptr_t look_outward(ss_lua_lesson *lesson, uintptr_t probe, bool *seen)
+{
+    uintptr_t end;
+
+    unwind(lesson, probe, 2);
+    if (lesson->frame_count < 2)
+        return 0;
+    end = all_seen(lesson, lesson->frames[1].ip, lesson->frames[1].sp);
+    *seen = end != 0;
+    if (*seen)
+        return end;
+    unwind(lesson, probe, SS_LUA_VISIT_FRAMES);
+    return lesson->frame_count < 3 ? 0 : lesson->frames[2].sp;
 }
 
 void ss_lua_lesson_visit(ss_lua_lesson *lesson, lua_State *L, uintptr_t probe, bool hook)
@@ -141,13 +254,12 @@ void ss_lua_lesson_visit(ss_lua_lesson *lesson, lua_State *L, uintptr_t probe, b
     lua_Debug activation = {0};
     const ss_lua_visit_frame *site;
     uintptr_t words[SS_LUA_SLOTS];
+    bool seen = false;
+    uintptr_t end = look_outward(lesson, probe, &seen);
     uint32_t count;
     int row;
 
-    lesson->frame_count = 0;
-    lesson->frames[0].function = probe;
-    (void)_Unwind_Backtrace(note_frame, lesson);
-    if (lesson->frame_count < 3 || !lua_getstack(L, 0, &activation))
+    if (!end || !lua_getstack(L, 0, &activation))
         return;
     site = &lesson->frames[1];
 #if defined(__x86_64__)
@@ -161,10 +273,11 @@ void ss_lua_lesson_visit(ss_lua_lesson *lesson, lua_State *L, uintptr_t probe, b
         return;
     }
     lesson->visits[row]++;
-    count = copy_frame(words, site->sp, lesson->frames[2].sp);
+    count = copy_frame(words, site->sp, end);
     keep_candidates(&lesson->state[row], site, words, count, (uintptr_t)L);
     keep_candidates(&lesson->ci[row], site, words, count, (uintptr_t)activation.i_ci);
-    learn_internals(lesson);
+    if (!seen)
+        learn_internals(lesson);
 }
 
 static ss_lua_place place_of(const ss_lua_candidates *kept)
