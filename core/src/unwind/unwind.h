@@ -3,8 +3,9 @@
  * callee-saved registers of each.  The contract of the layer; walk.c keeps it with .eh_frame data,
  * unwind_none.c for machines whose registers nobody described yet.
  *
- * Once a thread has walked, further walks in it take no lock and no memory, and a signal handler
- * may walk.  No memory outside the stack in use is read but the unwind data of loaded modules.
+ * Once a thread has walked, further walks in it take no lock, and memory only by mmap, where a stack
+ * is deep for the first time or more contexts are kept; a signal handler may walk.  No memory
+ * outside the stack in use is read but the unwind data of loaded modules.
  */
 #ifndef SS_UNWIND_H
 #define SS_UNWIND_H
