@@ -333,6 +333,7 @@ static void test_accessors_check_their_arguments(void **state)
 {
     IRestrictedErrorInfo *error;
     uint64_t thread = 0;
+    HRESULT hr = E_ABORT;
     uint32_t count = 99;
     error_double x;
     IUnknown *foreign;
@@ -356,6 +357,12 @@ static void test_accessors_check_their_arguments(void **state)
     assert_int_equal(stacksplice_error_thread(foreign, &thread), E_INVALIDARG);
     assert_int_equal(stacksplice_error_thread(UNKNOWN(error), &thread), S_OK);
     assert_int_equal(thread, (uint64_t)syscall(SYS_gettid));
+    assert_int_equal(stacksplice_error_hresult(NULL, &hr), E_POINTER);
+    assert_int_equal(stacksplice_error_hresult(UNKNOWN(error), NULL), E_POINTER);
+    assert_int_equal(stacksplice_error_hresult(foreign, &hr), E_INVALIDARG);
+    assert_int_equal(hr, E_ABORT);
+    assert_int_equal(stacksplice_error_hresult(UNKNOWN(error), &hr), S_OK);
+    assert_int_equal(hr, E_FAIL);
     release(error);
 }
 

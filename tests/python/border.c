@@ -34,6 +34,24 @@ static PyObject *call_plain(PyObject *self, PyObject *function)
     return PyObject_CallNoArgs(function);
 }
 
+/* drop_elsewhere(list): empties LIST while a sub-interpreter of this thread is the current one, as
+   it can be in a host whose interpreters share objects. */
+static PyObject *drop_elsewhere(PyObject *self, PyObject *list)
+{
+    PyThreadState *mine = PyThreadState_Get(), *other = Py_NewInterpreter();
+    int failed = 0;
+
+    (void)self;
+    if (other) {
+        failed = PyList_SetSlice(list, 0, PyList_GET_SIZE(list), NULL);
+        Py_EndInterpreter(other);
+    }
+    PyThreadState_Swap(mine);
+    if (!other || failed)
+        return PyErr_Format(PyExc_RuntimeError, "no sub-interpreter, or the list stays");
+    Py_RETURN_NONE;
+}
+
 /* originate(exc): EXC is raised in C and leaves; the HRESULT. */
 static PyObject *originate(PyObject *self, PyObject *exc)
 {
@@ -236,28 +254,33 @@ static PyObject *refuse(PyObject *self, PyObject *unused)
 }
 
 static PyMemAllocatorEx memory;
+static size_t refused_size;
 static unsigned long refused;
 
-static void *refuse_new(void *context, void *block, size_t size)
+static void *refuse_new(void *context, size_t size)
 {
     (void)context;
-    refused += !block;
-    return block ? memory.realloc(memory.ctx, block, size) : NULL;
+    refused += size == refused_size;
+    return size == refused_size ? NULL : memory.malloc(memory.ctx, size);
 }
 
-/* without_memory(function, argument): its result; PyMem_Realloc(NULL, size) fails meanwhile. */
+/* without_memory(function, argument, size): its result; there are no objects of SIZE meanwhile. */
 static PyObject *without_memory(PyObject *self, PyObject *arguments)
 {
     PyMemAllocatorEx failing;
-    PyObject *result;
+    PyObject *result, *function, *argument;
+    Py_ssize_t size;
 
     (void)self;
-    PyMem_GetAllocator(PYMEM_DOMAIN_MEM, &memory);
+    if (!PyArg_ParseTuple(arguments, "OOn", &function, &argument, &size))
+        return NULL;
+    refused_size = (size_t)size;
+    PyMem_GetAllocator(PYMEM_DOMAIN_OBJ, &memory);
     failing = memory;
-    failing.realloc = refuse_new;
-    PyMem_SetAllocator(PYMEM_DOMAIN_MEM, &failing);
-    result = PyObject_CallOneArg(PyTuple_GET_ITEM(arguments, 0), PyTuple_GET_ITEM(arguments, 1));
-    PyMem_SetAllocator(PYMEM_DOMAIN_MEM, &memory);
+    failing.malloc = refuse_new;
+    PyMem_SetAllocator(PYMEM_DOMAIN_OBJ, &failing);
+    result = PyObject_CallOneArg(function, argument);
+    PyMem_SetAllocator(PYMEM_DOMAIN_OBJ, &memory);
     return result;
 }
 
@@ -271,6 +294,7 @@ static PyObject *refused_memory(PyObject *self, PyObject *unused)
 static PyMethodDef methods[] = {
     {"call", call, METH_VARARGS, NULL},
     {"call_plain", call_plain, METH_O, NULL},
+    {"drop_elsewhere", drop_elsewhere, METH_O, NULL},
     {"originate", originate, METH_O, NULL},
     {"raise_error", raise_error, METH_O, NULL},
     {"fail", fail, METH_VARARGS, NULL},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 
 import stacksplice
 
@@ -157,86 +158,38 @@ def test_a_line_that_was_set_by_hand_is_not_that_of_the_next_traceback():
     assert lines_of(lambda entry: entry) == plain
 
 
-OTHER_TOOL = """
-import ctypes, gc, sys
-import stacksplice
-
-api = ctypes.pythonapi
-unstable = sys.version_info >= (3, 12)
-request = api.PyUnstable_Eval_RequestCodeExtraIndex if unstable else api._PyEval_RequestCodeExtraIndex
-set_extra = api.PyUnstable_Code_SetExtra if unstable else api._PyCode_SetExtra
-get_extra = api.PyUnstable_Code_GetExtra if unstable else api._PyCode_GetExtra
-request.restype = ctypes.c_ssize_t
-for function in (set_extra, get_extra):
-    function.argtypes = [ctypes.py_object, ctypes.c_ssize_t, ctypes.c_void_p]
-dropped = []
-destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(dropped.append)
-index = request(destructor)
-assert index >= 0
-
-def extra_of(code):
-    out = ctypes.c_void_p()
-    assert get_extra(code, index, ctypes.byref(out)) == 0
-    return out.value
-
-def make(number):
-    space = {}
-    exec(compile(f"def f{number}(capture): return capture()", "f.py", "exec"), space)
-    return space.pop(f"f{number}")
-
-def innermost(stack):
-    return next(frame.function for frame in stack if frame.language == "python")
-
-for number in range(1, 2001):
-    function = make(number)
-    if number % 2:
-        assert set_extra(function.__code__, index, number) == 0
-    for _ in range(2):
-        assert innermost(function(stacksplice.capture)) == f"f{number}"
-    if not number % 2:
-        assert set_extra(function.__code__, index, number) == 0
-    assert extra_of(function.__code__) == number
-    assert innermost(function(stacksplice.capture)) == f"f{number}"
-del function
-gc.collect()
-assert dropped == list(range(1, 2001)), dropped[:10]
-print("good")
-"""
-
-
-def test_beside_another_tool_that_uses_code_extras(child):
-    assert child(OTHER_TOOL).stdout == "good\n"
-
-
-NO_INDEX_LEFT = """
-import ctypes, sys
-if sys.version_info >= (3, 12):
-    request = ctypes.pythonapi.PyUnstable_Eval_RequestCodeExtraIndex
-else:
-    request = ctypes.pythonapi._PyEval_RequestCodeExtraIndex
-request.restype = ctypes.c_ssize_t
-while request(None) >= 0:
-    pass
-import stacksplice
-def inside():
-    return [frame.function for frame in stacksplice.capture() if frame.language == "python"]
-for _ in range(3):
-    assert inside() == ["inside", "<module>"]
-print("good")
-"""
-
-
-def test_without_a_free_index_for_code_extras(child):
-    assert child(NO_INDEX_LEFT).stdout == "good\n"
+def test_code_that_is_freed_while_another_interpreter_is_current(border):
+    """Destructors of code extras would not be called: they are those of the current interpreter."""
+    seen, reused, wrong = set(), 0, []
+    for turn in range(4):
+        functions = []
+        for number in range(turn * 300, turn * 300 + 300):
+            function, expected = make(number)
+            reused += id(function.__code__) in seen
+            seen.add(id(function.__code__))
+            for _ in range(2):  # the second time it is known
+                found = innermost(function(stacksplice.capture))
+                if found != expected:
+                    wrong.append((found, expected))
+            functions.append(function)
+        del function
+        border.drop_elsewhere(functions)
+        assert not functions
+    assert not wrong, (len(wrong), wrong[0])
+    assert reused >= 100
 
 
 def test_memory_of_the_interpreter_that_runs_out_changes_no_stack(border):
-    """The extra cannot be set: the frames are right all the same, also when their code has died."""
-    churn = Churn()
+    """Code cannot be watched: the frames are right all the same, also when it has died."""
+    function, _ = make(0)
+    for _ in range(2):
+        function(stacksplice.capture)
+    (watch,) = weakref.getweakrefs(function.__code__)
+    churn, size = Churn(), sys.getsizeof(watch)
 
     def look(function):
         before = border.refused_memory()
-        found = innermost(border.without_memory(function, stacksplice.capture))
+        found = innermost(border.without_memory(function, stacksplice.capture, size))
         assert border.refused_memory() > before
         return found
 

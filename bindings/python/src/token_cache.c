@@ -1,31 +1,29 @@
 /*
  * The table of token_cache.h.
  *
- * Each code object with entries has an extra of ours (its own address), whose destructor the
- * interpreter calls before the code object's memory is freed.  Extras belong to the interpreter
- * that gave out the index; that is the main one, and code of others is never put.
+ * Each code object with entries has a weak reference of ours, a watch, whose callback runs before
+ * the code object's memory is freed, whoever frees it.  (The destructor of a code extra does not do:
+ * CPython calls those of the interpreter that is current then, which with interpreters that share
+ * objects may be another one.)  Only code of the main interpreter is put.
  */
 #include "token_cache.h"
 
 #include "layout.h"
-
-#if PY_VERSION_HEX >= 0x030C0000
-#define request_index PyUnstable_Eval_RequestCodeExtraIndex
-#define get_extra PyUnstable_Code_GetExtra
-#define set_extra PyUnstable_Code_SetExtra
-#else
-#define request_index _PyEval_RequestCodeExtraIndex
-#define get_extra _PyCode_GetExtra
-#define set_extra _PyCode_SetExtra
-#endif
 
 enum { BUSY = 2 }; /* as an address: an entry that is being changed; 0: a free one */
 #define ONE_CHANGE (SSPY_CACHE_ADDRESS + 1)
 
 sspy_cache_row sspy_cache_rows[1 << SSPY_CACHE_ROW_BITS];
 _Atomic(PyInterpreterState *) sspy_cache_home;
-static Py_ssize_t extra_index = -1; /* (GIL) of the home interpreter */
-static unsigned next_victim;        /* (GIL) */
+static PyTypeObject *watch_type; /* (GIL) a subclass of weakref.ref; counted */
+static PyObject *watches;        /* (GIL) address of a code object -> its watch */
+static PyObject *on_death;       /* (GIL) the callback of all watches */
+static unsigned next_victim;     /* (GIL) */
+
+/* What a watch has behind the members of a weak reference: where the instructions of its code are. */
+typedef struct instructions {
+    uintptr_t code, from, to;
+} instructions;
 
 /* Readers that saw the old key see another one behind the value. */
 static void change(sspy_cache_entry *entry, uint64_t address, uint64_t value)
@@ -50,30 +48,74 @@ static void clear_row(sspy_cache_row *row, uintptr_t from, uintptr_t to)
     }
 }
 
-/* The destructor of our extra: CODE dies.  Its rows are looked through, or all of them when they
-   are fewer. */
-static void forget_code(void *object)
+/* The rows of the instructions are looked through, or all of them when they are fewer. */
+static void forget(const instructions *of)
 {
-    PyCodeObject *code = object;
-    uintptr_t from = sspy_instruction(code, 0);
-    uintptr_t to = from + (uintptr_t)Py_SIZE(code) * SSPY_CODE_UNIT;
-
-    if (Py_SIZE(code) < (Py_ssize_t)SSPY_COUNT_OF(sspy_cache_rows))
-        for (uintptr_t place = from; place < to; place += SSPY_CODE_UNIT)
-            clear_row(sspy_cache_row_of(place), from, to);
+    if ((of->to - of->from) / SSPY_CODE_UNIT < SSPY_COUNT_OF(sspy_cache_rows))
+        for (uintptr_t place = of->from; place < of->to; place += SSPY_CODE_UNIT)
+            clear_row(sspy_cache_row_of(place), of->from, of->to);
     else
         for (size_t i = 0; i < SSPY_COUNT_OF(sspy_cache_rows); i++)
-            clear_row(&sspy_cache_rows[i], from, to);
+            clear_row(&sspy_cache_rows[i], of->from, of->to);
+}
+
+static instructions *watched_by(PyObject *watch)
+{
+    return (instructions *)(void *)((char *)watch + _PyWeakref_RefType.tp_basicsize);
+}
+
+/* The code of WATCH dies.  An entry that stays in the dict for want of memory is of no use to the
+   next code at that address, since its watch is dead. */
+static PyObject *code_died(PyObject *self, PyObject *watch)
+{
+    PyObject *address;
+
+    (void)self;
+    forget(watched_by(watch));
+    address = watches ? PyLong_FromVoidPtr((void *)watched_by(watch)->code) : NULL;
+    if (address && PyDict_GetItemWithError(watches, address) == watch)
+        (void)PyDict_DelItem(watches, address);
+    Py_XDECREF(address);
+    PyErr_Clear();
+    Py_RETURN_NONE;
+}
+
+static void end_watching(void)
+{
+    Py_CLEAR(watches);
+    Py_CLEAR(on_death);
+    Py_CLEAR(watch_type);
+}
+
+static bool begin_watching(void)
+{
+    static PyMethodDef callback = {"code_died", code_died, METH_O, NULL};
+    static PyType_Slot slots[] = {{Py_tp_doc, "Watches a code object.  Private."}, {0, NULL}};
+    PyType_Spec spec = {
+        .name = "stacksplice._stacksplice.CodeWatch",
+        .basicsize = (int)(_PyWeakref_RefType.tp_basicsize + (Py_ssize_t)sizeof(instructions)),
+        .flags = Py_TPFLAGS_DEFAULT,
+        .slots = slots,
+    };
+    PyObject *bases = PyTuple_Pack(1, (PyObject *)&_PyWeakref_RefType);
+
+    watch_type = bases ? (PyTypeObject *)PyType_FromSpecWithBases(&spec, bases) : NULL;
+    on_death = PyCFunction_New(&callback, NULL);
+    watches = PyDict_New();
+    Py_XDECREF(bases);
+    if (watch_type && on_death && watches)
+        return true;
+    PyErr_Clear();
+    end_watching();
+    return false;
 }
 
 void sspy_cache_begin(PyInterpreterState *interp)
 {
     if (interp != PyInterpreterState_Main() || atomic_load(&sspy_cache_home) ||
-        sspy_layout_reason())
+        sspy_layout_reason() || !begin_watching())
         return;
-    extra_index = request_index(forget_code);
-    if (extra_index >= 0)
-        atomic_store(&sspy_cache_home, interp);
+    atomic_store(&sspy_cache_home, interp);
 }
 
 void sspy_cache_end(PyInterpreterState *interp)
@@ -83,23 +125,50 @@ void sspy_cache_end(PyInterpreterState *interp)
     atomic_store(&sspy_cache_home, NULL);
     for (size_t i = 0; i < SSPY_COUNT_OF(sspy_cache_rows); i++)
         clear_row(&sspy_cache_rows[i], 1, SSPY_CACHE_ADDRESS);
+    end_watching();
 }
 
-/* See to it that CODE has our extra.  What the interpreter says when it cannot is nobody's
-   business; a pending exception, which that would replace, comes first. */
-static bool plant(PyCodeObject *code)
+static bool is_watch_of(PyObject *watch, PyCodeObject *code)
 {
-    PyObject *object = (PyObject *)code;
-    void *extra = NULL;
+    PyObject *object = sspy_weakref_get(watch);
+    bool same = object == (PyObject *)code;
+
+    Py_XDECREF(object);
+    return same;
+}
+
+/* A new watch of CODE among the others; -1 with an exception. */
+static int add_watch(PyCodeObject *code, PyObject *address)
+{
+    PyObject *watch = PyObject_CallFunctionObjArgs((PyObject *)watch_type, (PyObject *)code,
+                                                   on_death, NULL);
+    uintptr_t from = sspy_instruction(code, 0);
+    int failed;
+
+    if (!watch)
+        return -1;
+    *watched_by(watch) = (instructions){
+        (uintptr_t)code, from, from + (uintptr_t)Py_SIZE(code) * SSPY_CODE_UNIT};
+    failed = PyDict_SetItem(watches, address, watch);
+    Py_DECREF(watch);
+    return failed;
+}
+
+/* See to it that CODE is watched.  What the interpreter says when it cannot be is nobody's business;
+   a pending exception, which that would replace, comes first. */
+static bool watch(PyCodeObject *code)
+{
+    PyObject *address, *found;
+    bool watched;
 
     if (PyErr_Occurred())
         return false;
-    if (get_extra(object, extra_index, &extra) == 0 && extra)
-        return true;
-    if (set_extra(object, extra_index, code) == 0)
-        return true;
+    address = PyLong_FromVoidPtr(code);
+    found = address ? PyDict_GetItemWithError(watches, address) : NULL;
+    watched = (found && is_watch_of(found, code)) || (address && !add_watch(code, address));
+    Py_XDECREF(address);
     PyErr_Clear();
-    return false;
+    return watched;
 }
 
 /* The entry of ROW for PLACE, else a free one, else one in turn. */
@@ -126,7 +195,7 @@ void sspy_cache_put(PyCodeObject *code, uintptr_t place, uint32_t line, uintptr_
     /* A frame that has not begun is not shown, although its instruction may be the first one. */
     if (!home || home != PyInterpreterState_Get() || place & ~SSPY_CACHE_ADDRESS ||
         (place | 1) < sspy_instruction(code, code->_co_firsttraceable * SSPY_CODE_UNIT) ||
-        ((uint64_t)token ^ SSPY_TOKEN_BASE) >> 32 || !plant(code))
+        ((uint64_t)token ^ SSPY_TOKEN_BASE) >> 32 || !watch(code))
         return;
     change(choose(sspy_cache_row_of(place), place), place, (uint64_t)line << 32 | (uint32_t)token);
 }

@@ -70,8 +70,7 @@ static inline uintptr_t sspy_traceback_key(uintptr_t place)
     return place | 1;
 }
 
-/* In the main interpreter, as its module begins: use the table.  Without a free index for it the
-   table stays empty. */
+/* In the main interpreter, as its module begins: use the table.  Without memory it stays empty. */
 void sspy_cache_begin(PyInterpreterState *interp);
 /* INTERP ends: what its code put is forgotten. */
 void sspy_cache_end(PyInterpreterState *interp);
