@@ -2,9 +2,9 @@
  * The table of token_cache.h.
  *
  * Each code object with entries has a weak reference of ours, a watch, whose callback runs before
- * the code object's memory is freed, whoever frees it.  (The destructor of a code extra does not do:
- * CPython calls those of the interpreter that is current then, which with interpreters that share
- * objects may be another one.)  Only code of the main interpreter is put.
+ * the code object's memory is freed, whoever frees it.  (The destructor of a code extra would not
+ * do: CPython calls those of the interpreter that is current then, which with interpreters that
+ * share objects may be another one.)  Only code of the main interpreter is put.
  */
 #include "token_cache.h"
 
@@ -20,7 +20,7 @@ static PyObject *watches;        /* (GIL) address of a code object -> its watch 
 static PyObject *on_death;       /* (GIL) the callback of all watches */
 static unsigned next_victim;     /* (GIL) */
 
-/* What a watch has behind the members of a weak reference: where the instructions of its code are. */
+/* What a watch has behind the members of a weak reference: where its code has its instructions. */
 typedef struct instructions {
     uintptr_t code, from, to;
 } instructions;
@@ -154,8 +154,8 @@ static int add_watch(PyCodeObject *code, PyObject *address)
     return failed;
 }
 
-/* See to it that CODE is watched.  What the interpreter says when it cannot be is nobody's business;
-   a pending exception, which that would replace, comes first. */
+/* See to it that CODE is watched.  What the interpreter says when it cannot be is nobody's
+   business; a pending exception, which that would replace, comes first. */
 static bool watch(PyCodeObject *code)
 {
     PyObject *address, *found;
