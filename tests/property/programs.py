@@ -29,7 +29,12 @@ LUA = {
     "pcall": ("local ok, e = pcall({n}) if not ok then error(e, 0) end", ""),
     "index": ("local _ = setmetatable({{}}, {{__index = {n}}}).x", ""),
     "add": ("local _ = setmetatable({{}}, {{__add = {n}}}) + 1", ""),
-    "concat": ("local _ = setmetatable({{}}, {{__concat = {n}}}) .. ''", ""),
+    # In Lua 5.4.4 a concatenation whose method moved the stack leaves its top in the freed one: the
+    # collector stands still until the next call has set it right.
+    "concat": (
+        "local _ = setmetatable({{}}, {{__concat = {n}}}) .. '' collectgarbage('restart')",
+        "collectgarbage('stop')",
+    ),
     "call": ("setmetatable({{}}, {{__call = {n}}})()", ""),
     "wrap": ("coroutine.wrap({n})()", ""),
     "resume": ("local ok, e = coroutine.resume(coroutine.create({n})) if not ok then error(e, 0) end", ""),
