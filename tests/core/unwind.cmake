@@ -21,6 +21,7 @@ endfunction()
 
 stacksplice_add_inside_test(splice_merge_test splice_merge_test.c)
 stacksplice_add_inside_test(token_test token_test.c)
+stacksplice_add_inside_test(loader_test loader_test.c)
 if(NOT STACKSPLICE_UNWIND_DEFINITION)
   stacksplice_add_test(unwind_none_test unwind_none_test.c)
   return()

@@ -3,10 +3,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <time.h>
 
 enum {
     FORKING = 1 << 30,    /* set while a fork is under way; the bits below count who iterates */
-    PATIENCE = 100 * 1000 /* yields of a fork until it goes on without waiting any longer */
+    PATIENCE = 100 * 1000, /* yields of a fork until it goes on without waiting any longer */
+    BRIEFLY = 50           /* milliseconds that an iteration waits for a fork */
 };
 
 static atomic_int state;         /* (ATOMIC) */
@@ -55,28 +57,49 @@ __attribute__((constructor(101))) static void guard_fork(void)
     (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-/* False, with nothing to leave, while this thread forks. */
-static bool enter(void)
+static long milliseconds(void)
+{
+    struct timespec now = {0, 0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+typedef enum entry { ENTERED, OWN_FORK, REFUSED } entry;
+
+/*
+ * The fork may be waiting for this thread: a signal handler that captures can have interrupted a
+ * holder of the allocator's lock, which the C library takes for the fork after our handlers ran.
+ */
+static entry enter(void)
 {
     int seen = atomic_load_explicit(&state, memory_order_relaxed);
+    long until = 0;
 
     while (!owned) {
         if (seen & FORKING) {
+            if (!until)
+                until = milliseconds() + BRIEFLY;
+            else if (milliseconds() > until)
+                return REFUSED;
             sched_yield();
             seen = atomic_load_explicit(&state, memory_order_relaxed);
         } else if (atomic_compare_exchange_weak(&state, &seen, seen + 1)) {
-            return true;
+            return ENTERED;
         }
     }
-    return false;
+    return OWN_FORK;
 }
 
 int ss_loader_iterate(int (*back)(struct dl_phdr_info *info, size_t size, void *data), void *data)
 {
-    bool entered = enter();
-    int result = dl_iterate_phdr(back, data);
+    entry how = enter();
+    int result;
 
-    if (entered)
+    if (how == REFUSED)
+        return SS_LOADER_REFUSED;
+    result = dl_iterate_phdr(back, data);
+    if (how == ENTERED)
         atomic_fetch_sub(&state, 1);
     return result;
 }

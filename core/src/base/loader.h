@@ -12,7 +12,13 @@
 
 #include <link.h>
 
-/* The contract of dl_iterate_phdr.  Calls of several threads do not wait for each other. */
+#define SS_LOADER_REFUSED (-1)
+
+/*
+ * The contract of dl_iterate_phdr, whose BACK returns no negative value; or SS_LOADER_REFUSED, with
+ * BACK not called, when another thread is about to fork and does not get on with it.  Calls of
+ * several threads do not wait for each other.
+ */
 int ss_loader_iterate(int (*back)(struct dl_phdr_info *info, size_t size, void *data), void *data);
 
 #endif

@@ -221,9 +221,10 @@ static int read_generation(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
+/* Without an answer: a number that no count of unloads reaches. */
 uint64_t ss_binary_generation(void)
 {
-    uint64_t generation = 0;
+    uint64_t generation = UINT64_MAX;
 
     (void)ss_loader_iterate(read_generation, &generation);
     return generation;

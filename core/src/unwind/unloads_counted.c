@@ -85,6 +85,14 @@ static uint64_t pack(uint64_t adds, uint32_t loaded)
     return (adds << 12 | (loaded & 0xfff)) & ((UINT64_C(1) << 40) - 1);
 }
 
+/* Nobody can be asked now: a number that was never given, so that nothing learned before is used. */
+static uint64_t never_given(void)
+{
+    static atomic_uint given; /* (ATOMIC) */
+
+    return (UINT64_C(1) << 40) - 1 - (atomic_fetch_add(&given, 1) & 0xffffff);
+}
+
 static SS_COLD uint64_t ask(void)
 {
     uint32_t end = atomic_load(&word_count);
@@ -94,7 +102,8 @@ static SS_COLD uint64_t ask(void)
 
     for (uint32_t i = 0; i < end; i++)
         before[i] = *atomic_load(&words[i]);
-    ss_loader_iterate(read_counters, &c);
+    if (ss_loader_iterate(read_counters, &c) == SS_LOADER_REFUSED)
+        return never_given();
     if (end)
         verify(&c, before);
     else if (!atomic_exchange(&attached, true))
