@@ -1,4 +1,5 @@
 #include "unwind/modules.h"
+#include "unwind/stack.h"
 #include "unwind/walk.h"
 
 #include <errno.h>
@@ -107,9 +108,14 @@ static bool get_register(const void *data, uint64_t number, uintptr_t *value)
     return ss_any_register(walk, walk->count - 1, number, value);
 }
 
+/* Code that switches stacks keeps what it enters on either; no frame vouches for the other one. */
 static bool get_memory(const void *data, uintptr_t address, unsigned size, uintptr_t *value)
 {
-    return ss_read_stack(data, address, size, value);
+    ss_unwind other = {.stack_count = 1};
+
+    return ss_read_stack(data, address, size, value) ||
+           (address % SS_WORD == 0 && ss_stack_find(address, &other.stacks[0]) &&
+            is_readable(address) && ss_read_stack(&other, address, size, value));
 }
 
 static bool row_cfa(const ss_cfi_values *values, const ss_cfi_row *row, uintptr_t *cfa)
@@ -155,12 +161,13 @@ static bool row_register(const ss_cfi_values *values, const ss_cfi_row *row, uns
 ss_verdict ss_step_row(ss_unwind *walk, const ss_fde *fde, const ss_cfi_row *row, ss_caller *next)
 {
     ss_cfi_values values = {get_register, get_memory, walk};
+    bool switches = row->kind[SS_REGISTER_SP] == SS_CFI_AT_CFA; /* as setcontext */
     ss_register_file *file = new_file(walk);
     uintptr_t cfa;
 
     if (!file)
         return SS_STEP_NO_ROOM;
-    *next = (ss_caller){.may_jump = fde->signal_frame};
+    *next = (ss_caller){.may_jump = fde->signal_frame || switches};
     if (!row_cfa(&values, row, &cfa) || fde->return_register >= SS_REGISTER_COUNT)
         return SS_STEP_BROKEN;
     for (unsigned i = 0; i < SS_REGISTER_COUNT; i++)

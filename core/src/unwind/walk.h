@@ -27,7 +27,7 @@ typedef struct ss_caller {
     uintptr_t ip; /* as in ss_node */
     uintptr_t sp;
     uint32_t flags;
-    bool may_jump; /* a signal frame: the caller may be on another stack */
+    bool may_jump; /* behind a signal or a switch: the caller may be on another stack */
     bool may_stay; /* a function that has put nothing on the stack yet */
 } ss_caller;
 
