@@ -27,6 +27,7 @@ static _Thread_local fiber *entering;
 
 static SWITCHES void leave(fiber *f)
 {
+    self->switching = true;
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_start_switch_fiber(NULL, f->old_low, f->old_size);
 #elif defined(__SANITIZE_THREAD__)
@@ -40,6 +41,7 @@ static NODE SWITCHES void on_fiber(void)
     fiber *f = entering;
     worker *w = self;
 
+    w->switching = false;
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_finish_switch_fiber(NULL, &f->old_low, &f->old_size);
 #endif
@@ -62,7 +64,9 @@ static SWITCHES void enter(fiber *f)
     __tsan_switch_to_fiber(f->tsan_inside, 0);
 #endif
     entering = f;
+    self->switching = true;
     (void)swapcontext(&f->outside, &f->inside);
+    self->switching = false;
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_finish_switch_fiber(fake, NULL, NULL);
 #elif defined(__SANITIZE_THREAD__)

@@ -45,6 +45,7 @@ typedef struct worker {
     void *python;            /* thread state of Python */
     bool failing;            /* memory fails now and then */
     bool unknown;            /* on a stack whose bounds nobody gave */
+    volatile bool switching; /* between two stacks */
     uintptr_t ip[MAX_FRAMES], sp[MAX_FRAMES], function[MAX_FRAMES];
     uint32_t frames; /* of the walk in hand */
     uint64_t checks, calls, libraries, fibers, errors, forks, out_of_memory;

@@ -100,7 +100,10 @@ static _Unwind_Reason_Code keep(struct _Unwind_Context *context, void *data)
     return _URC_NO_REASON;
 }
 
-/* Wherever the thread is, in the middle of a capture too: the same addresses as libgcc's. */
+/*
+ * Wherever the thread is, in the middle of a capture too: the same addresses as libgcc's.  But not
+ * in the middle of swapcontext: glibc's has wrong unwind data there, with which libgcc crashes.
+ */
 static void on_signal(int number)
 {
     static _Thread_local uintptr_t ours[HANDLER_FRAMES];
@@ -108,6 +111,8 @@ static void on_signal(int number)
     int saved = errno;
     unsigned count;
 
+    if (self && self->switching)
+        return;
     in_handler = number != 0;
     theirs.count = 0;
     theirs.complete = false;
