@@ -47,6 +47,7 @@ static SS_COLD void attach(const counters *c)
 {
     const uint8_t *start = dlsym(RTLD_DEFAULT, "_rtld_global"), *low, *high;
     const uint64_t *global = (const uint64_t *)(const void *)start;
+    counters now = {0, 0};
     uint32_t found = 0;
     ss_module loader;
 
@@ -58,6 +59,12 @@ static SS_COLD void attach(const counters *c)
     for (size_t i = 0; i < (size_t)(high - start) / sizeof *global && found < MAX_WORDS; i++)
         if (*(word64)&global[i] == c->adds)
             atomic_store(&words[found++], &global[i]);
+    /* Had another thread loaded a module meanwhile, these were false ones; the next walk tries. */
+    ss_loader_iterate(read_counters, &now);
+    if (now.adds != c->adds) {
+        atomic_store(&attached, false);
+        return;
+    }
     if (*(struct link_map *const volatile *)(const void *)start == _r_debug.r_map &&
         *(word32)(const void *)(start + sizeof(void *)) == c->loaded)
         atomic_store(&loaded_word, (word32)(const void *)(start + sizeof(void *)));
