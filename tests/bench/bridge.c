@@ -38,8 +38,8 @@ static PyObject *py_function;
 /* py(path, depth), where stacksplice carries the errors. */
 static int lua_py(lua_State *L)
 {
-    PyObject *result = PyObject_CallFunction(py_function, "LL", luaL_checkinteger(L, 1),
-                                             luaL_checkinteger(L, 2));
+    PyObject *result =
+        PyObject_CallFunction(py_function, "LL", luaL_checkinteger(L, 1), luaL_checkinteger(L, 2));
 
     if (!result)
         return stacksplice_lua_raise(L, stacksplice_python_originate());
@@ -51,8 +51,8 @@ static int lua_py(lua_State *L)
 /* The least that a bridge can do: Python's exception stays where it is. */
 static int lua_py_plain(lua_State *L)
 {
-    PyObject *result = PyObject_CallFunction(py_function, "LL", luaL_checkinteger(L, 1),
-                                             luaL_checkinteger(L, 2));
+    PyObject *result =
+        PyObject_CallFunction(py_function, "LL", luaL_checkinteger(L, 1), luaL_checkinteger(L, 2));
 
     if (!result)
         return luaL_error(L, "a Python exception");
@@ -195,8 +195,7 @@ static PyObject *row_on_stacks(PyObject *Py_UNUSED(module), PyObject *args)
 
 static NOINLINE PyObject *row_here(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    peer_stack_check check = {
-        .leaf = __builtin_return_address(0), .least = 3, .scripts = true};
+    peer_stack_check check = {.leaf = __builtin_return_address(0), .least = 3, .scripts = true};
     const char *row;
     size_t count;
     unsigned frames;

@@ -26,18 +26,18 @@ static inline chain_link next_link(unsigned depth, const chain *c)
 }
 
 /* A link: SIZE bytes of locals, VALUES computed before the call and used after it. */
-#define LINK(name, size, before, after)                                                            \
-    static __attribute__((noinline)) unsigned name(unsigned depth, const chain *c)                 \
-    {                                                                                              \
-        volatile char room[size];                                                                  \
-        before;                                                                                    \
-        room[depth % (size)] = (char)depth;                                                        \
-        if (depth <= 1)                                                                            \
-            c->leaf(c->data);                                                                      \
-        else                                                                                       \
-            depth += next_link(depth - 1, c)(depth - 1, c);                                        \
-        __asm__ volatile("" ::: "memory");                                                         \
-        return depth + (unsigned)room[0] + (after);                                                \
+#define LINK(name, size, before, after)                                            \
+    static __attribute__((noinline)) unsigned name(unsigned depth, const chain *c) \
+    {                                                                              \
+        volatile char room[size];                                                  \
+        before;                                                                    \
+        room[depth % (size)] = (char)depth;                                        \
+        if (depth <= 1)                                                            \
+            c->leaf(c->data);                                                      \
+        else                                                                       \
+            depth += next_link(depth - 1, c)(depth - 1, c);                        \
+        __asm__ volatile("" ::: "memory");                                         \
+        return depth + (unsigned)room[0] + (after);                                \
     }
 
 #define NONE (void)0
@@ -51,8 +51,8 @@ LINK(link_3, 200, NONE, 1)
 LINK(link_4, 16, FOUR, a + b + d + e)
 LINK(link_5, 72, NONE, 2)
 LINK(link_6, 8, TWO, a + b)
-LINK(link_7, 120, FOUR, a * b + d * e)
-LINK(link_8, 56, TWO, a * b)
+LINK(link_7, 120, FOUR, a *b + d * e)
+LINK(link_8, 56, TWO, a *b)
 LINK(link_9, 8, FOUR, (a - b) ^ (d - e))
 LINK(link_10, 104, TWO, a - b)
 LINK(link_11, 32, NONE, 3)

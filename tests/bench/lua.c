@@ -47,8 +47,8 @@ static int row(lua_State *L)
     size_t count = 0;
 
     for (; lua_rawgeti(L, 3, (lua_Integer)(2 * count + 1)) == LUA_TSTRING && count < 16; count++) {
-        methods[count] = (bench_method){
-            .name = lua_tostring(L, -1), .run = run_lua, .data = &functions[count]};
+        methods[count] =
+            (bench_method){.name = lua_tostring(L, -1), .run = run_lua, .data = &functions[count]};
         lua_rawgeti(L, 3, (lua_Integer)(2 * count + 2));
         functions[count] = (lua_method){L, luaL_ref(L, LUA_REGISTRYINDEX)};
         lua_pop(L, 1);

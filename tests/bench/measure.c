@@ -321,8 +321,7 @@ static void count_visits(const char *row, const bench_method *methods, size_t co
 }
 
 void bench_visit_row(const char *row, const bench_method *methods, size_t count,
-                     const unsigned *frames, bench_pass pass, void *data,
-                     void (*first)(void *data))
+                     const unsigned *frames, bench_pass pass, void *data, void (*first)(void *data))
 {
     unsigned number = 0;
     uint64_t end;

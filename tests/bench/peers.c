@@ -167,10 +167,10 @@ size_t peers_fill(bench_method *methods)
         .unavailable = library.unw_backtrace ? NULL : "libunwind.so.8 cannot be loaded"};
     methods[count++] = (bench_method){.name = "backtrace", .run = run_glibc};
     methods[count++] = (bench_method){.name = "_Unwind_Backtrace", .run = run_libgcc};
-    methods[count++] = (bench_method){
-        .name = "boost safe_dump_to",
-        .run = run_boost_dump,
-        .unavailable = library.boost_dump ? NULL : "built without boost.stacktrace"};
+    methods[count++] =
+        (bench_method){.name = "boost safe_dump_to",
+                       .run = run_boost_dump,
+                       .unavailable = library.boost_dump ? NULL : "built without boost.stacktrace"};
     methods[count++] = (bench_method){
         .name = "boost stacktrace",
         .run = run_boost_object,

@@ -115,19 +115,18 @@ static stack stepped;
 
 /* Between these every instruction raises SIGTRAP, but for those of its handler. */
 #if defined(__x86_64__)
-#define CHANGE_TRAP_FLAG(name, change)    \
-    __asm__(".pushsection .text\n"        \
-            ".globl " name "\n"           \
-            ".type " name ", @function\n" \
-            name ":\n"                    \
-            "    .cfi_startproc\n"        \
-            "    endbr64\n"               \
-            "    pushfq\n"                \
+#define CHANGE_TRAP_FLAG(name, change)                            \
+    __asm__(".pushsection .text\n"                                \
+            ".globl " name "\n"                                   \
+            ".type " name ", @function\n" name ":\n"              \
+            "    .cfi_startproc\n"                                \
+            "    endbr64\n"                                       \
+            "    pushfq\n"                                        \
             "    .cfi_adjust_cfa_offset 8\n" change "    popfq\n" \
-            "    .cfi_adjust_cfa_offset -8\n" \
-            "    ret\n"                   \
-            "    .cfi_endproc\n"          \
-            ".size " name ", .-" name "\n" \
+            "    .cfi_adjust_cfa_offset -8\n"                     \
+            "    ret\n"                                           \
+            "    .cfi_endproc\n"                                  \
+            ".size " name ", .-" name "\n"                        \
             ".popsection\n")
 CHANGE_TRAP_FLAG("begin_steps", "    orq $0x100, (%rsp)\n");
 CHANGE_TRAP_FLAG("end_steps", "    andq $~0x100, (%rsp)\n");
@@ -187,8 +186,8 @@ static int begin(void **state)
                                               .identity = &source,
                                               .collect = capture_again,
                                               .data = &inner};
-    static const stacksplice_allocator allocator = {
-        sizeof allocator, count_alloc, count_realloc, count_free, NULL};
+    static const stacksplice_allocator allocator = {sizeof allocator, count_alloc, count_realloc,
+                                                    count_free, NULL};
     struct sigaction action;
     stack s;
 

@@ -244,7 +244,8 @@ static pid_t fork_quietly(void)
 /* Emulators of system calls may say that they clear memory in a child, and not do it. */
 static bool children_get_cleared_memory(void)
 {
-    int *page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int *page =
+        mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int status = 1;
     pid_t child;
 

@@ -1,7 +1,7 @@
 /*
- * For tests whose subject is native frames: a build that does not know them (STACKSPLICE_UNWIND=none)
- * says so itself, in every capture, by a gap.  Such a test is skipped by what the library says, so a
- * walk that finds nothing for any other reason still fails.
+ * For tests whose subject is native frames: a build that does not know them
+ * (STACKSPLICE_UNWIND=none) says so itself, in every capture, by a gap.  Such a test is skipped by
+ * what the library says, so a walk that finds nothing for any other reason still fails.
  */
 #ifndef STACKSPLICE_TEST_NATIVE_FRAMES_H
 #define STACKSPLICE_TEST_NATIVE_FRAMES_H
@@ -30,12 +30,12 @@ static inline int has_native_frames(void)
 }
 
 /* In a cmocka test. */
-#define NEEDS_NATIVE_FRAMES()                                                \
-    do {                                                                     \
-        if (!has_native_frames()) {                                          \
+#define NEEDS_NATIVE_FRAMES()                                                        \
+    do {                                                                             \
+        if (!has_native_frames()) {                                                  \
             print_message("skipped: native frames are not known on this machine\n"); \
-            skip();                                                          \
-        }                                                                    \
+            skip();                                                                  \
+        }                                                                            \
     } while (0)
 
 #endif

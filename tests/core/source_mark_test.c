@@ -92,8 +92,8 @@ static void collect(stacksplice_walk *walk, void *data)
             continue;
         }
         m->count++;
-        m->right = m->right && mark == atomic_load(&m->mark) &&
-                   walk->frames[i].function == m->function;
+        m->right =
+            m->right && mark == atomic_load(&m->mark) && walk->frames[i].function == m->function;
     }
     m->right = m->right && listed == walk->marked_count;
 }

@@ -238,13 +238,12 @@ static void collect(stacksplice_walk *walk, void *data)
         collecting(walk);
 }
 
-static const stacksplice_source good_source = {
-    .size = sizeof good_source,
-    .version = STACKSPLICE_SOURCE_VERSION,
-    .language = "test",
-    .identity = &good_source,
-    .collect = collect,
-    .data = &collected_here};
+static const stacksplice_source good_source = {.size = sizeof good_source,
+                                               .version = STACKSPLICE_SOURCE_VERSION,
+                                               .language = "test",
+                                               .identity = &good_source,
+                                               .collect = collect,
+                                               .data = &collected_here};
 
 static void test_source_is_registered_once(void **state)
 {

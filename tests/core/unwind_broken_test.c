@@ -30,20 +30,66 @@ static uint64_t next_random(void)
 
 /* One common entry and one of a function [0x1000, 0x1100), with absolute addresses. */
 static const uint8_t good[] = {
-    20,   0,    0,    0,                /* length */
-    0,    0,    0,    0,                /* a common entry */
-    1,    'z',  'R',  0,                /* version, augmentation */
-    1,    0x78, SS_REGISTER_RA,         /* factors 1 and -8 */
-    1,    0x03,                         /* addresses are udata4 */
-    0x0c, SS_REGISTER_SP, 8, 0x80 | SS_REGISTER_RA, 1, 0, 0, /* CFA = sp + 8, it is at CFA - 8 */
-    28,   0,    0,    0,                /* length */
-    28,   0,    0,    0,                /* back to the common entry */
-    0x00, 0x10, 0,    0,    0, 1, 0, 0, /* 0x1000, 0x100 */
-    0,                                  /* no augmentation data */
-    0x41, 0x0e, 16, 0x80 | SS_REGISTER_FP, 2, /* 1 on: CFA = sp + 16, fp at CFA - 16 */
-    0x43, 0x0d, SS_REGISTER_FP,         /* 3 on: CFA = fp + 16 */
-    0x02, 200,  0x0c, SS_REGISTER_SP, 8, 0, 0, /* 200 on: CFA = sp + 8 */
-    0,    0,    0,    0,                /* end of the section */
+    20,
+    0,
+    0,
+    0, /* length */
+    0,
+    0,
+    0,
+    0, /* a common entry */
+    1,
+    'z',
+    'R',
+    0, /* version, augmentation */
+    1,
+    0x78,
+    SS_REGISTER_RA, /* factors 1 and -8 */
+    1,
+    0x03, /* addresses are udata4 */
+    0x0c,
+    SS_REGISTER_SP,
+    8,
+    0x80 | SS_REGISTER_RA,
+    1,
+    0,
+    0, /* CFA = sp + 8, it is at CFA - 8 */
+    28,
+    0,
+    0,
+    0, /* length */
+    28,
+    0,
+    0,
+    0, /* back to the common entry */
+    0x00,
+    0x10,
+    0,
+    0,
+    0,
+    1,
+    0,
+    0, /* 0x1000, 0x100 */
+    0, /* no augmentation data */
+    0x41,
+    0x0e,
+    16,
+    0x80 | SS_REGISTER_FP,
+    2, /* 1 on: CFA = sp + 16, fp at CFA - 16 */
+    0x43,
+    0x0d,
+    SS_REGISTER_FP, /* 3 on: CFA = fp + 16 */
+    0x02,
+    200,
+    0x0c,
+    SS_REGISTER_SP,
+    8,
+    0,
+    0, /* 200 on: CFA = sp + 8 */
+    0,
+    0,
+    0,
+    0, /* end of the section */
 };
 #define FDE_AT 24
 
@@ -303,17 +349,17 @@ static const struct {
     {CODE(0xff, 0xd0, 0x90), false},            /* call, nop: not at its end */
     {CODE(0x90, 0x90, 0x90, 0x90, 0x90, 0x90), false},
 #else
-    {CODE(1, 0, 0, 0x94), true},                          /* bl forward */
-    {CODE(0xff, 0xff, 0xff, 0x97), true},                 /* bl backward */
-    {CODE(0, 0, 0x3f, 0xd6), true},                       /* blr x0 */
-    {CODE(0x20, 2, 0x3f, 0xd6), true},                    /* blr x17 */
-    {CODE(0x1f, 8, 0x3f, 0xd6), true},                    /* blraaz x0 */
-    {CODE(1, 8, 0x3f, 0xd7), true},                       /* blraa x0, x1 */
-    {CODE(1, 0, 0, 0x14), false},                         /* b */
-    {CODE(0, 0, 0x1f, 0xd6), false},                      /* br x0 */
-    {CODE(0xc0, 3, 0x5f, 0xd6), false},                   /* ret */
-    {CODE(1, 0, 0, 0x94, 0x1f, 0x20, 3, 0xd5), false},    /* bl, nop: not at its end */
-    {CODE(0x1f, 1, 0, 0, 0x94), false},                   /* not where instructions are */
+    {CODE(1, 0, 0, 0x94), true},                       /* bl forward */
+    {CODE(0xff, 0xff, 0xff, 0x97), true},              /* bl backward */
+    {CODE(0, 0, 0x3f, 0xd6), true},                    /* blr x0 */
+    {CODE(0x20, 2, 0x3f, 0xd6), true},                 /* blr x17 */
+    {CODE(0x1f, 8, 0x3f, 0xd6), true},                 /* blraaz x0 */
+    {CODE(1, 8, 0x3f, 0xd7), true},                    /* blraa x0, x1 */
+    {CODE(1, 0, 0, 0x14), false},                      /* b */
+    {CODE(0, 0, 0x1f, 0xd6), false},                   /* br x0 */
+    {CODE(0xc0, 3, 0x5f, 0xd6), false},                /* ret */
+    {CODE(1, 0, 0, 0x94, 0x1f, 0x20, 3, 0xd5), false}, /* bl, nop: not at its end */
+    {CODE(0x1f, 1, 0, 0, 0x94), false},                /* not where instructions are */
 #endif
     {CODE(0xd0), false},
     {NULL, 0, false},

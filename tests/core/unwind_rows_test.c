@@ -201,8 +201,7 @@ static bool look_at_fde(const uint8_t *entry, const ss_fde *fde, void *data)
             look_at_row(fde, pc, c);
     }
     /* The sorted table leads to the same entry (or, in the C library, to a twin of it). */
-    if (c->loaded && fde->size &&
-        (!ss_find_fde(fde->start, &found) || found.start != fde->start))
+    if (c->loaded && fde->size && (!ss_find_fde(fde->start, &found) || found.start != fde->start))
         c->failed++;
     c->failed += program.failed;
     (void)entry;
@@ -256,7 +255,7 @@ static int look_at_library(struct dl_phdr_info *info, size_t size, void *data)
 }
 
 /* The segments of the program at PATH where they belong, unrelocated; false when it is none. */
-static bool map_program(const char *path, ElfW(Ehdr) *elf, ElfW(Phdr) *headers, char **memory)
+static bool map_program(const char *path, ElfW(Ehdr) * elf, ElfW(Phdr) * headers, char **memory)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     size_t size = 0;
@@ -301,10 +300,12 @@ static void look_at_program(const char *path)
 static void test_unwind_decodes_every_row_of_every_library(void **state)
 {
     static const char *const libraries[] = {
-        "libcrypto.so.3",    "libssl.so.3",     "libstdc++.so.6",    "libm.so.6",
-        "libgcc_s.so.1",     "libsqlite3.so.0", "libz.so.1",         "libexpat.so.1",
-        "liblzma.so.5",      "libffi.so.8",     "liblua5.4.so.0",    "liblua5.3.so.0",
-        "libluajit-5.1.so.2", "libdw.so.1",     "libpython3.11.so.1.0", STACKSPLICE_LIBRARY};
+        "libcrypto.so.3",     "libssl.so.3",    "libstdc++.so.6",
+        "libm.so.6",          "libgcc_s.so.1",  "libsqlite3.so.0",
+        "libz.so.1",          "libexpat.so.1",  "liblzma.so.5",
+        "libffi.so.8",        "liblua5.4.so.0", "liblua5.3.so.0",
+        "libluajit-5.1.so.2", "libdw.so.1",     "libpython3.11.so.1.0",
+        STACKSPLICE_LIBRARY};
     static const char *const programs[] = {SWEPT_PROGRAMS, "/usr/bin/lua5.4", "/usr/bin/luajit"};
 
     (void)state;

@@ -23,8 +23,8 @@
 #define MAX 256
 #define FIBER_SIZE ((size_t)1 << 18)
 
-/* ThreadSanitizer keeps signals back, AddressSanitizer must be told of switches; valgrind has no trap
-   flag. */
+/* ThreadSanitizer keeps signals back, AddressSanitizer must be told of switches; valgrind has no
+   trap flag. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define NO_STEPS true
 #elif __has_include(<valgrind/valgrind.h>)
@@ -35,19 +35,18 @@
 #endif
 
 /* Between these every instruction raises SIGTRAP, but for those of its handler. */
-#define CHANGE_TRAP_FLAG(name, change)    \
-    __asm__(".pushsection .text\n"        \
-            ".globl " name "\n"           \
-            ".type " name ", @function\n" \
-            name ":\n"                    \
-            "    .cfi_startproc\n"        \
-            "    endbr64\n"               \
-            "    pushfq\n"                \
+#define CHANGE_TRAP_FLAG(name, change)                            \
+    __asm__(".pushsection .text\n"                                \
+            ".globl " name "\n"                                   \
+            ".type " name ", @function\n" name ":\n"              \
+            "    .cfi_startproc\n"                                \
+            "    endbr64\n"                                       \
+            "    pushfq\n"                                        \
             "    .cfi_adjust_cfa_offset 8\n" change "    popfq\n" \
-            "    .cfi_adjust_cfa_offset -8\n" \
-            "    ret\n"                   \
-            "    .cfi_endproc\n"          \
-            ".size " name ", .-" name "\n" \
+            "    .cfi_adjust_cfa_offset -8\n"                     \
+            "    ret\n"                                           \
+            "    .cfi_endproc\n"                                  \
+            ".size " name ", .-" name "\n"                        \
             ".popsection\n")
 CHANGE_TRAP_FLAG("begin_steps", "    orq $0x100, (%rsp)\n");
 CHANGE_TRAP_FLAG("end_steps", "    andq $~0x100, (%rsp)\n");
@@ -107,8 +106,8 @@ void on_fiber(void)
     begin_steps();
 }
 
-/* Unwinders take the first address of a context for one behind a call: what lies before it is of the
-   same function. */
+/* Unwinders take the first address of a context for one behind a call: what lies before it is of
+   the same function. */
 __asm__(".pushsection .text\n"
         ".type fiber_begins, @function\n"
         "    .cfi_startproc\n"

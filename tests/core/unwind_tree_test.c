@@ -48,26 +48,26 @@ static void (*at_end)(void);
 static SS_NOINLINE void go(unsigned depth);
 
 /* Each has three places to go on from, and a frame of another size. */
-#define SHAPE(name, bytes)                          \
-    static SS_NOINLINE void name(unsigned depth)    \
-    {                                               \
-        volatile char local[bytes];                 \
-                                                    \
-        local[0] = (char)depth;                     \
-        switch (path[depth] / 4 % 3) {              \
-        case 0:                                     \
-            go(depth + 1);                          \
-            break;                                  \
-        case 1:                                     \
-            go(depth + 1);                          \
-            AFTER();                                \
-            break;                                  \
-        default:                                    \
-            go(depth + 1);                          \
-            local[1] = local[0];                    \
-            break;                                  \
-        }                                           \
-        AFTER();                                    \
+#define SHAPE(name, bytes)                       \
+    static SS_NOINLINE void name(unsigned depth) \
+    {                                            \
+        volatile char local[bytes];              \
+                                                 \
+        local[0] = (char)depth;                  \
+        switch (path[depth] / 4 % 3) {           \
+        case 0:                                  \
+            go(depth + 1);                       \
+            break;                               \
+        case 1:                                  \
+            go(depth + 1);                       \
+            AFTER();                             \
+            break;                               \
+        default:                                 \
+            go(depth + 1);                       \
+            local[1] = local[0];                 \
+            break;                               \
+        }                                        \
+        AFTER();                                 \
     }
 
 SHAPE(small, 8)

@@ -32,7 +32,8 @@ static int hop(lua_State *L)
     int before = noted, lines = all->line_count, depth = depth_of(L);
     lua_Debug activation;
 
-    for (int level = depth - before - 1; level >= 0 && lua_getstack(L, level, &activation); level--) {
+    for (int level = depth - before - 1; level >= 0 && lua_getstack(L, level, &activation);
+         level--) {
         lua_getinfo(L, "Sln", &activation);
         if (*activation.what != 'C')
             (void)snprintf(all->lines[all->line_count++], sizeof *all->lines, "%s:%d",

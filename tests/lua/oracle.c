@@ -192,8 +192,7 @@ static bool is_nameless(const reader *r, const lua_Debug *activation)
 static void compare_script(reader *r, lua_State *of, int level, const lua_Debug *activation)
 {
     char name[128], expected[800], got[800];
-    const char *file =
-        *activation->source == '@' ? activation->source + 1 : activation->short_src;
+    const char *file = *activation->source == '@' ? activation->source + 1 : activation->short_src;
     int line = activation->currentline > 0 ? activation->currentline : 0;
 
     name_of(of, level, activation, name, sizeof name);

@@ -172,7 +172,6 @@ static int into(lua_State *L)
     return 0;
 }
 
-
 /* scenario(name, checks, adopted, function) */
 static int scenario(lua_State *L)
 {
@@ -193,40 +192,32 @@ static int scenario(lua_State *L)
 }
 
 static const luaL_Reg helpers[] = {
-    {"probe", probe},
-    {"probe_sibling", probe_sibling},
-    {"hook", set_hook},
-    {"unhook", clear_hook},
-    {"call", call},
-    {"callk", callk},
-    {"pcallk", pcallk},
-    {"throw", throw_error},
-    {"resume", resume},
-    {"crossing", announce},
-    {"crossed", crossed},
-    {"into", into},
-    {"scenario", scenario},
-    {NULL, NULL},
+    {"probe", probe},       {"probe_sibling", probe_sibling},
+    {"hook", set_hook},     {"unhook", clear_hook},
+    {"call", call},         {"callk", callk},
+    {"pcallk", pcallk},     {"throw", throw_error},
+    {"resume", resume},     {"crossing", announce},
+    {"crossed", crossed},   {"into", into},
+    {"scenario", scenario}, {NULL, NULL},
 };
 
 /* What the other state runs. */
-static const char *const others =
-    "function checked()\n"
-    "    probe()\n"
-    "    return 1\n"
-    "end\n"
-    "function and_back()\n"
-    "    probe()\n"
-    "    into('back')\n"
-    "    return 1\n"
-    "end\n"
-    "function and_back_in_coroutine()\n"
-    "    resume(coroutine.create(function()\n"
-    "        probe()\n"
-    "        into('back')\n"
-    "        return 1\n"
-    "    end))\n"
-    "end\n";
+static const char *const others = "function checked()\n"
+                                  "    probe()\n"
+                                  "    return 1\n"
+                                  "end\n"
+                                  "function and_back()\n"
+                                  "    probe()\n"
+                                  "    into('back')\n"
+                                  "    return 1\n"
+                                  "end\n"
+                                  "function and_back_in_coroutine()\n"
+                                  "    resume(coroutine.create(function()\n"
+                                  "        probe()\n"
+                                  "        into('back')\n"
+                                  "        return 1\n"
+                                  "    end))\n"
+                                  "end\n";
 
 /* ---- Tests -----------------------------------------------------------------------------------*/
 
@@ -373,7 +364,8 @@ static void test_a_deep_stack_is_cut_in_the_middle_with_the_count(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_a_missed_site_hides_is_inferred_or_a_gap), /* the first to fork */
+        cmocka_unit_test(
+            test_what_a_missed_site_hides_is_inferred_or_a_gap), /* the first to fork */
         cmocka_unit_test(test_light_functions),
         cmocka_unit_test(test_closures),
         cmocka_unit_test(test_a_deep_stack_is_cut_in_the_middle_with_the_count),

@@ -89,8 +89,8 @@ static void on_fiber(void)
 
 static void run_on_fiber(lua_State *L)
 {
-    void *memory = mmap(NULL, FIBER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                        -1, 0);
+    void *memory =
+        mmap(NULL, FIBER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     assert_ptr_not_equal(memory, MAP_FAILED);
     assert_int_equal(getcontext(&inside), 0);

@@ -1,7 +1,7 @@
 /*
- * Memory that runs out at any moment of learning Lua's layout, and threads that are not to be had: a
- * capture then says so, and a later one learns the whole layout.  Linked with --wrap=realloc, which
- * is how Lua's blocks are got.
+ * Memory that runs out at any moment of learning Lua's layout, and threads that are not to be had:
+ * a capture then says so, and a later one learns the whole layout.  Linked with --wrap=realloc,
+ * which is how Lua's blocks are got.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,11 +57,10 @@ static bool equal_sites(const ss_lua_layout *a, const ss_lua_layout *b)
 static bool equal_layouts(const ss_lua_layout *a, const ss_lua_layout *b)
 {
     return !a->failure && !b->failure && equal_sites(a, b) && a->previous == b->previous &&
-           a->function == b->function && a->top == b->top &&
-           a->saved_pc == b->saved_pc && a->status == b->status &&
-           a->closure_function == b->closure_function && a->closure_proto == b->closure_proto &&
-           a->light_tag == b->light_tag && a->closure_tag == b->closure_tag &&
-           a->lua_tag == b->lua_tag;
+           a->function == b->function && a->top == b->top && a->saved_pc == b->saved_pc &&
+           a->status == b->status && a->closure_function == b->closure_function &&
+           a->closure_proto == b->closure_proto && a->light_tag == b->light_tag &&
+           a->closure_tag == b->closure_tag && a->lua_tag == b->lua_tag;
 }
 
 enum { LEARNT, NOTHING_FAILED, LEARNT_TOO_MUCH, NOT_LEARNT_AGAIN, DIFFERENT };

@@ -109,9 +109,12 @@ static PyObject *results(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef methods[] = {
-    {"start", start, METH_VARARGS, NULL},   {"stop", stop, METH_NOARGS, NULL},
-    {"compare", compare, METH_NOARGS, NULL}, {"interrupt", interrupt, METH_O, NULL},
-    {"falsify", falsify, METH_O, NULL},     {"results", results, METH_NOARGS, NULL},
+    {"start", start, METH_VARARGS, NULL},
+    {"stop", stop, METH_NOARGS, NULL},
+    {"compare", compare, METH_NOARGS, NULL},
+    {"interrupt", interrupt, METH_O, NULL},
+    {"falsify", falsify, METH_O, NULL},
+    {"results", results, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -69,8 +69,8 @@ static PyObject *log_now(void)
     PyObject *list = PyList_New(depth);
 
     for (int i = 0; list && i < depth; i++)
-        PyList_SET_ITEM(list, i, Py_BuildValue("(ssi)", calls[i].language, calls[i].name,
-                                               calls[i].line));
+        PyList_SET_ITEM(list, i,
+                        Py_BuildValue("(ssi)", calls[i].language, calls[i].name, calls[i].line));
     return list;
 }
 
@@ -335,9 +335,12 @@ static int lua_leave(lua_State *L)
 
 static void open_state(void)
 {
-    static const luaL_Reg all[] = {{"call", graph_from_lua}, {"leaf", graph_lua_leaf},
-                                   {"note", lua_note},       {"enter", lua_enter},
-                                   {"at", lua_at},           {"leave", lua_leave},
+    static const luaL_Reg all[] = {{"call", graph_from_lua},
+                                   {"leaf", graph_lua_leaf},
+                                   {"note", lua_note},
+                                   {"enter", lua_enter},
+                                   {"at", lua_at},
+                                   {"leave", lua_leave},
                                    {NULL, NULL}};
 
     state = luaL_newstate();

@@ -114,9 +114,7 @@ static PyMethodDef functions[] = {{"call", call, METH_O, NULL},
                                   {"close", close_state, METH_NOARGS, NULL},
                                   {NULL, NULL, 0, NULL}};
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
-                                        .m_name = "lua_calls",
-                                        .m_size = -1,
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "lua_calls", .m_size = -1,
                                         .m_methods = functions};
 
 PyMODINIT_FUNC PyInit_lua_calls(void)

@@ -241,8 +241,8 @@ static uint32_t falsify(found *list, uint32_t count)
 {
     found first = list[0];
 
-    if (!falsification || count < 3 || same(&(call){first.function, first.sp, first.language,
-                                                    first.line}, &list[1]) ||
+    if (!falsification || count < 3 ||
+        same(&(call){first.function, first.sp, first.language, first.line}, &list[1]) ||
         atomic_flag_test_and_set(&falsified))
         return count;
     if (strcmp(falsification, "drop") == 0)

@@ -40,10 +40,18 @@ static const struct {
     const char *name;
     uint32_t lines[4];
 } functions[] = {
-    {"plain", {7}},         {"index", {8, 2}},     {"add", {9, 3}},
-    {"concat", {10, 4}},    {"call", {11, 5}},     {"protected", {13, 12}},
-    {"handled", {14, 12}},  {"wrapped", {15, 12}}, {"resumed", {16, 12}},
-    {"sorted", {17, 17}},   {"replaced", {18, 12}}, {"tail", {12}},
+    {"plain", {7}},
+    {"index", {8, 2}},
+    {"add", {9, 3}},
+    {"concat", {10, 4}},
+    {"call", {11, 5}},
+    {"protected", {13, 12}},
+    {"handled", {14, 12}},
+    {"wrapped", {15, 12}},
+    {"resumed", {16, 12}},
+    {"sorted", {17, 17}},
+    {"replaced", {18, 12}},
+    {"tail", {12}},
     {"nested", {20, 20, 15, 12}},
 };
 enum { OVERFLOW_LINE = 21, TOO_DEEP_LINE = 22 };

@@ -78,9 +78,9 @@ static const struct {
     const char *name;
     uint32_t lines[4];
 } functions[] = {
-    {"plain", {2}},         {"recurse", {4, 4, 4, 4}}, {"generate", {10, 8, 6}},
+    {"plain", {2}},          {"recurse", {4, 4, 4, 4}}, {"generate", {10, 8, 6}},
     {"attribute", {20, 15}}, {"add", {21, 17}},         {"value", {22, 18}},
-    {"init", {23, 13}},     {"sort", {24, 24}},        {"each", {25, 25}},
+    {"init", {23, 13}},      {"sort", {24, 24}},        {"each", {25, 25}},
 };
 
 static PyObject *globals;

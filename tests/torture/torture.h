@@ -1,7 +1,8 @@
 /*
- * Threads that capture all the time, each along a path of calls of its own through C, Lua and Python
- * and libraries that come and go, while signals, forks, failing memory and stacks that overflow
- * interfere.  Each keeps a journal of its calls, and each captured stack must tell the same.
+ * Threads that capture all the time, each along a path of calls of its own through C, Lua and
+ * Python and libraries that come and go, while signals, forks, failing memory and stacks that
+ * overflow interfere.  Each keeps a journal of its calls, and each captured stack must tell the
+ * same.
  */
 #ifndef TORTURE_H
 #define TORTURE_H
@@ -59,7 +60,8 @@ unsigned draw(worker *w, unsigned n);
 
 /* ---- journal.c --------------------------------------------------------------------------------*/
 
-/* Once; WHAT, unless NULL, is done to one stack, which then must be found wrong: drop, swap, line. */
+/* Once; WHAT, unless NULL, is done to one stack, which then must be found wrong: drop, swap, line.
+ */
 void journal_begin(const char *what);
 
 /* Of each thread. */

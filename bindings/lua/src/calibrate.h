@@ -27,7 +27,7 @@ typedef struct ss_lua_candidates {
 typedef struct ss_lua_words {
     uint32_t count; /* of the words of a CallInfo; 0 until the first look */
     uintptr_t first[SS_LUA_CALL_INFO_WORDS], step[SS_LUA_CALL_INFO_WORDS];
-    uint32_t pc;                             /* words that grow as a program counter does */
+    uint32_t pc;                           /* words that grow as a program counter does */
     uint64_t tail[SS_LUA_CALL_INFO_WORDS]; /* bits that are set in tail calls and only there */
     bool pc_seen, tail_seen;
 } ss_lua_words;
@@ -38,7 +38,7 @@ typedef struct ss_lua_words {
  */
 enum { SS_LUA_STEPS = 1024 /* a power of two */ };
 typedef struct ss_lua_step_seen {
-    uintptr_t ip; /* 0: free */
+    uintptr_t ip;    /* 0: free */
     uintptr_t outer; /* the return address into the next frame; 0: no frame beyond is learnt from */
     uintptr_t size;
 } ss_lua_step_seen;
@@ -48,9 +48,9 @@ typedef struct ss_lua_lesson {
     ss_lua_layout *layout;
     ss_lua_candidates state[SS_LUA_SITES], ci[SS_LUA_SITES];
     uint32_t visits[SS_LUA_SITES];
-    bool starved;         /* memory ran out: what was learnt may lack any part */
-    bool overflow;        /* a table was too small */
-    bool contradicted;    /* the second state disagreed about the CallInfo */
+    bool starved;      /* memory ran out: what was learnt may lack any part */
+    bool overflow;     /* a table was too small */
+    bool contradicted; /* the second state disagreed about the CallInfo */
     ss_lua_words words;
     const uintptr_t *own; /* starts of the functions that teach, which end an unwinding */
     uint32_t own_count;

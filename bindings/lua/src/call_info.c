@@ -218,6 +218,5 @@ void ss_lua_lesson_settle_words(ss_lua_lesson *lesson)
             found = found == -1 && bit >= 0 ? (int)i * 64 + bit : -2;
     }
     layout->saved_pc = pc < 0 ? SS_LUA_UNKNOWN : (uint16_t)(pc * WORD);
-    layout->status =
-        (uint16_t)(found < 0 || !known->tail_seen ? SS_LUA_UNKNOWN : found / 32 * 4);
+    layout->status = (uint16_t)(found < 0 || !known->tail_seen ? SS_LUA_UNKNOWN : found / 32 * 4);
 }

@@ -18,10 +18,10 @@ enum {
 /* A place where the interpreter called C and which is none of the learnt sites. */
 typedef struct ss_lua_missed {
     uint32_t frame, hidden; /* of the interpreter, as in a site */
-    bool may_be_none; /* what is inside is a library function, or Lua's own on a rare path */
+    bool may_be_none;       /* what is inside is a library function, or Lua's own on a rare path */
     lua_State *L;
     struct ss_lua_call_site *site; /* one of the same coroutine */
-    uintptr_t ci; /* the activation of what was called, by its function; 0: it is not known */
+    uintptr_t ci;   /* the activation of what was called, by its function; 0: it is not known */
     uintptr_t stop; /* where the run behind it ends */
 } ss_lua_missed;
 

@@ -73,7 +73,7 @@ static inline int ss_lua_compat_typeerror(lua_State *L, int argument, const char
 #define lua_getiuservalue(L, index, n) ss_lua_compat_getiuservalue(L, index, n)
 #define lua_setiuservalue(L, index, n) ss_lua_compat_setiuservalue(L, index, n)
 #define lua_resume(L, from, nargs, nresults) ss_lua_compat_resume(L, from, nargs, nresults)
-#define luaL_argexpected(L, condition, argument, name)                                             \
+#define luaL_argexpected(L, condition, argument, name) \
     ((void)((condition) || ss_lua_compat_typeerror(L, argument, name)))
 /* A coroutine that failed cannot be used again; its variables need no closing. */
 #define lua_resetthread(L) ((void)(L), LUA_OK)

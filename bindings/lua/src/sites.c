@@ -113,9 +113,11 @@ static bool add_site(ss_lua_collection *c, uint32_t frame, const ss_lua_site *si
         return false;
     }
     keep_callee(c, frame);
-    c->sites[c->site_count] =
-        (ss_lua_call_site){.frame = frame, .hidden = 1, .hook = site->hook,
-                           .L = (lua_State *)found[0], .ci = found[1]};
+    c->sites[c->site_count] = (ss_lua_call_site){.frame = frame,
+                                                 .hidden = 1,
+                                                 .hook = site->hook,
+                                                 .L = (lua_State *)found[0],
+                                                 .ci = found[1]};
     link_site(c, (uint16_t)c->site_count++);
     return true;
 }

@@ -72,8 +72,7 @@ static bool push_asked(ss_lua_collection *c, const ss_lua_call_site *site, uintp
 }
 
 static inline bool push_keyed(ss_lua_collection *c, const ss_lua_call_site *site,
-                              const ss_lua_activation *at,
-                              const ss_lua_activation *caller)
+                              const ss_lua_activation *at, const ss_lua_activation *caller)
 {
     return push_token(c, ss_lua_token(c->layout, site->world, site->L, at, caller), site->L,
                       at->ci);
@@ -298,8 +297,7 @@ static bool push_unsited(ss_lua_collection *c, uint32_t index)
     }
     /* Lua code that is in no call to C runs in a frame between here and there. */
     return splice(c, at < inner ? inner : at, 0) &&
-           (*activation.what != 'C' ||
-            push(c, ss_lua_gap("call site missed"))) &&
+           (*activation.what != 'C' || push(c, ss_lua_gap("call site missed"))) &&
            push_run(c, site, from, STACKSPLICE_TRUST_INFERRED, site->ci);
 }
 
@@ -397,7 +395,7 @@ static void push_capturing(ss_lua_collection *c, const ss_lua_state *state)
         ss_lua_step(c->layout, &from);
     (void)(splice(c, 0, 0) &&
            push(c, ss_lua_gap("without native frames, only one coroutine's "
-                                                     "are known, and not their place")) &&
+                              "are known, and not their place")) &&
            push_run(c, &site, from, STACKSPLICE_TRUST_EXACT, 0) && flush(c));
 }
 

@@ -233,15 +233,9 @@ static int clear_hook(lua_State *L)
 }
 
 static const luaL_Reg probes[] = {
-    {"C", probe},
-    {"T", probe_true},
-    {"resume", resume_new_thread},
-    {"hook", set_hook},
-    {"unhook", clear_hook},
-    {"info", probe_call_info},
-    {"pc", probe_saved_pc},
-    {"status", probe_status},
-    {"proto", probe_proto},
+    {"C", probe},           {"T", probe_true},        {"resume", resume_new_thread},
+    {"hook", set_hook},     {"unhook", clear_hook},   {"info", probe_call_info},
+    {"pc", probe_saved_pc}, {"status", probe_status}, {"proto", probe_proto},
     {NULL, NULL},
 };
 
@@ -351,7 +345,8 @@ static const char *const snippets[] = {
     "  xpcall(fail, f, 'x') xpcall(function() fail('x') end, f)\n"
     "end",
     "for _, f in ipairs {callk, pcallk, pcall, function(g) g() C() end} do\n"
-    "  local co = coroutine.create(function() f(function() C() coroutine.yield() C() end) C() end)\n"
+    "  local co = coroutine.create(function() f(function() C() coroutine.yield() C() end) C() "
+    "end)\n"
     "  coroutine.resume(co) coroutine.resume(co)\n"
     "  resume(function() f(function() yieldk() end) C() end)\n"
     "end",

@@ -1,11 +1,11 @@
 /*
- * The tasks that await the running one.  Suspended coroutines are on no native stack: the Python file
- * _awaiting.py finds them by asyncio's own records, here they become tokens.
+ * The tasks that await the running one.  Suspended coroutines are on no native stack: the Python
+ * file _awaiting.py finds them by asyncio's own records, here they become tokens.
  */
 #include "binding.h"
 
-/* The token of ITEM: a text is the reason of a gap, a tuple a code object and a place in it.  0 with
-   an exception. */
+/* The token of ITEM: a text is the reason of a gap, a tuple a code object and a place in it.  0
+   with an exception. */
 static uintptr_t token_of(PyObject *item)
 {
     stacksplice_token_info gap = {.size = sizeof gap,

@@ -164,8 +164,8 @@ uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust 
 /* The same in the current interpreter, with its lock held and outside of any capture: it is looked
    for, and put, in the table of tokens (token_cache.h). */
 uintptr_t sspy_token_known(PyCodeObject *code, int lasti, int line, stacksplice_trust trust);
-/* Put into that table what captures of this thread did not find there and is still live.  Lock held,
-   outside of any capture. */
+/* Put into that table what captures of this thread did not find there and is still live.  Lock
+   held, outside of any capture. */
 void sspy_frames_learn(void);
 
 /* The innermost complete frame of the current thread state, as an address only; or NULL. */

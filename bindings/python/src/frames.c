@@ -173,14 +173,14 @@ static void next_cframe(chain *c, const stacksplice_walk *walk)
 
     c->now.address = 0;
     /* Markers inside of the part that is looked at come first: they may be skipped, not read. */
-    while (cframe && cframe > last && cframe < walk->stack_high &&
-           cframe % sizeof(void *) == 0) {
+    while (cframe && cframe > last && cframe < walk->stack_high && cframe % sizeof(void *) == 0) {
         last = cframe;
         cframe = sspy_word(cframe, sspy_layout_now.cframe_previous);
         if (last >= walk->stack_low) {
             c->now = (marker){last, sspy_word(last, sspy_layout_now.cframe_current), 0};
-            /* Its frames end where those of the next loop begin: the newest frame there called.  That
-               loop may run on another stack of the thread, or be the thread state's own base. */
+            /* Its frames end where those of the next loop begin: the newest frame there called.
+               That loop may run on another stack of the thread, or be the thread state's own base.
+             */
             if (cframe > last || (cframe && !on_stack(walk, cframe)))
                 c->now.end = sspy_word(cframe, sspy_layout_now.cframe_current);
             break;
@@ -224,8 +224,7 @@ static uint32_t begin_chains(const stacksplice_walk *walk, chain *chains)
 
     for (uint32_t i = 0; i < count; i++) {
         chains[i].interp = states[i]->interp;
-        chains[i].next = chains[i].first =
-            sspy_word((uintptr_t)states[i], sspy_layout_now.head);
+        chains[i].next = chains[i].first = sspy_word((uintptr_t)states[i], sspy_layout_now.head);
         chains[i].now.address = 0;
         next_marker(&chains[i], walk);
     }
@@ -356,8 +355,8 @@ static uint32_t first_frame(const stacksplice_walk *walk)
 {
     uint32_t frame = 0;
 
-    while (frame < walk->frame_count && (walk->frames[frame].sp < walk->stack_low ||
-                                         walk->frames[frame].sp >= walk->stack_high))
+    while (frame < walk->frame_count &&
+           (walk->frames[frame].sp < walk->stack_low || walk->frames[frame].sp >= walk->stack_high))
         frame++;
     return frame;
 }
@@ -440,8 +439,7 @@ static void learn(PyThreadState *state)
         PyCodeObject *code = sspy_frame_code(frame);
 
         if (code && !sspy_cache_find(sspy_word(frame, sspy_layout_now.frame_instruction), 0)) {
-            (void)sspy_token_known(code, sspy_frame_lasti(frame, code), 0,
-                                   STACKSPLICE_TRUST_EXACT);
+            (void)sspy_token_known(code, sspy_frame_lasti(frame, code), 0, STACKSPLICE_TRUST_EXACT);
             learned++;
         }
         frame = sspy_frame_previous(frame);

@@ -173,8 +173,7 @@ static int append_row(PyObject *list, PyObject *row)
 static int fill_table(PyObject *classes, PyObject *out, PyObject *back)
 {
     for (size_t i = 0; i < SSPY_COUNT_OF(class_rows); i++)
-        if (append_row(classes,
-                       Py_BuildValue("(OI)", *class_rows[i].type, class_rows[i].hresult)))
+        if (append_row(classes, Py_BuildValue("(OI)", *class_rows[i].type, class_rows[i].hresult)))
             return -1;
     for (int number = 1; number < 4096; number++) {
         uint32_t code = (uint32_t)stacksplice_hresult_from_errno(number);

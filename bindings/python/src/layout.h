@@ -24,8 +24,9 @@ typedef struct sspy_layout {
 /* The layout of this process's CPython; valid only while sspy_layout_reason() is NULL. */
 extern sspy_layout sspy_layout_now;
 
-/* Compare sspy_layout_now with what the interpreter tells of itself: *WHY is what is wrong, or NULL.
-   A wrong layout is found, not followed.  GIL held.  -1 with an exception when memory runs out. */
+/* Compare sspy_layout_now with what the interpreter tells of itself: *WHY is what is wrong, or
+   NULL. A wrong layout is found, not followed.  GIL held.  -1 with an exception when memory runs
+   out. */
 int sspy_layout_examine(const char **why);
 
 /* Reads of interpreter memory, by offset. */

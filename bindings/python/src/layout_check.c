@@ -141,9 +141,8 @@ static const char *compare_chain(check *c, PyThreadState *thread_state, uintptr_
     for (; object && !why && number < MAX_FRAMES; number++) {
         PyFrameObject *back = PyFrame_GetBack(object);
 
-        why = find_shown(c, &frame, &seen, number)
-                  ? compare_frame(frame, &seen, object, number)
-                  : "its frames are not where they were expected";
+        why = find_shown(c, &frame, &seen, number) ? compare_frame(frame, &seen, object, number)
+                                                   : "its frames are not where they were expected";
         frame = seen.previous;
         Py_DECREF(object);
         object = back;

@@ -140,15 +140,15 @@ static bool is_watch_of(PyObject *watch, PyCodeObject *code)
 /* A new watch of CODE among the others; -1 with an exception. */
 static int add_watch(PyCodeObject *code, PyObject *address)
 {
-    PyObject *watch = PyObject_CallFunctionObjArgs((PyObject *)watch_type, (PyObject *)code,
-                                                   on_death, NULL);
+    PyObject *watch =
+        PyObject_CallFunctionObjArgs((PyObject *)watch_type, (PyObject *)code, on_death, NULL);
     uintptr_t from = sspy_instruction(code, 0);
     int failed;
 
     if (!watch)
         return -1;
-    *watched_by(watch) = (instructions){
-        (uintptr_t)code, from, from + (uintptr_t)Py_SIZE(code) * SSPY_CODE_UNIT};
+    *watched_by(watch) =
+        (instructions){(uintptr_t)code, from, from + (uintptr_t)Py_SIZE(code) * SSPY_CODE_UNIT};
     failed = PyDict_SetItem(watches, address, watch);
     Py_DECREF(watch);
     return failed;

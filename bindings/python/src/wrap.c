@@ -55,8 +55,8 @@ uint32_t sspy_capture(const void *above, uintptr_t *frames)
 static uintptr_t entry_token(PyTracebackObject *entry)
 {
     PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
-    uintptr_t token = sspy_token_known(code, entry->tb_lasti, entry->tb_lineno,
-                                       STACKSPLICE_TRUST_TRACEBACK);
+    uintptr_t token =
+        sspy_token_known(code, entry->tb_lasti, entry->tb_lineno, STACKSPLICE_TRUST_TRACEBACK);
 
     Py_DECREF(code);
     return token;

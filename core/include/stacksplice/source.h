@@ -149,12 +149,11 @@ STACKSPLICE_API int stacksplice_walk_push_all(stacksplice_walk *walk, const uint
                                               uint32_t count);
 
 /*
- * The walk ends before frame FIRST: what lies outside of it is left over on the stack and no caller.
- * TOKEN, a gap, says so.  Only for a source with ends_walks, behind its own last splice; those that
- * collect after it see the shorter walk, truncated.
- * Returns nonzero, or 0 and nothing is done: FIRST is beyond the walk or inside of a splice, or the
- * source has no ends_walks.
- * [thread: inside collect | alloc: no | signal: no]
+ * The walk ends before frame FIRST: what lies outside of it is left over on the stack and no
+ * caller. TOKEN, a gap, says so.  Only for a source with ends_walks, behind its own last splice;
+ * those that collect after it see the shorter walk, truncated. Returns nonzero, or 0 and nothing is
+ * done: FIRST is beyond the walk or inside of a splice, or the source has no ends_walks. [thread:
+ * inside collect | alloc: no | signal: no]
  */
 STACKSPLICE_API int stacksplice_walk_end(stacksplice_walk *walk, uint32_t first, uintptr_t token);
 
@@ -343,9 +342,9 @@ STACKSPLICE_API stacksplice_hresult stacksplice_propagate_above(const void *fram
 STACKSPLICE_API stacksplice_hresult stacksplice_error_thread(IUnknown *error, uint64_t *thread_id);
 
 /*
- * The HRESULT of ERROR (of a node: that of its error), without the texts that GetErrorDetails makes.
- * Errors: E_POINTER; E_INVALIDARG if error is not an error object of this library.
- * [own: borrows error | thread: any | alloc: no | signal: no]
+ * The HRESULT of ERROR (of a node: that of its error), without the texts that GetErrorDetails
+ * makes. Errors: E_POINTER; E_INVALIDARG if error is not an error object of this library. [own:
+ * borrows error | thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_error_hresult(IUnknown *error,
                                                               stacksplice_hresult *hr);

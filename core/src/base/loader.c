@@ -6,7 +6,7 @@
 #include <time.h>
 
 enum {
-    FORKING = 1 << 30,    /* set while a fork is under way; the bits below count who iterates */
+    FORKING = 1 << 30,     /* set while a fork is under way; the bits below count who iterates */
     PATIENCE = 100 * 1000, /* yields of a fork until it goes on without waiting any longer */
     BRIEFLY = 50           /* milliseconds that an iteration waits for a fork */
 };

@@ -15,11 +15,11 @@ enum { SS_REFERENCE_UNITS = 34 /* two numbers of 16 digits, a dash and a NUL */ 
 typedef struct ss_error_view {
     bool is_node; /* a propagation node: the texts and HRESULT are those of its origin */
     HRESULT hresult;
-    const WCHAR *description; /* the HRESULT's own text, with its \r\n */
-    const WCHAR *message;     /* the restricted description */
+    const WCHAR *description;            /* the HRESULT's own text, with its \r\n */
+    const WCHAR *message;                /* the restricted description */
     WCHAR reference[SS_REFERENCE_UNITS]; /* empty on a node */
-    uint64_t thread_id;       /* gettid() where it was captured */
-    const uintptr_t *frames;  /* the combined stack, or the language exception's own */
+    uint64_t thread_id;                  /* gettid() where it was captured */
+    const uintptr_t *frames;             /* the combined stack, or the language exception's own */
     uint32_t frame_count;
     uint32_t frames_left_out;     /* 0, or at least 1: the stack had more than the limit */
     IUnknown *language_exception; /* borrowed, or NULL */

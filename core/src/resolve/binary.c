@@ -120,7 +120,8 @@ static void find_program_path(uintptr_t start, char *path)
 {
     ssize_t got;
 
-    /* What was started has no interpreter: it may be the loader, with the program as its argument. */
+    /* What was started has no interpreter: it may be the loader, with the program as its argument.
+     */
     if (!getauxval(AT_BASE)) {
         ss_mapped_path(start, path);
         return;

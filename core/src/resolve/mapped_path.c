@@ -54,7 +54,7 @@ static void read_path(reader *r, char *path)
     path[length < SS_BINARY_PATH_MAX ? length : 0] = 0;
 }
 
-/* A line: low-high permissions offset device inode, and the path, the first that has a slash.  False
+/* A line: low-high permissions offset device inode, and the path, the first that has a slash. False
    when it is the one that holds ADDRESS, or there are no more. */
 static bool read_line(reader *r, uintptr_t address, char *path)
 {

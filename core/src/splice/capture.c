@@ -17,10 +17,10 @@ typedef struct capture {
     stacksplice_walk walk;
     ss_scratch *scratch;
     uint32_t first_splice; /* of the source that is collecting */
-    uintptr_t end_token; /* why a source ended the walk; 0: none did */
-    bool may_end;        /* the source that is collecting may */
+    uintptr_t end_token;   /* why a source ended the walk; 0: none did */
+    bool may_end;          /* the source that is collecting may */
     bool no_memory;
-    bool out_of_order;   /* a source broke the rule of stacksplice_walk_splice */
+    bool out_of_order; /* a source broke the rule of stacksplice_walk_splice */
 } capture;
 
 static capture *impl_from_walk(const stacksplice_walk *walk)

@@ -23,8 +23,8 @@ stacksplice_hresult ss_capture(const void *above, uint32_t skip, uint32_t max, u
                                uint32_t *captured, uint32_t *hash);
 
 /*
- * Native frames only, for RtlCaptureStackBackTrace: the number stored.  ABOVE is exact: SS_HERE() of
- * the caller.
+ * Native frames only, for RtlCaptureStackBackTrace: the number stored.  ABOVE is exact: SS_HERE()
+ * of the caller.
  */
 uint32_t ss_capture_native(const void *above, uint32_t skip, uint32_t max, uintptr_t *frames,
                            uint32_t *hash);

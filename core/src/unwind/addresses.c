@@ -21,7 +21,8 @@ typedef enum stop {
 } stop;
 
 /* From T on along the tree, at most to END; *STORED moves. */
-static inline __attribute__((always_inline)) SS_NO_SANITIZE stop follow(trace *t, uintptr_t **stored,
+static inline __attribute__((always_inline)) SS_NO_SANITIZE stop follow(trace *t,
+                                                                        uintptr_t **stored,
                                                                         const uintptr_t *end)
 {
     const ss_node *node = t->node;
@@ -153,7 +154,8 @@ bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint
     return why < STOP_UNKNOWN;
 }
 
-/* Only behind a function that keeps a frame pointer is the walk where ss_unwind_recurring begins. */
+/* Only behind a function that keeps a frame pointer is the walk where ss_unwind_recurring begins.
+ */
 void ss_unwind_recurs(ss_unwind *walk, const void *above)
 {
     ss_tree *tree = walk->tree;

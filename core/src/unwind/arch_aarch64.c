@@ -36,8 +36,8 @@ const uint8_t ss_arch_sigreturn[SS_SIGRETURN_SIZE] = {0x68, 0x11, 0x80, 0xd2, 1,
 
 /* x0 to x30, sp */
 const uint16_t ss_arch_signal_offset[SS_REGISTER_COUNT] = {
-    312, 320, 328, 336, 344, 352, 360, 368, 376, 384, 392, 400, 408, 416, 424, 432, 440, 448,
-    456, 464, 472, 480, 488, 496, 504, 512, 520, 528, 536, 544, 552, 560};
+    312, 320, 328, 336, 344, 352, 360, 368, 376, 384, 392, 400, 408, 416, 424, 432,
+    440, 448, 456, 464, 472, 480, 488, 496, 504, 512, 520, 528, 536, 544, 552, 560};
 
 /* "bl", and "blr" in all its forms. */
 static bool is_call(uint32_t instruction)

@@ -13,8 +13,10 @@ static bool on_stack(const ss_unwind *walk, uintptr_t address, unsigned size)
  * Sanitizers must not look: a frame's saved registers and return address lie between variables that
  * they poison, and the owner of a poisoned variable's bytes may be a frame that is long gone.
  */
-__attribute__((no_sanitize("address", "thread"))) bool
-ss_read_stack(const ss_unwind *walk, uintptr_t address, unsigned size, uintptr_t *value)
+__attribute__((no_sanitize("address", "thread"))) bool ss_read_stack(const ss_unwind *walk,
+                                                                     uintptr_t address,
+                                                                     unsigned size,
+                                                                     uintptr_t *value)
 {
     if (!on_stack(walk, address, size))
         return false;

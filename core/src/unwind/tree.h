@@ -4,9 +4,9 @@
  *
  * The node that lies behind another in memory is its first seen caller; other callers are found by
  * (parent, ip) in a hash table of edges.  A node is only a guess: its ip is compared with the one
- * that was read from the stack.  So a walk that is at a node has come by the ips of its parents, and
- * what these say together may be said in the node.  The root stands for all that is not known.  All
- * of it belongs to one thread.
+ * that was read from the stack.  So a walk that is at a node has come by the ips of its parents,
+ * and what these say together may be said in the node.  The root stands for all that is not known.
+ * All of it belongs to one thread.
  *
  * The memory is mapped, not allocated, as a signal handler may need more of it.  Few threads need
  * much: it begins small, as it may have to be locked.
@@ -63,8 +63,8 @@ typedef struct ss_known {
     uintptr_t ip; /* 0: free */
     uint32_t cfa;
     uint16_t node;
-    uint16_t slot; /* SS_RETURN_SAVED < 0: that of the frame pointer, else that of the return address,
-                      both of the rule */
+    uint16_t slot; /* SS_RETURN_SAVED < 0: that of the frame pointer, else that of the return
+                      address, both of the rule */
 } ss_known;
 
 /* The registers of the caller of one frame, complete, where a rule cannot say it. */
@@ -95,8 +95,8 @@ typedef struct ss_tree {
     uint32_t addresses;  /* the node of our outermost frame in a walk for addresses; 0: unknown */
     ss_stack_cache stack;
     ss_register_file *files;
-    uint32_t file_count;              /* of the last walk */
-    uintptr_t entry[SS_SAVED_COUNT];  /* the registers at frame 0, of the last walk */
+    uint32_t file_count;             /* of the last walk */
+    uintptr_t entry[SS_SAVED_COUNT]; /* the registers at frame 0, of the last walk */
     stacksplice_native_frame *frames;
     uint32_t *marked; /* as many */
     ss_tree_room room;

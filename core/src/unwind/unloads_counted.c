@@ -92,7 +92,8 @@ static uint64_t pack(uint64_t adds, uint32_t loaded)
     return (adds << 12 | (loaded & 0xfff)) & ((UINT64_C(1) << 40) - 1);
 }
 
-/* Nobody can be asked now: a number that was never given, so that nothing learned before is used. */
+/* Nobody can be asked now: a number that was never given, so that nothing learned before is used.
+ */
 static uint64_t never_given(void)
 {
     static atomic_uint given; /* (ATOMIC) */

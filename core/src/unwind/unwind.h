@@ -3,8 +3,8 @@
  * callee-saved registers of each.  The contract of the layer; walk.c keeps it with .eh_frame data,
  * unwind_none.c for machines whose registers nobody described yet.
  *
- * Once a thread has walked, further walks in it take no lock, and memory only by mmap, where a stack
- * is deep for the first time or more contexts are kept; a signal handler may walk.  No memory
+ * Once a thread has walked, further walks in it take no lock, and memory only by mmap, where a
+ * stack is deep for the first time or more contexts are kept; a signal handler may walk.  No memory
  * outside the stack in use is read but the unwind data of loaded modules.
  */
 #ifndef SS_UNWIND_H
@@ -42,7 +42,7 @@ typedef struct ss_unwind {
     uint32_t marked_count;
     uint32_t stack_count;
     ss_stack stacks[SS_UNWIND_MAX_STACKS]; /* the last is that of the outermost frame */
-    bool inferred;          /* a frame was found by its frame pointer */
+    bool inferred;                         /* a frame was found by its frame pointer */
     const char *end_reason; /* why there are outer frames that are not here; NULL: there are none */
     size_t bytes_left;      /* of stack beyond the last frame, when the frame limit was met */
     struct ss_tree *tree;   /* owned: all memory of the walk; NULL before the first */
@@ -57,8 +57,8 @@ bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max);
 
 /*
  * The return addresses alone, without the SKIP innermost, at most MAX, if all of that is known: of
- * the callers of the function whose frame address is ABOVE, which must be exact.  False: a walk must
- * tell, and ss_unwind_recurs after it makes the same stack known.
+ * the callers of the function whose frame address is ABOVE, which must be exact.  False: a walk
+ * must tell, and ss_unwind_recurs after it makes the same stack known.
  */
 bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint32_t max,
                          uintptr_t *addresses, uint32_t *count);

@@ -48,8 +48,8 @@ typedef struct trail {
     stacksplice_native_frame *end;
     uint32_t *marked;
     const ss_node *nodes; /* of the tree */
-    bool growing; /* contexts that are new become part of the tree */
-    bool missed;  /* there was one */
+    bool growing;         /* contexts that are new become part of the tree */
+    bool missed;          /* there was one */
 } trail;
 
 typedef enum stop {
@@ -198,8 +198,8 @@ static NO_SANITIZE SS_NOINLINE stop follow_tree(trail *t)
 
 static SS_NOINLINE void grow(trail *t, const ss_node *node)
 {
-    t->node = t->tree->node_count < t->tree->room.nodes ? ss_tree_copy(t->tree, t->node, node)
-                                                        : t->nodes;
+    t->node =
+        t->tree->node_count < t->tree->room.nodes ? ss_tree_copy(t->tree, t->node, node) : t->nodes;
 }
 
 /* The same where the tree does not know the context, by the ip alone. */

@@ -16,8 +16,9 @@
  * Store the return addresses of the calling thread's native frames, the caller's first, into
  * BACK_TRACE, without the FRAMES_TO_SKIP innermost ones and at most FRAMES_TO_CAPTURE, and return
  * how many were stored, at most 65535.  HASH (may be NULL) receives a value that is equal for equal
- * results.  There is no limit of 63 frames.  With BACK_TRACE NULL nothing is stored: 0.  For a frame
- * that a signal interrupted the address is one more than that of the instruction, as for a call.
+ * results.  There is no limit of 63 frames.  With BACK_TRACE NULL nothing is stored: 0.  For a
+ * frame that a signal interrupted the address is one more than that of the instruction, as for a
+ * call.
  *
  * In a signal handler: after the thread's first capture, without a lock or an allocation; 0 when
  * the handler interrupted a capture.
