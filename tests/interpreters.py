@@ -259,13 +259,18 @@ def wrap(root: Path, name: str) -> tuple[Path, list[str]]:
 def mend_python(root: Path, name: str, flags: list[str]) -> None:
     """Let a Python's files name those beside them instead of the installed ones, and tell who links
     that Python into a program the FLAGS for its C library."""
+    # In flags a space needs a backslash, and that one needs another in Python's quotes.
+    escaped = str(root).replace(" ", r"\\ ")
     for file in (root / "usr" / "lib" / name).glob("_sysconfigdata_*.py"):
+        if file.is_symlink():
+            continue
         text = file.read_text(encoding="utf-8")
         for folder in ("lib", "include", "share"):
-            for mark in ("'", " ", "-L", "-I"):
-                text = text.replace(f"{mark}/usr/{folder}", f"{mark}{root}/usr/{folder}")
+            for mark, there in (("'", root), (" ", escaped), ("-L", escaped), ("-I", escaped)):
+                text = text.replace(f"{mark}/usr/{folder}", f"{mark}{there}/usr/{folder}")
         mark = "'SYSLIBS': '"
-        file.write_text(text.replace(mark, f"{mark}{shlex.join(flags)} "), encoding="utf-8")
+        added = " ".join(flag.replace(" ", r"\\ ") for flag in flags)
+        file.write_text(text.replace(mark, f"{mark}{added} "), encoding="utf-8")
     # The header of that name only chooses by architecture, in the installed folders.
     for file in (root / "usr" / "include").glob(f"*/{name}/pyconfig.h"):
         shutil.copyfile(file, root / "usr" / "include" / name / "pyconfig.h")
