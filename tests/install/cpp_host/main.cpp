@@ -66,7 +66,7 @@ int main()
         CHECK(false);
     } catch (const stacksplice::error &e) {
         CHECK(e.hresult() == E_BOUNDS);
-        CHECK(e.text().find("settle_account") != std::string::npos);
+        CHECK(e.text().find("No such account") != std::string::npos);
     }
     std::puts("\nok");
 }
