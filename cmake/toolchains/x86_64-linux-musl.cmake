@@ -10,7 +10,7 @@ set(STACKSPLICE_TARGET_ROOT "$ENV{STACKSPLICE_TARGET_ROOT}" CACHE PATH
   "Where libraries of the target machine are unpacked")
 if(STACKSPLICE_TARGET_ROOT)
   # gcc's own library is one for glibc, of which it needs one function.
-  set(CMAKE_C_STANDARD_LIBRARIES ${STACKSPLICE_TARGET_ROOT}/lib/find_object.o)
+  set(CMAKE_C_STANDARD_LIBRARIES "\"${STACKSPLICE_TARGET_ROOT}/lib/find_object.o\"")
 endif()
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES STACKSPLICE_TARGET_ROOT)
 set(CMAKE_FIND_ROOT_PATH ${STACKSPLICE_TARGET_ROOT} /usr/lib/x86_64-linux-musl)
