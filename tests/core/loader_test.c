@@ -34,7 +34,7 @@ static void *look_when_wanted(void *unused)
 {
     while (sem_wait(&wanted) != 0)
         ;
-    answer = ss_loader_iterate(stop, NULL);
+    answer = ss_loader_iterate(SS_LOADER_BRIEFLY, stop, NULL);
     sem_post(&done);
     return unused;
 }
@@ -73,12 +73,12 @@ static void test_a_fork_may_wait_for_who_looks(void **state)
     waits = false;
     assert_true(child >= 0);
     if (child == 0)
-        _exit(ss_loader_iterate(stop, NULL) == 1 ? 0 : 1);
+        _exit(ss_loader_iterate(SS_LOADER_BRIEFLY, stop, NULL) == 1 ? 0 : 1);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(answer, SS_LOADER_REFUSED);
-    assert_int_equal(ss_loader_iterate(stop, NULL), 1);
+    assert_int_equal(ss_loader_iterate(SS_LOADER_BRIEFLY, stop, NULL), 1);
     alarm(0);
 }
 

@@ -157,7 +157,7 @@ static void test_marks_belong_to_the_first_that_answers(void **state)
 
 static void test_marks_are_asked_for_once(void **state)
 {
-    unsigned before;
+    unsigned before = 0;
 
     (void)state;
     for (volatile int round = 0; round < 3; round++) { /* one call: not unrolled */

@@ -6,9 +6,8 @@
 #include <time.h>
 
 enum {
-    FORKING = 1 << 30,     /* set while a fork is under way; the bits below count who iterates */
-    PATIENCE = 100 * 1000, /* yields of a fork until it goes on without waiting any longer */
-    BRIEFLY = 50           /* milliseconds that an iteration waits for a fork */
+    FORKING = 1 << 30,    /* set while a fork is under way; the bits below count who iterates */
+    PATIENCE = 100 * 1000 /* yields of a fork until it goes on without waiting any longer */
 };
 
 static atomic_int state;         /* (ATOMIC) */
@@ -71,7 +70,7 @@ typedef enum entry { ENTERED, OWN_FORK, REFUSED } entry;
  * The fork may be waiting for this thread: a signal handler that captures can have interrupted a
  * holder of the allocator's lock, which the C library takes for the fork after our handlers ran.
  */
-static entry enter(void)
+static entry enter(ss_loader_patience patience)
 {
     int seen = atomic_load_explicit(&state, memory_order_relaxed);
     long until = 0;
@@ -79,7 +78,7 @@ static entry enter(void)
     while (!owned) {
         if (seen & FORKING) {
             if (!until)
-                until = milliseconds() + BRIEFLY;
+                until = milliseconds() + (long)patience;
             else if (milliseconds() > until)
                 return REFUSED;
             sched_yield();
@@ -91,9 +90,10 @@ static entry enter(void)
     return OWN_FORK;
 }
 
-int ss_loader_iterate(int (*back)(struct dl_phdr_info *info, size_t size, void *data), void *data)
+int ss_loader_iterate(ss_loader_patience patience,
+                      int (*back)(struct dl_phdr_info *info, size_t size, void *data), void *data)
 {
-    entry how = enter();
+    entry how = enter(patience);
     int result;
 
     if (how == REFUSED)

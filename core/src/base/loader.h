@@ -14,11 +14,18 @@
 
 #define SS_LOADER_REFUSED (-1)
 
+/* How many milliseconds a fork of another thread is waited for. */
+typedef enum ss_loader_patience {
+    SS_LOADER_BRIEFLY = 50, /* where there is something else to do without an answer */
+    SS_LOADER_LONG = 10000  /* where frames would be missing: forks of large processes take long */
+} ss_loader_patience;
+
 /*
  * The contract of dl_iterate_phdr, whose BACK returns no negative value; or SS_LOADER_REFUSED, with
  * BACK not called, when another thread is about to fork and does not get on with it.  Calls of
  * several threads do not wait for each other.
  */
-int ss_loader_iterate(int (*back)(struct dl_phdr_info *info, size_t size, void *data), void *data);
+int ss_loader_iterate(ss_loader_patience patience,
+                      int (*back)(struct dl_phdr_info *info, size_t size, void *data), void *data);
 
 #endif

@@ -177,7 +177,7 @@ bool ss_binary_find(uintptr_t address, ss_binary *module)
 {
     search s = {address, module};
 
-    return ss_loader_iterate(find_in, &s) == 1;
+    return ss_loader_iterate(SS_LOADER_LONG, find_in, &s) == 1;
 }
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
@@ -227,7 +227,7 @@ uint64_t ss_binary_generation(void)
 {
     uint64_t generation = UINT64_MAX;
 
-    (void)ss_loader_iterate(read_generation, &generation);
+    (void)ss_loader_iterate(SS_LOADER_LONG, read_generation, &generation);
     return generation;
 }
 
@@ -252,5 +252,5 @@ void ss_binary_each(ss_binary *scratch, bool (*back)(const ss_binary *module, vo
 {
     visit v = {scratch, back, data};
 
-    (void)ss_loader_iterate(visit_one, &v);
+    (void)ss_loader_iterate(SS_LOADER_LONG, visit_one, &v);
 }

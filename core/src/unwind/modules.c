@@ -55,7 +55,7 @@ bool ss_module_find_by_iteration(uintptr_t address, ss_module *module)
 {
     search s = {address, module};
 
-    return ss_loader_iterate(look, &s) == 1;
+    return ss_loader_iterate(SS_LOADER_LONG, look, &s) == 1;
 }
 
 bool ss_module_code(uintptr_t address, const uint8_t **low)

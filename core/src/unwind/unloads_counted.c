@@ -60,7 +60,7 @@ static SS_COLD void attach(const counters *c)
         if (*(word64)&global[i] == c->adds)
             atomic_store(&words[found++], &global[i]);
     /* Had another thread loaded a module meanwhile, these were false ones; the next walk tries. */
-    ss_loader_iterate(read_counters, &now);
+    ss_loader_iterate(SS_LOADER_BRIEFLY, read_counters, &now);
     if (now.adds != c->adds) {
         atomic_store(&attached, false);
         return;
@@ -110,7 +110,7 @@ static SS_COLD uint64_t ask(void)
 
     for (uint32_t i = 0; i < end; i++)
         before[i] = *atomic_load(&words[i]);
-    if (ss_loader_iterate(read_counters, &c) == SS_LOADER_REFUSED)
+    if (ss_loader_iterate(SS_LOADER_BRIEFLY, read_counters, &c) == SS_LOADER_REFUSED)
         return never_given();
     if (end)
         verify(&c, before);
