@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -61,7 +62,78 @@ static void test_save_and_restore_keep_the_error_in_flight(void **state)
     RoOriginateError(E_ABORT, NULL);
     stacksplice_restore_error(&saved);
     assert_int_equal(GetRestrictedErrorInfo(&got), S_FALSE);
-    stacksplice_restore_error(NULL);
+    assert_int_equal(stacksplice_restore_error(NULL), E_POINTER);
+}
+
+static void test_saved_errors_nest(void **state)
+{
+    stacksplice_saved_error outer, inner;
+    IRestrictedErrorInfo *first, *second, *got;
+
+    (void)state;
+    RoOriginateError(E_FAIL, NULL);
+    assert_int_equal(stacksplice_peek_error(&first), S_OK);
+    assert_int_equal(stacksplice_save_error(&outer), S_OK);
+    RoOriginateError(E_ABORT, NULL);
+    assert_int_equal(stacksplice_peek_error(&second), S_OK);
+    assert_int_equal(stacksplice_save_error(&inner), S_OK);
+    RoOriginateError(E_NOTIMPL, NULL);
+    assert_int_equal(stacksplice_restore_error(&inner), S_OK);
+    got = take();
+    assert_ptr_equal(got, second);
+    release(got);
+    assert_int_equal(stacksplice_restore_error(&outer), S_OK);
+    got = take();
+    assert_ptr_equal(got, first);
+    release(got);
+    assert_int_equal(second->lpVtbl->Release(second), 0);
+    assert_int_equal(first->lpVtbl->Release(first), 0);
+}
+
+/* A second restore would take away what came since. */
+static void test_an_error_is_restored_once(void **state)
+{
+    stacksplice_saved_error saved, none;
+
+    (void)state;
+    memset(&none, 0, sizeof none);
+    RoOriginateError(E_FAIL, NULL);
+    assert_int_equal(stacksplice_restore_error(&none), E_ILLEGAL_METHOD_CALL);
+    assert_int_equal(stacksplice_save_error(&saved), S_OK);
+    assert_int_equal(stacksplice_restore_error(&saved), S_OK);
+    assert_int_equal(stacksplice_restore_error(&saved), E_ILLEGAL_METHOD_CALL);
+    release(take());
+}
+
+static void *restore_here(void *saved)
+{
+    HRESULT *hr = malloc(sizeof *hr);
+
+    *hr = stacksplice_restore_error(saved);
+    return hr;
+}
+
+static void test_another_thread_cannot_restore(void **state)
+{
+    stacksplice_saved_error saved;
+    IRestrictedErrorInfo *error, *got;
+    pthread_t thread;
+    void *hr;
+
+    (void)state;
+    RoOriginateError(E_FAIL, NULL);
+    assert_int_equal(stacksplice_peek_error(&error), S_OK);
+    assert_int_equal(stacksplice_save_error(&saved), S_OK);
+    assert_int_equal(pthread_create(&thread, NULL, restore_here, &saved), 0);
+    assert_int_equal(pthread_join(thread, &hr), 0);
+    assert_int_equal(*(HRESULT *)hr, RPC_E_WRONG_THREAD);
+    free(hr);
+    assert_int_equal(stacksplice_peek_error(&got), S_FALSE);
+    assert_int_equal(stacksplice_restore_error(&saved), S_OK);
+    got = take();
+    assert_ptr_equal(got, error);
+    release(got);
+    release(error);
 }
 
 /* ---- stacksplice_originate -------------------------------------------------------------------*/
@@ -392,6 +464,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_peek_leaves_the_error, fresh),
         cmocka_unit_test_setup(test_save_and_restore_keep_the_error_in_flight, fresh),
+        cmocka_unit_test_setup(test_saved_errors_nest, fresh),
+        cmocka_unit_test_setup(test_an_error_is_restored_once, fresh),
+        cmocka_unit_test_setup(test_another_thread_cannot_restore, fresh),
         cmocka_unit_test_setup(test_originate_takes_utf8, fresh),
         cmocka_unit_test_setup(test_originate_cuts_and_refuses, fresh),
         cmocka_unit_test_setup(test_utf8_of_utf16, fresh),

@@ -210,7 +210,7 @@ static void close_thread(lua_State *L, lua_State *from)
     (void)lua_resetthread(L);
 #endif
     lua_settop(L, 0);
-    stacksplice_restore_error(&saved);
+    (void)stacksplice_restore_error(&saved);
 }
 
 static lua_State *main_thread(lua_State *L)

@@ -391,7 +391,7 @@ void ss_lua_push_error_of(lua_State *L, ss_lua_state *state, int index, const ss
     if (!ties->error) {
         (void)stacksplice_save_error(&saved);
         (void)originate_first(ties);
-        stacksplice_restore_error(&saved);
+        (void)stacksplice_restore_error(&saved);
     }
     if (!ties->error) { /* origination is switched off */
         lua_pop(L, 1);

@@ -218,7 +218,7 @@ static HRESULT originate_wrapped(sspy_state *state, sspy_exception *wrapped, HRE
                                  bool in_slot, IScriptErrorInfo **error)
 {
     sspy_section section = sspy_enter(state->interp);
-    stacksplice_saved_error saved = {NULL};
+    stacksplice_saved_error saved = {NULL, NULL};
     IRestrictedErrorInfo *restricted = NULL;
     HRESULT result;
 
@@ -227,7 +227,7 @@ static HRESULT originate_wrapped(sspy_state *state, sspy_exception *wrapped, HRE
     result = stacksplice_originate(hr, wrapped->message, wrapped->message_length,
                                    (IUnknown *)&wrapped->backtrace, &restricted);
     if (!in_slot)
-        stacksplice_restore_error(&saved);
+        (void)stacksplice_restore_error(&saved);
     *error = sspy_query(restricted, &stacksplice_IID_IScriptErrorInfo);
     sspy_unknown_release(restricted);
     sspy_leave(section);

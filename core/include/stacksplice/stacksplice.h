@@ -150,17 +150,23 @@ STACKSPLICE_API stacksplice_hresult stacksplice_peek_error(IRestrictedErrorInfo 
 /* What stacksplice_save_error keeps; its members are private. */
 typedef struct stacksplice_saved_error {
     void *slot;
+    const void *thread;
 } stacksplice_saved_error;
 
 /*
  * Put these two around clean-up code that may itself fail: the error in flight is taken out of the
- * thread's slot and put back afterwards, replacing whatever clean-up left there.  Each save needs
- * exactly one restore, on the same thread.
- * Errors of save: E_POINTER if saved is NULL.  Restore accepts NULL and does nothing.
+ * thread's slot and put back afterwards, replacing whatever clean-up left there.  They nest.  Each
+ * save needs exactly one restore, on the same thread; until then the error lives.
+ *
+ * Save begins with an empty slot.  Errors: E_POINTER if saved is NULL.
+ *
+ * Restore returns S_OK.  Errors, and then nothing has changed: E_POINTER if saved is NULL;
+ * RPC_E_WRONG_THREAD on another thread than that of the save, which can still restore it;
+ * E_ILLEGAL_METHOD_CALL if SAVED is restored already, or all zero.
  * [own: SAVED owns the error in between | thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_save_error(stacksplice_saved_error *saved);
-STACKSPLICE_API void stacksplice_restore_error(stacksplice_saved_error *saved);
+STACKSPLICE_API stacksplice_hresult stacksplice_restore_error(stacksplice_saved_error *saved);
 
 /*
  * The captured stack of ERROR, which is an error object or one node of its propagation chain; the

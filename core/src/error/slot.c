@@ -153,13 +153,22 @@ HRESULT stacksplice_save_error(stacksplice_saved_error *saved)
     if (!saved)
         return E_POINTER;
     saved->slot = ss_slot_take();
+    saved->thread = &slot;
     return S_OK;
 }
 
-void stacksplice_restore_error(stacksplice_saved_error *saved)
+HRESULT stacksplice_restore_error(stacksplice_saved_error *saved)
 {
+    IErrorInfo *info;
+
     if (!saved)
-        return;
-    ss_slot_put(saved->slot);
-    saved->slot = NULL;
+        return E_POINTER;
+    if (!saved->thread)
+        return E_ILLEGAL_METHOD_CALL;
+    if (saved->thread != &slot)
+        return RPC_E_WRONG_THREAD;
+    info = saved->slot;
+    *saved = (stacksplice_saved_error){NULL, NULL};
+    ss_slot_put(info);
+    return S_OK;
 }
