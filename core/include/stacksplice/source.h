@@ -2,12 +2,12 @@
  * For authors of language bindings: how an interpreter takes part in one combined stack, and how
  * its exceptions become language exceptions that keep their identity.
  *
- * A binding does four things, none of which needs a change in the core:
+ * A binding does these things, none of which needs a change in the core:
  *  1. stacksplice_add_source: says, for the native frames of a thread, which of them are its
  *     interpreter and which script frames they stand for.
  *  2. stacksplice_intern: turns a script frame into a token, once.
  *  3. IScriptException: makes its language exceptions tell their language and type, and lets error
- *     objects hold them without making cycles.
+ *     objects hold them without making cycles; IScriptExceptionDetails: causes, groups, notes.
  *  4. IScriptErrorInfo: keeps an error object alive from inside the script's own exception.
  *
  * The general rules are those of stacksplice.h.
@@ -295,6 +295,39 @@ struct IScriptException {
 };
 
 /*
+ * Implemented by a language exception that has more to tell: what its cause is to it, the members of
+ * a group, notes.  Asked by the core when the error is made and by reports.  Others need not answer
+ * it: their ILanguageExceptionTransform then gives a cause.  Readers ask the error object instead
+ * (stacksplice_error_cause, _group, _member, _notes).
+ *
+ * An exception with two counts holds its members' errors as it holds the error of its cause: inside
+ * for life, outside while its own outside count is above 0.  What it tells never changes.
+ */
+typedef struct IScriptExceptionDetails IScriptExceptionDetails;
+typedef struct IScriptExceptionDetailsVtbl {
+    HRESULT(STDMETHODCALLTYPE *QueryInterface)(IScriptExceptionDetails *self, REFIID iid,
+                                               void **out);
+    ULONG(STDMETHODCALLTYPE *AddRef)(IScriptExceptionDetails *self);
+    ULONG(STDMETHODCALLTYPE *Release)(IScriptExceptionDetails *self);
+    /* What the error of ILanguageExceptionTransform is to this exception.  *LEFT_OUT: 0, or at
+       least 1 when causes behind that error (behind this exception, if it has none) were left out. */
+    stacksplice_relation(STDMETHODCALLTYPE *GetRelation)(IScriptExceptionDetails *self,
+                                                         uint32_t *left_out);
+    /* Nonzero if this is a group: of *MEMBERS that can be asked for, and *LEFT_OUT that cannot. */
+    int(STDMETHODCALLTYPE *GetGroup)(IScriptExceptionDetails *self, uint32_t *members,
+                                     uint32_t *left_out);
+    /* S_OK with a reference; S_FALSE and NULL behind the last. */
+    HRESULT(STDMETHODCALLTYPE *GetMember)(IScriptExceptionDetails *self, uint32_t index,
+                                          IRestrictedErrorInfo **member);
+    /* Note INDEX, UTF-8, with its length in bytes; NULL behind the last.  Lives as the object. */
+    const char *(STDMETHODCALLTYPE *GetNote)(IScriptExceptionDetails *self, uint32_t index,
+                                             size_t *length);
+} IScriptExceptionDetailsVtbl;
+struct IScriptExceptionDetails {
+    const IScriptExceptionDetailsVtbl *lpVtbl;
+};
+
+/*
  * Implemented by every error object of this library (not by its propagation nodes).  A binding
  * keeps the error object reachable from the script's exception by an inside reference, which makes
  * no cycle.  AddRef on an error object whose outside count is 0 is allowed only while an inside
@@ -324,6 +357,8 @@ STACKSPLICE_API extern const IID stacksplice_IID_IScriptInterrupt;
 STACKSPLICE_API extern const IID stacksplice_IID_IScriptException;
 /* {4d37ed9c-890a-4bc8-9b55-514194fb6309} */
 STACKSPLICE_API extern const IID stacksplice_IID_IScriptErrorInfo;
+/* {b1c7f0d2-6e35-4d0c-9a41-3b8c5de1a7f4} */
+STACKSPLICE_API extern const IID stacksplice_IID_IScriptExceptionDetails;
 
 /*
  * stacksplice_propagate(HR, NULL) for a function that does not want its own frames in the node: as
@@ -348,6 +383,16 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_thread(IUnknown *error, ui
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_error_hresult(IUnknown *error,
                                                               stacksplice_hresult *hr);
+
+/*
+ * How many errors are behind ERROR on the longest way through causes and members: 0 when it has
+ * neither.  A binding whose exception would be more than STACKSPLICE_MAX_DEPTH deep leaves out what
+ * makes it so: releases run from error to error.  The core leaves out causes that are.
+ * Errors: E_POINTER; E_INVALIDARG if error is not an error object of this library.
+ * [own: borrows error | thread: any | alloc: no | signal: no]
+ */
+#define STACKSPLICE_MAX_DEPTH 150
+STACKSPLICE_API stacksplice_hresult stacksplice_error_depth(IUnknown *error, uint32_t *depth);
 
 #endif /* STACKSPLICE_NO_WINRT */
 

@@ -204,6 +204,80 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_native_stack(IUnknown *err
 STACKSPLICE_API stacksplice_hresult stacksplice_propagate(stacksplice_hresult hr,
                                                           IUnknown *language_exception);
 
+/* ---- Causes, groups and notes ----------------------------------------------------------------*/
+
+/* What an error that another one was made from is to it. */
+typedef enum stacksplice_relation {
+    STACKSPLICE_RELATION_NONE = 0,   /* there is no such error */
+    STACKSPLICE_RELATION_CAUSE = 1,  /* its direct cause: Python's raise ... from, a nested C++
+                                        exception, the old error of RoTransformError */
+    STACKSPLICE_RELATION_CONTEXT = 2 /* was being handled when the other one was raised */
+} stacksplice_relation;
+
+/*
+ * The error that ERROR was made from: what ILanguageExceptionErrorInfo2's
+ * GetPreviousLanguageExceptionErrorInfo gives, and what it is to ERROR (RELATION may be NULL).
+ * Asking again with what came out walks to the root; at most 150 errors are behind one another.
+ *
+ * Returns S_OK; S_FALSE with NULL and STACKSPLICE_RELATION_NONE when there is none (for a node of
+ * the propagation chain, too).  Errors: E_POINTER if error or cause is NULL; E_INVALIDARG if error
+ * is not an error object of this library.
+ * [own: caller releases *cause | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_error_cause(IUnknown *error,
+                                                            IRestrictedErrorInfo **cause,
+                                                            stacksplice_relation *relation);
+
+/*
+ * Whether ERROR is a group, such as Python's ExceptionGroup: how many members can be asked for,
+ * and how many more there were (both may be NULL).  A group may have no members that can be asked
+ * for.
+ *
+ * Returns S_OK for a group; S_FALSE with zeros for any other error.  Errors: E_POINTER if error is
+ * NULL; E_INVALIDARG if error is not an error object of this library.
+ * [own: borrows error | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_error_group(IUnknown *error, uint32_t *members,
+                                                            uint32_t *left_out);
+
+/*
+ * Member INDEX, from 0 on, of the group ERROR: an error object with its own stack, causes, members
+ * and notes.
+ *
+ * Returns S_OK; S_FALSE and NULL when there is none.  Errors: E_POINTER if error or member is NULL;
+ * E_INVALIDARG if error is not an error object of this library.
+ * [own: caller releases *member | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_error_member(IUnknown *error, uint32_t index,
+                                                             IRestrictedErrorInfo **member);
+
+/* Takes one note: LENGTH bytes of TEXT (which may hold NULs).  Nonzero stops the walk. */
+typedef int (*stacksplice_note_callback)(const char *text, size_t length, void *data);
+
+/*
+ * Call CALLBACK for each note of ERROR, the oldest first: those that its exception had
+ * (Python's add_note) when the error was made, and those that were added since.
+ *
+ * Returns S_OK, or S_FALSE when CALLBACK stopped it.  Errors: E_POINTER if error or callback is
+ * NULL; E_INVALIDARG if error is not an error object of this library.
+ * [own: text lent | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_error_notes(IUnknown *error,
+                                                            stacksplice_note_callback callback,
+                                                            void *data);
+
+/*
+ * Add a note to ERROR: LENGTH bytes of UTF-8 that say what was going on where it passed.  Reports
+ * show it behind the message, and languages that receive the error later see it.
+ *
+ * Returns S_OK; S_FALSE when the error keeps no more (150, and none on the error that stands for
+ * exhausted memory).  Errors: E_POINTER if error is NULL, or text is NULL and length is not 0;
+ * E_INVALIDARG if error is not an error object of this library; E_OUTOFMEMORY.
+ * [own: text copied | thread: any | alloc: yes | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_add_note(IUnknown *error, const char *text,
+                                                         size_t length);
+
 /* ---- Reports ---------------------------------------------------------------------------------*/
 
 typedef enum stacksplice_format_kind {

@@ -2,64 +2,10 @@
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "error/registry.h"
+#include "error/related.h"
 #include "error/stack.h"
 
 #include <string.h>
-
-/* ---- What an error was made from -------------------------------------------------------------*/
-
-static uint32_t depth_behind(const ss_held *previous)
-{
-    ss_record *record = ss_record_from(previous->object);
-
-    return record ? record->error->depth + 1 : previous->object != NULL;
-}
-
-/* The cause that LANGUAGE_EXCEPTION names, with a reference, or NULL. */
-static IUnknown *ask_for_cause(IUnknown *language_exception)
-{
-    ILanguageExceptionTransform *transform;
-    IRestrictedErrorInfo *cause = NULL;
-    void *out = NULL;
-    HRESULT hr;
-
-    if (!language_exception ||
-        FAILED(language_exception->lpVtbl->QueryInterface(
-            language_exception, &IID_ILanguageExceptionTransform, &out)) ||
-        !out)
-        return NULL;
-    transform = out;
-    hr = transform->lpVtbl->GetTransformedRestrictedErrorInfo(transform, &cause);
-    transform->lpVtbl->Release(transform);
-    if (FAILED(hr) || !cause)
-        return NULL;
-    out = NULL;
-    hr = cause->lpVtbl->QueryInterface(cause, &IID_ILanguageExceptionErrorInfo2, &out);
-    cause->lpVtbl->Release(cause);
-    return FAILED(hr) ? NULL : out;
-}
-
-static void hold_previous(ss_held *held, const ss_origin *origin)
-{
-    IUnknown *cause;
-
-    if (origin->previous) {
-        ss_record *record = &origin->previous->record;
-
-        ss_held_begin(held, (IUnknown *)(void *)&record->ILanguageExceptionErrorInfo2_iface);
-    } else {
-        cause = ask_for_cause(origin->language_exception);
-        ss_held_begin(held, cause);
-        if (cause)
-            cause->lpVtbl->Release(cause);
-    }
-    /* Longer chains are cut, so that a loop of retries does not grow for ever. */
-    if (depth_behind(held) > SS_MAX_PREVIOUS) {
-        ss_held_sleep(held);
-        ss_held_end(held);
-        *held = (ss_held){NULL, NULL, NULL};
-    }
-}
 
 /* ---- Errors ----------------------------------------------------------------------------------*/
 
@@ -88,25 +34,27 @@ static ss_error *allocate_error(const ss_origin *origin, const ss_stack *stack)
 ss_error *ss_error_new(const ss_origin *origin)
 {
     ss_stack stack;
-    ss_held language, previous;
+    ss_held language;
+    ss_related related;
     ss_error *error;
 
     ss_held_begin(&language, origin->language_exception);
     ss_stack_take(&stack, &language, origin->above);
-    hold_previous(&previous, origin);
+    ss_related_take(&related, origin);
     error = allocate_error(origin, &stack);
     ss_stack_done(&stack);
     if (!error) {
-        ss_held_sleep(&previous);
-        ss_held_end(&previous);
+        ss_related_drop(&related);
         ss_held_sleep(&language);
         ss_held_end(&language);
         return NULL;
     }
     error->record.fixed.thread_id = ss_thread_id();
     error->record.language = language;
-    error->previous = previous;
-    error->depth = (uint8_t)depth_behind(&previous);
+    error->previous = related.previous;
+    error->relation = (uint8_t)related.relation;
+    error->causes_left_out = related.causes_left_out;
+    error->depth = related.depth;
     atomic_init(&error->outside, 1);
     atomic_init(&error->inside, 1);
     ss_registry_add(error);
@@ -130,6 +78,7 @@ void ss_error_free(ss_error *error)
     ss_registry_remove(error);
     error->record.fixed.signature = 0;
     free_nodes(atomic_load(&error->head));
+    ss_notes_free(atomic_load(&error->notes));
     ss_held_end(&error->previous);
     ss_held_end(&error->record.language);
     ss_free(error);

@@ -18,7 +18,8 @@
 
 enum {
     SS_MAX_NODES = 150,    /* propagation nodes of one error */
-    SS_MAX_PREVIOUS = 150, /* errors in one transformation list */
+    SS_MAX_NOTES = 150,    /* notes that were added to one error */
+    SS_MAX_PREVIOUS = STACKSPLICE_MAX_DEPTH, /* errors in one transformation list */
     SS_MAX_MESSAGE = MAX_ERROR_MESSAGE_CHARS - 1
 };
 
@@ -41,6 +42,13 @@ typedef struct ss_node {
     uintptr_t storage[];      /* frames, native frames */
 } ss_node;
 
+/* A note that was added after the error was made. */
+typedef struct ss_note {
+    struct ss_note *previous; /* (RO) the next older one, or NULL */
+    size_t length;            /* (RO) */
+    char text[];              /* (RO) and a NUL */
+} ss_note;
+
 struct ss_error {
     ss_record record;
     IScriptErrorInfo IScriptErrorInfo_iface;
@@ -48,11 +56,15 @@ struct ss_error {
     _Atomic uint32_t inside;  /* (ATOMIC) one of them stands for outside > 0 */
     const WCHAR *message;     /* (RO) NULL: the text of the HRESULT */
     uint32_t message_length;  /* (RO) */
-    uint8_t depth;            /* (RO) length of the transformation list behind it */
+    uint8_t depth;            /* (RO) of the longest way behind it, through causes and members */
+    uint8_t relation;         /* (RO) a stacksplice_relation: what PREVIOUS is to it */
     uint8_t node_count;       /* (LOCK) */
+    uint8_t note_count;       /* (LOCK) */
     bool is_static;           /* (RO) not counted, not freed, not changed */
     ss_held previous;         /* (RO) an ILanguageExceptionErrorInfo2, or NULL */
     _Atomic(ss_node *) head;  /* (ATOMIC) newest node; stored under (LOCK) */
+    _Atomic(ss_note *) notes; /* (ATOMIC) newest note; stored under (LOCK) */
+    uint32_t causes_left_out; /* (RO) behind PREVIOUS, or behind this one: 0, or at least 1 */
     ss_error *next;           /* (LOCK) in the registry's bucket */
     uint64_t number;          /* (RO) its key there; 0: the static error */
     uint64_t process;         /* (RO) the first half of its reference */

@@ -35,8 +35,11 @@ static void fill(const ss_record *record, ss_error_view *view)
         .frames_left_out = record->left_out,
         .language_exception = record->language.object,
     };
-    if (!is_node)
-        ss_registry_reference(error, view->reference);
+    if (is_node)
+        return;
+    ss_registry_reference(error, view->reference);
+    view->relation = (stacksplice_relation)error->relation;
+    view->causes_left_out = error->causes_left_out;
 }
 
 bool ss_error_view_get(IUnknown *error, ss_error_view *view)

@@ -1,0 +1,22 @@
+/* What is behind an error: the one it was made from, how far back that goes, and its notes. */
+#ifndef SS_RELATED_H
+#define SS_RELATED_H
+
+#include "error/record.h"
+
+typedef struct ss_related {
+    ss_held previous; /* awake, or nothing */
+    stacksplice_relation relation;
+    uint32_t causes_left_out;
+    uint8_t depth;
+} ss_related;
+
+/* Asks ORIGIN's language exception. */
+void ss_related_take(ss_related *related, const ss_origin *origin);
+
+/* Gives up what was taken; for an error that was not made. */
+void ss_related_drop(ss_related *related);
+
+void ss_notes_free(ss_note *newest);
+
+#endif
