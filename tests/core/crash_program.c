@@ -215,6 +215,14 @@ static void end(const char *how)
         fflush(stdout);
         (void)RoReportUnhandledError(error);
     }
+    if (!strncmp(how, "offer-", 6)) {
+        printf("asked %d\n", stacksplice_offer_unhandled(NULL));
+        printf("offered %d\n", stacksplice_offer_unhandled(error));
+        stacksplice_set_unhandled_handler(handle, (void *)(uintptr_t)(how + 6));
+        printf("asked %d\n", stacksplice_offer_unhandled(NULL));
+        printf("offered %d\n", stacksplice_offer_unhandled(error));
+        exit(0);
+    }
     if (!strcmp(how, "context")) {
         (void)RoCaptureErrorContext(E_INVALIDARG);
     }

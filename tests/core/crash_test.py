@@ -193,6 +193,12 @@ class CrashTest(unittest.TestCase):
         self.assertNotIn("returned", run.out)
         self.assert_full(run)
 
+    def test_offered_to_the_handler_the_process_goes_on(self):
+        for how, said in (("yes", 0), ("no", 1)):
+            run = Ended(f"offer-{how}")
+            lines = ["asked 1", "offered 1", "asked 0", f"handler {how}", f"offered {said}"]
+            self.assertEqual((run.status, run.out.splitlines(), run.names), (0, lines, []))
+
     def test_child_of_the_reporting_thread(self):
         run = Ended("child")
         self.assertIn(f"child {int(signal.SIGABRT)}\n", run.out)

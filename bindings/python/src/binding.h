@@ -251,6 +251,15 @@ int sspy_hresult_from(PyObject *number, const char *argument, HRESULT *hr);
 /* The rows of the table, for the test of its completeness. */
 PyObject *sspy_hresult_table(void);
 
+/* ---- The top of the road (unhandled.c) --------------------------------------------------------*/
+
+/* EXC is given to the host's handler, else to sys.excepthook; see stacksplice_python_unhandled().
+   STATE may be NULL: then only the latter.  Leaves no exception set. */
+HRESULT sspy_report_unhandled(sspy_state *state, PyObject *exc, const void *above,
+                              int *exit_status);
+/* _offer_unhandled(exc): whether the host's handler handled it. */
+PyObject *sspy_offer_unhandled(PyObject *module, PyObject *exc);
+
 /* ---- ErrorHandle (info.c), functions (functions.c, winrt.c) -----------------------------------*/
 
 extern PyType_Spec sspy_error_spec;

@@ -392,6 +392,7 @@ PyMethodDef sspy_functions[] = {
     {"core_version", core_version, METH_NOARGS,
      "core_version()\n--\n\nThe version of the core library that is loaded."},
     {"_register", register_classes, METH_VARARGS, NULL},
+    {"_offer_unhandled", sspy_offer_unhandled, METH_O, NULL},
     {"_raised", (PyCFunction)(void (*)(void))sspy_raised, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -115,6 +115,25 @@ static PyObject *api_object(IUnknown *language_exception)
     return exception->interp == interp ? Py_XNewRef(exception->object) : NULL;
 }
 
+static HRESULT api_unhandled(int *exit_status)
+{
+    PyObject *exc;
+    sspy_state *state;
+    HRESULT hr;
+
+    if (!Py_IsInitialized())
+        return STACKSPLICE_PYTHON_NOT_IMPORTED;
+    exc = sspy_take_pending();
+    if (!exc)
+        return E_UNEXPECTED;
+    state = state_imported();
+    if (!state)
+        PyErr_Clear();
+    hr = sspy_report_unhandled(state, exc, __builtin_frame_address(0), exit_status);
+    Py_DECREF(exc);
+    return hr;
+}
+
 const stacksplice_python_api sspy_api = {
     .size = sizeof sspy_api,
     .version = STACKSPLICE_PYTHON_API_VERSION,
@@ -122,6 +141,7 @@ const stacksplice_python_api sspy_api = {
     .raise = api_raise,
     .exception = api_exception,
     .object = api_object,
+    .unhandled = api_unhandled,
 };
 
 static int add_capsule(PyObject *module)

@@ -357,6 +357,17 @@ STACKSPLICE_API stacksplice_hresult
 stacksplice_set_unhandled_handler(stacksplice_unhandled_callback f, void *data);
 
 /*
+ * Ask that handler about ERROR, which reached the top of a stack where the process must go on: a
+ * thread that ends, a callback whose caller takes no error.  Unlike RoReportUnhandledError it never
+ * fails fast.  With NULL it only asks whether there is a handler.
+ *
+ * Returns S_OK when the handler handled ERROR (NULL: when there is one), else S_FALSE.
+ * Errors: E_INVALIDARG if error is of another implementation.
+ * [own: error borrowed | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_offer_unhandled(IRestrictedErrorInfo *error);
+
+/*
  * How many elements of a stack an error object and a propagation node keep (default 512): the
  * maxFramesToCapture that ILanguageExceptionStackBackTrace::GetStackBackTrace is called with.
  * Errors: E_INVALIDARG if max_frames is 0 or more than 65535.

@@ -30,6 +30,21 @@ static handler current(void)
     return h;
 }
 
+stacksplice_hresult stacksplice_offer_unhandled(IRestrictedErrorInfo *error)
+{
+    ss_facts facts;
+    handler h = current();
+    bool handled;
+
+    if (!error)
+        return h.call ? S_OK : S_FALSE;
+    if (!ss_facts_get((IUnknown *)error, &facts))
+        return E_INVALIDARG;
+    handled = h.call && h.call(error, h.data);
+    ss_facts_release(&facts);
+    return handled ? S_OK : S_FALSE;
+}
+
 static HRESULT report(IRestrictedErrorInfo *error, const char *event)
 {
     ss_facts facts;

@@ -56,6 +56,7 @@ typedef struct stacksplice_python_api {
     PyObject *(*raise)(stacksplice_hresult hr);
     stacksplice_hresult (*exception)(PyObject *exc, IUnknown **out);
     PyObject *(*object)(IUnknown *language_exception);
+    stacksplice_hresult (*unhandled)(int *exit_status);
 } stacksplice_python_api;
 
 /* One variable for each binary, however many translation units include this header. */
@@ -229,6 +230,31 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_exception(PyObj
 STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_object(IUnknown *language_exception)
 {
     return stacksplice_python_table ? stacksplice_python_table->object(language_exception) : NULL;
+}
+
+/*
+ * The pending Python exception has nowhere to go: the host called Python itself, and nobody outside
+ * takes an error.  It is reported as one that nobody caught, and cleared; the process goes on.
+ *
+ * First the handler of stacksplice_set_unhandled_handler is asked, if the host has one.  What that
+ * does not handle goes to sys.excepthook, as with PyErr_Print: with stacksplice.install() the
+ * combined report is shown, without it the interpreter's own traceback.  Unlike PyErr_Print it does
+ * not end the process at a SystemExit and keeps the exception in no sys.last_exc.
+ *
+ * Returns S_OK when it was reported; S_FALSE for a SystemExit, which is a wish and no error: then
+ * *exit_status (unless exit_status is NULL) is the status that the interpreter would have ended
+ * with, and a message in place of a number has been written to sys.stderr.  Errors: E_UNEXPECTED
+ * when no exception is pending; CO_E_NOTINITIALIZED, and the exception stays.
+ * [own: clears the exception | gil: held, runs Python code | alloc: yes | signal: no]
+ */
+STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_unhandled(int *exit_status)
+{
+    stacksplice_hresult hr = STACKSPLICE_PYTHON_NOT_IMPORTED;
+
+    if (stacksplice_python_table)
+        hr = stacksplice_python_table->unhandled(exit_status);
+    STACKSPLICE_PYTHON_STAY();
+    return hr;
 }
 
 #ifdef __cplusplus
