@@ -18,7 +18,7 @@
 /* Nothing here waits: who is still there after so many seconds waits for itself. */
 enum { PATIENCE = 60 };
 
-static bool waits;
+static bool registered, waits;
 static sem_t wanted, done;
 static int answer;
 
@@ -52,7 +52,7 @@ static void wait_for_the_other(void)
 /* Handlers run in reverse order, so the first to be there runs last. */
 static void register_first(void)
 {
-    (void)pthread_atfork(wait_for_the_other, NULL, NULL);
+    registered = pthread_atfork(wait_for_the_other, NULL, NULL) == 0;
 }
 
 __attribute__((section(".preinit_array"), used)) static void (*const first)(void) = register_first;
@@ -64,6 +64,11 @@ static void test_a_fork_may_wait_for_who_looks(void **state)
     pid_t child;
 
     (void)state;
+#ifndef __GLIBC__
+    if (!registered)
+        skip(); /* musl runs nothing before the constructors of libraries */
+#endif
+    assert_true(registered);
     assert_int_equal(sem_init(&wanted, 0, 0), 0);
     assert_int_equal(sem_init(&done, 0, 0), 0);
     assert_int_equal(pthread_create(&thread, NULL, look_when_wanted, NULL), 0);
