@@ -17,13 +17,17 @@ MEMBERS = [
     "message",
     "type",
     "language",
+    "notes",
     "thread_id",
     "reference",
     "fingerprint",
     "stack",
     "frames_left_out",
     "propagation",
+    "exceptions",
+    "exceptions_left_out",
     "transformed",
+    "transformed_left_out",
 ]
 
 

@@ -14,11 +14,11 @@
 #include <cmocka.h>
 
 static const stacksplice_format_options newest_last = {sizeof newest_last,
-                                                       STACKSPLICE_ORDER_NEWEST_LAST, 0, 0};
+                                                       STACKSPLICE_ORDER_NEWEST_LAST, 0, 0, 0};
 static const stacksplice_format_options all_frames = {sizeof all_frames,
-                                                      STACKSPLICE_ORDER_NEWEST_FIRST, 1, 0};
+                                                      STACKSPLICE_ORDER_NEWEST_FIRST, 1, 0, 0};
 static const stacksplice_format_options coloured = {sizeof coloured, STACKSPLICE_ORDER_NEWEST_FIRST,
-                                                    0, 1};
+                                                    0, 1, 0};
 
 /* TEMPLATE with each "@" replaced by this thread's id. */
 static const char *with_thread(const char *template)
@@ -229,7 +229,7 @@ static void test_report_bounds_the_causes(void **state)
     assert_int_equal(count_of(text, "\nCaused by:\n"), 16);
     assert_non_null(strstr(text, "\nCaused by more errors that are not shown.\n"));
     text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_JSON, NULL);
-    assert_int_equal(count_of(text, "\"hresult\":"), 17);
+    assert_int_equal(count_of(text, "\"hresult\":"), 18);
     release(error);
 }
 

@@ -295,14 +295,16 @@ typedef struct stacksplice_format_options {
     stacksplice_order order;
     int all_frames; /* text: nonzero shows glue frames too, zero hides and counts them */
     int color;      /* text: nonzero writes ANSI colours; the caller knows its terminal */
+    int alone;      /* text: nonzero leaves out the errors it was made from, and members */
 } stacksplice_format_options;
 
 /* Takes LENGTH bytes of TEXT (not NUL-terminated).  Nonzero stops the report. */
 typedef int (*stacksplice_write_callback)(const char *text, size_t length, void *data);
 
 /*
- * Write a report of ERROR (an error object, or a node of its chain): message, HRESULT, the combined
- * stack, the propagation chain and the errors it was transformed from.  OPTIONS may be NULL.
+ * Write a report of ERROR (an error object, or a node of its chain): message, notes, HRESULT, the
+ * combined stack, the propagation chain, the members of a group, and the errors it was made from.
+ * OPTIONS may be NULL.
  *
  * Returns S_OK, or S_FALSE when WRITE stopped it.  Errors: E_POINTER if error or write is NULL;
  * E_INVALIDARG if error is not an error object of this library, or kind or options is invalid.

@@ -10,6 +10,14 @@ void ss_writer_init(ss_writer *w, stacksplice_write_callback write, void *data)
     w->data = data;
     w->failed = false;
     w->used = 0;
+    ss_writer_margin(w, 0, '|');
+}
+
+void ss_writer_margin(ss_writer *w, uint32_t depth, char first)
+{
+    w->margin = depth;
+    w->margin_char = first;
+    w->line_begun = false;
 }
 
 static void flush(ss_writer *w)
@@ -25,7 +33,7 @@ bool ss_writer_finish(ss_writer *w)
     return !w->failed;
 }
 
-void ss_writer_put(ss_writer *w, const char *bytes, size_t length)
+static void put_raw(ss_writer *w, const char *bytes, size_t length)
 {
     while (length && !w->failed) {
         size_t room = sizeof w->buffer - w->used;
@@ -38,6 +46,33 @@ void ss_writer_put(ss_writer *w, const char *bytes, size_t length)
         if (w->used == sizeof w->buffer)
             flush(w);
     }
+}
+
+static void begin_line(ss_writer *w, bool is_empty)
+{
+    for (uint32_t i = 0; i < w->margin; i++)
+        put_raw(w, "  ", 2);
+    put_raw(w, &w->margin_char, 1);
+    if (!is_empty)
+        put_raw(w, " ", 1);
+    w->margin_char = '|';
+    w->line_begun = true;
+}
+
+void ss_writer_put(ss_writer *w, const char *bytes, size_t length)
+{
+    while (w->margin && length) {
+        const char *end = memchr(bytes, '\n', length);
+        size_t part = end ? (size_t)(end - bytes) + 1 : length;
+
+        if (!w->line_begun)
+            begin_line(w, *bytes == '\n');
+        put_raw(w, bytes, part);
+        w->line_begun = !end;
+        bytes += part;
+        length -= part;
+    }
+    put_raw(w, bytes, length);
 }
 
 void ss_writer_text(ss_writer *w, const char *text)

@@ -14,6 +14,9 @@ typedef struct ss_writer {
     stacksplice_write_callback write;
     void *data;
     bool failed;
+    bool line_begun;  /* the margin of this line is written */
+    char margin_char; /* of the next line; those behind it get '|' */
+    uint32_t margin;  /* twice as many blanks and a '|' before each line; 0: nothing */
     size_t used;
     char buffer[1024];
 } ss_writer;
@@ -27,7 +30,11 @@ typedef enum ss_escape {
 
 void ss_writer_init(ss_writer *w, stacksplice_write_callback write, void *data);
 
-/* BYTES as they are. */
+/* From the next line on: two blanks for each of DEPTH, then FIRST (in further lines '|') and, unless
+   the line is empty, a blank.  DEPTH 0: nothing.  Call it where a line begins. */
+void ss_writer_margin(ss_writer *w, uint32_t depth, char first);
+
+/* BYTES as they are, but for the margin. */
 void ss_writer_put(ss_writer *w, const char *bytes, size_t length);
 void ss_writer_text(ss_writer *w, const char *text);
 

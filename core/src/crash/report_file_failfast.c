@@ -172,7 +172,7 @@ static bool put_module(const ss_binary *binary, void *data)
 static bool put_report(int file, const ss_facts *facts, const char *event, int64_t now,
                        ss_binary *scratch)
 {
-    ss_report report = {&file_writer, STACKSPLICE_ORDER_NEWEST_FIRST, true, false, scratch};
+    ss_report report = {&file_writer, STACKSPLICE_ORDER_NEWEST_FIRST, true, false, false, scratch};
     ss_json j = {&file_writer, false};
 
     ss_writer_init(&file_writer, ss_crash_write, &file);

@@ -25,6 +25,7 @@ static void fill(const ss_record *record, ss_error_view *view)
     uint32_t length;
 
     *view = (ss_error_view){
+        .identity = record,
         .is_node = is_node,
         .hresult = record->fixed.hresult,
         .description = ss_error_description(error, &length),

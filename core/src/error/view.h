@@ -13,7 +13,8 @@ enum { SS_REFERENCE_UNITS = 34 /* two numbers of 16 digits, a dash and a NUL */ 
 /* Everything else is borrowed from the error object and immutable, except that nodes may be added.
  */
 typedef struct ss_error_view {
-    bool is_node; /* a propagation node: the texts and HRESULT are those of its origin */
+    const void *identity; /* equal for all pointers to one error or node */
+    bool is_node;         /* a propagation node: the texts and HRESULT are those of its origin */
     HRESULT hresult;
     const WCHAR *description;            /* the HRESULT's own text, with its \r\n */
     const WCHAR *message;                /* the restricted description */

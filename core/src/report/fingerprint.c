@@ -11,6 +11,9 @@
 
 #include <string.h>
 
+/* Of a group: different members, and groups in groups, that count. */
+enum { MEMBERS_MAX = 32, LEVELS_MAX = 4 };
+
 /* 128 bits, least significant part first. */
 typedef struct hash {
     uint32_t part[4];
@@ -89,8 +92,62 @@ static int add_frame(const ss_frame *f, void *data)
     return 1; /* functions inlined at one address are one place */
 }
 
-void ss_report_fingerprint(const ss_report *r, const ss_facts *facts, char out[33])
+/* Which of two comes first; their parts are compared, so that every machine agrees. */
+static int compare(const hash *a, const hash *b)
 {
+    for (unsigned i = 0; i < 4; i++) {
+        if (a->part[i] != b->part[i])
+            return a->part[i] < b->part[i] ? -1 : 1;
+    }
+    return 0;
+}
+
+/* Into HASHES, which are in order and each there once; those that there is no room for are not. */
+static void insert(hash *hashes, uint32_t *count, const hash *h)
+{
+    uint32_t at = 0;
+
+    while (at < *count && compare(&hashes[at], h) < 0)
+        at++;
+    if ((at < *count && !compare(&hashes[at], h)) || *count == MEMBERS_MAX)
+        return;
+    memmove(hashes + at + 1, hashes + at, (*count - at) * sizeof *hashes);
+    hashes[at] = *h;
+    ++*count;
+}
+
+static hash hash_error(const ss_report *r, const ss_facts *facts, uint32_t level);
+
+/* Which errors the members are, however many of each and in whatever order. */
+static void add_members(const ss_report *r, hash *h, IUnknown *group, uint32_t members,
+                        uint32_t level)
+{
+    hash hashes[MEMBERS_MAX];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < members; i++) {
+        IRestrictedErrorInfo *member = NULL;
+        ss_facts facts;
+
+        if (stacksplice_error_member(group, i, &member) != S_OK)
+            break;
+        if (ss_facts_get((IUnknown *)(void *)member, &facts)) {
+            hash member_hash = hash_error(r, &facts, level + 1);
+
+            insert(hashes, &count, &member_hash);
+            ss_facts_release(&facts);
+        }
+        member->lpVtbl->Release(member);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        for (unsigned part = 0; part < 4; part++)
+            add_number(h, hashes[i].part[part]);
+    }
+}
+
+static hash hash_error(const ss_report *r, const ss_facts *facts, uint32_t level)
+{
+    uint32_t members = 0;
     hash h = offset_basis;
 
     add_number(&h, (uint32_t)facts->view.hresult);
@@ -100,6 +157,16 @@ void ss_report_fingerprint(const ss_report *r, const ss_facts *facts, char out[3
         if (!i || facts->view.frames[i] != facts->view.frames[i - 1])
             ss_report_resolve(r, facts->view.frames[i], add_frame, &h);
     }
+    if (level < LEVELS_MAX && ss_facts_has_chain(facts) &&
+        stacksplice_error_group(facts->error, &members, NULL) == S_OK)
+        add_members(r, &h, facts->error, members, level);
+    return h;
+}
+
+void ss_report_fingerprint(const ss_report *r, const ss_facts *facts, char out[33])
+{
+    hash h = hash_error(r, facts, 0);
+
     for (unsigned i = 0; i < 32; i++)
         out[i] = "0123456789abcdef"[h.part[3 - i / 8] >> (28 - i % 8 * 4) & 15];
     out[32] = 0;

@@ -12,7 +12,7 @@ stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind 
                                        const stacksplice_format_options *options,
                                        stacksplice_write_callback write, void *data)
 {
-    ss_report report = {NULL, STACKSPLICE_ORDER_NEWEST_FIRST, false, false, NULL};
+    ss_report report = {NULL, STACKSPLICE_ORDER_NEWEST_FIRST, false, false, false, NULL};
     ss_facts facts;
     ss_writer w;
     bool complete;
@@ -27,6 +27,7 @@ stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind 
         report.order = options->order;
         report.all_frames = options->all_frames != 0;
         report.color = options->color != 0;
+        report.alone = options->alone != 0;
     }
     if (!ss_facts_get(error, &facts))
         return E_INVALIDARG;
@@ -43,7 +44,7 @@ stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind 
 
 stacksplice_hresult stacksplice_fingerprint(IUnknown *error, char out[33])
 {
-    ss_report report = {NULL, STACKSPLICE_ORDER_NEWEST_FIRST, false, false, NULL};
+    ss_report report = {NULL, STACKSPLICE_ORDER_NEWEST_FIRST, false, false, false, NULL};
     ss_facts facts;
 
     if (!error || !out)

@@ -10,7 +10,11 @@
 #include "resolve/resolve.h"
 
 enum {
-    SS_REPORT_CAUSES_MAX = 16, /* errors an error was made from, in one report */
+    SS_REPORT_ERRORS_MAX = 256, /* in one report, with causes and members */
+    SS_REPORT_CAUSES_MAX = 16,  /* errors an error was made from, one behind the other, as text */
+    SS_REPORT_MEMBERS_MAX = 15, /* of one group, as text; as Python does */
+    SS_REPORT_DEPTH_MAX = 10,   /* groups in groups, as text; as Python does */
+    SS_REPORT_LEVELS_MAX = 32,  /* the same, as JSON */
     SS_REPORT_EQUAL_MAX = 3,   /* equal frames in a row that are shown, as Python does */
     SS_REPORT_SCRIPTS_MAX = 3, /* script frames of a propagation node in a brief report */
     SS_REPORT_NATIVE_MAX = 8   /* elements shown of a node that has no script frame */
@@ -21,10 +25,14 @@ typedef struct ss_report {
     stacksplice_order order;
     bool all_frames;
     bool color;
+    bool alone;
     ss_binary *failfast; /* scratch space, and the sign that the process is in trouble; or NULL */
 } ss_report;
 
 void ss_report_text(const ss_report *r, const ss_facts *facts);
+
+/* The same without causes and members. */
+void ss_report_text_alone(const ss_report *r, const ss_facts *facts);
 
 /* The object of one error, with "schema" first where it stands alone. */
 void ss_report_json(const ss_report *r, const ss_facts *facts, bool alone);
@@ -46,6 +54,31 @@ static inline void ss_report_resolve(const ss_report *r, uintptr_t address,
         (void)ss_resolve_failfast(address, r->failfast, callback, data);
     else
         (void)ss_resolve(address, callback, data);
+}
+
+/* Errors that a report has come by.  Text: all of them, to show each once.  JSON: those that it is in,
+   so that a circle ends. */
+typedef struct ss_seen {
+    const void *errors[SS_REPORT_ERRORS_MAX];
+    uint32_t count;
+} ss_seen;
+
+static inline bool ss_seen_has(const ss_seen *seen, const ss_facts *facts)
+{
+    for (uint32_t i = 0; i < seen->count; i++) {
+        if (seen->errors[i] == facts->view.identity)
+            return true;
+    }
+    return false;
+}
+
+/* False when there is no room. */
+static inline bool ss_seen_add(ss_seen *seen, const ss_facts *facts)
+{
+    if (seen->count == SS_COUNT_OF(seen->errors))
+        return false;
+    seen->errors[seen->count++] = facts->view.identity;
+    return true;
 }
 
 /* The errors that an error was made from, each once, a bounded number of them. */

@@ -6,7 +6,12 @@
 typedef struct json_report {
     const ss_report *r;
     ss_json j;
+    uint32_t errors; /* so far */
+    uint32_t level;  /* of groups in groups */
+    ss_seen around;  /* the errors that this one is in, and those it is the cause of */
 } json_report;
+
+static void put_object(json_report *report, const ss_facts *facts, const char *relation);
 
 static const char *kind_name(stacksplice_frame_kind kind)
 {
@@ -115,13 +120,32 @@ static void put_texts(ss_json *j, const ss_facts *facts)
     ss_json_text(j, "language", facts->language);
 }
 
-/* The members of one error but those it was made from. */
+static int put_note(const char *text, size_t length, void *data)
+{
+    ss_json *j = data;
+
+    ss_json_begin_string(j, NULL);
+    ss_writer_utf8(j->w, text, length, SS_ESCAPE_JSON);
+    ss_json_end_string(j);
+    return j->w->failed;
+}
+
+static void put_notes(ss_json *j, const ss_facts *facts)
+{
+    ss_json_open(j, "notes", '[');
+    if (ss_facts_has_chain(facts))
+        (void)stacksplice_error_notes(facts->error, put_note, j);
+    ss_json_close(j, ']');
+}
+
+/* The members of one error but the errors that belong to it. */
 static void put_error(json_report *report, const ss_facts *facts)
 {
     ss_json *j = &report->j;
     char fingerprint[33];
 
     put_texts(j, facts);
+    put_notes(j, facts);
     ss_json_unsigned(j, "thread_id", facts->view.thread_id);
     put_reference(j, facts->view.reference);
     ss_report_fingerprint(report->r, facts, fingerprint);
@@ -133,37 +157,111 @@ static void put_error(json_report *report, const ss_facts *facts)
     ss_json_close(j, ']');
 }
 
-static void put_causes(json_report *report, IUnknown *error)
+/* False when there is no more room in this report, or it is one that this is in. */
+static bool may_put(const json_report *report, const ss_facts *facts)
 {
-    ss_causes causes;
-    IUnknown *next;
+    return report->errors < SS_REPORT_ERRORS_MAX && !ss_seen_has(&report->around, facts);
+}
 
-    ss_causes_begin(&causes, error);
-    while (!report->r->w->failed && (next = ss_causes_next(&causes)) != NULL) {
-        ss_facts cause;
+/* False when it is left out. */
+static bool put_member(json_report *report, IUnknown *group, uint32_t index)
+{
+    IRestrictedErrorInfo *member = NULL;
+    bool put = false;
+    ss_facts facts;
 
-        if (!ss_facts_get(next, &cause))
-            return;
-        ss_json_open(&report->j, NULL, '{');
-        put_error(report, &cause);
-        ss_json_close(&report->j, '}');
+    if (stacksplice_error_member(group, index, &member) != S_OK)
+        return false;
+    if (ss_facts_get((IUnknown *)(void *)member, &facts)) {
+        put = may_put(report, &facts);
+        if (put)
+            put_object(report, &facts, NULL);
+        ss_facts_release(&facts);
+    }
+    member->lpVtbl->Release(member);
+    return put;
+}
+
+static void put_members(json_report *report, const ss_facts *facts)
+{
+    uint32_t members = 0, left_out = 0;
+    ss_json *j = &report->j;
+
+    if (!ss_facts_has_chain(facts) ||
+        stacksplice_error_group(facts->error, &members, &left_out) != S_OK) {
+        ss_json_text(j, "exceptions", NULL);
+    } else {
+        ss_json_open(j, "exceptions", '[');
+        report->level++;
+        for (uint32_t i = 0; i < members && !j->w->failed; i++) {
+            if (report->level > SS_REPORT_LEVELS_MAX || !put_member(report, facts->error, i))
+                left_out++;
+        }
+        report->level--;
+        ss_json_close(j, ']');
+    }
+    ss_json_unsigned(j, "exceptions_left_out", left_out);
+}
+
+/* The errors behind the one of FACTS, which its own JSON object or list has been opened for. */
+static void put_causes(json_report *report, const ss_facts *facts)
+{
+    stacksplice_relation relation = facts->view.relation;
+    uint32_t left_out = facts->view.causes_left_out, before = report->around.count;
+    IUnknown *next = ss_facts_has_chain(facts) ? ss_error_previous(facts->error) : NULL;
+    ss_facts cause;
+
+    ss_json_open(&report->j, "transformed", '[');
+    while (next && !report->r->w->failed && ss_facts_get(next, &cause)) {
+        bool put = may_put(report, &cause);
+
+        if (put)
+            put_object(report, &cause,
+                       relation == STACKSPLICE_RELATION_CONTEXT ? "context" : "cause");
+        else
+            left_out = !ss_seen_has(&report->around, &cause);
+        (void)ss_seen_add(&report->around, &cause);
+        if (put)
+            left_out = cause.view.causes_left_out;
+        relation = cause.view.relation;
+        next = put ? ss_error_previous(next) : NULL;
         ss_facts_release(&cause);
     }
+    ss_json_close(&report->j, ']');
+    ss_json_unsigned(&report->j, "transformed_left_out", left_out);
+    report->around.count = before;
+}
+
+/* RELATION: what the error is to the one that stands before it among the causes; NULL: it is none. */
+static void put_object(json_report *report, const ss_facts *facts, const char *relation)
+{
+    uint32_t before = report->around.count;
+
+    report->errors++;
+    (void)ss_seen_add(&report->around, facts);
+    ss_json_open(&report->j, NULL, '{');
+    if (relation)
+        ss_json_text(&report->j, "relation", relation);
+    put_error(report, facts);
+    put_members(report, facts);
+    if (!relation) /* else they are in the list that this one is in */
+        put_causes(report, facts);
+    ss_json_close(&report->j, '}');
+    report->around.count = before;
 }
 
 void ss_report_json(const ss_report *r, const ss_facts *facts, bool alone)
 {
-    json_report report = {r, {r->w, false}};
+    json_report report = {.r = r, .j = {r->w, false}, .errors = 1};
     ss_json *j = &report.j;
 
+    (void)ss_seen_add(&report.around, facts);
     ss_json_open(j, NULL, '{');
     if (alone)
         ss_json_text(j, "schema", "stacksplice-error/1");
     put_error(&report, facts);
-    ss_json_open(j, "transformed", '[');
-    if (ss_facts_has_chain(facts))
-        put_causes(&report, facts->error);
-    ss_json_close(j, ']');
+    put_members(&report, facts);
+    put_causes(&report, facts);
     ss_json_close(j, '}');
     if (alone)
         ss_writer_text(r->w, "\n");

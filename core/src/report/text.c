@@ -1,4 +1,4 @@
-/* The report for people; docs/reports.md describes it. */
+/* The report for people of one error, without its causes; docs/reports.md describes it. */
 #include "report/report.h"
 
 #include <string.h>
@@ -48,10 +48,22 @@ static void put_hresult(const ss_report *r, const ss_facts *facts)
     ss_writer_text(r->w, "\n");
 }
 
-static void put_stack(const ss_report *r, const ss_error_view *view)
+static int put_note(const char *text, size_t length, void *data)
+{
+    ss_writer *w = data;
+
+    ss_writer_utf8(w, text, length, SS_ESCAPE_TEXT);
+    ss_writer_text(w, "\n");
+    return w->failed;
+}
+
+static void put_stack(const ss_report *r, const ss_facts *facts)
 {
     bool last = r->order == STACKSPLICE_ORDER_NEWEST_LAST;
+    const ss_error_view *view = &facts->view;
 
+    if (last && facts->error && stacksplice_error_group(facts->error, NULL, NULL) == S_OK)
+        ss_writer_text(r->w, "Exception Group ");
     ss_writer_text(r->w, last ? "Traceback for thread " : "Stack of thread ");
     ss_writer_decimal(r->w, view->thread_id);
     ss_writer_text(r->w, last ? " (most recent call last):\n" : " (most recent call first):\n");
@@ -82,43 +94,25 @@ static bool put_node(const ss_error_view *node, void *data)
     return !w->failed;
 }
 
-static void put_error(const ss_report *r, const ss_facts *facts)
+static void put_head(const ss_report *r, const ss_facts *facts)
+{
+    put_title(r, facts);
+    if (ss_facts_has_chain(facts))
+        (void)stacksplice_error_notes(facts->error, put_note, r->w);
+    put_hresult(r, facts);
+}
+
+void ss_report_text_alone(const ss_report *r, const ss_facts *facts)
 {
     chain c = {r, 0};
 
     if (r->order == STACKSPLICE_ORDER_NEWEST_LAST) {
-        put_stack(r, &facts->view);
-        put_title(r, facts);
-        put_hresult(r, facts);
+        put_stack(r, facts);
+        put_head(r, facts);
     } else {
-        put_title(r, facts);
-        put_hresult(r, facts);
-        put_stack(r, &facts->view);
+        put_head(r, facts);
+        put_stack(r, facts);
     }
     if (ss_facts_has_chain(facts))
         ss_error_each_node(facts->error, put_node, &c);
-}
-
-void ss_report_text(const ss_report *r, const ss_facts *facts)
-{
-    ss_causes causes;
-    IUnknown *next;
-
-    put_error(r, facts);
-    if (!ss_facts_has_chain(facts))
-        return;
-    ss_causes_begin(&causes, facts->error);
-    while (!r->w->failed && (next = ss_causes_next(&causes)) != NULL) {
-        ss_facts cause;
-
-        if (!ss_facts_get(next, &cause))
-            break;
-        ss_writer_text(r->w, "\nCaused by:\n");
-        put_error(r, &cause);
-        ss_facts_release(&cause);
-    }
-    if (causes.circle)
-        ss_writer_text(r->w, "\nCaused by an error above.\n");
-    if (causes.cut)
-        ss_writer_text(r->w, "\nCaused by more errors that are not shown.\n");
 }

@@ -1,0 +1,186 @@
+/*
+ * The report for people: an error, what it was made from, and the members of groups, which have a
+ * margin as Python's groups have.
+ */
+#include "report/report.h"
+
+typedef struct story {
+    const ss_report *r;
+    uint32_t depth; /* of the margin: groups that this is in */
+    bool closed;    /* the last line is one that closes a group */
+    ss_seen seen;
+} story;
+
+static void put_error_and_causes(story *s, const ss_facts *facts);
+
+static void put_spaces(ss_writer *w, uint32_t count)
+{
+    while (count--)
+        ss_writer_put(w, " ", 1);
+}
+
+static void put_rule(story *s, uint32_t number, bool is_rest)
+{
+    ss_writer *w = s->r->w;
+
+    ss_writer_margin(w, 0, '|');
+    put_spaces(w, 2 * s->depth);
+    ss_writer_text(w, number == 1 ? "+-+---------------- " : "  +---------------- ");
+    if (is_rest)
+        ss_writer_text(w, "...");
+    else
+        ss_writer_decimal(w, number);
+    ss_writer_text(w, " ----------------\n");
+}
+
+/* One line for what is not shown. */
+static void put_rest(const story *s, uint32_t count)
+{
+    ss_writer_text(s->r->w, "and ");
+    ss_writer_decimal(s->r->w, count);
+    ss_writer_text(s->r->w, count == 1 ? " more error\n" : " more errors\n");
+}
+
+static void put_member(story *s, IUnknown *group, uint32_t index)
+{
+    IRestrictedErrorInfo *member = NULL;
+    ss_facts facts;
+
+    if (stacksplice_error_member(group, index, &member) != S_OK) {
+        ss_writer_text(s->r->w, "this error cannot be read\n");
+        return;
+    }
+    if (!ss_facts_get((IUnknown *)(void *)member, &facts)) {
+        ss_writer_text(s->r->w, "an error of another library\n");
+    } else {
+        if (ss_seen_has(&s->seen, &facts))
+            ss_writer_text(s->r->w, "an error above\n");
+        else
+            put_error_and_causes(s, &facts);
+        ss_facts_release(&facts);
+    }
+    member->lpVtbl->Release(member);
+}
+
+/* The line that closes a group, which closes those that it is the last member of, too. */
+static void put_end(story *s)
+{
+    if (s->closed)
+        return;
+    ss_writer_margin(s->r->w, 0, '|');
+    put_spaces(s->r->w, 2 * s->depth + 2);
+    ss_writer_text(s->r->w, "+------------------------------------\n");
+    s->closed = true;
+}
+
+static void put_members(story *s, IUnknown *group, uint32_t members, uint32_t left_out)
+{
+    uint32_t shown = members < SS_REPORT_MEMBERS_MAX ? members : SS_REPORT_MEMBERS_MAX;
+    uint32_t rest = members - shown + left_out;
+    ss_writer *w = s->r->w;
+
+    if (s->depth > SS_REPORT_DEPTH_MAX) {
+        put_rest(s, members + left_out);
+        return;
+    }
+    for (uint32_t i = 0; i < shown + (rest != 0) && !w->failed; i++) {
+        put_rule(s, i + 1, i == shown);
+        s->depth++;
+        s->closed = false;
+        ss_writer_margin(w, s->depth, '|');
+        if (i < shown)
+            put_member(s, group, i);
+        else
+            put_rest(s, rest);
+        s->depth--;
+    }
+    put_end(s);
+    ss_writer_margin(w, s->depth, '|');
+}
+
+static void put_error(story *s, const ss_facts *facts)
+{
+    bool is_outermost = s->depth == 0;
+    uint32_t members = 0, left_out = 0;
+
+    s->closed = false;
+    (void)ss_seen_add(&s->seen, facts);
+    if (!ss_facts_has_chain(facts) ||
+        stacksplice_error_group(facts->error, &members, &left_out) != S_OK ||
+        members + left_out == 0) {
+        ss_report_text_alone(s->r, facts);
+        return;
+    }
+    if (is_outermost) {
+        s->depth = 1;
+        ss_writer_margin(s->r->w, s->depth, '+');
+    }
+    ss_report_text_alone(s->r, facts);
+    put_members(s, facts->error, members, left_out);
+    if (is_outermost) {
+        s->depth = 0;
+        ss_writer_margin(s->r->w, 0, '|');
+    }
+}
+
+static void put_words(story *s, stacksplice_relation relation, const char *rest)
+{
+    s->closed = false;
+    ss_writer_text(s->r->w, relation == STACKSPLICE_RELATION_CONTEXT ? "\nRaised while handling"
+                                                                     : "\nCaused by");
+    ss_writer_text(s->r->w, rest);
+}
+
+/* Show the error behind LATER, what it is to which RELATION says; false when that was the last. */
+static bool put_cause(story *s, IUnknown **later, stacksplice_relation *relation, uint32_t *left_out,
+                      bool is_full)
+{
+    IUnknown *next = ss_error_previous(*later);
+    ss_facts cause;
+    bool go_on = false;
+
+    if (!next || !ss_facts_get(next, &cause)) {
+        if (*left_out)
+            put_words(s, STACKSPLICE_RELATION_CAUSE, " more errors that are not shown.\n");
+        return false;
+    }
+    if (ss_seen_has(&s->seen, &cause)) {
+        put_words(s, *relation, " an error above.\n");
+    } else if (is_full || s->seen.count == SS_COUNT_OF(s->seen.errors)) {
+        put_words(s, STACKSPLICE_RELATION_CAUSE, " more errors that are not shown.\n");
+    } else {
+        put_words(s, *relation, ":\n");
+        put_error(s, &cause);
+        go_on = true;
+    }
+    *later = next;
+    *relation = cause.view.relation;
+    *left_out = cause.view.causes_left_out;
+    ss_facts_release(&cause);
+    return go_on;
+}
+
+static void put_error_and_causes(story *s, const ss_facts *facts)
+{
+    stacksplice_relation relation = facts->view.relation;
+    uint32_t left_out = facts->view.causes_left_out;
+    IUnknown *later = facts->error;
+
+    put_error(s, facts);
+    if (!ss_facts_has_chain(facts))
+        return;
+    for (uint32_t i = 0; !s->r->w->failed; i++) {
+        if (!put_cause(s, &later, &relation, &left_out, i == SS_REPORT_CAUSES_MAX))
+            return;
+    }
+}
+
+void ss_report_text(const ss_report *r, const ss_facts *facts)
+{
+    story s = {.r = r};
+
+    if (r->alone)
+        ss_report_text_alone(r, facts);
+    else
+        put_error_and_causes(&s, facts);
+}
