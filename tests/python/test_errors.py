@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import copy
 import multiprocessing
+import os
 import pickle
 
 import pytest
@@ -114,7 +115,11 @@ def test_pickle_and_copy_still_work(border, value):
     for made in copies:
         assert type(made) is type(exc)
         assert made.args == exc.args or isinstance(value, ExceptionGroup)
-        assert stacksplice.error_info(made) is None
+    # Not one that its own __setattr__ would refuse.
+    arrived = [stacksplice.error_info(made) for made in copies[:-2] if not isinstance(value, Frozen)]
+    message = stacksplice.error_info(exc).to_dict()["message"]  # valid UTF-8
+    assert all(info.message == message for info in arrived)
+    assert [stacksplice.error_info(made) for made in copies[-2:]] == [None, None]
     # A copy's own way is its own.
     other = copies[-2]
     assert caught(border.call, boom, other) is other
@@ -135,7 +140,7 @@ def test_process_pool(border_path):
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
         exc = pool.submit(fails_after_crossing, str(border_path)).exception()
     assert type(exc) is ValueError and exc.args == ("in a worker",)
-    assert stacksplice.error_info(exc) is None
+    assert stacksplice.error_info(exc).process["id"] != os.getpid()
 
 
 # ---- Stacks --------------------------------------------------------------------------------------
@@ -413,7 +418,8 @@ def test_error_info_is_picklable_by_value(border):
     assert made.propagation[0].language == "python"
     assert list(made.propagation[0].stack)[0].function == info.propagation[0].stack[0].function
     assert made.transformed.message == info.transformed.message
-    assert made.to_dict() == info.to_dict()
+    assert made.to_dict() == {**info.to_dict(), "process": made.process}
+    assert made.process["id"] == os.getpid() and info.process is None
 
 
 def test_reference_resolves_while_the_error_lives(border):

@@ -2,9 +2,12 @@
  * The anchor: a private object in an exception's __dict__ that keeps its error object.
  *
  * It is put there past any __setattr__ (every BaseException has a __dict__) under one interned key.
- * A shallow copy of the exception shares the anchor, so it records whose it is; it pickles and
- * copies as None.  Where a class has a __setattr__ of its own, it is kept beside the items of the
- * __dict__ instead (clean_dict.c).
+ * A shallow copy of the exception shares the anchor, so it records whose it is; it copies as None.
+ * It pickles as a str, the report of the error in JSON: names mean something in another process,
+ * addresses do not, and who unpickles needs none of our code.  There the str stands in the
+ * exception's __dict__ until the exception gets an anchor of its own, which keeps it.  Where a class
+ * has a __setattr__ of its own, the anchor is kept beside the items of the __dict__ instead
+ * (clean_dict.c), and is not pickled.
  */
 #include "binding.h"
 
@@ -67,17 +70,46 @@ static void anchor_dealloc(PyObject *object)
     if (self->exception)
         sspy_exception_unref_inside(self->exception);
     free(self->raised);
+    Py_XDECREF(self->remote);
     sspy_interp_unref(self->interp);
     sspy_set_pending(pending);
     type->tp_free(object);
     Py_DECREF(type);
 }
 
-/* NoneType(): what a copy or a pickle gets. */
+/*
+ * The report of ANCHOR's error for another process; NULL, maybe with an exception, when there is
+ * none.  The exception itself is not in hand: the anchor can be that of a copy.  So the error is
+ * held by value.
+ */
+static PyObject *report_of(sspy_anchor *self)
+{
+    sspy_state *state = self->interp->module_state;
+    PyObject *module, *info, *report;
+
+    if (!self->error || !state)
+        return Py_XNewRef(self->remote);
+    module = PyImport_ImportModule("stacksplice._remote");
+    info = module ? sspy_error_wrap(state, self->error, NULL) : NULL;
+    report = info ? PyObject_CallMethod(module, "report", "OO", info,
+                                        self->remote ? self->remote : Py_None)
+                  : NULL;
+    Py_XDECREF(info);
+    Py_XDECREF(module);
+    return report;
+}
+
+/* str(report); NoneType() without one: an exception can always be pickled. */
 static PyObject *anchor_reduce(PyObject *self, PyObject *arguments)
 {
-    (void)self;
+    PyObject *report = report_of((sspy_anchor *)self);
+
     (void)arguments;
+    if (report)
+        return Py_BuildValue("(O(N))", (PyObject *)&PyUnicode_Type, report);
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception))
+        return NULL; /* an interrupt */
+    PyErr_Clear();
     return Py_BuildValue("(O())", (PyObject *)Py_TYPE(Py_None));
 }
 
@@ -142,6 +174,21 @@ sspy_anchor *sspy_anchor_of(sspy_interp *interp, PyObject *exc)
     return anchor;
 }
 
+PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc)
+{
+    sspy_anchor *anchor = sspy_anchor_of(interp, exc);
+    PyObject *key = anchor_key(interp), *dict = ((PyBaseExceptionObject *)exc)->dict;
+    PyObject *found = NULL;
+
+    if (anchor)
+        return anchor->remote;
+    if (key && dict && PyDict_Check(dict))
+        found = PyDict_GetItemWithError(dict, key);
+    if (!found)
+        PyErr_Clear();
+    return found && PyUnicode_CheckExact(found) ? found : NULL;
+}
+
 /* EXC's __dict__ as a new reference, made a clean one where an item could not be set again. */
 static PyObject *dict_for_anchor(sspy_interp *interp, PyObject *exc)
 {
@@ -186,6 +233,7 @@ sspy_anchor *sspy_anchor_make(sspy_interp *interp, PyObject *exc)
         anchor->owner = (uintptr_t)exc;
         anchor->interp = interp;
         sspy_interp_ref(interp);
+        anchor->remote = Py_XNewRef(sspy_remote_report(interp, exc));
         if (put_anchor(interp, dict, key, (PyObject *)anchor))
             Py_CLEAR(anchor);
         else

@@ -123,6 +123,7 @@ struct sspy_anchor {
     sspy_interp *interp;           /* counted */
     uintptr_t *raised;             /* malloc: the stack where it was raised, or NULL */
     uint32_t raised_count;
+    PyObject *remote; /* the report that came with it from another process, a str, or NULL */
 };
 
 extern PyType_Spec sspy_anchor_spec;
@@ -136,6 +137,8 @@ PyObject **sspy_clean_dict_anchor(PyTypeObject *type, PyObject *dict);
 sspy_anchor *sspy_anchor_of(sspy_interp *interp, PyObject *exc);
 /* The same, made when there is none; NULL with an exception when EXC cannot carry one. */
 sspy_anchor *sspy_anchor_make(sspy_interp *interp, PyObject *exc);
+/* The report that EXC brought from another process, a str, borrowed; NULL without an exception. */
+PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc);
 /* Let ANCHOR hold ERROR, which the caller has an outside reference on, instead of what it held. */
 void sspy_anchor_set_error(sspy_anchor *anchor, IScriptErrorInfo *error, bool foreign);
 void sspy_anchor_set_exception(sspy_anchor *anchor, sspy_exception *exception);

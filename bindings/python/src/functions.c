@@ -144,9 +144,25 @@ static PyObject *resolve(PyObject *module, PyObject *address)
 
 /* ---- Errors -----------------------------------------------------------------------------------*/
 
+/* What EXC brought from another process, or None. */
+static PyObject *remote_info(sspy_state *state, PyObject *exc)
+{
+    PyObject *report = sspy_remote_report(state->interp, exc), *module, *info;
+
+    if (!report)
+        Py_RETURN_NONE;
+    Py_INCREF(report);
+    module = PyImport_ImportModule("stacksplice._remote");
+    info = module ? PyObject_CallMethod(module, "read", "O", report) : NULL;
+    Py_XDECREF(module);
+    Py_DECREF(report);
+    return info;
+}
+
 PyDoc_STRVAR(error_info_doc,
              "error_info(exc, /)\n--\n\n"
-             "The error object of an exception that crossed a border, else None.\n\n"
+             "The error object of an exception that crossed a border, else None.  Of one that was\n"
+             "unpickled: what it brought from where it was pickled, by value.\n\n"
              "Raises TypeError when exc is not an exception.");
 static PyObject *error_info(PyObject *module, PyObject *exc)
 {
@@ -161,7 +177,7 @@ static PyObject *error_info(PyObject *module, PyObject *exc)
     anchor = sspy_anchor_of(state->interp, exc);
     error = anchor ? sspy_anchor_hold(anchor, exc) : NULL;
     if (!error)
-        Py_RETURN_NONE;
+        return remote_info(state, exc);
     result = sspy_error_wrap(state, error, anchor->foreign ? NULL : exc);
     section = sspy_enter(state->interp);
     sspy_unknown_release(error);
@@ -372,6 +388,14 @@ static PyObject *core_version(PyObject *module, PyObject *unused)
     return PyUnicode_FromString(stacksplice_version());
 }
 
+static PyObject *interpreter_id(PyObject *module, PyObject *unused)
+{
+    sspy_state *state = PyModule_GetState(module);
+
+    (void)unused;
+    return PyLong_FromLongLong(state->interp->id);
+}
+
 PyMethodDef sspy_functions[] = {
     {"capture", (PyCFunction)(void (*)(void))capture, METH_VARARGS | METH_KEYWORDS, capture_doc},
     {"resolve", resolve, METH_O, resolve_doc},
@@ -391,6 +415,7 @@ PyMethodDef sspy_functions[] = {
      "frames_unavailable()\n--\n\nWhy Python frames cannot be shown, or None."},
     {"core_version", core_version, METH_NOARGS,
      "core_version()\n--\n\nThe version of the core library that is loaded."},
+    {"_interpreter_id", interpreter_id, METH_NOARGS, NULL},
     {"_register", register_classes, METH_VARARGS, NULL},
     {"_offer_unhandled", sspy_offer_unhandled, METH_O, NULL},
     {"_raised", (PyCFunction)(void (*)(void))sspy_raised, METH_FASTCALL, NULL},

@@ -386,6 +386,14 @@ static PyObject *handle_key(error_handle *self, void *unused)
     return PyLong_FromVoidPtr(self->error);
 }
 
+static PyObject *handle_remote(error_handle *self, void *unused)
+{
+    PyObject *report = self->exception ? sspy_remote_report(self->interp, self->exception) : NULL;
+
+    (void)unused;
+    return Py_NewRef(report ? report : Py_None);
+}
+
 #define METHOD(name, flags, doc)                                      \
     {                                                                 \
 #name, (PyCFunction)(void (*)(void))handle_##name, flags, doc \
@@ -409,6 +417,8 @@ static PyMethodDef handle_methods[] = {
 
 static PyGetSetDef handle_getset[] = {
     {"exception", (getter)handle_exception, NULL, "The exception, if it was born here.", NULL},
+    {"remote", (getter)handle_remote, NULL,
+     "The report that the exception brought from another process, or None.", NULL},
     {"key", (getter)handle_key, NULL, "Equal for handles of one error object.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -48,8 +48,9 @@ def _stack_from(data: Mapping[str, Any]) -> Stack:
 class ErrorInfo:
     """One error: HRESULT, message, combined stack, propagation chain, cause.
 
-    Made by `error_info`, `originate`, `peek_error` and `take_error`; a pickled or saved one has the
-    same values but no exception object.  Attributes are read when asked for.
+    Made by `error_info`, `originate`, `peek_error` and `take_error`; a pickled or saved one, and that
+    of an exception that came from another process, has the same values but no exception object.
+    Attributes are read when asked for.
     """
 
     __slots__ = ("_data", "_details", "_handle", "_stack", "__weakref__")
@@ -192,6 +193,24 @@ class ErrorInfo:
         return self._handle.exception if self._handle is not None else None
 
     @property
+    def process(self) -> dict[str, Any] | None:
+        """Where the error was pickled: "id" and "host", with multiprocessing its "name", and in a
+        sub-interpreter its number, "interpreter".  None for an error of here, and for a saved one.
+        """
+        return dict(self._data["process"]) if self._data and self._data.get("process") else None
+
+    @property
+    def remote(self) -> ErrorInfo | None:
+        """What the exception went through in another process, before it crossed a border here."""
+        if self._handle is not None:
+            from ._remote import read
+
+            report = self._handle.remote
+            return read(report) if report is not None else None
+        data = self._data.get("remote") if self._data else None
+        return ErrorInfo.from_dict(data) if data is not None else None
+
+    @property
     def fingerprint(self) -> str:
         """A grouping value: 32 hexadecimal digits, the same on every machine and in every run."""
         if self._data is not None:
@@ -202,7 +221,10 @@ class ErrorInfo:
     def to_json(self) -> str:
         """The report as JSON, schema stacksplice-error/1."""
         if self._handle is not None:
-            return self._handle.format(_JSON, 0, True, False)
+            text = self._handle.format(_JSON, 0, True, False)
+            if self._handle.remote is None or self.remote is None:
+                return text
+            return f'{text.rstrip()[:-1]},"remote":{self._handle.remote.strip()}}}\n'
         import json
 
         return json.dumps(self._data, ensure_ascii=False) + "\n"
@@ -220,14 +242,18 @@ class ErrorInfo:
         newest_last: the order of Python's tracebacks; all_frames: the inside of interpreters too,
         which is otherwise hidden and counted; color: ANSI colours.
         """
-        if self._handle is not None:
-            return self._handle.format(_TEXT, int(newest_last), all_frames, color)
-        from ._report import format_saved
+        from ._report import format_remote, format_saved
 
-        return format_saved(self, newest_last=newest_last)
+        if self._handle is None:
+            return format_saved(self, newest_last=newest_last)
+        text = self._handle.format(_TEXT, int(newest_last), all_frames, color)
+        remote = self.remote if self._handle.remote is not None else None
+        return text + format_remote(remote, newest_last=newest_last) if remote else text
 
     def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
-        return type(self).from_dict, (self.to_dict(),)
+        from ._remote import here
+
+        return type(self).from_dict, ({"process": here(), **self.to_dict()},)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ErrorInfo):

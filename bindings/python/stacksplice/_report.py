@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from _thread import get_native_id
 
 from . import _stacksplice
 
@@ -37,6 +38,15 @@ def wants_color(file: TextIO) -> bool:
         return False
 
 
+def _raised_again(exc: BaseException) -> str:
+    """Where an exception that came from another process passed in this one."""
+    import traceback
+
+    lines = traceback.format_tb(exc.__traceback__)
+    thread = f"thread {get_native_id()} of process {os.getpid()}"
+    return "".join([f"Raised again in {thread} (most recent call last):\n", *lines]) if lines else ""
+
+
 def _text(exc: BaseException, color: bool) -> str:
     info = _stacksplice.error_info(exc)
     if info is None:
@@ -44,6 +54,10 @@ def _text(exc: BaseException, color: bool) -> str:
 
         return "".join(traceback.format_exception(exc))
     text: str = info.format(color=color)
+    if info.process is not None:
+        text += _raised_again(exc)
+    elif info.thread_id != get_native_id():
+        text += f"Reported by thread {get_native_id()}\n"
     try:
         notes = getattr(exc, "__notes__", None)
     except Exception:  # its own __getattribute__ failed: the report is worth more than its notes
@@ -111,13 +125,29 @@ def _stack_lines(stack: Stack, newest_last: bool, indent: str) -> str:
     return "".join(indent + line for line in lines)
 
 
+def _place(info: ErrorInfo) -> str:
+    """ " of process 4711 (ForkPoolWorker-1) on nodename", if INFO knows."""
+    process = info.process
+    if process is None:
+        return ""
+    name = f" ({process['name']})" if process.get("name") else ""
+    interpreter = process.get("interpreter")
+    inside = f" in interpreter {interpreter}" if interpreter else ""
+    return f"{inside} of process {process['id']}{name} on {process['host']}"
+
+
+def format_remote(info: ErrorInfo, *, newest_last: bool = True) -> str:
+    """What an error went through in another process."""
+    return "\nBefore that, in another process:\n" + format_saved(info, newest_last=newest_last)
+
+
 def _one_saved(info: ErrorInfo, newest_last: bool) -> str:
     code = f"0x{info.hresult & 0xFFFFFFFF:08X}"
     name = f"{info.type}: " if info.type else ""
     title = f"{name}{info.message} ({code})\nHRESULT {code}: {info.description}\n"
     order = "last" if newest_last else "first"
     kind = "Traceback for" if newest_last else "Stack of"
-    stack = f"{kind} thread {info.thread_id} (most recent call {order}):\n"
+    stack = f"{kind} thread {info.thread_id}{_place(info)} (most recent call {order}):\n"
     stack += _stack_lines(info.stack, newest_last, "")
     text = stack + title if newest_last else title + stack
     for number, node in enumerate(info.propagation, 1):
@@ -135,4 +165,5 @@ def format_saved(info: ErrorInfo, *, newest_last: bool = True) -> str:
     while cause is not None:
         text += "\nCaused by:\n" + _one_saved(cause, newest_last)
         cause = cause.transformed
-    return text
+    remote = info.remote
+    return text + format_remote(remote, newest_last=newest_last) if remote is not None else text

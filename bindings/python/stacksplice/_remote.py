@@ -1,0 +1,157 @@
+"""Errors that leave their process with a pickled exception, and what arrives of them.
+
+What travels is one str in the exception's __dict__: the report in JSON, frames resolved, with a
+member "process" that says where it was written.  Who unpickles it runs no code of this package and
+need not have it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from . import _stacksplice
+from ._errors import ErrorInfo
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+_MOST_CHARACTERS = 256 * 1024
+_MOST_MESSAGE = 8192
+# Of each stack so many frames stay, of the newest and of the oldest together, until all fits.
+_CUTS = (256, 64, 16, 4)
+_MOST_LISTED = 16  # nodes, causes, members when it has to be cut
+_MOST_PROCESSES = 8
+
+_DAMAGED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+def here() -> dict[str, Any]:
+    """The member "process": where this is."""
+    process: dict[str, Any] = {"id": os.getpid(), "host": os.uname().nodename}
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    if multiprocessing is not None:
+        process["name"] = str(multiprocessing.current_process().name)
+    interpreter = _stacksplice._interpreter_id()
+    if interpreter:
+        process["interpreter"] = interpreter
+    return process
+
+
+# ---- Out -----------------------------------------------------------------------------------------
+
+
+def report(info: ErrorInfo, remote: str | None) -> str:
+    """INFO, and the report that came with its exception from another process, as one text."""
+    text = info.to_json()
+    if len(text) + len(remote or "") > _MOST_CHARACTERS:
+        data = json.loads(text)
+        earlier = read(remote) if remote else None
+        if earlier is not None:
+            data["remote"] = earlier.to_dict()
+        data["process"] = here()
+        return _cut(data)
+    members = f',"process":{json.dumps(here())}'
+    if remote and read(remote) is not None:
+        members += f',"remote":{remote.strip()}'
+    return text.rstrip()[:-1] + members + "}"
+
+
+def _cut(data: dict[str, Any]) -> str:
+    """DATA as a text of at most _MOST_CHARACTERS."""
+    for frames in _CUTS:
+        for error in _errors_in(data):
+            _cut_error(error, frames)
+        text = json.dumps(data, ensure_ascii=False)
+        if len(text) <= _MOST_CHARACTERS:
+            return text
+    kept = {**data, "stack": [], "propagation": [], "transformed": []}
+    for name in ("remote", "members"):
+        kept.pop(name, None)
+    return json.dumps(kept, ensure_ascii=False)
+
+
+def _errors_in(data: Any) -> Iterator[dict[str, Any]]:
+    """DATA and the errors in it, at any depth."""
+    pending = [data]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            if "stack" in value:
+                yield value
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+
+
+def _cut_error(error: dict[str, Any], frames: int) -> None:
+    for name, value in error.items():
+        if isinstance(value, str) and len(value) > _MOST_MESSAGE:
+            error[name] = value[:_MOST_MESSAGE] + "..."
+        elif name == "stack" and len(value) > frames + 1:
+            half = frames // 2
+            gap = f"{len(value) - 2 * half} frames left out when the error left its process"
+            left_out = {"kind": "gap", "trust": "exact", "language": "native", "reason": gap}
+            error[name] = [*value[:half], {**left_out, "address": "0x0"}, *value[-half:]]
+        elif isinstance(value, list) and name != "stack":
+            del value[_MOST_LISTED:]
+
+
+# ---- In ------------------------------------------------------------------------------------------
+
+
+def read(text: str) -> ErrorInfo | None:
+    """The error that TEXT describes; None when it is no such text: it came from elsewhere."""
+    try:
+        data = json.loads(text)
+        info = ErrorInfo.from_dict(data)
+        _check(data, 0)
+    except _DAMAGED:
+        return None
+    return info
+
+
+def _check(data: dict[str, Any], depth: int) -> None:
+    """Raise one of _DAMAGED unless DATA is a whole error with nothing but values of the right kind."""
+    if depth > _MOST_PROCESSES:
+        raise ValueError("too many processes")
+    for error in _errors_in(data):
+        for name in ("hresult_signed", "thread_id"):
+            int(error.get(name) or 0)
+        for name in ("message", "description", "type", "language", "reference", "fingerprint"):
+            _check_text(error.get(name))
+        for frame in error["stack"]:
+            _check_frame(frame)
+    process = data.get("process")
+    if process is not None:
+        int(process["id"])
+        int(process.get("interpreter") or 0)
+        _check_text(process["host"])
+        _check_text(process.get("name"))
+    for name in ("propagation", "transformed"):
+        for item in data[name]:
+            item["stack"], item["thread_id"]
+    if "remote" in data:
+        _check(data["remote"], depth + 1)
+
+
+def _check_text(value: object) -> None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError("a text is none")
+
+
+_TEXTS = ("kind", "language", "function", "file", "module", "build_id", "trust", "reason", "interpreter")
+_NUMBERS = ("line", "end_line", "column", "end_column", "module_offset")
+
+
+def _check_frame(frame: dict[str, Any]) -> None:
+    frame["kind"], frame["language"]
+    for name in _TEXTS:
+        _check_text(frame.get(name))
+    for name in _NUMBERS:
+        if not isinstance(frame.get(name, 0), int):
+            raise TypeError("a number is none")
+    int(frame.get("address", "0"), 16)

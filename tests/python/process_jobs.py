@@ -1,0 +1,93 @@
+"""What the processes of test_processes.py run; importable there by name, as spawn needs it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+import stacksplice
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location("border", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Refused(ValueError):
+    """One that its own pickle takes apart: three arguments, no __dict__."""
+
+    def __init__(self, code, where, why):
+        super().__init__(code, where, why)
+
+    def __reduce__(self):
+        return type(self), self.args
+
+
+class Needs(Exception):
+    """Required arguments, kept in the usual way."""
+
+    def __init__(self, code, *, why="because"):
+        super().__init__(code)
+        self.why = why
+
+
+def innermost(value):
+    raise Needs(value, why="told") from KeyError("cause")
+
+
+def crosses(path, value):
+    """Fails behind a border of C."""
+    return load(path).call(innermost, value)
+
+
+def crosses_twice(path, value):
+    border = load(path)
+    return border.call(border.call, innermost, value)
+
+
+def native(path, message):
+    return load(path).fail(0x80070002, message)
+
+
+def group(path):
+    border = load(path)
+    errors = []
+    for number in range(2):
+        try:
+            border.call(innermost, number)
+        except Needs as exc:
+            errors.append(exc)
+    raise ExceptionGroup("several", errors)
+
+
+def noted(path):
+    try:
+        crosses(path, 5)
+    except Needs as exc:
+        exc.add_note("a note")
+        raise
+
+
+def plain(value):
+    raise ValueError(value)
+
+
+def into_queue(path, queue):
+    try:
+        crosses(path, os.getpid())
+    except Needs as exc:
+        queue.put(exc)
+        queue.put(stacksplice.error_info(exc))
+
+
+def nested(path, value):
+    """A process of its own in the worker, whose error goes on through a border here."""
+    import concurrent.futures
+    import multiprocessing
+
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        future = pool.submit(crosses, path, value)
+        return load(path).call(future.result)

@@ -1,0 +1,335 @@
+"""Exceptions that leave their process: by pickle, multiprocessing and ProcessPoolExecutor."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import copy
+import io
+import json
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+
+import process_jobs
+import pytest
+import stacksplice
+from process_jobs import Needs, Refused
+from stacksplice import _remote
+
+METHODS = multiprocessing.get_all_start_methods()
+
+
+def caught(function, *arguments):
+    try:
+        function(*arguments)
+    except Exception as exc:
+        return exc
+    raise AssertionError("nothing was raised")
+
+
+def functions(stack) -> list[str]:
+    return [frame.function.rpartition(".")[2] for frame in stack if frame.kind == "script"]
+
+
+@pytest.fixture
+def crossed(border):
+    """An exception that crossed a border, with a cause."""
+    return caught(border.call, process_jobs.innermost, 7)
+
+
+def check_remote(exc, process_id=None):
+    """EXC is what process_jobs.crosses() raised in another process."""
+    assert type(exc) is Needs and exc.why == "told"
+    info = stacksplice.error_info(exc)
+    assert info.process["id"] not in (None, os.getpid())
+    assert process_id in (None, info.process["id"])
+    assert info.process["host"] == os.uname().nodename
+    assert info.language_exception is None
+    assert (info.type, info.message) == ("process_jobs.Needs", str(exc))
+    names = functions(info.stack)
+    assert names[0] == "innermost" and "crosses" in names
+    assert any(frame.kind == "native" and frame.module for frame in info.stack)
+    assert [node.language for node in info.propagation] == ["python"]
+    assert functions(info.propagation[0].stack)[0] == "crosses"
+    assert info.transformed.message == "'cause'"
+    return info
+
+
+# ---- The standard ways ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_process_pool_executor(border_path, method):
+    context = multiprocessing.get_context(method)
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        exc = caught(pool.submit(process_jobs.crosses, str(border_path), 1).result)
+        worker = pool.submit(os.getpid).result()
+    check_remote(exc, worker)
+    assert type(exc.__cause__).__name__ == "_RemoteTraceback"  # what the executor adds is there, too
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_multiprocessing_pool(border_path, method):
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        check_remote(caught(pool.apply, process_jobs.crosses, (str(border_path), 1)))
+        mapped = caught(pool.starmap, process_jobs.crosses, [(str(border_path), 1)])
+        info = check_remote(mapped)
+    assert "Worker-" in info.process["name"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_process_and_queue(border_path, method):
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    process = context.Process(target=process_jobs.into_queue, args=(str(border_path), queue))
+    process.start()
+    exc, info = queue.get(timeout=60), queue.get(timeout=60)
+    process.join()
+    assert check_remote(exc, process.pid) == info  # the same report
+
+
+def test_many_from_one_worker(border_path):
+    with concurrent.futures.ProcessPoolExecutor(2) as pool:
+        for exc in [pool.submit(process_jobs.crosses, str(border_path), n).exception() for n in range(40)]:
+            check_remote(exc)
+
+
+def test_error_of_native_code(border_path):
+    with concurrent.futures.ProcessPoolExecutor(1) as pool:
+        exc = caught(pool.submit(process_jobs.native, str(border_path), "no such rate").result)
+    assert isinstance(exc, FileNotFoundError) and isinstance(exc, stacksplice.HResultError)
+    info = stacksplice.error_info(exc)
+    assert info.process["id"] != os.getpid() and info.language == "python"
+    assert info.message == "no such rate" and functions(info.stack)[0] == "native"
+
+
+def test_members_of_a_group_keep_their_own(border_path):
+    with concurrent.futures.ProcessPoolExecutor(1) as pool:
+        exc = caught(pool.submit(process_jobs.group, str(border_path)).result)
+    for number, member in enumerate(exc.exceptions):
+        info = stacksplice.error_info(member)
+        assert info.message == str(number) and functions(info.stack)[:2] == ["innermost", "group"]
+
+
+def test_notes_travel_and_are_shown(border_path):
+    with concurrent.futures.ProcessPoolExecutor(1) as pool:
+        exc = caught(pool.submit(process_jobs.noted, str(border_path)).result)
+    assert exc.__notes__ == ["a note"]
+    assert "a note\n" in stacksplice.format_exception(exc)
+
+
+def test_an_exception_that_crossed_no_border_is_left_alone():
+    with concurrent.futures.ProcessPoolExecutor(1) as pool:
+        exc = caught(pool.submit(process_jobs.plain, "x").result)
+    assert stacksplice.error_info(exc) is None and vars(exc) == {}
+
+
+# ---- What is shown -------------------------------------------------------------------------------
+
+
+def test_report_says_where_and_what_happened_here(border_path):
+    with concurrent.futures.ProcessPoolExecutor(1) as pool:
+        exc = caught(pool.submit(process_jobs.crosses, str(border_path), 1).result)
+    info = stacksplice.error_info(exc)
+    text = "".join(stacksplice.format_exception(exc))
+    name, host = info.process["name"], info.process["host"]
+    place = f"of process {info.process['id']} ({name}) on {host} (most recent call last):"
+    assert f"Traceback for thread {info.thread_id} {place}\n" in text
+    assert ", in innermost" in text and "Caused by:" in text
+    again = text[text.index("Raised again in thread") :]
+    assert f"of process {os.getpid()} " in again and ", in caught" in again
+
+
+def test_raised_on_through_a_border_it_keeps_the_remote_part(border, border_path):
+    with concurrent.futures.ProcessPoolExecutor(1) as pool:
+        future = pool.submit(process_jobs.crosses, str(border_path), 1)
+        exc = caught(border.call, future.result)
+    info = stacksplice.error_info(exc)
+    assert info.process is None and info.language_exception is exc
+    assert "result" in functions(info.stack) and "innermost" not in functions(info.stack)
+    assert info.remote.process["id"] != os.getpid()
+    assert functions(info.remote.stack)[0] == "innermost"
+    text = info.format()
+    assert text.index(", in Future.result") < text.index("in another process:") < text.rindex(", in innermost")
+    data = json.loads(info.to_json())
+    assert data["remote"] == info.remote.to_dict()
+    assert stacksplice.ErrorInfo.from_dict(info.to_dict()).remote == info.remote
+
+
+def test_two_processes_in_a_row(border_path):
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        exc = caught(pool.submit(process_jobs.nested, str(border_path), 1).result)
+        middle = pool.submit(os.getpid).result()
+    info = stacksplice.error_info(exc)
+    assert info.process["id"] == middle and "nested" in functions(info.stack)
+    assert info.remote.process["id"] not in (middle, os.getpid())
+    assert functions(info.remote.stack)[0] == "innermost"
+    assert info.remote.remote is None
+    assert "".join(stacksplice.format_exception(exc)).count("of process") == 3  # both, and where it is
+
+
+# ---- pickle --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("python_pickler", [False, True], ids=["C", "Python"])
+def test_pickle(crossed, protocol, python_pickler):
+    if python_pickler:
+        buffer = io.BytesIO()
+        pickle._Pickler(buffer, protocol).dump(crossed)
+        made = pickle._loads(buffer.getvalue())
+    else:
+        made = pickle.loads(pickle.dumps(crossed, protocol))
+    info = stacksplice.error_info(made)
+    truth = stacksplice.error_info(crossed)
+    assert info.process == _remote.here()
+    for name in ("hresult", "message", "description", "type", "language", "thread_id", "fingerprint"):
+        assert getattr(info, name) == getattr(truth, name), name
+    assert list(map(str, info.stack)) == list(map(str, truth.stack))
+    assert info.transformed.message == truth.transformed.message
+    again = pickle.loads(pickle.dumps(made, protocol))  # an exception that nobody looked at
+    assert stacksplice.error_info(again) == info
+
+
+@pytest.mark.parametrize("name", ["cloudpickle", "dill"])
+def test_other_picklers(crossed, name):
+    module = pytest.importorskip(name)
+    made = module.loads(module.dumps(crossed))
+    assert functions(stacksplice.error_info(made).stack)[0] == "innermost"
+
+
+def test_copies_are_exceptions_of_their_own(crossed):
+    for made in (copy.copy(crossed), copy.deepcopy(crossed)):
+        assert made.why == "told" and stacksplice.error_info(made) is None
+    arrived = pickle.loads(pickle.dumps(crossed))
+    for made in (copy.copy(arrived), copy.deepcopy(arrived)):  # by value, as every attribute
+        assert stacksplice.error_info(made) == stacksplice.error_info(arrived)
+
+
+def test_a_pickled_copy_tells_the_story(crossed, border):
+    other = copy.copy(crossed)
+    text = str(crossed)
+    del crossed
+    assert stacksplice.error_info(pickle.loads(pickle.dumps(other))).message == text
+
+
+def test_its_own_reduce_is_respected(border):
+    def fails():
+        raise Refused(1, "here", "so")
+
+    made = pickle.loads(pickle.dumps(caught(border.call, fails)))
+    assert type(made) is Refused and stacksplice.error_info(made) is None
+
+
+def test_an_arrived_exception_is_raised_again_as_itself(border, crossed):
+    made = pickle.loads(pickle.dumps(crossed))
+
+    def again():
+        raise made
+
+    assert caught(border.call, again) is made
+    info = stacksplice.error_info(made)
+    assert info.language_exception is made and info.remote.message == info.message
+    twice = stacksplice.error_info(pickle.loads(pickle.dumps(made)))
+    assert functions(twice.stack)[0] == "again" and functions(twice.remote.stack)[0] == "innermost"
+
+
+def test_unpickling_loads_nothing_of_ours(border, tmp_path):
+    """In a process that has no stacksplice the exception is what it would have been."""
+    exc = caught(border.call, process_jobs.plain, "x")
+    assert stacksplice.error_info(exc) is not None
+    (tmp_path / "data").write_bytes(pickle.dumps(exc))
+    source = """
+import json, pickle, sys
+exc = pickle.load(open(sys.argv[1], "rb"))
+assert type(exc) is ValueError and exc.args == ("x",)
+assert "stacksplice" not in sys.modules
+print(json.loads(vars(exc)["__stacksplice__"])["stack"][0]["function"])
+again = pickle.loads(pickle.dumps(exc))
+assert vars(again) == vars(exc)
+"""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", source, str(tmp_path / "data")], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, "plain\n"), done.stderr
+
+
+def test_globals_in_the_pickle_are_builtins(border):
+    import pickletools
+
+    exc = caught(border.call, process_jobs.plain, "x")
+    for protocol in (0, 2, 4):
+        found = pickletools.genops(pickle.dumps(exc, protocol))
+        texts = [str(argument) for opcode, argument, _ in found if opcode.name == "GLOBAL"]
+        assert all(text.split()[0] in ("builtins", "exceptions", "__builtin__") for text in texts), texts
+    assert b"stacksplice._" not in pickle.dumps(exc, 2)
+
+
+HOSTILE = [
+    "",
+    "{}",
+    "null",
+    "[" * 100_000,
+    '{"hresult_signed": 1, "message": "x", "stack": 5, "propagation": []}',
+    '{"hresult_signed": 1, "message": 5, "stack": [], "propagation": [], "transformed": []}',
+    '{"hresult_signed": 1e999, "message": "x", "stack": [], "propagation": [], "transformed": []}',
+    '{"hresult_signed": 1, "message": "x", "stack": [{}], "propagation": [], "transformed": []}',
+    '{"hresult_signed": 1, "message": "x", "stack": [{"kind": "native", "language": "c", "line": "5"}],'
+    ' "propagation": [], "transformed": []}',
+    '{"hresult_signed": 1, "message": "x", "stack": [], "propagation": [5], "transformed": []}',
+    '{"hresult_signed": 1, "message": "x", "stack": [], "propagation": [], "transformed": [],'
+    ' "process": {"id": "x"}}',
+    '{"hresult_signed": 1, "message": "x", "stack": [], "propagation": [], "transformed": [],'
+    ' "remote": {}}',
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_is_no_report_is_nothing(border, text):
+    def fails():
+        exc = ValueError("x")
+        exc.__stacksplice__ = text
+        raise exc
+
+    exc = caught(fails)
+    assert stacksplice.error_info(exc) is None
+    assert stacksplice.format_exception(exc)[-1] == "ValueError: x\n"
+    crossed = caught(border.call, fails)
+    info = stacksplice.error_info(crossed)
+    assert info.remote is None and "remote" not in info.to_dict()
+    assert "another process" not in info.format()
+    assert stacksplice.error_info(pickle.loads(pickle.dumps(crossed))).message == "x"
+
+
+def test_size_is_bounded(border):
+    def deep(levels):
+        if levels:
+            border.call(deep, levels - 1)
+        raise ValueError("x" * 1_000_000)
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(5000)
+    try:
+        exc = caught(border.call, deep, 200)
+    finally:
+        sys.setrecursionlimit(limit)
+    truth = stacksplice.error_info(exc)
+    assert len(truth.to_json()) > 1_000_000 and len(truth.propagation) == 150
+    text = vars(pickle.loads(pickle.dumps(exc)))["__stacksplice__"]
+    assert len(text) <= 256 * 1024
+    info = stacksplice.error_info(pickle.loads(pickle.dumps(exc)))
+    assert functions(info.stack)[0] == "deep" and info.message.endswith("x...")
+    assert any("frames left out when the error left its process" in str(frame) for frame in info.stack)
+
+
+def test_exception_that_another_thread_pickles_while_it_crosses(border):
+    """Pickling takes no reference that anybody would see."""
+    exc = caught(border.call, process_jobs.plain, "x")
+    before = sys.getrefcount(exc)
+    for _ in range(10):
+        pickle.dumps(exc)
+    assert sys.getrefcount(exc) == before
+    assert stacksplice.error_info(exc).language_exception is exc
