@@ -152,7 +152,9 @@ def test_raised_on_through_a_border_it_keeps_the_remote_part(border, border_path
     assert info.remote.process["id"] != os.getpid()
     assert functions(info.remote.stack)[0] == "innermost"
     text = info.format()
-    assert text.index(", in Future.result") < text.index("in another process:") < text.rindex(", in innermost")
+    assert (
+        text.index(", in Future.result") < text.index("in another process:") < text.rindex(", in innermost")
+    )
     data = json.loads(info.to_json())
     assert data["remote"] == info.remote.to_dict()
     assert stacksplice.ErrorInfo.from_dict(info.to_dict()).remote == info.remote
@@ -282,8 +284,7 @@ HOSTILE = [
     '{"hresult_signed": 1, "message": "x", "stack": [], "propagation": [5], "transformed": []}',
     '{"hresult_signed": 1, "message": "x", "stack": [], "propagation": [], "transformed": [],'
     ' "process": {"id": "x"}}',
-    '{"hresult_signed": 1, "message": "x", "stack": [], "propagation": [], "transformed": [],'
-    ' "remote": {}}',
+    '{"hresult_signed": 1, "message": "x", "stack": [], "propagation": [], "transformed": [], "remote": {}}',
 ]
 
 
