@@ -153,104 +153,12 @@ def test_json_and_dict(border):
     assert again != info and again.fingerprint == info.fingerprint
 
 
-# ---- Hooks ---------------------------------------------------------------------------------------
-
-PROLOGUE = """
-import sys, threading, stacksplice, border
-def fails():
-    raise ValueError("unhandled")
-"""
-
-
-def test_excepthook(child):
-    done = child(PROLOGUE + "stacksplice.install()\nborder.call(fails)\n", status=1)
-    assert "Traceback for thread" in done.stderr
-    assert "ValueError: unhandled (0x80070057)" in done.stderr
-    assert "Traceback (most recent call last):" not in done.stderr
-
-
-def test_excepthook_for_other_exceptions(child):
-    plain = child(PROLOGUE + "\nfails()\n", status=1)
-    hooked = child(PROLOGUE + "stacksplice.install()\nfails()\n", status=1)
-    assert hooked.stderr.replace("line 6", "line 7") == plain.stderr.replace("line 6", "line 7")
-
-
-def test_threading_excepthook(child):
-    done = child(
-        PROLOGUE
-        + """
-stacksplice.install()
-thread = threading.Thread(target=border.call, args=(fails,), name="worker")
-thread.start(); thread.join()
-thread = threading.Thread(target=border.call, args=(sys.exit,), name="quiet")
-thread.start(); thread.join()
-"""
-    )
-    assert done.stderr.startswith("Exception in thread worker:\nTraceback for thread ")
-    assert "ValueError: unhandled" in done.stderr and "quiet" not in done.stderr
-
-
-def test_unraisablehook(child):
-    done = child(
-        PROLOGUE
-        + """
-stacksplice.install()
-class Late:
-    def __del__(self):
-        border.call(fails)
-Late()
-"""
-    )
-    assert "Exception ignored" in done.stderr and "Late.__del__" in done.stderr
-    assert "ValueError: unhandled (0x80070057)" in done.stderr
-
-
-def test_hooks_are_polite(child):
-    done = child(
-        PROLOGUE
-        + """
-seen = []
-def mine(*arguments): seen.append(arguments)
-sys.excepthook = threading.excepthook = sys.unraisablehook = mine
-stacksplice.install()
-stacksplice.install()
-assert sys.excepthook is not mine
-try: border.call(fails)
-except ValueError as exc: sys.excepthook(type(exc), exc, exc.__traceback__)
-assert len(seen) == 1 and seen[0][0] is ValueError
-thread = threading.Thread(target=border.call, args=(fails,)); thread.start(); thread.join()
-assert len(seen) == 2
-def theirs(*arguments): pass
-sys.excepthook = theirs
-stacksplice.uninstall()
-assert sys.excepthook is theirs
-assert threading.excepthook is mine and sys.unraisablehook is mine
-stacksplice.uninstall()
-print("ok")
-"""
-    )
-    assert done.stdout == "ok\n"
-    assert done.stderr.count("ValueError: unhandled") == 2
-
-
-def test_uninstall_restores_the_interpreters_own(child):
-    child(
-        PROLOGUE
-        + """
-stacksplice.install(); stacksplice.uninstall()
-assert sys.excepthook is sys.__excepthook__
-assert threading.excepthook is threading.__excepthook__
-assert sys.unraisablehook is sys.__unraisablehook__
-"""
-    )
-
-
 # ---- The end of the road -------------------------------------------------------------------------
 
 
 def test_fail_fast(child, tmp_path):
     done = child(
-        PROLOGUE + "stacksplice.fail_fast(ValueError('the end'))\n",
+        "import stacksplice; stacksplice.fail_fast(ValueError('the end'))\n",
         status=-6,
         STACKSPLICE_REPORT_DIR=str(tmp_path),
     )
@@ -258,7 +166,7 @@ def test_fail_fast(child, tmp_path):
 
 
 def test_report_unhandled_without_a_handler(child):
-    done = child(PROLOGUE + "stacksplice.report_unhandled(ValueError('the end'))\n", status=-6)
+    done = child("import stacksplice; stacksplice.report_unhandled(ValueError('the end'))\n", status=-6)
     assert "the end" in done.stderr
 
 

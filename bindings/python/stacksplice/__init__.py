@@ -51,7 +51,9 @@ from ._stacksplice import (
 )
 from ._errors import ErrorInfo, Propagation
 from ._frames import Frame, Stack
-from ._hooks import install, uninstall
+from ._install import install, uninstall
+from ._install import load_ipython_extension as load_ipython_extension
+from ._install import unload_ipython_extension as unload_ipython_extension
 from ._report import format_exc, format_exception, print_exc, print_exception
 
 __all__ = [

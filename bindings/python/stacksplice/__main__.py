@@ -13,7 +13,7 @@ from typing import Any
 
 from . import __version__
 from ._errors import ErrorInfo
-from ._hooks import install
+from ._install import install
 from ._loading import loaded_core
 from ._report import format_saved
 

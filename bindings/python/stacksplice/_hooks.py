@@ -1,155 +1,158 @@
-"""install() and uninstall(): combined reports of exceptions that nobody handled, stacks at the raise.
+"""The hooks of the interpreter for exceptions that nobody handled.
 
-Polite: each hook calls the hook it found, unless that is the interpreter's own, and is removed only
-where it is still the installed one.
+Polite: each of ours calls the hook it found, unless that is the interpreter's own, and is removed
+only where it is still the installed one.
 """
 
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 
-from . import _stacksplice
-from ._report import print_exception
+from ._unhandled import show, tell_failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
-    from types import TracebackType
     from typing import Any
 
-# Where each hook lives, and the hook that was found there.
-_found: dict[str, Callable[..., Any]] = {}
+
+class Place:
+    """Where the interpreter looks for a hook: sys.excepthook."""
+
+    __slots__ = ("active", "holder", "name", "own")
+
+    def __init__(self, holder: Any, name: str, own: Callable[..., object]) -> None:
+        self.active = False
+        self.holder = holder
+        self.name = name
+        self.own = own
+
+    def occupy(self) -> None:
+        """Put a hook there, unless one of ours is there."""
+        found = getattr(self.holder, self.name, self.own)
+        self.active = True
+        if not isinstance(found, Hook):
+            setattr(self.holder, self.name, Hook(self, found))
+
+    def leave(self) -> None:
+        """Put back what was found if ours is still there.  One that others call only passes on."""
+        self.active = False
+        found = current = getattr(self.holder, self.name, self.own)
+        while isinstance(found, Hook):
+            found = found.found
+        if found is not current:
+            setattr(self.holder, self.name, found)
+
+    def exception(self, *arguments: Any) -> object:
+        """The exception that the hook is called with; None if it is not to be shown."""
+        return arguments[1]
+
+    def show(self, exc: BaseException, *arguments: Any) -> bool:
+        """Whether EXC was shown, or needs not be."""
+        return show(exc)
 
 
-def _crossed(exc: BaseException | None) -> bool:
-    return exc is not None and _stacksplice.error_info(exc) is not None
+class ThreadPlace(Place):
+    """threading.excepthook."""
+
+    __slots__ = ()
+
+    def exception(self, args: threading.ExceptHookArgs) -> object:
+        # The interpreter shows none: it is how a thread ends itself.
+        return None if isinstance(args.exc_value, SystemExit) else args.exc_value
+
+    def show(self, exc: BaseException, args: threading.ExceptHookArgs) -> bool:
+        name = args.thread.name if args.thread is not None else get_ident()
+        # A thread remembers the sys.stderr that there was when it was made.
+        return show(exc, lambda: f"Exception in thread {name}:\n", getattr(args.thread, "_stderr", None))
 
 
-def _excepthook(type: type[BaseException], exc: BaseException, traceback: TracebackType | None) -> None:
-    found: Any = _found.get("excepthook", sys.__excepthook__)
-    if _crossed(exc):
-        print_exception(exc)
-        if found is sys.__excepthook__:
-            return
-    found(type, exc, traceback)
+class UnraisablePlace(Place):
+    """sys.unraisablehook."""
 
+    __slots__ = ()
 
-def _threading_excepthook(args: threading.ExceptHookArgs) -> None:
-    import threading
+    def exception(self, unraisable: sys.UnraisableHookArgs) -> object:
+        return unraisable.exc_value
 
-    found: Any = _found.get("threading", threading.__excepthook__)
-    exc = args.exc_value
-    if exc is not None and not isinstance(exc, SystemExit) and _crossed(exc):
-        name = args.thread.name if args.thread is not None else threading.get_ident()
-        if sys.stderr is not None:
-            sys.stderr.write(f"Exception in thread {name}:\n")
-        print_exception(exc)
-        if found is threading.__excepthook__:
-            return
-    found(args)
+    def show(self, exc: BaseException, unraisable: sys.UnraisableHookArgs) -> bool:
+        return show(exc, lambda: self._header(unraisable))
 
-
-def _unraisablehook(unraisable: sys.UnraisableHookArgs) -> None:
-    found: Any = _found.get("unraisable", sys.__unraisablehook__)
-    exc = unraisable.exc_value
-    if exc is not None and _crossed(exc):
-        if sys.stderr is not None:
-            message = unraisable.err_msg or "Exception ignored in"
-            sys.stderr.write(f"{message}: {_repr(unraisable.object)}\n")
-        print_exception(exc)
-        if found is sys.__unraisablehook__:
-            return
-    found(unraisable)
-
-
-def _repr(value: object) -> str:
-    try:
-        return repr(value)
-    except Exception:
-        return f"<unprintable {type(value).__name__} object>"
-
-
-# The tool id of sys.monitoring that is ours, while captures at the raise are on.
-_tool: int | None = None
-_TOOL_NAME = "stacksplice"
-# Those that have no name of their own come first; debuggers, coverage and profilers keep theirs.
-_TOOLS = (4, 3, 5)
-
-
-def _capture_at_raise() -> None:
-    """Have the stack of each exception taken where it is raised."""
-    global _tool
-    if sys.version_info < (3, 12):
-        version = sys.version.partition(" ")[0]
-        raise NotImplementedError(
-            f"capture_at_raise needs sys.monitoring of CPython 3.12 or newer; this is {version}"
-        )
-    monitoring = sys.monitoring
-    if _tool is not None and monitoring.get_tool(_tool) == _TOOL_NAME:
-        return
-    for tool in _TOOLS:
+    @staticmethod
+    def _header(unraisable: sys.UnraisableHookArgs) -> str:
+        if unraisable.object is None:
+            return f"{unraisable.err_msg}:\n" if unraisable.err_msg else ""
         try:
-            monitoring.use_tool_id(tool, _TOOL_NAME)
-        except ValueError:  # somebody's
-            continue
-        monitoring.register_callback(tool, monitoring.events.RAISE, _stacksplice._raised)
-        monitoring.set_events(tool, monitoring.events.RAISE)
-        _tool = tool
-        return
-    holders = ", ".join(f"{tool} by {monitoring.get_tool(tool)!r}" for tool in sorted(_TOOLS))
-    raise RuntimeError(f"capture_at_raise needs a tool id of sys.monitoring; held are {holders}")
+            what = repr(unraisable.object)
+        except Exception:
+            what = "<object repr() failed>"
+        return f"{unraisable.err_msg or 'Exception ignored in'}: {what}\n"
 
 
-def _no_capture_at_raise() -> None:
-    global _tool
-    tool, _tool = _tool, None
-    if sys.version_info < (3, 12) or tool is None:
-        return
-    monitoring = sys.monitoring
-    if monitoring.get_tool(tool) == _TOOL_NAME:
-        monitoring.set_events(tool, 0)
-        monitoring.register_callback(tool, monitoring.events.RAISE, None)
-        monitoring.free_tool_id(tool)
+class Hook:
+    """Shows an exception, then calls the hook that was found, unless that is the interpreter's own.
 
-
-def install(*, capture_at_raise: bool = False) -> None:
-    """Report unhandled exceptions that crossed a border with their combined stack.
-
-    Sets sys.excepthook, threading.excepthook and sys.unraisablehook.  Other exceptions are shown as
-    before.  Calling it again changes nothing but what capture_at_raise adds.
-
-    With capture_at_raise the stack of every exception but StopIteration, StopAsyncIteration and
-    GeneratorExit is taken where this interpreter first sees it, in the Python frame that raises it
-    or that calls the C function which does, native frames outside of it included; without, it is
-    put together from __traceback__ when the exception crosses a border, and a gap "unwound" says
-    what is missing.  It costs each raise about a capture.  Needs CPython 3.12 (NotImplementedError)
-    and one of the tool ids 3, 4 and 5 of sys.monitoring (RuntimeError when others hold them).
+    What a call needs is reached from here: at the end of the interpreter modules lose their contents
+    before their functions are called for the last time.
     """
-    import threading  # not at the top: many programs never need it
 
-    if capture_at_raise:
-        _capture_at_raise()
-    if sys.excepthook is not _excepthook:
-        _found["excepthook"] = sys.excepthook
-        sys.excepthook = _excepthook
-    if threading.excepthook is not _threading_excepthook:
-        _found["threading"] = threading.excepthook
-        threading.excepthook = _threading_excepthook
-    if sys.unraisablehook is not _unraisablehook:
-        _found["unraisable"] = sys.unraisablehook
-        sys.unraisablehook = _unraisablehook
+    __slots__ = ("found", "place")
+
+    # Thread and address of what is being shown.  Others' hooks can stand between two of ours, when
+    # install() was called again after theirs were set; it is shown once.
+    _being_shown: set[tuple[int, int]] = set()
+    _ident = staticmethod(get_ident)
+    _tell_failure = staticmethod(tell_failure)
+
+    def __init__(self, place: Place, found: Callable[..., object]) -> None:
+        self.place = place
+        self.found = found
+
+    def __call__(self, *arguments: Any) -> object:
+        exc = self.place.exception(*arguments) if self.place.active else None
+        if not isinstance(exc, BaseException):
+            return self.found(*arguments)
+        is_last = self.found is self.place.own
+        key = (self._ident(), id(exc))
+        if key in self._being_shown:
+            return None if is_last else self.found(*arguments)
+        self._being_shown.add(key)
+        try:
+            try:
+                shown = self.place.show(exc, *arguments)
+            except Exception as failure:
+                self._tell_failure(failure)
+                shown = False
+            return None if shown and is_last else self.found(*arguments)
+        finally:
+            self._being_shown.discard(key)
 
 
-def uninstall() -> None:
-    """Put back the hooks that install() found, wherever ours is still the installed one; captures
-    at the raise end."""
-    import threading
+_places: list[Place] = []
 
-    _no_capture_at_raise()
-    if sys.excepthook is _excepthook:
-        sys.excepthook = _found.pop("excepthook", sys.__excepthook__)
-    if threading.excepthook is _threading_excepthook:
-        threading.excepthook = _found.pop("threading", threading.__excepthook__)
-    if sys.unraisablehook is _unraisablehook:
-        sys.unraisablehook = _found.pop("unraisable", sys.__unraisablehook__)
+
+def _all_places() -> list[Place]:
+    if not _places:
+        import threading  # not at the top: many programs never need it
+
+        places = [
+            Place(sys, "excepthook", sys.__excepthook__),
+            ThreadPlace(threading, "excepthook", threading.__excepthook__),
+            UnraisablePlace(sys, "unraisablehook", sys.__unraisablehook__),
+        ]
+        _places[:] = _places or places
+    return _places
+
+
+def occupy_all() -> None:
+    """Put a hook of ours into every place where there is none."""
+    for place in _all_places():
+        place.occupy()
+
+
+def leave_all() -> None:
+    """Put back what was found, wherever ours is still the installed one."""
+    for place in _places:
+        place.leave()

@@ -1,0 +1,102 @@
+"""install() and uninstall(): combined reports wherever exceptions are shown that nobody handled."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# Who logs exceptions that nobody handled: of tasks and callbacks, and of futures' callbacks.
+_LOGGERS = ("asyncio", "concurrent.futures")
+
+
+def _running_shell() -> Any:
+    """The shell of IPython, if this is one."""
+    module = sys.modules.get("IPython.core.interactiveshell")
+    shell = getattr(module, "InteractiveShell", None)
+    return shell.instance() if shell is not None and shell.initialized() else None
+
+
+def _leave_shell(shell: Any) -> None:
+    from ._unhandled import show_after_cell
+
+    try:
+        shell.events.unregister("post_run_cell", show_after_cell)
+    except ValueError:  # it is not there
+        pass
+
+
+def _enter_shell(shell: Any) -> None:
+    from ._unhandled import show_after_cell
+
+    _leave_shell(shell)  # once is enough
+    shell.events.register("post_run_cell", show_after_cell)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext stacksplice``: install(), in this shell of IPython."""
+    install()
+    _enter_shell(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """``%unload_ext stacksplice``: uninstall()."""
+    _leave_shell(shell)
+    uninstall()
+
+
+def install(*, capture_at_raise: bool = False) -> None:
+    """Report unhandled exceptions that crossed a border with their combined stack.
+
+    Sets sys.excepthook, which the interactive prompt calls too, threading.excepthook and
+    sys.unraisablehook.  What event loops of asyncio and concurrent.futures log of exceptions that
+    nobody handled has the combined report in place of the traceback, whatever loop it is; a loop's
+    own exception handler is called as before.  In a shell of IPython the report follows the shell's
+    traceback.  Other exceptions are shown as before.  Each hook that is found is called too, unless
+    it is the interpreter's own.
+
+    If the program that embeds Python set a handler (stacksplice_set_unhandled_handler), that is
+    asked first about every such exception; what it handled is not shown here.
+
+    Calling it again changes nothing but what capture_at_raise adds, and puts ours in front of hooks
+    that were set since.  Every sub-interpreter has hooks of its own.
+
+    With capture_at_raise the stack of every exception but StopIteration, StopAsyncIteration and
+    GeneratorExit is taken where this interpreter first sees it, in the Python frame that raises it
+    or that calls the C function which does, native frames outside of it included; without, it is
+    put together from __traceback__ when the exception crosses a border, and a gap "unwound" says
+    what is missing.  It costs each raise about a capture.  Needs CPython 3.12 (NotImplementedError)
+    and one of the tool ids 3, 4 and 5 of sys.monitoring (RuntimeError when others hold them).
+    """
+    import logging  # nothing of this at the top: many programs never need it
+
+    from . import _at_raise, _hooks
+    from ._unhandled import unhandled_record
+
+    if capture_at_raise:
+        _at_raise.begin()
+    _hooks.occupy_all()
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(unhandled_record)
+    shell = _running_shell()
+    if shell is not None:
+        _enter_shell(shell)
+
+
+def uninstall() -> None:
+    """Put back the hooks that install() found, wherever ours is still the installed one; captures
+    at the raise end."""
+    import logging
+
+    from . import _at_raise, _hooks
+    from ._unhandled import unhandled_record
+
+    _at_raise.end()
+    _hooks.leave_all()
+    for name in _LOGGERS:
+        logging.getLogger(name).removeFilter(unhandled_record)
+    shell = _running_shell()
+    if shell is not None:
+        _leave_shell(shell)

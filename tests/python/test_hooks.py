@@ -1,0 +1,464 @@
+"""install(): unhandled exceptions in the main thread, in others, and where nobody can raise them."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import pytest
+
+PROLOGUE = """
+import sys, threading, stacksplice, border
+def fails():
+    raise ValueError("unhandled")
+def crossing():
+    try:
+        border.call(fails)
+    except ValueError as exc:
+        return exc
+"""
+COMBINED = "ValueError: unhandled (0x80070057)"
+
+
+# ---- What is shown -------------------------------------------------------------------------------
+
+
+def test_excepthook(child):
+    done = child(PROLOGUE + "stacksplice.install()\nborder.call(fails)\n", status=1)
+    assert "Traceback for thread" in done.stderr and COMBINED in done.stderr
+    assert "Traceback (most recent call last):" not in done.stderr
+
+
+def test_excepthook_for_other_exceptions(child):
+    plain = child(PROLOGUE + "\nfails()\n", status=1)
+    hooked = child(PROLOGUE + "stacksplice.install()\nfails()\n", status=1)
+    assert hooked.stderr == plain.stderr
+
+
+def test_threading_excepthook(child):
+    done = child(
+        PROLOGUE
+        + """
+started, go = threading.Event(), threading.Event()
+def early():
+    started.set(); go.wait(); border.call(fails)
+before = threading.Thread(target=early, name="before")
+before.start(); started.wait()
+stacksplice.install()
+go.set(); before.join()
+for name, target in [("worker", fails), ("quiet", sys.exit)]:
+    thread = threading.Thread(target=border.call, args=(target,), name=name)
+    thread.start(); thread.join()
+"""
+    )
+    assert done.stderr.startswith("Exception in thread before:\nTraceback for thread ")
+    assert "\nException in thread worker:\nTraceback for thread " in done.stderr
+    assert done.stderr.count(COMBINED) == 2 and "quiet" not in done.stderr
+
+
+LATE = """
+class Late:
+    def __del__(self):
+        target()
+Late()
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="3.11 prints the address of the function")
+def test_unraisablehook_says_what_the_interpreter_says(child):
+    plain = child(PROLOGUE + "target = fails" + LATE)
+    done = child(PROLOGUE + "stacksplice.install()\ntarget = lambda: border.call(fails)" + LATE)
+
+    def header(text):
+        return text.splitlines()[0].rpartition(" at 0x")[0]
+
+    assert "Late.__del__" in header(plain.stderr)
+    assert header(done.stderr) == header(plain.stderr)
+
+
+def test_unraisablehook(child):
+    done = child(PROLOGUE + "stacksplice.install()\ntarget = lambda: border.call(fails)" + LATE)
+    assert done.stderr.startswith("Exception ignored ") and "Late.__del__" in done.stderr
+    assert COMBINED in done.stderr
+
+
+def test_unraisable_without_an_object(child):
+    done = child(
+        PROLOGUE
+        + """
+import types
+stacksplice.install()
+class Bad:
+    def __repr__(self): raise KeyError
+for what, message in [(None, None), (None, "Exception somewhere"), (Bad(), "Ignored")]:
+    exc = crossing()
+    sys.unraisablehook(types.SimpleNamespace(
+        exc_type=type(exc), exc_value=exc, exc_traceback=None, err_msg=message, object=what))
+"""
+    )
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("Traceback for thread ")
+    assert "Exception somewhere:" in lines and "Ignored: <object repr() failed>" in lines
+    assert done.stderr.count(COMBINED) == 3
+
+
+def test_nothing_is_kept_alive(child):
+    done = child(
+        PROLOGUE
+        + """
+import gc, io, weakref
+stacksplice.install()
+gc.disable()
+seen = []
+class Error(ValueError):
+    def __init__(self):
+        seen.append(weakref.ref(self))
+def fails():
+    raise Error
+class Late:
+    def __del__(self):
+        border.call(fails)
+late = Late()
+seen.append(weakref.ref(late))
+del late
+thread = threading.Thread(target=border.call, args=(fails,)); thread.start(); thread.join()
+seen.append(weakref.ref(thread))
+del thread
+print(len(seen), [one() for one in seen if one()])
+"""
+    )
+    assert done.stderr.count("\nError (0x80070057)\n") == 2
+    assert done.stdout == "4 []\n"
+
+
+# ---- Files that cannot be written to -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", ["sys.stderr = None", "sys.stderr.close()", "del sys.stderr"])
+def test_without_a_file(child, change):
+    rest = f"""
+stacksplice.install()
+{change}
+border.call(fails)
+"""
+    done = child(PROLOGUE + rest, status=1)
+    # As without install(): the interpreter says at most that it lost its file.
+    assert COMBINED not in done.stderr and "sys.excepthook" not in done.stderr
+
+
+def test_a_thread_remembers_its_file(child):
+    done = child(
+        PROLOGUE
+        + """
+stacksplice.install()
+thread = threading.Thread(target=border.call, args=(fails,), name="worker")
+sys.stderr = None
+thread.start(); thread.join()
+"""
+    )
+    assert "Exception in thread worker:\n" in done.stderr and COMBINED in done.stderr
+
+
+def test_a_file_that_cannot_encode(child):
+    done = child(
+        PROLOGUE
+        + """
+stacksplice.install()
+sys.stderr.reconfigure(encoding="ascii", errors="strict")
+def fails(): raise ValueError("größe")
+thread = threading.Thread(target=border.call, args=(fails,), name="wörker")
+thread.start(); thread.join()
+"""
+    )
+    assert "Exception in thread w\\xf6rker:\n" in done.stderr
+    assert "ValueError: gr\\xf6\\xdfe (0x80070057)" in done.stderr
+
+
+def test_a_file_of_somebody_elses(child):
+    done = child(
+        PROLOGUE
+        + """
+stacksplice.install()
+class Only:
+    def write(self, text): print(text)
+sys.stderr = Only()
+exc = crossing()
+sys.excepthook(type(exc), exc, exc.__traceback__)
+sys.stderr = sys.__stderr__
+"""
+    )
+    assert done.stdout.count(COMBINED) == 1
+
+
+def test_a_report_that_fails_is_no_loss(child):
+    done = child(
+        PROLOGUE
+        + """
+stacksplice.install()
+def broken(*_): raise LookupError("no report")
+import stacksplice._unhandled
+stacksplice._unhandled._text = broken
+border.call(fails)
+""",
+        status=1,
+    )
+    assert "stacksplice: no combined report: LookupError: no report\n" in done.stderr
+    assert done.stderr.endswith("ValueError: unhandled\n")
+
+
+# ---- Hooks of others -----------------------------------------------------------------------------
+
+
+def test_hooks_are_polite(child):
+    done = child(
+        PROLOGUE
+        + """
+seen = []
+def mine(*arguments): seen.append(arguments)
+sys.excepthook = threading.excepthook = sys.unraisablehook = mine
+stacksplice.install()
+stacksplice.install()
+assert sys.excepthook is not mine
+try: border.call(fails)
+except ValueError as exc: sys.excepthook(type(exc), exc, exc.__traceback__)
+assert len(seen) == 1 and seen[0][0] is ValueError
+thread = threading.Thread(target=border.call, args=(fails,)); thread.start(); thread.join()
+assert len(seen) == 2
+def theirs(*arguments): pass
+sys.excepthook = theirs
+stacksplice.uninstall()
+assert sys.excepthook is theirs
+assert threading.excepthook is mine and sys.unraisablehook is mine
+stacksplice.uninstall()
+print("ok")
+"""
+    )
+    assert done.stdout == "ok\n"
+    assert done.stderr.count(COMBINED) == 2
+
+
+def test_uninstall_restores_the_interpreters_own(child):
+    child(
+        PROLOGUE
+        + """
+import logging
+stacksplice.uninstall()
+for round in range(3):
+    stacksplice.install()
+    assert sys.excepthook is not sys.__excepthook__
+    stacksplice.uninstall()
+    assert sys.excepthook is sys.__excepthook__
+    assert threading.excepthook is threading.__excepthook__
+    assert sys.unraisablehook is sys.__unraisablehook__
+    assert not logging.getLogger("asyncio").filters
+    assert not logging.getLogger("concurrent.futures").filters
+"""
+    )
+
+
+WRAPPED = """
+calls = []
+def wrap(found):
+    def wrapper(*arguments):
+        calls.append(found)
+        found(*arguments)
+    return wrapper
+stacksplice.install()
+sys.excepthook = wrap(sys.excepthook)
+"""
+
+
+def test_installed_again_below_and_above_others(child):
+    rest = "stacksplice.install()\nsys.excepthook = wrap(sys.excepthook)\nstacksplice.install()\n"
+    show = "exc = crossing()\nsys.excepthook(type(exc), exc, exc.__traceback__)\nprint(len(calls))"
+    done = child(PROLOGUE + WRAPPED + rest + show)
+    assert done.stdout == "2\n"
+    assert done.stderr.count("ValueError: unhandled") == 1 == done.stderr.count(COMBINED)
+
+
+def test_uninstalled_below_others_it_only_passes_on(child):
+    rest = "stacksplice.uninstall()\nborder.call(fails)\n"
+    done = child(PROLOGUE + WRAPPED + rest, status=1)
+    assert COMBINED not in done.stderr
+    assert done.stderr.count("ValueError: unhandled\n") == 1 and "Traceback (most" in done.stderr
+
+
+def test_one_of_ours_that_was_put_back(child):
+    done = child(
+        PROLOGUE
+        + """
+for place, name in [(sys, "excepthook"), (threading, "excepthook"), (sys, "unraisablehook")]:
+    stacksplice.install()
+    ours = getattr(place, name)
+    stacksplice.uninstall()
+    setattr(place, name, ours)          # as at the end of a context manager
+    stacksplice.install()
+    stacksplice.uninstall()
+    assert getattr(place, name) is getattr(place, f"__{name}__")
+"""
+    )
+    assert done.stderr == ""
+
+
+def test_a_hook_that_fails_is_told_by_the_interpreter(child):
+    done = child(
+        PROLOGUE
+        + """
+def theirs(*arguments): raise KeyError("theirs")
+sys.excepthook = theirs
+stacksplice.install()
+border.call(fails)
+""",
+        status=1,
+    )
+    assert "Error in sys.excepthook:" in done.stderr and "KeyError: 'theirs'" in done.stderr
+    assert "Original exception was:" in done.stderr and COMBINED in done.stderr
+
+
+def test_in_many_threads_at_once(child):
+    done = child(
+        PROLOGUE
+        + """
+stop = threading.Event()
+def switch():
+    while not stop.is_set():
+        stacksplice.install(); stacksplice.uninstall()
+switchers = [threading.Thread(target=switch) for _ in range(4)]
+for thread in switchers: thread.start()
+for _ in range(100):
+    thread = threading.Thread(target=border.call, args=(fails,)); thread.start(); thread.join()
+stop.set()
+for thread in switchers: thread.join()
+stacksplice.uninstall()
+assert sys.excepthook is sys.__excepthook__
+assert threading.excepthook is threading.__excepthook__
+"""
+    )
+    assert done.stderr.count("Exception in thread ") == 100
+    assert done.stderr.count("ValueError: unhandled") == 100
+
+
+# ---- How a process ends --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "target, status",
+    [
+        ("lambda: sys.exit(7)", 7),
+        ("lambda: sys.exit('a message')", 1),
+        ("sys.exit", 0),
+        ("lambda: [][0]", 1),
+        ("interrupt", -signal.SIGINT),
+    ],
+)
+def test_exit_statuses_stay(child, target, status):
+    source = f"def interrupt(): raise KeyboardInterrupt\nstacksplice.install()\nborder.call({target})\n"
+    done = child(PROLOGUE + source, status=status)
+    assert ("Traceback for thread" in done.stderr) == (status in (1, -2) and "message" not in target)
+    assert ("a message\n" in done.stderr) == ("message" in target)
+
+
+def test_at_the_end_of_the_interpreter(child):
+    done = child(
+        PROLOGUE
+        + """
+stacksplice.install()
+class Late:
+    def __init__(self, call): self.call, self.fails = call, fails
+    def __del__(self): self.call(self.fails)
+import builtins
+sys.modules["late"] = Late(border.call)  # dropped while modules are still whole
+builtins.late = Late(border.call)        # dropped when all others are empty
+"""
+    )
+    assert "Error in sys.unraisablehook" not in done.stderr
+    assert done.stderr.count("ValueError: unhandled") == 2
+
+
+def test_daemon_threads_at_the_end(child):
+    for _ in range(5):
+        done = child(
+            PROLOGUE
+            + """
+import time
+stacksplice.install()
+def forever():
+    while True:
+        exc = crossing()
+        threading.excepthook(threading.ExceptHookArgs((type(exc), exc, exc.__traceback__, None)))
+class Quiet:
+    def write(self, text): pass
+    def flush(self): pass
+sys.stderr = Quiet()
+for _ in range(4): threading.Thread(target=forever, daemon=True).start()
+time.sleep(0.05)
+"""
+        )
+        assert done.stderr == ""
+
+
+def test_after_a_fork(child):
+    done = child(
+        PROLOGUE
+        + """
+import os
+stacksplice.install()
+pid = os.fork()
+if not pid:
+    border.call(fails)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+stacksplice.uninstall()
+assert sys.excepthook is sys.__excepthook__
+"""
+    )
+    assert done.stderr.count(COMBINED) == 1
+
+
+def test_faulthandler_is_left_alone(child):
+    done = child(
+        PROLOGUE + "import faulthandler; faulthandler.enable(); stacksplice.install()\n"
+        "faulthandler._sigsegv()\n",
+        status=-signal.SIGSEGV,
+    )
+    assert "Fatal Python error: Segmentation fault" in done.stderr
+    assert 'File "<string>"' in done.stderr
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="one interpreter there is of 3.12 and newer")
+def test_every_interpreter_has_its_own(child):
+    done = child(
+        PROLOGUE
+        + """
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+stacksplice.install()
+def run(source):
+    made = interpreters.create()
+    try:
+        failed = interpreters.run_string(made, source)
+        assert failed is None, failed
+    finally:
+        interpreters.destroy(made)
+run('''
+import sys, threading, stacksplice
+assert sys.excepthook is sys.__excepthook__
+stacksplice.install()
+def fails():
+    raise ValueError("inside")
+def crosses():
+    try:
+        fails()
+    except ValueError as exc:
+        stacksplice.originate(exc)
+        stacksplice.take_error()
+        sys.excepthook(type(exc), exc, exc.__traceback__)
+crosses()
+''')
+assert sys.excepthook is not sys.__excepthook__
+stacksplice.uninstall()
+run("import sys, stacksplice; assert sys.excepthook is sys.__excepthook__")
+"""
+    )
+    assert done.stderr.count("ValueError: inside (0x80070057)") == 1
