@@ -316,6 +316,30 @@ static void test_only_what_is_of_lua_is_glue_by_its_name(void **state)
     release(error);
 }
 
+static int ask_glue(const stacksplice_frame *frame, void *data)
+{
+    *(int *)data = stacksplice_frame_is_glue(frame) != 0;
+    return 1;
+}
+
+static int is_glue(uintptr_t address)
+{
+    int answer = -1;
+
+    (void)stacksplice_resolve(address, ask_glue, &answer);
+    return answer;
+}
+
+static void test_what_reports_hide_can_be_asked(void **state)
+{
+    (void)state;
+    assert_int_equal(is_glue((uintptr_t)lua_callk + 1), 1);
+    assert_int_equal(is_glue((uintptr_t)stacksplice_resolve + 1), 1);
+    assert_int_equal(is_glue((uintptr_t)lua_open_window + 1), 0);
+    assert_int_equal(is_glue(fixture_script("python", "f", "x.py", 1)), 0);
+    assert_false(stacksplice_frame_is_glue(NULL));
+}
+
 static void test_report_colours_names(void **state)
 {
     const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};
@@ -490,6 +514,7 @@ int main(void)
         cmocka_unit_test(test_report_shows_source_lines),
         cmocka_unit_test(test_report_hides_and_counts_glue),
         cmocka_unit_test(test_only_what_is_of_lua_is_glue_by_its_name),
+        cmocka_unit_test(test_what_reports_hide_can_be_asked),
         cmocka_unit_test(test_report_colours_names),
         cmocka_unit_test(test_report_of_a_node_is_its_own_stack),
         cmocka_unit_test(test_format_stops_when_told),

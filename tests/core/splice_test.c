@@ -270,6 +270,16 @@ static void test_source_is_registered_once(void **state)
     assert_int_equal(stacksplice_add_source(&source), E_POINTER);
 }
 
+static void test_sources_of_other_languages(void **state)
+{
+    char language[] = "test";
+
+    (void)state;
+    assert_false(stacksplice_has_other_sources(language)); /* the content counts */
+    assert_true(stacksplice_has_other_sources("another"));
+    assert_true(stacksplice_has_other_sources(NULL));
+}
+
 static bool fill_sources(void)
 {
     static char identities[40];
@@ -700,6 +710,7 @@ int main(void)
         cmocka_unit_test(test_capture_above_hides_the_asking_functions),
         cmocka_unit_test(test_native_capture_has_the_documented_hash),
         cmocka_unit_test(test_source_is_registered_once),
+        cmocka_unit_test(test_sources_of_other_languages),
         cmocka_unit_test(test_source_table_is_bounded),
         cmocka_unit_test(test_source_replaces_frames),
         cmocka_unit_test(test_source_cannot_break_a_capture),

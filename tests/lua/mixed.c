@@ -26,6 +26,23 @@ static int interpret(lua_State *L)
 /* Its pointer is called, so that it is neither inlined nor cloned. */
 static int (*volatile interpreter)(lua_State *L) = interpret;
 
+/* A native function between Lua's and the other language's. */
+__attribute__((noinline)) static int lend_a_hand(lua_State *L)
+{
+    int results = interpreter(L);
+
+    __asm__ volatile("" ::: "memory");
+    return results;
+}
+
+static int by_help(lua_State *L)
+{
+    int results = lend_a_hand(L);
+
+    __asm__ volatile("" ::: "memory");
+    return results;
+}
+
 static int into_other_language(lua_State *L)
 {
     int results = interpreter(L);
@@ -69,6 +86,7 @@ static int open_state(void **state)
     luaL_openlibs(L);
     luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
     lua_register(L, "logo", into_other_language);
+    lua_register(L, "by_help", by_help);
     lua_settop(L, 0);
     *state = L;
     return 0;
@@ -80,12 +98,37 @@ static int close_state(void **state)
     return 0;
 }
 
-static void assert_traceback(lua_State *L, const char *script, const char *expected)
+/* Push what SCRIPT returns. */
+static void run(lua_State *L, const char *script)
 {
     if (luaL_loadbufferx(L, script, strlen(script), "@m.lua", "t") != LUA_OK ||
         lua_pcall(L, 0, 1, 0) != LUA_OK)
         fail_msg("%s", lua_tostring(L, -1));
-    assert_string_equal(lua_tostring(L, -1), expected);
+}
+
+/* Take the lines of native functions out of TEXT: those of this program and of what runs it. */
+static void remove_native(char *text)
+{
+    char *line = text;
+
+    while ((line = strchr(line, '\n')) != NULL) {
+        char *end = strchr(line + 1, '\n'), *native = strstr(line, " in native function '");
+
+        if (native && (!end || native < end))
+            memmove(line, end ? end : "", end ? strlen(end) + 1 : 1);
+        else
+            line++;
+    }
+}
+
+static void assert_traceback(lua_State *L, const char *script, const char *expected)
+{
+    char text[2000];
+
+    run(L, script);
+    (void)snprintf(text, sizeof text, "%s", lua_tostring(L, -1));
+    remove_native(text);
+    assert_string_equal(text, expected);
     lua_pop(L, 1);
 }
 
@@ -145,17 +188,60 @@ static void test_it_goes_on_beyond_a_coroutine(void **state)
 
 static void test_long_texts_are_cut_as_lua_does(void **state)
 {
-    lua_State *L = *state;
+    run(*state, "local function deep(n)\n"
+                "if n == 0 then return stacksplice.traceback() .. '' end\n"
+                "return logo(deep, n - 1) .. ''\nend\n"
+                "local text = deep(20)\n"
+                "local _, lines = text:gsub('\\n', '')\n"
+                "assert(lines == 22, lines)\n"
+                "assert(text:find('\\n\\t...', 1, true), text)\n"
+                "local count = tonumber(text:match('skipping (%d+) levels'))\n"
+                "assert(_VERSION == 'Lua 5.3' or count >= 41 and count < 60, text)");
+}
 
-    assert_int_equal(
-        luaL_dostring(L, "local function deep(n)\n"
-                         "if n == 0 then return stacksplice.traceback() .. '' end\n"
-                         "return logo(deep, n - 1) .. ''\nend\n"
-                         "local text = deep(20)\n"
-                         "local _, lines = text:gsub('\\n', '')\n"
-                         "assert(lines == 22, lines)\n"
-                         "assert(text:find('\\n\\t...\\t(skipping 41 levels)', 1, true), text)"),
-        LUA_OK);
+static int has_name(const stacksplice_frame *frame, void *data)
+{
+    *(bool *)data = frame->function != NULL;
+    return 1;
+}
+
+/* Where the program has its symbols. */
+static void test_native_functions_stand_in_their_places(void **state)
+{
+    static const char script[] = "return (by_help(function()\nreturn (stacksplice.traceback())\n"
+                                 "end))";
+    bool named = false;
+    const char *turtle, *hand, *lua;
+
+    run(*state, script);
+    turtle = strstr(lua_tostring(*state, -1), " in logo function 'turtle'");
+    hand = strstr(lua_tostring(*state, -1), " in native function 'lend_a_hand'");
+    lua = strstr(lua_tostring(*state, -1), "[C]: in function 'by_help'");
+    assert_non_null(turtle);
+    assert_true(turtle < lua);
+    (void)stacksplice_resolve((uintptr_t)lend_a_hand + 4, has_name, &named);
+    assert_int_equal(hand != NULL, named);
+    assert_true(!hand || (turtle < hand && hand < lua));
+    /* What is of an interpreter is no line. */
+    assert_null(strstr(lua_tostring(*state, -1), "lua_callk"));
+}
+
+/* A coroutine that waits for the running one is on the stack, too. */
+static void test_that_of_a_parent_has_them_as_well(void **state)
+{
+    assert_traceback(
+        *state,
+        "local main = coroutine.running()\nreturn (logo(function()\n"
+        "return coroutine.wrap(function()\nreturn (stacksplice.traceback(main, 'm'))\nend)() .. ''"
+        "\nend))",
+        "m\nstack traceback:\n\t[C]: in ?\n\tm.lua:3: in function <m.lua:2>\n"
+        "\tgarden.logo:12: in logo function 'turtle'\n\t[C]: in function 'logo'\n"
+        "\tm.lua:2: in main chunk");
+    assert_traceback(*state,
+                     "local co = coroutine.create(function()\ncoroutine.yield()\nend)\n"
+                     "coroutine.resume(co)\nreturn (logo(stacksplice.traceback, co, 'm'))",
+                     "m\nstack traceback:\n\t[C]: in function 'coroutine.yield'\n"
+                     "\tm.lua:2: in function <m.lua:1>");
 }
 
 static void test_a_tail_call_is_shown(void **state)
@@ -177,6 +263,8 @@ int main(void)
         TEST(test_it_goes_on_beyond_a_coroutine),
         TEST(test_long_texts_are_cut_as_lua_does),
         TEST(test_a_tail_call_is_shown),
+        TEST(test_native_functions_stand_in_their_places),
+        TEST(test_that_of_a_parent_has_them_as_well),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,12 +102,16 @@ bool ss_lua_has_global_name(lua_State *L, const void *value, const char *name)
 
 /* ---- Many at once ----------------------------------------------------------------------------*/
 
-/* The functions that still lack a name; MASK has a bit for each address, so that others are told
-   apart at a glance. */
+/*
+ * The functions that still lack a name; MASK has a bit for each address, so that others are told
+ * apart at a glance.  NULL is none.  While tables are gone through nothing is allocated, for a
+ * finalizer could change them: the keys found are kept, two for each function.
+ */
 typedef struct wanted {
     const void *const *functions;
     uint32_t count, missing;
     uint64_t mask;
+    int keys; /* the index of the table of keys: the field's at 2 * i + 1, the module's behind it */
 } wanted;
 
 static uint64_t bit_of(const void *value)
@@ -115,36 +119,45 @@ static uint64_t bit_of(const void *value)
     return UINT64_C(1) << ((uintptr_t)value >> 4) % 64;
 }
 
-/* The value at the top is MODULE.FIELD, or FIELD without a module; NAMES is the index of the table
-   that takes the names. [-0, +0, m] */
-static void offer_value(lua_State *L, wanted *w, int names, const char *module, const char *field)
+/* A function is at the top, its key below; MODULE is the index of the module's, or 0.
+   [-0, +0, -] */
+static SS_LUA_NOINLINE void offer_function(lua_State *L, wanted *w, int module)
 {
-    const void *value = lua_topointer(L, -1);
+    const void *function = lua_topointer(L, -1);
+    int key = lua_gettop(L) - 1;
 
-    if (!value || !(w->mask & bit_of(value)))
-        return;
     for (uint32_t i = 0; i < w->count; i++) {
-        if (w->functions[i] != value)
+        if (w->functions[i] != function)
             continue;
-        if (lua_rawgeti(L, names, (lua_Integer)i + 1) == LUA_TNIL) {
-            if (module && strcmp(module, LUA_GNAME) != 0)
-                lua_pushfstring(L, "%s.%s", module, field);
-            else
-                lua_pushstring(L, field);
-            lua_rawseti(L, names, (lua_Integer)i + 1);
+        if (lua_rawgeti(L, w->keys, (lua_Integer)i * 2 + 1) == LUA_TNIL) {
+            lua_pushvalue(L, key);
+            lua_rawseti(L, w->keys, (lua_Integer)i * 2 + 1);
+            if (module) {
+                lua_pushvalue(L, module);
+                lua_rawseti(L, w->keys, (lua_Integer)i * 2 + 2);
+            }
             w->missing--;
         }
         lua_pop(L, 1);
     }
 }
 
-/* The table of a module is at the top. [-0, +0, m] */
-static void offer_module(lua_State *L, wanted *w, int names, const char *module)
+/* The value at the top may be wanted. [-0, +0, -] */
+static inline void offer_value(lua_State *L, wanted *w, int module)
 {
+    if ((w->mask & bit_of(lua_topointer(L, -1))) && lua_type(L, -1) == LUA_TFUNCTION &&
+        lua_type(L, -2) == LUA_TSTRING)
+        offer_function(L, w, module);
+}
+
+/* The table of a module is at the top, its key below. [-0, +0, -] */
+static void search_loaded_module(lua_State *L, wanted *w)
+{
+    int module = lua_gettop(L) - 1;
+
     lua_pushnil(L);
     while (lua_next(L, -2)) {
-        if (lua_type(L, -2) == LUA_TSTRING)
-            offer_value(L, w, names, module, lua_tostring(L, -2));
+        offer_value(L, w, module);
         lua_pop(L, 1);
         if (w->missing == 0) {
             lua_pop(L, 1);
@@ -153,25 +166,63 @@ static void offer_module(lua_State *L, wanted *w, int names, const char *module)
     }
 }
 
-void ss_lua_push_loaded_names(lua_State *L, const void *const *functions, uint32_t count)
+static void search_loaded(lua_State *L, wanted *w)
 {
-    wanted w = {.functions = functions, .count = count, .missing = count};
-    int names;
-
-    for (uint32_t i = 0; i < count; i++)
-        w.mask |= bit_of(functions[i]);
-    lua_createtable(L, (int)count, 0);
-    names = lua_gettop(L);
     if (lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE) == LUA_TTABLE) {
         lua_pushnil(L);
         while (lua_next(L, -2)) {
-            if (lua_type(L, -2) == LUA_TSTRING && w.missing > 0) {
-                offer_value(L, &w, names, NULL, lua_tostring(L, -2));
-                if (lua_istable(L, -1))
-                    offer_module(L, &w, names, lua_tostring(L, -2));
-            }
+            offer_value(L, w, 0);
+            if (w->missing > 0 && lua_istable(L, -1) && lua_type(L, -2) == LUA_TSTRING)
+                search_loaded_module(L, w);
             lua_pop(L, 1);
+            if (w->missing == 0) {
+                lua_pop(L, 1);
+                break;
+            }
         }
     }
     lua_pop(L, 1);
+}
+
+/* Push the name of function I as luaL_traceback makes it of the keys, or nil. [-0, +1, m] */
+static void push_name(lua_State *L, int keys, lua_Integer i)
+{
+    static const char global[] = LUA_GNAME ".";
+    const char *name;
+
+    if (lua_rawgeti(L, keys, i * 2 + 2) != LUA_TNIL) {
+        lua_pushliteral(L, ".");
+        (void)lua_rawgeti(L, keys, i * 2 + 1);
+        lua_concat(L, 3);
+    } else {
+        lua_pop(L, 1);
+        if (lua_rawgeti(L, keys, i * 2 + 1) == LUA_TNIL)
+            return;
+    }
+    name = lua_tostring(L, -1);
+    if (strncmp(name, global, sizeof global - 1) == 0) {
+        lua_pushstring(L, name + sizeof global - 1);
+        lua_remove(L, -2);
+    }
+}
+
+void ss_lua_push_loaded_names(lua_State *L, const void *const *functions, uint32_t count)
+{
+    wanted w = {.functions = functions, .count = count};
+
+    for (uint32_t i = 0; i < count; i++)
+        if (functions[i]) {
+            w.mask |= bit_of(functions[i]);
+            w.missing++;
+        }
+    lua_createtable(L, (int)count * 2, 0);
+    w.keys = lua_gettop(L);
+    if (w.missing == 0)
+        return;
+    search_loaded(L, &w);
+    /* The name of one takes a place whose key has been read before. */
+    for (uint32_t i = 0; i < count; i++) {
+        push_name(L, w.keys, (lua_Integer)i);
+        lua_rawseti(L, w.keys, (lua_Integer)i + 1);
+    }
 }

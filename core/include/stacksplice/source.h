@@ -217,6 +217,13 @@ STACKSPLICE_API void stacksplice_reclassify(void);
 STACKSPLICE_API void *stacksplice_source_data(const char *language, const void *identity);
 
 /*
+ * Nonzero when a source of another language than LANGUAGE is registered.  If not, no stack has
+ * frames of another language, and who looks for them need not capture.
+ * [thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API int stacksplice_has_other_sources(const char *language);
+
+/*
  * stacksplice_capture for a function that does not want its own frames: only frames outside of
  * FRAME_ADDRESS, the value of __builtin_frame_address(0) in that function, are taken.
  */

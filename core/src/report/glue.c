@@ -137,3 +137,9 @@ bool ss_glue_is(const ss_frame *f)
     }
     return false;
 }
+
+/* The frame that is lent is the first member of what only reports need to know. */
+int stacksplice_frame_is_glue(const stacksplice_frame *frame)
+{
+    return frame && ss_glue_is((const ss_frame *)(const void *)frame);
+}

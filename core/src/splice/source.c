@@ -35,6 +35,14 @@ void *stacksplice_source_data(const char *language, const void *identity)
     return source ? source->data : NULL;
 }
 
+int stacksplice_has_other_sources(const char *language)
+{
+    for (uint32_t i = 0; i < ss_source_count(); i++)
+        if (!language || strcmp(sources[i].language, language) != 0)
+            return 1;
+    return 0;
+}
+
 /* What the sources say of the code at IP, as the flags of a native frame. */
 static uint32_t classify(uintptr_t ip, uintptr_t function)
 {

@@ -1,0 +1,380 @@
+-- luacheck: std +busted, globals debug package _G, no unused args
+-- stacksplice.traceback is debug.traceback, byte for byte, while only Lua is on the stack.
+local stacksplice = require "stacksplice"
+
+-- The function itself is level 0; only its name differs.
+local function same_name(text)
+  return type(text) == "string" and (text:gsub("'stacksplice%.traceback'", "'debug.traceback'"))
+    or text
+end
+
+-- Kept rather than raised: much of what follows runs under protected calls.
+local compared, difference
+
+local function check(...)
+  local theirs, ours = debug.traceback(...), stacksplice.traceback(...)
+  compared = compared + 1
+  if same_name(theirs) ~= same_name(ours) then
+    difference = difference or {theirs, ours}
+  end
+  return ours
+end
+
+local function compares(name, f)
+  it(name, function()
+    compared, difference = 0, nil
+    f()
+    assert.is_true(compared > 0)
+    if difference then
+      assert.equal(difference[1], difference[2])
+    end
+  end)
+end
+
+local levels = {1, 0, 2, 3, 9, 10, 11, 12, 20, 21, 22, 23, 100, 199, 200, 1000000, -1, -5,
+  math.maxinteger, math.mininteger, 2 ^ 31, 2 ^ 32, 2 ^ 32 + 1, 1.0, "2", "0x3", " 4 "}
+
+local function check_levels(thread)
+  for _, level in ipairs(levels) do
+    if thread then
+      check(thread, "message", level)
+    else
+      check("message", level)
+    end
+  end
+end
+
+describe("traceback", function()
+  compares("chooses levels as debug.traceback does", function()
+    local function deep(n)
+      if n == 0 then
+        check_levels()
+      end
+      if n > 0 then
+        deep(n - 1)
+      end
+    end
+    for depth = 0, 30 do
+      deep(depth)
+    end
+    deep(150)
+  end)
+
+  compares("treats messages as debug.traceback does", function()
+    for _, message in ipairs {"", "text", "two\nlines", "a\0b", ("x"):rep(5000), 42, -0.5, 1e100,
+      math.huge, math.mininteger} do
+      check(message)
+      check(message, 1)
+    end
+    check()
+    check(nil)
+    check(nil, nil)
+    check(nil, 2)
+    for _, value in ipairs {true, {}, print, io.stdout, setmetatable({}, {__tostring = tostring})} do
+      assert.is_true(rawequal(value, check(value)))
+      assert.is_true(rawequal(value, check(value, "no level", 1)))
+      assert.is_true(rawequal(value, check(coroutine.create(print), value)))
+    end
+    assert.is_false(check(false))
+    assert.equal(1, select("#", stacksplice.traceback({}, 1, 2)))
+  end)
+
+  it("raises what debug.traceback raises", function()
+    local co = coroutine.create(print)
+    local function fails(...)
+      local traceback = debug.traceback
+      local their_ok, theirs = pcall(function(...) return traceback(...) .. "" end, ...)
+      traceback = stacksplice.traceback
+      local our_ok, ours = pcall(function(...) return traceback(...) .. "" end, ...)
+      assert.is_false(their_ok)
+      assert.is_false(our_ok)
+      assert.equal(theirs:match(": (.*)"):gsub("'.-%.?traceback'", "it"),
+        ours:match(": (.*)"):gsub("'.-%.?traceback'", "it"))
+    end
+    for _, level in ipairs {"one", "", "1.5", 1.5, 0 / 0, math.huge, true, {}, print, co} do
+      fails("message", level)
+      fails(nil, level)
+      fails(co, "message", level)
+      fails(co, nil, level)
+    end
+  end)
+
+  compares("names chunks as debug.traceback does", function()
+    local environment = setmetatable({check = check}, {__index = _G})
+    for _, name in ipairs {"=name", "@file.lua", "=", "@", "text", "return 1\nreturn 2", "\n", "",
+      "=" .. ("n"):rep(200), "@" .. ("f/"):rep(200), ("s"):rep(200), "=[C]", "=?", "=a\nb", "a\0b"} do
+      local chunk = assert(load("local function f() check('m') check('m', 0) end f()\nf()\n"
+        .. "return (function() check() return 1 end)()", name, "t", environment))
+      chunk()
+      local stripped = load(string.dump(chunk, true), name, "b", environment)
+      stripped()
+    end
+  end)
+
+  compares("names functions as debug.traceback does", function()
+    local function f() check() check(nil, 0) check_levels() end
+    local kept = package.loaded._G
+    local object = setmetatable({method = f, field = {nested = f}}, {
+      __index = function(_, key) f() return key end, __newindex = f, __call = f, __add = f,
+      __concat = f, __eq = f, __lt = f, __le = f, __len = f, __unm = f, __idiv = f, __band = f,
+      __bnot = f, __shl = f,
+    })
+    local other = setmetatable({}, getmetatable(object))
+    local function all()
+      f()
+      object:method()
+      object.method()
+      object.field.nested()
+      object["field"]["nested"]()
+      local _ = object.unknown, object + 1, object .. "", object == other, object < other
+      _ = object <= other, #object, -object, object // 1, object & 1, ~object, object << 1
+      object.unknown = 1
+      object()
+      for _ in f do break end
+      for _ in object do break end
+      pcall(f)
+      pcall(pcall, f)
+      pcall(string.gsub, "aa", "a", f)
+      pcall(table.sort, {1, 2, 3}, f)
+      pcall(load, f)
+      tostring(setmetatable({}, {__tostring = function() f() return "" end}))
+      coroutine.wrap(f)()
+      coroutine.wrap(coroutine.wrap(f))()
+      return f()
+    end
+    local function with(loaded)
+      for key, value in pairs(loaded) do package.loaded[key] = value end
+      all()
+      for key in pairs(loaded) do package.loaded[key] = nil end
+      all()
+    end
+    all()
+    with {["a.module"] = {field = f, another = all}}
+    with {[0] = {field = f}, [true] = f, [2.5] = {f = f}, [f] = f, [all] = {all = all}}
+    with {["_G.stripped"] = f, ["_G.too"] = {all = all}}
+    with {[""] = {[""] = f}, ["a\0b"] = all}
+    with {["a\0b"] = {f = f}, all = {["a\0b"] = all}}
+    with {a = {["b\0c"] = f, _G = all}}
+    with {cycle = package.loaded, itself = {f, {f}, f = {f = f}}}
+    with {first = f, second = f, third = {f = f}}
+    with {weird = setmetatable({f = f}, {__index = error, __pairs = error, __metatable = false})}
+    package.loaded._G = nil
+    all()
+    package.loaded._G = {f = f}
+    all()
+    package.loaded._G = f
+    all()
+    package.loaded._G = kept
+    _G.a_global = f
+    _G.print, _G.kept_print = f, print
+    all()
+    _G.print, _G.kept_print, _G.a_global = _G.kept_print, nil, nil
+    all()
+  end)
+
+  compares("is not taken in by an address that is no function", function()
+    local function f() check() end
+    -- A coroutine, a table and a userdata beside the function: none of them is its name.
+    package.loaded["a.module"] = {coroutine.create(f), {}, io.stdout, one = coroutine.create(f), two = {}}
+    f()
+    package.loaded["a.module"] = nil
+  end)
+
+  it("works where package.loaded has nothing", function()
+    local kept = {}
+    for key, value in pairs(package.loaded) do kept[key] = value end
+    for key in pairs(kept) do package.loaded[key] = nil end
+    local ok, message = pcall(function()
+      local theirs, ours = kept.debug.traceback(), stacksplice.traceback()
+      return theirs == ours or error(theirs .. ours)
+    end)
+    for key, value in pairs(kept) do package.loaded[key] = value end
+    assert.is_true(ok, message)
+  end)
+
+  compares("shows tail calls as debug.traceback does", function()
+    local function f(n)
+      if n == 0 then
+        check_levels()
+        return check()
+      end
+      return f(n - 1)
+    end
+    local function g(n) local result = f(n) return result end
+    for n = 0, 40, 8 do
+      f(n)
+      g(n)
+      pcall(f, n)
+    end
+  end)
+end)
+
+describe("traceback of a coroutine", function()
+  local function deep(n, at_end)
+    if n > 0 then
+      deep(n - 1, at_end)
+    else
+      at_end()
+    end
+    return n
+  end
+
+  compares("is the text of debug.traceback in every state of it", function()
+    for depth = 0, 44, 4 do
+      local co = coroutine.create(deep)
+      check_levels(co) -- not started
+      assert(coroutine.resume(co, depth, coroutine.yield))
+      check_levels(co) -- suspended
+      assert(coroutine.resume(co))
+      check_levels(co) -- dead
+      co = coroutine.create(deep)
+      assert(not coroutine.resume(co, depth, error))
+      check_levels(co) -- dead, with its stack
+      co = coroutine.create(deep)
+      assert(coroutine.resume(co, depth, function()
+        check_levels(co) -- running
+        check_levels(coroutine.running())
+        check_levels()
+        local parent = co
+        coroutine.wrap(function()
+          check_levels(parent) -- normal
+          check_levels()
+        end)()
+      end))
+    end
+    check_levels(coroutine.running())
+  end)
+
+  compares("is that of debug.traceback for C functions in it", function()
+    for _, f in ipairs {coroutine.yield, print, error, string.rep, next} do
+      local co = coroutine.create(f)
+      check_levels(co)
+      coroutine.resume(co, "")
+      check_levels(co)
+    end
+    local co = coroutine.create(pcall)
+    coroutine.resume(co, pcall, coroutine.yield)
+    check_levels(co)
+  end)
+
+  compares("is that of debug.traceback where it waits in a metamethod, an iterator or a hook", function()
+    local yield = coroutine.yield
+    local object = setmetatable({}, {__index = yield, __add = yield, __lt = yield, __concat = yield})
+    for _, f in ipairs {
+      function() return object.x end, function() return object + 1 end,
+      function() return object < object end, function() return object .. "x" end,
+      function() for _ in yield do return 1 end end,
+      function() return yield() end, function() return pcall(yield) end,
+      function() return select(2, xpcall(yield, print)) end,
+    } do
+      local co = coroutine.create(f)
+      coroutine.resume(co)
+      check_levels(co)
+    end
+    local hooked = {}
+    local co = coroutine.create(function() return 1 end)
+    debug.sethook(co, function(event) hooked[#hooked + 1] = check(event) end, "crl")
+    assert(coroutine.resume(co))
+    assert.is_true(#hooked > 0)
+  end)
+end)
+
+describe("traceback as a message handler", function()
+  local function both(f, ...)
+    local texts = {}
+    for i, traceback in ipairs {debug.traceback, stacksplice.traceback} do
+      texts[i] = select(2, xpcall(f, traceback, ...))
+    end
+    return texts[1], texts[2]
+  end
+
+  it("gives the text of debug.traceback", function()
+    local function overflow(n) return 1 + overflow(n + 1) end
+    local function overflow_in_c() return (string.gsub("x", "x", overflow_in_c)) end
+    for _, f in ipairs {
+      error, function() error("text") end, function() error() end, function() error({}) end,
+      function() return nil + 1 end, function() return #nil end, function() return ({}).x.y end,
+      function() return nil .. "x" end, function() return {} < {} end, function() nofunction() end,
+      function() for _ = 1, 10, 0 do return end end, function() return string.rep() end,
+      function() return setmetatable({}, {__index = function() error("in it") end}).x end,
+      function() return coroutine.wrap(function() error("in it") end)() end,
+      overflow, overflow_in_c,
+    } do
+      local theirs, ours = both(f)
+      if type(theirs) == "table" then
+        assert.equal("table", type(ours))
+      else
+        assert.equal(theirs, ours)
+      end
+    end
+  end)
+end)
+
+-- Random programs: each function calls the next in one of many ways, the last one compares.
+describe("traceback in random programs", function()
+  local ways = {
+    "local r = NEXT() return r", "return NEXT()", "return (NEXT())", "NEXT()", "local NEXT = NEXT NEXT()",
+    "pcall(NEXT)", "return pcall(NEXT)", "xpcall(NEXT, print)", "local t = {f = NEXT} t.f()",
+    "local t = {f = NEXT} t:f()", "local t = {NEXT} t[1]()", "(NEXT or 1)()",
+    "string.gsub('x', 'x', function() NEXT() end)", "pcall(table.sort, {1, 2}, function() NEXT() end)",
+    "for _ in NEXT do break end", "for _ in function() return NEXT() end do break end",
+    "local t = setmetatable({}, {__index = function() NEXT() end}) local _ = t.x",
+    "local t = setmetatable({}, {__add = NEXT}) local _ = t + 1",
+    "local t = setmetatable({}, {__call = NEXT}) t()",
+    "local t = setmetatable({}, {__concat = function() NEXT() return '' end}) local _ = t .. 'x'",
+    "local t = setmetatable({}, {__tostring = function() NEXT() return '' end}) tostring(t)",
+    "local t = setmetatable({}, {__eq = function() NEXT() end}) local _ = t == setmetatable({}, getmetatable(t))",
+    "coroutine.wrap(NEXT)()", "coroutine.wrap(function() NEXT() end)()",
+    "assert(coroutine.resume(coroutine.create(NEXT)))",
+    "local co = coroutine.create(NEXT) threads[#threads + 1] = co assert(coroutine.resume(co))",
+    "local co = coroutine.create(function() coroutine.yield() NEXT() end) threads[#threads + 1] = co "
+      .. "coroutine.resume(co) assert(coroutine.resume(co))",
+    "load(function() NEXT() end)", "assert(load('local f = ... f()', '=loaded'))(NEXT)",
+    "assert(load('return (...)()', 'a chunk\\nof two lines'))(NEXT)",
+    "_G.a_global = NEXT a_global() _G.a_global = nil",
+    "package.loaded['a.b'] = {c = NEXT} NEXT() package.loaded['a.b'] = nil",
+    "select(2, NEXT())", "require('random.module')(NEXT)", "table.unpack({NEXT})()",
+    "return NEXT(table.unpack({1, 2, 3}))", "debug.sethook(function() debug.sethook() NEXT() end, '', 1) local _ = 1",
+  }
+
+  compares("is the text of debug.traceback", function()
+    local seed = 20260801
+    local function random(n)
+      seed = (seed * 1103515245 + 12345) % 2147483648
+      return seed // 65536 % n + 1
+    end
+    package.loaded["random.module"] = function(f) f() return 1 end
+    for _ = 1, 200 do
+      local threads, lines, count = {}, {}, random(30)
+      local environment = setmetatable({threads = threads}, {__index = _G})
+      local before = compared
+      function environment.last()
+        for _ = 1, 4 do
+          check("m", random(40) - 2)
+        end
+        for _, thread in ipairs(threads) do
+          check(thread)
+          check(thread, "m", random(12) - 1)
+        end
+        return nil
+      end
+      for i = 1, count do
+        local next_one = i == 1 and "last" or "f" .. i - 1
+        local kind = random(3)
+        local body = ways[random(#ways)]:gsub("NEXT", next_one)
+        lines[i] = (kind == 1 and "local function f%d() %s end" or kind == 2 and "function f%d() %s end"
+          or "local f%d f%d = function(...) %s end"):gsub("%%d", i):gsub("%%s", (body:gsub("%%", "%%%%")))
+      end
+      lines[#lines + 1] = "f" .. count .. "()"
+      local source = table.concat(lines, random(2) == 1 and "\n" or " ")
+      local chunk = assert(load(source, "=random", "t", environment))
+      local ok, message = pcall(chunk)
+      assert.is_true(ok, tostring(message) .. "\n" .. source)
+      assert.is_true(compared > before, source)
+      if difference then
+        assert.equal(difference[1], difference[2], source)
+      end
+    end
+    package.loaded["random.module"] = nil
+  end)
+end)
