@@ -5,6 +5,7 @@
 #include <csetjmp>
 #include <cstdarg>
 #include <ios>
+#include <memory>
 #include <new>
 #include <string>
 #include <thread>
@@ -241,12 +242,17 @@ void cleanup_does_not_replace_the_error(void **)
     RoClearError();
 }
 
-// The report says the language, the type and that the frames of the throw are gone.
+// A handler of one's own comes too late for the stack of the throw, and the report says so.
 void the_report_tells_the_type_and_the_gap(void **)
 {
-    const HRESULT hr = ss::guard([] { throw own(1); });
-    const ss::error e(hr, "", peek());
-    const std::string text = e.text();
+    HRESULT hr = S_OK;
+
+    try {
+        throw own(1);
+    } catch (...) {
+        hr = ss::originate_current();
+    }
+    const std::string text = ss::error(hr, "", peek()).text();
 
     assert_true(text.find("own") != std::string::npos);
     assert_true(text.find("unwound") != std::string::npos);
@@ -254,6 +260,51 @@ void the_report_tells_the_type_and_the_gap(void **)
     assert_true(!has_native_frames() || text.find("the_report_tells") != std::string::npos);
 #endif
     RoClearError();
+}
+
+void a_result_is_moved_and_left_alone_on_failure(void **)
+{
+    std::unique_ptr<int> result;
+
+    assert_int_equal(ss::guard([] { return std::make_unique<int>(7); }, result), S_OK);
+    assert_int_equal(*result, 7);
+    assert_int_equal(
+        ss::guard([]() -> std::unique_ptr<int> { throw std::out_of_range("none"); }, result),
+        E_BOUNDS);
+    assert_int_equal(*result, 7);
+    RoClearError();
+}
+
+void hresults_are_error_codes(void **)
+{
+    const std::error_code denied = ss::to_error_code(E_ACCESSDENIED);
+    const std::error_code own = ss::to_error_code(E_BOUNDS);
+
+    assert_true(denied == std::errc::permission_denied || denied == std::errc::operation_not_permitted);
+    assert_false(own == std::errc::permission_denied);
+    assert_true(own.message().find("valid range") != std::string::npos);
+    assert_int_equal(ss::to_hresult(own), E_BOUNDS);
+    assert_int_equal(ss::to_hresult(std::make_error_code(std::errc::no_such_file_or_directory)),
+                     static_cast<HRESULT>(0x80070002));
+    assert_int_equal(ss::to_hresult(std::error_code()), S_OK);
+    assert_int_equal(guarded(std::system_error(own)), E_BOUNDS);
+    assert_int_equal(guarded(ss::error(std::make_error_code(std::errc::no_such_file_or_directory))),
+                     static_cast<HRESULT>(0x80070002));
+    assert_true(ss::error(static_cast<HRESULT>(0x80070002)).code() ==
+                std::errc::no_such_file_or_directory);
+    assert_false(static_cast<bool>(peek()));
+}
+
+void an_error_without_a_message_has_the_systems(void **)
+{
+    assert_true(std::string(ss::error(E_BOUNDS).what()).find("valid range") != std::string::npos);
+    assert_int_equal(ss::error(S_FALSE).hresult(), E_UNEXPECTED);
+    try {
+        ss::throw_error(S_OK);
+    } catch (const ss::error &e) {
+        assert_int_equal(e.hresult(), E_UNEXPECTED);
+    }
+    assert_false(static_cast<bool>(peek()));
 }
 
 void an_exception_may_be_released_by_another_thread(void **)
@@ -283,6 +334,9 @@ int main()
         cmocka_unit_test(a_long_chain_of_causes_is_cut),
         cmocka_unit_test(cleanup_does_not_replace_the_error),
         cmocka_unit_test(the_report_tells_the_type_and_the_gap),
+        cmocka_unit_test(a_result_is_moved_and_left_alone_on_failure),
+        cmocka_unit_test(hresults_are_error_codes),
+        cmocka_unit_test(an_error_without_a_message_has_the_systems),
         cmocka_unit_test(an_exception_may_be_released_by_another_thread),
     };
 

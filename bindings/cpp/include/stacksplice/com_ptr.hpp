@@ -84,6 +84,20 @@ template <typename Interface> class com_ptr
         return com_ptr<Other>::attach(static_cast<Other *>(out));
     }
 
+    void swap(com_ptr &other) noexcept
+    {
+        std::swap(pointer_, other.pointer_);
+    }
+    // The same interface pointer; COM identity is that of IUnknown.
+    friend bool operator==(const com_ptr &a, const com_ptr &b) noexcept
+    {
+        return a.pointer_ == b.pointer_;
+    }
+    friend bool operator!=(const com_ptr &a, const com_ptr &b) noexcept
+    {
+        return a.pointer_ != b.pointer_;
+    }
+
   private:
     Interface *pointer_ = nullptr;
 };

@@ -1,0 +1,289 @@
+// The exception class of stacksplice.hpp, HRESULTs as std::error_code, and clean-up beside an error
+// in flight.
+#ifndef STACKSPLICE_ERROR_HPP
+#define STACKSPLICE_ERROR_HPP
+
+#include <stacksplice/com_ptr.hpp>
+#include <stacksplice/source.h>
+#include <stacksplice/stacksplice.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace stacksplice
+{
+
+// ---- Clean-up ---------------------------------------------------------------------------------
+
+// Keeps the error in flight while clean-up that may itself fail runs: what a destructor begins
+// with.  It ends on the thread where it began.
+class saved_error
+{
+  public:
+    saved_error() noexcept
+    {
+        (void)stacksplice_save_error(&saved_);
+    }
+    ~saved_error()
+    {
+        (void)stacksplice_restore_error(&saved_);
+    }
+    saved_error(const saved_error &) = delete;
+    saved_error &operator=(const saved_error &) = delete;
+
+  private:
+    stacksplice_saved_error saved_{};
+};
+
+// ---- Texts ------------------------------------------------------------------------------------
+
+namespace detail
+{
+
+inline constexpr std::uint32_t max_frames = 512;
+
+// The HRESULT and the message of an error object; HR stays where there is none.
+inline std::string details_of(const com_ptr<IRestrictedErrorInfo> &info, HRESULT *hr)
+{
+    BSTR description = nullptr, restricted = nullptr, sid = nullptr;
+    std::string message;
+
+    if (!info || FAILED(info->GetErrorDetails(&description, hr, &restricted, &sid)))
+        return message;
+    try {
+        message.resize(stacksplice_utf8(restricted, SysStringLen(restricted), nullptr, 0));
+        (void)stacksplice_utf8(restricted, SysStringLen(restricted), message.data(),
+                               message.size() + 1);
+    } catch (const std::bad_alloc &) { // the error arrives without its text
+    }
+    SysFreeString(description);
+    SysFreeString(restricted);
+    SysFreeString(sid);
+    return message;
+}
+
+// What the system says of HR.
+inline std::string system_text(HRESULT hr)
+{
+    const saved_error saved;
+    com_ptr<IRestrictedErrorInfo> info;
+    HRESULT stored = S_OK;
+    char number[24];
+
+    (void)RoOriginateErrorW(hr, 0, nullptr);
+    (void)GetRestrictedErrorInfo(info.put());
+    std::string text = details_of(info, &stored);
+    while (!text.empty() && (text.back() == '\r' || text.back() == '\n'))
+        text.pop_back();
+    if (!text.empty())
+        return text;
+    (void)std::snprintf(number, sizeof number, "HRESULT 0x%08x", static_cast<unsigned>(hr));
+    return number;
+}
+
+class hresult_category_type final : public std::error_category
+{
+  public:
+    const char *name() const noexcept override
+    {
+        return "HRESULT";
+    }
+    std::string message(int hr) const override
+    {
+        return SUCCEEDED(hr) ? "success" : system_text(hr);
+    }
+    std::error_condition default_error_condition(int hr) const noexcept override
+    {
+        const int number = SUCCEEDED(hr) ? 0 : stacksplice_errno_from_hresult(hr);
+
+        if (number)
+            return {number, std::generic_category()};
+        return {hr, *this};
+    }
+};
+
+} // namespace detail
+
+// ---- std::error_code --------------------------------------------------------------------------
+
+// HRESULTs as error codes.  One that stands for an errno compares equal to its std::errc.
+inline const std::error_category &hresult_category() noexcept
+{
+    static const detail::hresult_category_type category;
+
+    return category;
+}
+
+// In namespace std's own form: to_error_code(hr) == std::errc::permission_denied.
+inline std::error_code to_error_code(HRESULT hr) noexcept
+{
+    return {hr, hresult_category()};
+}
+
+// The way back: by errno for the generic and the system category, and for every other whose
+// condition is a generic one; else E_FAIL.  S_OK for a code that says success.
+inline HRESULT to_hresult(const std::error_code &code) noexcept
+{
+    if (code.category() == hresult_category())
+        return code.value();
+    if (!code)
+        return S_OK;
+    if (code.category() == std::system_category())
+        return stacksplice_hresult_from_errno(code.value());
+    const std::error_condition condition = code.default_error_condition();
+    return condition.category() == std::generic_category()
+               ? stacksplice_hresult_from_errno(condition.value())
+               : E_FAIL;
+}
+
+// ---- The exception ----------------------------------------------------------------------------
+
+namespace detail
+{
+
+struct error_maker;
+
+// What all copies of an error share.  An error that C++ threw is held from inside, as source.h
+// says: its error object holds the exception, so the exception may not hold it from outside.
+struct error_state {
+    error_state() = default;
+    error_state(const error_state &) = delete;
+    error_state &operator=(const error_state &) = delete;
+    ~error_state()
+    {
+        if (own)
+            own->lpVtbl->ReleaseInside(own);
+    }
+
+    com_ptr<IRestrictedErrorInfo> arrived; // of an error that came from elsewhere
+    std::vector<std::uintptr_t> frames;    // else: the stack where it was constructed
+    std::mutex lock;
+    IScriptErrorInfo *own = nullptr; // (lock) the error object made of them, once it is needed
+};
+
+} // namespace detail
+
+// An error with an HRESULT, a message (UTF-8, what()) and an error object with its combined stack
+// and propagation chain.  Throw it, or a class derived from it, for errors of your own: the stack is
+// that of its construction.  check() throws it for errors of other languages.  Copies share the
+// error object and do not throw.
+class error : public std::runtime_error
+{
+  public:
+    // An error that is born here.  Without a MESSAGE what() is the system's text.  A success code
+    // becomes E_UNEXPECTED.  Throws std::bad_alloc.
+    [[gnu::noinline]] explicit error(HRESULT hr, const std::string &message = {})
+        : error(born{}, failing(hr), message, __builtin_frame_address(0))
+    {
+    }
+    [[gnu::noinline]] explicit error(const std::error_code &code, const std::string &message = {})
+        : error(born{}, failing(to_hresult(code)),
+                message.empty() ? code.message() : message + ": " + code.message(),
+                __builtin_frame_address(0))
+    {
+    }
+    // An error that came from elsewhere.  INFO may be empty: reporting can be switched off, and
+    // memory can run out.
+    error(HRESULT hr, const std::string &message, com_ptr<IRestrictedErrorInfo> info)
+        : std::runtime_error(message), hresult_(failing(hr)),
+          state_(std::make_shared<detail::error_state>())
+    {
+        state_->arrived = std::move(info);
+    }
+
+    HRESULT hresult() const noexcept
+    {
+        return hresult_;
+    }
+    std::error_code code() const noexcept
+    {
+        return to_error_code(hresult_);
+    }
+
+    // The error object, which is made when it is first asked for.  Empty as said above.
+    com_ptr<IRestrictedErrorInfo> info() const noexcept;
+
+    // The combined stack where the error was born, innermost first: elements of
+    // stacksplice_capture, to be read by stacksplice_resolve.
+    std::vector<std::uintptr_t> stack() const
+    {
+        std::uint32_t count = 0;
+        std::vector<std::uintptr_t> frames;
+
+        if (!state_->arrived)
+            return state_->frames;
+        IUnknown *const unknown = state_->arrived.get();
+        if (SUCCEEDED(stacksplice_error_stack(unknown, 0, nullptr, &count)))
+            frames.resize(count);
+        if (count && FAILED(stacksplice_error_stack(unknown, count, frames.data(), &count)))
+            frames.clear();
+        return frames;
+    }
+
+    // The report, as stacksplice_format writes it; empty where there is no error object.
+    std::string text() const
+    {
+        return format(STACKSPLICE_FORMAT_TEXT);
+    }
+    std::string json() const
+    {
+        return format(STACKSPLICE_FORMAT_JSON);
+    }
+
+  private:
+    friend struct detail::error_maker;
+    struct born {
+    };
+
+    error(born, HRESULT hr, const std::string &message, const void *above)
+        : std::runtime_error(message.empty() ? detail::system_text(hr) : message), hresult_(hr),
+          state_(std::make_shared<detail::error_state>())
+    {
+        std::uintptr_t frames[detail::max_frames];
+        std::uint32_t count = 0;
+
+        if (SUCCEEDED(stacksplice_capture_above(above, detail::max_frames, frames, &count,
+                                                nullptr)))
+            state_->frames.assign(frames, frames + count);
+    }
+
+    static HRESULT failing(HRESULT hr) noexcept
+    {
+        return FAILED(hr) ? hr : E_UNEXPECTED;
+    }
+
+    static int append(const char *text, std::size_t length, void *data) noexcept
+    {
+        try {
+            static_cast<std::string *>(data)->append(text, length);
+            return 0;
+        } catch (...) {
+            return 1;
+        }
+    }
+
+    std::string format(stacksplice_format_kind kind) const
+    {
+        const com_ptr<IRestrictedErrorInfo> info = this->info();
+        std::string out;
+
+        if (info && stacksplice_format(info.get(), kind, nullptr, append, &out) != S_OK)
+            throw std::bad_alloc();
+        return out;
+    }
+
+    HRESULT hresult_;
+    std::shared_ptr<detail::error_state> state_;
+};
+
+} // namespace stacksplice
+#endif

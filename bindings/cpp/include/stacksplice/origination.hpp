@@ -1,0 +1,386 @@
+// Private to stacksplice.hpp: from the exception that is being handled to an error in the slot.
+#ifndef STACKSPLICE_ORIGINATION_HPP
+#define STACKSPLICE_ORIGINATION_HPP
+
+#include <stacksplice/cpp_exception.hpp>
+#include <stacksplice/throw_site.hpp>
+
+#include <array>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+#include <typeinfo>
+#include <variant>
+
+namespace stacksplice::detail
+{
+
+inline constexpr unsigned max_causes = 32; // of a chain of nested exceptions
+
+// Where the exception that is being handled was thrown, as far as is known: the call that it left,
+// or NULL; the frame outward of which the stack is whole; of how many errors it is the cause.
+struct origin {
+    const throw_site *site;
+    const void *above;
+    unsigned depth;
+};
+
+// ---- What an exception says -------------------------------------------------------------------
+
+inline std::string readable(const char *type)
+{
+    int status = 0;
+    std::unique_ptr<char, void (*)(void *)> name(
+        abi::__cxa_demangle(type, nullptr, nullptr, &status), std::free);
+
+    return name ? name.get() : type;
+}
+
+// The name of the type of the exception that is being handled.
+inline std::string current_type()
+{
+    const std::type_info *type = abi::__cxa_current_exception_type();
+
+    return type ? readable(type->name()) : "foreign exception";
+}
+
+com_ptr<IRestrictedErrorInfo> info_of(const std::exception_ptr &exception, const origin &from);
+
+// The error object of what the exception that is being handled was nested around, if anything.
+inline com_ptr<IRestrictedErrorInfo> cause_of_current(const origin &from)
+{
+    std::exception_ptr nested;
+
+    if (from.depth < max_causes)
+        try {
+            throw;
+        } catch (const std::nested_exception &e) {
+            nested = e.nested_ptr();
+        } catch (...) { // nothing is nested in it
+        }
+    return nested ? info_of(nested, {nullptr, from.above, from.depth + 1})
+                  : com_ptr<IRestrictedErrorInfo>();
+}
+
+// HRESULT and message of the exception that is being handled, by catch clauses: they need no RTTI.
+inline void describe_standard(description &what)
+{
+    const auto say = [&what](HRESULT hr, const std::exception &e) {
+        what.hresult = hr;
+        what.message = e.what();
+    };
+
+    try {
+        throw;
+    } catch (const error &e) {
+        say(e.hresult(), e);
+    } catch (const std::bad_alloc &e) {
+        say(E_OUTOFMEMORY, e);
+    } catch (const std::system_error &e) {
+        say(e.code() ? to_hresult(e.code()) : E_FAIL, e);
+    } catch (const std::out_of_range &e) {
+        say(E_BOUNDS, e);
+    } catch (const std::invalid_argument &e) {
+        say(E_INVALIDARG, e);
+    } catch (const std::domain_error &e) {
+        say(E_INVALIDARG, e);
+    } catch (const std::length_error &e) {
+        say(E_INVALIDARG, e);
+    } catch (const std::bad_variant_access &e) {
+        say(E_INVALIDARG, e);
+    } catch (const std::bad_optional_access &e) {
+        say(E_INVALIDARG, e);
+    } catch (const std::overflow_error &e) {
+        say(static_cast<HRESULT>(0x80070216), e); // ERROR_ARITHMETIC_OVERFLOW
+    } catch (const std::bad_cast &e) {
+        say(E_NOINTERFACE, e);
+    } catch (const std::bad_function_call &e) {
+        say(E_POINTER, e);
+    } catch (const std::exception &e) {
+        say(E_FAIL, e);
+    } catch (const char *text) {
+        what.message = text ? text : "";
+    } catch (const std::string &text) {
+        what.message = text;
+    } catch (...) { // its type is all that there is
+    }
+}
+
+inline description describe(const origin &from)
+{
+    description what;
+
+    what.type = current_type();
+    what.message = "a " + what.type + " was thrown";
+    describe_standard(what);
+    what.cause = cause_of_current(from);
+    return what;
+}
+
+// ---- New error objects ------------------------------------------------------------------------
+
+// The stack of the throw, where guard() has it; else the one outward of the border, and a gap says
+// that what lay between is gone.
+inline std::vector<std::uintptr_t> stack_of(const origin &from)
+{
+    if (from.site && from.site->count) {
+        const std::uintptr_t *const frames = from.site->frames.get();
+
+        return {frames, frames + from.site->count};
+    }
+    std::vector<std::uintptr_t> frames(max_frames);
+    std::uint32_t count = 0;
+
+    frames[0] = unwound_gap();
+    if (FAILED(stacksplice_capture_above(from.above, max_frames - 1, &frames[1], &count, nullptr)))
+        count = 0;
+    frames.resize(count + 1);
+    return frames;
+}
+
+// A new error goes into the slot.  *INFO is empty when origination is switched off.
+inline HRESULT originate_new(std::exception_ptr exception, description &&what,
+                             std::vector<std::uintptr_t> &&frames,
+                             com_ptr<IRestrictedErrorInfo> &info)
+{
+    const HRESULT hr = what.hresult;
+    const std::string message = what.message;
+    const auto language = com_ptr<cpp_exception>::attach(
+        new cpp_exception(std::move(exception), std::move(what), std::move(frames)));
+    const HRESULT result = stacksplice_originate(
+        hr, message.data(), message.size(),
+        static_cast<ILanguageExceptionStackBackTrace *>(language.get()), info.put());
+
+    return FAILED(result) ? result : hr;
+}
+
+// ---- stacksplice::error -----------------------------------------------------------------------
+
+// Reaches into an error: the error object of one that C++ threw is made when it is needed.
+struct error_maker {
+    static error_state &state(const error &e) noexcept
+    {
+        return *e.state_;
+    }
+
+    // The one that was made already, or empty.
+    static com_ptr<IRestrictedErrorInfo> known(const error &e)
+    {
+        error_state &state = *e.state_;
+        void *out = nullptr;
+
+        if (state.arrived)
+            return state.arrived;
+        const std::lock_guard<std::mutex> guard(state.lock);
+        if (!state.own || FAILED(state.own->lpVtbl->QueryInterface(
+                              state.own, IID_IRestrictedErrorInfo, &out)))
+            return {};
+        return com_ptr<IRestrictedErrorInfo>::attach(static_cast<IRestrictedErrorInfo *>(out));
+    }
+
+    // Make it, unless another thread just did.  The slot stays as it is.
+    static com_ptr<IRestrictedErrorInfo> make(const error &e, std::exception_ptr exception,
+                                              description &&what)
+    {
+        error_state &state = *e.state_;
+        std::vector<std::uintptr_t> frames = state.frames;
+        com_ptr<IRestrictedErrorInfo> info;
+        const saved_error saved;
+
+        (void)originate_new(std::move(exception), std::move(what), std::move(frames), info);
+        const auto script = info.as<script_holder>(stacksplice_IID_IScriptErrorInfo);
+        if (script)
+            keep(state, script.get());
+        const auto kept = known(e);
+        return kept ? kept : info;
+    }
+
+  private:
+    // IScriptErrorInfo is a C structure; what com_ptr calls is the same.
+    struct script_holder {
+        IScriptErrorInfo iface;
+
+        ULONG AddRef()
+        {
+            return iface.lpVtbl->AddRef(&iface);
+        }
+        ULONG Release()
+        {
+            return iface.lpVtbl->Release(&iface);
+        }
+        HRESULT QueryInterface(REFIID iid, void **out)
+        {
+            return iface.lpVtbl->QueryInterface(&iface, iid, out);
+        }
+    };
+
+    static void keep(error_state &state, script_holder *script)
+    {
+        const std::lock_guard<std::mutex> guard(state.lock);
+
+        if (state.own)
+            return;
+        state.own = &script->iface;
+        state.own->lpVtbl->AddInside(state.own);
+    }
+};
+
+// The error that E, which is being handled, came with or brings goes into the slot.
+inline bool put_error(const error &e, const origin &from)
+{
+    com_ptr<IRestrictedErrorInfo> info = error_maker::known(e);
+
+    if (!info)
+        info = error_maker::make(e, std::current_exception(), describe(from));
+    if (!info)
+        return false;
+    const com_ptr<IUnknown> language = language_exception_of(info);
+    cpp_exception *const own = cpp_exception::from(language.get());
+    if (own && !error_maker::state(e).arrived)
+        own->hold(std::current_exception());
+    return SUCCEEDED(SetRestrictedErrorInfo(info.get()));
+}
+
+// ---- Exceptions that came back ----------------------------------------------------------------
+
+// The errors that throw_error found last and whose exceptions are C++'s own but no
+// stacksplice::error: when such an exception object leaves C++ again, on whatever thread, the same
+// error object goes with it.  Each keeps its exception object until others displace it.
+class returned_errors
+{
+  public:
+    // Never destroyed: exceptions may arrive while the process ends.  NULL without memory.
+    static returned_errors *instance() noexcept
+    {
+        static returned_errors *const table = new (std::nothrow) returned_errors;
+
+        return table;
+    }
+
+    void put(com_ptr<IRestrictedErrorInfo> info)
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+
+        errors_[next_].swap(info);
+        next_ = (next_ + 1) % errors_.size();
+    } // what was there is released behind the lock, since it may be the last of its exception
+
+    com_ptr<IRestrictedErrorInfo> take(const std::exception_ptr &exception)
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+
+        for (auto &info : errors_) {
+            const com_ptr<IUnknown> language = language_exception_of(info);
+            const cpp_exception *const known = cpp_exception::from(language.get());
+
+            if (known && known->exception() == exception)
+                return std::exchange(info, nullptr);
+        }
+        return {};
+    }
+
+  private:
+    std::mutex lock_;
+    std::array<com_ptr<IRestrictedErrorInfo>, 16> errors_; // (lock_)
+    std::size_t next_ = 0;                                 // (lock_)
+};
+
+inline bool restore_returned(HRESULT *hr)
+{
+    returned_errors *const table = returned_errors::instance();
+    com_ptr<IRestrictedErrorInfo> info;
+
+    if (table)
+        info = table->take(std::current_exception());
+    return info && SUCCEEDED(stacksplice_error_hresult(info.get(), hr)) &&
+           SUCCEEDED(SetRestrictedErrorInfo(info.get()));
+}
+
+// C++'s own exception comes back with the error INFO.  A stacksplice::error keeps its own.
+[[noreturn]] inline void throw_again(const std::exception_ptr &exception,
+                                     com_ptr<IRestrictedErrorInfo> info)
+{
+    try {
+        std::rethrow_exception(exception);
+    } catch (const error &) {
+        throw;
+    } catch (...) {
+        if (returned_errors *const table = returned_errors::instance())
+            table->put(std::move(info));
+        throw;
+    }
+}
+
+// ---- The way out ------------------------------------------------------------------------------
+
+// The exception that is being handled goes into the slot.
+inline HRESULT originate_from(const origin &from) noexcept
+{
+    HRESULT hr = E_FAIL;
+
+    try {
+        try {
+            throw;
+        } catch (const error &e) {
+            if (put_error(e, from))
+                return e.hresult();
+        } catch (...) {
+            if (restore_returned(&hr))
+                return hr;
+        }
+        com_ptr<IRestrictedErrorInfo> info;
+        return originate_new(std::current_exception(), describe(from), stack_of(from), info);
+    } catch (...) { // memory ran out while the error was made: that is the error now
+        (void)RoOriginateErrorW(E_OUTOFMEMORY, 0, nullptr);
+        return E_OUTOFMEMORY;
+    }
+}
+
+// The error object of an exception that is the cause of another; the slot stays what it was.
+inline com_ptr<IRestrictedErrorInfo> info_of(const std::exception_ptr &exception,
+                                             const origin &from)
+{
+    const saved_error saved;
+    com_ptr<IRestrictedErrorInfo> info;
+
+    try {
+        std::rethrow_exception(exception);
+    } catch (...) {
+        (void)originate_from(from);
+    }
+    (void)GetRestrictedErrorInfo(info.put());
+    return info;
+}
+
+} // namespace stacksplice::detail
+
+namespace stacksplice
+{
+
+inline com_ptr<IRestrictedErrorInfo> error::info() const noexcept
+{
+    try {
+        auto info = detail::error_maker::known(*this);
+
+        if (info)
+            return info;
+        detail::description about;
+        about.hresult = hresult_;
+        about.message = what();
+#if defined(__cpp_rtti)
+        about.type = detail::readable(typeid(*this).name());
+        if (const auto *nested = dynamic_cast<const std::nested_exception *>(this))
+            if (nested->nested_ptr())
+                about.cause =
+                    detail::info_of(nested->nested_ptr(), {nullptr, __builtin_frame_address(0), 1});
+#else
+        about.type = "stacksplice::error";
+#endif
+        return detail::error_maker::make(*this, nullptr, std::move(about));
+    } catch (...) { // without memory
+        return {};
+    }
+}
+
+} // namespace stacksplice
+#endif

@@ -1,0 +1,190 @@
+/*
+ * Private to stacksplice.hpp: the stack where a C++ exception is thrown.
+ *
+ * When guard() catches an exception, the frames between the throw and the guard are gone.  But the
+ * ABI of C++ exceptions (Itanium) unwinds in two phases: first it only searches the stack for a
+ * handler, and asks each function's personality routine on the way, while nothing is unwound yet.
+ * guard() therefore makes its call through a few lines of assembly whose personality routine is
+ * ours: it takes the stack and says that the search goes on.  Where there is no such assembly, the
+ * call is a plain one and the stack begins at the guard, behind a gap "unwound".
+ */
+#ifndef STACKSPLICE_THROW_SITE_HPP
+#define STACKSPLICE_THROW_SITE_HPP
+
+#include <stacksplice/error.hpp>
+
+#include <cstring>
+#include <cxxabi.h>
+#include <exception>
+#include <unwind.h>
+
+#if defined(__ELF__) && (defined(__x86_64__) || defined(__aarch64__)) && !defined(__ILP32__)
+#define STACKSPLICE_HAS_THROW_SITE 1
+#else
+#define STACKSPLICE_HAS_THROW_SITE 0
+#endif
+
+namespace stacksplice::detail
+{
+
+// A call and, when an exception left it, the stack of the throw.
+struct throw_site {
+    void (*call)(void *data); // the assembly knows the places of these two
+    void *data;
+    std::unique_ptr<std::uintptr_t[]> frames;
+    std::uint32_t count;
+};
+
+// The gap for what lay between a throw and the place where the stack was taken.
+inline std::uintptr_t unwound_gap() noexcept
+{
+    stacksplice_token_info gap{};
+    std::uintptr_t token = 0;
+
+    gap.size = sizeof gap;
+    gap.kind = STACKSPLICE_FRAME_GAP;
+    gap.trust = STACKSPLICE_TRUST_EXACT;
+    gap.language = "c++";
+    gap.reason = "unwound";
+    (void)stacksplice_intern(&gap, &token); // without memory the token says that
+    return token;
+}
+
+#if STACKSPLICE_HAS_THROW_SITE
+
+// How many of the innermost frames belong to the C++ library's throw; *AGAIN says that it threw an
+// exception again whose first throw is long unwound.
+inline std::uint32_t frames_of_throw(const std::uintptr_t *frames, std::uint32_t count,
+                                     bool *again) noexcept
+{
+    constexpr std::uint32_t most = 8; // the unwinder's, the library's
+    const void *const first = reinterpret_cast<void *>(&abi::__cxa_throw);
+    const void *const rethrow = reinterpret_cast<void *>(&abi::__cxa_rethrow);
+    const void *const rethrow_exception = reinterpret_cast<void *>(&std::rethrow_exception);
+
+    *again = false;
+    for (std::uint32_t i = 0; i < count && i < most; i++) {
+        const void *const function =
+            _Unwind_FindEnclosingFunction(reinterpret_cast<void *>(frames[i] - 1));
+
+        *again = function == rethrow || function == rethrow_exception;
+        if (*again || function == first)
+            return i + 1;
+    }
+    return 0;
+}
+
+// Called in the search phase, with the stack of the throw whole above ABOVE.
+inline void take_throw_site(throw_site *site, const void *above) noexcept
+{
+    std::uint32_t count = 0;
+    bool again = false;
+
+    site->count = 0;
+    site->frames.reset(new (std::nothrow) std::uintptr_t[max_frames + 1]);
+    if (!site->frames)
+        return;
+    std::uintptr_t *const frames = site->frames.get();
+    if (FAILED(stacksplice_capture_above(above, max_frames, frames + 1, &count, nullptr)))
+        return;
+    const std::uint32_t skipped = frames_of_throw(frames + 1, count, &again);
+    std::uint32_t first = skipped + 1;
+    if (again)
+        frames[--first] = unwound_gap();
+    site->count = count + 1 - first;
+    std::memmove(frames, frames + first, site->count * sizeof *frames);
+}
+
+#if defined(__x86_64__)
+inline constexpr int throw_site_register = 3; // rbx
+#else
+inline constexpr int throw_site_register = 19; // x19
+#endif
+
+} // namespace stacksplice::detail
+
+extern "C" {
+
+[[gnu::used, gnu::visibility("hidden")]] inline _Unwind_Reason_Code
+stacksplice_cpp_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class,
+                            _Unwind_Exception *, _Unwind_Context *context)
+{
+    namespace detail = stacksplice::detail;
+
+    if (version == 1 && (actions & _UA_SEARCH_PHASE))
+        detail::take_throw_site(reinterpret_cast<detail::throw_site *>(
+                                    _Unwind_GetGR(context, detail::throw_site_register)),
+                                __builtin_frame_address(0));
+    return _URC_CONTINUE_UNWIND;
+}
+
+[[gnu::visibility("hidden")]] void stacksplice_cpp_call(stacksplice::detail::throw_site *site);
+}
+
+// One copy for each binary, whatever the number of units; link-time optimisation makes one of them.
+__asm__(
+    ".ifndef stacksplice_cpp_call\n"
+    ".pushsection .data.rel.ro.DW.ref.stacksplice_cpp_personality,\"awG\",%progbits,"
+    "DW.ref.stacksplice_cpp_personality,comdat\n"
+    ".hidden DW.ref.stacksplice_cpp_personality\n"
+    ".weak DW.ref.stacksplice_cpp_personality\n"
+    ".p2align 3\n"
+    ".type DW.ref.stacksplice_cpp_personality, %object\n"
+    ".size DW.ref.stacksplice_cpp_personality, 8\n"
+    "DW.ref.stacksplice_cpp_personality: .8byte stacksplice_cpp_personality\n"
+    ".popsection\n"
+    ".pushsection .text.stacksplice_cpp_call,\"axG\",%progbits,stacksplice_cpp_call,comdat\n"
+    ".hidden stacksplice_cpp_call\n"
+    ".weak stacksplice_cpp_call\n"
+    ".type stacksplice_cpp_call, %function\n"
+    ".p2align 4\n"
+    "stacksplice_cpp_call:\n"
+    ".cfi_startproc\n"
+    ".cfi_personality 0x9b, DW.ref.stacksplice_cpp_personality\n"
+#if defined(__x86_64__)
+    "endbr64\n"
+    "pushq %rbx\n"
+    ".cfi_def_cfa_offset 16\n"
+    ".cfi_offset 3, -16\n"
+    "movq %rdi, %rbx\n"
+    "movq 8(%rdi), %rdi\n"
+    "call *(%rbx)\n"
+    "popq %rbx\n"
+    ".cfi_def_cfa_offset 8\n"
+    "ret\n"
+#else
+    "hint #34\n" // bti c
+    "stp x29, x30, [sp, #-32]!\n"
+    ".cfi_def_cfa_offset 32\n"
+    ".cfi_offset 29, -32\n"
+    ".cfi_offset 30, -24\n"
+    "str x19, [sp, #16]\n"
+    ".cfi_offset 19, -16\n"
+    "mov x29, sp\n"
+    "mov x19, x0\n"
+    "ldp x1, x0, [x0]\n"
+    "blr x1\n"
+    "ldr x19, [sp, #16]\n"
+    "ldp x29, x30, [sp], #32\n"
+    ".cfi_restore 19\n"
+    ".cfi_restore 29\n"
+    ".cfi_restore 30\n"
+    ".cfi_def_cfa_offset 0\n"
+    "ret\n"
+#endif
+    ".cfi_endproc\n"
+    ".size stacksplice_cpp_call, .-stacksplice_cpp_call\n"
+    ".popsection\n"
+    ".endif\n");
+
+#else
+
+} // namespace stacksplice::detail
+
+inline void stacksplice_cpp_call(stacksplice::detail::throw_site *site)
+{
+    site->call(site->data);
+}
+
+#endif
+#endif

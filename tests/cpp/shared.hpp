@@ -1,0 +1,91 @@
+// What the tests of stacksplice.hpp share.
+#ifndef SHARED_HPP
+#define SHARED_HPP
+
+#include <stacksplice/stacksplice.hpp>
+
+#include <csetjmp>
+#include <cstdarg>
+#include <cstring>
+#include <string>
+#include <vector>
+
+extern "C" {
+#include <cmocka.h>
+}
+#include "../core/native_frames.h"
+
+namespace ss = stacksplice;
+
+inline ss::com_ptr<IRestrictedErrorInfo> peek()
+{
+    ss::com_ptr<IRestrictedErrorInfo> info;
+
+    (void)stacksplice_peek_error(info.put());
+    return info;
+}
+
+inline ss::com_ptr<IRestrictedErrorInfo> take()
+{
+    ss::com_ptr<IRestrictedErrorInfo> info;
+
+    (void)GetRestrictedErrorInfo(info.put());
+    return info;
+}
+
+inline int add_name(const stacksplice_frame *frame, void *data)
+{
+    auto &text = *static_cast<std::string *>(data);
+
+    if (frame->kind == STACKSPLICE_FRAME_GAP)
+        text += std::string("[") + frame->reason + "]";
+    else
+        text += frame->function ? frame->function : "?";
+    text += '\n';
+    return 0;
+}
+
+// One line for each frame of a stack, innermost first; a gap in brackets.
+inline std::string names(const std::vector<std::uintptr_t> &frames)
+{
+    std::string text;
+
+    for (const std::uintptr_t frame : frames)
+        (void)stacksplice_resolve(frame, add_name, &text);
+    return text;
+}
+
+inline std::string names_of(const ss::com_ptr<IRestrictedErrorInfo> &info)
+{
+    return names(ss::error(E_FAIL, "", info).stack());
+}
+
+// Whether the lines that hold WORDS are in TEXT in this order.
+inline bool in_order(const std::string &text, const std::vector<const char *> &words)
+{
+    std::size_t at = 0;
+
+    for (const char *word : words) {
+        at = text.find(word, at);
+        if (at == std::string::npos) {
+            print_error("no %s in\n%s", word, text.c_str());
+            return false;
+        }
+        at += std::strlen(word);
+    }
+    return true;
+}
+
+inline unsigned nodes_of(const ss::com_ptr<IRestrictedErrorInfo> &info)
+{
+    ss::com_ptr<ILanguageExceptionErrorInfo2> node, older;
+    unsigned count = 0;
+
+    (void)info.as<ILanguageExceptionErrorInfo2>(IID_ILanguageExceptionErrorInfo2)
+        ->GetPropagationContextHead(node.put());
+    for (; node; node = older, count++)
+        (void)node->GetPreviousLanguageExceptionErrorInfo(older.put());
+    return count;
+}
+
+#endif
