@@ -98,24 +98,24 @@ class Hook:
     before their functions are called for the last time.
     """
 
-    __slots__ = ("found", "place")
+    __slots__ = ("found", "ident", "place", "tell_failure")
 
     # Thread and address of what is being shown.  Others' hooks can stand between two of ours, when
     # install() was called again after theirs were set; it is shown once.
     _being_shown: set[tuple[int, int]] = set()
-    _ident = staticmethod(get_ident)
-    _tell_failure = staticmethod(tell_failure)
 
     def __init__(self, place: Place, found: Callable[..., object]) -> None:
         self.place = place
         self.found = found
+        self.ident = get_ident
+        self.tell_failure = tell_failure
 
     def __call__(self, *arguments: Any) -> object:
         exc = self.place.exception(*arguments) if self.place.active else None
         if not isinstance(exc, BaseException):
             return self.found(*arguments)
         is_last = self.found is self.place.own
-        key = (self._ident(), id(exc))
+        key = (self.ident(), id(exc))
         if key in self._being_shown:
             return None if is_last else self.found(*arguments)
         self._being_shown.add(key)
@@ -123,7 +123,7 @@ class Hook:
             try:
                 shown = self.place.show(exc, *arguments)
             except Exception as failure:
-                self._tell_failure(failure)
+                self.tell_failure(failure)
                 shown = False
             return None if shown and is_last else self.found(*arguments)
         finally:

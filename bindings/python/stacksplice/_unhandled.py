@@ -13,15 +13,36 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TextIO
 
+    from ._errors import ErrorInfo
 
-def crossed(exc: BaseException) -> bool:
-    """Whether there is more to tell of EXC than the interpreter does."""
-    return _stacksplice.error_info(exc) is not None
+
+def _inside(exc: BaseException) -> list[BaseException]:
+    """The exceptions that a traceback shows with EXC: members of a group, and what led to it."""
+    found: list[Any] = list(exc.exceptions) if isinstance(exc, BaseExceptionGroup) else []
+    if exc.__cause__ is not None:
+        found.append(exc.__cause__)
+    elif not exc.__suppress_context__:
+        found.append(exc.__context__)
+    return [inner for inner in found if isinstance(inner, BaseException)]
+
+
+def story_of(exc: BaseException) -> ErrorInfo | None:
+    """The error object of EXC, or of the first exception inside it that has one."""
+    waiting, seen = [exc], {id(exc)}
+    for one in waiting:  # which grows meanwhile
+        info = _stacksplice.error_info(one)
+        if info is not None:
+            return info
+        for inner in _inside(one):
+            if id(inner) not in seen:
+                seen.add(id(inner))
+                waiting.append(inner)
+    return None
 
 
 def log_text(exc: BaseException) -> str | None:
-    """The combined report of EXC as logs have it, without a line end; None if it crossed no border."""
-    return _text(exc, False).rstrip("\n") if crossed(exc) else None
+    """The combined report of EXC as logs have it, without a line end; None if nothing crossed."""
+    return _text(exc, False).rstrip("\n") if story_of(exc) is not None else None
 
 
 def write(file: TextIO, text: str) -> None:
@@ -44,7 +65,7 @@ def show(
     The handler that the host set is asked first.  What that does not handle is printed if it crossed
     a border: to sys.stderr, to OTHER_FILE where there is none.  False: it is still to be shown.
     """
-    has_more = crossed(exc)  # being offered gives any exception an error object
+    has_more = story_of(exc) is not None  # being offered gives any exception an error object
     if _stacksplice._offer_unhandled(exc):
         return True
     file = getattr(sys, "stderr", None) or other_file

@@ -1,0 +1,285 @@
+"""install() beside asyncio, the interactive prompt, IPython, Sentry's SDK and rich, for real."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+
+import pytest
+from test_hooks import COMBINED, PROLOGUE
+
+# ---- asyncio -------------------------------------------------------------------------------------
+
+ASYNC = (
+    PROLOGUE
+    + """
+import asyncio, gc
+async def forgotten(where):
+    def fails(): raise ValueError(f"unhandled in {where}")
+    border.call(fails)
+async def main(where):
+    asyncio.ensure_future(forgotten(where))
+    await asyncio.sleep(0.01)
+    gc.collect()
+"""
+)
+
+
+def test_tasks_of_any_loop(child):
+    done = child(
+        ASYNC
+        + """
+before = asyncio.new_event_loop()
+stacksplice.install()
+before.run_until_complete(main("before"))
+before.close()
+after = asyncio.new_event_loop()
+after.run_until_complete(main("after"))
+after.close()
+asyncio.run(main("run"))
+class Loop(asyncio.SelectorEventLoop):
+    pass
+with asyncio.Runner(loop_factory=Loop) as runner:
+    runner.run(main("custom"))
+stacksplice.uninstall()
+asyncio.run(main("uninstalled"))
+"""
+    )
+    for where in ("before", "after", "run", "custom"):
+        assert done.stderr.count(f"ValueError: unhandled in {where} (0x80070057)\n") == 1
+    assert done.stderr.count("Task exception was never retrieved\nfuture: <Task ") == 5
+    assert done.stderr.count("Traceback for thread") == 4
+    assert done.stderr.endswith("ValueError: unhandled in uninstalled\n")
+
+
+def test_callbacks_and_futures(child):
+    done = child(
+        ASYNC
+        + """
+import concurrent.futures
+stacksplice.install()
+loop = asyncio.new_event_loop()
+loop.call_soon(border.call, fails)
+loop.run_until_complete(asyncio.sleep(0.01))
+loop.close()
+future = concurrent.futures.Future()
+future.add_done_callback(lambda future: border.call(fails))
+future.set_result(1)
+"""
+    )
+    assert "Exception in callback " in done.stderr
+    assert "exception calling callback for <Future at " in done.stderr
+    assert done.stderr.count(COMBINED) == 2
+
+
+def test_what_was_awaited_ends_in_the_excepthook(child):
+    done = child(ASYNC + "stacksplice.install()\nasyncio.run(forgotten('run'))\n", status=1)
+    assert done.stderr.count("ValueError: unhandled in run (0x80070057)\n") == 1
+
+
+def test_a_handler_of_the_loop_wins(child):
+    done = child(
+        ASYNC
+        + """
+stacksplice.install()
+def handler(loop, context):
+    print("handled", context["exception"])
+    if "default" in str(context["exception"]):
+        loop.default_exception_handler(context)
+async def both():
+    asyncio.get_running_loop().set_exception_handler(handler)
+    await main("mine")
+    await main("default")
+asyncio.run(both())
+"""
+    )
+    assert done.stdout == "handled unhandled in mine\nhandled unhandled in default\n"
+    assert "unhandled in mine" not in done.stderr
+    assert done.stderr.count("ValueError: unhandled in default (0x80070057)\n") == 1
+
+
+def test_tasks_of_uvloop(child):
+    pytest.importorskip("uvloop")
+    done = child(
+        ASYNC
+        + """
+import uvloop
+stacksplice.install()
+with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    runner.run(main("uvloop"))
+    assert "uvloop" in type(runner.get_loop()).__module__
+"""
+    )
+    assert done.stderr.count("ValueError: unhandled in uvloop (0x80070057)\n") == 1
+
+
+def test_other_records_stay(child):
+    source = """
+import asyncio, logging
+{}
+log = logging.getLogger("asyncio")
+log.error("only text")
+try: fails()
+except ValueError: log.exception("plain")
+try: border.call(fails)
+except ValueError: log.warning("below an error", exc_info=True)
+"""
+    plain = child(PROLOGUE + source.format(""))
+    hooked = child(PROLOGUE + source.format("stacksplice.install()"))
+    assert hooked.stderr == plain.stderr
+
+
+# ---- The interactive prompt ----------------------------------------------------------------------
+
+TYPED = """
+import sys, border, stacksplice; stacksplice.install()
+def fails(): raise ValueError("unhandled")
+
+border.call(fails)
+{}["plain"]
+print("last", repr(sys.last_value))
+import pdb, traceback; traceback.print_last()
+"""
+
+
+def test_prompt_after_a_script(child, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(PROLOGUE + "stacksplice.install()\nborder.call(fails)\n")
+    done = subprocess.run(
+        [sys.executable, "-i", str(script)],
+        input="print('last', repr(sys.last_value))\nborder.call(fails)\n",
+        capture_output=True,
+        text=True,
+        env=child.environment,
+        timeout=60,
+    )
+    assert done.stdout == "last ValueError('unhandled')\n"
+    assert done.stderr.count(COMBINED) == 2
+
+
+@pytest.mark.parametrize("command", [["-i", "-q"], ["-c", "import code; code.interact(banner='')"]])
+def test_prompt(child, command):
+    done = subprocess.run(
+        [sys.executable, *command],
+        input=TYPED,
+        capture_output=True,
+        text=True,
+        env=child.environment,
+        timeout=60,
+    )
+    assert done.stderr.count(COMBINED) == 1
+    assert "KeyError: 'plain'" in done.stderr
+    assert "last KeyError('plain')\n" in done.stdout
+
+
+def test_prompt_of_asyncio(child):
+    done = subprocess.run(
+        [sys.executable, "-m", "asyncio"],
+        input=TYPED + "import asyncio\nawait asyncio.to_thread(border.call, fails)\n",
+        capture_output=True,
+        text=True,
+        env={**child.environment, "PYTHON_BASIC_REPL": "1"},
+        timeout=60,
+    )
+    assert done.stderr.count(COMBINED) == 2, done.stderr
+
+
+def test_prompt_on_a_terminal(child):
+    """With colours, as everything there."""
+    main, side = pty.openpty()
+    environment = {**child.environment, "TERM": "xterm"}
+    for name in ("NO_COLOR", "FORCE_COLOR", "PYTHON_COLORS"):
+        environment.pop(name, None)
+    with subprocess.Popen(
+        [sys.executable, "-q"], stdin=side, stdout=side, stderr=side, env=environment, close_fds=True
+    ) as prompt:
+        os.close(side)
+        for line in [*TYPED.splitlines()[:5], "exit()"]:
+            os.write(main, line.encode() + b"\r")
+        shown = read_all(main)
+        prompt.wait(60)
+    os.close(main)
+    assert "\033[1;35mValueError\033[0m: \033[35munhandled\033[0m (0x80070057)" in shown
+
+
+def read_all(descriptor: int) -> str:
+    text, end = b"", time.monotonic() + 60
+    while time.monotonic() < end and select.select([descriptor], [], [], 30)[0]:
+        try:
+            part = os.read(descriptor, 65536)
+        except OSError:  # the other side is closed
+            break
+        if not part:
+            break
+        text += part
+    return text.decode("utf-8", "replace")
+
+
+# ---- IPython -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", ["import stacksplice; stacksplice.install()", "%load_ext stacksplice"])
+def test_ipython(child, tmp_path, start):
+    pytest.importorskip("IPython")
+    lines = [start, start, "import border", "def fails(): raise ValueError('unhandled')", ""]
+    lines += ["border.call(fails)", "1 / 0", "border.call(fails)"]
+    end = "%unload_ext stacksplice" if "%" in start else "stacksplice.uninstall()"
+    lines += [end, "border.call(fails)"]
+    done = subprocess.run(
+        [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"],
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+        env={**child.environment, "IPYTHONDIR": str(tmp_path), "HOME": str(tmp_path)},
+        timeout=120,
+    )
+    assert done.stderr.count(COMBINED) == 2, done.stdout + done.stderr
+    assert done.stdout.count("ValueError: unhandled") == 3  # the shell's own
+    assert "ZeroDivisionError" in done.stdout and "ZeroDivisionError" not in done.stderr
+
+
+# ---- Who else sets hooks -------------------------------------------------------------------------
+
+SENTRY = (
+    PROLOGUE
+    + """
+import sentry_sdk
+def init():
+    sentry_sdk.init(dsn="http://key@localhost/1", transport=print_event, default_integrations=True)
+class Transport(sentry_sdk.transport.Transport):
+    def capture_envelope(self, envelope):
+        event = envelope.get_event()
+        if event is not None:
+            print([value["type"] for value in event["exception"]["values"]])
+print_event = Transport
+"""
+)
+
+
+@pytest.mark.parametrize("order", ["init(); stacksplice.install()", "stacksplice.install(); init()"])
+def test_sentry(child, order):
+    pytest.importorskip("sentry_sdk")
+    done = child(SENTRY + order + "\nborder.call(fails)\n", status=1)
+    assert done.stdout == "['ValueError']\n"
+    assert done.stderr.count(COMBINED) == 1
+
+
+@pytest.mark.parametrize("order", ["init(); stacksplice.install()", "stacksplice.install(); init()"])
+def test_sentry_and_threads(child, order):
+    pytest.importorskip("sentry_sdk")
+    run = "thread = threading.Thread(target=border.call, args=(fails,)); thread.start(); thread.join()"
+    done = child(SENTRY + f"{order}\n{run}\nstacksplice.uninstall()\n")
+    assert done.stdout == "['ValueError']\n"
+    assert done.stderr.count(COMBINED) == 1
+
+
+def test_rich(child):
+    pytest.importorskip("rich")
+    source = "import rich.traceback\nrich.traceback.install()\nstacksplice.install()\nborder.call(fails)\n"
+    done = child(PROLOGUE + source, status=1)
+    assert done.stderr.count(COMBINED) == 1
+    assert "╭─" in done.stderr.partition(COMBINED)[2]  # what was found draws its own behind it

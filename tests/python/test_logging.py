@@ -1,0 +1,261 @@
+"""stacksplice.logging: combined reports in logs of every kind."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import logging.handlers
+import pickle
+import queue
+import struct
+
+import pytest
+import stacksplice
+import stacksplice.logging
+
+COMBINED = "ValueError: logged (0x80070057)"
+PLAIN = "Traceback (most recent call last):"
+
+
+@pytest.fixture
+def log():
+    logger = logging.Logger("tests.of.stacksplice")
+    yield logger
+    for handler in logger.handlers:
+        handler.close()
+
+
+def attach(log: logging.Logger, formatter: logging.Formatter | None, *filters) -> io.StringIO:
+    handler = logging.StreamHandler(io.StringIO())
+    handler.setFormatter(formatter)
+    for one in filters:
+        handler.addFilter(one)
+    log.addHandler(handler)
+    return handler.stream
+
+
+@pytest.fixture
+def crossing(border):
+    def fails():
+        raise ValueError("logged")
+
+    return lambda: border.call(fails)
+
+
+def log_it(log: logging.Logger, function, *arguments) -> None:
+    try:
+        function(*arguments)
+    except Exception:
+        log.exception("it failed: %d", 5)
+
+
+def test_formatter(log, crossing):
+    text = attach(log, stacksplice.logging.Formatter("%(levelname)s %(message)s"))
+    log_it(log, crossing)
+    assert text.getvalue().startswith("ERROR it failed: 5\nTraceback for thread ")
+    assert COMBINED in text.getvalue() and "fails [traceback]" in text.getvalue()
+    assert PLAIN not in text.getvalue() and "\033" not in text.getvalue()
+    assert text.getvalue().endswith("\n") and not text.getvalue().endswith("\n\n")
+
+
+def test_other_records_are_as_before(log):
+    ours, theirs = attach(log, stacksplice.logging.Formatter()), attach(log, logging.Formatter())
+    log.error("no exception")
+    log.exception("none is handled")
+    log.error("a stack", stack_info=True)
+    log_it(log, json.loads, "{")
+    assert ours.getvalue() == theirs.getvalue() and PLAIN in ours.getvalue()
+
+
+@pytest.mark.parametrize("ours_first", [True, False])
+def test_cached_text_of_others(log, crossing, ours_first):
+    """A traceback that another formatter left is no reason to show less; and it is made once."""
+    made = []
+
+    class Counting(stacksplice.logging.Formatter):
+        def formatException(self, ei):
+            made.append(ei)
+            return super().formatException(ei)
+
+    if not ours_first:
+        plain = attach(log, logging.Formatter())
+    texts = [attach(log, Counting()), attach(log, Counting("%(message)s"))]
+    log_it(log, crossing)
+    assert all(text.getvalue().count(COMBINED) == 1 for text in texts)
+    assert made == []  # the cached one was used
+    if not ours_first:
+        assert PLAIN in plain.getvalue() and COMBINED not in plain.getvalue()
+
+
+def test_mixin_for_a_formatter_of_json(log, crossing):
+    class Json(logging.Formatter):
+        def format(self, record):
+            trace = self.formatException(record.exc_info) if record.exc_info else None
+            return json.dumps({"message": record.getMessage(), "trace": trace})
+
+    class Mine(stacksplice.logging.FormatterMixin, Json):
+        pass
+
+    text = attach(log, Mine())
+    log_it(log, crossing)
+    log_it(log, json.loads, "{")
+    first, second = map(json.loads, text.getvalue().splitlines())
+    assert first["message"] == "it failed: 5" and COMBINED in first["trace"]
+    assert second["trace"].startswith(PLAIN)
+
+
+def test_filter_for_any_formatter(log, crossing):
+    text = attach(log, logging.Formatter("%(name)s"), stacksplice.logging.Filter())
+    log_it(log, crossing)
+    log_it(log, json.loads, "{")
+    assert text.getvalue().startswith("tests.of.stacksplice\nTraceback for thread")
+    assert text.getvalue().count(COMBINED) == 1 == text.getvalue().count(PLAIN)
+
+
+def test_filter_for_structured_logs(log, crossing):
+    class Json(logging.Formatter):
+        def format(self, record):
+            return json.dumps(getattr(record, "stacksplice", None))
+
+    log.addFilter(stacksplice.logging.Filter())
+    text = attach(log, Json(), stacksplice.logging.Filter())
+    log_it(log, crossing)
+    log_it(log, json.loads, "{")
+    log.error("no exception")
+    first, second, third = map(json.loads, text.getvalue().splitlines())
+    assert (second, third) == (None, None)
+    assert first["schema"] == "stacksplice-error/1" and first["message"] == "logged"
+    assert first["stack"][0]["function"].endswith("fails")
+    assert stacksplice.ErrorInfo.from_dict(first).type == "ValueError"
+
+
+def test_filter_with_a_name(log, crossing):
+    passes = attach(log, None, stacksplice.logging.Filter("tests.of"))
+    stops = attach(log, None, stacksplice.logging.Filter("tests.elsewhere"))
+    log_it(log, crossing)
+    assert COMBINED in passes.getvalue() and stops.getvalue() == ""
+
+
+class Written(logging.handlers.SocketHandler):
+    """Keeps the bytes that it would send."""
+
+    def __init__(self) -> None:
+        super().__init__("localhost", 9)
+        self.sent: list[logging.LogRecord] = []
+
+    def send(self, data: bytes) -> None:
+        (length,) = struct.unpack(">L", data[:4])
+        assert length == len(data) - 4
+        self.sent.append(logging.makeLogRecord(pickle.loads(data[4:])))
+
+
+@pytest.mark.parametrize("by_filter", [True, False])
+@pytest.mark.parametrize("after_a_plain_one", [True, False])
+def test_pickled_records(log, crossing, by_filter, after_a_plain_one):
+    if after_a_plain_one:
+        attach(log, logging.Formatter())
+    handler = Written()
+    if by_filter:
+        handler.addFilter(stacksplice.logging.Filter())
+    else:
+        handler.setFormatter(stacksplice.logging.Formatter())
+    log.addHandler(handler)
+    log_it(log, crossing)
+    (record,) = handler.sent
+    assert record.exc_info is None and COMBINED in record.exc_text
+    assert COMBINED in logging.Formatter().format(record)
+    assert COMBINED in stacksplice.logging.Formatter().format(record)
+    assert hasattr(record, "stacksplice") == by_filter
+
+
+@pytest.mark.parametrize("by_filter", [True, False])
+def test_queues(log, crossing, by_filter):
+    records = queue.Queue()
+    handler = logging.handlers.QueueHandler(records)
+    if by_filter:
+        handler.addFilter(stacksplice.logging.Filter())
+    else:
+        handler.setFormatter(stacksplice.logging.Formatter())
+    log.addHandler(handler)
+    at_the_end = logging.StreamHandler(io.StringIO())
+    listener = logging.handlers.QueueListener(records, at_the_end)
+    listener.start()
+    log_it(log, crossing)
+    listener.stop()
+    assert at_the_end.stream.getvalue().count(COMBINED) == 1
+    if by_filter:
+        log_it(log, crossing)
+        record = pickle.loads(pickle.dumps(records.get()))
+        assert record.stacksplice["message"] == "logged"
+
+
+def test_configured_by_a_dictionary(child):
+    done = child(
+        """
+import logging.config, border
+logging.config.dictConfig({
+    "version": 1,
+    "formatters": {"combined": {"()": "stacksplice.logging.Formatter", "format": "%(message)s"}},
+    "filters": {"errors": {"()": "stacksplice.logging.Filter"}},
+    "handlers": {
+        "text": {"class": "logging.StreamHandler", "formatter": "combined"},
+        "other": {"class": "logging.StreamHandler", "filters": ["errors"]},
+    },
+    "root": {"handlers": ["text", "other"]},
+})
+def fails(): raise ValueError("logged")
+try: border.call(fails)
+except ValueError: logging.exception("root")
+"""
+    )
+    assert done.stderr.count(COMBINED) == 2
+
+
+def test_a_cause_or_a_member_that_crossed(log, crossing):
+    """What is inside counts too; that the report shows it is test_related's."""
+
+    def outer():
+        try:
+            crossing()
+        except ValueError as exc:
+            raise RuntimeError("outer") from exc
+
+    def group():
+        try:
+            crossing()
+        except ValueError as exc:
+            member = exc
+        raise ExceptionGroup("group", [KeyError("k"), ExceptionGroup("inner", [member])])
+
+    def circle():
+        first, second = KeyError("first"), KeyError("second")
+        first.__cause__, second.__cause__ = second, first
+        raise first
+
+    def suppressed():
+        try:
+            crossing()
+        except ValueError:
+            raise RuntimeError("outer") from None
+
+    values = []
+
+    class Keep(logging.Formatter):
+        def format(self, record):
+            values.append(getattr(record, "stacksplice", None))
+            return super().format(record)
+
+    text = attach(log, Keep(), stacksplice.logging.Filter())
+    for function in (outer, group, circle, suppressed):
+        log_it(log, function)
+    assert [value and value["message"] for value in values] == ["logged", "logged", None, None]
+    assert "RuntimeError: outer" in text.getvalue()
+
+
+def test_nothing_is_imported_before_it_is_needed(child):
+    done = child(
+        "import sys, stacksplice; print([name for name in ('asyncio', 'logging', 'threading',"
+        " 'stacksplice._unhandled', 'stacksplice._hooks') if name in sys.modules])"
+    )
+    assert done.stdout == "[]\n"
