@@ -335,6 +335,24 @@ struct IScriptExceptionDetails {
 };
 
 /*
+ * Implemented by a language exception whose type is derived from others, so that a language that
+ * cannot look at the exception itself can still ask what it is.
+ */
+typedef struct IScriptExceptionType IScriptExceptionType;
+typedef struct IScriptExceptionTypeVtbl {
+    HRESULT(STDMETHODCALLTYPE *QueryInterface)(IScriptExceptionType *self, REFIID iid, void **out);
+    ULONG(STDMETHODCALLTYPE *AddRef)(IScriptExceptionType *self);
+    ULONG(STDMETHODCALLTYPE *Release)(IScriptExceptionType *self);
+    /* Name INDEX of the type (0) and of those it is derived from, in the order in which the language
+       looks into them (Python's MRO, without object), written as GetTypeName does; NULL behind the
+       last.  Lives as the object. */
+    const char *(STDMETHODCALLTYPE *GetName)(IScriptExceptionType *self, uint32_t index);
+} IScriptExceptionTypeVtbl;
+struct IScriptExceptionType {
+    const IScriptExceptionTypeVtbl *lpVtbl;
+};
+
+/*
  * Implemented by every error object of this library (not by its propagation nodes).  A binding
  * keeps the error object reachable from the script's exception by an inside reference, which makes
  * no cycle.  AddRef on an error object whose outside count is 0 is allowed only while an inside
@@ -366,6 +384,8 @@ STACKSPLICE_API extern const IID stacksplice_IID_IScriptException;
 STACKSPLICE_API extern const IID stacksplice_IID_IScriptErrorInfo;
 /* {b1c7f0d2-6e35-4d0c-9a41-3b8c5de1a7f4} */
 STACKSPLICE_API extern const IID stacksplice_IID_IScriptExceptionDetails;
+/* {5e1f64a9-2f0b-4c7e-8d35-90c4b7a1e26d} */
+STACKSPLICE_API extern const IID stacksplice_IID_IScriptExceptionType;
 
 /*
  * stacksplice_propagate(HR, NULL) for a function that does not want its own frames in the node: as
