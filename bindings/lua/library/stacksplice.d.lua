@@ -36,23 +36,44 @@ local stacksplice = {}
 
 ---An error. One that was not born in this Lua state is raised in this form; others are found by
 ---`stacksplice.error_info` or as the third result of `stacksplice.pcall`. Two objects of one error
----are equal. `tostring` gives the message, of another language's error with its type in front.
+---are equal. `tostring` gives the message, of another language's error with its type in front, and
+---so does `..`. `error(err)` raises it again as it is, without another origin and without a node.
 ---@class stacksplice.Error: userdata
+---@field cause? stacksplice.Error what it was made from: the field `cause` of a Lua error value, the second argument of `stacksplice.error`, Python's `__cause__` or `__context__`
+---@field errno? integer the errno that its HRESULT stands for: of an OSError of Python its own
+---@field errors? stacksplice.Error[] the members of a group (Python's ExceptionGroup)
+---@field fingerprint string the same on every machine and run: for grouping
 ---@field hresult integer the failing HRESULT, unsigned: 0x80004005
----@field message string the whole message
----@field value any the error value of this Lua state that it was born from
 ---@field language string where it was born: "lua", "python", ...; "native" for C
----@field type_name? string its type as that language prints it
----@field stack stacksplice.Frame[] innermost first
+---@field message string the whole message
+---@field notes string[] what `add_note` of any language added, oldest first
 ---@field propagation stacksplice.Propagation[] oldest first; the origin is none of them
+---@field relation? "cause"|"context" whether the cause was given or was merely being handled
+---@field stack stacksplice.Frame[] innermost first
+---@field thread_id integer the system's id of the thread
+---@field type_name? string its type as that language prints it
+---@field type_names string[] the type and those that it is derived from (Python's MRO without object), the nearest first
+---@field value any the error value of this Lua state that it was born from
+---@operator concat(any): string
 local Error = {}
+
+---Add a note, which reports show behind the message and other languages see; an error keeps 150.
+---@param text string
+---@return stacksplice.Error self
+function Error:add_note(text) end
+
+---Whether its type or one that it is derived from has that name: "OSError", or with the module
+---"json.decoder.JSONDecodeError".
+---@param name string
+---@return boolean
+function Error:isinstance(name) end
 
 ---A report for people.
 ---@param all_frames? boolean show the interpreters' own frames too
 ---@return string
 function Error:text(all_frames) end
 
----The same as one line of JSON.
+---The same as one line of JSON, with all frames.
 ---@return string
 function Error:json() end
 
@@ -86,6 +107,12 @@ function stacksplice.pcall(f, ...) end
 ---@return any ... results; after a failure what the handler returned and the stacksplice.Error
 function stacksplice.xpcall(f, handler, ...) end
 
+---Raise a value as `error` does, made from a cause: an error object or any error value. A table can
+---also name its cause in a field `cause`, before it becomes an error.
+---@param value any
+---@param cause? any
+function stacksplice.error(value, cause) end
+
 ---The combined stack, beginning at the caller.
 ---@param skip? integer frames left out, innermost first; 0
 ---@param limit? integer 512
@@ -99,8 +126,8 @@ function stacksplice.capture(skip, limit) end
 ---@return stacksplice.Error
 function stacksplice.originate(value, hresult) end
 
----Add a node with the stack of this moment to the thread's error, or to that of VALUE, which becomes
----the thread's.
+---Add a node with the stack of this moment to the error of a value: `error(stacksplice.propagate(e))`
+---raises it again and tells that it came through here. Without a value: to the thread's error.
 ---@param value? any
 ---@return stacksplice.Error
 function stacksplice.propagate(value) end

@@ -194,6 +194,7 @@ size_t ss_lua_token_table_size(void);
 struct ss_lua_exception {
     IScriptException script; /* the IUnknown of the object */
     ILanguageExceptionStackBackTrace back_trace;
+    ILanguageExceptionTransform transform; /* answered when there is a cause */
     IUnknown agile;
     atomic_uint outside; /* COM references */
     atomic_uint memory;  /* inside references, one while outside > 0, one while in the freed list */
@@ -202,6 +203,8 @@ struct ss_lua_exception {
     ss_lua_state *state; /* (RO) */
     HRESULT hresult;     /* (RO) */
     bool pinned;         /* the state's thread: the value is in the table of pins */
+    bool cause_known;    /* the state's thread: the value was asked for its cause */
+    _Atomic(IScriptErrorInfo *) cause; /* set once; held inside, and outside while this is */
     char *type_name;     /* (RO) these point behind the structure */
     char *message;
     size_t message_length;
@@ -230,6 +233,10 @@ static inline IUnknown *ss_lua_unknown(ss_lua_exception *x)
     return (IUnknown *)&x->script;
 }
 
+/* CAUSE, of which the caller has an outside reference, is what X was made from; only once.  The
+   value of X is pinned. */
+void ss_lua_exception_set_cause(ss_lua_exception *x, IScriptErrorInfo *cause);
+
 void ss_lua_exception_add_inside(ss_lua_exception *x);
 void ss_lua_exception_release_inside(ss_lua_exception *x);
 
@@ -251,8 +258,25 @@ ss_lua_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index);
 ss_lua_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
                               const ss_lua_origin *origin);
 
-/* Keep the value at INDEX alive while anybody outside holds X. [-0, +0, m] */
+/* Whether values of that type can be told apart: their ties hang in the table of anchors. */
+bool ss_lua_has_identity(lua_State *L, int index);
+
+/* Push the field KEY of the table or userdata at INDEX: raw of a table, of a userdata as its
+   metatable gives it, nil when that fails. [-0, +1, m] */
+void ss_lua_push_field(lua_State *L, int index, const char *key);
+
+/* Keep the value at INDEX alive while anybody outside holds X, and those of its causes.
+   [-0, +0, m] */
 void ss_lua_pin(lua_State *L, ss_lua_exception *x, int index);
+
+/* The same for this value alone. [-0, +0, m] */
+void ss_lua_pin_alone(lua_State *L, ss_lua_exception *x, int index);
+
+/* The user value of an anchor that holds the error object of the cause. */
+enum { SS_LUA_ANCHOR_CAUSE = 1 };
+
+/* Push the anchor of the value at INDEX, or nil. [-0, +1, -], 2 slots */
+void ss_lua_push_anchor(lua_State *L, int index);
 
 /* Push the value of X; false and nothing when it is gone. [-0, +(0|1), -] */
 bool ss_lua_push_value(lua_State *L, const ss_lua_exception *x);
@@ -280,6 +304,18 @@ HRESULT ss_lua_originate_value(lua_State *L, ss_lua_state *state, int index,
  */
 void ss_lua_push_error_of(lua_State *L, ss_lua_state *state, int index,
                           const ss_lua_origin *origin);
+
+/* ---- Causes (cause.c) ------------------------------------------------------------------------*/
+
+/* Ask the value at INDEX, which has ties, for its cause, and that for its own and so on, make errors
+   of them and tie each to the next; nothing when that was done.  Comes before anybody outside is
+   told of the exception.  EFFECT: how the value's own stack is taken. [-0, +0, m] */
+void ss_lua_find_causes(lua_State *L, ss_lua_state *state, int index, const ss_lua_origin *effect);
+
+/* The error object at CAUSE is what the value at INDEX, with TIES and without a cause so far, was
+   made from. [-0, +0, m] */
+void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, const ss_lua_ties *ties,
+                      int cause);
 
 /* ---- Frames (source.c, activation.c, capture.c)
  * -----------------------------------------------------------*/
@@ -371,6 +407,10 @@ HRESULT ss_lua_error_hresult(IUnknown *error);
 
 /* Remember the value at the top, protected; ABOVE as in origin.  [-0, +0, -] */
 void ss_lua_note_raise(lua_State *L, const void *above);
+
+/* The running C function is about to raise the state's last value: one without identity is
+   recognised by who raises it, while it is being raised. [-0, +0, -], 1 slot */
+void ss_lua_remember_raiser(lua_State *L, ss_lua_state *state);
 
 /* ---- Interrupts (interrupt.c) ----------------------------------------------------------------*/
 

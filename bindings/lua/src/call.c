@@ -345,6 +345,7 @@ static int exception_protected(lua_State *L)
         return 0;
     }
     ties = ss_lua_ties_make(L, state, 1, &now->origin);
+    ss_lua_find_causes(L, state, 1, &now->origin);
     ss_lua_pin(L, ties->exception, 1);
     now->exception = ss_lua_unknown(ties->exception);
     now->exception->lpVtbl->AddRef(now->exception);

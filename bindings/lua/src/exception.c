@@ -9,10 +9,10 @@
 
 #define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
-/* The class of the object, for those who know its structure: {8b0c6df4-5b8f-4cf3-9f0c-4a4d2f6a1e71}
+/* The class of the object, for those who know its structure: {8b0c6df4-5b8f-4cf3-9f0c-4a4d2f6a1e72}
  */
 static const IID class_id = {
-    0x8b0c6df4, 0x5b8f, 0x4cf3, {0x9f, 0x0c, 0x4a, 0x4d, 0x2f, 0x6a, 0x1e, 0x71}};
+    0x8b0c6df4, 0x5b8f, 0x4cf3, {0x9f, 0x0c, 0x4a, 0x4d, 0x2f, 0x6a, 0x1e, 0x72}};
 
 static bool same_iid(REFIID a, REFIID b)
 {
@@ -23,8 +23,13 @@ static bool same_iid(REFIID a, REFIID b)
 
 static void drop_memory(ss_lua_exception *x)
 {
+    IScriptErrorInfo *cause;
+
     if (atomic_fetch_sub(&x->memory, 1) != 1)
         return;
+    cause = atomic_load(&x->cause);
+    if (cause)
+        cause->lpVtbl->ReleaseInside(cause);
     ss_lua_state_unref(x->state);
     free(x);
 }
@@ -63,21 +68,41 @@ static void leave_note(ss_lua_exception *x)
 static ULONG add_outside(ss_lua_exception *x)
 {
     unsigned before = atomic_fetch_add(&x->outside, 1);
+    IScriptErrorInfo *cause;
 
-    if (before == 0)
+    if (before == 0) {
         ss_lua_exception_add_inside(x);
+        cause = atomic_load(&x->cause);
+        if (cause)
+            cause->lpVtbl->AddRef(cause);
+    }
     return before + 1;
 }
 
 static ULONG release_outside(ss_lua_exception *x)
 {
     unsigned before = atomic_fetch_sub(&x->outside, 1);
+    IScriptErrorInfo *cause;
 
     if (before == 1) {
+        /* The note comes first: where that of the cause is found, this one is, too. */
         leave_note(x);
+        cause = atomic_load(&x->cause);
+        if (cause)
+            cause->lpVtbl->Release(cause);
         drop_memory(x);
     }
     return before - 1;
+}
+
+/* An outside reference of our own keeps others from being the first or the last meanwhile. */
+void ss_lua_exception_set_cause(ss_lua_exception *x, IScriptErrorInfo *cause)
+{
+    add_outside(x);
+    cause->lpVtbl->AddInside(cause);
+    cause->lpVtbl->AddRef(cause);
+    atomic_store(&x->cause, cause);
+    release_outside(x);
 }
 
 /* ---- Interfaces ------------------------------------------------------------------------------*/
@@ -94,6 +119,8 @@ static HRESULT query(ss_lua_exception *x, REFIID iid, void **out)
         *out = &x->back_trace;
     else if (same_iid(iid, &IID_IAgileObject))
         *out = &x->agile;
+    else if (same_iid(iid, &IID_ILanguageExceptionTransform) && atomic_load(&x->cause))
+        *out = &x->transform;
     else
         return E_NOINTERFACE;
     add_outside(x);
@@ -198,6 +225,44 @@ static const ILanguageExceptionStackBackTraceVtbl back_trace_vtbl = {
     back_trace_GetStackBackTrace,
 };
 
+static ss_lua_exception *impl_from_transform(ILanguageExceptionTransform *self)
+{
+    return CONTAINER(self, ss_lua_exception, transform);
+}
+
+static HRESULT STDMETHODCALLTYPE transform_QueryInterface(ILanguageExceptionTransform *self,
+                                                          REFIID iid, void **out)
+{
+    return query(impl_from_transform(self), iid, out);
+}
+
+static ULONG STDMETHODCALLTYPE transform_AddRef(ILanguageExceptionTransform *self)
+{
+    return add_outside(impl_from_transform(self));
+}
+
+static ULONG STDMETHODCALLTYPE transform_Release(ILanguageExceptionTransform *self)
+{
+    return release_outside(impl_from_transform(self));
+}
+
+static HRESULT STDMETHODCALLTYPE transform_GetTransformedRestrictedErrorInfo(
+    ILanguageExceptionTransform *self, IRestrictedErrorInfo **out)
+{
+    IScriptErrorInfo *cause = atomic_load(&impl_from_transform(self)->cause);
+
+    if (!out)
+        return E_POINTER;
+    return cause->lpVtbl->QueryInterface(cause, &IID_IRestrictedErrorInfo, (void **)out);
+}
+
+static const ILanguageExceptionTransformVtbl transform_vtbl = {
+    transform_QueryInterface,
+    transform_AddRef,
+    transform_Release,
+    transform_GetTransformedRestrictedErrorInfo,
+};
+
 static ss_lua_exception *impl_from_agile(IUnknown *self)
 {
     return CONTAINER(self, ss_lua_exception, agile);
@@ -232,6 +297,7 @@ ss_lua_exception *ss_lua_exception_new(ss_lua_state *state, const ss_lua_excepti
         return NULL;
     x->script.lpVtbl = &script_vtbl;
     x->back_trace.lpVtbl = &back_trace_vtbl;
+    x->transform.lpVtbl = &transform_vtbl;
     x->agile.lpVtbl = &agile_vtbl;
     atomic_init(&x->memory, 1);
     x->state = state;

@@ -90,25 +90,94 @@ static SS_LUA_NOINLINE int module_originate(lua_State *L)
     return 1;
 }
 
+/* Push the error of VALUE, or the thread's where there is no value. */
+static void push_argument(lua_State *L, ss_lua_state *state, const ss_lua_origin *origin)
+{
+    if (!lua_isnoneornil(L, 1))
+        ss_lua_push_error_of(L, state, 1, origin);
+    else
+        (void)push_slot(L, stacksplice_peek_error);
+}
+
+/* The node is added to the error in the slot, which gets back what it had. */
+static HRESULT propagate_in_slot(IRestrictedErrorInfo *error, const void *above)
+{
+    stacksplice_saved_error saved;
+    HRESULT hr;
+
+    (void)stacksplice_save_error(&saved);
+    hr = SetRestrictedErrorInfo(error);
+    if (SUCCEEDED(hr))
+        hr = stacksplice_propagate_above(above, ss_lua_error_hresult((IUnknown *)error));
+    stacksplice_restore_error(&saved);
+    return hr;
+}
+
 static SS_LUA_NOINLINE int module_propagate(lua_State *L)
 {
     ss_lua_origin origin = {.above = SS_LUA_HERE(), .status = LUA_ERRRUN, .unwound = true};
     ss_lua_state *state = ss_lua_state_open(L);
-    IUnknown **holder;
+    IRestrictedErrorInfo *info = NULL;
     HRESULT hr;
 
     ss_lua_state_drain(L, state);
-    if (!lua_isnoneornil(L, 1))
-        (void)ss_lua_originate_value(L, state, 1, &origin);
-    holder = ss_lua_push_holder(L);
-    if (stacksplice_peek_error((IRestrictedErrorInfo **)holder) != S_OK)
+    push_argument(L, state, &origin);
+    if (lua_isnil(L, -1))
         return luaL_error(L, "the thread has no error to propagate");
-    hr = ss_lua_error_hresult(*holder);
-    ss_lua_push_error(L, state, *holder);
-    ss_lua_drop_holder(L, -2);
-    if (FAILED(stacksplice_propagate_above(SS_LUA_HERE(), hr)))
+    ss_lua_pin_error_object(L, state, -1);
+    hr = ss_lua_to_error(L, -1)->lpVtbl->QueryInterface(ss_lua_to_error(L, -1),
+                                                        &IID_IRestrictedErrorInfo, (void **)&info);
+    if (SUCCEEDED(hr)) {
+        hr = propagate_in_slot(info, SS_LUA_HERE());
+        info->lpVtbl->Release(info);
+    }
+    if (FAILED(hr))
         return luaL_error(L, "not enough memory");
     return 1;
+}
+
+/* Push the error object of the cause at index 2, or nil. */
+static void push_cause(lua_State *L, ss_lua_state *state, const void *above)
+{
+    ss_lua_origin origin = {.above = above, .status = LUA_ERRRUN, .unwound = true};
+
+    if (lua_isnoneornil(L, 2))
+        lua_pushnil(L);
+    else
+        ss_lua_push_error_of(L, state, 2, &origin);
+}
+
+/* error(value, cause): as error, which puts the place in front of a message that is a string. */
+static SS_LUA_NOINLINE int module_error(lua_State *L)
+{
+    ss_lua_origin origin = {.above = SS_LUA_HERE(), .status = LUA_ERRRUN};
+    ss_lua_state *state = ss_lua_state_open(L);
+    const ss_lua_ties *ties;
+
+    luaL_checkany(L, 1);
+    lua_settop(L, 2);
+    ss_lua_state_drain(L, state);
+    ss_lua_plant_sentinel(L, state);
+    ties = ss_lua_has_identity(L, 1) ? ss_lua_ties_find(L, state, 1) : NULL;
+    luaL_argcheck(L, lua_isnil(L, 2) || !(ss_lua_to_error(L, 1) || (ties && ties->error)), 2,
+                  "the value is an error already, with the cause it has");
+    push_cause(L, state, SS_LUA_HERE());
+    if (ss_lua_to_error(L, 1))
+        return lua_settop(L, 1), lua_error(L);
+    if (lua_type(L, 1) == LUA_TSTRING) {
+        luaL_where(L, 1);
+        lua_pushvalue(L, 1);
+        lua_concat(L, 2);
+        lua_replace(L, 1);
+    }
+    ss_lua_forget_equal(L, state, 1);
+    ties = ss_lua_ties_make(L, state, 1, &origin);
+    if (ss_lua_to_error(L, 3))
+        ss_lua_set_cause(L, state, 1, ties, 3);
+    if (ties == &state->last)
+        ss_lua_remember_raiser(L, state);
+    lua_settop(L, 1);
+    return lua_error(L);
 }
 
 /* What is known of an error value that was seen before; nil of any other value. */
@@ -166,11 +235,17 @@ static int module_install(lua_State *L)
 }
 
 static const luaL_Reg functions[] = {
-    {"traceback", ss_lua_traceback},   {"handler", stacksplice_lua_handler},
-    {"capture", module_capture},       {"originate", module_originate},
-    {"propagate", module_propagate},   {"peek_error", module_peek_error},
-    {"take_error", module_take_error}, {"error_info", module_error_info},
-    {"install", module_install},       {NULL, NULL},
+    {"traceback", ss_lua_traceback},
+    {"handler", stacksplice_lua_handler},
+    {"capture", module_capture},
+    {"originate", module_originate},
+    {"propagate", module_propagate},
+    {"peek_error", module_peek_error},
+    {"take_error", module_take_error},
+    {"error_info", module_error_info},
+    {"error", module_error},
+    {"install", module_install},
+    {NULL, NULL},
 };
 
 /* These know their state by an upvalue. */
@@ -186,6 +261,7 @@ const luaL_Reg ss_lua_own_functions[] = {
     {"capture", module_capture},
     {"originate", module_originate},
     {"propagate", module_propagate},
+    {"error", module_error},
     {"luaopen", luaopen_stacksplice},
     {NULL, NULL},
 };

@@ -4,8 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* A value that has no identity is recognised by who raises it, while it is being raised. */
-static void remember_raiser(lua_State *L, ss_lua_state *state)
+void ss_lua_remember_raiser(lua_State *L, ss_lua_state *state)
 {
     lua_Debug activation;
 
@@ -45,7 +44,7 @@ static void push_raised(lua_State *L, ss_lua_state *state, IUnknown *error)
         ((IScriptErrorInfo *)script)->lpVtbl->Release(script);
     }
     if (ss_lua_ties_find(L, state, -1) == &state->last)
-        remember_raiser(L, state);
+        ss_lua_remember_raiser(L, state);
 }
 
 /* lua.h does not tell the compiler that its errors do not return. */

@@ -14,7 +14,7 @@
 
 enum { SHORT_STACK = 512, LONG_STACK = 16384 };
 
-static bool has_identity(lua_State *L, int index)
+bool ss_lua_has_identity(lua_State *L, int index)
 {
     switch (lua_type(L, index)) {
     case LUA_TTABLE:
@@ -78,29 +78,36 @@ static bool is_last(lua_State *L, const ss_lua_state *state, int index)
 
 void ss_lua_forget_equal(lua_State *L, ss_lua_state *state, int index)
 {
-    if (!has_identity(L, index) && is_last(L, state, index))
+    if (!ss_lua_has_identity(L, index) && is_last(L, state, index))
         ss_lua_forget_last(state);
 }
 
 /* ---- Ties ------------------------------------------------------------------------------------*/
+
+void ss_lua_push_anchor(lua_State *L, int index)
+{
+    index = lua_absindex(L, index);
+    ss_lua_push_table(L, SS_LUA_ANCHORS);
+    lua_pushvalue(L, index);
+    (void)lua_rawget(L, -2);
+    lua_remove(L, -2);
+}
 
 ss_lua_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index)
 {
     ss_lua_ties *ties = NULL;
 
     index = lua_absindex(L, index);
-    if (!has_identity(L, index))
+    if (!ss_lua_has_identity(L, index))
         return is_last(L, state, index) ? &state->last : NULL;
-    ss_lua_push_table(L, SS_LUA_ANCHORS);
-    lua_pushvalue(L, index);
-    if (lua_rawget(L, -2) == LUA_TUSERDATA)
-        ties = lua_touserdata(L, -1);
-    lua_pop(L, 2);
+    ss_lua_push_anchor(L, index);
+    ties = lua_touserdata(L, -1);
+    lua_pop(L, 1);
     /* A finalizer of the value may run after that of its anchor: then nothing is tied any more. */
     return ties && ties->exception ? ties : NULL;
 }
 
-void ss_lua_pin(lua_State *L, ss_lua_exception *x, int index)
+void ss_lua_pin_alone(lua_State *L, ss_lua_exception *x, int index)
 {
     if (x->pinned)
         return;
@@ -112,6 +119,18 @@ void ss_lua_pin(lua_State *L, ss_lua_exception *x, int index)
         lua_pop(L, 1);
     }
     x->pinned = true;
+}
+
+void ss_lua_pin(lua_State *L, ss_lua_exception *x, int index)
+{
+    ss_lua_pin_alone(L, x, index);
+    /* What cannot be told apart is held from outside as long as it has ties. */
+    if (!atomic_load_explicit(&x->cause, memory_order_relaxed) || !ss_lua_has_identity(L, index))
+        return;
+    ss_lua_push_anchor(L, index);
+    lua_getiuservalue(L, -1, SS_LUA_ANCHOR_CAUSE);
+    ss_lua_pin_error_object(L, x->state, -1);
+    lua_pop(L, 2);
 }
 
 bool ss_lua_push_value(lua_State *L, const ss_lua_exception *x)
@@ -134,7 +153,7 @@ static int collect_anchor(lua_State *L)
 static ss_lua_ties *push_anchor(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"__gc", collect_anchor}, {NULL, NULL}};
-    ss_lua_ties *ties = lua_newuserdatauv(L, sizeof *ties, 0);
+    ss_lua_ties *ties = lua_newuserdatauv(L, sizeof *ties, SS_LUA_ANCHOR_CAUSE);
 
     *ties = (ss_lua_ties){NULL, NULL};
     ss_lua_push_metatable(L, ANCHOR_NAME, functions);
@@ -207,23 +226,25 @@ static HRESULT status_hresult(int status)
     }
 }
 
-static int get_hresult_protected(lua_State *L)
+static int get_field_protected(lua_State *L)
 {
-    lua_getfield(L, 1, "hresult");
+    (void)lua_gettable(L, 1);
     return 1;
 }
 
-/* Push the field: raw of a table, of a userdata as its metatable gives it. [-0, +1, m] */
-static void push_hresult_field(lua_State *L, int index)
+void ss_lua_push_field(lua_State *L, int index, const char *key)
 {
     if (lua_type(L, index) == LUA_TTABLE) {
-        lua_pushliteral(L, "hresult");
+        index = lua_absindex(L, index);
+        lua_pushstring(L, key);
         lua_rawget(L, index);
         return;
     }
-    lua_pushcfunction(L, get_hresult_protected);
+    index = lua_absindex(L, index);
+    lua_pushcfunction(L, get_field_protected);
     lua_pushvalue(L, index);
-    if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
+    lua_pushstring(L, key);
+    if (lua_pcall(L, 2, 1, 0) != LUA_OK) {
         lua_pop(L, 1);
         lua_pushnil(L);
     }
@@ -237,7 +258,7 @@ static HRESULT value_hresult(lua_State *L, int index, int status)
 
     if (lua_type(L, index) != LUA_TTABLE && lua_type(L, index) != LUA_TUSERDATA)
         return hr;
-    push_hresult_field(L, index);
+    ss_lua_push_field(L, index, "hresult");
     number = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : 0;
     if (number >= INT32_MIN && number <= UINT32_MAX && (int32_t)(uint32_t)number < 0)
         hr = (HRESULT)(uint32_t)number;
@@ -300,12 +321,12 @@ ss_lua_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
     if (!ties->exception)
         luaL_error(L, "not enough memory");
     /* What was asked of the value (__tostring) may have made an error of it meanwhile. */
-    kept = scripted && has_identity(L, index) ? ss_lua_ties_find(L, state, index) : NULL;
+    kept = scripted && ss_lua_has_identity(L, index) ? ss_lua_ties_find(L, state, index) : NULL;
     if (kept) {
         lua_settop(L, top);
         return kept;
     }
-    if (has_identity(L, index)) {
+    if (ss_lua_has_identity(L, index)) {
         ss_lua_push_table(L, SS_LUA_ANCHORS);
         lua_pushvalue(L, index);
         lua_pushvalue(L, top + 1);
@@ -369,6 +390,7 @@ HRESULT ss_lua_originate_value(lua_State *L, ss_lua_state *state, int index,
         return put_back(error, ss_lua_error_hresult(error));
     }
     ties = ss_lua_ties_make(L, state, index, origin);
+    ss_lua_find_causes(L, state, index, origin);
     ss_lua_pin(L, ties->exception, index);
     return ties->error ? put_back((IUnknown *)ties->error, ties->exception->hresult)
                        : originate_first(ties);
@@ -387,6 +409,7 @@ void ss_lua_push_error_of(lua_State *L, ss_lua_state *state, int index, const ss
     index = lua_absindex(L, index);
     holder = ss_lua_push_holder(L);
     ties = ss_lua_ties_make(L, state, index, origin);
+    ss_lua_find_causes(L, state, index, origin);
     ss_lua_pin(L, ties->exception, index);
     if (!ties->error) {
         (void)stacksplice_save_error(&saved);

@@ -99,7 +99,7 @@ describe("error_info", function()
   it("knows only what was seen", function()
     assert.is_nil(stacksplice.error_info({}))
     assert.is_nil(stacksplice.error_info("never raised"))
-    assert.is_nil(stacksplice.error_info(print))
+    assert.is_nil(stacksplice.error_info(string.gmatch("", "")))
   end)
 end)
 
@@ -253,18 +253,4 @@ describe("the module", function()
     assert.truthy(stacksplice._VERSION:find("^stacksplice %d+%.%d+%.%d+$"))
   end)
 
-  it("is described in the annotations, name by name", function()
-    local here = debug.getinfo(1, "S").source:match("^@(.-)tests/lua/spec/")
-    local file = assert(io.open(here .. "bindings/lua/library/stacksplice.d.lua"))
-    local text = file:read("a")
-    file:close()
-    for name, value in pairs(stacksplice) do
-      if type(value) == "function" then
-        assert.truthy(text:find("function stacksplice." .. name .. "(", 1, true), name)
-      end
-    end
-    for name in text:gmatch("function stacksplice%.([%w_]+)%(") do
-      assert.is_function(stacksplice[name], name)
-    end
-  end)
 end)

@@ -1,0 +1,509 @@
+/* What a script can ask an error object for: fields, methods, metamethods. */
+#include "error_object.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static IUnknown *check_error(lua_State *L)
+{
+    IUnknown *error = ss_lua_to_error(L, 1);
+
+    luaL_argexpected(L, error, 1, SS_LUA_ERROR_NAME);
+    return error;
+}
+
+/* ---- Texts -----------------------------------------------------------------------------------*/
+
+typedef struct collected {
+    char *text;
+    size_t length, capacity;
+} collected;
+
+static int collect_text(const char *text, size_t length, void *data)
+{
+    collected *out = data;
+
+    if (length > out->capacity - out->length) {
+        size_t capacity = (out->capacity + length) * 2;
+        char *grown = realloc(out->text, capacity);
+
+        if (!grown)
+            return 1;
+        out->text = grown;
+        out->capacity = capacity;
+    }
+    memcpy(out->text + out->length, text, length);
+    out->length += length;
+    return 0;
+}
+
+static int push_collected(lua_State *L)
+{
+    const collected *out = lua_touserdata(L, 1);
+
+    lua_pushlstring(L, out->text ? out->text : "", out->length);
+    return 1;
+}
+
+/* Push what PUSH makes of the text and free it, also when Lua raises. [-0, +1, m] */
+static void push_and_free(lua_State *L, lua_CFunction push, collected *out)
+{
+    int status;
+
+    lua_pushcfunction(L, push);
+    lua_pushlightuserdata(L, out);
+    status = lua_pcall(L, 1, 1, 0);
+    free(out->text);
+    if (status != LUA_OK)
+        lua_error(L);
+}
+
+/* [-0, +1, m] */
+static void push_error_message(lua_State *L, IUnknown *error)
+{
+    collected out = {NULL, 0, 0};
+
+    out.text = ss_lua_error_message(error, &out.length);
+    push_and_free(L, push_collected, &out);
+}
+
+/* ---- Stacks ----------------------------------------------------------------------------------*/
+
+/* The elements of a stack in a userdata at the top, so that nothing is lost when Lua raises. */
+static const uintptr_t *push_elements(lua_State *L, IUnknown *error, uint32_t *count)
+{
+    uintptr_t *elements;
+
+    *count = 0;
+    (void)stacksplice_error_stack(error, 0, NULL, count);
+    elements = lua_newuserdatauv(L, (*count ? *count : 1) * sizeof *elements, 0);
+    if (*count && FAILED(stacksplice_error_stack(error, *count, elements, count)))
+        *count = 0;
+    return elements;
+}
+
+static void push_stack(lua_State *L, IUnknown *error)
+{
+    uint32_t count;
+    const uintptr_t *elements = push_elements(L, error, &count);
+
+    ss_lua_push_frames(L, elements, count);
+    lua_remove(L, -2);
+}
+
+/* ---- The chain -------------------------------------------------------------------------------*/
+
+/* The language that received: that of the innermost script frame in the node's stack, at the top.
+ */
+static void set_node_language(lua_State *L, int node)
+{
+    lua_Integer count = (lua_Integer)lua_rawlen(L, -1);
+
+    lua_pushliteral(L, "native");
+    for (lua_Integer i = 1; i <= count; i++) {
+        bool script;
+
+        lua_rawgeti(L, -2, i);
+        lua_getfield(L, -1, "kind");
+        script = strcmp(lua_tostring(L, -1), "script") == 0;
+        lua_pop(L, 1);
+        if (script) {
+            lua_getfield(L, -1, "language");
+            lua_replace(L, -3);
+        }
+        lua_pop(L, 1);
+        if (script)
+            break;
+    }
+    lua_setfield(L, node, "language");
+}
+
+/* One table for each node, oldest first: {language, stack}. */
+static void push_propagation(lua_State *L, IUnknown *error)
+{
+    IUnknown **holder = ss_lua_push_holder(L);
+    ILanguageExceptionErrorInfo2 *info = ss_lua_query(error, &IID_ILanguageExceptionErrorInfo2);
+    ILanguageExceptionErrorInfo2 *next = NULL;
+    lua_Integer count = 0;
+    int list;
+
+    if (info)
+        (void)info->lpVtbl->GetPropagationContextHead(info, &next);
+    ss_lua_release(info);
+    *holder = (IUnknown *)next;
+    lua_newtable(L);
+    list = lua_gettop(L);
+    while (*holder) {
+        lua_newtable(L);
+        push_stack(L, *holder);
+        set_node_language(L, list + 1);
+        lua_setfield(L, list + 1, "stack");
+        lua_rawseti(L, list, ++count);
+        info = (ILanguageExceptionErrorInfo2 *)*holder;
+        next = NULL;
+        (void)info->lpVtbl->GetPreviousLanguageExceptionErrorInfo(info, &next);
+        *holder = (IUnknown *)next;
+        ss_lua_release(info);
+    }
+    for (lua_Integer i = 1; i < count; i++, count--) { /* newest first becomes oldest first */
+        lua_rawgeti(L, list, i);
+        lua_rawgeti(L, list, count);
+        lua_rawseti(L, list, i);
+        lua_rawseti(L, list, count);
+    }
+    lua_remove(L, list - 1);
+}
+
+/* ---- Fields and methods ----------------------------------------------------------------------*/
+
+/* The report, collected in C memory: Lua must not raise through the formatter. */
+static int format(lua_State *L, stacksplice_format_kind kind)
+{
+    IUnknown *error = check_error(L);
+    stacksplice_format_options options = {.size = sizeof options};
+    collected out = {NULL, 0, 0};
+
+    options.all_frames = lua_toboolean(L, 2);
+    if (stacksplice_format(error, kind, &options, collect_text, &out) != S_OK) {
+        free(out.text);
+        return luaL_error(L, "not enough memory for the report");
+    }
+    push_and_free(L, push_collected, &out);
+    return 1;
+}
+
+static int error_text(lua_State *L)
+{
+    return format(L, STACKSPLICE_FORMAT_TEXT);
+}
+
+static int error_json(lua_State *L)
+{
+    return format(L, STACKSPLICE_FORMAT_JSON);
+}
+
+static int error_tostring(lua_State *L)
+{
+    char type_name[128];
+    IUnknown *error = check_error(L);
+    const char *language = ss_lua_error_language(error, type_name, sizeof type_name);
+
+    push_error_message(L, error);
+    if (*type_name && strcmp(language, "lua") != 0) {
+        lua_pushfstring(L, lua_rawlen(L, -1) ? "%s: " : "%s", type_name);
+        lua_insert(L, -2);
+        lua_concat(L, 2);
+    }
+    return 1;
+}
+
+/* As a message that is a string can be put into another one. */
+static int error_concat(lua_State *L)
+{
+    (void)luaL_tolstring(L, 1, NULL);
+    (void)luaL_tolstring(L, 2, NULL);
+    lua_concat(L, 2);
+    return 1;
+}
+
+static int error_equal(lua_State *L)
+{
+    IUnknown *a = ss_lua_to_error(L, 1), *b = ss_lua_to_error(L, 2);
+
+    lua_pushboolean(L, a && a == b);
+    return 1;
+}
+
+static int get_hresult(lua_State *L, IUnknown *error)
+{
+    lua_pushinteger(L, (lua_Integer)(uint32_t)ss_lua_error_hresult(error));
+    return 1;
+}
+
+static int get_message(lua_State *L, IUnknown *error)
+{
+    push_error_message(L, error);
+    return 1;
+}
+
+static int get_value(lua_State *L, IUnknown *error)
+{
+    (void)error;
+    lua_getiuservalue(L, 1, SS_LUA_ERROR_VALUE);
+    return 1;
+}
+
+/* Push the error object of what HOLDER below the top has, or nil; the holder goes. */
+static void push_held(lua_State *L, IUnknown **holder)
+{
+    if (*holder)
+        ss_lua_push_error(L, ss_lua_state_open(L), *holder);
+    else
+        lua_pushnil(L);
+    ss_lua_drop_holder(L, -2);
+}
+
+/* Of an error that was born here the object knows it; the others hold their causes from outside. */
+static int get_cause(lua_State *L, IUnknown *error)
+{
+    IUnknown **holder;
+
+    if (lua_getiuservalue(L, 1, SS_LUA_ERROR_CAUSE) == LUA_TUSERDATA || ss_lua_is_own_error(L, 1))
+        return 1;
+    holder = ss_lua_push_holder(L);
+    (void)stacksplice_error_cause(error, (IRestrictedErrorInfo **)holder, NULL);
+    push_held(L, holder);
+    return 1;
+}
+
+/* Whether the cause was given, or was merely being handled. */
+static int get_relation(lua_State *L, IUnknown *error)
+{
+    stacksplice_relation relation = STACKSPLICE_RELATION_NONE;
+    IRestrictedErrorInfo *cause = NULL;
+
+    if (ss_lua_is_own_error(L, 1)) { /* its cause must not be held before its value is */
+        if (lua_getiuservalue(L, 1, SS_LUA_ERROR_CAUSE) == LUA_TUSERDATA)
+            lua_pushliteral(L, "cause");
+        return 1;
+    }
+    (void)stacksplice_error_cause(error, &cause, &relation);
+    ss_lua_release(cause);
+    if (relation == STACKSPLICE_RELATION_NONE)
+        lua_pushnil(L);
+    else
+        lua_pushstring(L, relation == STACKSPLICE_RELATION_CONTEXT ? "context" : "cause");
+    return 1;
+}
+
+/* The members of a group; nil of any other error. */
+static int get_errors(lua_State *L, IUnknown *error)
+{
+    uint32_t count = 0;
+
+    if (stacksplice_error_group(error, &count, NULL) != S_OK) {
+        lua_pushnil(L);
+        return 1;
+    }
+    lua_newtable(L);
+    for (uint32_t i = 0; i < count; i++) {
+        IUnknown **holder = ss_lua_push_holder(L);
+
+        (void)stacksplice_error_member(error, i, (IRestrictedErrorInfo **)holder);
+        push_held(L, holder);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
+}
+
+/* The notes, one after the other with their lengths, in C memory: Lua must not raise meanwhile. */
+static int collect_note(const char *text, size_t length, void *data)
+{
+    return collect_text((const char *)&length, sizeof length, data) ||
+           collect_text(text, length, data);
+}
+
+static int push_notes(lua_State *L)
+{
+    const collected *notes = lua_touserdata(L, 1);
+    lua_Integer count = 0;
+    size_t length;
+
+    lua_newtable(L);
+    for (size_t at = 0; at < notes->length; at += length) {
+        memcpy(&length, notes->text + at, sizeof length);
+        at += sizeof length;
+        lua_pushlstring(L, notes->text + at, length);
+        lua_rawseti(L, -2, ++count);
+    }
+    return 1;
+}
+
+static int get_notes(lua_State *L, IUnknown *error)
+{
+    collected notes = {NULL, 0, 0};
+
+    if (stacksplice_error_notes(error, collect_note, &notes) == S_FALSE) {
+        free(notes.text);
+        return luaL_error(L, "not enough memory");
+    }
+    push_and_free(L, push_notes, &notes);
+    return 1;
+}
+
+static int error_add_note(lua_State *L)
+{
+    IUnknown *error = check_error(L);
+    size_t length;
+    const char *text = luaL_checklstring(L, 2, &length);
+
+    if (stacksplice_add_note(error, text, length) == E_OUTOFMEMORY)
+        return luaL_error(L, "not enough memory");
+    lua_settop(L, 1);
+    return 1;
+}
+
+/* The errno that its HRESULT stands for: of an OSError of Python that of the exception. */
+static int get_errno(lua_State *L, IUnknown *error)
+{
+    int number = stacksplice_errno_from_hresult(ss_lua_error_hresult(error));
+
+    if (number)
+        lua_pushinteger(L, number);
+    else
+        lua_pushnil(L);
+    return 1;
+}
+
+static int get_thread_id(lua_State *L, IUnknown *error)
+{
+    uint64_t id = 0;
+
+    (void)stacksplice_error_thread(error, &id);
+    lua_pushinteger(L, (lua_Integer)id);
+    return 1;
+}
+
+static int get_fingerprint(lua_State *L, IUnknown *error)
+{
+    char text[33];
+
+    if (FAILED(stacksplice_fingerprint(error, text)))
+        return luaL_error(L, "not enough memory");
+    lua_pushstring(L, text);
+    return 1;
+}
+
+static int get_stack(lua_State *L, IUnknown *error)
+{
+    push_stack(L, error);
+    return 1;
+}
+
+static int get_propagation(lua_State *L, IUnknown *error)
+{
+    push_propagation(L, error);
+    return 1;
+}
+
+static int get_language(lua_State *L, IUnknown *error)
+{
+    char type_name[128];
+
+    lua_pushstring(L, ss_lua_error_language(error, type_name, sizeof type_name));
+    return 1;
+}
+
+/* The type as its language prints it: "ValueError", "table"; nil when there is none. */
+static int get_type(lua_State *L, IUnknown *error)
+{
+    char type_name[128];
+
+    (void)ss_lua_error_language(error, type_name, sizeof type_name);
+    if (*type_name)
+        lua_pushstring(L, type_name);
+    else
+        lua_pushnil(L);
+    return 1;
+}
+
+/* The interface that tells names of types, owned by the holder at the top, or NULL. */
+static IScriptExceptionType *push_type(lua_State *L, IUnknown *error)
+{
+    IUnknown **holder = ss_lua_push_holder(L);
+    IUnknown *exception = ss_lua_error_exception(error);
+
+    *holder = ss_lua_query(exception, &stacksplice_IID_IScriptExceptionType);
+    ss_lua_release(exception);
+    return (IScriptExceptionType *)*holder;
+}
+
+/* Push the names of the error's type and of those it is derived from. */
+static int get_type_names(lua_State *L, IUnknown *error)
+{
+    IScriptExceptionType *type = push_type(L, error);
+    const char *name;
+    lua_Integer count = 0;
+
+    lua_newtable(L);
+    while (type && (name = type->lpVtbl->GetName(type, (uint32_t)count)) != NULL) {
+        lua_pushstring(L, name);
+        lua_rawseti(L, -2, ++count);
+    }
+    ss_lua_drop_holder(L, -2);
+    if (count == 0 && get_type(L, error) && !lua_isnil(L, -1))
+        lua_rawseti(L, -2, 1);
+    else if (count == 0)
+        lua_pop(L, 1);
+    return 1;
+}
+
+/* Whether one of the names is NAME, or is NAME in some module. */
+static int error_isinstance(lua_State *L)
+{
+    IUnknown *error = check_error(L);
+    const char *wanted = luaL_checkstring(L, 2), *name;
+    size_t length = strlen(wanted), whole;
+    bool found = false;
+
+    (void)get_type_names(L, error);
+    for (lua_Integer i = 1; !found && lua_rawgeti(L, -1, i) == LUA_TSTRING; i++) {
+        name = lua_tolstring(L, -1, &whole);
+        found = whole >= length && strcmp(name + whole - length, wanted) == 0 &&
+                (whole == length || name[whole - length - 1] == '.');
+        lua_pop(L, 1);
+    }
+    lua_pushboolean(L, found);
+    return 1;
+}
+
+static const struct {
+    const char *name;
+    int (*get)(lua_State *L, IUnknown *error);
+} fields[] = {
+    {"cause", get_cause},
+    {"errno", get_errno},
+    {"errors", get_errors},
+    {"fingerprint", get_fingerprint},
+    {"hresult", get_hresult},
+    {"language", get_language},
+    {"message", get_message},
+    {"notes", get_notes},
+    {"propagation", get_propagation},
+    {"relation", get_relation},
+    {"stack", get_stack},
+    {"thread_id", get_thread_id},
+    {"type_name", get_type},
+    {"type_names", get_type_names},
+    {"value", get_value},
+};
+
+static const luaL_Reg methods[] = {
+    {"add_note", error_add_note},
+    {"isinstance", error_isinstance},
+    {"json", error_json},
+    {"text", error_text},
+    {NULL, NULL},
+};
+
+static int error_index(lua_State *L)
+{
+    IUnknown *error = check_error(L);
+    const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (strcmp(key, fields[i].name) == 0)
+            return fields[i].get(L, error);
+    for (const luaL_Reg *method = methods; method->name; method++)
+        if (strcmp(key, method->name) == 0) {
+            lua_pushcfunction(L, method->func);
+            return 1;
+        }
+    lua_pushnil(L);
+    return 1;
+}
+
+const luaL_Reg ss_lua_error_metamethods[] = {
+    {"__gc", ss_lua_error_collect}, {"__index", error_index},   {"__eq", error_equal},
+    {"__tostring", error_tostring}, {"__concat", error_concat}, {NULL, NULL},
+};
