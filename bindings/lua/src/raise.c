@@ -58,6 +58,35 @@ __attribute__((noreturn)) static void raise_text(lua_State *L, const char *forma
     __builtin_unreachable();
 }
 
+/*
+ * What may allocate before the error has left the slot, and with it whatever finalizers do: they
+ * may cross borders and use the slot themselves.  Result: the holder.
+ */
+static int prepare(lua_State *L)
+{
+    ss_lua_state *state = ss_lua_state_open(L);
+
+    ss_lua_state_drain(L, state);
+    ss_lua_plant_sentinel(L, state);
+    (void)ss_lua_push_holder(L);
+    return 1;
+}
+
+/* Push the holder, with the error in flight put aside meanwhile.  [-0, +1, m] */
+static IUnknown **push_prepared(lua_State *L)
+{
+    stacksplice_saved_error saved;
+    int status;
+
+    (void)stacksplice_save_error(&saved);
+    lua_pushcfunction(L, prepare);
+    status = lua_pcall(L, 0, 1, 0);
+    (void)stacksplice_restore_error(&saved);
+    if (status != LUA_OK)
+        (void)lua_error(L);
+    return lua_touserdata(L, -1);
+}
+
 SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
 {
     const void *above = SS_LUA_HERE();
@@ -67,12 +96,10 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
     if (SUCCEEDED(hr))
         raise_text(L, "stacksplice_lua_raise: %s is a success code", hr);
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
-    state = ss_lua_state_open(L);
-    ss_lua_state_drain(L, state);
-    ss_lua_plant_sentinel(L, state);
     /* Everything that may raise for want of memory comes before the error leaves the slot, or while
        the holder owns it. */
-    holder = ss_lua_push_holder(L);
+    holder = push_prepared(L);
+    state = ss_lua_state_open(L);
     (void)stacksplice_propagate_above(above, hr);
     if (FAILED(RoGetMatchingRestrictedErrorInfo(hr, (IRestrictedErrorInfo **)holder)) || !*holder)
         raise_text(L, "error %s without information", hr);

@@ -148,10 +148,13 @@ void sspy_leave(sspy_section section)
 void sspy_interp_drain(sspy_interp *interp)
 {
     sspy_exception *exception = atomic_exchange(&interp->released, NULL);
+    stacksplice_saved_error saved;
     PyObject *pending;
 
     if (!exception)
         return;
+    /* What is dropped may run code of Python that crosses borders itself. */
+    (void)stacksplice_save_error(&saved);
     pending = sspy_take_pending();
     while (exception) {
         sspy_exception *next = exception->next_released;
@@ -163,6 +166,7 @@ void sspy_interp_drain(sspy_interp *interp)
         exception = next;
     }
     sspy_set_pending(pending);
+    (void)stacksplice_restore_error(&saved);
 }
 
 /* Py_AddPendingCall's call-back.  It may run in another interpreter than was meant: then the list
