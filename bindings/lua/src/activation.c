@@ -147,7 +147,8 @@ static uintptr_t token_of(const lua_Debug *activation, const char *loaded,
                        activation->linedefined);
         info.function = function;
     }
-    info.file = *activation->source == '@' ? activation->source + 1 : activation->short_src;
+    info.chunk = *activation->source != '@';
+    info.file = info.chunk ? activation->short_src : activation->source + 1;
     info.line = activation->currentline > 0 ? (uint32_t)activation->currentline : 0;
     return intern(&info, lasting);
 }

@@ -31,6 +31,7 @@ enum {
 typedef struct sspy_exception sspy_exception;
 typedef struct sspy_anchor sspy_anchor;
 typedef struct sspy_state sspy_state;
+typedef struct sspy_kept_frames sspy_kept_frames;
 
 /* ---- The interpreter's record (interp.c) ------------------------------------------------------*/
 
@@ -124,6 +125,7 @@ struct sspy_anchor {
     uintptr_t *raised;             /* malloc: the stack where it was raised, or NULL */
     uint32_t raised_count;
     PyObject *remote; /* the report that came with it from another process, a str, or NULL */
+    uint32_t received; /* nodes its error had when it was raised here last */
 };
 
 extern PyType_Spec sspy_anchor_spec;
@@ -194,7 +196,7 @@ typedef struct sspy_placement {
 void sspy_place(sspy_placement *placement);
 uintptr_t sspy_mark(void);
 
-/* ---- Stacks and errors (wrap.c, raise.c, hresult.c) -------------------------------------------*/
+/* ---- Stacks and errors (wrap.c, raise.c) ------------------------------------------------------*/
 
 /* Module state: one per interpreter. */
 struct sspy_state {
@@ -208,6 +210,8 @@ struct sspy_state {
     PyObject *hresult_key;    /* "hresult", interned */
     PyObject *wrap_error;     /* callable: ErrorHandle -> ErrorInfo, or NULL */
     PyObject *wrap_stack;     /* callable: tuple of addresses -> Stack, or NULL */
+    sspy_kept_frames *kept_frames; /* malloc, NULL before its first use */
+    bool shows_foreign;            /* other languages' frames in __traceback__ */
 };
 /* The state of the current interpreter, borrowed; NULL with an exception. */
 sspy_state *sspy_state_current(void);
@@ -241,6 +245,20 @@ PyObject *sspy_object_for(sspy_state *state, IRestrictedErrorInfo *error);
 PyObject *sspy_own_object(sspy_state *state, IUnknown *error);
 /* thread error -> pending exception, with a node of the stack outside of ABOVE; returns NULL. */
 PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above);
+
+/* ---- Other languages' frames in __traceback__ (foreign.c) -------------------------------------*/
+
+/* Put before EXC's traceback what lies between it and the border that raises EXC, as which ERROR
+   arrives, with a node of this moment; unless that is switched off.  Without memory EXC stays as it
+   is.  Leaves no exception set. */
+void sspy_show_foreign(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
+/* Whether FRAME is one that sspy_show_foreign made; *ELEMENT (optional) is the element of a stack
+   that it stands for, 0 when another entry stands for that. */
+bool sspy_foreign_frame(PyFrameObject *frame, uintptr_t *element);
+int sspy_kept_frames_traverse(sspy_kept_frames *all, visitproc visit, void *arg);
+void sspy_kept_frames_clear(sspy_kept_frames *all);
+
+/* ---- HRESULTs (hresult.c, hresult_error.c) ----------------------------------------------------*/
 
 HRESULT sspy_hresult_of(sspy_state *state, PyObject *exc);
 /* The builtin exception type (borrowed) for HR and the errno to give it (0: none). */

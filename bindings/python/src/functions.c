@@ -374,6 +374,29 @@ static PyObject *register_classes(PyObject *module, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(
+    foreign_frames_doc,
+    "foreign_frames(on=None, /)\n--\n\n"
+    "Whether an exception that arrives from another language shows the frames of Lua and of\n"
+    "native code that it passed in its __traceback__, between those of Python.  It does unless\n"
+    "this is set to False, for this interpreter; True and None switch on and change nothing.\n"
+    "Returns what it was before.\n\n"
+    "Raises TypeError when on is neither a bool nor None.");
+static PyObject *foreign_frames(PyObject *module, PyObject *arguments)
+{
+    sspy_state *state = PyModule_GetState(module);
+    PyObject *before = state->shows_foreign ? Py_True : Py_False, *on = Py_None;
+
+    if (!PyArg_UnpackTuple(arguments, "foreign_frames", 0, 1, &on))
+        return NULL;
+    if (on != Py_None && !PyBool_Check(on))
+        return PyErr_Format(PyExc_TypeError, "on must be bool or None, not %.200s",
+                            Py_TYPE(on)->tp_name);
+    if (on != Py_None)
+        state->shows_foreign = on == Py_True;
+    return Py_NewRef(before);
+}
+
 static PyObject *frames_unavailable(PyObject *module, PyObject *unused)
 {
     (void)module;
@@ -411,6 +434,7 @@ PyMethodDef sspy_functions[] = {
      "exception_table()\n--\n\n[(class, HRESULT)], [(errno, HRESULT)] as they are tried."},
     {"fail_fast", fail_fast, METH_O, fail_fast_doc},
     {"report_unhandled", report_unhandled, METH_O, report_unhandled_doc},
+    {"foreign_frames", foreign_frames, METH_VARARGS, foreign_frames_doc},
     {"frames_unavailable", frames_unavailable, METH_NOARGS,
      "frames_unavailable()\n--\n\nWhy Python frames cannot be shown, or None."},
     {"core_version", core_version, METH_NOARGS,

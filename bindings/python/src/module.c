@@ -205,6 +205,7 @@ static int module_exec(PyObject *module)
     if (!state->interp)
         return -1;
     sspy_interp_ref(state->interp);
+    state->shows_foreign = true;
     if (PyModule_AddStringConstant(module, "__version__", STACKSPLICE_PYTHON_VERSION) ||
         add_types(module, state) || sspy_hresult_error_init(module, state) ||
         PyModule_AddFunctions(module, sspy_winrt_functions) || add_capsule(module) ||
@@ -235,7 +236,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->hresult_key);
     Py_VISIT(state->wrap_error);
     Py_VISIT(state->wrap_stack);
-    return 0;
+    return sspy_kept_frames_traverse(state->kept_frames, visit, arg);
 }
 
 static int module_clear(PyObject *module)
@@ -255,6 +256,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->hresult_key);
     Py_CLEAR(state->wrap_error);
     Py_CLEAR(state->wrap_stack);
+    sspy_kept_frames_clear(state->kept_frames);
     return 0;
 }
 
@@ -263,6 +265,8 @@ static void module_free(void *module)
     sspy_state *state = PyModule_GetState(module);
 
     (void)module_clear(module);
+    free(state->kept_frames);
+    state->kept_frames = NULL;
     sspy_interp_unref(state->interp);
     state->interp = NULL;
 }

@@ -173,6 +173,18 @@ PyObject *sspy_object_for(sspy_state *state, IRestrictedErrorInfo *error)
     return exc;
 }
 
+static void show_foreign(sspy_state *state, PyObject *exc, IRestrictedErrorInfo *error)
+{
+    IScriptErrorInfo *script = sspy_query(error, &stacksplice_IID_IScriptErrorInfo);
+    sspy_section section;
+
+    if (script)
+        sspy_show_foreign(state, exc, script);
+    section = sspy_enter(state->interp);
+    sspy_unknown_release(script);
+    sspy_leave(section);
+}
+
 PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above)
 {
     IRestrictedErrorInfo *error = NULL;
@@ -199,6 +211,8 @@ PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above)
         Py_XDECREF(text);
     } else {
         exc = sspy_object_for(state, error);
+        if (exc)
+            show_foreign(state, exc, error);
         section = sspy_enter(state->interp);
         sspy_unknown_release(error);
         sspy_leave(section);

@@ -52,12 +52,16 @@ uint32_t sspy_capture(const void *above, uintptr_t *frames)
                  : capture_from(__builtin_frame_address(0), &wanted, frames);
 }
 
+/* 0: the entry stands for no element of its own. */
 static uintptr_t entry_token(PyTracebackObject *entry)
 {
-    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
-    uintptr_t token =
-        sspy_token_known(code, entry->tb_lasti, entry->tb_lineno, STACKSPLICE_TRUST_TRACEBACK);
+    PyCodeObject *code;
+    uintptr_t token;
 
+    if (sspy_foreign_frame(entry->tb_frame, &token))
+        return token;
+    code = PyFrame_GetCode(entry->tb_frame);
+    token = sspy_token_known(code, entry->tb_lasti, entry->tb_lineno, STACKSPLICE_TRUST_TRACEBACK);
     Py_DECREF(code);
     return token;
 }
@@ -137,8 +141,10 @@ static int read_traceback(PyTracebackObject *first, passed_frames *passed)
         data = sspy_frame_live(entry->tb_frame, owned);
         if (data && add_live(passed, data, entry, entries))
             return -1;
-        if (!data && ended-- < SSPY_MAX_FRAMES)
-            passed->ended[passed->ended_count++] = entry_token(entry);
+        if (!data && ended-- < SSPY_MAX_FRAMES) {
+            passed->ended[passed->ended_count] = entry_token(entry);
+            passed->ended_count += passed->ended[passed->ended_count] != 0;
+        }
     }
     reverse(passed->ended, passed->ended_count);
     return 0;

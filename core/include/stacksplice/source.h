@@ -43,6 +43,7 @@ typedef struct stacksplice_token_info {
     uint32_t line, end_line, column, end_column;
     const char *reason;      /* of a gap; required there */
     const char *interpreter; /* name of a sub-interpreter or lua_State, NULL for the main one */
+    int chunk; /* nonzero: FILE is the name of a chunk of source that is no file */
 } stacksplice_token_info;
 
 /*
@@ -231,6 +232,22 @@ STACKSPLICE_API stacksplice_hresult stacksplice_capture_above(const void *frame_
                                                               uint32_t max_frames,
                                                               uintptr_t *frames, uint32_t *captured,
                                                               uint32_t *hash);
+
+/* Whose code a frame is (stacksplice_frame_role). */
+typedef enum stacksplice_role {
+    STACKSPLICE_ROLE_OWN = 0,    /* of a program or a library: every frame that is none of these */
+    STACKSPLICE_ROLE_GLUE = 1,   /* the inside of an interpreter, a call into one, our own border */
+    STACKSPLICE_ROLE_BUILTIN = 2 /* a function of an interpreter's own library that scripts call */
+} stacksplice_role;
+
+/*
+ * What FRAME, as stacksplice_resolve gives it, is to a reader: reports for people leave out glue,
+ * and a binding that shows frames in its language's own form leaves out built-in functions too, as
+ * its language does.  Told by the names of binary and function alone: a NULL function of a binary
+ * that holds both is glue.  NULL is STACKSPLICE_ROLE_OWN.
+ * [own: borrows frame | thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API stacksplice_role stacksplice_frame_role(const stacksplice_frame *frame);
 
 /* ---- Errors ----------------------------------------------------------------------------------*/
 

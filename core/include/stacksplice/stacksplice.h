@@ -120,6 +120,7 @@ typedef struct stacksplice_frame {
     const char *reason;      /* of a gap */
     const char *interpreter; /* the sub-interpreter's or lua_State's name, NULL for the main one */
     uintptr_t address;       /* the element of the stack this frame came from */
+    int chunk; /* nonzero: FILE is the name of a chunk of source that is no file: never open it */
 } stacksplice_frame;
 
 /* Called once per frame.  The frame and its strings die on return; nonzero stops the walk. */

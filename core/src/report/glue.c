@@ -118,24 +118,34 @@ static bool is_glue_function(const char *name)
     return is_python_api(name) || is_lua_api(name);
 }
 
-bool ss_glue_is(const ss_frame *f)
+static stacksplice_role role_of(const stacksplice_frame *frame, bool script_named)
 {
-    const stacksplice_frame *frame = &f->frame;
     const char *module;
 
     if (frame->kind != STACKSPLICE_FRAME_NATIVE)
-        return false;
-    if (frame->function && !f->script_named && is_glue_function(frame->function))
-        return true;
+        return STACKSPLICE_ROLE_OWN;
+    if (frame->function && !script_named && is_glue_function(frame->function))
+        return STACKSPLICE_ROLE_GLUE;
     if (!frame->module)
-        return false;
+        return STACKSPLICE_ROLE_OWN;
     module = base_name(frame->module);
     for (size_t i = 0; i < SS_COUNT_OF(modules); i++) {
         if (begins(module, modules[i].beginning) &&
             (!modules[i].whole || is_version(module + strlen(modules[i].beginning))))
-            return modules[i].rule == ALL || !frame->function;
+            return modules[i].rule == ALL || !frame->function ? STACKSPLICE_ROLE_GLUE
+                                                              : STACKSPLICE_ROLE_BUILTIN;
     }
-    return false;
+    return STACKSPLICE_ROLE_OWN;
+}
+
+bool ss_glue_is(const ss_frame *f)
+{
+    return role_of(&f->frame, f->script_named) == STACKSPLICE_ROLE_GLUE;
+}
+
+stacksplice_role stacksplice_frame_role(const stacksplice_frame *frame)
+{
+    return frame ? role_of(frame, false) : STACKSPLICE_ROLE_OWN;
 }
 
 /* The frame that is lent is the first member of what only reports need to know. */

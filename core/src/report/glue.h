@@ -6,6 +6,7 @@
 #define SS_GLUE_H
 
 #include "resolve/resolve.h"
+#include <stacksplice/source.h>
 
 bool ss_glue_is(const ss_frame *frame);
 

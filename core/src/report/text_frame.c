@@ -139,7 +139,7 @@ static void put_source(const ss_report *r, const stacksplice_frame *frame, unsig
     char line[SS_SOURCE_LINE_MAX];
     size_t length;
 
-    if (r->failfast || !frame->file || !frame->line)
+    if (r->failfast || !frame->file || !frame->line || frame->chunk)
         return;
     /* A compiler's relative path counts from where it ran, not from here. */
     if (frame->kind == STACKSPLICE_FRAME_NATIVE && *frame->file != '/')

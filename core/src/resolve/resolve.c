@@ -386,6 +386,7 @@ static void fill_token(uintptr_t token, ss_frame *f)
     frame->end_column = info->end_column;
     frame->reason = info->reason;
     frame->interpreter = info->interpreter;
+    frame->chunk = info->chunk;
 }
 
 stacksplice_hresult ss_resolve(uintptr_t address, ss_frame_callback callback, void *data)

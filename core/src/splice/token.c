@@ -116,6 +116,7 @@ static uint32_t hash_of(const stacksplice_token_info *info)
 
     hash = ss_hash_word(hash, (uint64_t)info->line << 32 | info->end_line);
     hash = ss_hash_word(hash, (uint64_t)info->column << 32 | info->end_column);
+    hash = ss_hash_word(hash, info->chunk != 0);
     for (size_t i = 0; i < STRINGS; i++) {
         const char *string = string_of(info, i);
 
@@ -135,7 +136,8 @@ static bool same_info(const void *entry, const void *key)
     const stacksplice_token_info *a = &((const record *)entry)->info, *b = key;
 
     if (a->kind != b->kind || a->trust != b->trust || a->line != b->line ||
-        a->end_line != b->end_line || a->column != b->column || a->end_column != b->end_column)
+        a->end_line != b->end_line || a->column != b->column || a->end_column != b->end_column ||
+        !a->chunk != !b->chunk)
         return false;
     for (size_t i = 0; i < STRINGS; i++)
         if (!same_string(string_of(a, i), string_of(b, i)))

@@ -1,0 +1,350 @@
+/*
+ * Frames of other languages as entries of __traceback__.
+ *
+ * An element of a stack (passage.c) becomes a code object that is never run, with the file, the
+ * function and the line of the frame; an entry is a frame object of it, as for code that Cython
+ * made.  What an element becomes is kept, so that a recurring stack resolves nothing: code objects
+ * and the frames' globals, nothing of an exception.  Glue, and functions that scripts have built in,
+ * become no entry, as they have none in Python.
+ */
+#include "passage.h"
+
+#include <dlfcn.h>
+#include <frameobject.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ELEMENT_KEY "__stacksplice__"
+#define ELEMENT_NAME "stacksplice.element"
+
+enum {
+    KEPT = 512,       /* elements, of each interpreter */
+    SHOWN_MAX = 100,  /* elements of one passage; half of them at either end */
+    FILE_BYTES = 4096 /* of a name of a file with what is put around it */
+};
+
+/* What elements became.  FRAMES is a tuple of a code object and a dict of globals for each frame,
+   innermost first. */
+struct sspy_kept_frames {
+    uint64_t unloads; /* of code: native elements may mean something else after one */
+    struct kept {
+        uintptr_t element; /* 0: none */
+        PyObject *frames;
+    } kept[KEPT];
+};
+
+/* ---- One frame --------------------------------------------------------------------------------*/
+
+/* The address 1 is no element: it stands for a function that was inlined into the next one. */
+static void *const inlined_part = (void *)1;
+
+bool sspy_foreign_frame(PyFrameObject *frame, uintptr_t *element)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    bool other = code->co_flags != 0; /* most Python code has some */
+    PyObject *globals, *capsule;
+    void *found = NULL;
+
+    Py_DECREF(code);
+    if (other)
+        return false;
+    globals = PyFrame_GetGlobals(frame);
+    capsule = PyDict_GetItemString(globals, ELEMENT_KEY);
+    if (capsule && PyCapsule_IsValid(capsule, ELEMENT_NAME))
+        found = PyCapsule_GetPointer(capsule, ELEMENT_NAME);
+    Py_DECREF(globals);
+    if (element)
+        *element = found == inlined_part ? 0 : (uintptr_t)found;
+    return found != NULL;
+}
+
+static int set_item(PyObject *dict, const char *key, PyObject *value)
+{
+    int failed = !value || PyDict_SetItemString(dict, key, value);
+
+    Py_XDECREF(value);
+    return failed;
+}
+
+/* The globals of a frame; FILE is NULL where nothing can be opened. */
+static PyObject *new_globals(const stacksplice_frame *frame, PyObject *file)
+{
+    void *element = frame->inlined ? inlined_part : (void *)frame->address;
+    PyObject *globals = PyDict_New();
+
+    if (globals &&
+        (set_item(globals, "__name__", PyUnicode_FromString(frame->language)) ||
+         (file && set_item(globals, "__file__", Py_NewRef(file))) ||
+         set_item(globals, ELEMENT_KEY, PyCapsule_New(element, ELEMENT_NAME, NULL))))
+        Py_CLEAR(globals);
+    return globals;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static bool is_file(const char *path)
+{
+    struct stat status;
+
+    return !stat(path, &status) && S_ISREG(status.st_mode);
+}
+
+/* Tools open what a code object calls its file, in any folder of sys.path.  A name in <> they do
+   not: what is no file, or not known to be this one, has it.  Whether NAME is one to open. */
+static bool put_file(const stacksplice_frame *frame, char *name)
+{
+    const char *file = frame->file;
+    bool is_path = file && !frame->chunk;
+
+    if (frame->kind == STACKSPLICE_FRAME_GAP) {
+        (void)snprintf(name, FILE_BYTES, "<gap: %s>", frame->reason ? frame->reason : "unknown");
+        return false;
+    }
+    /* A compiler's relative path counts from where it ran, a script's from here. */
+    if (is_path && (*file == '/' || (frame->kind == STACKSPLICE_FRAME_SCRIPT && is_file(file)))) {
+        (void)snprintf(name, FILE_BYTES, "%s", file);
+        return true;
+    }
+    if (file && (*file == '<' || (*file == '[' && !is_file(file))))
+        (void)snprintf(name, FILE_BYTES, "%s", file); /* as its language writes what is no file */
+    else if (file)
+        (void)snprintf(name, FILE_BYTES, "<%s>", file);
+    else if (frame->module && frame->function)
+        (void)snprintf(name, FILE_BYTES, "<%s>", base_name(frame->module));
+    else if (frame->module)
+        (void)snprintf(name, FILE_BYTES, "<%s+0x%llx>", base_name(frame->module),
+                       (unsigned long long)frame->module_offset);
+    else
+        (void)snprintf(name, FILE_BYTES, "<%s 0x%llx>", frame->language,
+                       (unsigned long long)frame->address);
+    return false;
+}
+
+static PyObject *function_text(const stacksplice_frame *frame)
+{
+    const char *function = frame->function ? frame->function : "???";
+
+    if (frame->kind == STACKSPLICE_FRAME_GAP)
+        function = "<frames missing>";
+    return PyUnicode_DecodeUTF8(function, (Py_ssize_t)strlen(function), "replace");
+}
+
+/* What a list of code and globals gets for FRAME; -1 with an exception. */
+static int append_frame(PyObject *list, const stacksplice_frame *frame)
+{
+    PyObject *function = function_text(frame);
+    const char *text = function ? PyUnicode_AsUTF8(function) : NULL;
+    PyObject *code = NULL, *globals = NULL;
+    char file[FILE_BYTES];
+    bool opens = put_file(frame, file);
+    int failed = -1;
+
+    if (text)
+        code = (PyObject *)PyCode_NewEmpty(file, text, (int)frame->line);
+    if (code)
+        globals = new_globals(frame, opens ? ((PyCodeObject *)code)->co_filename : NULL);
+    if (globals)
+        failed = PyList_Append(list, code) || PyList_Append(list, globals) ? -1 : 0;
+    Py_XDECREF(function);
+    Py_XDECREF(code);
+    Py_XDECREF(globals);
+    return failed;
+}
+
+/* ---- What an element becomes ------------------------------------------------------------------*/
+
+/* Lua's own word for a C function's place: it has a native frame beside it, or is built in. */
+static bool is_shown(const stacksplice_frame *frame)
+{
+    if (frame->kind == STACKSPLICE_FRAME_SCRIPT)
+        return !frame->file || strcmp(frame->file, "[C]") != 0;
+    return stacksplice_frame_role(frame) == STACKSPLICE_ROLE_OWN;
+}
+
+static int add_frame(const stacksplice_frame *frame, void *data)
+{
+    PyObject *list = data;
+
+    return is_shown(frame) && append_frame(list, frame);
+}
+
+/* Whether the binary of ADDRESS alone says that it is not shown: then no debug information need be
+   read for it, which takes a millisecond where it is the interpreter's. */
+static bool is_hidden_binary(uintptr_t address)
+{
+    stacksplice_frame frame = {.size = sizeof frame,
+                               .kind = STACKSPLICE_FRAME_NATIVE,
+                               .language = "native",
+                               .function = "?"};
+    Dl_info info;
+
+    if (!dladdr((void *)(address - 1), &info))
+        return false;
+    frame.module = info.dli_fname;
+    return stacksplice_frame_role(&frame) != STACKSPLICE_ROLE_OWN;
+}
+
+static PyObject *new_frames(uintptr_t element)
+{
+    PyObject *list, *frames = NULL;
+
+    if (!sspy_is_token(element) && is_hidden_binary(element))
+        return PyTuple_New(0);
+    list = PyList_New(0);
+    if (list && SUCCEEDED(stacksplice_resolve(element, add_frame, list)) && !PyErr_Occurred())
+        frames = PyList_AsTuple(list);
+    Py_XDECREF(list);
+    return frames;
+}
+
+static int count_unloads(struct dl_phdr_info *info, size_t size, void *data)
+{
+    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs)
+        *(uint64_t *)data = info->dlpi_subs;
+    return 1;
+}
+
+void sspy_kept_frames_clear(sspy_kept_frames *all)
+{
+    for (size_t i = 0; all && i < KEPT; i++) {
+        all->kept[i].element = 0;
+        Py_CLEAR(all->kept[i].frames);
+    }
+}
+
+int sspy_kept_frames_traverse(sspy_kept_frames *all, visitproc visit, void *arg)
+{
+    for (size_t i = 0; all && i < KEPT; i++)
+        Py_VISIT(all->kept[i].frames);
+    return 0;
+}
+
+/* The table, without what may be out of date; NULL without memory. */
+static sspy_kept_frames *kept_frames(sspy_state *state)
+{
+    uint64_t unloads = 0;
+
+    if (!state->kept_frames)
+        state->kept_frames = calloc(1, sizeof *state->kept_frames);
+    if (!state->kept_frames)
+        return NULL;
+    (void)dl_iterate_phdr(count_unloads, &unloads);
+    if (unloads != state->kept_frames->unloads) {
+        sspy_kept_frames_clear(state->kept_frames);
+        state->kept_frames->unloads = unloads;
+    }
+    return state->kept_frames;
+}
+
+/* A new reference, or NULL with an exception. */
+static PyObject *frames_of(sspy_kept_frames *all, uintptr_t element)
+{
+    uint64_t hash = element * UINT64_C(0x9E3779B97F4A7C15);
+    struct kept *place = &all->kept[hash >> 32 & (KEPT - 1)];
+    PyObject *frames;
+
+    if (place->element == element)
+        return Py_NewRef(place->frames);
+    frames = new_frames(element);
+    if (frames) {
+        place->element = element;
+        Py_XSETREF(place->frames, Py_NewRef(frames));
+    }
+    return frames;
+}
+
+/* ---- Entries ----------------------------------------------------------------------------------*/
+
+/* *TRACEBACK, which is NULL or owned, with an entry for CODE before it; -1 with an exception. */
+static int put_entry(PyObject **traceback, PyObject *code, PyObject *globals)
+{
+    PyObject *frame = (PyObject *)PyFrame_New(PyThreadState_Get(), (PyCodeObject *)code, globals,
+                                              NULL);
+    PyObject *entry = NULL;
+
+    if (frame)
+        entry = PyObject_CallFunction((PyObject *)&PyTraceBack_Type, "OOii",
+                                      *traceback ? *traceback : Py_None, frame, 0,
+                                      ((PyCodeObject *)code)->co_firstlineno);
+    Py_XDECREF(frame);
+    if (entry)
+        Py_XSETREF(*traceback, entry);
+    return entry ? 0 : -1;
+}
+
+static int put_element(sspy_kept_frames *all, PyObject **traceback, uintptr_t element)
+{
+    PyObject *frames = frames_of(all, element);
+    int failed = !frames;
+
+    for (Py_ssize_t i = 0; !failed && i < PyTuple_GET_SIZE(frames); i += 2)
+        failed =
+            put_entry(traceback, PyTuple_GET_ITEM(frames, i), PyTuple_GET_ITEM(frames, i + 1));
+    Py_XDECREF(frames);
+    return failed;
+}
+
+static int put_gap(sspy_kept_frames *all, PyObject **traceback, const char *reason)
+{
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_GAP,
+                                   .trust = STACKSPLICE_TRUST_EXACT,
+                                   .language = "python",
+                                   .reason = reason};
+    uintptr_t token = 0;
+
+    (void)stacksplice_intern(&info, &token); /* without memory the token says that */
+    return put_element(all, traceback, token);
+}
+
+static int put_left_out(sspy_kept_frames *all, PyObject **traceback, uint32_t count)
+{
+    char reason[40];
+
+    (void)snprintf(reason, sizeof reason, "%u elements left out", (unsigned)count);
+    return put_gap(all, traceback, reason);
+}
+
+/* Those of PASSAGE before *TRACEBACK; -1 with an exception. */
+static int put_passage(sspy_kept_frames *all, PyObject **traceback, const sspy_passage *passage)
+{
+    uint32_t left_out = passage->count > SHOWN_MAX ? passage->count - SHOWN_MAX : 0;
+
+    for (uint32_t i = 0; i < passage->count; i++) {
+        if (left_out && i == SHOWN_MAX / 2) {
+            if (put_left_out(all, traceback, left_out))
+                return -1;
+            i += left_out;
+        }
+        if (put_element(all, traceback, passage->frames[i]))
+            return -1;
+    }
+    return passage->seam ? put_gap(all, traceback, passage->seam) : 0;
+}
+
+void sspy_show_foreign(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
+{
+    sspy_kept_frames *all;
+    PyObject *traceback;
+    sspy_passage passage;
+
+    if (!state->shows_foreign)
+        return;
+    sspy_passage_find(state, exc, error, &passage);
+    if (!passage.count && !passage.seam)
+        return;
+    all = kept_frames(state);
+    traceback = PyException_GetTraceback(exc);
+    if (!all || put_passage(all, &traceback, &passage) ||
+        (traceback && PyException_SetTraceback(exc, traceback)))
+        PyErr_Clear(); /* without memory the exception is as it was */
+    Py_XDECREF(traceback);
+}

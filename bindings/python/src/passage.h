@@ -1,0 +1,28 @@
+/*
+ * What an exception passed on its way to the border that receives it, as far as __traceback__ does
+ * not show it yet.
+ */
+#ifndef SSPY_PASSAGE_H
+#define SSPY_PASSAGE_H
+
+#include "binding.h"
+
+typedef struct sspy_passage {
+    const uintptr_t *frames; /* innermost first; in ROOM, or those of the language exception */
+    uint32_t count;
+    const char *seam; /* why frames may be missing outside of them, NULL: none are */
+    uintptr_t room[SSPY_MAX_FRAMES];
+} sspy_passage;
+
+/* Fill PASSAGE for EXC, which ERROR is raised as now, with a node of this moment.  Allocates nothing
+   in the interpreter and leaves no exception set. */
+void sspy_passage_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
+                       sspy_passage *passage);
+
+/* Whether ELEMENT of a stack is a token: a script frame or a gap. */
+static inline bool sspy_is_token(uintptr_t element)
+{
+    return (uint64_t)element >> 48 == 0x5353;
+}
+
+#endif
