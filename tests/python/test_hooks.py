@@ -197,7 +197,7 @@ def test_a_report_that_fails_is_no_loss(child):
 stacksplice.install()
 def broken(*_): raise LookupError("no report")
 import stacksplice._unhandled
-stacksplice._unhandled._text = broken
+stacksplice._unhandled.wants_color = broken
 border.call(fails)
 """,
         status=1,

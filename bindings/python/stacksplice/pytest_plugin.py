@@ -1,0 +1,100 @@
+"""For pytest: the combined stack of a failing test, below its traceback.
+
+Once stacksplice is installed pytest loads it by itself; elsewhere ``-p stacksplice.pytest_plugin``
+does, and ``-p no:stacksplice.pytest_plugin`` leaves it out.  Tests, fixtures and modules that fail
+with an exception which crossed a border have a section "combined stack" in the report, and so in
+JUnit files and those of pytest-xdist's workers; --tb=no and --tb=line show none.  The frames by which
+pytest came to the test are left out, as it does itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from collections.abc import Generator
+from typing import Any
+
+import _pytest
+import pluggy
+import pytest
+
+from ._unhandled import log_text
+
+_TITLE = "combined stack"
+
+
+# Where the frames come from by which a test is run.
+_RUNNER = (
+    os.path.dirname(_pytest.__file__) + os.sep,
+    os.path.dirname(pluggy.__file__) + os.sep,
+    os.path.join(os.path.dirname(os.__file__), "unittest", ""),
+    "<frozen ",
+)
+
+
+def _first_of_test(exc: BaseException) -> str | None:
+    """How the report writes the outermost frame that EXC passed which is not of the runner."""
+    for frame, _ in traceback.walk_tb(exc.__traceback__):
+        code = frame.f_code
+        if not code.co_filename.startswith(_RUNNER):
+            file, function = re.escape(code.co_filename), re.escape(code.co_qualname)
+            return rf' *\(Python\) File "{file}", line \d+, in {function}\b'
+    return None
+
+
+def _without_runner(text: str, exc: BaseException) -> str:
+    """TEXT without the frames by which pytest came to the test; all of it if that is not in there."""
+    lines = text.split("\n")
+    first = _first_of_test(exc)
+    if first is None or not lines[0].startswith("Traceback for thread "):
+        return text
+    for number, line in enumerate(lines):
+        if number and not line.startswith("    "):
+            break  # the end of this stack
+        if re.match(first, line):
+            hidden = sum(not line.startswith("     ") for line in lines[1:number])
+            note = [f"    ... {hidden} frames of the test runner not shown"] if hidden else []
+            return "\n".join([lines[0], *note, *lines[number:]])
+    return text
+
+
+def _text_of(exc: BaseException) -> str | None:
+    if isinstance(exc, pytest.Collector.CollectError) and exc.__cause__ is not None:
+        exc = exc.__cause__  # that of the import; the other one is pytest's way to say so
+    try:
+        text = log_text(exc)
+    except Exception as failure:
+        return f"no combined report: {type(failure).__name__}: {failure}"
+    return None if text is None else _without_runner(text, exc)
+
+
+def _add_section(
+    config: pytest.Config, report: Any, excinfo: pytest.ExceptionInfo[BaseException] | None
+) -> None:
+    if excinfo is None or not report.failed or config.getoption("tbstyle") == "line":
+        return
+    text = _text_of(excinfo.value)
+    if text is None:
+        return
+    add_section = getattr(report.longrepr, "addsection", None)
+    if add_section is not None:
+        # Inside of what represents the failure: JUnit files keep that.
+        add_section(_TITLE, text)
+    else:
+        report.sections.append((_TITLE, text))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, None]:
+    outcome = yield
+    _add_section(item.config, outcome.get_result(), call.excinfo)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, None]:
+    outcome = yield
+    report = outcome.get_result()
+    # Which pytest itself takes from there in a moment.
+    call = getattr(report, "call", None)
+    _add_section(collector.config, report, call.excinfo if call is not None else None)

@@ -1,0 +1,259 @@
+"""The plugin for pytest, in child processes that run pytest for real."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import subprocess
+import sys
+import tomllib
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+from building import ROOT
+
+COMBINED = "ValueError: unhandled (0x80070057)"
+SUITE = """\
+import unittest
+
+import pytest
+
+import border
+
+
+def fails():
+    raise ValueError("unhandled")
+
+
+def crosses():
+    border.call(fails)
+
+
+def test_call():
+    crosses()
+
+
+@pytest.fixture
+def broken():
+    crosses()
+
+
+@pytest.fixture
+def breaks_later():
+    yield
+    crosses()
+
+
+def test_setup(broken):
+    pass
+
+
+def test_teardown(breaks_later):
+    pass
+
+
+def test_plain():
+    assert 1 == 2
+
+
+def test_cause():
+    try:
+        crosses()
+    except ValueError as exc:
+        raise RuntimeError("outer") from exc
+
+
+def test_passes():
+    with pytest.raises(ValueError):
+        crosses()
+
+
+@pytest.mark.xfail
+def test_expected():
+    crosses()
+
+
+def test_skipped():
+    try:
+        crosses()
+    except ValueError:
+        pytest.skip("no")
+
+
+class TestCase(unittest.TestCase):
+    def test_method(self):
+        crosses()
+"""
+
+
+@pytest.fixture
+def run(child, tmp_path):
+    """Runs pytest on SOURCE (in test_it.py) with the plugin: its output."""
+
+    def run(source: str, *arguments: str, plugin: bool = True, status: int = 1) -> str:
+        (tmp_path / "test_it.py").write_text(source)
+        loaded = ["-p", "stacksplice.pytest_plugin"] if plugin else ["-p", "no:stacksplice.pytest_plugin"]
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *loaded, *arguments]
+        environment = {**child.environment, "PY_COLORS": "0", "COLUMNS": "100"}
+        environment.pop("PYTEST_ADDOPTS", None)
+        environment.pop("PYTEST_XDIST_WORKER", None)
+        done = subprocess.run(
+            [*command, "--rootdir", str(tmp_path), "-c", "/dev/null", str(tmp_path)],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=120,
+            cwd=tmp_path,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+def sections(output: str) -> list[str]:
+    """The combined stacks of OUTPUT, each up to the next rule."""
+    _, *parts = output.replace("\n___", "\n---").replace("\n===", "\n---").split("- combined stack -")
+    return [part.partition("\n---")[0] for part in parts]
+
+
+@pytest.mark.parametrize("style", ["auto", "long", "short", "native"])
+def test_each_failure_has_its_section(run, style):
+    output = run(SUITE, f"--tb={style}")
+    assert "4 failed, 2 passed, 1 skipped, 1 xfailed, 2 errors" in output
+    found = sections(output)
+    assert len(found) == 5
+    assert sum(COMBINED in part for part in found) >= 4  # that of the cause is test_related's
+    assert all("Traceback" in part and "fails" in part for part in found)
+    # pytest's own part is as it was.
+    assert output.count("AssertionError" if style == "native" else "assert 1 == 2") >= 1
+
+
+@pytest.mark.parametrize("style", ["no", "line"])
+def test_no_section_without_tracebacks(run, style):
+    assert sections(run(SUITE, f"--tb={style}")) == []
+
+
+@pytest.mark.parametrize("option", ["--show-capture=no", "--capture=no", "-q"])
+def test_it_is_no_captured_output(run, option):
+    assert len(sections(run(SUITE, option))) == 5
+
+
+def test_frames_of_the_runner_are_left_out(run):
+    for part in sections(run(SUITE)):
+        stack = part.partition("Propagation:")[0] if "Propagation:" in part else ""
+        assert "_pytest" not in stack and "pluggy" not in stack
+        assert " frames of the test runner not shown\n" in stack or "Traceback (most" in part
+
+
+def test_left_out(run):
+    assert sections(run(SUITE, plugin=False)) == []
+
+
+def test_files_for_junit(run, tmp_path):
+    run(SUITE, "--junitxml=report.xml")
+    cases = ElementTree.parse(tmp_path / "report.xml").iter("testcase")
+    kept = {case.get("name"): any(COMBINED in (part.text or "") for part in case) for case in cases}
+    crossed = {"test_call", "test_setup", "test_teardown", "test_method"}
+    assert crossed <= {name for name, found in kept.items() if found} <= crossed | {"test_cause"}
+
+
+def test_workers_of_xdist(run, tmp_path):
+    pytest.importorskip("xdist")
+    output = run(SUITE, "-n", "2", "--junitxml=report.xml")
+    assert "4 failed, 2 passed, 1 skipped, 1 xfailed, 2 errors" in output
+    assert len(sections(output)) == 5
+    assert (tmp_path / "report.xml").read_text().count(COMBINED) >= 4
+
+
+@pytest.mark.parametrize(
+    "raises",
+    [
+        "crosses()",
+        "import broken_module",
+    ],
+)
+def test_modules_that_cannot_be_collected(run, tmp_path, raises):
+    (tmp_path / "broken_module.py").write_text(
+        "import border\ndef fails(): raise ImportError('unhandled')\nborder.call(fails)\n"
+    )
+    before = SUITE.partition("def test_call")[0]
+    output = run(before + raises + "\n", status=2)
+    assert "1 error" in output
+    (found,) = sections(output)
+    assert ("ImportError: unhandled (0x" if "import" in raises else COMBINED) in found
+    if importlib.util.find_spec("xdist"):
+        output = run(before + raises + "\n", "-n", "1")
+        assert len(sections(output)) == 1
+
+
+def test_conftest_and_fixtures_that_are_missing(run):
+    """Failures whose representation takes no section."""
+    output = run("def test_missing(no_such_fixture): pass\n")
+    assert "fixture 'no_such_fixture' not found" in output and sections(output) == []
+
+
+def test_a_report_that_fails_is_said(run, tmp_path):
+    (tmp_path / "conftest.py").write_text(
+        "import stacksplice.pytest_plugin as plugin\n"
+        "def broken(exc): raise LookupError('no report')\n"
+        "plugin.log_text = broken\n"
+    )
+    output = run("def test_it(): assert 0\n")
+    assert "no combined report: LookupError: no report" in output and "assert 0" in output
+
+
+def test_beside_install(run):
+    """Hooks that pytest sets itself are called, and ours are gone where it puts back its own."""
+    source = (
+        SUITE.partition("def test_call")[0]
+        + """
+import sys
+import threading
+
+import stacksplice
+
+
+def test_threads(recwarn):
+    stacksplice.install(capture_at_raise=sys.version_info >= (3, 12))
+    thread = threading.Thread(target=crosses)
+    thread.start()
+    thread.join()
+    stacksplice.uninstall()
+
+
+def test_stack_at_the_raise():
+    stacksplice.install(capture_at_raise=sys.version_info >= (3, 12))
+    try:
+        crosses()
+    finally:
+        stacksplice.uninstall()
+"""
+    )
+    output = run(source, "-W", "ignore")
+    assert "1 failed, 1 passed" in output
+    (found,) = sections(output)
+    assert ("[gap: unwound]" in found) == (sys.version_info < (3, 12))
+
+
+def test_entry_point():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    points = project["entry-points"]["pytest11"]
+    assert points == {"stacksplice.pytest_plugin": "stacksplice.pytest_plugin"}
+
+
+def test_loaded_when_it_is_installed(run):
+    installed = importlib.metadata.entry_points(group="pytest11", name="stacksplice.pytest_plugin")
+    if not installed:
+        pytest.skip("this stacksplice is not installed but in PYTHONPATH")
+    output = run(SUITE, plugin=True, status=1)
+    assert len(sections(output)) == 5
+    (point,) = {point.value for point in installed}
+    assert point == "stacksplice.pytest_plugin"
+
+
+def test_path_of_the_plugin_is_that_of_the_package():
+    import stacksplice.pytest_plugin
+
+    assert Path(stacksplice.pytest_plugin.__file__).parent == Path(stacksplice.__file__).parent
