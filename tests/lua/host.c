@@ -536,6 +536,36 @@ static void test_resume_captures_the_dead_coroutine(void **state)
     assert_int_equal(stacksplice_lua_resume(co, NULL, 0, &results), E_FAIL);
 }
 
+/* No handler saw the raise in the coroutine: only the function that raises the error in flight tells
+   that an equal value is the same one. */
+static void test_an_equal_value_in_another_coroutine_is_another_error(void **state)
+{
+    lua_State *L = *state, *co;
+    IRestrictedErrorInfo *former, *now = NULL;
+    int results;
+
+    for (int i = 0; i < 2; i++) {
+        former = now;
+        co = lua_newthread(L);
+        load(co, "error('equal', 0)");
+        assert_int_equal(stacksplice_lua_resume(co, L, 0, &results), E_FAIL);
+        now = peek();
+        assert_ptr_not_equal(former, now);
+        now->lpVtbl->AddRef(now);
+        assert_int_equal(stacksplice_propagate(E_FAIL, NULL), S_OK);
+        assert_int_equal(nodes_of(now), 1);
+        if (former)
+            former->lpVtbl->Release(former);
+    }
+    co = lua_newthread(L);
+    lua_pushinteger(co, E_FAIL);
+    lua_pushcclosure(co, raise_slot, 1);
+    assert_int_equal(stacksplice_lua_resume(co, L, 0, &results), E_FAIL);
+    assert_ptr_equal(peek(), now);
+    assert_int_equal(nodes_of(now), 2);
+    now->lpVtbl->Release(now);
+}
+
 /* self(): resumes the coroutine that runs it; of(co): one that may be in no state for it. */
 static int resume_self(lua_State *L)
 {
@@ -947,6 +977,7 @@ int main(void)
         TEST(test_push_knows_its_own_state_only),
         TEST(test_an_error_of_another_state_arrives_as_error_object),
         TEST(test_resume_captures_the_dead_coroutine),
+        TEST(test_an_equal_value_in_another_coroutine_is_another_error),
         TEST(test_resume_of_what_cannot_be_resumed_leaves_it_alone),
         TEST(test_resume_of_the_main_thread),
         TEST(test_pcallk_with_and_without_a_yield),

@@ -8,6 +8,7 @@ typedef struct job {
     ss_lua_origin origin;
     HRESULT hr;
     IUnknown *exception;
+    bool unseen; /* by any handler: an equal value without identity was another error */
 } job;
 
 /* Arguments: the error value, the job. */
@@ -17,6 +18,8 @@ static int originate_protected(lua_State *L)
     ss_lua_state *state = ss_lua_state_open(L);
 
     ss_lua_state_drain(L, state);
+    if (now->unseen)
+        ss_lua_forget_equal(L, state, 1);
     now->hr = ss_lua_originate_value(L, state, 1, &now->origin);
     return 0;
 }
@@ -41,7 +44,8 @@ static HRESULT run_protected(lua_State *L, lua_CFunction body, job *now)
 
 /* A plain pcall inside caught an interrupt and the call then succeeded, or failed otherwise: what
    comes out is the interrupt.  True when there was one; the error is in the slot. */
-static SS_LUA_NOINLINE bool take_interrupt(lua_State *L, const void *above, HRESULT *hr)
+static SS_LUA_NOINLINE bool take_interrupt(lua_State *L, lua_State *called, const void *above,
+                                           HRESULT *hr)
 {
     ss_lua_state *state;
     job now = {.origin = {.above = above, .status = LUA_ERRRUN}, .hr = E_UNEXPECTED};
@@ -50,7 +54,7 @@ static SS_LUA_NOINLINE bool take_interrupt(lua_State *L, const void *above, HRES
     if (!lua_checkstack(L, LUA_MINSTACK))
         return false;
     state = ss_lua_state_find(L);
-    if (!state || !state->interrupted)
+    if (!state || !ss_lua_is_interrupted(called, state))
         return false;
     ss_lua_push_interrupt(L);
     ss_lua_interrupt_clear(L, state);
@@ -73,7 +77,7 @@ static SS_LUA_NOINLINE HRESULT fail(lua_State *L, int status, const void *above)
     job now = {.origin = {.above = above, .status = status, .unwound = true}, .hr = E_UNEXPECTED};
     HRESULT hr;
 
-    if (!may_be_interrupted() || !take_interrupt(L, above, &hr))
+    if (!may_be_interrupted() || !take_interrupt(L, L, above, &hr))
         hr = run_protected(L, originate_protected, &now);
     lua_pop(L, 1);
     return hr;
@@ -121,7 +125,7 @@ static SS_LUA_NOINLINE HRESULT finish_interrupted(lua_State *L, int base, const 
 {
     HRESULT hr = S_OK;
 
-    if (take_interrupt(L, above, &hr))
+    if (take_interrupt(L, L, above, &hr))
         lua_settop(L, base - 1);
     return hr;
 }
@@ -251,7 +255,7 @@ static HRESULT fail_resumed(lua_State *L, lua_State *host, job *now)
     }
     if (host != L)
         lua_xmove(L, host, 1);
-    if (!may_be_interrupted() || !take_interrupt(host, now->origin.above, &hr))
+    if (!may_be_interrupted() || !take_interrupt(host, L, now->origin.above, &hr))
         hr = run_protected(host, originate_protected, now);
     lua_pop(host, 1);
     return hr;
@@ -263,8 +267,10 @@ static SS_LUA_NOINLINE HRESULT resume_failed(lua_State *L, lua_State *from, lua_
     job now = {.origin = {.above = above, .status = status, .unwound = true, .dead = L}};
     /* One that runs, has returned or finds no room was not even entered and must not be closed. */
     bool refused = lua_status(L) == LUA_OK || lua_status(L) == LUA_YIELD;
+    ss_lua_state *state = ss_lua_state_find(host);
     HRESULT hr;
 
+    now.unseen = refused || !state || !ss_lua_take_raising(L, state, 0);
     if (refused) {
         now.origin.dead = NULL;
         now.origin.unwound = false;

@@ -9,24 +9,29 @@ typedef struct raise_note {
     ss_lua_state *state; /* NULL when it was not open yet */
 } raise_note;
 
-/*
- * A value without identity that stacksplice_lua_raise is raising right now has its ties already.
- * The function that called it is the handler's caller, two levels out from here.
- */
-static bool is_being_raised(lua_State *L, ss_lua_state *state)
+bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int level)
 {
     ss_lua_raising raising = state->raising;
     lua_Debug activation;
     bool same;
 
     state->raising = (ss_lua_raising){NULL, NULL, NULL};
-    if (raising.L != L || !lua_getstack(L, 2, &activation) ||
-        (const void *)activation.i_ci != raising.ci)
+    if (raising.L != L || !lua_getstack(L, level, &activation) ||
+        (const void *)activation.i_ci != raising.ci || !lua_checkstack(L, 1))
         return false;
     lua_getinfo(L, "f", &activation);
     same = lua_topointer(L, -1) == raising.function;
     lua_pop(L, 1);
-    return same && ss_lua_ties_find(L, state, 1) == &state->last;
+    return same;
+}
+
+/*
+ * A value without identity that stacksplice_lua_raise is raising right now has its ties already.
+ * The function that called it is the handler's caller, two levels out from here.
+ */
+static bool is_being_raised(lua_State *L, ss_lua_state *state)
+{
+    return ss_lua_take_raising(L, state, 2) && ss_lua_ties_find(L, state, 1) == &state->last;
 }
 
 static bool ends_with(const char *text, const char *end)
