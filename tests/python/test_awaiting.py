@@ -335,23 +335,7 @@ def test_without_asyncio_it_is_not_loaded(child):
         "stacksplice.capture(awaited_by=True)\n"
         "print('asyncio' in sys.modules, 'stacksplice._awaiting' in sys.modules)"
     )
-    assert done.stdout == "False True\n"
-
-
-def test_errors_do_not_have_it():
-    async def leaf():
-        await asyncio.sleep(0)
-        try:
-            raise ValueError
-        except ValueError as exc:
-            return stacksplice.error_info(stacksplice.originate(exc).language_exception)
-
-    async def main():
-        return await asyncio.create_task(leaf())
-
-    info = asyncio.run(main())
-    stacksplice.take_error()
-    assert AWAITED not in [frame.reason for frame in info.stack]
+    assert done.stdout == "False False\n"
 
 
 def test_a_task_that_cannot_be_asked():

@@ -148,7 +148,7 @@ def test_tasks_and_threads(at_raise):
     found[1] = stacksplice.originate(found[1])
     assert names(found[0].stack)[0] == "fail" and "run_forever" in names(found[0].stack)
     assert names(found[1].stack)[-1] == "_bootstrap"
-    assert [gaps(info.stack) for info in found] == [[], []]
+    assert [gaps(info.stack) for info in found] == [["awaited by a task"], []]
 
 
 @needs_monitoring

@@ -1,33 +1,48 @@
 /*
  * The tasks that await the running one.  Suspended coroutines are on no native stack: the Python
  * file _awaiting.py finds them by asyncio's own records, here they become tokens.
+ *
+ * Errors outside of asyncio pay for one look into sys.modules; those that come while a loop runs in
+ * this thread, for the search.
  */
 #include "binding.h"
 
-/* The token of ITEM: a text is the reason of a gap, a tuple a code object and a place in it.  0
-   with an exception. */
-static uintptr_t token_of(PyObject *item)
+/* A gap with a REASON, which is text; 0 with an exception. */
+static uintptr_t gap_token(PyObject *reason)
 {
     stacksplice_token_info gap = {.size = sizeof gap,
                                   .kind = STACKSPLICE_FRAME_GAP,
                                   .trust = STACKSPLICE_TRUST_EXACT,
                                   .language = "python"};
     uintptr_t token = 0;
-    PyObject *code;
-    int lasti;
 
-    if (PyTuple_Check(item)) {
-        if (!PyArg_ParseTuple(item, "O!i", &PyCode_Type, &code, &lasti))
-            return 0;
-        return sspy_token_known((PyCodeObject *)code, lasti, 0, STACKSPLICE_TRUST_EXACT);
-    }
-    gap.reason = PyUnicode_AsUTF8(item);
+    gap.reason = PyUnicode_AsUTF8(reason);
     if (gap.reason)
         (void)stacksplice_intern(&gap, &token); /* always sets a token */
     return token;
 }
 
-int sspy_awaited_by(uintptr_t *frames, uint32_t *count)
+/* The token of ITEM: a text is the reason of a gap, a tuple of a text and a name that of a seam, a
+   tuple of a code object and a number a place.  0 with an exception. */
+static uintptr_t token_of(PyObject *item)
+{
+    PyObject *first = PyTuple_Check(item) ? PyTuple_GetItem(item, 0) : NULL;
+    const char *reason;
+    PyObject *code;
+    int lasti;
+
+    if (!first)
+        return gap_token(item);
+    if (PyUnicode_Check(first)) {
+        reason = PyUnicode_AsUTF8(first);
+        return reason ? sspy_seam_token(reason) : 0;
+    }
+    if (!PyArg_ParseTuple(item, "O!i", &PyCode_Type, &code, &lasti))
+        return 0;
+    return sspy_token_known((PyCodeObject *)code, lasti, 0, STACKSPLICE_TRUST_EXACT);
+}
+
+static int append_awaiting(uintptr_t *frames, uint32_t *count)
 {
     PyObject *module = PyImport_ImportModule("stacksplice._awaiting");
     PyObject *list = module ? PyObject_CallMethod(module, "awaited_by", NULL) : NULL;
@@ -44,4 +59,54 @@ int sspy_awaited_by(uintptr_t *frames, uint32_t *count)
     Py_XDECREF(list);
     Py_XDECREF(module);
     return result;
+}
+
+int sspy_loop_runs(sspy_state *state)
+{
+    PyObject *modules = PyImport_GetModuleDict();
+    PyObject *events = PyDict_GetItemWithError(modules, state->asyncio_key);
+    PyObject *loop;
+
+    if (!events)
+        return PyErr_Occurred() ? -1 : 0;
+    loop = PyObject_CallMethodNoArgs(events, state->running_loop_key);
+    Py_XDECREF(loop);
+    return loop ? loop != Py_None : -1;
+}
+
+int sspy_awaited_by(sspy_state *state, uintptr_t *frames, uint32_t *count)
+{
+    PyThreadState *thread = PyThreadState_Get();
+    int result = sspy_loop_runs(state);
+
+    if (result <= 0)
+        return result;
+    /* No tracer or profiler, nor sys.monitoring, sees what we run here. */
+    PyThreadState_EnterTracing(thread);
+    result = append_awaiting(frames, count);
+    PyThreadState_LeaveTracing(thread);
+    return result;
+}
+
+void sspy_clear_but_interrupts(void)
+{
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt))
+        PyErr_SetInterrupt(); /* it comes again when we are through */
+    PyErr_Clear();
+}
+
+void sspy_append_awaiting(sspy_state *state, uintptr_t *frames, uint32_t *count)
+{
+    PyObject *reason;
+    uintptr_t gap;
+
+    if (sspy_awaited_by(state, frames, count) == 0)
+        return;
+    sspy_clear_but_interrupts();
+    reason = PyUnicode_FromString("who awaits this task is not known: looking for them failed");
+    gap = reason ? gap_token(reason) : 0;
+    PyErr_Clear();
+    Py_XDECREF(reason);
+    if (gap && *count < SSPY_MAX_FRAMES)
+        frames[(*count)++] = gap;
 }

@@ -25,6 +25,7 @@
 
 enum {
     SSPY_MAX_FRAMES = 1024, /* of one exception's stack */
+    SSPY_MAX_SEAMS = 64,    /* marked in one traceback */
     SSPY_MAX_CAUSES = 64    /* of one exception, followed through __cause__ and __context__ */
 };
 
@@ -207,7 +208,9 @@ struct sspy_state {
     PyObject *hresult_error;  /* the class HResultError */
     PyObject *back_types;     /* dict: builtin exception type -> its HResultError twin */
     PyObject *foreign;        /* dict: error object's address -> weak reference to its exception */
-    PyObject *hresult_key;    /* "hresult", interned */
+    PyObject *hresult_key;      /* "hresult", interned */
+    PyObject *asyncio_key;      /* "asyncio.events", interned */
+    PyObject *running_loop_key; /* "_get_running_loop", interned */
     PyObject *wrap_error;     /* callable: ErrorHandle -> ErrorInfo, or NULL */
     PyObject *wrap_stack;     /* callable: tuple of addresses -> Stack, or NULL */
     sspy_kept_frames *kept_frames; /* malloc, NULL before its first use */
@@ -221,9 +224,19 @@ sspy_state *sspy_state_current(void);
  * Python frame on when ABOVE is NULL.  Returns the count.
  */
 uint32_t sspy_capture(const void *above, uintptr_t *frames);
-/* Append the tasks that await the running one to the COUNT of FRAMES (SSPY_MAX_FRAMES); runs Python
-   code.  -1 with an exception. */
-int sspy_awaited_by(uintptr_t *frames, uint32_t *count);
+/* Append the tasks that await the running one to the COUNT of FRAMES (SSPY_MAX_FRAMES in all); runs
+   Python code while an asyncio loop runs in this thread.  -1 with an exception. */
+int sspy_awaited_by(sspy_state *state, uintptr_t *frames, uint32_t *count);
+/* The same for an error: what fails becomes a gap. */
+void sspy_append_awaiting(sspy_state *state, uintptr_t *frames, uint32_t *count);
+/* Whether an asyncio loop runs in this thread; -1 with an exception. */
+int sspy_loop_runs(sspy_state *state);
+/* What our own Python code raised is not the program's; an interrupt will come again. */
+void sspy_clear_but_interrupts(void);
+/* The token of a seam (seams.c): a gap that is asynchronous. */
+uintptr_t sspy_seam_token(const char *reason);
+/* The seam between the frame of ENTRY and that of the next, inner one; 0 when there is none. */
+uintptr_t sspy_seam_inside(const PyTracebackObject *entry);
 
 /*
  * EXC's error object with an outside reference: the one it has, or a new one, whose stack is that
@@ -245,6 +258,13 @@ PyObject *sspy_object_for(sspy_state *state, IRestrictedErrorInfo *error);
 PyObject *sspy_own_object(sspy_state *state, IUnknown *error);
 /* thread error -> pending exception, with a node of the stack outside of ABOVE; returns NULL. */
 PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above);
+
+/* Python put an error into the slot: of the running task, if there is one (slot.c). */
+void sspy_slot_note(sspy_state *state);
+/* Empty the slot if its error is that of another task than the running one. */
+void sspy_slot_drop_other_task(sspy_state *state);
+PyObject *sspy_save_error(PyObject *module, PyObject *unused);
+PyObject *sspy_restore_error(PyObject *module, PyObject *capsule);
 
 /* ---- Other languages' frames in __traceback__ (foreign.c) -------------------------------------*/
 

@@ -66,7 +66,7 @@ static PyObject *capture(PyObject *module, PyObject *arguments, PyObject *keywor
         count_from(limit_object, "limit", SSPY_MAX_FRAMES, &limit))
         return NULL;
     count = sspy_capture(NULL, frames);
-    if (awaited_by && sspy_awaited_by(frames, &count))
+    if (awaited_by && sspy_awaited_by(state, frames, &count))
         return NULL;
     skip = skip < count ? skip : count;
     limit = limit < count - skip ? limit : count - skip;
@@ -101,7 +101,7 @@ static int add_frame(const stacksplice_frame *frame, void *data)
     static const char *const trusts[] = {"exact", "inferred", "traceback"};
     PyObject *list = data;
     PyObject *item = Py_BuildValue(
-        "(ssNNNNNNNNNNONNK)", kinds[frame->kind - STACKSPLICE_FRAME_NATIVE],
+        "(ssNNNNNNNNNNONNKO)", kinds[frame->kind - STACKSPLICE_FRAME_NATIVE],
         frame->language ? frame->language : "native", text_or_none(frame->function),
         text_or_none(frame->file), number_or_none(frame->line), number_or_none(frame->end_line),
         number_or_none(frame->column), number_or_none(frame->end_column),
@@ -109,7 +109,8 @@ static int add_frame(const stacksplice_frame *frame, void *data)
         frame->module ? PyLong_FromUnsignedLongLong(frame->module_offset) : Py_NewRef(Py_None),
         text_or_none(frame->build_id), text_or_none(trusts[frame->trust - STACKSPLICE_TRUST_EXACT]),
         frame->inlined ? Py_True : Py_False, text_or_none(frame->reason),
-        text_or_none(frame->interpreter), (unsigned long long)frame->address);
+        text_or_none(frame->interpreter), (unsigned long long)frame->address,
+        frame->asynchronous ? Py_True : Py_False);
     int failed = !item || PyList_Append(list, item);
 
     Py_XDECREF(item);
@@ -439,6 +440,8 @@ PyMethodDef sspy_functions[] = {
      "frames_unavailable()\n--\n\nWhy Python frames cannot be shown, or None."},
     {"core_version", core_version, METH_NOARGS,
      "core_version()\n--\n\nThe version of the core library that is loaded."},
+    {"_save_error", sspy_save_error, METH_NOARGS, NULL},
+    {"_restore_error", sspy_restore_error, METH_O, NULL},
     {"_interpreter_id", interpreter_id, METH_NOARGS, NULL},
     {"_register", register_classes, METH_VARARGS, NULL},
     {"_offer_unhandled", sspy_offer_unhandled, METH_O, NULL},

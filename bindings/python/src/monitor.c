@@ -31,9 +31,10 @@ static int keep_stack(sspy_interp *interp, PyObject *exc)
         return 0;
     /* From the frame it is in on: the native frames inside belong to the callback. */
     count = sspy_capture(NULL, frames);
-    if (!anchor)
-        anchor = sspy_anchor_make(interp, exc);
-    if (!anchor || !count)
+    if (interp->module_state)
+        sspy_append_awaiting(interp->module_state, frames, &count);
+    anchor = sspy_anchor_make(interp, exc);
+    if (!anchor || !count || anchor->raised)
         return anchor ? 0 : -1;
     anchor->raised = malloc(count * sizeof *frames);
     if (!anchor->raised) {

@@ -196,6 +196,7 @@ PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above)
         PyErr_Format(PyExc_SystemError, "hr %d is a success code, there is no error to raise", hr);
         return NULL;
     }
+    sspy_slot_drop_other_task(state);
     section = sspy_enter(state->interp);
     (void)stacksplice_propagate_above(above, hr); /* makes a fresh error of a stale one first */
     result = RoGetMatchingRestrictedErrorInfo(hr, &error);

@@ -78,9 +78,11 @@ static void reverse(uintptr_t *tokens, uint32_t count)
 
 /* A traceback, split into frames that have ended and frames that are live. */
 typedef struct passed_frames {
-    uintptr_t *ended;        /* tokens, innermost first; borrowed room for SSPY_MAX_FRAMES - 1 */
+    uintptr_t *ended;        /* tokens, innermost first; borrowed room for SSPY_MAX_FRAMES - 1
+                                frames and SSPY_MAX_SEAMS */
     sspy_placed_frame *live; /* malloc; each once */
-    uint32_t ended_count, live_count;
+    uint32_t ended_count, live_count, seams;
+    bool after_seam; /* the last of ENDED is a seam */
 } passed_frames;
 
 /* An exception that is raised again where it was caught has two entries of one frame.  The inner
@@ -108,6 +110,31 @@ static int add_live(passed_frames *passed, const void *data, PyTracebackObject *
     passed->live[i] = (sspy_placed_frame){data, entry_token(entry)};
     passed->live_count += i == passed->live_count;
     return 0;
+}
+
+static void add_ended(passed_frames *passed, PyTracebackObject *entry)
+{
+    uintptr_t token = entry_token(entry);
+
+    if (!token)
+        return;
+    passed->ended[passed->ended_count++] = token;
+    passed->after_seam = false;
+}
+
+/* A seam stands between frames: one of several in a row is enough. */
+static void add_seam(passed_frames *passed, const PyTracebackObject *entry)
+{
+    uintptr_t seam;
+
+    if (passed->after_seam || passed->seams == SSPY_MAX_SEAMS)
+        return;
+    seam = sspy_seam_inside(entry);
+    if (!seam)
+        return;
+    passed->ended[passed->ended_count++] = seam;
+    passed->seams++;
+    passed->after_seam = true;
 }
 
 /* How many frames of the traceback that begins with FIRST have ended; all are counted as such while
@@ -141,20 +168,22 @@ static int read_traceback(PyTracebackObject *first, passed_frames *passed)
         data = sspy_frame_live(entry->tb_frame, owned);
         if (data && add_live(passed, data, entry, entries))
             return -1;
-        if (!data && ended-- < SSPY_MAX_FRAMES) {
-            passed->ended[passed->ended_count] = entry_token(entry);
-            passed->ended_count += passed->ended[passed->ended_count] != 0;
-        }
+        if (!data && ended-- < SSPY_MAX_FRAMES)
+            add_ended(passed, entry);
+        add_seam(passed, entry);
     }
+    passed->ended_count -= passed->after_seam; /* nothing that ended is inside of it */
     reverse(passed->ended, passed->ended_count);
     return 0;
 }
 
 /*
- * EXC's stack into FRAMES, room for twice SSPY_MAX_FRAMES; -1 with a MemoryError.  A frame that is
- * both in the traceback and live stands where it lives, with the line where the exception passed.
+ * EXC's stack into FRAMES, room for twice SSPY_MAX_FRAMES and SSPY_MAX_SEAMS; -1 with a
+ * MemoryError.  A frame that is both in the traceback and live stands where it lives, with the line
+ * where the exception passed.  Behind it all are those who await the running task.
  */
-static int fill_stack(PyObject *exc, const void *above, uintptr_t *frames, uint32_t *count)
+static int fill_stack(sspy_state *state, PyObject *exc, const void *above, uintptr_t *frames,
+                      uint32_t *count)
 {
     PyObject *traceback = PyException_GetTraceback(exc);
     passed_frames passed = {.ended = frames};
@@ -168,6 +197,7 @@ static int fill_stack(PyObject *exc, const void *above, uintptr_t *frames, uint3
             frames[(*count)++] = sspy_mark();
         *count += wanted.count ? capture_from(__builtin_frame_address(0), &wanted, frames + *count)
                                : sspy_capture(above, frames + *count);
+        sspy_append_awaiting(state, frames, count);
     }
     free(passed.live);
     Py_XDECREF(traceback);
@@ -181,13 +211,13 @@ static int fill_stack(PyObject *exc, const void *above, uintptr_t *frames, uint3
 static sspy_exception *wrap_new(sspy_state *state, sspy_anchor *anchor, PyObject *exc,
                                 const void *above, IScriptErrorInfo *cause)
 {
-    uintptr_t room[2 * SSPY_MAX_FRAMES], *raised = NULL;
+    uintptr_t room[2 * SSPY_MAX_FRAMES + SSPY_MAX_SEAMS], *raised = NULL;
     sspy_exception *wrapped;
     uint32_t count = 0;
 
     if (anchor)
         raised = sspy_anchor_take_raised(anchor, &count);
-    if (!raised && fill_stack(exc, above, room, &count))
+    if (!raised && fill_stack(state, exc, above, room, &count))
         return NULL;
     wrapped = sspy_exception_new(state->interp, exc, raised ? raised : room, count, cause);
     free(raised);
@@ -401,5 +431,6 @@ HRESULT sspy_originate(sspy_state *state, PyObject *exc, const void *above)
     if (SUCCEEDED(hr))
         hr = put_into_slot(state, error); /* an old one; a new one is there */
     release_error(state, error);
+    sspy_slot_note(state);
     return hr;
 }

@@ -56,6 +56,7 @@ from ._install import install, uninstall
 from ._install import load_ipython_extension as load_ipython_extension
 from ._install import unload_ipython_extension as unload_ipython_extension
 from ._report import format_exc, format_exception, print_exc, print_exception
+from ._slot import saved_error
 
 __all__ = [
     "ErrorInfo",
@@ -78,6 +79,7 @@ __all__ = [
     "propagate",
     "raise_error",
     "report_unhandled",
+    "saved_error",
     "take_error",
     "uninstall",
     "winrt",

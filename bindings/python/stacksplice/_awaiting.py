@@ -1,14 +1,16 @@
 """Who awaits the running asyncio task: suspended coroutines, which no native stack holds.
 
 From Python 3.14 on futures know who awaits them.  Before, it is found from both ends: a suspended
-task knows the future that it waits for, and what asyncio waits with (as_completed, gather, shield,
-wait, wait_for, TaskGroup) hangs a callback on each future that knows the future or the task behind
-it.  Only asyncio's own callbacks are believed.
+task hangs its wake-up on the future that it waits for, and what asyncio waits with (as_completed,
+gather, shield, wait, wait_for, TaskGroup) hangs a callback on each future that knows the future or
+the task behind it.  Only asyncio's own callbacks are believed.
 """
 
 from __future__ import annotations
 
 import sys
+import weakref
+from _thread import _local
 from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType
 
 TYPE_CHECKING = False
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
     from typing import Any
+
+    # The reason of a gap, a seam with the name of the task behind it, a place.
+    Item = str | tuple[str, str] | tuple[CodeType, int]
 
 _MAX_TASKS = 32
 
@@ -28,8 +33,8 @@ _MORE = "more tasks that await are left out"
 _OPAQUE = "this task awaits in an object that does not show its frames"
 
 
-def awaited_by() -> list[str | tuple[CodeType, int]]:
-    """What comes behind the stack of the running task: reasons of gaps, and places as (code, lasti).
+def awaited_by() -> list[Item]:
+    """What comes behind the stack of the running task: reasons of gaps, seams, places (code, lasti).
 
     Nothing when no task runs in this thread.
     """
@@ -40,9 +45,9 @@ def awaited_by() -> list[str | tuple[CodeType, int]]:
     return [] if task is None else _behind(task, _waiters_of(asyncio))
 
 
-def _behind(running: Any, waiters: Waiters) -> list[str | tuple[CodeType, int]]:
+def _behind(running: Any, waiters: Waiters) -> list[Item]:
     """All that await RUNNING, depth first; tasks are counted from 1, the running one."""
-    result: list[str | tuple[CodeType, int]] = []
+    result: list[Item] = []
     numbers = {running: 1}
     last = 1  # the task whose frames come just before
     pending = [(1, waiter) for waiter in reversed(waiters.tasks(running))]
@@ -51,18 +56,45 @@ def _behind(running: Any, waiters: Waiters) -> list[str | tuple[CodeType, int]]:
         if task is _UNKNOWN:
             result.append(_SILENT)
         elif task in numbers:
-            result.append(f"task {awaited} from the inside is awaited by task {numbers[task]}, too")
+            again = f"task {awaited} from the inside is awaited by task {numbers[task]}, too"
+            result.append((again, _name(task)))
         elif len(numbers) == _MAX_TASKS:
             result.append(_MORE)
             break
         else:
             numbers[task] = number = len(numbers) + 1
             branch = f"task {awaited} from the inside is awaited by a task, too"
-            result.append(_AWAITED if awaited == last else branch)
+            result.append((_AWAITED if awaited == last else branch, _name(task)))
             result += _suspended(task)
             last = number
             pending += [(number, waiter) for waiter in reversed(waiters.tasks(task))]
     return result
+
+
+# ---- The thread's error slot ---------------------------------------------------------------------
+
+# .origin: the task that the slot's last error from Python is of, and that error's reference.
+_slot = _local()
+
+
+def _running_task() -> Any:
+    asyncio = sys.modules.get("asyncio")
+    return None if asyncio is None else asyncio.current_task()
+
+
+def note_origin(reference: str) -> None:
+    """The error of that name is now in the thread's slot, put there by the running task."""
+    task = _running_task()
+    _slot.origin = None if task is None else (weakref.ref(task), reference)
+
+
+def is_of_another_task(reference: str) -> bool:
+    """Whether a task other than the running one put the error of that name into the slot."""
+    origin = getattr(_slot, "origin", None)
+    if origin is None or origin[1] != reference:
+        return False
+    task = _running_task()
+    return task is not None and origin[0]() is not task
 
 
 # ---- The frames of a suspended task --------------------------------------------------------------
@@ -72,9 +104,16 @@ def _behind(running: Any, waiters: Waiters) -> list[str | tuple[CodeType, int]]:
 _DRIVERS = {"async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper"}
 
 
-def _suspended(task: Any) -> list[str | tuple[CodeType, int]]:
+def _name(task: Any) -> str:
+    try:
+        return str(task.get_name())
+    except Exception:  # a class of its own that has none
+        return ""
+
+
+def _suspended(task: Any) -> list[Item]:
     """The coroutine of TASK and what it awaits, innermost first."""
-    frames: list[str | tuple[CodeType, int]] = []
+    frames: list[Item] = []
     awaitable = task.get_coro()
     while awaitable is not None:
         frame, inner = _step(awaitable)
@@ -142,20 +181,19 @@ class _SearchedWaiters(Waiters):
 
     def __init__(self, asyncio: Any) -> None:
         self._future_type = asyncio.Future
-        self._waiting: dict[Any, list[Any]] = {}
-        for task in asyncio.all_tasks():
-            self._waiting.setdefault(getattr(task, "_fut_waiter", None), []).append(task)
-        self._waiting.pop(None, None)
 
     def next_to(self, future: Any) -> Iterator[Any]:
-        yield from self._waiting.get(future, ())
         try:
             callbacks = future._callbacks or ()
         except AttributeError:
             yield _UNKNOWN
             return
         for callback, _ in callbacks:
-            yield from self._behind(callback)
+            owner = getattr(callback, "__self__", None)
+            if getattr(owner, "_fut_waiter", None) is future:  # the task's own wake-up
+                yield owner
+            else:
+                yield from self._behind(callback)
 
     def _behind(self, callback: Any) -> Iterator[Any]:
         """What one of asyncio's own callbacks completes, or the task whose group it belongs to."""
@@ -184,7 +222,7 @@ def _completed_in(function: Any) -> Iterator[Any]:
 
 def _age(task: Any) -> tuple[int, str]:
     """Names are given in order: Task-2 is older than Task-10."""
-    name = "" if task is _UNKNOWN else str(task.get_name())
+    name = "" if task is _UNKNOWN else _name(task)
     return len(name), name
 
 

@@ -29,6 +29,8 @@ class Frame:
     inlined: the next frame is the function this one was inlined into.
     interpreter: name of the sub-interpreter or lua_State, None for the main one.
     address: the element of the captured stack.
+    asynchronous: a gap where two stacks meet: the frames outside of it did not call those inside, they
+    await them, or raised their error again after it had ended them.
     """
 
     __slots__ = (
@@ -48,6 +50,7 @@ class Frame:
         "reason",
         "interpreter",
         "address",
+        "asynchronous",
     )
 
     def __init__(
@@ -68,6 +71,7 @@ class Frame:
         reason: str | None = None,
         interpreter: str | None = None,
         address: int = 0,
+        asynchronous: bool = False,
     ) -> None:
         self.kind = kind
         self.language = language
@@ -85,6 +89,7 @@ class Frame:
         self.reason = reason
         self.interpreter = interpreter
         self.address = address
+        self.asynchronous = asynchronous
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Frame:
@@ -102,8 +107,10 @@ class Frame:
 
     def to_dict(self) -> dict[str, Any]:
         """What is known of the frame, by the names of the fields."""
-        values = ((name, getattr(self, name)) for name in self.__slots__)
-        return {name: value for name, value in values if value is not None}
+        values = {name: getattr(self, name) for name in self.__slots__}
+        if not self.asynchronous:
+            del values["asynchronous"]
+        return {name: value for name, value in values.items() if value is not None}
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in self.__slots__)
@@ -128,7 +135,7 @@ class Frame:
     def __str__(self) -> str:
         """One line of a report."""
         if self.kind == "gap":
-            return f"[gap: {self.reason or 'unknown'}]"
+            return f"[{'async' if self.asynchronous else 'gap'}: {self.reason or 'unknown'}]"
         language = "C" if self.language == "native" else self.language[:1].upper() + self.language[1:]
         text = f"({language}) "
         if self.interpreter:

@@ -44,6 +44,7 @@ typedef struct stacksplice_token_info {
     const char *reason;      /* of a gap; required there */
     const char *interpreter; /* name of a sub-interpreter or lua_State, NULL for the main one */
     int chunk; /* nonzero: FILE is the name of a chunk of source that is no file */
+    int asynchronous;        /* of a gap; nonzero: see stacksplice_frame */
 } stacksplice_token_info;
 
 /*

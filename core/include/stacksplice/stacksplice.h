@@ -121,6 +121,11 @@ typedef struct stacksplice_frame {
     const char *interpreter; /* the sub-interpreter's or lua_State's name, NULL for the main one */
     uintptr_t address;       /* the element of the stack this frame came from */
     int chunk; /* nonzero: FILE is the name of a chunk of source that is no file: never open it */
+    /*
+     * Nonzero: a gap where two stacks meet.  The frames outside of it did not call those inside of
+     * it; they await them, or raised their error again after it had ended them.
+     */
+    int asynchronous;
 } stacksplice_frame;
 
 /* Called once per frame.  The frame and its strings die on return; nonzero stops the walk. */

@@ -63,6 +63,8 @@ static int put_frame(const ss_frame *f, void *data)
     if (frame->kind == STACKSPLICE_FRAME_NATIVE)
         ss_json_bool(j, "inlined", frame->inlined);
     put_known(j, "reason", frame->reason);
+    if (frame->asynchronous)
+        ss_json_bool(j, "asynchronous", true);
     put_known(j, "interpreter", frame->interpreter);
     ss_json_hex(j, "address", frame->address, 1);
     ss_json_close(j, '}');

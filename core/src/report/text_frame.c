@@ -121,7 +121,7 @@ static void put_gap(const ss_report *r, const stacksplice_frame *frame)
 {
     const char *reason = frame->reason ? frame->reason : "unknown";
 
-    ss_writer_text(r->w, "[gap: ");
+    ss_writer_text(r->w, frame->asynchronous ? "[async: " : "[gap: ");
     ss_writer_utf8(r->w, reason, strlen(reason), SS_ESCAPE_LINE);
     ss_writer_text(r->w, "]");
 }

@@ -385,6 +385,7 @@ static void fill_token(uintptr_t token, ss_frame *f)
     frame->column = info->column;
     frame->end_column = info->end_column;
     frame->reason = info->reason;
+    frame->asynchronous = info->asynchronous;
     frame->interpreter = info->interpreter;
     frame->chunk = info->chunk;
 }

@@ -117,6 +117,7 @@ static uint32_t hash_of(const stacksplice_token_info *info)
     hash = ss_hash_word(hash, (uint64_t)info->line << 32 | info->end_line);
     hash = ss_hash_word(hash, (uint64_t)info->column << 32 | info->end_column);
     hash = ss_hash_word(hash, info->chunk != 0);
+    hash = ss_hash_word(hash, info->asynchronous != 0);
     for (size_t i = 0; i < STRINGS; i++) {
         const char *string = string_of(info, i);
 
@@ -137,7 +138,7 @@ static bool same_info(const void *entry, const void *key)
 
     if (a->kind != b->kind || a->trust != b->trust || a->line != b->line ||
         a->end_line != b->end_line || a->column != b->column || a->end_column != b->end_column ||
-        !a->chunk != !b->chunk)
+        !a->chunk != !b->chunk || !a->asynchronous != !b->asynchronous)
         return false;
     for (size_t i = 0; i < STRINGS; i++)
         if (!same_string(string_of(a, i), string_of(b, i)))

@@ -1,0 +1,610 @@
+"""Errors in asyncio tasks: who awaits is in their stack, across tasks they stay what they were."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import contextvars
+import json
+import signal
+import sys
+
+import pytest
+import stacksplice
+from stacksplice import winrt
+
+AWAITED = "awaited by a task"
+RAISED_AGAIN = "raised again where it was kept"
+E_FAIL = -2147467259
+
+
+def fail(message="x"):
+    raise ValueError(message)
+
+
+def here(stack) -> list[str]:
+    """Frames of this file by the last part of their names, and seams by their reasons."""
+    shown = [frame for frame in stack if frame.asynchronous or frame.file == __file__]
+    return [f.reason if f.asynchronous else f.function.rpartition(".")[2] for f in shown]
+
+
+def caught(function, *arguments):
+    try:
+        function(*arguments)
+    except Exception as exc:
+        return exc
+    raise AssertionError("nothing was raised")
+
+
+async def awaited_error(awaitable):
+    try:
+        await awaitable
+    except Exception as exc:
+        return exc
+    raise AssertionError("nothing was raised")
+
+
+@pytest.fixture
+def leaf(border):
+    """A coroutine function whose error crosses a border of C."""
+
+    async def leaf(message="x"):
+        await asyncio.sleep(0)
+        border.call(fail, message)
+
+    return leaf
+
+
+# ---- The awaiting chain --------------------------------------------------------------------------
+
+
+def by_task(leaf):
+    async def main():
+        await asyncio.create_task(leaf())
+
+    return main
+
+
+def by_gather(leaf):
+    async def main():
+        await asyncio.gather(leaf(), asyncio.sleep(0))
+
+    return main
+
+
+def by_wait_for(leaf):
+    async def main():
+        await asyncio.wait_for(asyncio.create_task(leaf()), 60)
+
+    return main
+
+
+def by_shield(leaf):
+    async def main():
+        await asyncio.shield(leaf())
+
+    return main
+
+
+def by_task_group(leaf):
+    async def main():
+        async with asyncio.TaskGroup() as group:
+            group.create_task(leaf())
+
+    return main
+
+
+@pytest.mark.parametrize("way", [by_task, by_gather, by_wait_for, by_shield, by_task_group])
+def test_an_error_in_a_task_has_those_who_await_it(way, leaf):
+    exc = caught(asyncio.run, way(leaf)())
+    if isinstance(exc, ExceptionGroup):
+        (exc,) = exc.exceptions
+    stack = stacksplice.error_info(exc).stack
+    assert here(stack)[:2] == ["fail", "leaf"]
+    assert here(stack)[-2:] == [AWAITED, "main"]
+    seam = next(frame for frame in stack if frame.asynchronous)
+    assert (seam.kind, seam.language, seam.line) == ("gap", "python", None)
+    # The thread's own stack is whole: what runs the loop is in it, before the seam.
+    before = [frame.function for frame in stack[: stack.index(seam)] if frame.kind == "script"]
+    assert "Handle._run" in before and "run" in before
+
+
+def test_a_chain_of_tasks(leaf):
+    async def middle():
+        await asyncio.create_task(leaf())
+
+    async def outer():
+        await asyncio.gather(middle())
+
+    async def main():
+        await asyncio.create_task(outer())
+
+    info = stacksplice.error_info(caught(asyncio.run, main()))
+    assert here(info.stack)[-6:] == [AWAITED, "middle", AWAITED, "outer", AWAITED, "main"]
+
+
+def test_the_seam_in_every_form(leaf):
+    info = stacksplice.error_info(caught(asyncio.run, by_task(leaf)()))
+    assert f"    [async: {AWAITED}]\n" in info.format()
+    assert f"    [async: {AWAITED}]\n" in str(info.stack)
+    seams = [frame for frame in json.loads(info.to_json())["stack"] if frame.get("asynchronous")]
+    assert [(frame["kind"], frame["reason"]) for frame in seams] == [("gap", AWAITED)]
+    saved = stacksplice.ErrorInfo.from_dict(info.to_dict())
+    assert list(saved.stack) == list(info.stack) and f"[async: {AWAITED}]" in saved.format()
+    frame = next(frame for frame in info.stack if frame.asynchronous)
+    assert stacksplice.Frame.from_dict(frame.to_dict()) == frame
+    assert "asynchronous" not in info.stack[0].to_dict()
+
+
+def test_an_error_that_is_originated_in_a_task(leaf):
+    async def task():
+        await asyncio.sleep(0)
+        return stacksplice.originate(caught(fail))
+
+    async def main():
+        return await asyncio.create_task(task())
+
+    info = asyncio.run(main())
+    shown = here(info.stack)
+    assert (shown[:3], shown[-2:]) == (["fail", "caught", "task"], [AWAITED, "main"])
+    assert stacksplice.take_error() == info
+
+
+def test_errors_outside_of_tasks_have_none(border, leaf):
+    found = []
+
+    async def main():
+        asyncio.get_running_loop().call_soon(lambda: found.append(caught(border.call, fail)))
+        await asyncio.sleep(0)
+        found.append(await asyncio.to_thread(caught, border.call, fail))
+
+    asyncio.run(main())
+    found.append(caught(border.call, fail))
+    assert len(found) == 3
+    for exc in found:
+        assert not any(frame.asynchronous for frame in stacksplice.error_info(exc).stack)
+
+
+def test_causes_have_it_too(border):
+    async def leaf():
+        await asyncio.sleep(0)
+        try:
+            fail()
+        except ValueError as exc:
+            border.call(raise_from, exc)
+
+    def raise_from(exc):
+        raise KeyError from exc
+
+    info = stacksplice.error_info(caught(asyncio.run, by_task(leaf)()))
+    assert here(info.stack)[-2:] == here(info.transformed.stack)[-2:] == [AWAITED, "main"]
+
+
+def test_what_fails_while_looking_is_a_gap(border, leaf, monkeypatch):
+    from stacksplice import _awaiting
+
+    def breaks():
+        raise LookupError
+
+    monkeypatch.setattr(_awaiting, "awaited_by", breaks)
+    info = stacksplice.error_info(caught(asyncio.run, by_task(leaf)()))
+    assert info.stack[-1].reason == "who awaits this task is not known: looking for them failed"
+    assert info.message == "x" and here(info.stack)[:2] == ["fail", "leaf"]
+
+
+def test_an_interrupt_while_looking_is_not_lost(leaf, monkeypatch):
+    from stacksplice import _awaiting
+
+    def breaks():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_awaiting, "awaited_by", breaks)
+    came = []
+    former = signal.signal(signal.SIGINT, lambda *_: came.append(True))
+    try:
+        exc = caught(asyncio.run, by_task(leaf)())
+    finally:
+        signal.signal(signal.SIGINT, former)
+    assert came == [True] and stacksplice.error_info(exc).message == "x"
+
+
+def test_tracers_do_not_see_the_search(border, leaf):
+    files = set()
+
+    def trace(frame, event, argument):
+        files.add(frame.f_code.co_filename.rpartition("/")[2])
+        return trace
+
+    former = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        exc = caught(asyncio.run, by_task(leaf)())
+    finally:
+        sys.settrace(former)
+    assert AWAITED in here(stacksplice.error_info(exc).stack)
+    assert "test_async.py" in files and "_awaiting.py" not in files
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="there is no sys.monitoring before 3.12")
+def test_captured_at_the_raise():
+    async def leaf():
+        await asyncio.sleep(0)
+        fail()
+
+    stacksplice.install(capture_at_raise=True)
+    try:
+        exc = caught(asyncio.run, by_task(leaf)())
+        info = stacksplice.originate(exc)
+    finally:
+        stacksplice.uninstall()
+    assert here(info.stack)[:2] == ["fail", "leaf"] and AWAITED in here(info.stack)
+    assert here(info.stack)[-1] == "main"
+    assert not any(frame.reason == "unwound" for frame in info.stack)
+
+
+# ---- Across tasks --------------------------------------------------------------------------------
+
+
+def test_through_await_it_is_the_same_error(border, leaf):
+    seen = []
+
+    async def middle():
+        try:
+            await asyncio.create_task(leaf())
+        except ValueError as exc:
+            seen.append((exc, stacksplice.error_info(exc)))
+            raise
+
+    async def main():
+        try:
+            await asyncio.gather(middle())
+        except ValueError as exc:
+            seen.append((exc, stacksplice.error_info(exc)))
+            border.call(again, exc)
+
+    def again(exc):
+        raise exc
+
+    exc = caught(asyncio.run, main())
+    assert [item[0] for item in seen] == [exc, exc]
+    info = stacksplice.error_info(exc)
+    assert [item[1] for item in seen] == [info, info]
+    assert here(info.stack)[:2] == ["fail", "leaf"]
+    assert here(info.stack)[-4:] == [AWAITED, "middle", AWAITED, "main"]
+    # A border adds a node, an await does not.
+    assert [here(node.stack)[0] for node in info.propagation] == ["leaf", "main"]
+
+
+def test_a_future_of_the_program_keeps_it(border):
+    async def main():
+        future = asyncio.get_running_loop().create_future()
+        future.set_exception(caught(border.call, fail))
+        return await awaited_error(future)
+
+    assert stacksplice.error_info(asyncio.run(main())).message == "x"
+
+
+def test_queue_between_tasks(border):
+    async def produce(queue):
+        await queue.put(caught(border.call, fail))
+
+    async def main():
+        queue = asyncio.Queue()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(produce(queue))
+            return await queue.get()
+
+    info = stacksplice.error_info(asyncio.run(main()))
+    assert here(info.stack)[-2:] == [AWAITED, "main"]
+
+
+# A traceback that goes on in another task, without a border in the first.  Frames of coroutines
+# that have ended remember who resumed them in these versions only.
+remembered = pytest.mark.skipif(
+    sys.version_info[:2] not in ((3, 12), (3, 13)), reason="coroutines forget who resumed them"
+)
+
+
+@remembered
+def test_a_traceback_of_two_tasks_has_a_seam():
+    async def leaf():
+        await asyncio.sleep(0)
+        fail()
+
+    async def main():
+        return stacksplice.originate(await awaited_error(asyncio.create_task(leaf())))
+
+    info = asyncio.run(main())
+    assert here(info.stack)[:4] == ["fail", "leaf", AWAITED, "awaited_error"]
+
+
+def test_coroutines_of_one_task_have_none():
+    async def inner():
+        await asyncio.sleep(0)
+        fail()
+
+    async def numbers():
+        await inner()
+        yield
+
+    async def main():
+        async for _ in numbers():
+            pass
+
+    async def whole():
+        return stacksplice.originate(await awaited_error(main()))
+
+    stack = asyncio.run(whole()).stack
+    assert here(stack)[:6] == ["fail", "inner", "numbers", "main", "awaited_error", "whole"]
+
+
+def test_a_plain_traceback_has_no_seam(border):
+    def generator():
+        fail()
+        yield
+
+    def delegating():
+        yield from generator()
+
+    @contextlib.contextmanager
+    def manager():
+        try:
+            yield
+        finally:
+            list(delegating())
+
+    class Thing:
+        def __getattr__(self, name):
+            with manager():
+                return sorted([1, 2], key=lambda _: 1)
+
+    def run():
+        return list(map(lambda name: getattr(Thing(), name), "a"))
+
+    info = stacksplice.error_info(caught(border.call, run))
+    assert not any(frame.asynchronous for frame in info.stack)
+    assert here(info.stack)[:3] == ["fail", "generator", "delegating"]
+
+
+def test_frames_that_were_cut_out_of_a_traceback_make_no_seam(border):
+    def outer():
+        try:
+            middle()
+        except ValueError as exc:
+            hidden = exc.__traceback__.tb_next
+            hidden.tb_next = hidden.tb_next.tb_next  # without inner()
+            raise
+
+    def middle():
+        inner()
+
+    def inner():
+        fail()
+
+    info = stacksplice.error_info(caught(border.call, outer))
+    assert here(info.stack)[:3] == ["fail", "middle", "outer"]
+
+
+def test_raised_again_where_it_was_kept(border):
+    kept = caught(fail)
+
+    def again():
+        raise kept
+
+    assert here(stacksplice.originate(caught(again)).stack)[:4] == ["fail", "caught", RAISED_AGAIN, "again"]
+
+
+def test_many_seams_are_bounded():
+    kept = caught(fail)
+
+    def again():
+        raise kept
+
+    for _ in range(300):
+        caught(again)
+    stack = stacksplice.originate(kept).stack
+    assert here(stack)[0] == "fail" and 1 < here(stack).count(RAISED_AGAIN) <= 64
+
+
+# ---- Other threads -------------------------------------------------------------------------------
+
+
+def test_to_thread(border):
+    variable = contextvars.ContextVar("variable")
+
+    def work():
+        border.call(fail, variable.get())
+
+    async def main():
+        variable.set("in the context")
+        return await awaited_error(asyncio.to_thread(work))
+
+    exc = asyncio.run(main())
+    info = stacksplice.error_info(exc)
+    assert info.message == "in the context" and here(info.stack) == ["fail", "work"]
+    assert info.thread_id != stacksplice.originate(ValueError()).thread_id
+    stacksplice.take_error()
+
+
+def test_run_in_executor_keeps_the_slots_apart(border):
+    async def main():
+        loop = asyncio.get_running_loop()
+        mine = stacksplice.originate(ValueError("mine"))
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            assert await loop.run_in_executor(pool, stacksplice.peek_error) is None
+            theirs = await loop.run_in_executor(pool, stacksplice.originate, KeyError("theirs"))
+            assert stacksplice.peek_error() == mine
+            assert await loop.run_in_executor(pool, stacksplice.take_error) == theirs
+        assert stacksplice.take_error() == mine
+
+    asyncio.run(main())
+
+
+def test_call_soon_threadsafe(border):
+    async def main():
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+
+        def work():
+            loop.call_soon_threadsafe(future.set_exception, caught(border.call, fail))
+
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            pool.submit(work)
+            return await awaited_error(future)
+
+    info = stacksplice.error_info(asyncio.run(main()))
+    assert here(info.stack) == ["fail", "caught", "work"]
+
+
+def test_run_coroutine_threadsafe(leaf):
+    async def main():
+        future = asyncio.run_coroutine_threadsafe(leaf(), asyncio.get_running_loop())
+        return await asyncio.to_thread(caught, future.result)
+
+    info = stacksplice.error_info(asyncio.run(main()))
+    assert here(info.stack)[:2] == ["fail", "leaf"]
+
+
+def test_a_loop_in_each_of_two_threads(border, leaf):
+    """One thread's loop says nothing about the other's."""
+
+    def in_thread():
+        return stacksplice.error_info(caught(asyncio.run, by_gather(leaf)()))
+
+    async def main():
+        return await asyncio.gather(*(asyncio.to_thread(in_thread) for _ in range(4)))
+
+    for info in asyncio.run(main()):
+        assert here(info.stack)[-2:] == [AWAITED, "main"]
+
+
+# ---- The slot ------------------------------------------------------------------------------------
+
+
+def test_another_task_s_error_is_stale(border):
+    """Two tasks with errors of one HRESULT; the second one's comes from nowhere we know."""
+    ready = []
+
+    async def first():
+        exc = caught(fail, "first")
+        hresult = stacksplice.originate(exc).hresult
+        ready.append(exc)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return hresult
+
+    async def second():
+        while not ready:
+            await asyncio.sleep(0)
+        return caught(border.raise_error, -2147024809)
+
+    async def main():
+        return await asyncio.gather(first(), second())
+
+    hresult, exc = asyncio.run(main())
+    assert hresult == -2147024809
+    assert exc is not ready[0] and isinstance(exc, stacksplice.HResultError)
+    assert "first" not in str(exc) and stacksplice.peek_error() is None
+
+
+def test_a_task_s_own_error_is_not_stale(border):
+    async def main():
+        exc = caught(fail, "mine")
+        hresult = stacksplice.originate(exc).hresult
+        await asyncio.sleep(0)
+        assert caught(border.raise_error, hresult) is exc
+
+    asyncio.run(main())
+
+
+def test_an_error_may_leave_its_loop(border):
+    async def main():
+        return stacksplice.originate(caught(fail, "out"))
+
+    info = asyncio.run(main())
+    assert caught(border.raise_error, info.hresult) is info.language_exception
+
+
+def test_an_error_of_native_code_belongs_to_no_task(border):
+    async def first():
+        winrt.RoOriginateError(E_FAIL, "native")
+
+    async def main():
+        await asyncio.create_task(first())
+        assert str(caught(border.raise_error, E_FAIL)) == "native"
+
+    asyncio.run(main())
+
+
+def test_saved_error_around_an_await(border):
+    async def one(number, gate):
+        exc = caught(fail, str(number))
+        hresult = stacksplice.originate(exc).hresult
+        with stacksplice.saved_error():
+            assert stacksplice.peek_error() is None
+            await gate.wait()
+        assert caught(border.raise_error, hresult) is exc
+        return number
+
+    async def main():
+        gate = asyncio.Event()
+        tasks = [asyncio.create_task(one(number, gate)) for number in range(20)]
+        await asyncio.sleep(0)
+        gate.set()
+        assert await asyncio.gather(*tasks) == list(range(20))
+
+    asyncio.run(main())
+    assert stacksplice.peek_error() is None
+
+
+def test_saved_error_follows_a_coroutine_to_another_thread(border):
+    """A coroutine that is driven by hand, by one thread after the other."""
+    exc = caught(fail)
+
+    @contextlib.contextmanager
+    def nothing_here():
+        assert stacksplice.peek_error() is None
+        yield
+        assert stacksplice.peek_error() is None
+
+    async def moves():
+        hresult = stacksplice.originate(exc).hresult
+        with stacksplice.saved_error():
+            await contextlib.nullcontext().__aenter__()
+            await asyncio.sleep(0)
+        return caught(border.raise_error, hresult)
+
+    def finish():
+        with pytest.raises(StopIteration) as end:
+            coroutine.send(None)
+        return end.value.value
+
+    coroutine = moves()
+    with nothing_here():
+        coroutine.send(None)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            assert pool.submit(finish).result() is exc
+
+
+def test_saved_error_in_clean_up_that_fails(border):
+    first = caught(fail, "first")
+    info = stacksplice.originate(first)
+    with pytest.raises(KeyError), stacksplice.saved_error():
+        stacksplice.originate(ValueError("clean-up"))
+        raise KeyError
+    assert stacksplice.take_error() == info
+    with stacksplice.saved_error():
+        stacksplice.originate(ValueError("clean-up"))
+    assert stacksplice.peek_error() is None  # as it was before
+
+
+def test_saved_error_that_is_never_put_back():
+    coroutine_like = stacksplice.saved_error()
+    exc = ValueError("kept")
+    stacksplice.originate(exc)
+    before = sys.getrefcount(exc)
+    coroutine_like.__enter__()
+    assert sys.getrefcount(exc) == before
+    del coroutine_like
+    assert sys.getrefcount(exc) == before - 1 and stacksplice.peek_error() is None
