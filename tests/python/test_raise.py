@@ -226,6 +226,33 @@ def test_tool_ids_are_shared_politely(at_raise):
 
 
 @needs_monitoring
+def test_switched_by_many_threads_at_once():
+    failures = []
+
+    def switch():
+        try:
+            for _ in range(300):
+                stacksplice.install(capture_at_raise=True)
+                stacksplice.uninstall()
+        except Exception as exc:
+            failures.append(exc)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    threads = [threading.Thread(target=switch) for _ in range(4)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert failures == []
+    assert "stacksplice" not in [sys.monitoring.get_tool(tool) for tool in range(6)]
+    assert sys.excepthook is sys.__excepthook__ or "stacksplice" not in type(sys.excepthook).__module__
+
+
+@needs_monitoring
 def test_beside_a_debugger_and_coverage(at_raise):
     monitoring = sys.monitoring
     events, seen = monitoring.events, []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from _thread import allocate_lock
 
 from . import _stacksplice
 
@@ -12,9 +14,32 @@ _TOOL_NAME = "stacksplice"
 # Those that have no name of their own come first; debuggers, coverage and profilers keep theirs.
 _TOOLS = (4, 3, 5)
 
+_lock = allocate_lock()
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = allocate_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    # Another thread may have held it, and that is not in the child.
+    os.register_at_fork(after_in_child=_renew_lock)
+
 
 def begin() -> None:
     """Have the stack of each exception taken where it is raised."""
+    with _lock:
+        _take_tool()
+
+
+def end() -> None:
+    """The tool id is given back, unless somebody else took it meanwhile."""
+    with _lock:
+        _give_tool_back()
+
+
+def _take_tool() -> None:
     global _tool
     if sys.version_info < (3, 12):
         version = sys.version.partition(" ")[0]
@@ -28,8 +53,6 @@ def begin() -> None:
         try:
             monitoring.use_tool_id(tool, _TOOL_NAME)
         except ValueError:  # somebody's
-            if monitoring.get_tool(tool) == _TOOL_NAME:
-                return  # another thread was faster
             continue
         monitoring.register_callback(tool, monitoring.events.RAISE, _stacksplice._raised)
         monitoring.set_events(tool, monitoring.events.RAISE)
@@ -39,8 +62,7 @@ def begin() -> None:
     raise RuntimeError(f"capture_at_raise needs a tool id of sys.monitoring; held are {holders}")
 
 
-def end() -> None:
-    """The id is given back, unless somebody else took it meanwhile."""
+def _give_tool_back() -> None:
     global _tool
     tool, _tool = _tool, None
     if sys.version_info < (3, 12) or tool is None:
