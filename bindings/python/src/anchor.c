@@ -164,7 +164,9 @@ static sspy_anchor *anchor_in(sspy_interp *interp, PyObject *dict, PyObject *key
 
 sspy_anchor *sspy_anchor_of(sspy_interp *interp, PyObject *exc)
 {
-    PyObject *key = anchor_key(interp), *dict = ((PyBaseExceptionObject *)exc)->dict;
+    bool is_exception = PyExceptionInstance_Check(exc); /* C code can set any object as a cause */
+    PyObject *key = anchor_key(interp);
+    PyObject *dict = is_exception ? ((PyBaseExceptionObject *)exc)->dict : NULL;
     sspy_anchor *anchor = NULL;
 
     if (!key)

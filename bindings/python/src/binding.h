@@ -26,7 +26,9 @@
 enum {
     SSPY_MAX_FRAMES = 1024, /* of one exception's stack */
     SSPY_MAX_SEAMS = 64,    /* marked in one traceback */
-    SSPY_MAX_CAUSES = 64    /* of one exception, followed through __cause__ and __context__ */
+    SSPY_MAX_STEPS = 64,    /* exceptions on a way through causes and groups */
+    SSPY_MAX_RELATED = 256, /* errors made for causes and members of one that leaves */
+    SSPY_MAX_NOTES = 150    /* of one exception */
 };
 
 typedef struct sspy_exception sspy_exception;
@@ -78,12 +80,50 @@ void sspy_interp_drain(sspy_interp *interp);
 
 /* ---- The language exception (exception.c) -----------------------------------------------------*/
 
+/* Notes by value: one block of memory (malloc). */
+typedef struct sspy_notes {
+    uint32_t count;
+    struct {
+        const char *text; /* UTF-8 with surrogates as they are, and a NUL */
+        size_t length;
+    } notes[];
+} sspy_notes;
+
+/* The error of a member, and which of the group's exceptions it stands for. */
+typedef struct sspy_member {
+    IScriptErrorInfo *error;
+    Py_ssize_t index;
+} sspy_member;
+
+/* What belongs to an exception that leaves; the errors have an outside reference. */
+typedef struct sspy_related {
+    IScriptErrorInfo *cause; /* or NULL */
+    stacksplice_relation relation;
+    uint32_t causes_left_out;
+    bool is_group;
+    sspy_member *members; /* malloc, or NULL */
+    uint32_t member_count, members_left_out;
+    sspy_notes *notes; /* or NULL */
+} sspy_related;
+
+/* The same in a language exception, of those few that have something of it. */
+typedef struct sspy_details {
+    stacksplice_relation relation;
+    uint32_t causes_left_out;
+    bool is_group;
+    uint32_t members_left_out;
+    sspy_notes *notes; /* or NULL */
+    uint32_t member_count;
+    sspy_member members[]; /* held inside; outside too while the exception is */
+} sspy_details;
+
 /* A Python exception as COM sees it; see exception.c for the layout and the counts. */
 struct sspy_exception {
     ILanguageExceptionStackBackTrace backtrace; /* also the IUnknown */
     ILanguageExceptionTransform transform;      /* answered only when CAUSE is not NULL */
     IScriptException script;
     IAgileObject agile;
+    IScriptExceptionDetails more;  /* answered only when DETAILS is not NULL */
     atomic_uint outside;           /* (ATOMIC) COM references */
     atomic_uint inside;            /* (ATOMIC) keep the memory; all outside ones hold one */
     atomic_bool queued;            /* (ATOMIC) on the released list */
@@ -92,6 +132,7 @@ struct sspy_exception {
     bool is_interrupt;             /* (RO) a BaseException that is no Exception */
     PyObject *object;              /* (GIL) strong while outside > 0 and until drained */
     IScriptErrorInfo *cause;       /* (RO) held inside; outside too while outside > 0 */
+    sspy_details *details;         /* (RO) malloc, or NULL */
     size_t message_length;         /* (RO) */
     char *type_name;               /* (RO) behind the frames */
     char *message;                 /* (RO) behind it, UTF-8 with surrogates as they are */
@@ -101,10 +142,10 @@ struct sspy_exception {
 
 /*
  * A language exception for OBJECT with one outside reference; NULL with a MemoryError.  FRAMES is
- * copied.  CAUSE, which may be NULL, is referenced.
+ * copied, the errors of RELATED are referenced, its notes taken over.
  */
 sspy_exception *sspy_exception_new(sspy_interp *interp, PyObject *object, const uintptr_t *frames,
-                                   uint32_t frame_count, IScriptErrorInfo *cause);
+                                   uint32_t frame_count, sspy_related *related);
 /* Take an outside reference with OBJECT, the exception it stands for, in hand and alive. */
 void sspy_exception_hold(sspy_exception *exception, PyObject *object);
 void sspy_exception_release(sspy_exception *exception);
@@ -197,7 +238,14 @@ typedef struct sspy_placement {
 void sspy_place(sspy_placement *placement);
 uintptr_t sspy_mark(void);
 
-/* ---- Stacks and errors (wrap.c, raise.c) ------------------------------------------------------*/
+/* ---- Stacks and errors (stack.c, related.c, wrap.c, arrive.c, raise.c) ------------------------*/
+
+/* An exception whose error is being made; OUTER is the one that it is a cause or a member of. */
+typedef struct sspy_step {
+    PyObject *exc;
+    const struct sspy_step *outer;
+    uint32_t number; /* of steps outward */
+} sspy_step;
 
 /* Module state: one per interpreter. */
 struct sspy_state {
@@ -211,8 +259,10 @@ struct sspy_state {
     PyObject *hresult_key;      /* "hresult", interned */
     PyObject *asyncio_key;      /* "asyncio.events", interned */
     PyObject *running_loop_key; /* "_get_running_loop", interned */
+    PyObject *notes_key;        /* "__notes__", interned */
     PyObject *wrap_error;     /* callable: ErrorHandle -> ErrorInfo, or NULL */
     PyObject *wrap_stack;     /* callable: tuple of addresses -> Stack, or NULL */
+    PyObject *group_error;    /* the class HResultErrorGroup, or NULL */
     sspy_kept_frames *kept_frames; /* malloc, NULL before its first use */
     bool shows_foreign;            /* other languages' frames in __traceback__ */
 };
@@ -224,6 +274,34 @@ sspy_state *sspy_state_current(void);
  * Python frame on when ABOVE is NULL.  Returns the count.
  */
 uint32_t sspy_capture(const void *above, uintptr_t *frames);
+/*
+ * EXC's stack into FRAMES, room for twice SSPY_MAX_FRAMES and SSPY_MAX_SEAMS; -1 with a
+ * MemoryError.  A frame that is
+ * both in the traceback and live stands where it lives, with the line where the exception passed.
+ * OUTER is NULL for the exception that is at the border.
+ */
+int sspy_stack_of(sspy_state *state, PyObject *exc, const sspy_step *outer, const void *above,
+                  uintptr_t *frames, uint32_t *count);
+
+/* What makes an error for EXC, which may exist already: *ERROR has an outside reference, or is NULL
+   when none is wanted (switched off, or too many).  -1 with an exception. */
+typedef struct sspy_maker {
+    sspy_state *state;
+    const void *above;
+    uint32_t errors; /* that were made */
+} sspy_maker;
+int sspy_error_of_related(sspy_maker *maker, const sspy_step *step, IScriptErrorInfo **error);
+
+/* RELATED of STEP's exception, zero before; -1 with an exception.  sspy_related_end in any case. */
+int sspy_related_begin(sspy_maker *maker, const sspy_step *step, sspy_related *related);
+void sspy_related_end(sspy_state *state, sspy_related *related);
+/* The members of EXC if it is a group, borrowed; else NULL. */
+PyObject *sspy_group_members(PyObject *exc);
+/* EXC's notes into *NOTES (malloc), NULL when it has none; -1 with an exception. */
+int sspy_notes_of(sspy_state *state, PyObject *exc, sspy_notes **notes);
+/* Append to ERROR, which is EXC's, the notes that it does not have yet.  -1 with an exception. */
+int sspy_notes_update(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
+
 /* Append the tasks that await the running one to the COUNT of FRAMES (SSPY_MAX_FRAMES in all); runs
    Python code while an asyncio loop runs in this thread.  -1 with an exception. */
 int sspy_awaited_by(sspy_state *state, uintptr_t *frames, uint32_t *count);
@@ -256,6 +334,11 @@ sspy_exception *sspy_wrap(sspy_state *state, PyObject *exc, const void *above);
 PyObject *sspy_object_for(sspy_state *state, IRestrictedErrorInfo *error);
 /* The object of ERROR's language exceptions if it was born in this interpreter, else NULL. */
 PyObject *sspy_own_object(sspy_state *state, IUnknown *error);
+/* ERROR's causes and notes into EXC, the new HResultError that stands for it; -1 with an exception. */
+int sspy_arrive(sspy_state *state, PyObject *exc, IUnknown *error);
+/* A new HResultErrorGroup if ERROR is a group whose members can be in one; NULL without an exception
+   if not. */
+PyObject *sspy_foreign_group(sspy_state *state, IUnknown *error, HRESULT hr, PyObject *message);
 /* thread error -> pending exception, with a node of the stack outside of ABOVE; returns NULL. */
 PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above);
 
@@ -310,6 +393,8 @@ PyObject *sspy_error_wrap(sspy_state *state, IScriptErrorInfo *error, PyObject *
 /* The same for an interface of any kind; None for NULL or a foreign object. */
 PyObject *sspy_error_wrap_unknown(sspy_state *state, IUnknown *error);
 PyObject *sspy_text_from_wide(const WCHAR *text, uint32_t units);
+/* Surrogates as they are; U+FFFD for what is no UTF-8 at all. */
+PyObject *sspy_text_from_utf8(const char *bytes, size_t length);
 /* The whole message of a script's exception, NULs too; "" when it has none. */
 PyObject *sspy_script_message(IScriptException *script);
 

@@ -19,10 +19,21 @@ static _Thread_local struct {
 
 static const IScriptExceptionVtbl script_vtbl;
 
+static void details_free(sspy_details *details)
+{
+    if (!details)
+        return;
+    for (uint32_t i = 0; i < details->member_count; i++)
+        details->members[i].error->lpVtbl->ReleaseInside(details->members[i].error);
+    free(details->notes);
+    free(details);
+}
+
 static void exception_free(sspy_exception *self)
 {
     if (self->cause)
         self->cause->lpVtbl->ReleaseInside(self->cause);
+    details_free(self->details);
     sspy_interp_unref(self->interp);
     free(self);
 }
@@ -66,6 +77,31 @@ static void hold_cause(sspy_exception *self)
         self->cause->lpVtbl->AddRef(self->cause);
 }
 
+/* So are the errors of a group's members, whose exceptions the group keeps. */
+static void hold_members(sspy_exception *self)
+{
+    PyObject *members = self->object ? sspy_group_members(self->object) : NULL;
+
+    for (uint32_t i = 0; self->details && i < self->details->member_count; i++) {
+        const sspy_member *member = &self->details->members[i];
+        bool known = members && member->index < PyTuple_GET_SIZE(members);
+        PyObject *exc = known ? PyTuple_GET_ITEM(members, member->index) : NULL;
+        sspy_anchor *anchor = exc ? sspy_anchor_of(self->interp, exc) : NULL;
+
+        if (!anchor || anchor->error != member->error || anchor->foreign ||
+            !sspy_anchor_hold(anchor, exc))
+            member->error->lpVtbl->AddRef(member->error);
+    }
+}
+
+static void release_related(sspy_exception *self)
+{
+    if (self->cause)
+        self->cause->lpVtbl->Release(self->cause);
+    for (uint32_t i = 0; self->details && i < self->details->member_count; i++)
+        self->details->members[i].error->lpVtbl->Release(self->details->members[i].error);
+}
+
 static ULONG exception_add_ref(sspy_exception *self)
 {
     ULONG count = atomic_fetch_add(&self->outside, 1) + 1;
@@ -77,6 +113,7 @@ static ULONG exception_add_ref(sspy_exception *self)
             self->object = Py_NewRef(hand.object);
         if (self->cause)
             hold_cause(self);
+        hold_members(self);
     }
     return count;
 }
@@ -86,8 +123,7 @@ static ULONG exception_release(sspy_exception *self)
     ULONG count = atomic_fetch_sub(&self->outside, 1) - 1;
 
     if (count == 0) {
-        if (self->cause)
-            self->cause->lpVtbl->Release(self->cause);
+        release_related(self);
         sspy_interp_released(self->interp, self);
     }
     return count;
@@ -136,6 +172,8 @@ static HRESULT exception_query(sspy_exception *self, REFIID iid, void **out)
         *out = &self->script;
     else if (self->cause && IsEqualIID(iid, &IID_ILanguageExceptionTransform))
         *out = &self->transform;
+    else if (self->details && IsEqualIID(iid, &stacksplice_IID_IScriptExceptionDetails))
+        *out = &self->more;
     else
         return E_NOINTERFACE;
     exception_add_ref(self);
@@ -161,6 +199,7 @@ FORWARD_UNKNOWN(ILanguageExceptionStackBackTrace, backtrace)
 FORWARD_UNKNOWN(ILanguageExceptionTransform, transform)
 FORWARD_UNKNOWN(IScriptException, script)
 FORWARD_UNKNOWN(IAgileObject, agile)
+FORWARD_UNKNOWN(IScriptExceptionDetails, more)
 
 /* ---- The interfaces' own methods --------------------------------------------------------------*/
 
@@ -219,6 +258,52 @@ static void STDMETHODCALLTYPE script_ReleaseInside(IScriptException *iface)
     sspy_exception_unref_inside(SSPY_CONTAINER(iface, sspy_exception, script));
 }
 
+static const sspy_details *details_of(IScriptExceptionDetails *iface)
+{
+    return SSPY_CONTAINER(iface, sspy_exception, more)->details;
+}
+
+static stacksplice_relation STDMETHODCALLTYPE more_GetRelation(IScriptExceptionDetails *iface,
+                                                               uint32_t *left_out)
+{
+    *left_out = details_of(iface)->causes_left_out;
+    return details_of(iface)->relation;
+}
+
+static int STDMETHODCALLTYPE more_GetGroup(IScriptExceptionDetails *iface, uint32_t *members,
+                                           uint32_t *left_out)
+{
+    *members = details_of(iface)->member_count;
+    *left_out = details_of(iface)->members_left_out;
+    return details_of(iface)->is_group;
+}
+
+static HRESULT STDMETHODCALLTYPE more_GetMember(IScriptExceptionDetails *iface, uint32_t index,
+                                                IRestrictedErrorInfo **member)
+{
+    const sspy_details *details = details_of(iface);
+    IScriptErrorInfo *error;
+
+    if (!member)
+        return E_POINTER;
+    *member = NULL;
+    if (index >= details->member_count)
+        return S_FALSE;
+    error = details->members[index].error;
+    return error->lpVtbl->QueryInterface(error, &IID_IRestrictedErrorInfo, (void **)member);
+}
+
+static const char *STDMETHODCALLTYPE more_GetNote(IScriptExceptionDetails *iface, uint32_t index,
+                                                  size_t *length)
+{
+    const sspy_notes *notes = details_of(iface)->notes;
+
+    if (!notes || index >= notes->count)
+        return NULL;
+    *length = notes->notes[index].length;
+    return notes->notes[index].text;
+}
+
 static const ILanguageExceptionStackBackTraceVtbl backtrace_vtbl = {
     backtrace_QueryInterface, backtrace_AddRef, backtrace_Release, backtrace_GetStackBackTrace};
 static const ILanguageExceptionTransformVtbl transform_vtbl = {
@@ -227,6 +312,9 @@ static const ILanguageExceptionTransformVtbl transform_vtbl = {
 static const IScriptExceptionVtbl script_vtbl = {
     script_QueryInterface, script_AddRef,     script_Release,   script_GetLanguage,
     script_GetTypeName,    script_GetMessage, script_AddInside, script_ReleaseInside};
+static const IScriptExceptionDetailsVtbl more_vtbl = {
+    more_QueryInterface, more_AddRef,    more_Release, more_GetRelation,
+    more_GetGroup,       more_GetMember, more_GetNote};
 static const IAgileObjectVtbl agile_vtbl = {agile_QueryInterface, agile_AddRef, agile_Release};
 
 sspy_exception *sspy_exception_from(IUnknown *unknown)
@@ -340,6 +428,39 @@ static sspy_exception *allocate(const utf8_text *name, const utf8_text *message,
     return self;
 }
 
+static bool needs_details(const sspy_related *related)
+{
+    return related->relation == STACKSPLICE_RELATION_CONTEXT || related->causes_left_out ||
+           related->is_group || related->notes;
+}
+
+/* -1 with a MemoryError. */
+static int take_details(sspy_exception *self, sspy_related *related)
+{
+    sspy_details *details;
+
+    if (!needs_details(related))
+        return 0;
+    details = malloc(sizeof *details + related->member_count * sizeof *details->members);
+    if (!details) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    details->relation = related->relation;
+    details->causes_left_out = related->causes_left_out;
+    details->is_group = related->is_group;
+    details->members_left_out = related->members_left_out;
+    details->notes = related->notes;
+    related->notes = NULL; /* moved */
+    details->member_count = related->member_count;
+    for (uint32_t i = 0; i < related->member_count; i++) {
+        details->members[i] = related->members[i];
+        details->members[i].error->lpVtbl->AddInside(details->members[i].error);
+    }
+    self->details = details;
+    return 0;
+}
+
 static void begin(sspy_exception *self, sspy_interp *interp, PyObject *object,
                   IScriptErrorInfo *cause)
 {
@@ -347,6 +468,7 @@ static void begin(sspy_exception *self, sspy_interp *interp, PyObject *object,
     self->transform.lpVtbl = &transform_vtbl;
     self->script.lpVtbl = &script_vtbl;
     self->agile.lpVtbl = &agile_vtbl;
+    self->more.lpVtbl = &more_vtbl;
     atomic_init(&self->inside, 1);
     sspy_interp_ref(interp);
     self->interp = interp;
@@ -360,7 +482,7 @@ static void begin(sspy_exception *self, sspy_interp *interp, PyObject *object,
 }
 
 sspy_exception *sspy_exception_new(sspy_interp *interp, PyObject *object, const uintptr_t *frames,
-                                   uint32_t frame_count, IScriptErrorInfo *cause)
+                                   uint32_t frame_count, sspy_related *related)
 {
     utf8_text name = {NULL, NULL, 0}, message = {NULL, NULL, 0};
     sspy_exception *self = NULL;
@@ -369,7 +491,11 @@ sspy_exception *sspy_exception_new(sspy_interp *interp, PyObject *object, const 
         self = allocate(&name, &message, frames, frame_count);
     Py_XDECREF(name.owner);
     Py_XDECREF(message.owner);
+    if (self && take_details(self, related)) {
+        free(self);
+        self = NULL;
+    }
     if (self)
-        begin(self, interp, object, cause);
+        begin(self, interp, object, related->cause);
     return self;
 }

@@ -366,12 +366,13 @@ static PyObject *report_unhandled(PyObject *module, PyObject *exc)
 static PyObject *register_classes(PyObject *module, PyObject *arguments)
 {
     sspy_state *state = PyModule_GetState(module);
-    PyObject *error, *stack;
+    PyObject *error, *stack, *group;
 
-    if (!PyArg_ParseTuple(arguments, "OO:_register", &error, &stack))
+    if (!PyArg_ParseTuple(arguments, "OOO:_register", &error, &stack, &group))
         return NULL;
     Py_XSETREF(state->wrap_error, Py_NewRef(error));
     Py_XSETREF(state->wrap_stack, Py_NewRef(stack));
+    Py_XSETREF(state->group_error, Py_NewRef(group));
     Py_RETURN_NONE;
 }
 

@@ -250,42 +250,105 @@ static PyObject *handle_propagation(error_handle *self, PyObject *unused)
     return list;
 }
 
-/* The error that this one was made from, wrapped, or None. */
+/* (relation, what it was made from, wrapped), or (0, None). */
 static PyObject *handle_transformed(error_handle *self, PyObject *unused)
 {
+    stacksplice_relation relation = STACKSPLICE_RELATION_NONE;
     sspy_state *state = sspy_state_current();
-    ILanguageExceptionErrorInfo2 *info, *previous = NULL;
+    IRestrictedErrorInfo *cause = NULL;
     PyObject *result;
-    IScriptErrorInfo *error;
 
     (void)unused;
     if (!state)
         return NULL;
-    error = hold(self);
-    info = sspy_query(error, &IID_ILanguageExceptionErrorInfo2);
-    if (info)
-        (void)info->lpVtbl->GetPreviousLanguageExceptionErrorInfo(info, &previous);
-    sspy_unknown_release(info);
-    result = sspy_error_wrap_unknown(state, (IUnknown *)previous);
-    sspy_unknown_release(previous);
+    (void)stacksplice_error_cause((IUnknown *)hold(self), &cause, &relation);
+    result = sspy_error_wrap_unknown(state, (IUnknown *)cause);
+    if (result)
+        result = Py_BuildValue("(iN)", (int)relation, result);
+    sspy_unknown_release(cause);
     let_go(self);
     return result;
+}
+
+/* The members, wrapped, and how many more there were; None if it is no group. */
+static PyObject *handle_exceptions(error_handle *self, PyObject *unused)
+{
+    sspy_state *state = sspy_state_current();
+    uint32_t members = 0, left_out = 0;
+    PyObject *list = NULL;
+    IUnknown *error;
+
+    (void)unused;
+    if (!state)
+        return NULL;
+    error = (IUnknown *)hold(self);
+    if (stacksplice_error_group(error, &members, &left_out) == S_OK)
+        list = PyList_New(0);
+    for (uint32_t i = 0; list && i < members; i++) {
+        IRestrictedErrorInfo *member = NULL;
+        PyObject *item;
+
+        (void)stacksplice_error_member(error, i, &member);
+        item = sspy_error_wrap_unknown(state, (IUnknown *)member);
+        sspy_unknown_release(member);
+        if (!item || PyList_Append(list, item))
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    let_go(self);
+    if (list)
+        return Py_BuildValue("(NI)", list, left_out);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+static int append_note(const char *text, size_t length, void *data)
+{
+    PyObject *note = sspy_text_from_utf8(text, length);
+    int failed = note ? PyList_Append(data, note) : -1;
+
+    Py_XDECREF(note);
+    return failed;
+}
+
+/* With those that the exception got since; -1 with an exception. */
+static int update_notes(error_handle *self, IScriptErrorInfo *error)
+{
+    sspy_state *state = self->exception ? sspy_state_current() : NULL;
+
+    if (!self->exception)
+        return 0;
+    return state ? sspy_notes_update(state, self->exception, error) : -1;
+}
+
+static PyObject *handle_notes(error_handle *self, PyObject *unused)
+{
+    IScriptErrorInfo *error = hold(self);
+    PyObject *list = update_notes(self, error) ? NULL : PyList_New(0);
+
+    (void)unused;
+    if (list && stacksplice_error_notes((IUnknown *)error, append_note, list) != S_OK)
+        Py_CLEAR(list);
+    let_go(self);
+    return list;
+}
+
+PyObject *sspy_text_from_utf8(const char *bytes, size_t length)
+{
+    PyObject *text = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)length, "surrogatepass");
+
+    if (!text && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
+        PyErr_Clear(); /* not even that: bytes of another language */
+        text = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)length, "replace");
+    }
+    return text;
 }
 
 PyObject *sspy_script_message(IScriptException *script)
 {
     size_t length = 0;
     const char *message = script->lpVtbl->GetMessage(script, &length);
-    PyObject *text;
 
-    if (!message)
-        return PyUnicode_FromString("");
-    text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)length, "surrogatepass");
-    if (!text) { /* not even that: bytes of another language */
-        PyErr_Clear();
-        text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)length, "replace");
-    }
-    return text;
+    return message ? sspy_text_from_utf8(message, length) : PyUnicode_FromString("");
 }
 
 /* (language, type name, whole message) of the origin, or None when no script raised it. */
@@ -339,26 +402,30 @@ static int append(const char *text, size_t length, void *data)
 static PyObject *handle_format(error_handle *self, PyObject *arguments)
 {
     stacksplice_format_options options = {.size = sizeof options};
-    int kind, order, all_frames, color;
+    int kind, order, all_frames, color, alone = 0;
     text_buffer buffer = {NULL, 0, 0};
-    PyObject *result;
-    HRESULT hr;
+    IScriptErrorInfo *error;
+    PyObject *result = NULL;
+    HRESULT hr = E_FAIL;
 
-    if (!PyArg_ParseTuple(arguments, "iipp:format", &kind, &order, &all_frames, &color))
+    if (!PyArg_ParseTuple(arguments, "iipp|p:format", &kind, &order, &all_frames, &color, &alone))
         return NULL;
     options.order = (stacksplice_order)order;
     options.all_frames = all_frames;
     options.color = color;
-    hr = stacksplice_format((IUnknown *)hold(self), (stacksplice_format_kind)kind, &options, append,
-                            &buffer);
+    options.alone = alone;
+    error = hold(self);
+    if (!update_notes(self, error))
+        hr = stacksplice_format((IUnknown *)error, (stacksplice_format_kind)kind, &options, append,
+                                &buffer);
     let_go(self);
     if (hr == S_OK)
         result = PyUnicode_DecodeUTF8(buffer.text ? buffer.text : "", (Py_ssize_t)buffer.length,
                                       "replace");
     else if (hr == E_INVALIDARG)
-        result = PyErr_Format(PyExc_ValueError, "kind or order is invalid");
-    else
-        result = PyErr_NoMemory();
+        PyErr_SetString(PyExc_ValueError, "kind or order is invalid");
+    else if (!PyErr_Occurred())
+        PyErr_NoMemory();
     free(buffer.text);
     return result;
 }
@@ -407,10 +474,13 @@ static PyMethodDef handle_methods[] = {
     METHOD(propagation, METH_NOARGS,
            "propagation($self, /)\n--\n\n(thread id, stack) of each node, oldest first."),
     METHOD(transformed, METH_NOARGS,
-           "transformed($self, /)\n--\n\nWhat it was made from, or None."),
+           "transformed($self, /)\n--\n\n(relation, what it was made from), or (0, None)."),
+    METHOD(exceptions, METH_NOARGS,
+           "exceptions($self, /)\n--\n\n(members, how many were left out); None: no group."),
+    METHOD(notes, METH_NOARGS, "notes($self, /)\n--\n\nThe notes, the oldest first."),
     METHOD(origin, METH_NOARGS, "origin($self, /)\n--\n\n(language, type, message), or None."),
     METHOD(format, METH_VARARGS,
-           "format($self, kind, order, all_frames, color, /)\n--\n\nA report."),
+           "format($self, kind, order, all_frames, color, alone=False, /)\n--\n\nA report."),
     METHOD(fingerprint, METH_NOARGS, "fingerprint($self, /)\n--\n\nThe grouping value."),
     {NULL, NULL, 0, NULL},
 };

@@ -188,10 +188,12 @@ static int add_types(PyObject *module, sspy_state *state)
     state->error_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &sspy_error_spec, NULL);
     state->foreign = PyDict_New();
     state->hresult_key = PyUnicode_InternFromString("hresult");
+    state->notes_key = PyUnicode_InternFromString("__notes__");
     state->asyncio_key = PyUnicode_InternFromString("asyncio.events");
     state->running_loop_key = PyUnicode_InternFromString("_get_running_loop");
     if (!state->anchor_type || !state->clean_dict_type || !state->error_type || !state->foreign ||
-        !state->hresult_key || !state->asyncio_key || !state->running_loop_key)
+        !state->hresult_key || !state->notes_key || !state->asyncio_key ||
+        !state->running_loop_key)
         return -1;
     return PyModule_AddType(module, state->error_type);
 }
@@ -236,10 +238,12 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->back_types);
     Py_VISIT(state->foreign);
     Py_VISIT(state->hresult_key);
+    Py_VISIT(state->notes_key);
     Py_VISIT(state->asyncio_key);
     Py_VISIT(state->running_loop_key);
     Py_VISIT(state->wrap_error);
     Py_VISIT(state->wrap_stack);
+    Py_VISIT(state->group_error);
     return sspy_kept_frames_traverse(state->kept_frames, visit, arg);
 }
 
@@ -258,10 +262,12 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->back_types);
     Py_CLEAR(state->foreign);
     Py_CLEAR(state->hresult_key);
+    Py_CLEAR(state->notes_key);
     Py_CLEAR(state->asyncio_key);
     Py_CLEAR(state->running_loop_key);
     Py_CLEAR(state->wrap_error);
     Py_CLEAR(state->wrap_stack);
+    Py_CLEAR(state->group_error);
     sspy_kept_frames_clear(state->kept_frames);
     return 0;
 }

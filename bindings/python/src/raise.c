@@ -118,7 +118,11 @@ static PyObject *new_foreign(sspy_state *state, IScriptErrorInfo *error, PyObjec
     if (whole)
         Py_SETREF(message, whole);
     if (message && !PyErr_Occurred())
+        exc = sspy_foreign_group(state, (IUnknown *)error, hr, message);
+    if (message && !exc && !PyErr_Occurred())
         exc = sspy_hresult_error_new(state, hr, message);
+    if (exc && sspy_arrive(state, exc, (IUnknown *)error))
+        Py_CLEAR(exc);
     anchor = exc ? sspy_anchor_make(state->interp, exc) : NULL;
     reference = anchor ? PyWeakref_NewRef(exc, NULL) : NULL;
     sspy_unknown_release(restricted);

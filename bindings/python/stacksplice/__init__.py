@@ -52,6 +52,7 @@ from ._stacksplice import (
 )
 from ._errors import ErrorInfo, Propagation
 from ._frames import Frame, Stack
+from ._groups import HResultErrorGroup
 from ._install import install, uninstall
 from ._install import load_ipython_extension as load_ipython_extension
 from ._install import unload_ipython_extension as unload_ipython_extension
@@ -62,6 +63,7 @@ __all__ = [
     "ErrorInfo",
     "Frame",
     "HResultError",
+    "HResultErrorGroup",
     "Propagation",
     "Stack",
     "__version__",
@@ -87,4 +89,4 @@ __all__ = [
 
 from . import winrt
 
-_stacksplice._register(ErrorInfo._make, Stack)
+_stacksplice._register(ErrorInfo._make, Stack, HResultErrorGroup)

@@ -46,7 +46,7 @@ def _stack_from(data: Mapping[str, Any]) -> Stack:
 
 
 class ErrorInfo:
-    """One error: HRESULT, message, combined stack, propagation chain, cause.
+    """One error: HRESULT, message, notes, combined stack, propagation chain, cause, members.
 
     Made by `error_info`, `originate`, `peek_error` and `take_error`; a pickled or saved one, and that
     of an exception that came from another process, has the same values but no exception object.
@@ -174,18 +174,71 @@ class ErrorInfo:
         nodes = ((thread_id, Stack(stack)) for thread_id, stack in self._handle.propagation())
         return [Propagation(_language_of(stack), thread_id, stack) for thread_id, stack in nodes]
 
-    @property
-    def transformed(self) -> ErrorInfo | None:
-        """The error this one was made from (a cause), or None."""
+    def _behind(self) -> tuple[str, ErrorInfo | None]:
         if self._data is not None:
             causes = self._data.get("transformed") or []
             if not causes:
-                return None
-            return ErrorInfo.from_dict({**causes[0], "transformed": causes[1:]})
+                return "", None
+            rest = {"transformed": causes[1:]}
+            if "transformed_left_out" in self._data:
+                rest["transformed_left_out"] = self._data["transformed_left_out"]
+            return causes[0].get("relation", "cause"), ErrorInfo.from_dict({**causes[0], **rest})
         assert self._handle is not None
-        previous = self._handle.transformed()
+        relation, previous = self._handle.transformed()
         assert previous is None or isinstance(previous, ErrorInfo)
-        return previous
+        return ("", "cause", "context")[relation], previous
+
+    @property
+    def transformed(self) -> ErrorInfo | None:
+        """The error this one was made from, its cause or else its context; or None."""
+        return self._behind()[1]
+
+    @property
+    def cause(self) -> ErrorInfo | None:
+        """The error that directly caused this one (Python: __cause__), or None."""
+        relation, error = self._behind()
+        return error if relation == "cause" else None
+
+    @property
+    def context(self) -> ErrorInfo | None:
+        """The error that was being handled when this one was raised (Python: __context__); None where
+        there is a cause, and where the script suppressed it."""
+        relation, error = self._behind()
+        return error if relation == "context" else None
+
+    @property
+    def causes_left_out(self) -> int:
+        """0; at least 1 where errors behind this one were too many to keep."""
+        if self._data is None:
+            return int(self.to_dict()["transformed_left_out"])
+        return int(self._data.get("transformed_left_out") or 0)
+
+    @property
+    def exceptions(self) -> list[ErrorInfo] | None:
+        """The members of a group, each with its own stack, causes and notes; None if it is none."""
+        if self._data is not None:
+            members = self._data.get("exceptions")
+            return None if members is None else [ErrorInfo.from_dict(member) for member in members]
+        assert self._handle is not None
+        group = self._handle.exceptions()
+        return None if group is None else group[0]
+
+    @property
+    def exceptions_left_out(self) -> int:
+        """How many more members the group had, which were too many to keep."""
+        if self._data is not None:
+            return int(self._data.get("exceptions_left_out") or 0)
+        assert self._handle is not None
+        group = self._handle.exceptions()
+        return 0 if group is None else group[1]
+
+    @property
+    def notes(self) -> list[str]:
+        """What was added to it on its way (Python: add_note), the oldest first."""
+        if self._data is not None:
+            return [str(note) for note in self._data.get("notes") or ()]
+        assert self._handle is not None
+        return self._handle.notes()
 
     @property
     def language_exception(self) -> BaseException | None:
@@ -236,17 +289,25 @@ class ErrorInfo:
         data: dict[str, Any] = json.loads(self.to_json())
         return data
 
-    def format(self, *, newest_last: bool = True, all_frames: bool = False, color: bool = False) -> str:
+    def format(
+        self,
+        *,
+        newest_last: bool = True,
+        all_frames: bool = False,
+        color: bool = False,
+        chain: bool = True,
+    ) -> str:
         """The report for people.
 
         newest_last: the order of Python's tracebacks; all_frames: the inside of interpreters too,
-        which is otherwise hidden and counted; color: ANSI colours.
+        which is otherwise hidden and counted; color: ANSI colours; chain: with the errors that it was
+        made from, and the members of a group.
         """
         from ._report import format_remote, format_saved
 
         if self._handle is None:
-            return format_saved(self, newest_last=newest_last)
-        text = self._handle.format(_TEXT, int(newest_last), all_frames, color)
+            return format_saved(self, newest_last=newest_last, chain=chain)
+        text = self._handle.format(_TEXT, int(newest_last), all_frames, color, not chain)
         remote = self.remote if self._handle.remote is not None else None
         return text + format_remote(remote, newest_last=newest_last) if remote else text
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from _thread import get_native_id
 
-from . import _stacksplice
+from ._live import text_of
+from ._story import Story, Teller
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TextIO
+    from collections.abc import Sequence
+    from typing import Any, TextIO
 
     from ._errors import ErrorInfo
     from ._frames import Stack
@@ -38,49 +39,21 @@ def wants_color(file: TextIO) -> bool:
         return False
 
 
-def _raised_again(exc: BaseException) -> str:
-    """Where an exception that came from another process passed in this one."""
-    import traceback
-
-    lines = traceback.format_tb(exc.__traceback__)
-    thread = f"thread {get_native_id()} of process {os.getpid()}"
-    return "".join([f"Raised again in {thread} (most recent call last):\n", *lines]) if lines else ""
-
-
-def _text(exc: BaseException, color: bool) -> str:
-    info = _stacksplice.error_info(exc)
-    if info is None:
-        import traceback
-
-        return "".join(traceback.format_exception(exc))
-    text: str = info.format(color=color)
-    if info.process is not None:
-        text += _raised_again(exc)
-    elif info.thread_id != get_native_id():
-        text += f"Reported by thread {get_native_id()}\n"
-    try:
-        notes = getattr(exc, "__notes__", None)
-    except Exception:  # its own __getattribute__ failed: the report is worth more than its notes
-        notes = None
-    if isinstance(notes, (list, tuple)):
-        text += "".join(f"{note}\n" for note in notes if isinstance(note, str))
-    return text
-
-
-def format_exception(exc: BaseException, /) -> list[str]:
+def format_exception(exc: BaseException, /, *, chain: bool = True) -> list[str]:
     """The combined report of exc as lines, each ending in a newline.
 
-    For an exception that crossed no border it equals ``traceback.format_exception(exc)``.
-    Raises TypeError when exc is not an exception.
+    Where neither exc nor one of its causes and members crossed a border it equals
+    ``traceback.format_exception(exc)``.  Without chain causes are left out, members of a group are
+    not.  Raises TypeError when exc is not an exception.
     """
     _check_exception(exc)
-    return _text(exc, False).splitlines(keepends=True)
+    return text_of(exc, False, chain).splitlines(keepends=True)
 
 
-def print_exception(exc: BaseException, /, file: TextIO | None = None) -> None:
+def print_exception(exc: BaseException, /, file: TextIO | None = None, *, chain: bool = True) -> None:
     """Write the combined report of exc to file (sys.stderr when None), in colour on a terminal.
 
-    NO_COLOR, FORCE_COLOR and PYTHON_COLORS are honoured.  Raises TypeError when exc is not an
+    Without chain causes are left out.  NO_COLOR, FORCE_COLOR and PYTHON_COLORS are honoured.  Raises TypeError when exc is not an
     exception.
     """
     _check_exception(exc)
@@ -88,7 +61,7 @@ def print_exception(exc: BaseException, /, file: TextIO | None = None) -> None:
         file = sys.stderr
         if file is None:  # as in a program without a console
             return
-    text = _text(exc, wants_color(file))
+    text = text_of(exc, wants_color(file), chain)
     try:
         file.write(text)
     except UnicodeEncodeError:
@@ -100,17 +73,17 @@ def _handled() -> BaseException | None:
     return sys.exc_info()[1]
 
 
-def format_exc() -> str:
+def format_exc(*, chain: bool = True) -> str:
     """The combined report of the exception being handled, as ``traceback.format_exc`` has it."""
     exc = _handled()
-    return "NoneType: None\n" if exc is None else _text(exc, False)
+    return "NoneType: None\n" if exc is None else text_of(exc, False, chain)
 
 
-def print_exc(file: TextIO | None = None) -> None:
+def print_exc(file: TextIO | None = None, *, chain: bool = True) -> None:
     """Write the combined report of the exception being handled to file (sys.stderr when None)."""
     exc = _handled()
     if exc is not None:
-        print_exception(exc, file)
+        print_exception(exc, file, chain=chain)
         return
     stream = sys.stderr if file is None else file
     if stream is not None:
@@ -141,29 +114,48 @@ def format_remote(info: ErrorInfo, *, newest_last: bool = True) -> str:
     return "\nBefore that, in another process:\n" + format_saved(info, newest_last=newest_last)
 
 
-def _one_saved(info: ErrorInfo, newest_last: bool) -> str:
-    code = f"0x{info.hresult & 0xFFFFFFFF:08X}"
-    name = f"{info.type}: " if info.type else ""
-    title = f"{name}{info.message} ({code})\nHRESULT {code}: {info.description}\n"
-    order = "last" if newest_last else "first"
-    kind = "Traceback for" if newest_last else "Stack of"
-    stack = f"{kind} thread {info.thread_id}{_place(info)} (most recent call {order}):\n"
-    stack += _stack_lines(info.stack, newest_last, "")
-    text = stack + title if newest_last else title + stack
-    for number, node in enumerate(info.propagation, 1):
-        if number == 1:
-            text += "Propagation:\n"
-        text += f"  {number}. received by {node.language} on thread {node.thread_id} at:\n"
-        text += _stack_lines(node.stack, newest_last, "    ")
-    return text
+class _SavedTeller(Teller):
+    def __init__(self, newest_last: bool) -> None:
+        self._newest_last = newest_last
+
+    def head(self, error: ErrorInfo) -> str:
+        code = f"0x{error.hresult & 0xFFFFFFFF:08X}"
+        name = f"{error.type}: " if error.type else ""
+        title = f"{name}{error.message} ({code})\n"
+        title += "".join(f"{note}\n" for note in error.notes)
+        title += f"HRESULT {code}: {error.description}\n"
+        order = "last" if self._newest_last else "first"
+        kind = "Traceback for" if self._newest_last else "Stack of"
+        if self._newest_last and error.exceptions is not None:
+            kind = f"Exception Group {kind}"
+        stack = f"{kind} thread {error.thread_id}{_place(error)} (most recent call {order}):\n"
+        stack += _stack_lines(error.stack, self._newest_last, "")
+        return (stack + title if self._newest_last else title + stack) + self._nodes(error)
+
+    def _nodes(self, error: ErrorInfo) -> str:
+        text = ""
+        for number, node in enumerate(error.propagation, 1):
+            if number == 1:
+                text += "Propagation:\n"
+            text += f"  {number}. received by {node.language} on thread {node.thread_id} at:\n"
+            text += _stack_lines(node.stack, self._newest_last, "    ")
+        return text
+
+    def behind(self, error: ErrorInfo) -> tuple[str, Any]:
+        found = error.transformed or (... if error.causes_left_out else None)
+        return "context" if error.context is not None else "cause", found
+
+    def members(self, error: ErrorInfo) -> tuple[Sequence[ErrorInfo], int] | None:
+        members = error.exceptions
+        return None if members is None else (members, error.exceptions_left_out)
 
 
-def format_saved(info: ErrorInfo, *, newest_last: bool = True) -> str:
+def format_saved(info: ErrorInfo, *, newest_last: bool = True, chain: bool = True) -> str:
     """The report of an error that was read back: every frame it has, and its causes."""
-    text = _one_saved(info, newest_last)
-    cause = info.transformed
-    while cause is not None:
-        text += "\nCaused by:\n" + _one_saved(cause, newest_last)
-        cause = cause.transformed
+    teller = _SavedTeller(newest_last)
+    if not chain:
+        return teller.head(info)
+    story = Story(teller)
+    story.put_with_causes(info)
     remote = info.remote
-    return text + format_remote(remote, newest_last=newest_last) if remote is not None else text
+    return story.text() + (format_remote(remote, newest_last=newest_last) if remote else "")

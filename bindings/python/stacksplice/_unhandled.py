@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from . import _stacksplice
-from ._report import _text, wants_color
+from ._live import story_of, text_of
+from ._report import wants_color
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,33 +17,9 @@ if TYPE_CHECKING:
     from ._errors import ErrorInfo
 
 
-def _inside(exc: BaseException) -> list[BaseException]:
-    """The exceptions that a traceback shows with EXC: members of a group, and what led to it."""
-    found: list[Any] = list(exc.exceptions) if isinstance(exc, BaseExceptionGroup) else []
-    if exc.__cause__ is not None:
-        found.append(exc.__cause__)
-    elif not exc.__suppress_context__:
-        found.append(exc.__context__)
-    return [inner for inner in found if isinstance(inner, BaseException)]
-
-
-def story_of(exc: BaseException) -> ErrorInfo | None:
-    """The error object of EXC, or of the first exception inside it that has one."""
-    waiting, seen = [exc], {id(exc)}
-    for one in waiting:  # which grows meanwhile
-        info = _stacksplice.error_info(one)
-        if info is not None:
-            return info
-        for inner in _inside(one):
-            if id(inner) not in seen:
-                seen.add(id(inner))
-                waiting.append(inner)
-    return None
-
-
 def log_text(exc: BaseException) -> str | None:
     """The combined report of EXC as logs have it, without a line end; None if nothing crossed."""
-    return _text(exc, False).rstrip("\n") if story_of(exc) is not None else None
+    return text_of(exc, False).rstrip("\n") if story_of(exc) is not None else None
 
 
 def write(file: TextIO, text: str) -> None:
@@ -71,7 +48,7 @@ def show(
     file = getattr(sys, "stderr", None) or other_file
     if not has_more or file is None:
         return False
-    write(file, (header() if header else "") + _text(exc, wants_color(file)))
+    write(file, (header() if header else "") + text_of(exc, wants_color(file)))
     return True
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import logging
 
-from ._unhandled import log_text, story_of
+from ._live import story_of
+from ._unhandled import log_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
