@@ -1,0 +1,35 @@
+"""What the programs of these tests look at."""
+
+import stacksplice
+
+
+def scripts(stack):
+    """Language and function of the script frames, the gap's reasons, and native names; innermost first."""
+    told = []
+    for frame in stack:
+        if frame.kind == "gap":
+            told.append(f"[{frame.reason}]")
+        elif frame.kind == "script" and frame.file != "[C]":
+            told.append(f"{frame.language} {frame.function}")
+        elif frame.function in NATIVE:
+            told.append(f"native {frame.function}")
+    return told
+
+
+NATIVE = {"qsort", "msort_with_tmp", "pass_on", "throw_below"}
+
+
+def story(exc):
+    """The stack that EXC gets at a border here."""
+    return scripts(stacksplice.originate(exc).stack)
+
+
+def in_order(told, *wanted):
+    """Whether WANTED are in TOLD in this order; else a failure that shows both."""
+    at = 0
+    for word in wanted:
+        while at < len(told) and told[at] != word:
+            at += 1
+        assert at < len(told), f"no {word!r} (in this order) in {told}"
+        at += 1
+    return True

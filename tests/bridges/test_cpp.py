@@ -1,0 +1,150 @@
+"""C++ bridges: pybind11 itself, and one for Lua in the style of sol2."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+from conftest import HERE, LUA_MODULES, Run
+
+pybind11 = pytest.importorskip("pybind11", reason="pybind11 is not installed")
+
+
+def lua_flags() -> list[str]:
+    """How to compile with the Lua that Debian installs; empty where there is none."""
+    done = subprocess.run(["pkg-config", "--cflags", "--libs", "lua5.4"], capture_output=True, text=True)
+    return done.stdout.split() if done.returncode == 0 else []
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("c++") is None:
+        pytest.skip("there is no C++ compiler")
+    output = tmp_path_factory.mktemp("cpp") / f"cpp_bridge{sysconfig.get_config_var('EXT_SUFFIX')}"
+    lua = lua_flags()
+    command = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++17", "-g", "-O1", "-shared", "-fPIC"]
+    command += ["-fvisibility=hidden", f"-I{sysconfig.get_path('include')}", f"-I{pybind11.get_include()}"]
+    command += ["-DWITH_LUA"] if lua else []
+    command += [str(HERE / "cpp_bridge.cpp"), "-o", str(output), *lua]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return output.parent
+
+
+BEGIN = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import cpp_bridge, stacksplice
+from seen import *
+
+def fail():
+    raise ValueError("born in Python")
+
+def caught(function, *arguments):
+    try:
+        function(*arguments)
+    except Exception as exc:
+        return exc
+    raise AssertionError("no error")
+"""
+
+
+def test_what_pybind11_does_stays(run: Run, folder: Path) -> None:
+    run(
+        BEGIN
+        + """
+mine = ValueError("mine")
+def raise_mine():
+    raise mine
+
+def facts():
+    translated = caught(cpp_bridge.throw_below, "shelf 17")
+    return [caught(cpp_bridge.pass_on, raise_mine) is mine, type(translated), str(translated),
+            translated.__cause__, cpp_bridge.pass_on(lambda: 7)]
+
+before = facts()
+assert before[:3] == [True, IndexError, "shelf 17"]
+stacksplice.install()
+assert facts() == before
+if sys.version_info >= (3, 12):
+    stacksplice.install(capture_at_raise=True)
+    assert facts() == before
+assert stacksplice.peek_error() is None
+""",
+        str(folder),
+    )
+
+
+def test_a_python_error_through_pybind11(run: Run, folder: Path) -> None:
+    run(
+        BEGIN
+        + """
+told = story(caught(cpp_bridge.pass_on, fail))
+in_order(told, "python fail", "python caught", "[unwound]", "python <module>") \\
+    if "[unwound]" in told and told.index("[unwound]") > told.index("python caught") \\
+    else in_order(told, "python fail", "[unwound]", "python caught", "python <module>")
+assert "native pass_on" not in told
+if sys.version_info >= (3, 12):
+    stacksplice.install(capture_at_raise=True)
+    told = story(caught(cpp_bridge.pass_on, fail))
+    in_order(told, "python fail", "native pass_on", "python caught", "python <module>")
+    assert "[unwound]" not in told
+""",
+        str(folder),
+    )
+
+
+LUA = """
+SOURCE = '''
+local function inner() %s end
+local function outer() inner() return 1 end
+local result = outer()
+return result
+'''
+"""
+
+
+def test_lua_in_the_style_of_sol2(run: Run, folder: Path) -> None:
+    """Complete where debug.traceback is the handler and ours; else the text, and a gap."""
+    if not lua_flags():
+        pytest.skip("pkg-config knows no lua5.4")
+    if not (LUA_MODULES / "stacksplice.so").exists():
+        pytest.skip(f"there is no Lua module in {LUA_MODULES}")
+    run(
+        BEGIN
+        + LUA
+        + """
+import ctypes, os
+# An extension's libraries are its own: a C module of Lua needs a Lua that it can see.
+ctypes.CDLL("liblua5.4.so.0", mode=os.RTLD_NOW | os.RTLD_GLOBAL)
+
+def run_it(path, handled, what="error('born in Lua')"):
+    return caught(cpp_bridge.run_lua, path, SOURCE % what, handled, fail)
+
+plain = run_it("", False)
+assert (type(plain), str(plain)) == (RuntimeError, "script:2: born in Lua")
+told = story(plain)
+in_order(told, "python caught", "[unwound]", "python <module>")
+
+bare = run_it(sys.argv[2], False)
+assert (type(bare), str(bare)) == (type(plain), str(plain))
+
+ours = run_it(sys.argv[2], True)
+text = str(ours)
+assert type(ours) is RuntimeError and text.partition("\\n")[0] == str(plain), text
+at = -1
+for word in ("'inner'", "'outer'", "main chunk", "python function 'caught'", "python function 'run_it'"):
+    assert text.find(word, at + 1) > at, f"{word} in {text}"
+    at = text.find(word, at + 1)
+
+# A Python error that such a bridge turns into text keeps its first line; the object is gone.
+assert "ValueError: born in Python" in str(run_it("", False, "python()"))
+""",
+        str(folder),
+        str(LUA_MODULES),
+    )
