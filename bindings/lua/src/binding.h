@@ -64,7 +64,14 @@ typedef struct ss_lua_displaced {
     int mask, count;
 } ss_lua_displaced;
 
-enum { SS_LUA_DISPLACED = 64, SS_LUA_KNOWN_NAMES = 64, SS_LUA_NAME_USES = 500 };
+/* The method __close that an interrupt runs on its way. */
+typedef struct ss_lua_closing {
+    lua_State *L;
+    const void *ci; /* NULL: none */
+} ss_lua_closing;
+
+/* As many coroutines as Lua lets resume each other. */
+enum { SS_LUA_DISPLACED = 200, SS_LUA_KNOWN_NAMES = 64, SS_LUA_NAME_USES = 500 };
 
 /*
  * One Lua state.  Records are never freed, only used again, so that a reader without a lock and an
@@ -82,7 +89,9 @@ typedef struct ss_lua_state {
     ss_lua_raising raising;
     int handling; /* > 0 while a message handler of ours runs */
     bool interrupted;
-    lua_Hook interrupt_hook; /* of the copy of the binding that marked the state */
+    lua_Hook interrupt_hook;   /* of the copy of the binding that marked the state */
+    lua_State *interrupt_base; /* the outermost coroutine that was interrupted */
+    ss_lua_closing closing;
     lua_State *capturing;    /* a function of ours captures; it rests there, with room; or NULL */
     struct ss_lua_notebook *notebook;
     atomic_uintptr_t capturing_above;  /* while it captures, an address on that thread's stack; 0 */
@@ -424,6 +433,9 @@ bool ss_lua_is_interrupt(IUnknown *error);
 /* Mark the state: the value at the top, an error object, is raised again until it is cleared.
    [-0, +0, m] */
 void ss_lua_interrupt_set(lua_State *L, ss_lua_state *state, const void *above);
+
+/* Whether what was called in L has been interrupted: the mark is still set, and is L's. */
+bool ss_lua_is_interrupted(lua_State *L, const ss_lua_state *state);
 
 /* Push the error object that is raised again, or nil. [-0, +1, -] */
 void ss_lua_push_interrupt(lua_State *L);

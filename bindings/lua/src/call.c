@@ -43,8 +43,9 @@ static HRESULT run_protected(lua_State *L, lua_CFunction body, job *now)
 /* ---- Interrupts ------------------------------------------------------------------------------*/
 
 /* A plain pcall inside caught an interrupt and the call then succeeded, or failed otherwise: what
-   comes out is the interrupt.  True when there was one; the error is in the slot. */
-static SS_LUA_NOINLINE bool take_interrupt(lua_State *L, const void *above, HRESULT *hr)
+   comes out is the interrupt.  True when CALLED had one; the error is in the slot. */
+static SS_LUA_NOINLINE bool take_interrupt(lua_State *L, lua_State *called, const void *above,
+                                           HRESULT *hr)
 {
     ss_lua_state *state;
     job now = {.origin = {.above = above, .status = LUA_ERRRUN}, .hr = E_UNEXPECTED};
@@ -53,7 +54,7 @@ static SS_LUA_NOINLINE bool take_interrupt(lua_State *L, const void *above, HRES
     if (!lua_checkstack(L, LUA_MINSTACK))
         return false;
     state = ss_lua_state_find(L);
-    if (!state || !state->interrupted)
+    if (!state || !ss_lua_is_interrupted(called, state))
         return false;
     ss_lua_push_interrupt(L);
     ss_lua_interrupt_clear(L, state);
@@ -76,7 +77,7 @@ static SS_LUA_NOINLINE HRESULT fail(lua_State *L, int status, const void *above)
     job now = {.origin = {.above = above, .status = status, .unwound = true}, .hr = E_UNEXPECTED};
     HRESULT hr;
 
-    if (!may_be_interrupted() || !take_interrupt(L, above, &hr))
+    if (!may_be_interrupted() || !take_interrupt(L, L, above, &hr))
         hr = run_protected(L, originate_protected, &now);
     lua_pop(L, 1);
     return hr;
@@ -124,7 +125,7 @@ static SS_LUA_NOINLINE HRESULT finish_interrupted(lua_State *L, int base, const 
 {
     HRESULT hr = S_OK;
 
-    if (take_interrupt(L, above, &hr))
+    if (take_interrupt(L, L, above, &hr))
         lua_settop(L, base - 1);
     return hr;
 }
@@ -254,7 +255,7 @@ static HRESULT fail_resumed(lua_State *L, lua_State *host, job *now)
     }
     if (host != L)
         lua_xmove(L, host, 1);
-    if (!may_be_interrupted() || !take_interrupt(host, now->origin.above, &hr))
+    if (!may_be_interrupted() || !take_interrupt(host, L, now->origin.above, &hr))
         hr = run_protected(host, originate_protected, now);
     lua_pop(host, 1);
     return hr;

@@ -45,7 +45,7 @@ static SS_LUA_NOINLINE int finish_failed(lua_State *L, ss_lua_state *state, int 
                                          const void *above)
 {
     luaL_checkstack(L, LUA_MINSTACK, "too many results"); /* they may have filled the stack */
-    if (state->interrupted)
+    if (ss_lua_is_interrupted(L, state))
         return catch_interrupt(L, state);
     lua_pushboolean(L, 0);
     lua_insert(L, -2);
@@ -63,7 +63,8 @@ static SS_LUA_NOINLINE int finish(lua_State *L, int status, lua_KContext handlin
     /* A handler that raised left its mark.  After a yield there may be fewer than before. */
     if ((int)handling < state->handling)
         state->handling = (int)handling;
-    if ((status == LUA_OK || status == LUA_YIELD) && !state->interrupted)
+    if ((status == LUA_OK || status == LUA_YIELD) &&
+        !(state->interrupted && ss_lua_is_interrupted(L, state)))
         return lua_gettop(L) - HANDLER;
     return finish_failed(L, state, status, SS_LUA_HERE());
 }

@@ -74,6 +74,7 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->notebook = NULL;
     atomic_store(&state->capturing_above, 0);
     state->wants_sentinel = true;
+    state->closing = (ss_lua_closing){NULL, NULL};
     state->displaced_count = 0;
     memset(state->names, 0, sizeof state->names);
     atomic_store(&state->freed, NULL);
