@@ -21,7 +21,7 @@ class HResultErrorGroup(HResultError, ExceptionGroup[Exception]):
         return ExceptionGroup.__new__(cls, message, exceptions)
 
     def __init__(self, hresult: int, message: str, exceptions: Sequence[Exception]) -> None:
-        HResultError.__init__(self, hresult, message)
+        self.hresult = HResultError(hresult, message).hresult  # message is the group's own
 
     def derive(self, excs: Sequence[Exception]) -> HResultErrorGroup:  # type: ignore[override]
         return type(self)(self.hresult, self.message, excs)

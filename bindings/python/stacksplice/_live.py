@@ -51,6 +51,13 @@ def story_of(exc: BaseException) -> ErrorInfo | None:
     return None
 
 
+def _message(exc: BaseException) -> str:
+    try:
+        return str(exc)
+    except Exception:
+        return f"<unprintable {type(exc).__qualname__} object>"
+
+
 def _plain(exc: BaseException) -> str:
     """What a traceback says of EXC alone."""
     import traceback
@@ -62,7 +69,7 @@ def _plain(exc: BaseException) -> str:
     try:
         lines += traceback.format_exception_only(exc)
     except Exception:  # it reads causes and members, too, as attributes and to any depth
-        lines.append(f"{type(exc).__qualname__}\n")
+        lines.append(f"{type(exc).__qualname__}: {_message(exc)}\n")
     return "".join(lines)
 
 
@@ -120,7 +127,10 @@ def text_of(exc: BaseException, color: bool, chain: bool = True) -> str:
     if (info or (chain and story_of(exc))) is None:
         import traceback
 
-        return "".join(traceback.format_exception(exc, chain=chain))
+        try:
+            return "".join(traceback.format_exception(exc, chain=chain))
+        except Exception:  # a cause that is no exception, groups that are too deep
+            pass
     story = Story(_LiveTeller(color))
     if chain:
         story.put_with_causes(exc)

@@ -1,0 +1,461 @@
+"""Causes, contexts and notes of exceptions that leave Python, come back, or come from elsewhere."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import sysconfig
+import traceback
+import weakref
+
+import pytest
+import stacksplice
+from building import HERE, compile_c, core_library
+from stacksplice import ErrorInfo, HResultError, _stacksplice
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory):
+    """The module of related_module.c."""
+    output = tmp_path_factory.mktemp("related") / f"related_module{sysconfig.get_config_var('EXT_SUFFIX')}"
+    compile_c(output, [HERE / "related_module.c"], "-shared", "-fPIC", *core_library())
+    spec = importlib.util.spec_from_file_location("related_module", output)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def caught(function, *arguments):
+    try:
+        function(*arguments)
+    except BaseException as exc:
+        return exc
+    raise AssertionError("nothing was raised")
+
+
+def boom(exc):
+    raise exc
+
+
+def first():
+    raise KeyError("first")
+
+
+def with_cause():
+    try:
+        first()
+    except KeyError as exc:
+        raise ValueError("second") from exc
+
+
+def with_context():
+    try:
+        first()
+    except KeyError:
+        raise ValueError("second")
+
+
+def with_suppressed():
+    try:
+        first()
+    except KeyError:
+        raise ValueError("second") from None
+
+
+def names(stack):
+    return [frame.function.rpartition(".")[2] for frame in stack if frame.kind == "script"]
+
+
+def reasons(stack):
+    return [frame.reason for frame in stack if frame.kind == "gap"]
+
+
+def report(exc, **options):
+    return "".join(stacksplice.format_exception(exc, **options))
+
+
+# ---- Out -----------------------------------------------------------------------------------------
+
+
+def test_cause_and_context_are_told_apart(border, native):
+    exc = caught(border.call, with_cause)
+    info = stacksplice.error_info(exc)
+    assert info.cause == info.transformed and info.context is None
+    assert info.cause.language_exception is exc.__cause__
+    assert native.read(exc)[0] == 1
+    exc = caught(border.call, with_context)
+    info = stacksplice.error_info(exc)
+    assert info.context == info.transformed and info.cause is None
+    assert info.context.language_exception is exc.__context__
+    assert native.read(exc)[0] == 2
+    info = stacksplice.error_info(caught(border.call, with_suppressed))
+    assert info.transformed is None and info.cause is None and info.context is None
+
+
+def test_both_present_shows_the_cause(border):
+    def both():
+        try:
+            first()
+        except KeyError:
+            raise ValueError("second") from OSError("the cause")
+
+    exc = caught(border.call, both)
+    info = stacksplice.error_info(exc)
+    assert exc.__context__ is not None
+    assert info.cause.message == "the cause" and info.context is None
+
+
+def test_reports_tell_cause_from_context(border):
+    for function, words, other, relation in (
+        (with_cause, "\nCaused by:\n", "Raised while handling", "cause"),
+        (with_context, "\nRaised while handling:\n", "Caused by", "context"),
+    ):
+        exc = caught(border.call, function)
+        info = stacksplice.error_info(exc)
+        data = info.to_dict()
+        assert [entry["relation"] for entry in data["transformed"]] == [relation]
+        assert "relation" not in data
+        saved = ErrorInfo.from_dict(data)
+        assert getattr(saved, relation).message == "'first'"
+        for text in (info.format(), info.format(newest_last=False), saved.format(), report(exc)):
+            assert text.count(words) == 1 and other not in text
+        assert report(exc) == info.format()
+
+
+def test_chain_walks_to_the_root_from_c(border, native):
+    def chain():
+        try:
+            with_context()
+        except ValueError as exc:
+            raise OSError("third") from exc
+
+    exc = caught(border.call, chain)
+    assert native.walk(exc) == ["OSError", "ValueError", "KeyError"]
+    assert native.read(exc)[4] == 2
+
+
+def test_what_called_the_frame_that_caught_a_cause_is_known(border):
+    def outer():
+        with_cause()
+
+    info = stacksplice.error_info(caught(border.call, outer))
+    assert names(info.stack)[:2] == ["with_cause", "outer"]
+    assert names(info.cause.stack)[:3] == ["first", "with_cause", "outer"]
+    assert reasons(info.cause.stack)[:1] == ["unwound"]
+    assert names(info.cause.stack)[3:] == names(info.stack)[2:]
+
+
+def test_where_it_was_caught_before_nothing_is_guessed(border):
+    kept = caught(first)
+
+    def later():
+        raise ValueError("second") from kept
+
+    def never():
+        raise ValueError("second") from KeyError("never raised")
+
+    def generator():
+        try:
+            first()
+        except KeyError as exc:
+            yield exc
+            raise ValueError("second") from exc
+
+    def by_others():
+        running = generator()
+        next(running)
+        (lambda: next(running))()
+
+    info = stacksplice.error_info(caught(border.call, never))
+    assert [frame.reason for frame in info.cause.stack] == ["never raised"]
+    info = stacksplice.error_info(caught(border.call, by_others))
+    assert names(info.cause.stack) == ["first", "generator"]
+    assert reasons(info.cause.stack) == ["caught before"]
+
+    def elsewhere():
+        return caught(first)
+
+    def passed_on():
+        raise ValueError("second") from elsewhere()
+
+    info = stacksplice.error_info(caught(border.call, passed_on))
+    assert names(info.cause.stack) == ["first", "caught"]
+    assert reasons(info.cause.stack) == ["caught before"]
+    assert names(stacksplice.error_info(caught(border.call, later)).cause.stack)[:2] == ["first", "caught"]
+
+
+def test_shared_causes_keep_one_error(border):
+    shared = caught(first)
+    infos = []
+    for number in range(2):
+        exc = ValueError(str(number))
+        exc.__cause__ = shared
+        infos.append(stacksplice.error_info(caught(border.call, boom, exc)))
+    assert infos[0].cause == infos[1].cause == stacksplice.error_info(shared)
+
+
+def chain_of(count):
+    exc = ValueError("0")
+    for number in range(1, count):
+        following = ValueError(str(number))
+        following.__cause__ = exc
+        exc = following
+    return exc
+
+
+def test_chains_of_thousands_are_bounded_and_say_so(border):
+    exc = caught(border.call, boom, chain_of(5000))
+    info = stacksplice.error_info(exc)
+    data = info.to_dict()
+    assert len(data["transformed"]) == 63 and data["transformed_left_out"] == 1
+    assert info.causes_left_out == 1
+    assert ErrorInfo.from_dict(data).format().endswith("Caused by more errors that are not shown.\n")
+    assert info.format().endswith("Caused by more errors that are not shown.\n")
+    assert report(exc).endswith("Caused by more errors that are not shown.\n")
+    short = stacksplice.error_info(caught(border.call, boom, chain_of(10)))
+    assert short.to_dict()["transformed_left_out"] == 0
+    assert "not shown" not in short.format().split("Caused by")[-1]
+
+
+def test_a_chain_that_grows_with_each_border_stays_bounded(border):
+    exc = ValueError("0")
+    for number in range(400):
+        following = ValueError(str(number))
+        following.__cause__ = exc
+        exc = caught(border.call, boom, following)
+    count, info = 0, stacksplice.error_info(exc)
+    while info is not None:
+        info, count = info.transformed, count + 1
+    assert 50 < count <= 151
+
+
+def test_circles_end(border):
+    one, two = ValueError("one"), KeyError("two")
+    one.__cause__, two.__context__ = two, one
+    info = stacksplice.error_info(caught(border.call, boom, one))
+    assert info.cause.message == "'two'" and info.cause.transformed is None
+    assert report(one).endswith("\nRaised while handling an error above.\n")
+    one.__cause__ = two.__context__ = None
+
+
+def test_a_cause_that_is_no_exception_is_left_out(border, native):
+    exc = ValueError("second")
+    native.set_cause(exc, "not an exception")
+    assert caught(border.call, boom, exc) is exc
+    info = stacksplice.error_info(exc)
+    assert info.transformed is None and info.causes_left_out == 1
+    assert "second" in report(exc)
+    outer = RuntimeError("outer")
+    native.set_cause(outer, 5)
+    assert "outer" in report(outer)
+
+
+# ---- Back ----------------------------------------------------------------------------------------
+
+
+def test_an_error_of_c_arrives_with_its_cause(native):
+    cause = caught(with_context)
+    exc = caught(native.fail, cause, False, [], [])
+    assert type(exc) is HResultError
+    assert exc.__cause__ is cause and exc.__suppress_context__
+    assert exc.__cause__.__context__.args == ("first",)
+    assert stacksplice.error_info(exc).cause == stacksplice.error_info(cause)
+    exc = caught(native.fail, cause, True, [], [])
+    assert exc.__cause__ is None and exc.__context__ is cause and not exc.__suppress_context__
+
+
+def test_each_error_of_a_native_chain_arrives(border, native):
+    inner = caught(native.fail, None, False, [], ["inner"])
+    outer = caught(native.transform, inner, 0x80070005)
+    assert isinstance(outer, PermissionError) and outer.__cause__ is inner
+    assert stacksplice.error_info(outer).cause == stacksplice.error_info(inner)
+    again = caught(border.call, boom, outer)
+    assert again is outer and again.__cause__ is inner
+
+
+def test_being_received_in_a_handler_adds_no_cause(border, native):
+    try:
+        first()
+    except KeyError:
+        exc = caught(native.fail, None, False, [], [])
+    assert exc.__cause__ is None
+    assert stacksplice.error_info(exc).transformed is None
+    own = ValueError("own")
+    caught(border.call, boom, own)
+    try:
+        first()
+    except KeyError:
+        assert caught(border.call, boom, own) is own
+    assert stacksplice.error_info(own).transformed is None
+
+
+class Mortal(ValueError):
+    """One that weak references can be made of."""
+
+
+def test_arrived_chains_need_no_collector(native):
+    gc.collect()
+    gc.disable()
+    try:
+        exc = caught(native.fail, Mortal("cause"), False, [Mortal("member")], ["a note"])
+        references = [weakref.ref(one) for one in (exc, exc.__cause__, exc.exceptions[0])]
+        del exc
+        assert [reference() for reference in references] == [None] * 3
+    finally:
+        gc.enable()
+
+
+# ---- Notes ---------------------------------------------------------------------------------------
+
+
+def noted():
+    exc = ValueError("noted")
+    exc.add_note("größe \ud800")
+    exc.add_note("two\nlines")
+    raise exc
+
+
+def test_notes_leave_and_are_shown(border, native):
+    exc = caught(border.call, noted)
+    info = stacksplice.error_info(exc)
+    assert info.notes == ["größe \ud800", "two\nlines"]
+    assert native.read(exc)[3] == ["größe \ufffd\ufffd\ufffd", "two\nlines"]
+    assert info.to_dict()["notes"] == ["größe \ufffd", "two\nlines"]
+    for text in (info.format(), report(exc), ErrorInfo.from_dict(info.to_dict()).format()):
+        title, _, rest = text.partition("ValueError: noted")[2].partition("\n")
+        assert rest.startswith("größe") and "\ntwo\nlines\nHRESULT" in rest
+
+
+def test_notes_that_were_added_later_are_shown(border, native):
+    exc = caught(border.call, boom, ValueError("x"))
+    info = stacksplice.error_info(exc)
+    assert info.notes == []
+    exc.add_note("later")
+    assert info.notes == ["later"] and "later\n" in report(exc) and '"later"' in info.to_json()
+    exc.add_note("later")
+    assert native.read(exc)[3] == ["later", "later"]
+    exc.__notes__[:] = ["changed"]
+    assert native.read(exc)[3] == ["later", "later", "changed"]
+
+
+def test_notes_of_native_errors_arrive(native):
+    exc = caught(native.fail, None, False, [], ["from C", "twice"])
+    assert exc.__notes__ == ["from C", "twice"]
+    exc.add_note("from Python")
+    assert native.read(exc)[3] == ["from C", "twice", "from Python"]
+    own = ValueError("own")
+    assert native.note(own, "by C") == 0
+    assert stacksplice.error_info(own).notes == ["by C"] and "\nby C\n" in report(own)
+
+
+class Unprintable:
+    def __str__(self):
+        raise RuntimeError
+
+    __repr__ = __str__
+
+
+class Refuses(Exception):
+    @property
+    def __notes__(self):
+        raise OSError("no notes")
+
+
+@pytest.mark.parametrize(
+    ("notes", "told"),
+    [
+        ([1, None], ["1", "None"]),
+        (("a", "tuple"), ["a", "tuple"]),
+        ([Unprintable()], ["<note str() failed>"]),
+        (5, ["5"]),
+        ("text", ["'text'"]),
+        (Unprintable(), ["<__notes__ repr() failed>"]),
+        (None, []),
+        ([], []),
+    ],
+)
+def test_broken_notes_are_told_as_a_traceback_tells_them(border, notes, told):
+    exc = ValueError("x")
+    exc.__notes__ = notes
+    info = stacksplice.error_info(caught(border.call, boom, exc))
+    assert info.notes == told
+    if not isinstance(notes, str):  # of which older ones show each character
+        shown = "".join(traceback.format_exception_only(exc)).splitlines()
+        assert shown[1:] == told
+
+
+def test_notes_that_cannot_be_had(border):
+    info = stacksplice.error_info(caught(border.call, boom, Refuses()))
+    assert info.notes == ["Ignored error getting __notes__: OSError('no notes')"]
+
+
+def test_notes_are_bounded_and_say_so(border, native):
+    exc = ValueError("x")
+    exc.__notes__ = [str(number) for number in range(10_000)]
+    notes = stacksplice.error_info(caught(border.call, boom, exc)).notes
+    assert len(notes) == 150 and notes[-1] == "... 9851 more notes"
+    plain = caught(border.call, boom, ValueError("y"))
+    results = [native.note(plain, "again") for _ in range(200)]
+    assert results == [0] * 150 + [1] * 50
+
+
+# ---- Reports of what is alive --------------------------------------------------------------------
+
+
+def test_an_exception_whose_cause_crossed_shows_the_causes_story(border):
+    def effect():
+        try:
+            border.call(first)
+        except KeyError as exc:
+            raise RuntimeError("effect") from exc
+
+    exc = caught(effect)
+    assert stacksplice.error_info(exc) is None
+    text = report(exc)
+    assert text.startswith("Traceback (most recent call last):\n")
+    outer, _, inner = text.partition("\nCaused by:\n")
+    assert outer.endswith("RuntimeError: effect\n")
+    assert "    (C) " in inner and "KeyError: 'first' (0x8000000b)\n" in inner
+    assert report(exc, chain=False) == "".join(traceback.format_exception(exc, chain=False))
+
+
+def test_chain_false_shows_one_error(border):
+    exc = caught(border.call, with_cause)
+    assert "first" not in report(exc, chain=False).split("ValueError: second")[1]
+    assert stacksplice.error_info(exc).format(chain=False) == report(exc, chain=False)
+
+
+def test_a_cause_that_came_later_is_shown(border):
+    exc = caught(border.call, boom, ValueError("x"))
+    exc.__cause__ = OSError("later")
+    assert report(exc).endswith("\nCaused by:\nOSError: later\n")
+
+
+# ---- Memory --------------------------------------------------------------------------------------
+
+
+def test_without_memory_it_is_whole_or_a_memory_error(native, border):
+    testcapi = pytest.importorskip("_testcapi")
+    failures = 0
+    for count in range(200):
+        exc = caught(noted)
+        exc.__cause__ = ExceptionGroup("group", [KeyError("member")])
+        exc.__cause__.add_note("of the group")
+        testcapi.set_nomemory(count, count + 1)
+        try:
+            try:
+                hr = border.originate(exc)
+            finally:
+                testcapi.remove_mem_hooks()
+        except MemoryError:
+            failures += 1
+            continue
+        if hr & 0xFFFFFFFF == 0x8007000E:
+            failures += 1
+            continue
+        info = _stacksplice.error_info(exc)
+        if info is not None:
+            assert info.notes[1:] == ["two\nlines"]
+            (member,) = info.cause.exceptions
+            assert member.message in ("'member'", "<unprintable KeyError object>")
+    assert failures

@@ -1,0 +1,190 @@
+"""Exception groups: every member keeps its own stack, chain and notes, wherever the group goes."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+
+import pytest
+import stacksplice
+from stacksplice import ErrorInfo, HResultErrorGroup
+from test_causes import boom, caught, first, names, native, reasons, report, with_cause  # noqa: F401
+
+
+def make_group():
+    """A group of an error with a cause, one that was never raised, and a group."""
+    inner = caught(boom, ExceptionGroup("inner", [caught(first)]))
+    noted = caught(with_cause)
+    noted.add_note("a note")
+    raise ExceptionGroup("outer", [noted, TypeError("never"), inner])
+
+
+def test_every_member_keeps_its_story(border, native):
+    exc = caught(border.call, make_group)
+    assert type(exc) is ExceptionGroup
+    info = stacksplice.error_info(exc)
+    assert [member.language_exception for member in info.exceptions] == list(exc.exceptions)
+    one, never, inner = info.exceptions
+    assert names(one.stack)[:2] == ["with_cause", "caught"] and one.notes == ["a note"]
+    assert names(one.cause.stack)[:2] == ["first", "with_cause"]
+    assert reasons(never.stack) == ["never raised"] and never.exceptions is None
+    assert [member.message for member in inner.exceptions] == ["'first'"]
+    assert info.exceptions_left_out == 0
+    assert native.read(exc)[1:3] == (3, 0)
+    assert native.read(exc)[4] == 2
+
+
+def test_a_group_that_crosses_again_is_the_same(border):
+    group = caught(make_group)
+    members = list(group.exceptions)
+    for _ in range(3):
+        assert caught(border.call, boom, group) is group
+    assert list(group.exceptions) == members
+    assert len(stacksplice.error_info(group).propagation) == 3
+
+
+def test_text_has_the_shape_of_a_traceback(border):
+    exc = caught(border.call, make_group)
+    info = stacksplice.error_info(exc)
+    combined = info.format()
+    wanted = "".join(traceback.format_exception(exc)).splitlines()
+    assert [line for line in combined.splitlines() if "+-" in line] == [
+        line for line in wanted if "+-" in line
+    ]
+    assert combined.startswith("  + Exception Group Traceback for thread ")
+    assert "\n  | ExceptionGroup: outer (3 sub-exceptions) (0x80004005)\n" in combined
+    assert "\n    | ValueError: second (0x80070057)\n    | a note\n" in combined
+    assert "\n    |\n    | Caused by:\n    | Traceback for thread " in combined
+    assert "\n      | KeyError: 'first' (0x8000000b)\n" in combined
+    assert report(exc) == combined
+    first_order = info.format(newest_last=False)
+    assert first_order.startswith("  + ExceptionGroup: outer (3 sub-exceptions) (0x80004005)\n")
+
+
+def test_json_and_saved_reports_have_the_members(border):
+    info = stacksplice.error_info(caught(border.call, make_group))
+    data = info.to_dict()
+    one, never, inner = data["exceptions"]
+    assert "schema" not in one and [cause["relation"] for cause in one["transformed"]] == ["cause"]
+    assert one["notes"] == ["a note"] and never["exceptions"] is None
+    assert inner["exceptions"][0]["message"] == "'first'"
+    for saved in (ErrorInfo.from_dict(data), pickle.loads(pickle.dumps(info))):
+        assert [member.type for member in saved.exceptions] == ["ValueError", "TypeError", "ExceptionGroup"]
+        assert saved.exceptions[0].cause.message == "'first'"
+        rules = [line for line in info.format().splitlines() if "+-" in line]
+        assert [line for line in saved.format().splitlines() if "+-" in line] == rules
+
+
+def test_members_count_in_the_fingerprint(border):
+    def group(*members):
+        raise ExceptionGroup("g", [caught(boom, member) for member in members])
+
+    def fingerprint(*members):
+        return stacksplice.error_info(caught(border.call, group, *members)).fingerprint
+
+    one = fingerprint(ValueError("a"), KeyError("b"))
+    assert one == fingerprint(KeyError("x"), ValueError("y"), ValueError("z"))
+    assert one != fingerprint(ValueError("a"), OSError("b"))
+
+
+@pytest.mark.parametrize("part", ["split", "subgroup", "derive", "except*"])
+def test_parts_keep_the_members_stories(border, part):
+    group = caught(border.call, make_group)
+    if part == "split":
+        rest = group.split(ValueError)[0]
+    elif part == "subgroup":
+        rest = group.subgroup(lambda exc: isinstance(exc, ValueError))
+    elif part == "derive":
+        rest = group.derive(group.exceptions[:1])
+    else:
+
+        def handle():
+            try:
+                raise group
+            except* (TypeError, KeyError):
+                pass
+
+        rest = caught(handle)
+    assert rest is not group and rest.exceptions[0] is group.exceptions[0]
+    assert stacksplice.error_info(rest) is None
+    text = report(rest)
+    assert text.startswith("  + Exception") and "\n    | Traceback for thread " in text
+    assert "\n    | ValueError: second (0x80070057)\n    | a note\n" in text
+    again = stacksplice.error_info(caught(border.call, boom, rest))
+    assert again.exceptions[0] == stacksplice.error_info(group.exceptions[0])
+
+
+def test_a_group_whose_member_crossed_shows_the_members_story(border):
+    group = ExceptionGroup("g", [ValueError("plain"), caught(border.call, first)])
+    text = report(group)
+    assert text.startswith("  + ExceptionGroup: g (2 sub-exceptions)\n  +-+---")
+    assert "\n    | ValueError: plain\n" in "\n" + text and "    |     (C) " in text
+    assert text.endswith("    +------------------------------------\n")
+
+
+def test_the_context_of_a_member_may_be_the_group(border):
+    member = ValueError("member")
+    group = ExceptionGroup("g", [member])
+    member.__context__ = group
+    info = stacksplice.error_info(caught(border.call, boom, group))
+    assert info.exceptions[0].transformed is None
+    assert "Raised while handling an error above." in report(group)
+    member.__context__ = None
+
+
+def test_shared_members_are_shown_once(border):
+    member = caught(first)
+    group = ExceptionGroup("g", [member, member])
+    info = stacksplice.error_info(caught(border.call, boom, group))
+    assert info.exceptions[0] == info.exceptions[1]
+    assert info.format().count("KeyError: 'first'") == 1 and "    | an error above\n" in info.format()
+    assert report(group) == info.format()
+
+
+def test_large_and_deep_groups_are_bounded_and_say_so(border, native):
+    group = ExceptionGroup("large", [ValueError(str(number)) for number in range(5000)])
+    info = stacksplice.error_info(caught(border.call, boom, group))
+    assert len(info.exceptions) == 256 and info.exceptions_left_out == 5000 - 256
+    assert "    | and 4985 more errors\n" in info.format()
+    assert report(group) == info.format()
+    data = info.to_dict()
+    assert len(data["exceptions"]) + data["exceptions_left_out"] == 5000
+    deep = ValueError("deep")
+    for _ in range(2000):
+        deep = ExceptionGroup("g", [deep])
+    info = stacksplice.error_info(caught(border.call, boom, deep))
+    assert native.read(deep)[4] == 63
+    assert " and 1 more error\n" in info.format() and report(deep) == info.format()
+    assert "exceptions_left_out" in info.to_json()
+    for number in range(400):  # one border each time
+        deep = ExceptionGroup(str(number), [deep])
+        assert caught(border.call, boom, deep) is deep
+    assert native.read(deep)[4] <= 150
+
+
+def test_a_group_of_c_arrives_as_a_group(border, native):
+    own = caught(first)
+    foreign = caught(native.fail, None, False, [], ["of C"])
+    exc = caught(native.fail, None, False, [own, foreign], ["noted"])
+    assert type(exc) is HResultErrorGroup and isinstance(exc, ExceptionGroup)
+    assert exc.exceptions == (own, foreign) and exc.hresult == -2147467259
+    assert exc.__notes__ == ["noted"] and exc.message == "in C"
+    matched, rest = exc.split(KeyError)
+    assert type(matched) is HResultErrorGroup and matched.exceptions == (own,)
+    assert rest.exceptions == (foreign,)
+    assert caught(border.call, boom, exc) is exc
+    assert stacksplice.error_info(exc).exceptions[1].notes == ["of C"]
+    assert type(pickle.loads(pickle.dumps(HResultErrorGroup(-1, "m", [ValueError()])))) is HResultErrorGroup
+
+
+def test_an_interrupt_among_members_of_c_arrives_as_a_single_error(native):
+    exc = caught(native.fail, None, False, [KeyboardInterrupt()], [])
+    assert type(exc) is stacksplice.HResultError
+    assert stacksplice.error_info(exc).exceptions[0].type == "KeyboardInterrupt"
+
+
+def test_base_exception_groups(border):
+    group = BaseExceptionGroup("g", [KeyboardInterrupt(), ValueError("x")])
+    assert caught(border.call, boom, group) is group
+    info = stacksplice.error_info(group)
+    assert [member.type for member in info.exceptions] == ["KeyboardInterrupt", "ValueError"]
