@@ -125,6 +125,36 @@ static void test_report_marks_what_is_not_plain(void **state)
     release(error);
 }
 
+static void test_report_marks_where_two_stacks_meet(void **state)
+{
+    const stacksplice_token_info seam = {.size = sizeof seam,
+                                         .kind = STACKSPLICE_FRAME_GAP,
+                                         .trust = STACKSPLICE_TRUST_EXACT,
+                                         .language = "python",
+                                         .reason = "awaited",
+                                         .asynchronous = 1};
+    uintptr_t frames[] = {fixture_script("python", "f", "/nowhere/x.py", 17), fixture_gap("awaited"),
+                          0};
+    const fixture_error contents = value_error(frames, 3);
+    IRestrictedErrorInfo *error;
+    const char *json;
+
+    (void)state;
+    assert_int_equal(stacksplice_intern(&seam, &frames[2]), S_OK);
+    error = fixture_originate(&contents);
+    assert_report(error, NULL,
+                  "ValueError: bad amount 'x' (0x80070057)\n"
+                  "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
+                  "Stack of thread @ (most recent call first):\n"
+                  "    (Python) File \"/nowhere/x.py\", line 17, in f\n"
+                  "    [gap: awaited]\n"
+                  "    [async: awaited]\n");
+    json = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_JSON, NULL);
+    assert_non_null(strstr(json, "\"reason\":\"awaited\",\"address\""));
+    assert_non_null(strstr(json, "\"reason\":\"awaited\",\"asynchronous\":true,\"address\""));
+    release(error);
+}
+
 static void test_report_folds_repeated_frames(void **state)
 {
     uintptr_t frames[11] = {0};
@@ -508,6 +538,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_report_shows_one_stack_in_either_order),
         cmocka_unit_test(test_report_marks_what_is_not_plain),
+        cmocka_unit_test(test_report_marks_where_two_stacks_meet),
         cmocka_unit_test(test_report_folds_repeated_frames),
         cmocka_unit_test(test_report_tells_the_chain_and_the_causes),
         cmocka_unit_test(test_report_bounds_the_causes),

@@ -53,8 +53,8 @@ static void test_token_same_content_same_token(void **state)
 
 static void test_token_every_member_counts(void **state)
 {
-    stacksplice_token_info variants[16];
-    uintptr_t tokens[16];
+    stacksplice_token_info variants[17];
+    uintptr_t tokens[17];
     size_t n = 0;
 
     (void)state;
@@ -76,6 +76,7 @@ static void test_token_every_member_counts(void **state)
     variants[n++].reason = "r";
     variants[n].reason = "r";
     variants[n++].kind = STACKSPLICE_FRAME_GAP;
+    variants[n++].asynchronous = 1;
     n++; /* the model itself */
     assert_int_equal(n, SS_COUNT_OF(variants));
     for (size_t i = 0; i < n; i++)

@@ -91,3 +91,12 @@ def nested(path, value):
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
         future = pool.submit(crosses, path, value)
         return load(path).call(future.result)
+
+
+def originates(value):
+    try:
+        plain(value)
+    except ValueError as exc:
+        stacksplice.originate(exc)
+        stacksplice.take_error()
+        raise

@@ -243,6 +243,24 @@ def test_captured_at_the_raise():
     assert not any(frame.reason == "unwound" for frame in info.stack)
 
 
+def test_tasks_that_have_names(leaf, monkeypatch):
+    from stacksplice import _awaiting
+
+    monkeypatch.setattr(_awaiting, "_MAX_NAMES", len(_awaiting._named_tasks) + 2)
+
+    async def middle():
+        await asyncio.create_task(leaf())
+
+    async def main(name):
+        asyncio.current_task().set_name(name)
+        await asyncio.create_task(middle(), name="middle one")
+
+    for name, shown in [("a main", ": a main"), ("more than there is room for", ""), ("a main", ": a main")]:
+        info = stacksplice.error_info(caught(asyncio.run, main(name)))
+        seams = [frame.reason for frame in info.stack if frame.asynchronous]
+        assert seams == [f"{AWAITED}: middle one", AWAITED + shown]
+
+
 # ---- Across tasks --------------------------------------------------------------------------------
 
 

@@ -22,8 +22,8 @@ static uintptr_t gap_token(PyObject *reason)
     return token;
 }
 
-/* The token of ITEM: a text is the reason of a gap, a tuple of a text and a name that of a seam, a
-   tuple of a code object and a number a place.  0 with an exception. */
+/* The token of ITEM: a text is the reason of a gap, a tuple of a text that of a seam, a tuple of a
+   code object and a number a place.  0 with an exception. */
 static uintptr_t token_of(PyObject *item)
 {
     PyObject *first = PyTuple_Check(item) ? PyTuple_GetItem(item, 0) : NULL;

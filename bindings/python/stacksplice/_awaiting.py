@@ -8,6 +8,7 @@ the task behind it.  Only asyncio's own callbacks are believed.
 
 from __future__ import annotations
 
+import re
 import sys
 import weakref
 from _thread import _local
@@ -19,10 +20,15 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    # The reason of a gap, a seam with the name of the task behind it, a place.
-    Item = str | tuple[str, str] | tuple[CodeType, int]
+    # The reason of a gap, that of a seam, a place.
+    Item = str | tuple[str] | tuple[CodeType, int]
 
 _MAX_TASKS = 32
+
+# What stands in a stack is kept for ever: not more names than these, and none that asyncio made up.
+_MAX_NAMES = 256
+_MAX_NAME = 100
+_named_tasks: set[str] = set()
 
 # In place of a task: there is none, because the future cannot be asked.
 _UNKNOWN = object()
@@ -57,14 +63,14 @@ def _behind(running: Any, waiters: Waiters) -> list[Item]:
             result.append(_SILENT)
         elif task in numbers:
             again = f"task {awaited} from the inside is awaited by task {numbers[task]}, too"
-            result.append((again, _name(task)))
+            result.append(_named(again, task))
         elif len(numbers) == _MAX_TASKS:
             result.append(_MORE)
             break
         else:
             numbers[task] = number = len(numbers) + 1
             branch = f"task {awaited} from the inside is awaited by a task, too"
-            result.append((_AWAITED if awaited == last else branch, _name(task)))
+            result.append(_named(_AWAITED if awaited == last else branch, task))
             result += _suspended(task)
             last = number
             pending += [(number, waiter) for waiter in reversed(waiters.tasks(task))]
@@ -102,6 +108,18 @@ def is_of_another_task(reference: str) -> bool:
 # What asend(), athrow(), anext() and a coroutine's __await__() return has no attribute for what it
 # drives; that is the first thing it refers to.
 _DRIVERS = {"async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper"}
+
+
+def _named(reason: str, task: Any) -> tuple[str]:
+    """The seam before TASK, with the name that the program gave it."""
+    name = _name(task)
+    if not name or re.fullmatch(r"Task-\d+", name):
+        return (reason,)
+    if name not in _named_tasks:
+        if len(_named_tasks) == _MAX_NAMES:
+            return (reason,)
+        _named_tasks.add(name)
+    return (f"{reason}: {name[:_MAX_NAME]}",)
 
 
 def _name(task: Any) -> str:

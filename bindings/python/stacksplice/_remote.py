@@ -23,7 +23,7 @@ _MOST_CHARACTERS = 256 * 1024
 _MOST_MESSAGE = 8192
 # Of each stack so many frames stay, of the newest and of the oldest together, until all fits.
 _CUTS = (256, 64, 16, 4)
-_MOST_LISTED = 16  # nodes, causes, members when it has to be cut
+_MOST_LISTED = 16  # nodes, causes, members, notes when it has to be cut
 _MOST_PROCESSES = 8
 
 _DAMAGED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -69,7 +69,7 @@ def _cut(data: dict[str, Any]) -> str:
         if len(text) <= _MOST_CHARACTERS:
             return text
     kept = {**data, "stack": [], "propagation": [], "transformed": []}
-    for name in ("remote", "members"):
+    for name in ("remote", "exceptions", "notes"):
         kept.pop(name, None)
     return json.dumps(kept, ensure_ascii=False)
 
@@ -87,10 +87,14 @@ def _errors_in(data: Any) -> Iterator[dict[str, Any]]:
             pending += value
 
 
+def _cut_text(text: str) -> str:
+    return text if len(text) <= _MOST_MESSAGE else text[:_MOST_MESSAGE] + "..."
+
+
 def _cut_error(error: dict[str, Any], frames: int) -> None:
     for name, value in error.items():
-        if isinstance(value, str) and len(value) > _MOST_MESSAGE:
-            error[name] = value[:_MOST_MESSAGE] + "..."
+        if isinstance(value, str):
+            error[name] = _cut_text(value)
         elif name == "stack" and len(value) > frames + 1:
             half = frames // 2
             gap = f"{len(value) - 2 * half} frames left out when the error left its process"
@@ -98,6 +102,7 @@ def _cut_error(error: dict[str, Any], frames: int) -> None:
             error[name] = [*value[:half], {**left_out, "address": "0x0"}, *value[-half:]]
         elif isinstance(value, list) and name != "stack":
             del value[_MOST_LISTED:]
+            value[:] = [_cut_text(item) if isinstance(item, str) else item for item in value]
 
 
 # ---- In ------------------------------------------------------------------------------------------

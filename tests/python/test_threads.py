@@ -1,0 +1,198 @@
+"""Errors and threads: the exception carries its error, the slots are the threads' own."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import io
+import queue
+import sys
+import threading
+
+import pytest
+import stacksplice
+from stacksplice import winrt
+
+RAISED_AGAIN = "raised again where it was kept"
+E_INVALIDARG = -2147024809
+
+
+def fail(message="x"):
+    raise ValueError(message)
+
+
+def here(stack) -> list[str]:
+    """Frames of this file by the last part of their names, and seams by their reasons."""
+    shown = [frame for frame in stack if frame.asynchronous or frame.file == __file__]
+    return [f.reason if f.asynchronous else f.function.rpartition(".")[2] for f in shown]
+
+
+def caught(function, *arguments):
+    try:
+        function(*arguments)
+    except Exception as exc:
+        return exc
+    raise AssertionError("nothing was raised")
+
+
+def in_thread(function, *arguments):
+    """What FUNCTION returns in a thread of its own."""
+    results = []
+    thread = threading.Thread(target=lambda: results.append(function(*arguments)))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+# ---- The exception carries its error -------------------------------------------------------------
+
+
+def test_future_of_a_thread_pool(border):
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        future = pool.submit(border.call, fail)
+        kept = future.exception()
+        info = stacksplice.error_info(kept)
+        exc = caught(future.result)
+    assert exc is kept and stacksplice.error_info(exc) == info
+    assert here(info.stack) == ["fail"] and len(info.propagation) == 1
+    assert info.thread_id not in (None, threading.get_native_id())
+
+
+def test_raised_again_in_another_thread_it_gets_no_node(border):
+    exc = in_thread(caught, border.call, fail)
+    info = stacksplice.error_info(exc)
+
+    def again():
+        raise exc
+
+    assert caught(again) is exc and len(info.propagation) == 1
+
+
+def test_a_border_in_the_other_thread_is_a_node_there(border):
+    exc = in_thread(caught, border.call, fail)
+
+    def again():
+        raise exc
+
+    assert caught(border.call, again) is exc
+    info = stacksplice.error_info(exc)
+    first, second = info.propagation
+    assert first.thread_id == info.thread_id != second.thread_id == threading.get_native_id()
+    assert here(info.stack)[:1] == ["fail"] and here(second.stack)[0] == "caught"
+
+
+def test_a_traceback_of_two_threads_has_a_seam():
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        exc = caught(pool.submit(fail).result)
+    info = stacksplice.originate(exc)
+    functions = [f.reason if f.asynchronous else f.function for f in info.stack if f.kind != "native"]
+    seam = functions.index(RAISED_AGAIN)
+    assert functions[0] == "fail" and "_WorkItem.run" in functions[:seam]
+    assert functions[seam + 1 : seam + 4] == ["Future.__get_result", "Future.result", "caught"]
+    assert info.thread_id == threading.get_native_id()
+
+
+def test_through_a_queue(border):
+    errors = queue.Queue()
+    threads = [threading.Thread(target=lambda n=n: errors.put(caught(border.call, fail, n))) for n in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = [errors.get_nowait() for _ in threads]
+    assert sorted(stacksplice.error_info(exc).message for exc in found) == list("abcd")
+    assert all(stacksplice.error_info(exc).language_exception is exc for exc in found)
+
+
+def test_the_report_names_both_threads(border):
+    exc = in_thread(caught, border.call, fail)
+    info = stacksplice.error_info(exc)
+    text = "".join(stacksplice.format_exception(exc))
+    assert f"Traceback for thread {info.thread_id} (most" in text
+    assert text.endswith(f"Reported by thread {threading.get_native_id()}\n")
+    assert "Reported by thread" not in "".join(in_thread(own_report, border))
+
+
+def own_report(border):
+    return stacksplice.format_exception(caught(border.call, fail))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_unhandled_error_of_a_thread(border, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    stacksplice.install()
+    try:
+        thread = threading.Thread(target=border.call, args=(fail, "of a thread"), name="worker")
+        thread.start()
+        thread.join()
+    finally:
+        stacksplice.uninstall()
+    text = sys.stderr.getvalue()
+    assert "Exception in thread worker" in text and "ValueError: of a thread (0x80070057)" in text
+    assert "Reported by thread" not in text
+
+
+# ---- The slots are the threads' own --------------------------------------------------------------
+
+
+def test_a_slot_is_its_threads(border):
+    mine = stacksplice.originate(ValueError("mine"))
+    assert in_thread(stacksplice.peek_error) is None
+    assert in_thread(stacksplice.take_error) is None
+    theirs = in_thread(caught, border.raise_error, E_INVALIDARG)
+    assert isinstance(theirs, stacksplice.HResultError) and "mine" not in str(theirs)
+    in_thread(stacksplice.originate, ValueError("theirs"))
+    in_thread(winrt.RoClearError)
+    assert stacksplice.take_error() == mine
+
+
+def test_threads_that_originate_and_raise_at_once(border):
+    """One HRESULT for all: each thread gets its own exception back."""
+    wrong = []
+    start = threading.Barrier(8)
+
+    def work(number):
+        start.wait()
+        for turn in range(200):
+            exc = ValueError(number, turn)
+            hresult = border.originate(exc)
+            if caught(border.raise_error, hresult) is not exc:
+                wrong.append((number, turn))
+        if stacksplice.peek_error() is not None:
+            wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert wrong == []
+
+
+def test_a_pool_thread_does_not_keep_the_last_job_s_error(border):
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        caught(pool.submit(border.call, fail).result)
+        assert pool.submit(stacksplice.peek_error).result() is None
+        pool.submit(stacksplice.originate, ValueError("left behind")).result()
+        left = pool.submit(caught, border.raise_error, -2147467259).result()  # of another HRESULT
+        assert "left behind" not in str(left)
+        assert pool.submit(stacksplice.peek_error).result() is None
+
+
+def test_one_error_in_the_slots_of_two_threads(border):
+    exc = ValueError("shared")
+    stacksplice.originate(exc)
+    assert in_thread(stacksplice.originate, exc) == stacksplice.peek_error()
+    assert caught(border.raise_error, E_INVALIDARG) is exc
+
+
+def test_saved_error_is_this_threads(border):
+    info = stacksplice.originate(ValueError("mine"))
+    with stacksplice.saved_error():
+        in_thread(stacksplice.originate, ValueError("theirs"))
+        assert stacksplice.peek_error() is None
+    assert stacksplice.take_error() == info
