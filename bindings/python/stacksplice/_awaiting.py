@@ -113,7 +113,7 @@ _DRIVERS = {"async_generator_asend", "async_generator_athrow", "anext_awaitable"
 def _named(reason: str, task: Any) -> tuple[str]:
     """The seam before TASK, with the name that the program gave it."""
     name = _name(task)
-    if not name or re.fullmatch(r"Task-\d+", name):
+    if re.fullmatch(r"Task-\d+|None|", name):  # "None": of a task factory's task without a name
         return (reason,)
     if name not in _named_tasks:
         if len(_named_tasks) == _MAX_NAMES:
