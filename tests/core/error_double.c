@@ -19,6 +19,12 @@ static error_double *impl_from_transform(ILanguageExceptionTransform *iface)
                                     offsetof(error_double, ILanguageExceptionTransform_iface));
 }
 
+static error_double *impl_from_details(IScriptExceptionDetails *iface)
+{
+    return (error_double *)(void *)((char *)iface -
+                                    offsetof(error_double, IScriptExceptionDetails_iface));
+}
+
 static ULONG add_ref(error_double *self)
 {
     int before = atomic_fetch_add(&self->outside, 1);
@@ -44,6 +50,8 @@ static HRESULT find(error_double *self, REFIID iid, void **out)
         *out = &self->ILanguageExceptionStackBackTrace_iface;
     else if (IsEqualIID(iid, &IID_ILanguageExceptionTransform) && self->cause)
         *out = &self->ILanguageExceptionTransform_iface;
+    else if (IsEqualIID(iid, &stacksplice_IID_IScriptExceptionDetails) && self->has_details)
+        *out = &self->IScriptExceptionDetails_iface;
     if (!*out)
         return E_NOINTERFACE;
     (void)add_ref(self);
@@ -167,12 +175,75 @@ static const ILanguageExceptionTransformVtbl transform_vtbl = {
     transform_QueryInterface, transform_AddRef, transform_Release,
     transform_GetTransformedRestrictedErrorInfo};
 
+/* ---- What belongs to it ----------------------------------------------------------------------*/
+
+static HRESULT STDMETHODCALLTYPE details_QueryInterface(IScriptExceptionDetails *iface, REFIID iid,
+                                                        void **out)
+{
+    return find(impl_from_details(iface), iid, out);
+}
+
+static ULONG STDMETHODCALLTYPE details_AddRef(IScriptExceptionDetails *iface)
+{
+    return add_ref(impl_from_details(iface));
+}
+
+static ULONG STDMETHODCALLTYPE details_Release(IScriptExceptionDetails *iface)
+{
+    return drop_ref(impl_from_details(iface));
+}
+
+static stacksplice_relation STDMETHODCALLTYPE details_GetRelation(IScriptExceptionDetails *iface,
+                                                                  uint32_t *left_out)
+{
+    *left_out = 0;
+    return impl_from_details(iface)->relation;
+}
+
+static int STDMETHODCALLTYPE details_GetGroup(IScriptExceptionDetails *iface, uint32_t *members,
+                                              uint32_t *left_out)
+{
+    error_double *self = impl_from_details(iface);
+
+    *members = self->member_count;
+    *left_out = self->members_left_out;
+    return self->members != NULL;
+}
+
+static HRESULT STDMETHODCALLTYPE details_GetMember(IScriptExceptionDetails *iface, uint32_t index,
+                                                   IRestrictedErrorInfo **member)
+{
+    error_double *self = impl_from_details(iface);
+
+    *member = index < self->member_count ? self->members[index] : NULL;
+    if (!*member)
+        return S_FALSE;
+    (*member)->lpVtbl->AddRef(*member);
+    return S_OK;
+}
+
+static const char *STDMETHODCALLTYPE details_GetNote(IScriptExceptionDetails *iface,
+                                                     uint32_t index, size_t *length)
+{
+    error_double *self = impl_from_details(iface);
+
+    if (index >= self->note_count)
+        return NULL;
+    *length = strlen(self->notes[index]);
+    return self->notes[index];
+}
+
+static const IScriptExceptionDetailsVtbl details_vtbl = {
+    details_QueryInterface, details_AddRef,    details_Release, details_GetRelation,
+    details_GetGroup,       details_GetMember, details_GetNote};
+
 void error_double_init(error_double *self, int is_script)
 {
     memset(self, 0, sizeof *self);
     self->IScriptException_iface.lpVtbl = &script_vtbl;
     self->ILanguageExceptionStackBackTrace_iface.lpVtbl = &stack_vtbl;
     self->ILanguageExceptionTransform_iface.lpVtbl = &transform_vtbl;
+    self->IScriptExceptionDetails_iface.lpVtbl = &details_vtbl;
     self->is_script = is_script;
     atomic_store(&self->outside, 1);
 }

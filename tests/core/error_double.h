@@ -12,6 +12,7 @@ typedef struct error_double {
     IScriptException IScriptException_iface; /* also IUnknown */
     ILanguageExceptionStackBackTrace ILanguageExceptionStackBackTrace_iface;
     ILanguageExceptionTransform ILanguageExceptionTransform_iface;
+    IScriptExceptionDetails IScriptExceptionDetails_iface;
     atomic_int outside;
     atomic_int inside;
     atomic_int waking; /* how often outside went from 0 to 1 */
@@ -23,6 +24,12 @@ typedef struct error_double {
     uint32_t room;    /* what it was asked for */
     HRESULT stack_hr;
     IRestrictedErrorInfo *cause; /* borrowed; answers ILanguageExceptionTransform if not NULL */
+    int has_details;             /* answers IScriptExceptionDetails, with what follows */
+    stacksplice_relation relation;
+    IRestrictedErrorInfo *const *members; /* borrowed */
+    uint32_t member_count, members_left_out;
+    const char *const *notes;
+    uint32_t note_count;
 } error_double;
 
 /* One outside reference. */

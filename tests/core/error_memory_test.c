@@ -166,6 +166,56 @@ static HRESULT originate_exception(int is_script)
     return hr;
 }
 
+static int count_note(const char *text, size_t length, void *data)
+{
+    assert_int_equal(length, 4);
+    assert_memory_equal(text, "note", 4);
+    ++*(int *)data;
+    return 0;
+}
+
+/* A note is there, or it is not. */
+static HRESULT add_note(void)
+{
+    IRestrictedErrorInfo *error;
+    int notes = 0;
+    HRESULT hr;
+
+    RoOriginateError(E_FAIL, NULL);
+    error = take();
+    arm();
+    hr = stacksplice_add_note(UNKNOWN(error), "note", 4);
+    disarm();
+    assert_int_equal(stacksplice_error_notes(UNKNOWN(error), count_note, &notes), S_OK);
+    assert_int_equal(notes, hr == S_OK);
+    release(error);
+    return hr;
+}
+
+/* A group and its member's error are held as often as they are let go. */
+static HRESULT originate_group(void)
+{
+    IRestrictedErrorInfo *member;
+    error_double x;
+    HRESULT hr;
+    int ok;
+
+    RoOriginateError(E_BOUNDS, NULL);
+    member = take();
+    error_double_init(&x, 1);
+    x.has_details = 1;
+    x.members = &member;
+    x.member_count = 1;
+    arm();
+    ok = RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
+    disarm();
+    hr = slot_result(ok, E_FAIL);
+    assert_int_equal(x.outside, 1);
+    assert_int_equal(x.inside, 0);
+    assert_int_equal(member->lpVtbl->Release(member), 0);
+    return hr;
+}
+
 static HRESULT originate_script_exception(void)
 {
     return originate_exception(1);
@@ -519,6 +569,8 @@ static const struct {
     {"GetErrorDetails", read_details, 0},
     {"GetReference", read_reference, 0},
     {"GetDescription", read_description, 0},
+    {"stacksplice_add_note", add_note, 0},
+    {"RoOriginateLanguageException, group", originate_group, 0},
     {"SysAllocString", sys_alloc_string, 0},
     {"SysAllocStringLen", sys_alloc_string_len, 0},
     {"SysAllocStringByteLen", sys_alloc_string_byte_len, 0},
