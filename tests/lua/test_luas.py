@@ -64,6 +64,7 @@ BUILDS = [
 VERSIONS = ["5.4", "5.5"]
 INSTALLED = "5.3"  # that of the distribution is tested, as it is
 TESTS = ["host", "interrupts", "captures", "tokens", "starved"]
+SPECS = ["handler", "traceback"]
 
 
 def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
@@ -248,3 +249,37 @@ def test_several_copies(program_build: str) -> None:
     )
     export = ["-rdynamic"] if build.kind == "static" else ["-s"]
     run(link(OUT / f"copies-{build.kind}", build, [*objects, *lua_library("5.4", build)], *export))
+
+
+def lua_module(version: str) -> Path:
+    """The folder of the Lua module for that version."""
+    build = build_named("gcc-O2")
+    objects = compile_with_binding([], version, build, [])
+    folder = OUT / version / "module"
+    folder.mkdir(parents=True, exist_ok=True)
+    link(folder / "stacksplice.so", build, [*objects], "-shared", "-Wl,-z,nodelete")
+    return folder
+
+
+def lua_program(version: str) -> str:
+    """The stand-alone interpreter of that version."""
+    if version == INSTALLED:
+        found = shutil.which(f"lua{version}")
+        if not found:
+            pytest.skip(f"there is no lua{version}")
+        return found
+    build = build_named("gcc-O2")
+    library = lua_library(version, build)
+    program = OUT / version / build.name / "program"
+    run(build.compiler, "-O2", "-DLUA_USE_LINUX", lua_source(version) / "lua.c", *library, "-lm", "-o", program)
+    return str(program)
+
+
+@pytest.mark.parametrize("version", [*VERSIONS, INSTALLED])
+@pytest.mark.parametrize("spec", SPECS)
+def test_specs(spec: str, version: str) -> None:
+    """Specs in the Luas that have no busted, and in the newest 5.4."""
+    path = f"{lua_module(version)}/?.so;;"
+    environment = {**os.environ, "LUA_CPATH": path, f"LUA_CPATH_{version.replace('.', '_')}": path}
+    output = run(lua_program(version), HERE / "spec_runner.lua", HERE / "spec" / f"{spec}_spec.lua", env=environment)
+    print(output.stdout)

@@ -77,8 +77,10 @@ function Error:text(all_frames) end
 ---@return string
 function Error:json() end
 
----As debug.traceback. While only Lua is on the stack the text is the same; else it has the frames of
----other languages in their places and goes on beyond the end of a coroutine.
+---As debug.traceback, for any running or suspended coroutine, and quicker. While only Lua is on the
+---stack the text is the same, byte for byte; else it has the frames of other languages, and the native
+---functions between them that have a name and are no interpreter's, in their places, and goes on
+---beyond the end of a coroutine.
 ---@overload fun(message?: any, level?: integer): any
 ---@param thread thread
 ---@param message? any returned unchanged when it is neither a string nor nil
@@ -148,9 +150,25 @@ function stacksplice.take_error() end
 ---@return stacksplice.Error?
 function stacksplice.error_info(value) end
 
----Put `stacksplice.traceback` in the place of `debug.traceback`, for every handler that uses it.
----pcall and error stay what they are.
----@return fun() uninstall restores it, unless somebody else replaced it meanwhile
+---As coroutine.resume, but when the coroutine fails its frames are remembered: ask
+---`stacksplice.error_info` for the value, or raise it again if it is a table or another value with an
+---identity.
+---@param co thread
+---@param ... any
+---@return boolean ok
+---@return any ... results, or the error value
+function stacksplice.resume(co, ...) end
+
+---As coroutine.wrap, but an error that comes out of the coroutine brings the frames it had there. Lua's
+---own closes the coroutine before any handler could see them.
+---@param f fun(...): ...
+---@return fun(...): ...
+function stacksplice.wrap(f) end
+
+---Put `stacksplice.traceback` in the place of `debug.traceback`, for every handler that uses it, and
+---`stacksplice.wrap` and `stacksplice.resume` in that of the standard ones, so that errors keep the
+---frames of coroutines that fail. pcall and error stay what they are.
+---@return fun() uninstall restores each, unless somebody else replaced it meanwhile
 function stacksplice.install() end
 
 return stacksplice

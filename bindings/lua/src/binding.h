@@ -141,11 +141,8 @@ ss_lua_state *ss_lua_state_find(lua_State *L);
 /* The record with that registry, without touching Lua; or NULL.  Any thread. */
 ss_lua_state *ss_lua_state_of_registry(const void *registry);
 
-/* The record for a function of the module, which has the holder of the record as its first upvalue:
-   quicker than ss_lua_state_open. [-0, +0, m] */
-ss_lua_state *ss_lua_state_of_function(lua_State *L);
-
-/* Push that holder. [-0, +1, -] */
+/* Push the holder of the record, which functions of the module have as their first upvalue.
+   [-0, +1, -] */
 void ss_lua_push_holder_of_state(lua_State *L);
 
 /* Unpin the values of exceptions that nobody outside holds any more. [-0, +0, -] */
@@ -455,5 +452,9 @@ int ss_lua_traceback(lua_State *L);
 int ss_lua_pcall_function(lua_State *L);
 int ss_lua_xpcall_function(lua_State *L);
 int ss_lua_run_script_handler(lua_State *L);
+int ss_lua_resume_function(lua_State *L);
+int ss_lua_wrap_function(lua_State *L);
+int ss_lua_call_wrapped(lua_State *L); /* what the latter returns, over its coroutine */
+int ss_lua_install_function(lua_State *L);
 
 #endif

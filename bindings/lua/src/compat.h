@@ -5,6 +5,8 @@
 #ifndef SS_LUA_COMPAT_H
 #define SS_LUA_COMPAT_H
 
+#include <stdint.h>
+
 #include <lua.h>
 #include <lauxlib.h>
 
@@ -14,7 +16,10 @@
 #define LUA_GNAME "_G"
 #endif
 
-/* Several user values are one table, made large enough that setting one never allocates. */
+/* Several user values are one table, made large enough that setting one never allocates.  This, the
+   same in all files and nobody's value, stands for what was never set. */
+#define SS_LUA_COMPAT_UNSET ((void *)(uintptr_t)lua_newuserdata)
+
 static inline void *ss_lua_compat_newuserdata(lua_State *L, size_t size, int values)
 {
     void *block = lua_newuserdata(L, size);
@@ -22,7 +27,7 @@ static inline void *ss_lua_compat_newuserdata(lua_State *L, size_t size, int val
     if (values > 0) {
         lua_createtable(L, values, 0);
         for (int i = 1; i <= values; i++) {
-            lua_pushboolean(L, 0);
+            lua_pushlightuserdata(L, SS_LUA_COMPAT_UNSET);
             lua_rawseti(L, -2, i);
         }
         lua_setuservalue(L, -2);
@@ -35,8 +40,7 @@ static inline int ss_lua_compat_getiuservalue(lua_State *L, int index, int n)
     lua_getuservalue(L, index);
     lua_rawgeti(L, -1, n);
     lua_remove(L, -2);
-    /* What was never set is nil. */
-    if (lua_isboolean(L, -1) && !lua_toboolean(L, -1)) {
+    if (lua_islightuserdata(L, -1) && lua_touserdata(L, -1) == SS_LUA_COMPAT_UNSET) {
         lua_pop(L, 1);
         lua_pushnil(L);
     }

@@ -50,25 +50,44 @@ static bool is_closed(lua_State *thread)
            !lua_getstack(thread, 0, &activation);
 }
 
-/*
- * Whether the error at index 1 was raised again by a function that coroutine.wrap made: a C closure
- * over nothing but its coroutine, which it closed before.  Then the frames of that coroutine are
- * gone, unless the error is that there was nothing to resume.
- */
-static bool comes_from_wrap(lua_State *L)
+/* The coroutine of a function that coroutine.wrap made, a C closure over nothing else, which is at
+   LEVEL of THREAD; or NULL.  [-0, +0, -], 3 slots in L */
+static lua_State *wrapped_at(lua_State *L, lua_State *thread, int level)
 {
-    static const char nothing[] = "cannot resume dead coroutine";
+    lua_State *wrapped = NULL;
     lua_Debug activation;
-    bool from_wrap;
     int top = lua_gettop(L);
 
-    if (!lua_getstack(L, 2, &activation))
-        return false;
+    if (!lua_getstack(thread, level, &activation))
+        return NULL;
     lua_getinfo(L, "f", &activation);
-    from_wrap = lua_iscfunction(L, -1) && lua_getupvalue(L, -1, 1) && lua_isthread(L, -1) &&
-                is_closed(lua_tothread(L, -1)) && !lua_getupvalue(L, -2, 2);
+    if (lua_iscfunction(L, -1) && lua_getupvalue(L, -1, 1) && !lua_getupvalue(L, -2, 2))
+        wrapped = lua_tothread(L, -1);
     lua_settop(L, top);
-    return from_wrap && !(lua_type(L, 1) == LUA_TSTRING && ends_with(lua_tostring(L, 1), nothing));
+    return wrapped;
+}
+
+/*
+ * Whether the error at index 1 was raised again by a function that coroutine.wrap made.  Since
+ * Lua 5.4 that closed its coroutine before, and the frames of it are gone, unless the error is that
+ * there was nothing to resume.  In Lua 5.3 they are still there: *DEAD is the coroutine, if it is
+ * the one in which the error was born.
+ */
+static bool comes_from_wrap(lua_State *L, lua_State **dead)
+{
+    static const char nothing[] = "cannot resume dead coroutine";
+    lua_State *wrapped = wrapped_at(L, L, 2);
+
+    if (!wrapped ||
+        (lua_type(L, 1) == LUA_TSTRING && ends_with(lua_tostring(L, 1), nothing)))
+        return false;
+    if (is_closed(wrapped))
+        return true;
+    if (LUA_VERSION_NUM >= 504 || lua_status(wrapped) == LUA_OK || lua_status(wrapped) == LUA_YIELD)
+        return false;
+    if (!wrapped_at(L, wrapped, 0))
+        *dead = wrapped;
+    return true;
 }
 
 /* Arguments: the value, the note. */
@@ -94,7 +113,7 @@ static int note_raise(lua_State *L)
         return 0;
     /* An equal string was another error: only what can be told apart is found again. */
     ss_lua_forget_equal(L, state, 1);
-    origin.unwound = comes_from_wrap(L);
+    origin.unwound = comes_from_wrap(L, &origin.dead);
     (void)ss_lua_ties_make(L, state, 1, &origin);
     ss_lua_plant_sentinel(L, state); /* for the next one: this error is remembered by now */
     return 0;

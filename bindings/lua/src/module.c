@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include <lualib.h>
-
 enum { MOST_FRAMES = 65535 };
 
 /* A count between 0 and 65535. */
@@ -197,43 +195,6 @@ static int module_error_info(lua_State *L)
     return 1;
 }
 
-/* ---- install ---------------------------------------------------------------------------------*/
-
-/* Upvalues: the debug table, what was there before. */
-static int uninstall(lua_State *L)
-{
-    lua_pushvalue(L, lua_upvalueindex(1));
-    if (!lua_istable(L, -1))
-        return 0;
-    lua_getfield(L, -1, "traceback");
-    if (lua_tocfunction(L, -1) == ss_lua_traceback) {
-        lua_pushvalue(L, lua_upvalueindex(2));
-        lua_setfield(L, -3, "traceback");
-    }
-    lua_pushnil(L);
-    lua_replace(L, lua_upvalueindex(1));
-    return 0;
-}
-
-static int module_install(lua_State *L)
-{
-    lua_settop(L, 0);
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-    if (lua_getfield(L, 1, LUA_DBLIBNAME) != LUA_TTABLE) {
-        lua_settop(L, 1);
-        lua_pushnil(L);
-    }
-    if (lua_istable(L, 2)) {
-        lua_getfield(L, 2, "traceback");
-        lua_pushcfunction(L, ss_lua_traceback);
-        lua_setfield(L, 2, "traceback");
-    } else {
-        lua_pushnil(L);
-    }
-    lua_pushcclosure(L, uninstall, 2);
-    return 1;
-}
-
 static const luaL_Reg functions[] = {
     {"traceback", ss_lua_traceback},
     {"handler", stacksplice_lua_handler},
@@ -244,13 +205,18 @@ static const luaL_Reg functions[] = {
     {"take_error", module_take_error},
     {"error_info", module_error_info},
     {"error", module_error},
-    {"install", module_install},
+    {"install", ss_lua_install_function},
     {NULL, NULL},
 };
 
 /* These know their state by an upvalue. */
 static const luaL_Reg calls[] = {
-    {"pcall", ss_lua_pcall_function}, {"xpcall", ss_lua_xpcall_function}, {NULL, NULL}};
+    {"pcall", ss_lua_pcall_function},
+    {"xpcall", ss_lua_xpcall_function},
+    {"resume", ss_lua_resume_function},
+    {"wrap", ss_lua_wrap_function},
+    {NULL, NULL},
+};
 
 const luaL_Reg ss_lua_own_functions[] = {
     {"traceback", ss_lua_traceback},
@@ -258,6 +224,9 @@ const luaL_Reg ss_lua_own_functions[] = {
     {"pcall", ss_lua_pcall_function},
     {"xpcall", ss_lua_xpcall_function},
     {"handler of xpcall", ss_lua_run_script_handler},
+    {"resume", ss_lua_resume_function},
+    {"wrap", ss_lua_wrap_function},
+    {"a wrapped coroutine", ss_lua_call_wrapped},
     {"capture", module_capture},
     {"originate", module_originate},
     {"propagate", module_propagate},

@@ -7,6 +7,15 @@
 /* Indices on the stack of both functions while the call runs. */
 enum { HANDLER = 1, RESULTS = 2 /* true, then what the function returns */ };
 
+/* The state, or NULL in a finalizer that runs after ours while Lua closes: then these functions are
+   as the standard ones. */
+static ss_lua_state *state_of_function(lua_State *L)
+{
+    ss_lua_state **holder = lua_touserdata(L, lua_upvalueindex(1));
+
+    return holder ? *holder : NULL;
+}
+
 /* Push the error that the failed call is reported with; INDEX holds the value it failed with. */
 static void push_error_info(lua_State *L, ss_lua_state *state, int index, int status,
                             const void *above)
@@ -45,10 +54,12 @@ static SS_LUA_NOINLINE int finish_failed(lua_State *L, ss_lua_state *state, int 
                                          const void *above)
 {
     luaL_checkstack(L, LUA_MINSTACK, "too many results"); /* they may have filled the stack */
-    if (ss_lua_is_interrupted(L, state))
+    if (state && ss_lua_is_interrupted(L, state))
         return catch_interrupt(L, state);
     lua_pushboolean(L, 0);
     lua_insert(L, -2);
+    if (!state)
+        return 2;
     push_raised_value(L, status);
     push_error_info(L, state, -1, status, above);
     lua_remove(L, -2);
@@ -58,13 +69,13 @@ static SS_LUA_NOINLINE int finish_failed(lua_State *L, ss_lua_state *state, int 
 /* HANDLING is how many handlers ran when the call began. */
 static SS_LUA_NOINLINE int finish(lua_State *L, int status, lua_KContext handling)
 {
-    ss_lua_state *state = ss_lua_state_of_function(L);
+    ss_lua_state *state = state_of_function(L);
 
     /* A handler that raised left its mark.  After a yield there may be fewer than before. */
-    if ((int)handling < state->handling)
+    if (state && (int)handling < state->handling)
         state->handling = (int)handling;
     if ((status == LUA_OK || status == LUA_YIELD) &&
-        !(state->interrupted && ss_lua_is_interrupted(L, state)))
+        !(state && state->interrupted && ss_lua_is_interrupted(L, state)))
         return lua_gettop(L) - HANDLER;
     return finish_failed(L, state, status, SS_LUA_HERE());
 }
@@ -73,10 +84,11 @@ static SS_LUA_NOINLINE int finish(lua_State *L, int status, lua_KContext handlin
    frame a stack shows is that of the function scripts know. */
 static inline __attribute__((always_inline)) int call(lua_State *L)
 {
-    ss_lua_state *state = ss_lua_state_of_function(L);
-    int handling = state->handling;
+    ss_lua_state *state = state_of_function(L);
+    int handling = state ? state->handling : 0;
 
-    ss_lua_state_drain(L, state);
+    if (state)
+        ss_lua_state_drain(L, state);
     return finish(
         L, lua_pcallk(L, lua_gettop(L) - RESULTS - 1, LUA_MULTRET, HANDLER, handling, finish),
         handling);

@@ -200,13 +200,6 @@ ss_lua_state *ss_lua_state_find(lua_State *L)
     return state;
 }
 
-ss_lua_state *ss_lua_state_of_function(lua_State *L)
-{
-    ss_lua_state **holder = lua_touserdata(L, lua_upvalueindex(1));
-
-    return holder && *holder ? *holder : ss_lua_state_open(L);
-}
-
 void ss_lua_push_holder_of_state(lua_State *L)
 {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key);

@@ -204,13 +204,12 @@ static uint32_t first_line(lua_State *thread, const line *lines, uint32_t count,
 /* Push the names of the functions of LINES, as many as are shown, by their numbers. */
 static void push_names(lua_State *L, const line *lines, uint32_t count, uint32_t skipped)
 {
-    const void *functions[SS_LUA_SHOWN_INNER + SS_LUA_SHOWN_OUTER + 1];
+    const void *functions[SS_LUA_SHOWN_INNER + SS_LUA_SHOWN_OUTER + 1] = {NULL};
     uint32_t shown = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         if (skipped && i == SS_LUA_SHOWN_INNER)
             i += skipped;
-        functions[shown] = NULL;
         if (lines[i].seen) {
             lua_Debug activation = {.i_ci = lines[i].seen->ci};
 

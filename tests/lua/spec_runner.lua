@@ -1,0 +1,91 @@
+-- Runs specs in a Lua that has no busted: spec_runner.lua FILE...
+-- luacheck: globals describe it assert
+-- It knows as much of busted as the specs need that run in every Lua.
+local failures, successes, path = {}, 0, {}
+
+local function show(value)
+  return type(value) == "string" and ("%q"):format(value) or tostring(value)
+end
+
+local function differ(message, expected, got)
+  error(("%s: expected %s\n  but got %s"):format(message or "values differ", show(expected), show(got)), 3)
+end
+
+local function same(a, b)
+  if a == b or type(a) ~= "table" or type(b) ~= "table" then
+    return a == b
+  end
+  for key, value in pairs(a) do
+    if not same(value, b[key]) then return false end
+  end
+  for key in pairs(b) do
+    if a[key] == nil then return false end
+  end
+  return true
+end
+
+local function list(value)
+  if type(value) ~= "table" then return value end
+  local items = {}
+  for i = 1, value.n or #value do items[i] = show(value[i]) end
+  return "{" .. table.concat(items, ", ") .. "}"
+end
+
+local checks = {}
+function checks.equal(expected, got, message)
+  if expected ~= got then differ(message, expected, got) end
+end
+function checks.not_equal(unexpected, got, message)
+  if unexpected == got then differ(message, "something else", got) end
+end
+function checks.same(expected, got, message)
+  if not same(expected, got) then differ(message, list(expected), list(got)) end
+end
+function checks.truthy(got, message)
+  if not got then differ(message, "a true value", got) end
+end
+function checks.is_true(got, message)
+  if got ~= true then differ(message, true, got) end
+end
+function checks.is_false(got, message)
+  if got ~= false then differ(message, false, got) end
+end
+function checks.is_nil(got, message)
+  if got ~= nil then differ(message, nil, got) end
+end
+function checks.is_not_nil(got, message)
+  if got == nil then differ(message, "a value", got) end
+end
+for _, name in ipairs {"string", "table", "function", "userdata", "number"} do
+  checks["is_" .. name] = function(got, message)
+    if type(got) ~= name then differ(message, "a " .. name, got) end
+  end
+end
+
+local plain_assert = assert
+assert = setmetatable(checks, {__call = function(_, ...) return plain_assert(...) end})
+
+function describe(name, f)
+  path[#path + 1] = name
+  f()
+  path[#path] = nil
+end
+
+function it(name, f)
+  local full = table.concat(path, " ") .. " " .. name
+  local ok, message = xpcall(f, debug.traceback)
+  if ok then
+    successes = successes + 1
+  else
+    failures[#failures + 1] = full .. "\n" .. tostring(message)
+  end
+end
+
+for _, file in ipairs(arg) do
+  plain_assert(loadfile(file))()
+end
+print(_VERSION .. ": " .. successes .. " successes / " .. #failures .. " failures")
+for _, failure in ipairs(failures) do
+  print("\nFailure -> " .. failure)
+end
+os.exit(#failures == 0 and successes > 0)
