@@ -1,6 +1,8 @@
 /* Text reports as a whole, fingerprints, bad arguments. */
 #include "report_fixture.h"
 
+#include "error_double.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -261,6 +263,105 @@ static void test_report_bounds_the_causes(void **state)
     text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_JSON, NULL);
     assert_int_equal(count_of(text, "\"hresult\":"), 18);
     release(error);
+}
+
+/* An error of a group of COUNT members, in which all have two notes: "DoubleError: two". */
+static IRestrictedErrorInfo *originate_group(IRestrictedErrorInfo *const *members, uint32_t count)
+{
+    static const char *const notes[] = {"first", "two\nlines"};
+    static error_double doubles[16];
+    static unsigned next;
+    error_double *x = &doubles[next++ % 16];
+    IRestrictedErrorInfo *error = NULL;
+
+    error_double_init(x, 1);
+    x->has_details = 1;
+    x->members = members;
+    x->member_count = count;
+    x->members_left_out = count > 1 ? 2 : 0;
+    x->notes = notes;
+    x->note_count = 2;
+    x->has_stack = 1;
+    x->frames = (const uintptr_t[]){0x1234};
+    x->frame_count = 1;
+    assert_int_equal(stacksplice_originate(E_FAIL, NULL, 0, error_double_unknown(x), &error), S_OK);
+    RoClearError();
+    return error;
+}
+
+static void test_report_shows_groups_in_a_margin(void **state)
+{
+    const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};
+    fixture_error contents = value_error(frames, 1);
+    IRestrictedErrorInfo *inner[1], *members[3], *error;
+
+    (void)state;
+    inner[0] = fixture_originate(&contents);
+    contents.cause = inner[0];
+    members[0] = fixture_originate(&contents);
+    members[1] = inner[0];
+    members[2] = originate_group(inner, 1);
+    error = originate_group(members, 3);
+    assert_report(error, &newest_last,
+                  "  + Exception Group Traceback for thread @ (most recent call last):\n"
+                  "  |     (C) ??? (0x1234)\n"
+                  "  | DoubleError: two (0x80004005)\n"
+                  "  | first\n"
+                  "  | two\n"
+                  "  | lines\n"
+                  "  | HRESULT 0x80004005 E_FAIL: Unspecified error\n"
+                  "  +-+---------------- 1 ----------------\n"
+                  "    | Traceback for thread @ (most recent call last):\n"
+                  "    |     (Python) File \"x.py\", line 1, in f\n"
+                  "    | ValueError: bad amount 'x' (0x80070057)\n"
+                  "    | HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
+                  "    |\n"
+                  "    | Caused by:\n"
+                  "    | Traceback for thread @ (most recent call last):\n"
+                  "    |     (Python) File \"x.py\", line 1, in f\n"
+                  "    | ValueError: bad amount 'x' (0x80070057)\n"
+                  "    | HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
+                  "    +---------------- 2 ----------------\n"
+                  "    | an error above\n"
+                  "    +---------------- 3 ----------------\n"
+                  "    | Exception Group Traceback for thread @ (most recent call last):\n"
+                  "    |     (C) ??? (0x1234)\n"
+                  "    | DoubleError: two (0x80004005)\n"
+                  "    | first\n"
+                  "    | two\n"
+                  "    | lines\n"
+                  "    | HRESULT 0x80004005 E_FAIL: Unspecified error\n"
+                  "    +-+---------------- 1 ----------------\n"
+                  "      | an error above\n"
+                  "      +------------------------------------\n"
+                  "    +---------------- ... ----------------\n"
+                  "    | and 2 more errors\n"
+                  "    +------------------------------------\n");
+    assert_int_equal(count_of(fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_JSON, NULL),
+                              "\"notes\":[\"first\",\"two\\nlines\"]"),
+                     2);
+    release(error);
+    for (int i = 0; i < 3; i++)
+        release(members[i]);
+}
+
+static void test_report_of_one_error_alone(void **state)
+{
+    const stacksplice_format_options alone = {.size = sizeof alone, .alone = 1};
+    const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};
+    fixture_error contents = value_error(frames, 1);
+    IRestrictedErrorInfo *cause = fixture_originate(&contents), *error;
+
+    (void)state;
+    contents.cause = cause;
+    error = fixture_originate(&contents);
+    assert_report(error, &alone,
+                  "ValueError: bad amount 'x' (0x80070057)\n"
+                  "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
+                  "Stack of thread @ (most recent call first):\n"
+                  "    (Python) File \"x.py\", line 1, in f\n");
+    release(error);
+    release(cause);
 }
 
 static void test_report_shows_source_lines(void **state)
@@ -542,6 +643,8 @@ int main(void)
         cmocka_unit_test(test_report_folds_repeated_frames),
         cmocka_unit_test(test_report_tells_the_chain_and_the_causes),
         cmocka_unit_test(test_report_bounds_the_causes),
+        cmocka_unit_test(test_report_shows_groups_in_a_margin),
+        cmocka_unit_test(test_report_of_one_error_alone),
         cmocka_unit_test(test_report_shows_source_lines),
         cmocka_unit_test(test_report_hides_and_counts_glue),
         cmocka_unit_test(test_only_what_is_of_lua_is_glue_by_its_name),
