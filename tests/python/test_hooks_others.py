@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+from building import HERE, compile_c, core_library
 from test_hooks import COMBINED, PROLOGUE
 
 # ---- asyncio -------------------------------------------------------------------------------------
@@ -222,8 +223,16 @@ def read_all(descriptor: int) -> str:
 # ---- IPython -------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def border_without_source(tmp_path_factory, border_path):
+    """IPython reads all source as Python's, and some C is none that it survives."""
+    output = tmp_path_factory.mktemp("sourceless") / border_path.name
+    sources = [HERE / "border.c", HERE / "border_second.c"]
+    return compile_c(output, sources, "-g0", "-shared", "-fPIC", "-pthread", *core_library())
+
+
 @pytest.mark.parametrize("start", ["import stacksplice; stacksplice.install()", "%load_ext stacksplice"])
-def test_ipython(child, tmp_path, start):
+def test_ipython(child, tmp_path, border_without_source, start):
     pytest.importorskip("IPython")
     lines = [start, start, "import border", "def fails(): raise ValueError('unhandled')", ""]
     lines += ["border.call(fails)", "1 / 0", "border.call(fails)"]
@@ -234,7 +243,12 @@ def test_ipython(child, tmp_path, start):
         input="\n".join(lines) + "\n",
         capture_output=True,
         text=True,
-        env={**child.environment, "IPYTHONDIR": str(tmp_path), "HOME": str(tmp_path)},
+        env={
+            **child.environment,
+            "PYTHONPATH": f"{border_without_source.parent}:{child.environment['PYTHONPATH']}",
+            "IPYTHONDIR": str(tmp_path),
+            "HOME": str(tmp_path),
+        },
         timeout=120,
     )
     assert done.stderr.count(COMBINED) == 2, done.stdout + done.stderr
