@@ -32,7 +32,9 @@ build = {
       .. " && cmake --install build/luarocks --strip --prefix build/luarocks/stage"
       .. " && mkdir -p \"$(LIBDIR)\""
       .. " && cp -L build/luarocks/stage/lib/lua/*/stacksplice.so"
-      .. " build/luarocks/stage/lib/libstacksplice.so.0 \"$(LIBDIR)\"",
+      .. " build/luarocks/stage/lib/libstacksplice.so.0 \"$(LIBDIR)\""
+      .. " && mkdir -p \"$(LUADIR)\""
+      .. " && cp -r build/luarocks/stage/share/lua/*/stacksplice \"$(LUADIR)\"",
    copy_directories = {"bindings/lua/library"}
 }
 test = {

@@ -38,6 +38,10 @@ if(TARGET stacksplice_lua_module)
     INSTALL_RPATH "$ORIGIN;$ORIGIN/../..")
   install(TARGETS stacksplice_lua_module
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lua/${STACKSPLICE_LUA_FOUND} COMPONENT lua)
+  # The helper for busted.
+  install(DIRECTORY bindings/lua/stacksplice
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/lua/${STACKSPLICE_LUA_FOUND} COMPONENT lua
+    FILES_MATCHING PATTERN "*.lua")
   # The annotations that editors read.
   if(EXISTS ${PROJECT_SOURCE_DIR}/bindings/lua/library)
     install(DIRECTORY bindings/lua/library DESTINATION ${CMAKE_INSTALL_DATADIR}/stacksplice/lua
