@@ -64,7 +64,7 @@ BUILDS = [
 VERSIONS = ["5.4", "5.5"]
 INSTALLED = "5.3"  # that of the distribution is tested, as it is
 TESTS = ["host", "interrupts", "captures", "tokens", "starved"]
-SPECS = ["handler", "traceback"]
+SPECS = ["coroutine", "handler", "traceback"]
 
 
 def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:

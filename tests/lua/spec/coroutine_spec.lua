@@ -1,0 +1,248 @@
+-- luacheck: std +busted, globals coroutine debug
+-- stacksplice.wrap and stacksplice.resume do what Lua's own do, and remember.
+local stacksplice = require "stacksplice"
+
+local modern = _VERSION ~= "Lua 5.3"
+
+-- What one of the two pairs of functions makes of a case: all results as a text.
+local function results_of(wrap, resume, f)
+  local results = table.pack(pcall(f, wrap, resume))
+  for i = 1, results.n do
+    local text = tostring(results[i]):gsub("0x%x+", "0x"):gsub("'stacksplice%.", "'coroutine.")
+    results[i] = math.type(results[i]) or type(results[i]) .. ":" .. text
+  end
+  return table.concat(results, "\n")
+end
+
+local cases = {
+  ["results"] = function(wrap, resume)
+    return wrap(function(...) return ... end)(1, nil, 3), resume(coroutine.create(select), "#", nil, nil)
+  end,
+  ["yields"] = function(wrap, resume)
+    local f = wrap(function(a, ...) local b, c = coroutine.yield(a, ...) return b, c end)
+    local co = coroutine.create(function(...) coroutine.yield(...) error("late") end)
+    return f(1, 2), select("#", f(nil, nil)), resume(co, 1, 2), resume(co), coroutine.status(co)
+  end,
+  ["a string"] = function(wrap) wrap(error)("text", 0) end,
+  ["a string with its place"] = function(wrap) wrap(function() error("text") end)() end,
+  ["a number"] = function(wrap) wrap(error)(42) end,
+  ["a float"] = function(wrap) wrap(error)(4.5) end,
+  ["nothing"] = function(wrap) wrap(error)() end,
+  ["false"] = function(wrap) wrap(error)(false) end,
+  ["a table"] = function(wrap) wrap(error)({}) end,
+  ["an error of Lua's"] = function(wrap) wrap(function() return nil + 1 end)() end,
+  ["wrapped in wrapped"] = function(wrap)
+    local function nest(n) if n == 0 then error("deep") end wrap(nest)(n - 1) end
+    nest(5)
+  end,
+  ["a dead one"] = function(wrap) local f = wrap(next) f({}) f({}) end,
+  ["one that failed"] = function(wrap) local f = wrap(error) pcall(f, "x") f() end,
+  ["the results of resume"] = function(_, resume)
+    local co = coroutine.create(error)
+    local a, b = resume(co, "text", 0)
+    local c, d = resume(co)
+    local e, f = resume(coroutine.running())
+    return a, b, c, d, e, f, coroutine.status(co), debug.traceback(co)
+  end,
+  ["itself"] = function(wrap, resume)
+    local f f = wrap(function() return pcall(f) end)
+    local co co = coroutine.create(function() return resume(co) end)
+    return select(2, f()), resume(co)
+  end,
+  ["too many arguments"] = function(_, resume)
+    local function deep(n) if n == 0 then coroutine.yield() else deep(n - 1) end return n end
+    local co = coroutine.create(deep)
+    resume(co, 30000)
+    return resume(co, table.unpack({}, 1, 900000))
+  end,
+  ["too many results"] = function(wrap, resume)
+    local many = {}
+    local function deep(n)
+      if n > 0 then return 1 + deep(n - 1) end
+      many[1], many[2] = resume(coroutine.create(table.unpack), {}, 1, 900000)
+      return wrap(table.unpack)({}, 1, 900000)
+    end
+    return pcall(deep, 30000), many[1], many[2]
+  end,
+  ["no thread"] = function(_, resume) return pcall(resume), pcall(resume, 1), pcall(resume, print) end,
+  ["no function"] = function(wrap) return pcall(wrap), pcall(wrap, 1), pcall(wrap, {}) end,
+  ["an iterator"] = function(wrap)
+    local sum = 0
+    for i in wrap(function() for i = 1, 5 do coroutine.yield(i) end end) do sum = sum + i end
+    return tostring(sum)
+  end,
+  ["an overflow"] = function(wrap) local function f() return wrap(f)() end f() end,
+  ["whether it may yield"] = function(wrap, resume)
+    return wrap(coroutine.isyieldable)(), resume(coroutine.create(coroutine.isyieldable))
+  end,
+}
+
+if modern then
+  local function with_close(source)
+    return load("local wrap, resume = ... local function closing(f) return setmetatable({}, {__close = f}) end " .. source)
+  end
+  cases["a variable that is closed"] = with_close("local closed wrap(function() local c <close> = closing(function(_, e) "
+    .. "closed = e end) error('text', 0) end)() ")
+  cases["a closer that fails"] = with_close("wrap(function() local c <close> = closing(function() error('other', 0) end) "
+    .. "error('text', 0) end)()")
+  cases["a closer that fails with a table"] = with_close("wrap(function() local c <close> = closing(function() error({}) end) "
+    .. "error('text', 0) end)()")
+  cases["what resume leaves open"] = with_close("local closed local co = coroutine.create(function() local c <close> = "
+    .. "closing(function(_, e) closed = e end) error('text', 0) end) local a, b = resume(co) local before = closed "
+    .. "return a, b, before, coroutine.close(co), closed")
+  cases["one that was closed"] = with_close("local co = coroutine.create(function() coroutine.yield() end) resume(co) "
+    .. "coroutine.close(co) return resume(co)")
+end
+
+describe("wrap and resume", function()
+  for name, f in pairs(cases) do
+    it("do what Lua's own do with " .. name, function()
+      local theirs = results_of(coroutine.wrap, coroutine.resume, f)
+      local ours = results_of(stacksplice.wrap, stacksplice.resume, f)
+      assert.equal(theirs, ours)
+      assert.is_nil(stacksplice.peek_error())
+    end)
+  end
+
+  it("let a coroutine that failed be looked at", function()
+    local function fail() error({}) end
+    local co = coroutine.create(function() fail() end)
+    local _, value = stacksplice.resume(co)
+    assert.is_table(value)
+    assert.equal(debug.traceback(co), stacksplice.traceback(co))
+    assert.truthy(stacksplice.traceback(co):find("fail", 1, true))
+    local err = stacksplice.error_info(value)
+    assert.equal("traceback", err.stack[1].trust)
+    assert.equal("unwound", err.stack[4].reason)
+    assert.equal("error", err.stack[1].name)
+  end)
+
+  it("tell one story however often the error is wrapped", function()
+    local function nest(n)
+      if n == 0 then
+        error("deep", 0)
+      end
+      stacksplice.wrap(nest)(n - 1)
+    end
+    local _, message, err = stacksplice.pcall(nest, 4)
+    assert.equal(message, err.message)
+    local gaps = 0
+    for _, frame in ipairs(err.stack) do
+      gaps = gaps + (frame.kind == "gap" and 1 or 0)
+    end
+    assert.equal(1, gaps)
+    assert.truthy(message:find("deep$"))
+  end)
+
+  it("do not take an equal text for the same error", function()
+    local function first() error("same", 0) end
+    local function second() error("same", 0) end
+    local one = stacksplice.wrap(first)
+    pcall(one)
+    local _, _, err = stacksplice.pcall(second)
+    for _, frame in ipairs(err.stack) do
+      assert.is_true(frame.trust ~= "traceback")
+      assert.is_true(frame.kind ~= "gap")
+    end
+  end)
+end)
+
+describe("install", function()
+  it("replaces wrap and resume until it is uninstalled", function()
+    local wrap, resume = coroutine.wrap, coroutine.resume
+    local uninstall = stacksplice.install()
+    assert.is_true(coroutine.wrap ~= wrap and coroutine.resume ~= resume)
+    local text = coroutine.wrap(function()
+      local _, value = coroutine.resume(coroutine.create(error), {})
+      return debug.traceback("m", 0), value
+    end)()
+    assert.truthy(text:find("traceback'", 1, true))
+    uninstall()
+    assert.is_true(coroutine.wrap == wrap and coroutine.resume == resume)
+    uninstall()
+    assert.is_true(coroutine.wrap == wrap and coroutine.resume == resume)
+  end)
+
+  it("leaves what others put there meanwhile", function()
+    local wrap, resume = coroutine.wrap, coroutine.resume
+    local uninstall = stacksplice.install()
+    local function other() end
+    coroutine.wrap = other
+    uninstall()
+    assert.is_true(coroutine.wrap == other and coroutine.resume == resume)
+    coroutine.wrap = wrap
+  end)
+
+  it("may be called twice", function()
+    local wrap = coroutine.wrap
+    local first = stacksplice.install()
+    local second = stacksplice.install()
+    second()
+    first()
+    assert.is_true(coroutine.wrap == wrap)
+  end)
+
+  it("lets functions of coroutines keep the name of the library's", function()
+    local uninstall = stacksplice.install()
+    local text
+    local co = coroutine.create(function()
+      local ok, value = pcall(coroutine.resume, coroutine.create(function()
+        text = debug.traceback((coroutine.running()))
+        error("in it")
+      end))
+      return ok, value
+    end)
+    coroutine.resume(co)
+    local mixed = stacksplice.pcall(coroutine.wrap, 1)
+    local _, message = pcall(coroutine.wrap, 1)
+    uninstall()
+    assert.is_string(text)
+    assert.is_false(mixed)
+    assert.truthy(message:find("bad argument #1 to '[%a.]*wrap'") or message:find("bad argument #1 to '?'", 1, true))
+    assert.is_nil(message:find("stacksplice", 1, true))
+  end)
+
+  it("works where the libraries are not what they were", function()
+    local loaded, kept_debug, kept_coroutine = package.loaded, debug, coroutine
+    loaded.debug, loaded.coroutine = nil, "no table"
+    local ok, uninstall = pcall(stacksplice.install)
+    if ok then uninstall() end
+    loaded.debug, loaded.coroutine = kept_debug, kept_coroutine
+    assert.is_true(ok)
+  end)
+end)
+
+describe("a finalizer that runs after ours", function()
+  it("can use everything that needs no error's stack", function()
+    local program = ([[
+      local late = setmetatable({}, {__gc = function(self)
+        local s = self.module
+        local seen = {s.pcall(error, "x")}
+        assert(#seen == 2 and seen[1] == false and seen[2] == "x")
+        assert(select("#", s.pcall(select, "#", 1, 2)) == 2)
+        assert(select(2, s.xpcall(error, function(m) return m .. "!" end, "x")) == "x!")
+        assert(s.traceback("tb"):find("^tb\nstack traceback:\n"))
+        assert(select(2, xpcall(error, s.handler, "h")) == "h")
+        assert(s.wrap(function() return 1 end)() == 1)
+        assert(select(2, s.resume(coroutine.create(error), "w", 0)) == "w")
+        assert(not pcall(s.wrap(error), "w"))
+        io.stdout:write("all is well\n")
+      end})
+      late.module = require "stacksplice"
+      keep = late
+    ]])
+    local name = os.tmpname()
+    local file = assert(io.open(name, "w"))
+    file:write(program)
+    file:close()
+    local interpreter
+    for i = 0, -10, -1 do
+      interpreter = arg and arg[i] or interpreter
+    end
+    local pipe = assert(io.popen(("%s %s 2>&1"):format(interpreter, name)))
+    local output = pipe:read("a")
+    pipe:close()
+    os.remove(name)
+    assert.equal("all is well\n", output)
+  end)
+end)
