@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import sys
 import traceback
 
 import pytest
 import stacksplice
 from stacksplice import ErrorInfo, HResultErrorGroup
 from test_causes import boom, caught, first, names, native, reasons, report, with_cause  # noqa: F401
+from test_subinterpreters import INTERPRETERS
 
 
 def make_group():
@@ -188,3 +191,79 @@ def test_base_exception_groups(border):
     assert caught(border.call, boom, group) is group
     info = stacksplice.error_info(group)
     assert [member.type for member in info.exceptions] == ["KeyboardInterrupt", "ValueError"]
+
+
+def test_a_group_of_another_interpreter_arrives_by_value(child):
+    done = child(
+        INTERPRETERS
+        + """
+number = run('''
+import stacksplice
+def first():
+    raise KeyError("first")
+def member():
+    try:
+        first()
+    except KeyError:
+        raise ValueError("member")
+def outer():
+    try:
+        member()
+    except ValueError as exc:
+        exc.add_note("a note")
+        raise ExceptionGroup("outer", [exc, OSError("never")]) from exc
+try:
+    outer()
+except ExceptionGroup as exc:
+    stacksplice.originate(exc)
+''')
+info = stacksplice.peek_error()
+try:
+    stacksplice._stacksplice.raise_error(info.hresult)
+except* ValueError as group:
+    (exc,) = group.exceptions
+    assert type(group) is stacksplice.HResultErrorGroup, type(group)
+    assert group.__cause__ is exc and group.__suppress_context__
+    assert isinstance(exc, stacksplice.HResultError) and exc.__notes__ == ["a note"]
+    assert isinstance(exc.__context__, LookupError) and exc.__cause__ is None
+    found = stacksplice.error_info(exc)
+    assert found.type == "ValueError" and kinds(found.context.stack)[:3] == ["first", "member", "outer"]
+    interpreters.destroy(number)
+    text = "".join(stacksplice.format_exception(group))
+    assert "Raised while handling:" in text and "KeyError: 'first'" in text, text
+    print("arrived")
+except* stacksplice.HResultError:
+    pass
+"""
+    )
+    assert done.stdout == "arrived\n"
+
+
+def without_cycles():
+    cause = KeyError("cause")  # not raised: a frame that makes a group of what it caught is a cycle
+    member = ValueError("member")
+    member.__cause__ = cause
+    member.add_note("a note")
+    raise ExceptionGroup("outer", [member, ExceptionGroup("inner", [member, cause])])
+
+
+@pytest.mark.parametrize("collect", [True, False], ids=["gc", "no gc"])
+def test_groups_need_no_more_memory(border, collect):
+    def once():
+        group = caught(border.call, without_cycles)
+        group.add_note("later")
+        report(group, chain=False)
+        del group  # the traceback leads to this frame
+
+    gc.collect()
+    if not collect:
+        gc.disable()
+    try:
+        for _ in range(200):
+            once()
+        blocks = sys.getallocatedblocks()
+        for _ in range(2000):
+            once()
+        assert sys.getallocatedblocks() - blocks < 2000
+    finally:
+        gc.enable()
