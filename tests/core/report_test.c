@@ -471,6 +471,30 @@ static void test_what_reports_hide_can_be_asked(void **state)
     assert_false(stacksplice_frame_is_glue(NULL));
 }
 
+static stacksplice_role role(const char *module, const char *function)
+{
+    const stacksplice_frame frame = {.size = sizeof frame,
+                                     .kind = STACKSPLICE_FRAME_NATIVE,
+                                     .language = "native",
+                                     .function = function,
+                                     .module = module};
+
+    return stacksplice_frame_role(&frame);
+}
+
+static void test_whose_code_a_frame_is(void **state)
+{
+    (void)state;
+    assert_int_equal(role("/lib/libprice.so", "price"), STACKSPLICE_ROLE_OWN);
+    assert_int_equal(role("/lib/libprice.so", NULL), STACKSPLICE_ROLE_OWN);
+    assert_int_equal(role("/lib/libprice.so", "lua_callk"), STACKSPLICE_ROLE_GLUE);
+    assert_int_equal(role("/usr/bin/python3.11", "list_sort"), STACKSPLICE_ROLE_GLUE);
+    assert_int_equal(role("/lib/liblua5.4.so.0", "luaB_error"), STACKSPLICE_ROLE_BUILTIN);
+    assert_int_equal(role("/lib/liblua5.4.so.0", NULL), STACKSPLICE_ROLE_GLUE);
+    assert_int_equal(role(NULL, NULL), STACKSPLICE_ROLE_OWN);
+    assert_int_equal(stacksplice_frame_role(NULL), STACKSPLICE_ROLE_OWN);
+}
+
 static void test_report_colours_names(void **state)
 {
     const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};
@@ -648,6 +672,7 @@ int main(void)
         cmocka_unit_test(test_report_shows_source_lines),
         cmocka_unit_test(test_report_hides_and_counts_glue),
         cmocka_unit_test(test_only_what_is_of_lua_is_glue_by_its_name),
+        cmocka_unit_test(test_whose_code_a_frame_is),
         cmocka_unit_test(test_what_reports_hide_can_be_asked),
         cmocka_unit_test(test_report_colours_names),
         cmocka_unit_test(test_report_of_a_node_is_its_own_stack),

@@ -53,8 +53,8 @@ static void test_token_same_content_same_token(void **state)
 
 static void test_token_every_member_counts(void **state)
 {
-    stacksplice_token_info variants[17];
-    uintptr_t tokens[17];
+    stacksplice_token_info variants[18];
+    uintptr_t tokens[18];
     size_t n = 0;
 
     (void)state;
@@ -73,6 +73,7 @@ static void test_token_every_member_counts(void **state)
     variants[n++].trust = STACKSPLICE_TRUST_INFERRED;
     variants[n++].trust = STACKSPLICE_TRUST_TRACEBACK;
     variants[n++].interpreter = "sub";
+    variants[n++].chunk = 1;
     variants[n++].reason = "r";
     variants[n].reason = "r";
     variants[n++].kind = STACKSPLICE_FRAME_GAP;

@@ -11,6 +11,7 @@ import pytest
 import stacksplice
 from building import HERE, Child, compile_c, core_library
 from frame_oracle import Checker
+from lua_border import compile_crossing
 
 
 @pytest.fixture(scope="session")
@@ -21,13 +22,31 @@ def border_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_c(output, sources, "-shared", "-fPIC", "-pthread", *core_library())
 
 
-@pytest.fixture(scope="session")
-def border(border_path: Path) -> ModuleType:
-    """The module of border.c."""
-    spec = importlib.util.spec_from_file_location("border", border_path)
+def _load(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def border(border_path: Path) -> ModuleType:
+    """The module of border.c."""
+    return _load("border", border_path)
+
+
+@pytest.fixture(scope="session")
+def crossing_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the module crossing is, in which Python and Lua call each other, and pricing.lua."""
+    return compile_crossing(tmp_path_factory.mktemp("crossing")).parent
+
+
+@pytest.fixture(scope="session")
+def crossing(crossing_folder: Path) -> ModuleType:
+    """That module, whose Lua finds pricing.lua."""
+    module = _load("crossing", next(crossing_folder.glob("crossing*.so")))
+    module.run(f"package.path = '{crossing_folder}/?.lua;' .. package.path")
     return module
 
 

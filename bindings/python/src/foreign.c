@@ -130,10 +130,14 @@ static bool put_file(const stacksplice_frame *frame, char *name)
 
 static PyObject *function_text(const stacksplice_frame *frame)
 {
-    const char *function = frame->function ? frame->function : "???";
+    const char *function = frame->function ? frame->function : "???", *dot;
 
     if (frame->kind == STACKSPLICE_FRAME_GAP)
         function = "<frames missing>";
+    /* Python's own entries have the last part of a qualified name. */
+    dot = strcmp(frame->language, "python") ? NULL : strrchr(function, '.');
+    if (dot)
+        function = dot + 1;
     return PyUnicode_DecodeUTF8(function, (Py_ssize_t)strlen(function), "replace");
 }
 

@@ -1,0 +1,597 @@
+"""Frames of Lua and of native code in __traceback__, between those of Python."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import gc
+import inspect
+import linecache
+import os
+import pdb
+import pickle
+import sys
+import threading
+import tokenize
+import traceback
+import weakref
+from io import StringIO
+
+import pytest
+import stacksplice
+from stacksplice import winrt
+
+E_FAIL = -2147467259
+@pytest.fixture
+def price(crossing):
+    """Calls Lua, whose price() calls back; a name of the file that the tests look for."""
+
+    def call_lua(callback):
+        return crossing.run("local p = require('pricing').price({count = 3}, (...)) return p", callback)
+
+    return call_lua
+
+
+@pytest.fixture
+def fail_in_lua(crossing):
+    def call_failing_lua():
+        return crossing.run("local p = require('pricing').price({}) return p")
+
+    return call_failing_lua
+
+
+@pytest.fixture(autouse=True)
+def switched_on():
+    yield
+    stacksplice.foreign_frames(True)
+
+
+def caught(function, *arguments) -> BaseException:
+    try:
+        function(*arguments)
+    except BaseException as exc:
+        return exc
+    raise AssertionError("nothing was raised")
+
+
+def entries(exc) -> list[tuple[str, str]]:
+    """(file's name, function) of each entry, outermost first, from the one behind caught() on.
+
+    Lua's functions without what they are fields of: a capture does not always find that out.
+    """
+    found = []
+    for frame, _ in traceback.walk_tb(exc.__traceback__):
+        file, name = frame.f_code.co_filename, frame.f_code.co_name
+        file = os.path.basename(file) if os.path.isabs(file) else file
+        found.append((file, name.rpartition(".")[2] if file.endswith(".lua") else name))
+    return found[1:]
+
+
+def foreign(exc) -> list[tuple[str, str]]:
+    return [entry for entry in entries(exc) if not entry[0].endswith(".py")]
+
+
+def here(name: str) -> tuple[str, str]:
+    return (os.path.basename(__file__), name)
+
+
+LUA_OUT = [
+    ("crossing.c", "run"),
+    ("crossing.c", "run_in_lua"),
+    ("<chunk>", "main chunk"),
+    ("pricing.lua", "price"),
+]
+LUA_IN = [
+    ("crossing.c", "lua_py"),
+    ("crossing.c", "raise_python"),
+    ("<gap: unwound>", "<frames missing>"),
+]
+
+
+def fail(*_):
+    raise ValueError("bad")
+
+
+# ---- What is shown ---------------------------------------------------------------------------------
+
+
+def test_python_lua_python(price):
+    exc = caught(price, fail)
+    assert entries(exc) == [here("call_lua"), *LUA_OUT, *LUA_IN, here("fail")]
+    text = "".join(traceback.format_exception(exc))
+    assert '/pricing.lua", line 7, in ' in text and 'price\n    local price = callback and py(' in text
+    assert 'crossing.c", line' in text and "hr = stacksplice_lua_pcall(state, 1, 0);" in text
+    assert '  File "<gap: unwound>", line 0, in <frames missing>\n  File' in text
+    assert "^" not in text.partition("pricing.lua")[2].partition("test_foreign")[0]
+
+
+def test_born_in_lua(fail_in_lua):
+    exc = caught(fail_in_lua)
+    assert isinstance(exc, stacksplice.HResultError)
+    assert entries(exc) == [here("call_failing_lua"), *LUA_OUT]
+    last = traceback.extract_tb(exc.__traceback__)[-1]
+    assert (last.lineno, last.line) == (5, 'error("no count")')
+
+
+def test_born_in_c(border):
+    exc = caught(border.fail, 0x80004005, "native")
+    assert entries(exc) == [("border.c", "fail")]
+    assert "stacksplice_originate(" in traceback.extract_tb(exc.__traceback__)[-1].line
+    exc = caught(border.call, fail)
+    assert entries(exc) == [("border.c", "call"), ("<gap: unwound>", "<frames missing>"), here("fail")]
+
+
+def test_through_two_borders(price):
+    def between(*_):
+        return price(fail)
+
+    exc = caught(price, between)
+    again = LUA_IN[:2]  # no gap: the stack was taken in Lua when it received the error
+    inner = [here("call_lua"), *LUA_OUT, *LUA_IN, here("fail")]
+    assert entries(exc) == [here("call_lua"), *LUA_OUT, *again, here("between"), *inner]
+
+
+def test_through_two_borders_from_lua(price, fail_in_lua):
+    def between(*_):
+        return fail_in_lua()
+
+    exc = caught(price, between)
+    inner = [here("call_failing_lua"), *LUA_OUT]
+    assert [e for e in entries(exc) if e not in LUA_IN] == [
+        here("call_lua"),
+        *LUA_OUT,
+        here("between"),
+        *inner,
+    ]
+
+
+def test_through_two_borders_of_c(border):
+    def between():
+        border.call(fail)
+
+    exc = caught(border.call, between)
+    gap = ("<gap: unwound>", "<frames missing>")
+    inner = [here("between"), ("border.c", "call"), gap, here("fail")]
+    assert entries(exc) == [("border.c", "call"), *inner]
+
+
+def test_no_entries_where_python_calls_c_without_a_border(border):
+    assert entries(caught(border.call_plain, fail)) == [here("fail")]
+
+
+def test_through_a_generator_and_a_thread(price):
+    def numbers():
+        yield price(fail)
+
+    assert entries(caught(list, numbers()))[:3] == [here("numbers"), here("call_lua"), LUA_OUT[0]]
+    found = []
+    thread = threading.Thread(target=lambda: found.append(caught(price, fail)))
+    thread.start()
+    thread.join()
+    assert entries(found[0]) == [here("call_lua"), *LUA_OUT, *LUA_IN, here("fail")]
+
+
+def test_deep_recursion_is_cut_in_the_middle(crossing):
+    exc = caught(crossing.run, "local p = require('pricing').deep(300) return p")
+    names = [name for _, name in foreign(exc)]
+    assert 90 < names.count("deep") + names.count("<frames missing>") <= 101
+    gap = [entry[0] for entry in foreign(exc) if entry[0].startswith("<gap")]
+    assert len(gap) == 1 and gap[0].endswith("elements left out>")
+    assert names[:3] == ["run", "run_in_lua", "main chunk"]
+    assert traceback.extract_tb(exc.__traceback__)[-1].lineno == 12
+
+
+def test_deeper_than_a_stack_that_is_kept(crossing):
+    def down(n):
+        return down(n - 1) if n else crossing.run("error('bottom')")
+
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(5000)
+    try:
+        exc = caught(down, 700)
+    finally:
+        sys.setrecursionlimit(before)
+    assert foreign(exc)[-3:] == LUA_OUT[:3] and entries(exc).count(here("down")) == 701
+    assert foreign(exc)[:-3] in ([], [("<gap: the stack was cut>", "<frames missing>")])
+
+
+def test_an_error_of_another_thread():
+    errors = []
+
+    def originate_elsewhere():
+        winrt.RoOriginateError(E_FAIL, "elsewhere")
+        errors.append(stacksplice.take_error())
+
+    thread = threading.Thread(target=originate_elsewhere)
+    thread.start()
+    thread.join()
+    winrt.SetRestrictedErrorInfo(errors[0])
+    exc = caught(stacksplice.raise_error, E_FAIL)
+    assert foreign(exc)[0] == ("<gap: another thread>", "<frames missing>")
+    assert ("test_foreign_frames.py", "originate_elsewhere") == entries(exc)[-1]
+
+
+def test_an_error_that_was_kept():
+    def originate_first():
+        winrt.RoOriginateError(E_FAIL, "kept")
+        return stacksplice.take_error()
+
+    def raise_later(error):
+        winrt.SetRestrictedErrorInfo(error)
+        stacksplice.raise_error(E_FAIL)
+
+    exc = caught(raise_later, originate_first())
+    assert entries(exc)[:2] == [here("raise_later"), ("<gap: what lies between is not known>", "<frames missing>")]
+
+
+# ---- Chunks ----------------------------------------------------------------------------------------
+
+
+def test_chunks_are_no_files(crossing, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("stdin", "chunk", "x.lua"):
+        (tmp_path / name).write_text("a wrong line\n" * 9)
+    for chunk, shown in [
+        ("=stdin", "<stdin>"),
+        ("=x.lua", "<x.lua>"),
+        ("local a = 1", '[string "local a = 1"]'),
+        ("@gone.lua", "<gone.lua>"),
+        ("@x.lua", "x.lua"),
+    ]:
+        exc = caught(crossing.run, "return (assert(load(\"local x = error('in')\", ...)))()", chunk)
+        last = traceback.extract_tb(exc.__traceback__)[-1]
+        assert (last.filename, last.lineno) == (shown, 1)
+        assert last.line == ("a wrong line" if chunk == "@x.lua" else "")
+        assert "wrong" not in stacksplice.error_info(exc).format() or chunk == "@x.lua"
+
+
+# ---- The switch ------------------------------------------------------------------------------------
+
+
+def test_switched_off_and_on(price):
+    assert stacksplice.foreign_frames() is True
+    assert stacksplice.foreign_frames(False) is True
+    assert stacksplice.foreign_frames() is False
+    assert entries(caught(price, fail)) == [here("call_lua"), here("fail")]
+    assert stacksplice.foreign_frames(True) is False
+    assert foreign(caught(price, fail)) == [*LUA_OUT, *LUA_IN]
+    with pytest.raises(TypeError, match="on must be bool or None, not int"):
+        stacksplice.foreign_frames(1)
+    with pytest.raises(TypeError):
+        stacksplice.foreign_frames(True, True)
+
+
+def test_each_interpreter_has_its_own_switch(child):
+    done = child(
+        """
+import stacksplice
+try:
+    import _interpreters
+except ImportError:
+    import _xxsubinterpreters as _interpreters
+stacksplice.foreign_frames(False)
+made = _interpreters.create()
+_interpreters.run_string(made, '''
+import stacksplice
+print(stacksplice.foreign_frames(), flush=True)
+''')
+print(stacksplice.foreign_frames())
+"""
+    )
+    assert done.stdout == "True\nFalse\n"
+
+
+# ---- Raised again ----------------------------------------------------------------------------------
+
+
+def test_raised_again_in_python(price):
+    once = [*LUA_OUT, *LUA_IN]
+
+    def bare():
+        try:
+            price(fail)
+        except ValueError:
+            raise
+
+    def by_name():
+        try:
+            price(fail)
+        except ValueError as exc:
+            raise exc
+
+    def without():
+        try:
+            price(fail)
+        except ValueError as exc:
+            raise exc.with_traceback(None)
+
+    def wrapped():
+        try:
+            price(fail)
+        except ValueError as exc:
+            raise KeyError("other") from exc
+
+    assert foreign(caught(bare)) == once
+    assert foreign(caught(by_name)) == once
+    assert foreign(caught(without)) == []
+    other = caught(wrapped)
+    assert foreign(other) == [] and foreign(other.__cause__) == once
+    assert foreign(caught(price, lambda *_: bare())).count(LUA_OUT[3]) == 2
+
+
+def test_raised_again_where_it_was_caught(price):
+    def catches():
+        try:
+            price(fail)
+        except ValueError as exc:
+            stacksplice.originate(exc)
+            stacksplice.raise_error(stacksplice.error_info(exc).hresult)
+
+    assert foreign(caught(catches)) == [*LUA_OUT, *LUA_IN]
+
+
+def test_raised_later_from_elsewhere(crossing, price):
+    """The stack of its origin tells nothing of the second way: a gap, and no line of the first."""
+    kept = caught(price, fail)
+    kept.__traceback__ = None
+
+    def other(*_):
+        raise kept
+
+    exc = caught(crossing.run, "local x = 1\nlocal p = py(...) return p", other)
+    assert exc is kept
+    shown = foreign(exc)
+    assert ("pricing.lua", "price") not in shown
+    lines = [entry.lineno for entry in traceback.extract_tb(exc.__traceback__) if entry.name == "main chunk"]
+    assert lines == [2]
+
+
+def test_the_same_error_object_again(border):
+    first = caught(border.fail, 0x80004005, "native")
+    info = stacksplice.error_info(first)
+    winrt.SetRestrictedErrorInfo(info)
+    again = caught(border.raise_error, E_FAIL)
+    assert again is first and entries(again).count(("border.c", "fail")) == 1
+
+
+def test_a_copy_has_none(price):
+    exc = caught(price, fail)
+    assert copy.copy(exc).__traceback__ is None
+    assert pickle.loads(pickle.dumps(exc)).__traceback__ is None
+
+
+# ---- On the way out again --------------------------------------------------------------------------
+
+
+def test_the_combined_stack_has_them_once(price):
+    exc = caught(price, fail)
+    stack = stacksplice.error_info(exc).stack
+
+    class Other(Exception):
+        pass
+
+    def raise_other():
+        raise Other().with_traceback(exc.__traceback__)
+
+    other = caught(raise_other)
+    again = stacksplice.originate(other).stack
+    stacksplice.take_error()
+    lua = [(f.function, f.line) for f in stack if f.language == "lua"]
+    assert [(f.function, f.line) for f in again if f.language == "lua"] == lua
+    native = [f.function for f in again if f.kind == "native"]
+    assert native.count("lua_py") == native.count("run_in_lua") == 1
+    assert not [f for f in again if f.language == "python" and (f.file or "").endswith((".lua", ".c"))]
+    names = [f.function.rpartition(".")[2] for f in again if f.kind == "script"]
+    assert names.index("fail") < names.index("price") < names.index("raise_other")
+
+
+def test_reports_do_not_change(price):
+    on = caught(price, fail)
+    stacksplice.foreign_frames(False)
+    off = caught(price, fail)
+    shown = [[(f.language, f.function) for f in stacksplice.error_info(exc).stack] for exc in (on, off)]
+    assert shown[0] == shown[1]
+
+
+# ---- Tools -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tracebacks(price, fail_in_lua, border):
+    """Exceptions with a Lua frame, a C frame, one without a source and a gap."""
+    return [caught(price, fail), caught(fail_in_lua), caught(border.call, fail)]
+
+
+def test_frames_are_frames(tracebacks):
+    for exc in tracebacks:
+        for frame, line in traceback.walk_tb(exc.__traceback__):
+            if frame.f_code.co_filename.endswith(".py"):
+                continue
+            assert type(frame) is type(sys._getframe()) and frame.f_back is None
+            assert frame.f_lineno == line == frame.f_code.co_firstlineno
+            assert frame.f_globals["__name__"] in ("lua", "native", "python")
+            assert dict(frame.f_locals) == {} and frame.f_code.co_qualname == frame.f_code.co_name
+            is_file = not frame.f_code.co_filename.startswith("<")
+            assert ("__file__" in frame.f_globals) == is_file
+            text = linecache.getline(frame.f_code.co_filename, line, frame.f_globals)
+            assert bool(text.strip()) == is_file
+            assert all(place[2] is None for place in frame.f_code.co_positions())
+            repr(frame), frame.f_code.co_consts, frame.f_trace
+
+
+def test_inspect(tracebacks):
+    for exc in tracebacks:
+        for info in inspect.getinnerframes(exc.__traceback__, 3):
+            assert info.code_context is None or info.code_context[info.index].strip()
+        entry = exc.__traceback__
+        while entry:
+            if entry.tb_frame.f_code.co_filename.endswith((".lua", ".c")):
+                # It finds the end of a block by Python's rules, which other languages can break.
+                with contextlib.suppress(tokenize.TokenError, SyntaxError):
+                    lines, first = inspect.getsourcelines(entry)
+                    assert first in (1, entry.tb_lineno) and lines  # 3.11 looks for a "def"
+                assert inspect.findsource(entry)[0][entry.tb_lineno - 1].strip()
+                assert inspect.getsourcefile(entry) in (None, entry.tb_frame.f_code.co_filename)
+            inspect.getmodule(entry.tb_frame)
+            inspect.getframeinfo(entry)
+            entry = entry.tb_next
+
+
+def test_traceback_module(tracebacks):
+    for exc in tracebacks:
+        made = traceback.TracebackException.from_exception(exc, capture_locals=True)
+        assert len(list(made.format())) == len(made.stack) + 2
+        if sys.version_info < (3, 13):  # since then a summary holds the code object
+            assert pickle.loads(pickle.dumps(made.stack)) == made.stack
+        traceback.clear_frames(exc.__traceback__)
+        assert "".join(traceback.format_exception(exc))
+
+
+def test_entries_can_be_cut_and_joined(price):
+    exc = caught(price, fail)
+    head = exc.__traceback__
+    while not head.tb_frame.f_code.co_filename.endswith("pricing.lua"):
+        head = head.tb_next
+    rest, head.tb_next = head.tb_next, None
+    assert len(entries(exc)) == 5
+    head.tb_next = rest
+    assert entries(exc)[-1] == here("fail")
+
+
+def test_post_mortem(price, monkeypatch):
+    exc = caught(price, fail)
+    commands = StringIO("where\nup\nup\nup\nup\nlist\nlonglist\nargs\np __name__\nwhatis 1\ndown\nquit\n")
+    output = StringIO()
+    debugger = pdb.Pdb(stdin=commands, stdout=output)
+    debugger.use_rawinput = False
+    debugger.reset()
+    debugger.interaction(None, exc.__traceback__)
+    assert "pricing.lua(7)" in output.getvalue()
+    assert "local price = callback and py(" in output.getvalue()
+
+
+# ---- Lifetime --------------------------------------------------------------------------------------
+
+
+class Dying(Exception):
+    pass
+
+
+def raise_dying(*_):
+    raise Dying
+
+
+def test_nothing_is_kept_alive(border, crossing, price):
+    gc.collect()
+    gc.disable()
+    try:
+        reference = weakref.ref(caught(border.call, raise_dying))
+        assert reference() is None
+        reference = weakref.ref(caught(price, raise_dying))
+        crossing.objects()  # Lua collects the error that it passed on
+        assert reference() is None
+    finally:
+        gc.enable()
+
+
+def test_no_cycle_is_made(child, crossing_folder):
+    done = child(
+        """
+import gc, sys
+sys.path.insert(0, sys.argv[1])
+import crossing
+def fail(*_):
+    raise ValueError
+def cross():
+    try:
+        crossing.run("py(...)", fail)
+    except ValueError as exc:
+        return exc.__traceback__ is not None
+cross()
+gc.collect()
+gc.disable()
+print(cross(), gc.collect(), cross(), gc.collect(), gc.garbage)
+""",
+        str(crossing_folder),
+    )
+    assert done.stdout == "True 0 True 0 []\n"
+
+
+def test_memory_stays_flat(crossing):
+    assert crossing.run("_G.flat = load([[return py(...)]]) return 1") == 1
+
+    def blocks(count):
+        for _ in range(count):
+            try:
+                crossing.run("flat(...)", raise_dying)
+            except Dying:
+                pass
+        crossing.objects()
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    before = blocks(2000)
+    assert abs(blocks(100_000) - before) < 200
+
+
+def test_ever_new_places_stay_bounded(crossing):
+    def blocks(first, count):
+        for i in range(first, first + count):
+            try:
+                crossing.run("local load, n = ... " + "\n" * (i % 50) + f"error('x{i}', 0)")
+            except stacksplice.HResultError:
+                pass
+            chunk = f"@/gone/{i}.lua"
+            try:
+                crossing.run("return (assert(load(\"local x = error('in')\", ...)))()", chunk)
+            except stacksplice.HResultError:
+                pass
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    before = blocks(0, 1500)
+    assert blocks(1500, 3000) - before < 1500  # tokens are the core's; code objects are 512
+
+
+def test_without_memory_the_exception_is_as_it_was(crossing, price):
+    memory = pytest.importorskip("_testcapi", reason="this Python has no _testcapi")
+    caught(price, fail)
+    whole, bare = set(), 0
+    for n in range(400):
+        exc = None
+        memory.set_nomemory(n, n + 1)
+        try:
+            price(fail)
+        except (ValueError, MemoryError, stacksplice.HResultError) as failed:
+            exc = failed
+        finally:
+            memory.remove_mem_hooks()
+        assert exc is not None
+        if type(exc) is ValueError:
+            shown = foreign(exc)
+            # All of them, or none; never an exception that lost its own entries.
+            assert entries(exc)[-1] == here("fail")
+            assert shown == [] or shown == [*LUA_OUT, *LUA_IN]
+            bare += not shown
+            whole.add(len(shown))
+    assert bare > 0 and len(LUA_OUT) + len(LUA_IN) in whole
+
+
+def test_at_the_end_of_the_interpreter(child):
+    done = child(
+        """
+import atexit, border
+@atexit.register
+def late():
+    try:
+        border.fail(0x80004005, "late")
+    except Exception as exc:
+        print(exc, exc.__traceback__.tb_next is not None)
+try:
+    border.fail(0x80004005, "early")
+except Exception as exc:
+    kept = exc
+"""
+    )
+    assert done.stdout == "late True\n" and done.stderr == ""
