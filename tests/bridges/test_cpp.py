@@ -6,11 +6,13 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
-from conftest import HERE, LUA_MODULES, Run
+import stacksplice
+from conftest import HERE, LUA_MODULES, ROOT, Run
 
 pybind11 = pytest.importorskip("pybind11", reason="pybind11 is not installed")
 
@@ -21,18 +23,35 @@ def lua_flags() -> list[str]:
     return done.stdout.split() if done.returncode == 0 else []
 
 
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compile_module(output: Path, source: Path, *options: str) -> None:
     if shutil.which("c++") is None:
         pytest.skip("there is no C++ compiler")
-    output = tmp_path_factory.mktemp("cpp") / f"cpp_bridge{sysconfig.get_config_var('EXT_SUFFIX')}"
-    lua = lua_flags()
     command = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++17", "-g", "-O1", "-shared", "-fPIC"]
     command += ["-fvisibility=hidden", f"-I{sysconfig.get_path('include')}", f"-I{pybind11.get_include()}"]
-    command += ["-DWITH_LUA"] if lua else []
-    command += [str(HERE / "cpp_bridge.cpp"), "-o", str(output), *lua]
+    command += [str(source), "-o", str(output), *options]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="session")
+def guided(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The border that docs/borders.md shows for pybind11, taken out of it."""
+    folder = tmp_path_factory.mktemp("guided")
+    extract = ROOT / "tests" / "install" / "guide" / "extract.py"
+    subprocess.run([sys.executable, str(extract), str(ROOT / "docs" / "borders.md"), str(folder)], check=True)
+    package = Path(stacksplice.__file__).resolve().parent
+    includes = [f"-I{ROOT / name / 'include'}" for name in ("core", "bindings/python", "bindings/cpp")]
+    library = [f"-L{package}", "-l:libstacksplice.so.0", f"-Wl,-rpath,{package}"]
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    compile_module(folder / f"guided{suffix}", HERE / "guided.cpp", f"-I{folder}", *includes, *library)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("cpp") / f"cpp_bridge{sysconfig.get_config_var('EXT_SUFFIX')}"
+    lua = lua_flags()
+    compile_module(output, HERE / "cpp_bridge.cpp", *(["-DWITH_LUA"] if lua else []), *lua)
     return output.parent
 
 
@@ -96,6 +115,44 @@ if sys.version_info >= (3, 12):
     assert "[unwound]" not in told
 """,
         str(folder),
+    )
+
+
+def test_the_guides_border_for_pybind11(run: Run, guided: Path) -> None:
+    """Python -> C++ -> HRESULT -> C++ -> Python is the same object; C++ errors have their stacks."""
+    run(
+        """
+import sys
+sys.path.insert(0, sys.argv[1])
+import guided, stacksplice
+
+mine = ValueError("mine")
+def raise_mine():
+    raise mine
+
+def caught(function, *arguments):
+    try:
+        function(*arguments)
+    except Exception as exc:
+        return exc
+    raise AssertionError("no error")
+
+assert guided.pass_it(lambda: None) is None
+assert caught(guided.pass_it, raise_mine) is mine
+assert len(stacksplice.error_info(mine).propagation) == 1
+ours = caught(guided.fail, True)
+assert (type(ours).__name__, str(ours)) == ("HResultIndexError", "shelf 17")
+assert isinstance(ours, IndexError)
+plain = caught(guided.fail, False)
+assert (type(plain).__name__, str(plain)) == ("HResultError", "plain")
+for exc in (ours, plain):
+    told = [f.function for f in stacksplice.error_info(exc).stack]
+    assert any(f is not None and f.startswith("fail") for f in told), told
+    assert "caught" in told, told
+    assert "unwound" not in [f.reason for f in stacksplice.error_info(exc).stack]
+assert stacksplice.peek_error() is None
+""",
+        str(guided),
     )
 
 

@@ -1,0 +1,29 @@
+// An extension that uses what docs/borders.md shows for pybind11.
+#include "pybind_border.hpp"
+
+#include <stdexcept>
+
+namespace py = pybind11;
+
+// Python calls this, which calls Python: out as an HRESULT, in as pybind11 has it.
+static void pass(const py::function &function)
+{
+    python_check(python_guard([&] { function(); }));
+}
+
+static void fail(bool ours)
+{
+    python_check(python_guard([&] {
+        if (ours)
+            throw stacksplice::error(E_BOUNDS, "shelf 17");
+        throw std::runtime_error("plain");
+    }));
+}
+
+PYBIND11_MODULE(guided, m)
+{
+    if (FAILED(stacksplice_python_import()))
+        throw py::import_error("stacksplice");
+    m.def("pass_it", pass);
+    m.def("fail", fail);
+}
