@@ -100,3 +100,15 @@ def originates(value):
         stacksplice.originate(exc)
         stacksplice.take_error()
         raise
+
+
+def group_crosses(path):
+    try:
+        group(path)
+    except ExceptionGroup as exc:
+        exc.add_note("of the group")
+        load(path).call(raises, exc)
+
+
+def raises(exc):
+    raise exc

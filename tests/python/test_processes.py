@@ -113,6 +113,22 @@ def test_members_of_a_group_keep_their_own(border_path):
         assert info.message == str(number) and functions(info.stack)[:2] == ["innermost", "group"]
 
 
+def test_a_group_that_crosses_whole(border_path):
+    with concurrent.futures.ProcessPoolExecutor(1) as pool:
+        exc = caught(pool.submit(process_jobs.group_crosses, str(border_path)).result)
+    info = stacksplice.error_info(exc)
+    assert [member.message for member in info.exceptions] == ["0", "1"]
+    assert [functions(member.stack)[0] for member in info.exceptions] == ["innermost", "innermost"]
+    assert (info.notes, info.message) == (["of the group"], "several (2 sub-exceptions)")
+    text = "".join(stacksplice.format_exception(exc))
+    assert text.count("ValueError") == 0 and text.count("Needs: 0") and text.count("Needs: 1")
+
+
+def test_a_sound_report_by_hand():
+    assert _remote.read(SOUND + "}").message == "x"
+    assert _remote.read(SOUND + ', "remote": ' + SOUND + "}}").remote.message == "x"
+
+
 def test_notes_travel_and_are_shown(border_path):
     with concurrent.futures.ProcessPoolExecutor(1) as pool:
         exc = caught(pool.submit(process_jobs.noted, str(border_path)).result)
@@ -270,7 +286,15 @@ def test_globals_in_the_pickle_are_builtins(border):
     assert b"stacksplice._" not in pickle.dumps(exc, 2)
 
 
+SOUND = '{"hresult_signed": 1, "message": "x", "stack": [], "propagation": [], "transformed": []'
 HOSTILE = [
+    SOUND + ', "exceptions": 5}',
+    SOUND + ', "exceptions": [{"stack": []}]}',
+    SOUND + ', "notes": [5]}',
+    SOUND + ', "notes": "text"}',
+    SOUND + ', "remote": 5}',
+    SOUND + ', "process": {"id": 1, "host": 5}}',
+    (SOUND + ', "remote": ') * 500 + SOUND + "}" * 501,
     "",
     "{}",
     "null",

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    # The reason of a gap, that of a seam, a place.
-    Item = str | tuple[str] | tuple[CodeType, int]
+# The reason of a gap, that of a seam, a place.
+Item = str | tuple[str] | tuple[CodeType, int]
 
 _MAX_TASKS = 32
 

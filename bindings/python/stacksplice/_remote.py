@@ -24,7 +24,7 @@ _MOST_MESSAGE = 8192
 # Of each stack so many frames stay, of the newest and of the oldest together, until all fits.
 _CUTS = (256, 64, 16, 4)
 _MOST_LISTED = 16  # nodes, causes, members, notes when it has to be cut
-_MOST_PROCESSES = 8
+_MOST_DEPTH = 200  # of causes, members and processes in each other
 
 _DAMAGED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -119,28 +119,43 @@ def read(text: str) -> ErrorInfo | None:
     return info
 
 
-def _check(data: dict[str, Any], depth: int) -> None:
+def _check(data: Any, depth: int) -> None:
     """Raise one of _DAMAGED unless DATA is a whole error with nothing but values of the right kind."""
-    if depth > _MOST_PROCESSES:
-        raise ValueError("too many processes")
-    for error in _errors_in(data):
-        for name in ("hresult_signed", "thread_id"):
-            int(error.get(name) or 0)
-        for name in ("message", "description", "type", "language", "reference", "fingerprint"):
-            _check_text(error.get(name))
-        for frame in error["stack"]:
+    if depth > _MOST_DEPTH:
+        raise RecursionError
+    ErrorInfo.from_dict(data)
+    for name in ("hresult_signed", "thread_id", "exceptions_left_out"):
+        int(data.get(name) or 0)
+    for name in ("message", "description", "type", "language", "reference", "fingerprint", "relation"):
+        _check_text(data.get(name))
+    for note in _list(data, "notes"):
+        _check_text(note)
+    for node in [data, *_list(data, "propagation")]:
+        for frame in _list(node, "stack"):
             _check_frame(frame)
-    process = data.get("process")
-    if process is not None:
-        int(process["id"])
-        int(process.get("interpreter") or 0)
-        _check_text(process["host"])
-        _check_text(process.get("name"))
-    for name in ("propagation", "transformed"):
-        for item in data[name]:
-            item["stack"], item["thread_id"]
-    if "remote" in data:
+    for node in data["propagation"]:
+        int(node["thread_id"])
+        _check_text(node["language"])
+    for error in [*_list(data, "transformed"), *_list(data, "exceptions")]:
+        _check(error, depth + 1)
+    if data.get("process") is not None:
+        _check_process(data["process"])
+    if data.get("remote") is not None:
         _check(data["remote"], depth + 1)
+
+
+def _check_process(process: dict[str, Any]) -> None:
+    int(process["id"])
+    int(process.get("interpreter") or 0)
+    _check_text(process["host"])
+    _check_text(process.get("name"))
+
+
+def _list(data: dict[str, Any], name: str) -> list[Any]:
+    value = data.get(name)
+    if value is not None and not isinstance(value, list):
+        raise TypeError("a list is none")
+    return value or []
 
 
 def _check_text(value: object) -> None:
