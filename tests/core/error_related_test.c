@@ -166,6 +166,7 @@ static void test_notes_of_the_exception_come_first(void **state)
     assert_string_equal(h.text, "one|two|three||");
     release(node);
     release(error);
+    RoClearError(); /* while LANGUAGE is here */
 }
 
 static void test_notes_are_bounded(void **state)
