@@ -74,6 +74,12 @@ stacksplice_add_test(unwind_without_data_test unwind_without_data_test.c
 stacksplice_add_inside_test(unwind_tree_test unwind_tree_test.c)
 target_compile_definitions(unwind_tree_test PRIVATE TURN_SMALL="$<TARGET_FILE:unwind_turn_small>")
 add_dependencies(unwind_tree_test unwind_turn_small)
+stacksplice_add_test(unwind_loader_test unwind_loader_test.c)
+target_compile_definitions(unwind_loader_test PRIVATE
+  FIRST_LIBRARY="$<TARGET_FILE:unwind_turn_small>"
+  SECOND_LIBRARY="$<TARGET_FILE:resolve_stripped>")
+target_link_libraries(unwind_loader_test PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
+add_dependencies(unwind_loader_test unwind_turn_small resolve_stripped)
 stacksplice_add_inside_test(unwind_rows_test unwind_rows_test.c)
 set(swept /usr/bin/python3)
 if(STACKSPLICE_PYTHON)

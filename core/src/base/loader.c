@@ -11,7 +11,14 @@ enum {
 };
 
 static atomic_int state;         /* (ATOMIC) */
+static atomic_uint forks;        /* (ATOMIC) how many have begun */
 static _Thread_local bool owned; /* (THREAD) a fork of this thread has set FORKING */
+
+/* (THREAD) Which fork this thread has waited for in vain, and how many milliseconds. */
+static _Thread_local struct {
+    unsigned fork;
+    long waited;
+} refused;
 
 /*
  * Handlers of the host that were there before ours run inside of them, in the thread that forks:
@@ -24,6 +31,8 @@ static void before_fork(void)
     for (int i = 0; i < PATIENCE && !owned; i++) {
         int none = 0;
 
+        if (i == 0)
+            atomic_fetch_add(&forks, 1);
         owned = atomic_compare_exchange_weak(&state, &none, FORKING);
         if (!owned)
             sched_yield();
@@ -66,9 +75,24 @@ static long milliseconds(void)
 
 typedef enum entry { ENTERED, OWN_FORK, REFUSED } entry;
 
+/* Whether waiting for the fork under way has been tried for that long. */
+static bool in_vain(long patience)
+{
+    return refused.fork == atomic_load_explicit(&forks, memory_order_relaxed) &&
+           refused.waited >= patience;
+}
+
+static entry give_up(long patience)
+{
+    refused.fork = atomic_load_explicit(&forks, memory_order_relaxed);
+    refused.waited = patience;
+    return REFUSED;
+}
+
 /*
  * The fork may be waiting for this thread: a signal handler that captures can have interrupted a
  * holder of the allocator's lock, which the C library takes for the fork after our handlers ran.
+ * Then it waits until the handler returns, so all captures of that are refused at once.
  */
 static entry enter(ss_loader_patience patience)
 {
@@ -77,10 +101,12 @@ static entry enter(ss_loader_patience patience)
 
     while (!owned) {
         if (seen & FORKING) {
+            if (in_vain((long)patience))
+                return REFUSED;
             if (!until)
                 until = milliseconds() + (long)patience;
             else if (milliseconds() > until)
-                return REFUSED;
+                return give_up((long)patience);
             sched_yield();
             seen = atomic_load_explicit(&state, memory_order_relaxed);
         } else if (atomic_compare_exchange_weak(&state, &seen, seen + 1)) {

@@ -1,7 +1,215 @@
-/* Finding a module where the C library has nothing faster. */
+/*
+ * Finding a module where the C library has nothing but dl_iterate_phdr, which takes the loader's
+ * lock.  What it told is kept, so that the lock is taken for modules that are new only: a fork may
+ * wait for the thread that wants it (see base/loader.h), and in a forked child it may be nobody's.
+ */
 #include "unwind/modules.h"
+
+#include "base/loader.h"
+#include "unwind/readable.h"
+#include "unwind/unloads.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* A module as it was when the set of modules had a generation. */
+typedef struct known {
+    uintptr_t low, high;
+    ss_module module;
+    uint64_t print; /* of what is read of it */
+    uint64_t generation;
+} known;
+
+enum { WORDS = sizeof(known) / sizeof(uintptr_t), MAX_KNOWN = 512, PRINTED = 1024 };
+
+/* A sequence lock that nobody waits for: SEQUENCE is odd while WORDS are written. */
+typedef struct entry {
+    atomic_uint sequence;         /* (ATOMIC) 0: never used */
+    _Atomic uintptr_t words[WORDS]; /* (ATOMIC) a known */
+} entry;
+
+static entry entries[MAX_KNOWN];
+
+static bool read_entry(const entry *e, known *k)
+{
+    unsigned sequence = atomic_load_explicit(&e->sequence, memory_order_acquire);
+    uintptr_t words[WORDS];
+
+    if (sequence % 2)
+        return false;
+    for (size_t i = 0; i < WORDS; i++)
+        words[i] = atomic_load_explicit(&e->words[i], memory_order_acquire);
+    memcpy(k, words, sizeof *k);
+    return atomic_load_explicit(&e->sequence, memory_order_relaxed) == sequence;
+}
+
+static void write_entry(entry *e, const known *k)
+{
+    unsigned sequence = atomic_load_explicit(&e->sequence, memory_order_relaxed);
+    uintptr_t words[WORDS];
+
+    if (sequence % 2 || !atomic_compare_exchange_strong(&e->sequence, &sequence, sequence + 1))
+        return;
+    memcpy(words, k, sizeof words);
+    for (size_t i = 0; i < WORDS; i++)
+        atomic_store_explicit(&e->words[i], words[i], memory_order_release);
+    atomic_store_explicit(&e->sequence, sequence + 2, memory_order_release);
+}
+
+/* The entry of the same module, else one that is free or out of date; NULL: there is none. */
+static entry *entry_for(const known *k)
+{
+    entry *spare = NULL;
+
+    for (size_t i = 0; i < MAX_KNOWN; i++) {
+        known other;
+
+        if (!atomic_load_explicit(&entries[i].sequence, memory_order_relaxed))
+            return spare ? spare : &entries[i];
+        if (!read_entry(&entries[i], &other))
+            continue;
+        if (other.low == k->low)
+            return &entries[i];
+        if (!spare && other.generation != k->generation)
+            spare = &entries[i];
+    }
+    return spare;
+}
+
+/* The newest that is known of the module of ADDRESS, or of one that was in its place. */
+static bool recall(uintptr_t address, known *k)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < MAX_KNOWN; i++) {
+        known other;
+
+        if (!atomic_load_explicit(&entries[i].sequence, memory_order_relaxed))
+            break;
+        if (!read_entry(&entries[i], &other) || address - other.low >= other.high - other.low ||
+            (found && other.generation < k->generation))
+            continue;
+        *k = other;
+        found = true;
+    }
+    return found;
+}
+
+/* Of at most two pages. */
+static bool is_there(const void *start, size_t size)
+{
+    uintptr_t first = (uintptr_t)start;
+
+    return size < sizeof(uint64_t) ||
+           (ss_is_readable(first) && ss_is_readable(first + size - sizeof(uint64_t)));
+}
+
+/* Mixes the beginning of what lies there into *PRINT; false if nothing does. */
+static bool add_print(uint64_t *print, const void *start, size_t size)
+{
+    const uint8_t *bytes = start;
+
+    if (size > PRINTED)
+        size = PRINTED;
+    if (!is_there(start, size))
+        return false;
+    for (size_t i = 0; i < size; i++)
+        *print = (*print ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return true;
+}
+
+/* Of the headers, the notes (one is the build-id) and the table of functions; 0: not all there. */
+static uint64_t print_module(const ss_module *m)
+{
+    uint64_t print = UINT64_C(0xcbf29ce484222325);
+
+    if (!add_print(&print, m->headers, m->header_count * sizeof *m->headers) ||
+        !add_print(&print, m->eh_frame_hdr, m->eh_frame_hdr_size))
+        return 0;
+    for (uint32_t i = 0; i < m->header_count; i++)
+        if (m->headers[i].p_type == PT_NOTE &&
+            !add_print(&print, (const void *)(m->bias + m->headers[i].p_vaddr),
+                       m->headers[i].p_memsz))
+            return 0;
+    return print | 1;
+}
+
+/* ---- Asking the loader ------------------------------------------------------------------------*/
+
+typedef struct search {
+    uintptr_t address;
+    uint64_t generation;
+    ss_module *module;
+    bool found;
+} search;
+
+static void keep_module(const struct dl_phdr_info *info, known *k)
+{
+    entry *e;
+
+    k->low = UINTPTR_MAX;
+    k->high = 0;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        uintptr_t start = info->dlpi_addr + header->p_vaddr;
+
+        if (header->p_type != PT_LOAD)
+            continue;
+        k->low = start < k->low ? start : k->low;
+        k->high = start + header->p_memsz > k->high ? start + header->p_memsz : k->high;
+    }
+    k->print = print_module(&k->module);
+    e = k->print ? entry_for(k) : NULL;
+    if (e)
+        write_entry(e, k);
+}
+
+static int look_and_keep(struct dl_phdr_info *info, size_t size, void *data)
+{
+    search *s = data;
+    known k = {.generation = s->generation};
+
+    (void)size;
+    /* A handler that interrupted dlclose can meet a module that is listed and not there. */
+    if (!is_there(info->dlpi_phdr, info->dlpi_phnum * sizeof *info->dlpi_phdr))
+        return 0;
+    if (ss_module_from_headers(&k.module, info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum,
+                               s->address)) {
+        *s->module = k.module;
+        s->found = true;
+    }
+    keep_module(info, &k);
+    return 0;
+}
+
+/*
+ * The module of ADDRESS, if what is known of it still holds.  A module with frames on the stack of
+ * somebody who asks cannot go, so it is enough that the same one lies there as before.
+ */
+static bool find_known(uintptr_t address, uint64_t generation, ss_module *module)
+{
+    known k;
+
+    if (!recall(address, &k))
+        return false;
+    if (k.generation != generation) {
+        entry *e = print_module(&k.module) == k.print ? entry_for(&k) : NULL;
+
+        if (!e)
+            return false;
+        k.generation = generation;
+        write_entry(e, &k);
+    }
+    return ss_module_from_headers(module, k.module.bias, k.module.headers, k.module.header_count,
+                                  address);
+}
 
 bool ss_module_find(uintptr_t address, ss_module *module)
 {
-    return ss_module_find_by_iteration(address, module);
+    search s = {address, ss_modules_generation(false), module, false};
+
+    if (find_known(address, s.generation, module))
+        return true;
+    (void)ss_loader_iterate(SS_LOADER_LONG, look_and_keep, &s);
+    return s.found;
 }

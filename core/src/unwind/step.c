@@ -1,11 +1,9 @@
 #include "unwind/modules.h"
+#include "unwind/readable.h"
 #include "unwind/stack.h"
 #include "unwind/walk.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* ---- By a compact rule ------------------------------------------------------------------------*/
 
@@ -65,21 +63,9 @@ static ss_register_file *new_file(ss_unwind *walk)
 
 /* ---- At the code that a signal handler returns to ---------------------------------------------*/
 
-/* Whether there are eight bytes at ADDRESS.  The kernel looks, and then refuses the request. */
-static bool is_readable(uintptr_t address)
-{
-    int before = errno;
-    bool readable;
-
-    (void)syscall(SYS_rt_sigprocmask, ~0, address, NULL, 8);
-    readable = errno == EINVAL;
-    errno = before;
-    return readable;
-}
-
 static bool is_sigreturn(uintptr_t address)
 {
-    return is_readable(address) && is_readable(address + SS_SIGRETURN_SIZE - 8) &&
+    return ss_is_readable(address) && ss_is_readable(address + SS_SIGRETURN_SIZE - 8) &&
            memcmp((const void *)address, ss_arch_sigreturn, SS_SIGRETURN_SIZE) == 0;
 }
 
@@ -123,7 +109,7 @@ static bool get_memory(const void *data, uintptr_t address, unsigned size, uintp
 
     return ss_read_stack(data, address, size, value) ||
            (address % SS_WORD == 0 && ss_stack_find(address, &other.stacks[0]) &&
-            is_readable(address) && ss_read_stack(&other, address, size, value));
+            ss_is_readable(address) && ss_read_stack(&other, address, size, value));
 }
 
 static bool row_cfa(const ss_cfi_values *values, const ss_cfi_row *row, uintptr_t *cfa)
