@@ -124,7 +124,7 @@ def test_each_failure_has_its_section(run, style):
     assert "4 failed, 2 passed, 1 skipped, 1 xfailed, 2 errors" in output
     found = sections(output)
     assert len(found) == 5
-    assert sum(COMBINED in part for part in found) >= 4  # that of the cause is test_related's
+    assert all(COMBINED in part for part in found)
     assert all("Traceback" in part and "fails" in part for part in found)
     # pytest's own part is as it was.
     assert output.count("AssertionError" if style == "native" else "assert 1 == 2") >= 1
@@ -140,11 +140,37 @@ def test_it_is_no_captured_output(run, option):
     assert len(sections(run(SUITE, option))) == 5
 
 
-def test_frames_of_the_runner_are_left_out(run):
-    for part in sections(run(SUITE)):
-        stack = part.partition("Propagation:")[0] if "Propagation:" in part else ""
-        assert "_pytest" not in stack and "pluggy" not in stack
-        assert " frames of the test runner not shown\n" in stack or "Traceback (most" in part
+RELATED = """
+
+def test_cause():
+    try:
+        crosses()
+    except ValueError as exc:
+        raise RuntimeError("outer") from exc
+
+
+def test_group():
+    found = []
+    for _ in range(2):
+        try:
+            crosses()
+        except ValueError as exc:
+            found.append(exc)
+    raise ExceptionGroup("two", found)
+"""
+
+
+@pytest.mark.parametrize("source, stacks", [(SUITE, 6), (SUITE.partition("def test_call")[0] + RELATED, 5)])
+def test_frames_of_the_runner_are_left_out(run, source, stacks):
+    """From each stack, those of causes and members too; not from where an error was received."""
+    output = "".join(sections(run(source)))
+    assert output.count(" frames of the test runner not shown\n") == stacks
+    kept, inside = [], False
+    for line in output.splitlines():
+        inside = "Propagation:" not in line and (inside or "Traceback" in line)
+        if inside:
+            kept.append(line)
+    assert kept and not any("_pytest" in line or "pluggy" in line for line in kept)
 
 
 def test_left_out(run):
@@ -155,8 +181,8 @@ def test_files_for_junit(run, tmp_path):
     run(SUITE, "--junitxml=report.xml")
     cases = ElementTree.parse(tmp_path / "report.xml").iter("testcase")
     kept = {case.get("name"): any(COMBINED in (part.text or "") for part in case) for case in cases}
-    crossed = {"test_call", "test_setup", "test_teardown", "test_method"}
-    assert crossed <= {name for name, found in kept.items() if found} <= crossed | {"test_cause"}
+    crossed = {"test_call", "test_setup", "test_teardown", "test_method", "test_cause"}
+    assert {name for name, found in kept.items() if found} == crossed
 
 
 def test_workers_of_xdist(run, tmp_path):
@@ -164,7 +190,7 @@ def test_workers_of_xdist(run, tmp_path):
     output = run(SUITE, "-n", "2", "--junitxml=report.xml")
     assert "4 failed, 2 passed, 1 skipped, 1 xfailed, 2 errors" in output
     assert len(sections(output)) == 5
-    assert (tmp_path / "report.xml").read_text().count(COMBINED) >= 4
+    assert (tmp_path / "report.xml").read_text().count(COMBINED) == 5
 
 
 @pytest.mark.parametrize(

@@ -33,30 +33,55 @@ _RUNNER = (
 )
 
 
-def _first_of_test(exc: BaseException) -> str | None:
-    """How the report writes the outermost frame that EXC passed which is not of the runner."""
+# In a report: what opens a stack, what is a frame of it, and what stands before both.
+_HEADER = re.compile(
+    r"[ |]*(?:\+ Exception Group )?Traceback (?:for thread \d+ )?\(most recent call last\):$"
+)
+_FRAME = re.compile(r'[ |]*(?:\(\w+\) |File "|\[gap: )')
+_MARGIN = re.compile(r"[ |]*")
+
+
+def _first_of_test(exc: BaseException) -> re.Pattern[str] | None:
+    """How reports write the outermost frame that EXC passed which is not of the runner."""
     for frame, _ in traceback.walk_tb(exc.__traceback__):
         code = frame.f_code
         if not code.co_filename.startswith(_RUNNER):
-            file, function = re.escape(code.co_filename), re.escape(code.co_qualname)
-            return rf' *\(Python\) File "{file}", line \d+, in {function}\b'
+            file, names = re.escape(code.co_filename), (code.co_qualname, code.co_name)
+            functions = "|".join(map(re.escape, names))
+            return re.compile(rf'[ |]*(?:\(Python\) )?File "{file}", line \d+, in (?:{functions})(?: |$)')
+    return None
+
+
+def _margin(line: str) -> str:
+    found = _MARGIN.match(line)
+    return found.group() if found else ""
+
+
+def _frames_before(first: re.Pattern[str], lines: list[str], start: int) -> int | None:
+    """Where FIRST is in the stack that the header at START opens."""
+    width = len(_margin(lines[start]))
+    for number in range(start + 1, len(lines)):
+        if len(_margin(lines[number])) <= width:
+            return None
+        if first.match(lines[number]):
+            return number
     return None
 
 
 def _without_runner(text: str, exc: BaseException) -> str:
-    """TEXT without the frames by which pytest came to the test; all of it if that is not in there."""
-    lines = text.split("\n")
+    """TEXT without the frames by which pytest came to the test, in each stack that has those."""
     first = _first_of_test(exc)
-    if first is None or not lines[0].startswith("Traceback for thread "):
-        return text
-    for number, line in enumerate(lines):
-        if number and not line.startswith("    "):
-            break  # the end of this stack
-        if re.match(first, line):
-            hidden = sum(not line.startswith("     ") for line in lines[1:number])
-            note = [f"    ... {hidden} frames of the test runner not shown"] if hidden else []
-            return "\n".join([lines[0], *note, *lines[number:]])
-    return text
+    lines, kept, number = text.split("\n"), [], 0
+    while first is not None and number < len(lines):
+        kept.append(lines[number])
+        end = _frames_before(first, lines, number) if _HEADER.match(lines[number]) else None
+        if end is not None:
+            hidden = sum(_FRAME.match(line) is not None for line in lines[number + 1 : end])
+            if hidden:
+                kept.append(f"{_margin(lines[end])}... {hidden} frames of the test runner not shown")
+            number = end - 1
+        number += 1
+    return "\n".join(kept) if first is not None else text
 
 
 def _text_of(exc: BaseException) -> str | None:
