@@ -118,12 +118,30 @@ typedef struct sspy_details {
 } sspy_details;
 
 /* A Python exception as COM sees it; see exception.c for the layout and the counts. */
+/* ---- Names of types (type_names.c) ------------------------------------------------------------*/
+
+/* The type as a traceback prints it: without its module where that is builtins or __main__.  New
+   reference; NULL with an exception. */
+PyObject *sspy_full_type_name(PyTypeObject *type);
+
+/* What a type is derived from, readable in any thread and when the interpreter has ended. */
+typedef struct sspy_bases {
+    char *names;              /* malloc: one after the other, the last one empty; or NULL */
+    const PyTypeObject *rest; /* after them a type of the interpreter's own and its bases, or NULL */
+} sspy_bases;
+
+/* The bases of TYPE in the order of its MRO, without object; -1 with a MemoryError. */
+int sspy_bases_take(sspy_bases *bases, PyTypeObject *type);
+/* Name INDEX; NULL behind the last. */
+const char *sspy_bases_name(const sspy_bases *bases, uint32_t index);
+
 struct sspy_exception {
     ILanguageExceptionStackBackTrace backtrace; /* also the IUnknown */
     ILanguageExceptionTransform transform;      /* answered only when CAUSE is not NULL */
     IScriptException script;
     IAgileObject agile;
     IScriptExceptionDetails more;  /* answered only when DETAILS is not NULL */
+    IScriptExceptionType type;
     atomic_uint outside;           /* (ATOMIC) COM references */
     atomic_uint inside;            /* (ATOMIC) keep the memory; all outside ones hold one */
     atomic_bool queued;            /* (ATOMIC) on the released list */
@@ -133,6 +151,7 @@ struct sspy_exception {
     PyObject *object;              /* (GIL) strong while outside > 0 and until drained */
     IScriptErrorInfo *cause;       /* (RO) held inside; outside too while outside > 0 */
     sspy_details *details;         /* (RO) malloc, or NULL */
+    sspy_bases bases;              /* (RO) */
     size_t message_length;         /* (RO) */
     char *type_name;               /* (RO) behind the frames */
     char *message;                 /* (RO) behind it, UTF-8 with surrogates as they are */

@@ -34,6 +34,7 @@ static void exception_free(sspy_exception *self)
     if (self->cause)
         self->cause->lpVtbl->ReleaseInside(self->cause);
     details_free(self->details);
+    free(self->bases.names);
     sspy_interp_unref(self->interp);
     free(self);
 }
@@ -174,6 +175,8 @@ static HRESULT exception_query(sspy_exception *self, REFIID iid, void **out)
         *out = &self->transform;
     else if (self->details && IsEqualIID(iid, &stacksplice_IID_IScriptExceptionDetails))
         *out = &self->more;
+    else if (IsEqualIID(iid, &stacksplice_IID_IScriptExceptionType))
+        *out = &self->type;
     else
         return E_NOINTERFACE;
     exception_add_ref(self);
@@ -200,6 +203,7 @@ FORWARD_UNKNOWN(ILanguageExceptionTransform, transform)
 FORWARD_UNKNOWN(IScriptException, script)
 FORWARD_UNKNOWN(IAgileObject, agile)
 FORWARD_UNKNOWN(IScriptExceptionDetails, more)
+FORWARD_UNKNOWN(IScriptExceptionType, type)
 
 /* ---- The interfaces' own methods --------------------------------------------------------------*/
 
@@ -246,6 +250,13 @@ static const char *STDMETHODCALLTYPE script_GetMessage(IScriptException *iface, 
     if (length)
         *length = self->message_length;
     return self->message;
+}
+
+static const char *STDMETHODCALLTYPE type_GetName(IScriptExceptionType *iface, uint32_t index)
+{
+    sspy_exception *self = SSPY_CONTAINER(iface, sspy_exception, type);
+
+    return index ? sspy_bases_name(&self->bases, index - 1) : self->type_name;
 }
 
 static void STDMETHODCALLTYPE script_AddInside(IScriptException *iface)
@@ -315,6 +326,8 @@ static const IScriptExceptionVtbl script_vtbl = {
 static const IScriptExceptionDetailsVtbl more_vtbl = {
     more_QueryInterface, more_AddRef,    more_Release, more_GetRelation,
     more_GetGroup,       more_GetMember, more_GetNote};
+static const IScriptExceptionTypeVtbl type_vtbl = {type_QueryInterface, type_AddRef, type_Release,
+                                                   type_GetName};
 static const IAgileObjectVtbl agile_vtbl = {agile_QueryInterface, agile_AddRef, agile_Release};
 
 sspy_exception *sspy_exception_from(IUnknown *unknown)
@@ -355,40 +368,13 @@ static int encode(utf8_text *text, PyObject *string)
     return 0;
 }
 
-/* The type as a traceback prints it: without its module where that is builtins or __main__. */
-static PyObject *full_type_name(PyObject *object)
-{
-    PyObject *type = (PyObject *)Py_TYPE(object);
-    PyObject *name, *module, *full = NULL;
-
-    name = PyObject_GetAttrString(type, "__qualname__");
-    module = PyObject_GetAttrString(type, "__module__");
-    if (name && PyUnicode_Check(name)) {
-        if (!module || !PyUnicode_Check(module) ||
-            PyUnicode_CompareWithASCIIString(module, "builtins") == 0 ||
-            PyUnicode_CompareWithASCIIString(module, "__main__") == 0)
-            full = Py_NewRef(name);
-        else
-            full = PyUnicode_FromFormat("%U.%U", module, name);
-    }
-    if (!full) {
-        PyErr_Clear();
-        full = PyUnicode_FromString(Py_TYPE(object)->tp_name);
-    }
-    Py_XDECREF(name);
-    Py_XDECREF(module);
-    if (PyErr_Occurred() && full)
-        PyErr_Clear();
-    return full;
-}
-
 static int encode_type_name(utf8_text *text, PyObject *object)
 {
     const char *own = Py_TYPE(object)->tp_name;
 
     /* A type of the interpreter's own is called what its structure says. */
     if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE || strchr(own, '.'))
-        return encode(text, full_type_name(object));
+        return encode(text, sspy_full_type_name(Py_TYPE(object)));
     *text = (utf8_text){NULL, own, strlen(own)};
     return 0;
 }
@@ -469,6 +455,7 @@ static void begin(sspy_exception *self, sspy_interp *interp, PyObject *object,
     self->script.lpVtbl = &script_vtbl;
     self->agile.lpVtbl = &agile_vtbl;
     self->more.lpVtbl = &more_vtbl;
+    self->type.lpVtbl = &type_vtbl;
     atomic_init(&self->inside, 1);
     sspy_interp_ref(interp);
     self->interp = interp;
@@ -491,7 +478,8 @@ sspy_exception *sspy_exception_new(sspy_interp *interp, PyObject *object, const 
         self = allocate(&name, &message, frames, frame_count);
     Py_XDECREF(name.owner);
     Py_XDECREF(message.owner);
-    if (self && take_details(self, related)) {
+    if (self && (sspy_bases_take(&self->bases, Py_TYPE(object)) || take_details(self, related))) {
+        free(self->bases.names);
         free(self);
         self = NULL;
     }
