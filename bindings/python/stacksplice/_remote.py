@@ -68,9 +68,13 @@ def _cut(data: dict[str, Any]) -> str:
         text = json.dumps(data, ensure_ascii=False)
         if len(text) <= _MOST_CHARACTERS:
             return text
-    kept = {**data, "stack": [], "propagation": [], "transformed": []}
-    for name in ("remote", "exceptions", "notes"):
+    kept = {**data, "stack": [], "propagation": []}
+    for name in ("remote", "notes"):
         kept.pop(name, None)
+    for name in ("exceptions", "transformed"):
+        if kept.get(name):
+            kept[f"{name}_left_out"] = kept.get(f"{name}_left_out", 0) + len(kept[name])
+            kept[name] = []
     return json.dumps(kept, ensure_ascii=False)
 
 
@@ -101,6 +105,8 @@ def _cut_error(error: dict[str, Any], frames: int) -> None:
             left_out = {"kind": "gap", "trust": "exact", "language": "native", "reason": gap}
             error[name] = [*value[:half], {**left_out, "address": "0x0"}, *value[-half:]]
         elif isinstance(value, list) and name != "stack":
+            if len(value) > _MOST_LISTED and f"{name}_left_out" in error:
+                error[f"{name}_left_out"] += len(value) - _MOST_LISTED
             del value[_MOST_LISTED:]
             value[:] = [_cut_text(item) if isinstance(item, str) else item for item in value]
 
