@@ -267,3 +267,13 @@ def test_groups_need_no_more_memory(border, collect):
         assert sys.getallocatedblocks() - blocks < 2000
     finally:
         gc.enable()
+
+
+def test_what_a_pickled_report_has_no_room_for_is_counted(border):
+    group = ExceptionGroup("g", [ValueError("x" * 9000) for _ in range(100)])
+    for member in group.exceptions:
+        member.__cause__ = KeyError("y" * 9000)
+    caught(border.call, boom, group)
+    found = stacksplice.error_info(pickle.loads(pickle.dumps(group)))
+    assert len(found.exceptions) + found.exceptions_left_out == 100
+    assert found.exceptions_left_out > 0 and f" and {found.exceptions_left_out} more errors\n" in found.format()
