@@ -52,7 +52,7 @@ local cases = {
   ["too many arguments"] = function(_, resume)
     local function deep(n) if n == 0 then coroutine.yield() else deep(n - 1) end return n end
     local co = coroutine.create(deep)
-    resume(co, 30000)
+    resume(co, 60000)
     return resume(co, table.unpack({}, 1, 900000))
   end,
   ["too many results"] = function(wrap, resume)
@@ -62,7 +62,7 @@ local cases = {
       many[1], many[2] = resume(coroutine.create(table.unpack), {}, 1, 900000)
       return wrap(table.unpack)({}, 1, 900000)
     end
-    return pcall(deep, 30000), many[1], many[2]
+    return pcall(deep, 60000), many[1], many[2]
   end,
   ["no thread"] = function(_, resume) return pcall(resume), pcall(resume, 1), pcall(resume, print) end,
   ["no function"] = function(wrap) return pcall(wrap), pcall(wrap, 1), pcall(wrap, {}) end,

@@ -1,0 +1,197 @@
+/* stacksplice_lua_handler as the handler of a host's own lua_pcall, and below its own lua_resume. */
+#include "host.h"
+
+/* ---- What lua_pcall gives is what it gives with any handler -----------------------------------*/
+
+static int pass(lua_State *L)
+{
+    lua_settop(L, 1);
+    return 1;
+}
+
+/* Run SCRIPT under HANDLER, above two values that stay; the error value is left at index 3. */
+static int call_with(lua_State *L, lua_CFunction handler, const char *script)
+{
+    int status;
+
+    lua_settop(L, 0);
+    lua_pushliteral(L, "below");
+    lua_pushcfunction(L, handler);
+    load(L, script);
+    status = lua_pcall(L, 0, 0, 2);
+    assert_int_equal(lua_gettop(L), status == LUA_OK ? 2 : 3);
+    assert_string_equal(lua_tostring(L, 1), "below");
+    return status;
+}
+
+static void assert_same_as_without(lua_State *L, const char *script)
+{
+    int plain = call_with(L, pass, script), type;
+
+    lua_settop(L, 3); /* nil, where there is no error */
+    type = lua_type(L, 3);
+    lua_pushvalue(L, 3);
+    lua_setglobal(L, "plain_value");
+    assert_int_equal(call_with(L, stacksplice_lua_handler, script), plain);
+    lua_settop(L, 3);
+    assert_int_equal(lua_type(L, 3), type);
+    lua_getglobal(L, "plain_value");
+    if (!lua_rawequal(L, 3, 4))
+        fail_msg("%s: %s is not %s", script, luaL_tolstring(L, 3, NULL),
+                 luaL_tolstring(L, 4, NULL));
+    lua_settop(L, 0);
+    assert_no_error();
+}
+
+static void test_status_value_and_stack_are_those_of_lua(void **state)
+{
+    static const char *const scripts[] = {
+        "return 1",
+        "error()",
+        "error('text')",
+        "error(fixed)",
+        "error(false)",
+        "return nil + 1",
+        "local function f() return 1 + f() end f()",
+        "local function f() return (string.gsub('x', 'x', f)) end f()",
+        "local t t = setmetatable({}, {__index = function(_, k) return t[k] end}) return t.x",
+        "coroutine.wrap(function() error('in it') end)()",
+        "local function f() coroutine.wrap(f)() end f()",
+        "string.rep('x', -1 >> 1)",
+        "table.concat({{}})",
+    };
+    lua_State *L = *state;
+
+    lua_newtable(L);
+    lua_setglobal(L, "fixed");
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        assert_same_as_without(L, scripts[i]);
+}
+
+/* The handler's part is protected, so all that may fail in it fails alone. */
+static void test_a_full_stack_lets_the_value_through(void **state)
+{
+    lua_State *L = *state;
+
+    for (int left = 0; left < 60; left++) {
+        char script[200];
+
+        (void)snprintf(script, sizeof script,
+                       "local function f(n, ...) if n > 0 then return f(n - 1, n, ...) end\n"
+                       "error(fixed, 0) end\nfixed = {}\nf(%d)", left);
+        assert_int_equal(call_with(L, stacksplice_lua_handler, script), LUA_ERRRUN);
+        lua_getglobal(L, "fixed");
+        assert_true(lua_rawequal(L, -1, -2));
+        assert_int_equal(stacksplice_lua_originate(L, -1), E_FAIL);
+        RoClearError();
+    }
+}
+
+/* A handler of the script's that fails inside of one of ours, and the other way round. */
+static void test_an_error_in_error_handling_stays_one(void **state)
+{
+    assert_same_as_without(*state,
+                           "local ok, m = xpcall(error, function() error() end)\nerror(m, 0)");
+    assert_same_as_without(*state, "local ok, m = xpcall(error, function(m) string.rep() end, 'x')\n"
+                                   "error(ok, 0)");
+}
+
+/* ---- The parents of a coroutine that C resumed -------------------------------------------------*/
+
+static text seen;
+
+/* look(): what a raise here would remember. */
+static int look(lua_State *L)
+{
+    lua_pushcfunction(L, stacksplice_lua_handler);
+    lua_newtable(L);
+    lua_call(L, 1, 1);
+    assert_true(FAILED(stacksplice_lua_originate(L, -1)));
+    seen = script_stack((IUnknown *)peek());
+    RoClearError();
+    return 0;
+}
+
+/* resume(f): a coroutine that a host made and resumes by Lua's own function. */
+static int resume_by_c(lua_State *L)
+{
+    lua_State *co = lua_newthread(L);
+
+    lua_pushvalue(L, 1);
+    lua_xmove(L, co, 1);
+#if LUA_VERSION_NUM >= 504
+    {
+        int results;
+
+        assert_int_equal(lua_resume(co, L, 0, &results), LUA_OK);
+    }
+#else
+    assert_int_equal(lua_resume(co, L, 0), LUA_OK);
+#endif
+    return 0;
+}
+
+static void test_parents_are_in_the_stack_when_c_resumes(void **state)
+{
+    lua_State *L = *state;
+
+    lua_register(L, "look", look);
+    lua_register(L, "resume_by_c", resume_by_c);
+    load(L, "resume_by_c(function()\nlocal f = coroutine.wrap(function()\n"
+            "resume_by_c(function()\nlook()\nend)\nend)\nf()\nend)");
+    assert_int_equal(lua_pcall(L, 0, 0, 0), LUA_OK);
+    assert_string_equal(seen.text,
+                        "lua:function <host.lua:3>:4 lua:function <host.lua:2>:3 "
+                        "lua:function <host.lua:1>:7 lua:main chunk:1 ");
+}
+
+/* ---- Finalizers -------------------------------------------------------------------------------*/
+
+#if LUA_VERSION_NUM >= 504
+
+static char warned[400];
+
+static void warn(void *data, const char *message, int to_continue)
+{
+    (void)data;
+    (void)to_continue;
+    (void)snprintf(warned + strlen(warned), sizeof warned - strlen(warned), "%s", message);
+}
+
+/* Its error is a warning to whom the host told Lua, and to nobody else. */
+static void test_a_finalizer_that_fails_warns_the_host(void **state)
+{
+    lua_State *L = *state;
+
+    warned[0] = '\0';
+    lua_setwarnf(L, warn, NULL);
+    assert_int_equal(call_with(L, stacksplice_lua_handler,
+                               "setmetatable({}, {__gc = function() error('in it', 0) end})\n"
+                               "collectgarbage()"),
+                     LUA_OK);
+    assert_non_null(strstr(warned, "in it"));
+    assert_no_error();
+}
+
+#else
+
+static void test_a_finalizer_that_fails_warns_the_host(void **state)
+{
+    (void)state;
+    skip(); /* Lua 5.3 has no warnings */
+}
+
+#endif
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        TEST(test_status_value_and_stack_are_those_of_lua),
+        TEST(test_a_full_stack_lets_the_value_through),
+        TEST(test_an_error_in_error_handling_stays_one),
+        TEST(test_parents_are_in_the_stack_when_c_resumes),
+        TEST(test_a_finalizer_that_fails_warns_the_host),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,185 @@
+/* The functions of lua.h where Lua has no memory, or its handlers fail. */
+#include "host.h"
+
+#include <stdlib.h>
+
+#if LUA_VERSION_NUM >= 505
+#define NEW_STATE(allocator) lua_newstate(allocator, NULL, 1)
+#else
+#define NEW_STATE(allocator) lua_newstate(allocator, NULL)
+#endif
+
+/* ---- Without memory --------------------------------------------------------------------------*/
+
+static long allowed; /* allocations until the allocator fails; negative: it never does */
+
+static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
+{
+    (void)data;
+    if (new_size == 0) {
+        free(block);
+        return NULL;
+    }
+    if (allowed >= 0 && (!block || new_size > old_size)) {
+        if (allowed == 0)
+            return NULL;
+        allowed--;
+    }
+    return realloc(block, new_size);
+}
+
+static lua_State *new_failing_state(void)
+{
+    lua_State *L;
+
+    allowed = -1;
+    L = NEW_STATE(allocate);
+    luaL_openlibs(L);
+    lua_gc(L, LUA_GCSTOP, 0);
+    return L;
+}
+
+static int fail_next_allocations(lua_State *L)
+{
+    (void)L;
+    allowed = 20;
+    return 0;
+}
+
+/* Fail allocation 0, 1, 2, ... until everything succeeds. */
+static void test_no_function_throws_when_lua_has_no_memory(void **state)
+{
+    bool failed = true;
+
+    (void)state;
+    for (long i = 0; failed && i < 500; i++) {
+        lua_State *L = new_failing_state();
+        IUnknown *x = NULL;
+        HRESULT hr;
+
+        load(L, "local t = {} for i = 1, 3 do t[i] = {} end error(t, 0)");
+        allowed = i;
+        hr = stacksplice_lua_pcall(L, 0, 0);
+        failed = allowed == 0;
+        assert_true(hr == E_FAIL || hr == E_OUTOFMEMORY);
+        assert_int_equal(lua_gettop(L), 0);
+        (void)peek();
+        allowed = -1;
+        lua_pushliteral(L, "value");
+        allowed = i;
+        hr = stacksplice_lua_originate(L, -1);
+        assert_true(hr == E_FAIL || hr == E_OUTOFMEMORY);
+        (void)peek();
+        allowed = i;
+        hr = stacksplice_lua_exception(L, -1, &x);
+        assert_true(hr == S_OK || hr == E_OUTOFMEMORY);
+        assert_int_equal(lua_gettop(L), 1);
+        if (x)
+            x->lpVtbl->Release(x);
+        allowed = -1;
+        lua_close(L);
+        RoClearError();
+    }
+    assert_false(failed);
+}
+
+static int open_and_fail(lua_State *L)
+{
+    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_call(L, 0, 0);
+    return 0;
+}
+
+/* What could not be completed is not left behind half made. */
+static void test_everything_works_once_there_is_memory_again(void **state)
+{
+    bool failed = true;
+
+    (void)state;
+    for (long i = 0; failed && i < 500; i++) {
+        lua_State *L = new_failing_state();
+
+        load(L, "stacksplice.peek_error() stacksplice.pcall(error, {})");
+        lua_pushcclosure(L, open_and_fail, 1);
+        allowed = i;
+        (void)lua_pcall(L, 0, 0, 0);
+        failed = allowed == 0;
+        allowed = -1;
+        lua_settop(L, 0);
+        luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
+        load(L, "shop = {price = function() error({}) end} package.loaded.shop = shop\n"
+                "local _, value, err = stacksplice.pcall(shop.price)\n"
+                "assert(rawequal(err.value, value) and err == stacksplice.error_info(value))\n"
+                "assert(tostring(err):find('table: ', 1, true))\n"
+                "for _, frame in ipairs(err.stack) do\n"
+                "if frame.name == 'shop.price' then return end end error(err:text())");
+        if (lua_pcall(L, 0, 0, 0) != LUA_OK)
+            fail_msg("allocation %ld: %s", i, lua_tostring(L, -1));
+        lua_close(L);
+    }
+    assert_false(failed);
+    RoClearError();
+}
+
+static void test_raise_without_memory_raises_something(void **state)
+{
+    bool failed = true;
+
+    (void)state;
+    for (long i = 0; failed && i < 500; i++) {
+        lua_State *L = new_failing_state();
+        int status;
+
+        RoOriginateErrorW(E_ACCESSDENIED, 0, (PCWSTR)u"no entry");
+        lua_pushinteger(L, E_ACCESSDENIED);
+        lua_pushcclosure(L, raise_slot, 1);
+        allowed = i;
+        status = lua_pcall(L, 0, 0, 0);
+        failed = allowed == 0;
+        allowed = -1;
+        assert_true(status == LUA_ERRRUN || status == LUA_ERRMEM);
+        lua_close(L);
+        RoClearError();
+    }
+    assert_false(failed);
+}
+
+static void test_out_of_memory_has_its_hresult(void **state)
+{
+    lua_State *L = new_failing_state();
+
+    (void)state;
+    load(L, "fail() local t = {} for i = 1, 1000 do t[i] = {} end");
+    lua_register(L, "fail", fail_next_allocations);
+    lua_pushcfunction(L, stacksplice_lua_handler); /* the state's record is made beforehand */
+    lua_pushnil(L);
+    lua_call(L, 1, 0);
+    assert_int_equal(stacksplice_lua_pcall(L, 0, 0), E_OUTOFMEMORY);
+    allowed = -1;
+    assert_int_equal(lua_gettop(L), 0);
+    (void)peek();
+    lua_close(L);
+}
+
+static void test_error_in_error_handling_has_its_hresult(void **state)
+{
+    lua_State *L = *state;
+
+    load(L, "return select(3, stacksplice.xpcall(error, function() error() end, 'x')).hresult");
+    assert_int_equal(stacksplice_lua_pcall(L, 0, 1), S_OK);
+    assert_true(lua_isinteger(L, -1));
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        TEST(test_no_function_throws_when_lua_has_no_memory),
+        TEST(test_everything_works_once_there_is_memory_again),
+        TEST(test_raise_without_memory_raises_something),
+        TEST(test_out_of_memory_has_its_hresult),
+        TEST(test_error_in_error_handling_has_its_hresult),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
