@@ -1,0 +1,233 @@
+"""The cases of the matrix, and what each has to give.
+
+A case is (path, modes, styles, kind): languages from the catcher to the origin, how each step runs
+what it calls (in a coroutine, a generator, a thread), what each does with an error that passes
+through, and what the origin throws.
+"""
+
+import itertools
+
+RECEIVERS = "PLMX"  # C hands HRESULTs on: it receives nothing unless it says so
+
+E_FAIL, E_BOUNDS, E_INVALIDARG = 0x80004005, 0x8000000B, 0x80070057
+# What the origin throws: the HRESULT, and how its message begins.
+KINDS = {
+    "P": {
+        "V": (E_INVALIDARG, "Python said so"),
+        "O": (0x80070002, "[Errno 2] Python said so"),
+        "K": (0x800704C7, "Python said so"),
+        "H": (0x80004004, "Python said so"),
+    },
+    "L": {
+        "T": (0x80070005, "Lua said so"),
+        "F": (E_FAIL, "function: "),
+        "C": (E_FAIL, "thread: "),
+        "I": (E_FAIL, "42"),
+        "D": (E_FAIL, "0.5"),
+        "B": (E_FAIL, "false"),
+        "S": (E_FAIL, "steps.lua: text"),
+    },
+    "C": {"E": (E_BOUNDS, "C said so"), "W": (0x80070005, "C said ß"), "B": (0x80004001, "Not implemented")},
+    "X": {
+        "X": (E_BOUNDS, "C++ said so"),
+        "I": (E_FAIL, "a int was thrown"),
+        "R": (E_FAIL, "café"),
+        "N": (E_BOUNDS, "C++ said so"),
+        "E": (0x80070005, "made by hand"),
+    },
+}
+KINDS["M"] = KINDS["L"]
+NAMELESS = "IDBS"  # values of Lua that are equal to others: raised by hand they are new errors
+STYLES = "0123"
+WAYS = ("sync", "coroutine", "generator", "thread")
+
+
+# ---- Which cases there are -----------------------------------------------------------------------
+
+
+def paths(languages, borders):
+    """All paths without equal neighbours."""
+    for path in itertools.product(languages, repeat=borders + 1):
+        if all(a != b for a, b in zip(path, path[1:])):
+            yield "".join(path)
+
+
+def modes_of(path, way, turn):
+    """One letter a step; TURN chooses among what a way can be."""
+    if way == "generator":
+        return "".join("g" if c in "PLM" else "-" for c in path)
+    if way == "thread":
+        where = turn % len(path)
+        return "".join("t" if i == where else "-" for i in range(len(path)))
+    if way == "sync":
+        return "-" * len(path)
+    modes = []
+    for i, c in enumerate(path):
+        if c == "P":  # one loop in a thread
+            modes.append("a" if turn % 2 and "P" not in path[:i] else "c")
+        else:
+            modes.append(("ch"[(turn + i) % 2]) if c in "LM" else "-")
+    return "".join(modes)
+
+
+def kinds_of(path, modes):
+    kinds = set(KINDS[path[-1]])
+    if "a" in modes:
+        kinds -= {"K"}  # ends the loop
+    if any(c in "LM" and mode == "g" for c, mode in zip(path, modes)):
+        kinds -= {"S"}  # coroutine.wrap makes another string of it
+    return sorted(kinds)
+
+
+def as_told(path, modes, styles, kind):
+    """The case without what cannot be: a nameless value that Lua code catches and raises again, as
+    coroutine.wrap does too."""
+    if path[-1] in "LM" and kind in NAMELESS:
+        same = [c == path[-1] for c in path]
+        styles = "".join("0" if it else style for it, style in zip(same, styles))
+        modes = "".join("h" if it and mode in "cg" else mode for it, mode in zip(same, modes))
+    return path, modes, styles, kind
+
+
+def cases(borders, way, languages="PLCX"):
+    """Short paths with every style and every kind, long ones with both in turn."""
+    for number, path in enumerate(paths(languages, borders)):
+        if borders <= 2:
+            for turn, style in enumerate(STYLES):
+                modes = modes_of(path, way, number + turn)
+                for kind in kinds_of(path, modes):
+                    yield as_told(path, modes, style * len(path), kind)
+        else:
+            modes = modes_of(path, way, number)
+            kinds = kinds_of(path, modes)
+            styles = "".join(STYLES[(number // 4 + i * (number % 3)) % 4] for i in range(len(path)))
+            yield as_told(path, modes, styles, kinds[number // 3 % len(kinds)])
+
+
+# ---- What a case has to give ---------------------------------------------------------------------
+
+
+UNWOUND = ("gap", "unwound", 0)
+KEPT = ("gap", "raised again where it was kept", 0)
+ELSEWHERE = ("gap", "the rest of this coroutine was called from frames that are not here", 0)
+
+
+def frame_of(entry):
+    what, name, line = entry
+    return {
+        "n": ("native", name, 0),
+        "p": ("python", name, line),
+        "l": ("lua", None, line),
+        "o": ELSEWHERE,
+    }[what]
+
+
+def stack_at(log, place):
+    """The frames of the thread that called what the first PLACE entries of the log say."""
+    start = max((i + 1 for i, entry in enumerate(log[:place]) if entry[0] == "t"), default=0)
+    return [frame_of(entry) for entry in reversed(log[start:place]) if entry[0] != "c"]
+
+
+def last(log, mark):
+    return max((i for i, entry in enumerate(log) if entry[0] == mark), default=len(log))
+
+
+def traceback_frames(traceback):
+    """Innermost first; a frame that raised again what it caught is one frame."""
+    frames = []
+    while traceback:
+        if not traceback.tb_next or traceback.tb_next.tb_frame is not traceback.tb_frame:
+            name = traceback.tb_frame.f_code.co_qualname
+            if name == "target":  # the thread's; another one raised what it had kept
+                frames.insert(0, KEPT)
+            frames.insert(0, ("python", name, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return frames
+
+
+def expected_stack(case, log, borders, traceback):
+    path, modes, styles, kind = case
+    origin = path[-1]
+    if origin == "X" and (kind == "E" or modes[-1] != "t" and styles[-1] in "02"):
+        return stack_at(log, len(log))
+    if origin in "PX" and modes[-1] == "t":
+        log = log[: last(log, "t")]  # the exception was carried out of the thread as it is
+    elif origin == "X":
+        log = log[:-1]  # caught and thrown again, without the function that threw
+    if origin == "P":
+        return traceback_frames(traceback) + [UNWOUND] + stack_at(log, len(log))
+    if origin == "X":
+        return [UNWOUND] + stack_at(log, len(log))
+    if origin == "C" and kind == "B":
+        return stack_at(log, borders[receivers(path, styles)[0]])
+    if origin in "LM" and modes[-1] == "g" and styles[-1] in "01":
+        return [UNWOUND] + stack_at(log, last(log, "c"))
+    if origin in "LM" and modes[-1] == "h" and styles[-1] in "01":
+        cut = last(log, "c")  # the frames of the coroutine, which is dead
+        return stack_at(log[cut:], len(log) - cut) + [UNWOUND] + stack_at(log, cut)
+    return stack_at(log, len(log))
+
+
+def receivers(path, styles):
+    """The steps that received the error, the innermost first."""
+    steps = range(len(path) - 2, -1, -1)
+    return [i for i in steps if path[i] in RECEIVERS or styles[i] == "3"]
+
+
+def shown(stack):
+    """The frames that the log should know, out to the root; gaps too."""
+    frames = []
+    for what, function, file, line in stack:
+        if what == "native" and (function or "").startswith("matrix_"):
+            frames.append((what, function, 0))
+            if function == "matrix_root":
+                break
+        elif what == "lua" and file != "[C]":
+            frames.append((what, None, line))
+        elif what in ("python", "gap"):
+            frames.append((what, function, line))
+    return frames
+
+
+def difference(name, want, have):
+    if want == have:
+        return []
+    for i in range(max(len(want), len(have))):
+        if want[i : i + 1] != have[i : i + 1]:
+            return [f"{name}: frame {i} is {have[i : i + 1]}, not {want[i : i + 1]}\n  {have}\n  {want}"]
+    return []
+
+
+def wrong(case, facts, log, borders, traceback):
+    """What is wrong with what was found; nothing: an empty list."""
+    path, _, styles, kind = case
+    hr, message = KINDS[path[-1]][kind]
+    found = []
+
+    def check(name, want):
+        if facts.get(name) != want:
+            found.append(f"{name} is {facts.get(name)!r}, not {want!r}")
+
+    for name in ("hr", "stored", "hresult"):
+        if name in facts:
+            facts[name] &= 0xFFFFFFFF
+        if name in facts or name != "hresult":
+            check(name, hr)
+    for name in ("message", "what", "whole message"):
+        if name in facts and not facts[name].startswith(message):
+            found.append(f"{name} is {facts[name]!r}, not {message!r}")
+    check("wrong slots", 0)
+    check("changed errors", 0)
+    check("identity", {"C": -1}.get(path[-1], 1))
+    if path[-1] == path[0] and path[0] in "PL":
+        pass
+    chain = receivers(path, styles)
+    if "nodes" in facts:
+        check("nodes", len(chain))
+        check("frames", len(facts["stack"]))
+    if len(facts["chain"]) != len(chain):
+        found.append(f"{len(facts['chain'])} nodes, not {len(chain)}")
+    for i, node in zip(chain, facts["chain"]):
+        found += difference(f"node of step {i}", stack_at(log, borders[i]), shown(node))
+    want = expected_stack(case, log, borders, traceback)
+    return found + difference("stack", want, shown(facts["stack"]))
