@@ -35,6 +35,28 @@ def test_excepthook_for_other_exceptions(child):
     assert hooked.stderr == plain.stderr
 
 
+@pytest.mark.parametrize(
+    "outer",
+    [
+        "raise RuntimeError('outer') from crossing()",
+        "try: border.call(fails)\nexcept ValueError: {}['outer']",
+        "raise ExceptionGroup('outer', [KeyError(), ExceptionGroup('inner', [crossing()])])",
+    ],
+)
+def test_what_is_inside_counts(child, outer):
+    """The outer exception crossed nothing, its cause, context or member did."""
+    done = child(PROLOGUE + f"stacksplice.install()\n{outer}\n", status=1)
+    assert done.stderr.count(COMBINED) == 1 and "outer" in done.stderr.replace(COMBINED, "")
+    assert done.stderr.count("Traceback for thread") == 1
+
+
+def test_what_is_suppressed_does_not_count(child):
+    source = "try: border.call(fails)\nexcept ValueError: raise KeyError('outer') from None\n"
+    plain = child(PROLOGUE + "\n" + source, status=1)
+    hooked = child(PROLOGUE + "stacksplice.install()\n" + source, status=1)
+    assert hooked.stderr == plain.stderr
+
+
 def test_threading_excepthook(child):
     done = child(
         PROLOGUE
