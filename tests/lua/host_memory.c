@@ -145,6 +145,36 @@ static void test_raise_without_memory_raises_something(void **state)
     assert_false(failed);
 }
 
+/* A wrapped coroutine that fails: the value goes on its way with its stack or without. */
+static void test_wrapped_coroutines_raise_something(void **state)
+{
+    bool failed = true;
+
+    (void)state;
+    for (long i = 0; failed && i < 500; i++) {
+        lua_State *L = new_failing_state();
+        int status;
+
+        luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
+        lua_settop(L, 0);
+        lua_pushcfunction(L, stacksplice_lua_handler);
+        load(L, "local wrap, value = stacksplice.wrap, {}\n"
+                "local function fail() error(value, 0) end\n"
+                "local function text() error('text') end\n"
+                "pcall(wrap(function() wrap(text)() end)) stacksplice.traceback('m')\n"
+                "stacksplice.install()() wrap(function() wrap(fail)() end)()");
+        allowed = i;
+        status = lua_pcall(L, 0, 0, 1);
+        failed = allowed == 0;
+        allowed = -1;
+        assert_true(status == LUA_ERRMEM || (status == LUA_ERRRUN && lua_istable(L, -1)));
+        assert_int_equal(lua_gettop(L), 2);
+        lua_close(L);
+        assert_no_error();
+    }
+    assert_false(failed);
+}
+
 static void test_out_of_memory_has_its_hresult(void **state)
 {
     lua_State *L = new_failing_state();
@@ -177,6 +207,7 @@ int main(void)
         TEST(test_no_function_throws_when_lua_has_no_memory),
         TEST(test_everything_works_once_there_is_memory_again),
         TEST(test_raise_without_memory_raises_something),
+        TEST(test_wrapped_coroutines_raise_something),
         TEST(test_out_of_memory_has_its_hresult),
         TEST(test_error_in_error_handling_has_its_hresult),
     };
