@@ -224,6 +224,25 @@ def test_an_error_that_was_kept():
     assert entries(exc)[:2] == [here("raise_later"), ("<gap: what lies between is not known>", "<frames missing>")]
 
 
+def test_causes_and_members_have_theirs(border):
+    def first():
+        winrt.RoOriginateError(E_FAIL, "first")
+
+    def second():
+        winrt.RoTransformError(E_FAIL, -2147024891, "second")
+
+    def both():
+        first()
+        second()
+        stacksplice.raise_error(-2147024891)
+
+    exc = caught(both)
+    assert str(exc) == "second" and str(exc.__cause__) == "first"
+    assert [frame.f_code.co_name for frame, _ in traceback.walk_tb(exc.__traceback__)][-1] == "second"
+    cause = traceback.extract_tb(exc.__cause__.__traceback__)
+    assert [(entry.name, entry.line) for entry in cause] == [("first", 'winrt.RoOriginateError(E_FAIL, "first")')]
+
+
 # ---- Chunks ----------------------------------------------------------------------------------------
 
 

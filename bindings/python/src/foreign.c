@@ -334,15 +334,14 @@ static int put_passage(sspy_kept_frames *all, PyObject **traceback, const sspy_p
     return passage->seam ? put_gap(all, traceback, passage->seam) : 0;
 }
 
-void sspy_show_foreign(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
+static void show_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
+                     IScriptErrorInfo *border)
 {
     sspy_kept_frames *all;
     PyObject *traceback;
     sspy_passage passage;
 
-    if (!state->shows_foreign)
-        return;
-    sspy_passage_find(state, exc, error, &passage);
+    sspy_passage_find(state, exc, error, border, &passage);
     if (!passage.count && !passage.seam)
         return;
     all = kept_frames(state);
@@ -351,4 +350,54 @@ void sspy_show_foreign(sspy_state *state, PyObject *exc, IScriptErrorInfo *error
         (traceback && PyException_SetTraceback(exc, traceback)))
         PyErr_Clear(); /* without memory the exception is as it was */
     Py_XDECREF(traceback);
+}
+
+/* EXC's anchor if it was made for an error born elsewhere and was never raised here; else NULL. */
+static sspy_anchor *newly_arrived(sspy_state *state, PyObject *exc)
+{
+    sspy_anchor *anchor = exc ? sspy_anchor_of(state->interp, exc) : NULL;
+    PyObject *traceback = exc ? PyException_GetTraceback(exc) : NULL;
+    bool is_new = anchor && anchor->foreign && !anchor->received && !traceback;
+
+    Py_XDECREF(traceback);
+    return is_new ? anchor : NULL;
+}
+
+static void show_related(sspy_state *state, PyObject *exc, IScriptErrorInfo *border, int depth);
+
+/* EXC, which is borrowed and may be NULL, arrives with another one at BORDER. */
+static void show_arrived(sspy_state *state, PyObject *exc, IScriptErrorInfo *border, int depth)
+{
+    sspy_anchor *anchor = newly_arrived(state, exc);
+
+    if (!anchor || depth > SSPY_MAX_STEPS)
+        return;
+    show_one(state, exc, anchor->error, border);
+    show_related(state, exc, border, depth + 1);
+}
+
+static void show_related(sspy_state *state, PyObject *exc, IScriptErrorInfo *border, int depth)
+{
+    PyObject *cause = PyException_GetCause(exc), *members = sspy_group_members(exc);
+
+    if (!cause)
+        cause = PyException_GetContext(exc);
+    show_arrived(state, cause, border, depth);
+    Py_XDECREF(cause);
+    Py_XINCREF(members);
+    for (Py_ssize_t i = 0; members && i < PyTuple_GET_SIZE(members); i++)
+        show_arrived(state, PyTuple_GET_ITEM(members, i), border, depth);
+    Py_XDECREF(members);
+}
+
+void sspy_show_foreign(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
+{
+    bool is_new;
+
+    if (!state->shows_foreign)
+        return;
+    is_new = newly_arrived(state, exc) != NULL;
+    show_one(state, exc, error, error);
+    if (is_new)
+        show_related(state, exc, error, 0);
 }

@@ -309,10 +309,10 @@ static void choose(sspy_state *state, const PyTracebackObject *head, stack taken
 }
 
 static void find(sspy_state *state, sspy_anchor *anchor, IScriptErrorInfo *error,
-                 const PyTracebackObject *head, sspy_passage *passage)
+                 IScriptErrorInfo *border, const PyTracebackObject *head, sspy_passage *passage)
 {
     ILanguageExceptionErrorInfo2 *newest = NULL, *node = NULL;
-    uint32_t nodes = find_node(error, 0, &newest);
+    uint32_t nodes = find_node(border, 0, &newest);
     bool is_new = anchor && anchor->foreign && !anchor->received && !head;
     uintptr_t room[SSPY_MAX_FRAMES];
 
@@ -324,14 +324,14 @@ static void find(sspy_state *state, sspy_anchor *anchor, IScriptErrorInfo *error
         choose(state, head, taken, node ? (void *)node : error, here, newest, is_new || node,
                passage);
     }
-    if (anchor)
+    if (anchor && border == error)
         anchor->received = nodes;
     sspy_unknown_release(node);
     sspy_unknown_release(newest);
 }
 
 void sspy_passage_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
-                       sspy_passage *passage)
+                       IScriptErrorInfo *border, sspy_passage *passage)
 {
     PyObject *traceback = PyException_GetTraceback(exc);
     const PyTracebackObject *head = (const PyTracebackObject *)traceback;
@@ -340,7 +340,7 @@ void sspy_passage_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error
     passage->frames = passage->room;
     passage->count = 0;
     passage->seam = NULL;
-    find(state, sspy_anchor_of(state->interp, exc), error, head, passage);
+    find(state, sspy_anchor_of(state->interp, exc), error, border, head, passage);
     if (!passage->count && head && sspy_foreign_frame(head->tb_frame, NULL))
         passage->seam = NULL; /* it has said so, or nothing was passed since */
     sspy_leave(section);

@@ -14,10 +14,11 @@ typedef struct sspy_passage {
     uintptr_t room[SSPY_MAX_FRAMES];
 } sspy_passage;
 
-/* Fill PASSAGE for EXC, which ERROR is raised as now, with a node of this moment.  Allocates nothing
-   in the interpreter and leaves no exception set. */
+/* Fill PASSAGE for EXC, as which ERROR arrives where the newest node of BORDER was taken: of ERROR
+   itself, or of the one that it is a cause or a member of.  Allocates nothing in the interpreter and
+   leaves no exception set. */
 void sspy_passage_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
-                       sspy_passage *passage);
+                       IScriptErrorInfo *border, sspy_passage *passage);
 
 /* Whether ELEMENT of a stack is a token: a script frame or a gap. */
 static inline bool sspy_is_token(uintptr_t element)
