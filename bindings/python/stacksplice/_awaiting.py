@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 # The reason of a gap, that of a seam, a place.
-Item = str | tuple[str] | tuple[CodeType, int]
+_Item = str | tuple[str] | tuple[CodeType, int]
 
 _MAX_TASKS = 32
 
@@ -39,7 +39,7 @@ _MORE = "more tasks that await are left out"
 _OPAQUE = "this task awaits in an object that does not show its frames"
 
 
-def awaited_by() -> list[Item]:
+def awaited_by() -> list[_Item]:
     """What comes behind the stack of the running task: reasons of gaps, seams, places (code, lasti).
 
     Nothing when no task runs in this thread.
@@ -51,9 +51,9 @@ def awaited_by() -> list[Item]:
     return [] if task is None else _behind(task, _waiters_of(asyncio))
 
 
-def _behind(running: Any, waiters: Waiters) -> list[Item]:
+def _behind(running: Any, waiters: Waiters) -> list[_Item]:
     """All that await RUNNING, depth first; tasks are counted from 1, the running one."""
-    result: list[Item] = []
+    result: list[_Item] = []
     numbers = {running: 1}
     last = 1  # the task whose frames come just before
     pending = [(1, waiter) for waiter in reversed(waiters.tasks(running))]
@@ -129,9 +129,9 @@ def _name(task: Any) -> str:
         return ""
 
 
-def _suspended(task: Any) -> list[Item]:
+def _suspended(task: Any) -> list[_Item]:
     """The coroutine of TASK and what it awaits, innermost first."""
-    frames: list[Item] = []
+    frames: list[_Item] = []
     awaitable = task.get_coro()
     while awaitable is not None:
         frame, inner = _step(awaitable)
