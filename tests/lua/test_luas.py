@@ -63,7 +63,18 @@ BUILDS = [
 ]
 VERSIONS = ["5.4", "5.5"]
 INSTALLED = "5.3"  # that of the distribution is tested, as it is
-TESTS = ["host", "host_coroutines", "host_handler", "host_lifetimes", "host_memory", "interrupts", "captures", "tokens", "starved"]
+TESTS = [
+    "host",
+    "host_coroutines",
+    "host_handler",
+    "host_lifetimes",
+    "host_memory",
+    "interrupts",
+    "states",
+    "captures",
+    "tokens",
+    "starved",
+]
 SPECS = ["coroutine", "handler", "traceback"]
 
 

@@ -1,0 +1,333 @@
+/* Several Lua states in one process: errors of a state that is closed live on elsewhere. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <lauxlib.h>
+#include <lualib.h>
+
+#include <stacksplice/lua.h>
+#include <stacksplice/source.h>
+
+#if LUA_VERSION_NUM >= 505
+#define NEW_STATE(allocator, data) lua_newstate(allocator, data, 1)
+#else
+#define NEW_STATE(allocator, data) lua_newstate(allocator, data)
+#endif
+
+static lua_State *open_state(void)
+{
+    lua_State *L = luaL_newstate();
+
+    luaL_openlibs(L);
+    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
+    lua_settop(L, 0);
+    return L;
+}
+
+/* raise(): the thread's error, whatever its HRESULT. */
+static int raise_slot(lua_State *L)
+{
+    IRestrictedErrorInfo *error = NULL;
+    HRESULT hr = E_FAIL;
+
+    assert_int_equal(stacksplice_peek_error(&error), S_OK);
+    assert_int_equal(stacksplice_error_hresult((IUnknown *)error, &hr), S_OK);
+    error->lpVtbl->Release(error);
+    return stacksplice_lua_raise(L, hr);
+}
+
+static void run(lua_State *L, const char *script)
+{
+    if (luaL_loadbufferx(L, script, strlen(script), "@states.lua", "t") != LUA_OK ||
+        lua_pcall(L, 0, 0, 0) != LUA_OK)
+        fail_msg("%s", lua_tostring(L, -1));
+}
+
+/* An error of a state with a cause, put into the slot; the state is still open. */
+static lua_State *fail_in_new_state(void)
+{
+    static const char script[] =
+        "local function inner() error(setmetatable({hresult = 0x80070002, cause = 'its cause'},\n"
+        "{__tostring = function() return 'kept' end})) end\ninner()";
+    lua_State *L = open_state();
+
+    assert_int_equal(luaL_loadbufferx(L, script, strlen(script), "@closed.lua", "t"), LUA_OK);
+    assert_int_equal(stacksplice_lua_pcall(L, 0, 0), (HRESULT)0x80070002);
+    return L;
+}
+
+static const char check_it[] =
+    "local ok, e = pcall(raise) assert(not ok)\n"
+    "for i = 1, 2 do\n"
+    "  assert(e.value == nil and e.message == 'kept' and tostring(e) == 'kept')\n"
+    "  assert(e.hresult == 0x80070002 and e.language == 'lua' and e.type_name == 'table')\n"
+    "  assert(e.cause.message == 'its cause' and e.cause.value == nil and not e.cause.cause)\n"
+    "  local names = {}\n"
+    "  for _, f in ipairs(e.stack) do if f.kind == 'script' then\n"
+    "    assert(f.source == 'closed.lua', f.source) names[#names + 1] = f.name end end\n"
+    "  assert(names[1] == 'inner' and names[2] == 'main chunk' and #names == 2)\n"
+    "  assert(e:text():find('kept', 1, true) and e:text():find('closed.lua', 1, true))\n"
+    "  assert(e:text():find('its cause', 1, true))\n"
+    "  assert(e:json():find('\"message\":\"kept\"', 1, true))\n"
+    "  assert(#e.propagation == 1 and e.fingerprint and e.thread_id > 0)\n"
+    "  local _, again, info = stacksplice.pcall(error, e)\n"
+    "  assert(rawequal(again, e) and rawequal(info, e))\n"
+    "  collectgarbage() collectgarbage()\n"
+    "end kept = e";
+
+static void test_an_error_of_a_closed_state_is_whole_in_another(void **unused)
+{
+    lua_State *L = open_state();
+
+    (void)unused;
+    lua_register(L, "raise", raise_slot);
+    lua_close(fail_in_new_state()); /* in flight: it is in the slot */
+    run(L, check_it);
+    lua_close(L);
+}
+
+static void test_a_state_closes_while_another_holds_its_error(void **unused)
+{
+    lua_State *L = open_state(), *other = fail_in_new_state();
+
+    (void)unused;
+    lua_register(L, "raise", raise_slot);
+    run(L, "ok, kept = pcall(raise)");
+    lua_close(other);
+    run(L, "raise = function() error(kept) end");
+    run(L, check_it);
+    /* A state of the same memory, as allocators have it, is another one. */
+    for (int i = 0; i < 20; i++) {
+        other = open_state();
+        lua_register(other, "raise", raise_slot);
+        run(L, "stacksplice.originate(kept)");
+        run(other, "local ok, e = pcall(raise) assert(e.value == nil and e.message == 'kept')\n"
+                   "assert(e.cause.value == nil)");
+        lua_close(other);
+    }
+    lua_close(L);
+}
+
+/* Through three states, each closed before the error comes to the next. */
+static void test_an_error_goes_on_through_states_that_close(void **unused)
+{
+    lua_State *L = fail_in_new_state();
+
+    (void)unused;
+    for (int i = 0; i < 5; i++) {
+        lua_State *next = open_state();
+
+        lua_close(L);
+        L = next;
+        lua_register(L, "raise", raise_slot);
+        assert_int_equal(luaL_loadstring(L, "raise()"), LUA_OK);
+        assert_int_equal(stacksplice_lua_pcall(L, 0, 0), (HRESULT)0x80070002);
+    }
+    lua_register(L, "raise", raise_slot);
+    run(L, "local _, e = pcall(raise) assert(#e.propagation == 6 and e.value == nil)\n"
+           "assert(e.message == 'kept' and e.cause.message == 'its cause')");
+    lua_close(L);
+}
+
+static int discard(const char *text, size_t length, void *data)
+{
+    (void)text;
+    *(size_t *)data += length;
+    return 0;
+}
+
+static void *print_and_release(void *object)
+{
+    size_t length = 0;
+
+    assert_int_equal(stacksplice_format(object, STACKSPLICE_FORMAT_TEXT, NULL, discard, &length),
+                     S_OK);
+    assert_true(length > 100);
+    ((IUnknown *)object)->lpVtbl->Release(object);
+    return NULL;
+}
+
+static void test_another_thread_prints_and_releases_after_the_end(void **unused)
+{
+    (void)unused;
+    for (int i = 0; i < 50; i++) {
+        lua_State *L = fail_in_new_state();
+        IRestrictedErrorInfo *error = NULL;
+        pthread_t thread;
+
+        assert_int_equal(GetRestrictedErrorInfo(&error), S_OK);
+        if (i % 2)
+            lua_close(L);
+        assert_int_equal(pthread_create(&thread, NULL, print_and_release, error), 0);
+        if (!(i % 2))
+            lua_close(L); /* meanwhile */
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+}
+
+static void test_finalizers_of_a_closing_state_may_make_errors(void **unused)
+{
+    lua_State *L = open_state();
+
+    (void)unused;
+    run(L, "for i = 1, 10 do setmetatable({}, {__gc = function()\n"
+           "  local ok, v, e = stacksplice.pcall(error, {cause = 'c'})\n"
+           "  if e then e:text() stacksplice.originate(e) end end}) end");
+    lua_close(L);
+    RoClearError();
+}
+
+/* os.exit(true, true) closes the state below running functions. */
+static void test_exit_from_a_script(void **unused)
+{
+    static const char *const scripts[] = {
+        "os.exit(true, true)",
+        "stacksplice.pcall(os.exit, true, true)",
+        "local _, _, e = stacksplice.pcall(error, {cause = {}}) kept = e stacksplice.originate(e)\n"
+        "coroutine.wrap(function() stacksplice.pcall(os.exit, true, true) end)()",
+        "xpcall(error, function() stacksplice.originate({}) os.exit(true, true) end)",
+        "setmetatable({}, {__gc = function() stacksplice.pcall(error, 'x') end}) os.exit(true, "
+        "true)",
+    };
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        int status = -1;
+        pid_t child = fork();
+
+        if (child == 0) {
+            lua_State *L = open_state();
+
+            (void)luaL_loadstring(L, scripts[i]);
+            (void)stacksplice_lua_pcall(L, 0, 0);
+            _exit(99);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (status != 0)
+            fail_msg("%s: status %x", scripts[i], status);
+    }
+}
+
+/* ---- A state with little memory --------------------------------------------------------------*/
+
+typedef struct budget {
+    size_t used, most;
+} budget;
+
+static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
+{
+    budget *b = data;
+    size_t old = block ? old_size : 0;
+
+    if (new_size == 0) {
+        b->used -= old;
+        free(block);
+        return NULL;
+    }
+    if (new_size > old && b->used + new_size - old > b->most)
+        return NULL;
+    block = realloc(block, new_size);
+    if (block)
+        b->used = b->used + new_size - old;
+    return block;
+}
+
+static int open_module(lua_State *L)
+{
+    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
+    return 0;
+}
+
+static void test_a_state_with_little_memory(void **unused)
+{
+    bool failed = false, opened = false;
+
+    (void)unused;
+    for (size_t room = 0; room < 64 * 1024; room += 512) {
+        budget b = {.most = SIZE_MAX / 2};
+        lua_State *L = NEW_STATE(allocate, &b);
+        int status;
+
+        luaL_openlibs(L);
+        lua_gc(L, LUA_GCCOLLECT, 0);
+        b.most = b.used + room;
+        lua_pushcfunction(L, open_module);
+        status = lua_pcall(L, 0, 0, 0);
+        assert_true(status == LUA_OK || status == LUA_ERRMEM);
+        failed = failed || status != LUA_OK;
+        opened = opened || status == LUA_OK;
+        if (status == LUA_OK &&
+            luaL_loadstring(L,
+                            "local ok, v, e = stacksplice.pcall(error, {cause = {cause = 'x'}})\n"
+                            "error(e)") == LUA_OK)
+            assert_true(FAILED(stacksplice_lua_pcall(L, 0, 0)));
+        b.most = SIZE_MAX / 2;
+        lua_settop(L, 0);
+        (void)open_module(L);
+        assert_int_equal(luaL_dostring(L,
+                                       "local _, _, e = stacksplice.pcall(error, {cause = 'x'})\n"
+                                       "assert(e.cause.message == 'x')"),
+                         LUA_OK);
+        lua_close(L);
+        assert_int_equal(b.used, 0);
+        RoClearError();
+    }
+    assert_true(failed && opened);
+}
+
+/* Memory that runs out at any point of making causes: an error, with them or without. */
+static void test_causes_without_memory(void **unused)
+{
+    uint32_t depth = 0;
+
+    (void)unused;
+    for (size_t room = 0; depth < 3; room += 64) {
+        budget b = {.most = SIZE_MAX / 2};
+        lua_State *L = NEW_STATE(allocate, &b);
+        IRestrictedErrorInfo *error = NULL;
+        HRESULT hr;
+
+        assert_true(room < 512 * 1024);
+        luaL_openlibs(L);
+        (void)open_module(L);
+        lua_settop(L, 0);
+        assert_int_equal(luaL_loadstring(L, "error({cause = {cause = {cause = 'x'}}})"), LUA_OK);
+        lua_gc(L, LUA_GCSTOP, 0);
+        b.most = b.used + room;
+        hr = stacksplice_lua_pcall(L, 0, 0);
+        assert_true(hr == E_FAIL || hr == E_OUTOFMEMORY);
+        assert_int_equal(lua_gettop(L), 0);
+        b.most = SIZE_MAX / 2;
+        assert_int_equal(GetRestrictedErrorInfo(&error), S_OK);
+        assert_int_equal(stacksplice_error_depth((IUnknown *)error, &depth), S_OK);
+        lua_close(L);
+        error->lpVtbl->Release(error);
+        assert_int_equal(b.used, 0);
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_error_of_a_closed_state_is_whole_in_another),
+        cmocka_unit_test(test_a_state_closes_while_another_holds_its_error),
+        cmocka_unit_test(test_an_error_goes_on_through_states_that_close),
+        cmocka_unit_test(test_another_thread_prints_and_releases_after_the_end),
+        cmocka_unit_test(test_finalizers_of_a_closing_state_may_make_errors),
+        cmocka_unit_test(test_exit_from_a_script),
+        cmocka_unit_test(test_a_state_with_little_memory),
+        cmocka_unit_test(test_causes_without_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
