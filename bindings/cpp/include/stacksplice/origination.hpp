@@ -36,12 +36,13 @@ inline std::string readable(const char *type)
     return name ? name.get() : type;
 }
 
-// The name of the type of the exception that is being handled.
-inline std::string current_type()
+inline description foreign_description()
 {
-    const std::type_info *type = abi::__cxa_current_exception_type();
+    description what;
 
-    return type ? readable(type->name()) : "foreign exception";
+    what.type = "foreign exception";
+    what.message = "a foreign exception was thrown";
+    return what;
 }
 
 com_ptr<IRestrictedErrorInfo> info_of(const std::exception_ptr &exception, const origin &from);
@@ -110,7 +111,7 @@ inline description describe(const origin &from)
 {
     description what;
 
-    what.type = current_type();
+    what.type = readable(abi::__cxa_current_exception_type()->name());
     what.message = "a " + what.type + " was thrown";
     describe_standard(what);
     what.cause = cause_of_current(from);
@@ -319,6 +320,10 @@ inline HRESULT originate_from(const origin &from) noexcept
     HRESULT hr = E_FAIL;
 
     try {
+        com_ptr<IRestrictedErrorInfo> info;
+
+        if (!std::current_exception()) // it is not C++'s, so nothing can be asked of it
+            return originate_new(nullptr, foreign_description(), stack_of(from), info);
         try {
             throw;
         } catch (const error &e) {
@@ -328,7 +333,6 @@ inline HRESULT originate_from(const origin &from) noexcept
             if (restore_returned(&hr))
                 return hr;
         }
-        com_ptr<IRestrictedErrorInfo> info;
         return originate_new(std::current_exception(), describe(from), stack_of(from), info);
     } catch (...) { // memory ran out while the error was made: that is the error now
         (void)RoOriginateErrorW(E_OUTOFMEMORY, 0, nullptr);

@@ -79,8 +79,8 @@ template <typename Function> struct guarded_call {
 
 // Call FUNCTION, which returns nothing or an HRESULT, and let no exception out of it.  As
 // originate_current, but every exception has the stack of its throw (of the last one, behind a gap,
-// if it was caught and thrown again on the way).  Only the end of the thread (pthread_exit, a
-// cancellation) passes.
+// if it was caught and thrown again on the way).  Only what is no exception of C++ passes: the end
+// of the thread (pthread_exit, a cancellation), an error of LuaJIT.
 template <typename Function> HRESULT guard(Function &&function)
 {
     detail::guarded_call<std::remove_reference_t<Function>> call{function, S_OK};
@@ -89,11 +89,9 @@ template <typename Function> HRESULT guard(Function &&function)
     try {
         stacksplice_cpp_call(&site);
         return call.hr;
-#if defined(__GLIBCXX__)
-    } catch (const abi::__forced_unwind &) {
-        throw;
-#endif
     } catch (...) {
+        if (!std::current_exception())
+            throw;
         return detail::originate_guarded(site);
     }
 }
