@@ -75,7 +75,7 @@ TESTS = [
     "tokens",
     "starved",
 ]
-SPECS = ["coroutine", "handler", "traceback"]
+SPECS = ["causes", "coroutine", "handler", "traceback"]
 
 
 def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
