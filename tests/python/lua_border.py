@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from building import ROOT, compile_c, core_library
 
-
 PRICING = """\
 local M = {}
 

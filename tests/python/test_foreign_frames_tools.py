@@ -206,7 +206,8 @@ print(json.dumps(events, default=str))
     shown = []
     for event in events:
         frames = event["exception"]["values"][-1]["stacktrace"]["frames"]
-        shown.append([(Path(f["filename"]).name, f["lineno"], (f.get("context_line") or "").strip()) for f in frames])
+        lines = [(f.get("context_line") or "").strip() for f in frames]
+        shown.append([(Path(f["filename"]).name, f["lineno"], line) for f, line in zip(frames, lines)])
     assert ("pricing.lua", 7, LUA_LINE) in shown[0] and shown[0][-1][0] == "app.py"
     assert shown[1][-1] == ("pricing.lua", 5, LUA_ERROR)
     for frames in shown:

@@ -4,8 +4,8 @@
  * An element of a stack (passage.c) becomes a code object that is never run, with the file, the
  * function and the line of the frame; an entry is a frame object of it, as for code that Cython
  * made.  What an element becomes is kept, so that a recurring stack resolves nothing: code objects
- * and the frames' globals, nothing of an exception.  Glue, and functions that scripts have built in,
- * become no entry, as they have none in Python.
+ * and the frames' globals, nothing of an exception.  Glue, and functions that scripts have built
+ * in, become no entry, as they have none in Python.
  */
 #include "passage.h"
 
@@ -75,10 +75,9 @@ static PyObject *new_globals(const stacksplice_frame *frame, PyObject *file)
     void *element = frame->inlined ? inlined_part : (void *)frame->address;
     PyObject *globals = PyDict_New();
 
-    if (globals &&
-        (set_item(globals, "__name__", PyUnicode_FromString(frame->language)) ||
-         (file && set_item(globals, "__file__", Py_NewRef(file))) ||
-         set_item(globals, ELEMENT_KEY, PyCapsule_New(element, ELEMENT_NAME, NULL))))
+    if (globals && (set_item(globals, "__name__", PyUnicode_FromString(frame->language)) ||
+                    (file && set_item(globals, "__file__", Py_NewRef(file))) ||
+                    set_item(globals, ELEMENT_KEY, PyCapsule_New(element, ELEMENT_NAME, NULL))))
         Py_CLEAR(globals);
     return globals;
 }
@@ -270,8 +269,8 @@ static PyObject *frames_of(sspy_kept_frames *all, uintptr_t element)
 /* *TRACEBACK, which is NULL or owned, with an entry for CODE before it; -1 with an exception. */
 static int put_entry(PyObject **traceback, PyObject *code, PyObject *globals)
 {
-    PyObject *frame = (PyObject *)PyFrame_New(PyThreadState_Get(), (PyCodeObject *)code, globals,
-                                              NULL);
+    PyObject *frame =
+        (PyObject *)PyFrame_New(PyThreadState_Get(), (PyCodeObject *)code, globals, NULL);
     PyObject *entry = NULL;
 
     if (frame)
@@ -290,8 +289,7 @@ static int put_element(sspy_kept_frames *all, PyObject **traceback, uintptr_t el
     int failed = !frames;
 
     for (Py_ssize_t i = 0; !failed && i < PyTuple_GET_SIZE(frames); i += 2)
-        failed =
-            put_entry(traceback, PyTuple_GET_ITEM(frames, i), PyTuple_GET_ITEM(frames, i + 1));
+        failed = put_entry(traceback, PyTuple_GET_ITEM(frames, i), PyTuple_GET_ITEM(frames, i + 1));
     Py_XDECREF(frames);
     return failed;
 }

@@ -291,7 +291,8 @@ static stack stack_at_exit(sspy_anchor *anchor, IScriptErrorInfo *error, uint32_
     return stack_of(error, passage->room);
 }
 
-/* What of TAKEN, the stack of EXIT, __traceback__ does not show and HERE, that of NEWEST, has not. */
+/* What of TAKEN, the stack of EXIT, __traceback__ does not show and HERE, that of NEWEST, has not.
+ */
 static void choose(sspy_state *state, const PyTracebackObject *head, stack taken, void *exit,
                    stack here, void *newest, bool whole, sspy_passage *passage)
 {

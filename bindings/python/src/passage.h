@@ -15,8 +15,8 @@ typedef struct sspy_passage {
 } sspy_passage;
 
 /* Fill PASSAGE for EXC, as which ERROR arrives where the newest node of BORDER was taken: of ERROR
-   itself, or of the one that it is a cause or a member of.  Allocates nothing in the interpreter and
-   leaves no exception set. */
+   itself, or of the one that it is a cause or a member of.  Allocates nothing in the interpreter
+   and leaves no exception set. */
 void sspy_passage_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
                        IScriptErrorInfo *border, sspy_passage *passage);
 
