@@ -33,8 +33,8 @@ static void test_resume_captures_the_dead_coroutine(void **state)
     assert_int_equal(stacksplice_lua_resume(co, NULL, 0, &results), E_FAIL);
 }
 
-/* No handler saw the raise in the coroutine: only the function that raises the error in flight tells
-   that an equal value is the same one. */
+/* No handler saw the raise in the coroutine: only the function that raises the error in flight
+   tells that an equal value is the same one. */
 static void test_an_equal_value_in_another_coroutine_is_another_error(void **state)
 {
     lua_State *L = *state, *co;

@@ -1,4 +1,5 @@
-/* stacksplice_lua_handler as the handler of a host's own lua_pcall, and below its own lua_resume. */
+/* stacksplice_lua_handler as the handler of a host's own lua_pcall, and below its own lua_resume.
+ */
 #include "host.h"
 
 /* ---- What lua_pcall gives is what it gives with any handler -----------------------------------*/
@@ -78,7 +79,8 @@ static void test_a_full_stack_lets_the_value_through(void **state)
 
         (void)snprintf(script, sizeof script,
                        "local function f(n, ...) if n > 0 then return f(n - 1, n, ...) end\n"
-                       "error(fixed, 0) end\nfixed = {}\nf(%d)", left);
+                       "error(fixed, 0) end\nfixed = {}\nf(%d)",
+                       left);
         assert_int_equal(call_with(L, stacksplice_lua_handler, script), LUA_ERRRUN);
         lua_getglobal(L, "fixed");
         assert_true(lua_rawequal(L, -1, -2));
@@ -92,11 +94,13 @@ static void test_an_error_in_error_handling_stays_one(void **state)
 {
     assert_same_as_without(*state,
                            "local ok, m = xpcall(error, function() error() end)\nerror(m, 0)");
-    assert_same_as_without(*state, "local ok, m = xpcall(error, function(m) string.rep() end, 'x')\n"
-                                   "error(ok, 0)");
+    assert_same_as_without(*state,
+                           "local ok, m = xpcall(error, function(m) string.rep() end, 'x')\n"
+                           "error(ok, 0)");
 }
 
-/* ---- The parents of a coroutine that C resumed -------------------------------------------------*/
+/* ---- The parents of a coroutine that C resumed
+ * -------------------------------------------------*/
 
 static text seen;
 
@@ -140,9 +144,8 @@ static void test_parents_are_in_the_stack_when_c_resumes(void **state)
     load(L, "resume_by_c(function()\nlocal f = coroutine.wrap(function()\n"
             "resume_by_c(function()\nlook()\nend)\nend)\nf()\nend)");
     assert_int_equal(lua_pcall(L, 0, 0, 0), LUA_OK);
-    assert_string_equal(seen.text,
-                        "lua:function <host.lua:3>:4 lua:function <host.lua:2>:3 "
-                        "lua:function <host.lua:1>:7 lua:main chunk:1 ");
+    assert_string_equal(seen.text, "lua:function <host.lua:3>:4 lua:function <host.lua:2>:3 "
+                                   "lua:function <host.lua:1>:7 lua:main chunk:1 ");
 }
 
 /* ---- Finalizers -------------------------------------------------------------------------------*/

@@ -81,8 +81,7 @@ static bool comes_from_wrap(lua_State *L, lua_State **dead)
     static const char nothing[] = "cannot resume dead coroutine";
     lua_State *wrapped = wrapped_at(L, L, 2);
 
-    if (!wrapped ||
-        (lua_type(L, 1) == LUA_TSTRING && ends_with(lua_tostring(L, 1), nothing)))
+    if (!wrapped || (lua_type(L, 1) == LUA_TSTRING && ends_with(lua_tostring(L, 1), nothing)))
         return false;
     if (is_closed(wrapped))
         return true;

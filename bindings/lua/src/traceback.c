@@ -160,9 +160,9 @@ static void add_foreign_frame(luaL_Buffer *text, const foreign_frame *frame)
         return;
     }
     luaL_addstring(text, "\n\t");
-    luaL_addstring(text, *frame->file                                ? frame->file
+    luaL_addstring(text, *frame->file                              ? frame->file
                          : frame->kind == STACKSPLICE_FRAME_NATIVE ? "[C]"
-                                                                     : "?");
+                                                                   : "?");
     luaL_addchar(text, ':');
     if (frame->line > 0) {
         ss_lua_text_number(text, (int)frame->line);

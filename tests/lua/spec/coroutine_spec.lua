@@ -4,9 +4,11 @@ local stacksplice = require "stacksplice"
 
 local modern = _VERSION ~= "Lua 5.3"
 
--- What one of the two pairs of functions makes of a case: all results as a text.
+-- What one of the two pairs of functions makes of a case: all results as a text.  In a coroutine, whose
+-- stack, which some cases make large, is gone afterwards.
 local function results_of(wrap, resume, f)
-  local results = table.pack(pcall(f, wrap, resume))
+  local results = coroutine.wrap(function() return table.pack(pcall(f, wrap, resume)) end)()
+  collectgarbage()
   for i = 1, results.n do
     local text = tostring(results[i]):gsub("0x%x+", "0x"):gsub("'stacksplice%.", "'coroutine.")
     results[i] = math.type(results[i]) or type(results[i]) .. ":" .. text
