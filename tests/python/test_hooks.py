@@ -267,7 +267,10 @@ import logging
 stacksplice.uninstall()
 for round in range(3):
     stacksplice.install()
+    ours = sys.excepthook, threading.excepthook, sys.unraisablehook
+    stacksplice.install()
     assert sys.excepthook is not sys.__excepthook__
+    assert ours == (sys.excepthook, threading.excepthook, sys.unraisablehook)
     stacksplice.uninstall()
     assert sys.excepthook is sys.__excepthook__
     assert threading.excepthook is threading.__excepthook__
