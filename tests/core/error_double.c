@@ -222,8 +222,8 @@ static HRESULT STDMETHODCALLTYPE details_GetMember(IScriptExceptionDetails *ifac
     return S_OK;
 }
 
-static const char *STDMETHODCALLTYPE details_GetNote(IScriptExceptionDetails *iface,
-                                                     uint32_t index, size_t *length)
+static const char *STDMETHODCALLTYPE details_GetNote(IScriptExceptionDetails *iface, uint32_t index,
+                                                     size_t *length)
 {
     error_double *self = impl_from_details(iface);
 

@@ -135,8 +135,8 @@ static void test_report_marks_where_two_stacks_meet(void **state)
                                          .language = "python",
                                          .reason = "awaited",
                                          .asynchronous = 1};
-    uintptr_t frames[] = {fixture_script("python", "f", "/nowhere/x.py", 17), fixture_gap("awaited"),
-                          0};
+    uintptr_t frames[] = {fixture_script("python", "f", "/nowhere/x.py", 17),
+                          fixture_gap("awaited"), 0};
     const fixture_error contents = value_error(frames, 3);
     IRestrictedErrorInfo *error;
     const char *json;

@@ -65,22 +65,22 @@ static HRESULT find(exception *x, REFIID iid, void **out)
     return S_OK;
 }
 
-#define FORWARD(iface, member)                                                                  \
-    static exception *from_##member(iface *self)                                                \
-    {                                                                                           \
-        return (exception *)(void *)((char *)self - offsetof(exception, member));               \
-    }                                                                                           \
-    static HRESULT STDMETHODCALLTYPE member##_query(iface *self, REFIID iid, void **out)        \
-    {                                                                                           \
-        return find(from_##member(self), iid, out);                                             \
-    }                                                                                           \
-    static ULONG STDMETHODCALLTYPE member##_add_ref(iface *self)                                \
-    {                                                                                           \
-        return (ULONG)atomic_fetch_add(&from_##member(self)->count, 1) + 1;                     \
-    }                                                                                           \
-    static ULONG STDMETHODCALLTYPE member##_release(iface *self)                                \
-    {                                                                                           \
-        return exception_drop(from_##member(self));                                             \
+#define FORWARD(iface, member)                                                           \
+    static exception *from_##member(iface *self)                                         \
+    {                                                                                    \
+        return (exception *)(void *)((char *)self - offsetof(exception, member));        \
+    }                                                                                    \
+    static HRESULT STDMETHODCALLTYPE member##_query(iface *self, REFIID iid, void **out) \
+    {                                                                                    \
+        return find(from_##member(self), iid, out);                                      \
+    }                                                                                    \
+    static ULONG STDMETHODCALLTYPE member##_add_ref(iface *self)                         \
+    {                                                                                    \
+        return (ULONG)atomic_fetch_add(&from_##member(self)->count, 1) + 1;              \
+    }                                                                                    \
+    static ULONG STDMETHODCALLTYPE member##_release(iface *self)                         \
+    {                                                                                    \
+        return exception_drop(from_##member(self));                                      \
     }
 
 FORWARD(IScriptException, script)
@@ -168,7 +168,7 @@ static const IScriptExceptionVtbl script_vtbl = {
 static const ILanguageExceptionTransformVtbl transform_vtbl = {transform_query, transform_add_ref,
                                                                transform_release, transform_get};
 static const IScriptExceptionDetailsVtbl details_vtbl = {
-    details_query,  details_add_ref, details_release, details_relation,
+    details_query, details_add_ref, details_release, details_relation,
     details_group, details_member,  details_note};
 
 /* EXC's error with a reference, or NULL with an exception. */
@@ -249,8 +249,8 @@ static ILanguageExceptionTransform *transform_of(IUnknown *exception)
 {
     void *out = NULL;
 
-    return SUCCEEDED(exception->lpVtbl->QueryInterface(exception, &IID_ILanguageExceptionTransform,
-                                                       &out))
+    return SUCCEEDED(
+               exception->lpVtbl->QueryInterface(exception, &IID_ILanguageExceptionTransform, &out))
                ? out
                : NULL;
 }
@@ -310,7 +310,8 @@ static int append(const char *text, size_t length, void *data)
     return failed;
 }
 
-/* read(exc): (relation, members, members left out, notes, depth) of EXC's error, as C reads them. */
+/* read(exc): (relation, members, members left out, notes, depth) of EXC's error, as C reads them.
+ */
 static PyObject *read_error(PyObject *self, PyObject *exc)
 {
     IRestrictedErrorInfo *error = error_of(exc), *cause = NULL, *member = NULL;
@@ -353,10 +354,8 @@ static PyMethodDef methods[] = {{"fail", fail, METH_VARARGS, NULL},
                                 {"read", read_error, METH_O, NULL},
                                 {"set_cause", set_cause, METH_VARARGS, NULL},
                                 {NULL, NULL, 0, NULL}};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
-                                        .m_name = "related_module",
-                                        .m_methods = methods,
-                                        .m_size = -1};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "related_module",
+                                        .m_methods = methods, .m_size = -1};
 
 PyMODINIT_FUNC PyInit_related_module(void);
 PyMODINIT_FUNC PyInit_related_module(void)

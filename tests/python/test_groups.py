@@ -276,4 +276,5 @@ def test_what_a_pickled_report_has_no_room_for_is_counted(border):
     caught(border.call, boom, group)
     found = stacksplice.error_info(pickle.loads(pickle.dumps(group)))
     assert len(found.exceptions) + found.exceptions_left_out == 100
-    assert found.exceptions_left_out > 0 and f" and {found.exceptions_left_out} more errors\n" in found.format()
+    rest = found.exceptions_left_out
+    assert rest > 0 and f" and {rest} more errors\n" in found.format()

@@ -46,7 +46,8 @@ PyObject *sspy_foreign_group(sspy_state *state, IUnknown *error, HRESULT hr, PyO
     if (list)
         exc = PyObject_CallFunction(state->group_error, "iOO", (int)hr, message, list);
     Py_XDECREF(list);
-    /* A group of Exceptions holds no KeyboardInterrupt of ours: that one arrives as a single error. */
+    /* A group of Exceptions holds no KeyboardInterrupt of ours: that one arrives as a single error.
+     */
     if (!exc && PyErr_ExceptionMatches(PyExc_TypeError))
         PyErr_Clear();
     return exc;

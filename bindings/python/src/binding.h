@@ -126,8 +126,9 @@ PyObject *sspy_full_type_name(PyTypeObject *type);
 
 /* What a type is derived from, readable in any thread and when the interpreter has ended. */
 typedef struct sspy_bases {
-    char *names;              /* malloc: one after the other, the last one empty; or NULL */
-    const PyTypeObject *rest; /* after them a type of the interpreter's own and its bases, or NULL */
+    char *names; /* malloc: one after the other, the last one empty; or NULL */
+    const PyTypeObject
+        *rest; /* after them a type of the interpreter's own and its bases, or NULL */
 } sspy_bases;
 
 /* The bases of TYPE in the order of its MRO, without object; -1 with a MemoryError. */
@@ -140,7 +141,7 @@ struct sspy_exception {
     ILanguageExceptionTransform transform;      /* answered only when CAUSE is not NULL */
     IScriptException script;
     IAgileObject agile;
-    IScriptExceptionDetails more;  /* answered only when DETAILS is not NULL */
+    IScriptExceptionDetails more; /* answered only when DETAILS is not NULL */
     IScriptExceptionType type;
     atomic_uint outside;           /* (ATOMIC) COM references */
     atomic_uint inside;            /* (ATOMIC) keep the memory; all outside ones hold one */
@@ -185,7 +186,7 @@ struct sspy_anchor {
     sspy_interp *interp;           /* counted */
     uintptr_t *raised;             /* malloc: the stack where it was raised, or NULL */
     uint32_t raised_count;
-    PyObject *remote; /* the report that came with it from another process, a str, or NULL */
+    PyObject *remote;  /* the report that came with it from another process, a str, or NULL */
     uint32_t received; /* nodes its error had when it was raised here last */
 };
 
@@ -275,13 +276,13 @@ struct sspy_state {
     PyObject *hresult_error;  /* the class HResultError */
     PyObject *back_types;     /* dict: builtin exception type -> its HResultError twin */
     PyObject *foreign;        /* dict: error object's address -> weak reference to its exception */
-    PyObject *hresult_key;      /* "hresult", interned */
-    PyObject *asyncio_key;      /* "asyncio.events", interned */
-    PyObject *running_loop_key; /* "_get_running_loop", interned */
-    PyObject *notes_key;        /* "__notes__", interned */
-    PyObject *wrap_error;     /* callable: ErrorHandle -> ErrorInfo, or NULL */
-    PyObject *wrap_stack;     /* callable: tuple of addresses -> Stack, or NULL */
-    PyObject *group_error;    /* the class HResultErrorGroup, or NULL */
+    PyObject *hresult_key;    /* "hresult", interned */
+    PyObject *asyncio_key;    /* "asyncio.events", interned */
+    PyObject *running_loop_key;    /* "_get_running_loop", interned */
+    PyObject *notes_key;           /* "__notes__", interned */
+    PyObject *wrap_error;          /* callable: ErrorHandle -> ErrorInfo, or NULL */
+    PyObject *wrap_stack;          /* callable: tuple of addresses -> Stack, or NULL */
+    PyObject *group_error;         /* the class HResultErrorGroup, or NULL */
     sspy_kept_frames *kept_frames; /* malloc, NULL before its first use */
     bool shows_foreign;            /* other languages' frames in __traceback__ */
 };
@@ -353,10 +354,11 @@ sspy_exception *sspy_wrap(sspy_state *state, PyObject *exc, const void *above);
 PyObject *sspy_object_for(sspy_state *state, IRestrictedErrorInfo *error);
 /* The object of ERROR's language exceptions if it was born in this interpreter, else NULL. */
 PyObject *sspy_own_object(sspy_state *state, IUnknown *error);
-/* ERROR's causes and notes into EXC, the new HResultError that stands for it; -1 with an exception. */
+/* ERROR's causes and notes into EXC, the new HResultError that stands for it; -1 with an exception.
+ */
 int sspy_arrive(sspy_state *state, PyObject *exc, IUnknown *error);
-/* A new HResultErrorGroup if ERROR is a group whose members can be in one; NULL without an exception
-   if not. */
+/* A new HResultErrorGroup if ERROR is a group whose members can be in one; NULL without an
+   exception if not. */
 PyObject *sspy_foreign_group(sspy_state *state, IUnknown *error, HRESULT hr, PyObject *message);
 /* thread error -> pending exception, with a node of the stack outside of ABOVE; returns NULL. */
 PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above);

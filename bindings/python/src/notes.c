@@ -74,9 +74,8 @@ static int append_failure(PyObject *texts)
         return -1;
     exc = sspy_take_pending();
     text = safe_text(exc, "__notes__", true);
-    failed = append_text(texts, text ? PyUnicode_FromFormat("Ignored error getting __notes__: %U",
-                                                            text)
-                                     : NULL);
+    failed = append_text(
+        texts, text ? PyUnicode_FromFormat("Ignored error getting __notes__: %U", text) : NULL);
     Py_XDECREF(text);
     Py_DECREF(exc);
     return failed;

@@ -96,8 +96,8 @@ static int begin_members(sspy_maker *maker, const sspy_step *step, sspy_related 
     if (!members)
         return 0;
     related->is_group = true;
-    related->members =
-        malloc((size_t)(count < SSPY_MAX_RELATED ? count + 1 : SSPY_MAX_RELATED) * sizeof *related->members);
+    related->members = malloc((size_t)(count < SSPY_MAX_RELATED ? count + 1 : SSPY_MAX_RELATED) *
+                              sizeof *related->members);
     if (!related->members) {
         PyErr_NoMemory();
         return -1;

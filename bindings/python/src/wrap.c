@@ -20,11 +20,10 @@ static sspy_exception *wrap_new(sspy_maker *maker, sspy_anchor *anchor, const ss
 
     if (anchor)
         raised = sspy_anchor_take_raised(anchor, &count);
-    if (!raised &&
-        sspy_stack_of(maker->state, step->exc, step->outer, maker->above, room, &count))
+    if (!raised && sspy_stack_of(maker->state, step->exc, step->outer, maker->above, room, &count))
         return NULL;
-    wrapped = sspy_exception_new(maker->state->interp, step->exc, raised ? raised : room, count,
-                                 related);
+    wrapped =
+        sspy_exception_new(maker->state->interp, step->exc, raised ? raised : room, count, related);
     free(raised);
     return wrapped;
 }

@@ -53,8 +53,8 @@ def format_exception(exc: BaseException, /, *, chain: bool = True) -> list[str]:
 def print_exception(exc: BaseException, /, file: TextIO | None = None, *, chain: bool = True) -> None:
     """Write the combined report of exc to file (sys.stderr when None), in colour on a terminal.
 
-    Without chain causes are left out.  NO_COLOR, FORCE_COLOR and PYTHON_COLORS are honoured.  Raises TypeError when exc is not an
-    exception.
+    Without chain causes are left out.  NO_COLOR, FORCE_COLOR and PYTHON_COLORS are honoured.  Raises
+    TypeError when exc is not an exception.
     """
     _check_exception(exc)
     if file is None:

@@ -43,7 +43,7 @@ typedef struct stacksplice_token_info {
     uint32_t line, end_line, column, end_column;
     const char *reason;      /* of a gap; required there */
     const char *interpreter; /* name of a sub-interpreter or lua_State, NULL for the main one */
-    int chunk; /* nonzero: FILE is the name of a chunk of source that is no file */
+    int chunk;               /* nonzero: FILE is the name of a chunk of source that is no file */
     int asynchronous;        /* of a gap; nonzero: see stacksplice_frame */
 } stacksplice_token_info;
 
@@ -320,30 +320,31 @@ struct IScriptException {
 };
 
 /*
- * Implemented by a language exception that has more to tell: what its cause is to it, the members of
- * a group, notes.  Asked by the core when the error is made and by reports.  Others need not answer
- * it: their ILanguageExceptionTransform then gives a cause.  Readers ask the error object instead
- * (stacksplice_error_cause, _group, _member, _notes).
+ * Implemented by a language exception that has more to tell: what its cause is to it, the members
+ * of a group, notes.  Asked by the core when the error is made and by reports.  Others need not
+ * answer it: their ILanguageExceptionTransform then gives a cause.  Readers ask the error object
+ * instead (stacksplice_error_cause, _group, _member, _notes).
  *
  * An exception with two counts holds its members' errors as it holds the error of its cause: inside
  * for life, outside while its own outside count is above 0.  What it tells never changes.
  */
 typedef struct IScriptExceptionDetails IScriptExceptionDetails;
 typedef struct IScriptExceptionDetailsVtbl {
-    HRESULT(STDMETHODCALLTYPE *QueryInterface)(IScriptExceptionDetails *self, REFIID iid,
-                                               void **out);
+    HRESULT(STDMETHODCALLTYPE *QueryInterface)
+    (IScriptExceptionDetails *self, REFIID iid, void **out);
     ULONG(STDMETHODCALLTYPE *AddRef)(IScriptExceptionDetails *self);
     ULONG(STDMETHODCALLTYPE *Release)(IScriptExceptionDetails *self);
     /* What the error of ILanguageExceptionTransform is to this exception.  *LEFT_OUT: 0, or at
-       least 1 when causes behind that error (behind this exception, if it has none) were left out. */
+       least 1 when causes behind that error (behind this exception, if it has none) were left out.
+     */
     stacksplice_relation(STDMETHODCALLTYPE *GetRelation)(IScriptExceptionDetails *self,
                                                          uint32_t *left_out);
     /* Nonzero if this is a group: of *MEMBERS that can be asked for, and *LEFT_OUT that cannot. */
     int(STDMETHODCALLTYPE *GetGroup)(IScriptExceptionDetails *self, uint32_t *members,
                                      uint32_t *left_out);
     /* S_OK with a reference; S_FALSE and NULL behind the last. */
-    HRESULT(STDMETHODCALLTYPE *GetMember)(IScriptExceptionDetails *self, uint32_t index,
-                                          IRestrictedErrorInfo **member);
+    HRESULT(STDMETHODCALLTYPE *GetMember)
+    (IScriptExceptionDetails *self, uint32_t index, IRestrictedErrorInfo **member);
     /* Note INDEX, UTF-8, with its length in bytes; NULL behind the last.  Lives as the object. */
     const char *(STDMETHODCALLTYPE *GetNote)(IScriptExceptionDetails *self, uint32_t index,
                                              size_t *length);
@@ -361,9 +362,9 @@ typedef struct IScriptExceptionTypeVtbl {
     HRESULT(STDMETHODCALLTYPE *QueryInterface)(IScriptExceptionType *self, REFIID iid, void **out);
     ULONG(STDMETHODCALLTYPE *AddRef)(IScriptExceptionType *self);
     ULONG(STDMETHODCALLTYPE *Release)(IScriptExceptionType *self);
-    /* Name INDEX of the type (0) and of those it is derived from, in the order in which the language
-       looks into them (Python's MRO, without object), written as GetTypeName does; NULL behind the
-       last.  Lives as the object. */
+    /* Name INDEX of the type (0) and of those it is derived from, in the order in which the
+       language looks into them (Python's MRO, without object), written as GetTypeName does; NULL
+       behind the last.  Lives as the object. */
     const char *(STDMETHODCALLTYPE *GetName)(IScriptExceptionType *self, uint32_t index);
 } IScriptExceptionTypeVtbl;
 struct IScriptExceptionType {

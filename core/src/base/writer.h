@@ -30,8 +30,8 @@ typedef enum ss_escape {
 
 void ss_writer_init(ss_writer *w, stacksplice_write_callback write, void *data);
 
-/* From the next line on: two blanks for each of DEPTH, then FIRST (in further lines '|') and, unless
-   the line is empty, a blank.  DEPTH 0: nothing.  Call it where a line begins. */
+/* From the next line on: two blanks for each of DEPTH, then FIRST (in further lines '|') and,
+   unless the line is empty, a blank.  DEPTH 0: nothing.  Call it where a line begins. */
 void ss_writer_margin(ss_writer *w, uint32_t depth, char first);
 
 /* BYTES as they are, but for the margin. */

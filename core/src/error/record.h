@@ -17,8 +17,8 @@
 #include <stdatomic.h>
 
 enum {
-    SS_MAX_NODES = 150,    /* propagation nodes of one error */
-    SS_MAX_NOTES = 150,    /* notes that were added to one error */
+    SS_MAX_NODES = 150,                      /* propagation nodes of one error */
+    SS_MAX_NOTES = 150,                      /* notes that were added to one error */
     SS_MAX_PREVIOUS = STACKSPLICE_MAX_DEPTH, /* errors in one transformation list */
     SS_MAX_MESSAGE = MAX_ERROR_MESSAGE_CHARS - 1
 };

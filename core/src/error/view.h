@@ -22,8 +22,8 @@ typedef struct ss_error_view {
     uint64_t thread_id;                  /* gettid() where it was captured */
     const uintptr_t *frames;             /* the combined stack, or the language exception's own */
     uint32_t frame_count;
-    uint32_t frames_left_out;     /* 0, or at least 1: the stack had more than the limit */
-    IUnknown *language_exception; /* borrowed, or NULL */
+    uint32_t frames_left_out;      /* 0, or at least 1: the stack had more than the limit */
+    IUnknown *language_exception;  /* borrowed, or NULL */
     stacksplice_relation relation; /* what ss_error_previous is to it */
     uint32_t causes_left_out;      /* 0, or at least 1: behind the last that is known */
 } ss_error_view;

@@ -15,9 +15,9 @@ enum {
     SS_REPORT_MEMBERS_MAX = 15, /* of one group, as text; as Python does */
     SS_REPORT_DEPTH_MAX = 10,   /* groups in groups, as text; as Python does */
     SS_REPORT_LEVELS_MAX = 32,  /* the same, as JSON */
-    SS_REPORT_EQUAL_MAX = 3,   /* equal frames in a row that are shown, as Python does */
-    SS_REPORT_SCRIPTS_MAX = 3, /* script frames of a propagation node in a brief report */
-    SS_REPORT_NATIVE_MAX = 8   /* elements shown of a node that has no script frame */
+    SS_REPORT_EQUAL_MAX = 3,    /* equal frames in a row that are shown, as Python does */
+    SS_REPORT_SCRIPTS_MAX = 3,  /* script frames of a propagation node in a brief report */
+    SS_REPORT_NATIVE_MAX = 8    /* elements shown of a node that has no script frame */
 };
 
 typedef struct ss_report {
@@ -56,8 +56,8 @@ static inline void ss_report_resolve(const ss_report *r, uintptr_t address,
         (void)ss_resolve(address, callback, data);
 }
 
-/* Errors that a report has come by.  Text: all of them, to show each once.  JSON: those that it is in,
-   so that a circle ends. */
+/* Errors that a report has come by.  Text: all of them, to show each once.  JSON: those that it is
+   in, so that a circle ends. */
 typedef struct ss_seen {
     const void *errors[SS_REPORT_ERRORS_MAX];
     uint32_t count;

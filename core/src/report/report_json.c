@@ -234,7 +234,8 @@ static void put_causes(json_report *report, const ss_facts *facts)
     report->around.count = before;
 }
 
-/* RELATION: what the error is to the one that stands before it among the causes; NULL: it is none. */
+/* RELATION: what the error is to the one that stands before it among the causes; NULL: it is none.
+ */
 static void put_object(json_report *report, const ss_facts *facts, const char *relation)
 {
     uint32_t before = report->around.count;

@@ -132,8 +132,8 @@ static void put_words(story *s, stacksplice_relation relation, const char *rest)
 }
 
 /* Show the error behind LATER, what it is to which RELATION says; false when that was the last. */
-static bool put_cause(story *s, IUnknown **later, stacksplice_relation *relation, uint32_t *left_out,
-                      bool is_full)
+static bool put_cause(story *s, IUnknown **later, stacksplice_relation *relation,
+                      uint32_t *left_out, bool is_full)
 {
     IUnknown *next = ss_error_previous(*later);
     ss_facts cause;
