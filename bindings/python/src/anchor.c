@@ -5,9 +5,9 @@
  * A shallow copy of the exception shares the anchor, so it records whose it is; it copies as None.
  * It pickles as a str, the report of the error in JSON: names mean something in another process,
  * addresses do not, and who unpickles needs none of our code.  There the str stands in the
- * exception's __dict__ until the exception gets an anchor of its own, which keeps it.  Where a class
- * has a __setattr__ of its own, the anchor is kept beside the items of the __dict__ instead
- * (clean_dict.c), and is not pickled.
+ * exception's __dict__ until the exception gets an anchor of its own, which keeps it.
+ * Where a class has a __setattr__ of its own, the anchor is kept beside the items of the __dict__
+ * instead (clean_dict.c), and is not pickled.
  */
 #include "binding.h"
 

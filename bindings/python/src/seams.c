@@ -6,8 +6,8 @@
  * caller also after its end; where that one, and its callers, are not the next frame of the
  * traceback, the two are of different stacks.
  *
- * A generator's or coroutine's frame may have forgotten (CPython 3.11, 3.14 and newer): then nothing
- * is said.
+ * A generator's or coroutine's frame may have forgotten (CPython 3.11, 3.14 and newer): then
+ * nothing is said.
  */
 #include "binding.h"
 
