@@ -1,19 +1,13 @@
-import os
-import re
-import subprocess
+"""Options of test_matrix.py, and the module that it runs; how that is built is in native.py."""
+
 import sys
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-TESTS = HERE.parent
-sys.path[:0] = [str(HERE), str(TESTS), str(TESTS / "lua")]
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import extension  # noqa: E402
-import test_luas as luas  # noqa: E402
-
-C_FILES = ["module.c", "facts.c", "log.c", "c_side.c", "lua_side.c"]
+import native  # noqa: E402
 
 
 def pytest_addoption(parser):
@@ -21,51 +15,7 @@ def pytest_addoption(parser):
         parser.addoption(name, help="of the one case that test_one_case runs")
 
 
-def of_the_build():
-    """The Lua that the build in $STACKSPLICE_BUILD_DIR was made for: its headers, what is linked."""
-    cache = (luas.BUILD / "CMakeCache.txt").read_text()
-    values = dict(re.findall(r"^(\w+):\w+=(.*)$", cache, re.M))
-    binding = next(luas.BUILD.glob("bindings/lua/libstacksplice-lua.a"))
-    return values["STACKSPLICE_LUA_INCLUDE_DIR"], [str(binding), values["LUA_SHARED"]]
-
-
-def of_version(version):
-    """That version of Lua, built here, with the binding compiled against it."""
-    build = luas.build_named("gcc-O2")
-    library = luas.lua_library(version, build)
-    include = luas.installed_headers(version) if version == luas.INSTALLED else luas.lua_source(version)
-    return include, [str(file) for file in luas.compile_with_binding([], version, build, []) + library]
-
-
-def compile_cpp(folder, include):
-    output = folder / "cpp_side.o"
-    flags = ["-std=c++17", "-g", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden"]
-    includes = [f"-I{extension.ROOT / 'bindings' / name / 'include'}" for name in ("cpp", "lua")]
-    includes += [f"-I{extension.ROOT / 'core' / 'include'}", f"-isystem{include}"]
-    command = [os.environ.get("CXX", "c++"), *flags, *includes, "-c", HERE / "cpp_side.cpp", "-o", output]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return str(output)
-
-
-def build(folder, lua):
-    include, libraries = of_the_build() if lua == "build" else of_version(lua)
-    return extension.compile_extension(
-        folder,
-        "matrix",
-        [HERE / name for name in C_FILES],
-        compile_cpp(folder, include),
-        f"-isystem{include}",
-        f"-I{extension.ROOT / 'bindings' / 'lua' / 'include'}",
-        *libraries,
-        "-lstdc++",
-        "-Wl,-z,nodelete",
-        "-fno-optimize-sibling-calls",
-        "-fvisibility=hidden",
-    )
-
-
 @pytest.fixture(scope="session")
 def build_matrix(tmp_path_factory):
     """Called with a version of Lua: the path of the module."""
-    return lambda lua: build(tmp_path_factory.mktemp("matrix"), lua)
+    return lambda lua: native.build(tmp_path_factory.mktemp("matrix"), lua)
