@@ -215,10 +215,12 @@ describe("the memory of errors", function()
   it("is counted by Lua's collector, also where nothing else makes garbage", function()
     collectgarbage()
     local before = collectgarbage("count")
-    for _ = 1, 40000 do
+    for _ = 1, 120000 do
       stacksplice.pcall(error, "text")
     end
-    assert.truthy(collectgarbage("count") < before + 500)
+    -- A cycle of the collector takes the longer, the more there is besides: the specs before.
+    local count = collectgarbage("count")
+    assert.truthy(count < before * 1.5 + 500, ("%g KB grew to %g KB"):format(before, count))
   end)
 
   it("does not start a collector that a script has stopped", function()
