@@ -15,7 +15,6 @@ import stacksplice
 
 AWAITED = "awaited by a task"
 RAISED_AGAIN = "raised again where it was kept"
-E_FAIL = -2147467259
 
 
 def fail(message="x"):
