@@ -1,0 +1,57 @@
+"""The interpreter ends with errors in flight: nothing crashes, and nothing is asked of it."""
+
+from __future__ import annotations
+
+import pytest
+
+HELD = {
+    "in the slot": "border.originate(ValueError('last'))",
+    "of C": "border.hold(ValueError('last'))",
+    "in another thread's slot": """
+import threading, time
+ready = threading.Event()
+def work():
+    border.originate(ValueError('of a thread'))
+    ready.set()
+    time.sleep(1000)
+threading.Thread(target=work, daemon=True).start()
+ready.wait()
+""",
+    "pending": """
+class Ends(ValueError):
+    def __del__(self):
+        border.originate(KeyError('from __del__'))
+sys.keep = Ends()
+border.originate(sys.keep)
+""",
+    "released afterwards": """
+for _ in range(100):
+    border.release_later(border.hold(ValueError('later')))
+""",
+    "with a cause and a group": """
+exc = ExceptionGroup('all', [ValueError('one'), KeyError('two')])
+exc.__cause__ = OSError(2, 'cause')
+border.originate(exc)
+sys.keep = stacksplice.peek_error()
+""",
+}
+
+
+@pytest.mark.parametrize("where", HELD)
+@pytest.mark.parametrize("end", ["", "sys.modules.clear()"], ids=["ends", "without modules"])
+def test_an_error_in_flight_at_the_end(child, where, end):
+    done = child(f"import sys, border, stacksplice\n{HELD[where]}\n{end}")
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("where", HELD)
+def test_a_fork_with_an_error_in_flight(child, where):
+    done = child(
+        f"import sys, os, warnings, border, stacksplice\nwarnings.simplefilter('ignore')\n{HELD[where]}\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    border.originate(ValueError('of the child'))\n"
+        "    sys.exit(7 if stacksplice.take_error().message == 'of the child' else 1)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+    )
+    assert done.stdout == "7\n"
