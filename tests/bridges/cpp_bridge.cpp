@@ -74,8 +74,8 @@ static std::string run_lua(const std::string &path, const std::string &source, b
         lua_remove(L, 1);
         handler = 1;
     }
-    if (text.empty() &&
-        (luaL_loadbuffer(L, source.data(), source.size(), "=script") || lua_pcall(L, 0, 0, handler)))
+    if (text.empty() && (luaL_loadbuffer(L, source.data(), source.size(), "=script") ||
+                         lua_pcall(L, 0, 0, handler)))
         text = lua_tostring(L, -1);
     lua_close(L);
     if (!text.empty())

@@ -280,7 +280,8 @@ void hresults_are_error_codes(void **)
     const std::error_code denied = ss::to_error_code(E_ACCESSDENIED);
     const std::error_code own = ss::to_error_code(E_BOUNDS);
 
-    assert_true(denied == std::errc::permission_denied || denied == std::errc::operation_not_permitted);
+    assert_true(denied == std::errc::permission_denied ||
+                denied == std::errc::operation_not_permitted);
     assert_false(own == std::errc::permission_denied);
     assert_true(own.message().find("valid range") != std::string::npos);
     assert_int_equal(ss::to_hresult(own), E_BOUNDS);

@@ -167,9 +167,8 @@ static void add_script_facts(IUnknown *exception)
     const char *message;
     size_t length = 0;
 
-    if (!exception ||
-        FAILED(exception->lpVtbl->QueryInterface(exception, &stacksplice_IID_IScriptException,
-                                                 (void **)&script)))
+    if (!exception || FAILED(exception->lpVtbl->QueryInterface(
+                          exception, &stacksplice_IID_IScriptException, (void **)&script)))
         return;
     message = script->lpVtbl->GetMessage(script, &length);
     matrix_fact_text("whole message", message ? message : "", length);

@@ -49,8 +49,7 @@ static void open_segment(lua_State *L)
 {
     if (segment_count == MAX_SEGMENTS)
         abort();
-    segments[segment_count++] =
-        (segment){L, L ? count_levels(L) : 0, matrix_log_count()};
+    segments[segment_count++] = (segment){L, L ? count_levels(L) : 0, matrix_log_count()};
 }
 
 /* The innermost segment of L; one without an owner is taken. */
@@ -197,11 +196,13 @@ static int lua_slot(lua_State *L)
     return 0;
 }
 
-static const luaL_Reg functions[] = {
-    {"call", matrix_from_lua}, {"thrown", lua_thrown}, {"again", lua_again}, {"mark", lua_mark},
-    {"length", lua_length},    {"mode", lua_mode},     {"style", lua_style}, {"kind", lua_kind},
-    {"number", lua_number},    {"text", lua_text},     {"collect", lua_collect},
-    {"fail", lua_fail},        {"slot", lua_slot},     {NULL, NULL}};
+static const luaL_Reg functions[] = {{"call", matrix_from_lua}, {"thrown", lua_thrown},
+                                     {"again", lua_again},      {"mark", lua_mark},
+                                     {"length", lua_length},    {"mode", lua_mode},
+                                     {"style", lua_style},      {"kind", lua_kind},
+                                     {"number", lua_number},    {"text", lua_text},
+                                     {"collect", lua_collect},  {"fail", lua_fail},
+                                     {"slot", lua_slot},        {NULL, NULL}};
 
 /* ---- The states -------------------------------------------------------------------------------*/
 

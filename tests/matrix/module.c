@@ -353,8 +353,8 @@ static PyMethodDef functions[] = {{"open", py_open, METH_VARARGS, NULL},
                                   {"style", py_style, METH_O, NULL},
                                   {NULL, NULL, 0, NULL}};
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "matrix", .m_size = -1, .m_methods = functions};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "matrix", .m_size = -1,
+                                        .m_methods = functions};
 
 PyMODINIT_FUNC PyInit_matrix(void);
 

@@ -43,7 +43,8 @@ static PyObject *run(PyObject *module, PyObject *arguments)
     if (!L)
         return PyErr_NoMemory();
     lua_pushcfunction(L, open_state);
-    if (lua_pcall(L, 0, 0, 0) != LUA_OK || luaL_loadbuffer(L, source, strlen(source), "@chunk.lua")) {
+    if (lua_pcall(L, 0, 0, 0) != LUA_OK ||
+        luaL_loadbuffer(L, source, strlen(source), "@chunk.lua")) {
         PyErr_SetString(PyExc_RuntimeError, lua_tostring(L, -1));
     } else {
         lua_pushlightuserdata(L, function);

@@ -92,7 +92,7 @@ typedef struct ss_lua_state {
     lua_Hook interrupt_hook;   /* of the copy of the binding that marked the state */
     lua_State *interrupt_base; /* the outermost coroutine that was interrupted */
     ss_lua_closing closing;
-    lua_State *capturing;    /* a function of ours captures; it rests there, with room; or NULL */
+    lua_State *capturing; /* a function of ours captures; it rests there, with room; or NULL */
     struct ss_lua_notebook *notebook;
     atomic_uintptr_t capturing_above;  /* while it captures, an address on that thread's stack; 0 */
     uint32_t captures;                 /* how many looked at the state */
@@ -206,12 +206,12 @@ struct ss_lua_exception {
     atomic_uint memory;  /* inside references, one while outside > 0, one while in the freed list */
     atomic_bool in_freed;
     _Atomic(ss_lua_exception *) next_freed;
-    ss_lua_state *state; /* (RO) */
-    HRESULT hresult;     /* (RO) */
-    bool pinned;         /* the state's thread: the value is in the table of pins */
-    bool cause_known;    /* the state's thread: the value was asked for its cause */
+    ss_lua_state *state;               /* (RO) */
+    HRESULT hresult;                   /* (RO) */
+    bool pinned;                       /* the state's thread: the value is in the table of pins */
+    bool cause_known;                  /* the state's thread: the value was asked for its cause */
     _Atomic(IScriptErrorInfo *) cause; /* set once; held inside, and outside while this is */
-    char *type_name;     /* (RO) these point behind the structure */
+    char *type_name;                   /* (RO) these point behind the structure */
     char *message;
     size_t message_length;
     uint32_t frame_count;
@@ -317,9 +317,9 @@ void ss_lua_push_error_of(lua_State *L, ss_lua_state *state, int index,
 
 /* ---- Causes (cause.c) ------------------------------------------------------------------------*/
 
-/* Ask the value at INDEX, which has ties, for its cause, and that for its own and so on, make errors
-   of them and tie each to the next; nothing when that was done.  Comes before anybody outside is
-   told of the exception.  EFFECT: how the value's own stack is taken. [-0, +0, m] */
+/* Ask the value at INDEX, which has ties, for its cause, and that for its own and so on, make
+   errors of them and tie each to the next; nothing when that was done.  Comes before anybody
+   outside is told of the exception.  EFFECT: how the value's own stack is taken. [-0, +0, m] */
 void ss_lua_find_causes(lua_State *L, ss_lua_state *state, int index, const ss_lua_origin *effect);
 
 /* The error object at CAUSE is what the value at INDEX, with TIES and without a cause so far, was

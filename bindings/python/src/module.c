@@ -192,8 +192,7 @@ static int add_types(PyObject *module, sspy_state *state)
     state->asyncio_key = PyUnicode_InternFromString("asyncio.events");
     state->running_loop_key = PyUnicode_InternFromString("_get_running_loop");
     if (!state->anchor_type || !state->clean_dict_type || !state->error_type || !state->foreign ||
-        !state->hresult_key || !state->notes_key || !state->asyncio_key ||
-        !state->running_loop_key)
+        !state->hresult_key || !state->notes_key || !state->asyncio_key || !state->running_loop_key)
         return -1;
     return PyModule_AddType(module, state->error_type);
 }

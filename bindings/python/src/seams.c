@@ -64,8 +64,8 @@ uintptr_t sspy_seam_inside(const PyTracebackObject *entry)
 {
     PyFrameObject *inner = entry->tb_next ? entry->tb_next->tb_frame : NULL;
     /* Frames that stand for those of other languages have no callers. */
-    bool foreign = inner && (sspy_foreign_frame(entry->tb_frame, NULL) ||
-                             sspy_foreign_frame(inner, NULL));
+    bool foreign =
+        inner && (sspy_foreign_frame(entry->tb_frame, NULL) || sspy_foreign_frame(inner, NULL));
     /* One that raises what its caller has caught is of that one's stack, too. */
     bool called = !inner || foreign || may_be_called_by(inner, entry->tb_frame) ||
                   may_be_called_by(entry->tb_frame, inner);
@@ -74,5 +74,5 @@ uintptr_t sspy_seam_inside(const PyTracebackObject *entry)
     if (called)
         return 0;
     return sspy_seam_token(is_coroutine(inner) && is_coroutine(entry->tb_frame) ? awaited
-                                                                                 : raised_again);
+                                                                                : raised_again);
 }

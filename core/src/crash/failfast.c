@@ -41,7 +41,8 @@ int ss_crash_write(const char *text, size_t length, void *data)
 
 static void put_report(const ss_facts *facts, const char *event)
 {
-    ss_report report = {&stderr_writer, STACKSPLICE_ORDER_NEWEST_FIRST, false, false, false, &scratch};
+    ss_report report = {&stderr_writer, STACKSPLICE_ORDER_NEWEST_FIRST, false, false, false,
+                        &scratch};
     int file = STDERR_FILENO;
 
     ss_writer_init(&stderr_writer, ss_crash_write, &file);

@@ -24,7 +24,7 @@ enum { WORDS = sizeof(known) / sizeof(uintptr_t), MAX_KNOWN = 512, PRINTED = 102
 
 /* A sequence lock that nobody waits for: SEQUENCE is odd while WORDS are written. */
 typedef struct entry {
-    atomic_uint sequence;         /* (ATOMIC) 0: never used */
+    atomic_uint sequence;           /* (ATOMIC) 0: never used */
     _Atomic uintptr_t words[WORDS]; /* (ATOMIC) a known */
 } entry;
 

@@ -173,8 +173,8 @@ struct error_state {
 } // namespace detail
 
 // An error with an HRESULT, a message (UTF-8, what()) and an error object with its combined stack
-// and propagation chain.  Throw it, or a class derived from it, for errors of your own: the stack is
-// that of its construction.  check() throws it for errors of other languages.  Copies share the
+// and propagation chain.  Throw it, or a class derived from it, for errors of your own: the stack
+// is that of its construction.  check() throws it for errors of other languages.  Copies share the
 // error object and do not throw.
 class error : public std::runtime_error
 {
@@ -251,8 +251,8 @@ class error : public std::runtime_error
         std::uintptr_t frames[detail::max_frames];
         std::uint32_t count = 0;
 
-        if (SUCCEEDED(stacksplice_capture_above(above, detail::max_frames, frames, &count,
-                                                nullptr)))
+        if (SUCCEEDED(
+                stacksplice_capture_above(above, detail::max_frames, frames, &count, nullptr)))
             state_->frames.assign(frames, frames + count);
     }
 

@@ -173,8 +173,8 @@ struct error_maker {
         if (state.arrived)
             return state.arrived;
         const std::lock_guard<std::mutex> guard(state.lock);
-        if (!state.own || FAILED(state.own->lpVtbl->QueryInterface(
-                              state.own, IID_IRestrictedErrorInfo, &out)))
+        if (!state.own ||
+            FAILED(state.own->lpVtbl->QueryInterface(state.own, IID_IRestrictedErrorInfo, &out)))
             return {};
         return com_ptr<IRestrictedErrorInfo>::attach(static_cast<IRestrictedErrorInfo *>(out));
     }

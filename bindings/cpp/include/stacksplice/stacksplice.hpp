@@ -16,9 +16,9 @@
 // same exception object; what another language threw is a stacksplice::error, which puts the same
 // error object back when it leaves C++ again.  docs/borders.md tells how to use it.
 //
-// Header only; needs exceptions, not RTTI.  All functions may be called on any thread and act on the
-// calling thread's error.  None may be called from a signal handler.  Link stacksplice::cpp, or the
-// core library alone.
+// Header only; needs exceptions, not RTTI.  All functions may be called on any thread and act on
+// the calling thread's error.  None may be called from a signal handler.  Link stacksplice::cpp, or
+// the core library alone.
 #ifndef STACKSPLICE_STACKSPLICE_HPP
 #define STACKSPLICE_STACKSPLICE_HPP
 
@@ -40,8 +40,8 @@ namespace stacksplice
 // In a handler: the exception that is being handled becomes the calling thread's error.  Returns
 // its HRESULT: that of a stacksplice::error; by type for the standard exceptions (bad_alloc
 // E_OUTOFMEMORY, out_of_range E_BOUNDS, invalid_argument E_INVALIDARG, system_error by its code,
-// ...); else E_FAIL.  A std::nested_exception becomes the cause.  A stacksplice::error has the stack
-// of its construction; any other has the stack outward from here, behind a gap "unwound".
+// ...); else E_FAIL.  A std::nested_exception becomes the cause.  A stacksplice::error has the
+// stack of its construction; any other has the stack outward from here, behind a gap "unwound".
 [[gnu::noinline]] inline HRESULT originate_current() noexcept
 {
     return detail::originate_from({nullptr, __builtin_frame_address(0), 0});

@@ -105,9 +105,9 @@ inline constexpr int throw_site_register = 19; // x19
 
 extern "C" {
 
-[[gnu::used, gnu::visibility("hidden")]] inline _Unwind_Reason_Code
-stacksplice_cpp_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class,
-                            _Unwind_Exception *, _Unwind_Context *context)
+[[gnu::used, gnu::visibility("hidden")]] inline _Unwind_Reason_Code stacksplice_cpp_personality(
+    int version, _Unwind_Action actions, _Unwind_Exception_Class, _Unwind_Exception *,
+    _Unwind_Context *context)
 {
     namespace detail = stacksplice::detail;
 
@@ -122,60 +122,59 @@ stacksplice_cpp_personality(int version, _Unwind_Action actions, _Unwind_Excepti
 }
 
 // One copy for each binary, whatever the number of units; link-time optimisation makes one of them.
-__asm__(
-    ".ifndef stacksplice_cpp_call\n"
-    ".pushsection .data.rel.ro.DW.ref.stacksplice_cpp_personality,\"awG\",%progbits,"
-    "DW.ref.stacksplice_cpp_personality,comdat\n"
-    ".hidden DW.ref.stacksplice_cpp_personality\n"
-    ".weak DW.ref.stacksplice_cpp_personality\n"
-    ".p2align 3\n"
-    ".type DW.ref.stacksplice_cpp_personality, %object\n"
-    ".size DW.ref.stacksplice_cpp_personality, 8\n"
-    "DW.ref.stacksplice_cpp_personality: .8byte stacksplice_cpp_personality\n"
-    ".popsection\n"
-    ".pushsection .text.stacksplice_cpp_call,\"axG\",%progbits,stacksplice_cpp_call,comdat\n"
-    ".hidden stacksplice_cpp_call\n"
-    ".weak stacksplice_cpp_call\n"
-    ".type stacksplice_cpp_call, %function\n"
-    ".p2align 4\n"
-    "stacksplice_cpp_call:\n"
-    ".cfi_startproc\n"
-    ".cfi_personality 0x9b, DW.ref.stacksplice_cpp_personality\n"
+__asm__(".ifndef stacksplice_cpp_call\n"
+        ".pushsection .data.rel.ro.DW.ref.stacksplice_cpp_personality,\"awG\",%progbits,"
+        "DW.ref.stacksplice_cpp_personality,comdat\n"
+        ".hidden DW.ref.stacksplice_cpp_personality\n"
+        ".weak DW.ref.stacksplice_cpp_personality\n"
+        ".p2align 3\n"
+        ".type DW.ref.stacksplice_cpp_personality, %object\n"
+        ".size DW.ref.stacksplice_cpp_personality, 8\n"
+        "DW.ref.stacksplice_cpp_personality: .8byte stacksplice_cpp_personality\n"
+        ".popsection\n"
+        ".pushsection .text.stacksplice_cpp_call,\"axG\",%progbits,stacksplice_cpp_call,comdat\n"
+        ".hidden stacksplice_cpp_call\n"
+        ".weak stacksplice_cpp_call\n"
+        ".type stacksplice_cpp_call, %function\n"
+        ".p2align 4\n"
+        "stacksplice_cpp_call:\n"
+        ".cfi_startproc\n"
+        ".cfi_personality 0x9b, DW.ref.stacksplice_cpp_personality\n"
 #if defined(__x86_64__)
-    "endbr64\n"
-    "pushq %rbx\n"
-    ".cfi_def_cfa_offset 16\n"
-    ".cfi_offset 3, -16\n"
-    "movq %rdi, %rbx\n"
-    "movq 8(%rdi), %rdi\n"
-    "call *(%rbx)\n"
-    "popq %rbx\n"
-    ".cfi_def_cfa_offset 8\n"
-    "ret\n"
+        "endbr64\n"
+        "pushq %rbx\n"
+        ".cfi_def_cfa_offset 16\n"
+        ".cfi_offset 3, -16\n"
+        "movq %rdi, %rbx\n"
+        "movq 8(%rdi), %rdi\n"
+        "call *(%rbx)\n"
+        "popq %rbx\n"
+        ".cfi_def_cfa_offset 8\n"
+        "ret\n"
 #else
-    "hint #34\n" // bti c
-    "stp x29, x30, [sp, #-32]!\n"
-    ".cfi_def_cfa_offset 32\n"
-    ".cfi_offset 29, -32\n"
-    ".cfi_offset 30, -24\n"
-    "str x19, [sp, #16]\n"
-    ".cfi_offset 19, -16\n"
-    "mov x29, sp\n"
-    "mov x19, x0\n"
-    "ldp x1, x0, [x0]\n"
-    "blr x1\n"
-    "ldr x19, [sp, #16]\n"
-    "ldp x29, x30, [sp], #32\n"
-    ".cfi_restore 19\n"
-    ".cfi_restore 29\n"
-    ".cfi_restore 30\n"
-    ".cfi_def_cfa_offset 0\n"
-    "ret\n"
+         "hint #34\n"                          // bti c
+         "stp x29, x30, [sp, #-32]!\n"
+         ".cfi_def_cfa_offset 32\n"
+         ".cfi_offset 29, -32\n"
+         ".cfi_offset 30, -24\n"
+         "str x19, [sp, #16]\n"
+         ".cfi_offset 19, -16\n"
+         "mov x29, sp\n"
+         "mov x19, x0\n"
+         "ldp x1, x0, [x0]\n"
+         "blr x1\n"
+         "ldr x19, [sp, #16]\n"
+         "ldp x29, x30, [sp], #32\n"
+         ".cfi_restore 19\n"
+         ".cfi_restore 29\n"
+         ".cfi_restore 30\n"
+         ".cfi_def_cfa_offset 0\n"
+         "ret\n"
 #endif
-    ".cfi_endproc\n"
-    ".size stacksplice_cpp_call, .-stacksplice_cpp_call\n"
-    ".popsection\n"
-    ".endif\n");
+        ".cfi_endproc\n"
+        ".size stacksplice_cpp_call, .-stacksplice_cpp_call\n"
+        ".popsection\n"
+        ".endif\n");
 
 #else
 
