@@ -8,9 +8,19 @@ python_tag() {
 
 # Changes when anything changes that goes into the Python package.
 package_stamp() {
-    find CMakeLists.txt cmake core bindings/python setup.py pyproject.toml README.md -type f \
+    find CMakeLists.txt cmake core bindings/python setup.py pyproject.toml README.md \
+        tests/bridges/requirements.txt -type f \
         ! -name '*.so*' ! -path '*/__pycache__/*' ! -path '*.egg-info/*' -exec cksum {} + |
         LC_ALL=C sort | cksum
+}
+
+# Bridges of others that tests/bridges crosses.  Not each has a wheel for each Python.
+install_bridges() {
+    grep -v '^#' tests/bridges/requirements.txt | while IFS= read -r bridge; do
+        "$venv/bin/python" -m pip install --disable-pip-version-check --only-binary :all: \
+            "$bridge" >"$logs/pip-bridge-$tag.log" 2>&1 </dev/null ||
+            say "$bridge has no wheel for Python $py_version: its tests are skipped"
+    done
 }
 
 # The environment of the Python asked last, with stacksplice and the test tools: sets venv.
@@ -28,6 +38,7 @@ prepare_venv() {
         # Without this a failed upgrade would leave an older build in place.
         quietly "pip-$tag" "$venv/bin/python" -m pip install --disable-pip-version-check '.[test]' ||
             return 1
+        install_bridges
         printf '%s\n' "$stamp" >"$venv/stacksplice.stamp"
     fi
 }

@@ -85,7 +85,8 @@ run_pytests() {
         case $tested in *"|$py_path|"*) continue ;; esac
         tested="$tested$py_path|"
         if [ "$py_headers$py_venv" = TrueTrue ]; then
-            run_pytest "pytest-$py_version" tests/python tests/proof tests/programs tests/matrix
+            run_pytest "pytest-$py_version" tests/python tests/proof tests/programs tests/bridges \
+                tests/matrix
         else
             leave_out "pytest-$py_version" "$py_path has no Python.h or no ensurepip"
         fi
@@ -150,8 +151,8 @@ command_test() {
         pytest) run_pytests ;;
         property) run_with_build property tests/property ;;
         busted) run_busted ;;
-        luas) run_with_build luas tests/lua ;;
-        all-luas) run_with_build all-luas --all-luas tests/lua ;;
+        luas) run_with_build luas --other-luas tests/lua tests/matrix ;;
+        all-luas) run_with_build all-luas --all-luas --other-luas tests/lua tests/matrix ;;
         variants) run_variants ;;
         aarch64) run_target aarch64 arm64 ;;
         musl) run_target musl musl ;;

@@ -10,9 +10,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import native  # noqa: E402
 
 
+OTHER_LUAS = ["5.3", "5.4", "5.5"]
+
+
 def pytest_addoption(parser):
+    parser.addoption("--other-luas", action="store_true", help="not the Lua of the build")
     for name in ("--case", "--modes", "--styles", "--kind"):
         parser.addoption(name, help="of the one case that test_one_case runs")
+
+
+def pytest_generate_tests(metafunc):
+    if "matrix" in metafunc.fixturenames:
+        luas = OTHER_LUAS if metafunc.config.getoption("--other-luas") else ["build"]
+        names = [f"lua-{lua}" for lua in luas]
+        metafunc.parametrize("matrix", luas, ids=names, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="session")

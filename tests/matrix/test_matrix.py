@@ -6,6 +6,8 @@ Lua state up to 3 borders.  Each error has to be what it was: the same object, v
 message; its stack and that of each node of its chain is compared with the log of calls, which the
 languages themselves tell; and nothing is left, neither in the thread's slot nor in memory.
 
+With the Lua of the build; with --other-luas the others, compiled here.
+
 One case by hand: pytest tests/matrix --case PLX --modes=-c- --styles 012 --kind X
 """
 
@@ -18,7 +20,6 @@ import pytest
 import steps
 from native import HERE, extension
 
-LUAS = ["build", "5.3", "5.4", "5.5"]
 KEPT_BY_CPP = 16  # exceptions that came back into C++, which may leave it again
 SHOWN = 5  # of the cases that fail, in full
 
@@ -72,7 +73,7 @@ class Matrix:
         assert not wrong, f"{len(wrong)} of {count} cases on {sys.version.split()[0]}\n{text}"
 
 
-@pytest.fixture(scope="module", params=LUAS, ids=lambda lua: f"lua-{lua}")
+@pytest.fixture(scope="module")
 def matrix(request, build_matrix):
     module = extension.load_extension(build_matrix(request.param))
     gc.collect()
