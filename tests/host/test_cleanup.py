@@ -51,7 +51,9 @@ class CleanupTest(unittest.TestCase):
 
         for _ in range(20):
             Failing.seen = []
-            crossing.run("collectgarbage() collectgarbage('incremental', 100, 1000, 24) collectgarbage('stop')")
+            crossing.run(
+                "collectgarbage() collectgarbage('incremental', 100, 1000, 24) collectgarbage('stop')"
+            )
             crossing.run("garbage = ...", Failing())
             crossing.run("garbage = nil")
             chunk = "local ok, e = pcall(py, ...) ; seen = e; error(e, 0)"
@@ -77,7 +79,9 @@ class CleanupTest(unittest.TestCase):
 
         crossing.run("inner = ...", inner)
         for _ in range(20):
-            crossing.run("collectgarbage() collectgarbage('incremental', 100, 1000, 24) collectgarbage('stop')")
+            crossing.run(
+                "collectgarbage() collectgarbage('incremental', 100, 1000, 24) collectgarbage('stop')"
+            )
             crossing.run("do local x = setmetatable({}, {__gc = function() py(inner) end}) end")
             with self.assertRaises(ValueError) as caught:
                 crossing.run(CALL, fail)

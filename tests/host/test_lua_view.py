@@ -174,7 +174,11 @@ finally:
     def test_exit_has_its_status(self):
         for chunk in ("while true do pcall(py, ...) end", "return pcall(py, ...)"):
             done = subprocess.run(
-                [sys.executable, "-c", f"import crossing, sys; crossing.run({chunk!r}, lambda *_: sys.exit(7))"],
+                [
+                    sys.executable,
+                    "-c",
+                    f"import crossing, sys; crossing.run({chunk!r}, lambda *_: sys.exit(7))",
+                ],
                 capture_output=True,
                 text=True,
                 timeout=60,

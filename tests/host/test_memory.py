@@ -1,4 +1,4 @@
-"""A million crossings with errors, half of them in each test: memory stays flat, with the garbage collector on and off."""
+"""A million crossings with errors: memory stays flat, with the garbage collector on and off."""
 
 import gc
 import sys

@@ -282,7 +282,16 @@ def lua_program(version: str) -> str:
     build = build_named("gcc-O2")
     library = lua_library(version, build)
     program = OUT / version / build.name / "program"
-    run(build.compiler, "-O2", "-DLUA_USE_LINUX", lua_source(version) / "lua.c", *library, "-lm", "-o", program)
+    run(
+        build.compiler,
+        "-O2",
+        "-DLUA_USE_LINUX",
+        lua_source(version) / "lua.c",
+        *library,
+        "-lm",
+        "-o",
+        program,
+    )
     return str(program)
 
 
@@ -292,5 +301,7 @@ def test_specs(spec: str, version: str) -> None:
     """Specs in the Luas that have no busted, and in the newest 5.4."""
     path = f"{lua_module(version)}/?.so;;"
     environment = {**os.environ, "LUA_CPATH": path, f"LUA_CPATH_{version.replace('.', '_')}": path}
-    output = run(lua_program(version), HERE / "spec_runner.lua", HERE / "spec" / f"{spec}_spec.lua", env=environment)
+    output = run(
+        lua_program(version), HERE / "spec_runner.lua", HERE / "spec" / f"{spec}_spec.lua", env=environment
+    )
     print(output.stdout)

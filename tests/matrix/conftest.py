@@ -9,7 +9,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import native  # noqa: E402
 
-
 OTHER_LUAS = ["5.3", "5.4", "5.5"]
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TextIO
 
-    from ._errors import ErrorInfo
-
 
 def log_text(exc: BaseException) -> str | None:
     """The combined report of EXC as logs have it, without a line end; None if nothing crossed."""

@@ -1,4 +1,4 @@
-"""check.py FOLDER PROGRAM...: each program, which is the guide's in one dialect of C, prints what it shows."""
+"""check.py FOLDER PROGRAM...: each program, the guide's in one dialect of C, prints what it shows."""
 
 import difflib
 import subprocess
@@ -11,12 +11,19 @@ def main(folder, *programs):
     failed = not programs
     for program in programs:
         done = subprocess.run(
-            [program, "shop.lua", "shop.py"], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+            [program, "shop.lua", "shop.py"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
         if done.returncode or done.stderr or done.stdout != wanted:
             failed = True
             print(f"FAILED: {Path(program).name}, status {done.returncode}\n{done.stderr}")
-            lines = difflib.unified_diff(wanted.splitlines(), done.stdout.splitlines(), "the guide", "printed", lineterm="")
+            lines = difflib.unified_diff(
+                wanted.splitlines(), done.stdout.splitlines(), "the guide", "printed", lineterm=""
+            )
             print("\n".join(lines))
     if not failed:
         print("\nok")
