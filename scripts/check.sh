@@ -25,10 +25,10 @@ command_check() {
     PATH=$venv/bin:$PATH
     quietly layers "$python" tests/check_layers.py || failed_parts="$failed_parts layers"
     check shellcheck shellcheck -x dev .ci/run
-    sources '*.[ch]' >"$logs/sources"
+    { sources '*.[ch]'; sources '*.[ch]pp'; } >"$logs/sources"
     check clang-format xargs -0 -a "$logs/sources" clang-format --dry-run --Werror
     check run-clang-tidy run-clang-tidy -quiet -p build/dev -j "$jobs" "$root/core/src"
-    check luacheck luacheck --std lua54 bindings tests
+    check luacheck luacheck bindings tests
     check ruff ruff check bindings tests
     check ruff ruff format --check bindings tests
     check mypy mypy --strict bindings/python/stacksplice

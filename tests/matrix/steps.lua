@@ -37,17 +37,17 @@ styles["0"] = go
 
 -- What an ordinary pcall caught is raised again.
 styles["1"] = function(i)
-    local ok, e = pcall(go, i)
+    local _, e = pcall(go, i)
     if i == matrix.length() then matrix.again() end error(e, 0)
 end
 
 styles["2"] = function(i)
-    local ok, e = xpcall(go, stacksplice.handler, i)
+    local _, e = xpcall(go, stacksplice.handler, i)
     error(e, 0)
 end
 
 styles["3"] = function(i)
-    local ok, e = stacksplice.pcall(go, i)
+    local _, e = stacksplice.pcall(go, i)
     assert(not pcall(matrix.fail)) -- an error in clean-up code, handled
     matrix.slot()
     error(e, 0)
@@ -83,9 +83,9 @@ modes["-"] = function(what, i) what(i) end
 modes["t"] = modes["-"]
 
 modes["g"] = function(what, i)
-    local values = coroutine.wrap(yielding)
-    values(what, i)
-    matrix.mark() for _ in values do end
+    local rest = coroutine.wrap(yielding)
+    rest(what, i)
+    matrix.mark() for _ in rest do end
 end
 
 modes["c"] = function(what, i)

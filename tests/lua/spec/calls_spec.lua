@@ -267,11 +267,11 @@ describe("an error that leaves a coroutine", function()
   end)
 
   it("says that the frames of a coroutine are gone that coroutine.wrap closed", function()
-    local function fail() error({}) end
-    local _, _, info = stacksplice.pcall(function() coroutine.wrap(fail)() end)
+    local function lost() error({}) end
+    local _, _, info = stacksplice.pcall(function() coroutine.wrap(lost)() end)
     assert.equal("gap", info.stack[1].kind)
     assert.equal("unwound", info.stack[1].reason)
-    for _, frame in ipairs(info.stack) do assert.not_equal("fail", frame.name) end
+    for _, frame in ipairs(info.stack) do assert.not_equal("lost", frame.name) end
     local finished = coroutine.wrap(function() end)
     finished()
     _, _, info = stacksplice.pcall(function() finished() end)

@@ -54,7 +54,8 @@ end
 
 local function in_coroutine(way)
   return function(chunk)
-    local co, results = coroutine.create(way), nil
+    local co = coroutine.create(way)
+    local results
     repeat
       results = table.pack(coroutine.resume(co, chunk))
     until coroutine.status(co) == "dead"
