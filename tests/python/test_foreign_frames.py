@@ -22,6 +22,8 @@ import stacksplice
 from stacksplice import winrt
 
 E_FAIL = -2147467259
+
+
 @pytest.fixture
 def price(crossing):
     """Calls Lua, whose price() calls back; a name of the file that the tests look for."""
@@ -84,7 +86,6 @@ LUA_OUT = [
 LUA_IN = [
     ("crossing.c", "lua_py"),
     ("crossing.c", "raise_python"),
-    ("<gap: unwound>", "<frames missing>"),
 ]
 
 
@@ -99,9 +100,10 @@ def test_python_lua_python(price):
     exc = caught(price, fail)
     assert entries(exc) == [here("call_lua"), *LUA_OUT, *LUA_IN, here("fail")]
     text = "".join(traceback.format_exception(exc))
-    assert '/pricing.lua", line 7, in ' in text and 'price\n    local price = callback and py(' in text
+    assert '/pricing.lua", line 7, in ' in text and "price\n    local price = callback and py(" in text
     assert 'crossing.c", line' in text and "hr = stacksplice_lua_pcall(state, 1, 0);" in text
-    assert '  File "<gap: unwound>", line 0, in <frames missing>\n  File' in text
+    assert "<gap" not in text  # that calls of C have ended is news to no traceback of Python
+    assert "[gap: unwound]" in "".join(stacksplice.format_exception(exc))
     assert "^" not in text.partition("pricing.lua")[2].partition("test_foreign")[0]
 
 
@@ -118,7 +120,8 @@ def test_born_in_c(border):
     assert entries(exc) == [("border.c", "fail")]
     assert "stacksplice_originate(" in traceback.extract_tb(exc.__traceback__)[-1].line
     exc = caught(border.call, fail)
-    assert entries(exc) == [("border.c", "call"), ("<gap: unwound>", "<frames missing>"), here("fail")]
+    assert entries(exc) == [("border.c", "call"), here("fail")]
+    assert [f.reason for f in stacksplice.error_info(exc).stack if f.kind == "gap"] == ["unwound"]
 
 
 def test_through_two_borders(price):
@@ -126,9 +129,14 @@ def test_through_two_borders(price):
         return price(fail)
 
     exc = caught(price, between)
-    again = LUA_IN[:2]  # no gap: the stack was taken in Lua when it received the error
     inner = [here("call_lua"), *LUA_OUT, *LUA_IN, here("fail")]
-    assert entries(exc) == [here("call_lua"), *LUA_OUT, *again, here("between"), *inner]
+    assert entries(exc) == [here("call_lua"), *LUA_OUT, *LUA_IN, here("between"), *inner]
+
+
+def test_frames_that_a_script_has_lost_are_said(crossing):
+    """A plain pcall of Lua's has ended frames that a traceback would show."""
+    exc = caught(crossing.run, "local ok, e = pcall(error, 'lost') error(stacksplice.propagate(e), 0)")
+    assert entries(exc) == [*LUA_OUT[:3], ("<gap: unwound>", "<frames missing>")]
 
 
 def test_through_two_borders_from_lua(price, fail_in_lua):
@@ -150,8 +158,7 @@ def test_through_two_borders_of_c(border):
         border.call(fail)
 
     exc = caught(border.call, between)
-    gap = ("<gap: unwound>", "<frames missing>")
-    inner = [here("between"), ("border.c", "call"), gap, here("fail")]
+    inner = [here("between"), ("border.c", "call"), here("fail")]
     assert entries(exc) == [("border.c", "call"), *inner]
 
 
@@ -397,6 +404,8 @@ def test_the_combined_stack_has_them_once(price):
 
     other = caught(raise_other)
     again = stacksplice.originate(other).stack
+    inside = [f.function or f.reason for f in again[:3]]
+    assert inside[0].endswith("fail") and inside[1] == "unwound" and "python" in inside[2]
     stacksplice.take_error()
     lua = [(f.function, f.line) for f in stack if f.language == "lua"]
     assert [(f.function, f.line) for f in again if f.language == "lua"] == lua
@@ -420,7 +429,7 @@ def test_reports_do_not_change(price):
 
 @pytest.fixture
 def tracebacks(price, fail_in_lua, border):
-    """Exceptions with a Lua frame, a C frame, one without a source and a gap."""
+    """Exceptions with a Lua frame, a C frame and one without a source."""
     return [caught(price, fail), caught(fail_in_lua), caught(border.call, fail)]
 
 
@@ -619,7 +628,7 @@ except Exception as exc:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="there is no sys.monitoring before 3.12")
-def test_with_the_stack_of_the_raise_there_is_no_gap(price, border):
+def test_with_the_stack_of_the_raise(price, border):
     stacksplice.install(capture_at_raise=True)
     try:
         whole = [here("call_lua"), *LUA_OUT, ("crossing.c", "lua_py"), here("fail")]

@@ -257,6 +257,10 @@ typedef struct sspy_placement {
 /* Captures of this thread follow PLACEMENT, which is borrowed, until the next call; NULL: none. */
 void sspy_place(sspy_placement *placement);
 uintptr_t sspy_mark(void);
+/* Reasons of gaps where only what called Python's frames is missing. */
+#define SSPY_UNWOUND "unwound" /* sspy_mark() */
+#define SSPY_CAUGHT_BEFORE "caught before"
+#define SSPY_NEVER_RAISED "never raised"
 
 /* ---- Stacks and errors (stack.c, related.c, wrap.c, arrive.c, raise.c) ------------------------*/
 
@@ -333,7 +337,8 @@ int sspy_loop_runs(sspy_state *state);
 void sspy_clear_but_interrupts(void);
 /* The token of a seam (seams.c): a gap that is asynchronous. */
 uintptr_t sspy_seam_token(const char *reason);
-/* The seam between the frame of ENTRY and that of the next, inner one; 0 when there is none. */
+/* The seam between the frame of ENTRY and that of the next, inner one; 0 when there is none.  Where
+   ENTRY stands for a frame of another language and the next one does not: sspy_mark(). */
 uintptr_t sspy_seam_inside(const PyTracebackObject *entry);
 
 /*

@@ -4,8 +4,9 @@
  * An element of a stack (passage.c) becomes a code object that is never run, with the file, the
  * function and the line of the frame; an entry is a frame object of it, as for code that Cython
  * made.  What an element becomes is kept, so that a recurring stack resolves nothing: code objects
- * and the frames' globals, nothing of an exception.  Glue, and functions that scripts have built
- * in, become no entry, as they have none in Python.
+ * and the frames' globals, nothing of an exception.  Glue, functions that scripts have built in,
+ * and gaps where only calls of native code are missing become no entry, as they have none in
+ * Python.
  */
 #include "passage.h"
 
@@ -164,9 +165,23 @@ static int append_frame(PyObject *list, const stacksplice_frame *frame)
 
 /* ---- What an element becomes ------------------------------------------------------------------*/
 
+/* A gap of Python's that no traceback of Python has ever told of: what called the frames of one is
+   not in it, nor is what C called between two of them. */
+static bool is_customary(const stacksplice_frame *gap)
+{
+    static const char *const reasons[] = {SSPY_UNWOUND, SSPY_CAUGHT_BEFORE, SSPY_NEVER_RAISED};
+
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (gap->reason && !strcmp(gap->reason, reasons[i]))
+            return !strcmp(gap->language, "python");
+    return false;
+}
+
 /* Lua's own word for a C function's place: it has a native frame beside it, or is built in. */
 static bool is_shown(const stacksplice_frame *frame)
 {
+    if (frame->kind == STACKSPLICE_FRAME_GAP)
+        return !is_customary(frame);
     if (frame->kind == STACKSPLICE_FRAME_SCRIPT)
         return !frame->file || strcmp(frame->file, "[C]") != 0;
     return stacksplice_frame_role(frame) == STACKSPLICE_ROLE_OWN;

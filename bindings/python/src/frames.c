@@ -63,7 +63,7 @@ uintptr_t sspy_mark(void)
                                    .kind = STACKSPLICE_FRAME_GAP,
                                    .trust = STACKSPLICE_TRUST_EXACT,
                                    .language = "python",
-                                   .reason = "unwound"};
+                                   .reason = SSPY_UNWOUND};
 
     /* Without memory the token says that; the next one is the right one again. */
     if (!token && stacksplice_intern(&info, &token) == S_OK)

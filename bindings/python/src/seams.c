@@ -63,13 +63,16 @@ uintptr_t sspy_seam_token(const char *reason)
 uintptr_t sspy_seam_inside(const PyTracebackObject *entry)
 {
     PyFrameObject *inner = entry->tb_next ? entry->tb_next->tb_frame : NULL;
-    /* Frames that stand for those of other languages have no callers. */
-    bool foreign =
-        inner && (sspy_foreign_frame(entry->tb_frame, NULL) || sspy_foreign_frame(inner, NULL));
-    /* One that raises what its caller has caught is of that one's stack, too. */
-    bool called = !inner || foreign || may_be_called_by(inner, entry->tb_frame) ||
-                  may_be_called_by(entry->tb_frame, inner);
+    bool called;
 
+    /* Frames that stand for those of other languages have no callers, and their traceback does not
+       show the glue through which they call Python. */
+    if (!inner || sspy_foreign_frame(inner, NULL))
+        return 0;
+    if (sspy_foreign_frame(entry->tb_frame, NULL))
+        return sspy_mark();
+    /* One that raises what its caller has caught is of that one's stack, too. */
+    called = may_be_called_by(inner, entry->tb_frame) || may_be_called_by(entry->tb_frame, inner);
     PyErr_Clear(); /* without memory nothing is known */
     if (called)
         return 0;
