@@ -37,6 +37,15 @@ def border(border_path: Path) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def native(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """The module of related_module.c."""
+    output = tmp_path_factory.mktemp("related") / f"related_module{sysconfig.get_config_var('EXT_SUFFIX')}"
+    return _load(
+        "related_module", compile_c(output, [HERE / "related_module.c"], "-shared", "-fPIC", *core_library())
+    )
+
+
+@pytest.fixture(scope="session")
 def crossing_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the module crossing is, in which Python and Lua call each other, and pricing.lua."""
     return compile_crossing(tmp_path_factory.mktemp("crossing")).parent

@@ -12,27 +12,14 @@ import sys
 
 import pytest
 import stacksplice
+from raising import caught, fail, in_file
 
 AWAITED = "awaited by a task"
 RAISED_AGAIN = "raised again where it was kept"
 
 
-def fail(message="x"):
-    raise ValueError(message)
-
-
 def here(stack) -> list[str]:
-    """Frames of this file by the last part of their names, and seams by their reasons."""
-    shown = [frame for frame in stack if frame.asynchronous or frame.file == __file__]
-    return [f.reason if f.asynchronous else f.function.rpartition(".")[2] for f in shown]
-
-
-def caught(function, *arguments):
-    try:
-        function(*arguments)
-    except Exception as exc:
-        return exc
-    raise AssertionError("nothing was raised")
+    return in_file(__file__, stack)
 
 
 async def awaited_error(awaitable):

@@ -3,49 +3,13 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
-import sysconfig
 import traceback
 import weakref
 
 import pytest
 import stacksplice
-from building import HERE, compile_c, core_library
+from raising import boom, caught, first, names, reasons, report, with_cause
 from stacksplice import ErrorInfo, HResultError, _stacksplice
-
-
-@pytest.fixture(scope="module")
-def native(tmp_path_factory):
-    """The module of related_module.c."""
-    output = tmp_path_factory.mktemp("related") / f"related_module{sysconfig.get_config_var('EXT_SUFFIX')}"
-    compile_c(output, [HERE / "related_module.c"], "-shared", "-fPIC", *core_library())
-    spec = importlib.util.spec_from_file_location("related_module", output)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def caught(function, *arguments):
-    try:
-        function(*arguments)
-    except BaseException as exc:
-        return exc
-    raise AssertionError("nothing was raised")
-
-
-def boom(exc):
-    raise exc
-
-
-def first():
-    raise KeyError("first")
-
-
-def with_cause():
-    try:
-        first()
-    except KeyError as exc:
-        raise ValueError("second") from exc
 
 
 def with_context():
@@ -60,18 +24,6 @@ def with_suppressed():
         first()
     except KeyError:
         raise ValueError("second") from None
-
-
-def names(stack):
-    return [frame.function.rpartition(".")[2] for frame in stack if frame.kind == "script"]
-
-
-def reasons(stack):
-    return [frame.reason for frame in stack if frame.kind == "gap"]
-
-
-def report(exc, **options):
-    return "".join(stacksplice.format_exception(exc, **options))
 
 
 # ---- Out -----------------------------------------------------------------------------------------

@@ -10,22 +10,11 @@ import pickle
 
 import pytest
 import stacksplice
+from raising import boom, caught
 from stacksplice import winrt
 
 E_FAIL = -2147467259
 E_INVALIDARG = -2147024809
-
-
-def caught(function, *arguments) -> BaseException:
-    try:
-        function(*arguments)
-    except BaseException as exc:
-        return exc
-    raise AssertionError("nothing was raised")
-
-
-def boom(exc):
-    raise exc
 
 
 class Slotted(Exception):

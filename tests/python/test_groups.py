@@ -9,9 +9,9 @@ import traceback
 
 import pytest
 import stacksplice
+from raising import boom, caught, first, names, reasons, report, with_cause
 from stacksplice import ErrorInfo, HResultErrorGroup
-from test_causes import boom, caught, first, names, native, reasons, report, with_cause  # noqa: F401
-from test_subinterpreters import INTERPRETERS
+from subinterpreters import INTERPRETERS
 
 
 def make_group():

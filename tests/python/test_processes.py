@@ -16,21 +16,10 @@ import process_jobs
 import pytest
 import stacksplice
 from process_jobs import Needs, Refused
+from raising import caught, names
 from stacksplice import _remote
 
 METHODS = multiprocessing.get_all_start_methods()
-
-
-def caught(function, *arguments):
-    try:
-        function(*arguments)
-    except Exception as exc:
-        return exc
-    raise AssertionError("nothing was raised")
-
-
-def functions(stack) -> list[str]:
-    return [frame.function.rpartition(".")[2] for frame in stack if frame.kind == "script"]
 
 
 @pytest.fixture
@@ -48,11 +37,11 @@ def check_remote(exc, process_id=None):
     assert info.process["host"] == os.uname().nodename
     assert info.language_exception is None
     assert (info.type, info.message) == ("process_jobs.Needs", str(exc))
-    names = functions(info.stack)
-    assert names[0] == "innermost" and "crosses" in names
+    functions = names(info.stack)
+    assert functions[0] == "innermost" and "crosses" in functions
     assert any(frame.kind == "native" and frame.module for frame in info.stack)
     assert [node.language for node in info.propagation] == ["python"]
-    assert functions(info.propagation[0].stack)[0] == "crosses"
+    assert names(info.propagation[0].stack)[0] == "crosses"
     assert info.transformed.message == "'cause'"
     return info
 
@@ -102,7 +91,7 @@ def test_error_of_native_code(border_path):
     assert isinstance(exc, FileNotFoundError) and isinstance(exc, stacksplice.HResultError)
     info = stacksplice.error_info(exc)
     assert info.process["id"] != os.getpid() and info.language == "python"
-    assert info.message == "no such rate" and functions(info.stack)[0] == "native"
+    assert info.message == "no such rate" and names(info.stack)[0] == "native"
 
 
 def test_members_of_a_group_keep_their_own(border_path):
@@ -110,7 +99,7 @@ def test_members_of_a_group_keep_their_own(border_path):
         exc = caught(pool.submit(process_jobs.group, str(border_path)).result)
     for number, member in enumerate(exc.exceptions):
         info = stacksplice.error_info(member)
-        assert info.message == str(number) and functions(info.stack)[:2] == ["innermost", "group"]
+        assert info.message == str(number) and names(info.stack)[:2] == ["innermost", "group"]
 
 
 def test_a_group_that_crosses_whole(border_path):
@@ -118,7 +107,7 @@ def test_a_group_that_crosses_whole(border_path):
         exc = caught(pool.submit(process_jobs.group_crosses, str(border_path)).result)
     info = stacksplice.error_info(exc)
     assert [member.message for member in info.exceptions] == ["0", "1"]
-    assert [functions(member.stack)[0] for member in info.exceptions] == ["innermost", "innermost"]
+    assert [names(member.stack)[0] for member in info.exceptions] == ["innermost", "innermost"]
     assert (info.notes, info.message) == (["of the group"], "several (2 sub-exceptions)")
     text = "".join(stacksplice.format_exception(exc))
     assert text.count("ValueError") == 0 and text.count("Needs: 0") and text.count("Needs: 1")
@@ -164,9 +153,9 @@ def test_raised_on_through_a_border_it_keeps_the_remote_part(border, border_path
         exc = caught(border.call, future.result)
     info = stacksplice.error_info(exc)
     assert info.process is None and info.language_exception is exc
-    assert "result" in functions(info.stack) and "innermost" not in functions(info.stack)
+    assert "result" in names(info.stack) and "innermost" not in names(info.stack)
     assert info.remote.process["id"] != os.getpid()
-    assert functions(info.remote.stack)[0] == "innermost"
+    assert names(info.remote.stack)[0] == "innermost"
     text = info.format()
     assert (
         text.index(", in Future.result") < text.index("in another process:") < text.rindex(", in innermost")
@@ -182,9 +171,9 @@ def test_two_processes_in_a_row(border_path):
         exc = caught(pool.submit(process_jobs.nested, str(border_path), 1).result)
         middle = pool.submit(os.getpid).result()
     info = stacksplice.error_info(exc)
-    assert info.process["id"] == middle and "nested" in functions(info.stack)
+    assert info.process["id"] == middle and "nested" in names(info.stack)
     assert info.remote.process["id"] not in (middle, os.getpid())
-    assert functions(info.remote.stack)[0] == "innermost"
+    assert names(info.remote.stack)[0] == "innermost"
     assert info.remote.remote is None
     assert "".join(stacksplice.format_exception(exc)).count("of process") == 3  # both, and where it is
 
@@ -216,7 +205,7 @@ def test_pickle(crossed, protocol, python_pickler):
 def test_other_picklers(crossed, name):
     module = pytest.importorskip(name)
     made = module.loads(module.dumps(crossed))
-    assert functions(stacksplice.error_info(made).stack)[0] == "innermost"
+    assert names(stacksplice.error_info(made).stack)[0] == "innermost"
 
 
 def test_copies_are_exceptions_of_their_own(crossed):
@@ -252,7 +241,7 @@ def test_an_arrived_exception_is_raised_again_as_itself(border, crossed):
     info = stacksplice.error_info(made)
     assert info.language_exception is made and info.remote.message == info.message
     twice = stacksplice.error_info(pickle.loads(pickle.dumps(made)))
-    assert functions(twice.stack)[0] == "again" and functions(twice.remote.stack)[0] == "innermost"
+    assert names(twice.stack)[0] == "again" and names(twice.remote.stack)[0] == "innermost"
 
 
 def test_unpickling_loads_nothing_of_ours(border, tmp_path):
@@ -346,7 +335,7 @@ def test_size_is_bounded(border):
     text = vars(pickle.loads(pickle.dumps(exc)))["__stacksplice__"]
     assert len(text) <= 256 * 1024
     info = stacksplice.error_info(pickle.loads(pickle.dumps(exc)))
-    assert functions(info.stack)[0] == "deep" and info.message.endswith("x...")
+    assert names(info.stack)[0] == "deep" and info.message.endswith("x...")
     assert any("frames left out when the error left its process" in str(frame) for frame in info.stack)
 
 

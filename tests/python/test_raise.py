@@ -11,6 +11,7 @@ import traceback
 
 import pytest
 import stacksplice
+from raising import caught, names, reasons
 
 ON = sys.version_info >= (3, 12)
 needs_monitoring = pytest.mark.skipif(not ON, reason="there is no sys.monitoring before 3.12")
@@ -21,22 +22,6 @@ def at_raise():
     stacksplice.install(capture_at_raise=True)
     yield
     stacksplice.uninstall()
-
-
-def names(stack) -> list[str]:
-    return [frame.function.rpartition(".")[2] for frame in stack if frame.kind == "script"]
-
-
-def gaps(stack) -> list[str]:
-    return [frame.reason for frame in stack if frame.kind == "gap"]
-
-
-def caught(function, *arguments) -> BaseException:
-    try:
-        function(*arguments)
-    except BaseException as exc:
-        return exc
-    raise AssertionError("nothing was raised")
 
 
 def raise_deep(n):
@@ -60,7 +45,7 @@ def test_the_stack_is_whole(at_raise):
     found = names(info.stack)
     assert found[:5] == ["raise_deep", "<lambda>", "raise_deep", "<lambda>", "raise_deep"]
     assert found[5:7] == ["caught", "test_the_stack_is_whole"]
-    assert gaps(info.stack) == []
+    assert reasons(info.stack) == []
     assert all(frame.trust == "exact" for frame in info.stack)
     # Between the Python frames stand the native ones that were unwound: those of sorted().
     first = [frame.kind for frame in info.stack].index("native")
@@ -77,14 +62,14 @@ def test_the_stack_is_whole(at_raise):
 def test_without_it_there_is_a_gap(at_raise):
     stacksplice.uninstall()
     info = stacksplice.originate(caught(raise_deep, 1))
-    assert gaps(info.stack) == ["unwound"]
+    assert reasons(info.stack) == ["unwound"]
 
 
 @needs_monitoring
 def test_raised_in_c_functions(at_raise):
     for function, argument in [(int, "x"), (json.loads, "{"), ({}.__getitem__, 1), (len, 1)]:
         info = stacksplice.originate(caught(function, argument))
-        assert gaps(info.stack) == []
+        assert reasons(info.stack) == []
         assert names(info.stack)[-1:] and "caught" in names(info.stack)
 
 
@@ -124,7 +109,7 @@ def test_chained_and_regenerated(at_raise):
 
     info = stacksplice.originate(caught(list, generator()))
     assert names(info.stack)[:4] == ["effect", "effecting", "generator", "caught"]
-    assert gaps(info.stack) == [] == gaps(info.transformed.stack)
+    assert reasons(info.stack) == [] == reasons(info.transformed.stack)
     assert names(info.transformed.stack)[:2] == ["cause", "effect"]
 
 
@@ -148,7 +133,7 @@ def test_tasks_and_threads(at_raise):
     found[1] = stacksplice.originate(found[1])
     assert names(found[0].stack)[0] == "fail" and "run_forever" in names(found[0].stack)
     assert names(found[1].stack)[-1] == "_bootstrap"
-    assert [gaps(info.stack) for info in found] == [["awaited by a task"], []]
+    assert [reasons(info.stack) for info in found] == [["awaited by a task"], []]
 
 
 @needs_monitoring
@@ -271,7 +256,7 @@ def test_beside_a_debugger_and_coverage(at_raise):
         monitoring.set_events(tool, 0)
         monitoring.free_tool_id(tool)
     assert ValueError in seen
-    assert gaps(info.stack) == [] and names(info.stack)[0] == "raise_deep"
+    assert reasons(info.stack) == [] and names(info.stack)[0] == "raise_deep"
 
 
 @needs_monitoring

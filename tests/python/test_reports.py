@@ -14,14 +14,7 @@ import traceback
 import pytest
 import stacksplice
 from building import PACKAGE
-
-
-def caught(function, *arguments) -> BaseException:
-    try:
-        function(*arguments)
-    except BaseException as exc:
-        return exc
-    raise AssertionError("nothing was raised")
+from raising import caught
 
 
 def divide():

@@ -9,21 +9,10 @@ import sys
 
 import pytest
 import stacksplice
+from raising import caught, fail
 from stacksplice import winrt
 
 E_FAIL = -2147467259
-
-
-def fail(message="x"):
-    raise ValueError(message)
-
-
-def caught(function, *arguments):
-    try:
-        function(*arguments)
-    except Exception as exc:
-        return exc
-    raise AssertionError("nothing was raised")
 
 
 def test_another_task_s_error_is_stale(border):

@@ -10,28 +10,15 @@ import threading
 
 import pytest
 import stacksplice
+from raising import caught, fail, in_file
 from stacksplice import winrt
 
 RAISED_AGAIN = "raised again where it was kept"
 E_INVALIDARG = -2147024809
 
 
-def fail(message="x"):
-    raise ValueError(message)
-
-
 def here(stack) -> list[str]:
-    """Frames of this file by the last part of their names, and seams by their reasons."""
-    shown = [frame for frame in stack if frame.asynchronous or frame.file == __file__]
-    return [f.reason if f.asynchronous else f.function.rpartition(".")[2] for f in shown]
-
-
-def caught(function, *arguments):
-    try:
-        function(*arguments)
-    except Exception as exc:
-        return exc
-    raise AssertionError("nothing was raised")
+    return in_file(__file__, stack)
 
 
 def in_thread(function, *arguments):
