@@ -104,12 +104,14 @@ int main(int count, char **arguments)
         /* By value the error still tells everything; nothing of the dead interpreter is asked. */
         CHECK(stacksplice_peek_error(&error) == S_OK && error);
         CHECK(stacksplice_python_object(NULL) == NULL);
+        CHECK(stacksplice_python_originate() == (HRESULT)0x800401F0);
         CHECK(stacksplice_capture(0, 64, frames, &captured, NULL) == S_OK);
         for (uint32_t i = 0; i < captured; i++)
             CHECK(stacksplice_resolve(frames[i], count_python, NULL) == S_OK);
         CHECK(python_frames == 0);
         error->lpVtbl->Release(error);
         release_on_a_thread(object);
+        CHECK(stacksplice_python_raise((HRESULT)0x80004005) == NULL);
         RoClearError();
     }
     puts("ok");

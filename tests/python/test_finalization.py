@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 HELD = {
@@ -55,3 +57,42 @@ def test_a_fork_with_an_error_in_flight(child, where):
         "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
     )
     assert done.stdout == "7\n"
+
+
+LATE = """
+import sys, os, codecs, border, stacksplice
+def fails(ValueError=ValueError):
+    raise ValueError('of __del__')
+class Late:
+    def __call__(self, *_):
+        pass
+    calls = (border.fail, 0x80004005, 'of C'), (border.call, fails)
+    def __del__(self, write=os.write, type=type, BaseException=BaseException): # builtins go, too
+        for call, *arguments in self.calls:
+            try:
+                call(*arguments)
+            except BaseException as exc:
+                write(1, f'{type(exc).__name__}: {exc}\\n'.encode())
+late = Late()
+"""
+# What is finalized later and later; the last two by the interpreter itself, after all modules.
+KEPT = {
+    "global": "",
+    "of sys": "sys.keep = late; del late",
+    "codec": "codecs.register(late); del late",
+    "at fork": "os.register_at_fork(before=late); del late",
+}
+
+
+@pytest.mark.parametrize("where", KEPT)
+@pytest.mark.parametrize("end", ["", "sys.modules.clear()"], ids=["ends", "without modules"])
+def test_a_border_that_is_crossed_at_the_end_raises(child, where, end):
+    """Never NULL without an exception, whatever of the interpreter and of ours is left."""
+    done = child(f"{LATE}\n{KEPT[where]}\n{end}")
+    assert done.stderr == ""
+    told = done.stdout.splitlines()
+    if where == "global":
+        assert told == ["HResultError: of C", "ValueError: of __del__"]
+    for line, whole in zip(told, ["HResultError: of C", "ValueError: of __del__"], strict=True):
+        ended = r"SystemError: the interpreter (has ended|ends, and stacksplice has ended in it)"
+        assert line == whole or re.fullmatch(ended, line)

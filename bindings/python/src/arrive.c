@@ -87,6 +87,8 @@ static int add_notes(PyObject *exc, IUnknown *error)
     PyObject *notes = PyList_New(0);
     int failed = !notes || stacksplice_error_notes(error, append_note, notes) != S_OK ? -1 : 0;
 
+    if (failed && !PyErr_Occurred())
+        PyErr_NoMemory(); /* the core's */
     for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(notes); i++) {
         PyObject *done = PyObject_CallMethod(exc, "add_note", "O", PyList_GET_ITEM(notes, i));
 

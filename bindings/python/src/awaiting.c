@@ -63,13 +63,15 @@ static int append_awaiting(uintptr_t *frames, uint32_t *count)
 
 int sspy_loop_runs(sspy_state *state)
 {
-    PyObject *modules = PyImport_GetModuleDict();
-    PyObject *events = PyDict_GetItemWithError(modules, state->asyncio_key);
-    PyObject *loop;
+    PyObject *events, *loop;
 
+    if (!Py_IsInitialized()) /* or is being finalized, with no loop left, nor modules at its end */
+        return 0;
+    events = PyImport_GetModule(state->asyncio_key);
     if (!events)
         return PyErr_Occurred() ? -1 : 0;
     loop = PyObject_CallMethodNoArgs(events, state->running_loop_key);
+    Py_DECREF(events);
     Py_XDECREF(loop);
     return loop ? loop != Py_None : -1;
 }

@@ -55,6 +55,8 @@ typedef struct sspy_interp {
     int64_t id;                         /* (RO) */
 } sspy_interp;
 
+/* Whether there is an interpreter to work with, also one that is being finalized. */
+bool sspy_interp_lives(void);
 /* The record of the current interpreter, borrowed; NULL with an exception.  GIL held. */
 sspy_interp *sspy_interp_current(void);
 void sspy_interp_ref(sspy_interp *interp);

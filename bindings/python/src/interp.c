@@ -104,6 +104,12 @@ static sspy_interp *record_new(PyObject *dict)
     return failed ? NULL : interp;
 }
 
+bool sspy_interp_lives(void)
+{
+    /* Py_IsInitialized says no already when modules, and the objects in them, are finalized. */
+    return Py_IsInitialized() || atomic_load(&main_record);
+}
+
 sspy_interp *sspy_interp_current(void)
 {
     PyInterpreterState *state = PyInterpreterState_Get();

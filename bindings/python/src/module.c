@@ -31,16 +31,25 @@ sspy_state *sspy_state_current(void)
  * The table serves every interpreter of the process: one that has not imported the module yet (a
  * sub-interpreter, or one initialised anew) does so at the first call.
  */
-static bool is_builtin;
+static atomic_bool is_builtin; /* this copy of the extension */
 
+/* NULL with an exception; without one only where there is no interpreter to have one. */
 static sspy_state *state_imported(void)
 {
     sspy_interp *interp;
     PyObject *module;
 
-    if (!Py_IsInitialized())
-        return NULL; /* the table outlives it, and a host may call once more than it should */
+    if (!sspy_interp_lives()) {
+        /* The table outlives it, and its last objects, or a host, may call once more. */
+        if (sspy_current_thread_state())
+            PyErr_SetString(PyExc_SystemError, "the interpreter has ended");
+        return NULL;
+    }
     interp = sspy_interp_current();
+    if (interp && !interp->module_state && !Py_IsInitialized()) {
+        PyErr_SetString(PyExc_SystemError, "the interpreter ends, and stacksplice has ended in it");
+        return NULL;
+    }
     if (interp && !interp->module_state) {
         module = PyImport_ImportModule(is_builtin ? "_stacksplice" : "stacksplice._stacksplice");
         Py_XDECREF(module);
@@ -56,7 +65,7 @@ static HRESULT api_originate(void)
     sspy_state *state;
     HRESULT hr;
 
-    if (!Py_IsInitialized())
+    if (!sspy_interp_lives())
         return STACKSPLICE_PYTHON_NOT_IMPORTED;
     exc = sspy_take_pending();
     if (!exc) {
@@ -65,9 +74,11 @@ static HRESULT api_originate(void)
         return E_UNEXPECTED;
     }
     state = state_imported();
-    if (!state)
-        PyErr_Clear();
-    hr = state ? sspy_originate(state, exc, __builtin_frame_address(0)) : E_UNEXPECTED;
+    if (!state) { /* then the thread's error has its message and nothing else */
+        sspy_set_pending(exc);
+        return stacksplice_python_import_failed();
+    }
+    hr = sspy_originate(state, exc, __builtin_frame_address(0));
     Py_DECREF(exc);
     return hr;
 }
@@ -76,7 +87,10 @@ static PyObject *api_raise(HRESULT hr)
 {
     sspy_state *state = state_imported();
 
-    return state ? sspy_raise(state, hr, __builtin_frame_address(0)) : NULL;
+    if (state)
+        return sspy_raise(state, hr, __builtin_frame_address(0));
+    RoClearError(); /* it is told by what could not tell it: nobody will ask for it again */
+    return NULL;
 }
 
 static HRESULT api_exception(PyObject *exc, IUnknown **out)
@@ -85,7 +99,7 @@ static HRESULT api_exception(PyObject *exc, IUnknown **out)
     sspy_state *state;
     sspy_exception *wrapped;
 
-    if (!Py_IsInitialized())
+    if (!sspy_interp_lives())
         return STACKSPLICE_PYTHON_NOT_IMPORTED;
     if (!exc || !out)
         return E_POINTER;
@@ -107,7 +121,7 @@ static PyObject *api_object(IUnknown *language_exception)
     PyObject *pending;
     sspy_interp *interp;
 
-    if (!exception || !Py_IsInitialized())
+    if (!exception || !sspy_interp_lives())
         return NULL;
     pending = sspy_take_pending();
     interp = sspy_interp_current();
@@ -121,7 +135,7 @@ static HRESULT api_unhandled(int *exit_status)
     sspy_state *state;
     HRESULT hr;
 
-    if (!Py_IsInitialized())
+    if (!sspy_interp_lives())
         return STACKSPLICE_PYTHON_NOT_IMPORTED;
     exc = sspy_take_pending();
     if (!exc)
@@ -152,6 +166,7 @@ static int add_capsule(PyObject *module)
         PyCapsule_New((void *)&sspy_api, builtin ? BUILTIN_CAPSULE_NAME : CAPSULE_NAME, NULL);
     int failed = !capsule || PyModule_AddObjectRef(module, "_C_API", capsule);
 
+    atomic_store(&is_builtin, builtin);
     Py_XDECREF(capsule);
     return failed ? -1 : 0;
 }

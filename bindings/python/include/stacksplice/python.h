@@ -194,7 +194,8 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_originate(void)
  * error of another HRESULT is stale: a fresh one is raised for HR.
  *
  * Always returns NULL, so that `return stacksplice_python_raise(hr);` is all there is to write.
- * With a success code: SystemError.
+ * An exception is always set, for a success code a SystemError; also while the interpreter ends and
+ * the package is gone from it already.  After its end there is nothing to set one in.
  * [own: takes the thread's error | gil: held | alloc: yes | signal: no]
  */
 STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_raise(stacksplice_hresult hr)
