@@ -447,28 +447,27 @@ static void test_only_what_is_of_lua_is_glue_by_its_name(void **state)
     release(error);
 }
 
-static int ask_glue(const stacksplice_frame *frame, void *data)
+static int ask_role(const stacksplice_frame *frame, void *data)
 {
-    *(int *)data = stacksplice_frame_is_glue(frame) != 0;
+    *(int *)data = (int)stacksplice_frame_role(frame);
     return 1;
 }
 
-static int is_glue(uintptr_t address)
+static int role_at(uintptr_t address)
 {
     int answer = -1;
 
-    (void)stacksplice_resolve(address, ask_glue, &answer);
+    (void)stacksplice_resolve(address, ask_role, &answer);
     return answer;
 }
 
 static void test_what_reports_hide_can_be_asked(void **state)
 {
     (void)state;
-    assert_int_equal(is_glue((uintptr_t)lua_callk + 1), 1);
-    assert_int_equal(is_glue((uintptr_t)stacksplice_resolve + 1), 1);
-    assert_int_equal(is_glue((uintptr_t)lua_open_window + 1), 0);
-    assert_int_equal(is_glue(fixture_script("python", "f", "x.py", 1)), 0);
-    assert_false(stacksplice_frame_is_glue(NULL));
+    assert_int_equal(role_at((uintptr_t)lua_callk + 1), STACKSPLICE_ROLE_GLUE);
+    assert_int_equal(role_at((uintptr_t)stacksplice_resolve + 1), STACKSPLICE_ROLE_GLUE);
+    assert_int_equal(role_at((uintptr_t)lua_open_window + 1), STACKSPLICE_ROLE_OWN);
+    assert_int_equal(role_at(fixture_script("python", "f", "x.py", 1)), STACKSPLICE_ROLE_OWN);
 }
 
 static stacksplice_role role(const char *module, const char *function)

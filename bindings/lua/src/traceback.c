@@ -46,7 +46,7 @@ static bool is_foreign_token(uintptr_t element)
 static bool is_shown(const stacksplice_frame *frame)
 {
     return frame->kind != STACKSPLICE_FRAME_NATIVE ||
-           (frame->function && !stacksplice_frame_is_glue(frame));
+           (frame->function && stacksplice_frame_role(frame) != STACKSPLICE_ROLE_GLUE);
 }
 
 static int find_shown(const stacksplice_frame *frame, void *data)

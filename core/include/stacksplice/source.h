@@ -237,7 +237,7 @@ STACKSPLICE_API stacksplice_hresult stacksplice_capture_above(const void *frame_
 /* Whose code a frame is (stacksplice_frame_role). */
 typedef enum stacksplice_role {
     STACKSPLICE_ROLE_OWN = 0,    /* of a program or a library: every frame that is none of these */
-    STACKSPLICE_ROLE_GLUE = 1,   /* the inside of an interpreter, a call into one, our own border */
+    STACKSPLICE_ROLE_GLUE = 1,   /* the inside of an interpreter, a call into one, start-up, ours */
     STACKSPLICE_ROLE_BUILTIN = 2 /* a function of an interpreter's own library that scripts call */
 } stacksplice_role;
 

@@ -143,14 +143,6 @@ STACKSPLICE_API stacksplice_hresult stacksplice_resolve(uintptr_t frame,
                                                         stacksplice_frame_callback callback,
                                                         void *data);
 
-/*
- * Nonzero when FRAME, which must be the very one that stacksplice_resolve lends to its callback, is
- * glue: the inside of an interpreter, a call into one, or the start of the program.  Reports hide
- * such frames unless all are asked for.
- * [own: borrows frame | thread: any | alloc: no | signal: no]
- */
-STACKSPLICE_API int stacksplice_frame_is_glue(const stacksplice_frame *frame);
-
 /* ---- The thread's error ----------------------------------------------------------------------*/
 
 /*

@@ -147,9 +147,3 @@ stacksplice_role stacksplice_frame_role(const stacksplice_frame *frame)
 {
     return frame ? role_of(frame, false) : STACKSPLICE_ROLE_OWN;
 }
-
-/* The frame that is lent is the first member of what only reports need to know. */
-int stacksplice_frame_is_glue(const stacksplice_frame *frame)
-{
-    return frame && ss_glue_is((const ss_frame *)(const void *)frame);
-}
