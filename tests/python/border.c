@@ -311,14 +311,29 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "border", NULL, -1, methods, NULL, NULL, NULL, NULL};
-
-PyMODINIT_FUNC PyInit_border(void)
+static int import(PyObject *module)
 {
     HRESULT hr = stacksplice_python_import();
 
-    if (hr < 0)
-        return PyErr_Format(PyExc_ImportError, "stacksplice_python_import: 0x%08x", (unsigned)hr);
-    return PyModule_Create(&definition);
+    (void)module;
+    if (hr >= 0)
+        return 0;
+    PyErr_Format(PyExc_ImportError, "stacksplice_python_import: 0x%08x", (unsigned)hr);
+    return -1;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, import},
+#ifdef Py_MOD_PER_INTERPRETER_GIL_SUPPORTED
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "border", NULL, 0, methods, slots, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit_border(void)
+{
+    return PyModuleDef_Init(&definition);
 }

@@ -1,4 +1,4 @@
-"""Errors whose interpreter has gone: what they say by value stays."""
+"""Errors inside of sub-interpreters, between them, and of those that have gone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ def create(isolated):
     if sys.version_info >= (3, 13):
         return interpreters.create("isolated" if isolated else "legacy")
     return interpreters.create(isolated=isolated)
+
+def run(made, source):
+    failed = interpreters.run_string(made, source)  # raises before 3.13
+    assert failed is None, failed
 """
+
+BOTH_KINDS = pytest.mark.parametrize("isolated", [False, True], ids=["legacy", "own lock from 3.12"])
 
 FAIL = """
 import stacksplice
@@ -28,7 +34,7 @@ except ValueError as exc:
 """
 
 
-@pytest.mark.parametrize("isolated", [False, True], ids=["legacy", "own lock from 3.12"])
+@BOTH_KINDS
 def test_an_error_in_the_slot_outlives_its_interpreter(child, isolated):
     child(
         CREATE
@@ -69,5 +75,163 @@ for thread in threads:
 for thread in threads:
     thread.join()
 assert not wrong, wrong
+"""
+    )
+
+
+# ---- Borders inside of them ------------------------------------------------------------------------
+
+SHOWN = """
+import os, sys, traceback
+import stacksplice
+def shown(exc):
+    entries = [entry[0].f_code for entry in traceback.walk_tb(exc.__traceback__)]
+    found = [(os.path.basename(code.co_filename), code.co_name.rpartition(".")[2]) for code in entries]
+    return [("<string>" if file == "<script>" else file, name) for file, name in found]
+"""
+
+CROSS = (
+    SHOWN
+    + """
+import border
+def fails():
+    raise ValueError("bad")
+def crosses(function):
+    border.call(function)
+for switched_on in (True, False):
+    stacksplice.foreign_frames(switched_on)
+    try:
+        crosses(fails)
+    except ValueError as exc:
+        native = [("border.c", "call")] if switched_on else []
+        assert shown(exc)[1:] == [("<string>", "crosses"), *native, ("<string>", "fails")], shown(exc)
+        assert not switched_on or "border_raise(stacksplice_python_originate())" in traceback.format_exc()
+        stack = stacksplice.error_info(exc).stack
+        assert {f.interpreter for f in stack if f.function == "fails"} == {NAME}, stack
+        seen = exc
+    else:
+        raise AssertionError
+assert stacksplice.peek_error() is None
+try:
+    border.fail(0x80070057, "native")
+except stacksplice.HResultError as exc:
+    assert str(exc) == "native" and isinstance(exc, ValueError)
+    assert shown(exc)[1:] == [], shown(exc)
+    stacksplice.foreign_frames(True)
+    try:
+        border.fail(0x80070057, "native")
+    except ValueError as exc:
+        assert shown(exc)[1:] == [("border.c", "fail")], shown(exc)
+"""
+)
+
+
+@BOTH_KINDS
+def test_a_border_is_crossed_inside_of_one(child, isolated):
+    child(
+        CREATE
+        + f"""
+import border, stacksplice
+for _ in range(3):  # one after the other in one process
+    made = create({isolated})
+    run(made, "NAME = 'interpreter %d'" % made + {CROSS!r})
+    interpreters.destroy(made)
+NAME = None
+exec({CROSS!r})  # and ours is as it was
+"""
+    )
+
+
+def test_lua_is_crossed_inside_of_one(child, crossing_folder):
+    inside = (
+        SHOWN
+        + """
+import crossing
+def fails(*_):
+    raise ValueError("bad")
+def crosses():
+    return crossing.run(CHUNK, fails)
+try:
+    crosses()
+except ValueError as exc:
+    files = [file for file, _ in shown(exc)]
+    lua = files.index("pricing.lua")
+    assert "crossing.c" in files[:lua] and "crossing.c" in files[lua:], files
+    assert shown(exc)[-1] == ("<string>", "fails") and shown(exc)[lua][1] == "price"
+else:
+    raise AssertionError
+crossing.close()
+"""
+    )
+    child(
+        CREATE
+        + f"""
+made = create(False)
+chunk = "package.path = '{crossing_folder}/?.lua;' .. package.path " \
+    "local p = require('pricing').price({{count = 3}}, (...)) return p"
+run(made, f"import sys; sys.path.insert(0, {str(crossing_folder)!r}); CHUNK = {{chunk!r}}" + {inside!r})
+interpreters.destroy(made)
+"""
+    )
+
+
+# ---- From one to another ---------------------------------------------------------------------------
+
+
+@BOTH_KINDS
+def test_an_exception_of_another_arrives_by_value(child, isolated):
+    child(
+        CREATE
+        + SHOWN
+        + f"""
+import border
+made = create({isolated})
+run(made, {FAIL!r})
+try:
+    border.raise_error(stacksplice.peek_error().hresult)
+except stacksplice.HResultError as exc:
+    assert str(exc) == "of the other interpreter" and isinstance(exc, ValueError)
+    info = stacksplice.error_info(exc)
+    frames = [f for f in info.stack if f.kind == "script"]
+    assert (frames[0].function, frames[0].interpreter) == ("fails", f"interpreter {{int(made)}}")
+    assert shown(exc)[-1] == ("<string>", "fails"), shown(exc)
+    assert not [file for file, _ in shown(exc) if file.startswith("<gap: unwound")]
+    assert exc.__traceback__.tb_frame is sys._getframe()
+    kept = exc
+interpreters.destroy(made)
+assert "fails" in "".join(traceback.format_exception(kept)) and info.language_exception is None
+"""
+    )
+
+
+@BOTH_KINDS
+def test_an_exception_comes_home_as_itself(child, isolated):
+    passes_on = """
+import border, stacksplice
+try:
+    border.raise_error(HRESULT)
+except stacksplice.HResultError as exc:
+    assert str(exc) == "mine", exc
+    border.originate(exc)
+else:
+    raise AssertionError
+"""
+    child(
+        CREATE
+        + f"""
+import border, stacksplice
+mine = RuntimeError("mine")
+hresult = border.originate(mine)
+made = create({isolated})
+run(made, f"HRESULT = {{hresult}}" + {passes_on!r})
+try:
+    border.raise_error(hresult)
+except RuntimeError as exc:
+    assert exc is mine
+else:
+    raise AssertionError
+assert len(stacksplice.error_info(mine).propagation) == 2  # there and here
+assert stacksplice.peek_error() is None
+interpreters.destroy(made)
 """
     )
