@@ -105,8 +105,8 @@ static IRestrictedErrorInfo *full_error(void)
                                .frame_count = 2,
                                .cause = fixture_originate(&cause)};
     error = fixture_originate(&contents);
-    fixture_propagate(error, first, 1);
-    fixture_propagate(error, second, 1);
+    fixture_propagate(error, "lua", first, 1);
+    fixture_propagate(error, "python", second, 1);
     return error;
 }
 

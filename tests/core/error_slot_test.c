@@ -276,6 +276,50 @@ static void test_propagate_replaces_a_stale_error_first(void **state)
     assert_int_equal(stacksplice_peek_error(&error), S_FALSE);
 }
 
+static void check_language(ILanguageExceptionErrorInfo2 *node, const char *want)
+{
+    const char *language = NULL;
+
+    assert_int_equal(stacksplice_node_language(UNKNOWN(node), &language), S_OK);
+    assert_string_equal(language, want);
+}
+
+static void test_a_node_has_the_language_that_received(void **state)
+{
+    static const char *const older[] = {"native", "double", "native"};
+    char name[] = "a language of which nobody has heard";
+    const void *here = __builtin_frame_address(0);
+    ILanguageExceptionErrorInfo2 *node, *next;
+    const char *language = NULL;
+    IRestrictedErrorInfo *error;
+    error_double x;
+
+    (void)state;
+    error_double_init(&x, 1);
+    RoOriginateErrorW(E_FAIL, 0, u"travels");
+    assert_int_equal(stacksplice_propagate(E_FAIL, NULL), S_OK);
+    assert_int_equal(stacksplice_propagate(E_FAIL, error_double_unknown(&x)), S_OK);
+    assert_int_equal(stacksplice_propagate_above(here, S_OK, "lua"), E_INVALIDARG);
+    assert_int_equal(stacksplice_propagate_above(here, E_FAIL, NULL), S_OK);
+    assert_int_equal(stacksplice_propagate_above(here, E_FAIL, name), S_OK);
+    memset(name, '?', sizeof name - 1); /* as if it were unloaded */
+    error = take();
+    node = head_of(error);
+    check_language(node, "a language of which nobody has heard");
+    for (size_t i = 0; i < COUNT_OF(older); i++) {
+        assert_int_equal(node->lpVtbl->GetPreviousLanguageExceptionErrorInfo(node, &next), S_OK);
+        release(node);
+        node = next;
+        check_language(node, older[i]);
+    }
+    assert_int_equal(stacksplice_node_language(NULL, &language), E_POINTER);
+    assert_int_equal(stacksplice_node_language(UNKNOWN(node), NULL), E_POINTER);
+    assert_int_equal(stacksplice_node_language(UNKNOWN(error), &language), E_INVALIDARG);
+    assert_int_equal(stacksplice_node_language(error_double_unknown(&x), &language), E_INVALIDARG);
+    release(node);
+    release(error);
+}
+
 /* ---- Processes and threads -------------------------------------------------------------------*/
 
 static void test_forked_child_keeps_its_slot(void **state)
@@ -471,6 +515,7 @@ int main(void)
         cmocka_unit_test_setup(test_originate_cuts_and_refuses, fresh),
         cmocka_unit_test_setup(test_utf8_of_utf16, fresh),
         cmocka_unit_test_setup(test_propagate_replaces_a_stale_error_first, fresh),
+        cmocka_unit_test_setup(test_a_node_has_the_language_that_received, fresh),
         cmocka_unit_test_setup(test_forked_child_keeps_its_slot, fresh),
         cmocka_unit_test_setup(test_child_without_fork_handlers_has_its_own_thread_id, fresh),
         cmocka_unit_test_setup(test_error_made_by_a_late_destructor_is_released, fresh),

@@ -50,7 +50,8 @@ static HRESULT query(exception *x, REFIID iid, void **out)
         *out = &x->stack;
     else if (IsEqualIID(iid, &IID_ILanguageExceptionTransform) && x->contents.cause)
         *out = &x->transform;
-    else if (IsEqualIID(iid, &stacksplice_IID_IScriptException) && x->contents.type)
+    else if (IsEqualIID(iid, &stacksplice_IID_IScriptException) &&
+             (x->contents.type || x->contents.language))
         *out = &x->script;
     else
         return E_NOINTERFACE;
@@ -131,8 +132,9 @@ static ULONG script_release(IScriptException *p)
 
 static const char *get_language(IScriptException *p)
 {
-    (void)p;
-    return "python";
+    const char *language = from_script(p)->contents.language;
+
+    return language ? language : "python";
 }
 
 static const char *get_type_name(IScriptException *p)
@@ -190,9 +192,10 @@ IRestrictedErrorInfo *fixture_originate(const fixture_error *contents)
     return error;
 }
 
-void fixture_propagate(IRestrictedErrorInfo *error, const uintptr_t *frames, uint32_t count)
+void fixture_propagate(IRestrictedErrorInfo *error, const char *language, const uintptr_t *frames,
+                       uint32_t count)
 {
-    const fixture_error contents = {.frames = frames, .frame_count = count};
+    const fixture_error contents = {.language = language, .frames = frames, .frame_count = count};
     exception *x = make_exception(&contents);
     ILanguageExceptionErrorInfo2 *info;
     void *out = NULL;

@@ -9,8 +9,9 @@
 
 typedef struct fixture_error {
     HRESULT hr;
-    const char *type;    /* NULL: the exception tells nothing but its stack */
-    const char *message; /* UTF-8 */
+    const char *type;     /* NULL, as language: the exception tells nothing but its stack */
+    const char *language; /* NULL: "python" */
+    const char *message;  /* UTF-8 */
     size_t message_length;
     const uintptr_t *frames;
     uint32_t frame_count;
@@ -20,8 +21,9 @@ typedef struct fixture_error {
 /* An error object, which the caller releases; never NULL.  The slot is empty afterwards. */
 IRestrictedErrorInfo *fixture_originate(const fixture_error *contents);
 
-/* Add a propagation node with this stack to ERROR. */
-void fixture_propagate(IRestrictedErrorInfo *error, const uintptr_t *frames, uint32_t count);
+/* Add a propagation node with this stack to ERROR, which LANGUAGE (or NULL) receives. */
+void fixture_propagate(IRestrictedErrorInfo *error, const char *language, const uintptr_t *frames,
+                       uint32_t count);
 
 /* The token of a script frame. */
 uintptr_t fixture_script(const char *language, const char *function, const char *file,

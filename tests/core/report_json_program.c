@@ -51,7 +51,7 @@ static void put_every_frame_kind(void)
     contents.cause = fixture_originate(&cause);
     error = fixture_originate(&contents);
     contents.cause->lpVtbl->Release(contents.cause);
-    fixture_propagate(error, node, 1);
+    fixture_propagate(error, "c++", node, 1);
     put(error);
 }
 

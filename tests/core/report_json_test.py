@@ -101,7 +101,8 @@ class JsonTest(unittest.TestCase):
 
     def test_chain_and_causes(self):
         (node,) = self.kinds["propagation"]
-        self.assertEqual(node["language"], "lua")
+        self.assertEqual(node["language"], "c++")
+        self.assertEqual(node["stack"][0]["language"], "lua")
         self.assertEqual(node["stack"][0]["function"], "g")
         (cause,) = self.kinds["transformed"]
         self.assertEqual(cause["hresult"], "0x8000000b")

@@ -201,8 +201,8 @@ static void test_report_tells_the_chain_and_the_causes(void **state)
     contents.cause = first;
     error = fixture_originate(&contents);
     release(first);
-    fixture_propagate(error, node, 6);
-    fixture_propagate(error, last, 3);
+    fixture_propagate(error, "lua", node, 6);
+    fixture_propagate(error, NULL, last, 3);
     assert_report(error, NULL,
                   "ValueError: bad amount 'x' (0x80070057)\n"
                   "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
@@ -215,7 +215,7 @@ static void test_report_tells_the_chain_and_the_causes(void **state)
                   "        (Lua) File \"a.lua\", line 2, in b\n"
                   "        (Python) File \"x.py\", line 3, in c\n"
                   "        ... 2 outer frames not shown\n"
-                  "  2. received by python on thread @ at:\n"
+                  "  2. received by native on thread @ at:\n"
                   "        (Python) File \"x.py\", line 1, in f\n"
                   "        ... 2 outer frames not shown\n"
                   "\n"
@@ -521,7 +521,7 @@ static void test_report_of_a_node_is_its_own_stack(void **state)
     const char *text;
 
     (void)state;
-    fixture_propagate(error, node_frames, 1);
+    fixture_propagate(error, "lua", node_frames, 1);
     assert_int_equal(error->lpVtbl->QueryInterface(error, &IID_ILanguageExceptionErrorInfo2, &out),
                      S_OK);
     info = out;

@@ -76,16 +76,22 @@ inline bool in_order(const std::string &text, const std::vector<const char *> &w
     return true;
 }
 
-inline unsigned nodes_of(const ss::com_ptr<IRestrictedErrorInfo> &info)
+// The languages that received it, the oldest first.
+inline std::string receivers_of(const ss::com_ptr<IRestrictedErrorInfo> &info)
 {
     ss::com_ptr<ILanguageExceptionErrorInfo2> node, older;
-    unsigned count = 0;
+    std::string receivers;
 
     (void)info.as<ILanguageExceptionErrorInfo2>(IID_ILanguageExceptionErrorInfo2)
         ->GetPropagationContextHead(node.put());
-    for (; node; node = older, count++)
+    for (; node; node = older) {
+        const char *language = "nobody";
+
+        (void)stacksplice_node_language(node.get(), &language);
+        receivers = receivers.empty() ? language : language + (" " + receivers);
         (void)node->GetPreviousLanguageExceptionErrorInfo(older.put());
-    return count;
+    }
+    return receivers;
 }
 
 #endif

@@ -121,7 +121,7 @@ static PyObject *stack_of(IUnknown *error)
     return stack;
 }
 
-/* The stacks of the nodes, oldest first. */
+/* (language, stack) of the nodes, oldest first. */
 static PyObject *chain_of(IRestrictedErrorInfo *error)
 {
     ILanguageExceptionErrorInfo2 *info = NULL, *node = NULL, *older;
@@ -134,11 +134,15 @@ static PyObject *chain_of(IRestrictedErrorInfo *error)
     (void)info->lpVtbl->GetPropagationContextHead(info, &node);
     info->lpVtbl->Release(info);
     while (node) {
-        PyObject *stack = stack_of((IUnknown *)node);
+        const char *language = NULL;
+        PyObject *pair;
 
-        if (PyList_Insert(chain, 0, stack) != 0)
+        if (stacksplice_node_language((IUnknown *)node, &language) != S_OK)
             abort();
-        Py_DECREF(stack);
+        pair = Py_BuildValue("(sN)", language, stack_of((IUnknown *)node));
+        if (!pair || PyList_Insert(chain, 0, pair) != 0)
+            abort();
+        Py_DECREF(pair);
         older = NULL;
         (void)node->lpVtbl->GetPreviousLanguageExceptionErrorInfo(node, &older);
         node->lpVtbl->Release(node);

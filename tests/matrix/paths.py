@@ -7,7 +7,8 @@ through, and what the origin throws.
 
 import itertools
 
-RECEIVERS = "PLMX"  # C hands HRESULTs on: it receives nothing unless it says so
+# C hands HRESULTs on: it receives nothing unless it says so.
+RECEIVERS = {"P": "python", "L": "lua", "M": "lua", "X": "c++"}
 
 E_FAIL, E_BOUNDS, E_INVALIDARG = 0x80004005, 0x8000000B, 0x80070057
 # What the origin throws: the HRESULT, and how its message begins.
@@ -227,7 +228,12 @@ def wrong(case, facts, log, borders, traceback):
         check("frames", len(facts["stack"]))
     if len(facts["chain"]) != len(chain):
         found.append(f"{len(facts['chain'])} nodes, not {len(chain)}")
-    for i, node in zip(chain, facts["chain"]):
+    received = [RECEIVERS.get(path[i], "native") for i in chain]
+    if [language for language, _ in facts["chain"]] != received:
+        found.append(f"received by {[language for language, _ in facts['chain']]}, not {received}")
+    if "languages" in facts:  # as the language that caught it tells
+        check("languages", " ".join(received))
+    for i, (_, node) in zip(chain, facts["chain"]):
         found += difference(f"node of step {i}", stack_at(log, borders[i]), shown(node))
     want = expected_stack(case, log, borders, traceback)
     return found + difference("stack", want, shown(facts["stack"]))

@@ -65,7 +65,12 @@ local function catch(i)
     local info = stacksplice.error_info(e)
     matrix.number("hresult", info.hresult)
     matrix.text("what", info.message)
-    matrix.number("nodes", #info.propagation)
+    local languages = {}
+    for _, node in ipairs(info.propagation) do
+        languages[#languages + 1] = node.language
+    end
+    matrix.number("nodes", #languages)
+    matrix.text("languages", table.concat(languages, " "))
     matrix.number("frames", #info.stack)
     matrix.number("is value", rawequal(info, e) and 0 or 1)
     stacksplice.originate(e)

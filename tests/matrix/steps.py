@@ -166,6 +166,7 @@ def look_at(e):
     m.fact("hresult", info.hresult)
     m.fact("what", info.message)
     m.fact("nodes", len(info.propagation))
+    m.fact("languages", " ".join(node.language for node in info.propagation))
     m.fact("frames", len(info.stack))
     stacksplice.originate(e)
     m.collect(info.hresult)

@@ -420,6 +420,15 @@ def test_reference_resolves_while_the_error_lives(border):
         winrt.RoResolveRestrictedErrorInfoReference("nothing")
 
 
+def test_a_captured_context_is_a_node_of_python_s(border):
+    assert winrt.RoOriginateError(E_FAIL, "here")
+    assert winrt.RoCaptureErrorContext(E_FAIL) == 0
+    info = stacksplice.take_error()
+    assert [node.language for node in info.propagation] == ["python"]
+    assert winrt.RoCaptureErrorContext(E_FAIL) == 0 and not stacksplice.take_error().propagation
+    assert winrt.RoCaptureErrorContext(0) == 0 and stacksplice.peek_error() is None
+
+
 def test_hresult_error_that_is_originated_by_hand(border):
     """A foreign exception that C makes the language exception of another error."""
     exc = caught(border.fail, 0x80070057, "first")

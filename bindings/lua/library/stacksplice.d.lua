@@ -31,7 +31,7 @@ local stacksplice = {}
 
 ---A language that received the error.
 ---@class stacksplice.Propagation
----@field language string
+---@field language string "lua", "python", "c++", ...; "native": the border named none
 ---@field stack stacksplice.Frame[]
 
 ---An error. One that was not born in this Lua state is raised in this form; others are found by

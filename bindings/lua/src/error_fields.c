@@ -93,37 +93,13 @@ static void push_stack(lua_State *L, IUnknown *error)
 
 /* ---- The chain -------------------------------------------------------------------------------*/
 
-/* The language that received: that of the innermost script frame in the node's stack, at the top.
- */
-static void set_node_language(lua_State *L, int node)
-{
-    lua_Integer count = (lua_Integer)lua_rawlen(L, -1);
-
-    lua_pushliteral(L, "native");
-    for (lua_Integer i = 1; i <= count; i++) {
-        bool script;
-
-        lua_rawgeti(L, -2, i);
-        lua_getfield(L, -1, "kind");
-        script = strcmp(lua_tostring(L, -1), "script") == 0;
-        lua_pop(L, 1);
-        if (script) {
-            lua_getfield(L, -1, "language");
-            lua_replace(L, -3);
-        }
-        lua_pop(L, 1);
-        if (script)
-            break;
-    }
-    lua_setfield(L, node, "language");
-}
-
 /* One table for each node, oldest first: {language, stack}. */
 static void push_propagation(lua_State *L, IUnknown *error)
 {
     IUnknown **holder = ss_lua_push_holder(L);
     ILanguageExceptionErrorInfo2 *info = ss_lua_query(error, &IID_ILanguageExceptionErrorInfo2);
     ILanguageExceptionErrorInfo2 *next = NULL;
+    const char *language = NULL;
     lua_Integer count = 0;
     int list;
 
@@ -136,8 +112,10 @@ static void push_propagation(lua_State *L, IUnknown *error)
     while (*holder) {
         lua_newtable(L);
         push_stack(L, *holder);
-        set_node_language(L, list + 1);
         lua_setfield(L, list + 1, "stack");
+        (void)stacksplice_node_language(*holder, &language);
+        lua_pushstring(L, language);
+        lua_setfield(L, list + 1, "language");
         lua_rawseti(L, list, ++count);
         info = (ILanguageExceptionErrorInfo2 *)*holder;
         next = NULL;

@@ -106,7 +106,7 @@ static HRESULT propagate_in_slot(IRestrictedErrorInfo *error, const void *above)
     (void)stacksplice_save_error(&saved);
     hr = SetRestrictedErrorInfo(error);
     if (SUCCEEDED(hr))
-        hr = stacksplice_propagate_above(above, ss_lua_error_hresult((IUnknown *)error));
+        hr = stacksplice_propagate_above(above, ss_lua_error_hresult((IUnknown *)error), "lua");
     stacksplice_restore_error(&saved);
     return hr;
 }

@@ -100,7 +100,7 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
        the holder owns it. */
     holder = push_prepared(L);
     state = ss_lua_state_open(L);
-    (void)stacksplice_propagate_above(above, hr);
+    (void)stacksplice_propagate_above(above, hr, "lua");
     if (FAILED(RoGetMatchingRestrictedErrorInfo(hr, (IRestrictedErrorInfo **)holder)) || !*holder)
         raise_text(L, "error %s without information", hr);
     push_raised(L, state, *holder);

@@ -228,7 +228,7 @@ static PyObject *propagate(PyObject *module, PyObject *exc)
     if (FAILED(hr)) {
         sspy_section section = sspy_enter(state->interp);
 
-        hr = stacksplice_propagate_above(__builtin_frame_address(0), hr);
+        hr = stacksplice_propagate_above(__builtin_frame_address(0), hr, "python");
         sspy_leave(section);
     }
     return hr == E_OUTOFMEMORY ? PyErr_NoMemory() : error_info(module, exc);

@@ -219,7 +219,18 @@ static PyObject *handle_thread_id(error_handle *self, PyObject *unused)
     return id;
 }
 
-/* (thread id, stack) of each propagation node, oldest first. */
+/* (language, thread id, stack) of a propagation node. */
+static PyObject *node_of(IUnknown *node)
+{
+    const char *language = "";
+    PyObject *text;
+
+    (void)stacksplice_node_language(node, &language);
+    text = PyUnicode_DecodeUTF8(language, (Py_ssize_t)strlen(language), "replace");
+    return Py_BuildValue("(NNN)", text, thread_of(node), stack_of(node));
+}
+
+/* Of each propagation node, oldest first. */
 static PyObject *handle_propagation(error_handle *self, PyObject *unused)
 {
     PyObject *list = PyList_New(0);
@@ -231,9 +242,7 @@ static PyObject *handle_propagation(error_handle *self, PyObject *unused)
     if (info)
         (void)info->lpVtbl->GetPropagationContextHead(info, &node);
     while (node) {
-        PyObject *item =
-            list ? Py_BuildValue("(NN)", thread_of((IUnknown *)node), stack_of((IUnknown *)node))
-                 : NULL;
+        PyObject *item = list ? node_of((IUnknown *)node) : NULL;
 
         if (!item || PyList_Append(list, item))
             Py_CLEAR(list);
@@ -472,7 +481,7 @@ static PyMethodDef handle_methods[] = {
     METHOD(stack, METH_NOARGS, "stack($self, /)\n--\n\nThe captured stack, a tuple of addresses."),
     METHOD(thread_id, METH_NOARGS, "thread_id($self, /)\n--\n\nThe system's id of the thread."),
     METHOD(propagation, METH_NOARGS,
-           "propagation($self, /)\n--\n\n(thread id, stack) of each node, oldest first."),
+           "propagation($self, /)\n--\n\n(language, thread id, stack) of each node, oldest first."),
     METHOD(transformed, METH_NOARGS,
            "transformed($self, /)\n--\n\n(relation, what it was made from), or (0, None)."),
     METHOD(exceptions, METH_NOARGS,

@@ -202,7 +202,7 @@ PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above)
     }
     sspy_slot_drop_other_task(state);
     section = sspy_enter(state->interp);
-    (void)stacksplice_propagate_above(above, hr); /* makes a fresh error of a stale one first */
+    (void)stacksplice_propagate_above(above, hr, "python"); /* first makes a stale one fresh */
     result = RoGetMatchingRestrictedErrorInfo(hr, &error);
     sspy_leave(section);
     if (FAILED(result) || !error) {

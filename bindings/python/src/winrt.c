@@ -215,14 +215,26 @@ static PyObject *resolve_reference(PyObject *module, PyObject *reference)
     return wrap_taken(state, error);
 }
 
+/* Where it adds a node, Python receives: RoCaptureErrorContext itself does not know who calls. */
 static PyObject *capture_context(PyObject *module, PyObject *number)
 {
-    HRESULT hr;
+    sspy_state *state = PyModule_GetState(module);
+    IRestrictedErrorInfo *error = NULL;
+    sspy_section section;
+    HRESULT hr, stored = S_OK;
 
-    (void)module;
     if (sspy_hresult_from(number, "hresult", &hr))
         return NULL;
-    return PyLong_FromLong(RoCaptureErrorContext(hr));
+    section = sspy_enter(state->interp);
+    if (FAILED(hr) && stacksplice_peek_error(&error) == S_OK)
+        (void)stacksplice_error_hresult((IUnknown *)error, &stored);
+    if (error && stored == hr)
+        hr = stacksplice_propagate_above(__builtin_frame_address(0), hr, "python");
+    else
+        hr = RoCaptureErrorContext(hr);
+    sspy_unknown_release(error);
+    sspy_leave(section);
+    return PyLong_FromLong(hr);
 }
 
 static PyObject *fail_fast_with_context(PyObject *module, PyObject *number)

@@ -19,8 +19,8 @@ _SCHEMA = "stacksplice-error/1"
 class Propagation:
     """One node of the propagation chain: a language that received the error.
 
-    language: that of the innermost script frame, else "native"; thread_id: the system's id of the
-    thread; stack: the combined stack there.
+    language: "python", "lua", "c++", or "native" where the border named none; thread_id: the
+    system's id of the thread; stack: the combined stack there.
     """
 
     __slots__ = ("language", "stack", "thread_id")
@@ -35,10 +35,6 @@ class Propagation:
 
     def __repr__(self) -> str:
         return f"<Propagation into {self.language} on thread {self.thread_id}>"
-
-
-def _language_of(stack: Stack) -> str:
-    return next((frame.language for frame in stack if frame.kind == "script"), "native")
 
 
 def _stack_from(data: Mapping[str, Any]) -> Stack:
@@ -171,8 +167,10 @@ class ErrorInfo:
                 for node in self._data["propagation"]
             ]
         assert self._handle is not None
-        nodes = ((thread_id, Stack(stack)) for thread_id, stack in self._handle.propagation())
-        return [Propagation(_language_of(stack), thread_id, stack) for thread_id, stack in nodes]
+        return [
+            Propagation(language, thread_id, Stack(stack))
+            for language, thread_id, stack in self._handle.propagation()
+        ]
 
     def _behind(self) -> tuple[str, ErrorInfo | None]:
         if self._data is not None:

@@ -407,12 +407,14 @@ STACKSPLICE_API extern const IID stacksplice_IID_IScriptExceptionDetails;
 STACKSPLICE_API extern const IID stacksplice_IID_IScriptExceptionType;
 
 /*
- * stacksplice_propagate(HR, NULL) for a function that does not want its own frames in the node: as
- * in stacksplice_capture_above.
- * [thread: any | alloc: yes | signal: no]
+ * stacksplice_propagate(HR, NULL) for a binding: LANGUAGE, UTF-8 as in frames, is the one that
+ * receives the error; NULL is "native".  The function's own frames are not in the node:
+ * FRAME_ADDRESS is as in stacksplice_capture_above.
+ * [own: language copied | thread: any | alloc: yes | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_propagate_above(const void *frame_address,
-                                                                stacksplice_hresult hr);
+                                                                stacksplice_hresult hr,
+                                                                const char *language);
 
 /*
  * The operating system's id of the thread on which ERROR (an error object or a propagation node)

@@ -201,14 +201,25 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_native_stack(IUnknown *err
 /*
  * Say that the calling thread's error arrives in a further language, for a border of one's own:
  * adds one node, with the stack of this moment, to the propagation chain.  LANGUAGE_EXCEPTION is
- * the receiving language's exception or NULL.  An error of another HRESULT is stale: it is replaced
- * by a new one for HR first, as RoGetMatchingRestrictedErrorInfo does.
+ * the receiving language's exception or NULL; if it is a binding's, the node is of its language,
+ * else of "native".  An error of another HRESULT is stale: it is replaced by a new one for HR
+ * first, as RoGetMatchingRestrictedErrorInfo does.
  *
  * Returns S_OK.  Errors: E_INVALIDARG if hr is a success code; E_OUTOFMEMORY.
  * [own: language_exception referenced | thread: any | alloc: yes | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_propagate(stacksplice_hresult hr,
                                                           IUnknown *language_exception);
+
+/*
+ * The language that received the error when NODE, one node of a propagation chain, was added:
+ * "python", "lua", "c++"; "native" where the one who added it named none.  UTF-8; *LANGUAGE lives
+ * as long as NODE.
+ * Errors: E_POINTER; E_INVALIDARG if node is not a propagation node of this library.
+ * [own: borrows node | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_node_language(IUnknown *node,
+                                                              const char **language);
 
 /* ---- Causes, groups and notes ----------------------------------------------------------------*/
 

@@ -86,15 +86,31 @@ void ss_error_free(ss_error *error)
 
 /* ---- Nodes -----------------------------------------------------------------------------------*/
 
-static ss_node *new_node(ss_error *error, const ss_held *language, const void *above)
+static const char *receiver_of(const ss_arrival *arrival, const ss_held *language)
 {
+    IScriptException *exception = language->exception;
+    const char *receiver = arrival->receiver;
+
+    if (!receiver && exception)
+        receiver = exception->lpVtbl->GetLanguage(exception);
+    return receiver ? receiver : "native";
+}
+
+/* The name of the receiver is copied: its code may be unloaded before the error dies. */
+static ss_node *new_node(ss_error *error, const ss_held *language, const ss_arrival *arrival)
+{
+    const char *receiver = receiver_of(arrival, language);
+    size_t name = strlen(receiver) + 1;
     ss_stack stack;
     ss_node *node;
+    size_t units;
 
-    ss_stack_take(&stack, language, above);
-    node = ss_alloc_dirty(sizeof *node + ss_stack_units(&stack) * sizeof(uintptr_t));
+    ss_stack_take(&stack, language, arrival->above);
+    units = ss_stack_units(&stack);
+    node = ss_alloc_dirty(sizeof *node + units * sizeof(uintptr_t) + name);
     if (node) {
         memset(node, 0, sizeof *node);
+        node->receiver = memcpy(node->storage + units, receiver, name);
         ss_record_init(&node->record, error, error->record.fixed.hresult);
         ss_stack_store(&stack, &node->record, node->storage);
         node->record.fixed.thread_id = ss_thread_id();
@@ -132,7 +148,7 @@ static bool has_place(ss_error *error)
     return place;
 }
 
-HRESULT ss_error_add_node(ss_error *error, IUnknown *language_exception, const void *above)
+HRESULT ss_error_add_node(ss_error *error, const ss_arrival *arrival)
 {
     ss_held language;
     ss_node *node;
@@ -140,8 +156,8 @@ HRESULT ss_error_add_node(ss_error *error, IUnknown *language_exception, const v
 
     if (error->is_static || !has_place(error))
         return S_OK;
-    ss_held_begin(&language, language_exception);
-    node = new_node(error, &language, above);
+    ss_held_begin(&language, arrival->language_exception);
+    node = new_node(error, &language, arrival);
     if (!node) {
         ss_held_sleep(&language);
         ss_held_end(&language);

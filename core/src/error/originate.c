@@ -206,25 +206,25 @@ HRESULT RoGetMatchingRestrictedErrorInfo(HRESULT hr, IRestrictedErrorInfo **erro
     return GetRestrictedErrorInfo(error);
 }
 
-/* Add a node to the slot's error for HR, after making one where there is none. */
-static HRESULT propagate(const ss_origin *origin, IUnknown *language_exception)
+/* Add a node to the slot's error for CODE, after making one where there is none. */
+static HRESULT propagate(HRESULT code, const ss_arrival *arrival)
 {
-    ss_record *record = match(origin->hr);
+    ss_record *record = match(code);
     ss_error *error;
     HRESULT hr = S_OK;
 
     if (ss_flags_get() & RO_ERROR_REPORTING_SUPPRESSSETERRORINFO)
         return S_OK;
     if (!record) {
-        hr = originate(origin);
-        record = hr == S_OK ? match(origin->hr) : NULL;
+        hr = originate(&(ss_origin){.hr = code, .above = arrival->above});
+        record = hr == S_OK ? match(code) : NULL;
     }
     if (!record)
         return FAILED(hr) ? hr : S_OK;
     /* The exception's methods may empty the slot meanwhile. */
     error = record->error;
     ss_error_add_ref(error);
-    hr = ss_error_add_node(error, language_exception, origin->above);
+    hr = ss_error_add_node(error, arrival);
     ss_error_release(error);
     return hr;
 }
@@ -237,27 +237,28 @@ HRESULT RoCaptureErrorContext(HRESULT hr)
     if (SUCCEEDED(hr))
         return S_OK;
     if (match(hr))
-        return propagate(&origin, NULL);
+        return propagate(hr, &(ss_arrival){.above = origin.above});
     result = originate(&origin);
     return FAILED(result) ? result : S_OK;
 }
 
 stacksplice_hresult stacksplice_propagate(stacksplice_hresult hr, IUnknown *language_exception)
 {
-    ss_origin origin = {.hr = hr, .above = SS_HERE()};
+    ss_arrival arrival = {.language_exception = language_exception, .above = SS_HERE()};
 
     if (SUCCEEDED(hr))
         return E_INVALIDARG;
-    return propagate(&origin, language_exception);
+    return propagate(hr, &arrival);
 }
 
-stacksplice_hresult stacksplice_propagate_above(const void *frame_address, stacksplice_hresult hr)
+stacksplice_hresult stacksplice_propagate_above(const void *frame_address, stacksplice_hresult hr,
+                                                const char *language)
 {
-    ss_origin origin = {.hr = hr, .above = frame_address};
+    ss_arrival arrival = {.receiver = language, .above = frame_address};
 
     if (SUCCEEDED(hr))
         return E_INVALIDARG;
-    return propagate(&origin, NULL);
+    return propagate(hr, &arrival);
 }
 
 HRESULT RoResolveRestrictedErrorInfoReference(PCWSTR reference, IRestrictedErrorInfo **error)

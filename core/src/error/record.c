@@ -287,8 +287,9 @@ static HRESULT STDMETHODCALLTYPE language_CapturePropagationContext(
 {
     if (ss_flags_get() & RO_ERROR_REPORTING_SUPPRESSSETERRORINFO)
         return S_OK;
-    return ss_error_add_node(impl_from_ILanguageExceptionErrorInfo2(iface)->error,
-                             language_exception, SS_HERE());
+    return ss_error_add_node(
+        impl_from_ILanguageExceptionErrorInfo2(iface)->error,
+        &(ss_arrival){.language_exception = language_exception, .above = SS_HERE()});
 }
 
 static HRESULT STDMETHODCALLTYPE language_GetPropagationContextHead(

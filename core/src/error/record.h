@@ -39,7 +39,8 @@ typedef struct ss_record {
 typedef struct ss_node {
     ss_record record;
     struct ss_node *previous; /* (RO) the next older one, or NULL */
-    uintptr_t storage[];      /* frames, native frames */
+    const char *receiver;     /* (RO) the language that received, in storage */
+    uintptr_t storage[];      /* frames, native frames, receiver */
 } ss_node;
 
 /* A note that was added after the error was made. */
@@ -87,8 +88,15 @@ ss_error *ss_error_new(const ss_origin *origin);
 /* The static error object for E_OUTOFMEMORY. */
 ss_error *ss_error_out_of_memory(void);
 
+/* What a node is made of.  All is borrowed. */
+typedef struct ss_arrival {
+    IUnknown *language_exception; /* the receiver's, or NULL */
+    const char *receiver;         /* the language; NULL: that of the exception, or "native" */
+    const void *above;            /* SS_HERE() of the public function */
+} ss_arrival;
+
 /* Add a node with the stack of this thread to ERROR; S_OK also when there are too many. */
-HRESULT ss_error_add_node(ss_error *error, IUnknown *language_exception, const void *above);
+HRESULT ss_error_add_node(ss_error *error, const ss_arrival *arrival);
 
 /* The error or node behind an interface pointer of this library, else NULL.  Takes no reference. */
 ss_record *ss_record_from(IUnknown *object);

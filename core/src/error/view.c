@@ -36,8 +36,10 @@ static void fill(const ss_record *record, ss_error_view *view)
         .frames_left_out = record->left_out,
         .language_exception = record->language.object,
     };
-    if (is_node)
+    if (is_node) {
+        view->receiver = ((const ss_node *)(const void *)record)->receiver;
         return;
+    }
     ss_registry_reference(error, view->reference);
     view->relation = (stacksplice_relation)error->relation;
     view->causes_left_out = error->causes_left_out;
@@ -128,6 +130,19 @@ stacksplice_hresult stacksplice_error_thread(IUnknown *error, uint64_t *thread_i
     if (!record)
         return E_INVALIDARG;
     *thread_id = record->fixed.thread_id;
+    return S_OK;
+}
+
+stacksplice_hresult stacksplice_node_language(IUnknown *node, const char **language)
+{
+    ss_record *record;
+
+    if (!node || !language)
+        return E_POINTER;
+    record = ss_record_from(node);
+    if (!record || record == &record->error->record)
+        return E_INVALIDARG;
+    *language = ((ss_node *)(void *)record)->receiver;
     return S_OK;
 }
 

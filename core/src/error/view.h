@@ -24,6 +24,7 @@ typedef struct ss_error_view {
     uint32_t frame_count;
     uint32_t frames_left_out;      /* 0, or at least 1: the stack had more than the limit */
     IUnknown *language_exception;  /* borrowed, or NULL */
+    const char *receiver;          /* on a node: the language that received */
     stacksplice_relation relation; /* what ss_error_previous is to it */
     uint32_t causes_left_out;      /* 0, or at least 1: behind the last that is known */
 } ss_error_view;

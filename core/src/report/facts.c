@@ -43,7 +43,9 @@ bool ss_facts_get(IUnknown *error, ss_facts *facts)
     if (!ss_error_view_get(error, &facts->view))
         return false;
     facts->error = error;
-    facts->language = ss_stack_language(facts->view.frames, facts->view.frame_count);
+    facts->language = facts->view.is_node
+                          ? facts->view.receiver
+                          : ss_stack_language(facts->view.frames, facts->view.frame_count);
     ask_exception(facts);
     return true;
 }

@@ -12,7 +12,7 @@ typedef struct ss_facts {
     ss_error_view view;
     IScriptException *exception; /* owned; NULL: none, or it does not tell more */
     const char *type;            /* "ValueError", or NULL */
-    const char *language;        /* of the exception, or of the innermost script frame */
+    const char *language;        /* of the exception, the receiver, or the innermost script frame */
     const char *message;         /* UTF-8 of the exception; NULL: view.message is the message */
     size_t message_length;
 } ss_facts;

@@ -85,7 +85,7 @@ static bool put_node(const ss_error_view *node, void *data)
     json_report *report = data;
 
     ss_json_open(&report->j, NULL, '{');
-    ss_json_text(&report->j, "language", ss_stack_language(node->frames, node->frame_count));
+    ss_json_text(&report->j, "language", node->receiver);
     ss_json_unsigned(&report->j, "thread_id", node->thread_id);
     put_stack(report, node);
     ss_json_close(&report->j, '}');

@@ -85,7 +85,7 @@ static bool put_node(const ss_error_view *node, void *data)
     ss_writer_text(w, "  ");
     ss_writer_decimal(w, c->count);
     ss_writer_text(w, ". received by ");
-    ss_writer_text(w, ss_stack_language(node->frames, node->frame_count));
+    ss_writer_utf8(w, node->receiver, strlen(node->receiver), SS_ESCAPE_LINE);
     ss_writer_text(w, " on thread ");
     ss_writer_decimal(w, node->thread_id);
     ss_writer_text(w, node->frame_count ? " at:\n" : "\n");

@@ -112,7 +112,7 @@ template <typename Function, typename Result> HRESULT guard(Function &&function,
 
     if (SUCCEEDED(hr))
         hr = E_UNEXPECTED;
-    (void)stacksplice_propagate_above(__builtin_frame_address(0), hr);
+    (void)stacksplice_propagate_above(__builtin_frame_address(0), hr, "c++");
     (void)RoGetMatchingRestrictedErrorInfo(hr, info.put());
     com_ptr<IUnknown> language = detail::language_exception_of(info);
     if (const detail::cpp_exception *known = detail::cpp_exception::from(language.get())) {
