@@ -386,6 +386,11 @@ void sspy_show_foreign(sspy_state *state, PyObject *exc, IScriptErrorInfo *error
 /* Whether FRAME is one that sspy_show_foreign made; *ELEMENT (optional) is the element of a stack
    that it stands for, 0 when another entry stands for that. */
 bool sspy_foreign_frame(PyFrameObject *frame, uintptr_t *element);
+/* Whether CODE may be that of such a frame: most Python code has flags, theirs has none. */
+static inline bool sspy_may_be_foreign(const PyCodeObject *code)
+{
+    return code->co_flags == 0;
+}
 int sspy_kept_frames_traverse(sspy_kept_frames *all, visitproc visit, void *arg);
 void sspy_kept_frames_clear(sspy_kept_frames *all);
 

@@ -28,6 +28,16 @@ static bool is_coroutine(PyFrameObject *frame)
     return code_flags(frame) & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR);
 }
 
+/* Whether OUTER called INNER, as nearly every frame of a traceback did the next one.  Without memory
+   it did not, and an exception is set. */
+static bool is_caller(const PyFrameObject *outer, PyFrameObject *inner)
+{
+    PyFrameObject *back = PyFrame_GetBack(inner);
+
+    Py_XDECREF(back);
+    return back == outer;
+}
+
 /* Whether OUTER is among the callers of INNER, or nobody knows. */
 static bool may_be_called_by(PyFrameObject *inner, PyFrameObject *outer)
 {
@@ -65,9 +75,12 @@ uintptr_t sspy_seam_inside(const PyTracebackObject *entry)
     PyFrameObject *inner = entry->tb_next ? entry->tb_next->tb_frame : NULL;
     bool called;
 
+    if (!inner || is_caller(entry->tb_frame, inner))
+        return 0;
+    PyErr_Clear();
     /* Frames that stand for those of other languages have no callers, and their traceback does not
        show the glue through which they call Python. */
-    if (!inner || sspy_foreign_frame(inner, NULL))
+    if (sspy_foreign_frame(inner, NULL))
         return 0;
     if (sspy_foreign_frame(entry->tb_frame, NULL))
         return sspy_mark();

@@ -56,13 +56,12 @@ uint32_t sspy_capture(const void *above, uintptr_t *frames)
 /* 0: the entry stands for no element of its own. */
 static uintptr_t entry_token(PyTracebackObject *entry)
 {
-    PyCodeObject *code;
+    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
     uintptr_t token;
 
-    if (sspy_foreign_frame(entry->tb_frame, &token))
-        return token;
-    code = PyFrame_GetCode(entry->tb_frame);
-    token = sspy_token_known(code, entry->tb_lasti, entry->tb_lineno, STACKSPLICE_TRUST_TRACEBACK);
+    if (!sspy_may_be_foreign(code) || !sspy_foreign_frame(entry->tb_frame, &token))
+        token =
+            sspy_token_known(code, entry->tb_lasti, entry->tb_lineno, STACKSPLICE_TRUST_TRACEBACK);
     Py_DECREF(code);
     return token;
 }
