@@ -15,7 +15,7 @@ from . import __version__
 from ._errors import ErrorInfo
 from ._install import install
 from ._loading import loaded_core
-from ._report import format_saved
+from ._saved import format_saved
 
 _STATUSES = """\
 exit status:

@@ -301,7 +301,7 @@ class ErrorInfo:
         which is otherwise hidden and counted; color: ANSI colours; chain: with the errors that it was
         made from, and the members of a group.
         """
-        from ._report import format_remote, format_saved
+        from ._saved import format_remote, format_saved
 
         if self._handle is None:
             return format_saved(self, newest_last=newest_last, chain=chain)
