@@ -1,4 +1,4 @@
-"""A million crossings with errors: memory stays flat, with the garbage collector on and off."""
+"""A million crossings with errors of every kind, half of them in each test: memory stays flat, with the garbage collector on and off."""
 
 import gc
 import sys
@@ -32,18 +32,48 @@ def fail_frozen():
     raise Frozen("again and again")
 
 
+def fail_with_cause():
+    try:
+        raise KeyError("the cause")
+    except KeyError as exc:
+        raise ValueError("again and again") from exc
+
+
+def fail_with_group():
+    raise ExceptionGroup("again and again", [ValueError("one"), ExceptionGroup("more", [KeyError("two")])])
+
+
+# Of both languages, with causes and groups, as values and as error objects.
+# Plain ones are the most frequent, as in life; the rest takes longer.
+KINDS = [
+    ("return py(...)", fail),
+    ("error({number = ...})", 7),
+    ("pcall(py, ...) error('text')", fail),
+    ("return py(...)", fail),
+    ("error({number = ...})", 7),
+    ("pcall(py, ...) error('text')", fail),
+    ("return py(...)", fail),
+    ("return py(...)", fail_frozen),
+    ("return py(...)", fail_with_cause),
+    ("return py(...)", fail_with_group),
+    ("error({number = ...})", 7),
+    ("pcall(py, ...) error('text')", fail),
+    ("local ok, e = pcall(py, ...) error(stacksplice.propagate(e))", fail),
+    ("local ok, e = pcall(error, {}) stacksplice.error('effect', e)", None),
+    ("local ok, e = pcall(py, ...) stacksplice.error({}, e)", fail_with_group),
+]
+
+
 def cross(count):
-    """A quarter each: from Python and back, two kinds; from Lua; and caught by Lua."""
+    """As often each kind, every other time without frames of Lua and C in __traceback__."""
     for number in range(count):
+        if number % len(KINDS) == 0:
+            stacksplice.foreign_frames(number % 2 == 0)
         try:
-            if number % 4 < 2:
-                crossing.run("return py(...)", fail if number % 4 else fail_frozen)
-            elif number % 4 == 2:
-                crossing.run("error({number = ...})", number)
-            else:
-                crossing.run("pcall(py, ...) error('text')", fail)
-        except (ValueError, stacksplice.HResultError):
-            pass
+            crossing.run(*KINDS[number % len(KINDS)])
+        except (ValueError, ExceptionGroup, stacksplice.HResultError):
+            continue
+        raise AssertionError(KINDS[number % len(KINDS)])
 
 
 class MemoryTest(unittest.TestCase):
