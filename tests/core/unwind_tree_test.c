@@ -244,6 +244,33 @@ static void test_tree_knows_a_stack_it_has_seen(void **state)
     run(compare);
 }
 
+/*
+ * Behind a signal frame, and behind one that realigned the stack, the tree does not tell where the
+ * frame pointer is, however plain the frames further out are that do not touch it.
+ */
+static void test_tree_does_not_guess_behind_an_uncommon_frame(void **state)
+{
+    const ss_rule plain = {0, 2 * sizeof(uintptr_t), {UINT64_MAX}}; /* all registers unchanged */
+    const ss_rule uncommon[] = {
+        {0, SS_RULE_FULL, {0}}, {0, SS_RULE_AT_SAVED, {0}}, {0, SS_RULE_LEAF, {UINT64_MAX}}};
+    ss_rule saving = plain;
+
+    (void)state;
+    saving.slots[SS_SAVED_FP / SS_SLOTS_A_WORD] ^=
+        (uint64_t)(SS_SLOT_UNCHANGED ^ 2) << SS_SLOT_BITS * (SS_SAVED_FP % SS_SLOTS_A_WORD);
+    for (size_t i = 0; i <= sizeof uncommon / sizeof *uncommon; i++) {
+        bool first = i == sizeof uncommon / sizeof *uncommon;
+        ss_tree *tree = ss_tree_new(SS_TREE_SMALL);
+        const ss_node *node;
+
+        assert_non_null(tree);
+        node = ss_tree_add(tree, tree->nodes, 0x1000, first ? &saving : &uncommon[i], 0);
+        node = ss_tree_add(tree, node, 0x2000, &plain, 0);
+        assert_int_equal(ss_tree_frame_pointer(tree, node), first ? 4 : 0);
+        ss_tree_free(tree);
+    }
+}
+
 /* Without credit contexts are not kept, and known code is still found. */
 static void test_tree_may_not_grow_without_credit(void **state)
 {
@@ -534,6 +561,7 @@ int main(void)
         cmocka_unit_test(test_tree_grows_and_begins_anew),
         cmocka_unit_test(test_addresses_are_those_of_a_walk),
         cmocka_unit_test(test_tree_knows_a_stack_it_has_seen),
+        cmocka_unit_test(test_tree_does_not_guess_behind_an_uncommon_frame),
         cmocka_unit_test(test_tree_may_not_grow_without_credit),
         cmocka_unit_test(test_tree_bounds_a_deep_recursion),
         cmocka_unit_test(test_tree_has_no_room_for_more),

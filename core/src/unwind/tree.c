@@ -146,12 +146,11 @@ static unsigned certain_slot(const ss_rule *rule)
 {
     unsigned slot = ss_rule_slot(rule->slots, SS_SAVED_FP);
     ss_rule_kind kind = ss_rule_kind_of(rule->cfa);
-    uintptr_t most = kind == SS_RULE_SP      ? ss_rule_offset(rule->cfa) / sizeof(uintptr_t)
-                     : kind <= SS_RULE_SAVED ? 2
-                                             : 0;
+    uintptr_t most = kind == SS_RULE_SP ? ss_rule_offset(rule->cfa) / sizeof(uintptr_t) : 2;
 
-    return slot <= most || (slot == SS_SLOT_UNCHANGED && kind <= SS_RULE_SAVED) ? slot
-                                                                                : SS_SLOT_LOST;
+    if (kind > SS_RULE_SAVED) /* it counts from elsewhere than the CFA, or not at all */
+        return SS_SLOT_LOST;
+    return slot <= most || slot == SS_SLOT_UNCHANGED ? slot : SS_SLOT_LOST;
 }
 
 uint16_t ss_tree_frame_pointer(const ss_tree *tree, const ss_node *node)
