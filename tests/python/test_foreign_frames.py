@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import gc
 import inspect
 import linecache
 import os
@@ -14,11 +13,11 @@ import sys
 import threading
 import tokenize
 import traceback
-import weakref
 from io import StringIO
 
 import pytest
 import stacksplice
+from raising import caught
 from stacksplice import winrt
 
 E_FAIL = -2147467259
@@ -46,14 +45,6 @@ def fail_in_lua(crossing):
 def switched_on():
     yield
     stacksplice.foreign_frames(True)
-
-
-def caught(function, *arguments) -> BaseException:
-    try:
-        function(*arguments)
-    except BaseException as exc:
-        return exc
-    raise AssertionError("nothing was raised")
 
 
 def entries(exc) -> list[tuple[str, str]]:
@@ -501,87 +492,7 @@ def test_post_mortem(price, monkeypatch):
     assert "local price = callback and py(" in output.getvalue()
 
 
-# ---- Lifetime --------------------------------------------------------------------------------------
-
-
-class Dying(Exception):
-    pass
-
-
-def raise_dying(*_):
-    raise Dying
-
-
-def test_nothing_is_kept_alive(border, crossing, price):
-    gc.collect()
-    gc.disable()
-    try:
-        reference = weakref.ref(caught(border.call, raise_dying))
-        assert reference() is None
-        reference = weakref.ref(caught(price, raise_dying))
-        crossing.objects()  # Lua collects the error that it passed on
-        assert reference() is None
-    finally:
-        gc.enable()
-
-
-def test_no_cycle_is_made(child, crossing_folder):
-    done = child(
-        """
-import gc, sys
-sys.path.insert(0, sys.argv[1])
-import crossing
-def fail(*_):
-    raise ValueError
-def cross():
-    try:
-        crossing.run("py(...)", fail)
-    except ValueError as exc:
-        return exc.__traceback__ is not None
-cross()
-gc.collect()
-gc.disable()
-print(cross(), gc.collect(), cross(), gc.collect(), gc.garbage)
-""",
-        str(crossing_folder),
-    )
-    assert done.stdout == "True 0 True 0 []\n"
-
-
-def test_memory_stays_flat(crossing):
-    assert crossing.run("_G.flat = load([[return py(...)]]) return 1") == 1
-
-    def blocks(count):
-        for _ in range(count):
-            try:
-                crossing.run("flat(...)", raise_dying)
-            except Dying:
-                pass
-        crossing.objects()
-        gc.collect()
-        return sys.getallocatedblocks()
-
-    before = blocks(2000)
-    assert abs(blocks(100_000) - before) < 200
-
-
-def test_ever_new_places_stay_bounded(crossing):
-    def blocks(first, count):
-        for i in range(first, first + count):
-            try:
-                crossing.run("local load, n = ... " + "\n" * (i % 50) + f"error('x{i}', 0)")
-            except stacksplice.HResultError:
-                pass
-            chunk = f"@/gone/{i}.lua"
-            try:
-                crossing.run("return (assert(load(\"local x = error('in')\", ...)))()", chunk)
-            except stacksplice.HResultError:
-                pass
-        gc.collect()
-        return sys.getallocatedblocks()
-
-    before = blocks(0, 1500)
-    assert blocks(1500, 3000) - before < 1500  # tokens are the core's; code objects are 512
+# ---- Where it can fail, or is whole ---------------------------------------------------------------
 
 
 def test_without_memory_the_exception_is_as_it_was(crossing, price):
@@ -606,25 +517,6 @@ def test_without_memory_the_exception_is_as_it_was(crossing, price):
             bare += not shown
             whole.add(len(shown))
     assert bare > 0 and len(LUA_OUT) + len(LUA_IN) in whole
-
-
-def test_at_the_end_of_the_interpreter(child):
-    done = child(
-        """
-import atexit, border
-@atexit.register
-def late():
-    try:
-        border.fail(0x80004005, "late")
-    except Exception as exc:
-        print(exc, exc.__traceback__.tb_next is not None)
-try:
-    border.fail(0x80004005, "early")
-except Exception as exc:
-    kept = exc
-"""
-    )
-    assert done.stdout == "late True\n" and done.stderr == ""
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="there is no sys.monitoring before 3.12")

@@ -16,6 +16,7 @@ import weakref
 import pytest
 import stacksplice
 from frame_oracle import Checker, chain, python_frames
+from racing import race
 
 # Each compares with the chain of sys._getframe() and with the one-function oracle.
 SCENARIOS = """
@@ -297,16 +298,7 @@ def six_threads(border, without_lock):
         for _ in range(40):
             sorted([2, 1], key=lambda x: checker())
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        threads = [threading.Thread(target=work, args=(checker,)) for checker in checkers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    race(work, [(checker,) for checker in checkers])
     for checker in checkers:
         checker.assert_good(80)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 import sys
-import threading
 
 import pytest
 import stacksplice
 from frame_oracle import Checker, chain, is_token, python_frames
+from racing import race
 
 greenlet = pytest.importorskip("greenlet")
 
@@ -198,16 +198,7 @@ def test_random_switches_in_threads(border):
                 item.throw()
 
     checkers = [GreenletChecker(border) for _ in range(3)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        threads = [threading.Thread(target=work, args=item) for item in zip(checkers, range(3))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    race(work, zip(checkers, range(3)))
     for checker in checkers:
         checker.assert_good(60)
 

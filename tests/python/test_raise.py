@@ -11,6 +11,7 @@ import traceback
 
 import pytest
 import stacksplice
+from racing import race
 from raising import caught, names, reasons
 
 ON = sys.version_info >= (3, 12)
@@ -222,16 +223,7 @@ def test_switched_by_many_threads_at_once():
         except Exception as exc:
             failures.append(exc)
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    threads = [threading.Thread(target=switch) for _ in range(4)]
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    race(switch, [()] * 4)
     assert failures == []
     assert "stacksplice" not in [sys.monitoring.get_tool(tool) for tool in range(6)]
     assert sys.excepthook is sys.__excepthook__ or "stacksplice" not in type(sys.excepthook).__module__

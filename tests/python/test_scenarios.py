@@ -22,7 +22,6 @@ import sqlite3
 import subprocess
 import sys
 import sysconfig
-import threading
 import time
 import xml.parsers.expat
 from pathlib import Path
@@ -30,6 +29,7 @@ from pathlib import Path
 import pytest
 from building import HERE, PACKAGE
 from frame_oracle import Checker
+from racing import race
 
 # ---- The standard library's C code calls back ----------------------------------------------------
 
@@ -274,16 +274,7 @@ def test_threads_that_raise_collect_and_generate(border):
             border.call_plain(checker)
 
     checkers = [Checker(border) for _ in range(6)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        threads = [threading.Thread(target=work, args=(checker,)) for checker in checkers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    race(work, [(checker,) for checker in checkers])
     for checker in checkers:
         checker.assert_good(75)
 

@@ -10,6 +10,7 @@ import threading
 
 import pytest
 import stacksplice
+from racing import race
 from raising import caught, fail, in_file
 from stacksplice import winrt
 
@@ -147,16 +148,7 @@ def test_threads_that_originate_and_raise_at_once(border):
         if stacksplice.peek_error() is not None:
             wrong.append(number)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    race(work, [(number,) for number in range(8)])
     assert wrong == []
 
 

@@ -1,0 +1,109 @@
+"""What frames of other languages in __traceback__ keep alive, and for how long."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+
+import stacksplice
+from raising import caught
+
+
+class Dying(Exception):
+    pass
+
+
+def raise_dying(*_):
+    raise Dying
+
+
+def test_nothing_is_kept_alive(border, crossing):
+    gc.collect()
+    gc.disable()
+    try:
+        reference = weakref.ref(caught(border.call, raise_dying))
+        assert reference() is None
+        reference = weakref.ref(caught(crossing.run, "py(...)", raise_dying))
+        crossing.objects()  # Lua collects the error that it passed on
+        assert reference() is None
+    finally:
+        gc.enable()
+
+
+def test_no_cycle_is_made(child, crossing_folder):
+    done = child(
+        """
+import gc, sys
+sys.path.insert(0, sys.argv[1])
+import crossing
+def fail(*_):
+    raise ValueError
+def cross():
+    try:
+        crossing.run("py(...)", fail)
+    except ValueError as exc:
+        return exc.__traceback__ is not None
+cross()
+gc.collect()
+gc.disable()
+print(cross(), gc.collect(), cross(), gc.collect(), gc.garbage)
+""",
+        str(crossing_folder),
+    )
+    assert done.stdout == "True 0 True 0 []\n"
+
+
+def test_memory_stays_flat(crossing):
+    assert crossing.run("_G.flat = load([[return py(...)]]) return 1") == 1
+
+    def blocks(count):
+        for _ in range(count):
+            try:
+                crossing.run("flat(...)", raise_dying)
+            except Dying:
+                pass
+        crossing.objects()
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    before = blocks(2000)
+    assert abs(blocks(100_000) - before) < 200
+
+
+def test_ever_new_places_stay_bounded(crossing):
+    def blocks(first, count):
+        for i in range(first, first + count):
+            try:
+                crossing.run("local load, n = ... " + "\n" * (i % 50) + f"error('x{i}', 0)")
+            except stacksplice.HResultError:
+                pass
+            chunk = f"@/gone/{i}.lua"
+            try:
+                crossing.run("return (assert(load(\"local x = error('in')\", ...)))()", chunk)
+            except stacksplice.HResultError:
+                pass
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    before = blocks(0, 1500)
+    assert blocks(1500, 3000) - before < 1500  # tokens are the core's; code objects are 512
+
+
+def test_at_the_end_of_the_interpreter(child):
+    done = child(
+        """
+import atexit, border
+@atexit.register
+def late():
+    try:
+        border.fail(0x80004005, "late")
+    except Exception as exc:
+        print(exc, exc.__traceback__.tb_next is not None)
+try:
+    border.fail(0x80004005, "early")
+except Exception as exc:
+    kept = exc
+"""
+    )
+    assert done.stdout == "late True\n" and done.stderr == ""
