@@ -1,4 +1,4 @@
-"""A million crossings with errors of every kind, half of them in each test: memory stays flat, with the garbage collector on and off."""
+"""A million crossings with errors of every kind: memory stays flat, with the garbage collector on and off."""
 
 import gc
 import sys
