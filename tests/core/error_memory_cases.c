@@ -1,6 +1,5 @@
 #include "error_memory_cases.h"
 
-
 static const uintptr_t some_frames[] = {1, 2, 3};
 
 /* The slot must hold an error for HR if OK, else nothing. */

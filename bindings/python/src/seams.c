@@ -28,8 +28,8 @@ static bool is_coroutine(PyFrameObject *frame)
     return code_flags(frame) & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR);
 }
 
-/* Whether OUTER called INNER, as nearly every frame of a traceback did the next one.  Without memory
-   it did not, and an exception is set. */
+/* Whether OUTER called INNER, as nearly every frame of a traceback did the next one.  Without
+   memory it did not, and an exception is set. */
 static bool is_caller(const PyFrameObject *outer, PyFrameObject *inner)
 {
     PyFrameObject *back = PyFrame_GetBack(inner);

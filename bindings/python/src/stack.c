@@ -276,8 +276,7 @@ static uintptr_t lost_token(bool was_raised)
                                    .kind = STACKSPLICE_FRAME_GAP,
                                    .trust = STACKSPLICE_TRUST_EXACT,
                                    .language = "python",
-                                   .reason = was_raised ? SSPY_CAUGHT_BEFORE
-                                                        : SSPY_NEVER_RAISED};
+                                   .reason = was_raised ? SSPY_CAUGHT_BEFORE : SSPY_NEVER_RAISED};
     uintptr_t token = 0;
 
     (void)stacksplice_intern(&info, &token);
