@@ -28,12 +28,24 @@ static int crosses(void)
     return again == value;
 }
 
+/* A new interpreter imports what the table needs by the name in the inittab. */
+static int crosses_elsewhere(void)
+{
+    PyThreadState *mine = PyThreadState_Get(), *other = Py_NewInterpreter();
+    int good = other && crosses();
+
+    if (other)
+        Py_EndInterpreter(other);
+    PyThreadState_Swap(mine);
+    return good;
+}
+
 int main(int count, char **arguments)
 {
     if (PyImport_AppendInittab("_stacksplice", PyInit__stacksplice))
         return 2;
     Py_Initialize();
-    if (stacksplice_python_import() != S_OK || !crosses())
+    if (stacksplice_python_import() != S_OK || !crosses() || !crosses_elsewhere())
         return 3;
     if (count > 2) {
         PyObject *list = PySys_GetObject("path"), *text = PyUnicode_FromString(arguments[1]);

@@ -1,5 +1,6 @@
 /*
- * A host that embeds Python: errors in the slot and in C's hands outlive the interpreter, twice.
+ * A host that embeds Python: errors in the slot and in C's hands outlive the interpreter, each of
+ * several, and arrive in the next one by value.
  * Prints "ok" at its end.
  */
 #define PY_SSIZE_T_CLEAN
@@ -63,12 +64,8 @@ static void import_or_tell(void)
     exit(7);
 }
 
-static IUnknown *raise_and_originate(const char *path)
+static void begin(const char *path)
 {
-    IUnknown *object = NULL;
-    PyObject *value;
-    HRESULT hr;
-
     Py_Initialize();
     if (path) {
         PyObject *list = PySys_GetObject("path"), *text = PyUnicode_FromString(path);
@@ -77,6 +74,71 @@ static IUnknown *raise_and_originate(const char *path)
         Py_DECREF(text);
     }
     import_or_tell();
+}
+
+/* What Python code finds wrong ends the process. */
+static void check_in_python(const char *code)
+{
+    CHECK(PyRun_SimpleString(code) == 0);
+}
+
+static PyObject *pending(void)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyErr_GetRaisedException();
+#else
+    PyObject *type, *value, *traceback;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+#endif
+}
+
+/* The slot's error, from an interpreter that has ended, is raised in this one. */
+static void receive_from_before(void)
+{
+    PyObject *exc;
+
+    CHECK(stacksplice_python_raise((HRESULT)0x80070057) == NULL && PyErr_Occurred());
+    exc = pending();
+    CHECK(PyObject_SetAttrString(PyImport_AddModule("__main__"), "received", exc) == 0);
+    Py_DECREF(exc);
+    check_in_python("import stacksplice\n"
+                    "assert isinstance(received, stacksplice.HResultError), received\n"
+                    "assert str(received) == 'from the interpreter', received\n"
+                    "info = stacksplice.error_info(received)\n"
+                    "assert info.type == 'ValueError' and info.language_exception is None\n"
+                    "assert stacksplice.peek_error() is None\n");
+}
+
+/* Out of Python, back, and out again: the same object, with one node more. */
+static void cross_both_ways(void)
+{
+    PyObject *exc, *again;
+
+    CHECK(PyRun_String("1 / 0", Py_eval_input, PyModule_GetDict(PyImport_AddModule("__main__")),
+                       PyModule_GetDict(PyImport_AddModule("__main__"))) == NULL);
+    exc = pending();
+    PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
+    CHECK(stacksplice_python_raise(stacksplice_python_originate()) == NULL);
+    again = pending();
+    CHECK(again == exc);
+    CHECK(PyObject_SetAttrString(PyImport_AddModule("__main__"), "crossed", exc) == 0);
+    Py_DECREF(exc);
+    Py_DECREF(again);
+    check_in_python("import stacksplice\n"
+                    "assert len(stacksplice.error_info(crossed).propagation) == 1\n");
+}
+
+static IUnknown *raise_and_originate(void)
+{
+    IUnknown *object = NULL;
+    PyObject *value;
+    HRESULT hr;
+
     value = PyObject_CallFunction(PyExc_ValueError, "s", "from the interpreter");
     CHECK(value && stacksplice_python_exception(value, &object) == S_OK);
     PyErr_SetObject(PyExc_ValueError, value);
@@ -97,8 +159,12 @@ int main(int count, char **arguments)
     CHECK(stacksplice_python_import() == (HRESULT)0x800401F0); /* no interpreter */
     CHECK(stacksplice_python_originate() == (HRESULT)0x800401F0);
     CHECK(stacksplice_python_object(NULL) == NULL);
-    for (int round = 0; round < 2; round++) {
-        object = raise_and_originate(path);
+    for (int round = 0; round < 5; round++) {
+        begin(path);
+        if (round)
+            receive_from_before();
+        cross_both_ways();
+        object = raise_and_originate();
         CHECK(Py_FinalizeEx() == 0);
 
         /* By value the error still tells everything; nothing of the dead interpreter is asked. */
@@ -112,8 +178,8 @@ int main(int count, char **arguments)
         error->lpVtbl->Release(error);
         release_on_a_thread(object);
         CHECK(stacksplice_python_raise((HRESULT)0x80004005) == NULL);
-        RoClearError();
     }
+    RoClearError();
     puts("ok");
     return 0;
 }

@@ -89,7 +89,8 @@ static PyObject *api_raise(HRESULT hr)
 
     if (state)
         return sspy_raise(state, hr, __builtin_frame_address(0));
-    RoClearError(); /* it is told by what could not tell it: nobody will ask for it again */
+    if (sspy_current_thread_state())
+        RoClearError(); /* taken all the same: the exception that was set is in its place */
     return NULL;
 }
 
