@@ -10,6 +10,7 @@
  *   slot() -> bool        whether the thread's slot holds an error
  *   objects() -> int      Python objects that Lua holds
  *   close()               lua_close; a new state is made by the next run
+ *   close_at_exit()       lua_close when the process ends, after Python; says "closed"
  *
  * In Lua: py(f, ...) calls a Python object, raising its errors; try(f, ...) calls a Lua function
  * with a plain lua_pcall and passes the error on; collect(L) frees what can be freed.
@@ -43,7 +44,8 @@ static int box_gc(lua_State *L)
     PyObject **box = luaL_checkudata(L, 1, BOX);
 
     boxed--;
-    Py_CLEAR(*box);
+    if (Py_IsInitialized())
+        Py_CLEAR(*box);
     return 0;
 }
 
@@ -269,6 +271,19 @@ static PyObject *close_state(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ar
     Py_RETURN_NONE;
 }
 
+static void close_now(void)
+{
+    if (state)
+        lua_close(state);
+    state = NULL;
+    puts("closed");
+}
+
+static PyObject *close_at_exit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
+{
+    return PyBool_FromLong(atexit(close_now) == 0);
+}
+
 PyMODINIT_FUNC PyInit_crossing(void);
 
 PyMODINIT_FUNC PyInit_crossing(void)
@@ -279,6 +294,7 @@ PyMODINIT_FUNC PyInit_crossing(void)
                                     {"slot", slot, METH_NOARGS, NULL},
                                     {"objects", objects, METH_NOARGS, NULL},
                                     {"close", close_state, METH_NOARGS, NULL},
+                                    {"close_at_exit", close_at_exit, METH_NOARGS, NULL},
                                     {NULL, NULL, 0, NULL}};
     static PyModuleDef definition = {
         .m_base = PyModuleDef_HEAD_INIT, .m_name = "crossing", .m_size = -1, .m_methods = methods};

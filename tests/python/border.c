@@ -226,6 +226,19 @@ static PyObject *release_elsewhere(PyObject *self, PyObject *number)
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
+/* release_beside(number): the same while this thread keeps the lock and waits. */
+static PyObject *release_beside(PyObject *self, PyObject *number)
+{
+    void *object = PyLong_AsVoidPtr(number);
+    pthread_t thread;
+
+    (void)self;
+    if (pthread_create(&thread, NULL, release_object, object) != 0)
+        return PyErr_NoMemory();
+    pthread_join(thread, NULL);
+    Py_RETURN_NONE;
+}
+
 /* release_later(number): on a thread of C's own that nobody waits for. */
 static PyObject *release_later(PyObject *self, PyObject *number)
 {
@@ -304,6 +317,7 @@ static PyMethodDef methods[] = {
     {"hold", hold, METH_O, NULL},
     {"object_of", object_of, METH_O, NULL},
     {"release_elsewhere", release_elsewhere, METH_O, NULL},
+    {"release_beside", release_beside, METH_O, NULL},
     {"release_later", release_later, METH_O, NULL},
     {"refuse", refuse, METH_NOARGS, NULL},
     {"without_memory", without_memory, METH_VARARGS, NULL},

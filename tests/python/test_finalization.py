@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sysconfig
+from os import environ
 
 import pytest
+from building import HERE, INCLUDES, ROOT, core_library
 
 HELD = {
     "in the slot": "border.originate(ValueError('last'))",
@@ -96,3 +101,112 @@ def test_a_border_that_is_crossed_at_the_end_raises(child, where, end):
     for line, whole in zip(told, ["HResultError: of C", "ValueError: of __del__"], strict=True):
         ended = r"SystemError: the interpreter (has ended|ends, and stacksplice has ended in it)"
         assert line == whole or re.fullmatch(ended, line)
+
+
+# ---- In the hands of C++ and of Lua ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def keeper_folder(tmp_path_factory):
+    """Where the module of keeper.cpp is."""
+    folder = tmp_path_factory.mktemp("keeper")
+    output = folder / f"keeper{sysconfig.get_config_var('EXT_SUFFIX')}"
+    command = [*shlex.split(environ.get("CXX", "c++")), "-std=c++17", "-g", "-O2", "-Wall", "-Wextra"]
+    command += ["-Werror", *INCLUDES, f"-I{ROOT / 'bindings' / 'cpp' / 'include'}", "-shared", "-fPIC"]
+    command += [str(HERE / "keeper.cpp"), "-o", str(output), *core_library()]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+FAILS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+def fails(*_):
+    raise ValueError('of Python')
+def caught():
+    try:
+        fails()
+    except ValueError as exc:
+        return exc
+"""
+
+
+@pytest.mark.parametrize("end", ["", "sys.modules.clear()"], ids=["ends", "without modules"])
+def test_an_exception_ptr_of_cpp_outlives_the_interpreter(child, keeper_folder, end):
+    done = child(
+        f"""{FAILS}
+import keeper
+exc = caught()
+keeper.keep(exc)
+try:
+    keeper.raise_kept()
+except ValueError as found:
+    assert found is exc
+del exc
+{end}""",
+        str(keeper_folder),
+    )
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert (lines[0], lines[-1]) == ("0x80070057", "released")
+    assert "ValueError: of Python" in done.stdout and "in fails" in done.stdout
+
+
+@pytest.mark.parametrize("close", ["close_at_exit()", "objects()"], ids=["closed last", "never closed"])
+@pytest.mark.parametrize("end", ["", "sys.modules.clear()"], ids=["ends", "without modules"])
+def test_an_error_in_a_registry_of_lua_outlives_the_interpreter(child, crossing_folder, close, end):
+    done = child(
+        f"""{FAILS}
+import crossing
+crossing.run("local ok, e = pcall(py, ...) debug.getregistry().kept = e _G.kept = e", fails)
+crossing.run("_G.wrapped = select(2, pcall(stacksplice.error, {{}}, kept))")
+assert crossing.run("return kept.message") == "of Python"
+crossing.{close}
+{end}""",
+        str(crossing_folder),
+    )
+    assert (done.stdout, done.stderr) == ("closed\n" if "exit" in close else "", "")
+
+
+def test_a_registry_of_lua_that_is_closed_while_the_interpreter_ends(child, crossing_folder):
+    done = child(
+        f"""{FAILS}
+import crossing, os
+class Closes:
+    def __del__(self, close=crossing.close, run=crossing.run, write=os.write):
+        run("assert(kept.message == 'of Python')")
+        close()
+        write(1, b"closed")
+crossing.run("_G.kept = select(2, pcall(py, ...))", fails)
+sys.keep = Closes()  # the error keeps this module: its traceback has a frame of it
+""",
+        str(crossing_folder),
+    )
+    assert (done.stdout, done.stderr) == ("closed", "")
+
+
+# ---- A release that must not wait ------------------------------------------------------------------
+
+
+def test_a_release_beside_a_thread_that_keeps_the_lock(child):
+    """It neither waits for the lock, which nobody lets go, nor drops the object without it."""
+    done = child(
+        """
+import border, gc, stacksplice, weakref
+gc.disable()
+class Held(ValueError):
+    pass
+for _ in range(100):
+    exc = Held("held")
+    dead = weakref.ref(exc)
+    number = border.hold(exc)
+    del exc
+    assert dead() is not None
+    border.release_beside(number)
+    stacksplice.peek_error()  # at our next entry at the latest it is dropped
+    assert dead() is None
+print("all")
+"""
+    )
+    assert (done.stdout, done.stderr) == ("all\n", "")
