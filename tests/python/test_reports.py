@@ -222,6 +222,22 @@ def test_show_prints_a_saved_report(border, tmp_path):
     assert command("show", "-", input=info.to_json()).stdout == text
 
 
+def test_a_saved_report_hides_glue_as_a_live_one_does(border, tmp_path):
+    info = stacksplice.error_info(caught(border.call, chained))
+    frames = json.loads(info.to_json())["stack"]
+    glue = [frame for frame in frames if frame.get("glue")]
+    assert glue and all(frame["kind"] == "native" for frame in glue)
+    assert [frame.glue for frame in info.stack] == [bool(frame.get("glue")) for frame in frames]
+    saved = tmp_path / "saved.json"
+    saved.write_text(info.to_json(), encoding="utf-8")
+    hidden = f"... {len(glue)} glue frames hidden\n"
+    assert hidden in info.format(chain=False)
+    text = command("show", str(saved)).stdout
+    assert hidden in text and "PyEval_" not in text
+    whole = command("show", "--all-frames", str(saved)).stdout
+    assert hidden not in whole and len(whole.splitlines()) > len(text.splitlines())
+
+
 @pytest.mark.parametrize("content", ["", "{}", "[1]", "not json", '{"stack": 1}', '{"schema": "x"}'])
 def test_show_refuses_what_is_no_report(tmp_path, content):
     file = tmp_path / "bad.json"

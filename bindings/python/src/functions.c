@@ -101,7 +101,7 @@ static int add_frame(const stacksplice_frame *frame, void *data)
     static const char *const trusts[] = {"exact", "inferred", "traceback"};
     PyObject *list = data;
     PyObject *item = Py_BuildValue(
-        "(ssNNNNNNNNNNONNKO)", kinds[frame->kind - STACKSPLICE_FRAME_NATIVE],
+        "(ssNNNNNNNNNNONNKOO)", kinds[frame->kind - STACKSPLICE_FRAME_NATIVE],
         frame->language ? frame->language : "native", text_or_none(frame->function),
         text_or_none(frame->file), number_or_none(frame->line), number_or_none(frame->end_line),
         number_or_none(frame->column), number_or_none(frame->end_column),
@@ -110,7 +110,8 @@ static int add_frame(const stacksplice_frame *frame, void *data)
         text_or_none(frame->build_id), text_or_none(trusts[frame->trust - STACKSPLICE_TRUST_EXACT]),
         frame->inlined ? Py_True : Py_False, text_or_none(frame->reason),
         text_or_none(frame->interpreter), (unsigned long long)frame->address,
-        frame->asynchronous ? Py_True : Py_False);
+        frame->asynchronous ? Py_True : Py_False,
+        stacksplice_frame_role(frame) == STACKSPLICE_ROLE_GLUE ? Py_True : Py_False);
     int failed = !item || PyList_Append(list, item);
 
     Py_XDECREF(item);

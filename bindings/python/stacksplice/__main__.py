@@ -129,14 +129,14 @@ def _reports(text: str) -> Iterator[ErrorInfo]:
         yield ErrorInfo.from_dict(inner if isinstance(inner, dict) else item)
 
 
-def _text_of(report: ErrorInfo, number: int) -> str:
+def _text_of(report: ErrorInfo, number: int, all_frames: bool) -> str:
     try:
-        return format_saved(report)
+        return format_saved(report, all_frames=all_frames)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as exc:
         raise ValueError(f"report {number} is damaged: {type(exc).__name__}: {exc}") from exc
 
 
-def _show(path: str) -> int:
+def _show(path: str, all_frames: bool) -> int:
     name = "standard input" if path == "-" else path
     try:
         if path == "-":
@@ -145,7 +145,7 @@ def _show(path: str) -> int:
             with open(path, "rb") as file:
                 data = file.read()
         reports = _reports(data.decode("utf-8-sig"))
-        texts = [_text_of(report, number) for number, report in enumerate(reports, 1)]
+        texts = [_text_of(report, number, all_frames) for number, report in enumerate(reports, 1)]
     except OSError as exc:
         return _fail(f"cannot read {name}: {exc.strerror}")
     except UnicodeDecodeError as exc:
@@ -195,6 +195,7 @@ def _parser() -> argparse.ArgumentParser:
     rest = run.add_argument("arguments", nargs=argparse.REMAINDER, help="what it gets in sys.argv")
     rest.required = False  # and so not named as missing
     show = commands.add_parser("show", help="print saved JSON reports as text")
+    show.add_argument("--all-frames", action="store_true", help="the inside of interpreters, too")
     show.add_argument("report", help="their file, or - for standard input")
     commands.add_parser("version", help="print the versions of the package, the core and Python")
     return parser
@@ -210,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "version":
         return _version()
     if options.command == "show":
-        return _show(options.report)
+        return _show(options.report, options.all_frames)
     if options.as_module:
         return _run_module(options.script, options.arguments)
     return _run_file(options.script, options.arguments)

@@ -304,10 +304,12 @@ class ErrorInfo:
         from ._saved import format_remote, format_saved
 
         if self._handle is None:
-            return format_saved(self, newest_last=newest_last, chain=chain)
+            return format_saved(self, newest_last=newest_last, all_frames=all_frames, chain=chain)
         text = self._handle.format(_TEXT, int(newest_last), all_frames, color, not chain)
         remote = self.remote if self._handle.remote is not None else None
-        return text + format_remote(remote, newest_last=newest_last) if remote else text
+        if remote is None:
+            return text
+        return text + format_remote(remote, newest_last=newest_last, all_frames=all_frames)
 
     def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
         from ._remote import here

@@ -31,6 +31,7 @@ class Frame:
     address: the element of the captured stack.
     asynchronous: a gap where two stacks meet: the frames outside of it did not call those inside, they
     await them, or raised their error again after it had ended them.
+    glue: the inside of an interpreter, or a call into it, which reports hide.
     """
 
     __slots__ = (
@@ -51,6 +52,7 @@ class Frame:
         "interpreter",
         "address",
         "asynchronous",
+        "glue",
     )
 
     def __init__(
@@ -72,6 +74,7 @@ class Frame:
         interpreter: str | None = None,
         address: int = 0,
         asynchronous: bool = False,
+        glue: bool = False,
     ) -> None:
         self.kind = kind
         self.language = language
@@ -90,6 +93,7 @@ class Frame:
         self.interpreter = interpreter
         self.address = address
         self.asynchronous = asynchronous
+        self.glue = glue
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Frame:
@@ -108,8 +112,9 @@ class Frame:
     def to_dict(self) -> dict[str, Any]:
         """What is known of the frame, by the names of the fields."""
         values = {name: getattr(self, name) for name in self.__slots__}
-        if not self.asynchronous:
-            del values["asynchronous"]
+        for name in ("asynchronous", "glue"):
+            if not values[name]:
+                del values[name]
         return {name: value for name, value in values.items() if value is not None}
 
     def _values(self) -> tuple[Any, ...]:

@@ -177,6 +177,9 @@ def _check_frame(frame: dict[str, Any]) -> None:
     frame["kind"], frame["language"]
     for name in _TEXTS:
         _check_text(frame.get(name))
+    for name in ("inlined", "asynchronous", "glue"):
+        if not isinstance(frame.get(name, False), bool):
+            raise TypeError("a truth value is none")
     for name in _NUMBERS:
         if not isinstance(frame.get(name, 0), int):
             raise TypeError("a number is none")

@@ -1,6 +1,7 @@
 /* The report for programs, schema "stacksplice-error/1"; docs/reports.md describes it. */
 #include "report/report.h"
 
+#include "report/glue.h"
 #include "report/json.h"
 
 typedef struct json_report {
@@ -62,6 +63,8 @@ static int put_frame(const ss_frame *f, void *data)
     put_known(j, "build_id", frame->build_id);
     if (frame->kind == STACKSPLICE_FRAME_NATIVE)
         ss_json_bool(j, "inlined", frame->inlined);
+    if (ss_glue_is(f))
+        ss_json_bool(j, "glue", true);
     put_known(j, "reason", frame->reason);
     if (frame->asynchronous)
         ss_json_bool(j, "asynchronous", true);
