@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._frames import Stack
 from ._story import Story, Teller
 
 TYPE_CHECKING = False
@@ -10,11 +11,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._errors import ErrorInfo
-    from ._frames import Stack
 
 
-def _stack_lines(stack: Stack, newest_last: bool, indent: str) -> str:
-    lines = stack.format("newest_last" if newest_last else "newest_first")
+def _stack_lines(stack: Stack, newest_last: bool, all_frames: bool, indent: str) -> str:
+    shown = [frame for frame in stack if all_frames or not frame.glue]
+    lines = Stack.from_frames(shown).format("newest_last" if newest_last else "newest_first")
+    hidden = len(stack) - len(shown)
+    if hidden:
+        lines.append(f"    ... {hidden} glue {'frame' if hidden == 1 else 'frames'} hidden\n")
     return "".join(indent + line for line in lines)
 
 
@@ -29,14 +33,16 @@ def _place(info: ErrorInfo) -> str:
     return f"{inside} of process {process['id']}{name} on {process['host']}"
 
 
-def format_remote(info: ErrorInfo, *, newest_last: bool = True) -> str:
+def format_remote(info: ErrorInfo, *, newest_last: bool = True, all_frames: bool = False) -> str:
     """What an error went through in another process."""
-    return "\nBefore that, in another process:\n" + format_saved(info, newest_last=newest_last)
+    text = format_saved(info, newest_last=newest_last, all_frames=all_frames)
+    return "\nBefore that, in another process:\n" + text
 
 
 class _SavedTeller(Teller):
-    def __init__(self, newest_last: bool) -> None:
+    def __init__(self, newest_last: bool, all_frames: bool) -> None:
         self._newest_last = newest_last
+        self._all_frames = all_frames
 
     def head(self, error: ErrorInfo) -> str:
         code = f"0x{error.hresult & 0xFFFFFFFF:08X}"
@@ -49,7 +55,7 @@ class _SavedTeller(Teller):
         if self._newest_last and error.exceptions is not None:
             kind = f"Exception Group {kind}"
         stack = f"{kind} thread {error.thread_id}{_place(error)} (most recent call {order}):\n"
-        stack += _stack_lines(error.stack, self._newest_last, "")
+        stack += _stack_lines(error.stack, self._newest_last, self._all_frames, "")
         return (stack + title if self._newest_last else title + stack) + self._nodes(error)
 
     def _nodes(self, error: ErrorInfo) -> str:
@@ -58,7 +64,7 @@ class _SavedTeller(Teller):
             if number == 1:
                 text += "Propagation:\n"
             text += f"  {number}. received by {node.language} on thread {node.thread_id} at:\n"
-            text += _stack_lines(node.stack, self._newest_last, "    ")
+            text += _stack_lines(node.stack, self._newest_last, self._all_frames, "    ")
         return text
 
     def behind(self, error: ErrorInfo) -> tuple[str, Any]:
@@ -70,12 +76,16 @@ class _SavedTeller(Teller):
         return None if members is None else (members, error.exceptions_left_out)
 
 
-def format_saved(info: ErrorInfo, *, newest_last: bool = True, chain: bool = True) -> str:
-    """The report of an error that was read back: every frame it has, and its causes."""
-    teller = _SavedTeller(newest_last)
+def format_saved(
+    info: ErrorInfo, *, newest_last: bool = True, all_frames: bool = False, chain: bool = True
+) -> str:
+    """The report of an error that was read back, with its causes."""
+    teller = _SavedTeller(newest_last, all_frames)
     if not chain:
         return teller.head(info)
     story = Story(teller)
     story.put_with_causes(info)
     remote = info.remote
-    return story.text() + (format_remote(remote, newest_last=newest_last) if remote else "")
+    if remote is None:
+        return story.text()
+    return story.text() + format_remote(remote, newest_last=newest_last, all_frames=all_frames)
