@@ -7,6 +7,8 @@ through, and what the origin throws.
 
 import itertools
 
+from shown_frames import shown
+
 # C hands HRESULTs on: it receives nothing unless it says so.
 RECEIVERS = {"P": "python", "L": "lua", "M": "lua", "X": "c++"}
 
@@ -175,21 +177,6 @@ def receivers(path, styles):
     return [i for i in steps if path[i] in RECEIVERS or styles[i] == "3"]
 
 
-def shown(stack):
-    """The frames that the log should know, out to the root; gaps too."""
-    frames = []
-    for what, function, file, line in stack:
-        if what == "native" and (function or "").startswith("matrix_"):
-            frames.append((what, function, 0))
-            if function == "matrix_root":
-                break
-        elif what == "lua" and file != "[C]":
-            frames.append((what, None, line))
-        elif what in ("python", "gap"):
-            frames.append((what, function, line))
-    return frames
-
-
 def difference(name, want, have):
     if want == have:
         return []
@@ -234,6 +221,6 @@ def wrong(case, facts, log, borders, traceback):
     if "languages" in facts:  # as the language that caught it tells
         check("languages", " ".join(received))
     for i, (_, node) in zip(chain, facts["chain"]):
-        found += difference(f"node of step {i}", stack_at(log, borders[i]), shown(node))
+        found += difference(f"node of step {i}", stack_at(log, borders[i]), shown(node, "matrix_"))
     want = expected_stack(case, log, borders, traceback)
-    return found + difference("stack", want, shown(facts["stack"]))
+    return found + difference("stack", want, shown(facts["stack"], "matrix_"))

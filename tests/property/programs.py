@@ -4,6 +4,8 @@ Each function keeps the log: `enter` with its name as the stack will show it, `a
 the call it is about to make, `leave`.
 """
 
+from shown_frames import shown
+
 # A function F whose stack, outermost first, is F and then NAME: where the calls are.  EXPRESSION makes
 # F call NAME, DEFINITION holds the body of NAME behind a line that ends in a colon.
 PYTHON = {
@@ -169,24 +171,9 @@ def expected(log):
     ]
 
 
-def shown(stack):
-    """The frames of a stack that a log should know, out to the root; gaps too."""
-    frames = []
-    for what, function, file, line in stack:
-        if what == "native" and (function or "").startswith("graph_"):
-            frames.append((what, function, 0))
-            if function == "graph_root":
-                break
-        elif what == "lua" and file != "[C]":
-            frames.append((what, None, line))
-        elif what in ("python", "gap"):
-            frames.append((what, function, line))
-    return frames
-
-
 def difference(log, stack):
     """What is wrong with STACK, or None."""
-    want, have = expected(log), shown(stack)
+    want, have = expected(log), shown(stack, "graph_")
     if want == have:
         return None
     for i in range(max(len(want), len(have))):

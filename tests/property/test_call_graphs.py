@@ -7,6 +7,7 @@ import pytest
 import stacksplice
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from shown_frames import shown
 
 settings.register_profile(
     "short",
@@ -85,7 +86,7 @@ def test_an_error_at_the_leaf_has_the_stack_of_the_log_and_a_node_for_each_borde
     info = stacksplice.error_info(caught.value)
     stack = as_stack(info.stack)
     want = programs.script_frames(programs.expected(log))
-    have = programs.script_frames(programs.shown(stack))
+    have = programs.script_frames(shown(stack, "graph_"))
     assert have == want, f"{have}\n{want}"
     borders = {"graph_from_python": "python", "graph_from_lua": "lua", "graph_root": "python"}
     assert [node.language for node in info.propagation] == [
@@ -103,14 +104,14 @@ def test_every_frame_that_is_dropped_or_swapped_is_found(graph):
     results = run(graph, DEEP)
     for log, stack in results:
         assert programs.difference(log, stack) is None
-        places = [i for i in range(len(stack)) if programs.shown(stack[i : i + 1])]
+        places = [i for i in range(len(stack)) if shown(stack[i : i + 1], "graph_")]
         root = next(i for i in places if stack[i][1] == "graph_root")
         places = places[: places.index(root) + 1]
         for i, j in zip(places, places[1:]):
             assert programs.difference(log, stack[:i] + stack[i + 1 :])
             swapped = list(stack)
             swapped[i], swapped[j] = stack[j], stack[i]
-            if programs.shown([stack[i]]) != programs.shown([stack[j]]):
+            if shown([stack[i]], "graph_") != shown([stack[j]], "graph_"):
                 assert programs.difference(log, swapped)
         assert programs.difference(log[:-1], stack)
 
