@@ -186,6 +186,63 @@ static void test_a_finalizer_that_fails_warns_the_host(void **state)
 
 #endif
 
+/* ---- Equal texts ------------------------------------------------------------------------------*/
+
+static int fail_with_x(lua_State *L)
+{
+    lua_pushliteral(L, "x");
+    return lua_error(L);
+}
+
+/* The error of the "x" that a call under HANDLER (NULL: none) of FUNCTION raises. */
+static IRestrictedErrorInfo *error_of_x(lua_State *L, lua_CFunction handler, lua_CFunction function)
+{
+    IRestrictedErrorInfo *error = NULL;
+
+    lua_settop(L, 0);
+    lua_pushcfunction(L, handler ? handler : pass);
+    lua_pushcfunction(L, function);
+    assert_int_equal(lua_pcall(L, 0, 0, handler ? 1 : 0), LUA_ERRRUN);
+    assert_string_equal(lua_tostring(L, -1), "x");
+    assert_true(FAILED(stacksplice_lua_originate(L, -1)));
+    assert_int_equal(GetRestrictedErrorInfo(&error), S_OK);
+    lua_settop(L, 0);
+    return error;
+}
+
+static IRestrictedErrorInfo *in_flight; /* for raise_x: borrowed */
+
+static int raise_x(lua_State *L)
+{
+    assert_int_equal(SetRestrictedErrorInfo(in_flight), S_OK);
+    return stacksplice_lua_raise(L, E_FAIL);
+}
+
+static void test_an_equal_text_is_the_older_error_only_while_that_is_raised(void **state)
+{
+    IRestrictedErrorInfo *handled, *unseen, *next, *again;
+    lua_State *L = *state;
+
+    handled = error_of_x(L, stacksplice_lua_handler, fail_with_x);
+    unseen = error_of_x(L, NULL, fail_with_x);
+    assert_ptr_not_equal(unseen, handled);
+    next = error_of_x(L, NULL, fail_with_x);
+    assert_ptr_not_equal(next, unseen);
+    in_flight = next;
+    for (int round = 0; round < 2; round++) {
+        again = error_of_x(L, round ? stacksplice_lua_handler : NULL, raise_x);
+        assert_ptr_equal(again, next);
+        again->lpVtbl->Release(again);
+    }
+    again = error_of_x(L, NULL, fail_with_x);
+    assert_ptr_not_equal(again, next);
+    again->lpVtbl->Release(again);
+    next->lpVtbl->Release(next);
+    unseen->lpVtbl->Release(unseen);
+    handled->lpVtbl->Release(handled);
+    assert_no_error();
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -194,6 +251,7 @@ int main(void)
         TEST(test_an_error_in_error_handling_stays_one),
         TEST(test_parents_are_in_the_stack_when_c_resumes),
         TEST(test_a_finalizer_that_fails_warns_the_host),
+        TEST(test_an_equal_text_is_the_older_error_only_while_that_is_raised),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,6 +86,7 @@ typedef struct ss_lua_state {
     /* From here on only the thread that runs the state. */
     lua_State *main;
     ss_lua_ties last; /* of an error value without identity; its exception is also held outside */
+    bool last_raised; /* since a host's C code originated it last */
     ss_lua_raising raising;
     int handling; /* > 0 while a message handler of ours runs */
     bool interrupted;
@@ -292,6 +293,10 @@ bool ss_lua_push_value(lua_State *L, const ss_lua_exception *x);
  */
 void ss_lua_forget_last(ss_lua_state *state);
 void ss_lua_forget_equal(lua_State *L, ss_lua_state *state, int index);
+
+/* For a host that has the error value at INDEX in hand: if it equals the last one, which was
+   originated already and not raised since, it is another error: forget the last. [-0, +0, -] */
+void ss_lua_forget_originated(lua_State *L, ss_lua_state *state, int index);
 
 /* Whether the function at LEVEL of L is in the middle of stacksplice_lua_raise for the state's last
    value; the answer is given once. [-0, +0, -], one slot */

@@ -20,7 +20,11 @@ static int originate_protected(lua_State *L)
     ss_lua_state_drain(L, state);
     if (now->unseen)
         ss_lua_forget_equal(L, state, 1);
+    else
+        ss_lua_forget_originated(L, state, 1);
     now->hr = ss_lua_originate_value(L, state, 1, &now->origin);
+    if (ss_lua_ties_find(L, state, 1) == &state->last)
+        state->last_raised = false;
     return 0;
 }
 

@@ -8,6 +8,7 @@ void ss_lua_remember_raiser(lua_State *L, ss_lua_state *state)
 {
     lua_Debug activation;
 
+    state->last_raised = true;
     state->raising = (ss_lua_raising){NULL, NULL, NULL};
     if (!lua_getstack(L, 0, &activation))
         return;

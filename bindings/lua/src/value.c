@@ -56,6 +56,7 @@ void ss_lua_set_last(ss_lua_state *state, ss_lua_exception *x, IScriptErrorInfo 
         error->lpVtbl->AddInside(error);
     ss_lua_forget_last(state);
     state->last = (ss_lua_ties){x, error};
+    state->last_raised = true;
 }
 
 /* The very same value; that NaN is not equal to itself is arithmetic's business. */
@@ -80,6 +81,12 @@ void ss_lua_forget_equal(lua_State *L, ss_lua_state *state, int index)
 {
     if (!ss_lua_has_identity(L, index) && is_last(L, state, index))
         ss_lua_forget_last(state);
+}
+
+void ss_lua_forget_originated(lua_State *L, ss_lua_state *state, int index)
+{
+    if (!state->last_raised)
+        ss_lua_forget_equal(L, state, index);
 }
 
 /* ---- Ties ------------------------------------------------------------------------------------*/

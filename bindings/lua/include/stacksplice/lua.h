@@ -98,7 +98,10 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua
  * Make the error value at INDEX the thread's error and return its failing HRESULT.  A value that
  * the handler has seen brings the stack of its raise; one that a plain lua_pcall caught has a gap
  * "unwound" and the stack from here on; one that came from another language is that language's
- * error again.  The value stays on the stack.  Needs LUA_MINSTACK free slots.
+ * error again.  Strings, numbers, booleans and nil have no identity: one is the error that the
+ * handler or stacksplice_lua_raise has seen last, if it equals that one's value, until that was
+ * originated here or by a call above; from then on an equal value is a new error.  The value stays
+ * on the stack.  Needs LUA_MINSTACK free slots.
  * Errors: E_OUTOFMEMORY, E_INVALIDARG if there is nothing at INDEX; these too are the thread's.
  * [-0, +0, -] [thread: the state's | alloc: yes]
  */
