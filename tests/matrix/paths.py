@@ -6,6 +6,7 @@ through, and what the origin throws.
 """
 
 import itertools
+import sys
 
 from shown_frames import shown
 
@@ -112,6 +113,9 @@ def cases(borders, way, languages="PLCX"):
 
 UNWOUND = ("gap", "unwound", 0)
 KEPT = ("gap", "raised again where it was kept", 0)
+AWAITED = ("gap", "awaited by a task", 0)
+# Frames of coroutines that have ended: whether they know who called them.
+REMEMBERED = (3, 12) <= sys.version_info < (3, 14)
 ELSEWHERE = ("gap", "the rest of this coroutine was called from frames that are not here", 0)
 
 
@@ -143,6 +147,8 @@ def traceback_frames(traceback):
             name = traceback.tb_frame.f_code.co_qualname
             if name == "target":  # the thread's; another one raised what it had kept
                 frames.insert(0, KEPT)
+            if name == "in_task" and REMEMBERED:
+                frames.insert(0, AWAITED)
             frames.insert(0, ("python", name, traceback.tb_lineno))
         traceback = traceback.tb_next
     return frames
