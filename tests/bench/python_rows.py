@@ -153,7 +153,7 @@ def raiser(*_):
 def catching(function, *args):
     """A call that raises ValueError, and catches it."""
 
-    def call():
+    def call(_=None):
         try:
             function(*args)
         except ValueError:
@@ -163,10 +163,24 @@ def catching(function, *args):
     return call
 
 
+def switched(on):
+    """Lua's frames are shown in __traceback__, or are not, in the runs that follow."""
+
+    def prepare(count):
+        stacksplice.foreign_frames(on)
+        return [None] * count
+
+    return prepare
+
+
 def crossing_row(row, target, wrap):
     """Python calls Lua, Lua calls TARGET, by each bridge."""
     bridge.set_py(target)
-    methods = [("stacksplice", None, wrap(bridge.call_lua, "call", 1, 2))]
+    ours = wrap(bridge.call_lua, "call", 1, 2)
+    methods = [
+        ("stacksplice", switched(True), ours),
+        ("stacksplice, foreign frames off", switched(False), ours),
+    ]
     if lupa:
         runtime = LuaRuntime()
         function = runtime.eval("function(f, path, depth) return f(path, depth) + 0 end")
@@ -192,7 +206,7 @@ def check_crossing():
 
 
 def plain_call(function, *args):
-    return lambda: function(*args)
+    return lambda _=None: function(*args)
 
 
 def main():
