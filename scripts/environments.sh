@@ -8,19 +8,34 @@ python_tag() {
 
 # Changes when anything changes that goes into the Python package.
 package_stamp() {
-    find CMakeLists.txt cmake core bindings/python setup.py pyproject.toml README.md \
-        tests/bridges/requirements.txt -type f \
+    find CMakeLists.txt cmake core bindings/python setup.py pyproject.toml README.md -type f \
         ! -name '*.so*' ! -path '*/__pycache__/*' ! -path '*.egg-info/*' -exec cksum {} + |
         LC_ALL=C sort | cksum
 }
 
-# Bridges of others that tests/bridges crosses.  Not each has a wheel for each Python.
-install_bridges() {
-    grep -v '^#' tests/bridges/requirements.txt | while IFS= read -r bridge; do
-        "$venv/bin/python" -m pip install --disable-pip-version-check --only-binary :all: \
-            "$bridge" >"$logs/pip-bridge-$tag.log" 2>&1 </dev/null ||
-            say "$bridge has no wheel for Python $py_version: its tests are skipped"
-    done
+# What the tests use beside pytest: the extra "test" of the package, and the bridges of others.
+test_tools() {
+    "$venv/bin/python" -c 'import tomllib
+with open("pyproject.toml", "rb") as file:
+    print(*tomllib.load(file)["project"]["optional-dependencies"]["test"], sep="\n")' &&
+        grep -v '^#' tests/bridges/requirements.txt
+}
+
+# Not each has a wheel for each Python: what is missing is said every time, and its tests skip.
+install_test_tools() {
+    list=$venv/test-tools.txt
+    test_tools >"$list" || return 1
+    cmp -s "$list" "$venv/test-tools.stamp" && return 0
+    step "installing test tools into .venv/$tag"
+    set -- "$venv/bin/python" -m pip install --disable-pip-version-check --only-binary :all:
+    if "$@" -r "$list" >"$logs/tools-$tag.log" 2>&1 </dev/null; then
+        cp "$list" "$venv/test-tools.stamp"
+        return 0
+    fi
+    while IFS= read -r tool; do
+        "$@" "$tool" >"$logs/tool-$tag.log" 2>&1 </dev/null ||
+            say "Python $py_version has no $tool, its tests are skipped: $(tail -n 1 "$logs/tool-$tag.log")"
+    done <"$list"
 }
 
 # The environment of the Python asked last, with stacksplice and the test tools: sets venv.
@@ -33,14 +48,14 @@ prepare_venv() {
     fi
     stamp=$(package_stamp)
     if [ "$(cat "$venv/stacksplice.stamp" 2>/dev/null)" != "$stamp" ]; then
-        step "installing stacksplice and its test tools into .venv/$tag"
+        step "installing stacksplice into .venv/$tag"
         rm -f "$venv/stacksplice.stamp"
         # Without this a failed upgrade would leave an older build in place.
-        quietly "pip-$tag" "$venv/bin/python" -m pip install --disable-pip-version-check '.[test]' ||
-            return 1
-        install_bridges
+        quietly "pip-$tag" "$venv/bin/python" -m pip install --disable-pip-version-check \
+            . 'pytest>=7' || return 1
         printf '%s\n' "$stamp" >"$venv/stacksplice.stamp"
     fi
+    install_test_tools
 }
 
 # An environment of its own, with the peers that are Python packages and what draws: sets venv.
