@@ -41,14 +41,11 @@ static bool ends_with(const char *text, const char *end)
     return length >= wanted && strcmp(text + length - wanted, end) == 0;
 }
 
-/* Whether the coroutine failed and was closed since: nothing runs in it, nothing is left in it.
-   Lua 5.3 closes none: there the status tells. */
+/* Whether the coroutine failed and was closed since: nothing runs in it, nothing is left in it. */
 static bool is_closed(lua_State *thread)
 {
     lua_Debug activation;
 
-    if (LUA_VERSION_NUM < 504)
-        return lua_status(thread) > LUA_YIELD;
     return lua_status(thread) == LUA_OK && lua_gettop(thread) == 0 &&
            !lua_getstack(thread, 0, &activation);
 }
