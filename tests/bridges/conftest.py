@@ -8,18 +8,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import stacksplice
-
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-PACKAGES = Path(stacksplice.__file__).resolve().parent.parent
-LUA_MODULES = Path(os.environ.get("STACKSPLICE_BUILD_DIR", ROOT / "build" / "dev")) / "lua" / "5.4"
-
-Run = Callable[..., str]
+from bridging import HERE, PACKAGES, Run
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import Run
+from bridging import Run
 
 CTYPES = """
 import ctypes, sys, stacksplice

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import stacksplice
-from conftest import HERE, LUA_MODULES, ROOT, Run
+from bridging import HERE, LUA_MODULES, ROOT, Run
 
 pybind11 = pytest.importorskip("pybind11", reason="pybind11 is not installed")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from conftest import LUA_MODULES, Run
+from bridging import LUA_MODULES, Run
 
 pytest.importorskip("lupa", reason="lupa is not installed")
 
