@@ -272,6 +272,7 @@ static PyObject *py_run(PyObject *module, PyObject *args)
     if (FAILED(hr))
         return stacksplice_python_raise(hr);
     matrix_check_slot();
+    matrix_fact_number("LUA_VERSION_NUM", LUA_VERSION_NUM);
     return matrix_facts_take();
 }
 
