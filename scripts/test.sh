@@ -85,8 +85,8 @@ run_pytests() {
         case $tested in *"|$py_path|"*) continue ;; esac
         tested="$tested$py_path|"
         if [ "$py_headers$py_venv" = TrueTrue ]; then
-            run_pytest "pytest-$py_version" tests/python tests/proof tests/programs tests/bridges \
-                tests/matrix
+            run_pytest "pytest-$py_version" tests/python tests/proof tests/programs tests/bridges
+            run_pytest "matrix-$py_version" tests/matrix
         else
             leave_out "pytest-$py_version" "$py_path has no Python.h or no ensurepip"
         fi
