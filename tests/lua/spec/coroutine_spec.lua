@@ -241,7 +241,7 @@ describe("a finalizer that runs after ours", function()
     for i = 0, -10, -1 do
       interpreter = arg and arg[i] or interpreter
     end
-    local pipe = assert(io.popen(("%s %s 2>&1"):format(interpreter, name)))
+    local pipe = assert(io.popen(("'%s' '%s' 2>&1"):format(interpreter, name)))
     local output = pipe:read("a")
     pipe:close()
     os.remove(name)
