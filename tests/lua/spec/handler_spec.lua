@@ -79,7 +79,10 @@ end
 
 local function check(case, way, chunk, value, expected)
   local plain_ok, plain = run(plainly, chunk, value)
+  -- A collection between an overflow of Lua's stack and the handler can make "error in error handling" of it.
+  if case.fills_stack then collectgarbage() collectgarbage("stop") end
   local ok, got, err = run(way, chunk, value)
+  if case.fills_stack then collectgarbage("restart") end
   assert.equal(plain_ok, ok)
   if not ok and not case.anew then
     assert.is_true(same(plain, got), tostring(plain) .. " became " .. tostring(got))
@@ -144,7 +147,7 @@ local cases = {
   {"Lua's own error", "local function f()\nreturn 1 + nil\nend\nlocal x = f()", "2 4", anew = true},
   {"an error of a C function", "local function f()\nstring.rep()\nend\nf()", "2 4", anew = true},
   {"an overflow of Lua's stack", "local function f() return 1 + f() end\nf()", anew = true, pattern = true,
-    stack = "^1 1 1 .*%(%d+ Lua levels left out%) .*1 1 2$"},
+    fills_stack = true, stack = "^1 1 1 .*%(%d+ Lua levels left out%) .*1 1 2$"},
   {"an overflow of the C stack", "local function f() return (string.gsub('x', 'x', f)) end\nf()", anew = true,
     pattern = true, stack = "^1 1 1 1 [1 ]*2?$"}, -- an error keeps its innermost 512 frames
   {"an overflow of the C stack in metamethods", "local t t = setmetatable({}, {__index = function(_, k)\nreturn t[k]\nend})\n"
