@@ -15,9 +15,21 @@ static PyObject *facts; /* dict */
 static const void *passed;
 static int wrong_slots, changed_errors;
 
+/* PyGILState_Check says yes to every thread once there has been a sub-interpreter. */
+static int holds_the_lock(void)
+{
+    PyThreadState *mine = PyGILState_GetThisThreadState();
+
+#if PY_VERSION_HEX >= 0x030D0000
+    return mine && mine == PyThreadState_GetUnchecked();
+#else
+    return mine && mine == _PyThreadState_UncheckedGet();
+#endif
+}
+
 void *matrix_unlock(void)
 {
-    return PyGILState_Check() ? PyEval_SaveThread() : NULL;
+    return holds_the_lock() ? PyEval_SaveThread() : NULL;
 }
 
 void matrix_lock(void *unlocked)
