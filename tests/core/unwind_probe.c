@@ -224,6 +224,8 @@ void probe_begin(void)
         abort();
 }
 
+_Thread_local bool probe_in_handler;
+
 uint32_t probe_compare(void)
 {
     static _Thread_local probe mine;
@@ -234,6 +236,8 @@ uint32_t probe_compare(void)
     if (stacksplice_capture(0, 0, NULL, &captured, NULL) < 0)
         differ(0, "the capture failed", 1, 0);
     active = NULL;
+    if (!mine.compared && probe_in_handler)
+        return 0;
     if (!mine.compared)
         differ(0, "nothing was compared", 0, 1);
     compare_addresses(&mine);

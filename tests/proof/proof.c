@@ -64,7 +64,9 @@ static void on_signal(int number)
     int saved = errno;
 
     (void)number;
+    probe_in_handler = true;
     (void)probe_compare();
+    probe_in_handler = false;
     errno = saved;
 }
 
