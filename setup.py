@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -25,12 +26,27 @@ def version() -> str:
     return ".".join(parts)
 
 
+def check_tools() -> None:
+    """What is missing is one line here, and forty from those who look for it later."""
+    minor = f"{sys.version_info.major}.{sys.version_info.minor}"
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    if shutil.which("cmake") is None:
+        sys.exit("stacksplice is built with CMake (3.22 or newer), which was not found: install cmake")
+    if not header.exists():
+        sys.exit(f"{header} was not found: install python{minor}-dev (python{minor}-devel), or python3-dev")
+
+
+def run(*command: str) -> None:
+    status = subprocess.run(command).returncode
+    if status:
+        sys.exit(f"{' '.join(command[:2])} failed with status {status}; what it says stands above")
+
+
 class CMakeBuild(build_ext):
     """Runs CMake for this interpreter and takes the extension and the core library from there."""
 
     def run(self) -> None:
-        if shutil.which("cmake") is None:
-            sys.exit("stacksplice is built with CMake (3.22 or newer), which was not found: install cmake")
+        check_tools()
         if self.debug:
             build_type = "Debug"
         else:
@@ -50,17 +66,24 @@ class CMakeBuild(build_ext):
         ]
         if "CMAKE_GENERATOR" not in os.environ and shutil.which("ninja"):
             configure += ["-G", "Ninja"]
-        subprocess.run(configure, check=True)
+        run(*configure)
         jobs = str(self.parallel or os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or os.cpu_count() or 1)
-        build = ["cmake", "--build", str(build_dir), "--target", "stacksplice_python_package"]
-        subprocess.run([*build, "--parallel", jobs], check=True)
+        target = ["--target", "stacksplice_python_package", "--parallel", jobs]
+        run("cmake", "--build", str(build_dir), *target)
         super().run()
 
     def build_extension(self, ext: Extension) -> None:
-        built = Path(self.build_temp).resolve() / "cmake" / "python" / "stacksplice"
-        target = Path(self.get_ext_fullpath(ext.name)).resolve().parent
+        self.take("_stacksplice*.so", Path(self.get_ext_fullpath(ext.name)).parent)
+        self.take("libstacksplice.so.*", Path(self.get_ext_fullpath(ext.name)).parent)
+
+    def copy_extensions_to_source(self) -> None:
+        """For `pip install -e`: setuptools knows of the extension only."""
+        super().copy_extensions_to_source()
+        self.take("libstacksplice.so.*", ROOT / "bindings" / "python" / "stacksplice")
+
+    def take(self, pattern: str, target: Path) -> None:
         target.mkdir(parents=True, exist_ok=True)
-        for file in [*built.glob("_stacksplice*.so"), *built.glob("libstacksplice.so.*")]:
+        for file in (Path(self.build_temp).resolve() / "cmake" / "python" / "stacksplice").glob(pattern):
             shutil.copy2(file, target / file.name)
 
 

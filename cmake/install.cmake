@@ -31,6 +31,9 @@ foreach(component stacksplice winrt cpp lua python)
   endif()
 endforeach()
 
+# Programs that know libstacksplice-winrt only need not know where the core is.
+set_target_properties(stacksplice_winrt PROPERTIES INSTALL_RPATH "$ORIGIN")
+
 # The Lua module, where Lua looks for it under the prefix; it finds the core from its own place, or
 # beside it, where LuaRocks puts both.
 if(TARGET stacksplice_lua_module)

@@ -1,17 +1,24 @@
 # "dev check".
 # shellcheck shell=sh disable=SC2154 # variables of dev
 
-# check TOOL COMMAND...: runs when TOOL is there, and says when it is not.
+# check NAME COMMAND...: a tool that is missing is a failure too.
 check() {
-    tool=$1
+    name=$1
     shift
-    if ! command -v "$tool" >/dev/null; then
-        say "check: $tool is not installed, left out"
-    elif ! quietly "check-$tool" "$@"; then
-        failed_parts="$failed_parts $tool"
+    if ! command -v "$1" >/dev/null; then
+        say "check: $name: $1 is not installed"
+        failed_parts="$failed_parts $name"
+    elif ! quietly "check-$name" "$@"; then
+        failed_parts="$failed_parts $name"
     else
-        say "check: $tool found nothing"
+        say "check: $name found nothing"
     fi
+}
+
+# What pip brings beside the test tools.
+prepare_check_tools() {
+    [ -x "$venv/bin/ruff" ] ||
+        quietly check-tools "$venv/bin/python" -m pip install --disable-pip-version-check ruff
 }
 
 sources() { # PATTERN
@@ -19,18 +26,19 @@ sources() { # PATTERN
 }
 
 command_check() {
-    prepare test
+    prepare check
+    mkdir -p "$logs"
     build dev || failed_parts=" build"
     prepare_venv || failed_parts="$failed_parts venv"
-    PATH=$venv/bin:$PATH
-    quietly layers "$python" tests/check_layers.py || failed_parts="$failed_parts layers"
-    check shellcheck shellcheck -x dev .ci/run
+    prepare_check_tools || failed_parts="$failed_parts tools"
+    check layers "$python" tests/check_layers.py
+    check shellcheck shellcheck -x dev .ci/run scripts/lane.sh
     { sources '*.[ch]'; sources '*.[ch]pp'; } >"$logs/sources"
     check clang-format xargs -0 -a "$logs/sources" clang-format --dry-run --Werror
-    check run-clang-tidy run-clang-tidy -quiet -p build/dev -j "$jobs" "$root/core/src"
+    check clang-tidy run-clang-tidy -quiet -p build/dev -j "$jobs" "$root/core/src"
     check luacheck luacheck bindings tests
-    check ruff ruff check bindings tests
-    check ruff ruff format --check bindings tests
-    check mypy mypy --strict bindings/python/stacksplice
+    check ruff "$venv/bin/ruff" check bindings tests
+    check ruff-format "$venv/bin/ruff" format --check bindings tests
+    check mypy "$venv/bin/mypy" --strict bindings/python/stacksplice
     [ -z "$failed_parts" ] || { say "failed:$failed_parts"; exit 1; }
 }

@@ -59,6 +59,10 @@ has_header() {
     printf '#include <%s>\n' "$1" | cc -E -o /dev/null -x c -
 }
 
+has_library() {
+    PATH=$PATH:/usr/sbin:/sbin ldconfig -p | grep -q "$1"
+}
+
 need_python() {
     case $py_path in
     "") # None is new enough.  An older python3 stays as it is: a newer one is put beside it.
@@ -84,30 +88,54 @@ need_for_bench() {
     need libboost-stacktrace-dev sh -c 'echo "#include <boost/stacktrace.hpp>" | c++ -E -x c++ -'
 }
 
+# Only what the parts use that were asked for.
+need_for_tests() {
+    if wants ctest valgrind pytest pythons busted property luas all-luas clang asan tsan none iterate; then
+        need libcmocka-dev has_header cmocka.h
+        need lua5.4 command -v lua5.4
+        need libpcsclite-dev pkg-config --exists libpcsclite
+        need unixodbc-dev has_header sql.h
+        need valgrind has_header valgrind/callgrind.h
+    fi
+    if wants pytest pythons; then need gdb command -v gdb; fi
+    if wants busted valgrind; then need lua-busted command -v busted; fi
+    if wants clang luas all-luas fuzz; then need clang command -v clang; fi
+    if wants fuzz; then
+        need libclang-rt-14-dev sh -c 'echo "int x;" | clang -fsanitize=fuzzer-no-link,address -x c -c -o /dev/null -'
+        need libcmocka-dev has_header cmocka.h
+    fi
+    if wants aarch64; then
+        need gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
+        need g++-aarch64-linux-gnu command -v aarch64-linux-gnu-g++
+        need qemu-user command -v qemu-aarch64
+    fi
+    if wants musl; then need musl-tools command -v musl-gcc; fi
+}
+
+# The checkers that are no Python packages.
+need_for_check() {
+    parts=ctest need_for_tests
+    need libdw-dev has_header elfutils/libdwfl.h # which ours are compared with
+    need shellcheck command -v shellcheck
+    need clang-format command -v clang-format
+    need clang-tidy command -v run-clang-tidy
+    need lua-check command -v luacheck
+}
+
 find_missing() {
     missing=""
     need build-essential sh -c 'command -v cc && command -v c++ && command -v make'
     need cmake command -v cmake
     need ninja-build command -v ninja
     need pkg-config command -v pkg-config
-    need libdw-dev has_header elfutils/libdwfl.h
+    need libdw1 has_library libdw.so.1
     need liblua5.4-dev has_header lua5.4/lua.h
     need_python
-    [ "$1" != bench ] || need_for_bench
-    [ "$1" = test ] || return 0
-    need lua5.4 command -v lua5.4
-    need lua-busted command -v busted
-    need libcmocka-dev has_header cmocka.h
-    need libpcsclite-dev pkg-config --exists libpcsclite
-    need unixodbc-dev has_header sql.h
-    need valgrind command -v valgrind
-    need gdb command -v gdb
-    need clang command -v clang
-    # The parts aarch64 and musl.
-    need gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
-    need g++-aarch64-linux-gnu command -v aarch64-linux-gnu-g++
-    need qemu-user command -v qemu-aarch64
-    need musl-tools command -v musl-gcc
+    case $1 in
+    bench) need_for_bench ;;
+    test) need_for_tests ;;
+    check) need_for_check ;;
+    esac
 }
 
 # as_root COMMAND...: with the rights to install, or not at all; never asks for a password.
@@ -137,7 +165,7 @@ install_missing() {
     quietly apt-install as_root $install || stop "the packages could not be installed"
 }
 
-# prepare demo|test|bench: the Python is chosen and the system packages are there.
+# prepare demo|test|bench|check: the Python is chosen and the system packages are there.
 prepare() {
     # A second round: the python3 that the first one installed may be too old.
     for round in first second last; do

@@ -1,48 +1,71 @@
 # The parts of "dev test".
 # shellcheck shell=sh disable=SC2154 # variables of dev
 
-# tally PART STATUS REPORT [details]: prints "PART: N passed, N failed" from the runner's own report.
+newline='
+'
+default_parts="ctest pytest busted"
+# The longest first: two parts run side by side, and the last ones should be short.
+every_part="pythons valgrind ctest pytest asan tsan luas aarch64 none iterate clang property busted musl"
+
+python_tests="tests/python tests/proof tests/programs tests/bridges tests/fuzz"
+
+# check_parts PART...: names a wrong one before anything is installed or built.
+check_parts() {
+    for part; do
+        case " all all-luas $every_part " in
+        *" $part "*) ;;
+        *) stop "there is no test part '$part'; the parts are: all, all-luas, $every_part" ;;
+        esac
+    done
+}
+
+# The parts that were asked for, one per line.
+expand_parts() {
+    [ $# -gt 0 ] || set -- $default_parts
+    for part; do
+        case $part in
+        all) printf '%s\n' $every_part ;;
+        *) printf '%s\n' "$part" ;;
+        esac
+    done
+}
+
+# wants WORD...: one of these parts was asked for.
+wants() {
+    for word; do
+        case "$newline$parts$newline" in *"$newline$word$newline"*) return 0 ;; esac
+    done
+    return 1
+}
+
+# ---- One part: runs in a process of its own, which other parts run beside ------------------------
+
+# tally NAME STATUS REPORT [details]: prints "NAME: N passed, N failed" from the runner's own report.
 tally() {
+    mkdir -p "$tallies"
     line=0
-    "$python" tests/tally.py "$@" >"$logs/tally" || line=$?
-    cat "$logs/tally"
+    "$python" tests/tally.py "$@" >"$tallies/$1" || line=$?
+    cat "$tallies/$1"
     [ "$line" = 0 ] || failed_parts="$failed_parts $1"
-    tail -n 1 "$logs/tally" >>"$tallies"
 }
 
-# leave_out PART REASON: said at once, and again at the end.
+# leave_out NAME REASON: printed at once, and again at the end.
 leave_out() {
-    say "$1: skipped: $2" | tee -a "$tallies"
+    say "$1: skipped: $2" | tee "$tallies/$1"
 }
 
-run_ctest() { # PART BUILD-PRESET [TEST-PRESET]
+run_ctest() { # NAME BUILD-PRESET [TEST-PRESET]
     report=$root/build/reports/$1.xml
     rm -f "$report"
     status=0
     build "$2" || status=$?
     if [ "$status" = 0 ]; then
-        step "ctest, preset ${3:-$2}"
-        ctest --preset "${3:-$2}" -j "$jobs" --output-junit "$report" </dev/null || status=$?
+        ctest --preset "${3:-$2}" -j "$test_jobs" --output-junit "$report" </dev/null || status=$?
     fi
     tally "$1" "$status" "$report"
 }
 
-# Every Python to test, one path per line.
-pythons_to_test() {
-    if [ -n "${STACKSPLICE_PYTHONS:-}" ]; then
-        printf '%s\n' "$STACKSPLICE_PYTHONS" | tr ':' '\n'
-        return 0
-    fi
-    printf '%s\n' "$python"
-    for candidate in /usr/bin/python3.[0-9] /usr/bin/python3.[0-9][0-9] \
-        "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/python3 \
-        "$root"/build/interpreters/python3.*/usr/bin/python3.[0-9][0-9]; do
-        if [ -x "$candidate" ]; then printf '%s\n' "$candidate"; fi
-    done
-}
-
-# run_target PART MACHINE: the build PART for another machine or C library, if what its tests need
-# can be had.
+# run_target NAME MACHINE: a build for another machine or C library, if what its tests need can be had.
 run_target() {
     if STACKSPLICE_TARGET_ROOT=$("$python" tests/target_root.py "$2" "build/targets/$2" </dev/null); then
         export STACKSPLICE_TARGET_ROOT
@@ -52,58 +75,18 @@ run_target() {
     fi
 }
 
-# run_pytest PART ARGUMENT...: pytest with the Python asked last.
+# run_pytest NAME ARGUMENT...: pytest with the Python asked last.
 run_pytest() {
-    part=$1
-    report=$root/build/reports/$part-$(python_tag).xml
+    name=$1
+    report=$root/build/reports/$name.xml
     shift
     rm -f "$report"
     status=0
     prepare_venv || status=$?
     if [ "$status" = 0 ]; then
-        step "$part: pytest, Python $py_version, $py_path"
         "$venv/bin/python" -m pytest -q --junitxml="$report" "$@" </dev/null || status=$?
     fi
-    tally "$part" "$status" "$report"
-}
-
-# run_with_build PART ARGUMENT...: what needs build/dev, too, with the chosen Python.
-run_with_build() {
-    ask_python "$python"
-    if build dev; then
-        run_pytest "$@"
-    else
-        tally "$1" 1 none
-    fi
-}
-
-run_pytests() {
-    build dev || { tally pytest 1 none; return; } # whose Lua module tests/programs load
-    tested="|"
-    while IFS= read -r candidate; do
-        ask_python "$candidate" || continue
-        case $tested in *"|$py_path|"*) continue ;; esac
-        tested="$tested$py_path|"
-        if [ "$py_headers$py_venv" = TrueTrue ]; then
-            run_pytest "pytest-$py_version" tests/python tests/proof tests/programs tests/bridges
-            run_pytest "matrix-$py_version" tests/matrix
-        else
-            leave_out "pytest-$py_version" "$py_path has no Python.h or no ensurepip"
-        fi
-    done <<END
-$(pythons_to_test)
-END
-    [ "$tested" != "|" ] || tally pytest 1 none
-}
-
-# Builds of this machine in which something is missing.
-run_variants() {
-    run_ctest none none
-    run_ctest iterate iterate
-    ask_python "$python"
-    export PYTHONPATH="$root/build/iterate/python"
-    run_pytest pytest-iterate tests/python/test_frames.py
-    unset PYTHONPATH
+    tally "$name" "$status" "$report"
 }
 
 run_busted() {
@@ -111,12 +94,82 @@ run_busted() {
     report=build/reports/busted.xml
     rm -f "$report"
     status=0
-    build dev || status=$?
-    if [ "$status" = 0 ]; then
-        step "busted, $(lua5.4 -v)"
-        busted --lua="$(command -v lua5.4)" -o junit -Xoutput "$report" tests/lua </dev/null || status=$?
-    fi
+    busted --lua="$(command -v lua5.4)" -o junit -Xoutput "$report" tests/lua </dev/null || status=$?
     tally busted "$status" "$report" details
+}
+
+# python_for PATH: asks it, or says why its tests are left out.
+python_for() {
+    ask_python "$1" && [ "$py_headers$py_venv" = TrueTrue ] && return 0
+    leave_out "pytest-${py_version:-$1}" "$1 has no Python.h or no ensurepip"
+    return 1
+}
+
+# command_part PART [PYTHON]: what "test" starts for each part once the machine is prepared.
+command_part() {
+    choose_python
+    python=$py_path
+    export_build dev
+    case $1 in
+    asan) run_ctest asan asan-ubsan ;;
+    ctest) run_ctest ctest dev ;;
+    valgrind) run_ctest valgrind dev valgrind ;;
+    clang | tsan | none) run_ctest "$1" "$1" ;;
+    iterate)
+        run_ctest iterate iterate
+        # The extension of that build instead of the installed one.
+        PYTHONPATH="$root/build/iterate/python" run_pytest iterate-frames tests/python/test_frames.py
+        ;;
+    aarch64) run_target aarch64 arm64 ;;
+    musl) run_target musl musl ;;
+    busted) run_busted ;;
+    luas) run_pytest luas --other-luas tests/lua tests/matrix ;;
+    all-luas) run_pytest all-luas --all-luas --other-luas tests/lua tests/matrix ;;
+    property) run_pytest property tests/property ;;
+    pytest) run_pytest "pytest-$py_version" $python_tests ;;
+    matrix) run_pytest "matrix-$py_version" tests/matrix ;;
+    python)
+        # Both here: the first makes the environment that the second uses.
+        python_for "$2" || return 0
+        run_pytest "pytest-$py_version" $python_tests
+        run_pytest "matrix-$py_version" tests/matrix
+        ;;
+    esac
+    [ -z "$failed_parts" ]
+}
+
+# ---- All parts -----------------------------------------------------------------------------------
+
+# The other Pythons to test, one path per line.
+other_pythons() {
+    if [ -n "${STACKSPLICE_PYTHONS:-}" ]; then
+        printf '%s\n' "$STACKSPLICE_PYTHONS" | tr ':' '\n'
+        return 0
+    fi
+    for candidate in /usr/bin/python3.[0-9] /usr/bin/python3.[0-9][0-9] \
+        "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/python3 \
+        "$root"/build/interpreters/python3.*/usr/bin/python3.[0-9][0-9]; do
+        if [ -x "$candidate" ] && ask_python "$candidate"; then printf '%s\n' "$candidate"; fi
+    done
+}
+
+# One line for each run: a part and, for some, the Python it is for.
+list_runs() {
+    tested="|$python|"
+    printf '%s\n' "$parts" | while IFS= read -r part; do
+        case $part in
+        pythons)
+            other_pythons | while IFS= read -r candidate; do
+                ask_python "$candidate" || continue
+                case $tested in *"|$py_path|"*) continue ;; esac
+                tested="$tested$py_path|"
+                printf 'python %s\n' "$py_path"
+            done
+            ;;
+        pytest) printf 'pytest\nmatrix\n' ;;
+        *) printf '%s\n' "$part" ;;
+        esac
+    done
 }
 
 # What the tests find the build by.
@@ -127,40 +180,44 @@ export_build() {
     export LUA_CPATH LUA_CPATH_5_4="$LUA_CPATH"
 }
 
-command_test() {
-    prepare test
-    mkdir -p build/reports "$logs"
-    : >"$tallies"
-    export_build dev
+fetch_interpreters() {
     step "newer interpreters, unpacked into build/interpreters"
     "$python" tests/interpreters.py </dev/null >"$logs/interpreters" ||
         say "newer interpreters: skipped: tests/interpreters.py failed" >>"$logs/interpreters"
     cat "$logs/interpreters"
-    grep -E ': (skipped|not available): ' "$logs/interpreters" >>"$tallies" || true
-    [ $# -gt 0 ] || set -- ctest clang sanitizers valgrind pytest property busted luas \
-        variants aarch64 musl
-    for part; do
-        case $part in
-        ctest) run_ctest ctest dev ;;
-        clang) run_ctest clang clang ;;
-        sanitizers)
-            run_ctest sanitizers asan-ubsan
-            run_ctest tsan tsan
-            ;;
-        valgrind) run_ctest valgrind dev valgrind ;;
-        pytest) run_pytests ;;
-        property) run_with_build property tests/property ;;
-        busted) run_busted ;;
-        luas) run_with_build luas --other-luas tests/lua tests/matrix ;;
-        all-luas) run_with_build all-luas --all-luas --other-luas tests/lua tests/matrix ;;
-        variants) run_variants ;;
-        aarch64) run_target aarch64 arm64 ;;
-        musl) run_target musl musl ;;
-        *) stop "there is no part $part" ;;
-        esac
-    done
+    grep -E ': (skipped|not available): ' "$logs/interpreters" >"$tallies/newer" || true
+}
+
+# What several parts share is made before they start.
+prepare_parts() {
+    rm -rf "$tallies"
+    mkdir -p build/reports "$logs" "$tallies"
+    if wants pythons luas all-luas; then fetch_interpreters; fi
+    if wants ctest valgrind pytest pythons property busted luas all-luas; then
+        build dev || exit 1
+    fi
+    if wants pytest iterate property luas all-luas; then
+        ask_python "$python"
+        prepare_venv || exit 1
+    fi
+}
+
+command_test() {
+    check_parts "$@"
+    parts=$(expand_parts "$@")
+    prepare test
+    prepare_parts
+    list_runs >"$logs/runs"
+    lanes=$jobs
+    [ "$(wc -l <"$logs/runs")" -gt 1 ] || lanes=1
+    # A part that has the machine to itself may use all of it.
+    test_jobs=$((jobs / lanes))
+    export test_jobs
+    step "$(wc -l <"$logs/runs") runs, $lanes at a time"
+    status=0
+    xargs -d '\n' -P "$lanes" -n 1 sh scripts/lane.sh "$python" <"$logs/runs" || status=$?
     step "all parts"
-    cat "$tallies"
-    [ -z "$failed_parts" ] || { say "failed:$failed_parts"; exit 1; }
+    cat "$tallies"/*
+    [ "$status" = 0 ] || { say "failed: the lines above say what"; exit 1; }
     say "everything passed"
 }

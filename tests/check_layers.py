@@ -1,6 +1,7 @@
 """Who may include whom: prints file:line for each #include that breaks a layer, and fails.
 
-The picture is in docs/architecture.md; this table is its exact form.
+The picture is in docs/architecture.md; this table is its exact form.  Two headers of the core with
+one guard, or with one name for two types, are found too: they break the first file that needs both.
 """
 
 import os
@@ -29,6 +30,11 @@ INTERPRETER = re.compile(
     r"|lua|lauxlib|lualib|luaconf|luajit)"
 )
 INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]')
+GUARD = re.compile(r"\A(?:/\*.*?\*/\s*|//[^\n]*\s*)*#ifndef\s+(\w+)", re.DOTALL)
+BODY = r"(?:\{[^{}]*\}|\{.*?^\})?"
+TYPEDEF = re.compile(
+    r"^typedef\b[^;{]*?" + BODY + r"[^;{}]*?(\w+)\)?(?:\([^;]*\))?;", re.MULTILINE | re.DOTALL
+)
 
 
 def core_violation(layer, name):
@@ -86,8 +92,33 @@ def sources():
                     yield os.path.relpath(os.path.join(folder, name), ROOT)
 
 
+def names_of(path, text):
+    """What no other header of the core may have: a guard and, of the private ones, type names."""
+    guard = GUARD.match(text)
+    names = [f"the guard {guard[1]}"] if guard else []
+    if path.startswith("core/src/"):
+        names += [f"the type {name}" for name in TYPEDEF.findall(text)]
+    return names
+
+
+def clashes():
+    """(path, name, path of the header that has NAME too) for each name that two headers have."""
+    owners = {}
+    for path in sources():
+        if not (path.startswith("core/") and path.endswith(".h")):
+            continue
+        with open(os.path.join(ROOT, path), encoding="utf-8") as source:
+            for name in names_of(path, source.read()):
+                other = owners.setdefault(name, path)
+                if other != path:
+                    yield path, name, other
+
+
 def main():
     found, files = 0, 0
+    for path, name, other in clashes():
+        found += 1
+        print(f"{path}: {name} is in {other} too")
     for path in sources():
         files += 1
         with open(os.path.join(ROOT, path), encoding="utf-8") as source:

@@ -214,7 +214,8 @@ static void two_bursts(burst *b, const bench_method *method, double *one, double
 
 static NOINLINE void this_thread_here(void *data)
 {
-    static const char one_row[] = "one thread, depth 40", row[] = "two threads at once, depth 40";
+    static const char one_row[] = "one thread, depth 40", row[] = "two threads at once, depth 40",
+                      ratio_row[] = "two threads, against one";
     size_t count = peers_fill(methods);
     unsigned repeats = bench_repeats(60);
     double *one = calloc(count * repeats, sizeof *one), *two = calloc(count * repeats, sizeof *two);
@@ -231,12 +232,17 @@ static NOINLINE void this_thread_here(void *data)
         ratio[at] = two[at] / one[at];
     }
     for (size_t m = 0; m < count; m++) {
-        if (methods[m].unavailable)
-            continue;
-        bench_report(one_row, methods[m].name, "ns", one + m * repeats, repeats, 0);
-        bench_report(row, methods[m].name, "ns", two + m * repeats, repeats, 0);
-        bench_report("two threads, against one", methods[m].name, "x", ratio + m * repeats, repeats,
-                     0);
+        const char *name = methods[m].name, *reason = methods[m].unavailable;
+
+        if (reason) {
+            bench_unavailable(one_row, name, reason);
+            bench_unavailable(row, name, reason);
+            bench_unavailable(ratio_row, name, reason);
+        } else {
+            bench_report(one_row, name, "ns", one + m * repeats, repeats, 0);
+            bench_report(row, name, "ns", two + m * repeats, repeats, 0);
+            bench_report(ratio_row, name, "x", ratio + m * repeats, repeats, 0);
+        }
     }
     free(one);
     free(two);
@@ -332,10 +338,12 @@ static int first(const char *name)
     if (!strcmp(name, "resolve"))
         return first_resolve();
     for (size_t m = 0; m < count; m++)
-        if (!strcmp(methods[m].name, name) && !methods[m].unavailable)
+        if (!strcmp(methods[m].name, name))
             f.method = &methods[m];
-    if (!f.method)
+    if (!f.method || f.method->unavailable) {
+        fprintf(stderr, "%s\n", f.method ? f.method->unavailable : "no such method");
         return 2;
+    }
     (void)chain_call(30, 0, first_here, &f);
     printf("%llu\n", (unsigned long long)f.ns);
     return 0;

@@ -2,6 +2,8 @@
 
 import stacksplice
 
+GAP_RETURNED = "[the frames that were here had already returned]"
+
 
 def scripts(stack):
     """Language and function of the script frames, the gap's reasons, and native names; innermost first."""
@@ -25,11 +27,13 @@ def story(exc):
 
 
 def in_order(told, *wanted):
-    """Whether WANTED are in TOLD in this order; else a failure that shows both."""
+    """Whether WANTED are in TOLD in this order and no gap beside them; else a failure that shows both."""
     at = 0
     for word in wanted:
         while at < len(told) and told[at] != word:
+            assert not told[at].startswith("["), f"{told[at]} before {word!r} (in this order) in {told}"
             at += 1
         assert at < len(told), f"no {word!r} (in this order) in {told}"
         at += 1
+    assert not [word for word in told[at:] if word.startswith("[")], f"gaps behind {wanted} in {told}"
     return True

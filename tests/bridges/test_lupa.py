@@ -155,8 +155,57 @@ def run_it():
 exc = run_it()
 info = stacksplice.originate(exc)
 told = scripts(info.stack)
-in_order(told, "python caught", "[unwound]", "python <module>")
+in_order(told, "python caught", GAP_RETURNED, "python <module>")
 assert "born in Lua" in info.message and "'inner'" in info.message, info.message
+""",
+        str(LUA_MODULES),
+    )
+
+
+def test_a_lua_that_nobody_reads_is_said_to_be_there(run: Run) -> None:
+    """Only the Python package is loaded: Lua's frames are not known, and its file is named."""
+    run(
+        BEGIN
+        + """
+lua, told, info = make(), [], None
+def look():
+    global info
+    told.extend(scripts(stacksplice.capture()))
+    info = stacksplice.originate(ValueError("on the way"))
+
+def run_it():
+    lua.globals().look = look
+    lua.execute("local function f() look() return 1 end local x = f() return x")
+    return 1
+
+run_it()
+gap = '[these Lua frames are not known: no stacksplice module is loaded in '
+gap += os.path.basename(lua54.__file__) + '; require "stacksplice" in that Lua]'
+for each in (told, scripts(info.stack)):
+    in_order(each, "python look", gap, "python run_it")
+    assert each.count(gap) == 1, each
+assert info.format().count(gap.replace("[", "[gap: ")) == 1, info.format()
+assert info.to_json().count("these Lua frames are not known") == 1
+""",
+        str(LUA_MODULES),
+    )
+
+
+def test_a_lua_that_is_read_is_not_said_to_be_unknown(run: Run) -> None:
+    check_module()
+    run(
+        BEGIN
+        + VISIBLE
+        + """
+lua = make()
+"""
+        + INSTALL
+        + """
+told = []
+lua.globals().look = lambda: told.extend(scripts(stacksplice.capture()))
+lua.execute("local function f() look() return 1 end local x = f() return x")
+in_order(told, "lua f", "lua main chunk", "python <module>")
+assert not any("not known" in line for line in told), told
 """,
         str(LUA_MODULES),
     )
@@ -170,7 +219,7 @@ def test_a_python_error_has_its_traceback_and_a_gap(run: Run) -> None:
 lua = make()
 lua.globals().pyfail = fail
 told = story(caught(lua, IN_PYTHON))
-in_order(told, "python fail", "python caught", "[unwound]", "python <module>")
+in_order(told, "python fail", "python caught", GAP_RETURNED, "python <module>")
 assert not any(line.startswith("lua ") for line in told), told
 """,
         str(LUA_MODULES),
@@ -192,7 +241,6 @@ stacksplice.install(capture_at_raise=True)
 lua.globals().pyfail = fail
 told = story(caught(lua, IN_PYTHON))
 in_order(told, "python fail", "lua inner", "lua outer", "python caught", "python <module>")
-assert "[unwound]" not in told, told
 """,
         str(LUA_MODULES),
     )

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,6 +59,100 @@ static void fail_in_child(int number)
     waitpid(child, &status, 0);
     print("child %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { IS_INSTRUMENTED = 1 };
+#else
+enum { IS_INSTRUMENTED = 0 };
+#endif
+
+/* ---- Damage ----------------------------------------------------------------------------------*/
+
+/* As crash handlers do.  The second fault in one thread comes here again. */
+static void fail_fast(int number)
+{
+    (void)number;
+    RoFailFastWithErrorContext(E_INVALIDARG);
+}
+
+/* The object alone, or all that came to lie behind it. */
+static void damage(IRestrictedErrorInfo *error, size_t bytes)
+{
+    void *volatile block = (void *)error; /* nobody knows that it is an object */
+
+    if (IS_INSTRUMENTED && bytes > 64)
+        exit(77);               /* the sanitizer would say it first */
+    memset(block, 0xA0, bytes); /* aligned, and no address of this machine */
+}
+
+static void cause_fault(void)
+{
+    int *volatile nowhere = (int *)8;
+
+    *nowhere = 1;
+}
+
+/* What glibc's constant SIGSTKSZ is. */
+#if defined(__aarch64__)
+enum { ALTERNATE_SIZE = 16384 };
+#else
+enum { ALTERNATE_SIZE = 8192 };
+#endif
+
+/* An alternate stack behind a page that ends the process. */
+static void use_alternate_stack(void)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = mmap(NULL, page + ALTERNATE_SIZE, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t stack = {.ss_sp = memory + page, .ss_size = ALTERNATE_SIZE};
+
+    mprotect(memory, page, PROT_NONE);
+    sigaltstack(&stack, NULL);
+}
+
+static __attribute__((noinline)) int overflow(int depth)
+{
+    volatile char room[400];
+
+    room[0] = (char)depth;
+    return depth < 0 ? 0 : overflow(depth + 1) + room[0];
+}
+
+static void overflow_small(void)
+{
+    const struct sigaction action = {.sa_handler = fail_fast, .sa_flags = SA_ONSTACK};
+
+    if (IS_INSTRUMENTED)
+        exit(77); /* such code takes several times the stack */
+    use_alternate_stack();
+    sigaction(SIGSEGV, &action, NULL);
+    overflow(0);
+}
+
+/* The ways that begin with damage, or none of them. */
+static void end_damaged(const char *how, IRestrictedErrorInfo *error)
+{
+    if (IS_INSTRUMENTED && !strcmp(how, "damaged-alone"))
+        exit(77); /* the sanitizer has a handler */
+    if (strcmp(how, "damaged-alone"))
+        signal(SIGSEGV, fail_fast);
+    if (!strcmp(how, "damaged-error") || !strcmp(how, "damaged-alone"))
+        damage(error, 64);
+    if (!strcmp(how, "damaged-heap"))
+        damage(error, 4000);
+    if (!strcmp(how, "damaged-fault")) {
+        damage(error, 64);
+        cause_fault();
+    }
+    if (!strcmp(how, "damaged-abort")) {
+        signal(SIGABRT, fail_fast);
+        damage(error, 64);
+    }
+    RoFailFastWithErrorContext(E_INVALIDARG);
+}
+
+/* ---- Other ways ------------------------------------------------------------------------------*/
 
 static int allocator_fails;
 
@@ -126,12 +221,11 @@ static int handle(IRestrictedErrorInfo *error, void *data)
 /* A sanitizer's own allocations would end the process first: then there is nothing to test. */
 static void exhaust_address_space(void)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    exit(77);
-#else
     const struct rlimit none = {1, 1};
     size_t bytes = 1 << 20;
 
+    if (IS_INSTRUMENTED)
+        exit(77);
     setrlimit(RLIMIT_AS, &none);
     while (bytes >= 16) {
         void *volatile block = malloc(bytes);
@@ -139,7 +233,6 @@ static void exhaust_address_space(void)
         if (!block)
             bytes /= 2;
     }
-#endif
 }
 
 static void fail_in_two_threads(IRestrictedErrorInfo *error)
@@ -187,6 +280,12 @@ static void end(const char *how)
         RoFailFastWithErrorContext(E_NOTIMPL);
     if (!strcmp(how, "success"))
         RoFailFastWithErrorContext(S_OK);
+    if (!strncmp(how, "damaged-", 8))
+        end_damaged(how, error);
+    if (!strcmp(how, "overflow-small"))
+        overflow_small();
+    if (!strcmp(how, "abort-again"))
+        signal(SIGABRT, fail_fast);
     if (!strcmp(how, "allocator"))
         allocator_fails = 1;
     if (!strcmp(how, "space"))
@@ -233,6 +332,7 @@ int main(int count, char **arguments)
 {
     const stacksplice_allocator allocator = {sizeof allocator, failing_alloc, failing_realloc,
                                              plain_free, NULL};
+    void *frame;
 
     if (count != 2)
         return 2;
@@ -240,6 +340,8 @@ int main(int count, char **arguments)
     if (stacksplice_set_allocator(&allocator) != S_OK)
         return 3;
     signal(SIGABRT, print_stowed);
+    if (!strncmp(arguments[1], "damaged-", 8))
+        (void)RtlCaptureStackBackTrace(0, 1, &frame, NULL); /* its memory lies before the damage */
     end(arguments[1]);
     return 4;
 }

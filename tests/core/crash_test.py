@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 COMMAND = []  # an emulator, if one is needed, and the program
 PROGRAM = ""
+NAME = r"^stacksplice-\d+-\d{8}T\d{6}Z-([0-9a-f]{16})\.json$"
 FULL_CODES = ["80070057", "80070057", "80070057", "80004005"]
 
 
@@ -59,6 +61,11 @@ class Ended:
         return strict(self.raw[0])
 
 
+def native_frames_are_known():
+    (frame, *_) = Ended("none").report["error"]["stack"]
+    return frame.get("reason") != "native frames are not known on this machine"
+
+
 class CrashTest(unittest.TestCase):
     def assert_ended(self, run):
         self.assertEqual(run.status, -signal.SIGABRT, run.err)
@@ -69,7 +76,7 @@ class CrashTest(unittest.TestCase):
     def assert_full(self, run):
         """Everything that the program's full error has is in all three places."""
         self.assert_ended(run)
-        self.assertIn('ValueError: bad "amount"\n\\x00\\x01\ufffd (0x80070057)\n', run.err)
+        self.assertIn('ValueError: bad "amount" (0x80070057)\n| \\x00\\x01\ufffd\n', run.err)
         self.assertIn('    (Python) File "x.py", line 17, in f\n', run.err)
         self.assertRegex(run.err, r"    \(C\) \?\?\? \([^/()]+\+0x[0-9a-f]+\)\n")
         self.assertIn("  1. received by lua on thread ", run.err)
@@ -88,10 +95,19 @@ class CrashTest(unittest.TestCase):
         self.assertEqual([s[5] for s in run.stowed], ["2", "1", "1", "1"])
         self.assertEqual(run.stowed[0][8], "LEO1")
 
+    def assert_first_words(self, run, event):
+        words = rf"stacksplice: fatal error: {event} 0x80070057\nstacksplice: native frames: (.*)\n"
+        self.assertRegex(run.err, "^" + words)
+        frames = re.match(words, run.err)[1]
+        if not native_frames_are_known():
+            self.skipTest("native frames are not known on this machine")
+        self.assertRegex(frames, r"^0x[0-9a-f]+( 0x[0-9a-f]+)*$")
+        return frames.split()
+
     def test_full_error(self):
         run = Ended("full")
         self.assert_full(run)
-        self.assertTrue(run.err.startswith("stacksplice: fatal error: RoFailFastWithErrorContext\n"))
+        self.assert_first_words(run, "RoFailFastWithErrorContext")
         self.assertEqual(run.mode, 0o600)
 
     def test_header_and_modules(self):
@@ -125,9 +141,9 @@ class CrashTest(unittest.TestCase):
         self.assertEqual(len(run.report["error"]["propagation"]), 3)
         self.assertEqual(len(run.stowed), 5)
 
-    def assert_made(self, run, code):
+    def assert_made(self, run, code, stowed=True):
         self.assert_ended(run)
-        self.assertEqual([s[3] for s in run.stowed], [code])
+        self.assertEqual([s[3] for s in run.stowed], [code] if stowed else [])
         error = run.report["error"]
         self.assertEqual(error["hresult"], "0x" + code)
         self.assertEqual((error["propagation"], error["transformed"]), ([], []))
@@ -157,12 +173,51 @@ class CrashTest(unittest.TestCase):
         if COMMAND[0] != PROGRAM:
             self.skipTest("the emulator does not hold the program to resource limits")
 
-    def ended_without_memory(self, how):
-        self.needs_limits()
-        run = Ended(how)
+    def ended(self, how, **options):
+        run = Ended(how, **options)
         if run.status == 77:
             self.skipTest("built with a sanitizer")
         return run
+
+    def ended_without_memory(self, how):
+        self.needs_limits()
+        return self.ended(how)
+
+    def assert_short(self, run, stowed=True):
+        """The report that follows no object, behind the words that come before all objects."""
+        frames = self.assert_first_words(run, "RoFailFastWithErrorContext")
+        self.assertIn("\nstacksplice: a fault ended the report; without the error:\n", run.err)
+        error = self.assert_made(run, "80070057", stowed)
+        self.assertEqual([f["address"] for f in error["stack"]], frames)
+        self.assertEqual(run.err.count("fatal error"), 1)
+
+    def test_damaged_error(self):
+        self.assert_short(self.ended("damaged-error"))
+
+    def test_damaged_heap(self):
+        self.assert_short(self.ended("damaged-heap"))
+
+    def test_damaged_error_in_a_handler_of_the_same_signal(self):
+        self.assert_short(self.ended("damaged-fault"))
+
+    def test_damaged_error_and_a_handler_of_the_end(self):
+        self.assert_short(self.ended("damaged-abort"), stowed=False)  # that handler prints none
+
+    def test_damaged_error_without_a_handler(self):
+        run = self.ended("damaged-alone")
+        self.assertEqual((run.status, run.names), (-signal.SIGSEGV, []))
+        self.assert_first_words(run, "RoFailFastWithErrorContext")
+
+    def test_failing_again_in_the_handler_of_the_end(self):
+        run = self.ended("abort-again")
+        self.assertEqual((run.status, len(run.names)), (-signal.SIGABRT, 1), run.err)
+        self.assertEqual(run.err.count("stacksplice: report file"), 1)
+
+    def test_overflow_with_a_small_alternate_stack(self):
+        run = self.ended("overflow-small")
+        self.assertEqual((run.status, len(run.names)), (-signal.SIGABRT, 1), run.err)
+        self.assert_first_words(run, "RoFailFastWithErrorContext")
+        self.assertEqual(run.report["error"]["message"][:10], 'bad "amoun')
 
     def test_without_memory(self):
         self.assert_full(self.ended_without_memory("space"))
@@ -259,7 +314,30 @@ class CrashTest(unittest.TestCase):
             )
             self.assertEqual(run.returncode, -signal.SIGABRT)
             (name,) = os.listdir(directory)
-            self.assertRegex(name, r"^stacksplice-\d+-\d{8}T\d{6}Z\.json$")
+            self.assertRegex(name, NAME)
+
+    def test_nobody_can_make_the_names_first(self):
+        """Neither those of one second, one process and a count, nor those of an earlier run."""
+
+        def make_names():
+            for second in range(10):
+                stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time() + second))
+                for name in (stamp, *(f"{stamp}-{count}" for count in range(1, 100))):
+                    open(f"{directory}/stacksplice-{os.getpid()}-{name}.json", "x").close()
+
+        with tempfile.TemporaryDirectory() as directory:
+            run = subprocess.run(
+                [*COMMAND, "full"],
+                capture_output=True,
+                timeout=120,
+                check=False,
+                env={**os.environ, "STACKSPLICE_REPORT_DIR": directory},
+                preexec_fn=make_names,
+            )
+            self.assertEqual(run.returncode, -signal.SIGABRT)
+            self.assertIn(b"stacksplice: report file ", run.stderr)
+        suffixes = {re.match(NAME, Ended("full").names[0])[1] for _ in range(3)}
+        self.assertEqual(len(suffixes), 3)
 
 
 if __name__ == "__main__":

@@ -133,10 +133,13 @@ static HRESULT STDMETHODCALLTYPE stack_GetStackBackTrace(ILanguageExceptionStack
                                                          ULONG *captured)
 {
     error_double *self = impl_from_stack(iface);
-    uint32_t count = self->frame_count < max_frames ? self->frame_count : max_frames;
+    uint32_t has = self->asked++ && self->at_most ? self->at_most : self->frame_count;
+    uint32_t count = has < max_frames ? has : max_frames;
 
     self->room = max_frames;
-    if (count)
+    if (self->is_script) /* a binding's keeps both ends itself */
+        count = stacksplice_copy_ends(self->frames, has, max_frames, frames);
+    else if (count)
         memcpy(frames, self->frames, count * sizeof *frames);
     *captured = self->claimed ? self->claimed : count;
     return self->stack_hr;

@@ -22,6 +22,8 @@ typedef struct error_double {
     uint32_t frame_count;
     uint32_t claimed; /* what it says it stored, unless 0 */
     uint32_t room;    /* what it was asked for */
+    uint32_t asked;   /* how often */
+    uint32_t at_most; /* what it gives when it is asked again, unless 0 */
     HRESULT stack_hr;
     IRestrictedErrorInfo *cause; /* borrowed; answers ILanguageExceptionTransform if not NULL */
     int has_details;             /* answers IScriptExceptionDetails, with what follows */

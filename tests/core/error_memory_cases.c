@@ -431,26 +431,6 @@ static HRESULT add_stack(void)
     return hr;
 }
 
-/* A token that is new each time; the table keeps it. */
-static HRESULT intern(void)
-{
-    static uint32_t line;
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_SCRIPT,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "double",
-                                   .function = "function",
-                                   .line = ++line};
-    uintptr_t token = 0;
-    HRESULT hr;
-
-    arm();
-    hr = stacksplice_intern(&info, &token);
-    memory_disarm();
-    assert_true(token != 0);
-    return hr;
-}
-
 static HRESULT name_function(void)
 {
     static uintptr_t function = 0x10000;
@@ -492,7 +472,6 @@ const memory_case memory_cases[] = {
     {"stacksplice_capture", capture, 0},
     {"RtlCaptureStackBackTrace", capture_native, 0},
     {"stacksplice_add_stack", add_stack, 0},
-    {"stacksplice_intern", intern, 1},
     {"stacksplice_name_function", name_function, 1},
 };
 

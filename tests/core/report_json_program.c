@@ -35,7 +35,8 @@ static void put_every_frame_kind(void)
                                          .column = 3,
                                          .end_column = 4,
                                          .interpreter = "sub-1"};
-    uintptr_t frames[4] = {0, fixture_gap("unwound"), (uintptr_t)fixture_format + 1, 0x10};
+    uintptr_t frames[4] = {0, fixture_gap(STACKSPLICE_GAP_RETURNED), (uintptr_t)fixture_format + 1,
+                           0x10};
     const uintptr_t node[1] = {fixture_script("lua", "g", "t.lua", 5)};
     const fixture_error cause = {.hr = E_BOUNDS, .message = "the cause", .message_length = 9};
     fixture_error contents = {.hr = E_INVALIDARG,

@@ -5,6 +5,10 @@ import os
 import subprocess
 import sys
 import unittest
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from gap_reasons import RETURNED  # noqa: E402
 
 COMMAND = []  # an emulator, if one is needed, and the program
 PROGRAM = ""
@@ -28,6 +32,7 @@ MEMBERS = [
     "exceptions_left_out",
     "transformed",
     "transformed_left_out",
+    "transformed_above",
 ]
 
 
@@ -89,7 +94,7 @@ class JsonTest(unittest.TestCase):
                 "interpreter": "sub-1",
             },
         )
-        self.assertEqual((gap["kind"], gap["reason"]), ("gap", "unwound"))
+        self.assertEqual((gap["kind"], gap["reason"]), ("gap", RETURNED))
         self.assertEqual(native["kind"], "native")
         self.assertEqual(native["module"], os.path.realpath(PROGRAM))
         self.assertRegex(native["build_id"], "^([0-9a-f]{2})+$")
@@ -111,7 +116,10 @@ class JsonTest(unittest.TestCase):
 
     def test_left_out_frames_are_told(self):
         self.assertEqual(len(self.deep["stack"]), 512)
-        self.assertGreaterEqual(self.deep["frames_left_out"], 0)
+        self.assertEqual(self.deep["frames_left_out"], 2000 - 511)
+        gap = self.deep["stack"][256]
+        self.assertEqual(gap["reason"], "1489 frames are left out here: the stack is longer than the limit")
+        self.assertEqual([f["kind"] for f in self.deep["stack"]].count("gap"), 1)
 
 
 if __name__ == "__main__":

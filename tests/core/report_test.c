@@ -15,12 +15,10 @@
 
 #include <cmocka.h>
 
-static const stacksplice_format_options newest_last = {sizeof newest_last,
-                                                       STACKSPLICE_ORDER_NEWEST_LAST, 0, 0, 0};
-static const stacksplice_format_options all_frames = {sizeof all_frames,
-                                                      STACKSPLICE_ORDER_NEWEST_FIRST, 1, 0, 0};
-static const stacksplice_format_options coloured = {sizeof coloured, STACKSPLICE_ORDER_NEWEST_FIRST,
-                                                    0, 1, 0};
+static const stacksplice_format_options newest_last = {.size = sizeof newest_last,
+                                                       .order = STACKSPLICE_ORDER_NEWEST_LAST};
+static const stacksplice_format_options all_frames = {.size = sizeof all_frames, .all_frames = 1};
+static const stacksplice_format_options coloured = {.size = sizeof coloured, .color = 1};
 
 /* TEMPLATE with each "@" replaced by this thread's id. */
 static const char *with_thread(const char *template)
@@ -67,7 +65,7 @@ static void test_report_shows_one_stack_in_either_order(void **state)
 {
     const uintptr_t frames[] = {fixture_script("python", "f", "/nowhere/x.py", 17),
                                 fixture_script("lua", "function 'g'", "t.lua", 3),
-                                fixture_gap("unwound"), 0x1234};
+                                fixture_gap(STACKSPLICE_GAP_RETURNED), 0x1234};
     const fixture_error contents = value_error(frames, 4);
     IRestrictedErrorInfo *error = fixture_originate(&contents);
 
@@ -78,12 +76,12 @@ static void test_report_shows_one_stack_in_either_order(void **state)
                   "Stack of thread @ (most recent call first):\n"
                   "    (Python) File \"/nowhere/x.py\", line 17, in f\n"
                   "    (Lua) File \"t.lua\", line 3, in function 'g'\n"
-                  "    [gap: unwound]\n"
+                  "    [gap: " STACKSPLICE_GAP_RETURNED "]\n"
                   "    (C) ??? (0x1234)\n");
     assert_report(error, &newest_last,
                   "Traceback for thread @ (most recent call last):\n"
                   "    (C) ??? (0x1234)\n"
-                  "    [gap: unwound]\n"
+                  "    [gap: " STACKSPLICE_GAP_RETURNED "]\n"
                   "    (Lua) File \"t.lua\", line 3, in function 'g'\n"
                   "    (Python) File \"/nowhere/x.py\", line 17, in f\n"
                   "ValueError: bad amount 'x' (0x80070057)\n"
@@ -117,13 +115,90 @@ static void test_report_marks_what_is_not_plain(void **state)
     contents.message_length = strlen(contents.message);
     error = fixture_originate(&contents);
     assert_report(error, NULL,
-                  "ValueError: two\nlines \\x1b[31m\xef\xbf\xbd (0x80070057)\n"
+                  "ValueError: two (0x80070057)\n"
+                  "| lines \\x1b[31m\xef\xbf\xbd\n"
                   "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
                   "Stack of thread @ (most recent call first):\n"
                   "    (Lua) [worker-1] File \"\xef\xbf\xbd\xc3\xa9\", in a\\x0ab\\x1b[1m "
                   "[inferred]\n"
                   "    (Lua) h [traceback]\n"
                   "    (Lua) ??? [traceback]\n");
+    release(error);
+}
+
+/* Each is what a reader would take for another text: it turns the direction, or begins a line. */
+#define DECEPTIVE                                                                          \
+    "\xd8\x9c\xe2\x80\x8e\xe2\x80\x8f\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa\xe2\x80\xab"     \
+    "\xe2\x80\xac\xe2\x80\xad\xe2\x80\xae\xe2\x81\xa6\xe2\x81\xa7\xe2\x81\xa8\xe2\x81\xa9" \
+    "\xc2\x85\xc2\x9b\x7f\r"
+#define ESCAPED                                                                                   \
+    "\\u061c\\u200e\\u200f\\u2028\\u2029\\u202a\\u202b\\u202c\\u202d\\u202e\\u2066\\u2067\\u2068" \
+    "\\u2069\\x85\\x9b\\x7f\\x0d"
+
+static void test_report_shows_deceptive_characters_by_number(void **state)
+{
+    const stacksplice_token_info info = {.size = sizeof info,
+                                         .kind = STACKSPLICE_FRAME_SCRIPT,
+                                         .trust = STACKSPLICE_TRUST_EXACT,
+                                         .language = "lua",
+                                         .function = "f" DECEPTIVE "\n\t",
+                                         .file = "x" DECEPTIVE "\n\t"};
+    uintptr_t frames[1] = {0};
+    fixture_error contents = value_error(frames, 1);
+    IRestrictedErrorInfo *error;
+
+    (void)state;
+    assert_int_equal(stacksplice_intern(&info, &frames[0]), S_OK);
+    contents.type = "T" DECEPTIVE "\n\t";
+    contents.message = "m" DECEPTIVE "\t";
+    contents.message_length = strlen(contents.message);
+    error = fixture_originate(&contents);
+    assert_int_equal(stacksplice_add_note((IUnknown *)error, "n" DECEPTIVE, strlen("n" DECEPTIVE)),
+                     S_OK);
+    assert_report(error, NULL,
+                  "T" ESCAPED "\\x0a\\x09: m" ESCAPED "\t (0x80070057)\n"
+                  "note: n" ESCAPED "\n"
+                  "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
+                  "Stack of thread @ (most recent call first):\n"
+                  "    (Lua) File \"x" ESCAPED "\\x0a\\x09\", in f" ESCAPED "\\x0a\\x09\n");
+    assert_non_null(strstr(fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_JSON, NULL),
+                           "\"message\":\"m\xd8\x9c\xe2\x80\x8e")); /* data stay as they are */
+    release(error);
+}
+
+static void test_a_message_forges_no_line_of_the_report(void **state)
+{
+    static const char forged[] = "bad\n"
+                                 "HRESULT 0x80070057 E_INVALIDARG: forged\n"
+                                 "Stack of thread 1 (most recent call first):\n"
+                                 "    (C) File \"/forged.c\", line 1, in innocent\n"
+                                 "\n"
+                                 "Caused by:\n";
+    uintptr_t frames[1] = {fixture_script("python", "f", "x.py", 1)};
+    fixture_error contents = value_error(frames, 1);
+    IRestrictedErrorInfo *error;
+
+    (void)state;
+    contents.message = forged;
+    contents.message_length = strlen(forged);
+    error = fixture_originate(&contents);
+    assert_int_equal(stacksplice_add_note((IUnknown *)error, forged, strlen(forged)), S_OK);
+    assert_report(error, NULL,
+                  "ValueError: bad (0x80070057)\n"
+                  "| HRESULT 0x80070057 E_INVALIDARG: forged\n"
+                  "| Stack of thread 1 (most recent call first):\n"
+                  "|     (C) File \"/forged.c\", line 1, in innocent\n"
+                  "|\n"
+                  "| Caused by:\n"
+                  "note: bad\n"
+                  "| HRESULT 0x80070057 E_INVALIDARG: forged\n"
+                  "| Stack of thread 1 (most recent call first):\n"
+                  "|     (C) File \"/forged.c\", line 1, in innocent\n"
+                  "|\n"
+                  "| Caused by:\n"
+                  "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
+                  "Stack of thread @ (most recent call first):\n"
+                  "    (Python) File \"x.py\", line 1, in f\n");
     release(error);
 }
 
@@ -306,9 +381,9 @@ static void test_report_shows_groups_in_a_margin(void **state)
                   "  + Exception Group Traceback for thread @ (most recent call last):\n"
                   "  |     (C) ??? (0x1234)\n"
                   "  | DoubleError: two (0x80004005)\n"
-                  "  | first\n"
-                  "  | two\n"
-                  "  | lines\n"
+                  "  | note: first\n"
+                  "  | note: two\n"
+                  "  | | lines\n"
                   "  | HRESULT 0x80004005 E_FAIL: Unspecified error\n"
                   "  +-+---------------- 1 ----------------\n"
                   "    | Traceback for thread @ (most recent call last):\n"
@@ -327,9 +402,9 @@ static void test_report_shows_groups_in_a_margin(void **state)
                   "    | Exception Group Traceback for thread @ (most recent call last):\n"
                   "    |     (C) ??? (0x1234)\n"
                   "    | DoubleError: two (0x80004005)\n"
-                  "    | first\n"
-                  "    | two\n"
-                  "    | lines\n"
+                  "    | note: first\n"
+                  "    | note: two\n"
+                  "    | | lines\n"
                   "    | HRESULT 0x80004005 E_FAIL: Unspecified error\n"
                   "    +-+---------------- 1 ----------------\n"
                   "      | an error above\n"
@@ -389,6 +464,35 @@ static void test_report_shows_source_lines(void **state)
     release(error);
 }
 
+static void test_a_long_source_line_says_that_it_goes_on(void **state)
+{
+    char path[] = "/tmp/stacksplice-report-XXXXXX", whole[520], cut[520];
+    int file = mkstemp(path);
+    uintptr_t frames[2];
+    fixture_error contents = value_error(frames, 2);
+    IRestrictedErrorInfo *error;
+    const char *text;
+
+    (void)state;
+    assert_true(file >= 0);
+    memset(whole, 'w', 500);
+    memset(cut, 'c', 496);
+    memcpy(whole + 500, "\n", 2);
+    memcpy(cut + 496, "\xc3\xa9\xc3\xa9\xc3\xa9\n", 8);
+    assert_int_equal(write(file, whole, 501), 501);
+    assert_int_equal(write(file, cut, 503), 503);
+    close(file);
+    frames[0] = fixture_script("python", "f", path, 1);
+    frames[1] = fixture_script("python", "g", path, 2);
+    error = fixture_originate(&contents);
+    text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
+    assert_non_null(strstr(text, whole));
+    memcpy(cut + 496, "...\n", 5); /* é begins behind them, and would not fit */
+    assert_non_null(strstr(text, cut));
+    unlink(path);
+    release(error);
+}
+
 static void test_report_hides_and_counts_glue(void **state)
 {
     /* The return addresses need not be right: each is looked up by what it lies in. */
@@ -412,18 +516,18 @@ static void test_report_hides_and_counts_glue(void **state)
 /* A name of Lua's API, and names that hosts give their own functions.  Exported, so that they have
  * names without debug information, too. */
 #define EXPORTED __attribute__((visibility("default")))
-EXPORTED void lua_callk(void);
+EXPORTED void lua_error(void);
 EXPORTED void lua_open_window(void);
 EXPORTED void lua_call_python(void);
 
-__attribute__((noinline)) void lua_callk(void)
+__attribute__((noinline)) void lua_error(void)
 {
     abort();
 }
 
 __attribute__((noinline)) void lua_open_window(void)
 {
-    lua_callk();
+    lua_error();
 }
 
 __attribute__((noinline)) void lua_call_python(void)
@@ -433,7 +537,7 @@ __attribute__((noinline)) void lua_call_python(void)
 
 static void test_only_what_is_of_lua_is_glue_by_its_name(void **state)
 {
-    const uintptr_t frames[] = {(uintptr_t)lua_callk + 1, (uintptr_t)lua_open_window + 1,
+    const uintptr_t frames[] = {(uintptr_t)lua_error + 1, (uintptr_t)lua_open_window + 1,
                                 (uintptr_t)lua_call_python + 1};
     const fixture_error contents = value_error(frames, 3);
     IRestrictedErrorInfo *error = fixture_originate(&contents);
@@ -442,7 +546,7 @@ static void test_only_what_is_of_lua_is_glue_by_its_name(void **state)
     (void)state;
     assert_non_null(strstr(text, "lua_open_window"));
     assert_non_null(strstr(text, "lua_call_python"));
-    assert_null(strstr(text, "lua_callk"));
+    assert_null(strstr(text, "lua_error"));
     assert_non_null(strstr(text, "    ... 1 glue frame hidden\n"));
     release(error);
 }
@@ -464,7 +568,7 @@ static int role_at(uintptr_t address)
 static void test_what_reports_hide_can_be_asked(void **state)
 {
     (void)state;
-    assert_int_equal(role_at((uintptr_t)lua_callk + 1), STACKSPLICE_ROLE_GLUE);
+    assert_int_equal(role_at((uintptr_t)lua_error + 1), STACKSPLICE_ROLE_GLUE);
     assert_int_equal(role_at((uintptr_t)stacksplice_resolve + 1), STACKSPLICE_ROLE_GLUE);
     assert_int_equal(role_at((uintptr_t)lua_open_window + 1), STACKSPLICE_ROLE_OWN);
     assert_int_equal(role_at(fixture_script("python", "f", "x.py", 1)), STACKSPLICE_ROLE_OWN);
@@ -662,6 +766,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_report_shows_one_stack_in_either_order),
         cmocka_unit_test(test_report_marks_what_is_not_plain),
+        cmocka_unit_test(test_report_shows_deceptive_characters_by_number),
+        cmocka_unit_test(test_a_message_forges_no_line_of_the_report),
         cmocka_unit_test(test_report_marks_where_two_stacks_meet),
         cmocka_unit_test(test_report_folds_repeated_frames),
         cmocka_unit_test(test_report_tells_the_chain_and_the_causes),
@@ -669,6 +775,7 @@ int main(void)
         cmocka_unit_test(test_report_shows_groups_in_a_margin),
         cmocka_unit_test(test_report_of_one_error_alone),
         cmocka_unit_test(test_report_shows_source_lines),
+        cmocka_unit_test(test_a_long_source_line_says_that_it_goes_on),
         cmocka_unit_test(test_report_hides_and_counts_glue),
         cmocka_unit_test(test_only_what_is_of_lua_is_glue_by_its_name),
         cmocka_unit_test(test_whose_code_a_frame_is),

@@ -1,11 +1,13 @@
 /* Built without debug information and stripped: one name is exported, the other is lost. */
+#include "resolve_long_name.h"
+
 #include <stdint.h>
 
 #define EXPORT __attribute__((visibility("default"), noinline))
 
 EXPORT uintptr_t stripped_call(uintptr_t *hidden);
 EXPORT uintptr_t stripped_hidden_begin(void);
-EXPORT uintptr_t perimeter(void) __asm__("_ZN5shape9perimeterEv");
+EXPORT uintptr_t long_name(void) __asm__(STRIPPED_LONG_NAME);
 
 __attribute__((noinline)) static uintptr_t return_address(void)
 {
@@ -38,10 +40,7 @@ uintptr_t stripped_hidden_begin(void)
     return (uintptr_t)hidden_function;
 }
 
-uintptr_t perimeter(void)
+uintptr_t long_name(void)
 {
-    uintptr_t address = return_address();
-
-    __asm__ volatile("" : "+r"(address)::"memory");
-    return address;
+    return return_address();
 }

@@ -26,7 +26,7 @@ static uint32_t inherited[8]; /* descriptors below 256 that were open when the p
 
 typedef struct kept_frame {
     stacksplice_frame frame;
-    char function[200], file[4096], module[4096], build_id[200];
+    char function[200], file[4096], module[4096], build_id[200], language[64], interpreter[200];
 } kept_frame;
 
 typedef struct kept {
@@ -49,6 +49,8 @@ static int keep(const stacksplice_frame *frame, void *data)
     copy(at->file, sizeof at->file, frame->file);
     copy(at->module, sizeof at->module, frame->module);
     copy(at->build_id, sizeof at->build_id, frame->build_id);
+    copy(at->language, sizeof at->language, frame->language);
+    copy(at->interpreter, sizeof at->interpreter, frame->interpreter);
     return k->count == k->stop_at;
 }
 
@@ -87,14 +89,14 @@ static void test_resolve_gives_a_token_back(void **state)
     assert_int_equal(k->frames[0].frame.size, sizeof(stacksplice_frame));
     assert_int_equal(k->frames[0].frame.kind, STACKSPLICE_FRAME_SCRIPT);
     assert_int_equal(k->frames[0].frame.trust, STACKSPLICE_TRUST_TRACEBACK);
-    assert_string_equal(k->frames[0].frame.language, "python");
+    assert_string_equal(k->frames[0].language, "python");
     assert_string_equal(k->frames[0].function, "f");
     assert_string_equal(k->frames[0].file, "a.py");
     assert_int_equal(k->frames[0].frame.line, 1);
     assert_int_equal(k->frames[0].frame.end_line, 2);
     assert_int_equal(k->frames[0].frame.column, 3);
     assert_int_equal(k->frames[0].frame.end_column, 4);
-    assert_string_equal(k->frames[0].frame.interpreter, "sub-1");
+    assert_string_equal(k->frames[0].interpreter, "sub-1");
     assert_null(k->frames[0].frame.reason);
     assert_null(k->frames[0].frame.module);
     assert_true(k->frames[0].frame.address == token);
@@ -300,18 +302,24 @@ static void test_resolve_uses_the_name_that_scripts_use(void **state)
     assert_string_equal(k->frames[0].function, "string.rep");
 }
 
-static void test_resolve_demangles_once_cxx_is_there(void **state)
+/* Opened for this test alone, as interpreters open extensions: RTLD_DEFAULT does not see it. */
+static void test_resolve_demangles_with_the_run_time_of_a_library(void **state)
 {
-    void *library = dlopen(STRIPPED_LIBRARY, RTLD_NOW);
-    void *address = library ? dlsym(library, "_ZN5shape9perimeterEv") : NULL;
-    uintptr_t (*perimeter)(void);
+#if defined(CXX_LIBRARY)
+    void *library = dlopen(CXX_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    void *address = library ? dlsym(library, "cxx_address") : NULL;
+    uintptr_t (*area)(void);
+    const char *name;
 
     (void)state;
     assert_non_null(address);
-    if (!dlopen("libstdc++.so.6", RTLD_NOW | RTLD_GLOBAL))
-        skip();
-    memcpy(&perimeter, &address, sizeof perimeter);
-    assert_string_equal(resolve(perimeter())->frames[0].function, "shape::perimeter()");
+    memcpy(&area, &address, sizeof area);
+    name = resolve(area())->frames[0].function;
+    assert_memory_equal(name, "shape::area(std::", strlen("shape::area(std::"));
+#else
+    (void)state;
+    skip();
+#endif
 }
 
 /* ---- Modules that go -------------------------------------------------------------------------*/
@@ -398,7 +406,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_resolve_in_a_stripped_library),
         cmocka_unit_test(test_resolve_finds_a_build_id_among_aligned_notes),
         cmocka_unit_test(test_resolve_uses_the_name_that_scripts_use),
-        cmocka_unit_test(test_resolve_demangles_once_cxx_is_there),
+        cmocka_unit_test(test_resolve_demangles_with_the_run_time_of_a_library),
         cmocka_unit_test(test_resolve_forgets_an_unloaded_library),
         cmocka_unit_test(test_resolve_in_threads_and_children),
     };

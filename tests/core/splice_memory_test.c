@@ -162,47 +162,26 @@ static void test_capture_survives_every_allocation_failure(void **state)
     assert_int_equal(a.captured, whole);
 }
 
-static int is_out_of_memory(const stacksplice_frame *frame, void *data)
-{
-    (void)data;
-    return frame->kind == STACKSPLICE_FRAME_GAP && frame->reason &&
-           frame->reason[0] == 'o'; /* "out of memory" */
-}
-
-static void test_token_survives_every_allocation_failure(void **state)
+/* Sources may be asked in a signal handler, which may have interrupted the allocator. */
+static void test_token_needs_no_allocator(void **state)
 {
     stacksplice_token_info info = {.size = sizeof info,
                                    .kind = STACKSPLICE_FRAME_SCRIPT,
                                    .trust = STACKSPLICE_TRUST_EXACT,
                                    .language = "test",
                                    .function = "f"};
-    unsigned failures = 0;
 
     (void)state;
-    for (uint32_t i = 0; i < 3000; i++) { /* over the growth of the table and its chunks */
-        stacksplice_hresult hr = E_OUTOFMEMORY;
+    left = 0;
+    for (uint32_t i = 0; i < 30000; i++) { /* over the growth of all that is behind it */
         uintptr_t got, again;
 
         info.line = i;
-        for (long allow = 0; hr != S_OK; allow++) {
-            long before = live;
-
-            left = allow;
-            hr = stacksplice_intern(&info, &got);
-            left = -1;
-            if (hr == S_OK)
-                break;
-            failures++;
-            assert_int_equal(hr, E_OUTOFMEMORY);
-            assert_int_equal(live, before);
-            assert_int_equal(stacksplice_resolve(got, is_out_of_memory, NULL), S_FALSE);
-        }
-        left = 0; /* a known one needs no memory */
+        assert_int_equal(stacksplice_intern(&info, &got), S_OK);
         assert_int_equal(stacksplice_intern(&info, &again), S_OK);
-        left = -1;
         assert_true(again == got);
     }
-    assert_true(failures > 3000);
+    left = -1;
 }
 
 static void test_names_survive_every_allocation_failure(void **state)
@@ -279,7 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_capture_survives_every_allocation_failure),
-        cmocka_unit_test(test_token_survives_every_allocation_failure),
+        cmocka_unit_test(test_token_needs_no_allocator),
         cmocka_unit_test(test_names_survive_every_allocation_failure),
         cmocka_unit_test(test_stacks_survive_every_allocation_failure),
         cmocka_unit_test(test_child_uses_nothing_that_another_thread_has_freed),

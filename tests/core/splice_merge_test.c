@@ -113,16 +113,18 @@ static void build(built *b, size_t row)
 
 static char letter(uintptr_t element)
 {
-    const stacksplice_token_info *info = ss_token_info(element);
+    stacksplice_token_info info;
+    char room[SS_TOKEN_ROOM];
 
     if (element == END_GAP)
         return '!';
-    if (!info)
+    if (!ss_token_is(element))
         return (char)element;
-    assert_int_equal(info->kind, STACKSPLICE_FRAME_GAP);
-    if (info->trust == STACKSPLICE_TRUST_INFERRED)
+    (void)ss_token_read(element, &info, room, sizeof room);
+    assert_int_equal(info.kind, STACKSPLICE_FRAME_GAP);
+    if (info.trust == STACKSPLICE_TRUST_INFERRED)
         return '?';
-    assert_string_equal(info->reason, "frame sources disagree");
+    assert_string_equal(info.reason, "two languages claim the same native frames");
     return '!';
 }
 

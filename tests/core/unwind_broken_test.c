@@ -144,6 +144,28 @@ static bool use_each(const uint8_t *entry, const ss_fde *fde, void *data)
     return true;
 }
 
+/* Offsets that no stack has, the one that has no negative among them, fit no compact rule. */
+static void test_unwind_keeps_far_offsets_out_of_rules(void **state)
+{
+    static const int64_t far[] = {INT64_MIN, INT64_MIN + 8, -(INT64_C(1) << 35),
+                                  (SS_SLOT_MAX + 1) * -(int64_t)SS_WORD, INT64_MAX - 7};
+    ss_cfi_row row;
+    ss_fde fde;
+
+    (void)state;
+    assert_true(parse(good, sizeof good, &fde));
+    for (size_t i = 0; i < SS_COUNT_OF(far); i++) {
+        ss_rule rule;
+
+        assert_true(ss_cfi_row_at(&fde, 0x1004, &row));
+        row.value[SS_REGISTER_FP] = far[i];
+        rule = ss_rule_from_row(&fde, 0x1004, &row);
+        assert_int_equal(ss_rule_kind_of(rule.cfa), SS_RULE_FULL);
+    }
+    row.value[SS_REGISTER_FP] = SS_SLOT_MAX * -(int64_t)SS_WORD;
+    assert_int_not_equal(ss_rule_kind_of(ss_rule_from_row(&fde, 0x1004, &row).cfa), SS_RULE_FULL);
+}
+
 /* In a block of exactly its size, so that one byte too far is seen by the sanitizer. */
 static unsigned use_copy(const uint8_t *data, size_t size)
 {
@@ -439,6 +461,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unwind_parses_a_description),
+        cmocka_unit_test(test_unwind_keeps_far_offsets_out_of_rules),
         cmocka_unit_test(test_unwind_survives_truncated_data),
         cmocka_unit_test(test_unwind_survives_changed_data),
         cmocka_unit_test(test_unwind_survives_a_changed_table),

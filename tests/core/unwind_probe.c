@@ -224,12 +224,6 @@ void probe_begin(void)
         abort();
 }
 
-_Thread_local bool probe_in_handler;
-
-/* Of 1000 handlers one or two were seen to find nothing but a gap, in a few runs. */
-enum { MAX_EMPTY = 5 };
-static atomic_uint empty;
-
 uint32_t probe_compare(void)
 {
     static _Thread_local probe mine;
@@ -240,8 +234,6 @@ uint32_t probe_compare(void)
     if (stacksplice_capture(0, 0, NULL, &captured, NULL) < 0)
         differ(0, "the capture failed", 1, 0);
     active = NULL;
-    if (!mine.compared && probe_in_handler && atomic_fetch_add(&empty, 1) < MAX_EMPTY)
-        return 0;
     if (!mine.compared)
         differ(0, "nothing was compared", 0, 1);
     compare_addresses(&mine);

@@ -17,9 +17,6 @@ void probe_begin(void);
  */
 uint32_t probe_compare(void);
 
-/* Set in a handler that may have interrupted anything, where a capture may be nothing but a gap. */
-extern _Thread_local bool probe_in_handler;
-
 /*
  * Falsify one value of libgcc's walk in this thread's next comparison, which then must differ:
  * COLUMN is "ip", "sp", "function", "register" or "count".  False when it is none of these.

@@ -6,6 +6,7 @@
 #include "unwind/walk.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -261,7 +262,7 @@ static void test_tree_does_not_guess_behind_an_uncommon_frame(void **state)
     for (size_t i = 0; i <= sizeof uncommon / sizeof *uncommon; i++) {
         bool first = i == sizeof uncommon / sizeof *uncommon;
         ss_tree *tree = ss_tree_new(SS_TREE_SMALL);
-        const ss_node *node;
+        const ss_tree_node *node;
 
         assert_non_null(tree);
         node = ss_tree_add(tree, tree->nodes, 0x1000, first ? &saving : &uncommon[i], 0);
@@ -326,7 +327,7 @@ static void test_tree_has_no_room_for_more(void **state)
 {
     ss_tree *tree = ss_tree_new(SS_TREE_SMALL);
     ss_rule rule = ss_rule_frame_pointer();
-    const ss_node *node = tree->nodes;
+    const ss_tree_node *node = tree->nodes;
     uint32_t most = tree->room.nodes + tree->room.spare;
     uintptr_t ip = 0x1000;
 
@@ -504,7 +505,7 @@ static uint8_t memory[STACKS * 2][STACK_BYTES];
 static bool finds(unsigned i, bool added)
 {
     ss_stack_cache cache = {.low = 0};
-    ss_stack stack;
+    ss_range stack;
 
     /* Twice: the second answer may come from the cache. */
     for (int round = 0; round < 2; round++) {
@@ -532,7 +533,7 @@ static void change_half(bool add)
 
 static void test_many_stacks_are_found(void **state)
 {
-    ss_stack stack;
+    ss_range stack;
 
     (void)state;
     if ((uintptr_t)&stack - (uintptr_t)memory < (uintptr_t)128 << 20) {
@@ -555,6 +556,66 @@ static void test_many_stacks_are_found(void **state)
         assert_true(finds(i, false));
 }
 
+/* What this thread's stack is, by us and by the C library. */
+typedef struct both {
+    ss_range ours, theirs;
+    bool found;
+} both;
+
+static void *find_both(void *data)
+{
+    both *b = data;
+    pthread_attr_t attributes;
+    void *low = NULL;
+    size_t size = 0;
+
+    b->found = ss_own_stack_find((uintptr_t)&attributes, &b->ours);
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        (void)pthread_attr_getstack(&attributes, &low, &size);
+        pthread_attr_destroy(&attributes);
+    }
+    b->theirs = (ss_range){(uintptr_t)low, (uintptr_t)low + size};
+    return NULL;
+}
+
+static both find_in_thread(void *stack, size_t size)
+{
+    both b = {.found = false};
+    pthread_attr_t attributes;
+    pthread_t thread;
+
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    if (stack)
+        assert_int_equal(pthread_attr_setstack(&attributes, stack, size), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, find_both, &b), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_attr_destroy(&attributes);
+    assert_true(b.found);
+    return b;
+}
+
+/* As the C library tells it, which allocates; and without its record not more than that. */
+static void test_a_thread_knows_its_own_stack(void **state)
+{
+    static _Alignas(4096) char stack[1 << 17];
+
+    (void)state;
+    for (int given = 0; given < 2; given++) {
+        both b = find_in_thread(given ? stack : NULL, sizeof stack);
+
+        assert_true(b.ours.low == b.theirs.low && b.ours.high == b.theirs.high);
+    }
+#ifdef __GLIBC__
+    assert_true(ss_own_stack_described(false));
+    (void)ss_own_stack_described(true);
+    for (int given = 0; given < 2; given++) {
+        both b = find_in_thread(given ? stack : NULL, sizeof stack);
+
+        assert_true(b.ours.high <= b.theirs.high && (given || b.ours.low == b.theirs.low));
+    }
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -570,6 +631,7 @@ int main(void)
         cmocka_unit_test(test_walk_in_locked_memory_takes_little),
         cmocka_unit_test(test_modules_are_told_apart),
         cmocka_unit_test(test_many_stacks_are_found),
+        cmocka_unit_test(test_a_thread_knows_its_own_stack),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

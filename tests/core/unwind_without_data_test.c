@@ -21,6 +21,8 @@ typedef struct stack {
 } stack;
 
 static stack captured;
+static void *addresses[MAX]; /* of the same stack */
+static uint32_t address_count;
 
 /* How much of the call is still to be done keeps it from being the last thing a function does. */
 static volatile int after;
@@ -28,25 +30,32 @@ static volatile int after;
 static __attribute__((noinline)) void leaf(void)
 {
     assert_int_equal(stacksplice_capture(0, MAX, captured.frames, &captured.count, NULL), S_OK);
+    address_count = RtlCaptureStackBackTrace(0, MAX, addresses, NULL);
     after++;
 }
 
-static int keep_frame(const stacksplice_frame *frame, void *data)
-{
-    stacksplice_frame *kept = data;
+typedef struct wanted_gap {
+    stacksplice_trust trust;
+    const char *reason;
+    bool found;
+} wanted_gap;
 
-    *kept = *frame; /* its reason is the token's, which stays */
+static int compare_gap(const stacksplice_frame *frame, void *data)
+{
+    wanted_gap *wanted = data;
+
+    wanted->found = frame->kind == STACKSPLICE_FRAME_GAP && frame->trust == wanted->trust &&
+                    strstr(frame->reason, wanted->reason);
     return 1;
 }
 
 /* Whether ELEMENT is a gap of that trust whose reason contains REASON. */
 static bool is_gap(uintptr_t element, stacksplice_trust trust, const char *reason)
 {
-    stacksplice_frame frame;
+    wanted_gap wanted = {trust, reason, false};
 
-    (void)stacksplice_resolve(element, keep_frame, &frame);
-    return frame.kind == STACKSPLICE_FRAME_GAP && frame.trust == trust &&
-           strstr(frame.reason, reason);
+    (void)stacksplice_resolve(element, compare_gap, &wanted);
+    return wanted.found;
 }
 
 /* From one place, so that the stack further out is the same each time. */
@@ -83,6 +92,18 @@ static void test_unwind_goes_on_by_frame_pointers_and_says_so(void **state)
     check_outside(&whole, 4);
 }
 
+/* It has no gap to say that the others were guessed. */
+static void test_unwind_lists_no_address_that_was_guessed(void **state)
+{
+    (void)state;
+    run(with_frame_pointer);
+    assert_true(captured.count > 4);
+    assert_int_equal(address_count, 2);
+    assert_ptr_equal(addresses[1], captured.frames[1]);
+}
+
+#define NO_DATA "this code has no unwind data, so its callers are not known"
+
 static void test_unwind_never_guesses_without_frame_pointers(void **state)
 {
     stack whole = {.count = 0};
@@ -96,7 +117,7 @@ static void test_unwind_never_guesses_without_frame_pointers(void **state)
     }
     last = captured.count - 1;
     /* The frame pointer may still be that of a function further out: then it says inferred. */
-    if (is_gap(captured.frames[2], STACKSPLICE_TRUST_EXACT, "no unwind data"))
+    if (is_gap(captured.frames[2], STACKSPLICE_TRUST_EXACT, NO_DATA))
         assert_int_equal(last, 2);
     else
         assert_true(is_gap(captured.frames[2], STACKSPLICE_TRUST_INFERRED, "frame pointers"));
@@ -116,7 +137,7 @@ static void test_unwind_ends_at_code_made_at_run_time(void **state)
     memcpy(&made, &page, sizeof made);
     run(made);
     assert_true(captured.frames[1] - (uintptr_t)page < sizeof machine_calls_argument);
-    assert_true(is_gap(captured.frames[2], STACKSPLICE_TRUST_EXACT, "no unwind data") ||
+    assert_true(is_gap(captured.frames[2], STACKSPLICE_TRUST_EXACT, NO_DATA) ||
                 is_gap(captured.frames[2], STACKSPLICE_TRUST_INFERRED, "frame pointers"));
     munmap(page, 4096);
 }
@@ -125,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unwind_goes_on_by_frame_pointers_and_says_so),
+        cmocka_unit_test(test_unwind_lists_no_address_that_was_guessed),
         cmocka_unit_test(test_unwind_never_guesses_without_frame_pointers),
         cmocka_unit_test(test_unwind_ends_at_code_made_at_run_time),
     };

@@ -76,6 +76,13 @@ class LuaViewTest(unittest.TestCase):
         self.assertFalse(self.ask("e:isinstance('object')", KeyError("k")))
         self.assertFalse(self.ask("e:isinstance('')", KeyError("k")))
 
+    def test_names_are_whole_however_long(self):
+        name = "Name" * 100
+        exc = type(name, (Exception,), {"__module__": "m"})("text")
+        self.assertEqual(self.ask("e.type_name", exc), f"m.{name}")
+        self.assertEqual(self.ask("tostring(e)", exc), f"m.{name}: text")
+        self.assertTrue(self.ask(f"e:isinstance('{name}')", exc))
+
     def test_fields(self):
         self.assertEqual(self.ask("e.errno", FileNotFoundError(2, "none")), 2)
         self.assertEqual(self.ask("e.language .. ' ' .. e", KeyError("k")), "python KeyError: 'k'")

@@ -188,7 +188,7 @@ static void test_originate_after_a_plain_pcall_says_what_is_gone(void **state)
     assert_int_equal(stacksplice_lua_originate(L, -1), E_FAIL);
     assert_string_equal(lua_tostring(L, -1), "lost");
     assert_int_equal(lua_gettop(L), 1);
-    assert_stack(peek(), "gap:unwound ");
+    assert_stack(peek(), "gap:" STACKSPLICE_GAP_RETURNED " ");
 }
 
 static void test_originate_after_the_handler_has_the_stack_of_the_raise(void **state)

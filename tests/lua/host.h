@@ -94,7 +94,7 @@ static inline unsigned nodes_of(IRestrictedErrorInfo *error)
     return count;
 }
 
-/* One line for each frame: "lua:f:3", "gap:unwound"; native frames are left out. */
+/* One line for each frame: "lua:f:3", "gap:why"; native frames are left out. */
 typedef struct text {
     char text[4000];
 } text;

@@ -21,7 +21,8 @@ static void test_resume_captures_the_dead_coroutine(void **state)
     assert_int_equal(results, 0);
     assert_int_equal(lua_gettop(co), 0);
     assert_int_equal(lua_gettop(L), 1);
-    assert_stack(peek(), "lua:error:0t lua:f:5t lua:main chunk:7t gap:unwound ");
+    assert_stack(peek(),
+                 "lua:error:0t lua:f:5t lua:main chunk:7t gap:" STACKSPLICE_GAP_RETURNED " ");
     lua_getglobal(L, "closed");
     assert_true(lua_toboolean(L, -1));
     lua_pop(L, 1);
@@ -121,7 +122,7 @@ static void test_resume_of_the_main_thread(void **state)
     load(L, "error({hresult = 0x80070057})");
     assert_int_equal(stacksplice_lua_resume(L, NULL, 0, &results), E_INVALIDARG);
     assert_int_equal(lua_gettop(L), 0);
-    assert_stack(peek(), "gap:unwound ");
+    assert_stack(peek(), "gap:" STACKSPLICE_GAP_RETURNED " ");
     load(L, "return 'again'");
     assert_int_equal(stacksplice_lua_resume(L, NULL, 0, &results), S_OK);
     assert_int_equal(results, 1);

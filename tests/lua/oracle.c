@@ -9,7 +9,9 @@
 
 enum { MAX_FRAMES = 1024, MAX_CROSSINGS = 64 };
 
-#define LABEL "no native frame of its own"
+#define LABEL "this function has no native frame"
+#define CALL_MISSED "a call between Lua and C was not recognised here"
+#define TAIL_CALLS "tail calls: Lua keeps no frame of the callers"
 
 const char *oracle_scenario;
 oracle_counts oracle;
@@ -119,7 +121,7 @@ static bool next_script(reader *r)
         (void)stacksplice_resolve(r->frames[r->script_at], read_frame, &r->script);
         if (r->script.kind == STACKSPLICE_FRAME_SCRIPT)
             return true;
-        if (oracle_site_is_missed && strcmp(r->script.reason, "call site missed") == 0) {
+        if (oracle_site_is_missed && strcmp(r->script.reason, CALL_MISSED) == 0) {
             oracle.gaps++;
             r->after_gap = true;
         } else {
@@ -132,6 +134,23 @@ static bool next_script(reader *r)
 static void pass_script(reader *r)
 {
     r->at = ++r->script_at;
+}
+
+/* A gap says that the function just passed was entered by a tail call, and only then. */
+static void compare_tail_call(reader *r, bool expected)
+{
+    seen_frame next = {0};
+    bool said;
+
+    if (r->at < r->count && is_token(r->frames[r->at]))
+        (void)stacksplice_resolve(r->frames[r->at], read_frame, &next);
+    said = next.kind == STACKSPLICE_FRAME_GAP && strcmp(next.reason, TAIL_CALLS) == 0;
+    if (said != expected)
+        oracle_complain("tail call", expected ? TAIL_CALLS : "none", next.reason);
+    if (said) {
+        pass_script(r);
+        oracle.tails++;
+    }
 }
 
 /* ---- What Lua says ---------------------------------------------------------------------------*/
@@ -217,6 +236,7 @@ static void compare_script(reader *r, lua_State *of, int level, const lua_Debug 
     else
         oracle_complain("frame", expected, got);
     pass_script(r);
+    compare_tail_call(r, activation->istailcall);
 }
 
 /* A native frame in front of the next script frame; that of FUNCTION if there is one. */
@@ -283,7 +303,7 @@ static void compare_stretch(reader *r, lua_State *of, int level, int end)
     lua_Debug activation;
 
     for (; level < end && lua_getstack(of, level, &activation); level++) {
-        lua_getinfo(of, "Sln", &activation);
+        lua_getinfo(of, "Slnt", &activation);
         if (*activation.what == 'C')
             compare_c(r, of, level, &activation);
         else

@@ -28,6 +28,7 @@ typedef struct oracle_counts {
     int adopted;  /* with another native frame in their place */
     int inferred; /* of all these, those whose place was inferred */
     int gaps;     /* stretches without a place */
+    int tails;    /* tail calls, each said by a gap behind the function they led to */
 } oracle_counts;
 
 extern oracle_counts oracle;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <stacksplice/lua.h>
+#include <stacksplice/source.h>
 
 #include "layout.h"
 #include "oracle.h"
@@ -322,42 +323,63 @@ static void test_what_a_missed_site_hides_is_inferred_or_a_gap(void **state)
 
 enum { MAX_FRAMES = 512 };
 
-static uint32_t gaps, lua_frames;
+enum { SHALLOW = 5, ALIKE = 5 };
 
-static int count_frame(const stacksplice_frame *frame, void *data)
-{
-    (void)data;
-    if (strcmp(frame->language, "lua") == 0)
-        *(frame->kind == STACKSPLICE_FRAME_GAP ? &gaps : &lua_frames) += 1;
-    if (frame->kind == STACKSPLICE_FRAME_GAP && strcmp(frame->language, "lua") == 0)
-        assert_string_equal(frame->reason, "99778 Lua levels left out");
-    return 0;
-}
+static uintptr_t frames[MAX_FRAMES];
+static uint32_t count;
 
-static int count_deep(lua_State *L)
+static int capture_here(lua_State *L)
 {
-    uintptr_t frames[MAX_FRAMES];
-    uint32_t count = 0;
+    uintptr_t inner[MAX_FRAMES];
+    uint32_t inner_count;
+    stacksplice_hresult hr;
 
     (void)L;
-    assert_int_equal(stacksplice_capture(0, MAX_FRAMES, frames, &count, NULL), S_OK);
-    for (uint32_t i = 0; i < count; i++)
-        (void)stacksplice_resolve(frames[i], count_frame, NULL);
+    hr = stacksplice_capture_ends(__builtin_frame_address(0), 0, MAX_FRAMES, frames, &count);
+    assert_int_equal(hr, stacksplice_frames_left_out(frames, count) ? S_FALSE : S_OK);
+    /* Into an array of the caller only the innermost go. */
+    assert_int_equal(stacksplice_capture(0, MAX_FRAMES, inner, &inner_count, NULL), hr);
+    assert_int_equal(inner_count, count);
+    assert_int_equal(stacksplice_frames_left_out(inner, inner_count), 0);
     return 0;
 }
 
-static void test_a_deep_stack_is_cut_in_the_middle_with_the_count(void **state)
+/* How many frames the stack of DEPTH calls has. */
+static uint32_t capture_at(lua_State *L, int depth)
 {
+    uint32_t left_out;
+
+    lua_getglobal(L, "deep");
+    lua_pushinteger(L, depth);
+    assert_int_equal(lua_pcall(L, 1, 0, 0), LUA_OK);
+    left_out = stacksplice_frames_left_out(frames, count);
+    return count + left_out - (left_out > 0);
+}
+
+static void test_a_deep_stack_keeps_both_ends(void **state)
+{
+    static const int depths[] = {511, 512, 513, 3000, 100000};
     lua_State *L = new_state(0);
+    uintptr_t outermost[ALIKE];
+    uint32_t shallow;
 
     (void)state;
-    gaps = lua_frames = 0;
-    lua_register(L, "count", count_deep);
-    assert_int_equal(luaL_dostring(L, "local function deep(n) if n == 0 then count() else\n"
-                                      "deep(n - 1) end return 1 end deep(100000)"),
+    lua_register(L, "capture", capture_here);
+    assert_int_equal(luaL_dostring(L, "function deep(n) if n == 0 then capture() else\n"
+                                      "deep(n - 1) end return 1 end"),
                      LUA_OK);
-    assert_int_equal(gaps, 1);
-    assert_int_equal(lua_frames, 160 + 64);
+    shallow = capture_at(L, SHALLOW);
+    memcpy(outermost, frames + count - ALIKE, sizeof outermost);
+    for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
+        assert_int_equal(capture_at(L, depths[i]), shallow + (uint32_t)(depths[i] - SHALLOW));
+        assert_int_equal(count, MAX_FRAMES);
+        assert_memory_equal(frames + count - ALIKE, outermost, sizeof outermost);
+    }
+    /* Exactly as many as there is room for, and one more. */
+    assert_int_equal(capture_at(L, (int)(MAX_FRAMES - shallow) + SHALLOW), MAX_FRAMES);
+    assert_int_equal(stacksplice_frames_left_out(frames, count), 0);
+    assert_int_equal(capture_at(L, (int)(MAX_FRAMES - shallow) + SHALLOW + 1), MAX_FRAMES + 1);
+    assert_int_equal(stacksplice_frames_left_out(frames, count), 2);
     lua_close(L);
 }
 
@@ -368,7 +390,7 @@ int main(void)
             test_what_a_missed_site_hides_is_inferred_or_a_gap), /* the first to fork */
         cmocka_unit_test(test_light_functions),
         cmocka_unit_test(test_closures),
-        cmocka_unit_test(test_a_deep_stack_is_cut_in_the_middle_with_the_count),
+        cmocka_unit_test(test_a_deep_stack_keeps_both_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

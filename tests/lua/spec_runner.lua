@@ -1,7 +1,8 @@
 -- Runs specs in a Lua that has no busted: spec_runner.lua FILE...
--- luacheck: globals describe it assert
+-- luacheck: globals describe it finally assert
 -- It knows as much of busted as the specs need that run in every Lua.
 local failures, successes, path = {}, 0, {}
+local undo -- what the spec that runs wants done when it ends
 
 local function show(value)
   return type(value) == "string" and ("%q"):format(value) or tostring(value)
@@ -71,9 +72,15 @@ function describe(name, f)
   path[#path] = nil
 end
 
+function finally(f)
+  undo = f
+end
+
 function it(name, f)
   local full = table.concat(path, " ") .. " " .. name
+  undo = nil
   local ok, message = xpcall(f, debug.traceback)
+  if undo then undo() end
   if ok then
     successes = successes + 1
   else

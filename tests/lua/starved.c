@@ -59,9 +59,10 @@ static bool equal_layouts(const ss_lua_layout *a, const ss_lua_layout *b)
 {
     return !a->failure && !b->failure && equal_sites(a, b) && a->previous == b->previous &&
            a->function == b->function && a->top == b->top && a->saved_pc == b->saved_pc &&
-           a->status == b->status && a->closure_function == b->closure_function &&
-           a->closure_proto == b->closure_proto && a->light_tag == b->light_tag &&
-           a->closure_tag == b->closure_tag && a->lua_tag == b->lua_tag;
+           a->status == b->status && a->tail == b->tail &&
+           a->closure_function == b->closure_function && a->closure_proto == b->closure_proto &&
+           a->light_tag == b->light_tag && a->closure_tag == b->closure_tag &&
+           a->lua_tag == b->lua_tag;
 }
 
 enum { LEARNT, NOTHING_FAILED, LEARNT_TOO_MUCH, NOT_LEARNT_AGAIN, DIFFERENT, UNLIMITED };
@@ -78,7 +79,7 @@ static int learn_starved(long from, long count, const ss_lua_layout *reference)
     /* To make a block smaller may fail: it stays as it is. */
     if (!layout->failure)
         return equal_layouts(layout, reference) ? NOTHING_FAILED : LEARNT_TOO_MUCH;
-    if (strcmp(layout->failure, "no memory to learn Lua's call sites") != 0)
+    if (strcmp(layout->failure, "there was no memory to learn Lua's call sites") != 0)
         return LEARNT_TOO_MUCH;
     fail_from = -1;
     layout = ss_lua_layout_get();
@@ -218,7 +219,8 @@ static int learn_without_a_thread(const ss_lua_layout *reference)
     if (mmap(NULL, none.rlim_cur, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
         return UNLIMITED;
     layout = ss_lua_layout_get();
-    if (!layout->failure || strcmp(layout->failure, "no thread to learn Lua's call sites in") != 0)
+    if (!layout->failure ||
+        strcmp(layout->failure, "no thread could be started to learn Lua's call sites") != 0)
         return LEARNT_TOO_MUCH;
     if (setrlimit(RLIMIT_AS, &before) != 0)
         return DIFFERENT;

@@ -71,11 +71,12 @@ TESTS = [
     "host_memory",
     "interrupts",
     "states",
+    "lost",
     "captures",
     "tokens",
     "starved",
 ]
-SPECS = ["causes", "coroutine", "handler", "traceback"]
+SPECS = ["causes", "collector", "coroutine", "handler", "traceback"]
 
 
 def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:

@@ -16,6 +16,7 @@
 #include <lualib.h>
 
 #include <stacksplice/lua.h>
+#include <stacksplice/source.h>
 
 enum { MAX_FRAMES = 256, ADDRESSES = 65536, ROUNDS = 5000 };
 
@@ -308,6 +309,43 @@ static void test_code_made_again_in_emergencies(void **state)
     lua_setallocf(L, former, data);
 }
 
+/* More places than the core has room for, of no language in particular. */
+static void flood_the_core(uint32_t round)
+{
+    for (uint32_t i = 0; i < 300000; i++) {
+        stacksplice_token_info info = {.size = sizeof info,
+                                       .kind = STACKSPLICE_FRAME_SCRIPT,
+                                       .trust = STACKSPLICE_TRUST_EXACT,
+                                       .language = "made",
+                                       .line = i,
+                                       .column = round + 1};
+        uintptr_t token;
+
+        assert_int_equal(stacksplice_intern(&info, &token), S_OK);
+    }
+}
+
+/* No collection says that anything is out of date. */
+static void test_what_the_core_dropped_is_asked_anew(void **state)
+{
+    lua_State *L = *state;
+
+    lua_gc(L, LUA_GCSTOP, 0);
+    compared = wrong = 0;
+    assert_int_equal(luaL_dostring(L, "local function steady() compare() return 1 end\n"
+                                      "return function() local x = steady() return x end"),
+                     LUA_OK);
+    for (uint32_t round = 0; round < 4; round++) {
+        for (int call = 0; call < 3; call++) {
+            lua_pushvalue(L, -1);
+            assert_int_equal(stacksplice_lua_pcall(L, 0, 0), S_OK);
+        }
+        flood_the_core(round);
+    }
+    assert_int_equal(wrong, 0);
+    assert_int_equal(compared, 4 * 3 * 2);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_state, close_state)
@@ -316,6 +354,7 @@ int main(void)
         TEST(test_code_made_again_generational),
         TEST(test_code_made_again_with_a_restless_collector),
         TEST(test_code_made_again_in_emergencies),
+        TEST(test_what_the_core_dropped_is_asked_anew),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@ through, and what the origin throws.
 import itertools
 import sys
 
+import gap_reasons
 from shown_frames import shown
 
 # C hands HRESULTs on: it receives nothing unless it says so.
@@ -111,10 +112,10 @@ def cases(borders, way, languages="PLCX"):
 # ---- What a case has to give ---------------------------------------------------------------------
 
 
-UNWOUND = ("gap", "unwound", 0)
+UNWOUND = ("gap", gap_reasons.RETURNED, 0)
 CLOSED_BY_WRAP = 504  # since this Lua coroutine.wrap closes a coroutine that failed: its frames are gone
-KEPT = ("gap", "raised again where it was kept", 0)
-AWAITED = ("gap", "awaited by a task", 0)
+KEPT = ("gap", gap_reasons.KEPT, 0)
+AWAITED = ("gap", gap_reasons.AWAITED, 0)
 # Frames of coroutines that have ended: whether they know who called them.
 REMEMBERED = (3, 12) <= sys.version_info < (3, 14)
 ELSEWHERE = ("gap", "the rest of this coroutine was called from frames that are not here", 0)

@@ -6,7 +6,8 @@
  *                    compares both walks in place
  *   stop()           no more of them in this thread
  *   compare()        compares here; the number of frames
- *   interrupt(us)    compares in a signal handler each US microseconds of processor time, until 0
+ *   interrupt(us)    compares in a signal handler each US microseconds of processor time, until 0;
+ *                    nothing else may compare in this process meanwhile
  *   falsify(what)    falsifies one value of libgcc's walk in the next comparison
  *   results()        (frames, interrupted frames, differences, first difference or None)
  */
@@ -64,25 +65,24 @@ static void on_signal(int number)
     int saved = errno;
 
     (void)number;
-    probe_in_handler = true;
     (void)probe_compare();
-    probe_in_handler = false;
     errno = saved;
 }
 
 static PyObject *interrupt(PyObject *self, PyObject *microseconds)
 {
     long us = PyLong_AsLong(microseconds);
-    struct itimerval timer = {{0, us}, {0, us}};
+    struct itimerval never = {{0, 0}, {0, 0}}, timer = {{0, us}, {0, us}};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 
     (void)self;
     if (us == -1 && PyErr_Occurred())
         return NULL;
-    (void)probe_compare(); /* all memory that this thread needs is there now */
-    if (us && sigaction(SIGPROF, &action, NULL) != 0)
+    /* First: a handler that interrupts a capture of its own thread finds a gap. */
+    if (setitimer(ITIMER_PROF, &never, NULL) != 0)
         return PyErr_SetFromErrno(PyExc_OSError);
-    if (setitimer(ITIMER_PROF, &timer, NULL) != 0)
+    (void)probe_compare();
+    if (us && (sigaction(SIGPROF, &action, NULL) != 0 || setitimer(ITIMER_PROF, &timer, NULL) != 0))
         return PyErr_SetFromErrno(PyExc_OSError);
     Py_RETURN_NONE;
 }

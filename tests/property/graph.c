@@ -10,8 +10,9 @@
  *   note()              takes the log only: an error is about to be raised
  *   enter(name) -> k, at(k, line), leave(k)   the log; the same and call, leaf, note exist in Lua
  *
- * A log is a list of (language, function, line), outermost first; a stack a list of (language or
- * kind, function, file, line), innermost first.
+ * A log is a list of (language, function, line), outermost first, with ("gap", what it says, 0)
+ * before a Lua function that was entered by a tail call; a stack a list of (language or kind,
+ * function, file, line), innermost first.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -20,6 +21,7 @@
 #include <lualib.h>
 #include <stacksplice/lua.h>
 #include <stacksplice/python.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +37,7 @@ enum { MAX_CALLS = 1000, MAX_FRAMES = 4000, MAX_NODES = 300, MAX_CHILDREN = 8 };
 typedef struct call_entry {
     char language[8], name[40];
     int line;
+    bool tail; /* Lua keeps no frame of what called it */
 } call_entry;
 
 typedef struct node {
@@ -61,18 +64,30 @@ static int enter(const char *language, const char *name)
     (void)snprintf(c->language, sizeof c->language, "%s", language);
     (void)snprintf(c->name, sizeof c->name, "%s", name);
     c->line = 0;
+    c->tail = false;
     return depth++;
 }
 
 /* ---- Results ----------------------------------------------------------------------------------*/
 
+static void add_entry(PyObject *list, const char *language, const char *name, int line)
+{
+    PyObject *item = Py_BuildValue("(ssi)", language, name, line);
+
+    if (!item || PyList_Append(list, item) != 0)
+        abort();
+    Py_DECREF(item);
+}
+
 static PyObject *log_now(void)
 {
-    PyObject *list = PyList_New(depth);
+    PyObject *list = PyList_New(0);
 
-    for (int i = 0; list && i < depth; i++)
-        PyList_SET_ITEM(list, i,
-                        Py_BuildValue("(ssi)", calls[i].language, calls[i].name, calls[i].line));
+    for (int i = 0; list && i < depth; i++) {
+        if (calls[i].tail)
+            add_entry(list, "gap", "tail calls: Lua keeps no frame of the callers", 0);
+        add_entry(list, calls[i].language, calls[i].name, calls[i].line);
+    }
     return list;
 }
 
@@ -285,7 +300,12 @@ static int lua_note(lua_State *L)
 
 static int lua_enter(lua_State *L)
 {
-    lua_pushinteger(L, enter("lua", luaL_checkstring(L, 1)));
+    int k = enter("lua", luaL_checkstring(L, 1));
+    lua_Debug caller;
+
+    if (lua_getstack(L, 1, &caller) && lua_getinfo(L, "t", &caller))
+        calls[k].tail = caller.istailcall;
+    lua_pushinteger(L, k);
     return 1;
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import stacksplice
+from gap_reasons import OWN_STACK_ENDS
 
 greenlet = pytest.importorskip("greenlet")
 
@@ -18,7 +19,7 @@ def lua_frames(stack):
 
 def check_ended(stack):
     """Ends at the base, and nobody disagrees about what is outside of it."""
-    assert [frame.reason for frame in stack if frame.kind == "gap"] == ["greenlet base"]
+    assert [frame.reason for frame in stack if frame.kind == "gap"] == [OWN_STACK_ENDS]
 
 
 @pytest.mark.parametrize("closed", [False, True], ids=["collected", "closed"])

@@ -9,8 +9,8 @@ import pickle
 
 import pytest
 import stacksplice
+from gap_reasons import AWAITED
 
-AWAITED = "awaited by a task"
 CALLS = "local function inner() host() end\nlocal function outer() inner() end\nouter()\n"
 FAILS = "local function inner() error({hresult = 0x80070002}) end\ninner()\n"
 

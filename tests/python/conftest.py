@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import sysconfig
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,8 @@ import stacksplice
 from building import HERE, Child, compile_c, core_library
 from frame_oracle import Checker
 from lua_border import compile_crossing
+
+sys.path.append(str(HERE.parent))  # for gap_reasons.py
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,8 @@ import types
 
 import pytest
 import stacksplice
+from gap_reasons import AWAITED
 from stacksplice import _awaiting
-
-AWAITED = "awaited by a task"
 
 
 def elements(stack) -> list[tuple[str, str, int] | str]:
@@ -262,7 +261,7 @@ def test_two_tasks_await_one():
         "first",
         AWAITED,
         "main",
-        "task 1 from the inside is awaited by a task, too",
+        "task 1 from the inside is awaited by another, too",
         "second",
         "task 4 from the inside is awaited by task 3, too",
     ]
@@ -287,7 +286,7 @@ def test_tasks_that_await_each_other():
     assert short(leaf.stack) == [
         AWAITED,
         "main",
-        "task 1 from the inside is awaited by a task, too",
+        "task 1 from the inside is awaited by another, too",
         "first",
         AWAITED,
         "second",
@@ -304,7 +303,7 @@ def test_more_tasks_than_are_shown():
     asyncio.run(level(40))
     found = short(leaf.stack)
     assert found[:-1] == [AWAITED, "level"] * 31
-    assert found[-1] == "more tasks that await are left out"
+    assert found[-1] == "more tasks await this one than are shown"
 
 
 # ---- Nothing to show -----------------------------------------------------------------------------

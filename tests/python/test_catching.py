@@ -6,6 +6,7 @@ import contextlib
 import sys
 
 import stacksplice
+from gap_reasons import RETURNED
 
 
 class Truth:
@@ -54,7 +55,7 @@ def test_the_line_is_where_the_exception_passed(border):
         assert shown(stack)[:here] == truth.chain[:here]
         assert [name for name, _ in shown(stack)] == [name for name, _ in truth.chain]
         assert trusts(stack, catches) == ["traceback"]
-        assert gaps(stack) == [(1, "unwound")]
+        assert gaps(stack) == [(1, RETURNED)]
 
 
 def originate_in_c(border):
@@ -77,7 +78,7 @@ def test_native_frames_around_the_catching_one_stay(border):
 
     stack, live = border.call_plain(catches)
     assert shown(stack) == truth.chain
-    assert gaps(stack) == [(1, "unwound")]
+    assert gaps(stack) == [(1, RETURNED)]
     assert stack[2].function == live[0].function == catches.__qualname__
     assert stack.addresses[3:] == live.addresses[1:]
     assert live[1].language == "native"
@@ -114,7 +115,7 @@ def test_recursion_changes_only_frames_of_the_traceback():
     stack = down(6).stack
     assert shown(stack) == truth.chain
     # fail, three that ended; the gap; the catching one; three that go on living.
-    assert gaps(stack) == [(4, "unwound")]
+    assert gaps(stack) == [(4, RETURNED)]
     assert trusts(stack, down) == ["traceback"] * 4 + ["exact"] * 3
 
 
@@ -171,7 +172,7 @@ def test_caught_in_a_suspended_generator_that_is_not_live():
 
     stack = consumes()[0].stack
     assert shown(stack)[:2] == truth.chain[:2]
-    assert gaps(stack) == [(2, "unwound")]
+    assert gaps(stack) == [(2, RETURNED)]
     assert shown(stack)[2][0] == consumes.__qualname__
     assert trusts(stack, consumes) == ["exact"]
 
@@ -196,7 +197,7 @@ def test_two_live_frames_in_one_traceback():
     # again() was not there at the raise; all others have the lines that they had there.
     assert shown(stack)[1] == (again.__qualname__, again.__code__.co_firstlineno + 2)
     assert shown(stack)[:1] + shown(stack)[2:] == truth.chain
-    assert gaps(stack) == [(1, "unwound")]
+    assert gaps(stack) == [(1, RETURNED)]
     assert trusts(stack, again) == trusts(stack, catches) == ["traceback"]
 
 
@@ -223,7 +224,7 @@ def test_an_inner_live_frame_that_the_exception_passed_first():
     assert shown(stack)[:2] == truth.chain[:2]
     assert shown(stack)[2] == (outer.__qualname__, first + 3)
     assert [name for name, _ in shown(stack)] == [name for name, _ in truth.chain]
-    assert gaps(stack) == [(1, "unwound")]
+    assert gaps(stack) == [(1, RETURNED)]
     assert trusts(stack, inner) == trusts(stack, outer) == ["traceback"]
 
 

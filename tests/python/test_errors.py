@@ -10,6 +10,7 @@ import pickle
 
 import pytest
 import stacksplice
+from gap_reasons import RETURNED
 from raising import boom, caught
 from stacksplice import winrt
 
@@ -150,7 +151,7 @@ def test_unwound_exception_has_traceback_gap_and_live_stack(border):
     stack = stacksplice.error_info(exc).stack
     assert [f.trust for f in stack[:2]] == ["traceback", "traceback"]
     assert names(stack)[:3] == ["raises", "between", "caught"]
-    assert (stack[2].kind, stack[2].reason) == ("gap", "unwound")
+    assert (stack[2].kind, stack[2].reason) == ("gap", RETURNED)
     assert stack[0].line == raises.__code__.co_firstlineno + 1
     assert stack[1].line == between.__code__.co_firstlineno + 1
     assert all(f.trust == "exact" for f in stack[3:])
@@ -171,7 +172,7 @@ def test_live_frames_are_shown_once():
     shown = names(stack)
     assert shown[:2] == ["raises", "catches"]
     assert shown.count("catches") == 1 and shown.count("raises") == 1
-    assert [f.reason for f in stack if f.kind == "gap"] == ["unwound"]
+    assert [f.reason for f in stack if f.kind == "gap"] == [RETURNED]
 
 
 def test_frames_inside_the_catching_one_are_left_out():
@@ -300,8 +301,11 @@ def test_language_exception_interfaces(border):
     assert (unknown, agile, trace, transform, cause, same, interrupt) == (1, 1, 1, 0, 0, 1, 0)
     assert back is exc
     assert [len(stack) for stack in stacks[:3]] == [0, 1, 8]
-    assert 8 < len(stacks[3]) <= 1000
-    assert stacks[3][:8] == stacks[2] and stacks[2][:1] == stacks[1]
+    whole = stacks[3]
+    assert 8 < len(whole) <= 1000
+    assert stacks[2][:4] + stacks[2][5:] == whole[:4] + whole[-3:]
+    for stack, shown in (stacks[1], 0), (stacks[2], 7):  # both ends, and a gap that says what is not there
+        assert stacksplice.Stack(stack).frames_left_out == len(whole) - shown
     assert names(stacksplice.Stack(stacks[3]))[0] == "boom"
 
     exc.__cause__ = KeyError("why")

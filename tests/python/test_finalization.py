@@ -51,6 +51,26 @@ def test_an_error_in_flight_at_the_end(child, where, end):
     assert done.stderr == ""
 
 
+def test_what_an_error_held_ends_while_modules_are_there(child):
+    done = child(
+        """
+import border, stacksplice
+class Local:
+    def __del__(self):
+        import fractions  # not imported before
+        print(fractions.Fraction(1, 2))
+def fails():
+    local = Local()
+    raise ValueError("last")
+try:
+    fails()
+except ValueError as exc:
+    border.originate(exc)
+"""
+    )
+    assert (done.stdout, done.stderr) == ("1/2\n", "")
+
+
 @pytest.mark.parametrize("where", HELD)
 def test_a_fork_with_an_error_in_flight(child, where):
     done = child(

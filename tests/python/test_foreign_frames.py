@@ -9,6 +9,7 @@ import linecache
 import os
 import pdb
 import pickle
+import re
 import sys
 import threading
 import tokenize
@@ -17,6 +18,7 @@ from io import StringIO
 
 import pytest
 import stacksplice
+from gap_reasons import RETURNED
 from raising import caught
 from stacksplice import winrt
 
@@ -94,7 +96,7 @@ def test_python_lua_python(price):
     assert '/pricing.lua", line 7, in ' in text and "price\n    local price = callback and py(" in text
     assert 'crossing.c", line' in text and "hr = stacksplice_lua_pcall(state, 1, 0);" in text
     assert "<gap" not in text  # that calls of C have ended is news to no traceback of Python
-    assert "[gap: unwound]" in "".join(stacksplice.format_exception(exc))
+    assert f"[gap: {RETURNED}]" in "".join(stacksplice.format_exception(exc))
     assert "^" not in text.partition("pricing.lua")[2].partition("test_foreign")[0]
 
 
@@ -106,13 +108,23 @@ def test_born_in_lua(fail_in_lua):
     assert (last.lineno, last.line) == (5, 'error("no count")')
 
 
+def test_tail_calls_of_lua_are_a_gap(crossing):
+    script = "local function fail() error('x') end local function tail() return fail() end tail()"
+    gap = "tail calls: Lua keeps no frame of the callers"
+    exc = caught(crossing.run, script)
+    names = [name for _, name in entries(exc)]
+    assert entries(exc)[-2] == (f"<gap: {gap}>", "<frames missing>"), names
+    assert [f.reason for f in stacksplice.error_info(exc).stack if f.kind == "gap"] == [gap]
+    assert f"[gap: {gap}]" in "".join(stacksplice.format_exception(exc))
+
+
 def test_born_in_c(border):
     exc = caught(border.fail, 0x80004005, "native")
     assert entries(exc) == [("border.c", "fail")]
     assert "stacksplice_originate(" in traceback.extract_tb(exc.__traceback__)[-1].line
     exc = caught(border.call, fail)
     assert entries(exc) == [("border.c", "call"), here("fail")]
-    assert [f.reason for f in stacksplice.error_info(exc).stack if f.kind == "gap"] == ["unwound"]
+    assert [f.reason for f in stacksplice.error_info(exc).stack if f.kind == "gap"] == [RETURNED]
 
 
 def test_through_two_borders(price):
@@ -127,7 +139,7 @@ def test_through_two_borders(price):
 def test_frames_that_a_script_has_lost_are_said(crossing):
     """A plain pcall of Lua's has ended frames that a traceback would show."""
     exc = caught(crossing.run, "local ok, e = pcall(error, 'lost') error(stacksplice.propagate(e), 0)")
-    assert entries(exc) == [*LUA_OUT[:3], ("<gap: unwound>", "<frames missing>")]
+    assert entries(exc) == [*LUA_OUT[:3], (f"<gap: {RETURNED}>", "<frames missing>")]
 
 
 def test_through_two_borders_from_lua(price, fail_in_lua):
@@ -174,7 +186,7 @@ def test_deep_recursion_is_cut_in_the_middle(crossing):
     names = [name for _, name in foreign(exc)]
     assert 90 < names.count("deep") + names.count("<frames missing>") <= 101
     gap = [entry[0] for entry in foreign(exc) if entry[0].startswith("<gap")]
-    assert len(gap) == 1 and gap[0].endswith("elements left out>")
+    assert len(gap) == 1 and gap[0].endswith("frames are left out here: the stack is longer than the limit>")
     assert names[:3] == ["run", "run_in_lua", "main chunk"]
     assert traceback.extract_tb(exc.__traceback__)[-1].lineno == 12
 
@@ -190,7 +202,31 @@ def test_deeper_than_a_stack_that_is_kept(crossing):
     finally:
         sys.setrecursionlimit(before)
     assert foreign(exc)[-3:] == LUA_OUT[:3] and entries(exc).count(here("down")) == 701
-    assert foreign(exc)[:-3] in ([], [("<gap: the stack was cut>", "<frames missing>")])
+    assert foreign(exc)[:-3] == []
+
+
+def test_a_gap_of_which_a_part_was_passed(crossing):
+    """What a stack leaves out inside of the border is told by its exact number."""
+
+    def down(n, levels):
+        return down(n - 1, levels) if n else crossing.run(f"return require('pricing').deep({levels})")
+
+    def left_out(levels):
+        exc = caught(down, 700, levels)
+        (gap,) = [
+            int(re.match(r"<gap: (\d+) frames", name)[1])
+            for name, _ in foreign(exc)
+            if name.startswith("<gap")
+        ]
+        return gap
+
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(5000)
+    try:
+        assert left_out(3000) - left_out(1000) == 2000
+        assert left_out(1000) - left_out(300) == 700
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def test_an_error_of_another_thread():
@@ -205,7 +241,7 @@ def test_an_error_of_another_thread():
     thread.join()
     winrt.SetRestrictedErrorInfo(errors[0])
     exc = caught(stacksplice.raise_error, E_FAIL)
-    assert foreign(exc)[0] == ("<gap: another thread>", "<frames missing>")
+    assert foreign(exc)[0] == ("<gap: the error comes from another thread>", "<frames missing>")
     assert ("test_foreign_frames.py", "originate_elsewhere") == entries(exc)[-1]
 
 
@@ -219,7 +255,7 @@ def test_an_error_that_was_kept():
         stacksplice.raise_error(E_FAIL)
 
     exc = caught(raise_later, originate_first())
-    gap = ("<gap: what lies between is not known>", "<frames missing>")
+    gap = ("<gap: the frames between these two are not known>", "<frames missing>")
     assert entries(exc)[:2] == [here("raise_later"), gap]
 
 
@@ -396,7 +432,7 @@ def test_the_combined_stack_has_them_once(price):
     other = caught(raise_other)
     again = stacksplice.originate(other).stack
     inside = [f.function or f.reason for f in again[:3]]
-    assert inside[0].endswith("fail") and inside[1] == "unwound" and "python" in inside[2]
+    assert inside[0].endswith("fail") and inside[1] == RETURNED and "python" in inside[2]
     stacksplice.take_error()
     lua = [(f.function, f.line) for f in stack if f.language == "lua"]
     assert [(f.function, f.line) for f in again if f.language == "lua"] == lua
@@ -439,6 +475,22 @@ def test_frames_are_frames(tracebacks):
             assert bool(text.strip()) == is_file
             assert all(place[2] is None for place in frame.f_code.co_positions())
             repr(frame), frame.f_code.co_consts, frame.f_trace
+
+
+@pytest.mark.parametrize("kind", ["proc", "link", "link to a folder", "fifo", "device", "missing"])
+def test_a_script_cannot_name_what_tools_would_read(crossing, tmp_path, monkeypatch, kind):
+    """A chunk is called what its script likes; who prints a traceback opens what it is called."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "link").symlink_to("/proc/self/environ")
+    (tmp_path / "self").symlink_to("/proc/self")
+    os.mkfifo(tmp_path / "fifo")
+    names = {"proc": "/proc/self/environ", "link": "link", "link to a folder": f"{tmp_path}/self/environ"}
+    name = {**names, "fifo": str(tmp_path / "fifo"), "device": "/dev/null"}.get(kind, "/no/such/file")
+    exc = caught(crossing.run, f"local chunk = load('error({{}})', '@{name}') chunk() return 1")
+    (shown,) = (f for f, _ in traceback.walk_tb(exc.__traceback__) if name in f.f_code.co_filename)
+    assert shown.f_code.co_filename == f"<{name}>" and "__file__" not in shown.f_globals
+    assert linecache.getlines(shown.f_code.co_filename, shown.f_globals) == []
 
 
 def test_inspect(tracebacks):

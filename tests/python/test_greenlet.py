@@ -8,13 +8,14 @@ import sys
 import pytest
 import stacksplice
 from frame_oracle import Checker, chain, is_token, python_frames
+from gap_reasons import OWN_STACK_ENDS
 from racing import race
 
 greenlet = pytest.importorskip("greenlet")
 
 
 class GreenletChecker(Checker):
-    """As its base; in a greenlet the gap "greenlet base" is due, and the end of the stack with it."""
+    """As its base; in a greenlet the gap OWN_STACK_ENDS is due, and the end of the stack with it."""
 
     def compare(self, hr, combined, native, truth) -> None:
         stack = stacksplice.Stack(combined)
@@ -26,10 +27,10 @@ class GreenletChecker(Checker):
         found = python_frames(stack)
         if [frame[:2] for frame in found] != [frame[:2] for frame in truth] or found[1:] != truth[1:]:
             self.problems.append((found, truth))
-        if reasons[:1] != ["greenlet base"] or len(reasons) > 2:
+        if reasons[:1] != [OWN_STACK_ENDS] or len(reasons) > 2:
             self.problems.append(reasons)
         # What is shown outside of the outermost Python frame is how the greenlet began.
-        base = combined.index(next(frame.address for frame in stack if frame.reason == "greenlet base"))
+        base = combined.index(next(frame.address for frame in stack if frame.reason == OWN_STACK_ENDS))
         tail = combined[max(i for i, a in enumerate(combined[:base]) if is_token(a)) + 1 : base]
         if any(not is_token(address) for address in combined[base:]):
             self.problems.append("native frames behind the base")
@@ -38,7 +39,7 @@ class GreenletChecker(Checker):
 
 
 def base_of(stack) -> int:
-    return next(i for i, frame in enumerate(stack) if frame.reason == "greenlet base")
+    return next(i for i, frame in enumerate(stack) if frame.reason == OWN_STACK_ENDS)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import traceback
 
 import pytest
 import stacksplice
+from gap_reasons import NEVER_RAISED
 from raising import boom, caught, first, names, reasons, report, with_cause
 from stacksplice import ErrorInfo, HResultErrorGroup
 from subinterpreters import INTERPRETERS
@@ -30,7 +31,7 @@ def test_every_member_keeps_its_story(border, native):
     one, never, inner = info.exceptions
     assert names(one.stack)[:2] == ["with_cause", "caught"] and one.notes == ["a note"]
     assert names(one.cause.stack)[:2] == ["first", "with_cause"]
-    assert reasons(never.stack) == ["never raised"] and never.exceptions is None
+    assert reasons(never.stack) == [NEVER_RAISED] and never.exceptions is None
     assert [member.message for member in inner.exceptions] == ["'first'"]
     assert info.exceptions_left_out == 0
     assert native.read(exc)[1:3] == (3, 0)
@@ -56,7 +57,7 @@ def test_text_has_the_shape_of_a_traceback(border):
     ]
     assert combined.startswith("  + Exception Group Traceback for thread ")
     assert "\n  | ExceptionGroup: outer (3 sub-exceptions) (0x80004005)\n" in combined
-    assert "\n    | ValueError: second (0x80070057)\n    | a note\n" in combined
+    assert "\n    | ValueError: second (0x80070057)\n    | note: a note\n" in combined
     assert "\n    |\n    | Caused by:\n    | Traceback for thread " in combined
     assert "\n      | KeyError: 'first' (0x8000000b)\n" in combined
     assert report(exc) == combined
@@ -112,7 +113,7 @@ def test_parts_keep_the_members_stories(border, part):
     assert stacksplice.error_info(rest) is None
     text = report(rest)
     assert text.startswith("  + Exception") and "\n    | Traceback for thread " in text
-    assert "\n    | ValueError: second (0x80070057)\n    | a note\n" in text
+    assert "\n    | ValueError: second (0x80070057)\n    | note: a note\n" in text
     again = stacksplice.error_info(caught(border.call, boom, rest))
     assert again.exceptions[0] == stacksplice.error_info(group.exceptions[0])
 

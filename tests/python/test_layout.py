@@ -14,7 +14,7 @@ from building import PACKAGE, ROOT, compile_c, core_library
 VERSION = sys.version_info[:2]
 SOURCES = ROOT / "bindings" / "python" / "src"
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-WRONG = "python frames unavailable: "
+WRONG = "Python's frames cannot be read: "
 
 # What a stack and an error look like when the frames are refused.
 SCRIPT = """

@@ -259,7 +259,7 @@ def test_nothing_is_imported_before_it_is_needed(child):
         "before = set(sys.modules)\n"
         "import stacksplice\n"
         "late = {'asyncio', 'dataclasses', 'inspect', 'json', 'logging', 'threading', 'typing'}\n"
-        "late |= {f'stacksplice.{name}' for name in ('_hooks', '_live', '_saved', '_story', '_unhandled')}\n"
+        "late |= {f'stacksplice.{name}' for name in ('_hooks', '_live', '_unhandled')}\n"
         "print(sorted(late & (set(sys.modules) - before)))\n"
     )
     assert done.stdout == "[]\n"

@@ -122,7 +122,7 @@ def test_notes_travel_and_are_shown(border_path):
     with concurrent.futures.ProcessPoolExecutor(1) as pool:
         exc = caught(pool.submit(process_jobs.noted, str(border_path)).result)
     assert exc.__notes__ == ["a note"]
-    assert "a note\n" in stacksplice.format_exception(exc)
+    assert "note: a note\n" in stacksplice.format_exception(exc)
 
 
 def test_an_exception_that_crossed_no_border_is_left_alone():
@@ -336,7 +336,7 @@ def test_size_is_bounded(border):
     assert len(text) <= 256 * 1024
     info = stacksplice.error_info(pickle.loads(pickle.dumps(exc)))
     assert names(info.stack)[0] == "deep" and info.message.endswith("x...")
-    assert any("frames left out when the error left its process" in str(frame) for frame in info.stack)
+    assert any("frames were left out when the error left its process" in str(frame) for frame in info.stack)
 
 
 def test_exception_that_another_thread_pickles_while_it_crosses(border):

@@ -11,6 +11,7 @@ import traceback
 
 import pytest
 import stacksplice
+from gap_reasons import AWAITED, RETURNED
 from racing import race
 from raising import caught, names, reasons
 
@@ -63,7 +64,7 @@ def test_the_stack_is_whole(at_raise):
 def test_without_it_there_is_a_gap(at_raise):
     stacksplice.uninstall()
     info = stacksplice.originate(caught(raise_deep, 1))
-    assert reasons(info.stack) == ["unwound"]
+    assert reasons(info.stack) == [RETURNED]
 
 
 @needs_monitoring
@@ -134,7 +135,7 @@ def test_tasks_and_threads(at_raise):
     found[1] = stacksplice.originate(found[1])
     assert names(found[0].stack)[0] == "fail" and "run_forever" in names(found[0].stack)
     assert names(found[1].stack)[-1] == "_bootstrap"
-    assert [reasons(info.stack) for info in found] == [["awaited by a task"], []]
+    assert [reasons(info.stack) for info in found] == [[AWAITED], []]
 
 
 @needs_monitoring

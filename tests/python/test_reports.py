@@ -14,6 +14,7 @@ import traceback
 import pytest
 import stacksplice
 from building import PACKAGE
+from gap_reasons import RETURNED
 from raising import caught
 
 
@@ -77,7 +78,9 @@ def test_combined_report_in_python_order(border):
     text = "".join(lines)
     assert lines[0].startswith("Traceback for thread ")
     assert lines[0].rstrip().endswith("(most recent call last):")
-    where = [text.index(part) for part in ("caught", "[gap: unwound]", "in chained", "RuntimeError: größe")]
+    where = [
+        text.index(part) for part in ("caught", f"[gap: {RETURNED}]", "in chained", "RuntimeError: größe")
+    ]
     assert where == sorted(where)
     assert "Caused by:" in text and "ZeroDivisionError: division by zero (0x80020012)" in text
     assert "1. received by python" in text
@@ -89,7 +92,7 @@ def test_notes_are_shown(border):
     exc.add_note("a note")
     lines = stacksplice.format_exception(exc)
     title = next(number for number, line in enumerate(lines) if line.startswith("ZeroDivisionError:"))
-    assert lines[title + 1] == "a note\n"
+    assert lines[title + 1] == "note: a note\n"
 
 
 def test_format_exc_and_print_exc(border):
@@ -209,16 +212,22 @@ def test_show_prints_a_saved_report(border, tmp_path):
     one = tmp_path / "one.json"
     one.write_text(info.to_json(), encoding="utf-8")
     text = command("show", str(one)).stdout
-    for part in ("RuntimeError: größe", "[gap: unwound]", "in chained", "Caused by:", "received by python"):
+    for part in (
+        "RuntimeError: größe",
+        f"[gap: {RETURNED}]",
+        "in chained",
+        "Caused by:",
+        "received by python",
+    ):
         assert part in text
     many = tmp_path / "many.json"
     many.write_text(json.dumps([info.to_dict(), info.to_dict()]))
-    assert command("show", str(many)).stdout.count("RuntimeError") == 2
+    assert command("show", str(many)).stdout.count("RuntimeError: ") == 2
     many.write_text(json.dumps([{"order": "A-1", "error": info.to_dict()}]))
     assert command("show", str(many)).stdout == text
     lines = tmp_path / "lines.json"
     lines.write_text(info.to_json() * 3, encoding="utf-8")
-    assert command("show", str(lines)).stdout.count("RuntimeError") == 3
+    assert command("show", str(lines)).stdout.count("RuntimeError: ") == 3
     assert command("show", "-", input=info.to_json()).stdout == text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from gap_reasons import RETURNED
 
 CREATE = """
 import sys, threading
@@ -195,7 +196,7 @@ except stacksplice.HResultError as exc:
     frames = [f for f in info.stack if f.kind == "script"]
     assert (frames[0].function, frames[0].interpreter) == ("fails", f"interpreter {{int(made)}}")
     assert shown(exc)[-1] == ("<string>", "fails"), shown(exc)
-    assert not [file for file, _ in shown(exc) if file.startswith("<gap: unwound")]
+    assert not [file for file, _ in shown(exc) if file == "<gap: {RETURNED}>"]
     assert exc.__traceback__.tb_frame is sys._getframe()
     kept = exc
 interpreters.destroy(made)
@@ -233,5 +234,51 @@ else:
 assert len(stacksplice.error_info(mine).propagation) == 2  # there and here
 assert stacksplice.peek_error() is None
 interpreters.destroy(made)
+"""
+    )
+
+
+# ---- The first import of a process ------------------------------------------------------------------
+
+BEGINS = """
+import os, sys
+os.read(READ_END, 1)  # until all are here
+import stacksplice
+def innermost():
+    return stacksplice.capture()
+def through():
+    return list(map(lambda _: innermost(), [0]))[0]
+for _ in range(50):
+    stack = through()
+    found = [frame.function for frame in stack if frame.kind == "script"]
+    assert found[:4] == ["innermost", "through.<locals>.<lambda>", "through", "<module>"], found
+    assert not [frame.reason for frame in stack if frame.kind == "gap"], stack
+"""
+
+
+def test_the_first_import_in_many_at_once(child):
+    """With locks of their own, they examine the interpreter at the same time."""
+    child(
+        CREATE
+        + f"""
+import os
+assert "stacksplice" not in sys.modules
+READ_END, write_end = os.pipe()
+made = [create(True) for _ in range(6)]
+wrong = []
+def work(number):
+    try:
+        run(number, f"READ_END = {{READ_END}}" + {BEGINS!r})
+    except BaseException as exc:
+        wrong.append(exc)
+threads = [threading.Thread(target=work, args=(number,)) for number in made]
+for thread in threads:
+    thread.start()
+os.write(write_end, b"x" * len(made))
+for thread in threads:
+    thread.join()
+assert not wrong, wrong
+for number in made:
+    interpreters.destroy(number)
 """
     )

@@ -10,11 +10,11 @@ import threading
 
 import pytest
 import stacksplice
+from gap_reasons import KEPT
 from racing import race
 from raising import caught, fail, in_file
 from stacksplice import winrt
 
-RAISED_AGAIN = "raised again where it was kept"
 E_INVALIDARG = -2147024809
 
 
@@ -73,7 +73,7 @@ def test_a_traceback_of_two_threads_has_a_seam():
         exc = caught(pool.submit(fail).result)
     info = stacksplice.originate(exc)
     functions = [f.reason if f.asynchronous else f.function for f in info.stack if f.kind != "native"]
-    seam = functions.index(RAISED_AGAIN)
+    seam = functions.index(KEPT)
     assert functions[0] == "fail" and "_WorkItem.run" in functions[:seam]
     assert functions[seam + 1 : seam + 4] == ["Future.__get_result", "Future.result", "caught"]
     assert info.thread_id == threading.get_native_id()
@@ -175,3 +175,31 @@ def test_saved_error_is_this_threads(border):
         in_thread(stacksplice.originate, ValueError("theirs"))
         assert stacksplice.peek_error() is None
     assert stacksplice.take_error() == info
+
+
+SMALL_STACK = """
+import sys, threading
+import border, stacksplice
+
+def report():
+    try:
+        border.call(lambda: 1 / 0)
+    except ZeroDivisionError as exc:
+        info = stacksplice.originate(exc)
+        assert "ZeroDivisionError" in str(info)
+        assert info.to_json() and info.fingerprint
+        done.append(True)
+
+done = []
+threading.stack_size(int(sys.argv[1]) << 10)
+thread = threading.Thread(target=report)
+thread.start()
+thread.join()
+assert done
+"""
+
+
+@pytest.mark.parametrize("kilobytes", [64, 128, 256])
+def test_reports_in_a_thread_with_a_small_stack(child, kilobytes):
+    """In a process of its own, where no native frame was looked up before."""
+    child(SMALL_STACK, str(kilobytes))

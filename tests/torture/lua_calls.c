@@ -35,6 +35,9 @@ static const char script[] =
     "function overflow() return (overflow()) end\n"
     "function too_deep() return (string.gsub('x', 'x', too_deep)) end\n";
 
+/* In place of a line: Lua keeps nothing of the call there but that it was a tail call. */
+#define TAIL_CALL UINT32_MAX
+
 /* Outermost first. */
 static const struct {
     const char *name;
@@ -51,7 +54,7 @@ static const struct {
     {"resumed", {16, 12}},
     {"sorted", {17, 17}},
     {"replaced", {18, 12}},
-    {"tail", {12}},
+    {"tail", {TAIL_CALL, 12}},
     {"nested", {20, 20, 15, 12}},
 };
 enum { OVERFLOW_LINE = 21, TOO_DEEP_LINE = 22 };
@@ -113,7 +116,10 @@ static NODE void call_lua(worker *w, lua_State *L, unsigned function, unsigned w
 
     journal_c(w, (uintptr_t)call_lua, __builtin_frame_address(0));
     for (int i = 0; i < 4 && functions[function].lines[i]; i++)
-        journal_script(w, "lua", functions[function].lines[i]);
+        if (functions[function].lines[i] == TAIL_CALL)
+            journal_tail_call(w);
+        else
+            journal_script(w, "lua", functions[function].lines[i]);
     lua_getglobal(L, functions[function].name);
     if (way == 0)
         lua_call(L, 0, 0);

@@ -5,6 +5,7 @@
  */
 #include "torture.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,11 +29,8 @@ static void *work(void *data)
     lua_begin(w);
     if (with_python)
         python_begin(w);
-    path_run(w, with_python);
-    signal_welcome();
     while (!stopping)
         path_run(w, with_python);
-    signal_farewell();
     if (with_python)
         python_end(w);
     lua_end(w);
@@ -44,6 +42,7 @@ static void *work(void *data)
 static void run(unsigned seconds, uint64_t seed)
 {
     pthread_t threads[THREADS], overflowing;
+    struct timespec end;
     char folder[] = "/tmp/stacksplice-torture-XXXXXX";
 
     if (!mkdtemp(folder))
@@ -58,8 +57,10 @@ static void run(unsigned seconds, uint64_t seed)
     }
     if (pthread_create(&overflowing, NULL, overflow_run, NULL) != 0)
         stop("no thread");
-    for (unsigned i = 0; i < seconds; i++)
-        (void)sleep(1);
+    (void)clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += seconds;
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
+        continue; /* signals come here, too */
     stopping = true;
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);

@@ -69,6 +69,8 @@ void journal_end(void);
 
 void journal_c(worker *w, uintptr_t function, const void *local);
 void journal_script(worker *w, const char *language, uint32_t line);
+/* The next script entered is called by one of which Lua keeps nothing but that: a gap says so. */
+void journal_tail_call(worker *w);
 
 /* Capture and compare with the journal; ends the program when they differ. */
 void journal_check(worker *w);
@@ -107,14 +109,17 @@ void library_step(worker *w);
 void fiber_step(worker *w);
 void fork_step(worker *w);
 
+/* Whether a fork was under way at any time since fork_watch said SINCE, so that the loader may have
+   been nobody to ask; false where nobody asks it. */
+unsigned fork_watch(void);
+bool fork_was_about(unsigned since);
+
 /* The allocator that fails for workers who ask for it. */
 void memory_begin(void);
 
-/* Interrupts every thread that asked for it; the number of handlers that ran, and of those that
-   came in the middle of a capture and got no stack. */
+/* Interrupts every thread from its begin to its end; the number of handlers that ran, and of those
+   that came in the middle of a capture and got no stack. */
 void signal_begin(void);
-void signal_welcome(void);
-void signal_farewell(void); /* a thread that ends gives back its memory: no handler from there on */
 uint64_t signal_end(uint64_t *without_stack);
 
 /* A thread whose stack ends at its guard page; how often it came there. */

@@ -52,6 +52,23 @@ void memory_begin(void)
 
 /* ---- Forks ------------------------------------------------------------------------------------*/
 
+static atomic_uint forks_begun, forks_ended;
+
+unsigned fork_watch(void)
+{
+    return forks_ended;
+}
+
+bool fork_was_about(unsigned since)
+{
+#ifdef MODULES_BY_ITERATION
+    return forks_begun != since;
+#else
+    (void)since;
+    return false;
+#endif
+}
+
 void fork_step(worker *w)
 {
     pid_t child;
@@ -60,9 +77,12 @@ void fork_step(worker *w)
 #if defined(__SANITIZE_ADDRESS__)
     return; /* the allocator of gcc 12's sanitizer takes no lock for a fork: children hang */
 #endif
+    forks_begun++;
     child = fork();
+    forks_ended++;
     if (child == 0) {
-        (void)alarm(60); /* a child that hangs is killed, and its parent says so */
+        forks_ended = forks_begun; /* the other threads' are not here */
+        (void)alarm(60);           /* a child that hangs is killed, and its parent says so */
         journal_check(w);
         _exit(0);
     }
@@ -101,7 +121,26 @@ static _Unwind_Reason_Code keep(struct _Unwind_Context *context, void *data)
 }
 
 /*
- * Wherever the thread is, in the middle of a capture too: the same addresses as libgcc's.  But not
+ * The same addresses as libgcc's, which has up to two of ours first.  Where modules are found by
+ * asking the loader, the list may end at a new one while another thread forks.
+ */
+static void compare_addresses(const uintptr_t *ours, unsigned count, const addresses *theirs,
+                              bool may_end)
+{
+    unsigned skipped = 0;
+
+    while (skipped < 2 && skipped < theirs->count && theirs->at[skipped] != ours[0])
+        skipped++;
+    if (skipped + count > theirs->count || (skipped + count < theirs->count && !may_end))
+        stop("wrong stack in a signal handler: %u frames, libgcc has %u", count, theirs->count);
+    for (unsigned i = 0; i < count; i++)
+        if (ours[i] != theirs->at[skipped + i])
+            stop("wrong stack in a signal handler: frame %u is %#lx, not %#lx", i,
+                 (unsigned long)ours[i], (unsigned long)theirs->at[skipped + i]);
+}
+
+/*
+ * Wherever the thread is, at its very begin and end and in the middle of a capture too.  But not
  * in the middle of swapcontext: glibc's has wrong unwind data there, with which libgcc crashes.
  */
 static void on_signal(int number)
@@ -109,11 +148,12 @@ static void on_signal(int number)
     static _Thread_local uintptr_t ours[HANDLER_FRAMES];
     static _Thread_local addresses theirs;
     int saved = errno;
-    unsigned count;
+    unsigned forks = fork_watch(), count;
 
+    (void)number;
     if (self && self->switching)
         return;
-    in_handler = number != 0;
+    in_handler = true;
     theirs.count = 0;
     theirs.complete = false;
     count = RtlCaptureStackBackTrace(1, HANDLER_FRAMES, (PVOID *)ours, NULL);
@@ -121,14 +161,7 @@ static void on_signal(int number)
     if (count == 0) {
         empty++; /* what was interrupted is a capture itself, which has the thread's memory */
     } else if (!(self && self->unknown) && theirs.complete) {
-        unsigned skipped = theirs.count - count;
-
-        if (count > theirs.count || skipped > 2)
-            stop("wrong stack in a signal handler: %u frames, libgcc has %u", count, theirs.count);
-        for (unsigned i = 0; i < count; i++)
-            if (ours[i] != theirs.at[skipped + i])
-                stop("wrong stack in a signal handler: frame %u is %#lx, not %#lx", i,
-                     (unsigned long)ours[i], (unsigned long)theirs.at[skipped + i]);
+        compare_addresses(ours, count, &theirs, fork_was_about(forks));
     }
     in_handler = false;
     handled++;
@@ -150,20 +183,8 @@ void signal_begin(void)
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     struct itimerval timer = {{0, 3000}, {0, 3000}};
 
-    mask_signal(SIG_BLOCK);
     if (sigaction(SIGPROF, &action, NULL) != 0 || setitimer(ITIMER_PROF, &timer, NULL) != 0)
         stop("no timer");
-}
-
-void signal_welcome(void)
-{
-    on_signal(0); /* the memory that a thread's first capture needs */
-    mask_signal(SIG_UNBLOCK);
-}
-
-void signal_farewell(void)
-{
-    mask_signal(SIG_BLOCK);
 }
 
 uint64_t signal_end(uint64_t *without_stack)
@@ -237,7 +258,7 @@ static void *overflow_once(void *handler_stack)
         stop("no second stack");
     (void)pthread_attr_destroy(&attributes);
     lowest = low;
-    on_signal(0); /* the memory that a thread's first capture needs */
+    mask_signal(SIG_BLOCK); /* its handler has no room at the end of a stack */
     way_out = &here;
     again = overflow;
     if (sigsetjmp(here, 1) == 0)

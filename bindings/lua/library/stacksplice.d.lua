@@ -23,16 +23,23 @@ local stacksplice = {}
 ---@field endcolumn? integer
 ---@field module? string path of the binary
 ---@field offset? integer address in the binary
+---@field function_offset? integer of a native frame: its address minus the first of the function
 ---@field build_id? string
 ---@field reason? string of a gap: why frames are missing here
 ---@field interpreter? string the sub-interpreter or Lua state; nil for the first
 ---@field inlined boolean true: the next frame is the function it was inlined into
+---@field asynchronous boolean of a gap; true: what is outward of it awaits what is inward, and did not call it
+---@field glue boolean true: the inside of an interpreter or a call into one, which reports for people leave out
 ---@field address integer the element of the stack it was read from
+
+---@class stacksplice.Stack
+---@field [integer] stacksplice.Frame innermost first
+---@field frames_left_out integer how many frames are missing because the stack was longer than `set_max_frames` allows
 
 ---A language that received the error.
 ---@class stacksplice.Propagation
 ---@field language string "lua", "python", "c++", ...; "native": the border named none
----@field stack stacksplice.Frame[]
+---@field stack stacksplice.Stack
 
 ---An error. One that was not born in this Lua state is raised in this form; others are found by
 ---`stacksplice.error_info` or as the third result of `stacksplice.pcall`. Two objects of one error
@@ -49,7 +56,7 @@ local stacksplice = {}
 ---@field notes string[] what `add_note` of any language added, oldest first
 ---@field propagation stacksplice.Propagation[] oldest first; the origin is none of them
 ---@field relation? "cause"|"context" whether the cause was given or was merely being handled
----@field stack stacksplice.Frame[] innermost first
+---@field stack stacksplice.Stack innermost first
 ---@field thread_id integer the system's id of the thread
 ---@field type_name? string its type as that language prints it
 ---@field type_names string[] the type and those that it is derived from (Python's MRO without object), the nearest first
@@ -68,7 +75,7 @@ function Error:add_note(text) end
 ---@return boolean
 function Error:isinstance(name) end
 
----A report for people.
+---A report for people, without source lines unless the host allowed them.
 ---@param all_frames? boolean show the interpreters' own frames too
 ---@return string
 function Error:text(all_frames) end
@@ -117,9 +124,16 @@ function stacksplice.error(value, cause) end
 
 ---The combined stack, beginning at the caller.
 ---@param skip? integer frames left out, innermost first; 0
----@param limit? integer 512
----@return stacksplice.Frame[]
+---@param limit? integer how many of the innermost at most; without it the whole stack, of one that is longer than `set_max_frames` allows both ends
+---@return stacksplice.Stack
 function stacksplice.capture(skip, limit) end
+
+---How many elements the stack of an error, a propagation node or `capture` may have, for the whole
+---process: 512 at first. Of a longer one both ends are kept, and a gap between them says how many
+---frames were left out.
+---@param max_frames integer 1 to 65535
+---@return integer before
+function stacksplice.set_max_frames(max_frames) end
 
 ---Make a value the calling thread's error: for a function that is about to return an HRESULT to
 ---native code. A value that has been an error before is the same error again.

@@ -87,7 +87,7 @@ static const char *loaded_name(const ss_lua_layout *layout, ss_lua_world *world,
                                      .epoch = world->keyed ? world->record->epoch : 0,
                                      .capture = world->record->captures,
                                      .uses_left = SS_LUA_NAME_USES};
-        (void)ss_lua_global_name(world->rest, function, known->name, sizeof known->name);
+        (void)ss_lua_global_name(world->rest, function, known->name);
     }
     return known->name[0] ? known->name : NULL;
 }
@@ -135,7 +135,7 @@ static uintptr_t token_of(const lua_Debug *activation, const char *loaded,
         info.function = loaded;
     if (*activation->what == 'C') {
         info.file = "[C]";
-        info.reason = "no native frame of its own";
+        info.reason = "this function has no native frame";
         if (!info.function)
             info.function = "?";
         return intern(&info, lasting);

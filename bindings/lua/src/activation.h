@@ -38,6 +38,18 @@ static inline bool ss_lua_has_keys(const ss_lua_layout *layout)
            layout->saved_pc != SS_LUA_UNKNOWN && layout->status != SS_LUA_UNKNOWN;
 }
 
+/* Whether the function of CI, an activation of L, was entered by a tail call: Lua has given up the
+   activation of its caller then. */
+static inline bool ss_lua_is_tail_call(const ss_lua_layout *layout, lua_State *L, uintptr_t ci)
+{
+    lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
+
+    if (layout->status != SS_LUA_UNKNOWN)
+        return *(const uint32_t *)(ci + layout->status) & layout->tail;
+    lua_getinfo(L, "t", &activation);
+    return activation.istailcall;
+}
+
 /* Read CI, where keys are allowed. */
 static inline void ss_lua_activation_read(const ss_lua_layout *layout, uintptr_t ci,
                                           ss_lua_activation *out)
@@ -64,7 +76,7 @@ typedef struct ss_lua_keyed_token {
     uint32_t status, caller_status;
     uintptr_t closure;  /* 0: of any closure of the prototype */
     uint32_t uses_left; /* UINT32_MAX: any number */
-    uint32_t epoch;     /* of the sentinel under which it was asked for; 0: empty */
+    uint32_t epoch;     /* of the state when it was asked for; 0: empty */
     uintptr_t token;
 } ss_lua_keyed_token;
 

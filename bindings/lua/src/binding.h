@@ -27,6 +27,7 @@
 #define SS_LUA_NOINLINE __attribute__((noinline))
 
 typedef struct ss_lua_exception ss_lua_exception;
+typedef struct ss_lua_hold ss_lua_hold;
 
 /* ---- States (state.c) ------------------------------------------------------------------------*/
 
@@ -42,6 +43,9 @@ typedef struct ss_lua_raising {
     const void *ci, *function;
 } ss_lua_raising;
 
+/* Of the name that package.loaded has for a function: captures have no memory for a longer one. */
+enum { SS_LUA_NAME_SIZE = 96 };
+
 /*
  * The name package.loaded has for a function, or that it has none.  A function's address may be
  * used again after it died, so the sentinel that lived belongs to the key, and what the function
@@ -51,10 +55,10 @@ typedef struct ss_lua_known_name {
     const void *function;
     const char *source; /* compared, never read */
     int line_defined;
-    uint32_t epoch;   /* of the sentinel that lived when the tables were asked; 0: none */
+    uint32_t epoch;   /* of the state when the tables were asked; 0: no sentinel lived */
     uint32_t capture; /* that asked them */
     unsigned uses_left;
-    char name[96]; /* empty: none */
+    char name[SS_LUA_NAME_SIZE]; /* empty: none, or a longer one */
 } ss_lua_known_name;
 
 /* A hook that an interrupt displaced. */
@@ -85,8 +89,9 @@ typedef struct ss_lua_state {
     _Atomic(ss_lua_exception *) freed; /* exceptions whose outside count fell to 0; or CLOSED */
     /* From here on only the thread that runs the state. */
     lua_State *main;
-    ss_lua_ties last; /* of an error value without identity; its exception is also held outside */
-    bool last_raised; /* since a host's C code originated it last */
+    const void *holder; /* the object that stands for the record, and closes it; or NULL */
+    ss_lua_ties last;   /* of an error value without identity; its exception is also held outside */
+    bool last_raised;   /* since a host's C code originated it last */
     ss_lua_raising raising;
     int handling; /* > 0 while a message handler of ours runs */
     bool interrupted;
@@ -95,11 +100,15 @@ typedef struct ss_lua_state {
     ss_lua_closing closing;
     lua_State *capturing; /* a function of ours captures; it rests there, with room; or NULL */
     struct ss_lua_notebook *notebook;
-    atomic_uintptr_t capturing_above;  /* while it captures, an address on that thread's stack; 0 */
-    uint32_t captures;                 /* how many looked at the state */
-    bool wants_sentinel;               /* it is gone: sentinel.c */
-    bool used_sentinel;                /* a capture found it alive */
-    uint32_t epoch;                    /* how many were planted */
+    atomic_uintptr_t capturing_above; /* while it captures, an address on that thread's stack; 0 */
+    uint32_t captures;                /* how many looked at the state */
+    bool wants_sentinel;              /* it is gone: sentinel.c */
+    bool used_sentinel;               /* a capture found it alive */
+    ss_lua_hold *holds;               /* of the state's objects: hold.c */
+    ss_lua_hold *kept_holds;          /* empty; Lua forgot their objects when it closed */
+    uint32_t sweeps;
+    uint32_t epoch;       /* of the table: how often all in it went out of date */
+    uint32_t token_epoch; /* the core's, at the last look at the sentinel */
     struct ss_lua_token_table *tokens; /* true while the sentinel lives; NULL: none yet */
     uint32_t displaced_count;
     ss_lua_displaced displaced[SS_LUA_DISPLACED];
@@ -146,6 +155,10 @@ ss_lua_state *ss_lua_state_of_registry(const void *registry);
    [-0, +1, -] */
 void ss_lua_push_holder_of_state(lua_State *L);
 
+/* What a function of ours begins with: drain, and what else there is to do after a collection: let
+   go of what Lua lost, and plant. [-0, +0, m], 4 slots */
+void ss_lua_state_tend(lua_State *L, ss_lua_state *state);
+
 /* Unpin the values of exceptions that nobody outside holds any more. [-0, +0, -] */
 void ss_lua_state_drain_all(lua_State *L, ss_lua_state *state);
 static inline void ss_lua_state_drain(lua_State *L, ss_lua_state *state)
@@ -159,12 +172,13 @@ void ss_lua_state_unref(ss_lua_state *state);
 
 /*
  * Tables behind the record; each pushes one: exception -> value; value -> anchor, weak keys; error
- * -> its error object, weak values. [-0, +1, -], 2 slots
+ * -> its error object, weak values; objects that have holds, weak keys. [-0, +1, -], 2 slots
  */
 enum {
     SS_LUA_PINS = 1,
     SS_LUA_ANCHORS,
     SS_LUA_ERRORS,
+    SS_LUA_HOLDERS,
     SS_LUA_INTERRUPT, /* no table: the error object that is raised again, or nil */
     SS_LUA_SENTINELS,
     SS_LUA_TABLES = SS_LUA_SENTINELS
@@ -190,11 +204,48 @@ void ss_lua_keep_sentinels(lua_State *L);
    [-0, +0, -], 2 slots */
 bool ss_lua_sentinel_lives(lua_State *L, ss_lua_state *state);
 
-/* Plant one if STATE wants it. [-0, +0, m], 3 slots */
+/* The same for who only wants to know whether there was a collection. [-0, +0, -], 2 slots */
+void ss_lua_look_for_sentinel(lua_State *L, ss_lua_state *state);
+
+/* Plant one if STATE wants it, after a sweep of its holds. [-0, +0, m], 4 slots */
 void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state);
 
 /* What a table of keyed tokens takes (activation.c). */
 size_t ss_lua_token_table_size(void);
+
+/* ---- Holds (hold.c) --------------------------------------------------------------------------*/
+
+struct ss_lua_hold {
+    ss_lua_hold *next, **link; /* LINK: what points to it; NULL once its state closed */
+    uint32_t sweep;            /* the last one that found its object */
+    ss_lua_ties ties;          /* inside */
+    IUnknown *outside;         /* a COM reference */
+};
+
+typedef struct ss_lua_hold_kind {
+    const char *name; /* of the metatable */
+    const luaL_Reg *functions;
+    int user_values;
+} ss_lua_hold_kind;
+
+/* Push an object, a pointer to its hold, which is empty; its finalizer is that below.
+   [-0, +1, m], 4 slots */
+ss_lua_hold *ss_lua_push_hold(lua_State *L, ss_lua_state *state, const ss_lua_hold_kind *kind);
+
+/* Let go of what the object's hold has, and of the hold; nothing when that was done. */
+int ss_lua_collect_hold(lua_State *L);
+
+/* Drop the holds whose objects Lua freed without a finalizer. [-0, +0, -], 4 slots */
+void ss_lua_sweep_holds(lua_State *L, ss_lua_state *state);
+
+/* Empty all: the state is closing, or Lua closed it without a word. */
+void ss_lua_close_holds(ss_lua_state *state);
+
+/* Push an object that owns the COM reference put into its hold, whatever raises. [-0, +1, m] */
+IUnknown **ss_lua_push_holder(lua_State *L);
+
+/* Release what the holder at INDEX has and take it off the stack. [-1, +0, -], 1 slot */
+void ss_lua_drop_holder(lua_State *L, int index);
 
 /* ---- Exceptions (exception.c) ----------------------------------------------------------------*/
 
@@ -258,6 +309,9 @@ typedef struct ss_lua_origin {
     HRESULT hresult;   /* 0: what value and status say */
 } ss_lua_origin;
 
+/* Let go of both. */
+void ss_lua_drop_ties(ss_lua_ties *ties);
+
 /* The ties of the value at INDEX, or NULL. [-0, +0, -], 4 slots */
 ss_lua_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index);
 
@@ -306,6 +360,11 @@ bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int level);
  */
 void ss_lua_set_last(ss_lua_state *state, ss_lua_exception *x, IScriptErrorInfo *error);
 
+/* The same for X, which is new, with its inside reference; HOLDER, an empty one at the top, goes.
+   [-1, +0, m] */
+void ss_lua_set_new_last(lua_State *L, ss_lua_state *state, IUnknown **holder, ss_lua_exception *x,
+                         int index);
+
 /*
  * Put the error of the value at INDEX, originated if it never was, into the thread's slot; its
  * HRESULT. [-0, +0, m]
@@ -349,7 +408,8 @@ typedef struct ss_lua_seen {
     struct CallInfo *ci;
 } ss_lua_seen;
 
-/* Whoever captures may leave a notebook: filled outward; COUNT can exceed CAPACITY. */
+/* Whoever captures may leave a notebook: filled outward.  Of more than CAPACITY both ends are in
+ * it. */
 typedef struct ss_lua_notebook {
     ss_lua_seen *seen;
     uint32_t capacity, count;
@@ -357,12 +417,21 @@ typedef struct ss_lua_notebook {
     uint32_t state_count;
 } ss_lua_notebook;
 
+/* Where the activation with that NUMBER is in BOOK, if it is still there. */
+static inline ss_lua_seen *ss_lua_seen_at(const ss_lua_notebook *book, uint32_t number)
+{
+    uint32_t inner = book->capacity / 2;
+
+    return &book->seen[number < inner ? number
+                                      : inner + (number - inner) % (book->capacity - inner)];
+}
+
 /*
- * stacksplice_capture_above for code that runs in a C function called by L, with at least eight
- * free slots in L; NOTEBOOK may be NULL.  The number of frames stored, *MORE if there were more.
+ * stacksplice_capture_ends for code that runs in a C function called by L, with at least eight free
+ * slots in L; NOTEBOOK may be NULL.  The number of frames stored.
  */
 uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t *frames,
-                        bool *more, ss_lua_notebook *notebook);
+                        ss_lua_notebook *notebook);
 
 /* The state in which a function of ours captures on the stack of WALK, or NULL. */
 const ss_lua_state *ss_lua_state_capturing(const stacksplice_walk *walk);
@@ -373,12 +442,16 @@ uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice
 /* The token of a gap. */
 uintptr_t ss_lua_gap(const char *reason);
 
-/* The activations of a coroutine that failed, as tokens; at most MAX. */
+/* What stands outward of a function that was entered by a tail call. */
+#define SS_LUA_TAIL_CALLS "tail calls: Lua keeps no frame of the callers"
+
+/* The activations of a coroutine that failed, as tokens, of more than MAX both ends.  FRAMES has
+   room for twice MAX: each may have a gap of tail calls. */
 uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames);
 
 /* The name under which a loaded module holds the function VALUE points to, or false.
    [-0, +0, -], five slots in L */
-bool ss_lua_global_name(lua_State *L, const void *value, char *name, size_t capacity);
+bool ss_lua_global_name(lua_State *L, const void *value, char name[SS_LUA_NAME_SIZE]);
 
 /* Whether NAME, which that function gave, is still the name of VALUE.  False for names that cannot
    be looked up, too. [-0, +0, m], three slots */
@@ -402,12 +475,6 @@ IUnknown *ss_lua_to_error(lua_State *L, int index);
 /* Make sure that ERROR, held by the error object at INDEX, can be given to somebody outside: the
    value is pinned. [-0, +0, m] */
 void ss_lua_pin_error_object(lua_State *L, ss_lua_state *state, int index);
-
-/* Push a userdata that owns the COM reference put into it, whatever raises. [-0, +1, m] */
-IUnknown **ss_lua_push_holder(lua_State *L);
-
-/* Release what the holder at INDEX has and take it off the stack. [-1, +0, -] */
-void ss_lua_drop_holder(lua_State *L, int index);
 
 /* Push an array of frame tables. [-0, +1, m] */
 void ss_lua_push_frames(lua_State *L, const uintptr_t *frames, uint32_t count);

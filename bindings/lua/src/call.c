@@ -17,7 +17,7 @@ static int originate_protected(lua_State *L)
     job *now = lua_touserdata(L, 2);
     ss_lua_state *state = ss_lua_state_open(L);
 
-    ss_lua_state_drain(L, state);
+    ss_lua_state_tend(L, state);
     if (now->unseen)
         ss_lua_forget_equal(L, state, 1);
     else
@@ -347,7 +347,7 @@ static int exception_protected(lua_State *L)
     IUnknown *error = ss_lua_to_error(L, 1);
     ss_lua_ties *ties;
 
-    ss_lua_state_drain(L, state);
+    ss_lua_state_tend(L, state);
     if (error) {
         ss_lua_pin_error_object(L, state, 1);
         now->exception = ss_lua_error_exception(error);

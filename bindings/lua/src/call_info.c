@@ -219,4 +219,5 @@ void ss_lua_lesson_settle_words(ss_lua_lesson *lesson)
     }
     layout->saved_pc = pc < 0 ? SS_LUA_UNKNOWN : (uint16_t)(pc * WORD);
     layout->status = (uint16_t)(found < 0 || !known->tail_seen ? SS_LUA_UNKNOWN : found / 32 * 4);
+    layout->tail = found < 0 ? 0 : UINT32_C(1) << found % 32;
 }

@@ -80,7 +80,7 @@ const ss_lua_state *ss_lua_state_capturing(const stacksplice_walk *walk)
 }
 
 uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t *frames,
-                        bool *more, ss_lua_notebook *notebook)
+                        ss_lua_notebook *notebook)
 {
     ss_lua_state *state = ss_lua_state_find(L);
     uint32_t captured = 0;
@@ -92,12 +92,15 @@ uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t
         state->notebook = notebook;
         atomic_store(&state->capturing_above, (uintptr_t)above);
     }
-    hr = stacksplice_capture_above(above, max, frames, &captured, NULL);
+    hr = stacksplice_capture_ends(above, 0, max, frames, &captured);
     if (state) {
         atomic_store(&state->capturing_above, 0);
         state->capturing = NULL;
         state->notebook = NULL;
     }
-    *more = hr == S_FALSE;
-    return SUCCEEDED(hr) ? captured : 0;
+    if (FAILED(hr) && max > 0) {
+        frames[0] = ss_lua_gap("there was no memory to capture the stack");
+        captured = 1;
+    }
+    return captured;
 }

@@ -57,6 +57,7 @@ typedef struct ss_lua_collection {
     bool stray_is_missed;
     uint32_t stray_end; /* behind the last frame of the interpreter that no site stands for */
     uint32_t missed_count, missed_pushed;
+    uintptr_t tail_calls; /* the token of that gap; 0: not asked for yet */
     uint32_t token_count;
     uintptr_t tokens[SS_LUA_TOKENS]; /* of the splice opened last, not pushed yet */
     ss_lua_missed missed[SS_LUA_MISSED];

@@ -84,6 +84,16 @@ static inline int ss_lua_compat_typeerror(lua_State *L, int argument, const char
 
 #endif
 
+/* Have the collector work as if so much had been allocated.  Since 5.5 it is told in bytes. */
+static inline void ss_lua_count_kib(lua_State *L, int kib)
+{
+#if LUA_VERSION_NUM >= 505
+    (void)lua_gc(L, LUA_GCSTEP, (size_t)kib * 1024);
+#else
+    (void)lua_gc(L, LUA_GCSTEP, kib);
+#endif
+}
+
 /* Before 5.4 the version was a number in memory. */
 static inline int ss_lua_version(void)
 {

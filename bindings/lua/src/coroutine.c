@@ -97,13 +97,7 @@ static int rename_protected(lua_State *L)
     x = ss_lua_exception_new(state, &parts);
     if (!x)
         return luaL_error(L, "not enough memory");
-    *holder = ss_lua_unknown(x);
-    (*holder)->lpVtbl->AddRef(*holder);
-    ss_lua_exception_release_inside(x); /* the holder has it */
-    ss_lua_pin(L, x, 1);
-    (*holder)->lpVtbl->AddRef(*holder); /* handed to set_last */
-    ss_lua_set_last(state, x, NULL);
-    ss_lua_drop_holder(L, -1);
+    ss_lua_set_new_last(L, state, holder, x, 1);
     return 0;
 }
 

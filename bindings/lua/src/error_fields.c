@@ -1,7 +1,6 @@
 /* What a script can ask an error object for: fields, methods, metamethods. */
 #include "error_object.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static IUnknown *check_error(lua_State *L)
@@ -10,61 +9,6 @@ static IUnknown *check_error(lua_State *L)
 
     luaL_argexpected(L, error, 1, SS_LUA_ERROR_NAME);
     return error;
-}
-
-/* ---- Texts -----------------------------------------------------------------------------------*/
-
-typedef struct collected {
-    char *text;
-    size_t length, capacity;
-} collected;
-
-static int collect_text(const char *text, size_t length, void *data)
-{
-    collected *out = data;
-
-    if (length > out->capacity - out->length) {
-        size_t capacity = (out->capacity + length) * 2;
-        char *grown = realloc(out->text, capacity);
-
-        if (!grown)
-            return 1;
-        out->text = grown;
-        out->capacity = capacity;
-    }
-    memcpy(out->text + out->length, text, length);
-    out->length += length;
-    return 0;
-}
-
-static int push_collected(lua_State *L)
-{
-    const collected *out = lua_touserdata(L, 1);
-
-    lua_pushlstring(L, out->text ? out->text : "", out->length);
-    return 1;
-}
-
-/* Push what PUSH makes of the text and free it, also when Lua raises. [-0, +1, m] */
-static void push_and_free(lua_State *L, lua_CFunction push, collected *out)
-{
-    int status;
-
-    lua_pushcfunction(L, push);
-    lua_pushlightuserdata(L, out);
-    status = lua_pcall(L, 1, 1, 0);
-    free(out->text);
-    if (status != LUA_OK)
-        lua_error(L);
-}
-
-/* [-0, +1, m] */
-static void push_error_message(lua_State *L, IUnknown *error)
-{
-    collected out = {NULL, 0, 0};
-
-    out.text = ss_lua_error_message(error, &out.length);
-    push_and_free(L, push_collected, &out);
 }
 
 /* ---- Stacks ----------------------------------------------------------------------------------*/
@@ -134,43 +78,38 @@ static void push_propagation(lua_State *L, IUnknown *error)
 
 /* ---- Fields and methods ----------------------------------------------------------------------*/
 
-/* The report, collected in C memory: Lua must not raise through the formatter. */
-static int format(lua_State *L, stacksplice_format_kind kind)
+/* The report of the error object at 1; its argument says whether it has all frames. */
+static int error_report(lua_State *L, stacksplice_format_kind kind)
 {
-    IUnknown *error = check_error(L);
-    stacksplice_format_options options = {.size = sizeof options};
-    collected out = {NULL, 0, 0};
-
-    options.all_frames = lua_toboolean(L, 2);
-    if (stacksplice_format(error, kind, &options, collect_text, &out) != S_OK) {
-        free(out.text);
-        return luaL_error(L, "not enough memory for the report");
-    }
-    push_and_free(L, push_collected, &out);
+    ss_lua_push_report(L, check_error(L), kind, lua_toboolean(L, 2));
     return 1;
 }
 
 static int error_text(lua_State *L)
 {
-    return format(L, STACKSPLICE_FORMAT_TEXT);
+    return error_report(L, STACKSPLICE_FORMAT_TEXT);
 }
 
 static int error_json(lua_State *L)
 {
-    return format(L, STACKSPLICE_FORMAT_JSON);
+    return error_report(L, STACKSPLICE_FORMAT_JSON);
 }
 
 static int error_tostring(lua_State *L)
 {
-    char type_name[128];
     IUnknown *error = check_error(L);
-    const char *language = ss_lua_error_language(error, type_name, sizeof type_name);
 
-    push_error_message(L, error);
-    if (*type_name && strcmp(language, "lua") != 0) {
-        lua_pushfstring(L, lua_rawlen(L, -1) ? "%s: " : "%s", type_name);
+    if (strcmp(ss_lua_error_language(error), "lua") == 0 || !ss_lua_push_type_name(L, error)) {
+        ss_lua_push_message(L, error);
+        return 1;
+    }
+    ss_lua_push_message(L, error);
+    if (lua_rawlen(L, -1)) {
+        lua_pushliteral(L, ": ");
         lua_insert(L, -2);
-        lua_concat(L, 2);
+        lua_concat(L, 3);
+    } else {
+        lua_pop(L, 1);
     }
     return 1;
 }
@@ -200,7 +139,7 @@ static int get_hresult(lua_State *L, IUnknown *error)
 
 static int get_message(lua_State *L, IUnknown *error)
 {
-    push_error_message(L, error);
+    ss_lua_push_message(L, error);
     return 1;
 }
 
@@ -274,38 +213,9 @@ static int get_errors(lua_State *L, IUnknown *error)
     return 1;
 }
 
-/* The notes, one after the other with their lengths, in C memory: Lua must not raise meanwhile. */
-static int collect_note(const char *text, size_t length, void *data)
-{
-    return collect_text((const char *)&length, sizeof length, data) ||
-           collect_text(text, length, data);
-}
-
-static int push_notes(lua_State *L)
-{
-    const collected *notes = lua_touserdata(L, 1);
-    lua_Integer count = 0;
-    size_t length;
-
-    lua_newtable(L);
-    for (size_t at = 0; at < notes->length; at += length) {
-        memcpy(&length, notes->text + at, sizeof length);
-        at += sizeof length;
-        lua_pushlstring(L, notes->text + at, length);
-        lua_rawseti(L, -2, ++count);
-    }
-    return 1;
-}
-
 static int get_notes(lua_State *L, IUnknown *error)
 {
-    collected notes = {NULL, 0, 0};
-
-    if (stacksplice_error_notes(error, collect_note, &notes) == S_FALSE) {
-        free(notes.text);
-        return luaL_error(L, "not enough memory");
-    }
-    push_and_free(L, push_notes, &notes);
+    ss_lua_push_notes(L, error);
     return 1;
 }
 
@@ -366,40 +276,23 @@ static int get_propagation(lua_State *L, IUnknown *error)
 
 static int get_language(lua_State *L, IUnknown *error)
 {
-    char type_name[128];
-
-    lua_pushstring(L, ss_lua_error_language(error, type_name, sizeof type_name));
+    lua_pushstring(L, ss_lua_error_language(error));
     return 1;
 }
 
 /* The type as its language prints it: "ValueError", "table"; nil when there is none. */
 static int get_type(lua_State *L, IUnknown *error)
 {
-    char type_name[128];
-
-    (void)ss_lua_error_language(error, type_name, sizeof type_name);
-    if (*type_name)
-        lua_pushstring(L, type_name);
-    else
+    if (!ss_lua_push_type_name(L, error))
         lua_pushnil(L);
     return 1;
-}
-
-/* The interface that tells names of types, owned by the holder at the top, or NULL. */
-static IScriptExceptionType *push_type(lua_State *L, IUnknown *error)
-{
-    IUnknown **holder = ss_lua_push_holder(L);
-    IUnknown *exception = ss_lua_error_exception(error);
-
-    *holder = ss_lua_query(exception, &stacksplice_IID_IScriptExceptionType);
-    ss_lua_release(exception);
-    return (IScriptExceptionType *)*holder;
 }
 
 /* Push the names of the error's type and of those it is derived from. */
 static int get_type_names(lua_State *L, IUnknown *error)
 {
-    IScriptExceptionType *type = push_type(L, error);
+    IScriptExceptionType *type =
+        ss_lua_push_exception(L, error, &stacksplice_IID_IScriptExceptionType);
     const char *name;
     lua_Integer count = 0;
 
@@ -409,10 +302,8 @@ static int get_type_names(lua_State *L, IUnknown *error)
         lua_rawseti(L, -2, ++count);
     }
     ss_lua_drop_holder(L, -2);
-    if (count == 0 && get_type(L, error) && !lua_isnil(L, -1))
+    if (count == 0 && ss_lua_push_type_name(L, error))
         lua_rawseti(L, -2, 1);
-    else if (count == 0)
-        lua_pop(L, 1);
     return 1;
 }
 

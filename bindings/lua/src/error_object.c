@@ -9,68 +9,33 @@
  * its user value: no cycle that Lua's collector cannot see.  Any other error is held outside, which
  * keeps the first originator's object alive.
  */
-typedef struct error_object {
-    IScriptErrorInfo *inside;
-    IUnknown *outside;
-} error_object;
+static const ss_lua_hold *hold_of(lua_State *L, int index)
+{
+    ss_lua_hold *const *object = luaL_testudata(L, index, SS_LUA_ERROR_NAME);
+
+    return object ? *object : NULL;
+}
 
 int ss_lua_error_collect(lua_State *L)
 {
-    error_object *object = luaL_checkudata(L, 1, SS_LUA_ERROR_NAME), gone = *object;
-
-    *object = (error_object){NULL, NULL};
-    if (gone.inside)
-        gone.inside->lpVtbl->ReleaseInside(gone.inside);
-    if (gone.outside)
-        gone.outside->lpVtbl->Release(gone.outside);
-    return 0;
+    (void)luaL_checkudata(L, 1, SS_LUA_ERROR_NAME);
+    return ss_lua_collect_hold(L);
 }
 
 IUnknown *ss_lua_to_error(lua_State *L, int index)
 {
-    error_object *object = luaL_testudata(L, index, SS_LUA_ERROR_NAME);
+    const ss_lua_hold *hold = hold_of(L, index);
 
-    if (!object)
+    if (!hold)
         return NULL;
-    return object->inside ? (IUnknown *)object->inside : object->outside;
+    return hold->ties.error ? (IUnknown *)hold->ties.error : hold->outside;
 }
 
 bool ss_lua_is_own_error(lua_State *L, int index)
 {
-    const error_object *object = luaL_testudata(L, index, SS_LUA_ERROR_NAME);
+    const ss_lua_hold *hold = hold_of(L, index);
 
-    return object && object->inside;
-}
-
-/* ---- References ------------------------------------------------------------------------------*/
-
-static int release_held(lua_State *L)
-{
-    IUnknown **node = lua_touserdata(L, 1);
-
-    ss_lua_release(*node);
-    *node = NULL;
-    return 0;
-}
-
-IUnknown **ss_lua_push_holder(lua_State *L)
-{
-    static const luaL_Reg functions[] = {{"__gc", release_held}, {NULL, NULL}};
-    IUnknown **holder = lua_newuserdatauv(L, sizeof *holder, 0);
-
-    *holder = NULL;
-    ss_lua_push_metatable(L, "stacksplice.reference", functions);
-    lua_setmetatable(L, -2);
-    return holder;
-}
-
-void ss_lua_drop_holder(lua_State *L, int index)
-{
-    IUnknown **holder = lua_touserdata(L, index);
-
-    ss_lua_release(*holder);
-    *holder = NULL;
-    lua_remove(L, index);
+    return hold && hold->ties.error;
 }
 
 /* ---- Making ----------------------------------------------------------------------------------*/
@@ -95,25 +60,27 @@ static void hold_cause(lua_State *L, ss_lua_state *state, const ss_lua_exception
     lua_setiuservalue(L, -2, SS_LUA_ERROR_CAUSE);
 }
 
-/* Fill the new object at the top: by its value if that is one of this state. */
-static void hold(lua_State *L, ss_lua_state *state, error_object *object, IUnknown *error)
+/* Fill the new object at the top: by its value if that is one of this state.  The object owns what
+   it holds from the moment it does, so nothing is lost where making that of the cause raises. */
+static void fill(lua_State *L, ss_lua_state *state, ss_lua_hold *hold, IUnknown *error)
 {
     IUnknown *exception = ss_lua_error_exception(error);
     ss_lua_exception *x = ss_lua_exception_from(exception, state);
 
     if (x && ss_lua_push_value(L, x)) {
-        object->inside = ss_lua_query(error, &stacksplice_IID_IScriptErrorInfo);
+        hold->ties.error = ss_lua_query(error, &stacksplice_IID_IScriptErrorInfo);
         lua_setiuservalue(L, -2, SS_LUA_ERROR_VALUE);
     }
-    if (object->inside) {
-        object->inside->lpVtbl->AddInside(object->inside);
-        object->inside->lpVtbl->Release(object->inside);
-        hold_cause(L, state, x);
+    if (hold->ties.error) {
+        hold->ties.error->lpVtbl->AddInside(hold->ties.error);
+        hold->ties.error->lpVtbl->Release(hold->ties.error);
     } else {
         error->lpVtbl->AddRef(error);
-        object->outside = error;
+        hold->outside = error;
     }
-    ss_lua_release(exception);
+    ss_lua_release(exception); /* the error holds its exception for life */
+    if (hold->ties.error)
+        hold_cause(L, state, x);
 }
 
 /*
@@ -141,41 +108,59 @@ static void count_for_collector(lua_State *L, ss_lua_state *state, IUnknown *err
 {
     if (!lua_gc(L, LUA_GCISRUNNING, 0))
         return;
-    (void)lua_gc(L, LUA_GCSTEP, error_kib(error));
+    ss_lua_count_kib(L, error_kib(error));
     if (!ss_lua_sentinel_lives(L, state))
         ss_lua_plant_sentinel(L, state);
 }
 
+/* Push the error object that the table at INDEX has of IDENTITY; false and nothing when it has
+   none. [-0, +(0|1), -] */
+static bool push_known(lua_State *L, int index, const void *identity)
+{
+    if (lua_rawgetp(L, index, identity) == LUA_TUSERDATA && ss_lua_to_error(L, -1))
+        return true;
+    lua_pop(L, 1);
+    return false;
+}
+
+/* Push a new error object of ERROR. [-0, +1, m] */
+static void push_new(lua_State *L, ss_lua_state *state, IUnknown *error)
+{
+    static const ss_lua_hold_kind kind = {SS_LUA_ERROR_NAME, ss_lua_error_metamethods,
+                                          SS_LUA_ERROR_USER_VALUES};
+
+    fill(L, state, ss_lua_push_hold(L, state, &kind), error);
+}
+
+/* Only an object that is complete becomes the one of its error; a finalizer that ran meanwhile may
+   have made another. */
 void ss_lua_push_error(lua_State *L, ss_lua_state *state, IUnknown *error)
 {
-    error_object *object;
     void *identity = identity_of(error);
+    int errors;
 
     luaL_checkstack(L, 8, "stacksplice");
     ss_lua_push_table(L, SS_LUA_ERRORS);
-    if (lua_rawgetp(L, -1, identity) == LUA_TUSERDATA && ss_lua_to_error(L, -1)) {
-        lua_remove(L, -2);
-        return;
+    errors = lua_gettop(L);
+    if (!push_known(L, errors, identity)) {
+        push_new(L, state, error);
+        if (!push_known(L, errors, identity)) {
+            lua_pushvalue(L, -1);
+            lua_rawsetp(L, errors, identity);
+            count_for_collector(L, state, error);
+        }
     }
-    lua_pop(L, 1);
-    object = lua_newuserdatauv(L, sizeof *object, SS_LUA_ERROR_USER_VALUES);
-    *object = (error_object){NULL, NULL};
-    ss_lua_push_metatable(L, SS_LUA_ERROR_NAME, ss_lua_error_metamethods);
-    lua_setmetatable(L, -2);
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, -3, identity);
-    lua_remove(L, -2);
-    hold(L, state, object, error);
-    count_for_collector(L, state, error);
+    lua_replace(L, errors);
+    lua_settop(L, errors);
 }
 
 /*
  * Pin the value of the error object at the top, which is then replaced by that of its cause; false
  * when that and those behind it are pinned: while somebody outside holds an exception they stay so.
  */
-static bool pin_next(lua_State *L, ss_lua_state *state, const error_object *object)
+static bool pin_next(lua_State *L, ss_lua_state *state, const ss_lua_hold *hold)
 {
-    IUnknown *exception = ss_lua_error_exception((IUnknown *)object->inside);
+    IUnknown *exception = ss_lua_error_exception((IUnknown *)hold->ties.error);
     ss_lua_exception *x = ss_lua_exception_from(exception, state);
 
     /* The error holds its exception for life, so this reference need not be kept while pinning
@@ -193,11 +178,11 @@ static bool pin_next(lua_State *L, ss_lua_state *state, const error_object *obje
 
 void ss_lua_pin_error_object(lua_State *L, ss_lua_state *state, int index)
 {
-    const error_object *object;
+    const ss_lua_hold *hold;
 
     lua_pushvalue(L, index);
     do
-        object = luaL_testudata(L, -1, SS_LUA_ERROR_NAME);
-    while (object && object->inside && pin_next(L, state, object));
+        hold = hold_of(L, -1);
+    while (hold && hold->ties.error && pin_next(L, state, hold));
     lua_pop(L, 1);
 }

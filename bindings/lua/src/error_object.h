@@ -20,13 +20,42 @@ static inline void ss_lua_release(void *object)
         ((IUnknown *)object)->lpVtbl->Release(object);
 }
 
-/* A copy in C memory of the whole message: the script's own where there is one, else the
-   description.  NULL without memory, or when there is none. */
-char *ss_lua_error_message(IUnknown *error, size_t *length);
+/* "python", "lua", or "native" for what no language's exception stands behind: a static string. */
+const char *ss_lua_error_language(IUnknown *error);
 
-/* "python", "lua", or "native" for what no language's exception stands behind.  The type's name is
-   cut where CAPACITY ends; empty when there is none. */
-const char *ss_lua_error_language(IUnknown *error, char *type_name, size_t capacity);
+/* ---- Texts (error_text.c) --------------------------------------------------------------------*/
+
+/* Text that the core hands out piece by piece, in C memory; all zero: none yet. */
+typedef struct ss_lua_gathered {
+    char *text;
+    size_t length, capacity;
+    bool failed; /* memory ran out; stays */
+} ss_lua_gathered;
+
+/* Add TEXT to DATA, an ss_lua_gathered; nonzero without memory, then and ever after. */
+int ss_lua_gather(const char *text, size_t length, void *data);
+
+/* Push the text as a string and free it, whatever raises: "not enough memory" if it is not all
+   there. [-0, +1, m] */
+void ss_lua_push_gathered(lua_State *L, ss_lua_gathered *out);
+
+/* Push a holder of the interface IID of ERROR's language exception, which is returned: NULL when it
+   has none.  What that lends lives as long as the holder is on the stack. [-0, +1, m] */
+void *ss_lua_push_exception(lua_State *L, IUnknown *error, REFIID iid);
+
+/* Push the whole message: the script's own where there is one, else the description.
+   [-0, +1, m] */
+void ss_lua_push_message(lua_State *L, IUnknown *error);
+
+/* Push the whole name of its type; false and nothing when it has none. [-0, +(0|1), m] */
+bool ss_lua_push_type_name(lua_State *L, IUnknown *error);
+
+/* Push a report; a list of the notes. [-0, +1, m] */
+void ss_lua_push_report(lua_State *L, IUnknown *error, stacksplice_format_kind kind,
+                        bool all_frames);
+void ss_lua_push_notes(lua_State *L, IUnknown *error);
+
+/* ---- The userdata ----------------------------------------------------------------------------*/
 
 /* The user values of an error object. */
 enum { SS_LUA_ERROR_VALUE = 1, SS_LUA_ERROR_CAUSE, SS_LUA_ERROR_USER_VALUES = SS_LUA_ERROR_CAUSE };

@@ -208,13 +208,10 @@ static HRESULT STDMETHODCALLTYPE back_trace_GetStackBackTrace(
     ILanguageExceptionStackBackTrace *self, ULONG max_frames, UINT_PTR *frames, ULONG *captured)
 {
     ss_lua_exception *x = impl_from_back_trace(self);
-    uint32_t count = x->frame_count < max_frames ? x->frame_count : max_frames;
 
     if (!captured || (!frames && max_frames))
         return E_POINTER;
-    for (uint32_t i = 0; i < count; i++)
-        frames[i] = x->frames[i];
-    *captured = count;
+    *captured = stacksplice_copy_ends(x->frames, x->frame_count, max_frames, frames);
     return S_OK;
 }
 

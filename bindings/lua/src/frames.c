@@ -5,9 +5,11 @@
 #include <string.h>
 
 /* What one element of a stack stands for, copied: nothing of Lua runs inside the walk. */
+enum { STRINGS = 7 };
 typedef struct frame_copy {
-    stacksplice_frame frame;
-    char *strings[8];
+    stacksplice_frame frame; /* its strings are not to be read */
+    bool glue;
+    char *strings[STRINGS];
 } frame_copy;
 
 typedef struct frame_copies {
@@ -16,35 +18,50 @@ typedef struct frame_copies {
     bool failed;
 } frame_copies;
 
-static char *copy_string(const char *text)
-{
-    return text ? strdup(text) : NULL;
-}
+/* The strings of a frame with their keys in the order of its table. */
+static const struct {
+    const char *key;
+    size_t at;
+} strings[STRINGS] = {
+    {"language", offsetof(stacksplice_frame, language)},
+    {"name", offsetof(stacksplice_frame, function)},
+    {"source", offsetof(stacksplice_frame, file)},
+    {"module", offsetof(stacksplice_frame, module)},
+    {"build_id", offsetof(stacksplice_frame, build_id)},
+    {"reason", offsetof(stacksplice_frame, reason)},
+    {"interpreter", offsetof(stacksplice_frame, interpreter)},
+};
 
-static int copy_frame(const stacksplice_frame *frame, void *data)
+/* Room for one more copy; NULL without memory. */
+static frame_copy *add_copy(frame_copies *out)
 {
-    frame_copies *out = data;
-    frame_copy *item;
-
     if (out->count == out->capacity) {
         uint32_t capacity = out->capacity ? out->capacity * 2 : 4;
         frame_copy *grown = realloc(out->items, capacity * sizeof *grown);
 
         if (!grown)
-            return out->failed = true;
+            return NULL;
         out->items = grown;
         out->capacity = capacity;
     }
-    item = &out->items[out->count++];
+    return memset(&out->items[out->count++], 0, sizeof *out->items);
+}
+
+static int copy_frame(const stacksplice_frame *frame, void *data)
+{
+    frame_copies *out = data;
+    frame_copy *item = add_copy(out);
+
+    if (!item)
+        return out->failed = true;
     item->frame = *frame;
-    item->strings[0] = copy_string(frame->language);
-    item->strings[1] = copy_string(frame->function);
-    item->strings[2] = copy_string(frame->file);
-    item->strings[3] = copy_string(frame->module);
-    item->strings[4] = copy_string(frame->build_id);
-    item->strings[5] = copy_string(frame->reason);
-    item->strings[6] = copy_string(frame->interpreter);
-    item->strings[7] = NULL;
+    item->glue = stacksplice_frame_role(frame) == STACKSPLICE_ROLE_GLUE;
+    for (size_t s = 0; s < STRINGS; s++) {
+        const char *text = *(const char *const *)((const char *)frame + strings[s].at);
+
+        if (text && (item->strings[s] = strdup(text)) == NULL)
+            return out->failed = true;
+    }
     return 0;
 }
 
@@ -61,6 +78,12 @@ static void set_number(lua_State *L, const char *key, lua_Integer value)
     if (value == 0)
         return;
     lua_pushinteger(L, value);
+    lua_setfield(L, -2, key);
+}
+
+static void set_flag(lua_State *L, const char *key, bool value)
+{
+    lua_pushboolean(L, value);
     lua_setfield(L, -2, key);
 }
 
@@ -82,16 +105,11 @@ static void push_frame(lua_State *L, const frame_copy *item)
 {
     const stacksplice_frame *frame = &item->frame;
 
-    lua_createtable(L, 0, 12);
+    lua_createtable(L, 0, 16);
     set_string(L, "kind", kind_name(frame->kind));
     set_string(L, "trust", trust_name(frame->trust));
-    set_string(L, "language", item->strings[0]);
-    set_string(L, "name", item->strings[1]);
-    set_string(L, "source", item->strings[2]);
-    set_string(L, "module", item->strings[3]);
-    set_string(L, "build_id", item->strings[4]);
-    set_string(L, "reason", item->strings[5]);
-    set_string(L, "interpreter", item->strings[6]);
+    for (size_t s = 0; s < STRINGS; s++)
+        set_string(L, strings[s].key, item->strings[s]);
     set_number(L, "currentline", frame->line);
     set_number(L, "endline", frame->end_line);
     set_number(L, "column", frame->column);
@@ -100,10 +118,12 @@ static void push_frame(lua_State *L, const frame_copy *item)
         lua_pushinteger(L, (lua_Integer)frame->module_offset);
         lua_setfield(L, -2, "offset");
     }
+    set_number(L, "function_offset", frame->function ? (lua_Integer)frame->function_offset : 0);
     lua_pushinteger(L, (lua_Integer)frame->address);
     lua_setfield(L, -2, "address");
-    lua_pushboolean(L, frame->inlined);
-    lua_setfield(L, -2, "inlined");
+    set_flag(L, "inlined", frame->inlined);
+    set_flag(L, "asynchronous", frame->asynchronous);
+    set_flag(L, "glue", item->glue);
 }
 
 /* Arguments: the copies, the list, how many it has; the copies' tables are appended. */
@@ -122,7 +142,7 @@ static int append_frames(lua_State *L)
 static void free_copies(frame_copies *copies)
 {
     for (uint32_t i = 0; i < copies->count; i++)
-        for (int s = 0; s < 7; s++)
+        for (size_t s = 0; s < STRINGS; s++)
             free(copies->items[i].strings[s]);
     copies->count = 0;
 }
@@ -133,15 +153,17 @@ void ss_lua_push_frames(lua_State *L, const uintptr_t *frames, uint32_t count)
     int status = LUA_OK, list;
 
     luaL_checkstack(L, 8, "stacksplice");
-    lua_createtable(L, (int)count, 0);
+    lua_createtable(L, (int)count, 1);
     list = lua_gettop(L);
     for (uint32_t i = 0; i < count && status == LUA_OK && !copies.failed; i++) {
         (void)stacksplice_resolve(frames[i], copy_frame, &copies);
-        lua_pushcfunction(L, append_frames);
-        lua_pushlightuserdata(L, &copies);
-        lua_pushvalue(L, list);
-        lua_pushinteger(L, (lua_Integer)lua_rawlen(L, list));
-        status = lua_pcall(L, 3, 0, 0);
+        if (!copies.failed) {
+            lua_pushcfunction(L, append_frames);
+            lua_pushlightuserdata(L, &copies);
+            lua_pushvalue(L, list);
+            lua_pushinteger(L, (lua_Integer)lua_rawlen(L, list));
+            status = lua_pcall(L, 3, 0, 0);
+        }
         free_copies(&copies);
     }
     free(copies.items);
@@ -149,4 +171,6 @@ void ss_lua_push_frames(lua_State *L, const uintptr_t *frames, uint32_t count)
         lua_error(L);
     if (copies.failed)
         luaL_error(L, "not enough memory");
+    lua_pushinteger(L, stacksplice_frames_left_out(frames, count));
+    lua_setfield(L, list, "frames_left_out");
 }

@@ -31,10 +31,8 @@ void ss_lua_push_interrupt(lua_State *L)
 /* The coroutines on the stack, by a capture, whose frames nobody wants. */
 static void running_threads(lua_State *L, const void *above, ss_lua_notebook *book)
 {
-    bool more;
-
     *book = (ss_lua_notebook){.seen = NULL};
-    (void)ss_lua_capture(L, above, 0, NULL, &more, book);
+    (void)ss_lua_capture(L, above, 0, NULL, book);
 }
 
 /* ---- Closing ---------------------------------------------------------------------------------*/

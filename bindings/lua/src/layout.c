@@ -90,8 +90,9 @@ static void settle_all(ss_lua_lesson *lesson)
 }
 
 /* Memory that runs out in the middle must not leave a wrong place or a missing site behind. */
-static const ss_lua_layout starved = {.failure = "no memory to learn Lua's call sites"};
-static const ss_lua_layout threadless = {.failure = "no thread to learn Lua's call sites in"};
+static const ss_lua_layout starved = {.failure = "there was no memory to learn Lua's call sites"};
+static const ss_lua_layout threadless = {
+    .failure = "no thread could be started to learn Lua's call sites"};
 
 /* False when memory ran out: then nothing was learnt, and a later capture may try again. */
 static bool learn(ss_lua_layout *layout)

@@ -44,6 +44,7 @@ typedef struct ss_lua_layout {
     uint16_t previous, function, top;
     uint16_t saved_pc; /* of a Lua function: a pointer into the code of its prototype */
     uint16_t status;   /* 32 bits: wanted results and every flag that lua_getinfo looks at */
+    uint32_t tail;     /* of these, the one of a function that was entered by a tail call */
     uint16_t closure_function; /* of the lua_CFunction in a C closure */
     uint16_t closure_proto;    /* of the prototype in a Lua closure */
     /* Tags of the values of functions, one word after their start. */

@@ -6,31 +6,31 @@
 
 enum { NAME_LIMIT = 20000 /* entries that a search looks at */ };
 
-/* Better: found first, or before the other in the alphabet, so that every run gives one name. */
-static void offer_name(char *name, size_t capacity, const char *module, const char *field,
+/* Better: found first, or before the other in the alphabet, so that every run gives one name.  A
+   name that is too long is none: what it would be cut to may be that of another function. */
+static void offer_name(char name[SS_LUA_NAME_SIZE], const char *module, const char *field,
                        bool *found)
 {
-    char offered[128];
+    bool dotted = module && strcmp(module, LUA_GNAME) != 0;
+    char offered[SS_LUA_NAME_SIZE];
+    int length =
+        snprintf(offered, sizeof offered, "%s%s%s", dotted ? module : "", dotted ? "." : "", field);
 
-    if (module && strcmp(module, LUA_GNAME) != 0)
-        (void)snprintf(offered, sizeof offered, "%s.%s", module, field);
-    else
-        (void)snprintf(offered, sizeof offered, "%s", field);
-    if (!*found || strcmp(offered, name) < 0)
-        (void)snprintf(name, capacity, "%s", offered);
+    if (length < 0 || (size_t)length >= sizeof offered || (*found && strcmp(offered, name) >= 0))
+        return;
+    memcpy(name, offered, (size_t)length + 1);
     *found = true;
 }
 
 /* A loaded module's table is at the top, its name below.  [-0, +0, -] */
-static void search_module(lua_State *L, const void *value, char *name, size_t capacity, bool *found,
-                          int *budget)
+static void search_module(lua_State *L, const void *value, char *name, bool *found, int *budget)
 {
     lua_pushnil(L);
     while (lua_next(L, -2)) {
         bool match = lua_type(L, -2) == LUA_TSTRING && lua_topointer(L, -1) == value;
 
         if (match)
-            offer_name(name, capacity, lua_tostring(L, -4), lua_tostring(L, -2), found);
+            offer_name(name, lua_tostring(L, -4), lua_tostring(L, -2), found);
         lua_pop(L, 1);
         if (--*budget <= 0) {
             lua_pop(L, 1);
@@ -39,7 +39,7 @@ static void search_module(lua_State *L, const void *value, char *name, size_t ca
     }
 }
 
-bool ss_lua_global_name(lua_State *L, const void *value, char *name, size_t capacity)
+bool ss_lua_global_name(lua_State *L, const void *value, char name[SS_LUA_NAME_SIZE])
 {
     bool found = false;
     int budget = NAME_LIMIT;
@@ -53,9 +53,9 @@ bool ss_lua_global_name(lua_State *L, const void *value, char *name, size_t capa
     while (lua_next(L, -2)) {
         if (lua_type(L, -2) == LUA_TSTRING) {
             if (lua_topointer(L, -1) == value)
-                offer_name(name, capacity, NULL, lua_tostring(L, -2), &found);
+                offer_name(name, NULL, lua_tostring(L, -2), &found);
             else if (lua_istable(L, -1))
-                search_module(L, value, name, capacity, &found, &budget);
+                search_module(L, value, name, &found, &budget);
         }
         lua_pop(L, 1);
         if (--budget <= 0) {

@@ -16,16 +16,33 @@ static uint32_t check_count(lua_State *L, int arg, lua_Integer fallback)
 
 static SS_LUA_NOINLINE int module_capture(lua_State *L)
 {
-    uint32_t skip = check_count(L, 1, 0), limit = check_count(L, 2, 512), count;
+    uint32_t max = stacksplice_max_frames();
+    uint32_t skip = check_count(L, 1, 0), limit = check_count(L, 2, max), count, room;
     uintptr_t *frames;
-    bool more;
 
     ss_lua_plant_sentinel(L, ss_lua_state_open(L));
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
-    frames = lua_newuserdatauv(L, (skip + limit + 1) * sizeof *frames, 0);
-    count = ss_lua_capture(L, SS_LUA_HERE(), skip + limit, frames, &more, NULL);
+    room = max;
+    if (skip || !lua_isnoneornil(L, 2)) /* as many of the innermost as are asked for must be there */
+        room = 2 * (skip + limit) + 2;
+    frames = lua_newuserdatauv(L, room * sizeof *frames, 0);
+    count = ss_lua_capture(L, SS_LUA_HERE(), room, frames, NULL);
     skip = skip < count ? skip : count;
-    ss_lua_push_frames(L, frames + skip, count - skip);
+    count -= skip;
+    if (lua_isnoneornil(L, 2))
+        count = stacksplice_copy_ends(frames + skip, count, max, frames + skip);
+    ss_lua_push_frames(L, frames + skip, count < limit ? count : limit);
+    return 1;
+}
+
+/* How many elements a stack may have, for the whole process; returns the number before. */
+static int module_set_max_frames(lua_State *L)
+{
+    lua_Integer max = luaL_checkinteger(L, 1);
+
+    luaL_argcheck(L, max >= 1 && max <= MOST_FRAMES, 1, "must be in 1 to 65535");
+    lua_pushinteger(L, stacksplice_max_frames());
+    (void)stacksplice_set_max_frames((uint32_t)max);
     return 1;
 }
 
@@ -48,7 +65,7 @@ static int push_slot(lua_State *L, HRESULT (*get)(IRestrictedErrorInfo **error))
     ss_lua_state *state = ss_lua_state_open(L);
     IUnknown **holder;
 
-    ss_lua_state_drain(L, state);
+    ss_lua_state_tend(L, state);
     holder = ss_lua_push_holder(L);
     if (get((IRestrictedErrorInfo **)holder) != S_OK || !*holder) {
         lua_pushnil(L);
@@ -79,8 +96,7 @@ static SS_LUA_NOINLINE int module_originate(lua_State *L)
     origin.hresult = check_hresult(L, 2);
     lua_settop(L, 1);
     state = ss_lua_state_open(L);
-    ss_lua_state_drain(L, state);
-    ss_lua_plant_sentinel(L, state);
+    ss_lua_state_tend(L, state);
     hr = ss_lua_originate_value(L, state, 1, &origin);
     (void)module_peek_error(L);
     if (hr == E_OUTOFMEMORY && lua_isnil(L, -1)) /* a value may bring this HRESULT itself */
@@ -118,7 +134,7 @@ static SS_LUA_NOINLINE int module_propagate(lua_State *L)
     IRestrictedErrorInfo *info = NULL;
     HRESULT hr;
 
-    ss_lua_state_drain(L, state);
+    ss_lua_state_tend(L, state);
     push_argument(L, state, &origin);
     if (lua_isnil(L, -1))
         return luaL_error(L, "the thread has no error to propagate");
@@ -154,8 +170,7 @@ static SS_LUA_NOINLINE int module_error(lua_State *L)
 
     luaL_checkany(L, 1);
     lua_settop(L, 2);
-    ss_lua_state_drain(L, state);
-    ss_lua_plant_sentinel(L, state);
+    ss_lua_state_tend(L, state);
     ties = ss_lua_has_identity(L, 1) ? ss_lua_ties_find(L, state, 1) : NULL;
     luaL_argcheck(L, lua_isnil(L, 2) || !(ss_lua_to_error(L, 1) || (ties && ties->error)), 2,
                   "the value is an error already, with the cause it has");
@@ -186,7 +201,7 @@ static int module_error_info(lua_State *L)
 
     luaL_checkany(L, 1);
     state = ss_lua_state_open(L);
-    ss_lua_state_drain(L, state);
+    ss_lua_state_tend(L, state);
     if (!ss_lua_to_error(L, 1) && !ss_lua_ties_find(L, state, 1)) {
         lua_pushnil(L);
         return 1;
@@ -205,6 +220,7 @@ static const luaL_Reg functions[] = {
     {"take_error", module_take_error},
     {"error_info", module_error_info},
     {"error", module_error},
+    {"set_max_frames", module_set_max_frames},
     {"install", ss_lua_install_function},
     {NULL, NULL},
 };

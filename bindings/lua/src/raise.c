@@ -67,8 +67,7 @@ static int prepare(lua_State *L)
 {
     ss_lua_state *state = ss_lua_state_open(L);
 
-    ss_lua_state_drain(L, state);
-    ss_lua_plant_sentinel(L, state);
+    ss_lua_state_tend(L, state);
     (void)ss_lua_push_holder(L);
     return 1;
 }
@@ -85,7 +84,7 @@ static IUnknown **push_prepared(lua_State *L)
     (void)stacksplice_restore_error(&saved);
     if (status != LUA_OK)
         (void)lua_error(L);
-    return lua_touserdata(L, -1);
+    return &(*(ss_lua_hold **)lua_touserdata(L, -1))->outside;
 }
 
 SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)

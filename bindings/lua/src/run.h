@@ -1,4 +1,4 @@
-/* Runs: the activations of one coroutine, from one outward, of which a long stack shows a part. */
+/* Runs: the activations of one coroutine, from one outward. */
 #ifndef SS_LUA_RUN_H
 #define SS_LUA_RUN_H
 
@@ -7,11 +7,8 @@
 /* More links than any Lua stack can hold: a damaged chain. */
 enum { SS_LUA_RUN_LIMIT = 4000000 };
 
-enum {
-    SS_LUA_RUN_WHOLE = 256, /* a run of activations up to this length is shown whole; */
-    SS_LUA_RUN_INNER = 160, /* of a longer one these innermost */
-    SS_LUA_RUN_OUTER = 64   /* and these outermost */
-};
+/* Where the links are not known each level is looked for from the innermost one on: so far only. */
+enum { SS_LUA_LEVEL_LIMIT = 256 };
 
 /* Steps outward along the activations of one coroutine. */
 typedef struct ss_lua_cursor {
@@ -19,13 +16,6 @@ typedef struct ss_lua_cursor {
     uintptr_t ci; /* 0 at the end */
     int level;    /* only where the links are not known */
 } ss_lua_cursor;
-
-/* What is shown of a run: the innermost activations, and the outermost ones in a ring. */
-typedef struct ss_lua_run {
-    uintptr_t inner[SS_LUA_RUN_INNER], outer[SS_LUA_RUN_WHOLE - SS_LUA_RUN_INNER];
-    uint32_t inner_count;
-    uint32_t first, end; /* of the outer ones, counted from the first that is not an inner one */
-} ss_lua_run;
 
 uintptr_t ss_lua_ci_at_level(lua_State *L, int level);
 
@@ -48,18 +38,10 @@ static inline void ss_lua_step(const ss_lua_layout *layout, ss_lua_cursor *at)
     at->ci = outer && ss_lua_word(outer + layout->previous) ? outer : 0;
 }
 
-/* The activations from AT outward, up to but without STOP (0: to the end), of which the first INNER
-   are inner ones. */
-void ss_lua_run_find(const ss_lua_layout *layout, ss_lua_cursor at, uintptr_t stop, uint32_t inner,
-                     ss_lua_run *found);
+/* How many activations there are from AT outward, up to but without STOP (0: to the end). */
+uint32_t ss_lua_run_length(const ss_lua_layout *layout, ss_lua_cursor at, uintptr_t stop);
 
-/* The outer activation with the number I, from first to end. */
-static inline uintptr_t ss_lua_run_outer(const ss_lua_run *found, uint32_t i)
-{
-    return found->outer[i % (SS_LUA_RUN_WHOLE - SS_LUA_RUN_INNER)];
-}
-
-/* The token of the gap that says how many were left out. */
-uintptr_t ss_lua_levels_gap(uint32_t count);
+/* A gap if AT ended because the links are not known, else 0. */
+uintptr_t ss_lua_run_cut(const ss_lua_layout *layout, const ss_lua_cursor *at);
 
 #endif

@@ -89,15 +89,43 @@ void ss_lua_keep_sentinels(lua_State *L)
     lua_rawsetp(L, LUA_REGISTRYINDEX, &sentinels_key);
 }
 
-bool ss_lua_sentinel_lives(lua_State *L, ss_lua_state *state)
+/* All in the table of tokens is out of date. */
+static void begin_epoch(ss_lua_state *state)
+{
+    state->epoch++;
+    if (state->epoch)
+        return;
+    state->epoch = 1; /* 0 is that of what is empty */
+    if (state->tokens)
+        memset(state->tokens, 0, ss_lua_token_table_size());
+}
+
+/* Whether it is there; it is wanted when it is not. */
+static bool look_for_sentinel(lua_State *L, ss_lua_state *state)
 {
     bool table, lives = push_sentinel(L, &table);
 
     lua_pop(L, 2);
-    state->used_sentinel |= lives;
     if (table && !lives)
         want(state);
+    return lives;
+}
+
+bool ss_lua_sentinel_lives(lua_State *L, ss_lua_state *state)
+{
+    uint32_t epoch = stacksplice_token_epoch();
+    bool lives = look_for_sentinel(L, state);
+
+    if (state->token_epoch != epoch)
+        begin_epoch(state);
+    state->token_epoch = epoch;
+    state->used_sentinel |= lives;
     return lives && state->tokens;
+}
+
+void ss_lua_look_for_sentinel(lua_State *L, ss_lua_state *state)
+{
+    (void)look_for_sentinel(L, state);
 }
 
 /*
@@ -119,16 +147,10 @@ static void confirm_names(lua_State *L, ss_lua_state *state)
 /* Whether there is a table of tokens and all in it is out of date. */
 static bool renew_tokens(ss_lua_state *state)
 {
-    state->epoch++;
-    if (state->tokens && state->epoch != 0)
-        return true;
+    begin_epoch(state);
     if (!state->tokens)
-        state->tokens = malloc(ss_lua_token_table_size());
-    if (!state->tokens)
-        return false;
-    memset(state->tokens, 0, ss_lua_token_table_size());
-    state->epoch += state->epoch == 0; /* 0 is that of what is empty */
-    return true;
+        state->tokens = calloc(1, ss_lua_token_table_size());
+    return state->tokens;
 }
 
 void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state)
@@ -137,6 +159,7 @@ void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state)
 
     if (!state->wants_sentinel)
         return;
+    ss_lua_sweep_holds(L, state);
     if (lua_rawgetp(L, LUA_REGISTRYINDEX, &sentinels_key) != LUA_TTABLE || !renew_tokens(state)) {
         lua_pop(L, 1);
         return;

@@ -18,8 +18,8 @@ enum {
 
 static void note(ss_lua_notebook *book, uintptr_t element, lua_State *L, uintptr_t ci)
 {
-    if (book->count < book->capacity)
-        book->seen[book->count] = (ss_lua_seen){element, L, (struct CallInfo *)ci};
+    if (book->capacity)
+        *ss_lua_seen_at(book, book->count) = (ss_lua_seen){element, L, (struct CallInfo *)ci};
     book->count++;
 }
 
@@ -56,11 +56,19 @@ static inline bool push(ss_lua_collection *c, uintptr_t token)
 
 /* ---- Runs of activations ---------------------------------------------------------------------*/
 
-static inline bool push_token(ss_lua_collection *c, uintptr_t token, lua_State *L, uintptr_t ci)
+static SS_LUA_NOINLINE bool push_tail_calls(ss_lua_collection *c)
+{
+    if (!c->tail_calls)
+        c->tail_calls = ss_lua_gap(SS_LUA_TAIL_CALLS);
+    return push(c, c->tail_calls);
+}
+
+static inline bool push_token(ss_lua_collection *c, uintptr_t token, lua_State *L, uintptr_t ci,
+                              bool tail_call)
 {
     if (c->notebook)
         note(c->notebook, token, L, ci);
-    return push(c, token);
+    return push(c, token) && (!tail_call || push_tail_calls(c));
 }
 
 /* Push the activation CI by what Lua says of it. */
@@ -68,14 +76,14 @@ static bool push_asked(ss_lua_collection *c, const ss_lua_call_site *site, uintp
                        stacksplice_trust trust)
 {
     return push_token(c, ss_lua_asked_token(c->layout, site->world, site->L, ci, trust), site->L,
-                      ci);
+                      ci, ss_lua_is_tail_call(c->layout, site->L, ci));
 }
 
 static inline bool push_keyed(ss_lua_collection *c, const ss_lua_call_site *site,
                               const ss_lua_activation *at, const ss_lua_activation *caller)
 {
-    return push_token(c, ss_lua_token(c->layout, site->world, site->L, at, caller), site->L,
-                      at->ci);
+    return push_token(c, ss_lua_token(c->layout, site->world, site->L, at, caller), site->L, at->ci,
+                      at->status & c->layout->tail);
 }
 
 /* One activation of which its caller is not known yet. */
@@ -119,29 +127,44 @@ static bool push_keyed_run(ss_lua_collection *c, const ss_lua_call_site *site, u
     return true;
 }
 
-/* Push the activations from AT outward, up to but without STOP (0: to the end). */
+/* Push the activations from AT outward, up to but without STOP, at most LIMIT; AT is then the first
+   one that is left. */
+static bool push_part(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_cursor *at,
+                      stacksplice_trust trust, uint32_t limit, uintptr_t stop)
+{
+    if (!at->ci || at->ci == stop || !limit)
+        return true;
+    if (c->keys && trust == STACKSPLICE_TRUST_EXACT)
+        return push_keyed_run(c, site, &at->ci, limit, stop);
+    for (; at->ci && at->ci != stop && limit; limit--) {
+        if (!push_one(c, site, at->ci, trust))
+            return false;
+        ss_lua_step(c->layout, at);
+    }
+    return true;
+}
+
+/* Push the activations from AT outward, up to but without STOP (0: to the end): of a long run its
+   ends, which are all of it that any stack keeps. */
 static bool push_run(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_cursor at,
                      stacksplice_trust trust, uintptr_t stop)
 {
-    bool keyed = c->keys && trust == STACKSPLICE_TRUST_EXACT;
-    ss_lua_run found;
+    uint32_t ends = c->walk->run_ends, length;
+    uintptr_t cut;
 
-    if (!at.ci || at.ci == stop)
-        return true;
-    if (keyed && !push_keyed_run(c, site, &at.ci, SS_LUA_RUN_INNER, stop))
+    if (!push_part(c, site, &at, trust, ends, stop))
         return false;
-    if (!at.ci || at.ci == stop)
-        return true;
-    ss_lua_run_find(c->layout, at, stop, keyed ? 0 : SS_LUA_RUN_INNER, &found);
-    for (uint32_t i = 0; i < found.inner_count; i++)
-        if (!push_one(c, site, found.inner[i], trust))
+    if (at.ci && at.ci != stop) {
+        length = ss_lua_run_length(c->layout, at, stop);
+        if (length > ends && !push(c, stacksplice_left_out(length - ends)))
             return false;
-    if (found.first > 0 && !push(c, ss_lua_levels_gap(found.first)))
-        return false;
-    for (uint32_t i = found.first; i < found.end; i++)
-        if (!push_one(c, site, ss_lua_run_outer(&found, i), trust))
+        for (; length > ends; length--)
+            ss_lua_step(c->layout, &at);
+        if (!push_part(c, site, &at, trust, length, stop))
             return false;
-    return true;
+    }
+    cut = ss_lua_run_cut(c->layout, &at);
+    return !cut || push(c, cut);
 }
 
 /* ---- Marks -----------------------------------------------------------------------------------*/
@@ -297,7 +320,8 @@ static bool push_unsited(ss_lua_collection *c, uint32_t index)
     }
     /* Lua code that is in no call to C runs in a frame between here and there. */
     return splice(c, at < inner ? inner : at, 0) &&
-           (*activation.what != 'C' || push(c, ss_lua_gap("call site missed"))) &&
+           (*activation.what != 'C' ||
+            push(c, ss_lua_gap("a call between Lua and C was not recognised here"))) &&
            push_run(c, site, from, STACKSPLICE_TRUST_INFERRED, site->ci);
 }
 
@@ -371,7 +395,7 @@ static bool push_missed(ss_lua_collection *c, uint32_t end)
         if (!splice(c, missed->frame, missed->ci ? missed->hidden : 0))
             return false;
         if (!missed->ci) {
-            if (!push(c, ss_lua_gap("call site missed")))
+            if (!push(c, ss_lua_gap("a call between Lua and C was not recognised here")))
                 return false;
             continue;
         }
@@ -394,7 +418,7 @@ static void push_capturing(ss_lua_collection *c, const ss_lua_state *state)
     if (from.ci && ss_lua_is_own_function(ss_lua_c_function_of(c->layout, from.ci)))
         ss_lua_step(c->layout, &from);
     (void)(splice(c, 0, 0) &&
-           push(c, ss_lua_gap("without native frames, only one coroutine's "
+           push(c, ss_lua_gap("without native frames only one coroutine's frames "
                               "are known, and not their place")) &&
            push_run(c, &site, from, STACKSPLICE_TRUST_EXACT, 0) && flush(c));
 }
@@ -425,6 +449,7 @@ static void begin(ss_lua_collection *c, stacksplice_walk *walk, const ss_lua_lay
     c->source = walk->source;
     c->too_many = c->stray_is_missed = false;
     c->stray_end = c->missed_count = c->missed_pushed = c->token_count = 0;
+    c->tail_calls = 0;
     c->capturing = NULL;
     c->notebook = NULL;
     memset(c->threads, 0xff, sizeof c->threads);
@@ -445,8 +470,9 @@ static void splice_all(ss_lua_collection *c)
             return;
     if (!push_missed(c, c->walk->frame_count))
         return;
-    if (c->too_many && (!splice(c, c->sites[c->site_count - 1].frame + 1, 0) ||
-                        !push(c, ss_lua_gap("too many calls between C and Lua"))))
+    if (c->too_many &&
+        (!splice(c, c->sites[c->site_count - 1].frame + 1, 0) ||
+         !push(c, ss_lua_gap("there are too many calls between C and Lua to follow"))))
         return;
     (void)flush(c);
 }

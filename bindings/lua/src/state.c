@@ -99,15 +99,12 @@ void ss_lua_state_unref(ss_lua_state *state)
 
 /* Values need no unpinning once their state is closing: each exception only lets go of its place
    in the list. */
-static int close_state(lua_State *L)
+static void close_record(ss_lua_state *state)
 {
-    ss_lua_state **holder = lua_touserdata(L, 1), *state = *holder;
     ss_lua_exception *x;
 
-    if (!state)
-        return 0;
-    *holder = NULL;
     atomic_store(&state->registry, NULL);
+    state->holder = NULL;
     ss_lua_forget_known();
     if (state->interrupted)
         atomic_fetch_sub(&ss_lua_the_shared->interrupted_states, 1);
@@ -120,8 +117,29 @@ static int close_state(lua_State *L)
         x = next;
     }
     ss_lua_forget_last(state);
+    ss_lua_close_holds(state);
     ss_lua_state_unref(state);
+}
+
+static int close_state(lua_State *L)
+{
+    ss_lua_state **holder = lua_touserdata(L, 1), *state = *holder;
+
+    /* Without memory the opening can have stopped here; then the record may be another's by now. */
+    if (state && state->holder == holder)
+        close_record(state);
+    *holder = NULL;
     return 0;
+}
+
+/* A state with the registry of L, which is new, was closed, and Lua lost the holder's finalizer. */
+static void close_former(lua_State *L)
+{
+    const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
+    ss_lua_state *former;
+
+    while ((former = ss_lua_state_of_registry(registry)) != NULL)
+        close_record(former);
 }
 
 static void new_weak_table(lua_State *L, const char *mode)
@@ -145,6 +163,8 @@ static void push_new_holder(lua_State *L)
     lua_setiuservalue(L, -2, SS_LUA_ANCHORS);
     new_weak_table(L, "v");
     lua_setiuservalue(L, -2, SS_LUA_ERRORS);
+    new_weak_table(L, "k");
+    lua_setiuservalue(L, -2, SS_LUA_HOLDERS);
     ss_lua_push_new_sentinels(L);
     lua_setiuservalue(L, -2, SS_LUA_SENTINELS);
     lua_newtable(L);
@@ -153,9 +173,11 @@ static void push_new_holder(lua_State *L)
     lua_pushboolean(L, 0);
     lua_setfield(L, -2, "__metatable");
     lua_setmetatable(L, -2);
+    close_former(L);
     *holder = acquire_record();
     if (!*holder)
         luaL_error(L, "not enough memory");
+    (*holder)->holder = holder;
     reset_record(L, *holder);
 }
 
@@ -259,6 +281,14 @@ void ss_lua_push_metatable(lua_State *L, const char *name, const luaL_Reg *funct
 void ss_lua_push_loaded(lua_State *L)
 {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &loaded_key);
+}
+
+void ss_lua_state_tend(lua_State *L, ss_lua_state *state)
+{
+    ss_lua_state_drain(L, state);
+    if (state->holds)
+        ss_lua_look_for_sentinel(L, state);
+    ss_lua_plant_sentinel(L, state);
 }
 
 /*

@@ -4,7 +4,10 @@
  */
 #include "traceback.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "error_object.h"
 
 enum { MAX_ELEMENTS = 1024, FEW_ELEMENTS = 192 };
 
@@ -64,126 +67,115 @@ static bool has_line(uintptr_t element)
 
 static bool take(lua_State *L, const void *above, snapshot *shot)
 {
-    bool more;
-
     shot->book = (ss_lua_notebook){.seen = shot->seen, .capacity = shot->capacity};
-    shot->count = ss_lua_capture(L, above, shot->capacity, shot->elements, &more, &shot->book);
-    return !more && shot->book.count <= shot->capacity;
-}
-
-/* The activation that the element at I stands for, or NULL; notebook and stack are in the same
-   order, *NEXT is how far the notebook was read. */
-static const ss_lua_seen *activation_at(const snapshot *shot, uint32_t i, uint32_t *next)
-{
-    uint32_t known = shot->book.count < shot->capacity ? shot->book.count : shot->capacity;
-
-    if (*next < known && shot->seen[*next].element == shot->elements[i])
-        return &shot->seen[(*next)++];
-    return NULL;
+    shot->count = ss_lua_capture(L, above, shot->capacity, shot->elements, &shot->book);
+    return !stacksplice_frames_left_out(shot->elements, shot->count);
 }
 
 static bool has_foreign(const snapshot *shot)
 {
-    uint32_t next = 0;
-
     for (uint32_t i = 0; i < shot->count; i++)
-        if (!activation_at(shot, i, &next) && is_foreign_token(shot->elements[i]))
+        if (is_foreign_token(shot->elements[i]))
             return true;
     return false;
 }
 
+/* The first element that is a gap of the limit's; all of them when there is none. */
+static uint32_t inner_count(const snapshot *shot)
+{
+    uint32_t i = 0;
+
+    while (i < shot->count && !stacksplice_frames_left_out(&shot->elements[i], 1))
+        i++;
+    return i;
+}
+
+/*
+ * The activations that the elements stand for, or NULL.  Notebook and stack are in the same order
+ * and both have their ends: inside of the gap they are read outward, outside of it inward.
+ */
+static void find_activations(const snapshot *shot, line *lines)
+{
+    uint32_t inner = inner_count(shot), next = 0, end = shot->book.count;
+
+    for (uint32_t i = 0; i < shot->count; i++)
+        lines[i] = (line){NULL, shot->elements[i]};
+    for (uint32_t i = 0; i < inner && next < end; i++)
+        if (ss_lua_seen_at(&shot->book, next)->element == shot->elements[i])
+            lines[i].seen = ss_lua_seen_at(&shot->book, next++);
+    for (uint32_t i = shot->count; i > inner && end > next; i--)
+        if (ss_lua_seen_at(&shot->book, end - 1)->element == shot->elements[i - 1])
+            lines[i - 1].seen = ss_lua_seen_at(&shot->book, --end);
+}
+
+/* That of tail calls is in the line of the function they led to. */
 static uint32_t make_lines(const snapshot *shot, line *lines)
 {
-    uint32_t next = 0, count = 0;
+    uintptr_t tail_calls = ss_lua_gap(SS_LUA_TAIL_CALLS);
+    uint32_t count = 0;
 
-    for (uint32_t i = 0; i < shot->count; i++) {
-        const ss_lua_seen *seen = activation_at(shot, i, &next);
-
-        if (seen || has_line(shot->elements[i]))
-            lines[count++] = (line){seen, shot->elements[i]};
-    }
+    find_activations(shot, lines);
+    for (uint32_t i = 0; i < shot->count; i++)
+        if (lines[i].seen || (lines[i].element != tail_calls && has_line(lines[i].element)))
+            lines[count++] = lines[i];
     return count;
 }
 
 /* ---- Lines -----------------------------------------------------------------------------------*/
 
-/* A copy of what a line says, since nothing of Lua may run while a frame is resolved. */
-typedef struct foreign_frame {
-    stacksplice_frame_kind kind;
-    uint32_t line;
-    char language[24], function[128], file[512], reason[128];
-} foreign_frame;
-
-/* An element stands for several frames when functions were inlined. */
-enum { MOST_FRAMES = 8 };
-typedef struct foreign_frames {
-    uint32_t count;
-    foreign_frame frames[MOST_FRAMES];
-} foreign_frames;
-
-static void copy_text(char *to, size_t capacity, const char *from)
+static void add_text(ss_lua_gathered *out, const char *text)
 {
-    size_t length = from ? strlen(from) : 0;
-
-    if (length >= capacity)
-        length = capacity - 1;
-    if (length)
-        memcpy(to, from, length);
-    to[length] = '\0';
-}
-
-static int copy_foreign(const stacksplice_frame *frame, void *data)
-{
-    foreign_frames *all = data;
-    foreign_frame *copy = &all->frames[all->count];
-
-    if (!is_shown(frame))
-        return 0;
-    copy->kind = frame->kind;
-    copy->line = frame->line;
-    copy_text(copy->language, sizeof copy->language, frame->language);
-    copy_text(copy->function, sizeof copy->function, frame->function);
-    copy_text(copy->file, sizeof copy->file, frame->file);
-    copy_text(copy->reason, sizeof copy->reason, frame->reason);
-    return ++all->count == MOST_FRAMES;
+    (void)ss_lua_gather(text, strlen(text), out);
 }
 
 /* As Lua has it, a place is "[C]" where nothing is known of the source. */
-static void add_foreign_frame(luaL_Buffer *text, const foreign_frame *frame)
+static void add_place(ss_lua_gathered *out, const stacksplice_frame *frame)
 {
-    if (frame->kind == STACKSPLICE_FRAME_GAP) {
-        luaL_addstring(text, "\n\t...\t(");
-        luaL_addstring(text, frame->language);
-        luaL_addstring(text, ": ");
-        luaL_addstring(text, frame->reason);
-        luaL_addchar(text, ')');
-        return;
-    }
-    luaL_addstring(text, "\n\t");
-    luaL_addstring(text, *frame->file                              ? frame->file
-                         : frame->kind == STACKSPLICE_FRAME_NATIVE ? "[C]"
-                                                                   : "?");
-    luaL_addchar(text, ':');
+    char number[16];
+
+    if (frame->file)
+        add_text(out, frame->file);
+    else
+        add_text(out, frame->kind == STACKSPLICE_FRAME_NATIVE ? "[C]" : "?");
     if (frame->line > 0) {
-        ss_lua_text_number(text, (int)frame->line);
-        luaL_addchar(text, ':');
+        (void)snprintf(number, sizeof number, ":%u", (unsigned)frame->line);
+        add_text(out, number);
     }
-    luaL_addstring(text, " in ");
-    luaL_addstring(text, frame->language);
-    luaL_addstring(text, " function '");
-    luaL_addstring(text, *frame->function ? frame->function : "?");
-    luaL_addchar(text, '\'');
 }
 
-/* Apart, so that its copies are on the stack only while they are needed. */
-static SS_LUA_NOINLINE void add_foreign(luaL_Buffer *text, uintptr_t element)
+/* The lines of one frame that is not Lua's.  Nothing of Lua may run while it is resolved. */
+static int add_foreign(const stacksplice_frame *frame, void *data)
 {
-    foreign_frames all;
+    ss_lua_gathered *out = data;
 
-    all.count = 0;
-    (void)stacksplice_resolve(element, copy_foreign, &all);
-    for (uint32_t i = 0; i < all.count; i++)
-        add_foreign_frame(text, &all.frames[i]);
+    if (!is_shown(frame))
+        return 0;
+    if (frame->kind == STACKSPLICE_FRAME_GAP) {
+        add_text(out, "\n\t...\t(");
+        add_text(out, frame->language);
+        add_text(out, ": ");
+        add_text(out, frame->reason ? frame->reason : "unknown");
+        add_text(out, ")");
+        return 0;
+    }
+    add_text(out, "\n\t");
+    add_place(out, frame);
+    add_text(out, ": in ");
+    add_text(out, frame->language);
+    add_text(out, " function '");
+    add_text(out, frame->function ? frame->function : "?");
+    add_text(out, "'");
+    return 0;
+}
+
+/* Push what an element says that is no activation of Lua; several lines where functions were
+   inlined. [-0, +1, m] */
+static void push_foreign(lua_State *L, uintptr_t element)
+{
+    ss_lua_gathered out = {0};
+
+    (void)stacksplice_resolve(element, add_foreign, &out);
+    ss_lua_push_gathered(L, &out);
 }
 
 /* ---- The text of several languages -----------------------------------------------------------*/
@@ -201,48 +193,75 @@ static uint32_t first_line(lua_State *thread, const line *lines, uint32_t count,
     return count;
 }
 
-/* Push the names of the functions of LINES, as many as are shown, by their numbers. */
-static void push_names(lua_State *L, const line *lines, uint32_t count, uint32_t skipped)
+/* The line that is shown as number NUMBER where SKIPPED are left out in the middle. */
+static const line *line_at(const line *lines, uint32_t number, uint32_t skipped)
+{
+    return &lines[number < SS_LUA_SHOWN_INNER ? number : number + skipped];
+}
+
+/* Push a table of what the SHOWN lines need beforehand, by their numbers from 1 on: the name of the
+   activation's function, or the whole text of another element. */
+static void push_words(lua_State *L, const line *lines, uint32_t shown, uint32_t skipped)
 {
     const void *functions[SS_LUA_SHOWN_INNER + SS_LUA_SHOWN_OUTER + 1] = {NULL};
-    uint32_t shown = 0;
 
-    for (uint32_t i = 0; i < count; i++) {
-        if (skipped && i == SS_LUA_SHOWN_INNER)
-            i += skipped;
-        if (lines[i].seen) {
-            lua_Debug activation = {.i_ci = lines[i].seen->ci};
+    for (uint32_t number = 0; number < shown; number++) {
+        const ss_lua_seen *seen = line_at(lines, number, skipped)->seen;
 
-            functions[shown] = ss_lua_text_nameless(L, lines[i].seen->L, &activation);
+        if (seen) {
+            lua_Debug activation = {.i_ci = seen->ci};
+
+            functions[number] = ss_lua_text_nameless(L, seen->L, &activation);
         }
-        shown++;
     }
     ss_lua_push_loaded_names(L, functions, shown);
+    for (uint32_t number = 0; number < shown; number++) {
+        const line *each = line_at(lines, number, skipped);
+
+        if (!each->seen) {
+            push_foreign(L, each->element);
+            lua_rawseti(L, -2, (lua_Integer)number + 1);
+        }
+    }
+}
+
+/* How many levels COUNT lines stand for. */
+static int levels_of(const line *lines, uint32_t count)
+{
+    uint32_t levels = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t left_out = stacksplice_frames_left_out(&lines[i].element, 1);
+
+        levels += left_out ? left_out : 1;
+    }
+    return (int)levels;
 }
 
 /* The coroutines of these lines run, or wait for one that does: their activations stay. */
 static void push_mixed(lua_State *L, const char *message, const line *lines, uint32_t count)
 {
-    uint32_t skipped = 0, number = 0;
+    uint32_t skipped = 0;
     luaL_Buffer text;
-    int names;
+    int words;
 
     if (count > SS_LUA_SHOWN_INNER + SS_LUA_SHOWN_OUTER + 1)
         skipped = count - SS_LUA_SHOWN_INNER - SS_LUA_SHOWN_OUTER;
-    push_names(L, lines, count, skipped);
-    names = lua_gettop(L);
+    push_words(L, lines, count - skipped, skipped);
+    words = lua_gettop(L);
     ss_lua_text_begin(L, &text, message);
-    for (uint32_t i = 0; i < count; i++, number++) {
-        if (skipped && number == SS_LUA_SHOWN_INNER) {
-            ss_lua_text_skipped(&text, (int)skipped);
-            i += skipped;
-        }
-        if (lines[i].seen) {
-            lua_Debug activation = {.i_ci = lines[i].seen->ci};
+    for (uint32_t number = 0; number < count - skipped; number++) {
+        const line *each = line_at(lines, number, skipped);
 
-            ss_lua_text_activation(&text, lines[i].seen->L, &activation, names, number);
+        if (skipped && number == SS_LUA_SHOWN_INNER)
+            ss_lua_text_skipped(&text, levels_of(lines + SS_LUA_SHOWN_INNER, skipped));
+        if (each->seen) {
+            lua_Debug activation = {.i_ci = each->seen->ci};
+
+            ss_lua_text_activation(&text, each->seen->L, &activation, words, number);
         } else {
-            add_foreign(&text, lines[i].element);
+            (void)lua_rawgeti(L, words, (lua_Integer)number + 1);
+            luaL_addvalue(&text);
         }
     }
     luaL_pushresult(&text);

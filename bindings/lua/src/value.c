@@ -10,9 +10,7 @@
 
 #include "layout.h"
 
-#define ANCHOR_NAME "stacksplice.anchor"
-
-enum { SHORT_STACK = 512, LONG_STACK = 16384 };
+enum { NEAR_FRAMES = 512 };
 
 bool ss_lua_has_identity(lua_State *L, int index)
 {
@@ -27,7 +25,7 @@ bool ss_lua_has_identity(lua_State *L, int index)
     }
 }
 
-static void drop_ties(ss_lua_ties *ties)
+void ss_lua_drop_ties(ss_lua_ties *ties)
 {
     if (ties->error)
         ties->error->lpVtbl->ReleaseInside(ties->error);
@@ -46,7 +44,7 @@ void ss_lua_forget_last(ss_lua_state *state)
     state->raising = (ss_lua_raising){NULL, NULL, NULL};
     if (gone.exception)
         gone.exception->script.lpVtbl->Release(&gone.exception->script);
-    drop_ties(&gone);
+    ss_lua_drop_ties(&gone);
 }
 
 void ss_lua_set_last(ss_lua_state *state, ss_lua_exception *x, IScriptErrorInfo *error)
@@ -102,16 +100,16 @@ void ss_lua_push_anchor(lua_State *L, int index)
 
 ss_lua_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index)
 {
-    ss_lua_ties *ties = NULL;
+    ss_lua_hold *const *anchor;
 
     index = lua_absindex(L, index);
     if (!ss_lua_has_identity(L, index))
         return is_last(L, state, index) ? &state->last : NULL;
     ss_lua_push_anchor(L, index);
-    ties = lua_touserdata(L, -1);
+    anchor = lua_touserdata(L, -1);
     lua_pop(L, 1);
     /* A finalizer of the value may run after that of its anchor: then nothing is tied any more. */
-    return ties && ties->exception ? ties : NULL;
+    return anchor && *anchor && (*anchor)->ties.exception ? &(*anchor)->ties : NULL;
 }
 
 void ss_lua_pin_alone(lua_State *L, ss_lua_exception *x, int index)
@@ -150,22 +148,31 @@ bool ss_lua_push_value(lua_State *L, const ss_lua_exception *x)
     return true;
 }
 
-static int collect_anchor(lua_State *L)
+/* Give the value at INDEX an anchor, whose ties are empty. [-0, +0, m] */
+static ss_lua_ties *make_anchor(lua_State *L, ss_lua_state *state, int index)
 {
-    drop_ties(lua_touserdata(L, 1));
-    return 0;
+    static const luaL_Reg functions[] = {{"__gc", ss_lua_collect_hold}, {NULL, NULL}};
+    static const ss_lua_hold_kind kind = {"stacksplice.anchor", functions, SS_LUA_ANCHOR_CAUSE};
+    ss_lua_ties *ties = &ss_lua_push_hold(L, state, &kind)->ties;
+
+    ss_lua_push_table(L, SS_LUA_ANCHORS);
+    lua_pushvalue(L, index);
+    lua_pushvalue(L, -3);
+    lua_rawset(L, -3);
+    lua_pop(L, 2);
+    return ties;
 }
 
-/* A userdata that will own the ties, whatever raises before they are complete. [-0, +1, m] */
-static ss_lua_ties *push_anchor(lua_State *L)
+void ss_lua_set_new_last(lua_State *L, ss_lua_state *state, IUnknown **holder, ss_lua_exception *x,
+                         int index)
 {
-    static const luaL_Reg functions[] = {{"__gc", collect_anchor}, {NULL, NULL}};
-    ss_lua_ties *ties = lua_newuserdatauv(L, sizeof *ties, SS_LUA_ANCHOR_CAUSE);
-
-    *ties = (ss_lua_ties){NULL, NULL};
-    ss_lua_push_metatable(L, ANCHOR_NAME, functions);
-    lua_setmetatable(L, -2);
-    return ties;
+    *holder = ss_lua_unknown(x);
+    (*holder)->lpVtbl->AddRef(*holder);
+    ss_lua_exception_release_inside(x); /* the holder has it */
+    ss_lua_pin(L, x, index);
+    (*holder)->lpVtbl->AddRef(*holder); /* handed to set_last */
+    ss_lua_set_last(state, x, NULL);
+    ss_lua_drop_holder(L, -1);
 }
 
 /* ---- What a value says of itself -------------------------------------------------------------*/
@@ -275,78 +282,80 @@ static HRESULT value_hresult(lua_State *L, int index, int status)
 
 /* ---- Making an exception ---------------------------------------------------------------------*/
 
-static uint32_t take_stack(lua_State *L, const ss_lua_origin *origin, uint32_t max,
-                           uintptr_t *frames, bool *more)
+/* Into FRAMES, which has room for MAX, and for three times as many if the coroutine of ORIGIN is to
+   be told, too. */
+static uint32_t take_stack(lua_State *L, const ss_lua_origin *origin, lua_State *dead, uint32_t max,
+                           uintptr_t *frames)
 {
-    uint32_t count = 0;
+    uint32_t count = dead ? ss_lua_dead_frames(dead, max + 4, frames) : 0;
 
-    if (origin->dead)
-        count = ss_lua_dead_frames(origin->dead, max - max / 4, frames);
-    if (origin->unwound && count < max)
-        frames[count++] = ss_lua_gap("unwound");
-    return count + ss_lua_capture(L, origin->above, max - count, frames + count, more, NULL);
+    if (origin->unwound)
+        frames[count++] = ss_lua_gap(STACKSPLICE_GAP_RETURNED);
+    count += ss_lua_capture(L, origin->above, dead ? max : max - count, frames + count, NULL);
+    return stacksplice_copy_ends(frames, count, max, frames);
 }
 
-/* Message and type name are at -2 and -1. */
-static ss_lua_exception *new_exception(lua_State *L, ss_lua_state *state, int index,
-                                       const ss_lua_origin *origin)
+/* The texts are Lua's. */
+static ss_lua_exception *new_exception(lua_State *L, ss_lua_state *state,
+                                       ss_lua_exception_parts *parts, const ss_lua_origin *origin)
 {
-    ss_lua_exception_parts parts = {
-        .hresult = origin->hresult ? origin->hresult : value_hresult(L, index, origin->status)};
-    uintptr_t short_stack[SHORT_STACK], *long_stack = NULL;
+    uint32_t limit = stacksplice_max_frames();
+    uintptr_t near[NEAR_FRAMES], *far = NULL;
     ss_lua_exception *x;
-    bool more = false;
 
-    parts.frames = short_stack;
-    parts.frame_count = take_stack(L, origin, SHORT_STACK, short_stack, &more);
-    if (more && (long_stack = malloc(LONG_STACK * sizeof *long_stack)) != NULL) {
-        parts.frames = long_stack;
-        parts.frame_count = take_stack(L, origin, LONG_STACK, long_stack, &more);
-    }
-    parts.message = lua_tolstring(L, -2, &parts.message_length);
-    parts.type_name = lua_tostring(L, -1);
-    x = ss_lua_exception_new(state, &parts);
-    free(long_stack);
+    if (limit > NEAR_FRAMES || origin->dead)
+        far = malloc((3 * (size_t)limit + 8) * sizeof *far);
+    if (!far && limit > NEAR_FRAMES)
+        limit = NEAR_FRAMES;
+    parts->frames = far ? far : near;
+    parts->frame_count = take_stack(L, origin, far ? origin->dead : NULL, limit, far ? far : near);
+    x = ss_lua_exception_new(state, parts);
+    free(far);
+    if (!x)
+        luaL_error(L, "not enough memory");
     return x;
+}
+
+/* What the value at INDEX says of itself; its texts are pushed. [-0, +2, m] */
+static ss_lua_exception_parts push_parts(lua_State *L, int index, const ss_lua_origin *origin,
+                                         bool scripted)
+{
+    ss_lua_exception_parts parts = {.hresult = origin->hresult};
+
+    push_message(L, index, scripted);
+    parts.message = lua_tolstring(L, -1, &parts.message_length);
+    parts.type_name = push_type_name(L, index);
+    if (!parts.hresult)
+        parts.hresult = value_hresult(L, index, origin->status);
+    return parts;
 }
 
 ss_lua_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
                               const ss_lua_origin *origin)
 {
-    ss_lua_ties *ties = ss_lua_ties_find(L, state, index), *kept;
+    ss_lua_ties *ties = ss_lua_ties_find(L, state, index);
+    ss_lua_exception_parts parts;
     int top = lua_gettop(L);
-    bool scripted;
+    bool identity = ss_lua_has_identity(L, index), scripted = has_metatable(L, index);
 
     if (ties)
         return ties;
     index = lua_absindex(L, index);
-    ties = push_anchor(L);
-    scripted = has_metatable(L, index);
-    push_message(L, index, scripted);
-    (void)push_type_name(L, index);
-    ties->exception = new_exception(L, state, index, origin);
-    if (!ties->exception)
-        luaL_error(L, "not enough memory");
+    parts = push_parts(L, index, origin, scripted);
     /* What was asked of the value (__tostring) may have made an error of it meanwhile. */
-    kept = scripted && ss_lua_has_identity(L, index) ? ss_lua_ties_find(L, state, index) : NULL;
-    if (kept) {
-        lua_settop(L, top);
-        return kept;
-    }
-    if (ss_lua_has_identity(L, index)) {
-        ss_lua_push_table(L, SS_LUA_ANCHORS);
-        lua_pushvalue(L, index);
-        lua_pushvalue(L, top + 1);
-        lua_rawset(L, -3);
-        kept = ties;
-    } else {
-        ss_lua_pin(L, ties->exception, index);
-        ties->exception->script.lpVtbl->AddRef(&ties->exception->script);
-        ss_lua_set_last(state, ties->exception, NULL);
-        kept = &state->last;
+    ties = scripted && identity ? ss_lua_ties_find(L, state, index) : NULL;
+    if (!ties && identity) {
+        ties = make_anchor(L, state, index);
+        ties->exception = new_exception(L, state, &parts, origin);
+    } else if (!ties) {
+        IUnknown **holder = ss_lua_push_holder(L);
+        ss_lua_exception *x = new_exception(L, state, &parts, origin);
+
+        ss_lua_set_new_last(L, state, holder, x, index);
+        ties = &state->last;
     }
     lua_settop(L, top);
-    return kept;
+    return ties;
 }
 
 /* ---- Origination -----------------------------------------------------------------------------*/
@@ -364,7 +373,8 @@ static HRESULT put_back(IUnknown *error, HRESULT hr)
     return hr;
 }
 
-/* The new error is in the slot, and inside the ties.  Calls nothing of Lua. */
+/* The new error is in the slot, and inside the ties; neither where origination is switched off.
+   Calls nothing of Lua. */
 static HRESULT originate_first(ss_lua_ties *ties)
 {
     ss_lua_exception *x = ties->exception;
@@ -383,7 +393,7 @@ static HRESULT originate_first(ss_lua_ties *ties)
         }
         info->lpVtbl->Release(info);
     }
-    return FAILED(hr) ? hr : x->hresult;
+    return hr;
 }
 
 HRESULT ss_lua_originate_value(lua_State *L, ss_lua_state *state, int index,
@@ -391,6 +401,7 @@ HRESULT ss_lua_originate_value(lua_State *L, ss_lua_state *state, int index,
 {
     IUnknown *error = ss_lua_to_error(L, index);
     ss_lua_ties *ties;
+    HRESULT hr;
 
     if (error) {
         ss_lua_pin_error_object(L, state, index);
@@ -399,8 +410,10 @@ HRESULT ss_lua_originate_value(lua_State *L, ss_lua_state *state, int index,
     ties = ss_lua_ties_make(L, state, index, origin);
     ss_lua_find_causes(L, state, index, origin);
     ss_lua_pin(L, ties->exception, index);
-    return ties->error ? put_back((IUnknown *)ties->error, ties->exception->hresult)
-                       : originate_first(ties);
+    if (ties->error)
+        return put_back((IUnknown *)ties->error, ties->exception->hresult);
+    hr = originate_first(ties);
+    return FAILED(hr) ? hr : ties->exception->hresult;
 }
 
 void ss_lua_push_error_of(lua_State *L, ss_lua_state *state, int index, const ss_lua_origin *origin)
@@ -408,6 +421,7 @@ void ss_lua_push_error_of(lua_State *L, ss_lua_state *state, int index, const ss
     stacksplice_saved_error saved;
     ss_lua_ties *ties;
     IUnknown **holder;
+    HRESULT hr = S_OK;
 
     if (ss_lua_to_error(L, index)) {
         lua_pushvalue(L, index);
@@ -420,9 +434,11 @@ void ss_lua_push_error_of(lua_State *L, ss_lua_state *state, int index, const ss
     ss_lua_pin(L, ties->exception, index);
     if (!ties->error) {
         (void)stacksplice_save_error(&saved);
-        (void)originate_first(ties);
+        hr = originate_first(ties);
         (void)stacksplice_restore_error(&saved);
     }
+    if (FAILED(hr))
+        luaL_error(L, "not enough memory");
     if (!ties->error) { /* origination is switched off */
         lua_pop(L, 1);
         lua_pushnil(L);

@@ -13,16 +13,6 @@
 
 #include <stdlib.h>
 
-#define ANCHOR_KEY "__stacksplice__"
-
-/* The key, borrowed; NULL with an exception when out of memory. */
-static PyObject *anchor_key(sspy_interp *interp)
-{
-    if (!interp->anchor_key)
-        interp->anchor_key = PyUnicode_InternFromString(ANCHOR_KEY);
-    return interp->anchor_key;
-}
-
 /* The table of foreign errors' exceptions forgets this one, unless it names another by now, which
    has an anchor of its own: a copy that shares this anchor can outlive the exception. */
 static void forget_foreign(sspy_anchor *self)
@@ -165,13 +155,11 @@ static sspy_anchor *anchor_in(sspy_interp *interp, PyObject *dict, PyObject *key
 sspy_anchor *sspy_anchor_of(sspy_interp *interp, PyObject *exc)
 {
     bool is_exception = PyExceptionInstance_Check(exc); /* C code can set any object as a cause */
-    PyObject *key = anchor_key(interp);
+    PyObject *key = interp->anchor_key;
     PyObject *dict = is_exception ? ((PyBaseExceptionObject *)exc)->dict : NULL;
     sspy_anchor *anchor = NULL;
 
-    if (!key)
-        PyErr_Clear();
-    else if (dict && PyDict_Check(dict)) /* without one it has no anchor either */
+    if (key && dict && PyDict_Check(dict)) /* without one it has no anchor either */
         anchor = anchor_in(interp, dict, key, exc);
     return anchor;
 }
@@ -179,7 +167,7 @@ sspy_anchor *sspy_anchor_of(sspy_interp *interp, PyObject *exc)
 PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc)
 {
     sspy_anchor *anchor = sspy_anchor_of(interp, exc);
-    PyObject *key = anchor_key(interp), *dict = ((PyBaseExceptionObject *)exc)->dict;
+    PyObject *key = interp->anchor_key, *dict = ((PyBaseExceptionObject *)exc)->dict;
     PyObject *found = NULL;
 
     if (anchor)
@@ -220,7 +208,7 @@ static int put_anchor(sspy_interp *interp, PyObject *dict, PyObject *key, PyObje
 sspy_anchor *sspy_anchor_make(sspy_interp *interp, PyObject *exc)
 {
     sspy_anchor *anchor = sspy_anchor_of(interp, exc);
-    PyObject *key, *dict;
+    PyObject *key = interp->anchor_key, *dict;
 
     if (anchor)
         return anchor;
@@ -228,8 +216,7 @@ sspy_anchor *sspy_anchor_make(sspy_interp *interp, PyObject *exc)
         PyErr_SetString(PyExc_RuntimeError, "the interpreter is being finalized");
         return NULL;
     }
-    key = anchor_key(interp);
-    dict = key ? dict_for_anchor(interp, exc) : NULL;
+    dict = dict_for_anchor(interp, exc);
     anchor = dict ? (sspy_anchor *)interp->anchor_type->tp_alloc(interp->anchor_type, 0) : NULL;
     if (anchor) {
         anchor->owner = (uintptr_t)exc;

@@ -42,15 +42,20 @@ static uintptr_t token_of(PyObject *item)
     return sspy_token_known((PyCodeObject *)code, lasti, 0, STACKSPLICE_TRUST_EXACT);
 }
 
-static int append_awaiting(uintptr_t *frames, uint32_t *count)
+static int append_awaiting(uint32_t max, uintptr_t *frames, uint32_t *count)
 {
     PyObject *module = PyImport_ImportModule("stacksplice._awaiting");
     PyObject *list = module ? PyObject_CallMethod(module, "awaited_by", NULL) : NULL;
     PyObject *items = list ? PySequence_Fast(list, "awaited_by() returns a list") : NULL;
     Py_ssize_t size = items ? PySequence_Fast_GET_SIZE(items) : 0;
+    Py_ssize_t left_out = size > max ? size - max : 0;
     int result = items ? 0 : -1;
 
-    for (Py_ssize_t i = 0; !result && i < size && *count < SSPY_MAX_FRAMES; i++) {
+    for (Py_ssize_t i = 0; !result && i < size; i++) {
+        if (left_out && i == max / 2) {
+            frames[(*count)++] = stacksplice_left_out((uint32_t)left_out);
+            i += left_out;
+        }
         frames[*count] = token_of(PySequence_Fast_GET_ITEM(items, i));
         *count += frames[*count] != 0;
         result = PyErr_Occurred() ? -1 : 0;
@@ -76,7 +81,7 @@ int sspy_loop_runs(sspy_state *state)
     return loop ? loop != Py_None : -1;
 }
 
-int sspy_awaited_by(sspy_state *state, uintptr_t *frames, uint32_t *count)
+int sspy_awaited_by(sspy_state *state, uint32_t max, uintptr_t *frames, uint32_t *count)
 {
     PyThreadState *thread = PyThreadState_Get();
     int result = sspy_loop_runs(state);
@@ -85,7 +90,7 @@ int sspy_awaited_by(sspy_state *state, uintptr_t *frames, uint32_t *count)
         return result;
     /* No tracer or profiler, nor sys.monitoring, sees what we run here. */
     PyThreadState_EnterTracing(thread);
-    result = append_awaiting(frames, count);
+    result = append_awaiting(max, frames, count);
     PyThreadState_LeaveTracing(thread);
     return result;
 }
@@ -97,18 +102,18 @@ void sspy_clear_but_interrupts(void)
     PyErr_Clear();
 }
 
-void sspy_append_awaiting(sspy_state *state, uintptr_t *frames, uint32_t *count)
+void sspy_append_awaiting(sspy_state *state, sspy_room *room, uint32_t *count)
 {
     PyObject *reason;
     uintptr_t gap;
 
-    if (sspy_awaited_by(state, frames, count) == 0)
+    if (sspy_awaited_by(state, room->limit, room->frames, count) == 0)
         return;
     sspy_clear_but_interrupts();
     reason = PyUnicode_FromString("who awaits this task is not known: looking for them failed");
     gap = reason ? gap_token(reason) : 0;
     PyErr_Clear();
     Py_XDECREF(reason);
-    if (gap && *count < SSPY_MAX_FRAMES)
-        frames[(*count)++] = gap;
+    if (gap)
+        room->frames[(*count)++] = gap;
 }

@@ -24,8 +24,6 @@
 #define SSPY_HRESULT(bits) ((HRESULT)(bits))
 
 enum {
-    SSPY_MAX_FRAMES = 1024, /* of one exception's stack */
-    SSPY_MAX_SEAMS = 64,    /* marked in one traceback */
     SSPY_MAX_STEPS = 64,    /* exceptions on a way through causes and groups */
     SSPY_MAX_RELATED = 256, /* errors made for causes and members of one that leaves */
     SSPY_MAX_NOTES = 150    /* of one exception */
@@ -48,10 +46,12 @@ typedef struct sspy_interp {
     atomic_bool dead;                   /* (ATOMIC) set once, under the wake lock */
     atomic_bool wake_pending;           /* (ATOMIC) one pending call is on its way */
     _Atomic(sspy_exception *) released; /* (ATOMIC) linked through the exceptions */
+    sspy_exception *holding;            /* (GIL) those that hold their Python objects, linked */
+    bool ends;                          /* (GIL) no more objects are held */
     PyInterpreterState *state;          /* (RO) not to be used once dead */
     PyTypeObject *anchor_type;          /* (GIL) borrowed from the module state, NULL at its end */
     sspy_state *module_state;           /* (GIL) borrowed, NULL at its end */
-    PyObject *anchor_key;               /* (GIL) counted, NULL before its first use */
+    PyObject *anchor_key;               /* (RO) counted, NULL at its end */
     int64_t id;                         /* (RO) */
 } sspy_interp;
 
@@ -79,6 +79,10 @@ sspy_interp *sspy_section_interp(void);
 void sspy_interp_released(sspy_interp *interp, sspy_exception *exception);
 /* Drop what is on the list.  GIL held, may run any Python code; keeps the pending exception. */
 void sspy_interp_drain(sspy_interp *interp);
+/* EXCEPTION holds OBJECT from now on, unless the interpreter is at its very end.  GIL held. */
+void sspy_interp_hold(sspy_exception *exception, PyObject *object);
+/* EXCEPTION's object, which is the caller's now; NULL if it holds none.  GIL held. */
+PyObject *sspy_interp_take(sspy_exception *exception);
 
 /* ---- The language exception (exception.c) -----------------------------------------------------*/
 
@@ -149,6 +153,8 @@ struct sspy_exception {
     atomic_uint inside;            /* (ATOMIC) keep the memory; all outside ones hold one */
     atomic_bool queued;            /* (ATOMIC) on the released list */
     sspy_exception *next_released; /* of that list */
+    sspy_exception *next_holding;  /* (GIL) of the list of those that hold their objects */
+    sspy_exception **holding_link; /* (GIL) what points to this one there */
     sspy_interp *interp;           /* (RO) counted */
     bool is_interrupt;             /* (RO) a BaseException that is no Exception */
     PyObject *object;              /* (GIL) strong while outside > 0 and until drained */
@@ -210,6 +216,11 @@ void sspy_anchor_set_error(sspy_anchor *anchor, IScriptErrorInfo *error, bool fo
 void sspy_anchor_set_exception(sspy_anchor *anchor, sspy_exception *exception);
 /* The stack where the exception was raised, taken over (malloc); NULL if none was kept. */
 uintptr_t *sspy_anchor_take_raised(sspy_anchor *anchor, uint32_t *count);
+/* Where stacks are captured for scripts (captures.c). */
+PyObject *sspy_capture_function(PyObject *module, PyObject *arguments, PyObject *keywords);
+PyObject *sspy_set_max_frames(PyObject *module, PyObject *number);
+PyObject *sspy_frames_left_out(PyObject *module, PyObject *addresses);
+extern const char sspy_capture_doc[], sspy_set_max_frames_doc[];
 /* The callback of sys.monitoring for RAISE: keeps the stack in the anchor (monitor.c). */
 PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 /* An outside reference on the anchor's error, whose exception EXC is in hand; NULL if it has none.
@@ -250,19 +261,22 @@ typedef struct sspy_placed_frame {
     const void *data;
     uintptr_t token;
 } sspy_placed_frame;
-/* What a capture shows otherwise than it is: sspy_mark() goes before the innermost of FRAMES. */
+/* What a capture shows otherwise than it is: MARK goes before the innermost of FRAMES. */
 typedef struct sspy_placement {
     const void *innermost; /* set by sspy_place */
     const sspy_placed_frame *frames;
     uint32_t count;
+    uintptr_t mark;
 } sspy_placement;
 /* Captures of this thread follow PLACEMENT, which is borrowed, until the next call; NULL: none. */
 void sspy_place(sspy_placement *placement);
-uintptr_t sspy_mark(void);
-/* Reasons of gaps where only what called Python's frames is missing. */
-#define SSPY_UNWOUND "unwound" /* sspy_mark() */
-#define SSPY_CAUGHT_BEFORE "caught before"
-#define SSPY_NEVER_RAISED "never raised"
+uintptr_t sspy_mark(void); /* STACKSPLICE_GAP_RETURNED */
+/* Reasons of gaps, besides that one, where only what called Python's frames is missing. */
+#define SSPY_CAUGHT_BEFORE \
+    "the exception was caught here earlier, and what called this frame is not known"
+#define SSPY_NEVER_RAISED "this exception was made but never raised"
+/* The reason of the seam behind which another task follows; the task's name may stand after it. */
+#define SSPY_AWAITED "this task is awaited by another"
 
 /* ---- Stacks and errors (stack.c, related.c, wrap.c, arrive.c, raise.c) ------------------------*/
 
@@ -295,19 +309,31 @@ struct sspy_state {
 /* The state of the current interpreter, borrowed; NULL with an exception. */
 sspy_state *sspy_state_current(void);
 
+/* Room in which a stack is put together before it is shortened to LIMIT: of frames that have ended,
+   live ones and tasks that wait, each with both ends. */
+enum { SSPY_NEAR_FRAMES = 512 };
+#define SSPY_ROOM(limit) (3 * (limit) + 8)
+typedef struct sspy_room {
+    uint32_t limit;
+    uintptr_t *frames; /* NEAR, or malloc */
+    uintptr_t near[SSPY_ROOM(SSPY_NEAR_FRAMES)];
+} sspy_room;
+/* -1 with a MemoryError. */
+int sspy_room_begin(sspy_room *room, uint32_t limit);
+void sspy_room_end(sspy_room *room);
+
 /*
- * A combined stack into FRAMES (room for SSPY_MAX_FRAMES): outside of ABOVE, or from the calling
- * Python frame on when ABOVE is NULL.  Returns the count.
+ * A combined stack into FRAMES (room for MAX, both ends of a longer one): outside of ABOVE, or from
+ * the calling Python frame on when ABOVE is NULL.  Returns the count.
  */
-uint32_t sspy_capture(const void *above, uintptr_t *frames);
+uint32_t sspy_capture(const void *above, uint32_t max, uintptr_t *frames);
 /*
- * EXC's stack into FRAMES, room for twice SSPY_MAX_FRAMES and SSPY_MAX_SEAMS; -1 with a
- * MemoryError.  A frame that is
+ * EXC's stack into ROOM, its *COUNT not above the limit; -1 with a MemoryError.  A frame that is
  * both in the traceback and live stands where it lives, with the line where the exception passed.
  * OUTER is NULL for the exception that is at the border.
  */
 int sspy_stack_of(sspy_state *state, PyObject *exc, const sspy_step *outer, const void *above,
-                  uintptr_t *frames, uint32_t *count);
+                  sspy_room *room, uint32_t *count);
 
 /* What makes an error for EXC, which may exist already: *ERROR has an outside reference, or is NULL
    when none is wanted (switched off, or too many).  -1 with an exception. */
@@ -328,11 +354,12 @@ int sspy_notes_of(sspy_state *state, PyObject *exc, sspy_notes **notes);
 /* Append to ERROR, which is EXC's, the notes that it does not have yet.  -1 with an exception. */
 int sspy_notes_update(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
 
-/* Append the tasks that await the running one to the COUNT of FRAMES (SSPY_MAX_FRAMES in all); runs
-   Python code while an asyncio loop runs in this thread.  -1 with an exception. */
-int sspy_awaited_by(sspy_state *state, uintptr_t *frames, uint32_t *count);
-/* The same for an error: what fails becomes a gap. */
-void sspy_append_awaiting(sspy_state *state, uintptr_t *frames, uint32_t *count);
+/* Append the tasks that await the running one to the COUNT of FRAMES, both ends if they have more
+   than MAX elements; runs Python code while an asyncio loop runs in this thread.  -1 with an
+   exception. */
+int sspy_awaited_by(sspy_state *state, uint32_t max, uintptr_t *frames, uint32_t *count);
+/* The same for an error, whose limit is that of ROOM: what fails becomes a gap. */
+void sspy_append_awaiting(sspy_state *state, sspy_room *room, uint32_t *count);
 /* Whether an asyncio loop runs in this thread; -1 with an exception. */
 int sspy_loop_runs(sspy_state *state);
 /* What our own Python code raised is not the program's; an interrupt will come again. */
@@ -351,7 +378,9 @@ uintptr_t sspy_seam_inside(const PyTracebackObject *entry);
  */
 int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, bool in_slot,
                    IScriptErrorInfo **error);
-/* EXC's error goes into the slot: the failing HRESULT to return; never leaves an exception set. */
+/* EXC's error goes into the slot; *HR is the failing HRESULT to return.  -1 with an exception. */
+int sspy_put(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr);
+/* The same for C: without memory an error that says so; never leaves an exception set. */
 HRESULT sspy_originate(sspy_state *state, PyObject *exc, const void *above);
 /* EXC's language exception with an outside reference; NULL with an exception. */
 sspy_exception *sspy_wrap(sspy_state *state, PyObject *exc, const void *above);
@@ -420,11 +449,36 @@ PyObject *sspy_offer_unhandled(PyObject *module, PyObject *exc);
 /* ---- ErrorHandle (info.c), functions (functions.c, winrt.c) -----------------------------------*/
 
 extern PyType_Spec sspy_error_spec;
+
+/* A reference on the error of HANDLE, an ErrorHandle, until it is let go. */
+IUnknown *sspy_handle_hold(PyObject *handle);
+void sspy_handle_let_go(PyObject *handle);
+/* ERROR, which is held, gets the notes that the handle's exception got since; -1 with an exception.
+ */
+int sspy_handle_update_notes(PyObject *handle, IUnknown *error);
+
+/* What a report is written to: sspy_text_append is a stacksplice_write_callback. */
+typedef struct sspy_text_buffer {
+    char *text;
+    size_t length, capacity;
+} sspy_text_buffer;
+int sspy_text_append(const char *text, size_t length, void *buffer);
+/* The text, freed, after HR; NULL with an exception. */
+PyObject *sspy_text_finish(sspy_text_buffer *buffer, HRESULT hr);
+
+/* told_live.c */
+PyObject *sspy_format_told(PyObject *module, PyObject *arguments);
+/* None, or an exception where a value of the report is not of its kind or too large. */
+PyObject *sspy_check_told(PyObject *module, PyObject *error);
+PyObject *sspy_format_frame(PyObject *module, PyObject *frame);
+
 /* A handle of ERROR, on which the caller has an outside reference; EXC is its exception if it was
    born in this interpreter, else NULL.  Passed through state->wrap_error. */
 PyObject *sspy_error_wrap(sspy_state *state, IScriptErrorInfo *error, PyObject *exc);
 /* The same for an interface of any kind; None for NULL or a foreign object. */
 PyObject *sspy_error_wrap_unknown(sspy_state *state, IUnknown *error);
+/* The elements of a stack as ints. */
+PyObject *sspy_tuple_of(const uintptr_t *frames, uint32_t count);
 PyObject *sspy_text_from_wide(const WCHAR *text, uint32_t units);
 /* Surrogates as they are; U+FFFD for what is no UTF-8 at all. */
 PyObject *sspy_text_from_utf8(const char *bytes, size_t length);

@@ -63,6 +63,17 @@ static inline PyObject *sspy_weakref_get(PyObject *reference)
 #endif
 }
 
+/* OBJECT's attribute NAME (new reference), or NULL with an exception.  PyObject_GetAttrString looks
+   with a new string each time, and each may stay in the interpreter's cache of methods. */
+static inline PyObject *sspy_attribute(PyObject *object, const char *name)
+{
+    PyObject *key = PyUnicode_InternFromString(name);
+    PyObject *attribute = key ? PyObject_GetAttr(object, key) : NULL;
+
+    Py_XDECREF(key);
+    return attribute;
+}
+
 /* OBJECT's attribute NAME (new reference); NULL without an exception when it has none, which is
    cheap, and with one when looking for it failed. */
 static inline PyObject *sspy_optional_attribute(PyObject *object, PyObject *name)

@@ -111,7 +111,7 @@ static ULONG exception_add_ref(sspy_exception *self)
         sspy_exception_ref_inside(self);
         /* An object that waits to be dropped is still held: it simply stays. */
         if (hand.exception == self && !self->object)
-            self->object = Py_NewRef(hand.object);
+            sspy_interp_hold(self, hand.object);
         if (self->cause)
             hold_cause(self);
         hold_members(self);
@@ -149,12 +149,8 @@ void sspy_exception_release(sspy_exception *exception)
 
 void sspy_exception_drop(sspy_exception *self)
 {
-    PyObject *object = self->object;
-
-    if (atomic_load(&self->outside) != 0)
-        return;
-    self->object = NULL;
-    Py_XDECREF(object);
+    if (atomic_load(&self->outside) == 0)
+        Py_XDECREF(sspy_interp_take(self));
 }
 
 /* ---- IUnknown ---------------------------------------------------------------------------------*/
@@ -211,13 +207,10 @@ static HRESULT STDMETHODCALLTYPE backtrace_GetStackBackTrace(
     ILanguageExceptionStackBackTrace *iface, ULONG max_frames, UINT_PTR *frames, ULONG *captured)
 {
     sspy_exception *self = SSPY_CONTAINER(iface, sspy_exception, backtrace);
-    uint32_t count = self->frame_count < max_frames ? self->frame_count : max_frames;
 
     if (!captured || (!frames && max_frames))
         return E_POINTER;
-    if (count)
-        memcpy(frames, self->frames, count * sizeof *frames);
-    *captured = count;
+    *captured = stacksplice_copy_ends(self->frames, self->frame_count, max_frames, frames);
     return S_OK;
 }
 
@@ -384,7 +377,7 @@ static PyObject *message_of(PyObject *object)
     const char *name = Py_TYPE(object)->tp_name, *dot;
     PyObject *text = PyObject_Str(object);
 
-    if (text)
+    if (text || PyErr_ExceptionMatches(PyExc_MemoryError))
         return text;
     PyErr_Clear(); /* an exception that cannot say its message is still an exception */
     dot = strrchr(name, '.');

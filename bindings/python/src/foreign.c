@@ -12,11 +12,9 @@
 
 #include <dlfcn.h>
 #include <frameobject.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define ELEMENT_KEY "__stacksplice__"
 #define ELEMENT_NAME "stacksplice.element"
@@ -90,30 +88,26 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static bool is_file(const char *path)
-{
-    struct stat status;
-
-    return !stat(path, &status) && S_ISREG(status.st_mode);
-}
-
 /* Tools open what a code object calls its file, in any folder of sys.path.  A name in <> they do
-   not: what is no file, or not known to be this one, has it.  Whether NAME is one to open. */
+   not: what is no file, or not known to be this one, or one that a script may have named to have
+   the kernel's told, has it.  Whether NAME is one to open. */
 static bool put_file(const stacksplice_frame *frame, char *name)
 {
     const char *file = frame->file;
-    bool is_path = file && !frame->chunk;
+    /* A compiler's relative path counts from where it ran, a script's from here. */
+    bool is_path = file && !frame->chunk &&
+                   (*file == '/' || frame->kind == STACKSPLICE_FRAME_SCRIPT) &&
+                   stacksplice_is_source_file(file);
 
     if (frame->kind == STACKSPLICE_FRAME_GAP) {
         (void)snprintf(name, FILE_BYTES, "<gap: %s>", frame->reason ? frame->reason : "unknown");
         return false;
     }
-    /* A compiler's relative path counts from where it ran, a script's from here. */
-    if (is_path && (*file == '/' || (frame->kind == STACKSPLICE_FRAME_SCRIPT && is_file(file)))) {
+    if (is_path) {
         (void)snprintf(name, FILE_BYTES, "%s", file);
         return true;
     }
-    if (file && (*file == '<' || (*file == '[' && !is_file(file))))
+    if (file && ((*file == '<' && file[strlen(file) - 1] == '>') || (*file == '[' && frame->chunk)))
         (void)snprintf(name, FILE_BYTES, "%s", file); /* as its language writes what is no file */
     else if (file)
         (void)snprintf(name, FILE_BYTES, "<%s>", file);
@@ -169,7 +163,8 @@ static int append_frame(PyObject *list, const stacksplice_frame *frame)
    not in it, nor is what C called between two of them. */
 static bool is_customary(const stacksplice_frame *gap)
 {
-    static const char *const reasons[] = {SSPY_UNWOUND, SSPY_CAUGHT_BEFORE, SSPY_NEVER_RAISED};
+    static const char *const reasons[] = {STACKSPLICE_GAP_RETURNED, SSPY_CAUGHT_BEFORE,
+                                          SSPY_NEVER_RAISED};
 
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (gap->reason && !strcmp(gap->reason, reasons[i]))
@@ -223,13 +218,6 @@ static PyObject *new_frames(uintptr_t element)
     return frames;
 }
 
-static int count_unloads(struct dl_phdr_info *info, size_t size, void *data)
-{
-    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs)
-        *(uint64_t *)data = info->dlpi_subs;
-    return 1;
-}
-
 void sspy_kept_frames_clear(sspy_kept_frames *all)
 {
     for (size_t i = 0; all && i < KEPT; i++) {
@@ -248,13 +236,13 @@ int sspy_kept_frames_traverse(sspy_kept_frames *all, visitproc visit, void *arg)
 /* The table, without what may be out of date; NULL without memory. */
 static sspy_kept_frames *kept_frames(sspy_state *state)
 {
-    uint64_t unloads = 0;
+    uint64_t unloads;
 
     if (!state->kept_frames)
         state->kept_frames = calloc(1, sizeof *state->kept_frames);
     if (!state->kept_frames)
         return NULL;
-    (void)dl_iterate_phdr(count_unloads, &unloads);
+    unloads = stacksplice_unloads();
     if (unloads != state->kept_frames->unloads) {
         sspy_kept_frames_clear(state->kept_frames);
         state->kept_frames->unloads = unloads;
@@ -327,28 +315,28 @@ static int put_gap(sspy_kept_frames *all, PyObject **traceback, const char *reas
     return put_element(all, traceback, token);
 }
 
-static int put_left_out(sspy_kept_frames *all, PyObject **traceback, uint32_t count)
+/* Both ends of PASSAGE, or its inner end where its outermost frames were left out already. */
+static uint32_t shown_of(const sspy_passage *passage, uintptr_t *shown)
 {
-    char reason[40];
+    uint32_t count = passage->count - 1, inner = count < SHOWN_MAX ? count : SHOWN_MAX, left_out;
 
-    (void)snprintf(reason, sizeof reason, "%u elements left out", (unsigned)count);
-    return put_gap(all, traceback, reason);
+    if (!passage->count || !passage->outermost)
+        return stacksplice_copy_ends(passage->frames, passage->count, SHOWN_MAX + 1, shown);
+    memcpy(shown, passage->frames, inner * sizeof *shown);
+    left_out = stacksplice_frames_left_out(&passage->outermost, 1) + (count - inner);
+    shown[inner] = stacksplice_left_out(left_out);
+    return inner + 1;
 }
 
 /* Those of PASSAGE before *TRACEBACK; -1 with an exception. */
 static int put_passage(sspy_kept_frames *all, PyObject **traceback, const sspy_passage *passage)
 {
-    uint32_t left_out = passage->count > SHOWN_MAX ? passage->count - SHOWN_MAX : 0;
+    uintptr_t shown[SHOWN_MAX + 1];
+    uint32_t count = shown_of(passage, shown);
 
-    for (uint32_t i = 0; i < passage->count; i++) {
-        if (left_out && i == SHOWN_MAX / 2) {
-            if (put_left_out(all, traceback, left_out))
-                return -1;
-            i += left_out;
-        }
-        if (put_element(all, traceback, passage->frames[i]))
+    for (uint32_t i = 0; i < count; i++)
+        if (put_element(all, traceback, shown[i]))
             return -1;
-    }
     return passage->seam ? put_gap(all, traceback, passage->seam) : 0;
 }
 
@@ -360,14 +348,17 @@ static void show_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
     sspy_passage passage;
 
     sspy_passage_find(state, exc, error, border, &passage);
-    if (!passage.count && !passage.seam)
+    if (!passage.count && !passage.seam) {
+        sspy_passage_end(&passage);
         return;
+    }
     all = kept_frames(state);
     traceback = PyException_GetTraceback(exc);
     if (!all || put_passage(all, &traceback, &passage) ||
         (traceback && PyException_SetTraceback(exc, traceback)))
         PyErr_Clear(); /* without memory the exception is as it was */
     Py_XDECREF(traceback);
+    sspy_passage_end(&passage);
 }
 
 /* EXC's anchor if it was made for an error born elsewhere and was never raised here; else NULL. */

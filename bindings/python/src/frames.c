@@ -40,34 +40,42 @@ static _Thread_local const sspy_placement *placement;
 static _Thread_local bool missed;
 
 static const char no_native_frames[] =
-    "without native frames, their place among other languages' is not known";
+    "without native frames the place of these among other languages' frames is not known";
 
-static uintptr_t gap_token(const char *why)
+/* Whether *TOKEN is that of the gap, and not one that says why there is none. */
+static bool intern_gap(const char *why, uintptr_t *token)
 {
     stacksplice_token_info info = {.size = sizeof info,
                                    .kind = STACKSPLICE_FRAME_GAP,
                                    .trust = STACKSPLICE_TRUST_EXACT,
                                    .language = "python",
                                    .reason = why};
+
+    return stacksplice_intern(&info, token) == S_OK;
+}
+
+static uintptr_t gap_token(const char *why)
+{
     uintptr_t token = 0;
 
-    (void)stacksplice_intern(&info, &token);
+    (void)intern_gap(why, &token);
     return token;
 }
 
 uintptr_t sspy_mark(void)
 {
-    static _Atomic(uintptr_t) known;
-    uintptr_t token = atomic_load_explicit(&known, memory_order_relaxed);
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_GAP,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "python",
-                                   .reason = SSPY_UNWOUND};
+    static _Thread_local struct {
+        uintptr_t token;
+        uint32_t epoch;
+    } known; /* asked for anew in each epoch of the core, so that it is not dropped */
+    uint32_t epoch = stacksplice_token_epoch();
+    uintptr_t token = known.token;
 
+    if (token && known.epoch == epoch)
+        return token;
     /* Without memory the token says that; the next one is the right one again. */
-    if (!token && stacksplice_intern(&info, &token) == S_OK)
-        atomic_store_explicit(&known, token, memory_order_relaxed);
+    known.token = intern_gap(STACKSPLICE_GAP_RETURNED, &token) ? token : 0;
+    known.epoch = epoch;
     return token;
 }
 
@@ -105,9 +113,9 @@ static bool on_stack(const stacksplice_walk *walk, uintptr_t address)
 /* Whether the newest marker of THREAD_STATE, which does not run, lies on our stack. */
 static bool is_dormant_here(const stacksplice_walk *walk, PyThreadState *thread_state)
 {
-    uintptr_t head = sspy_word((uintptr_t)thread_state, sspy_layout_now.head);
+    uintptr_t head = sspy_word((uintptr_t)thread_state, sspy_layout_now()->head);
 
-    if (sspy_layout_now.cframe)
+    if (sspy_layout_now()->cframe)
         return on_stack(walk, head);
     if (thread_state->thread_id != (unsigned long)pthread_self())
         return false;
@@ -133,7 +141,7 @@ static uint32_t add_thread_state(PyThreadState **states, uint32_t count, PyThrea
    states stands still.  In 3.11 there is one lock. */
 static bool shares_lock(PyInterpreterState *interp, PyThreadState *current)
 {
-    uint32_t offset = sspy_layout_now.interpreter_lock;
+    uint32_t offset = sspy_layout_now()->interpreter_lock;
 
     return !offset ||
            sspy_word((uintptr_t)interp, offset) == sspy_word((uintptr_t)current->interp, offset);
@@ -175,14 +183,14 @@ static void next_cframe(chain *c, const stacksplice_walk *walk)
     /* Markers inside of the part that is looked at come first: they may be skipped, not read. */
     while (cframe && cframe > last && cframe < walk->stack_high && cframe % sizeof(void *) == 0) {
         last = cframe;
-        cframe = sspy_word(cframe, sspy_layout_now.cframe_previous);
+        cframe = sspy_word(cframe, sspy_layout_now()->cframe_previous);
         if (last >= walk->stack_low) {
-            c->now = (marker){last, sspy_word(last, sspy_layout_now.cframe_current), 0};
+            c->now = (marker){last, sspy_word(last, sspy_layout_now()->cframe_current), 0};
             /* Its frames end where those of the next loop begin: the newest frame there called.
                That loop may run on another stack of the thread, or be the thread state's own base.
              */
             if (cframe > last || (cframe && !on_stack(walk, cframe)))
-                c->now.end = sspy_word(cframe, sspy_layout_now.cframe_current);
+                c->now.end = sspy_word(cframe, sspy_layout_now()->cframe_current);
             break;
         }
     }
@@ -211,7 +219,7 @@ static void next_entry_frame(chain *c, const stacksplice_walk *walk)
 
 static void next_marker(chain *c, const stacksplice_walk *walk)
 {
-    if (sspy_layout_now.cframe)
+    if (sspy_layout_now()->cframe)
         next_cframe(c, walk);
     else
         next_entry_frame(c, walk);
@@ -224,7 +232,7 @@ static uint32_t begin_chains(const stacksplice_walk *walk, chain *chains)
 
     for (uint32_t i = 0; i < count; i++) {
         chains[i].interp = states[i]->interp;
-        chains[i].next = chains[i].first = sspy_word((uintptr_t)states[i], sspy_layout_now.head);
+        chains[i].next = chains[i].first = sspy_word((uintptr_t)states[i], sspy_layout_now()->head);
         chains[i].now.address = 0;
         next_marker(&chains[i], walk);
     }
@@ -299,15 +307,16 @@ static SSPY_NOINLINE bool push_placed(batch *b, const sspy_placement *wanted, ui
     if (placed->data != wanted->innermost)
         return true;
     /* What comes before the mark is cut off: a gap that holds for what follows is repeated. */
-    return push(b, sspy_mark()) && (b->walk->frame_count || push(b, gap_token(no_native_frames)));
+    return push(b, wanted->mark) && (b->walk->frame_count || push(b, gap_token(no_native_frames)));
 }
 
 /* The frames of one activation, innermost first, as WANTED (or NULL) has them. */
 static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState *interp,
                      const sspy_placement *wanted)
 {
-    const sspy_layout layout = sspy_layout_now;
+    const sspy_layout layout = *sspy_layout_now();
     bool home = interp == atomic_load_explicit(&sspy_cache_home, memory_order_relaxed);
+    bool cached = home && sspy_cache_is_true();
     uintptr_t frame = m->first;
     batch b;
 
@@ -320,7 +329,7 @@ static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState
             break;
         if (wanted && !push_placed(&b, wanted, frame, &token))
             return false;
-        if (!token && home)
+        if (!token && cached)
             token = sspy_cache_find(sspy_word(frame, layout.frame_instruction), 0);
         if (!token)
             token = unknown_token(frame, interp, home);
@@ -367,7 +376,8 @@ static void cut_at_base(stacksplice_walk *walk, uint32_t first, uintptr_t outerm
     uint32_t base = sspy_greenlet_base(walk, first, outermost);
 
     if (base + 1 < walk->frame_count)
-        (void)stacksplice_walk_end(walk, base + 1, gap_token("greenlet base"));
+        (void)stacksplice_walk_end(walk, base + 1,
+                                   gap_token("this greenlet's own stack ends here"));
 }
 
 static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count)
@@ -435,10 +445,11 @@ static void learn(PyThreadState *state)
     uintptr_t frame = sspy_frame_current(state);
     int learned = 0;
 
+    (void)sspy_cache_renew();
     for (int steps = 0; frame && learned < MAX_LEARNED && steps < MAX_STEPS; steps++) {
         PyCodeObject *code = sspy_frame_code(frame);
 
-        if (code && !sspy_cache_find(sspy_word(frame, sspy_layout_now.frame_instruction), 0)) {
+        if (code && !sspy_cache_find(sspy_word(frame, sspy_layout_now()->frame_instruction), 0)) {
             (void)sspy_token_known(code, sspy_frame_lasti(frame, code), 0, STACKSPLICE_TRUST_EXACT);
             learned++;
         }

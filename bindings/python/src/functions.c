@@ -16,73 +16,7 @@ static bool is_exception(PyObject *exc)
     return false;
 }
 
-/* A number of frames: None (the default) or an int that is not negative. */
-static int count_from(PyObject *number, const char *argument, uint32_t fallback, uint32_t *count)
-{
-    long long value;
-    int overflow;
-
-    *count = fallback;
-    if (!number || number == Py_None)
-        return 0;
-    if (!PyLong_Check(number)) {
-        PyErr_Format(PyExc_TypeError, "%s must be int or None, not %.200s", argument,
-                     Py_TYPE(number)->tp_name);
-        return -1;
-    }
-    value = PyLong_AsLongLongAndOverflow(number, &overflow);
-    if (overflow < 0 || (!overflow && value < 0)) {
-        PyErr_Format(PyExc_ValueError, "%s must not be negative", argument);
-        return -1;
-    }
-    *count = overflow || value > SSPY_MAX_FRAMES ? SSPY_MAX_FRAMES : (uint32_t)value;
-    return 0;
-}
-
-/* ---- Capture and resolve ----------------------------------------------------------------------*/
-
-PyDoc_STRVAR(
-    capture_doc,
-    "capture(skip=0, limit=None, *, awaited_by=False)\n--\n\n"
-    "Take one combined stack of this thread: native, Python and Lua frames in true order,\n"
-    "newest first, beginning with the calling Python frame.\n\n"
-    "skip: how many of the newest elements to leave out; limit: how many to take at most\n"
-    "(None: as many as there are, up to 1024).\n"
-    "awaited_by: behind the stack, the suspended frames of the asyncio tasks that await the\n"
-    "running one, each task's behind a gap \"awaited by a task\".\n"
-    "Raises TypeError or ValueError when one of them is no count.");
-static PyObject *capture(PyObject *module, PyObject *arguments, PyObject *keywords)
-{
-    static char *names[] = {"skip", "limit", "awaited_by", NULL};
-    sspy_state *state = PyModule_GetState(module);
-    PyObject *skip_object = NULL, *limit_object = NULL, *tuple;
-    uintptr_t frames[SSPY_MAX_FRAMES];
-    uint32_t skip, limit, count;
-    int awaited_by = 0;
-
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO$p:capture", names, &skip_object,
-                                     &limit_object, &awaited_by) ||
-        count_from(skip_object, "skip", 0, &skip) ||
-        count_from(limit_object, "limit", SSPY_MAX_FRAMES, &limit))
-        return NULL;
-    count = sspy_capture(NULL, frames);
-    if (awaited_by && sspy_awaited_by(state, frames, &count))
-        return NULL;
-    skip = skip < count ? skip : count;
-    limit = limit < count - skip ? limit : count - skip;
-    tuple = PyTuple_New(limit);
-    for (uint32_t i = 0; tuple && i < limit; i++) {
-        PyObject *frame = PyLong_FromUnsignedLongLong(frames[skip + i]);
-
-        if (!frame)
-            Py_CLEAR(tuple);
-        else
-            PyTuple_SET_ITEM(tuple, i, frame);
-    }
-    if (tuple && state->wrap_stack)
-        Py_SETREF(tuple, PyObject_CallOneArg(state->wrap_stack, tuple));
-    return tuple;
-}
+/* ---- Resolve ----------------------------------------------------------------------------------*/
 
 static PyObject *text_or_none(const char *text)
 {
@@ -101,7 +35,7 @@ static int add_frame(const stacksplice_frame *frame, void *data)
     static const char *const trusts[] = {"exact", "inferred", "traceback"};
     PyObject *list = data;
     PyObject *item = Py_BuildValue(
-        "(ssNNNNNNNNNNONNKOO)", kinds[frame->kind - STACKSPLICE_FRAME_NATIVE],
+        "(ssNNNNNNNNNNONNKOON)", kinds[frame->kind - STACKSPLICE_FRAME_NATIVE],
         frame->language ? frame->language : "native", text_or_none(frame->function),
         text_or_none(frame->file), number_or_none(frame->line), number_or_none(frame->end_line),
         number_or_none(frame->column), number_or_none(frame->end_column),
@@ -111,7 +45,9 @@ static int add_frame(const stacksplice_frame *frame, void *data)
         frame->inlined ? Py_True : Py_False, text_or_none(frame->reason),
         text_or_none(frame->interpreter), (unsigned long long)frame->address,
         frame->asynchronous ? Py_True : Py_False,
-        stacksplice_frame_role(frame) == STACKSPLICE_ROLE_GLUE ? Py_True : Py_False);
+        stacksplice_frame_role(frame) == STACKSPLICE_ROLE_GLUE ? Py_True : Py_False,
+        frame->function_offset ? PyLong_FromUnsignedLongLong(frame->function_offset)
+                               : Py_NewRef(Py_None));
     int failed = !item || PyList_Append(list, item);
 
     Py_XDECREF(item);
@@ -198,11 +134,10 @@ static PyObject *originate(PyObject *module, PyObject *exc)
 {
     sspy_state *state = PyModule_GetState(module);
 
-    if (!is_exception(exc))
+    HRESULT hr;
+
+    if (!is_exception(exc) || sspy_put(state, exc, NULL, &hr))
         return NULL;
-    if (sspy_originate(state, exc, NULL) == E_OUTOFMEMORY &&
-        !PyErr_GivenExceptionMatches(exc, PyExc_MemoryError))
-        return PyErr_NoMemory();
     return error_info(module, exc);
 }
 
@@ -218,21 +153,20 @@ static PyObject *propagate(PyObject *module, PyObject *exc)
 {
     sspy_state *state = PyModule_GetState(module);
     sspy_anchor *anchor;
-    HRESULT hr;
+    sspy_section section;
+    HRESULT hr, failed;
 
     if (!is_exception(exc))
         return NULL;
     anchor = sspy_anchor_of(state->interp, exc);
     if (!anchor || !anchor->error)
         return originate(module, exc);
-    hr = sspy_originate(state, exc, NULL);
-    if (FAILED(hr)) {
-        sspy_section section = sspy_enter(state->interp);
-
-        hr = stacksplice_propagate_above(__builtin_frame_address(0), hr, "python");
-        sspy_leave(section);
-    }
-    return hr == E_OUTOFMEMORY ? PyErr_NoMemory() : error_info(module, exc);
+    if (sspy_put(state, exc, NULL, &hr))
+        return NULL;
+    section = sspy_enter(state->interp);
+    failed = stacksplice_propagate_above(__builtin_frame_address(0), hr, "python");
+    sspy_leave(section);
+    return failed == E_OUTOFMEMORY ? PyErr_NoMemory() : error_info(module, exc);
 }
 
 PyDoc_STRVAR(peek_error_doc, "peek_error()\n--\n\n"
@@ -423,7 +357,9 @@ static PyObject *interpreter_id(PyObject *module, PyObject *unused)
 }
 
 PyMethodDef sspy_functions[] = {
-    {"capture", (PyCFunction)(void (*)(void))capture, METH_VARARGS | METH_KEYWORDS, capture_doc},
+    {"capture", (PyCFunction)(void (*)(void))sspy_capture_function, METH_VARARGS | METH_KEYWORDS,
+     sspy_capture_doc},
+    {"set_max_frames", sspy_set_max_frames, METH_O, sspy_set_max_frames_doc},
     {"resolve", resolve, METH_O, resolve_doc},
     {"error_info", error_info, METH_O, error_info_doc},
     {"originate", originate, METH_O, originate_doc},
@@ -442,11 +378,15 @@ PyMethodDef sspy_functions[] = {
      "frames_unavailable()\n--\n\nWhy Python frames cannot be shown, or None."},
     {"core_version", core_version, METH_NOARGS,
      "core_version()\n--\n\nThe version of the core library that is loaded."},
+    {"_frames_left_out", sspy_frames_left_out, METH_O, NULL},
     {"_save_error", sspy_save_error, METH_NOARGS, NULL},
     {"_restore_error", sspy_restore_error, METH_O, NULL},
     {"_interpreter_id", interpreter_id, METH_NOARGS, NULL},
     {"_register", register_classes, METH_VARARGS, NULL},
     {"_offer_unhandled", sspy_offer_unhandled, METH_O, NULL},
+    {"_format_told", sspy_format_told, METH_VARARGS, NULL},
+    {"_check_told", sspy_check_told, METH_O, NULL},
+    {"_format_frame", sspy_format_frame, METH_O, NULL},
     {"_raised", (PyCFunction)(void (*)(void))sspy_raised, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

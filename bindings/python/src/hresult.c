@@ -112,7 +112,7 @@ static bool is_named(PyTypeObject *type, const char *module, const char *name)
 
     if (strcmp(own ? own + 1 : type->tp_name, name) != 0)
         return false;
-    where = PyObject_GetAttrString((PyObject *)type, "__module__");
+    where = sspy_attribute((PyObject *)type, "__module__");
     same = where && PyUnicode_Check(where) && PyUnicode_CompareWithASCIIString(where, module) == 0;
     Py_XDECREF(where);
     PyErr_Clear();

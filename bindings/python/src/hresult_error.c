@@ -41,13 +41,15 @@ static PyObject **const twin_bases[] = {
     &PyExc_ProcessLookupError,
 };
 
+/* None where SELF has no such attribute; NULL with a MemoryError. */
 static PyObject *attribute(PyObject *self, const char *name)
 {
-    PyObject *value = PyObject_GetAttrString(self, name);
+    PyObject *value = sspy_attribute(self, name);
 
-    if (!value)
-        PyErr_Clear();
-    return value ? value : Py_NewRef(Py_None);
+    if (value || PyErr_ExceptionMatches(PyExc_MemoryError))
+        return value;
+    PyErr_Clear();
+    return Py_NewRef(Py_None);
 }
 
 /* The class of the builtin exception in TYPE's bases that is no HResultError: Exception's own
@@ -99,25 +101,26 @@ static PyObject *hresult_error_init(PyObject *self, PyObject *arguments, PyObjec
 static PyObject *hresult_error_str(PyObject *self, PyObject *arguments)
 {
     PyObject *message = attribute(self, "message");
-    PyObject *text = PyObject_Str(message);
+    PyObject *text = message ? PyObject_Str(message) : NULL;
 
     (void)arguments;
-    Py_DECREF(message);
+    Py_XDECREF(message);
     return text;
 }
 
 PyDoc_STRVAR(reduce_doc, "__reduce__($self, /)\n--\n\nFor pickle and copy.");
 static PyObject *hresult_error_reduce(PyObject *self, PyObject *arguments)
 {
-    PyObject *number = attribute(self, "hresult"), *message = attribute(self, "message");
-    PyObject *dict = PyObject_GenericGetDict(self, NULL);
+    PyObject *number = attribute(self, "hresult");
+    PyObject *message = number ? attribute(self, "message") : NULL;
+    PyObject *dict = message ? PyObject_GenericGetDict(self, NULL) : NULL;
     PyObject *result = NULL;
 
     (void)arguments;
     if (dict)
         result = Py_BuildValue("(O(OO)O)", (PyObject *)Py_TYPE(self), number, message, dict);
-    Py_DECREF(number);
-    Py_DECREF(message);
+    Py_XDECREF(number);
+    Py_XDECREF(message);
     Py_XDECREF(dict);
     return result;
 }

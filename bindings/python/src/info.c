@@ -153,7 +153,7 @@ static PyObject *handle_details(error_handle *self, PyObject *unused)
     return Py_BuildValue("(iNNN)", (int)hr, texts[0], texts[1], texts[2]);
 }
 
-static PyObject *tuple_from_frames(const uintptr_t *frames, uint32_t count)
+PyObject *sspy_tuple_of(const uintptr_t *frames, uint32_t count)
 {
     PyObject *tuple = PyTuple_New(count);
 
@@ -185,7 +185,7 @@ static PyObject *stack_of(IUnknown *error)
 {
     uint32_t count;
     uintptr_t *frames = frames_of(error, &count);
-    PyObject *tuple = frames ? tuple_from_frames(frames, count) : PyErr_NoMemory();
+    PyObject *tuple = frames ? sspy_tuple_of(frames, count) : PyErr_NoMemory();
 
     free(frames);
     return tuple;
@@ -385,14 +385,9 @@ static PyObject *handle_origin(error_handle *self, PyObject *unused)
 
 /* ---- Reports ----------------------------------------------------------------------------------*/
 
-typedef struct text_buffer {
-    char *text;
-    size_t length, capacity;
-} text_buffer;
-
-static int append(const char *text, size_t length, void *data)
+int sspy_text_append(const char *text, size_t length, void *data)
 {
-    text_buffer *b = data;
+    sspy_text_buffer *b = data;
 
     if (b->length + length > b->capacity) {
         size_t capacity = 2 * (b->length + length) + 1024;
@@ -408,13 +403,42 @@ static int append(const char *text, size_t length, void *data)
     return 0;
 }
 
+PyObject *sspy_text_finish(sspy_text_buffer *buffer, HRESULT hr)
+{
+    PyObject *result = NULL;
+
+    if (hr == S_OK)
+        result = PyUnicode_DecodeUTF8(buffer->text ? buffer->text : "", (Py_ssize_t)buffer->length,
+                                      "replace");
+    else if (hr == E_INVALIDARG)
+        PyErr_SetString(PyExc_ValueError, "kind or order is invalid");
+    else if (!PyErr_Occurred())
+        PyErr_NoMemory();
+    free(buffer->text);
+    return result;
+}
+
+IUnknown *sspy_handle_hold(PyObject *handle)
+{
+    return (IUnknown *)hold((error_handle *)handle);
+}
+
+void sspy_handle_let_go(PyObject *handle)
+{
+    let_go((error_handle *)handle);
+}
+
+int sspy_handle_update_notes(PyObject *handle, IUnknown *error)
+{
+    return update_notes((error_handle *)handle, (IScriptErrorInfo *)error);
+}
+
 static PyObject *handle_format(error_handle *self, PyObject *arguments)
 {
     stacksplice_format_options options = {.size = sizeof options};
     int kind, order, all_frames, color, alone = 0;
-    text_buffer buffer = {NULL, 0, 0};
+    sspy_text_buffer buffer = {NULL, 0, 0};
     IScriptErrorInfo *error;
-    PyObject *result = NULL;
     HRESULT hr = E_FAIL;
 
     if (!PyArg_ParseTuple(arguments, "iipp|p:format", &kind, &order, &all_frames, &color, &alone))
@@ -425,18 +449,10 @@ static PyObject *handle_format(error_handle *self, PyObject *arguments)
     options.alone = alone;
     error = hold(self);
     if (!update_notes(self, error))
-        hr = stacksplice_format((IUnknown *)error, (stacksplice_format_kind)kind, &options, append,
-                                &buffer);
+        hr = stacksplice_format((IUnknown *)error, (stacksplice_format_kind)kind, &options,
+                                sspy_text_append, &buffer);
     let_go(self);
-    if (hr == S_OK)
-        result = PyUnicode_DecodeUTF8(buffer.text ? buffer.text : "", (Py_ssize_t)buffer.length,
-                                      "replace");
-    else if (hr == E_INVALIDARG)
-        PyErr_SetString(PyExc_ValueError, "kind or order is invalid");
-    else if (!PyErr_Occurred())
-        PyErr_NoMemory();
-    free(buffer.text);
-    return result;
+    return sspy_text_finish(&buffer, hr);
 }
 
 static PyObject *handle_fingerprint(error_handle *self, PyObject *unused)

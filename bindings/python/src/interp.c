@@ -4,6 +4,10 @@
  * A release asks the interpreter nothing.  After finalization even PyGILState_Check lies, so the
  * only thing that says "the lock is ours" is a section that we entered ourselves on this thread.
  * Elsewhere the language exception goes onto the record's list and one pending call is asked for.
+ *
+ * Errors outlive the interpreter, in slots and in the hands of C, but as texts: an exception that
+ * one of them held would keep its frames and their modules for ever.  So each exception is let go
+ * when the program is through (atexit), and once more when the record goes.
  */
 #include "binding.h"
 #include "token_cache.h"
@@ -12,6 +16,7 @@
 #include <stdlib.h>
 
 #define RECORD_KEY "stacksplice._stacksplice.interp"
+#define ANCHOR_KEY "__stacksplice__" /* in the __dict__ of exceptions */
 
 static _Thread_local sspy_interp *current_section;
 
@@ -61,11 +66,101 @@ static void abandon_released(sspy_interp *interp)
     }
 }
 
+/* ---- What is held -----------------------------------------------------------------------------*/
+
+/* Put EXCEPTION at the head of LIST. */
+static void link_holding(sspy_exception **list, sspy_exception *exception)
+{
+    exception->next_holding = *list;
+    exception->holding_link = list;
+    if (*list)
+        (*list)->holding_link = &exception->next_holding;
+    *list = exception;
+}
+
+static void unlink_holding(sspy_exception *exception)
+{
+    *exception->holding_link = exception->next_holding;
+    if (exception->next_holding)
+        exception->next_holding->holding_link = exception->holding_link;
+}
+
+void sspy_interp_hold(sspy_exception *exception, PyObject *object)
+{
+    sspy_interp *interp = exception->interp;
+
+    if (interp->ends)
+        return;
+    exception->object = Py_NewRef(object);
+    link_holding(&interp->holding, exception);
+}
+
+PyObject *sspy_interp_take(sspy_exception *exception)
+{
+    PyObject *object = exception->object;
+
+    if (object)
+        unlink_holding(exception);
+    exception->object = NULL;
+    return object;
+}
+
+/* Drop the Python objects of all errors that hold one now; the errors live on by value. */
+static void let_go(sspy_interp *interp)
+{
+    sspy_exception *list = interp->holding;
+    stacksplice_saved_error saved;
+    PyObject *pending;
+
+    if (!list)
+        return;
+    interp->holding = NULL;
+    list->holding_link = &list;
+    /* What is dropped may run code of Python that crosses borders itself. */
+    (void)stacksplice_save_error(&saved);
+    pending = sspy_take_pending();
+    while (list)
+        Py_DECREF(sspy_interp_take(list));
+    sspy_set_pending(pending);
+    (void)stacksplice_restore_error(&saved);
+}
+
+static PyObject *let_go_at_exit(PyObject *self, PyObject *unused)
+{
+    sspy_interp *interp = sspy_interp_current();
+
+    (void)self;
+    (void)unused;
+    if (!interp)
+        return NULL;
+    let_go(interp);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef let_go_def = {"let_go", let_go_at_exit, METH_NOARGS, NULL};
+
+/* Where that fails, the end of the record has to do. */
+static void register_at_exit(void)
+{
+    PyObject *module = PyImport_ImportModule("atexit");
+    PyObject *function = module ? PyCFunction_New(&let_go_def, NULL) : NULL;
+    PyObject *result = function ? PyObject_CallMethod(module, "register", "O", function) : NULL;
+
+    PyErr_Clear();
+    Py_XDECREF(result);
+    Py_XDECREF(function);
+    Py_XDECREF(module);
+}
+
+/* ---- The record -------------------------------------------------------------------------------*/
+
 /* Runs when the interpreter's dict is cleared: after all modules, with a thread state still. */
 static void record_destructor(PyObject *capsule)
 {
     sspy_interp *interp = PyCapsule_GetPointer(capsule, RECORD_KEY);
 
+    interp->ends = true;
+    let_go(interp);
     pthread_mutex_lock(&wake_lock);
     atomic_store(&interp->dead, true);
     pthread_mutex_unlock(&wake_lock);
@@ -92,16 +187,21 @@ static sspy_interp *record_new(PyObject *dict)
     atomic_init(&interp->refs, 1);
     interp->state = PyInterpreterState_Get();
     interp->id = PyInterpreterState_GetID(interp->state);
-    capsule = PyCapsule_New(interp, RECORD_KEY, record_destructor);
+    interp->anchor_key = PyUnicode_InternFromString(ANCHOR_KEY);
+    capsule = interp->anchor_key ? PyCapsule_New(interp, RECORD_KEY, record_destructor) : NULL;
     if (!capsule) {
+        Py_XDECREF(interp->anchor_key);
         free(interp);
         return NULL;
     }
     failed = PyDict_SetItemString(dict, RECORD_KEY, capsule);
     Py_DECREF(capsule);
-    if (!failed && interp->state == PyInterpreterState_Main())
+    if (failed)
+        return NULL;
+    if (interp->state == PyInterpreterState_Main())
         atomic_store(&main_record, interp);
-    return failed ? NULL : interp;
+    register_at_exit();
+    return interp;
 }
 
 bool sspy_interp_lives(void)

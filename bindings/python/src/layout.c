@@ -9,11 +9,10 @@
 #include "layout.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-sspy_layout sspy_layout_now;
-static char reason[160] = "python frames unavailable: the interpreter was not examined yet";
-static bool usable;
+_Atomic(const sspy_verdict *) sspy_layout_verdict;
 
 /* _PyRuntime, as bytes: only its self-description is read.  A host may not export it. */
 extern const char runtime_start[] __asm__("_PyRuntime") __attribute__((weak));
@@ -38,18 +37,15 @@ static const layout_row rows[] = {
 
 const char *sspy_layout_reason(void)
 {
-    return usable ? NULL : reason;
-}
+    const sspy_verdict *verdict = atomic_load(&sspy_layout_verdict);
 
-static void refuse(const char *why)
-{
-    usable = false;
-    snprintf(reason, sizeof reason, "python frames unavailable: %s (CPython %lu.%lu.%lu)", why,
-             Py_Version >> 24, Py_Version >> 16 & 0xff, Py_Version >> 8 & 0xff);
+    if (!verdict)
+        return "Python's frames cannot be read: the interpreter was not examined yet";
+    return verdict->reason[0] ? verdict->reason : NULL;
 }
 
 /* The interpreter's description of itself: "xdebugpy", version, free-threading, then the groups. */
-static const char *read_offsets(const layout_row *row)
+static const char *read_offsets(const layout_row *row, sspy_layout *layout)
 {
     const uint64_t *words = (const uint64_t *)(const void *)runtime_start;
     const uint64_t *interpreter, *thread, *frame;
@@ -63,14 +59,14 @@ static const char *read_offsets(const layout_row *row)
     interpreter = words + 3 + row->runtime_words;
     thread = interpreter + row->interpreter_words;
     frame = thread + row->thread_words + row->between_words;
-    sspy_layout_now.cframe = false;
-    sspy_layout_now.head = (uint32_t)thread[4];
-    sspy_layout_now.frame_previous = (uint32_t)frame[1];
-    sspy_layout_now.frame_code = (uint32_t)frame[2];
-    sspy_layout_now.frame_instruction = (uint32_t)frame[3];
-    sspy_layout_now.frame_owner = (uint32_t)frame[5];
-    sspy_layout_now.code_mask = row->code_mask;
-    sspy_layout_now.interpreter_lock = (uint32_t)interpreter[row->lock_word];
+    layout->cframe = false;
+    layout->head = (uint32_t)thread[4];
+    layout->frame_previous = (uint32_t)frame[1];
+    layout->frame_code = (uint32_t)frame[2];
+    layout->frame_instruction = (uint32_t)frame[3];
+    layout->frame_owner = (uint32_t)frame[5];
+    layout->code_mask = row->code_mask;
+    layout->interpreter_lock = (uint32_t)interpreter[row->lock_word];
     /* Offsets that cannot be are never followed. */
     if (interpreter[row->lock_word] >= interpreter[0] || thread[4] >= thread[0] ||
         frame[0] > 1024 || frame[1] >= frame[0] || frame[2] >= frame[0] || frame[3] >= frame[0] ||
@@ -79,7 +75,7 @@ static const char *read_offsets(const layout_row *row)
     return NULL;
 }
 
-static const char *choose_row(void)
+static const char *choose_row(sspy_layout *layout)
 {
     uint16_t version = (uint16_t)(Py_Version >> 16);
     size_t i = 0;
@@ -94,8 +90,8 @@ static const char *choose_row(void)
     if (i == SSPY_COUNT_OF(rows))
         return "its version is not known";
     if (rows[i].runtime_words)
-        return read_offsets(&rows[i]);
-    sspy_layout_now = rows[i].fixed;
+        return read_offsets(&rows[i], layout);
+    *layout = rows[i].fixed;
     return NULL;
 }
 
@@ -109,13 +105,13 @@ PyCodeObject *sspy_frame_code(uintptr_t frame)
 
     if (owner >= SSPY_FRAME_OF_C)
         return NULL;
-    code =
-        (PyCodeObject *)(sspy_word(frame, sspy_layout_now.frame_code) & sspy_layout_now.code_mask);
+    code = (PyCodeObject *)(sspy_word(frame, sspy_layout_now()->frame_code) &
+                            sspy_layout_now()->code_mask);
     if (!code || !PyCode_Check(code))
         return NULL;
     start = (uintptr_t)code + offsetof(PyCodeObject, co_code_adaptive);
     if (owner != SSPY_FRAME_GENERATOR &&
-        sspy_word(frame, sspy_layout_now.frame_instruction) <
+        sspy_word(frame, sspy_layout_now()->frame_instruction) <
             start + (uintptr_t)code->_co_firsttraceable * SSPY_CODE_UNIT)
         return NULL;
     return code;
@@ -123,15 +119,16 @@ PyCodeObject *sspy_frame_code(uintptr_t frame)
 
 int sspy_frame_lasti(uintptr_t frame, const PyCodeObject *code)
 {
-    return (int)(sspy_word(frame, sspy_layout_now.frame_instruction) - (uintptr_t)code -
+    return (int)(sspy_word(frame, sspy_layout_now()->frame_instruction) - (uintptr_t)code -
                  offsetof(PyCodeObject, co_code_adaptive));
 }
 
 uintptr_t sspy_frame_current(PyThreadState *thread_state)
 {
-    uintptr_t head = sspy_word((uintptr_t)thread_state, sspy_layout_now.head);
+    uintptr_t head = sspy_word((uintptr_t)thread_state, sspy_layout_now()->head);
 
-    return head && sspy_layout_now.cframe ? sspy_word(head, sspy_layout_now.cframe_current) : head;
+    return head && sspy_layout_now()->cframe ? sspy_word(head, sspy_layout_now()->cframe_current)
+                                             : head;
 }
 
 /* struct _frame has begun with the object head, f_back and f_frame since 3.11. */
@@ -142,19 +139,36 @@ uintptr_t sspy_frame_data(PyFrameObject *frame)
 
 /* ---- The choice -------------------------------------------------------------------------------*/
 
+/* The first to be published holds; it lives as long as the process. */
+static void publish(sspy_verdict *found)
+{
+    const sspy_verdict *none = NULL;
+
+    if (!atomic_compare_exchange_strong(&sspy_layout_verdict, &none, found))
+        free(found);
+}
+
 int sspy_layout_check(void)
 {
-    static bool done;
+    sspy_verdict *found;
     const char *why;
 
-    if (done)
+    if (atomic_load(&sspy_layout_verdict))
         return 0;
-    why = choose_row();
-    if (!why && sspy_layout_examine(&why))
+    found = calloc(1, sizeof *found);
+    if (!found) {
+        PyErr_NoMemory();
         return -1;
+    }
+    why = choose_row(&found->layout);
+    if (!why && sspy_layout_examine(&found->layout, &why)) {
+        free(found);
+        return -1;
+    }
     if (why)
-        refuse(why);
-    usable = !why;
-    done = true;
+        snprintf(found->reason, sizeof found->reason,
+                 "Python's frames cannot be read: %s (CPython %lu.%lu.%lu)", why, Py_Version >> 24,
+                 Py_Version >> 16 & 0xff, Py_Version >> 8 & 0xff);
+    publish(found);
     return 0;
 }

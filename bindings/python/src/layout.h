@@ -21,13 +21,25 @@ typedef struct sspy_layout {
     uint32_t interpreter_lock; /* in the interpreter's state: its lock; 0: one for all (3.11) */
 } sspy_layout;
 
-/* The layout of this process's CPython; valid only while sspy_layout_reason() is NULL. */
-extern sspy_layout sspy_layout_now;
+/* What is known of the layout of this process's CPython.  Interpreters with locks of their own may
+   examine it at the same time; the first one publishes what it found, whole, and for good. */
+typedef struct sspy_verdict {
+    sspy_layout layout; /* valid only where REASON is empty */
+    char reason[160];
+} sspy_verdict;
 
-/* Compare sspy_layout_now with what the interpreter tells of itself: *WHY is what is wrong, or
-   NULL. A wrong layout is found, not followed.  GIL held.  -1 with an exception when memory runs
-   out. */
-int sspy_layout_examine(const char **why);
+extern _Atomic(const sspy_verdict *) sspy_layout_verdict; /* (ATOMIC) NULL before it is published */
+
+/* The layout, valid only while sspy_layout_reason() is NULL. */
+static inline const sspy_layout *sspy_layout_now(void)
+{
+    return &atomic_load_explicit(&sspy_layout_verdict, memory_order_acquire)->layout;
+}
+
+/* Compare LAYOUT with what the interpreter tells of itself, and complete it: *WHY is what is wrong,
+   or NULL.  A wrong layout is found, not followed.  GIL held.  -1 with an exception when memory
+   runs out. */
+int sspy_layout_examine(sspy_layout *layout, const char **why);
 
 /* Reads of interpreter memory, by offset. */
 static inline uintptr_t sspy_word(uintptr_t base, uint32_t offset)
@@ -37,12 +49,12 @@ static inline uintptr_t sspy_word(uintptr_t base, uint32_t offset)
 
 static inline unsigned sspy_frame_owner(uintptr_t frame)
 {
-    return *(const unsigned char *)(frame + sspy_layout_now.frame_owner);
+    return *(const unsigned char *)(frame + sspy_layout_now()->frame_owner);
 }
 
 static inline uintptr_t sspy_frame_previous(uintptr_t frame)
 {
-    return sspy_word(frame, sspy_layout_now.frame_previous);
+    return sspy_word(frame, sspy_layout_now()->frame_previous);
 }
 
 /* The code object of FRAME, borrowed, when FRAME is a frame that Python shows; else NULL: entry

@@ -21,6 +21,7 @@ enum {
 };
 
 typedef struct check {
+    sspy_layout *layout;  /* what is checked */
     int in, out;          /* the pipe */
     uintptr_t outer;      /* the stack of the function that started the check */
     uintptr_t markers[2]; /* of the two loops, inner first */
@@ -50,12 +51,12 @@ static bool peek_word(const check *c, uintptr_t base, size_t offset, uintptr_t *
 
 static bool peek_frame(const check *c, uintptr_t frame, seen_frame *seen)
 {
-    if (!peek_word(c, frame, sspy_layout_now.frame_code, &seen->code) ||
-        !peek_word(c, frame, sspy_layout_now.frame_instruction, &seen->instruction) ||
-        !peek_word(c, frame, sspy_layout_now.frame_previous, &seen->previous) ||
-        !peek(c, frame + sspy_layout_now.frame_owner, &seen->owner, 1))
+    if (!peek_word(c, frame, c->layout->frame_code, &seen->code) ||
+        !peek_word(c, frame, c->layout->frame_instruction, &seen->instruction) ||
+        !peek_word(c, frame, c->layout->frame_previous, &seen->previous) ||
+        !peek(c, frame + c->layout->frame_owner, &seen->owner, 1))
         return false;
-    seen->code &= sspy_layout_now.code_mask;
+    seen->code &= c->layout->code_mask;
     return true;
 }
 
@@ -119,7 +120,7 @@ static bool find_shown(check *c, uintptr_t *frame, seen_frame *seen, unsigned nu
             return false;
         if (is_shown(c, seen))
             return true;
-        if (!sspy_layout_now.cframe && seen->owner >= SSPY_FRAME_OF_C) {
+        if (!c->layout->cframe && seen->owner >= SSPY_FRAME_OF_C) {
             if (number == 1 && !c->markers[0])
                 c->markers[0] = *frame;
             if (number == 3 && !c->markers[1])
@@ -163,8 +164,8 @@ static bool find_cframes(check *c, uintptr_t head)
     seen_frame seen;
 
     c->markers[0] = head;
-    return peek_word(c, head, sspy_layout_now.cframe_previous, &c->markers[1]) &&
-           peek_word(c, c->markers[1], sspy_layout_now.cframe_current, &function) &&
+    return peek_word(c, head, c->layout->cframe_previous, &c->markers[1]) &&
+           peek_word(c, c->markers[1], c->layout->cframe_current, &function) &&
            peek_frame(c, function, &seen) && is_shown(c, &seen) &&
            strcmp(PyUnicode_AsUTF8(((PyCodeObject *)seen.code)->co_name), "<lambda>") == 0;
 }
@@ -191,10 +192,10 @@ static bool find_lock(const check *c, PyThreadState *thread_state)
     if (Py_Version < 0x030C0000)
         return true; /* one lock for all interpreters */
     if (Py_Version >= 0x030D0000)
-        return is_lock(c, thread_state, sspy_layout_now.interpreter_lock);
+        return is_lock(c, thread_state, c->layout->interpreter_lock);
     for (uint32_t offset = sizeof(void *); offset < LOCK_SEARCH; offset += sizeof(void *))
         if (is_lock(c, thread_state, offset)) {
-            sspy_layout_now.interpreter_lock = offset;
+            c->layout->interpreter_lock = offset;
             return true;
         }
     return false;
@@ -208,16 +209,16 @@ static const char *examine(check *c, PyThreadState *thread_state)
     uintptr_t head = 0, frame = 0;
     const char *why;
 
-    if (!peek_word(c, (uintptr_t)thread_state, sspy_layout_now.head, &head))
+    if (!peek_word(c, (uintptr_t)thread_state, c->layout->head, &head))
         return "its frames are not where they were expected";
-    if (!sspy_layout_now.cframe)
+    if (!c->layout->cframe)
         frame = head;
-    else if (!peek_word(c, head, sspy_layout_now.cframe_current, &frame))
+    else if (!peek_word(c, head, c->layout->cframe_current, &frame))
         return "its frames are not where they were expected";
     why = compare_chain(c, thread_state, frame);
     if (why)
         return why;
-    if ((sspy_layout_now.cframe && !find_cframes(c, head)) || c->markers[0] <= inner ||
+    if ((c->layout->cframe && !find_cframes(c, head)) || c->markers[0] <= inner ||
         c->markers[1] <= c->markers[0] || c->markers[1] >= c->outer)
         return "its loops are not where they were expected";
     if (!find_lock(c, thread_state))
@@ -254,10 +255,10 @@ static int run_check(PyObject *function)
     return result ? 0 : -1;
 }
 
-int sspy_layout_examine(const char **why)
+int sspy_layout_examine(sspy_layout *layout, const char **why)
 {
     int ends[2];
-    check c = {.outer = (uintptr_t)__builtin_frame_address(0)};
+    check c = {.layout = layout, .outer = (uintptr_t)__builtin_frame_address(0)};
     PyObject *capsule, *function;
     int failed = -1;
 

@@ -226,7 +226,8 @@ static int module_exec(PyObject *module)
     sspy_interp_ref(state->interp);
     state->shows_foreign = true;
     if (PyModule_AddStringConstant(module, "__version__", STACKSPLICE_PYTHON_VERSION) ||
-        add_types(module, state) || sspy_hresult_error_init(module, state) ||
+        PyModule_AddStringConstant(module, "_AWAITED", SSPY_AWAITED) || add_types(module, state) ||
+        sspy_hresult_error_init(module, state) ||
         PyModule_AddFunctions(module, sspy_winrt_functions) || add_capsule(module) ||
         sspy_layout_check())
         return -1;

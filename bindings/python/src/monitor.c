@@ -20,30 +20,43 @@ static bool is_end_of_iteration(PyObject *exc)
            type == PyExc_GeneratorExit;
 }
 
-/* -1 with an exception. */
-static int keep_stack(sspy_interp *interp, PyObject *exc)
+/* The stack of now into EXC's anchor; -1 with an exception. */
+static int take_stack(sspy_interp *interp, PyObject *exc, sspy_room *room)
 {
-    sspy_anchor *anchor = sspy_anchor_of(interp, exc);
-    uintptr_t frames[SSPY_MAX_FRAMES];
-    uint32_t count;
-
-    if (anchor && (anchor->raised || anchor->exception || anchor->error))
-        return 0;
     /* From the frame it is in on: the native frames inside belong to the callback. */
-    count = sspy_capture(NULL, frames);
+    uint32_t count = sspy_capture(NULL, room->limit, room->frames);
+    sspy_anchor *anchor;
+
     if (interp->module_state)
-        sspy_append_awaiting(interp->module_state, frames, &count);
+        sspy_append_awaiting(interp->module_state, room, &count);
+    count = stacksplice_copy_ends(room->frames, count, room->limit, room->frames);
     anchor = sspy_anchor_make(interp, exc);
     if (!anchor || !count || anchor->raised)
         return anchor ? 0 : -1;
-    anchor->raised = malloc(count * sizeof *frames);
+    anchor->raised = malloc(count * sizeof *anchor->raised);
     if (!anchor->raised) {
         PyErr_NoMemory();
         return -1;
     }
-    memcpy(anchor->raised, frames, count * sizeof *frames);
+    memcpy(anchor->raised, room->frames, count * sizeof *anchor->raised);
     anchor->raised_count = count;
     return 0;
+}
+
+/* -1 with an exception. */
+static int keep_stack(sspy_interp *interp, PyObject *exc)
+{
+    sspy_anchor *anchor = sspy_anchor_of(interp, exc);
+    sspy_room room;
+    int result;
+
+    if (anchor && (anchor->raised || anchor->exception || anchor->error))
+        return 0;
+    if (sspy_room_begin(&room, stacksplice_max_frames()))
+        return -1;
+    result = take_stack(interp, exc, &room);
+    sspy_room_end(&room);
+    return result;
 }
 
 PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t count)

@@ -41,7 +41,7 @@ static int is_sequence(PyObject *value)
     if (PyUnicode_Check(value) || PyBytes_Check(value))
         return 0;
     module = PyImport_ImportModule("collections.abc");
-    sequence = module ? PyObject_GetAttrString(module, "Sequence") : NULL;
+    sequence = module ? sspy_attribute(module, "Sequence") : NULL;
     if (sequence)
         answer = PyObject_IsInstance(value, sequence);
     Py_XDECREF(sequence);

@@ -8,17 +8,11 @@
  */
 #include "passage.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum {
-    CUT_MIN = 64,    /* a shorter stack was not cut */
-    OVERLAP_MIN = 8, /* of two stacks of which one was cut */
-    BORDER_MAX = 8   /* native frames of the border that receives */
-};
-
-static const char unknown_seam[] = "what lies between is not known";
-static const char thread_seam[] = "another thread";
-static const char cut_seam[] = "the stack was cut";
+static const char unknown_seam[] = "the frames between these two are not known";
+static const char thread_seam[] = "the error comes from another thread";
 
 /* ---- Nodes ------------------------------------------------------------------------------------*/
 
@@ -127,75 +121,86 @@ typedef struct stack {
     uint32_t count;
 } stack;
 
-/* The outermost COUNT elements of HERE hold no script frame, or the outermost of them is one and
+/* A stack read from its outer end. */
+typedef struct outer_end {
+    stack rest;      /* what was not passed yet */
+    uint32_t hidden; /* how many frames its outermost element stands for, if it is a gap of such */
+} outer_end;
+
+static uint32_t hidden_at(stack rest)
+{
+    return rest.count ? stacksplice_frames_left_out(rest.frames + rest.count - 1, 1) : 0;
+}
+
+static outer_end outer_end_of(stack s)
+{
+    return (outer_end){s, hidden_at(s)};
+}
+
+static uintptr_t outermost(const outer_end *end)
+{
+    return end->rest.count ? end->rest.frames[end->rest.count - 1] : 0;
+}
+
+static void pass(outer_end *end, uint32_t frames)
+{
+    if (end->hidden > frames) {
+        end->hidden -= frames;
+        return;
+    }
+    end->rest.count--;
+    end->hidden = hidden_at(end->rest);
+}
+
+/* Pass what A and B have alike; whether there was any.  A frame that was left out is taken for the
+   one that the other stack has there: which one that is, the numbers in the gaps say. */
+static bool pass_same(outer_end *a, outer_end *b)
+{
+    bool any = false;
+
+    while (a->rest.count && b->rest.count) {
+        uint32_t frames = 1;
+
+        if (a->hidden && b->hidden)
+            frames = a->hidden < b->hidden ? a->hidden : b->hidden;
+        else if (!a->hidden && !b->hidden && outermost(a) != outermost(b))
+            break;
+        pass(a, frames);
+        pass(b, frames);
+        any = true;
+    }
+    return any;
+}
+
+/* HERE, what only the border's stack has, holds no script frame, or the outermost of it is one and
    the same function's as ELEMENT: the frame went on since, to the line it is at here. */
-static bool is_border(stack here, uint32_t count, uintptr_t element, bool *went_on)
+static bool is_border(stack here, uintptr_t element, bool *went_on)
 {
     *went_on = false;
-    for (uint32_t i = 0; i < count; i++) {
+    if (stacksplice_frames_left_out(here.frames, here.count))
+        return false;
+    for (uint32_t i = 0; i < here.count; i++) {
         if (!look_at(here.frames[i], -1, NULL).is_script)
             continue;
-        if (i + 1 < count || !compared(here.frames[i], element).is_same)
+        if (i + 1 < here.count || !compared(here.frames[i], element).is_same)
             return false;
         *went_on = true;
     }
     return true;
 }
 
-/* Where HERE[from...] goes on in TAKEN from START on, up to the end of either; or TAKEN.count. */
-static uint32_t find_overlap(stack taken, uint32_t start, stack here, uint32_t from)
-{
-    for (uint32_t at = start; at < taken.count; at++) {
-        uint32_t length = taken.count - at;
-
-        if (length > here.count - from)
-            length = here.count - from;
-        if (length < OVERLAP_MIN)
-            break;
-        if (!memcmp(taken.frames + at, here.frames + from, length * sizeof *taken.frames))
-            return at;
-    }
-    return taken.count;
-}
-
-/* The same where at least one of them was cut at its outer end. */
-static uint32_t end_of_cut(stack taken, stack here, const char **seam)
-{
-    if (taken.count < CUT_MIN && here.count < CUT_MIN)
-        return taken.count;
-    for (uint32_t from = 0; from < here.count && from < BORDER_MAX; from++) {
-        uint32_t end = find_overlap(taken, 0, here, from);
-
-        if (end < taken.count) {
-            /* Recursion overlaps at several places: the innermost is sure to have ended. */
-            bool again = find_overlap(taken, end + 1, here, from) < taken.count;
-
-            *seam = again ? cut_seam : NULL;
-            return end;
-        }
-        if (look_at(here.frames[from], -1, NULL).is_script)
-            break;
-    }
-    return taken.count;
-}
-
 /* How many elements of TAKEN lie inside of the border whose stack is HERE. */
-static uint32_t end_of_passage(stack taken, stack here, const char **seam)
+static uint32_t end_of_passage(stack taken, stack here, sspy_passage *passage)
 {
-    uint32_t same = 0, end;
-    bool went_on;
+    outer_end inside = outer_end_of(taken), border = outer_end_of(here);
+    bool same = pass_same(&inside, &border), went_on;
 
-    *seam = NULL;
-    while (same < taken.count && same < here.count &&
-           taken.frames[taken.count - 1 - same] == here.frames[here.count - 1 - same])
-        same++;
-    if (is_border(here, here.count - same,
-                  same < taken.count ? taken.frames[taken.count - 1 - same] : 0, &went_on) &&
-        (same || went_on))
-        return taken.count - same - went_on;
-    *seam = unknown_seam;
-    end = end_of_cut(taken, here, seam);
-    return end < taken.count ? end : taken.count - same;
+    if (inside.hidden)
+        passage->outermost = stacksplice_left_out(inside.hidden);
+    if (is_border(border.rest, outermost(&inside), &went_on) && (same || went_on))
+        return inside.rest.count - went_on;
+    passage->seam = unknown_seam;
+    return inside.rest.count;
 }
 
 /* ---- What the traceback shows already ---------------------------------------------------------*/
@@ -259,12 +264,18 @@ static bool is_caught_here(const PyTracebackObject *head)
 
 /* ---- All together -----------------------------------------------------------------------------*/
 
-static stack stack_of(void *record, uintptr_t *room)
+/* Empty without memory. */
+static stack stack_of(void *record, sspy_stack_copy *copy)
 {
+    uintptr_t *frames = copy->near;
     uint32_t count = 0;
 
-    (void)stacksplice_error_stack(record, SSPY_MAX_FRAMES, room, &count);
-    return (stack){room, count};
+    (void)stacksplice_error_stack(record, 0, NULL, &count);
+    if (count > SSPY_NEAR_FRAMES)
+        frames = copy->far = malloc(count * sizeof *frames);
+    if (!frames || !count || FAILED(stacksplice_error_stack(record, count, frames, &count)))
+        count = 0;
+    return (stack){frames, count};
 }
 
 static bool is_other_thread(void *taken, void *here)
@@ -285,10 +296,10 @@ static stack stack_at_exit(sspy_anchor *anchor, IScriptErrorInfo *error, uint32_
     if (received && received + 1 < nodes)
         (void)find_node(error, nodes - 1 - received, node);
     if (*node)
-        return stack_of(*node, passage->room);
+        return stack_of(*node, &passage->copy);
     if (anchor && anchor->exception && !anchor->foreign)
         return (stack){anchor->exception->frames, anchor->exception->frame_count};
-    return stack_of(error, passage->room);
+    return stack_of(error, &passage->copy);
 }
 
 /* What of TAKEN, the stack of EXIT, __traceback__ does not show and HERE, that of NEWEST, has not.
@@ -296,10 +307,11 @@ static stack stack_at_exit(sspy_anchor *anchor, IScriptErrorInfo *error, uint32_
 static void choose(sspy_state *state, const PyTracebackObject *head, stack taken, void *exit,
                    stack here, void *newest, bool whole, sspy_passage *passage)
 {
-    uint32_t begin = 0, end = end_of_passage(taken, here, &passage->seam);
+    uint32_t begin = 0, end = end_of_passage(taken, here, passage);
 
     if (is_other_thread(exit, newest)) {
         passage->seam = thread_seam;
+        passage->outermost = 0;
         end = taken.count;
         begin = whole ? 0 : end;
     } else if (!whole) {
@@ -315,16 +327,18 @@ static void find(sspy_state *state, sspy_anchor *anchor, IScriptErrorInfo *error
     ILanguageExceptionErrorInfo2 *newest = NULL, *node = NULL;
     uint32_t nodes = find_node(border, 0, &newest);
     bool is_new = anchor && anchor->foreign && !anchor->received && !head;
-    uintptr_t room[SSPY_MAX_FRAMES];
+    sspy_stack_copy copy;
 
+    copy.far = NULL;
     /* Else the error has no more room for nodes. */
     if (newest && (!anchor || nodes > anchor->received) && !is_caught_here(head)) {
-        stack here = stack_of(newest, room);
+        stack here = stack_of(newest, &copy);
         stack taken = stack_at_exit(anchor, error, nodes, passage, &node);
 
         choose(state, head, taken, node ? (void *)node : error, here, newest, is_new || node,
                passage);
     }
+    free(copy.far);
     if (anchor && border == error)
         anchor->received = nodes;
     sspy_unknown_release(node);
@@ -338,7 +352,9 @@ void sspy_passage_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error
     const PyTracebackObject *head = (const PyTracebackObject *)traceback;
     sspy_section section = sspy_enter(state->interp);
 
-    passage->frames = passage->room;
+    passage->frames = passage->copy.near;
+    passage->copy.far = NULL;
+    passage->outermost = 0;
     passage->count = 0;
     passage->seam = NULL;
     find(state, sspy_anchor_of(state->interp, exc), error, border, head, passage);
@@ -346,4 +362,9 @@ void sspy_passage_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error
         passage->seam = NULL; /* it has said so, or nothing was passed since */
     sspy_leave(section);
     Py_XDECREF(traceback);
+}
+
+void sspy_passage_end(sspy_passage *passage)
+{
+    free(passage->copy.far);
 }

@@ -7,11 +7,18 @@
 
 #include "binding.h"
 
+/* A copy of a stack. */
+typedef struct sspy_stack_copy {
+    uintptr_t *far; /* malloc, or NULL: it is in NEAR */
+    uintptr_t near[SSPY_NEAR_FRAMES];
+} sspy_stack_copy;
+
 typedef struct sspy_passage {
-    const uintptr_t *frames; /* innermost first; in ROOM, or those of the language exception */
+    const uintptr_t *frames; /* innermost first; in COPY, or those of the language exception */
     uint32_t count;
-    const char *seam; /* why frames may be missing outside of them, NULL: none are */
-    uintptr_t room[SSPY_MAX_FRAMES];
+    uintptr_t outermost; /* a gap, in place of the outermost of them; 0: that one stays */
+    const char *seam;    /* why frames may be missing outside of them, NULL: none are */
+    sspy_stack_copy copy;
 } sspy_passage;
 
 /* Fill PASSAGE for EXC, as which ERROR arrives where the newest node of BORDER was taken: of ERROR
@@ -19,6 +26,8 @@ typedef struct sspy_passage {
    and leaves no exception set. */
 void sspy_passage_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
                        IScriptErrorInfo *border, sspy_passage *passage);
+
+void sspy_passage_end(sspy_passage *passage);
 
 /* Whether ELEMENT of a stack is a token: a script frame or a gap. */
 static inline bool sspy_is_token(uintptr_t element)

@@ -3,29 +3,26 @@
  *
  * An exception that a task or a thread ended with is raised again by whoever waits for it: a future
  * keeps it.  Its traceback then goes on as if the one had called the other.  A frame remembers its
- * caller also after its end; where that one, and its callers, are not the next frame of the
- * traceback, the two are of different stacks.
+ * caller also after its end.  Where two neighbours both tell who called them, and neither is among
+ * the callers of the other, they are of different stacks.  Of these frames nothing is said:
  *
- * A generator's or coroutine's frame may have forgotten (CPython 3.11, 3.14 and newer): then
- * nothing is said.
+ *  - a generator's or coroutine's that has forgotten its caller (CPython 3.11, 3.14 and newer);
+ *  - one that never ran: C code made it so that its own functions stand in the traceback (Cython,
+ *    PyO3).  Like the outermost frame of a thread it has no caller, but it did no step either;
+ *  - one that ran only to raise: Python code gave the body of a module the name of a function, for
+ *    the same purpose (jinja2, tblib).  Its caller is whoever made it.
  */
-#include "binding.h"
+#include "layout.h"
 
-static const char *const awaited = "awaited by a task";
-static const char *const raised_again = "raised again where it was kept";
-
-static int code_flags(PyFrameObject *frame)
-{
-    PyCodeObject *code = PyFrame_GetCode(frame);
-    int flags = code->co_flags;
-
-    Py_DECREF(code);
-    return flags;
-}
+static const char *const raised_again = "the exception was kept and raised again here";
 
 static bool is_coroutine(PyFrameObject *frame)
 {
-    return code_flags(frame) & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR);
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    bool coroutine = code->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR);
+
+    Py_DECREF(code);
+    return coroutine;
 }
 
 /* Whether OUTER called INNER, as nearly every frame of a traceback did the next one.  Without
@@ -38,14 +35,41 @@ static bool is_caller(const PyFrameObject *outer, PyFrameObject *inner)
     return back == outer;
 }
 
-/* Whether OUTER is among the callers of INNER, or nobody knows. */
-static bool may_be_called_by(PyFrameObject *inner, PyFrameObject *outer)
+/* The body of a module, or what exec() runs, is called <module> unless it was renamed.  A class has
+   its own name, and hardly ever raises what others kept. */
+static bool is_renamed_body(const PyCodeObject *code)
+{
+    return !(code->co_flags & (CO_OPTIMIZED | CO_NEWLOCALS)) &&
+           PyUnicode_CompareWithASCIIString(code->co_name, "<module>") != 0;
+}
+
+/* A new frame stands at its first instruction, or behind it; where one that raised stood is further
+   on, but for an error in its very first step. */
+static bool has_run(PyFrameObject *frame, const PyCodeObject *code)
+{
+    return PyFrame_GetLasti(frame) > (code->_co_firsttraceable + 1) * SSPY_CODE_UNIT;
+}
+
+/* Whether FRAME tells who called it, or that nobody did.  Without memory it does not, and an
+   exception is set. */
+static bool tells_caller(PyFrameObject *frame)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    PyFrameObject *back = PyFrame_GetBack(frame);
+    bool forgets = code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
+    bool tells =
+        !is_renamed_body(code) && (back || (!PyErr_Occurred() && !forgets && has_run(frame, code)));
+
+    Py_XDECREF(back);
+    Py_DECREF(code);
+    return tells;
+}
+
+/* Whether OUTER is among the callers of INNER.  Without memory an exception is set. */
+static bool is_below(PyFrameObject *inner, const PyFrameObject *outer)
 {
     PyFrameObject *back = PyFrame_GetBack(inner);
 
-    if (!back) /* it is its thread's outermost one, or has forgotten, or there is no memory */
-        return PyErr_Occurred() ||
-               (code_flags(inner) & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
     while (back && back != outer) {
         PyFrameObject *next = PyFrame_GetBack(back);
 
@@ -53,7 +77,18 @@ static bool may_be_called_by(PyFrameObject *inner, PyFrameObject *outer)
         back = next;
     }
     Py_XDECREF(back);
-    return back || PyErr_Occurred();
+    return back != NULL;
+}
+
+/* Whether both frames tell their callers, and are of different stacks.  One that raises what its
+   caller has caught is of that one's stack, too.  Without memory nothing is known. */
+static bool are_apart(PyFrameObject *inner, PyFrameObject *outer)
+{
+    bool apart = tells_caller(inner) && tells_caller(outer) && !is_below(inner, outer) &&
+                 !is_below(outer, inner) && !PyErr_Occurred();
+
+    PyErr_Clear();
+    return apart;
 }
 
 uintptr_t sspy_seam_token(const char *reason)
@@ -73,7 +108,6 @@ uintptr_t sspy_seam_token(const char *reason)
 uintptr_t sspy_seam_inside(const PyTracebackObject *entry)
 {
     PyFrameObject *inner = entry->tb_next ? entry->tb_next->tb_frame : NULL;
-    bool called;
 
     if (!inner || is_caller(entry->tb_frame, inner))
         return 0;
@@ -84,11 +118,8 @@ uintptr_t sspy_seam_inside(const PyTracebackObject *entry)
         return 0;
     if (sspy_foreign_frame(entry->tb_frame, NULL))
         return sspy_mark();
-    /* One that raises what its caller has caught is of that one's stack, too. */
-    called = may_be_called_by(inner, entry->tb_frame) || may_be_called_by(entry->tb_frame, inner);
-    PyErr_Clear(); /* without memory nothing is known */
-    if (called)
+    if (!are_apart(inner, entry->tb_frame))
         return 0;
-    return sspy_seam_token(is_coroutine(inner) && is_coroutine(entry->tb_frame) ? awaited
+    return sspy_seam_token(is_coroutine(inner) && is_coroutine(entry->tb_frame) ? SSPY_AWAITED
                                                                                 : raised_again);
 }

@@ -2,7 +2,7 @@
  * The combined stack of an exception, from its traceback and the live stack.
  *
  * An exception that was unwound to the border has frames in its traceback, which are trusted as
- * they are; then one gap frame, "unwound"; then the live stack from the catching frame outward,
+ * they are; then one gap frame, sspy_mark(); then the live stack from the catching frame outward,
  * in which a frame of the traceback has the line where the exception passed.
  *
  * The traceback of a cause, or of a member of a group, ends where it was caught.  What called that
@@ -12,45 +12,56 @@
 #include "binding.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-static uint32_t capture_live(const void *above, uintptr_t *frames)
+int sspy_room_begin(sspy_room *room, uint32_t limit)
+{
+    room->limit = limit;
+    room->frames = limit <= SSPY_NEAR_FRAMES
+                       ? room->near
+                       : malloc(SSPY_ROOM((size_t)limit) * sizeof *room->frames);
+    if (!room->frames)
+        PyErr_NoMemory();
+    return room->frames ? 0 : -1;
+}
+
+void sspy_room_end(sspy_room *room)
+{
+    if (room->frames != room->near)
+        free(room->frames);
+}
+
+static uint32_t capture_live(const void *above, uintptr_t behind, uint32_t max, uintptr_t *frames)
 {
     sspy_interp *interp = sspy_interp_current();
     sspy_section section = sspy_enter(interp);
     uint32_t count = 0;
 
-    (void)stacksplice_capture_above(above, SSPY_MAX_FRAMES, frames, &count, NULL);
+    (void)stacksplice_capture_ends(above, behind, max, frames, &count);
     sspy_leave(section);
     return count;
 }
 
-/* Capture as WANTED says, and cut off what is inside of the innermost of its frames (our own call).
- */
-static uint32_t capture_from(const void *above, sspy_placement *wanted, uintptr_t *frames)
+/* Capture as WANTED says, without what is inside of the innermost of its frames (our own call).
+   When no frame of the stack is one of them: all of it, rather than nothing. */
+static uint32_t capture_from(const void *above, sspy_placement *wanted, uint32_t max,
+                             uintptr_t *frames)
 {
-    uintptr_t mark = sspy_mark();
-    uint32_t count, start = 0;
+    uint32_t count;
 
+    wanted->mark = sspy_mark();
     sspy_place(wanted);
-    count = capture_live(above, frames);
+    count = capture_live(above, wanted->mark, max, frames);
     sspy_place(NULL);
-    while (start < count && frames[start] != mark)
-        start++;
-    if (start == count)
-        return count; /* no such frame among those taken: all of them, rather than none */
-    start++;
-    memmove(frames, frames + start, (count - start) * sizeof *frames);
-    return count - start;
+    return count;
 }
 
-uint32_t sspy_capture(const void *above, uintptr_t *frames)
+uint32_t sspy_capture(const void *above, uint32_t max, uintptr_t *frames)
 {
     sspy_placed_frame top = {sspy_frame_top(), 0};
     sspy_placement wanted = {.frames = &top, .count = 1};
 
-    return above ? capture_live(above, frames)
-                 : capture_from(__builtin_frame_address(0), &wanted, frames);
+    return above ? capture_live(above, 0, max, frames)
+                 : capture_from(__builtin_frame_address(0), &wanted, max, frames);
 }
 
 /* 0: the entry stands for no element of its own. */
@@ -169,10 +180,10 @@ static void end_passage(passage *p)
 
 /* A traceback, split into frames that have ended and frames that are live. */
 typedef struct passed_frames {
-    uintptr_t *ended;        /* tokens, innermost first; borrowed room for SSPY_MAX_FRAMES - 1
-                                frames and SSPY_MAX_SEAMS */
+    uintptr_t *ended;        /* tokens, innermost first when all are read; borrowed */
+    uint32_t most;           /* of them; there is room for twice as many */
     sspy_placed_frame *live; /* malloc; each once */
-    uint32_t ended_count, live_count, seams;
+    uint32_t ended_count, live_count;
     bool after_seam; /* the last of ENDED is a seam */
 } passed_frames;
 
@@ -203,13 +214,26 @@ static int add_live(passed_frames *passed, const void *data, PyTracebackObject *
     return 0;
 }
 
+static void shorten_ended(passed_frames *passed)
+{
+    passed->ended_count =
+        stacksplice_copy_ends(passed->ended, passed->ended_count, passed->most, passed->ended);
+}
+
+static void add_token(passed_frames *passed, uintptr_t token)
+{
+    if (passed->ended_count == 2 * passed->most)
+        shorten_ended(passed);
+    passed->ended[passed->ended_count++] = token;
+}
+
 static void add_ended(passed_frames *passed, PyTracebackObject *entry)
 {
     uintptr_t token = entry_token(entry);
 
     if (!token)
         return;
-    passed->ended[passed->ended_count++] = token;
+    add_token(passed, token);
     passed->after_seam = false;
 }
 
@@ -218,38 +242,30 @@ static void add_seam(passed_frames *passed, const PyTracebackObject *entry)
 {
     uintptr_t seam;
 
-    if (passed->after_seam || passed->seams == SSPY_MAX_SEAMS)
+    if (passed->after_seam)
         return;
     seam = sspy_seam_inside(entry);
     if (!seam)
         return;
-    passed->ended[passed->ended_count++] = seam;
-    passed->seams++;
+    add_token(passed, seam);
     passed->after_seam = true;
 }
 
-/* How many frames of the passage have ended; all are counted as such while there is room for them.
-   ENTRIES: how many there are. */
-static size_t count_ended(const passage *p, bool owned, size_t *entries)
+static size_t count_entries(const passage *p)
 {
-    size_t ended = 0;
+    size_t entries = 0;
     cursor c;
 
-    *entries = 0;
     for (PyTracebackObject *entry = first_entry(&c, p); entry; entry = next_entry(&c))
-        *entries += 1;
-    if (*entries < SSPY_MAX_FRAMES)
-        return *entries;
-    for (PyTracebackObject *entry = first_entry(&c, p); entry; entry = next_entry(&c))
-        ended += !is_repeated(entry) && !sspy_frame_live(entry->tb_frame, owned);
-    return ended;
+        entries++;
+    return entries;
 }
 
-/* More frames than there is room for: the innermost ones.  -1 with a MemoryError. */
+/* -1 with a MemoryError. */
 static int read_passage(const passage *p, passed_frames *passed)
 {
     bool owned = sspy_chain_has_owned();
-    size_t entries, ended = count_ended(p, owned, &entries);
+    size_t entries = count_entries(p);
     cursor c;
 
     for (PyTracebackObject *entry = first_entry(&c, p); entry; entry = next_entry(&c)) {
@@ -260,11 +276,12 @@ static int read_passage(const passage *p, passed_frames *passed)
         data = sspy_frame_live(entry->tb_frame, owned);
         if (data && add_live(passed, data, entry, entries))
             return -1;
-        if (!data && ended-- < SSPY_MAX_FRAMES)
+        if (!data)
             add_ended(passed, entry);
         add_seam(passed, entry);
     }
     passed->ended_count -= passed->after_seam; /* nothing that ended is inside of it */
+    shorten_ended(passed);
     reverse(passed->ended, passed->ended_count);
     return 0;
 }
@@ -284,9 +301,11 @@ static uintptr_t lost_token(bool was_raised)
 }
 
 int sspy_stack_of(sspy_state *state, PyObject *exc, const sspy_step *outer, const void *above,
-                  uintptr_t *frames, uint32_t *count)
+                  sspy_room *room, uint32_t *count)
 {
-    passed_frames passed = {.ended = frames};
+    uintptr_t *frames = room->frames;
+    /* As many from its inner end as the whole stack can keep from its own. */
+    passed_frames passed = {.ended = frames, .most = room->limit + 2};
     passage p;
     int failed;
 
@@ -302,11 +321,12 @@ int sspy_stack_of(sspy_state *state, PyObject *exc, const sspy_step *outer, cons
         } else {
             if (*count)
                 frames[(*count)++] = sspy_mark();
-            *count += wanted.count
-                          ? capture_from(__builtin_frame_address(0), &wanted, frames + *count)
-                          : sspy_capture(above, frames + *count);
-            sspy_append_awaiting(state, frames, count);
+            *count += wanted.count ? capture_from(__builtin_frame_address(0), &wanted, room->limit,
+                                                  frames + *count)
+                                   : sspy_capture(above, room->limit, frames + *count);
+            sspy_append_awaiting(state, room, count);
         }
+        *count = stacksplice_copy_ends(frames, *count, room->limit, frames);
     }
     free(passed.live);
     end_passage(&p);

@@ -15,6 +15,7 @@ enum { BUSY = 2 }; /* as an address: an entry that is being changed; 0: a free o
 
 sspy_cache_row sspy_cache_rows[1 << SSPY_CACHE_ROW_BITS];
 _Atomic(PyInterpreterState *) sspy_cache_home;
+_Atomic(uint32_t) sspy_cache_epoch;
 static PyTypeObject *watch_type; /* (GIL) a subclass of weakref.ref; counted */
 static PyObject *watches;        /* (GIL) address of a code object -> its watch */
 static PyObject *on_death;       /* (GIL) the callback of all watches */
@@ -57,6 +58,23 @@ static void forget(const instructions *of)
     else
         for (size_t i = 0; i < SSPY_COUNT_OF(sspy_cache_rows); i++)
             clear_row(&sspy_cache_rows[i], of->from, of->to);
+}
+
+static void clear_all(void)
+{
+    for (size_t i = 0; i < SSPY_COUNT_OF(sspy_cache_rows); i++)
+        clear_row(&sspy_cache_rows[i], 1, SSPY_CACHE_ADDRESS);
+}
+
+uint32_t sspy_cache_renew(void)
+{
+    uint32_t epoch = stacksplice_token_epoch();
+
+    if (epoch != atomic_load_explicit(&sspy_cache_epoch, memory_order_relaxed)) {
+        clear_all();
+        atomic_store_explicit(&sspy_cache_epoch, epoch, memory_order_release);
+    }
+    return epoch;
 }
 
 static instructions *watched_by(PyObject *watch)
@@ -123,8 +141,7 @@ void sspy_cache_end(PyInterpreterState *interp)
     if (atomic_load(&sspy_cache_home) != interp)
         return;
     atomic_store(&sspy_cache_home, NULL);
-    for (size_t i = 0; i < SSPY_COUNT_OF(sspy_cache_rows); i++)
-        clear_row(&sspy_cache_rows[i], 1, SSPY_CACHE_ADDRESS);
+    clear_all();
     end_watching();
 }
 
@@ -188,14 +205,20 @@ static sspy_cache_entry *choose(sspy_cache_row *row, uintptr_t place)
     return free_entry ? free_entry : &row->ways[next_victim++ % SSPY_CACHE_WAYS];
 }
 
-void sspy_cache_put(PyCodeObject *code, uintptr_t place, uint32_t line, uintptr_t token)
+void sspy_cache_put(PyCodeObject *code, uintptr_t place, uint32_t line, uintptr_t token,
+                    uint32_t epoch)
 {
     PyInterpreterState *home = atomic_load_explicit(&sspy_cache_home, memory_order_relaxed);
 
     /* A frame that has not begun is not shown, although its instruction may be the first one. */
     if (!home || home != PyInterpreterState_Get() || place & ~SSPY_CACHE_ADDRESS ||
         (place | 1) < sspy_instruction(code, code->_co_firsttraceable * SSPY_CODE_UNIT) ||
-        ((uint64_t)token ^ SSPY_TOKEN_BASE) >> 32 || !watch(code))
+        line > UINT16_MAX || !watch(code))
         return;
-    change(choose(sspy_cache_row_of(place), place), place, (uint64_t)line << 32 | (uint32_t)token);
+    /* Making the watch may have run code that captures, and other threads describe what they like.
+     */
+    if (epoch != stacksplice_token_epoch())
+        return;
+    change(choose(sspy_cache_row_of(place), place), place,
+           (uint64_t)line << SSPY_TOKEN_BITS | (token & SSPY_CACHE_ADDRESS));
 }

@@ -17,7 +17,7 @@ enum { SSPY_CACHE_WAYS = 4, SSPY_CACHE_ROW_BITS = 11 };
    it a count of changes, by which a reader sees that VALUE was exchanged beside it. */
 typedef struct sspy_cache_entry {
     _Atomic(uint64_t) key;
-    _Atomic(uint64_t) value; /* the lower half of the token, below the line that was asked for */
+    _Atomic(uint64_t) value; /* the token below its base, and above it the line asked for */
 } sspy_cache_entry;
 
 typedef struct sspy_cache_row {
@@ -25,12 +25,23 @@ typedef struct sspy_cache_row {
 } sspy_cache_row;
 
 #define SSPY_CACHE_ADDRESS UINT64_C(0xFFFFFFFFFFFF)
-/* The upper half of every token (source.h). */
+/* The upper 16 bits of every token (source.h). */
 #define SSPY_TOKEN_BASE UINT64_C(0x5353000000000000)
+#define SSPY_TOKEN_BITS 48
 
 extern sspy_cache_row sspy_cache_rows[1 << SSPY_CACHE_ROW_BITS];
 /* The interpreter whose code is in the table; NULL: none. */
 extern _Atomic(PyInterpreterState *) sspy_cache_home;
+/* The core's epoch in which all in the table was put there. */
+extern _Atomic(uint32_t) sspy_cache_epoch;
+
+/* Whether the tokens in the table are still known: else all of it is void, and whoever may change
+   the table calls sspy_cache_renew. */
+static inline bool sspy_cache_is_true(void)
+{
+    return atomic_load_explicit(&sspy_cache_epoch, memory_order_acquire) ==
+           stacksplice_token_epoch();
+}
 
 static inline sspy_cache_row *sspy_cache_row_of(uintptr_t place)
 {
@@ -51,9 +62,9 @@ static inline uintptr_t sspy_cache_find(uintptr_t place, uint32_t line)
             continue;
         value = atomic_load_explicit(&row->ways[i].value, memory_order_acquire);
         if (atomic_load_explicit(&row->ways[i].key, memory_order_relaxed) != key ||
-            value >> 32 != line || place > SSPY_CACHE_ADDRESS)
+            value >> SSPY_TOKEN_BITS != line || place > SSPY_CACHE_ADDRESS)
             return 0;
-        return (uintptr_t)(SSPY_TOKEN_BASE | (uint32_t)value);
+        return (uintptr_t)(SSPY_TOKEN_BASE | (value & SSPY_CACHE_ADDRESS));
     }
     return 0;
 }
@@ -74,8 +85,13 @@ static inline uintptr_t sspy_traceback_key(uintptr_t place)
 void sspy_cache_begin(PyInterpreterState *interp);
 /* INTERP ends: what its code put is forgotten. */
 void sspy_cache_end(PyInterpreterState *interp);
-/* Put TOKEN for PLACE (in CODE, which is alive) and LINE.  Lock held, outside of any capture: it
-   may allocate in the interpreter.  Does nothing where it cannot be done. */
-void sspy_cache_put(PyCodeObject *code, uintptr_t place, uint32_t line, uintptr_t token);
+/* Void the table if the core has dropped tokens since; the epoch in which it is true now.  Lock
+   held. */
+uint32_t sspy_cache_renew(void);
+/* Put TOKEN, which was interned in EPOCH, for PLACE (in CODE, which is alive) and LINE.  Lock held,
+   outside of any capture: it may allocate in the interpreter.  Does nothing where it cannot be
+   done. */
+void sspy_cache_put(PyCodeObject *code, uintptr_t place, uint32_t line, uintptr_t token,
+                    uint32_t epoch);
 
 #endif

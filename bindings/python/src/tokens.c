@@ -8,8 +8,12 @@
 #include "token_cache.h"
 
 #include <stdio.h>
+#include <string.h>
 
-enum { FILE_BYTES = 4096, FUNCTION_BYTES = 1024 };
+enum {
+    FILE_BYTES = 4104,
+    FUNCTION_BYTES = 1032
+}; /* more than a token keeps, so that it marks the cut */
 
 /* One character as UTF-8 at OUT (room for four); a surrogate becomes U+FFFD.  Returns the bytes. */
 static size_t put_utf8(Py_UCS4 c, char *out)
@@ -57,6 +61,41 @@ static const char *text_of(PyObject *text, char *buffer, size_t capacity)
     return buffer;
 }
 
+/* The character of TEXT that is BACK from its end; BACK is not 0 and no more than its length. */
+static Py_UCS4 from_end(PyObject *text, Py_ssize_t back)
+{
+    return PyUnicode_READ_CHAR(text, PyUnicode_GET_LENGTH(text) - back);
+}
+
+/* Whether NAME is the last part of the qualified name WHOLE. */
+static bool is_last_part(PyObject *name, PyObject *whole)
+{
+    Py_ssize_t length = PyUnicode_GET_LENGTH(name), of = PyUnicode_GET_LENGTH(whole);
+
+    if (length > of || (length < of && from_end(whole, length + 1) != '.'))
+        return false;
+    if (PyUnicode_KIND(name) == PyUnicode_KIND(whole))
+        return !memcmp(PyUnicode_DATA(name),
+                       (const char *)PyUnicode_DATA(whole) + (of - length) * PyUnicode_KIND(whole),
+                       (size_t)(length * PyUnicode_KIND(name)));
+    while (length && from_end(name, length) == from_end(whole, length))
+        length--;
+    return !length;
+}
+
+/* A qualified name ends in the one that tracebacks of Python print, and says more.  Code that was
+   renamed (templates, rebuilt tracebacks) has kept the qualified name of something else. */
+static PyObject *shown_name(const PyCodeObject *code)
+{
+    PyObject *name = code->co_name, *whole = code->co_qualname;
+
+#if PY_VERSION_HEX < 0x030C0000
+    if (!PyUnicode_IS_READY(name) || !PyUnicode_IS_READY(whole))
+        return name;
+#endif
+    return is_last_part(name, whole) ? whole : name;
+}
+
 /* LINE is what a traceback says, which can be made by hand: the columns may be of another line. */
 static void set_place(stacksplice_token_info *info, const PyCodeObject *code, int lasti, int line)
 {
@@ -82,7 +121,7 @@ static bool make_token(PyCodeObject *code, int lasti, int line, stacksplice_trus
                                    .language = "python"};
 
     set_place(&info, code, lasti, line);
-    info.function = text_of(code->co_qualname, function, sizeof function);
+    info.function = text_of(shown_name(code), function, sizeof function);
     info.file = text_of(code->co_filename, file, sizeof file);
     if (id > 0) {
         snprintf(name, sizeof name, "interpreter %lld", (long long)id);
@@ -116,11 +155,12 @@ uintptr_t sspy_token_known(PyCodeObject *code, int lasti, int line, stacksplice_
     bool home = interp == atomic_load_explicit(&sspy_cache_home, memory_order_relaxed);
     uintptr_t key = home ? key_of(code, lasti, trust) : 0;
     uint32_t said = line > 0 ? (uint32_t)line : 0;
+    uint32_t epoch = home ? sspy_cache_renew() : 0;
     uintptr_t token = key ? sspy_cache_find(key, said) : 0;
 
     if (token)
         return token;
     if (make_token(code, lasti, line, trust, interp, &token) && key)
-        sspy_cache_put(code, key, said, token);
+        sspy_cache_put(code, key, said, token, epoch);
     return token;
 }

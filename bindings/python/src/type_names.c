@@ -8,8 +8,8 @@ PyObject *sspy_full_type_name(PyTypeObject *type)
 {
     PyObject *name, *module, *full = NULL;
 
-    name = PyObject_GetAttrString((PyObject *)type, "__qualname__");
-    module = PyObject_GetAttrString((PyObject *)type, "__module__");
+    name = sspy_attribute((PyObject *)type, "__qualname__");
+    module = sspy_attribute((PyObject *)type, "__module__");
     if (name && PyUnicode_Check(name)) {
         if (!module || !PyUnicode_Check(module) ||
             PyUnicode_CompareWithASCIIString(module, "builtins") == 0 ||
@@ -18,15 +18,14 @@ PyObject *sspy_full_type_name(PyTypeObject *type)
         else
             full = PyUnicode_FromFormat("%U.%U", module, name);
     }
-    if (!full) {
-        PyErr_Clear();
-        full = PyUnicode_FromString(type->tp_name);
-    }
     Py_XDECREF(name);
     Py_XDECREF(module);
-    if (PyErr_Occurred() && full)
-        PyErr_Clear();
-    return full;
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        Py_XDECREF(full);
+        return NULL;
+    }
+    PyErr_Clear();
+    return full ? full : PyUnicode_FromString(type->tp_name);
 }
 
 static bool is_static(const PyTypeObject *type)

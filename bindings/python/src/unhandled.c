@@ -56,7 +56,7 @@ static void print_message(PyObject *message)
 /* The status that the interpreter would end with for EXC, a SystemExit. */
 static int exit_status_of(PyObject *exc)
 {
-    PyObject *code = PyObject_GetAttrString(exc, "code");
+    PyObject *code = sspy_attribute(exc, "code");
     int status = 1;
 
     if (code == Py_None)

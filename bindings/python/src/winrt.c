@@ -10,7 +10,7 @@
    outside reference), or NULL with an exception. */
 static IRestrictedErrorInfo *restricted_from(sspy_state *state, PyObject *error)
 {
-    PyObject *exc = PyObject_GetAttrString(error, "language_exception");
+    PyObject *exc = sspy_attribute(error, "language_exception");
     sspy_anchor *anchor;
     IScriptErrorInfo *script = NULL;
     IRestrictedErrorInfo *restricted = NULL;
@@ -26,7 +26,7 @@ static IRestrictedErrorInfo *restricted_from(sspy_state *state, PyObject *error)
     if (restricted)
         return restricted;
     PyErr_Clear();
-    reference = PyObject_GetAttrString(error, "reference");
+    reference = sspy_attribute(error, "reference");
     if (reference && PyUnicode_Check(reference)) {
         PyObject *wide = PyUnicode_AsEncodedString(reference, "utf-16-le", "surrogatepass");
         BSTR text =

@@ -14,17 +14,23 @@
 static sspy_exception *wrap_new(sspy_maker *maker, sspy_anchor *anchor, const sspy_step *step,
                                 sspy_related *related)
 {
-    uintptr_t room[2 * SSPY_MAX_FRAMES + SSPY_MAX_SEAMS], *raised = NULL;
-    sspy_exception *wrapped;
+    sspy_exception *wrapped = NULL;
+    uintptr_t *raised = NULL;
     uint32_t count = 0;
+    sspy_room room;
 
     if (anchor)
         raised = sspy_anchor_take_raised(anchor, &count);
-    if (!raised && sspy_stack_of(maker->state, step->exc, step->outer, maker->above, room, &count))
+    if (raised) {
+        wrapped = sspy_exception_new(maker->state->interp, step->exc, raised, count, related);
+        free(raised);
+        return wrapped;
+    }
+    if (sspy_room_begin(&room, stacksplice_max_frames()))
         return NULL;
-    wrapped =
-        sspy_exception_new(maker->state->interp, step->exc, raised ? raised : room, count, related);
-    free(raised);
+    if (!sspy_stack_of(maker->state, step->exc, step->outer, maker->above, &room, &count))
+        wrapped = sspy_exception_new(maker->state->interp, step->exc, room.frames, count, related);
+    sspy_room_end(&room);
     return wrapped;
 }
 
@@ -41,13 +47,15 @@ static sspy_exception *wrap_all(sspy_maker *maker, const sspy_step *step)
     sspy_related_end(maker->state, &related);
     if (!wrapped)
         return NULL;
-    /* An exception that can carry no anchor is wrapped all the same: only its return is anonymous.
-     */
     anchor = sspy_anchor_make(interp, step->exc);
-    if (anchor)
+    if (anchor) {
         sspy_anchor_set_exception(anchor, wrapped);
-    else
+    } else if (PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        sspy_exception_release(wrapped);
+        return NULL;
+    } else { /* it can carry none, and is wrapped all the same: only its return is anonymous */
         PyErr_Clear();
+    }
     return wrapped;
 }
 
@@ -182,24 +190,31 @@ static HRESULT put_into_slot(sspy_state *state, IScriptErrorInfo *error)
     return hr;
 }
 
-HRESULT sspy_originate(sspy_state *state, PyObject *exc, const void *above)
+int sspy_put(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr)
 {
     IScriptErrorInfo *error = NULL;
     sspy_section section;
-    HRESULT hr;
 
-    if (error_for(state, exc, above, true, &error, &hr)) {
-        PyErr_Clear();
-        RoOriginateError(E_OUTOFMEMORY, NULL);
-        return E_OUTOFMEMORY;
-    }
+    if (error_for(state, exc, above, true, &error, hr))
+        return -1;
     if (!error)
-        return hr; /* origination is switched off */
-    if (SUCCEEDED(hr))
-        hr = put_into_slot(state, error); /* an old one; a new one is there */
+        return 0; /* origination is switched off */
+    if (SUCCEEDED(*hr))
+        *hr = put_into_slot(state, error); /* an old one; a new one is there */
     section = sspy_enter(state->interp);
     sspy_unknown_release(error);
     sspy_leave(section);
     sspy_slot_note(state);
-    return hr;
+    return 0;
+}
+
+HRESULT sspy_originate(sspy_state *state, PyObject *exc, const void *above)
+{
+    HRESULT hr;
+
+    if (!sspy_put(state, exc, above, &hr))
+        return hr;
+    PyErr_Clear();
+    RoOriginateError(E_OUTOFMEMORY, NULL);
+    return E_OUTOFMEMORY;
 }

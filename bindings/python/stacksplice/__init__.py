@@ -48,6 +48,7 @@ from ._stacksplice import (
     propagate,
     raise_error,
     report_unhandled,
+    set_max_frames,
     take_error,
 )
 from ._errors import ErrorInfo, Propagation
@@ -82,6 +83,7 @@ __all__ = [
     "raise_error",
     "report_unhandled",
     "saved_error",
+    "set_max_frames",
     "take_error",
     "uninstall",
     "winrt",

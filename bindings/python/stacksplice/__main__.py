@@ -15,7 +15,6 @@ from . import __version__
 from ._errors import ErrorInfo
 from ._install import install
 from ._loading import loaded_core
-from ._saved import format_saved
 
 _STATUSES = """\
 exit status:
@@ -131,7 +130,7 @@ def _reports(text: str) -> Iterator[ErrorInfo]:
 
 def _text_of(report: ErrorInfo, number: int, all_frames: bool) -> str:
     try:
-        return format_saved(report, all_frames=all_frames)
+        return report.format(all_frames=all_frames)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as exc:
         raise ValueError(f"report {number} is damaged: {type(exc).__name__}: {exc}") from exc
 

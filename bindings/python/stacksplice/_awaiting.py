@@ -14,6 +14,8 @@ import weakref
 from _thread import _local
 from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType
 
+from ._stacksplice import _AWAITED
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,9 +35,8 @@ _named_tasks: set[str] = set()
 # In place of a task: there is none, because the future cannot be asked.
 _UNKNOWN = object()
 
-_AWAITED = "awaited by a task"
 _SILENT = "who awaits this task is not known: its class does not say"
-_MORE = "more tasks that await are left out"
+_MORE = "more tasks await this one than are shown"
 _OPAQUE = "this task awaits in an object that does not show its frames"
 
 
@@ -69,7 +70,7 @@ def _behind(running: Any, waiters: Waiters) -> list[_Item]:
             break
         else:
             numbers[task] = number = len(numbers) + 1
-            branch = f"task {awaited} from the inside is awaited by a task, too"
+            branch = f"task {awaited} from the inside is awaited by another, too"
             result.append(_named(_AWAITED if awaited == last else branch, task))
             result += _suspended(task)
             last = number

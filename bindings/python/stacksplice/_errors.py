@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import _stacksplice
 from ._frames import Frame, Stack
 
 TYPE_CHECKING = False
@@ -38,7 +39,8 @@ class Propagation:
 
 
 def _stack_from(data: Mapping[str, Any]) -> Stack:
-    return Stack.from_frames(Frame.from_dict(frame) for frame in data["stack"])
+    frames = (Frame.from_dict(frame) for frame in data["stack"])
+    return Stack.from_frames(frames, int(data.get("frames_left_out") or 0))
 
 
 class ErrorInfo:
@@ -159,6 +161,11 @@ class ErrorInfo:
         return self._stack
 
     @property
+    def frames_left_out(self) -> int:
+        """How many frames the stack was longer than `set_max_frames` allows: see `Stack.frames_left_out`."""
+        return self.stack.frames_left_out
+
+    @property
     def propagation(self) -> list[Propagation]:
         """The languages that received the error, oldest first.  The origin is none of them."""
         if self._data is not None:
@@ -178,8 +185,9 @@ class ErrorInfo:
             if not causes:
                 return "", None
             rest = {"transformed": causes[1:]}
-            if "transformed_left_out" in self._data:
-                rest["transformed_left_out"] = self._data["transformed_left_out"]
+            for name in ("transformed_left_out", "transformed_above"):
+                if name in self._data:
+                    rest[name] = self._data[name]
             return causes[0].get("relation", "cause"), ErrorInfo.from_dict({**causes[0], **rest})
         assert self._handle is not None
         relation, previous = self._handle.transformed()
@@ -254,10 +262,12 @@ class ErrorInfo:
     def remote(self) -> ErrorInfo | None:
         """What the exception went through in another process, before it crossed a border here."""
         if self._handle is not None:
+            report = self._handle.remote
+            if report is None:
+                return None
             from ._remote import read
 
-            report = self._handle.remote
-            return read(report) if report is not None else None
+            return read(report)
         data = self._data.get("remote") if self._data else None
         return ErrorInfo.from_dict(data) if data is not None else None
 
@@ -301,15 +311,22 @@ class ErrorInfo:
         which is otherwise hidden and counted; color: ANSI colours; chain: with the errors that it was
         made from, and the members of a group.
         """
-        from ._saved import format_remote, format_saved
+        if self._handle is not None:
+            text = self._handle.format(_TEXT, int(newest_last), all_frames, color, not chain)
+        else:
+            assert self._data is not None
+            text = _stacksplice._format_told(self._data, newest_last, all_frames, color, not chain)
+            if not chain:
+                return text
+        return text + self._format_remote(newest_last, all_frames, color)
 
-        if self._handle is None:
-            return format_saved(self, newest_last=newest_last, all_frames=all_frames, chain=chain)
-        text = self._handle.format(_TEXT, int(newest_last), all_frames, color, not chain)
-        remote = self.remote if self._handle.remote is not None else None
+    def _format_remote(self, newest_last: bool, all_frames: bool, color: bool) -> str:
+        """What it went through in another process, or nothing."""
+        remote = self.remote
         if remote is None:
-            return text
-        return text + format_remote(remote, newest_last=newest_last, all_frames=all_frames)
+            return ""
+        text = remote.format(newest_last=newest_last, all_frames=all_frames, color=color)
+        return "\nBefore that, in another process:\n" + text
 
     def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
         from ._remote import here

@@ -32,6 +32,7 @@ class Frame:
     asynchronous: a gap where two stacks meet: the frames outside of it did not call those inside, they
     await them, or raised their error again after it had ended them.
     glue: the inside of an interpreter, or a call into it, which reports hide.
+    function_offset: of a native frame: its address minus the first of the function.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class Frame:
         "address",
         "asynchronous",
         "glue",
+        "function_offset",
     )
 
     def __init__(
@@ -75,6 +77,7 @@ class Frame:
         address: int = 0,
         asynchronous: bool = False,
         glue: bool = False,
+        function_offset: int | None = None,
     ) -> None:
         self.kind = kind
         self.language = language
@@ -94,6 +97,7 @@ class Frame:
         self.address = address
         self.asynchronous = asynchronous
         self.glue = glue
+        self.function_offset = function_offset
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Frame:
@@ -139,34 +143,7 @@ class Frame:
 
     def __str__(self) -> str:
         """One line of a report."""
-        if self.kind == "gap":
-            return f"[{'async' if self.asynchronous else 'gap'}: {self.reason or 'unknown'}]"
-        language = "C" if self.language == "native" else self.language[:1].upper() + self.language[1:]
-        text = f"({language}) "
-        if self.interpreter:
-            text += f"[{self.interpreter}] "
-        if self.file:
-            text += f'File "{self.file}"'
-            if self.line:
-                text += f", line {self.line}"
-            if self.function:
-                text += ", in "
-        text += self.function or ""
-        if not self.file and not self.function:
-            text += self._nameless()
-        elif self.kind == "native":
-            text += " (inlined)" if self.inlined else ""
-            text += f" ({self.module})" if self.module else ""
-        if self.trust != "exact":
-            text += f" [{self.trust}]"
-        return text
-
-    def _nameless(self) -> str:
-        if self.kind != "native":
-            return "???"
-        if self.module:
-            return f"??? ({self.module.rpartition('/')[2]}+{self.module_offset or 0:#x})"
-        return f"??? ({self.address:#x})"
+        return _stacksplice._format_frame(self.to_dict())
 
 
 class Stack(Sequence[Frame]):
@@ -176,16 +153,18 @@ class Stack(Sequence[Frame]):
     be more frames than addresses, where functions were inlined.
     """
 
-    __slots__ = ("_frames", "addresses")
+    __slots__ = ("_frames", "_left_out", "addresses")
 
     def __init__(self, addresses: Iterable[int] = ()) -> None:
         self.addresses: tuple[int, ...] = tuple(addresses)
         self._frames: tuple[Frame, ...] | None = None
+        self._left_out: int | None = None
 
     @classmethod
-    def from_frames(cls, frames: Iterable[Frame]) -> Stack:
+    def from_frames(cls, frames: Iterable[Frame], frames_left_out: int = 0) -> Stack:
         """A stack of frames that are already known."""
         stack = cls()
+        stack._left_out = frames_left_out
         stack._frames = tuple(frames)
         addresses: list[int] = []
         inlined = False
@@ -195,6 +174,14 @@ class Stack(Sequence[Frame]):
             inlined = frame.inlined
         stack.addresses = tuple(addresses)
         return stack
+
+    @property
+    def frames_left_out(self) -> int:
+        """How many frames are not here because the stack was longer than `set_max_frames` allows: 0, or
+        what the gap between its two ends says."""
+        if self._left_out is None:
+            self._left_out = _stacksplice._frames_left_out(self.addresses)
+        return self._left_out
 
     def _resolved(self) -> tuple[Frame, ...]:
         if self._frames is None:
@@ -220,9 +207,9 @@ class Stack(Sequence[Frame]):
     def __hash__(self) -> int:
         return hash(self.addresses)
 
-    def __reduce__(self) -> tuple[Any, tuple[tuple[Frame, ...]]]:
+    def __reduce__(self) -> tuple[Any, tuple[tuple[Frame, ...], int]]:
         # By value: addresses mean nothing in another process.
-        return type(self).from_frames, (self._resolved(),)
+        return type(self).from_frames, (self._resolved(), self.frames_left_out)
 
     def format(self, order: Literal["newest_first", "newest_last"] = "newest_last") -> list[str]:
         """The stack as lines for people, each ending in a newline.

@@ -66,9 +66,9 @@ def install(*, capture_at_raise: bool = False) -> None:
     With capture_at_raise the stack of every exception but StopIteration, StopAsyncIteration and
     GeneratorExit is taken where this interpreter first sees it, in the Python frame that raises it
     or that calls the C function which does, native frames outside of it included; without, it is
-    put together from __traceback__ when the exception crosses a border, and a gap "unwound" says
-    what is missing.  It costs each raise about a capture.  Needs CPython 3.12 (NotImplementedError)
-    and one of the tool ids 3, 4 and 5 of sys.monitoring (RuntimeError when others hold them).
+    put together from __traceback__ when the exception crosses a border, and a gap says what is
+    missing.  It costs each raise about a capture.  Needs CPython 3.12 (NotImplementedError) and one
+    of the tool ids 3, 4 and 5 of sys.monitoring (RuntimeError when others hold them).
     """
     import logging  # nothing of this at the top: many programs never need it
 

@@ -1,4 +1,7 @@
-"""Exceptions as they are now: their causes and members, those that crossed a border and others."""
+"""Exceptions as they are now: their causes and members, those that crossed a border and others.
+
+The core writes the report (told_live.c); here is found out what is in it.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,18 @@ import os
 from _thread import get_native_id
 
 from . import _stacksplice
-from ._story import Story, Teller
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from typing import Any
 
     from ._errors import ErrorInfo
+
+# More than the core shows: it says then that there are more.
+_MOST_CAUSES = 17  # one behind the other
+_MOST_MEMBERS = 15  # of one group
+_MOST_DEPTH = 10  # groups in groups
+_MOST_ERRORS = 256
 
 
 # As C code reads them: a class can refuse every attribute.
@@ -58,19 +66,29 @@ def _message(exc: BaseException) -> str:
         return f"<unprintable {type(exc).__qualname__} object>"
 
 
+def _own_lines(text: str, inner: str = "") -> str:
+    """TEXT, one line of a traceback: what would begin a further one, unless with INNER, is marked."""
+    first, *rest = text.removesuffix("\n").split("\n")
+    marked = [line if inner and line.startswith(inner) else f"| {line}" for line in rest]
+    return "".join(f"{line}\n" for line in (first, *marked))
+
+
 def _plain(exc: BaseException) -> str:
-    """What a traceback says of EXC alone."""
+    """What a traceback says of EXC alone, but that no text of EXC looks like another line of it."""
     import traceback
 
     lines: list[str] = []
     if _traceback(exc) is not None:
         kind = "Exception Group Traceback" if issubclass(type(exc), BaseExceptionGroup) else "Traceback"
-        lines = [f"{kind} (most recent call last):\n", *traceback.format_tb(_traceback(exc))]
+        lines = [f"{kind} (most recent call last):\n"]
+        lines += [_own_lines(entry, "  ") for entry in traceback.format_tb(_traceback(exc))]
     try:
-        lines += traceback.format_exception_only(exc)
+        alone = traceback.TracebackException(type(exc), exc, None, compact=True)
+        alone.__notes__ = []
+        lines += map(_own_lines, alone.format_exception_only())
     except Exception:  # it reads causes and members, too, as attributes and to any depth
-        lines.append(f"{type(exc).__qualname__}: {_message(exc)}\n")
-    return "".join(lines)
+        lines.append(_own_lines(f"{type(exc).__qualname__}: {_message(exc)}"))
+    return "".join([*lines, *(_own_lines(f"note: {note}") for note in _notes(exc))])
 
 
 def _raised_again(exc: BaseException) -> str:
@@ -82,43 +100,65 @@ def _raised_again(exc: BaseException) -> str:
     return "".join([f"Raised again in {thread} (most recent call last):\n", *lines]) if lines else ""
 
 
-def _later_notes(exc: BaseException, info: ErrorInfo) -> str:
-    """The notes of EXC that INFO does not have."""
+def _notes(exc: BaseException) -> list[str]:
     try:
         notes = getattr(exc, "__notes__", None)
     except Exception:  # its own __getattribute__ failed: the report is worth more than its notes
-        return ""
-    known = info.notes
-    texts = [note for note in notes if isinstance(note, str)] if isinstance(notes, (list, tuple)) else []
-    return "".join(f"{note}\n" for note in texts if note not in known)
+        return []
+    return [note for note in notes if isinstance(note, str)] if isinstance(notes, (list, tuple)) else []
 
 
-class _LiveTeller(Teller):
-    def __init__(self, color: bool) -> None:
+def _with_later_notes(exc: BaseException, data: dict[str, Any]) -> dict[str, Any]:
+    """DATA, which is of EXC, with the notes that EXC got since."""
+    known = data.get("notes") or []
+    later = [note for note in _notes(exc) if note not in known]
+    return {**data, "notes": [*known, *later]} if later and isinstance(known, list) else data
+
+
+class _Telling:
+    """Exceptions as the core's formatter takes them, each once, in the order in which it shows them."""
+
+    def __init__(self, color: bool, chain: bool) -> None:
         self._color = color
+        self._chain = chain
+        self._seen: dict[int, BaseException] = {}  # by identity, which lasts while they are here
 
-    def head(self, error: BaseException) -> str:
-        info = _stacksplice.error_info(error)
-        if info is None:
-            return _plain(error)
-        if info.process is not None:
-            return info.format(color=self._color) + _later_notes(error, info) + _raised_again(error)
-        return info.format(color=self._color, chain=False)
+    def node(self, exc: BaseException, depth: int, number: int) -> tuple[Any, ...]:
+        """EXC, which is in DEPTH groups, and behind NUMBER others."""
+        if id(exc) in self._seen or len(self._seen) > _MOST_ERRORS or number >= _MOST_CAUSES:
+            return id(exc), None, "", None, "", 0, None, None, 0
+        self._seen[id(exc)] = exc
+        info = _stacksplice.error_info(exc)
+        if info is not None and info.process is not None:  # its report tells all there is of it
+            report = _with_later_notes(exc, info.to_dict())
+            behind = info._format_remote(True, False, self._color) + _raised_again(exc)
+            return id(exc), None, "", report, behind, 0, None, None, 0
+        members, left_out = self._members(exc, depth)
+        told: tuple[Any, ...]
+        if info is not None:
+            told = (info._handle, "", None, info._format_remote(True, False, self._color))
+        else:
+            told = (None, _plain(exc), None, "")
+        return (id(exc), *told, *self._cause(exc, depth, number), members, left_out)
 
-    def behind(self, error: BaseException) -> tuple[str, BaseException | None]:
-        relation, found = _behind(error)
-        return relation, found if isinstance(found, BaseException) and not _is_remote(error) else None
+    def _members(self, exc: BaseException, depth: int) -> tuple[tuple[tuple[Any, ...], ...] | None, int]:
+        if not issubclass(type(exc), BaseExceptionGroup):
+            return None, 0
+        shown: list[tuple[Any, ...]] = []
+        left_out = 0
+        for member in _exceptions(exc):
+            full = len(shown) == _MOST_MEMBERS or len(self._seen) >= _MOST_ERRORS
+            if full or depth == _MOST_DEPTH:
+                left_out += 1
+            else:
+                shown.append(self.node(member, depth + 1, 0))
+        return tuple(shown), left_out
 
-    def members(self, error: BaseException) -> tuple[Sequence[BaseException], int] | None:
-        if issubclass(type(error), BaseExceptionGroup) and not _is_remote(error):
-            return _exceptions(error), 0
-        return None
-
-
-def _is_remote(exc: BaseException) -> bool:
-    """Whether the report from another process tells all there is of EXC."""
-    info = _stacksplice.error_info(exc)
-    return info is not None and info.process is not None
+    def _cause(self, exc: BaseException, depth: int, number: int) -> tuple[int, tuple[Any, ...] | None]:
+        relation, found = _behind(exc)
+        if not self._chain or not isinstance(found, BaseException):
+            return 0, None
+        return 1 if relation == "cause" else 2, self.node(found, depth, number + 1)
 
 
 def text_of(exc: BaseException, color: bool, chain: bool = True) -> str:
@@ -131,11 +171,8 @@ def text_of(exc: BaseException, color: bool, chain: bool = True) -> str:
             return "".join(traceback.format_exception(exc, chain=chain))
         except Exception:  # a cause that is no exception, groups that are too deep
             pass
-    story = Story(_LiveTeller(color))
-    if chain:
-        story.put_with_causes(exc)
-    else:
-        story.put_alone(exc)
+    told = _Telling(color, chain).node(exc, 0, 0)
+    text = _stacksplice._format_told(told, True, False, color, False)
     if info is not None and info.process is None and info.thread_id != get_native_id():
-        story.put(f"Reported by thread {get_native_id()}\n")
-    return story.text()
+        text += f"Reported by thread {get_native_id()}\n"
+    return text

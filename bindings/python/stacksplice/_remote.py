@@ -96,14 +96,17 @@ def _cut_text(text: str) -> str:
 
 
 def _cut_error(error: dict[str, Any], frames: int) -> None:
-    for name, value in error.items():
+    for name, value in list(error.items()):
         if isinstance(value, str):
             error[name] = _cut_text(value)
         elif name == "stack" and len(value) > frames + 1:
             half = frames // 2
-            gap = f"{len(value) - 2 * half} frames left out when the error left its process"
+            count = int(error.get("frames_left_out") or 0)
+            count += sum(frame.get("kind") != "gap" for frame in value[half:-half])
+            gap = f"{count} frames were left out when the error left its process"
             left_out = {"kind": "gap", "trust": "exact", "language": "native", "reason": gap}
             error[name] = [*value[:half], {**left_out, "address": "0x0"}, *value[-half:]]
+            error["frames_left_out"] = count
         elif isinstance(value, list) and name != "stack":
             if len(value) > _MOST_LISTED and f"{name}_left_out" in error:
                 error[f"{name}_left_out"] += len(value) - _MOST_LISTED
@@ -120,9 +123,17 @@ def read(text: str) -> ErrorInfo | None:
         data = json.loads(text)
         info = ErrorInfo.from_dict(data)
         _check(data, 0)
+        _check_written(data)
     except _DAMAGED:
         return None
     return info
+
+
+def _check_written(data: dict[str, Any]) -> None:
+    """Raise unless what the report says of DATA, and of where it was before, can be written."""
+    _stacksplice._check_told(data)
+    if data.get("remote") is not None:
+        _check_written(data["remote"])
 
 
 def _check(data: Any, depth: int) -> None:
@@ -137,6 +148,7 @@ def _check(data: Any, depth: int) -> None:
     for note in _list(data, "notes"):
         _check_text(note)
     for node in [data, *_list(data, "propagation")]:
+        int(node.get("frames_left_out") or 0)
         for frame in _list(node, "stack"):
             _check_frame(frame)
     for node in data["propagation"]:
@@ -170,12 +182,12 @@ def _check_text(value: object) -> None:
 
 
 _TEXTS = ("kind", "language", "function", "file", "module", "build_id", "trust", "reason", "interpreter")
-_NUMBERS = ("line", "end_line", "column", "end_column", "module_offset")
+_NUMBERS = ("line", "end_line", "column", "end_column", "module_offset", "function_offset")
 
 
 def _check_frame(frame: dict[str, Any]) -> None:
     frame["kind"], frame["language"]
-    for name in _TEXTS:
+    for name in (*_TEXTS, "source"):
         _check_text(frame.get(name))
     for name in ("inlined", "asynchronous", "glue"):
         if not isinstance(frame.get(name, False), bool):

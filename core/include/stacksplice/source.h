@@ -30,9 +30,15 @@ extern "C" {
  * A token is a synthetic instruction pointer: the non-canonical address
  * 0x5353000000000000 + 16 * id + 8 on 64-bit machines, where nothing can ever be mapped.  Tokens
  * are per process, survive fork, and are never used again for something else.
+ *
+ * What they stand for takes 40 MB at most.  When that is full, what was not asked for lately and is
+ * in no living error's stack is dropped: its token stands for a gap that says so, for ever.
  */
 
-/* What a token stands for.  Strings are UTF-8 and copied; NULL and 0 mean unknown. */
+/*
+ * What a token stands for.  Strings are UTF-8 and copied; NULL and 0 mean unknown.  A language is
+ * cut after 63 bytes, a file after 4095, the others after 1023; "..." is put behind what is left.
+ */
 typedef struct stacksplice_token_info {
     size_t size;                 /* sizeof(stacksplice_token_info) */
     stacksplice_frame_kind kind; /* STACKSPLICE_FRAME_SCRIPT or STACKSPLICE_FRAME_GAP */
@@ -48,17 +54,30 @@ typedef struct stacksplice_token_info {
 } stacksplice_token_info;
 
 /*
- * The token of INFO.  Equal contents give the same token, in every thread, for ever.  The table is
- * bounded: when it is full, *TOKEN is the overflow token of that language, whose frame says so.
- * Readers never wait; two writers may wait for each other for a moment.
+ * The reason of the gap that an exception leaves where no stack was taken before it came this far:
+ * every binding gives it in these words.
+ */
+#define STACKSPLICE_GAP_RETURNED "the frames that were here had already returned"
+
+/*
+ * The token of INFO.  Equal contents give the same token in every thread, until it is dropped; then
+ * the next one is another.  Readers never wait; two writers may wait for each other for a moment.
  *
- * Returns S_OK; S_FALSE with the overflow token.  Errors: E_POINTER if info, its language or token
- * is NULL; E_INVALIDARG if size, kind or trust is invalid, or a gap has no reason; E_OUTOFMEMORY,
- * and then *TOKEN is a valid gap token that says so.
- * [own: strings copied | thread: any | alloc: first sight | signal: no]
+ * Returns S_OK.  Errors: E_POINTER if info, its language or token is NULL; E_INVALIDARG if size,
+ * kind or trust is invalid, or a gap has no reason; E_OUTOFMEMORY, and then *TOKEN is a valid gap
+ * token that says why.
+ * [own: strings copied | thread: any | alloc: no, maps | signal: inside collect]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_intern(const stacksplice_token_info *info,
                                                        uintptr_t *token);
+
+/*
+ * A number that changes whenever tokens may have been dropped.  Who keeps tokens to hand them out
+ * again asks for it before stacksplice_intern and keeps a token only if it is the same afterwards;
+ * under another number all that was kept is void, and asking for it anew is what keeps it known.
+ * [thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API uint32_t stacksplice_token_epoch(void);
 
 /*
  * Say that the machine code beginning at FUNCTION is known to scripts as NAME ("string.rep"), so
@@ -117,6 +136,9 @@ typedef struct stacksplice_walk {
     /* The frames with a mark of any source, by their numbers, ascending. */
     uint32_t marked_count;
     const uint32_t *marked;
+    /* Of what is pushed into one splice, the innermost and the outermost so many elements can be
+       kept.  A source need not look at those between: stacksplice_left_out stands for them. */
+    uint32_t run_ends;
 } stacksplice_walk;
 
 /*
@@ -212,6 +234,14 @@ STACKSPLICE_API stacksplice_hresult stacksplice_add_source(const stacksplice_sou
 STACKSPLICE_API void stacksplice_reclassify(void);
 
 /*
+ * A number that changes when the loader has unloaded a module: what was learned of addresses before
+ * is void.  A forked child can be asked too, which dl_iterate_phdr alone does not ensure.  Where
+ * another thread forks and does not get on with it for ten seconds the number is UINT64_MAX.
+ * [thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API uint64_t stacksplice_unloads(void);
+
+/*
  * The data of the source that is registered for LANGUAGE and IDENTITY, or NULL: how a second copy
  * of a binding in one process shares what the first one keeps.
  * [own: the binding's | thread: any | alloc: no | signal: no]
@@ -234,6 +264,35 @@ STACKSPLICE_API stacksplice_hresult stacksplice_capture_above(const void *frame_
                                                               uintptr_t *frames, uint32_t *captured,
                                                               uint32_t *hash);
 
+/*
+ * The same for a stack that is kept.  Of more than MAX_FRAMES elements the innermost and the
+ * outermost are stored, and between them one gap that says how many there were.  What is inside of
+ * the first token that is BEHIND (0: none) and that token are not stored; when there is no such
+ * token, everything is.
+ *
+ * Returns S_OK; S_FALSE when elements were left out.  Errors: as stacksplice_capture.
+ * [own: caller's array | thread: any | alloc: first capture of a thread, new script frames |
+ * signal: as stacksplice_capture]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_capture_ends(const void *frame_address,
+                                                             uintptr_t behind, uint32_t max_frames,
+                                                             uintptr_t *frames, uint32_t *captured);
+
+/*
+ * Copy a stack of COUNT elements to OUT, which has room for MAX_FRAMES and may be FRAMES itself: of
+ * more than that both ends, as stacksplice_capture_ends stores them.  Returns how many are in OUT.
+ * [own: caller's arrays | thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API uint32_t stacksplice_copy_ends(const uintptr_t *frames, uint32_t count,
+                                               uint32_t max_frames, uintptr_t *out);
+
+/*
+ * The gap that stands for COUNT frames of a stack that is longer than the limit; 0: for outer ones
+ * whose number is not known.  It is a token that no table holds.
+ * [thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API uintptr_t stacksplice_left_out(uint32_t count);
+
 /* Whose code a frame is (stacksplice_frame_role). */
 typedef enum stacksplice_role {
     STACKSPLICE_ROLE_OWN = 0,    /* of a program or a library: every frame that is none of these */
@@ -249,6 +308,95 @@ typedef enum stacksplice_role {
  * [own: borrows frame | thread: any | alloc: no | signal: yes]
  */
 STACKSPLICE_API stacksplice_role stacksplice_frame_role(const stacksplice_frame *frame);
+
+/*
+ * Whether reports may read source lines from FILE: nonzero for a regular file that can be read and
+ * is not below /proc, /sys or /dev, however its name leads there.  For a binding that hands names
+ * of files to tools which open them. [own: borrows file | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API int stacksplice_is_source_file(const char *file);
+
+/* ---- Reports that were read back -------------------------------------------------------------*/
+
+/* A text of LENGTH bytes, which may hold NULs; NULL is none. */
+typedef struct stacksplice_told_text {
+    const char *text;
+    size_t length;
+} stacksplice_told_text;
+
+/* A frame as a report has it. */
+typedef struct stacksplice_told_frame {
+    stacksplice_frame frame;
+    int glue;                     /* nonzero: reports for people hide it */
+    stacksplice_told_text source; /* its line of source; no file is opened for one that has none */
+} stacksplice_told_frame;
+
+typedef struct stacksplice_told_stack {
+    const stacksplice_told_frame *frames; /* innermost first */
+    uint32_t count;
+    uint32_t left_out; /* 0, or at least 1: the stack was longer */
+} stacksplice_told_stack;
+
+/* A language that received the error. */
+typedef struct stacksplice_told_node {
+    const char *language;
+    uint64_t thread_id;
+    stacksplice_told_stack stack;
+} stacksplice_told_node;
+
+/*
+ * An error that is not an error object of this process, for stacksplice_format_told: from a saved
+ * report, or an exception of a language that crossed no border.
+ *
+ * With ERROR, an error object, that tells all but what stands below; else with TEXT, which is shown
+ * as it is, line by line; else the members from HRESULT on tell it.
+ */
+typedef struct stacksplice_told {
+    size_t size; /* sizeof(stacksplice_told) */
+    IUnknown *error;
+    stacksplice_told_text text;
+
+    stacksplice_hresult hresult;
+    const char *type; /* or NULL */
+    stacksplice_told_text description, message;
+    const stacksplice_told_text *notes;
+    uint32_t note_count;
+    uint64_t thread_id;
+    const char *place; /* of the thread, such as "of process 4711 on nodename"; or NULL */
+    stacksplice_told_stack stack;
+    const stacksplice_told_node *nodes; /* the oldest first */
+    uint32_t node_count;
+
+    stacksplice_told_text passed; /* where else it passed, lines to show as they are */
+    const void *identity;         /* equal for equal errors of one report */
+    int is_group;
+    const struct stacksplice_told *const *members;
+    uint32_t member_count, members_left_out;
+    const struct stacksplice_told *cause; /* what it was made from, or NULL */
+    stacksplice_relation relation;        /* of CAUSE, or to an error above */
+    int cause_above;          /* nonzero: it was made from an error that is shown above */
+    uint32_t causes_left_out; /* 0, or at least 1: behind the last that is known */
+} stacksplice_told;
+
+/*
+ * Write the report of TOLD for people, as stacksplice_format writes that of an error object.
+ *
+ * Returns S_OK, or S_FALSE when WRITE stopped it.  Errors: E_POINTER if told or write is NULL;
+ * E_INVALIDARG if its size or options is invalid.
+ * [own: borrows told, text lent to WRITE | thread: any | alloc: as stacksplice_format | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult
+stacksplice_format_told(const stacksplice_told *told, const stacksplice_format_options *options,
+                        stacksplice_write_callback write, void *data);
+
+/*
+ * Write FRAME as a report does, one line without the line feed.
+ * Errors: E_POINTER if frame or write is NULL.  S_FALSE when WRITE stopped it.
+ * [own: borrows frame, text lent to WRITE | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_format_frame(const stacksplice_frame *frame,
+                                                             stacksplice_write_callback write,
+                                                             void *data);
 
 /* ---- Errors ----------------------------------------------------------------------------------*/
 

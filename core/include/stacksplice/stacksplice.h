@@ -77,13 +77,12 @@ STACKSPLICE_API const char *stacksplice_version(void);
  * Errors: E_POINTER if captured is NULL, or frames is NULL and max_frames is not 0;
  * E_OUTOFMEMORY.
  *
- * In a signal handler: only in a thread that has captured before.  Native frames are then found
- * without a lock or an allocation, complete, whatever was interrupted; a capture that the handler
+ * In a signal handler, also as a thread's first capture: native frames are found without an
+ * allocation, complete, whatever was interrupted; a capture that the handler
  * itself interrupted is the one exception, and gives S_FALSE and a gap that says so.  Sources of
  * script frames may allocate for a frame that is new to them, and for dozens of calls between two
  * languages: RtlCaptureStackBackTrace asks none.
- * [own: caller's array | thread: any | alloc: first capture of a thread, new script frames |
- * signal: native frames, after the thread's first]
+ * [own: caller's array | thread: any | alloc: new script frames | signal: native frames]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_capture(uint32_t skip, uint32_t max_frames,
                                                         uintptr_t *frames, uint32_t *captured,
@@ -126,6 +125,7 @@ typedef struct stacksplice_frame {
      * it; they await them, or raised their error again after it had ended them.
      */
     int asynchronous;
+    uint64_t function_offset; /* of a native frame: address minus the function's first address */
 } stacksplice_frame;
 
 /* Called once per frame.  The frame and its strings die on return; nonzero stops the walk. */
@@ -134,7 +134,8 @@ typedef int (*stacksplice_frame_callback)(const stacksplice_frame *frame, void *
 /*
  * Call CALLBACK once for each frame that FRAME, an element of a captured stack, stands for: several
  * when functions were inlined there, innermost first; at least once in any case.  A return address
- * is looked up one byte before, inside its call.
+ * is looked up one byte before, inside its call.  A native function that calls into a Lua which no
+ * frame source reads has a gap that says so before it.
  *
  * Returns S_OK, or S_FALSE when the call-back stopped it.  Errors: E_POINTER if callback is NULL.
  * [own: frame lent | thread: any | alloc: yes, degrades without memory | signal: no]
@@ -142,6 +143,14 @@ typedef int (*stacksplice_frame_callback)(const stacksplice_frame *frame, void *
 STACKSPLICE_API stacksplice_hresult stacksplice_resolve(uintptr_t frame,
                                                         stacksplice_frame_callback callback,
                                                         void *data);
+
+/*
+ * Why no native frame can have a file and a line in this process, as half a sentence, such as
+ * "libdw.so.1 was not found; Debian's package is libdw1"; NULL when those have one whose binaries
+ * hold debug information.
+ * [own: static | thread: any | alloc: first call | signal: no]
+ */
+STACKSPLICE_API const char *stacksplice_lines_missing(void);
 
 /* ---- The thread's error ----------------------------------------------------------------------*/
 
@@ -186,6 +195,14 @@ STACKSPLICE_API stacksplice_hresult stacksplice_restore_error(stacksplice_saved_
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_error_stack(IUnknown *error, uint32_t max_frames,
                                                             uintptr_t *frames, uint32_t *captured);
+
+/*
+ * How many frames were left out of the stack FRAMES of COUNT elements, because it was longer than
+ * the limit (stacksplice_set_max_frames): 0, or the sum of what its gaps say.  A gap that does not
+ * know how many it stands for counts as one.
+ * [own: caller's array | thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API uint32_t stacksplice_frames_left_out(const uintptr_t *frames, uint32_t count);
 
 /*
  * The combined stack that was taken of ERROR although its language exception brought frames of its
@@ -313,6 +330,11 @@ typedef struct stacksplice_format_options {
     int all_frames; /* text: nonzero shows glue frames too, zero hides and counts them */
     int color;      /* text: nonzero writes ANSI colours; the caller knows its terminal */
     int alone;      /* text: nonzero leaves out the errors it was made from, and members */
+    /*
+     * Nonzero opens no file, so that source lines are left out.  Set it where someone reads the
+     * report who must not read files: a script chooses what its chunks are called.
+     */
+    int without_source;
 } stacksplice_format_options;
 
 /* Takes LENGTH bytes of TEXT (not NUL-terminated).  Nonzero stops the report. */
@@ -387,12 +409,21 @@ stacksplice_set_unhandled_handler(stacksplice_unhandled_callback f, void *data);
 STACKSPLICE_API stacksplice_hresult stacksplice_offer_unhandled(IRestrictedErrorInfo *error);
 
 /*
- * How many elements of a stack an error object and a propagation node keep (default 512): the
- * maxFramesToCapture that ILanguageExceptionStackBackTrace::GetStackBackTrace is called with.
+ * How many elements a stack has that somebody keeps (default 512): that of an error object, of a
+ * propagation node, of a script's exception.  Of a longer one both ends are kept, and between them
+ * stands a gap that says how many frames were left out.  It is also the maxFramesToCapture that
+ * ILanguageExceptionStackBackTrace::GetStackBackTrace is called with; a provider that fills it is
+ * asked once more, for up to 65535.
  * Errors: E_INVALIDARG if max_frames is 0 or more than 65535.
  * [thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_set_max_frames(uint32_t max_frames);
+
+/*
+ * That number.
+ * [thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API uint32_t stacksplice_max_frames(void);
 
 /*
  * Make the bounds of a stack known that the thread library does not know (makecontext, fibers):

@@ -1,5 +1,7 @@
 #include "base/loader.h"
 
+#include <stacksplice/source.h>
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -128,4 +130,19 @@ int ss_loader_iterate(ss_loader_patience patience,
     if (how == ENTERED)
         atomic_fetch_sub(&state, 1);
     return result;
+}
+
+static int read_unloads(struct dl_phdr_info *info, size_t size, void *data)
+{
+    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs)
+        *(uint64_t *)data = info->dlpi_subs;
+    return 1;
+}
+
+uint64_t stacksplice_unloads(void)
+{
+    uint64_t unloads = UINT64_MAX;
+
+    (void)ss_loader_iterate(SS_LOADER_LONG, read_unloads, &unloads);
+    return unloads;
 }

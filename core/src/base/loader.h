@@ -16,8 +16,9 @@
 
 /* How many milliseconds a fork of another thread is waited for. */
 typedef enum ss_loader_patience {
-    SS_LOADER_BRIEFLY = 50, /* where there is something else to do without an answer */
-    SS_LOADER_LONG = 10000  /* where frames would be missing: forks of large processes take long */
+    SS_LOADER_BRIEFLY =
+        50, /* in captures: a signal handler may have interrupted what a fork needs */
+    SS_LOADER_LONG = 10000 /* elsewhere: forks of large processes take long */
 } ss_loader_patience;
 
 /*

@@ -145,13 +145,29 @@ static bool is_control(uint32_t c)
     return c < 0x20 || (c >= 0x7F && c < 0xA0);
 }
 
+/* What makes a text look like another one: separators of lines, and all that turns the direction.
+ */
+static bool is_deceptive(uint32_t c)
+{
+    return c == 0x061C || c == 0x200E || c == 0x200F || (c >= 0x2028 && c <= 0x202E) ||
+           (c >= 0x2066 && c <= 0x2069);
+}
+
+static void put_escape(ss_writer *w, uint32_t c)
+{
+    ss_writer_text(w, c < 0x100 ? "\\x" : "\\u");
+    ss_writer_hex(w, c, c < 0x100 ? 2 : 4);
+}
+
 static void put_character(ss_writer *w, uint32_t c, ss_escape escape)
 {
-    if (escape == SS_ESCAPE_JSON && (is_control(c) || c == '"' || c == '\\')) {
-        put_json_escape(w, c);
-    } else if (is_control(c) && !(escape == SS_ESCAPE_TEXT && (c == '\n' || c == '\t'))) {
-        ss_writer_text(w, "\\x");
-        ss_writer_hex(w, c, 2);
+    if (escape == SS_ESCAPE_JSON) {
+        if (is_control(c) || c == '"' || c == '\\')
+            put_json_escape(w, c);
+        else
+            put_encoded(w, c);
+    } else if ((is_control(c) && !(escape == SS_ESCAPE_TABS && c == '\t')) || is_deceptive(c)) {
+        put_escape(w, c);
     } else {
         put_encoded(w, c);
     }

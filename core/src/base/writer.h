@@ -23,8 +23,9 @@ typedef struct ss_writer {
 
 /* What becomes of characters that would break the surrounding syntax or drive a terminal. */
 typedef enum ss_escape {
-    SS_ESCAPE_TEXT, /* control characters as \xNN, but line feeds and tabs stay */
-    SS_ESCAPE_LINE, /* all control characters as \xNN, so that it stays one line */
+    /* What drives a terminal, ends a line or turns the order of what is read: \xNN, \uNNNN. */
+    SS_ESCAPE_LINE,
+    SS_ESCAPE_TABS, /* the same, but tabs stay */
     SS_ESCAPE_JSON  /* the inside of a JSON string */
 } ss_escape;
 

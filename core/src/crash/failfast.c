@@ -1,7 +1,9 @@
 #include "crash/crash.h"
 
+#include "base/stack_call.h"
 #include "base/thread.h"
 #include "com/messages.h"
+#include "crash/first_words.h"
 #include "crash/stowed.h"
 #include "splice/splice.h"
 
@@ -12,15 +14,20 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OWN_FRAMES_MAX = 512 };
+enum { OWN_FRAMES_MAX = 512, STACK_SIZE = 64 << 10 };
+
+int ss_crash_stderr = STDERR_FILENO;
 
 static _Atomic uint64_t reporter; /* (ATOMIC) the thread that reports, 0: none */
 
 /* (THREAD reporter) large, and this may be the end of a stack */
+static bool again;    /* a fault ended the first report: this is the short one */
+static bool aborting; /* handlers of SIGABRT have had their turn */
 static ss_binary scratch;
 static ss_writer stderr_writer;
 static ss_facts facts_made;
 static uintptr_t frames_taken[OWN_FRAMES_MAX];
+static _Alignas(16) char stacks[2][STACK_SIZE]; /* of the report, and of the short one */
 
 int ss_crash_write(const char *text, size_t length, void *data)
 {
@@ -39,26 +46,12 @@ int ss_crash_write(const char *text, size_t length, void *data)
     return 0;
 }
 
-static void put_report(const ss_facts *facts, const char *event)
-{
-    ss_report report = {&stderr_writer, STACKSPLICE_ORDER_NEWEST_FIRST, false, false, false,
-                        &scratch};
-    int file = STDERR_FILENO;
-
-    ss_writer_init(&stderr_writer, ss_crash_write, &file);
-    ss_writer_text(&stderr_writer, "stacksplice: fatal error: ");
-    ss_writer_text(&stderr_writer, event);
-    ss_writer_text(&stderr_writer, "\n");
-    ss_report_text(&report, facts);
-    (void)ss_writer_finish(&stderr_writer);
-    ss_writer_init(&stderr_writer, ss_crash_write, &file);
-    ss_crash_write_file(facts, event, &scratch, &stderr_writer);
-    (void)ss_writer_finish(&stderr_writer);
-}
+/* ---- Who reports -----------------------------------------------------------------------------*/
 
 /* The thread that reports is not in a child, which may fail, too. */
 static void forget_reporter(void)
 {
+    again = aborting = false;
     atomic_store(&reporter, 0);
 }
 
@@ -69,44 +62,139 @@ __attribute__((constructor)) static void watch_forks(void)
     ss_fork_child(&forget_reporter_in_child);
 }
 
-/* Returns in one thread only; in a thread that failed again while it reported, ends the process. */
-static void become_reporter(void)
+/* Returns in one thread only: true at its first call. */
+static bool become_reporter(void)
 {
     uint64_t none = 0;
 
     if (atomic_compare_exchange_strong(&reporter, &none, ss_thread_id()))
-        return;
-    if (none == ss_thread_id())
-        abort();
-    for (;;)
+        return true;
+    while (none != ss_thread_id())
         pause();
+    return false;
 }
 
-/* A reader of stderr that went away or a limit on files must not end the process before the rest.
+/*
+ * A reader of stderr that went away or a limit on files must not end the process before the rest.
+ * A fault in the report must reach the host's handler, from which this may have been called: the
+ * kernel ends a process that faults while it blocks the signal.
  */
-static void block_write_signals(void)
+static void set_signals(void)
 {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
     sigset_t signals;
 
     sigemptyset(&signals);
     sigaddset(&signals, SIGPIPE);
     sigaddset(&signals, SIGXFSZ);
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    sigemptyset(&signals);
+    for (size_t i = 0; i < SS_COUNT_OF(faults); i++)
+        sigaddset(&signals, faults[i]);
+    (void)pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
 }
 
-static void crash(const ss_facts *facts, const char *event)
+/* ---- The end ---------------------------------------------------------------------------------*/
+
+/* SIGABRT without any handler: abort() would call it, and that one us, for ever. */
+__attribute__((noreturn)) static void abort_at_once(void)
 {
-    block_write_signals();
-    ss_stow(facts);
-    put_report(facts, event);
+    const struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigset_t signals;
+
+    (void)sigaction(SIGABRT, &plain, NULL);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGABRT);
+    (void)pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+    for (;;) {
+        (void)raise(SIGABRT);
+        _exit(128 + SIGABRT);
+    }
 }
 
-void ss_crash(const ss_facts *facts, const char *event)
+/* A handler of the host runs first; when it returns, the process still ends. */
+__attribute__((noreturn)) static void end_process(void)
 {
-    become_reporter();
-    crash(facts, event);
-    abort(); /* a handler of the host runs first; when it returns, the process still ends */
+    if (aborting)
+        abort_at_once();
+    aborting = true;
+    abort();
 }
+
+/* ---- Reports ---------------------------------------------------------------------------------*/
+
+/* Of the thread's own stack there may be little left, and alternate signal stacks are small. */
+static void on_own_stack(void (*f)(void *), void *data)
+{
+    if (!ss_stack_call(stacks[again] + STACK_SIZE, f, data))
+        f(data);
+}
+
+typedef struct contents {
+    const ss_facts *facts;
+    const char *event;
+} contents;
+
+static void put_report(void *data)
+{
+    const contents *c = data;
+    ss_report report = {.w = &stderr_writer, .failfast = &scratch};
+
+    ss_stow(c->facts);
+    ss_writer_init(&stderr_writer, ss_crash_write, &ss_crash_stderr);
+    ss_report_text(&report, c->facts);
+    (void)ss_writer_finish(&stderr_writer);
+    ss_writer_init(&stderr_writer, ss_crash_write, &ss_crash_stderr);
+    ss_crash_write_file(c->facts, c->event, &scratch, &stderr_writer);
+    (void)ss_writer_finish(&stderr_writer);
+}
+
+/* Follows no object: one of them is damaged. */
+static void put_short_report(void *data)
+{
+    contents c = {&facts_made, ss_first_words_facts(&facts_made)};
+
+    (void)data;
+    (void)ss_writer_finish(&stderr_writer); /* what the first report still held back */
+    ss_writer_init(&stderr_writer, ss_crash_write, &ss_crash_stderr);
+    ss_writer_text(&stderr_writer, "\nstacksplice: a fault ended the report; without the error:\n");
+    (void)ss_writer_finish(&stderr_writer);
+    put_report(&c);
+}
+
+/* Returns once in a process. */
+static void begin(HRESULT hr, const char *event, const void *above)
+{
+    bool first = become_reporter();
+
+    if (first) {
+        set_signals();
+        ss_first_words(hr, event, above);
+        return;
+    }
+    if (!aborting && !again) {
+        again = true;
+        set_signals();
+        on_own_stack(put_short_report, NULL);
+    }
+    end_process();
+}
+
+__attribute__((noreturn)) static void report_and_end(const ss_facts *facts, const char *event)
+{
+    contents c = {facts, event};
+
+    on_own_stack(put_report, &c);
+    end_process();
+}
+
+void ss_crash(const ss_facts *facts, const char *event, const void *above)
+{
+    begin(facts->view.hresult, event, above);
+    report_and_end(facts, event);
+}
+
+/* ---- RoFailFastWithErrorContext --------------------------------------------------------------*/
 
 /* The facts of an error for HR that exists nowhere else: it needs no memory, see crash.h. */
 static void make_facts(HRESULT hr, const void *above)
@@ -114,28 +202,40 @@ static void make_facts(HRESULT hr, const void *above)
     ss_error_view *view = &facts_made.view;
     uint32_t count;
 
+    memset(&facts_made, 0, sizeof facts_made);
     view->hresult = hr;
     view->description = view->message = ss_message_text(hr, &count);
     view->thread_id = ss_thread_id();
     view->frames = frames_taken;
-    view->frames_left_out =
-        ss_capture(above, 0, OWN_FRAMES_MAX, frames_taken, &count, NULL) == S_FALSE;
+    (void)ss_capture_ends(above, 0, OWN_FRAMES_MAX, frames_taken, &count);
     view->frame_count = count;
-    facts_made.language = ss_stack_language(frames_taken, count);
+    view->frames_left_out = stacksplice_frames_left_out(frames_taken, count);
+    facts_made.language = ss_stack_language(frames_taken, count, facts_made.stack_language);
+}
+
+typedef struct wanted {
+    HRESULT hr;
+    bool found;
+} wanted;
+
+static void find_error(void *data)
+{
+    wanted *w = data;
+    IRestrictedErrorInfo *error = NULL;
+
+    w->found = stacksplice_peek_error(&error) == S_OK &&
+               ss_facts_get((IUnknown *)error, &facts_made) && facts_made.view.hresult == w->hr;
 }
 
 /* Noinline: the caller's frame is the first that is shown. */
 SS_NOINLINE void RoFailFastWithErrorContext(HRESULT hr)
 {
-    IRestrictedErrorInfo *error = NULL;
     static const char event[] = "RoFailFastWithErrorContext";
+    wanted w = {hr, false};
 
-    become_reporter();
-    if (stacksplice_peek_error(&error) != S_OK || !ss_facts_get((IUnknown *)error, &facts_made) ||
-        facts_made.view.hresult != hr) {
-        memset(&facts_made, 0, sizeof facts_made);
+    begin(hr, event, SS_HERE());
+    on_own_stack(find_error, &w);
+    if (!w.found)
         make_facts(hr, SS_HERE());
-    }
-    crash(&facts_made, event);
-    abort();
+    report_and_end(&facts_made, event);
 }

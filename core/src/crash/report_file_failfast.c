@@ -8,11 +8,12 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { NAMES_TRIED = 100 };
+enum { NAMES_TRIED = 10 };
 
 static char path[SS_BINARY_PATH_MAX];
 static char text[SS_BINARY_PATH_MAX];
@@ -78,22 +79,31 @@ static int append(const char *bytes, size_t length, void *data)
     return 0;
 }
 
-static bool make_path(const char *directory, int64_t now, unsigned number)
+/* So that nobody can make the names first.  A kernel that has no random numbers yet leaves the
+   nanoseconds. */
+static uint64_t random_number(const struct timespec *now)
+{
+    uint64_t number;
+
+    if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
+        number = (uint64_t)now->tv_nsec;
+    return number;
+}
+
+static bool make_path(const char *directory, const struct timespec *now)
 {
     fixed_text t = {path, 0, sizeof path};
     char stamp[21];
 
-    put_time(now, false, stamp);
+    put_time(now->tv_sec, false, stamp);
     ss_writer_init(&file_writer, append, &t);
     ss_writer_text(&file_writer, directory);
     ss_writer_text(&file_writer, "/stacksplice-");
     ss_writer_decimal(&file_writer, (uint64_t)getpid());
     ss_writer_text(&file_writer, "-");
     ss_writer_text(&file_writer, stamp);
-    if (number) {
-        ss_writer_text(&file_writer, "-");
-        ss_writer_decimal(&file_writer, number);
-    }
+    ss_writer_text(&file_writer, "-");
+    ss_writer_hex(&file_writer, random_number(now), 16);
     ss_writer_text(&file_writer, ".json");
     return ss_writer_finish(&file_writer);
 }
@@ -109,13 +119,14 @@ static const char *report_directory(void)
 }
 
 /* A new file that no other report has, or -1; never through a link that somebody put there. */
-static int create(const char *directory, int64_t now)
+static int create(const char *directory, struct timespec *now)
 {
     int file = -1;
 
     errno = ENAMETOOLONG;
     for (unsigned i = 0; file < 0 && i < NAMES_TRIED; i++) {
-        if (!make_path(directory, now, i))
+        clock_gettime(CLOCK_REALTIME, now);
+        if (!make_path(directory, now))
             return -1;
         file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (file < 0 && errno != EEXIST)
@@ -172,7 +183,7 @@ static bool put_module(const ss_binary *binary, void *data)
 static bool put_report(int file, const ss_facts *facts, const char *event, int64_t now,
                        ss_binary *scratch)
 {
-    ss_report report = {&file_writer, STACKSPLICE_ORDER_NEWEST_FIRST, true, false, false, scratch};
+    ss_report report = {.w = &file_writer, .all_frames = true, .failfast = scratch};
     ss_json j = {&file_writer, false};
 
     ss_writer_init(&file_writer, ss_crash_write, &file);
@@ -211,8 +222,7 @@ void ss_crash_write_file(const ss_facts *facts, const char *event, ss_binary *sc
                        "stacksplice: no report file: STACKSPLICE_REPORT_DIR is empty\n");
         return;
     }
-    clock_gettime(CLOCK_REALTIME, &now);
-    file = create(directory, now.tv_sec);
+    file = create(directory, &now);
     if (file < 0) {
         say_failure(stderr_writer, directory, errno);
         return;

@@ -45,7 +45,7 @@ stacksplice_hresult stacksplice_offer_unhandled(IRestrictedErrorInfo *error)
     return handled ? S_OK : S_FALSE;
 }
 
-static HRESULT report(IRestrictedErrorInfo *error, const char *event)
+static HRESULT report(IRestrictedErrorInfo *error, const char *event, const void *above)
 {
     ss_facts facts;
     handler h;
@@ -54,18 +54,18 @@ static HRESULT report(IRestrictedErrorInfo *error, const char *event)
         return E_INVALIDARG;
     h = current();
     if (!h.call || !h.call(error, h.data))
-        ss_crash(&facts, event);
+        ss_crash(&facts, event, above);
     ss_facts_release(&facts);
     return S_OK;
 }
 
 HRESULT RoReportUnhandledError(IRestrictedErrorInfo *error)
 {
-    return report(error, "RoReportUnhandledError");
+    return report(error, "RoReportUnhandledError", SS_HERE());
 }
 
 HRESULT RoReportFailedDelegate(IUnknown *delegate, IRestrictedErrorInfo *error)
 {
     (void)delegate; /* which one it was, its stack says */
-    return report(error, "RoReportFailedDelegate");
+    return report(error, "RoReportFailedDelegate", SS_HERE());
 }

@@ -32,7 +32,6 @@ typedef struct ss_record {
     stacksplice_record fixed; /* (RO) what debuggers read */
     ss_error *error;          /* (RO) the error this is, or that this node belongs to */
     uint32_t native_count;    /* (RO) frames behind those of a provider that is not a binding */
-    uint32_t left_out;        /* (RO) 1: the stack had more frames than the limit */
     ss_held language;         /* (RO) */
 } ss_record;
 

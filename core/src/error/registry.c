@@ -1,6 +1,8 @@
 #include "error/registry.h"
 
-#include <pthread.h>
+#include "base/thread.h"
+#include "splice/token_private.h"
+
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -9,22 +11,28 @@ enum { BUCKETS = 256 };
 
 static const WCHAR static_reference[] = u"out-of-memory";
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static ss_error *buckets[BUCKETS]; /* (LOCK) */
-static uint64_t last_number;       /* (LOCK) */
-static uint64_t process_number;    /* (LOCK) set at load, changed in a forked child */
-static _Thread_local bool forking; /* (THREAD) it has the lock: handlers of the host run */
+static ss_lock lock = SS_LOCK_INIT;
+static _Thread_local unsigned without; /* (THREAD) how often the lock was not to be had */
+static ss_error *buckets[BUCKETS];     /* (LOCK) */
+static uint64_t last_number;           /* (LOCK) */
+static uint64_t process_number;        /* (LOCK) set at load, changed in a forked child */
 
+/*
+ * It is not to be had where a signal handler interrupted its holder and forks, and the host's
+ * handlers of the fork use errors: nobody else can be here then.
+ */
 void ss_registry_lock(void)
 {
-    if (SS_LIKELY(!forking))
-        (void)pthread_mutex_lock(&mutex);
+    if (!ss_lock_take(&lock))
+        without++;
 }
 
 void ss_registry_unlock(void)
 {
-    if (SS_LIKELY(!forking))
-        (void)pthread_mutex_unlock(&mutex);
+    if (SS_UNLIKELY(without))
+        without--;
+    else
+        ss_lock_drop(&lock);
 }
 
 /* A number that other processes are unlikely to have, so that references in reports differ. */
@@ -42,28 +50,36 @@ static void choose_process_number(void)
     process_number = mixed ^ mixed >> 31;
 }
 
-static void before_fork(void)
+static ss_fork_hook choose_in_child = {choose_process_number, NULL, false};
+
+static void hold_stack(const ss_record *record)
 {
-    ss_registry_lock();
-    forking = true;
+    const uintptr_t *frames = (const uintptr_t *)record->fixed.frames;
+
+    for (uint32_t i = 0; i < record->fixed.frame_count + record->native_count; i++)
+        ss_token_hold(frames[i]);
 }
 
-static void after_fork(void)
+/* The names in the stacks of living errors stay while others are dropped. */
+static void hold_stacks(void)
 {
-    forking = false;
-    ss_registry_unlock();
-}
-
-static void after_fork_in_child(void)
-{
-    choose_process_number();
-    after_fork();
+    if (!ss_lock_take(&lock))
+        return;
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (ss_error *error = buckets[i]; error; error = error->next) {
+            hold_stack(&error->record);
+            for (ss_node *node = atomic_load(&error->head); node; node = node->previous)
+                hold_stack(&node->record);
+        }
+    }
+    ss_lock_drop(&lock);
 }
 
 __attribute__((constructor)) static void set_up(void)
 {
     choose_process_number();
-    (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
+    ss_token_set_holder(hold_stacks);
+    ss_fork_child(&choose_in_child);
 }
 
 static WCHAR *put_hex(WCHAR *out, uint64_t number)

@@ -2,12 +2,18 @@
 
 #include "base/alloc.h"
 #include "splice/splice.h"
+#include <stacksplice/source.h>
 
 #include <string.h>
 
 enum { MOST_FRAMES = 65535 };
 
 static _Atomic uint32_t max_frames = SS_DEFAULT_MAX_FRAMES; /* (ATOMIC) */
+
+uint32_t stacksplice_max_frames(void)
+{
+    return atomic_load_explicit(&max_frames, memory_order_relaxed);
+}
 
 stacksplice_hresult stacksplice_set_max_frames(uint32_t limit)
 {
@@ -17,17 +23,41 @@ stacksplice_hresult stacksplice_set_max_frames(uint32_t limit)
     return S_OK;
 }
 
+/* What PROVIDER gives; a provider that claims more than there was room for is not believed. */
+static uint32_t ask(ILanguageExceptionStackBackTrace *provider, uint32_t room, uintptr_t *frames)
+{
+    ULONG captured = 0;
+    HRESULT hr = provider->lpVtbl->GetStackBackTrace(provider, room, frames, &captured);
+
+    return FAILED(hr) || captured > room ? 0 : captured;
+}
+
 /*
- * The frames that LANGUAGE's object gives itself; 0 if it does not.  A provider that claims more
- * than there was room for is not believed at all.
+ * PROVIDER filled the room for LIMIT frames and may have more: it is asked for as many as it can be
+ * asked for, and both ends are kept.  The interface has no way to say that there are still more.
  */
+static void ask_for_both_ends(ILanguageExceptionStackBackTrace *provider, uint32_t limit,
+                              uintptr_t *frames)
+{
+    uintptr_t *all = limit < MOST_FRAMES ? ss_alloc_dirty(MOST_FRAMES * sizeof *all) : NULL;
+    uint32_t count = all ? ask(provider, MOST_FRAMES, all) : 0;
+
+    if (count == MOST_FRAMES)
+        all[count - 1] = stacksplice_left_out(0);
+    if (count >= limit)
+        (void)stacksplice_copy_ends(all, count, limit, frames);
+    else
+        frames[limit - 1] = stacksplice_left_out(0);
+    ss_free(all);
+}
+
+/* The frames that LANGUAGE's object gives itself; 0 if it does not. */
 static uint32_t ask_provider(const ss_held *language, uint32_t limit, uintptr_t *frames)
 {
     ILanguageExceptionStackBackTrace *provider = NULL;
     IUnknown *object = language->object;
     void *out = NULL;
-    ULONG captured = 0;
-    HRESULT hr;
+    uint32_t count;
 
     if (!object)
         return 0;
@@ -35,13 +65,16 @@ static uint32_t ask_provider(const ss_held *language, uint32_t limit, uintptr_t 
     if (SUCCEEDED(object->lpVtbl->QueryInterface(object, &IID_IAgileObject, &out)) && out)
         ((IUnknown *)out)->lpVtbl->Release(out);
     out = NULL;
-    hr = object->lpVtbl->QueryInterface(object, &IID_ILanguageExceptionStackBackTrace, &out);
-    if (FAILED(hr) || !out)
+    if (FAILED(
+            object->lpVtbl->QueryInterface(object, &IID_ILanguageExceptionStackBackTrace, &out)) ||
+        !out)
         return 0;
     provider = out;
-    hr = provider->lpVtbl->GetStackBackTrace(provider, limit, frames, &captured);
+    count = ask(provider, limit, frames);
+    if (count == limit && !language->exception) /* a binding's has both ends */
+        ask_for_both_ends(provider, limit, frames);
     provider->lpVtbl->Release(provider);
-    return FAILED(hr) || captured > limit ? 0 : captured;
+    return count;
 }
 
 /* What the core sees, beside frames of a provider that knows nothing of us. */
@@ -49,17 +82,16 @@ static void take_native_too(ss_stack *stack, uint32_t limit, const void *above)
 {
     stack->native = ss_alloc_dirty(limit * sizeof *stack->native);
     if (stack->native &&
-        FAILED(ss_capture(above, 0, limit, stack->native, &stack->native_count, NULL)))
+        FAILED(ss_capture_ends(above, 0, limit, stack->native, &stack->native_count)))
         stack->native_count = 0;
 }
 
 void ss_stack_take(ss_stack *stack, const ss_held *language, const void *above)
 {
-    uint32_t limit = atomic_load(&max_frames);
-    HRESULT hr;
+    uint32_t limit = stacksplice_max_frames();
 
     stack->native = NULL;
-    stack->count = stack->native_count = stack->left_out = 0;
+    stack->count = stack->native_count = 0;
     stack->heap = NULL;
     stack->frames = stack->room;
     if (limit > SS_DEFAULT_MAX_FRAMES) {
@@ -75,10 +107,7 @@ void ss_stack_take(ss_stack *stack, const ss_held *language, const void *above)
             take_native_too(stack, limit, above);
         return;
     }
-    hr = ss_capture(above, 0, limit, stack->frames, &stack->count, NULL);
-    if (FAILED(hr))
-        stack->count = 0;
-    stack->left_out = hr == S_FALSE;
+    (void)ss_capture_ends(above, 0, limit, stack->frames, &stack->count);
 }
 
 void ss_stack_done(ss_stack *stack)
@@ -100,5 +129,4 @@ void ss_stack_store(const ss_stack *stack, ss_record *record, uintptr_t *storage
     record->fixed.frames = (uintptr_t)storage;
     record->fixed.frame_count = stack->count;
     record->native_count = stack->native_count;
-    record->left_out = stack->left_out;
 }

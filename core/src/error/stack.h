@@ -11,7 +11,6 @@ typedef struct ss_stack {
     uintptr_t *native; /* the thread's own, beside those of a provider that is not a binding */
     uint32_t count;
     uint32_t native_count;
-    uint32_t left_out;
     uintptr_t *heap; /* behind frames when the limit is above the default */
     uintptr_t room[SS_DEFAULT_MAX_FRAMES];
 } ss_stack;

@@ -33,7 +33,8 @@ static void fill(const ss_record *record, ss_error_view *view)
         .thread_id = record->fixed.thread_id,
         .frames = frames_of(record),
         .frame_count = record->fixed.frame_count,
-        .frames_left_out = record->left_out,
+        .frames_left_out =
+            stacksplice_frames_left_out(frames_of(record), record->fixed.frame_count),
         .language_exception = record->language.object,
     };
     if (is_node) {

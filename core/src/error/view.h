@@ -22,7 +22,7 @@ typedef struct ss_error_view {
     uint64_t thread_id;                  /* gettid() where it was captured */
     const uintptr_t *frames;             /* the combined stack, or the language exception's own */
     uint32_t frame_count;
-    uint32_t frames_left_out;      /* 0, or at least 1: the stack had more than the limit */
+    uint32_t frames_left_out;      /* of a stack longer than the limit: how many */
     IUnknown *language_exception;  /* borrowed, or NULL */
     const char *receiver;          /* on a node: the language that received */
     stacksplice_relation relation; /* what ss_error_previous is to it */

@@ -4,16 +4,17 @@
 
 #include <string.h>
 
-const char *ss_stack_language(const uintptr_t *frames, uint32_t count)
+const char *ss_stack_language(const uintptr_t *frames, uint32_t count,
+                              char language[SS_STACK_LANGUAGE])
 {
-    for (uint32_t i = 0; i < count; i++) {
-        const stacksplice_token_info *info;
+    stacksplice_token_info info;
 
+    for (uint32_t i = 0; i < count; i++) {
         if (!ss_token_is(frames[i]))
             continue;
-        info = ss_token_info(frames[i]);
-        if (info && info->kind == STACKSPLICE_FRAME_SCRIPT)
-            return info->language;
+        (void)ss_token_read(frames[i], &info, language, SS_STACK_LANGUAGE);
+        if (info.kind == STACKSPLICE_FRAME_SCRIPT)
+            return info.language;
     }
     return "native";
 }
@@ -43,10 +44,34 @@ bool ss_facts_get(IUnknown *error, ss_facts *facts)
     if (!ss_error_view_get(error, &facts->view))
         return false;
     facts->error = error;
-    facts->language = facts->view.is_node
-                          ? facts->view.receiver
-                          : ss_stack_language(facts->view.frames, facts->view.frame_count);
+    facts->language =
+        facts->view.is_node
+            ? facts->view.receiver
+            : ss_stack_language(facts->view.frames, facts->view.frame_count, facts->stack_language);
     ask_exception(facts);
+    return true;
+}
+
+bool ss_facts_of(ss_teller teller, ss_facts *facts)
+{
+    const stacksplice_told *told = teller.told;
+
+    if (!told)
+        return ss_facts_get(teller.error, facts);
+    memset(facts, 0, sizeof *facts);
+    if (told->error && !ss_facts_get(told->error, facts))
+        return false;
+    facts->told = told;
+    facts->view.identity = told->identity ? told->identity : told;
+    facts->view.relation = told->relation;
+    facts->view.causes_left_out = told->causes_left_out;
+    if (told->error)
+        return true;
+    facts->view.hresult = told->hresult;
+    facts->view.thread_id = told->thread_id;
+    facts->type = told->type;
+    facts->message = told->message.text ? told->message.text : "";
+    facts->message_length = told->message.length;
     return true;
 }
 
@@ -57,45 +82,174 @@ void ss_facts_release(ss_facts *facts)
     facts->exception = NULL;
 }
 
-static size_t trimmed(const WCHAR *text)
-{
-    size_t length = 0, end = 0;
+/* ---- Texts -----------------------------------------------------------------------------------*/
 
-    while (text && text[length]) {
-        if (!strchr(" \t\r\n", text[length] < 0x80 ? text[length] : 'x'))
-            end = length + 1;
+void ss_text_write(ss_text text, ss_writer *w, ss_escape escape)
+{
+    if (text.utf8)
+        ss_writer_utf8(w, text.utf8, text.length, escape);
+    else
+        ss_writer_utf16(w, text.utf16, text.length, escape);
+}
+
+static uint32_t unit_at(ss_text text, size_t at)
+{
+    return text.utf8 ? (unsigned char)text.utf8[at] : text.utf16[at];
+}
+
+bool ss_text_next_line(ss_text *text, ss_text *line)
+{
+    size_t length = 0, rest;
+
+    if (!text->length)
+        return false;
+    while (length < text->length && unit_at(*text, length) != '\n')
         length++;
+    *line = *text;
+    line->length = length;
+    rest = length < text->length ? length + 1 : length;
+    if (text->utf8)
+        text->utf8 += rest;
+    else
+        text->utf16 += rest;
+    text->length -= rest;
+    return true;
+}
+
+static ss_text trimmed(const WCHAR *text)
+{
+    ss_text all = {NULL, text, 0};
+
+    for (size_t i = 0; text && text[i]; i++) {
+        if (!strchr(" \t\r\n", text[i] < 0x80 ? text[i] : 'x'))
+            all.length = i + 1;
     }
-    return end;
+    return all;
 }
 
-static bool write_utf16(const WCHAR *text, ss_writer *w, ss_escape escape)
+ss_text ss_facts_message(const ss_facts *facts)
 {
-    size_t length = trimmed(text);
-
-    ss_writer_utf16(w, text, length, escape);
-    return length != 0;
+    if (facts->message)
+        return (ss_text){facts->message, NULL, facts->message_length};
+    return trimmed(facts->view.message);
 }
 
-bool ss_facts_write_message(const ss_facts *facts, ss_writer *w, ss_escape escape)
+ss_text ss_facts_description(const ss_facts *facts)
 {
-    if (!facts->message)
-        return write_utf16(facts->view.message, w, escape);
-    ss_writer_utf8(w, facts->message, facts->message_length, escape);
-    return facts->message_length != 0;
-}
-
-bool ss_facts_write_description(const ss_facts *facts, ss_writer *w, ss_escape escape)
-{
-    return write_utf16(facts->view.description, w, escape);
+    if (facts->told && !facts->error)
+        return (ss_text){facts->told->description.text ? facts->told->description.text : "", NULL,
+                         facts->told->description.length};
+    return trimmed(facts->view.description);
 }
 
 bool ss_facts_has_own_message(const ss_facts *facts)
 {
-    size_t length = trimmed(facts->view.message);
+    ss_text message = ss_facts_message(facts), description = ss_facts_description(facts);
 
-    if (facts->message)
+    if (facts->type || message.length != description.length)
         return true;
-    return length != trimmed(facts->view.description) ||
-           (length && memcmp(facts->view.message, facts->view.description, length * sizeof(WCHAR)));
+    for (size_t i = 0; i < message.length; i++) {
+        if (unit_at(message, i) != unit_at(description, i)) /* the texts of HRESULTs are ASCII */
+            return true;
+    }
+    return false;
+}
+
+/* ---- What belongs to it ----------------------------------------------------------------------*/
+
+static ss_shown_stack stack_of_told(const stacksplice_told_stack *stack)
+{
+    return (ss_shown_stack){NULL, stack->frames, stack->count};
+}
+
+static ss_shown_stack stack_of_view(const ss_error_view *view)
+{
+    return (ss_shown_stack){view->frames, NULL, view->frame_count};
+}
+
+ss_shown_stack ss_facts_stack(const ss_facts *facts)
+{
+    return facts->told && !facts->error ? stack_of_told(&facts->told->stack)
+                                        : stack_of_view(&facts->view);
+}
+
+void ss_facts_each_note(const ss_facts *facts, stacksplice_note_callback back, void *data)
+{
+    const stacksplice_told *told = facts->told;
+
+    if (facts->error && !facts->view.is_node)
+        (void)stacksplice_error_notes(facts->error, back, data);
+    if (facts->error || !told)
+        return;
+    for (uint32_t i = 0; i < told->note_count; i++) {
+        if (back(told->notes[i].text, told->notes[i].length, data))
+            return;
+    }
+}
+
+typedef struct node_reader {
+    ss_node_callback back;
+    void *data;
+} node_reader;
+
+static bool read_node(const ss_error_view *node, void *data)
+{
+    const node_reader *reader = data;
+
+    return reader->back(node->receiver, node->thread_id, stack_of_view(node), reader->data);
+}
+
+void ss_facts_each_node(const ss_facts *facts, ss_node_callback back, void *data)
+{
+    node_reader reader = {back, data};
+    const stacksplice_told *told = facts->told;
+
+    if (facts->error && !facts->view.is_node)
+        ss_error_each_node(facts->error, read_node, &reader);
+    if (facts->error || !told)
+        return;
+    for (uint32_t i = 0; i < told->node_count; i++) {
+        const stacksplice_told_node *node = &told->nodes[i];
+
+        if (!back(node->language, node->thread_id, stack_of_told(&node->stack), data))
+            return;
+    }
+}
+
+bool ss_facts_group(const ss_facts *facts, uint32_t *members, uint32_t *left_out)
+{
+    *members = *left_out = 0;
+    if (!facts->told)
+        return facts->error && !facts->view.is_node &&
+               stacksplice_error_group(facts->error, members, left_out) == S_OK;
+    *members = facts->told->member_count;
+    *left_out = facts->told->members_left_out;
+    return facts->told->is_group != 0;
+}
+
+bool ss_facts_member(const ss_facts *facts, uint32_t index, ss_teller *member)
+{
+    IRestrictedErrorInfo *error = NULL;
+
+    if (facts->told) {
+        *member = (ss_teller){NULL, facts->told->members[index]};
+        return true;
+    }
+    if (stacksplice_error_member(facts->error, index, &error) != S_OK)
+        return false;
+    *member = (ss_teller){(IUnknown *)(void *)error, NULL};
+    return true;
+}
+
+void ss_teller_release(ss_teller teller)
+{
+    if (teller.error)
+        teller.error->lpVtbl->Release(teller.error);
+}
+
+ss_teller ss_teller_previous(ss_teller teller)
+{
+    if (teller.told)
+        return (ss_teller){NULL, teller.told->cause};
+    return (ss_teller){ss_error_previous(teller.error), NULL};
 }

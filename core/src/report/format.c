@@ -8,31 +8,36 @@ static bool are_valid(const stacksplice_format_options *options)
                                                 options->order == STACKSPLICE_ORDER_NEWEST_LAST);
 }
 
+/* False, and *REPORT is untouched, if they are not valid; NULL stands for those that are all 0. */
+static bool take_options(const stacksplice_format_options *options, ss_report *report)
+{
+    if (!options)
+        return true;
+    if (!are_valid(options))
+        return false;
+    report->order = options->order;
+    report->all_frames = options->all_frames != 0;
+    report->color = options->color != 0;
+    report->alone = options->alone != 0;
+    report->without_source = options->without_source != 0;
+    return true;
+}
+
 stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind kind,
                                        const stacksplice_format_options *options,
                                        stacksplice_write_callback write, void *data)
 {
-    ss_report report = {NULL, STACKSPLICE_ORDER_NEWEST_FIRST, false, false, false, NULL};
-    ss_facts facts;
     ss_writer w;
+    ss_report report = {.w = &w};
+    ss_facts facts;
     bool complete;
 
     if (!error || !write)
         return E_POINTER;
-    if (kind != STACKSPLICE_FORMAT_TEXT && kind != STACKSPLICE_FORMAT_JSON)
-        return E_INVALIDARG;
-    if (options) {
-        if (!are_valid(options))
-            return E_INVALIDARG;
-        report.order = options->order;
-        report.all_frames = options->all_frames != 0;
-        report.color = options->color != 0;
-        report.alone = options->alone != 0;
-    }
-    if (!ss_facts_get(error, &facts))
+    if ((kind != STACKSPLICE_FORMAT_TEXT && kind != STACKSPLICE_FORMAT_JSON) ||
+        !take_options(options, &report) || !ss_facts_get(error, &facts))
         return E_INVALIDARG;
     ss_writer_init(&w, write, data);
-    report.w = &w;
     if (kind == STACKSPLICE_FORMAT_TEXT)
         ss_report_text(&report, &facts);
     else
@@ -42,9 +47,30 @@ stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind 
     return complete ? S_OK : S_FALSE;
 }
 
+stacksplice_hresult stacksplice_format_told(const stacksplice_told *told,
+                                            const stacksplice_format_options *options,
+                                            stacksplice_write_callback write, void *data)
+{
+    ss_writer w;
+    ss_report report = {.w = &w};
+    ss_facts facts;
+    bool complete;
+
+    if (!told || !write)
+        return E_POINTER;
+    if (told->size != sizeof *told || !take_options(options, &report) ||
+        !ss_facts_of((ss_teller){NULL, told}, &facts))
+        return E_INVALIDARG;
+    ss_writer_init(&w, write, data);
+    ss_report_text(&report, &facts);
+    complete = ss_writer_finish(&w);
+    ss_facts_release(&facts);
+    return complete ? S_OK : S_FALSE;
+}
+
 stacksplice_hresult stacksplice_fingerprint(IUnknown *error, char out[33])
 {
-    ss_report report = {NULL, STACKSPLICE_ORDER_NEWEST_FIRST, false, false, false, NULL};
+    ss_report report = {.order = STACKSPLICE_ORDER_NEWEST_FIRST};
     ss_facts facts;
 
     if (!error || !out)

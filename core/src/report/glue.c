@@ -1,5 +1,7 @@
 #include "report/glue.h"
 
+#include "resolve/lua_api.h"
+
 #include <string.h>
 
 /*
@@ -33,28 +35,6 @@ static const char *const functions[] = {
     "luaZ_", "lj_",   "ffi_call", "stacksplice_", "RoOriginate",
 };
 
-/*
- * Lua's API behind "lua_": whatever of it can call back, raise, or run a collector.  Hosts like to
- * name their own functions lua_open_window; those are no glue.
- */
-static const char *const lua_api[] = {
-    "arith",        "call",          "callk",         "close",
-    "closeslot",    "closethread",   "compare",       "concat",
-    "createtable",  "dump",          "equal",         "error",
-    "gc",           "getfield",      "getglobal",     "geti",
-    "getinfo",      "getiuservalue", "gettable",      "getuservalue",
-    "lessthan",     "len",           "load",          "newstate",
-    "newthread",    "newuserdata",   "newuserdatauv", "next",
-    "pcall",        "pcallk",        "pushcclosure",  "pushfstring",
-    "pushlstring",  "pushstring",    "pushvfstring",  "rawset",
-    "rawseti",      "rawsetp",       "resetthread",   "resume",
-    "setfield",     "setglobal",     "seti",          "setiuservalue",
-    "setlocal",     "setmetatable",  "settable",      "settop",
-    "setuservalue", "toclose",       "tolstring",     "warning",
-    "xmove",        "yield",         "yieldk",        "checkstack",
-    "cpcall",
-};
-
 /* What the C library and the linker put below main and below a thread's function. */
 static const char *const start_up[] = {
     "_start",
@@ -77,32 +57,10 @@ static bool is_version(const char *rest)
     return !*rest || strchr(".-0123456789", *rest) != NULL;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 /* CPython's API is PyList_New and the like: a host's Pyramid_build is not of it. */
 static bool is_python_api(const char *name)
 {
     return begins(name, "Py") && name[2] >= 'A' && name[2] <= 'Z';
-}
-
-static bool is_lua_api(const char *name)
-{
-    const char *rest;
-
-    if (!begins(name, "lua_"))
-        return false;
-    name += strlen("lua_");
-    for (size_t i = 0; i < SS_COUNT_OF(lua_api); i++) {
-        rest = begins(name, lua_api[i]) ? name + strlen(lua_api[i]) : NULL;
-        if (rest && (!*rest || *rest == '.')) /* lua_callk, lua_callk.cold */
-            return true;
-    }
-    return false;
 }
 
 static bool is_glue_function(const char *name)
@@ -115,7 +73,7 @@ static bool is_glue_function(const char *name)
         if (begins(name, functions[i]))
             return true;
     }
-    return is_python_api(name) || is_lua_api(name);
+    return is_python_api(name) || ss_lua_api_is(name);
 }
 
 static stacksplice_role role_of(const stacksplice_frame *frame, bool script_named)
@@ -128,7 +86,7 @@ static stacksplice_role role_of(const stacksplice_frame *frame, bool script_name
         return STACKSPLICE_ROLE_GLUE;
     if (!frame->module)
         return STACKSPLICE_ROLE_OWN;
-    module = base_name(frame->module);
+    module = ss_base_name(frame->module);
     for (size_t i = 0; i < SS_COUNT_OF(modules); i++) {
         if (begins(module, modules[i].beginning) &&
             (!modules[i].whole || is_version(module + strlen(modules[i].beginning))))

@@ -7,6 +7,7 @@
 
 #include "base/writer.h"
 #include "report/facts.h"
+#include "report/source_line.h"
 #include "resolve/resolve.h"
 
 enum {
@@ -27,6 +28,7 @@ typedef struct ss_report {
     bool color;
     bool alone;
     ss_binary *failfast; /* scratch space, and the sign that the process is in trouble; or NULL */
+    bool without_source; /* open no file */
 } ss_report;
 
 void ss_report_text(const ss_report *r, const ss_facts *facts);
@@ -38,11 +40,21 @@ void ss_report_text_alone(const ss_report *r, const ss_facts *facts);
 void ss_report_json(const ss_report *r, const ss_facts *facts, bool alone);
 
 /* A stack as text, INDENT spaces in front; BRIEF: only its innermost part. */
-void ss_report_stack(const ss_report *r, const uintptr_t *frames, uint32_t count, uint32_t left_out,
-                     unsigned indent, bool brief);
+void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent, bool brief);
+
+/* A frame as text shows it. */
+typedef struct ss_shown_frame {
+    const stacksplice_frame *frame;
+    bool glue;
+    const stacksplice_told_text *source; /* NULL: the line is looked for in the file */
+} ss_shown_frame;
 
 /* One frame as one line of text, and its source line where it can be read. */
-void ss_report_frame(const ss_report *r, const ss_frame *f, unsigned indent);
+void ss_report_frame(const ss_report *r, const ss_shown_frame *shown, unsigned indent);
+
+/* The source line of FRAME into LINE, its length; 0 where there is none to show. */
+size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
+                        char line[SS_SOURCE_LINE_MAX]);
 
 /* 32 hexadecimal digits and a NUL. */
 void ss_report_fingerprint(const ss_report *r, const ss_facts *facts, char out[33]);

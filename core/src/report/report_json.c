@@ -40,6 +40,19 @@ static void put_number(ss_json *j, const char *key, uint32_t value)
         ss_json_unsigned(j, key, value);
 }
 
+/* The line that texts show below the frame: who reads the report later must not look for it. */
+static void put_source(json_report *report, const stacksplice_frame *frame)
+{
+    char line[SS_SOURCE_LINE_MAX];
+    size_t length = ss_report_source(report->r, frame, line);
+
+    if (!length)
+        return;
+    ss_json_begin_string(&report->j, "source");
+    ss_writer_utf8(report->r->w, line, length, SS_ESCAPE_JSON);
+    ss_json_end_string(&report->j);
+}
+
 static int put_frame(const ss_frame *f, void *data)
 {
     const stacksplice_frame *frame = &f->frame;
@@ -51,6 +64,8 @@ static int put_frame(const ss_frame *f, void *data)
     ss_json_text(j, "trust", trust_name(frame->trust));
     ss_json_text(j, "language", frame->language);
     put_known(j, "function", frame->function);
+    if (frame->function && frame->function_offset)
+        ss_json_unsigned(j, "function_offset", frame->function_offset);
     put_known(j, "file", frame->file);
     put_number(j, "line", frame->line);
     put_number(j, "end_line", frame->end_line);
@@ -69,6 +84,7 @@ static int put_frame(const ss_frame *f, void *data)
     if (frame->asynchronous)
         ss_json_bool(j, "asynchronous", true);
     put_known(j, "interpreter", frame->interpreter);
+    put_source(report, frame);
     ss_json_hex(j, "address", frame->address, 1);
     ss_json_close(j, '}');
     return 0;
@@ -116,10 +132,10 @@ static void put_texts(ss_json *j, const ss_facts *facts)
     ss_json_signed(j, "hresult_signed", facts->view.hresult);
     put_known(j, "symbol", ss_hresult_symbol(facts->view.hresult));
     ss_json_begin_string(j, "description");
-    (void)ss_facts_write_description(facts, j->w, SS_ESCAPE_JSON);
+    ss_text_write(ss_facts_description(facts), j->w, SS_ESCAPE_JSON);
     ss_json_end_string(j);
     ss_json_begin_string(j, "message");
-    (void)ss_facts_write_message(facts, j->w, SS_ESCAPE_JSON);
+    ss_text_write(ss_facts_message(facts), j->w, SS_ESCAPE_JSON);
     ss_json_end_string(j);
     ss_json_text(j, "type", facts->type);
     ss_json_text(j, "language", facts->language);
@@ -214,17 +230,19 @@ static void put_causes(json_report *report, const ss_facts *facts)
     stacksplice_relation relation = facts->view.relation;
     uint32_t left_out = facts->view.causes_left_out, before = report->around.count;
     IUnknown *next = ss_facts_has_chain(facts) ? ss_error_previous(facts->error) : NULL;
+    const char *above = NULL;
     ss_facts cause;
 
     ss_json_open(&report->j, "transformed", '[');
     while (next && !report->r->w->failed && ss_facts_get(next, &cause)) {
+        const char *name = relation == STACKSPLICE_RELATION_CONTEXT ? "context" : "cause";
         bool put = may_put(report, &cause);
 
+        above = ss_seen_has(&report->around, &cause) ? name : NULL;
         if (put)
-            put_object(report, &cause,
-                       relation == STACKSPLICE_RELATION_CONTEXT ? "context" : "cause");
+            put_object(report, &cause, name);
         else
-            left_out = !ss_seen_has(&report->around, &cause);
+            left_out = !above;
         (void)ss_seen_add(&report->around, &cause);
         if (put)
             left_out = cause.view.causes_left_out;
@@ -234,6 +252,7 @@ static void put_causes(json_report *report, const ss_facts *facts)
     }
     ss_json_close(&report->j, ']');
     ss_json_unsigned(&report->j, "transformed_left_out", left_out);
+    ss_json_text(&report->j, "transformed_above", above);
     report->around.count = before;
 }
 

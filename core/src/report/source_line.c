@@ -2,8 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stacksplice/source.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 enum { BYTES_MAX = 16 << 20 }; /* of a file: a report does not wait for what lies behind */
@@ -12,7 +15,7 @@ typedef struct reader {
     int fd;
     size_t left;
     size_t at, end;
-    char buffer[4096];
+    char buffer[1024]; /* a stack may be small */
 } reader;
 
 /* The next byte, or -1 at the end. */
@@ -38,6 +41,18 @@ static bool is_blank(int c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\f';
 }
 
+/* End a line that goes on with dots, behind a whole character. */
+static size_t mark_cut(char out[SS_SOURCE_LINE_MAX])
+{
+    static const char dots[] = "...";
+    size_t length = SS_SOURCE_LINE_MAX - (sizeof dots - 1);
+
+    while (length && ((unsigned char)out[length] & 0xC0) == 0x80)
+        length--;
+    memcpy(out + length, dots, sizeof dots - 1);
+    return length + sizeof dots - 1;
+}
+
 static size_t read_line(reader *r, uint32_t line, char *out)
 {
     size_t length = 0;
@@ -49,7 +64,9 @@ static size_t read_line(reader *r, uint32_t line, char *out)
     }
     if (c < 0)
         return 0;
-    while ((c = next_byte(r)) >= 0 && c != '\n' && length < SS_SOURCE_LINE_MAX) {
+    while ((c = next_byte(r)) >= 0 && c != '\n') {
+        if (length == SS_SOURCE_LINE_MAX)
+            return mark_cut(out);
         if (length || !is_blank(c))
             out[length++] = (char)c;
     }
@@ -58,19 +75,81 @@ static size_t read_line(reader *r, uint32_t line, char *out)
     return length;
 }
 
+/* File systems whose files are made of what the kernel knows, wherever they are mounted. */
+static bool is_of_kernel(int fd)
+{
+    static const unsigned long kernels[] = {0x9FA0 /* proc */, 0x62656572 /* sysfs */,
+                                            0x64626720 /* debugfs */, 0x74726163 /* tracefs */};
+    struct statfs system;
+
+    if (fstatfs(fd, &system))
+        return true;
+    for (size_t i = 0; i < SS_COUNT_OF(kernels); i++) {
+        if ((unsigned long)system.f_type == kernels[i])
+            return true;
+    }
+    return false;
+}
+
+/* Where the open file is, by the descriptor: its name may have led through links. */
+static bool is_in_kernel_folder(const char *link)
+{
+    static const char *const folders[] = {"/proc/", "/sys/", "/dev/"};
+    char path[8];
+    ssize_t length = readlink(link, path, sizeof path - 1);
+
+    if (length <= 0)
+        return true; /* nobody knows */
+    path[length] = '\0';
+    for (size_t i = 0; i < SS_COUNT_OF(folders); i++) {
+        if (!strncmp(path, folders[i], strlen(folders[i])))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * A descriptor to read FILE by, or -1.  The first one only names the file: nothing is opened before
+ * it is known to be a regular one, for a device or a FIFO can notice, and what was looked at is
+ * what is read, whoever renames meanwhile.
+ */
+static int open_source(const char *file)
+{
+    char link[32];
+    struct stat status;
+    int named = open(file, O_PATH | O_CLOEXEC), fd = -1;
+
+    if (named < 0)
+        return -1;
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", named);
+    if (!fstat(named, &status) && S_ISREG(status.st_mode) && !is_of_kernel(named) &&
+        !is_in_kernel_folder(link))
+        fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    close(named);
+    return fd;
+}
+
+int stacksplice_is_source_file(const char *file)
+{
+    int saved = errno, fd = file ? open_source(file) : -1;
+
+    if (fd >= 0)
+        close(fd);
+    errno = saved;
+    return fd >= 0;
+}
+
 size_t ss_source_line(const char *file, uint32_t line, char out[SS_SOURCE_LINE_MAX])
 {
     int saved = errno;
     size_t length = 0;
-    struct stat status;
     reader r;
 
-    r.fd = line ? open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
+    r.fd = line ? open_source(file) : -1;
     r.left = BYTES_MAX;
     r.at = r.end = 0;
     if (r.fd >= 0) {
-        if (!fstat(r.fd, &status) && S_ISREG(status.st_mode))
-            length = read_line(&r, line, out);
+        length = read_line(&r, line, out);
         close(r.fd);
     }
     errno = saved;

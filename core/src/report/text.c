@@ -9,25 +9,42 @@ static void put_code(ss_writer *w, HRESULT hr)
     ss_writer_hex(w, (uint32_t)hr, 8);
 }
 
-/* "ValueError: bad amount 'x' (0x80070057)" */
+/* Further lines of a text of the error's own: nothing that it says begins a line of the report. */
+static void put_further_lines(const ss_report *r, ss_text rest, const char *color)
+{
+    ss_text line;
+
+    while (ss_text_next_line(&rest, &line) && !r->w->failed) {
+        ss_writer_text(r->w, line.length ? "| " : "|");
+        ss_writer_text(r->w, r->color ? color : "");
+        ss_text_write(line, r->w, SS_ESCAPE_TABS);
+        ss_writer_text(r->w, r->color && *color ? "\033[0m\n" : "\n");
+    }
+}
+
+/* "ValueError: bad amount 'x' (0x80070057)"; the code ends the first line of a longer message. */
 static void put_title(const ss_report *r, const ss_facts *facts)
 {
+    ss_text rest = ss_facts_message(facts), line = rest;
+    bool any = ss_text_next_line(&rest, &line);
     ss_writer *w = r->w;
 
     if (facts->type) {
         ss_writer_text(w, r->color ? "\033[1;35m" : "");
         ss_writer_utf8(w, facts->type, strlen(facts->type), SS_ESCAPE_LINE);
         ss_writer_text(w, r->color ? "\033[0m" : "");
-        if (!facts->message || facts->message_length)
-            ss_writer_text(w, ": ");
+        ss_writer_text(w, any ? ": " : "");
     }
     ss_writer_text(w, r->color ? "\033[35m" : "");
-    if (!ss_facts_write_message(facts, w, SS_ESCAPE_TEXT) && !facts->type)
+    if (any)
+        ss_text_write(line, w, SS_ESCAPE_TABS);
+    else if (!facts->type)
         ss_writer_text(w, "error");
     ss_writer_text(w, r->color ? "\033[0m" : "");
     ss_writer_text(w, " (");
     put_code(w, facts->view.hresult);
     ss_writer_text(w, ")\n");
+    put_further_lines(r, rest, "\033[35m");
 }
 
 /* "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect." */
@@ -44,30 +61,40 @@ static void put_hresult(const ss_report *r, const ss_facts *facts)
         ss_writer_text(r->w, symbol);
     }
     ss_writer_text(r->w, ": ");
-    (void)ss_facts_write_description(facts, r->w, SS_ESCAPE_LINE);
+    ss_text_write(ss_facts_description(facts), r->w, SS_ESCAPE_LINE);
     ss_writer_text(r->w, "\n");
 }
 
+/* "note: while loading rates.csv" */
 static int put_note(const char *text, size_t length, void *data)
 {
-    ss_writer *w = data;
+    const ss_report *r = data;
+    ss_text rest = {text, NULL, length}, line = {"", NULL, 0};
 
-    ss_writer_utf8(w, text, length, SS_ESCAPE_TEXT);
-    ss_writer_text(w, "\n");
-    return w->failed;
+    (void)ss_text_next_line(&rest, &line);
+    ss_writer_text(r->w, "note: ");
+    ss_text_write(line, r->w, SS_ESCAPE_TABS);
+    ss_writer_text(r->w, "\n");
+    put_further_lines(r, rest, "");
+    return r->w->failed;
 }
 
 static void put_stack(const ss_report *r, const ss_facts *facts)
 {
     bool last = r->order == STACKSPLICE_ORDER_NEWEST_LAST;
-    const ss_error_view *view = &facts->view;
+    const char *place = facts->told && !facts->error ? facts->told->place : NULL;
+    uint32_t members, left_out;
 
-    if (last && facts->error && stacksplice_error_group(facts->error, NULL, NULL) == S_OK)
+    if (last && ss_facts_group(facts, &members, &left_out))
         ss_writer_text(r->w, "Exception Group ");
     ss_writer_text(r->w, last ? "Traceback for thread " : "Stack of thread ");
-    ss_writer_decimal(r->w, view->thread_id);
+    ss_writer_decimal(r->w, facts->view.thread_id);
+    if (place) {
+        ss_writer_text(r->w, " ");
+        ss_writer_utf8(r->w, place, strlen(place), SS_ESCAPE_LINE);
+    }
     ss_writer_text(r->w, last ? " (most recent call last):\n" : " (most recent call first):\n");
-    ss_report_stack(r, view->frames, view->frame_count, view->frames_left_out, 4, false);
+    ss_report_stack(r, ss_facts_stack(facts), 4, false);
 }
 
 typedef struct chain {
@@ -75,7 +102,7 @@ typedef struct chain {
     uint32_t count;
 } chain;
 
-static bool put_node(const ss_error_view *node, void *data)
+static bool put_node(const char *receiver, uint64_t thread_id, ss_shown_stack stack, void *data)
 {
     chain *c = data;
     ss_writer *w = c->r->w;
@@ -85,24 +112,33 @@ static bool put_node(const ss_error_view *node, void *data)
     ss_writer_text(w, "  ");
     ss_writer_decimal(w, c->count);
     ss_writer_text(w, ". received by ");
-    ss_writer_utf8(w, node->receiver, strlen(node->receiver), SS_ESCAPE_LINE);
+    ss_writer_utf8(w, receiver, strlen(receiver), SS_ESCAPE_LINE);
     ss_writer_text(w, " on thread ");
-    ss_writer_decimal(w, node->thread_id);
-    ss_writer_text(w, node->frame_count ? " at:\n" : "\n");
-    ss_report_stack(c->r, node->frames, node->frame_count, node->frames_left_out, 8,
-                    !c->r->all_frames);
+    ss_writer_decimal(w, thread_id);
+    ss_writer_text(w, stack.count ? " at:\n" : "\n");
+    ss_report_stack(c->r, stack, 8, !c->r->all_frames);
     return !w->failed;
 }
 
 static void put_head(const ss_report *r, const ss_facts *facts)
 {
     put_title(r, facts);
-    if (ss_facts_has_chain(facts))
-        (void)stacksplice_error_notes(facts->error, put_note, r->w);
+    ss_facts_each_note(facts, put_note, (void *)(uintptr_t)r);
     put_hresult(r, facts);
 }
 
-void ss_report_text_alone(const ss_report *r, const ss_facts *facts)
+/* Lines that somebody else laid out. */
+static void put_lines(const ss_report *r, stacksplice_told_text text)
+{
+    ss_text rest = {text.text, NULL, text.length}, line;
+
+    while (text.text && ss_text_next_line(&rest, &line)) {
+        ss_text_write(line, r->w, SS_ESCAPE_TABS);
+        ss_writer_text(r->w, "\n");
+    }
+}
+
+static void put_told(const ss_report *r, const ss_facts *facts)
 {
     chain c = {r, 0};
 
@@ -113,6 +149,17 @@ void ss_report_text_alone(const ss_report *r, const ss_facts *facts)
         put_head(r, facts);
         put_stack(r, facts);
     }
-    if (ss_facts_has_chain(facts))
-        ss_error_each_node(facts->error, put_node, &c);
+    ss_facts_each_node(facts, put_node, &c);
+}
+
+void ss_report_text_alone(const ss_report *r, const ss_facts *facts)
+{
+    const stacksplice_told *told = facts->told;
+
+    if (told && told->text.text)
+        put_lines(r, told->text);
+    else
+        put_told(r, facts);
+    if (told)
+        put_lines(r, told->passed);
 }

@@ -41,16 +41,16 @@ static void put_rest(const story *s, uint32_t count)
     ss_writer_text(s->r->w, count == 1 ? " more error\n" : " more errors\n");
 }
 
-static void put_member(story *s, IUnknown *group, uint32_t index)
+static void put_member(story *s, const ss_facts *group, uint32_t index)
 {
-    IRestrictedErrorInfo *member = NULL;
+    ss_teller member;
     ss_facts facts;
 
-    if (stacksplice_error_member(group, index, &member) != S_OK) {
+    if (!ss_facts_member(group, index, &member)) {
         ss_writer_text(s->r->w, "this error cannot be read\n");
         return;
     }
-    if (!ss_facts_get((IUnknown *)(void *)member, &facts)) {
+    if (!ss_facts_of(member, &facts)) {
         ss_writer_text(s->r->w, "an error of another library\n");
     } else {
         if (ss_seen_has(&s->seen, &facts))
@@ -59,7 +59,7 @@ static void put_member(story *s, IUnknown *group, uint32_t index)
             put_error_and_causes(s, &facts);
         ss_facts_release(&facts);
     }
-    member->lpVtbl->Release(member);
+    ss_teller_release(member);
 }
 
 /* The line that closes a group, which closes those that it is the last member of, too. */
@@ -73,7 +73,7 @@ static void put_end(story *s)
     s->closed = true;
 }
 
-static void put_members(story *s, IUnknown *group, uint32_t members, uint32_t left_out)
+static void put_members(story *s, const ss_facts *group, uint32_t members, uint32_t left_out)
 {
     uint32_t shown = members < SS_REPORT_MEMBERS_MAX ? members : SS_REPORT_MEMBERS_MAX;
     uint32_t rest = members - shown + left_out;
@@ -105,9 +105,7 @@ static void put_error(story *s, const ss_facts *facts)
 
     s->closed = false;
     (void)ss_seen_add(&s->seen, facts);
-    if (!ss_facts_has_chain(facts) ||
-        stacksplice_error_group(facts->error, &members, &left_out) != S_OK ||
-        members + left_out == 0) {
+    if (!ss_facts_group(facts, &members, &left_out) || members + left_out == 0) {
         ss_report_text_alone(s->r, facts);
         return;
     }
@@ -116,7 +114,7 @@ static void put_error(story *s, const ss_facts *facts)
         ss_writer_margin(s->r->w, s->depth, '+');
     }
     ss_report_text_alone(s->r, facts);
-    put_members(s, facts->error, members, left_out);
+    put_members(s, facts, members, left_out);
     if (is_outermost) {
         s->depth = 0;
         ss_writer_margin(s->r->w, 0, '|');
@@ -131,46 +129,55 @@ static void put_words(story *s, stacksplice_relation relation, const char *rest)
     ss_writer_text(s->r->w, rest);
 }
 
-/* Show the error behind LATER, what it is to which RELATION says; false when that was the last. */
-static bool put_cause(story *s, IUnknown **later, stacksplice_relation *relation,
-                      uint32_t *left_out, bool is_full)
+/* Where a chain of causes is: the error that was shown last, and what is known of those behind. */
+typedef struct chain {
+    ss_teller later;
+    stacksplice_relation relation; /* of the next one to it */
+    uint32_t left_out;
+} chain;
+
+/* Say why nothing follows. */
+static bool end_chain(story *s, const chain *c)
 {
-    IUnknown *next = ss_error_previous(*later);
+    if (c->later.told && c->later.told->cause_above)
+        put_words(s, c->relation, " an error above.\n");
+    else if (c->left_out)
+        put_words(s, STACKSPLICE_RELATION_CAUSE, " more errors that are not shown.\n");
+    return false;
+}
+
+/* Show the next error; false when that was the last. */
+static bool put_cause(story *s, chain *c, bool is_full)
+{
+    ss_teller next = ss_teller_previous(c->later);
     ss_facts cause;
     bool go_on = false;
 
-    if (!next || !ss_facts_get(next, &cause)) {
-        if (*left_out)
-            put_words(s, STACKSPLICE_RELATION_CAUSE, " more errors that are not shown.\n");
-        return false;
-    }
+    if (!ss_teller_is(next) || !ss_facts_of(next, &cause))
+        return end_chain(s, c);
     if (ss_seen_has(&s->seen, &cause)) {
-        put_words(s, *relation, " an error above.\n");
+        put_words(s, c->relation, " an error above.\n");
     } else if (is_full || s->seen.count == SS_COUNT_OF(s->seen.errors)) {
         put_words(s, STACKSPLICE_RELATION_CAUSE, " more errors that are not shown.\n");
     } else {
-        put_words(s, *relation, ":\n");
+        put_words(s, c->relation, ":\n");
         put_error(s, &cause);
         go_on = true;
     }
-    *later = next;
-    *relation = cause.view.relation;
-    *left_out = cause.view.causes_left_out;
+    *c = (chain){next, cause.view.relation, cause.view.causes_left_out};
     ss_facts_release(&cause);
     return go_on;
 }
 
 static void put_error_and_causes(story *s, const ss_facts *facts)
 {
-    stacksplice_relation relation = facts->view.relation;
-    uint32_t left_out = facts->view.causes_left_out;
-    IUnknown *later = facts->error;
+    chain c = {{facts->error, facts->told}, facts->view.relation, facts->view.causes_left_out};
 
     put_error(s, facts);
     if (!ss_facts_has_chain(facts))
         return;
     for (uint32_t i = 0; !s->r->w->failed; i++) {
-        if (!put_cause(s, &later, &relation, &left_out, i == SS_REPORT_CAUSES_MAX))
+        if (!put_cause(s, &c, i == SS_REPORT_CAUSES_MAX))
             return;
     }
 }

@@ -1,8 +1,6 @@
 /* One frame for people, in pystack's grammar. */
 #include "report/report.h"
 
-#include "report/source_line.h"
-
 #include <string.h>
 
 static void put_name(const ss_report *r, const char *text)
@@ -77,10 +75,8 @@ static void put_nameless(const ss_report *r, const stacksplice_frame *frame)
     ss_writer_text(r->w, ")");
 }
 
-static void put_native(const ss_report *r, const ss_frame *f)
+static void put_native(const ss_report *r, const stacksplice_frame *frame)
 {
-    const stacksplice_frame *frame = &f->frame;
-
     if (!frame->function && !frame->file) {
         put_nameless(r, frame);
         return;
@@ -89,9 +85,9 @@ static void put_native(const ss_report *r, const ss_frame *f)
         put_place(r, frame);
     if (frame->function)
         put_name(r, frame->function);
-    if (!frame->file && f->has_function_offset) {
+    if (!frame->file && frame->function && frame->function_offset) {
         ss_writer_text(r->w, "+0x");
-        ss_writer_hex(r->w, f->function_offset, 1);
+        ss_writer_hex(r->w, frame->function_offset, 1);
     }
     if (frame->inlined)
         ss_writer_text(r->w, " (inlined)");
@@ -134,40 +130,62 @@ static void put_trust(ss_writer *w, stacksplice_trust trust)
         ss_writer_text(w, " [traceback]");
 }
 
-static void put_source(const ss_report *r, const stacksplice_frame *frame, unsigned indent)
+size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
+                        char line[SS_SOURCE_LINE_MAX])
 {
-    char line[SS_SOURCE_LINE_MAX];
-    size_t length;
-
-    if (r->failfast || !frame->file || !frame->line || frame->chunk)
-        return;
+    if (r->failfast || r->without_source || !frame->file || !frame->line || frame->chunk)
+        return 0;
     /* A compiler's relative path counts from where it ran, not from here. */
     if (frame->kind == STACKSPLICE_FRAME_NATIVE && *frame->file != '/')
-        return;
-    length = ss_source_line(frame->file, frame->line, line);
-    if (!length)
+        return 0;
+    return ss_source_line(frame->file, frame->line, line);
+}
+
+static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
+{
+    char line[SS_SOURCE_LINE_MAX];
+    const char *text = shown->source ? shown->source->text : line;
+    size_t length = shown->source ? shown->source->length : ss_report_source(r, shown->frame, line);
+
+    if (!text || !length)
         return;
     put_spaces(r->w, indent + 4);
-    ss_writer_utf8(r->w, line, length, SS_ESCAPE_LINE);
+    ss_writer_utf8(r->w, text, length, SS_ESCAPE_LINE);
     ss_writer_text(r->w, "\n");
 }
 
-void ss_report_frame(const ss_report *r, const ss_frame *f, unsigned indent)
+static void put_frame(const ss_report *r, const stacksplice_frame *frame)
 {
-    const stacksplice_frame *frame = &f->frame;
-
-    put_spaces(r->w, indent);
     if (frame->kind == STACKSPLICE_FRAME_GAP) {
         put_gap(r, frame);
-        ss_writer_text(r->w, "\n");
         return;
     }
     put_language(r->w, frame->language);
     if (frame->kind == STACKSPLICE_FRAME_NATIVE)
-        put_native(r, f);
+        put_native(r, frame);
     else
         put_script(r, frame);
     put_trust(r->w, frame->trust);
+}
+
+void ss_report_frame(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
+{
+    put_spaces(r->w, indent);
+    put_frame(r, shown->frame);
     ss_writer_text(r->w, "\n");
-    put_source(r, frame, indent);
+    if (shown->frame->kind != STACKSPLICE_FRAME_GAP)
+        put_source(r, shown, indent);
+}
+
+stacksplice_hresult stacksplice_format_frame(const stacksplice_frame *frame,
+                                             stacksplice_write_callback write, void *data)
+{
+    ss_writer w;
+    ss_report r = {.w = &w};
+
+    if (!frame || !write)
+        return E_POINTER;
+    ss_writer_init(&w, write, data);
+    put_frame(&r, frame);
+    return ss_writer_finish(&w) ? S_OK : S_FALSE;
 }

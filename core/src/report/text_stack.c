@@ -2,54 +2,101 @@
 #include "report/report.h"
 
 #include "report/glue.h"
-#include "splice/token.h"
+#include "splice/sink.h"
 
 typedef struct printer {
     const ss_report *r;
+    ss_shown_stack stack;
     unsigned indent;
     uint32_t hidden; /* glue frames so far */
     uintptr_t last;  /* the last element shown, 0: none */
     uint32_t equal;  /* how often it came in a row */
+    bool lineless;   /* a native frame of a module was shown without a file */
 } printer;
 
-/* What one element of the stack stands for. */
+/* One element of the stack: that of an error object, or the frames that were told of it. */
+typedef struct element {
+    uint32_t begin, end; /* in the stack */
+} element;
+
+/* What an element stands for. */
 typedef struct contents {
     const printer *p;
     uint32_t frames;
     uint32_t shown;
+    bool lineless;
     uint32_t wanted; /* print only this one; UINT32_MAX: none */
 } contents;
 
-static bool is_shown(const printer *p, const ss_frame *f)
+/* Frames that were told belong to one element with the function that they are inlined into. */
+static element element_at(const ss_shown_stack *stack, uint32_t begin)
 {
-    return p->r->all_frames || !ss_glue_is(f);
+    element e = {begin, begin + 1};
+
+    while (stack->frames && e.end < stack->count && stack->frames[e.end - 1].frame.inlined)
+        e.end++;
+    return e;
+}
+
+static element element_before(const ss_shown_stack *stack, uint32_t end)
+{
+    element e = {end - 1, end};
+
+    while (stack->frames && e.begin && stack->frames[e.begin - 1].frame.inlined)
+        e.begin--;
+    return e;
+}
+
+static uintptr_t address_of(const ss_shown_stack *stack, element e)
+{
+    return stack->frames ? stack->frames[e.begin].frame.address : stack->elements[e.begin];
+}
+
+static void count_frame(contents *c, const ss_shown_frame *shown)
+{
+    if (c->p->r->all_frames || !shown->glue) {
+        c->shown++;
+        if (c->wanted == c->frames)
+            ss_report_frame(c->p->r, shown, c->p->indent);
+    }
+    c->frames++;
 }
 
 static int visit(const ss_frame *f, void *data)
 {
+    const ss_shown_frame shown = {&f->frame, ss_glue_is(f), NULL};
     contents *c = data;
 
-    if (is_shown(c->p, f)) {
-        c->shown++;
-        if (c->wanted == c->frames)
-            ss_report_frame(c->p->r, f, c->p->indent);
-    }
-    c->frames++;
+    c->lineless |= !shown.glue && f->frame.kind == STACKSPLICE_FRAME_NATIVE && f->frame.module &&
+                   !f->frame.file;
+    count_frame(c, &shown);
     return 0;
 }
 
-static contents look_at(const printer *p, uintptr_t element, uint32_t wanted)
+static contents look_at(const printer *p, element e, uint32_t wanted)
 {
-    contents c = {p, 0, 0, wanted};
+    contents c = {.p = p, .wanted = wanted};
 
-    ss_report_resolve(p->r, element, visit, &c);
+    if (!p->stack.frames)
+        ss_report_resolve(p->r, p->stack.elements[e.begin], visit, &c);
+    for (uint32_t i = e.begin; p->stack.frames && i < e.end; i++) {
+        const stacksplice_told_frame *told = &p->stack.frames[i];
+        const ss_shown_frame shown = {&told->frame, told->glue != 0, &told->source};
+
+        count_frame(&c, &shown);
+    }
     return c;
+}
+
+static void put_indent(const printer *p)
+{
+    for (unsigned i = 0; i < p->indent; i++)
+        ss_writer_put(p->r->w, " ", 1);
 }
 
 static void put_line(const printer *p, const char *before, uint64_t count, const char *after)
 {
-    for (unsigned i = 0; i < p->indent; i++)
-        ss_writer_put(p->r->w, " ", 1);
+    put_indent(p);
     ss_writer_text(p->r->w, before);
     ss_writer_decimal(p->r->w, count);
     ss_writer_text(p->r->w, after);
@@ -65,72 +112,107 @@ static void end_repeats(printer *p)
     p->equal = 0;
 }
 
-static void print_element(printer *p, uintptr_t element)
+static void print_element(printer *p, element e)
 {
-    contents c = look_at(p, element, UINT32_MAX);
+    contents c = look_at(p, e, UINT32_MAX);
+    uintptr_t address = address_of(&p->stack, e);
     uint32_t count = c.frames;
 
     p->hidden += c.frames - c.shown;
+    p->lineless |= c.lineless;
     if (!c.shown)
         return;
-    if (element != p->last)
+    if (address != p->last)
         end_repeats(p);
-    p->last = element;
+    p->last = address;
     if (++p->equal > SS_REPORT_EQUAL_MAX)
         return;
     for (uint32_t i = 0; i < count; i++)
-        (void)look_at(p, element, p->r->order == STACKSPLICE_ORDER_NEWEST_LAST ? count - 1 - i : i);
+        (void)look_at(p, e, p->r->order == STACKSPLICE_ORDER_NEWEST_LAST ? count - 1 - i : i);
 }
 
-static bool is_script(uintptr_t element)
+static bool is_script(const ss_shown_stack *stack, element e)
 {
-    const stacksplice_token_info *info = ss_token_is(element) ? ss_token_info(element) : NULL;
-
-    return info && info->kind == STACKSPLICE_FRAME_SCRIPT;
+    if (stack->frames)
+        return stack->frames[e.begin].frame.kind == STACKSPLICE_FRAME_SCRIPT;
+    return ss_token_is_script(address_of(stack, e));
 }
 
-/* How much of a node's stack a brief report shows: to its third script frame, or to its last. */
-static uint32_t brief_count(const uintptr_t *frames, uint32_t count)
+/* How many frames the elements from BEGIN on stand for, those that were left out too. */
+static uint64_t count_frames(const ss_shown_stack *stack, uint32_t begin)
 {
-    uint32_t scripts = 0, shown = 0;
+    uint64_t count = 0;
 
-    for (uint32_t i = 0; i < count && scripts < SS_REPORT_SCRIPTS_MAX; i++) {
-        if (is_script(frames[i])) {
+    while (begin < stack->count) {
+        element e = element_at(stack, begin);
+
+        count += ss_left_out_count(address_of(stack, e));
+        begin = e.end;
+    }
+    return count;
+}
+
+/* Where a brief report of a node's stack ends: behind its third script frame, or its last. */
+static uint32_t brief_end(const ss_shown_stack *stack)
+{
+    uint32_t scripts = 0, elements = 0, after_script = 0, after_native = 0;
+
+    for (uint32_t at = 0; at < stack->count && scripts < SS_REPORT_SCRIPTS_MAX;) {
+        element e = element_at(stack, at);
+
+        at = e.end;
+        if (++elements <= SS_REPORT_NATIVE_MAX)
+            after_native = at;
+        if (is_script(stack, e)) {
             scripts++;
-            shown = i + 1;
+            after_script = at;
         }
     }
-    if (scripts)
-        return shown;
-    return count < SS_REPORT_NATIVE_MAX ? count : SS_REPORT_NATIVE_MAX;
+    return scripts ? after_script : after_native;
 }
 
-static void put_rest(const printer *p, uint32_t rest, uint32_t left_out)
+/* What lies outside of those shown, which end at END. */
+static void put_rest(const printer *p, uint32_t end)
 {
-    if (left_out)
-        put_line(p, "[gap: the stack was cut after ", rest,
-                 rest == 1 ? " element]\n" : " elements]\n");
+    uint64_t outer = count_frames(&p->stack, end);
+
+    if (outer)
+        put_line(p, "... ", outer, " outer frames not shown\n");
 }
 
-void ss_report_stack(const ss_report *r, const uintptr_t *frames, uint32_t count, uint32_t left_out,
-                     unsigned indent, bool brief)
+/* Why there are no lines, where that is the machine's doing and not a binary's. */
+static void put_missing(const printer *p)
 {
-    printer p = {r, indent, 0, 0, 0};
-    uint32_t shown = brief ? brief_count(frames, count) : count;
+    const char *reason = stacksplice_lines_missing();
+
+    if (!reason)
+        return;
+    put_indent(p);
+    ss_writer_text(p->r->w, "... no files and lines of C frames: ");
+    ss_writer_text(p->r->w, reason);
+    ss_writer_text(p->r->w, "\n");
+}
+
+void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent, bool brief)
+{
+    printer p = {.r = r, .stack = stack, .indent = indent};
+    uint32_t end = brief ? brief_end(&stack) : stack.count;
     bool last = r->order == STACKSPLICE_ORDER_NEWEST_LAST;
+    element e = {0, 0};
 
-    if (last && shown == count)
-        put_rest(&p, count, left_out);
-    if (last && shown < count)
-        put_line(&p, "... ", count - shown, " outer frames not shown\n");
-    for (uint32_t i = 0; i < shown && !r->w->failed; i++)
-        print_element(&p, frames[last ? shown - 1 - i : i]);
+    if (last)
+        put_rest(&p, end);
+    for (uint32_t at = last ? end : 0; at != (last ? 0 : end) && !r->w->failed;) {
+        e = last ? element_before(&stack, at) : element_at(&stack, at);
+        print_element(&p, e);
+        at = last ? e.begin : e.end;
+    }
     end_repeats(&p);
-    if (!last && shown == count)
-        put_rest(&p, count, left_out);
-    if (!last && shown < count)
-        put_line(&p, "... ", count - shown, " outer frames not shown\n");
+    if (!last)
+        put_rest(&p, end);
     if (p.hidden)
         put_line(&p, "... ", p.hidden,
                  p.hidden == 1 ? " glue frame hidden\n" : " glue frames hidden\n");
+    if (p.lineless && !brief && !r->failfast)
+        put_missing(&p);
 }

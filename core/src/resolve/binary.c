@@ -215,22 +215,6 @@ bool ss_binary_find_failfast(uintptr_t address, ss_binary *module)
 }
 #endif
 
-static int read_generation(struct dl_phdr_info *info, size_t size, void *data)
-{
-    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs)
-        *(uint64_t *)data = info->dlpi_subs;
-    return 1;
-}
-
-/* Without an answer: a number that no count of unloads reaches. */
-uint64_t ss_binary_generation(void)
-{
-    uint64_t generation = UINT64_MAX;
-
-    (void)ss_loader_iterate(SS_LOADER_LONG, read_generation, &generation);
-    return generation;
-}
-
 typedef struct visit {
     ss_binary *scratch;
     bool (*back)(const ss_binary *module, void *data);

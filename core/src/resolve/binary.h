@@ -22,9 +22,6 @@ bool ss_binary_find(uintptr_t address, ss_binary *module);
 /* The same for a process in trouble: without the loader's lock where the platform allows. */
 bool ss_binary_find_failfast(uintptr_t address, ss_binary *module);
 
-/* Changes whenever a module was unloaded: what was known of addresses before is void then. */
-uint64_t ss_binary_generation(void);
-
 /* Call BACK for each module, in the loader's order, with SCRATCH filled; false stops. */
 void ss_binary_each(ss_binary *scratch, bool (*back)(const ss_binary *module, void *data),
                     void *data);

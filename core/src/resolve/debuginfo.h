@@ -33,8 +33,15 @@ typedef struct ss_debug_answer {
  */
 bool ss_debug_load(void);
 
+/* After ss_debug_load said false: why, and what to do; NULL: memory ran out. */
+const char *ss_debug_missing(void);
+
 /* Forget everything when GENERATION is not that of the last call: modules were unloaded. */
 void ss_debug_refresh(uint64_t generation);
+
+/* Allocate what a lookup of one more module needs, since it may run on a stack of our own, where
+   the host's allocator is not called. */
+void ss_debug_make_room(void);
 
 /* Fill ANSWER, which is all zero, for ADDRESS in MODULE; what is not known stays zero. */
 void ss_debug_lookup(const ss_binary *module, uintptr_t address, ss_debug_answer *answer);

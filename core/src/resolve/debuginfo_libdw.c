@@ -8,10 +8,10 @@
 #include "resolve/debuginfo.h"
 
 #include "base/alloc.h"
+#include "resolve/libdw.h"
+#include "resolve/room.h"
 
 #include <dlfcn.h>
-#include <dwarf.h>
-#include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdatomic.h>
@@ -20,41 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LIBDW_FUNCTIONS(X)          \
-    X(dwarf_attr_integrate)         \
-    X(dwarf_diename)                \
-    X(dwarf_filesrc)                \
-    X(dwarf_formstring)             \
-    X(dwarf_formudata)              \
-    X(dwarf_getscopes)              \
-    X(dwarf_getscopes_die)          \
-    X(dwarf_getsrc_die)             \
-    X(dwarf_getsrcfiles)            \
-    X(dwarf_haspc)                  \
-    X(dwarf_linecol)                \
-    X(dwarf_lineno)                 \
-    X(dwarf_linesrc)                \
-    X(dwarf_new_oom_handler)        \
-    X(dwarf_tag)                    \
-    X(dwfl_begin)                   \
-    X(dwfl_build_id_find_debuginfo) \
-    X(dwfl_end)                     \
-    X(dwfl_module_addrdie)          \
-    X(dwfl_module_addrinfo)         \
-    X(dwfl_module_build_id)         \
-    X(dwfl_module_getdwarf)         \
-    X(dwfl_module_getelf)           \
-    X(dwfl_module_nextcu)           \
-    X(dwfl_report_begin_add)        \
-    X(dwfl_report_end)              \
-    X(dwfl_report_module)           \
-    X(elf_begin)                    \
-    X(elf_cntl)                     \
-    X(elf_end)                      \
-    X(elf_version)
-
-#define MEMBER(name) __typeof__(name) *name;
-#define NAME(name) #name,
+#define MEMBER(result, name, parameters) result(*name) parameters;
+#define NAME(result, name, parameters) #name,
 typedef struct libdw {
     LIBDW_FUNCTIONS(MEMBER)
 } libdw;
@@ -74,7 +41,7 @@ static const libdw *dw;
 static Dwfl *session;
 static uint64_t session_generation;
 static known_module *known;
-static size_t known_count;
+static size_t known_count, known_room;
 typedef struct opened_file {
     int fd;
     dev_t device;
@@ -99,6 +66,11 @@ static bool find_functions_of(void *library, libdw *functions)
     return true;
 }
 
+static void open_libdw(void *library)
+{
+    *(void **)library = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL);
+}
+
 bool ss_debug_load(void)
 {
     libdw *functions, *none = NULL;
@@ -111,7 +83,10 @@ bool ss_debug_load(void)
     functions = ss_alloc(1, sizeof *functions);
     if (!functions)
         return false;
-    library = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (!ss_room_call(open_libdw, &library)) {
+        ss_free(functions);
+        return false;
+    }
     if (!library || !find_functions_of(library, functions)) {
         atomic_store_explicit(&missing, true, memory_order_relaxed);
         ss_free(functions);
@@ -121,6 +96,13 @@ bool ss_debug_load(void)
     if (!atomic_compare_exchange_strong(&loaded, &none, functions))
         ss_free(functions);
     return true;
+}
+
+const char *ss_debug_missing(void)
+{
+    return atomic_load_explicit(&missing, memory_order_relaxed)
+               ? "libdw.so.1 was not found; Debian's package is libdw1"
+               : NULL;
 }
 
 /* ---- Files -----------------------------------------------------------------------------------*/
@@ -159,19 +141,35 @@ static bool are_still_ours(void)
     return true;
 }
 
+/*
+ * Whether FD is a file that can be what a process has mapped.  libdw asks for the place of each
+ * section of an object file (ET_REL), which nothing here could answer.
+ */
+static bool can_be_mapped(int fd)
+{
+    unsigned char begin[EI_NIDENT + sizeof(Elf64_Half)];
+    struct stat status;
+    Elf64_Half type;
+
+    if (fstat(fd, &status) || !S_ISREG(status.st_mode) ||
+        pread(fd, begin, sizeof begin, 0) != (ssize_t)sizeof begin)
+        return false;
+    memcpy(&type, begin + EI_NIDENT, sizeof type);
+    return type == ET_EXEC || type == ET_DYN;
+}
+
 /* The binary itself is mapped and its descriptor closed at once.  Nothing but a file is opened. */
 static int find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
                     char **file, Elf **elf)
 {
     int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    struct stat status;
 
     (void)module, (void)data, (void)base, (void)file;
     if (fd < 0)
         return -1;
-    if (!fstat(fd, &status) && S_ISREG(status.st_mode)) {
-        *elf = dw->elf_begin(fd, ELF_C_READ_MMAP_PRIVATE, NULL);
-        if (*elf && dw->elf_cntl(*elf, ELF_C_FDREAD)) { /* from now on without the descriptor */
+    if (can_be_mapped(fd)) {
+        *elf = dw->elf_begin(fd, LIBELF_READ_MMAP_PRIVATE, NULL);
+        if (*elf && dw->elf_cntl(*elf, LIBELF_FDREAD)) { /* from now on without the descriptor */
             dw->elf_end(*elf);
             *elf = NULL;
         }
@@ -193,7 +191,7 @@ static void forget_all(void)
     session = NULL;
     ss_free(known);
     known = NULL;
-    known_count = 0;
+    known_count = known_room = 0;
 }
 
 void ss_debug_refresh(uint64_t generation)
@@ -250,20 +248,29 @@ static Dwfl_Module *report(const ss_binary *module)
     return found;
 }
 
-static Dwfl_Module *module_for(const ss_binary *module)
+void ss_debug_make_room(void)
 {
     known_module *grown;
 
+    if (known_count < known_room)
+        return;
+    grown = ss_realloc(known, known_room + 8, sizeof *known);
+    if (!grown)
+        return;
+    known = grown;
+    known_room += 8;
+}
+
+static Dwfl_Module *module_for(const ss_binary *module)
+{
     for (size_t i = 0; i < known_count; i++) {
         if (known[i].start == module->start && known[i].bias == module->bias)
             return known[i].module;
     }
     if (!session && dw->elf_version(EV_CURRENT) != EV_NONE)
         session = dw->dwfl_begin(&callbacks);
-    grown = ss_realloc(known, known_count + 1, sizeof *known);
-    if (!session || !grown)
+    if (!session || known_count == known_room)
         return NULL;
-    known = grown;
     known[known_count] = (known_module){module->start, module->bias, report(module)};
     return known[known_count++].module;
 }
@@ -313,7 +320,7 @@ static const char *function_name(Dwarf_Die *die)
 {
     Dwarf_Attribute attribute;
     const char *name =
-        dw->dwarf_formstring(dw->dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute));
+        dw->dwarf_formstring(dw->dwarf_attr_integrate(die, DWARF_linkage_name, &attribute));
 
     return name ? name : dw->dwarf_diename(die);
 }
@@ -332,12 +339,12 @@ static uint32_t number_of(Dwarf_Die *die, unsigned attribute_name)
 /* Where the inlined function INLINED was called: the place of the frame around it. */
 static void find_call(Dwarf_Die *unit, Dwarf_Die *inlined, ss_debug_frame *frame)
 {
-    uint32_t file = number_of(inlined, DW_AT_call_file);
+    uint32_t file = number_of(inlined, DWARF_call_file);
     Dwarf_Files *files;
     size_t count;
 
-    frame->line = number_of(inlined, DW_AT_call_line);
-    frame->column = number_of(inlined, DW_AT_call_column);
+    frame->line = number_of(inlined, DWARF_call_line);
+    frame->column = number_of(inlined, DWARF_call_column);
     if (frame->line && !dw->dwarf_getsrcfiles(unit, &files, &count) && file < count)
         frame->file = dw->dwarf_filesrc(files, file, NULL, NULL);
 }
@@ -349,11 +356,11 @@ static void add_functions(Dwarf_Die *unit, Dwarf_Die *scopes, int count, ss_debu
         int tag = dw->dwarf_tag(&scopes[i]);
         ss_debug_frame *frame = &answer->frames[answer->count];
 
-        if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
+        if (tag != DWARF_inlined_subroutine && tag != DWARF_subprogram)
             continue;
         frame->function = function_name(&scopes[i]);
         answer->count++;
-        if (tag == DW_TAG_subprogram || answer->count == SS_INLINE_MAX)
+        if (tag == DWARF_subprogram || answer->count == SS_INLINE_MAX)
             return;
         find_call(unit, &scopes[i], frame + 1);
     }

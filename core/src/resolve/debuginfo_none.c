@@ -6,9 +6,18 @@ bool ss_debug_load(void)
     return false;
 }
 
+const char *ss_debug_missing(void)
+{
+    return "stacksplice was built without libdw";
+}
+
 void ss_debug_refresh(uint64_t generation)
 {
     (void)generation;
+}
+
+void ss_debug_make_room(void)
+{
 }
 
 void ss_debug_lookup(const ss_binary *module, uintptr_t address, ss_debug_answer *answer)

@@ -1,12 +1,15 @@
 #include "resolve/resolve.h"
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "resolve/debuginfo.h"
-#include "splice/token.h"
+#include "resolve/demangle.h"
+#include "resolve/lua_api.h"
+#include "resolve/room.h"
+#include "splice/sink.h"
 #include "unwind/unwind.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,45 +32,29 @@ typedef struct native_facts {
     bool debug;
     const char *symbol; /* of the dynamic symbol table */
     uintptr_t symbol_start;
-    char *(*demangle)(const char *, char *, size_t *, int *);
+    ss_demangler demangle;
     ss_binary module;
 } native_facts;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local bool inside;  /* (THREAD) holds the lock: the host's allocator may come back */
-static _Thread_local bool forking; /* (THREAD) has the lock, too: handlers of the host run */
-static answer *cache[CACHE_SIZE];  /* (LOCK) */
-static uint64_t cache_generation;  /* (LOCK) */
+/* What is found about one address, with strings that are borrowed. */
+typedef struct finding {
+    const native_facts *facts;
+    ss_debug_answer debug;
+    uint32_t count;
+    ss_frame frames[SS_INLINE_MAX];
+    char *owned[SS_INLINE_MAX]; /* from the demangler, or NULL */
+} finding;
 
-static void before_fork(void)
-{
-    pthread_mutex_lock(&lock);
-    forking = true;
-}
+static ss_lock lock = SS_OUTER_LOCK_INIT; /* its holder may come back from the host's allocator */
+static answer *cache[CACHE_SIZE];         /* (LOCK) */
+static uint64_t cache_generation;         /* (LOCK) */
+static finding current;                   /* (LOCK) large, and a stack may be small */
 
-static void after_fork(void)
+/* A fork knows it from the start. */
+__attribute__((constructor)) static void begin(void)
 {
-    forking = false;
-    pthread_mutex_unlock(&lock);
-}
-
-__attribute__((constructor)) static void guard_fork(void)
-{
-    (void)pthread_atfork(before_fork, after_fork, after_fork);
-}
-
-static void take_lock(void)
-{
-    if (!forking)
-        pthread_mutex_lock(&lock);
-    inside = true;
-}
-
-static void drop_lock(void)
-{
-    inside = false;
-    if (!forking)
-        pthread_mutex_unlock(&lock);
+    if (ss_lock_take(&lock))
+        ss_lock_drop(&lock);
 }
 
 static void answer_unref(answer *a)
@@ -93,11 +80,11 @@ static void empty_cache(void)
 /* What debug information holds looks lost to leak checkers, since it marks its pointers. */
 __attribute__((destructor)) static void close_debug(void)
 {
-    if (pthread_mutex_trylock(&lock))
+    if (!ss_lock_try(&lock))
         return; /* a thread still resolves while the process ends: it may */
     empty_cache();
     ss_debug_close();
-    pthread_mutex_unlock(&lock);
+    ss_lock_drop(&lock);
 }
 
 /* Under the lock. */
@@ -113,14 +100,15 @@ static answer *cached(uintptr_t address, uint64_t generation)
 {
     answer *a;
 
-    take_lock();
+    if (!ss_lock_take(&lock))
+        return NULL;
     use_generation(generation);
     a = cache[slot_of(address)];
     if (a && a->address == address)
         atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
     else
         a = NULL;
-    drop_lock();
+    ss_lock_drop(&lock);
     return a;
 }
 
@@ -129,7 +117,6 @@ static answer *cached(uintptr_t address, uint64_t generation)
 static void gather(uintptr_t address, native_facts *facts)
 {
     uintptr_t within = address - 1; /* a call that never returns can end its function */
-    void *demangle;
     Dl_info info;
 
     memset(facts, 0, offsetof(native_facts, module));
@@ -144,8 +131,7 @@ static void gather(uintptr_t address, native_facts *facts)
     } else {
         facts->symbol_start = ss_unwind_function(address); /* a stripped binary has this still */
     }
-    demangle = dlsym(RTLD_DEFAULT, "__cxa_demangle"); /* a C++ run-time, if one is loaded */
-    memcpy(&facts->demangle, &demangle, sizeof demangle);
+    facts->demangle = ss_demangler_find();
 }
 
 /* The readable form of NAME: itself, or a block from malloc in *OWNED. */
@@ -179,31 +165,48 @@ static void fill_shared(const native_facts *facts, ss_frame *f)
 
 static void fill_offset(const native_facts *facts, uintptr_t start, ss_frame *f)
 {
-    f->has_function_offset = start != 0;
-    f->function_offset = start ? facts->address - start : 0;
+    f->frame.function_offset = start ? facts->address - start : 0;
 }
 
-/* The frames of one address with borrowed strings; the number of them. */
-static uint32_t draft(const native_facts *facts, const ss_debug_answer *found, ss_frame *frames)
+/* The frames of an address, innermost first, by what is found so far. */
+static void draft(finding *found)
 {
-    uint32_t count = found->count ? found->count : 1;
-    const char *symbol = found->symbol ? found->symbol : facts->symbol;
-    uintptr_t start = found->symbol ? found->symbol_start : facts->symbol_start;
+    const native_facts *facts = found->facts;
+    const ss_debug_answer *debug = &found->debug;
+    stacksplice_frame *last;
 
-    for (uint32_t i = 0; i < count; i++) {
-        stacksplice_frame *frame = &frames[i].frame;
+    found->count = debug->count ? debug->count : 1;
+    for (uint32_t i = 0; i < found->count; i++) {
+        stacksplice_frame *frame = &found->frames[i].frame;
 
-        fill_shared(facts, &frames[i]);
-        frame->function = found->frames[i].function;
-        frame->file = found->frames[i].file;
-        frame->line = found->frames[i].line;
-        frame->column = found->frames[i].column;
-        frame->inlined = i + 1 < count;
+        fill_shared(facts, &found->frames[i]);
+        frame->function = debug->frames[i].function;
+        frame->file = debug->frames[i].file;
+        frame->line = debug->frames[i].line;
+        frame->column = debug->frames[i].column;
+        frame->inlined = i + 1 < found->count;
     }
-    fill_offset(facts, start, &frames[count - 1]);
-    if (!frames[count - 1].frame.function)
-        frames[count - 1].frame.function = symbol;
-    return count;
+    fill_offset(facts, debug->symbol ? debug->symbol_start : facts->symbol_start,
+                &found->frames[found->count - 1]);
+    last = &found->frames[found->count - 1].frame;
+    if (!last->function)
+        last->function = debug->symbol ? debug->symbol : facts->symbol;
+}
+
+/* The part that takes a large stack: libraries of others are asked. */
+static void ask_libraries(void *data)
+{
+    finding *found = data;
+    const native_facts *facts = found->facts;
+
+    if (facts->debug)
+        ss_debug_lookup(&facts->module, facts->address - 1, &found->debug);
+    draft(found);
+    for (uint32_t i = 0; i < found->count; i++) {
+        stacksplice_frame *frame = &found->frames[i].frame;
+
+        frame->function = readable(facts, frame->function, &found->owned[i]);
+    }
 }
 
 /* ---- Keeping ---------------------------------------------------------------------------------*/
@@ -282,33 +285,33 @@ static void name_by_scripts(ss_frame *f)
     start = ss_unwind_function(f->frame.address);
     f->frame.function = start ? ss_function_name(start) : NULL;
     f->script_named = f->frame.function != NULL;
-    f->has_function_offset = f->script_named;
-    f->function_offset = f->frame.address - start;
+    f->frame.function_offset = f->script_named ? f->frame.address - start : 0;
 }
 
 /* Under the lock: strings of the debug information live as long as it is held. */
 static answer *look_up(const native_facts *facts, uint64_t generation)
 {
-    ss_debug_answer found;
-    ss_frame frames[SS_INLINE_MAX];
-    char *owned[SS_INLINE_MAX];
-    uint32_t count;
+    finding *found = &current;
+    bool asked;
+    ss_frame *last;
     answer *a;
 
-    memset(&found, 0, sizeof found);
+    memset(found, 0, sizeof *found);
+    found->facts = facts;
     use_generation(generation);
     if (facts->debug)
-        ss_debug_lookup(&facts->module, facts->address - 1, &found);
-    count = draft(facts, &found, frames);
-    for (uint32_t i = 0; i < count; i++)
-        frames[i].frame.function = readable(facts, frames[i].frame.function, &owned[i]);
-    name_by_scripts(&frames[count - 1]);
-    a = pack(frames, count);
-    if (a && !frames[count - 1].frame.function)
+        ss_debug_make_room();
+    asked = ss_room_call(ask_libraries, found);
+    if (!asked)
+        draft(found);
+    last = &found->frames[found->count - 1];
+    name_by_scripts(last);
+    a = pack(found->frames, found->count);
+    if (a && !last->frame.function)
         a->nameless = ss_unwind_function(facts->address);
-    for (uint32_t i = 0; i < count; i++)
-        free(owned[i]);
-    if (a)
+    for (uint32_t i = 0; i < found->count; i++)
+        free(found->owned[i]);
+    if (a && asked)
         store(a, generation);
     return a;
 }
@@ -323,91 +326,145 @@ static stacksplice_hresult deliver(const ss_frame *frames, uint32_t count,
     return S_OK;
 }
 
-/* All that is known of ADDRESS: NULL when that is what FACTS holds. */
-static answer *find(uintptr_t address, native_facts *facts)
+static answer *find_anew(uintptr_t address, uint64_t generation)
 {
-    uint64_t generation = ss_binary_generation();
-    answer *a = inside ? NULL : cached(address, generation);
+    native_facts *facts = ss_alloc_dirty(sizeof *facts); /* large, and a stack may be small */
+    answer *a = NULL;
 
+    if (!facts)
+        return NULL;
+    gather(address, facts);
+    if (facts->in_module && ss_lock_take(&lock)) {
+        a = look_up(facts, generation);
+        ss_lock_drop(&lock);
+    }
+    ss_free(facts);
+    return a;
+}
+
+/* All that is known of ADDRESS; NULL: nothing is mapped there, or there is no memory. */
+static answer *find(uintptr_t address)
+{
+    uint64_t generation;
+    answer *a;
+
+    if (ss_lock_is_mine(&lock))
+        return NULL;
+    generation = stacksplice_unloads();
+    a = cached(address, generation);
     if (a && !(a->nameless && ss_function_name(a->nameless)))
         return a;
     answer_unref(a); /* scripts have named the function since */
-    gather(address, facts);
-    if (!facts->in_module || inside)
-        return NULL;
-    take_lock();
-    a = look_up(facts, generation);
-    drop_lock();
-    return a;
+    return find_anew(address, generation);
+}
+
+/* What is known without any memory.  Noinline: FACTS is large. */
+SS_NOINLINE static stacksplice_hresult resolve_poorly(uintptr_t address, ss_frame_callback callback,
+                                                      void *data)
+{
+    native_facts facts;
+    ss_frame frame;
+
+    facts.address = address;
+    facts.in_module = address && ss_binary_find(address - 1, &facts.module);
+    fill_shared(&facts, &frame);
+    return deliver(&frame, 1, callback, data);
+}
+
+/* What is missing inside of the frames, which is asked each time: a source may have come since.
+   False when CALLBACK stopped it.  Noinline: the gap takes some of a small stack. */
+SS_NOINLINE static bool deliver_gap(const answer *a, ss_frame_callback callback, void *data)
+{
+    ss_lua_gap gap;
+
+    return !ss_lua_gap_find(a->frames, a->count, &gap) || !callback(&gap.frame, data);
 }
 
 static stacksplice_hresult resolve_native(uintptr_t address, ss_frame_callback callback, void *data)
 {
     stacksplice_hresult hr;
-    native_facts facts;
-    answer *a = find(address, &facts);
+    answer *a = find(address);
 
-    if (!a) { /* nothing mapped there, or no memory: say what is known without any */
-        ss_frame poor;
-
-        fill_shared(&facts, &poor);
-        return deliver(&poor, 1, callback, data);
-    }
-    hr = deliver(a->frames, a->count, callback, data);
+    if (!a)
+        return resolve_poorly(address, callback, data);
+    hr = deliver_gap(a, callback, data) ? deliver(a->frames, a->count, callback, data) : S_FALSE;
     answer_unref(a);
     return hr;
 }
 
 /* ---- Tokens ----------------------------------------------------------------------------------*/
 
-static void fill_token(uintptr_t token, ss_frame *f)
+static void fill_gap(stacksplice_frame *frame, const char *reason)
 {
-    const stacksplice_token_info *info = ss_token_info(token);
+    frame->kind = STACKSPLICE_FRAME_GAP;
+    frame->trust = STACKSPLICE_TRUST_EXACT;
+    frame->language = "native";
+    frame->reason = reason;
+}
+
+/* Returns the room that the strings take; those that do not fit into BUFFER, of at least
+   SS_TOKEN_ROOM, are cut. */
+static size_t fill_token(uintptr_t token, ss_frame *f, char *buffer, size_t capacity)
+{
+    stacksplice_token_info info;
     stacksplice_frame *frame = &f->frame;
+    size_t needed;
 
     memset(f, 0, sizeof *f);
     frame->size = sizeof *frame;
     frame->address = token;
-    if (!info) { /* from another process, or never interned */
-        frame->kind = STACKSPLICE_FRAME_GAP;
-        frame->trust = STACKSPLICE_TRUST_EXACT;
-        frame->language = "native";
-        frame->reason = "unknown token";
-        return;
+    if (ss_left_out_is(token)) {
+        fill_gap(frame, ss_left_out_reason(token, buffer));
+        return 0;
     }
-    frame->kind = info->kind;
-    frame->trust = info->trust;
-    frame->language = info->language;
-    frame->function = info->function;
-    frame->file = info->file;
-    frame->line = info->line;
-    frame->end_line = info->end_line;
-    frame->column = info->column;
-    frame->end_column = info->end_column;
-    frame->reason = info->reason;
-    frame->asynchronous = info->asynchronous;
-    frame->interpreter = info->interpreter;
-    frame->chunk = info->chunk;
+    needed = ss_token_read(token, &info, buffer, capacity);
+    frame->kind = info.kind;
+    frame->trust = info.trust;
+    frame->language = info.language;
+    frame->function = info.function;
+    frame->file = info.file;
+    frame->line = info.line;
+    frame->end_line = info.end_line;
+    frame->column = info.column;
+    frame->end_column = info.end_column;
+    frame->reason = info.reason;
+    frame->asynchronous = info.asynchronous;
+    frame->interpreter = info.interpreter;
+    frame->chunk = info.chunk;
+    return needed;
+}
+
+static stacksplice_hresult resolve_token(uintptr_t token, ss_frame_callback callback, void *data)
+{
+    char room[SS_TOKEN_ROOM], *more = NULL;
+    ss_frame frame;
+    size_t needed = fill_token(token, &frame, room, sizeof room);
+    stacksplice_hresult hr;
+
+    if (needed > sizeof room)
+        more = ss_alloc_dirty(needed);
+    if (more) /* else what was cut must do */
+        (void)fill_token(token, &frame, more, needed);
+    hr = deliver(&frame, 1, callback, data);
+    ss_free(more);
+    return hr;
 }
 
 stacksplice_hresult ss_resolve(uintptr_t address, ss_frame_callback callback, void *data)
 {
-    ss_frame frame;
-
-    if (!ss_token_is(address))
-        return resolve_native(address, callback, data);
-    fill_token(address, &frame);
-    return deliver(&frame, 1, callback, data);
+    return ss_token_is(address) ? resolve_token(address, callback, data)
+                                : resolve_native(address, callback, data);
 }
 
 stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_binary *module,
                                         ss_frame_callback callback, void *data)
 {
+    char room[SS_TOKEN_ROOM];
     ss_frame f;
 
     memset(&f, 0, sizeof f);
     if (ss_token_is(address)) {
-        fill_token(address, &f);
+        (void)fill_token(address, &f, room, sizeof room);
     } else {
         f.frame.size = sizeof f.frame;
         f.frame.kind = STACKSPLICE_FRAME_NATIVE;
@@ -446,4 +503,9 @@ stacksplice_hresult stacksplice_resolve(uintptr_t frame, stacksplice_frame_callb
     if (!callback)
         return E_POINTER;
     return ss_resolve(frame, call_public, &p);
+}
+
+const char *stacksplice_lines_missing(void)
+{
+    return ss_debug_load() ? NULL : ss_debug_missing();
 }

@@ -9,16 +9,24 @@
 #include "resolve/binary.h"
 #include <stacksplice/stacksplice.h>
 
+#include <string.h>
+
 /* A frame and what only reports need to know of it. */
 typedef struct ss_frame {
     stacksplice_frame frame;
-    bool script_named;        /* function is the name scripts use for it, not a symbol */
-    bool has_function_offset; /* function_offset is known */
-    uint64_t function_offset; /* address minus the first address of the function */
+    bool script_named; /* function is the name scripts use for it, not a symbol */
 } ss_frame;
 
 /* The same contract as stacksplice_frame_callback. */
 typedef int (*ss_frame_callback)(const ss_frame *frame, void *data);
+
+/* What follows the last slash of PATH. */
+static inline const char *ss_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
 
 stacksplice_hresult ss_resolve(uintptr_t address, ss_frame_callback callback, void *data);
 

@@ -6,16 +6,20 @@
 #include "splice/token_private.h"
 #include "unwind/stack.h"
 
-#include <stdio.h>
+#include <string.h>
 
 /* Our own functions inside the one that asked; and how far above us that one can be. */
 #define OWN_FRAMES 16
 #define OWN_BYTES 65536
 
+/* A frame of ours more is one more to walk over. */
+#define INLINED inline __attribute__((always_inline))
+
 /* One capture; what sources are given is its first member. */
 typedef struct capture {
     stacksplice_walk walk;
     ss_scratch *scratch;
+    uintptr_t behind;      /* as the sink's */
     uint32_t first_splice; /* of the source that is collecting */
     uintptr_t end_token;   /* why a source ended the walk; 0: none did */
     bool may_end;          /* the source that is collecting may */
@@ -79,6 +83,50 @@ int stacksplice_walk_splice(stacksplice_walk *walk, uint32_t first, uint32_t cou
     return 1;
 }
 
+/*
+ * What no stack keeps of the splice that was opened last goes: what is inside of the token to begin
+ * behind, and of a long run all but its ends.
+ */
+static void shorten_splice(const capture *c)
+{
+    ss_scratch *scratch = c->scratch;
+    ss_splice *splice = &scratch->splices[scratch->splice_count - 1];
+    uintptr_t *tokens = scratch->tokens + splice->token_first;
+    uint32_t count = splice->token_count, begin = 0;
+
+    while (c->behind && begin < count && tokens[begin] != c->behind)
+        begin++;
+    if (begin < count) {
+        count -= begin;
+        memmove(tokens, tokens + begin, count * sizeof *tokens);
+    }
+    if (count / 2 > c->walk.run_ends + 1)
+        count = stacksplice_copy_ends(tokens, count, 2 * c->walk.run_ends + 2, tokens);
+    scratch->token_count -= splice->token_count - count;
+    splice->token_count = count;
+}
+
+/* So long a run is shortened before it gets more memory. */
+static bool is_long(const capture *c)
+{
+    const ss_scratch *scratch = c->scratch;
+
+    return scratch->splices[scratch->splice_count - 1].token_count / 8 > c->walk.run_ends;
+}
+
+/* Room for COUNT tokens more in the splice that was opened last. */
+static SS_NOINLINE bool make_room(capture *c, uint32_t count)
+{
+    ss_scratch *scratch = c->scratch;
+
+    if (is_long(c))
+        shorten_splice(c);
+    if (count > scratch->token_capacity - scratch->token_count &&
+        !ss_scratch_grow_tokens(scratch, count))
+        c->no_memory = true;
+    return !c->no_memory;
+}
+
 int stacksplice_walk_push_all(stacksplice_walk *walk, const uintptr_t *tokens, uint32_t count)
 {
     ss_scratch *scratch;
@@ -91,11 +139,8 @@ int stacksplice_walk_push_all(stacksplice_walk *walk, const uintptr_t *tokens, u
     scratch = c->scratch;
     if (scratch->splice_count == c->first_splice)
         return 0; /* no splice was opened */
-    if (count > scratch->token_capacity - scratch->token_count &&
-        !ss_scratch_grow_tokens(scratch, count)) {
-        c->no_memory = true;
+    if (count > scratch->token_capacity - scratch->token_count && !make_room(c, count))
         return 0;
-    }
     out = scratch->tokens + scratch->token_count;
     for (uint32_t i = 0; i < count; i++)
         out[i] = tokens[i];
@@ -145,9 +190,9 @@ static const void *checked_above(const void *above, const void *here)
  * The stack that sources may look at.  Behind a signal handler on a stack of its own that is the
  * interrupted one: interpreters run there.
  */
-static void set_bounds(stacksplice_walk *walk, const ss_unwind *unwind, const void *above)
+static INLINED void set_bounds(stacksplice_walk *walk, const ss_unwind *unwind, const void *above)
 {
-    ss_stack stack;
+    ss_range stack;
 
     if (unwind->stack_count)
         stack = unwind->stacks[unwind->stack_count - 1];
@@ -181,30 +226,40 @@ static uint32_t collect_some(capture *c, uint32_t sources, bool may_end, uint32_
 static void collect(capture *c, uint32_t sources)
 {
     c->scratch->splice_count = c->scratch->token_count = 0;
+    ss_token_looks_at(&c->walk);
     (void)collect_some(c, sources, false, collect_some(c, sources, true, 0));
+    ss_token_looks_at(NULL);
 }
 
-/* How much is left is told roughly, so that ever new depths do not make ever new tokens. */
-static uintptr_t depth_gap(uint32_t frames, size_t bytes_left)
+/* How much is left is told roughly, so that all tokens for it can exist before a stack is deep. */
+static uintptr_t depth_gap(const ss_unwind *unwind)
 {
-    char reason[80];
-    size_t kib = 1;
+    size_t below = (size_t)64 << 10;
+    uint32_t id = SS_TOKEN_DEEP_64K;
 
-    while (kib * 1024 < bytes_left)
-        kib *= 2;
-    (void)snprintf(reason, sizeof reason,
-                   "stack deeper than %u native frames: less than %zu KiB more", frames, kib);
-    return ss_token_gap("native", reason);
+    if (unwind->count < SS_UNWIND_MAX_FRAMES)
+        return ss_token_of(SS_TOKEN_TOO_DEEP);
+    for (; id < SS_TOKEN_DEEPEST && unwind->bytes_left >= below; id++)
+        below *= 16;
+    return ss_token_of(id);
 }
 
 static uintptr_t end_gap(const ss_unwind *unwind)
 {
     if (unwind->end_reason)
         return ss_token_gap("native", unwind->end_reason);
-    return unwind->bytes_left ? depth_gap(unwind->count, unwind->bytes_left) : 0;
+    return unwind->bytes_left ? depth_gap(unwind) : 0;
 }
 
-static bool run(capture *c, const void *above, ss_sink *sink)
+/* How much of either end of one run SINK can keep, and the token that it begins behind. */
+static uint32_t run_ends(const ss_sink *sink)
+{
+    uint64_t most = sink->ends ? sink->max / 2 + UINT64_C(1) : (uint64_t)sink->skip + sink->max;
+
+    return most < UINT32_MAX / 8 ? (uint32_t)most : UINT32_MAX / 8;
+}
+
+static INLINED bool run(capture *c, const void *above, ss_sink *sink)
 {
     ss_scratch *scratch = c->scratch;
     const ss_unwind *unwind = &scratch->unwind;
@@ -219,6 +274,8 @@ static bool run(capture *c, const void *above, ss_sink *sink)
     c->walk.marked = unwind->marked;
     c->walk.marked_count = unwind->marked_count;
     c->walk.truncated = unwind->end_reason || unwind->bytes_left;
+    c->walk.run_ends = run_ends(sink);
+    c->behind = sink->behind;
     set_bounds(&c->walk, unwind, above);
     collect(c, sources);
     if (c->no_memory)
@@ -234,56 +291,76 @@ static bool run(capture *c, const void *above, ss_sink *sink)
                        .end_gap = c->end_token ? c->end_token : end_gap(unwind)};
     ss_merge_run(&merge, sink);
     if (c->out_of_order)
-        ss_sink_put(sink,
-                    ss_token_gap("native", "frames left out: a frame source was out of order"));
+        ss_sink_put(sink, ss_token_of(SS_TOKEN_OUT_OF_ORDER));
     return true;
 }
 
-static void finish(const ss_sink *sink, uint32_t *captured, uint32_t *hash)
+static INLINED stacksplice_hresult capture_into(const void *above, ss_sink *sink)
 {
-    *captured = sink->stored;
-    if (hash)
-        *hash = ss_hash_words(sink->frames, sink->stored);
+    capture c = {.no_memory = false};
+    bool done = false;
+
+    if (!ss_scratch_enter()) {
+        ss_sink_put(sink, ss_token_of(SS_TOKEN_REENTERED));
+        return S_FALSE;
+    }
+    c.scratch = ss_scratch_mine();
+    if (c.scratch) {
+        done = run(&c, checked_above(above, SS_HERE()), sink);
+        ss_scratch_trim(c.scratch);
+    }
+    ss_scratch_leave();
+    if (!done)
+        return E_OUTOFMEMORY;
+    ss_sink_finish(sink);
+    return sink->more ? S_FALSE : S_OK;
 }
 
 SS_NOINLINE stacksplice_hresult ss_capture(const void *above, uint32_t skip, uint32_t max,
                                            uintptr_t *frames, uint32_t *captured, uint32_t *hash)
 {
     ss_sink sink = {.frames = frames, .max = max, .skip = skip};
-    capture c = {.no_memory = false};
-    bool done = false;
+    stacksplice_hresult hr = capture_into(above, &sink);
 
-    *captured = 0;
-    if (!ss_scratch_enter()) {
-        ss_sink_put(&sink, ss_token_of(SS_TOKEN_REENTERED));
-        finish(&sink, captured, hash);
-        return S_FALSE;
-    }
-    c.scratch = ss_scratch_mine();
-    if (c.scratch) {
-        done = run(&c, checked_above(above, SS_HERE()), &sink);
-        ss_scratch_trim(c.scratch);
-    }
-    ss_scratch_leave();
-    if (!done)
-        return E_OUTOFMEMORY;
-    finish(&sink, captured, hash);
-    return sink.more ? S_FALSE : S_OK;
+    *captured = hr < 0 ? 0 : sink.stored;
+    if (hash && hr >= 0)
+        *hash = ss_hash_words(frames, sink.stored);
+    return hr;
 }
 
-/* The return addresses of UNWIND without the SKIP innermost, at most MAX. */
-static uint32_t store_native(const ss_unwind *unwind, uint32_t skip, uint32_t max,
-                             uintptr_t *frames)
+SS_NOINLINE stacksplice_hresult ss_capture_ends(const void *above, uintptr_t behind, uint32_t max,
+                                                uintptr_t *frames, uint32_t *captured)
 {
-    const stacksplice_native_frame *from = unwind->frames + unwind->hidden;
-    uint32_t count = unwind->count - unwind->hidden;
+    ss_sink sink = {.frames = frames, .max = max, .ends = true, .behind = behind};
+    stacksplice_hresult hr = capture_into(above, &sink);
 
-    count = count > skip ? count - skip : 0;
-    count = count < max ? count : max;
-    from += count ? skip : 0;
+    *captured = hr < 0 ? 0 : sink.stored;
+    return hr;
+}
+
+/*
+ * The return addresses of UNWIND's frames from FIRST on.  False where a frame was guessed: a list
+ * of addresses has no gap to say so, so that one and all beyond it are left out.
+ */
+static bool store_native(const ss_unwind *unwind, uint32_t first, ss_sink *sink)
+{
+    const stacksplice_native_frame *from = unwind->frames + first;
+    uint32_t end = unwind->inferred ? first : unwind->count, skipped, count;
+    uintptr_t *out = sink->frames + sink->stored;
+
+    while (end < unwind->count && !(unwind->frames[end].flags & STACKSPLICE_NATIVE_INFERRED))
+        end++;
+    count = end - first;
+    skipped = count < sink->skip ? count : sink->skip;
+    sink->skip -= skipped;
+    count -= skipped;
+    from += skipped;
+    if (count > sink->max - sink->stored)
+        count = sink->max - sink->stored;
+    sink->stored += count;
     for (uint32_t i = 0; i < count; i++)
-        frames[i] = from[i].ip;
-    return count;
+        out[i] = from[i].ip;
+    return end == unwind->count;
 }
 
 /* The hash that callers of the Windows function know: the low halves added up. */
@@ -301,23 +378,27 @@ static SS_NOINLINE uint32_t walk_native(ss_scratch *scratch, const void *above, 
                                         uint32_t max, uintptr_t *frames)
 {
     uint64_t wanted = (uint64_t)skip + max + OWN_FRAMES;
-    uint32_t stored = 0;
+    ss_unwind *unwind = &scratch->unwind;
+    ss_sink sink = {.frames = frames, .max = max, .skip = skip};
+    bool more;
 
     if (wanted > SS_UNWIND_MAX_FRAMES)
         wanted = SS_UNWIND_MAX_FRAMES;
-    if (ss_unwind_walk(&scratch->unwind, above, (uint32_t)wanted)) {
-        ss_unwind_recurs(&scratch->unwind, above);
-        stored = store_native(&scratch->unwind, skip, max, frames);
+    more = ss_unwind_walk(unwind, above, (uint32_t)wanted);
+    if (more) {
+        ss_unwind_recurs(unwind, above);
+        more = store_native(unwind, unwind->hidden, &sink);
     }
+    while (SS_UNLIKELY(more && sink.stored < max && unwind->bytes_left) &&
+           ss_unwind_continue(unwind, SS_UNWIND_MAX_FRAMES))
+        more = store_native(unwind, 1, &sink);
     ss_scratch_trim(scratch);
-    return stored;
+    return sink.stored;
 }
 
 SS_NOINLINE uint32_t ss_capture_native(const void *above, uint32_t skip, uint32_t max,
                                        uintptr_t *frames, uint32_t *hash)
 {
-    /* Where that limit counts, the frames of ours do too. */
-    bool few = max < SS_UNWIND_MAX_FRAMES - OWN_FRAMES;
     ss_scratch *scratch;
     uint32_t stored = 0;
 
@@ -325,7 +406,7 @@ SS_NOINLINE uint32_t ss_capture_native(const void *above, uint32_t skip, uint32_
         return 0;
     scratch = ss_scratch_mine();
     if (SS_LIKELY(scratch != NULL) &&
-        !(few && ss_unwind_recurring(&scratch->unwind, above, skip, max, frames, &stored)))
+        !ss_unwind_recurring(&scratch->unwind, above, skip, max, frames, &stored))
         stored = walk_native(scratch, above, skip, max, frames);
     ss_scratch_leave();
     if (hash)
@@ -344,15 +425,27 @@ SS_NOINLINE stacksplice_hresult stacksplice_capture(uint32_t skip, uint32_t max_
     return ss_capture(SS_HERE(), skip, max_frames, frames, captured, hash);
 }
 
+/* Outside of ABOVE, but never fewer hidden than our own. */
+static const void *at_least(const void *above, const void *here)
+{
+    return (uintptr_t)above > (uintptr_t)here ? above : here;
+}
+
 SS_NOINLINE stacksplice_hresult stacksplice_capture_above(const void *frame_address,
                                                           uint32_t max_frames, uintptr_t *frames,
                                                           uint32_t *captured, uint32_t *hash)
 {
-    const void *here = SS_HERE();
-
     if (!captured || (!frames && max_frames))
         return E_POINTER;
-    /* Never fewer hidden than our own. */
-    return ss_capture((uintptr_t)frame_address > (uintptr_t)here ? frame_address : here, 0,
-                      max_frames, frames, captured, hash);
+    return ss_capture(at_least(frame_address, SS_HERE()), 0, max_frames, frames, captured, hash);
+}
+
+SS_NOINLINE stacksplice_hresult stacksplice_capture_ends(const void *frame_address,
+                                                         uintptr_t behind, uint32_t max_frames,
+                                                         uintptr_t *frames, uint32_t *captured)
+{
+    if (!captured || (!frames && max_frames))
+        return E_POINTER;
+    return ss_capture_ends(at_least(frame_address, SS_HERE()), behind, max_frames, frames,
+                           captured);
 }

@@ -1,23 +1,7 @@
 #include "splice/merge.h"
 
 #include "splice/source.h"
-#include "splice/token.h"
-
-void ss_sink_put(ss_sink *sink, uintptr_t element)
-{
-    if (sink->skip)
-        sink->skip--;
-    else if (sink->stored < sink->max)
-        sink->frames[sink->stored++] = element;
-    else
-        sink->more = true;
-}
-
-/* Whether COUNT elements go in without a look at each. */
-static bool has_room(const ss_sink *sink, size_t count)
-{
-    return !sink->skip && count <= sink->max - sink->stored;
-}
+#include "splice/token_private.h"
 
 /* ---- Order ------------------------------------------------------------------------------------*/
 
@@ -91,33 +75,7 @@ static const ss_splice *take(cursors *all)
 
 static void put_tokens(const ss_merge *merge, const ss_splice *splice, ss_sink *sink)
 {
-    const uintptr_t *tokens = merge->tokens + splice->token_first;
-
-    if (SS_LIKELY(has_room(sink, splice->token_count))) {
-        uintptr_t *out = sink->frames + sink->stored;
-
-        sink->stored += splice->token_count;
-        for (uint32_t left = splice->token_count; left; left--)
-            *out++ = *tokens++;
-        return;
-    }
-    for (uint32_t i = 0; i < splice->token_count; i++)
-        ss_sink_put(sink, tokens[i]);
-}
-
-/* One gap says it for a whole run of frames that were found by their frame pointers. */
-static uintptr_t inferred_gap(void)
-{
-    static const stacksplice_token_info info = {
-        .size = sizeof info,
-        .kind = STACKSPLICE_FRAME_GAP,
-        .trust = STACKSPLICE_TRUST_INFERRED,
-        .language = "native",
-        .reason = "no unwind data: what follows was found by frame pointers"};
-    uintptr_t token;
-
-    (void)stacksplice_intern(&info, &token); /* when it fails, the token says why */
-    return token;
+    ss_sink_put_tokens(sink, merge->tokens + splice->token_first, splice->token_count);
 }
 
 static bool is_inferred(const stacksplice_native_frame *frame)
@@ -129,14 +87,15 @@ static void put_native_frame(const ss_merge *merge, uint32_t i, ss_sink *sink)
 {
     const stacksplice_native_frame *frame = &merge->frames[i];
 
+    /* One gap says it for a whole run of frames. */
     if (is_inferred(frame) && (!i || !is_inferred(frame - 1)))
-        ss_sink_put(sink, inferred_gap());
+        ss_sink_put(sink, ss_token_of(SS_TOKEN_INFERRED));
     ss_sink_put(sink, frame->ip);
 }
 
 static void put_native(const ss_merge *merge, uint32_t from, uint32_t to, ss_sink *sink)
 {
-    if (SS_LIKELY(!merge->inferred && has_room(sink, to - from))) {
+    if (SS_LIKELY(!merge->inferred && ss_sink_has_room(sink, to - from))) {
         const stacksplice_native_frame *frame = merge->frames + from, *end = merge->frames + to;
         uintptr_t *out = sink->frames + sink->stored;
 
@@ -171,7 +130,7 @@ static uint32_t put_disagreement(const ss_merge *merge, const ss_splice *splice,
         if (last < other->first + other->count)
             last = other->first + other->count;
     }
-    ss_sink_put(sink, ss_token_gap("native", "frame sources disagree"));
+    ss_sink_put(sink, ss_token_of(SS_TOKEN_DISAGREE));
     put_native(merge, splice->first, last, sink);
     put_tokens(merge, splice, sink);
     for (; claims; claims--)

@@ -2,7 +2,7 @@
 #ifndef SS_MERGE_H
 #define SS_MERGE_H
 
-#include "base/platform.h"
+#include "splice/sink.h"
 #include <stacksplice/source.h>
 
 /* COUNT native frames from FIRST on are replaced by tokens. */
@@ -25,17 +25,6 @@ typedef struct ss_merge {
     const uintptr_t *tokens;
     uintptr_t end_gap; /* why the native frames end early; 0: they are complete */
 } ss_merge;
-
-/* What comes out: an array that may be shorter than the stack. */
-typedef struct ss_sink {
-    uintptr_t *frames;
-    uint32_t max;
-    uint32_t skip; /* elements still to be left out */
-    uint32_t stored;
-    bool more; /* there were elements beyond MAX */
-} ss_sink;
-
-void ss_sink_put(ss_sink *sink, uintptr_t element);
 
 void ss_merge_run(const ss_merge *merge, ss_sink *sink);
 

@@ -3,7 +3,12 @@
 #include "base/alloc.h"
 #include "base/thread.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define FIRST_SPLICES 64
 #define FIRST_TOKENS 256
@@ -14,115 +19,144 @@ static _Thread_local ss_scratch *mine; /* (THREAD) */
 static _Thread_local bool busy;        /* (THREAD) */
 
 static pthread_key_t key; /* (RO) its value, the same as mine, makes the thread's end known */
-static bool have_key;     /* (RO) */
-static ss_lock list_lock = SS_LOCK_INIT;
-static ss_scratch *list;  /* (LOCK) of living threads */
-static ss_scratch *spare; /* (LOCK) of threads that a fork left behind */
+static bool have_key;     /* (RO) that can be set in a signal handler */
 
-static void unlink_locked(ss_scratch *scratch)
+/* glibc allocates for the values of the keys from here on; others never do. */
+#ifdef __GLIBC__
+enum { FIRST_ALLOCATING_KEY = 32 };
+#else
+enum { FIRST_ALLOCATING_KEY = PTHREAD_KEYS_MAX };
+#endif
+
+/*
+ * All that there ever were, found without a lock: a fork may hold any lock and wait for a thread
+ * whose signal handler wants this.  The first ones need no memory.
+ */
+enum { FIRST = 16, PAGE = 4096 };
+
+typedef struct shelf {
+    struct shelf *next; /* (RO) */
+    uint32_t count;     /* (RO) */
+    ss_scratch *of;     /* (RO) */
+} shelf;
+
+static ss_scratch first_of[FIRST];
+static shelf first_shelf = {NULL, FIRST, first_of};
+static _Atomic(shelf *) shelves = &first_shelf; /* (ATOMIC) */
+
+static uint64_t me(void)
 {
-    if (scratch->next)
-        scratch->next->previous = scratch->previous;
-    if (scratch->previous)
-        scratch->previous->next = scratch->next;
-    else
-        list = scratch->next;
+    return (uint64_t)getpid() << 32 | (uint32_t)ss_thread_id();
 }
 
-static void link_locked(ss_scratch *scratch)
+/* Whether the thread of this process that owned SCRATCH ended in a way that we were not told of. */
+static bool was_left(uint64_t owner, uint64_t me_now)
 {
-    scratch->previous = NULL;
-    scratch->next = list;
-    if (list)
-        list->previous = scratch;
-    list = scratch;
+    return owner && owner >> 32 == me_now >> 32 &&
+           (owner == me_now ||
+            (syscall(SYS_tgkill, (pid_t)(owner >> 32), (pid_t)owner, 0) != 0 && errno == ESRCH));
 }
 
-static void free_scratch(ss_scratch *scratch)
+/* One that nobody has, or (LEFT) whose owner is gone; NULL: there is none. */
+static ss_scratch *claim(bool left)
 {
-    ss_unwind_trim(&scratch->unwind, true);
-    ss_free(scratch->splices);
-    ss_free(scratch->tokens);
-    ss_free(scratch);
+    uint64_t now = me();
+
+    for (shelf *s = atomic_load(&shelves); s; s = s->next)
+        for (uint32_t i = 0; i < s->count; i++) {
+            ss_scratch *scratch = &s->of[i];
+            uint64_t owner = atomic_load(&scratch->owner);
+
+            /* What was left in the middle of a capture may be inconsistent. */
+            if ((left ? was_left(owner, now) : !owner) && !atomic_load(&scratch->in_use) &&
+                atomic_compare_exchange_strong(&scratch->owner, &owner, now))
+                return scratch;
+        }
+    return NULL;
+}
+
+/* A page of new ones, of which the first is this thread's. */
+static ss_scratch *add_shelf(void)
+{
+    shelf *s = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (s == MAP_FAILED)
+        return NULL;
+    s->of = (ss_scratch *)((uintptr_t)s + _Alignof(ss_scratch));
+    s->count = (PAGE - _Alignof(ss_scratch)) / sizeof *s->of;
+    atomic_store(&s->of->owner, me());
+    s->next = atomic_load(&shelves);
+    while (!atomic_compare_exchange_weak(&shelves, &s->next, s))
+        continue;
+    return s->of;
 }
 
 static void thread_ends(void *value)
 {
     ss_scratch *scratch = value;
 
-    if (!ss_lock_take(&list_lock))
-        return; /* a thread that ends inside a signal handler: its memory stays */
-    unlink_locked(scratch);
-    ss_lock_drop(&list_lock);
-    mine = NULL; /* a later destructor that captures begins anew */
-    free_scratch(scratch);
+    /* A handler, or a later destructor, that captures from here on begins anew. */
+    atomic_store(&scratch->in_use, true);
+    mine = NULL;
+    ss_unwind_trim(&scratch->unwind, true);
+    ss_free(scratch->splices);
+    ss_free(scratch->tokens);
+    scratch->splices = NULL;
+    scratch->tokens = NULL;
+    scratch->splice_capacity = scratch->token_capacity = 0;
+    atomic_store(&scratch->owner, 0);
+    atomic_store(&scratch->in_use, false);
 }
 
 /*
  * The other threads are gone; what they had serves the threads to come, unless it was being grown
- * or freed just then: that stays in the list, unused for ever.
+ * or freed just then: that is nobody's for ever.
  */
-static void keep_spares(void)
+static void free_others(void)
 {
-    ss_scratch *next;
-
-    for (ss_scratch *scratch = list; scratch; scratch = next) {
-        next = scratch->next;
-        if (scratch == mine || atomic_load(&scratch->in_use))
-            continue;
-        unlink_locked(scratch);
-        scratch->next = spare;
-        spare = scratch;
-    }
+    for (shelf *s = atomic_load(&shelves); s; s = s->next)
+        for (uint32_t i = 0; i < s->count; i++)
+            if (&s->of[i] != mine && !atomic_load(&s->of[i].in_use))
+                atomic_store(&s->of[i].owner, 0);
+    if (mine)
+        atomic_store(&mine->owner, me());
 }
 
-static ss_fork_hook keep_spares_in_child = {keep_spares, NULL, false};
+static ss_fork_hook free_others_in_child = {free_others, NULL, false};
 
 __attribute__((constructor)) static void begin(void)
 {
-    have_key = pthread_key_create(&key, thread_ends) == 0;
-    ss_fork_child(&keep_spares_in_child);
+    have_key = pthread_key_create(&key, thread_ends) == 0 && key < FIRST_ALLOCATING_KEY;
+    ss_fork_child(&free_others_in_child);
 }
 
-static ss_scratch *take_spare_locked(void)
+static SS_COLD ss_scratch *get_scratch(void)
 {
-    ss_scratch *scratch = spare;
+    int before = errno;
+    ss_scratch *scratch = claim(false);
 
-    if (scratch)
-        spare = scratch->next;
+    if (!scratch)
+        scratch = claim(true);
+    if (!scratch)
+        scratch = add_shelf();
+    errno = before;
+    if (!scratch)
+        return NULL;
+    atomic_store(&scratch->in_use, true);
+    ss_unwind_trim(&scratch->unwind, true); /* who had it may have been remembering something */
+    if (have_key)
+        (void)pthread_setspecific(key, scratch); /* else it is found when its thread is gone */
+    mine = scratch;
     return scratch;
 }
 
 ss_scratch *ss_scratch_mine(void)
 {
-    ss_scratch *scratch;
-
-    if (SS_LIKELY(mine != NULL)) {
-        atomic_store_explicit(&mine->in_use, true, memory_order_release);
-        atomic_signal_fence(memory_order_seq_cst); /* before what is done to it */
-        return mine;
-    }
-    if (!have_key || !ss_lock_take(&list_lock))
-        return NULL;
-    scratch = take_spare_locked();
-    ss_lock_drop(&list_lock);
-    if (scratch) /* who had it may have been remembering something just then */
-        ss_unwind_trim(&scratch->unwind, true);
-    else
-        scratch = ss_alloc(1, sizeof *scratch);
-    if (!scratch)
-        return NULL;
-    if (pthread_setspecific(key, scratch) != 0) {
-        free_scratch(scratch);
-        return NULL;
-    }
-    atomic_store(&scratch->in_use, true);
-    /* Cannot fail: the first take has shown that this thread holds no lock. */
-    (void)ss_lock_take(&list_lock);
-    link_locked(scratch);
-    ss_lock_drop(&list_lock);
-    mine = scratch;
-    return scratch;
+    if (SS_UNLIKELY(!mine))
+        return get_scratch();
+    atomic_store_explicit(&mine->in_use, true, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst); /* before what is done to it */
+    return mine;
 }
 
 bool ss_scratch_enter(void)

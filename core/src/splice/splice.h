@@ -22,6 +22,10 @@
 stacksplice_hresult ss_capture(const void *above, uint32_t skip, uint32_t max, uintptr_t *frames,
                                uint32_t *captured, uint32_t *hash);
 
+/* The same for a stack that is kept: of more than MAX both ends, see stacksplice_capture_ends. */
+stacksplice_hresult ss_capture_ends(const void *above, uintptr_t behind, uint32_t max,
+                                    uintptr_t *frames, uint32_t *captured);
+
 /*
  * Native frames only, for RtlCaptureStackBackTrace: the number stored.  ABOVE is exact: SS_HERE()
  * of the caller.

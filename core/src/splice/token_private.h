@@ -1,20 +1,53 @@
-/* What capture and tests know of the token table beyond token.h. */
+/* What capture, the errors and tests know of tokens beyond token.h. */
 #ifndef SS_TOKEN_PRIVATE_H
 #define SS_TOKEN_PRIVATE_H
 
 #include "splice/token.h"
 
-/* Tokens that exist from the start, by id. */
-enum { SS_TOKEN_NO_MEMORY = 0, SS_TOKEN_TABLE_FULL, SS_TOKEN_REENTERED, SS_TOKEN_FIXED_COUNT };
+#include "unwind/unwind.h"
 
-/* Distinct contents that get a token of their own. */
-#define SS_TOKEN_LIMIT (UINT32_C(1) << 20)
+/*
+ * Gaps of the core's own, which exist from the start: what must be said when nothing can be
+ * allocated, and what a capture in a signal handler may have to say for the first time.
+ */
+#define SS_OWN_GAPS(X)                                                                          \
+    X(NO_MEMORY, EXACT, "frames are missing here: out of memory")                               \
+    X(NO_WAIT, EXACT, "a signal came while another frame was being described")                  \
+    X(REENTERED, EXACT, "a signal handler captured while it interrupted a capture")             \
+    X(INFERRED, INFERRED,                                                                       \
+      "this code has no unwind data: the frames that follow were found by frame pointers")      \
+    X(DISAGREE, EXACT, "two languages claim the same native frames")                            \
+    X(OUT_OF_ORDER, EXACT, "a language listed its frames out of order, and some were left out") \
+    X(TOO_DEEP, EXACT,                                                                          \
+      "this stack has more than 2048 native frames, and there was no memory for the others")    \
+    X(DEEP_64K, EXACT, SS_DEEP_REASON("less than 64 KiB"))                                      \
+    X(DEEP_1M, EXACT, SS_DEEP_REASON("less than 1 MiB"))                                        \
+    X(DEEP_16M, EXACT, SS_DEEP_REASON("less than 16 MiB"))                                      \
+    X(DEEP_256M, EXACT, SS_DEEP_REASON("less than 256 MiB"))                                    \
+    X(DEEP_4G, EXACT, SS_DEEP_REASON("less than 4 GiB"))                                        \
+    X(DEEPEST, EXACT, SS_DEEP_REASON("more than 4 GiB"))
 
-#define SS_TOKEN_FULL_REASON "too many different frames: the token table is full"
+#define SS_DEEP_REASON(left) "this stack has more than 65536 native frames: the others take " left
 
-/* SS_TOKEN_LIMIT; tests make it smaller before the first token. */
-extern uint32_t ss_token_limit;
+#define SS_TOKEN_ID(name, ...) SS_TOKEN_##name,
+#define SS_TOKEN_END_ID(name, ...) SS_TOKEN_END_##name,
 
-uintptr_t ss_token_of(uint32_t id);
+/* Their ids. */
+enum { SS_OWN_GAPS(SS_TOKEN_ID) SS_UNWIND_REASONS(SS_TOKEN_END_ID) SS_TOKEN_FIXED_COUNT };
+
+#define SS_TOKEN_DROPPED_REASON \
+    "this frame's name was dropped: the process has met too many other places in code since"
+
+/* Signal safe. */
+uintptr_t ss_token_of(uint64_t id);
+
+/* WALK, or NULL, is what sources look at in this thread now: where a signal interrupted one of its
+   frames, nobody may wait for a description to be stored. */
+void ss_token_looks_at(const stacksplice_walk *walk);
+
+/* Who keeps stacks for long.  Before room is made HOLDER is called, which calls ss_token_hold for
+   their elements.  It may take a lock under which no token is asked for.  Set at load. */
+void ss_token_set_holder(void (*holder)(void));
+void ss_token_hold(uintptr_t element);
 
 #endif

@@ -7,7 +7,7 @@
 /* Where the walk is; as in walk.c, but on one stack and without frames. */
 typedef struct trace {
     const ss_tree *tree;
-    const ss_node *node;
+    const ss_tree_node *node;
     uintptr_t ip;
     uintptr_t sp;
     uintptr_t high;
@@ -25,13 +25,13 @@ static inline __attribute__((always_inline)) SS_NO_SANITIZE stop follow(trace *t
                                                                         uintptr_t **stored,
                                                                         const uintptr_t *end)
 {
-    const ss_node *node = t->node;
+    const ss_tree_node *node = t->node;
     uintptr_t ip = t->ip, sp = t->sp, high = t->high, next;
     uintptr_t *out = *stored;
     stop why;
 
     for (;;) {
-        const ss_node *behind = node + 1;
+        const ss_tree_node *behind = node + 1;
 
         why = STOP_LIMIT;
         if (SS_UNLIKELY(out == end))
@@ -113,7 +113,7 @@ static SS_NOINLINE SS_NO_SANITIZE stop follow_known(const trace *t, uintptr_t **
 static SS_NO_SANITIZE bool begin(trace *t, ss_tree *tree, const void *above)
 {
     uintptr_t record = (uintptr_t)above;
-    ss_stack stack;
+    ss_range stack;
 
     if (ss_modules_generation(false) != tree->generation || ss_tree_is_full(tree) ||
         atomic_load_explicit(&ss_walk_epoch, memory_order_acquire) != tree->epoch ||
@@ -154,12 +154,31 @@ bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint
     return why < STOP_UNKNOWN;
 }
 
+bool ss_unwind_continue(ss_unwind *walk, uint32_t max)
+{
+    ss_entry_registers entry;
+    uint32_t frame = walk->count - 1;
+
+    if (!walk->bytes_left)
+        return false;
+    while (frame && walk->frames[frame].flags & STACKSPLICE_NATIVE_SIGNAL)
+        frame--;
+    if (!frame)
+        return false;
+    entry.ip = walk->frames[frame].ip;
+    entry.sp = walk->frames[frame].sp;
+    for (int i = 0; i < SS_SAVED_COUNT; i++)
+        if (!ss_any_register(walk, frame, ss_saved_registers[i], &entry.saved[i]))
+            entry.saved[i] = 0; /* no frame lies there: a rule that needs it ends the walk */
+    return ss_walk_from(walk, &entry, NULL, max);
+}
+
 /* Only behind a function that keeps a frame pointer is the walk where ss_unwind_recurring begins.
  */
 void ss_unwind_recurs(ss_unwind *walk, const void *above)
 {
     ss_tree *tree = walk->tree;
-    const ss_node *node = tree->nodes;
+    const ss_tree_node *node = tree->nodes;
 
     if (!SS_RECORD_IS_TOP || !walk->hidden || walk->hidden == walk->count ||
         walk->frames[walk->hidden].sp != (uintptr_t)above + 2 * SS_WORD)

@@ -7,29 +7,33 @@ static bool module_segment(const void *data, uintptr_t address, ss_bytes *bytes)
     return ss_module_segment(data, address, 0, &bytes->low, &bytes->high);
 }
 
-bool ss_find_fde(uintptr_t pc, ss_fde *fde)
+ss_verdict ss_find_fde(uintptr_t pc, ss_fde *fde)
 {
     ss_module module;
     ss_eh_frame section = {{NULL, NULL}, module_segment, &module};
+    ss_module_answer answer = ss_module_find(pc, &module);
     ss_bytes segment;
 
-    if (!ss_module_find(pc, &module) || !module.eh_frame_hdr ||
+    if (answer == SS_MODULE_UNKNOWN)
+        return SS_STEP_UNASKED;
+    if (answer == SS_MODULE_NONE || !module.eh_frame_hdr ||
         !module_segment(&module, (uintptr_t)module.eh_frame_hdr, &segment))
-        return false;
+        return SS_STEP_NO_DATA;
     section.header.low = module.eh_frame_hdr;
     section.header.high = module.eh_frame_hdr + module.eh_frame_hdr_size;
     if (section.header.high > segment.high)
         section.header.high = segment.high;
-    return ss_eh_frame_find(&section, pc, fde);
+    return ss_eh_frame_find(&section, pc, fde) ? SS_STEP_ON : SS_STEP_NO_DATA;
 }
 
 static SS_COLD ss_verdict learn_rule(uintptr_t pc, uint64_t generation, ss_rule *rule)
 {
     ss_fde fde;
     ss_cfi_row row;
+    ss_verdict found = ss_find_fde(pc, &fde);
 
-    if (!ss_find_fde(pc, &fde))
-        return SS_STEP_NO_DATA;
+    if (found != SS_STEP_ON)
+        return found;
     if (!ss_cfi_row_at(&fde, pc, &row))
         return SS_STEP_BROKEN;
     *rule = ss_rule_from_row(&fde, pc, &row);
@@ -48,5 +52,5 @@ uintptr_t ss_unwind_function(uintptr_t ip)
 {
     ss_fde fde;
 
-    return ip && ss_find_fde(ip - 1, &fde) ? fde.start : 0;
+    return ip && ss_find_fde(ip - 1, &fde) == SS_STEP_ON ? fde.start : 0;
 }

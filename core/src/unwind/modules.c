@@ -51,18 +51,27 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
                                   s->address);
 }
 
-bool ss_module_find_by_iteration(uintptr_t address, ss_module *module)
+ss_module_answer ss_module_find_by_iteration(uintptr_t address, ss_module *module)
 {
     search s = {address, module};
 
-    return ss_loader_iterate(SS_LOADER_LONG, look, &s) == 1;
+    switch (ss_loader_iterate(SS_LOADER_BRIEFLY, look, &s)) {
+    case SS_LOADER_REFUSED:
+        return SS_MODULE_UNKNOWN;
+    case 0:
+        return SS_MODULE_NONE;
+    default:
+        return SS_MODULE_FOUND;
+    }
 }
 
-bool ss_module_code(uintptr_t address, const uint8_t **low)
+ss_module_answer ss_module_code(uintptr_t address, const uint8_t **low)
 {
     ss_module module;
+    ss_module_answer answer = ss_module_find(address, &module);
     const uint8_t *high;
 
-    return ss_module_find(address, &module) &&
-           ss_module_segment(&module, address, PF_X, low, &high);
+    if (answer == SS_MODULE_FOUND && !ss_module_segment(&module, address, PF_X, low, &high))
+        return SS_MODULE_NONE;
+    return answer;
 }

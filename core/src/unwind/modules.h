@@ -19,11 +19,17 @@ typedef struct ss_module {
     size_t eh_frame_hdr_size;
 } ss_module;
 
+typedef enum ss_module_answer {
+    SS_MODULE_FOUND,
+    SS_MODULE_NONE,   /* no module holds the address */
+    SS_MODULE_UNKNOWN /* the loader cannot be asked now: see ss_loader_iterate */
+} ss_module_answer;
+
 /* The module that holds ADDRESS.  One implementation is chosen by the build: modules_*.c. */
-bool ss_module_find(uintptr_t address, ss_module *module);
+ss_module_answer ss_module_find(uintptr_t address, ss_module *module);
 
 /* The same through dl_iterate_phdr, which takes the loader's lock: always there. */
-bool ss_module_find_by_iteration(uintptr_t address, ss_module *module);
+ss_module_answer ss_module_find_by_iteration(uintptr_t address, ss_module *module);
 
 /* Fill MODULE from program headers; false if ADDRESS is in none of its loaded segments. */
 bool ss_module_from_headers(ss_module *module, uintptr_t bias, const ElfW(Phdr) * headers,
@@ -33,7 +39,7 @@ bool ss_module_from_headers(ss_module *module, uintptr_t bias, const ElfW(Phdr) 
 bool ss_module_segment(const ss_module *module, uintptr_t address, uint32_t flags,
                        const uint8_t **low, const uint8_t **high);
 
-/* Whether ADDRESS lies in executable code of a loaded module; *LOW is where that begins. */
-bool ss_module_code(uintptr_t address, const uint8_t **low);
+/* Executable code of a loaded module that holds ADDRESS; *LOW is where that begins. */
+ss_module_answer ss_module_code(uintptr_t address, const uint8_t **low);
 
 #endif

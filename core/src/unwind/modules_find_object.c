@@ -30,16 +30,18 @@ static const ElfW(Phdr) * headers_of(const struct dl_find_object *object, size_t
     return NULL;
 }
 
-bool ss_module_find(uintptr_t address, ss_module *module)
+ss_module_answer ss_module_find(uintptr_t address, ss_module *module)
 {
     struct dl_find_object object;
     const ElfW(Phdr) * headers;
     size_t count;
 
     if (_dl_find_object((void *)address, &object) != 0)
-        return false;
+        return SS_MODULE_NONE;
     headers = headers_of(&object, &count);
     if (!headers)
         return ss_module_find_by_iteration(address, module);
-    return ss_module_from_headers(module, object.dlfo_link_map->l_addr, headers, count, address);
+    return ss_module_from_headers(module, object.dlfo_link_map->l_addr, headers, count, address)
+               ? SS_MODULE_FOUND
+               : SS_MODULE_NONE;
 }

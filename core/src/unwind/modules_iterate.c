@@ -20,7 +20,7 @@ typedef struct known {
     uint64_t generation;
 } known;
 
-enum { WORDS = sizeof(known) / sizeof(uintptr_t), MAX_KNOWN = 512, PRINTED = 1024 };
+enum { WORDS = sizeof(known) / sizeof(uintptr_t), MAX_KNOWN = 512, PRINTED = 1024, TRIES = 100 };
 
 /* A sequence lock that nobody waits for: SEQUENCE is odd while WORDS are written. */
 typedef struct entry {
@@ -30,7 +30,7 @@ typedef struct entry {
 
 static entry entries[MAX_KNOWN];
 
-static bool read_entry(const entry *e, known *k)
+static bool try_to_read(const entry *e, known *k)
 {
     unsigned sequence = atomic_load_explicit(&e->sequence, memory_order_acquire);
     uintptr_t words[WORDS];
@@ -41,6 +41,15 @@ static bool read_entry(const entry *e, known *k)
         words[i] = atomic_load_explicit(&e->words[i], memory_order_acquire);
     memcpy(k, words, sizeof *k);
     return atomic_load_explicit(&e->sequence, memory_order_relaxed) == sequence;
+}
+
+/* A write takes a few instructions; where its thread rests in the middle the entry is not known. */
+static bool read_entry(const entry *e, known *k)
+{
+    for (int i = 0; i < TRIES; i++)
+        if (try_to_read(e, k))
+            return true;
+    return false;
 }
 
 static void write_entry(entry *e, const known *k)
@@ -143,10 +152,18 @@ typedef struct search {
     bool found;
 } search;
 
-static void keep_module(const struct dl_phdr_info *info, known *k)
+static void keep_known(known *k, uint64_t generation)
 {
     entry *e;
 
+    k->generation = generation;
+    e = entry_for(k);
+    if (e)
+        write_entry(e, k);
+}
+
+static void keep_module(const struct dl_phdr_info *info, known *k, uint64_t generation)
+{
     k->low = UINTPTR_MAX;
     k->high = 0;
     for (size_t i = 0; i < info->dlpi_phnum; i++) {
@@ -159,15 +176,14 @@ static void keep_module(const struct dl_phdr_info *info, known *k)
         k->high = start + header->p_memsz > k->high ? start + header->p_memsz : k->high;
     }
     k->print = print_module(&k->module);
-    e = k->print ? entry_for(k) : NULL;
-    if (e)
-        write_entry(e, k);
+    if (k->print)
+        keep_known(k, generation);
 }
 
 static int look_and_keep(struct dl_phdr_info *info, size_t size, void *data)
 {
     search *s = data;
-    known k = {.generation = s->generation};
+    known k;
 
     (void)size;
     /* A handler that interrupted dlclose can meet a module that is listed and not there. */
@@ -178,7 +194,8 @@ static int look_and_keep(struct dl_phdr_info *info, size_t size, void *data)
         *s->module = k.module;
         s->found = true;
     }
-    keep_module(info, &k);
+    if (ss_generation_is_certain(s->generation))
+        keep_module(info, &k, s->generation);
     return 0;
 }
 
@@ -193,23 +210,22 @@ static bool find_known(uintptr_t address, uint64_t generation, ss_module *module
     if (!recall(address, &k))
         return false;
     if (k.generation != generation) {
-        entry *e = print_module(&k.module) == k.print ? entry_for(&k) : NULL;
-
-        if (!e)
+        if (print_module(&k.module) != k.print)
             return false;
-        k.generation = generation;
-        write_entry(e, &k);
+        if (ss_generation_is_certain(generation))
+            keep_known(&k, generation);
     }
     return ss_module_from_headers(module, k.module.bias, k.module.headers, k.module.header_count,
                                   address);
 }
 
-bool ss_module_find(uintptr_t address, ss_module *module)
+ss_module_answer ss_module_find(uintptr_t address, ss_module *module)
 {
     search s = {address, ss_modules_generation(false), module, false};
 
     if (find_known(address, s.generation, module))
-        return true;
-    (void)ss_loader_iterate(SS_LOADER_LONG, look_and_keep, &s);
-    return s.found;
+        return SS_MODULE_FOUND;
+    if (ss_loader_iterate(SS_LOADER_BRIEFLY, look_and_keep, &s) == SS_LOADER_REFUSED)
+        return SS_MODULE_UNKNOWN;
+    return s.found ? SS_MODULE_FOUND : SS_MODULE_NONE;
 }

@@ -82,7 +82,7 @@ static bool fit_slot(ss_rule *rule, const ss_cfi_row *row, int saved)
     default:
         return false;
     }
-    if (offset % WORD || -offset / WORD > SS_SLOT_MAX)
+    if (offset % WORD || offset < -SS_SLOT_MAX * WORD)
         return false;
     put_slot(rule, saved, (unsigned)(-offset / WORD));
     return true;

@@ -1,5 +1,7 @@
 #include "unwind/rule_cache.h"
 
+#include "unwind/unloads.h"
+
 #include <stdatomic.h>
 
 /*
@@ -10,7 +12,7 @@
  */
 typedef struct entry {
     _Atomic uint64_t pc;
-    _Atomic uint64_t state;     /* sequence << GENERATION_BITS | generation */
+    _Atomic uint64_t state;     /* sequence << SS_GENERATION_BITS | generation */
     _Atomic uint64_t start_cfa; /* start << 32 | cfa */
     _Atomic uint64_t slots[SS_SLOT_WORDS];
 } entry;
@@ -19,8 +21,7 @@ typedef struct entry {
 #define ENTRIES (1u << ENTRIES_LOG2)
 #define PAGES_LOG2 5 /* in ENTRIES */
 #define PROBES 4
-#define GENERATION_BITS 40
-#define SEQUENCE_ONE (UINT64_C(1) << GENERATION_BITS)
+#define SEQUENCE_ONE (UINT64_C(1) << SS_GENERATION_BITS)
 
 static _Alignas(4096) entry entries[ENTRIES];
 

@@ -3,10 +3,7 @@
 #include "base/alloc.h"
 #include "base/thread.h"
 
-#include <pthread.h>
 #include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 _Atomic uint32_t ss_stack_version;
 
@@ -66,14 +63,14 @@ static size_t entries_below(const list *l, size_t size, uintptr_t address)
     return low;
 }
 
-static bool read_slot(const slot *s, ss_stack *stack)
+static bool read_slot(const slot *s, ss_range *stack)
 {
     stack->low = atomic_load_explicit(&s->low, memory_order_acquire);
     stack->high = atomic_load_explicit(&s->high, memory_order_acquire);
     return stack->low && stack->low == atomic_load_explicit(&s->low, memory_order_relaxed);
 }
 
-static bool scan_slots(uintptr_t sp, ss_stack *stack)
+static bool scan_slots(uintptr_t sp, ss_range *stack)
 {
     for (chunk *c = atomic_load_explicit(&chunks, memory_order_acquire); c;
          c = atomic_load_explicit(&c->next, memory_order_acquire))
@@ -84,7 +81,7 @@ static bool scan_slots(uintptr_t sp, ss_stack *stack)
 }
 
 /* The added stack with SP, if any, and in CACHE the addresses and the version it is true for. */
-static bool find_added(uintptr_t sp, ss_stack *stack, ss_stack_cache *cache)
+static bool find_added(uintptr_t sp, ss_range *stack, ss_stack_cache *cache)
 {
     uint32_t version = atomic_load_explicit(&ss_stack_version, memory_order_acquire);
     const list *l = atomic_load_explicit(&sorted, memory_order_acquire);
@@ -253,93 +250,26 @@ stacksplice_hresult stacksplice_remove_stack(void *low)
     return hr;
 }
 
-/* ---- The thread's own -------------------------------------------------------------------------*/
+/* ---- Any
+ * ----------------------------------------------------------------------------------------*/
 
-static _Thread_local ss_stack own; /* (THREAD) high is 0 until asked */
-
-static void forget_own(void)
-{
-    own = (ss_stack){0, 0};
-    atomic_fetch_add(&ss_stack_version, 2);
-}
-
-static ss_fork_hook forget_in_child = {forget_own, NULL, false};
-
-/*
- * The main thread's stack grows downward, and its limit may be raised at any time.  The kernel maps
- * nothing else into the 128 MiB below its end.
- */
-#define MAIN_STACK_ROOM ((uintptr_t)128 << 20)
-
-/* glibc and its dynamic loader: the stack pointer with which the program began. */
-extern void *__libc_stack_end __attribute__((weak));
-
-static bool is_main_thread(void)
-{
-    return ss_thread_id() == (uint64_t)syscall(SYS_getpid);
-}
-
-/*
- * The C library reads /proc/self/maps to tell the main thread's bounds.  All frames lie below where
- * the program began, so where that is known nobody is asked.
- */
-static void ask_own(uintptr_t sp)
-{
-    uintptr_t end = &__libc_stack_end ? (uintptr_t)__libc_stack_end : 0;
-    pthread_attr_t attr;
-    void *low;
-    size_t size;
-
-    ss_fork_child(&forget_in_child);
-    /* A child of fork may have begun in another thread: its main thread has that one's stack. */
-    if (sp < end && sp >= end - MAIN_STACK_ROOM && is_main_thread()) {
-        own = (ss_stack){end - MAIN_STACK_ROOM, end};
-        return;
-    }
-    if (pthread_getattr_np(pthread_self(), &attr) != 0)
-        return; /* without /proc, on the main thread */
-    if (pthread_attr_getstack(&attr, &low, &size) == 0)
-        own = (ss_stack){(uintptr_t)low, (uintptr_t)low + size};
-    pthread_attr_destroy(&attr);
-}
-
-/* A child of fork may have begun in another thread, whose stack its main thread then has. */
-static bool own_is_main(void)
-{
-    uintptr_t end = &__libc_stack_end ? (uintptr_t)__libc_stack_end : 0;
-
-    return end ? own.low <= end && end <= own.high : is_main_thread();
-}
-
-/* Asking again is no way out when SP is below: it allocates, and SP may be foreign because a signal
-   handler runs on a stack of its own. */
-static bool find_own(uintptr_t sp, ss_stack *stack)
-{
-    if (!own.high)
-        ask_own(sp);
-    *stack = own;
-    if (sp < own.low && sp >= own.high - MAIN_STACK_ROOM && own_is_main())
-        stack->low = own.high - MAIN_STACK_ROOM;
-    return sp >= stack->low && sp < own.high;
-}
-
-static bool find_alternate(uintptr_t sp, ss_stack *stack)
+static bool find_alternate(uintptr_t sp, ss_range *stack)
 {
     stack_t s;
 
     if (sigaltstack(NULL, &s) != 0 || !(s.ss_flags & SS_ONSTACK))
         return false;
-    *stack = (ss_stack){(uintptr_t)s.ss_sp, (uintptr_t)s.ss_sp + s.ss_size};
+    *stack = (ss_range){(uintptr_t)s.ss_sp, (uintptr_t)s.ss_sp + s.ss_size};
     return sp >= stack->low && sp < stack->high;
 }
 
-bool ss_stack_find_anew(ss_stack_cache *cache, uintptr_t sp, ss_stack *stack)
+bool ss_stack_find_anew(ss_stack_cache *cache, uintptr_t sp, ss_range *stack)
 {
     ss_stack_cache fresh;
     bool found = find_added(sp, stack, &fresh);
 
     if (!found) {
-        if (!find_own(sp, stack))
+        if (!ss_own_stack_find(sp, stack))
             return find_alternate(sp, stack); /* which may be another one next time */
         if (fresh.low < stack->low)
             fresh.low = stack->low;
@@ -351,18 +281,9 @@ bool ss_stack_find_anew(ss_stack_cache *cache, uintptr_t sp, ss_stack *stack)
     return true;
 }
 
-bool ss_stack_find(uintptr_t sp, ss_stack *stack)
+bool ss_stack_find(uintptr_t sp, ss_range *stack)
 {
     ss_stack_cache unused;
 
     return ss_stack_find_anew(&unused, sp, stack);
-}
-
-/* Frames larger than this come to lie beyond any guard page. */
-#define OVERFLOW_ROOM ((uintptr_t)64 << 10)
-
-bool ss_stack_find_overflown(uintptr_t sp, ss_stack *stack)
-{
-    *stack = own;
-    return own.high && sp < own.low && own.low - sp <= OVERFLOW_ROOM;
 }

@@ -1,6 +1,6 @@
 /* Where stacks begin and end. */
-#ifndef SS_STACK_H
-#define SS_STACK_H
+#ifndef SS_UNWIND_STACK_H
+#define SS_UNWIND_STACK_H
 
 #include "unwind/unwind.h"
 
@@ -10,28 +10,22 @@
  * The stack that SP lies in: one that the host made known, this thread's own, or its alternate
  * signal stack while that is in use.  False when it is none of these.
  */
-bool ss_stack_find(uintptr_t sp, ss_stack *stack);
-
-/*
- * This thread's own stack when SP, at which a signal interrupted it, is a little below: the stack
- * has overflown, and the frame that did not fit was not there yet.
- */
-bool ss_stack_find_overflown(uintptr_t sp, ss_stack *stack);
+bool ss_stack_find(uintptr_t sp, ss_range *stack);
 
 /* An answer of one thread, and the stack pointers it is good for; all zero: none. */
 typedef struct ss_stack_cache {
     uintptr_t low, high;
-    ss_stack stack;
+    ss_range stack;
     uint32_t version;
 } ss_stack_cache;
 
 /* Moves when an answer may have become wrong; odd while a host adds or removes a stack. */
 extern _Atomic uint32_t ss_stack_version;
 
-bool ss_stack_find_anew(ss_stack_cache *cache, uintptr_t sp, ss_stack *stack);
+bool ss_stack_find_anew(ss_stack_cache *cache, uintptr_t sp, ss_range *stack);
 
 /* ss_stack_find, through CACHE. */
-static inline bool ss_stack_find_cached(ss_stack_cache *cache, uintptr_t sp, ss_stack *stack)
+static inline bool ss_stack_find_cached(ss_stack_cache *cache, uintptr_t sp, ss_range *stack)
 {
     if (SS_UNLIKELY(sp < cache->low || sp >= cache->high ||
                     atomic_load_explicit(&ss_stack_version, memory_order_acquire) !=
@@ -40,5 +34,19 @@ static inline bool ss_stack_find_cached(ss_stack_cache *cache, uintptr_t sp, ss_
     *stack = cache->stack;
     return true;
 }
+
+/* ---- own_stack.c: no lock, nothing of malloc --------------------------------------------------*/
+
+/* This thread's own stack, if SP lies in it. */
+bool ss_own_stack_find(uintptr_t sp, ss_range *stack);
+
+/* For tests: whether the C library's own record of it is read; OFF ends that for good. */
+bool ss_own_stack_described(bool off);
+
+/*
+ * This thread's own stack when SP, at which a signal interrupted it, is a little below: the stack
+ * has overflown, and the frame that did not fit was not there yet.
+ */
+bool ss_stack_find_overflown(uintptr_t sp, ss_range *stack);
 
 #endif

@@ -183,9 +183,10 @@ static SS_COLD ss_verdict step_full(ss_unwind *walk, uintptr_t pc, ss_caller *ne
 {
     ss_fde fde;
     ss_cfi_row row;
+    ss_verdict found = ss_find_fde(pc, &fde);
 
-    if (!ss_find_fde(pc, &fde))
-        return SS_STEP_NO_DATA;
+    if (found != SS_STEP_ON)
+        return found;
     if (SS_SIGNAL_MISLEADS && fde.signal_frame && step_signal(walk, next) == SS_STEP_ON)
         return SS_STEP_ON;
     if (!ss_cfi_row_at(&fde, pc, &row))
@@ -207,13 +208,19 @@ ss_verdict ss_step(ss_unwind *walk, const ss_rule *rule, ss_caller *next)
 
 /* ---- Without unwind data ----------------------------------------------------------------------*/
 
-/* Whether a call in a loaded module returns to ADDRESS. */
-static bool is_return_address(uintptr_t address)
+/* SS_STEP_ON if a call in a loaded module returns to ADDRESS. */
+static ss_verdict check_return_address(uintptr_t address)
 {
     const uint8_t *low;
 
-    return ss_module_code(address - 1, &low) &&
-           ss_arch_is_after_call(low, (const uint8_t *)address);
+    switch (ss_module_code(address - 1, &low)) {
+    case SS_MODULE_FOUND:
+        return ss_arch_is_after_call(low, (const uint8_t *)address) ? SS_STEP_ON : SS_STEP_NO_DATA;
+    case SS_MODULE_NONE:
+        return SS_STEP_NO_DATA;
+    default:
+        return SS_STEP_UNASKED;
+    }
 }
 
 /*
@@ -221,19 +228,16 @@ static bool is_return_address(uintptr_t address)
  * that begins: at a known distance from the like words of its own, which its frame pointer FP
  * points to.
  */
-static bool sp_by_rule(uintptr_t ip, uintptr_t fp, uintptr_t *sp)
+static bool sp_by_description(const ss_fde *fde, uintptr_t ip, uintptr_t fp, uintptr_t *sp)
 {
     int saved = ss_saved_index(SS_REGISTER_FP);
     ss_cfi_row row;
     ss_rule rule;
-    ss_fde fde;
     unsigned slot;
 
-    if (!ss_find_fde(ip - 1, &fde))
-        return true; /* its frame pointer is needed again, its stack pointer is not */
-    if (!ss_cfi_row_at(&fde, ip - 1, &row))
+    if (!ss_cfi_row_at(fde, ip - 1, &row))
         return false;
-    rule = ss_rule_from_row(&fde, ip - 1, &row);
+    rule = ss_rule_from_row(fde, ip - 1, &row);
     slot = ss_rule_slot(rule.slots, saved);
     if (ss_rule_kind_of(rule.cfa) != SS_RULE_SP)
         return ss_rule_kind_of(rule.cfa) == SS_RULE_END ||
@@ -245,24 +249,40 @@ static bool sp_by_rule(uintptr_t ip, uintptr_t fp, uintptr_t *sp)
     return true;
 }
 
+static ss_verdict sp_by_rule(uintptr_t ip, uintptr_t fp, uintptr_t *sp)
+{
+    ss_fde fde;
+    ss_verdict found = ss_find_fde(ip - 1, &fde);
+
+    if (found == SS_STEP_NO_DATA)
+        return SS_STEP_ON; /* its frame pointer is needed again, its stack pointer is not */
+    if (found == SS_STEP_ON && !sp_by_description(&fde, ip, fp, sp))
+        return SS_STEP_NO_DATA;
+    return found;
+}
+
 /* The words that FP points to: the caller's frame pointer and the return address. */
-static bool step_record(ss_unwind *walk, uintptr_t fp, ss_caller *next)
+static ss_verdict step_record(ss_unwind *walk, uintptr_t fp, ss_caller *next)
 {
     ss_register_file *file = new_file(walk);
+    ss_verdict found;
     uintptr_t *outer;
 
     if (!file)
-        return false;
+        return SS_STEP_NO_DATA;
     outer = &file->value[SS_REGISTER_FP];
     *next = (ss_caller){.sp = fp + 2 * SS_WORD};
     if (!ss_read_word(walk, fp, outer) || !ss_read_word(walk, fp + SS_WORD, &next->ip))
-        return false;
+        return SS_STEP_NO_DATA;
     next->ip = ss_arch_code(next->ip);
-    if (!is_return_address(next->ip) || !sp_by_rule(next->ip, *outer, &next->sp))
-        return false;
+    found = check_return_address(next->ip);
+    if (found == SS_STEP_ON)
+        found = sp_by_rule(next->ip, *outer, &next->sp);
+    if (found != SS_STEP_ON)
+        return found;
     file->known = UINT32_C(1) << SS_REGISTER_FP;
     walk->tree->file_count++;
-    return true;
+    return SS_STEP_ON;
 }
 
 /*
@@ -270,18 +290,19 @@ static bool step_record(ss_unwind *walk, uintptr_t fp, ss_caller *next)
  * and the word above it is where a call returns to.  The word at it proves nothing: the caller may
  * use the register for something else.
  */
-static bool step_frame_pointer(ss_unwind *walk, ss_caller *next)
+static ss_verdict step_frame_pointer(ss_unwind *walk, ss_caller *next)
 {
     const stacksplice_native_frame *frame = &walk->frames[walk->count - 1];
     uintptr_t fp;
 
     if (!ss_any_register(walk, walk->count - 1, SS_REGISTER_FP, &fp) || fp % SS_WORD ||
         fp < frame->sp)
-        return false;
+        return SS_STEP_NO_DATA;
     if (!SS_RECORD_IS_TOP)
         return step_record(walk, fp, next);
-    return ss_step_compact(walk, &walk->tree->rules[0], next) == SS_STEP_ON &&
-           is_return_address(next->ip);
+    if (ss_step_compact(walk, &walk->tree->rules[0], next) != SS_STEP_ON)
+        return SS_STEP_NO_DATA;
+    return check_return_address(next->ip);
 }
 
 SS_COLD ss_verdict ss_step_without_data(ss_unwind *walk, ss_caller *next)
@@ -290,8 +311,7 @@ SS_COLD ss_verdict ss_step_without_data(ss_unwind *walk, ss_caller *next)
 
     if (found != SS_STEP_NO_DATA)
         return found;
-    if (!step_frame_pointer(walk, next))
-        return SS_STEP_NO_DATA;
+    found = step_frame_pointer(walk, next);
     next->flags = STACKSPLICE_NATIVE_INFERRED;
-    return SS_STEP_ON;
+    return found;
 }

@@ -106,7 +106,7 @@ void ss_tree_trim(ss_tree *tree, uint32_t frames)
 
 static void end_nodes(ss_tree *tree)
 {
-    tree->nodes[tree->node_count] = (ss_node){.ip = NO_CODE, .cfa = SS_RULE_FULL};
+    tree->nodes[tree->node_count] = (ss_tree_node){.ip = NO_CODE, .cfa = SS_RULE_FULL};
 }
 
 void ss_tree_forget(ss_tree *tree)
@@ -153,7 +153,7 @@ static unsigned certain_slot(const ss_rule *rule)
     return slot <= most || slot == SS_SLOT_UNCHANGED ? slot : SS_SLOT_LOST;
 }
 
-uint16_t ss_tree_frame_pointer(const ss_tree *tree, const ss_node *node)
+uint16_t ss_tree_frame_pointer(const ss_tree *tree, const ss_tree_node *node)
 {
     uint32_t number = (uint32_t)(node - tree->nodes);
     size_t words = 0;
@@ -173,8 +173,8 @@ uint16_t ss_tree_frame_pointer(const ss_tree *tree, const ss_node *node)
     return 0;
 }
 
-static const ss_node *append(ss_tree *tree, const ss_node *parent, const ss_node *node,
-                             const ss_facts *facts)
+static const ss_tree_node *append(ss_tree *tree, const ss_tree_node *parent,
+                                  const ss_tree_node *node, const ss_tree_facts *facts)
 {
     uint32_t number = tree->node_count, behind = (uint32_t)(parent - tree->nodes);
     ss_rule_kind kind = ss_rule_kind_of(node->cfa);
@@ -193,15 +193,16 @@ static const ss_node *append(ss_tree *tree, const ss_node *parent, const ss_node
     return &tree->nodes[number];
 }
 
-const ss_node *ss_tree_copy(ss_tree *tree, const ss_node *parent, const ss_node *node)
+const ss_tree_node *ss_tree_copy(ss_tree *tree, const ss_tree_node *parent,
+                                 const ss_tree_node *node)
 {
     tree->credit--;
-    return append(tree, parent, node, ss_tree_facts(tree, node));
+    return append(tree, parent, node, ss_tree_facts_of(tree, node));
 }
 
 static void put_known(ss_tree *tree, uint32_t number)
 {
-    const ss_node *node = &tree->nodes[number];
+    const ss_tree_node *node = &tree->nodes[number];
     const ss_rule *rule = &tree->rules[tree->facts[number].rule];
     ss_known *known = ss_tree_known(tree->known, tree->known_mask, node->ip);
     unsigned slot = SS_RETURN_SAVED < 0 ? certain_slot(rule) : ss_rule_return_slot(rule->slots);
@@ -232,12 +233,12 @@ static void add_known(ss_tree *tree, uint32_t number)
         put_known(tree, number);
 }
 
-const ss_node *ss_tree_add(ss_tree *tree, const ss_node *parent, uintptr_t ip, const ss_rule *rule,
-                           uint32_t flags)
+const ss_tree_node *ss_tree_add(ss_tree *tree, const ss_tree_node *parent, uintptr_t ip,
+                                const ss_rule *rule, uint32_t flags)
 {
-    ss_node node = {.ip = ip, .cfa = rule->cfa};
-    ss_facts facts = {.flags = flags, .rule = tree->rule_count};
-    const ss_node *added;
+    ss_tree_node node = {.ip = ip, .cfa = rule->cfa};
+    ss_tree_facts facts = {.flags = flags, .rule = tree->rule_count};
+    const ss_tree_node *added;
 
     if (tree->node_count + 2 > tree->room.nodes + tree->room.spare)
         return NULL;

@@ -40,22 +40,22 @@ typedef enum ss_tree_size { SS_TREE_SMALL = 0, SS_TREE_WIDE = 1, SS_TREE_DEEP = 
  * the CFA without it, the offset of `cfa` is the size that such a frame had last: a guess that is
  * there before the frame pointer is.
  */
-typedef struct ss_node {
+typedef struct ss_tree_node {
     uintptr_t ip; /* a return address; one more than the address where a signal interrupted */
     uint32_t cfa; /* of the rule */
     uint16_t parent;
     uint16_t slot; /* SS_RETURN_SAVED < 0: where the value of the frame pointer is, in words below
                       the stack pointer, 0: unknown; else the return slot of the rule */
-} ss_node;
+} ss_tree_node;
 
 /* The tail of a stacksplice_native_frame. */
-typedef struct ss_facts {
+typedef struct ss_tree_facts {
     uintptr_t function;
     uint32_t flags;
     uint32_t rule; /* index of rules */
-} ss_facts;
+} ss_tree_facts;
 
-_Static_assert(sizeof(ss_node) == 16 && sizeof(ss_facts) == 16, "four a cache line");
+_Static_assert(sizeof(ss_tree_node) == 16 && sizeof(ss_tree_facts) == 16, "four a cache line");
 _Static_assert(SS_TREE_MOST_NODES * 2 <= UINT16_MAX, "nodes are numbered in 16 bits");
 
 /* A node by its ip, and what the next step needs of it. */
@@ -77,8 +77,8 @@ typedef struct ss_register_file {
 _Static_assert(SS_REGISTER_COUNT <= 32, "known is one bit a register");
 
 typedef struct ss_tree {
-    ss_node *nodes;  /* 0 is the root; behind the last lies one that stands for nothing */
-    ss_facts *facts; /* of each */
+    ss_tree_node *nodes;  /* 0 is the root; behind the last lies one that stands for nothing */
+    ss_tree_facts *facts; /* of each */
     uint32_t node_count;
     int32_t credit; /* nodes that may be added for new contexts */
     ss_rule *rules; /* 0 is ss_rule_frame_pointer */
@@ -142,9 +142,9 @@ static inline void ss_tree_earn(ss_tree *tree)
         tree->credit += SS_TREE_CREDIT_A_WALK;
 }
 
-static inline ss_facts *ss_tree_facts(const ss_tree *tree, const ss_node *node)
+static inline ss_tree_facts *ss_tree_facts_of(const ss_tree *tree, const ss_tree_node *node)
 {
-    return (ss_facts *)((uintptr_t)node + ((uintptr_t)tree->facts - (uintptr_t)tree->nodes));
+    return (ss_tree_facts *)((uintptr_t)node + ((uintptr_t)tree->facts - (uintptr_t)tree->nodes));
 }
 
 static inline uint32_t ss_tree_edge_home(uint32_t parent, uintptr_t ip)
@@ -153,7 +153,8 @@ static inline uint32_t ss_tree_edge_home(uint32_t parent, uintptr_t ip)
 }
 
 /* The node for IP behind PARENT, other than the one that lies behind it in memory, or NULL. */
-static inline const ss_node *ss_tree_edge(const ss_tree *tree, const ss_node *parent, uintptr_t ip)
+static inline const ss_tree_node *ss_tree_edge(const ss_tree *tree, const ss_tree_node *parent,
+                                               uintptr_t ip)
 {
     uint32_t number = (uint32_t)(parent - tree->nodes);
 
@@ -161,7 +162,7 @@ static inline const ss_node *ss_tree_edge(const ss_tree *tree, const ss_node *pa
         return NULL; /* a first walk need not touch their pages */
     for (uint32_t at = ss_tree_edge_home(number, ip);; at++) {
         uint16_t edge = tree->edges[at & tree->edge_mask];
-        const ss_node *node = &tree->nodes[edge];
+        const ss_tree_node *node = &tree->nodes[edge];
 
         if (!edge)
             return NULL;
@@ -187,13 +188,14 @@ static inline ss_known *ss_tree_known(ss_known *known, uintptr_t mask, uintptr_t
  * How many words below the stack pointer of the caller of NODE that one's frame pointer is; 0 when
  * no frame further in saved it or the frames between have no fixed sizes.
  */
-uint16_t ss_tree_frame_pointer(const ss_tree *tree, const ss_node *node);
+uint16_t ss_tree_frame_pointer(const ss_tree *tree, const ss_tree_node *node);
 
 /* A copy of NODE behind PARENT.  There is room below room.nodes. */
-const ss_node *ss_tree_copy(ss_tree *tree, const ss_node *parent, const ss_node *node);
+const ss_tree_node *ss_tree_copy(ss_tree *tree, const ss_tree_node *parent,
+                                 const ss_tree_node *node);
 
 /* A node for IP, which is not known, behind PARENT; NULL without room. */
-const ss_node *ss_tree_add(ss_tree *tree, const ss_node *parent, uintptr_t ip, const ss_rule *rule,
-                           uint32_t flags);
+const ss_tree_node *ss_tree_add(ss_tree *tree, const ss_tree_node *parent, uintptr_t ip,
+                                const ss_rule *rule, uint32_t flags);
 
 #endif

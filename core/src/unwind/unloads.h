@@ -13,10 +13,21 @@
 
 /*
  * A number below 2^40 that is never the same for different sets of loaded modules.  CHECK asks the
- * C library, under its lock, whether the words are the right ones; a thread does it once.  Else,
- * where there are words, no lock is taken.
+ * C library, under its lock, whether the words are the right ones, until they have followed a
+ * change; a thread does it once.  Else, where there are words, no lock is taken.
  */
 uint64_t ss_modules_generation(bool check);
+
+/*
+ * False for a number that was made up because nobody could be asked: it is no other's either, but
+ * says nothing of what is loaded.
+ */
+#define SS_GENERATION_BITS 40
+#define SS_MADE_UP_GENERATIONS (UINT64_C(1) << 24)
+static inline bool ss_generation_is_certain(uint64_t generation)
+{
+    return generation < (UINT64_C(1) << SS_GENERATION_BITS) - SS_MADE_UP_GENERATIONS;
+}
 
 /* For tests: whether there are words (a first check looks for them); OFF drops them for good. */
 bool ss_modules_watched(bool off);

@@ -27,6 +27,8 @@ static _Atomic(word64) words[MAX_WORDS]; /* (ATOMIC) */
 static _Atomic uint32_t word_count;      /* (ATOMIC) 0: none */
 static _Atomic(word32) loaded_word;      /* (ATOMIC) NULL: none */
 static atomic_bool attached;             /* (ATOMIC) the search has begun */
+static _Atomic uint64_t found_at;        /* (ATOMIC) their value at the search */
+static atomic_bool proven;               /* (ATOMIC) they have followed the counter since */
 
 static int read_counters(struct dl_phdr_info *info, size_t size, void *data)
 {
@@ -51,7 +53,7 @@ static SS_COLD void attach(const counters *c)
     uint32_t found = 0;
     ss_module loader;
 
-    if (!start || !ss_module_find((uintptr_t)start, &loader) ||
+    if (!start || ss_module_find((uintptr_t)start, &loader) != SS_MODULE_FOUND ||
         !ss_module_segment(&loader, (uintptr_t)start, PF_W, &low, &high) || high - start < 64)
         return;
     if (high - start > SEARCHED)
@@ -68,6 +70,7 @@ static SS_COLD void attach(const counters *c)
     if (*(struct link_map *const volatile *)(const void *)start == _r_debug.r_map &&
         *(word32)(const void *)(start + sizeof(void *)) == c->loaded)
         atomic_store(&loaded_word, (word32)(const void *)(start + sizeof(void *)));
+    atomic_store(&found_at, c->adds);
     atomic_store(&word_count, found);
 }
 
@@ -85,20 +88,23 @@ static void verify(const counters *c, const uint64_t *before)
     for (uint32_t i = 0; good && i < end; i++)
         if (before[i] > c->adds || *atomic_load(&words[i]) < c->adds)
             atomic_store(&words[i], good);
+    if (good && c->adds != atomic_load(&found_at))
+        atomic_store(&proven, true);
 }
 
 static uint64_t pack(uint64_t adds, uint32_t loaded)
 {
-    return (adds << 12 | (loaded & 0xfff)) & ((UINT64_C(1) << 40) - 1);
+    return (adds << 12 | (loaded & 0xfff)) & ((UINT64_C(1) << SS_GENERATION_BITS) - 1);
 }
 
 /* Nobody can be asked now: a number that was never given, so that nothing learned before is used.
  */
-static uint64_t never_given(void)
+static uint64_t make_up(void)
 {
-    static atomic_uint given; /* (ATOMIC) */
+    static atomic_uint made; /* (ATOMIC) */
 
-    return (UINT64_C(1) << 40) - 1 - (atomic_fetch_add(&given, 1) & 0xffffff);
+    return (UINT64_C(1) << SS_GENERATION_BITS) - 1 -
+           atomic_fetch_add(&made, 1) % SS_MADE_UP_GENERATIONS;
 }
 
 static SS_COLD uint64_t ask(void)
@@ -111,7 +117,7 @@ static SS_COLD uint64_t ask(void)
     for (uint32_t i = 0; i < end; i++)
         before[i] = *atomic_load(&words[i]);
     if (ss_loader_iterate(SS_LOADER_BRIEFLY, read_counters, &c) == SS_LOADER_REFUSED)
-        return never_given();
+        return make_up();
     if (end)
         verify(&c, before);
     else if (!atomic_exchange(&attached, true))
@@ -128,13 +134,19 @@ uint64_t ss_modules_generation(bool check)
     word32 loaded = atomic_load_explicit(&loaded_word, memory_order_relaxed);
     uint64_t adds;
 
-    if (SS_UNLIKELY(!end || check))
+    if (SS_UNLIKELY(!end || (check && !atomic_load_explicit(&proven, memory_order_relaxed))))
         return ask();
     adds = *atomic_load_explicit(&words[0], memory_order_relaxed);
     for (uint32_t i = 1; i < end; i++)
         if (SS_UNLIKELY(*atomic_load_explicit(&words[i], memory_order_relaxed) != adds))
             return ask();
     return pack(adds, loaded ? *loaded : 0);
+}
+
+/* Here, since a signal handler that was the first to ask could not: dlsym allocates. */
+__attribute__((constructor)) static void begin(void)
+{
+    (void)ask();
 }
 
 bool ss_modules_watched(bool off)

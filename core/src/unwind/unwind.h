@@ -3,9 +3,9 @@
  * callee-saved registers of each.  The contract of the layer; walk.c keeps it with .eh_frame data,
  * unwind_none.c for machines whose registers nobody described yet.
  *
- * Once a thread has walked, further walks in it take no lock, and memory only by mmap, where a
- * stack is deep for the first time or more contexts are kept; a signal handler may walk.  No memory
- * outside the stack in use is read but the unwind data of loaded modules.
+ * A walk takes memory only by mmap, in a thread's first, where a stack is deep for the first time
+ * or more contexts are kept, and no lock that a fork may hold; a signal handler may walk.  No
+ * memory outside the stack in use is read but the unwind data of loaded modules.
  */
 #ifndef SS_UNWIND_H
 #define SS_UNWIND_H
@@ -23,10 +23,22 @@
 #define SS_UNWIND_MAX_STACKS 8
 
 /* Memory that may be read: one stack, or the part of it that is in use. */
-typedef struct ss_stack {
+typedef struct ss_range {
     uintptr_t low;
     uintptr_t high; /* one past the last byte */
-} ss_stack;
+} ss_range;
+
+#define SS_UNWIND_NO_WALK "native frames are not known on this machine"
+
+/* Why there are outer frames that a walk has not: all that end_reason can be. */
+#define SS_UNWIND_REASONS(X)                                                   \
+    X(NO_DATA, "this code has no unwind data, so its callers are not known")   \
+    X(UNASKED, "the loader could not be asked while another thread forked")    \
+    X(BROKEN, "the unwind data of this code is damaged or of an unknown kind") \
+    X(OFF_STACK, "the next frame would lie outside this stack")                \
+    X(UNKNOWN_STACK, "the bounds of this stack are not known")                 \
+    X(NO_ROOM, "too many functions here have unwind data of a rare kind")      \
+    X(NO_WALK, SS_UNWIND_NO_WALK)
 
 struct ss_tree;
 
@@ -41,7 +53,7 @@ typedef struct ss_unwind {
     uint32_t *marked; /* the frames with SS_UNWIND_MARKED, counted from the first not hidden */
     uint32_t marked_count;
     uint32_t stack_count;
-    ss_stack stacks[SS_UNWIND_MAX_STACKS]; /* the last is that of the outermost frame */
+    ss_range stacks[SS_UNWIND_MAX_STACKS]; /* the last is that of the outermost frame */
     bool inferred;                         /* a frame was found by its frame pointer */
     const char *end_reason; /* why there are outer frames that are not here; NULL: there are none */
     size_t bytes_left;      /* of stack beyond the last frame, when the frame limit was met */
@@ -54,6 +66,12 @@ typedef struct ss_unwind {
  * be good even when its bounds are not.  False when there was no memory for a first walk.
  */
 bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max);
+
+/*
+ * Walk on from where the last walk met its limit: frame 0 is the last frame that is not
+ * interrupted, those behind it follow.  False, and the walk is as it was, where that is impossible.
+ */
+bool ss_unwind_continue(ss_unwind *walk, uint32_t max);
 
 /*
  * The return addresses alone, without the SKIP innermost, at most MAX, if all of that is known: of

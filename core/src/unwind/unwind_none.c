@@ -7,8 +7,15 @@ bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max)
     (void)max;
     walk->count = walk->hidden = walk->marked_count = 0;
     walk->stack_count = 0;
-    walk->end_reason = "native frames are not known on this machine";
+    walk->end_reason = SS_UNWIND_NO_WALK;
     return true;
+}
+
+bool ss_unwind_continue(ss_unwind *walk, uint32_t max)
+{
+    (void)walk;
+    (void)max;
+    return false;
 }
 
 bool ss_unwind_register(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_register,

@@ -8,11 +8,10 @@
 #define CREDIT_LEAST (-4096)
 #define KEPT_FRAMES 2048
 
-static const char no_data[] = "no unwind data";
-static const char broken_data[] = "unwind data not usable";
-static const char off_stack[] = "next frame outside the stack";
-static const char unknown_stack[] = "stack bounds unknown";
-static const char no_room[] = "too many frames without a compact rule";
+#define NAME_OF(name, text) name,
+#define TEXT_OF(name, text) [name] = (text),
+enum { SS_UNWIND_REASONS(NAME_OF) REASONS };
+static const char *const reasons[REASONS] = {SS_UNWIND_REASONS(TEXT_OF)};
 
 /* ---- Marks ------------------------------------------------------------------------------------*/
 
@@ -40,16 +39,16 @@ static uint32_t ask(uintptr_t ip, uintptr_t function)
 typedef struct trail {
     ss_unwind *walk;
     ss_tree *tree;
-    const ss_node *node; /* of the outermost frame that has one; else the root */
-    uintptr_t ip;        /* of the next frame, as in ss_node */
+    const ss_tree_node *node; /* of the outermost frame that has one; else the root */
+    uintptr_t ip;             /* of the next frame, as in ss_tree_node */
     uintptr_t sp;
     uintptr_t high;                  /* no frame of this stack begins beyond */
     stacksplice_native_frame *frame; /* where the next one goes */
     stacksplice_native_frame *end;
     uint32_t *marked;
-    const ss_node *nodes; /* of the tree */
-    bool growing;         /* contexts that are new become part of the tree */
-    bool missed;          /* there was one */
+    const ss_tree_node *nodes; /* of the tree */
+    bool growing;              /* contexts that are new become part of the tree */
+    bool missed;               /* there was one */
 } trail;
 
 typedef enum stop {
@@ -62,12 +61,12 @@ typedef enum stop {
 #define NO_SANITIZE SS_NO_SANITIZE
 
 _Static_assert(sizeof(stacksplice_native_frame) ==
-                   offsetof(stacksplice_native_frame, function) + sizeof(ss_facts),
+                   offsetof(stacksplice_native_frame, function) + sizeof(ss_tree_facts),
                "the one ends with the other");
 
 /* The frame at SP. */
 static inline __attribute__((always_inline)) void put(stacksplice_native_frame *frame, uintptr_t ip,
-                                                      uintptr_t sp, const ss_facts *facts)
+                                                      uintptr_t sp, const ss_tree_facts *facts)
 {
     frame->ip = ip;
     frame->sp = sp;
@@ -138,15 +137,15 @@ static inline __attribute__((always_inline)) void stay(trail *t, stacksplice_nat
 static inline __attribute__((always_inline)) NO_SANITIZE stop
 follow_until(trail *t, const stacksplice_native_frame *end, bool far)
 {
-    const ss_node *node = t->node;
+    const ss_tree_node *node = t->node;
     stacksplice_native_frame *frame = t->frame;
     uintptr_t ip = t->ip, sp = t->sp, high = t->high, next;
     uint32_t *marked = t->marked;
-    const ss_facts *facts;
+    const ss_tree_facts *facts;
     stop why;
 
     for (;;) {
-        const ss_node *behind = node + 1;
+        const ss_tree_node *behind = node + 1;
 
         if (SS_UNLIKELY(behind->ip != ip)) {
             behind = ss_tree_edge(t->tree, node, ip);
@@ -160,7 +159,7 @@ follow_until(trail *t, const stacksplice_native_frame *end, bool far)
         if (far)
             __builtin_prefetch(frame + 16, 1);
         node = behind;
-        facts = ss_tree_facts(t->tree, node);
+        facts = ss_tree_facts_of(t->tree, node);
         put(frame, ip, sp, facts);
         *marked = (uint32_t)(uintptr_t)frame++; /* which is enough to tell it from the others */
         marked += facts->flags >> 31;
@@ -196,7 +195,7 @@ static NO_SANITIZE SS_NOINLINE stop follow_tree(trail *t)
     return why;
 }
 
-static SS_NOINLINE void grow(trail *t, const ss_node *node)
+static SS_NOINLINE void grow(trail *t, const ss_tree_node *node)
 {
     t->node =
         t->tree->node_count < t->tree->room.nodes ? ss_tree_copy(t->tree, t->node, node) : t->nodes;
@@ -207,16 +206,16 @@ static inline __attribute__((always_inline)) NO_SANITIZE stop follow_table(trail
 {
     stacksplice_native_frame *frame = t->frame, *end = t->end;
     uintptr_t ip = t->ip, sp = t->sp, high = t->high, next;
-    const ss_node *nodes = t->nodes;
+    const ss_tree_node *nodes = t->nodes;
     ss_known *table = t->tree->known;
     uintptr_t mask = t->tree->known_mask;
     uint32_t *marked = t->marked;
-    const ss_facts *facts;
+    const ss_tree_facts *facts;
     stop why;
 
     for (;;) {
         const ss_known *known = ss_tree_known(table, mask, ip);
-        const ss_node *node = &nodes[known->node];
+        const ss_tree_node *node = &nodes[known->node];
 
         why = STOP_UNKNOWN;
         if (SS_UNLIKELY(!known->ip))
@@ -226,7 +225,7 @@ static inline __attribute__((always_inline)) NO_SANITIZE stop follow_table(trail
             break;
         if (growing)
             grow(t, node);
-        facts = ss_tree_facts(t->tree, node);
+        facts = ss_tree_facts_of(t->tree, node);
         put(frame, ip, sp, facts);
         *marked = (uint32_t)(uintptr_t)frame;
         marked += facts->flags >> 31;
@@ -262,7 +261,7 @@ static NO_SANITIZE SS_NOINLINE stop follow_and_grow(trail *t)
 
 /* ---- The rest ---------------------------------------------------------------------------------*/
 
-static void take(trail *t, const ss_facts *facts)
+static void take(trail *t, const ss_tree_facts *facts)
 {
     put(t->frame, t->ip, t->sp, facts);
     *t->marked = (uint32_t)(uintptr_t)t->frame;
@@ -274,8 +273,8 @@ static void take(trail *t, const ss_facts *facts)
 static SS_COLD ss_verdict take_unknown(trail *t)
 {
     uintptr_t pc = t->ip - 1;
-    const ss_node *node;
-    ss_facts none = {.function = 0};
+    const ss_tree_node *node;
+    ss_tree_facts none = {.function = 0};
     ss_rule rule;
     ss_verdict found;
 
@@ -291,7 +290,7 @@ static SS_COLD ss_verdict take_unknown(trail *t)
     if (!node)
         return SS_STEP_NO_ROOM;
     t->node = node;
-    take(t, ss_tree_facts(t->tree, node));
+    take(t, ss_tree_facts_of(t->tree, node));
     return SS_STEP_ON;
 }
 
@@ -299,7 +298,7 @@ static SS_COLD ss_verdict take_unknown(trail *t)
 static bool accept_stack(trail *t, const ss_caller *next)
 {
     ss_unwind *walk = t->walk;
-    ss_stack other;
+    ss_range other;
 
     if (next->sp % SS_WORD)
         return false;
@@ -365,13 +364,15 @@ static const char *reason_of(ss_verdict found)
 {
     switch (found) {
     case SS_STEP_NO_DATA:
-        return no_data;
+        return reasons[NO_DATA];
+    case SS_STEP_UNASKED:
+        return reasons[UNASKED];
     case SS_STEP_OFF_STACK:
-        return off_stack;
+        return reasons[OFF_STACK];
     case SS_STEP_NO_ROOM:
-        return no_room;
+        return reasons[NO_ROOM];
     default:
-        return broken_data;
+        return reasons[BROKEN];
     }
 }
 
@@ -440,14 +441,14 @@ static void refresh(ss_unwind *walk)
 /* How far the stack may be read. */
 static void begin_stack(ss_unwind *walk, uintptr_t sp, const void *above)
 {
-    ss_stack *stack = &walk->stacks[0];
+    ss_range *stack = &walk->stacks[0];
 
     walk->end_reason = NULL;
     walk->inferred = false;
     walk->bytes_left = 0;
     if (!ss_stack_find_cached(&walk->tree->stack, sp, stack)) {
         stack->high = (uintptr_t)above + 2 * SS_WORD; /* a frame pointer and a return address */
-        walk->end_reason = unknown_stack;
+        walk->end_reason = reasons[UNKNOWN_STACK];
     }
     stack->low = sp;
     walk->stack_count = 1;

@@ -24,7 +24,7 @@
 
 /* A frame beyond the outermost so far, before it is trusted. */
 typedef struct ss_caller {
-    uintptr_t ip; /* as in ss_node */
+    uintptr_t ip; /* as in ss_tree_node */
     uintptr_t sp;
     uint32_t flags;
     bool may_jump; /* behind a signal or a switch: the caller may be on another stack */
@@ -35,6 +35,7 @@ typedef enum ss_verdict {
     SS_STEP_ON,
     SS_STEP_END,     /* there is no caller */
     SS_STEP_NO_DATA, /* no loaded module describes the code */
+    SS_STEP_UNASKED, /* whether one does cannot be asked now */
     SS_STEP_BROKEN,  /* its description cannot be followed */
     SS_STEP_OFF_STACK,
     SS_STEP_LIMIT,
@@ -43,8 +44,8 @@ typedef enum ss_verdict {
 
 /* ---- lookup.c: from an address to its description ---------------------------------------------*/
 
-/* The frame description of PC; false when no loaded module has one. */
-bool ss_find_fde(uintptr_t pc, ss_fde *fde);
+/* The frame description of PC: SS_STEP_ON, SS_STEP_NO_DATA or SS_STEP_UNASKED. */
+ss_verdict ss_find_fde(uintptr_t pc, ss_fde *fde);
 
 /* The rule for PC, through the cache that all threads share. */
 ss_verdict ss_find_rule(uintptr_t pc, uint64_t generation, ss_rule *rule);
@@ -88,7 +89,7 @@ ss_verdict ss_step_without_data(ss_unwind *walk, ss_caller *next);
  * returned is what was remembered, and the processor goes on before it has the word.
  */
 static inline __attribute__((always_inline)) SS_NO_SANITIZE uintptr_t
-ss_saved_cfa(const ss_tree *tree, const ss_node *node, uintptr_t sp)
+ss_saved_cfa(const ss_tree *tree, const ss_tree_node *node, uintptr_t sp)
 {
     uint32_t node_cfa = node->cfa;
     uintptr_t guess, cfa;

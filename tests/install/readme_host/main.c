@@ -39,9 +39,18 @@ static int in_order(const char *text, const char *const *needles)
 
 int main(void)
 {
-    static const char *const expected[] = {
-        "KeyError: 'XXX'", "(Python)", "in rate",    "[gap: unwound]",  "(C)", " in rate ", "(Lua)",
-        "in price",        "(C)",      " in price ", "received by lua", NULL};
+    static const char *const expected[] = {"KeyError: 'XXX'",
+                                           "(Python)",
+                                           "in rate",
+                                           "[gap: " STACKSPLICE_GAP_RETURNED "]",
+                                           "(C)",
+                                           " in rate ",
+                                           "(Lua)",
+                                           "in price",
+                                           "(C)",
+                                           " in price ",
+                                           "received by lua",
+                                           NULL};
     IRestrictedErrorInfo *left;
     lua_State *L = luaL_newstate();
 

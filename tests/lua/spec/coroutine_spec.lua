@@ -3,6 +3,7 @@
 local stacksplice = require "stacksplice"
 
 local modern = _VERSION ~= "Lua 5.3"
+local RETURNED = "the frames that were here had already returned"
 
 -- What one of the two pairs of functions makes of a case: all results as a text.  In a coroutine, whose
 -- stack, which some cases make large, is gone afterwards.
@@ -115,7 +116,7 @@ describe("wrap and resume", function()
     assert.truthy(stacksplice.traceback(co):find("fail", 1, true))
     local err = stacksplice.error_info(value)
     assert.equal("traceback", err.stack[1].trust)
-    assert.equal("unwound", err.stack[4].reason)
+    assert.equal(RETURNED, err.stack[4].reason)
     assert.equal("error", err.stack[1].name)
   end)
 
@@ -246,5 +247,62 @@ describe("a finalizer that runs after ours", function()
     pipe:close()
     os.remove(name)
     assert.equal("all is well\n", output)
+  end)
+end)
+
+describe("tail calls", function()
+  local said = "tail calls: Lua keeps no frame of the callers"
+  local function fail(value) error(value) end
+
+  it("are said where Lua keeps no frame of the callers", function()
+    local line = debug.getinfo(fail, "S").linedefined
+    local function middle(value) return fail(value) end
+    local function outer(value) middle(value) return 1 end
+    local err, at = select(3, stacksplice.pcall(outer, {})), nil
+    for i, frame in ipairs(err.stack) do
+      if frame.currentline == line then at = i end
+    end
+    assert.equal("gap lua " .. said, table.concat({err.stack[at + 1].kind, err.stack[at + 1].language,
+      err.stack[at + 1].reason}, " "))
+    assert.equal(debug.getinfo(outer, "S").linedefined, err.stack[at + 2].currentline)
+    assert.truthy(err:text():find("\n%s*%[gap: " .. said .. "%]\n"))
+    assert.truthy(err:json():find('"reason":"' .. said .. '"', 1, true))
+    assert.is_nil(err:text():match(said .. ".*" .. said))
+  end)
+
+  it("are said of a coroutine that failed, however many there are", function()
+    local function deep(n, value)
+      if n == 0 then error(value) end
+      local function again() deep(n - 1, value) return 1 end
+      return again()
+    end
+    local value = {}
+    stacksplice.resume(coroutine.create(deep), 100, value)
+    local err, count = stacksplice.error_info(value), 0
+    for _, frame in ipairs(err.stack) do
+      if frame.reason == said then count = count + 1 end
+      if frame.reason == RETURNED then break end
+    end
+    assert.equal(100, count)
+  end)
+
+  it("are said of one that failed with many frames", function()
+    local before = stacksplice.set_max_frames(2000)
+    finally(function()
+      stacksplice.set_max_frames(before)
+    end)
+    local function deep(n, value)
+      if n == 0 then error(value) end
+      local function again() deep(n - 1, value) return 1 end
+      return again()
+    end
+    local value, elements, returned = {}, 0, nil
+    stacksplice.resume(coroutine.create(deep), 250, value)
+    for _, frame in ipairs(stacksplice.error_info(value).stack) do
+      if frame.reason == RETURNED then returned = true break end
+      if frame.kind == "gap" or frame.source ~= "[C]" then elements = elements + 1 end
+    end
+    assert.is_true(returned)
+    assert.equal(251 + 250, elements)
   end)
 end)

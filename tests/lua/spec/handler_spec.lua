@@ -3,9 +3,12 @@
 local stacksplice = require "stacksplice"
 
 local modern = _VERSION ~= "Lua 5.3"
+local RETURNED = "the frames that were here had already returned"
 local here = debug.getinfo(1, "S").source:sub(2)
+-- Under valgrind: each kind of case once.
+local brief = os.getenv("STACKSPLICE_BRIEF_SPECS") ~= nil
 
--- "2 4 (unwound) xpcall 1": the lines of the case, its gaps, and C functions without a native frame,
+-- "2 4 (returned) xpcall 1": the lines of the case, its gaps, and C functions without a native frame,
 -- up to the first frame of this file.
 local function story(err)
   local parts, last = {}, 0
@@ -13,7 +16,7 @@ local function story(err)
     if frame.source == here then
       break
     elseif frame.kind == "gap" then
-      parts[#parts + 1] = "(" .. frame.reason .. ")"
+      parts[#parts + 1] = frame.reason == RETURNED and "(returned)" or "(" .. frame.reason .. ")"
     elseif frame.source == "[C]" then
       parts[#parts + 1] = frame.name
     elseif frame.kind == "script" then
@@ -79,10 +82,9 @@ end
 
 local function check(case, way, chunk, value, expected)
   local plain_ok, plain = run(plainly, chunk, value)
-  -- A collection between an overflow of Lua's stack and the handler can make "error in error handling" of it.
-  if case.fills_stack then collectgarbage() collectgarbage("stop") end
+  -- Lua 5.4.9 calls no handler for an overflow of its stack while finalizers are due.
+  if case.fills_stack then collectgarbage() end
   local ok, got, err = run(way, chunk, value)
-  if case.fills_stack then collectgarbage("restart") end
   assert.equal(plain_ok, ok)
   if not ok and not case.anew then
     assert.is_true(same(plain, got), tostring(plain) .. " became " .. tostring(got))
@@ -147,11 +149,11 @@ local cases = {
   {"Lua's own error", "local function f()\nreturn 1 + nil\nend\nlocal x = f()", "2 4", anew = true},
   {"an error of a C function", "local function f()\nstring.rep()\nend\nf()", "2 4", anew = true},
   {"an overflow of Lua's stack", "local function f() return 1 + f() end\nf()", anew = true, pattern = true,
-    fills_stack = true, stack = "^1 1 1 .*%(%d+ Lua levels left out%) .*1 1 2$"},
+    fills_stack = true, stack = "^1 1 1 .*%(%d+ frames are left out here: the stack is longer than the limit%) .*1 1 2$"},
   {"an overflow of the C stack", "local function f() return (string.gsub('x', 'x', f)) end\nf()", anew = true,
-    pattern = true, stack = "^1 1 1 1 [1 ]*2?$"}, -- an error keeps its innermost 512 frames
+    pattern = true, stack = "^1 1 1 1 [1 ]*%(?[%w: ]*%)?[1 ]* 1 2$"},
   {"an overflow of the C stack in metamethods", "local t t = setmetatable({}, {__index = function(_, k)\nreturn t[k]\nend})\n"
-    .. "return t.x", anew = true, pattern = true, stack = "^2 2 2 2 [2 ]*4?$"},
+    .. "return t.x", anew = true, pattern = true, stack = "^2 2 2 2 [2 ]*%(?[%w: ]*%)?[2 ]* 2 4$"},
   {"a yield across a protected call", "local ok, e = xpcall(function()\ncoroutine.yield()\nerror(value, 0)\nend, "
     .. "stacksplice.handler)\nrecord(stacksplice.error_info(e))", records = "3 xpcall 1", yields = true},
   {"yields across nested protected calls", "stacksplice.pcall(function()\npcall(function()\ncoroutine.yield()\n"
@@ -177,7 +179,7 @@ if modern then
       .. "error('first', 0)", "2"},
     {"a closer that catches", "local c <close> = setmetatable({}, {__close = function()\n"
       .. "local _, _, err = stacksplice.pcall(error, 'in it', 0)\nrecord(err)\nend})\nerror(value, 0)", "5",
-      text = {xpcall = "no error", pcall = "(unwound)"}, records = "2"}, -- of texts the last one is known
+      text = {xpcall = "no error", pcall = "(returned)"}, records = "2"}, -- of texts the last one is known
     {"a closer run by coroutine.close", "local co = coroutine.create(function()\nlocal c <close> = setmetatable({}, "
       .. "{__close = function()\nlocal _, _, err = stacksplice.pcall(error, value, 0)\nrecord(err)\nend})\n"
       .. "coroutine.yield()\nend)\ncoroutine.resume(co)\ncoroutine.close(co)", records = "3 9"},
@@ -186,14 +188,14 @@ if modern then
       .. "local ok, e = coroutine.close(co)\nassert(not ok)\nerror(e, 0)", "10"},
     {"a closer in a wrapped coroutine that replaces the error", "local co = coroutine.wrap(function()\n"
       .. "local c <close> = setmetatable({}, {__close = function()\nerror(value, 0)\nend})\nerror('first', 0)\nend)\nco()",
-      "(unwound) 7"},
+      "(returned) 7"},
     {"a finalizer that fails", "setmetatable({}, {__gc = function()\nerror(value, 0)\nend})\ncollectgarbage()"},
   } do
     cases[#cases + 1] = case
   end
 else
   cases[#cases + 1] = {"a finalizer that fails", "setmetatable({}, {__gc = function()\nerror(value, 0)\nend})\n"
-    .. "collectgarbage()", "(unwound)", anew = true, by_call_only = true}
+    .. "collectgarbage()", "(returned)", anew = true, by_call_only = true}
 end
 
 -- The frames of a coroutine that failed are told when `installed`; without it there is a gap, where Lua
@@ -202,12 +204,12 @@ local function expected_of(case, text, installed)
   local parts = case.wrapped or case.resumed
   if case.resumed then
     if text or not installed then return parts[3] end
-    return "error " .. parts[1] .. " (unwound) " .. parts[2]
+    return "error " .. parts[1] .. " (returned) " .. parts[2]
   elseif parts then
     if not installed and (modern or parts.in_another or case.in_5_3) then
-      return not modern and case.in_5_3 or "(unwound) " .. parts[2]:match("%d+$")
+      return not modern and case.in_5_3 or "(returned) " .. parts[2]:match("%d+$")
     end
-    return (case.raiser or "error ") .. parts[1] .. " (unwound) " .. parts[2]
+    return (case.raiser or "error ") .. parts[1] .. " (returned) " .. parts[2]
   end
   return text and case.text or case.stack or case[3] or type(case.pattern) == "string" and case.pattern or nil
 end
@@ -218,9 +220,15 @@ local ways = {
   {"stacksplice.pcall in a coroutine", in_coroutine(with_pcall)},
 }
 
+-- Where each case goes one way only: another for each, but one that the case can go.
+local function some_ways(case, number)
+  if case.yields then return {ways[3 + number % 2]} end
+  return {ways[case.by_call_only and 2 or 1 + number % #ways]}
+end
+
 -- A value with identity keeps its error for life, so there are new ones for each case.
 local function new_values(only_one)
-  return only_one and {{}} or {{}, "text", 42, true, coroutine.create(print)}
+  return (only_one or brief) and {{}} or {{}, "text", 42, true, coroutine.create(print)}
 end
 
 local path = os.tmpname()
@@ -233,11 +241,11 @@ local function write_file()
 end
 
 for _, installed in ipairs {false, true} do
-  for _, case in ipairs(cases) do
+  for number, case in ipairs(cases) do
     local chunk = compile((case[2]:gsub("FILE", ("%q"):format(path))))
 
     describe("an error in " .. case[1] .. (installed and ", installed" or ""), function()
-      for _, way in ipairs(ways) do
+      for _, way in ipairs(brief and some_ways(case, number) or ways) do
         if not (installed and case.pattern == true) and (not case.yields or way[1]:find("coroutine")) and (not case.by_call_only or way[1]:find("pcall", 1, true) == 13) then
           it("is told through " .. way[1], function()
             local uninstall = installed and stacksplice.install()
@@ -304,7 +312,7 @@ describe("an error value", function()
     thread = function() return coroutine.create(failing) end,
   } do
     it("may be a " .. name, function()
-      for _, way in ipairs(ways) do
+      for _, way in ipairs(brief and {ways[1]} or ways) do
         local value = new()
         local ok, got, err = run(way[2], raising, value)
         assert.is_false(ok)
@@ -416,7 +424,7 @@ describe("the memory of errors", function()
       local function repeat_all(times)
         for _ = 1, times do
           for _, chunk in ipairs(chunks) do
-            for _, way in ipairs(ways) do
+            for _, way in ipairs(brief and {ways[1]} or ways) do
               run(way[2], chunk, {})
               run(way[2], chunk, "text")
             end
@@ -425,12 +433,13 @@ describe("the memory of errors", function()
         stacksplice.peek_error()
         return used()
       end
-      repeat_all(5)
-      local before, resident_before = repeat_all(5)
-      local after, resident = repeat_all(25)
+      repeat_all(brief and 1 or 5)
+      local before, resident_before = repeat_all(brief and 1 or 5)
+      local after, resident = repeat_all(brief and 1 or 25)
       if uninstall then uninstall() end
       assert.is_true(after < before * 1.05 + 64, ("%g KB grew to %g KB"):format(before, after))
-      assert.is_true(resident < resident_before + 2048, ("%d KB grew to %d KB"):format(resident_before, resident))
+      -- Valgrind keeps what was freed.
+      assert.is_true(brief or resident < resident_before + 2048, ("%d KB grew to %d KB"):format(resident_before, resident))
     end)
   end
 end)

@@ -1,6 +1,8 @@
 -- luacheck: std +busted
 -- The annotations name what there is, and nothing else: each list against the other.
 local stacksplice = require "stacksplice"
+local border = require "stacksplice_test_border"
+local json = require "dkjson"
 
 local root = debug.getinfo(1, "S").source:match("^@(.-)tests/lua/spec/")
 
@@ -78,15 +80,36 @@ describe("the annotations", function()
     end
   end)
 
-  it("have every field of a frame and no other", function()
-    local source = read("bindings/lua/src/frames.c")
-    local block = source:match("push_frame%(.-\n}\n")
-    local names = sorted(coroutine.wrap(function()
-      for name in block:gmatch('set_%a+%(L, "([%w_]+)"') do coroutine.yield(name) end
-      for name in block:gmatch('lua_setfield%(L, %-2, "([%w_]+)"') do coroutine.yield(name) end
-    end))
-    assert.truthy(#names > 10)
-    assert.same(names, fields_of("stacksplice.Frame"))
+  -- A frame of the JSON in the words of Lua's.
+  local function in_lua(frame)
+    local words = {
+      ["function"] = "name", file = "source", line = "currentline", end_line = "endline",
+      end_column = "endcolumn", module_offset = "offset",
+    }
+    local result = {asynchronous = false, glue = false, inlined = false}
+    for key, value in pairs(frame) do
+      result[words[key] or key] = value
+    end
+    result.address = math.tointeger(result.address)
+    return result
+  end
+
+  it("have every field of a frame and no other, and a frame has every field of the JSON", function()
+    local err = select(3, border.among_others(stacksplice.pcall, error, {}))
+    local frames, seen = json.decode(err:json()).stack, {}
+    assert.equal(#frames, #err.stack)
+    for i, frame in ipairs(err.stack) do
+      assert.same(in_lua(frames[i]), frame)
+      for name in pairs(frame) do
+        if not seen[name] then
+          seen[#seen + 1], seen[name] = name, true
+        end
+      end
+    end
+    table.sort(seen)
+    assert.equal(table.concat(fields_of("stacksplice.Frame"), " "), table.concat(seen, " "))
+    assert.is_true(err.stack[#frames].asynchronous)
+    assert.equal("second", err.stack[#frames - 1].interpreter)
   end)
 
   it("have the fields of a node", function()

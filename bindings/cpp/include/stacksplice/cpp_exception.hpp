@@ -119,9 +119,8 @@ class cpp_exception final : public ILanguageExceptionStackBackTrace,
     {
         if (!captured || (!frames && max))
             return E_POINTER;
-        *captured = frames_.size() < max ? static_cast<ULONG>(frames_.size()) : max;
-        if (*captured)
-            std::memcpy(frames, frames_.data(), *captured * sizeof *frames);
+        *captured = stacksplice_copy_ends(frames_.data(),
+                                          static_cast<std::uint32_t>(frames_.size()), max, frames);
         return S_OK;
     }
     HRESULT STDMETHODCALLTYPE GetTransformedRestrictedErrorInfo(IRestrictedErrorInfo **out) override

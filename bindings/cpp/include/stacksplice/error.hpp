@@ -49,7 +49,17 @@ class saved_error
 namespace detail
 {
 
-inline constexpr std::uint32_t max_frames = 512;
+// The stack outside of ABOVE, with FIRST, if it is not 0, inside of it; both ends of a long one.
+inline std::vector<std::uintptr_t> stack_above(const void *above, std::uintptr_t first = 0)
+{
+    const std::uint32_t limit = stacksplice_max_frames(), begin = first ? 1 : 0;
+    std::vector<std::uintptr_t> frames(limit);
+    std::uint32_t count = 0;
+
+    frames[0] = first;
+    (void)stacksplice_capture_ends(above, 0, limit - begin, frames.data() + begin, &count);
+    return {frames.begin(), frames.begin() + begin + count};
+}
 
 // The HRESULT and the message of an error object; HR stays where there is none.
 inline std::string details_of(const com_ptr<IRestrictedErrorInfo> &info, HRESULT *hr)
@@ -248,12 +258,7 @@ class error : public std::runtime_error
         : std::runtime_error(message.empty() ? detail::system_text(hr) : message), hresult_(hr),
           state_(std::make_shared<detail::error_state>())
     {
-        std::uintptr_t frames[detail::max_frames];
-        std::uint32_t count = 0;
-
-        if (SUCCEEDED(
-                stacksplice_capture_above(above, detail::max_frames, frames, &count, nullptr)))
-            state_->frames.assign(frames, frames + count);
+        state_->frames = detail::stack_above(above);
     }
 
     static HRESULT failing(HRESULT hr) noexcept

@@ -129,14 +129,7 @@ inline std::vector<std::uintptr_t> stack_of(const origin &from)
 
         return {frames, frames + from.site->count};
     }
-    std::vector<std::uintptr_t> frames(max_frames);
-    std::uint32_t count = 0;
-
-    frames[0] = unwound_gap();
-    if (FAILED(stacksplice_capture_above(from.above, max_frames - 1, &frames[1], &count, nullptr)))
-        count = 0;
-    frames.resize(count + 1);
-    return frames;
+    return stack_above(from.above, unwound_gap());
 }
 
 // A new error goes into the slot.  *INFO is empty when origination is switched off.

@@ -41,7 +41,8 @@ namespace stacksplice
 // its HRESULT: that of a stacksplice::error; by type for the standard exceptions (bad_alloc
 // E_OUTOFMEMORY, out_of_range E_BOUNDS, invalid_argument E_INVALIDARG, system_error by its code,
 // ...); else E_FAIL.  A std::nested_exception becomes the cause.  A stacksplice::error has the
-// stack of its construction; any other has the stack outward from here, behind a gap "unwound".
+// stack of its construction; any other has the stack outward from here, behind the gap
+// STACKSPLICE_GAP_RETURNED.
 [[gnu::noinline]] inline HRESULT originate_current() noexcept
 {
     return detail::originate_from({nullptr, __builtin_frame_address(0), 0});

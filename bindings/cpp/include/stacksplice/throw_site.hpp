@@ -6,7 +6,7 @@
  * handler, and asks each function's personality routine on the way, while nothing is unwound yet.
  * guard() therefore makes its call through a few lines of assembly whose personality routine is
  * ours: it takes the stack and says that the search goes on.  Where there is no such assembly, the
- * call is a plain one and the stack begins at the guard, behind a gap "unwound".
+ * call is a plain one and the stack begins at the guard, behind the gap of unwound_gap().
  */
 #ifndef STACKSPLICE_THROW_SITE_HPP
 #define STACKSPLICE_THROW_SITE_HPP
@@ -45,25 +45,26 @@ inline std::uintptr_t unwound_gap() noexcept
     gap.kind = STACKSPLICE_FRAME_GAP;
     gap.trust = STACKSPLICE_TRUST_EXACT;
     gap.language = "c++";
-    gap.reason = "unwound";
+    gap.reason = STACKSPLICE_GAP_RETURNED;
     (void)stacksplice_intern(&gap, &token); // without memory the token says that
     return token;
 }
 
 #if STACKSPLICE_HAS_THROW_SITE
 
+inline constexpr std::uint32_t throw_frames = 8; // at most: the unwinder's, the library's
+
 // How many of the innermost frames belong to the C++ library's throw; *AGAIN says that it threw an
 // exception again whose first throw is long unwound.
 inline std::uint32_t frames_of_throw(const std::uintptr_t *frames, std::uint32_t count,
                                      bool *again) noexcept
 {
-    constexpr std::uint32_t most = 8; // the unwinder's, the library's
     const void *const first = reinterpret_cast<void *>(&abi::__cxa_throw);
     const void *const rethrow = reinterpret_cast<void *>(&abi::__cxa_rethrow);
     const void *const rethrow_exception = reinterpret_cast<void *>(&std::rethrow_exception);
 
     *again = false;
-    for (std::uint32_t i = 0; i < count && i < most; i++) {
+    for (std::uint32_t i = 0; i < count && i < throw_frames; i++) {
         const void *const function =
             _Unwind_FindEnclosingFunction(reinterpret_cast<void *>(frames[i] - 1));
 
@@ -77,15 +78,16 @@ inline std::uint32_t frames_of_throw(const std::uintptr_t *frames, std::uint32_t
 // Called in the search phase, with the stack of the throw whole above ABOVE.
 inline void take_throw_site(throw_site *site, const void *above) noexcept
 {
+    const std::uint32_t most = stacksplice_max_frames() + 2 * throw_frames;
     std::uint32_t count = 0;
     bool again = false;
 
     site->count = 0;
-    site->frames.reset(new (std::nothrow) std::uintptr_t[max_frames + 1]);
+    site->frames.reset(new (std::nothrow) std::uintptr_t[most + 1]);
     if (!site->frames)
         return;
     std::uintptr_t *const frames = site->frames.get();
-    if (FAILED(stacksplice_capture_above(above, max_frames, frames + 1, &count, nullptr)))
+    if (FAILED(stacksplice_capture_ends(above, 0, most, frames + 1, &count)))
         return;
     const std::uint32_t skipped = frames_of_throw(frames + 1, count, &again);
     std::uint32_t first = skipped + 1;

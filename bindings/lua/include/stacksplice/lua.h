@@ -96,12 +96,12 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua
 
 /*
  * Make the error value at INDEX the thread's error and return its failing HRESULT.  A value that
- * the handler has seen brings the stack of its raise; one that a plain lua_pcall caught has a gap
- * "unwound" and the stack from here on; one that came from another language is that language's
- * error again.  Strings, numbers, booleans and nil have no identity: one is the error that the
- * handler or stacksplice_lua_raise has seen last, if it equals that one's value, until that was
- * originated here or by a call above; from then on an equal value is a new error.  The value stays
- * on the stack.  Needs LUA_MINSTACK free slots.
+ * the handler has seen brings the stack of its raise; one that a plain lua_pcall caught has the gap
+ * STACKSPLICE_GAP_RETURNED and the stack from here on; one that came from another language is that
+ * language's error again.  Strings, numbers, booleans and nil have no identity: one is the error
+ * that the handler or stacksplice_lua_raise has seen last, if it equals that one's value, until
+ * that was originated here or by a call above; from then on an equal value is a new error.  The
+ * value stays on the stack.  Needs LUA_MINSTACK free slots.
  * Errors: E_OUTOFMEMORY, E_INVALIDARG if there is nothing at INDEX; these too are the thread's.
  * [-0, +0, -] [thread: the state's | alloc: yes]
  */
@@ -127,6 +127,18 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_originate_status(lua_Sta
  */
 STACKSPLICE_LUA_API int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
     __attribute__((noreturn));
+
+/*
+ * Allow the scripts of L's state and all its coroutines to read source lines (zero: no longer).
+ * A script chooses what its chunks are called, so one that may can read line by line whatever file
+ * this process may open: allow it where scripts can open files anyhow, such as in a program's own.
+ *
+ * Until a host has allowed it, what a script gets of an error (err:text(), err:json()) opens no
+ * file and does not tell whether one is there.  What the host asks for itself (stacksplice_format)
+ * has source lines in any case.
+ * [-0, +0, m] [thread: the state's | alloc: no]
+ */
+STACKSPLICE_LUA_API void stacksplice_lua_allow_source_lines(lua_State *L, int allow);
 
 #ifndef STACKSPLICE_NO_WINRT
 /*

@@ -220,7 +220,8 @@ struct ILanguageExceptionTransform {
  * Implemented by a language exception that knows its own stack: it fills at most MAX_FRAMES
  * elements of FRAMES, innermost first, sets *CAPTURED and returns S_OK.  MAX_FRAMES is 512 unless
  * stacksplice_set_max_frames changed it.  A failing HRESULT, no frames, or a count above
- * MAX_FRAMES: the stack of the calling thread is taken instead.
+ * MAX_FRAMES: the stack of the calling thread is taken instead.  When as many come as there was
+ * room for, it is called once more, with 65535, so that the outermost frames are known, too.
  */
 /* {CBE53FB5-F967-4258-8D34-42F5E25833DE} */
 STACKSPLICE_WINRT_IID(IID_ILanguageExceptionStackBackTrace);

@@ -18,11 +18,10 @@
  * how many were stored, at most 65535.  HASH (may be NULL) receives a value that is equal for equal
  * results.  There is no limit of 63 frames.  With BACK_TRACE NULL nothing is stored: 0.  For a
  * frame that a signal interrupted the address is one more than that of the instruction, as for a
- * call.
+ * call.  The list ends where the next frame could only be guessed (code without unwind data).
  *
- * In a signal handler: after the thread's first capture, without a lock or an allocation; 0 when
- * the handler interrupted a capture.
- * [own: caller's array | thread: any | alloc: first capture of a thread | signal: after the first]
+ * In a signal handler: without an allocation; 0 when the handler interrupted a capture.
+ * [own: caller's array | thread: any | alloc: none, but mmap | signal: yes]
  */
 STACKSPLICE_WINRT_API USHORT RtlCaptureStackBackTrace(ULONG frames_to_skip, ULONG frames_to_capture,
                                                       PVOID *back_trace, PULONG hash)

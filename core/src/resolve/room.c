@@ -1,0 +1,156 @@
+#include "resolve/room.h"
+
+#include "base/stack_call.h"
+#include "unwind/stack.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+/*
+ * A table of lines takes libdw 160 KB, a name of 1000 characters libstdc++'s demangler 350 KB.
+ *
+ * Nothing lies near the stack: memcheck takes a smaller jump of the stack pointer for a large frame
+ * and forgets what it knew of the memory between.
+ */
+#define NEEDED ((size_t)512 << 10)
+#define MAPPED ((size_t)1 << 20)
+#define APART ((size_t)2 << 20)
+
+/*
+ * Whether the main thread's stack may grow so far.  The kernel counts arguments and environment,
+ * which have a quarter at most and are not counted here.  Other stacks may be larger; then this
+ * says no for nothing.
+ */
+static bool is_within_limit(size_t used)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_STACK, &limit))
+        return false;
+    return limit.rlim_cur == RLIM_INFINITY || used + NEEDED <= limit.rlim_cur / 4 * 3;
+}
+
+static bool has_room(void)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    ss_range stack;
+
+    return ss_stack_find(here, &stack) && here - stack.low >= NEEDED &&
+           is_within_limit(stack.high - here);
+}
+
+/* ---- A stack of our own ----------------------------------------------------------------------*/
+
+typedef struct call {
+    void (*f)(void *);
+    void *data;
+    char *low;
+    /* What sanitizers keep of the stack that was left. */
+    void *left;
+    const void *left_low;
+    size_t left_size;
+} call;
+
+/* Sanitizers must be told; these run on both stacks, so they are not instrumented themselves. */
+#if defined(__SANITIZE_ADDRESS__)
+#define UNINSTRUMENTED __attribute__((no_sanitize("address"), noinline))
+
+UNINSTRUMENTED static void run(void *data)
+{
+    call *c = data;
+
+    __sanitizer_finish_switch_fiber(NULL, &c->left_low, &c->left_size);
+    c->f(c->data);
+    __sanitizer_start_switch_fiber(NULL, c->left_low, c->left_size);
+}
+
+UNINSTRUMENTED static bool enter(call *c)
+{
+    bool called;
+
+    __sanitizer_start_switch_fiber(&c->left, c->low, MAPPED);
+    called = ss_stack_call(c->low + MAPPED, run, c);
+    __sanitizer_finish_switch_fiber(c->left, NULL, NULL);
+    return called;
+}
+#elif defined(__SANITIZE_THREAD__)
+#define UNINSTRUMENTED __attribute__((no_sanitize("thread"), noinline))
+
+UNINSTRUMENTED static void run(void *data)
+{
+    call *c = data;
+    void *fiber = __tsan_create_fiber(0);
+
+    c->left = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(fiber, 0);
+    c->f(c->data);
+    __tsan_switch_to_fiber(c->left, 0);
+    __tsan_destroy_fiber(fiber);
+}
+
+static bool enter(call *c)
+{
+    return ss_stack_call(c->low + MAPPED, run, c);
+}
+#else
+static bool enter(call *c)
+{
+    return ss_stack_call(c->low + MAPPED, c->f, c->data);
+}
+#endif
+
+/* Signals that the processor raises end a process that blocks them. */
+static void block_signals(sigset_t *before)
+{
+    static const int raised[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT};
+    sigset_t signals;
+
+    sigfillset(&signals);
+    for (size_t i = 0; i < SS_COUNT_OF(raised); i++)
+        sigdelset(&signals, raised[i]);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, before);
+}
+
+static bool call_on_mapped(call *c)
+{
+    const size_t size = APART + MAPPED + APART;
+    char *memory = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    bool called = false;
+    sigset_t before;
+
+    if (memory == MAP_FAILED)
+        return false;
+    c->low = memory + APART;
+    if (!mprotect(c->low, MAPPED, PROT_READ | PROT_WRITE)) {
+        block_signals(&before);
+        called = enter(c);
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    (void)munmap(memory, size);
+    return called;
+}
+
+bool ss_room_call(void (*f)(void *), void *data)
+{
+    call c = {.f = f, .data = data};
+    bool called = true;
+    int cancel;
+
+    /* What opens files is a point of cancellation, at which a lock would stay taken for ever. */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    if (has_room())
+        f(data);
+    else
+        called = call_on_mapped(&c);
+    (void)pthread_setcancelstate(cancel, NULL);
+    return called;
+}

@@ -1,0 +1,426 @@
+#include "splice/pool.h"
+
+#include "splice/set.h"
+
+#include <assert.h>
+#include <sys/mman.h>
+
+enum { CHUNK = 1024, CHUNK_BYTES = CHUNK * sizeof(ss_cell), FIRST_CAPACITY = 4096 };
+#define LAST_GENERATION ((UINT64_C(1) << 25) - 1) /* ids have 43 bits: sink.h has the next one */
+#define LIVE UINT64_C(1)
+
+static_assert(sizeof(ss_cell) == 128, "two lines of a cache");
+
+/* Rows by their hashes: the hash above the first cell; 0: free.  At most half full. */
+typedef struct table {
+    size_t capacity; /* (RO) a power of two */
+    _Atomic uint64_t slots[];
+} table;
+
+static _Atomic(ss_cell *) chunks[SS_POOL_CELLS / CHUNK];
+static _Atomic(table *) rows_by_hash; /* a smaller one before it is kept, for its readers */
+static uint32_t rows;                 /* (LOCK) */
+static uint32_t mapped;               /* (LOCK) cells of the chunks that are there */
+static uint32_t fresh = 1;            /* (LOCK) the first cell that was never used; 0 is not used */
+static uint32_t free_cells;           /* (LOCK) the first of them */
+static uint32_t free_count;           /* (LOCK) */
+static uint32_t added;                /* (LOCK) cells, in this epoch */
+
+uint32_t ss_pool_limit = SS_POOL_CELLS;
+_Atomic uint32_t ss_pool_epoch = 1;
+
+static ss_cell *cell_at(uint32_t index)
+{
+    ss_cell *chunk = NULL;
+
+    if (index && index < SS_POOL_CELLS)
+        chunk = atomic_load_explicit(&chunks[index / CHUNK], memory_order_acquire);
+    return chunk ? &chunk[index % CHUNK] : NULL;
+}
+
+/* The same of a cell that was used before.  (LOCK) */
+static ss_cell *used_cell(uint32_t index)
+{
+    ss_cell *chunk = atomic_load_explicit(&chunks[index / CHUNK], memory_order_relaxed);
+
+    return &chunk[index % CHUNK];
+}
+
+static uint32_t now(void)
+{
+    return atomic_load_explicit(&ss_pool_epoch, memory_order_relaxed);
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------*/
+
+/* The words of a row.  They are loaded so that a look at its state afterwards tells whether they
+   were the row's. */
+typedef struct row_cursor {
+    const ss_cell *cell;
+    uint32_t at;
+} row_cursor;
+
+static inline uint64_t next_word(row_cursor *c)
+{
+    if (c->at == SS_CELL_WORDS) {
+        c->cell = cell_at(atomic_load_explicit(&c->cell->next, memory_order_acquire));
+        c->at = 0;
+    }
+    if (!c->cell) { /* no row ends here: it is being written again */
+        c->at = SS_CELL_WORDS - 1;
+        return 0;
+    }
+    return atomic_load_explicit(&c->cell->row[c->at++], memory_order_acquire);
+}
+
+static bool equals(const ss_cell *first, const ss_content *content)
+{
+    row_cursor row = {first, 0};
+    ss_content_cursor wanted;
+
+    ss_content_begin(&wanted, content);
+    for (uint32_t i = 0; i < content->words; i++)
+        if (!row.cell || next_word(&row) != ss_content_next(&wanted))
+            return false;
+    return true;
+}
+
+static void see(ss_cell *cell, uint32_t epoch)
+{
+    uint32_t seen = atomic_load_explicit(&cell->seen, memory_order_relaxed);
+
+    if (seen < epoch)
+        atomic_store_explicit(&cell->seen, epoch, memory_order_relaxed);
+}
+
+/* The id of the row that begins at INDEX if it equals CONTENT, or 0. */
+static uint64_t match(uint32_t index, const ss_content *content)
+{
+    ss_cell *cell = cell_at(index);
+    uint64_t state = cell ? atomic_load_explicit(&cell->state, memory_order_acquire) : 0;
+
+    if (!(state & LIVE) || !equals(cell, content) ||
+        atomic_load_explicit(&cell->state, memory_order_relaxed) != state)
+        return 0;
+    see(cell, now());
+    return (state >> 1) * SS_POOL_CELLS + index;
+}
+
+uint64_t ss_pool_find(const ss_content *content)
+{
+    table *t = atomic_load_explicit(&rows_by_hash, memory_order_acquire);
+    size_t i = content->hash;
+
+    /* A sweep beside us may empty the table and fill it again: who finds nothing looks once more
+       under the lock, and nobody looks for ever. */
+    for (size_t left = t ? t->capacity : 0; left; left--, i++) {
+        uint64_t entry =
+            atomic_load_explicit(&t->slots[i & (t->capacity - 1)], memory_order_acquire);
+        uint64_t id;
+
+        if (!entry)
+            return 0;
+        if (entry >> 32 == content->hash && (id = match((uint32_t)entry, content)) != 0)
+            return id;
+    }
+    return 0;
+}
+
+typedef struct text_sink {
+    char *buffer;
+    size_t left, needed;
+} text_sink;
+
+/* Put the next string of ROW, which STRING describes; NULL when there is no room for it. */
+static const char *put_string(row_cursor *row, ss_content_string string, text_sink *sink)
+{
+    size_t mark = string.cut ? sizeof SS_CUT_MARK - 1 : 0, keep = string.length;
+    char *out = sink->buffer;
+    bool fits;
+
+    sink->needed += keep + mark + 1;
+    fits = keep + mark + 1 <= sink->left;
+    if (!fits) {
+        mark = sizeof SS_CUT_MARK - 1;
+        keep = sink->left > mark ? sink->left - mark - 1 : 0;
+    }
+    for (uint32_t at = 0; at < string.length; at += sizeof(uint64_t)) {
+        uint64_t word = next_word(row);
+
+        for (uint32_t i = at; i < at + sizeof word && i < string.length; i++, word >>= 8)
+            if (i < sink->left)
+                out[i] = (char)word;
+    }
+    if (sink->left <= mark)
+        return NULL;
+    while (!fits && keep && (out[keep] & 0xC0) == 0x80)
+        keep--; /* a character is kept whole or not at all */
+    memcpy(out + keep, SS_CUT_MARK, mark);
+    out[keep + mark] = '\0';
+    sink->buffer += keep + mark + 1;
+    sink->left -= keep + mark + 1;
+    return out;
+}
+
+static void read_row(const ss_cell *cell, stacksplice_token_info *info, text_sink *sink)
+{
+    uint64_t head[SS_CONTENT_HEAD];
+    row_cursor row = {cell, 0};
+
+    for (uint32_t i = 0; i < SS_CONTENT_HEAD; i++)
+        head[i] = next_word(&row);
+    ss_content_info(head, info);
+    for (uint32_t i = 0; i < SS_CONTENT_STRINGS; i++) {
+        ss_content_string string = ss_content_string_at(head, i);
+
+        if (string.present)
+            *ss_content_member(info, i) = put_string(&row, string, sink);
+    }
+}
+
+/* The cell of ID while its row is there. */
+static ss_cell *cell_of(uint64_t id, ss_pool_verdict *verdict)
+{
+    ss_cell *cell = cell_at(id % SS_POOL_CELLS);
+    uint64_t generation = id / SS_POOL_CELLS, state;
+
+    *verdict = SS_POOL_UNKNOWN;
+    if (!cell || !generation)
+        return NULL;
+    state = atomic_load_explicit(&cell->state, memory_order_acquire);
+    if (state == (generation << 1 | LIVE))
+        *verdict = SS_POOL_KNOWN;
+    else if (state >> 1 >= generation)
+        *verdict = SS_POOL_DROPPED;
+    return *verdict == SS_POOL_KNOWN ? cell : NULL;
+}
+
+ss_pool_verdict ss_pool_read(uint64_t id, stacksplice_token_info *info, char *buffer,
+                             size_t capacity, size_t *needed)
+{
+    text_sink sink = {buffer, capacity, 0};
+    ss_pool_verdict verdict;
+    const ss_cell *cell = cell_of(id, &verdict);
+
+    if (!cell)
+        return verdict;
+    read_row(cell, info, &sink);
+    *needed = sink.needed;
+    (void)cell_of(id, &verdict); /* whether all that was read was its row */
+    return verdict;
+}
+
+void ss_pool_hold(uint64_t id)
+{
+    ss_pool_verdict verdict;
+    ss_cell *cell = cell_of(id, &verdict);
+
+    if (cell) /* a row that took its place just now is kept for it, which does no harm */
+        see(cell, now() - 1);
+}
+
+/* ---- Adding -----------------------------------------------------------------------------------*/
+
+bool ss_pool_map(ss_pool_supply *supply)
+{
+    ss_pool_unmap(supply);
+    supply->memory =
+        mmap(NULL, supply->wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (supply->memory == MAP_FAILED)
+        supply->memory = NULL;
+    supply->bytes = supply->wanted;
+    return supply->memory != NULL;
+}
+
+void ss_pool_unmap(ss_pool_supply *supply)
+{
+    if (supply->memory)
+        (void)munmap(supply->memory, supply->bytes);
+    supply->memory = NULL;
+}
+
+/* What was mapped, if it is BYTES; else they are wanted. */
+static void *take(ss_pool_supply *supply, size_t bytes)
+{
+    void *memory = supply->bytes == bytes ? supply->memory : NULL;
+
+    supply->wanted = bytes;
+    if (memory)
+        supply->memory = NULL;
+    return memory;
+}
+
+static void enter(table *t, uint32_t hash, uint32_t index)
+{
+    size_t i = hash & (t->capacity - 1);
+
+    while (atomic_load_explicit(&t->slots[i], memory_order_relaxed))
+        i = (i + 1) & (t->capacity - 1);
+    atomic_store_explicit(&t->slots[i], (uint64_t)hash << 32 | index, memory_order_release);
+}
+
+static void enter_all(table *t)
+{
+    rows = 0;
+    for (uint32_t index = 1; index < fresh; index++) {
+        const ss_cell *cell = used_cell(index);
+
+        if (!(atomic_load_explicit(&cell->state, memory_order_relaxed) & LIVE))
+            continue;
+        enter(t, cell->hash, index);
+        rows++;
+    }
+}
+
+static bool prepare_table(ss_pool_supply *supply)
+{
+    const table *old = atomic_load_explicit(&rows_by_hash, memory_order_relaxed);
+    size_t capacity = !old ? FIRST_CAPACITY : old->capacity;
+    table *t;
+
+    if (old && rows < capacity / 2)
+        return true;
+    if (old)
+        capacity *= 2;
+    t = take(supply, sizeof *t + capacity * sizeof t->slots[0]);
+    if (!t)
+        return false;
+    t->capacity = capacity;
+    enter_all(t);
+    atomic_store_explicit(&rows_by_hash, t, memory_order_release);
+    return true;
+}
+
+static uint32_t cells_for(const ss_content *content)
+{
+    return (content->words + SS_CELL_WORDS - 1) / SS_CELL_WORDS;
+}
+
+ss_pool_state ss_pool_prepare(const ss_content *content, ss_pool_supply *supply)
+{
+    ss_cell *chunk;
+
+    if (!prepare_table(supply))
+        return SS_POOL_WANTS_MEMORY;
+    if (free_count + (mapped ? mapped - fresh : 0) >= cells_for(content))
+        return SS_POOL_READY;
+    if (mapped >= ss_pool_limit)
+        return SS_POOL_IS_FULL;
+    chunk = take(supply, CHUNK_BYTES);
+    if (!chunk)
+        return SS_POOL_WANTS_MEMORY;
+    atomic_store_explicit(&chunks[mapped / CHUNK], chunk, memory_order_release);
+    mapped += CHUNK;
+    return SS_POOL_READY;
+}
+
+static uint32_t take_cell(void)
+{
+    uint32_t index = free_cells;
+
+    if (!index)
+        return fresh++;
+    free_cells = atomic_load_explicit(&used_cell(index)->next, memory_order_relaxed);
+    free_count--;
+    return index;
+}
+
+/* Caches that bindings have for an epoch are void. */
+static void begin_epoch(void)
+{
+    added = 0;
+    atomic_store_explicit(&ss_pool_epoch, now() + 1, memory_order_release);
+}
+
+/* While half of the cells are free it does not matter which rows were seen last. */
+static void count_added(uint32_t cells)
+{
+    uint32_t used = fresh - 1 - free_count;
+
+    added += cells;
+    if (used >= ss_pool_limit / 2 && added >= ss_pool_limit / 8)
+        begin_epoch();
+}
+
+/* Every store tells what was before it, so that readers see that the cell is no longer theirs. */
+static void write_row(ss_cell *cell, const ss_content *content)
+{
+    ss_content_cursor words;
+
+    ss_content_begin(&words, content);
+    for (uint32_t i = 0, at = 0; i < content->words; i++, at++) {
+        if (at == SS_CELL_WORDS) {
+            uint32_t next = take_cell();
+
+            atomic_store_explicit(&cell->next, next, memory_order_release);
+            cell = used_cell(next);
+            at = 0;
+        }
+        atomic_store_explicit(&cell->row[at], ss_content_next(&words), memory_order_release);
+    }
+    atomic_store_explicit(&cell->next, 0, memory_order_release);
+}
+
+uint64_t ss_pool_add(const ss_content *content)
+{
+    uint32_t index = take_cell();
+    ss_cell *cell = used_cell(index);
+    uint64_t generation = (atomic_load_explicit(&cell->state, memory_order_relaxed) >> 1) + 1;
+
+    cell->hash = content->hash;
+    atomic_store_explicit(&cell->seen, now(), memory_order_relaxed);
+    write_row(cell, content);
+    atomic_store_explicit(&cell->state, generation << 1 | LIVE, memory_order_release);
+    enter(atomic_load_explicit(&rows_by_hash, memory_order_relaxed), content->hash, index);
+    rows++;
+    count_added(cells_for(content));
+    return generation * SS_POOL_CELLS + index;
+}
+
+/* ---- Dropping ---------------------------------------------------------------------------------*/
+
+static void free_cell(uint32_t index)
+{
+    atomic_store_explicit(&used_cell(index)->next, free_cells, memory_order_release);
+    free_cells = index;
+    free_count++;
+}
+
+static void drop_row(uint32_t index)
+{
+    ss_cell *cell = used_cell(index);
+    uint64_t state = atomic_load_explicit(&cell->state, memory_order_relaxed);
+    uint32_t next = atomic_load_explicit(&cell->next, memory_order_relaxed);
+
+    atomic_store_explicit(&cell->state, state & ~LIVE, memory_order_relaxed);
+    if (state >> 1 < LAST_GENERATION) /* else it has no id left and is lost */
+        free_cell(index);
+    while (next) {
+        index = next;
+        next = atomic_load_explicit(&used_cell(index)->next, memory_order_relaxed);
+        free_cell(index);
+    }
+}
+
+static void drop_seen_before(uint32_t epoch)
+{
+    for (uint32_t index = 1; index < fresh; index++) {
+        const ss_cell *cell = used_cell(index);
+
+        if (atomic_load_explicit(&cell->state, memory_order_relaxed) & LIVE &&
+            atomic_load_explicit(&cell->seen, memory_order_relaxed) < epoch)
+            drop_row(index);
+    }
+}
+
+void ss_pool_sweep(void)
+{
+    table *t = atomic_load_explicit(&rows_by_hash, memory_order_relaxed);
+
+    for (uint32_t bound = now() - 1; bound <= now() + 1 && free_count < ss_pool_limit / 4; bound++)
+        drop_seen_before(bound);
+    for (size_t i = 0; i < t->capacity; i++)
+        atomic_store_explicit(&t->slots[i], 0, memory_order_relaxed);
+    enter_all(t);
+    begin_epoch();
+}

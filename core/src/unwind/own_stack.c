@@ -1,0 +1,194 @@
+/* The stack that a thread began with. */
+#include "base/thread.h"
+#include "unwind/readable.h"
+#include "unwind/stack.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/*
+ * The main thread's stack grows downward, and its limit may be raised at any time.  The kernel maps
+ * nothing else into the 128 MiB below its end.
+ */
+#define MAIN_STACK_ROOM ((uintptr_t)128 << 20)
+
+static _Thread_local ss_range own; /* (THREAD) high is 0 until asked */
+
+/* glibc and its dynamic loader: the stack pointer with which the program began.  All frames lie
+   below. */
+extern void *__libc_stack_end __attribute__((weak));
+
+static uintptr_t program_end(void)
+{
+    return &__libc_stack_end ? (uintptr_t)__libc_stack_end : 0;
+}
+
+static bool is_main_thread(void)
+{
+    return ss_thread_id() == (uint64_t)syscall(SYS_getpid);
+}
+
+static bool ask_library(ss_range *stack)
+{
+    pthread_attr_t attr;
+    void *low;
+    size_t size;
+    bool found;
+
+    if (pthread_getattr_np(pthread_self(), &attr) != 0)
+        return false;
+    found = pthread_attr_getstack(&attr, &low, &size) == 0;
+    pthread_attr_destroy(&attr);
+    if (found)
+        *stack = (ss_range){(uintptr_t)low, (uintptr_t)low + size};
+    return found;
+}
+
+#ifdef __GLIBC__
+
+/*
+ * What the library tells is in the thread's descriptor, but to tell it, glibc allocates; and a
+ * signal handler may be the first to ask.  So the place of these words is looked for at load, by
+ * their values in the thread that loads, and what they say in another is believed if the descriptor
+ * itself lies in the block, as it does where glibc put it.
+ */
+typedef struct block {
+    uintptr_t low;   /* 0: the main thread's, which has none */
+    uintptr_t size;  /* there: the end of the program's stack */
+    uintptr_t guard; /* at the low end, not to be touched */
+} block;
+
+enum { SEARCHED = 4096, STEP = 4096 /* the least that has a protection of its own */ };
+
+#define MOST_PROBED ((uintptr_t)256 << 20)
+
+static size_t place; /* (RO) after load: of the block in a descriptor; 0: not found */
+
+static bool is_block_of(const block *b, const ss_range *stack)
+{
+    if (!stack->low)
+        return !b->low && b->size == stack->high;
+    return b->low && b->low + b->guard == stack->low && b->low + b->size == stack->high;
+}
+
+__attribute__((constructor)) static void find_place(void)
+{
+    ss_range stack = {0, program_end()};
+    uintptr_t self = (uintptr_t)pthread_self(), at = self, readable = self;
+
+    if (!stack.high || (!is_main_thread() && !ask_library(&stack)))
+        return;
+    for (; at - self < SEARCHED && !place; at += sizeof at) {
+        for (; readable < at + sizeof(block); readable += sizeof at)
+            if ((readable == self || readable % STEP == 0) && !ss_is_readable(readable))
+                return;
+        if (is_block_of((const block *)at, &stack))
+            place = at - self;
+    }
+}
+
+static bool ask_descriptor(ss_range *stack)
+{
+    uintptr_t self = (uintptr_t)pthread_self(), end = program_end();
+    const block *b = (const block *)(self + place);
+
+    if (!place)
+        return false;
+    if (!b->low && b->size == end) {
+        *stack = (ss_range){end - MAIN_STACK_ROOM, end};
+        return true;
+    }
+    if (!b->low || self - b->low >= b->size || b->guard >= b->size)
+        return false;
+    *stack = (ss_range){b->low + b->guard, b->low + b->size};
+    return true;
+}
+
+/* Where that is not known: what can be read from the descriptor, above the stack, downward. */
+static ss_range probe(void)
+{
+    uintptr_t high = (uintptr_t)pthread_self(), low = high / STEP * STEP;
+
+    while (high - low < MOST_PROBED && ss_is_readable(low - STEP))
+        low -= STEP;
+    return (ss_range){low, high};
+}
+
+static void ask_own(uintptr_t sp)
+{
+    uintptr_t end = program_end();
+
+    if (ask_descriptor(&own))
+        return;
+    /* A child of fork may have begun in another thread: its main thread has that one's stack. */
+    if (sp < end && sp >= end - MAIN_STACK_ROOM && is_main_thread())
+        own = (ss_range){end - MAIN_STACK_ROOM, end};
+    else
+        own = probe();
+}
+
+bool ss_own_stack_described(bool off)
+{
+    if (off)
+        place = 0;
+    return place != 0;
+}
+
+#else
+
+static void ask_own(uintptr_t sp)
+{
+    (void)sp;
+    (void)ask_library(&own); /* which allocates nothing there */
+}
+
+bool ss_own_stack_described(bool off)
+{
+    (void)off;
+    return false;
+}
+
+#endif
+
+static void forget_own(void)
+{
+    own = (ss_range){0, 0};
+    atomic_fetch_add(&ss_stack_version, 2);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    static ss_fork_hook forget_in_child = {forget_own, NULL, false};
+
+    ss_fork_child(&forget_in_child);
+}
+
+/* A child of fork may have begun in another thread, whose stack its main thread then has. */
+static bool own_is_main(void)
+{
+    uintptr_t end = program_end();
+
+    return end ? own.low <= end && end <= own.high : is_main_thread();
+}
+
+/* Asking again is no way out when SP is below: it may be foreign because a signal handler runs on a
+   stack of its own. */
+bool ss_own_stack_find(uintptr_t sp, ss_range *stack)
+{
+    if (!own.high)
+        ask_own(sp);
+    *stack = own;
+    if (sp < own.low && sp >= own.high - MAIN_STACK_ROOM && own_is_main())
+        stack->low = own.high - MAIN_STACK_ROOM;
+    return sp >= stack->low && sp < own.high;
+}
+
+/* Frames larger than this come to lie beyond any guard page. */
+#define OVERFLOW_ROOM ((uintptr_t)64 << 10)
+
+bool ss_stack_find_overflown(uintptr_t sp, ss_range *stack)
+{
+    *stack = own;
+    return own.high && sp < own.low && own.low - sp <= OVERFLOW_ROOM;
+}

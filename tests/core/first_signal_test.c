@@ -1,0 +1,362 @@
+/*
+ * First captures in signal handlers: whatever the thread was at, nothing of malloc and no lock that
+ * a fork may hold.  With MANY_KEYS in the environment the program has more thread-specific keys
+ * than glibc keeps without memory.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <stacksplice/stacksplice.h>
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef __GLIBC__
+#include <ucontext.h>
+#endif
+
+/* ThreadSanitizer keeps a megabyte of its own on the stack of each thread. */
+#if defined(__SANITIZE_THREAD__)
+enum { STACK = 4 << 20 };
+#else
+enum { STACK = 1 << 17 };
+#endif
+enum { FRAMES = 64, KEYS = 40, PATIENCE = 60 };
+
+static _Thread_local bool in_handler;
+static _Thread_local unsigned allocations; /* in handlers */
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define SEEN __attribute__((visibility("default"))) /* by the libraries, too */
+extern void *__libc_malloc(size_t size), *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *block, size_t size);
+extern void __libc_free(void *block);
+
+SEEN void *malloc(size_t size)
+{
+    allocations += in_handler;
+    return __libc_malloc(size);
+}
+
+SEEN void *calloc(size_t count, size_t size)
+{
+    allocations += in_handler;
+    return __libc_calloc(count, size);
+}
+
+SEEN void *realloc(void *block, size_t size)
+{
+    allocations += in_handler;
+    return __libc_realloc(block, size);
+}
+
+SEEN void free(void *block)
+{
+    allocations += in_handler;
+    __libc_free(block);
+}
+#endif
+
+/* ---- Before the library is there --------------------------------------------------------------*/
+
+static bool registered, waits;
+static sem_t forking, enough;
+
+static void stay(void)
+{
+    if (!waits)
+        return;
+    sem_post(&forking);
+    while (sem_wait(&enough) != 0)
+        ;
+}
+
+/* The first handlers of forks run last, while the library has its locks. */
+static void begin(int count, char **arguments, char **environment)
+{
+    pthread_key_t key;
+
+    (void)count;
+    (void)arguments;
+    registered = pthread_atfork(stay, NULL, NULL) == 0;
+    for (; environment && *environment; environment++)
+        for (int i = 0; strcmp(*environment, "MANY_KEYS=1") == 0 && i < KEYS; i++)
+            (void)pthread_key_create(&key, NULL);
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const first)(int, char **,
+                                                                            char **) = begin;
+
+/* ---- Captures ---------------------------------------------------------------------------------*/
+
+typedef struct seen {
+    void *addresses[FRAMES];
+    uintptr_t elements[FRAMES];
+    uint32_t address_count, count;
+    stacksplice_hresult hr;
+    unsigned allocations;
+} seen;
+
+static _Thread_local seen *now;
+
+static void handle(int number)
+{
+    (void)number;
+    in_handler = true;
+    allocations = 0;
+    now->address_count = RtlCaptureStackBackTrace(0, FRAMES, now->addresses, NULL);
+    now->hr = stacksplice_capture(0, FRAMES, now->elements, &now->count, NULL);
+    now->allocations = allocations;
+    in_handler = false;
+}
+
+/* The first two captures of this thread, from one place. */
+typedef struct twice {
+    seen of[2];
+    stack_t alternate; /* for the handler; NULL: none */
+    bool by_context;   /* on a stack whose bounds nobody gave */
+} twice;
+
+static __attribute__((noinline)) void capture_twice(twice *t)
+{
+    for (volatile int i = 0; i < 2; i++) {
+        now = &t->of[i];
+        (void)raise(SIGUSR1);
+    }
+}
+
+#ifdef __GLIBC__
+static _Thread_local twice *for_context;
+
+static void on_context(void)
+{
+    capture_twice(for_context);
+}
+
+static void capture_on_context(twice *t)
+{
+    ucontext_t inside, outside;
+    void *memory = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED || getcontext(&inside) != 0)
+        abort();
+    inside.uc_stack.ss_sp = memory;
+    inside.uc_stack.ss_size = STACK;
+    inside.uc_link = &outside;
+    for_context = t;
+    makecontext(&inside, on_context, 0);
+    (void)swapcontext(&outside, &inside);
+    munmap(memory, STACK);
+}
+#else
+static void capture_on_context(twice *t)
+{
+    (void)t;
+}
+#endif
+
+static void *run(void *data)
+{
+    twice *t = data;
+
+    if (t->alternate.ss_sp && sigaltstack(&t->alternate, NULL) != 0)
+        abort();
+    if (t->by_context)
+        capture_on_context(t);
+    else
+        capture_twice(t);
+    t->alternate.ss_flags = SS_DISABLE;
+    if (t->alternate.ss_sp)
+        (void)sigaltstack(&t->alternate, NULL);
+    return NULL;
+}
+
+static bool is_gap(uintptr_t element)
+{
+    return element >> 48 == 0x5353;
+}
+
+static void check(const twice *t)
+{
+    const seen *one = &t->of[0], *two = &t->of[1];
+
+    assert_int_equal(one->allocations, 0);
+    assert_int_equal(one->hr, S_OK);
+    assert_true(one->address_count > 3 && one->count > 3);
+    assert_int_equal(one->address_count, two->address_count);
+    assert_memory_equal(one->addresses, two->addresses,
+                        one->address_count * sizeof *one->addresses);
+    assert_int_equal(one->count, two->count);
+    assert_memory_equal(one->elements, two->elements, one->count * sizeof *one->elements);
+    for (uint32_t i = 0; i < one->count; i++)
+        assert_false(is_gap(one->elements[i]));
+}
+
+static void run_in_thread(twice *t, void *stack)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    if (stack)
+        assert_int_equal(pthread_attr_setstack(&attributes, stack, STACK), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, run, t), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_attr_destroy(&attributes);
+}
+
+/* ---- Tests ------------------------------------------------------------------------------------*/
+
+/* The process's first, too. */
+static void test_in_the_main_thread(void **state)
+{
+    twice t = {.by_context = false};
+
+    (void)state;
+    (void)run(&t);
+    check(&t);
+}
+
+static void test_in_fresh_threads(void **state)
+{
+    static _Alignas(4096) char stack[STACK], alternate[STACK];
+
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        twice t = {.by_context = false};
+
+        if (kind & 1)
+            t.alternate = (stack_t){.ss_sp = alternate, .ss_size = STACK};
+        run_in_thread(&t, kind & 2 ? stack : NULL);
+        check(&t);
+    }
+}
+
+/* What cannot be known is said by a gap, which nobody has told before. */
+static void test_a_gap_that_is_new(void **state)
+{
+    twice t = {.by_context = true};
+
+    (void)state;
+#ifndef __GLIBC__
+    skip(); /* no makecontext */
+#endif
+    run_in_thread(&t, NULL);
+    assert_int_equal(t.of[0].hr, S_OK);
+    assert_true(t.of[0].count > 0 && is_gap(t.of[0].elements[t.of[0].count - 1]));
+    assert_int_equal(t.of[0].allocations, 0);
+}
+
+static void *fork_once(void *unused)
+{
+    int status = 1;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(0);
+    if (waitpid(child, &status, 0) != child || status != 0)
+        abort();
+    return unused;
+}
+
+/* As a fork waits for the allocator that the thread was in when its signal came. */
+static void test_while_a_fork_waits_for_the_thread(void **state)
+{
+    twice t = {.by_context = false};
+    pthread_t thread;
+
+    (void)state;
+#ifndef __GLIBC__
+    if (!registered)
+        skip(); /* musl runs nothing before the constructors of libraries */
+#endif
+    assert_true(registered);
+    assert_int_equal(sem_init(&forking, 0, 0), 0);
+    assert_int_equal(sem_init(&enough, 0, 0), 0);
+    (void)alarm(PATIENCE);
+    waits = true;
+    assert_int_equal(pthread_create(&thread, NULL, fork_once, NULL), 0);
+    while (sem_wait(&forking) != 0)
+        ;
+    run_in_thread(&t, NULL);
+    sem_post(&enough);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    waits = false;
+    (void)alarm(0);
+    check(&t);
+}
+
+static long mapped_pages(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    long pages = 0;
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld", &pages), 1);
+    (void)fclose(file);
+    return pages;
+}
+
+static void *do_nothing(void *data)
+{
+    return data;
+}
+
+/* What 200 threads leave behind that capture nothing: some emulators keep something of each. */
+static long pages_of_idle_threads(void)
+{
+    long before = mapped_pages();
+    pthread_t thread;
+
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(pthread_create(&thread, NULL, do_nothing, NULL), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    return mapped_pages() - before;
+}
+
+/* A thread's memory goes with it, or serves another one. */
+static void test_threads_that_ended_keep_no_memory(void **state)
+{
+    long before = 0, idle = pages_of_idle_threads();
+
+    (void)state;
+    for (int i = 0; i < 300; i++) {
+        twice t = {.by_context = false};
+
+        if (i == 100)
+            before = mapped_pages();
+        run_in_thread(&t, NULL);
+    }
+    /* Each maps 100 pages. */
+    assert_true(mapped_pages() - before < idle + 200 * 100 / 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_in_the_main_thread),
+        cmocka_unit_test(test_while_a_fork_waits_for_the_thread),
+        cmocka_unit_test(test_in_fresh_threads),
+        cmocka_unit_test(test_a_gap_that_is_new),
+        cmocka_unit_test(test_threads_that_ended_keep_no_memory),
+    };
+    struct sigaction action;
+
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handle;
+    action.sa_flags = SA_ONSTACK;
+    if (sigaction(SIGUSR1, &action, NULL) != 0)
+        return 1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

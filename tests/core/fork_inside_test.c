@@ -1,0 +1,158 @@
+/*
+ * Forks by a thread that holds a lock of the library: in the host's allocator, and in a signal
+ * handler.  The fork must not wait for its own thread, and the child goes on where that was.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <stacksplice/source.h>
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Nothing here waits: who is still there after so many seconds waits for itself. */
+enum { PATIENCE = 120 };
+
+static bool armed, in_child;
+static unsigned forks, failed;
+
+/* Returns in both; the child ends where it is told to. */
+static void fork_here(void)
+{
+    int status = 1;
+    pid_t child = fork();
+
+    forks++;
+    if (child == 0) {
+        (void)alarm(PATIENCE);
+        armed = false;
+        in_child = true;
+        return;
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+        failed++;
+}
+
+static void *allocate(size_t bytes, void *data)
+{
+    (void)data;
+    if (armed)
+        fork_here();
+    return malloc(bytes);
+}
+
+static void *reallocate(void *block, size_t bytes, void *data)
+{
+    (void)data;
+    return realloc(block, bytes);
+}
+
+static void release(void *block, void *data)
+{
+    (void)data;
+    free(block);
+}
+
+static int begin(void **state)
+{
+    static const stacksplice_allocator allocator = {sizeof allocator, allocate, reallocate, release,
+                                                    NULL};
+
+    (void)state;
+    forks = failed = 0;
+    (void)alarm(PATIENCE);
+    return stacksplice_set_allocator(&allocator) == S_OK ||
+                   stacksplice_set_allocator(&allocator) == E_ILLEGAL_METHOD_CALL
+               ? 0
+               : 1;
+}
+
+static int count_frame(const stacksplice_frame *frame, void *data)
+{
+    (void)frame;
+    ++*(unsigned *)data;
+    return 0;
+}
+
+static void test_the_allocator_forks_while_names_are_looked_up(void **state)
+{
+    unsigned frames = 0;
+
+    (void)state;
+    armed = true;
+    assert_int_equal(stacksplice_resolve((uintptr_t)malloc + 1, count_frame, &frames), S_OK);
+    armed = false;
+    if (in_child)
+        _exit(frames > 0 ? 0 : 1);
+    assert_true(frames > 0 && forks > 0);
+    assert_int_equal(failed, 0);
+}
+
+/* ThreadSanitizer keeps signals back; valgrind has no trap flag. */
+#if defined(__SANITIZE_THREAD__)
+#define NO_STEPS true
+#elif __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#define NO_STEPS RUNNING_ON_VALGRIND
+#else
+#define NO_STEPS false
+#endif
+
+/* Between these every instruction raises SIGTRAP, but for those of its handler. */
+#if defined(__x86_64__)
+#define CHANGE_TRAP_FLAG(change) \
+    __asm__ volatile("pushfq\n" change " $0x100, (%%rsp)\npopfq" : : : "memory", "cc")
+#define BEGIN_STEPS() CHANGE_TRAP_FLAG("orq")
+#define END_STEPS() __asm__ volatile("pushfq\nandq $~0x100, (%%rsp)\npopfq" : : : "memory", "cc")
+
+/* A lock is held for more instructions than are left out here. */
+static void fork_now_and_then(int number)
+{
+    static unsigned steps;
+
+    (void)number;
+    if (armed && ++steps % 23 == 0)
+        fork_here();
+}
+
+static void test_a_handler_forks_while_an_error_is_made(void **state)
+{
+    struct sigaction action;
+
+    (void)state;
+    if (NO_STEPS)
+        skip();
+    memset(&action, 0, sizeof action);
+    action.sa_handler = fork_now_and_then;
+    assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
+    assert_int_equal(stacksplice_originate(E_FAIL, "first", 5, NULL, NULL), S_OK);
+    armed = true;
+    BEGIN_STEPS();
+    RoClearError();
+    END_STEPS();
+    if (in_child)
+        _exit(stacksplice_originate(E_FAIL, "again", 5, NULL, NULL) == S_OK ? 0 : 1);
+    armed = false;
+    assert_true(forks > 10);
+    assert_int_equal(failed, 0);
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_the_allocator_forks_while_names_are_looked_up, begin),
+#if defined(__x86_64__)
+        cmocka_unit_test_setup(test_a_handler_forks_while_an_error_is_made, begin),
+#endif
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

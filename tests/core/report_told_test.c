@@ -1,0 +1,230 @@
+/* Errors that are told in words: the text that an error object would have, and what is refused. */
+#include "report_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define TEXT(literal)                \
+    {                                \
+        literal, sizeof(literal) - 1 \
+    }
+
+typedef struct written {
+    char text[8192];
+    size_t length;
+} written;
+
+static int keep(const char *text, size_t length, void *data)
+{
+    written *out = data;
+
+    assert_true(length < sizeof out->text - out->length);
+    memcpy(out->text + out->length, text, length);
+    out->length += length;
+    out->text[out->length] = '\0';
+    return 0;
+}
+
+static int stop(const char *text, size_t length, void *data)
+{
+    (void)text;
+    (void)length;
+    ++*(int *)data;
+    return 1;
+}
+
+static void assert_told(const stacksplice_told *told, const stacksplice_format_options *options,
+                        const char *expected)
+{
+    written out = {"", 0};
+
+    assert_int_equal(stacksplice_format_told(told, options, keep, &out), S_OK);
+    assert_string_equal(out.text, expected);
+}
+
+static const stacksplice_told_frame frames[] = {
+    {.frame = {.size = sizeof(stacksplice_frame),
+               .kind = STACKSPLICE_FRAME_NATIVE,
+               .trust = STACKSPLICE_TRUST_EXACT,
+               .language = "native",
+               .function = "inner",
+               .file = "/etc/passwd", /* never opened */
+               .line = 1,
+               .module = "/lib/x.so",
+               .inlined = 1,
+               .address = 0x1000}},
+    {.frame = {.size = sizeof(stacksplice_frame),
+               .kind = STACKSPLICE_FRAME_NATIVE,
+               .trust = STACKSPLICE_TRUST_EXACT,
+               .language = "native",
+               .function = "outer",
+               .function_offset = 0x5d,
+               .module = "/lib/x.so",
+               .address = 0x1000}},
+    {.frame = {.size = sizeof(stacksplice_frame),
+               .kind = STACKSPLICE_FRAME_NATIVE,
+               .trust = STACKSPLICE_TRUST_EXACT,
+               .language = "native",
+               .address = 0x2000},
+     .glue = 1},
+    {.frame = {.size = sizeof(stacksplice_frame),
+               .kind = STACKSPLICE_FRAME_SCRIPT,
+               .trust = STACKSPLICE_TRUST_TRACEBACK,
+               .language = "python",
+               .function = "f",
+               .file = "x.py",
+               .line = 3,
+               .address = 0x3000},
+     .source = TEXT("return\n1")},
+};
+
+static const stacksplice_told_text notes[] = {TEXT("a note\nof two lines"), TEXT("")};
+static const stacksplice_told_node nodes[] = {{"lua", 8, {frames, 4, 0}}};
+static const stacksplice_told error = {.size = sizeof error,
+                                       .hresult = (stacksplice_hresult)0x80070057,
+                                       .type = "ValueError",
+                                       .description = TEXT("The parameter is incorrect."),
+                                       .message = TEXT("bad\nHRESULT 0x"),
+                                       .notes = notes,
+                                       .note_count = 2,
+                                       .thread_id = 7,
+                                       .place = "of process 4711",
+                                       .stack = {frames, 4, 0},
+                                       .nodes = nodes,
+                                       .node_count = 1,
+                                       .passed = TEXT("Passed elsewhere\x1b\nas well")};
+
+#define TITLE                        \
+    "ValueError: bad (0x80070057)\n" \
+    "| HRESULT 0x\n"                 \
+    "note: a note\n"                 \
+    "| of two lines\n"               \
+    "note: \n"                       \
+    "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
+#define PROPAGATION  \
+    "Propagation:\n" \
+    "  1. received by lua on thread 8 at:\n"
+#define PASSED "Passed elsewhere\\x1b\nas well\n"
+
+static void test_told_in_either_order(void **state)
+{
+    const stacksplice_format_options last = {.size = sizeof last,
+                                             .order = STACKSPLICE_ORDER_NEWEST_LAST};
+
+    (void)state;
+    assert_told(&error, NULL,
+                TITLE "Stack of thread 7 of process 4711 (most recent call first):\n"
+                      "    (C) File \"/etc/passwd\", line 1, in inner (inlined) (/lib/x.so)\n"
+                      "    (C) outer+0x5d (/lib/x.so)\n"
+                      "    (Python) File \"x.py\", line 3, in f [traceback]\n"
+                      "        return\\x0a1\n"
+                      "    ... 1 glue frame hidden\n" PROPAGATION
+                      "        (C) File \"/etc/passwd\", line 1, in inner (inlined) (/lib/x.so)\n"
+                      "        (C) outer+0x5d (/lib/x.so)\n"
+                      "        (Python) File \"x.py\", line 3, in f [traceback]\n"
+                      "            return\\x0a1\n"
+                      "        ... 1 glue frame hidden\n" PASSED);
+    assert_told(&error, &last,
+                "Traceback for thread 7 of process 4711 (most recent call last):\n"
+                "    (Python) File \"x.py\", line 3, in f [traceback]\n"
+                "        return\\x0a1\n"
+                "    (C) outer+0x5d (/lib/x.so)\n"
+                "    (C) File \"/etc/passwd\", line 1, in inner (inlined) (/lib/x.so)\n"
+                "    ... 1 glue frame hidden\n" TITLE PROPAGATION
+                "        (Python) File \"x.py\", line 3, in f [traceback]\n"
+                "            return\\x0a1\n"
+                "        (C) outer+0x5d (/lib/x.so)\n"
+                "        (C) File \"/etc/passwd\", line 1, in inner (inlined) (/lib/x.so)\n"
+                "        ... 1 glue frame hidden\n" PASSED);
+}
+
+/* An error object, a text and a circle, as one story. */
+static void test_what_is_told_goes_together(void **state)
+{
+    uintptr_t one = fixture_script("python", "f", "x.py", 1);
+    const fixture_error contents = {.hr = (HRESULT)0x80070057,
+                                    .type = "ValueError",
+                                    .message = "live",
+                                    .message_length = 4,
+                                    .frames = &one,
+                                    .frame_count = 1};
+    IRestrictedErrorInfo *live = fixture_originate(&contents);
+    stacksplice_told object = {.size = sizeof object, .error = (IUnknown *)live};
+    stacksplice_told text = {.size = sizeof text, .text = TEXT("A text\nof two lines")};
+    const stacksplice_told *members[] = {&text, &object, &text};
+    stacksplice_told group = {.size = sizeof group,
+                              .text = TEXT("A group"),
+                              .is_group = 1,
+                              .members = members,
+                              .member_count = 3,
+                              .members_left_out = 2,
+                              .cause = &object,
+                              .relation = STACKSPLICE_RELATION_CONTEXT};
+    written out = {"", 0};
+
+    (void)state;
+    object.cause_above = 1;
+    object.relation = STACKSPLICE_RELATION_CAUSE;
+    assert_int_equal(stacksplice_format_told(&group, NULL, keep, &out), S_OK);
+    assert_non_null(strstr(out.text, "  + A group\n"
+                                     "  +-+---------------- 1 ----------------\n"
+                                     "    | A text\n"
+                                     "    | of two lines\n"
+                                     "    +---------------- 2 ----------------\n"
+                                     "    | ValueError: live (0x80070057)\n"));
+    assert_non_null(strstr(out.text, "    |     (Python) File \"x.py\", line 1, in f\n"
+                                     "    |\n"
+                                     "    | Caused by an error above.\n"
+                                     "    +---------------- 3 ----------------\n"
+                                     "    | an error above\n"
+                                     "    +---------------- ... ----------------\n"
+                                     "    | and 2 more errors\n"
+                                     "    +------------------------------------\n"
+                                     "\nRaised while handling an error above.\n"));
+    live->lpVtbl->Release(live);
+}
+
+static void test_told_refuses_bad_arguments(void **state)
+{
+    stacksplice_format_options options = {.size = 3};
+    stacksplice_told old = error;
+    int calls = 0;
+
+    (void)state;
+    old.size = 3;
+    assert_int_equal(stacksplice_format_told(NULL, NULL, stop, &calls), E_POINTER);
+    assert_int_equal(stacksplice_format_told(&error, NULL, NULL, NULL), E_POINTER);
+    assert_int_equal(stacksplice_format_told(&old, NULL, stop, &calls), E_INVALIDARG);
+    assert_int_equal(stacksplice_format_told(&error, &options, stop, &calls), E_INVALIDARG);
+    assert_int_equal(stacksplice_format_frame(NULL, stop, &calls), E_POINTER);
+    assert_int_equal(stacksplice_format_frame(&frames[0].frame, NULL, NULL), E_POINTER);
+    assert_int_equal(calls, 0);
+    assert_int_equal(stacksplice_format_told(&error, NULL, stop, &calls), S_FALSE);
+    assert_int_equal(stacksplice_format_frame(&frames[0].frame, stop, &calls), S_FALSE);
+    assert_int_equal(calls, 2);
+}
+
+static void test_a_frame_is_one_line(void **state)
+{
+    written out = {"", 0};
+
+    (void)state;
+    assert_int_equal(stacksplice_format_frame(&frames[3].frame, keep, &out), S_OK);
+    assert_string_equal(out.text, "(Python) File \"x.py\", line 3, in f [traceback]");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_told_in_either_order),
+        cmocka_unit_test(test_what_is_told_goes_together),
+        cmocka_unit_test(test_told_refuses_bad_arguments),
+        cmocka_unit_test(test_a_frame_is_one_line),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

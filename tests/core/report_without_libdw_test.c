@@ -1,0 +1,68 @@
+/* A machine on which libdw is not installed: what then is not known is said, and where it is. */
+#include "report_fixture.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Found before the C library's by all libraries of the process. */
+__attribute__((visibility("default"))) void *dlopen(const char *name, int flags)
+{
+    void *next = dlsym(RTLD_NEXT, "dlopen");
+    void *(*real)(const char *, int);
+
+    memcpy(&real, &next, sizeof real);
+    return name && strstr(name, "libdw") ? NULL : real(name, flags);
+}
+
+static IRestrictedErrorInfo *make_error(const uintptr_t *frames, uint32_t count)
+{
+    const fixture_error contents = {.hr = E_FAIL, .frames = frames, .frame_count = count};
+
+    return fixture_originate(&contents);
+}
+
+static void test_why_there_are_no_lines_is_said_once_a_stack(void **state)
+{
+    uintptr_t frames[3] = {fixture_script("lua", "f", "x.lua", 1), (uintptr_t)dlopen + 1,
+                           (uintptr_t)strstr + 1};
+    const char *reason = stacksplice_lines_missing();
+    IRestrictedErrorInfo *error = make_error(frames, 3);
+    const char *text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
+    const char *said = strstr(text, "    ... no files and lines of C frames: ");
+
+    (void)state;
+    assert_non_null(reason);
+    assert_non_null(strstr(text, "(C) dlopen+0x1 ("));
+    assert_non_null(said);
+    assert_non_null(strstr(said, reason));
+    assert_null(strstr(strstr(said, reason), "no files and lines"));
+    error->lpVtbl->Release(error);
+}
+
+static void test_nothing_is_said_where_no_line_is_missing(void **state)
+{
+    uintptr_t frames[2] = {fixture_script("lua", "f", "x.lua", 1), 0x1234}; /* of no module */
+    IRestrictedErrorInfo *error = make_error(frames, 2);
+    const char *text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
+
+    (void)state;
+    assert_null(strstr(text, "no files and lines"));
+    error->lpVtbl->Release(error);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_why_there_are_no_lines_is_said_once_a_stack),
+        cmocka_unit_test(test_nothing_is_said_where_no_line_is_missing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

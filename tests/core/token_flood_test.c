@@ -1,0 +1,548 @@
+/*
+ * More descriptions than there is room for: what is new is told, what is old says that it was
+ * dropped, and no token ever comes to mean something else.
+ */
+#include "base/thread.h"
+#include "splice/pool.h"
+#include "splice/token_private.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* Sanitizers need memory of their own. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
+
+enum {
+    CELLS = 8192,    /* the room that these tests leave */
+    MANY = 100000,   /* of one cell each */
+    LENGTH = 100000, /* bytes of a long name */
+    RECENT = CELLS / 8
+};
+
+static uintptr_t tokens[MANY];
+static atomic_uint next_name; /* so that each test makes new ones */
+
+static stacksplice_hresult try_intern(const char *function, uint32_t line, uintptr_t *token)
+{
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_SCRIPT,
+                                   .trust = STACKSPLICE_TRUST_EXACT,
+                                   .language = "test",
+                                   .function = function,
+                                   .file = "made.test",
+                                   .line = line};
+
+    return stacksplice_intern(&info, token);
+}
+
+static uintptr_t intern(const char *function, uint32_t line)
+{
+    uintptr_t token = 0;
+
+    assert_int_equal(try_intern(function, line, &token), S_OK);
+    return token;
+}
+
+static uintptr_t numbered(uint32_t number)
+{
+    char name[32];
+
+    (void)snprintf(name, sizeof name, "f%u", number);
+    return intern(name, number);
+}
+
+typedef enum answer { WRONG, TOLD, SAID_DROPPED } answer;
+
+/* What is said of the TOKEN that was made for that number. */
+static answer ask(uintptr_t token, uint32_t number)
+{
+    char room[SS_TOKEN_ROOM], name[32];
+    stacksplice_token_info info;
+
+    (void)ss_token_read(token, &info, room, sizeof room);
+    if (info.kind == STACKSPLICE_FRAME_GAP)
+        return strcmp(info.reason, SS_TOKEN_DROPPED_REASON) == 0 ? SAID_DROPPED : WRONG;
+    (void)snprintf(name, sizeof name, "f%u", number);
+    return info.line == number && strcmp(info.function, name) == 0 &&
+                   strcmp(info.file, "made.test") == 0 && strcmp(info.language, "test") == 0
+               ? TOLD
+               : WRONG;
+}
+
+static void flood(uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        (void)numbered(atomic_fetch_add(&next_name, 1));
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uintptr_t left = *(const uintptr_t *)a, right = *(const uintptr_t *)b;
+
+    return left < right ? -1 : left > right;
+}
+
+static void test_flood_by_number(void **state)
+{
+    uint32_t first = atomic_fetch_add(&next_name, MANY), told = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < MANY; i++) {
+        tokens[i] = numbered(first + i);
+        assert_int_equal(ask(tokens[i], first + i), TOLD);
+    }
+    for (uint32_t i = 0; i < MANY; i++) {
+        answer a = ask(tokens[i], first + i);
+
+        assert_int_not_equal(a, WRONG);
+        assert_true(a == TOLD || i < MANY - RECENT); /* what is young is never dropped */
+        told += a == TOLD;
+    }
+    assert_true(told < CELLS);
+    assert_true(numbered(first) != tokens[0]); /* another token, and the old one stays a gap */
+    assert_int_equal(ask(tokens[0], first), SAID_DROPPED);
+    qsort(tokens, MANY, sizeof tokens[0], ascending);
+    for (uint32_t i = 1; i < MANY; i++)
+        assert_true(tokens[i - 1] < tokens[i]); /* no two meanings of one token */
+}
+
+static long resident_kib(void)
+{
+    struct rusage usage;
+
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_maxrss;
+}
+
+static void test_flood_by_bytes(void **state)
+{
+    static char name[LENGTH + 1];
+    long before = resident_kib();
+    stacksplice_token_info info;
+    char room[2 * SS_NAME_BYTES];
+
+    (void)state;
+    memset(name, 'x', LENGTH);
+    for (uint32_t i = 0; i < MANY / 4; i++) {
+        uintptr_t token;
+        int length = snprintf(name, sizeof name, "%u", i);
+
+        name[length] = 'x';
+        token = intern(name, i);
+        (void)ss_token_read(token, &info, room, sizeof room);
+        assert_int_equal(strlen(info.function), SS_NAME_BYTES + 3);
+        assert_string_equal(info.function + SS_NAME_BYTES, "...");
+        assert_memory_equal(info.function, name, SS_NAME_BYTES);
+    }
+    assert_true(SANITIZED ||
+                resident_kib() - before < 4096); /* CELLS are 1 MiB, 25 MB were described */
+}
+
+static void test_what_is_met_again_stays(void **state)
+{
+    uintptr_t token = intern("lives long", 1);
+
+    (void)state;
+    for (unsigned i = 0; i < 200; i++) {
+        flood(RECENT / 2);
+        assert_true(intern("lives long", 1) == token);
+    }
+}
+
+static void test_more_is_in_use_than_there_is_room(void **state)
+{
+    enum { USED = 2 * CELLS };
+    uint32_t first = atomic_fetch_add(&next_name, USED);
+
+    (void)state;
+    for (unsigned round = 0; round < 5; round++)
+        for (uint32_t i = 0; i < USED; i++)
+            assert_int_equal(ask(numbered(first + i), first + i), TOLD);
+}
+
+static uint32_t held_count;
+
+static void hold_them(void)
+{
+    for (uint32_t i = 0; i < held_count; i++)
+        ss_token_hold(tokens[i]);
+}
+
+static void make_held(uint32_t count, uint32_t *first)
+{
+    *first = atomic_fetch_add(&next_name, count);
+    held_count = count;
+    ss_token_set_holder(hold_them);
+    for (uint32_t i = 0; i < count; i++)
+        tokens[i] = numbered(*first + i);
+    flood(10 * CELLS);
+    ss_token_set_holder(NULL);
+}
+
+static void test_what_is_held_stays(void **state)
+{
+    uint32_t first;
+
+    (void)state;
+    make_held(CELLS / 2, &first);
+    for (uint32_t i = 0; i < CELLS / 2; i++)
+        assert_int_equal(ask(tokens[i], first + i), TOLD);
+    flood(10 * CELLS); /* nobody holds them any more */
+    for (uint32_t i = 0; i < CELLS / 2; i++)
+        assert_int_equal(ask(tokens[i], first + i), SAID_DROPPED);
+}
+
+/* New code is told all the same. */
+static void test_more_is_held_than_there_is_room(void **state)
+{
+    uint32_t first;
+
+    (void)state;
+    make_held(2 * CELLS, &first);
+    for (uint32_t i = 0; i < 2 * CELLS; i++)
+        assert_int_not_equal(ask(tokens[i], first + i), WRONG);
+    assert_int_equal(ask(numbered(first), first), TOLD);
+}
+
+static void test_epoch_voids_caches_before_anything_is_dropped(void **state)
+{
+    uint32_t epoch = 0;
+    uintptr_t cached = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < MANY; i++) {
+        if (stacksplice_token_epoch() != epoch) {
+            epoch = stacksplice_token_epoch();
+            cached = intern("cached", 1);
+        }
+        assert_true(intern("looked for", i % 2) != 0);
+        flood(1);
+        if (stacksplice_token_epoch() == epoch)
+            assert_true(ss_token_is_script(cached));
+    }
+}
+
+/* ---- Cut --------------------------------------------------------------------------------------*/
+
+static void test_cut_strings_are_whole_characters(void **state)
+{
+    char name[SS_NAME_BYTES + 10], file[SS_FILE_BYTES + 10], room[2 * SS_FILE_BYTES];
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_SCRIPT,
+                                   .trust = STACKSPLICE_TRUST_EXACT,
+                                   .language = "test",
+                                   .function = name,
+                                   .file = file};
+    uintptr_t token;
+
+    (void)state;
+    memset(name, 'n', sizeof name);
+    memset(file, 'f', sizeof file);
+    strcpy(name + SS_NAME_BYTES - 1, "\xE2\x82\xAC"); /* the limit is inside of it */
+    file[SS_FILE_BYTES] = '\0';
+    assert_int_equal(stacksplice_intern(&info, &token), S_OK);
+    (void)ss_token_read(token, &info, room, sizeof room);
+    assert_int_equal(strlen(info.function), SS_NAME_BYTES - 1 + 3);
+    assert_string_equal(info.function + SS_NAME_BYTES - 1, "...");
+    assert_string_equal(info.file, file); /* it fits just so */
+    assert_false(info.chunk);
+    info.file = strcat(file, "f");
+    assert_int_equal(stacksplice_intern(&info, &token), S_OK);
+    (void)ss_token_read(token, &info, room, sizeof room);
+    assert_string_equal(info.file + SS_FILE_BYTES, "...");
+    assert_true(info.chunk); /* no file to be opened */
+}
+
+/* Whether TEXT is WHOLE, or a part of it in whole characters and the mark. */
+static bool is_cut_of(const char *text, const char *whole)
+{
+    size_t length = strlen(text);
+
+    if (strcmp(text, whole) == 0)
+        return true;
+    return length >= 3 && strcmp(text + length - 3, "...") == 0 &&
+           strncmp(text, whole, length - 3) == 0 && (whole[length - 3] & 0xC0) != 0x80;
+}
+
+static void test_read_cuts_to_any_room(void **state)
+{
+    static const char name[] = "na\xC3\xAFve_\xE2\x82\xAC_function_of_some_length";
+    uintptr_t token = intern(name, 7);
+
+    (void)state;
+    for (size_t room = 0; room < 100; room++) {
+        char *buffer = malloc(room + 1); /* so that a checker of memory sees its end */
+        stacksplice_token_info info;
+        size_t needed = ss_token_read(token, &info, buffer + 1, room);
+
+        assert_int_equal(needed, sizeof "test" + sizeof name + sizeof "made.test");
+        assert_int_equal(info.line, 7);
+        assert_true(!info.language || is_cut_of(info.language, "test"));
+        assert_true(!info.function || is_cut_of(info.function, name));
+        assert_true(!info.file || is_cut_of(info.file, "made.test"));
+        assert_true(room < needed || strcmp(info.file, "made.test") == 0);
+        assert_true(room < needed || strcmp(info.function, name) == 0);
+        free(buffer);
+    }
+}
+
+/* ---- Threads, forks, signals, memory ----------------------------------------------------------*/
+
+enum { WRITERS = 3, READERS = 2, SHARED = 512 };
+
+/* What writers made lately, each in places of its own. */
+static struct {
+    _Atomic uintptr_t token; /* 0 while the number changes */
+    _Atomic uint32_t number;
+} shared[WRITERS * SHARED];
+static atomic_bool writers_done;
+
+static void *write_many(void *data)
+{
+    uint32_t first = *(uint32_t *)data * SHARED;
+
+    for (uint32_t i = 0; i < MANY / 2; i++) {
+        uint32_t number = atomic_fetch_add(&next_name, 1);
+        uintptr_t token = 0;
+        char name[32];
+
+        (void)snprintf(name, sizeof name, "f%u", number);
+        if (try_intern(name, number, &token) != S_OK || ask(token, number) == WRONG)
+            return "a writer";
+        atomic_store(&shared[first + i % SHARED].token, 0);
+        atomic_store(&shared[first + i % SHARED].number, number);
+        atomic_store(&shared[first + i % SHARED].token, token);
+    }
+    return NULL;
+}
+
+static void *read_many(void *data)
+{
+    (void)data;
+    for (uint32_t at = 0; !atomic_load(&writers_done); at = (at + 1) % (WRITERS * SHARED)) {
+        uintptr_t token = atomic_load(&shared[at].token);
+        uint32_t number = atomic_load(&shared[at].number);
+
+        if (token && atomic_load(&shared[at].token) == token && ask(token, number) == WRONG)
+            return "a reader";
+    }
+    return NULL;
+}
+
+static void test_threads_flood(void **state)
+{
+    pthread_t threads[WRITERS + READERS];
+    uint32_t numbers[WRITERS + READERS];
+    void *who;
+
+    (void)state;
+    writers_done = false;
+    for (uint32_t i = 0; i < WRITERS + READERS; i++) {
+        numbers[i] = i;
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, i < WRITERS ? write_many : read_many, &numbers[i]),
+            0);
+    }
+    for (size_t i = 0; i < WRITERS + READERS; i++) {
+        if (i == WRITERS)
+            writers_done = true;
+        assert_int_equal(pthread_join(threads[i], &who), 0);
+        if (who)
+            fail_msg("%s read something else", (const char *)who);
+    }
+}
+
+static void *flood_on(void *data)
+{
+    (void)data;
+    while (!atomic_load(&writers_done))
+        flood(100);
+    return NULL;
+}
+
+/* Whether all of many new names are told; for a child, which cannot use cmocka. */
+static bool floods_well(void)
+{
+    for (uint32_t i = 0; i < 4 * CELLS; i++) {
+        uint32_t number = atomic_fetch_add(&next_name, 1);
+        uintptr_t token = 0;
+        char name[32];
+
+        (void)snprintf(name, sizeof name, "f%u", number);
+        if (try_intern(name, number, &token) != S_OK || ask(token, number) != TOLD)
+            return false;
+    }
+    return true;
+}
+
+static void test_flood_in_a_forked_child(void **state)
+{
+    uint32_t number = atomic_fetch_add(&next_name, 1);
+    uintptr_t before = numbered(number);
+    pthread_t thread;
+    int status;
+
+    (void)state;
+    writers_done = false;
+    assert_int_equal(pthread_create(&thread, NULL, flood_on, NULL), 0);
+    for (unsigned i = 0; i < 10; i++) {
+        pid_t child = fork();
+
+        assert_true(child >= 0);
+        if (child == 0) {
+            alarm(60); /* a lock that nobody frees ends here */
+            _exit(!(floods_well() && ask(before, number) == SAID_DROPPED));
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    writers_done = true;
+    pthread_join(thread, NULL);
+}
+
+static atomic_uint handled, wrong_in_handler;
+
+/* It interrupts the writer, with the lock and without. */
+static void flood_in_handler(int number)
+{
+    uint32_t name = atomic_fetch_add(&next_name, 1);
+    uintptr_t token = 0;
+    stacksplice_hresult hr;
+
+    hr = try_intern("in a handler", name, &token);
+    wrong_in_handler +=
+        hr == S_OK ? !ss_token_is_script(token) : token != ss_token_of(SS_TOKEN_NO_WAIT);
+    handled++;
+    (void)number;
+}
+
+static void test_handlers_interrupt_the_writer(void **state)
+{
+    struct sigaction action = {.sa_handler = flood_in_handler, .sa_flags = SA_RESTART}, former;
+    struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+
+    (void)state;
+    assert_int_equal(sigaction(SIGALRM, &action, &former), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+    while (handled < 500)
+        flood(100);
+    assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+    assert_int_equal(sigaction(SIGALRM, &former, NULL), 0);
+    assert_int_equal(wrong_in_handler, 0);
+}
+
+static ss_lock a_lock = SS_LOCK_INIT;
+
+static void *try_lock(void *data)
+{
+    bool taken = ss_lock_take_within(&a_lock, 1);
+
+    if (taken)
+        ss_lock_drop(&a_lock);
+    return taken ? data : NULL;
+}
+
+static bool another_thread_gets_it(void)
+{
+    pthread_t thread;
+    void *result;
+
+    assert_int_equal(pthread_create(&thread, NULL, try_lock, &a_lock), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    return result != NULL;
+}
+
+static void test_lock_is_not_waited_for(void **state)
+{
+    (void)state;
+    assert_true(ss_lock_take(&a_lock));
+    assert_false(ss_lock_take_within(&a_lock, 1));
+    assert_false(another_thread_gets_it());
+    ss_lock_drop(&a_lock);
+    assert_true(another_thread_gets_it());
+}
+
+/* In a child, which has mapped nothing yet of what it is refused now. */
+static int without_memory(void)
+{
+    struct rlimit limit, none;
+    uintptr_t token = 0, known;
+    uint32_t i = 0;
+
+    ss_pool_limit = SS_POOL_CELLS;
+    known = numbered(0);
+    if (getrlimit(RLIMIT_AS, &limit) != 0)
+        return 1;
+    none = limit;
+    none.rlim_cur = 1;
+    if (setrlimit(RLIMIT_AS, &none) != 0)
+        return 2;
+    if (mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+        return 77; /* an emulator that knows of limits and does not keep them */
+    while (i < SS_POOL_CELLS && try_intern("fills the room", ++i, &token) == S_OK)
+        continue;
+    if (token != ss_token_of(SS_TOKEN_NO_MEMORY))
+        return 3;
+    if (try_intern("f0", 0, &token) != S_OK || token != known || ask(known, 0) != TOLD)
+        return 4;
+    if (setrlimit(RLIMIT_AS, &limit) != 0)
+        return 5;
+    return try_intern("fills the room", i, &token) == S_OK && ss_token_is_script(token) ? 0 : 6;
+}
+
+static void test_one_that_cannot_be_mapped(void **state)
+{
+    pid_t child;
+    int status;
+
+    (void)state;
+    if (SANITIZED)
+        skip();
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(without_memory());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flood_by_number),
+        cmocka_unit_test(test_flood_by_bytes),
+        cmocka_unit_test(test_what_is_met_again_stays),
+        cmocka_unit_test(test_more_is_in_use_than_there_is_room),
+        cmocka_unit_test(test_what_is_held_stays),
+        cmocka_unit_test(test_more_is_held_than_there_is_room),
+        cmocka_unit_test(test_epoch_voids_caches_before_anything_is_dropped),
+        cmocka_unit_test(test_cut_strings_are_whole_characters),
+        cmocka_unit_test(test_read_cuts_to_any_room),
+        cmocka_unit_test(test_threads_flood),
+        cmocka_unit_test(test_flood_in_a_forked_child),
+        cmocka_unit_test(test_handlers_interrupt_the_writer),
+        cmocka_unit_test(test_lock_is_not_waited_for),
+        cmocka_unit_test(test_one_that_cannot_be_mapped),
+    };
+
+    ss_pool_limit = CELLS;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

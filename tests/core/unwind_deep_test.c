@@ -1,0 +1,149 @@
+/* Lists of addresses of stacks that are deeper than any room for frames. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <stacksplice/stacksplice.h>
+
+#include <alloca.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define NOINLINE __attribute__((noinline))
+#define AFTER() __asm__ volatile("" ::: "memory")
+
+enum {
+    DEPTH = 200004,
+    LEARNED = 7,
+    HEAD = 4, /* check, check_all, end and the last of the recursion, which calls it */
+    KINDS = 3,
+    MOST = 65535
+};
+static const size_t stack_size = (size_t)1 << 30; /* of which little is touched */
+
+static void *frames[MOST + 1], *begin[HEAD + KINDS];
+static unsigned depth, bottom; /* frames further out than the recursion */
+static unsigned wrong_counts, wrong_frames;
+
+static void step(unsigned left);
+
+/* The three innermost kinds of the recursion return by turns. */
+static const void *expected(unsigned frame)
+{
+    return begin[frame < HEAD ? frame : HEAD + (frame - HEAD) % KINDS];
+}
+
+static NOINLINE void check(uint32_t skip)
+{
+    unsigned all = HEAD - 1 + depth + bottom, wanted = all - skip < MOST ? all - skip : MOST;
+    unsigned count;
+
+    memset(frames, 0, sizeof frames);
+    count = RtlCaptureStackBackTrace(skip, UINT32_MAX, frames, NULL);
+    if (depth == LEARNED) {
+        memcpy(begin, frames, sizeof begin);
+        bottom = count - (HEAD - 1 + LEARNED);
+        return;
+    }
+    wrong_counts += count != wanted || frames[count];
+    for (unsigned i = 0; i < count && i + skip < HEAD - 1 + DEPTH; i++)
+        wrong_frames += frames[i] != expected(i + skip);
+}
+
+static NOINLINE void check_all(void)
+{
+    static const uint32_t skips[] = {0, 1, 2, 1000, 65530, 65535, 66000, 131072, 140000, 200000};
+
+    for (size_t i = 0; i < (depth == LEARNED ? 1 : sizeof skips / sizeof *skips); i++)
+        check(skips[i]);
+    AFTER();
+}
+
+static NOINLINE void end(void)
+{
+    check_all();
+    AFTER();
+}
+
+/* Three kinds, so that what one saves of another's registers matters. */
+static NOINLINE void plain(unsigned left)
+{
+    step(left);
+    AFTER();
+}
+
+static NOINLINE void with_frame_pointer(unsigned left)
+{
+    volatile char *block = alloca(16 + left % 2 * 32);
+
+    block[0] = (char)left;
+    step(left);
+    block[1] = block[0];
+}
+
+static NOINLINE void with_registers(unsigned left)
+{
+    unsigned a = left * 3, b = left * 5, c = left * 7;
+
+    __asm__ volatile("" : "+r"(a), "+r"(b), "+r"(c));
+    step(left);
+    __asm__ volatile("" : : "r"(a), "r"(b), "r"(c) : "memory");
+}
+
+static inline __attribute__((always_inline)) void step(unsigned left)
+{
+    if (!left)
+        end();
+    else if (left % KINDS == 0)
+        plain(left - 1);
+    else if (left % KINDS == 1)
+        with_frame_pointer(left - 1);
+    else
+        with_registers(left - 1);
+}
+
+static NOINLINE void recurse(unsigned left)
+{
+    step(left);
+    AFTER();
+}
+
+static void *run(void *unused)
+{
+    for (volatile int i = 0; i < 2; i++) { /* one call, not two */
+        depth = i ? DEPTH : LEARNED;
+        recurse(depth);
+    }
+    return unused;
+}
+
+static void test_no_skip_costs_frames(void **state)
+{
+    void *stack = mmap(NULL, stack_size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    pthread_attr_t attributes;
+    pthread_t thread;
+
+    (void)state;
+    assert_true(stack != MAP_FAILED);
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstack(&attributes, stack, stack_size), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, run, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(wrong_counts, 0);
+    assert_int_equal(wrong_frames, 0);
+    pthread_attr_destroy(&attributes);
+    munmap(stack, stack_size);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_skip_costs_frames),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,159 @@
+/*
+ * A capture that meets a module for the first time while another thread forks.  Where modules are
+ * found by asking the loader nobody can be asked then: what is not known is left out, and where the
+ * list can say so it does.  Nothing is guessed.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <stacksplice/stacksplice.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Nothing here waits: who is still there after so many seconds waits for itself. */
+enum { PATIENCE = 60, FRAMES = 64 };
+
+static bool registered, waits;
+static sem_t forking, enough;
+
+/* As long as the library's own handler has the fork announced. */
+static void stay(void)
+{
+    if (!waits)
+        return;
+    sem_post(&forking);
+    while (sem_wait(&enough) != 0)
+        ;
+}
+
+/* Handlers run in reverse order, so the first to be there runs last. */
+static void register_first(void)
+{
+    registered = pthread_atfork(stay, NULL, NULL) == 0;
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const first)(void) = register_first;
+
+static void *fork_once(void *unused)
+{
+    int status = 1;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    return unused;
+}
+
+/* The same stack, as a list of addresses and as elements. */
+static struct {
+    void *addresses[FRAMES];
+    uintptr_t elements[FRAMES];
+    uint32_t count, element_count;
+} seen;
+
+/* How much of a call is still to be done keeps it from being the last thing a function does. */
+static volatile int after;
+
+static __attribute__((noinline)) void leaf(void)
+{
+    seen.count = RtlCaptureStackBackTrace(0, FRAMES, seen.addresses, NULL);
+    assert_int_equal(stacksplice_capture(0, FRAMES, seen.elements, &seen.element_count, NULL),
+                     S_OK);
+    after++;
+}
+
+/* With a frame pointer, which a guess would take for the library's. */
+static __attribute__((noinline)) void host(int (*turn)(void (*)(void)), volatile char *room)
+{
+    volatile char block[room[0] + 1];
+
+    block[0] = room[0];
+    (void)turn(leaf);
+    after += block[0];
+}
+
+static int keep_frame(const stacksplice_frame *frame, void *data)
+{
+    *(const char **)data = frame->kind == STACKSPLICE_FRAME_GAP ? frame->reason : NULL;
+    return 1;
+}
+
+/* The two rounds of its loop are one call of host, with one return address. */
+#ifdef __clang__
+#define KEEP_LOOPS __attribute__((optnone, noinline))
+#else
+#define KEEP_LOOPS
+#endif
+
+static KEEP_LOOPS void test_a_new_module_while_another_thread_forks(void **state)
+{
+    void *library = dlopen(TURN_LIBRARY, RTLD_NOW), *symbol;
+    void *addresses[FRAMES];
+    int (*turn)(void (*)(void));
+    const char *reason = NULL;
+    uint32_t count = 0;
+    uintptr_t last = 0;
+    volatile char room = 20;
+    pthread_t thread;
+
+    (void)state;
+#ifndef __GLIBC__
+    if (!registered)
+        skip(); /* musl runs nothing before the constructors of libraries */
+#endif
+    assert_true(registered);
+    assert_non_null(library);
+    symbol = dlsym(library, "turn");
+    memcpy(&turn, &symbol, sizeof turn);
+    assert_int_equal(sem_init(&forking, 0, 0), 0);
+    assert_int_equal(sem_init(&enough, 0, 0), 0);
+    (void)alarm(PATIENCE);
+    waits = true;
+    assert_int_equal(pthread_create(&thread, NULL, fork_once, NULL), 0);
+    while (sem_wait(&forking) != 0)
+        ;
+    for (volatile int i = 0; i < 2; i++) { /* one call, not two */
+        host(turn, &room);
+        if (i)
+            break;
+        memcpy(addresses, seen.addresses, sizeof addresses);
+        count = seen.count;
+        last = seen.elements[seen.element_count - 1];
+        sem_post(&enough);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        waits = false;
+    }
+    (void)alarm(0);
+    (void)stacksplice_resolve(last, keep_frame, (void *)&reason);
+    assert_true(seen.count > 4 && count <= seen.count);
+    assert_memory_equal(addresses, seen.addresses, count * sizeof *addresses);
+#ifdef MODULES_BY_ITERATION
+    assert_int_equal(count, 2); /* leaf, and the library that nobody had met */
+    assert_string_equal(reason, "the loader could not be asked while another thread forked");
+#else
+    assert_int_equal(count, seen.count);
+    assert_null(reason);
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_new_module_while_another_thread_forks),
+    };
+    void *frames[FRAMES];
+
+    (void)RtlCaptureStackBackTrace(0, FRAMES, frames, NULL); /* the other modules are known */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,42 @@
+/*
+ * Files of any content as the debug information of an address.  What is read is libdw's work; ours
+ * is to ask it with bounds and to believe nothing.
+ *
+ * Input: an offset, then the file.
+ */
+#include "input.h"
+
+#include "resolve/debuginfo.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { SPAN = 0x1000 };
+static volatile size_t sink;
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static uint64_t generation;
+    static ss_binary module; /* holds a path: too large for a stack */
+    input in = {data, size};
+    uint32_t offset = input_u32(&in);
+    ss_debug_answer answer = {0};
+    int file = memfd_create("fuzzed", MFD_CLOEXEC);
+
+    if (!ss_debug_load())
+        return 0;
+    ALWAYS(file >= 0 && write(file, in.at, in.left) == (ssize_t)in.left);
+    module = (ss_binary){.start = 0x10000, .end = 0x10000 + SPAN, .bias = 0x10000};
+    (void)snprintf(module.path, sizeof module.path, "/proc/self/fd/%d", file);
+    ss_debug_refresh(++generation); /* forgets the file before */
+    ss_debug_lookup(&module, module.bias + offset % SPAN, &answer);
+    ALWAYS(answer.count <= SS_INLINE_MAX);
+    /* Each byte of the texts is looked at. */
+    for (uint32_t i = 0; i < answer.count; i++) {
+        sink += answer.frames[i].file ? strlen(answer.frames[i].file) : 0;
+        sink += answer.frames[i].function ? strlen(answer.frames[i].function) : 0;
+    }
+    sink += answer.symbol ? strlen(answer.symbol) : 0;
+    (void)close(file);
+    return 0;
+}

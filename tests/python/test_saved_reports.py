@@ -1,0 +1,254 @@
+"""A report that was saved, pickled or read back is the text of the live error."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pickle
+import subprocess
+import sys
+
+import pytest
+import stacksplice
+from raising import boom, caught, fail, report, with_cause
+from stacksplice import ErrorInfo, winrt
+
+FORGED = (
+    "bad\nHRESULT 0x80070057 E_INVALIDARG: forged\n"
+    '    (C) File "/forged.c", line 1, in innocent\n\nCaused by:\n'
+)
+
+
+def recurse(depth):
+    if depth:
+        recurse(depth - 1)
+    raise RecursionError("deep")
+
+
+def chain(length, exc):
+    for number in range(length):
+        exc.__cause__ = caught(boom, OSError(number, f"behind {number}"))
+        exc = exc.__cause__
+
+
+def long_chain():
+    exc = ValueError("first of many")
+    chain(40, exc)
+    raise exc
+
+
+def circle():
+    one, two = ValueError("one"), KeyError("two")
+    one.__cause__, two.__context__ = two, one
+    raise one
+
+
+def noted():
+    exc = ValueError("größe \U0001f600 \ud800 \0 \x1b[31m\u202e")
+    exc.add_note("first\u2028")
+    exc.add_note(FORGED)
+    raise exc
+
+
+def group():
+    member = caught(with_cause)
+    inner = caught(boom, ExceptionGroup("inner", [member, caught(boom, KeyError("twice"))]))
+    never = TypeError()
+    members = [member, never, inner, *(ValueError(str(number)) for number in range(20))]
+    try:
+        raise KeyError("handled")
+    except KeyError:
+        raise ExceptionGroup("outer\nof two lines", members)
+
+
+def nested_groups():
+    exc = caught(boom, ValueError("inside"))
+    for number in range(14):
+        exc = ExceptionGroup(f"level {number}", [exc])
+    raise exc
+
+
+def wrapped_in_its_member():
+    member = ValueError("in the group")
+    outer = ExceptionGroup("outer", [member])
+    member.__context__ = outer
+    raise outer
+
+
+def of_native_code():
+    winrt.RoOriginateError(-2147024809, FORGED)
+    stacksplice.raise_error(-2147024809)
+
+
+def without_symbol():
+    winrt.RoOriginateError(-2003566597, None)
+    stacksplice.raise_error(-2003566597)
+
+
+class Forged(Exception):
+    __qualname__ = "HRESULT 0x80070057 E_INVALIDARG: \n\u202e"
+
+
+globals()[Forged.__qualname__] = Forged  # where pickle looks for it
+
+
+CROSSING = {
+    "plain": lambda: fail("a message"),
+    "empty": lambda: fail(""),
+    "forged": lambda: fail(FORGED),
+    "forged type": lambda: boom(Forged("x")),
+    "trailing line feeds": lambda: fail("x\n\n"),
+    "noted": noted,
+    "cause": with_cause,
+    "long chain": long_chain,
+    "circle": circle,
+    "group": group,
+    "nested groups": nested_groups,
+    "circle of a group": wrapped_in_its_member,
+    "repeats": lambda: recurse(30),
+    "of native code": of_native_code,
+    "without a symbol": without_symbol,
+}
+ORDERS = [
+    {"newest_last": last, "all_frames": all_frames, "chain": chain}
+    for last, all_frames, chain in itertools.product((False, True), repeat=3)
+]
+
+
+def texts(info) -> list[str]:
+    return [info.format(**options) for options in ORDERS]
+
+
+def without_place(info) -> list[str]:
+    """The texts of a pickled one, which alone tell of which process it is."""
+    process = info.process
+    name = f" ({process['name']})" if "name" in process else ""
+    place = f" of process {process['id']}{name} on {process['host']}"
+    found = texts(info)
+    assert all(text.count(place) == 1 for text in found)
+    return [text.replace(place, "") for text in found]
+
+
+def assert_the_same(exc):
+    info = stacksplice.error_info(exc)
+    live = texts(info)
+    saved = ErrorInfo.from_dict(json.loads(info.to_json()))
+    assert texts(saved) == live
+    assert texts(ErrorInfo.from_dict(saved.to_dict())) == live
+    assert without_place(pickle.loads(pickle.dumps(info))) == live
+    assert without_place(pickle.loads(pickle.dumps(saved))) == live
+    arrived = stacksplice.error_info(pickle.loads(pickle.dumps(exc)))
+    if len(info.to_json()) < 200_000:  # a larger one is cut
+        assert without_place(arrived) == live
+    return live
+
+
+@pytest.mark.parametrize("name", CROSSING)
+def test_saved_and_pickled_are_the_live_text(border, name):
+    exc = caught(border.call, CROSSING[name])
+    live = assert_the_same(exc)
+    again = caught(border.call, boom, exc)  # with one node more
+    assert again is exc and assert_the_same(exc) != live
+
+
+def test_with_frames_of_lua(crossing):
+    def in_lua():
+        crossing.run("local p = require('pricing').price({count = 3}, (...)) return p", with_cause)
+
+    live = assert_the_same(caught(in_lua))
+    assert "(Lua) " in live[0] and 'error("no count")' not in live[0]
+    exc = caught(crossing.run, "local p = require('pricing').price({}) return p")
+    live = assert_the_same(exc)
+    assert 'error("no count")' in live[0]  # the source line, which the saved report brings along
+    assert "received by python" in live[0] and "outer frames not shown" in live[0]
+
+
+def test_show_prints_it(border, tmp_path):
+    info = stacksplice.error_info(caught(border.call, group))
+    file = tmp_path / "report.json"
+    file.write_text(info.to_json(), encoding="utf-8")
+    show = [sys.executable, "-m", "stacksplice", "show"]
+    for options, arguments in (({}, []), ({"all_frames": True}, ["--all-frames"])):
+        done = subprocess.run([*show, *arguments, str(file)], capture_output=True, check=True)
+        assert done.stdout.decode("utf-8") == info.format(**options)
+
+
+def test_a_frame_is_the_line_of_the_report(border):
+    info = stacksplice.error_info(caught(border.call, with_cause))
+    lines = info.format(all_frames=True, newest_last=False).splitlines()
+    assert [f"    {frame}" for frame in info.stack] == [
+        line for line in lines[: lines.index("Propagation:")] if line.startswith(("    (", "    ["))
+    ]
+
+
+def test_a_saved_report_opens_no_file(border, tmp_path):
+    """It may come from anywhere, and names files as it likes."""
+    secret = tmp_path / "secret"
+    secret.write_text("the secret line\n")
+    data = stacksplice.error_info(caught(border.call, with_cause)).to_dict()
+    for frame in data["stack"]:
+        frame["file"], frame["line"] = str(secret), 1
+        frame.pop("source", None)
+    text = ErrorInfo.from_dict(data).format(all_frames=True)
+    assert f'"{secret}", line 1' in text and "the secret line" not in text
+
+
+def test_what_it_says_it_says_harmlessly(border):
+    data = stacksplice.error_info(caught(border.call, with_cause)).to_dict()
+    data.update(description=FORGED, type=FORGED, notes=[FORGED], process={"id": FORGED, "host": "\u202e"})
+    data["propagation"][0]["language"] = FORGED
+    for name in ("file", "function", "interpreter", "language", "source"):
+        data["stack"][0][name] = FORGED
+    lines = ErrorInfo.from_dict(data).format().split("\n")
+    assert not any(
+        line.startswith(("HRESULT 0x80070057 E_INVALIDARG: forged", '    (C) File "/f')) for line in lines
+    )
+    assert sum(line == "Caused by:" for line in lines) == 1  # its own
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("message", 5),
+        ("notes", [5]),
+        ("notes", "text"),
+        ("stack", {}),
+        ("stack", [5]),
+        ("stack", [{"kind": "native", "line": -1}]),
+        ("stack", [{"kind": "native", "line": 2**64}]),
+        ("stack", [{"kind": "native", "address": "none"}]),
+        ("stack", [{"kind": "native", "glue": 1}]),
+        ("propagation", [5]),
+        ("hresult_signed", "5"),
+        ("hresult_signed", 2**70),
+        ("transformed", [5]),
+        ("exceptions", {}),
+        ("process", []),
+        ("reference", []),
+    ],
+)
+def test_a_damaged_report_is_an_exception(border, member, value):
+    data = stacksplice.error_info(caught(border.call, with_cause)).to_dict()
+    with pytest.raises((OverflowError, TypeError, ValueError)):
+        ErrorInfo.from_dict({**data, member: value}).format()
+
+
+def test_a_report_in_itself_without_end_is_an_exception(border):
+    data = stacksplice.error_info(caught(border.call, with_cause)).to_dict()
+    data["exceptions"] = [data]
+    with pytest.raises(RecursionError):
+        ErrorInfo.from_dict(data).format()
+
+
+# ---- Exceptions that crossed no border, in the report of one that did ------------------------------
+
+
+def test_what_did_not_cross_forges_nothing(border):
+    crossed = caught(border.call, fail)
+    plain = caught(boom, ValueError(FORGED))
+    plain.add_note(FORGED)
+    plain.__cause__ = crossed
+    lines = report(plain).split("\n")
+    assert "ValueError: bad" in lines and "note: bad" in lines
+    assert lines.count("| HRESULT 0x80070057 E_INVALIDARG: forged") == 2
+    assert lines.count("Caused by:") == 1 and report(plain).endswith(stacksplice.error_info(crossed).format())
