@@ -134,25 +134,27 @@ class _Telling:
             behind = info._format_remote(True, False, self._color) + _raised_again(exc)
             return id(exc), None, "", report, behind, 0, None, None, 0
         members, left_out = self._members(exc, depth)
-        told: tuple[Any, ...]
+        handle, text, behind = None, "", ""
         if info is not None:
-            told = (info._handle, "", None, info._format_remote(True, False, self._color))
+            handle, behind = info._handle, info._format_remote(True, False, self._color)
         else:
-            told = (None, _plain(exc), None, "")
-        return (id(exc), *told, *self._cause(exc, depth, number), members, left_out)
+            text = _plain(exc)
+        relation, cause = self._cause(exc, depth, number)
+        return id(exc), handle, text, None, behind, relation, cause, members, left_out
 
     def _members(self, exc: BaseException, depth: int) -> tuple[tuple[tuple[Any, ...], ...] | None, int]:
         if not issubclass(type(exc), BaseExceptionGroup):
             return None, 0
-        shown: list[tuple[Any, ...]] = []
+        shown: tuple[tuple[Any, ...], ...] = ()
         left_out = 0
         for member in _exceptions(exc):
             full = len(shown) == _MOST_MEMBERS or len(self._seen) >= _MOST_ERRORS
             if full or depth == _MOST_DEPTH:
                 left_out += 1
             else:
-                shown.append(self.node(member, depth + 1, 0))
-        return tuple(shown), left_out
+                # No list: without memory, append of CPython 3.15.0 frees what it was given twice.
+                shown += (self.node(member, depth + 1, 0),)
+        return shown, left_out
 
     def _cause(self, exc: BaseException, depth: int, number: int) -> tuple[int, tuple[Any, ...] | None]:
         relation, found = _behind(exc)
