@@ -19,7 +19,8 @@ typedef struct found {
 
 /* What a token is, kept: tokens never change. */
 typedef struct meaning {
-    uintptr_t token;
+    _Atomic uintptr_t token; /* 0: free */
+    bool known;
     const char *language; /* NULL: of no interest */
     uint32_t line;
     char text[100];
@@ -126,6 +127,22 @@ static int understand(const stacksplice_frame *frame, void *data)
     return 0;
 }
 
+/* The row of TOKEN.  Others' rows stay as they are, since the stack that is looked at points to them.
+ */
+static meaning *row_of(uintptr_t token)
+{
+    for (size_t i = 0; i < MEANINGS; i++) {
+        meaning *m = &meanings[(token / 16 + i) % MEANINGS];
+        uintptr_t taken = 0;
+
+        /* A handler may take it meanwhile. */
+        if (atomic_compare_exchange_strong(&m->token, &taken, token) || taken == token)
+            return m;
+    }
+    stop("too many tokens");
+}
+
+/* A handler that comes while a row is filled fills it, too, with the same. */
 static const meaning *meaning_of(uintptr_t token)
 {
     meaning *m;
@@ -134,12 +151,10 @@ static const meaning *meaning_of(uintptr_t token)
         meanings = calloc(MEANINGS, sizeof *meanings);
     if (!meanings)
         stop("no memory");
-    m = &meanings[token / 16 % MEANINGS];
-    if (m->token != token) {
-        memset(m, 0, sizeof *m);
-        m->token = token;
+    m = row_of(token);
+    if (!m->known)
         (void)stacksplice_resolve(token, understand, m);
-    }
+    m->known = true;
     return m;
 }
 
