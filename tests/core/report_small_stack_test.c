@@ -2,6 +2,7 @@
  * Reports of each kind on small stacks, and near the end of large ones.  Each case is a process of
  * its own, in which nothing was looked up before: a case that needs too much of the stack kills it.
  */
+#include "error_double.h"
 #include "report_fixture.h"
 #include "resolve_long_name.h"
 
@@ -225,6 +226,66 @@ static void test_threads_with_and_without_room_at_once(void **state)
     in_child(run_threads_at_once, 0);
 }
 
+/* ---- Groups in groups -------------------------------------------------------------------------*/
+
+enum { GROUPS = 12 };
+
+/* GROUPS of one member each; the innermost of all is ERROR. */
+static IRestrictedErrorInfo *make_groups(void)
+{
+    static error_double groups[GROUPS];
+    static IRestrictedErrorInfo *members[GROUPS + 1];
+
+    members[GROUPS] = error;
+    for (int i = GROUPS; i-- > 0;) {
+        error_double *group = &groups[i];
+
+        error_double_init(group, 1);
+        group->has_stack = group->has_details = 1;
+        group->frames = frames;
+        group->frame_count = 4;
+        group->members = &members[i + 1];
+        group->member_count = 1;
+        NEED(stacksplice_originate(E_FAIL, "a group", 7, error_double_unknown(group),
+                                   &members[i]) == S_OK);
+        RoClearError();
+    }
+    return members[0];
+}
+
+/* As many as there is room for are shown, and it is said that there are more. */
+static void *check_groups(void *groups)
+{
+    static char fingerprint[33];
+    const char *text = fixture_format(groups, STACKSPLICE_FORMAT_TEXT, NULL);
+
+    NEED(strstr(text, "DoubleError: two") && strstr(text, "and 1 more error\n"));
+    text = fixture_format(groups, STACKSPLICE_FORMAT_JSON, NULL);
+    NEED(strstr(text, "\"exceptions_left_out\":1") || strstr(text, "ValueError"));
+    NEED(stacksplice_fingerprint(groups, fingerprint) == S_OK);
+    return NULL;
+}
+
+static void run_groups(size_t number)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    IRestrictedErrorInfo *groups = make_groups();
+
+    NEED(!pthread_attr_init(&attributes));
+    NEED(!pthread_attr_setstacksize(&attributes, sizes[number] * UNIT));
+    NEED(!pthread_create(&thread, &attributes, check_groups, groups));
+    NEED(!pthread_join(thread, NULL));
+}
+
+static void test_groups_in_groups_need_no_more_than_there_is(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (can_be(sizes[i] * UNIT))
+            in_child(run_groups, i);
+}
+
 /* ---- No memory for a larger one --------------------------------------------------------------*/
 
 static void limit_memory(rlim_t bytes)
@@ -350,6 +411,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reports_in_threads_with_small_stacks),
         cmocka_unit_test(test_threads_with_and_without_room_at_once),
+        cmocka_unit_test(test_groups_in_groups_need_no_more_than_there_is),
         cmocka_unit_test(test_without_memory_for_a_stack_frames_are_poor),
         cmocka_unit_test(test_reports_near_the_end_of_a_recursion),
     };

@@ -3,6 +3,7 @@
 
 #include "report/glue.h"
 #include "report/json.h"
+#include "resolve/room.h"
 
 typedef struct json_report {
     const ss_report *r;
@@ -203,6 +204,11 @@ static bool put_member(json_report *report, IUnknown *group, uint32_t index)
     return put;
 }
 
+static bool may_nest(const json_report *report)
+{
+    return report->level <= SS_REPORT_LEVELS_MAX && ss_room_for_error();
+}
+
 static void put_members(json_report *report, const ss_facts *facts)
 {
     uint32_t members = 0, left_out = 0;
@@ -215,7 +221,7 @@ static void put_members(json_report *report, const ss_facts *facts)
         ss_json_open(j, "exceptions", '[');
         report->level++;
         for (uint32_t i = 0; i < members && !j->w->failed; i++) {
-            if (report->level > SS_REPORT_LEVELS_MAX || !put_member(report, facts->error, i))
+            if (!may_nest(report) || !put_member(report, facts->error, i))
                 left_out++;
         }
         report->level--;

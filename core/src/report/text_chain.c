@@ -4,6 +4,8 @@
  */
 #include "report/report.h"
 
+#include "resolve/room.h"
+
 typedef struct story {
     const ss_report *r;
     uint32_t depth; /* of the margin: groups that this is in */
@@ -79,7 +81,7 @@ static void put_members(story *s, const ss_facts *group, uint32_t members, uint3
     uint32_t rest = members - shown + left_out;
     ss_writer *w = s->r->w;
 
-    if (s->depth > SS_REPORT_DEPTH_MAX) {
+    if (s->depth > SS_REPORT_DEPTH_MAX || !ss_room_for_error()) {
         put_rest(s, members + left_out);
         return;
     }

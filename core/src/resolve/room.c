@@ -25,27 +25,40 @@
 #define MAPPED ((size_t)1 << 20)
 #define APART ((size_t)2 << 20)
 
+/* Instrumented code takes several times the stack. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FOR_ERROR ((size_t)64 << 10)
+#else
+#define FOR_ERROR ((size_t)7 << 10)
+#endif
+
 /*
  * Whether the main thread's stack may grow so far.  The kernel counts arguments and environment,
  * which have a quarter at most and are not counted here.  Other stacks may be larger; then this
  * says no for nothing.
  */
-static bool is_within_limit(size_t used)
+static bool is_within_limit(size_t size)
 {
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_STACK, &limit))
         return false;
-    return limit.rlim_cur == RLIM_INFINITY || used + NEEDED <= limit.rlim_cur / 4 * 3;
+    return limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur / 4 * 3;
 }
 
-static bool has_room(void)
+static bool has_room(size_t needed, bool unless_known)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     ss_range stack;
 
-    return ss_stack_find(here, &stack) && here - stack.low >= NEEDED &&
-           is_within_limit(stack.high - here);
+    if (!ss_stack_find(here, &stack))
+        return unless_known;
+    return here - stack.low >= needed && is_within_limit(stack.high - here + needed);
+}
+
+bool ss_room_for_error(void)
+{
+    return has_room(FOR_ERROR, true);
 }
 
 /* ---- A stack of our own ----------------------------------------------------------------------*/
@@ -147,7 +160,7 @@ bool ss_room_call(void (*f)(void *), void *data)
 
     /* What opens files is a point of cancellation, at which a lock would stay taken for ever. */
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    if (has_room())
+    if (has_room(NEEDED, false))
         f(data);
     else
         called = call_on_mapped(&c);

@@ -17,4 +17,10 @@
  */
 bool ss_room_call(void (*f)(void *), void *data);
 
+/*
+ * Whether a report may go one group deeper here, where it calls back the host and so stays on its
+ * stack: an error takes up to 6 KB of that.  True where nobody knows how much there is.
+ */
+bool ss_room_for_error(void);
+
 #endif
