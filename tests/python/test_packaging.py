@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -50,3 +51,23 @@ def test_a_build_that_fails_says_so_last(tmp_path):
     done = build(tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert done.returncode == 1 and done.stderr.count("\n") == 2, done.stderr
     assert done.stderr.startswith("no compiler\ncmake -S failed with status 3")
+
+
+def test_editable(tmp_path):
+    """What `pip install -e .` puts in place is imported from the tree that it was given."""
+    tree, prefix = tmp_path / "tree", tmp_path / "prefix"
+    for name in ("core", "bindings", "cmake"):
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("*.so*", "__pycache__"))
+    for file in ROOT.iterdir():
+        if file.is_file():
+            shutil.copy2(file, tree)
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-build-isolation"]
+    pip += ["--ignore-installed", "--prefix", str(prefix), "-e", str(tree)]
+    done = subprocess.run(
+        pip, capture_output=True, text=True, env={**os.environ, "CMAKE_BUILD_TYPE": "Debug"}, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    site = next(prefix.glob("l*/python*/site-packages"))
+    source = f"import site; site.addsitedir({str(site)!r})\nimport stacksplice; print(stacksplice.__file__)"
+    done = subprocess.run([sys.executable, "-S", "-c", source], capture_output=True, text=True, cwd=tmp_path)
+    assert Path(done.stdout.strip()).parent == tree / "bindings" / "python" / "stacksplice", done.stderr
