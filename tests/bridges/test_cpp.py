@@ -115,6 +115,7 @@ if sys.version_info >= (3, 12):
     )
 
 
+@pytest.mark.any_python
 def test_the_guides_border_for_pybind11(run: Run, guided: Path) -> None:
     """Python -> C++ -> HRESULT -> C++ -> Python is the same object; C++ errors have their stacks."""
     run(

@@ -53,6 +53,7 @@ def test_a_build_that_fails_says_so_last(tmp_path):
     assert done.stderr.startswith("no compiler\ncmake -S failed with status 3")
 
 
+@pytest.mark.any_python
 def test_editable(tmp_path):
     """What `pip install -e .` puts in place is imported from the tree that it was given."""
     tree, prefix = tmp_path / "tree", tmp_path / "prefix"

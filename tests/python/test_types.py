@@ -21,6 +21,7 @@ def run(*arguments: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.any_python
 def test_mypy_strict(tmp_path):
     run("mypy", "--strict", "--cache-dir", str(tmp_path), "-p", "stacksplice")
 
@@ -29,6 +30,7 @@ def test_stubtest():
     run("mypy.stubtest", "stacksplice")
 
 
+@pytest.mark.any_python
 def test_a_program_that_uses_it(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
