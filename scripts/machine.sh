@@ -101,7 +101,8 @@ need_for_tests() {
     if wants busted valgrind; then need lua-busted command -v busted; fi
     if wants clang luas all-luas fuzz; then need clang command -v clang; fi
     if wants fuzz; then
-        need libclang-rt-14-dev sh -c 'echo "int x;" | clang -fsanitize=fuzzer-no-link,address -x c -c -o /dev/null -'
+        need libclang-rt-dev sh -c 'echo "int main(void) { return 0; }" |
+            clang -fsanitize=fuzzer-no-link,address -x c -o /dev/null -'
         need libcmocka-dev has_header cmocka.h
     fi
     if wants aarch64; then
