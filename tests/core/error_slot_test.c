@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -351,61 +349,6 @@ static void test_forked_child_keeps_its_slot(void **state)
     assert_int_equal(status, 0);
 }
 
-/* A child that no fork handler runs in. */
-static pid_t fork_quietly(void)
-{
-    return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
-}
-
-/* Emulators of system calls may say that they clear memory in a child, and not do it. */
-static bool children_get_cleared_memory(void)
-{
-    int *page =
-        mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    int status = 1;
-    pid_t child;
-
-    if (page == MAP_FAILED || madvise(page, sizeof *page, MADV_WIPEONFORK))
-        return false;
-    *page = 1;
-    child = fork_quietly();
-    if (child == 0)
-        _exit(*page);
-    return waitpid(child, &status, 0) == child && status == 0;
-}
-
-static uint64_t thread_of_new_error(void)
-{
-    IRestrictedErrorInfo *error = NULL;
-    uint64_t thread = 0;
-
-    RoOriginateError(E_ABORT, NULL);
-    if (GetRestrictedErrorInfo(&error) == S_OK) {
-        (void)stacksplice_error_thread(UNKNOWN(error), &thread);
-        error->lpVtbl->Release(error);
-    }
-    return thread;
-}
-
-static void test_child_without_fork_handlers_has_its_own_thread_id(void **state)
-{
-    int status = 0;
-    pid_t child;
-
-    (void)state;
-    if (!children_get_cleared_memory())
-        skip();
-    assert_int_equal(thread_of_new_error(), (uint64_t)syscall(SYS_gettid));
-    child = fork_quietly();
-    assert_true(child >= 0);
-    if (child == 0)
-        _exit(thread_of_new_error() != (uint64_t)syscall(SYS_gettid) ||
-              thread_of_new_error() != (uint64_t)syscall(SYS_gettid));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    assert_int_equal(thread_of_new_error(), (uint64_t)syscall(SYS_gettid));
-}
-
 static pthread_key_t late_key;
 static error_double late_double, at_exit_double;
 
@@ -517,7 +460,6 @@ int main(void)
         cmocka_unit_test_setup(test_propagate_replaces_a_stale_error_first, fresh),
         cmocka_unit_test_setup(test_a_node_has_the_language_that_received, fresh),
         cmocka_unit_test_setup(test_forked_child_keeps_its_slot, fresh),
-        cmocka_unit_test_setup(test_child_without_fork_handlers_has_its_own_thread_id, fresh),
         cmocka_unit_test_setup(test_error_made_by_a_late_destructor_is_released, fresh),
         cmocka_unit_test_setup(test_foreign_object_around_an_error_is_foreign, fresh),
         cmocka_unit_test_setup(test_version, fresh),

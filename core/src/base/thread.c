@@ -1,7 +1,6 @@
 #include "base/thread.h"
 
 #include <stdatomic.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,56 +16,13 @@ static ss_lock *forking_with;    /* (LOCK list) the outer lock, if the fork knew
 static _Thread_local ss_lock *held, *held_outer;
 static _Thread_local bool forking; /* (THREAD) it has all locks: handlers of the host run */
 
-/* The answer of the system, and the number of the process that it is true of. */
-static _Thread_local struct {
-    uint64_t id;
-    uint32_t process;
-} own;
-
-/*
- * The number of this process.  It lies in memory that the kernel gives to every child cleared, also
- * to one that was forked without handlers (_Fork, clone).  NULL: there is no such memory.
- */
-static _Atomic(uint32_t) *process_number; /* (RO) after load */
-static _Atomic(uint32_t) last_number;
-
-/* A number that no thread of the parent has. */
-static uint32_t number_process(void)
-{
-    uint32_t number = atomic_fetch_add(&last_number, 1) + 1, none = 0;
-
-    return atomic_compare_exchange_strong(process_number, &none, number) ? number : none;
-}
+static _Thread_local uint64_t own_id; /* (THREAD) what the system answered; 0: not asked yet */
 
 uint64_t ss_thread_id(void)
 {
-    uint32_t process = 0;
-
-    if (process_number)
-        process = atomic_load_explicit(process_number, memory_order_relaxed);
-    if (SS_LIKELY(process && own.process == process))
-        return own.id;
-    own.process = 0; /* a handler that interrupts here asks for itself */
-    own.id = (uint64_t)syscall(SYS_gettid);
-    atomic_signal_fence(memory_order_release);
-    if (process_number)
-        own.process = process ? process : number_process();
-    return own.id;
-}
-
-static void find_process_number(void)
-{
-#ifdef MADV_WIPEONFORK
-    void *page = mmap(NULL, sizeof *process_number, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (page == MAP_FAILED)
-        return;
-    if (madvise(page, sizeof *process_number, MADV_WIPEONFORK) == 0)
-        process_number = page;
-    else
-        (void)munmap(page, sizeof *process_number);
-#endif
+    if (SS_UNLIKELY(!own_id))
+        own_id = (uint64_t)syscall(SYS_gettid);
+    return own_id;
 }
 
 /* The outer lock first: its holder may want another, or to make one known. */
@@ -97,7 +53,7 @@ static void drop_all(void)
 
 static void drop_all_in_child(void)
 {
-    own.process = 0; /* an emulator of system calls may not know that memory */
+    own_id = 0;
     drop_all();
     for (ss_fork_hook *hook = hooks; hook; hook = hook->next)
         hook->child();
@@ -105,7 +61,6 @@ static void drop_all_in_child(void)
 
 __attribute__((constructor)) static void watch_forks(void)
 {
-    find_process_number();
     pthread_atfork(take_all, drop_all, drop_all_in_child);
 }
 
