@@ -35,14 +35,10 @@ typedef void (*stacksplice_debug_event_callback)(const stacksplice_debug_event *
 
 /*
  * Install F, or NULL for none, and replace the hook before.  It is called for every origination and
- * transformation that raises an event: with RO_ERROR_REPORTING_FORCEEXCEPTIONS all of them, else
- * those that happen while a tracer is attached, unless RO_ERROR_REPORTING_SUPPRESSEXCEPTIONS.  It
- * runs on the thread that originates, before its slot changes; whatever it does to the slot is
- * undone, and events that it causes itself are not raised.
- *
- * After the hook, where a tracer is attached, SIGTRAP is raised so that a debugger stops.  Without
- * a tracer no signal is raised, and one that a tracer hands on (as strace does) is ignored: an
- * event never ends the process.  A tracer that was attached is noticed within a second.
+ * transformation while RO_ERROR_REPORTING_FORCEEXCEPTIONS is set: Windows raises its exceptions for
+ * a debugger that is attached as well, which nobody is asked for here.  It runs on the thread that
+ * originates, before its slot changes; whatever it does to the slot is undone, and events that it
+ * causes itself are not raised.  No signal is sent: a hook that wants a debugger to stop raises one.
  *
  * Tracing tools (bpftrace, SystemTap, gdb) find every event, whatever the flags, as a static probe:
  * stacksplice:originate_error and stacksplice:transform_error, with the parameters above.

@@ -11,8 +11,8 @@ uint32_t ss_flags_get(void);
 bool ss_flags_store(void);
 
 /*
- * Raise the event of originating HR, or with TRANSFORMED of turning OLD into HR, if the flags and
- * the presence of a debugger say so.  Runs the host's hook, which cannot change the slot.
+ * Raise the event of originating HR, or with TRANSFORMED of turning OLD into HR, if the flags say
+ * so.  Runs the host's hook, which cannot change the slot.
  */
 void ss_event_raise(bool transformed, HRESULT old, HRESULT hr, const WCHAR *message,
                     uint32_t length);
