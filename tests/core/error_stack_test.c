@@ -18,14 +18,6 @@ static uint32_t stack_of(void *error, uintptr_t frames[ROOM])
     return count;
 }
 
-static uint32_t native_count_of(void *error)
-{
-    uint32_t count = 99;
-
-    assert_true(SUCCEEDED(stacksplice_error_native_stack(UNKNOWN(error), 0, NULL, &count)));
-    return count;
-}
-
 /* ---- Native stacks begin at the caller -------------------------------------------------------*/
 
 /* In FUNCTION, which is a few hundred bytes of code at most. */
@@ -225,11 +217,8 @@ static void test_provider_frames_are_used_if_they_can_be(void **state)
         if (provider_cases[row].used) {
             check_row(row, count, want);
             check_row(row, memcmp(frames, some_frames, want * sizeof *frames), 0);
-            /* A binding's frames are the combined stack; beside others it is kept. */
-            check_row(row, native_count_of(error) > 0, !is_script);
         } else {
             check_row(row, count >= fewest && frames[0] != some_frames[0], 1);
-            check_row(row, native_count_of(error), 0);
         }
         release(error);
     }
@@ -253,7 +242,6 @@ static void test_node_takes_the_frames_of_its_exception(void **state)
     node = head_of(error);
     assert_int_equal(stack_of(node, frames), 5);
     assert_memory_equal(frames, some_frames, sizeof some_frames);
-    assert_true(native_count_of(node) > 0);
     release(node);
     release(error);
     assert_int_equal(x.outside, 1);
@@ -347,10 +335,6 @@ static void test_accessors_check_their_arguments(void **state)
     assert_int_equal(stacksplice_error_stack(UNKNOWN(error), 0, NULL, NULL), E_POINTER);
     assert_int_equal(stacksplice_error_stack(UNKNOWN(error), 1, NULL, &count), E_POINTER);
     assert_int_equal(stacksplice_error_stack(foreign, 0, NULL, &count), E_INVALIDARG);
-    assert_int_equal(stacksplice_error_native_stack(NULL, 0, NULL, &count), E_POINTER);
-    assert_int_equal(stacksplice_error_native_stack(UNKNOWN(error), 0, NULL, NULL), E_POINTER);
-    assert_int_equal(stacksplice_error_native_stack(UNKNOWN(error), 1, NULL, &count), E_POINTER);
-    assert_int_equal(stacksplice_error_native_stack(foreign, 0, NULL, &count), E_INVALIDARG);
     assert_int_equal(count, 99);
     assert_int_equal(stacksplice_error_thread(NULL, &thread), E_POINTER);
     assert_int_equal(stacksplice_error_thread(UNKNOWN(error), NULL), E_POINTER);

@@ -205,17 +205,6 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_stack(IUnknown *error, uin
 STACKSPLICE_API uint32_t stacksplice_frames_left_out(const uintptr_t *frames, uint32_t count);
 
 /*
- * The combined stack that was taken of ERROR although its language exception brought frames of its
- * own (and is not one of a binding, which bring the combined stack).  Without such an exception it
- * is empty.  Otherwise as stacksplice_error_stack.
- * [own: caller's array | thread: any | alloc: no | signal: no]
- */
-STACKSPLICE_API stacksplice_hresult stacksplice_error_native_stack(IUnknown *error,
-                                                                   uint32_t max_frames,
-                                                                   uintptr_t *frames,
-                                                                   uint32_t *captured);
-
-/*
  * Say that the calling thread's error arrives in a further language, for a border of one's own:
  * adds one node, with the stack of this moment, to the propagation chain.  LANGUAGE_EXCEPTION is
  * the receiving language's exception or NULL; if it is a binding's, the node is of its language,

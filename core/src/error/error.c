@@ -11,9 +11,8 @@
 
 static ss_error *allocate_error(const ss_origin *origin, const ss_stack *stack)
 {
-    size_t units = ss_stack_units(stack);
     size_t text = origin->message ? (origin->length + (size_t)1) * sizeof(WCHAR) : 0;
-    ss_error *error = ss_alloc_dirty(sizeof *error + units * sizeof(uintptr_t) + text);
+    ss_error *error = ss_alloc_dirty(sizeof *error + stack->count * sizeof(uintptr_t) + text);
 
     if (!error)
         return NULL;
@@ -21,7 +20,7 @@ static ss_error *allocate_error(const ss_origin *origin, const ss_stack *stack)
     ss_record_init(&error->record, error, origin->hr);
     ss_stack_store(stack, &error->record, error->storage);
     if (origin->message) {
-        WCHAR *copy = (WCHAR *)(error->storage + units);
+        WCHAR *copy = (WCHAR *)(error->storage + stack->count);
 
         memcpy(copy, origin->message, origin->length * sizeof *copy);
         copy[origin->length] = 0;
@@ -103,14 +102,12 @@ static ss_node *new_node(ss_error *error, const ss_held *language, const ss_arri
     size_t name = strlen(receiver) + 1;
     ss_stack stack;
     ss_node *node;
-    size_t units;
 
     ss_stack_take(&stack, language, arrival->above);
-    units = ss_stack_units(&stack);
-    node = ss_alloc_dirty(sizeof *node + units * sizeof(uintptr_t) + name);
+    node = ss_alloc_dirty(sizeof *node + stack.count * sizeof(uintptr_t) + name);
     if (node) {
         memset(node, 0, sizeof *node);
-        node->receiver = memcpy(node->storage + units, receiver, name);
+        node->receiver = memcpy(node->storage + stack.count, receiver, name);
         ss_record_init(&node->record, error, error->record.fixed.hresult);
         ss_stack_store(&stack, &node->record, node->storage);
         node->record.fixed.thread_id = ss_thread_id();

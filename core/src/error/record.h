@@ -31,7 +31,6 @@ typedef struct ss_record {
     ILanguageExceptionErrorInfo2 ILanguageExceptionErrorInfo2_iface;
     stacksplice_record fixed; /* (RO) what debuggers read */
     ss_error *error;          /* (RO) the error this is, or that this node belongs to */
-    uint32_t native_count;    /* (RO) frames behind those of a provider that is not a binding */
     ss_held language;         /* (RO) */
 } ss_record;
 
@@ -39,7 +38,7 @@ typedef struct ss_node {
     ss_record record;
     struct ss_node *previous; /* (RO) the next older one, or NULL */
     const char *receiver;     /* (RO) the language that received, in storage */
-    uintptr_t storage[];      /* frames, native frames, receiver */
+    uintptr_t storage[];      /* frames, receiver */
 } ss_node;
 
 /* A note that was added after the error was made. */
@@ -68,7 +67,7 @@ struct ss_error {
     ss_error *next;           /* (LOCK) in the registry's bucket */
     uint64_t number;          /* (RO) its key there; 0: the static error */
     uint64_t process;         /* (RO) the first half of its reference */
-    uintptr_t storage[];      /* frames, native frames, message */
+    uintptr_t storage[];      /* frames, message */
 };
 
 /* What an error is made of.  All is borrowed. */

@@ -56,7 +56,7 @@ static void hold_stack(const ss_record *record)
 {
     const uintptr_t *frames = (const uintptr_t *)record->fixed.frames;
 
-    for (uint32_t i = 0; i < record->fixed.frame_count + record->native_count; i++)
+    for (uint32_t i = 0; i < record->fixed.frame_count; i++)
         ss_token_hold(frames[i]);
 }
 

@@ -77,21 +77,11 @@ static uint32_t ask_provider(const ss_held *language, uint32_t limit, uintptr_t 
     return count;
 }
 
-/* What the core sees, beside frames of a provider that knows nothing of us. */
-static void take_native_too(ss_stack *stack, uint32_t limit, const void *above)
-{
-    stack->native = ss_alloc_dirty(limit * sizeof *stack->native);
-    if (stack->native &&
-        FAILED(ss_capture_ends(above, 0, limit, stack->native, &stack->native_count)))
-        stack->native_count = 0;
-}
-
 void ss_stack_take(ss_stack *stack, const ss_held *language, const void *above)
 {
     uint32_t limit = stacksplice_max_frames();
 
-    stack->native = NULL;
-    stack->count = stack->native_count = 0;
+    stack->count = 0;
     stack->heap = NULL;
     stack->frames = stack->room;
     if (limit > SS_DEFAULT_MAX_FRAMES) {
@@ -102,31 +92,18 @@ void ss_stack_take(ss_stack *stack, const ss_held *language, const void *above)
             limit = SS_DEFAULT_MAX_FRAMES;
     }
     stack->count = ask_provider(language, limit, stack->frames);
-    if (stack->count) {
-        if (!language->exception)
-            take_native_too(stack, limit, above);
-        return;
-    }
-    (void)ss_capture_ends(above, 0, limit, stack->frames, &stack->count);
+    if (!stack->count)
+        (void)ss_capture_ends(above, 0, limit, stack->frames, &stack->count);
 }
 
 void ss_stack_done(ss_stack *stack)
 {
     ss_free(stack->heap);
-    ss_free(stack->native);
-}
-
-size_t ss_stack_units(const ss_stack *stack)
-{
-    return (size_t)stack->count + stack->native_count;
 }
 
 void ss_stack_store(const ss_stack *stack, ss_record *record, uintptr_t *storage)
 {
     memcpy(storage, stack->frames, stack->count * sizeof *storage);
-    if (stack->native_count)
-        memcpy(storage + stack->count, stack->native, stack->native_count * sizeof *storage);
     record->fixed.frames = (uintptr_t)storage;
     record->fixed.frame_count = stack->count;
-    record->native_count = stack->native_count;
 }

@@ -8,9 +8,7 @@ enum { SS_DEFAULT_MAX_FRAMES = 512 };
 
 typedef struct ss_stack {
     uintptr_t *frames;
-    uintptr_t *native; /* the thread's own, beside those of a provider that is not a binding */
     uint32_t count;
-    uint32_t native_count;
     uintptr_t *heap; /* behind frames when the limit is above the default */
     uintptr_t room[SS_DEFAULT_MAX_FRAMES];
 } ss_stack;
@@ -23,8 +21,7 @@ typedef struct ss_stack {
 void ss_stack_take(ss_stack *stack, const ss_held *language, const void *above);
 void ss_stack_done(ss_stack *stack);
 
-/* Copy it behind a record, to STORAGE of ss_stack_units elements, and make RECORD point there. */
-size_t ss_stack_units(const ss_stack *stack);
+/* Copy it behind a record, to STORAGE of as many elements, and make RECORD point there. */
 void ss_stack_store(const ss_stack *stack, ss_record *record, uintptr_t *storage);
 
 #endif

@@ -10,14 +10,6 @@ static const uintptr_t *frames_of(const ss_record *record)
     return (const uintptr_t *)(uintptr_t)record->fixed.frames;
 }
 
-/* Those that stand behind them. */
-static const uintptr_t *native_frames_of(const ss_record *record)
-{
-    uint64_t bytes = record->fixed.frame_count * sizeof(uintptr_t);
-
-    return (const uintptr_t *)(uintptr_t)(record->fixed.frames + bytes);
-}
-
 static void fill(const ss_record *record, ss_error_view *view)
 {
     const ss_error *error = record->error;
@@ -105,20 +97,6 @@ stacksplice_hresult stacksplice_error_stack(IUnknown *error, uint32_t max_frames
     if (!record)
         return E_INVALIDARG;
     return copy_frames(frames_of(record), record->fixed.frame_count, max_frames, frames, captured);
-}
-
-stacksplice_hresult stacksplice_error_native_stack(IUnknown *error, uint32_t max_frames,
-                                                   uintptr_t *frames, uint32_t *captured)
-{
-    ss_record *record;
-
-    if (!error || !captured || (!frames && max_frames))
-        return E_POINTER;
-    record = ss_record_from(error);
-    if (!record)
-        return E_INVALIDARG;
-    return copy_frames(native_frames_of(record), record->native_count, max_frames, frames,
-                       captured);
 }
 
 stacksplice_hresult stacksplice_error_thread(IUnknown *error, uint64_t *thread_id)
