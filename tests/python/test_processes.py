@@ -337,6 +337,19 @@ def test_size_is_bounded(border):
     info = stacksplice.error_info(pickle.loads(pickle.dumps(exc)))
     assert names(info.stack)[0] == "deep" and info.message.endswith("x...")
     assert any("frames were left out when the error left its process" in str(frame) for frame in info.stack)
+    assert len(info.propagation) == 16
+    assert info.notes == ["134 further receptions were left out when the error left its process"]
+
+
+def test_too_large_for_a_stack():
+    exc = ValueError("x")
+    for number in range(40):
+        exc.add_note(f"{number}" * 5000)
+    exc.__cause__ = ExceptionGroup("y", [KeyError("z" * 8000) for _ in range(60)])
+    stacksplice.originate(exc)
+    info = stacksplice.error_info(pickle.loads(pickle.dumps(exc)))
+    assert info.type == "ValueError" and len(vars(exc)["__notes__"]) == 40
+    assert info.notes[-1].endswith("were left out when the error left its process"), info.notes[-1]
 
 
 def test_exception_that_another_thread_pickles_while_it_crosses(border):

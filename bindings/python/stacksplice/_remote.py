@@ -24,6 +24,7 @@ _MOST_MESSAGE = 8192
 # Of each stack so many frames stay, of the newest and of the oldest together, until all fits.
 _CUTS = (256, 64, 16, 4)
 _MOST_LISTED = 16  # nodes, causes, members, notes when it has to be cut
+_NAMES = {"propagation": "further receptions", "notes": "further notes"}
 _MOST_DEPTH = 200  # of causes, members and processes in each other
 
 _DAMAGED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -62,20 +63,25 @@ def report(info: ErrorInfo, remote: str | None) -> str:
 
 def _cut(data: dict[str, Any]) -> str:
     """DATA as a text of at most _MOST_CHARACTERS."""
+    for error in _errors_in(data):
+        _cut_lists(error)
     for frames in _CUTS:
         for error in _errors_in(data):
-            _cut_error(error, frames)
+            _cut_stack(error, frames)
         text = json.dumps(data, ensure_ascii=False)
         if len(text) <= _MOST_CHARACTERS:
             return text
-    kept = {**data, "stack": [], "propagation": []}
-    for name in ("remote", "notes"):
-        kept.pop(name, None)
+    kept = {**data, "stack": [], "propagation": [], "notes": [_left("stack, chain and notes")]}
+    kept.pop("remote", None)
     for name in ("exceptions", "transformed"):
         if kept.get(name):
             kept[f"{name}_left_out"] = kept.get(f"{name}_left_out", 0) + len(kept[name])
             kept[name] = []
     return json.dumps(kept, ensure_ascii=False)
+
+
+def _left(what: str) -> str:
+    return f"{what} were left out when the error left its process"
 
 
 def _errors_in(data: Any) -> Iterator[dict[str, Any]]:
@@ -95,23 +101,35 @@ def _cut_text(text: str) -> str:
     return text if len(text) <= _MOST_MESSAGE else text[:_MOST_MESSAGE] + "..."
 
 
-def _cut_error(error: dict[str, Any], frames: int) -> None:
+def _cut_lists(error: dict[str, Any]) -> None:
+    """At most _MOST_LISTED of everything but frames; a count or a note says how many there were."""
+    told = []
     for name, value in list(error.items()):
         if isinstance(value, str):
             error[name] = _cut_text(value)
-        elif name == "stack" and len(value) > frames + 1:
-            half = frames // 2
-            count = int(error.get("frames_left_out") or 0)
-            count += sum(frame.get("kind") != "gap" for frame in value[half:-half])
-            gap = f"{count} frames were left out when the error left its process"
-            left_out = {"kind": "gap", "trust": "exact", "language": "native", "reason": gap}
-            error[name] = [*value[:half], {**left_out, "address": "0x0"}, *value[-half:]]
-            error["frames_left_out"] = count
         elif isinstance(value, list) and name != "stack":
-            if len(value) > _MOST_LISTED and f"{name}_left_out" in error:
-                error[f"{name}_left_out"] += len(value) - _MOST_LISTED
+            more = len(value) - _MOST_LISTED
+            if more > 0 and f"{name}_left_out" in error:
+                error[f"{name}_left_out"] += more
+            elif more > 0:
+                told.append(_left(f"{more} {_NAMES.get(name, name)}"))
             del value[_MOST_LISTED:]
             value[:] = [_cut_text(item) if isinstance(item, str) else item for item in value]
+    if told:
+        error["notes"] = [*(error.get("notes") or []), *told]
+
+
+def _cut_stack(error: dict[str, Any], frames: int) -> None:
+    stack = error["stack"]
+    if not isinstance(stack, list) or len(stack) <= frames + 1:
+        return
+    half = frames // 2
+    count = int(error.get("frames_left_out") or 0)
+    count += sum(frame.get("kind") != "gap" for frame in stack[half:-half])
+    gap = f"{count} frames were left out when the error left its process"
+    left_out = {"kind": "gap", "trust": "exact", "language": "native", "reason": gap, "address": "0x0"}
+    error["stack"] = [*stack[:half], left_out, *stack[-half:]]
+    error["frames_left_out"] = count
 
 
 # ---- In ------------------------------------------------------------------------------------------
