@@ -14,10 +14,30 @@
 enum { SPAN = 0x1000 };
 static volatile size_t sink;
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static __attribute__((noinline)) void look_up(const ss_binary *module, uintptr_t address, ss_debug_answer *answer)
 {
     static uint64_t generation;
+
+    ss_debug_refresh(++generation); /* forgets the file before */
+    ss_debug_make_room();
+    ss_debug_lookup(module, address, answer);
+}
+
+/* A target that always gives up early would find nothing. */
+static void check_that_files_are_read(ss_binary *module)
+{
+    uintptr_t address = (uintptr_t)look_up + 1;
+    ss_debug_answer answer = {0};
+
+    ALWAYS(ss_binary_find(address, module));
+    look_up(module, address, &answer);
+    ALWAYS(answer.symbol && strncmp(answer.symbol, "look_up", 7) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
     static ss_binary module; /* holds a path: too large for a stack */
+    static bool checked;
     input in = {data, size};
     uint32_t offset = input_u32(&in);
     ss_debug_answer answer = {0};
@@ -25,11 +45,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (!ss_debug_load())
         return 0;
+    if (!checked)
+        check_that_files_are_read(&module);
+    checked = true;
     ALWAYS(file >= 0 && write(file, in.at, in.left) == (ssize_t)in.left);
     module = (ss_binary){.start = 0x10000, .end = 0x10000 + SPAN, .bias = 0x10000};
     (void)snprintf(module.path, sizeof module.path, "/proc/self/fd/%d", file);
-    ss_debug_refresh(++generation); /* forgets the file before */
-    ss_debug_lookup(&module, module.bias + offset % SPAN, &answer);
+    look_up(&module, module.bias + offset % SPAN, &answer);
     ALWAYS(answer.count <= SS_INLINE_MAX);
     /* Each byte of the texts is looked at. */
     for (uint32_t i = 0; i < answer.count; i++) {
