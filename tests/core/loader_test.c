@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/loader.h"
+#include "forks_beside_threads.h"
 
 #include <pthread.h>
 #include <semaphore.h>

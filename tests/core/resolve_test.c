@@ -1,4 +1,6 @@
 /* Addresses of this program, of libraries without symbols, and tokens become frames. */
+#include "forks_beside_threads.h"
+
 #include <stacksplice/source.h>
 
 #include <dlfcn.h>
@@ -344,15 +346,6 @@ static void test_resolve_forgets_an_unloaded_library(void **state)
     assert_null(dlopen(UNLOADED_LIBRARY, RTLD_NOW | RTLD_NOLOAD));
     assert_null(resolve(shown)->frames[0].frame.function);
 }
-
-#if defined(__SANITIZE_THREAD__)
-/* A child ends while its parent's threads, of which it has none, are not joined. */
-__attribute__((visibility("default"))) const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-    return "report_thread_leaks=0";
-}
-#endif
 
 /* ---- Threads and forks -----------------------------------------------------------------------*/
 

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "forks_beside_threads.h"
+
 /* Keeps a call from becoming the last thing a function does. */
 #define AFTER() __asm__ volatile("" ::: "memory")
 

@@ -1,4 +1,5 @@
 /* Combined captures through the public functions: arguments, sources, threads, foreign stacks. */
+#include "forks_beside_threads.h"
 #include "machine.h"
 
 #include <stacksplice/source.h>

@@ -9,6 +9,8 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "forks_beside_threads.h"
+
 #include <stacksplice/stacksplice.h>
 
 #include <dlfcn.h>
