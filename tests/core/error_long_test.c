@@ -169,7 +169,8 @@ static void by_capture(taken *t)
 }
 
 /* Deeper than ThreadSanitizer's own list of calls has room for. */
-static __attribute__((noinline, no_sanitize("thread"))) void descend(int depth, take_stack *how, taken *t)
+static __attribute__((noinline, no_sanitize("thread"))) void descend(int depth, take_stack *how,
+                                                                     taken *t)
 {
     if (depth > 0)
         descend(depth - 1, how, t);

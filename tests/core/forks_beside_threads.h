@@ -1,6 +1,7 @@
 /*
  * For a test whose child ends while threads of the parent, of which the child has none, are not
- * joined: ThreadSanitizer calls those that have finished a leak.  Included by one file of a program.
+ * joined: ThreadSanitizer calls those that have finished a leak.  Included by one file of a
+ * program.
  */
 #ifndef FORKS_BESIDE_THREADS_H
 #define FORKS_BESIDE_THREADS_H

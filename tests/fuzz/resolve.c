@@ -14,7 +14,8 @@
 enum { SPAN = 0x1000 };
 static volatile size_t sink;
 
-static __attribute__((noinline)) void look_up(const ss_binary *module, uintptr_t address, ss_debug_answer *answer)
+static __attribute__((noinline)) void look_up(const ss_binary *module, uintptr_t address,
+                                              ss_debug_answer *answer)
 {
     static uint64_t generation;
 

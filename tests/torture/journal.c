@@ -127,7 +127,8 @@ static int understand(const stacksplice_frame *frame, void *data)
     return 0;
 }
 
-/* The row of TOKEN.  Others' rows stay as they are, since the stack that is looked at points to them.
+/* The row of TOKEN.  Others' rows stay as they are, since the stack that is looked at points to
+ * them.
  */
 static meaning *row_of(uintptr_t token)
 {

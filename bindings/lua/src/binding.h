@@ -107,8 +107,8 @@ typedef struct ss_lua_state {
     ss_lua_hold *holds;               /* of the state's objects: hold.c */
     ss_lua_hold *kept_holds;          /* empty; Lua forgot their objects when it closed */
     uint32_t sweeps;
-    uint32_t epoch;       /* of the table: how often all in it went out of date */
-    uint32_t token_epoch; /* the core's, at the last look at the sentinel */
+    uint32_t epoch;                    /* of the table: how often all in it went out of date */
+    uint32_t token_epoch;              /* the core's, at the last look at the sentinel */
     struct ss_lua_token_table *tokens; /* true while the sentinel lives; NULL: none yet */
     uint32_t displaced_count;
     ss_lua_displaced displaced[SS_LUA_DISPLACED];

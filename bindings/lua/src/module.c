@@ -23,7 +23,8 @@ static SS_LUA_NOINLINE int module_capture(lua_State *L)
     ss_lua_plant_sentinel(L, ss_lua_state_open(L));
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     room = max;
-    if (skip || !lua_isnoneornil(L, 2)) /* as many of the innermost as are asked for must be there */
+    /* As many of the innermost as are asked for must be there. */
+    if (skip || !lua_isnoneornil(L, 2))
         room = 2 * (skip + limit) + 2;
     frames = lua_newuserdatauv(L, room * sizeof *frames, 0);
     count = ss_lua_capture(L, SS_LUA_HERE(), room, frames, NULL);

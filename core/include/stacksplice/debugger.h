@@ -38,7 +38,8 @@ typedef void (*stacksplice_debug_event_callback)(const stacksplice_debug_event *
  * transformation while RO_ERROR_REPORTING_FORCEEXCEPTIONS is set: Windows raises its exceptions for
  * a debugger that is attached as well, which nobody is asked for here.  It runs on the thread that
  * originates, before its slot changes; whatever it does to the slot is undone, and events that it
- * causes itself are not raised.  No signal is sent: a hook that wants a debugger to stop raises one.
+ * causes itself are not raised.  No signal is sent: a hook that wants a debugger to stop raises
+ * one.
  *
  * Tracing tools (bpftrace, SystemTap, gdb) find every event, whatever the flags, as a static probe:
  * stacksplice:originate_error and stacksplice:transform_error, with the parameters above.

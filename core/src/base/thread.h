@@ -8,8 +8,8 @@
 
 #include <pthread.h>
 
-/* What gettid() returns, cached: asked again in a child of fork, but not in one that no fork handler
-   ran in (_Fork, clone).  Signal safe. */
+/* What gettid() returns, cached: asked again in a child of fork, but not in one that no fork
+   handler ran in (_Fork, clone).  Signal safe. */
 uint64_t ss_thread_id(void);
 
 /*
