@@ -240,6 +240,28 @@ def test_a_report_in_itself_without_end_is_an_exception(border):
         ErrorInfo.from_dict(data).format()
 
 
+def test_a_value_that_runs_code_is_refused(border):
+    class Value:
+        def __str__(self):
+            data["exceptions"].clear()
+            return "7"
+
+    info = stacksplice.error_info(caught(border.call, with_cause))
+    data = info.to_dict()
+    inner = {**info.to_dict(), "process": {"id": Value(), "host": "host"}}
+    data["exceptions"] = [inner, *(info.to_dict() for _ in range(1000))]
+    with pytest.raises(TypeError, match="Value is not JSON serializable"):
+        ErrorInfo.from_dict(data)
+
+
+def test_a_report_is_a_copy(border):
+    data = stacksplice.error_info(caught(border.call, with_cause)).to_dict()
+    saved = ErrorInfo.from_dict(data)
+    text = str(saved)
+    data["stack"].clear()
+    assert str(saved) == text
+
+
 # ---- Exceptions that crossed no border, in the report of one that did ------------------------------
 
 

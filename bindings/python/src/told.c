@@ -4,7 +4,8 @@
  * that _live.py makes (told_live.c).
  *
  * What is read lives in blocks until the report is written; texts are lent by the Python objects.
- * The dicts may come from anywhere: a value of another kind than a report has is an exception.
+ * The dicts are what json.loads() gives, so no value of theirs runs code, but may say anything: a
+ * value of another kind than a report has is an exception.
  */
 #include "told.h"
 

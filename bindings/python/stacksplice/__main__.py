@@ -125,7 +125,7 @@ def _reports(text: str) -> Iterator[ErrorInfo]:
         raise ValueError("its list of errors is empty")
     for item in items:
         inner = item.get("error") if isinstance(item, dict) else None
-        yield ErrorInfo.from_dict(inner if isinstance(inner, dict) else item)
+        yield ErrorInfo._from_json_values(inner if isinstance(inner, dict) else item)
 
 
 def _text_of(report: ErrorInfo, number: int, all_frames: bool) -> str:

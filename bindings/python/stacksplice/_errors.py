@@ -78,8 +78,17 @@ class ErrorInfo:
     def from_dict(cls, data: Mapping[str, Any]) -> ErrorInfo:
         """The error that `to_dict` or a saved JSON report describes.
 
-        Raises ValueError when data is not such a report.
+        Keeps a copy.  Raises ValueError when data is not such a report, TypeError when it holds a value
+        that JSON has no form for.
         """
+        import json
+
+        # The formatter's C code reads plain values: a value that can run code could change the rest.
+        return cls._from_json_values(json.loads(json.dumps(data, check_circular=False)))
+
+    @classmethod
+    def _from_json_values(cls, data: Any) -> ErrorInfo:
+        """The same of what json.loads() made, which nobody else changes."""
         needed = ("hresult_signed", "message", "stack", "propagation")
         if not isinstance(data, dict) or any(name not in data for name in needed):
             raise ValueError(f"data is not a report of schema {_SCHEMA}")
@@ -188,7 +197,7 @@ class ErrorInfo:
             for name in ("transformed_left_out", "transformed_above"):
                 if name in self._data:
                     rest[name] = self._data[name]
-            return causes[0].get("relation", "cause"), ErrorInfo.from_dict({**causes[0], **rest})
+            return causes[0].get("relation", "cause"), ErrorInfo._from_json_values({**causes[0], **rest})
         assert self._handle is not None
         relation, previous = self._handle.transformed()
         assert previous is None or isinstance(previous, ErrorInfo)
@@ -224,7 +233,7 @@ class ErrorInfo:
         """The members of a group, each with its own stack, causes and notes; None if it is none."""
         if self._data is not None:
             members = self._data.get("exceptions")
-            return None if members is None else [ErrorInfo.from_dict(member) for member in members]
+            return None if members is None else [ErrorInfo._from_json_values(member) for member in members]
         assert self._handle is not None
         group = self._handle.exceptions()
         return None if group is None else group[0]
@@ -269,7 +278,7 @@ class ErrorInfo:
 
             return read(report)
         data = self._data.get("remote") if self._data else None
-        return ErrorInfo.from_dict(data) if data is not None else None
+        return ErrorInfo._from_json_values(data) if data is not None else None
 
     @property
     def fingerprint(self) -> str:

@@ -139,7 +139,7 @@ def read(text: str) -> ErrorInfo | None:
     """The error that TEXT describes; None when it is no such text: it came from elsewhere."""
     try:
         data = json.loads(text)
-        info = ErrorInfo.from_dict(data)
+        info = ErrorInfo._from_json_values(data)
         _check(data, 0)
         _check_written(data)
     except _DAMAGED:
@@ -158,7 +158,7 @@ def _check(data: Any, depth: int) -> None:
     """Raise one of _DAMAGED unless DATA is a whole error with nothing but values of the right kind."""
     if depth > _MOST_DEPTH:
         raise RecursionError
-    ErrorInfo.from_dict(data)
+    ErrorInfo._from_json_values(data)
     for name in ("hresult_signed", "thread_id", "exceptions_left_out"):
         int(data.get(name) or 0)
     for name in ("message", "description", "type", "language", "reference", "fingerprint", "relation"):
