@@ -44,9 +44,11 @@ static ss_scratch first_of[FIRST];
 static shelf first_shelf = {NULL, FIRST, first_of};
 static _Atomic(shelf *) shelves = &first_shelf; /* (ATOMIC) */
 
+/* Both asked anew: in a child that no fork handler ran in, the cached number is its parent's, and
+   no thread that others find alive. */
 static uint64_t me(void)
 {
-    return (uint64_t)getpid() << 32 | (uint32_t)ss_thread_id();
+    return (uint64_t)getpid() << 32 | (uint32_t)syscall(SYS_gettid);
 }
 
 /* Whether the thread of this process that owned SCRATCH ended in a way that we were not told of. */
