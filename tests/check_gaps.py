@@ -2,8 +2,9 @@
 
 In C a reason is a text, or the name of a constant or macro that is one, which stands
 
-  * behind `reason =`, `end_reason =`, `failure =` or `..._seam =`;
-  * as the last argument of a function whose name ends in `gap`, `gap_token` or `seam_token`;
+  * behind `reason =`, `end_reason =`, `failure =`, `unread =` or `..._seam =`;
+  * as the last argument, or the last but flags, of a function whose name ends in `gap`, `gap_token`
+    or `seam_token`;
   * in a `snprintf` into something called `reason`;
   * at the end of a row `X(NAME, ..., "...")` or of `GAP_OF(TRUST, "...")`;
   * in a macro `..._REASON(part) "..." part "..."`;
@@ -21,13 +22,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reports.md"
-FOLDERS = ("core/include", "core/src", "bindings/lua/src", "bindings/python/src", "bindings/cpp/include")
+FOLDERS = ("core", "bindings")
 # Where a text, or a name that stands for one, is a reason.  TEXT matches either.
 TEXT = r'((?:"(?:[^"\\]|\\.)*"\s*)+|[A-Za-z_]\w*)'
 ONE = rf"(?:[^;,?\"]*\?\s*{TEXT}\s*:\s*)?{TEXT}"  # or of two
 PLACES = [
-    rf"\b(?:\w*reason|failure|\w+_seam(?:\[\])?|seam)\s*=\s*(?:PyUnicode_FromString\()?{ONE}",
-    rf"\b\w*(?:gap|gap_token|seam_token)\((?:\"\w+\",\s*)?{ONE}\)",
+    rf"\b(?:\w*reason|failure|unread|\w+_seam(?:\[\])?|seam)\s*=\s*(?:PyUnicode_FromString\()?{ONE}",
+    rf"\b\w*(?:gap|gap_token|seam_token)\((?:\"\w+\",\s*)?{ONE}(?:,\s*\w+)?\)",
     rf"\bsnprintf\(\s*(?:\w+->)?reason\s*,[^;\"]*{TEXT}",
     rf"\bX\((?:\w+,[\s\\]*)+{TEXT}\)",
     rf"\bGAP_OF\(\w+,\s*{TEXT}\)",

@@ -17,6 +17,7 @@ CORE = {
     "splice": {"base", "unwind"},
     "com": {"base"},
     "error": {"base", "unwind", "splice", "com"},
+    "script": {"base"},
     "resolve": {"base", "unwind", "splice"},
     "report": {"base", "unwind", "splice", "com", "resolve"},
     "crash": {"base", "unwind", "splice", "com", "error", "resolve", "report"},

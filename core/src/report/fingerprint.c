@@ -7,7 +7,7 @@
  */
 #include "report/report.h"
 
-#include "report/glue.h"
+#include "resolve/glue.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The report for programs, schema "stacksplice-error/1"; docs/reports.md describes it. */
 #include "report/report.h"
 
-#include "report/glue.h"
+#include "resolve/glue.h"
 #include "report/json.h"
 #include "resolve/room.h"
 

@@ -1,7 +1,7 @@
 /* A stack for people: glue hidden and counted, repeats folded, in either order. */
 #include "report/report.h"
 
-#include "report/glue.h"
+#include "resolve/glue.h"
 #include "splice/sink.h"
 
 typedef struct printer {

@@ -4,7 +4,7 @@
 #include "base/thread.h"
 #include "resolve/debuginfo.h"
 #include "resolve/demangle.h"
-#include "resolve/lua_api.h"
+#include "resolve/unread.h"
 #include "resolve/room.h"
 #include "splice/sink.h"
 #include "unwind/unwind.h"
@@ -375,9 +375,9 @@ SS_NOINLINE static stacksplice_hresult resolve_poorly(uintptr_t address, ss_fram
    False when CALLBACK stopped it.  Noinline: the gap takes some of a small stack. */
 SS_NOINLINE static bool deliver_gap(const answer *a, ss_frame_callback callback, void *data)
 {
-    ss_lua_gap gap;
+    ss_unread gap;
 
-    return !ss_lua_gap_find(a->frames, a->count, &gap) || !callback(&gap.frame, data);
+    return !ss_unread_find(a->frames, a->count, &gap) || !callback(&gap.frame, data);
 }
 
 static stacksplice_hresult resolve_native(uintptr_t address, ss_frame_callback callback, void *data)

@@ -1,0 +1,90 @@
+/*
+ * The names of the interpreters that we have a binding for.  The core's library holds them, so that
+ * a report of a host without the binding hides their inside, too, and says that script frames are
+ * missing.  Another language calls stacksplice_add_glue.
+ */
+#include <stacksplice/script.h>
+
+extern const stacksplice_glue *const ss_known_glue[];
+
+static const char *const python_functions[] = {"Py_*", "_Py*", "Py^*", NULL};
+static const char *const python_binaries[] = {"libpython#", "python#", "_ctypes.*", NULL};
+static const stacksplice_glue python = {.size = sizeof python,
+                                        .language = "python",
+                                        .functions = python_functions,
+                                        .binaries = python_binaries};
+
+/*
+ * Hosts like to name their own functions lua_open_window, so Lua's API is listed name by name.
+ * These run functions of scripts, metamethods among them, whoever calls them.
+ */
+static const char *const lua_entries[] = {
+    "lua_arith",   "lua_call",     "lua_callk",     "lua_close",  "lua_closeslot",
+    "lua_compare", "lua_concat",   "lua_cpcall",    "lua_equal",  "lua_closethread",
+    "lua_gc",      "lua_getfield", "lua_getglobal", "lua_geti",   "lua_gettable",
+    "lua_len",     "lua_lessthan", "lua_pcall",     "lua_pcallk", "lua_resetthread",
+    "lua_resume",  "lua_setfield", "lua_setglobal", "lua_seti",   "lua_settable",
+    NULL,
+};
+
+/* The named ones may run finalizers. */
+static const char *const lua_functions[] = {
+    "luaC_*",
+    "luaD_*",
+    "luaE_*",
+    "luaF_*",
+    "luaG_*",
+    "luaH_*",
+    "luaL_*",
+    "luaO_*",
+    "luaT_*",
+    "luaV_*",
+    "luaX_*",
+    "luaY_*",
+    "luaZ_*",
+    "lj_*",
+    "lua_checkstack",
+    "lua_createtable",
+    "lua_dump",
+    "lua_error",
+    "lua_getinfo",
+    "lua_getiuservalue",
+    "lua_getuservalue",
+    "lua_load",
+    "lua_newstate",
+    "lua_newthread",
+    "lua_newuserdata",
+    "lua_next",
+    "lua_newuserdatauv",
+    "lua_pushcclosure",
+    "lua_pushfstring",
+    "lua_pushlstring",
+    "lua_pushstring",
+    "lua_pushvfstring",
+    "lua_rawset",
+    "lua_rawseti",
+    "lua_rawsetp",
+    "lua_setiuservalue",
+    "lua_setlocal",
+    "lua_setmetatable",
+    "lua_settop",
+    "lua_setuservalue",
+    "lua_toclose",
+    "lua_tolstring",
+    "lua_warning",
+    "lua_xmove",
+    "lua_yield",
+    "lua_yieldk",
+    NULL,
+};
+static const char *const lua_libraries[] = {"liblua#", "lua#", "libluajit*", "luajit*", NULL};
+static const stacksplice_glue lua = {
+    .size = sizeof lua,
+    .language = "lua",
+    .functions = lua_functions,
+    .entries = lua_entries,
+    .libraries = lua_libraries,
+    .unread = "these Lua frames are not known: no stacksplice module is loaded in %s; require "
+              "\"stacksplice\" in that Lua"};
+
+const stacksplice_glue *const ss_known_glue[] = {&python, &lua, NULL};

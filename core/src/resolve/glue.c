@@ -1,0 +1,155 @@
+#include "resolve/glue.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { MOST_ADDED = 32 };
+
+static _Atomic(const stacksplice_glue *) added[MOST_ADDED]; /* (ATOMIC) set once, in order */
+
+static const char *const own_binaries[] = {
+    "_stacksplice.*",
+    "stacksplice.so*",
+    "libstacksplice*", /* our borders and the core */
+    "libffi.so*",      /* calls that are made at run time */
+    NULL,
+};
+
+/* The last ones are what the C library and the linker put below main and a thread's function. */
+static const char *const own_functions[] = {
+    "stacksplice_*",
+    "RoOriginate*",
+    "ffi_call*",
+    "_start",
+    "__libc_start_main",
+    "__libc_start_main_impl",
+    "__libc_start_call_main",
+    "start_thread",
+    "clone3",
+    "__clone3",
+    "__GI___clone3",
+    NULL,
+};
+
+static const stacksplice_glue own_glue = {.size = sizeof own_glue,
+                                          .language = "native",
+                                          .functions = own_functions,
+                                          .binaries = own_binaries};
+
+/* ---- Patterns --------------------------------------------------------------------------------*/
+
+static bool is_version(const char *rest)
+{
+    return !*rest || strchr(".-0123456789", *rest) != NULL;
+}
+
+static bool matches(const char *name, const char *pattern)
+{
+    for (;; name++, pattern++) {
+        switch (*pattern) {
+        case '*':
+            return true;
+        case '#':
+            return is_version(name);
+        case '\0':
+            return !*name || *name == '.';
+        case '^':
+            if (*name < 'A' || *name > 'Z')
+                return false;
+            break;
+        default:
+            if (*name != *pattern)
+                return false;
+        }
+    }
+}
+
+bool ss_glue_matches(const char *name, const char *const *patterns)
+{
+    for (; patterns && *patterns; patterns++) {
+        if (matches(name, *patterns))
+            return true;
+    }
+    return false;
+}
+
+/* ---- What is known ---------------------------------------------------------------------------*/
+
+stacksplice_hresult stacksplice_add_glue(const stacksplice_glue *glue)
+{
+    if (!glue || !glue->language)
+        return E_POINTER;
+    if (glue->size != sizeof *glue)
+        return E_INVALIDARG;
+    for (size_t i = 0; i < MOST_ADDED; i++) {
+        const stacksplice_glue *there = NULL;
+
+        if (atomic_compare_exchange_strong(&added[i], &there, glue))
+            return S_OK;
+        if (there == glue)
+            return S_FALSE;
+    }
+    return E_OUTOFMEMORY;
+}
+
+const stacksplice_glue *ss_glue_at(uint32_t index)
+{
+    uint32_t known = 0;
+
+    if (index == 0)
+        return &own_glue;
+    index--;
+    while (ss_known_glue[known] && known < index)
+        known++;
+    if (ss_known_glue[known])
+        return ss_known_glue[known];
+    return index - known < MOST_ADDED ? atomic_load(&added[index - known]) : NULL;
+}
+
+/* ---- Frames ----------------------------------------------------------------------------------*/
+
+static stacksplice_role role_by(const stacksplice_glue *glue, const char *function,
+                                const char *binary)
+{
+    if (function &&
+        (ss_glue_matches(function, glue->functions) || ss_glue_matches(function, glue->entries)))
+        return STACKSPLICE_ROLE_GLUE;
+    if (!binary)
+        return STACKSPLICE_ROLE_OWN;
+    if (ss_glue_matches(binary, glue->binaries))
+        return STACKSPLICE_ROLE_GLUE;
+    if (!ss_glue_matches(binary, glue->libraries))
+        return STACKSPLICE_ROLE_OWN;
+    return STACKSPLICE_ROLE_BUILTIN;
+}
+
+/* A function that scripts have a name for is not glue by its name in the binary. */
+static stacksplice_role role_of(const stacksplice_frame *frame, bool script_named)
+{
+    const char *function = script_named ? NULL : frame->function;
+    const char *binary = frame->module ? ss_base_name(frame->module) : NULL;
+    stacksplice_role role = STACKSPLICE_ROLE_OWN;
+    const stacksplice_glue *glue;
+
+    if (frame->kind != STACKSPLICE_FRAME_NATIVE)
+        return role;
+    for (uint32_t i = 0; role != STACKSPLICE_ROLE_GLUE && (glue = ss_glue_at(i)) != NULL; i++) {
+        stacksplice_role here = role_by(glue, function, binary);
+
+        if (here != STACKSPLICE_ROLE_OWN)
+            role = here;
+    }
+    if (role == STACKSPLICE_ROLE_BUILTIN && !frame->function)
+        role = STACKSPLICE_ROLE_GLUE;
+    return role;
+}
+
+bool ss_glue_is(const ss_frame *f)
+{
+    return role_of(&f->frame, f->script_named) == STACKSPLICE_ROLE_GLUE;
+}
+
+stacksplice_role stacksplice_frame_role(const stacksplice_frame *frame)
+{
+    return frame ? role_of(frame, false) : STACKSPLICE_ROLE_OWN;
+}
