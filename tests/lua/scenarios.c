@@ -13,7 +13,7 @@
 #include <stacksplice/lua.h>
 #include <stacksplice/source.h>
 
-#include "layout.h"
+#include "calibrate/calibrate.h"
 #include "oracle.h"
 
 #ifndef SCENARIOS

@@ -107,7 +107,7 @@ def compile_all(
         target = folder / f"{source.stem}.o"
         if not newer(target, [source, *headers, Path(__file__)]):
             # As in bindings/lua/CMakeLists.txt.
-            own = ["-fno-lto"] if source.name == "teach.c" else []
+            own = ["-fno-lto"] if source.name == "probes.c" else []
             run(build.compiler, "-c", *flags, *own, source, "-o", target)
         return target
 
@@ -186,7 +186,7 @@ def compile_with_binding(
     place = OUT / version
     return [
         *compile_all(build, flags + more, files, watched, place / f"tests-{tool}{tag}"),
-        *compile_all(build, flags, sorted((BINDING / "src").glob("*.c")), watched, place / f"binding-{tool}"),
+        *compile_all(build, flags, sorted((BINDING / "src").rglob("*.c")), watched, place / f"binding-{tool}"),
     ]
 
 

@@ -1,0 +1,85 @@
+/*
+ * install: functions of ours in the place of the standard library's that lose what an error's story
+ * needs.  Each is put back only where ours is still there.
+ */
+#include "life/binding.h"
+
+#include <lualib.h>
+
+/* What is replaced: the field of the library. */
+static const struct replacement {
+    const char *library, *field;
+    lua_CFunction function;
+} replacements[] = {
+    {LUA_DBLIBNAME, "traceback", ss_lua_traceback},
+    {LUA_COLIBNAME, "wrap", ss_lua_wrap_function},
+    {LUA_COLIBNAME, "resume", ss_lua_resume_function},
+};
+
+enum { REPLACEMENTS = sizeof replacements / sizeof *replacements };
+
+/* Upvalues: of each replacement the library's table, or nil, and what was there before. */
+static int uninstall(lua_State *L)
+{
+    for (int i = 0; i < REPLACEMENTS; i++) {
+        int library = lua_upvalueindex(i * 2 + 1);
+
+        if (!lua_istable(L, library))
+            continue;
+        lua_pushstring(L, replacements[i].field);
+        lua_pushvalue(L, -1);
+        lua_rawget(L, library);
+        if (lua_tocfunction(L, -1) == replacements[i].function) {
+            lua_pop(L, 1);
+            lua_pushvalue(L, lua_upvalueindex(i * 2 + 2));
+            lua_rawset(L, library);
+        }
+        lua_settop(L, 0);
+        lua_pushnil(L);
+        lua_replace(L, library);
+    }
+    return 0;
+}
+
+/*
+ * Push the replacement.  The functions of coroutines are not those of the module but others that do
+ * the same, so that package.loaded has one name for each, the library's.
+ */
+static void push_replacement(lua_State *L, const struct replacement *what)
+{
+    if (what->function == ss_lua_traceback) {
+        lua_pushcfunction(L, what->function);
+        return;
+    }
+    ss_lua_push_holder_of_state(L);
+    lua_pushcclosure(L, what->function, 1);
+}
+
+int ss_lua_install_function(lua_State *L)
+{
+    (void)ss_lua_state_open(L);
+    lua_settop(L, 0);
+    luaL_checkstack(L, 2 * REPLACEMENTS + 8, "stacksplice");
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    for (int i = 0; i < REPLACEMENTS; i++) {
+        lua_pushstring(L, replacements[i].library);
+        if (lua_rawget(L, 1) != LUA_TTABLE) {
+            lua_pop(L, 1);
+            lua_pushnil(L);
+            lua_pushnil(L);
+            continue;
+        }
+        lua_pushstring(L, replacements[i].field);
+        lua_rawget(L, -2);
+    }
+    /* Only now, when nothing can fail any more but for want of memory, in an existing field. */
+    for (int i = 0; i < REPLACEMENTS; i++) {
+        if (!lua_istable(L, 2 + i * 2))
+            continue;
+        lua_pushstring(L, replacements[i].field);
+        push_replacement(L, &replacements[i]);
+        lua_rawset(L, 2 + i * 2);
+    }
+    lua_pushcclosure(L, uninstall, REPLACEMENTS * 2);
+    return 1;
+}

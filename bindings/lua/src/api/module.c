@@ -1,0 +1,265 @@
+/* The Lua module: what scripts call. */
+#include "life/binding.h"
+
+#include <string.h>
+
+enum { MOST_FRAMES = 65535 };
+
+/* A count between 0 and 65535. */
+static uint32_t check_count(lua_State *L, int arg, lua_Integer fallback)
+{
+    lua_Integer count = luaL_optinteger(L, arg, fallback);
+
+    luaL_argcheck(L, count >= 0, arg, "must not be negative");
+    return count > MOST_FRAMES ? MOST_FRAMES : (uint32_t)count;
+}
+
+static SS_LUA_NOINLINE int module_capture(lua_State *L)
+{
+    uint32_t max = stacksplice_max_frames();
+    uint32_t skip = check_count(L, 1, 0), limit = check_count(L, 2, max), count, room;
+    uintptr_t *frames;
+
+    ss_lua_plant_sentinel(L, ss_lua_state_open(L));
+    luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
+    room = max;
+    /* As many of the innermost as are asked for must be there. */
+    if (skip || !lua_isnoneornil(L, 2))
+        room = 2 * (skip + limit) + 2;
+    frames = lua_newuserdatauv(L, room * sizeof *frames, 0);
+    count = ss_lua_capture(L, SS_LUA_HERE(), room, frames, NULL);
+    skip = skip < count ? skip : count;
+    count -= skip;
+    if (lua_isnoneornil(L, 2))
+        count = stacksplice_copy_ends(frames + skip, count, max, frames + skip);
+    ss_lua_push_frames(L, frames + skip, count < limit ? count : limit);
+    return 1;
+}
+
+/* How many elements a stack may have, for the whole process; returns the number before. */
+static int module_set_max_frames(lua_State *L)
+{
+    lua_Integer max = luaL_checkinteger(L, 1);
+
+    luaL_argcheck(L, max >= 1 && max <= MOST_FRAMES, 1, "must be in 1 to 65535");
+    lua_pushinteger(L, stacksplice_max_frames());
+    (void)stacksplice_set_max_frames((uint32_t)max);
+    return 1;
+}
+
+/* Nil, or a failing HRESULT, signed or unsigned. */
+static HRESULT check_hresult(lua_State *L, int arg)
+{
+    lua_Integer number;
+
+    if (lua_isnoneornil(L, arg))
+        return 0;
+    number = luaL_checkinteger(L, arg);
+    luaL_argcheck(L, number >= INT32_MIN && number <= UINT32_MAX, arg, "is not a 32-bit number");
+    luaL_argcheck(L, (int32_t)(uint32_t)number < 0, arg, "is not a failing HRESULT");
+    return (HRESULT)(uint32_t)number;
+}
+
+/* Push the error object of the thread's error, or nil. [-0, +1, m] */
+static int push_slot(lua_State *L, HRESULT (*get)(IRestrictedErrorInfo **error))
+{
+    ss_lua_state *state = ss_lua_state_open(L);
+    IUnknown **holder;
+
+    ss_lua_state_tend(L, state);
+    holder = ss_lua_push_holder(L);
+    if (get((IRestrictedErrorInfo **)holder) != S_OK || !*holder) {
+        lua_pushnil(L);
+        return 1;
+    }
+    ss_lua_push_error(L, state, *holder);
+    ss_lua_drop_holder(L, -2);
+    return 1;
+}
+
+static int module_peek_error(lua_State *L)
+{
+    return push_slot(L, stacksplice_peek_error);
+}
+
+static int module_take_error(lua_State *L)
+{
+    return push_slot(L, GetRestrictedErrorInfo);
+}
+
+static SS_LUA_NOINLINE int module_originate(lua_State *L)
+{
+    ss_lua_origin origin = {.above = SS_LUA_HERE(), .status = LUA_ERRRUN};
+    ss_lua_state *state;
+    HRESULT hr;
+
+    luaL_checkany(L, 1);
+    origin.hresult = check_hresult(L, 2);
+    lua_settop(L, 1);
+    state = ss_lua_state_open(L);
+    ss_lua_state_tend(L, state);
+    hr = ss_lua_originate_value(L, state, 1, &origin);
+    (void)module_peek_error(L);
+    if (hr == E_OUTOFMEMORY && lua_isnil(L, -1)) /* a value may bring this HRESULT itself */
+        return luaL_error(L, "not enough memory");
+    return 1;
+}
+
+/* Push the error of VALUE, or the thread's where there is no value. */
+static void push_argument(lua_State *L, ss_lua_state *state, const ss_lua_origin *origin)
+{
+    if (!lua_isnoneornil(L, 1))
+        ss_lua_push_error_of(L, state, 1, origin);
+    else
+        (void)push_slot(L, stacksplice_peek_error);
+}
+
+/* The node is added to the error in the slot, which gets back what it had. */
+static HRESULT propagate_in_slot(IRestrictedErrorInfo *error, const void *above)
+{
+    stacksplice_saved_error saved;
+    HRESULT hr;
+
+    (void)stacksplice_save_error(&saved);
+    hr = SetRestrictedErrorInfo(error);
+    if (SUCCEEDED(hr))
+        hr = stacksplice_propagate_above(above, ss_lua_error_hresult((IUnknown *)error), "lua");
+    stacksplice_restore_error(&saved);
+    return hr;
+}
+
+static SS_LUA_NOINLINE int module_propagate(lua_State *L)
+{
+    ss_lua_origin origin = {.above = SS_LUA_HERE(), .status = LUA_ERRRUN, .unwound = true};
+    ss_lua_state *state = ss_lua_state_open(L);
+    IRestrictedErrorInfo *info = NULL;
+    HRESULT hr;
+
+    ss_lua_state_tend(L, state);
+    push_argument(L, state, &origin);
+    if (lua_isnil(L, -1))
+        return luaL_error(L, "the thread has no error to propagate");
+    ss_lua_pin_error_object(L, state, -1);
+    hr = ss_lua_to_error(L, -1)->lpVtbl->QueryInterface(ss_lua_to_error(L, -1),
+                                                        &IID_IRestrictedErrorInfo, (void **)&info);
+    if (SUCCEEDED(hr)) {
+        hr = propagate_in_slot(info, SS_LUA_HERE());
+        info->lpVtbl->Release(info);
+    }
+    if (FAILED(hr))
+        return luaL_error(L, "not enough memory");
+    return 1;
+}
+
+/* Push the error object of the cause at index 2, or nil. */
+static void push_cause(lua_State *L, ss_lua_state *state, const void *above)
+{
+    ss_lua_origin origin = {.above = above, .status = LUA_ERRRUN, .unwound = true};
+
+    if (lua_isnoneornil(L, 2))
+        lua_pushnil(L);
+    else
+        ss_lua_push_error_of(L, state, 2, &origin);
+}
+
+/* error(value, cause): as error, which puts the place in front of a message that is a string. */
+static SS_LUA_NOINLINE int module_error(lua_State *L)
+{
+    ss_lua_origin origin = {.above = SS_LUA_HERE(), .status = LUA_ERRRUN};
+    ss_lua_state *state = ss_lua_state_open(L);
+    const ss_lua_ties *ties;
+
+    luaL_checkany(L, 1);
+    lua_settop(L, 2);
+    ss_lua_state_tend(L, state);
+    ties = ss_lua_has_identity(L, 1) ? ss_lua_ties_find(L, state, 1) : NULL;
+    luaL_argcheck(L, lua_isnil(L, 2) || !(ss_lua_to_error(L, 1) || (ties && ties->error)), 2,
+                  "the value is an error already, with the cause it has");
+    push_cause(L, state, SS_LUA_HERE());
+    if (ss_lua_to_error(L, 1))
+        return lua_settop(L, 1), lua_error(L);
+    if (lua_type(L, 1) == LUA_TSTRING) {
+        luaL_where(L, 1);
+        lua_pushvalue(L, 1);
+        lua_concat(L, 2);
+        lua_replace(L, 1);
+    }
+    ss_lua_forget_equal(L, state, 1);
+    ties = ss_lua_ties_make(L, state, 1, &origin);
+    if (ss_lua_to_error(L, 3))
+        ss_lua_set_cause(L, state, 1, ties, 3);
+    if (ties == &state->last)
+        ss_lua_remember_raiser(L, state);
+    lua_settop(L, 1);
+    return lua_error(L);
+}
+
+/* What is known of an error value that was seen before; nil of any other value. */
+static int module_error_info(lua_State *L)
+{
+    ss_lua_origin origin = {.status = LUA_ERRRUN};
+    ss_lua_state *state;
+
+    luaL_checkany(L, 1);
+    state = ss_lua_state_open(L);
+    ss_lua_state_tend(L, state);
+    if (!ss_lua_to_error(L, 1) && !ss_lua_ties_find(L, state, 1)) {
+        lua_pushnil(L);
+        return 1;
+    }
+    ss_lua_push_error_of(L, state, 1, &origin);
+    return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"traceback", ss_lua_traceback},
+    {"handler", stacksplice_lua_handler},
+    {"capture", module_capture},
+    {"originate", module_originate},
+    {"propagate", module_propagate},
+    {"peek_error", module_peek_error},
+    {"take_error", module_take_error},
+    {"error_info", module_error_info},
+    {"error", module_error},
+    {"set_max_frames", module_set_max_frames},
+    {"install", ss_lua_install_function},
+    {NULL, NULL},
+};
+
+/* These know their state by an upvalue. */
+static const luaL_Reg calls[] = {
+    {"pcall", ss_lua_pcall_function},
+    {"xpcall", ss_lua_xpcall_function},
+    {"resume", ss_lua_resume_function},
+    {"wrap", ss_lua_wrap_function},
+    {NULL, NULL},
+};
+
+const luaL_Reg ss_lua_own_functions[] = {
+    {"traceback", ss_lua_traceback},
+    {"handler", stacksplice_lua_handler},
+    {"pcall", ss_lua_pcall_function},
+    {"xpcall", ss_lua_xpcall_function},
+    {"handler of xpcall", ss_lua_run_script_handler},
+    {"resume", ss_lua_resume_function},
+    {"wrap", ss_lua_wrap_function},
+    {"a wrapped coroutine", ss_lua_call_wrapped},
+    {"capture", module_capture},
+    {"originate", module_originate},
+    {"propagate", module_propagate},
+    {"error", module_error},
+    {"luaopen", luaopen_stacksplice},
+    {NULL, NULL},
+};
+
+__attribute__((visibility("default"))) int luaopen_stacksplice(lua_State *L)
+{
+    luaL_checkversion(L);
+    ss_lua_plant_sentinel(L, ss_lua_state_open(L));
+    luaL_newlib(L, functions);
+    ss_lua_push_holder_of_state(L);
+    luaL_setfuncs(L, calls, 1);
+    lua_pushfstring(L, "stacksplice %s", stacksplice_version());
+    lua_setfield(L, -2, "_VERSION");
+    return 1;
+}

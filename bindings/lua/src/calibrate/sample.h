@@ -1,0 +1,109 @@
+/*
+ * The two halves of learning a layout: visits of call sites (what a C function sees when it unwinds
+ * outward) and the scripts that cause them.
+ */
+#ifndef SS_LUA_CALIBRATE_H
+#define SS_LUA_CALIBRATE_H
+
+#include "life/compat.h"
+#include "calibrate/calibrate.h"
+
+enum { SS_LUA_REGISTERS = 6, SS_LUA_SLOTS = 128, SS_LUA_VISIT_FRAMES = 240 };
+enum { SS_LUA_CALL_INFO_WORDS = 12 };
+
+/* A frame as the compiler's unwinder gives it. */
+typedef struct ss_lua_visit_frame {
+    uintptr_t ip, sp, function;
+    uintptr_t registers[SS_LUA_REGISTERS];
+} ss_lua_visit_frame;
+
+/* The places that held a value at every visit so far. */
+typedef struct ss_lua_candidates {
+    uint32_t registers;
+    uint64_t slots[SS_LUA_SLOTS / 64];
+} ss_lua_candidates;
+
+/* What may still be an offset, a bit a word, or a flag, a bit a bit, after some looks. */
+typedef struct ss_lua_words {
+    uint32_t count; /* of the words of a CallInfo; 0 until the first look */
+    uintptr_t first[SS_LUA_CALL_INFO_WORDS], step[SS_LUA_CALL_INFO_WORDS];
+    uint32_t pc;                           /* words that grow as a program counter does */
+    uint64_t tail[SS_LUA_CALL_INFO_WORDS]; /* bits that are set in tail calls and only there */
+    bool pc_seen, tail_seen;
+} ss_lua_words;
+
+/*
+ * A return address into the interpreter beside which nothing is left to learn: the frame it is of
+ * takes SIZE bytes, and what is outside of it was looked at.
+ */
+enum { SS_LUA_STEPS = 1024 /* a power of two */ };
+typedef struct ss_lua_step_seen {
+    uintptr_t ip;    /* 0: free */
+    uintptr_t outer; /* the return address into the next frame; 0: no frame beyond is learnt from */
+    uintptr_t size;
+} ss_lua_step_seen;
+
+/* Everything that is being learnt; private to the thread that learns. */
+typedef struct ss_lua_lesson {
+    ss_lua_layout *layout;
+    ss_lua_candidates state[SS_LUA_SITES], ci[SS_LUA_SITES];
+    uint32_t visits[SS_LUA_SITES];
+    bool starved;      /* memory ran out: what was learnt may lack any part */
+    bool overflow;     /* a table was too small */
+    bool contradicted; /* the second state disagreed about the CallInfo */
+    ss_lua_words words;
+    const uintptr_t *own; /* starts of the functions that teach, which end an unwinding */
+    uint32_t own_count;
+    uint32_t frame_count, frame_limit;
+    ss_lua_visit_frame frames[SS_LUA_VISIT_FRAMES];
+    uint32_t step_count;
+    ss_lua_step_seen steps[SS_LUA_STEPS];
+    uintptr_t stack_end; /* an address further out than all frames that are visited */
+} ss_lua_lesson;
+
+/*
+ * Call BODY with L while every callee-saved register holds a value of no meaning (junk.c): a frame
+ * outside of the interpreter must not be what makes one of its registers look right.
+ */
+int ss_lua_with_junk(lua_CFunction body, lua_State *L);
+
+/* Note the site from which PROBE, the start of the calling function, was called. */
+void ss_lua_lesson_visit(ss_lua_lesson *lesson, lua_State *L, uintptr_t probe, bool hook);
+
+/*
+ * Learn the CallInfo from inside a C function that a Lua function called with ARGUMENTS arguments:
+ * at the bottom of a chain of at least four activations.
+ */
+void ss_lua_lesson_call_info(ss_lua_lesson *lesson, lua_State *L, int arguments);
+
+/* Learn where a C closure keeps its function; the closure CLOSURE of FUNCTION is at the top. */
+void ss_lua_lesson_closure(ss_lua_lesson *lesson, lua_State *L, lua_CFunction function);
+
+/*
+ * Learn where a CallInfo keeps the program counter, from inside a C function that one Lua function
+ * calls for the TURN-th time (1, 2, ...) by equal statements on one line.
+ */
+void ss_lua_lesson_saved_pc(ss_lua_lesson *lesson, lua_State *L, int turn);
+
+/* Learn which word of a CallInfo has the flags, of every activation there is. */
+void ss_lua_lesson_status(ss_lua_lesson *lesson, lua_State *L);
+
+/*
+ * Learn where a Lua closure keeps its prototype: at 1 and 2 are closures of one function, at 3 and
+ * 4 of another, each with an upvalue of its own.
+ */
+void ss_lua_lesson_proto(ss_lua_lesson *lesson, lua_State *L);
+
+/* Make offsets of what is left of the words of a CallInfo. */
+void ss_lua_lesson_settle_words(ss_lua_lesson *lesson);
+
+/* Make the tables of the layout from the candidates. */
+void ss_lua_lesson_finish(ss_lua_lesson *lesson);
+
+/* How many whole words an object of the private state has, 0 where that is not known. */
+uint32_t ss_lua_lesson_object_words(uintptr_t object);
+
+/* Run the scripts in a private state; false when memory ran out. */
+bool ss_lua_lesson_run(ss_lua_lesson *lesson);
+
+#endif

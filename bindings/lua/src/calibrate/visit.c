@@ -1,0 +1,327 @@
+/*
+ * Learning from one visit: the compiler's own unwinder says what the call site's frame held.  It is
+ * used here only, on the few frames between a probe and the teacher, all of which have unwind data.
+ */
+#include "calibrate/sample.h"
+
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#if defined(__x86_64__)
+static const uint8_t callee_saved[SS_LUA_REGISTERS] = {3, 6, 12, 13, 14, 15};
+#elif defined(__aarch64__)
+static const uint8_t callee_saved[SS_LUA_REGISTERS] = {19, 20, 21, 22, 23, 24};
+#else
+#error "the callee-saved registers of this architecture are not known here"
+#endif
+
+static bool insert_sorted(uintptr_t *table, uint32_t *count, uint32_t capacity, uintptr_t value)
+{
+    uint32_t at = *count;
+
+    for (uint32_t i = 0; i < *count; i++)
+        if (table[i] == value)
+            return true;
+    if (*count == capacity)
+        return false;
+    for (; at > 0 && table[at - 1] > value; at--)
+        table[at] = table[at - 1];
+    table[at] = value;
+    ++*count;
+    return true;
+}
+
+static bool is_own(const ss_lua_lesson *lesson, uintptr_t function)
+{
+    for (uint32_t i = 0; i < lesson->own_count; i++)
+        if (lesson->own[i] == function)
+            return true;
+    return false;
+}
+
+/* Frames from the probe outward, up to the function of ours that called into Lua, and that one. */
+static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *data)
+{
+    ss_lua_lesson *lesson = data;
+    ss_lua_visit_frame *frame = &lesson->frames[lesson->frame_count];
+    uintptr_t probe = lesson->frames[0].function;
+    uintptr_t function = _Unwind_GetRegionStart(context);
+
+    if (lesson->frame_count == 0) {
+        /* frames[0] holds the probe's start until the probe itself is met. */
+        if (function != probe)
+            return _URC_NO_REASON;
+    }
+    frame->ip = _Unwind_GetIP(context);
+    frame->sp = _Unwind_GetCFA(context);
+    frame->function = function;
+    for (int i = 0; i < SS_LUA_REGISTERS; i++)
+        frame->registers[i] = _Unwind_GetGR(context, callee_saved[i]);
+    lesson->frame_count++;
+    if (lesson->frame_count > 1 && is_own(lesson, function))
+        return _URC_END_OF_STACK;
+    return lesson->frame_count < lesson->frame_limit ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+static void unwind(ss_lua_lesson *lesson, uintptr_t probe, uint32_t limit)
+{
+    lesson->frame_count = 0;
+    lesson->frame_limit = limit;
+    lesson->frames[0].function = probe;
+    (void)_Unwind_Backtrace(note_frame, lesson);
+}
+
+/* ---- What was seen before --------------------------------------------------------------------*/
+
+/*
+ * To unwind all the way out takes most of a visit's time, and seldom shows a new function.  Where
+ * return addresses lie right below the next frame, the way is followed by the sizes that frames had
+ * before, as long as each step is one that was learnt from.  A step that is not leads to unwinding.
+ */
+#if defined(__x86_64__)
+static ss_lua_step_seen *step_place(ss_lua_lesson *lesson, uintptr_t ip, uintptr_t outer)
+{
+    uint32_t at = (uint32_t)(((ip ^ outer << 20) * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
+
+    for (;; at++) {
+        ss_lua_step_seen *step = &lesson->steps[at % SS_LUA_STEPS];
+
+        if (!step->ip || (step->ip == ip && step->outer == outer))
+            return step;
+    }
+}
+
+/* Half of the places stay free, so that every search ends. */
+static void remember(ss_lua_lesson *lesson, uintptr_t ip, uintptr_t outer, uintptr_t size)
+{
+    ss_lua_step_seen *step = step_place(lesson, ip, outer);
+
+    if (!step->ip && lesson->step_count < SS_LUA_STEPS / 2) {
+        *step = (ss_lua_step_seen){ip, outer, size};
+        lesson->step_count++;
+    }
+}
+
+/* Frame I was learnt from; LAST: nothing outside of it is. */
+static void remember_step(ss_lua_lesson *lesson, uint32_t i, bool last)
+{
+    const ss_lua_visit_frame *frame = &lesson->frames[i];
+    uintptr_t size = frame[1].sp - frame->sp;
+
+    remember(lesson, frame->ip, last ? 0 : frame[1].ip, size);
+    remember(lesson, frame->ip, UINTPTR_MAX, size);
+}
+
+/* Where the frame at IP and SP ends, 0 if none was there before. */
+static uintptr_t end_seen(ss_lua_lesson *lesson, uintptr_t ip, uintptr_t sp)
+{
+    uintptr_t size = step_place(lesson, ip, UINTPTR_MAX)->size;
+
+    return size && size < lesson->stack_end - sp ? sp + size : 0;
+}
+
+/* Where the frame at IP and SP ends, if unwinding outward from there would show nothing new; 0 if
+   it might. */
+static uintptr_t all_seen(ss_lua_lesson *lesson, uintptr_t ip, uintptr_t sp)
+{
+    uintptr_t first = end_seen(lesson, ip, sp), end = first, outer;
+
+    while (end && !step_place(lesson, ip, 0)->ip) {
+        outer = ss_lua_word(end - sizeof outer);
+        if (step_place(lesson, ip, outer)->size != end - sp)
+            return 0;
+        sp = end;
+        ip = outer;
+        end = end_seen(lesson, ip, sp);
+    }
+    return end ? first : 0;
+}
+#else
+static void remember_step(ss_lua_lesson *lesson, uint32_t i, bool last)
+{
+    (void)lesson;
+    (void)i;
+    (void)last;
+}
+
+static uintptr_t all_seen(ss_lua_lesson *lesson, uintptr_t ip, uintptr_t sp)
+{
+    (void)lesson;
+    (void)ip;
+    (void)sp;
+    return 0;
+}
+#endif
+
+/*
+ * The words of a frame, from its stack pointer up to END.  Some were never written by the function
+ * that owns them, so they are read through the kernel where it allows that: checkers of memory need
+ * not be told of an exception.  Returns how many there are.
+ */
+static uint32_t copy_frame(uintptr_t *words, uintptr_t start, uintptr_t end)
+{
+    size_t bytes = end > start ? end - start : 0;
+    struct iovec local, remote;
+
+    if (bytes > SS_LUA_SLOTS * sizeof *words)
+        bytes = SS_LUA_SLOTS * sizeof *words;
+    bytes -= bytes % sizeof *words;
+    local = (struct iovec){words, bytes};
+    remote = (struct iovec){(void *)start, bytes};
+    if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) != (ssize_t)bytes)
+        for (size_t i = 0; i < bytes / sizeof *words; i++)
+            words[i] = ss_lua_word(start + i * sizeof *words);
+    return (uint32_t)(bytes / sizeof *words);
+}
+
+static void keep_candidates(ss_lua_candidates *kept, const ss_lua_visit_frame *frame,
+                            const uintptr_t *words, uint32_t word_count, uintptr_t value)
+{
+    for (uint32_t i = 0; i < SS_LUA_REGISTERS; i++)
+        if (frame->registers[i] != value)
+            kept->registers &= ~(1u << i);
+    for (uint32_t i = 0; i < SS_LUA_SLOTS / 64; i++)
+        for (uint64_t left = kept->slots[i]; left; left &= left - 1) {
+            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(left);
+
+            if (slot >= word_count || words[slot] != value)
+                kept->slots[i] &= ~(left & -left);
+        }
+}
+
+/* The lesson's row for that site, all places possible when it is new; -1 when the table is full. */
+static int row_of_site(ss_lua_lesson *lesson, uintptr_t ip, bool hook)
+{
+    ss_lua_layout *layout = lesson->layout;
+    uint32_t row;
+
+    for (row = 0; row < layout->site_count; row++)
+        if (layout->sites[row].ip == ip)
+            return (int)row;
+    if (row == SS_LUA_SITES)
+        return -1;
+    layout->sites[row] = (ss_lua_site){.ip = ip, .hook = hook};
+    memset(&lesson->state[row], 0xff, sizeof lesson->state[row]);
+    lesson->state[row].registers = (1u << SS_LUA_REGISTERS) - 1;
+    lesson->ci[row] = lesson->state[row];
+    layout->site_count++;
+    return (int)row;
+}
+
+/* From the site outward everything is the interpreter's, up to the API function we called. */
+static void learn_internals(ss_lua_lesson *lesson)
+{
+    ss_lua_layout *layout = lesson->layout;
+
+    for (uint32_t i = 1; i + 1 < lesson->frame_count; i++) {
+        uintptr_t function = lesson->frames[i].function;
+
+        bool is_api = ss_lua_is_api(layout, function);
+        bool is_last = is_api || is_own(lesson, lesson->frames[i + 1].function);
+
+        remember_step(lesson, i, is_last);
+        if (!is_api && is_last &&
+            !insert_sorted(layout->apis, &layout->api_count, SS_LUA_APIS, function))
+            lesson->overflow = true;
+        if (is_last)
+            return;
+        if (!insert_sorted(layout->internals, &layout->internal_count, SS_LUA_INTERNALS, function))
+            lesson->overflow = true;
+    }
+}
+
+/* Unwind from PROBE as far as there is something to learn.  Where the frame outside of it, that of
+   the site, ends; 0 without one. */
+static uintptr_t look_outward(ss_lua_lesson *lesson, uintptr_t probe, bool *seen)
+{
+    uintptr_t end;
+
+    unwind(lesson, probe, 2);
+    if (lesson->frame_count < 2)
+        return 0;
+    end = all_seen(lesson, lesson->frames[1].ip, lesson->frames[1].sp);
+    *seen = end != 0;
+    if (*seen)
+        return end;
+    unwind(lesson, probe, SS_LUA_VISIT_FRAMES);
+    return lesson->frame_count < 3 ? 0 : lesson->frames[2].sp;
+}
+
+void ss_lua_lesson_visit(ss_lua_lesson *lesson, lua_State *L, uintptr_t probe, bool hook)
+{
+    lua_Debug activation = {0};
+    const ss_lua_visit_frame *site;
+    uintptr_t words[SS_LUA_SLOTS];
+    bool seen = false;
+    uintptr_t end = look_outward(lesson, probe, &seen);
+    uint32_t count;
+    int row;
+
+    if (!end || !lua_getstack(L, 0, &activation))
+        return;
+    site = &lesson->frames[1];
+#if defined(__x86_64__)
+    /* Whatever unwinder took this name: its frame pointer must lie above the return address. */
+    if (ss_lua_word(site->sp - sizeof(uintptr_t)) != site->ip)
+        return;
+#endif
+    row = row_of_site(lesson, site->ip, hook);
+    if (row < 0) {
+        lesson->overflow = true;
+        return;
+    }
+    lesson->visits[row]++;
+    count = copy_frame(words, site->sp, end);
+    keep_candidates(&lesson->state[row], site, words, count, (uintptr_t)L);
+    keep_candidates(&lesson->ci[row], site, words, count, (uintptr_t)activation.i_ci);
+    if (!seen)
+        learn_internals(lesson);
+}
+
+static ss_lua_place place_of(const ss_lua_candidates *kept)
+{
+    ss_lua_place place = {SS_LUA_NOWHERE, 0};
+
+    if (kept->registers) {
+        place.kind = SS_LUA_REGISTER;
+        place.at = callee_saved[__builtin_ctz(kept->registers)];
+        return place;
+    }
+    for (uint32_t i = 0; i < SS_LUA_SLOTS / 64; i++)
+        if (kept->slots[i]) {
+            place.kind = SS_LUA_SLOT;
+            place.at =
+                (uint32_t)sizeof(uintptr_t) * (i * 64 + (uint32_t)__builtin_ctzll(kept->slots[i]));
+            return place;
+        }
+    return place;
+}
+
+/* Two visits at least: one could agree by accident.  A site without both places is of no use. */
+void ss_lua_lesson_finish(ss_lua_lesson *lesson)
+{
+    ss_lua_layout *layout = lesson->layout;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < layout->site_count; i++) {
+        ss_lua_site site = layout->sites[i];
+        uint32_t at;
+
+        site.state = place_of(&lesson->state[i]);
+        site.ci = place_of(&lesson->ci[i]);
+        if (lesson->visits[i] < 2 || site.state.kind == SS_LUA_NOWHERE ||
+            site.ci.kind == SS_LUA_NOWHERE)
+            continue;
+        for (at = kept; at > 0 && layout->sites[at - 1].ip > site.ip; at--)
+            layout->sites[at] = layout->sites[at - 1];
+        layout->sites[at] = site;
+        kept++;
+    }
+    layout->site_count = kept;
+    if (lesson->overflow)
+        layout->failure = "this copy of Lua has more call sites than expected";
+    else if (kept == 0)
+        layout->failure = "no call site of this copy of Lua could be learnt";
+}

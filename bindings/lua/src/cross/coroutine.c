@@ -1,0 +1,244 @@
+/*
+ * stacksplice.wrap and stacksplice.resume: coroutine.wrap and coroutine.resume that remember the
+ * frames of a coroutine that fails.  Lua itself closes it, or hands out the error value alone,
+ * before any message handler outside could look at them.
+ *
+ * The frames are captured where the coroutine is left: its own activations, which are still there,
+ * a gap (what C functions had on the native stack is gone), and the live stack from here outward.
+ */
+#include "life/binding.h"
+
+/* What the protected parts need to know. */
+typedef struct death {
+    lua_State *co;
+    const void *above;
+    bool same; /* the value was raised by one of these functions inside the coroutine */
+} death;
+
+static bool has_failed(lua_State *co)
+{
+    return lua_status(co) != LUA_OK && lua_status(co) != LUA_YIELD;
+}
+
+/*
+ * Whether the value at INDEX is the one that a function of ours raised as the last thing in the
+ * coroutine: then its story is known already, from the innermost coroutine on.
+ */
+static bool was_raised_inside(lua_State *L, ss_lua_state *state, int index, lua_State *co)
+{
+    ss_lua_raising raising = state->raising;
+    lua_Debug activation;
+    bool same;
+
+    if (raising.L != co || !lua_getstack(co, 0, &activation) ||
+        (const void *)activation.i_ci != raising.ci)
+        return false;
+    lua_getinfo(L, "f", &activation);
+    same = lua_topointer(L, -1) == raising.function;
+    lua_pop(L, 1);
+    return same && ss_lua_ties_find(L, state, index) == &state->last;
+}
+
+/* ---- Remembering -----------------------------------------------------------------------------*/
+
+/* Arguments: the value that the coroutine failed with, the death. */
+static int remember_protected(lua_State *L)
+{
+    death *now = lua_touserdata(L, 2);
+    ss_lua_state *state = ss_lua_state_open(L);
+    ss_lua_origin origin = {
+        .above = now->above, .status = lua_status(now->co), .unwound = true, .dead = now->co};
+
+    ss_lua_state_drain(L, state);
+    if (state->handling || ss_lua_to_error(L, 1))
+        return 0;
+    now->same = was_raised_inside(L, state, 1, now->co);
+    if (!now->same) {
+        ss_lua_forget_equal(L, state, 1);
+        (void)ss_lua_ties_make(L, state, 1, &origin);
+        now->same = true;
+    }
+    ss_lua_plant_sentinel(L, state);
+    return 0;
+}
+
+/* Call a protected part with the value at the top, which stays: without memory it goes on its way
+   without its stack. [-0, +0, -] */
+static void call_protected(lua_State *L, lua_CFunction body, death *now)
+{
+    if (!lua_checkstack(L, LUA_MINSTACK))
+        return;
+    lua_pushcfunction(L, body);
+    lua_pushvalue(L, -2);
+    lua_pushlightuserdata(L, now);
+    if (lua_pcall(L, 2, 0, 0) != LUA_OK)
+        lua_pop(L, 1);
+}
+
+/*
+ * Arguments: the value that is going to be raised, the death.  The state's last value is the same
+ * error before its place was put in front: its stack becomes that of this one.
+ */
+static int rename_protected(lua_State *L)
+{
+    ss_lua_state *state = ss_lua_state_open(L);
+    const ss_lua_exception *former = state->last.exception;
+    IUnknown **holder = ss_lua_push_holder(L);
+    ss_lua_exception_parts parts;
+    ss_lua_exception *x;
+
+    if (!former)
+        return 0;
+    parts = (ss_lua_exception_parts){.hresult = former->hresult,
+                                     .type_name = former->type_name,
+                                     .frames = former->frames,
+                                     .frame_count = former->frame_count};
+    parts.message = lua_tolstring(L, 1, &parts.message_length);
+    x = ss_lua_exception_new(state, &parts);
+    if (!x)
+        return luaL_error(L, "not enough memory");
+    ss_lua_set_new_last(L, state, holder, x, 1);
+    return 0;
+}
+
+/* ---- Resuming --------------------------------------------------------------------------------*/
+
+/*
+ * Resume CO with the NARGS values at the top: the number of results, which are pushed, or -1 and
+ * the error value.  What is said and checked is what the library of Lua says and checks.
+ */
+static int resume(lua_State *L, lua_State *co, int nargs, death *now)
+{
+    bool could_run = !has_failed(co);
+    int status, nresults;
+
+    if (!lua_checkstack(co, nargs)) {
+        lua_pushliteral(L, "too many arguments to resume");
+        return -1;
+    }
+#if LUA_VERSION_NUM < 504
+    if (lua_status(co) == LUA_OK && lua_gettop(co) == 0) {
+        lua_pushliteral(L, "cannot resume dead coroutine");
+        return -1;
+    }
+#endif
+    lua_xmove(L, co, nargs);
+    status = lua_resume(co, L, nargs, &nresults);
+    if (status != LUA_OK && status != LUA_YIELD) {
+        lua_xmove(co, L, 1);
+        if (could_run && has_failed(co))
+            call_protected(L, remember_protected, now);
+        return -1;
+    }
+    if (!lua_checkstack(L, nresults + 1)) {
+        lua_pop(co, nresults);
+        lua_pushliteral(L, "too many results to resume");
+        return -1;
+    }
+    lua_xmove(co, L, nresults);
+    return nresults;
+}
+
+SS_LUA_NOINLINE int ss_lua_resume_function(lua_State *L)
+{
+    lua_State *co = lua_tothread(L, 1);
+    death now = {.co = co, .above = SS_LUA_HERE()};
+    int results;
+
+#if LUA_VERSION_NUM >= 504
+    luaL_argexpected(L, co, 1, "thread");
+#else
+    luaL_argcheck(L, co, 1, "thread expected");
+#endif
+    results = resume(L, co, lua_gettop(L) - 1, &now);
+    lua_pushboolean(L, results >= 0);
+    lua_insert(L, results >= 0 ? -(results + 1) : -2);
+    return results >= 0 ? results + 1 : 2;
+}
+
+/* ---- Wrapping --------------------------------------------------------------------------------*/
+
+/* Since Lua 5.4 a wrapped coroutine that failed is closed: its variables may put another error in
+   the place of the one at the top.  Whether they did. */
+static bool close_wrapped(lua_State *L, lua_State *co)
+{
+#if LUA_VERSION_NUM >= 504
+    bool replaced;
+
+#if LUA_VERSION_RELEASE_NUM >= 50406
+    (void)lua_closethread(co, L);
+#else
+    (void)lua_resetthread(co);
+#endif
+    if (lua_gettop(co) == 0)
+        return false; /* Lua 5.4.2 and older do not hand it out */
+    lua_xmove(co, L, 1);
+    replaced = !lua_rawequal(L, -1, -2);
+    lua_remove(L, -2);
+    return replaced;
+#else
+    (void)L;
+    (void)co;
+    return false;
+#endif
+}
+
+/* Put the place of the caller in front of a message that is a string, as coroutine.wrap does;
+   whether it was one. */
+static bool add_place(lua_State *L, int status)
+{
+#if LUA_VERSION_RELEASE_NUM >= 50403
+    if (status == LUA_ERRMEM)
+        return false;
+#else
+    (void)status;
+#endif
+    if (lua_type(L, -1) != LUA_TSTRING)
+        return false;
+    luaL_where(L, 1);
+    lua_insert(L, -2);
+    lua_concat(L, 2);
+    return true;
+}
+
+/* The error that comes out of the coroutine is at the top; STATUS is the coroutine's. */
+static int raise_again(lua_State *L, int status, death *now)
+{
+    ss_lua_state *state;
+    bool renamed = add_place(L, status);
+
+    if (now->same && renamed)
+        call_protected(L, rename_protected, now);
+    state = ss_lua_state_find(L);
+    if (state) {
+        state->raising = (ss_lua_raising){NULL, NULL, NULL};
+        if (now->same && ss_lua_ties_find(L, state, -1) == &state->last)
+            ss_lua_remember_raiser(L, state);
+    }
+    return lua_error(L);
+}
+
+SS_LUA_NOINLINE int ss_lua_call_wrapped(lua_State *L)
+{
+    lua_State *co = lua_tothread(L, lua_upvalueindex(1));
+    death now = {.co = co, .above = SS_LUA_HERE()};
+    int results = resume(L, co, lua_gettop(L), &now), status = lua_status(co);
+
+    if (results >= 0)
+        return results;
+    if (has_failed(co) && close_wrapped(L, co))
+        now.same = false;
+    return raise_again(L, status, &now);
+}
+
+int ss_lua_wrap_function(lua_State *L)
+{
+    lua_State *co;
+
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    co = lua_newthread(L);
+    lua_pushvalue(L, 1);
+    lua_xmove(L, co, 1);
+    lua_pushcclosure(L, ss_lua_call_wrapped, 1);
+    return 1;
+}

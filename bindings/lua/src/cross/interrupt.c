@@ -1,0 +1,249 @@
+/*
+ * Interrupts of another language that plain protected calls may not swallow: while a state is
+ * marked, a hook on each of its running coroutines raises the interrupt again, at the next
+ * instruction of a function that was interrupted or when it returns.  The methods __close that the
+ * interrupt runs on its way are clean-up code: they are left alone.
+ */
+#include "life/binding.h"
+
+bool ss_lua_is_interrupt(IUnknown *error)
+{
+    IUnknown *exception = ss_lua_error_exception(error);
+    void *marker = NULL;
+    bool interrupt;
+
+    if (!exception)
+        return false;
+    interrupt = SUCCEEDED(exception->lpVtbl->QueryInterface(
+                    exception, &stacksplice_IID_IScriptInterrupt, &marker)) &&
+                marker;
+    if (marker)
+        ((IUnknown *)marker)->lpVtbl->Release(marker);
+    exception->lpVtbl->Release(exception);
+    return interrupt;
+}
+
+void ss_lua_push_interrupt(lua_State *L)
+{
+    ss_lua_push_table(L, SS_LUA_INTERRUPT);
+}
+
+/* The coroutines on the stack, by a capture, whose frames nobody wants. */
+static void running_threads(lua_State *L, const void *above, ss_lua_notebook *book)
+{
+    *book = (ss_lua_notebook){.seen = NULL};
+    (void)ss_lua_capture(L, above, 0, NULL, book);
+}
+
+/* ---- Closing ---------------------------------------------------------------------------------*/
+
+static bool has_activation(lua_State *L, const void *ci)
+{
+    lua_Debug activation;
+
+    for (int level = 0; lua_getstack(L, level, &activation); level++)
+        if ((const void *)activation.i_ci == ci)
+            return true;
+    return false;
+}
+
+/* Whether L runs in a method that closes a variable on the interrupt's way. */
+static bool is_closing(lua_State *L, const ss_lua_state *state)
+{
+    ss_lua_notebook book;
+    bool inside = false;
+
+    if (!state->closing.ci)
+        return false;
+    if (state->closing.L == L)
+        return has_activation(L, state->closing.ci);
+    /* A coroutine that this method runs; else the method has failed, and its coroutine is gone. */
+    running_threads(L, SS_LUA_HERE(), &book);
+    for (uint32_t i = 0; i < book.state_count; i++) {
+        if (book.states[i] == state->closing.L)
+            return inside && has_activation(state->closing.L, state->closing.ci);
+        inside = inside || book.states[i] == L;
+    }
+    return false;
+}
+
+/* Push parameter NUMBER of the function that is just being called, or nil. [-0, +1, -] */
+static void push_parameter(lua_State *L, lua_Debug *activation, int number)
+{
+    if (!lua_getlocal(L, activation, number) && !lua_getlocal(L, activation, -number))
+        lua_pushnil(L);
+}
+
+/* Whether the function that is just being called is the __close of its first parameter, because of
+   an error. */
+static bool closes_for_error(lua_State *L, lua_Debug *activation)
+{
+    int top = lua_gettop(L);
+    bool closes;
+
+    lua_getinfo(L, "f", activation);
+    push_parameter(L, activation, 2);
+    push_parameter(L, activation, 1);
+    closes = !lua_isnil(L, -2) && luaL_getmetafield(L, -1, "__close") != LUA_TNIL &&
+             lua_rawequal(L, -1, top + 1);
+    lua_settop(L, top);
+    return closes;
+}
+
+/* ---- The hook --------------------------------------------------------------------------------*/
+
+/* Whether functions of the script called the one that is just being called. */
+static bool is_called_by_script(lua_State *L)
+{
+    lua_Debug activation;
+
+    for (int level = 1; lua_getstack(L, level, &activation); level++) {
+        lua_getinfo(L, "S", &activation);
+        if (*activation.what != 'C')
+            return true;
+    }
+    return false;
+}
+
+static void note_call(lua_State *L, ss_lua_state *state, lua_Debug *activation)
+{
+    /* Activations are used again: what closed before in this one has ended. */
+    if (state->closing.L == L && state->closing.ci == (const void *)activation->i_ci)
+        state->closing = (ss_lua_closing){NULL, NULL};
+    if (is_closing(L, state))
+        return;
+    if (closes_for_error(L, activation))
+        state->closing = (ss_lua_closing){L, activation->i_ci};
+    else if (L == state->interrupt_base && !is_called_by_script(L))
+        /* The interrupted script has ended, and its host, which got the error, begins another. */
+        ss_lua_interrupt_clear(L, state);
+}
+
+/* The hook that L had; one that it inherited when it was made meanwhile is taken off. */
+static void give_back(lua_State *L, ss_lua_state *state)
+{
+    for (uint32_t i = 0; state && i < state->displaced_count; i++) {
+        ss_lua_displaced former = state->displaced[i];
+
+        if (former.L != L)
+            continue;
+        state->displaced[i] = state->displaced[--state->displaced_count];
+        lua_sethook(L, former.hook, former.mask, former.count);
+        return;
+    }
+    lua_sethook(L, NULL, 0, 0);
+}
+
+static void raise_again(lua_State *L, lua_Debug *activation)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+
+    if (!state || !state->interrupted) {
+        give_back(L, state);
+        return;
+    }
+    if (activation->event == LUA_HOOKCALL || activation->event == LUA_HOOKTAILCALL) {
+        note_call(L, state, activation);
+        return;
+    }
+    if (activation->event == LUA_HOOKRET) {
+        lua_getinfo(L, "S", activation);
+        if (*activation->what == 'C') /* a message handler, for instance */
+            return;
+    }
+    if (is_closing(L, state))
+        return;
+    ss_lua_push_interrupt(L);
+    lua_error(L);
+}
+
+/* ---- Marking ---------------------------------------------------------------------------------*/
+
+static void displace_hook(ss_lua_state *state, lua_State *L)
+{
+    ss_lua_displaced now = {L, lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L)};
+    uint32_t i = 0;
+
+    if (now.hook == state->interrupt_hook)
+        return;
+    /* Its entry of an earlier interrupt, or that of another coroutine which is gone or has it. */
+    while (i < state->displaced_count && state->displaced[i].L != L)
+        i++;
+    if (i == SS_LUA_DISPLACED)
+        return;
+    if (i == state->displaced_count)
+        state->displaced_count++;
+    state->displaced[i] = now;
+    lua_sethook(L, state->interrupt_hook, LUA_MASKCOUNT | LUA_MASKCALL | LUA_MASKRET, 1);
+}
+
+void ss_lua_interrupt_set(lua_State *L, ss_lua_state *state, const void *above)
+{
+    const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
+    ss_lua_notebook book;
+
+    lua_pushvalue(L, -1);
+    ss_lua_set_table(L, SS_LUA_INTERRUPT);
+    if (!state->interrupted) {
+        state->interrupted = true;
+        state->interrupt_hook = raise_again;
+        atomic_fetch_add(&ss_lua_the_shared->interrupted_states, 1);
+    }
+    state->closing = (ss_lua_closing){NULL, NULL};
+    state->interrupt_base = L;
+    running_threads(L, above, &book);
+    /* Entries of an earlier interrupt make room: their coroutines do not run. */
+    if (state->displaced_count + book.state_count >= SS_LUA_DISPLACED)
+        state->displaced_count = 0;
+    displace_hook(state, L);
+    for (uint32_t i = 0; i < book.state_count; i++)
+        if (lua_topointer(book.states[i], LUA_REGISTRYINDEX) == registry) {
+            state->interrupt_base = book.states[i];
+            displace_hook(state, book.states[i]);
+        }
+}
+
+bool ss_lua_is_interrupted(lua_State *L, const ss_lua_state *state)
+{
+    return state->interrupted && lua_gethook(L) == state->interrupt_hook && !is_closing(L, state);
+}
+
+/*
+ * Whether the coroutine may still be touched: one that finished can have been collected.  Those on
+ * the stack now are alive, and the main one always is.
+ */
+static bool is_running(lua_State *L, const ss_lua_state *state, const ss_lua_notebook *book,
+                       lua_State *thread)
+{
+    if (thread == L || thread == state->main)
+        return true;
+    for (uint32_t i = 0; i < book->state_count; i++)
+        if (book->states[i] == thread)
+            return true;
+    return false;
+}
+
+/* Those that rest keep our hook and their entry: the hook gives back what it displaced. */
+void ss_lua_interrupt_clear(lua_State *L, ss_lua_state *state)
+{
+    ss_lua_notebook book;
+    uint32_t kept = 0;
+
+    if (!state->interrupted)
+        return;
+    running_threads(L, SS_LUA_HERE(), &book);
+    state->interrupted = false;
+    state->closing = (ss_lua_closing){NULL, NULL};
+    atomic_fetch_sub(&ss_lua_the_shared->interrupted_states, 1);
+    for (uint32_t i = 0; i < state->displaced_count; i++) {
+        ss_lua_displaced former = state->displaced[i];
+
+        if (!is_running(L, state, &book, former.L))
+            state->displaced[kept++] = former;
+        else if (lua_gethook(former.L) == state->interrupt_hook)
+            lua_sethook(former.L, former.hook, former.mask, former.count);
+    }
+    state->displaced_count = kept;
+    lua_pushnil(L);
+    ss_lua_set_table(L, SS_LUA_INTERRUPT);
+}

@@ -1,0 +1,149 @@
+/*
+ * stacksplice.pcall and stacksplice.xpcall: as the standard ones, across yields too, with the error
+ * object as one more result after a failure.
+ */
+#include "life/binding.h"
+
+/* Indices on the stack of both functions while the call runs. */
+enum { HANDLER = 1, RESULTS = 2 /* true, then what the function returns */ };
+
+/* The state, or NULL in a finalizer that runs after ours while Lua closes: then these functions are
+   as the standard ones. */
+static ss_lua_state *state_of_function(lua_State *L)
+{
+    ss_lua_state **holder = lua_touserdata(L, lua_upvalueindex(1));
+
+    return holder ? *holder : NULL;
+}
+
+/* Push the error that the failed call is reported with; INDEX holds the value it failed with. */
+static void push_error_info(lua_State *L, ss_lua_state *state, int index, int status,
+                            const void *above)
+{
+    ss_lua_origin origin = {.above = above, .status = status, .unwound = true};
+
+    ss_lua_push_error_of(L, state, index, &origin);
+}
+
+/* The script asked for it: what a plain pcall may not swallow ends here. */
+static int catch_interrupt(lua_State *L, ss_lua_state *state)
+{
+    lua_pushboolean(L, 0);
+    ss_lua_push_interrupt(L);
+    lua_pushvalue(L, -1);
+    ss_lua_interrupt_clear(L, state);
+    return 3;
+}
+
+/* The value that was raised: the handler may have turned it into another one. */
+static void push_raised_value(lua_State *L, int status)
+{
+    if (lua_iscfunction(L, HANDLER) && status == LUA_ERRRUN && lua_getupvalue(L, HANDLER, 2)) {
+        lua_getupvalue(L, HANDLER, 3);
+        if (lua_toboolean(L, -1)) {
+            lua_pop(L, 1);
+            return;
+        }
+        lua_pop(L, 2);
+    }
+    lua_pushvalue(L, -1);
+}
+
+/* The call failed, or an interrupt is on its way; the value is at the top. */
+static SS_LUA_NOINLINE int finish_failed(lua_State *L, ss_lua_state *state, int status,
+                                         const void *above)
+{
+    luaL_checkstack(L, LUA_MINSTACK, "too many results"); /* they may have filled the stack */
+    if (state && ss_lua_is_interrupted(L, state))
+        return catch_interrupt(L, state);
+    lua_pushboolean(L, 0);
+    lua_insert(L, -2);
+    if (!state)
+        return 2;
+    push_raised_value(L, status);
+    push_error_info(L, state, -1, status, above);
+    lua_remove(L, -2);
+    return 3;
+}
+
+/* HANDLING is how many handlers ran when the call began. */
+static SS_LUA_NOINLINE int finish(lua_State *L, int status, lua_KContext handling)
+{
+    ss_lua_state *state = state_of_function(L);
+
+    /* A handler that raised left its mark.  After a yield there may be fewer than before. */
+    if (state && (int)handling < state->handling)
+        state->handling = (int)handling;
+    if ((status == LUA_OK || status == LUA_YIELD) &&
+        !(state && state->interrupted && ss_lua_is_interrupted(L, state)))
+        return lua_gettop(L) - HANDLER;
+    return finish_failed(L, state, status, SS_LUA_HERE());
+}
+
+/* The handler, true and the function with its arguments are on the stack.  Inlined, so that the
+   frame a stack shows is that of the function scripts know. */
+static inline __attribute__((always_inline)) int call(lua_State *L)
+{
+    ss_lua_state *state = state_of_function(L);
+    int handling = state ? state->handling : 0;
+
+    if (state)
+        ss_lua_state_drain(L, state);
+    return finish(
+        L, lua_pcallk(L, lua_gettop(L) - RESULTS - 1, LUA_MULTRET, HANDLER, handling, finish),
+        handling);
+}
+
+/* A function in C begins with LUA_MINSTACK free slots. */
+int ss_lua_pcall_function(lua_State *L)
+{
+    luaL_checkany(L, 1);
+    lua_pushcfunction(L, stacksplice_lua_handler);
+    lua_pushboolean(L, 1);
+    lua_rotate(L, HANDLER, RESULTS);
+    return call(L);
+}
+
+/*
+ * Upvalues: the script's handler; the value it was given; whether it was.  While it runs, errors of
+ * its own are not captured: Lua may call it again for each of them.
+ */
+SS_LUA_NOINLINE int ss_lua_run_script_handler(lua_State *L)
+{
+    ss_lua_state *state;
+    int handling;
+
+    lua_settop(L, 1);
+    ss_lua_note_raise(L, SS_LUA_HERE());
+    state = ss_lua_state_find(L);
+    handling = state ? state->handling : 0;
+    if (state && !handling) {
+        lua_pushvalue(L, 1);
+        lua_replace(L, lua_upvalueindex(2));
+        lua_pushboolean(L, 1);
+        lua_replace(L, lua_upvalueindex(3));
+    }
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    if (state)
+        state->handling = handling + 1;
+    lua_call(L, 1, 1); /* when it raises, the end of xpcall sets the count right */
+    if (state)
+        state->handling = handling;
+    return 1;
+}
+
+int ss_lua_xpcall_function(lua_State *L)
+{
+    luaL_checktype(L, 2, LUA_TFUNCTION);
+    lua_pushvalue(L, 1);
+    lua_insert(L, RESULTS + 1);
+    lua_pushvalue(L, 2);
+    lua_pushnil(L);
+    lua_pushboolean(L, 0);
+    lua_pushcclosure(L, ss_lua_run_script_handler, 3);
+    lua_replace(L, HANDLER);
+    lua_pushboolean(L, 1);
+    lua_replace(L, RESULTS);
+    return call(L);
+}

@@ -1,0 +1,112 @@
+/* The thread's error raised in Lua. */
+#include "life/binding.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+void ss_lua_remember_raiser(lua_State *L, ss_lua_state *state)
+{
+    lua_Debug activation;
+
+    state->last_raised = true;
+    state->raising = (ss_lua_raising){NULL, NULL, NULL};
+    if (!lua_getstack(L, 0, &activation))
+        return;
+    lua_getinfo(L, "f", &activation);
+    state->raising = (ss_lua_raising){L, activation.i_ci, lua_topointer(L, -1)};
+    lua_pop(L, 1);
+}
+
+/*
+ * Push what is to be raised for the error in HOLDER: the value it was born from, tied to it again,
+ * or its error object.  [-0, +1, m]
+ */
+static void push_raised(lua_State *L, ss_lua_state *state, IUnknown *error)
+{
+    IUnknown *exception = ss_lua_error_exception(error);
+    ss_lua_exception *x = ss_lua_exception_from(exception, state);
+    bool own = x && ss_lua_push_value(L, x);
+
+    /* The error holds its exception for life. */
+    if (exception)
+        exception->lpVtbl->Release(exception);
+    if (!own) {
+        ss_lua_push_error(L, state, error);
+        return;
+    }
+    if (!ss_lua_ties_find(L, state, -1)) {
+        void *script = NULL;
+
+        if (FAILED(
+                error->lpVtbl->QueryInterface(error, &stacksplice_IID_IScriptErrorInfo, &script)))
+            return;
+        x->script.lpVtbl->AddRef(&x->script); /* handed to set_last */
+        ss_lua_set_last(state, x, script);
+        ((IScriptErrorInfo *)script)->lpVtbl->Release(script);
+    }
+    if (ss_lua_ties_find(L, state, -1) == &state->last)
+        ss_lua_remember_raiser(L, state);
+}
+
+/* lua.h does not tell the compiler that its errors do not return. */
+__attribute__((noreturn)) static void raise_text(lua_State *L, const char *format,
+                                                 stacksplice_hresult hr)
+{
+    char code[16];
+
+    (void)snprintf(code, sizeof code, "0x%08" PRIx32, (uint32_t)hr);
+    (void)luaL_error(L, format, code);
+    __builtin_unreachable();
+}
+
+/*
+ * What may allocate before the error has left the slot, and with it whatever finalizers do: they
+ * may cross borders and use the slot themselves.  Result: the holder.
+ */
+static int prepare(lua_State *L)
+{
+    ss_lua_state *state = ss_lua_state_open(L);
+
+    ss_lua_state_tend(L, state);
+    (void)ss_lua_push_holder(L);
+    return 1;
+}
+
+/* Push the holder, with the error in flight put aside meanwhile.  [-0, +1, m] */
+static IUnknown **push_prepared(lua_State *L)
+{
+    stacksplice_saved_error saved;
+    int status;
+
+    (void)stacksplice_save_error(&saved);
+    lua_pushcfunction(L, prepare);
+    status = lua_pcall(L, 0, 1, 0);
+    (void)stacksplice_restore_error(&saved);
+    if (status != LUA_OK)
+        (void)lua_error(L);
+    return &(*(ss_lua_hold **)lua_touserdata(L, -1))->outside;
+}
+
+SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
+{
+    const void *above = SS_LUA_HERE();
+    ss_lua_state *state;
+    IUnknown **holder;
+
+    if (SUCCEEDED(hr))
+        raise_text(L, "stacksplice_lua_raise: %s is a success code", hr);
+    luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
+    /* Everything that may raise for want of memory comes before the error leaves the slot, or while
+       the holder owns it. */
+    holder = push_prepared(L);
+    state = ss_lua_state_open(L);
+    (void)stacksplice_propagate_above(above, hr, "lua");
+    if (FAILED(RoGetMatchingRestrictedErrorInfo(hr, (IRestrictedErrorInfo **)holder)) || !*holder)
+        raise_text(L, "error %s without information", hr);
+    push_raised(L, state, *holder);
+    if (ss_lua_is_interrupt(*holder))
+        ss_lua_interrupt_set(L, state, above);
+    ss_lua_drop_holder(L, -2);
+    (void)lua_error(L);
+    __builtin_unreachable();
+}

@@ -1,0 +1,226 @@
+#include "frames/activation.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A name that was asked for while no function died is right until package.loaded changes. */
+enum { NAME_USES = 5000 };
+
+size_t ss_lua_token_table_size(void)
+{
+    return sizeof(struct ss_lua_token_table);
+}
+
+/* ---- Names -----------------------------------------------------------------------------------*/
+
+const void *ss_lua_function_of(const ss_lua_layout *layout, uintptr_t ci)
+{
+    if (layout->function == SS_LUA_UNKNOWN)
+        return NULL;
+    return (const void *)ss_lua_word(ss_lua_word(ci + layout->function));
+}
+
+uintptr_t ss_lua_c_function_of(const ss_lua_layout *layout, uintptr_t ci)
+{
+    uintptr_t value, slot;
+    uint8_t tag;
+
+    if (layout->function == SS_LUA_UNKNOWN)
+        return 0;
+    slot = ss_lua_word(ci + layout->function);
+    value = ss_lua_word(slot);
+    tag = *(const uint8_t *)(slot + sizeof(uintptr_t));
+    if (tag == layout->light_tag)
+        return value;
+    if (tag == layout->closure_tag && layout->closure_function != SS_LUA_UNKNOWN)
+        return ss_lua_word(value + layout->closure_function);
+    return 0;
+}
+
+/*
+ * Whether a name that was found is still right.  It is while the same sentinel lives; without one
+ * another function may have the address at the next capture, though not in this one.  Where no
+ * sentinel is of use, since calibration missed something, what the function was defined as must do.
+ */
+static bool is_right(const ss_lua_layout *layout, const ss_lua_world *world,
+                     const ss_lua_known_name *known)
+{
+    if (world->keyed)
+        return known->epoch == world->record->epoch;
+    return known->epoch == 0 &&
+           (known->capture == world->record->captures || !ss_lua_has_keys(layout));
+}
+
+/*
+ * Whether what is KNOWN holds for that function.  That there is no name may be said of a later
+ * function at the address, too: what a token says without the name is true of every function that
+ * was defined there.
+ */
+static bool is_known(const ss_lua_layout *layout, const ss_lua_world *world,
+                     const ss_lua_known_name *known, const void *function,
+                     const lua_Debug *activation)
+{
+    return known->function == function && known->source == activation->source &&
+           known->line_defined == activation->linedefined && known->uses_left > 0 &&
+           (!known->name[0] || is_right(layout, world, known));
+}
+
+/* ACTIVATION has been filled with "S". */
+static const char *loaded_name(const ss_lua_layout *layout, ss_lua_world *world,
+                               const lua_Debug *activation)
+{
+    const void *function = ss_lua_function_of(layout, (uintptr_t)activation->i_ci);
+    ss_lua_known_name *known;
+
+    if (!function || !world->record)
+        return NULL;
+    known = &world->record->names[((uintptr_t)function >> 4) % SS_LUA_KNOWN_NAMES];
+    if (is_known(layout, world, known, function, activation)) {
+        known->uses_left--;
+    } else {
+        if (!world->rest)
+            return NULL;
+        *known = (ss_lua_known_name){.function = function,
+                                     .source = activation->source,
+                                     .line_defined = activation->linedefined,
+                                     .epoch = world->keyed ? world->record->epoch : 0,
+                                     .capture = world->record->captures,
+                                     .uses_left = SS_LUA_NAME_USES};
+        (void)ss_lua_global_name(world->rest, function, known->name);
+    }
+    return known->name[0] ? known->name : NULL;
+}
+
+/* A local variable's name, or an iterator's, says nothing about the function elsewhere. */
+static bool is_lasting(const char *namewhat)
+{
+    return strcmp(namewhat, "global") == 0 || strcmp(namewhat, "method") == 0 ||
+           strcmp(namewhat, "field") == 0;
+}
+
+const char *ss_lua_c_function_name(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                                   uintptr_t ci)
+{
+    lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
+    const char *name;
+
+    lua_getinfo(L, "Sn", &activation);
+    name = loaded_name(layout, world, &activation);
+    return name || !is_lasting(activation.namewhat) ? name : activation.name;
+}
+
+/* ---- Tokens by asking Lua --------------------------------------------------------------------*/
+
+/* *LASTING: whether the token is that of INFO, not one that says that memory ran out. */
+static uintptr_t intern(const stacksplice_token_info *info, bool *lasting)
+{
+    uintptr_t token = 0;
+
+    *lasting = stacksplice_intern(info, &token) == S_OK;
+    return token;
+}
+
+static uintptr_t token_of(const lua_Debug *activation, const char *loaded,
+                          const ss_lua_state *record, stacksplice_trust trust, bool *lasting)
+{
+    char function[LUA_IDSIZE + 40];
+    stacksplice_token_info info = {
+        .size = sizeof info, .kind = STACKSPLICE_FRAME_SCRIPT, .trust = trust, .language = "lua"};
+
+    if (record && record->name[0])
+        info.interpreter = record->name;
+    info.function = activation->name;
+    if (!*activation->namewhat || !activation->name)
+        info.function = loaded;
+    if (*activation->what == 'C') {
+        info.file = "[C]";
+        info.reason = "this function has no native frame";
+        if (!info.function)
+            info.function = "?";
+        return intern(&info, lasting);
+    }
+    if (!info.function && *activation->what == 'm')
+        info.function = "main chunk";
+    if (!info.function) {
+        (void)snprintf(function, sizeof function, "function <%s:%d>", activation->short_src,
+                       activation->linedefined);
+        info.function = function;
+    }
+    info.chunk = *activation->source != '@';
+    info.file = info.chunk ? activation->short_src : activation->source + 1;
+    info.line = activation->currentline > 0 ? (uint32_t)activation->currentline : 0;
+    return intern(&info, lasting);
+}
+
+/* Whether only package.loaded can name the function. */
+static bool needs_loaded_name(const lua_Debug *activation)
+{
+    return !*activation->namewhat && *activation->what != 'm';
+}
+
+uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                             uintptr_t ci, stacksplice_trust trust)
+{
+    lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
+    const char *loaded = NULL;
+    bool lasting;
+
+    lua_getinfo(L, "Sln", &activation);
+    if (needs_loaded_name(&activation))
+        loaded = loaded_name(layout, world, &activation);
+    return token_of(&activation, loaded, world->record, trust, &lasting);
+}
+
+uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust)
+{
+    lua_Debug activation = {.i_ci = ci};
+    bool lasting;
+
+    lua_getinfo(L, "Sln", &activation);
+    return token_of(&activation, NULL,
+                    ss_lua_state_of_registry(lua_topointer(L, LUA_REGISTRYINDEX)), trust, &lasting);
+}
+
+/* ---- Tokens by key ---------------------------------------------------------------------------*/
+
+static_assert(SS_LUA_TOKEN_SETS == 1 << 7, "a set is found by seven bits");
+
+/* The place for a key in its set: its own, one that is out of date, or another's. */
+static ss_lua_keyed_token *place_for(const ss_lua_world *world, const ss_lua_activation *at,
+                                     const ss_lua_activation *caller)
+{
+    ss_lua_keyed_token *set = ss_lua_key_set(world, at, caller);
+
+    for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)
+        if (set[i].epoch != world->record->epoch || ss_lua_key_matches(&set[i], at, caller))
+            return &set[i];
+    return &set[world->record->tokens->next_victim++ % SS_LUA_TOKEN_WAYS];
+}
+
+uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                           const ss_lua_activation *at, const ss_lua_activation *caller)
+{
+    lua_Debug activation = {.i_ci = (struct CallInfo *)at->ci};
+    ss_lua_keyed_token key = {.pc = at->pc,
+                              .caller_pc = caller->pc,
+                              .status = at->status,
+                              .caller_status = caller->status,
+                              .uses_left = UINT32_MAX};
+    const char *loaded = NULL;
+    bool lasting;
+
+    lua_getinfo(L, "Sln", &activation);
+    if (needs_loaded_name(&activation)) {
+        loaded = loaded_name(layout, world, &activation);
+        key.closure = loaded ? at->closure : 0;
+        key.uses_left = NAME_USES;
+    }
+    key.token = token_of(&activation, loaded, world->record, STACKSPLICE_TRUST_EXACT, &lasting);
+    /* A function in C has no code that tells its calls apart. */
+    if (world->keyed && at->pc && lasting) {
+        key.epoch = world->record->epoch;
+        *place_for(world, at, caller) = key;
+    }
+    return key.token;
+}

@@ -1,0 +1,140 @@
+/*
+ * Activations of Lua as tokens: what lua_getinfo says of one is asked once for each place in the
+ * code and then found again by its key.
+ */
+#ifndef SS_LUA_ACTIVATION_H
+#define SS_LUA_ACTIVATION_H
+
+#include "life/binding.h"
+#include "calibrate/calibrate.h"
+
+/* One Lua state while a capture looks at it. */
+typedef struct ss_lua_world {
+    const void *registry;
+    ss_lua_state *record; /* NULL when nothing of ours was opened in it */
+    lua_State *rest;      /* its stack may be used above its top for a moment; or NULL */
+    bool keyed;           /* keys found in the record's table are true */
+} ss_lua_world;
+
+/* The words of an activation that its key is made of. */
+typedef struct ss_lua_activation {
+    uintptr_t ci; /* 0: none */
+    uintptr_t outer;
+    uintptr_t closure;
+    uintptr_t pc; /* in the code of one prototype; 0 of a function in C */
+    uint32_t status;
+} ss_lua_activation;
+
+/* The pointer that lua_topointer gives for the function of an activation, or NULL. */
+const void *ss_lua_function_of(const ss_lua_layout *layout, uintptr_t ci);
+
+/* The lua_CFunction of a C activation, or 0. */
+uintptr_t ss_lua_c_function_of(const ss_lua_layout *layout, uintptr_t ci);
+
+/* Whether this copy of Lua lets activations have keys. */
+static inline bool ss_lua_has_keys(const ss_lua_layout *layout)
+{
+    return layout->previous != SS_LUA_UNKNOWN && layout->function != SS_LUA_UNKNOWN &&
+           layout->saved_pc != SS_LUA_UNKNOWN && layout->status != SS_LUA_UNKNOWN;
+}
+
+/* Whether the function of CI, an activation of L, was entered by a tail call: Lua has given up the
+   activation of its caller then. */
+static inline bool ss_lua_is_tail_call(const ss_lua_layout *layout, lua_State *L, uintptr_t ci)
+{
+    lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
+
+    if (layout->status != SS_LUA_UNKNOWN)
+        return *(const uint32_t *)(ci + layout->status) & layout->tail;
+    lua_getinfo(L, "t", &activation);
+    return activation.istailcall;
+}
+
+/* Read CI, where keys are allowed. */
+static inline void ss_lua_activation_read(const ss_lua_layout *layout, uintptr_t ci,
+                                          ss_lua_activation *out)
+{
+    uintptr_t slot = ss_lua_word(ci + layout->function);
+
+    out->ci = ci;
+    out->outer = ss_lua_word(ci + layout->previous);
+    out->closure = ss_lua_word(slot);
+    out->status = *(const uint32_t *)(ci + layout->status);
+    out->pc = 0;
+    if (*(const uint8_t *)(slot + sizeof(uintptr_t)) == layout->lua_tag)
+        out->pc = ss_lua_word(ci + layout->saved_pc);
+}
+
+/*
+ * A token with its key.  Everything that lua_getinfo says of a Lua function follows from the key
+ * while the prototypes live (see sentinel.c), but for a name that only package.loaded has: one that
+ * has such a name keeps it for its closure, one that has none for its code, and both are asked
+ * again after some uses.
+ */
+typedef struct ss_lua_keyed_token {
+    uintptr_t pc, caller_pc;
+    uint32_t status, caller_status;
+    uintptr_t closure;  /* 0: of any closure of the prototype */
+    uint32_t uses_left; /* UINT32_MAX: any number */
+    uint32_t epoch;     /* of the state when it was asked for; 0: empty */
+    uintptr_t token;
+} ss_lua_keyed_token;
+
+enum { SS_LUA_TOKEN_SETS = 128, SS_LUA_TOKEN_WAYS = 4 };
+
+/* Bounded: a new key takes the place of another one of its set. */
+struct ss_lua_token_table {
+    uint32_t next_victim;
+    ss_lua_keyed_token sets[SS_LUA_TOKEN_SETS][SS_LUA_TOKEN_WAYS];
+};
+
+static inline bool ss_lua_key_matches(const ss_lua_keyed_token *entry, const ss_lua_activation *at,
+                                      const ss_lua_activation *caller)
+{
+    return entry->pc == at->pc && entry->caller_pc == caller->pc && entry->status == at->status &&
+           entry->caller_status == caller->status &&
+           (!entry->closure || entry->closure == at->closure);
+}
+
+/* The set of the key. */
+static inline ss_lua_keyed_token *ss_lua_key_set(const ss_lua_world *world,
+                                                 const ss_lua_activation *at,
+                                                 const ss_lua_activation *caller)
+{
+    uint64_t hash = (at->pc ^ caller->pc << 17) * UINT64_C(0x9e3779b97f4a7c15);
+
+    return world->record->tokens->sets[hash >> 57];
+}
+
+/* The token of the activation AT of L, which CALLER called, when its key was not in the table or
+   had no use left: by asking Lua. */
+uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                           const ss_lua_activation *at, const ss_lua_activation *caller);
+
+/* The same, by its key if it can be. */
+static inline uintptr_t ss_lua_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                                     const ss_lua_activation *at, const ss_lua_activation *caller)
+{
+    if (world->keyed && at->pc) {
+        ss_lua_keyed_token *set = ss_lua_key_set(world, at, caller);
+        uint32_t epoch = world->record->epoch;
+
+        for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)
+            if (ss_lua_key_matches(&set[i], at, caller) && set[i].epoch == epoch &&
+                set[i].uses_left > 0) {
+                set[i].uses_left -= set[i].uses_left != UINT32_MAX;
+                return set[i].token;
+            }
+    }
+    return ss_lua_new_token(layout, world, L, at, caller);
+}
+
+/* The token of the activation CI of L, by asking Lua. */
+uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                             uintptr_t ci, stacksplice_trust trust);
+
+/* The name that scripts find the function of a C activation by, or NULL. */
+const char *ss_lua_c_function_name(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
+                                   uintptr_t ci);
+
+#endif

@@ -1,0 +1,105 @@
+/* What one capture finds of Lua among the native frames. */
+#ifndef SS_LUA_COLLECTION_H
+#define SS_LUA_COLLECTION_H
+
+#include "frames/run.h"
+
+enum {
+    SS_LUA_CAPTURE_SITES = 512, /* call sites of one capture; */
+    SS_LUA_NEAR_SITES = 48,     /* of so many no memory but the stack's is needed */
+    SS_LUA_WORLDS = 8,
+    SS_LUA_THREAD_CHAINS = 64,
+    SS_LUA_MISSED = 16,
+    SS_LUA_TOKENS = 64 /* that wait to be pushed */
+};
+
+#define SS_LUA_NO_SITE UINT16_MAX
+
+/* A place where the interpreter called C and which is none of the learnt sites. */
+typedef struct ss_lua_missed {
+    uint32_t frame, hidden; /* of the interpreter, as in a site */
+    bool may_be_none;       /* what is inside is a library function, or Lua's own on a rare path */
+    lua_State *L;
+    struct ss_lua_call_site *site; /* one of the same coroutine */
+    uintptr_t ci;   /* the activation of what was called, by its function; 0: it is not known */
+    uintptr_t stop; /* where the run behind it ends */
+} ss_lua_missed;
+
+typedef struct ss_lua_call_site {
+    uint32_t frame;
+    uint32_t hidden; /* frames of the interpreter from this one outward, which the run stands for */
+    bool hook;
+    bool first;           /* of its coroutine */
+    bool sited;           /* of a first one: what runs inside of it has a place */
+    uint16_t latest;      /* of a first one: the outermost site of its coroutine */
+    uint16_t next_thread; /* of a first one: the next one in its chain */
+    lua_State *L;
+    uintptr_t ci;
+    uintptr_t stop; /* where its run ends: the ci of the coroutine's next site outward, or 0 */
+    ss_lua_world *world;
+} ss_lua_call_site;
+
+/* What a frame is, as the core keeps it: the number of its site from 1 on, or one of these. */
+enum { SS_LUA_MARK_INTERNAL = 128, SS_LUA_MARK_API, SS_LUA_MARK_NEAR };
+
+typedef struct ss_lua_collection {
+    stacksplice_walk *walk;
+    const ss_lua_layout *layout;
+    ss_lua_world worlds[SS_LUA_WORLDS + 1]; /* the last one is that of all states beyond */
+    uint32_t world_count;
+    lua_State *capturing; /* a function of ours that captures now rests in it; or NULL */
+    ss_lua_notebook *notebook;
+    uint32_t site_count, site_room;
+    uint32_t source; /* whose marks are ours */
+    bool keys;       /* activations have keys */
+    bool marks;      /* frames have marks */
+    bool too_many;
+    bool stray_is_missed;
+    uint32_t stray_end; /* behind the last frame of the interpreter that no site stands for */
+    uint32_t missed_count, missed_pushed;
+    uintptr_t tail_calls; /* the token of that gap; 0: not asked for yet */
+    uint32_t token_count;
+    uintptr_t tokens[SS_LUA_TOKENS]; /* of the splice opened last, not pushed yet */
+    ss_lua_missed missed[SS_LUA_MISSED];
+    uint16_t threads[SS_LUA_THREAD_CHAINS]; /* the first sites of coroutines, by their address */
+    ss_lua_call_site *sites; /* the near ones, or memory of their own: stacks are short */
+    ss_lua_call_site near_sites[SS_LUA_NEAR_SITES];
+} ss_lua_collection;
+
+/* The mark of a frame, as it was kept or by searching. */
+static inline uint8_t ss_lua_mark_of(const ss_lua_collection *c, uint32_t frame)
+{
+    const stacksplice_native_frame *native = &c->walk->frames[frame];
+
+    if (!c->marks)
+        return ss_lua_classify(native->ip, native->function, NULL);
+    return stacksplice_native_mark_owner(native->flags) == c->source
+               ? (uint8_t)stacksplice_native_mark(native->flags)
+               : 0;
+}
+
+/* Find the sites among the marked frames; the collection has room for them from then on. */
+void ss_lua_find_sites(ss_lua_collection *c);
+
+/* The world of L; a capture of ours that is under way in it is noted. */
+ss_lua_world *ss_lua_world_of(ss_lua_collection *c, lua_State *L);
+
+/* Whether a coroutine was resumed somewhere from frame FIRST up to frame END. */
+bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t end);
+
+/*
+ * Where the run that begins at FROM and is to end at STOP leaves these frames: at the first
+ * activation that was called from elsewhere; STOP when there is none.  FRAME is where the
+ * interpreter's frames that the run stands for begin; HOOKED, if not 0, is the activation whose
+ * hook was called from there: a function in C has no frame yet while the hook of its call runs.
+ */
+uintptr_t ss_lua_run_end(const ss_lua_collection *c, uint32_t frame, ss_lua_cursor from,
+                         uintptr_t stop, uintptr_t hooked);
+
+/* A frame of the interpreter that no site stands for: a missed site, if it called other code. */
+void ss_lua_missed_note(ss_lua_collection *c, uint32_t frame);
+
+/* Find out, as far as that can be proved, whose activations belong to the missed sites. */
+void ss_lua_missed_place(ss_lua_collection *c);
+
+#endif

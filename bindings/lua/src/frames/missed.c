@@ -1,0 +1,136 @@
+/*
+ * Call sites that calibration never met.  A frame that is known to be the interpreter's own, right
+ * outside of a frame that is not Lua's, and at no learnt site: something was called from there.
+ * The frame inside begins where a C function does; an activation of that function says where in its
+ * coroutine's chain the place is.  What that does not settle is left to a gap.
+ */
+#include "frames/collection.h"
+
+static bool is_callback(const ss_lua_layout *layout, uintptr_t ip)
+{
+    for (uint32_t i = 0; i < layout->callback_count; i++)
+        if (layout->callbacks[i] == ip)
+            return true;
+    return layout->callback_count == SS_LUA_CALLBACKS; /* not all of them are known */
+}
+
+void ss_lua_missed_note(ss_lua_collection *c, uint32_t frame)
+{
+    const stacksplice_native_frame *frames = c->walk->frames;
+    bool goes_on = frame > 0 && frame == c->stray_end;
+    uint8_t inside;
+
+    c->stray_end = frame + 1;
+    if (goes_on) {
+        if (c->stray_is_missed)
+            c->missed[c->missed_count - 1].hidden++;
+        return;
+    }
+    c->stray_is_missed = false;
+    if (frame == 0 || frames[frame].flags & STACKSPLICE_NATIVE_SIGNAL ||
+        is_callback(c->layout, frames[frame].ip) || c->missed_count == SS_LUA_MISSED)
+        return;
+    inside = ss_lua_mark_of(c, frame - 1);
+    if (inside && inside != SS_LUA_MARK_NEAR)
+        return;
+    c->missed[c->missed_count++] =
+        (ss_lua_missed){.frame = frame, .hidden = 1, .may_be_none = inside != 0};
+    c->stray_is_missed = true;
+}
+
+bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++)
+        if (c->walk->frames[i].function == (uintptr_t)lua_resume)
+            return true;
+    return false;
+}
+
+/* The activation of FUNCTION, the innermost from FROM outward up to STOP; 0 when there is none. */
+static uintptr_t find_activation(const ss_lua_layout *layout, ss_lua_cursor from, uintptr_t stop,
+                                 uintptr_t function)
+{
+    for (uint32_t i = 0; from.ci && from.ci != stop && i < SS_LUA_RUN_LIMIT; i++) {
+        if (ss_lua_c_function_of(layout, from.ci) == function)
+            return from.ci;
+        ss_lua_step(layout, &from);
+    }
+    return 0;
+}
+
+/* The stretch of activations that the missed site number WHICH divides. */
+typedef struct stretch {
+    ss_lua_cursor from;
+    uintptr_t stop;
+    uintptr_t *cut; /* what is to end at the activation that was called; NULL: nothing inside */
+    ss_lua_call_site *site;
+} stretch;
+
+/* Behind the nearest thing inside of it of the same coroutine, or from its innermost activation. */
+static bool find_stretch(ss_lua_collection *c, uint32_t which, uint32_t outer, stretch *found)
+{
+    ss_lua_missed *inner = NULL;
+    lua_State *L = NULL;
+
+    for (uint32_t i = 0; i < which; i++)
+        if (c->missed[i].ci)
+            inner = &c->missed[i];
+    if (outer < c->site_count &&
+        !ss_lua_resumes_between(c, c->missed[which].frame, c->sites[outer].frame))
+        L = c->sites[outer].L;
+    for (uint32_t i = outer; i-- > 0;) {
+        ss_lua_call_site *site = &c->sites[i];
+
+        if (inner && inner->frame > site->frame)
+            break;
+        if (L ? site->L == L : site->stop == 0) {
+            *found = (stretch){{site->L, site->ci, 0}, site->stop, &site->stop, site};
+            if (!site->hook)
+                ss_lua_step(c->layout, &found->from);
+            return true;
+        }
+    }
+    if (inner && (L ? inner->L == L : inner->stop == 0)) {
+        *found = (stretch){{inner->L, inner->ci, 0}, inner->stop, &inner->stop, inner->site};
+        ss_lua_step(c->layout, &found->from);
+        return true;
+    }
+    if (!L || !c->sites[outer].first || c->sites[outer].sited)
+        return false;
+    found->from = (ss_lua_cursor){L, ss_lua_ci_at_level(L, 0), 0};
+    found->stop = c->sites[outer].ci;
+    found->cut = NULL;
+    found->site = &c->sites[outer];
+    return true;
+}
+
+static void place(ss_lua_collection *c, uint32_t which)
+{
+    ss_lua_missed *missed = &c->missed[which];
+    uint32_t outer = 0;
+    uintptr_t ci;
+    stretch in;
+
+    while (outer < c->site_count && c->sites[outer].frame < missed->frame)
+        outer++;
+    if (c->layout->previous == SS_LUA_UNKNOWN || !find_stretch(c, which, outer, &in))
+        return;
+    ci = find_activation(c->layout, in.from, in.stop, c->walk->frames[missed->frame - 1].function);
+    /* Without anything inside, what was called must be what runs. */
+    if (!ci || (!in.cut && ci != in.from.ci))
+        return;
+    missed->L = in.from.L;
+    missed->site = in.site;
+    missed->ci = ci;
+    missed->stop = in.stop;
+    if (in.cut)
+        *in.cut = ci;
+    else
+        in.site->sited = true;
+}
+
+void ss_lua_missed_place(ss_lua_collection *c)
+{
+    for (uint32_t i = 0; i < c->missed_count; i++)
+        place(c, i);
+}

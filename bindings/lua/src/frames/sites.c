@@ -1,0 +1,160 @@
+/* Finding the call sites of the interpreter among the native frames, and whose they are. */
+#include "frames/collection.h"
+
+#include <stdlib.h>
+
+static bool read_place(const stacksplice_walk *walk, uint32_t frame, ss_lua_place place,
+                       uintptr_t *value)
+{
+    uintptr_t address;
+
+    if (place.kind == SS_LUA_REGISTER)
+        return stacksplice_walk_register(walk, frame, place.at, value) != 0;
+    address = walk->frames[frame].sp + place.at;
+    if (address < walk->stack_low || address > walk->stack_high - sizeof *value)
+        return false;
+    *value = ss_lua_word(address);
+    return true;
+}
+
+/* The lua_State and the CallInfo at a site. */
+static bool read_site(const stacksplice_walk *walk, uint32_t frame, const ss_lua_site *site,
+                      uintptr_t found[2])
+{
+    const uint32_t registers[2] = {site->state.at, site->ci.at};
+    bool both = site->state.kind == SS_LUA_REGISTER && site->ci.kind == SS_LUA_REGISTER;
+
+    if (both ? !stacksplice_walk_registers(walk, frame, registers, 2, found)
+             : !read_place(walk, frame, site->state, &found[0]) ||
+                   !read_place(walk, frame, site->ci, &found[1]))
+        return false;
+    return found[0] && found[1];
+}
+
+ss_lua_world *ss_lua_world_of(ss_lua_collection *c, lua_State *L)
+{
+    const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
+    ss_lua_world *world;
+
+    for (uint32_t i = 0; i < c->world_count; i++)
+        if (c->worlds[i].registry == registry)
+            return &c->worlds[i];
+    if (c->world_count == SS_LUA_WORLDS) {
+        c->worlds[SS_LUA_WORLDS] = (ss_lua_world){0};
+        return &c->worlds[SS_LUA_WORLDS];
+    }
+    world = &c->worlds[c->world_count++];
+    *world = (ss_lua_world){.registry = registry, .record = ss_lua_state_of_registry(registry)};
+    if (!world->record) {
+        atomic_store_explicit(ss_lua_known_place(L), NULL, memory_order_relaxed);
+        return world;
+    }
+    world->record->captures++;
+    world->rest = world->record->capturing;
+    if (world->rest && !c->capturing) {
+        c->capturing = world->rest;
+        c->notebook = world->record->notebook;
+    }
+    return world;
+}
+
+/* Tie the site to the one further in of the same coroutine, if there is one. */
+static void link_site(ss_lua_collection *c, uint16_t index)
+{
+    ss_lua_call_site *site = &c->sites[index];
+    uint16_t *chain = &c->threads[((uintptr_t)site->L >> 4) % SS_LUA_THREAD_CHAINS];
+    uint16_t first = *chain;
+
+    while (first != SS_LUA_NO_SITE && c->sites[first].L != site->L)
+        first = c->sites[first].next_thread;
+    site->first = first == SS_LUA_NO_SITE;
+    if (!site->first) {
+        site->world = c->sites[first].world;
+        c->sites[c->sites[first].latest].stop = site->ci;
+        c->sites[first].latest = index;
+        return;
+    }
+    site->world = ss_lua_world_of(c, site->L);
+    site->latest = index;
+    site->next_thread = *chain;
+    *chain = index;
+}
+
+/* Whether a frame goes on what the last site hides; then it is hidden, too. */
+static inline bool hide(ss_lua_collection *c, uint32_t frame)
+{
+    ss_lua_call_site *last = &c->sites[c->site_count];
+
+    if (c->site_count == 0 || frame != last[-1].frame + last[-1].hidden)
+        return false;
+    last[-1].hidden++;
+    return true;
+}
+
+/* The frame inside of a site is the C function that it called: never the interpreter's. */
+static inline void keep_callee(ss_lua_collection *c, uint32_t frame)
+{
+    ss_lua_call_site *last = &c->sites[c->site_count];
+
+    if (c->site_count > 0 && frame == last[-1].frame + last[-1].hidden && last[-1].hidden > 1)
+        last[-1].hidden--;
+}
+
+static bool add_site(ss_lua_collection *c, uint32_t frame, const ss_lua_site *site)
+{
+    uintptr_t found[2];
+
+    if (!read_site(c->walk, frame, site, found)) {
+        (void)hide(c, frame);
+        return true;
+    }
+    if (c->site_count == c->site_room) {
+        c->too_many = true;
+        return false;
+    }
+    keep_callee(c, frame);
+    c->sites[c->site_count] = (ss_lua_call_site){.frame = frame,
+                                                 .hidden = 1,
+                                                 .hook = site->hook,
+                                                 .L = (lua_State *)found[0],
+                                                 .ci = found[1]};
+    link_site(c, (uint16_t)c->site_count++);
+    return true;
+}
+
+/* For as many sites as there can be; without memory the frames beyond some are told by a gap. */
+static void make_room(ss_lua_collection *c, uint32_t most)
+{
+    c->sites = c->near_sites;
+    c->site_room = SS_LUA_NEAR_SITES;
+    if (most <= SS_LUA_NEAR_SITES)
+        return;
+    if (most > SS_LUA_CAPTURE_SITES)
+        most = SS_LUA_CAPTURE_SITES;
+    c->sites = malloc(most * sizeof *c->sites);
+    if (c->sites)
+        c->site_room = most;
+    else
+        c->sites = c->near_sites;
+}
+
+void ss_lua_find_sites(ss_lua_collection *c)
+{
+    uint32_t end = c->marks ? c->walk->marked_count : c->walk->frame_count;
+
+    make_room(c, end);
+    for (uint32_t i = 0; i < end; i++) {
+        uint32_t frame = c->marks ? c->walk->marked[i] : i;
+        uint8_t mark = ss_lua_mark_of(c, frame);
+
+        if (mark == SS_LUA_MARK_INTERNAL) {
+            if (!hide(c, frame))
+                ss_lua_missed_note(c, frame);
+        } else if (mark == SS_LUA_MARK_NEAR) {
+            (void)hide(c, frame);
+        } else if (mark && mark != SS_LUA_MARK_API &&
+                   !add_site(c, frame, &c->layout->sites[mark - 1])) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,164 @@
+/*
+ * Holds: what an object of Lua keeps of ours, in a record outside of Lua's memory.
+ *
+ * The object's finalizer lets go of it.  But Lua can lose a finalizer: its call needs a level of
+ * the C stack and room on Lua's, and where the collector happens to run near the end of either, or
+ * without memory, the call fails and is never made again.  The hold is still in the list of its
+ * state then.  A table with weak keys, from which Lua takes an object only when it frees it, tells
+ * which holds have one: the others are swept once for each collection, and all when the state
+ * closes.
+ */
+#include "life/binding.h"
+
+#include <stdlib.h>
+
+static void unlink_hold(ss_lua_hold *hold)
+{
+    *hold->link = hold->next;
+    if (hold->next)
+        hold->next->link = hold->link;
+    hold->link = NULL;
+}
+
+/* What is released may look at other holds, but this one is empty by then. */
+static void empty(ss_lua_hold *hold)
+{
+    ss_lua_ties ties = hold->ties;
+    IUnknown *outside = hold->outside;
+
+    hold->ties = (ss_lua_ties){NULL, NULL};
+    hold->outside = NULL;
+    ss_lua_drop_ties(&ties);
+    if (outside)
+        outside->lpVtbl->Release(outside);
+}
+
+static void drop(ss_lua_hold *hold)
+{
+    unlink_hold(hold);
+    empty(hold);
+    free(hold);
+}
+
+int ss_lua_collect_hold(lua_State *L)
+{
+    ss_lua_hold **object = lua_touserdata(L, 1), *hold = *object;
+
+    lua_settop(L, 1);
+    *object = NULL;
+    if (!hold || !hold->link)
+        return 0;
+    ss_lua_push_table(L, SS_LUA_HOLDERS);
+    lua_insert(L, 1);
+    lua_pushnil(L);
+    lua_rawset(L, 1); /* a sweep need not look at it until Lua frees it */
+    drop(hold);
+    return 0;
+}
+
+/* The object at the top can be finalized: from here on nothing may raise. */
+static ss_lua_hold *link_hold(lua_State *L, ss_lua_state *state, ss_lua_hold **object)
+{
+    ss_lua_hold *hold = calloc(1, sizeof *hold);
+
+    if (!hold)
+        luaL_error(L, "not enough memory");
+    hold->next = state->holds;
+    hold->link = &state->holds;
+    if (hold->next)
+        hold->next->link = &hold->next;
+    state->holds = hold;
+    return *object = hold;
+}
+
+ss_lua_hold *ss_lua_push_hold(lua_State *L, ss_lua_state *state, const ss_lua_hold_kind *kind)
+{
+    ss_lua_hold **object = lua_newuserdatauv(L, sizeof(ss_lua_hold *), kind->user_values);
+
+    *object = NULL;
+    ss_lua_push_metatable(L, kind->name, kind->functions);
+    lua_setmetatable(L, -2);
+    ss_lua_push_table(L, SS_LUA_HOLDERS);
+    lua_pushvalue(L, -2);
+    lua_pushboolean(L, 1);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+    return link_hold(L, state, object);
+}
+
+/* ---- References ------------------------------------------------------------------------------*/
+
+/* The one that was dropped last is used again: its key in the registry is false meanwhile. */
+static const char spare_key;
+
+IUnknown **ss_lua_push_holder(lua_State *L)
+{
+    static const luaL_Reg functions[] = {{"__gc", ss_lua_collect_hold}, {NULL, NULL}};
+    static const ss_lua_hold_kind kind = {"stacksplice.reference", functions, 0};
+    ss_lua_hold *const *spare, *hold;
+
+    (void)lua_rawgetp(L, LUA_REGISTRYINDEX, &spare_key);
+    spare = lua_touserdata(L, -1);
+    hold = spare ? *spare : NULL; /* NULL, too, when Lua closes and has finalized it */
+    if (!hold) {
+        lua_pop(L, 1);
+        hold = ss_lua_push_hold(L, ss_lua_state_open(L), &kind);
+    }
+    lua_pushboolean(L, 0);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &spare_key);
+    return &hold->outside;
+}
+
+void ss_lua_drop_holder(lua_State *L, int index)
+{
+    ss_lua_hold **object = lua_touserdata(L, index);
+
+    empty(*object);
+    lua_pushvalue(L, index);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &spare_key);
+    lua_remove(L, index);
+}
+
+/* ---- Sweeping --------------------------------------------------------------------------------*/
+
+/* Mark the holds that have an object. [-0, +0, -], 4 slots */
+static void mark(lua_State *L, uint32_t sweep)
+{
+    ss_lua_push_table(L, SS_LUA_HOLDERS);
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+        ss_lua_hold *hold = *(ss_lua_hold **)lua_touserdata(L, -2);
+
+        if (hold)
+            hold->sweep = sweep;
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+}
+
+void ss_lua_sweep_holds(lua_State *L, ss_lua_state *state)
+{
+    ss_lua_hold *hold = state->holds, *next;
+
+    if (!hold)
+        return;
+    mark(L, ++state->sweeps);
+    for (; hold; hold = next) {
+        next = hold->next;
+        if (hold->sweep != state->sweeps)
+            drop(hold);
+    }
+}
+
+/* Finalizers that run after ours may still look at their objects, so the records of those stay. */
+void ss_lua_close_holds(ss_lua_state *state)
+{
+    while (state->holds) {
+        ss_lua_hold *hold = state->holds;
+
+        unlink_hold(hold);
+        empty(hold);
+        hold->next = state->kept_holds;
+        state->kept_holds = hold;
+    }
+}

@@ -1,0 +1,181 @@
+/*
+ * Whether any prototype can have died: the keys of activation.c are addresses, true only until a
+ * collection frees what they point to.
+ *
+ * A sentinel, an object that only a weak table refers to, is cleared from that table in the atomic
+ * step of every collection, before anything is freed.  While it is there, nothing that was alive
+ * when it was planted or since has been freed, so a key that was seen on a stack after the planting
+ * is true.  (What such a collection frees was dead in its atomic step; objects made or seen later
+ * were not.)
+ *
+ * That holds only for a sentinel that no collection has reached yet: one that was on a stack while
+ * the collector marked would outlive its atomic step, and in generational mode an old one outlives
+ * many.  lua_newthread is the API function that lets the collector work before it makes its object,
+ * not after, so the sentinel is a coroutine that never runs.  Making it can still start an
+ * emergency collection, when the allocator fails: another coroutine that is planted before would be
+ * gone then, and the planting is given up until the next time.
+ *
+ * Captures may not plant, so the one that misses the sentinel asks the next call of ours to do it.
+ * By then a program may be deep in calls that capture again and again, so that a userdata whose
+ * finalizer runs soon after the sentinel is gone (the waker) asks for it as well; but not when no
+ * capture made use of the sentinel that is gone.
+ */
+#include "life/binding.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char sentinels_key;
+
+enum { CANARY = 1, SENTINEL = 2 };
+
+/* Have the next call of ours plant. */
+static void want(ss_lua_state *state)
+{
+    if (state->wants_sentinel)
+        return;
+    state->wants_sentinel = true;
+    ss_lua_forget_known();
+}
+
+/* Push the table and what is in the place of the sentinel; whether it is one. [-0, +2, -] */
+static bool push_sentinel(lua_State *L, bool *table)
+{
+    *table = lua_rawgetp(L, LUA_REGISTRYINDEX, &sentinels_key) == LUA_TTABLE;
+    if (*table)
+        return lua_rawgeti(L, -1, SENTINEL) == LUA_TTHREAD;
+    lua_pushnil(L);
+    return false;
+}
+
+/* The finalizer of a waker, perhaps of one that is older than the sentinel. */
+static int wake(lua_State *L)
+{
+    ss_lua_state *state = *(ss_lua_state **)lua_touserdata(L, 1);
+    bool table;
+
+    if (!push_sentinel(L, &table) && table && state->used_sentinel)
+        want(state);
+    return 0;
+}
+
+/* One metatable does for the table and for the wakers; the table itself gets no finalizer. */
+void ss_lua_push_new_sentinels(lua_State *L)
+{
+    lua_createtable(L, SENTINEL, 0);
+    lua_createtable(L, 0, 2);
+    lua_pushliteral(L, "v");
+    lua_setfield(L, -2, "__mode");
+    lua_pushvalue(L, -1);
+    lua_setmetatable(L, -3);
+    lua_pushcfunction(L, wake);
+    lua_setfield(L, -2, "__gc");
+    lua_pop(L, 1);
+}
+
+/* The table is at the top. [-0, +0, m], 2 slots */
+static void make_waker(lua_State *L, ss_lua_state *state)
+{
+    ss_lua_state **waker = lua_newuserdatauv(L, sizeof *waker, 0);
+
+    *waker = state;
+    (void)lua_getmetatable(L, -2);
+    lua_setmetatable(L, -2);
+    lua_pop(L, 1);
+}
+
+void ss_lua_keep_sentinels(lua_State *L)
+{
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &sentinels_key);
+}
+
+/* All in the table of tokens is out of date. */
+static void begin_epoch(ss_lua_state *state)
+{
+    state->epoch++;
+    if (state->epoch)
+        return;
+    state->epoch = 1; /* 0 is that of what is empty */
+    if (state->tokens)
+        memset(state->tokens, 0, ss_lua_token_table_size());
+}
+
+/* Whether it is there; it is wanted when it is not. */
+static bool look_for_sentinel(lua_State *L, ss_lua_state *state)
+{
+    bool table, lives = push_sentinel(L, &table);
+
+    lua_pop(L, 2);
+    if (table && !lives)
+        want(state);
+    return lives;
+}
+
+bool ss_lua_sentinel_lives(lua_State *L, ss_lua_state *state)
+{
+    uint32_t epoch = stacksplice_token_epoch();
+    bool lives = look_for_sentinel(L, state);
+
+    if (state->token_epoch != epoch)
+        begin_epoch(state);
+    state->token_epoch = epoch;
+    state->used_sentinel |= lives;
+    return lives && state->tokens;
+}
+
+void ss_lua_look_for_sentinel(lua_State *L, ss_lua_state *state)
+{
+    (void)look_for_sentinel(L, state);
+}
+
+/*
+ * Names that were found under an earlier sentinel and are still right are known under this one: the
+ * functions are alive now, since package.loaded has them.  [-0, +0, m], 4 slots
+ */
+static void confirm_names(lua_State *L, ss_lua_state *state)
+{
+    for (uint32_t i = 0; i < SS_LUA_KNOWN_NAMES; i++) {
+        ss_lua_known_name *known = &state->names[i];
+
+        if (!known->name[0] || !ss_lua_has_global_name(L, known->function, known->name))
+            continue;
+        known->epoch = state->epoch;
+        known->uses_left = SS_LUA_NAME_USES;
+    }
+}
+
+/* Whether there is a table of tokens and all in it is out of date. */
+static bool renew_tokens(ss_lua_state *state)
+{
+    begin_epoch(state);
+    if (!state->tokens)
+        state->tokens = calloc(1, ss_lua_token_table_size());
+    return state->tokens;
+}
+
+void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state)
+{
+    bool planted;
+
+    if (!state->wants_sentinel)
+        return;
+    ss_lua_sweep_holds(L, state);
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &sentinels_key) != LUA_TTABLE || !renew_tokens(state)) {
+        lua_pop(L, 1);
+        return;
+    }
+    make_waker(L, state);
+    (void)lua_newthread(L);
+    lua_rawseti(L, -2, CANARY);
+    (void)lua_newthread(L);
+    planted = lua_rawgeti(L, -2, CANARY) == LUA_TTHREAD;
+    lua_pop(L, 1);
+    if (!planted) {
+        lua_pop(L, 2);
+        return;
+    }
+    state->wants_sentinel = state->used_sentinel = false;
+    lua_rawseti(L, -2, SENTINEL);
+    lua_pop(L, 1);
+    confirm_names(L, state);
+}

@@ -1,0 +1,317 @@
+/* Records of Lua states: found by registry, closed by a finalizer, used again and never freed. */
+#include "life/binding.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* In the registry under a name, so that two copies of the binding in one state share its record. */
+#define STATE_KEY "stacksplice.state.1"
+
+/* The head of a freed list that nobody will drain any more. */
+#define CLOSED ((ss_lua_exception *)(uintptr_t)1)
+
+/* Addresses as keys that need no string.  The tables that stay the same have keys of their own. */
+static const char state_key, loaded_key, table_keys[SS_LUA_INTERRUPT];
+
+static ss_lua_shared own_shared = {.size = sizeof own_shared, .lock = PTHREAD_MUTEX_INITIALIZER};
+ss_lua_shared *ss_lua_the_shared = &own_shared;
+
+/* Each copy's fork handlers take its own lock, whoever uses it. */
+static void lock_own(void)
+{
+    (void)pthread_mutex_lock(&own_shared.lock);
+}
+
+static void unlock_own(void)
+{
+    (void)pthread_mutex_unlock(&own_shared.lock);
+}
+
+__attribute__((constructor)) static void register_fork_handlers(void)
+{
+    (void)pthread_atfork(lock_own, unlock_own, unlock_own);
+}
+
+/* The unused record with the lowest number, so that a program with one Lua at a time has one name;
+   NULL when out of memory. */
+static ss_lua_state *acquire_record(void)
+{
+    ss_lua_state *state, *last = NULL;
+    unsigned number = 1;
+
+    (void)pthread_mutex_lock(&ss_lua_the_shared->lock);
+    for (state = atomic_load(&ss_lua_the_shared->states); state;
+         last = state, state = state->next, number++)
+        if (atomic_load(&state->users) == 0)
+            break;
+    if (state) {
+        atomic_store(&state->users, 1);
+    } else if ((state = calloc(1, sizeof *state)) != NULL) {
+        if (number > 1)
+            (void)snprintf(state->name, sizeof state->name, "state %u", number);
+        atomic_store(&state->users, 1);
+        if (last)
+            __atomic_store_n(&last->next, state, __ATOMIC_RELEASE);
+        else
+            atomic_store(&ss_lua_the_shared->states, state);
+    }
+    (void)pthread_mutex_unlock(&ss_lua_the_shared->lock);
+    return state;
+}
+
+static void reset_record(lua_State *L, ss_lua_state *state)
+{
+    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    state->main = lua_tothread(L, -1);
+    lua_pop(L, 1);
+    state->last = (ss_lua_ties){NULL, NULL};
+    state->raising = (ss_lua_raising){NULL, NULL, NULL};
+    state->handling = 0;
+    state->interrupted = false;
+    state->capturing = NULL;
+    state->notebook = NULL;
+    atomic_store(&state->capturing_above, 0);
+    state->wants_sentinel = true;
+    state->closing = (ss_lua_closing){NULL, NULL};
+    state->displaced_count = 0;
+    memset(state->names, 0, sizeof state->names);
+    atomic_store(&state->freed, NULL);
+    atomic_store(&state->registry, lua_topointer(L, LUA_REGISTRYINDEX));
+}
+
+void ss_lua_forget_known(void)
+{
+    for (uint32_t i = 0; i < SS_LUA_KNOWN_THREADS; i++)
+        atomic_store_explicit(&ss_lua_the_shared->known[i], NULL, memory_order_relaxed);
+}
+
+void ss_lua_state_ref(ss_lua_state *state)
+{
+    atomic_fetch_add(&state->users, 1);
+}
+
+void ss_lua_state_unref(ss_lua_state *state)
+{
+    atomic_fetch_sub(&state->users, 1);
+}
+
+/* Values need no unpinning once their state is closing: each exception only lets go of its place
+   in the list. */
+static void close_record(ss_lua_state *state)
+{
+    ss_lua_exception *x;
+
+    atomic_store(&state->registry, NULL);
+    state->holder = NULL;
+    ss_lua_forget_known();
+    if (state->interrupted)
+        atomic_fetch_sub(&ss_lua_the_shared->interrupted_states, 1);
+    state->interrupted = false;
+    x = atomic_exchange(&state->freed, CLOSED);
+    while (x) {
+        ss_lua_exception *next = atomic_load(&x->next_freed);
+
+        ss_lua_exception_release_inside(x);
+        x = next;
+    }
+    ss_lua_forget_last(state);
+    ss_lua_close_holds(state);
+    ss_lua_state_unref(state);
+}
+
+static int close_state(lua_State *L)
+{
+    ss_lua_state **holder = lua_touserdata(L, 1), *state = *holder;
+
+    /* Without memory the opening can have stopped here; then the record may be another's by now. */
+    if (state && state->holder == holder)
+        close_record(state);
+    *holder = NULL;
+    return 0;
+}
+
+/* A state with the registry of L, which is new, was closed, and Lua lost the holder's finalizer. */
+static void close_former(lua_State *L)
+{
+    const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
+    ss_lua_state *former;
+
+    while ((former = ss_lua_state_of_registry(registry)) != NULL)
+        close_record(former);
+}
+
+static void new_weak_table(lua_State *L, const char *mode)
+{
+    lua_newtable(L);
+    lua_newtable(L);
+    lua_pushstring(L, mode);
+    lua_setfield(L, -2, "__mode");
+    lua_setmetatable(L, -2);
+}
+
+/* The userdata that stands for the state, with our tables as user values, at the top. */
+static void push_new_holder(lua_State *L)
+{
+    ss_lua_state **holder = lua_newuserdatauv(L, sizeof *holder, SS_LUA_TABLES);
+
+    *holder = NULL;
+    lua_newtable(L);
+    lua_setiuservalue(L, -2, SS_LUA_PINS);
+    new_weak_table(L, "k");
+    lua_setiuservalue(L, -2, SS_LUA_ANCHORS);
+    new_weak_table(L, "v");
+    lua_setiuservalue(L, -2, SS_LUA_ERRORS);
+    new_weak_table(L, "k");
+    lua_setiuservalue(L, -2, SS_LUA_HOLDERS);
+    ss_lua_push_new_sentinels(L);
+    lua_setiuservalue(L, -2, SS_LUA_SENTINELS);
+    lua_newtable(L);
+    lua_pushcfunction(L, close_state);
+    lua_setfield(L, -2, "__gc");
+    lua_pushboolean(L, 0);
+    lua_setfield(L, -2, "__metatable");
+    lua_setmetatable(L, -2);
+    close_former(L);
+    *holder = acquire_record();
+    if (!*holder)
+        luaL_error(L, "not enough memory");
+    (*holder)->holder = holder;
+    reset_record(L, *holder);
+}
+
+/* The holder is made first of all our objects, so that Lua finalizes it last. */
+ss_lua_state *ss_lua_state_open(lua_State *L)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+
+    if (state)
+        return state;
+    luaL_checkstack(L, 6, "stacksplice");
+    ss_lua_source_register();
+    if (lua_getfield(L, LUA_REGISTRYINDEX, STATE_KEY) != LUA_TUSERDATA) {
+        lua_pop(L, 1);
+        push_new_holder(L);
+        lua_pushvalue(L, -1);
+        lua_setfield(L, LUA_REGISTRYINDEX, STATE_KEY);
+    }
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &loaded_key);
+    for (int which = SS_LUA_PINS; which < SS_LUA_INTERRUPT; which++) {
+        lua_getiuservalue(L, -1, which);
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &table_keys[which]);
+    }
+    lua_getiuservalue(L, -1, SS_LUA_SENTINELS);
+    ss_lua_keep_sentinels(L);
+    /* Last: from now on the state is open, whatever ran out of memory before. */
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &state_key);
+    state = ss_lua_state_find(L);
+    if (!state)
+        luaL_error(L, "the Lua state is closing");
+    return state;
+}
+
+ss_lua_state *ss_lua_state_find(lua_State *L)
+{
+    ss_lua_state *state = NULL;
+
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key) == LUA_TUSERDATA)
+        state = *(ss_lua_state **)lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    return state;
+}
+
+void ss_lua_push_holder_of_state(lua_State *L)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key);
+}
+
+/* The last answer on this thread comes first: the list is long in a program with many states. */
+ss_lua_state *ss_lua_state_of_registry(const void *registry)
+{
+    static _Thread_local ss_lua_state *last;
+    ss_lua_state *state = last;
+
+    if (state && atomic_load_explicit(&state->registry, memory_order_relaxed) == registry)
+        return state;
+
+    for (state = atomic_load(&ss_lua_the_shared->states); state;
+         state = __atomic_load_n(&state->next, __ATOMIC_ACQUIRE))
+        if (atomic_load(&state->registry) == registry)
+            return last = state;
+    return NULL;
+}
+
+void ss_lua_push_table(lua_State *L, int which)
+{
+    if (which < SS_LUA_INTERRUPT) {
+        lua_rawgetp(L, LUA_REGISTRYINDEX, &table_keys[which]);
+        return;
+    }
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key);
+    lua_getiuservalue(L, -1, which);
+    lua_remove(L, -2);
+}
+
+void ss_lua_set_table(lua_State *L, int which)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key);
+    lua_insert(L, -2);
+    lua_setiuservalue(L, -2, which);
+    lua_pop(L, 1);
+}
+
+/* Others see it when it is complete: memory may run out on the way. */
+void ss_lua_push_metatable(lua_State *L, const char *name, const luaL_Reg *functions)
+{
+    if (luaL_getmetatable(L, name) == LUA_TTABLE)
+        return;
+    lua_pop(L, 1);
+    lua_newtable(L);
+    luaL_setfuncs(L, functions, 0);
+    lua_pushstring(L, name);
+    lua_setfield(L, -2, "__name");
+    lua_pushboolean(L, 0);
+    lua_setfield(L, -2, "__metatable");
+    lua_pushvalue(L, -1);
+    lua_setfield(L, LUA_REGISTRYINDEX, name);
+}
+
+void ss_lua_push_loaded(lua_State *L)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &loaded_key);
+}
+
+void ss_lua_state_tend(lua_State *L, ss_lua_state *state)
+{
+    ss_lua_state_drain(L, state);
+    if (state->holds)
+        ss_lua_look_for_sentinel(L, state);
+    ss_lua_plant_sentinel(L, state);
+}
+
+/*
+ * A table entry that exists is cleared without allocation, so nothing here can raise.  The mark
+ * goes first: a count that falls to 0 again meanwhile puts the exception back into the list.
+ */
+void ss_lua_state_drain_all(lua_State *L, ss_lua_state *state)
+{
+    ss_lua_exception *x;
+
+    ss_lua_push_table(L, SS_LUA_PINS);
+    x = atomic_exchange(&state->freed, NULL);
+    while (x) {
+        ss_lua_exception *next = atomic_load(&x->next_freed);
+
+        atomic_store(&x->in_freed, false);
+        if (atomic_load(&x->outside) == 0 && x->pinned) {
+            x->pinned = false;
+            lua_pushnil(L);
+            lua_rawsetp(L, -2, x);
+        }
+        ss_lua_exception_release_inside(x);
+        x = next;
+    }
+    lua_pop(L, 1);
+}

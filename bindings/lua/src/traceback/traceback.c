@@ -1,0 +1,325 @@
+/*
+ * traceback: the text of debug.traceback.  While no other language's frames are on the stack it is
+ * that text exactly; else it goes on through coroutines and other languages, in true order.
+ */
+#include "traceback/traceback.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "value/error_object.h"
+
+enum { MAX_ELEMENTS = 1024, FEW_ELEMENTS = 192 };
+
+/* One capture and what it met. */
+typedef struct snapshot {
+    ss_lua_notebook book;
+    uint32_t count, capacity; /* of both arrays */
+    uintptr_t *elements;
+    ss_lua_seen *seen;
+} snapshot;
+
+/* A line of the text: an activation of Lua, or an element of another language or in C. */
+typedef struct line {
+    const ss_lua_seen *seen;
+    uintptr_t element;
+} line;
+
+static bool is_token(uintptr_t element)
+{
+    return element >> 48 == 0x5353;
+}
+
+static int is_foreign(const stacksplice_frame *frame, void *data)
+{
+    *(bool *)data = strcmp(frame->language, "lua") != 0 && strcmp(frame->language, "native") != 0;
+    return 1;
+}
+
+static bool is_foreign_token(uintptr_t element)
+{
+    bool foreign = false;
+
+    if (is_token(element))
+        (void)stacksplice_resolve(element, is_foreign, &foreign);
+    return foreign;
+}
+
+/* Whether a frame is worth a line: a native one must have a name, and be no interpreter's. */
+static bool is_shown(const stacksplice_frame *frame)
+{
+    return frame->kind != STACKSPLICE_FRAME_NATIVE ||
+           (frame->function && stacksplice_frame_role(frame) != STACKSPLICE_ROLE_GLUE);
+}
+
+static int find_shown(const stacksplice_frame *frame, void *data)
+{
+    return *(bool *)data = is_shown(frame);
+}
+
+static bool has_line(uintptr_t element)
+{
+    bool shown = false;
+
+    (void)stacksplice_resolve(element, find_shown, &shown);
+    return shown;
+}
+
+static bool take(lua_State *L, const void *above, snapshot *shot)
+{
+    shot->book = (ss_lua_notebook){.seen = shot->seen, .capacity = shot->capacity};
+    shot->count = ss_lua_capture(L, above, shot->capacity, shot->elements, &shot->book);
+    return !stacksplice_frames_left_out(shot->elements, shot->count);
+}
+
+static bool has_foreign(const snapshot *shot)
+{
+    for (uint32_t i = 0; i < shot->count; i++)
+        if (is_foreign_token(shot->elements[i]))
+            return true;
+    return false;
+}
+
+/* The first element that is a gap of the limit's; all of them when there is none. */
+static uint32_t inner_count(const snapshot *shot)
+{
+    uint32_t i = 0;
+
+    while (i < shot->count && !stacksplice_frames_left_out(&shot->elements[i], 1))
+        i++;
+    return i;
+}
+
+/*
+ * The activations that the elements stand for, or NULL.  Notebook and stack are in the same order
+ * and both have their ends: inside of the gap they are read outward, outside of it inward.
+ */
+static void find_activations(const snapshot *shot, line *lines)
+{
+    uint32_t inner = inner_count(shot), next = 0, end = shot->book.count;
+
+    for (uint32_t i = 0; i < shot->count; i++)
+        lines[i] = (line){NULL, shot->elements[i]};
+    for (uint32_t i = 0; i < inner && next < end; i++)
+        if (ss_lua_seen_at(&shot->book, next)->element == shot->elements[i])
+            lines[i].seen = ss_lua_seen_at(&shot->book, next++);
+    for (uint32_t i = shot->count; i > inner && end > next; i--)
+        if (ss_lua_seen_at(&shot->book, end - 1)->element == shot->elements[i - 1])
+            lines[i - 1].seen = ss_lua_seen_at(&shot->book, --end);
+}
+
+/* That of tail calls is in the line of the function they led to. */
+static uint32_t make_lines(const snapshot *shot, line *lines)
+{
+    uintptr_t tail_calls = ss_lua_gap(SS_LUA_TAIL_CALLS);
+    uint32_t count = 0;
+
+    find_activations(shot, lines);
+    for (uint32_t i = 0; i < shot->count; i++)
+        if (lines[i].seen || (lines[i].element != tail_calls && has_line(lines[i].element)))
+            lines[count++] = lines[i];
+    return count;
+}
+
+/* ---- Lines -----------------------------------------------------------------------------------*/
+
+static void add_text(ss_lua_gathered *out, const char *text)
+{
+    (void)ss_lua_gather(text, strlen(text), out);
+}
+
+/* As Lua has it, a place is "[C]" where nothing is known of the source. */
+static void add_place(ss_lua_gathered *out, const stacksplice_frame *frame)
+{
+    char number[16];
+
+    if (frame->file)
+        add_text(out, frame->file);
+    else
+        add_text(out, frame->kind == STACKSPLICE_FRAME_NATIVE ? "[C]" : "?");
+    if (frame->line > 0) {
+        (void)snprintf(number, sizeof number, ":%u", (unsigned)frame->line);
+        add_text(out, number);
+    }
+}
+
+/* The lines of one frame that is not Lua's.  Nothing of Lua may run while it is resolved. */
+static int add_foreign(const stacksplice_frame *frame, void *data)
+{
+    ss_lua_gathered *out = data;
+
+    if (!is_shown(frame))
+        return 0;
+    if (frame->kind == STACKSPLICE_FRAME_GAP) {
+        add_text(out, "\n\t...\t(");
+        add_text(out, frame->language);
+        add_text(out, ": ");
+        add_text(out, frame->reason ? frame->reason : "unknown");
+        add_text(out, ")");
+        return 0;
+    }
+    add_text(out, "\n\t");
+    add_place(out, frame);
+    add_text(out, ": in ");
+    add_text(out, frame->language);
+    add_text(out, " function '");
+    add_text(out, frame->function ? frame->function : "?");
+    add_text(out, "'");
+    return 0;
+}
+
+/* Push what an element says that is no activation of Lua; several lines where functions were
+   inlined. [-0, +1, m] */
+static void push_foreign(lua_State *L, uintptr_t element)
+{
+    ss_lua_gathered out = {0};
+
+    (void)stacksplice_resolve(element, add_foreign, &out);
+    ss_lua_push_gathered(L, &out);
+}
+
+/* ---- The text of several languages -----------------------------------------------------------*/
+
+/* The first line that belongs to LEVEL of THREAD, or COUNT when it has none. */
+static uint32_t first_line(lua_State *thread, const line *lines, uint32_t count, int level)
+{
+    lua_Debug activation;
+
+    if (!lua_getstack(thread, level, &activation))
+        return count;
+    for (uint32_t i = 0; i < count; i++)
+        if (lines[i].seen && lines[i].seen->ci == activation.i_ci)
+            return i;
+    return count;
+}
+
+/* The line that is shown as number NUMBER where SKIPPED are left out in the middle. */
+static const line *line_at(const line *lines, uint32_t number, uint32_t skipped)
+{
+    return &lines[number < SS_LUA_SHOWN_INNER ? number : number + skipped];
+}
+
+/* Push a table of what the SHOWN lines need beforehand, by their numbers from 1 on: the name of the
+   activation's function, or the whole text of another element. */
+static void push_words(lua_State *L, const line *lines, uint32_t shown, uint32_t skipped)
+{
+    const void *functions[SS_LUA_SHOWN_INNER + SS_LUA_SHOWN_OUTER + 1] = {NULL};
+
+    for (uint32_t number = 0; number < shown; number++) {
+        const ss_lua_seen *seen = line_at(lines, number, skipped)->seen;
+
+        if (seen) {
+            lua_Debug activation = {.i_ci = seen->ci};
+
+            functions[number] = ss_lua_text_nameless(L, seen->L, &activation);
+        }
+    }
+    ss_lua_push_loaded_names(L, functions, shown);
+    for (uint32_t number = 0; number < shown; number++) {
+        const line *each = line_at(lines, number, skipped);
+
+        if (!each->seen) {
+            push_foreign(L, each->element);
+            lua_rawseti(L, -2, (lua_Integer)number + 1);
+        }
+    }
+}
+
+/* How many levels COUNT lines stand for. */
+static int levels_of(const line *lines, uint32_t count)
+{
+    uint32_t levels = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t left_out = stacksplice_frames_left_out(&lines[i].element, 1);
+
+        levels += left_out ? left_out : 1;
+    }
+    return (int)levels;
+}
+
+/* The coroutines of these lines run, or wait for one that does: their activations stay. */
+static void push_mixed(lua_State *L, const char *message, const line *lines, uint32_t count)
+{
+    uint32_t skipped = 0;
+    luaL_Buffer text;
+    int words;
+
+    if (count > SS_LUA_SHOWN_INNER + SS_LUA_SHOWN_OUTER + 1)
+        skipped = count - SS_LUA_SHOWN_INNER - SS_LUA_SHOWN_OUTER;
+    push_words(L, lines, count - skipped, skipped);
+    words = lua_gettop(L);
+    ss_lua_text_begin(L, &text, message);
+    for (uint32_t number = 0; number < count - skipped; number++) {
+        const line *each = line_at(lines, number, skipped);
+
+        if (skipped && number == SS_LUA_SHOWN_INNER)
+            ss_lua_text_skipped(&text, levels_of(lines + SS_LUA_SHOWN_INNER, skipped));
+        if (each->seen) {
+            lua_Debug activation = {.i_ci = each->seen->ci};
+
+            ss_lua_text_activation(&text, each->seen->L, &activation, words, number);
+        } else {
+            (void)lua_rawgeti(L, words, (lua_Integer)number + 1);
+            luaL_addvalue(&text);
+        }
+    }
+    luaL_pushresult(&text);
+}
+
+/* Whether no other language's frames are on the stack, by a capture of no more than a few. */
+static SS_LUA_NOINLINE bool is_alone(lua_State *L, const void *above)
+{
+    uintptr_t elements[FEW_ELEMENTS];
+    ss_lua_seen seen[FEW_ELEMENTS];
+    snapshot shot = {.capacity = FEW_ELEMENTS, .elements = elements, .seen = seen};
+
+    return take(L, above, &shot) && !has_foreign(&shot);
+}
+
+/* Push the text that LEVEL of THREAD begins, if THREAD is on this stack and other languages are;
+   else false and nothing. [-0, +(0|1), m] */
+static SS_LUA_NOINLINE bool push_with_others(lua_State *L, lua_State *thread, const char *message,
+                                             int level, const void *above)
+{
+    snapshot shot = {.capacity = MAX_ELEMENTS};
+    ss_lua_state *state = ss_lua_state_find(L);
+    uint32_t count, first;
+    line *lines;
+
+    if (state) /* none in a finalizer of a state that closes */
+        ss_lua_plant_sentinel(L, state);
+    luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
+    if (is_alone(L, above))
+        return false;
+    shot.elements = lua_newuserdatauv(L, MAX_ELEMENTS * sizeof *shot.elements, 0);
+    shot.seen = lua_newuserdatauv(L, MAX_ELEMENTS * sizeof *shot.seen, 0);
+    lines = lua_newuserdatauv(L, MAX_ELEMENTS * sizeof *lines, 0);
+    (void)take(L, above, &shot);
+    if (!has_foreign(&shot))
+        return false;
+    count = make_lines(&shot, lines);
+    first = first_line(thread, lines, count, level);
+    if (first == count && thread != L)
+        return false;
+    push_mixed(L, message, lines + first, count - first);
+    return true;
+}
+
+SS_LUA_NOINLINE int ss_lua_traceback(lua_State *L)
+{
+    int arg = lua_isthread(L, 1) ? 1 : 0;
+    lua_State *thread = arg ? lua_tothread(L, 1) : L;
+    const char *message = lua_tostring(L, arg + 1);
+    int level;
+
+    if (!message && !lua_isnoneornil(L, arg + 1)) { /* an error value that is no text */
+        lua_pushvalue(L, arg + 1);
+        return 1;
+    }
+    level = (int)luaL_optinteger(L, arg + 2, thread == L ? 1 : 0);
+    if (!stacksplice_has_other_sources("lua") ||
+        !push_with_others(L, thread, message, level, SS_LUA_HERE()))
+        ss_lua_push_text(L, thread, message, level);
+    return 1;
+}

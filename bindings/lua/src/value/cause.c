@@ -1,0 +1,108 @@
+/*
+ * Causes: the error from which an error was made.  A script gives one as the field "cause" of its
+ * error value, or to stacksplice.error.  The error of a cause exists before that of its effect, so
+ * there are no circles.
+ */
+#include "value/error_object.h"
+
+/* Push what the value at INDEX names as its cause; false and nothing when there is none.  Numbers,
+   booleans and functions are other data that happen to have this name. [-0, +(0|1), m] */
+static bool push_cause(lua_State *L, int index)
+{
+    if (!lua_istable(L, index) && !lua_isuserdata(L, index))
+        return false;
+    ss_lua_push_field(L, index, "cause");
+    switch (lua_type(L, -1)) {
+    case LUA_TSTRING:
+    case LUA_TTABLE:
+    case LUA_TUSERDATA:
+        return true;
+    default:
+        lua_pop(L, 1);
+        return false;
+    }
+}
+
+/* Whether the value at the top is among those from FIRST on. */
+static bool is_among(lua_State *L, int first)
+{
+    int top = lua_gettop(L);
+
+    for (int i = first; i < top; i++)
+        if (lua_rawequal(L, i, top))
+            return true;
+    return false;
+}
+
+/* Whether one more error can be made from ERROR: the core cuts longer chains, too. */
+static bool is_too_deep(IUnknown *error)
+{
+    uint32_t depth = STACKSPLICE_MAX_DEPTH;
+
+    (void)stacksplice_error_depth(error, &depth);
+    return depth >= STACKSPLICE_MAX_DEPTH;
+}
+
+/* Whether the value at the top was not asked for its cause before; it counts as asked from now on.
+   [-0, +0, m] */
+static bool is_to_be_asked(lua_State *L, ss_lua_state *state, const ss_lua_origin *origin)
+{
+    ss_lua_ties *ties;
+
+    if (ss_lua_to_error(L, -1) || !ss_lua_has_identity(L, -1))
+        return false;
+    ties = ss_lua_ties_make(L, state, -1, origin);
+    if (ties->exception->cause_known)
+        return false;
+    return ties->exception->cause_known = true;
+}
+
+void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, const ss_lua_ties *ties,
+                      int cause)
+{
+    IUnknown *error = ss_lua_to_error(L, cause);
+    IScriptErrorInfo *info;
+
+    if (ties->error) /* it was made meanwhile, by a __tostring */
+        return;
+    cause = lua_absindex(L, cause);
+    index = lua_absindex(L, index);
+    ties->exception->cause_known = true;
+    /* Before anybody is told of it: now it can be held from outside. */
+    ss_lua_pin_error_object(L, state, cause);
+    ss_lua_pin_alone(L, ties->exception, index);
+    if (ss_lua_has_identity(L, index)) {
+        ss_lua_push_anchor(L, index);
+        lua_pushvalue(L, cause);
+        lua_setiuservalue(L, -2, SS_LUA_ANCHOR_CAUSE);
+        lua_pop(L, 1);
+    }
+    info = ss_lua_query(error, &stacksplice_IID_IScriptErrorInfo);
+    if (info && !is_too_deep(error))
+        ss_lua_exception_set_cause(ties->exception, info);
+    ss_lua_release(info);
+}
+
+void ss_lua_find_causes(lua_State *L, ss_lua_state *state, int index, const ss_lua_origin *effect)
+{
+    ss_lua_origin origin = {.above = effect->above, .status = LUA_ERRRUN, .unwound = true};
+    int first = lua_gettop(L) + 1;
+
+    luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
+    lua_pushvalue(L, index);
+    while (is_to_be_asked(L, state, &origin) && lua_gettop(L) - first < STACKSPLICE_MAX_DEPTH &&
+           push_cause(L, -1)) {
+        luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
+        if (is_among(L, first))
+            lua_pop(L, 1); /* which has been asked: the loop ends */
+    }
+    /* From the innermost cause outward each becomes an error and is tied to the next. */
+    while (lua_gettop(L) > first) {
+        ss_lua_push_error_of(L, state, -1, &origin);
+        lua_remove(L, -2);
+        if (ss_lua_to_error(L, -1)) /* else origination is switched off */
+            ss_lua_set_cause(L, state, -2, ss_lua_ties_find(L, state, -2), -1);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+}

@@ -1,0 +1,378 @@
+/* What a script can ask an error object for: fields, methods, metamethods. */
+#include "value/error_object.h"
+
+#include <string.h>
+
+static IUnknown *check_error(lua_State *L)
+{
+    IUnknown *error = ss_lua_to_error(L, 1);
+
+    luaL_argexpected(L, error, 1, SS_LUA_ERROR_NAME);
+    return error;
+}
+
+/* ---- Stacks ----------------------------------------------------------------------------------*/
+
+/* The elements of a stack in a userdata at the top, so that nothing is lost when Lua raises. */
+static const uintptr_t *push_elements(lua_State *L, IUnknown *error, uint32_t *count)
+{
+    uintptr_t *elements;
+
+    *count = 0;
+    (void)stacksplice_error_stack(error, 0, NULL, count);
+    elements = lua_newuserdatauv(L, (*count ? *count : 1) * sizeof *elements, 0);
+    if (*count && FAILED(stacksplice_error_stack(error, *count, elements, count)))
+        *count = 0;
+    return elements;
+}
+
+static void push_stack(lua_State *L, IUnknown *error)
+{
+    uint32_t count;
+    const uintptr_t *elements = push_elements(L, error, &count);
+
+    ss_lua_push_frames(L, elements, count);
+    lua_remove(L, -2);
+}
+
+/* ---- The chain -------------------------------------------------------------------------------*/
+
+/* One table for each node, oldest first: {language, stack}. */
+static void push_propagation(lua_State *L, IUnknown *error)
+{
+    IUnknown **holder = ss_lua_push_holder(L);
+    ILanguageExceptionErrorInfo2 *info = ss_lua_query(error, &IID_ILanguageExceptionErrorInfo2);
+    ILanguageExceptionErrorInfo2 *next = NULL;
+    const char *language = NULL;
+    lua_Integer count = 0;
+    int list;
+
+    if (info)
+        (void)info->lpVtbl->GetPropagationContextHead(info, &next);
+    ss_lua_release(info);
+    *holder = (IUnknown *)next;
+    lua_newtable(L);
+    list = lua_gettop(L);
+    while (*holder) {
+        lua_newtable(L);
+        push_stack(L, *holder);
+        lua_setfield(L, list + 1, "stack");
+        (void)stacksplice_node_language(*holder, &language);
+        lua_pushstring(L, language);
+        lua_setfield(L, list + 1, "language");
+        lua_rawseti(L, list, ++count);
+        info = (ILanguageExceptionErrorInfo2 *)*holder;
+        next = NULL;
+        (void)info->lpVtbl->GetPreviousLanguageExceptionErrorInfo(info, &next);
+        *holder = (IUnknown *)next;
+        ss_lua_release(info);
+    }
+    for (lua_Integer i = 1; i < count; i++, count--) { /* newest first becomes oldest first */
+        lua_rawgeti(L, list, i);
+        lua_rawgeti(L, list, count);
+        lua_rawseti(L, list, i);
+        lua_rawseti(L, list, count);
+    }
+    lua_remove(L, list - 1);
+}
+
+/* ---- Fields and methods ----------------------------------------------------------------------*/
+
+/* The report of the error object at 1; its argument says whether it has all frames. */
+static int error_report(lua_State *L, stacksplice_format_kind kind)
+{
+    ss_lua_push_report(L, check_error(L), kind, lua_toboolean(L, 2));
+    return 1;
+}
+
+static int error_text(lua_State *L)
+{
+    return error_report(L, STACKSPLICE_FORMAT_TEXT);
+}
+
+static int error_json(lua_State *L)
+{
+    return error_report(L, STACKSPLICE_FORMAT_JSON);
+}
+
+static int error_tostring(lua_State *L)
+{
+    IUnknown *error = check_error(L);
+
+    if (strcmp(ss_lua_error_language(error), "lua") == 0 || !ss_lua_push_type_name(L, error)) {
+        ss_lua_push_message(L, error);
+        return 1;
+    }
+    ss_lua_push_message(L, error);
+    if (lua_rawlen(L, -1)) {
+        lua_pushliteral(L, ": ");
+        lua_insert(L, -2);
+        lua_concat(L, 3);
+    } else {
+        lua_pop(L, 1);
+    }
+    return 1;
+}
+
+/* As a message that is a string can be put into another one. */
+static int error_concat(lua_State *L)
+{
+    (void)luaL_tolstring(L, 1, NULL);
+    (void)luaL_tolstring(L, 2, NULL);
+    lua_concat(L, 2);
+    return 1;
+}
+
+static int error_equal(lua_State *L)
+{
+    IUnknown *a = ss_lua_to_error(L, 1), *b = ss_lua_to_error(L, 2);
+
+    lua_pushboolean(L, a && a == b);
+    return 1;
+}
+
+static int get_hresult(lua_State *L, IUnknown *error)
+{
+    lua_pushinteger(L, (lua_Integer)(uint32_t)ss_lua_error_hresult(error));
+    return 1;
+}
+
+static int get_message(lua_State *L, IUnknown *error)
+{
+    ss_lua_push_message(L, error);
+    return 1;
+}
+
+static int get_value(lua_State *L, IUnknown *error)
+{
+    (void)error;
+    lua_getiuservalue(L, 1, SS_LUA_ERROR_VALUE);
+    return 1;
+}
+
+/* Push the error object of what HOLDER below the top has, or nil; the holder goes. */
+static void push_held(lua_State *L, IUnknown **holder)
+{
+    if (*holder)
+        ss_lua_push_error(L, ss_lua_state_open(L), *holder);
+    else
+        lua_pushnil(L);
+    ss_lua_drop_holder(L, -2);
+}
+
+/* Of an error that was born here the object knows it; the others hold their causes from outside. */
+static int get_cause(lua_State *L, IUnknown *error)
+{
+    IUnknown **holder;
+
+    if (lua_getiuservalue(L, 1, SS_LUA_ERROR_CAUSE) == LUA_TUSERDATA || ss_lua_is_own_error(L, 1))
+        return 1;
+    holder = ss_lua_push_holder(L);
+    (void)stacksplice_error_cause(error, (IRestrictedErrorInfo **)holder, NULL);
+    push_held(L, holder);
+    return 1;
+}
+
+/* Whether the cause was given, or was merely being handled. */
+static int get_relation(lua_State *L, IUnknown *error)
+{
+    stacksplice_relation relation = STACKSPLICE_RELATION_NONE;
+    IRestrictedErrorInfo *cause = NULL;
+
+    if (ss_lua_is_own_error(L, 1)) { /* its cause must not be held before its value is */
+        if (lua_getiuservalue(L, 1, SS_LUA_ERROR_CAUSE) == LUA_TUSERDATA)
+            lua_pushliteral(L, "cause");
+        return 1;
+    }
+    (void)stacksplice_error_cause(error, &cause, &relation);
+    ss_lua_release(cause);
+    if (relation == STACKSPLICE_RELATION_NONE)
+        lua_pushnil(L);
+    else
+        lua_pushstring(L, relation == STACKSPLICE_RELATION_CONTEXT ? "context" : "cause");
+    return 1;
+}
+
+/* The members of a group; nil of any other error. */
+static int get_errors(lua_State *L, IUnknown *error)
+{
+    uint32_t count = 0;
+
+    if (stacksplice_error_group(error, &count, NULL) != S_OK) {
+        lua_pushnil(L);
+        return 1;
+    }
+    lua_newtable(L);
+    for (uint32_t i = 0; i < count; i++) {
+        IUnknown **holder = ss_lua_push_holder(L);
+
+        (void)stacksplice_error_member(error, i, (IRestrictedErrorInfo **)holder);
+        push_held(L, holder);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
+}
+
+static int get_notes(lua_State *L, IUnknown *error)
+{
+    ss_lua_push_notes(L, error);
+    return 1;
+}
+
+static int error_add_note(lua_State *L)
+{
+    IUnknown *error = check_error(L);
+    size_t length;
+    const char *text = luaL_checklstring(L, 2, &length);
+
+    if (stacksplice_add_note(error, text, length) == E_OUTOFMEMORY)
+        return luaL_error(L, "not enough memory");
+    lua_settop(L, 1);
+    return 1;
+}
+
+/* The errno that its HRESULT stands for: of an OSError of Python that of the exception. */
+static int get_errno(lua_State *L, IUnknown *error)
+{
+    int number = stacksplice_errno_from_hresult(ss_lua_error_hresult(error));
+
+    if (number)
+        lua_pushinteger(L, number);
+    else
+        lua_pushnil(L);
+    return 1;
+}
+
+static int get_thread_id(lua_State *L, IUnknown *error)
+{
+    uint64_t id = 0;
+
+    (void)stacksplice_error_thread(error, &id);
+    lua_pushinteger(L, (lua_Integer)id);
+    return 1;
+}
+
+static int get_fingerprint(lua_State *L, IUnknown *error)
+{
+    char text[33];
+
+    if (FAILED(stacksplice_fingerprint(error, text)))
+        return luaL_error(L, "not enough memory");
+    lua_pushstring(L, text);
+    return 1;
+}
+
+static int get_stack(lua_State *L, IUnknown *error)
+{
+    push_stack(L, error);
+    return 1;
+}
+
+static int get_propagation(lua_State *L, IUnknown *error)
+{
+    push_propagation(L, error);
+    return 1;
+}
+
+static int get_language(lua_State *L, IUnknown *error)
+{
+    lua_pushstring(L, ss_lua_error_language(error));
+    return 1;
+}
+
+/* The type as its language prints it: "ValueError", "table"; nil when there is none. */
+static int get_type(lua_State *L, IUnknown *error)
+{
+    if (!ss_lua_push_type_name(L, error))
+        lua_pushnil(L);
+    return 1;
+}
+
+/* Push the names of the error's type and of those it is derived from. */
+static int get_type_names(lua_State *L, IUnknown *error)
+{
+    IScriptExceptionType *type =
+        ss_lua_push_exception(L, error, &stacksplice_IID_IScriptExceptionType);
+    const char *name;
+    lua_Integer count = 0;
+
+    lua_newtable(L);
+    while (type && (name = type->lpVtbl->GetName(type, (uint32_t)count)) != NULL) {
+        lua_pushstring(L, name);
+        lua_rawseti(L, -2, ++count);
+    }
+    ss_lua_drop_holder(L, -2);
+    if (count == 0 && ss_lua_push_type_name(L, error))
+        lua_rawseti(L, -2, 1);
+    return 1;
+}
+
+/* Whether one of the names is NAME, or is NAME in some module. */
+static int error_isinstance(lua_State *L)
+{
+    IUnknown *error = check_error(L);
+    const char *wanted = luaL_checkstring(L, 2), *name;
+    size_t length = strlen(wanted), whole;
+    bool found = false;
+
+    (void)get_type_names(L, error);
+    for (lua_Integer i = 1; !found && lua_rawgeti(L, -1, i) == LUA_TSTRING; i++) {
+        name = lua_tolstring(L, -1, &whole);
+        found = whole >= length && strcmp(name + whole - length, wanted) == 0 &&
+                (whole == length || name[whole - length - 1] == '.');
+        lua_pop(L, 1);
+    }
+    lua_pushboolean(L, found);
+    return 1;
+}
+
+static const struct {
+    const char *name;
+    int (*get)(lua_State *L, IUnknown *error);
+} fields[] = {
+    {"cause", get_cause},
+    {"errno", get_errno},
+    {"errors", get_errors},
+    {"fingerprint", get_fingerprint},
+    {"hresult", get_hresult},
+    {"language", get_language},
+    {"message", get_message},
+    {"notes", get_notes},
+    {"propagation", get_propagation},
+    {"relation", get_relation},
+    {"stack", get_stack},
+    {"thread_id", get_thread_id},
+    {"type_name", get_type},
+    {"type_names", get_type_names},
+    {"value", get_value},
+};
+
+static const luaL_Reg methods[] = {
+    {"add_note", error_add_note},
+    {"isinstance", error_isinstance},
+    {"json", error_json},
+    {"text", error_text},
+    {NULL, NULL},
+};
+
+static int error_index(lua_State *L)
+{
+    IUnknown *error = check_error(L);
+    const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (strcmp(key, fields[i].name) == 0)
+            return fields[i].get(L, error);
+    for (const luaL_Reg *method = methods; method->name; method++)
+        if (strcmp(key, method->name) == 0) {
+            lua_pushcfunction(L, method->func);
+            return 1;
+        }
+    lua_pushnil(L);
+    return 1;
+}
+
+const luaL_Reg ss_lua_error_metamethods[] = {
+    {"__gc", ss_lua_error_collect}, {"__index", error_index},   {"__eq", error_equal},
+    {"__tostring", error_tostring}, {"__concat", error_concat}, {NULL, NULL},
+};

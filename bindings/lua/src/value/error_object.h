@@ -1,0 +1,72 @@
+/* What the files about error objects share: reading an error of the core, and the userdata. */
+#ifndef SS_LUA_ERROR_OBJECT_H
+#define SS_LUA_ERROR_OBJECT_H
+
+#include "life/binding.h"
+
+/* The interface IID of OBJECT with a reference, or NULL; NULL is allowed. */
+static inline void *ss_lua_query(IUnknown *object, REFIID iid)
+{
+    void *found = NULL;
+
+    if (!object || FAILED(object->lpVtbl->QueryInterface(object, iid, &found)))
+        return NULL;
+    return found;
+}
+
+static inline void ss_lua_release(void *object)
+{
+    if (object)
+        ((IUnknown *)object)->lpVtbl->Release(object);
+}
+
+/* "python", "lua", or "native" for what no language's exception stands behind: a static string. */
+const char *ss_lua_error_language(IUnknown *error);
+
+/* ---- Texts (error_text.c) --------------------------------------------------------------------*/
+
+/* Text that the core hands out piece by piece, in C memory; all zero: none yet. */
+typedef struct ss_lua_gathered {
+    char *text;
+    size_t length, capacity;
+    bool failed; /* memory ran out; stays */
+} ss_lua_gathered;
+
+/* Add TEXT to DATA, an ss_lua_gathered; nonzero without memory, then and ever after. */
+int ss_lua_gather(const char *text, size_t length, void *data);
+
+/* Push the text as a string and free it, whatever raises: "not enough memory" if it is not all
+   there. [-0, +1, m] */
+void ss_lua_push_gathered(lua_State *L, ss_lua_gathered *out);
+
+/* Push a holder of the interface IID of ERROR's language exception, which is returned: NULL when it
+   has none.  What that lends lives as long as the holder is on the stack. [-0, +1, m] */
+void *ss_lua_push_exception(lua_State *L, IUnknown *error, REFIID iid);
+
+/* Push the whole message: the script's own where there is one, else the description.
+   [-0, +1, m] */
+void ss_lua_push_message(lua_State *L, IUnknown *error);
+
+/* Push the whole name of its type; false and nothing when it has none. [-0, +(0|1), m] */
+bool ss_lua_push_type_name(lua_State *L, IUnknown *error);
+
+/* Push a report; a list of the notes. [-0, +1, m] */
+void ss_lua_push_report(lua_State *L, IUnknown *error, stacksplice_format_kind kind,
+                        bool all_frames);
+void ss_lua_push_notes(lua_State *L, IUnknown *error);
+
+/* ---- The userdata ----------------------------------------------------------------------------*/
+
+/* The user values of an error object. */
+enum { SS_LUA_ERROR_VALUE = 1, SS_LUA_ERROR_CAUSE, SS_LUA_ERROR_USER_VALUES = SS_LUA_ERROR_CAUSE };
+
+/* Whether the error object at INDEX is that of a value of this state. */
+bool ss_lua_is_own_error(lua_State *L, int index);
+
+/* The fields and methods (error_fields.c), __gc among them. */
+extern const luaL_Reg ss_lua_error_metamethods[];
+
+/* Its __gc. */
+int ss_lua_error_collect(lua_State *L);
+
+#endif
