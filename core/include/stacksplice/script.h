@@ -111,6 +111,10 @@ STACKSPLICE_API void stacksplice_owner_unref(stacksplice_owner *owner);
 /* The record of the binding; NULL once the owner was closed. [thread: any] */
 STACKSPLICE_API void *stacksplice_owner_data(const stacksplice_owner *owner);
 
+/* The language it was made with. [thread: any] */
+STACKSPLICE_API const stacksplice_language *stacksplice_owner_language(
+    const stacksplice_owner *owner);
+
 /* Whether values wait to be dropped.  One load. [thread: any | signal: yes] */
 static inline int stacksplice_owner_waits(const stacksplice_owner *owner)
 {
@@ -222,6 +226,10 @@ STACKSPLICE_API int stacksplice_exception_is_held(const stacksplice_exception *x
    the last. [thread: any] */
 STACKSPLICE_API IScriptErrorInfo *stacksplice_exception_related(const stacksplice_exception *x,
                                                                 uint32_t index);
+
+/* Borrowed from X. [thread: any] */
+STACKSPLICE_API const stacksplice_owner *stacksplice_exception_owner(
+    const stacksplice_exception *x);
 
 /* The HRESULT it was made with. [thread: any] */
 STACKSPLICE_API stacksplice_hresult stacksplice_exception_hresult(const stacksplice_exception *x);

@@ -163,6 +163,11 @@ int stacksplice_exception_is_held(const stacksplice_exception *x)
     return atomic_load(&x->value) && atomic_load(&x->outside);
 }
 
+const stacksplice_owner *stacksplice_exception_owner(const stacksplice_exception *x)
+{
+    return x->owner;
+}
+
 stacksplice_hresult stacksplice_exception_hresult(const stacksplice_exception *x)
 {
     return x->hresult;

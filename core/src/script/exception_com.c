@@ -92,7 +92,7 @@ static HRESULT STDMETHODCALLTYPE transform_GetTransformedRestrictedErrorInfo(
 
 static const char *STDMETHODCALLTYPE script_GetLanguage(IScriptException *self)
 {
-    return ss_owner_language(OBJECT_OF(self, script)->owner)->name;
+    return stacksplice_owner_language(OBJECT_OF(self, script)->owner)->name;
 }
 
 static const char *STDMETHODCALLTYPE script_GetTypeName(IScriptException *self)

@@ -61,7 +61,7 @@ void *stacksplice_owner_data(const stacksplice_owner *self)
     return atomic_load(&private_of(self)->data);
 }
 
-const stacksplice_language *ss_owner_language(const stacksplice_owner *self)
+const stacksplice_language *stacksplice_owner_language(const stacksplice_owner *self)
 {
     return private_of(self)->language;
 }

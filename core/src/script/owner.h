@@ -12,7 +12,6 @@ void ss_owner_released(stacksplice_owner *owner, stacksplice_exception *exceptio
 /* The list of EXCEPTIONs that keep values; owner's thread.  False when OWNER is closed. */
 bool ss_owner_keep(stacksplice_owner *owner, stacksplice_exception *exception);
 
-const stacksplice_language *ss_owner_language(const stacksplice_owner *owner);
 bool ss_owner_is_closed(const stacksplice_owner *owner);
 
 /* Whether values of OWNER are dropped where their exception is released. */

@@ -135,7 +135,7 @@ stacksplice_hresult stacksplice_arrive(stacksplice_owner *owner, const void *abo
     if (SUCCEEDED(hr))
         return E_INVALIDARG;
     /* It makes an error where the slot has none for HR, so that the node has one to be of. */
-    (void)stacksplice_propagate_above(above, hr, ss_owner_language(owner)->name);
+    (void)stacksplice_propagate_above(above, hr, stacksplice_owner_language(owner)->name);
     result = RoGetMatchingRestrictedErrorInfo(hr, error);
     if (SUCCEEDED(result) && *error)
         return S_OK;

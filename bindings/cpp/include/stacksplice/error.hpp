@@ -3,8 +3,7 @@
 #ifndef STACKSPLICE_ERROR_HPP
 #define STACKSPLICE_ERROR_HPP
 
-#include <stacksplice/com_ptr.hpp>
-#include <stacksplice/source.h>
+#include <stacksplice/cpp_exception.hpp>
 #include <stacksplice/stacksplice.h>
 
 #include <cstddef>
@@ -165,19 +164,10 @@ struct error_maker;
 // What all copies of an error share.  An error that C++ threw is held from inside, as source.h
 // says: its error object holds the exception, so the exception may not hold it from outside.
 struct error_state {
-    error_state() = default;
-    error_state(const error_state &) = delete;
-    error_state &operator=(const error_state &) = delete;
-    ~error_state()
-    {
-        if (own)
-            own->lpVtbl->ReleaseInside(own);
-    }
-
     com_ptr<IRestrictedErrorInfo> arrived; // of an error that came from elsewhere
     std::vector<std::uintptr_t> frames;    // else: the stack where it was constructed
     std::mutex lock;
-    IScriptErrorInfo *own = nullptr; // (lock) the error object made of them, once it is needed
+    ties own; // (lock) has the error object made of them, once it is needed
 };
 
 } // namespace detail

@@ -2,7 +2,7 @@
 #ifndef STACKSPLICE_ORIGINATION_HPP
 #define STACKSPLICE_ORIGINATION_HPP
 
-#include <stacksplice/cpp_exception.hpp>
+#include <stacksplice/error.hpp>
 #include <stacksplice/throw_site.hpp>
 
 #include <array>
@@ -132,19 +132,15 @@ inline std::vector<std::uintptr_t> stack_of(const origin &from)
     return stack_above(from.above, unwound_gap());
 }
 
-// A new error goes into the slot.  *INFO is empty when origination is switched off.
-inline HRESULT originate_new(std::exception_ptr exception, description &&what,
-                             std::vector<std::uintptr_t> &&frames,
-                             com_ptr<IRestrictedErrorInfo> &info)
+// A new error goes into the slot, unless origination is switched off.
+inline HRESULT originate_new(const std::exception_ptr &exception, const description &what,
+                             const std::vector<std::uintptr_t> &frames)
 {
-    const HRESULT hr = what.hresult;
-    const std::string message = what.message;
-    const auto language = com_ptr<cpp_exception>::attach(
-        new cpp_exception(std::move(exception), std::move(what), std::move(frames)));
-    const HRESULT result = stacksplice_originate(
-        hr, message.data(), message.size(),
-        static_cast<ILanguageExceptionStackBackTrace *>(language.get()), info.put());
+    HRESULT hr = what.hresult;
+    ties fresh;
 
+    fresh.make(exception, what, frames);
+    const HRESULT result = stacksplice_leave(fresh.get(), &hr);
     return FAILED(result) ? result : hr;
 }
 
@@ -152,11 +148,6 @@ inline HRESULT originate_new(std::exception_ptr exception, description &&what,
 
 // Reaches into an error: the error object of one that C++ threw is made when it is needed.
 struct error_maker {
-    static error_state &state(const error &e) noexcept
-    {
-        return *e.state_;
-    }
-
     // The one that was made already, or empty.
     static com_ptr<IRestrictedErrorInfo> known(const error &e)
     {
@@ -166,56 +157,43 @@ struct error_maker {
         if (state.arrived)
             return state.arrived;
         const std::lock_guard<std::mutex> guard(state.lock);
-        if (!state.own ||
-            FAILED(state.own->lpVtbl->QueryInterface(state.own, IID_IRestrictedErrorInfo, &out)))
+        IScriptErrorInfo *const own = state.own.error();
+        if (!own || FAILED(own->lpVtbl->QueryInterface(own, IID_IRestrictedErrorInfo, &out)))
             return {};
         return com_ptr<IRestrictedErrorInfo>::attach(static_cast<IRestrictedErrorInfo *>(out));
     }
 
     // Make it, unless another thread just did.  The slot stays as it is.
-    static com_ptr<IRestrictedErrorInfo> make(const error &e, std::exception_ptr exception,
-                                              description &&what)
+    static com_ptr<IRestrictedErrorInfo> make(const error &e, const std::exception_ptr &exception,
+                                              const description &what)
     {
         error_state &state = *e.state_;
-        std::vector<std::uintptr_t> frames = state.frames;
-        com_ptr<IRestrictedErrorInfo> info;
-        const saved_error saved;
+        IScriptErrorInfo *made = nullptr;
+        ties fresh;
 
-        (void)originate_new(std::move(exception), std::move(what), std::move(frames), info);
-        const auto script = info.as<script_holder>(stacksplice_IID_IScriptErrorInfo);
-        if (script)
-            keep(state, script.get());
-        const auto kept = known(e);
-        return kept ? kept : info;
+        fresh.make(exception, what, state.frames);
+        if (stacksplice_make_error(fresh.get(), &made) != S_OK)
+            return {};
+        {
+            const std::lock_guard<std::mutex> guard(state.lock);
+
+            if (!state.own.error())
+                state.own.swap(fresh);
+        }
+        auto kept = known(e);
+        made->lpVtbl->Release(made);
+        return kept;
     }
 
-  private:
-    // IScriptErrorInfo is a C structure; what com_ptr calls is the same.
-    struct script_holder {
-        IScriptErrorInfo iface;
-
-        ULONG AddRef()
-        {
-            return iface.lpVtbl->AddRef(&iface);
-        }
-        ULONG Release()
-        {
-            return iface.lpVtbl->Release(&iface);
-        }
-        HRESULT QueryInterface(REFIID iid, void **out)
-        {
-            return iface.lpVtbl->QueryInterface(&iface, iid, out);
-        }
-    };
-
-    static void keep(error_state &state, script_holder *script)
+    // C++ threw E, whose error object INFO leaves: that keeps EXCEPTION from now on.
+    static void keep(const error &e, const com_ptr<IRestrictedErrorInfo> &info,
+                     const std::exception_ptr &exception)
     {
-        const std::lock_guard<std::mutex> guard(state.lock);
+        const com_ptr<IUnknown> language = language_exception_of(info);
+        stacksplice_exception *const own = cpp_exception_from(language.get());
 
-        if (state.own)
-            return;
-        state.own = &script->iface;
-        state.own->lpVtbl->AddInside(state.own);
+        if (own && !e.state_->arrived)
+            keep_exception(own, exception);
     }
 };
 
@@ -228,10 +206,7 @@ inline bool put_error(const error &e, const origin &from)
         info = error_maker::make(e, std::current_exception(), describe(from));
     if (!info)
         return false;
-    const com_ptr<IUnknown> language = language_exception_of(info);
-    cpp_exception *const own = cpp_exception::from(language.get());
-    if (own && !error_maker::state(e).arrived)
-        own->hold(std::current_exception());
+    error_maker::keep(e, info, std::current_exception());
     return SUCCEEDED(SetRestrictedErrorInfo(info.get()));
 }
 
@@ -265,9 +240,8 @@ class returned_errors
 
         for (auto &info : errors_) {
             const com_ptr<IUnknown> language = language_exception_of(info);
-            const cpp_exception *const known = cpp_exception::from(language.get());
 
-            if (known && known->exception() == exception)
+            if (exception_of(cpp_exception_from(language.get())) == exception)
                 return std::exchange(info, nullptr);
         }
         return {};
@@ -313,10 +287,8 @@ inline HRESULT originate_from(const origin &from) noexcept
     HRESULT hr = E_FAIL;
 
     try {
-        com_ptr<IRestrictedErrorInfo> info;
-
         if (!std::current_exception()) // it is not C++'s, so nothing can be asked of it
-            return originate_new(nullptr, foreign_description(), stack_of(from), info);
+            return originate_new(nullptr, foreign_description(), stack_of(from));
         try {
             throw;
         } catch (const error &e) {
@@ -326,7 +298,7 @@ inline HRESULT originate_from(const origin &from) noexcept
             if (restore_returned(&hr))
                 return hr;
         }
-        return originate_new(std::current_exception(), describe(from), stack_of(from), info);
+        return originate_new(std::current_exception(), describe(from), stack_of(from));
     } catch (...) { // memory ran out while the error was made: that is the error now
         (void)RoOriginateErrorW(E_OUTOFMEMORY, 0, nullptr);
         return E_OUTOFMEMORY;

@@ -116,13 +116,11 @@ template <typename Function, typename Result> HRESULT guard(Function &&function,
     (void)stacksplice_propagate_above(__builtin_frame_address(0), hr, "c++");
     (void)RoGetMatchingRestrictedErrorInfo(hr, info.put());
     com_ptr<IUnknown> language = detail::language_exception_of(info);
-    if (const detail::cpp_exception *known = detail::cpp_exception::from(language.get())) {
-        const std::exception_ptr exception = known->exception();
-
-        language = nullptr;
-        if (exception)
-            detail::throw_again(exception, std::move(info));
-    }
+    const std::exception_ptr exception =
+        detail::exception_of(detail::cpp_exception_from(language.get()));
+    language = nullptr;
+    if (exception)
+        detail::throw_again(exception, std::move(info));
     throw error(hr, detail::details_of(info, &hr), info);
 }
 

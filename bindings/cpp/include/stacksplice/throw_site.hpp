@@ -38,16 +38,7 @@ struct throw_site {
 // The gap for what lay between a throw and the place where the stack was taken.
 inline std::uintptr_t unwound_gap() noexcept
 {
-    stacksplice_token_info gap{};
-    std::uintptr_t token = 0;
-
-    gap.size = sizeof gap;
-    gap.kind = STACKSPLICE_FRAME_GAP;
-    gap.trust = STACKSPLICE_TRUST_EXACT;
-    gap.language = "c++";
-    gap.reason = STACKSPLICE_GAP_RETURNED;
-    (void)stacksplice_intern(&gap, &token); // without memory the token says that
-    return token;
+    return stacksplice_gap("c++", STACKSPLICE_GAP_RETURNED, 0);
 }
 
 #if STACKSPLICE_HAS_THROW_SITE
