@@ -253,7 +253,8 @@ STACKSPLICE_API void stacksplice_ties_set_exception(stacksplice_ties *ties,
 /* Tie ERROR, which the caller holds from outside. */
 STACKSPLICE_API void stacksplice_ties_set_error(stacksplice_ties *ties, IScriptErrorInfo *error,
                                                 int foreign);
-/* The value is gone, or is to be a new error.  May run drop where its references were the last. */
+/* The value is gone, or is to be a new error.  Runs drop only with
+   STACKSPLICE_LANGUAGE_ANY_THREAD. */
 STACKSPLICE_API void stacksplice_ties_drop(stacksplice_ties *ties);
 
 /* ---- Borders ---------------------------------------------------------------------------------*/
