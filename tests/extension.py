@@ -29,6 +29,7 @@ def compile_extension(folder, name, sources, *flags):
         "-fPIC",
         "-pthread",
         f"-I{ROOT / 'core' / 'include'}",
+        f"-I{ROOT / 'tests' / 'support'}",
         f"-I{ROOT / 'bindings' / 'python' / 'include'}",
         f"-isystem{sysconfig.get_path('include')}",
         *map(str, sources),

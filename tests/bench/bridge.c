@@ -18,6 +18,7 @@
 
 #include "bench.h"
 #include "peers.h"
+#include "calls.h"
 
 #include <execinfo.h>
 #include <lauxlib.h>
@@ -26,9 +27,6 @@
 #include <stacksplice/python.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NOINLINE __attribute__((noinline))
-#define STAY() __asm__ volatile("" ::: "memory")
 
 static lua_State *state;
 static PyObject *py_function;
@@ -176,7 +174,7 @@ static NOINLINE PyObject *visit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED
 {
     current.leaf = __builtin_return_address(0);
     bench_visit();
-    STAY();
+    AFTER();
     Py_RETURN_NONE;
 }
 
@@ -205,7 +203,7 @@ static NOINLINE PyObject *row_here(PyObject *Py_UNUSED(module), PyObject *args)
     count = peers_fill(captures);
     frames = peers_check(captures, count, &check);
     bench_row(row, captures, count, frames);
-    STAY();
+    AFTER();
     Py_RETURN_NONE;
 }
 

@@ -1,4 +1,5 @@
 #include "chain.h"
+#include "calls.h"
 
 #include <stddef.h>
 
@@ -26,18 +27,18 @@ static inline chain_link next_link(unsigned depth, const chain *c)
 }
 
 /* A link: SIZE bytes of locals, VALUES computed before the call and used after it. */
-#define LINK(name, size, before, after)                                            \
-    static __attribute__((noinline)) unsigned name(unsigned depth, const chain *c) \
-    {                                                                              \
-        volatile char room[size];                                                  \
-        before;                                                                    \
-        room[depth % (size)] = (char)depth;                                        \
-        if (depth <= 1)                                                            \
-            c->leaf(c->data);                                                      \
-        else                                                                       \
-            depth += next_link(depth - 1, c)(depth - 1, c);                        \
-        __asm__ volatile("" ::: "memory");                                         \
-        return depth + (unsigned)room[0] + (after);                                \
+#define LINK(name, size, before, after)                           \
+    static NOINLINE unsigned name(unsigned depth, const chain *c) \
+    {                                                             \
+        volatile char room[size];                                 \
+        before;                                                   \
+        room[depth % (size)] = (char)depth;                       \
+        if (depth <= 1)                                           \
+            c->leaf(c->data);                                     \
+        else                                                      \
+            depth += next_link(depth - 1, c)(depth - 1, c);       \
+        AFTER();                                                  \
+        return depth + (unsigned)room[0] + (after);               \
     }
 
 #define NONE (void)0
@@ -71,6 +72,6 @@ unsigned CHAIN_CALL(unsigned depth, uint32_t path, chain_leaf leaf, void *data)
     chain c = {.path = path * UINT32_C(2654435761), .leaf = leaf, .data = data};
     unsigned result = next_link(depth, &c)(depth, &c);
 
-    __asm__ volatile("" ::: "memory");
+    AFTER();
     return result;
 }

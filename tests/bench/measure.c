@@ -1,4 +1,5 @@
 #include "bench.h"
+#include "calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,11 +150,11 @@ static void prepare(const bench_method *method, unsigned runs)
 }
 
 /* Batches and counts go through this one place: every method is called from the same site. */
-static __attribute__((noinline)) void run(const bench_method *method, unsigned runs)
+static NOINLINE void run(const bench_method *method, unsigned runs)
 {
     for (unsigned i = 0; i < runs; i++) {
         method->run(method->data);
-        __asm__ volatile("" ::: "memory");
+        AFTER();
     }
 }
 

@@ -7,6 +7,7 @@
 #include "bench.h"
 #include "chain.h"
 #include "peers.h"
+#include "calls.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -14,9 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NOINLINE __attribute__((noinline))
-#define STAY() __asm__ volatile("" ::: "memory")
 
 static bench_method methods[16];
 
@@ -36,7 +34,7 @@ static NOINLINE void measure_here(void *data)
     unsigned frames = peers_check(methods, count, &check);
 
     bench_row(r->row, methods, count, frames);
-    STAY();
+    AFTER();
 }
 
 static void depths(void)
@@ -71,7 +69,7 @@ static NOINLINE void visit_here(void *data)
 
     r->leaf = __builtin_return_address(0);
     bench_visit();
-    STAY();
+    AFTER();
 }
 
 static void check_here(void *data)
@@ -121,7 +119,7 @@ static NOINLINE void first_here(void *data)
 
     f->method->run(f->method->data);
     f->ns = bench_now() - begin;
-    STAY();
+    AFTER();
 }
 
 static void *first_in_thread(void *data)
@@ -194,7 +192,7 @@ static NOINLINE void other_thread_here(void *data)
         (void)run_burst(b->method);
         (void)pthread_barrier_wait(&b->end);
     }
-    STAY();
+    AFTER();
 }
 
 static void *other_thread(void *data)
@@ -301,7 +299,7 @@ static NOINLINE void addresses_here(void *data)
     addresses *a = data;
 
     (void)stacksplice_capture(0, 100, a->frames, &a->count, NULL);
-    STAY();
+    AFTER();
 }
 
 static void resolving(void)

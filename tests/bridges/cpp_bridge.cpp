@@ -3,6 +3,8 @@
  * one for Lua as sol2 makes them (a call with debug.traceback as its handler whose error is thrown
  * as an exception with the text; C++ exceptions become Lua errors with their text).
  */
+#include "calls.h"
+
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 
@@ -15,13 +17,11 @@
 
 namespace py = pybind11;
 
-#define STAY() __asm__ volatile("" ::: "memory")
-
 [[gnu::noinline]] static py::object pass_on(const py::function &function)
 {
     py::object result = function();
 
-    STAY();
+    AFTER();
     return result;
 }
 
@@ -29,7 +29,7 @@ namespace py = pybind11;
 {
     if (!text.empty())
         throw std::out_of_range(text);
-    STAY();
+    AFTER();
 }
 
 #ifdef WITH_LUA

@@ -5,21 +5,7 @@
 #ifndef STACKSPLICE_TEST_CONFORMANCE_H
 #define STACKSPLICE_TEST_CONFORMANCE_H
 
-#ifdef __cplusplus
-#include <csetjmp>
-#include <cstdarg>
-#include <cstddef>
-#include <cstdint>
-extern "C" {
-#include <cmocka.h>
-}
-#else
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#endif
+#include "support.h"
 
 #include <stacksplice/winrt/objidl.h>
 #include <stacksplice/winrt/roerrorapi.h>
@@ -36,8 +22,6 @@ extern "C" {
 #define IID_REF(iid) (&(iid))
 #endif
 
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
 #define GENERIC_INVALIDARG OLESTR("The parameter is incorrect.\r\n")
 #define GENERIC_FAIL OLESTR("Unspecified error\r\n")
 #define GENERIC_UNKNOWN OLESTR("The text associated with this error code could not be found.\r\n")
@@ -48,8 +32,9 @@ BOOL same_text(PCWSTR a, PCWSTR b);
 UINT text_length(PCWSTR text);
 HSTRING make_hstring(PCWSTR text);
 
-/* Empty slot, default flags; give it to cmocka_unit_test_setup_teardown, or call it. */
+/* Empty slot, default flags. */
 int fresh(void **state);
+#define FRESH_TEST(name) TEST_WITH(name, fresh, NULL)
 
 void check_text_at(int line, PCWSTR got, PCWSTR want);
 #define check_text(got, want) check_text_at(__LINE__, got, want)
@@ -67,14 +52,6 @@ void check_slot_at(int line, HRESULT hr, PCWSTR description, PCWSTR message);
 /* The slot holds no restricted error; afterwards it is empty. */
 void check_empty_at(int line);
 #define check_empty() check_empty_at(__LINE__)
-
-#define check_row(row, got, want)                                        \
-    do {                                                                 \
-        if ((LargestIntegralType)(got) != (LargestIntegralType)(want)) { \
-            print_error("row %u\n", (unsigned)(row));                    \
-            assert_int_equal(got, want);                                 \
-        }                                                                \
-    } while (0)
 
 /* The interface NAME of OBJECT with a new reference; fails the test if there is none. */
 void *query_at(int line, void *object, REFIID iid);

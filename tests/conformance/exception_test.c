@@ -31,13 +31,12 @@ static ILanguageExceptionErrorInfo2 *previous_of(void *error)
 
 /* ---- Identity --------------------------------------------------------------------------------*/
 
-static void test_exception_comes_back_by_pointer(void **state)
+FRESH_TEST(test_exception_comes_back_by_pointer)
 {
     exception_state s;
     IUnknown *exception, *got;
     IRestrictedErrorInfo *error;
 
-    (void)state;
     exception_init(&s);
     exception = exception_new(&s);
     assert_int_equal(RoOriginateLanguageException(E_FAIL, NULL, exception), TRUE);
@@ -53,11 +52,10 @@ static void test_exception_comes_back_by_pointer(void **state)
     assert_int_equal(s.refs, 0);
 }
 
-static void test_no_exception_is_ok_and_null(void **state)
+FRESH_TEST(test_no_exception_is_ok_and_null)
 {
     IRestrictedErrorInfo *error;
 
-    (void)state;
     RoOriginateLanguageException(E_FAIL, NULL, NULL);
     error = take();
     assert_null(exception_of(error));
@@ -85,14 +83,13 @@ static void *release_elsewhere(void *data)
     return NULL;
 }
 
-static void test_exception_outlives_its_thread_and_is_released_on_any(void **state)
+FRESH_TEST(test_exception_outlives_its_thread_and_is_released_on_any)
 {
     exception_state s;
     IUnknown *exception, *got;
     pthread_t thread;
     void *error = NULL;
 
-    (void)state;
     exception_init(&s);
     exception = exception_new(&s);
     assert_int_equal(pthread_create(&thread, NULL, originate_and_end, exception), 0);
@@ -119,9 +116,8 @@ static const struct {
     {TRUE, TRUE, "ASsTt"},
 };
 
-static void test_exception_is_asked_in_order(void **state)
+FRESH_TEST(test_exception_is_asked_in_order)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(order_cases); i++) {
         exception_state s;
         IUnknown *exception;
@@ -142,12 +138,11 @@ static void test_exception_is_asked_in_order(void **state)
     }
 }
 
-static void test_suppressed_origination_asks_nothing(void **state)
+FRESH_TEST(test_suppressed_origination_asks_nothing)
 {
     exception_state s;
     IUnknown *exception;
 
-    (void)state;
     exception_init(&s);
     s.has_stack = TRUE;
     exception = exception_new(&s);
@@ -160,7 +155,7 @@ static void test_suppressed_origination_asks_nothing(void **state)
 
 /* ---- The cause -------------------------------------------------------------------------------*/
 
-static void test_cause_is_the_previous_error(void **state)
+FRESH_TEST(test_cause_is_the_previous_error)
 {
     exception_state s;
     IUnknown *exception;
@@ -168,7 +163,6 @@ static void test_cause_is_the_previous_error(void **state)
     ILanguageExceptionErrorInfo2 *previous;
     IRestrictedErrorInfo *again;
 
-    (void)state;
     RoOriginateErrorW(E_BOUNDS, 0, OLESTR("cause"));
     cause = take();
     exception_init(&s);
@@ -189,9 +183,8 @@ static void test_cause_is_the_previous_error(void **state)
     release(exception);
 }
 
-static void test_failing_or_missing_cause_is_none(void **state)
+FRESH_TEST(test_failing_or_missing_cause_is_none)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         exception_state s;
         IUnknown *exception;
@@ -209,7 +202,7 @@ static void test_failing_or_missing_cause_is_none(void **state)
     }
 }
 
-static void test_foreign_cause_is_none(void **state)
+FRESH_TEST(test_foreign_cause_is_none)
 {
     exception_state s;
     info_state foreign;
@@ -217,7 +210,6 @@ static void test_foreign_cause_is_none(void **state)
     IUnknown *exception;
     IRestrictedErrorInfo *error;
 
-    (void)state;
     exception_init(&s);
     foreign.restricted = TRUE;
     info = info_new(&foreign);
@@ -234,12 +226,11 @@ static void test_foreign_cause_is_none(void **state)
     release(info);
 }
 
-static void test_transform_links_the_old_error_if_it_matches(void **state)
+FRESH_TEST(test_transform_links_the_old_error_if_it_matches)
 {
     IRestrictedErrorInfo *old_error, *error, *again;
     ILanguageExceptionErrorInfo2 *previous;
 
-    (void)state;
     RoOriginateErrorW(E_BOUNDS, 0, OLESTR("old"));
     old_error = take();
     SetRestrictedErrorInfo(old_error);
@@ -276,12 +267,11 @@ static unsigned chain_length(IRestrictedErrorInfo *error)
     return length;
 }
 
-static void test_transformation_list_is_bounded(void **state)
+FRESH_TEST(test_transformation_list_is_bounded)
 {
     IRestrictedErrorInfo *error;
     unsigned longest = 0;
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     for (int i = 0; i < 400; i++) {
         unsigned length;
@@ -329,9 +319,8 @@ static void originate_with_it_inside(exception_state *state)
 static void (*const inside[])(exception_state *) = {originate_inside, clear_inside,
                                                     originate_with_it_inside};
 
-static void test_callbacks_cannot_change_the_result(void **state)
+FRESH_TEST(test_callbacks_cannot_change_the_result)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(inside); i++) {
         exception_state s;
         IUnknown *exception;
@@ -351,9 +340,8 @@ static void test_callbacks_cannot_change_the_result(void **state)
 }
 
 /* The old error's exception originates while it is released to make place for the new one. */
-static void test_release_of_the_old_error_cannot_change_the_result(void **state)
+FRESH_TEST(test_release_of_the_old_error_cannot_change_the_result)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(inside); i++) {
         exception_state s;
         IUnknown *exception;
@@ -392,9 +380,8 @@ static void originate_next(exception_state *state)
 }
 
 /* Each error that a release leaves has an exception whose release leaves one more. */
-static void test_chain_of_releases_cannot_change_the_result(void **state)
+FRESH_TEST(test_chain_of_releases_cannot_change_the_result)
 {
-    (void)state;
     for (int clear = 0; clear < 2; clear++) {
         chain_next = 0;
         originate_next(NULL);
@@ -412,23 +399,4 @@ static void test_chain_of_releases_cannot_change_the_result(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_exception_comes_back_by_pointer, fresh),
-        cmocka_unit_test_setup(test_no_exception_is_ok_and_null, fresh),
-        cmocka_unit_test_setup(test_exception_outlives_its_thread_and_is_released_on_any, fresh),
-        cmocka_unit_test_setup(test_exception_is_asked_in_order, fresh),
-        cmocka_unit_test_setup(test_suppressed_origination_asks_nothing, fresh),
-        cmocka_unit_test_setup(test_cause_is_the_previous_error, fresh),
-        cmocka_unit_test_setup(test_failing_or_missing_cause_is_none, fresh),
-        cmocka_unit_test_setup(test_foreign_cause_is_none, fresh),
-        cmocka_unit_test_setup(test_transform_links_the_old_error_if_it_matches, fresh),
-        cmocka_unit_test_setup(test_transformation_list_is_bounded, fresh),
-        cmocka_unit_test_setup(test_callbacks_cannot_change_the_result, fresh),
-        cmocka_unit_test_setup(test_release_of_the_old_error_cannot_change_the_result, fresh),
-        cmocka_unit_test_setup(test_chain_of_releases_cannot_change_the_result, fresh),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, fresh);
-}
+GROUP(NULL, fresh)

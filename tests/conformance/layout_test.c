@@ -53,12 +53,11 @@ static uint32_t characters(const char *text, BOOL reversed)
     return value;
 }
 
-static void test_stowed_constants_and_bit_field(void **state)
+TEST(test_stowed_constants_and_bit_field)
 {
     STOWED_EXCEPTION_INFORMATION_V2 record;
     uint32_t word;
 
-    (void)state;
     assert_int_equal(STOWED_EXCEPTION_INFORMATION_V1_SIGNATURE, characters("SE01", FALSE));
     assert_int_equal(STOWED_EXCEPTION_INFORMATION_V2_SIGNATURE, characters("SE02", FALSE));
     assert_int_equal(STOWED_EXCEPTION_NESTED_TYPE_NONE, 0);
@@ -121,9 +120,8 @@ static const struct {
       0x00}},
 };
 
-static void test_identifiers(void **state)
+TEST(test_identifiers)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(iid_cases); i++) {
         const unsigned char *b = iid_cases[i].bytes;
 
@@ -204,7 +202,7 @@ static any_function slot_of(void *object, unsigned number)
     return (*(any_function **)object)[number];
 }
 
-static void test_methods_by_number(void **state)
+FRESH_TEST(test_methods_by_number)
 {
     typedef HRESULT (*details_function)(void *, BSTR *, HRESULT *, BSTR *, BSTR *);
     typedef HRESULT (*text_function)(void *, BSTR *);
@@ -218,7 +216,6 @@ static void test_methods_by_number(void **state)
     void *out = NULL;
     HRESULT hr;
 
-    (void)state;
     RoOriginateErrorW(E_FAIL, 0, OLESTR("m"));
     error = take();
     assert_int_equal(((count_function)slot_of(error, 1))(error), 2);
@@ -246,15 +243,4 @@ static void test_methods_by_number(void **state)
     release(out);
     release(language);
     release(error);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stowed_constants_and_bit_field),
-        cmocka_unit_test(test_identifiers),
-        cmocka_unit_test_setup(test_methods_by_number, fresh),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

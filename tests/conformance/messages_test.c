@@ -94,9 +94,8 @@ static const struct {
     {JSCRIPT_E_CANTEXECUTE, 0x89020001, NULL},
 };
 
-static void test_codes_have_their_values_and_texts(void **state)
+FRESH_TEST(test_codes_have_their_values_and_texts)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(message_cases); i++) {
         IErrorInfo *info = NULL;
         BSTR text = NULL;
@@ -126,18 +125,16 @@ static const struct {
     {0x7FFFFFFF, 0x8007FFFF},
 };
 
-static void test_hresult_from_win32(void **state)
+TEST(test_hresult_from_win32)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(win32_cases); i++) {
         check_row(i, (uint32_t)HRESULT_FROM_WIN32(win32_cases[i].given), win32_cases[i].want);
         check_row(i, (uint32_t)__HRESULT_FROM_WIN32(win32_cases[i].given), win32_cases[i].want);
     }
 }
 
-static void test_hresult_parts(void **state)
+TEST(test_hresult_parts)
 {
-    (void)state;
     assert_true(SUCCEEDED(S_OK) && SUCCEEDED(S_FALSE) && !SUCCEEDED(E_FAIL));
     assert_true(FAILED(E_FAIL) && FAILED(0x80000000) && !FAILED(S_FALSE));
     assert_int_equal(HRESULT_FACILITY(E_INVALIDARG), FACILITY_WIN32);
@@ -157,21 +154,10 @@ static const struct {
     {FACILITY_JSCRIPT, 2306},
 };
 
-static void test_facilities(void **state)
+TEST(test_facilities)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(facility_cases); i++)
         check_row(i, facility_cases[i].facility, facility_cases[i].value);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_codes_have_their_values_and_texts, fresh),
-        cmocka_unit_test(test_hresult_from_win32),
-        cmocka_unit_test(test_hresult_parts),
-        cmocka_unit_test(test_facilities),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, fresh);
-}
+GROUP(NULL, fresh)

@@ -3,6 +3,15 @@
 
 #define ABSENT ((HRESULT)0x8a5a5a5a) /* no text in the system */
 
+/* Run in its own first test, before anything sets them. */
+TEST(test_flags_default_to_use_set_error_info)
+{
+    UINT32 flags = 0;
+
+    assert_int_equal(RoGetErrorReportingFlags(&flags), S_OK);
+    assert_int_equal(flags, RO_ERROR_REPORTING_USESETERRORINFO);
+}
+
 /* ---- Messages --------------------------------------------------------------------------------*/
 
 static const struct {
@@ -19,9 +28,8 @@ static const struct {
     {E_FAIL, OLESTR("\x00e9\x4e2d\xd83d\xde00"), GENERIC_FAIL, OLESTR("\x00e9\x4e2d\xd83d\xde00")},
 };
 
-static void test_originate_keeps_message_or_takes_the_generic_text(void **state)
+FRESH_TEST(test_originate_keeps_message_or_takes_the_generic_text)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(message_cases); i++) {
         HSTRING message = make_hstring(message_cases[i].message);
 
@@ -37,20 +45,18 @@ static void test_originate_keeps_message_or_takes_the_generic_text(void **state)
     }
 }
 
-static void test_originate_without_message_is_true(void **state)
+FRESH_TEST(test_originate_without_message_is_true)
 {
-    (void)state;
     assert_int_equal(RoOriginateError(E_FAIL, NULL), TRUE);
     assert_int_equal(RoOriginateErrorW(E_FAIL, 0, NULL), TRUE);
     assert_int_equal(RoOriginateErrorW(E_FAIL, 0, OLESTR("")), TRUE);
     assert_int_equal(RoOriginateErrorW(E_FAIL, 9, NULL), TRUE);
 }
 
-static void test_originate_of_a_success_code_changes_nothing(void **state)
+FRESH_TEST(test_originate_of_a_success_code_changes_nothing)
 {
     static const HRESULT codes[] = {S_OK, S_FALSE, 0x00270001};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(codes); i++) {
         RoOriginateErrorW(E_ABORT, 0, OLESTR("kept"));
         check_row(i, RoOriginateError(codes[i], NULL), FALSE);
@@ -60,20 +66,18 @@ static void test_originate_of_a_success_code_changes_nothing(void **state)
     }
 }
 
-static void test_last_originate_wins(void **state)
+FRESH_TEST(test_last_originate_wins)
 {
-    (void)state;
     RoOriginateErrorW(E_FAIL, 0, OLESTR("a"));
     RoOriginateErrorW(E_FAIL, 0, OLESTR("b"));
     check_slot(E_FAIL, GENERIC_FAIL, OLESTR("b"));
 }
 
-static void test_message_is_cut_at_the_first_nul(void **state)
+FRESH_TEST(test_message_is_cut_at_the_first_nul)
 {
     static const WCHAR text[] = OLESTR("one\0two");
     HSTRING message = NULL;
 
-    (void)state;
     assert_int_equal(WindowsCreateString(text, 7, &message), S_OK);
     RoOriginateError(E_FAIL, message);
     WindowsDeleteString(message);
@@ -82,13 +86,12 @@ static void test_message_is_cut_at_the_first_nul(void **state)
     check_slot(E_FAIL, GENERIC_FAIL, OLESTR("one"));
 }
 
-static void test_message_is_copied(void **state)
+FRESH_TEST(test_message_is_copied)
 {
     WCHAR text[] = OLESTR("before");
     HSTRING_HEADER header;
     HSTRING message = NULL;
 
-    (void)state;
     assert_int_equal(WindowsCreateStringReference(text, 6, &header, &message), S_OK);
     RoOriginateError(E_FAIL, message);
     text[0] = 'B';
@@ -104,11 +107,10 @@ static const struct {
     {5, 3, 3}, {511, 600, 511}, {512, 600, 511}, {9000, 600, 511}, {512, 511, 511},
 };
 
-static void test_message_is_cut_at_511_units(void **state)
+FRESH_TEST(test_message_is_cut_at_511_units)
 {
     static WCHAR text[5001];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(length_cases); i++) {
         BSTR description = NULL, message = NULL, sid = NULL;
         HRESULT hr;
@@ -129,14 +131,13 @@ static void test_message_is_cut_at_511_units(void **state)
     assert_int_equal(MAX_ERROR_MESSAGE_CHARS, 512);
 }
 
-static void test_cut_can_split_a_surrogate_pair(void **state)
+FRESH_TEST(test_cut_can_split_a_surrogate_pair)
 {
     WCHAR text[600];
     BSTR description = NULL, message = NULL, sid = NULL;
     HRESULT hr;
     IRestrictedErrorInfo *error;
 
-    (void)state;
     for (UINT i = 0; i < COUNT_OF(text); i += 2) {
         text[i] = (WCHAR)0xD83D;
         text[i + 1] = (WCHAR)0xDE00;
@@ -152,11 +153,10 @@ static void test_cut_can_split_a_surrogate_pair(void **state)
 }
 
 /* The buffer is exactly as long as it says, so that an analyzer sees any unit read behind it. */
-static void test_message_is_not_read_behind_max_chars(void **state)
+FRESH_TEST(test_message_is_not_read_behind_max_chars)
 {
     WCHAR *text = (WCHAR *)test_malloc(4 * sizeof(WCHAR));
 
-    (void)state;
     for (int i = 0; i < 4; i++)
         text[i] = (WCHAR)('a' + i);
     RoOriginateErrorW(E_FAIL, 4, text);
@@ -185,9 +185,8 @@ static const struct {
     {E_ABORT, S_OK, E_FAIL, TRUE, E_FAIL}, /* an ordinary origination */
 };
 
-static void test_transform_replaces_clears_or_refuses(void **state)
+FRESH_TEST(test_transform_replaces_clears_or_refuses)
 {
-    (void)state;
     for (size_t i = 0; i < 2 * COUNT_OF(transform_cases); i++) {
         size_t row = i / 2;
         IRestrictedErrorInfo *error = NULL;
@@ -212,9 +211,8 @@ static void test_transform_replaces_clears_or_refuses(void **state)
     }
 }
 
-static void test_transform_messages_follow_originate(void **state)
+FRESH_TEST(test_transform_messages_follow_originate)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(message_cases); i++) {
         HSTRING message = make_hstring(message_cases[i].message);
 
@@ -237,9 +235,8 @@ static const struct {
     {0x10, E_INVALIDARG}, {0x14, E_INVALIDARG}, {0x80000000, E_INVALIDARG},
 };
 
-static void test_flags_outside_of_0xF_are_refused(void **state)
+FRESH_TEST(test_flags_outside_of_0xF_are_refused)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(flag_cases); i++) {
         UINT32 flags = 0x99;
 
@@ -251,16 +248,6 @@ static void test_flags_outside_of_0xF_are_refused(void **state)
     assert_int_equal(RoGetErrorReportingFlags(NULL), E_POINTER);
 }
 
-/* Run in its own first test, before anything sets them. */
-static void test_flags_default_to_use_set_error_info(void **state)
-{
-    UINT32 flags = 0;
-
-    (void)state;
-    assert_int_equal(RoGetErrorReportingFlags(&flags), S_OK);
-    assert_int_equal(flags, RO_ERROR_REPORTING_USESETERRORINFO);
-}
-
 static const struct {
     UINT32 flags;
     BOOL stored;
@@ -269,9 +256,8 @@ static const struct {
     {0x5, TRUE},  {0x6, TRUE}, {0x2, FALSE}, {0xE, FALSE},
 };
 
-static void test_suppressed_origination_is_true_and_leaves_the_slot(void **state)
+FRESH_TEST(test_suppressed_origination_is_true_and_leaves_the_slot)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(store_cases); i++) {
         assert_int_equal(RoSetErrorReportingFlags(0x4), S_OK);
         RoOriginateErrorW(E_ABORT, 0, OLESTR("old"));
@@ -285,31 +271,9 @@ static void test_suppressed_origination_is_true_and_leaves_the_slot(void **state
     }
 }
 
-static void test_propagation_is_always_enabled(void **state)
+FRESH_TEST(test_propagation_is_always_enabled)
 {
-    (void)state;
     assert_int_equal(IsErrorPropagationEnabled(), TRUE);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flags_default_to_use_set_error_info),
-        cmocka_unit_test_setup(test_originate_keeps_message_or_takes_the_generic_text, fresh),
-        cmocka_unit_test_setup(test_originate_without_message_is_true, fresh),
-        cmocka_unit_test_setup(test_originate_of_a_success_code_changes_nothing, fresh),
-        cmocka_unit_test_setup(test_last_originate_wins, fresh),
-        cmocka_unit_test_setup(test_message_is_cut_at_the_first_nul, fresh),
-        cmocka_unit_test_setup(test_message_is_copied, fresh),
-        cmocka_unit_test_setup(test_message_is_cut_at_511_units, fresh),
-        cmocka_unit_test_setup(test_cut_can_split_a_surrogate_pair, fresh),
-        cmocka_unit_test_setup(test_message_is_not_read_behind_max_chars, fresh),
-        cmocka_unit_test_setup(test_transform_replaces_clears_or_refuses, fresh),
-        cmocka_unit_test_setup(test_transform_messages_follow_originate, fresh),
-        cmocka_unit_test_setup(test_flags_outside_of_0xF_are_refused, fresh),
-        cmocka_unit_test_setup(test_suppressed_origination_is_true_and_leaves_the_slot, fresh),
-        cmocka_unit_test_setup(test_propagation_is_always_enabled, fresh),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, fresh);
-}
+GROUP(NULL, fresh)

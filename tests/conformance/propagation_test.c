@@ -47,7 +47,7 @@ static HRESULT capture(void *error, IUnknown *exception)
     return hr;
 }
 
-static void test_nodes_are_captures_newest_first(void **state)
+FRESH_TEST(test_nodes_are_captures_newest_first)
 {
     exception_state s[3];
     IUnknown *exceptions[3], *got;
@@ -55,7 +55,6 @@ static void test_nodes_are_captures_newest_first(void **state)
     IRestrictedErrorInfo *error, *restricted;
     unsigned count;
 
-    (void)state;
     RoOriginateErrorW(E_FAIL, 0, OLESTR("message"));
     error = take();
     assert_int_equal(count_nodes(error), 0);
@@ -83,13 +82,12 @@ static void test_nodes_are_captures_newest_first(void **state)
     }
 }
 
-static void test_node_is_an_object_of_its_own_that_keeps_its_error(void **state)
+FRESH_TEST(test_node_is_an_object_of_its_own_that_keeps_its_error)
 {
     ILanguageExceptionErrorInfo2 *nodes[MOST_NODES], *head = NULL;
     IUnknown *origin, *of_node, *again;
     IRestrictedErrorInfo *error, *restricted;
 
-    (void)state;
     RoOriginateErrorW(E_FAIL, 0, OLESTR("message"));
     error = take();
     origin = query(error, IUnknown);
@@ -117,13 +115,12 @@ static void test_node_is_an_object_of_its_own_that_keeps_its_error(void **state)
     release(nodes[0]);
 }
 
-static void test_nodes_are_bounded(void **state)
+FRESH_TEST(test_nodes_are_bounded)
 {
     IRestrictedErrorInfo *error;
     exception_state s;
     IUnknown *exception;
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     error = take();
     exception_init(&s);
@@ -137,11 +134,10 @@ static void test_nodes_are_bounded(void **state)
     release(exception);
 }
 
-static void test_capture_does_nothing_when_suppressed(void **state)
+FRESH_TEST(test_capture_does_nothing_when_suppressed)
 {
     IRestrictedErrorInfo *error;
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     error = take();
     RoSetErrorReportingFlags(RO_ERROR_REPORTING_SUPPRESSSETERRORINFO);
@@ -170,12 +166,11 @@ static void *capture_often(void *error)
     return NULL;
 }
 
-static void test_threads_may_capture_at_once(void **state)
+FRESH_TEST(test_threads_may_capture_at_once)
 {
     IRestrictedErrorInfo *error;
     pthread_t threads[4];
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     error = take();
     for (int i = 0; i < 4; i++)
@@ -189,11 +184,10 @@ static void test_threads_may_capture_at_once(void **state)
 
 /* ---- RoGetMatchingRestrictedErrorInfo --------------------------------------------------------*/
 
-static void test_matching_error_is_handed_over(void **state)
+FRESH_TEST(test_matching_error_is_handed_over)
 {
     IRestrictedErrorInfo *error, *got = NULL;
 
-    (void)state;
     RoOriginateErrorW(E_FAIL, 0, OLESTR("mine"));
     error = take();
     SetRestrictedErrorInfo(error);
@@ -210,13 +204,12 @@ static void test_matching_error_is_handed_over(void **state)
     release(error);
 }
 
-static void test_stale_error_is_replaced_by_a_generic_one(void **state)
+FRESH_TEST(test_stale_error_is_replaced_by_a_generic_one)
 {
     IRestrictedErrorInfo *got = NULL;
     info_state foreign;
     IErrorInfo *info;
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         foreign.restricted = i == 2;
         info = info_new(&foreign);
@@ -233,23 +226,21 @@ static void test_stale_error_is_replaced_by_a_generic_one(void **state)
     }
 }
 
-static void test_matching_error_by_equal_code_may_be_stale(void **state)
+FRESH_TEST(test_matching_error_by_equal_code_may_be_stale)
 {
     IRestrictedErrorInfo *got = NULL;
 
-    (void)state;
     RoOriginateErrorW(E_FAIL, 0, OLESTR("of an earlier call"));
     assert_int_equal(RoGetMatchingRestrictedErrorInfo(E_FAIL, &got), S_OK);
     check_details(got, E_FAIL, GENERIC_FAIL, OLESTR("of an earlier call"));
     release(got);
 }
 
-static void test_matching_refuses(void **state)
+FRESH_TEST(test_matching_refuses)
 {
     int marker;
     IRestrictedErrorInfo *got = (IRestrictedErrorInfo *)(void *)&marker;
 
-    (void)state;
     RoOriginateErrorW(E_FAIL, 0, OLESTR("kept"));
     assert_int_equal(RoGetMatchingRestrictedErrorInfo(E_FAIL, NULL), E_POINTER);
     assert_int_equal(RoGetMatchingRestrictedErrorInfo(S_OK, &got), E_UNEXPECTED);
@@ -265,11 +256,10 @@ static void test_matching_refuses(void **state)
 
 /* ---- RoCaptureErrorContext -------------------------------------------------------------------*/
 
-static void test_capture_context_adds_a_node_or_originates(void **state)
+FRESH_TEST(test_capture_context_adds_a_node_or_originates)
 {
     IRestrictedErrorInfo *error;
 
-    (void)state;
     assert_int_equal(RoCaptureErrorContext(S_OK), S_OK);
     check_empty();
     assert_int_equal(RoCaptureErrorContext(E_INVALIDARG), S_OK);
@@ -287,20 +277,4 @@ static void test_capture_context_adds_a_node_or_originates(void **state)
     check_slot(E_FAIL, GENERIC_FAIL, GENERIC_FAIL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_nodes_are_captures_newest_first, fresh),
-        cmocka_unit_test_setup(test_node_is_an_object_of_its_own_that_keeps_its_error, fresh),
-        cmocka_unit_test_setup(test_nodes_are_bounded, fresh),
-        cmocka_unit_test_setup(test_capture_does_nothing_when_suppressed, fresh),
-        cmocka_unit_test_setup(test_threads_may_capture_at_once, fresh),
-        cmocka_unit_test_setup(test_matching_error_is_handed_over, fresh),
-        cmocka_unit_test_setup(test_stale_error_is_replaced_by_a_generic_one, fresh),
-        cmocka_unit_test_setup(test_matching_error_by_equal_code_may_be_stale, fresh),
-        cmocka_unit_test_setup(test_matching_refuses, fresh),
-        cmocka_unit_test_setup(test_capture_context_adds_a_node_or_originates, fresh),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, fresh);
-}
+GROUP(NULL, fresh)

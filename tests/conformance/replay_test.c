@@ -85,7 +85,7 @@ static void cppwinrt_message(hresult_error *error, PCWSTR want)
     check_details(error->info, error->code, GENERIC_FAIL, want);
 }
 
-static void test_cppwinrt_throw_leave_receive(void **state)
+FRESH_TEST(test_cppwinrt_throw_leave_receive)
 {
     hresult_error error;
     ILanguageExceptionErrorInfo2 *info2, *node = NULL;
@@ -93,7 +93,6 @@ static void test_cppwinrt_throw_leave_receive(void **state)
     HRESULT code;
     int links = 0;
 
-    (void)state;
     cppwinrt_throw_new(&error, E_FAIL, OLESTR("thrown"));
     check_empty();
     cppwinrt_message(&error, OLESTR("thrown"));
@@ -120,13 +119,12 @@ static void test_cppwinrt_throw_leave_receive(void **state)
     release(error.info);
 }
 
-static void test_cppwinrt_receives_without_or_with_plain_info(void **state)
+FRESH_TEST(test_cppwinrt_receives_without_or_with_plain_info)
 {
     hresult_error error;
     info_state foreign;
     IErrorInfo *info;
 
-    (void)state;
     cppwinrt_receive(&error, E_FAIL);
     cppwinrt_message(&error, GENERIC_FAIL);
     release(error.info);
@@ -140,23 +138,21 @@ static void test_cppwinrt_receives_without_or_with_plain_info(void **state)
     release(info);
 }
 
-static void test_cppwinrt_failed_delegate_is_forgotten(void **state)
+FRESH_TEST(test_cppwinrt_failed_delegate_is_forgotten)
 {
     hresult_error error;
     HRESULT code;
 
-    (void)state;
     cppwinrt_throw_new(&error, RPC_E_DISCONNECTED, NULL);
     code = cppwinrt_leave(&error);
     assert_int_equal(RoTransformError(code, 0, NULL), TRUE);
     check_empty();
 }
 
-static void test_cppwinrt_suppressed_origination(void **state)
+FRESH_TEST(test_cppwinrt_suppressed_origination)
 {
     IErrorInfo *info = NULL;
 
-    (void)state;
     RoSetErrorReportingFlags(RO_ERROR_REPORTING_SUPPRESSSETERRORINFO);
     assert_int_equal(RoOriginateLanguageException(E_FAIL, NULL, NULL), TRUE);
     assert_int_equal(GetErrorInfo(0, &info), S_FALSE);
@@ -167,11 +163,10 @@ static void test_cppwinrt_suppressed_origination(void **state)
     release(info);
 }
 
-static void test_cppwinrt_activation_saves_and_restores(void **state)
+FRESH_TEST(test_cppwinrt_activation_saves_and_restores)
 {
     IErrorInfo *info = NULL;
 
-    (void)state;
     assert_int_equal(GetErrorInfo(0, &info), S_FALSE);
     RoOriginateError(REGDB_E_CLASSNOTREG, NULL);
     assert_int_equal(SetErrorInfo(0, info), S_OK); /* NULL: the fallback leaves nothing */
@@ -239,14 +234,13 @@ static IUnknown *csharp_find(IRestrictedErrorInfo *error, const void *own_table)
     return exception;
 }
 
-static void test_csharp_raises_the_same_exception_again(void **state)
+FRESH_TEST(test_csharp_raises_the_same_exception_again)
 {
     exception_state s;
     IUnknown *exception, *found;
     IRestrictedErrorInfo *error;
     const void *own_table;
 
-    (void)state;
     exception_init(&s);
     exception = exception_new(&s);
     own_table = *(const void **)(void *)exception;
@@ -266,14 +260,13 @@ static void test_csharp_raises_the_same_exception_again(void **state)
     release(exception);
 }
 
-static void test_csharp_finds_its_exception_on_a_node(void **state)
+FRESH_TEST(test_csharp_finds_its_exception_on_a_node)
 {
     exception_state s;
     IUnknown *exception, *found;
     IRestrictedErrorInfo *error;
     ILanguageExceptionErrorInfo2 *info2;
 
-    (void)state;
     exception_init(&s);
     exception = exception_new(&s);
     RoOriginateErrorW(E_FAIL, 0, OLESTR("native"));
@@ -292,9 +285,8 @@ static void test_csharp_finds_its_exception_on_a_node(void **state)
     release(exception);
 }
 
-static void test_csharp_borrow_of_nothing(void **state)
+FRESH_TEST(test_csharp_borrow_of_nothing)
 {
-    (void)state;
     assert_null(borrow());
     check_empty();
 }
@@ -311,13 +303,12 @@ static IErrorInfo *rust_new(HRESULT code, PCWSTR message, UINT length)
     return GetErrorInfo(0, &info) == S_OK ? info : NULL;
 }
 
-static void test_rust_new_into_hresult_and_back(void **state)
+FRESH_TEST(test_rust_new_into_hresult_and_back)
 {
     static const WCHAR text[] = {'r', 'u', 's', 't', '!'};
     IErrorInfo *info, *again = NULL;
     IRestrictedErrorInfo *restricted;
 
-    (void)state;
     info = rust_new(E_FAIL, text, 4);
     assert_non_null(info);
     check_empty();
@@ -361,9 +352,8 @@ static void wil_originate(HRESULT hr, PCWSTR message)
         RoOriginateErrorW(hr, 0, message);
 }
 
-static void test_wil_keeps_the_first_message_of_equal_codes(void **state)
+FRESH_TEST(test_wil_keeps_the_first_message_of_equal_codes)
 {
-    (void)state;
     wil_originate(E_FAIL, OLESTR("first"));
     wil_originate(E_FAIL, OLESTR("second"));
     check_slot(E_FAIL, GENERIC_FAIL, OLESTR("first"));
@@ -372,20 +362,4 @@ static void test_wil_keeps_the_first_message_of_equal_codes(void **state)
     check_slot(E_INVALIDARG, GENERIC_INVALIDARG, GENERIC_INVALIDARG);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_cppwinrt_throw_leave_receive, fresh),
-        cmocka_unit_test_setup(test_cppwinrt_receives_without_or_with_plain_info, fresh),
-        cmocka_unit_test_setup(test_cppwinrt_failed_delegate_is_forgotten, fresh),
-        cmocka_unit_test_setup(test_cppwinrt_suppressed_origination, fresh),
-        cmocka_unit_test_setup(test_cppwinrt_activation_saves_and_restores, fresh),
-        cmocka_unit_test_setup(test_csharp_raises_the_same_exception_again, fresh),
-        cmocka_unit_test_setup(test_csharp_finds_its_exception_on_a_node, fresh),
-        cmocka_unit_test_setup(test_csharp_borrow_of_nothing, fresh),
-        cmocka_unit_test_setup(test_rust_new_into_hresult_and_back, fresh),
-        cmocka_unit_test_setup(test_wil_keeps_the_first_message_of_equal_codes, fresh),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, fresh);
-}
+GROUP(NULL, fresh)

@@ -3,11 +3,10 @@
 
 #include <pthread.h>
 
-static void test_get_takes(void **state)
+FRESH_TEST(test_get_takes)
 {
     IRestrictedErrorInfo *error;
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     error = take();
     assert_int_equal(refs_of(error), 1);
@@ -15,9 +14,8 @@ static void test_get_takes(void **state)
     release(error);
 }
 
-static void test_set_null_empties(void **state)
+FRESH_TEST(test_set_null_empties)
 {
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     assert_int_equal(SetRestrictedErrorInfo(NULL), S_OK);
     check_empty();
@@ -31,11 +29,10 @@ static void test_set_null_empties(void **state)
     check_empty();
 }
 
-static void test_get_then_set_keeps_identity(void **state)
+FRESH_TEST(test_get_then_set_keeps_identity)
 {
     IRestrictedErrorInfo *error, *again;
 
-    (void)state;
     RoOriginateErrorW(E_FAIL, 0, OLESTR("one"));
     error = take();
     assert_int_equal(SetRestrictedErrorInfo(error), S_OK);
@@ -48,12 +45,11 @@ static void test_get_then_set_keeps_identity(void **state)
     release(error);
 }
 
-static void test_set_releases_what_was_there(void **state)
+FRESH_TEST(test_set_releases_what_was_there)
 {
     info_state first, second;
     IErrorInfo *a, *b;
 
-    (void)state;
     first.restricted = second.restricted = FALSE;
     a = info_new(&first);
     b = info_new(&second);
@@ -67,11 +63,10 @@ static void test_set_releases_what_was_there(void **state)
     release(b);
 }
 
-static void test_set_of_the_error_in_the_slot(void **state)
+FRESH_TEST(test_set_of_the_error_in_the_slot)
 {
     IRestrictedErrorInfo *error;
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     error = take();
     SetRestrictedErrorInfo(error);
@@ -81,12 +76,11 @@ static void test_set_of_the_error_in_the_slot(void **state)
     release(error);
 }
 
-static void test_both_views_are_one_slot(void **state)
+FRESH_TEST(test_both_views_are_one_slot)
 {
     IErrorInfo *info = NULL;
     IRestrictedErrorInfo *error;
 
-    (void)state;
     RoOriginateErrorW(E_FAIL, 0, OLESTR("one"));
     assert_int_equal(GetErrorInfo(0, &info), S_OK);
     check_empty();
@@ -100,11 +94,10 @@ static void test_both_views_are_one_slot(void **state)
     assert_null(info);
 }
 
-static void test_argument_errors_leave_the_slot(void **state)
+FRESH_TEST(test_argument_errors_leave_the_slot)
 {
     IErrorInfo *info = NULL;
 
-    (void)state;
     RoOriginateErrorW(E_FAIL, 0, OLESTR("kept"));
     assert_int_equal(GetRestrictedErrorInfo(NULL), E_POINTER);
     assert_int_equal(GetErrorInfo(0, NULL), E_INVALIDARG);
@@ -113,12 +106,11 @@ static void test_argument_errors_leave_the_slot(void **state)
     check_slot(E_FAIL, GENERIC_FAIL, OLESTR("kept"));
 }
 
-static void test_plain_error_info_is_dropped_by_get_restricted(void **state)
+FRESH_TEST(test_plain_error_info_is_dropped_by_get_restricted)
 {
     info_state foreign;
     IErrorInfo *info;
 
-    (void)state;
     foreign.restricted = FALSE;
     info = info_new(&foreign);
     assert_int_equal(SetErrorInfo(0, info), S_OK);
@@ -132,13 +124,12 @@ static void test_plain_error_info_is_dropped_by_get_restricted(void **state)
     assert_int_equal(foreign.refs, 0);
 }
 
-static void test_foreign_restricted_error_info_is_refused(void **state)
+FRESH_TEST(test_foreign_restricted_error_info_is_refused)
 {
     info_state foreign;
     IErrorInfo *info;
     IRestrictedErrorInfo *restricted;
 
-    (void)state;
     foreign.restricted = TRUE;
     info = info_new(&foreign);
     restricted = query(info, IRestrictedErrorInfo);
@@ -154,7 +145,7 @@ static void test_foreign_restricted_error_info_is_refused(void **state)
 
 /* ---- The object ------------------------------------------------------------------------------*/
 
-static void test_error_has_one_identity_and_its_interfaces(void **state)
+FRESH_TEST(test_error_has_one_identity_and_its_interfaces)
 {
     IRestrictedErrorInfo *error;
     IUnknown *unknown, *again;
@@ -162,7 +153,6 @@ static void test_error_has_one_identity_and_its_interfaces(void **state)
     ILanguageExceptionErrorInfo *language;
     ILanguageExceptionErrorInfo2 *language2;
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     error = take();
     unknown = query(error, IUnknown);
@@ -188,14 +178,13 @@ static void test_error_has_one_identity_and_its_interfaces(void **state)
     release(error);
 }
 
-static void test_error_info_describes_the_code_not_the_message(void **state)
+FRESH_TEST(test_error_info_describes_the_code_not_the_message)
 {
     IErrorInfo *info = NULL;
     BSTR text = NULL;
     GUID guid = IID_IUnknown;
     DWORD context = 7;
 
-    (void)state;
     RoOriginateErrorW(E_INVALIDARG, 0, OLESTR("message"));
     assert_int_equal(GetErrorInfo(0, &info), S_OK);
     assert_int_equal(CALL(info, GetDescription, &text), S_OK);
@@ -217,14 +206,13 @@ static void test_error_info_describes_the_code_not_the_message(void **state)
     release(info);
 }
 
-static void test_get_error_details_checks_every_pointer(void **state)
+FRESH_TEST(test_get_error_details_checks_every_pointer)
 {
     WCHAR marker[1];
     BSTR a = marker, b = marker, c = marker;
     HRESULT hr = S_FALSE;
     IRestrictedErrorInfo *error;
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     error = take();
     assert_int_equal(CALL(error, GetErrorDetails, NULL, &hr, &b, &c), E_POINTER);
@@ -238,12 +226,11 @@ static void test_get_error_details_checks_every_pointer(void **state)
 
 /* ---- References ------------------------------------------------------------------------------*/
 
-static void test_reference_resolves_while_the_error_lives(void **state)
+FRESH_TEST(test_reference_resolves_while_the_error_lives)
 {
     BSTR reference = NULL, other = NULL;
     IRestrictedErrorInfo *error, *second, *found = NULL;
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     error = take();
     RoOriginateError(E_FAIL, NULL);
@@ -266,7 +253,7 @@ static void test_reference_resolves_while_the_error_lives(void **state)
     SysFreeString(other);
 }
 
-static void test_bad_references_are_refused(void **state)
+FRESH_TEST(test_bad_references_are_refused)
 {
     static const PCWSTR bad[] = {
         NULL,
@@ -279,7 +266,6 @@ static void test_bad_references_are_refused(void **state)
     };
     IRestrictedErrorInfo *error = NULL, *found = NULL;
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     error = take();
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
@@ -305,13 +291,12 @@ static void *originate_elsewhere(void *data)
     return data;
 }
 
-static void test_error_outlives_its_thread_and_slots_are_apart(void **state)
+FRESH_TEST(test_error_outlives_its_thread_and_slots_are_apart)
 {
     IRestrictedErrorInfo *error = NULL;
     pthread_t thread;
     void *result = NULL;
 
-    (void)state;
     RoOriginateErrorW(E_ABORT, 0, OLESTR("here"));
     assert_int_equal(pthread_create(&thread, NULL, originate_elsewhere, &error), 0);
     assert_int_equal(pthread_join(thread, &result), 0);
@@ -329,13 +314,12 @@ static void *set_foreign(void *data)
     return NULL;
 }
 
-static void test_thread_exit_releases_the_slot(void **state)
+FRESH_TEST(test_thread_exit_releases_the_slot)
 {
     info_state foreign;
     IErrorInfo *info;
     pthread_t thread;
 
-    (void)state;
     foreign.restricted = FALSE;
     info = info_new(&foreign);
     assert_int_equal(pthread_create(&thread, NULL, set_foreign, info), 0);
@@ -344,26 +328,4 @@ static void test_thread_exit_releases_the_slot(void **state)
     release(info);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_get_takes, fresh),
-        cmocka_unit_test_setup(test_set_null_empties, fresh),
-        cmocka_unit_test_setup(test_get_then_set_keeps_identity, fresh),
-        cmocka_unit_test_setup(test_set_releases_what_was_there, fresh),
-        cmocka_unit_test_setup(test_set_of_the_error_in_the_slot, fresh),
-        cmocka_unit_test_setup(test_both_views_are_one_slot, fresh),
-        cmocka_unit_test_setup(test_argument_errors_leave_the_slot, fresh),
-        cmocka_unit_test_setup(test_plain_error_info_is_dropped_by_get_restricted, fresh),
-        cmocka_unit_test_setup(test_foreign_restricted_error_info_is_refused, fresh),
-        cmocka_unit_test_setup(test_error_has_one_identity_and_its_interfaces, fresh),
-        cmocka_unit_test_setup(test_error_info_describes_the_code_not_the_message, fresh),
-        cmocka_unit_test_setup(test_get_error_details_checks_every_pointer, fresh),
-        cmocka_unit_test_setup(test_reference_resolves_while_the_error_lives, fresh),
-        cmocka_unit_test_setup(test_bad_references_are_refused, fresh),
-        cmocka_unit_test_setup(test_error_outlives_its_thread_and_slots_are_apart, fresh),
-        cmocka_unit_test_setup(test_thread_exit_releases_the_slot, fresh),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, fresh);
-}
+GROUP(NULL, fresh)

@@ -13,11 +13,10 @@ static uint32_t bstr_prefix(BSTR string)
     return bytes;
 }
 
-static void test_bstr_holds_its_length_in_bytes_before_the_text(void **state)
+TEST(test_bstr_holds_its_length_in_bytes_before_the_text)
 {
     BSTR string = SysAllocString(OLESTR("four"));
 
-    (void)state;
     assert_int_equal(bstr_prefix(string), 8);
     assert_int_equal(SysStringByteLen(string), 8);
     assert_int_equal(SysStringLen(string), 4);
@@ -27,11 +26,10 @@ static void test_bstr_holds_its_length_in_bytes_before_the_text(void **state)
     SysFreeString(string);
 }
 
-static void test_bstr_null_is_empty_and_empty_is_not_null(void **state)
+TEST(test_bstr_null_is_empty_and_empty_is_not_null)
 {
     BSTR string;
 
-    (void)state;
     assert_null(SysAllocString(NULL));
     assert_int_equal(SysStringLen(NULL), 0);
     assert_int_equal(SysStringByteLen(NULL), 0);
@@ -43,11 +41,10 @@ static void test_bstr_null_is_empty_and_empty_is_not_null(void **state)
     SysFreeString(string);
 }
 
-static void test_bstr_may_hold_nuls_and_odd_bytes(void **state)
+TEST(test_bstr_may_hold_nuls_and_odd_bytes)
 {
     BSTR string = SysAllocStringLen(OLESTR("a\0b"), 3);
 
-    (void)state;
     assert_int_equal(SysStringLen(string), 3);
     assert_true(string[0] == 'a' && string[1] == 0 && string[2] == 'b' && string[3] == 0);
     SysFreeString(string);
@@ -66,9 +63,8 @@ static void test_bstr_may_hold_nuls_and_odd_bytes(void **state)
     SysFreeString(string);
 }
 
-static void test_bstr_of_impossible_length_is_null(void **state)
+TEST(test_bstr_of_impossible_length_is_null)
 {
-    (void)state;
     assert_null(SysAllocStringLen(NULL, 0xFFFFFFFF));
     assert_null(SysAllocStringLen(NULL, 0x80000000));
     assert_null(SysAllocStringByteLen(NULL, 0xFFFFFFFF));
@@ -76,14 +72,13 @@ static void test_bstr_of_impossible_length_is_null(void **state)
 
 /* ---- HSTRING ---------------------------------------------------------------------------------*/
 
-static void test_hstring_empty_is_null(void **state)
+TEST(test_hstring_empty_is_null)
 {
     HSTRING_HEADER header;
     int marker;
     HSTRING string = (HSTRING)(void *)&marker;
     UINT32 length = 7;
 
-    (void)state;
     assert_int_equal(WindowsCreateString(OLESTR("x"), 0, &string), S_OK);
     assert_null(string);
     assert_int_equal(WindowsCreateString(NULL, 0, &string), S_OK);
@@ -102,13 +97,12 @@ static void test_hstring_empty_is_null(void **state)
     assert_null(string);
 }
 
-static void test_hstring_argument_errors(void **state)
+TEST(test_hstring_argument_errors)
 {
     HSTRING_HEADER header;
     HSTRING string = NULL;
     static const WCHAR text[] = OLESTR("abc");
 
-    (void)state;
     assert_int_equal(WindowsCreateString(text, 3, NULL), E_INVALIDARG);
     assert_int_equal(WindowsCreateString(NULL, 0, NULL), E_INVALIDARG);
     assert_int_equal(WindowsCreateString(NULL, 3, &string), E_POINTER);
@@ -122,13 +116,12 @@ static void test_hstring_argument_errors(void **state)
     assert_int_equal(WindowsDuplicateString(NULL, NULL), E_INVALIDARG);
 }
 
-static void test_hstring_copies_and_counts(void **state)
+TEST(test_hstring_copies_and_counts)
 {
     WCHAR text[] = OLESTR("abc");
     HSTRING string = NULL, copy = NULL;
     UINT32 length = 0;
 
-    (void)state;
     assert_int_equal(WindowsCreateString(text, 3, &string), S_OK);
     text[0] = 'X';
     assert_int_equal(WindowsDuplicateString(string, &copy), S_OK);
@@ -141,13 +134,12 @@ static void test_hstring_copies_and_counts(void **state)
     assert_int_equal(WindowsDeleteString(copy), S_OK);
 }
 
-static void test_hstring_reference_borrows_and_duplicates_to_the_heap(void **state)
+TEST(test_hstring_reference_borrows_and_duplicates_to_the_heap)
 {
     WCHAR text[] = OLESTR("abc");
     HSTRING_HEADER header;
     HSTRING string = NULL, copy = NULL;
 
-    (void)state;
     assert_int_equal(WindowsCreateStringReference(text, 3, &header, &string), S_OK);
     assert_ptr_equal(string, &header);
     assert_ptr_equal(WindowsGetStringRawBuffer(string, NULL), text);
@@ -169,13 +161,12 @@ static uint32_t u32_at(const void *base, size_t offset)
 }
 
 /* What C++/WinRT reads and writes itself, on 64-bit machines. */
-static void test_hstring_layout(void **state)
+TEST(test_hstring_layout)
 {
     HSTRING_HEADER header;
     HSTRING string = NULL;
     const WCHAR *text;
 
-    (void)state;
     if (sizeof(void *) != 8)
         skip();
     assert_int_equal(sizeof header, 24);
@@ -189,21 +180,4 @@ static void test_hstring_layout(void **state)
     WindowsCreateStringReference(OLESTR("abc"), 3, &header, &string);
     assert_int_equal(u32_at(string, 0) & 1, 1);
     assert_int_equal(u32_at(string, 4), 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bstr_holds_its_length_in_bytes_before_the_text),
-        cmocka_unit_test(test_bstr_null_is_empty_and_empty_is_not_null),
-        cmocka_unit_test(test_bstr_may_hold_nuls_and_odd_bytes),
-        cmocka_unit_test(test_bstr_of_impossible_length_is_null),
-        cmocka_unit_test(test_hstring_empty_is_null),
-        cmocka_unit_test(test_hstring_argument_errors),
-        cmocka_unit_test(test_hstring_copies_and_counts),
-        cmocka_unit_test(test_hstring_reference_borrows_and_duplicates_to_the_heap),
-        cmocka_unit_test(test_hstring_layout),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,18 @@
  * Captures in a signal handler that interrupts a capture at every single instruction: while rules
  * are learned, while the tree grows, and when all is known.
  */
+#include "frames.h"
+#include "support.h"
+
 #include <stacksplice/source.h>
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#define NOINLINE __attribute__((noinline))
 #define MAX 128
 
 /* ThreadSanitizer keeps signals back; valgrind and other processors have no trap flag. */
@@ -27,9 +25,6 @@
 #else
 #define NO_STEPS false
 #endif
-
-/* Keeps a call from becoming the last thing a function does. */
-#define AFTER() __asm__ volatile("" ::: "memory")
 
 typedef struct stack {
     uintptr_t frames[MAX];
@@ -210,11 +205,10 @@ static void check_steps(unsigned least)
     assert_true(ends_well(&stepped));
 }
 
-static void test_signals_while_a_capture_learns(void **state)
+TEST(test_signals_while_a_capture_learns)
 {
     unsigned before = atomic_load(&allocations);
 
-    (void)state;
     if (NO_STEPS)
         skip();
     forgetful = true;
@@ -224,11 +218,10 @@ static void test_signals_while_a_capture_learns(void **state)
     assert_int_equal(atomic_load(&allocations), before);
 }
 
-static void test_signals_while_the_tree_grows(void **state)
+TEST(test_signals_while_the_tree_grows)
 {
     unsigned before = atomic_load(&allocations);
 
-    (void)state;
     if (NO_STEPS)
         skip();
     for (int depth = 4; depth < 10; depth++) {
@@ -238,11 +231,10 @@ static void test_signals_while_the_tree_grows(void **state)
     assert_int_equal(atomic_load(&allocations), before);
 }
 
-static void test_signals_in_a_known_stack(void **state)
+TEST(test_signals_in_a_known_stack)
 {
     unsigned before = atomic_load(&allocations);
 
-    (void)state;
     if (NO_STEPS)
         skip();
     for (int i = 0; i < 3; i++) {
@@ -253,13 +245,4 @@ static void test_signals_in_a_known_stack(void **state)
     printf("%u complete, %u inside a capture\n", complete, refused);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_signals_while_a_capture_learns),
-        cmocka_unit_test(test_signals_while_the_tree_grows),
-        cmocka_unit_test(test_signals_in_a_known_stack),
-    };
-
-    return cmocka_run_group_tests(tests, begin, NULL);
-}
+GROUP(begin, NULL)

@@ -18,7 +18,7 @@ def tests_of(root):
         with open(path, encoding="utf-8") as file:
             text = file.read()
         stem = os.path.basename(path)[:-2]
-        found |= {(stem, name) for name in re.findall(r"cmocka_unit_test\w*\(\s*(test_\w+)", text)}
+        found |= {(stem, name) for name in re.findall(r"^\w*TEST\w*\((test_\w+)", text, re.M)}
     for path in glob.glob(os.path.join(root, "tests", "*", "*_test.py")):
         with open(path, encoding="utf-8") as file:
             found |= {

@@ -26,14 +26,13 @@ static void *exception_of(void *error)
         assert_int_equal((double).inside, want_inside);   \
     } while (0)
 
-static void test_error_holds_outside_only_while_held_outside(void **state)
+FRESH_TEST(test_error_holds_outside_only_while_held_outside)
 {
     error_double x, at_node;
     IRestrictedErrorInfo *error;
     IScriptErrorInfo *script;
     ILanguageExceptionErrorInfo2 *node;
 
-    (void)state;
     error_double_init(&x, 1);
     error_double_init(&at_node, 1);
     RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
@@ -59,12 +58,11 @@ static void test_error_holds_outside_only_while_held_outside(void **state)
     check_counts(at_node, 1, 0);
 }
 
-static void test_error_without_anchor_goes_at_the_last_release(void **state)
+FRESH_TEST(test_error_without_anchor_goes_at_the_last_release)
 {
     error_double x;
     IRestrictedErrorInfo *error;
 
-    (void)state;
     error_double_init(&x, 1);
     RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
     error = take();
@@ -72,13 +70,12 @@ static void test_error_without_anchor_goes_at_the_last_release(void **state)
     check_counts(x, 1, 0);
 }
 
-static void test_foreign_exception_is_held_for_life(void **state)
+FRESH_TEST(test_foreign_exception_is_held_for_life)
 {
     error_double x;
     IRestrictedErrorInfo *error;
     IScriptErrorInfo *script;
 
-    (void)state;
     error_double_init(&x, 0);
     RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
     error = take();
@@ -91,13 +88,12 @@ static void test_foreign_exception_is_held_for_life(void **state)
     check_counts(x, 1, 0);
 }
 
-static void test_exception_is_given_as_it_came(void **state)
+FRESH_TEST(test_exception_is_given_as_it_came)
 {
     error_double x;
     IRestrictedErrorInfo *error;
     void *got;
 
-    (void)state;
     error_double_init(&x, 1);
     RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
     error = take();
@@ -108,13 +104,12 @@ static void test_exception_is_given_as_it_came(void **state)
     release(error);
 }
 
-static void test_cause_sleeps_with_the_error_it_caused(void **state)
+FRESH_TEST(test_cause_sleeps_with_the_error_it_caused)
 {
     error_double x, y;
     IRestrictedErrorInfo *cause, *error;
     IScriptErrorInfo *script;
 
-    (void)state;
     error_double_init(&x, 1);
     error_double_init(&y, 1);
     RoOriginateLanguageException(E_BOUNDS, NULL, error_double_unknown(&x));
@@ -138,13 +133,12 @@ static void test_cause_sleeps_with_the_error_it_caused(void **state)
     check_counts(y, 1, 0);
 }
 
-static void test_resting_error_is_not_found_by_its_reference(void **state)
+FRESH_TEST(test_resting_error_is_not_found_by_its_reference)
 {
     IRestrictedErrorInfo *error, *found = NULL;
     IScriptErrorInfo *script;
     BSTR reference = NULL;
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     error = take();
     assert_int_equal(error->lpVtbl->GetReference(error, &reference), S_OK);
@@ -162,14 +156,13 @@ static void test_resting_error_is_not_found_by_its_reference(void **state)
     SysFreeString(reference);
 }
 
-static void test_node_added_at_rest_rests(void **state)
+FRESH_TEST(test_node_added_at_rest_rests)
 {
     error_double at_node;
     IRestrictedErrorInfo *error;
     ILanguageExceptionErrorInfo2 *info;
     IScriptErrorInfo *script;
 
-    (void)state;
     error_double_init(&at_node, 1);
     RoOriginateError(E_FAIL, NULL);
     error = take();
@@ -190,13 +183,12 @@ static void test_node_added_at_rest_rests(void **state)
     check_counts(at_node, 1, 0);
 }
 
-static void test_node_is_no_script_error(void **state)
+FRESH_TEST(test_node_is_no_script_error)
 {
     IRestrictedErrorInfo *error;
     ILanguageExceptionErrorInfo2 *node;
     void *out = NULL;
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     stacksplice_propagate(E_FAIL, NULL);
     error = take();
@@ -239,14 +231,13 @@ static void *wake_and_rest(void *data)
     return NULL;
 }
 
-static void test_waking_and_resting_balance_across_threads(void **state)
+FRESH_TEST(test_waking_and_resting_balance_across_threads)
 {
     static crowd all;
     pthread_t threads[THREADS];
     error_double x;
     IRestrictedErrorInfo *error;
 
-    (void)state;
     memset(&all, 0, sizeof all);
     error_double_init(&x, 1);
     RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
@@ -281,9 +272,8 @@ static void *resolve_often(void *reference)
     return NULL;
 }
 
-static void test_resolving_races_with_the_last_release(void **state)
+FRESH_TEST(test_resolving_races_with_the_last_release)
 {
-    (void)state;
     for (int round = 0; round < 20; round++) {
         IRestrictedErrorInfo *error;
         BSTR reference = NULL;
@@ -300,20 +290,4 @@ static void test_resolving_races_with_the_last_release(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_error_holds_outside_only_while_held_outside, fresh),
-        cmocka_unit_test_setup(test_error_without_anchor_goes_at_the_last_release, fresh),
-        cmocka_unit_test_setup(test_foreign_exception_is_held_for_life, fresh),
-        cmocka_unit_test_setup(test_exception_is_given_as_it_came, fresh),
-        cmocka_unit_test_setup(test_cause_sleeps_with_the_error_it_caused, fresh),
-        cmocka_unit_test_setup(test_resting_error_is_not_found_by_its_reference, fresh),
-        cmocka_unit_test_setup(test_node_added_at_rest_rests, fresh),
-        cmocka_unit_test_setup(test_node_is_no_script_error, fresh),
-        cmocka_unit_test_setup(test_waking_and_resting_balance_across_threads, fresh),
-        cmocka_unit_test_setup(test_resolving_races_with_the_last_release, fresh),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, fresh);
-}
+GROUP(NULL, fresh)

@@ -40,9 +40,8 @@ static const struct {
     {1, E_FAIL, S_OK, u"handled", 7, "handled"},
 };
 
-static void test_event_parameters(void **state)
+FRESH_TEST(test_event_parameters)
 {
-    (void)state;
     RoSetErrorReportingFlags(RO_ERROR_REPORTING_FORCEEXCEPTIONS |
                              RO_ERROR_REPORTING_USESETERRORINFO);
     for (size_t i = 0; i < COUNT_OF(event_cases); i++) {
@@ -77,9 +76,8 @@ static const struct {
     {0xA, 1, 0}, {0xC, 0, 0}, {0xE, 1, 0}, {0xF, 1, 0},
 };
 
-static void test_flags_rule_events_and_storing(void **state)
+FRESH_TEST(test_flags_rule_events_and_storing)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(flag_cases); i++) {
         IRestrictedErrorInfo *error = NULL;
         events seen = {0};
@@ -95,11 +93,10 @@ static void test_flags_rule_events_and_storing(void **state)
     }
 }
 
-static void test_no_event_where_nothing_happens(void **state)
+FRESH_TEST(test_no_event_where_nothing_happens)
 {
     events seen = {0};
 
-    (void)state;
     stacksplice_set_debug_event_hook(record, &seen);
     RoSetErrorReportingFlags(RO_ERROR_REPORTING_FORCEEXCEPTIONS);
     RoOriginateError(S_OK, NULL);
@@ -115,13 +112,12 @@ static void originate_inside(void)
     errno = 77;
 }
 
-static void test_hook_may_originate_and_does_not_change_the_result(void **state)
+FRESH_TEST(test_hook_may_originate_and_does_not_change_the_result)
 {
     events seen = {.inside = originate_inside};
     IRestrictedErrorInfo *error;
     char text[100];
 
-    (void)state;
     stacksplice_set_debug_event_hook(record, &seen);
     RoSetErrorReportingFlags(RO_ERROR_REPORTING_FORCEEXCEPTIONS |
                              RO_ERROR_REPORTING_USESETERRORINFO);
@@ -144,13 +140,12 @@ static void clear_inside(void)
     RoOriginateErrorW(E_ABORT, 0, u"from the hook");
 }
 
-static void test_hook_does_not_change_the_slot(void **state)
+FRESH_TEST(test_hook_does_not_change_the_slot)
 {
     events seen = {.inside = clear_inside};
     IRestrictedErrorInfo *error;
     ILanguageExceptionErrorInfo2 *newer, *older = NULL;
 
-    (void)state;
     RoOriginateErrorW(E_BOUNDS, 0, u"first");
     stacksplice_set_debug_event_hook(record, &seen);
     RoSetErrorReportingFlags(RO_ERROR_REPORTING_FORCEEXCEPTIONS |
@@ -172,15 +167,4 @@ static void test_hook_does_not_change_the_slot(void **state)
     release(error);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_event_parameters, fresh),
-        cmocka_unit_test_setup(test_flags_rule_events_and_storing, fresh),
-        cmocka_unit_test_setup(test_no_event_where_nothing_happens, fresh),
-        cmocka_unit_test_setup(test_hook_may_originate_and_does_not_change_the_result, fresh),
-        cmocka_unit_test_setup(test_hook_does_not_change_the_slot, fresh),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, fresh);
-}
+GROUP(NULL, fresh)

@@ -1,6 +1,6 @@
 /* RoInspectThreadErrorInfo and RoInspectCapturedStackBackTrace, on a process that is only read. */
 #include "error_test.h"
-#include "native_frames.h"
+#include "frames.h"
 
 #include <signal.h>
 #include <string.h>
@@ -40,14 +40,13 @@ static UINT_PTR anchor(void)
     return (UINT_PTR)stacksplice_thread_anchor();
 }
 
-static void test_inspect_finds_error_and_stack(void **state)
+FRESH_TEST(test_inspect_finds_error_and_stack)
 {
     static const uintptr_t frames[] = {0x11, 0x22, 0x33};
     UINT_PTR error = 1, stack = 0;
     UINT32 count = 0;
     error_double x;
 
-    (void)state;
     assert_int_equal(RoInspectThreadErrorInfo(anchor(), MACHINE, read_here, NULL, &error), S_FALSE);
     assert_int_equal(error, 0);
     error_double_init(&x, 1);
@@ -64,7 +63,7 @@ static void test_inspect_finds_error_and_stack(void **state)
     assert_int_equal(RoInspectThreadErrorInfo(anchor(), MACHINE, read_here, NULL, &error), S_FALSE);
 }
 
-static void test_inspect_refuses(void **state)
+FRESH_TEST(test_inspect_refuses)
 {
     static const USHORT machines[] = {IMAGE_FILE_MACHINE_AMD64, IMAGE_FILE_MACHINE_ARM64,
                                       IMAGE_FILE_MACHINE_I386, 0, 0x8665};
@@ -73,7 +72,6 @@ static void test_inspect_refuses(void **state)
     stacksplice_record broken;
     HRESULT invalid = HRESULT_FROM_WIN32(ERROR_INVALID_DATA);
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     assert_int_equal(RoInspectThreadErrorInfo(anchor(), MACHINE, read_here, NULL, &error), S_OK);
     for (size_t i = 0; i < COUNT_OF(machines); i++) {
@@ -116,7 +114,7 @@ static void test_inspect_refuses(void **state)
     assert_int_equal(count, 99);
 }
 
-static void test_inspect_another_process(void **state)
+FRESH_TEST(test_inspect_another_process)
 {
     UINT_PTR anchor_address = 0, error = 0, stack = 0;
     UINT32 count = 0;
@@ -125,7 +123,6 @@ static void test_inspect_another_process(void **state)
     pid_t child;
     HRESULT hr;
 
-    (void)state;
     assert_int_equal(pipe(to_parent), 0);
     child = fork();
     assert_true(child >= 0);
@@ -156,13 +153,4 @@ static void test_inspect_another_process(void **state)
     assert_true(first - (uintptr_t)test_inspect_another_process < 2000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_inspect_finds_error_and_stack, fresh),
-        cmocka_unit_test_setup(test_inspect_refuses, fresh),
-        cmocka_unit_test_setup(test_inspect_another_process, fresh),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, fresh);
-}
+GROUP(NULL, fresh)

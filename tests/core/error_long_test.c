@@ -1,6 +1,6 @@
 /* Stacks that are longer than the limit keep both ends, and say how much is missing between. */
 #include "error_test.h"
-#include "native_frames.h"
+#include "frames.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -53,9 +53,8 @@ static const struct {
     {26, 25, "abcdefghijkl(2)opqrstuvwxyz"},
 };
 
-static void test_copies(void **state)
+TEST(test_copies)
 {
-    (void)state;
     for (size_t row = 0; row < COUNT_OF(copies); row++) {
         uintptr_t frames[26], out[26];
         char got[64];
@@ -71,12 +70,11 @@ static void test_copies(void **state)
     }
 }
 
-static void test_a_gap_that_goes_is_counted(void **state)
+TEST(test_a_gap_that_goes_is_counted)
 {
     uintptr_t frames[] = {0, 1, 2, stacksplice_left_out(1000), 4, 5, 6}, out[4];
     char got[64];
 
-    (void)state;
     letters_of(out, stacksplice_copy_ends(frames, COUNT_OF(frames), COUNT_OF(out), out), got);
     assert_string_equal(got, "ab(1003)g");
     frames[3] = stacksplice_left_out(UINT32_MAX); /* as many as a gap can stand for */
@@ -101,9 +99,8 @@ static void check_reason(uint32_t number, const char *want)
     assert_int_equal(stacksplice_resolve(stacksplice_left_out(number), is_reason, copy), S_OK);
 }
 
-static void test_gaps_say_their_number(void **state)
+TEST(test_gaps_say_their_number)
 {
-    (void)state;
     check_reason(0, "the outer frames are missing: the exception did not give them");
     check_reason(1, "1 frame is left out here: the stack is longer than the limit");
     check_reason(20, "20 frames are left out here: the stack is longer than the limit");
@@ -244,11 +241,10 @@ static void check_limit(take_stack *how)
     }
 }
 
-static void test_native_stacks(void **state)
+FRESH_TEST(test_native_stacks)
 {
     static take_stack *const ways[] = {by_error, by_node, by_capture};
 
-    (void)state;
     NEEDS_NATIVE_FRAMES();
     for (size_t i = 0; i < COUNT_OF(ways); i++) {
         check_depths(ways[i]);
@@ -264,12 +260,11 @@ static int is_deeper(const stacksplice_frame *frame, void *data)
     return 0;
 }
 
-static void test_deeper_than_the_unwinder_goes(void **state)
+FRESH_TEST(test_deeper_than_the_unwinder_goes)
 {
     static taken shallow, deep;
     int has_gap = 0;
 
-    (void)state;
     NEEDS_NATIVE_FRAMES();
     take_at(SHALLOW, by_error, &shallow);
     take_at(60000, by_error, &deep);
@@ -322,11 +317,10 @@ static void check_giver(size_t row, const uintptr_t *frames)
     release(error);
 }
 
-static void test_givers_of_long_stacks(void **state)
+FRESH_TEST(test_givers_of_long_stacks)
 {
     uintptr_t *frames = malloc(100000 * sizeof *frames);
 
-    (void)state;
     assert_non_null(frames);
     for (uint32_t i = 0; i < 100000; i++)
         frames[i] = i + 1;
@@ -385,13 +379,12 @@ static void check_report(IRestrictedErrorInfo *error, stacksplice_format_kind ki
         fail_msg("%s\nis not in\n%s", want, text);
 }
 
-static void test_reports_fold_on_both_sides_of_the_gap(void **state)
+FRESH_TEST(test_reports_fold_on_both_sides_of_the_gap)
 {
     uintptr_t frames[3000];
     IRestrictedErrorInfo *error;
     error_double x;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(frames); i++)
         frames[i] = script("down");
     frames[0] = script("bottom");
@@ -410,19 +403,4 @@ static void test_reports_fold_on_both_sides_of_the_gap(void **state)
         error, STACKSPLICE_FORMAT_JSON, STACKSPLICE_ORDER_NEWEST_FIRST,
         "\"reason\":\"2489 frames are left out here: the stack is longer than the limit\"");
     release(error);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_a_gap_that_goes_is_counted),
-        cmocka_unit_test(test_gaps_say_their_number),
-        cmocka_unit_test_setup(test_native_stacks, fresh),
-        cmocka_unit_test_setup(test_deeper_than_the_unwinder_goes, fresh),
-        cmocka_unit_test_setup(test_givers_of_long_stacks, fresh),
-        cmocka_unit_test_setup(test_reports_fold_on_both_sides_of_the_gap, fresh),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

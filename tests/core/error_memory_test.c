@@ -65,22 +65,9 @@ static void fail_each(int all_after)
     }
 }
 
-static void test_each_allocation_fails_once(void **state)
-{
-    (void)state;
-    fail_each(0);
-}
-
-static void test_each_allocation_and_all_after_it_fail(void **state)
-{
-    (void)state;
-    fail_each(1);
-}
-
 /* In a process that has made nothing yet; and what failed works afterwards. */
-static void test_first_use_without_memory(void **state)
+TEST(test_first_use_without_memory)
 {
-    (void)state;
     for (size_t i = 0; i < memory_case_count; i++) {
         for (fail_at = 1; fail_at < 1000; fail_at++) {
             int status = 0;
@@ -106,16 +93,25 @@ static void test_first_use_without_memory(void **state)
     fail_at = 0;
 }
 
+FRESH_TEST(test_each_allocation_fails_once)
+{
+    fail_each(0);
+}
+
+FRESH_TEST(test_each_allocation_and_all_after_it_fail)
+{
+    fail_each(1);
+}
+
 /* ---- The static object -----------------------------------------------------------------------*/
 
-static void test_static_object_is_an_error_like_others(void **state)
+FRESH_TEST(test_static_object_is_an_error_like_others)
 {
     IRestrictedErrorInfo *error, *found = NULL;
     BSTR reference = NULL;
     char text[200];
     uint32_t count = 99;
 
-    (void)state;
     fail_at = 1;
     atomic_store(&memory_all_after, 1);
     arm();
@@ -143,13 +139,12 @@ static void test_static_object_is_an_error_like_others(void **state)
 
 /* ---- An allocator that uses the library ------------------------------------------------------*/
 
-static void test_allocator_that_empties_the_slot(void **state)
+FRESH_TEST(test_allocator_that_empties_the_slot)
 {
     IRestrictedErrorInfo *error, *previous;
     ILanguageExceptionErrorInfo2 *second, *first = NULL;
     char text[50];
 
-    (void)state;
     assert_int_equal(stacksplice_set_max_frames(2000), S_OK); /* more memory, at the beginning */
     RoOriginateErrorW(E_FAIL, 0, u"first");
     atomic_store(&memory_before_next, empty_the_slot);
@@ -171,7 +166,7 @@ static void test_allocator_that_empties_the_slot(void **state)
 
 /* ---- Functions that promise not to allocate --------------------------------------------------*/
 
-static void test_functions_that_do_not_allocate(void **state)
+FRESH_TEST(test_functions_that_do_not_allocate)
 {
     stacksplice_saved_error saved;
     IRestrictedErrorInfo *error, *again;
@@ -181,7 +176,6 @@ static void test_functions_that_do_not_allocate(void **state)
     uint64_t thread;
     char text[50];
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     error = take();
     assert_int_equal(error->lpVtbl->GetReference(error, &reference), S_OK);
@@ -220,16 +214,4 @@ static int use_counting_allocator(void **state)
     return memory_use();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_use_without_memory), /* first: nothing has been made yet */
-        cmocka_unit_test_setup(test_each_allocation_fails_once, fresh),
-        cmocka_unit_test_setup(test_each_allocation_and_all_after_it_fail, fresh),
-        cmocka_unit_test_setup(test_static_object_is_an_error_like_others, fresh),
-        cmocka_unit_test_setup(test_allocator_that_empties_the_slot, fresh),
-        cmocka_unit_test_setup(test_functions_that_do_not_allocate, fresh),
-    };
-
-    return cmocka_run_group_tests(tests, use_counting_allocator, fresh);
-}
+GROUP(use_counting_allocator, fresh)

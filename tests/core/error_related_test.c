@@ -24,12 +24,11 @@ static void check_cause(IRestrictedErrorInfo *error, IRestrictedErrorInfo *want,
     release(cause);
 }
 
-static void test_cause_tells_its_relation(void **state)
+FRESH_TEST(test_cause_tells_its_relation)
 {
     IRestrictedErrorInfo *cause = originate(E_FAIL, NULL), *error;
     error_double language;
 
-    (void)state;
     check_cause(cause, NULL, STACKSPLICE_RELATION_NONE);
     error_double_init(&language, 1);
     language.cause = cause;
@@ -48,11 +47,10 @@ static void test_cause_tells_its_relation(void **state)
     release(cause);
 }
 
-static void test_transformed_errors_have_the_old_one_as_cause(void **state)
+FRESH_TEST(test_transformed_errors_have_the_old_one_as_cause)
 {
     IRestrictedErrorInfo *old = NULL, *error;
 
-    (void)state;
     (void)RoOriginateError(E_FAIL, NULL);
     assert_int_equal(stacksplice_peek_error(&old), S_OK);
     assert_true(RoTransformError(E_FAIL, E_ABORT, NULL));
@@ -62,14 +60,13 @@ static void test_transformed_errors_have_the_old_one_as_cause(void **state)
     release(error);
 }
 
-static void test_members_and_depth(void **state)
+FRESH_TEST(test_members_and_depth)
 {
     IRestrictedErrorInfo *inner = originate(E_FAIL, NULL), *error, *member = NULL;
     error_double second, group;
     IRestrictedErrorInfo *members[2];
     uint32_t count = 7, left_out = 7, depth = 7;
 
-    (void)state;
     assert_int_equal(stacksplice_error_group(UNKNOWN(inner), &count, &left_out), S_FALSE);
     assert_int_equal(count + left_out, 0);
     error_double_init(&second, 1);
@@ -100,13 +97,12 @@ static void test_members_and_depth(void **state)
     release(inner);
 }
 
-static void test_chains_are_cut_where_they_are_too_deep(void **state)
+FRESH_TEST(test_chains_are_cut_where_they_are_too_deep)
 {
     static error_double languages[2 * STACKSPLICE_MAX_DEPTH];
     IRestrictedErrorInfo *error = originate(E_FAIL, NULL);
     uint32_t depth = 0, deepest = 0;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(languages); i++) {
         IRestrictedErrorInfo *next;
 
@@ -137,7 +133,7 @@ static int hear(const char *text, size_t length, void *data)
     return --h->stop_after == 0;
 }
 
-static void test_notes_of_the_exception_come_first(void **state)
+FRESH_TEST(test_notes_of_the_exception_come_first)
 {
     static const char *const notes[] = {"one", "two"};
     ILanguageExceptionErrorInfo2 *node;
@@ -145,7 +141,6 @@ static void test_notes_of_the_exception_come_first(void **state)
     error_double language;
     heard h = {"", 0};
 
-    (void)state;
     error_double_init(&language, 1);
     language.has_details = 1;
     language.notes = notes;
@@ -169,18 +164,17 @@ static void test_notes_of_the_exception_come_first(void **state)
     RoClearError(); /* while LANGUAGE is here */
 }
 
-static void test_notes_are_bounded(void **state)
+FRESH_TEST(test_notes_are_bounded)
 {
     IRestrictedErrorInfo *error = originate(E_FAIL, NULL);
 
-    (void)state;
     for (int i = 0; i < 150; i++)
         assert_int_equal(stacksplice_add_note(UNKNOWN(error), "x", 1), S_OK);
     assert_int_equal(stacksplice_add_note(UNKNOWN(error), "x", 1), S_FALSE);
     release(error);
 }
 
-static void test_bad_arguments(void **state)
+FRESH_TEST(test_bad_arguments)
 {
     IRestrictedErrorInfo *error = originate(E_FAIL, NULL), *out = NULL;
     error_double foreign;
@@ -188,7 +182,6 @@ static void test_bad_arguments(void **state)
     uint32_t depth;
     heard h = {"", 0};
 
-    (void)state;
     error_double_init(&foreign, 0);
     other = error_double_unknown(&foreign);
     assert_int_equal(stacksplice_error_cause(NULL, &out, NULL), E_POINTER);
@@ -209,19 +202,4 @@ static void test_bad_arguments(void **state)
     assert_int_equal(stacksplice_error_depth(UNKNOWN(error), NULL), E_POINTER);
     assert_int_equal(stacksplice_error_depth(other, &depth), E_INVALIDARG);
     release(error);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_cause_tells_its_relation, fresh),
-        cmocka_unit_test_setup(test_transformed_errors_have_the_old_one_as_cause, fresh),
-        cmocka_unit_test_setup(test_members_and_depth, fresh),
-        cmocka_unit_test_setup(test_chains_are_cut_where_they_are_too_deep, fresh),
-        cmocka_unit_test_setup(test_notes_of_the_exception_come_first, fresh),
-        cmocka_unit_test_setup(test_notes_are_bounded, fresh),
-        cmocka_unit_test_setup(test_bad_arguments, fresh),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

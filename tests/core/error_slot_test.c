@@ -19,11 +19,10 @@ static void check_message(IRestrictedErrorInfo *error, const char *want)
     assert_string_equal(got, want);
 }
 
-static void test_peek_leaves_the_error(void **state)
+FRESH_TEST(test_peek_leaves_the_error)
 {
     IRestrictedErrorInfo *first = NULL, *second = NULL;
 
-    (void)state;
     assert_int_equal(stacksplice_peek_error(NULL), E_POINTER);
     assert_int_equal(stacksplice_peek_error(&first), S_FALSE);
     assert_null(first);
@@ -38,12 +37,11 @@ static void test_peek_leaves_the_error(void **state)
     assert_int_equal(second->lpVtbl->Release(second), 0);
 }
 
-static void test_save_and_restore_keep_the_error_in_flight(void **state)
+FRESH_TEST(test_save_and_restore_keep_the_error_in_flight)
 {
     stacksplice_saved_error saved;
     IRestrictedErrorInfo *error, *got;
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     assert_int_equal(stacksplice_peek_error(&error), S_OK);
     assert_int_equal(stacksplice_save_error(NULL), E_POINTER);
@@ -63,12 +61,11 @@ static void test_save_and_restore_keep_the_error_in_flight(void **state)
     assert_int_equal(stacksplice_restore_error(NULL), E_POINTER);
 }
 
-static void test_saved_errors_nest(void **state)
+FRESH_TEST(test_saved_errors_nest)
 {
     stacksplice_saved_error outer, inner;
     IRestrictedErrorInfo *first, *second, *got;
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     assert_int_equal(stacksplice_peek_error(&first), S_OK);
     assert_int_equal(stacksplice_save_error(&outer), S_OK);
@@ -89,11 +86,10 @@ static void test_saved_errors_nest(void **state)
 }
 
 /* A second restore would take away what came since. */
-static void test_an_error_is_restored_once(void **state)
+FRESH_TEST(test_an_error_is_restored_once)
 {
     stacksplice_saved_error saved, none;
 
-    (void)state;
     memset(&none, 0, sizeof none);
     RoOriginateError(E_FAIL, NULL);
     assert_int_equal(stacksplice_restore_error(&none), E_ILLEGAL_METHOD_CALL);
@@ -111,14 +107,13 @@ static void *restore_here(void *saved)
     return hr;
 }
 
-static void test_another_thread_cannot_restore(void **state)
+FRESH_TEST(test_another_thread_cannot_restore)
 {
     stacksplice_saved_error saved;
     IRestrictedErrorInfo *error, *got;
     pthread_t thread;
     void *hr;
 
-    (void)state;
     RoOriginateError(E_FAIL, NULL);
     assert_int_equal(stacksplice_peek_error(&error), S_OK);
     assert_int_equal(stacksplice_save_error(&saved), S_OK);
@@ -165,9 +160,8 @@ static const struct {
      4, "\xef\xbf\xbdz"},
 };
 
-static void test_originate_takes_utf8(void **state)
+FRESH_TEST(test_originate_takes_utf8)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(utf8_cases); i++) {
         IRestrictedErrorInfo *error = NULL, *slot;
 
@@ -183,12 +177,11 @@ static void test_originate_takes_utf8(void **state)
     }
 }
 
-static void test_originate_cuts_and_refuses(void **state)
+FRESH_TEST(test_originate_cuts_and_refuses)
 {
     char text[1000];
     IRestrictedErrorInfo *error = NULL;
 
-    (void)state;
     memset(text, 'x', sizeof text);
     assert_int_equal(stacksplice_originate(E_FAIL, text, sizeof text, NULL, NULL), S_OK);
     error = take();
@@ -215,9 +208,8 @@ static const struct {
     {2, {0x800, 0xFFFF}, "\xe0\xa0\x80\xef\xbf\xbf"},
 };
 
-static void test_utf8_of_utf16(void **state)
+FRESH_TEST(test_utf8_of_utf16)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(utf16_cases); i++) {
         size_t length = i == 1 ? 3 : strlen(utf16_cases[i].want);
 
@@ -243,12 +235,11 @@ static void test_utf8_of_utf16(void **state)
 
 /* ---- stacksplice_propagate -------------------------------------------------------------------*/
 
-static void test_propagate_replaces_a_stale_error_first(void **state)
+FRESH_TEST(test_propagate_replaces_a_stale_error_first)
 {
     IRestrictedErrorInfo *error, *other;
     ILanguageExceptionErrorInfo2 *node;
 
-    (void)state;
     assert_int_equal(stacksplice_propagate(S_FALSE, NULL), E_INVALIDARG);
     RoOriginateErrorW(E_FAIL, 0, u"mine");
     assert_int_equal(stacksplice_peek_error(&error), S_OK);
@@ -282,7 +273,7 @@ static void check_language(ILanguageExceptionErrorInfo2 *node, const char *want)
     assert_string_equal(language, want);
 }
 
-static void test_a_node_has_the_language_that_received(void **state)
+FRESH_TEST(test_a_node_has_the_language_that_received)
 {
     static const char *const older[] = {"native", "double", "native"};
     char name[] = "a language of which nobody has heard";
@@ -292,7 +283,6 @@ static void test_a_node_has_the_language_that_received(void **state)
     IRestrictedErrorInfo *error;
     error_double x;
 
-    (void)state;
     error_double_init(&x, 1);
     RoOriginateErrorW(E_FAIL, 0, u"travels");
     assert_int_equal(stacksplice_propagate(E_FAIL, NULL), S_OK);
@@ -320,12 +310,11 @@ static void test_a_node_has_the_language_that_received(void **state)
 
 /* ---- Processes and threads -------------------------------------------------------------------*/
 
-static void test_forked_child_keeps_its_slot(void **state)
+FRESH_TEST(test_forked_child_keeps_its_slot)
 {
     int status = 0;
     pid_t child;
 
-    (void)state;
     RoOriginateErrorW(E_FAIL, 0, u"before fork");
     child = fork();
     assert_true(child >= 0);
@@ -366,11 +355,10 @@ static void *end_with_error(void *data)
     return NULL;
 }
 
-static void test_error_made_by_a_late_destructor_is_released(void **state)
+FRESH_TEST(test_error_made_by_a_late_destructor_is_released)
 {
     pthread_t thread;
 
-    (void)state;
     error_double_init(&late_double, 1);
     error_double_init(&at_exit_double, 1);
     assert_int_equal(pthread_key_create(&late_key, originate_late), 0);
@@ -412,7 +400,7 @@ static ULONG STDMETHODCALLTYPE wrapper_Release(IErrorInfo *iface)
     return --((wrapper *)(void *)iface)->refs;
 }
 
-static void test_foreign_object_around_an_error_is_foreign(void **state)
+FRESH_TEST(test_foreign_object_around_an_error_is_foreign)
 {
     static const IErrorInfoVtbl vtbl = {.QueryInterface = wrapper_QueryInterface,
                                         .AddRef = wrapper_AddRef,
@@ -421,7 +409,6 @@ static void test_foreign_object_around_an_error_is_foreign(void **state)
     wrapper around = {{&vtbl}, 1, NULL};
     error_double exception;
 
-    (void)state;
     error_double_init(&exception, 1);
     RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&exception));
     inner = around.inner = take();
@@ -435,35 +422,14 @@ static void test_foreign_object_around_an_error_is_foreign(void **state)
     assert_int_equal(exception.inside, 0);
 }
 
-static void test_version(void **state)
+FRESH_TEST(test_version)
 {
     int parts[3];
 
-    (void)state;
     assert_int_equal(sscanf(stacksplice_version(), "%d.%d.%d", &parts[0], &parts[1], &parts[2]), 3);
     assert_int_equal(parts[0], STACKSPLICE_VERSION_MAJOR);
     assert_int_equal(parts[1], STACKSPLICE_VERSION_MINOR);
     assert_int_equal(parts[2], STACKSPLICE_VERSION_PATCH);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_peek_leaves_the_error, fresh),
-        cmocka_unit_test_setup(test_save_and_restore_keep_the_error_in_flight, fresh),
-        cmocka_unit_test_setup(test_saved_errors_nest, fresh),
-        cmocka_unit_test_setup(test_an_error_is_restored_once, fresh),
-        cmocka_unit_test_setup(test_another_thread_cannot_restore, fresh),
-        cmocka_unit_test_setup(test_originate_takes_utf8, fresh),
-        cmocka_unit_test_setup(test_originate_cuts_and_refuses, fresh),
-        cmocka_unit_test_setup(test_utf8_of_utf16, fresh),
-        cmocka_unit_test_setup(test_propagate_replaces_a_stale_error_first, fresh),
-        cmocka_unit_test_setup(test_a_node_has_the_language_that_received, fresh),
-        cmocka_unit_test_setup(test_forked_child_keeps_its_slot, fresh),
-        cmocka_unit_test_setup(test_error_made_by_a_late_destructor_is_released, fresh),
-        cmocka_unit_test_setup(test_foreign_object_around_an_error_is_foreign, fresh),
-        cmocka_unit_test_setup(test_version, fresh),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, fresh);
-}
+GROUP(NULL, fresh)

@@ -1,6 +1,6 @@
 /* The stacks that errors and nodes keep. */
 #include "error_test.h"
-#include "native_frames.h"
+#include "frames.h"
 
 #include <string.h>
 #include <sys/syscall.h>
@@ -23,7 +23,7 @@ static uint32_t stack_of(void *error, uintptr_t frames[ROOM])
 /* In FUNCTION, which is a few hundred bytes of code at most. */
 #define within(address, function) ((address) - (uintptr_t)(function) < 400)
 
-#define IN_CALLER static __attribute__((noinline)) void
+#define IN_CALLER static NOINLINE void
 
 IN_CALLER by_originate(void)
 {
@@ -79,9 +79,8 @@ static void (*const callers[])(void) = {
     by_capture_context, by_propagate,   by_stacksplice_originate, by_matching,
 };
 
-static void test_stack_begins_at_the_caller(void **state)
+FRESH_TEST(test_stack_begins_at_the_caller)
 {
-    (void)state;
     NEEDS_NATIVE_FRAMES();
     for (size_t i = 0; i < COUNT_OF(callers); i++) {
         uintptr_t frames[ROOM];
@@ -104,13 +103,12 @@ IN_CALLER capture_node(ILanguageExceptionErrorInfo2 *info)
     __asm__ volatile("");
 }
 
-static void test_node_has_the_stack_of_its_moment(void **state)
+FRESH_TEST(test_node_has_the_stack_of_its_moment)
 {
     uintptr_t frames[ROOM];
     IRestrictedErrorInfo *error;
     ILanguageExceptionErrorInfo2 *info, *node;
 
-    (void)state;
     NEEDS_NATIVE_FRAMES();
     by_originate();
     error = take();
@@ -143,17 +141,16 @@ IN_CALLER by_rtl(uintptr_t *first)
     assert_int_equal(RtlWalkFrameChain(frames, 4, 1), 0);
 }
 
-static void test_rtl_capture_begins_at_the_caller(void **state)
+FRESH_TEST(test_rtl_capture_begins_at_the_caller)
 {
     uintptr_t first;
 
-    (void)state;
     NEEDS_NATIVE_FRAMES();
     by_rtl(&first);
     assert_true(first - (uintptr_t)by_rtl < 1000);
 }
 
-static __attribute__((noinline)) void capture_deep(int depth, void **frames, USHORT *count)
+static NOINLINE void capture_deep(int depth, void **frames, USHORT *count)
 {
     if (depth == 0)
         *count = RtlCaptureStackBackTrace(0, 200, frames, NULL);
@@ -162,12 +159,11 @@ static __attribute__((noinline)) void capture_deep(int depth, void **frames, USH
     __asm__ volatile("" : : "r"(depth) : "memory");
 }
 
-static void test_rtl_capture_has_no_limit_of_63_frames(void **state)
+FRESH_TEST(test_rtl_capture_has_no_limit_of_63_frames)
 {
     void *frames[200];
     USHORT count = 0;
 
-    (void)state;
     NEEDS_NATIVE_FRAMES();
     capture_deep(120, frames, &count);
     assert_true(count > 120);
@@ -188,12 +184,11 @@ static const struct {
     {5, 3, S_OK, 1},
 };
 
-static void test_provider_frames_are_used_if_they_can_be(void **state)
+FRESH_TEST(test_provider_frames_are_used_if_they_can_be)
 {
     /* Without native frames the thread's own stack is one gap. */
     uint32_t fewest = has_native_frames() ? 2 : 1;
 
-    (void)state;
     for (size_t i = 0; i < 2 * COUNT_OF(provider_cases); i++) {
         size_t row = i / 2;
         int is_script = i % 2;
@@ -224,14 +219,13 @@ static void test_provider_frames_are_used_if_they_can_be(void **state)
     }
 }
 
-static void test_node_takes_the_frames_of_its_exception(void **state)
+FRESH_TEST(test_node_takes_the_frames_of_its_exception)
 {
     uintptr_t frames[ROOM];
     IRestrictedErrorInfo *error;
     ILanguageExceptionErrorInfo2 *node;
     error_double x;
 
-    (void)state;
     error_double_init(&x, 0);
     x.has_stack = 1;
     x.frames = some_frames;
@@ -256,11 +250,10 @@ static const struct {
     {0, E_INVALIDARG}, {65536, E_INVALIDARG}, {UINT32_MAX, E_INVALIDARG}, {1, S_OK}, {65535, S_OK},
 };
 
-static void test_max_frames_is_what_providers_are_asked_for(void **state)
+FRESH_TEST(test_max_frames_is_what_providers_are_asked_for)
 {
     static uintptr_t many[70000];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(many); i++)
         many[i] = i + 1;
     for (size_t i = 0; i < COUNT_OF(limit_cases); i++) {
@@ -292,12 +285,11 @@ static const struct {
     {1, S_FALSE, 1}, {4, S_FALSE, 4}, {5, S_OK, 5}, {100, S_OK, 5},
 };
 
-static void test_error_stack_by_room(void **state)
+FRESH_TEST(test_error_stack_by_room)
 {
     IRestrictedErrorInfo *error;
     error_double x;
 
-    (void)state;
     error_double_init(&x, 1);
     x.has_stack = 1;
     x.frames = some_frames;
@@ -317,7 +309,7 @@ static void test_error_stack_by_room(void **state)
     release(error);
 }
 
-static void test_accessors_check_their_arguments(void **state)
+FRESH_TEST(test_accessors_check_their_arguments)
 {
     IRestrictedErrorInfo *error;
     uint64_t thread = 0;
@@ -326,7 +318,6 @@ static void test_accessors_check_their_arguments(void **state)
     error_double x;
     IUnknown *foreign;
 
-    (void)state;
     error_double_init(&x, 1);
     foreign = error_double_unknown(&x);
     RoOriginateError(E_FAIL, NULL);
@@ -350,19 +341,4 @@ static void test_accessors_check_their_arguments(void **state)
     release(error);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_stack_begins_at_the_caller, fresh),
-        cmocka_unit_test_setup(test_node_has_the_stack_of_its_moment, fresh),
-        cmocka_unit_test_setup(test_rtl_capture_begins_at_the_caller, fresh),
-        cmocka_unit_test_setup(test_rtl_capture_has_no_limit_of_63_frames, fresh),
-        cmocka_unit_test_setup(test_provider_frames_are_used_if_they_can_be, fresh),
-        cmocka_unit_test_setup(test_node_takes_the_frames_of_its_exception, fresh),
-        cmocka_unit_test_setup(test_max_frames_is_what_providers_are_asked_for, fresh),
-        cmocka_unit_test_setup(test_error_stack_by_room, fresh),
-        cmocka_unit_test_setup(test_accessors_check_their_arguments, fresh),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, fresh);
-}
+GROUP(NULL, fresh)

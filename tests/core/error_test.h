@@ -2,23 +2,8 @@
 #ifndef STACKSPLICE_TEST_ERROR_H
 #define STACKSPLICE_TEST_ERROR_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "error_double.h"
-
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
-#define check_row(row, got, want)                                        \
-    do {                                                                 \
-        if ((LargestIntegralType)(got) != (LargestIntegralType)(want)) { \
-            print_error("row %u\n", (unsigned)(row));                    \
-            assert_int_equal(got, want);                                 \
-        }                                                                \
-    } while (0)
+#include "support.h"
 
 #define UNKNOWN(object) ((IUnknown *)(void *)(object))
 
@@ -55,14 +40,16 @@ static inline ILanguageExceptionErrorInfo2 *head_of(void *error)
     return head;
 }
 
-static inline int fresh(void **state)
+static inline int fresh(__attribute__((unused)) void **state)
 {
-    (void)state;
     RoClearError();
     (void)stacksplice_set_debug_event_hook(NULL, NULL);
     (void)stacksplice_set_max_frames(512);
     return RoSetErrorReportingFlags(RO_ERROR_REPORTING_USESETERRORINFO) == S_OK ? 0 : -1;
 }
+
+/* A test that begins with an empty slot, and with what is set as it was at first. */
+#define FRESH_TEST(name) TEST_WITH(name, fresh, NULL)
 
 /* The restricted description of ERROR as UTF-8. */
 static inline void message_of(IRestrictedErrorInfo *error, char *out, size_t capacity)

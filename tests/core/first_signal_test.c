@@ -3,11 +3,8 @@
  * a fork may hold.  With MANY_KEYS in the environment the program has more thread-specific keys
  * than glibc keeps without memory.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "frames.h"
+#include "support.h"
 
 #include <stacksplice/stacksplice.h>
 
@@ -127,7 +124,7 @@ typedef struct twice {
     bool by_context;   /* on a stack whose bounds nobody gave */
 } twice;
 
-static __attribute__((noinline)) void capture_twice(twice *t)
+static NOINLINE void capture_twice(twice *t)
 {
     for (volatile int i = 0; i < 2; i++) {
         now = &t->of[i];
@@ -218,43 +215,12 @@ static void run_in_thread(twice *t, void *stack)
 /* ---- Tests ------------------------------------------------------------------------------------*/
 
 /* The process's first, too. */
-static void test_in_the_main_thread(void **state)
+TEST(test_in_the_main_thread)
 {
     twice t = {.by_context = false};
 
-    (void)state;
     (void)run(&t);
     check(&t);
-}
-
-static void test_in_fresh_threads(void **state)
-{
-    static _Alignas(4096) char stack[STACK], alternate[STACK];
-
-    (void)state;
-    for (int kind = 0; kind < 4; kind++) {
-        twice t = {.by_context = false};
-
-        if (kind & 1)
-            t.alternate = (stack_t){.ss_sp = alternate, .ss_size = STACK};
-        run_in_thread(&t, kind & 2 ? stack : NULL);
-        check(&t);
-    }
-}
-
-/* What cannot be known is said by a gap, which nobody has told before. */
-static void test_a_gap_that_is_new(void **state)
-{
-    twice t = {.by_context = true};
-
-    (void)state;
-#ifndef __GLIBC__
-    skip(); /* no makecontext */
-#endif
-    run_in_thread(&t, NULL);
-    assert_int_equal(t.of[0].hr, S_OK);
-    assert_true(t.of[0].count > 0 && is_gap(t.of[0].elements[t.of[0].count - 1]));
-    assert_int_equal(t.of[0].allocations, 0);
 }
 
 static void *fork_once(void *unused)
@@ -270,12 +236,11 @@ static void *fork_once(void *unused)
 }
 
 /* As a fork waits for the allocator that the thread was in when its signal came. */
-static void test_while_a_fork_waits_for_the_thread(void **state)
+TEST(test_while_a_fork_waits_for_the_thread)
 {
     twice t = {.by_context = false};
     pthread_t thread;
 
-    (void)state;
 #ifndef __GLIBC__
     if (!registered)
         skip(); /* musl runs nothing before the constructors of libraries */
@@ -294,6 +259,34 @@ static void test_while_a_fork_waits_for_the_thread(void **state)
     waits = false;
     (void)alarm(0);
     check(&t);
+}
+
+TEST(test_in_fresh_threads)
+{
+    static _Alignas(4096) char stack[STACK], alternate[STACK];
+
+    for (int kind = 0; kind < 4; kind++) {
+        twice t = {.by_context = false};
+
+        if (kind & 1)
+            t.alternate = (stack_t){.ss_sp = alternate, .ss_size = STACK};
+        run_in_thread(&t, kind & 2 ? stack : NULL);
+        check(&t);
+    }
+}
+
+/* What cannot be known is said by a gap, which nobody has told before. */
+TEST(test_a_gap_that_is_new)
+{
+    twice t = {.by_context = true};
+
+#ifndef __GLIBC__
+    skip(); /* no makecontext */
+#endif
+    run_in_thread(&t, NULL);
+    assert_int_equal(t.of[0].hr, S_OK);
+    assert_true(t.of[0].count > 0 && is_gap(t.of[0].elements[t.of[0].count - 1]));
+    assert_int_equal(t.of[0].allocations, 0);
 }
 
 static long mapped_pages(void)
@@ -326,11 +319,10 @@ static long pages_of_idle_threads(void)
 }
 
 /* A thread's memory goes with it, or serves another one. */
-static void test_threads_that_ended_keep_no_memory(void **state)
+TEST(test_threads_that_ended_keep_no_memory)
 {
     long before = 0, idle = pages_of_idle_threads();
 
-    (void)state;
     for (int i = 0; i < 300; i++) {
         twice t = {.by_context = false};
 
@@ -344,13 +336,6 @@ static void test_threads_that_ended_keep_no_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_in_the_main_thread),
-        cmocka_unit_test(test_while_a_fork_waits_for_the_thread),
-        cmocka_unit_test(test_in_fresh_threads),
-        cmocka_unit_test(test_a_gap_that_is_new),
-        cmocka_unit_test(test_threads_that_ended_keep_no_memory),
-    };
     struct sigaction action;
 
     memset(&action, 0, sizeof action);
@@ -358,5 +343,5 @@ int main(void)
     action.sa_flags = SA_ONSTACK;
     if (sigaction(SIGUSR1, &action, NULL) != 0)
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests();
 }

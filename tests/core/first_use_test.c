@@ -1,9 +1,5 @@
 /* The first use by a thread of a library that was loaded at run time, when memory has run out. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support.h"
 
 #include <stacksplice/debugger.h>
 
@@ -95,9 +91,8 @@ static void check_use(int in_thread)
     assert_int_equal(status, 0);
 }
 
-static void test_first_use_of_a_loaded_library_needs_no_memory(void **state)
+TEST(test_first_use_of_a_loaded_library_needs_no_memory)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); /* a sanitizer's own allocations would end the process first */
 #endif
@@ -128,11 +123,4 @@ static int load(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_use_of_a_loaded_library_needs_no_memory),
-    };
-
-    return cmocka_run_group_tests(tests, load, NULL);
-}
+GROUP(load, NULL)

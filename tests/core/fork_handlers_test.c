@@ -2,11 +2,7 @@
  * Handlers of a fork that a host registered before it loaded the library: they run while the
  * library is getting ready for the fork.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support.h"
 
 #include <stacksplice/source.h>
 
@@ -108,9 +104,8 @@ static int load(void **state)
     return 0;
 }
 
-static void test_handlers_use_the_library(void **state)
+TEST(test_handlers_use_the_library)
 {
-    (void)state;
     for (moment at = BEFORE; at < MOMENTS; at++) {
         int status = 0;
         pid_t child;
@@ -139,11 +134,4 @@ static void test_handlers_use_the_library(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_handlers_use_the_library),
-    };
-
-    return cmocka_run_group_tests(tests, load, NULL);
-}
+GROUP(load, NULL)

@@ -2,11 +2,7 @@
  * Forks by a thread that holds a lock of the library: in the host's allocator, and in a signal
  * handler.  The fork must not wait for its own thread, and the child goes on where that was.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support.h"
 
 #include <stacksplice/source.h>
 
@@ -81,11 +77,10 @@ static int count_frame(const stacksplice_frame *frame, void *data)
     return 0;
 }
 
-static void test_the_allocator_forks_while_names_are_looked_up(void **state)
+TEST_WITH(test_the_allocator_forks_while_names_are_looked_up, begin, NULL)
 {
     unsigned frames = 0;
 
-    (void)state;
     armed = true;
     assert_int_equal(stacksplice_resolve((uintptr_t)malloc + 1, count_frame, &frames), S_OK);
     armed = false;
@@ -122,11 +117,10 @@ static void fork_now_and_then(int number)
         fork_here();
 }
 
-static void test_a_handler_forks_while_an_error_is_made(void **state)
+TEST_WITH(test_a_handler_forks_while_an_error_is_made, begin, NULL)
 {
     struct sigaction action;
 
-    (void)state;
     if (NO_STEPS)
         skip();
     memset(&action, 0, sizeof action);
@@ -144,15 +138,3 @@ static void test_a_handler_forks_while_an_error_is_made(void **state)
     assert_int_equal(failed, 0);
 }
 #endif
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_the_allocator_forks_while_names_are_looked_up, begin),
-#if defined(__x86_64__)
-        cmocka_unit_test_setup(test_a_handler_forks_while_an_error_is_made, begin),
-#endif
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -2,14 +2,9 @@
  * Looking at the loader's list while another thread forks: a fork may wait for the very thread that
  * wants to look, and goes on before that does.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include "base/loader.h"
-#include "forks_beside_threads.h"
+#include "forks.h"
+#include "support.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -58,13 +53,12 @@ static void register_first(void)
 
 __attribute__((section(".preinit_array"), used)) static void (*const first)(void) = register_first;
 
-static void test_a_fork_may_wait_for_who_looks(void **state)
+TEST(test_a_fork_may_wait_for_who_looks)
 {
     int status = 0;
     pthread_t thread;
     pid_t child;
 
-    (void)state;
 #ifndef __GLIBC__
     if (!registered)
         skip(); /* musl runs nothing before the constructors of libraries */
@@ -86,13 +80,4 @@ static void test_a_fork_may_wait_for_who_looks(void **state)
     assert_int_equal(answer, SS_LOADER_REFUSED);
     assert_int_equal(ss_loader_iterate(SS_LOADER_BRIEFLY, stop, NULL), 1);
     alarm(0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_fork_may_wait_for_who_looks),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
  * native_frames_program COMMAND...: runs COMMAND if the library knows native frames; else says that
  * it does not and ends with 77, ctest's word for a test that was skipped.
  */
-#include "native_frames.h"
+#include "frames.h"
 
 #include <unistd.h>
 

@@ -1,15 +1,10 @@
 /* Every allocation of resolve, format and fingerprint fails in turn: reports degrade, no more. */
 #include "failing_allocator.h"
 #include "report_fixture.h"
+#include "support.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static int set_up(void **state)
 {
@@ -31,9 +26,8 @@ static int count_module(const stacksplice_frame *frame, void *data)
     return 0;
 }
 
-static void test_resolve_degrades_to_the_module(void **state)
+TEST(test_resolve_degrades_to_the_module)
 {
-    (void)state;
     for (int all_after = 0; all_after < 2; all_after++) {
         atomic_store(&memory_all_after, all_after);
         for (long i = 1; i <= 12; i++) {
@@ -47,7 +41,7 @@ static void test_resolve_degrades_to_the_module(void **state)
     }
 }
 
-static void test_reports_are_complete_without_memory(void **state)
+TEST(test_reports_are_complete_without_memory)
 {
     uintptr_t frames[2] = {fixture_script("python", "f", "x.py", 1)};
     fixture_error contents = {.hr = E_FAIL,
@@ -57,7 +51,6 @@ static void test_reports_are_complete_without_memory(void **state)
                               .frames = frames,
                               .frame_count = 2};
 
-    (void)state;
     for (int all_after = 0; all_after < 2; all_after++) {
         atomic_store(&memory_all_after, all_after);
         for (long i = 1; i <= 12; i++) {
@@ -86,12 +79,4 @@ static void test_reports_are_complete_without_memory(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resolve_degrades_to_the_module),
-        cmocka_unit_test(test_reports_are_complete_without_memory),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+GROUP(set_up, NULL)

@@ -5,14 +5,12 @@
 #include "error_double.h"
 #include "report_fixture.h"
 #include "resolve_long_name.h"
+#include "frames.h"
+#include "support.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +18,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #if __has_include(<valgrind/valgrind.h>)
 #include <valgrind/valgrind.h>
@@ -180,11 +176,10 @@ static bool can_be(size_t size)
     return can;
 }
 
-static void test_reports_in_threads_with_small_stacks(void **state)
+TEST(test_reports_in_threads_with_small_stacks)
 {
     unsigned cases = 0;
 
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (can_be(sizes[i] * UNIT)) { /* not below the least of this machine */
             in_child(run_thread, i);
@@ -220,9 +215,8 @@ static void run_threads_at_once(size_t number)
         NEED(!pthread_join(threads[i], NULL));
 }
 
-static void test_threads_with_and_without_room_at_once(void **state)
+TEST(test_threads_with_and_without_room_at_once)
 {
-    (void)state;
     in_child(run_threads_at_once, 0);
 }
 
@@ -278,9 +272,8 @@ static void run_groups(size_t number)
     NEED(!pthread_join(thread, NULL));
 }
 
-static void test_groups_in_groups_need_no_more_than_there_is(void **state)
+TEST(test_groups_in_groups_need_no_more_than_there_is)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (can_be(sizes[i] * UNIT))
             in_child(run_groups, i);
@@ -338,9 +331,8 @@ static bool is_limit_held(void)
     return memory == MAP_FAILED;
 }
 
-static void test_without_memory_for_a_stack_frames_are_poor(void **state)
+TEST(test_without_memory_for_a_stack_frames_are_poor)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); /* they end the process without memory */
 #endif
@@ -363,7 +355,7 @@ static uintptr_t end_of_stack(void)
     return (uintptr_t)low;
 }
 
-static __attribute__((noinline)) void recurse(uintptr_t until)
+static NOINLINE void recurse(uintptr_t until)
 {
     char room[256];
 
@@ -395,26 +387,14 @@ static void run_deep_in_main(size_t left)
     recurse_in_thread((void *)(left + 32 * UNIT));
 }
 
-static void test_reports_near_the_end_of_a_recursion(void **state)
+TEST(test_reports_near_the_end_of_a_recursion)
 {
     static const size_t left[] = {12, 100, 300, 600};
 
-    (void)state;
     for (size_t i = 0; i < sizeof left / sizeof *left; i++)
         in_child(run_deep, left[i] * UNIT);
     for (size_t i = 0; MAIN_END_IS_TOLD && i < sizeof left / sizeof *left; i++)
         in_child(run_deep_in_main, left[i] * UNIT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reports_in_threads_with_small_stacks),
-        cmocka_unit_test(test_threads_with_and_without_room_at_once),
-        cmocka_unit_test(test_groups_in_groups_need_no_more_than_there_is),
-        cmocka_unit_test(test_without_memory_for_a_stack_frames_are_poor),
-        cmocka_unit_test(test_reports_near_the_end_of_a_recursion),
-    };
-
-    return cmocka_run_group_tests(tests, make_error, NULL);
-}
+GROUP(make_error, NULL)

@@ -2,18 +2,14 @@
 #include "report_fixture.h"
 
 #include "error_double.h"
+#include "frames.h"
+#include "support.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static const stacksplice_format_options newest_last = {.size = sizeof newest_last,
                                                        .order = STACKSPLICE_ORDER_NEWEST_LAST};
@@ -61,7 +57,7 @@ static void release(IRestrictedErrorInfo *error)
     error->lpVtbl->Release(error);
 }
 
-static void test_report_shows_one_stack_in_either_order(void **state)
+TEST(test_report_shows_one_stack_in_either_order)
 {
     const uintptr_t frames[] = {fixture_script("python", "f", "/nowhere/x.py", 17),
                                 fixture_script("lua", "function 'g'", "t.lua", 3),
@@ -69,7 +65,6 @@ static void test_report_shows_one_stack_in_either_order(void **state)
     const fixture_error contents = value_error(frames, 4);
     IRestrictedErrorInfo *error = fixture_originate(&contents);
 
-    (void)state;
     assert_report(error, NULL,
                   "ValueError: bad amount 'x' (0x80070057)\n"
                   "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
@@ -89,7 +84,7 @@ static void test_report_shows_one_stack_in_either_order(void **state)
     release(error);
 }
 
-static void test_report_marks_what_is_not_plain(void **state)
+TEST(test_report_marks_what_is_not_plain)
 {
     const stacksplice_token_info info = {.size = sizeof info,
                                          .kind = STACKSPLICE_FRAME_SCRIPT,
@@ -103,7 +98,6 @@ static void test_report_marks_what_is_not_plain(void **state)
     fixture_error contents = value_error(frames, 3);
     IRestrictedErrorInfo *error;
 
-    (void)state;
     tracked.trust = STACKSPLICE_TRUST_TRACEBACK;
     tracked.interpreter = tracked.file = NULL;
     tracked.function = "h";
@@ -135,7 +129,7 @@ static void test_report_marks_what_is_not_plain(void **state)
     "\\u061c\\u200e\\u200f\\u2028\\u2029\\u202a\\u202b\\u202c\\u202d\\u202e\\u2066\\u2067\\u2068" \
     "\\u2069\\x85\\x9b\\x7f\\x0d"
 
-static void test_report_shows_deceptive_characters_by_number(void **state)
+TEST(test_report_shows_deceptive_characters_by_number)
 {
     const stacksplice_token_info info = {.size = sizeof info,
                                          .kind = STACKSPLICE_FRAME_SCRIPT,
@@ -147,7 +141,6 @@ static void test_report_shows_deceptive_characters_by_number(void **state)
     fixture_error contents = value_error(frames, 1);
     IRestrictedErrorInfo *error;
 
-    (void)state;
     assert_int_equal(stacksplice_intern(&info, &frames[0]), S_OK);
     contents.type = "T" DECEPTIVE "\n\t";
     contents.message = "m" DECEPTIVE "\t";
@@ -166,7 +159,7 @@ static void test_report_shows_deceptive_characters_by_number(void **state)
     release(error);
 }
 
-static void test_a_message_forges_no_line_of_the_report(void **state)
+TEST(test_a_message_forges_no_line_of_the_report)
 {
     static const char forged[] = "bad\n"
                                  "HRESULT 0x80070057 E_INVALIDARG: forged\n"
@@ -178,7 +171,6 @@ static void test_a_message_forges_no_line_of_the_report(void **state)
     fixture_error contents = value_error(frames, 1);
     IRestrictedErrorInfo *error;
 
-    (void)state;
     contents.message = forged;
     contents.message_length = strlen(forged);
     error = fixture_originate(&contents);
@@ -202,7 +194,7 @@ static void test_a_message_forges_no_line_of_the_report(void **state)
     release(error);
 }
 
-static void test_report_marks_where_two_stacks_meet(void **state)
+TEST(test_report_marks_where_two_stacks_meet)
 {
     const stacksplice_token_info seam = {.size = sizeof seam,
                                          .kind = STACKSPLICE_FRAME_GAP,
@@ -216,7 +208,6 @@ static void test_report_marks_where_two_stacks_meet(void **state)
     IRestrictedErrorInfo *error;
     const char *json;
 
-    (void)state;
     assert_int_equal(stacksplice_intern(&seam, &frames[2]), S_OK);
     error = fixture_originate(&contents);
     assert_report(error, NULL,
@@ -232,13 +223,12 @@ static void test_report_marks_where_two_stacks_meet(void **state)
     release(error);
 }
 
-static void test_report_folds_repeated_frames(void **state)
+TEST(test_report_folds_repeated_frames)
 {
     uintptr_t frames[11] = {0};
     fixture_error contents = value_error(frames, 11);
     IRestrictedErrorInfo *error;
 
-    (void)state;
     frames[0] = fixture_script("python", "inner", "r.py", 1);
     for (int i = 1; i < 10; i++)
         frames[i] = fixture_script("python", "again", "r.py", 2);
@@ -257,7 +247,7 @@ static void test_report_folds_repeated_frames(void **state)
     release(error);
 }
 
-static void test_report_tells_the_chain_and_the_causes(void **state)
+TEST(test_report_tells_the_chain_and_the_causes)
 {
     const uintptr_t inner[] = {fixture_script("lua", "main chunk", "c.lua", 1)};
     const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};
@@ -272,7 +262,6 @@ static void test_report_tells_the_chain_and_the_causes(void **state)
     fixture_error contents = value_error(frames, 1);
     IRestrictedErrorInfo *first = fixture_originate(&cause), *error;
 
-    (void)state;
     contents.cause = first;
     error = fixture_originate(&contents);
     release(first);
@@ -313,14 +302,13 @@ static unsigned count_of(const char *text, const char *part)
     return count;
 }
 
-static void test_report_bounds_the_causes(void **state)
+TEST(test_report_bounds_the_causes)
 {
     const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};
     fixture_error contents = value_error(frames, 1);
     IRestrictedErrorInfo *error = fixture_originate(&contents);
     const char *text;
 
-    (void)state;
     for (int i = 0; i < 16; i++) {
         contents.cause = error;
         error = fixture_originate(&contents);
@@ -364,13 +352,12 @@ static IRestrictedErrorInfo *originate_group(IRestrictedErrorInfo *const *member
     return error;
 }
 
-static void test_report_shows_groups_in_a_margin(void **state)
+TEST(test_report_shows_groups_in_a_margin)
 {
     const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};
     fixture_error contents = value_error(frames, 1);
     IRestrictedErrorInfo *inner[1], *members[3], *error;
 
-    (void)state;
     inner[0] = fixture_originate(&contents);
     contents.cause = inner[0];
     members[0] = fixture_originate(&contents);
@@ -420,14 +407,13 @@ static void test_report_shows_groups_in_a_margin(void **state)
         release(members[i]);
 }
 
-static void test_report_of_one_error_alone(void **state)
+TEST(test_report_of_one_error_alone)
 {
     const stacksplice_format_options alone = {.size = sizeof alone, .alone = 1};
     const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};
     fixture_error contents = value_error(frames, 1);
     IRestrictedErrorInfo *cause = fixture_originate(&contents), *error;
 
-    (void)state;
     contents.cause = cause;
     error = fixture_originate(&contents);
     assert_report(error, &alone,
@@ -439,7 +425,7 @@ static void test_report_of_one_error_alone(void **state)
     release(cause);
 }
 
-static void test_report_shows_source_lines(void **state)
+TEST(test_report_shows_source_lines)
 {
     char path[] = "/tmp/stacksplice-report-XXXXXX";
     int file = mkstemp(path);
@@ -449,7 +435,6 @@ static void test_report_shows_source_lines(void **state)
     IRestrictedErrorInfo *error;
     const char *text;
 
-    (void)state;
     assert_true(file >= 0);
     assert_int_equal(write(file, source, sizeof source - 1), sizeof source - 1);
     close(file);
@@ -464,7 +449,7 @@ static void test_report_shows_source_lines(void **state)
     release(error);
 }
 
-static void test_a_long_source_line_says_that_it_goes_on(void **state)
+TEST(test_a_long_source_line_says_that_it_goes_on)
 {
     char path[] = "/tmp/stacksplice-report-XXXXXX", whole[520], cut[520];
     int file = mkstemp(path);
@@ -473,7 +458,6 @@ static void test_a_long_source_line_says_that_it_goes_on(void **state)
     IRestrictedErrorInfo *error;
     const char *text;
 
-    (void)state;
     assert_true(file >= 0);
     memset(whole, 'w', 500);
     memset(cut, 'c', 496);
@@ -493,7 +477,7 @@ static void test_a_long_source_line_says_that_it_goes_on(void **state)
     release(error);
 }
 
-static void test_report_hides_and_counts_glue(void **state)
+TEST(test_report_hides_and_counts_glue)
 {
     /* The return addresses need not be right: each is looked up by what it lies in. */
     const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1),
@@ -503,7 +487,6 @@ static void test_report_hides_and_counts_glue(void **state)
     IRestrictedErrorInfo *error = fixture_originate(&contents);
     const char *text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
 
-    (void)state;
     assert_non_null(strstr(text, "abort"));
     assert_null(strstr(text, "stacksplice_version"));
     assert_non_null(strstr(text, "    ... 2 glue frames hidden\n"));
@@ -520,22 +503,22 @@ EXPORTED void lua_error(void);
 EXPORTED void lua_open_window(void);
 EXPORTED void lua_call_python(void);
 
-__attribute__((noinline)) void lua_error(void)
+NOINLINE void lua_error(void)
 {
     abort();
 }
 
-__attribute__((noinline)) void lua_open_window(void)
+NOINLINE void lua_open_window(void)
 {
     lua_error();
 }
 
-__attribute__((noinline)) void lua_call_python(void)
+NOINLINE void lua_call_python(void)
 {
     lua_open_window();
 }
 
-static void test_only_what_is_of_lua_is_glue_by_its_name(void **state)
+TEST(test_only_what_is_of_lua_is_glue_by_its_name)
 {
     const uintptr_t frames[] = {(uintptr_t)lua_error + 1, (uintptr_t)lua_open_window + 1,
                                 (uintptr_t)lua_call_python + 1};
@@ -543,7 +526,6 @@ static void test_only_what_is_of_lua_is_glue_by_its_name(void **state)
     IRestrictedErrorInfo *error = fixture_originate(&contents);
     const char *text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
 
-    (void)state;
     assert_non_null(strstr(text, "lua_open_window"));
     assert_non_null(strstr(text, "lua_call_python"));
     assert_null(strstr(text, "lua_error"));
@@ -565,9 +547,8 @@ static int role_at(uintptr_t address)
     return answer;
 }
 
-static void test_what_reports_hide_can_be_asked(void **state)
+TEST(test_what_reports_hide_can_be_asked)
 {
-    (void)state;
     assert_int_equal(role_at((uintptr_t)lua_error + 1), STACKSPLICE_ROLE_GLUE);
     assert_int_equal(role_at((uintptr_t)stacksplice_resolve + 1), STACKSPLICE_ROLE_GLUE);
     assert_int_equal(role_at((uintptr_t)lua_open_window + 1), STACKSPLICE_ROLE_OWN);
@@ -585,9 +566,8 @@ static stacksplice_role role(const char *module, const char *function)
     return stacksplice_frame_role(&frame);
 }
 
-static void test_whose_code_a_frame_is(void **state)
+TEST(test_whose_code_a_frame_is)
 {
-    (void)state;
     assert_int_equal(role("/lib/libprice.so", "price"), STACKSPLICE_ROLE_OWN);
     assert_int_equal(role("/lib/libprice.so", NULL), STACKSPLICE_ROLE_OWN);
     assert_int_equal(role("/lib/libprice.so", "lua_callk"), STACKSPLICE_ROLE_GLUE);
@@ -598,13 +578,12 @@ static void test_whose_code_a_frame_is(void **state)
     assert_int_equal(stacksplice_frame_role(NULL), STACKSPLICE_ROLE_OWN);
 }
 
-static void test_report_colours_names(void **state)
+TEST(test_report_colours_names)
 {
     const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};
     const fixture_error contents = value_error(frames, 1);
     IRestrictedErrorInfo *error = fixture_originate(&contents);
 
-    (void)state;
     assert_report(error, &coloured,
                   "\033[1;35mValueError\033[0m: \033[35mbad amount 'x'\033[0m (0x80070057)\n"
                   "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
@@ -614,7 +593,7 @@ static void test_report_colours_names(void **state)
     release(error);
 }
 
-static void test_report_of_a_node_is_its_own_stack(void **state)
+TEST(test_report_of_a_node_is_its_own_stack)
 {
     const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};
     const uintptr_t node_frames[] = {fixture_script("lua", "n", "n.lua", 9)};
@@ -624,7 +603,6 @@ static void test_report_of_a_node_is_its_own_stack(void **state)
     void *out = NULL;
     const char *text;
 
-    (void)state;
     fixture_propagate(error, "lua", node_frames, 1);
     assert_int_equal(error->lpVtbl->QueryInterface(error, &IID_ILanguageExceptionErrorInfo2, &out),
                      S_OK);
@@ -646,14 +624,13 @@ static int stop_at_second(const char *text, size_t length, void *data)
     return ++*(int *)data == 2;
 }
 
-static void test_format_stops_when_told(void **state)
+TEST(test_format_stops_when_told)
 {
     uintptr_t frames[200] = {0};
     fixture_error contents = value_error(frames, 200);
     IRestrictedErrorInfo *error;
     int calls = 0;
 
-    (void)state;
     for (uint32_t i = 0; i < 200; i++)
         frames[i] = fixture_script("python", "f", "x.py", i + 1);
     error = fixture_originate(&contents);
@@ -684,7 +661,7 @@ static ULONG foreign_count(IUnknown *p)
     return 1;
 }
 
-static void test_format_refuses_bad_arguments(void **state)
+TEST(test_format_refuses_bad_arguments)
 {
     static const IUnknownVtbl vtbl = {foreign_query, foreign_count, foreign_count};
     IUnknown foreign = {&vtbl};
@@ -695,7 +672,6 @@ static void test_format_refuses_bad_arguments(void **state)
     char out[33] = "kept";
     int calls = 0;
 
-    (void)state;
     assert_int_equal(
         stacksplice_format(NULL, STACKSPLICE_FORMAT_TEXT, NULL, stop_at_second, &calls), E_POINTER);
     assert_int_equal(stacksplice_format(ours, STACKSPLICE_FORMAT_TEXT, NULL, NULL, NULL),
@@ -732,14 +708,13 @@ static void fingerprint_of(const fixture_error *contents, char out[33])
     release(error);
 }
 
-static void test_fingerprint_groups_by_place(void **state)
+TEST(test_fingerprint_groups_by_place)
 {
     uintptr_t frames[3] = {fixture_script("python", "f", "/a/x.py", 1),
                            fixture_script("lua", "g", "t.lua", 2)};
     fixture_error contents = value_error(frames, 2);
     char first[33], other[33];
 
-    (void)state;
     fingerprint_of(&contents, first);
     /* FNV-1a, 128 bits, of this error: worked out apart from this library. */
     assert_string_equal(first, "483b3a659ec65b499f82d785f4235742");
@@ -759,33 +734,4 @@ static void test_fingerprint_groups_by_place(void **state)
     contents.type = "KeyError";
     fingerprint_of(&contents, other);
     assert_string_not_equal(first, other);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_report_shows_one_stack_in_either_order),
-        cmocka_unit_test(test_report_marks_what_is_not_plain),
-        cmocka_unit_test(test_report_shows_deceptive_characters_by_number),
-        cmocka_unit_test(test_a_message_forges_no_line_of_the_report),
-        cmocka_unit_test(test_report_marks_where_two_stacks_meet),
-        cmocka_unit_test(test_report_folds_repeated_frames),
-        cmocka_unit_test(test_report_tells_the_chain_and_the_causes),
-        cmocka_unit_test(test_report_bounds_the_causes),
-        cmocka_unit_test(test_report_shows_groups_in_a_margin),
-        cmocka_unit_test(test_report_of_one_error_alone),
-        cmocka_unit_test(test_report_shows_source_lines),
-        cmocka_unit_test(test_a_long_source_line_says_that_it_goes_on),
-        cmocka_unit_test(test_report_hides_and_counts_glue),
-        cmocka_unit_test(test_only_what_is_of_lua_is_glue_by_its_name),
-        cmocka_unit_test(test_whose_code_a_frame_is),
-        cmocka_unit_test(test_what_reports_hide_can_be_asked),
-        cmocka_unit_test(test_report_colours_names),
-        cmocka_unit_test(test_report_of_a_node_is_its_own_stack),
-        cmocka_unit_test(test_format_stops_when_told),
-        cmocka_unit_test(test_format_refuses_bad_arguments),
-        cmocka_unit_test(test_fingerprint_groups_by_place),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

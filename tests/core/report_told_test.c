@@ -1,12 +1,9 @@
 /* Errors that are told in words: the text that an error object would have, and what is refused. */
 #include "report_fixture.h"
+#include "support.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define TEXT(literal)                \
     {                                \
@@ -110,12 +107,11 @@ static const stacksplice_told error = {.size = sizeof error,
     "  1. received by lua on thread 8 at:\n"
 #define PASSED "Passed elsewhere\\x1b\nas well\n"
 
-static void test_told_in_either_order(void **state)
+TEST(test_told_in_either_order)
 {
     const stacksplice_format_options last = {.size = sizeof last,
                                              .order = STACKSPLICE_ORDER_NEWEST_LAST};
 
-    (void)state;
     assert_told(&error, NULL,
                 TITLE "Stack of thread 7 of process 4711 (most recent call first):\n"
                       "    (C) File \"/etc/passwd\", line 1, in inner (inlined) (/lib/x.so)\n"
@@ -143,7 +139,7 @@ static void test_told_in_either_order(void **state)
 }
 
 /* An error object, a text and a circle, as one story. */
-static void test_what_is_told_goes_together(void **state)
+TEST(test_what_is_told_goes_together)
 {
     uintptr_t one = fixture_script("python", "f", "x.py", 1);
     const fixture_error contents = {.hr = (HRESULT)0x80070057,
@@ -166,7 +162,6 @@ static void test_what_is_told_goes_together(void **state)
                               .relation = STACKSPLICE_RELATION_CONTEXT};
     written out = {"", 0};
 
-    (void)state;
     object.cause_above = 1;
     object.relation = STACKSPLICE_RELATION_CAUSE;
     assert_int_equal(stacksplice_format_told(&group, NULL, keep, &out), S_OK);
@@ -188,13 +183,12 @@ static void test_what_is_told_goes_together(void **state)
     live->lpVtbl->Release(live);
 }
 
-static void test_told_refuses_bad_arguments(void **state)
+TEST(test_told_refuses_bad_arguments)
 {
     stacksplice_format_options options = {.size = 3};
     stacksplice_told old = error;
     int calls = 0;
 
-    (void)state;
     old.size = 3;
     assert_int_equal(stacksplice_format_told(NULL, NULL, stop, &calls), E_POINTER);
     assert_int_equal(stacksplice_format_told(&error, NULL, NULL, NULL), E_POINTER);
@@ -208,23 +202,10 @@ static void test_told_refuses_bad_arguments(void **state)
     assert_int_equal(calls, 2);
 }
 
-static void test_a_frame_is_one_line(void **state)
+TEST(test_a_frame_is_one_line)
 {
     written out = {"", 0};
 
-    (void)state;
     assert_int_equal(stacksplice_format_frame(&frames[3].frame, keep, &out), S_OK);
     assert_string_equal(out.text, "(Python) File \"x.py\", line 3, in f [traceback]");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_told_in_either_order),
-        cmocka_unit_test(test_what_is_told_goes_together),
-        cmocka_unit_test(test_told_refuses_bad_arguments),
-        cmocka_unit_test(test_a_frame_is_one_line),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* A machine on which libdw is not installed: what then is not known is said, and where it is. */
 #include "report_fixture.h"
+#include "support.h"
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* Found before the C library's by all libraries of the process. */
 __attribute__((visibility("default"))) void *dlopen(const char *name, int flags)
@@ -28,7 +23,7 @@ static IRestrictedErrorInfo *make_error(const uintptr_t *frames, uint32_t count)
     return fixture_originate(&contents);
 }
 
-static void test_why_there_are_no_lines_is_said_once_a_stack(void **state)
+TEST(test_why_there_are_no_lines_is_said_once_a_stack)
 {
     uintptr_t frames[3] = {fixture_script("lua", "f", "x.lua", 1), (uintptr_t)dlopen + 1,
                            (uintptr_t)strstr + 1};
@@ -37,7 +32,6 @@ static void test_why_there_are_no_lines_is_said_once_a_stack(void **state)
     const char *text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
     const char *said = strstr(text, "    ... no files and lines of C frames: ");
 
-    (void)state;
     assert_non_null(reason);
     assert_non_null(strstr(text, "(C) dlopen+0x1 ("));
     assert_non_null(said);
@@ -46,23 +40,12 @@ static void test_why_there_are_no_lines_is_said_once_a_stack(void **state)
     error->lpVtbl->Release(error);
 }
 
-static void test_nothing_is_said_where_no_line_is_missing(void **state)
+TEST(test_nothing_is_said_where_no_line_is_missing)
 {
     uintptr_t frames[2] = {fixture_script("lua", "f", "x.lua", 1), 0x1234}; /* of no module */
     IRestrictedErrorInfo *error = make_error(frames, 2);
     const char *text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
 
-    (void)state;
     assert_null(strstr(text, "no files and lines"));
     error->lpVtbl->Release(error);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_why_there_are_no_lines_is_said_once_a_stack),
-        cmocka_unit_test(test_nothing_is_said_where_no_line_is_missing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

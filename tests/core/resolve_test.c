@@ -1,5 +1,5 @@
 /* Addresses of this program, of libraries without symbols, and tokens become frames. */
-#include "forks_beside_threads.h"
+#include "forks.h"
 
 #include <stacksplice/source.h>
 
@@ -8,21 +8,15 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "frames.h"
+#include "support.h"
 
-#include "native_frames.h"
-
-#define NOINLINE __attribute__((noinline))
 #define RETURN_ADDRESS() ((uintptr_t)__builtin_return_address(0))
 
 static uint32_t inherited[8]; /* descriptors below 256 that were open when the program began */
@@ -69,7 +63,7 @@ static const kept *resolve(uintptr_t address)
 
 /* ---- Tokens ----------------------------------------------------------------------------------*/
 
-static void test_resolve_gives_a_token_back(void **state)
+TEST(test_resolve_gives_a_token_back)
 {
     const stacksplice_token_info info = {.size = sizeof info,
                                          .kind = STACKSPLICE_FRAME_SCRIPT,
@@ -85,7 +79,6 @@ static void test_resolve_gives_a_token_back(void **state)
     uintptr_t token;
     const kept *k;
 
-    (void)state;
     assert_int_equal(stacksplice_intern(&info, &token), S_OK);
     k = resolve(token);
     assert_int_equal(k->count, 1);
@@ -105,11 +98,10 @@ static void test_resolve_gives_a_token_back(void **state)
     assert_true(k->frames[0].frame.address == token);
 }
 
-static void test_resolve_says_that_a_token_is_unknown(void **state)
+TEST(test_resolve_says_that_a_token_is_unknown)
 {
     const kept *k = resolve((uintptr_t)0x5353000000000000 + 16 * 900000 + 8);
 
-    (void)state;
     assert_int_equal(k->frames[0].frame.kind, STACKSPLICE_FRAME_GAP);
     assert_non_null(k->frames[0].frame.reason);
 }
@@ -122,14 +114,14 @@ static uint32_t outer_line, inner_line;
 static NOINLINE void note_address(uintptr_t *address)
 {
     *address = RETURN_ADDRESS();
-    __asm__ volatile("" ::: "memory");
+    AFTER();
 }
 
 static inline __attribute__((always_inline)) void inlined_function(void)
 {
     inner_line = __LINE__ + 1;
     note_address(&inner_address);
-    __asm__ volatile("" ::: "memory");
+    AFTER();
 }
 
 NOINLINE static void outer_function(void)
@@ -137,7 +129,7 @@ NOINLINE static void outer_function(void)
     outer_line = __LINE__ + 1;
     note_address(&outer_address);
     inlined_function();
-    __asm__ volatile("" ::: "memory");
+    AFTER();
 }
 
 static char own_path[PATH_MAX]; /* not what /proc/self/exe says: the loader may have been started */
@@ -148,13 +140,12 @@ static void assert_ends(const char *text, const char *end)
     assert_string_equal(text + strlen(text) - strlen(end), end);
 }
 
-static void test_resolve_finds_module_and_build_id(void **state)
+TEST(test_resolve_finds_module_and_build_id)
 {
     char command[5000], line[400], want[200] = "";
     const kept *k;
     FILE *notes;
 
-    (void)state;
     outer_function();
     k = resolve(outer_address);
     assert_int_equal(k->frames[0].frame.kind, STACKSPLICE_FRAME_NATIVE);
@@ -173,12 +164,11 @@ static void test_resolve_finds_module_and_build_id(void **state)
     assert_string_equal(k->frames[0].build_id, want);
 }
 
-static void test_resolve_finds_lines_and_inlined_functions(void **state)
+TEST(test_resolve_finds_lines_and_inlined_functions)
 {
 #if defined(HAVE_LIBDW)
     const kept *k;
 
-    (void)state;
     outer_function();
     k = resolve(outer_address);
     assert_int_equal(k->count, 1);
@@ -202,11 +192,10 @@ static void test_resolve_finds_lines_and_inlined_functions(void **state)
 #endif
 }
 
-static void test_resolve_stops_when_told(void **state)
+TEST(test_resolve_stops_when_told)
 {
     kept k = {0};
 
-    (void)state;
     outer_function();
     k.stop_at = 1;
     assert_int_equal(stacksplice_resolve(inner_address, keep, &k), S_FALSE);
@@ -214,9 +203,8 @@ static void test_resolve_stops_when_told(void **state)
     assert_int_equal(stacksplice_resolve(inner_address, NULL, NULL), E_POINTER);
 }
 
-static void test_resolve_leaks_no_descriptor_to_other_programs(void **state)
+TEST(test_resolve_leaks_no_descriptor_to_other_programs)
 {
-    (void)state;
     outer_function();
     (void)resolve(outer_address);
     (void)resolve((uintptr_t)snprintf + 1); /* its debug information may be in a separate file */
@@ -228,11 +216,10 @@ static void test_resolve_leaks_no_descriptor_to_other_programs(void **state)
     }
 }
 
-static void test_resolve_of_no_code_is_one_bare_frame(void **state)
+TEST(test_resolve_of_no_code_is_one_bare_frame)
 {
     static const uintptr_t nowhere[] = {0, 1, 0x1234, UINTPTR_MAX};
 
-    (void)state;
     for (size_t i = 0; i < sizeof nowhere / sizeof *nowhere; i++) {
         const kept *k = resolve(nowhere[i]);
 
@@ -248,7 +235,7 @@ static void test_resolve_of_no_code_is_one_bare_frame(void **state)
 
 typedef uintptr_t (*stripped_function)(uintptr_t *hidden);
 
-static void test_resolve_in_a_stripped_library(void **state)
+TEST(test_resolve_in_a_stripped_library)
 {
     void *library = dlopen(STRIPPED_LIBRARY, RTLD_NOW);
     void *address = library ? dlsym(library, "stripped_call") : NULL;
@@ -256,7 +243,6 @@ static void test_resolve_in_a_stripped_library(void **state)
     uintptr_t hidden, shown;
     const kept *k;
 
-    (void)state;
 #ifndef __GLIBC__
     skip(); /* musl unloads nothing */
 #endif
@@ -274,17 +260,16 @@ static void test_resolve_in_a_stripped_library(void **state)
     assert_true(k->frames[0].frame.module_offset > 0);
 }
 
-static void test_resolve_finds_a_build_id_among_aligned_notes(void **state)
+TEST(test_resolve_finds_a_build_id_among_aligned_notes)
 {
     void *library = dlopen(NOTES_LIBRARY, RTLD_NOW);
     void *address = library ? dlsym(library, "notes_function") : NULL;
 
-    (void)state;
     assert_non_null(address);
     assert_string_equal(resolve((uintptr_t)address + 1)->frames[0].build_id, "1122334455667788");
 }
 
-static void test_resolve_uses_the_name_that_scripts_use(void **state)
+TEST(test_resolve_uses_the_name_that_scripts_use)
 {
     void *library = dlopen(STRIPPED_LIBRARY, RTLD_NOW);
     uintptr_t (*begin)(void), hidden;
@@ -292,7 +277,6 @@ static void test_resolve_uses_the_name_that_scripts_use(void **state)
     void *address;
     const kept *k;
 
-    (void)state;
     NEEDS_NATIVE_FRAMES();
     assert_non_null(library);
     address = dlsym(library, "stripped_hidden_begin");
@@ -306,7 +290,7 @@ static void test_resolve_uses_the_name_that_scripts_use(void **state)
 }
 
 /* Opened for this test alone, as interpreters open extensions: RTLD_DEFAULT does not see it. */
-static void test_resolve_demangles_with_the_run_time_of_a_library(void **state)
+TEST(test_resolve_demangles_with_the_run_time_of_a_library)
 {
 #if defined(CXX_LIBRARY)
     void *library = dlopen(CXX_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -314,7 +298,6 @@ static void test_resolve_demangles_with_the_run_time_of_a_library(void **state)
     uintptr_t (*area)(void);
     const char *name;
 
-    (void)state;
     assert_non_null(address);
     memcpy(&area, &address, sizeof area);
     name = resolve(area())->frames[0].function;
@@ -327,14 +310,13 @@ static void test_resolve_demangles_with_the_run_time_of_a_library(void **state)
 
 /* ---- Modules that go -------------------------------------------------------------------------*/
 
-static void test_resolve_forgets_an_unloaded_library(void **state)
+TEST(test_resolve_forgets_an_unloaded_library)
 {
     void *library = dlopen(UNLOADED_LIBRARY, RTLD_NOW);
     void *address = library ? dlsym(library, "stripped_call") : NULL;
     stripped_function call;
     uintptr_t hidden, shown;
 
-    (void)state;
 #ifndef __GLIBC__
     skip(); /* musl unloads nothing */
 #endif
@@ -370,11 +352,10 @@ static void resolve_in_child(void)
     (void)raise(SIGKILL);
 }
 
-static void test_resolve_in_threads_and_children(void **state)
+TEST(test_resolve_in_threads_and_children)
 {
     pthread_t threads[4];
 
-    (void)state;
     outer_function();
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, resolve_often, NULL), 0);
@@ -398,26 +379,10 @@ static void test_resolve_in_threads_and_children(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resolve_gives_a_token_back),
-        cmocka_unit_test(test_resolve_says_that_a_token_is_unknown),
-        cmocka_unit_test(test_resolve_finds_module_and_build_id),
-        cmocka_unit_test(test_resolve_finds_lines_and_inlined_functions),
-        cmocka_unit_test(test_resolve_stops_when_told),
-        cmocka_unit_test(test_resolve_leaks_no_descriptor_to_other_programs),
-        cmocka_unit_test(test_resolve_of_no_code_is_one_bare_frame),
-        cmocka_unit_test(test_resolve_in_a_stripped_library),
-        cmocka_unit_test(test_resolve_finds_a_build_id_among_aligned_notes),
-        cmocka_unit_test(test_resolve_uses_the_name_that_scripts_use),
-        cmocka_unit_test(test_resolve_demangles_with_the_run_time_of_a_library),
-        cmocka_unit_test(test_resolve_forgets_an_unloaded_library),
-        cmocka_unit_test(test_resolve_in_threads_and_children),
-    };
-
     (void)argc;
     if (!realpath(argv[0], own_path))
         return 2;
     for (int fd = 0; fd < 256; fd++)
         inherited[fd / 32] |= (uint32_t)(fcntl(fd, F_GETFD) >= 0) << fd % 32;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests();
 }

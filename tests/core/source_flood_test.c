@@ -1,15 +1,13 @@
 /* A language of others floods the process with places: public functions alone. */
+#include "support.h"
+
 #include <stacksplice/source.h>
 #include <stacksplice/winrt/roerrorapi.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-
-#include <cmocka.h>
 
 /* Sanitizers need memory of their own. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -104,13 +102,12 @@ static bool has_frame(IUnknown *error, const char *wanted)
     return found;
 }
 
-static void test_flood_of_a_foreign_language(void **state)
+TEST(test_flood_of_a_foreign_language)
 {
     struct rusage before, after;
     IRestrictedErrorInfo *error = NULL;
     uintptr_t in_array;
 
-    (void)state;
     pushed = intern("kept_by_nobody", 1);
     in_array = captured();
     pushed = intern("kept_by_an_error", 2);
@@ -137,11 +134,7 @@ int main(void)
                                               .language = "pascal",
                                               .identity = &source,
                                               .collect = collect};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flood_of_a_foreign_language),
-    };
-
     if (stacksplice_add_source(&source) != S_OK)
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests();
 }

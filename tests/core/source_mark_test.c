@@ -1,20 +1,15 @@
 /* Marks: a source classifies code once, and finds the frames by it in every capture. */
+#include "frames.h"
+#include "support.h"
+
 #include <stacksplice/source.h>
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#define NOINLINE __attribute__((noinline))
 #define MAX 256
-
-/* Keeps a call from becoming the last thing a function does. */
-#define AFTER() __asm__ volatile("" ::: "memory")
 
 typedef struct marker {
     uintptr_t function; /* whose code gets the mark */
@@ -130,9 +125,8 @@ static void add_old(marker *m)
 
 /* ---- Tests ------------------------------------------------------------------------------------*/
 
-static void test_marks_name_their_frames(void **state)
+TEST(test_marks_name_their_frames)
 {
-    (void)state;
     add_old(&old);
     inner(3); /* before the marks: nothing of it may be remembered */
     add(&first, inner, 7);
@@ -144,9 +138,8 @@ static void test_marks_name_their_frames(void **state)
     assert_int_equal(old.foreign, 4);
 }
 
-static void test_marks_belong_to_the_first_that_answers(void **state)
+TEST(test_marks_belong_to_the_first_that_answers)
 {
-    (void)state;
     add(&second, inner, 9);
     inner(2);
     assert_true(second.right);
@@ -155,11 +148,10 @@ static void test_marks_belong_to_the_first_that_answers(void **state)
     assert_int_equal(second.foreign, 3);
 }
 
-static void test_marks_are_asked_for_once(void **state)
+TEST(test_marks_are_asked_for_once)
 {
     unsigned before = 0;
 
-    (void)state;
     for (volatile int round = 0; round < 3; round++) { /* one call: not unrolled */
         before = atomic_load(&first.asked);
         inner(5);
@@ -167,9 +159,8 @@ static void test_marks_are_asked_for_once(void **state)
     assert_int_equal(atomic_load(&first.asked), before);
 }
 
-static void test_marks_change_when_told(void **state)
+TEST(test_marks_change_when_told)
 {
-    (void)state;
     inner(1);
     atomic_store(&first.mark, 255);
     stacksplice_reclassify();
@@ -190,11 +181,10 @@ static void *run(void *data)
     return NULL;
 }
 
-static void test_marks_are_there_in_a_new_thread(void **state)
+TEST(test_marks_are_there_in_a_new_thread)
 {
     pthread_t thread;
 
-    (void)state;
     atomic_store(&first.mark, 3);
     stacksplice_reclassify();
     assert_int_equal(pthread_create(&thread, NULL, run, NULL), 0);
@@ -267,7 +257,7 @@ static void check_ended(ender *e, uint32_t hidden, uint32_t marked)
     assert_true(frames[count - 1] == left_over());
 }
 
-static void test_a_source_ends_the_walk_for_all(void **state)
+TEST(test_a_source_ends_the_walk_for_all)
 {
     static ender own;
     stacksplice_source source = {.size = sizeof source,
@@ -281,7 +271,6 @@ static void test_a_source_ends_the_walk_for_all(void **state)
     uintptr_t frames[MAX];
     uint32_t count;
 
-    (void)state;
     assert_int_equal(stacksplice_add_source(&source), S_OK); /* the last, and collects first */
     memcpy(&first.function, &marked, sizeof marked);
     stacksplice_reclassify();
@@ -297,18 +286,4 @@ static void test_a_source_ends_the_walk_for_all(void **state)
     own.ends = false;
     assert_int_equal(capture_into(frames, 4), count);
     assert_true(first.frame_count == count && !first.truncated);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_marks_name_their_frames),
-        cmocka_unit_test(test_marks_belong_to_the_first_that_answers),
-        cmocka_unit_test(test_marks_are_asked_for_once),
-        cmocka_unit_test(test_marks_change_when_told),
-        cmocka_unit_test(test_marks_are_there_in_a_new_thread),
-        cmocka_unit_test(test_a_source_ends_the_walk_for_all),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,12 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "forks_beside_threads.h"
-
-/* Keeps a call from becoming the last thing a function does. */
-#define AFTER() __asm__ volatile("" ::: "memory")
+#include "forks.h"
+#include "frames.h"
+#include "support.h"
 
 static atomic_long live;
 
@@ -103,7 +98,7 @@ typedef struct attempt {
 
 static uintptr_t frames[8192];
 
-static __attribute__((noinline)) int descend(int depth, attempt *a)
+static NOINLINE int descend(int depth, attempt *a)
 {
     int below = 0;
 
@@ -138,13 +133,12 @@ static void run_thread(attempt *a)
     pthread_join(thread, NULL);
 }
 
-static void test_capture_survives_every_allocation_failure(void **state)
+TEST(test_capture_survives_every_allocation_failure)
 {
     attempt a = {.allow = -1};
     uint32_t whole;
     long before;
 
-    (void)state;
     run_thread(&a); /* whatever is made once for the process is made now */
     assert_int_equal(a.hr, S_OK);
     whole = a.captured;
@@ -165,7 +159,7 @@ static void test_capture_survives_every_allocation_failure(void **state)
 }
 
 /* Sources may be asked in a signal handler, which may have interrupted the allocator. */
-static void test_token_needs_no_allocator(void **state)
+TEST(test_token_needs_no_allocator)
 {
     stacksplice_token_info info = {.size = sizeof info,
                                    .kind = STACKSPLICE_FRAME_SCRIPT,
@@ -173,7 +167,6 @@ static void test_token_needs_no_allocator(void **state)
                                    .language = "test",
                                    .function = "f"};
 
-    (void)state;
     left = 0;
     for (uint32_t i = 0; i < 30000; i++) { /* over the growth of all that is behind it */
         uintptr_t got, again;
@@ -186,9 +179,8 @@ static void test_token_needs_no_allocator(void **state)
     left = -1;
 }
 
-static void test_names_survive_every_allocation_failure(void **state)
+TEST(test_names_survive_every_allocation_failure)
 {
-    (void)state;
     for (uintptr_t i = 1; i < 3000; i++) {
         stacksplice_hresult hr = E_OUTOFMEMORY;
 
@@ -203,12 +195,11 @@ static void test_names_survive_every_allocation_failure(void **state)
     }
 }
 
-static void test_stacks_survive_every_allocation_failure(void **state)
+TEST(test_stacks_survive_every_allocation_failure)
 {
     static char memory[2000];
     unsigned failures = 0;
 
-    (void)state;
     for (size_t i = 0; i < 1000; i++) {
         stacksplice_hresult hr = E_OUTOFMEMORY;
 
@@ -231,14 +222,13 @@ static void *capture_and_meet(void *data)
     return capture_in_thread(data);
 }
 
-static void test_child_uses_nothing_that_another_thread_has_freed(void **state)
+TEST(test_child_uses_nothing_that_another_thread_has_freed)
 {
     attempt a = {.allow = -1}, in_fork = {.allow = -1};
     pthread_t thread;
     int status = 0;
     pid_t child;
 
-    (void)state;
     assert_int_equal(pthread_create(&thread, NULL, capture_and_meet, &a), 0);
     while (met != FREED)
         sched_yield();
@@ -258,13 +248,6 @@ static void test_child_uses_nothing_that_another_thread_has_freed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_capture_survives_every_allocation_failure),
-        cmocka_unit_test(test_token_needs_no_allocator),
-        cmocka_unit_test(test_names_survive_every_allocation_failure),
-        cmocka_unit_test(test_stacks_survive_every_allocation_failure),
-        cmocka_unit_test(test_child_uses_nothing_that_another_thread_has_freed),
-    };
     static const stacksplice_allocator allocator = {sizeof allocator, alloc, reallocate, release,
                                                     NULL};
     static const stacksplice_source source = {.size = sizeof source,
@@ -281,5 +264,5 @@ int main(void)
     if (stacksplice_set_allocator(&allocator) != S_OK || stacksplice_add_source(&source) != S_OK ||
         stacksplice_intern(&info, &token) != S_OK)
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests();
 }

@@ -6,13 +6,10 @@
 #include "splice/merge.h"
 #include "splice/source.h"
 #include "splice/token.h"
+#include "support.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define END_GAP 1
 #define MAX 64
@@ -128,9 +125,8 @@ static char letter(uintptr_t element)
     return '!';
 }
 
-static void test_merge_places_script_frames(void **state)
+TEST(test_merge_places_script_frames)
 {
-    (void)state;
     for (size_t row = 0; row < SS_COUNT_OF(cases); row++) {
         uintptr_t out[MAX];
         ss_sink sink = {.frames = out, .max = MAX};
@@ -148,9 +144,8 @@ static void test_merge_places_script_frames(void **state)
     }
 }
 
-static void test_merge_skips_and_stops(void **state)
+TEST(test_merge_skips_and_stops)
 {
-    (void)state;
     for (size_t row = 0; row < SS_COUNT_OF(cases); row++) {
         size_t length = strlen(cases[row].want);
 
@@ -169,14 +164,4 @@ static void test_merge_skips_and_stops(void **state)
                     assert_int_equal(letter(out[i]), cases[row].want[skip + i]);
             }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_merge_places_script_frames),
-        cmocka_unit_test(test_merge_skips_and_stops),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

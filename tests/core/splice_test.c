@@ -1,12 +1,12 @@
 /* Combined captures through the public functions: arguments, sources, threads, foreign stacks. */
-#include "forks_beside_threads.h"
+#include "forks.h"
 #include "machine.h"
+#include "frames.h"
+#include "support.h"
 
 #include <stacksplice/source.h>
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +17,6 @@
 #include <unistd.h>
 #include <unwind.h>
 
-#include <cmocka.h>
-
-#define NOINLINE __attribute__((noinline))
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 #define MAX 256
 
 /* ThreadSanitizer knows neither locks that a child makes anew nor stacks of 65536 frames. */
@@ -41,9 +37,6 @@
 #else
 #define UNDER_VALGRIND false
 #endif
-
-/* Keeps a call from becoming the last thing a function does. */
-#define AFTER() __asm__ volatile("" ::: "memory")
 
 typedef struct stack {
     uintptr_t frames[MAX];
@@ -100,11 +93,10 @@ static void check_same(const stack *ours, const stack *theirs)
         assert_true(ours->frames[i] == theirs->frames[i]);
 }
 
-static void test_capture_is_the_callers_stack(void **state)
+TEST(test_capture_is_the_callers_stack)
 {
     stack ours, theirs;
 
-    (void)state;
     capture_both(&ours, &theirs);
     assert_true(ours.count > 3);
     check_same(&ours, &theirs);
@@ -116,11 +108,10 @@ static NOINLINE void capture(stack *s, uint32_t skip, uint32_t max)
     AFTER();
 }
 
-static void test_capture_skips_and_stops(void **state)
+TEST(test_capture_skips_and_stops)
 {
     stack all = {.count = 0}, some, same;
 
-    (void)state;
     for (volatile int i = 0; i < 2; i++) { /* from one place, so that both are one stack */
         same = all;
         capture(&all, 0, MAX);
@@ -143,12 +134,11 @@ static void test_capture_skips_and_stops(void **state)
         }
 }
 
-static void test_capture_refuses_bad_arguments(void **state)
+TEST(test_capture_refuses_bad_arguments)
 {
     uintptr_t frame;
     uint32_t count = 77;
 
-    (void)state;
     assert_int_equal(stacksplice_capture(0, 1, &frame, NULL, NULL), E_POINTER);
     assert_int_equal(stacksplice_capture(0, 1, NULL, &count, NULL), E_POINTER);
     assert_int_equal(stacksplice_capture_above(&frame, 1, &frame, NULL, NULL), E_POINTER);
@@ -179,11 +169,10 @@ static NOINLINE void capture_above_two(stack *s)
     AFTER();
 }
 
-static void test_capture_above_hides_the_asking_functions(void **state)
+TEST(test_capture_above_hides_the_asking_functions)
 {
     stack all, above, above_two, not_above;
 
-    (void)state;
     capture(&all, 0, MAX);
     capture_above_me(&above);
     capture_above_two(&above_two);
@@ -207,13 +196,12 @@ static NOINLINE uint32_t native_hash(void **frames, uint16_t *count, uint32_t sk
     return hash;
 }
 
-static void test_native_capture_has_the_documented_hash(void **state)
+TEST(test_native_capture_has_the_documented_hash)
 {
     void *frames[MAX], *fewer[MAX];
     uint16_t count = 0, less;
     uint32_t sum = 0, hash = native_hash(frames, &count, 0, MAX);
 
-    (void)state;
     assert_true(count > 3);
     for (uint16_t i = 0; i < count; i++)
         sum += (uint32_t)(uintptr_t)frames[i];
@@ -246,12 +234,11 @@ static const stacksplice_source good_source = {.size = sizeof good_source,
                                                .collect = collect,
                                                .data = &collected_here};
 
-static void test_source_is_registered_once(void **state)
+TEST(test_source_is_registered_once)
 {
     stacksplice_source source = good_source;
     char language[] = "test";
 
-    (void)state;
     source.language = language; /* the content counts */
     assert_int_equal(stacksplice_add_source(&source), S_FALSE);
     assert_int_equal(stacksplice_add_source(NULL), E_POINTER);
@@ -271,11 +258,10 @@ static void test_source_is_registered_once(void **state)
     assert_int_equal(stacksplice_add_source(&source), E_POINTER);
 }
 
-static void test_sources_of_other_languages(void **state)
+TEST(test_sources_of_other_languages)
 {
     char language[] = "test";
 
-    (void)state;
     assert_false(stacksplice_has_other_sources(language)); /* the content counts */
     assert_true(stacksplice_has_other_sources("another"));
     assert_true(stacksplice_has_other_sources(NULL));
@@ -299,12 +285,11 @@ static bool fill_sources(void)
     return s.hr == S_OK && stacksplice_add_source(&good_source) == S_FALSE;
 }
 
-static void test_source_table_is_bounded(void **state)
+TEST(test_source_table_is_bounded)
 {
     pid_t child;
     int status;
 
-    (void)state;
     if (UNDER_TSAN)
         skip();
     child = fork();
@@ -337,11 +322,10 @@ static void replace_second(stacksplice_walk *walk)
                 stacksplice_walk_push(walk, script_token("b"));
 }
 
-static void test_source_replaces_frames(void **state)
+TEST(test_source_replaces_frames)
 {
     stack plain, spliced;
 
-    (void)state;
     capture(&plain, 0, MAX);
     collecting = replace_second;
     collected = 0;
@@ -379,11 +363,10 @@ static void use_badly(stacksplice_walk *walk)
                 stacksplice_walk_registers(walk, 0, registers, 1, values) && values[0] == value;
 }
 
-static void test_source_cannot_break_a_capture(void **state)
+TEST(test_source_cannot_break_a_capture)
 {
     stack plain, spliced;
 
-    (void)state;
     capture(&plain, 0, MAX);
     collecting = use_badly;
     collected = 0;
@@ -401,11 +384,10 @@ static void go_inward(stacksplice_walk *walk)
                 !stacksplice_walk_splice(walk, 1, 1) && !stacksplice_walk_splice(walk, 2, 1);
 }
 
-static void test_source_out_of_order_is_told(void **state)
+TEST(test_source_out_of_order_is_told)
 {
     stack s;
 
-    (void)state;
     collecting = go_inward;
     collected = 0;
     capture(&s, 0, MAX);
@@ -424,11 +406,10 @@ static void capture_again(stacksplice_walk *walk)
     capture(&inner_stack, 0, MAX);
 }
 
-static void test_capture_inside_a_capture_is_a_gap(void **state)
+TEST(test_capture_inside_a_capture_is_a_gap)
 {
     stack plain, outer;
 
-    (void)state;
     capture(&plain, 0, MAX);
     collecting = capture_again;
     capture(&outer, 0, MAX);
@@ -451,12 +432,11 @@ static void push_many(stacksplice_walk *walk)
     }
 }
 
-static void test_source_may_push_any_number(void **state)
+TEST(test_source_may_push_any_number)
 {
     static uintptr_t frames[100000];
     uint32_t plain, count;
 
-    (void)state;
     assert_int_equal(stacksplice_capture(0, COUNT_OF(frames), frames, &plain, NULL), S_OK);
     collecting = push_many;
     collected = 0;
@@ -477,12 +457,11 @@ static void *capture_in_thread(void *data)
     return NULL;
 }
 
-static void test_capture_in_threads(void **state)
+TEST(test_capture_in_threads)
 {
     static stack stacks[8][2];
     pthread_t threads[8];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(threads); i++)
         assert_int_equal(pthread_create(&threads[i], NULL, capture_in_thread, stacks[i]), 0);
     for (size_t i = 0; i < COUNT_OF(threads); i++) {
@@ -527,14 +506,13 @@ static void *fork_in_thread(void *data)
 }
 
 /* The child has one thread, what the others had is used again, and bounds are asked anew. */
-static void test_capture_after_fork(void **state)
+TEST(test_capture_after_fork)
 {
     static stack stacks[2];
     pthread_t threads[2];
     pid_t child = -1;
     int status;
 
-    (void)state;
     if (UNDER_TSAN)
         skip();
     assert_int_equal(pthread_create(&threads[0], NULL, capture_in_thread, stacks), 0);
@@ -590,12 +568,11 @@ static void check_other_stack(void)
     check_same(ours, &other_stacks[1]);
 }
 
-static void test_capture_on_a_known_foreign_stack(void **state)
+TEST(test_capture_on_a_known_foreign_stack)
 {
     size_t size = 1 << 18;
     char *memory = malloc(size);
 
-    (void)state;
     assert_non_null(memory);
     assert_int_equal(stacksplice_add_stack(memory, memory + size), S_OK);
     run_on(memory, size);
@@ -604,12 +581,11 @@ static void test_capture_on_a_known_foreign_stack(void **state)
     free(memory);
 }
 
-static void test_capture_on_an_unknown_foreign_stack(void **state)
+TEST(test_capture_on_an_unknown_foreign_stack)
 {
     size_t size = 1 << 18;
     char *memory = malloc(size);
 
-    (void)state;
     assert_non_null(memory);
     if ((uintptr_t)&size - (uintptr_t)memory < (uintptr_t)128 << 20) {
         print_message("skipped: memory lies where a kernel keeps room for this stack\n");
@@ -625,11 +601,10 @@ static void test_capture_on_an_unknown_foreign_stack(void **state)
 }
 
 /* A stack inside the stack: the smaller one holds. */
-static void test_capture_on_a_stack_inside_the_stack(void **state)
+TEST(test_capture_on_a_stack_inside_the_stack)
 {
     char memory[1 << 17];
 
-    (void)state;
     if (UNDER_VALGRIND)
         skip(); /* it takes the change of stacks for a large frame, whose contents are undefined */
     assert_int_equal(stacksplice_add_stack(memory, memory + sizeof memory), S_OK);
@@ -638,11 +613,10 @@ static void test_capture_on_a_stack_inside_the_stack(void **state)
     assert_int_equal(stacksplice_remove_stack(memory), S_OK);
 }
 
-static void test_stacks_are_checked(void **state)
+TEST(test_stacks_are_checked)
 {
     char memory[3000];
 
-    (void)state;
     assert_int_equal(stacksplice_add_stack(NULL, memory), E_INVALIDARG);
     assert_int_equal(stacksplice_add_stack(memory, memory), E_INVALIDARG);
     assert_int_equal(stacksplice_add_stack(memory + 1, memory), E_INVALIDARG);
@@ -682,13 +656,12 @@ static void *descend_in_thread(void *data)
     return NULL;
 }
 
-static void test_capture_of_an_endless_recursion_ends(void **state)
+TEST(test_capture_of_an_endless_recursion_ends)
 {
     static stack s;
     pthread_attr_t attr;
     pthread_t thread;
 
-    (void)state;
     if (UNDER_TSAN)
         skip();
     assert_int_equal(pthread_attr_init(&attr), 0);
@@ -706,30 +679,7 @@ static void test_capture_of_an_endless_recursion_ends(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_capture_is_the_callers_stack),
-        cmocka_unit_test(test_capture_skips_and_stops),
-        cmocka_unit_test(test_capture_refuses_bad_arguments),
-        cmocka_unit_test(test_capture_above_hides_the_asking_functions),
-        cmocka_unit_test(test_native_capture_has_the_documented_hash),
-        cmocka_unit_test(test_source_is_registered_once),
-        cmocka_unit_test(test_sources_of_other_languages),
-        cmocka_unit_test(test_source_table_is_bounded),
-        cmocka_unit_test(test_source_replaces_frames),
-        cmocka_unit_test(test_source_cannot_break_a_capture),
-        cmocka_unit_test(test_source_out_of_order_is_told),
-        cmocka_unit_test(test_capture_inside_a_capture_is_a_gap),
-        cmocka_unit_test(test_source_may_push_any_number),
-        cmocka_unit_test(test_capture_in_threads),
-        cmocka_unit_test(test_capture_after_fork),
-        cmocka_unit_test(test_capture_on_a_known_foreign_stack),
-        cmocka_unit_test(test_capture_on_an_unknown_foreign_stack),
-        cmocka_unit_test(test_capture_on_a_stack_inside_the_stack),
-        cmocka_unit_test(test_stacks_are_checked),
-        cmocka_unit_test(test_capture_of_an_endless_recursion_ends),
-    };
-
     if (stacksplice_add_source(&good_source) != S_OK)
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests();
 }

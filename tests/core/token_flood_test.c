@@ -5,11 +5,10 @@
 #include "base/thread.h"
 #include "splice/pool.h"
 #include "splice/token_private.h"
+#include "support.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +17,6 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* Sanitizers need memory of their own. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -98,11 +95,10 @@ static int ascending(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-static void test_flood_by_number(void **state)
+TEST(test_flood_by_number)
 {
     uint32_t first = atomic_fetch_add(&next_name, MANY), told = 0;
 
-    (void)state;
     for (uint32_t i = 0; i < MANY; i++) {
         tokens[i] = numbered(first + i);
         assert_int_equal(ask(tokens[i], first + i), TOLD);
@@ -130,14 +126,13 @@ static long resident_kib(void)
     return usage.ru_maxrss;
 }
 
-static void test_flood_by_bytes(void **state)
+TEST(test_flood_by_bytes)
 {
     static char name[LENGTH + 1];
     long before = resident_kib();
     stacksplice_token_info info;
     char room[2 * SS_NAME_BYTES];
 
-    (void)state;
     memset(name, 'x', LENGTH);
     for (uint32_t i = 0; i < MANY / 4; i++) {
         uintptr_t token;
@@ -154,23 +149,21 @@ static void test_flood_by_bytes(void **state)
                 resident_kib() - before < 4096); /* CELLS are 1 MiB, 25 MB were described */
 }
 
-static void test_what_is_met_again_stays(void **state)
+TEST(test_what_is_met_again_stays)
 {
     uintptr_t token = intern("lives long", 1);
 
-    (void)state;
     for (unsigned i = 0; i < 200; i++) {
         flood(RECENT / 2);
         assert_true(intern("lives long", 1) == token);
     }
 }
 
-static void test_more_is_in_use_than_there_is_room(void **state)
+TEST(test_more_is_in_use_than_there_is_room)
 {
     enum { USED = 2 * CELLS };
     uint32_t first = atomic_fetch_add(&next_name, USED);
 
-    (void)state;
     for (unsigned round = 0; round < 5; round++)
         for (uint32_t i = 0; i < USED; i++)
             assert_int_equal(ask(numbered(first + i), first + i), TOLD);
@@ -195,11 +188,10 @@ static void make_held(uint32_t count, uint32_t *first)
     ss_token_set_holder(NULL);
 }
 
-static void test_what_is_held_stays(void **state)
+TEST(test_what_is_held_stays)
 {
     uint32_t first;
 
-    (void)state;
     make_held(CELLS / 2, &first);
     for (uint32_t i = 0; i < CELLS / 2; i++)
         assert_int_equal(ask(tokens[i], first + i), TOLD);
@@ -209,23 +201,21 @@ static void test_what_is_held_stays(void **state)
 }
 
 /* New code is told all the same. */
-static void test_more_is_held_than_there_is_room(void **state)
+TEST(test_more_is_held_than_there_is_room)
 {
     uint32_t first;
 
-    (void)state;
     make_held(2 * CELLS, &first);
     for (uint32_t i = 0; i < 2 * CELLS; i++)
         assert_int_not_equal(ask(tokens[i], first + i), WRONG);
     assert_int_equal(ask(numbered(first), first), TOLD);
 }
 
-static void test_epoch_voids_caches_before_anything_is_dropped(void **state)
+TEST(test_epoch_voids_caches_before_anything_is_dropped)
 {
     uint32_t epoch = 0;
     uintptr_t cached = 0;
 
-    (void)state;
     for (uint32_t i = 0; i < MANY; i++) {
         if (stacksplice_token_epoch() != epoch) {
             epoch = stacksplice_token_epoch();
@@ -240,7 +230,7 @@ static void test_epoch_voids_caches_before_anything_is_dropped(void **state)
 
 /* ---- Cut --------------------------------------------------------------------------------------*/
 
-static void test_cut_strings_are_whole_characters(void **state)
+TEST(test_cut_strings_are_whole_characters)
 {
     char name[SS_NAME_BYTES + 10], file[SS_FILE_BYTES + 10], room[2 * SS_FILE_BYTES];
     stacksplice_token_info info = {.size = sizeof info,
@@ -251,7 +241,6 @@ static void test_cut_strings_are_whole_characters(void **state)
                                    .file = file};
     uintptr_t token;
 
-    (void)state;
     memset(name, 'n', sizeof name);
     memset(file, 'f', sizeof file);
     strcpy(name + SS_NAME_BYTES - 1, "\xE2\x82\xAC"); /* the limit is inside of it */
@@ -280,12 +269,11 @@ static bool is_cut_of(const char *text, const char *whole)
            strncmp(text, whole, length - 3) == 0 && (whole[length - 3] & 0xC0) != 0x80;
 }
 
-static void test_read_cuts_to_any_room(void **state)
+TEST(test_read_cuts_to_any_room)
 {
     static const char name[] = "na\xC3\xAFve_\xE2\x82\xAC_function_of_some_length";
     uintptr_t token = intern(name, 7);
 
-    (void)state;
     for (size_t room = 0; room < 100; room++) {
         char *buffer = malloc(room + 1); /* so that a checker of memory sees its end */
         stacksplice_token_info info;
@@ -345,13 +333,12 @@ static void *read_many(void *data)
     return NULL;
 }
 
-static void test_threads_flood(void **state)
+TEST(test_threads_flood)
 {
     pthread_t threads[WRITERS + READERS];
     uint32_t numbers[WRITERS + READERS];
     void *who;
 
-    (void)state;
     writers_done = false;
     for (uint32_t i = 0; i < WRITERS + READERS; i++) {
         numbers[i] = i;
@@ -391,14 +378,13 @@ static bool floods_well(void)
     return true;
 }
 
-static void test_flood_in_a_forked_child(void **state)
+TEST(test_flood_in_a_forked_child)
 {
     uint32_t number = atomic_fetch_add(&next_name, 1);
     uintptr_t before = numbered(number);
     pthread_t thread;
     int status;
 
-    (void)state;
     writers_done = false;
     assert_int_equal(pthread_create(&thread, NULL, flood_on, NULL), 0);
     for (unsigned i = 0; i < 10; i++) {
@@ -432,12 +418,11 @@ static void flood_in_handler(int number)
     (void)number;
 }
 
-static void test_handlers_interrupt_the_writer(void **state)
+TEST(test_handlers_interrupt_the_writer)
 {
     struct sigaction action = {.sa_handler = flood_in_handler, .sa_flags = SA_RESTART}, former;
     struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
 
-    (void)state;
     assert_int_equal(sigaction(SIGALRM, &action, &former), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
     while (handled < 500)
@@ -468,9 +453,8 @@ static bool another_thread_gets_it(void)
     return result != NULL;
 }
 
-static void test_lock_is_not_waited_for(void **state)
+TEST(test_lock_is_not_waited_for)
 {
-    (void)state;
     assert_true(ss_lock_take(&a_lock));
     assert_false(ss_lock_take_within(&a_lock, 1));
     assert_false(another_thread_gets_it());
@@ -506,12 +490,11 @@ static int without_memory(void)
     return try_intern("fills the room", i, &token) == S_OK && ss_token_is_script(token) ? 0 : 6;
 }
 
-static void test_one_that_cannot_be_mapped(void **state)
+TEST(test_one_that_cannot_be_mapped)
 {
     pid_t child;
     int status;
 
-    (void)state;
     if (SANITIZED)
         skip();
     child = fork();
@@ -526,23 +509,6 @@ static void test_one_that_cannot_be_mapped(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flood_by_number),
-        cmocka_unit_test(test_flood_by_bytes),
-        cmocka_unit_test(test_what_is_met_again_stays),
-        cmocka_unit_test(test_more_is_in_use_than_there_is_room),
-        cmocka_unit_test(test_what_is_held_stays),
-        cmocka_unit_test(test_more_is_held_than_there_is_room),
-        cmocka_unit_test(test_epoch_voids_caches_before_anything_is_dropped),
-        cmocka_unit_test(test_cut_strings_are_whole_characters),
-        cmocka_unit_test(test_read_cuts_to_any_room),
-        cmocka_unit_test(test_threads_flood),
-        cmocka_unit_test(test_flood_in_a_forked_child),
-        cmocka_unit_test(test_handlers_interrupt_the_writer),
-        cmocka_unit_test(test_lock_is_not_waited_for),
-        cmocka_unit_test(test_one_that_cannot_be_mapped),
-    };
-
     ss_pool_limit = CELLS;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests();
 }

@@ -1,17 +1,14 @@
 /* Tokens and function names. */
 #include "splice/token_private.h"
+#include "support.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <stdatomic.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static const stacksplice_token_info model = {.size = sizeof model,
                                              .kind = STACKSPLICE_FRAME_SCRIPT,
@@ -40,14 +37,13 @@ static const stacksplice_token_info *look(uintptr_t token)
                                                                                             : &info;
 }
 
-static void test_token_same_content_same_token(void **state)
+TEST(test_token_same_content_same_token)
 {
     char function[] = "f", file[] = "a.lua", language[] = "lua";
     stacksplice_token_info copy = model;
     uintptr_t token = intern(&model);
     const stacksplice_token_info *info;
 
-    (void)state;
     copy.function = function;
     copy.file = file;
     copy.language = language;
@@ -62,13 +58,12 @@ static void test_token_same_content_same_token(void **state)
     assert_int_equal(info->line, 1);
 }
 
-static void test_token_every_member_counts(void **state)
+TEST(test_token_every_member_counts)
 {
     stacksplice_token_info variants[18];
     uintptr_t tokens[18];
     size_t n = 0;
 
-    (void)state;
     for (size_t i = 0; i < SS_COUNT_OF(variants); i++)
         variants[i] = model;
     variants[n++].language = "python";
@@ -98,11 +93,10 @@ static void test_token_every_member_counts(void **state)
             assert_true(tokens[i] != tokens[j]);
 }
 
-static void test_token_is_no_address(void **state)
+TEST(test_token_is_no_address)
 {
     uintptr_t token = intern(&model);
 
-    (void)state;
     assert_true(token >> 48 == 0x5353);
     assert_true(token % 16 == 8);
     assert_true(ss_token_is(token));
@@ -115,12 +109,11 @@ static void test_token_is_no_address(void **state)
     assert_null(look((uintptr_t)&token));
 }
 
-static void test_token_refuses_bad_arguments(void **state)
+TEST(test_token_refuses_bad_arguments)
 {
     stacksplice_token_info info = model;
     uintptr_t token = 77;
 
-    (void)state;
     assert_int_equal(stacksplice_intern(NULL, &token), E_POINTER);
     assert_int_equal(stacksplice_intern(&model, NULL), E_POINTER);
     info.language = NULL;
@@ -141,11 +134,10 @@ static void test_token_refuses_bad_arguments(void **state)
     assert_true(token == 77);
 }
 
-static void test_token_gaps_say_why(void **state)
+TEST(test_token_gaps_say_why)
 {
     uintptr_t token = ss_token_gap("native", "a reason");
 
-    (void)state;
     assert_true(token == ss_token_gap("native", "a reason"));
     assert_true(token != ss_token_gap("lua", "a reason"));
     assert_int_equal(look(token)->kind, STACKSPLICE_FRAME_GAP);
@@ -184,11 +176,10 @@ static void *race(void *data)
     return NULL;
 }
 
-static void test_token_is_one_in_all_threads(void **state)
+TEST(test_token_is_one_in_all_threads)
 {
     pthread_t threads[RACERS];
 
-    (void)state;
     for (size_t i = 0; i < RACERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, race, raced[i]), 0);
     for (size_t i = 0; i < RACERS; i++)
@@ -224,12 +215,11 @@ static void end_child(bool good)
     _exit(1);
 }
 
-static void test_token_survives_fork(void **state)
+TEST(test_token_survives_fork)
 {
     pthread_t thread;
     uintptr_t before = intern(&model);
 
-    (void)state;
     stop_writing = false;
     assert_int_equal(pthread_create(&thread, NULL, write_for_ever, NULL), 0);
     for (unsigned i = 0; i < 20; i++) {
@@ -270,13 +260,12 @@ static void *name_many(void *data)
     return NULL;
 }
 
-static void test_function_names_are_kept(void **state)
+TEST(test_function_names_are_kept)
 {
     pthread_t threads[RACERS];
     char name[] = "string.rep";
     void *result;
 
-    (void)state;
     assert_null(ss_function_name((uintptr_t)name));
     assert_int_equal(stacksplice_name_function((uintptr_t)name, "lua", name), S_OK);
     name[0] = 'X';
@@ -298,20 +287,4 @@ static void test_function_names_are_kept(void **state)
         (void)snprintf(want, sizeof want, "name %lu", (unsigned long)i);
         assert_string_equal(ss_function_name(i * 16), want);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_token_same_content_same_token),
-        cmocka_unit_test(test_token_every_member_counts),
-        cmocka_unit_test(test_token_is_no_address),
-        cmocka_unit_test(test_token_refuses_bad_arguments),
-        cmocka_unit_test(test_token_gaps_say_why),
-        cmocka_unit_test(test_token_is_one_in_all_threads),
-        cmocka_unit_test(test_token_survives_fork),
-        cmocka_unit_test(test_function_names_are_kept),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

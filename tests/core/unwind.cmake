@@ -13,8 +13,8 @@ target_include_directories(stacksplice_inside
   PUBLIC ${PROJECT_SOURCE_DIR}/core/include ${PROJECT_SOURCE_DIR}/core/src)
 function(stacksplice_add_inside_test name)
   add_executable(${name} ${ARGN})
-  target_include_directories(${name} PRIVATE ${CMOCKA_INCLUDE} ${PROJECT_SOURCE_DIR}/tests/core)
-  target_link_libraries(${name} PRIVATE stacksplice_inside stacksplice_flags ${CMOCKA_LIBRARY}
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/core)
+  target_link_libraries(${name} PRIVATE stacksplice_inside stacksplice_flags test_support
     ${CMAKE_DL_LIBS})
   stacksplice_run_test(${name} ${name})
 endfunction()

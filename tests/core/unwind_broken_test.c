@@ -1,16 +1,13 @@
 /* Broken unwind data, broken stacks: nothing is read that must not be. */
 #include "unwind/stack.h"
 #include "unwind/walk.h"
+#include "support.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #ifndef GARBAGE_ROUNDS
 #define GARBAGE_ROUNDS 20000
@@ -98,12 +95,11 @@ static bool parse(const uint8_t *data, size_t size, ss_fde *fde)
     return ss_fde_parse((ss_bytes){data, data + size}, data + FDE_AT, fde);
 }
 
-static void test_unwind_parses_a_description(void **state)
+TEST(test_unwind_parses_a_description)
 {
     ss_fde fde;
     ss_cfi_row row;
 
-    (void)state;
     assert_true(parse(good, sizeof good, &fde));
     assert_true(fde.start == 0x1000 && fde.size == 0x100);
     assert_true(ss_cfi_row_at(&fde, 0x1000, &row));
@@ -145,14 +141,13 @@ static bool use_each(const uint8_t *entry, const ss_fde *fde, void *data)
 }
 
 /* Offsets that no stack has, the one that has no negative among them, fit no compact rule. */
-static void test_unwind_keeps_far_offsets_out_of_rules(void **state)
+TEST(test_unwind_keeps_far_offsets_out_of_rules)
 {
     static const int64_t far[] = {INT64_MIN, INT64_MIN + 8, -(INT64_C(1) << 35),
                                   (SS_SLOT_MAX + 1) * -(int64_t)SS_WORD, INT64_MAX - 7};
     ss_cfi_row row;
     ss_fde fde;
 
-    (void)state;
     assert_true(parse(good, sizeof good, &fde));
     for (size_t i = 0; i < SS_COUNT_OF(far); i++) {
         ss_rule rule;
@@ -179,9 +174,8 @@ static unsigned use_copy(const uint8_t *data, size_t size)
     return used;
 }
 
-static void test_unwind_survives_truncated_data(void **state)
+TEST(test_unwind_survives_truncated_data)
 {
-    (void)state;
     assert_int_equal(use_copy(good, sizeof good), 1);
     for (size_t size = 0; size < FDE_AT + 4; size++)
         assert_int_equal(use_copy(good, size), 0);
@@ -189,12 +183,11 @@ static void test_unwind_survives_truncated_data(void **state)
         (void)use_copy(good, size);
 }
 
-static void test_unwind_survives_changed_data(void **state)
+TEST(test_unwind_survives_changed_data)
 {
     uint8_t data[sizeof good];
     unsigned used = 0;
 
-    (void)state;
     for (unsigned round = 0; round < 100000; round++) {
         memcpy(data, good, sizeof data);
         for (unsigned changes = 1 + round % 4; changes; changes--)
@@ -211,7 +204,7 @@ static bool any_segment(const void *data, uintptr_t address, ss_bytes *bytes)
 }
 
 /* .eh_frame_hdr in front of the section; every byte of it changed to every value. */
-static void test_unwind_survives_a_changed_table(void **state)
+TEST(test_unwind_survives_a_changed_table)
 {
     enum { HEADER = 20 };
     uint8_t *data = malloc(HEADER + sizeof good);
@@ -221,7 +214,6 @@ static void test_unwind_survives_a_changed_table(void **state)
     ss_fde fde;
     uintptr_t function;
 
-    (void)state;
     assert_non_null(data);
     memcpy(data, (uint8_t[HEADER]){1, 0x1b, 0x03, 0x3b, 0, 0, 0, 0, 1, 0, 0, 0}, HEADER);
     memcpy(data + 4, &start, 4);
@@ -319,9 +311,8 @@ static const struct {
     {CODE(0xff), BAD},                           /* no such operation */
 };
 
-static void test_unwind_evaluates_expressions(void **state)
+TEST(test_unwind_evaluates_expressions)
 {
-    (void)state;
     for (size_t i = 0; i < SS_COUNT_OF(expressions); i++) {
         bool ok;
         uintptr_t got = evaluate(expressions[i].code, expressions[i].size, &ok);
@@ -331,11 +322,10 @@ static void test_unwind_evaluates_expressions(void **state)
     }
 }
 
-static void test_unwind_survives_random_expressions(void **state)
+TEST(test_unwind_survives_random_expressions)
 {
     unsigned evaluated = 0;
 
-    (void)state;
     for (unsigned round = 0; round < 200000; round++) {
         uint8_t code[24];
         size_t size = 1 + next_random() % sizeof code;
@@ -387,9 +377,8 @@ static const struct {
     {NULL, 0, false},
 };
 
-static void test_unwind_knows_calls(void **state)
+TEST(test_unwind_knows_calls)
 {
-    (void)state;
     for (size_t i = 0; i < SS_COUNT_OF(calls); i++) {
         uint8_t *copy = malloc(calls[i].size + 1);
 
@@ -420,7 +409,7 @@ static uintptr_t some_word(const uintptr_t *words, size_t count)
 }
 
 /* Pages that cannot be read lie on both sides: a read outside ends the program. */
-static void test_unwind_survives_garbage_stacks(void **state)
+TEST(test_unwind_survives_garbage_stacks)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), count = page / sizeof(uintptr_t);
     uint8_t *map = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -428,7 +417,6 @@ static void test_unwind_survives_garbage_stacks(void **state)
     ss_unwind walk = {.frames = NULL};
     unsigned long frames = 0;
 
-    (void)state;
     assert_true(map != MAP_FAILED);
     assert_int_equal(mprotect(words, page, PROT_READ | PROT_WRITE), 0);
     assert_int_equal(stacksplice_add_stack(words, words + count), 0);
@@ -455,21 +443,4 @@ static void test_unwind_survives_garbage_stacks(void **state)
     assert_int_equal(stacksplice_remove_stack(words), 0);
     ss_unwind_trim(&walk, true);
     munmap(map, 3 * page);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unwind_parses_a_description),
-        cmocka_unit_test(test_unwind_keeps_far_offsets_out_of_rules),
-        cmocka_unit_test(test_unwind_survives_truncated_data),
-        cmocka_unit_test(test_unwind_survives_changed_data),
-        cmocka_unit_test(test_unwind_survives_a_changed_table),
-        cmocka_unit_test(test_unwind_evaluates_expressions),
-        cmocka_unit_test(test_unwind_survives_random_expressions),
-        cmocka_unit_test(test_unwind_knows_calls),
-        cmocka_unit_test(test_unwind_survives_garbage_stacks),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

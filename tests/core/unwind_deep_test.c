@@ -1,9 +1,6 @@
 /* Lists of addresses of stacks that are deeper than any room for frames. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "frames.h"
+#include "support.h"
 
 #include <stacksplice/stacksplice.h>
 
@@ -12,10 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define NOINLINE __attribute__((noinline))
 /* ThreadSanitizer's own list of calls has room for 65536 of a thread. */
 #define DEEP __attribute__((noinline, no_sanitize("thread")))
-#define AFTER() __asm__ volatile("" ::: "memory")
 
 enum {
     DEPTH = 200004,
@@ -122,14 +117,13 @@ static void *run(void *unused)
     return unused;
 }
 
-static void test_no_skip_costs_frames(void **state)
+TEST(test_no_skip_costs_frames)
 {
     void *stack = mmap(NULL, stack_size, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     pthread_attr_t attributes;
     pthread_t thread;
 
-    (void)state;
     assert_true(stack != MAP_FAILED);
     assert_int_equal(pthread_attr_init(&attributes), 0);
     assert_int_equal(pthread_attr_setstack(&attributes, stack, stack_size), 0);
@@ -139,13 +133,4 @@ static void test_no_skip_costs_frames(void **state)
     assert_int_equal(wrong_frames, 0);
     pthread_attr_destroy(&attributes);
     munmap(stack, stack_size);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_skip_costs_frames),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

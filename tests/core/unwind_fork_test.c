@@ -3,13 +3,9 @@
  * found by asking the loader nobody can be asked then: what is not known is left out, and where the
  * list can say so it does.  Nothing is guessed.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
-#include "forks_beside_threads.h"
+#include "forks.h"
+#include "frames.h"
+#include "support.h"
 
 #include <stacksplice/stacksplice.h>
 
@@ -67,7 +63,7 @@ static struct {
 /* How much of a call is still to be done keeps it from being the last thing a function does. */
 static volatile int after;
 
-static __attribute__((noinline)) void leaf(void)
+static NOINLINE void leaf(void)
 {
     seen.count = RtlCaptureStackBackTrace(0, FRAMES, seen.addresses, NULL);
     assert_int_equal(stacksplice_capture(0, FRAMES, seen.elements, &seen.element_count, NULL),
@@ -76,7 +72,7 @@ static __attribute__((noinline)) void leaf(void)
 }
 
 /* With a frame pointer, which a guess would take for the library's. */
-static __attribute__((noinline)) void host(int (*turn)(void (*)(void)), volatile char *room)
+static NOINLINE void host(int (*turn)(void (*)(void)), volatile char *room)
 {
     volatile char block[room[0] + 1];
 
@@ -98,7 +94,8 @@ static int keep_frame(const stacksplice_frame *frame, void *data)
 #define KEEP_LOOPS
 #endif
 
-static KEEP_LOOPS void test_a_new_module_while_another_thread_forks(void **state)
+static KEEP_LOOPS void test_a_new_module_while_another_thread_forks(void **state);
+TEST(test_a_new_module_while_another_thread_forks)
 {
     void *library = dlopen(TURN_LIBRARY, RTLD_NOW), *symbol;
     void *addresses[FRAMES];
@@ -109,7 +106,6 @@ static KEEP_LOOPS void test_a_new_module_while_another_thread_forks(void **state
     volatile char room = 20;
     pthread_t thread;
 
-    (void)state;
 #ifndef __GLIBC__
     if (!registered)
         skip(); /* musl runs nothing before the constructors of libraries */
@@ -151,11 +147,8 @@ static KEEP_LOOPS void test_a_new_module_while_another_thread_forks(void **state
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_new_module_while_another_thread_forks),
-    };
     void *frames[FRAMES];
 
     (void)RtlCaptureStackBackTrace(0, FRAMES, frames, NULL); /* the other modules are known */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests();
 }

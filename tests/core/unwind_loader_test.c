@@ -2,11 +2,8 @@
  * Captures while another thread is inside the loader's list, whose lock it holds: what has been
  * captured before needs no lock, also after modules came and went.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "frames.h"
+#include "support.h"
 
 #include <stacksplice/stacksplice.h>
 
@@ -40,7 +37,7 @@ static void *hold_the_lock(void *unused)
     return unused;
 }
 
-__attribute__((noinline)) static void capture_with(bool held, uint16_t *count, void **frames)
+NOINLINE static void capture_with(bool held, uint16_t *count, void **frames)
 {
     pthread_t thread;
 
@@ -58,14 +55,13 @@ __attribute__((noinline)) static void capture_with(bool held, uint16_t *count, v
     }
 }
 
-static void test_known_code_is_found_without_the_lock(void **state)
+TEST(test_known_code_is_found_without_the_lock)
 {
     /* The first change tells the loader's words from others that had their value by chance. */
     static const char *const libraries[] = {NULL, FIRST_LIBRARY, SECOND_LIBRARY};
     void *before[FRAMES], *frames[FRAMES];
     uint16_t expected = 0, count;
 
-    (void)state;
     assert_int_equal(sem_init(&holding, 0, 0), 0);
     assert_int_equal(sem_init(&enough, 0, 0), 0);
     for (int i = 0; i < 3; i++) {
@@ -80,13 +76,4 @@ static void test_known_code_is_found_without_the_lock(void **state)
         /* But for the two innermost, which compilers like to copy. */
         assert_memory_equal(frames + 2, before + 2, (count - 2U) * sizeof *frames);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_code_is_found_without_the_lock),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 /* A build that knows no native frames: it says so, and script frames come behind that. */
+#include "support.h"
+
 #include <stacksplice/source.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static uintptr_t token;
 
@@ -26,7 +23,7 @@ static int check_gap(const stacksplice_frame *frame, void *data)
     return 1;
 }
 
-static void test_capture_without_native_frames_says_so(void **state)
+TEST(test_capture_without_native_frames_says_so)
 {
     static const stacksplice_source source = {.size = sizeof source,
                                               .version = STACKSPLICE_SOURCE_VERSION,
@@ -42,7 +39,6 @@ static void test_capture_without_native_frames_says_so(void **state)
     uintptr_t frames[8];
     uint32_t count;
 
-    (void)state;
     assert_int_equal(stacksplice_add_source(&source), S_OK);
     assert_int_equal(stacksplice_intern(&info, &token), S_OK);
     assert_int_equal(stacksplice_capture(0, 8, frames, &count, NULL), S_OK);
@@ -51,13 +47,4 @@ static void test_capture_without_native_frames_says_so(void **state)
     assert_true(is_gap);
     assert_true(frames[1] == token);
     assert_int_equal(RtlCaptureStackBackTrace(0, 8, (void **)frames, NULL), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_capture_without_native_frames_says_so),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

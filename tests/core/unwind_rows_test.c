@@ -6,18 +6,15 @@
 
 #include "unwind/modules.h"
 #include "unwind/walk.h"
+#include "support.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define STACK_WORDS (1 << 16)
 
@@ -298,7 +295,7 @@ static void look_at_program(const char *path)
     assert_int_equal(look_at_module(&module, &c), 0);
 }
 
-static void test_unwind_decodes_every_row_of_every_library(void **state)
+TEST(test_unwind_decodes_every_row_of_every_library)
 {
     static const char *const libraries[] = {
         "libcrypto.so.3",     "libssl.so.3",    "libstdc++.so.6",
@@ -309,7 +306,6 @@ static void test_unwind_decodes_every_row_of_every_library(void **state)
         STACKSPLICE_LIBRARY};
     static const char *const programs[] = {SWEPT_PROGRAMS, "/usr/bin/lua5.4", "/usr/bin/luajit"};
 
-    (void)state;
     for (size_t i = 0; i < SS_COUNT_OF(libraries); i++)
         if (!dlopen(libraries[i], RTLD_NOW))
             printf("%-34s is not here\n", libraries[i]);
@@ -328,12 +324,11 @@ static void test_unwind_decodes_every_row_of_every_library(void **state)
     assert_int_equal(total.different, 0);
 }
 
-static void test_unwind_finds_modules_both_ways(void **state)
+TEST(test_unwind_finds_modules_both_ways)
 {
     const void *const addresses[] = {(void *)make_fake, (void *)printf, (void *)dlopen, fake_stack};
     const uint8_t *low;
 
-    (void)state;
     for (size_t i = 0; i < SS_COUNT_OF(addresses); i++) {
         ss_module fast, slow;
 
@@ -349,14 +344,4 @@ static void test_unwind_finds_modules_both_ways(void **state)
     assert_int_equal(ss_module_code((uintptr_t)fake_stack, &low), SS_MODULE_NONE);
     assert_int_equal(ss_module_code((uintptr_t)&state, &low), SS_MODULE_NONE);
     assert_int_equal(ss_module_code(16, &low), SS_MODULE_NONE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unwind_decodes_every_row_of_every_library),
-        cmocka_unit_test(test_unwind_finds_modules_both_ways),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

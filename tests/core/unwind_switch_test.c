@@ -2,24 +2,19 @@
  * Native frames against libgcc's at every instruction of setcontext, which leaves one stack for
  * another.  (swapcontext has no unwind data for that part of it.)
  */
+#include "frames.h"
+#include "support.h"
+
 #include <stacksplice/source.h>
 #include <stacksplice/winrt/rtlsupportapi.h>
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unwind.h>
 
-#include <cmocka.h>
-
-#define NOINLINE __attribute__((noinline))
-#define AFTER() __asm__ volatile("" ::: "memory")
 #define MAX 256
 #define FIBER_SIZE ((size_t)1 << 18)
 
@@ -142,13 +137,12 @@ static NOINLINE void deeper(int depth)
 }
 
 /* The context that is entered lies on the stack that is entered, not on that of the handler. */
-static void test_stacks_equal_libgccs_while_they_are_switched(void **state)
+TEST(test_stacks_equal_libgccs_while_they_are_switched)
 {
     struct sigaction action = {.sa_handler = handle}, old;
     ucontext_t in, out;
     char *memory;
 
-    (void)state;
     if (NO_STEPS)
         skip();
     memory = mmap(NULL, FIBER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -173,13 +167,4 @@ static void test_stacks_equal_libgccs_while_they_are_switched(void **state)
         fail_msg("%u of %u differ from libgcc, the first at %#lx: %u frames, libgcc has %u", wrong,
                  compared, (unsigned long)first_wrong.at[2], wrong_count, first_wrong.count);
     assert_true(compared > 50);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stacks_equal_libgccs_while_they_are_switched),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,16 @@
 /* Native frames against libgcc's, on stacks of many shapes. */
 #include "unwind_probe.h"
 #include "unwind_workload.h"
+#include "support.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static uint64_t frames_before;
 
@@ -41,34 +36,30 @@ static void leaf(void)
     (void)probe_compare();
 }
 
-static void test_unwind_equals_libgcc_without_frame_pointers(void **state)
+TEST_WITH(test_unwind_equals_libgcc_without_frame_pointers, begin_test, NULL)
 {
-    (void)state;
     assert_true(workload_run(leaf) > 10);
     check_probe();
 }
 
-static void test_unwind_equals_libgcc_with_frame_pointers(void **state)
+TEST_WITH(test_unwind_equals_libgcc_with_frame_pointers, begin_test, NULL)
 {
-    (void)state;
     assert_true(workload_run_frame_pointer(leaf) > 10);
     check_probe();
 }
 
-static void test_unwind_equals_libgcc_in_unoptimised_code(void **state)
+TEST_WITH(test_unwind_equals_libgcc_in_unoptimised_code, begin_test, NULL)
 {
-    (void)state;
     assert_true(workload_run_unoptimised(leaf) > 10);
     check_probe();
 }
 
-static void test_unwind_equals_libgcc_in_a_loaded_library(void **state)
+TEST_WITH(test_unwind_equals_libgcc_in_a_loaded_library, begin_test, NULL)
 {
     void *library = dlopen(WORKLOAD_LIBRARY, RTLD_NOW);
     int (*run)(void (*)(void));
     void *symbol;
 
-    (void)state;
     assert_non_null(library);
     symbol = dlsym(library, "workload_run");
     memcpy(&run, &symbol, sizeof run);
@@ -91,11 +82,10 @@ static void *take_turn(const char *name)
     return symbol;
 }
 
-static void test_unwind_forgets_what_was_unloaded(void **state)
+TEST_WITH(test_unwind_forgets_what_was_unloaded, begin_test, NULL)
 {
     unsigned same = 0;
 
-    (void)state;
     for (unsigned i = 0; i < 100; i++)
         same += take_turn(TURN_SMALL) == take_turn(TURN_LARGE);
     check_probe();
@@ -113,11 +103,10 @@ static void *take_turns(void *data)
     return NULL;
 }
 
-static void test_unwind_is_right_while_others_unload(void **state)
+TEST_WITH(test_unwind_is_right_while_others_unload, begin_test, NULL)
 {
     pthread_t thread;
 
-    (void)state;
     assert_int_equal(pthread_create(&thread, NULL, take_turns, NULL), 0);
     for (int i = 0; i < 20; i++)
         (void)workload_run(leaf);
@@ -133,11 +122,10 @@ static void *run_in_thread(void *data)
     return NULL;
 }
 
-static void test_unwind_equals_libgcc_in_threads(void **state)
+TEST_WITH(test_unwind_equals_libgcc_in_threads, begin_test, NULL)
 {
     pthread_t threads[4];
 
-    (void)state;
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, run_in_thread, NULL), 0);
     for (size_t i = 0; i < 4; i++)
@@ -178,11 +166,10 @@ static void check_signal_frames(uint64_t before)
     check_probe();
 }
 
-static void test_unwind_equals_libgcc_behind_a_signal(void **state)
+TEST_WITH(test_unwind_equals_libgcc_behind_a_signal, begin_test, NULL)
 {
     uint64_t before = probe_signals();
 
-    (void)state;
     handled = 0;
     use_handler(SIGUSR1, 0);
     (void)workload_run(raise_from_leaf);
@@ -202,23 +189,21 @@ static void on_alternate_stack(void *memory, size_t size)
     check_signal_frames(before);
 }
 
-static void test_unwind_equals_libgcc_from_an_alternate_stack(void **state)
+TEST_WITH(test_unwind_equals_libgcc_from_an_alternate_stack, begin_test, NULL)
 {
     size_t size = 1 << 18;
     void *memory = malloc(size);
 
-    (void)state;
     assert_non_null(memory);
     on_alternate_stack(memory, size);
     free(memory);
 }
 
 /* Then the interrupted frames lie below the handler's. */
-static void test_unwind_equals_libgcc_from_an_alternate_stack_inside_the_stack(void **state)
+TEST_WITH(test_unwind_equals_libgcc_from_an_alternate_stack_inside_the_stack, begin_test, NULL)
 {
     char memory[1 << 17];
 
-    (void)state;
     on_alternate_stack(memory, sizeof memory);
 }
 
@@ -229,12 +214,11 @@ static void *alternate_stack_in_thread(void *data)
     return NULL;
 }
 
-static void test_unwind_equals_libgcc_from_an_alternate_stack_of_a_thread(void **state)
+TEST_WITH(test_unwind_equals_libgcc_from_an_alternate_stack_of_a_thread, begin_test, NULL)
 {
     void *memory = malloc(1 << 18);
     pthread_t thread;
 
-    (void)state;
     assert_non_null(memory);
     assert_int_equal(pthread_create(&thread, NULL, alternate_stack_in_thread, memory), 0);
     pthread_join(thread, NULL);
@@ -250,13 +234,12 @@ static void nothing(void)
 
 /* Wherever the program is: in prologues and epilogues too, where nearly every register's place
    changes from instruction to instruction. */
-static void test_unwind_equals_libgcc_at_any_instruction(void **state)
+TEST_WITH(test_unwind_equals_libgcc_at_any_instruction, begin_test, NULL)
 {
     struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
     uint64_t before = probe_signals();
     volatile uint64_t sum = 0;
 
-    (void)state;
 #if defined(__SANITIZE_THREAD__)
     skip(); /* ThreadSanitizer keeps signals back until a call of its own */
 #endif
@@ -278,26 +261,10 @@ static void test_unwind_equals_libgcc_at_any_instruction(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_unwind_equals_libgcc_without_frame_pointers, begin_test),
-        cmocka_unit_test_setup(test_unwind_equals_libgcc_with_frame_pointers, begin_test),
-        cmocka_unit_test_setup(test_unwind_equals_libgcc_in_unoptimised_code, begin_test),
-        cmocka_unit_test_setup(test_unwind_equals_libgcc_in_a_loaded_library, begin_test),
-        cmocka_unit_test_setup(test_unwind_forgets_what_was_unloaded, begin_test),
-        cmocka_unit_test_setup(test_unwind_is_right_while_others_unload, begin_test),
-        cmocka_unit_test_setup(test_unwind_equals_libgcc_in_threads, begin_test),
-        cmocka_unit_test_setup(test_unwind_equals_libgcc_behind_a_signal, begin_test),
-        cmocka_unit_test_setup(test_unwind_equals_libgcc_from_an_alternate_stack, begin_test),
-        cmocka_unit_test_setup(test_unwind_equals_libgcc_from_an_alternate_stack_inside_the_stack,
-                               begin_test),
-        cmocka_unit_test_setup(test_unwind_equals_libgcc_from_an_alternate_stack_of_a_thread,
-                               begin_test),
-        cmocka_unit_test_setup(test_unwind_equals_libgcc_at_any_instruction, begin_test),
-    };
     int failed;
 
     probe_begin();
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed = run_all_tests();
     printf("%llu frames compared with libgcc\n", (unsigned long long)probe_frames());
     return failed;
 }

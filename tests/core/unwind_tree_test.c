@@ -4,11 +4,11 @@
 #include "unwind/tree.h"
 #include "unwind/unloads.h"
 #include "unwind/walk.h"
+#include "frames.h"
+#include "support.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,8 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <unwind.h>
-
-#include <cmocka.h>
 
 #define DEPTH 40
 #define MAX 256
@@ -27,9 +25,6 @@
 #else
 #define SANITIZED false
 #endif
-
-/* Keeps a call from becoming the last thing a function does. */
-#define AFTER() __asm__ volatile("" ::: "memory")
 
 static uint64_t seed = 1;
 
@@ -197,11 +192,10 @@ static void run(void (*function)(void))
     AFTER();
 }
 
-static void test_tree_grows_and_begins_anew(void **state)
+TEST(test_tree_grows_and_begins_anew)
 {
     uint32_t most = 0, restarts = 0, before = 0;
 
-    (void)state;
     for (unsigned i = 0; i < 20000 && restarts < 2; i++) {
         choose_path(0);
         run(i % 4 ? only_walk : compare);
@@ -216,11 +210,10 @@ static void test_tree_grows_and_begins_anew(void **state)
 }
 
 /* With and without credit; old paths come again, and each part of one may be new. */
-static void test_addresses_are_those_of_a_walk(void **state)
+TEST(test_addresses_are_those_of_a_walk)
 {
     unsigned long before = compared;
 
-    (void)state;
     for (unsigned i = 0; i < 3000; i++) {
         if (i % 8 == 0)
             seed = 1 + i / 16 % 50;
@@ -230,9 +223,8 @@ static void test_addresses_are_those_of_a_walk(void **state)
     assert_true(compared - before > 100000);
 }
 
-static void test_tree_knows_a_stack_it_has_seen(void **state)
+TEST(test_tree_knows_a_stack_it_has_seen)
 {
-    (void)state;
     ss_unwind_trim(&walk, true);
     choose_path(0);
     for (volatile unsigned i = 0; i < 3; i++) { /* one call: not unrolled */
@@ -249,14 +241,13 @@ static void test_tree_knows_a_stack_it_has_seen(void **state)
  * Behind a signal frame, and behind one that realigned the stack, the tree does not tell where the
  * frame pointer is, however plain the frames further out are that do not touch it.
  */
-static void test_tree_does_not_guess_behind_an_uncommon_frame(void **state)
+TEST(test_tree_does_not_guess_behind_an_uncommon_frame)
 {
     const ss_rule plain = {0, 2 * sizeof(uintptr_t), {UINT64_MAX}}; /* all registers unchanged */
     const ss_rule uncommon[] = {
         {0, SS_RULE_FULL, {0}}, {0, SS_RULE_AT_SAVED, {0}}, {0, SS_RULE_LEAF, {UINT64_MAX}}};
     ss_rule saving = plain;
 
-    (void)state;
     saving.slots[SS_SAVED_FP / SS_SLOTS_A_WORD] ^=
         (uint64_t)(SS_SLOT_UNCHANGED ^ 2) << SS_SLOT_BITS * (SS_SAVED_FP % SS_SLOTS_A_WORD);
     for (size_t i = 0; i <= sizeof uncommon / sizeof *uncommon; i++) {
@@ -273,11 +264,10 @@ static void test_tree_does_not_guess_behind_an_uncommon_frame(void **state)
 }
 
 /* Without credit contexts are not kept, and known code is still found. */
-static void test_tree_may_not_grow_without_credit(void **state)
+TEST(test_tree_may_not_grow_without_credit)
 {
     uint32_t before = 0;
 
-    (void)state;
     for (unsigned i = 0; i < 100; i++) { /* all return addresses become known */
         choose_path(0);
         run(only_walk);
@@ -304,9 +294,8 @@ static SS_NOINLINE unsigned deep(unsigned depth, void (*function)(void))
     return result + 1;
 }
 
-static void test_tree_bounds_a_deep_recursion(void **state)
+TEST(test_tree_bounds_a_deep_recursion)
 {
-    (void)state;
     if (SANITIZED)
         skip(); /* their frames are too large for the stack */
     ss_unwind_trim(&walk, true);
@@ -323,7 +312,7 @@ static void test_tree_bounds_a_deep_recursion(void **state)
 
 /* ---- Memory -----------------------------------------------------------------------------------*/
 
-static void test_tree_has_no_room_for_more(void **state)
+TEST(test_tree_has_no_room_for_more)
 {
     ss_tree *tree = ss_tree_new(SS_TREE_SMALL);
     ss_rule rule = ss_rule_frame_pointer();
@@ -331,7 +320,6 @@ static void test_tree_has_no_room_for_more(void **state)
     uint32_t most = tree->room.nodes + tree->room.spare;
     uintptr_t ip = 0x1000;
 
-    (void)state;
     for (uint32_t i = 2; i < most; i++, ip += 7) {
         node = ss_tree_add(tree, node, ip, &rule, 0);
         assert_non_null(node);
@@ -345,12 +333,11 @@ static void test_tree_has_no_room_for_more(void **state)
     ss_tree_free(tree);
 }
 
-static void test_first_walk_without_memory_fails(void **state)
+TEST(test_first_walk_without_memory_fails)
 {
     pid_t child;
     int status;
 
-    (void)state;
     if (SANITIZED)
         skip(); /* they have mapped the whole address space */
     child = fork();
@@ -399,12 +386,11 @@ static SS_NOINLINE void walk_without_memory(void)
 }
 
 /* A deep stack's inner part is found, and that there is more. */
-static void test_deep_walk_without_memory_says_so(void **state)
+TEST(test_deep_walk_without_memory_says_so)
 {
     pid_t child;
     int status;
 
-    (void)state;
     if (SANITIZED)
         skip();
     ss_unwind_trim(&walk, true);
@@ -431,12 +417,11 @@ static void test_deep_walk_without_memory_says_so(void **state)
 }
 
 /* All that a thread maps is locked then, at once. */
-static void test_walk_in_locked_memory_takes_little(void **state)
+TEST(test_walk_in_locked_memory_takes_little)
 {
     pid_t child = fork();
     int status;
 
-    (void)state;
     assert_true(child >= 0);
     if (child == 0) {
         struct rlimit limit = {0, 0};
@@ -482,9 +467,8 @@ static void check_generations(void)
             assert_true(seen[i] != seen[j]);
 }
 
-static void test_modules_are_told_apart(void **state)
+TEST(test_modules_are_told_apart)
 {
-    (void)state;
     (void)ss_modules_generation(true);
 #if !defined(__GLIBC__)
     skip(); /* nothing is unloaded */
@@ -531,11 +515,10 @@ static void change_half(bool add)
     }
 }
 
-static void test_many_stacks_are_found(void **state)
+TEST(test_many_stacks_are_found)
 {
     ss_range stack;
 
-    (void)state;
     if ((uintptr_t)&stack - (uintptr_t)memory < (uintptr_t)128 << 20) {
         print_message("skipped: memory lies where a kernel keeps room for this stack\n");
         skip(); /* as an emulator lays it out */
@@ -595,11 +578,10 @@ static both find_in_thread(void *stack, size_t size)
 }
 
 /* As the C library tells it, which allocates; and without its record not more than that. */
-static void test_a_thread_knows_its_own_stack(void **state)
+TEST(test_a_thread_knows_its_own_stack)
 {
     static _Alignas(4096) char stack[1 << 17];
 
-    (void)state;
     for (int given = 0; given < 2; given++) {
         both b = find_in_thread(given ? stack : NULL, sizeof stack);
 
@@ -614,25 +596,4 @@ static void test_a_thread_knows_its_own_stack(void **state)
         assert_true(b.ours.high <= b.theirs.high && (given || b.ours.low == b.theirs.low));
     }
 #endif
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tree_grows_and_begins_anew),
-        cmocka_unit_test(test_addresses_are_those_of_a_walk),
-        cmocka_unit_test(test_tree_knows_a_stack_it_has_seen),
-        cmocka_unit_test(test_tree_does_not_guess_behind_an_uncommon_frame),
-        cmocka_unit_test(test_tree_may_not_grow_without_credit),
-        cmocka_unit_test(test_tree_bounds_a_deep_recursion),
-        cmocka_unit_test(test_tree_has_no_room_for_more),
-        cmocka_unit_test(test_first_walk_without_memory_fails),
-        cmocka_unit_test(test_deep_walk_without_memory_says_so),
-        cmocka_unit_test(test_walk_in_locked_memory_takes_little),
-        cmocka_unit_test(test_modules_are_told_apart),
-        cmocka_unit_test(test_many_stacks_are_found),
-        cmocka_unit_test(test_a_thread_knows_its_own_stack),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,15 @@
 /* Walks through code that has no unwind data. */
 #include "machine.h"
 #include "unwind_without_data_code.h"
+#include "frames.h"
+#include "support.h"
 
 #include <stacksplice/stacksplice.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 #define MAX 128
 
@@ -27,7 +25,7 @@ static uint32_t address_count;
 /* How much of the call is still to be done keeps it from being the last thing a function does. */
 static volatile int after;
 
-static __attribute__((noinline)) void leaf(void)
+static NOINLINE void leaf(void)
 {
     assert_int_equal(stacksplice_capture(0, MAX, captured.frames, &captured.count, NULL), S_OK);
     address_count = RtlCaptureStackBackTrace(0, MAX, addresses, NULL);
@@ -59,7 +57,7 @@ static bool is_gap(uintptr_t element, stacksplice_trust trust, const char *reaso
 }
 
 /* From one place, so that the stack further out is the same each time. */
-static __attribute__((noinline)) void run(int (*function)(void (*)(void)))
+static NOINLINE void run(int (*function)(void (*)(void)))
 {
     if (function)
         assert_int_equal(function(leaf), 1);
@@ -76,11 +74,10 @@ static void check_outside(const stack *whole, uint32_t first)
         assert_true(captured.frames[first + i] == whole->frames[2 + i]);
 }
 
-static void test_unwind_goes_on_by_frame_pointers_and_says_so(void **state)
+TEST(test_unwind_goes_on_by_frame_pointers_and_says_so)
 {
     stack whole = {.count = 0};
 
-    (void)state;
     for (volatile int i = 0; i < 2; i++) { /* one call, not two */
         run(i ? with_frame_pointer : NULL);
         if (!i)
@@ -93,9 +90,8 @@ static void test_unwind_goes_on_by_frame_pointers_and_says_so(void **state)
 }
 
 /* It has no gap to say that the others were guessed. */
-static void test_unwind_lists_no_address_that_was_guessed(void **state)
+TEST(test_unwind_lists_no_address_that_was_guessed)
 {
-    (void)state;
     run(with_frame_pointer);
     assert_true(captured.count > 4);
     assert_int_equal(address_count, 2);
@@ -104,12 +100,11 @@ static void test_unwind_lists_no_address_that_was_guessed(void **state)
 
 #define NO_DATA "this code has no unwind data, so its callers are not known"
 
-static void test_unwind_never_guesses_without_frame_pointers(void **state)
+TEST(test_unwind_never_guesses_without_frame_pointers)
 {
     stack whole = {.count = 0};
     uint32_t last;
 
-    (void)state;
     for (volatile int i = 0; i < 2; i++) { /* one call, not two */
         run(i ? without_frame_pointer : NULL);
         if (!i)
@@ -124,12 +119,11 @@ static void test_unwind_never_guesses_without_frame_pointers(void **state)
     assert_true(captured.count <= whole.count + 2);
 }
 
-static void test_unwind_ends_at_code_made_at_run_time(void **state)
+TEST(test_unwind_ends_at_code_made_at_run_time)
 {
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int (*made)(void (*)(void));
 
-    (void)state;
     assert_true(page != MAP_FAILED);
     memcpy(page, machine_calls_argument, sizeof machine_calls_argument);
     __builtin___clear_cache(page, (char *)page + sizeof machine_calls_argument);
@@ -140,16 +134,4 @@ static void test_unwind_ends_at_code_made_at_run_time(void **state)
     assert_true(is_gap(captured.frames[2], STACKSPLICE_TRUST_EXACT, NO_DATA) ||
                 is_gap(captured.frames[2], STACKSPLICE_TRUST_INFERRED, "frame pointers"));
     munmap(page, 4096);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unwind_goes_on_by_frame_pointers_and_says_so),
-        cmocka_unit_test(test_unwind_lists_no_address_that_was_guessed),
-        cmocka_unit_test(test_unwind_never_guesses_without_frame_pointers),
-        cmocka_unit_test(test_unwind_ends_at_code_made_at_run_time),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

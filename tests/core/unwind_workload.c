@@ -1,14 +1,10 @@
 #include "unwind_workload.h"
+#include "calls.h"
 
 #include <alloca.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NOINLINE __attribute__((noinline))
-
-/* Keeps a call from becoming the last thing a function does. */
-#define AFTER() __asm__ volatile("" ::: "memory")
 
 static __thread void (*leaf_function)(void);
 static __thread int calls;

@@ -1,6 +1,6 @@
 /* libstacksplice-winrt: the bare names reach the core, and add no frame of their own. */
 #include "error_test.h"
-#include "native_frames.h"
+#include "frames.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -25,14 +25,13 @@ static int open_library(void **state)
     return library ? 0 : -1;
 }
 
-static void test_bare_functions_act_on_the_same_slot(void **state)
+FRESH_TEST(test_bare_functions_act_on_the_same_slot)
 {
     BOOL (*originate)(HRESULT, UINT, PCWSTR);
     HRESULT (*get)(IRestrictedErrorInfo **);
     IRestrictedErrorInfo *error = NULL;
     char text[20];
 
-    (void)state;
     look_up(originate, "RoOriginateErrorW");
     look_up(get, "GetRestrictedErrorInfo");
     assert_int_equal(originate(E_FAIL, 4, u"bare!"), TRUE);
@@ -46,7 +45,7 @@ static void test_bare_functions_act_on_the_same_slot(void **state)
     assert_int_equal(get(&error), S_FALSE);
 }
 
-static __attribute__((noinline)) void capture_by_name(uintptr_t *first)
+static NOINLINE void capture_by_name(uintptr_t *first)
 {
     USHORT (*capture)(ULONG, ULONG, PVOID *, PULONG);
     void *frames[8];
@@ -56,17 +55,16 @@ static __attribute__((noinline)) void capture_by_name(uintptr_t *first)
     *first = (uintptr_t)frames[0];
 }
 
-static void test_bare_functions_are_not_on_the_stack(void **state)
+FRESH_TEST(test_bare_functions_are_not_on_the_stack)
 {
     uintptr_t first = 0;
 
-    (void)state;
     NEEDS_NATIVE_FRAMES();
     capture_by_name(&first);
     assert_true(first - (uintptr_t)capture_by_name < 1000);
 }
 
-static void test_bare_identifiers_are_equal(void **state)
+FRESH_TEST(test_bare_identifiers_are_equal)
 {
     static const struct {
         const char *name;
@@ -80,7 +78,6 @@ static void test_bare_identifiers_are_equal(void **state)
         {"IID_IMarshal", &IID_IMarshal},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const void *bare = dlsym(library, cases[i].name);
 
@@ -90,13 +87,4 @@ static void test_bare_identifiers_are_equal(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_bare_functions_act_on_the_same_slot, fresh),
-        cmocka_unit_test_setup(test_bare_functions_are_not_on_the_stack, fresh),
-        cmocka_unit_test_setup(test_bare_identifiers_are_equal, fresh),
-    };
-
-    return cmocka_run_group_tests(tests, open_library, fresh);
-}
+GROUP(open_library, fresh)

@@ -2,18 +2,14 @@
 #include <stacksplice/stacksplice.hpp>
 
 #include <cerrno>
-#include <csetjmp>
-#include <cstdarg>
 #include <ios>
 #include <memory>
 #include <new>
 #include <string>
 #include <thread>
 
-extern "C" {
-#include <cmocka.h>
-}
-#include "../core/native_frames.h"
+#include "frames.h"
+#include "support.h" // behind the library, which has a function "fail"
 
 namespace ss = stacksplice;
 
@@ -51,7 +47,7 @@ struct own : std::runtime_error {
     int value;
 };
 
-void success_leaves_the_slot_alone(void **)
+TEST(success_leaves_the_slot_alone)
 {
     assert_int_equal(ss::guard([] {}), S_OK);
     assert_int_equal(ss::guard([]() -> HRESULT { return S_FALSE; }), S_FALSE);
@@ -60,7 +56,7 @@ void success_leaves_the_slot_alone(void **)
     assert_int_equal(ss::check(S_FALSE), S_FALSE);
 }
 
-void standard_exceptions_have_their_hresults(void **)
+TEST(standard_exceptions_have_their_hresults)
 {
     std::string message;
 
@@ -82,7 +78,7 @@ void standard_exceptions_have_their_hresults(void **)
                      E_FAIL);
 }
 
-void what_is_no_std_exception_is_described(void **)
+TEST(what_is_no_std_exception_is_described)
 {
     std::string message;
 
@@ -94,7 +90,7 @@ void what_is_no_std_exception_is_described(void **)
     assert_string_equal(message.c_str(), "string");
 }
 
-void an_error_keeps_what_c_said(void **)
+TEST(an_error_keeps_what_c_said)
 {
     (void)RoOriginateErrorW(E_BOUNDS, 0, reinterpret_cast<const WCHAR *>(u"no such shelf: \u00e9"));
     try {
@@ -111,7 +107,7 @@ void an_error_keeps_what_c_said(void **)
 }
 
 // Out again: the same error object, whose chain tells of the visit.
-void an_error_that_passes_through_is_the_same(void **)
+TEST(an_error_that_passes_through_is_the_same)
 {
     (void)RoOriginateErrorW(E_BOUNDS, 0, nullptr);
     const auto before = peek();
@@ -127,7 +123,7 @@ void an_error_that_passes_through_is_the_same(void **)
     RoClearError();
 }
 
-void a_stale_error_is_replaced(void **)
+TEST(a_stale_error_is_replaced)
 {
     (void)RoOriginateErrorW(E_BOUNDS, 0, nullptr);
     try {
@@ -140,7 +136,7 @@ void a_stale_error_is_replaced(void **)
 }
 
 // C++ -> something else -> C++ -> something else: one object and one error all the way.
-void cpp_gets_its_own_exception_back(void **)
+TEST(cpp_gets_its_own_exception_back)
 {
     const void *first = nullptr;
     const HRESULT hr = ss::guard([&] {
@@ -167,7 +163,7 @@ void cpp_gets_its_own_exception_back(void **)
 }
 
 // Another exception is another error, also when it follows one that came back.
-void a_new_exception_is_a_new_error(void **)
+TEST(a_new_exception_is_a_new_error)
 {
     const HRESULT hr = ss::guard([] { throw own(1); });
     const auto info = peek();
@@ -181,7 +177,7 @@ void a_new_exception_is_a_new_error(void **)
     RoClearError();
 }
 
-void nested_exceptions_are_causes(void **)
+TEST(nested_exceptions_are_causes)
 {
     const HRESULT hr = ss::guard([] {
         try {
@@ -204,7 +200,7 @@ void nested_exceptions_are_causes(void **)
     RoClearError();
 }
 
-void a_long_chain_of_causes_is_cut(void **)
+TEST(a_long_chain_of_causes_is_cut)
 {
     std::exception_ptr chain = std::make_exception_ptr(own(0));
 
@@ -231,7 +227,7 @@ struct failing_cleanup {
     }
 };
 
-void cleanup_does_not_replace_the_error(void **)
+TEST(cleanup_does_not_replace_the_error)
 {
     (void)RoOriginateErrorW(E_ABORT, 0, nullptr);
     const auto before = peek();
@@ -243,7 +239,7 @@ void cleanup_does_not_replace_the_error(void **)
 }
 
 // A handler of one's own comes too late for the stack of the throw, and the report says so.
-void the_report_tells_the_type_and_the_gap(void **)
+TEST(the_report_tells_the_type_and_the_gap)
 {
     HRESULT hr = S_OK;
 
@@ -262,7 +258,7 @@ void the_report_tells_the_type_and_the_gap(void **)
     RoClearError();
 }
 
-void a_result_is_moved_and_left_alone_on_failure(void **)
+TEST(a_result_is_moved_and_left_alone_on_failure)
 {
     std::unique_ptr<int> result;
 
@@ -275,7 +271,7 @@ void a_result_is_moved_and_left_alone_on_failure(void **)
     RoClearError();
 }
 
-void hresults_are_error_codes(void **)
+TEST(hresults_are_error_codes)
 {
     const std::error_code denied = ss::to_error_code(E_ACCESSDENIED);
     const std::error_code own = ss::to_error_code(E_BOUNDS);
@@ -296,7 +292,7 @@ void hresults_are_error_codes(void **)
     assert_false(static_cast<bool>(peek()));
 }
 
-void an_error_without_a_message_has_the_systems(void **)
+TEST(an_error_without_a_message_has_the_systems)
 {
     assert_true(std::string(ss::error(E_BOUNDS).what()).find("valid range") != std::string::npos);
     assert_int_equal(ss::error(S_FALSE).hresult(), E_UNEXPECTED);
@@ -308,7 +304,7 @@ void an_error_without_a_message_has_the_systems(void **)
     assert_false(static_cast<bool>(peek()));
 }
 
-void an_exception_may_be_released_by_another_thread(void **)
+TEST(an_exception_may_be_released_by_another_thread)
 {
     (void)ss::guard([] { throw own(7); });
     auto info = peek();
@@ -319,27 +315,3 @@ void an_exception_may_be_released_by_another_thread(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(success_leaves_the_slot_alone),
-        cmocka_unit_test(standard_exceptions_have_their_hresults),
-        cmocka_unit_test(what_is_no_std_exception_is_described),
-        cmocka_unit_test(an_error_keeps_what_c_said),
-        cmocka_unit_test(an_error_that_passes_through_is_the_same),
-        cmocka_unit_test(a_stale_error_is_replaced),
-        cmocka_unit_test(cpp_gets_its_own_exception_back),
-        cmocka_unit_test(a_new_exception_is_a_new_error),
-        cmocka_unit_test(nested_exceptions_are_causes),
-        cmocka_unit_test(a_long_chain_of_causes_is_cut),
-        cmocka_unit_test(cleanup_does_not_replace_the_error),
-        cmocka_unit_test(the_report_tells_the_type_and_the_gap),
-        cmocka_unit_test(a_result_is_moved_and_left_alone_on_failure),
-        cmocka_unit_test(hresults_are_error_codes),
-        cmocka_unit_test(an_error_without_a_message_has_the_systems),
-        cmocka_unit_test(an_exception_may_be_released_by_another_thread),
-    };
-
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

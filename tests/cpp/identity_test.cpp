@@ -82,13 +82,13 @@ template <typename Exception> void comes_back_as_itself()
     RoClearError();
 }
 
-void an_error_comes_back_as_itself(void **)
+TEST(an_error_comes_back_as_itself)
 {
     comes_back_as_itself<shelf_error>();
     assert_int_equal(live, 0);
 }
 
-void a_standard_exception_comes_back_as_itself(void **)
+TEST(a_standard_exception_comes_back_as_itself)
 {
     comes_back_as_itself<plain_error>();
 }
@@ -122,18 +122,18 @@ template <typename Exception> void leaves_on_another_thread()
     assert_int_equal(elsewhere, hr);
 }
 
-void an_error_leaves_on_another_thread(void **)
+TEST(an_error_leaves_on_another_thread)
 {
     leaves_on_another_thread<shelf_error>();
     assert_int_equal(live, 0);
 }
 
-void a_standard_exception_leaves_on_another_thread(void **)
+TEST(a_standard_exception_leaves_on_another_thread)
 {
     leaves_on_another_thread<plain_error>();
 }
 
-void copies_are_one_error(void **)
+TEST(copies_are_one_error)
 {
     const shelf_error first(1);
     const ss::error sliced = first;
@@ -149,7 +149,7 @@ void copies_are_one_error(void **)
 }
 
 // Only its type, as the language that receives it sees it: that of the class that was thrown.
-void an_error_has_the_name_of_its_class(void **)
+TEST(an_error_has_the_name_of_its_class)
 {
     const HRESULT hr = ss::guard([] { throw shelf_error(1); });
     const auto info = take();
@@ -158,7 +158,7 @@ void an_error_has_the_name_of_its_class(void **)
                 std::string::npos);
 }
 
-void an_error_has_its_cause(void **)
+TEST(an_error_has_its_cause)
 {
     const HRESULT hr = ss::guard([] {
         try {
@@ -176,7 +176,7 @@ void an_error_has_its_cause(void **)
 }
 
 // An error object is the exception's while the exception is nobody's outside: no cycle keeps them.
-void nothing_is_left(void **)
+TEST(nothing_is_left)
 {
     live = 0;
     for (int i = 0; i < 1000; i++) {
@@ -217,7 +217,7 @@ struct failing : ss::error {
 };
 
 // The last reference to an exception goes while another error is in flight.
-void a_failing_destructor_of_an_exception_does_not_replace_the_error(void **)
+TEST(a_failing_destructor_of_an_exception_does_not_replace_the_error)
 {
     (void)ss::guard([] { throw failing(); });
     auto dying = take();
@@ -230,20 +230,3 @@ void a_failing_destructor_of_an_exception_does_not_replace_the_error(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(an_error_comes_back_as_itself),
-        cmocka_unit_test(a_standard_exception_comes_back_as_itself),
-        cmocka_unit_test(an_error_leaves_on_another_thread),
-        cmocka_unit_test(a_standard_exception_leaves_on_another_thread),
-        cmocka_unit_test(copies_are_one_error),
-        cmocka_unit_test(an_error_has_the_name_of_its_class),
-        cmocka_unit_test(an_error_has_its_cause),
-        cmocka_unit_test(nothing_is_left),
-        cmocka_unit_test(a_failing_destructor_of_an_exception_does_not_replace_the_error),
-    };
-
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

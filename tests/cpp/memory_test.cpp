@@ -112,7 +112,7 @@ HRESULT guard_with(std::exception_ptr exception, int failing, bool all)
     return hr;
 }
 
-void every_allocation_may_fail(void **)
+TEST(every_allocation_may_fail)
 {
     for (int kind = 0; kind < kinds; kind++)
         for (const bool all : {false, true}) {
@@ -134,10 +134,3 @@ void every_allocation_may_fail(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {cmocka_unit_test(every_allocation_may_fail)};
-
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

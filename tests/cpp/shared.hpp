@@ -4,16 +4,12 @@
 
 #include <stacksplice/stacksplice.hpp>
 
-#include <csetjmp>
-#include <cstdarg>
 #include <cstring>
 #include <string>
 #include <vector>
 
-extern "C" {
-#include <cmocka.h>
-}
-#include "../core/native_frames.h"
+#include "frames.h"
+#include "support.h"
 
 namespace ss = stacksplice;
 

@@ -1,5 +1,6 @@
 // stacksplice.hpp: the stack where an exception was thrown, and what passes a guard.
 #include "shared.hpp"
+#include "frames.h"
 
 #include <pthread.h>
 
@@ -16,8 +17,6 @@ bool knows_names()
 #endif
 }
 
-#define STAY() __asm__ volatile("" ::: "memory")
-
 [[gnu::noinline]] void innermost(int kind)
 {
     if (kind == 0)
@@ -30,7 +29,7 @@ bool knows_names()
 [[gnu::noinline]] void between(int kind)
 {
     innermost(kind);
-    STAY();
+    AFTER();
 }
 
 struct counts {
@@ -47,11 +46,11 @@ int counts::destroyed;
     counts counted;
 
     between(kind);
-    STAY();
+    AFTER();
 }
 
 // Frames that were unwound when the guard catches are in the stack, innermost first.
-void a_thrown_exception_has_the_stack_of_its_throw(void **)
+TEST(a_thrown_exception_has_the_stack_of_its_throw)
 {
     for (int kind = 0; kind < 3; kind++) {
         counts::destroyed = 0;
@@ -90,7 +89,7 @@ void a_thrown_exception_has_the_stack_of_its_throw(void **)
 }
 
 // What lay between the first throw and its handler is gone, and the stack says so.
-void an_exception_thrown_again_has_a_gap(void **)
+TEST(an_exception_thrown_again_has_a_gap)
 {
     for (auto *again : {throws_again, throws_kept_again}) {
         (void)ss::guard(again);
@@ -113,7 +112,7 @@ void an_exception_thrown_again_has_a_gap(void **)
 }
 
 // A stacksplice::error remembers where it was made, however often it is thrown.
-void an_error_keeps_the_stack_of_its_construction(void **)
+TEST(an_error_keeps_the_stack_of_its_construction)
 {
     (void)ss::guard(error_again);
     const std::string text = names_of(take());
@@ -122,7 +121,7 @@ void an_error_keeps_the_stack_of_its_construction(void **)
 }
 
 // An exception that is caught inside is no business of the guard.
-void an_exception_that_is_caught_inside_leaves_nothing(void **)
+TEST(an_exception_that_is_caught_inside_leaves_nothing)
 {
     assert_int_equal(ss::guard([] {
                          try {
@@ -135,7 +134,7 @@ void an_exception_that_is_caught_inside_leaves_nothing(void **)
 }
 
 // The inner guard's error is its own; the outer one has the stack of its own throw.
-void guards_nest(void **)
+TEST(guards_nest)
 {
     HRESULT inner = S_OK;
     ss::com_ptr<IRestrictedErrorInfo> first;
@@ -164,7 +163,7 @@ struct throwing_inside {
 };
 
 // Destructors that run while the stack is unwound may use guards, too.
-void a_guard_in_a_destructor_changes_nothing(void **)
+TEST(a_guard_in_a_destructor_changes_nothing)
 {
     const HRESULT hr = ss::guard([] {
         throwing_inside cleanup;
@@ -195,7 +194,7 @@ void *end_in_guard(void *data)
 }
 
 // The end of a thread is no exception: swallowing it would end the process.
-void the_end_of_a_thread_passes(void **)
+TEST(the_end_of_a_thread_passes)
 {
     bool destroyed = false;
     void *result = nullptr;
@@ -225,11 +224,11 @@ void drop_foreign(_Unwind_Reason_Code, _Unwind_Exception *)
     std::memcpy(&foreign.exception_class, "TESTTEST", sizeof foreign.exception_class);
     foreign.exception_cleanup = drop_foreign;
     (void)_Unwind_RaiseException(&foreign);
-    STAY();
+    AFTER();
 }
 
 // It is nobody's to swallow; a handler that does so all the same gets an error without details.
-void what_is_not_of_cpp_passes(void **)
+TEST(what_is_not_of_cpp_passes)
 {
     bool passed = false;
     HRESULT hr = S_OK;
@@ -252,19 +251,3 @@ void what_is_not_of_cpp_passes(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(a_thrown_exception_has_the_stack_of_its_throw),
-        cmocka_unit_test(an_exception_thrown_again_has_a_gap),
-        cmocka_unit_test(an_error_keeps_the_stack_of_its_construction),
-        cmocka_unit_test(an_exception_that_is_caught_inside_leaves_nothing),
-        cmocka_unit_test(guards_nest),
-        cmocka_unit_test(a_guard_in_a_destructor_changes_nothing),
-        cmocka_unit_test(the_end_of_a_thread_passes),
-        cmocka_unit_test(what_is_not_of_cpp_passes),
-    };
-
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -1,8 +1,6 @@
 /* What a capture must not do to Lua, and captures at bad moments. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "frames.h"
+#include "lua_state.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,17 +11,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <lauxlib.h>
-#include <lualib.h>
-
-#include <stacksplice/lua.h>
-
-#if LUA_VERSION_NUM >= 505
-#define NEW_STATE(allocator) lua_newstate(allocator, NULL, 1)
-#else
-#define NEW_STATE(allocator) lua_newstate(allocator, NULL)
-#endif
 
 enum { MAX_FRAMES = 512 };
 
@@ -82,20 +69,43 @@ static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
 
 static lua_State *new_state(void)
 {
-    lua_State *L = NEW_STATE(allocate);
-
-    assert_non_null(L);
-    luaL_openlibs(L);
-    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
-    lua_settop(L, 0);
-    return L;
+    return fill_state(NEW_STATE(allocate, NULL));
 }
 
 static void run(lua_State *L, const char *script)
 {
-    if (luaL_loadbufferx(L, script, strlen(script), "@captures.lua", "t") != LUA_OK ||
-        lua_pcall(L, 0, 0, 0) != LUA_OK)
-        fail_msg("%s", lua_tostring(L, -1));
+    run_chunk(L, "@captures.lua", script, 0);
+}
+
+/* ---- Threads -------------------------------------------------------------------------------*/
+
+static void *run_states(void *data)
+{
+    for (int i = 0; i < 5; i++) {
+        lua_State *L = fill_state(luaL_newstate());
+
+        if (luaL_dostring(L, "for i = 1, 50 do\n"
+                             "local ok, v, e = stacksplice.pcall(error, {i})\n"
+                             "assert(v[1] == i and rawequal(e.value, v)) end") != LUA_OK)
+            *(bool *)data = true;
+        lua_close(L);
+    }
+    return NULL;
+}
+
+/* The first captures of the process may be these, so the threads also race to learn Lua's layout.
+ */
+TEST(test_states_on_several_threads)
+{
+    pthread_t threads[4];
+    bool failed[4] = {false};
+
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_states, &failed[i]), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_false(failed[i]);
+    }
 }
 
 /* ---- Nothing of Lua changes ------------------------------------------------------------------*/
@@ -122,11 +132,10 @@ static int capture_quietly(lua_State *L)
     return 0;
 }
 
-static void test_a_capture_allocates_nothing_in_lua(void **state)
+TEST(test_a_capture_allocates_nothing_in_lua)
 {
     lua_State *L = new_state();
 
-    (void)state;
     lua_register(L, "capture_quietly", capture_quietly);
     run(L, "local function f(...) capture_quietly(...) return 1 end\n"
            "pcall(f) pcall(f, 1, 2, 3)\n"
@@ -141,15 +150,14 @@ static void test_a_capture_allocates_nothing_in_lua(void **state)
 static int call(lua_State *L)
 {
     lua_call(L, 0, 0);
-    __asm__ volatile("" ::: "memory");
+    AFTER();
     return 0;
 }
 
-static void test_an_allocator_may_capture(void **state)
+TEST(test_an_allocator_may_capture)
 {
     lua_State *L = new_state();
 
-    (void)state;
     lua_register(L, "call", call);
     run(L, "function work()\nlocal t = {} for i = 1, 100 do t[i] = {i} end\nreturn 1 end\n"
            "function outer() call(work) return 1 end");
@@ -164,11 +172,10 @@ static void test_an_allocator_may_capture(void **state)
     lua_close(L);
 }
 
-static void test_an_allocator_may_capture_anywhere(void **state)
+TEST(test_an_allocator_may_capture_anywhere)
 {
     lua_State *L = new_state();
 
-    (void)state;
     captures = 0;
     capture_on_allocation = true;
     run(L,
@@ -183,47 +190,14 @@ static void test_an_allocator_may_capture_anywhere(void **state)
     lua_close(L);
 }
 
-/* ---- Threads and processes -------------------------------------------------------------------*/
+/* ---- Processes -----------------------------------------------------------------------------*/
 
-static void *run_states(void *data)
-{
-    for (int i = 0; i < 5; i++) {
-        lua_State *L = luaL_newstate();
-
-        luaL_openlibs(L);
-        luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
-        if (luaL_dostring(L, "for i = 1, 50 do\n"
-                             "local ok, v, e = stacksplice.pcall(error, {i})\n"
-                             "assert(v[1] == i and rawequal(e.value, v)) end") != LUA_OK)
-            *(bool *)data = true;
-        lua_close(L);
-    }
-    return NULL;
-}
-
-/* The first captures of the process may be these, so the threads also race to learn Lua's layout.
- */
-static void test_states_on_several_threads(void **state)
-{
-    pthread_t threads[4];
-    bool failed[4] = {false};
-
-    (void)state;
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, run_states, &failed[i]), 0);
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-        assert_false(failed[i]);
-    }
-}
-
-static void test_fork_beside_a_thread_that_captures(void **state)
+TEST(test_fork_beside_a_thread_that_captures)
 {
     pthread_t thread;
     bool failed = false, failed_in_child = false;
     int status;
 
-    (void)state;
 #ifdef __SANITIZE_ADDRESS__
     skip(); /* its allocator takes no lock for fork: a child can find one held for ever */
 #endif
@@ -243,17 +217,4 @@ static void test_fork_beside_a_thread_that_captures(void **state)
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_false(failed);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_states_on_several_threads),
-        cmocka_unit_test(test_a_capture_allocates_nothing_in_lua),
-        cmocka_unit_test(test_an_allocator_may_capture),
-        cmocka_unit_test(test_an_allocator_may_capture_anywhere),
-        cmocka_unit_test(test_fork_beside_a_thread_that_captures),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

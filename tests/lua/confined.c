@@ -215,7 +215,7 @@ static void assert_shows_secret(void (*asked)(lua_State *L, const char *name, FI
 
 /* ---- What the script is told -----------------------------------------------------------------*/
 
-static void test_a_confined_script_learns_nothing_of_files(void **state)
+STATE_TEST(test_a_confined_script_learns_nothing_of_files)
 {
     const char *names[] = {secret,
                            "/etc/hostname",
@@ -237,7 +237,7 @@ static void test_a_confined_script_learns_nothing_of_files(void **state)
     free(expected);
 }
 
-static void test_the_installed_traceback_opens_nothing(void **state)
+STATE_TEST(test_the_installed_traceback_opens_nothing)
 {
     lua_State *L = *state;
     char *expected;
@@ -251,7 +251,7 @@ static void test_the_installed_traceback_opens_nothing(void **state)
 
 /* ---- What the host allows, and asks for itself -----------------------------------------------*/
 
-static void test_a_host_can_allow_source_lines(void **state)
+STATE_TEST(test_a_host_can_allow_source_lines)
 {
     lua_State *L = *state;
     char *closed = answer(ask_script, L, missing), *allowed;
@@ -267,7 +267,7 @@ static void test_a_host_can_allow_source_lines(void **state)
     free(closed);
 }
 
-static void test_a_host_reads_regular_files_only(void **state)
+STATE_TEST(test_a_host_reads_regular_files_only)
 {
     /* Not cmdline: memcheck puts a file of its own in its place. */
     const char *names[] = {"/proc/self/environ", "/proc/self/status", "/dev/null", fifo,
@@ -281,14 +281,4 @@ static void test_a_host_reads_regular_files_only(void **state)
     free(expected);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_confined_script_learns_nothing_of_files),
-        TEST(test_the_installed_traceback_opens_nothing),
-        TEST(test_a_host_can_allow_source_lines),
-        TEST(test_a_host_reads_regular_files_only),
-    };
-
-    return cmocka_run_group_tests(tests, make_files, remove_files);
-}
+GROUP(make_files, remove_files)

@@ -2,11 +2,6 @@
  * Several copies of Lua in one process that call each other: one in the program, the others in
  * plug-ins.  Each has its own call sites; the stack has the lines of all of them in true order.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +9,7 @@
 #include <stacksplice/stacksplice.h>
 
 #include "copies.h"
+#include "support.h"
 
 void enter_program(copies *all);
 
@@ -79,7 +75,7 @@ static void run(copies *all, const copies_enter *order, int count)
     order[0](all);
 }
 
-static void test_copies_call_each_other(void **state)
+TEST(test_copies_call_each_other)
 {
     static copies all;
     copies_enter p = enter_program, a = plugin(PLUGIN_A), b = plugin(PLUGIN_B);
@@ -87,7 +83,6 @@ static void test_copies_call_each_other(void **state)
         {p}, {a}, {b}, {p, a}, {a, p}, {a, b, p}, {p, a, b, p, a, b}, {b, b, a, p, a, p},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         int count = 0;
 
@@ -97,11 +92,4 @@ static void test_copies_call_each_other(void **state)
     }
     assert_int_equal(checks, sizeof orders / sizeof *orders);
     assert_int_equal(frames_seen, 2 * 22); /* two lines of each hop */
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(test_copies_call_each_other)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

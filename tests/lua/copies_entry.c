@@ -10,6 +10,7 @@
 #include <stacksplice/lua.h>
 
 #include "copies.h"
+#include "frames.h"
 
 __attribute__((visibility("default"))) void ENTRY(copies *all);
 
@@ -46,7 +47,7 @@ static int hop(lua_State *L)
         all->check(all);
     noted = before;
     all->line_count = lines;
-    __asm__ volatile("" ::: "memory");
+    AFTER();
     return 0;
 }
 

@@ -3,7 +3,7 @@
 
 /* ---- pcall -----------------------------------------------------------------------------------*/
 
-static void test_pcall_succeeds_like_lua_pcall(void **state)
+STATE_TEST(test_pcall_succeeds_like_lua_pcall)
 {
     lua_State *L = *state;
 
@@ -23,7 +23,7 @@ static void test_pcall_succeeds_like_lua_pcall(void **state)
     assert_no_error();
 }
 
-static void test_pcall_originates_a_failure(void **state)
+STATE_TEST(test_pcall_originates_a_failure)
 {
     lua_State *L = *state;
     IRestrictedErrorInfo *error;
@@ -39,7 +39,7 @@ static void test_pcall_originates_a_failure(void **state)
     assert_int_equal(nodes_of(error), 0);
 }
 
-static void test_pcall_of_what_cannot_be_called(void **state)
+STATE_TEST(test_pcall_of_what_cannot_be_called)
 {
     lua_State *L = *state;
 
@@ -51,7 +51,7 @@ static void test_pcall_of_what_cannot_be_called(void **state)
 
 /* ---- Identity --------------------------------------------------------------------------------*/
 
-static void test_values_come_back_as_themselves(void **state)
+STATE_TEST(test_values_come_back_as_themselves)
 {
     lua_State *L = *state;
 
@@ -75,7 +75,7 @@ static void test_values_come_back_as_themselves(void **state)
     assert_no_error();
 }
 
-static void test_one_error_object_and_one_node_for_each_border(void **state)
+STATE_TEST(test_one_error_object_and_one_node_for_each_border)
 {
     static const char *const values[] = {"{}", "'text'", "nil", "false", "7"};
     lua_State *L = *state;
@@ -97,7 +97,7 @@ static void test_one_error_object_and_one_node_for_each_border(void **state)
     }
 }
 
-static void test_a_caught_value_raised_anew_is_another_error_unless_it_has_identity(void **state)
+STATE_TEST(test_a_caught_value_raised_anew_is_another_error_unless_it_has_identity)
 {
     lua_State *L = *state;
 
@@ -112,7 +112,7 @@ static void test_a_caught_value_raised_anew_is_another_error_unless_it_has_ident
     assert_int_equal(nodes_of(peek()), 1);
 }
 
-static void test_raise_of_a_native_error_gives_an_error_object(void **state)
+STATE_TEST(test_raise_of_a_native_error_gives_an_error_object)
 {
     lua_State *L = *state;
     IRestrictedErrorInfo *error;
@@ -135,7 +135,7 @@ static void test_raise_of_a_native_error_gives_an_error_object(void **state)
     error->lpVtbl->Release(error);
 }
 
-static void test_a_function_that_ends_in_raise_is_in_the_node(void **state)
+STATE_TEST(test_a_function_that_ends_in_raise_is_in_the_node)
 {
     lua_State *L = *state;
 
@@ -151,7 +151,7 @@ static void test_a_function_that_ends_in_raise_is_in_the_node(void **state)
     assert_int_equal(stacksplice_lua_pcall(L, 0, 0), S_OK);
 }
 
-static void test_raise_with_another_hresult_raises_a_fresh_error(void **state)
+STATE_TEST(test_raise_with_another_hresult_raises_a_fresh_error)
 {
     lua_State *L = *state;
 
@@ -165,7 +165,7 @@ static void test_raise_with_another_hresult_raises_a_fresh_error(void **state)
     assert_no_error();
 }
 
-static void test_raise_of_a_success_code_is_an_error_of_its_own(void **state)
+STATE_TEST(test_raise_of_a_success_code_is_an_error_of_its_own)
 {
     lua_State *L = *state;
 
@@ -179,7 +179,7 @@ static void test_raise_of_a_success_code_is_an_error_of_its_own(void **state)
 
 /* ---- originate, exception, push --------------------------------------------------------------*/
 
-static void test_originate_after_a_plain_pcall_says_what_is_gone(void **state)
+STATE_TEST(test_originate_after_a_plain_pcall_says_what_is_gone)
 {
     lua_State *L = *state;
 
@@ -191,7 +191,7 @@ static void test_originate_after_a_plain_pcall_says_what_is_gone(void **state)
     assert_stack(peek(), "gap:" STACKSPLICE_GAP_RETURNED " ");
 }
 
-static void test_originate_after_the_handler_has_the_stack_of_the_raise(void **state)
+STATE_TEST(test_originate_after_the_handler_has_the_stack_of_the_raise)
 {
     static const char *const values[] = {"{}", "'text'", "nil", "io.stdout"};
     lua_State *L = *state;
@@ -212,7 +212,7 @@ static void test_originate_after_the_handler_has_the_stack_of_the_raise(void **s
     }
 }
 
-static void test_originate_status(void **state)
+STATE_TEST(test_originate_status)
 {
     lua_State *L = *state;
 
@@ -224,7 +224,7 @@ static void test_originate_status(void **state)
     assert_int_equal(stacksplice_lua_originate_status(L, -1, LUA_ERRERR), E_UNEXPECTED);
 }
 
-static void test_bad_arguments(void **state)
+STATE_TEST(test_bad_arguments)
 {
     lua_State *L = *state;
     IUnknown *out = (IUnknown *)L;
@@ -241,7 +241,7 @@ static void test_bad_arguments(void **state)
 }
 
 /* Lua reads and writes below its stack when it is told of values that are not there. */
-static void test_counts_and_indices_beyond_the_stack(void **state)
+STATE_TEST(test_counts_and_indices_beyond_the_stack)
 {
     lua_State *L = *state;
     IUnknown *out = NULL;
@@ -262,7 +262,7 @@ static void test_counts_and_indices_beyond_the_stack(void **state)
     RoClearError();
 }
 
-static void test_exception_is_a_com_object(void **state)
+STATE_TEST(test_exception_is_a_com_object)
 {
     lua_State *L = *state;
     IUnknown *x = NULL, *identity = NULL, *same = NULL;
@@ -309,7 +309,7 @@ static void test_exception_is_a_com_object(void **state)
     x->lpVtbl->Release(x);
 }
 
-static void test_push_knows_its_own_state_only(void **state)
+STATE_TEST(test_push_knows_its_own_state_only)
 {
     lua_State *L = *state, *other;
     IUnknown *x = NULL;
@@ -327,7 +327,7 @@ static void test_push_knows_its_own_state_only(void **state)
     lua_close(other);
 }
 
-static void test_an_error_of_another_state_arrives_as_error_object(void **state)
+STATE_TEST(test_an_error_of_another_state_arrives_as_error_object)
 {
     lua_State *L = *state, *other;
     void *second;
@@ -345,30 +345,4 @@ static void test_an_error_of_another_state_arrives_as_error_object(void **state)
             "assert(e.stack[1].kind and e.type_name == 'table' and e.message:find('^table'))");
     if (lua_pcall(L, 0, 0, 0) != LUA_OK)
         fail_msg("%s", lua_tostring(L, -1));
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        TEST(test_pcall_succeeds_like_lua_pcall),
-        TEST(test_pcall_originates_a_failure),
-        TEST(test_pcall_of_what_cannot_be_called),
-        TEST(test_values_come_back_as_themselves),
-        TEST(test_one_error_object_and_one_node_for_each_border),
-        TEST(test_a_caught_value_raised_anew_is_another_error_unless_it_has_identity),
-        TEST(test_raise_of_a_native_error_gives_an_error_object),
-        TEST(test_a_function_that_ends_in_raise_is_in_the_node),
-        TEST(test_raise_with_another_hresult_raises_a_fresh_error),
-        TEST(test_raise_of_a_success_code_is_an_error_of_its_own),
-        TEST(test_originate_after_a_plain_pcall_says_what_is_gone),
-        TEST(test_originate_after_the_handler_has_the_stack_of_the_raise),
-        TEST(test_originate_status),
-        TEST(test_bad_arguments),
-        TEST(test_counts_and_indices_beyond_the_stack),
-        TEST(test_exception_is_a_com_object),
-        TEST(test_push_knows_its_own_state_only),
-        TEST(test_an_error_of_another_state_arrives_as_error_object),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,40 +2,13 @@
 #ifndef TESTS_LUA_HOST_H
 #define TESTS_LUA_HOST_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "lua_state.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <lauxlib.h>
-#include <lualib.h>
-
-#include <stacksplice/lua.h>
 #include <stacksplice/source.h>
-
-static inline int open_state(void **state)
-{
-    lua_State *L = luaL_newstate();
-
-    luaL_openlibs(L);
-    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
-    lua_settop(L, 0);
-    RoClearError();
-    *state = L;
-    return 0;
-}
-
-static inline int close_state(void **state)
-{
-    RoClearError();
-    if (*state)
-        lua_close(*state);
-    return 0;
-}
 
 static inline void load(lua_State *L, const char *script)
 {
@@ -148,7 +121,5 @@ static inline int border(lua_State *L)
         return stacksplice_lua_raise(L, hr);
     return 0;
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_state, close_state)
 
 #endif

@@ -3,7 +3,7 @@
 
 /* ---- Coroutines and continuations ------------------------------------------------------------*/
 
-static void test_resume_captures_the_dead_coroutine(void **state)
+STATE_TEST(test_resume_captures_the_dead_coroutine)
 {
     lua_State *L = *state, *co = lua_newthread(L);
     int results = -1;
@@ -36,7 +36,7 @@ static void test_resume_captures_the_dead_coroutine(void **state)
 
 /* No handler saw the raise in the coroutine: only the function that raises the error in flight
    tells that an equal value is the same one. */
-static void test_an_equal_value_in_another_coroutine_is_another_error(void **state)
+STATE_TEST(test_an_equal_value_in_another_coroutine_is_another_error)
 {
     lua_State *L = *state, *co;
     IRestrictedErrorInfo *former, *now = NULL;
@@ -88,7 +88,7 @@ static int resume_other(lua_State *L)
     return 0;
 }
 
-static void test_resume_of_what_cannot_be_resumed_leaves_it_alone(void **state)
+STATE_TEST(test_resume_of_what_cannot_be_resumed_leaves_it_alone)
 {
     lua_State *L = *state, *co = lua_newthread(L);
     int results = -1;
@@ -111,7 +111,7 @@ static void test_resume_of_what_cannot_be_resumed_leaves_it_alone(void **state)
 }
 
 /* Some hosts run their scripts by a lua_resume of the main thread. */
-static void test_resume_of_the_main_thread(void **state)
+STATE_TEST(test_resume_of_the_main_thread)
 {
     lua_State *L = *state;
     int results = -1;
@@ -144,7 +144,7 @@ static int call_with_continuation(lua_State *L)
                       7);
 }
 
-static void test_pcallk_with_and_without_a_yield(void **state)
+STATE_TEST(test_pcallk_with_and_without_a_yield)
 {
     lua_State *L = *state;
 
@@ -168,17 +168,4 @@ static void test_pcallk_with_and_without_a_yield(void **state)
     /* callk itself is still an activation, but its native frame ended with the yield. */
     assert_stack(peek(), "lua:function <host.lua:2>:2 lua:callk:0 lua:function <host.lua:1>:2 "
                          "lua:main chunk:3 ");
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        TEST(test_resume_captures_the_dead_coroutine),
-        TEST(test_an_equal_value_in_another_coroutine_is_another_error),
-        TEST(test_resume_of_what_cannot_be_resumed_leaves_it_alone),
-        TEST(test_resume_of_the_main_thread),
-        TEST(test_pcallk_with_and_without_a_yield),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

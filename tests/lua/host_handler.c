@@ -44,7 +44,7 @@ static void assert_same_as_without(lua_State *L, const char *script)
     assert_no_error();
 }
 
-static void test_status_value_and_stack_are_those_of_lua(void **state)
+STATE_TEST(test_status_value_and_stack_are_those_of_lua)
 {
     static const char *const scripts[] = {
         "return 1",
@@ -70,7 +70,7 @@ static void test_status_value_and_stack_are_those_of_lua(void **state)
 }
 
 /* The handler's part is protected, so all that may fail in it fails alone. */
-static void test_a_full_stack_lets_the_value_through(void **state)
+STATE_TEST(test_a_full_stack_lets_the_value_through)
 {
     lua_State *L = *state;
 
@@ -90,7 +90,7 @@ static void test_a_full_stack_lets_the_value_through(void **state)
 }
 
 /* A handler of the script's that fails inside of one of ours, and the other way round. */
-static void test_an_error_in_error_handling_stays_one(void **state)
+STATE_TEST(test_an_error_in_error_handling_stays_one)
 {
     assert_same_as_without(*state,
                            "local ok, m = xpcall(error, function() error() end)\nerror(m, 0)");
@@ -135,7 +135,7 @@ static int resume_by_c(lua_State *L)
     return 0;
 }
 
-static void test_parents_are_in_the_stack_when_c_resumes(void **state)
+STATE_TEST(test_parents_are_in_the_stack_when_c_resumes)
 {
     lua_State *L = *state;
 
@@ -162,7 +162,7 @@ static void warn(void *data, const char *message, int to_continue)
 }
 
 /* Its error is a warning to whom the host told Lua, and to nobody else. */
-static void test_a_finalizer_that_fails_warns_the_host(void **state)
+STATE_TEST(test_a_finalizer_that_fails_warns_the_host)
 {
     lua_State *L = *state;
 
@@ -178,9 +178,8 @@ static void test_a_finalizer_that_fails_warns_the_host(void **state)
 
 #else
 
-static void test_a_finalizer_that_fails_warns_the_host(void **state)
+STATE_TEST(test_a_finalizer_that_fails_warns_the_host)
 {
-    (void)state;
     skip(); /* Lua 5.3 has no warnings */
 }
 
@@ -218,7 +217,7 @@ static int raise_x(lua_State *L)
     return stacksplice_lua_raise(L, E_FAIL);
 }
 
-static void test_an_equal_text_is_the_older_error_only_while_that_is_raised(void **state)
+STATE_TEST(test_an_equal_text_is_the_older_error_only_while_that_is_raised)
 {
     IRestrictedErrorInfo *handled, *unseen, *next, *again;
     lua_State *L = *state;
@@ -241,18 +240,4 @@ static void test_an_equal_text_is_the_older_error_only_while_that_is_raised(void
     unseen->lpVtbl->Release(unseen);
     handled->lpVtbl->Release(handled);
     assert_no_error();
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        TEST(test_status_value_and_stack_are_those_of_lua),
-        TEST(test_a_full_stack_lets_the_value_through),
-        TEST(test_an_error_in_error_handling_stays_one),
-        TEST(test_parents_are_in_the_stack_when_c_resumes),
-        TEST(test_a_finalizer_that_fails_warns_the_host),
-        TEST(test_an_equal_text_is_the_older_error_only_while_that_is_raised),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

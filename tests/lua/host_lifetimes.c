@@ -7,7 +7,7 @@
 
 /* ---- Lifetimes -------------------------------------------------------------------------------*/
 
-static void test_everything_outlives_lua_close(void **state)
+STATE_TEST(test_everything_outlives_lua_close)
 {
     lua_State *L = *state;
     IRestrictedErrorInfo *error = NULL;
@@ -38,7 +38,7 @@ static void *release(void *object)
     return NULL;
 }
 
-static void test_release_on_another_thread_frees_the_value_at_the_next_entry(void **state)
+STATE_TEST(test_release_on_another_thread_frees_the_value_at_the_next_entry)
 {
     lua_State *L = *state;
     IRestrictedErrorInfo *error = NULL;
@@ -64,7 +64,7 @@ static void *release_many(void *data)
     return NULL;
 }
 
-static void test_releases_race_with_the_state(void **state)
+STATE_TEST(test_releases_race_with_the_state)
 {
     lua_State *L = *state;
     static IRestrictedErrorInfo *errors[200];
@@ -90,7 +90,7 @@ static void test_releases_race_with_the_state(void **state)
     }
 }
 
-static void test_the_slot_may_keep_an_error_after_its_state(void **state)
+STATE_TEST(test_the_slot_may_keep_an_error_after_its_state)
 {
     for (int i = 0; i < 3; i++) {
         void *another;
@@ -102,10 +102,9 @@ static void test_the_slot_may_keep_an_error_after_its_state(void **state)
         assert_stack(peek(), "lua:main chunk:1 ");
     }
     RoClearError();
-    (void)state;
 }
 
-static void test_a_child_of_fork_goes_on(void **state)
+STATE_TEST(test_a_child_of_fork_goes_on)
 {
     lua_State *L = *state;
     int status = -1;
@@ -123,17 +122,4 @@ static void test_a_child_of_fork_goes_on(void **state)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        TEST(test_everything_outlives_lua_close),
-        TEST(test_release_on_another_thread_frees_the_value_at_the_next_entry),
-        TEST(test_releases_race_with_the_state),
-        TEST(test_the_slot_may_keep_an_error_after_its_state),
-        TEST(test_a_child_of_fork_goes_on),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

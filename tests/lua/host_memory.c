@@ -3,12 +3,6 @@
 
 #include <stdlib.h>
 
-#if LUA_VERSION_NUM >= 505
-#define NEW_STATE(allocator) lua_newstate(allocator, NULL, 1)
-#else
-#define NEW_STATE(allocator) lua_newstate(allocator, NULL)
-#endif
-
 /* ---- Without memory --------------------------------------------------------------------------*/
 
 static long allowed; /* allocations until the allocator fails; negative: it never does */
@@ -33,7 +27,7 @@ static lua_State *new_failing_state(void)
     lua_State *L;
 
     allowed = -1;
-    L = NEW_STATE(allocate);
+    L = NEW_STATE(allocate, NULL);
     luaL_openlibs(L);
     lua_gc(L, LUA_GCSTOP, 0);
     return L;
@@ -47,11 +41,10 @@ static int fail_next_allocations(lua_State *L)
 }
 
 /* Fail allocation 0, 1, 2, ... until everything succeeds. */
-static void test_no_function_throws_when_lua_has_no_memory(void **state)
+STATE_TEST(test_no_function_throws_when_lua_has_no_memory)
 {
     bool failed = true;
 
-    (void)state;
     for (long i = 0; failed && i < 500; i++) {
         lua_State *L = new_failing_state();
         IUnknown *x = NULL;
@@ -92,11 +85,10 @@ static int open_and_fail(lua_State *L)
 }
 
 /* What could not be completed is not left behind half made. */
-static void test_everything_works_once_there_is_memory_again(void **state)
+STATE_TEST(test_everything_works_once_there_is_memory_again)
 {
     bool failed = true;
 
-    (void)state;
     for (long i = 0; failed && i < 500; i++) {
         lua_State *L = new_failing_state();
 
@@ -122,11 +114,10 @@ static void test_everything_works_once_there_is_memory_again(void **state)
     RoClearError();
 }
 
-static void test_raise_without_memory_raises_something(void **state)
+STATE_TEST(test_raise_without_memory_raises_something)
 {
     bool failed = true;
 
-    (void)state;
     for (long i = 0; failed && i < 500; i++) {
         lua_State *L = new_failing_state();
         int status;
@@ -146,11 +137,10 @@ static void test_raise_without_memory_raises_something(void **state)
 }
 
 /* A wrapped coroutine that fails: the value goes on its way with its stack or without. */
-static void test_wrapped_coroutines_raise_something(void **state)
+STATE_TEST(test_wrapped_coroutines_raise_something)
 {
     bool failed = true;
 
-    (void)state;
     for (long i = 0; failed && i < 500; i++) {
         lua_State *L = new_failing_state();
         int status;
@@ -175,11 +165,10 @@ static void test_wrapped_coroutines_raise_something(void **state)
     assert_false(failed);
 }
 
-static void test_out_of_memory_has_its_hresult(void **state)
+STATE_TEST(test_out_of_memory_has_its_hresult)
 {
     lua_State *L = new_failing_state();
 
-    (void)state;
     load(L, "fail() local t = {} for i = 1, 1000 do t[i] = {} end");
     lua_register(L, "fail", fail_next_allocations);
     lua_pushcfunction(L, stacksplice_lua_handler); /* the state's record is made beforehand */
@@ -192,25 +181,11 @@ static void test_out_of_memory_has_its_hresult(void **state)
     lua_close(L);
 }
 
-static void test_error_in_error_handling_has_its_hresult(void **state)
+STATE_TEST(test_error_in_error_handling_has_its_hresult)
 {
     lua_State *L = *state;
 
     load(L, "return select(3, stacksplice.xpcall(error, function() error() end, 'x')).hresult");
     assert_int_equal(stacksplice_lua_pcall(L, 0, 1), S_OK);
     assert_true(lua_isinteger(L, -1));
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        TEST(test_no_function_throws_when_lua_has_no_memory),
-        TEST(test_everything_works_once_there_is_memory_again),
-        TEST(test_raise_without_memory_raises_something),
-        TEST(test_wrapped_coroutines_raise_something),
-        TEST(test_out_of_memory_has_its_hresult),
-        TEST(test_error_in_error_handling_has_its_hresult),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

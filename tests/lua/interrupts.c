@@ -1,18 +1,11 @@
 /* An interrupt of another language gets through every plain protected call of Lua. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "lua_state.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <lauxlib.h>
-#include <lualib.h>
-
-#include <stacksplice/lua.h>
 #include <stacksplice/source.h>
 
 #define CANCELLED ((HRESULT)0x800704C7)
@@ -72,28 +65,26 @@ static int plain_border(lua_State *L)
     return 1;
 }
 
-static int open_state(void **state)
+static int open_interruptible(void **state)
 {
-    lua_State *L = luaL_newstate();
+    lua_State *L = fill_state(luaL_newstate());
 
-    luaL_openlibs(L);
-    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
     lua_register(L, "interrupt", interrupt);
     lua_register(L, "border", border);
     lua_register(L, "plain_border", plain_border);
-    lua_settop(L, 0);
     is_interrupt = true;
     *state = L;
     return 0;
 }
 
-static int close_state(void **state)
+static int close_and_count(void **state)
 {
-    RoClearError();
-    lua_close(*state);
+    (void)close_state(state);
     assert_int_equal(atomic_load(&references), 0);
     return 0;
 }
+
+#define INTERRUPT_TEST(name) TEST_WITH(name, open_interruptible, close_and_count)
 
 static HRESULT run(lua_State *L, const char *script)
 {
@@ -185,7 +176,7 @@ static const char *const swallowing[] = {
     "reached = 1 collectgarbage() pcall(interrupt) reached = 2",
 };
 
-static void test_it_gets_through(void **state)
+INTERRUPT_TEST(test_it_gets_through)
 {
     lua_State *L = *state;
 
@@ -201,7 +192,7 @@ static void test_it_gets_through(void **state)
     }
 }
 
-static void test_our_own_pcall_catches_it(void **state)
+INTERRUPT_TEST(test_our_own_pcall_catches_it)
 {
     lua_State *L = *state;
 
@@ -219,7 +210,7 @@ static void test_our_own_pcall_catches_it(void **state)
     assert_clean(L);
 }
 
-static void test_former_hooks_are_restored(void **state)
+INTERRUPT_TEST(test_former_hooks_are_restored)
 {
     lua_State *L = *state;
 
@@ -292,7 +283,7 @@ static const struct {
 };
 
 /* What closes variables on the way is clean-up code. */
-static void test_clean_up_runs_to_its_end(void **state)
+INTERRUPT_TEST(test_clean_up_runs_to_its_end)
 {
     lua_State *L = *state;
 
@@ -323,7 +314,7 @@ static void count_lines(lua_State *L, lua_Debug *activation)
     hooked++;
 }
 
-static void test_hooks_of_the_host_come_back_as_they_were(void **state)
+INTERRUPT_TEST(test_hooks_of_the_host_come_back_as_they_were)
 {
     static const char *const scripts[] = {
         "stacksplice.pcall(interrupt)",
@@ -352,7 +343,7 @@ static void test_hooks_of_the_host_come_back_as_they_were(void **state)
 }
 
 #if LUA_VERSION_NUM >= 504
-static void test_a_coroutine_that_rests_gets_its_hook_back(void **state)
+INTERRUPT_TEST(test_a_coroutine_that_rests_gets_its_hook_back)
 {
     lua_State *L = *state;
 
@@ -377,7 +368,7 @@ static void test_a_coroutine_that_rests_gets_its_hook_back(void **state)
 #endif
 
 /* A script that has ended is over: its host got the error, and what it begins then runs. */
-static void test_a_host_with_a_plain_pcall_goes_on(void **state)
+INTERRUPT_TEST(test_a_host_with_a_plain_pcall_goes_on)
 {
     static const char *const scripts[] = {
         "interrupt()", "pcall(interrupt)", "return pcall(interrupt)",
@@ -411,7 +402,7 @@ static int run_lines(lua_State *L)
     return 1;
 }
 
-static void test_a_prompt_goes_on_with_the_next_line(void **state)
+INTERRUPT_TEST(test_a_prompt_goes_on_with_the_next_line)
 {
     lua_State *L = *state;
 
@@ -438,7 +429,7 @@ static int enter(lua_State *L)
     return FAILED(hr) ? stacksplice_lua_raise(L, hr) : 0;
 }
 
-static void test_through_other_states_and_back(void **state)
+INTERRUPT_TEST(test_through_other_states_and_back)
 {
     static const char *const scripts[] = {
         "reached = 1 enter(B, 'pcall(interrupt)') reached = 2",
@@ -452,7 +443,7 @@ static void test_through_other_states_and_back(void **state)
     lua_State *A = *state, *B;
     void *second;
 
-    (void)open_state(&second);
+    (void)open_interruptible(&second);
     B = second;
     for (int i = 0; i < 2; i++) {
         lua_register(i ? A : B, "enter", enter);
@@ -482,7 +473,7 @@ static void test_through_other_states_and_back(void **state)
 
 /* ---- Hosts that resume -----------------------------------------------------------------------*/
 
-static void test_a_host_that_resumes(void **state)
+INTERRUPT_TEST(test_a_host_that_resumes)
 {
     static const char *const scripts[] = {"pcall(interrupt)", "return pcall(interrupt)",
                                           "coroutine.yield() while true do pcall(interrupt) end"};
@@ -504,7 +495,7 @@ static void test_a_host_that_resumes(void **state)
     }
 }
 
-static void test_another_error_with_that_hresult_is_caught(void **state)
+INTERRUPT_TEST(test_another_error_with_that_hresult_is_caught)
 {
     lua_State *L = *state;
 
@@ -516,38 +507,14 @@ static void test_another_error_with_that_hresult_is_caught(void **state)
     assert_clean(L);
 }
 
-static void test_an_interrupted_state_may_be_closed(void **state)
+INTERRUPT_TEST(test_an_interrupted_state_may_be_closed)
 {
     lua_State *L = luaL_newstate();
 
-    (void)state;
     luaL_openlibs(L);
     lua_register(L, "interrupt", interrupt);
     assert_int_equal(luaL_loadstring(L, "return pcall(interrupt)"), LUA_OK);
     assert_int_equal(lua_pcall(L, 0, 0, 0), LUA_ERRRUN);
     lua_close(L);
     assert_clean(*state);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_state, close_state)
-    static const struct CMUnitTest tests[] = {
-        TEST(test_it_gets_through),
-        TEST(test_our_own_pcall_catches_it),
-        TEST(test_former_hooks_are_restored),
-#if LUA_VERSION_NUM >= 504
-        TEST(test_clean_up_runs_to_its_end),
-        TEST(test_a_coroutine_that_rests_gets_its_hook_back),
-#endif
-        TEST(test_hooks_of_the_host_come_back_as_they_were),
-        TEST(test_a_host_with_a_plain_pcall_goes_on),
-        TEST(test_a_prompt_goes_on_with_the_next_line),
-        TEST(test_through_other_states_and_back),
-        TEST(test_a_host_that_resumes),
-        TEST(test_another_error_with_that_hresult_is_caught),
-        TEST(test_an_interrupted_state_may_be_closed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

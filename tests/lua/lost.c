@@ -68,9 +68,8 @@ static void run(lua_State *L, const char *script)
 
 static lua_State *set_up(lua_State *L)
 {
-    luaL_openlibs(L);
+    fill_state(L);
     lua_register(L, "new_error", new_error);
-    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
     run(L, "control = {made = 0, finalized = 0}\n"
            "control.__gc = function() control.finalized = control.finalized + 1 end\n");
     RoClearError();
@@ -122,22 +121,20 @@ static const char below_coroutines[] =
     "collectgarbage('stop')\n"
     "for depth = 150, 198 do garbage() pcall(nest, depth) end collectgarbage('restart')";
 
-static void test_below_coroutines(void **unused)
+TEST(test_below_coroutines)
 {
     lua_State *L = set_up(luaL_newstate());
 
-    (void)unused;
     run(L, below_coroutines);
     assert_swept(L);
     assert_lost_some(L);
     lua_close(L);
 }
 
-static void test_closed_without_another_call(void **unused)
+TEST(test_closed_without_another_call)
 {
     lua_State *L = set_up(luaL_newstate());
 
-    (void)unused;
     run(L, below_coroutines);
     RoClearError();
     lua_close(L);
@@ -158,12 +155,6 @@ static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
     return refuses && (!block || new_size > old_size) ? NULL : realloc(block, new_size);
 }
 
-#if LUA_VERSION_NUM >= 505
-#define NEW_STATE(allocator) lua_newstate(allocator, NULL, 1)
-#else
-#define NEW_STATE(allocator) lua_newstate(allocator, NULL)
-#endif
-
 /* Lua's stack has no room for a call of a finalizer, and cannot grow. */
 static int collect_on_a_full_stack(lua_State *L)
 {
@@ -181,11 +172,10 @@ static int relent(lua_State *L)
     return 0;
 }
 
-static void test_without_memory(void **unused)
+TEST(test_without_memory)
 {
-    lua_State *L = set_up(NEW_STATE(allocate));
+    lua_State *L = set_up(NEW_STATE(allocate, NULL));
 
-    (void)unused;
     lua_register(L, "collect", collect_on_a_full_stack);
     lua_register(L, "relent", relent);
     run(L, "collectgarbage('stop') garbage()\n"
@@ -198,11 +188,10 @@ static void test_without_memory(void **unused)
 /* ---- What still looks at them ----------------------------------------------------------------*/
 
 /* An object without its metatable stands for one whose finalizer was lost. */
-static void test_an_error_that_lost_its_finalizer_lives_on(void **unused)
+TEST(test_an_error_that_lost_its_finalizer_lives_on)
 {
     lua_State *L = set_up(luaL_newstate());
 
-    (void)unused;
     run(L, "kept = new_error() local metatable = debug.getmetatable(kept)\n"
            "for _ = 1, 3 do debug.setmetatable(kept, nil) collectgarbage() collectgarbage()\n"
            "stacksplice.peek_error() debug.setmetatable(kept, metatable)\n"
@@ -212,12 +201,11 @@ static void test_an_error_that_lost_its_finalizer_lives_on(void **unused)
     lua_close(L);
 }
 
-static void test_a_finalizer_after_ours_finds_nothing(void **unused)
+TEST(test_a_finalizer_after_ours_finds_nothing)
 {
     lua_State *L = luaL_newstate();
     int looked = 0;
 
-    (void)unused;
     luaL_openlibs(L);
     lua_pushlightuserdata(L, &looked);
     lua_setglobal(L, "looked");
@@ -264,11 +252,10 @@ static int close_at_the_end(lua_State *L)
     longjmp(closed, 1);
 }
 
-static void test_a_state_that_is_closed_without_a_word(void **unused)
+TEST(test_a_state_that_is_closed_without_a_word)
 {
-    lua_State *L = set_up(NEW_STATE(allocate_in_arena));
+    lua_State *L = set_up(NEW_STATE(allocate_in_arena, NULL));
 
-    (void)unused;
     run(L, "kept = new_error()");
     if (setjmp(closed) == 0) {
         lua_pushcfunction(L, close_at_the_end);
@@ -276,22 +263,8 @@ static void test_a_state_that_is_closed_without_a_word(void **unused)
     }
     assert_int_equal(errors.references, 1);
     arena_used = 0;
-    L = NEW_STATE(allocate_in_arena);
+    L = NEW_STATE(allocate_in_arena, NULL);
     luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
     assert_int_equal(errors.references, 0);
     lua_close(L);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_below_coroutines),
-        cmocka_unit_test(test_closed_without_another_call),
-        cmocka_unit_test(test_without_memory),
-        cmocka_unit_test(test_an_error_that_lost_its_finalizer_lives_on),
-        cmocka_unit_test(test_a_finalizer_after_ours_finds_nothing),
-        cmocka_unit_test(test_a_state_that_is_closed_without_a_word),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

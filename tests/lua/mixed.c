@@ -1,17 +1,11 @@
 /* traceback with another language on the stack: its frames stand in their places. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "frames.h"
+#include "lua_state.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <lauxlib.h>
-#include <lualib.h>
-
-#include <stacksplice/lua.h>
 #include <stacksplice/source.h>
 
 /* ---- Another language: each frame of its interpreter stands for one script frame --------------*/
@@ -19,7 +13,7 @@
 static int interpret(lua_State *L)
 {
     lua_call(L, lua_gettop(L) - 1, 1);
-    __asm__ volatile("" ::: "memory");
+    AFTER();
     return 1;
 }
 
@@ -27,11 +21,11 @@ static int interpret(lua_State *L)
 static int (*volatile interpreter)(lua_State *L) = interpret;
 
 /* A native function between Lua's and the other language's. */
-__attribute__((noinline)) static int lend_a_hand(lua_State *L)
+NOINLINE static int lend_a_hand(lua_State *L)
 {
     int results = interpreter(L);
 
-    __asm__ volatile("" ::: "memory");
+    AFTER();
     return results;
 }
 
@@ -39,7 +33,7 @@ static int by_help(lua_State *L)
 {
     int results = lend_a_hand(L);
 
-    __asm__ volatile("" ::: "memory");
+    AFTER();
     return results;
 }
 
@@ -47,7 +41,7 @@ static int into_other_language(lua_State *L)
 {
     int results = interpreter(L);
 
-    __asm__ volatile("" ::: "memory");
+    AFTER();
     return results;
 }
 
@@ -73,30 +67,23 @@ static void collect(stacksplice_walk *walk, void *data)
         }
 }
 
-static int open_state(void **state)
+static int open_with_logo(void **state)
 {
     const stacksplice_source source = {.size = sizeof source,
                                        .version = STACKSPLICE_SOURCE_VERSION,
                                        .language = "logo",
                                        .identity = collect_identity,
                                        .collect = collect};
-    lua_State *L = luaL_newstate();
+    lua_State *L = fill_state(luaL_newstate());
 
     assert_true(stacksplice_add_source(&source) >= 0);
-    luaL_openlibs(L);
-    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
     lua_register(L, "logo", into_other_language);
     lua_register(L, "by_help", by_help);
-    lua_settop(L, 0);
     *state = L;
     return 0;
 }
 
-static int close_state(void **state)
-{
-    lua_close(*state);
-    return 0;
-}
+#define LOGO_TEST(name) TEST_WITH(name, open_with_logo, close_state)
 
 /* Push what SCRIPT returns. */
 static void run(lua_State *L, const char *script)
@@ -132,7 +119,7 @@ static void assert_traceback(lua_State *L, const char *script, const char *expec
     lua_pop(L, 1);
 }
 
-static void test_its_frames_stand_in_their_places(void **state)
+LOGO_TEST(test_its_frames_stand_in_their_places)
 {
     assert_traceback(*state,
                      "local function inner()\nreturn (stacksplice.traceback('msg'))\nend\n"
@@ -149,7 +136,7 @@ static void test_its_frames_stand_in_their_places(void **state)
                      "\tm.lua:8: in main chunk");
 }
 
-static void test_a_level_leaves_out_what_is_inside_of_it(void **state)
+LOGO_TEST(test_a_level_leaves_out_what_is_inside_of_it)
 {
     static const char script[] = "local function inner()\nreturn (stacksplice.traceback(nil, %d))\n"
                                  "end\nlocal function outer()\nreturn (logo(inner))\nend\n"
@@ -173,7 +160,7 @@ static void test_a_level_leaves_out_what_is_inside_of_it(void **state)
     }
 }
 
-static void test_it_goes_on_beyond_a_coroutine(void **state)
+LOGO_TEST(test_it_goes_on_beyond_a_coroutine)
 {
     assert_traceback(
         *state,
@@ -186,7 +173,7 @@ static void test_it_goes_on_beyond_a_coroutine(void **state)
         "\t[C]: in function 'logo'\n\tm.lua:4: in main chunk");
 }
 
-static void test_long_texts_are_cut_as_lua_does(void **state)
+LOGO_TEST(test_long_texts_are_cut_as_lua_does)
 {
     run(*state, "local function deep(n)\n"
                 "if n == 0 then return stacksplice.traceback() .. '' end\n"
@@ -206,7 +193,7 @@ static int has_name(const stacksplice_frame *frame, void *data)
 }
 
 /* Where the program has its symbols. */
-static void test_native_functions_stand_in_their_places(void **state)
+LOGO_TEST(test_native_functions_stand_in_their_places)
 {
     static const char script[] = "return (by_help(function()\nreturn (stacksplice.traceback())\n"
                                  "end))";
@@ -227,7 +214,7 @@ static void test_native_functions_stand_in_their_places(void **state)
 }
 
 /* A coroutine that waits for the running one is on the stack, too. */
-static void test_that_of_a_parent_has_them_as_well(void **state)
+LOGO_TEST(test_that_of_a_parent_has_them_as_well)
 {
     assert_traceback(
         *state,
@@ -244,7 +231,7 @@ static void test_that_of_a_parent_has_them_as_well(void **state)
                      "\tm.lua:2: in function <m.lua:1>");
 }
 
-static void test_a_tail_call_is_shown(void **state)
+LOGO_TEST(test_a_tail_call_is_shown)
 {
     assert_traceback(*state,
                      "local function f() return (stacksplice.traceback()) end\n"
@@ -252,20 +239,4 @@ static void test_a_tail_call_is_shown(void **state)
                      "stack traceback:\n\tm.lua:1: in function <m.lua:1>\n\t(...tail calls...)\n"
                      "\tgarden.logo:12: in logo function 'turtle'\n\t[C]: in function 'logo'\n"
                      "\tm.lua:3: in main chunk");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_state, close_state)
-    static const struct CMUnitTest tests[] = {
-        TEST(test_its_frames_stand_in_their_places),
-        TEST(test_a_level_leaves_out_what_is_inside_of_it),
-        TEST(test_it_goes_on_beyond_a_coroutine),
-        TEST(test_long_texts_are_cut_as_lua_does),
-        TEST(test_a_tail_call_is_shown),
-        TEST(test_native_functions_stand_in_their_places),
-        TEST(test_that_of_a_parent_has_them_as_well),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

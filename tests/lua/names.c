@@ -2,17 +2,9 @@
  * Names that only package.loaded has are looked for by going through its tables.  How often is
  * counted: not for each frame, and not at each capture once a collection is over.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "lua_state.h"
 
 #include <string.h>
-
-#include <lauxlib.h>
-#include <lualib.h>
-
-#include <stacksplice/lua.h>
 
 enum { MAX_FRAMES = 256, LEVELS = 10, CAPTURES = 100 };
 
@@ -75,6 +67,17 @@ static void run(lua_State *L, lua_CFunction innermost)
     assert_int_equal(stacksplice_lua_pcall(L, 1, 0), S_OK);
 }
 
+static int open_with_descend(void **state)
+{
+    lua_State *L = fill_state(luaL_newstate());
+    uint32_t none;
+
+    *state = L;
+    /* Learning, which goes through tables of its own, is not counted. */
+    (void)stacksplice_capture(0, 0, NULL, &none, NULL);
+    return luaL_dostring(L, "function descend(level) go_on(level) return 1 end") != LUA_OK;
+}
+
 /* How many steps one search of all tables takes at most. */
 static unsigned long size_of_tables(lua_State *L)
 {
@@ -100,7 +103,7 @@ static int capture_after_collection(lua_State *L)
     return 0;
 }
 
-static void test_one_search_a_capture_without_a_sentinel(void **state)
+TEST_WITH(test_one_search_a_capture_without_a_sentinel, open_with_descend, close_state)
 {
     run(*state, capture_after_collection);
 }
@@ -125,40 +128,10 @@ static int capture_often(lua_State *L)
 }
 
 /* A collection that ends between two captures costs the second one nothing. */
-static void test_no_search_once_a_collection_is_over(void **state)
+TEST_WITH(test_no_search_once_a_collection_is_over, open_with_descend, close_state)
 {
     run(*state, capture_once);
     lua_gc(*state, LUA_GCCOLLECT, 0);
     lua_gc(*state, LUA_GCCOLLECT, 0);
     run(*state, capture_often);
-}
-
-static int open_state(void **state)
-{
-    lua_State *L = luaL_newstate();
-    uint32_t none;
-
-    luaL_openlibs(L);
-    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
-    *state = L;
-    /* Learning, which goes through tables of its own, is not counted. */
-    (void)stacksplice_capture(0, 0, NULL, &none, NULL);
-    return luaL_dostring(L, "function descend(level) go_on(level) return 1 end") != LUA_OK;
-}
-
-static int close_state(void **state)
-{
-    lua_close(*state);
-    return 0;
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_state, close_state)
-    static const struct CMUnitTest tests[] = {
-        TEST(test_one_search_a_capture_without_a_sentinel),
-        TEST(test_no_search_once_a_collection_is_over),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,12 +8,6 @@
 
 #include <stdlib.h>
 
-#if LUA_VERSION_NUM >= 505
-#define NEW_STATE() lua_newstate(lua_allocate, NULL, 1)
-#else
-#define NEW_STATE() lua_newstate(lua_allocate, NULL)
-#endif
-
 /* ---- Memory ----------------------------------------------------------------------------------*/
 
 static long left = -1; /* requests until one fails; negative: none does */
@@ -275,7 +269,7 @@ static const char *const scripts[] = {
 };
 
 /* Every function of the module is in one of the scripts. */
-static void test_no_function_is_forgotten(void **state)
+STATE_TEST(test_no_function_is_forgotten)
 {
     lua_State *L = *state;
 
@@ -303,8 +297,7 @@ static void run_prelude(lua_State *L)
 
 static void open_starving(lua_State *L)
 {
-    luaL_openlibs(L);
-    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
+    fill_state(L);
     lua_pushglobaltable(L);
     luaL_setfuncs(L, functions, 0);
     lua_settop(L, 0);
@@ -324,7 +317,7 @@ static void expect_no_values(lua_State *L, size_t script, long n)
 
 static void run_starving(size_t script, long n)
 {
-    lua_State *L = NEW_STATE();
+    lua_State *L = NEW_STATE(lua_allocate, NULL);
     const char *message;
     int status;
 
@@ -368,15 +361,13 @@ static void run_all(bool good)
             run_script(script, time > 0);
 }
 
-static void test_one_request_fails(void **state)
+TEST(test_one_request_fails)
 {
-    (void)state;
     run_all(false);
 }
 
-static void test_all_requests_fail_from_one_on(void **state)
+TEST(test_all_requests_fail_from_one_on)
 {
-    (void)state;
     run_all(true);
 }
 
@@ -384,13 +375,8 @@ int main(void)
 {
     static const stacksplice_allocator allocator = {sizeof allocator, core_alloc, core_realloc,
                                                     core_free, NULL};
-    static const struct CMUnitTest tests[] = {
-        TEST(test_no_function_is_forgotten),
-        cmocka_unit_test(test_one_request_fails),
-        cmocka_unit_test(test_all_requests_fail_from_one_on),
-    };
 
     if (FAILED(stacksplice_set_allocator(&allocator)))
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests();
 }

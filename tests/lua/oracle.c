@@ -105,12 +105,6 @@ static int read_frame(const stacksplice_frame *frame, void *data)
     return 1;
 }
 
-/* Tokens are non-canonical addresses: everything else is native code, and is not looked up. */
-static bool is_token(uintptr_t frame)
-{
-    return frame >> 48 != 0;
-}
-
 /* Find the next frame that is not native; false at the end.  Gaps are never expected. */
 static bool next_script(reader *r)
 {

@@ -11,6 +11,8 @@
 #ifndef TESTS_LUA_ORACLE_H
 #define TESTS_LUA_ORACLE_H
 
+#include "frames.h"
+
 #include <stdbool.h>
 
 #include <lua.h>
@@ -55,8 +57,5 @@ void oracle_reset(void);
 void oracle_check(lua_State *L);
 
 void oracle_complain(const char *what, const char *expected, const char *got);
-
-/* Keeps a call from becoming the last act of a function, which would remove its frame. */
-#define KEEP_FRAME() __asm__ volatile("" ::: "memory")
 
 #endif

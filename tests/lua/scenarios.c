@@ -1,20 +1,15 @@
 /* Runs scenarios.lua under the oracle, on whatever Lua this is built with. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <stacksplice/lua.h>
 #include <stacksplice/source.h>
 
 #include "calibrate/calibrate.h"
 #include "oracle.h"
+#include "lua_state.h"
 
 #ifndef SCENARIOS
 #error "SCENARIOS is the path of scenarios.lua"
@@ -39,7 +34,7 @@ static int probe(lua_State *L)
     oracle_check(L);
     lua_pushboolean(L, 0); /* ends an iteration */
     lua_pop(L, 1);
-    KEEP_FRAME();
+    AFTER();
     return 0;
 }
 
@@ -52,7 +47,7 @@ static void probe_hook(lua_State *L, lua_Debug *activation)
 {
     (void)activation;
     oracle_check(L);
-    KEEP_FRAME();
+    AFTER();
 }
 
 /* A hook whose last act is a call: its own frame is gone when the function runs. */
@@ -82,7 +77,7 @@ static int clear_hook(lua_State *L)
 static int call(lua_State *L)
 {
     lua_call(L, lua_gettop(L) - 1, 0);
-    KEEP_FRAME();
+    AFTER();
     return 0;
 }
 
@@ -91,7 +86,7 @@ static int after(lua_State *L, int status, lua_KContext context)
     (void)status;
     (void)context;
     oracle_check(L);
-    KEEP_FRAME();
+    AFTER();
     return 0;
 }
 
@@ -169,7 +164,7 @@ static int into(lua_State *L)
         lua_pop(to, 1);
     }
     oracle_leave();
-    KEEP_FRAME();
+    AFTER();
     return 0;
 }
 
@@ -225,11 +220,8 @@ static const char *const others = "function checked()\n"
 /* The helpers are light functions, or closures with UPVALUES: Lua calls the two differently. */
 static lua_State *new_state(int upvalues)
 {
-    lua_State *L = luaL_newstate();
+    lua_State *L = fill_state(luaL_newstate());
 
-    assert_non_null(L);
-    luaL_openlibs(L);
-    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 0);
     lua_pushglobaltable(L);
     if (upvalues)
         lua_pushboolean(L, 1);
@@ -246,9 +238,7 @@ static int run_all(int upvalues)
     oracle_scenario = "scenarios.lua";
     home = new_state(upvalues);
     other = new_state(upvalues);
-    if (luaL_loadbufferx(other, others, strlen(others), "@others.lua", "t") != LUA_OK ||
-        lua_pcall(other, 0, 0, 0) != LUA_OK)
-        fail_msg("%s", lua_tostring(other, -1));
+    run_chunk(other, "@others.lua", others, 0);
     if (luaL_loadfile(home, SCENARIOS) != LUA_OK || lua_pcall(home, 0, 0, 0) != LUA_OK)
         fail_msg("%s", lua_tostring(home, -1));
     lua_close(other);
@@ -258,18 +248,6 @@ static int run_all(int upvalues)
                   LUA_RELEASE, oracle.checks, oracle.lua,
                   oracle.exact + oracle.labelled + oracle.adopted, oracle.labelled, oracle.adopted);
     return oracle.failures;
-}
-
-static void test_light_functions(void **state)
-{
-    (void)state;
-    assert_int_equal(run_all(0), 0);
-}
-
-static void test_closures(void **state)
-{
-    (void)state;
-    assert_int_equal(run_all(1), 0);
 }
 
 /* ---- A call site that was not learnt ---------------------------------------------------------*/
@@ -297,12 +275,11 @@ static void run_without_site(uint32_t index)
     _exit(failures ? 1 : 0);
 }
 
-static void test_what_a_missed_site_hides_is_inferred_or_a_gap(void **state)
+TEST(test_what_a_missed_site_hides_is_inferred_or_a_gap)
 {
     uint32_t sites = ss_lua_layout_get()->site_count;
     int failed = 0;
 
-    (void)state;
 #ifdef INLINED_LUA
     skip(); /* where Lua is inlined into the program, no frame shows that it called something */
 #endif
@@ -317,6 +294,16 @@ static void test_what_a_missed_site_hides_is_inferred_or_a_gap(void **state)
         failed += status != 0;
     }
     assert_int_equal(failed, 0);
+}
+
+TEST(test_light_functions)
+{
+    assert_int_equal(run_all(0), 0);
+}
+
+TEST(test_closures)
+{
+    assert_int_equal(run_all(1), 0);
 }
 
 /* ---- Bounds ----------------------------------------------------------------------------------*/
@@ -356,14 +343,13 @@ static uint32_t capture_at(lua_State *L, int depth)
     return count + left_out - (left_out > 0);
 }
 
-static void test_a_deep_stack_keeps_both_ends(void **state)
+TEST(test_a_deep_stack_keeps_both_ends)
 {
     static const int depths[] = {511, 512, 513, 3000, 100000};
     lua_State *L = new_state(0);
     uintptr_t outermost[ALIKE];
     uint32_t shallow;
 
-    (void)state;
     lua_register(L, "capture", capture_here);
     assert_int_equal(luaL_dostring(L, "function deep(n) if n == 0 then capture() else\n"
                                       "deep(n - 1) end return 1 end"),
@@ -381,17 +367,4 @@ static void test_a_deep_stack_keeps_both_ends(void **state)
     assert_int_equal(capture_at(L, (int)(MAX_FRAMES - shallow) + SHALLOW + 1), MAX_FRAMES + 1);
     assert_int_equal(stacksplice_frames_left_out(frames, count), 2);
     lua_close(L);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            test_what_a_missed_site_hides_is_inferred_or_a_gap), /* the first to fork */
-        cmocka_unit_test(test_light_functions),
-        cmocka_unit_test(test_closures),
-        cmocka_unit_test(test_a_deep_stack_keeps_both_ends),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

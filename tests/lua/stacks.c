@@ -1,21 +1,13 @@
 /* Native stacks of other kinds: one coroutine on two of them, and one with little room left. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "frames.h"
+#include "lua_state.h"
 
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
-
-#include <lauxlib.h>
-#include <lualib.h>
-
-#include <stacksplice/lua.h>
 
 enum { FIBER_SIZE = 1 << 18, MAX_FRAMES = 512, SMALL_STACK = 1 << 20 };
 
@@ -132,12 +124,8 @@ static int plain_call(lua_State *L)
 
 static lua_State *new_state(void)
 {
-    lua_State *L = luaL_newstate();
+    lua_State *L = fill_state(luaL_newstate());
 
-    assert_non_null(L);
-    luaL_openlibs(L);
-    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
-    lua_pop(L, 1);
     lua_register(L, "probe", probe);
     lua_register(L, "fiber_call", fiber_call);
     lua_register(L, "fiber_resume", fiber_resume);
@@ -149,68 +137,8 @@ static void run(const char *script)
 {
     lua_State *L = new_state();
 
-    if (luaL_loadbufferx(L, script, strlen(script), "@script.lua", "t") != LUA_OK ||
-        lua_pcall(L, 0, 0, 0) != LUA_OK)
-        fail_msg("%s", lua_tostring(L, -1));
+    run_chunk(L, "@script.lua", script, 0);
     lua_close(L);
-}
-
-/* ---- One coroutine on two stacks --------------------------------------------------------------*/
-
-static void test_a_fiber_shows_what_was_called_on_it(void **state)
-{
-    (void)state;
-    run("function inner()\nprobe() return 1\nend\n"
-        "function middle()\ninner() return 1\nend\n"
-        "function outer()\nfiber_call(middle) return 1\nend\nouter()");
-    check("inner:2 middle:5 " REST);
-}
-
-static void test_calls_between_on_the_fiber(void **state)
-{
-    (void)state;
-    run("function inner()\nprobe() return 1\nend\n"
-        "function middle()\nplain_call(inner) return 1\nend\n"
-        "function outer()\nfiber_call(middle) return 1\nend\nouter()");
-    check("inner:2 middle:5 " REST);
-}
-
-/* Nothing but functions in C: the one that was called on the thread's stack is not shown here. */
-static void test_a_function_in_c_on_the_fiber(void **state)
-{
-    (void)state;
-    run("function outer()\nfiber_call(probe) return 1\nend\nouter()");
-    check(REST);
-}
-
-static void test_behind_a_fiber_the_whole_stack_again(void **state)
-{
-    (void)state;
-    run("function inner()\nprobe() return 1\nend\n"
-        "function nothing() end\n"
-        "function outer()\nfiber_call(nothing)\nplain_call(inner) return 1\nend\nouter()");
-    check("inner:2 outer:7 main chunk:9 ");
-}
-
-/* What it had called before it yielded lost its frames there and belongs to the fiber now. */
-static void test_a_coroutine_that_is_resumed_on_a_fiber_is_whole(void **state)
-{
-    (void)state;
-    run("local co = coroutine.create(function()\n"
-        "pcall(function()\ncoroutine.yield()\nprobe() return 1\nend) return 1\nend)\n"
-        "coroutine.resume(co)\n"
-        "function outer()\nfiber_resume(co) return 1\nend\nouter()");
-    check("function <script.lua:2>:4 pcall:0 function <script.lua:1>:2 ");
-}
-
-static void test_a_coroutine_that_is_called_on_a_fiber(void **state)
-{
-    (void)state;
-    run("local co = coroutine.wrap(function()\n"
-        "pcall(function()\ncoroutine.yield()\n"
-        "fiber_call(function()\nprobe() return 1\nend) return 1\nend) return 1\nend)\n"
-        "co()\nco()");
-    check("function <script.lua:4>:5 " REST);
 }
 
 /* ---- Little room ------------------------------------------------------------------------------*/
@@ -219,7 +147,7 @@ static const char *lowest;
 static lua_State *near_state;
 static int (*volatile again)(int);
 
-static __attribute__((noinline)) int descend(int n)
+static NOINLINE int descend(int n)
 {
     volatile char block[400];
 
@@ -248,12 +176,11 @@ static void *run_near_the_end(void *unused)
 }
 
 /* The first capture of all, which learns where this copy of Lua calls functions. */
-static void test_the_first_capture_near_the_end_of_a_stack(void **state)
+TEST(test_the_first_capture_near_the_end_of_a_stack)
 {
     pthread_attr_t attributes;
     pthread_t thread;
 
-    (void)state;
     near_state = new_state();
     assert_int_equal(luaL_dostring(near_state, "function go()\nprobe() return 1\nend"), LUA_OK);
     assert_int_equal(pthread_attr_init(&attributes), 0);
@@ -265,17 +192,54 @@ static void test_the_first_capture_near_the_end_of_a_stack(void **state)
     lua_close(near_state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_first_capture_near_the_end_of_a_stack), /* first of all */
-        cmocka_unit_test(test_a_fiber_shows_what_was_called_on_it),
-        cmocka_unit_test(test_calls_between_on_the_fiber),
-        cmocka_unit_test(test_a_function_in_c_on_the_fiber),
-        cmocka_unit_test(test_behind_a_fiber_the_whole_stack_again),
-        cmocka_unit_test(test_a_coroutine_that_is_resumed_on_a_fiber_is_whole),
-        cmocka_unit_test(test_a_coroutine_that_is_called_on_a_fiber),
-    };
+/* ---- One coroutine on two stacks --------------------------------------------------------------*/
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+TEST(test_a_fiber_shows_what_was_called_on_it)
+{
+    run("function inner()\nprobe() return 1\nend\n"
+        "function middle()\ninner() return 1\nend\n"
+        "function outer()\nfiber_call(middle) return 1\nend\nouter()");
+    check("inner:2 middle:5 " REST);
+}
+
+TEST(test_calls_between_on_the_fiber)
+{
+    run("function inner()\nprobe() return 1\nend\n"
+        "function middle()\nplain_call(inner) return 1\nend\n"
+        "function outer()\nfiber_call(middle) return 1\nend\nouter()");
+    check("inner:2 middle:5 " REST);
+}
+
+/* Nothing but functions in C: the one that was called on the thread's stack is not shown here. */
+TEST(test_a_function_in_c_on_the_fiber)
+{
+    run("function outer()\nfiber_call(probe) return 1\nend\nouter()");
+    check(REST);
+}
+
+TEST(test_behind_a_fiber_the_whole_stack_again)
+{
+    run("function inner()\nprobe() return 1\nend\n"
+        "function nothing() end\n"
+        "function outer()\nfiber_call(nothing)\nplain_call(inner) return 1\nend\nouter()");
+    check("inner:2 outer:7 main chunk:9 ");
+}
+
+/* What it had called before it yielded lost its frames there and belongs to the fiber now. */
+TEST(test_a_coroutine_that_is_resumed_on_a_fiber_is_whole)
+{
+    run("local co = coroutine.create(function()\n"
+        "pcall(function()\ncoroutine.yield()\nprobe() return 1\nend) return 1\nend)\n"
+        "coroutine.resume(co)\n"
+        "function outer()\nfiber_resume(co) return 1\nend\nouter()");
+    check("function <script.lua:2>:4 pcall:0 function <script.lua:1>:2 ");
+}
+
+TEST(test_a_coroutine_that_is_called_on_a_fiber)
+{
+    run("local co = coroutine.wrap(function()\n"
+        "pcall(function()\ncoroutine.yield()\n"
+        "fiber_call(function()\nprobe() return 1\nend) return 1\nend) return 1\nend)\n"
+        "co()\nco()");
+    check("function <script.lua:4>:5 " REST);
 }

@@ -3,11 +3,6 @@
  * a capture then says so, and a later one learns the whole layout.  Linked with --wrap=realloc,
  * which is how Lua's blocks are got.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +11,7 @@
 #include <unistd.h>
 
 #include "calibrate/calibrate.h"
+#include "support.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SANITIZED = true };
@@ -121,13 +117,12 @@ static long learn_in_child(ss_lua_layout *reference)
     return result.reallocs;
 }
 
-static void test_learning_is_whole_or_said_to_have_failed(void **state)
+TEST(test_learning_is_whole_or_said_to_have_failed)
 {
     static ss_lua_layout reference;
     long total = learn_in_child(&reference);
     int starved = 0;
 
-    (void)state;
     assert_null(reference.failure);
     assert_true(total > 100);
     for (long from = 0; from < total; from += from < 20 ? 1 : 1 + total / 31) {
@@ -187,13 +182,12 @@ static int learn_at_the_end_of_a_stack(ss_lua_layout *reference)
     return right ? LEARNT : DIFFERENT;
 }
 
-static void test_learning_needs_little_of_the_stack_that_captures(void **state)
+TEST(test_learning_needs_little_of_the_stack_that_captures)
 {
     static ss_lua_layout reference;
     pid_t child;
     int status;
 
-    (void)state;
     if (SANITIZED)
         skip(); /* their frames are larger */
     (void)learn_in_child(&reference);
@@ -227,13 +221,12 @@ static int learn_without_a_thread(const ss_lua_layout *reference)
     return equal_layouts(ss_lua_layout_get(), reference) ? LEARNT : NOT_LEARNT_AGAIN;
 }
 
-static void test_learning_without_a_thread_says_so(void **state)
+TEST(test_learning_without_a_thread_says_so)
 {
     static ss_lua_layout reference;
     pid_t child;
     int status;
 
-    (void)state;
     if (SANITIZED)
         skip(); /* sanitizers end a program that has no memory */
     (void)learn_in_child(&reference);
@@ -245,14 +238,4 @@ static void test_learning_without_a_thread_says_so(void **state)
     if (WEXITSTATUS(status) == UNLIMITED)
         skip(); /* qemu's user-mode emulation takes a limit of memory and does nothing */
     assert_int_equal(WEXITSTATUS(status), LEARNT);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_learning_is_whole_or_said_to_have_failed),
-        cmocka_unit_test(test_learning_needs_little_of_the_stack_that_captures),
-        cmocka_unit_test(test_learning_without_a_thread_says_so)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,5 @@
 /* Several Lua states in one process: errors of a state that is closed live on elsewhere. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "lua_state.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -12,27 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <lauxlib.h>
-#include <lualib.h>
-
-#include <stacksplice/lua.h>
 #include <stacksplice/source.h>
-
-#if LUA_VERSION_NUM >= 505
-#define NEW_STATE(allocator, data) lua_newstate(allocator, data, 1)
-#else
-#define NEW_STATE(allocator, data) lua_newstate(allocator, data)
-#endif
-
-static lua_State *open_state(void)
-{
-    lua_State *L = luaL_newstate();
-
-    luaL_openlibs(L);
-    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
-    lua_settop(L, 0);
-    return L;
-}
 
 /* raise(): the thread's error, whatever its HRESULT. */
 static int raise_slot(lua_State *L)
@@ -48,9 +25,7 @@ static int raise_slot(lua_State *L)
 
 static void run(lua_State *L, const char *script)
 {
-    if (luaL_loadbufferx(L, script, strlen(script), "@states.lua", "t") != LUA_OK ||
-        lua_pcall(L, 0, 0, 0) != LUA_OK)
-        fail_msg("%s", lua_tostring(L, -1));
+    run_chunk(L, "@states.lua", script, 0);
 }
 
 /* An error of a state with a cause, put into the slot; the state is still open. */
@@ -59,7 +34,7 @@ static lua_State *fail_in_new_state(void)
     static const char script[] =
         "local function inner() error(setmetatable({hresult = 0x80070002, cause = 'its cause'},\n"
         "{__tostring = function() return 'kept' end})) end\ninner()";
-    lua_State *L = open_state();
+    lua_State *L = fill_state(luaL_newstate());
 
     assert_int_equal(luaL_loadbufferx(L, script, strlen(script), "@closed.lua", "t"), LUA_OK);
     assert_int_equal(stacksplice_lua_pcall(L, 0, 0), (HRESULT)0x80070002);
@@ -85,22 +60,20 @@ static const char check_it[] =
     "  collectgarbage() collectgarbage()\n"
     "end kept = e";
 
-static void test_an_error_of_a_closed_state_is_whole_in_another(void **unused)
+TEST(test_an_error_of_a_closed_state_is_whole_in_another)
 {
-    lua_State *L = open_state();
+    lua_State *L = fill_state(luaL_newstate());
 
-    (void)unused;
     lua_register(L, "raise", raise_slot);
     lua_close(fail_in_new_state()); /* in flight: it is in the slot */
     run(L, check_it);
     lua_close(L);
 }
 
-static void test_a_state_closes_while_another_holds_its_error(void **unused)
+TEST(test_a_state_closes_while_another_holds_its_error)
 {
-    lua_State *L = open_state(), *other = fail_in_new_state();
+    lua_State *L = fill_state(luaL_newstate()), *other = fail_in_new_state();
 
-    (void)unused;
     lua_register(L, "raise", raise_slot);
     run(L, "ok, kept = pcall(raise)");
     lua_close(other);
@@ -108,7 +81,7 @@ static void test_a_state_closes_while_another_holds_its_error(void **unused)
     run(L, check_it);
     /* A state of the same memory, as allocators have it, is another one. */
     for (int i = 0; i < 20; i++) {
-        other = open_state();
+        other = fill_state(luaL_newstate());
         lua_register(other, "raise", raise_slot);
         run(L, "stacksplice.originate(kept)");
         run(other, "local ok, e = pcall(raise) assert(e.value == nil and e.message == 'kept')\n"
@@ -119,13 +92,12 @@ static void test_a_state_closes_while_another_holds_its_error(void **unused)
 }
 
 /* Through three states, each closed before the error comes to the next. */
-static void test_an_error_goes_on_through_states_that_close(void **unused)
+TEST(test_an_error_goes_on_through_states_that_close)
 {
     lua_State *L = fail_in_new_state();
 
-    (void)unused;
     for (int i = 0; i < 5; i++) {
-        lua_State *next = open_state();
+        lua_State *next = fill_state(luaL_newstate());
 
         lua_close(L);
         L = next;
@@ -157,9 +129,8 @@ static void *print_and_release(void *object)
     return NULL;
 }
 
-static void test_another_thread_prints_and_releases_after_the_end(void **unused)
+TEST(test_another_thread_prints_and_releases_after_the_end)
 {
-    (void)unused;
     for (int i = 0; i < 50; i++) {
         lua_State *L = fail_in_new_state();
         IRestrictedErrorInfo *error = NULL;
@@ -175,11 +146,10 @@ static void test_another_thread_prints_and_releases_after_the_end(void **unused)
     }
 }
 
-static void test_finalizers_of_a_closing_state_may_make_errors(void **unused)
+TEST(test_finalizers_of_a_closing_state_may_make_errors)
 {
-    lua_State *L = open_state();
+    lua_State *L = fill_state(luaL_newstate());
 
-    (void)unused;
     run(L, "for i = 1, 10 do setmetatable({}, {__gc = function()\n"
            "  local ok, v, e = stacksplice.pcall(error, {cause = 'c'})\n"
            "  if e then e:text() stacksplice.originate(e) end end}) end");
@@ -188,7 +158,7 @@ static void test_finalizers_of_a_closing_state_may_make_errors(void **unused)
 }
 
 /* os.exit(true, true) closes the state below running functions. */
-static void test_exit_from_a_script(void **unused)
+TEST(test_exit_from_a_script)
 {
     static const char *const scripts[] = {
         "os.exit(true, true)",
@@ -200,13 +170,12 @@ static void test_exit_from_a_script(void **unused)
         "true)",
     };
 
-    (void)unused;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         int status = -1;
         pid_t child = fork();
 
         if (child == 0) {
-            lua_State *L = open_state();
+            lua_State *L = fill_state(luaL_newstate());
 
             (void)luaL_loadstring(L, scripts[i]);
             (void)stacksplice_lua_pcall(L, 0, 0);
@@ -248,11 +217,10 @@ static int open_module(lua_State *L)
     return 0;
 }
 
-static void test_a_state_with_little_memory(void **unused)
+TEST(test_a_state_with_little_memory)
 {
     bool failed = false, opened = false;
 
-    (void)unused;
     for (size_t room = 0; room < 64 * 1024; room += 512) {
         budget b = {.most = SIZE_MAX / 2};
         lua_State *L = NEW_STATE(allocate, &b);
@@ -286,11 +254,10 @@ static void test_a_state_with_little_memory(void **unused)
 }
 
 /* Memory that runs out at any point of making causes: an error, with them or without. */
-static void test_causes_without_memory(void **unused)
+TEST(test_causes_without_memory)
 {
     uint32_t depth = 0;
 
-    (void)unused;
     for (size_t room = 0; depth < 3; room += 64) {
         budget b = {.most = SIZE_MAX / 2};
         lua_State *L = NEW_STATE(allocate, &b);
@@ -314,20 +281,4 @@ static void test_causes_without_memory(void **unused)
         error->lpVtbl->Release(error);
         assert_int_equal(b.used, 0);
     }
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_error_of_a_closed_state_is_whole_in_another),
-        cmocka_unit_test(test_a_state_closes_while_another_holds_its_error),
-        cmocka_unit_test(test_an_error_goes_on_through_states_that_close),
-        cmocka_unit_test(test_another_thread_prints_and_releases_after_the_end),
-        cmocka_unit_test(test_finalizers_of_a_closing_state_may_make_errors),
-        cmocka_unit_test(test_exit_from_a_script),
-        cmocka_unit_test(test_a_state_with_little_memory),
-        cmocka_unit_test(test_causes_without_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,13 @@
  * Tokens of activations are found by addresses of code that a collection may have given to other
  * code since: what a capture says is compared with what lua_getinfo says at the same moment.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "lua_state.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <lauxlib.h>
-#include <lualib.h>
-
-#include <stacksplice/lua.h>
 #include <stacksplice/source.h>
 
 enum { MAX_FRAMES = 256, ADDRESSES = 65536, ROUNDS = 5000 };
@@ -226,32 +219,21 @@ static void *recycle(void *data, void *block, size_t old_size, size_t new_size)
     return moved;
 }
 
-static int open_state(void **state)
+static int open_recycling(void **state)
 {
-#if LUA_VERSION_NUM >= 505
-    lua_State *L = lua_newstate(recycle, NULL, 1);
-#else
-    lua_State *L = lua_newstate(recycle, NULL);
-#endif
+    lua_State *L = fill_state(NEW_STATE(recycle, NULL));
 
-    luaL_openlibs(L);
-    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
     lua_register(L, "compare", compare);
     lua_register(L, "look", look);
-    lua_settop(L, 0);
     if (luaL_dostring(L, script) != LUA_OK)
         return -1;
     *state = L;
     return 0;
 }
 
-static int close_state(void **state)
-{
-    lua_close(*state);
-    return 0;
-}
+#define TOKEN_TEST(name) TEST_WITH(name, open_recycling, close_state)
 
-static void test_code_made_again_incremental(void **state)
+TOKEN_TEST(test_code_made_again_incremental)
 {
     run_rounds(*state);
 }
@@ -266,14 +248,14 @@ static void make_generational(lua_State *L)
 #endif
 }
 
-static void test_code_made_again_generational(void **state)
+TOKEN_TEST(test_code_made_again_generational)
 {
     make_generational(*state);
     run_rounds(*state);
 }
 
 /* Collections in the middle of everything, also right behind the planting of the sentinel. */
-static void test_code_made_again_with_a_restless_collector(void **state)
+TOKEN_TEST(test_code_made_again_with_a_restless_collector)
 {
     lua_State *L = *state;
 
@@ -295,7 +277,7 @@ static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
 
 /* An allocator that fails now and then makes emergency collections, which may come while the
    sentinel is made. */
-static void test_code_made_again_in_emergencies(void **state)
+TOKEN_TEST(test_code_made_again_in_emergencies)
 {
     lua_State *L = *state;
     static unsigned count;
@@ -326,7 +308,7 @@ static void flood_the_core(uint32_t round)
 }
 
 /* No collection says that anything is out of date. */
-static void test_what_the_core_dropped_is_asked_anew(void **state)
+TOKEN_TEST(test_what_the_core_dropped_is_asked_anew)
 {
     lua_State *L = *state;
 
@@ -344,18 +326,4 @@ static void test_what_the_core_dropped_is_asked_anew(void **state)
     }
     assert_int_equal(wrong, 0);
     assert_int_equal(compared, 4 * 3 * 2);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_state, close_state)
-    static const struct CMUnitTest tests[] = {
-        TEST(test_code_made_again_incremental),
-        TEST(test_code_made_again_generational),
-        TEST(test_code_made_again_with_a_restless_collector),
-        TEST(test_code_made_again_in_emergencies),
-        TEST(test_what_the_core_dropped_is_asked_anew),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

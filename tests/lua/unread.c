@@ -2,10 +2,8 @@
  * A Lua for which no binding is loaded: each stack through it says that its frames are missing,
  * once for each call into it, and no longer when the module of the binding is there.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "frames.h"
+#include "support.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -18,9 +16,6 @@
 #include <stacksplice/source.h>
 
 #define GAP "these Lua frames are not known: no stacksplice module is loaded in "
-
-/* Keeps a call from becoming the last thing a function does. */
-#define AFTER() __asm__ volatile("" ::: "memory")
 
 /* Exported, so that they have names without debug information, too. */
 #define SHOWN __attribute__((noinline, visibility("default")))
@@ -104,27 +99,24 @@ SHOWN void unread_run(const char *script)
     AFTER();
 }
 
-static void test_a_stack_says_it_where_lua_was_entered(void **state)
+TEST(test_a_stack_says_it_where_lua_was_entered)
 {
-    (void)state;
     unread_run("local function f() look() return 1 end f()");
     assert_string_equal(last.order, "unread_look gap unread_run ");
 }
 
-static void test_each_call_into_lua_says_it(void **state)
+TEST(test_each_call_into_lua_says_it)
 {
-    (void)state;
     unread_run("local function f() look() return 1 end\n"
                "local function g() pcall(f) return 1 end\n"
                "coroutine.wrap(function() g() return 1 end)()");
     assert_int_equal(last.gaps, 3);
 }
 
-static void test_a_metamethod_says_it(void **state)
+TEST(test_a_metamethod_says_it)
 {
     lua_State *L = luaL_newstate();
 
-    (void)state;
     luaL_openlibs(L);
     lua_register(L, "look", unread_look);
     assert_int_equal(luaL_dostring(L, "return setmetatable({}, {__index = function() look() end})"),
@@ -135,11 +127,10 @@ static void test_a_metamethod_says_it(void **state)
     assert_int_equal(last.gaps, 1);
 }
 
-static void test_reports_say_it(void **state)
+TEST(test_reports_say_it)
 {
     const char *at;
 
-    (void)state;
     unread_run("local function f() fail(1) return 1 end f()");
     at = strstr(text, "[gap: " GAP);
     assert_non_null(at);
@@ -150,27 +141,12 @@ static void test_reports_say_it(void **state)
 }
 
 /* The module calls the Lua of whoever loads it, which must be seen by it. */
-static void test_nothing_is_said_of_a_lua_that_is_read(void **state)
+TEST(test_nothing_is_said_of_a_lua_that_is_read)
 {
-    (void)state;
     if (!dlopen(MODULE, RTLD_NOW | RTLD_GLOBAL))
         fail_msg("%s", dlerror());
     unread_run("local function f() look() return 1 end f()");
     unread_run("local function f() look() return 1 end f()");
     assert_int_equal(last.gaps, 0);
     assert_int_equal(last.scripts, 2);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_stack_says_it_where_lua_was_entered),
-        cmocka_unit_test(test_each_call_into_lua_says_it),
-        cmocka_unit_test(test_a_metamethod_says_it),
-        cmocka_unit_test(test_reports_say_it),
-        cmocka_unit_test(
-            test_nothing_is_said_of_a_lua_that_is_read), /* the last: it stays loaded */
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../frame_lists.h"
+#include "../support/frame_lists.h"
 #include "facts.h"
 
 enum { MAX_FRAMES = 4000 };

@@ -25,12 +25,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../frame_lists.h"
+#include "frame_lists.h"
+#include "frames.h"
 
 #define NODE __attribute__((noinline, visibility("default")))
-
-/* Keeps a call from becoming the last thing a function does. */
-#define AFTER() __asm__ volatile("" ::: "memory")
 
 enum { MAX_CALLS = 1000, MAX_FRAMES = 4000, MAX_NODES = 300, MAX_CHILDREN = 8 };
 

@@ -16,6 +16,7 @@ ROOT = HERE.parent.parent
 PACKAGE = Path(stacksplice.__file__).resolve().parent
 INCLUDES = [
     f"-I{ROOT / 'core' / 'include'}",
+    f"-I{ROOT / 'tests' / 'support'}",
     f"-I{ROOT / 'bindings' / 'python' / 'include'}",
     f"-I{sysconfig.get_path('include')}",
 ]

@@ -7,6 +7,8 @@
 #ifndef TORTURE_H
 #define TORTURE_H
 
+#include "frames.h"
+
 #include <setjmp.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -21,9 +23,6 @@
 #else
 #define NODE __attribute__((noinline, noclone, section("torture_nodes")))
 #endif
-
-/* Keeps a call from becoming the last thing a function does. */
-#define AFTER() __asm__ volatile("" ::: "memory")
 
 enum { MAX_DEPTH = 600, MAX_FRAMES = 4096 };
 

@@ -1,15 +1,20 @@
-/*
- * For tests whose subject is native frames: a build that does not know them
- * (STACKSPLICE_UNWIND=none) says so itself, in every capture, by a gap.  Such a test is skipped by
- * what the library says, so a walk that finds nothing for any other reason still fails.
- */
-#ifndef STACKSPLICE_TEST_NATIVE_FRAMES_H
-#define STACKSPLICE_TEST_NATIVE_FRAMES_H
+/* For tests that look at frames, also those without cmocka. */
+#ifndef STACKSPLICE_TEST_FRAMES_H
+#define STACKSPLICE_TEST_FRAMES_H
+
+#include "calls.h"
 
 #include <stacksplice/stacksplice.h>
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Whether FRAME is a token, for a script's frame or a gap, and not an address. */
+static inline int is_token(uintptr_t frame)
+{
+    return frame >> 48 == 0x5353;
+}
 
 static inline int native_frames_unknown(const stacksplice_frame *frame, void *data)
 {
@@ -18,6 +23,11 @@ static inline int native_frames_unknown(const stacksplice_frame *frame, void *da
     return 1;
 }
 
+/*
+ * A build that does not know native frames (STACKSPLICE_UNWIND=none) says so itself, in every
+ * capture, by a gap.  A test of them is skipped by what the library says, so a walk that finds
+ * nothing for any other reason still fails.
+ */
 static inline int has_native_frames(void)
 {
     uintptr_t frame = 0;

@@ -1,0 +1,7 @@
+/* For programs that have nothing to prepare. */
+#include "support.h"
+
+int main(void)
+{
+    return run_all_tests();
+}
