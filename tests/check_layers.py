@@ -23,6 +23,16 @@ CORE = {
     "crash": {"base", "unwind", "splice", "com", "error", "resolve", "report"},
     "winrt_names": {"com"},
 }
+# A room of the Lua binding -> the other rooms it may include.
+LUA = {
+    "life": set(),
+    "calibrate": {"life"},
+    "frames": {"life", "calibrate"},
+    "value": {"life", "frames"},
+    "cross": {"life", "frames", "value"},
+    "traceback": {"life", "frames", "value"},
+    "api": {"life", "frames", "value", "cross", "traceback"},
+}
 # The one header through which other layers see an error object.
 VIEW = "error/view.h"
 
@@ -48,6 +58,16 @@ def core_violation(layer, name):
     if layer in CORE and name.startswith("../"):
         return "includes are written from the source root"
     return None
+
+
+def room_violation(rooms, room, name):
+    """As core_violation, for a file in one of the ROOMS of a binding."""
+    target = name.split("/")[0]
+    if "/" in name and target in rooms and target != room and target not in rooms.get(room, ()):
+        return f"{room} may not use {target}"
+    if name.startswith("../"):
+        return "includes are written from the source root"
+    return binding_violation(name)
 
 
 def binding_violation(name):
@@ -78,6 +98,8 @@ def violation(path, name):
         return "a public header knows no interpreter" if INTERPRETER.match(name) else None
     if parts[:2] == ["bindings", "host"]:
         return host_violation(name)
+    if parts[:3] == ["bindings", "lua", "src"]:
+        return room_violation(LUA, parts[3], name)
     if parts[0] == "bindings":
         return binding_violation(name)
     if parts[:2] == ["tests", "conformance"]:
@@ -129,10 +151,10 @@ def main():
                 if reason:
                     found += 1
                     print(f"{path}:{number}: {match[1]}: {reason}")
-    for folder in os.listdir(os.path.join(ROOT, "core", "src")):
-        if folder not in CORE:
+    for root, table in (("core/src", CORE), ("bindings/lua/src", LUA)):
+        for folder in set(os.listdir(os.path.join(ROOT, root))) - set(table):
             found += 1
-            print(f"core/src/{folder}: a layer that is not in the table of {__file__}")
+            print(f"{root}/{folder}: a layer that is not in the table of {__file__}")
     print(f"{files} files, {found} violations")
     return 1 if found or not files else 0
 

@@ -2,7 +2,9 @@
  * install: functions of ours in the place of the standard library's that lose what an error's story
  * needs.  Each is put back only where ours is still there.
  */
-#include "life/binding.h"
+#include "api/api.h"
+#include "cross/cross.h"
+#include "traceback/traceback.h"
 
 #include <lualib.h>
 

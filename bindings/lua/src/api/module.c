@@ -1,5 +1,7 @@
 /* The Lua module: what scripts call. */
-#include "life/binding.h"
+#include "api/api.h"
+#include "cross/cross.h"
+#include "traceback/traceback.h"
 
 #include <string.h>
 
@@ -14,7 +16,7 @@ static uint32_t check_count(lua_State *L, int arg, lua_Integer fallback)
     return count > MOST_FRAMES ? MOST_FRAMES : (uint32_t)count;
 }
 
-static SS_LUA_NOINLINE int module_capture(lua_State *L)
+static SS_LUA_OWN int module_capture(lua_State *L)
 {
     uint32_t max = stacksplice_max_frames();
     uint32_t skip = check_count(L, 1, 0), limit = check_count(L, 2, max), count, room;
@@ -87,7 +89,7 @@ static int module_take_error(lua_State *L)
     return push_slot(L, GetRestrictedErrorInfo);
 }
 
-static SS_LUA_NOINLINE int module_originate(lua_State *L)
+static SS_LUA_OWN int module_originate(lua_State *L)
 {
     ss_lua_origin origin = {.above = SS_LUA_HERE(), .status = LUA_ERRRUN};
     ss_lua_state *state;
@@ -128,7 +130,7 @@ static HRESULT propagate_in_slot(IRestrictedErrorInfo *error, const void *above)
     return hr;
 }
 
-static SS_LUA_NOINLINE int module_propagate(lua_State *L)
+static SS_LUA_OWN int module_propagate(lua_State *L)
 {
     ss_lua_origin origin = {.above = SS_LUA_HERE(), .status = LUA_ERRRUN, .unwound = true};
     ss_lua_state *state = ss_lua_state_open(L);
@@ -163,7 +165,7 @@ static void push_cause(lua_State *L, ss_lua_state *state, const void *above)
 }
 
 /* error(value, cause): as error, which puts the place in front of a message that is a string. */
-static SS_LUA_NOINLINE int module_error(lua_State *L)
+static SS_LUA_OWN int module_error(lua_State *L)
 {
     ss_lua_origin origin = {.above = SS_LUA_HERE(), .status = LUA_ERRRUN};
     ss_lua_state *state = ss_lua_state_open(L);
@@ -235,24 +237,7 @@ static const luaL_Reg calls[] = {
     {NULL, NULL},
 };
 
-const luaL_Reg ss_lua_own_functions[] = {
-    {"traceback", ss_lua_traceback},
-    {"handler", stacksplice_lua_handler},
-    {"pcall", ss_lua_pcall_function},
-    {"xpcall", ss_lua_xpcall_function},
-    {"handler of xpcall", ss_lua_run_script_handler},
-    {"resume", ss_lua_resume_function},
-    {"wrap", ss_lua_wrap_function},
-    {"a wrapped coroutine", ss_lua_call_wrapped},
-    {"capture", module_capture},
-    {"originate", module_originate},
-    {"propagate", module_propagate},
-    {"error", module_error},
-    {"luaopen", luaopen_stacksplice},
-    {NULL, NULL},
-};
-
-__attribute__((visibility("default"))) int luaopen_stacksplice(lua_State *L)
+__attribute__((visibility("default"))) SS_LUA_OWN int luaopen_stacksplice(lua_State *L)
 {
     luaL_checkversion(L);
     ss_lua_plant_sentinel(L, ss_lua_state_open(L));

@@ -3,8 +3,8 @@
  * from which it calls C functions, and where it keeps the lua_State and the CallInfo there.  Learnt
  * by running scripts in private states, never by symbol names or private headers.
  */
-#ifndef SS_LUA_LAYOUT_H
-#define SS_LUA_LAYOUT_H
+#ifndef SS_LUA_CALIBRATE_H
+#define SS_LUA_CALIBRATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

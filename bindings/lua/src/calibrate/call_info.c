@@ -11,13 +11,13 @@ enum { WORD = sizeof(uintptr_t), CALL_INFO_WORDS = 6, CLOSURE_WORDS = 5, DEPTH =
 enum { STACK_VALUE = 2 * WORD };
 
 /* Agreement over all visits: the first answer stands, another one makes it unknown for ever. */
-static void agree(ss_lua_lesson *lesson, uint16_t *known, uint16_t found)
+static void agree(ss_lua_sample *sample, uint16_t *known, uint16_t found)
 {
     if (*known == 0)
         *known =
-            (uint16_t)(found + 1); /* stored one up until the lesson ends: 0 is a real offset */
+            (uint16_t)(found + 1); /* stored one up until the sample ends: 0 is a real offset */
     else if (*known != found + 1)
-        lesson->contradicted = true;
+        sample->contradicted = true;
 }
 
 static bool links(const uintptr_t *ci, int count, uint16_t offset)
@@ -65,9 +65,9 @@ static int levels_of(lua_State *L, uintptr_t *ci, uintptr_t *functions)
     return count;
 }
 
-void ss_lua_lesson_call_info(ss_lua_lesson *lesson, lua_State *L, int arguments)
+void ss_lua_sample_call_info(ss_lua_sample *sample, lua_State *L, int arguments)
 {
-    ss_lua_layout *layout = lesson->layout;
+    ss_lua_layout *layout = sample->layout;
     uintptr_t ci[DEPTH], functions[DEPTH];
     int previous = -1, function = -1, top = -1;
     int count = levels_of(L, ci, functions);
@@ -87,12 +87,12 @@ void ss_lua_lesson_call_info(ss_lua_lesson *lesson, lua_State *L, int arguments)
             top = top == -1 ? o : -2;
     }
     if (previous < 0 || function < 0 || top < 0) {
-        lesson->contradicted = true;
+        sample->contradicted = true;
         return;
     }
-    agree(lesson, &layout->previous, (uint16_t)previous);
-    agree(lesson, &layout->function, (uint16_t)function);
-    agree(lesson, &layout->top, (uint16_t)top);
+    agree(sample, &layout->previous, (uint16_t)previous);
+    agree(sample, &layout->function, (uint16_t)function);
+    agree(sample, &layout->top, (uint16_t)top);
     layout->light_tag = *(const uint8_t *)(ss_lua_word(ci[0] + (uintptr_t)function) + WORD);
     layout->lua_tag = *(const uint8_t *)(ss_lua_word(ci[1] + (uintptr_t)function) + WORD);
 }
@@ -101,22 +101,22 @@ void ss_lua_lesson_call_info(ss_lua_lesson *lesson, lua_State *L, int arguments)
  * Called through a C closure with one upvalue: its activation's value is tagged as a closure, and
  * the closure holds the function in one of its first words.
  */
-void ss_lua_lesson_closure(ss_lua_lesson *lesson, lua_State *L, lua_CFunction function)
+void ss_lua_sample_closure(ss_lua_sample *sample, lua_State *L, lua_CFunction function)
 {
-    ss_lua_layout *layout = lesson->layout;
+    ss_lua_layout *layout = sample->layout;
     uintptr_t ci[DEPTH], functions[DEPTH];
     int found = -1;
 
-    if (layout->function == 0 || lesson->contradicted || levels_of(L, ci, functions) < 1)
+    if (layout->function == 0 || sample->contradicted || levels_of(L, ci, functions) < 1)
         return;
     for (uint16_t o = WORD; o < CLOSURE_WORDS * WORD; o = (uint16_t)(o + WORD))
         if (ss_lua_word(functions[0] + o) == (uintptr_t)function)
             found = found == -1 ? o : -2;
     if (found < 0) {
-        lesson->contradicted = true;
+        sample->contradicted = true;
         return;
     }
-    agree(lesson, &layout->closure_function, (uint16_t)found);
+    agree(sample, &layout->closure_function, (uint16_t)found);
     layout->closure_tag =
         *(const uint8_t *)(ss_lua_word(ci[0] + (uintptr_t)(layout->function - 1)) + WORD);
 }
@@ -132,13 +132,13 @@ static uint32_t call_info_words(lua_State *L, int level, lua_Debug *activation,
     if (!lua_getstack(L, level, activation))
         return 0;
     *words = (const uintptr_t *)activation->i_ci;
-    count = ss_lua_lesson_object_words((uintptr_t)*words);
+    count = ss_lua_sample_object_words((uintptr_t)*words);
     return count < SS_LUA_CALL_INFO_WORDS ? count : SS_LUA_CALL_INFO_WORDS;
 }
 
-void ss_lua_lesson_saved_pc(ss_lua_lesson *lesson, lua_State *L, int turn)
+void ss_lua_sample_saved_pc(ss_lua_sample *sample, lua_State *L, int turn)
 {
-    ss_lua_words *known = &lesson->words;
+    ss_lua_words *known = &sample->words;
     lua_Debug activation;
     const uintptr_t *words;
     uint32_t count = call_info_words(L, 1, &activation, &words), steady = 0;
@@ -158,9 +158,9 @@ void ss_lua_lesson_saved_pc(ss_lua_lesson *lesson, lua_State *L, int turn)
     known->pc_seen = true;
 }
 
-void ss_lua_lesson_status(ss_lua_lesson *lesson, lua_State *L)
+void ss_lua_sample_status(ss_lua_sample *sample, lua_State *L)
 {
-    ss_lua_words *known = &lesson->words;
+    ss_lua_words *known = &sample->words;
     lua_Debug activation;
     const uintptr_t *words;
 
@@ -179,14 +179,14 @@ void ss_lua_lesson_status(ss_lua_lesson *lesson, lua_State *L)
     }
 }
 
-void ss_lua_lesson_proto(ss_lua_lesson *lesson, lua_State *L)
+void ss_lua_sample_proto(ss_lua_sample *sample, lua_State *L)
 {
     const uintptr_t *closures[4];
     int found = -1;
 
     for (int i = 0; i < 4; i++) {
         closures[i] = lua_topointer(L, i + 1);
-        if (ss_lua_lesson_object_words((uintptr_t)closures[i]) < CLOSURE_WORDS)
+        if (ss_lua_sample_object_words((uintptr_t)closures[i]) < CLOSURE_WORDS)
             return;
     }
     for (int i = 0; i < CLOSURE_WORDS; i++)
@@ -194,9 +194,9 @@ void ss_lua_lesson_proto(ss_lua_lesson *lesson, lua_State *L)
             closures[0][i] != closures[2][i])
             found = found == -1 ? i : -2;
     if (found < 0)
-        lesson->contradicted = true;
+        sample->contradicted = true;
     else
-        agree(lesson, &lesson->layout->closure_proto, (uint16_t)(found * WORD));
+        agree(sample, &sample->layout->closure_proto, (uint16_t)(found * WORD));
 }
 
 /* The only bit of a mask, or -1. */
@@ -205,10 +205,10 @@ static int only_bit(uint64_t bits)
     return bits && !(bits & (bits - 1)) ? __builtin_ctzll(bits) : -1;
 }
 
-void ss_lua_lesson_settle_words(ss_lua_lesson *lesson)
+void ss_lua_sample_settle_words(ss_lua_sample *sample)
 {
-    const ss_lua_words *known = &lesson->words;
-    ss_lua_layout *layout = lesson->layout;
+    const ss_lua_words *known = &sample->words;
+    ss_lua_layout *layout = sample->layout;
     int pc = only_bit(known->pc), found = -1;
 
     for (uint32_t i = 0; i < known->count; i++) {

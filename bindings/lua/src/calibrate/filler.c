@@ -1,5 +1,5 @@
 /*
- * One function per architecture: its argument is called with junk in all callee-saved registers.
+ * One function per architecture: its argument is called with filler in all callee-saved registers.
  * Its unwind data says where they were saved, as that of any function does.
  */
 #include "calibrate/sample.h"
@@ -7,10 +7,10 @@
 #if defined(__x86_64__)
 __asm__(".text\n"
         ".p2align 4\n"
-        ".globl ss_lua_with_junk\n"
-        ".hidden ss_lua_with_junk\n"
-        ".type ss_lua_with_junk, @function\n"
-        "ss_lua_with_junk:\n"
+        ".globl ss_lua_with_filler\n"
+        ".hidden ss_lua_with_filler\n"
+        ".type ss_lua_with_filler, @function\n"
+        "ss_lua_with_filler:\n"
         ".cfi_startproc\n"
 #if defined(__CET__) && __CET__ & 1
         "endbr64\n"
@@ -40,14 +40,14 @@ __asm__(".text\n"
         "pop %rbp\n.cfi_adjust_cfa_offset -8\n.cfi_restore rbp\n"
         "ret\n"
         ".cfi_endproc\n"
-        ".size ss_lua_with_junk, .-ss_lua_with_junk\n");
+        ".size ss_lua_with_filler, .-ss_lua_with_filler\n");
 #elif defined(__aarch64__)
 __asm__(".text\n"
         ".p2align 4\n"
-        ".globl ss_lua_with_junk\n"
-        ".hidden ss_lua_with_junk\n"
-        ".type ss_lua_with_junk, %function\n"
-        "ss_lua_with_junk:\n"
+        ".globl ss_lua_with_filler\n"
+        ".hidden ss_lua_with_filler\n"
+        ".type ss_lua_with_filler, %function\n"
+        "ss_lua_with_filler:\n"
         ".cfi_startproc\n"
         "stp x29, x30, [sp, #-96]!\n"
         ".cfi_adjust_cfa_offset 96\n.cfi_rel_offset x29, 0\n.cfi_rel_offset x30, 8\n"
@@ -78,5 +78,5 @@ __asm__(".text\n"
         ".cfi_adjust_cfa_offset -96\n.cfi_restore x29\n.cfi_restore x30\n"
         "ret\n"
         ".cfi_endproc\n"
-        ".size ss_lua_with_junk, .-ss_lua_with_junk\n");
+        ".size ss_lua_with_filler, .-ss_lua_with_filler\n");
 #endif

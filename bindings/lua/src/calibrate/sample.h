@@ -1,9 +1,9 @@
 /*
- * The two halves of learning a layout: visits of call sites (what a C function sees when it unwinds
- * outward) and the scripts that cause them.
+ * The calibration sample: what C functions see of the interpreter that calls them, over all visits,
+ * and the scripts that cause these visits.
  */
-#ifndef SS_LUA_CALIBRATE_H
-#define SS_LUA_CALIBRATE_H
+#ifndef SS_LUA_SAMPLE_H
+#define SS_LUA_SAMPLE_H
 
 #include "life/compat.h"
 #include "calibrate/calibrate.h"
@@ -44,7 +44,7 @@ typedef struct ss_lua_step_seen {
 } ss_lua_step_seen;
 
 /* Everything that is being learnt; private to the thread that learns. */
-typedef struct ss_lua_lesson {
+typedef struct ss_lua_sample {
     ss_lua_layout *layout;
     ss_lua_candidates state[SS_LUA_SITES], ci[SS_LUA_SITES];
     uint32_t visits[SS_LUA_SITES];
@@ -52,58 +52,64 @@ typedef struct ss_lua_lesson {
     bool overflow;     /* a table was too small */
     bool contradicted; /* the second state disagreed about the CallInfo */
     ss_lua_words words;
-    const uintptr_t *own; /* starts of the functions that teach, which end an unwinding */
+    const uintptr_t *own; /* starts of our functions that call Lua, which end an unwinding */
     uint32_t own_count;
     uint32_t frame_count, frame_limit;
     ss_lua_visit_frame frames[SS_LUA_VISIT_FRAMES];
     uint32_t step_count;
     ss_lua_step_seen steps[SS_LUA_STEPS];
     uintptr_t stack_end; /* an address further out than all frames that are visited */
-} ss_lua_lesson;
+} ss_lua_sample;
 
 /*
- * Call BODY with L while every callee-saved register holds a value of no meaning (junk.c): a frame
- * outside of the interpreter must not be what makes one of its registers look right.
+ * Call BODY with L while every callee-saved register holds a value of no meaning (filler.c): a
+ * frame outside of the interpreter must not be what makes one of its registers look right.
  */
-int ss_lua_with_junk(lua_CFunction body, lua_State *L);
+int ss_lua_with_filler(lua_CFunction body, lua_State *L);
 
 /* Note the site from which PROBE, the start of the calling function, was called. */
-void ss_lua_lesson_visit(ss_lua_lesson *lesson, lua_State *L, uintptr_t probe, bool hook);
+void ss_lua_sample_visit(ss_lua_sample *sample, lua_State *L, uintptr_t probe, bool hook);
 
 /*
  * Learn the CallInfo from inside a C function that a Lua function called with ARGUMENTS arguments:
  * at the bottom of a chain of at least four activations.
  */
-void ss_lua_lesson_call_info(ss_lua_lesson *lesson, lua_State *L, int arguments);
+void ss_lua_sample_call_info(ss_lua_sample *sample, lua_State *L, int arguments);
 
 /* Learn where a C closure keeps its function; the closure CLOSURE of FUNCTION is at the top. */
-void ss_lua_lesson_closure(ss_lua_lesson *lesson, lua_State *L, lua_CFunction function);
+void ss_lua_sample_closure(ss_lua_sample *sample, lua_State *L, lua_CFunction function);
 
 /*
  * Learn where a CallInfo keeps the program counter, from inside a C function that one Lua function
  * calls for the TURN-th time (1, 2, ...) by equal statements on one line.
  */
-void ss_lua_lesson_saved_pc(ss_lua_lesson *lesson, lua_State *L, int turn);
+void ss_lua_sample_saved_pc(ss_lua_sample *sample, lua_State *L, int turn);
 
 /* Learn which word of a CallInfo has the flags, of every activation there is. */
-void ss_lua_lesson_status(ss_lua_lesson *lesson, lua_State *L);
+void ss_lua_sample_status(ss_lua_sample *sample, lua_State *L);
 
 /*
  * Learn where a Lua closure keeps its prototype: at 1 and 2 are closures of one function, at 3 and
  * 4 of another, each with an upvalue of its own.
  */
-void ss_lua_lesson_proto(ss_lua_lesson *lesson, lua_State *L);
+void ss_lua_sample_proto(ss_lua_sample *sample, lua_State *L);
 
 /* Make offsets of what is left of the words of a CallInfo. */
-void ss_lua_lesson_settle_words(ss_lua_lesson *lesson);
+void ss_lua_sample_settle_words(ss_lua_sample *sample);
 
 /* Make the tables of the layout from the candidates. */
-void ss_lua_lesson_finish(ss_lua_lesson *lesson);
+void ss_lua_sample_finish(ss_lua_sample *sample);
+
+/* The scripts; NULL at the end. */
+extern const char *const ss_lua_snippets[];
+
+/* The allocator of the private state, whose DATA is the sample. */
+void *ss_lua_sample_allocate(void *data, void *block, size_t old_size, size_t new_size);
 
 /* How many whole words an object of the private state has, 0 where that is not known. */
-uint32_t ss_lua_lesson_object_words(uintptr_t object);
+uint32_t ss_lua_sample_object_words(uintptr_t object);
 
 /* Run the scripts in a private state; false when memory ran out. */
-bool ss_lua_lesson_run(ss_lua_lesson *lesson);
+bool ss_lua_sample_run(ss_lua_sample *sample);
 
 #endif

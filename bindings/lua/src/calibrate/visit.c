@@ -1,6 +1,7 @@
 /*
  * Learning from one visit: the compiler's own unwinder says what the call site's frame held.  It is
- * used here only, on the few frames between a probe and the teacher, all of which have unwind data.
+ * used here only, on the few frames between a probe and our call of Lua, all of which have unwind
+ * data.
  */
 #include "calibrate/sample.h"
 
@@ -33,10 +34,10 @@ static bool insert_sorted(uintptr_t *table, uint32_t *count, uint32_t capacity, 
     return true;
 }
 
-static bool is_own(const ss_lua_lesson *lesson, uintptr_t function)
+static bool is_own(const ss_lua_sample *sample, uintptr_t function)
 {
-    for (uint32_t i = 0; i < lesson->own_count; i++)
-        if (lesson->own[i] == function)
+    for (uint32_t i = 0; i < sample->own_count; i++)
+        if (sample->own[i] == function)
             return true;
     return false;
 }
@@ -44,12 +45,12 @@ static bool is_own(const ss_lua_lesson *lesson, uintptr_t function)
 /* Frames from the probe outward, up to the function of ours that called into Lua, and that one. */
 static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *data)
 {
-    ss_lua_lesson *lesson = data;
-    ss_lua_visit_frame *frame = &lesson->frames[lesson->frame_count];
-    uintptr_t probe = lesson->frames[0].function;
+    ss_lua_sample *sample = data;
+    ss_lua_visit_frame *frame = &sample->frames[sample->frame_count];
+    uintptr_t probe = sample->frames[0].function;
     uintptr_t function = _Unwind_GetRegionStart(context);
 
-    if (lesson->frame_count == 0) {
+    if (sample->frame_count == 0) {
         /* frames[0] holds the probe's start until the probe itself is met. */
         if (function != probe)
             return _URC_NO_REASON;
@@ -59,18 +60,18 @@ static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *dat
     frame->function = function;
     for (int i = 0; i < SS_LUA_REGISTERS; i++)
         frame->registers[i] = _Unwind_GetGR(context, callee_saved[i]);
-    lesson->frame_count++;
-    if (lesson->frame_count > 1 && is_own(lesson, function))
+    sample->frame_count++;
+    if (sample->frame_count > 1 && is_own(sample, function))
         return _URC_END_OF_STACK;
-    return lesson->frame_count < lesson->frame_limit ? _URC_NO_REASON : _URC_END_OF_STACK;
+    return sample->frame_count < sample->frame_limit ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-static void unwind(ss_lua_lesson *lesson, uintptr_t probe, uint32_t limit)
+static void unwind(ss_lua_sample *sample, uintptr_t probe, uint32_t limit)
 {
-    lesson->frame_count = 0;
-    lesson->frame_limit = limit;
-    lesson->frames[0].function = probe;
-    (void)_Unwind_Backtrace(note_frame, lesson);
+    sample->frame_count = 0;
+    sample->frame_limit = limit;
+    sample->frames[0].function = probe;
+    (void)_Unwind_Backtrace(note_frame, sample);
 }
 
 /* ---- What was seen before --------------------------------------------------------------------*/
@@ -81,12 +82,12 @@ static void unwind(ss_lua_lesson *lesson, uintptr_t probe, uint32_t limit)
  * before, as long as each step is one that was learnt from.  A step that is not leads to unwinding.
  */
 #if defined(__x86_64__)
-static ss_lua_step_seen *step_place(ss_lua_lesson *lesson, uintptr_t ip, uintptr_t outer)
+static ss_lua_step_seen *step_place(ss_lua_sample *sample, uintptr_t ip, uintptr_t outer)
 {
     uint32_t at = (uint32_t)(((ip ^ outer << 20) * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
 
     for (;; at++) {
-        ss_lua_step_seen *step = &lesson->steps[at % SS_LUA_STEPS];
+        ss_lua_step_seen *step = &sample->steps[at % SS_LUA_STEPS];
 
         if (!step->ip || (step->ip == ip && step->outer == outer))
             return step;
@@ -94,61 +95,61 @@ static ss_lua_step_seen *step_place(ss_lua_lesson *lesson, uintptr_t ip, uintptr
 }
 
 /* Half of the places stay free, so that every search ends. */
-static void remember(ss_lua_lesson *lesson, uintptr_t ip, uintptr_t outer, uintptr_t size)
+static void remember(ss_lua_sample *sample, uintptr_t ip, uintptr_t outer, uintptr_t size)
 {
-    ss_lua_step_seen *step = step_place(lesson, ip, outer);
+    ss_lua_step_seen *step = step_place(sample, ip, outer);
 
-    if (!step->ip && lesson->step_count < SS_LUA_STEPS / 2) {
+    if (!step->ip && sample->step_count < SS_LUA_STEPS / 2) {
         *step = (ss_lua_step_seen){ip, outer, size};
-        lesson->step_count++;
+        sample->step_count++;
     }
 }
 
 /* Frame I was learnt from; LAST: nothing outside of it is. */
-static void remember_step(ss_lua_lesson *lesson, uint32_t i, bool last)
+static void remember_step(ss_lua_sample *sample, uint32_t i, bool last)
 {
-    const ss_lua_visit_frame *frame = &lesson->frames[i];
+    const ss_lua_visit_frame *frame = &sample->frames[i];
     uintptr_t size = frame[1].sp - frame->sp;
 
-    remember(lesson, frame->ip, last ? 0 : frame[1].ip, size);
-    remember(lesson, frame->ip, UINTPTR_MAX, size);
+    remember(sample, frame->ip, last ? 0 : frame[1].ip, size);
+    remember(sample, frame->ip, UINTPTR_MAX, size);
 }
 
 /* Where the frame at IP and SP ends, 0 if none was there before. */
-static uintptr_t end_seen(ss_lua_lesson *lesson, uintptr_t ip, uintptr_t sp)
+static uintptr_t end_seen(ss_lua_sample *sample, uintptr_t ip, uintptr_t sp)
 {
-    uintptr_t size = step_place(lesson, ip, UINTPTR_MAX)->size;
+    uintptr_t size = step_place(sample, ip, UINTPTR_MAX)->size;
 
-    return size && size < lesson->stack_end - sp ? sp + size : 0;
+    return size && size < sample->stack_end - sp ? sp + size : 0;
 }
 
 /* Where the frame at IP and SP ends, if unwinding outward from there would show nothing new; 0 if
    it might. */
-static uintptr_t all_seen(ss_lua_lesson *lesson, uintptr_t ip, uintptr_t sp)
+static uintptr_t all_seen(ss_lua_sample *sample, uintptr_t ip, uintptr_t sp)
 {
-    uintptr_t first = end_seen(lesson, ip, sp), end = first, outer;
+    uintptr_t first = end_seen(sample, ip, sp), end = first, outer;
 
-    while (end && !step_place(lesson, ip, 0)->ip) {
+    while (end && !step_place(sample, ip, 0)->ip) {
         outer = ss_lua_word(end - sizeof outer);
-        if (step_place(lesson, ip, outer)->size != end - sp)
+        if (step_place(sample, ip, outer)->size != end - sp)
             return 0;
         sp = end;
         ip = outer;
-        end = end_seen(lesson, ip, sp);
+        end = end_seen(sample, ip, sp);
     }
     return end ? first : 0;
 }
 #else
-static void remember_step(ss_lua_lesson *lesson, uint32_t i, bool last)
+static void remember_step(ss_lua_sample *sample, uint32_t i, bool last)
 {
-    (void)lesson;
+    (void)sample;
     (void)i;
     (void)last;
 }
 
-static uintptr_t all_seen(ss_lua_lesson *lesson, uintptr_t ip, uintptr_t sp)
+static uintptr_t all_seen(ss_lua_sample *sample, uintptr_t ip, uintptr_t sp)
 {
-    (void)lesson;
+    (void)sample;
     (void)ip;
     (void)sp;
     return 0;
@@ -191,10 +192,10 @@ static void keep_candidates(ss_lua_candidates *kept, const ss_lua_visit_frame *f
         }
 }
 
-/* The lesson's row for that site, all places possible when it is new; -1 when the table is full. */
-static int row_of_site(ss_lua_lesson *lesson, uintptr_t ip, bool hook)
+/* The sample's row for that site, all places possible when it is new; -1 when the table is full. */
+static int row_of_site(ss_lua_sample *sample, uintptr_t ip, bool hook)
 {
-    ss_lua_layout *layout = lesson->layout;
+    ss_lua_layout *layout = sample->layout;
     uint32_t row;
 
     for (row = 0; row < layout->site_count; row++)
@@ -203,81 +204,81 @@ static int row_of_site(ss_lua_lesson *lesson, uintptr_t ip, bool hook)
     if (row == SS_LUA_SITES)
         return -1;
     layout->sites[row] = (ss_lua_site){.ip = ip, .hook = hook};
-    memset(&lesson->state[row], 0xff, sizeof lesson->state[row]);
-    lesson->state[row].registers = (1u << SS_LUA_REGISTERS) - 1;
-    lesson->ci[row] = lesson->state[row];
+    memset(&sample->state[row], 0xff, sizeof sample->state[row]);
+    sample->state[row].registers = (1u << SS_LUA_REGISTERS) - 1;
+    sample->ci[row] = sample->state[row];
     layout->site_count++;
     return (int)row;
 }
 
 /* From the site outward everything is the interpreter's, up to the API function we called. */
-static void learn_internals(ss_lua_lesson *lesson)
+static void learn_internals(ss_lua_sample *sample)
 {
-    ss_lua_layout *layout = lesson->layout;
+    ss_lua_layout *layout = sample->layout;
 
-    for (uint32_t i = 1; i + 1 < lesson->frame_count; i++) {
-        uintptr_t function = lesson->frames[i].function;
+    for (uint32_t i = 1; i + 1 < sample->frame_count; i++) {
+        uintptr_t function = sample->frames[i].function;
 
         bool is_api = ss_lua_is_api(layout, function);
-        bool is_last = is_api || is_own(lesson, lesson->frames[i + 1].function);
+        bool is_last = is_api || is_own(sample, sample->frames[i + 1].function);
 
-        remember_step(lesson, i, is_last);
+        remember_step(sample, i, is_last);
         if (!is_api && is_last &&
             !insert_sorted(layout->apis, &layout->api_count, SS_LUA_APIS, function))
-            lesson->overflow = true;
+            sample->overflow = true;
         if (is_last)
             return;
         if (!insert_sorted(layout->internals, &layout->internal_count, SS_LUA_INTERNALS, function))
-            lesson->overflow = true;
+            sample->overflow = true;
     }
 }
 
 /* Unwind from PROBE as far as there is something to learn.  Where the frame outside of it, that of
    the site, ends; 0 without one. */
-static uintptr_t look_outward(ss_lua_lesson *lesson, uintptr_t probe, bool *seen)
+static uintptr_t look_outward(ss_lua_sample *sample, uintptr_t probe, bool *seen)
 {
     uintptr_t end;
 
-    unwind(lesson, probe, 2);
-    if (lesson->frame_count < 2)
+    unwind(sample, probe, 2);
+    if (sample->frame_count < 2)
         return 0;
-    end = all_seen(lesson, lesson->frames[1].ip, lesson->frames[1].sp);
+    end = all_seen(sample, sample->frames[1].ip, sample->frames[1].sp);
     *seen = end != 0;
     if (*seen)
         return end;
-    unwind(lesson, probe, SS_LUA_VISIT_FRAMES);
-    return lesson->frame_count < 3 ? 0 : lesson->frames[2].sp;
+    unwind(sample, probe, SS_LUA_VISIT_FRAMES);
+    return sample->frame_count < 3 ? 0 : sample->frames[2].sp;
 }
 
-void ss_lua_lesson_visit(ss_lua_lesson *lesson, lua_State *L, uintptr_t probe, bool hook)
+void ss_lua_sample_visit(ss_lua_sample *sample, lua_State *L, uintptr_t probe, bool hook)
 {
     lua_Debug activation = {0};
     const ss_lua_visit_frame *site;
     uintptr_t words[SS_LUA_SLOTS];
     bool seen = false;
-    uintptr_t end = look_outward(lesson, probe, &seen);
+    uintptr_t end = look_outward(sample, probe, &seen);
     uint32_t count;
     int row;
 
     if (!end || !lua_getstack(L, 0, &activation))
         return;
-    site = &lesson->frames[1];
+    site = &sample->frames[1];
 #if defined(__x86_64__)
     /* Whatever unwinder took this name: its frame pointer must lie above the return address. */
     if (ss_lua_word(site->sp - sizeof(uintptr_t)) != site->ip)
         return;
 #endif
-    row = row_of_site(lesson, site->ip, hook);
+    row = row_of_site(sample, site->ip, hook);
     if (row < 0) {
-        lesson->overflow = true;
+        sample->overflow = true;
         return;
     }
-    lesson->visits[row]++;
+    sample->visits[row]++;
     count = copy_frame(words, site->sp, end);
-    keep_candidates(&lesson->state[row], site, words, count, (uintptr_t)L);
-    keep_candidates(&lesson->ci[row], site, words, count, (uintptr_t)activation.i_ci);
+    keep_candidates(&sample->state[row], site, words, count, (uintptr_t)L);
+    keep_candidates(&sample->ci[row], site, words, count, (uintptr_t)activation.i_ci);
     if (!seen)
-        learn_internals(lesson);
+        learn_internals(sample);
 }
 
 static ss_lua_place place_of(const ss_lua_candidates *kept)
@@ -300,18 +301,18 @@ static ss_lua_place place_of(const ss_lua_candidates *kept)
 }
 
 /* Two visits at least: one could agree by accident.  A site without both places is of no use. */
-void ss_lua_lesson_finish(ss_lua_lesson *lesson)
+void ss_lua_sample_finish(ss_lua_sample *sample)
 {
-    ss_lua_layout *layout = lesson->layout;
+    ss_lua_layout *layout = sample->layout;
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < layout->site_count; i++) {
         ss_lua_site site = layout->sites[i];
         uint32_t at;
 
-        site.state = place_of(&lesson->state[i]);
-        site.ci = place_of(&lesson->ci[i]);
-        if (lesson->visits[i] < 2 || site.state.kind == SS_LUA_NOWHERE ||
+        site.state = place_of(&sample->state[i]);
+        site.ci = place_of(&sample->ci[i]);
+        if (sample->visits[i] < 2 || site.state.kind == SS_LUA_NOWHERE ||
             site.ci.kind == SS_LUA_NOWHERE)
             continue;
         for (at = kept; at > 0 && layout->sites[at - 1].ip > site.ip; at--)
@@ -320,7 +321,7 @@ void ss_lua_lesson_finish(ss_lua_lesson *lesson)
         kept++;
     }
     layout->site_count = kept;
-    if (lesson->overflow)
+    if (sample->overflow)
         layout->failure = "this copy of Lua has more call sites than expected";
     else if (kept == 0)
         layout->failure = "no call site of this copy of Lua could be learnt";

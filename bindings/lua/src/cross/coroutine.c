@@ -6,14 +6,14 @@
  * The frames are captured where the coroutine is left: its own activations, which are still there,
  * a gap (what C functions had on the native stack is gone), and the live stack from here outward.
  */
-#include "life/binding.h"
+#include "cross/cross.h"
 
 /* What the protected parts need to know. */
-typedef struct death {
+typedef struct failure {
     lua_State *co;
     const void *above;
     bool same; /* the value was raised by one of these functions inside the coroutine */
-} death;
+} failure;
 
 static bool has_failed(lua_State *co)
 {
@@ -41,10 +41,10 @@ static bool was_raised_inside(lua_State *L, ss_lua_state *state, int index, lua_
 
 /* ---- Remembering -----------------------------------------------------------------------------*/
 
-/* Arguments: the value that the coroutine failed with, the death. */
+/* Arguments: the value that the coroutine failed with, the failure. */
 static int remember_protected(lua_State *L)
 {
-    death *now = lua_touserdata(L, 2);
+    failure *now = lua_touserdata(L, 2);
     ss_lua_state *state = ss_lua_state_open(L);
     ss_lua_origin origin = {
         .above = now->above, .status = lua_status(now->co), .unwound = true, .dead = now->co};
@@ -64,7 +64,7 @@ static int remember_protected(lua_State *L)
 
 /* Call a protected part with the value at the top, which stays: without memory it goes on its way
    without its stack. [-0, +0, -] */
-static void call_protected(lua_State *L, lua_CFunction body, death *now)
+static void call_protected(lua_State *L, lua_CFunction body, failure *now)
 {
     if (!lua_checkstack(L, LUA_MINSTACK))
         return;
@@ -76,7 +76,7 @@ static void call_protected(lua_State *L, lua_CFunction body, death *now)
 }
 
 /*
- * Arguments: the value that is going to be raised, the death.  The state's last value is the same
+ * Arguments: the value that is going to be raised, the failure.  The state's last value is the same
  * error before its place was put in front: its stack becomes that of this one.
  */
 static int rename_protected(lua_State *L)
@@ -107,7 +107,7 @@ static int rename_protected(lua_State *L)
  * Resume CO with the NARGS values at the top: the number of results, which are pushed, or -1 and
  * the error value.  What is said and checked is what the library of Lua says and checks.
  */
-static int resume(lua_State *L, lua_State *co, int nargs, death *now)
+static int resume(lua_State *L, lua_State *co, int nargs, failure *now)
 {
     bool could_run = !has_failed(co);
     int status, nresults;
@@ -139,10 +139,10 @@ static int resume(lua_State *L, lua_State *co, int nargs, death *now)
     return nresults;
 }
 
-SS_LUA_NOINLINE int ss_lua_resume_function(lua_State *L)
+SS_LUA_OWN int ss_lua_resume_function(lua_State *L)
 {
     lua_State *co = lua_tothread(L, 1);
-    death now = {.co = co, .above = SS_LUA_HERE()};
+    failure now = {.co = co, .above = SS_LUA_HERE()};
     int results;
 
 #if LUA_VERSION_NUM >= 504
@@ -202,7 +202,7 @@ static bool add_place(lua_State *L, int status)
 }
 
 /* The error that comes out of the coroutine is at the top; STATUS is the coroutine's. */
-static int raise_again(lua_State *L, int status, death *now)
+static int raise_again(lua_State *L, int status, failure *now)
 {
     ss_lua_state *state;
     bool renamed = add_place(L, status);
@@ -218,10 +218,10 @@ static int raise_again(lua_State *L, int status, death *now)
     return lua_error(L);
 }
 
-SS_LUA_NOINLINE int ss_lua_call_wrapped(lua_State *L)
+static SS_LUA_OWN int call_wrapped(lua_State *L)
 {
     lua_State *co = lua_tothread(L, lua_upvalueindex(1));
-    death now = {.co = co, .above = SS_LUA_HERE()};
+    failure now = {.co = co, .above = SS_LUA_HERE()};
     int results = resume(L, co, lua_gettop(L), &now), status = lua_status(co);
 
     if (results >= 0)
@@ -231,7 +231,7 @@ SS_LUA_NOINLINE int ss_lua_call_wrapped(lua_State *L)
     return raise_again(L, status, &now);
 }
 
-int ss_lua_wrap_function(lua_State *L)
+SS_LUA_OWN int ss_lua_wrap_function(lua_State *L)
 {
     lua_State *co;
 
@@ -239,6 +239,6 @@ int ss_lua_wrap_function(lua_State *L)
     co = lua_newthread(L);
     lua_pushvalue(L, 1);
     lua_xmove(L, co, 1);
-    lua_pushcclosure(L, ss_lua_call_wrapped, 1);
+    lua_pushcclosure(L, call_wrapped, 1);
     return 1;
 }

@@ -1,5 +1,5 @@
 /* The message handler: remembers a raise at the raise, and never gets in its way. */
-#include "life/binding.h"
+#include "cross/cross.h"
 
 #include <string.h>
 
@@ -138,7 +138,7 @@ void ss_lua_note_raise(lua_State *L, const void *above)
         state->handling = handling;
 }
 
-SS_LUA_NOINLINE int stacksplice_lua_handler(lua_State *L)
+SS_LUA_OWN int stacksplice_lua_handler(lua_State *L)
 {
     lua_settop(L, 1);
     ss_lua_note_raise(L, SS_LUA_HERE());

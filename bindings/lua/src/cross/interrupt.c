@@ -4,7 +4,7 @@
  * instruction of a function that was interrupted or when it returns.  The methods __close that the
  * interrupt runs on its way are clean-up code: they are left alone.
  */
-#include "life/binding.h"
+#include "cross/cross.h"
 
 bool ss_lua_is_interrupt(IUnknown *error)
 {
@@ -29,10 +29,10 @@ void ss_lua_push_interrupt(lua_State *L)
 }
 
 /* The coroutines on the stack, by a capture, whose frames nobody wants. */
-static void running_threads(lua_State *L, const void *above, ss_lua_notebook *book)
+static void running_threads(lua_State *L, const void *above, ss_lua_activation_log *log)
 {
-    *book = (ss_lua_notebook){.seen = NULL};
-    (void)ss_lua_capture(L, above, 0, NULL, book);
+    *log = (ss_lua_activation_log){.seen = NULL};
+    (void)ss_lua_capture(L, above, 0, NULL, log);
 }
 
 /* ---- Closing ---------------------------------------------------------------------------------*/
@@ -50,7 +50,7 @@ static bool has_activation(lua_State *L, const void *ci)
 /* Whether L runs in a method that closes a variable on the interrupt's way. */
 static bool is_closing(lua_State *L, const ss_lua_state *state)
 {
-    ss_lua_notebook book;
+    ss_lua_activation_log log;
     bool inside = false;
 
     if (!state->closing.ci)
@@ -58,11 +58,11 @@ static bool is_closing(lua_State *L, const ss_lua_state *state)
     if (state->closing.L == L)
         return has_activation(L, state->closing.ci);
     /* A coroutine that this method runs; else the method has failed, and its coroutine is gone. */
-    running_threads(L, SS_LUA_HERE(), &book);
-    for (uint32_t i = 0; i < book.state_count; i++) {
-        if (book.states[i] == state->closing.L)
+    running_threads(L, SS_LUA_HERE(), &log);
+    for (uint32_t i = 0; i < log.state_count; i++) {
+        if (log.states[i] == state->closing.L)
             return inside && has_activation(state->closing.L, state->closing.ci);
-        inside = inside || book.states[i] == L;
+        inside = inside || log.states[i] == L;
     }
     return false;
 }
@@ -180,7 +180,7 @@ static void displace_hook(ss_lua_state *state, lua_State *L)
 void ss_lua_interrupt_set(lua_State *L, ss_lua_state *state, const void *above)
 {
     const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
-    ss_lua_notebook book;
+    ss_lua_activation_log log;
 
     lua_pushvalue(L, -1);
     ss_lua_set_table(L, SS_LUA_INTERRUPT);
@@ -191,15 +191,15 @@ void ss_lua_interrupt_set(lua_State *L, ss_lua_state *state, const void *above)
     }
     state->closing = (ss_lua_closing){NULL, NULL};
     state->interrupt_base = L;
-    running_threads(L, above, &book);
+    running_threads(L, above, &log);
     /* Entries of an earlier interrupt make room: their coroutines do not run. */
-    if (state->displaced_count + book.state_count >= SS_LUA_DISPLACED)
+    if (state->displaced_count + log.state_count >= SS_LUA_DISPLACED)
         state->displaced_count = 0;
     displace_hook(state, L);
-    for (uint32_t i = 0; i < book.state_count; i++)
-        if (lua_topointer(book.states[i], LUA_REGISTRYINDEX) == registry) {
-            state->interrupt_base = book.states[i];
-            displace_hook(state, book.states[i]);
+    for (uint32_t i = 0; i < log.state_count; i++)
+        if (lua_topointer(log.states[i], LUA_REGISTRYINDEX) == registry) {
+            state->interrupt_base = log.states[i];
+            displace_hook(state, log.states[i]);
         }
 }
 
@@ -212,13 +212,13 @@ bool ss_lua_is_interrupted(lua_State *L, const ss_lua_state *state)
  * Whether the coroutine may still be touched: one that finished can have been collected.  Those on
  * the stack now are alive, and the main one always is.
  */
-static bool is_running(lua_State *L, const ss_lua_state *state, const ss_lua_notebook *book,
+static bool is_running(lua_State *L, const ss_lua_state *state, const ss_lua_activation_log *log,
                        lua_State *thread)
 {
     if (thread == L || thread == state->main)
         return true;
-    for (uint32_t i = 0; i < book->state_count; i++)
-        if (book->states[i] == thread)
+    for (uint32_t i = 0; i < log->state_count; i++)
+        if (log->states[i] == thread)
             return true;
     return false;
 }
@@ -226,19 +226,19 @@ static bool is_running(lua_State *L, const ss_lua_state *state, const ss_lua_not
 /* Those that rest keep our hook and their entry: the hook gives back what it displaced. */
 void ss_lua_interrupt_clear(lua_State *L, ss_lua_state *state)
 {
-    ss_lua_notebook book;
+    ss_lua_activation_log log;
     uint32_t kept = 0;
 
     if (!state->interrupted)
         return;
-    running_threads(L, SS_LUA_HERE(), &book);
+    running_threads(L, SS_LUA_HERE(), &log);
     state->interrupted = false;
     state->closing = (ss_lua_closing){NULL, NULL};
     atomic_fetch_sub(&ss_lua_the_shared->interrupted_states, 1);
     for (uint32_t i = 0; i < state->displaced_count; i++) {
         ss_lua_displaced former = state->displaced[i];
 
-        if (!is_running(L, state, &book, former.L))
+        if (!is_running(L, state, &log, former.L))
             state->displaced[kept++] = former;
         else if (lua_gethook(former.L) == state->interrupt_hook)
             lua_sethook(former.L, former.hook, former.mask, former.count);

@@ -2,7 +2,7 @@
  * stacksplice.pcall and stacksplice.xpcall: as the standard ones, across yields too, with the error
  * object as one more result after a failure.
  */
-#include "life/binding.h"
+#include "cross/cross.h"
 
 /* Indices on the stack of both functions while the call runs. */
 enum { HANDLER = 1, RESULTS = 2 /* true, then what the function returns */ };
@@ -95,7 +95,7 @@ static inline __attribute__((always_inline)) int call(lua_State *L)
 }
 
 /* A function in C begins with LUA_MINSTACK free slots. */
-int ss_lua_pcall_function(lua_State *L)
+SS_LUA_OWN int ss_lua_pcall_function(lua_State *L)
 {
     luaL_checkany(L, 1);
     lua_pushcfunction(L, stacksplice_lua_handler);
@@ -108,7 +108,7 @@ int ss_lua_pcall_function(lua_State *L)
  * Upvalues: the script's handler; the value it was given; whether it was.  While it runs, errors of
  * its own are not captured: Lua may call it again for each of them.
  */
-SS_LUA_NOINLINE int ss_lua_run_script_handler(lua_State *L)
+static SS_LUA_OWN int run_script_handler(lua_State *L)
 {
     ss_lua_state *state;
     int handling;
@@ -133,7 +133,7 @@ SS_LUA_NOINLINE int ss_lua_run_script_handler(lua_State *L)
     return 1;
 }
 
-int ss_lua_xpcall_function(lua_State *L)
+SS_LUA_OWN int ss_lua_xpcall_function(lua_State *L)
 {
     luaL_checktype(L, 2, LUA_TFUNCTION);
     lua_pushvalue(L, 1);
@@ -141,7 +141,7 @@ int ss_lua_xpcall_function(lua_State *L)
     lua_pushvalue(L, 2);
     lua_pushnil(L);
     lua_pushboolean(L, 0);
-    lua_pushcclosure(L, ss_lua_run_script_handler, 3);
+    lua_pushcclosure(L, run_script_handler, 3);
     lua_replace(L, HANDLER);
     lua_pushboolean(L, 1);
     lua_replace(L, RESULTS);

@@ -1,5 +1,5 @@
 /* The thread's error raised in Lua. */
-#include "life/binding.h"
+#include "cross/cross.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,11 +7,6 @@
 /* A name that was asked for while no function died is right until package.loaded changes. */
 enum { NAME_USES = 5000 };
 
-size_t ss_lua_token_table_size(void)
-{
-    return sizeof(struct ss_lua_token_table);
-}
-
 /* ---- Names -----------------------------------------------------------------------------------*/
 
 const void *ss_lua_function_of(const ss_lua_layout *layout, uintptr_t ci)
@@ -43,13 +38,13 @@ uintptr_t ss_lua_c_function_of(const ss_lua_layout *layout, uintptr_t ci)
  * another function may have the address at the next capture, though not in this one.  Where no
  * sentinel is of use, since calibration missed something, what the function was defined as must do.
  */
-static bool is_right(const ss_lua_layout *layout, const ss_lua_world *world,
+static bool is_right(const ss_lua_layout *layout, const ss_lua_interpreter *interpreter,
                      const ss_lua_known_name *known)
 {
-    if (world->keyed)
-        return known->epoch == world->record->epoch;
+    if (interpreter->keyed)
+        return known->epoch == interpreter->cache->epoch;
     return known->epoch == 0 &&
-           (known->capture == world->record->captures || !ss_lua_has_keys(layout));
+           (known->capture == interpreter->cache->captures || !ss_lua_has_keys(layout));
 }
 
 /*
@@ -57,37 +52,37 @@ static bool is_right(const ss_lua_layout *layout, const ss_lua_world *world,
  * function at the address, too: what a token says without the name is true of every function that
  * was defined there.
  */
-static bool is_known(const ss_lua_layout *layout, const ss_lua_world *world,
+static bool is_known(const ss_lua_layout *layout, const ss_lua_interpreter *interpreter,
                      const ss_lua_known_name *known, const void *function,
                      const lua_Debug *activation)
 {
     return known->function == function && known->source == activation->source &&
            known->line_defined == activation->linedefined && known->uses_left > 0 &&
-           (!known->name[0] || is_right(layout, world, known));
+           (!known->name[0] || is_right(layout, interpreter, known));
 }
 
 /* ACTIVATION has been filled with "S". */
-static const char *loaded_name(const ss_lua_layout *layout, ss_lua_world *world,
+static const char *loaded_name(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
                                const lua_Debug *activation)
 {
     const void *function = ss_lua_function_of(layout, (uintptr_t)activation->i_ci);
     ss_lua_known_name *known;
 
-    if (!function || !world->record)
+    if (!function || !interpreter->record)
         return NULL;
-    known = &world->record->names[((uintptr_t)function >> 4) % SS_LUA_KNOWN_NAMES];
-    if (is_known(layout, world, known, function, activation)) {
+    known = &interpreter->cache->names[((uintptr_t)function >> 4) % SS_LUA_KNOWN_NAMES];
+    if (is_known(layout, interpreter, known, function, activation)) {
         known->uses_left--;
     } else {
-        if (!world->rest)
+        if (!interpreter->rest)
             return NULL;
         *known = (ss_lua_known_name){.function = function,
                                      .source = activation->source,
                                      .line_defined = activation->linedefined,
-                                     .epoch = world->keyed ? world->record->epoch : 0,
-                                     .capture = world->record->captures,
+                                     .epoch = interpreter->keyed ? interpreter->cache->epoch : 0,
+                                     .capture = interpreter->cache->captures,
                                      .uses_left = SS_LUA_NAME_USES};
-        (void)ss_lua_global_name(world->rest, function, known->name);
+        (void)ss_lua_global_name(interpreter->rest, function, known->name);
     }
     return known->name[0] ? known->name : NULL;
 }
@@ -99,15 +94,28 @@ static bool is_lasting(const char *namewhat)
            strcmp(namewhat, "field") == 0;
 }
 
-const char *ss_lua_c_function_name(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
-                                   uintptr_t ci)
+const char *ss_lua_c_function_name(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
+                                   lua_State *L, uintptr_t ci)
 {
     lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
     const char *name;
 
     lua_getinfo(L, "Sn", &activation);
-    name = loaded_name(layout, world, &activation);
+    name = loaded_name(layout, interpreter, &activation);
     return name || !is_lasting(activation.namewhat) ? name : activation.name;
+}
+
+uintptr_t ss_lua_gap(const char *reason)
+{
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_GAP,
+                                   .trust = STACKSPLICE_TRUST_EXACT,
+                                   .language = "lua",
+                                   .reason = reason};
+    uintptr_t token = 0;
+
+    (void)stacksplice_intern(&info, &token);
+    return token;
 }
 
 /* ---- Tokens by asking Lua --------------------------------------------------------------------*/
@@ -159,8 +167,8 @@ static bool needs_loaded_name(const lua_Debug *activation)
     return !*activation->namewhat && *activation->what != 'm';
 }
 
-uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
-                             uintptr_t ci, stacksplice_trust trust)
+uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
+                             lua_State *L, uintptr_t ci, stacksplice_trust trust)
 {
     lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
     const char *loaded = NULL;
@@ -168,8 +176,8 @@ uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_world *world, l
 
     lua_getinfo(L, "Sln", &activation);
     if (needs_loaded_name(&activation))
-        loaded = loaded_name(layout, world, &activation);
-    return token_of(&activation, loaded, world->record, trust, &lasting);
+        loaded = loaded_name(layout, interpreter, &activation);
+    return token_of(&activation, loaded, interpreter->record, trust, &lasting);
 }
 
 uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust)
@@ -187,19 +195,20 @@ uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice
 static_assert(SS_LUA_TOKEN_SETS == 1 << 7, "a set is found by seven bits");
 
 /* The place for a key in its set: its own, one that is out of date, or another's. */
-static ss_lua_keyed_token *place_for(const ss_lua_world *world, const ss_lua_activation *at,
-                                     const ss_lua_activation *caller)
+static ss_lua_keyed_token *place_for(const ss_lua_interpreter *interpreter,
+                                     const ss_lua_activation *at, const ss_lua_activation *caller)
 {
-    ss_lua_keyed_token *set = ss_lua_key_set(world, at, caller);
+    ss_lua_keyed_token *set = ss_lua_key_set(interpreter, at, caller);
 
     for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)
-        if (set[i].epoch != world->record->epoch || ss_lua_key_matches(&set[i], at, caller))
+        if (set[i].epoch != interpreter->cache->epoch || ss_lua_key_matches(&set[i], at, caller))
             return &set[i];
-    return &set[world->record->tokens->next_victim++ % SS_LUA_TOKEN_WAYS];
+    return &set[interpreter->cache->next_victim++ % SS_LUA_TOKEN_WAYS];
 }
 
-uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
-                           const ss_lua_activation *at, const ss_lua_activation *caller)
+uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
+                           lua_State *L, const ss_lua_activation *at,
+                           const ss_lua_activation *caller)
 {
     lua_Debug activation = {.i_ci = (struct CallInfo *)at->ci};
     ss_lua_keyed_token key = {.pc = at->pc,
@@ -212,15 +221,16 @@ uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_world *world, lua
 
     lua_getinfo(L, "Sln", &activation);
     if (needs_loaded_name(&activation)) {
-        loaded = loaded_name(layout, world, &activation);
+        loaded = loaded_name(layout, interpreter, &activation);
         key.closure = loaded ? at->closure : 0;
         key.uses_left = NAME_USES;
     }
-    key.token = token_of(&activation, loaded, world->record, STACKSPLICE_TRUST_EXACT, &lasting);
+    key.token =
+        token_of(&activation, loaded, interpreter->record, STACKSPLICE_TRUST_EXACT, &lasting);
     /* A function in C has no code that tells its calls apart. */
-    if (world->keyed && at->pc && lasting) {
-        key.epoch = world->record->epoch;
-        *place_for(world, at, caller) = key;
+    if (interpreter->keyed && at->pc && lasting) {
+        key.epoch = interpreter->cache->epoch;
+        *place_for(interpreter, at, caller) = key;
     }
     return key.token;
 }

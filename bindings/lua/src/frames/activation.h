@@ -5,16 +5,17 @@
 #ifndef SS_LUA_ACTIVATION_H
 #define SS_LUA_ACTIVATION_H
 
-#include "life/binding.h"
 #include "calibrate/calibrate.h"
+#include "frames/cache.h"
 
 /* One Lua state while a capture looks at it. */
-typedef struct ss_lua_world {
+typedef struct ss_lua_interpreter {
     const void *registry;
-    ss_lua_state *record; /* NULL when nothing of ours was opened in it */
-    lua_State *rest;      /* its stack may be used above its top for a moment; or NULL */
-    bool keyed;           /* keys found in the record's table are true */
-} ss_lua_world;
+    ss_lua_state *record; /* NULL when nothing of ours was opened in it; then there is no */
+    ss_lua_cache *cache;
+    lua_State *rest; /* its stack may be used above its top for a moment; or NULL */
+    bool keyed;      /* keys found in the cache are true */
+} ss_lua_interpreter;
 
 /* The words of an activation that its key is made of. */
 typedef struct ss_lua_activation {
@@ -65,29 +66,6 @@ static inline void ss_lua_activation_read(const ss_lua_layout *layout, uintptr_t
         out->pc = ss_lua_word(ci + layout->saved_pc);
 }
 
-/*
- * A token with its key.  Everything that lua_getinfo says of a Lua function follows from the key
- * while the prototypes live (see sentinel.c), but for a name that only package.loaded has: one that
- * has such a name keeps it for its closure, one that has none for its code, and both are asked
- * again after some uses.
- */
-typedef struct ss_lua_keyed_token {
-    uintptr_t pc, caller_pc;
-    uint32_t status, caller_status;
-    uintptr_t closure;  /* 0: of any closure of the prototype */
-    uint32_t uses_left; /* UINT32_MAX: any number */
-    uint32_t epoch;     /* of the state when it was asked for; 0: empty */
-    uintptr_t token;
-} ss_lua_keyed_token;
-
-enum { SS_LUA_TOKEN_SETS = 128, SS_LUA_TOKEN_WAYS = 4 };
-
-/* Bounded: a new key takes the place of another one of its set. */
-struct ss_lua_token_table {
-    uint32_t next_victim;
-    ss_lua_keyed_token sets[SS_LUA_TOKEN_SETS][SS_LUA_TOKEN_WAYS];
-};
-
 static inline bool ss_lua_key_matches(const ss_lua_keyed_token *entry, const ss_lua_activation *at,
                                       const ss_lua_activation *caller)
 {
@@ -97,27 +75,29 @@ static inline bool ss_lua_key_matches(const ss_lua_keyed_token *entry, const ss_
 }
 
 /* The set of the key. */
-static inline ss_lua_keyed_token *ss_lua_key_set(const ss_lua_world *world,
+static inline ss_lua_keyed_token *ss_lua_key_set(const ss_lua_interpreter *interpreter,
                                                  const ss_lua_activation *at,
                                                  const ss_lua_activation *caller)
 {
     uint64_t hash = (at->pc ^ caller->pc << 17) * UINT64_C(0x9e3779b97f4a7c15);
 
-    return world->record->tokens->sets[hash >> 57];
+    return interpreter->cache->sets[hash >> 57];
 }
 
 /* The token of the activation AT of L, which CALLER called, when its key was not in the table or
    had no use left: by asking Lua. */
-uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
-                           const ss_lua_activation *at, const ss_lua_activation *caller);
+uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
+                           lua_State *L, const ss_lua_activation *at,
+                           const ss_lua_activation *caller);
 
 /* The same, by its key if it can be. */
-static inline uintptr_t ss_lua_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
-                                     const ss_lua_activation *at, const ss_lua_activation *caller)
+static inline uintptr_t ss_lua_token(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
+                                     lua_State *L, const ss_lua_activation *at,
+                                     const ss_lua_activation *caller)
 {
-    if (world->keyed && at->pc) {
-        ss_lua_keyed_token *set = ss_lua_key_set(world, at, caller);
-        uint32_t epoch = world->record->epoch;
+    if (interpreter->keyed && at->pc) {
+        ss_lua_keyed_token *set = ss_lua_key_set(interpreter, at, caller);
+        uint32_t epoch = interpreter->cache->epoch;
 
         for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)
             if (ss_lua_key_matches(&set[i], at, caller) && set[i].epoch == epoch &&
@@ -126,15 +106,18 @@ static inline uintptr_t ss_lua_token(const ss_lua_layout *layout, ss_lua_world *
                 return set[i].token;
             }
     }
-    return ss_lua_new_token(layout, world, L, at, caller);
+    return ss_lua_new_token(layout, interpreter, L, at, caller);
 }
 
 /* The token of the activation CI of L, by asking Lua. */
-uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
-                             uintptr_t ci, stacksplice_trust trust);
+uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
+                             lua_State *L, uintptr_t ci, stacksplice_trust trust);
+
+/* The token of the activation CI of L, which may be of a state that nothing of ours looks at. */
+uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust);
 
 /* The name that scripts find the function of a C activation by, or NULL. */
-const char *ss_lua_c_function_name(const ss_lua_layout *layout, ss_lua_world *world, lua_State *L,
-                                   uintptr_t ci);
+const char *ss_lua_c_function_name(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
+                                   lua_State *L, uintptr_t ci);
 
 #endif

@@ -7,7 +7,7 @@
 enum {
     SS_LUA_CAPTURE_SITES = 512, /* call sites of one capture; */
     SS_LUA_NEAR_SITES = 48,     /* of so many no memory but the stack's is needed */
-    SS_LUA_WORLDS = 8,
+    SS_LUA_INTERPRETERS = 8,
     SS_LUA_THREAD_CHAINS = 64,
     SS_LUA_MISSED = 16,
     SS_LUA_TOKENS = 64 /* that wait to be pushed */
@@ -36,7 +36,7 @@ typedef struct ss_lua_call_site {
     lua_State *L;
     uintptr_t ci;
     uintptr_t stop; /* where its run ends: the ci of the coroutine's next site outward, or 0 */
-    ss_lua_world *world;
+    ss_lua_interpreter *interpreter;
 } ss_lua_call_site;
 
 /* What a frame is, as the core keeps it: the number of its site from 1 on, or one of these. */
@@ -45,17 +45,18 @@ enum { SS_LUA_MARK_INTERNAL = 128, SS_LUA_MARK_API, SS_LUA_MARK_NEAR };
 typedef struct ss_lua_collection {
     stacksplice_walk *walk;
     const ss_lua_layout *layout;
-    ss_lua_world worlds[SS_LUA_WORLDS + 1]; /* the last one is that of all states beyond */
-    uint32_t world_count;
+    ss_lua_interpreter
+        interpreters[SS_LUA_INTERPRETERS + 1]; /* the last one is that of all states beyond */
+    uint32_t interpreter_count;
     lua_State *capturing; /* a function of ours that captures now rests in it; or NULL */
-    ss_lua_notebook *notebook;
+    ss_lua_activation_log *log;
     uint32_t site_count, site_room;
     uint32_t source; /* whose marks are ours */
     bool keys;       /* activations have keys */
     bool marks;      /* frames have marks */
     bool too_many;
-    bool stray_is_missed;
-    uint32_t stray_end; /* behind the last frame of the interpreter that no site stands for */
+    bool unclaimed_is_missed;
+    uint32_t unclaimed_end; /* behind the last frame of the interpreter that no site stands for */
     uint32_t missed_count, missed_pushed;
     uintptr_t tail_calls; /* the token of that gap; 0: not asked for yet */
     uint32_t token_count;
@@ -65,6 +66,12 @@ typedef struct ss_lua_collection {
     ss_lua_call_site *sites; /* the near ones, or memory of their own: stacks are short */
     ss_lua_call_site near_sites[SS_LUA_NEAR_SITES];
 } ss_lua_collection;
+
+/* Whether the frames of the walk under way are marked. */
+bool ss_lua_has_marks(void);
+
+/* As stacksplice_source has it. */
+uint8_t ss_lua_classify(uintptr_t ip, uintptr_t function, void *data);
 
 /* The mark of a frame, as it was kept or by searching. */
 static inline uint8_t ss_lua_mark_of(const ss_lua_collection *c, uint32_t frame)
@@ -81,8 +88,8 @@ static inline uint8_t ss_lua_mark_of(const ss_lua_collection *c, uint32_t frame)
 /* Find the sites among the marked frames; the collection has room for them from then on. */
 void ss_lua_find_sites(ss_lua_collection *c);
 
-/* The world of L; a capture of ours that is under way in it is noted. */
-ss_lua_world *ss_lua_world_of(ss_lua_collection *c, lua_State *L);
+/* The interpreter of L; a capture of ours that is under way in it is noted. */
+ss_lua_interpreter *ss_lua_interpreter_of(ss_lua_collection *c, lua_State *L);
 
 /* Whether a coroutine was resumed somewhere from frame FIRST up to frame END. */
 bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t end);
@@ -101,5 +108,8 @@ void ss_lua_missed_note(ss_lua_collection *c, uint32_t frame);
 
 /* Find out, as far as that can be proved, whose activations belong to the missed sites. */
 void ss_lua_missed_place(ss_lua_collection *c);
+
+/* Put what belongs to the sites that were found in their places. */
+void ss_lua_splice_all(ss_lua_collection *c);
 
 #endif

@@ -1,5 +1,5 @@
 /* The name of a function by the tables of package.loaded: raw access, no allocation, no raise. */
-#include "life/binding.h"
+#include "frames/cache.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -17,16 +17,16 @@ static bool is_callback(const ss_lua_layout *layout, uintptr_t ip)
 void ss_lua_missed_note(ss_lua_collection *c, uint32_t frame)
 {
     const stacksplice_native_frame *frames = c->walk->frames;
-    bool goes_on = frame > 0 && frame == c->stray_end;
+    bool goes_on = frame > 0 && frame == c->unclaimed_end;
     uint8_t inside;
 
-    c->stray_end = frame + 1;
+    c->unclaimed_end = frame + 1;
     if (goes_on) {
-        if (c->stray_is_missed)
+        if (c->unclaimed_is_missed)
             c->missed[c->missed_count - 1].hidden++;
         return;
     }
-    c->stray_is_missed = false;
+    c->unclaimed_is_missed = false;
     if (frame == 0 || frames[frame].flags & STACKSPLICE_NATIVE_SIGNAL ||
         is_callback(c->layout, frames[frame].ip) || c->missed_count == SS_LUA_MISSED)
         return;
@@ -35,7 +35,7 @@ void ss_lua_missed_note(ss_lua_collection *c, uint32_t frame)
         return;
     c->missed[c->missed_count++] =
         (ss_lua_missed){.frame = frame, .hidden = 1, .may_be_none = inside != 0};
-    c->stray_is_missed = true;
+    c->unclaimed_is_missed = true;
 }
 
 bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t end)
@@ -58,16 +58,16 @@ static uintptr_t find_activation(const ss_lua_layout *layout, ss_lua_cursor from
     return 0;
 }
 
-/* The stretch of activations that the missed site number WHICH divides. */
-typedef struct stretch {
+/* The range of activations that the missed site number WHICH divides. */
+typedef struct range {
     ss_lua_cursor from;
     uintptr_t stop;
     uintptr_t *cut; /* what is to end at the activation that was called; NULL: nothing inside */
     ss_lua_call_site *site;
-} stretch;
+} range;
 
 /* Behind the nearest thing inside of it of the same coroutine, or from its innermost activation. */
-static bool find_stretch(ss_lua_collection *c, uint32_t which, uint32_t outer, stretch *found)
+static bool find_range(ss_lua_collection *c, uint32_t which, uint32_t outer, range *found)
 {
     ss_lua_missed *inner = NULL;
     lua_State *L = NULL;
@@ -84,14 +84,14 @@ static bool find_stretch(ss_lua_collection *c, uint32_t which, uint32_t outer, s
         if (inner && inner->frame > site->frame)
             break;
         if (L ? site->L == L : site->stop == 0) {
-            *found = (stretch){{site->L, site->ci, 0}, site->stop, &site->stop, site};
+            *found = (range){{site->L, site->ci, 0}, site->stop, &site->stop, site};
             if (!site->hook)
                 ss_lua_step(c->layout, &found->from);
             return true;
         }
     }
     if (inner && (L ? inner->L == L : inner->stop == 0)) {
-        *found = (stretch){{inner->L, inner->ci, 0}, inner->stop, &inner->stop, inner->site};
+        *found = (range){{inner->L, inner->ci, 0}, inner->stop, &inner->stop, inner->site};
         ss_lua_step(c->layout, &found->from);
         return true;
     }
@@ -109,11 +109,11 @@ static void place(ss_lua_collection *c, uint32_t which)
     ss_lua_missed *missed = &c->missed[which];
     uint32_t outer = 0;
     uintptr_t ci;
-    stretch in;
+    range in;
 
     while (outer < c->site_count && c->sites[outer].frame < missed->frame)
         outer++;
-    if (c->layout->previous == SS_LUA_UNKNOWN || !find_stretch(c, which, outer, &in))
+    if (c->layout->previous == SS_LUA_UNKNOWN || !find_range(c, which, outer, &in))
         return;
     ci = find_activation(c->layout, in.from, in.stop, c->walk->frames[missed->frame - 1].function);
     /* Without anything inside, what was called must be what runs. */

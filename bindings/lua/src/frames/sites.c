@@ -31,31 +31,33 @@ static bool read_site(const stacksplice_walk *walk, uint32_t frame, const ss_lua
     return found[0] && found[1];
 }
 
-ss_lua_world *ss_lua_world_of(ss_lua_collection *c, lua_State *L)
+ss_lua_interpreter *ss_lua_interpreter_of(ss_lua_collection *c, lua_State *L)
 {
     const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
-    ss_lua_world *world;
+    ss_lua_interpreter *interpreter;
 
-    for (uint32_t i = 0; i < c->world_count; i++)
-        if (c->worlds[i].registry == registry)
-            return &c->worlds[i];
-    if (c->world_count == SS_LUA_WORLDS) {
-        c->worlds[SS_LUA_WORLDS] = (ss_lua_world){0};
-        return &c->worlds[SS_LUA_WORLDS];
+    for (uint32_t i = 0; i < c->interpreter_count; i++)
+        if (c->interpreters[i].registry == registry)
+            return &c->interpreters[i];
+    if (c->interpreter_count == SS_LUA_INTERPRETERS) {
+        c->interpreters[SS_LUA_INTERPRETERS] = (ss_lua_interpreter){0};
+        return &c->interpreters[SS_LUA_INTERPRETERS];
     }
-    world = &c->worlds[c->world_count++];
-    *world = (ss_lua_world){.registry = registry, .record = ss_lua_state_of_registry(registry)};
-    if (!world->record) {
+    interpreter = &c->interpreters[c->interpreter_count++];
+    *interpreter =
+        (ss_lua_interpreter){.registry = registry, .record = ss_lua_state_of_registry(registry)};
+    if (!interpreter->record) {
         atomic_store_explicit(ss_lua_known_place(L), NULL, memory_order_relaxed);
-        return world;
+        return interpreter;
     }
-    world->record->captures++;
-    world->rest = world->record->capturing;
-    if (world->rest && !c->capturing) {
-        c->capturing = world->rest;
-        c->notebook = world->record->notebook;
+    interpreter->cache = ss_lua_cache_of(interpreter->record);
+    interpreter->cache->captures++;
+    interpreter->rest = interpreter->record->capturing;
+    if (interpreter->rest && !c->capturing) {
+        c->capturing = interpreter->rest;
+        c->log = interpreter->record->log;
     }
-    return world;
+    return interpreter;
 }
 
 /* Tie the site to the one further in of the same coroutine, if there is one. */
@@ -69,12 +71,12 @@ static void link_site(ss_lua_collection *c, uint16_t index)
         first = c->sites[first].next_thread;
     site->first = first == SS_LUA_NO_SITE;
     if (!site->first) {
-        site->world = c->sites[first].world;
+        site->interpreter = c->sites[first].interpreter;
         c->sites[c->sites[first].latest].stop = site->ci;
         c->sites[first].latest = index;
         return;
     }
-    site->world = ss_lua_world_of(c, site->L);
+    site->interpreter = ss_lua_interpreter_of(c, site->L);
     site->latest = index;
     site->next_thread = *chain;
     *chain = index;

@@ -2,7 +2,7 @@
  * The language exception: a COM object that tells everything by value and, while somebody outside
  * holds it, keeps the script's error value alive.  It never calls Lua.
  */
-#include "life/binding.h"
+#include "life/exception.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static void drop_memory(ss_lua_exception *x)
     cause = atomic_load(&x->cause);
     if (cause)
         cause->lpVtbl->ReleaseInside(cause);
-    ss_lua_state_unref(x->state);
+    atomic_fetch_sub(&x->state->users, 1);
     free(x);
 }
 
@@ -57,7 +57,7 @@ static void leave_note(ss_lua_exception *x)
     ss_lua_exception_add_inside(x);
     head = atomic_load(&x->state->freed);
     do {
-        if (head == (ss_lua_exception *)(uintptr_t)1) {
+        if (head == SS_LUA_FREED_CLOSED) {
             drop_memory(x);
             return;
         }
@@ -298,7 +298,7 @@ ss_lua_exception *ss_lua_exception_new(ss_lua_state *state, const ss_lua_excepti
     x->agile.lpVtbl = &agile_vtbl;
     atomic_init(&x->memory, 1);
     x->state = state;
-    ss_lua_state_ref(state);
+    atomic_fetch_add(&state->users, 1);
     x->hresult = parts->hresult;
     x->frame_count = parts->frame_count;
     if (frames)
@@ -322,4 +322,27 @@ ss_lua_exception *ss_lua_exception_from(IUnknown *object, const ss_lua_state *st
     x = impl_from_IScriptException(found);
     release_outside(x); /* the caller's own reference is enough */
     return x->state == state ? x : NULL;
+}
+
+/* ---- Ties
+ * ---------------------------------------------------------------------------------------*/
+
+void ss_lua_drop_ties(ss_lua_ties *ties)
+{
+    if (ties->error)
+        ties->error->lpVtbl->ReleaseInside(ties->error);
+    if (ties->exception)
+        ss_lua_exception_release_inside(ties->exception);
+    *ties = (ss_lua_ties){NULL, NULL};
+}
+
+void ss_lua_forget_last(ss_lua_state *state)
+{
+    ss_lua_ties gone = state->last;
+
+    state->last = (ss_lua_ties){NULL, NULL};
+    state->raising = (ss_lua_raising){NULL, NULL, NULL};
+    if (gone.exception)
+        gone.exception->script.lpVtbl->Release(&gone.exception->script);
+    ss_lua_drop_ties(&gone);
 }

@@ -8,9 +8,11 @@
  * which holds have one: the others are swept once for each collection, and all when the state
  * closes.
  */
-#include "life/binding.h"
+#include "life/hold.h"
 
 #include <stdlib.h>
+
+#include "life/exception.h"
 
 static void unlink_hold(ss_lua_hold *hold)
 {
@@ -101,8 +103,12 @@ IUnknown **ss_lua_push_holder(lua_State *L)
     spare = lua_touserdata(L, -1);
     hold = spare ? *spare : NULL; /* NULL, too, when Lua closes and has finalized it */
     if (!hold) {
+        ss_lua_state *state = ss_lua_state_find(L);
+
         lua_pop(L, 1);
-        hold = ss_lua_push_hold(L, ss_lua_state_open(L), &kind);
+        if (!state)
+            luaL_error(L, "the Lua state is closing");
+        hold = ss_lua_push_hold(L, state, &kind);
     }
     lua_pushboolean(L, 0);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &spare_key);

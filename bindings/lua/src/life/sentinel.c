@@ -1,5 +1,5 @@
 /*
- * Whether any prototype can have died: the keys of activation.c are addresses, true only until a
+ * Whether any prototype can have died: the keys of frames/cache.c are addresses, true only until a
  * collection frees what they point to.
  *
  * A sentinel, an object that only a weak table refers to, is cleared from that table in the atomic
@@ -20,10 +20,7 @@
  * finalizer runs soon after the sentinel is gone (the waker) asks for it as well; but not when no
  * capture made use of the sentinel that is gone.
  */
-#include "life/binding.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "life/hold.h"
 
 static const char sentinels_key;
 
@@ -89,19 +86,7 @@ void ss_lua_keep_sentinels(lua_State *L)
     lua_rawsetp(L, LUA_REGISTRYINDEX, &sentinels_key);
 }
 
-/* All in the table of tokens is out of date. */
-static void begin_epoch(ss_lua_state *state)
-{
-    state->epoch++;
-    if (state->epoch)
-        return;
-    state->epoch = 1; /* 0 is that of what is empty */
-    if (state->tokens)
-        memset(state->tokens, 0, ss_lua_token_table_size());
-}
-
-/* Whether it is there; it is wanted when it is not. */
-static bool look_for_sentinel(lua_State *L, ss_lua_state *state)
+bool ss_lua_sentinel_lives(lua_State *L, ss_lua_state *state)
 {
     bool table, lives = push_sentinel(L, &table);
 
@@ -111,48 +96,6 @@ static bool look_for_sentinel(lua_State *L, ss_lua_state *state)
     return lives;
 }
 
-bool ss_lua_sentinel_lives(lua_State *L, ss_lua_state *state)
-{
-    uint32_t epoch = stacksplice_token_epoch();
-    bool lives = look_for_sentinel(L, state);
-
-    if (state->token_epoch != epoch)
-        begin_epoch(state);
-    state->token_epoch = epoch;
-    state->used_sentinel |= lives;
-    return lives && state->tokens;
-}
-
-void ss_lua_look_for_sentinel(lua_State *L, ss_lua_state *state)
-{
-    (void)look_for_sentinel(L, state);
-}
-
-/*
- * Names that were found under an earlier sentinel and are still right are known under this one: the
- * functions are alive now, since package.loaded has them.  [-0, +0, m], 4 slots
- */
-static void confirm_names(lua_State *L, ss_lua_state *state)
-{
-    for (uint32_t i = 0; i < SS_LUA_KNOWN_NAMES; i++) {
-        ss_lua_known_name *known = &state->names[i];
-
-        if (!known->name[0] || !ss_lua_has_global_name(L, known->function, known->name))
-            continue;
-        known->epoch = state->epoch;
-        known->uses_left = SS_LUA_NAME_USES;
-    }
-}
-
-/* Whether there is a table of tokens and all in it is out of date. */
-static bool renew_tokens(ss_lua_state *state)
-{
-    begin_epoch(state);
-    if (!state->tokens)
-        state->tokens = calloc(1, ss_lua_token_table_size());
-    return state->tokens;
-}
-
 void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state)
 {
     bool planted;
@@ -160,7 +103,7 @@ void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state)
     if (!state->wants_sentinel)
         return;
     ss_lua_sweep_holds(L, state);
-    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &sentinels_key) != LUA_TTABLE || !renew_tokens(state)) {
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &sentinels_key) != LUA_TTABLE) {
         lua_pop(L, 1);
         return;
     }
@@ -177,5 +120,5 @@ void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state)
     state->wants_sentinel = state->used_sentinel = false;
     lua_rawseti(L, -2, SENTINEL);
     lua_pop(L, 1);
-    confirm_names(L, state);
+    ss_lua_the_source->planted(L, state);
 }

@@ -1,38 +1,15 @@
 /* Records of Lua states: found by registry, closed by a finalizer, used again and never freed. */
-#include "life/binding.h"
+#include "life/state.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "life/exception.h"
+#include "life/hold.h"
+
 /* In the registry under a name, so that two copies of the binding in one state share its record. */
 #define STATE_KEY "stacksplice.state.1"
-
-/* The head of a freed list that nobody will drain any more. */
-#define CLOSED ((ss_lua_exception *)(uintptr_t)1)
-
-/* Addresses as keys that need no string.  The tables that stay the same have keys of their own. */
-static const char state_key, loaded_key, table_keys[SS_LUA_INTERRUPT];
-
-static ss_lua_shared own_shared = {.size = sizeof own_shared, .lock = PTHREAD_MUTEX_INITIALIZER};
-ss_lua_shared *ss_lua_the_shared = &own_shared;
-
-/* Each copy's fork handlers take its own lock, whoever uses it. */
-static void lock_own(void)
-{
-    (void)pthread_mutex_lock(&own_shared.lock);
-}
-
-static void unlock_own(void)
-{
-    (void)pthread_mutex_unlock(&own_shared.lock);
-}
-
-__attribute__((constructor)) static void register_fork_handlers(void)
-{
-    (void)pthread_atfork(lock_own, unlock_own, unlock_own);
-}
 
 /* The unused record with the lowest number, so that a program with one Lua at a time has one name;
    NULL when out of memory. */
@@ -48,7 +25,7 @@ static ss_lua_state *acquire_record(void)
             break;
     if (state) {
         atomic_store(&state->users, 1);
-    } else if ((state = calloc(1, sizeof *state)) != NULL) {
+    } else if ((state = calloc(1, sizeof *state + ss_lua_the_source->cache_size)) != NULL) {
         if (number > 1)
             (void)snprintf(state->name, sizeof state->name, "state %u", number);
         atomic_store(&state->users, 1);
@@ -71,30 +48,14 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->handling = 0;
     state->interrupted = false;
     state->capturing = NULL;
-    state->notebook = NULL;
+    state->log = NULL;
     atomic_store(&state->capturing_above, 0);
     state->wants_sentinel = true;
     state->closing = (ss_lua_closing){NULL, NULL};
     state->displaced_count = 0;
-    memset(state->names, 0, sizeof state->names);
+    memset(state->cache, 0, ss_lua_the_source->cache_size);
     atomic_store(&state->freed, NULL);
     atomic_store(&state->registry, lua_topointer(L, LUA_REGISTRYINDEX));
-}
-
-void ss_lua_forget_known(void)
-{
-    for (uint32_t i = 0; i < SS_LUA_KNOWN_THREADS; i++)
-        atomic_store_explicit(&ss_lua_the_shared->known[i], NULL, memory_order_relaxed);
-}
-
-void ss_lua_state_ref(ss_lua_state *state)
-{
-    atomic_fetch_add(&state->users, 1);
-}
-
-void ss_lua_state_unref(ss_lua_state *state)
-{
-    atomic_fetch_sub(&state->users, 1);
 }
 
 /* Values need no unpinning once their state is closing: each exception only lets go of its place
@@ -109,7 +70,7 @@ static void close_record(ss_lua_state *state)
     if (state->interrupted)
         atomic_fetch_sub(&ss_lua_the_shared->interrupted_states, 1);
     state->interrupted = false;
-    x = atomic_exchange(&state->freed, CLOSED);
+    x = atomic_exchange(&state->freed, SS_LUA_FREED_CLOSED);
     while (x) {
         ss_lua_exception *next = atomic_load(&x->next_freed);
 
@@ -118,7 +79,7 @@ static void close_record(ss_lua_state *state)
     }
     ss_lua_forget_last(state);
     ss_lua_close_holds(state);
-    ss_lua_state_unref(state);
+    atomic_fetch_sub(&state->users, 1);
 }
 
 static int close_state(lua_State *L)
@@ -142,15 +103,6 @@ static void close_former(lua_State *L)
         close_record(former);
 }
 
-static void new_weak_table(lua_State *L, const char *mode)
-{
-    lua_newtable(L);
-    lua_newtable(L);
-    lua_pushstring(L, mode);
-    lua_setfield(L, -2, "__mode");
-    lua_setmetatable(L, -2);
-}
-
 /* The userdata that stands for the state, with our tables as user values, at the top. */
 static void push_new_holder(lua_State *L)
 {
@@ -159,11 +111,11 @@ static void push_new_holder(lua_State *L)
     *holder = NULL;
     lua_newtable(L);
     lua_setiuservalue(L, -2, SS_LUA_PINS);
-    new_weak_table(L, "k");
-    lua_setiuservalue(L, -2, SS_LUA_ANCHORS);
-    new_weak_table(L, "v");
+    ss_lua_push_weak_table(L, "k");
+    lua_setiuservalue(L, -2, SS_LUA_TIED);
+    ss_lua_push_weak_table(L, "v");
     lua_setiuservalue(L, -2, SS_LUA_ERRORS);
-    new_weak_table(L, "k");
+    ss_lua_push_weak_table(L, "k");
     lua_setiuservalue(L, -2, SS_LUA_HOLDERS);
     ss_lua_push_new_sentinels(L);
     lua_setiuservalue(L, -2, SS_LUA_SENTINELS);
@@ -196,35 +148,13 @@ ss_lua_state *ss_lua_state_open(lua_State *L)
         lua_pushvalue(L, -1);
         lua_setfield(L, LUA_REGISTRYINDEX, STATE_KEY);
     }
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &loaded_key);
-    for (int which = SS_LUA_PINS; which < SS_LUA_INTERRUPT; which++) {
-        lua_getiuservalue(L, -1, which);
-        lua_rawsetp(L, LUA_REGISTRYINDEX, &table_keys[which]);
-    }
     lua_getiuservalue(L, -1, SS_LUA_SENTINELS);
     ss_lua_keep_sentinels(L);
-    /* Last: from now on the state is open, whatever ran out of memory before. */
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &state_key);
+    ss_lua_keep_tables(L);
     state = ss_lua_state_find(L);
     if (!state)
         luaL_error(L, "the Lua state is closing");
     return state;
-}
-
-ss_lua_state *ss_lua_state_find(lua_State *L)
-{
-    ss_lua_state *state = NULL;
-
-    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key) == LUA_TUSERDATA)
-        state = *(ss_lua_state **)lua_touserdata(L, -1);
-    lua_pop(L, 1);
-    return state;
-}
-
-void ss_lua_push_holder_of_state(lua_State *L)
-{
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key);
 }
 
 /* The last answer on this thread comes first: the list is long in a program with many states. */
@@ -243,51 +173,11 @@ ss_lua_state *ss_lua_state_of_registry(const void *registry)
     return NULL;
 }
 
-void ss_lua_push_table(lua_State *L, int which)
-{
-    if (which < SS_LUA_INTERRUPT) {
-        lua_rawgetp(L, LUA_REGISTRYINDEX, &table_keys[which]);
-        return;
-    }
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key);
-    lua_getiuservalue(L, -1, which);
-    lua_remove(L, -2);
-}
-
-void ss_lua_set_table(lua_State *L, int which)
-{
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key);
-    lua_insert(L, -2);
-    lua_setiuservalue(L, -2, which);
-    lua_pop(L, 1);
-}
-
-/* Others see it when it is complete: memory may run out on the way. */
-void ss_lua_push_metatable(lua_State *L, const char *name, const luaL_Reg *functions)
-{
-    if (luaL_getmetatable(L, name) == LUA_TTABLE)
-        return;
-    lua_pop(L, 1);
-    lua_newtable(L);
-    luaL_setfuncs(L, functions, 0);
-    lua_pushstring(L, name);
-    lua_setfield(L, -2, "__name");
-    lua_pushboolean(L, 0);
-    lua_setfield(L, -2, "__metatable");
-    lua_pushvalue(L, -1);
-    lua_setfield(L, LUA_REGISTRYINDEX, name);
-}
-
-void ss_lua_push_loaded(lua_State *L)
-{
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &loaded_key);
-}
-
 void ss_lua_state_tend(lua_State *L, ss_lua_state *state)
 {
     ss_lua_state_drain(L, state);
     if (state->holds)
-        ss_lua_look_for_sentinel(L, state);
+        (void)ss_lua_sentinel_lives(L, state);
     ss_lua_plant_sentinel(L, state);
 }
 

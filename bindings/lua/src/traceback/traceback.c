@@ -7,13 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "traceback/text.h"
 #include "value/error_object.h"
 
 enum { MAX_ELEMENTS = 1024, FEW_ELEMENTS = 192 };
 
 /* One capture and what it met. */
 typedef struct snapshot {
-    ss_lua_notebook book;
+    ss_lua_activation_log log;
     uint32_t count, capacity; /* of both arrays */
     uintptr_t *elements;
     ss_lua_seen *seen;
@@ -67,8 +68,8 @@ static bool has_line(uintptr_t element)
 
 static bool take(lua_State *L, const void *above, snapshot *shot)
 {
-    shot->book = (ss_lua_notebook){.seen = shot->seen, .capacity = shot->capacity};
-    shot->count = ss_lua_capture(L, above, shot->capacity, shot->elements, &shot->book);
+    shot->log = (ss_lua_activation_log){.seen = shot->seen, .capacity = shot->capacity};
+    shot->count = ss_lua_capture(L, above, shot->capacity, shot->elements, &shot->log);
     return !stacksplice_frames_left_out(shot->elements, shot->count);
 }
 
@@ -91,21 +92,21 @@ static uint32_t inner_count(const snapshot *shot)
 }
 
 /*
- * The activations that the elements stand for, or NULL.  Notebook and stack are in the same order
+ * The activations that the elements stand for, or NULL.  The log and stack are in the same order
  * and both have their ends: inside of the gap they are read outward, outside of it inward.
  */
 static void find_activations(const snapshot *shot, line *lines)
 {
-    uint32_t inner = inner_count(shot), next = 0, end = shot->book.count;
+    uint32_t inner = inner_count(shot), next = 0, end = shot->log.count;
 
     for (uint32_t i = 0; i < shot->count; i++)
         lines[i] = (line){NULL, shot->elements[i]};
     for (uint32_t i = 0; i < inner && next < end; i++)
-        if (ss_lua_seen_at(&shot->book, next)->element == shot->elements[i])
-            lines[i].seen = ss_lua_seen_at(&shot->book, next++);
+        if (ss_lua_seen_at(&shot->log, next)->element == shot->elements[i])
+            lines[i].seen = ss_lua_seen_at(&shot->log, next++);
     for (uint32_t i = shot->count; i > inner && end > next; i--)
-        if (ss_lua_seen_at(&shot->book, end - 1)->element == shot->elements[i - 1])
-            lines[i - 1].seen = ss_lua_seen_at(&shot->book, --end);
+        if (ss_lua_seen_at(&shot->log, end - 1)->element == shot->elements[i - 1])
+            lines[i - 1].seen = ss_lua_seen_at(&shot->log, --end);
 }
 
 /* That of tail calls is in the line of the function they led to. */
@@ -306,7 +307,7 @@ static SS_LUA_NOINLINE bool push_with_others(lua_State *L, lua_State *thread, co
     return true;
 }
 
-SS_LUA_NOINLINE int ss_lua_traceback(lua_State *L)
+SS_LUA_OWN int ss_lua_traceback(lua_State *L)
 {
     int arg = lua_isthread(L, 1) ? 1 : 0;
     lua_State *thread = arg ? lua_tothread(L, 1) : L;

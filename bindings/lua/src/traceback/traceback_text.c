@@ -2,7 +2,7 @@
  * The text that luaL_traceback makes, byte for byte, in less time: that function searches all of
  * package.loaded for each function it names, this one searches once for all of them.
  */
-#include "traceback/traceback.h"
+#include "traceback/text.h"
 
 #include <string.h>
 

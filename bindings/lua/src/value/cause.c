@@ -72,9 +72,9 @@ void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, const ss_lua
     ss_lua_pin_error_object(L, state, cause);
     ss_lua_pin_alone(L, ties->exception, index);
     if (ss_lua_has_identity(L, index)) {
-        ss_lua_push_anchor(L, index);
+        ss_lua_push_tied(L, index);
         lua_pushvalue(L, cause);
-        lua_setiuservalue(L, -2, SS_LUA_ANCHOR_CAUSE);
+        lua_setiuservalue(L, -2, SS_LUA_TIES_CAUSE);
         lua_pop(L, 1);
     }
     info = ss_lua_query(error, &stacksplice_IID_IScriptErrorInfo);
@@ -98,7 +98,7 @@ void ss_lua_find_causes(lua_State *L, ss_lua_state *state, int index, const ss_l
     }
     /* From the innermost cause outward each becomes an error and is tied to the next. */
     while (lua_gettop(L) > first) {
-        ss_lua_push_error_of(L, state, -1, &origin);
+        ss_lua_push_made_error(L, state, -1, &origin);
         lua_remove(L, -2);
         if (ss_lua_to_error(L, -1)) /* else origination is switched off */
             ss_lua_set_cause(L, state, -2, ss_lua_ties_find(L, state, -2), -1);

@@ -372,7 +372,12 @@ static int error_index(lua_State *L)
     return 1;
 }
 
-const luaL_Reg ss_lua_error_metamethods[] = {
+static const luaL_Reg metamethods[] = {
     {"__gc", ss_lua_error_collect}, {"__index", error_index},   {"__eq", error_equal},
     {"__tostring", error_tostring}, {"__concat", error_concat}, {NULL, NULL},
 };
+
+void ss_lua_push_error(lua_State *L, ss_lua_state *state, IUnknown *error)
+{
+    ss_lua_push_error_object(L, state, error, metamethods);
+}

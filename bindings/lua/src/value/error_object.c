@@ -50,19 +50,21 @@ static void *identity_of(IUnknown *error)
 }
 
 /* With an error the values of its causes live, of which strings are known to nobody else. */
-static void hold_cause(lua_State *L, ss_lua_state *state, const ss_lua_exception *x)
+static void hold_cause(lua_State *L, ss_lua_state *state, const ss_lua_exception *x,
+                       const luaL_Reg *metamethods)
 {
     IScriptErrorInfo *cause = atomic_load_explicit(&x->cause, memory_order_relaxed);
 
     if (!cause)
         return;
-    ss_lua_push_error(L, state, (IUnknown *)cause);
+    ss_lua_push_error_object(L, state, (IUnknown *)cause, metamethods);
     lua_setiuservalue(L, -2, SS_LUA_ERROR_CAUSE);
 }
 
 /* Fill the new object at the top: by its value if that is one of this state.  The object owns what
    it holds from the moment it does, so nothing is lost where making that of the cause raises. */
-static void fill(lua_State *L, ss_lua_state *state, ss_lua_hold *hold, IUnknown *error)
+static void fill(lua_State *L, ss_lua_state *state, ss_lua_hold *hold, IUnknown *error,
+                 const luaL_Reg *metamethods)
 {
     IUnknown *exception = ss_lua_error_exception(error);
     ss_lua_exception *x = ss_lua_exception_from(exception, state);
@@ -80,7 +82,7 @@ static void fill(lua_State *L, ss_lua_state *state, ss_lua_hold *hold, IUnknown 
     }
     ss_lua_release(exception); /* the error holds its exception for life */
     if (hold->ties.error)
-        hold_cause(L, state, x);
+        hold_cause(L, state, x, metamethods);
 }
 
 /*
@@ -124,17 +126,18 @@ static bool push_known(lua_State *L, int index, const void *identity)
 }
 
 /* Push a new error object of ERROR. [-0, +1, m] */
-static void push_new(lua_State *L, ss_lua_state *state, IUnknown *error)
+static void push_new(lua_State *L, ss_lua_state *state, IUnknown *error,
+                     const luaL_Reg *metamethods)
 {
-    static const ss_lua_hold_kind kind = {SS_LUA_ERROR_NAME, ss_lua_error_metamethods,
-                                          SS_LUA_ERROR_USER_VALUES};
+    const ss_lua_hold_kind kind = {SS_LUA_ERROR_NAME, metamethods, SS_LUA_ERROR_USER_VALUES};
 
-    fill(L, state, ss_lua_push_hold(L, state, &kind), error);
+    fill(L, state, ss_lua_push_hold(L, state, &kind), error, metamethods);
 }
 
 /* Only an object that is complete becomes the one of its error; a finalizer that ran meanwhile may
    have made another. */
-void ss_lua_push_error(lua_State *L, ss_lua_state *state, IUnknown *error)
+void ss_lua_push_error_object(lua_State *L, ss_lua_state *state, IUnknown *error,
+                              const luaL_Reg *metamethods)
 {
     void *identity = identity_of(error);
     int errors;
@@ -143,7 +146,7 @@ void ss_lua_push_error(lua_State *L, ss_lua_state *state, IUnknown *error)
     ss_lua_push_table(L, SS_LUA_ERRORS);
     errors = lua_gettop(L);
     if (!push_known(L, errors, identity)) {
-        push_new(L, state, error);
+        push_new(L, state, error, metamethods);
         if (!push_known(L, errors, identity)) {
             lua_pushvalue(L, -1);
             lua_rawsetp(L, errors, identity);

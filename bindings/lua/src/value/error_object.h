@@ -2,7 +2,7 @@
 #ifndef SS_LUA_ERROR_OBJECT_H
 #define SS_LUA_ERROR_OBJECT_H
 
-#include "life/binding.h"
+#include "value/value.h"
 
 /* The interface IID of OBJECT with a reference, or NULL; NULL is allowed. */
 static inline void *ss_lua_query(IUnknown *object, REFIID iid)
@@ -63,8 +63,9 @@ enum { SS_LUA_ERROR_VALUE = 1, SS_LUA_ERROR_CAUSE, SS_LUA_ERROR_USER_VALUES = SS
 /* Whether the error object at INDEX is that of a value of this state. */
 bool ss_lua_is_own_error(lua_State *L, int index);
 
-/* The fields and methods (error_fields.c), __gc among them. */
-extern const luaL_Reg ss_lua_error_metamethods[];
+/* ss_lua_push_error, for the fields and methods METAMETHODS, __gc among them. [-0, +1, m] */
+void ss_lua_push_error_object(lua_State *L, ss_lua_state *state, IUnknown *error,
+                              const luaL_Reg *metamethods);
 
 /* Its __gc. */
 int ss_lua_error_collect(lua_State *L);

@@ -1,5 +1,5 @@
 /* Frames as tables, in the words of debug.getinfo where those exist. */
-#include "life/binding.h"
+#include "value/value.h"
 
 #include <stdlib.h>
 #include <string.h>

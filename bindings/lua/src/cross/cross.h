@@ -1,0 +1,43 @@
+/* Borders: calls, raises and coroutines. */
+#ifndef SS_LUA_CROSS_H
+#define SS_LUA_CROSS_H
+
+#include "value/value.h"
+
+/* Remember the value at the top, protected; ABOVE as in origin.  [-0, +0, -] */
+void ss_lua_note_raise(lua_State *L, const void *above);
+
+/* The running C function is about to raise the state's last value: one without identity is
+   recognised by who raises it, while it is being raised. [-0, +0, -], 1 slot */
+void ss_lua_remember_raiser(lua_State *L, ss_lua_state *state);
+
+/* Whether the function at LEVEL of L is in the middle of stacksplice_lua_raise for the state's last
+   value; the answer is given once. [-0, +0, -], one slot */
+bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int level);
+
+/* ---- Interrupts (interrupt.c) -----------------------------------------------------------------*/
+
+/* Whether ERROR is a foreign interrupt that plain protected calls may not swallow. */
+bool ss_lua_is_interrupt(IUnknown *error);
+
+/* Mark the state: the value at the top, an error object, is raised again until it is cleared.
+   [-0, +0, m] */
+void ss_lua_interrupt_set(lua_State *L, ss_lua_state *state, const void *above);
+
+/* Whether what was called in L has been interrupted: the mark is still set, and is L's. */
+bool ss_lua_is_interrupted(lua_State *L, const ss_lua_state *state);
+
+/* Push the error object that is raised again, or nil. [-0, +1, -] */
+void ss_lua_push_interrupt(lua_State *L);
+
+/* Clear the mark and give every coroutine its own hook back. [-0, +0, -] */
+void ss_lua_interrupt_clear(lua_State *L, ss_lua_state *state);
+
+/* ---- Functions of the module -----------------------------------------------------------------*/
+
+int ss_lua_pcall_function(lua_State *L);
+int ss_lua_xpcall_function(lua_State *L);
+int ss_lua_resume_function(lua_State *L);
+int ss_lua_wrap_function(lua_State *L);
+
+#endif

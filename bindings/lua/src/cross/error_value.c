@@ -1,0 +1,93 @@
+/* Error values that a host has in hand: as the thread's error, or as a language exception. */
+#include "cross/job.h"
+
+/* lua_isnone asks only indices above the top: 0 and those below the stack are read blindly. */
+static bool has_value(lua_State *L, int index)
+{
+    if (index <= 0 && index > LUA_REGISTRYINDEX)
+        return index < 0 && -index <= lua_gettop(L);
+    return !lua_isnone(L, index);
+}
+
+static HRESULT originate_at(lua_State *L, int index, int status, const void *above)
+{
+    ss_lua_job now = {.origin = {.above = above, .status = status, .unwound = true},
+                      .hr = E_UNEXPECTED};
+    HRESULT hr;
+
+    if (!has_value(L, index))
+        return ss_lua_invalid("there is no value at this index");
+    lua_pushvalue(L, index);
+    hr = ss_lua_originate_top(L, &now);
+    lua_pop(L, 1);
+    return hr;
+}
+
+SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_originate(lua_State *L, int index)
+{
+    return originate_at(L, index, LUA_ERRRUN, SS_LUA_HERE());
+}
+
+SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_originate_status(lua_State *L, int index,
+                                                                     int status)
+{
+    return originate_at(L, index, status, SS_LUA_HERE());
+}
+
+/* Arguments: the error value, the job. */
+static int exception_protected(lua_State *L)
+{
+    ss_lua_job *now = lua_touserdata(L, 2);
+    ss_lua_state *state = ss_lua_state_open(L);
+    IUnknown *error = ss_lua_to_error(L, 1);
+    ss_lua_ties *ties;
+
+    ss_lua_state_tend(L, state);
+    if (error) {
+        ss_lua_pin_error_object(L, state, 1);
+        now->exception = ss_lua_error_exception(error);
+        now->hr = now->exception ? S_OK : S_FALSE;
+        return 0;
+    }
+    ties = ss_lua_ties_make(L, state, 1, &now->origin);
+    ss_lua_find_causes(L, state, 1, &now->origin);
+    ss_lua_pin(L, ties->exception, 1);
+    now->exception = ss_lua_unknown(ties->exception);
+    now->exception->lpVtbl->AddRef(now->exception);
+    now->hr = S_OK;
+    return 0;
+}
+
+SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_exception(lua_State *L, int index,
+                                                              IUnknown **out)
+{
+    ss_lua_job now = {.origin = {.above = SS_LUA_HERE(), .status = LUA_ERRRUN, .unwound = true},
+                      .hr = E_UNEXPECTED};
+    HRESULT hr;
+
+    if (!out)
+        return E_POINTER;
+    if (!has_value(L, index))
+        return E_INVALIDARG;
+    *out = NULL;
+    lua_pushvalue(L, index);
+    lua_pushcfunction(L, exception_protected);
+    lua_pushvalue(L, -2);
+    lua_pushlightuserdata(L, &now);
+    hr = lua_pcall(L, 2, 0, 0) == LUA_OK ? now.hr : E_OUTOFMEMORY;
+    lua_pop(L, hr == E_OUTOFMEMORY && !now.exception ? 2 : 1);
+    *out = now.exception;
+    return hr;
+}
+
+int stacksplice_lua_push(lua_State *L, IUnknown *language_exception)
+{
+    ss_lua_state *state;
+    ss_lua_exception *x;
+
+    if (!language_exception || !lua_checkstack(L, 4))
+        return 0;
+    state = ss_lua_state_find(L);
+    x = state ? ss_lua_exception_from(language_exception, state) : NULL;
+    return x && ss_lua_push_value(L, x);
+}

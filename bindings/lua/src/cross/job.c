@@ -1,0 +1,66 @@
+/* What a border does with an error value, protected: Lua may be without memory. */
+#include "cross/job.h"
+
+#include <string.h>
+
+/* Arguments: the error value, the job. */
+static int originate_protected(lua_State *L)
+{
+    ss_lua_job *now = lua_touserdata(L, 2);
+    ss_lua_state *state = ss_lua_state_open(L);
+
+    ss_lua_state_tend(L, state);
+    if (now->unseen)
+        ss_lua_forget_equal(L, state, 1);
+    else
+        ss_lua_forget_originated(L, state, 1);
+    now->hr = ss_lua_originate_value(L, state, 1, &now->origin);
+    if (ss_lua_ties_find(L, state, 1) == &state->last)
+        state->last_raised = false;
+    return 0;
+}
+
+HRESULT ss_lua_originate_top(lua_State *L, ss_lua_job *now)
+{
+    lua_pushcfunction(L, originate_protected);
+    lua_pushvalue(L, -2);
+    lua_pushlightuserdata(L, now);
+    if (lua_pcall(L, 2, 0, 0) == LUA_OK)
+        return now->hr;
+    lua_pop(L, 1);
+    (void)stacksplice_originate(E_OUTOFMEMORY, NULL, 0, NULL, NULL);
+    return E_OUTOFMEMORY;
+}
+
+/* ---- Interrupts ------------------------------------------------------------------------------*/
+
+bool ss_lua_take_interrupt(lua_State *L, lua_State *called, const void *above, HRESULT *hr)
+{
+    ss_lua_state *state;
+    ss_lua_job now = {.origin = {.above = above, .status = LUA_ERRRUN}, .hr = E_UNEXPECTED};
+
+    /* Results may have filled the stack.  Without room the mark stays, and its hooks. */
+    if (!lua_checkstack(L, LUA_MINSTACK))
+        return false;
+    state = ss_lua_state_find(L);
+    if (!state || !ss_lua_is_interrupted(called, state))
+        return false;
+    ss_lua_push_interrupt(L);
+    ss_lua_interrupt_clear(L, state);
+    *hr = ss_lua_originate_top(L, &now);
+    lua_pop(L, 1);
+    return true;
+}
+
+/* ---- Wrong arguments -------------------------------------------------------------------------*/
+
+HRESULT ss_lua_invalid(const char *message)
+{
+    (void)stacksplice_originate(E_INVALIDARG, message, strlen(message), NULL, NULL);
+    return E_INVALIDARG;
+}
+
+HRESULT ss_lua_invalid_count(void)
+{
+    return ss_lua_invalid("the function and its arguments are not on the stack");
+}

@@ -1,0 +1,35 @@
+/* The protected part of a border: an error value becomes the thread's error. */
+#ifndef SS_LUA_JOB_H
+#define SS_LUA_JOB_H
+
+#include "cross/cross.h"
+
+/* What a protected part gets and gives. */
+typedef struct ss_lua_job {
+    ss_lua_origin origin;
+    HRESULT hr;
+    IUnknown *exception;
+    bool unseen; /* by any handler: an equal value without identity was another error */
+} ss_lua_job;
+
+/* Originate the value at the top, which stays, or put its error back.  Without memory the error is
+   the one that needs none.  [-0, +0, -], four slots */
+HRESULT ss_lua_originate_top(lua_State *L, ss_lua_job *now);
+
+/* A plain pcall inside caught an interrupt and the call then succeeded, or failed otherwise: what
+   comes out is the interrupt.  True when CALLED had one; the error is in the slot. */
+bool ss_lua_take_interrupt(lua_State *L, lua_State *called, const void *above, HRESULT *hr);
+
+/* Whether ss_lua_take_interrupt can find one. */
+static inline bool ss_lua_may_be_interrupted(void)
+{
+    return atomic_load_explicit(&ss_lua_the_shared->interrupted_states, memory_order_relaxed) != 0;
+}
+
+/* E_INVALIDARG, which is the thread's error too. */
+HRESULT ss_lua_invalid(const char *message);
+
+/* The same: Lua itself trusts these numbers and would read and write below its stack. */
+HRESULT ss_lua_invalid_count(void);
+
+#endif

@@ -1,0 +1,45 @@
+#include "frames/cache.h"
+
+#include <string.h>
+
+/* All that was kept is out of date. */
+static void begin_epoch(ss_lua_cache *cache)
+{
+    cache->epoch++;
+    if (cache->epoch)
+        return;
+    cache->epoch = 1; /* 0 is that of what is empty */
+    memset(cache->sets, 0, sizeof cache->sets);
+}
+
+bool ss_lua_cache_is_true(lua_State *L, ss_lua_state *state)
+{
+    ss_lua_cache *cache = ss_lua_cache_of(state);
+    uint32_t epoch = stacksplice_token_epoch();
+    bool lives = ss_lua_sentinel_lives(L, state);
+
+    if (cache->token_epoch != epoch)
+        begin_epoch(cache);
+    cache->token_epoch = epoch;
+    state->used_sentinel |= lives;
+    return lives;
+}
+
+/*
+ * Names that were found under an earlier sentinel and are still right are known under this one: the
+ * functions are alive now, since package.loaded has them.
+ */
+void ss_lua_cache_planted(lua_State *L, ss_lua_state *state)
+{
+    ss_lua_cache *cache = ss_lua_cache_of(state);
+
+    begin_epoch(cache);
+    for (uint32_t i = 0; i < SS_LUA_KNOWN_NAMES; i++) {
+        ss_lua_known_name *known = &cache->names[i];
+
+        if (!known->name[0] || !ss_lua_has_global_name(L, known->function, known->name))
+            continue;
+        known->epoch = cache->epoch;
+        known->uses_left = SS_LUA_NAME_USES;
+    }
+}

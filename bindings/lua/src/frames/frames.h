@@ -1,0 +1,58 @@
+/* Stacks: what other rooms need of the frame source. */
+#ifndef SS_LUA_FRAMES_H
+#define SS_LUA_FRAMES_H
+
+#include "life/state.h"
+
+/* One activation that a capture met, for those who need more than its token. */
+typedef struct ss_lua_seen {
+    uintptr_t element; /* the token, or the raw address of a C activation's own frame */
+    lua_State *L;
+    struct CallInfo *ci;
+} ss_lua_seen;
+
+/* What a capture met, outward.  Of more than CAPACITY both ends are in it. */
+typedef struct ss_lua_activation_log {
+    ss_lua_seen *seen;
+    uint32_t capacity, count;
+    lua_State *states[SS_LUA_DISPLACED]; /* the distinct coroutines, innermost first */
+    uint32_t state_count;
+} ss_lua_activation_log;
+
+/* Where the activation with that NUMBER is in LOG, if it is still there. */
+static inline ss_lua_seen *ss_lua_seen_at(const ss_lua_activation_log *log, uint32_t number)
+{
+    uint32_t inner = log->capacity / 2;
+
+    return &log->seen[number < inner ? number : inner + (number - inner) % (log->capacity - inner)];
+}
+
+/*
+ * stacksplice_capture_ends for code that runs in a C function called by L, with at least eight free
+ * slots in L; LOG may be NULL.  The number of frames stored.
+ */
+uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t *frames,
+                        ss_lua_activation_log *log);
+
+/* The activations of a coroutine that failed, as tokens, of more than MAX both ends.  FRAMES has
+   room for twice MAX: each may have a gap of tail calls. */
+uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames);
+
+/* The token of a gap. */
+uintptr_t ss_lua_gap(const char *reason);
+
+/* What stands outward of a function that was entered by a tail call. */
+#define SS_LUA_TAIL_CALLS "tail calls: Lua keeps no frame of the callers"
+
+/* Captures have no memory for a longer name of a function. */
+enum { SS_LUA_NAME_SIZE = 96 };
+
+/* The name under which a loaded module holds the function VALUE points to, or false.
+   [-0, +0, -], five slots in L */
+bool ss_lua_global_name(lua_State *L, const void *value, char name[SS_LUA_NAME_SIZE]);
+
+/* Push a table with the names, as luaL_traceback finds them, of FUNCTIONS (what lua_topointer gives
+   for each): by their number from 1 on, none for one that has no name. [-0, +1, m], 8 slots */
+void ss_lua_push_loaded_names(lua_State *L, const void *const *functions, uint32_t count);
+
+#endif

@@ -1,0 +1,268 @@
+/* Where the activations of each coroutine belong among the native frames. */
+#include "frames/splice.h"
+
+enum {
+    NAMED_FUNCTIONS = 1024,
+    NAMELESS_SIGHTS = 1000, /* for so many a function without a name is not asked again */
+    ROOM_FOR_NAMES = 6
+};
+
+/* ---- Names of C functions --------------------------------------------------------------------*/
+
+/*
+ * Whether FUNCTION is to be asked for its name now: not when it has one already, and not each time
+ * when it has none.  Threads may take each other's entries: that costs time only.
+ */
+static bool wants_name(uintptr_t function)
+{
+    static struct {
+        _Atomic(uintptr_t) function;
+        _Atomic(uint32_t) sights; /* until it is asked again; UINT32_MAX: never */
+    } named[NAMED_FUNCTIONS];
+    size_t at = (function >> 4) % NAMED_FUNCTIONS;
+    uint32_t sights = atomic_load_explicit(&named[at].sights, memory_order_relaxed);
+
+    if (atomic_load_explicit(&named[at].function, memory_order_relaxed) == function && sights > 0) {
+        atomic_store_explicit(&named[at].sights, sights - 1, memory_order_relaxed);
+        return false;
+    }
+    atomic_store_explicit(&named[at].function, function, memory_order_relaxed);
+    atomic_store_explicit(&named[at].sights, NAMELESS_SIGHTS, memory_order_relaxed);
+    return true;
+}
+
+/* Scripts' name of a C function whose own frame is on the stack. */
+static void name_c_function(const ss_lua_collection *c, const ss_lua_call_site *site)
+{
+    uintptr_t function = ss_lua_c_function_of(c->layout, site->ci);
+    const char *name;
+
+    if (!function || c->walk->frames[site->frame - 1].function != function ||
+        !site->interpreter->rest || !wants_name(function))
+        return;
+    name = ss_lua_c_function_name(c->layout, site->interpreter, site->L, site->ci);
+    if (name)
+        (void)stacksplice_name_function(function, "lua", name);
+}
+
+/* ---- Coroutines that rest --------------------------------------------------------------------*/
+
+/*
+ * Whether the coroutine of a site rests in the C function that the site called: it is the running
+ * activation, there is room, and (of the innermost site) no frame of Lua is inside of it, as in an
+ * allocator that captures.
+ */
+static bool rests_at(const ss_lua_collection *c, uint32_t index)
+{
+    const ss_lua_call_site *site = &c->sites[index];
+    uintptr_t room;
+
+    if (c->layout->top == SS_LUA_UNKNOWN || c->layout->function == SS_LUA_UNKNOWN ||
+        ss_lua_ci_at_level(site->L, 0) != site->ci)
+        return false;
+    for (uint32_t i = 0; index == 0 && i < site->frame; i++)
+        if (ss_lua_mark_of(c, i))
+            return false;
+    room = (ss_lua_word(site->ci + c->layout->top) - ss_lua_word(site->ci + c->layout->function)) /
+           (2 * sizeof(uintptr_t));
+    return room >= (uintptr_t)lua_gettop(site->L) + 1 + ROOM_FOR_NAMES;
+}
+
+static void log_coroutine(const ss_lua_collection *c, lua_State *L)
+{
+    ss_lua_activation_log *log = c->log;
+
+    if (log && log->state_count < SS_LUA_DISPLACED)
+        log->states[log->state_count++] = L;
+}
+
+/* What the innermost coroutine of each state allows; and the log's coroutines. */
+static void open_interpreters(ss_lua_collection *c)
+{
+    uint32_t opened = 0;
+
+    for (uint32_t i = 0; i < c->site_count; i++) {
+        ss_lua_interpreter *interpreter = c->sites[i].interpreter;
+
+        if (c->sites[i].first)
+            log_coroutine(c, c->sites[i].L);
+        if (interpreter != &c->interpreters[opened] || opened == c->interpreter_count)
+            continue; /* interpreters were met in the order of sites */
+        opened++;
+        if (!interpreter->rest && rests_at(c, i))
+            interpreter->rest = c->sites[i].L;
+        if (interpreter->rest && interpreter->record && c->keys)
+            interpreter->keyed = ss_lua_cache_is_true(interpreter->rest, interpreter->record);
+    }
+}
+
+/* ---- Activations inside of the innermost site ------------------------------------------------*/
+
+/*
+ * The coroutine runs something that no site was found for: Lua code that allocates while the
+ * allocator captures, or a call site that calibration never met.  A frame that begins where the
+ * activation's function does shows where it belongs; else a gap says that the place is unknown.
+ */
+static bool push_unsited(ss_lua_collection *c, uint32_t index)
+{
+    const ss_lua_call_site *site = &c->sites[index];
+    uint32_t inner = index ? site[-1].frame + site[-1].hidden : 0;
+    uint32_t at = site->frame ? site->frame - 1 : 0;
+    ss_lua_cursor from = {site->L, ss_lua_ci_at_level(site->L, 0), 0};
+    lua_Debug activation = {.i_ci = (struct CallInfo *)from.ci};
+    uintptr_t function;
+
+    if (from.ci == 0 || from.ci == site->ci)
+        return true;
+    lua_getinfo(site->L, "S", &activation);
+    if (*activation.what == 'C') {
+        function = ss_lua_c_function_of(c->layout, from.ci);
+        for (uint32_t i = inner; function && i < at; i++)
+            if (c->walk->frames[i].function == function) {
+                ss_lua_step(c->layout, &from);
+                return ss_lua_splice(c, i + 1, 0) &&
+                       ss_lua_push_run(c, site, from, STACKSPLICE_TRUST_INFERRED, site->ci);
+            }
+    }
+    /* Lua code that is in no call to C runs in a frame between here and there. */
+    return ss_lua_splice(c, at < inner ? inner : at, 0) &&
+           (*activation.what != 'C' ||
+            ss_lua_push(c, ss_lua_gap("a call between Lua and C was not recognised here"))) &&
+           ss_lua_push_run(c, site, from, STACKSPLICE_TRUST_INFERRED, site->ci);
+}
+
+/* ---- Collecting ------------------------------------------------------------------------------*/
+
+/*
+ * Whether the innermost C activation is missing from the frames: its function ended in a call of
+ * ours (`return stacksplice_lua_raise(L, hr);`), which took over its frame, and our frames are not
+ * shown.  The activation of a function of the module is ours as well.
+ */
+static bool lost_its_frame(const ss_lua_collection *c, const ss_lua_call_site *site)
+{
+    uintptr_t function;
+
+    if (site->frame > 0 || site->hook)
+        return false;
+    function = ss_lua_c_function_of(c->layout, site->ci);
+    return function && !ss_lua_is_own_function(function);
+}
+
+/*
+ * Push the activations from FROM outward that the frames of Lua from FRAME on ran, and say so when
+ * the coroutine goes on elsewhere.
+ */
+static bool push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, uint32_t frame,
+                          ss_lua_cursor from, stacksplice_trust trust, uintptr_t stop)
+{
+    uintptr_t hooked = site->hook && frame == site->frame ? site->ci : 0;
+    uintptr_t end = ss_lua_run_end(c, frame, from, stop, hooked);
+
+    return ss_lua_push_run(c, site, from, trust, end) &&
+           (end == stop || c->too_many ||
+            ss_lua_push(c,
+                        ss_lua_gap("the rest of this coroutine was called from frames that are not "
+                                   "here")));
+}
+
+static bool splice_site(ss_lua_collection *c, uint32_t index)
+{
+    const ss_lua_call_site *site = &c->sites[index];
+    ss_lua_cursor from = {site->L, site->ci, 0};
+
+    if (site->first && !site->sited && !c->capturing && !push_unsited(c, index))
+        return false;
+    if (!site->hook && site->frame > 0) {
+        name_c_function(c, site);
+        if (c->log)
+            ss_lua_log_activation(c->log, c->walk->frames[site->frame - 1].ip, site->L, site->ci);
+    }
+    if (!ss_lua_splice(c, site->frame, site->hidden))
+        return false;
+    if (lost_its_frame(c, site) && !ss_lua_push_asked(c, site, site->ci, STACKSPLICE_TRUST_EXACT))
+        return false;
+    if (c->layout->previous == SS_LUA_UNKNOWN)
+        ss_lua_cursor_place(&from);
+    if (!site->hook && from.ci)
+        ss_lua_step(c->layout, &from);
+    return push_run_here(c, site, site->frame, from, STACKSPLICE_TRUST_EXACT, site->stop);
+}
+
+/* What belongs to the missed sites inside of frame END that were not pushed yet. */
+static bool push_missed(ss_lua_collection *c, uint32_t end)
+{
+    for (; c->missed_pushed < c->missed_count; c->missed_pushed++) {
+        const ss_lua_missed *missed = &c->missed[c->missed_pushed];
+        ss_lua_cursor from = {missed->L, missed->ci, 0};
+
+        if (missed->frame >= end)
+            return true;
+        if (!missed->ci && missed->may_be_none)
+            continue;
+        if (!ss_lua_splice(c, missed->frame, missed->ci ? missed->hidden : 0))
+            return false;
+        if (!missed->ci) {
+            if (!ss_lua_push(c, ss_lua_gap("a call between Lua and C was not recognised here")))
+                return false;
+            continue;
+        }
+        ss_lua_step(c->layout, &from);
+        if (!push_run_here(c, missed->site, missed->frame, from, STACKSPLICE_TRUST_INFERRED,
+                           missed->stop))
+            return false;
+    }
+    return true;
+}
+
+/* The state in which a function of ours captures on the stack of WALK, or NULL. */
+static const ss_lua_state *state_capturing(const stacksplice_walk *walk)
+{
+    ss_lua_state *state = atomic_load(&ss_lua_the_shared->states);
+
+    for (; state; state = __atomic_load_n(&state->next, __ATOMIC_ACQUIRE)) {
+        uintptr_t above = atomic_load(&state->capturing_above);
+
+        if (above >= walk->stack_low && above < walk->stack_high)
+            return state;
+    }
+    return NULL;
+}
+
+/* Without native frames only the coroutine is known in which a function of ours captures. */
+static void push_capturing(ss_lua_collection *c, const ss_lua_state *state)
+{
+    ss_lua_cursor from = {state->capturing, ss_lua_ci_at_level(state->capturing, 0), 0};
+    ss_lua_call_site site = {
+        .L = from.L, .first = true, .interpreter = ss_lua_interpreter_of(c, from.L)};
+
+    c->log = state->log;
+    log_coroutine(c, from.L);
+    if (from.ci && ss_lua_is_own_function(ss_lua_c_function_of(c->layout, from.ci)))
+        ss_lua_step(c->layout, &from);
+    (void)(ss_lua_splice(c, 0, 0) &&
+           ss_lua_push(c, ss_lua_gap("without native frames only one coroutine's frames "
+                                     "are known, and not their place")) &&
+           ss_lua_push_run(c, &site, from, STACKSPLICE_TRUST_EXACT, 0) && ss_lua_flush(c));
+}
+
+/* What belongs to the sites that were found. */
+void ss_lua_splice_all(ss_lua_collection *c)
+{
+    const ss_lua_state *state;
+
+    if (!c->walk->frame_count && (state = state_capturing(c->walk)))
+        push_capturing(c, state);
+    if (c->missed_count > 0)
+        ss_lua_missed_place(c);
+    open_interpreters(c);
+    for (uint32_t i = 0; i < c->site_count; i++)
+        if (!push_missed(c, c->sites[i].frame) || !splice_site(c, i))
+            return;
+    if (!push_missed(c, c->walk->frame_count))
+        return;
+    if (c->too_many &&
+        (!ss_lua_splice(c, c->sites[c->site_count - 1].frame + 1, 0) ||
+         !ss_lua_push(c, ss_lua_gap("there are too many calls between C and Lua to follow"))))
+        return;
+    (void)ss_lua_flush(c);
+}

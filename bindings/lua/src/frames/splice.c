@@ -1,0 +1,136 @@
+/* Putting the activations of one coroutine, as tokens, in the place of native frames. */
+#include "frames/splice.h"
+
+void ss_lua_log_activation(ss_lua_activation_log *log, uintptr_t element, lua_State *L,
+                           uintptr_t ci)
+{
+    if (log->capacity)
+        *ss_lua_seen_at(log, log->count) = (ss_lua_seen){element, L, (struct CallInfo *)ci};
+    log->count++;
+}
+
+bool ss_lua_flush(ss_lua_collection *c)
+{
+    uint32_t count = c->token_count;
+
+    c->token_count = 0;
+    return count == 0 || stacksplice_walk_push_all(c->walk, c->tokens, count);
+}
+
+bool ss_lua_splice(ss_lua_collection *c, uint32_t first, uint32_t count)
+{
+    return ss_lua_flush(c) && stacksplice_walk_splice(c->walk, first, count);
+}
+
+/* ---- Runs of activations ---------------------------------------------------------------------*/
+
+static SS_LUA_NOINLINE bool push_tail_calls(ss_lua_collection *c)
+{
+    if (!c->tail_calls)
+        c->tail_calls = ss_lua_gap(SS_LUA_TAIL_CALLS);
+    return ss_lua_push(c, c->tail_calls);
+}
+
+static inline bool push_token(ss_lua_collection *c, uintptr_t token, lua_State *L, uintptr_t ci,
+                              bool tail_call)
+{
+    if (c->log)
+        ss_lua_log_activation(c->log, token, L, ci);
+    return ss_lua_push(c, token) && (!tail_call || push_tail_calls(c));
+}
+
+/* Push the activation CI by what Lua says of it. */
+bool ss_lua_push_asked(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
+                       stacksplice_trust trust)
+{
+    return push_token(c, ss_lua_asked_token(c->layout, site->interpreter, site->L, ci, trust),
+                      site->L, ci, ss_lua_is_tail_call(c->layout, site->L, ci));
+}
+
+static inline bool push_keyed(ss_lua_collection *c, const ss_lua_call_site *site,
+                              const ss_lua_activation *at, const ss_lua_activation *caller)
+{
+    return push_token(c, ss_lua_token(c->layout, site->interpreter, site->L, at, caller), site->L,
+                      at->ci, at->status & c->layout->tail);
+}
+
+/* One activation of which its caller is not known yet. */
+static bool push_one(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
+                     stacksplice_trust trust)
+{
+    ss_lua_activation at, caller = {0};
+
+    if (!c->keys || trust != STACKSPLICE_TRUST_EXACT)
+        return ss_lua_push_asked(c, site, ci, trust);
+    ss_lua_activation_read(c->layout, ci, &at);
+    if (at.outer)
+        ss_lua_activation_read(c->layout, at.outer, &caller);
+    return push_keyed(c, site, &at, &caller);
+}
+
+/*
+ * Push the activations from *CI outward, at most LIMIT, up to but without STOP; *CI is then the
+ * first one that is left.  An activation has one outside of it, but for the base level of the
+ * coroutine, which is no activation and ends the run.
+ */
+static bool push_keyed_run(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t *ci,
+                           uint32_t limit, uintptr_t stop)
+{
+    ss_lua_activation pair[2], *at = &pair[0], *caller = &pair[1], *passed;
+
+    ss_lua_activation_read(c->layout, *ci, at);
+    do {
+        ss_lua_activation_read(c->layout, at->outer, caller);
+        if (!push_keyed(c, site, at, caller))
+            return false;
+        if (!caller->outer) {
+            *ci = 0;
+            return true;
+        }
+        passed = at;
+        at = caller;
+        caller = passed;
+    } while (at->ci != stop && --limit > 0);
+    *ci = at->ci;
+    return true;
+}
+
+/* Push the activations from AT outward, up to but without STOP, at most LIMIT; AT is then the first
+   one that is left. */
+static bool push_part(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_cursor *at,
+                      stacksplice_trust trust, uint32_t limit, uintptr_t stop)
+{
+    if (!at->ci || at->ci == stop || !limit)
+        return true;
+    if (c->keys && trust == STACKSPLICE_TRUST_EXACT)
+        return push_keyed_run(c, site, &at->ci, limit, stop);
+    for (; at->ci && at->ci != stop && limit; limit--) {
+        if (!push_one(c, site, at->ci, trust))
+            return false;
+        ss_lua_step(c->layout, at);
+    }
+    return true;
+}
+
+/* Push the activations from AT outward, up to but without STOP (0: to the end): of a long run its
+   ends, which are all of it that any stack keeps. */
+bool ss_lua_push_run(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_cursor at,
+                     stacksplice_trust trust, uintptr_t stop)
+{
+    uint32_t ends = c->walk->run_ends, length;
+    uintptr_t cut;
+
+    if (!push_part(c, site, &at, trust, ends, stop))
+        return false;
+    if (at.ci && at.ci != stop) {
+        length = ss_lua_run_length(c->layout, at, stop);
+        if (length > ends && !ss_lua_push(c, stacksplice_left_out(length - ends)))
+            return false;
+        for (; length > ends; length--)
+            ss_lua_step(c->layout, &at);
+        if (!push_part(c, site, &at, trust, length, stop))
+            return false;
+    }
+    cut = ss_lua_run_cut(c->layout, &at);
+    return !cut || ss_lua_push(c, cut);
+}

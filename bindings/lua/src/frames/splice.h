@@ -1,0 +1,33 @@
+/* Splices: tokens in the place of native frames of the interpreter. */
+#ifndef SS_LUA_SPLICE_H
+#define SS_LUA_SPLICE_H
+
+#include "frames/collection.h"
+
+/* Hand what was pushed to the walk; false when it wants no more. */
+bool ss_lua_flush(ss_lua_collection *c);
+
+/* What is pushed from now on stands for COUNT native frames from FIRST outward. */
+bool ss_lua_splice(ss_lua_collection *c, uint32_t first, uint32_t count);
+
+static inline bool ss_lua_push(ss_lua_collection *c, uintptr_t token)
+{
+    if (c->token_count == SS_LUA_TOKENS && !ss_lua_flush(c))
+        return false;
+    c->tokens[c->token_count++] = token;
+    return true;
+}
+
+/* Push the activation CI by what Lua says of it. */
+bool ss_lua_push_asked(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
+                       stacksplice_trust trust);
+
+/* Push the activations from AT outward, up to but without STOP (0: to the end). */
+bool ss_lua_push_run(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_cursor at,
+                     stacksplice_trust trust, uintptr_t stop);
+
+/* Note in LOG that ELEMENT of the stack is the activation CI. */
+void ss_lua_log_activation(ss_lua_activation_log *log, uintptr_t element, lua_State *L,
+                           uintptr_t ci);
+
+#endif

@@ -1,0 +1,39 @@
+/* Holds: what an object of Lua keeps of ours. */
+#ifndef SS_LUA_HOLD_H
+#define SS_LUA_HOLD_H
+
+#include "life/state.h"
+
+struct ss_lua_hold {
+    ss_lua_hold *next, **link; /* LINK: what points to it; NULL once its state closed */
+    uint32_t sweep;            /* the last one that found its object */
+    ss_lua_ties ties;          /* inside */
+    IUnknown *outside;         /* a COM reference */
+};
+
+typedef struct ss_lua_hold_kind {
+    const char *name; /* of the metatable */
+    const luaL_Reg *functions;
+    int user_values;
+} ss_lua_hold_kind;
+
+/* Push an object, a pointer to its hold, which is empty; its finalizer is that below.
+   [-0, +1, m], 4 slots */
+ss_lua_hold *ss_lua_push_hold(lua_State *L, ss_lua_state *state, const ss_lua_hold_kind *kind);
+
+/* Let go of what the object's hold has, and of the hold; nothing when that was done. */
+int ss_lua_collect_hold(lua_State *L);
+
+/* Drop the holds whose objects Lua freed without a finalizer. [-0, +0, -], 4 slots */
+void ss_lua_sweep_holds(lua_State *L, ss_lua_state *state);
+
+/* Empty all: the state is closing, or Lua closed it without a word. */
+void ss_lua_close_holds(ss_lua_state *state);
+
+/* Push an object that owns the COM reference put into its hold, whatever raises. [-0, +1, m] */
+IUnknown **ss_lua_push_holder(lua_State *L);
+
+/* Release what the holder at INDEX has and take it off the stack. [-1, +0, -], 1 slot */
+void ss_lua_drop_holder(lua_State *L, int index);
+
+#endif

@@ -1,0 +1,82 @@
+/*
+ * What all copies of the binding that call one copy of Lua share: a program may have the static
+ * library, the module, and C modules that brought the static library along.  It is that of the copy
+ * whose frame source is registered.
+ */
+#ifndef SS_LUA_SHARED_H
+#define SS_LUA_SHARED_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lua.h>
+#include <lauxlib.h>
+
+#include <stacksplice/lua.h>
+#include <stacksplice/source.h>
+
+#include "life/compat.h"
+
+/* Separates a function of ours, which must not be inlined, from its callers: see source.h. */
+#define SS_LUA_HERE() __builtin_frame_address(0)
+#define SS_LUA_NOINLINE __attribute__((noinline))
+
+/*
+ * Stands before each lua_CFunction that scripts or hosts know: stacks do not show its activations.
+ * The linker puts all of a copy into one section.
+ */
+#define SS_LUA_OWN __attribute__((noinline, section("ss_lua_own")))
+
+typedef struct ss_lua_state ss_lua_state;
+
+/* The code of a copy's own functions, from START up to END. */
+typedef struct ss_lua_code {
+    const char *start, *end;
+} ss_lua_code;
+
+enum { SS_LUA_COPIES = 16, SS_LUA_KNOWN_THREADS = 64 };
+typedef struct ss_lua_shared {
+    uint32_t size;
+    _Atomic(ss_lua_state *) states;
+    pthread_mutex_t lock;                            /* of writers to the list */
+    atomic_uint interrupted_states;                  /* what a successful call looks at */
+    _Atomic(const ss_lua_code *) own[SS_LUA_COPIES]; /* each copy's */
+    /* Coroutines by address whose state is open and wants nothing: calls need not look further. */
+    _Atomic(lua_State *) known[SS_LUA_KNOWN_THREADS];
+} ss_lua_shared;
+
+extern ss_lua_shared *ss_lua_the_shared;
+
+/* Whether FUNCTION is an own function, of any copy. */
+bool ss_lua_is_own_function(uintptr_t function);
+
+/* The place in the table of known coroutines that L has. */
+static inline _Atomic(lua_State *) *ss_lua_known_place(lua_State *L)
+{
+    return &ss_lua_the_shared->known[((uintptr_t)L >> 4) % SS_LUA_KNOWN_THREADS];
+}
+
+/* Have every call look further once: a state closed, or wants something. */
+void ss_lua_forget_known(void);
+
+/* ---- The frame source ------------------------------------------------------------------------*/
+
+/* What the frame source of this copy gives; static. */
+typedef struct ss_lua_frame_source {
+    void (*collect)(stacksplice_walk *walk, void *data);
+    uint8_t (*classify)(uintptr_t ip, uintptr_t function, void *data);
+    size_t cache_size; /* of what it keeps for each state, zeroed at first */
+    /* No function of STATE has died since, or will before its sentinel is gone. [-0, +0, m] */
+    void (*planted)(lua_State *L, ss_lua_state *state);
+} ss_lua_frame_source;
+
+/* Set before any state is opened: when this copy is loaded. */
+extern const ss_lua_frame_source *ss_lua_the_source;
+
+/* Register it; idempotent. */
+void ss_lua_source_register(void);
+
+#endif

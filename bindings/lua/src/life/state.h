@@ -1,0 +1,147 @@
+/*
+ * The record of one Lua state: a main thread and all its coroutines.  Marks in brackets are those
+ * of the Lua manual.
+ */
+#ifndef SS_LUA_STATE_H
+#define SS_LUA_STATE_H
+
+#include "life/shared.h"
+
+typedef struct ss_lua_exception ss_lua_exception;
+typedef struct ss_lua_hold ss_lua_hold;
+
+/* What ties an error value to its exception and its error: both inside. */
+typedef struct ss_lua_ties {
+    ss_lua_exception *exception;
+    IScriptErrorInfo *error; /* NULL until it was originated */
+} ss_lua_ties;
+
+/* Who raised the state's last error: a handler that runs inside that call takes it up. */
+typedef struct ss_lua_raising {
+    lua_State *L;
+    const void *ci, *function;
+} ss_lua_raising;
+
+/* A hook that an interrupt displaced. */
+typedef struct ss_lua_displaced {
+    lua_State *L;
+    lua_Hook hook;
+    int mask, count;
+} ss_lua_displaced;
+
+/* The method __close that an interrupt runs on its way. */
+typedef struct ss_lua_closing {
+    lua_State *L;
+    const void *ci; /* NULL: none */
+} ss_lua_closing;
+
+/* As many coroutines as Lua lets resume each other. */
+enum { SS_LUA_DISPLACED = 200 };
+
+/*
+ * Records are never freed, only used again, so that a reader without a lock and an exception that
+ * outlives lua_close can look at them.
+ */
+struct ss_lua_state {
+    struct ss_lua_state *next;         /* (RO) of the list of all records */
+    atomic_uint users;                 /* the open Lua state, and every exception */
+    _Atomic(const void *) registry;    /* its identity; NULL once it is closing */
+    char name[24];                     /* (RO) empty for the first */
+    _Atomic(ss_lua_exception *) freed; /* exceptions whose outside count fell to 0; or CLOSED */
+    /* From here on only the thread that runs the state. */
+    lua_State *main;
+    const void *holder; /* the object that stands for the record, and closes it; or NULL */
+    ss_lua_ties last;   /* of an error value without identity; its exception is also held outside */
+    bool last_raised;   /* since a host's C code originated it last */
+    ss_lua_raising raising;
+    int handling; /* > 0 while a message handler of ours runs */
+    bool interrupted;
+    lua_Hook interrupt_hook;   /* of the copy of the binding that marked the state */
+    lua_State *interrupt_base; /* the outermost coroutine that was interrupted */
+    ss_lua_closing closing;
+    lua_State *capturing; /* a function of ours captures; it rests there, with room; or NULL */
+    struct ss_lua_activation_log *log; /* of that capture, or NULL */
+    atomic_uintptr_t capturing_above;  /* while it captures, an address on that thread's stack; 0 */
+    bool wants_sentinel;               /* it is gone: sentinel.c */
+    bool used_sentinel;                /* a capture found it alive */
+    ss_lua_hold *holds;                /* of the state's objects: hold.c */
+    ss_lua_hold *kept_holds;           /* empty; Lua forgot their objects when it closed */
+    uint32_t sweeps;
+    uint32_t displaced_count;
+    ss_lua_displaced displaced[SS_LUA_DISPLACED];
+    uintptr_t cache[]; /* the frame source's */
+};
+
+/* The record of L's state, made when there is none. [-0, +0, m] */
+ss_lua_state *ss_lua_state_open(lua_State *L);
+
+/* The record, or NULL when nothing of ours ran in that state yet. [-0, +0, -] */
+ss_lua_state *ss_lua_state_find(lua_State *L);
+
+/* The record with that registry, without touching Lua; or NULL.  Any thread. */
+ss_lua_state *ss_lua_state_of_registry(const void *registry);
+
+/* What a function of ours begins with: drain, and what else there is to do after a collection: let
+   go of what Lua lost, and plant. [-0, +0, m], 4 slots */
+void ss_lua_state_tend(lua_State *L, ss_lua_state *state);
+
+/* Unpin the values of exceptions that nobody outside holds any more. [-0, +0, -] */
+void ss_lua_state_drain_all(lua_State *L, ss_lua_state *state);
+static inline void ss_lua_state_drain(lua_State *L, ss_lua_state *state)
+{
+    if (atomic_load_explicit(&state->freed, memory_order_relaxed))
+        ss_lua_state_drain_all(L, state);
+}
+
+/* ---- Sentinels (sentinel.c) ------------------------------------------------------------------*/
+
+/* Push the weak table it is planted in; take the one at the top into use, for this copy. */
+void ss_lua_push_new_sentinels(lua_State *L);
+void ss_lua_keep_sentinels(lua_State *L);
+
+/* Whether there was no collection since it was planted.  When there was, the next call plants a new
+   one. [-0, +0, -], 2 slots */
+bool ss_lua_sentinel_lives(lua_State *L, ss_lua_state *state);
+
+/* Plant one if STATE wants it, after a sweep of its holds. [-0, +0, m], 4 slots */
+void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state);
+
+/* ---- Tables (tables.c) -----------------------------------------------------------------------*/
+
+/*
+ * Tables of the state: exception -> value; value -> its hold, weak keys; error -> its error object,
+ * weak values; objects that have holds, weak keys.
+ */
+enum {
+    SS_LUA_PINS = 1,
+    SS_LUA_TIED,
+    SS_LUA_ERRORS,
+    SS_LUA_HOLDERS,
+    SS_LUA_INTERRUPT, /* no table: the error object that is raised again, or nil */
+    SS_LUA_SENTINELS,
+    SS_LUA_TABLES = SS_LUA_SENTINELS
+};
+
+/* Push one. [-0, +1, -], 2 slots */
+void ss_lua_push_table(lua_State *L, int which);
+
+/* Replace one by what is at the top. [-1, +0, -] */
+void ss_lua_set_table(lua_State *L, int which);
+
+/* Push an empty table with that mode. [-0, +1, m] */
+void ss_lua_push_weak_table(lua_State *L, const char *mode);
+
+/* Take into use what the object at the top, which stands for the state, has as user values: the
+   state is open for this copy then.  It goes. [-1, +0, m] */
+void ss_lua_keep_tables(lua_State *L);
+
+/* Push that object, which functions of the module have as their first upvalue. [-0, +1, -] */
+void ss_lua_push_holder_of_state(lua_State *L);
+
+/* Push the metatable NAME, made of FUNCTIONS when it is new. [-0, +1, m] */
+void ss_lua_push_metatable(lua_State *L, const char *name, const luaL_Reg *functions);
+
+/* package.loaded as our copy of the binding found it, or nil. [-0, +1, -] */
+void ss_lua_push_loaded(lua_State *L);
+
+#endif

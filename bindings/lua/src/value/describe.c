@@ -1,0 +1,199 @@
+/* What a value says of itself, and the exception that is made of it. */
+#include "value/value.h"
+
+#include <stdlib.h>
+
+enum { NEAR_FRAMES = 512 };
+
+/* Whether code of scripts may run when the value is asked for its text; strings have a metatable,
+   but are their own. [-0, +0, -], 1 slot */
+static bool has_metatable(lua_State *L, int index)
+{
+    if (lua_type(L, index) == LUA_TSTRING || !lua_getmetatable(L, index))
+        return false;
+    lua_pop(L, 1);
+    return true;
+}
+
+static int tostring_protected(lua_State *L)
+{
+    (void)luaL_tolstring(L, 1, NULL);
+    return 1;
+}
+
+/* The message at the top; the value's own __tostring may fail, if it is SCRIPTED. [-0, +1, m] */
+static void push_message(lua_State *L, int index, bool scripted)
+{
+    if (lua_type(L, index) == LUA_TSTRING) {
+        lua_pushvalue(L, index);
+        return;
+    }
+    if (!scripted) {
+        (void)luaL_tolstring(L, index, NULL);
+        return;
+    }
+    lua_pushcfunction(L, tostring_protected);
+    lua_pushvalue(L, index);
+    if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING)
+        return;
+    lua_pop(L, 1);
+    lua_pushfstring(L, "(error object is a %s value whose __tostring failed)",
+                    luaL_typename(L, index));
+}
+
+/* "table", or what its metatable's __name says; at the top. [-0, +1, m] */
+static const char *push_type_name(lua_State *L, int index)
+{
+    int type = luaL_getmetafield(L, index, "__name");
+
+    if (type == LUA_TSTRING)
+        return lua_tostring(L, -1);
+    if (type != LUA_TNIL)
+        lua_pop(L, 1);
+    lua_pushstring(L, luaL_typename(L, index));
+    return lua_tostring(L, -1);
+}
+
+static HRESULT status_hresult(int status)
+{
+    switch (status) {
+    case LUA_ERRMEM:
+        return E_OUTOFMEMORY;
+    case LUA_ERRERR:
+        return E_UNEXPECTED;
+    case LUA_ERRSYNTAX:
+        return (HRESULT)0x80020101; /* SCRIPT_E_REPORTED */
+    default:
+        return E_FAIL;
+    }
+}
+
+static int get_field_protected(lua_State *L)
+{
+    (void)lua_gettable(L, 1);
+    return 1;
+}
+
+void ss_lua_push_field(lua_State *L, int index, const char *key)
+{
+    if (lua_type(L, index) == LUA_TTABLE) {
+        index = lua_absindex(L, index);
+        lua_pushstring(L, key);
+        lua_rawget(L, index);
+        return;
+    }
+    index = lua_absindex(L, index);
+    lua_pushcfunction(L, get_field_protected);
+    lua_pushvalue(L, index);
+    lua_pushstring(L, key);
+    if (lua_pcall(L, 2, 1, 0) != LUA_OK) {
+        lua_pop(L, 1);
+        lua_pushnil(L);
+    }
+}
+
+/* An integer field "hresult" that is a failure, signed or unsigned; else what the status says. */
+static HRESULT value_hresult(lua_State *L, int index, int status)
+{
+    HRESULT hr = status_hresult(status);
+    lua_Integer number;
+
+    if (lua_type(L, index) != LUA_TTABLE && lua_type(L, index) != LUA_TUSERDATA)
+        return hr;
+    ss_lua_push_field(L, index, "hresult");
+    number = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : 0;
+    if (number >= INT32_MIN && number <= UINT32_MAX && (int32_t)(uint32_t)number < 0)
+        hr = (HRESULT)(uint32_t)number;
+    lua_pop(L, 1);
+    return hr;
+}
+
+/* ---- Making an exception ---------------------------------------------------------------------*/
+
+/* Into FRAMES, which has room for MAX, and for three times as many if the coroutine of ORIGIN is to
+   be told, too. */
+static uint32_t take_stack(lua_State *L, const ss_lua_origin *origin, lua_State *dead, uint32_t max,
+                           uintptr_t *frames)
+{
+    uint32_t count = dead ? ss_lua_dead_frames(dead, max + 4, frames) : 0;
+
+    if (origin->unwound)
+        frames[count++] = ss_lua_gap(STACKSPLICE_GAP_RETURNED);
+    count += ss_lua_capture(L, origin->above, dead ? max : max - count, frames + count, NULL);
+    return stacksplice_copy_ends(frames, count, max, frames);
+}
+
+/* The texts are Lua's. */
+static ss_lua_exception *new_exception(lua_State *L, ss_lua_state *state,
+                                       ss_lua_exception_parts *parts, const ss_lua_origin *origin)
+{
+    uint32_t limit = stacksplice_max_frames();
+    uintptr_t near[NEAR_FRAMES], *far = NULL;
+    ss_lua_exception *x;
+
+    if (limit > NEAR_FRAMES || origin->dead)
+        far = malloc((3 * (size_t)limit + 8) * sizeof *far);
+    if (!far && limit > NEAR_FRAMES)
+        limit = NEAR_FRAMES;
+    parts->frames = far ? far : near;
+    parts->frame_count = take_stack(L, origin, far ? origin->dead : NULL, limit, far ? far : near);
+    x = ss_lua_exception_new(state, parts);
+    free(far);
+    if (!x)
+        luaL_error(L, "not enough memory");
+    return x;
+}
+
+/* What the value at INDEX says of itself; its texts are pushed. [-0, +2, m] */
+static ss_lua_exception_parts push_parts(lua_State *L, int index, const ss_lua_origin *origin,
+                                         bool scripted)
+{
+    ss_lua_exception_parts parts = {.hresult = origin->hresult};
+
+    push_message(L, index, scripted);
+    parts.message = lua_tolstring(L, -1, &parts.message_length);
+    parts.type_name = push_type_name(L, index);
+    if (!parts.hresult)
+        parts.hresult = value_hresult(L, index, origin->status);
+    return parts;
+}
+
+void ss_lua_set_new_last(lua_State *L, ss_lua_state *state, IUnknown **holder, ss_lua_exception *x,
+                         int index)
+{
+    *holder = ss_lua_unknown(x);
+    (*holder)->lpVtbl->AddRef(*holder);
+    ss_lua_exception_release_inside(x); /* the holder has it */
+    ss_lua_pin_alone(L, x, index);      /* it has no identity */
+    (*holder)->lpVtbl->AddRef(*holder); /* handed to set_last */
+    ss_lua_set_last(state, x, NULL);
+    ss_lua_drop_holder(L, -1);
+}
+
+ss_lua_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
+                              const ss_lua_origin *origin)
+{
+    ss_lua_ties *ties = ss_lua_ties_find(L, state, index);
+    ss_lua_exception_parts parts;
+    int top = lua_gettop(L);
+    bool identity = ss_lua_has_identity(L, index), scripted = has_metatable(L, index);
+
+    if (ties)
+        return ties;
+    index = lua_absindex(L, index);
+    parts = push_parts(L, index, origin, scripted);
+    /* What was asked of the value (__tostring) may have made an error of it meanwhile. */
+    ties = scripted && identity ? ss_lua_ties_find(L, state, index) : NULL;
+    if (!ties && identity) {
+        ties = ss_lua_tie(L, state, index);
+        ties->exception = new_exception(L, state, &parts, origin);
+    } else if (!ties) {
+        IUnknown **holder = ss_lua_push_holder(L);
+        ss_lua_exception *x = new_exception(L, state, &parts, origin);
+
+        ss_lua_set_new_last(L, state, holder, x, index);
+        ties = &state->last;
+    }
+    lua_settop(L, top);
+    return ties;
+}

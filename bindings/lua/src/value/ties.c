@@ -1,0 +1,127 @@
+/*
+ * What ties error values to their errors.  Tables, userdata, functions and threads have an
+ * identity: their ties hang in a table with weak keys.  Of the others, equal ones cannot be told
+ * apart, so only the state's last one is remembered.
+ */
+#include "value/value.h"
+
+bool ss_lua_has_identity(lua_State *L, int index)
+{
+    switch (lua_type(L, index)) {
+    case LUA_TTABLE:
+    case LUA_TUSERDATA:
+    case LUA_TFUNCTION:
+    case LUA_TTHREAD:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- The last value without identity ---------------------------------------------------------*/
+
+void ss_lua_set_last(ss_lua_state *state, ss_lua_exception *x, IScriptErrorInfo *error)
+{
+    ss_lua_exception_add_inside(x);
+    if (error)
+        error->lpVtbl->AddInside(error);
+    ss_lua_forget_last(state);
+    state->last = (ss_lua_ties){x, error};
+    state->last_raised = true;
+}
+
+/* The very same value; that NaN is not equal to itself is arithmetic's business. */
+static bool is_same(lua_State *L, int a, int b)
+{
+    return lua_rawequal(L, a, b) || (lua_type(L, a) == LUA_TNUMBER && !lua_rawequal(L, a, a) &&
+                                     lua_type(L, b) == LUA_TNUMBER && !lua_rawequal(L, b, b));
+}
+
+static bool is_last(lua_State *L, const ss_lua_state *state, int index)
+{
+    bool same;
+
+    if (!state->last.exception || !ss_lua_push_value(L, state->last.exception))
+        return false;
+    same = is_same(L, -1, index);
+    lua_pop(L, 1);
+    return same;
+}
+
+void ss_lua_forget_equal(lua_State *L, ss_lua_state *state, int index)
+{
+    if (!ss_lua_has_identity(L, index) && is_last(L, state, index))
+        ss_lua_forget_last(state);
+}
+
+void ss_lua_forget_originated(lua_State *L, ss_lua_state *state, int index)
+{
+    if (!state->last_raised)
+        ss_lua_forget_equal(L, state, index);
+}
+
+/* ---- Ties ------------------------------------------------------------------------------------*/
+
+void ss_lua_push_tied(lua_State *L, int index)
+{
+    index = lua_absindex(L, index);
+    ss_lua_push_table(L, SS_LUA_TIED);
+    lua_pushvalue(L, index);
+    (void)lua_rawget(L, -2);
+    lua_remove(L, -2);
+}
+
+ss_lua_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index)
+{
+    ss_lua_hold *const *hold;
+
+    index = lua_absindex(L, index);
+    if (!ss_lua_has_identity(L, index))
+        return is_last(L, state, index) ? &state->last : NULL;
+    ss_lua_push_tied(L, index);
+    hold = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    /* A finalizer of the value may run after that of its hold: then nothing is tied any more. */
+    return hold && *hold && (*hold)->ties.exception ? &(*hold)->ties : NULL;
+}
+
+ss_lua_ties *ss_lua_tie(lua_State *L, ss_lua_state *state, int index)
+{
+    static const luaL_Reg functions[] = {{"__gc", ss_lua_collect_hold}, {NULL, NULL}};
+    static const ss_lua_hold_kind kind = {"stacksplice.ties", functions, SS_LUA_TIES_CAUSE};
+    ss_lua_ties *ties = &ss_lua_push_hold(L, state, &kind)->ties;
+
+    ss_lua_push_table(L, SS_LUA_TIED);
+    lua_pushvalue(L, index);
+    lua_pushvalue(L, -3);
+    lua_rawset(L, -3);
+    lua_pop(L, 2);
+    return ties;
+}
+
+/* ---- Pins
+ * ---------------------------------------------------------------------------------------*/
+
+void ss_lua_pin_alone(lua_State *L, ss_lua_exception *x, int index)
+{
+    if (x->pinned)
+        return;
+    index = lua_absindex(L, index);
+    if (!lua_isnil(L, index)) { /* nil is found as what is not there */
+        ss_lua_push_table(L, SS_LUA_PINS);
+        lua_pushvalue(L, index);
+        lua_rawsetp(L, -2, x);
+        lua_pop(L, 1);
+    }
+    x->pinned = true;
+}
+
+bool ss_lua_push_value(lua_State *L, const ss_lua_exception *x)
+{
+    if (!x->pinned || !atomic_load(&x->state->registry))
+        return false;
+    ss_lua_push_table(L, SS_LUA_PINS);
+    lua_rawgetp(L, -1, x);
+    lua_remove(L, -2);
+    return true;
+}
