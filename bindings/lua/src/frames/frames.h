@@ -51,8 +51,4 @@ enum { SS_LUA_NAME_SIZE = 96 };
    [-0, +0, -], five slots in L */
 bool ss_lua_global_name(lua_State *L, const void *value, char name[SS_LUA_NAME_SIZE]);
 
-/* Push a table with the names, as luaL_traceback finds them, of FUNCTIONS (what lua_topointer gives
-   for each): by their number from 1 on, none for one that has no name. [-0, +1, m], 8 slots */
-void ss_lua_push_loaded_names(lua_State *L, const void *const *functions, uint32_t count);
-
 #endif

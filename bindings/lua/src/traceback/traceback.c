@@ -4,13 +4,16 @@
  */
 #include "traceback/traceback.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include <stacksplice/script.h>
+
 #include "traceback/text.h"
-#include "value/error_object.h"
 
 enum { MAX_ELEMENTS = 1024, FEW_ELEMENTS = 192 };
+
+/* Of a long stack so many lines are shown, as in Lua. */
+enum { SHOWN_INNER = 10, SHOWN_OUTER = 11 };
 
 /* One capture and what it met. */
 typedef struct snapshot {
@@ -26,11 +29,6 @@ typedef struct line {
     uintptr_t element;
 } line;
 
-static bool is_token(uintptr_t element)
-{
-    return element >> 48 == 0x5353;
-}
-
 static int is_foreign(const stacksplice_frame *frame, void *data)
 {
     *(bool *)data = strcmp(frame->language, "lua") != 0 && strcmp(frame->language, "native") != 0;
@@ -41,7 +39,7 @@ static bool is_foreign_token(uintptr_t element)
 {
     bool foreign = false;
 
-    if (is_token(element))
+    if (stacksplice_is_token(element))
         (void)stacksplice_resolve(element, is_foreign, &foreign);
     return foreign;
 }
@@ -124,23 +122,16 @@ static uint32_t make_lines(const snapshot *shot, line *lines)
 
 /* ---- Lines -----------------------------------------------------------------------------------*/
 
-static void add_text(ss_lua_gathered *out, const char *text)
-{
-    (void)ss_lua_gather(text, strlen(text), out);
-}
-
 /* As Lua has it, a place is "[C]" where nothing is known of the source. */
 static void add_place(ss_lua_gathered *out, const stacksplice_frame *frame)
 {
-    char number[16];
-
     if (frame->file)
-        add_text(out, frame->file);
+        ss_lua_text_add(out, frame->file);
     else
-        add_text(out, frame->kind == STACKSPLICE_FRAME_NATIVE ? "[C]" : "?");
+        ss_lua_text_add(out, frame->kind == STACKSPLICE_FRAME_NATIVE ? "[C]" : "?");
     if (frame->line > 0) {
-        (void)snprintf(number, sizeof number, ":%u", (unsigned)frame->line);
-        add_text(out, number);
+        ss_lua_text_add(out, ":");
+        ss_lua_text_number(out, (int)frame->line);
     }
 }
 
@@ -152,31 +143,21 @@ static int add_foreign(const stacksplice_frame *frame, void *data)
     if (!is_shown(frame))
         return 0;
     if (frame->kind == STACKSPLICE_FRAME_GAP) {
-        add_text(out, "\n\t...\t(");
-        add_text(out, frame->language);
-        add_text(out, ": ");
-        add_text(out, frame->reason ? frame->reason : "unknown");
-        add_text(out, ")");
+        ss_lua_text_add(out, "\n\t...\t(");
+        ss_lua_text_add(out, frame->language);
+        ss_lua_text_add(out, ": ");
+        ss_lua_text_add(out, frame->reason ? frame->reason : "unknown");
+        ss_lua_text_add(out, ")");
         return 0;
     }
-    add_text(out, "\n\t");
+    ss_lua_text_add(out, "\n\t");
     add_place(out, frame);
-    add_text(out, ": in ");
-    add_text(out, frame->language);
-    add_text(out, " function '");
-    add_text(out, frame->function ? frame->function : "?");
-    add_text(out, "'");
+    ss_lua_text_add(out, ": in ");
+    ss_lua_text_add(out, frame->language);
+    ss_lua_text_add(out, " function '");
+    ss_lua_text_add(out, frame->function ? frame->function : "?");
+    ss_lua_text_add(out, "'");
     return 0;
-}
-
-/* Push what an element says that is no activation of Lua; several lines where functions were
-   inlined. [-0, +1, m] */
-static void push_foreign(lua_State *L, uintptr_t element)
-{
-    ss_lua_gathered out = {0};
-
-    (void)stacksplice_resolve(element, add_foreign, &out);
-    ss_lua_push_gathered(L, &out);
 }
 
 /* ---- The text of several languages -----------------------------------------------------------*/
@@ -192,38 +173,6 @@ static uint32_t first_line(lua_State *thread, const line *lines, uint32_t count,
         if (lines[i].seen && lines[i].seen->ci == activation.i_ci)
             return i;
     return count;
-}
-
-/* The line that is shown as number NUMBER where SKIPPED are left out in the middle. */
-static const line *line_at(const line *lines, uint32_t number, uint32_t skipped)
-{
-    return &lines[number < SS_LUA_SHOWN_INNER ? number : number + skipped];
-}
-
-/* Push a table of what the SHOWN lines need beforehand, by their numbers from 1 on: the name of the
-   activation's function, or the whole text of another element. */
-static void push_words(lua_State *L, const line *lines, uint32_t shown, uint32_t skipped)
-{
-    const void *functions[SS_LUA_SHOWN_INNER + SS_LUA_SHOWN_OUTER + 1] = {NULL};
-
-    for (uint32_t number = 0; number < shown; number++) {
-        const ss_lua_seen *seen = line_at(lines, number, skipped)->seen;
-
-        if (seen) {
-            lua_Debug activation = {.i_ci = seen->ci};
-
-            functions[number] = ss_lua_text_nameless(L, seen->L, &activation);
-        }
-    }
-    ss_lua_push_loaded_names(L, functions, shown);
-    for (uint32_t number = 0; number < shown; number++) {
-        const line *each = line_at(lines, number, skipped);
-
-        if (!each->seen) {
-            push_foreign(L, each->element);
-            lua_rawseti(L, -2, (lua_Integer)number + 1);
-        }
-    }
 }
 
 /* How many levels COUNT lines stand for. */
@@ -243,29 +192,22 @@ static int levels_of(const line *lines, uint32_t count)
 static void push_mixed(lua_State *L, const char *message, const line *lines, uint32_t count)
 {
     uint32_t skipped = 0;
-    luaL_Buffer text;
-    int words;
+    ss_lua_gathered text = {0};
 
-    if (count > SS_LUA_SHOWN_INNER + SS_LUA_SHOWN_OUTER + 1)
-        skipped = count - SS_LUA_SHOWN_INNER - SS_LUA_SHOWN_OUTER;
-    push_words(L, lines, count - skipped, skipped);
-    words = lua_gettop(L);
-    ss_lua_text_begin(L, &text, message);
-    for (uint32_t number = 0; number < count - skipped; number++) {
-        const line *each = line_at(lines, number, skipped);
-
-        if (skipped && number == SS_LUA_SHOWN_INNER)
-            ss_lua_text_skipped(&text, levels_of(lines + SS_LUA_SHOWN_INNER, skipped));
-        if (each->seen) {
-            lua_Debug activation = {.i_ci = each->seen->ci};
-
-            ss_lua_text_activation(&text, each->seen->L, &activation, words, number);
-        } else {
-            (void)lua_rawgeti(L, words, (lua_Integer)number + 1);
-            luaL_addvalue(&text);
+    if (count > SHOWN_INNER + SHOWN_OUTER + 1)
+        skipped = count - SHOWN_INNER - SHOWN_OUTER;
+    ss_lua_text_begin(&text, message);
+    for (uint32_t i = 0; i < count; i++) {
+        if (skipped && i == SHOWN_INNER) {
+            ss_lua_text_skipped(&text, levels_of(lines + SHOWN_INNER, skipped));
+            i += skipped;
         }
+        if (lines[i].seen)
+            ss_lua_text_activation(L, &text, lines[i].seen);
+        else
+            (void)stacksplice_resolve(lines[i].element, add_foreign, &text);
     }
-    luaL_pushresult(&text);
+    ss_lua_push_gathered(L, &text);
 }
 
 /* Whether no other language's frames are on the stack, by a capture of no more than a few. */
@@ -321,6 +263,6 @@ SS_LUA_OWN int ss_lua_traceback(lua_State *L)
     level = (int)luaL_optinteger(L, arg + 2, thread == L ? 1 : 0);
     if (!stacksplice_has_other_sources("lua") ||
         !push_with_others(L, thread, message, level, SS_LUA_HERE()))
-        ss_lua_push_text(L, thread, message, level);
+        luaL_traceback(L, thread, message, level);
     return 1;
 }

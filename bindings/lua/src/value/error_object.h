@@ -2,6 +2,7 @@
 #ifndef SS_LUA_ERROR_OBJECT_H
 #define SS_LUA_ERROR_OBJECT_H
 
+#include "value/gather.h"
 #include "value/value.h"
 
 /* The interface IID of OBJECT with a reference, or NULL; NULL is allowed. */
@@ -24,20 +25,6 @@ static inline void ss_lua_release(void *object)
 const char *ss_lua_error_language(IUnknown *error);
 
 /* ---- Texts (error_text.c) --------------------------------------------------------------------*/
-
-/* Text that the core hands out piece by piece, in C memory; all zero: none yet. */
-typedef struct ss_lua_gathered {
-    char *text;
-    size_t length, capacity;
-    bool failed; /* memory ran out; stays */
-} ss_lua_gathered;
-
-/* Add TEXT to DATA, an ss_lua_gathered; nonzero without memory, then and ever after. */
-int ss_lua_gather(const char *text, size_t length, void *data);
-
-/* Push the text as a string and free it, whatever raises: "not enough memory" if it is not all
-   there. [-0, +1, m] */
-void ss_lua_push_gathered(lua_State *L, ss_lua_gathered *out);
 
 /* Push a holder of the interface IID of ERROR's language exception, which is returned: NULL when it
    has none.  What that lends lives as long as the holder is on the stack. [-0, +1, m] */

@@ -4,7 +4,6 @@
  */
 #include "value/error_object.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 void *ss_lua_push_exception(lua_State *L, IUnknown *error, REFIID iid)
@@ -17,67 +16,6 @@ void *ss_lua_push_exception(lua_State *L, IUnknown *error, REFIID iid)
     return *holder;
 }
 
-/* ---- Gathered in C memory --------------------------------------------------------------------*/
-
-/* Make room for LENGTH more bytes; NULL without memory, else where they go. */
-static char *make_room(ss_lua_gathered *out, size_t length)
-{
-    if (!out->text || length > out->capacity - out->length) {
-        size_t capacity = (out->capacity + length) * 2 + 1;
-        char *grown = realloc(out->text, capacity);
-
-        if (!grown) {
-            out->failed = true;
-            return NULL;
-        }
-        out->text = grown;
-        out->capacity = capacity;
-    }
-    return out->text + out->length;
-}
-
-int ss_lua_gather(const char *text, size_t length, void *data)
-{
-    ss_lua_gathered *out = data;
-    char *room = out->failed ? NULL : make_room(out, length);
-
-    if (!room)
-        return 1;
-    memcpy(room, text, length);
-    out->length += length;
-    return 0;
-}
-
-static int push_string(lua_State *L)
-{
-    const ss_lua_gathered *out = lua_touserdata(L, 1);
-
-    lua_pushlstring(L, out->text ? out->text : "", out->length);
-    return 1;
-}
-
-/* Push what PUSH makes of the text, which is freed then, whatever raises. [-0, +1, m] */
-static void push_and_free(lua_State *L, lua_CFunction push, ss_lua_gathered *out)
-{
-    int status = LUA_OK;
-
-    if (!out->failed) {
-        lua_pushcfunction(L, push);
-        lua_pushlightuserdata(L, out);
-        status = lua_pcall(L, 1, 1, 0);
-    }
-    free(out->text);
-    if (out->failed)
-        luaL_error(L, "not enough memory");
-    if (status != LUA_OK)
-        lua_error(L);
-}
-
-void ss_lua_push_gathered(lua_State *L, ss_lua_gathered *out)
-{
-    push_and_free(L, push_string, out);
-}
-
 /* ---- The message -----------------------------------------------------------------------------*/
 
 /* UNITS of TEXT, without the line end, as UTF-8. */
@@ -87,7 +25,7 @@ static void gather_wide(const WCHAR *text, uint32_t units, ss_lua_gathered *out)
 
     while (units > 0 && (text[units - 1] == '\n' || text[units - 1] == '\r'))
         units--;
-    room = make_room(out, (size_t)units * 3 + 1);
+    room = ss_lua_gather_room(out, (size_t)units * 3 + 1);
     if (room)
         out->length += stacksplice_utf8(text, units, room, (size_t)units * 3 + 1);
 }
@@ -209,5 +147,5 @@ void ss_lua_push_notes(lua_State *L, IUnknown *error)
     ss_lua_gathered notes = {0};
 
     (void)stacksplice_error_notes(error, gather_note, &notes);
-    push_and_free(L, push_each_note, &notes);
+    ss_lua_push_made_of(L, push_each_note, &notes);
 }
