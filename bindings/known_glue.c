@@ -84,7 +84,7 @@ static const stacksplice_glue lua = {
     .functions = lua_functions,
     .entries = lua_entries,
     .libraries = lua_libraries,
-    .unread = "these Lua frames are not known: no stacksplice module is loaded in %s; require "
+    .unread = "Lua frames unknown: stacksplice is not loaded in %s; require "
               "\"stacksplice\" in that Lua"};
 
 const stacksplice_glue *const ss_known_glue[] = {&python, &lua, NULL};

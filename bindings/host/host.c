@@ -44,8 +44,8 @@ static int usage(FILE *out, int status)
           "Prices the orders of a CSV file with Python and Lua and reports those that fail.\n"
           "  --orders FILE  the orders (default: the shipped ones)\n"
           "  --scripts DIR  the Python and Lua scripts (default: the shipped ones)\n"
-          "  --json FILE    where all reports go as one JSON array (default: order-errors.json)\n"
-          "Ends with 0 when all orders were priced, 1 when some failed, 2 when it could not run.\n",
+          "  --json FILE    JSON array of all reports (default: order-errors.json)\n"
+          "Exit status: 0 if all orders were priced, 1 if some failed, 2 if it could not run.\n",
           out);
     return status;
 }
@@ -112,7 +112,7 @@ static bool load_python_scripts(run *r)
     r->rates = PyImport_ImportModule("rates");
     r->catalogue = r->rates ? PyImport_ImportModule("catalogue") : NULL;
     r->script = r->catalogue ? PyImport_ImportModule("orders") : NULL;
-    return r->script || cannot_run("import the Python scripts; is --scripts right?", E_FAIL);
+    return r->script || cannot_run("import the Python scripts; check --scripts", E_FAIL);
 }
 
 /* Runs under stacksplice_lua_pcall, because opening libraries allocates. */
@@ -211,7 +211,7 @@ static bool price_all(run *r)
     if (progress)
         fputc('\n', stderr);
     if (PyErr_Occurred())
-        return cannot_run("read the orders; is --orders right?", E_FAIL);
+        return cannot_run("read the orders; check --orders", E_FAIL);
     return going_on;
 }
 
@@ -284,7 +284,7 @@ int main(int argc, char **argv)
             return option == 'h' ? usage(stdout, ALL_PRICED) : usage(stderr, COULD_NOT_RUN);
     }
     if (optind < argc) {
-        fprintf(stderr, "stacksplice-host: what is %s?  Use --orders.\n", argv[optind]);
+        fprintf(stderr, "stacksplice-host: unexpected argument %s; use --orders\n", argv[optind]);
         return usage(stderr, COULD_NOT_RUN);
     }
     r.report.color = isatty(STDOUT_FILENO) && !(no_color && *no_color);

@@ -2,7 +2,7 @@
 
 import stacksplice
 
-GAP_RETURNED = "[the frames that were here had already returned]"
+GAP_RETURNED = "[frames here had already returned]"
 
 
 def scripts(stack):

@@ -101,11 +101,10 @@ static void check_reason(uint32_t number, const char *want)
 
 TEST(test_gaps_say_their_number)
 {
-    check_reason(0, "the outer frames are missing: the exception did not give them");
-    check_reason(1, "1 frame is left out here: the stack is longer than the limit");
-    check_reason(20, "20 frames are left out here: the stack is longer than the limit");
-    check_reason(UINT32_MAX,
-                 "4294967295 frames are left out here: the stack is longer than the limit");
+    check_reason(0, "outer frames missing: the exception did not provide them");
+    check_reason(1, "1 frame omitted here: stack longer than the limit");
+    check_reason(20, "20 frames omitted here: stack longer than the limit");
+    check_reason(UINT32_MAX, "4294967295 frames omitted here: stack longer than the limit");
 }
 
 /* ---- Native stacks ---------------------------------------------------------------------------*/
@@ -256,7 +255,7 @@ FRESH_TEST(test_native_stacks)
 static int is_deeper(const stacksplice_frame *frame, void *data)
 {
     *(int *)data = frame->kind == STACKSPLICE_FRAME_GAP &&
-                   strstr(frame->reason, "this stack has more than") == frame->reason;
+                   strstr(frame->reason, "stack has more than") == frame->reason;
     return 0;
 }
 
@@ -354,7 +353,7 @@ static const char *const newest_first =
     "    (Python) bottom\n"
     "    (Python) down\n    (Python) down\n    (Python) down\n"
     "    [Previous frame repeated 252 more times]\n"
-    "    [gap: 2489 frames are left out here: the stack is longer than the limit]\n"
+    "    [gap: 2489 frames omitted here: stack longer than the limit]\n"
     "    (Python) down\n    (Python) down\n    (Python) down\n"
     "    [Previous frame repeated 251 more times]\n"
     "    (Python) main\n";
@@ -362,7 +361,7 @@ static const char *const newest_last =
     "    (Python) main\n"
     "    (Python) down\n    (Python) down\n    (Python) down\n"
     "    [Previous frame repeated 251 more times]\n"
-    "    [gap: 2489 frames are left out here: the stack is longer than the limit]\n"
+    "    [gap: 2489 frames omitted here: stack longer than the limit]\n"
     "    (Python) down\n    (Python) down\n    (Python) down\n"
     "    [Previous frame repeated 252 more times]\n"
     "    (Python) bottom\n";
@@ -399,8 +398,7 @@ FRESH_TEST(test_reports_fold_on_both_sides_of_the_gap)
     check_report(error, STACKSPLICE_FORMAT_TEXT, STACKSPLICE_ORDER_NEWEST_LAST, newest_last);
     check_report(error, STACKSPLICE_FORMAT_JSON, STACKSPLICE_ORDER_NEWEST_FIRST,
                  "],\"frames_left_out\":2489,");
-    check_report(
-        error, STACKSPLICE_FORMAT_JSON, STACKSPLICE_ORDER_NEWEST_FIRST,
-        "\"reason\":\"2489 frames are left out here: the stack is longer than the limit\"");
+    check_report(error, STACKSPLICE_FORMAT_JSON, STACKSPLICE_ORDER_NEWEST_FIRST,
+                 "\"reason\":\"2489 frames omitted here: stack longer than the limit\"");
     release(error);
 }

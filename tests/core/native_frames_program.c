@@ -9,7 +9,7 @@
 int main(int argc, char **argv)
 {
     if (!has_native_frames()) {
-        puts("skipped: native frames are not known on this machine");
+        puts("skipped: native frames not supported on this platform");
         return 77;
     }
     if (argc > 1)

@@ -118,7 +118,7 @@ class JsonTest(unittest.TestCase):
         self.assertEqual(len(self.deep["stack"]), 512)
         self.assertEqual(self.deep["frames_left_out"], 2000 - 511)
         gap = self.deep["stack"][256]
-        self.assertEqual(gap["reason"], "1489 frames are left out here: the stack is longer than the limit")
+        self.assertEqual(gap["reason"], "1489 frames omitted here: stack longer than the limit")
         self.assertEqual([f["kind"] for f in self.deep["stack"]].count("gap"), 1)
 
 

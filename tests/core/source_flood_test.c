@@ -116,9 +116,8 @@ TEST(test_flood_of_a_foreign_language)
     flood();
     assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
     assert_true(SANITIZED || after.ru_maxrss - before.ru_maxrss < 44 * 1024);
-    assert_string_equal(text_of(in_array).text,
-                        "gap: this frame's name was dropped: the process has met too many other "
-                        "places in code since");
+    assert_string_equal(text_of(in_array).text, "gap: name of this frame evicted: too many newer "
+                                                "code locations");
     assert_true(has_frame((IUnknown *)error, "pascal kept_by_an_error:2"));
     pushed = intern("ordinary", 3);
     assert_string_equal(text_of(captured()).text, "pascal ordinary:3");

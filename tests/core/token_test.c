@@ -33,7 +33,7 @@ static const stacksplice_token_info *look(uintptr_t token)
     static char room[SS_TOKEN_ROOM];
 
     (void)ss_token_read(token, &info, room, sizeof room);
-    return info.reason && strcmp(info.reason, "this frame is not one of this process") == 0 ? NULL
+    return info.reason && strcmp(info.reason, "frame does not belong to this process") == 0 ? NULL
                                                                                             : &info;
 }
 

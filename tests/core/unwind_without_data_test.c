@@ -98,7 +98,7 @@ TEST(test_unwind_lists_no_address_that_was_guessed)
     assert_ptr_equal(addresses[1], captured.frames[1]);
 }
 
-#define NO_DATA "this code has no unwind data, so its callers are not known"
+#define NO_DATA "callers unknown: this code has no unwind data"
 
 TEST(test_unwind_never_guesses_without_frame_pointers)
 {

@@ -9,9 +9,9 @@
 
 enum { MAX_FRAMES = 1024, MAX_CROSSINGS = 64 };
 
-#define LABEL "this function has no native frame"
-#define CALL_MISSED "a call between Lua and C was not recognised here"
-#define TAIL_CALLS "tail calls: Lua keeps no frame of the callers"
+#define LABEL "has no native frame"
+#define CALL_MISSED "unrecognized call between Lua and C"
+#define TAIL_CALLS "Lua tail calls replaced the frames of the callers"
 
 const char *oracle_scenario;
 oracle_counts oracle;

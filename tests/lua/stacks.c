@@ -18,7 +18,7 @@ enum { ROOM_OF_A_CAPTURE = 1 << 18 };
 enum { ROOM_OF_A_CAPTURE = 20 << 10 };
 #endif
 
-#define REST "gap:the rest of this coroutine was called from frames that are not here "
+#define REST "gap:outer frames of this coroutine were called from elsewhere "
 
 typedef struct text {
     char text[4000];

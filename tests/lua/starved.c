@@ -75,7 +75,7 @@ static int learn_starved(long from, long count, const ss_lua_layout *reference)
     /* To make a block smaller may fail: it stays as it is. */
     if (!layout->failure)
         return equal_layouts(layout, reference) ? NOTHING_FAILED : LEARNT_TOO_MUCH;
-    if (strcmp(layout->failure, "there was no memory to learn Lua's call sites") != 0)
+    if (strcmp(layout->failure, "out of memory while locating Lua's call sites") != 0)
         return LEARNT_TOO_MUCH;
     fail_from = -1;
     layout = ss_lua_layout_get();
@@ -214,7 +214,7 @@ static int learn_without_a_thread(const ss_lua_layout *reference)
         return UNLIMITED;
     layout = ss_lua_layout_get();
     if (!layout->failure ||
-        strcmp(layout->failure, "no thread could be started to learn Lua's call sites") != 0)
+        strcmp(layout->failure, "could not start a thread to locate Lua's call sites") != 0)
         return LEARNT_TOO_MUCH;
     if (setrlimit(RLIMIT_AS, &before) != 0)
         return DIFFERENT;

@@ -15,7 +15,7 @@
 
 #include <stacksplice/source.h>
 
-#define GAP "these Lua frames are not known: no stacksplice module is loaded in "
+#define GAP "Lua frames unknown: stacksplice is not loaded in "
 
 /* Exported, so that they have names without debug information, too. */
 #define SHOWN __attribute__((noinline, visibility("default")))

@@ -14,7 +14,7 @@ STATE_TEST(test_two_gaps_and_then_the_frames)
                 "local function outer()\nlocal s = inner()\nreturn s\nend\n"
                 "local s = outer()\n"
                 "assert(#s == 5)\n"
-                "assert(s[1].reason == 'native frames are not known on this machine')\n"
+                "assert(s[1].reason == 'native frames not supported on this platform')\n"
                 "assert(s[2].reason:find('without native frames', 1, true))\n"
                 "assert(s[3].name == 'inner' and s[3].currentline == 2)\n"
                 "assert(s[4].name == 'outer' and s[4].currentline == 6)\n"
@@ -38,5 +38,5 @@ STATE_TEST(test_an_error_keeps_the_frames_of_its_raise)
                 "  found = found or frame.currentline == 2\n"
                 "end\n"
                 "assert(not ok and found)\n"
-                "assert(e.stack[1].reason == 'native frames are not known on this machine')");
+                "assert(e.stack[1].reason == 'native frames not supported on this platform')");
 }

@@ -118,7 +118,7 @@ KEPT = ("gap", gap_reasons.KEPT, 0)
 AWAITED = ("gap", gap_reasons.AWAITED, 0)
 # Frames of coroutines that have ended: whether they know who called them.
 REMEMBERED = (3, 12) <= sys.version_info < (3, 14)
-ELSEWHERE = ("gap", "the rest of this coroutine was called from frames that are not here", 0)
+ELSEWHERE = ("gap", "outer frames of this coroutine were called from elsewhere", 0)
 
 
 def frame_of(entry):

@@ -83,7 +83,7 @@ static PyObject *log_now(void)
 
     for (int i = 0; list && i < depth; i++) {
         if (calls[i].tail)
-            add_entry(list, "gap", "tail calls: Lua keeps no frame of the callers", 0);
+            add_entry(list, "gap", "Lua tail calls replaced the frames of the callers", 0);
         add_entry(list, calls[i].language, calls[i].name, calls[i].line);
     }
     return list;

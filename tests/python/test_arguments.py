@@ -63,7 +63,7 @@ def test_not_an_hresult(function):
 
 
 def test_success_codes():
-    with pytest.raises(SystemError, match="success"):
+    with pytest.raises(SystemError, match="failure code"):
         stacksplice.raise_error(0)
     with pytest.raises(ValueError, match="hresult"):
         _stacksplice.exception_for(1)
@@ -128,7 +128,7 @@ def test_classes():
 
 
 def test_raise_of_a_success_code_in_c(border):
-    with pytest.raises(SystemError, match="success"):
+    with pytest.raises(SystemError, match="failure code"):
         border.raise_error(0)
 
 

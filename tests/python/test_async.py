@@ -172,7 +172,7 @@ def test_what_fails_while_looking_is_a_gap(border, leaf, monkeypatch):
 
     monkeypatch.setattr(_awaiting, "awaited_by", breaks)
     info = stacksplice.error_info(caught(asyncio.run, by_task(leaf)()))
-    assert info.stack[-1].reason == "who awaits this task is not known: looking for them failed"
+    assert info.stack[-1].reason == "awaiting task unknown: the search failed"
     assert info.message == "x" and here(info.stack)[:2] == ["fail", "leaf"]
 
 

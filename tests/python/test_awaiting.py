@@ -234,7 +234,7 @@ def test_an_object_that_shows_no_frames():
         await Hidden(asyncio.create_task(leaf.run()))
 
     asyncio.run(main())
-    hidden = "this task awaits in an object that does not show its frames"
+    hidden = "task is waiting inside an object that does not expose its frames"
     assert short(leaf.stack) == [AWAITED, hidden, "main"]
 
 
@@ -261,9 +261,9 @@ def test_two_tasks_await_one():
         "first",
         AWAITED,
         "main",
-        "task 1 from the inside is awaited by another, too",
+        "task 1 (counting outward) is also awaited by another task",
         "second",
-        "task 4 from the inside is awaited by task 3, too",
+        "task 4 (counting outward) is also awaited by task 3",
     ]
 
 
@@ -286,11 +286,11 @@ def test_tasks_that_await_each_other():
     assert short(leaf.stack) == [
         AWAITED,
         "main",
-        "task 1 from the inside is awaited by another, too",
+        "task 1 (counting outward) is also awaited by another task",
         "first",
         AWAITED,
         "second",
-        "task 4 from the inside is awaited by task 3, too",
+        "task 4 (counting outward) is also awaited by task 3",
     ]
 
 
@@ -303,7 +303,7 @@ def test_more_tasks_than_are_shown():
     asyncio.run(level(40))
     found = short(leaf.stack)
     assert found[:-1] == [AWAITED, "level"] * 31
-    assert found[-1] == "more tasks await this one than are shown"
+    assert found[-1] == "more awaiting tasks omitted"
 
 
 # ---- Nothing to show -----------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def test_a_task_that_cannot_be_asked():
         waiters = _awaiting._waiters_of(asyncio)
         return _awaiting._behind(object(), waiters)
 
-    assert asyncio.run(main()) == ["who awaits this task is not known: its class does not say"]
+    assert asyncio.run(main()) == ["awaiting task unknown: its class has no hook"]
 
 
 def test_arguments():

@@ -94,7 +94,7 @@ except KeyError as exc:
 """
     done = run(program, str(PACKAGE.parent), script)
     assert done.returncode == 0, done.stderr
-    reason = "Python's frames cannot be read: the extension was built for another version (CPython 3.99.0)"
+    reason = "cannot read Python frames: extension was built for another version (CPython 3.99.0)"
     assert done.stdout.splitlines() == [f"[{reason!r}] []", "KeyError ['<module>']"]
 
 

@@ -334,7 +334,7 @@ def test_bad_arguments_of_c_functions(border):
     assert (no_exception, no_out, none) == (E_POINTER, E_POINTER, E_INVALIDARG)
     assert nothing == E_UNEXPECTED  # said by an error of its own
     assert untouched == 1 and is_object is False
-    assert stacksplice.take_error().message == "no Python exception was pending"
+    assert stacksplice.take_error().message == "no Python exception is set"
 
 
 # ---- Errors from elsewhere -----------------------------------------------------------------------

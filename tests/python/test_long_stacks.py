@@ -16,7 +16,7 @@ from gap_reasons import CAUGHT_BEFORE, RETURNED
 from stacksplice import Stack
 
 LIMIT = 512
-LEFT_OUT = " frames are left out here: the stack is longer than the limit"
+LEFT_OUT = " frames omitted here: stack longer than the limit"
 SHALLOW = 5
 DEPTHS = (511, 512, 513, 3000, 100_000)
 
@@ -99,7 +99,7 @@ def total(stack: Stack) -> int:
 
 
 def left_out_gaps(stack: Stack) -> list[str | None]:
-    return [frame.reason for frame in stack if "left out" in (frame.reason or "")]
+    return [frame.reason for frame in stack if "omitted" in (frame.reason or "")]
 
 
 @pytest.mark.parametrize("depth", DEPTHS)

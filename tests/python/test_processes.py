@@ -336,9 +336,9 @@ def test_size_is_bounded(border):
     assert len(text) <= 256 * 1024
     info = stacksplice.error_info(pickle.loads(pickle.dumps(exc)))
     assert names(info.stack)[0] == "deep" and info.message.endswith("x...")
-    assert any("frames were left out when the error left its process" in str(frame) for frame in info.stack)
+    assert any("frames omitted when the error was pickled" in str(frame) for frame in info.stack)
     assert len(info.propagation) == 16
-    assert info.notes == ["134 further receptions were left out when the error left its process"]
+    assert info.notes == ["134 further receptions omitted when the error was pickled"]
 
 
 def test_too_large_for_a_stack():
@@ -349,7 +349,7 @@ def test_too_large_for_a_stack():
     stacksplice.originate(exc)
     info = stacksplice.error_info(pickle.loads(pickle.dumps(exc)))
     assert info.type == "ValueError" and len(vars(exc)["__notes__"]) == 40
-    assert info.notes[-1].endswith("were left out when the error left its process"), info.notes[-1]
+    assert info.notes[-1].endswith("omitted when the error was pickled"), info.notes[-1]
 
 
 def test_exception_that_another_thread_pickles_while_it_crosses(border):

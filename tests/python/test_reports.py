@@ -258,8 +258,8 @@ def test_show_refuses_what_is_no_report(tmp_path, content):
 @pytest.mark.parametrize(
     "content, words",
     [
-        (b"", "it is empty"),
-        (b"[]", "its list of errors is empty"),
+        (b"", "the file is empty"),
+        (b"[]", "the list of errors is empty"),
         (b'{"x": 1,\n"y"}', "line 2 column 4"),
         (b'{"hresult": 1}\n{', "on line 2: "),
         (b"\xff{}", "it is not UTF-8 (byte 0)"),

@@ -11,7 +11,7 @@ COMMON = """
 import resource, stacksplice, sys, types
 import border
 
-DROPPED = "this frame's name was dropped: the process has met too many other places in code since"
+DROPPED = "name of this frame evicted: too many newer code locations"
 MADE = compile("def made(): return capture()", "<made>", "exec").co_consts[0]
 
 def frames(stack):

@@ -19,7 +19,7 @@ static inline int is_token(uintptr_t frame)
 static inline int native_frames_unknown(const stacksplice_frame *frame, void *data)
 {
     *(int *)data = frame->kind == STACKSPLICE_FRAME_GAP && frame->reason &&
-                   strcmp(frame->reason, "native frames are not known on this machine") == 0;
+                   strcmp(frame->reason, "native frames not supported on this platform") == 0;
     return 1;
 }
 
@@ -40,12 +40,12 @@ static inline int has_native_frames(void)
 }
 
 /* In a cmocka test. */
-#define NEEDS_NATIVE_FRAMES()                                                        \
-    do {                                                                             \
-        if (!has_native_frames()) {                                                  \
-            print_message("skipped: native frames are not known on this machine\n"); \
-            skip();                                                                  \
-        }                                                                            \
+#define NEEDS_NATIVE_FRAMES()                                                         \
+    do {                                                                              \
+        if (!has_native_frames()) {                                                   \
+            print_message("skipped: native frames not supported on this platform\n"); \
+            skip();                                                                   \
+        }                                                                             \
     } while (0)
 
 #endif

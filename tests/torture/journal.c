@@ -203,7 +203,7 @@ static bool same(const call *c, const found *f)
 {
     if (c->language && !is_script(c))
         return f->language && strcmp(f->language, "gap") == 0 &&
-               strncmp(f->text, "tail calls", 10) == 0;
+               strncmp(f->text, "Lua tail calls", 14) == 0;
     if (c->language || f->language)
         return c->language && f->language && strcmp(c->language, f->language) == 0 &&
                c->line == f->line;
@@ -235,7 +235,7 @@ static void explain(const worker *w, const found *list, uint32_t count, uint32_t
 /* Whether a gap says that a coroutine of Lua was called on another stack as well as on this one. */
 static bool is_rest_elsewhere(const found *f)
 {
-    return strstr(f->text, "called from frames that are not here") != NULL;
+    return strstr(f->text, "were called from elsewhere") != NULL;
 }
 
 /*
@@ -289,7 +289,7 @@ static uint32_t falsify(found *list, uint32_t count, bool may_miss)
 static bool says_unasked(const found *list, uint32_t count, unsigned forks)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (list[i].text && strstr(list[i].text, "while another thread forked"))
+        if (list[i].text && strstr(list[i].text, "another thread was forking"))
             return fork_was_about(forks);
     return false;
 }
@@ -339,7 +339,7 @@ void journal_check_error(worker *w, const char *language, uint32_t innermost, bo
         const meaning *m = frames[i] >> 48 == 0x5353 ? meaning_of(frames[i]) : NULL;
 
 #ifdef MODULES_BY_ITERATION
-        if (m && strstr(m->text, "while another thread forked"))
+        if (m && strstr(m->text, "another thread was forking"))
             whole = false;
 #endif
         if (!m || !m->language || strcmp(m->language, "gap") == 0)

@@ -46,7 +46,7 @@ static int append_awaiting(uint32_t max, uintptr_t *frames, uint32_t *count)
 {
     PyObject *module = PyImport_ImportModule("stacksplice._awaiting");
     PyObject *list = module ? PyObject_CallMethod(module, "awaited_by", NULL) : NULL;
-    PyObject *items = list ? PySequence_Fast(list, "awaited_by() returns a list") : NULL;
+    PyObject *items = list ? PySequence_Fast(list, "awaited_by() must return a list") : NULL;
     Py_ssize_t size = items ? PySequence_Fast_GET_SIZE(items) : 0;
     Py_ssize_t left_out = size > max ? size - max : 0;
     int result = items ? 0 : -1;
@@ -110,7 +110,7 @@ void sspy_append_awaiting(sspy_state *state, sspy_room *room, uint32_t *count)
     if (sspy_awaited_by(state, room->limit, room->frames, count) == 0)
         return;
     sspy_clear_but_interrupts();
-    reason = PyUnicode_FromString("who awaits this task is not known: looking for them failed");
+    reason = PyUnicode_FromString("awaiting task unknown: the search failed");
     gap = reason ? gap_token(reason) : 0;
     PyErr_Clear();
     Py_XDECREF(reason);

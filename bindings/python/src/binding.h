@@ -272,11 +272,10 @@ typedef struct sspy_placement {
 void sspy_place(sspy_placement *placement);
 uintptr_t sspy_mark(void); /* STACKSPLICE_GAP_RETURNED */
 /* Reasons of gaps, besides that one, where only what called Python's frames is missing. */
-#define SSPY_CAUGHT_BEFORE \
-    "the exception was caught here earlier, and what called this frame is not known"
-#define SSPY_NEVER_RAISED "this exception was made but never raised"
+#define SSPY_CAUGHT_BEFORE "exception caught here earlier: callers of this frame unknown"
+#define SSPY_NEVER_RAISED "exception created but never raised"
 /* The reason of the seam behind which another task follows; the task's name may stand after it. */
-#define SSPY_AWAITED "this task is awaited by another"
+#define SSPY_AWAITED "awaited by another task"
 
 /* ---- Stacks and errors (stack.c, related.c, wrap.c, arrive.c, raise.c) ------------------------*/
 

@@ -40,7 +40,7 @@ static _Thread_local const sspy_placement *placement;
 static _Thread_local bool missed;
 
 static const char no_native_frames[] =
-    "without native frames the place of these among other languages' frames is not known";
+    "without native frames, order relative to other languages unknown";
 
 /* Whether *TOKEN is that of the gap, and not one that says why there is none. */
 static bool intern_gap(const char *why, uintptr_t *token)
@@ -376,8 +376,7 @@ static void cut_at_base(stacksplice_walk *walk, uint32_t first, uintptr_t outerm
     uint32_t base = sspy_greenlet_base(walk, first, outermost);
 
     if (base + 1 < walk->frame_count)
-        (void)stacksplice_walk_end(walk, base + 1,
-                                   gap_token("this greenlet's own stack ends here"));
+        (void)stacksplice_walk_end(walk, base + 1, gap_token("end of this greenlet's own stack"));
 }
 
 static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count)

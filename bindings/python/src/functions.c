@@ -284,7 +284,7 @@ static PyObject *report_unhandled(PyObject *module, PyObject *exc)
     if (!is_exception(exc) || sspy_error_for(state, exc, NULL, false, &error))
         return NULL;
     if (!error) {
-        PyErr_SetString(PyExc_RuntimeError, "origination is switched off by the reporting flags");
+        PyErr_SetString(PyExc_RuntimeError, "the reporting flags disable error origination");
         return NULL;
     }
     restricted = sspy_query(error, &IID_IRestrictedErrorInfo);

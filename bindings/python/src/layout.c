@@ -40,7 +40,7 @@ const char *sspy_layout_reason(void)
     const sspy_verdict *verdict = atomic_load(&sspy_layout_verdict);
 
     if (!verdict)
-        return "Python's frames cannot be read: the interpreter was not examined yet";
+        return "cannot read Python frames: interpreter not examined yet";
     return verdict->reason[0] ? verdict->reason : NULL;
 }
 
@@ -51,11 +51,11 @@ static const char *read_offsets(const layout_row *row, sspy_layout *layout)
     const uint64_t *interpreter, *thread, *frame;
 
     if (!runtime_start)
-        return "it does not export _PyRuntime";
+        return "_PyRuntime is not exported";
     if (memcmp(runtime_start, "xdebugpy", 8) != 0 || words[1] >> 16 != Py_Version >> 16)
-        return "its table of offsets is of another version";
+        return "table of offsets is for another version";
     if (words[2])
-        return "it is free-threaded";
+        return "free-threaded build";
     interpreter = words + 3 + row->runtime_words;
     thread = interpreter + row->interpreter_words;
     frame = thread + row->thread_words + row->between_words;
@@ -71,7 +71,7 @@ static const char *read_offsets(const layout_row *row, sspy_layout *layout)
     if (interpreter[row->lock_word] >= interpreter[0] || thread[4] >= thread[0] ||
         frame[0] > 1024 || frame[1] >= frame[0] || frame[2] >= frame[0] || frame[3] >= frame[0] ||
         frame[5] >= frame[0])
-        return "its table of offsets cannot be read";
+        return "table of offsets is unreadable";
     return NULL;
 }
 
@@ -81,14 +81,14 @@ static const char *choose_row(sspy_layout *layout)
     size_t i = 0;
 
 #ifdef Py_GIL_DISABLED
-    return "it is free-threaded";
+    return "free-threaded build";
 #endif
     if (version != (uint16_t)(PY_VERSION_HEX >> 16))
-        return "the extension was built for another version";
+        return "extension was built for another version";
     while (i < SSPY_COUNT_OF(rows) && rows[i].version != version)
         i++;
     if (i == SSPY_COUNT_OF(rows))
-        return "its version is not known";
+        return "unknown version";
     if (rows[i].runtime_words)
         return read_offsets(&rows[i], layout);
     *layout = rows[i].fixed;
@@ -167,7 +167,7 @@ int sspy_layout_check(void)
     }
     if (why)
         snprintf(found->reason, sizeof found->reason,
-                 "Python's frames cannot be read: %s (CPython %lu.%lu.%lu)", why, Py_Version >> 24,
+                 "cannot read Python frames: %s (CPython %lu.%lu.%lu)", why, Py_Version >> 24,
                  Py_Version >> 16 & 0xff, Py_Version >> 8 & 0xff);
     publish(found);
     return 0;

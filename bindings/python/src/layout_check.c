@@ -100,14 +100,14 @@ static const char *compare_frame(uintptr_t frame, const seen_frame *seen, PyFram
     const char *why = NULL;
 
     if (seen->code != (uintptr_t)code || sspy_frame_data(object) != frame)
-        why = "its frames are not where they were expected";
+        why = "frames not at their expected place";
     else if (seen->instruction - seen->code - offsetof(PyCodeObject, co_code_adaptive) !=
              (uintptr_t)lasti)
-        why = "the instruction of its frames is not where it was expected";
+        why = "instruction of a frame not at its expected place";
     else if ((seen->owner == SSPY_FRAME_GENERATOR) != (generates != 0))
-        why = "the owner of its frames is not where it was expected";
+        why = "owner of a frame not at its expected place";
     else if (!number && !position_is_equal(code, lasti))
-        why = "its tables of lines are of another form";
+        why = "line tables in an unknown format";
     Py_DECREF(code);
     return why;
 }
@@ -143,14 +143,14 @@ static const char *compare_chain(check *c, PyThreadState *thread_state, uintptr_
         PyFrameObject *back = PyFrame_GetBack(object);
 
         why = find_shown(c, &frame, &seen, number) ? compare_frame(frame, &seen, object, number)
-                                                   : "its frames are not where they were expected";
+                                                   : "frames not at their expected place";
         frame = seen.previous;
         Py_DECREF(object);
         object = back;
     }
     Py_XDECREF(object);
     if (!why && number < 3)
-        why = "its frames are not where they were expected";
+        why = "frames not at their expected place";
     /* Nobody called Python: the entry frame of the outer loop comes last. */
     if (!why && number == 3)
         (void)find_shown(c, &frame, &seen, number);
@@ -210,19 +210,19 @@ static const char *examine(check *c, PyThreadState *thread_state)
     const char *why;
 
     if (!peek_word(c, (uintptr_t)thread_state, c->layout->head, &head))
-        return "its frames are not where they were expected";
+        return "frames not at their expected place";
     if (!c->layout->cframe)
         frame = head;
     else if (!peek_word(c, head, c->layout->cframe_current, &frame))
-        return "its frames are not where they were expected";
+        return "frames not at their expected place";
     why = compare_chain(c, thread_state, frame);
     if (why)
         return why;
     if ((c->layout->cframe && !find_cframes(c, head)) || c->markers[0] <= inner ||
         c->markers[1] <= c->markers[0] || c->markers[1] >= c->outer)
-        return "its loops are not where they were expected";
+        return "evaluation loops not at their expected place";
     if (!find_lock(c, thread_state))
-        return "its lock is not where it was expected";
+        return "interpreter lock not at its expected place";
     return NULL;
 }
 
@@ -262,7 +262,7 @@ int sspy_layout_examine(sspy_layout *layout, const char **why)
     PyObject *capsule, *function;
     int failed = -1;
 
-    *why = "it could not be examined without a pipe";
+    *why = "could not create a pipe to examine it";
     if (pipe2(ends, O_CLOEXEC))
         return 0;
     c.in = ends[0];
@@ -275,6 +275,6 @@ int sspy_layout_examine(sspy_layout *layout, const char **why)
     Py_XDECREF(capsule);
     close(ends[0]);
     close(ends[1]);
-    *why = c.ran ? c.why : "its frames could not be examined";
+    *why = c.ran ? c.why : "could not examine its frames";
     return failed;
 }

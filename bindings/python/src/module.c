@@ -42,12 +42,13 @@ static sspy_state *state_imported(void)
     if (!sspy_interp_lives()) {
         /* The table outlives it, and its last objects, or a host, may call once more. */
         if (sspy_current_thread_state())
-            PyErr_SetString(PyExc_SystemError, "the interpreter has ended");
+            PyErr_SetString(PyExc_SystemError, "the interpreter has been finalized");
         return NULL;
     }
     interp = sspy_interp_current();
     if (interp && !interp->module_state && !Py_IsInitialized()) {
-        PyErr_SetString(PyExc_SystemError, "the interpreter ends, and stacksplice has ended in it");
+        PyErr_SetString(PyExc_SystemError,
+                        "the interpreter is shutting down; stacksplice is already closed in it");
         return NULL;
     }
     if (interp && !interp->module_state) {
@@ -69,8 +70,7 @@ static HRESULT api_originate(void)
         return STACKSPLICE_PYTHON_NOT_IMPORTED;
     exc = sspy_take_pending();
     if (!exc) {
-        (void)stacksplice_originate(E_UNEXPECTED, "no Python exception was pending", 31, NULL,
-                                    NULL);
+        (void)stacksplice_originate(E_UNEXPECTED, "no Python exception is set", 31, NULL, NULL);
         return E_UNEXPECTED;
     }
     state = state_imported();
@@ -186,12 +186,11 @@ static int check_core(void)
     if (major == STACKSPLICE_VERSION_MAJOR && minor >= STACKSPLICE_VERSION_MINOR)
         return 0;
     (void)dladdr((const void *)(uintptr_t)stacksplice_version, &where);
-    PyErr_Format(
-        PyExc_ImportError,
-        "this stacksplice needs the core library %d.%d or a later %d.x, but version %s was "
-        "loaded first, from %s; upgrade the package or program that brings that file",
-        STACKSPLICE_VERSION_MAJOR, STACKSPLICE_VERSION_MINOR, STACKSPLICE_VERSION_MAJOR, version,
-        where.dli_fname ? where.dli_fname : "an unknown file");
+    PyErr_Format(PyExc_ImportError,
+                 "this stacksplice needs core library %d.%d or a later %d.x, but version %s was "
+                 "loaded first, from %s; upgrade the package or program that ships that file",
+                 STACKSPLICE_VERSION_MAJOR, STACKSPLICE_VERSION_MINOR, STACKSPLICE_VERSION_MAJOR,
+                 version, where.dli_fname ? where.dli_fname : "an unknown file");
     return -1;
 }
 
@@ -236,7 +235,7 @@ static int module_exec(PyObject *module)
     state->interp->module_state = state;
     hr = sspy_source_register();
     if (FAILED(hr)) {
-        PyErr_Format(PyExc_ImportError, "the frame source was refused, HRESULT 0x%08x",
+        PyErr_Format(PyExc_ImportError, "could not register the frame source, HRESULT 0x%08x",
                      (unsigned)hr);
         return -1;
     }

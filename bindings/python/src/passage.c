@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char unknown_seam[] = "the frames between these two are not known";
-static const char thread_seam[] = "the error comes from another thread";
+static const char unknown_seam[] = "unknown frames in between";
+static const char thread_seam[] = "error came from another thread";
 
 /* ---- Nodes ------------------------------------------------------------------------------------*/
 

@@ -97,7 +97,7 @@ static PyObject *message_and_hresult(IRestrictedErrorInfo *error, HRESULT *hr)
             length--;
         text = sspy_text_from_wide(message, length);
     } else {
-        PyErr_SetString(PyExc_RuntimeError, "the error object gives no details");
+        PyErr_SetString(PyExc_RuntimeError, "the error object returned no details");
     }
     SysFreeString(description);
     SysFreeString(message);
@@ -170,7 +170,7 @@ PyObject *sspy_object_for(sspy_state *state, IRestrictedErrorInfo *error)
     else if (!exc && script)
         exc = foreign_object(state, script);
     else if (!exc)
-        PyErr_SetString(PyExc_RuntimeError, "the thread's error is not of this library");
+        PyErr_SetString(PyExc_RuntimeError, "the thread's error was not created by this library");
     section = sspy_enter(state->interp);
     sspy_unknown_release(script);
     sspy_leave(section);
@@ -197,7 +197,7 @@ PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above)
     HRESULT result;
 
     if (SUCCEEDED(hr)) {
-        PyErr_Format(PyExc_SystemError, "hr %d is a success code, there is no error to raise", hr);
+        PyErr_Format(PyExc_SystemError, "hresult must be a failure code, got %d", hr);
         return NULL;
     }
     sspy_slot_drop_other_task(state);

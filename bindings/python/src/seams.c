@@ -14,7 +14,7 @@
  */
 #include "layout.h"
 
-static const char *const raised_again = "the exception was kept and raised again here";
+static const char *const raised_again = "stored exception re-raised here";
 
 static bool is_coroutine(PyFrameObject *frame)
 {

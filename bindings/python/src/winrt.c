@@ -185,7 +185,7 @@ static PyObject *get_matching(PyObject *module, PyObject *number)
         return NULL;
     result = RoGetMatchingRestrictedErrorInfo(hr, &error);
     if (FAILED(result) && !error)
-        return PyErr_Format(PyExc_ValueError, "no error object for this hresult: 0x%08x",
+        return PyErr_Format(PyExc_ValueError, "no error object for hresult 0x%08x",
                             (unsigned)result);
     return wrap_taken(PyModule_GetState(module), error);
 }
@@ -211,7 +211,7 @@ static PyObject *resolve_reference(PyObject *module, PyObject *reference)
     hr = RoResolveRestrictedErrorInfoReference(text, &error);
     SysFreeString(text);
     if (FAILED(hr))
-        return PyErr_Format(PyExc_ValueError, "reference names no living error");
+        return PyErr_Format(PyExc_ValueError, "reference does not name a live error");
     return wrap_taken(state, error);
 }
 
@@ -284,7 +284,7 @@ static PyObject *set_flags(PyObject *module, PyObject *number)
                             Py_TYPE(number)->tp_name);
     flags = PyLong_AsUnsignedLong(number);
     if (PyErr_Occurred() || flags > UINT32_MAX || FAILED(RoSetErrorReportingFlags((UINT32)flags)))
-        return PyErr_Format(PyExc_ValueError, "flags has bits that are not defined");
+        return PyErr_Format(PyExc_ValueError, "flags has undefined bits");
     Py_RETURN_NONE;
 }
 

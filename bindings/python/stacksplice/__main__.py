@@ -113,7 +113,7 @@ def _documents(text: str) -> list[Any]:
 def _reports(text: str) -> Iterator[ErrorInfo]:
     """One report, a list of them, or one on each line; each may stand under "error" in an object."""
     if not text.strip():
-        raise ValueError("it is empty")
+        raise ValueError("the file is empty")
     items = _documents(text)
     if len(items) == 1:
         whole = items[0]
@@ -122,7 +122,7 @@ def _reports(text: str) -> Iterator[ErrorInfo]:
         if isinstance(whole, list):
             items = whole
     if not items:
-        raise ValueError("its list of errors is empty")
+        raise ValueError("the list of errors is empty")
     for item in items:
         inner = item.get("error") if isinstance(item, dict) else None
         yield ErrorInfo._from_json_values(inner if isinstance(inner, dict) else item)
@@ -189,13 +189,13 @@ def _parser() -> argparse.ArgumentParser:
         usage="python -m stacksplice run [-h] script.py [argument ...]\n"
         "       python -m stacksplice run [-h] -m module [argument ...]",
     )
-    run.add_argument("-m", dest="as_module", action="store_true", help="run a module by its name")
-    run.add_argument("script", help="its file, or with -m its name")
-    rest = run.add_argument("arguments", nargs=argparse.REMAINDER, help="what it gets in sys.argv")
+    run.add_argument("-m", dest="as_module", action="store_true", help="run a module")
+    run.add_argument("script", help="script to run, or with -m the name of a module")
+    rest = run.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments for it")
     rest.required = False  # and so not named as missing
     show = commands.add_parser("show", help="print saved JSON reports as text")
-    show.add_argument("--all-frames", action="store_true", help="the inside of interpreters, too")
-    show.add_argument("report", help="their file, or - for standard input")
+    show.add_argument("--all-frames", action="store_true", help="also show frames inside of interpreters")
+    show.add_argument("report", help="JSON report file, or - for standard input")
     commands.add_parser("version", help="print the versions of the package, the core and Python")
     return parser
 

@@ -44,7 +44,7 @@ def _take_tool() -> None:
     if sys.version_info < (3, 12):
         version = sys.version.partition(" ")[0]
         raise NotImplementedError(
-            f"capture_at_raise needs sys.monitoring of CPython 3.12 or newer; this is {version}"
+            f"capture_at_raise requires sys.monitoring (CPython 3.12 or newer), but this is Python {version}"
         )
     monitoring = sys.monitoring
     if _tool is not None and monitoring.get_tool(_tool) == _TOOL_NAME:
@@ -59,7 +59,7 @@ def _take_tool() -> None:
         _tool = tool
         return
     holders = ", ".join(f"{tool} by {monitoring.get_tool(tool)!r}" for tool in sorted(_TOOLS))
-    raise RuntimeError(f"capture_at_raise needs a tool id of sys.monitoring; held are {holders}")
+    raise RuntimeError(f"capture_at_raise needs a free sys.monitoring tool id; already in use: {holders}")
 
 
 def _give_tool_back() -> None:

@@ -35,9 +35,9 @@ _named_tasks: set[str] = set()
 # In place of a task: there is none, because the future cannot be asked.
 _UNKNOWN = object()
 
-_SILENT = "who awaits this task is not known: its class does not say"
-_MORE = "more tasks await this one than are shown"
-_OPAQUE = "this task awaits in an object that does not show its frames"
+_SILENT = "awaiting task unknown: its class has no hook"
+_MORE = "more awaiting tasks omitted"
+_OPAQUE = "task is waiting inside an object that does not expose its frames"
 
 
 def awaited_by() -> list[_Item]:
@@ -63,14 +63,14 @@ def _behind(running: Any, waiters: Waiters) -> list[_Item]:
         if task is _UNKNOWN:
             result.append(_SILENT)
         elif task in numbers:
-            again = f"task {awaited} from the inside is awaited by task {numbers[task]}, too"
+            again = f"task {awaited} (counting outward) is also awaited by task {numbers[task]}"
             result.append(_named(again, task))
         elif len(numbers) == _MAX_TASKS:
             result.append(_MORE)
             break
         else:
             numbers[task] = number = len(numbers) + 1
-            branch = f"task {awaited} from the inside is awaited by another, too"
+            branch = f"task {awaited} (counting outward) is also awaited by another task"
             result.append(_named(_AWAITED if awaited == last else branch, task))
             result += _suspended(task)
             last = number

@@ -59,7 +59,7 @@ class ErrorInfo:
     _stack: Stack | None
 
     def __init__(self) -> None:
-        raise TypeError("ErrorInfo is made by error_info(), originate(), peek_error(), take_error()")
+        raise TypeError("use error_info(), originate(), peek_error() or take_error() to get an ErrorInfo")
 
     @staticmethod
     def _make(

@@ -46,10 +46,10 @@ def explain(exc: ImportError, package: str) -> ImportError | None:
     file, version = loaded
     needed = f"version {wanted['version']} or newer" if wanted["version"] else "a newer one"
     return ImportError(
-        "this process has loaded an older core of stacksplice already, and there can be only one:\n"
+        "this process has already loaded an older stacksplice core, and can have only one:\n"
         f"  loaded: {file}, version {version}\n"
         f"  needed: {needed}, by {package}\n"
-        f"Upgrade the installation in {os.path.dirname(file)}, or import stacksplice before what uses it.",
+        f"Upgrade the installation in {os.path.dirname(file)}, or import stacksplice first.",
         name=exc.name,
         path=exc.path,
     )

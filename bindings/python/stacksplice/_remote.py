@@ -81,7 +81,7 @@ def _cut(data: dict[str, Any]) -> str:
 
 
 def _left(what: str) -> str:
-    return f"{what} were left out when the error left its process"
+    return f"{what} omitted when the error was pickled"
 
 
 def _errors_in(data: Any) -> Iterator[dict[str, Any]]:
@@ -126,7 +126,7 @@ def _cut_stack(error: dict[str, Any], frames: int) -> None:
     half = frames // 2
     count = int(error.get("frames_left_out") or 0)
     count += sum(frame.get("kind") != "gap" for frame in stack[half:-half])
-    gap = f"{count} frames were left out when the error left its process"
+    gap = f"{count} frames omitted when the error was pickled"
     left_out = {"kind": "gap", "trust": "exact", "language": "native", "reason": gap, "address": "0x0"}
     error["stack"] = [*stack[:half], left_out, *stack[-half:]]
     error["frames_left_out"] = count
@@ -190,13 +190,13 @@ def _check_process(process: dict[str, Any]) -> None:
 def _list(data: dict[str, Any], name: str) -> list[Any]:
     value = data.get(name)
     if value is not None and not isinstance(value, list):
-        raise TypeError("a list is none")
+        raise TypeError("expected a list")
     return value or []
 
 
 def _check_text(value: object) -> None:
     if value is not None and not isinstance(value, str):
-        raise TypeError("a text is none")
+        raise TypeError("expected a string")
 
 
 _TEXTS = ("kind", "language", "function", "file", "module", "build_id", "trust", "reason", "interpreter")
@@ -209,8 +209,8 @@ def _check_frame(frame: dict[str, Any]) -> None:
         _check_text(frame.get(name))
     for name in ("inlined", "asynchronous", "glue"):
         if not isinstance(frame.get(name, False), bool):
-            raise TypeError("a truth value is none")
+            raise TypeError("expected true or false")
     for name in _NUMBERS:
         if not isinstance(frame.get(name, 0), int):
-            raise TypeError("a number is none")
+            raise TypeError("expected a number")
     int(frame.get("address", "0"), 16)

@@ -57,7 +57,7 @@ typedef struct stacksplice_token_info {
  * The reason of the gap that an exception leaves where no stack was taken before it came this far:
  * every binding gives it in these words.
  */
-#define STACKSPLICE_GAP_RETURNED "the frames that were here had already returned"
+#define STACKSPLICE_GAP_RETURNED "frames here had already returned"
 
 /*
  * The token of INFO.  Equal contents give the same token in every thread, until it is dropped; then

@@ -157,7 +157,9 @@ static void put_short_report(void *data)
     (void)data;
     (void)ss_writer_finish(&stderr_writer); /* what the first report still held back */
     ss_writer_init(&stderr_writer, ss_crash_write, &ss_crash_stderr);
-    ss_writer_text(&stderr_writer, "\nstacksplice: a fault ended the report; without the error:\n");
+    ss_writer_text(
+        &stderr_writer,
+        "\nstacksplice: a fault interrupted the report; continuing without the error:\n");
     (void)ss_writer_finish(&stderr_writer);
     put_report(&c);
 }

@@ -49,7 +49,7 @@ static void put_member(story *s, const ss_facts *group, uint32_t index)
     ss_facts facts;
 
     if (!ss_facts_member(group, index, &member)) {
-        ss_writer_text(s->r->w, "this error cannot be read\n");
+        ss_writer_text(s->r->w, "an unreadable error\n");
         return;
     }
     if (!ss_facts_of(member, &facts)) {

@@ -101,7 +101,7 @@ bool ss_debug_load(void)
 const char *ss_debug_missing(void)
 {
     return atomic_load_explicit(&missing, memory_order_relaxed)
-               ? "libdw.so.1 was not found; Debian's package is libdw1"
+               ? "libdw.so.1 not found (Debian package: libdw1)"
                : NULL;
 }
 

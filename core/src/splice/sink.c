@@ -29,13 +29,13 @@ static uintptr_t gap_of(uint64_t count)
 
 const char *ss_left_out_reason(uintptr_t token, char text[SS_LEFT_OUT_TEXT])
 {
-    static const char many[] = " frames are left out here: the stack is longer than the limit";
-    static const char one[] = "1 frame is left out here: the stack is longer than the limit";
+    static const char many[] = " frames omitted here: stack longer than the limit";
+    static const char one[] = "1 frame omitted here: stack longer than the limit";
     uint32_t number = number_of(token);
     char *at = text + SS_LEFT_OUT_TEXT - sizeof many;
 
     if (!number)
-        return "the outer frames are missing: the exception did not give them";
+        return "outer frames missing: the exception did not provide them";
     if (number == 1)
         return one;
     memcpy(at, many, sizeof many);

@@ -28,7 +28,7 @@ static const stacksplice_token_info fixed[SS_TOKEN_FIXED_COUNT] = {
     SS_OWN_GAPS(FIXED_GAP) SS_UNWIND_REASONS(FIXED_END)};
 static const stacksplice_token_info dropped = GAP_OF(EXACT, SS_TOKEN_DROPPED_REASON);
 static const stacksplice_token_info unknown =
-    GAP_OF(EXACT, "this frame is not one of this process");
+    GAP_OF(EXACT, "frame does not belong to this process");
 
 uintptr_t ss_token_of(uint64_t id)
 {

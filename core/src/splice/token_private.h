@@ -10,24 +10,23 @@
  * Gaps of the core's own, which exist from the start: what must be said when nothing can be
  * allocated, and what a capture in a signal handler may have to say for the first time.
  */
-#define SS_OWN_GAPS(X)                                                                          \
-    X(NO_MEMORY, EXACT, "frames are missing here: out of memory")                               \
-    X(NO_WAIT, EXACT, "a signal came while another frame was being described")                  \
-    X(REENTERED, EXACT, "a signal handler captured while it interrupted a capture")             \
-    X(INFERRED, INFERRED,                                                                       \
-      "this code has no unwind data: the frames that follow were found by frame pointers")      \
-    X(DISAGREE, EXACT, "two languages claim the same native frames")                            \
-    X(OUT_OF_ORDER, EXACT, "a language listed its frames out of order, and some were left out") \
-    X(TOO_DEEP, EXACT,                                                                          \
-      "this stack has more than 2048 native frames, and there was no memory for the others")    \
-    X(DEEP_64K, EXACT, SS_DEEP_REASON("less than 64 KiB"))                                      \
-    X(DEEP_1M, EXACT, SS_DEEP_REASON("less than 1 MiB"))                                        \
-    X(DEEP_16M, EXACT, SS_DEEP_REASON("less than 16 MiB"))                                      \
-    X(DEEP_256M, EXACT, SS_DEEP_REASON("less than 256 MiB"))                                    \
-    X(DEEP_4G, EXACT, SS_DEEP_REASON("less than 4 GiB"))                                        \
+#define SS_OWN_GAPS(X)                                                                       \
+    X(NO_MEMORY, EXACT, "frames missing here: out of memory")                                \
+    X(NO_WAIT, EXACT, "signal arrived while another frame was being recorded")               \
+    X(REENTERED, EXACT, "signal handler interrupted another capture")                        \
+    X(INFERRED, INFERRED,                                                                    \
+      "no unwind data here: the following frames were found by frame pointers")              \
+    X(DISAGREE, EXACT, "two languages claim the same native frames")                         \
+    X(OUT_OF_ORDER, EXACT, "frames omitted: a frame source reported them out of order")      \
+    X(TOO_DEEP, EXACT, "stack has more than 2048 native frames: out of memory for the rest") \
+    X(DEEP_64K, EXACT, SS_DEEP_REASON("less than 64 KiB"))                                   \
+    X(DEEP_1M, EXACT, SS_DEEP_REASON("less than 1 MiB"))                                     \
+    X(DEEP_16M, EXACT, SS_DEEP_REASON("less than 16 MiB"))                                   \
+    X(DEEP_256M, EXACT, SS_DEEP_REASON("less than 256 MiB"))                                 \
+    X(DEEP_4G, EXACT, SS_DEEP_REASON("less than 4 GiB"))                                     \
     X(DEEPEST, EXACT, SS_DEEP_REASON("more than 4 GiB"))
 
-#define SS_DEEP_REASON(left) "this stack has more than 65536 native frames: the others take " left
+#define SS_DEEP_REASON(left) "stack has more than 65536 native frames: the rest use " left
 
 #define SS_TOKEN_ID(name, ...) SS_TOKEN_##name,
 #define SS_TOKEN_END_ID(name, ...) SS_TOKEN_END_##name,
@@ -35,8 +34,7 @@
 /* Their ids. */
 enum { SS_OWN_GAPS(SS_TOKEN_ID) SS_UNWIND_REASONS(SS_TOKEN_END_ID) SS_TOKEN_FIXED_COUNT };
 
-#define SS_TOKEN_DROPPED_REASON \
-    "this frame's name was dropped: the process has met too many other places in code since"
+#define SS_TOKEN_DROPPED_REASON "name of this frame evicted: too many newer code locations"
 
 /* Signal safe. */
 uintptr_t ss_token_of(uint64_t id);

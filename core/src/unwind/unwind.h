@@ -28,16 +28,16 @@ typedef struct ss_range {
     uintptr_t high; /* one past the last byte */
 } ss_range;
 
-#define SS_UNWIND_NO_WALK "native frames are not known on this machine"
+#define SS_UNWIND_NO_WALK "native frames not supported on this platform"
 
 /* Why there are outer frames that a walk has not: all that end_reason can be. */
-#define SS_UNWIND_REASONS(X)                                                   \
-    X(NO_DATA, "this code has no unwind data, so its callers are not known")   \
-    X(UNASKED, "the loader could not be asked while another thread forked")    \
-    X(BROKEN, "the unwind data of this code is damaged or of an unknown kind") \
-    X(OFF_STACK, "the next frame would lie outside this stack")                \
-    X(UNKNOWN_STACK, "the bounds of this stack are not known")                 \
-    X(NO_ROOM, "too many functions here have unwind data of a rare kind")      \
+#define SS_UNWIND_REASONS(X)                                                      \
+    X(NO_DATA, "callers unknown: this code has no unwind data")                   \
+    X(UNASKED, "list of loaded binaries unavailable: another thread was forking") \
+    X(BROKEN, "unwind data of this code is damaged or in an unknown format")      \
+    X(OFF_STACK, "next frame would lie outside this stack")                       \
+    X(UNKNOWN_STACK, "bounds of this stack unknown")                              \
+    X(NO_ROOM, "too many functions here have a rare kind of unwind data")         \
     X(NO_WALK, SS_UNWIND_NO_WALK)
 
 struct ss_tree;

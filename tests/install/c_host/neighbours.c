@@ -33,7 +33,8 @@ static int count_for(const stacksplice_frame *frame, void *data)
 {
     if (frame->kind == STACKSPLICE_FRAME_NATIVE)
         *(int *)data = 2;
-    if (frame->kind == STACKSPLICE_FRAME_GAP && strstr(frame->reason, "not known on this machine"))
+    if (frame->kind == STACKSPLICE_FRAME_GAP &&
+        strstr(frame->reason, "not supported on this platform"))
         *(int *)data = 1;
     return 1;
 }

@@ -3,7 +3,7 @@
 local stacksplice = require "stacksplice"
 
 local modern = _VERSION ~= "Lua 5.3"
-local RETURNED = "the frames that were here had already returned"
+local RETURNED = "frames here had already returned"
 
 -- What one of the two pairs of functions makes of a case: all results as a text.  In a coroutine, whose
 -- stack, which some cases make large, is gone afterwards.
@@ -251,7 +251,7 @@ describe("a finalizer that runs after ours", function()
 end)
 
 describe("tail calls", function()
-  local said = "tail calls: Lua keeps no frame of the callers"
+  local said = "Lua tail calls replaced the frames of the callers"
   local function fail(value) error(value) end
 
   it("are said where Lua keeps no frame of the callers", function()

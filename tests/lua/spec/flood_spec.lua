@@ -3,7 +3,7 @@
 local stacksplice = require "stacksplice"
 
 local MADE = 300000
-local DROPPED = "this frame's name was dropped: the process has met too many other places in code since"
+local DROPPED = "name of this frame evicted: too many newer code locations"
 
 local function script_frames(stack)
   local found = {}

@@ -3,7 +3,7 @@
 local stacksplice = require "stacksplice"
 
 local modern = _VERSION ~= "Lua 5.3"
-local RETURNED = "the frames that were here had already returned"
+local RETURNED = "frames here had already returned"
 local here = debug.getinfo(1, "S").source:sub(2)
 -- Under valgrind: each kind of case once.
 local brief = os.getenv("STACKSPLICE_BRIEF_SPECS") ~= nil
@@ -149,7 +149,7 @@ local cases = {
   {"Lua's own error", "local function f()\nreturn 1 + nil\nend\nlocal x = f()", "2 4", anew = true},
   {"an error of a C function", "local function f()\nstring.rep()\nend\nf()", "2 4", anew = true},
   {"an overflow of Lua's stack", "local function f() return 1 + f() end\nf()", anew = true, pattern = true,
-    fills_stack = true, stack = "^1 1 1 .*%(%d+ frames are left out here: the stack is longer than the limit%) .*1 1 2$"},
+    fills_stack = true, stack = "^1 1 1 .*%(%d+ frames omitted here: stack longer than the limit%) .*1 1 2$"},
   {"an overflow of the C stack", "local function f() return (string.gsub('x', 'x', f)) end\nf()", anew = true,
     pattern = true, stack = "^1 1 1 1 [1 ]*%(?[%w: ]*%)?[1 ]* 1 2$"},
   {"an overflow of the C stack in metamethods", "local t t = setmetatable({}, {__index = function(_, k)\nreturn t[k]\nend})\n"

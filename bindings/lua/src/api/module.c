@@ -176,7 +176,7 @@ static SS_LUA_OWN int module_error(lua_State *L)
     ss_lua_state_tend(L, state);
     ties = ss_lua_has_identity(L, 1) ? ss_lua_ties_find(L, state, 1) : NULL;
     luaL_argcheck(L, lua_isnil(L, 2) || !(ss_lua_to_error(L, 1) || (ties && ties->error)), 2,
-                  "the value is an error already, with the cause it has");
+                  "value is an error already; its cause cannot change");
     push_cause(L, state, SS_LUA_HERE());
     if (ss_lua_to_error(L, 1))
         return lua_settop(L, 1), lua_error(L);

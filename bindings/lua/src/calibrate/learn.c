@@ -90,9 +90,9 @@ static void settle_all(ss_lua_sample *sample)
 }
 
 /* Memory that runs out in the middle must not leave a wrong place or a missing site behind. */
-static const ss_lua_layout starved = {.failure = "there was no memory to learn Lua's call sites"};
-static const ss_lua_layout threadless = {
-    .failure = "no thread could be started to learn Lua's call sites"};
+static const ss_lua_layout starved = {.failure = "out of memory while locating Lua's call sites"};
+static const ss_lua_layout threadless = {.failure =
+                                             "could not start a thread to locate Lua's call sites"};
 
 /* False when memory ran out: then nothing was learnt, and a later capture may try again. */
 static bool learn(ss_lua_layout *layout)
@@ -102,7 +102,7 @@ static bool learn(ss_lua_layout *layout)
 
     *layout = (ss_lua_layout){0};
     if (ss_lua_version() != LUA_VERSION_NUM) {
-        layout->failure = "this copy of Lua is of another version than its lua.h";
+        layout->failure = "this copy of Lua does not match the lua.h of the build";
         return true;
     }
     sample = calloc(1, sizeof *sample);

@@ -322,7 +322,7 @@ void ss_lua_sample_finish(ss_lua_sample *sample)
     }
     layout->site_count = kept;
     if (sample->overflow)
-        layout->failure = "this copy of Lua has more call sites than expected";
+        layout->failure = "too many call sites in this copy of Lua";
     else if (kept == 0)
-        layout->failure = "no call site of this copy of Lua could be learnt";
+        layout->failure = "no call sites found in this copy of Lua";
 }

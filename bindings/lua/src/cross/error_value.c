@@ -16,7 +16,7 @@ static HRESULT originate_at(lua_State *L, int index, int status, const void *abo
     HRESULT hr;
 
     if (!has_value(L, index))
-        return ss_lua_invalid("there is no value at this index");
+        return ss_lua_invalid("no value at this index");
     lua_pushvalue(L, index);
     hr = ss_lua_originate_top(L, &now);
     lua_pop(L, 1);

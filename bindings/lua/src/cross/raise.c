@@ -102,7 +102,7 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
     state = ss_lua_state_open(L);
     (void)stacksplice_propagate_above(above, hr, "lua");
     if (FAILED(RoGetMatchingRestrictedErrorInfo(hr, (IRestrictedErrorInfo **)holder)) || !*holder)
-        raise_text(L, "error %s without information", hr);
+        raise_text(L, "error %s has no error object", hr);
     push_raised(L, state, *holder);
     if (ss_lua_is_interrupt(*holder))
         ss_lua_interrupt_set(L, state, above);

@@ -143,7 +143,7 @@ static uintptr_t token_of(const lua_Debug *activation, const char *loaded,
         info.function = loaded;
     if (*activation->what == 'C') {
         info.file = "[C]";
-        info.reason = "this function has no native frame";
+        info.reason = "has no native frame";
         if (!info.function)
             info.function = "?";
         return intern(&info, lasting);

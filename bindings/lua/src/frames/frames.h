@@ -42,7 +42,7 @@ uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames);
 uintptr_t ss_lua_gap(const char *reason);
 
 /* What stands outward of a function that was entered by a tail call. */
-#define SS_LUA_TAIL_CALLS "tail calls: Lua keeps no frame of the callers"
+#define SS_LUA_TAIL_CALLS "Lua tail calls replaced the frames of the callers"
 
 /* Captures have no memory for a longer name of a function. */
 enum { SS_LUA_NAME_SIZE = 96 };

@@ -127,7 +127,7 @@ static bool push_unsited(ss_lua_collection *c, uint32_t index)
     /* Lua code that is in no call to C runs in a frame between here and there. */
     return ss_lua_splice(c, at < inner ? inner : at, 0) &&
            (*activation.what != 'C' ||
-            ss_lua_push(c, ss_lua_gap("a call between Lua and C was not recognised here"))) &&
+            ss_lua_push(c, ss_lua_gap("unrecognized call between Lua and C"))) &&
            ss_lua_push_run(c, site, from, STACKSPLICE_TRUST_INFERRED, site->ci);
 }
 
@@ -161,8 +161,7 @@ static bool push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, ui
     return ss_lua_push_run(c, site, from, trust, end) &&
            (end == stop || c->too_many ||
             ss_lua_push(c,
-                        ss_lua_gap("the rest of this coroutine was called from frames that are not "
-                                   "here")));
+                        ss_lua_gap("outer frames of this coroutine were called from elsewhere")));
 }
 
 static bool splice_site(ss_lua_collection *c, uint32_t index)
@@ -202,7 +201,7 @@ static bool push_missed(ss_lua_collection *c, uint32_t end)
         if (!ss_lua_splice(c, missed->frame, missed->ci ? missed->hidden : 0))
             return false;
         if (!missed->ci) {
-            if (!ss_lua_push(c, ss_lua_gap("a call between Lua and C was not recognised here")))
+            if (!ss_lua_push(c, ss_lua_gap("unrecognized call between Lua and C")))
                 return false;
             continue;
         }
@@ -240,8 +239,8 @@ static void push_capturing(ss_lua_collection *c, const ss_lua_state *state)
     if (from.ci && ss_lua_is_own_function(ss_lua_c_function_of(c->layout, from.ci)))
         ss_lua_step(c->layout, &from);
     (void)(ss_lua_splice(c, 0, 0) &&
-           ss_lua_push(c, ss_lua_gap("without native frames only one coroutine's frames "
-                                     "are known, and not their place")) &&
+           ss_lua_push(c, ss_lua_gap("without native frames, only the running "
+                                     "coroutine's frames known")) &&
            ss_lua_push_run(c, &site, from, STACKSPLICE_TRUST_EXACT, 0) && ss_lua_flush(c));
 }
 
@@ -260,9 +259,8 @@ void ss_lua_splice_all(ss_lua_collection *c)
             return;
     if (!push_missed(c, c->walk->frame_count))
         return;
-    if (c->too_many &&
-        (!ss_lua_splice(c, c->sites[c->site_count - 1].frame + 1, 0) ||
-         !ss_lua_push(c, ss_lua_gap("there are too many calls between C and Lua to follow"))))
+    if (c->too_many && (!ss_lua_splice(c, c->sites[c->site_count - 1].frame + 1, 0) ||
+                        !ss_lua_push(c, ss_lua_gap("too many calls between C and Lua to follow"))))
         return;
     (void)ss_lua_flush(c);
 }

@@ -39,7 +39,7 @@ uintptr_t ss_lua_run_cut(const ss_lua_layout *layout, const ss_lua_cursor *at)
     if (layout->previous != SS_LUA_UNKNOWN || at->ci || at->level < SS_LUA_LEVEL_LIMIT ||
         !ss_lua_ci_at_level(at->L, at->level + 1))
         return 0;
-    return ss_lua_gap("outer Lua frames are left out: their number is not known");
+    return ss_lua_gap("outer Lua frames omitted: number unknown");
 }
 
 uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames)

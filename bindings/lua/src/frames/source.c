@@ -107,7 +107,7 @@ uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t
         state->log = NULL;
     }
     if (FAILED(hr) && max > 0) {
-        frames[0] = ss_lua_gap("there was no memory to capture the stack");
+        frames[0] = ss_lua_gap("out of memory while capturing the stack");
         captured = 1;
     }
     return captured;
