@@ -62,7 +62,7 @@ static void after_fork_in_child(void)
  * Before other constructors: handlers run in reverse order, and a thread that holds a lock of
  * another part of the core may iterate.
  */
-__attribute__((constructor(101))) static void guard_fork(void)
+static __attribute__((constructor(101))) void guard_fork(void)
 {
     (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

@@ -59,7 +59,7 @@ static void drop_all_in_child(void)
         hook->child();
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+static __attribute__((constructor)) void watch_forks(void)
 {
     pthread_atfork(take_all, drop_all, drop_all_in_child);
 }

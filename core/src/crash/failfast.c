@@ -7,7 +7,6 @@
 #include "crash/stowed.h"
 #include "splice/splice.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,8 +14,6 @@
 #include <unistd.h>
 
 enum { OWN_FRAMES_MAX = 512, STACK_SIZE = 64 << 10 };
-
-int ss_crash_stderr = STDERR_FILENO;
 
 static _Atomic uint64_t reporter; /* (ATOMIC) the thread that reports, 0: none */
 
@@ -29,23 +26,6 @@ static ss_facts facts_made;
 static uintptr_t frames_taken[OWN_FRAMES_MAX];
 static _Alignas(16) char stacks[2][STACK_SIZE]; /* of the report, and of the short one */
 
-int ss_crash_write(const char *text, size_t length, void *data)
-{
-    const int *file = data;
-
-    while (length) {
-        ssize_t done = write(*file, text, length);
-
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return 1;
-        text += done;
-        length -= (size_t)done;
-    }
-    return 0;
-}
-
 /* ---- Who reports -----------------------------------------------------------------------------*/
 
 /* The thread that reports is not in a child, which may fail, too. */
@@ -57,7 +37,7 @@ static void forget_reporter(void)
 
 static ss_fork_hook forget_reporter_in_child = {forget_reporter, NULL, false};
 
-__attribute__((constructor)) static void watch_forks(void)
+static __attribute__((constructor)) void watch_forks(void)
 {
     ss_fork_child(&forget_reporter_in_child);
 }

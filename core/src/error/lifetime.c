@@ -1,11 +1,6 @@
-/*
- * The two counts of an error (see stacksplice/source.h).
- *
- * The outside count holds one inside reference while it is above 0; the memory goes when the inside
- * count is 0.  Going from 0 to 1 wakes what the error holds, going to 0 lets it sleep.  Both steps
- * take the registry's lock, so that a node that is added meanwhile is woken exactly once; what they
- * hold is called after it, so the calls of two threads may cross, but they always balance.
- */
+#include "error/lifetime.h"
+
+#include "base/alloc.h"
 #include "error/registry.h"
 
 static void wake(ss_error *error, ss_node *head)
@@ -22,6 +17,32 @@ static void put_to_sleep(ss_error *error, ss_node *head)
         ss_held_sleep(&node->record.language);
     ss_held_sleep(&error->previous);
     ss_held_sleep(&error->record.language);
+}
+
+void ss_nodes_free(ss_node *node)
+{
+    while (node) {
+        ss_node *previous = node->previous;
+
+        node->record.fixed.signature = 0;
+        ss_held_end(&node->record.language);
+        ss_free(node);
+        node = previous;
+    }
+}
+
+static void free_error(ss_error *error)
+{
+    ss_registry_remove(error);
+    error->record.fixed.signature = 0;
+    ss_nodes_free(atomic_load(&error->head));
+    for (ss_note *note = atomic_load(&error->notes), *previous; note; note = previous) {
+        previous = note->previous;
+        ss_free(note);
+    }
+    ss_held_end(&error->previous);
+    ss_held_end(&error->record.language);
+    ss_free(error);
 }
 
 static ULONG add_first_ref(ss_error *error)
@@ -91,5 +112,5 @@ void ss_error_add_inside(ss_error *error)
 void ss_error_release_inside(ss_error *error)
 {
     if (!error->is_static && atomic_fetch_sub(&error->inside, 1) == 1)
-        ss_error_free(error);
+        free_error(error);
 }

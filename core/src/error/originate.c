@@ -1,7 +1,10 @@
 /* The functions that put errors into the slot. */
 #include "com/messages.h"
 #include "com/utf.h"
+#include "error/error.h"
 #include "error/flags.h"
+#include "error/lifetime.h"
+#include "error/node.h"
 #include "error/registry.h"
 #include "error/slot.h"
 
@@ -268,7 +271,7 @@ HRESULT RoResolveRestrictedErrorInfoReference(PCWSTR reference, IRestrictedError
     if (!error)
         return E_POINTER;
     *error = NULL;
-    found = reference ? ss_registry_find(reference) : NULL;
+    found = reference ? ss_registry_find(reference, ss_error_out_of_memory()) : NULL;
     if (!found)
         return E_INVALIDARG;
     *error = &found->record.IRestrictedErrorInfo_iface;

@@ -70,46 +70,25 @@ struct ss_error {
     uintptr_t storage[];      /* frames, message */
 };
 
-/* What an error is made of.  All is borrowed. */
-typedef struct ss_origin {
-    HRESULT hr;
-    const WCHAR *message; /* no NULs in it; NULL: the text of the HRESULT */
-    uint32_t length;
-    IUnknown *language_exception; /* or NULL */
-    ss_error *previous;           /* the error it replaces, or NULL to ask the exception for one */
-    const void *above;            /* SS_HERE() of the public function */
-} ss_origin;
-
-/* A new error with one outside reference, or NULL.  Runs code of the language exception. */
-ss_error *ss_error_new(const ss_origin *origin);
-
-/* The static error object for E_OUTOFMEMORY. */
-ss_error *ss_error_out_of_memory(void);
-
-/* What a node is made of.  All is borrowed. */
-typedef struct ss_arrival {
-    IUnknown *language_exception; /* the receiver's, or NULL */
-    const char *receiver;         /* the language; NULL: that of the exception, or "native" */
-    const void *above;            /* SS_HERE() of the public function */
-} ss_arrival;
-
-/* Add a node with the stack of this thread to ERROR; S_OK also when there are too many. */
-HRESULT ss_error_add_node(ss_error *error, const ss_arrival *arrival);
+/* Asked for this interface, an object of this library gives its record, without a reference. */
+extern const IID ss_record_iid;
 
 /* The error or node behind an interface pointer of this library, else NULL.  Takes no reference. */
 ss_record *ss_record_from(IUnknown *object);
 
+/*
+ * The same for a public function that answers by OUT: S_OK, E_POINTER when OBJECT or OUT is NULL,
+ * or E_INVALIDARG.
+ */
+HRESULT ss_record_asked(IUnknown *object, const void *out, ss_record **record);
+
+static inline bool ss_record_is_node(const ss_record *record)
+{
+    return record != &record->error->record;
+}
+
 /* The text of the HRESULT, and the message (the same if none was given). */
 const WCHAR *ss_error_description(const ss_error *error, uint32_t *length);
 const WCHAR *ss_error_message(const ss_error *error, uint32_t *length);
-
-ULONG ss_error_add_ref(ss_error *error);
-ULONG ss_error_release(ss_error *error);
-void ss_error_add_inside(ss_error *error);
-void ss_error_release_inside(ss_error *error);
-
-/* For record.c and lifetime.c: the COM side of a record, and the end of its memory. */
-void ss_record_init(ss_record *record, ss_error *error, HRESULT hr);
-void ss_error_free(ss_error *error);
 
 #endif

@@ -75,7 +75,7 @@ static void hold_stacks(void)
     ss_lock_drop(&lock);
 }
 
-__attribute__((constructor)) static void set_up(void)
+static __attribute__((constructor)) void begin(void)
 {
     choose_process_number();
     ss_token_set_holder(hold_stacks);
@@ -157,13 +157,13 @@ static bool parse(const WCHAR *reference, uint64_t numbers[2])
     return reference[SS_REFERENCE_UNITS - 1] == 0;
 }
 
-ss_error *ss_registry_find(const WCHAR *reference)
+ss_error *ss_registry_find(const WCHAR *reference, ss_error *static_error)
 {
     ss_error *error;
     uint64_t numbers[2];
 
     if (equal(static_reference, reference))
-        return ss_error_out_of_memory();
+        return static_error;
     if (!parse(reference, numbers))
         return NULL;
     ss_registry_lock();

@@ -18,7 +18,10 @@ void ss_registry_remove(ss_error *error);
 /* ERROR's reference, ended by a NUL. */
 void ss_registry_reference(const ss_error *error, WCHAR out[SS_REFERENCE_UNITS]);
 
-/* The error that has REFERENCE and an outside count above 0, with a new reference; or NULL. */
-ss_error *ss_registry_find(const WCHAR *reference);
+/*
+ * The error that has REFERENCE and an outside count above 0, with a new reference; STATIC_ERROR if
+ * that is the reference of an error without a number; or NULL.
+ */
+ss_error *ss_registry_find(const WCHAR *reference, ss_error *static_error);
 
 #endif

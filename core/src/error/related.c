@@ -131,21 +131,19 @@ void ss_related_drop(ss_related *related)
 /* ERROR's record if it is no node. */
 static const ss_error *origin_of(const ss_record *record)
 {
-    return record == &record->error->record ? record->error : NULL;
+    return ss_record_is_node(record) ? NULL : record->error;
 }
 
 stacksplice_hresult stacksplice_error_cause(IUnknown *error, IRestrictedErrorInfo **cause,
                                             stacksplice_relation *relation)
 {
     ss_record *record;
+    HRESULT hr = ss_record_asked(error, cause, &record);
     const ss_error *origin;
     void *out = NULL;
 
-    if (!error || !cause)
-        return E_POINTER;
-    record = ss_record_from(error);
-    if (!record)
-        return E_INVALIDARG;
+    if (FAILED(hr))
+        return hr;
     origin = origin_of(record);
     if (origin && origin->previous.object)
         (void)origin->previous.object->lpVtbl->QueryInterface(origin->previous.object,
@@ -159,14 +157,11 @@ stacksplice_hresult stacksplice_error_cause(IUnknown *error, IRestrictedErrorInf
 stacksplice_hresult stacksplice_error_depth(IUnknown *error, uint32_t *depth)
 {
     ss_record *record;
+    HRESULT hr = ss_record_asked(error, depth, &record);
 
-    if (!error || !depth)
-        return E_POINTER;
-    record = ss_record_from(error);
-    if (!record)
-        return E_INVALIDARG;
-    *depth = origin_of(record) ? record->error->depth : 0;
-    return S_OK;
+    if (record)
+        *depth = origin_of(record) ? record->error->depth : 0;
+    return hr;
 }
 
 stacksplice_hresult stacksplice_error_group(IUnknown *error, uint32_t *members, uint32_t *left_out)
@@ -174,13 +169,11 @@ stacksplice_hresult stacksplice_error_group(IUnknown *error, uint32_t *members, 
     IScriptExceptionDetails *details = NULL;
     uint32_t counts[2] = {0, 0};
     ss_record *record;
+    HRESULT hr = ss_record_asked(error, counts, &record);
     int is_group = 0;
 
-    if (!error)
-        return E_POINTER;
-    record = ss_record_from(error);
-    if (!record)
-        return E_INVALIDARG;
+    if (FAILED(hr))
+        return hr;
     if (origin_of(record))
         details = details_of(record->language.object);
     if (details) {
@@ -200,12 +193,10 @@ stacksplice_hresult stacksplice_error_member(IUnknown *error, uint32_t index,
     IScriptExceptionDetails *details = NULL;
     IRestrictedErrorInfo *found = NULL;
     ss_record *record;
+    HRESULT hr = ss_record_asked(error, member, &record);
 
-    if (!error || !member)
-        return E_POINTER;
-    record = ss_record_from(error);
-    if (!record)
-        return E_INVALIDARG;
+    if (FAILED(hr))
+        return hr;
     if (origin_of(record))
         details = details_of(record->language.object);
     if (details) {
@@ -243,13 +234,11 @@ stacksplice_hresult stacksplice_error_notes(IUnknown *error, stacksplice_note_ca
 {
     const ss_note *notes[SS_MAX_NOTES];
     ss_record *record;
+    HRESULT hr = ss_record_asked(error, (const void *)(uintptr_t)callback, &record);
     size_t count = 0;
 
-    if (!error || !callback)
-        return E_POINTER;
-    record = ss_record_from(error);
-    if (!record)
-        return E_INVALIDARG;
+    if (FAILED(hr))
+        return hr;
     if (!tell_notes_of_exception(record->error->record.language.object, callback, data))
         return S_FALSE;
     for (const ss_note *note = atomic_load(&record->error->notes); note; note = note->previous)
@@ -281,13 +270,11 @@ static bool link_note(ss_error *error, ss_note *note)
 stacksplice_hresult stacksplice_add_note(IUnknown *error, const char *text, size_t length)
 {
     ss_record *record;
+    HRESULT hr = ss_record_asked(error, length ? text : "", &record);
     ss_note *note;
 
-    if (!error || (!text && length))
-        return E_POINTER;
-    record = ss_record_from(error);
-    if (!record)
-        return E_INVALIDARG;
+    if (FAILED(hr))
+        return hr;
     if (record->error->is_static)
         return S_FALSE;
     if (length >= SIZE_MAX - sizeof *note)
@@ -304,14 +291,4 @@ stacksplice_hresult stacksplice_add_note(IUnknown *error, const char *text, size
         return S_OK;
     ss_free(note);
     return S_FALSE;
-}
-
-void ss_notes_free(ss_note *newest)
-{
-    while (newest) {
-        ss_note *previous = newest->previous;
-
-        ss_free(newest);
-        newest = previous;
-    }
 }

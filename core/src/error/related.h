@@ -2,7 +2,7 @@
 #ifndef SS_RELATED_H
 #define SS_RELATED_H
 
-#include "error/record.h"
+#include "error/error.h"
 
 typedef struct ss_related {
     ss_held previous; /* awake, or nothing */
@@ -16,7 +16,5 @@ void ss_related_take(ss_related *related, const ss_origin *origin);
 
 /* Gives up what was taken; for an error that was not made. */
 void ss_related_drop(ss_related *related);
-
-void ss_notes_free(ss_note *newest);
 
 #endif

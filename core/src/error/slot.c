@@ -1,7 +1,6 @@
 #include "error/slot.h"
 
-#include "error/flags.h"
-#include "error/record.h"
+#include "error/lifetime.h"
 
 #include <pthread.h>
 
@@ -43,7 +42,7 @@ static void at_thread_exit(void *unused)
     ss_slot_put(NULL);
 }
 
-__attribute__((constructor)) static void set_up(void)
+static __attribute__((constructor)) void begin(void)
 {
     has_key = pthread_key_create(&key, at_thread_exit) == 0;
 }

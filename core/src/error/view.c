@@ -55,7 +55,7 @@ void ss_error_each_node(IUnknown *error, bool (*back)(const ss_error_view *node,
     size_t count = 0;
     ss_error_view view;
 
-    if (!record || record != &record->error->record)
+    if (!record || ss_record_is_node(record))
         return;
     for (const ss_node *node = atomic_load(&record->error->head); node; node = node->previous)
         nodes[count++] = node;
@@ -70,7 +70,7 @@ IUnknown *ss_error_previous(IUnknown *error)
 {
     ss_record *record = ss_record_from(error);
 
-    return record && record == &record->error->record ? record->error->previous.object : NULL;
+    return record && !ss_record_is_node(record) ? record->error->previous.object : NULL;
 }
 
 /* ---- The public accessors --------------------------------------------------------------------*/
@@ -90,37 +90,30 @@ stacksplice_hresult stacksplice_error_stack(IUnknown *error, uint32_t max_frames
                                             uint32_t *captured)
 {
     ss_record *record;
+    HRESULT hr = ss_record_asked(error, frames || !max_frames ? captured : NULL, &record);
 
-    if (!error || !captured || (!frames && max_frames))
-        return E_POINTER;
-    record = ss_record_from(error);
-    if (!record)
-        return E_INVALIDARG;
+    if (FAILED(hr))
+        return hr;
     return copy_frames(frames_of(record), record->fixed.frame_count, max_frames, frames, captured);
 }
 
 stacksplice_hresult stacksplice_error_thread(IUnknown *error, uint64_t *thread_id)
 {
     ss_record *record;
+    HRESULT hr = ss_record_asked(error, thread_id, &record);
 
-    if (!error || !thread_id)
-        return E_POINTER;
-    record = ss_record_from(error);
-    if (!record)
-        return E_INVALIDARG;
-    *thread_id = record->fixed.thread_id;
-    return S_OK;
+    if (record)
+        *thread_id = record->fixed.thread_id;
+    return hr;
 }
 
 stacksplice_hresult stacksplice_node_language(IUnknown *node, const char **language)
 {
     ss_record *record;
+    HRESULT hr = ss_record_asked(node, language, &record);
 
-    if (!node || !language)
-        return E_POINTER;
-    record = ss_record_from(node);
-    if (!record || record == &record->error->record)
-        return E_INVALIDARG;
+    if (FAILED(hr) || !ss_record_is_node(record))
+        return FAILED(hr) ? hr : E_INVALIDARG;
     *language = ((ss_node *)(void *)record)->receiver;
     return S_OK;
 }
@@ -128,12 +121,9 @@ stacksplice_hresult stacksplice_node_language(IUnknown *node, const char **langu
 stacksplice_hresult stacksplice_error_hresult(IUnknown *error, stacksplice_hresult *hr)
 {
     ss_record *record;
+    HRESULT result = ss_record_asked(error, hr, &record);
 
-    if (!error || !hr)
-        return E_POINTER;
-    record = ss_record_from(error);
-    if (!record)
-        return E_INVALIDARG;
-    *hr = record->fixed.hresult;
-    return S_OK;
+    if (record)
+        *hr = record->fixed.hresult;
+    return result;
 }

@@ -13,10 +13,10 @@
 enum {
     SS_REPORT_ERRORS_MAX = 256, /* in one report, with causes and members */
     SS_REPORT_CAUSES_MAX = 16,  /* errors an error was made from, one behind the other, as text */
-    SS_REPORT_MEMBERS_MAX = 15, /* of one group, as text; as Python does */
-    SS_REPORT_DEPTH_MAX = 10,   /* groups in groups, as text; as Python does */
+    SS_REPORT_MEMBERS_MAX = 15, /* of one group, as text */
+    SS_REPORT_DEPTH_MAX = 10,   /* groups in groups, as text */
     SS_REPORT_LEVELS_MAX = 32,  /* the same, as JSON */
-    SS_REPORT_EQUAL_MAX = 3,    /* equal frames in a row that are shown, as Python does */
+    SS_REPORT_EQUAL_MAX = 3,    /* equal frames in a row that are shown */
     SS_REPORT_SCRIPTS_MAX = 3,  /* script frames of a propagation node in a brief report */
     SS_REPORT_NATIVE_MAX = 8    /* elements shown of a node that has no script frame */
 };

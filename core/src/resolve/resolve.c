@@ -51,7 +51,7 @@ static uint64_t cache_generation;         /* (LOCK) */
 static finding current;                   /* (LOCK) large, and a stack may be small */
 
 /* A fork knows it from the start. */
-__attribute__((constructor)) static void begin(void)
+static __attribute__((constructor)) void begin(void)
 {
     if (ss_lock_take(&lock))
         ss_lock_drop(&lock);
@@ -78,7 +78,7 @@ static void empty_cache(void)
 }
 
 /* What debug information holds looks lost to leak checkers, since it marks its pointers. */
-__attribute__((destructor)) static void close_debug(void)
+static __attribute__((destructor)) void close_debug(void)
 {
     if (!ss_lock_try(&lock))
         return; /* a thread still resolves while the process ends: it may */

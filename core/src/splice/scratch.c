@@ -126,7 +126,7 @@ static void free_others(void)
 
 static ss_fork_hook free_others_in_child = {free_others, NULL, false};
 
-__attribute__((constructor)) static void begin(void)
+static __attribute__((constructor)) void begin(void)
 {
     have_key = pthread_key_create(&key, thread_ends) == 0 && key < FIRST_ALLOCATING_KEY;
     ss_fork_child(&free_others_in_child);

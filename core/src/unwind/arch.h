@@ -28,7 +28,7 @@
 #elif defined(SS_ARCH_AARCH64)
 #include "unwind/arch_aarch64.h"
 #else
-#error "no unwinder for this machine: build unwind_none.c instead"
+#error "no unwinder for this machine: build walk_none.c instead"
 #endif
 
 /* The registers at a call of ss_arch_entry, as its caller will find them after it. */

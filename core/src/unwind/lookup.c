@@ -7,6 +7,17 @@ static bool module_segment(const void *data, uintptr_t address, ss_bytes *bytes)
     return ss_module_segment(data, address, 0, &bytes->low, &bytes->high);
 }
 
+ss_module_answer ss_module_code(uintptr_t address, const uint8_t **low)
+{
+    ss_module module;
+    ss_module_answer answer = ss_module_find(address, &module);
+    const uint8_t *high;
+
+    if (answer == SS_MODULE_FOUND && !ss_module_segment(&module, address, PF_X, low, &high))
+        return SS_MODULE_NONE;
+    return answer;
+}
+
 ss_verdict ss_find_fde(uintptr_t pc, ss_fde *fde)
 {
     ss_module module;

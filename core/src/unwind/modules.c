@@ -64,14 +64,3 @@ ss_module_answer ss_module_find_by_iteration(uintptr_t address, ss_module *modul
         return SS_MODULE_FOUND;
     }
 }
-
-ss_module_answer ss_module_code(uintptr_t address, const uint8_t **low)
-{
-    ss_module module;
-    ss_module_answer answer = ss_module_find(address, &module);
-    const uint8_t *high;
-
-    if (answer == SS_MODULE_FOUND && !ss_module_segment(&module, address, PF_X, low, &high))
-        return SS_MODULE_NONE;
-    return answer;
-}

@@ -39,7 +39,7 @@ bool ss_module_from_headers(ss_module *module, uintptr_t bias, const ElfW(Phdr) 
 bool ss_module_segment(const ss_module *module, uintptr_t address, uint32_t flags,
                        const uint8_t **low, const uint8_t **high);
 
-/* Executable code of a loaded module that holds ADDRESS; *LOW is where that begins. */
+/* lookup.c: executable code of a loaded module that holds ADDRESS; *LOW is where that begins. */
 ss_module_answer ss_module_code(uintptr_t address, const uint8_t **low);
 
 #endif

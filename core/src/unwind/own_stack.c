@@ -72,7 +72,7 @@ static bool is_block_of(const block *b, const ss_range *stack)
     return b->low && b->low + b->guard == stack->low && b->low + b->size == stack->high;
 }
 
-__attribute__((constructor)) static void find_place(void)
+static __attribute__((constructor)) void find_place(void)
 {
     ss_range stack = {0, program_end()};
     uintptr_t self = (uintptr_t)pthread_self(), at = self, readable = self;
@@ -157,7 +157,7 @@ static void forget_own(void)
     atomic_fetch_add(&ss_stack_version, 2);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+static __attribute__((constructor)) void watch_forks(void)
 {
     static ss_fork_hook forget_in_child = {forget_own, NULL, false};
 

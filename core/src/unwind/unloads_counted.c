@@ -53,7 +53,7 @@ static SS_COLD void attach(const counters *c)
     uint32_t found = 0;
     ss_module loader;
 
-    if (!start || ss_module_find((uintptr_t)start, &loader) != SS_MODULE_FOUND ||
+    if (!start || ss_module_find_by_iteration((uintptr_t)start, &loader) != SS_MODULE_FOUND ||
         !ss_module_segment(&loader, (uintptr_t)start, PF_W, &low, &high) || high - start < 64)
         return;
     if (high - start > SEARCHED)
@@ -144,7 +144,7 @@ uint64_t ss_modules_generation(bool check)
 }
 
 /* Here, since a signal handler that was the first to ask could not: dlsym allocates. */
-__attribute__((constructor)) static void begin(void)
+static __attribute__((constructor)) void begin(void)
 {
     (void)ask();
 }

@@ -1,7 +1,7 @@
 /*
  * The native frames of the calling thread: ip, stack pointer, function start and, on request, the
  * callee-saved registers of each.  The contract of the layer; walk.c keeps it with .eh_frame data,
- * unwind_none.c for machines whose registers nobody described yet.
+ * walk_none.c for machines whose registers nobody described yet.
  *
  * A walk takes memory only by mmap, in a thread's first, where a stack is deep for the first time
  * or more contexts are kept, and no lock that a fork may hold; a signal handler may walk.  No
