@@ -1,7 +1,11 @@
 """Who may include whom: prints file:line for each #include that breaks a layer, and fails.
 
-The picture is in docs/architecture.md; this table is its exact form.  Two headers of the core with
-one guard, or with one name for two types, are found too: they break the first file that needs both.
+The picture is in docs/architecture.md; this table is its exact form.  Three more mistakes are found:
+
+  * two headers of the core with one guard, or with one name for two types: they break the first
+    file that needs both;
+  * files of one tree whose functions call each other in a circle;
+  * a file of the core that names a language (in the trees of LANGUAGE_FREE).
 """
 
 import os
@@ -33,6 +37,11 @@ LUA = {
     "traceback": {"life", "frames", "value"},
     "api": {"life", "frames", "value", "cross", "traceback"},
 }
+# In each of these trees no files may form a cycle by who uses whose functions.
+ACYCLIC = [f"core/src/{layer}" for layer in CORE if layer != "script"]
+# What the core may not name, and where that is looked for.
+LANGUAGE = re.compile(r"\b_?(?:c?python|lua(?:jit)?)(?![a-z])", re.IGNORECASE)
+LANGUAGE_FREE = []
 # The one header through which other layers see an error object.
 VIEW = "error/view.h"
 
@@ -137,8 +146,71 @@ def clashes():
                     yield path, name, other
 
 
+COMMENT_OR_TEXT = re.compile(r'/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
+ATTRIBUTE = re.compile(r"__attribute__\(\((?:[^()]|\([^()]*\))*\)\)")
+# What stands before the brace that begins a body in the first column.
+HEAD = re.compile(r"^((?!struct|union|enum|typedef)\w[^;{}#=]*?)\n\{", re.MULTILINE)
+
+
+def functions_of(text):
+    """The names of the functions that TEXT defines, and whether each is static."""
+    heads = (ATTRIBUTE.sub("", head) for head in HEAD.findall(text))
+    return {
+        match[1]: "static" in head.split() for head in heads if (match := re.search(r"(\w+)\s*\(", head))
+    }
+
+
+def users(root):
+    """Which .c file below ROOT uses functions of which others."""
+    texts, owners = {}, {}
+    for path in sources():
+        if path.startswith(root + "/") and path.endswith(".c"):
+            with open(os.path.join(ROOT, path), encoding="utf-8") as source:
+                texts[path] = COMMENT_OR_TEXT.sub("", source.read())
+    own = {path: functions_of(text) for path, text in texts.items()}
+    for path, names in own.items():
+        for name in (name for name, static in names.items() if not static):
+            owners.setdefault(name, set()).add(path)
+    graph = {path: set() for path in texts}
+    for path, text in texts.items():
+        for name in set(re.findall(r"\w+", text)) - own[path].keys():
+            graph[path] |= owners.get(name, set())
+    return graph
+
+
+def cycle(graph):
+    """A cycle of GRAPH as the list of its files, or nothing."""
+    left = dict(graph)
+    while leaves := [path for path, used in left.items() if not used & left.keys()]:
+        for path in leaves:
+            del left[path]
+    trail = []
+    path = min(left, default=None)
+    while path and path not in trail:
+        trail.append(path)
+        path = min(graph[path] & left.keys())
+    return trail[trail.index(path) :] if path else []
+
+
+def named_languages():
+    """(path, number, word) for each line of the core that names a language."""
+    for path in sources():
+        if any(path.startswith(root + "/") for root in LANGUAGE_FREE):
+            with open(os.path.join(ROOT, path), encoding="utf-8") as source:
+                for number, line in enumerate(source, 1):
+                    for match in LANGUAGE.finditer(line):
+                        yield path, number, match[0]
+
+
 def main():
     found, files = 0, 0
+    for root in ACYCLIC:
+        if circle := cycle(users(root)):
+            found += 1
+            print(f"{root}: these files use each other in a circle: {', '.join(circle)}")
+    for path, number, word in named_languages():
+        found += 1
+        print(f"{path}:{number}: {word}: the core names no language")
     for path, name, other in clashes():
         found += 1
         print(f"{path}: {name} is in {other} too")
