@@ -1,5 +1,5 @@
 /* The reader of location tables alone, as a module: position(code, lasti). */
-#include "../../bindings/python/src/positions.h"
+#include "frames/positions.h"
 
 static PyObject *position(PyObject *self, PyObject *arguments)
 {

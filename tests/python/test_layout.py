@@ -13,6 +13,7 @@ from building import PACKAGE, ROOT, compile_c, core_library
 
 VERSION = sys.version_info[:2]
 SOURCES = ROOT / "bindings" / "python" / "src"
+LAYOUT = SOURCES / "frames" / "layout.c"
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 WRONG = "cannot read Python frames: "
 
@@ -61,7 +62,7 @@ table = (ctypes.c_uint64 * 128).in_dll(ctypes.pythonapi, "_PyRuntime")
 index, value = int(sys.argv[1]), sys.argv[2]
 table[index] = table[index] + int(value[1:]) if value[0] == "+" else int(value)
 """
-# Words of the groups before: as bindings/python/src/layout.c has them, counted here by themselves.
+# Words of the groups before: as bindings/python/src/frames/layout.c has them, counted here by themselves.
 GROUPS = {(3, 13): (3, 13, 9, 0), (3, 14): (3, 16, 9, 0), (3, 15): (3, 16, 16, 1)}
 LOCK = {(3, 13): 8, (3, 14): 9, (3, 15): 9}
 
@@ -112,10 +113,10 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The extension without the file of the rows."""
     folder = tmp_path_factory.mktemp("objects")
     made = []
-    for source in sorted(SOURCES.glob("*.c")):
-        if source.name != "layout.c":
-            flags = ["-c", "-fPIC", "-D_GNU_SOURCE", "-O0"]
-            made.append(compile_c(folder / f"{source.stem}.o", [source], *flags))
+    for source in sorted(SOURCES.rglob("*.c")):
+        if source != LAYOUT:
+            flags = ["-c", "-fPIC", "-D_GNU_SOURCE", "-O0", f"-I{SOURCES}"]
+            made.append(compile_c(folder / f"{source.parent.name}_{source.stem}.o", [source], *flags))
     return made
 
 
@@ -123,7 +124,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.mark.parametrize("field", FIELDS)
 def test_wrong_number_in_the_row(child, tmp_path, objects, field):
     row = re.compile(r"(\{0x030%X, \{true, )([^}]*)\}" % VERSION[1])
-    text = (SOURCES / "layout.c").read_text()
+    text = LAYOUT.read_text()
     numbers = row.search(text)[2].split(", ")
     place = FIELDS.index(field)
     package = tmp_path / "stacksplice"

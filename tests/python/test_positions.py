@@ -17,8 +17,11 @@ from building import HERE, ROOT, compile_c
 @pytest.fixture(scope="module")
 def position(tmp_path_factory):
     output = tmp_path_factory.mktemp("positions") / f"positions{sysconfig.get_config_var('EXT_SUFFIX')}"
-    sources = [HERE / "positions_module.c", ROOT / "bindings" / "python" / "src" / "positions.c"]
-    spec = importlib.util.spec_from_file_location("positions", compile_c(output, sources, "-shared", "-fPIC"))
+    rooms = ROOT / "bindings" / "python" / "src"
+    sources = [HERE / "positions_module.c", rooms / "frames" / "positions.c"]
+    spec = importlib.util.spec_from_file_location(
+        "positions", compile_c(output, sources, f"-I{rooms}", "-shared", "-fPIC")
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.position

@@ -1,0 +1,114 @@
+/* What scripts call to take a stack, and to say how long one may be. */
+#include "life/binding.h"
+
+enum { MOST_FRAMES = 65535 };
+
+/* A number of frames: None (the default) or an int that is not negative. */
+static int count_from(PyObject *number, const char *argument, uint32_t fallback, uint32_t *count)
+{
+    long long value;
+    int overflow;
+
+    *count = fallback;
+    if (!number || number == Py_None)
+        return 0;
+    if (!PyLong_Check(number)) {
+        PyErr_Format(PyExc_TypeError, "%s must be int or None, not %.200s", argument,
+                     Py_TYPE(number)->tp_name);
+        return -1;
+    }
+    value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (overflow < 0 || (!overflow && value < 0)) {
+        PyErr_Format(PyExc_ValueError, "%s must not be negative", argument);
+        return -1;
+    }
+    *count = overflow || value > MOST_FRAMES ? MOST_FRAMES : (uint32_t)value;
+    return 0;
+}
+
+const char sspy_capture_doc[] =
+    "capture(skip=0, limit=None, *, awaited_by=False)\n--\n\n"
+    "Take one combined stack of this thread: native, Python and Lua frames in true order,\n"
+    "newest first, beginning with the calling Python frame.\n\n"
+    "skip: how many of the newest elements to leave out; limit: how many of the newest to take\n"
+    "at most.  Without limit it is the whole stack; of one that is longer than set_max_frames()\n"
+    "allows both ends, and between them a gap that says how many frames were left out.\n"
+    "awaited_by: behind the stack, the suspended frames of the asyncio tasks that await the\n"
+    "running one, each task's behind a gap \"" SSPY_AWAITED "\".\n\n"
+    "Raises TypeError or ValueError when skip or limit is not a non-negative integer.";
+
+/* The newest elements are there, as many as SKIP and LIMIT ask for, and the oldest ones. */
+static int capture_whole(sspy_state *state, bool awaited_by, sspy_room *room, uint32_t *count)
+{
+    *count = sspy_capture(NULL, 2 * room->limit + 2, room->frames);
+    return awaited_by ? sspy_awaited_by(state, room->limit, room->frames, count) : 0;
+}
+
+PyObject *sspy_capture_function(PyObject *module, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"skip", "limit", "awaited_by", NULL};
+    sspy_state *state = PyModule_GetState(module);
+    PyObject *skip_object = NULL, *limit_object = NULL, *tuple = NULL;
+    uint32_t skip, limit, count, max = stacksplice_max_frames();
+    int awaited_by = 0;
+    sspy_room room;
+
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO$p:capture", names, &skip_object,
+                                     &limit_object, &awaited_by) ||
+        count_from(skip_object, "skip", 0, &skip) ||
+        count_from(limit_object, "limit", max, &limit) || sspy_room_begin(&room, skip + limit))
+        return NULL;
+    if (!capture_whole(state, awaited_by, &room, &count)) {
+        skip = skip < count ? skip : count;
+        count -= skip;
+        if (!limit_object || limit_object == Py_None)
+            count = stacksplice_copy_ends(room.frames + skip, count, max, room.frames + skip);
+        tuple = sspy_tuple_of(room.frames + skip, count < limit ? count : limit);
+    }
+    sspy_room_end(&room);
+    if (tuple && state->wrap_stack)
+        Py_SETREF(tuple, PyObject_CallOneArg(state->wrap_stack, tuple));
+    return tuple;
+}
+
+PyObject *sspy_frames_left_out(PyObject *module, PyObject *addresses)
+{
+    unsigned long long sum = 0;
+
+    (void)module;
+    if (!PyTuple_Check(addresses))
+        return PyErr_Format(PyExc_TypeError, "addresses must be a tuple, not %.200s",
+                            Py_TYPE(addresses)->tp_name);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(addresses); i++) {
+        uintptr_t element = PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(addresses, i));
+
+        if (element == (uintptr_t)-1 && PyErr_Occurred())
+            return NULL;
+        sum += stacksplice_frames_left_out(&element, 1);
+    }
+    return PyLong_FromUnsignedLongLong(sum);
+}
+
+const char sspy_set_max_frames_doc[] =
+    "set_max_frames(max_frames, /)\n--\n\n"
+    "How many elements the stack of an error, a propagation node or capture() may have, for the\n"
+    "whole process: 512 at first.  Of a longer stack both ends are kept, and between them stands\n"
+    "a gap that says how many frames were left out.  Returns the number before.\n\n"
+    "Raises TypeError when max_frames is not an int, ValueError when it is not in 1 to 65535.";
+
+PyObject *sspy_set_max_frames(PyObject *module, PyObject *number)
+{
+    uint32_t before = stacksplice_max_frames();
+    int overflow = 0;
+    long value;
+
+    (void)module;
+    if (!PyLong_Check(number))
+        return PyErr_Format(PyExc_TypeError, "max_frames must be int, not %.200s",
+                            Py_TYPE(number)->tp_name);
+    value = PyLong_AsLongAndOverflow(number, &overflow);
+    if (overflow || value < 1 || value > MOST_FRAMES)
+        return PyErr_Format(PyExc_ValueError, "max_frames must be in 1 to %d", MOST_FRAMES);
+    (void)stacksplice_set_max_frames((uint32_t)value);
+    return PyLong_FromUnsignedLong(before);
+}

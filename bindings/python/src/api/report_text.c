@@ -1,0 +1,134 @@
+/*
+ * The texts of errors that are no error objects: saved ones, single frames, and live exceptions,
+ * which may have crossed a border or not and belong to one another all the same.
+ *
+ * A live exception is a tuple that _live.py makes: (key, handle or None, text or None, report or
+ * None, text behind it, relation to its cause, cause or None, members or None, members left out).
+ */
+#include "api/report_read.h"
+
+static int read_live(sspy_reader *r, PyObject *tuple, stacksplice_told *out);
+
+/* What tells it: an error object, a report, or a text of its own. */
+static int read_teller(sspy_reader *r, PyObject *handle, PyObject *report, PyObject *text,
+                       stacksplice_told *out)
+{
+    if (handle != Py_None) {
+        if (PyList_Append(r->kept, handle))
+            return -1;
+        out->error = sspy_handle_hold(handle);
+        return sspy_handle_update_notes(handle, out->error);
+    }
+    if (report != Py_None) {
+        PyDict_Clear(r->references); /* numbers of another process */
+        return sspy_read_error(r, report, out);
+    }
+    return sspy_lend_text(r, text, &out->text);
+}
+
+static int read_live_members(sspy_reader *r, PyObject *members, stacksplice_told *out)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(members);
+    const stacksplice_told **all = sspy_take(r, count, sizeof *all);
+
+    if (!all)
+        return -1;
+    out->is_group = 1;
+    out->members = all;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        stacksplice_told *member = sspy_new_told(r);
+
+        if (!member || read_live(r, PyTuple_GET_ITEM(members, i), member))
+            return -1;
+        all[i] = member;
+    }
+    out->member_count = (uint32_t)count;
+    return 0;
+}
+
+static int read_live(sspy_reader *r, PyObject *tuple, stacksplice_told *out)
+{
+    PyObject *handle, *text, *report, *passed, *cause, *members;
+    unsigned long long key;
+    unsigned left_out;
+    int relation, failed;
+
+    if (!PyArg_ParseTuple(tuple, "KOOOUiOOI", &key, &handle, &text, &report, &passed, &relation,
+                          &cause, &members, &left_out) ||
+        Py_EnterRecursiveCall(" in a report"))
+        return -1;
+    out->identity = (const void *)(uintptr_t)key;
+    failed = read_teller(r, handle, report, text, out) || sspy_lend_text(r, passed, &out->passed);
+    if (!failed && members != Py_None) {
+        out->members_left_out = left_out;
+        failed = read_live_members(r, members, out);
+    }
+    if (!failed && cause != Py_None) {
+        stacksplice_told *next = sspy_new_told(r);
+
+        out->cause = next;
+        out->relation = (stacksplice_relation)relation;
+        failed = !next || read_live(r, cause, next);
+    }
+    Py_LeaveRecursiveCall();
+    return failed ? -1 : 0;
+}
+
+static void let_go_of_handles(const sspy_reader *r)
+{
+    for (Py_ssize_t i = 0; r->kept && i < PyList_GET_SIZE(r->kept); i++) {
+        if (Py_IS_TYPE(PyList_GET_ITEM(r->kept, i), r->state->error_type))
+            sspy_handle_let_go(PyList_GET_ITEM(r->kept, i));
+    }
+}
+
+PyObject *sspy_format_told(PyObject *module, PyObject *arguments)
+{
+    stacksplice_format_options options = {.size = sizeof options};
+    sspy_text_buffer buffer = {NULL, 0, 0};
+    PyObject *error, *result = NULL;
+    sspy_reader reader;
+    stacksplice_told *told;
+    int newest_last;
+
+    if (!PyArg_ParseTuple(arguments, "Opppp:_format_told", &error, &newest_last,
+                          &options.all_frames, &options.color, &options.alone))
+        return NULL;
+    options.order = newest_last ? STACKSPLICE_ORDER_NEWEST_LAST : STACKSPLICE_ORDER_NEWEST_FIRST;
+    if (!sspy_reader_begin(&reader, PyModule_GetState(module)) &&
+        (told = sspy_new_told(&reader)) != NULL &&
+        !(PyTuple_Check(error) ? read_live(&reader, error, told)
+                               : sspy_read_error(&reader, error, told)))
+        result = sspy_text_finish(
+            &buffer, stacksplice_format_told(told, &options, sspy_text_append, &buffer));
+    let_go_of_handles(&reader);
+    sspy_reader_end(&reader);
+    return result;
+}
+
+PyObject *sspy_check_told(PyObject *module, PyObject *error)
+{
+    sspy_reader reader;
+    stacksplice_told *told;
+    bool whole;
+
+    whole = !sspy_reader_begin(&reader, PyModule_GetState(module)) &&
+            (told = sspy_new_told(&reader)) != NULL && !sspy_read_error(&reader, error, told);
+    sspy_reader_end(&reader);
+    return whole ? Py_NewRef(Py_None) : NULL;
+}
+
+PyObject *sspy_format_frame(PyObject *module, PyObject *frame)
+{
+    sspy_text_buffer buffer = {NULL, 0, 0};
+    stacksplice_told_frame told = {.glue = 0};
+    PyObject *result = NULL;
+    sspy_reader reader;
+
+    if (!sspy_reader_begin(&reader, PyModule_GetState(module)) &&
+        !sspy_read_frame(&reader, frame, &told))
+        result = sspy_text_finish(&buffer,
+                                  stacksplice_format_frame(&told.frame, sspy_text_append, &buffer));
+    sspy_reader_end(&reader);
+    return result;
+}

@@ -1,0 +1,97 @@
+/*
+ * Tokens by the address of an instruction: a hit reads one line of a table and no code object.
+ *
+ * An instruction lies inside its code object, and its entry leaves the table when the code object
+ * dies, so that whoever has a frame there finds what was put there for it.  Read by any thread at
+ * any time, without a lock; changed only with the lock of the main interpreter held, whose code
+ * alone is in it.
+ */
+#ifndef SSPY_TOKEN_CACHE_H
+#define SSPY_TOKEN_CACHE_H
+
+#include "life/binding.h"
+
+enum { SSPY_CACHE_WAYS = 4, SSPY_CACHE_ROW_BITS = 11 };
+
+/* KEY: the address of the instruction, whose lowest bit says that the line is a traceback's; above
+   it a count of changes, by which a reader sees that VALUE was exchanged beside it. */
+typedef struct sspy_cache_entry {
+    _Atomic(uint64_t) key;
+    _Atomic(uint64_t) value; /* the token below its base, and above it the line asked for */
+} sspy_cache_entry;
+
+typedef struct sspy_cache_row {
+    _Alignas(64) sspy_cache_entry ways[SSPY_CACHE_WAYS];
+} sspy_cache_row;
+
+#define SSPY_CACHE_ADDRESS UINT64_C(0xFFFFFFFFFFFF)
+/* The upper 16 bits of every token (source.h). */
+#define SSPY_TOKEN_BASE UINT64_C(0x5353000000000000)
+#define SSPY_TOKEN_BITS 48
+
+extern sspy_cache_row sspy_cache_rows[1 << SSPY_CACHE_ROW_BITS];
+/* The interpreter whose code is in the table; NULL: none. */
+extern _Atomic(PyInterpreterState *) sspy_cache_home;
+/* The core's epoch in which all in the table was put there. */
+extern _Atomic(uint32_t) sspy_cache_epoch;
+
+/* Whether the tokens in the table are still known: else all of it is void, and whoever may change
+   the table calls sspy_cache_renew. */
+static inline bool sspy_cache_is_true(void)
+{
+    return atomic_load_explicit(&sspy_cache_epoch, memory_order_acquire) ==
+           stacksplice_token_epoch();
+}
+
+static inline sspy_cache_row *sspy_cache_row_of(uintptr_t place)
+{
+    uint64_t mixed = (uint64_t)(place >> 1) * UINT64_C(0x9E3779B97F4A7C15);
+
+    return &sspy_cache_rows[mixed >> (64 - SSPY_CACHE_ROW_BITS)];
+}
+
+/* The token that was put for PLACE and LINE, or 0. */
+static inline uintptr_t sspy_cache_find(uintptr_t place, uint32_t line)
+{
+    sspy_cache_row *row = sspy_cache_row_of(place);
+
+    for (unsigned i = 0; i < SSPY_CACHE_WAYS; i++) {
+        uint64_t key = atomic_load_explicit(&row->ways[i].key, memory_order_acquire), value;
+
+        if ((key ^ place) & SSPY_CACHE_ADDRESS)
+            continue;
+        value = atomic_load_explicit(&row->ways[i].value, memory_order_acquire);
+        if (atomic_load_explicit(&row->ways[i].key, memory_order_relaxed) != key ||
+            value >> SSPY_TOKEN_BITS != line || place > SSPY_CACHE_ADDRESS)
+            return 0;
+        return (uintptr_t)(SSPY_TOKEN_BASE | (value & SSPY_CACHE_ADDRESS));
+    }
+    return 0;
+}
+
+/* The instruction at byte LASTI of CODE. */
+static inline uintptr_t sspy_instruction(const PyCodeObject *code, int lasti)
+{
+    return (uintptr_t)code + offsetof(PyCodeObject, co_code_adaptive) + (uintptr_t)lasti;
+}
+
+/* As a key: a token of a traceback is another than that of the live frame. */
+static inline uintptr_t sspy_traceback_key(uintptr_t place)
+{
+    return place | 1;
+}
+
+/* In the main interpreter, as its module begins: use the table.  Without memory it stays empty. */
+void sspy_cache_begin(PyInterpreterState *interp);
+/* INTERP ends: what its code put is forgotten. */
+void sspy_cache_end(PyInterpreterState *interp);
+/* Void the table if the core has dropped tokens since; the epoch in which it is true now.  Lock
+   held. */
+uint32_t sspy_cache_renew(void);
+/* Put TOKEN, which was interned in EPOCH, for PLACE (in CODE, which is alive) and LINE.  Lock held,
+   outside of any capture: it may allocate in the interpreter.  Does nothing where it cannot be
+   done. */
+void sspy_cache_put(PyCodeObject *code, uintptr_t place, uint32_t line, uintptr_t token,
+                    uint32_t epoch);
+
+#endif

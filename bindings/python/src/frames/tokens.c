@@ -1,0 +1,166 @@
+/*
+ * The token of a place in a code object.  Strings are read where they lie: nothing is allocated in
+ * the interpreter and no lock is needed, because a frame on this thread's stack keeps its code.
+ */
+#include "life/binding.h"
+#include "frames/layout.h"
+#include "frames/positions.h"
+#include "frames/token_cache.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    FILE_BYTES = 4104,
+    FUNCTION_BYTES = 1032
+}; /* more than a token keeps, so that it marks the cut */
+
+/* One character as UTF-8 at OUT (room for four); a surrogate becomes U+FFFD.  Returns the bytes. */
+static size_t put_utf8(Py_UCS4 c, char *out)
+{
+    if (c >= 0xD800 && c < 0xE000)
+        c = 0xFFFD;
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        out[0] = (char)(0xC0 | c >> 6);
+        out[1] = (char)(0x80 | (c & 0x3F));
+        return 2;
+    }
+    if (c < 0x10000) {
+        out[0] = (char)(0xE0 | c >> 12);
+        out[1] = (char)(0x80 | (c >> 6 & 0x3F));
+        out[2] = (char)(0x80 | (c & 0x3F));
+        return 3;
+    }
+    out[0] = (char)(0xF0 | c >> 18);
+    out[1] = (char)(0x80 | (c >> 12 & 0x3F));
+    out[2] = (char)(0x80 | (c >> 6 & 0x3F));
+    out[3] = (char)(0x80 | (c & 0x3F));
+    return 4;
+}
+
+/* TEXT as UTF-8: its own data when it is ASCII, else written to BUFFER and cut to fit. */
+static const char *text_of(PyObject *text, char *buffer, size_t capacity)
+{
+    size_t used = 0;
+
+    if (!text || !PyUnicode_Check(text))
+        return NULL;
+    if (PyUnicode_IS_COMPACT_ASCII(text))
+        return (const char *)PyUnicode_DATA(text);
+#if PY_VERSION_HEX < 0x030C0000
+    if (!PyUnicode_IS_READY(text))
+        return NULL;
+#endif
+    for (Py_ssize_t i = 0; i < PyUnicode_GET_LENGTH(text) && used + 5 <= capacity; i++)
+        used += put_utf8(PyUnicode_READ_CHAR(text, i), buffer + used);
+    buffer[used] = '\0';
+    return buffer;
+}
+
+/* The character of TEXT that is BACK from its end; BACK is not 0 and no more than its length. */
+static Py_UCS4 from_end(PyObject *text, Py_ssize_t back)
+{
+    return PyUnicode_READ_CHAR(text, PyUnicode_GET_LENGTH(text) - back);
+}
+
+/* Whether NAME is the last part of the qualified name WHOLE. */
+static bool is_last_part(PyObject *name, PyObject *whole)
+{
+    Py_ssize_t length = PyUnicode_GET_LENGTH(name), of = PyUnicode_GET_LENGTH(whole);
+
+    if (length > of || (length < of && from_end(whole, length + 1) != '.'))
+        return false;
+    if (PyUnicode_KIND(name) == PyUnicode_KIND(whole))
+        return !memcmp(PyUnicode_DATA(name),
+                       (const char *)PyUnicode_DATA(whole) + (of - length) * PyUnicode_KIND(whole),
+                       (size_t)(length * PyUnicode_KIND(name)));
+    while (length && from_end(name, length) == from_end(whole, length))
+        length--;
+    return !length;
+}
+
+/* A qualified name ends in the one that tracebacks of Python print, and says more.  Code that was
+   renamed (templates, rebuilt tracebacks) has kept the qualified name of something else. */
+static PyObject *shown_name(const PyCodeObject *code)
+{
+    PyObject *name = code->co_name, *whole = code->co_qualname;
+
+#if PY_VERSION_HEX < 0x030C0000
+    if (!PyUnicode_IS_READY(name) || !PyUnicode_IS_READY(whole))
+        return name;
+#endif
+    return is_last_part(name, whole) ? whole : name;
+}
+
+/* LINE is what a traceback says, which can be made by hand: the columns may be of another line. */
+static void set_place(stacksplice_token_info *info, const PyCodeObject *code, int lasti, int line)
+{
+    sspy_position position = sspy_position_of(code, lasti);
+
+    info->line = line > 0 ? (uint32_t)line : position.line;
+    if (!position.column || info->line != position.line)
+        return;
+    info->end_line = position.end_line;
+    info->column = position.column;
+    info->end_column = position.end_column;
+}
+
+/* Whether *TOKEN is that of its place, and not one that says why there is none. */
+static bool make_token(PyCodeObject *code, int lasti, int line, stacksplice_trust trust,
+                       PyInterpreterState *interp, uintptr_t *token)
+{
+    char file[FILE_BYTES], function[FUNCTION_BYTES], name[40];
+    int64_t id = PyInterpreterState_GetID(interp);
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_SCRIPT,
+                                   .trust = trust,
+                                   .language = "python"};
+
+    set_place(&info, code, lasti, line);
+    info.function = text_of(shown_name(code), function, sizeof function);
+    info.file = text_of(code->co_filename, file, sizeof file);
+    if (id > 0) {
+        snprintf(name, sizeof name, "interpreter %lld", (long long)id);
+        info.interpreter = name;
+    }
+    return stacksplice_intern(&info, token) == S_OK;
+}
+
+uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust trust,
+                     PyInterpreterState *interp)
+{
+    uintptr_t token = 0;
+
+    (void)make_token(code, lasti, line, trust, interp, &token); /* always sets a token */
+    return token;
+}
+
+/* The key of the instruction in the table of tokens; 0: LASTI, made by hand, is outside of CODE. */
+static uintptr_t key_of(const PyCodeObject *code, int lasti, stacksplice_trust trust)
+{
+    uintptr_t place = sspy_instruction(code, lasti);
+
+    if (lasti < 0 || lasti / SSPY_CODE_UNIT >= Py_SIZE(code))
+        return 0;
+    return trust == STACKSPLICE_TRUST_TRACEBACK ? sspy_traceback_key(place) : place;
+}
+
+uintptr_t sspy_token_known(PyCodeObject *code, int lasti, int line, stacksplice_trust trust)
+{
+    PyInterpreterState *interp = PyInterpreterState_Get();
+    bool home = interp == atomic_load_explicit(&sspy_cache_home, memory_order_relaxed);
+    uintptr_t key = home ? key_of(code, lasti, trust) : 0;
+    uint32_t said = line > 0 ? (uint32_t)line : 0;
+    uint32_t epoch = home ? sspy_cache_renew() : 0;
+    uintptr_t token = key ? sspy_cache_find(key, said) : 0;
+
+    if (token)
+        return token;
+    if (make_token(code, lasti, line, trust, interp, &token) && key)
+        sspy_cache_put(code, key, said, token, epoch);
+    return token;
+}

@@ -1,0 +1,119 @@
+/*
+ * The tasks that await the running one.  Suspended coroutines are on no native stack: the Python
+ * file _awaiting.py finds them by asyncio's own records, here they become tokens.
+ *
+ * Errors outside of asyncio pay for one look into sys.modules; those that come while a loop runs in
+ * this thread, for the search.
+ */
+#include "life/binding.h"
+
+/* A gap with a REASON, which is text; 0 with an exception. */
+static uintptr_t gap_token(PyObject *reason)
+{
+    stacksplice_token_info gap = {.size = sizeof gap,
+                                  .kind = STACKSPLICE_FRAME_GAP,
+                                  .trust = STACKSPLICE_TRUST_EXACT,
+                                  .language = "python"};
+    uintptr_t token = 0;
+
+    gap.reason = PyUnicode_AsUTF8(reason);
+    if (gap.reason)
+        (void)stacksplice_intern(&gap, &token); /* always sets a token */
+    return token;
+}
+
+/* The token of ITEM: a text is the reason of a gap, a tuple of a text that of a seam, a tuple of a
+   code object and a number a place.  0 with an exception. */
+static uintptr_t token_of(PyObject *item)
+{
+    PyObject *first = PyTuple_Check(item) ? PyTuple_GetItem(item, 0) : NULL;
+    const char *reason;
+    PyObject *code;
+    int lasti;
+
+    if (!first)
+        return gap_token(item);
+    if (PyUnicode_Check(first)) {
+        reason = PyUnicode_AsUTF8(first);
+        return reason ? sspy_seam_token(reason) : 0;
+    }
+    if (!PyArg_ParseTuple(item, "O!i", &PyCode_Type, &code, &lasti))
+        return 0;
+    return sspy_token_known((PyCodeObject *)code, lasti, 0, STACKSPLICE_TRUST_EXACT);
+}
+
+static int append_awaiting(uint32_t max, uintptr_t *frames, uint32_t *count)
+{
+    PyObject *module = PyImport_ImportModule("stacksplice._awaiting");
+    PyObject *list = module ? PyObject_CallMethod(module, "awaited_by", NULL) : NULL;
+    PyObject *items = list ? PySequence_Fast(list, "awaited_by() must return a list") : NULL;
+    Py_ssize_t size = items ? PySequence_Fast_GET_SIZE(items) : 0;
+    Py_ssize_t left_out = size > max ? size - max : 0;
+    int result = items ? 0 : -1;
+
+    for (Py_ssize_t i = 0; !result && i < size; i++) {
+        if (left_out && i == max / 2) {
+            frames[(*count)++] = stacksplice_left_out((uint32_t)left_out);
+            i += left_out;
+        }
+        frames[*count] = token_of(PySequence_Fast_GET_ITEM(items, i));
+        *count += frames[*count] != 0;
+        result = PyErr_Occurred() ? -1 : 0;
+    }
+    Py_XDECREF(items);
+    Py_XDECREF(list);
+    Py_XDECREF(module);
+    return result;
+}
+
+int sspy_loop_runs(sspy_state *state)
+{
+    PyObject *events, *loop;
+
+    if (!Py_IsInitialized()) /* or is being finalized, with no loop left, nor modules at its end */
+        return 0;
+    events = PyImport_GetModule(state->asyncio_key);
+    if (!events)
+        return PyErr_Occurred() ? -1 : 0;
+    loop = PyObject_CallMethodNoArgs(events, state->running_loop_key);
+    Py_DECREF(events);
+    Py_XDECREF(loop);
+    return loop ? loop != Py_None : -1;
+}
+
+int sspy_awaited_by(sspy_state *state, uint32_t max, uintptr_t *frames, uint32_t *count)
+{
+    PyThreadState *thread = PyThreadState_Get();
+    int result = sspy_loop_runs(state);
+
+    if (result <= 0)
+        return result;
+    /* No tracer or profiler, nor sys.monitoring, sees what we run here. */
+    PyThreadState_EnterTracing(thread);
+    result = append_awaiting(max, frames, count);
+    PyThreadState_LeaveTracing(thread);
+    return result;
+}
+
+void sspy_clear_but_interrupts(void)
+{
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt))
+        PyErr_SetInterrupt(); /* it comes again when we are through */
+    PyErr_Clear();
+}
+
+void sspy_append_awaiting(sspy_state *state, sspy_room *room, uint32_t *count)
+{
+    PyObject *reason;
+    uintptr_t gap;
+
+    if (sspy_awaited_by(state, room->limit, room->frames, count) == 0)
+        return;
+    sspy_clear_but_interrupts();
+    reason = PyUnicode_FromString("awaiting task unknown: the search failed");
+    gap = reason ? gap_token(reason) : 0;
+    PyErr_Clear();
+    Py_XDECREF(reason);
+    if (gap)
+        room->frames[(*count)++] = gap;
+}

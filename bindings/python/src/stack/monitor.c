@@ -1,0 +1,88 @@
+/*
+ * The stack at the raise, for exceptions that will be unwound before anybody asks.
+ *
+ * sys.monitoring (3.12 on) calls `_raised` in each Python frame that an exception appears in,
+ * before that frame is unwound.  At the first sight of an exception object its stack is taken,
+ * native frames included, and kept in the exception's own anchor: it dies with the exception and
+ * holds nothing alive.
+ */
+#include "life/binding.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How loops and generators end; no errors, and many. */
+static bool is_end_of_iteration(PyObject *exc)
+{
+    PyObject *type = (PyObject *)Py_TYPE(exc);
+
+    return type == PyExc_StopIteration || type == PyExc_StopAsyncIteration ||
+           type == PyExc_GeneratorExit;
+}
+
+/* The stack of now into EXC's anchor; -1 with an exception. */
+static int take_stack(sspy_interp *interp, PyObject *exc, sspy_room *room)
+{
+    /* From the frame it is in on: the native frames inside belong to the callback. */
+    uint32_t count = sspy_capture(NULL, room->limit, room->frames);
+    sspy_anchor *anchor;
+
+    if (interp->module_state)
+        sspy_append_awaiting(interp->module_state, room, &count);
+    count = stacksplice_copy_ends(room->frames, count, room->limit, room->frames);
+    anchor = sspy_anchor_make(interp, exc);
+    if (!anchor || !count || anchor->raised)
+        return anchor ? 0 : -1;
+    anchor->raised = malloc(count * sizeof *anchor->raised);
+    if (!anchor->raised) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    memcpy(anchor->raised, room->frames, count * sizeof *anchor->raised);
+    anchor->raised_count = count;
+    return 0;
+}
+
+/* -1 with an exception. */
+static int keep_stack(sspy_interp *interp, PyObject *exc)
+{
+    sspy_anchor *anchor = sspy_anchor_of(interp, exc);
+    sspy_room room;
+    int result;
+
+    if (anchor && (anchor->raised || anchor->exception || anchor->error))
+        return 0;
+    if (sspy_room_begin(&room, stacksplice_max_frames()))
+        return -1;
+    result = take_stack(interp, exc, &room);
+    sspy_room_end(&room);
+    return result;
+}
+
+PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    sspy_interp *interp;
+
+    (void)module;
+    if (count != 3 || !PyExceptionInstance_Check(arguments[2])) {
+        PyErr_SetString(PyExc_TypeError, "_raised() takes a code object, an offset, an exception");
+        return NULL;
+    }
+    if (is_end_of_iteration(arguments[2]))
+        Py_RETURN_NONE;
+    interp = sspy_interp_current();
+    /* Without memory, or in an exception that can carry nothing, its traceback has to do. */
+    if (!interp || keep_stack(interp, arguments[2]))
+        PyErr_Clear();
+    Py_RETURN_NONE;
+}
+
+uintptr_t *sspy_anchor_take_raised(sspy_anchor *anchor, uint32_t *count)
+{
+    uintptr_t *frames = anchor->raised;
+
+    *count = anchor->raised_count;
+    anchor->raised = NULL;
+    anchor->raised_count = 0;
+    return frames;
+}

@@ -1,0 +1,125 @@
+/*
+ * Where two stacks meet in one traceback.
+ *
+ * An exception that a task or a thread ended with is raised again by whoever waits for it: a future
+ * keeps it.  Its traceback then goes on as if the one had called the other.  A frame remembers its
+ * caller also after its end.  Where two neighbours both tell who called them, and neither is among
+ * the callers of the other, they are of different stacks.  Of these frames nothing is said:
+ *
+ *  - a generator's or coroutine's that has forgotten its caller (CPython 3.11, 3.14 and newer);
+ *  - one that never ran: C code made it so that its own functions stand in the traceback (Cython,
+ *    PyO3).  Like the outermost frame of a thread it has no caller, but it did no step either;
+ *  - one that ran only to raise: Python code gave the body of a module the name of a function, for
+ *    the same purpose (jinja2, tblib).  Its caller is whoever made it.
+ */
+#include "frames/layout.h"
+
+static const char *const raised_again = "stored exception re-raised here";
+
+static bool is_coroutine(PyFrameObject *frame)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    bool coroutine = code->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR);
+
+    Py_DECREF(code);
+    return coroutine;
+}
+
+/* Whether OUTER called INNER, as nearly every frame of a traceback did the next one.  Without
+   memory it did not, and an exception is set. */
+static bool is_caller(const PyFrameObject *outer, PyFrameObject *inner)
+{
+    PyFrameObject *back = PyFrame_GetBack(inner);
+
+    Py_XDECREF(back);
+    return back == outer;
+}
+
+/* The body of a module, or what exec() runs, is called <module> unless it was renamed.  A class has
+   its own name, and hardly ever raises what others kept. */
+static bool is_renamed_body(const PyCodeObject *code)
+{
+    return !(code->co_flags & (CO_OPTIMIZED | CO_NEWLOCALS)) &&
+           PyUnicode_CompareWithASCIIString(code->co_name, "<module>") != 0;
+}
+
+/* A new frame stands at its first instruction, or behind it; where one that raised stood is further
+   on, but for an error in its very first step. */
+static bool has_run(PyFrameObject *frame, const PyCodeObject *code)
+{
+    return PyFrame_GetLasti(frame) > (code->_co_firsttraceable + 1) * SSPY_CODE_UNIT;
+}
+
+/* Whether FRAME tells who called it, or that nobody did.  Without memory it does not, and an
+   exception is set. */
+static bool tells_caller(PyFrameObject *frame)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    PyFrameObject *back = PyFrame_GetBack(frame);
+    bool forgets = code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
+    bool tells =
+        !is_renamed_body(code) && (back || (!PyErr_Occurred() && !forgets && has_run(frame, code)));
+
+    Py_XDECREF(back);
+    Py_DECREF(code);
+    return tells;
+}
+
+/* Whether OUTER is among the callers of INNER.  Without memory an exception is set. */
+static bool is_below(PyFrameObject *inner, const PyFrameObject *outer)
+{
+    PyFrameObject *back = PyFrame_GetBack(inner);
+
+    while (back && back != outer) {
+        PyFrameObject *next = PyFrame_GetBack(back);
+
+        Py_DECREF(back);
+        back = next;
+    }
+    Py_XDECREF(back);
+    return back != NULL;
+}
+
+/* Whether both frames tell their callers, and are of different stacks.  One that raises what its
+   caller has caught is of that one's stack, too.  Without memory nothing is known. */
+static bool are_apart(PyFrameObject *inner, PyFrameObject *outer)
+{
+    bool apart = tells_caller(inner) && tells_caller(outer) && !is_below(inner, outer) &&
+                 !is_below(outer, inner) && !PyErr_Occurred();
+
+    PyErr_Clear();
+    return apart;
+}
+
+uintptr_t sspy_seam_token(const char *reason)
+{
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_GAP,
+                                   .trust = STACKSPLICE_TRUST_EXACT,
+                                   .language = "python",
+                                   .reason = reason,
+                                   .asynchronous = 1};
+    uintptr_t token = 0;
+
+    (void)stacksplice_intern(&info, &token); /* always sets a token */
+    return token;
+}
+
+uintptr_t sspy_seam_inside(const PyTracebackObject *entry)
+{
+    PyFrameObject *inner = entry->tb_next ? entry->tb_next->tb_frame : NULL;
+
+    if (!inner || is_caller(entry->tb_frame, inner))
+        return 0;
+    PyErr_Clear();
+    /* Frames that stand for those of other languages have no callers, and their traceback does not
+       show the glue through which they call Python. */
+    if (sspy_foreign_frame(inner, NULL))
+        return 0;
+    if (sspy_foreign_frame(entry->tb_frame, NULL))
+        return sspy_mark();
+    if (!are_apart(inner, entry->tb_frame))
+        return 0;
+    return sspy_seam_token(is_coroutine(inner) && is_coroutine(entry->tb_frame) ? SSPY_AWAITED
+                                                                                : raised_again);
+}

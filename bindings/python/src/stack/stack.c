@@ -1,0 +1,334 @@
+/*
+ * The combined stack of an exception, from its traceback and the live stack.
+ *
+ * An exception that was unwound to the border has frames in its traceback, which are trusted as
+ * they are; then one gap frame, sspy_mark(); then the live stack from the catching frame outward,
+ * in which a frame of the traceback has the line where the exception passed.
+ *
+ * The traceback of a cause, or of a member of a group, ends where it was caught.  What called that
+ * frame is told by the traceback of the exception that it belongs to, if the frame is in it, or by
+ * the live stack, if it is there; else by nobody, and a gap says so.
+ */
+#include "life/binding.h"
+
+#include <stdlib.h>
+
+int sspy_room_begin(sspy_room *room, uint32_t limit)
+{
+    room->limit = limit;
+    room->frames = limit <= SSPY_NEAR_FRAMES
+                       ? room->near
+                       : malloc(SSPY_ROOM((size_t)limit) * sizeof *room->frames);
+    if (!room->frames)
+        PyErr_NoMemory();
+    return room->frames ? 0 : -1;
+}
+
+void sspy_room_end(sspy_room *room)
+{
+    if (room->frames != room->near)
+        free(room->frames);
+}
+
+static uint32_t capture_live(const void *above, uintptr_t behind, uint32_t max, uintptr_t *frames)
+{
+    sspy_interp *interp = sspy_interp_current();
+    sspy_section section = sspy_enter(interp);
+    uint32_t count = 0;
+
+    (void)stacksplice_capture_ends(above, behind, max, frames, &count);
+    sspy_leave(section);
+    return count;
+}
+
+/* Capture as WANTED says, without what is inside of the innermost of its frames (our own call).
+   When no frame of the stack is one of them: all of it, rather than nothing. */
+static uint32_t capture_from(const void *above, sspy_placement *wanted, uint32_t max,
+                             uintptr_t *frames)
+{
+    uint32_t count;
+
+    wanted->mark = sspy_mark();
+    sspy_place(wanted);
+    count = capture_live(above, wanted->mark, max, frames);
+    sspy_place(NULL);
+    return count;
+}
+
+uint32_t sspy_capture(const void *above, uint32_t max, uintptr_t *frames)
+{
+    sspy_placed_frame top = {sspy_frame_top(), 0};
+    sspy_placement wanted = {.frames = &top, .count = 1};
+
+    return above ? capture_live(above, 0, max, frames)
+                 : capture_from(__builtin_frame_address(0), &wanted, max, frames);
+}
+
+/* 0: the entry stands for no element of its own. */
+static uintptr_t entry_token(PyTracebackObject *entry)
+{
+    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
+    uintptr_t token;
+
+    if (!sspy_may_be_foreign(code) || !sspy_foreign_frame(entry->tb_frame, &token))
+        token =
+            sspy_token_known(code, entry->tb_lasti, entry->tb_lineno, STACKSPLICE_TRUST_TRACEBACK);
+    Py_DECREF(code);
+    return token;
+}
+
+static void reverse(uintptr_t *tokens, uint32_t count)
+{
+    for (uint32_t i = 0; i < count / 2; i++) {
+        uintptr_t swapped = tokens[i];
+
+        tokens[i] = tokens[count - 1 - i];
+        tokens[count - 1 - i] = swapped;
+    }
+}
+
+/* ---- Tracebacks -------------------------------------------------------------------------------*/
+
+enum { MAX_SEGMENTS = 8 };
+
+/* Entries of a traceback from FIRST on, up to the one of the frame UNTIL (NULL: all). */
+typedef struct segment {
+    PyTracebackObject *first; /* counted */
+    const PyFrameObject *until;
+} segment;
+
+/* The way of an exception outward: its own traceback first, then parts of those around it. */
+typedef struct passage {
+    segment segments[MAX_SEGMENTS];
+    uint32_t count;
+    bool arrives; /* it goes on to the border */
+} passage;
+
+typedef struct cursor {
+    const passage *p;
+    uint32_t segment; /* the outermost is the last one */
+    PyTracebackObject *entry;
+} cursor;
+
+/* The entry of C, or the first of the next segment that has one; NULL behind the innermost. */
+static PyTracebackObject *settle(cursor *c)
+{
+    while (!c->entry || c->entry->tb_frame == c->p->segments[c->segment].until) {
+        if (c->segment == 0)
+            return c->entry = NULL;
+        c->entry = c->p->segments[--c->segment].first;
+    }
+    return c->entry;
+}
+
+static PyTracebackObject *first_entry(cursor *c, const passage *p)
+{
+    *c = (cursor){p, p->count - 1, p->segments[p->count - 1].first};
+    return settle(c);
+}
+
+static PyTracebackObject *next_entry(cursor *c)
+{
+    c->entry = c->entry->tb_next;
+    return settle(c);
+}
+
+static bool has_frame(const PyTracebackObject *entry, const PyFrameObject *frame)
+{
+    while (entry && entry->tb_frame != frame)
+        entry = entry->tb_next;
+    return entry != NULL;
+}
+
+/* A generator may have been resumed by others since. */
+static bool is_generator(PyFrameObject *frame)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    bool generator = code->co_flags & (CO_GENERATOR | CO_ASYNC_GENERATOR);
+
+    Py_DECREF(code);
+    return generator;
+}
+
+/* EXC's traceback, and of those of OUTER the parts that tell what called its outermost frame. */
+static void begin_passage(passage *p, PyObject *exc, const sspy_step *outer)
+{
+    PyTracebackObject *first = (PyTracebackObject *)PyException_GetTraceback(exc);
+
+    p->segments[0] = (segment){first, NULL};
+    p->count = 1;
+    p->arrives = !outer;
+    while (first && outer && p->count < MAX_SEGMENTS && !is_generator(first->tb_frame)) {
+        PyTracebackObject *around = (PyTracebackObject *)PyException_GetTraceback(outer->exc);
+
+        if (has_frame(around, first->tb_frame)) {
+            p->segments[p->count++] = (segment){around, first->tb_frame};
+            p->arrives = !outer->outer;
+            first = around;
+        } else {
+            Py_XDECREF(around);
+        }
+        outer = outer->outer;
+    }
+}
+
+static void end_passage(passage *p)
+{
+    while (p->count)
+        Py_XDECREF(p->segments[--p->count].first);
+}
+
+/* A traceback, split into frames that have ended and frames that are live. */
+typedef struct passed_frames {
+    uintptr_t *ended;        /* tokens, innermost first when all are read; borrowed */
+    uint32_t most;           /* of them; there is room for twice as many */
+    sspy_placed_frame *live; /* malloc; each once */
+    uint32_t ended_count, live_count;
+    bool after_seam; /* the last of ENDED is a seam */
+} passed_frames;
+
+/* An exception that is raised again where it was caught has two entries of one frame.  The inner
+   one tells where it came from, and a stack has a frame once. */
+static bool is_repeated(const PyTracebackObject *entry)
+{
+    return entry->tb_next && entry->tb_next->tb_frame == entry->tb_frame;
+}
+
+/* Of several entries of one frame the last, which is the innermost, is the one that counts.  There
+   are at most ENTRIES in all.  -1 with a MemoryError. */
+static int add_live(passed_frames *passed, const void *data, PyTracebackObject *entry,
+                    size_t entries)
+{
+    uint32_t i = 0;
+
+    if (!passed->live)
+        passed->live = malloc(entries * sizeof *passed->live);
+    if (!passed->live) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    while (i < passed->live_count && passed->live[i].data != data)
+        i++;
+    passed->live[i] = (sspy_placed_frame){data, entry_token(entry)};
+    passed->live_count += i == passed->live_count;
+    return 0;
+}
+
+static void shorten_ended(passed_frames *passed)
+{
+    passed->ended_count =
+        stacksplice_copy_ends(passed->ended, passed->ended_count, passed->most, passed->ended);
+}
+
+static void add_token(passed_frames *passed, uintptr_t token)
+{
+    if (passed->ended_count == 2 * passed->most)
+        shorten_ended(passed);
+    passed->ended[passed->ended_count++] = token;
+}
+
+static void add_ended(passed_frames *passed, PyTracebackObject *entry)
+{
+    uintptr_t token = entry_token(entry);
+
+    if (!token)
+        return;
+    add_token(passed, token);
+    passed->after_seam = false;
+}
+
+/* A seam stands between frames: one of several in a row is enough. */
+static void add_seam(passed_frames *passed, const PyTracebackObject *entry)
+{
+    uintptr_t seam;
+
+    if (passed->after_seam)
+        return;
+    seam = sspy_seam_inside(entry);
+    if (!seam)
+        return;
+    add_token(passed, seam);
+    passed->after_seam = true;
+}
+
+static size_t count_entries(const passage *p)
+{
+    size_t entries = 0;
+    cursor c;
+
+    for (PyTracebackObject *entry = first_entry(&c, p); entry; entry = next_entry(&c))
+        entries++;
+    return entries;
+}
+
+/* -1 with a MemoryError. */
+static int read_passage(const passage *p, passed_frames *passed)
+{
+    bool owned = sspy_chain_has_owned();
+    size_t entries = count_entries(p);
+    cursor c;
+
+    for (PyTracebackObject *entry = first_entry(&c, p); entry; entry = next_entry(&c)) {
+        const void *data;
+
+        if (is_repeated(entry))
+            continue;
+        data = sspy_frame_live(entry->tb_frame, owned);
+        if (data && add_live(passed, data, entry, entries))
+            return -1;
+        if (!data)
+            add_ended(passed, entry);
+        add_seam(passed, entry);
+    }
+    passed->ended_count -= passed->after_seam; /* nothing that ended is inside of it */
+    shorten_ended(passed);
+    reverse(passed->ended, passed->ended_count);
+    return 0;
+}
+
+/* A gap in place of what is outside of frames that nobody knows the callers of. */
+static uintptr_t lost_token(bool was_raised)
+{
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_GAP,
+                                   .trust = STACKSPLICE_TRUST_EXACT,
+                                   .language = "python",
+                                   .reason = was_raised ? SSPY_CAUGHT_BEFORE : SSPY_NEVER_RAISED};
+    uintptr_t token = 0;
+
+    (void)stacksplice_intern(&info, &token);
+    return token;
+}
+
+int sspy_stack_of(sspy_state *state, PyObject *exc, const sspy_step *outer, const void *above,
+                  sspy_room *room, uint32_t *count)
+{
+    uintptr_t *frames = room->frames;
+    /* As many from its inner end as the whole stack can keep from its own. */
+    passed_frames passed = {.ended = frames, .most = room->limit + 2};
+    passage p;
+    int failed;
+
+    begin_passage(&p, exc, outer);
+    failed = read_passage(&p, &passed);
+    if (!failed) {
+        sspy_placement wanted = {.frames = passed.live, .count = passed.live_count};
+
+        *count = passed.ended_count;
+        if (!p.arrives && !wanted.count) {
+            frames[*count] = lost_token(*count != 0);
+            *count += 1;
+        } else {
+            if (*count)
+                frames[(*count)++] = sspy_mark();
+            *count += wanted.count ? capture_from(__builtin_frame_address(0), &wanted, room->limit,
+                                                  frames + *count)
+                                   : sspy_capture(above, room->limit, frames + *count);
+            sspy_append_awaiting(state, room, count);
+        }
+        *count = stacksplice_copy_ends(frames, *count, room->limit, frames);
+    }
+    free(passed.live);
+    end_passage(&p);
+    return failed;
+}

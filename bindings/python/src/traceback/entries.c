@@ -1,0 +1,412 @@
+/*
+ * Frames of other languages as entries of __traceback__.
+ *
+ * An element of a stack (passage.c) becomes a code object that is never run, with the file, the
+ * function and the line of the frame; an entry is a frame object of it, as for code that Cython
+ * made.  What an element becomes is kept, so that a recurring stack resolves nothing: code objects
+ * and the frames' globals, nothing of an exception.  Glue, functions that scripts have built in,
+ * and gaps where only calls of native code are missing become no entry, as they have none in
+ * Python.
+ */
+#include "traceback/between.h"
+
+#include <dlfcn.h>
+#include <frameobject.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ELEMENT_KEY "__stacksplice__"
+#define ELEMENT_NAME "stacksplice.element"
+
+enum {
+    KEPT = 512,       /* elements, of each interpreter */
+    SHOWN_MAX = 100,  /* elements of one passage; half of them at either end */
+    FILE_BYTES = 4096 /* of a name of a file with what is put around it */
+};
+
+/* What elements became.  FRAMES is a tuple of a code object and a dict of globals for each frame,
+   innermost first. */
+struct sspy_kept_frames {
+    uint64_t unloads; /* of code: native elements may mean something else after one */
+    struct kept {
+        uintptr_t element; /* 0: none */
+        PyObject *frames;
+    } kept[KEPT];
+};
+
+/* ---- One frame --------------------------------------------------------------------------------*/
+
+/* The address 1 is no element: it stands for a function that was inlined into the next one. */
+static void *const inlined_part = (void *)1;
+
+bool sspy_foreign_frame(PyFrameObject *frame, uintptr_t *element)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    bool other = !sspy_may_be_foreign(code);
+    PyObject *globals, *capsule;
+    void *found = NULL;
+
+    Py_DECREF(code);
+    if (other)
+        return false;
+    globals = PyFrame_GetGlobals(frame);
+    capsule = PyDict_GetItemString(globals, ELEMENT_KEY);
+    if (capsule && PyCapsule_IsValid(capsule, ELEMENT_NAME))
+        found = PyCapsule_GetPointer(capsule, ELEMENT_NAME);
+    Py_DECREF(globals);
+    if (element)
+        *element = found == inlined_part ? 0 : (uintptr_t)found;
+    return found != NULL;
+}
+
+static int set_item(PyObject *dict, const char *key, PyObject *value)
+{
+    int failed = !value || PyDict_SetItemString(dict, key, value);
+
+    Py_XDECREF(value);
+    return failed;
+}
+
+/* The globals of a frame; FILE is NULL where nothing can be opened. */
+static PyObject *new_globals(const stacksplice_frame *frame, PyObject *file)
+{
+    void *element = frame->inlined ? inlined_part : (void *)frame->address;
+    PyObject *globals = PyDict_New();
+
+    if (globals && (set_item(globals, "__name__", PyUnicode_FromString(frame->language)) ||
+                    (file && set_item(globals, "__file__", Py_NewRef(file))) ||
+                    set_item(globals, ELEMENT_KEY, PyCapsule_New(element, ELEMENT_NAME, NULL))))
+        Py_CLEAR(globals);
+    return globals;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* Tools open what a code object calls its file, in any folder of sys.path.  A name in <> they do
+   not: what is no file, or not known to be this one, or one that a script may have named to have
+   the kernel's told, has it.  Whether NAME is one to open. */
+static bool put_file(const stacksplice_frame *frame, char *name)
+{
+    const char *file = frame->file;
+    /* A compiler's relative path counts from where it ran, a script's from here. */
+    bool is_path = file && !frame->chunk &&
+                   (*file == '/' || frame->kind == STACKSPLICE_FRAME_SCRIPT) &&
+                   stacksplice_is_source_file(file);
+
+    if (frame->kind == STACKSPLICE_FRAME_GAP) {
+        (void)snprintf(name, FILE_BYTES, "<gap: %s>", frame->reason ? frame->reason : "unknown");
+        return false;
+    }
+    if (is_path) {
+        (void)snprintf(name, FILE_BYTES, "%s", file);
+        return true;
+    }
+    if (file && ((*file == '<' && file[strlen(file) - 1] == '>') || (*file == '[' && frame->chunk)))
+        (void)snprintf(name, FILE_BYTES, "%s", file); /* as its language writes what is no file */
+    else if (file)
+        (void)snprintf(name, FILE_BYTES, "<%s>", file);
+    else if (frame->module && frame->function)
+        (void)snprintf(name, FILE_BYTES, "<%s>", base_name(frame->module));
+    else if (frame->module)
+        (void)snprintf(name, FILE_BYTES, "<%s+0x%llx>", base_name(frame->module),
+                       (unsigned long long)frame->module_offset);
+    else
+        (void)snprintf(name, FILE_BYTES, "<%s 0x%llx>", frame->language,
+                       (unsigned long long)frame->address);
+    return false;
+}
+
+static PyObject *function_text(const stacksplice_frame *frame)
+{
+    const char *function = frame->function ? frame->function : "???", *dot;
+
+    if (frame->kind == STACKSPLICE_FRAME_GAP)
+        function = "<frames missing>";
+    /* Python's own entries have the last part of a qualified name. */
+    dot = strcmp(frame->language, "python") ? NULL : strrchr(function, '.');
+    if (dot)
+        function = dot + 1;
+    return PyUnicode_DecodeUTF8(function, (Py_ssize_t)strlen(function), "replace");
+}
+
+/* What a list of code and globals gets for FRAME; -1 with an exception. */
+static int append_frame(PyObject *list, const stacksplice_frame *frame)
+{
+    PyObject *function = function_text(frame);
+    const char *text = function ? PyUnicode_AsUTF8(function) : NULL;
+    PyObject *code = NULL, *globals = NULL;
+    char file[FILE_BYTES];
+    bool opens = put_file(frame, file);
+    int failed = -1;
+
+    if (text)
+        code = (PyObject *)PyCode_NewEmpty(file, text, (int)frame->line);
+    if (code)
+        globals = new_globals(frame, opens ? ((PyCodeObject *)code)->co_filename : NULL);
+    if (globals)
+        failed = PyList_Append(list, code) || PyList_Append(list, globals) ? -1 : 0;
+    Py_XDECREF(function);
+    Py_XDECREF(code);
+    Py_XDECREF(globals);
+    return failed;
+}
+
+/* ---- What an element becomes ------------------------------------------------------------------*/
+
+/* A gap of Python's that no traceback of Python has ever told of: what called the frames of one is
+   not in it, nor is what C called between two of them. */
+static bool is_customary(const stacksplice_frame *gap)
+{
+    static const char *const reasons[] = {STACKSPLICE_GAP_RETURNED, SSPY_CAUGHT_BEFORE,
+                                          SSPY_NEVER_RAISED};
+
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (gap->reason && !strcmp(gap->reason, reasons[i]))
+            return !strcmp(gap->language, "python");
+    return false;
+}
+
+/* Lua's own word for a C function's place: it has a native frame beside it, or is built in. */
+static bool is_shown(const stacksplice_frame *frame)
+{
+    if (frame->kind == STACKSPLICE_FRAME_GAP)
+        return !is_customary(frame);
+    if (frame->kind == STACKSPLICE_FRAME_SCRIPT)
+        return !frame->file || strcmp(frame->file, "[C]") != 0;
+    return stacksplice_frame_role(frame) == STACKSPLICE_ROLE_OWN;
+}
+
+static int add_frame(const stacksplice_frame *frame, void *data)
+{
+    PyObject *list = data;
+
+    return is_shown(frame) && append_frame(list, frame);
+}
+
+/* Whether the binary of ADDRESS alone says that it is not shown: then no debug information need be
+   read for it, which takes a millisecond where it is the interpreter's. */
+static bool is_hidden_binary(uintptr_t address)
+{
+    stacksplice_frame frame = {.size = sizeof frame,
+                               .kind = STACKSPLICE_FRAME_NATIVE,
+                               .language = "native",
+                               .function = "?"};
+    Dl_info info;
+
+    if (!dladdr((void *)(address - 1), &info))
+        return false;
+    frame.module = info.dli_fname;
+    return stacksplice_frame_role(&frame) != STACKSPLICE_ROLE_OWN;
+}
+
+static PyObject *new_frames(uintptr_t element)
+{
+    PyObject *list, *frames = NULL;
+
+    if (!sspy_is_token(element) && is_hidden_binary(element))
+        return PyTuple_New(0);
+    list = PyList_New(0);
+    if (list && SUCCEEDED(stacksplice_resolve(element, add_frame, list)) && !PyErr_Occurred())
+        frames = PyList_AsTuple(list);
+    Py_XDECREF(list);
+    return frames;
+}
+
+void sspy_kept_frames_clear(sspy_kept_frames *all)
+{
+    for (size_t i = 0; all && i < KEPT; i++) {
+        all->kept[i].element = 0;
+        Py_CLEAR(all->kept[i].frames);
+    }
+}
+
+int sspy_kept_frames_traverse(sspy_kept_frames *all, visitproc visit, void *arg)
+{
+    for (size_t i = 0; all && i < KEPT; i++)
+        Py_VISIT(all->kept[i].frames);
+    return 0;
+}
+
+/* The table, without what may be out of date; NULL without memory. */
+static sspy_kept_frames *kept_frames(sspy_state *state)
+{
+    uint64_t unloads;
+
+    if (!state->kept_frames)
+        state->kept_frames = calloc(1, sizeof *state->kept_frames);
+    if (!state->kept_frames)
+        return NULL;
+    unloads = stacksplice_unloads();
+    if (unloads != state->kept_frames->unloads) {
+        sspy_kept_frames_clear(state->kept_frames);
+        state->kept_frames->unloads = unloads;
+    }
+    return state->kept_frames;
+}
+
+/* A new reference, or NULL with an exception. */
+static PyObject *frames_of(sspy_kept_frames *all, uintptr_t element)
+{
+    uint64_t hash = element * UINT64_C(0x9E3779B97F4A7C15);
+    struct kept *place = &all->kept[hash >> 32 & (KEPT - 1)];
+    PyObject *frames;
+
+    if (place->element == element)
+        return Py_NewRef(place->frames);
+    frames = new_frames(element);
+    if (frames) {
+        place->element = element;
+        Py_XSETREF(place->frames, Py_NewRef(frames));
+    }
+    return frames;
+}
+
+/* ---- Entries ----------------------------------------------------------------------------------*/
+
+/* *TRACEBACK, which is NULL or owned, with an entry for CODE before it; -1 with an exception. */
+static int put_entry(PyObject **traceback, PyObject *code, PyObject *globals)
+{
+    PyFrameObject *frame = PyFrame_New(PyThreadState_Get(), (PyCodeObject *)code, globals, NULL);
+    PyTracebackObject *entry = NULL;
+
+    /* To call the type does just this, at twenty times the cost. */
+    if (frame)
+        entry = PyObject_GC_New(PyTracebackObject, &PyTraceBack_Type);
+    if (!entry) {
+        Py_XDECREF(frame);
+        return -1;
+    }
+    entry->tb_next = (PyTracebackObject *)*traceback; /* moved, as the frame is */
+    entry->tb_frame = frame;
+    entry->tb_lasti = 0;
+    entry->tb_lineno = ((PyCodeObject *)code)->co_firstlineno;
+    PyObject_GC_Track(entry);
+    *traceback = (PyObject *)entry;
+    return 0;
+}
+
+static int put_element(sspy_kept_frames *all, PyObject **traceback, uintptr_t element)
+{
+    PyObject *frames = frames_of(all, element);
+    int failed = !frames;
+
+    for (Py_ssize_t i = 0; !failed && i < PyTuple_GET_SIZE(frames); i += 2)
+        failed = put_entry(traceback, PyTuple_GET_ITEM(frames, i), PyTuple_GET_ITEM(frames, i + 1));
+    Py_XDECREF(frames);
+    return failed;
+}
+
+static int put_gap(sspy_kept_frames *all, PyObject **traceback, const char *reason)
+{
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_GAP,
+                                   .trust = STACKSPLICE_TRUST_EXACT,
+                                   .language = "python",
+                                   .reason = reason};
+    uintptr_t token = 0;
+
+    (void)stacksplice_intern(&info, &token); /* without memory the token says that */
+    return put_element(all, traceback, token);
+}
+
+/* Both ends of PASSAGE, or its inner end where its outermost frames were left out already. */
+static uint32_t shown_of(const sspy_passage *passage, uintptr_t *shown)
+{
+    uint32_t count = passage->count - 1, inner = count < SHOWN_MAX ? count : SHOWN_MAX, left_out;
+
+    if (!passage->count || !passage->outermost)
+        return stacksplice_copy_ends(passage->frames, passage->count, SHOWN_MAX + 1, shown);
+    memcpy(shown, passage->frames, inner * sizeof *shown);
+    left_out = stacksplice_frames_left_out(&passage->outermost, 1) + (count - inner);
+    shown[inner] = stacksplice_left_out(left_out);
+    return inner + 1;
+}
+
+/* Those of PASSAGE before *TRACEBACK; -1 with an exception. */
+static int put_passage(sspy_kept_frames *all, PyObject **traceback, const sspy_passage *passage)
+{
+    uintptr_t shown[SHOWN_MAX + 1];
+    uint32_t count = shown_of(passage, shown);
+
+    for (uint32_t i = 0; i < count; i++)
+        if (put_element(all, traceback, shown[i]))
+            return -1;
+    return passage->seam ? put_gap(all, traceback, passage->seam) : 0;
+}
+
+static void show_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
+                     IScriptErrorInfo *border)
+{
+    sspy_kept_frames *all;
+    PyObject *traceback;
+    sspy_passage passage;
+
+    sspy_passage_find(state, exc, error, border, &passage);
+    if (!passage.count && !passage.seam) {
+        sspy_passage_end(&passage);
+        return;
+    }
+    all = kept_frames(state);
+    traceback = PyException_GetTraceback(exc);
+    if (!all || put_passage(all, &traceback, &passage) ||
+        (traceback && PyException_SetTraceback(exc, traceback)))
+        PyErr_Clear(); /* without memory the exception is as it was */
+    Py_XDECREF(traceback);
+    sspy_passage_end(&passage);
+}
+
+/* EXC's anchor if it was made for an error born elsewhere and was never raised here; else NULL. */
+static sspy_anchor *newly_arrived(sspy_state *state, PyObject *exc)
+{
+    sspy_anchor *anchor = exc ? sspy_anchor_of(state->interp, exc) : NULL;
+    PyObject *traceback = exc ? PyException_GetTraceback(exc) : NULL;
+    bool is_new = anchor && anchor->foreign && !anchor->received && !traceback;
+
+    Py_XDECREF(traceback);
+    return is_new ? anchor : NULL;
+}
+
+static void show_related(sspy_state *state, PyObject *exc, IScriptErrorInfo *border, int depth);
+
+/* EXC, which is borrowed and may be NULL, arrives with another one at BORDER. */
+static void show_arrived(sspy_state *state, PyObject *exc, IScriptErrorInfo *border, int depth)
+{
+    sspy_anchor *anchor = newly_arrived(state, exc);
+
+    if (!anchor || depth > SSPY_MAX_STEPS)
+        return;
+    show_one(state, exc, anchor->error, border);
+    show_related(state, exc, border, depth + 1);
+}
+
+static void show_related(sspy_state *state, PyObject *exc, IScriptErrorInfo *border, int depth)
+{
+    PyObject *cause = PyException_GetCause(exc), *members = sspy_group_members(exc);
+
+    if (!cause)
+        cause = PyException_GetContext(exc);
+    show_arrived(state, cause, border, depth);
+    Py_XDECREF(cause);
+    Py_XINCREF(members);
+    for (Py_ssize_t i = 0; members && i < PyTuple_GET_SIZE(members); i++)
+        show_arrived(state, PyTuple_GET_ITEM(members, i), border, depth);
+    Py_XDECREF(members);
+}
+
+void sspy_show_foreign(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
+{
+    bool is_new;
+
+    if (!state->shows_foreign)
+        return;
+    is_new = newly_arrived(state, exc) != NULL;
+    show_one(state, exc, error, error);
+    if (is_new)
+        show_related(state, exc, error, 0);
+}

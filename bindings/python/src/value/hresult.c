@@ -1,0 +1,223 @@
+/*
+ * Exceptions and HRESULTs, both columns of one table.
+ *
+ * Out, the most derived match wins: the exception's classes are tried in the order of its MRO.  An
+ * exception's own integer `hresult` attribute, when it is a failure code, comes before all.
+ */
+#include "life/binding.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { BACK_NONE = -1 };
+
+#define WIN32_HRESULT UINT32_C(0x80070000)
+
+/* One exception class: what goes out, and what comes back for that HRESULT. */
+typedef struct class_row {
+    PyObject **type; /* a builtin class */
+    uint32_t hresult;
+    PyObject **back; /* NULL: another row of this HRESULT has it */
+    int back_errno;  /* of an OSError */
+} class_row;
+
+static const class_row class_rows[] = {
+    {&PyExc_MemoryError, 0x8007000E, &PyExc_MemoryError, 0},
+    {&PyExc_NotImplementedError, 0x80004001, &PyExc_NotImplementedError, 0},
+    {&PyExc_IndexError, 0x8000000B, &PyExc_IndexError, 0},
+    {&PyExc_KeyError, 0x8000000B, NULL, 0},
+    {&PyExc_ValueError, 0x80070057, &PyExc_ValueError, 0},
+    {&PyExc_TypeError, 0x80070057, NULL, 0},
+    {&PyExc_UnicodeError, 0x80070459, &PyExc_ValueError, 0},
+    {&PyExc_PermissionError, 0x80070005, &PyExc_OSError, EACCES},
+    {&PyExc_FileNotFoundError, 0x80070002, &PyExc_OSError, ENOENT},
+    {&PyExc_FileExistsError, 0x80070050, &PyExc_OSError, EEXIST},
+    {&PyExc_TimeoutError, 0x800705B4, &PyExc_OSError, ETIMEDOUT},
+    {&PyExc_KeyboardInterrupt, 0x800704C7, &PyExc_OSError, ECANCELED},
+    {&PyExc_EOFError, 0x80070026, &PyExc_EOFError, 0},
+    {&PyExc_OverflowError, 0x80070216, &PyExc_OverflowError, 0},
+    {&PyExc_ZeroDivisionError, 0x80020012, &PyExc_ZeroDivisionError, 0},
+    {&PyExc_RecursionError, 0x800703E9, &PyExc_RecursionError, 0},
+    {&PyExc_ModuleNotFoundError, 0x8007007E, &PyExc_ModuleNotFoundError, 0},
+    {&PyExc_AttributeError, 0x80020003, &PyExc_AttributeError, 0},
+    {&PyExc_NameError, 0x80020006, &PyExc_NameError, 0},
+};
+
+/* Classes that live in modules we do not import: known by where they are defined. */
+static const struct {
+    const char *module, *name;
+    uint32_t hresult;
+} named_rows[] = {
+    {"asyncio.exceptions", "CancelledError", 0x800704C7},
+    {"concurrent.futures._base", "CancelledError", 0x800704C7},
+};
+
+/* ---- Out --------------------------------------------------------------------------------------*/
+
+/* An attribute of EXC that is a plain integer; errors of looking it up are nobody's business. */
+static bool integer_attribute(PyObject *exc, PyObject *key, long long *value)
+{
+    PyObject *attribute = sspy_optional_attribute(exc, key);
+    bool found = false;
+    int overflow = 0;
+
+    if (attribute && PyLong_Check(attribute) && !PyBool_Check(attribute)) {
+        *value = PyLong_AsLongLongAndOverflow(attribute, &overflow);
+        found = !overflow;
+    }
+    Py_XDECREF(attribute);
+    PyErr_Clear();
+    return found;
+}
+
+static bool named_integer(PyObject *exc, const char *name, long long *value)
+{
+    PyObject *key = PyUnicode_InternFromString(name);
+    bool found = key && integer_attribute(exc, key, value);
+
+    Py_XDECREF(key);
+    PyErr_Clear();
+    return found;
+}
+
+/* A failing HRESULT, signed or unsigned, as 32 bits; 0 when VALUE is none. */
+static uint32_t failing(long long value)
+{
+    if (value < INT32_MIN || value > UINT32_MAX)
+        return 0;
+    return (uint32_t)value & 0x80000000u ? (uint32_t)value : 0;
+}
+
+static uint32_t hresult_of_os_error(PyObject *exc)
+{
+    long long value = 0;
+
+    /* A Windows code in the range of HRESULT_FROM_WIN32, or a HRESULT, as PyWinRT leaves it. */
+    if (named_integer(exc, "winerror", &value)) {
+        if (value > 0 && value <= 0xFFFF)
+            return WIN32_HRESULT | (uint32_t)value;
+        if (failing(value))
+            return failing(value);
+    }
+    if (named_integer(exc, "errno", &value) && value > 0 && value <= 0xFFFF)
+        return (uint32_t)stacksplice_hresult_from_errno((int)value);
+    return 0;
+}
+
+static bool is_named(PyTypeObject *type, const char *module, const char *name)
+{
+    const char *own = strrchr(type->tp_name, '.');
+    PyObject *where;
+    bool same;
+
+    if (strcmp(own ? own + 1 : type->tp_name, name) != 0)
+        return false;
+    where = sspy_attribute((PyObject *)type, "__module__");
+    same = where && PyUnicode_Check(where) && PyUnicode_CompareWithASCIIString(where, module) == 0;
+    Py_XDECREF(where);
+    PyErr_Clear();
+    return same;
+}
+
+/* The row of exactly TYPE, or 0. */
+static uint32_t hresult_of_class(PyTypeObject *type, PyObject *exc)
+{
+    for (size_t i = 0; i < SSPY_COUNT_OF(class_rows); i++)
+        if ((PyObject *)type == *class_rows[i].type)
+            return class_rows[i].hresult;
+    for (size_t i = 0; i < SSPY_COUNT_OF(named_rows); i++)
+        if (is_named(type, named_rows[i].module, named_rows[i].name))
+            return named_rows[i].hresult;
+    return (PyObject *)type == PyExc_OSError ? hresult_of_os_error(exc) : 0;
+}
+
+HRESULT sspy_hresult_of(sspy_state *state, PyObject *exc)
+{
+    PyObject *mro = Py_TYPE(exc)->tp_mro;
+    long long own = 0;
+    uint32_t hresult = 0;
+
+    if (integer_attribute(exc, state->hresult_key, &own))
+        hresult = failing(own);
+    for (Py_ssize_t i = 0; !hresult && i < PyTuple_GET_SIZE(mro); i++)
+        hresult = hresult_of_class((PyTypeObject *)PyTuple_GET_ITEM(mro, i), exc);
+    return hresult ? (HRESULT)hresult : E_FAIL;
+}
+
+/* ---- Back -------------------------------------------------------------------------------------*/
+
+PyObject *sspy_type_for(HRESULT hr, int *errno_out)
+{
+    uint32_t bits = (uint32_t)hr;
+
+    *errno_out = 0;
+    for (size_t i = 0; i < SSPY_COUNT_OF(class_rows); i++)
+        if (class_rows[i].hresult == bits && class_rows[i].back) {
+            *errno_out = class_rows[i].back_errno;
+            return *class_rows[i].back;
+        }
+    *errno_out = stacksplice_errno_from_hresult(hr);
+    return *errno_out ? PyExc_OSError : PyExc_Exception;
+}
+
+/* ---- For tests and callers --------------------------------------------------------------------*/
+
+static int append_row(PyObject *list, PyObject *row)
+{
+    int failed = !row || PyList_Append(list, row);
+
+    Py_XDECREF(row);
+    return failed ? -1 : 0;
+}
+
+static int fill_table(PyObject *classes, PyObject *out, PyObject *back)
+{
+    for (size_t i = 0; i < SSPY_COUNT_OF(class_rows); i++)
+        if (append_row(classes, Py_BuildValue("(OI)", *class_rows[i].type, class_rows[i].hresult)))
+            return -1;
+    for (int number = 1; number < 4096; number++) {
+        uint32_t code = (uint32_t)stacksplice_hresult_from_errno(number);
+
+        if ((code & 0xFFFF0000u) == WIN32_HRESULT &&
+            append_row(out, Py_BuildValue("(iI)", number, code)))
+            return -1;
+    }
+    for (uint32_t code = WIN32_HRESULT; code <= (WIN32_HRESULT | 0xFFFF); code++) {
+        int number = stacksplice_errno_from_hresult((HRESULT)code);
+
+        if (number && append_row(back, Py_BuildValue("(iI)", number, code)))
+            return -1;
+    }
+    return 0;
+}
+
+PyObject *sspy_hresult_table(void)
+{
+    PyObject *classes = PyList_New(0), *out = PyList_New(0), *back = PyList_New(0), *all = NULL;
+
+    if (classes && out && back && fill_table(classes, out, back) == 0)
+        all = PyTuple_Pack(3, classes, out, back);
+    Py_XDECREF(classes);
+    Py_XDECREF(out);
+    Py_XDECREF(back);
+    return all;
+}
+
+int sspy_hresult_from(PyObject *number, const char *argument, HRESULT *hr)
+{
+    int overflow = 0;
+    long long value;
+
+    if (!PyLong_Check(number)) {
+        PyErr_Format(PyExc_TypeError, "%s must be int, not %.200s", argument,
+                     Py_TYPE(number)->tp_name);
+        return -1;
+    }
+    value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (overflow || value < INT32_MIN || value > UINT32_MAX) {
+        PyErr_Format(PyExc_OverflowError, "%s must fit in 32 bits, signed or unsigned", argument);
+        return -1;
+    }
+    *hr = (HRESULT)(uint32_t)value;
+    return 0;
+}
