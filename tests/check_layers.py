@@ -42,6 +42,16 @@ ACYCLIC = [f"core/src/{layer}" for layer in CORE if layer != "script"]
 # What the core may not name, and where that is looked for.
 LANGUAGE = re.compile(r"\b_?(?:c?python|lua(?:jit)?)(?![a-z])", re.IGNORECASE)
 LANGUAGE_FREE = []
+# A folder of the Python binding -> the other folders it may include.
+PYTHON = {
+    "life": set(),
+    "frames": {"life"},
+    "value": {"life"},
+    "stack": {"life", "frames", "value"},
+    "traceback": {"life", "frames", "value", "stack"},
+    "cross": {"life", "frames", "value", "stack", "traceback"},
+    "api": {"life", "frames", "value", "stack", "traceback", "cross"},
+}
 # The one header through which other layers see an error object.
 VIEW = "error/view.h"
 
@@ -85,6 +95,15 @@ def binding_violation(name):
     return None
 
 
+def room_violation(rooms, room, name):
+    target = name.split("/")[0]
+    if room not in rooms:
+        return "a file outside of the folders in this table"
+    if "/" in name and target in rooms and target != room and target not in rooms[room]:
+        return f"{room} may not use {target}"
+    return binding_violation(name)
+
+
 def host_violation(name):
     if name.startswith("../") or "/src/" in name:
         return "the host sees public headers only"
@@ -109,6 +128,8 @@ def violation(path, name):
         return host_violation(name)
     if parts[:3] == ["bindings", "lua", "src"]:
         return room_violation(LUA, parts[3], name)
+    if parts[:3] == ["bindings", "python", "src"]:
+        return room_violation(PYTHON, parts[3], name)
     if parts[0] == "bindings":
         return binding_violation(name)
     if parts[:2] == ["tests", "conformance"]:

@@ -52,10 +52,11 @@ def test_import_failure_is_an_hresult(program):
 
 
 def test_extension_in_the_inittab(tmp_path):
-    sources = sorted((ROOT / "bindings" / "python" / "src").glob("*.c"))
+    rooms = ROOT / "bindings" / "python" / "src"
     program = compile_c(
         tmp_path / "builtin",
-        [HERE / "builtin_program.c", *sources],
+        [HERE / "builtin_program.c", *sorted(rooms.rglob("*.c"))],
+        f"-I{rooms}",
         "-D_GNU_SOURCE",
         "-pthread",
         *core_library(),

@@ -1,5 +1,5 @@
 /* What scripts call to take a stack, and to say how long one may be. */
-#include "life/binding.h"
+#include "api/api.h"
 
 enum { MOST_FRAMES = 65535 };
 

@@ -1,8 +1,8 @@
 /*
- * The module: multi-phase initialisation, one state per interpreter, the capsule for C.
+ * The module: multi-phase initialisation, one state per interpreter.
  */
-#include "life/binding.h"
-#include "frames/token_cache.h"
+#include "api/api.h"
+#include "traceback/traceback.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -12,165 +12,6 @@
 #define STACKSPLICE_PYTHON_VERSION  \
     TEXT(STACKSPLICE_VERSION_MAJOR) \
     "." TEXT(STACKSPLICE_VERSION_MINOR) "." TEXT(STACKSPLICE_VERSION_PATCH)
-
-#define CAPSULE_NAME "stacksplice._stacksplice._C_API"
-#define BUILTIN_CAPSULE_NAME "_stacksplice._C_API"
-
-sspy_state *sspy_state_current(void)
-{
-    sspy_interp *interp = sspy_interp_current();
-
-    if (interp && !interp->module_state)
-        PyErr_SetString(PyExc_SystemError, "stacksplice is not imported in this interpreter");
-    return interp ? interp->module_state : NULL;
-}
-
-/* ---- The table for C --------------------------------------------------------------------------*/
-
-/*
- * The table serves every interpreter of the process: one that has not imported the module yet (a
- * sub-interpreter, or one initialised anew) does so at the first call.
- */
-static atomic_bool is_builtin; /* this copy of the extension */
-
-/* NULL with an exception; without one only where there is no interpreter to have one. */
-static sspy_state *state_imported(void)
-{
-    sspy_interp *interp;
-    PyObject *module;
-
-    if (!sspy_interp_lives()) {
-        /* The table outlives it, and its last objects, or a host, may call once more. */
-        if (sspy_current_thread_state())
-            PyErr_SetString(PyExc_SystemError, "the interpreter has been finalized");
-        return NULL;
-    }
-    interp = sspy_interp_current();
-    if (interp && !interp->module_state && !Py_IsInitialized()) {
-        PyErr_SetString(PyExc_SystemError,
-                        "the interpreter is shutting down; stacksplice is already closed in it");
-        return NULL;
-    }
-    if (interp && !interp->module_state) {
-        module = PyImport_ImportModule(is_builtin ? "_stacksplice" : "stacksplice._stacksplice");
-        Py_XDECREF(module);
-        if (!module)
-            return NULL;
-    }
-    return interp ? sspy_state_current() : NULL;
-}
-
-static HRESULT api_originate(void)
-{
-    PyObject *exc;
-    sspy_state *state;
-    HRESULT hr;
-
-    if (!sspy_interp_lives())
-        return STACKSPLICE_PYTHON_NOT_IMPORTED;
-    exc = sspy_take_pending();
-    if (!exc) {
-        (void)stacksplice_originate(E_UNEXPECTED, "no Python exception is set", 31, NULL, NULL);
-        return E_UNEXPECTED;
-    }
-    state = state_imported();
-    if (!state) { /* then the thread's error has its message and nothing else */
-        sspy_set_pending(exc);
-        return stacksplice_python_import_failed();
-    }
-    hr = sspy_originate(state, exc, __builtin_frame_address(0));
-    Py_DECREF(exc);
-    return hr;
-}
-
-static PyObject *api_raise(HRESULT hr)
-{
-    sspy_state *state = state_imported();
-
-    if (state)
-        return sspy_raise(state, hr, __builtin_frame_address(0));
-    if (sspy_current_thread_state())
-        RoClearError(); /* taken all the same: the exception that was set is in its place */
-    return NULL;
-}
-
-static HRESULT api_exception(PyObject *exc, IUnknown **out)
-{
-    PyObject *pending;
-    sspy_state *state;
-    sspy_exception *wrapped;
-
-    if (!sspy_interp_lives())
-        return STACKSPLICE_PYTHON_NOT_IMPORTED;
-    if (!exc || !out)
-        return E_POINTER;
-    if (!PyExceptionInstance_Check(exc))
-        return E_INVALIDARG;
-    pending = sspy_take_pending();
-    state = state_imported();
-    wrapped = state ? sspy_wrap(state, exc, __builtin_frame_address(0)) : NULL;
-    sspy_set_pending(pending); /* in place of a MemoryError, which the HRESULT says */
-    if (!wrapped)
-        return state ? E_OUTOFMEMORY : E_UNEXPECTED;
-    *out = (IUnknown *)&wrapped->backtrace;
-    return S_OK;
-}
-
-static PyObject *api_object(IUnknown *language_exception)
-{
-    sspy_exception *exception = sspy_exception_from(language_exception);
-    PyObject *pending;
-    sspy_interp *interp;
-
-    if (!exception || !sspy_interp_lives())
-        return NULL;
-    pending = sspy_take_pending();
-    interp = sspy_interp_current();
-    sspy_set_pending(pending);
-    return exception->interp == interp ? Py_XNewRef(exception->object) : NULL;
-}
-
-static HRESULT api_unhandled(int *exit_status)
-{
-    PyObject *exc;
-    sspy_state *state;
-    HRESULT hr;
-
-    if (!sspy_interp_lives())
-        return STACKSPLICE_PYTHON_NOT_IMPORTED;
-    exc = sspy_take_pending();
-    if (!exc)
-        return E_UNEXPECTED;
-    state = state_imported();
-    if (!state)
-        PyErr_Clear();
-    hr = sspy_report_unhandled(state, exc, __builtin_frame_address(0), exit_status);
-    Py_DECREF(exc);
-    return hr;
-}
-
-const stacksplice_python_api sspy_api = {
-    .size = sizeof sspy_api,
-    .version = STACKSPLICE_PYTHON_API_VERSION,
-    .originate = api_originate,
-    .raise = api_raise,
-    .exception = api_exception,
-    .object = api_object,
-    .unhandled = api_unhandled,
-};
-
-static int add_capsule(PyObject *module)
-{
-    const char *name = PyModule_GetName(module);
-    bool builtin = name && !PyErr_Occurred() && name[0] == '_';
-    PyObject *capsule =
-        PyCapsule_New((void *)&sspy_api, builtin ? BUILTIN_CAPSULE_NAME : CAPSULE_NAME, NULL);
-    int failed = !capsule || PyModule_AddObjectRef(module, "_C_API", capsule);
-
-    atomic_store(&is_builtin, builtin);
-    Py_XDECREF(capsule);
-    return failed ? -1 : 0;
-}
 
 /* ---- The version of the core ------------------------------------------------------------------*/
 
@@ -198,15 +39,15 @@ static int check_core(void)
 
 static int add_types(PyObject *module, sspy_state *state)
 {
-    state->anchor_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &sspy_anchor_spec, NULL);
+    state->ties_type = sspy_ties_type(module, sspy_ties_methods);
     state->clean_dict_type = sspy_clean_dict_type(module);
-    state->error_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &sspy_error_spec, NULL);
+    state->error_type = sspy_error_type(module, sspy_error_methods);
     state->foreign = PyDict_New();
     state->hresult_key = PyUnicode_InternFromString("hresult");
     state->notes_key = PyUnicode_InternFromString("__notes__");
     state->asyncio_key = PyUnicode_InternFromString("asyncio.events");
     state->running_loop_key = PyUnicode_InternFromString("_get_running_loop");
-    if (!state->anchor_type || !state->clean_dict_type || !state->error_type || !state->foreign ||
+    if (!state->ties_type || !state->clean_dict_type || !state->error_type || !state->foreign ||
         !state->hresult_key || !state->notes_key || !state->asyncio_key || !state->running_loop_key)
         return -1;
     return PyModule_AddType(module, state->error_type);
@@ -227,11 +68,12 @@ static int module_exec(PyObject *module)
     if (PyModule_AddStringConstant(module, "__version__", STACKSPLICE_PYTHON_VERSION) ||
         PyModule_AddStringConstant(module, "_AWAITED", SSPY_AWAITED) || add_types(module, state) ||
         sspy_hresult_error_init(module, state) ||
-        PyModule_AddFunctions(module, sspy_winrt_functions) || add_capsule(module) ||
+        PyModule_AddFunctions(module, sspy_error_functions) ||
+        PyModule_AddFunctions(module, sspy_winrt_functions) || sspy_add_c_api(module) ||
         sspy_layout_check())
         return -1;
     sspy_cache_begin(state->interp->state);
-    state->interp->anchor_type = state->anchor_type;
+    state->interp->ties_type = state->ties_type;
     state->interp->module_state = state;
     hr = sspy_source_register();
     if (FAILED(hr)) {
@@ -246,7 +88,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
 {
     sspy_state *state = PyModule_GetState(module);
 
-    Py_VISIT(state->anchor_type);
+    Py_VISIT(state->ties_type);
     Py_VISIT(state->clean_dict_type);
     Py_VISIT(state->error_type);
     Py_VISIT(state->hresult_error);
@@ -268,9 +110,9 @@ static int module_clear(PyObject *module)
 
     if (state->interp && state->interp->module_state == state) {
         state->interp->module_state = NULL;
-        state->interp->anchor_type = NULL;
+        state->interp->ties_type = NULL;
     }
-    Py_CLEAR(state->anchor_type);
+    Py_CLEAR(state->ties_type);
     Py_CLEAR(state->clean_dict_type);
     Py_CLEAR(state->error_type);
     Py_CLEAR(state->hresult_error);

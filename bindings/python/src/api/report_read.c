@@ -1,7 +1,7 @@
 /*
  * Errors that Python tells in words, for the core's formatter: reports that were read back, which
  * are dicts as JSON gives them, and live exceptions with what belongs to them, which are tuples
- * that _live.py makes (told_live.c).
+ * that _live.py makes (report_text.c).
  *
  * What is read lives in blocks until the report is written; texts are lent by the Python objects.
  * The dicts are what json.loads() gives, so no value of theirs runs code, but may say anything: a

@@ -1,8 +1,8 @@
-/* Errors that Python tells in words, for the core's formatter: told.c reads, told_live.c writes. */
-#ifndef SSPY_TOLD_H
-#define SSPY_TOLD_H
+/* Errors that Python tells in words, for the core's formatter. */
+#ifndef SSPY_REPORT_READ_H
+#define SSPY_REPORT_READ_H
 
-#include "life/binding.h"
+#include "api/api.h"
 
 /* What is read of one report.  Its texts are lent by the Python objects that they are read from. */
 typedef struct sspy_reader {

@@ -6,6 +6,7 @@
  * None, text behind it, relation to its cause, cause or None, members or None, members left out).
  */
 #include "api/report_read.h"
+#include "life/text.h"
 
 static int read_live(sspy_reader *r, PyObject *tuple, stacksplice_told *out);
 
@@ -16,8 +17,8 @@ static int read_teller(sspy_reader *r, PyObject *handle, PyObject *report, PyObj
     if (handle != Py_None) {
         if (PyList_Append(r->kept, handle))
             return -1;
-        out->error = sspy_handle_hold(handle);
-        return sspy_handle_update_notes(handle, out->error);
+        out->error = (IUnknown *)sspy_error_hold((sspy_error_object *)handle);
+        return sspy_error_update_notes((sspy_error_object *)handle, (IScriptErrorInfo *)out->error);
     }
     if (report != Py_None) {
         PyDict_Clear(r->references); /* numbers of another process */
@@ -78,7 +79,7 @@ static void let_go_of_handles(const sspy_reader *r)
 {
     for (Py_ssize_t i = 0; r->kept && i < PyList_GET_SIZE(r->kept); i++) {
         if (Py_IS_TYPE(PyList_GET_ITEM(r->kept, i), r->state->error_type))
-            sspy_handle_let_go(PyList_GET_ITEM(r->kept, i));
+            sspy_error_let_go((sspy_error_object *)PyList_GET_ITEM(r->kept, i));
     }
 }
 

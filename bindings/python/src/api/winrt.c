@@ -2,7 +2,7 @@
  * The Windows names, for stacksplice.winrt: integers, str and ErrorInfo in place of HRESULT,
  * HSTRING and IRestrictedErrorInfo.
  */
-#include "life/binding.h"
+#include "api/api.h"
 
 #include <stdlib.h>
 
@@ -11,14 +11,14 @@
 static IRestrictedErrorInfo *restricted_from(sspy_state *state, PyObject *error)
 {
     PyObject *exc = sspy_attribute(error, "language_exception");
-    sspy_anchor *anchor;
+    sspy_ties *ties;
     IScriptErrorInfo *script = NULL;
     IRestrictedErrorInfo *restricted = NULL;
     PyObject *reference;
 
     if (exc && PyExceptionInstance_Check(exc)) {
-        anchor = sspy_anchor_of(state->interp, exc);
-        script = anchor ? sspy_anchor_hold(anchor, exc) : NULL;
+        ties = sspy_ties_of(state->interp, exc);
+        script = ties ? sspy_ties_hold(ties, exc) : NULL;
         restricted = sspy_query(script, &IID_IRestrictedErrorInfo);
         sspy_unknown_release(script);
     }
@@ -123,7 +123,7 @@ static PyObject *originate_language_exception(PyObject *module, PyObject *argume
     if (string_from(message, &string))
         return NULL;
     if (exc != Py_None) {
-        wrapped = sspy_wrap(state, exc, NULL);
+        wrapped = sspy_language_exception(state, exc, NULL);
         if (!wrapped) {
             WindowsDeleteString(string);
             return NULL;
@@ -137,24 +137,13 @@ static PyObject *originate_language_exception(PyObject *module, PyObject *argume
     return PyBool_FromLong(result);
 }
 
-/* A returned error: its ErrorInfo, or None; the reference is taken over. */
-static PyObject *wrap_taken(sspy_state *state, IRestrictedErrorInfo *error)
-{
-    PyObject *result = sspy_error_wrap_unknown(state, (IUnknown *)error);
-    sspy_section section = sspy_enter(state->interp);
-
-    sspy_unknown_release(error);
-    sspy_leave(section);
-    return result;
-}
-
 static PyObject *get_restricted(PyObject *module, PyObject *unused)
 {
     IRestrictedErrorInfo *error = NULL;
 
     (void)unused;
     (void)GetRestrictedErrorInfo(&error);
-    return wrap_taken(PyModule_GetState(module), error);
+    return sspy_error_wrap_taken(PyModule_GetState(module), error);
 }
 
 static PyObject *set_restricted(PyObject *module, PyObject *error)
@@ -187,7 +176,7 @@ static PyObject *get_matching(PyObject *module, PyObject *number)
     if (FAILED(result) && !error)
         return PyErr_Format(PyExc_ValueError, "no error object for hresult 0x%08x",
                             (unsigned)result);
-    return wrap_taken(PyModule_GetState(module), error);
+    return sspy_error_wrap_taken(PyModule_GetState(module), error);
 }
 
 static PyObject *resolve_reference(PyObject *module, PyObject *reference)
@@ -212,7 +201,7 @@ static PyObject *resolve_reference(PyObject *module, PyObject *reference)
     SysFreeString(text);
     if (FAILED(hr))
         return PyErr_Format(PyExc_ValueError, "reference does not name a live error");
-    return wrap_taken(state, error);
+    return sspy_error_wrap_taken(state, error);
 }
 
 /* Where it adds a node, Python receives: RoCaptureErrorContext itself does not know who calls. */
@@ -252,15 +241,12 @@ static PyObject *report_unhandled_error(PyObject *module, PyObject *error)
 {
     sspy_state *state = PyModule_GetState(module);
     IRestrictedErrorInfo *restricted = restricted_from(state, error);
-    sspy_section section;
     HRESULT hr;
 
     if (!restricted)
         return NULL;
     hr = RoReportUnhandledError(restricted);
-    section = sspy_enter(state->interp);
-    sspy_unknown_release(restricted);
-    sspy_leave(section);
+    sspy_release(state->interp, restricted);
     return PyLong_FromLong(hr);
 }
 

@@ -1,57 +1,108 @@
 /*
  * HRESULT -> Python: the thread's error as an exception.
+ *
+ * Its causes and members arrive as it does: the same object where they were born here, else an
+ * HResultError.
  */
-#include "life/binding.h"
+#include "cross/cross.h"
+#include "life/text.h"
+#include "traceback/traceback.h"
 
-/* The object of the language exception that ERROR (an error object or node) carries, if it is one
-   of this interpreter's; new reference. */
-static PyObject *object_of(sspy_state *state, ILanguageExceptionErrorInfo *error)
+/* The Python exception that stands for ERROR here (new reference): the same object if ERROR was
+   born in this interpreter, else an HResultError.  NULL with an exception. */
+static PyObject *object_for(sspy_state *state, IRestrictedErrorInfo *error);
+
+/* The exception that stands for ERROR, which is released. */
+static PyObject *object_of(sspy_state *state, IRestrictedErrorInfo *error)
 {
-    IUnknown *unknown = NULL;
-    sspy_exception *exception;
-    PyObject *object = NULL;
+    PyObject *exc = object_for(state, error);
 
-    if (FAILED(error->lpVtbl->GetLanguageException(error, &unknown)) || !unknown)
-        return NULL;
-    exception = sspy_exception_from(unknown);
-    if (exception && exception->interp == state->interp)
-        object = Py_XNewRef(exception->object);
-    sspy_unknown_release(unknown);
-    return object;
+    sspy_release(state->interp, error);
+    return exc;
 }
 
-/* The same for the nodes, newest first. */
-static PyObject *object_of_nodes(sspy_state *state, IUnknown *error)
-{
-    ILanguageExceptionErrorInfo2 *info = sspy_query(error, &IID_ILanguageExceptionErrorInfo2);
-    ILanguageExceptionErrorInfo2 *node = NULL, *older;
-    PyObject *object = NULL;
+/* ---- Groups -----------------------------------------------------------------------------------*/
 
-    if (info)
-        (void)info->lpVtbl->GetPropagationContextHead(info, &node);
-    while (node && !object) {
-        object = object_of(state, (ILanguageExceptionErrorInfo *)node);
-        older = NULL;
-        (void)node->lpVtbl->GetPreviousLanguageExceptionErrorInfo(node, &older);
-        sspy_unknown_release(node);
-        node = older;
+static PyObject *member_objects(sspy_state *state, IUnknown *error, uint32_t members)
+{
+    PyObject *list = PyList_New(0);
+
+    for (uint32_t i = 0; list && i < members; i++) {
+        IRestrictedErrorInfo *member = NULL;
+        PyObject *exc;
+
+        if (stacksplice_error_member(error, i, &member) != S_OK)
+            break;
+        exc = object_of(state, member);
+        if (!exc || PyList_Append(list, exc))
+            Py_CLEAR(list);
+        Py_XDECREF(exc);
     }
-    sspy_unknown_release(node);
-    sspy_unknown_release(info);
-    return object;
+    return list;
 }
 
-PyObject *sspy_own_object(sspy_state *state, IUnknown *error)
+/* A new HResultErrorGroup if ERROR is a group whose members can be in one; NULL without an
+   exception if not. */
+static PyObject *new_group(sspy_state *state, IUnknown *error, HRESULT hr, PyObject *message)
 {
-    sspy_section section = sspy_enter(state->interp);
-    ILanguageExceptionErrorInfo *info = sspy_query(error, &IID_ILanguageExceptionErrorInfo);
-    PyObject *object = info ? object_of(state, info) : NULL;
+    PyObject *list, *exc = NULL;
+    uint32_t members = 0;
 
-    if (!object && info)
-        object = object_of_nodes(state, error);
-    sspy_unknown_release(info);
-    sspy_leave(section);
-    return object;
+    if (!state->group_error || stacksplice_error_group(error, &members, NULL) != S_OK || !members)
+        return NULL;
+    list = member_objects(state, error, members);
+    if (list)
+        exc = PyObject_CallFunction(state->group_error, "iOO", (int)hr, message, list);
+    Py_XDECREF(list);
+    /* A group of Exceptions holds no KeyboardInterrupt of ours: that one arrives as a single error.
+     */
+    if (!exc && PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_Clear();
+    return exc;
+}
+
+/* ---- Cause and notes --------------------------------------------------------------------------*/
+
+static int set_cause(sspy_state *state, PyObject *exc, IUnknown *error)
+{
+    IRestrictedErrorInfo *cause = NULL;
+    stacksplice_relation relation = STACKSPLICE_RELATION_NONE;
+    PyObject *object;
+
+    if (stacksplice_error_cause(error, &cause, &relation) != S_OK)
+        return 0;
+    object = object_of(state, cause);
+    if (!object)
+        return -1;
+    if (relation == STACKSPLICE_RELATION_CONTEXT)
+        PyException_SetContext(exc, object); /* takes the reference */
+    else
+        PyException_SetCause(exc, object); /* the same; a context is hidden then */
+    return 0;
+}
+
+static int add_notes(PyObject *exc, IUnknown *error)
+{
+    PyObject *notes = PyList_New(0);
+    int failed = !notes || stacksplice_error_notes(error, sspy_append_note, notes) != S_OK ? -1 : 0;
+
+    if (failed && !PyErr_Occurred())
+        PyErr_NoMemory(); /* the core's */
+    for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(notes); i++) {
+        PyObject *done = PyObject_CallMethod(exc, "add_note", "O", PyList_GET_ITEM(notes, i));
+
+        failed = done ? 0 : -1;
+        Py_XDECREF(done);
+    }
+    Py_XDECREF(notes);
+    return failed;
+}
+
+/* ERROR's causes and notes into EXC, the new HResultError that stands for it; -1 with an exception.
+ */
+static int add_related(sspy_state *state, PyObject *exc, IUnknown *error)
+{
+    return set_cause(state, exc, error) || add_notes(exc, error) ? -1 : 0;
 }
 
 /* ---- Errors that were born elsewhere ----------------------------------------------------------*/
@@ -105,7 +156,7 @@ static PyObject *message_and_hresult(IRestrictedErrorInfo *error, HRESULT *hr)
     return text;
 }
 
-/* A new HResultError for ERROR, anchored to it and known by its address while it lives. */
+/* A new HResultError for ERROR, tied to it and known by its address while it lives. */
 static PyObject *new_foreign(sspy_state *state, IScriptErrorInfo *error, PyObject *key)
 {
     IRestrictedErrorInfo *restricted = sspy_query(error, &IID_IRestrictedErrorInfo);
@@ -113,18 +164,18 @@ static PyObject *new_foreign(sspy_state *state, IScriptErrorInfo *error, PyObjec
     PyObject *message = message_and_hresult(restricted, &hr);
     PyObject *whole = message ? script_message(error) : NULL;
     PyObject *exc = NULL, *reference;
-    sspy_anchor *anchor;
+    sspy_ties *ties;
 
     if (whole)
         Py_SETREF(message, whole);
     if (message && !PyErr_Occurred())
-        exc = sspy_foreign_group(state, (IUnknown *)error, hr, message);
+        exc = new_group(state, (IUnknown *)error, hr, message);
     if (message && !exc && !PyErr_Occurred())
         exc = sspy_hresult_error_new(state, hr, message);
-    if (exc && sspy_arrive(state, exc, (IUnknown *)error))
+    if (exc && add_related(state, exc, (IUnknown *)error))
         Py_CLEAR(exc);
-    anchor = exc ? sspy_anchor_make(state->interp, exc) : NULL;
-    reference = anchor ? PyWeakref_NewRef(exc, NULL) : NULL;
+    ties = exc ? sspy_ties_make(state->interp, exc) : NULL;
+    reference = ties ? PyWeakref_NewRef(exc, NULL) : NULL;
     sspy_unknown_release(restricted);
     Py_XDECREF(message);
     if (!reference || PyDict_SetItem(state->foreign, key, reference)) {
@@ -132,7 +183,7 @@ static PyObject *new_foreign(sspy_state *state, IScriptErrorInfo *error, PyObjec
         Py_XDECREF(exc);
         return NULL;
     }
-    sspy_anchor_set_error(anchor, error, true);
+    sspy_ties_set_error(ties, error, true);
     Py_DECREF(reference);
     return exc;
 }
@@ -151,19 +202,18 @@ static PyObject *foreign_object(sspy_state *state, IScriptErrorInfo *error)
 /* The exception owns the error that it arrived with, also when it was originated again by hand. */
 static void adopt(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
 {
-    sspy_anchor *anchor = sspy_anchor_make(state->interp, exc);
+    sspy_ties *ties = sspy_ties_make(state->interp, exc);
 
-    if (!anchor)
+    if (!ties)
         PyErr_Clear(); /* refused: its next way out originates anew */
-    else if (anchor->error != error)
-        sspy_anchor_set_error(anchor, error, false);
+    else if (ties->error != error)
+        sspy_ties_set_error(ties, error, false);
 }
 
-PyObject *sspy_object_for(sspy_state *state, IRestrictedErrorInfo *error)
+static PyObject *object_for(sspy_state *state, IRestrictedErrorInfo *error)
 {
     IScriptErrorInfo *script = sspy_query(error, &stacksplice_IID_IScriptErrorInfo);
     PyObject *exc = sspy_own_object(state, (IUnknown *)error);
-    sspy_section section;
 
     if (exc && script)
         adopt(state, exc, script);
@@ -171,22 +221,17 @@ PyObject *sspy_object_for(sspy_state *state, IRestrictedErrorInfo *error)
         exc = foreign_object(state, script);
     else if (!exc)
         PyErr_SetString(PyExc_RuntimeError, "the thread's error was not created by this library");
-    section = sspy_enter(state->interp);
-    sspy_unknown_release(script);
-    sspy_leave(section);
+    sspy_release(state->interp, script);
     return exc;
 }
 
 static void show_foreign(sspy_state *state, PyObject *exc, IRestrictedErrorInfo *error)
 {
     IScriptErrorInfo *script = sspy_query(error, &stacksplice_IID_IScriptErrorInfo);
-    sspy_section section;
 
     if (script)
         sspy_show_foreign(state, exc, script);
-    section = sspy_enter(state->interp);
-    sspy_unknown_release(script);
-    sspy_leave(section);
+    sspy_release(state->interp, script);
 }
 
 PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above)
@@ -215,12 +260,10 @@ PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above)
         exc = text ? sspy_hresult_error_new(state, hr, text) : NULL;
         Py_XDECREF(text);
     } else {
-        exc = sspy_object_for(state, error);
+        exc = object_for(state, error);
         if (exc)
             show_foreign(state, exc, error);
-        section = sspy_enter(state->interp);
-        sspy_unknown_release(error);
-        sspy_leave(section);
+        sspy_release(state->interp, error);
     }
     if (exc)
         sspy_set_pending(exc);

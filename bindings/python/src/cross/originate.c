@@ -2,7 +2,7 @@
  * Python -> HRESULT: the language exception of an exception and its error object, those of its
  * causes and of a group's members with them.
  */
-#include "life/binding.h"
+#include "cross/related.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 /* A new language exception with the stack that was kept when the exception was raised, or the one
    it has now. */
-static sspy_exception *wrap_new(sspy_maker *maker, sspy_anchor *anchor, const sspy_step *step,
+static sspy_exception *wrap_new(sspy_maker *maker, sspy_ties *ties, const sspy_step *step,
                                 sspy_related *related)
 {
     sspy_exception *wrapped = NULL;
@@ -19,8 +19,8 @@ static sspy_exception *wrap_new(sspy_maker *maker, sspy_anchor *anchor, const ss
     uint32_t count = 0;
     sspy_room room;
 
-    if (anchor)
-        raised = sspy_anchor_take_raised(anchor, &count);
+    if (ties)
+        raised = sspy_ties_take_raised(ties, &count);
     if (raised) {
         wrapped = sspy_exception_new(maker->state->interp, step->exc, raised, count, related);
         free(raised);
@@ -34,22 +34,22 @@ static sspy_exception *wrap_new(sspy_maker *maker, sspy_anchor *anchor, const ss
     return wrapped;
 }
 
-/* A new one with all that belongs to it, anchored. */
+/* A new one with all that belongs to it, tied. */
 static sspy_exception *wrap_all(sspy_maker *maker, const sspy_step *step)
 {
     sspy_interp *interp = maker->state->interp;
     sspy_related related = {.cause = NULL};
     sspy_exception *wrapped = NULL;
-    sspy_anchor *anchor;
+    sspy_ties *ties;
 
     if (!sspy_related_begin(maker, step, &related))
-        wrapped = wrap_new(maker, sspy_anchor_of(interp, step->exc), step, &related);
+        wrapped = wrap_new(maker, sspy_ties_of(interp, step->exc), step, &related);
     sspy_related_end(maker->state, &related);
     if (!wrapped)
         return NULL;
-    anchor = sspy_anchor_make(interp, step->exc);
-    if (anchor) {
-        sspy_anchor_set_exception(anchor, wrapped);
+    ties = sspy_ties_make(interp, step->exc);
+    if (ties) {
+        sspy_ties_set_exception(ties, wrapped);
     } else if (PyErr_ExceptionMatches(PyExc_MemoryError)) {
         sspy_exception_release(wrapped);
         return NULL;
@@ -62,12 +62,12 @@ static sspy_exception *wrap_all(sspy_maker *maker, const sspy_step *step)
 /* The exception's language exception with an outside reference. */
 static sspy_exception *wrap(sspy_maker *maker, const sspy_step *step)
 {
-    sspy_anchor *anchor = sspy_anchor_of(maker->state->interp, step->exc);
+    sspy_ties *ties = sspy_ties_of(maker->state->interp, step->exc);
 
-    if (!anchor || !anchor->exception)
+    if (!ties || !ties->exception)
         return wrap_all(maker, step);
-    sspy_exception_hold(anchor->exception, step->exc);
-    return anchor->exception;
+    sspy_exception_hold(ties->exception, step->exc);
+    return ties->exception;
 }
 
 /* Originate WRAPPED with HR; *ERROR has an outside reference, or is NULL when that is switched off.
@@ -98,7 +98,7 @@ static int make_error(sspy_maker *maker, const sspy_step *step, bool in_slot,
 {
     sspy_state *state = maker->state;
     sspy_exception *wrapped;
-    sspy_anchor *anchor;
+    sspy_ties *ties;
     HRESULT result;
 
     *hr = sspy_hresult_of(state, step->exc);
@@ -106,9 +106,9 @@ static int make_error(sspy_maker *maker, const sspy_step *step, bool in_slot,
     if (!wrapped)
         return -1;
     result = originate_wrapped(state, wrapped, *hr, in_slot, error);
-    anchor = *error ? sspy_anchor_of(state->interp, step->exc) : NULL;
-    if (anchor)
-        sspy_anchor_set_error(anchor, *error, false);
+    ties = *error ? sspy_ties_of(state->interp, step->exc) : NULL;
+    if (ties)
+        sspy_ties_set_error(ties, *error, false);
     sspy_exception_release(wrapped);
     if (result == E_OUTOFMEMORY)
         PyErr_NoMemory();
@@ -119,20 +119,17 @@ static int make_error(sspy_maker *maker, const sspy_step *step, bool in_slot,
    exception when memory ran out. */
 static IScriptErrorInfo *known_error(sspy_state *state, PyObject *exc)
 {
-    sspy_anchor *anchor = sspy_anchor_of(state->interp, exc);
-    IScriptErrorInfo *error = anchor && anchor->error ? sspy_anchor_hold(anchor, exc) : NULL;
+    sspy_ties *ties = sspy_ties_of(state->interp, exc);
+    IScriptErrorInfo *error = ties && ties->error ? sspy_ties_hold(ties, exc) : NULL;
 
     if (error && sspy_notes_update(state, exc, error)) {
-        sspy_section section = sspy_enter(state->interp);
-
-        sspy_unknown_release(error);
-        sspy_leave(section);
+        sspy_release(state->interp, error);
         return NULL;
     }
     return error;
 }
 
-int sspy_error_of_related(sspy_maker *maker, const sspy_step *step, IScriptErrorInfo **error)
+static int related_error(sspy_maker *maker, const sspy_step *step, IScriptErrorInfo **error)
 {
     HRESULT hr;
 
@@ -149,7 +146,7 @@ int sspy_error_of_related(sspy_maker *maker, const sspy_step *step, IScriptError
 static int error_for(sspy_state *state, PyObject *exc, const void *above, bool in_slot,
                      IScriptErrorInfo **error, HRESULT *hr)
 {
-    sspy_maker maker = {state, above, 0};
+    sspy_maker maker = {state, above, 0, related_error};
     const sspy_step step = {exc, NULL, 0};
 
     *hr = S_OK;
@@ -167,9 +164,9 @@ int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, bool in_
     return error_for(state, exc, above, in_slot, error, &hr);
 }
 
-sspy_exception *sspy_wrap(sspy_state *state, PyObject *exc, const void *above)
+sspy_exception *sspy_language_exception(sspy_state *state, PyObject *exc, const void *above)
 {
-    sspy_maker maker = {state, above, 0};
+    sspy_maker maker = {state, above, 0, related_error};
     const sspy_step step = {exc, NULL, 0};
 
     return wrap(&maker, &step);
@@ -193,7 +190,6 @@ static HRESULT put_into_slot(sspy_state *state, IScriptErrorInfo *error)
 int sspy_put(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr)
 {
     IScriptErrorInfo *error = NULL;
-    sspy_section section;
 
     if (error_for(state, exc, above, true, &error, hr))
         return -1;
@@ -201,9 +197,7 @@ int sspy_put(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr)
         return 0; /* origination is switched off */
     if (SUCCEEDED(*hr))
         *hr = put_into_slot(state, error); /* an old one; a new one is there */
-    section = sspy_enter(state->interp);
-    sspy_unknown_release(error);
-    sspy_leave(section);
+    sspy_release(state->interp, error);
     sspy_slot_note(state);
     return 0;
 }

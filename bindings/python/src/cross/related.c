@@ -2,17 +2,9 @@
  * What belongs to an exception that leaves Python: its cause or context, the members of a group,
  * and their causes and members in turn.  Each gets an error object of its own.
  */
-#include "life/binding.h"
+#include "cross/related.h"
 
 #include <stdlib.h>
-
-static void release_error(sspy_state *state, IScriptErrorInfo *error)
-{
-    sspy_section section = sspy_enter(state->interp);
-
-    sspy_unknown_release(error);
-    sspy_leave(section);
-}
 
 /* What a traceback would print as the reason of EXC, new reference; or NULL. */
 static PyObject *cause_of(PyObject *exc, stacksplice_relation *relation)
@@ -24,16 +16,6 @@ static PyObject *cause_of(PyObject *exc, stacksplice_relation *relation)
         return cause;
     *relation = STACKSPLICE_RELATION_CONTEXT;
     return ((PyBaseExceptionObject *)exc)->suppress_context ? NULL : PyException_GetContext(exc);
-}
-
-PyObject *sspy_group_members(PyObject *exc)
-{
-    PyObject *members;
-
-    if (!PyObject_TypeCheck(exc, (PyTypeObject *)PyExc_BaseExceptionGroup))
-        return NULL;
-    members = ((PyBaseExceptionGroupObject *)exc)->excs;
-    return members && PyTuple_Check(members) ? members : NULL;
 }
 
 /* Whether EXC's error is being made further out. */
@@ -55,12 +37,12 @@ static int make_one(sspy_maker *maker, const sspy_step *step, PyObject *exc,
 
     *error = NULL;
     if (next.number < SSPY_MAX_STEPS)
-        failed = sspy_error_of_related(maker, &next, error);
+        failed = maker->error_for(maker, &next, error);
     if (!*error)
         return failed;
     (void)stacksplice_error_depth((IUnknown *)*error, &depth);
     if (depth >= STACKSPLICE_MAX_DEPTH) {
-        release_error(maker->state, *error);
+        sspy_release(maker->state->interp, *error);
         *error = NULL;
     }
     return failed;

@@ -4,7 +4,8 @@
  * The slot is the thread's, not the task's.  So that no task takes another's error for its own, it
  * is noted which task Python put an error there for; in another task it is stale.
  */
-#include "life/binding.h"
+#include "cross/cross.h"
+#include "life/text.h"
 
 #define SAVED_NAME "stacksplice.saved_error"
 
@@ -13,12 +14,9 @@ static void saved_free(PyObject *capsule)
     IUnknown *error = PyCapsule_GetPointer(capsule, SAVED_NAME);
     PyObject *pending = sspy_take_pending();
     sspy_interp *interp = sspy_interp_current();
-    sspy_section section;
 
     if (interp) {
-        section = sspy_enter(interp);
-        sspy_unknown_release(error);
-        sspy_leave(section);
+        sspy_release(interp, error);
     } else {
         sspy_unknown_release(error);
     }
@@ -81,7 +79,6 @@ static bool ask_about_slot(sspy_state *state, const char *function)
 {
     IRestrictedErrorInfo *error = NULL;
     PyObject *module = NULL, *reference = NULL, *answer = NULL;
-    sspy_section section;
     bool result;
 
     if (sspy_loop_runs(state) <= 0 || stacksplice_peek_error(&error) != S_OK) {
@@ -89,9 +86,7 @@ static bool ask_about_slot(sspy_state *state, const char *function)
         return false;
     }
     reference = reference_of(error);
-    section = sspy_enter(state->interp);
-    sspy_unknown_release(error);
-    sspy_leave(section);
+    sspy_release(state->interp, error);
     PyThreadState_EnterTracing(PyThreadState_Get());
     module = reference ? PyImport_ImportModule("stacksplice._awaiting") : NULL;
     answer = module ? PyObject_CallMethod(module, function, "O", reference) : NULL;

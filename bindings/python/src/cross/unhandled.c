@@ -2,7 +2,7 @@
  * Exceptions that nobody handles in a process that must go on: the host's handler is asked, then
  * sys.excepthook has them.
  */
-#include "life/binding.h"
+#include "cross/cross.h"
 
 /* The exception that this thread has already asked the handler about, and is showing; borrowed. */
 static _Thread_local const PyObject *asked;
@@ -12,7 +12,6 @@ static int offer(sspy_state *state, PyObject *exc, const void *above)
 {
     IScriptErrorInfo *error = NULL;
     IRestrictedErrorInfo *restricted;
-    sspy_section section;
     HRESULT hr;
 
     if (exc == asked || stacksplice_offer_unhandled(NULL) != S_OK)
@@ -23,10 +22,8 @@ static int offer(sspy_state *state, PyObject *exc, const void *above)
         return 0; /* origination is switched off: there is nothing to offer */
     restricted = sspy_query(error, &IID_IRestrictedErrorInfo);
     hr = stacksplice_offer_unhandled(restricted);
-    section = sspy_enter(state->interp);
-    sspy_unknown_release(restricted);
-    sspy_unknown_release(error);
-    sspy_leave(section);
+    sspy_release(state->interp, restricted);
+    sspy_release(state->interp, error);
     return hr == S_OK;
 }
 

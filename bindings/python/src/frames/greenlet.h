@@ -2,7 +2,7 @@
 #ifndef SSPY_GREENLET_H
 #define SSPY_GREENLET_H
 
-#include "life/binding.h"
+#include "frames/frames.h"
 
 /* The frame that began the running greenlet, looked for from FIRST on and outside of OUTERMOST, the
    address of the outermost activation of the loop (0: none); frame_count when there is none. */

@@ -131,12 +131,6 @@ uintptr_t sspy_frame_current(PyThreadState *thread_state)
                                              : head;
 }
 
-/* struct _frame has begun with the object head, f_back and f_frame since 3.11. */
-uintptr_t sspy_frame_data(PyFrameObject *frame)
-{
-    return sspy_word((uintptr_t)frame, sizeof(PyObject) + sizeof(void *));
-}
-
 /* ---- The choice -------------------------------------------------------------------------------*/
 
 /* The first to be published holds; it lives as long as the process. */

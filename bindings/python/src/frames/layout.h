@@ -5,7 +5,7 @@
 #ifndef SSPY_LAYOUT_H
 #define SSPY_LAYOUT_H
 
-#include "life/binding.h"
+#include "frames/frames.h"
 
 /* Who owns a frame's memory; what is not below FRAME_OF_C is an entry frame, never shown. */
 enum { SSPY_FRAME_GENERATOR = 1, SSPY_FRAME_OBJECT = 2, SSPY_FRAME_OF_C = 3 };
@@ -64,7 +64,12 @@ PyCodeObject *sspy_frame_code(uintptr_t frame);
 int sspy_frame_lasti(uintptr_t frame, const PyCodeObject *code);
 /* The innermost frame of THREAD_STATE, or 0. */
 uintptr_t sspy_frame_current(PyThreadState *thread_state);
-/* The frame data behind a frame object. */
-uintptr_t sspy_frame_data(PyFrameObject *frame);
+
+/* The frame data behind a frame object: struct _frame has begun with the object head, f_back and
+   f_frame since 3.11. */
+static inline uintptr_t sspy_frame_data(PyFrameObject *frame)
+{
+    return sspy_word((uintptr_t)frame, sizeof(PyObject) + sizeof(void *));
+}
 
 #endif

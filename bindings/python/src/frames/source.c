@@ -8,18 +8,10 @@
  * followed side by side, in the order of their markers' addresses.
  */
 #include "frames/greenlet.h"
-#include "frames/layout.h"
+#include "frames/live.h"
 #include "frames/token_cache.h"
 
-#include <pthread.h>
-#include <unistd.h>
-
-enum {
-    MAX_THREAD_STATES = 16,
-    MAX_STEPS = 1 << 20, /* of one frame chain: a chain that is longer is no chain */
-    BATCH = 64,
-    MAX_LEARNED = 256 /* places that are put into the table of tokens in one go */
-};
+enum { BATCH = 64 };
 
 /* One activation of the loop: its frames are FIRST and outward until END.  ADDRESS 0: none. */
 typedef struct marker {
@@ -34,143 +26,8 @@ typedef struct chain {
     marker now;
 } chain;
 
-/* Set by sspy_place. */
-static _Thread_local const sspy_placement *placement;
-/* A capture met a frame of the home interpreter that the table of tokens does not know. */
-static _Thread_local bool missed;
-
 static const char no_native_frames[] =
     "without native frames, order relative to other languages unknown";
-
-/* Whether *TOKEN is that of the gap, and not one that says why there is none. */
-static bool intern_gap(const char *why, uintptr_t *token)
-{
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_GAP,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "python",
-                                   .reason = why};
-
-    return stacksplice_intern(&info, token) == S_OK;
-}
-
-static uintptr_t gap_token(const char *why)
-{
-    uintptr_t token = 0;
-
-    (void)intern_gap(why, &token);
-    return token;
-}
-
-uintptr_t sspy_mark(void)
-{
-    static _Thread_local struct {
-        uintptr_t token;
-        uint32_t epoch;
-    } known; /* asked for anew in each epoch of the core, so that it is not dropped */
-    uint32_t epoch = stacksplice_token_epoch();
-    uintptr_t token = known.token;
-
-    if (token && known.epoch == epoch)
-        return token;
-    /* Without memory the token says that; the next one is the right one again. */
-    known.token = intern_gap(STACKSPLICE_GAP_RETURNED, &token) ? token : 0;
-    known.epoch = epoch;
-    return token;
-}
-
-/* ---- Thread states ----------------------------------------------------------------------------*/
-
-/*
- * Whether CURRENT is this thread's and running; MINE is the one this thread began with.  Before
- * 3.12 the current thread state is global: it is ours only if a section of ours says so, or if it
- * belongs to this thread.  PyGILState_Check is no proof: with sub-interpreters it always says yes.
- */
-static bool holds_lock(PyThreadState *current, PyThreadState *mine)
-{
-#if SSPY_CURRENT_IS_THREAD_LOCAL
-    (void)mine;
-    return current != NULL;
-#else
-    if (!current)
-        return false;
-    /* Nobody else makes this thread's own state the current one. */
-    if (current == mine || sspy_section_interp())
-        return true;
-    /* Only the holder of the lock can be current, and it is alive while it holds it; it could let
-       go and die between these reads only if it were another thread. */
-    return PyGILState_Check() && current->thread_id == (unsigned long)pthread_self() &&
-           current->native_thread_id == (unsigned long)gettid();
-#endif
-}
-
-static bool on_stack(const stacksplice_walk *walk, uintptr_t address)
-{
-    return address >= walk->stack_low && address < walk->stack_high &&
-           address % sizeof(void *) == 0;
-}
-
-/* Whether the newest marker of THREAD_STATE, which does not run, lies on our stack. */
-static bool is_dormant_here(const stacksplice_walk *walk, PyThreadState *thread_state)
-{
-    uintptr_t head = sspy_word((uintptr_t)thread_state, sspy_layout_now()->head);
-
-    if (sspy_layout_now()->cframe)
-        return on_stack(walk, head);
-    if (thread_state->thread_id != (unsigned long)pthread_self())
-        return false;
-    for (int steps = 0; head && steps < MAX_STEPS; steps++) {
-        if (sspy_frame_owner(head) >= SSPY_FRAME_OF_C)
-            return on_stack(walk, head);
-        head = sspy_frame_previous(head);
-    }
-    return false;
-}
-
-static uint32_t add_thread_state(PyThreadState **states, uint32_t count, PyThreadState *state)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (states[i] == state)
-            return count;
-    if (state && count < MAX_THREAD_STATES)
-        states[count++] = state;
-    return count;
-}
-
-/* Whether INTERP runs under the lock that CURRENT's interpreter holds: only then its list of thread
-   states stands still.  In 3.11 there is one lock. */
-static bool shares_lock(PyInterpreterState *interp, PyThreadState *current)
-{
-    uint32_t offset = sspy_layout_now()->interpreter_lock;
-
-    return !offset ||
-           sspy_word((uintptr_t)interp, offset) == sspy_word((uintptr_t)current->interp, offset);
-}
-
-static uint32_t add_dormant(const stacksplice_walk *walk, PyInterpreterState *interp,
-                            PyThreadState **states, uint32_t count)
-{
-    for (PyThreadState *t = PyInterpreterState_ThreadHead(interp); t; t = t->next)
-        if (is_dormant_here(walk, t))
-            count = add_thread_state(states, count, t);
-    return count;
-}
-
-/* Every thread state that has frames on this stack. */
-static uint32_t find_thread_states(const stacksplice_walk *walk, PyThreadState **states)
-{
-    PyThreadState *current = sspy_current_thread_state();
-    PyThreadState *mine = PyGILState_GetThisThreadState();
-    uint32_t count = add_thread_state(states, 0, mine);
-
-    if (!holds_lock(current, mine))
-        return count;
-    count = add_thread_state(states, count, current);
-    for (PyInterpreterState *i = PyInterpreterState_Head(); i; i = PyInterpreterState_Next(i))
-        if (shares_lock(i, current))
-            count = add_dormant(walk, i, states, count);
-    return count;
-}
 
 /* ---- Markers ----------------------------------------------------------------------------------*/
 
@@ -189,7 +46,7 @@ static void next_cframe(chain *c, const stacksplice_walk *walk)
             /* Its frames end where those of the next loop begin: the newest frame there called.
                That loop may run on another stack of the thread, or be the thread state's own base.
              */
-            if (cframe > last || (cframe && !on_stack(walk, cframe)))
+            if (cframe > last || (cframe && !sspy_is_on_stack(walk, cframe)))
                 c->now.end = sspy_word(cframe, sspy_layout_now()->cframe_current);
             break;
         }
@@ -203,12 +60,12 @@ static void next_entry_frame(chain *c, const stacksplice_walk *walk)
     uintptr_t last = c->now.address, frame = c->next;
 
     c->now.address = 0;
-    for (int steps = 0; frame && !c->now.address && steps < MAX_STEPS; steps++) {
+    for (int steps = 0; frame && !c->now.address && steps < SSPY_MAX_CHAIN; steps++) {
         uintptr_t previous = sspy_frame_previous(frame);
 
         if (sspy_frame_owner(frame) >= SSPY_FRAME_OF_C) {
             /* A chain whose markers do not lie further and further out is no chain. */
-            if (frame > last && on_stack(walk, frame))
+            if (frame > last && sspy_is_on_stack(walk, frame))
                 c->now = (marker){frame, c->first, frame};
             c->first = previous;
         }
@@ -227,8 +84,8 @@ static void next_marker(chain *c, const stacksplice_walk *walk)
 
 static uint32_t begin_chains(const stacksplice_walk *walk, chain *chains)
 {
-    PyThreadState *states[MAX_THREAD_STATES];
-    uint32_t count = find_thread_states(walk, states);
+    PyThreadState *states[SSPY_MAX_THREAD_STATES];
+    uint32_t count = sspy_thread_states(walk, states);
 
     for (uint32_t i = 0; i < count; i++) {
         chains[i].interp = states[i]->interp;
@@ -251,15 +108,6 @@ static chain *innermost(chain *chains, uint32_t count)
 }
 
 /* ---- Splicing ---------------------------------------------------------------------------------*/
-
-/* FRAME among the frames of WHAT, or NULL. */
-static const sspy_placed_frame *find_placed(const sspy_placement *what, uintptr_t frame)
-{
-    for (uint32_t i = 0; i < what->count; i++)
-        if (what->frames[i].data == (const void *)frame)
-            return &what->frames[i];
-    return NULL;
-}
 
 /* Tokens on their way into a splice. */
 typedef struct batch {
@@ -285,34 +133,36 @@ static bool push(batch *b, uintptr_t token)
 }
 
 /* The token of a live FRAME that the table does not know; 0: it is no frame that Python shows. */
-static SSPY_NOINLINE uintptr_t unknown_token(uintptr_t frame, PyInterpreterState *interp, bool home)
+static __attribute__((noinline)) uintptr_t unknown_token(uintptr_t frame,
+                                                         PyInterpreterState *interp, bool home)
 {
     PyCodeObject *code = sspy_frame_code(frame);
 
     if (!code)
         return 0;
-    missed |= home;
+    if (home)
+        sspy_learn_later();
     return sspy_token(code, sspy_frame_lasti(frame, code), 0, STACKSPLICE_TRUST_EXACT, interp);
 }
 
 /* *TOKEN, if it is set, is that of FRAME, as WANTED has it. */
-static SSPY_NOINLINE bool push_placed(batch *b, const sspy_placement *wanted, uintptr_t frame,
-                                      uintptr_t *token)
+static __attribute__((noinline)) bool push_replaced(batch *b, const sspy_replacement *wanted,
+                                                    uintptr_t frame, uintptr_t *token)
 {
-    const sspy_placed_frame *placed = find_placed(wanted, frame);
+    const sspy_replaced_frame *replaced = sspy_find_replaced(wanted, frame);
 
-    if (!placed)
+    if (!replaced)
         return true;
-    *token = placed->token;
-    if (placed->data != wanted->innermost)
+    *token = replaced->token;
+    if (replaced->data != wanted->innermost)
         return true;
     /* What comes before the mark is cut off: a gap that holds for what follows is repeated. */
-    return push(b, wanted->mark) && (b->walk->frame_count || push(b, gap_token(no_native_frames)));
+    return push(b, wanted->mark) && (b->walk->frame_count || push(b, sspy_gap(no_native_frames)));
 }
 
 /* The frames of one activation, innermost first, as WANTED (or NULL) has them. */
 static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState *interp,
-                     const sspy_placement *wanted)
+                     const sspy_replacement *wanted)
 {
     const sspy_layout layout = *sspy_layout_now();
     bool home = interp == atomic_load_explicit(&sspy_cache_home, memory_order_relaxed);
@@ -322,12 +172,12 @@ static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState
 
     b.walk = walk;
     b.count = 0;
-    for (int steps = 0; frame && frame != m->end && steps < MAX_STEPS; steps++) {
+    for (int steps = 0; frame && frame != m->end && steps < SSPY_MAX_CHAIN; steps++) {
         uintptr_t token = 0;
 
         if (*(const unsigned char *)(frame + layout.frame_owner) >= SSPY_FRAME_OF_C)
             break;
-        if (wanted && !push_placed(&b, wanted, frame, &token))
+        if (wanted && !push_replaced(&b, wanted, frame, &token))
             return false;
         if (!token && cached)
             token = sspy_cache_find(sspy_word(frame, layout.frame_instruction), 0);
@@ -376,12 +226,12 @@ static void cut_at_base(stacksplice_walk *walk, uint32_t first, uintptr_t outerm
     uint32_t base = sspy_greenlet_base(walk, first, outermost);
 
     if (base + 1 < walk->frame_count)
-        (void)stacksplice_walk_end(walk, base + 1, gap_token("end of this greenlet's own stack"));
+        (void)stacksplice_walk_end(walk, base + 1, sspy_gap("end of this greenlet's own stack"));
 }
 
 static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count)
 {
-    const sspy_placement *wanted = placement;
+    const sspy_replacement *wanted = sspy_replacement_now();
     uintptr_t outermost = 0;
     uint32_t frame = first_frame(walk);
 
@@ -401,12 +251,12 @@ static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count
 static void push_gap(stacksplice_walk *walk, const char *why)
 {
     if (stacksplice_walk_splice(walk, walk->frame_count, 0))
-        (void)stacksplice_walk_push(walk, gap_token(why));
+        (void)stacksplice_walk_push(walk, sspy_gap(why));
 }
 
 static void collect(stacksplice_walk *walk, void *data)
 {
-    chain chains[MAX_THREAD_STATES];
+    chain chains[SSPY_MAX_THREAD_STATES];
     const char *why = sspy_layout_reason();
     uint32_t count;
 
@@ -432,109 +282,6 @@ HRESULT sspy_source_register(void)
                                  .collect = collect,
                                  .ends_walks = 1};
 
+    sspy_watch_sections(sspy_learn, sspy_cache_end);
     return stacksplice_add_source(&source);
-}
-
-/* ---- Learning ---------------------------------------------------------------------------------*/
-
-/* What a capture missed is looked for anew on the chain as it is now: only what is live there is
-   known to be alive. */
-static void learn(PyThreadState *state)
-{
-    uintptr_t frame = sspy_frame_current(state);
-    int learned = 0;
-
-    (void)sspy_cache_renew();
-    for (int steps = 0; frame && learned < MAX_LEARNED && steps < MAX_STEPS; steps++) {
-        PyCodeObject *code = sspy_frame_code(frame);
-
-        if (code && !sspy_cache_find(sspy_word(frame, sspy_layout_now()->frame_instruction), 0)) {
-            (void)sspy_token_known(code, sspy_frame_lasti(frame, code), 0, STACKSPLICE_TRUST_EXACT);
-            learned++;
-        }
-        frame = sspy_frame_previous(frame);
-    }
-}
-
-void sspy_frames_learn(void)
-{
-    PyThreadState *state;
-
-    if (!missed)
-        return;
-    missed = false;
-    state = PyThreadState_Get();
-    if (state->interp == atomic_load(&sspy_cache_home))
-        learn(state);
-}
-
-/* ---- For building an exception's stack --------------------------------------------------------*/
-
-static uintptr_t next_shown(uintptr_t frame)
-{
-    for (int steps = 0; frame && steps < MAX_STEPS; steps++) {
-        if (sspy_frame_code(frame))
-            return frame;
-        frame = sspy_frame_previous(frame);
-    }
-    return 0;
-}
-
-const void *sspy_frame_top(void)
-{
-    if (sspy_layout_reason())
-        return NULL;
-    return (const void *)next_shown(sspy_frame_current(PyThreadState_Get()));
-}
-
-bool sspy_chain_has_owned(void)
-{
-    uintptr_t live;
-
-    if (sspy_layout_reason())
-        return false;
-    live = sspy_frame_current(PyThreadState_Get());
-    for (int steps = 0; live && steps < MAX_STEPS; steps++) {
-        if (sspy_frame_owner(live) == SSPY_FRAME_OBJECT)
-            return true;
-        live = sspy_frame_previous(live);
-    }
-    return false;
-}
-
-const void *sspy_frame_live(PyFrameObject *frame, bool owned)
-{
-    uintptr_t data, live;
-
-    if (sspy_layout_reason())
-        return NULL;
-    data = sspy_frame_data(frame);
-    /* What has ended was copied into its frame object. */
-    if (!owned && sspy_frame_owner(data) == SSPY_FRAME_OBJECT)
-        return NULL;
-    live = sspy_frame_current(PyThreadState_Get());
-    for (int steps = 0; live && steps < MAX_STEPS; steps++) {
-        if (live == data)
-            return (const void *)data;
-        live = sspy_frame_previous(live);
-    }
-    return NULL;
-}
-
-void sspy_place(sspy_placement *wanted)
-{
-    uintptr_t live;
-
-    placement = wanted;
-    if (!wanted)
-        return;
-    wanted->innermost = NULL;
-    if (!wanted->count || sspy_layout_reason())
-        return;
-    live = sspy_frame_current(PyThreadState_Get());
-    for (int steps = 0; live && !wanted->innermost && steps < MAX_STEPS; steps++) {
-        if (find_placed(wanted, live))
-            wanted->innermost = (const void *)live;
-        live = sspy_frame_previous(live);
-    }
 }

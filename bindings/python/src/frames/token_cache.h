@@ -9,7 +9,7 @@
 #ifndef SSPY_TOKEN_CACHE_H
 #define SSPY_TOKEN_CACHE_H
 
-#include "life/binding.h"
+#include "frames/frames.h"
 
 enum { SSPY_CACHE_WAYS = 4, SSPY_CACHE_ROW_BITS = 11 };
 
@@ -81,8 +81,6 @@ static inline uintptr_t sspy_traceback_key(uintptr_t place)
     return place | 1;
 }
 
-/* In the main interpreter, as its module begins: use the table.  Without memory it stays empty. */
-void sspy_cache_begin(PyInterpreterState *interp);
 /* INTERP ends: what its code put is forgotten. */
 void sspy_cache_end(PyInterpreterState *interp);
 /* Void the table if the core has dropped tokens since; the epoch in which it is true now.  Lock

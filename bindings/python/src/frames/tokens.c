@@ -2,7 +2,7 @@
  * The token of a place in a code object.  Strings are read where they lie: nothing is allocated in
  * the interpreter and no lock is needed, because a frame on this thread's stack keeps its code.
  */
-#include "life/binding.h"
+#include "frames/frames.h"
 #include "frames/layout.h"
 #include "frames/positions.h"
 #include "frames/token_cache.h"

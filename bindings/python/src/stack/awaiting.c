@@ -5,22 +5,7 @@
  * Errors outside of asyncio pay for one look into sys.modules; those that come while a loop runs in
  * this thread, for the search.
  */
-#include "life/binding.h"
-
-/* A gap with a REASON, which is text; 0 with an exception. */
-static uintptr_t gap_token(PyObject *reason)
-{
-    stacksplice_token_info gap = {.size = sizeof gap,
-                                  .kind = STACKSPLICE_FRAME_GAP,
-                                  .trust = STACKSPLICE_TRUST_EXACT,
-                                  .language = "python"};
-    uintptr_t token = 0;
-
-    gap.reason = PyUnicode_AsUTF8(reason);
-    if (gap.reason)
-        (void)stacksplice_intern(&gap, &token); /* always sets a token */
-    return token;
-}
+#include "stack/stack.h"
 
 /* The token of ITEM: a text is the reason of a gap, a tuple of a text that of a seam, a tuple of a
    code object and a number a place.  0 with an exception. */
@@ -31,11 +16,11 @@ static uintptr_t token_of(PyObject *item)
     PyObject *code;
     int lasti;
 
-    if (!first)
-        return gap_token(item);
-    if (PyUnicode_Check(first)) {
-        reason = PyUnicode_AsUTF8(first);
-        return reason ? sspy_seam_token(reason) : 0;
+    if (!first || PyUnicode_Check(first)) {
+        reason = PyUnicode_AsUTF8(first ? first : item);
+        if (!reason)
+            return 0;
+        return first ? sspy_seam_gap(reason) : sspy_gap(reason);
     }
     if (!PyArg_ParseTuple(item, "O!i", &PyCode_Type, &code, &lasti))
         return 0;
@@ -104,16 +89,8 @@ void sspy_clear_but_interrupts(void)
 
 void sspy_append_awaiting(sspy_state *state, sspy_room *room, uint32_t *count)
 {
-    PyObject *reason;
-    uintptr_t gap;
-
     if (sspy_awaited_by(state, room->limit, room->frames, count) == 0)
         return;
     sspy_clear_but_interrupts();
-    reason = PyUnicode_FromString("awaiting task unknown: the search failed");
-    gap = reason ? gap_token(reason) : 0;
-    PyErr_Clear();
-    Py_XDECREF(reason);
-    if (gap)
-        room->frames[(*count)++] = gap;
+    room->frames[(*count)++] = sspy_gap("awaiting task unknown: the search failed");
 }

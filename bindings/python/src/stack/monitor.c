@@ -3,10 +3,10 @@
  *
  * sys.monitoring (3.12 on) calls `_raised` in each Python frame that an exception appears in,
  * before that frame is unwound.  At the first sight of an exception object its stack is taken,
- * native frames included, and kept in the exception's own anchor: it dies with the exception and
+ * native frames included, and kept in the exception's own ties: it dies with the exception and
  * holds nothing alive.
  */
-#include "life/binding.h"
+#include "stack/stack.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,37 +20,37 @@ static bool is_end_of_iteration(PyObject *exc)
            type == PyExc_GeneratorExit;
 }
 
-/* The stack of now into EXC's anchor; -1 with an exception. */
+/* The stack of now into EXC's ties; -1 with an exception. */
 static int take_stack(sspy_interp *interp, PyObject *exc, sspy_room *room)
 {
     /* From the frame it is in on: the native frames inside belong to the callback. */
     uint32_t count = sspy_capture(NULL, room->limit, room->frames);
-    sspy_anchor *anchor;
+    sspy_ties *ties;
 
     if (interp->module_state)
         sspy_append_awaiting(interp->module_state, room, &count);
     count = stacksplice_copy_ends(room->frames, count, room->limit, room->frames);
-    anchor = sspy_anchor_make(interp, exc);
-    if (!anchor || !count || anchor->raised)
-        return anchor ? 0 : -1;
-    anchor->raised = malloc(count * sizeof *anchor->raised);
-    if (!anchor->raised) {
+    ties = sspy_ties_make(interp, exc);
+    if (!ties || !count || ties->raised)
+        return ties ? 0 : -1;
+    ties->raised = malloc(count * sizeof *ties->raised);
+    if (!ties->raised) {
         PyErr_NoMemory();
         return -1;
     }
-    memcpy(anchor->raised, room->frames, count * sizeof *anchor->raised);
-    anchor->raised_count = count;
+    memcpy(ties->raised, room->frames, count * sizeof *ties->raised);
+    ties->raised_count = count;
     return 0;
 }
 
 /* -1 with an exception. */
 static int keep_stack(sspy_interp *interp, PyObject *exc)
 {
-    sspy_anchor *anchor = sspy_anchor_of(interp, exc);
+    sspy_ties *ties = sspy_ties_of(interp, exc);
     sspy_room room;
     int result;
 
-    if (anchor && (anchor->raised || anchor->exception || anchor->error))
+    if (ties && (ties->raised || ties->exception || ties->error))
         return 0;
     if (sspy_room_begin(&room, stacksplice_max_frames()))
         return -1;
@@ -75,14 +75,4 @@ PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     if (!interp || keep_stack(interp, arguments[2]))
         PyErr_Clear();
     Py_RETURN_NONE;
-}
-
-uintptr_t *sspy_anchor_take_raised(sspy_anchor *anchor, uint32_t *count)
-{
-    uintptr_t *frames = anchor->raised;
-
-    *count = anchor->raised_count;
-    anchor->raised = NULL;
-    anchor->raised_count = 0;
-    return frames;
 }

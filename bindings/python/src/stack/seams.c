@@ -13,6 +13,7 @@
  *    the same purpose (jinja2, tblib).  Its caller is whoever made it.
  */
 #include "frames/layout.h"
+#include "stack/stack.h"
 
 static const char *const raised_again = "stored exception re-raised here";
 
@@ -91,20 +92,6 @@ static bool are_apart(PyFrameObject *inner, PyFrameObject *outer)
     return apart;
 }
 
-uintptr_t sspy_seam_token(const char *reason)
-{
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_GAP,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "python",
-                                   .reason = reason,
-                                   .asynchronous = 1};
-    uintptr_t token = 0;
-
-    (void)stacksplice_intern(&info, &token); /* always sets a token */
-    return token;
-}
-
 uintptr_t sspy_seam_inside(const PyTracebackObject *entry)
 {
     PyFrameObject *inner = entry->tb_next ? entry->tb_next->tb_frame : NULL;
@@ -120,6 +107,6 @@ uintptr_t sspy_seam_inside(const PyTracebackObject *entry)
         return sspy_mark();
     if (!are_apart(inner, entry->tb_frame))
         return 0;
-    return sspy_seam_token(is_coroutine(inner) && is_coroutine(entry->tb_frame) ? SSPY_AWAITED
-                                                                                : raised_again);
+    return sspy_seam_gap(is_coroutine(inner) && is_coroutine(entry->tb_frame) ? SSPY_AWAITED
+                                                                              : raised_again);
 }

@@ -9,60 +9,9 @@
  * frame is told by the traceback of the exception that it belongs to, if the frame is in it, or by
  * the live stack, if it is there; else by nobody, and a gap says so.
  */
-#include "life/binding.h"
+#include "stack/stack.h"
 
 #include <stdlib.h>
-
-int sspy_room_begin(sspy_room *room, uint32_t limit)
-{
-    room->limit = limit;
-    room->frames = limit <= SSPY_NEAR_FRAMES
-                       ? room->near
-                       : malloc(SSPY_ROOM((size_t)limit) * sizeof *room->frames);
-    if (!room->frames)
-        PyErr_NoMemory();
-    return room->frames ? 0 : -1;
-}
-
-void sspy_room_end(sspy_room *room)
-{
-    if (room->frames != room->near)
-        free(room->frames);
-}
-
-static uint32_t capture_live(const void *above, uintptr_t behind, uint32_t max, uintptr_t *frames)
-{
-    sspy_interp *interp = sspy_interp_current();
-    sspy_section section = sspy_enter(interp);
-    uint32_t count = 0;
-
-    (void)stacksplice_capture_ends(above, behind, max, frames, &count);
-    sspy_leave(section);
-    return count;
-}
-
-/* Capture as WANTED says, without what is inside of the innermost of its frames (our own call).
-   When no frame of the stack is one of them: all of it, rather than nothing. */
-static uint32_t capture_from(const void *above, sspy_placement *wanted, uint32_t max,
-                             uintptr_t *frames)
-{
-    uint32_t count;
-
-    wanted->mark = sspy_mark();
-    sspy_place(wanted);
-    count = capture_live(above, wanted->mark, max, frames);
-    sspy_place(NULL);
-    return count;
-}
-
-uint32_t sspy_capture(const void *above, uint32_t max, uintptr_t *frames)
-{
-    sspy_placed_frame top = {sspy_frame_top(), 0};
-    sspy_placement wanted = {.frames = &top, .count = 1};
-
-    return above ? capture_live(above, 0, max, frames)
-                 : capture_from(__builtin_frame_address(0), &wanted, max, frames);
-}
 
 /* 0: the entry stands for no element of its own. */
 static uintptr_t entry_token(PyTracebackObject *entry)
@@ -98,14 +47,14 @@ typedef struct segment {
 } segment;
 
 /* The way of an exception outward: its own traceback first, then parts of those around it. */
-typedef struct passage {
+typedef struct path {
     segment segments[MAX_SEGMENTS];
     uint32_t count;
     bool arrives; /* it goes on to the border */
-} passage;
+} path;
 
 typedef struct cursor {
-    const passage *p;
+    const path *p;
     uint32_t segment; /* the outermost is the last one */
     PyTracebackObject *entry;
 } cursor;
@@ -121,7 +70,7 @@ static PyTracebackObject *settle(cursor *c)
     return c->entry;
 }
 
-static PyTracebackObject *first_entry(cursor *c, const passage *p)
+static PyTracebackObject *first_entry(cursor *c, const path *p)
 {
     *c = (cursor){p, p->count - 1, p->segments[p->count - 1].first};
     return settle(c);
@@ -151,7 +100,7 @@ static bool is_generator(PyFrameObject *frame)
 }
 
 /* EXC's traceback, and of those of OUTER the parts that tell what called its outermost frame. */
-static void begin_passage(passage *p, PyObject *exc, const sspy_step *outer)
+static void begin_path(path *p, PyObject *exc, const sspy_step *outer)
 {
     PyTracebackObject *first = (PyTracebackObject *)PyException_GetTraceback(exc);
 
@@ -172,7 +121,7 @@ static void begin_passage(passage *p, PyObject *exc, const sspy_step *outer)
     }
 }
 
-static void end_passage(passage *p)
+static void end_path(path *p)
 {
     while (p->count)
         Py_XDECREF(p->segments[--p->count].first);
@@ -180,9 +129,9 @@ static void end_passage(passage *p)
 
 /* A traceback, split into frames that have ended and frames that are live. */
 typedef struct passed_frames {
-    uintptr_t *ended;        /* tokens, innermost first when all are read; borrowed */
-    uint32_t most;           /* of them; there is room for twice as many */
-    sspy_placed_frame *live; /* malloc; each once */
+    uintptr_t *ended;          /* tokens, innermost first when all are read; borrowed */
+    uint32_t most;             /* of them; there is room for twice as many */
+    sspy_replaced_frame *live; /* malloc; each once */
     uint32_t ended_count, live_count;
     bool after_seam; /* the last of ENDED is a seam */
 } passed_frames;
@@ -209,7 +158,7 @@ static int add_live(passed_frames *passed, const void *data, PyTracebackObject *
     }
     while (i < passed->live_count && passed->live[i].data != data)
         i++;
-    passed->live[i] = (sspy_placed_frame){data, entry_token(entry)};
+    passed->live[i] = (sspy_replaced_frame){data, entry_token(entry)};
     passed->live_count += i == passed->live_count;
     return 0;
 }
@@ -251,7 +200,7 @@ static void add_seam(passed_frames *passed, const PyTracebackObject *entry)
     passed->after_seam = true;
 }
 
-static size_t count_entries(const passage *p)
+static size_t count_entries(const path *p)
 {
     size_t entries = 0;
     cursor c;
@@ -262,7 +211,7 @@ static size_t count_entries(const passage *p)
 }
 
 /* -1 with a MemoryError. */
-static int read_passage(const passage *p, passed_frames *passed)
+static int read_path(const path *p, passed_frames *passed)
 {
     bool owned = sspy_chain_has_owned();
     size_t entries = count_entries(p);
@@ -286,49 +235,36 @@ static int read_passage(const passage *p, passed_frames *passed)
     return 0;
 }
 
-/* A gap in place of what is outside of frames that nobody knows the callers of. */
-static uintptr_t lost_token(bool was_raised)
-{
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_GAP,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "python",
-                                   .reason = was_raised ? SSPY_CAUGHT_BEFORE : SSPY_NEVER_RAISED};
-    uintptr_t token = 0;
-
-    (void)stacksplice_intern(&info, &token);
-    return token;
-}
-
 int sspy_stack_of(sspy_state *state, PyObject *exc, const sspy_step *outer, const void *above,
                   sspy_room *room, uint32_t *count)
 {
     uintptr_t *frames = room->frames;
     /* As many from its inner end as the whole stack can keep from its own. */
     passed_frames passed = {.ended = frames, .most = room->limit + 2};
-    passage p;
+    path p;
     int failed;
 
-    begin_passage(&p, exc, outer);
-    failed = read_passage(&p, &passed);
+    begin_path(&p, exc, outer);
+    failed = read_path(&p, &passed);
     if (!failed) {
-        sspy_placement wanted = {.frames = passed.live, .count = passed.live_count};
+        sspy_replacement wanted = {.frames = passed.live, .count = passed.live_count};
 
         *count = passed.ended_count;
         if (!p.arrives && !wanted.count) {
-            frames[*count] = lost_token(*count != 0);
+            /* Nobody knows the callers of these frames. */
+            frames[*count] = sspy_gap(*count ? SSPY_CAUGHT_BEFORE : SSPY_NEVER_RAISED);
             *count += 1;
         } else {
             if (*count)
                 frames[(*count)++] = sspy_mark();
-            *count += wanted.count ? capture_from(__builtin_frame_address(0), &wanted, room->limit,
-                                                  frames + *count)
+            *count += wanted.count ? sspy_capture_from(__builtin_frame_address(0), &wanted,
+                                                       room->limit, frames + *count)
                                    : sspy_capture(above, room->limit, frames + *count);
             sspy_append_awaiting(state, room, count);
         }
         *count = stacksplice_copy_ends(frames, *count, room->limit, frames);
     }
     free(passed.live);
-    end_passage(&p);
+    end_path(&p);
     return failed;
 }

@@ -2,10 +2,10 @@
  * What an exception passed on its way to the border that receives it, as far as __traceback__ does
  * not show it yet.
  */
-#ifndef SSPY_PASSAGE_H
-#define SSPY_PASSAGE_H
+#ifndef SSPY_BETWEEN_H
+#define SSPY_BETWEEN_H
 
-#include "life/binding.h"
+#include "traceback/traceback.h"
 
 /* A copy of a stack. */
 typedef struct sspy_stack_copy {
@@ -13,26 +13,20 @@ typedef struct sspy_stack_copy {
     uintptr_t near[SSPY_NEAR_FRAMES];
 } sspy_stack_copy;
 
-typedef struct sspy_passage {
+typedef struct sspy_between {
     const uintptr_t *frames; /* innermost first; in COPY, or those of the language exception */
     uint32_t count;
     uintptr_t outermost; /* a gap, in place of the outermost of them; 0: that one stays */
     const char *seam;    /* why frames may be missing outside of them, NULL: none are */
     sspy_stack_copy copy;
-} sspy_passage;
+} sspy_between;
 
-/* Fill PASSAGE for EXC, as which ERROR arrives where the newest node of BORDER was taken: of ERROR
+/* Fill BETWEEN for EXC, as which ERROR arrives where the newest node of BORDER was taken: of ERROR
    itself, or of the one that it is a cause or a member of.  Allocates nothing in the interpreter
    and leaves no exception set. */
-void sspy_passage_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
-                       IScriptErrorInfo *border, sspy_passage *passage);
+void sspy_between_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
+                       IScriptErrorInfo *border, sspy_between *between);
 
-void sspy_passage_end(sspy_passage *passage);
-
-/* Whether ELEMENT of a stack is a token: a script frame or a gap. */
-static inline bool sspy_is_token(uintptr_t element)
-{
-    return (uint64_t)element >> 48 == 0x5353;
-}
+void sspy_between_end(sspy_between *between);
 
 #endif

@@ -8,7 +8,7 @@
  * and gaps where only calls of native code are missing become no entry, as they have none in
  * Python.
  */
-#include "traceback/between.h"
+#include "traceback/entries.h"
 
 #include <dlfcn.h>
 #include <frameobject.h>
@@ -16,12 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ELEMENT_KEY "__stacksplice__"
-#define ELEMENT_NAME "stacksplice.element"
-
 enum {
     KEPT = 512,       /* elements, of each interpreter */
-    SHOWN_MAX = 100,  /* elements of one passage; half of them at either end */
     FILE_BYTES = 4096 /* of a name of a file with what is put around it */
 };
 
@@ -36,50 +32,6 @@ struct sspy_kept_frames {
 };
 
 /* ---- One frame --------------------------------------------------------------------------------*/
-
-/* The address 1 is no element: it stands for a function that was inlined into the next one. */
-static void *const inlined_part = (void *)1;
-
-bool sspy_foreign_frame(PyFrameObject *frame, uintptr_t *element)
-{
-    PyCodeObject *code = PyFrame_GetCode(frame);
-    bool other = !sspy_may_be_foreign(code);
-    PyObject *globals, *capsule;
-    void *found = NULL;
-
-    Py_DECREF(code);
-    if (other)
-        return false;
-    globals = PyFrame_GetGlobals(frame);
-    capsule = PyDict_GetItemString(globals, ELEMENT_KEY);
-    if (capsule && PyCapsule_IsValid(capsule, ELEMENT_NAME))
-        found = PyCapsule_GetPointer(capsule, ELEMENT_NAME);
-    Py_DECREF(globals);
-    if (element)
-        *element = found == inlined_part ? 0 : (uintptr_t)found;
-    return found != NULL;
-}
-
-static int set_item(PyObject *dict, const char *key, PyObject *value)
-{
-    int failed = !value || PyDict_SetItemString(dict, key, value);
-
-    Py_XDECREF(value);
-    return failed;
-}
-
-/* The globals of a frame; FILE is NULL where nothing can be opened. */
-static PyObject *new_globals(const stacksplice_frame *frame, PyObject *file)
-{
-    void *element = frame->inlined ? inlined_part : (void *)frame->address;
-    PyObject *globals = PyDict_New();
-
-    if (globals && (set_item(globals, "__name__", PyUnicode_FromString(frame->language)) ||
-                    (file && set_item(globals, "__file__", Py_NewRef(file))) ||
-                    set_item(globals, ELEMENT_KEY, PyCapsule_New(element, ELEMENT_NAME, NULL))))
-        Py_CLEAR(globals);
-    return globals;
-}
 
 static const char *base_name(const char *path)
 {
@@ -148,7 +100,7 @@ static int append_frame(PyObject *list, const stacksplice_frame *frame)
     if (text)
         code = (PyObject *)PyCode_NewEmpty(file, text, (int)frame->line);
     if (code)
-        globals = new_globals(frame, opens ? ((PyCodeObject *)code)->co_filename : NULL);
+        globals = sspy_foreign_globals(frame, opens ? ((PyCodeObject *)code)->co_filename : NULL);
     if (globals)
         failed = PyList_Append(list, code) || PyList_Append(list, globals) ? -1 : 0;
     Py_XDECREF(function);
@@ -233,8 +185,7 @@ int sspy_kept_frames_traverse(sspy_kept_frames *all, visitproc visit, void *arg)
     return 0;
 }
 
-/* The table, without what may be out of date; NULL without memory. */
-static sspy_kept_frames *kept_frames(sspy_state *state)
+sspy_kept_frames *sspy_kept_frames_now(sspy_state *state)
 {
     uint64_t unloads;
 
@@ -291,7 +242,7 @@ static int put_entry(PyObject **traceback, PyObject *code, PyObject *globals)
     return 0;
 }
 
-static int put_element(sspy_kept_frames *all, PyObject **traceback, uintptr_t element)
+int sspy_put_element(sspy_kept_frames *all, PyObject **traceback, uintptr_t element)
 {
     PyObject *frames = frames_of(all, element);
     int failed = !frames;
@@ -300,113 +251,4 @@ static int put_element(sspy_kept_frames *all, PyObject **traceback, uintptr_t el
         failed = put_entry(traceback, PyTuple_GET_ITEM(frames, i), PyTuple_GET_ITEM(frames, i + 1));
     Py_XDECREF(frames);
     return failed;
-}
-
-static int put_gap(sspy_kept_frames *all, PyObject **traceback, const char *reason)
-{
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_GAP,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "python",
-                                   .reason = reason};
-    uintptr_t token = 0;
-
-    (void)stacksplice_intern(&info, &token); /* without memory the token says that */
-    return put_element(all, traceback, token);
-}
-
-/* Both ends of PASSAGE, or its inner end where its outermost frames were left out already. */
-static uint32_t shown_of(const sspy_passage *passage, uintptr_t *shown)
-{
-    uint32_t count = passage->count - 1, inner = count < SHOWN_MAX ? count : SHOWN_MAX, left_out;
-
-    if (!passage->count || !passage->outermost)
-        return stacksplice_copy_ends(passage->frames, passage->count, SHOWN_MAX + 1, shown);
-    memcpy(shown, passage->frames, inner * sizeof *shown);
-    left_out = stacksplice_frames_left_out(&passage->outermost, 1) + (count - inner);
-    shown[inner] = stacksplice_left_out(left_out);
-    return inner + 1;
-}
-
-/* Those of PASSAGE before *TRACEBACK; -1 with an exception. */
-static int put_passage(sspy_kept_frames *all, PyObject **traceback, const sspy_passage *passage)
-{
-    uintptr_t shown[SHOWN_MAX + 1];
-    uint32_t count = shown_of(passage, shown);
-
-    for (uint32_t i = 0; i < count; i++)
-        if (put_element(all, traceback, shown[i]))
-            return -1;
-    return passage->seam ? put_gap(all, traceback, passage->seam) : 0;
-}
-
-static void show_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
-                     IScriptErrorInfo *border)
-{
-    sspy_kept_frames *all;
-    PyObject *traceback;
-    sspy_passage passage;
-
-    sspy_passage_find(state, exc, error, border, &passage);
-    if (!passage.count && !passage.seam) {
-        sspy_passage_end(&passage);
-        return;
-    }
-    all = kept_frames(state);
-    traceback = PyException_GetTraceback(exc);
-    if (!all || put_passage(all, &traceback, &passage) ||
-        (traceback && PyException_SetTraceback(exc, traceback)))
-        PyErr_Clear(); /* without memory the exception is as it was */
-    Py_XDECREF(traceback);
-    sspy_passage_end(&passage);
-}
-
-/* EXC's anchor if it was made for an error born elsewhere and was never raised here; else NULL. */
-static sspy_anchor *newly_arrived(sspy_state *state, PyObject *exc)
-{
-    sspy_anchor *anchor = exc ? sspy_anchor_of(state->interp, exc) : NULL;
-    PyObject *traceback = exc ? PyException_GetTraceback(exc) : NULL;
-    bool is_new = anchor && anchor->foreign && !anchor->received && !traceback;
-
-    Py_XDECREF(traceback);
-    return is_new ? anchor : NULL;
-}
-
-static void show_related(sspy_state *state, PyObject *exc, IScriptErrorInfo *border, int depth);
-
-/* EXC, which is borrowed and may be NULL, arrives with another one at BORDER. */
-static void show_arrived(sspy_state *state, PyObject *exc, IScriptErrorInfo *border, int depth)
-{
-    sspy_anchor *anchor = newly_arrived(state, exc);
-
-    if (!anchor || depth > SSPY_MAX_STEPS)
-        return;
-    show_one(state, exc, anchor->error, border);
-    show_related(state, exc, border, depth + 1);
-}
-
-static void show_related(sspy_state *state, PyObject *exc, IScriptErrorInfo *border, int depth)
-{
-    PyObject *cause = PyException_GetCause(exc), *members = sspy_group_members(exc);
-
-    if (!cause)
-        cause = PyException_GetContext(exc);
-    show_arrived(state, cause, border, depth);
-    Py_XDECREF(cause);
-    Py_XINCREF(members);
-    for (Py_ssize_t i = 0; members && i < PyTuple_GET_SIZE(members); i++)
-        show_arrived(state, PyTuple_GET_ITEM(members, i), border, depth);
-    Py_XDECREF(members);
-}
-
-void sspy_show_foreign(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
-{
-    bool is_new;
-
-    if (!state->shows_foreign)
-        return;
-    is_new = newly_arrived(state, exc) != NULL;
-    show_one(state, exc, error, error);
-    if (is_new)
-        show_related(state, exc, error, 0);
 }

@@ -1,14 +1,14 @@
 /*
- * A __dict__ that carries an anchor beside its items, not among them.
+ * A __dict__ that carries ties beside its items, not among them.
  *
  * A pickled or copied exception gets its state back by one setattr for each item of its __dict__.
  * A class with a __setattr__ of its own may refuse a name that it does not know: for such classes
- * the anchor must be in no item.
+ * the ties must be in no item.
  */
-#include "life/binding.h"
+#include "value/parts.h"
 
 /* Behind the members of dict, whose size is known at run time only. */
-static PyObject **anchor_slot(PyObject *dict)
+static PyObject **ties_slot(PyObject *dict)
 {
     return (PyObject **)((char *)dict + PyDict_Type.tp_basicsize);
 }
@@ -16,7 +16,7 @@ static PyObject **anchor_slot(PyObject *dict)
 static int clean_dict_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(*anchor_slot(self));
+    Py_VISIT(*ties_slot(self));
     return PyDict_Type.tp_traverse(self, visit, arg);
 }
 
@@ -28,11 +28,11 @@ static int clean_dict_clear(PyObject *self)
 static void clean_dict_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    PyObject *anchor = *anchor_slot(self);
+    PyObject *ties = *ties_slot(self);
 
     PyDict_Type.tp_dealloc(self);
     Py_DECREF(type);
-    Py_XDECREF(anchor);
+    Py_XDECREF(ties);
 }
 
 /* dict(items): nobody who unpickles needs this module. */
@@ -79,7 +79,7 @@ PyObject *sspy_clean_dict_install(PyTypeObject *type, PyObject *exc, PyObject *d
     return clean;
 }
 
-PyObject **sspy_clean_dict_anchor(PyTypeObject *type, PyObject *dict)
+PyObject **sspy_clean_dict_ties(PyTypeObject *type, PyObject *dict)
 {
-    return type && Py_IS_TYPE(dict, type) ? anchor_slot(dict) : NULL;
+    return type && Py_IS_TYPE(dict, type) ? ties_slot(dict) : NULL;
 }

@@ -6,7 +6,7 @@
  * the interpreter's lock held and the exception in hand, which `hand` says: without it the
  * language exception lives on by value (type, message, frames).
  */
-#include "life/binding.h"
+#include "value/parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,25 +29,25 @@ static void details_free(sspy_details *details)
     free(details);
 }
 
-static void exception_free(sspy_exception *self)
+static void exception_free(sspy_held *held)
 {
+    sspy_exception *self = SSPY_CONTAINER(held, sspy_exception, held);
+
     if (self->cause)
         self->cause->lpVtbl->ReleaseInside(self->cause);
     details_free(self->details);
     free(self->bases.names);
-    sspy_interp_unref(self->interp);
     free(self);
 }
 
-void sspy_exception_ref_inside(sspy_exception *self)
+PyObject *sspy_group_members(PyObject *exc)
 {
-    atomic_fetch_add(&self->inside, 1);
-}
+    PyObject *members;
 
-void sspy_exception_unref_inside(sspy_exception *self)
-{
-    if (atomic_fetch_sub(&self->inside, 1) == 1)
-        exception_free(self);
+    if (!PyObject_TypeCheck(exc, (PyTypeObject *)PyExc_BaseExceptionGroup))
+        return NULL;
+    members = ((PyBaseExceptionGroupObject *)exc)->excs;
+    return members && PyTuple_Check(members) ? members : NULL;
 }
 
 /* The exception that CAUSE belongs to, if OBJECT still names it as its cause; borrowed. */
@@ -59,9 +59,9 @@ static PyObject *cause_in_hand(sspy_exception *self, PyObject *object)
     candidates[0] = PyException_GetCause(object);
     candidates[1] = PyException_GetContext(object);
     for (size_t i = 0; i < SSPY_COUNT_OF(candidates); i++) {
-        sspy_anchor *anchor = candidates[i] ? sspy_anchor_of(self->interp, candidates[i]) : NULL;
+        sspy_ties *ties = candidates[i] ? sspy_ties_of(self->held.interp, candidates[i]) : NULL;
 
-        if (!found && anchor && anchor->error == self->cause && !anchor->foreign)
+        if (!found && ties && ties->error == self->cause && !ties->foreign)
             found = candidates[i];
         Py_XDECREF(candidates[i]); /* OBJECT keeps it */
     }
@@ -71,26 +71,25 @@ static PyObject *cause_in_hand(sspy_exception *self, PyObject *object)
 /* The cause's error object is held as long as somebody outside can ask for it. */
 static void hold_cause(sspy_exception *self)
 {
-    PyObject *cause = self->object ? cause_in_hand(self, self->object) : NULL;
-    sspy_anchor *anchor = cause ? sspy_anchor_of(self->interp, cause) : NULL;
+    PyObject *cause = self->held.object ? cause_in_hand(self, self->held.object) : NULL;
+    sspy_ties *ties = cause ? sspy_ties_of(self->held.interp, cause) : NULL;
 
-    if (!anchor || !sspy_anchor_hold(anchor, cause))
+    if (!ties || !sspy_ties_hold(ties, cause))
         self->cause->lpVtbl->AddRef(self->cause);
 }
 
 /* So are the errors of a group's members, whose exceptions the group keeps. */
 static void hold_members(sspy_exception *self)
 {
-    PyObject *members = self->object ? sspy_group_members(self->object) : NULL;
+    PyObject *members = self->held.object ? sspy_group_members(self->held.object) : NULL;
 
     for (uint32_t i = 0; self->details && i < self->details->member_count; i++) {
         const sspy_member *member = &self->details->members[i];
         bool known = members && member->index < PyTuple_GET_SIZE(members);
         PyObject *exc = known ? PyTuple_GET_ITEM(members, member->index) : NULL;
-        sspy_anchor *anchor = exc ? sspy_anchor_of(self->interp, exc) : NULL;
+        sspy_ties *ties = exc ? sspy_ties_of(self->held.interp, exc) : NULL;
 
-        if (!anchor || anchor->error != member->error || anchor->foreign ||
-            !sspy_anchor_hold(anchor, exc))
+        if (!ties || ties->error != member->error || ties->foreign || !sspy_ties_hold(ties, exc))
             member->error->lpVtbl->AddRef(member->error);
     }
 }
@@ -105,13 +104,13 @@ static void release_related(sspy_exception *self)
 
 static ULONG exception_add_ref(sspy_exception *self)
 {
-    ULONG count = atomic_fetch_add(&self->outside, 1) + 1;
+    ULONG count = atomic_fetch_add(&self->held.outside, 1) + 1;
 
     if (count == 1) {
-        sspy_exception_ref_inside(self);
+        sspy_held_ref_inside(&self->held);
         /* An object that waits to be dropped is still held: it simply stays. */
-        if (hand.exception == self && !self->object)
-            sspy_interp_hold(self, hand.object);
+        if (hand.exception == self && !self->held.object)
+            sspy_held_keep(&self->held, hand.object);
         if (self->cause)
             hold_cause(self);
         hold_members(self);
@@ -121,11 +120,11 @@ static ULONG exception_add_ref(sspy_exception *self)
 
 static ULONG exception_release(sspy_exception *self)
 {
-    ULONG count = atomic_fetch_sub(&self->outside, 1) - 1;
+    ULONG count = atomic_fetch_sub(&self->held.outside, 1) - 1;
 
     if (count == 0) {
         release_related(self);
-        sspy_interp_released(self->interp, self);
+        sspy_held_released(&self->held);
     }
     return count;
 }
@@ -147,10 +146,20 @@ void sspy_exception_release(sspy_exception *exception)
     exception_release(exception);
 }
 
-void sspy_exception_drop(sspy_exception *self)
+IScriptErrorInfo *sspy_ties_hold(sspy_ties *ties, PyObject *exc)
 {
-    if (atomic_load(&self->outside) == 0)
-        Py_XDECREF(sspy_interp_take(self));
+    IScriptErrorInfo *error = ties->error;
+
+    if (!error)
+        return NULL;
+    /* The error asks its language exception for an outside reference when its own count rises from
+       0; with one taken here first, it finds the exception in hand. */
+    if (ties->exception)
+        sspy_exception_hold(ties->exception, exc);
+    error->lpVtbl->AddRef(error);
+    if (ties->exception)
+        sspy_exception_release(ties->exception);
+    return error;
 }
 
 /* ---- IUnknown ---------------------------------------------------------------------------------*/
@@ -254,12 +263,12 @@ static const char *STDMETHODCALLTYPE type_GetName(IScriptExceptionType *iface, u
 
 static void STDMETHODCALLTYPE script_AddInside(IScriptException *iface)
 {
-    sspy_exception_ref_inside(SSPY_CONTAINER(iface, sspy_exception, script));
+    sspy_held_ref_inside(&SSPY_CONTAINER(iface, sspy_exception, script)->held);
 }
 
 static void STDMETHODCALLTYPE script_ReleaseInside(IScriptException *iface)
 {
-    sspy_exception_unref_inside(SSPY_CONTAINER(iface, sspy_exception, script));
+    sspy_held_unref_inside(&SSPY_CONTAINER(iface, sspy_exception, script)->held);
 }
 
 static const sspy_details *details_of(IScriptExceptionDetails *iface)
@@ -334,58 +343,8 @@ sspy_exception *sspy_exception_from(IUnknown *unknown)
 
 /* ---- Making one -------------------------------------------------------------------------------*/
 
-/* A text as UTF-8 with surrogates kept, which lives as long as OWNER. */
-typedef struct utf8_text {
-    PyObject *owner;
-    const char *bytes;
-    size_t length;
-} utf8_text;
-
-/* Takes over STRING, or the exception in place of it: then, and without memory, -1. */
-static int encode(utf8_text *text, PyObject *string)
-{
-    text->owner = string;
-    if (!string)
-        return -1;
-    if (PyUnicode_IS_COMPACT_ASCII(string)) {
-        text->bytes = (const char *)PyUnicode_DATA(string);
-        text->length = (size_t)PyUnicode_GET_LENGTH(string);
-        return 0;
-    }
-    text->owner = PyUnicode_AsEncodedString(string, "utf-8", "surrogatepass");
-    Py_DECREF(string);
-    if (!text->owner)
-        return -1;
-    text->bytes = PyBytes_AS_STRING(text->owner);
-    text->length = (size_t)PyBytes_GET_SIZE(text->owner);
-    return 0;
-}
-
-static int encode_type_name(utf8_text *text, PyObject *object)
-{
-    const char *own = Py_TYPE(object)->tp_name;
-
-    /* A type of the interpreter's own is called what its structure says. */
-    if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE || strchr(own, '.'))
-        return encode(text, sspy_full_type_name(Py_TYPE(object)));
-    *text = (utf8_text){NULL, own, strlen(own)};
-    return 0;
-}
-
-static PyObject *message_of(PyObject *object)
-{
-    const char *name = Py_TYPE(object)->tp_name, *dot;
-    PyObject *text = PyObject_Str(object);
-
-    if (text || PyErr_ExceptionMatches(PyExc_MemoryError))
-        return text;
-    PyErr_Clear(); /* an exception that cannot say its message is still an exception */
-    dot = strrchr(name, '.');
-    return PyUnicode_FromFormat("<unprintable %s object>", dot ? dot + 1 : name);
-}
-
 /* Everything by value in one block of memory; NULL with a MemoryError. */
-static sspy_exception *allocate(const utf8_text *name, const utf8_text *message,
+static sspy_exception *allocate(const sspy_utf8 *name, const sspy_utf8 *message,
                                 const uintptr_t *frames, uint32_t frame_count)
 {
     size_t size = frame_count * sizeof *frames;
@@ -449,25 +408,23 @@ static void begin(sspy_exception *self, sspy_interp *interp, PyObject *object,
     self->agile.lpVtbl = &agile_vtbl;
     self->more.lpVtbl = &more_vtbl;
     self->type.lpVtbl = &type_vtbl;
-    atomic_init(&self->inside, 1);
-    sspy_interp_ref(interp);
-    self->interp = interp;
+    sspy_held_begin(&self->held, interp, exception_free);
     self->is_interrupt = !PyObject_TypeCheck(object, (PyTypeObject *)PyExc_Exception);
     if (cause) {
         cause->lpVtbl->AddInside(cause);
         self->cause = cause;
     }
     sspy_exception_hold(self, object); /* its first outside reference, which holds inside too */
-    sspy_exception_unref_inside(self);
+    sspy_held_unref_inside(&self->held);
 }
 
 sspy_exception *sspy_exception_new(sspy_interp *interp, PyObject *object, const uintptr_t *frames,
                                    uint32_t frame_count, sspy_related *related)
 {
-    utf8_text name = {NULL, NULL, 0}, message = {NULL, NULL, 0};
+    sspy_utf8 name = {NULL, NULL, 0}, message = {NULL, NULL, 0};
     sspy_exception *self = NULL;
 
-    if (!encode_type_name(&name, object) && !encode(&message, message_of(object)))
+    if (!sspy_encode_type_name(&name, object) && !sspy_encode_message(&message, object))
         self = allocate(&name, &message, frames, frame_count);
     Py_XDECREF(name.owner);
     Py_XDECREF(message.owner);

@@ -4,7 +4,7 @@
  * Out, the most derived match wins: the exception's classes are tried in the order of its MRO.  An
  * exception's own integer `hresult` attribute, when it is a failure code, comes before all.
  */
-#include "life/binding.h"
+#include "value/value.h"
 
 #include <errno.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * For E_INVALIDARG the exception is an HResultError and a ValueError, and so on: `except
  * ValueError` works.  All classes are made here, so that they can be pickled by name.
  */
-#include "life/binding.h"
+#include "value/value.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * Notes (add_note): by value in the language exception that is made when an exception leaves, and
  * those that came later in its error object.
  */
-#include "life/binding.h"
+#include "value/value.h"
 
 #include <stdlib.h>
 #include <string.h>

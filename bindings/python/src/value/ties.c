@@ -1,29 +1,27 @@
 /*
- * The anchor: a private object in an exception's __dict__ that keeps its error object.
+ * The ties of an exception: a private object in its __dict__ that keeps its error object.
  *
  * It is put there past any __setattr__ (every BaseException has a __dict__) under one interned key.
- * A shallow copy of the exception shares the anchor, so it records whose it is; it copies as None.
- * It pickles as a str, the report of the error in JSON: names mean something in another process,
- * addresses do not, and who unpickles needs none of our code.  There the str stands in the
- * exception's __dict__ until the exception gets an anchor of its own, which keeps it.
- * Where a class has a __setattr__ of its own, the anchor is kept beside the items of the __dict__
- * instead (clean_dict.c), and is not pickled.
+ * A shallow copy of the exception shares it, so it records whose it is.  What was pickled comes
+ * back as a str, a report (api/pickling.c): that stands in the exception's __dict__ until the
+ * exception gets ties of its own, which keep it.  Where a class has a __setattr__ of its own, the
+ * ties are kept beside the items of the __dict__ instead (clean_dict.c), and are not pickled.
  */
-#include "life/binding.h"
+#include "value/parts.h"
 
 #include <stdlib.h>
 
 /* The table of foreign errors' exceptions forgets this one, unless it names another by now, which
-   has an anchor of its own: a copy that shares this anchor can outlive the exception. */
-static void forget_foreign(sspy_anchor *self)
+   has ties of its own: a copy that shares these ties can outlive the exception. */
+static void forget_foreign(sspy_ties *self)
 {
     sspy_state *state = self->interp->module_state;
     PyObject *key = state && state->foreign ? PyLong_FromVoidPtr(self->error) : NULL;
     PyObject *reference = key ? PyDict_GetItemWithError(state->foreign, key) : NULL;
     PyObject *exc = reference ? sspy_weakref_get(reference) : NULL;
-    sspy_anchor *anchor = exc ? sspy_anchor_of(self->interp, exc) : NULL;
+    sspy_ties *ties = exc ? sspy_ties_of(self->interp, exc) : NULL;
 
-    if (reference && (!anchor || anchor == self))
+    if (reference && (!ties || ties == self))
         (void)PyDict_DelItem(state->foreign, key);
     Py_XDECREF(exc);
     Py_XDECREF(key);
@@ -31,7 +29,7 @@ static void forget_foreign(sspy_anchor *self)
 }
 
 /* In no section: forgetting runs Python code. */
-static void drop_error(sspy_anchor *self)
+static void drop_error(sspy_ties *self)
 {
     IScriptErrorInfo *error = self->error;
     bool foreign = self->foreign;
@@ -50,15 +48,15 @@ static void drop_error(sspy_anchor *self)
     sspy_leave(section);
 }
 
-static void anchor_dealloc(PyObject *object)
+static void ties_dealloc(PyObject *object)
 {
-    sspy_anchor *self = (sspy_anchor *)object;
+    sspy_ties *self = (sspy_ties *)object;
     PyTypeObject *type = Py_TYPE(object);
     PyObject *pending = sspy_take_pending();
 
     drop_error(self);
     if (self->exception)
-        sspy_exception_unref_inside(self->exception);
+        sspy_held_unref_inside(&self->exception->held);
     free(self->raised);
     Py_XDECREF(self->remote);
     sspy_interp_unref(self->interp);
@@ -67,111 +65,64 @@ static void anchor_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-/*
- * The report of ANCHOR's error for another process; NULL, maybe with an exception, when there is
- * none.  The exception itself is not in hand: the anchor can be that of a copy.  So the error is
- * held by value.
- */
-static PyObject *report_of(sspy_anchor *self)
+PyTypeObject *sspy_ties_type(PyObject *module, PyMethodDef *methods)
 {
-    sspy_state *state = self->interp->module_state;
-    PyObject *module, *info, *report;
+    PyType_Slot slots[] = {
+        {Py_tp_dealloc, ties_dealloc},
+        {Py_tp_methods, methods},
+        {Py_tp_doc, "Keeps the error object of an exception.  Private."},
+        {0, NULL},
+    };
+    PyType_Spec spec = {
+        .name = "stacksplice._stacksplice.Ties",
+        .basicsize = sizeof(sspy_ties),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+        .slots = slots,
+    };
 
-    if (!self->error || !state)
-        return Py_XNewRef(self->remote);
-    module = PyImport_ImportModule("stacksplice._remote");
-    info = module ? sspy_error_wrap(state, self->error, NULL) : NULL;
-    report = info ? PyObject_CallMethod(module, "report", "OO", info,
-                                        self->remote ? self->remote : Py_None)
-                  : NULL;
-    Py_XDECREF(info);
-    Py_XDECREF(module);
-    return report;
+    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
 }
-
-/* str(report); NoneType() without one: an exception can always be pickled. */
-static PyObject *anchor_reduce(PyObject *self, PyObject *arguments)
-{
-    PyObject *report = report_of((sspy_anchor *)self);
-
-    (void)arguments;
-    if (report)
-        return Py_BuildValue("(O(N))", (PyObject *)&PyUnicode_Type, report);
-    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception))
-        return NULL; /* an interrupt */
-    PyErr_Clear();
-    return Py_BuildValue("(O())", (PyObject *)Py_TYPE(Py_None));
-}
-
-static PyObject *anchor_copy(PyObject *self, PyObject *arguments)
-{
-    (void)self;
-    (void)arguments;
-    Py_RETURN_NONE;
-}
-
-static PyMethodDef anchor_methods[] = {
-    {"__reduce__", anchor_reduce, METH_NOARGS, NULL},
-    {"__reduce_ex__", anchor_reduce, METH_O, NULL},
-    {"__copy__", anchor_copy, METH_NOARGS, NULL},
-    {"__deepcopy__", anchor_copy, METH_O, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot anchor_slots[] = {
-    {Py_tp_dealloc, anchor_dealloc},
-    {Py_tp_methods, anchor_methods},
-    {Py_tp_doc, "Keeps the error object of an exception.  Private."},
-    {0, NULL},
-};
-
-PyType_Spec sspy_anchor_spec = {
-    .name = "stacksplice._stacksplice.Anchor",
-    .basicsize = sizeof(sspy_anchor),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = anchor_slots,
-};
 
 static PyTypeObject *clean_type(const sspy_interp *interp)
 {
     return interp->module_state ? interp->module_state->clean_dict_type : NULL;
 }
 
-static sspy_anchor *anchor_in(sspy_interp *interp, PyObject *dict, PyObject *key, PyObject *exc)
+static sspy_ties *ties_in(sspy_interp *interp, PyObject *dict, PyObject *key, PyObject *exc)
 {
-    PyObject **slot = sspy_clean_dict_anchor(clean_type(interp), dict);
+    PyObject **slot = sspy_clean_dict_ties(clean_type(interp), dict);
     PyObject *found = slot ? *slot : PyDict_GetItemWithError(dict, key);
-    sspy_anchor *anchor = (sspy_anchor *)found;
+    sspy_ties *ties = (sspy_ties *)found;
 
     if (!found) {
         PyErr_Clear();
         return NULL;
     }
-    if (!interp->anchor_type || !Py_IS_TYPE(found, interp->anchor_type))
+    if (!interp->ties_type || !Py_IS_TYPE(found, interp->ties_type))
         return NULL;
-    return anchor->owner == (uintptr_t)exc ? anchor : NULL;
+    return ties->owner == (uintptr_t)exc ? ties : NULL;
 }
 
-sspy_anchor *sspy_anchor_of(sspy_interp *interp, PyObject *exc)
+sspy_ties *sspy_ties_of(sspy_interp *interp, PyObject *exc)
 {
     bool is_exception = PyExceptionInstance_Check(exc); /* C code can set any object as a cause */
-    PyObject *key = interp->anchor_key;
+    PyObject *key = interp->ties_key;
     PyObject *dict = is_exception ? ((PyBaseExceptionObject *)exc)->dict : NULL;
-    sspy_anchor *anchor = NULL;
+    sspy_ties *ties = NULL;
 
-    if (key && dict && PyDict_Check(dict)) /* without one it has no anchor either */
-        anchor = anchor_in(interp, dict, key, exc);
-    return anchor;
+    if (key && dict && PyDict_Check(dict)) /* without one it has no ties either */
+        ties = ties_in(interp, dict, key, exc);
+    return ties;
 }
 
 PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc)
 {
-    sspy_anchor *anchor = sspy_anchor_of(interp, exc);
-    PyObject *key = interp->anchor_key, *dict = ((PyBaseExceptionObject *)exc)->dict;
+    sspy_ties *ties = sspy_ties_of(interp, exc);
+    PyObject *key = interp->ties_key, *dict = ((PyBaseExceptionObject *)exc)->dict;
     PyObject *found = NULL;
 
-    if (anchor)
-        return anchor->remote;
+    if (ties)
+        return ties->remote;
     if (key && dict && PyDict_Check(dict))
         found = PyDict_GetItemWithError(dict, key);
     if (!found)
@@ -180,7 +131,7 @@ PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc)
 }
 
 /* EXC's __dict__ as a new reference, made a clean one where an item could not be set again. */
-static PyObject *dict_for_anchor(sspy_interp *interp, PyObject *exc)
+static PyObject *dict_for_ties(sspy_interp *interp, PyObject *exc)
 {
     PyTypeObject *type = clean_type(interp);
     PyObject *dict = PyObject_GenericGetDict(exc, NULL);
@@ -194,79 +145,73 @@ static PyObject *dict_for_anchor(sspy_interp *interp, PyObject *exc)
     return clean;
 }
 
-/* Let DICT hold ANCHOR; -1 with an exception. */
-static int put_anchor(sspy_interp *interp, PyObject *dict, PyObject *key, PyObject *anchor)
+/* Let DICT hold TIES; -1 with an exception. */
+static int put_ties(sspy_interp *interp, PyObject *dict, PyObject *key, PyObject *ties)
 {
-    PyObject **slot = sspy_clean_dict_anchor(clean_type(interp), dict);
+    PyObject **slot = sspy_clean_dict_ties(clean_type(interp), dict);
 
     if (!slot)
-        return PyDict_SetItem(dict, key, anchor);
-    Py_XSETREF(*slot, Py_NewRef(anchor));
+        return PyDict_SetItem(dict, key, ties);
+    Py_XSETREF(*slot, Py_NewRef(ties));
     return 0;
 }
 
-sspy_anchor *sspy_anchor_make(sspy_interp *interp, PyObject *exc)
+sspy_ties *sspy_ties_make(sspy_interp *interp, PyObject *exc)
 {
-    sspy_anchor *anchor = sspy_anchor_of(interp, exc);
-    PyObject *key = interp->anchor_key, *dict;
+    sspy_ties *ties = sspy_ties_of(interp, exc);
+    PyObject *key = interp->ties_key, *dict;
 
-    if (anchor)
-        return anchor;
-    if (!interp->anchor_type) {
+    if (ties)
+        return ties;
+    if (!interp->ties_type) {
         PyErr_SetString(PyExc_RuntimeError, "the interpreter is being finalized");
         return NULL;
     }
-    dict = dict_for_anchor(interp, exc);
-    anchor = dict ? (sspy_anchor *)interp->anchor_type->tp_alloc(interp->anchor_type, 0) : NULL;
-    if (anchor) {
-        anchor->owner = (uintptr_t)exc;
-        anchor->interp = interp;
+    dict = dict_for_ties(interp, exc);
+    ties = dict ? (sspy_ties *)interp->ties_type->tp_alloc(interp->ties_type, 0) : NULL;
+    if (ties) {
+        ties->owner = (uintptr_t)exc;
+        ties->interp = interp;
         sspy_interp_ref(interp);
-        anchor->remote = Py_XNewRef(sspy_remote_report(interp, exc));
-        if (put_anchor(interp, dict, key, (PyObject *)anchor))
-            Py_CLEAR(anchor);
+        ties->remote = Py_XNewRef(sspy_remote_report(interp, exc));
+        if (put_ties(interp, dict, key, (PyObject *)ties))
+            Py_CLEAR(ties);
         else
-            Py_DECREF(anchor); /* the dict holds it */
+            Py_DECREF(ties); /* the dict holds it */
     }
     Py_XDECREF(dict);
-    return anchor;
+    return ties;
 }
 
-void sspy_anchor_set_error(sspy_anchor *anchor, IScriptErrorInfo *error, bool foreign)
+void sspy_ties_set_error(sspy_ties *ties, IScriptErrorInfo *error, bool foreign)
 {
     if (foreign)
         error->lpVtbl->AddRef(error);
     else
         error->lpVtbl->AddInside(error);
-    Py_INCREF(anchor); /* what is dropped may empty the exception's __dict__ */
-    drop_error(anchor);
-    anchor->error = error;
-    anchor->foreign = foreign;
-    Py_DECREF(anchor);
+    Py_INCREF(ties); /* what is dropped may empty the exception's __dict__ */
+    drop_error(ties);
+    ties->error = error;
+    ties->foreign = foreign;
+    Py_DECREF(ties);
 }
 
-void sspy_anchor_set_exception(sspy_anchor *anchor, sspy_exception *exception)
+void sspy_ties_set_exception(sspy_ties *ties, sspy_exception *exception)
 {
-    sspy_exception *former = anchor->exception;
+    sspy_exception *former = ties->exception;
 
-    sspy_exception_ref_inside(exception);
-    anchor->exception = exception;
+    sspy_held_ref_inside(&exception->held);
+    ties->exception = exception;
     if (former)
-        sspy_exception_unref_inside(former);
+        sspy_held_unref_inside(&former->held);
 }
 
-IScriptErrorInfo *sspy_anchor_hold(sspy_anchor *anchor, PyObject *exc)
+uintptr_t *sspy_ties_take_raised(sspy_ties *ties, uint32_t *count)
 {
-    IScriptErrorInfo *error = anchor->error;
+    uintptr_t *frames = ties->raised;
 
-    if (!error)
-        return NULL;
-    /* The error asks its language exception for an outside reference when its own count rises from
-       0; with one taken here first, it finds the exception in hand. */
-    if (anchor->exception)
-        sspy_exception_hold(anchor->exception, exc);
-    error->lpVtbl->AddRef(error);
-    if (anchor->exception)
-        sspy_exception_release(anchor->exception);
-    return error;
+    *count = ties->raised_count;
+    ties->raised = NULL;
+    ties->raised_count = 0;
+    return frames;
 }

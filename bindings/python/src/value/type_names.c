@@ -1,5 +1,5 @@
 /* The names of a type and of its bases, for those who cannot look at the type itself. */
-#include "life/binding.h"
+#include "value/parts.h"
 
 #include <stdlib.h>
 #include <string.h>

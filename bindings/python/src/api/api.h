@@ -1,0 +1,69 @@
+/* What scripts and hosts call. */
+#ifndef SSPY_API_H
+#define SSPY_API_H
+
+#include "cross/cross.h"
+
+#include <stacksplice/python.h>
+
+/* ---- ErrorHandle: an error object in Python's hands (error_object.c, error_fields.c) ----------*/
+
+typedef struct sspy_error_object {
+    PyObject_HEAD IScriptErrorInfo *error; /* (RO) inside if it was born here, else outside */
+    bool inside;                           /* (RO) */
+    PyObject *exception;                   /* (GIL) or NULL */
+    sspy_interp *interp;                   /* (RO) counted */
+} sspy_error_object;
+
+/* The type with these METHODS. */
+PyTypeObject *sspy_error_type(PyObject *module, PyMethodDef *methods);
+extern PyMethodDef sspy_error_methods[];
+
+/* An outside reference on the error for the length of a call.  While it is held nothing else that
+   is released in between can be the last reference, so only letting go needs a section. */
+IScriptErrorInfo *sspy_error_hold(sspy_error_object *self);
+void sspy_error_let_go(sspy_error_object *self);
+/* ERROR, which is held, gets the notes that the exception got since; -1 with an exception. */
+int sspy_error_update_notes(sspy_error_object *self, IScriptErrorInfo *error);
+
+/* A handle of ERROR, on which the caller has an outside reference; EXC is its exception if it was
+   born in this interpreter, else NULL.  Passed through state->wrap_error. */
+PyObject *sspy_error_wrap(sspy_state *state, IScriptErrorInfo *error, PyObject *exc);
+/* The same for an interface of any kind; None for NULL or a foreign object. */
+PyObject *sspy_error_wrap_unknown(sspy_state *state, IUnknown *error);
+/* The same, and the caller's reference is released. */
+PyObject *sspy_error_wrap_taken(sspy_state *state, void *error);
+
+/* ---- Methods of the ties (pickling.c) ---------------------------------------------------------*/
+
+extern PyMethodDef sspy_ties_methods[];
+/* What EXC brought from another process, or None. */
+PyObject *sspy_remote_info(sspy_state *state, PyObject *exc);
+
+/* ---- Functions --------------------------------------------------------------------------------*/
+
+/* captures.c */
+PyObject *sspy_capture_function(PyObject *module, PyObject *arguments, PyObject *keywords);
+PyObject *sspy_set_max_frames(PyObject *module, PyObject *number);
+PyObject *sspy_frames_left_out(PyObject *module, PyObject *addresses);
+extern const char sspy_capture_doc[], sspy_set_max_frames_doc[];
+
+/* frame_table.c: frames as values of Python */
+PyObject *sspy_tuple_of(const uintptr_t *frames, uint32_t count);
+PyObject *sspy_resolve(PyObject *module, PyObject *address);
+extern const char sspy_resolve_doc[];
+
+/* report_text.c */
+PyObject *sspy_format_told(PyObject *module, PyObject *arguments);
+/* None, or an exception where a value of the report is not of its kind or too large. */
+PyObject *sspy_check_told(PyObject *module, PyObject *error);
+PyObject *sspy_format_frame(PyObject *module, PyObject *frame);
+
+extern PyMethodDef sspy_functions[];       /* functions.c */
+extern PyMethodDef sspy_error_functions[]; /* errors.c */
+extern PyMethodDef sspy_winrt_functions[]; /* winrt.c */
+
+/* The table for C (c_api.c), in a capsule of MODULE. */
+int sspy_add_c_api(PyObject *module);
+
+#endif

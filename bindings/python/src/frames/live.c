@@ -1,0 +1,132 @@
+/*
+ * The live frames of the current thread state: what of a traceback is still running, what captures
+ * show in its place, and what the table of tokens learns.
+ */
+#include "frames/live.h"
+#include "frames/token_cache.h"
+
+enum { MAX_LEARNED = 256 /* places that are put into the table of tokens in one go */ };
+
+/* Set by sspy_replace. */
+static _Thread_local const sspy_replacement *replacement;
+static _Thread_local bool missed;
+
+static uintptr_t next_shown(uintptr_t frame)
+{
+    for (int steps = 0; frame && steps < SSPY_MAX_CHAIN; steps++) {
+        if (sspy_frame_code(frame))
+            return frame;
+        frame = sspy_frame_previous(frame);
+    }
+    return 0;
+}
+
+const void *sspy_frame_top(void)
+{
+    if (sspy_layout_reason())
+        return NULL;
+    return (const void *)next_shown(sspy_frame_current(PyThreadState_Get()));
+}
+
+bool sspy_chain_has_owned(void)
+{
+    uintptr_t live;
+
+    if (sspy_layout_reason())
+        return false;
+    live = sspy_frame_current(PyThreadState_Get());
+    for (int steps = 0; live && steps < SSPY_MAX_CHAIN; steps++) {
+        if (sspy_frame_owner(live) == SSPY_FRAME_OBJECT)
+            return true;
+        live = sspy_frame_previous(live);
+    }
+    return false;
+}
+
+const void *sspy_frame_live(PyFrameObject *frame, bool owned)
+{
+    uintptr_t data, live;
+
+    if (sspy_layout_reason())
+        return NULL;
+    data = sspy_frame_data(frame);
+    /* What has ended was copied into its frame object. */
+    if (!owned && sspy_frame_owner(data) == SSPY_FRAME_OBJECT)
+        return NULL;
+    live = sspy_frame_current(PyThreadState_Get());
+    for (int steps = 0; live && steps < SSPY_MAX_CHAIN; steps++) {
+        if (live == data)
+            return (const void *)data;
+        live = sspy_frame_previous(live);
+    }
+    return NULL;
+}
+
+const sspy_replacement *sspy_replacement_now(void)
+{
+    return replacement;
+}
+
+const sspy_replaced_frame *sspy_find_replaced(const sspy_replacement *wanted, uintptr_t frame)
+{
+    for (uint32_t i = 0; i < wanted->count; i++)
+        if (wanted->frames[i].data == (const void *)frame)
+            return &wanted->frames[i];
+    return NULL;
+}
+
+void sspy_replace(sspy_replacement *wanted)
+{
+    uintptr_t live;
+
+    replacement = wanted;
+    if (!wanted)
+        return;
+    wanted->innermost = NULL;
+    if (!wanted->count || sspy_layout_reason())
+        return;
+    live = sspy_frame_current(PyThreadState_Get());
+    for (int steps = 0; live && !wanted->innermost && steps < SSPY_MAX_CHAIN; steps++) {
+        if (sspy_find_replaced(wanted, live))
+            wanted->innermost = (const void *)live;
+        live = sspy_frame_previous(live);
+    }
+}
+
+/* ---- Learning ---------------------------------------------------------------------------------*/
+
+/* What a capture missed is looked for anew on the chain as it is now: only what is live there is
+   known to be alive. */
+static void learn(PyThreadState *state)
+{
+    uintptr_t frame = sspy_frame_current(state);
+    int learned = 0;
+
+    (void)sspy_cache_renew();
+    for (int steps = 0; frame && learned < MAX_LEARNED && steps < SSPY_MAX_CHAIN; steps++) {
+        PyCodeObject *code = sspy_frame_code(frame);
+
+        if (code && !sspy_cache_find(sspy_word(frame, sspy_layout_now()->frame_instruction), 0)) {
+            (void)sspy_token_known(code, sspy_frame_lasti(frame, code), 0, STACKSPLICE_TRUST_EXACT);
+            learned++;
+        }
+        frame = sspy_frame_previous(frame);
+    }
+}
+
+void sspy_learn_later(void)
+{
+    missed = true;
+}
+
+void sspy_learn(void)
+{
+    PyThreadState *state;
+
+    if (!missed)
+        return;
+    missed = false;
+    state = PyThreadState_Get();
+    if (state->interp == atomic_load(&sspy_cache_home))
+        learn(state);
+}

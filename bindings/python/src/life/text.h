@@ -1,0 +1,32 @@
+/* Texts of the core as Python's, and the other way. */
+#ifndef SSPY_TEXT_H
+#define SSPY_TEXT_H
+
+#include "life/life.h"
+
+PyObject *sspy_text_from_wide(const WCHAR *text, uint32_t units);
+/* None for NULL; TEXT is freed. */
+PyObject *sspy_text_from_bstr(BSTR text);
+/* Surrogates as they are; U+FFFD for what is no UTF-8 at all. */
+PyObject *sspy_text_from_utf8(const char *bytes, size_t length);
+/* None for NULL; U+FFFD for what is no UTF-8. */
+PyObject *sspy_text_or_none(const char *text);
+/* A stacksplice_note_callback: append the text to DATA, a list. */
+int sspy_append_note(const char *text, size_t length, void *data);
+/* Append ITEM, which is taken over, to LIST; -1 with an exception, also when ITEM is NULL. */
+int sspy_append_new(PyObject *list, PyObject *item);
+/* The UTF-8 of TEXT with its surrogates, as bytes. */
+PyObject *sspy_utf8_from_text(PyObject *text);
+/* The whole message of a script's exception, NULs too; "" when it has none. */
+PyObject *sspy_script_message(IScriptException *script);
+
+/* What a report is written to: sspy_text_append is a stacksplice_write_callback. */
+typedef struct sspy_text_buffer {
+    char *text;
+    size_t length, capacity;
+} sspy_text_buffer;
+int sspy_text_append(const char *text, size_t length, void *buffer);
+/* The text, freed, after HR; NULL with an exception. */
+PyObject *sspy_text_finish(sspy_text_buffer *buffer, HRESULT hr);
+
+#endif

@@ -1,0 +1,81 @@
+/* The stack of an exception: its traceback, the live stack and the tasks that await it, in one. */
+#ifndef SSPY_STACK_H
+#define SSPY_STACK_H
+
+#include "frames/frames.h"
+#include "value/value.h"
+
+/* ---- Captures (capture.c) ---------------------------------------------------------------------*/
+
+/* Room in which a stack is put together before it is shortened to LIMIT: of frames that have ended,
+   live ones and tasks that wait, each with both ends. */
+enum { SSPY_NEAR_FRAMES = 512 };
+#define SSPY_ROOM(limit) (3 * (limit) + 8)
+typedef struct sspy_room {
+    uint32_t limit;
+    uintptr_t *frames; /* NEAR, or malloc */
+    uintptr_t near[SSPY_ROOM(SSPY_NEAR_FRAMES)];
+} sspy_room;
+/* -1 with a MemoryError. */
+int sspy_room_begin(sspy_room *room, uint32_t limit);
+void sspy_room_end(sspy_room *room);
+
+/*
+ * A combined stack into FRAMES (room for MAX, both ends of a longer one): outside of ABOVE, or from
+ * the calling Python frame on when ABOVE is NULL.  Returns the count.
+ */
+uint32_t sspy_capture(const void *above, uint32_t max, uintptr_t *frames);
+/* The same as WANTED says, without what is inside of the innermost of its frames (our own call).
+   When no frame of the stack is one of them: all of it, rather than nothing. */
+uint32_t sspy_capture_from(const void *above, sspy_replacement *wanted, uint32_t max,
+                           uintptr_t *frames);
+
+/* ---- Of an exception (stack.c, seams.c, monitor.c) --------------------------------------------*/
+
+/* An exception whose error is being made; OUTER is the one that it is a cause or a member of. */
+typedef struct sspy_step {
+    PyObject *exc;
+    const struct sspy_step *outer;
+    uint32_t number; /* of steps outward */
+} sspy_step;
+
+/*
+ * EXC's stack into ROOM, its *COUNT not above the limit; -1 with a MemoryError.  A frame that is
+ * both in the traceback and live stands where it lives, with the line where the exception passed.
+ * OUTER is NULL for the exception that is at the border.
+ */
+int sspy_stack_of(sspy_state *state, PyObject *exc, const sspy_step *outer, const void *above,
+                  sspy_room *room, uint32_t *count);
+/* The seam between the frame of ENTRY and that of the next, inner one; 0 when there is none.  Where
+   ENTRY stands for a frame of another language and the next one does not: sspy_mark(). */
+uintptr_t sspy_seam_inside(const PyTracebackObject *entry);
+/* The callback of sys.monitoring for RAISE: keeps the stack in the ties. */
+PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+
+/* ---- Tasks that wait (awaiting.c) -------------------------------------------------------------*/
+
+/* Append the tasks that await the running one to the COUNT of FRAMES, both ends if they have more
+   than MAX elements; runs Python code while an asyncio loop runs in this thread.  -1 with an
+   exception. */
+int sspy_awaited_by(sspy_state *state, uint32_t max, uintptr_t *frames, uint32_t *count);
+/* The same for an error, whose limit is that of ROOM: what fails becomes a gap. */
+void sspy_append_awaiting(sspy_state *state, sspy_room *room, uint32_t *count);
+/* Whether an asyncio loop runs in this thread; -1 with an exception. */
+int sspy_loop_runs(sspy_state *state);
+/* What our own Python code raised is not the program's; an interrupt will come again. */
+void sspy_clear_but_interrupts(void);
+
+/* ---- Frames that stand for those of other languages (foreign_frame.c) -------------------------*/
+
+/* The globals of a frame object for FRAME; FILE is NULL where nothing can be opened. */
+PyObject *sspy_foreign_globals(const stacksplice_frame *frame, PyObject *file);
+/* Whether FRAME has such globals; *ELEMENT (optional) is the element of a stack that it stands for,
+   0 when another entry stands for that. */
+bool sspy_foreign_frame(PyFrameObject *frame, uintptr_t *element);
+/* Whether CODE may be that of such a frame: most Python code has flags, theirs has none. */
+static inline bool sspy_may_be_foreign(const PyCodeObject *code)
+{
+    return code->co_flags == 0;
+}
+
+#endif

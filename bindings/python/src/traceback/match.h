@@ -1,0 +1,23 @@
+/* Two stacks compared from their outer ends, and what their elements stand for. */
+#ifndef SSPY_MATCH_H
+#define SSPY_MATCH_H
+
+#include "traceback/between.h"
+
+typedef struct sspy_elements {
+    const uintptr_t *frames; /* innermost first */
+    uint32_t count;
+} sspy_elements;
+
+/* How many elements of TAKEN lie inside of the border whose stack is HERE; BETWEEN receives what is
+   left out of them, and a seam where the two do not go together. */
+uint32_t sspy_count_inside(sspy_elements taken, sspy_elements here, sspy_between *between);
+
+/* Whether both are script frames, of one function and with the same line. */
+bool sspy_same_line(uintptr_t a, uintptr_t b);
+/* Whether ELEMENT is a Python frame of the interpreter with that id. */
+bool sspy_is_frame_of(uintptr_t element, int64_t interpreter);
+
+extern const char sspy_unknown_seam[];
+
+#endif
