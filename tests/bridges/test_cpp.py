@@ -27,7 +27,8 @@ def compile_module(output: Path, source: Path, *options: str) -> None:
     if shutil.which("c++") is None:
         pytest.skip("there is no C++ compiler")
     command = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++17", "-g", "-O1", "-shared", "-fPIC"]
-    command += ["-fvisibility=hidden", f"-I{sysconfig.get_path('include')}", f"-I{pybind11.get_include()}"]
+    command += ["-fvisibility=hidden", f"-I{ROOT / 'tests' / 'support'}"]
+    command += [f"-I{sysconfig.get_path('include')}", f"-I{pybind11.get_include()}"]
     command += [str(source), "-o", str(output), *options]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

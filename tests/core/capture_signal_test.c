@@ -3,6 +3,7 @@
  * are learned, while the tree grows, and when all is known.
  */
 #include "frames.h"
+#include "steps.h"
 #include "support.h"
 
 #include <stacksplice/source.h>
@@ -15,16 +16,6 @@
 #include <string.h>
 
 #define MAX 128
-
-/* ThreadSanitizer keeps signals back; valgrind and other processors have no trap flag. */
-#if defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
-#define NO_STEPS true
-#elif __has_include(<valgrind/valgrind.h>)
-#include <valgrind/valgrind.h>
-#define NO_STEPS RUNNING_ON_VALGRIND
-#else
-#define NO_STEPS false
-#endif
 
 typedef struct stack {
     uintptr_t frames[MAX];
@@ -108,35 +99,6 @@ static void handle(int number)
 
 static stack stepped;
 
-/* Between these every instruction raises SIGTRAP, but for those of its handler. */
-#if defined(__x86_64__)
-#define CHANGE_TRAP_FLAG(name, change)                            \
-    __asm__(".pushsection .text\n"                                \
-            ".globl " name "\n"                                   \
-            ".type " name ", @function\n" name ":\n"              \
-            "    .cfi_startproc\n"                                \
-            "    endbr64\n"                                       \
-            "    pushfq\n"                                        \
-            "    .cfi_adjust_cfa_offset 8\n" change "    popfq\n" \
-            "    .cfi_adjust_cfa_offset -8\n"                     \
-            "    ret\n"                                           \
-            "    .cfi_endproc\n"                                  \
-            ".size " name ", .-" name "\n"                        \
-            ".popsection\n")
-CHANGE_TRAP_FLAG("begin_steps", "    orq $0x100, (%rsp)\n");
-CHANGE_TRAP_FLAG("end_steps", "    andq $~0x100, (%rsp)\n");
-extern void begin_steps(void);
-extern void end_steps(void);
-#else
-static void begin_steps(void)
-{
-}
-
-static void end_steps(void)
-{
-}
-#endif
-
 static NOINLINE void capture_by_steps(void)
 {
     begin_steps();
@@ -175,12 +137,8 @@ static void capture_again(stacksplice_walk *walk, void *data)
 static int begin(void **state)
 {
     static stack inner;
-    static const stacksplice_source source = {.size = sizeof source,
-                                              .version = STACKSPLICE_SOURCE_VERSION,
-                                              .language = "test",
-                                              .identity = &source,
-                                              .collect = capture_again,
-                                              .data = &inner};
+    static const stacksplice_source source = {SOURCE, .language = "test", .identity = &source,
+                                              .collect = capture_again, .data = &inner};
     static const stacksplice_allocator allocator = {sizeof allocator, count_alloc, count_realloc,
                                                     count_free, NULL};
     struct sigaction action;

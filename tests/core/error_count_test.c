@@ -1,5 +1,6 @@
 /* The two counts: what an error holds awake, what at rest, and from several threads. */
 #include "error_test.h"
+#include "threads.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -249,9 +250,9 @@ FRESH_TEST(test_waking_and_resting_balance_across_threads)
     for (int i = 0; i < THREADS; i++)
         error_double_init(&all.at_node[i], 1);
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, wake_and_rest, &all), 0);
+        threads[i] = thread_start(wake_and_rest, &all);
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        (void)thread_end(threads[i]);
     check_counts(x, 1, 1);
     for (int i = 0; i < THREADS; i++)
         check_counts(all.at_node[i], 1, ROUNDS / 1000);
@@ -282,9 +283,9 @@ FRESH_TEST(test_resolving_races_with_the_last_release)
         RoOriginateError(E_FAIL, NULL);
         error = take();
         assert_int_equal(error->lpVtbl->GetReference(error, &reference), S_OK);
-        assert_int_equal(pthread_create(&thread, NULL, resolve_often, reference), 0);
+        thread = thread_start(resolve_often, reference);
         release(error);
-        assert_int_equal(pthread_join(thread, NULL), 0);
+        (void)thread_end(thread);
         assert_int_equal(RoResolveRestrictedErrorInfoReference(reference, &error), E_INVALIDARG);
         SysFreeString(reference);
     }

@@ -1,6 +1,7 @@
 /* Stacks that are longer than the limit keep both ends, and say how much is missing between. */
 #include "error_test.h"
 #include "frames.h"
+#include "threads.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -199,7 +200,7 @@ static void take_at(int depth, take_stack *how, taken *t)
     assert_int_equal(pthread_attr_init(&attributes), 0);
     assert_int_equal(pthread_attr_setstacksize(&attributes, BIG_STACK), 0);
     assert_int_equal(pthread_create(&thread, &attributes, run_job, &j), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    (void)thread_end(thread);
     pthread_attr_destroy(&attributes);
 }
 
@@ -338,11 +339,7 @@ static int append(const char *bytes, size_t length, void *data)
 
 static uintptr_t script(const char *function)
 {
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_SCRIPT,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "python",
-                                   .function = function};
+    stacksplice_token_info info = {SCRIPT_TOKEN, .language = "python", .function = function};
     uintptr_t token;
 
     assert_int_equal(stacksplice_intern(&info, &token), S_OK);

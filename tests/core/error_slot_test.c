@@ -1,6 +1,7 @@
 /* Our own functions on the slot: peek, save and restore, originate, propagate; fork, thread exit.
  */
 #include "error_test.h"
+#include "threads.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -111,14 +112,12 @@ FRESH_TEST(test_another_thread_cannot_restore)
 {
     stacksplice_saved_error saved;
     IRestrictedErrorInfo *error, *got;
-    pthread_t thread;
     void *hr;
 
     RoOriginateError(E_FAIL, NULL);
     assert_int_equal(stacksplice_peek_error(&error), S_OK);
     assert_int_equal(stacksplice_save_error(&saved), S_OK);
-    assert_int_equal(pthread_create(&thread, NULL, restore_here, &saved), 0);
-    assert_int_equal(pthread_join(thread, &hr), 0);
+    hr = thread_run(restore_here, &saved);
     assert_int_equal(*(HRESULT *)hr, RPC_E_WRONG_THREAD);
     free(hr);
     assert_int_equal(stacksplice_peek_error(&got), S_FALSE);
@@ -312,12 +311,10 @@ FRESH_TEST(test_a_node_has_the_language_that_received)
 
 FRESH_TEST(test_forked_child_keeps_its_slot)
 {
-    int status = 0;
     pid_t child;
 
     RoOriginateErrorW(E_FAIL, 0, u"before fork");
     child = fork();
-    assert_true(child >= 0);
     if (child == 0) {
         IRestrictedErrorInfo *error = NULL, *found = NULL;
         BSTR reference = NULL, later = NULL;
@@ -334,8 +331,7 @@ FRESH_TEST(test_forked_child_keeps_its_slot)
              thread == (uint64_t)getpid();
         _exit(ok ? 0 : 1);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    child_check(child);
 }
 
 static pthread_key_t late_key;
@@ -357,13 +353,10 @@ static void *end_with_error(void *data)
 
 FRESH_TEST(test_error_made_by_a_late_destructor_is_released)
 {
-    pthread_t thread;
-
     error_double_init(&late_double, 1);
     error_double_init(&at_exit_double, 1);
     assert_int_equal(pthread_key_create(&late_key, originate_late), 0);
-    assert_int_equal(pthread_create(&thread, NULL, end_with_error, &late_key), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    (void)thread_run(end_with_error, &late_key);
     assert_int_equal(pthread_key_delete(late_key), 0);
     assert_int_equal(at_exit_double.outside, 1);
     assert_int_equal(at_exit_double.inside, 0);

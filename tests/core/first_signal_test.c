@@ -4,36 +4,34 @@
  * than glibc keeps without memory.
  */
 #include "frames.h"
+#include "instruments.h"
 #include "support.h"
+#include "waiting_fork.h"
 
 #include <stacksplice/stacksplice.h>
 
-#include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #ifdef __GLIBC__
 #include <ucontext.h>
 #endif
 
 /* ThreadSanitizer keeps a megabyte of its own on the stack of each thread. */
-#if defined(__SANITIZE_THREAD__)
+#if UNDER_TSAN
 enum { STACK = 4 << 20 };
 #else
 enum { STACK = 1 << 17 };
 #endif
-enum { FRAMES = 64, KEYS = 40, PATIENCE = 60 };
+enum { FRAMES = 64, KEYS = 40 };
 
 static _Thread_local bool in_handler;
 static _Thread_local unsigned allocations; /* in handlers */
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__GLIBC__) && !SANITIZED
 #define SEEN __attribute__((visibility("default"))) /* by the libraries, too */
 extern void *__libc_malloc(size_t size), *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *block, size_t size);
@@ -66,26 +64,12 @@ SEEN void free(void *block)
 
 /* ---- Before the library is there --------------------------------------------------------------*/
 
-static bool registered, waits;
-static sem_t forking, enough;
-
-static void stay(void)
-{
-    if (!waits)
-        return;
-    sem_post(&forking);
-    while (sem_wait(&enough) != 0)
-        ;
-}
-
-/* The first handlers of forks run last, while the library has its locks. */
 static void begin(int count, char **arguments, char **environment)
 {
     pthread_key_t key;
 
     (void)count;
     (void)arguments;
-    registered = pthread_atfork(stay, NULL, NULL) == 0;
     for (; environment && *environment; environment++)
         for (int i = 0; strcmp(*environment, "MANY_KEYS=1") == 0 && i < KEYS; i++)
             (void)pthread_key_create(&key, NULL);
@@ -178,11 +162,6 @@ static void *run(void *data)
     return NULL;
 }
 
-static bool is_gap(uintptr_t element)
-{
-    return element >> 48 == 0x5353;
-}
-
 static void check(const twice *t)
 {
     const seen *one = &t->of[0], *two = &t->of[1];
@@ -196,20 +175,15 @@ static void check(const twice *t)
     assert_int_equal(one->count, two->count);
     assert_memory_equal(one->elements, two->elements, one->count * sizeof *one->elements);
     for (uint32_t i = 0; i < one->count; i++)
-        assert_false(is_gap(one->elements[i]));
+        assert_false(is_token(one->elements[i]));
 }
 
 static void run_in_thread(twice *t, void *stack)
 {
-    pthread_attr_t attributes;
-    pthread_t thread;
-
-    assert_int_equal(pthread_attr_init(&attributes), 0);
     if (stack)
-        assert_int_equal(pthread_attr_setstack(&attributes, stack, STACK), 0);
-    assert_int_equal(pthread_create(&thread, &attributes, run, t), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    pthread_attr_destroy(&attributes);
+        (void)thread_run_on(stack, STACK, run, t);
+    else
+        (void)thread_run(run, t);
 }
 
 /* ---- Tests ------------------------------------------------------------------------------------*/
@@ -223,41 +197,16 @@ TEST(test_in_the_main_thread)
     check(&t);
 }
 
-static void *fork_once(void *unused)
-{
-    int status = 1;
-    pid_t child = fork();
-
-    if (child == 0)
-        _exit(0);
-    if (waitpid(child, &status, 0) != child || status != 0)
-        abort();
-    return unused;
-}
-
 /* As a fork waits for the allocator that the thread was in when its signal came. */
 TEST(test_while_a_fork_waits_for_the_thread)
 {
     twice t = {.by_context = false};
-    pthread_t thread;
+    pthread_t thread = start_waiting_fork();
 
-#ifndef __GLIBC__
-    if (!registered)
-        skip(); /* musl runs nothing before the constructors of libraries */
-#endif
-    assert_true(registered);
-    assert_int_equal(sem_init(&forking, 0, 0), 0);
-    assert_int_equal(sem_init(&enough, 0, 0), 0);
-    (void)alarm(PATIENCE);
-    waits = true;
-    assert_int_equal(pthread_create(&thread, NULL, fork_once, NULL), 0);
-    while (sem_wait(&forking) != 0)
-        ;
     run_in_thread(&t, NULL);
     sem_post(&enough);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    waits = false;
-    (void)alarm(0);
+    (void)thread_end(thread);
+    stop_waiting_forks();
     check(&t);
 }
 
@@ -285,7 +234,7 @@ TEST(test_a_gap_that_is_new)
 #endif
     run_in_thread(&t, NULL);
     assert_int_equal(t.of[0].hr, S_OK);
-    assert_true(t.of[0].count > 0 && is_gap(t.of[0].elements[t.of[0].count - 1]));
+    assert_true(t.of[0].count > 0 && is_token(t.of[0].elements[t.of[0].count - 1]));
     assert_int_equal(t.of[0].allocations, 0);
 }
 
@@ -309,12 +258,9 @@ static void *do_nothing(void *data)
 static long pages_of_idle_threads(void)
 {
     long before = mapped_pages();
-    pthread_t thread;
 
-    for (int i = 0; i < 200; i++) {
-        assert_int_equal(pthread_create(&thread, NULL, do_nothing, NULL), 0);
-        assert_int_equal(pthread_join(thread, NULL), 0);
-    }
+    for (int i = 0; i < 200; i++)
+        (void)thread_run(do_nothing, NULL);
     return mapped_pages() - before;
 }
 

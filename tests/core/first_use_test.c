@@ -1,5 +1,7 @@
 /* The first use by a thread of a library that was loaded at run time, when memory has run out. */
+#include "instruments.h"
 #include "support.h"
+#include "threads.h"
 
 #include <stacksplice/debugger.h>
 
@@ -73,9 +75,7 @@ static int limits_hold(void)
 static void check_use(int in_thread)
 {
     pid_t child = fork();
-    int status = 0;
 
-    assert_true(child >= 0);
     if (child == 0) {
         pthread_t thread;
 
@@ -87,13 +87,12 @@ static void check_use(int in_thread)
             pause();
         _exit(use());
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    child_check(child);
 }
 
 TEST(test_first_use_of_a_loaded_library_needs_no_memory)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if SANITIZED
     skip(); /* a sanitizer's own allocations would end the process first */
 #endif
     if (!limits_hold()) {

@@ -2,7 +2,9 @@
  * Handlers of a fork that a host registered before it loaded the library: they run while the
  * library is getting ready for the fork.
  */
+#include "frames.h"
 #include "support.h"
+#include "threads.h"
 
 #include <stacksplice/source.h>
 
@@ -39,11 +41,7 @@ static int count_frame(const stacksplice_frame *frame, void *data)
 /* Every lock of the library is taken on the way. */
 static void use(moment at)
 {
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_SCRIPT,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "test",
-                                   .function = "handler"};
+    stacksplice_token_info info = {SCRIPT_TOKEN, .language = "test", .function = "handler"};
     uintptr_t frames[64], token;
     uint32_t captured = 0;
 
@@ -107,14 +105,12 @@ static int load(void **state)
 TEST(test_handlers_use_the_library)
 {
     for (moment at = BEFORE; at < MOMENTS; at++) {
-        int status = 0;
         pid_t child;
 
         calls = 0;
         now = at;
         alarm(PATIENCE);
         child = fork();
-        assert_true(child >= 0);
         if (child == 0) {
             int wanted = at == IN_PARENT ? 0 : 5;
 
@@ -128,8 +124,7 @@ TEST(test_handlers_use_the_library)
             _exit(calls == (at == IN_CHILD ? 0 : 5) ? 0 : 2);
         }
         assert_int_equal(calls, at == IN_CHILD ? 0 : 5);
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
+        child_check(child);
         alarm(0);
     }
 }

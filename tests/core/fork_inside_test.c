@@ -2,6 +2,7 @@
  * Forks by a thread that holds a lock of the library: in the host's allocator, and in a signal
  * handler.  The fork must not wait for its own thread, and the child goes on where that was.
  */
+#include "steps.h"
 #include "support.h"
 
 #include <stacksplice/source.h>
@@ -90,23 +91,7 @@ TEST_WITH(test_the_allocator_forks_while_names_are_looked_up, begin, NULL)
     assert_int_equal(failed, 0);
 }
 
-/* ThreadSanitizer keeps signals back; valgrind has no trap flag. */
-#if defined(__SANITIZE_THREAD__)
-#define NO_STEPS true
-#elif __has_include(<valgrind/valgrind.h>)
-#include <valgrind/valgrind.h>
-#define NO_STEPS RUNNING_ON_VALGRIND
-#else
-#define NO_STEPS false
-#endif
-
-/* Between these every instruction raises SIGTRAP, but for those of its handler. */
 #if defined(__x86_64__)
-#define CHANGE_TRAP_FLAG(change) \
-    __asm__ volatile("pushfq\n" change " $0x100, (%%rsp)\npopfq" : : : "memory", "cc")
-#define BEGIN_STEPS() CHANGE_TRAP_FLAG("orq")
-#define END_STEPS() __asm__ volatile("pushfq\nandq $~0x100, (%%rsp)\npopfq" : : : "memory", "cc")
-
 /* A lock is held for more instructions than are left out here. */
 static void fork_now_and_then(int number)
 {
@@ -128,9 +113,9 @@ TEST_WITH(test_a_handler_forks_while_an_error_is_made, begin, NULL)
     assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
     assert_int_equal(stacksplice_originate(E_FAIL, "first", 5, NULL, NULL), S_OK);
     armed = true;
-    BEGIN_STEPS();
+    begin_steps();
     RoClearError();
-    END_STEPS();
+    end_steps();
     if (in_child)
         _exit(stacksplice_originate(E_FAIL, "again", 5, NULL, NULL) == S_OK ? 0 : 1);
     armed = false;

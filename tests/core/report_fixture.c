@@ -1,4 +1,5 @@
 #include "report_fixture.h"
+#include "frames.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -212,13 +213,8 @@ void fixture_propagate(IRestrictedErrorInfo *error, const char *language, const 
 uintptr_t fixture_script(const char *language, const char *function, const char *file,
                          uint32_t line)
 {
-    const stacksplice_token_info info = {.size = sizeof info,
-                                         .kind = STACKSPLICE_FRAME_SCRIPT,
-                                         .trust = STACKSPLICE_TRUST_EXACT,
-                                         .language = language,
-                                         .function = function,
-                                         .file = file,
-                                         .line = line};
+    const stacksplice_token_info info = {SCRIPT_TOKEN, .language = language, .function = function,
+                                         .file = file, .line = line};
     uintptr_t token = 0;
 
     require(stacksplice_intern(&info, &token) == S_OK, "intern");
@@ -227,11 +223,7 @@ uintptr_t fixture_script(const char *language, const char *function, const char 
 
 uintptr_t fixture_gap(const char *reason)
 {
-    const stacksplice_token_info info = {.size = sizeof info,
-                                         .kind = STACKSPLICE_FRAME_GAP,
-                                         .trust = STACKSPLICE_TRUST_EXACT,
-                                         .language = "python",
-                                         .reason = reason};
+    const stacksplice_token_info info = {GAP_TOKEN, .language = "python", .reason = reason};
     uintptr_t token = 0;
 
     require(stacksplice_intern(&info, &token) == S_OK, "intern");

@@ -6,7 +6,9 @@
 #include "report_fixture.h"
 #include "resolve_long_name.h"
 #include "frames.h"
+#include "instruments.h"
 #include "support.h"
+#include "threads.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -19,15 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#if __has_include(<valgrind/valgrind.h>)
-#include <valgrind/valgrind.h>
-#define UNDER_VALGRIND RUNNING_ON_VALGRIND
-#else
-#define UNDER_VALGRIND false
-#endif
-
 /* Instrumented code takes several times the stack. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if SANITIZED
 enum { UNIT = 8 * 1024 };
 #else
 enum { UNIT = 1024 };
@@ -144,7 +139,7 @@ static void in_child(void (*run)(size_t), size_t number)
         _exit(0);
     }
     assert_true(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
+    status = child_status(child);
     if (status)
         print_message("case %zu\n", number);
     assert_int_equal(status, 0);
@@ -333,7 +328,7 @@ static bool is_limit_held(void)
 
 TEST(test_without_memory_for_a_stack_frames_are_poor)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if SANITIZED
     skip(); /* they end the process without memory */
 #endif
     if (!is_limit_held())

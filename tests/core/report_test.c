@@ -131,10 +131,7 @@ TEST(test_report_marks_what_is_not_plain)
 
 TEST(test_report_shows_deceptive_characters_by_number)
 {
-    const stacksplice_token_info info = {.size = sizeof info,
-                                         .kind = STACKSPLICE_FRAME_SCRIPT,
-                                         .trust = STACKSPLICE_TRUST_EXACT,
-                                         .language = "lua",
+    const stacksplice_token_info info = {SCRIPT_TOKEN, .language = "lua",
                                          .function = "f" DECEPTIVE "\n\t",
                                          .file = "x" DECEPTIVE "\n\t"};
     uintptr_t frames[1] = {0};
@@ -196,11 +193,7 @@ TEST(test_a_message_forges_no_line_of_the_report)
 
 TEST(test_report_marks_where_two_stacks_meet)
 {
-    const stacksplice_token_info seam = {.size = sizeof seam,
-                                         .kind = STACKSPLICE_FRAME_GAP,
-                                         .trust = STACKSPLICE_TRUST_EXACT,
-                                         .language = "python",
-                                         .reason = "awaited",
+    const stacksplice_token_info seam = {GAP_TOKEN, .language = "python", .reason = "awaited",
                                          .asynchronous = 1};
     uintptr_t frames[] = {fixture_script("python", "f", "/nowhere/x.py", 17),
                           fixture_gap("awaited"), 0};

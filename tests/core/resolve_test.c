@@ -16,6 +16,7 @@
 
 #include "frames.h"
 #include "support.h"
+#include "threads.h"
 
 #define RETURN_ADDRESS() ((uintptr_t)__builtin_return_address(0))
 
@@ -358,7 +359,7 @@ TEST(test_resolve_in_threads_and_children)
 
     outer_function();
     for (int i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, resolve_often, NULL), 0);
+        threads[i] = thread_start(resolve_often, NULL);
     for (int i = 0; i < 10; i++) {
         pid_t child = fork();
         int status;
@@ -366,13 +367,13 @@ TEST(test_resolve_in_threads_and_children)
         if (!child)
             resolve_in_child();
         assert_true(child > 0);
-        assert_int_equal(waitpid(child, &status, 0), child);
+        status = child_status(child);
         assert_int_equal(status, SIGKILL);
     }
     for (int i = 0; i < 4; i++) {
         void *failed;
 
-        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        failed = thread_end(threads[i]);
         assert_null(failed);
     }
 }

@@ -1,4 +1,6 @@
 /* A language of others floods the process with places: public functions alone. */
+#include "instruments.h"
+#include "frames.h"
 #include "support.h"
 
 #include <stacksplice/source.h>
@@ -10,11 +12,6 @@
 #include <sys/resource.h>
 
 /* Sanitizers need memory of their own. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED true
-#else
-#define SANITIZED false
-#endif
 
 enum { MANY = 300000, MAX = 64 };
 
@@ -29,13 +26,8 @@ static void collect(stacksplice_walk *walk, void *data)
 
 static uintptr_t intern(const char *function, uint32_t line)
 {
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_SCRIPT,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "pascal",
-                                   .function = function,
-                                   .file = "made.pas",
-                                   .line = line};
+    stacksplice_token_info info = {SCRIPT_TOKEN, .language = "pascal", .function = function,
+                                   .file = "made.pas", .line = line};
     uintptr_t token = 0;
 
     assert_int_equal(stacksplice_intern(&info, &token), S_OK);
@@ -128,10 +120,7 @@ TEST(test_flood_of_a_foreign_language)
 
 int main(void)
 {
-    static const stacksplice_source source = {.size = sizeof source,
-                                              .version = STACKSPLICE_SOURCE_VERSION,
-                                              .language = "pascal",
-                                              .identity = &source,
+    static const stacksplice_source source = {SOURCE, .language = "pascal", .identity = &source,
                                               .collect = collect};
     if (stacksplice_add_source(&source) != S_OK)
         return 1;

@@ -1,6 +1,7 @@
 /* Marks: a source classifies code once, and finds the frames by it in every capture. */
 #include "frames.h"
 #include "support.h"
+#include "threads.h"
 
 #include <stacksplice/source.h>
 
@@ -95,13 +96,8 @@ static void collect(stacksplice_walk *walk, void *data)
 
 static void add(marker *m, void (*function)(int), uint32_t mark)
 {
-    stacksplice_source source = {.size = sizeof source,
-                                 .version = STACKSPLICE_SOURCE_VERSION,
-                                 .language = "test",
-                                 .identity = m,
-                                 .collect = collect,
-                                 .data = m,
-                                 .classify = classify};
+    stacksplice_source source = {SOURCE,    .language = "test",  .identity = m, .collect = collect,
+                                 .data = m, .classify = classify};
 
     memcpy(&m->function, &function, sizeof function);
     atomic_store(&m->mark, mark);
@@ -183,12 +179,9 @@ static void *run(void *data)
 
 TEST(test_marks_are_there_in_a_new_thread)
 {
-    pthread_t thread;
-
     atomic_store(&first.mark, 3);
     stacksplice_reclassify();
-    assert_int_equal(pthread_create(&thread, NULL, run, NULL), 0);
-    pthread_join(thread, NULL);
+    (void)thread_run(run, NULL);
     assert_true(first.right);
     assert_int_equal(first.count, 5);
 }
@@ -204,11 +197,7 @@ typedef struct ender {
 
 static uintptr_t left_over(void)
 {
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_GAP,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "test",
-                                   .reason = "left over"};
+    stacksplice_token_info info = {GAP_TOKEN, .language = "test", .reason = "left over"};
     uintptr_t token;
 
     assert_int_equal(stacksplice_intern(&info, &token), S_OK);
@@ -260,13 +249,9 @@ static void check_ended(ender *e, uint32_t hidden, uint32_t marked)
 TEST(test_a_source_ends_the_walk_for_all)
 {
     static ender own;
-    stacksplice_source source = {.size = sizeof source,
-                                 .version = STACKSPLICE_SOURCE_VERSION,
-                                 .language = "test",
-                                 .identity = &own,
-                                 .collect = end_walk,
-                                 .data = &own,
-                                 .ends_walks = 1};
+    stacksplice_source source = {SOURCE,           .language = "test",
+                                 .identity = &own, .collect = end_walk,
+                                 .data = &own,     .ends_walks = 1};
     uint32_t (*marked)(uintptr_t *, int) = capture_into;
     uintptr_t frames[MAX];
     uint32_t count;

@@ -13,6 +13,7 @@
 #include "forks.h"
 #include "frames.h"
 #include "support.h"
+#include "threads.h"
 
 static atomic_long live;
 
@@ -127,10 +128,7 @@ static void *capture_in_thread(void *data)
 
 static void run_thread(attempt *a)
 {
-    pthread_t thread;
-
-    assert_int_equal(pthread_create(&thread, NULL, capture_in_thread, a), 0);
-    pthread_join(thread, NULL);
+    (void)thread_run(capture_in_thread, a);
 }
 
 TEST(test_capture_survives_every_allocation_failure)
@@ -161,11 +159,7 @@ TEST(test_capture_survives_every_allocation_failure)
 /* Sources may be asked in a signal handler, which may have interrupted the allocator. */
 TEST(test_token_needs_no_allocator)
 {
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_SCRIPT,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "test",
-                                   .function = "f"};
+    stacksplice_token_info info = {SCRIPT_TOKEN, .language = "test", .function = "f"};
 
     left = 0;
     for (uint32_t i = 0; i < 30000; i++) { /* over the growth of all that is behind it */
@@ -226,40 +220,30 @@ TEST(test_child_uses_nothing_that_another_thread_has_freed)
 {
     attempt a = {.allow = -1}, in_fork = {.allow = -1};
     pthread_t thread;
-    int status = 0;
     pid_t child;
 
-    assert_int_equal(pthread_create(&thread, NULL, capture_and_meet, &a), 0);
+    thread = thread_start(capture_and_meet, &a);
     while (met != FREED)
         sched_yield();
     child = fork();
-    assert_true(child >= 0);
     if (child == 0) {
         in_child = true;
         (void)descend(3000, &in_fork);
         _exit(misused ? 1 : in_fork.hr == S_OK ? 0 : 2);
     }
     met = FORKED;
-    pthread_join(thread, NULL);
+    (void)thread_end(thread);
     free(gone);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    child_check(child);
 }
 
 int main(void)
 {
     static const stacksplice_allocator allocator = {sizeof allocator, alloc, reallocate, release,
                                                     NULL};
-    static const stacksplice_source source = {.size = sizeof source,
-                                              .version = STACKSPLICE_SOURCE_VERSION,
-                                              .language = "test",
-                                              .identity = &source,
+    static const stacksplice_source source = {SOURCE, .language = "test", .identity = &source,
                                               .collect = collect};
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_SCRIPT,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "test",
-                                   .function = "pushed"};
+    stacksplice_token_info info = {SCRIPT_TOKEN, .language = "test", .function = "pushed"};
 
     if (stacksplice_set_allocator(&allocator) != S_OK || stacksplice_add_source(&source) != S_OK ||
         stacksplice_intern(&info, &token) != S_OK)

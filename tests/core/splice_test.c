@@ -1,8 +1,10 @@
 /* Combined captures through the public functions: arguments, sources, threads, foreign stacks. */
 #include "forks.h"
+#include "instruments.h"
 #include "machine.h"
 #include "frames.h"
 #include "support.h"
+#include "threads.h"
 
 #include <stacksplice/source.h>
 
@@ -20,23 +22,6 @@
 #define MAX 256
 
 /* ThreadSanitizer knows neither locks that a child makes anew nor stacks of 65536 frames. */
-#if defined(__SANITIZE_THREAD__)
-#define UNDER_TSAN true
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define UNDER_TSAN true
-#endif
-#endif
-#ifndef UNDER_TSAN
-#define UNDER_TSAN false
-#endif
-
-#if __has_include(<valgrind/valgrind.h>)
-#include <valgrind/valgrind.h>
-#define UNDER_VALGRIND RUNNING_ON_VALGRIND
-#else
-#define UNDER_VALGRIND false
-#endif
 
 typedef struct stack {
     uintptr_t frames[MAX];
@@ -227,12 +212,8 @@ static void collect(stacksplice_walk *walk, void *data)
         collecting(walk);
 }
 
-static const stacksplice_source good_source = {.size = sizeof good_source,
-                                               .version = STACKSPLICE_SOURCE_VERSION,
-                                               .language = "test",
-                                               .identity = &good_source,
-                                               .collect = collect,
-                                               .data = &collected_here};
+static const stacksplice_source good_source = {SOURCE, .language = "test", .identity = &good_source,
+                                               .collect = collect, .data = &collected_here};
 
 TEST(test_source_is_registered_once)
 {
@@ -288,25 +269,18 @@ static bool fill_sources(void)
 TEST(test_source_table_is_bounded)
 {
     pid_t child;
-    int status;
 
     if (UNDER_TSAN)
         skip();
     child = fork();
-    assert_true(child >= 0);
     if (child == 0)
         _exit(!fill_sources());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    child_check(child);
 }
 
 static uintptr_t script_token(const char *function)
 {
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_SCRIPT,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "test",
-                                   .function = function};
+    stacksplice_token_info info = {SCRIPT_TOKEN, .language = "test", .function = function};
     uintptr_t token;
 
     return stacksplice_intern(&info, &token) == S_OK ? token : 0;
@@ -462,22 +436,11 @@ TEST(test_capture_in_threads)
     pthread_t threads[8];
 
     for (size_t i = 0; i < COUNT_OF(threads); i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, capture_in_thread, stacks[i]), 0);
+        threads[i] = thread_start(capture_in_thread, stacks[i]);
     for (size_t i = 0; i < COUNT_OF(threads); i++) {
-        pthread_join(threads[i], NULL);
+        (void)thread_end(threads[i]);
         check_same(&stacks[i][0], &stacks[i][1]);
     }
-}
-
-/*
- * The end of a forked child.  By another program, so that leak checkers do not look at the memory
- * of threads that the child does not have.
- */
-static void end_child(bool good)
-{
-    if (good)
-        execlp("true", "true", (char *)NULL);
-    _exit(1);
 }
 
 static void *fork_in_thread(void *data)
@@ -494,11 +457,11 @@ static void *fork_in_thread(void *data)
         alarm(20);
         capture_both(&stacks[0], &stacks[1]);
         if (stacks[0].hr != S_OK || stacks[0].count != stacks[1].count)
-            end_child(false);
+            child_end(false);
         if (pthread_create(&thread, NULL, capture_in_thread, others) != 0)
-            end_child(false);
-        pthread_join(thread, NULL);
-        end_child(others[0].hr == S_OK && others[0].count == others[1].count);
+            child_end(false);
+        (void)thread_end(thread);
+        child_end(others[0].hr == S_OK && others[0].count == others[1].count);
     }
     *(pid_t *)data = child;
     return NULL;
@@ -510,17 +473,15 @@ TEST(test_capture_after_fork)
     static stack stacks[2];
     pthread_t threads[2];
     pid_t child = -1;
-    int status;
 
     if (UNDER_TSAN)
         skip();
-    assert_int_equal(pthread_create(&threads[0], NULL, capture_in_thread, stacks), 0);
-    assert_int_equal(pthread_create(&threads[1], NULL, fork_in_thread, &child), 0);
-    pthread_join(threads[0], NULL);
-    pthread_join(threads[1], NULL);
+    threads[0] = thread_start(capture_in_thread, stacks);
+    threads[1] = thread_start(fork_in_thread, &child);
+    (void)thread_end(threads[0]);
+    (void)thread_end(threads[1]);
     assert_true(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    child_check(child);
 }
 
 #if defined(__GLIBC__)
@@ -658,16 +619,10 @@ static void *descend_in_thread(void *data)
 TEST(test_capture_of_an_endless_recursion_ends)
 {
     static stack s;
-    pthread_attr_t attr;
-    pthread_t thread;
 
     if (UNDER_TSAN)
         skip();
-    assert_int_equal(pthread_attr_init(&attr), 0);
-    assert_int_equal(pthread_attr_setstacksize(&attr, 64 << 20), 0);
-    assert_int_equal(pthread_create(&thread, &attr, descend_in_thread, &s), 0);
-    pthread_join(thread, NULL);
-    pthread_attr_destroy(&attr);
+    (void)thread_run_on(NULL, 64 << 20, descend_in_thread, &s);
     assert_int_equal(s.hr, S_OK);
     assert_true(s.count > 10 && s.count < 40);
     assert_true(s.frames[0] == s.frames[5]);

@@ -5,7 +5,10 @@
 #include "base/thread.h"
 #include "splice/pool.h"
 #include "splice/token_private.h"
+#include "instruments.h"
+#include "frames.h"
 #include "support.h"
+#include "threads.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -19,11 +22,6 @@
 #include <unistd.h>
 
 /* Sanitizers need memory of their own. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED true
-#else
-#define SANITIZED false
-#endif
 
 enum {
     CELLS = 8192,    /* the room that these tests leave */
@@ -37,13 +35,8 @@ static atomic_uint next_name; /* so that each test makes new ones */
 
 static stacksplice_hresult try_intern(const char *function, uint32_t line, uintptr_t *token)
 {
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_SCRIPT,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "test",
-                                   .function = function,
-                                   .file = "made.test",
-                                   .line = line};
+    stacksplice_token_info info = {SCRIPT_TOKEN, .language = "test", .function = function,
+                                   .file = "made.test", .line = line};
 
     return stacksplice_intern(&info, token);
 }
@@ -233,11 +226,7 @@ TEST(test_epoch_voids_caches_before_anything_is_dropped)
 TEST(test_cut_strings_are_whole_characters)
 {
     char name[SS_NAME_BYTES + 10], file[SS_FILE_BYTES + 10], room[2 * SS_FILE_BYTES];
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_SCRIPT,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "test",
-                                   .function = name,
+    stacksplice_token_info info = {SCRIPT_TOKEN, .language = "test", .function = name,
                                    .file = file};
     uintptr_t token;
 
@@ -342,14 +331,12 @@ TEST(test_threads_flood)
     writers_done = false;
     for (uint32_t i = 0; i < WRITERS + READERS; i++) {
         numbers[i] = i;
-        assert_int_equal(
-            pthread_create(&threads[i], NULL, i < WRITERS ? write_many : read_many, &numbers[i]),
-            0);
+        threads[i] = thread_start(i < WRITERS ? write_many : read_many, &numbers[i]);
     }
     for (size_t i = 0; i < WRITERS + READERS; i++) {
         if (i == WRITERS)
             writers_done = true;
-        assert_int_equal(pthread_join(threads[i], &who), 0);
+        who = thread_end(threads[i]);
         if (who)
             fail_msg("%s read something else", (const char *)who);
     }
@@ -383,23 +370,20 @@ TEST(test_flood_in_a_forked_child)
     uint32_t number = atomic_fetch_add(&next_name, 1);
     uintptr_t before = numbered(number);
     pthread_t thread;
-    int status;
 
     writers_done = false;
-    assert_int_equal(pthread_create(&thread, NULL, flood_on, NULL), 0);
+    thread = thread_start(flood_on, NULL);
     for (unsigned i = 0; i < 10; i++) {
         pid_t child = fork();
 
-        assert_true(child >= 0);
         if (child == 0) {
             alarm(60); /* a lock that nobody frees ends here */
             _exit(!(floods_well() && ask(before, number) == SAID_DROPPED));
         }
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
+        child_check(child);
     }
     writers_done = true;
-    pthread_join(thread, NULL);
+    (void)thread_end(thread);
 }
 
 static atomic_uint handled, wrong_in_handler;
@@ -445,11 +429,9 @@ static void *try_lock(void *data)
 
 static bool another_thread_gets_it(void)
 {
-    pthread_t thread;
     void *result;
 
-    assert_int_equal(pthread_create(&thread, NULL, try_lock, &a_lock), 0);
-    assert_int_equal(pthread_join(thread, &result), 0);
+    result = thread_run(try_lock, &a_lock);
     return result != NULL;
 }
 
@@ -478,7 +460,7 @@ static int without_memory(void)
     if (setrlimit(RLIMIT_AS, &none) != 0)
         return 2;
     if (mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
-        return 77; /* an emulator that knows of limits and does not keep them */
+        return CHILD_SKIPS; /* an emulator that knows of limits and does not keep them */
     while (i < SS_POOL_CELLS && try_intern("fills the room", ++i, &token) == S_OK)
         continue;
     if (token != ss_token_of(SS_TOKEN_NO_MEMORY))
@@ -493,18 +475,13 @@ static int without_memory(void)
 TEST(test_one_that_cannot_be_mapped)
 {
     pid_t child;
-    int status;
 
     if (SANITIZED)
         skip();
     child = fork();
-    assert_true(child >= 0);
     if (child == 0)
         _exit(without_memory());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        skip();
-    assert_int_equal(status, 0);
+    child_check_unless(child, NO_LIMITS);
 }
 
 int main(void)

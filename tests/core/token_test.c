@@ -1,6 +1,8 @@
 /* Tokens and function names. */
 #include "splice/token_private.h"
+#include "frames.h"
 #include "support.h"
+#include "threads.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,13 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const stacksplice_token_info model = {.size = sizeof model,
-                                             .kind = STACKSPLICE_FRAME_SCRIPT,
-                                             .trust = STACKSPLICE_TRUST_EXACT,
-                                             .language = "lua",
-                                             .function = "f",
-                                             .file = "a.lua",
-                                             .line = 1};
+static const stacksplice_token_info model = {SCRIPT_TOKEN, .language = "lua", .function = "f",
+                                             .file = "a.lua", .line = 1};
 
 static uintptr_t intern(const stacksplice_token_info *info)
 {
@@ -181,9 +178,9 @@ TEST(test_token_is_one_in_all_threads)
     pthread_t threads[RACERS];
 
     for (size_t i = 0; i < RACERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, race, raced[i]), 0);
+        threads[i] = thread_start(race, raced[i]);
     for (size_t i = 0; i < RACERS; i++)
-        pthread_join(threads[i], NULL);
+        (void)thread_end(threads[i]);
     for (uint32_t i = 0; i < CONTENTS; i++) {
         const stacksplice_token_info *info = look(raced[0][i]);
 
@@ -204,29 +201,16 @@ static void *write_for_ever(void *data)
     return NULL;
 }
 
-/*
- * The end of a forked child.  By another program, so that leak checkers do not look at the memory
- * of threads that the child does not have.
- */
-static void end_child(bool good)
-{
-    if (good)
-        execlp("true", "true", (char *)NULL);
-    _exit(1);
-}
-
 TEST(test_token_survives_fork)
 {
     pthread_t thread;
     uintptr_t before = intern(&model);
 
     stop_writing = false;
-    assert_int_equal(pthread_create(&thread, NULL, write_for_ever, NULL), 0);
+    thread = thread_start(write_for_ever, NULL);
     for (unsigned i = 0; i < 20; i++) {
         pid_t child = fork();
-        int status;
 
-        assert_true(child >= 0);
         if (child == 0) {
             stacksplice_token_info info = model;
             uintptr_t token = 0;
@@ -235,14 +219,13 @@ TEST(test_token_survives_fork)
             alarm(20); /* a lock that nobody frees ends here */
             info.function = "of the child";
             info.line = i;
-            end_child(same && stacksplice_intern(&info, &token) == S_OK && look(token) &&
+            child_end(same && stacksplice_intern(&info, &token) == S_OK && look(token) &&
                       strcmp(look(token)->function, "of the child") == 0);
         }
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
+        child_check(child);
     }
     stop_writing = true;
-    pthread_join(thread, NULL);
+    (void)thread_end(thread);
 }
 
 /* ---- Names of functions -----------------------------------------------------------------------*/
@@ -276,9 +259,9 @@ TEST(test_function_names_are_kept)
     assert_int_equal(stacksplice_name_function(1, NULL, name), E_POINTER);
     assert_int_equal(stacksplice_name_function(1, "lua", NULL), E_POINTER);
     for (size_t i = 0; i < RACERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, name_many, NULL), 0);
+        threads[i] = thread_start(name_many, NULL);
     for (size_t i = 0; i < RACERS; i++) {
-        pthread_join(threads[i], &result);
+        result = thread_end(threads[i]);
         assert_null(result);
     }
     for (uintptr_t i = 1; i < 5000; i++) {

@@ -73,9 +73,13 @@ add_without_data(without_frame_pointer -fomit-frame-pointer)
 stacksplice_add_test(unwind_without_data_test unwind_without_data_test.c
   $<TARGET_OBJECTS:unwind_with_frame_pointer> $<TARGET_OBJECTS:unwind_without_frame_pointer>)
 
-stacksplice_add_inside_test(unwind_tree_test unwind_tree_test.c)
-target_compile_definitions(unwind_tree_test PRIVATE TURN_SMALL="$<TARGET_FILE:unwind_turn_small>")
-add_dependencies(unwind_tree_test unwind_turn_small)
+foreach(part tree memory unloads)
+  stacksplice_add_inside_test(unwind_${part}_test unwind_${part}_test.c)
+endforeach()
+target_compile_definitions(unwind_unloads_test PRIVATE
+  TURN_SMALL="$<TARGET_FILE:unwind_turn_small>")
+add_dependencies(unwind_unloads_test unwind_turn_small)
+stacksplice_add_inside_test(host_stacks_test host_stacks_test.c)
 stacksplice_add_test(unwind_loader_test unwind_loader_test.c)
 target_compile_definitions(unwind_loader_test PRIVATE
   FIRST_LIBRARY="$<TARGET_FILE:unwind_turn_small>"

@@ -1,6 +1,7 @@
 /* Broken unwind data, broken stacks: nothing is read that must not be. */
 #include "unwind/stack.h"
 #include "unwind/walk.h"
+#include "random.h"
 #include "support.h"
 
 #include <stdio.h>
@@ -12,16 +13,6 @@
 #ifndef GARBAGE_ROUNDS
 #define GARBAGE_ROUNDS 20000
 #endif
-
-static uint64_t seed = 1;
-
-static uint64_t next_random(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed;
-}
 
 /* ---- Unwind data ------------------------------------------------------------------------------*/
 
@@ -191,7 +182,7 @@ TEST(test_unwind_survives_changed_data)
     for (unsigned round = 0; round < 100000; round++) {
         memcpy(data, good, sizeof data);
         for (unsigned changes = 1 + round % 4; changes; changes--)
-            data[next_random() % sizeof data] = (uint8_t)next_random();
+            data[draw_random() % sizeof data] = (uint8_t)draw_random();
         used += use_copy(data, sizeof data);
     }
     assert_true(used > 0); /* some changes do no harm: the others were not all refused */
@@ -328,11 +319,11 @@ TEST(test_unwind_survives_random_expressions)
 
     for (unsigned round = 0; round < 200000; round++) {
         uint8_t code[24];
-        size_t size = 1 + next_random() % sizeof code;
+        size_t size = 1 + draw_random() % sizeof code;
         bool ok;
 
         for (size_t i = 0; i < size; i++)
-            code[i] = (uint8_t)next_random();
+            code[i] = (uint8_t)draw_random();
         (void)evaluate(code, size, &ok);
         evaluated += ok;
     }
@@ -398,13 +389,13 @@ static uintptr_t some_word(const uintptr_t *words, size_t count)
     static const uintptr_t code[] = {(uintptr_t)printf, (uintptr_t)qsort, (uintptr_t)evaluate,
                                      (uintptr_t)some_word, (uintptr_t)malloc};
 
-    switch (next_random() % 4) {
+    switch (draw_random() % 4) {
     case 0:
-        return next_random();
+        return draw_random();
     case 1: /* into the stack, and a little beyond */
-        return (uintptr_t)words + next_random() % ((count + 64) * sizeof *words);
+        return (uintptr_t)words + draw_random() % ((count + 64) * sizeof *words);
     default:
-        return code[next_random() % SS_COUNT_OF(code)] + next_random() % 4096;
+        return code[draw_random() % SS_COUNT_OF(code)] + draw_random() % 4096;
     }
 }
 
@@ -426,7 +417,7 @@ TEST(test_unwind_survives_garbage_stacks)
         for (size_t i = 0; i < count; i++)
             words[i] = some_word(words, count);
         entry.ip = some_word(words, count);
-        entry.sp = (uintptr_t)(words + next_random() % (count - 1));
+        entry.sp = (uintptr_t)(words + draw_random() % (count - 1));
         for (int i = 0; i < SS_SAVED_COUNT; i++)
             entry.saved[i] = some_word(words, count);
         assert_true(ss_walk_from(&walk, &entry, NULL, SS_UNWIND_MAX_FRAMES));

@@ -1,6 +1,7 @@
 /* Lists of addresses of stacks that are deeper than any room for frames. */
 #include "frames.h"
 #include "support.h"
+#include "threads.h"
 
 #include <stacksplice/stacksplice.h>
 
@@ -121,16 +122,10 @@ TEST(test_no_skip_costs_frames)
 {
     void *stack = mmap(NULL, stack_size, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    pthread_attr_t attributes;
-    pthread_t thread;
 
     assert_true(stack != MAP_FAILED);
-    assert_int_equal(pthread_attr_init(&attributes), 0);
-    assert_int_equal(pthread_attr_setstack(&attributes, stack, stack_size), 0);
-    assert_int_equal(pthread_create(&thread, &attributes, run, NULL), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    (void)thread_run_on(stack, stack_size, run, NULL);
     assert_int_equal(wrong_counts, 0);
     assert_int_equal(wrong_frames, 0);
-    pthread_attr_destroy(&attributes);
     munmap(stack, stack_size);
 }

@@ -6,52 +6,15 @@
 #include "forks.h"
 #include "frames.h"
 #include "support.h"
+#include "waiting_fork.h"
 
 #include <stacksplice/stacksplice.h>
 
 #include <dlfcn.h>
-#include <pthread.h>
-#include <semaphore.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-/* Nothing here waits: who is still there after so many seconds waits for itself. */
-enum { PATIENCE = 60, FRAMES = 64 };
-
-static bool registered, waits;
-static sem_t forking, enough;
-
-/* As long as the library's own handler has the fork announced. */
-static void stay(void)
-{
-    if (!waits)
-        return;
-    sem_post(&forking);
-    while (sem_wait(&enough) != 0)
-        ;
-}
-
-/* Handlers run in reverse order, so the first to be there runs last. */
-static void register_first(void)
-{
-    registered = pthread_atfork(stay, NULL, NULL) == 0;
-}
-
-__attribute__((section(".preinit_array"), used)) static void (*const first)(void) = register_first;
-
-static void *fork_once(void *unused)
-{
-    int status = 1;
-    pid_t child = fork();
-
-    if (child == 0)
-        _exit(0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    return unused;
-}
+enum { FRAMES = 64 };
 
 /* The same stack, as a list of addresses and as elements. */
 static struct {
@@ -106,21 +69,10 @@ TEST(test_a_new_module_while_another_thread_forks)
     volatile char room = 20;
     pthread_t thread;
 
-#ifndef __GLIBC__
-    if (!registered)
-        skip(); /* musl runs nothing before the constructors of libraries */
-#endif
-    assert_true(registered);
     assert_non_null(library);
     symbol = dlsym(library, "turn");
     memcpy(&turn, &symbol, sizeof turn);
-    assert_int_equal(sem_init(&forking, 0, 0), 0);
-    assert_int_equal(sem_init(&enough, 0, 0), 0);
-    (void)alarm(PATIENCE);
-    waits = true;
-    assert_int_equal(pthread_create(&thread, NULL, fork_once, NULL), 0);
-    while (sem_wait(&forking) != 0)
-        ;
+    thread = start_waiting_fork();
     for (volatile int i = 0; i < 2; i++) { /* one call, not two */
         host(turn, &room);
         if (i)
@@ -129,10 +81,10 @@ TEST(test_a_new_module_while_another_thread_forks)
         count = seen.count;
         last = seen.elements[seen.element_count - 1];
         sem_post(&enough);
-        assert_int_equal(pthread_join(thread, NULL), 0);
-        waits = false;
+        (void)thread_end(thread);
+        forks_wait = false;
     }
-    (void)alarm(0);
+    stop_waiting_forks();
     (void)stacksplice_resolve(last, keep_frame, (void *)&reason);
     assert_true(seen.count > 4 && count <= seen.count);
     assert_memory_equal(addresses, seen.addresses, count * sizeof *addresses);

@@ -4,6 +4,7 @@
  */
 #include "frames.h"
 #include "support.h"
+#include "threads.h"
 
 #include <stacksplice/stacksplice.h>
 
@@ -42,7 +43,7 @@ NOINLINE static void capture_with(bool held, uint16_t *count, void **frames)
     pthread_t thread;
 
     if (held) {
-        assert_int_equal(pthread_create(&thread, NULL, hold_the_lock, NULL), 0);
+        thread = thread_start(hold_the_lock, NULL);
         while (sem_wait(&holding) != 0)
             ;
         (void)alarm(PATIENCE);
@@ -51,7 +52,7 @@ NOINLINE static void capture_with(bool held, uint16_t *count, void **frames)
     if (held) {
         (void)alarm(0);
         sem_post(&enough);
-        assert_int_equal(pthread_join(thread, NULL), 0);
+        (void)thread_end(thread);
     }
 }
 

@@ -1,4 +1,5 @@
 /* A build that knows no native frames: it says so, and script frames come behind that. */
+#include "frames.h"
 #include "support.h"
 
 #include <stacksplice/source.h>
@@ -25,16 +26,9 @@ static int check_gap(const stacksplice_frame *frame, void *data)
 
 TEST(test_capture_without_native_frames_says_so)
 {
-    static const stacksplice_source source = {.size = sizeof source,
-                                              .version = STACKSPLICE_SOURCE_VERSION,
-                                              .language = "test",
-                                              .identity = &source,
+    static const stacksplice_source source = {SOURCE, .language = "test", .identity = &source,
                                               .collect = collect};
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_SCRIPT,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "test",
-                                   .function = "f"};
+    stacksplice_token_info info = {SCRIPT_TOKEN, .language = "test", .function = "f"};
     bool is_gap = false;
     uintptr_t frames[8];
     uint32_t count;

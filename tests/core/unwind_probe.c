@@ -1,6 +1,7 @@
 #include "unwind_probe.h"
 
 #include "machine.h"
+#include "frames.h"
 
 #include <stacksplice/source.h>
 
@@ -214,10 +215,7 @@ bool probe_falsify(const char *column)
 
 void probe_begin(void)
 {
-    static const stacksplice_source source = {.size = sizeof source,
-                                              .version = STACKSPLICE_SOURCE_VERSION,
-                                              .language = "probe",
-                                              .identity = &source,
+    static const stacksplice_source source = {SOURCE, .language = "probe", .identity = &source,
                                               .collect = collect};
 
     if (stacksplice_add_source(&source) < 0)

@@ -3,6 +3,7 @@
  * another.  (swapcontext has no unwind data for that part of it.)
  */
 #include "frames.h"
+#include "steps.h"
 #include "support.h"
 
 #include <stacksplice/source.h>
@@ -17,36 +18,6 @@
 
 #define MAX 256
 #define FIBER_SIZE ((size_t)1 << 18)
-
-/* ThreadSanitizer keeps signals back, AddressSanitizer must be told of switches; valgrind has no
-   trap flag. */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define NO_STEPS true
-#elif __has_include(<valgrind/valgrind.h>)
-#include <valgrind/valgrind.h>
-#define NO_STEPS RUNNING_ON_VALGRIND
-#else
-#define NO_STEPS false
-#endif
-
-/* Between these every instruction raises SIGTRAP, but for those of its handler. */
-#define CHANGE_TRAP_FLAG(name, change)                            \
-    __asm__(".pushsection .text\n"                                \
-            ".globl " name "\n"                                   \
-            ".type " name ", @function\n" name ":\n"              \
-            "    .cfi_startproc\n"                                \
-            "    endbr64\n"                                       \
-            "    pushfq\n"                                        \
-            "    .cfi_adjust_cfa_offset 8\n" change "    popfq\n" \
-            "    .cfi_adjust_cfa_offset -8\n"                     \
-            "    ret\n"                                           \
-            "    .cfi_endproc\n"                                  \
-            ".size " name ", .-" name "\n"                        \
-            ".popsection\n")
-CHANGE_TRAP_FLAG("begin_steps", "    orq $0x100, (%rsp)\n");
-CHANGE_TRAP_FLAG("end_steps", "    andq $~0x100, (%rsp)\n");
-extern void begin_steps(void);
-extern void end_steps(void);
 
 typedef struct addresses {
     uintptr_t at[MAX];
@@ -143,8 +114,8 @@ TEST(test_stacks_equal_libgccs_while_they_are_switched)
     ucontext_t in, out;
     char *memory;
 
-    if (NO_STEPS)
-        skip();
+    if (NO_STEPS || UNDER_ASAN)
+        skip(); /* AddressSanitizer must be told of switches */
     memory = mmap(NULL, FIBER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(memory != MAP_FAILED);
     assert_int_equal(stacksplice_add_stack(memory, memory + FIBER_SIZE), 0);

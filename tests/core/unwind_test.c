@@ -1,7 +1,9 @@
 /* Native frames against libgcc's, on stacks of many shapes. */
 #include "unwind_probe.h"
 #include "unwind_workload.h"
+#include "instruments.h"
 #include "support.h"
+#include "threads.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -107,10 +109,10 @@ TEST_WITH(test_unwind_is_right_while_others_unload, begin_test, NULL)
 {
     pthread_t thread;
 
-    assert_int_equal(pthread_create(&thread, NULL, take_turns, NULL), 0);
+    thread = thread_start(take_turns, NULL);
     for (int i = 0; i < 20; i++)
         (void)workload_run(leaf);
-    pthread_join(thread, NULL);
+    (void)thread_end(thread);
     check_probe();
 }
 
@@ -127,9 +129,9 @@ TEST_WITH(test_unwind_equals_libgcc_in_threads, begin_test, NULL)
     pthread_t threads[4];
 
     for (size_t i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, run_in_thread, NULL), 0);
+        threads[i] = thread_start(run_in_thread, NULL);
     for (size_t i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
+        (void)thread_end(threads[i]);
     check_probe();
 }
 
@@ -217,11 +219,9 @@ static void *alternate_stack_in_thread(void *data)
 TEST_WITH(test_unwind_equals_libgcc_from_an_alternate_stack_of_a_thread, begin_test, NULL)
 {
     void *memory = malloc(1 << 18);
-    pthread_t thread;
 
     assert_non_null(memory);
-    assert_int_equal(pthread_create(&thread, NULL, alternate_stack_in_thread, memory), 0);
-    pthread_join(thread, NULL);
+    (void)thread_run(alternate_stack_in_thread, memory);
     free(memory);
 }
 
@@ -240,7 +240,7 @@ TEST_WITH(test_unwind_equals_libgcc_at_any_instruction, begin_test, NULL)
     uint64_t before = probe_signals();
     volatile uint64_t sum = 0;
 
-#if defined(__SANITIZE_THREAD__)
+#if UNDER_TSAN
     skip(); /* ThreadSanitizer keeps signals back until a call of its own */
 #endif
     handled = 0;

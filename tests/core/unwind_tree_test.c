@@ -1,40 +1,18 @@
 /* What a thread remembers of its stacks: whatever it is, walks give the same frames. */
 #include "splice/splice.h"
-#include "unwind/stack.h"
 #include "unwind/tree.h"
-#include "unwind/unloads.h"
 #include "unwind/walk.h"
 #include "frames.h"
+#include "instruments.h"
+#include "random.h"
 #include "support.h"
+#include "unwind_deep.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <unwind.h>
 
 #define DEPTH 40
 #define MAX 256
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED true
-#else
-#define SANITIZED false
-#endif
-
-static uint64_t seed = 1;
-
-static uint32_t next_random(uint32_t below)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (uint32_t)(seed >> 20) % below;
-}
 
 /* ---- Stacks of many shapes --------------------------------------------------------------------*/
 
@@ -282,18 +260,6 @@ TEST(test_tree_may_not_grow_without_credit)
     assert_int_equal(walk.tree->node_count, before);
 }
 
-static SS_NOINLINE unsigned deep(unsigned depth, void (*function)(void))
-{
-    volatile unsigned result;
-
-    if (depth)
-        result = deep(depth - 1, function);
-    else
-        function();
-    result = depth;
-    return result + 1;
-}
-
 TEST(test_tree_bounds_a_deep_recursion)
 {
     if (SANITIZED)
@@ -309,8 +275,6 @@ TEST(test_tree_bounds_a_deep_recursion)
     choose_path(0);
     run(compare);
 }
-
-/* ---- Memory -----------------------------------------------------------------------------------*/
 
 TEST(test_tree_has_no_room_for_more)
 {
@@ -331,269 +295,4 @@ TEST(test_tree_has_no_room_for_more)
     assert_null(ss_tree_edge(tree, tree->nodes, 0x1000));
     assert_int_equal(ss_tree_known(tree->known, tree->known_mask, 0x1000)->ip, 0);
     ss_tree_free(tree);
-}
-
-TEST(test_first_walk_without_memory_fails)
-{
-    pid_t child;
-    int status;
-
-    if (SANITIZED)
-        skip(); /* they have mapped the whole address space */
-    child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        struct rlimit none = {0, 0}, was;
-        ss_unwind fresh = {.tree = NULL};
-        bool failed;
-
-        if (getrlimit(RLIMIT_AS, &was) != 0)
-            _exit(2);
-        none.rlim_max = was.rlim_max;
-        (void)setrlimit(RLIMIT_AS, &none);
-        if (mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
-            _exit(77); /* an emulator that knows of limits and does not keep them */
-        failed = !ss_unwind_walk(&fresh, SS_HERE(), 100) && !fresh.tree;
-        (void)setrlimit(RLIMIT_AS, &was);
-        _exit(failed && ss_unwind_walk(&fresh, SS_HERE(), 100) && fresh.count > 1 ? 0 : 1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-        print_message("skipped: nothing holds this process to its limit of address space\n");
-        skip();
-    }
-    assert_int_equal(status, 0);
-}
-
-static struct rlimit as_limit;
-static uint32_t walked_without;
-static size_t left_without;
-
-static SS_NOINLINE void walk_without_memory(void)
-{
-    struct rlimit none = {0, as_limit.rlim_max};
-
-    (void)setrlimit(RLIMIT_AS, &none);
-    if (mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
-        _exit(77); /* an emulator that knows of limits and does not keep them */
-    if (!ss_unwind_walk(&walk, SS_HERE(), SS_UNWIND_MAX_FRAMES))
-        _exit(3);
-    walked_without = walk.count;
-    left_without = walk.bytes_left;
-    (void)setrlimit(RLIMIT_AS, &as_limit);
-    if (!ss_unwind_walk(&walk, SS_HERE(), SS_UNWIND_MAX_FRAMES))
-        _exit(4);
-}
-
-/* A deep stack's inner part is found, and that there is more. */
-TEST(test_deep_walk_without_memory_says_so)
-{
-    pid_t child;
-    int status;
-
-    if (SANITIZED)
-        skip();
-    ss_unwind_trim(&walk, true);
-    run(only_walk);
-    child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        uint32_t room = walk.tree->room.frames;
-
-        if (getrlimit(RLIMIT_AS, &as_limit) != 0)
-            _exit(2);
-        (void)deep(30000, walk_without_memory);
-        _exit(walked_without == room && left_without > 20000 * SS_WORD && walk.count > 30000 &&
-                      !walk.bytes_left
-                  ? 0
-                  : 1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-        print_message("skipped: nothing holds this process to its limit of address space\n");
-        skip();
-    }
-    assert_int_equal(status, 0);
-}
-
-/* All that a thread maps is locked then, at once. */
-TEST(test_walk_in_locked_memory_takes_little)
-{
-    pid_t child = fork();
-    int status;
-
-    assert_true(child >= 0);
-    if (child == 0) {
-        struct rlimit limit = {0, 0};
-        ss_unwind fresh = {.tree = NULL};
-
-        if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || mlockall(MCL_FUTURE) != 0)
-            _exit(77);
-        limit.rlim_cur = (rlim_t)512 << 10; /* which only an unprivileged process is held to */
-        if (limit.rlim_cur > limit.rlim_max || setrlimit(RLIMIT_MEMLOCK, &limit) != 0)
-            _exit(77);
-        _exit(ss_unwind_walk(&fresh, SS_HERE(), SS_UNWIND_MAX_FRAMES) && fresh.count > 1 &&
-                      fresh.tree->bytes < 512 << 10
-                  ? 0
-                  : 1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-        print_message("skipped: this process may not lock memory\n");
-        skip();
-    }
-    assert_int_equal(status, 0);
-}
-
-/* ---- Modules that come and go -----------------------------------------------------------------*/
-
-static void check_generations(void)
-{
-    uint64_t seen[40];
-    uint32_t count = 0;
-
-    for (unsigned i = 0; i < 10; i++) {
-        void *library = dlopen(TURN_SMALL, RTLD_NOW);
-
-        assert_non_null(library);
-        seen[count++] = ss_modules_generation(false);
-        assert_true(ss_modules_generation(false) == seen[count - 1]);
-        assert_true(ss_modules_generation(true) == seen[count - 1]);
-        dlclose(library);
-        seen[count++] = ss_modules_generation(false);
-    }
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t j = 0; j < i; j++)
-            assert_true(seen[i] != seen[j]);
-}
-
-TEST(test_modules_are_told_apart)
-{
-    (void)ss_modules_generation(true);
-#if !defined(__GLIBC__)
-    skip(); /* nothing is unloaded */
-#endif
-    assert_true(ss_modules_watched(false)); /* no lock in a walk */
-    check_generations();
-    assert_false(ss_modules_watched(true));
-    check_generations();
-}
-
-/* ---- Stacks of the host -----------------------------------------------------------------------*/
-
-#define STACKS 10000
-#define STACK_BYTES 64
-
-static uint8_t memory[STACKS * 2][STACK_BYTES];
-
-static bool finds(unsigned i, bool added)
-{
-    ss_stack_cache cache = {.low = 0};
-    ss_range stack;
-
-    /* Twice: the second answer may come from the cache. */
-    for (int round = 0; round < 2; round++) {
-        uintptr_t sp = (uintptr_t)memory[i] + next_random(STACK_BYTES);
-
-        if (ss_stack_find_cached(&cache, sp, &stack) != added ||
-            (added && (stack.low != (uintptr_t)memory[i] ||
-                       stack.high != (uintptr_t)memory[i] + STACK_BYTES)))
-            return false;
-    }
-    return true;
-}
-
-static void change_half(bool add)
-{
-    for (unsigned i = 0; i < STACKS; i++) {
-        unsigned at = (i * 7919 % STACKS) * 2; /* each once, in no order */
-
-        if (add)
-            assert_int_equal(stacksplice_add_stack(memory[at], memory[at] + STACK_BYTES), 0);
-        else
-            assert_int_equal(stacksplice_remove_stack(memory[at]), 0);
-    }
-}
-
-TEST(test_many_stacks_are_found)
-{
-    ss_range stack;
-
-    if ((uintptr_t)&stack - (uintptr_t)memory < (uintptr_t)128 << 20) {
-        print_message("skipped: memory lies where a kernel keeps room for this stack\n");
-        skip(); /* as an emulator lays it out */
-    }
-    change_half(true);
-    assert_int_equal(stacksplice_add_stack(memory[1], memory[2] + 1), E_INVALIDARG);
-    for (unsigned i = 0; i < STACKS * 2; i++)
-        assert_true(finds(i, i % 2 == 0));
-    /* As when a signal handler interrupts a host that adds or removes one. */
-    ss_stack_version++;
-    for (unsigned i = 0; i < STACKS * 2; i += 997)
-        assert_true(finds(i, i % 2 == 0));
-    assert_true(ss_stack_find((uintptr_t)&stack, &stack));
-    ss_stack_version++;
-    change_half(false);
-    assert_int_equal(stacksplice_remove_stack(memory[0]), E_INVALIDARG);
-    for (unsigned i = 0; i < STACKS * 2; i += 97)
-        assert_true(finds(i, false));
-}
-
-/* What this thread's stack is, by us and by the C library. */
-typedef struct both {
-    ss_range ours, theirs;
-    bool found;
-} both;
-
-static void *find_both(void *data)
-{
-    both *b = data;
-    pthread_attr_t attributes;
-    void *low = NULL;
-    size_t size = 0;
-
-    b->found = ss_own_stack_find((uintptr_t)&attributes, &b->ours);
-    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
-        (void)pthread_attr_getstack(&attributes, &low, &size);
-        pthread_attr_destroy(&attributes);
-    }
-    b->theirs = (ss_range){(uintptr_t)low, (uintptr_t)low + size};
-    return NULL;
-}
-
-static both find_in_thread(void *stack, size_t size)
-{
-    both b = {.found = false};
-    pthread_attr_t attributes;
-    pthread_t thread;
-
-    assert_int_equal(pthread_attr_init(&attributes), 0);
-    if (stack)
-        assert_int_equal(pthread_attr_setstack(&attributes, stack, size), 0);
-    assert_int_equal(pthread_create(&thread, &attributes, find_both, &b), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    pthread_attr_destroy(&attributes);
-    assert_true(b.found);
-    return b;
-}
-
-/* As the C library tells it, which allocates; and without its record not more than that. */
-TEST(test_a_thread_knows_its_own_stack)
-{
-    static _Alignas(4096) char stack[1 << 17];
-
-    for (int given = 0; given < 2; given++) {
-        both b = find_in_thread(given ? stack : NULL, sizeof stack);
-
-        assert_true(b.ours.low == b.theirs.low && b.ours.high == b.theirs.high);
-    }
-#ifdef __GLIBC__
-    assert_true(ss_own_stack_described(false));
-    (void)ss_own_stack_described(true);
-    for (int given = 0; given < 2; given++) {
-        both b = find_in_thread(given ? stack : NULL, sizeof stack);
-
-        assert_true(b.ours.high <= b.theirs.high && (given || b.ours.low == b.theirs.low));
-    }
-#endif
 }

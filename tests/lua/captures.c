@@ -1,6 +1,8 @@
 /* What a capture must not do to Lua, and captures at bad moments. */
 #include "frames.h"
+#include "instruments.h"
 #include "lua_state.h"
+#include "threads.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -101,9 +103,9 @@ TEST(test_states_on_several_threads)
     bool failed[4] = {false};
 
     for (int i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, run_states, &failed[i]), 0);
+        threads[i] = thread_start(run_states, &failed[i]);
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        (void)thread_end(threads[i]);
         assert_false(failed[i]);
     }
 }
@@ -198,10 +200,10 @@ TEST(test_fork_beside_a_thread_that_captures)
     bool failed = false, failed_in_child = false;
     int status;
 
-#ifdef __SANITIZE_ADDRESS__
+#if UNDER_ASAN
     skip(); /* its allocator takes no lock for fork: a child can find one held for ever */
 #endif
-    assert_int_equal(pthread_create(&thread, NULL, run_states, &failed), 0);
+    thread = thread_start(run_states, &failed);
     for (int i = 0; i < 10; i++) {
         pid_t child = fork();
 
@@ -211,10 +213,10 @@ TEST(test_fork_beside_a_thread_that_captures)
             /* No exit, at which sanitizers miss the thread that the parent alone has. */
             (void)kill(getpid(), failed_in_child ? SIGKILL : SIGUSR1);
         }
-        assert_int_equal(waitpid(child, &status, 0), child);
+        status = child_status(child);
         assert_true(WIFSIGNALED(status));
         assert_int_equal(WTERMSIG(status), SIGUSR1);
     }
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    (void)thread_end(thread);
     assert_false(failed);
 }

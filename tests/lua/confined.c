@@ -4,6 +4,7 @@
  * there.
  */
 #include "host.h"
+#include "threads.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -147,10 +148,8 @@ static char *answer(void (*asked)(lua_State *L, const char *name, FILE *out), lu
     size_t length = 0;
     question q = {asked, L, name, open_memstream(&whole, &length)};
     FILE *out = open_memstream(&neutral, &length);
-    pthread_t thread;
 
-    assert_int_equal(pthread_create(&thread, NULL, ask, &q), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    (void)thread_run(ask, &q);
     (void)fclose(q.out);
     put_neutral(out, whole, name);
     (void)fclose(out);

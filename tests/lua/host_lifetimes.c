@@ -1,5 +1,6 @@
 /* What outlives its state, its thread or its process. */
 #include "host.h"
+#include "threads.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
@@ -42,15 +43,13 @@ STATE_TEST(test_release_on_another_thread_frees_the_value_at_the_next_entry)
 {
     lua_State *L = *state;
     IRestrictedErrorInfo *error = NULL;
-    pthread_t thread;
 
     load(L, "weak = setmetatable({}, {__mode = 'v'}) weak[1] = {} error(weak[1])");
     assert_int_equal(stacksplice_lua_pcall(L, 0, 0), E_FAIL);
     assert_int_equal(GetRestrictedErrorInfo(&error), S_OK);
     load(L, "collectgarbage() collectgarbage() assert(weak[1])");
     assert_int_equal(lua_pcall(L, 0, 0, 0), LUA_OK);
-    assert_int_equal(pthread_create(&thread, NULL, release, error), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    (void)thread_run(release, error);
     load(L, "stacksplice.peek_error() collectgarbage() collectgarbage() assert(not weak[1])");
     assert_int_equal(lua_pcall(L, 0, 0, 0), LUA_OK);
 }
@@ -76,7 +75,7 @@ STATE_TEST(test_releases_race_with_the_state)
             assert_int_equal(stacksplice_lua_pcall(L, 0, 0), E_FAIL);
             assert_int_equal(GetRestrictedErrorInfo(&errors[i]), S_OK);
         }
-        assert_int_equal(pthread_create(&thread, NULL, release_many, errors), 0);
+        thread = thread_start(release_many, errors);
         for (int i = 0; i < 200; i++) {
             load(L, "error({})");
             assert_int_equal(stacksplice_lua_pcall(L, 0, 0), E_FAIL);
@@ -86,7 +85,7 @@ STATE_TEST(test_releases_race_with_the_state)
             lua_close(L);
             *state = NULL;
         }
-        assert_int_equal(pthread_join(thread, NULL), 0);
+        (void)thread_end(thread);
     }
 }
 
@@ -107,7 +106,6 @@ STATE_TEST(test_the_slot_may_keep_an_error_after_its_state)
 STATE_TEST(test_a_child_of_fork_goes_on)
 {
     lua_State *L = *state;
-    int status = -1;
     pid_t child;
 
     load(L, "error('before fork', 0)");
@@ -120,6 +118,5 @@ STATE_TEST(test_a_child_of_fork_goes_on)
                   ? 0
                   : 1);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    child_check(child);
 }

@@ -49,13 +49,8 @@ static const char collect_identity[] = "logo";
 
 static void collect(stacksplice_walk *walk, void *data)
 {
-    const stacksplice_token_info info = {.size = sizeof info,
-                                         .kind = STACKSPLICE_FRAME_SCRIPT,
-                                         .trust = STACKSPLICE_TRUST_EXACT,
-                                         .language = "logo",
-                                         .function = "turtle",
-                                         .file = "garden.logo",
-                                         .line = 12};
+    const stacksplice_token_info info = {SCRIPT_TOKEN, .language = "logo", .function = "turtle",
+                                         .file = "garden.logo", .line = 12};
     uintptr_t token = 0;
 
     (void)data;
@@ -69,10 +64,7 @@ static void collect(stacksplice_walk *walk, void *data)
 
 static int open_with_logo(void **state)
 {
-    const stacksplice_source source = {.size = sizeof source,
-                                       .version = STACKSPLICE_SOURCE_VERSION,
-                                       .language = "logo",
-                                       .identity = collect_identity,
+    const stacksplice_source source = {SOURCE, .language = "logo", .identity = collect_identity,
                                        .collect = collect};
     lua_State *L = fill_state(luaL_newstate());
 

@@ -10,6 +10,7 @@
 #include "calibrate/calibrate.h"
 #include "oracle.h"
 #include "lua_state.h"
+#include "threads.h"
 
 #ifndef SCENARIOS
 #error "SCENARIOS is the path of scenarios.lua"
@@ -290,7 +291,7 @@ TEST(test_what_a_missed_site_hides_is_inferred_or_a_gap)
 
         if (child == 0)
             run_without_site(i);
-        assert_int_equal(waitpid(child, &status, 0), child);
+        status = child_status(child);
         failed += status != 0;
     }
     assert_int_equal(failed, 0);

@@ -1,6 +1,8 @@
 /* Native stacks of other kinds: one coroutine on two of them, and one with little room left. */
 #include "frames.h"
+#include "instruments.h"
 #include "lua_state.h"
+#include "threads.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -12,7 +14,7 @@
 enum { FIBER_SIZE = 1 << 18, MAX_FRAMES = 512, SMALL_STACK = 1 << 20 };
 
 /* What a thread's first capture of all may need of its stack; sanitizers make frames larger. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if SANITIZED
 enum { ROOM_OF_A_CAPTURE = 1 << 18 };
 #else
 enum { ROOM_OF_A_CAPTURE = 20 << 10 };
@@ -178,16 +180,9 @@ static void *run_near_the_end(void *unused)
 /* The first capture of all, which learns where this copy of Lua calls functions. */
 TEST(test_the_first_capture_near_the_end_of_a_stack)
 {
-    pthread_attr_t attributes;
-    pthread_t thread;
-
     near_state = new_state();
     assert_int_equal(luaL_dostring(near_state, "function go()\nprobe() return 1\nend"), LUA_OK);
-    assert_int_equal(pthread_attr_init(&attributes), 0);
-    assert_int_equal(pthread_attr_setstacksize(&attributes, SMALL_STACK), 0);
-    assert_int_equal(pthread_create(&thread, &attributes, run_near_the_end, NULL), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    (void)pthread_attr_destroy(&attributes);
+    (void)thread_run_on(NULL, SMALL_STACK, run_near_the_end, NULL);
     check("go:2 ");
     lua_close(near_state);
 }

@@ -11,13 +11,9 @@
 #include <unistd.h>
 
 #include "calibrate/calibrate.h"
+#include "instruments.h"
 #include "support.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SANITIZED = true };
-#else
-enum { SANITIZED = false };
-#endif
+#include "threads.h"
 
 static long reallocs, fail_from = -1, fail_count;
 
@@ -91,7 +87,7 @@ static long learn_in_child(ss_lua_layout *reference)
         ss_lua_layout layout;
         long reallocs;
     } result;
-    int pipes[2], status;
+    int pipes[2];
     pid_t child;
 
     assert_int_equal(pipe(pipes), 0);
@@ -109,8 +105,7 @@ static long learn_in_child(ss_lua_layout *reference)
         assert_true(bytes > 0);
         got += (size_t)bytes;
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    child_check(child);
     (void)close(pipes[0]);
     (void)close(pipes[1]);
     *reference = result.layout;
@@ -132,7 +127,7 @@ TEST(test_learning_is_whole_or_said_to_have_failed)
 
             if (child == 0)
                 _exit(learn_starved(from, count, &reference));
-            assert_int_equal(waitpid(child, &status, 0), child);
+            status = child_status(child);
             assert_true(WIFEXITED(status));
             if (WEXITSTATUS(status) == NOTHING_FAILED)
                 continue;
@@ -194,7 +189,7 @@ TEST(test_learning_needs_little_of_the_stack_that_captures)
     child = fork();
     if (child == 0)
         _exit(learn_at_the_end_of_a_stack(&reference));
-    assert_int_equal(waitpid(child, &status, 0), child);
+    status = child_status(child);
     assert_int_equal(status, LEARNT);
 }
 
@@ -233,7 +228,7 @@ TEST(test_learning_without_a_thread_says_so)
     child = fork();
     if (child == 0)
         _exit(learn_without_a_thread(&reference));
-    assert_int_equal(waitpid(child, &status, 0), child);
+    status = child_status(child);
     assert_true(WIFEXITED(status));
     if (WEXITSTATUS(status) == UNLIMITED)
         skip(); /* qemu's user-mode emulation takes a limit of memory and does nothing */

@@ -1,5 +1,6 @@
 /* Several Lua states in one process: errors of a state that is closed live on elsewhere. */
 #include "lua_state.h"
+#include "threads.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -139,10 +140,10 @@ TEST(test_another_thread_prints_and_releases_after_the_end)
         assert_int_equal(GetRestrictedErrorInfo(&error), S_OK);
         if (i % 2)
             lua_close(L);
-        assert_int_equal(pthread_create(&thread, NULL, print_and_release, error), 0);
+        thread = thread_start(print_and_release, error);
         if (!(i % 2))
             lua_close(L); /* meanwhile */
-        assert_int_equal(pthread_join(thread, NULL), 0);
+        (void)thread_end(thread);
     }
 }
 
@@ -181,7 +182,7 @@ TEST(test_exit_from_a_script)
             (void)stacksplice_lua_pcall(L, 0, 0);
             _exit(99);
         }
-        assert_int_equal(waitpid(child, &status, 0), child);
+        status = child_status(child);
         if (status != 0)
             fail_msg("%s: status %x", scripts[i], status);
     }

@@ -3,6 +3,7 @@
  * code since: what a capture says is compared with what lua_getinfo says at the same moment.
  */
 #include "lua_state.h"
+#include "frames.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -295,11 +296,7 @@ TOKEN_TEST(test_code_made_again_in_emergencies)
 static void flood_the_core(uint32_t round)
 {
     for (uint32_t i = 0; i < 300000; i++) {
-        stacksplice_token_info info = {.size = sizeof info,
-                                       .kind = STACKSPLICE_FRAME_SCRIPT,
-                                       .trust = STACKSPLICE_TRUST_EXACT,
-                                       .language = "made",
-                                       .line = i,
+        stacksplice_token_info info = {SCRIPT_TOKEN, .language = "made", .line = i,
                                        .column = round + 1};
         uintptr_t token;
 

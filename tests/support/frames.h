@@ -16,6 +16,15 @@ static inline int is_token(uintptr_t frame)
     return frame >> 48 == 0x5353;
 }
 
+/* What begins the description of every script frame, every gap and every source. */
+#define SCRIPT_TOKEN                                                          \
+    .size = sizeof(stacksplice_token_info), .kind = STACKSPLICE_FRAME_SCRIPT, \
+    .trust = STACKSPLICE_TRUST_EXACT
+#define GAP_TOKEN                                                          \
+    .size = sizeof(stacksplice_token_info), .kind = STACKSPLICE_FRAME_GAP, \
+    .trust = STACKSPLICE_TRUST_EXACT
+#define SOURCE .size = sizeof(stacksplice_source), .version = STACKSPLICE_SOURCE_VERSION
+
 static inline int native_frames_unknown(const stacksplice_frame *frame, void *data)
 {
     *(int *)data = frame->kind == STACKSPLICE_FRAME_GAP && frame->reason &&
