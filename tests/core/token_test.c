@@ -1,4 +1,5 @@
 /* Tokens and function names. */
+#include "splice/pool.h"
 #include "splice/token_private.h"
 #include "frames.h"
 #include "support.h"
@@ -142,6 +143,66 @@ TEST(test_token_gaps_say_why)
     for (uint32_t id = 0; id < SS_TOKEN_FIXED_COUNT; id++) {
         assert_int_equal(look(ss_token_of(id))->kind, STACKSPLICE_FRAME_GAP);
         assert_non_null(look(ss_token_of(id))->reason);
+    }
+}
+
+/* ---- Cut --------------------------------------------------------------------------------------*/
+
+TEST(test_cut_strings_are_whole_characters)
+{
+    char name[SS_NAME_BYTES + 10], file[SS_FILE_BYTES + 10], room[2 * SS_FILE_BYTES];
+    stacksplice_token_info info = {SCRIPT_TOKEN, .language = "test", .function = name,
+                                   .file = file};
+    uintptr_t token;
+
+    memset(name, 'n', sizeof name);
+    memset(file, 'f', sizeof file);
+    strcpy(name + SS_NAME_BYTES - 1, "\xE2\x82\xAC"); /* the limit is inside of it */
+    file[SS_FILE_BYTES] = '\0';
+    assert_int_equal(stacksplice_intern(&info, &token), S_OK);
+    (void)ss_token_read(token, &info, room, sizeof room);
+    assert_int_equal(strlen(info.function), SS_NAME_BYTES - 1 + 3);
+    assert_string_equal(info.function + SS_NAME_BYTES - 1, "...");
+    assert_string_equal(info.file, file); /* it fits just so */
+    assert_false(info.chunk);
+    info.file = strcat(file, "f");
+    assert_int_equal(stacksplice_intern(&info, &token), S_OK);
+    (void)ss_token_read(token, &info, room, sizeof room);
+    assert_string_equal(info.file + SS_FILE_BYTES, "...");
+    assert_true(info.chunk); /* no file to be opened */
+}
+
+/* Whether TEXT is WHOLE, or a part of it in whole characters and the mark. */
+static bool is_cut_of(const char *text, const char *whole)
+{
+    size_t length = strlen(text);
+
+    if (strcmp(text, whole) == 0)
+        return true;
+    return length >= 3 && strcmp(text + length - 3, "...") == 0 &&
+           strncmp(text, whole, length - 3) == 0 && (whole[length - 3] & 0xC0) != 0x80;
+}
+
+TEST(test_read_cuts_to_any_room)
+{
+    static const char name[] = "na\xC3\xAFve_\xE2\x82\xAC_function_of_some_length";
+    const stacksplice_token_info named = {SCRIPT_TOKEN, .language = "test", .function = name,
+                                          .file = "made.test", .line = 7};
+    uintptr_t token = intern(&named);
+
+    for (size_t room = 0; room < 100; room++) {
+        char *buffer = malloc(room + 1); /* so that a checker of memory sees its end */
+        stacksplice_token_info info;
+        size_t needed = ss_token_read(token, &info, buffer + 1, room);
+
+        assert_int_equal(needed, sizeof "test" + sizeof name + sizeof "made.test");
+        assert_int_equal(info.line, 7);
+        assert_true(!info.language || is_cut_of(info.language, "test"));
+        assert_true(!info.function || is_cut_of(info.function, name));
+        assert_true(!info.file || is_cut_of(info.file, "made.test"));
+        assert_true(room < needed || strcmp(info.file, "made.test") == 0);
+        assert_true(room < needed || strcmp(info.function, name) == 0);
+        free(buffer);
     }
 }
 

@@ -31,15 +31,15 @@ static inline void *thread_run(void *(*function)(void *), void *data)
     return thread_end(thread_start(function, data));
 }
 
-/* The same with a stack of SIZE bytes: at STACK, or NULL for any. */
-static inline void *thread_run_on(void *stack, size_t size, void *(*function)(void *), void *data)
+/* The same with a stack of SIZE bytes: at LOW, or NULL for any. */
+static inline void *thread_run_on(void *low, size_t size, void *(*function)(void *), void *data)
 {
     pthread_attr_t attributes;
     pthread_t thread;
 
     assert_int_equal(pthread_attr_init(&attributes), 0);
-    if (stack)
-        assert_int_equal(pthread_attr_setstack(&attributes, stack, size), 0);
+    if (low)
+        assert_int_equal(pthread_attr_setstack(&attributes, low, size), 0);
     else
         assert_int_equal(pthread_attr_setstacksize(&attributes, size), 0);
     assert_int_equal(pthread_create(&thread, &attributes, function, data), 0);
