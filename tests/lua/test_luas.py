@@ -70,6 +70,7 @@ TESTS = [
     "host_lifetimes",
     "host_memory",
     "interrupts",
+    "interrupts_hosts",
     "states",
     "lost",
     "captures",
@@ -156,7 +157,9 @@ def lua_library(version: str, build: Build) -> list[str | Path]:
     return [library, f"-Wl,-rpath,{folder}"]
 
 
-HEADERS = [BINDING / "include", ROOT / "core" / "include", BINDING / "src"]
+SUPPORT = HERE.parent / "support"
+HEADERS = [BINDING / "include", ROOT / "core" / "include", BINDING / "src", SUPPORT]
+RUNNER = [SUPPORT / "support.c", SUPPORT / "main.c"]
 
 
 def binding_flags(build: Build, include: Path) -> list[str]:
@@ -186,7 +189,9 @@ def compile_with_binding(
     place = OUT / version
     return [
         *compile_all(build, flags + more, files, watched, place / f"tests-{tool}{tag}"),
-        *compile_all(build, flags, sorted((BINDING / "src").rglob("*.c")), watched, place / f"binding-{tool}"),
+        *compile_all(
+            build, flags, sorted((BINDING / "src").rglob("*.c")), watched, place / f"binding-{tool}"
+        ),
     ]
 
 
@@ -201,7 +206,7 @@ def compile_program(name: str, files: list[str], version: str, build: Build) -> 
     lua = lua_library(version, build)
     wrap = ["-Wl,--wrap=realloc"] if name == "starved" else []
     inlined = ["-DINLINED_LUA"] if any("-flto" in flag for flag in build.program) else []
-    objects = compile_with_binding([HERE / file for file in files], version, build, inlined)
+    objects = compile_with_binding([*RUNNER, *(HERE / file for file in files)], version, build, inlined)
     export = {"static": ["-rdynamic"], "hidden": ["-s"]}.get(build.kind, [])
     folder = OUT / version / build.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -257,7 +262,7 @@ def test_several_copies(program_build: str) -> None:
     build = build_named(program_build)
     own = ["-DENTRY=enter_program", '-DCHUNK="program.lua"', f'-DPLUGIN_A="{one}"', f'-DPLUGIN_B="{two}"']
     objects = compile_with_binding(
-        [HERE / "copies.c", HERE / "copies_entry.c"], "5.4", build, own, "-program"
+        [*RUNNER, HERE / "copies.c", HERE / "copies_entry.c"], "5.4", build, own, "-program"
     )
     export = ["-rdynamic"] if build.kind == "static" else ["-s"]
     run(link(OUT / f"copies-{build.kind}", build, [*objects, *lua_library("5.4", build)], *export))
