@@ -28,9 +28,7 @@ static HRESULT originate(void)
     int ok;
 
     RoOriginateErrorW(E_ABORT, 0, u"old");
-    arm();
-    ok = RoOriginateErrorW(E_FAIL, 0, u"new");
-    memory_disarm();
+    STARVED(ok = RoOriginateErrorW(E_FAIL, 0, u"new"));
     return slot_result(ok, E_FAIL);
 }
 
@@ -40,9 +38,7 @@ static HRESULT originate_hstring(void)
     int ok;
 
     assert_int_equal(WindowsCreateString(u"text", 4, &text), S_OK);
-    arm();
-    ok = RoOriginateError(E_FAIL, text);
-    memory_disarm();
+    STARVED(ok = RoOriginateError(E_FAIL, text));
     WindowsDeleteString(text);
     return slot_result(ok, E_FAIL);
 }
@@ -52,9 +48,7 @@ static HRESULT originate_out_of_memory(void)
 {
     int ok;
 
-    arm();
-    ok = RoOriginateErrorW(E_OUTOFMEMORY, 0, u"new");
-    memory_disarm();
+    STARVED(ok = RoOriginateErrorW(E_OUTOFMEMORY, 0, u"new"));
     assert_true(ok);
     return slot_result(ok, E_OUTOFMEMORY);
 }
@@ -73,9 +67,7 @@ static HRESULT originate_exception(int is_script)
     x.frames = some_frames;
     x.frame_count = COUNT_OF(some_frames);
     x.cause = cause;
-    arm();
-    ok = RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
-    memory_disarm();
+    STARVED(ok = RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x)));
     hr = slot_result(ok, E_FAIL);
     assert_int_equal(x.outside, 1);
     assert_int_equal(x.inside, 0);
@@ -100,9 +92,7 @@ static HRESULT add_note(void)
 
     RoOriginateError(E_FAIL, NULL);
     error = take();
-    arm();
-    hr = stacksplice_add_note(UNKNOWN(error), "note", 4);
-    memory_disarm();
+    STARVED(hr = stacksplice_add_note(UNKNOWN(error), "note", 4));
     assert_int_equal(stacksplice_error_notes(UNKNOWN(error), count_note, &notes), S_OK);
     assert_int_equal(notes, hr == S_OK);
     release(error);
@@ -123,9 +113,7 @@ static HRESULT originate_group(void)
     x.has_details = 1;
     x.members = &member;
     x.member_count = 1;
-    arm();
-    ok = RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
-    memory_disarm();
+    STARVED(ok = RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x)));
     hr = slot_result(ok, E_FAIL);
     assert_int_equal(x.outside, 1);
     assert_int_equal(x.inside, 0);
@@ -160,9 +148,7 @@ static HRESULT originate_utf8(void)
     HRESULT hr;
 
     error_double_init(&x, 1);
-    arm();
-    hr = stacksplice_originate(E_FAIL, "text", 4, error_double_unknown(&x), &error);
-    memory_disarm();
+    STARVED(hr = stacksplice_originate(E_FAIL, "text", 4, error_double_unknown(&x), &error));
     assert_int_equal(error != NULL, hr == S_OK);
     release(error);
     assert_int_equal(slot_result(hr == S_OK, E_FAIL), hr);
@@ -175,9 +161,7 @@ static HRESULT transform(void)
     int ok;
 
     RoOriginateErrorW(E_ABORT, 0, u"old");
-    arm();
-    ok = RoTransformErrorW(E_ABORT, E_FAIL, 0, u"new");
-    memory_disarm();
+    STARVED(ok = RoTransformErrorW(E_ABORT, E_FAIL, 0, u"new"));
     return slot_result(ok, E_FAIL);
 }
 
@@ -186,9 +170,7 @@ static HRESULT transform_hstring(void)
     int ok;
 
     RoOriginateErrorW(E_ABORT, 0, u"old");
-    arm();
-    ok = RoTransformError(E_ABORT, E_FAIL, NULL);
-    memory_disarm();
+    STARVED(ok = RoTransformError(E_ABORT, E_FAIL, NULL));
     return slot_result(ok, E_FAIL);
 }
 
@@ -198,9 +180,7 @@ static HRESULT match(HRESULT wanted)
     HRESULT hr;
 
     RoOriginateErrorW(E_ABORT, 0, u"stale");
-    arm();
-    hr = RoGetMatchingRestrictedErrorInfo(wanted, &error);
-    memory_disarm();
+    STARVED(hr = RoGetMatchingRestrictedErrorInfo(wanted, &error));
     assert_int_equal(error != NULL, hr == S_OK);
     release(error);
     (void)slot_result(0, 0);
@@ -225,9 +205,7 @@ static HRESULT capture_context(HRESULT before)
     HRESULT hr;
 
     RoOriginateErrorW(before, 0, u"old");
-    arm();
-    hr = RoCaptureErrorContext(E_FAIL);
-    memory_disarm();
+    STARVED(hr = RoCaptureErrorContext(E_FAIL));
     /* A node that cannot be added leaves its error. */
     (void)slot_result(before == E_FAIL || hr == S_OK, E_FAIL);
     return hr;
@@ -253,9 +231,7 @@ static HRESULT propagate(void)
     x.has_stack = 1;
     x.frames = some_frames;
     x.frame_count = COUNT_OF(some_frames);
-    arm();
-    hr = stacksplice_propagate(E_FAIL, error_double_unknown(&x));
-    memory_disarm();
+    STARVED(hr = stacksplice_propagate(E_FAIL, error_double_unknown(&x)));
     if (stacksplice_peek_error(&error) == S_OK) {
         ILanguageExceptionErrorInfo2 *node = head_of(error);
 
@@ -277,9 +253,7 @@ static HRESULT capture_node(void)
     RoOriginateError(E_FAIL, NULL);
     error = take();
     info = query(error, &IID_ILanguageExceptionErrorInfo2);
-    arm();
-    hr = info->lpVtbl->CapturePropagationContext(info, NULL);
-    memory_disarm();
+    STARVED(hr = info->lpVtbl->CapturePropagationContext(info, NULL));
     release(info);
     assert_int_equal(error->lpVtbl->Release(error), 0);
     return hr;
@@ -294,9 +268,7 @@ static HRESULT read_details(void)
 
     RoOriginateError(E_FAIL, NULL);
     error = take();
-    arm();
-    hr = error->lpVtbl->GetErrorDetails(error, &description, &got, &message, &sid);
-    memory_disarm();
+    STARVED(hr = error->lpVtbl->GetErrorDetails(error, &description, &got, &message, &sid));
     if (FAILED(hr))
         assert_true(!description && !message && !sid && got == S_FALSE);
     else
@@ -315,9 +287,7 @@ static HRESULT read_reference(void)
 
     RoOriginateError(E_FAIL, NULL);
     error = take();
-    arm();
-    hr = error->lpVtbl->GetReference(error, &reference);
-    memory_disarm();
+    STARVED(hr = error->lpVtbl->GetReference(error, &reference));
     assert_int_equal(reference != NULL, hr == S_OK);
     SysFreeString(reference);
     release(error);
@@ -332,9 +302,7 @@ static HRESULT read_description(void)
 
     RoOriginateError(E_FAIL, NULL);
     assert_int_equal(GetErrorInfo(0, &info), S_OK);
-    arm();
-    hr = info->lpVtbl->GetDescription(info, &text);
-    memory_disarm();
+    STARVED(hr = info->lpVtbl->GetDescription(info, &text));
     assert_int_equal(text != NULL, hr == S_OK);
     SysFreeString(text);
     release(info);
@@ -373,9 +341,7 @@ static HRESULT create_string(void)
     HSTRING string = NULL;
     HRESULT hr;
 
-    arm();
-    hr = WindowsCreateString(u"x", 1, &string);
-    memory_disarm();
+    STARVED(hr = WindowsCreateString(u"x", 1, &string));
     assert_int_equal(string != NULL, hr == S_OK);
     WindowsDeleteString(string);
     return hr;
@@ -388,9 +354,7 @@ static HRESULT duplicate_reference_string(void)
     HRESULT hr;
 
     WindowsCreateStringReference(u"x", 1, &header, &string);
-    arm();
-    hr = WindowsDuplicateString(string, &copy);
-    memory_disarm();
+    STARVED(hr = WindowsDuplicateString(string, &copy));
     assert_int_equal(copy != NULL, hr == S_OK);
     WindowsDeleteString(copy);
     return hr;
@@ -402,9 +366,7 @@ static HRESULT capture(void)
     uint32_t captured = 0;
     HRESULT hr;
 
-    arm();
-    hr = stacksplice_capture(0, 64, frames, &captured, NULL);
-    memory_disarm();
+    STARVED(hr = stacksplice_capture(0, 64, frames, &captured, NULL));
     return hr == S_FALSE ? S_OK : hr;
 }
 
@@ -412,9 +374,7 @@ static HRESULT capture_native(void)
 {
     void *frames[64];
 
-    arm();
-    (void)RtlCaptureStackBackTrace(0, 64, frames, NULL);
-    memory_disarm();
+    STARVED((void)RtlCaptureStackBackTrace(0, 64, frames, NULL));
     return S_OK;
 }
 
@@ -423,9 +383,7 @@ static HRESULT add_stack(void)
     static char stack[4096];
     HRESULT hr;
 
-    arm();
-    hr = stacksplice_add_stack(stack, stack + sizeof stack);
-    memory_disarm();
+    STARVED(hr = stacksplice_add_stack(stack, stack + sizeof stack));
     if (hr == S_OK)
         assert_int_equal(stacksplice_remove_stack(stack), S_OK);
     return hr;
@@ -437,9 +395,7 @@ static HRESULT name_function(void)
     HRESULT hr;
 
     function += 0x100;
-    arm();
-    hr = stacksplice_name_function(function, "double", "name");
-    memory_disarm();
+    STARVED(hr = stacksplice_name_function(function, "double", "name"));
     return hr;
 }
 

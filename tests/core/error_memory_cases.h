@@ -22,4 +22,12 @@ static inline void arm(void)
     memory_arm(fail_at);
 }
 
+/* STATEMENT, in which an allocation may fail. */
+#define STARVED(statement) \
+    do {                   \
+        arm();             \
+        statement;         \
+        memory_disarm();   \
+    } while (0)
+
 #endif
