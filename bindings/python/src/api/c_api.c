@@ -73,7 +73,7 @@ static HRESULT api_exception(PyObject *exc, IUnknown **out)
 {
     PyObject *pending;
     sspy_state *state;
-    sspy_exception *wrapped;
+    IUnknown *unknown;
 
     if (!sspy_interp_lives())
         return STACKSPLICE_PYTHON_NOT_IMPORTED;
@@ -83,26 +83,27 @@ static HRESULT api_exception(PyObject *exc, IUnknown **out)
         return E_INVALIDARG;
     pending = sspy_take_pending();
     state = state_imported();
-    wrapped = state ? sspy_language_exception(state, exc, __builtin_frame_address(0)) : NULL;
+    unknown = state ? sspy_language_exception(state, exc, __builtin_frame_address(0)) : NULL;
     sspy_set_pending(pending); /* in place of a MemoryError, which the HRESULT says */
-    if (!wrapped)
+    if (!unknown)
         return state ? E_OUTOFMEMORY : E_UNEXPECTED;
-    *out = (IUnknown *)&wrapped->backtrace;
+    *out = unknown;
     return S_OK;
 }
 
 static PyObject *api_object(IUnknown *language_exception)
 {
-    sspy_exception *exception = sspy_exception_from(language_exception);
+    stacksplice_exception *exception;
     PyObject *pending;
     sspy_interp *interp;
 
-    if (!exception || !sspy_interp_lives())
+    if (!stacksplice_exception_from(language_exception, NULL) || !sspy_interp_lives())
         return NULL;
     pending = sspy_take_pending();
     interp = sspy_interp_current();
     sspy_set_pending(pending);
-    return exception->held.interp == interp ? Py_XNewRef(exception->held.object) : NULL;
+    exception = interp ? stacksplice_exception_from(language_exception, interp->owner) : NULL;
+    return exception ? Py_XNewRef(stacksplice_exception_value(exception)) : NULL;
 }
 
 static HRESULT api_unhandled(int *exit_status)

@@ -12,14 +12,14 @@ IScriptErrorInfo *sspy_error_hold(sspy_error_object *self)
     sspy_ties *ties = self->exception ? sspy_ties_of(self->interp, self->exception) : NULL;
 
     /* With the exception in hand it is found by those who ask the error for it. */
-    if (!ties || ties->error != self->error || !sspy_ties_hold(ties, self->exception))
+    if (!ties || ties->core.error != self->error || !sspy_ties_hold(ties, self->exception))
         self->error->lpVtbl->AddRef(self->error);
     return self->error;
 }
 
 void sspy_error_let_go(sspy_error_object *self)
 {
-    sspy_section section = sspy_enter(self->interp);
+    stacksplice_section section = sspy_enter(self->interp);
 
     self->error->lpVtbl->Release(self->error);
     sspy_leave(section);
@@ -31,7 +31,7 @@ static PyObject *handle_new(sspy_state *state, IScriptErrorInfo *error, PyObject
 {
     sspy_error_object *self =
         (sspy_error_object *)state->error_type->tp_alloc(state->error_type, 0);
-    sspy_section section;
+    stacksplice_section section;
 
     if (!self)
         return NULL;
@@ -101,7 +101,7 @@ static int handle_clear(sspy_error_object *self)
 static void handle_dealloc(sspy_error_object *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    sspy_section section;
+    stacksplice_section section;
 
     PyObject_GC_UnTrack(self);
     Py_CLEAR(self->exception);

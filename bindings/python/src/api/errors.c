@@ -24,10 +24,10 @@ static PyObject *error_info(PyObject *module, PyObject *exc)
     if (!is_exception(exc))
         return NULL;
     ties = sspy_ties_of(state->interp, exc);
-    error = ties ? sspy_ties_hold(ties, exc) : NULL;
+    error = sspy_ties_hold(ties, exc);
     if (!error)
         return sspy_remote_info(state, exc);
-    result = sspy_error_wrap(state, error, ties->foreign ? NULL : exc);
+    result = sspy_error_wrap(state, error, ties->core.foreign ? NULL : exc);
     sspy_release(state->interp, error);
     return result;
 }
@@ -62,13 +62,13 @@ static PyObject *propagate(PyObject *module, PyObject *exc)
 {
     sspy_state *state = PyModule_GetState(module);
     sspy_ties *ties;
-    sspy_section section;
+    stacksplice_section section;
     HRESULT hr, failed;
 
     if (!is_exception(exc))
         return NULL;
     ties = sspy_ties_of(state->interp, exc);
-    if (!ties || !ties->error)
+    if (!ties || !ties->core.error)
         return originate(module, exc);
     if (sspy_put(state, exc, NULL, &hr))
         return NULL;
@@ -175,7 +175,7 @@ static PyObject *report_unhandled(PyObject *module, PyObject *exc)
     IScriptErrorInfo *error = NULL;
     IRestrictedErrorInfo *restricted;
 
-    if (!is_exception(exc) || sspy_error_for(state, exc, NULL, false, &error))
+    if (!is_exception(exc) || sspy_error_for(state, exc, NULL, &error))
         return NULL;
     if (!error) {
         PyErr_SetString(PyExc_RuntimeError, "the reporting flags disable error origination");

@@ -16,10 +16,10 @@ static PyObject *report_of(sspy_ties *self)
     sspy_state *state = self->interp->module_state;
     PyObject *module, *info, *report;
 
-    if (!self->error || !state)
+    if (!self->core.error || !state)
         return Py_XNewRef(self->remote);
     module = PyImport_ImportModule("stacksplice._remote");
-    info = module ? sspy_error_wrap(state, self->error, NULL) : NULL;
+    info = module ? sspy_error_wrap(state, self->core.error, NULL) : NULL;
     report = info ? PyObject_CallMethod(module, "report", "OO", info,
                                         self->remote ? self->remote : Py_None)
                   : NULL;

@@ -107,7 +107,7 @@ static PyObject *originate_language_exception(PyObject *module, PyObject *argume
 {
     sspy_state *state = PyModule_GetState(module);
     PyObject *number, *message, *exc = Py_None;
-    sspy_exception *wrapped = NULL;
+    IUnknown *wrapped = NULL;
     HSTRING string;
     HRESULT hr;
     BOOL result;
@@ -129,11 +129,9 @@ static PyObject *originate_language_exception(PyObject *module, PyObject *argume
             return NULL;
         }
     }
-    result =
-        RoOriginateLanguageException(hr, string, wrapped ? (IUnknown *)&wrapped->backtrace : NULL);
+    result = RoOriginateLanguageException(hr, string, wrapped);
     WindowsDeleteString(string);
-    if (wrapped)
-        sspy_exception_release(wrapped);
+    sspy_release(state->interp, wrapped);
     return PyBool_FromLong(result);
 }
 
@@ -150,7 +148,7 @@ static PyObject *set_restricted(PyObject *module, PyObject *error)
 {
     sspy_state *state = PyModule_GetState(module);
     IRestrictedErrorInfo *restricted = NULL;
-    sspy_section section;
+    stacksplice_section section;
     HRESULT hr;
 
     if (error != Py_None) {
@@ -209,7 +207,7 @@ static PyObject *capture_context(PyObject *module, PyObject *number)
 {
     sspy_state *state = PyModule_GetState(module);
     IRestrictedErrorInfo *error = NULL;
-    sspy_section section;
+    stacksplice_section section;
     HRESULT hr, stored = S_OK;
 
     if (sspy_hresult_from(number, "hresult", &hr))
@@ -277,7 +275,7 @@ static PyObject *set_flags(PyObject *module, PyObject *number)
 static PyObject *clear_error(PyObject *module, PyObject *unused)
 {
     sspy_state *state = PyModule_GetState(module);
-    sspy_section section = sspy_enter(state->interp);
+    stacksplice_section section = sspy_enter(state->interp);
 
     (void)unused;
     RoClearError();

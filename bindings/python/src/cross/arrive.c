@@ -206,8 +206,18 @@ static void adopt(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
 
     if (!ties)
         PyErr_Clear(); /* refused: its next way out originates anew */
-    else if (ties->error != error)
+    else if (ties->core.error != error)
         sspy_ties_set_error(ties, error, false);
+}
+
+PyObject *sspy_own_object(sspy_state *state, IUnknown *error)
+{
+    stacksplice_section section = sspy_enter(state->interp);
+    stacksplice_exception *x = stacksplice_own_exception(state->interp->owner, error);
+    PyObject *object = x ? Py_XNewRef(stacksplice_exception_value(x)) : NULL;
+
+    sspy_leave(section);
+    return object;
 }
 
 static PyObject *object_for(sspy_state *state, IRestrictedErrorInfo *error)
@@ -237,7 +247,7 @@ static void show_foreign(sspy_state *state, PyObject *exc, IRestrictedErrorInfo 
 PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above)
 {
     IRestrictedErrorInfo *error = NULL;
-    sspy_section section;
+    stacksplice_section section;
     PyObject *exc;
     HRESULT result;
 
@@ -247,10 +257,9 @@ PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above)
     }
     sspy_slot_drop_other_task(state);
     section = sspy_enter(state->interp);
-    (void)stacksplice_propagate_above(above, hr, "python"); /* first makes a stale one fresh */
-    result = RoGetMatchingRestrictedErrorInfo(hr, &error);
+    result = stacksplice_arrive(state->interp->owner, above, hr, &error);
     sspy_leave(section);
-    if (FAILED(result) || !error) {
+    if (result != S_OK) {
         PyObject *text;
 
         if (result == E_OUTOFMEMORY)

@@ -9,19 +9,18 @@
 /*
  * EXC's error object with an outside reference: the one it has, or a new one, whose stack is that
  * of EXC's traceback and of the live stack (outside of ABOVE, or from the calling Python frame).
- * A new one is left in the thread's slot only if IN_SLOT.  0 with *ERROR NULL when origination is
- * switched off; -1 with an exception.
+ * The thread's slot stays.  0 with *ERROR NULL when origination is switched off; -1 with an
+ * exception.
  */
-int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, bool in_slot,
-                   IScriptErrorInfo **error);
+int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, IScriptErrorInfo **error);
 /* EXC's error goes into the slot; *HR is the failing HRESULT to return.  -1 with an exception. */
 int sspy_put(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr);
 /* The same for C: without memory an error that says so; never leaves an exception set. */
 HRESULT sspy_originate(sspy_state *state, PyObject *exc, const void *above);
 /* EXC's language exception with an outside reference; NULL with an exception. */
-sspy_exception *sspy_language_exception(sspy_state *state, PyObject *exc, const void *above);
+IUnknown *sspy_language_exception(sspy_state *state, PyObject *exc, const void *above);
 
-/* ---- In (arrive.c, own.c) ---------------------------------------------------------------------*/
+/* ---- In (arrive.c) ----------------------------------------------------------------------------*/
 
 /* The object of ERROR's language exceptions if it was born in this interpreter, else NULL. */
 PyObject *sspy_own_object(sspy_state *state, IUnknown *error);

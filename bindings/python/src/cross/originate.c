@@ -5,16 +5,15 @@
 #include "cross/related.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-/* ---- One exception ----------------------------------------------------------------------------*/
+/* ---- The language exception -------------------------------------------------------------------*/
 
-/* A new language exception with the stack that was kept when the exception was raised, or the one
-   it has now. */
-static sspy_exception *wrap_new(sspy_maker *maker, sspy_ties *ties, const sspy_step *step,
-                                sspy_related *related)
+/* A new one with the stack that was kept when the exception was raised, or the one it has now. */
+static stacksplice_exception *new_with_stack(sspy_maker *maker, const sspy_step *step, HRESULT hr,
+                                             const sspy_related *related)
 {
-    sspy_exception *wrapped = NULL;
+    sspy_ties *ties = sspy_ties_of(maker->state->interp, step->exc);
+    stacksplice_exception *x = NULL;
     uintptr_t *raised = NULL;
     uint32_t count = 0;
     sspy_room room;
@@ -22,181 +21,169 @@ static sspy_exception *wrap_new(sspy_maker *maker, sspy_ties *ties, const sspy_s
     if (ties)
         raised = sspy_ties_take_raised(ties, &count);
     if (raised) {
-        wrapped = sspy_exception_new(maker->state->interp, step->exc, raised, count, related);
+        x = sspy_exception_new(maker->state, step->exc, hr, raised, count, related);
         free(raised);
-        return wrapped;
+        return x;
     }
     if (sspy_room_begin(&room, stacksplice_max_frames()))
         return NULL;
     if (!sspy_stack_of(maker->state, step->exc, step->outer, maker->above, &room, &count))
-        wrapped = sspy_exception_new(maker->state->interp, step->exc, room.frames, count, related);
+        x = sspy_exception_new(maker->state, step->exc, hr, room.frames, count, related);
     sspy_room_end(&room);
-    return wrapped;
+    return x;
 }
 
-/* A new one with all that belongs to it, tied. */
-static sspy_exception *wrap_all(sspy_maker *maker, const sspy_step *step)
+/* A new one with all that belongs to it. */
+static stacksplice_exception *new_exception(sspy_maker *maker, const sspy_step *step)
 {
-    sspy_interp *interp = maker->state->interp;
+    HRESULT hr = sspy_hresult_of(maker->state, step->exc);
     sspy_related related = {.cause = NULL};
-    sspy_exception *wrapped = NULL;
-    sspy_ties *ties;
+    stacksplice_exception *x = NULL;
 
     if (!sspy_related_begin(maker, step, &related))
-        wrapped = wrap_new(maker, sspy_ties_of(interp, step->exc), step, &related);
+        x = new_with_stack(maker, step, hr, &related);
     sspy_related_end(maker->state, &related);
-    if (!wrapped)
-        return NULL;
-    ties = sspy_ties_make(interp, step->exc);
-    if (ties) {
-        sspy_ties_set_exception(ties, wrapped);
-    } else if (PyErr_ExceptionMatches(PyExc_MemoryError)) {
-        sspy_exception_release(wrapped);
-        return NULL;
-    } else { /* it can carry none, and is wrapped all the same: only its return is anonymous */
+    return x;
+}
+
+/* ---- Ties for one crossing --------------------------------------------------------------------*/
+
+/* The ties of an exception in a section, in which they stay. */
+typedef struct crossing {
+    stacksplice_ties *ties;
+    stacksplice_ties spare; /* of an exception that can carry none: only its return is anonymous */
+    IUnknown *exception;    /* an outside reference, which keeps the Python object; or NULL */
+    stacksplice_section section;
+} crossing;
+
+static void begin_crossing(crossing *c, sspy_interp *interp, sspy_ties *own,
+                           stacksplice_exception *x, PyObject *exc)
+{
+    c->section = sspy_enter(interp);
+    c->spare = (stacksplice_ties){NULL, NULL, 0};
+    c->ties = own ? &own->core : &c->spare;
+    if (x && !c->ties->exception)
+        stacksplice_ties_set_exception(c->ties, x);
+    else if (x)
+        stacksplice_exception_unref(x); /* what EXC was asked has made it leave before */
+    c->exception = sspy_ties_pin(interp, c->ties, exc);
+}
+
+static void end_crossing(crossing *c)
+{
+    sspy_unknown_release(c->exception);
+    stacksplice_ties_drop(&c->spare);
+    sspy_leave(c->section);
+}
+
+/* Begin for STEP's exception, whose ties get a language exception where they have none (and no
+   error, unless WANTED).  -1 with an exception: then there is nothing to end. */
+static int cross(crossing *c, sspy_maker *maker, const sspy_step *step, bool wanted)
+{
+    sspy_interp *interp = maker->state->interp;
+    sspy_ties *own = sspy_ties_of(interp, step->exc);
+    stacksplice_exception *x = NULL;
+
+    if (!own || (!own->core.exception && (wanted || !own->core.error))) {
+        x = new_exception(maker, step);
+        own = x ? sspy_ties_make(interp, step->exc) : NULL;
+        if (!own && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+            stacksplice_section section = sspy_enter(interp);
+
+            stacksplice_exception_unref(x);
+            sspy_leave(section);
+            return -1;
+        }
+        if (!x)
+            return -1;
         PyErr_Clear();
     }
-    return wrapped;
+    begin_crossing(c, interp, own, x, step->exc);
+    return 0;
 }
 
-/* The exception's language exception with an outside reference. */
-static sspy_exception *wrap(sspy_maker *maker, const sspy_step *step)
-{
-    sspy_ties *ties = sspy_ties_of(maker->state->interp, step->exc);
+/* ---- The error object -------------------------------------------------------------------------*/
 
-    if (!ties || !ties->exception)
-        return wrap_all(maker, step);
-    sspy_exception_hold(ties->exception, step->exc);
-    return ties->exception;
-}
-
-/* Originate WRAPPED with HR; *ERROR has an outside reference, or is NULL when that is switched off.
+/*
+ * The error of STEP's exception into *ERROR with an outside reference and its newest notes, or NULL
+ * when origination is switched off; with HR into the slot, too.  -1 with an exception.
  */
-static HRESULT originate_wrapped(sspy_state *state, sspy_exception *wrapped, HRESULT hr,
-                                 bool in_slot, IScriptErrorInfo **error)
+static int take_error(sspy_maker *maker, const sspy_step *step, HRESULT *hr,
+                      IScriptErrorInfo **error)
 {
-    sspy_section section = sspy_enter(state->interp);
-    stacksplice_saved_error saved = {NULL, NULL};
-    IRestrictedErrorInfo *restricted = NULL;
+    sspy_ties *own = sspy_ties_of(maker->state->interp, step->exc);
+    bool known = own && own->core.error;
     HRESULT result;
+    crossing c;
 
-    if (!in_slot)
-        (void)stacksplice_save_error(&saved);
-    result = stacksplice_originate(hr, wrapped->message, wrapped->message_length,
-                                   (IUnknown *)&wrapped->backtrace, &restricted);
-    if (!in_slot)
-        (void)stacksplice_restore_error(&saved);
-    *error = sspy_query(restricted, &stacksplice_IID_IScriptErrorInfo);
-    sspy_unknown_release(restricted);
-    sspy_leave(section);
-    return result;
-}
-
-/* A new error, with an outside reference in *ERROR; its HRESULT is *HR. */
-static int make_error(sspy_maker *maker, const sspy_step *step, bool in_slot,
-                      IScriptErrorInfo **error, HRESULT *hr)
-{
-    sspy_state *state = maker->state;
-    sspy_exception *wrapped;
-    sspy_ties *ties;
-    HRESULT result;
-
-    *hr = sspy_hresult_of(state, step->exc);
-    wrapped = wrap(maker, step);
-    if (!wrapped)
+    *error = NULL;
+    if (cross(&c, maker, step, false))
         return -1;
-    result = originate_wrapped(state, wrapped, *hr, in_slot, error);
-    ties = *error ? sspy_ties_of(state->interp, step->exc) : NULL;
-    if (ties)
-        sspy_ties_set_error(ties, *error, false);
-    sspy_exception_release(wrapped);
+    if (hr) {
+        result = stacksplice_leave(c.ties, hr);
+        *error = c.ties->error;
+        if (*error)
+            (*error)->lpVtbl->AddRef(*error);
+    } else {
+        result = stacksplice_make_error(c.ties, error);
+    }
+    end_crossing(&c);
     if (result == E_OUTOFMEMORY)
         PyErr_NoMemory();
-    return result == E_OUTOFMEMORY ? -1 : 0;
-}
-
-/* The error that EXC has already, with an outside reference and its newest notes; or NULL, with an
-   exception when memory ran out. */
-static IScriptErrorInfo *known_error(sspy_state *state, PyObject *exc)
-{
-    sspy_ties *ties = sspy_ties_of(state->interp, exc);
-    IScriptErrorInfo *error = ties && ties->error ? sspy_ties_hold(ties, exc) : NULL;
-
-    if (error && sspy_notes_update(state, exc, error)) {
-        sspy_release(state->interp, error);
-        return NULL;
-    }
-    return error;
+    else if (!known || !*error || !sspy_notes_update(maker->state, step->exc, *error))
+        return 0;
+    sspy_release(maker->state->interp, *error);
+    *error = NULL;
+    return -1;
 }
 
 static int related_error(sspy_maker *maker, const sspy_step *step, IScriptErrorInfo **error)
 {
-    HRESULT hr;
+    sspy_ties *ties = sspy_ties_of(maker->state->interp, step->exc);
 
-    *error = known_error(maker->state, step->exc);
-    if (*error || PyErr_Occurred())
-        return *error ? 0 : -1;
-    if (maker->errors == SSPY_MAX_RELATED)
+    *error = NULL;
+    if ((!ties || !ties->core.error) && maker->errors++ >= SSPY_MAX_RELATED)
         return 0;
-    maker->errors++;
-    return make_error(maker, step, false, error, &hr);
+    return take_error(maker, step, NULL, error);
 }
 
-/* sspy_error_for; *HR is that of a new error, S_OK when EXC had one. */
-static int error_for(sspy_state *state, PyObject *exc, const void *above, bool in_slot,
-                     IScriptErrorInfo **error, HRESULT *hr)
+static int error_for(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr,
+                     IScriptErrorInfo **error)
 {
     sspy_maker maker = {state, above, 0, related_error};
     const sspy_step step = {exc, NULL, 0};
 
-    *hr = S_OK;
-    *error = known_error(state, exc);
-    if (*error || PyErr_Occurred())
-        return *error ? 0 : -1;
-    return make_error(&maker, &step, in_slot, error, hr);
+    return take_error(&maker, &step, hr, error);
 }
 
-int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, bool in_slot,
-                   IScriptErrorInfo **error)
+int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, IScriptErrorInfo **error)
 {
-    HRESULT hr;
-
-    return error_for(state, exc, above, in_slot, error, &hr);
+    return error_for(state, exc, above, NULL, error);
 }
 
-sspy_exception *sspy_language_exception(sspy_state *state, PyObject *exc, const void *above)
+IUnknown *sspy_language_exception(sspy_state *state, PyObject *exc, const void *above)
 {
     sspy_maker maker = {state, above, 0, related_error};
     const sspy_step step = {exc, NULL, 0};
+    IUnknown *unknown;
+    crossing c;
 
-    return wrap(&maker, &step);
-}
-
-/* ---- Into the slot ----------------------------------------------------------------------------*/
-
-static HRESULT put_into_slot(sspy_state *state, IScriptErrorInfo *error)
-{
-    sspy_section section = sspy_enter(state->interp);
-    IRestrictedErrorInfo *restricted = sspy_query(error, &IID_IRestrictedErrorInfo);
-    HRESULT hr = E_FAIL;
-
-    (void)stacksplice_error_hresult((IUnknown *)restricted, &hr);
-    (void)SetRestrictedErrorInfo(restricted);
-    sspy_unknown_release(restricted);
-    sspy_leave(section);
-    return hr;
+    if (cross(&c, &maker, &step, true))
+        return NULL;
+    unknown = c.exception;
+    c.exception = NULL; /* the caller's */
+    end_crossing(&c);
+    return unknown;
 }
 
 int sspy_put(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr)
 {
-    IScriptErrorInfo *error = NULL;
+    IScriptErrorInfo *error;
 
-    if (error_for(state, exc, above, true, &error, hr))
+    if (error_for(state, exc, above, hr, &error))
         return -1;
     if (!error)
         return 0; /* origination is switched off */
-    if (SUCCEEDED(*hr))
-        *hr = put_into_slot(state, error); /* an old one; a new one is there */
     sspy_release(state->interp, error);
     sspy_slot_note(state);
     return 0;

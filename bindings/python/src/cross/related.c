@@ -92,7 +92,7 @@ static int begin_members(sspy_maker *maker, const sspy_step *step, sspy_related 
             related->member_count < SSPY_MAX_RELATED)
             failed = make_one(maker, step, exc, &error);
         if (error)
-            related->members[related->member_count++] = (sspy_member){error, i};
+            related->members[related->member_count++] = error;
         else
             related->members_left_out++;
     }
@@ -101,19 +101,16 @@ static int begin_members(sspy_maker *maker, const sspy_step *step, sspy_related 
 
 int sspy_related_begin(sspy_maker *maker, const sspy_step *step, sspy_related *related)
 {
-    if (begin_cause(maker, step, related) || begin_members(maker, step, related))
-        return -1;
-    return sspy_notes_of(maker->state, step->exc, &related->notes);
+    return begin_cause(maker, step, related) || begin_members(maker, step, related) ? -1 : 0;
 }
 
 void sspy_related_end(sspy_state *state, sspy_related *related)
 {
-    sspy_section section = sspy_enter(state->interp);
+    stacksplice_section section = sspy_enter(state->interp);
 
     sspy_unknown_release(related->cause);
     for (uint32_t i = 0; i < related->member_count; i++)
-        sspy_unknown_release(related->members[i].error);
+        sspy_unknown_release(related->members[i]);
     free(related->members);
-    free(related->notes);
     sspy_leave(section);
 }

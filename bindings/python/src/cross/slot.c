@@ -45,7 +45,7 @@ PyObject *sspy_restore_error(PyObject *module, PyObject *capsule)
 {
     sspy_state *state = PyModule_GetState(module);
     IErrorInfo *info = NULL;
-    sspy_section section;
+    stacksplice_section section;
 
     if (capsule != Py_None) {
         info = PyCapsule_GetPointer(capsule, SAVED_NAME);
@@ -107,7 +107,7 @@ void sspy_slot_note(sspy_state *state)
 void sspy_slot_drop_other_task(sspy_state *state)
 {
     if (ask_about_slot(state, "is_of_another_task")) {
-        sspy_section section = sspy_enter(state->interp);
+        stacksplice_section section = sspy_enter(state->interp);
 
         RoClearError();
         sspy_leave(section);

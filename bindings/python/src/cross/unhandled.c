@@ -16,7 +16,7 @@ static int offer(sspy_state *state, PyObject *exc, const void *above)
 
     if (exc == asked || stacksplice_offer_unhandled(NULL) != S_OK)
         return 0;
-    if (sspy_error_for(state, exc, above, false, &error))
+    if (sspy_error_for(state, exc, above, &error))
         return -1;
     if (!error)
         return 0; /* origination is switched off: there is nothing to offer */

@@ -15,7 +15,7 @@ HRESULT sspy_source_register(void);
    empty. */
 void sspy_cache_begin(PyInterpreterState *interp);
 
-/* ---- Elements of stacks (tokens.c, gaps.c) ----------------------------------------------------*/
+/* ---- Elements of stacks (tokens.c, mark.c) ----------------------------------------------------*/
 
 /* The token of the place LASTI (bytes, or -1) with LINE (0: look it up) in CODE. */
 uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust trust,
@@ -24,16 +24,18 @@ uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust 
    for, and put, in the table of tokens (token_cache.h). */
 uintptr_t sspy_token_known(PyCodeObject *code, int lasti, int line, stacksplice_trust trust);
 
-/* Whether ELEMENT of a stack is a token: a script frame or a gap. */
-static inline bool sspy_is_token(uintptr_t element)
+/* The token of a gap; without memory that of one which says so. */
+static inline uintptr_t sspy_gap(const char *reason)
 {
-    return (uint64_t)element >> 48 == 0x5353;
+    return stacksplice_gap("python", reason, 0);
 }
 
-/* The token of a gap; without memory that of one which says so. */
-uintptr_t sspy_gap(const char *reason);
-/* That of a seam, where another stack follows: an asynchronous gap. */
-uintptr_t sspy_seam_gap(const char *reason);
+/* That of a seam, where another stack follows. */
+static inline uintptr_t sspy_seam_gap(const char *reason)
+{
+    return stacksplice_gap("python", reason, STACKSPLICE_GAP_ASYNCHRONOUS);
+}
+
 uintptr_t sspy_mark(void); /* STACKSPLICE_GAP_RETURNED */
 /* Reasons of gaps, besides that one, where only what called Python's frames is missing. */
 #define SSPY_CAUGHT_BEFORE "exception caught here earlier: callers of this frame unknown"

@@ -14,6 +14,19 @@
 
 static _Atomic(sspy_interp *) main_record; /* (ATOMIC) of the main interpreter, for quick finding */
 
+void sspy_interp_ref(sspy_interp *interp)
+{
+    atomic_fetch_add(&interp->refs, 1);
+}
+
+void sspy_interp_unref(sspy_interp *interp)
+{
+    if (!interp || atomic_fetch_sub(&interp->refs, 1) != 1)
+        return;
+    stacksplice_owner_unref(interp->owner);
+    free(interp);
+}
+
 static PyObject *let_go_at_exit(PyObject *self, PyObject *unused)
 {
     sspy_interp *interp = sspy_interp_current();
@@ -22,7 +35,7 @@ static PyObject *let_go_at_exit(PyObject *self, PyObject *unused)
     (void)unused;
     if (!interp)
         return NULL;
-    sspy_held_let_go(interp);
+    stacksplice_owner_drop_all(interp->owner, NULL);
     Py_RETURN_NONE;
 }
 
@@ -46,9 +59,7 @@ static void record_destructor(PyObject *capsule)
 {
     sspy_interp *interp = PyCapsule_GetPointer(capsule, RECORD_KEY);
 
-    interp->ends = true;
-    sspy_held_let_go(interp);
-    sspy_sections_end(interp);
+    sspy_owner_end(interp);
     interp->ties_type = NULL;
     if (atomic_load(&main_record) == interp)
         atomic_store(&main_record, NULL);
@@ -59,22 +70,26 @@ static void record_destructor(PyObject *capsule)
 static sspy_interp *record_new(PyObject *dict)
 {
     sspy_interp *interp = calloc(1, sizeof *interp);
-    PyObject *capsule;
+    PyObject *capsule = NULL;
     int failed;
 
     if (!interp) {
         PyErr_NoMemory();
         return NULL;
     }
-    sspy_sections_begin();
     atomic_init(&interp->refs, 1);
     interp->state = PyInterpreterState_Get();
     interp->id = PyInterpreterState_GetID(interp->state);
     interp->ties_key = PyUnicode_InternFromString(TIES_KEY);
-    capsule = interp->ties_key ? PyCapsule_New(interp, RECORD_KEY, record_destructor) : NULL;
+    if (!sspy_owner_begin(interp))
+        PyErr_NoMemory();
+    else if (interp->ties_key)
+        capsule = PyCapsule_New(interp, RECORD_KEY, record_destructor);
     if (!capsule) {
         Py_XDECREF(interp->ties_key);
-        free(interp);
+        if (interp->owner)
+            stacksplice_owner_close(interp->owner);
+        sspy_interp_unref(interp);
         return NULL;
     }
     failed = PyDict_SetItemString(dict, RECORD_KEY, capsule);

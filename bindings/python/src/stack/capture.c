@@ -23,7 +23,7 @@ void sspy_room_end(sspy_room *room)
 static uint32_t capture_live(const void *above, uintptr_t behind, uint32_t max, uintptr_t *frames)
 {
     sspy_interp *interp = sspy_interp_current();
-    sspy_section section = sspy_enter(interp);
+    stacksplice_section section = sspy_enter(interp);
     uint32_t count = 0;
 
     (void)stacksplice_capture_ends(above, behind, max, frames, &count);

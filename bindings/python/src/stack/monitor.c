@@ -50,7 +50,7 @@ static int keep_stack(sspy_interp *interp, PyObject *exc)
     sspy_room room;
     int result;
 
-    if (ties && (ties->raised || ties->exception || ties->error))
+    if (ties && (ties->raised || ties->core.exception || ties->core.error))
         return 0;
     if (sspy_room_begin(&room, stacksplice_max_frames()))
         return -1;

@@ -132,8 +132,6 @@ static sspy_elements stack_at_exit(sspy_ties *ties, IScriptErrorInfo *error, uin
         (void)find_node(error, nodes - 1 - received, node);
     if (*node)
         return stack_of(*node, &between->copy);
-    if (ties && ties->exception && !ties->foreign)
-        return (sspy_elements){ties->exception->frames, ties->exception->frame_count};
     return stack_of(error, &between->copy);
 }
 
@@ -161,7 +159,7 @@ static void find(sspy_state *state, sspy_ties *ties, IScriptErrorInfo *error,
 {
     ILanguageExceptionErrorInfo2 *newest = NULL, *node = NULL;
     uint32_t nodes = find_node(border, 0, &newest);
-    bool is_new = ties && ties->foreign && !ties->received && !head;
+    bool is_new = ties && ties->core.foreign && !ties->received && !head;
     sspy_stack_copy copy;
 
     copy.far = NULL;
@@ -185,7 +183,7 @@ void sspy_between_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error
 {
     PyObject *traceback = PyException_GetTraceback(exc);
     const PyTracebackObject *head = (const PyTracebackObject *)traceback;
-    sspy_section section = sspy_enter(state->interp);
+    stacksplice_section section = sspy_enter(state->interp);
 
     between->frames = between->copy.near;
     between->copy.far = NULL;

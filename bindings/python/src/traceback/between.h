@@ -14,7 +14,7 @@ typedef struct sspy_stack_copy {
 } sspy_stack_copy;
 
 typedef struct sspy_between {
-    const uintptr_t *frames; /* innermost first; in COPY, or those of the language exception */
+    const uintptr_t *frames; /* innermost first; in COPY */
     uint32_t count;
     uintptr_t outermost; /* a gap, in place of the outermost of them; 0: that one stays */
     const char *seam;    /* why frames may be missing outside of them, NULL: none are */

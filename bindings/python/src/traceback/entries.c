@@ -161,7 +161,7 @@ static PyObject *new_frames(uintptr_t element)
 {
     PyObject *list, *frames = NULL;
 
-    if (!sspy_is_token(element) && is_hidden_binary(element))
+    if (!stacksplice_is_token(element) && is_hidden_binary(element))
         return PyTuple_New(0);
     list = PyList_New(0);
     if (list && SUCCEEDED(stacksplice_resolve(element, add_frame, list)) && !PyErr_Occurred())

@@ -51,7 +51,7 @@ static place look_at(uintptr_t element, int64_t interpreter, const stacksplice_f
 {
     place p = {.other = other, .interpreter = interpreter};
 
-    if (sspy_is_token(element))
+    if (stacksplice_is_token(element))
         (void)stacksplice_resolve(element, look, &p);
     return p;
 }
@@ -74,7 +74,7 @@ static place compared(uintptr_t a, uintptr_t b)
 {
     comparison c = {.element = a};
 
-    if (sspy_is_token(a) && sspy_is_token(b))
+    if (stacksplice_is_token(a) && stacksplice_is_token(b))
         (void)stacksplice_resolve(b, compare, &c);
     return c.result;
 }

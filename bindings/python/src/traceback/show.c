@@ -60,7 +60,7 @@ static sspy_ties *newly_arrived(sspy_state *state, PyObject *exc)
 {
     sspy_ties *ties = exc ? sspy_ties_of(state->interp, exc) : NULL;
     PyObject *traceback = exc ? PyException_GetTraceback(exc) : NULL;
-    bool is_new = ties && ties->foreign && !ties->received && !traceback;
+    bool is_new = ties && ties->core.foreign && !ties->received && !traceback;
 
     Py_XDECREF(traceback);
     return is_new ? ties : NULL;
@@ -75,7 +75,7 @@ static void show_arrived(sspy_state *state, PyObject *exc, IScriptErrorInfo *bor
 
     if (!ties || depth > SSPY_MAX_STEPS)
         return;
-    show_one(state, exc, ties->error, border);
+    show_one(state, exc, ties->core.error, border);
     show_related(state, exc, border, depth + 1);
 }
 

@@ -2,9 +2,9 @@
  * Notes (add_note): by value in the language exception that is made when an exception leaves, and
  * those that came later in its error object.
  */
+#include "life/text.h"
 #include "value/value.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- As a traceback shows them ----------------------------------------------------------------*/
@@ -22,12 +22,10 @@ static PyObject *safe_text(PyObject *value, const char *what, bool as_repr)
 
 static int append_text(PyObject *texts, PyObject *text)
 {
-    PyObject *bytes = text ? PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass") : NULL;
-    int failed = bytes ? PyList_Append(texts, bytes) : -1;
+    PyObject *bytes = text ? sspy_utf8_from_text(text) : NULL;
 
     Py_XDECREF(text);
-    Py_XDECREF(bytes);
-    return failed;
+    return sspy_append_new(texts, bytes);
 }
 
 /* 1 if VALUE is a collections.abc.Sequence and no text; -1 with an exception. */
@@ -81,8 +79,7 @@ static int append_failure(PyObject *texts)
     return failed;
 }
 
-/* EXC's notes, a list of bytes; NULL without an exception when it has none, as nearly all have. */
-static PyObject *texts_of(sspy_state *state, PyObject *exc)
+PyObject *sspy_notes_of(sspy_state *state, PyObject *exc)
 {
     PyObject *notes = sspy_optional_attribute(exc, state->notes_key), *texts;
     int sequence, failed;
@@ -105,45 +102,6 @@ static PyObject *texts_of(sspy_state *state, PyObject *exc)
     if (failed)
         Py_CLEAR(texts);
     return texts;
-}
-
-/* ---- Into the language exception --------------------------------------------------------------*/
-
-static sspy_notes *copy_notes(PyObject *texts)
-{
-    Py_ssize_t count = PyList_GET_SIZE(texts);
-    size_t size = sizeof(sspy_notes) + (size_t)count * sizeof(((sspy_notes *)NULL)->notes[0]);
-    size_t bytes = 0;
-    sspy_notes *copy;
-    char *at;
-
-    for (Py_ssize_t i = 0; i < count; i++)
-        bytes += (size_t)PyBytes_GET_SIZE(PyList_GET_ITEM(texts, i)) + 1;
-    copy = malloc(size + bytes);
-    if (!copy) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    copy->count = (uint32_t)count;
-    at = (char *)copy + size;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *text = PyList_GET_ITEM(texts, i);
-        size_t length = (size_t)PyBytes_GET_SIZE(text);
-
-        copy->notes[i].text = memcpy(at, PyBytes_AS_STRING(text), length + 1);
-        copy->notes[i].length = length;
-        at += length + 1;
-    }
-    return copy;
-}
-
-int sspy_notes_of(sspy_state *state, PyObject *exc, sspy_notes **notes)
-{
-    PyObject *texts = texts_of(state, exc);
-
-    *notes = texts && PyList_GET_SIZE(texts) ? copy_notes(texts) : NULL;
-    Py_XDECREF(texts);
-    return PyErr_Occurred() ? -1 : 0;
 }
 
 /* ---- Into the error object --------------------------------------------------------------------*/
@@ -199,7 +157,7 @@ static HRESULT add_missing(PyObject *texts, IUnknown *error)
 
 int sspy_notes_update(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
 {
-    PyObject *texts = texts_of(state, exc);
+    PyObject *texts = sspy_notes_of(state, exc);
     HRESULT hr = S_OK;
 
     if (texts)

@@ -6,26 +6,16 @@
 
 /* ---- type_names.c -----------------------------------------------------------------------------*/
 
-/* The type as a traceback prints it: without its module where that is builtins or __main__.  New
-   reference; NULL with an exception. */
-PyObject *sspy_full_type_name(PyTypeObject *type);
-/* The bases of TYPE in the order of its MRO, without object; -1 with a MemoryError. */
-int sspy_bases_take(sspy_bases *bases, PyTypeObject *type);
-/* Name INDEX; NULL behind the last. */
-const char *sspy_bases_name(const sspy_bases *bases, uint32_t index);
+/* What a type is called, and what it is derived from in the order of its MRO, without object. */
+typedef struct sspy_type_names {
+    const char **names; /* PyMem */
+    uint32_t count;
+    PyObject *lenders; /* list: what lends their texts, or NULL */
+} sspy_type_names;
 
-/* ---- exception_texts.c ------------------------------------------------------------------------*/
-
-/* A text as UTF-8 with surrogates kept, which lives as long as OWNER. */
-typedef struct sspy_utf8 {
-    PyObject *owner;
-    const char *bytes;
-    size_t length;
-} sspy_utf8;
-
-/* The name of OBJECT's type, and what it says; -1 with a MemoryError. */
-int sspy_encode_type_name(sspy_utf8 *text, PyObject *object);
-int sspy_encode_message(sspy_utf8 *text, PyObject *object);
+/* -1 with an exception; the end is due all the same. */
+int sspy_type_names_begin(sspy_type_names *names, PyTypeObject *type);
+void sspy_type_names_end(sspy_type_names *names);
 
 /* ---- clean_dict.c -----------------------------------------------------------------------------*/
 

@@ -16,7 +16,7 @@
 static void forget_foreign(sspy_ties *self)
 {
     sspy_state *state = self->interp->module_state;
-    PyObject *key = state && state->foreign ? PyLong_FromVoidPtr(self->error) : NULL;
+    PyObject *key = state && state->foreign ? PyLong_FromVoidPtr(self->core.error) : NULL;
     PyObject *reference = key ? PyDict_GetItemWithError(state->foreign, key) : NULL;
     PyObject *exc = reference ? sspy_weakref_get(reference) : NULL;
     sspy_ties *ties = exc ? sspy_ties_of(self->interp, exc) : NULL;
@@ -28,35 +28,18 @@ static void forget_foreign(sspy_ties *self)
     PyErr_Clear();
 }
 
-/* In no section: forgetting runs Python code. */
-static void drop_error(sspy_ties *self)
-{
-    IScriptErrorInfo *error = self->error;
-    bool foreign = self->foreign;
-    sspy_section section;
-
-    if (!error)
-        return;
-    if (foreign)
-        forget_foreign(self);
-    self->error = NULL;
-    section = sspy_enter(self->interp);
-    if (foreign)
-        error->lpVtbl->Release(error);
-    else
-        error->lpVtbl->ReleaseInside(error);
-    sspy_leave(section);
-}
-
 static void ties_dealloc(PyObject *object)
 {
     sspy_ties *self = (sspy_ties *)object;
     PyTypeObject *type = Py_TYPE(object);
     PyObject *pending = sspy_take_pending();
+    stacksplice_section section;
 
-    drop_error(self);
-    if (self->exception)
-        sspy_held_unref_inside(&self->exception->held);
+    if (self->core.foreign)
+        forget_foreign(self);
+    section = sspy_enter(self->interp);
+    stacksplice_ties_drop(&self->core);
+    sspy_leave(section);
     free(self->raised);
     Py_XDECREF(self->remote);
     sspy_interp_unref(self->interp);
@@ -185,25 +168,15 @@ sspy_ties *sspy_ties_make(sspy_interp *interp, PyObject *exc)
 
 void sspy_ties_set_error(sspy_ties *ties, IScriptErrorInfo *error, bool foreign)
 {
-    if (foreign)
-        error->lpVtbl->AddRef(error);
-    else
-        error->lpVtbl->AddInside(error);
+    stacksplice_section section;
+
     Py_INCREF(ties); /* what is dropped may empty the exception's __dict__ */
-    drop_error(ties);
-    ties->error = error;
-    ties->foreign = foreign;
+    if (ties->core.foreign)
+        forget_foreign(ties); /* runs Python code, so in no section */
+    section = sspy_enter(ties->interp);
+    stacksplice_ties_set_error(&ties->core, error, foreign);
+    sspy_leave(section);
     Py_DECREF(ties);
-}
-
-void sspy_ties_set_exception(sspy_ties *ties, sspy_exception *exception)
-{
-    sspy_exception *former = ties->exception;
-
-    sspy_held_ref_inside(&exception->held);
-    ties->exception = exception;
-    if (former)
-        sspy_held_unref_inside(&former->held);
 }
 
 uintptr_t *sspy_ties_take_raised(sspy_ties *ties, uint32_t *count)
@@ -214,4 +187,84 @@ uintptr_t *sspy_ties_take_raised(sspy_ties *ties, uint32_t *count)
     ties->raised = NULL;
     ties->raised_count = 0;
     return frames;
+}
+
+/* ---- Keeping the exception --------------------------------------------------------------------*/
+
+static void keep(sspy_interp *interp, stacksplice_exception *x, PyObject *exc);
+
+/* Whether ERROR was made for EXC, which may be NULL: then its exception keeps EXC. */
+static bool keep_for(sspy_interp *interp, const IScriptErrorInfo *error, PyObject *exc)
+{
+    sspy_ties *ties = exc ? sspy_ties_of(interp, exc) : NULL;
+
+    if (!ties || ties->core.error != error || ties->core.foreign || !ties->core.exception)
+        return false;
+    keep(interp, ties->core.exception, exc);
+    return true;
+}
+
+/* The same for what X was made from, as far as EXC still names it. */
+static void keep_cause(sspy_interp *interp, stacksplice_exception *x, PyObject *exc)
+{
+    IScriptErrorInfo *error = stacksplice_exception_related(x, 0);
+    PyObject *cause = error ? PyException_GetCause(exc) : NULL;
+    PyObject *context = error ? PyException_GetContext(exc) : NULL;
+
+    if (error && !keep_for(interp, error, cause))
+        (void)keep_for(interp, error, context);
+    Py_XDECREF(cause); /* EXC keeps both */
+    Py_XDECREF(context);
+}
+
+/* The errors of members have their order, but not each member has one. */
+static void keep_members(sspy_interp *interp, stacksplice_exception *x, PyObject *exc)
+{
+    PyObject *members = sspy_group_members(exc);
+    Py_ssize_t count = members ? PyTuple_GET_SIZE(members) : 0, next = 0;
+    IScriptErrorInfo *error;
+
+    for (uint32_t i = 1; count && (error = stacksplice_exception_related(x, i)) != NULL; i++) {
+        Py_ssize_t at = next;
+
+        while (at < count && !keep_for(interp, error, PyTuple_GET_ITEM(members, at)))
+            at++;
+        if (at < count)
+            next = at + 1;
+    }
+}
+
+static void keep(sspy_interp *interp, stacksplice_exception *x, PyObject *exc)
+{
+    if (interp->ends || stacksplice_exception_is_held(x))
+        return;
+    if (!stacksplice_exception_keep(x, Py_NewRef(exc)))
+        Py_DECREF(exc);
+    keep_cause(interp, x, exc);
+    keep_members(interp, x, exc);
+}
+
+IUnknown *sspy_ties_pin(sspy_interp *interp, const stacksplice_ties *ties, PyObject *exc)
+{
+    IUnknown *unknown;
+
+    if (!ties->exception)
+        return NULL;
+    keep(interp, ties->exception, exc);
+    unknown = stacksplice_exception_unknown(ties->exception);
+    unknown->lpVtbl->AddRef(unknown);
+    return unknown;
+}
+
+IScriptErrorInfo *sspy_ties_hold(sspy_ties *ties, PyObject *exc)
+{
+    IScriptErrorInfo *error = ties ? ties->core.error : NULL;
+    IUnknown *pinned;
+
+    if (!error)
+        return NULL;
+    pinned = sspy_ties_pin(ties->interp, &ties->core, exc);
+    error->lpVtbl->AddRef(error);
+    sspy_unknown_release(pinned); /* ERROR holds it, or another error does */
+    return error;
 }

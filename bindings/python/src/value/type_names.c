@@ -1,10 +1,12 @@
 /* The names of a type and of its bases, for those who cannot look at the type itself. */
+#include "life/text.h"
 #include "value/parts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-PyObject *sspy_full_type_name(PyTypeObject *type)
+/* The type as a traceback prints it: without its module where that is builtins or __main__.  New
+   reference; NULL with an exception. */
+static PyObject *full_name(PyTypeObject *type)
 {
     PyObject *name, *module, *full = NULL;
 
@@ -28,82 +30,56 @@ PyObject *sspy_full_type_name(PyTypeObject *type)
     return full ? full : PyUnicode_FromString(type->tp_name);
 }
 
-static bool is_static(const PyTypeObject *type)
+/* The name of TYPE, lent by NAMES or its own; NULL with an exception. */
+static const char *name_of(sspy_type_names *names, PyTypeObject *type)
 {
-    return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE);
-}
+    PyObject *name, *text;
 
-/* Whether MRO from index I on is nothing but static types, each the base of the one before: these
-   neither die nor change, so they need not be copied. */
-static bool is_static_chain(PyObject *mro, Py_ssize_t i)
-{
-    const PyTypeObject *type = (PyTypeObject *)PyTuple_GET_ITEM(mro, i);
-
-    for (; i < PyTuple_GET_SIZE(mro); i++, type = type->tp_base)
-        if (!type || (PyObject *)type != PyTuple_GET_ITEM(mro, i) || !is_static(type))
-            return false;
-    return true;
-}
-
-/* Append the name of TYPE and another NUL behind it; -1 with an exception. */
-static int add_name(sspy_bases *bases, size_t *length, PyTypeObject *type)
-{
-    PyObject *name = sspy_full_type_name(type), *text = NULL;
-    char *grown = NULL;
-    size_t size;
-
-    if (name)
-        text = PyUnicode_AsEncodedString(name, "utf-8", "surrogatepass");
+    /* A type of the interpreter's own is called what its structure says. */
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !strchr(type->tp_name, '.'))
+        return type->tp_name;
+    name = full_name(type);
+    text = name ? sspy_utf8_from_text(name) : NULL;
     Py_XDECREF(name);
-    if (!text)
-        return -1;
-    size = (size_t)PyBytes_GET_SIZE(text) + 1;
-    grown = realloc(bases->names, *length + size + 1);
-    if (grown) {
-        memcpy(grown + *length, PyBytes_AS_STRING(text), size);
-        *length += size;
-        grown[*length] = '\0';
-        bases->names = grown;
-    } else {
+    if (text && !names->lenders)
+        names->lenders = PyList_New(0);
+    if (!text || !names->lenders || PyList_Append(names->lenders, text)) {
+        Py_XDECREF(text);
+        return NULL;
+    }
+    Py_DECREF(text); /* the list lends it */
+    return PyBytes_AS_STRING(text);
+}
+
+int sspy_type_names_begin(sspy_type_names *names, PyTypeObject *type)
+{
+    PyObject *mro = type->tp_mro && PyTuple_Check(type->tp_mro) ? Py_NewRef(type->tp_mro)
+                                                                : PyTuple_Pack(1, type);
+    Py_ssize_t count = mro ? PyTuple_GET_SIZE(mro) : 0;
+    int failed = 0;
+
+    /* Asking for names can run code that changes the type's own tuple. */
+    names->count = 0;
+    names->names = mro ? PyMem_New(const char *, (size_t)count) : NULL;
+    names->lenders = NULL;
+    if (!names->names)
+        failed = -1;
+    for (Py_ssize_t i = 0; i < count && !failed; i++) {
+        PyTypeObject *one = (PyTypeObject *)PyTuple_GET_ITEM(mro, i);
+
+        if (one == &PyBaseObject_Type)
+            continue;
+        names->names[names->count] = name_of(names, one);
+        failed = names->names[names->count++] ? 0 : -1;
+    }
+    Py_XDECREF(mro);
+    if (failed && !PyErr_Occurred())
         PyErr_NoMemory();
-    }
-    Py_DECREF(text);
-    return grown ? 0 : -1;
+    return failed;
 }
 
-int sspy_bases_take(sspy_bases *bases, PyTypeObject *type)
+void sspy_type_names_end(sspy_type_names *names)
 {
-    PyObject *mro = type->tp_mro;
-    size_t length = 0;
-    int result = 0;
-
-    *bases = (sspy_bases){NULL, NULL};
-    if (is_static(type)) {
-        bases->rest = type->tp_base;
-        return 0;
-    }
-    if (!mro || !PyTuple_Check(mro))
-        return 0;
-    Py_INCREF(mro); /* asking for names can run code that changes it */
-    for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(mro) && !result; i++) {
-        if (is_static_chain(mro, i)) {
-            bases->rest = (PyTypeObject *)PyTuple_GET_ITEM(mro, i);
-            break;
-        }
-        result = add_name(bases, &length, (PyTypeObject *)PyTuple_GET_ITEM(mro, i));
-    }
-    Py_DECREF(mro);
-    return result;
-}
-
-const char *sspy_bases_name(const sspy_bases *bases, uint32_t index)
-{
-    const PyTypeObject *type = bases->rest;
-
-    for (const char *name = bases->names; name && *name; name += strlen(name) + 1)
-        if (index-- == 0)
-            return name;
-    while (type && type->tp_base && index-- > 0)
-        type = type->tp_base;
-    return type && type->tp_base ? type->tp_name : NULL; /* object is the one without a base */
+    PyMem_Free(names->names);
+    Py_XDECREF(names->lenders);
 }

@@ -32,24 +32,10 @@ PyObject *sspy_hresult_table(void);
 /* The members of EXC if it is a group, borrowed; else NULL. */
 PyObject *sspy_group_members(PyObject *exc);
 
-/* Notes by value: one block of memory (malloc). */
-typedef struct sspy_notes {
-    uint32_t count;
-    struct {
-        const char *text; /* UTF-8 with surrogates as they are, and a NUL */
-        size_t length;
-    } notes[];
-} sspy_notes;
-/* EXC's notes into *NOTES (malloc), NULL when it has none; -1 with an exception. */
-int sspy_notes_of(sspy_state *state, PyObject *exc, sspy_notes **notes);
+/* EXC's notes, a list of bytes; NULL without an exception when it has none, as nearly all have. */
+PyObject *sspy_notes_of(sspy_state *state, PyObject *exc);
 /* Append to ERROR, which is EXC's, the notes that it does not have yet.  -1 with an exception. */
 int sspy_notes_update(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
-
-/* The error of a member, and which of the group's exceptions it stands for. */
-typedef struct sspy_member {
-    IScriptErrorInfo *error;
-    Py_ssize_t index;
-} sspy_member;
 
 /* What belongs to an exception that leaves; the errors have an outside reference. */
 typedef struct sspy_related {
@@ -57,73 +43,26 @@ typedef struct sspy_related {
     stacksplice_relation relation;
     uint32_t causes_left_out;
     bool is_group;
-    sspy_member *members; /* malloc, or NULL */
+    IScriptErrorInfo **members; /* malloc, or NULL */
     uint32_t member_count, members_left_out;
-    sspy_notes *notes; /* or NULL */
 } sspy_related;
 
-/* ---- The language exception (exception.c) -----------------------------------------------------*/
-
-/* The same in a language exception, of those few that have something of it. */
-typedef struct sspy_details {
-    stacksplice_relation relation;
-    uint32_t causes_left_out;
-    bool is_group;
-    uint32_t members_left_out;
-    sspy_notes *notes; /* or NULL */
-    uint32_t member_count;
-    sspy_member members[]; /* held inside; outside too while the exception is */
-} sspy_details;
-
-/* What a type is derived from, readable in any thread and when the interpreter has ended. */
-typedef struct sspy_bases {
-    char *names; /* malloc: one after the other, the last one empty; or NULL */
-    const PyTypeObject
-        *rest; /* after them a type of the interpreter's own and its bases, or NULL */
-} sspy_bases;
-
-/* A Python exception as COM sees it; see exception.c for the counts. */
-typedef struct sspy_exception {
-    ILanguageExceptionStackBackTrace backtrace; /* also the IUnknown */
-    ILanguageExceptionTransform transform;      /* answered only when CAUSE is not NULL */
-    IScriptException script;
-    IAgileObject agile;
-    IScriptExceptionDetails more; /* answered only when DETAILS is not NULL */
-    IScriptExceptionType type;
-    sspy_held held;
-    bool is_interrupt;       /* (RO) a BaseException that is no Exception */
-    IScriptErrorInfo *cause; /* (RO) held inside; outside too while the exception is */
-    sspy_details *details;   /* (RO) malloc, or NULL */
-    sspy_bases bases;        /* (RO) */
-    size_t message_length;   /* (RO) */
-    char *type_name;         /* (RO) behind the frames */
-    char *message;           /* (RO) behind it, UTF-8 with surrogates as they are */
-    uint32_t frame_count;    /* (RO) */
-    uintptr_t frames[];      /* (RO) innermost first */
-} sspy_exception;
-
 /*
- * A language exception for OBJECT with one outside reference; NULL with a MemoryError.  FRAMES is
- * copied, the errors of RELATED are referenced, its notes taken over.
+ * A language exception for EXC, whose HRESULT is HR, with one inside reference; NULL with an
+ * exception.  Runs Python code: what EXC says and is called is asked of it.
  */
-sspy_exception *sspy_exception_new(sspy_interp *interp, PyObject *object, const uintptr_t *frames,
-                                   uint32_t frame_count, sspy_related *related);
-/* Take an outside reference with OBJECT, the exception it stands for, in hand and alive. */
-void sspy_exception_hold(sspy_exception *exception, PyObject *object);
-void sspy_exception_release(sspy_exception *exception);
-/* The language exception behind UNKNOWN if it is one of this module's (borrowed), else NULL. */
-sspy_exception *sspy_exception_from(IUnknown *unknown);
+stacksplice_exception *sspy_exception_new(sspy_state *state, PyObject *exc, HRESULT hr,
+                                          const uintptr_t *frames, uint32_t frame_count,
+                                          const sspy_related *related);
 
 /* ---- The ties in the exception's __dict__ (ties.c, clean_dict.c) ------------------------------*/
 
 /* What ties an exception to its error. */
 typedef struct sspy_ties {
     PyObject_HEAD uintptr_t owner; /* the exception's address: a copy that shares it has none */
-    bool foreign;                  /* ERROR was not born here: held outside */
-    IScriptErrorInfo *error;       /* inside (outside if foreign), or NULL */
-    sspy_exception *exception;     /* inside, or NULL */
-    sspy_interp *interp;           /* counted */
-    uintptr_t *raised;             /* malloc: the stack where it was raised, or NULL */
+    stacksplice_ties core;
+    sspy_interp *interp; /* counted */
+    uintptr_t *raised;   /* malloc: the stack where it was raised, or NULL */
     uint32_t raised_count;
     PyObject *remote;  /* the report that came with it from another process, a str, or NULL */
     uint32_t received; /* nodes its error had when it was raised here last */
@@ -140,10 +79,12 @@ sspy_ties *sspy_ties_make(sspy_interp *interp, PyObject *exc);
 PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc);
 /* Let TIES hold ERROR, which the caller has an outside reference on, instead of what they held. */
 void sspy_ties_set_error(sspy_ties *ties, IScriptErrorInfo *error, bool foreign);
-void sspy_ties_set_exception(sspy_ties *ties, sspy_exception *exception);
 /* The stack where the exception was raised, taken over (malloc); NULL if none was kept. */
 uintptr_t *sspy_ties_take_raised(sspy_ties *ties, uint32_t *count);
-/* An outside reference on the error of EXC's ties, EXC in hand; NULL if it has none. */
+/* See to it that the exception of TIES keeps EXC when it is asked for: an outside reference on it,
+   or NULL when it has none.  Comes before other outside references.  Runs no Python code. */
+IUnknown *sspy_ties_pin(sspy_interp *interp, const stacksplice_ties *ties, PyObject *exc);
+/* An outside reference on the error of EXC's ties, which may be NULL; NULL if it has none. */
 IScriptErrorInfo *sspy_ties_hold(sspy_ties *ties, PyObject *exc);
 
 #endif
