@@ -75,29 +75,14 @@ static void call_protected(lua_State *L, lua_CFunction body, failure *now)
         lua_pop(L, 1);
 }
 
-/*
- * Arguments: the value that is going to be raised, the failure.  The state's last value is the same
- * error before its place was put in front: its stack becomes that of this one.
- */
+/* Arguments: the value that is going to be raised, the failure.  The state's last value is the same
+   error before its place was put in front. */
 static int rename_protected(lua_State *L)
 {
     ss_lua_state *state = ss_lua_state_open(L);
-    const ss_lua_exception *former = state->last.exception;
-    IUnknown **holder = ss_lua_push_holder(L);
-    ss_lua_exception_parts parts;
-    ss_lua_exception *x;
 
-    if (!former)
-        return 0;
-    parts = (ss_lua_exception_parts){.hresult = former->hresult,
-                                     .type_name = former->type_name,
-                                     .frames = former->frames,
-                                     .frame_count = former->frame_count};
-    parts.message = lua_tolstring(L, 1, &parts.message_length);
-    x = ss_lua_exception_new(state, &parts);
-    if (!x)
-        return luaL_error(L, "not enough memory");
-    ss_lua_set_new_last(L, state, holder, x, 1);
+    if (state->last.exception)
+        ss_lua_rename_last(L, state, 1);
     return 0;
 }
 

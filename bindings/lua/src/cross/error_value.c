@@ -39,22 +39,17 @@ static int exception_protected(lua_State *L)
 {
     ss_lua_job *now = lua_touserdata(L, 2);
     ss_lua_state *state = ss_lua_state_open(L);
-    IUnknown *error = ss_lua_to_error(L, 1);
-    ss_lua_ties *ties;
+    const stacksplice_ties *ties;
 
     ss_lua_state_tend(L, state);
-    if (error) {
-        ss_lua_pin_error_object(L, state, 1);
-        now->exception = ss_lua_error_exception(error);
-        now->hr = now->exception ? S_OK : S_FALSE;
-        return 0;
+    ties = ss_lua_ties_ready(L, state, 1, &now->origin);
+    if (ties->exception) {
+        now->exception = stacksplice_exception_unknown(ties->exception);
+        now->exception->lpVtbl->AddRef(now->exception);
+    } else {
+        now->exception = ss_lua_error_exception((IUnknown *)ties->error);
     }
-    ties = ss_lua_ties_make(L, state, 1, &now->origin);
-    ss_lua_find_causes(L, state, 1, &now->origin);
-    ss_lua_pin(L, ties->exception, 1);
-    now->exception = ss_lua_unknown(ties->exception);
-    now->exception->lpVtbl->AddRef(now->exception);
-    now->hr = S_OK;
+    now->hr = now->exception ? S_OK : S_FALSE;
     return 0;
 }
 
@@ -83,11 +78,11 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_exception(lua_State *L, int 
 int stacksplice_lua_push(lua_State *L, IUnknown *language_exception)
 {
     ss_lua_state *state;
-    ss_lua_exception *x;
+    stacksplice_exception *x;
 
     if (!language_exception || !lua_checkstack(L, 4))
         return 0;
     state = ss_lua_state_find(L);
-    x = state ? ss_lua_exception_from(language_exception, state) : NULL;
+    x = state ? stacksplice_exception_from(language_exception, ss_lua_owner(state)) : NULL;
     return x && ss_lua_push_value(L, x);
 }

@@ -17,32 +17,25 @@ void ss_lua_remember_raiser(lua_State *L, ss_lua_state *state)
     lua_pop(L, 1);
 }
 
-/*
- * Push what is to be raised for the error in HOLDER: the value it was born from, tied to it again,
- * or its error object.  [-0, +1, m]
- */
+/* Push what is to be raised for ERROR: the value it was born from, tied to it again, or its error
+   object.  [-0, +1, m] */
 static void push_raised(lua_State *L, ss_lua_state *state, IUnknown *error)
 {
-    IUnknown *exception = ss_lua_error_exception(error);
-    ss_lua_exception *x = ss_lua_exception_from(exception, state);
-    bool own = x && ss_lua_push_value(L, x);
+    stacksplice_exception *x = stacksplice_own_exception(ss_lua_owner(state), error);
 
-    /* The error holds its exception for life. */
-    if (exception)
-        exception->lpVtbl->Release(exception);
-    if (!own) {
+    if (!x || !ss_lua_push_value(L, x)) {
         ss_lua_push_error(L, state, error);
         return;
     }
     if (!ss_lua_ties_find(L, state, -1)) {
-        void *script = NULL;
+        IScriptErrorInfo *info = NULL;
 
-        if (FAILED(
-                error->lpVtbl->QueryInterface(error, &stacksplice_IID_IScriptErrorInfo, &script)))
+        if (FAILED(error->lpVtbl->QueryInterface(error, &stacksplice_IID_IScriptErrorInfo,
+                                                 (void **)&info)))
             return;
-        x->script.lpVtbl->AddRef(&x->script); /* handed to set_last */
-        ss_lua_set_last(state, x, script);
-        ((IScriptErrorInfo *)script)->lpVtbl->Release(script);
+        stacksplice_exception_ref(x);
+        ss_lua_set_last(state, x, info);
+        info->lpVtbl->Release(info);
     }
     if (ss_lua_ties_find(L, state, -1) == &state->last)
         ss_lua_remember_raiser(L, state);
@@ -100,8 +93,8 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
        the holder owns it. */
     holder = push_prepared(L);
     state = ss_lua_state_open(L);
-    (void)stacksplice_propagate_above(above, hr, "lua");
-    if (FAILED(RoGetMatchingRestrictedErrorInfo(hr, (IRestrictedErrorInfo **)holder)) || !*holder)
+    (void)stacksplice_arrive(ss_lua_owner(state), above, hr, (IRestrictedErrorInfo **)holder);
+    if (!*holder)
         raise_text(L, "error %s has no error object", hr);
     push_raised(L, state, *holder);
     if (ss_lua_is_interrupt(*holder))

@@ -107,15 +107,7 @@ const char *ss_lua_c_function_name(const ss_lua_layout *layout, ss_lua_interpret
 
 uintptr_t ss_lua_gap(const char *reason)
 {
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_GAP,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "lua",
-                                   .reason = reason};
-    uintptr_t token = 0;
-
-    (void)stacksplice_intern(&info, &token);
-    return token;
+    return stacksplice_gap("lua", reason, 0);
 }
 
 /* ---- Tokens by asking Lua --------------------------------------------------------------------*/

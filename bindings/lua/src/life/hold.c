@@ -12,8 +12,6 @@
 
 #include <stdlib.h>
 
-#include "life/exception.h"
-
 static void unlink_hold(ss_lua_hold *hold)
 {
     *hold->link = hold->next;
@@ -25,12 +23,10 @@ static void unlink_hold(ss_lua_hold *hold)
 /* What is released may look at other holds, but this one is empty by then. */
 static void empty(ss_lua_hold *hold)
 {
-    ss_lua_ties ties = hold->ties;
     IUnknown *outside = hold->outside;
 
-    hold->ties = (ss_lua_ties){NULL, NULL};
     hold->outside = NULL;
-    ss_lua_drop_ties(&ties);
+    stacksplice_ties_drop(&hold->ties);
     if (outside)
         outside->lpVtbl->Release(outside);
 }
@@ -40,6 +36,18 @@ static void drop(ss_lua_hold *hold)
     unlink_hold(hold);
     empty(hold);
     free(hold);
+}
+
+void ss_lua_forget_last(ss_lua_state *state)
+{
+    stacksplice_ties gone = state->last;
+    IUnknown *held = gone.exception ? stacksplice_exception_unknown(gone.exception) : NULL;
+
+    state->last = (stacksplice_ties){NULL, NULL, 0};
+    state->raising = (ss_lua_raising){NULL, NULL, NULL};
+    if (held)
+        held->lpVtbl->Release(held);
+    stacksplice_ties_drop(&gone);
 }
 
 int ss_lua_collect_hold(lua_State *L)

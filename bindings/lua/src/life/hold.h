@@ -7,8 +7,9 @@
 struct ss_lua_hold {
     ss_lua_hold *next, **link; /* LINK: what points to it; NULL once its state closed */
     uint32_t sweep;            /* the last one that found its object */
-    ss_lua_ties ties;          /* inside */
-    IUnknown *outside;         /* a COM reference */
+    stacksplice_ties ties;     /* of a value or an error object */
+    IUnknown *outside;         /* of a holder: a COM reference */
+    bool cause_asked;          /* of a value: what it was made from is known */
 };
 
 typedef struct ss_lua_hold_kind {
@@ -23,6 +24,9 @@ ss_lua_hold *ss_lua_push_hold(lua_State *L, ss_lua_state *state, const ss_lua_ho
 
 /* Let go of what the object's hold has, and of the hold; nothing when that was done. */
 int ss_lua_collect_hold(lua_State *L);
+
+/* Forget the state's last value without identity. [-0, +0, -] */
+void ss_lua_forget_last(ss_lua_state *state);
 
 /* Drop the holds whose objects Lua freed without a finalizer. [-0, +0, -], 4 slots */
 void ss_lua_sweep_holds(lua_State *L, ss_lua_state *state);

@@ -16,7 +16,7 @@
 #include <lauxlib.h>
 
 #include <stacksplice/lua.h>
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 
 #include "life/compat.h"
 

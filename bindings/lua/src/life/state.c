@@ -5,11 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "life/exception.h"
 #include "life/hold.h"
 
 /* In the registry under a name, so that two copies of the binding in one state share its record. */
 #define STATE_KEY "stacksplice.state.1"
+
+/* VALUE is the exception, whose pin goes.  An entry that exists is cleared without allocation. */
+static void drop_value(void *L, void *state, void *value)
+{
+    (void)state;
+    ss_lua_push_table(L, SS_LUA_PINS);
+    if (lua_rawgetp(L, -1, value) != LUA_TNIL) {
+        lua_pushnil(L);
+        lua_rawsetp(L, -3, value);
+    }
+    lua_pop(L, 2);
+}
+
+static const stacksplice_language language = {
+    .size = sizeof language, .name = "lua", .drop = drop_value};
 
 /* The unused record with the lowest number, so that a program with one Lua at a time has one name;
    NULL when out of memory. */
@@ -21,21 +35,20 @@ static ss_lua_state *acquire_record(void)
     (void)pthread_mutex_lock(&ss_lua_the_shared->lock);
     for (state = atomic_load(&ss_lua_the_shared->states); state;
          last = state, state = state->next, number++)
-        if (atomic_load(&state->users) == 0)
+        if (!ss_lua_owner(state))
             break;
-    if (state) {
-        atomic_store(&state->users, 1);
-    } else if ((state = calloc(1, sizeof *state + ss_lua_the_source->cache_size)) != NULL) {
+    if (!state && (state = calloc(1, sizeof *state + ss_lua_the_source->cache_size)) != NULL) {
         if (number > 1)
             (void)snprintf(state->name, sizeof state->name, "state %u", number);
-        atomic_store(&state->users, 1);
         if (last)
             __atomic_store_n(&last->next, state, __ATOMIC_RELEASE);
         else
             atomic_store(&ss_lua_the_shared->states, state);
     }
+    if (state)
+        atomic_store(&state->owner, stacksplice_owner_new(&language, state));
     (void)pthread_mutex_unlock(&ss_lua_the_shared->lock);
-    return state;
+    return state && ss_lua_owner(state) ? state : NULL;
 }
 
 static void reset_record(lua_State *L, ss_lua_state *state)
@@ -43,7 +56,7 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
     state->main = lua_tothread(L, -1);
     lua_pop(L, 1);
-    state->last = (ss_lua_ties){NULL, NULL};
+    state->last = (stacksplice_ties){NULL, NULL, 0};
     state->raising = (ss_lua_raising){NULL, NULL, NULL};
     state->handling = 0;
     state->interrupted = false;
@@ -54,32 +67,20 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->closing = (ss_lua_closing){NULL, NULL};
     state->displaced_count = 0;
     memset(state->cache, 0, ss_lua_the_source->cache_size);
-    atomic_store(&state->freed, NULL);
     atomic_store(&state->registry, lua_topointer(L, LUA_REGISTRYINDEX));
 }
 
-/* Values need no unpinning once their state is closing: each exception only lets go of its place
-   in the list. */
 static void close_record(ss_lua_state *state)
 {
-    ss_lua_exception *x;
-
     atomic_store(&state->registry, NULL);
     state->holder = NULL;
     ss_lua_forget_known();
     if (state->interrupted)
         atomic_fetch_sub(&ss_lua_the_shared->interrupted_states, 1);
     state->interrupted = false;
-    x = atomic_exchange(&state->freed, SS_LUA_FREED_CLOSED);
-    while (x) {
-        ss_lua_exception *next = atomic_load(&x->next_freed);
-
-        ss_lua_exception_release_inside(x);
-        x = next;
-    }
     ss_lua_forget_last(state);
     ss_lua_close_holds(state);
-    atomic_fetch_sub(&state->users, 1);
+    stacksplice_owner_close(atomic_exchange(&state->owner, NULL));
 }
 
 static int close_state(lua_State *L)
@@ -179,29 +180,4 @@ void ss_lua_state_tend(lua_State *L, ss_lua_state *state)
     if (state->holds)
         (void)ss_lua_sentinel_lives(L, state);
     ss_lua_plant_sentinel(L, state);
-}
-
-/*
- * A table entry that exists is cleared without allocation, so nothing here can raise.  The mark
- * goes first: a count that falls to 0 again meanwhile puts the exception back into the list.
- */
-void ss_lua_state_drain_all(lua_State *L, ss_lua_state *state)
-{
-    ss_lua_exception *x;
-
-    ss_lua_push_table(L, SS_LUA_PINS);
-    x = atomic_exchange(&state->freed, NULL);
-    while (x) {
-        ss_lua_exception *next = atomic_load(&x->next_freed);
-
-        atomic_store(&x->in_freed, false);
-        if (atomic_load(&x->outside) == 0 && x->pinned) {
-            x->pinned = false;
-            lua_pushnil(L);
-            lua_rawsetp(L, -2, x);
-        }
-        ss_lua_exception_release_inside(x);
-        x = next;
-    }
-    lua_pop(L, 1);
 }

@@ -7,14 +7,7 @@
 
 #include "life/shared.h"
 
-typedef struct ss_lua_exception ss_lua_exception;
 typedef struct ss_lua_hold ss_lua_hold;
-
-/* What ties an error value to its exception and its error: both inside. */
-typedef struct ss_lua_ties {
-    ss_lua_exception *exception;
-    IScriptErrorInfo *error; /* NULL until it was originated */
-} ss_lua_ties;
 
 /* Who raised the state's last error: a handler that runs inside that call takes it up. */
 typedef struct ss_lua_raising {
@@ -38,21 +31,18 @@ typedef struct ss_lua_closing {
 /* As many coroutines as Lua lets resume each other. */
 enum { SS_LUA_DISPLACED = 200 };
 
-/*
- * Records are never freed, only used again, so that a reader without a lock and an exception that
- * outlives lua_close can look at them.
- */
+/* Records are never freed, only used again, so that a reader without a lock can look at them. */
 struct ss_lua_state {
-    struct ss_lua_state *next;         /* (RO) of the list of all records */
-    atomic_uint users;                 /* the open Lua state, and every exception */
-    _Atomic(const void *) registry;    /* its identity; NULL once it is closing */
-    char name[24];                     /* (RO) empty for the first */
-    _Atomic(ss_lua_exception *) freed; /* exceptions whose outside count fell to 0; or CLOSED */
+    struct ss_lua_state *next;          /* (RO) of the list of all records */
+    _Atomic(const void *) registry;     /* its identity; NULL once it is closing */
+    char name[24];                      /* (RO) empty for the first */
+    _Atomic(stacksplice_owner *) owner; /* of its exceptions; NULL: the record is free */
     /* From here on only the thread that runs the state. */
     lua_State *main;
     const void *holder; /* the object that stands for the record, and closes it; or NULL */
-    ss_lua_ties last;   /* of an error value without identity; its exception is also held outside */
-    bool last_raised;   /* since a host's C code originated it last */
+    stacksplice_ties
+        last;         /* of an error value without identity; its exception is also held outside */
+    bool last_raised; /* since a host's C code originated it last */
     ss_lua_raising raising;
     int handling; /* > 0 while a message handler of ours runs */
     bool interrupted;
@@ -85,12 +75,19 @@ ss_lua_state *ss_lua_state_of_registry(const void *registry);
    go of what Lua lost, and plant. [-0, +0, m], 4 slots */
 void ss_lua_state_tend(lua_State *L, ss_lua_state *state);
 
-/* Unpin the values of exceptions that nobody outside holds any more. [-0, +0, -] */
-void ss_lua_state_drain_all(lua_State *L, ss_lua_state *state);
+/* That of an open state's exceptions. */
+static inline stacksplice_owner *ss_lua_owner(const ss_lua_state *state)
+{
+    return atomic_load_explicit(&state->owner, memory_order_relaxed);
+}
+
+/* Unpin the values of exceptions that nobody outside holds any more. [-0, +0, -], 3 slots */
 static inline void ss_lua_state_drain(lua_State *L, ss_lua_state *state)
 {
-    if (atomic_load_explicit(&state->freed, memory_order_relaxed))
-        ss_lua_state_drain_all(L, state);
+    stacksplice_owner *owner = ss_lua_owner(state);
+
+    if (stacksplice_owner_waits(owner))
+        stacksplice_owner_drain(owner, L);
 }
 
 /* ---- Sentinels (sentinel.c) ------------------------------------------------------------------*/

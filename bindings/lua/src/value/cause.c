@@ -3,7 +3,7 @@
  * error value, or to stacksplice.error.  The error of a cause exists before that of its effect, so
  * there are no circles.
  */
-#include "value/error_object.h"
+#include "value/value.h"
 
 /* Push what the value at INDEX names as its cause; false and nothing when there is none.  Numbers,
    booleans and functions are other data that happen to have this name. [-0, +(0|1), m] */
@@ -47,40 +47,44 @@ static bool is_too_deep(IUnknown *error)
    [-0, +0, m] */
 static bool is_to_be_asked(lua_State *L, ss_lua_state *state, const ss_lua_origin *origin)
 {
-    ss_lua_ties *ties;
+    ss_lua_hold *hold;
+    bool asked;
 
     if (ss_lua_to_error(L, -1) || !ss_lua_has_identity(L, -1))
         return false;
-    ties = ss_lua_ties_make(L, state, -1, origin);
-    if (ties->exception->cause_known)
-        return false;
-    return ties->exception->cause_known = true;
+    (void)ss_lua_ties_make(L, state, -1, origin);
+    ss_lua_push_tied(L, -1);
+    hold = *(ss_lua_hold **)lua_touserdata(L, -1);
+    asked = hold->cause_asked;
+    hold->cause_asked = true;
+    lua_pop(L, 1);
+    return !asked;
 }
 
-void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, const ss_lua_ties *ties,
+void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, const stacksplice_ties *ties,
                       int cause)
 {
-    IUnknown *error = ss_lua_to_error(L, cause);
-    IScriptErrorInfo *info;
+    IScriptErrorInfo *error = (IScriptErrorInfo *)ss_lua_to_error(L, cause);
 
     if (ties->error) /* it was made meanwhile, by a __tostring */
         return;
     cause = lua_absindex(L, cause);
     index = lua_absindex(L, index);
-    ties->exception->cause_known = true;
     /* Before anybody is told of it: now it can be held from outside. */
-    ss_lua_pin_error_object(L, state, cause);
+    ss_lua_pin(L, state, cause);
     ss_lua_pin_alone(L, ties->exception, index);
     if (ss_lua_has_identity(L, index)) {
         ss_lua_push_tied(L, index);
+        (*(ss_lua_hold **)lua_touserdata(L, -1))->cause_asked = true;
         lua_pushvalue(L, cause);
-        lua_setiuservalue(L, -2, SS_LUA_TIES_CAUSE);
+        lua_setiuservalue(L, -2, SS_LUA_CAUSE);
         lua_pop(L, 1);
     }
-    info = ss_lua_query(error, &stacksplice_IID_IScriptErrorInfo);
-    if (info && !is_too_deep(error))
-        ss_lua_exception_set_cause(ties->exception, info);
-    ss_lua_release(info);
+    if (is_too_deep((IUnknown *)error))
+        return;
+    error->lpVtbl->AddRef(error);
+    stacksplice_exception_set_cause(ties->exception, error, STACKSPLICE_RELATION_CAUSE, 0);
+    error->lpVtbl->Release(error);
 }
 
 void ss_lua_find_causes(lua_State *L, ss_lua_state *state, int index, const ss_lua_origin *effect)

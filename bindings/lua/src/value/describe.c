@@ -110,6 +110,19 @@ static HRESULT value_hresult(lua_State *L, int index, int status)
 
 /* ---- Making an exception ---------------------------------------------------------------------*/
 
+/* What the value at INDEX says of itself; its texts are pushed.  TYPE is for the name. [-0, +2, m]
+ */
+static stacksplice_exception_parts push_parts(lua_State *L, int index, bool scripted,
+                                              const char **type)
+{
+    stacksplice_exception_parts parts = {.size = sizeof parts, .types = type, .type_count = 1};
+
+    push_message(L, index, scripted);
+    parts.message = lua_tolstring(L, -1, &parts.message_length);
+    *type = push_type_name(L, index);
+    return parts;
+}
+
 /* Into FRAMES, which has room for MAX, and for three times as many if the coroutine of ORIGIN is to
    be told, too. */
 static uint32_t take_stack(lua_State *L, const ss_lua_origin *origin, lua_State *dead, uint32_t max,
@@ -123,13 +136,14 @@ static uint32_t take_stack(lua_State *L, const ss_lua_origin *origin, lua_State 
     return stacksplice_copy_ends(frames, count, max, frames);
 }
 
-/* The texts are Lua's. */
-static ss_lua_exception *new_exception(lua_State *L, ss_lua_state *state,
-                                       ss_lua_exception_parts *parts, const ss_lua_origin *origin)
+/* The texts of PARTS are Lua's. */
+static stacksplice_exception *new_exception(lua_State *L, ss_lua_state *state,
+                                            stacksplice_exception_parts *parts,
+                                            const ss_lua_origin *origin)
 {
     uint32_t limit = stacksplice_max_frames();
     uintptr_t near[NEAR_FRAMES], *far = NULL;
-    ss_lua_exception *x;
+    stacksplice_exception *x;
 
     if (limit > NEAR_FRAMES || origin->dead)
         far = malloc((3 * (size_t)limit + 8) * sizeof *far);
@@ -137,63 +151,70 @@ static ss_lua_exception *new_exception(lua_State *L, ss_lua_state *state,
         limit = NEAR_FRAMES;
     parts->frames = far ? far : near;
     parts->frame_count = take_stack(L, origin, far ? origin->dead : NULL, limit, far ? far : near);
-    x = ss_lua_exception_new(state, parts);
+    x = stacksplice_exception_new(ss_lua_owner(state), parts);
     free(far);
     if (!x)
         luaL_error(L, "not enough memory");
     return x;
 }
 
-/* What the value at INDEX says of itself; its texts are pushed. [-0, +2, m] */
-static ss_lua_exception_parts push_parts(lua_State *L, int index, const ss_lua_origin *origin,
-                                         bool scripted)
+stacksplice_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
+                                   const ss_lua_origin *origin)
 {
-    ss_lua_exception_parts parts = {.hresult = origin->hresult};
-
-    push_message(L, index, scripted);
-    parts.message = lua_tolstring(L, -1, &parts.message_length);
-    parts.type_name = push_type_name(L, index);
-    if (!parts.hresult)
-        parts.hresult = value_hresult(L, index, origin->status);
-    return parts;
-}
-
-void ss_lua_set_new_last(lua_State *L, ss_lua_state *state, IUnknown **holder, ss_lua_exception *x,
-                         int index)
-{
-    *holder = ss_lua_unknown(x);
-    (*holder)->lpVtbl->AddRef(*holder);
-    ss_lua_exception_release_inside(x); /* the holder has it */
-    ss_lua_pin_alone(L, x, index);      /* it has no identity */
-    (*holder)->lpVtbl->AddRef(*holder); /* handed to set_last */
-    ss_lua_set_last(state, x, NULL);
-    ss_lua_drop_holder(L, -1);
-}
-
-ss_lua_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
-                              const ss_lua_origin *origin)
-{
-    ss_lua_ties *ties = ss_lua_ties_find(L, state, index);
-    ss_lua_exception_parts parts;
-    int top = lua_gettop(L);
+    stacksplice_ties *ties = ss_lua_ties_find(L, state, index);
+    stacksplice_exception_parts parts;
     bool identity = ss_lua_has_identity(L, index), scripted = has_metatable(L, index);
+    int top = lua_gettop(L);
+    const char *type;
 
     if (ties)
         return ties;
     index = lua_absindex(L, index);
-    parts = push_parts(L, index, origin, scripted);
+    parts = push_parts(L, index, scripted, &type);
+    parts.hresult = origin->hresult ? origin->hresult : value_hresult(L, index, origin->status);
     /* What was asked of the value (__tostring) may have made an error of it meanwhile. */
     ties = scripted && identity ? ss_lua_ties_find(L, state, index) : NULL;
     if (!ties && identity) {
         ties = ss_lua_tie(L, state, index);
-        ties->exception = new_exception(L, state, &parts, origin);
+        stacksplice_ties_set_exception(ties, new_exception(L, state, &parts, origin));
     } else if (!ties) {
-        IUnknown **holder = ss_lua_push_holder(L);
-        ss_lua_exception *x = new_exception(L, state, &parts, origin);
-
-        ss_lua_set_new_last(L, state, holder, x, index);
         ties = &state->last;
+        ss_lua_set_last(state, new_exception(L, state, &parts, origin), NULL);
+        ss_lua_pin_alone(L, ties->exception, index);
     }
     lua_settop(L, top);
     return ties;
+}
+
+/* Copy the stack of X into a userdata at the top. [-0, +1, m] */
+static void push_stack(lua_State *L, stacksplice_exception *x, stacksplice_exception_parts *parts)
+{
+    IUnknown *unknown = stacksplice_exception_unknown(x);
+    ILanguageExceptionStackBackTrace *stack = NULL;
+    ULONG most = stacksplice_max_frames(), count = 0;
+    uintptr_t *frames = lua_newuserdatauv(L, most * sizeof *frames, 0);
+
+    if (FAILED(unknown->lpVtbl->QueryInterface(unknown, &IID_ILanguageExceptionStackBackTrace,
+                                               (void **)&stack)))
+        return;
+    (void)stack->lpVtbl->GetStackBackTrace(stack, most, frames, &count);
+    stack->lpVtbl->Release(stack);
+    parts->frames = frames;
+    parts->frame_count = (uint32_t)count;
+}
+
+void ss_lua_rename_last(lua_State *L, ss_lua_state *state, int index)
+{
+    stacksplice_exception *x = state->last.exception;
+    const char *type;
+    stacksplice_exception_parts parts = push_parts(L, index, false, &type);
+
+    parts.hresult = stacksplice_exception_hresult(x);
+    push_stack(L, x, &parts);
+    x = stacksplice_exception_new(ss_lua_owner(state), &parts);
+    if (!x)
+        luaL_error(L, "not enough memory");
+    ss_lua_set_last(state, x, NULL);
+    ss_lua_pin_alone(L, x, index);
+    lua_pop(L, 3);
 }

@@ -146,7 +146,7 @@ static int get_message(lua_State *L, IUnknown *error)
 static int get_value(lua_State *L, IUnknown *error)
 {
     (void)error;
-    lua_getiuservalue(L, 1, SS_LUA_ERROR_VALUE);
+    lua_getiuservalue(L, 1, SS_LUA_VALUE);
     return 1;
 }
 
@@ -165,7 +165,7 @@ static int get_cause(lua_State *L, IUnknown *error)
 {
     IUnknown **holder;
 
-    if (lua_getiuservalue(L, 1, SS_LUA_ERROR_CAUSE) == LUA_TUSERDATA || ss_lua_is_own_error(L, 1))
+    if (lua_getiuservalue(L, 1, SS_LUA_CAUSE) == LUA_TUSERDATA || ss_lua_is_own_error(L, 1))
         return 1;
     holder = ss_lua_push_holder(L);
     (void)stacksplice_error_cause(error, (IRestrictedErrorInfo **)holder, NULL);
@@ -180,7 +180,7 @@ static int get_relation(lua_State *L, IUnknown *error)
     IRestrictedErrorInfo *cause = NULL;
 
     if (ss_lua_is_own_error(L, 1)) { /* its cause must not be held before its value is */
-        if (lua_getiuservalue(L, 1, SS_LUA_ERROR_CAUSE) == LUA_TUSERDATA)
+        if (lua_getiuservalue(L, 1, SS_LUA_CAUSE) == LUA_TUSERDATA)
             lua_pushliteral(L, "cause");
         return 1;
     }
@@ -379,5 +379,8 @@ static const luaL_Reg metamethods[] = {
 
 void ss_lua_push_error(lua_State *L, ss_lua_state *state, IUnknown *error)
 {
-    ss_lua_push_error_object(L, state, error, metamethods);
+    IScriptErrorInfo *info = ss_lua_query(error, &stacksplice_IID_IScriptErrorInfo);
+
+    ss_lua_release(info); /* the caller's reference is enough */
+    ss_lua_push_error_object(L, state, info, metamethods);
 }

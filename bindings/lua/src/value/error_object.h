@@ -44,14 +44,11 @@ void ss_lua_push_notes(lua_State *L, IUnknown *error);
 
 /* ---- The userdata ----------------------------------------------------------------------------*/
 
-/* The user values of an error object. */
-enum { SS_LUA_ERROR_VALUE = 1, SS_LUA_ERROR_CAUSE, SS_LUA_ERROR_USER_VALUES = SS_LUA_ERROR_CAUSE };
-
 /* Whether the error object at INDEX is that of a value of this state. */
 bool ss_lua_is_own_error(lua_State *L, int index);
 
 /* ss_lua_push_error, for the fields and methods METAMETHODS, __gc among them. [-0, +1, m] */
-void ss_lua_push_error_object(lua_State *L, ss_lua_state *state, IUnknown *error,
+void ss_lua_push_error_object(lua_State *L, ss_lua_state *state, IScriptErrorInfo *error,
                               const luaL_Reg *metamethods);
 
 /* Its __gc. */

@@ -1,20 +1,23 @@
-/* An error value leaves Lua, after what it was made from. */
+/* An error value leaves Lua: its error is originated once, then put back or shown. */
 #include "value/value.h"
+
+stacksplice_ties *ss_lua_ties_ready(lua_State *L, ss_lua_state *state, int index,
+                                    const ss_lua_origin *origin)
+{
+    stacksplice_ties *ties = ss_lua_ties_make(L, state, index, origin);
+
+    ss_lua_find_causes(L, state, index, origin);
+    ss_lua_pin(L, state, index);
+    return ties;
+}
 
 HRESULT ss_lua_originate_value(lua_State *L, ss_lua_state *state, int index,
                                const ss_lua_origin *origin)
 {
-    IUnknown *error = ss_lua_to_error(L, index);
-    ss_lua_ties *ties;
+    stacksplice_ties *ties = ss_lua_ties_ready(L, state, index, origin);
+    HRESULT hr = E_FAIL, result = stacksplice_leave(ties, &hr);
 
-    if (error) {
-        ss_lua_pin_error_object(L, state, index);
-        return ss_lua_put_back(error, ss_lua_error_hresult(error));
-    }
-    ties = ss_lua_ties_make(L, state, index, origin);
-    ss_lua_find_causes(L, state, index, origin);
-    ss_lua_pin(L, ties->exception, index);
-    return ss_lua_originate_tied(ties);
+    return FAILED(result) ? result : hr;
 }
 
 void ss_lua_push_error_of(lua_State *L, ss_lua_state *state, int index, const ss_lua_origin *origin)

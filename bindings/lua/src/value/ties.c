@@ -20,13 +20,15 @@ bool ss_lua_has_identity(lua_State *L, int index)
 
 /* ---- The last value without identity ---------------------------------------------------------*/
 
-void ss_lua_set_last(ss_lua_state *state, ss_lua_exception *x, IScriptErrorInfo *error)
+void ss_lua_set_last(ss_lua_state *state, stacksplice_exception *x, IScriptErrorInfo *error)
 {
-    ss_lua_exception_add_inside(x);
-    if (error)
-        error->lpVtbl->AddInside(error);
+    IUnknown *unknown = stacksplice_exception_unknown(x);
+
+    unknown->lpVtbl->AddRef(unknown);
     ss_lua_forget_last(state);
-    state->last = (ss_lua_ties){x, error};
+    stacksplice_ties_set_exception(&state->last, x);
+    if (error)
+        stacksplice_ties_set_error(&state->last, error, 0);
     state->last_raised = true;
 }
 
@@ -71,25 +73,33 @@ void ss_lua_push_tied(lua_State *L, int index)
     lua_remove(L, -2);
 }
 
-ss_lua_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index)
+/* A finalizer of the value may run after that of its hold: then nothing is tied any more. */
+stacksplice_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index)
 {
-    ss_lua_hold *const *hold;
+    ss_lua_hold *const *hold = luaL_testudata(L, index, SS_LUA_ERROR_NAME);
 
-    index = lua_absindex(L, index);
+    if (hold)
+        return *hold && (*hold)->ties.error ? &(*hold)->ties : NULL;
     if (!ss_lua_has_identity(L, index))
         return is_last(L, state, index) ? &state->last : NULL;
     ss_lua_push_tied(L, index);
     hold = lua_touserdata(L, -1);
     lua_pop(L, 1);
-    /* A finalizer of the value may run after that of its hold: then nothing is tied any more. */
     return hold && *hold && (*hold)->ties.exception ? &(*hold)->ties : NULL;
 }
 
-ss_lua_ties *ss_lua_tie(lua_State *L, ss_lua_state *state, int index)
+IUnknown *ss_lua_to_error(lua_State *L, int index)
+{
+    ss_lua_hold *const *hold = luaL_testudata(L, index, SS_LUA_ERROR_NAME);
+
+    return hold && *hold ? (IUnknown *)(*hold)->ties.error : NULL;
+}
+
+stacksplice_ties *ss_lua_tie(lua_State *L, ss_lua_state *state, int index)
 {
     static const luaL_Reg functions[] = {{"__gc", ss_lua_collect_hold}, {NULL, NULL}};
-    static const ss_lua_hold_kind kind = {"stacksplice.ties", functions, SS_LUA_TIES_CAUSE};
-    ss_lua_ties *ties = &ss_lua_push_hold(L, state, &kind)->ties;
+    static const ss_lua_hold_kind kind = {"stacksplice.ties", functions, SS_LUA_CAUSE};
+    stacksplice_ties *ties = &ss_lua_push_hold(L, state, &kind)->ties;
 
     ss_lua_push_table(L, SS_LUA_TIED);
     lua_pushvalue(L, index);
@@ -102,9 +112,9 @@ ss_lua_ties *ss_lua_tie(lua_State *L, ss_lua_state *state, int index)
 /* ---- Pins
  * ---------------------------------------------------------------------------------------*/
 
-void ss_lua_pin_alone(lua_State *L, ss_lua_exception *x, int index)
+void ss_lua_pin_alone(lua_State *L, stacksplice_exception *x, int index)
 {
-    if (x->pinned)
+    if (stacksplice_exception_value(x))
         return;
     index = lua_absindex(L, index);
     if (!lua_isnil(L, index)) { /* nil is found as what is not there */
@@ -113,12 +123,47 @@ void ss_lua_pin_alone(lua_State *L, ss_lua_exception *x, int index)
         lua_rawsetp(L, -2, x);
         lua_pop(L, 1);
     }
-    x->pinned = true;
+    (void)stacksplice_exception_keep(x, x);
 }
 
-bool ss_lua_push_value(lua_State *L, const ss_lua_exception *x)
+/*
+ * Pin what the value at the top, perhaps an error object, was born from; the error object of its
+ * cause takes its place.  False when there is nothing more to pin.
+ */
+static bool pin_next(lua_State *L, ss_lua_state *state)
 {
-    if (!x->pinned || !atomic_load(&x->state->registry))
+    const stacksplice_ties *ties = ss_lua_ties_find(L, state, -1);
+
+    if (!ties || !ties->exception || stacksplice_exception_is_held(ties->exception))
+        return false;
+    if (ss_lua_to_error(L, -1)) {
+        lua_getiuservalue(L, -1, SS_LUA_VALUE);
+        ss_lua_pin_alone(L, ties->exception, -1);
+        lua_pop(L, 1);
+    } else {
+        ss_lua_pin_alone(L, ties->exception, -1);
+        /* The cause of what cannot be told apart is held from outside as long as it has ties. */
+        if (!ss_lua_has_identity(L, -1))
+            return false;
+        ss_lua_push_tied(L, -1);
+        lua_remove(L, -2);
+    }
+    lua_getiuservalue(L, -1, SS_LUA_CAUSE);
+    lua_remove(L, -2);
+    return true;
+}
+
+void ss_lua_pin(lua_State *L, ss_lua_state *state, int index)
+{
+    lua_pushvalue(L, index);
+    while (pin_next(L, state))
+        ;
+    lua_pop(L, 1);
+}
+
+bool ss_lua_push_value(lua_State *L, const stacksplice_exception *x)
+{
+    if (!stacksplice_exception_value(x))
         return false;
     ss_lua_push_table(L, SS_LUA_PINS);
     lua_rawgetp(L, -1, x);

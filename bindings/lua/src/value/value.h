@@ -3,7 +3,6 @@
 #define SS_LUA_VALUE_H
 
 #include "frames/frames.h"
-#include "life/exception.h"
 #include "life/hold.h"
 
 /* How a stack is to be taken for a new exception. */
@@ -18,11 +17,11 @@ typedef struct ss_lua_origin {
 /* ---- Ties (ties.c) ----------------------------------------------------------------------------*/
 
 /* The ties of the value at INDEX, or NULL. [-0, +0, -], 4 slots */
-ss_lua_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index);
+stacksplice_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index);
 
 /* The ties of the value at INDEX, made when there are none. [-0, +0, m] */
-ss_lua_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
-                              const ss_lua_origin *origin);
+stacksplice_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
+                                   const ss_lua_origin *origin);
 
 /* Whether values of that type can be told apart: their ties hang in the table of anchors. */
 bool ss_lua_has_identity(lua_State *L, int index);
@@ -32,23 +31,25 @@ bool ss_lua_has_identity(lua_State *L, int index);
 void ss_lua_push_field(lua_State *L, int index, const char *key);
 
 /* Give the value at INDEX empty ties of its own. [-0, +0, m] */
-ss_lua_ties *ss_lua_tie(lua_State *L, ss_lua_state *state, int index);
+stacksplice_ties *ss_lua_tie(lua_State *L, ss_lua_state *state, int index);
 
-/* Keep the value at INDEX alive while anybody outside holds X, and those of its causes.
-   [-0, +0, m] */
-void ss_lua_pin(lua_State *L, ss_lua_exception *x, int index);
-
-/* The same for this value alone. [-0, +0, m] */
-void ss_lua_pin_alone(lua_State *L, ss_lua_exception *x, int index);
-
-/* The user value of a value's hold that has the error object of the cause. */
-enum { SS_LUA_TIES_CAUSE = 1 };
+/* The user values of an object with a hold: the error object of the cause; of an error object, the
+   value that the error was born from. */
+enum { SS_LUA_CAUSE = 1, SS_LUA_VALUE };
 
 /* Push the object with the hold of the value at INDEX, or nil. [-0, +1, -], 2 slots */
 void ss_lua_push_tied(lua_State *L, int index);
 
+/* Keep the value at INDEX, or that which the error object there stands for, alive while anybody
+   outside holds its exception, and those of its causes: before an outside reference is given away.
+   [-0, +0, m] */
+void ss_lua_pin(lua_State *L, ss_lua_state *state, int index);
+
+/* The same for the value of X alone. [-0, +0, m] */
+void ss_lua_pin_alone(lua_State *L, stacksplice_exception *x, int index);
+
 /* Push the value of X; false and nothing when it is gone. [-0, +(0|1), -] */
-bool ss_lua_push_value(lua_State *L, const ss_lua_exception *x);
+bool ss_lua_push_value(lua_State *L, const stacksplice_exception *x);
 
 /* Forget the last value without identity if the value at INDEX equals it. [-0, +0, -] */
 void ss_lua_forget_equal(lua_State *L, ss_lua_state *state, int index);
@@ -57,16 +58,15 @@ void ss_lua_forget_equal(lua_State *L, ss_lua_state *state, int index);
    originated already and not raised since, it is another error: forget the last. [-0, +0, -] */
 void ss_lua_forget_originated(lua_State *L, ss_lua_state *state, int index);
 
-/* Make TIES (their exception's value is in hand) the last ones; takes over one outside reference.
- */
-void ss_lua_set_last(ss_lua_state *state, ss_lua_exception *x, IScriptErrorInfo *error);
+/* Make X, whose inside reference is taken over, the exception of the last value, and ERROR, which
+   the caller holds or is NULL, its error. */
+void ss_lua_set_last(ss_lua_state *state, stacksplice_exception *x, IScriptErrorInfo *error);
 
-/* The same for X, which is new, with its inside reference; HOLDER, an empty one at the top, goes.
-   [-1, +0, m] */
-void ss_lua_set_new_last(lua_State *L, ss_lua_state *state, IUnknown **holder, ss_lua_exception *x,
-                         int index);
+/* The string at INDEX is the state's last value with another text: it gets an exception with the
+   same stack. [-0, +0, m] */
+void ss_lua_rename_last(lua_State *L, ss_lua_state *state, int index);
 
-/* ---- Errors of values (leave.c, originate.c, cause.c) -----------------------------------------*/
+/* ---- Errors of values (leave.c, cause.c) -----------------------------------------*/
 
 /*
  * Put the error of the value at INDEX, originated if it never was, into the thread's slot; its
@@ -82,15 +82,13 @@ HRESULT ss_lua_originate_value(lua_State *L, ss_lua_state *state, int index,
 void ss_lua_push_error_of(lua_State *L, ss_lua_state *state, int index,
                           const ss_lua_origin *origin);
 
-/* The same for a value whose cause has been asked for. [-0, +1, m] */
+/* The ties of the value at INDEX, ready for an outside reference to be given away. [-0, +0, m] */
+stacksplice_ties *ss_lua_ties_ready(lua_State *L, ss_lua_state *state, int index,
+                                    const ss_lua_origin *origin);
+
+/* As push_error_of, for a value whose cause has been asked for. [-0, +1, m] */
 void ss_lua_push_made_error(lua_State *L, ss_lua_state *state, int index,
                             const ss_lua_origin *origin);
-
-/* Put the error of TIES, originated if it never was, into the thread's slot; its HRESULT. */
-HRESULT ss_lua_originate_tied(ss_lua_ties *ties);
-
-/* ERROR, which exists, goes back to the slot as it is; HR. */
-HRESULT ss_lua_put_back(IUnknown *error, HRESULT hr);
 
 /* Ask the value at INDEX, which has ties, for its cause, and that for its own and so on, make
    errors of them and tie each to the next; nothing when that was done.  Comes before anybody
@@ -99,7 +97,7 @@ void ss_lua_find_causes(lua_State *L, ss_lua_state *state, int index, const ss_l
 
 /* The error object at CAUSE is what the value at INDEX, with TIES and without a cause so far, was
    made from. [-0, +0, m] */
-void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, const ss_lua_ties *ties,
+void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, const stacksplice_ties *ties,
                       int cause);
 
 /* ---- Error objects ----------------------------------------------------------------------------*/
@@ -112,10 +110,6 @@ void ss_lua_push_error(lua_State *L, ss_lua_state *state, IUnknown *error);
 
 /* The error held by the error object at INDEX, borrowed; NULL if it is none. [-0, +0, -] */
 IUnknown *ss_lua_to_error(lua_State *L, int index);
-
-/* Make sure that ERROR, held by the error object at INDEX, can be given to somebody outside: the
-   value is pinned. [-0, +0, m] */
-void ss_lua_pin_error_object(lua_State *L, ss_lua_state *state, int index);
 
 /* Push an array of frame tables. [-0, +1, m] */
 void ss_lua_push_frames(lua_State *L, const uintptr_t *frames, uint32_t count);
