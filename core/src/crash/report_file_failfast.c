@@ -3,6 +3,7 @@
 
 #include "base/thread.h"
 #include "report/json.h"
+#include "report/visit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -137,65 +138,66 @@ static int create(const char *directory, struct timespec *now)
 
 /* ---- Contents --------------------------------------------------------------------------------*/
 
-static void put_link(ss_json *j, const char *key, const char *link)
+static void put_link(ss_emit *e, const char *key, const char *link)
 {
     ssize_t length = readlink(link, text, sizeof text - 1);
 
     text[length > 0 ? length : 0] = 0;
-    ss_json_text(j, key, length > 0 ? text : NULL);
+    ss_emit_text(e, key, length > 0 ? text : NULL);
 }
 
 /* Neither the environment nor the command line: secrets are found in both. */
-static void put_header(ss_json *j, const char *event, int64_t now)
+static void put_header(ss_emit *e, const char *event, int64_t now)
 {
     char stamp[21];
 
     put_time(now, true, stamp);
-    ss_json_open(j, "header", '{');
-    ss_json_text(j, "event", event);
-    ss_json_text(j, "time", stamp);
-    ss_json_unsigned(j, "pid", (uint64_t)getpid());
-    ss_json_unsigned(j, "thread_id", ss_thread_id());
-    put_link(j, "process", "/proc/self/exe");
-    put_link(j, "cwd", "/proc/self/cwd");
-    ss_json_text(j, "core_version", stacksplice_version());
+    ss_emit_begin(e, "header", STACKSPLICE_OBJECT);
+    ss_emit_text(e, "event", event);
+    ss_emit_text(e, "time", stamp);
+    ss_emit_integer(e, "pid", getpid());
+    ss_emit_integer(e, "thread_id", (int64_t)ss_thread_id());
+    put_link(e, "process", "/proc/self/exe");
+    put_link(e, "cwd", "/proc/self/cwd");
+    ss_emit_text(e, "core_version", stacksplice_version());
     if (!uname(&machine)) {
-        ss_json_text(j, "arch", machine.machine);
-        ss_json_text(j, "platform", machine.sysname);
-        ss_json_text(j, "platform_release", machine.release);
+        ss_emit_text(e, "arch", machine.machine);
+        ss_emit_text(e, "platform", machine.sysname);
+        ss_emit_text(e, "platform_release", machine.release);
     }
-    ss_json_close(j, '}');
+    ss_emit_end(e, STACKSPLICE_OBJECT);
 }
 
 static bool put_module(const ss_binary *binary, void *data)
 {
-    ss_json *j = data;
+    ss_emit *e = data;
 
-    ss_json_open(j, NULL, '{');
-    ss_json_text(j, "path", binary->path);
-    ss_json_text(j, "build_id", *binary->build_id ? binary->build_id : NULL);
-    ss_json_hex(j, "start", binary->start, 1);
-    ss_json_hex(j, "end", binary->end, 1);
-    ss_json_close(j, '}');
-    return !j->w->failed;
+    ss_emit_begin(e, NULL, STACKSPLICE_OBJECT);
+    ss_emit_text(e, "path", binary->path);
+    ss_emit_text(e, "build_id", *binary->build_id ? binary->build_id : NULL);
+    ss_emit_hex(e, "start", binary->start, 1);
+    ss_emit_hex(e, "end", binary->end, 1);
+    ss_emit_end(e, STACKSPLICE_OBJECT);
+    return !e->stopped;
 }
 
 static bool put_report(int file, const ss_facts *facts, const char *event, int64_t now,
                        ss_binary *scratch)
 {
     ss_report report = {.w = &file_writer, .all_frames = true, .failfast = scratch};
-    ss_json j = {&file_writer, false};
+    ss_json json;
+    ss_emit e = {&json.visitor, false};
 
     ss_writer_init(&file_writer, ss_crash_write, &file);
-    ss_json_open(&j, NULL, '{');
-    ss_json_text(&j, "schema", "stacksplice-report/1");
-    put_header(&j, event, now);
-    ss_json_key(&j, "error");
-    ss_report_json(&report, facts, false);
-    ss_json_open(&j, "modules", '[');
-    ss_binary_each(scratch, put_module, &j);
-    ss_json_close(&j, ']');
-    ss_json_close(&j, '}');
+    ss_json_init(&json, &file_writer);
+    ss_emit_begin(&e, NULL, STACKSPLICE_OBJECT);
+    ss_emit_text(&e, "schema", "stacksplice-report/1");
+    put_header(&e, event, now);
+    ss_visit_error(&report, &e, "error", facts, NULL, 0);
+    ss_emit_begin(&e, "modules", STACKSPLICE_ARRAY);
+    ss_binary_each(scratch, put_module, &e);
+    ss_emit_end(&e, STACKSPLICE_ARRAY);
+    ss_emit_end(&e, STACKSPLICE_OBJECT);
     ss_writer_text(&file_writer, "\n");
     return ss_writer_finish(&file_writer);
 }

@@ -1,4 +1,5 @@
-#include "report/report.h"
+#include "report/json.h"
+#include "report/visit.h"
 
 #include <string.h>
 
@@ -23,6 +24,16 @@ static bool take_options(const stacksplice_format_options *options, ss_report *r
     return true;
 }
 
+static void write_json(const ss_report *report, const ss_facts *facts)
+{
+    ss_json json;
+    ss_emit e = {&json.visitor, false};
+
+    ss_json_init(&json, report->w);
+    ss_visit_error(report, &e, NULL, facts, SS_SCHEMA_ERROR, 0);
+    ss_writer_text(report->w, "\n");
+}
+
 stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind kind,
                                        const stacksplice_format_options *options,
                                        stacksplice_write_callback write, void *data)
@@ -41,7 +52,7 @@ stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind 
     if (kind == STACKSPLICE_FORMAT_TEXT)
         ss_report_text(&report, &facts);
     else
-        ss_report_json(&report, &facts, true);
+        write_json(&report, &facts);
     complete = ss_writer_finish(&w);
     ss_facts_release(&facts);
     return complete ? S_OK : S_FALSE;

@@ -1,9 +1,10 @@
 #include "report/json.h"
 
-#include <string.h>
-
-static void begin(ss_json *j, const char *key)
+/* Before each value: a comma and its key, where there are any. */
+static ss_writer *begin_value(stacksplice_visitor *self, const char *key)
 {
+    ss_json *j = (ss_json *)self;
+
     if (j->comma)
         ss_writer_put(j->w, ",", 1);
     if (key) {
@@ -12,73 +13,93 @@ static void begin(ss_json *j, const char *key)
         ss_writer_put(j->w, "\":", 2);
     }
     j->comma = true;
+    return j->w;
 }
 
-void ss_json_key(ss_json *j, const char *key)
+static int begin(stacksplice_visitor *self, const char *key, stacksplice_container container)
 {
-    begin(j, key);
+    ss_writer *w = begin_value(self, key);
+
+    ss_writer_put(w, container == STACKSPLICE_OBJECT ? "{" : "[", 1);
+    ((ss_json *)self)->comma = false;
+    return w->failed;
 }
 
-void ss_json_open(ss_json *j, const char *key, char bracket)
+static int end(stacksplice_visitor *self, stacksplice_container container)
 {
-    begin(j, key);
-    ss_writer_put(j->w, &bracket, 1);
-    j->comma = false;
-}
+    ss_json *j = (ss_json *)self;
 
-void ss_json_close(ss_json *j, char bracket)
-{
-    ss_writer_put(j->w, &bracket, 1);
+    ss_writer_put(j->w, container == STACKSPLICE_OBJECT ? "}" : "]", 1);
     j->comma = true;
+    return j->w->failed;
 }
 
-void ss_json_begin_string(ss_json *j, const char *key)
+static int null(stacksplice_visitor *self, const char *key)
 {
-    begin(j, key);
-    ss_writer_put(j->w, "\"", 1);
+    ss_writer *w = begin_value(self, key);
+
+    ss_writer_text(w, "null");
+    return w->failed;
 }
 
-void ss_json_end_string(ss_json *j)
+static int boolean(stacksplice_visitor *self, const char *key, int value)
 {
-    ss_writer_put(j->w, "\"", 1);
+    ss_writer *w = begin_value(self, key);
+
+    ss_writer_text(w, value ? "true" : "false");
+    return w->failed;
 }
 
-void ss_json_text(ss_json *j, const char *key, const char *text)
+static int integer(stacksplice_visitor *self, const char *key, int64_t value)
 {
-    if (!text) {
-        begin(j, key);
-        ss_writer_text(j->w, "null");
-        return;
-    }
-    ss_json_begin_string(j, key);
-    ss_writer_utf8(j->w, text, strlen(text), SS_ESCAPE_JSON);
-    ss_json_end_string(j);
-}
+    ss_writer *w = begin_value(self, key);
 
-void ss_json_unsigned(ss_json *j, const char *key, uint64_t value)
-{
-    begin(j, key);
-    ss_writer_decimal(j->w, value);
-}
-
-void ss_json_signed(ss_json *j, const char *key, int64_t value)
-{
-    begin(j, key);
     if (value < 0)
-        ss_writer_put(j->w, "-", 1);
-    ss_writer_decimal(j->w, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+        ss_writer_put(w, "-", 1);
+    ss_writer_decimal(w, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+    return w->failed;
 }
 
-void ss_json_bool(ss_json *j, const char *key, bool value)
+static int hex(stacksplice_visitor *self, const char *key, uint64_t value, unsigned digits)
 {
-    begin(j, key);
-    ss_writer_text(j->w, value ? "true" : "false");
+    ss_writer *w = begin_value(self, key);
+
+    ss_writer_text(w, "\"0x");
+    ss_writer_hex(w, value, digits);
+    ss_writer_text(w, "\"");
+    return w->failed;
 }
 
-void ss_json_hex(ss_json *j, const char *key, uint64_t value, unsigned digits)
+static int utf8(stacksplice_visitor *self, const char *key, const char *text, size_t length)
 {
-    ss_json_begin_string(j, key);
-    ss_writer_put(j->w, "0x", 2);
-    ss_writer_hex(j->w, value, digits);
-    ss_json_end_string(j);
+    ss_writer *w = begin_value(self, key);
+
+    ss_writer_text(w, "\"");
+    ss_writer_utf8(w, text, length, SS_ESCAPE_JSON);
+    ss_writer_text(w, "\"");
+    return w->failed;
+}
+
+static int utf16(stacksplice_visitor *self, const char *key, const uint16_t *text, size_t length)
+{
+    ss_writer *w = begin_value(self, key);
+
+    ss_writer_text(w, "\"");
+    ss_writer_utf16(w, text, length, SS_ESCAPE_JSON);
+    ss_writer_text(w, "\"");
+    return w->failed;
+}
+
+void ss_json_init(ss_json *json, ss_writer *w)
+{
+    *json = (ss_json){.visitor = {.size = sizeof json->visitor,
+                                  .begin = begin,
+                                  .end = end,
+                                  .null = null,
+                                  .boolean = boolean,
+                                  .integer = integer,
+                                  .hex = hex,
+                                  .utf8 = utf8,
+                                  .utf16 = utf16},
+                      .w = w};
 }

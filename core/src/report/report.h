@@ -1,6 +1,6 @@
 /*
- * One error as text or JSON.  The same code serves a healthy process and one that is about to end:
- * then FAILFAST is set, and nothing allocates, opens files or asks for symbols.
+ * How a report of one error is made.  The same code serves a healthy process and one that is about
+ * to end: then FAILFAST is set, and nothing allocates, opens files or asks for symbols.
  */
 #ifndef SS_REPORT_H
 #define SS_REPORT_H
@@ -22,7 +22,7 @@ enum {
 };
 
 typedef struct ss_report {
-    ss_writer *w;
+    ss_writer *w; /* of a text */
     stacksplice_order order;
     bool all_frames;
     bool color;
@@ -35,9 +35,6 @@ void ss_report_text(const ss_report *r, const ss_facts *facts);
 
 /* The same without causes and members. */
 void ss_report_text_alone(const ss_report *r, const ss_facts *facts);
-
-/* The object of one error, with "schema" first where it stands alone. */
-void ss_report_json(const ss_report *r, const ss_facts *facts, bool alone);
 
 /* A stack as text, INDENT spaces in front; BRIEF: only its innermost part. */
 void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent, bool brief);

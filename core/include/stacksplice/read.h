@@ -1,0 +1,107 @@
+/*
+ * Reading frames, stacks and errors: one walk that hands each field, by its name, to a visitor.
+ *
+ * The library's JSON, Python's attributes and Lua's tables are visitors, so that a field which is
+ * added to the walk appears in all of them.  docs/reports.md lists the names and what they mean.
+ *
+ * The general rules are those of stacksplice.h.
+ */
+#ifndef STACKSPLICE_READ_H
+#define STACKSPLICE_READ_H
+
+#include "stacksplice.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum stacksplice_container {
+    STACKSPLICE_OBJECT = 1, /* of values with a key */
+    STACKSPLICE_ARRAY = 2   /* of values without one */
+} stacksplice_container;
+
+/*
+ * What takes the fields.  Extend it: put it first in a structure of your own.
+ *
+ * KEY is a static string, NULL in an array and for the outermost value.  Texts die on return.  A
+ * function that returns nonzero stops the walk: nothing more is called, also not END.
+ *
+ * The functions may call the library, but not leave by longjmp or a C++ exception.
+ */
+typedef struct stacksplice_visitor stacksplice_visitor;
+struct stacksplice_visitor {
+    size_t size; /* sizeof(stacksplice_visitor) */
+    int (*begin)(stacksplice_visitor *self, const char *key, stacksplice_container container);
+    int (*end)(stacksplice_visitor *self, stacksplice_container container);
+    int (*null)(stacksplice_visitor *self, const char *key);
+    int (*boolean)(stacksplice_visitor *self, const char *key, int value);
+    int (*integer)(stacksplice_visitor *self, const char *key, int64_t value);
+    /* A number that people read in hexadecimal, with at least DIGITS digits. */
+    int (*hex)(stacksplice_visitor *self, const char *key, uint64_t value, unsigned digits);
+    /* LENGTH bytes, meant to be UTF-8: a language may have put anything into them. */
+    int (*utf8)(stacksplice_visitor *self, const char *key, const char *text, size_t length);
+    /* LENGTH units, meant to be UTF-16. */
+    int (*utf16)(stacksplice_visitor *self, const char *key, const uint16_t *text, size_t length);
+    /* Optional: takes each element of a stack, in place of the frames that it stands for. */
+    int (*element)(stacksplice_visitor *self, uintptr_t element);
+    /* Optional: takes an error that belongs to the one that is walked, in place of its fields: a
+       member of "exceptions", or "cause", before which "relation" says what it is. */
+    int (*error)(stacksplice_visitor *self, const char *key, IUnknown *error);
+};
+
+/*
+ * Hand one frame, as stacksplice_resolve gives it, to VISITOR: an object.  A field that is unknown
+ * is left out.
+ *
+ * Returns S_OK, or S_FALSE when VISITOR stopped the walk.  Errors: E_POINTER if frame or visitor is
+ * NULL; E_INVALIDARG if the visitor's size is unknown.
+ * [own: borrows all | thread: any | alloc: no | signal: yes, if VISITOR can]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_frame_visit(const stacksplice_frame *frame,
+                                                            const char *key,
+                                                            stacksplice_visitor *visitor);
+
+/*
+ * Hand a stack of COUNT elements to VISITOR: the array "stack" of frames, innermost first, and
+ * "frames_left_out" as stacksplice_frames_left_out counts them.  KEY, or NULL, names the object
+ * that both are in.
+ *
+ * Returns S_OK, or S_FALSE when VISITOR stopped the walk.  Errors: E_POINTER if visitor is NULL, or
+ * frames is NULL and count is not 0; E_INVALIDARG if the visitor's size is unknown.
+ * [own: borrows all | thread: any | alloc: as stacksplice_resolve | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_stack_visit(const uintptr_t *frames, uint32_t count,
+                                                            const char *key,
+                                                            stacksplice_visitor *visitor);
+
+/* Parts of an error, to read some of it only. */
+#define STACKSPLICE_READ_DETAILS 1u /* HRESULT, texts, type, language, thread, reference */
+#define STACKSPLICE_READ_NOTES 2u
+#define STACKSPLICE_READ_FINGERPRINT 4u
+#define STACKSPLICE_READ_STACK 8u
+#define STACKSPLICE_READ_PROPAGATION 16u
+#define STACKSPLICE_READ_MEMBERS 32u
+#define STACKSPLICE_READ_CAUSES 64u
+
+typedef struct stacksplice_read_options {
+    size_t size;        /* sizeof(stacksplice_read_options) */
+    uint32_t parts;     /* STACKSPLICE_READ_...; 0: all */
+    int without_source; /* as in stacksplice_format_options */
+} stacksplice_read_options;
+
+/*
+ * Hand ERROR (an error object, or a node of its chain) to VISITOR: an object with the members of
+ * the JSON report, in its order.  OPTIONS may be NULL.
+ *
+ * Returns S_OK, or S_FALSE when VISITOR stopped the walk.  Errors: E_POINTER if error or visitor is
+ * NULL; E_INVALIDARG if error is not an error object of this library, or a size is unknown.
+ * [own: borrows all | thread: any | alloc: as stacksplice_format | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_error_visit(IUnknown *error,
+                                                            const stacksplice_read_options *options,
+                                                            stacksplice_visitor *visitor);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

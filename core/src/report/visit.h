@@ -1,0 +1,18 @@
+/* The walk over an error that hands its fields to a visitor: stacksplice/read.h. */
+#ifndef SS_VISIT_H
+#define SS_VISIT_H
+
+#include "report/emit.h"
+#include "report/report.h"
+
+/* The members "stack", of elements with their frames, and "frames_left_out". */
+void ss_visit_stack(const ss_report *r, ss_emit *e, const uintptr_t *frames, uint32_t count,
+                    uint32_t left_out);
+
+/* The object of one error; SCHEMA, or NULL, is its first member.  PARTS as in read.h; 0: all. */
+void ss_visit_error(const ss_report *r, ss_emit *e, const char *key, const ss_facts *facts,
+                    const char *schema, uint32_t parts);
+
+#define SS_SCHEMA_ERROR "stacksplice-error/1"
+
+#endif

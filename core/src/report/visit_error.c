@@ -1,0 +1,282 @@
+/* The walk over one error: schema "stacksplice-error/1", which docs/reports.md describes. */
+#include "report/visit.h"
+
+#include "resolve/room.h"
+
+typedef struct walk {
+    const ss_report *r;
+    ss_emit *e;
+    const char *schema; /* of the outermost, until it is written; or NULL */
+    uint32_t parts;
+    uint32_t errors; /* so far */
+    uint32_t level;  /* of groups in groups */
+    ss_seen around;  /* the errors that this one is in, and those it is the cause of */
+} walk;
+
+static void emit_error(walk *w, const char *key, const ss_facts *facts, const char *relation);
+
+/* ---- The error alone -------------------------------------------------------------------------*/
+
+static void emit_text(ss_emit *e, const char *key, ss_text text)
+{
+    if (text.utf8)
+        ss_emit_utf8(e, key, text.utf8, text.length);
+    else
+        ss_emit_utf16(e, key, text.utf16, text.length);
+}
+
+static void emit_details(ss_emit *e, const ss_facts *facts)
+{
+    const char *symbol = ss_hresult_symbol(facts->view.hresult);
+
+    ss_emit_hex(e, "hresult", (uint32_t)facts->view.hresult, 8);
+    ss_emit_integer(e, "hresult_signed", facts->view.hresult);
+    if (symbol)
+        ss_emit_text(e, "symbol", symbol);
+    emit_text(e, "description", ss_facts_description(facts));
+    emit_text(e, "message", ss_facts_message(facts));
+    ss_emit_text(e, "type", facts->type);
+    ss_emit_text(e, "language", facts->language);
+}
+
+static int emit_note(const char *text, size_t length, void *data)
+{
+    ss_emit *e = data;
+
+    ss_emit_utf8(e, NULL, text, length);
+    return e->stopped;
+}
+
+static void emit_notes(ss_emit *e, const ss_facts *facts)
+{
+    ss_emit_begin(e, "notes", STACKSPLICE_ARRAY);
+    ss_facts_each_note(facts, emit_note, e);
+    ss_emit_end(e, STACKSPLICE_ARRAY);
+}
+
+/* The numbers that name its thread and itself. */
+static void emit_place(ss_emit *e, const ss_facts *facts)
+{
+    const WCHAR *reference = facts->view.reference;
+    size_t length = 0;
+
+    while (reference[length])
+        length++;
+    ss_emit_integer(e, "thread_id", (int64_t)facts->view.thread_id);
+    if (length)
+        ss_emit_utf16(e, "reference", reference, length);
+    else
+        ss_emit_text(e, "reference", NULL);
+}
+
+static bool emit_node(const ss_error_view *node, void *data)
+{
+    walk *w = data;
+
+    ss_emit_begin(w->e, NULL, STACKSPLICE_OBJECT);
+    ss_emit_text(w->e, "language", node->receiver);
+    ss_emit_integer(w->e, "thread_id", (int64_t)node->thread_id);
+    ss_visit_stack(w->r, w->e, node->frames, node->frame_count, node->frames_left_out);
+    ss_emit_end(w->e, STACKSPLICE_OBJECT);
+    return !w->e->stopped;
+}
+
+static void emit_propagation(walk *w, const ss_facts *facts)
+{
+    ss_emit_begin(w->e, "propagation", STACKSPLICE_ARRAY);
+    if (ss_facts_has_chain(facts))
+        ss_error_each_node(facts->error, emit_node, w);
+    ss_emit_end(w->e, STACKSPLICE_ARRAY);
+}
+
+static void emit_alone(walk *w, const ss_facts *facts)
+{
+    char fingerprint[33];
+
+    if (w->parts & STACKSPLICE_READ_DETAILS)
+        emit_details(w->e, facts);
+    if (w->parts & STACKSPLICE_READ_NOTES)
+        emit_notes(w->e, facts);
+    if (w->parts & STACKSPLICE_READ_DETAILS)
+        emit_place(w->e, facts);
+    if (w->parts & STACKSPLICE_READ_FINGERPRINT) {
+        ss_report_fingerprint(w->r, facts, fingerprint);
+        ss_emit_text(w->e, "fingerprint", fingerprint);
+    }
+    if (w->parts & STACKSPLICE_READ_STACK)
+        ss_visit_stack(w->r, w->e, facts->view.frames, facts->view.frame_count,
+                       facts->view.frames_left_out);
+    if (w->parts & STACKSPLICE_READ_PROPAGATION)
+        emit_propagation(w, facts);
+}
+
+/* ---- Members ---------------------------------------------------------------------------------*/
+
+/* False when there is no more room in this walk, or it is one that this is in. */
+static bool may_emit(const walk *w, const ss_facts *facts)
+{
+    return w->errors < SS_REPORT_ERRORS_MAX && !ss_seen_has(&w->around, facts);
+}
+
+static bool emit_fields_of_member(walk *w, IUnknown *member)
+{
+    bool emitted = false;
+    ss_facts facts;
+
+    if (w->level > SS_REPORT_LEVELS_MAX || !ss_room_for_error() || !ss_facts_get(member, &facts))
+        return false;
+    if (may_emit(w, &facts)) {
+        emit_error(w, NULL, &facts, NULL);
+        emitted = true;
+    }
+    ss_facts_release(&facts);
+    return emitted;
+}
+
+/* False when it is left out. */
+static bool emit_member(walk *w, IUnknown *group, uint32_t index)
+{
+    IRestrictedErrorInfo *found = NULL;
+    IUnknown *member;
+    bool emitted = true;
+
+    if (stacksplice_error_member(group, index, &found) != S_OK)
+        return false;
+    member = (IUnknown *)(void *)found;
+    if (w->e->visitor->error)
+        w->e->stopped = w->e->visitor->error(w->e->visitor, NULL, member);
+    else
+        emitted = emit_fields_of_member(w, member);
+    found->lpVtbl->Release(found);
+    return emitted;
+}
+
+static void emit_members(walk *w, const ss_facts *facts)
+{
+    uint32_t members = 0, left_out = 0;
+
+    if (!ss_facts_group(facts, &members, &left_out)) {
+        ss_emit_text(w->e, "exceptions", NULL);
+    } else {
+        ss_emit_begin(w->e, "exceptions", STACKSPLICE_ARRAY);
+        w->level++;
+        for (uint32_t i = 0; i < members && !w->e->stopped; i++) {
+            if (!emit_member(w, facts->error, i))
+                left_out++;
+        }
+        w->level--;
+        ss_emit_end(w->e, STACKSPLICE_ARRAY);
+    }
+    ss_emit_integer(w->e, "exceptions_left_out", left_out);
+}
+
+/* ---- Causes ----------------------------------------------------------------------------------*/
+
+static const char *relation_name(stacksplice_relation relation)
+{
+    return relation == STACKSPLICE_RELATION_CONTEXT ? "context" : "cause";
+}
+
+static IUnknown *previous_of(const ss_facts *facts)
+{
+    return ss_facts_has_chain(facts) ? ss_error_previous(facts->error) : NULL;
+}
+
+/* The one error that this one was made from, as it is. */
+static void emit_cause(walk *w, const ss_facts *facts)
+{
+    IUnknown *cause = previous_of(facts);
+
+    if (!cause)
+        return;
+    ss_emit_text(w->e, "relation", relation_name(facts->view.relation));
+    if (!w->e->stopped)
+        w->e->stopped = w->e->visitor->error(w->e->visitor, "cause", cause);
+}
+
+/* The errors behind the one of FACTS, the latest first, whose fields stand in one list. */
+static void emit_causes(walk *w, const ss_facts *facts)
+{
+    stacksplice_relation relation = facts->view.relation;
+    uint32_t left_out = facts->view.causes_left_out, before = w->around.count;
+    IUnknown *next = previous_of(facts);
+    const char *above = NULL;
+    ss_facts cause;
+
+    ss_emit_begin(w->e, "transformed", STACKSPLICE_ARRAY);
+    while (next && !w->e->stopped && ss_facts_get(next, &cause)) {
+        const char *name = relation_name(relation);
+        bool may = may_emit(w, &cause);
+
+        above = ss_seen_has(&w->around, &cause) ? name : NULL;
+        if (may)
+            emit_error(w, NULL, &cause, name);
+        else
+            left_out = !above;
+        (void)ss_seen_add(&w->around, &cause);
+        if (may)
+            left_out = cause.view.causes_left_out;
+        relation = cause.view.relation;
+        next = may ? ss_error_previous(next) : NULL;
+        ss_facts_release(&cause);
+    }
+    ss_emit_end(w->e, STACKSPLICE_ARRAY);
+    ss_emit_integer(w->e, "transformed_left_out", left_out);
+    ss_emit_text(w->e, "transformed_above", above);
+    w->around.count = before;
+}
+
+/* ---- An error and what belongs to it ---------------------------------------------------------*/
+
+/* RELATION: what it is to the error before it in a list of causes, where its own causes follow;
+   NULL: it is in no such list. */
+static void emit_error(walk *w, const char *key, const ss_facts *facts, const char *relation)
+{
+    uint32_t before = w->around.count;
+
+    w->errors++;
+    (void)ss_seen_add(&w->around, facts);
+    ss_emit_begin(w->e, key, STACKSPLICE_OBJECT);
+    if (w->schema)
+        ss_emit_text(w->e, "schema", w->schema);
+    w->schema = NULL;
+    if (relation)
+        ss_emit_text(w->e, "relation", relation);
+    emit_alone(w, facts);
+    if (w->parts & STACKSPLICE_READ_MEMBERS)
+        emit_members(w, facts);
+    if (w->parts & STACKSPLICE_READ_CAUSES && !relation) {
+        if (w->e->visitor->error)
+            emit_cause(w, facts);
+        else
+            emit_causes(w, facts);
+    }
+    ss_emit_end(w->e, STACKSPLICE_OBJECT);
+    w->around.count = before;
+}
+
+void ss_visit_error(const ss_report *r, ss_emit *e, const char *key, const ss_facts *facts,
+                    const char *schema, uint32_t parts)
+{
+    walk w = {.r = r, .e = e, .schema = schema, .parts = parts ? parts : UINT32_MAX};
+
+    emit_error(&w, key, facts, NULL);
+}
+
+stacksplice_hresult stacksplice_error_visit(IUnknown *error,
+                                            const stacksplice_read_options *options,
+                                            stacksplice_visitor *visitor)
+{
+    ss_report r = {.without_source = options && options->without_source};
+    ss_emit e = {visitor, false};
+    ss_facts facts;
+
+    if (!error || !visitor)
+        return E_POINTER;
+    if (!ss_visitor_is_valid(visitor) || (options && options->size != sizeof *options) ||
+        !ss_facts_get(error, &facts))
+        return E_INVALIDARG;
+    ss_visit_error(&r, &e, NULL, &facts, NULL, options ? options->parts : 0);
+    ss_facts_release(&facts);
+    return e.stopped ? S_FALSE : S_OK;
+}
