@@ -381,6 +381,11 @@ tiny_hooks *tiny_hooks_of(tiny *t)
     return &t->hooks;
 }
 
+tiny_object *tiny_no_memory(tiny *t)
+{
+    return t->no_memory;
+}
+
 const tiny_frame *tiny_frames(void)
 {
     return innermost;

@@ -68,11 +68,11 @@ static inline bool tiny_is_error(tiny_value value)
 /* Like realloc; size 0 frees.  NULL: there is no memory. */
 typedef void *tiny_allocator(void *data, void *block, size_t size);
 
-/* What a host can be told.  Neither function may call into the interpreter. */
+/* What a host can be told.  Neither may run functions of scripts. */
 typedef struct tiny_hooks {
     /* ERROR is being thrown, by a script or by C: everything that was called is still running. */
     void (*thrown)(tiny *t, tiny_object *error, void *data);
-    /* ERROR, whose member host is not NULL, ends. */
+    /* ERROR, whose member host is not NULL, ends.  Values may be dropped. */
     void (*ended)(tiny *t, tiny_object *error, void *data);
     void *data;
 } tiny_hooks;
@@ -82,6 +82,9 @@ tiny *tiny_open(tiny_allocator *allocate, void *data);
 
 /* Every value has been dropped before. */
 void tiny_close(tiny *t);
+
+/* The error of no memory: one object for all times. */
+tiny_object *tiny_no_memory(tiny *t);
 
 tiny_hooks *tiny_hooks_of(tiny *t);
 

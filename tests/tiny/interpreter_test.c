@@ -1,16 +1,10 @@
 /* The interpreter of tiny by itself: what its binding relies on. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "support.h"
 #include "tiny.h"
 
 /* ---- Memory that is counted and can fail ------------------------------------------------------*/
@@ -94,9 +88,8 @@ static void check_thrown(const char *source, const char *type, const char *messa
 
 /* ---- What programs do -------------------------------------------------------------------------*/
 
-static void test_lines_call_functions(void **state)
+TEST(test_lines_call_functions)
 {
-    (void)state;
     assert_int_equal(result_of("function main\n x = add 1 2\n x = add x 10\n return x\n"), 13);
     assert_int_equal(result_of("function main\n if 0 return 1\n if nil return 2\n return -3"), -3);
     assert_int_equal(result_of("function main\n # nothing\n\n if \"\" return 4 # text is true"), 4);
@@ -108,26 +101,23 @@ static void test_lines_call_functions(void **state)
         result_of("function f a\n return a\nfunction main\n x = f \"a # b\"\n if x return 1"), 1);
 }
 
-static void test_functions_call_themselves(void **state)
+TEST(test_functions_call_themselves)
 {
-    (void)state;
     assert_int_equal(result_of("function sum n\n if n m = add n -1\n if n s = sum m\n"
                                " if n n = add n s\n return n\n"
                                "function main\n s = sum 100\n return s\n"),
                      5050);
 }
 
-static void test_errors_pass_through_functions(void **state)
+TEST(test_errors_pass_through_functions)
 {
-    (void)state;
     check_thrown("function f\n e = error \"io\" \"no file\"\n throw e\n return 1\n"
                  "function main\n x = f\n return 2\n",
                  "io", "no file");
 }
 
-static void test_try_gives_the_error(void **state)
+TEST(test_try_gives_the_error)
 {
-    (void)state;
     assert_int_equal(result_of("function f\n e = error \"io\" \"no file\"\n throw e\n"
                                "function main\n e = try f\n if e return 1\n return 2\n"),
                      1);
@@ -137,9 +127,8 @@ static void test_try_gives_the_error(void **state)
     assert_int_equal(result_of("function main\n try nothing\n return 3\n"), 3);
 }
 
-static void test_bad_programs_throw(void **state)
+TEST(test_bad_programs_throw)
 {
-    (void)state;
     check_thrown("function main\n f", "name", "no such function: f");
     check_thrown("function main\n add x 1", "name", "no such variable: x");
     check_thrown("function main\n if x return 1", "name", "no such variable: x");
@@ -157,13 +146,12 @@ static void test_bad_programs_throw(void **state)
 }
 
 /* Any bytes at all: nothing may crash. */
-static void test_noise_does_no_harm(void **state)
+TEST(test_noise_does_no_harm)
 {
     static const char letters[] = "function main\n try if = \"e # 1-nil return throw error\t";
     char source[200];
     memory m = {.left = -1};
 
-    (void)state;
     srand(1);
     for (int round = 0; round < 20000; round++) {
         size_t length = 14 + (size_t)rand() % 150;
@@ -195,14 +183,13 @@ static tiny_value keep_it(tiny *t, void *data, const tiny_value *arguments, int 
     return (tiny_value){0, NULL};
 }
 
-static void test_an_error_that_is_thrown_again_is_the_same(void **state)
+TEST(test_an_error_that_is_thrown_again_is_the_same)
 {
     memory m = {.left = -1};
     tiny *t = open_with(&m, throws_again);
     tiny_object *made = NULL;
     tiny_value error;
 
-    (void)state;
     assert_true(tiny_define(t, "keep", keep_it, &made));
     assert_false(tiny_call(t, "main", NULL, 0, &error));
     assert_ptr_equal(error.object, made);
@@ -211,14 +198,13 @@ static void test_an_error_that_is_thrown_again_is_the_same(void **state)
     close_and_check(&m, t);
 }
 
-static void test_an_error_keeps_its_cause(void **state)
+TEST(test_an_error_keeps_its_cause)
 {
     memory m = {.left = -1};
     tiny *t = open_with(&m, "function main\n a = error \"a\" \"inside\"\n"
                             " b = error \"b\" \"outside\" a\n throw b\n");
     tiny_value error;
 
-    (void)state;
     assert_false(tiny_call(t, "main", NULL, 0, &error));
     assert_string_equal(error.object->type, "b");
     assert_string_equal(error.object->cause->type, "a");
@@ -250,14 +236,13 @@ static void on_ended(tiny *t, tiny_object *error, void *data)
     ((told *)data)->ended++;
 }
 
-static void test_the_host_is_told_of_a_throw_and_of_the_end(void **state)
+TEST(test_the_host_is_told_of_a_throw_and_of_the_end)
 {
     memory m = {.left = -1};
     tiny *t = open_with(&m, "function f\n e = error \"a\" \"b\"\n throw e\nfunction main\n f\n");
     told what = {0, 0, 0};
     tiny_value error;
 
-    (void)state;
     *tiny_hooks_of(t) = (tiny_hooks){on_thrown, on_ended, &what};
     assert_false(tiny_call(t, "main", NULL, 0, &error));
     assert_int_equal(what.thrown, 1);
@@ -268,11 +253,10 @@ static void test_the_host_is_told_of_a_throw_and_of_the_end(void **state)
     close_and_check(&m, t);
 }
 
-static void test_every_allocation_may_fail(void **state)
+TEST(test_every_allocation_may_fail)
 {
     int failures = 0;
 
-    (void)state;
     for (bool failed = true; failed; failures++) {
         memory m = {.left = failures};
         tiny *t = tiny_open(allocate, &m);
@@ -316,14 +300,13 @@ static tiny_value write_stack(tiny *t, void *data, const tiny_value *arguments, 
 static const char stack_source[] = "function leaf\n\n stack\n"
                                    "function main\n # calls\n x = leaf\n leaf\n";
 
-static void test_frames_have_functions_and_lines(void **state)
+TEST(test_frames_have_functions_and_lines)
 {
     memory m = {.left = -1};
     tiny *t = open_with(&m, stack_source);
     char text[200];
     tiny_value result;
 
-    (void)state;
     assert_true(tiny_define(t, "stack", write_stack, text));
     assert_true(tiny_call(t, "main", NULL, 0, &result));
     assert_string_equal(text, "stack:0 leaf:3 main:7 ");
@@ -342,7 +325,7 @@ static tiny_value call_other(tiny *t, void *data, const tiny_value *arguments, i
     return result;
 }
 
-static void test_interpreters_call_each_other(void **state)
+TEST(test_interpreters_call_each_other)
 {
     memory m = {.left = -1}, n = {.left = -1};
     tiny *outer = open_with(&m, "function main\n other\n");
@@ -350,31 +333,10 @@ static void test_interpreters_call_each_other(void **state)
     char text[200];
     tiny_value result;
 
-    (void)state;
     assert_true(tiny_define(inner, "stack", write_stack, text));
     assert_true(tiny_define(outer, "other", call_other, inner));
     assert_true(tiny_call(outer, "main", NULL, 0, &result));
     assert_string_equal(text, "stack:0 leaf:3 main:7 other:0 main:2 ");
     close_and_check(&n, inner);
     close_and_check(&m, outer);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines_call_functions),
-        cmocka_unit_test(test_functions_call_themselves),
-        cmocka_unit_test(test_errors_pass_through_functions),
-        cmocka_unit_test(test_try_gives_the_error),
-        cmocka_unit_test(test_bad_programs_throw),
-        cmocka_unit_test(test_noise_does_no_harm),
-        cmocka_unit_test(test_an_error_that_is_thrown_again_is_the_same),
-        cmocka_unit_test(test_an_error_keeps_its_cause),
-        cmocka_unit_test(test_the_host_is_told_of_a_throw_and_of_the_end),
-        cmocka_unit_test(test_every_allocation_may_fail),
-        cmocka_unit_test(test_frames_have_functions_and_lines),
-        cmocka_unit_test(test_interpreters_call_each_other),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,35 @@
+"""A language in an afternoon: the interpreter is small, and its binding at most 500 lines long."""
+
+import re
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent.parent.parent / "bindings" / "tiny"
+BINDING = ("binding.c", "include/stacksplice/tiny.h")
+INTERPRETER = "tiny.c"
+MAX_BINDING = 500  # lines that are not blank
+MAX_INTERPRETER = 250  # lines with code: no comment, no blank line, no brace alone
+
+
+def lines(name):
+    return (FOLDER / name).read_text(encoding="utf-8").splitlines()
+
+
+def code(name):
+    text = re.sub(r"/\*.*?\*/", "", (FOLDER / name).read_text(encoding="utf-8"), flags=re.S)
+    return [line for line in text.splitlines() if line.strip(" {};")]
+
+
+def main():
+    binding = sum(1 for name in BINDING for line in lines(name) if line.strip())
+    interpreter = len(code(INTERPRETER))
+    print(f"binding {binding} of {MAX_BINDING} lines, interpreter {interpreter} of {MAX_INTERPRETER}")
+    others = {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.[ch]")}
+    others -= {*BINDING, INTERPRETER, "tiny.h"}
+    if others:
+        print(f"not counted: {sorted(others)}")
+    return binding > MAX_BINDING or interpreter > MAX_INTERPRETER or len(others) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
