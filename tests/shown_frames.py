@@ -11,6 +11,6 @@ def shown(stack, prefix):
                 break
         elif what == "lua" and file != "[C]":
             frames.append((what, None, line))
-        elif what in ("python", "gap"):
+        elif what in ("python", "tiny", "gap"):
             frames.append((what, function, line))
     return frames

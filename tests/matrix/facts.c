@@ -168,6 +168,8 @@ static int is_thrown(IUnknown *exception)
     case 'L':
     case 'M':
         return matrix_is_thrown_by_lua(exception);
+    case 'T':
+        return matrix_is_thrown_by_tiny(exception);
     default:
         return -1;
     }

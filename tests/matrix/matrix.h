@@ -3,8 +3,8 @@
  * write it, against the public headers only, whose calls follow a path given as data.
  *
  * A path is a string of languages, the catcher first and the origin last: P Python, L Lua, M a
- * second Lua state, C, X C++.  matrix_step calls step I of the path, which calls step I + 1, until
- * the last one fails.  Between two neighbours lies one border.
+ * second Lua state, T tiny, C, X C++.  matrix_step calls step I of the path, which calls the next
+ * one, until the last one fails.  Between two neighbours lies one border.
  */
 #ifndef MATRIX_H
 #define MATRIX_H
@@ -41,7 +41,7 @@ extern matrix_run matrix;
    tell them, and marks: a thread (t) or a coroutine (c) begins; a coroutine goes on that was called
    in another thread (o). */
 typedef struct matrix_entry {
-    char what; /* n native, p Python, l Lua, t, c, o */
+    char what; /* n native, p Python, l Lua, y tiny, t, c, o */
     char name[64];
     int line;
 } matrix_entry;
@@ -64,6 +64,7 @@ int matrix_border_of(int i);
 HRESULT matrix_step(int i);
 HRESULT matrix_to_python(int i);
 HRESULT matrix_to_lua(int i);
+HRESULT matrix_to_tiny(int i);
 HRESULT matrix_c_step(int i);
 HRESULT matrix_cpp_step(int i);
 
@@ -89,6 +90,7 @@ void matrix_fact_number(const char *name, long long number);
 /* Whether LANGUAGE_EXCEPTION stands for what the origin threw. */
 int matrix_is_thrown_by_python(IUnknown *language_exception);
 int matrix_is_thrown_by_lua(IUnknown *language_exception);
+int matrix_is_thrown_by_tiny(IUnknown *language_exception);
 /* The slot's error, thrown once more, is the C++ object that was thrown. */
 int matrix_is_thrown_by_cpp(HRESULT hr);
 /* C++ exception objects that are alive. */
@@ -102,6 +104,14 @@ void matrix_lua_reset(void);
 void matrix_lua_close(void);
 /* Drops what was thrown; the number of thrown values that are still there after a collection. */
 int matrix_lua_forget(void);
+
+/* ---- Tiny (tiny_side.c) -----------------------------------------------------------------------*/
+
+/* Opens the interpreter with SOURCE, which stays the caller's; NULL or what is wrong. */
+const char *matrix_tiny_open(const char *source);
+void matrix_tiny_close(void);
+/* Drops what was thrown; the number of values that are still there. */
+int matrix_tiny_forget(void);
 
 #ifdef __cplusplus
 }

@@ -1,11 +1,12 @@
 /*
  * The extension module "matrix": Python's side, and what runs a path.
  *
- *   open(steps, chunk)   the function that Python steps are, and the source of the Lua ones
+ *   open(steps, chunk, source)   the function that Python steps are, the source of the Lua ones and
+ *                        of the tiny ones
  *   run(path, modes, styles, kind) -> facts     runs the path; a dict of what was found
  *   log() -> list        what was called, with marks; borders() -> list of places in it
  *   forget_python()      drops what Python threw
- *   forget() -> (Lua values, C++ exceptions) that are still alive, all else dropped
+ *   forget() -> (Lua values, tiny values, C++ exceptions) that are still alive, all else dropped
  *   close()
  * and for the steps:
  *   call(i)              step i, whose error is raised here
@@ -26,7 +27,7 @@
 
 matrix_run matrix;
 
-static PyObject *step_function, *thrown, *traceback;
+static PyObject *step_function, *tiny_source, *thrown, *traceback;
 static PyFrameObject *base; /* borrowed: the frame that a native step was called by */
 
 /* ---- The log: Python's own word ---------------------------------------------------------------*/
@@ -118,6 +119,9 @@ MATRIX_NODE HRESULT matrix_step(int i)
     case 'L':
     case 'M':
         hr = matrix_to_lua(i);
+        break;
+    case 'T':
+        hr = matrix_to_tiny(i);
         break;
     case 'C':
         hr = matrix_c_step(i);
@@ -232,13 +236,16 @@ static PyObject *py_open(PyObject *module, PyObject *args)
 {
     const char *chunk, *wrong;
     Py_ssize_t length;
-    PyObject *step;
+    PyObject *step, *source;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "Os#", &step, &chunk, &length))
+    if (!PyArg_ParseTuple(args, "Os#U", &step, &chunk, &length, &source))
         return NULL;
     Py_XSETREF(step_function, Py_NewRef(step));
+    Py_XSETREF(tiny_source, Py_NewRef(source));
     wrong = matrix_lua_open(chunk, (size_t)length);
+    if (!wrong)
+        wrong = matrix_tiny_open(PyUnicode_AsUTF8(source));
     if (wrong)
         return PyErr_Format(PyExc_RuntimeError, "%s", wrong);
     Py_RETURN_NONE;
@@ -321,7 +328,7 @@ static PyObject *py_forget(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    return Py_BuildValue("(ii)", matrix_lua_forget(), matrix_cpp_alive());
+    return Py_BuildValue("(iii)", matrix_lua_forget(), matrix_tiny_forget(), matrix_cpp_alive());
 }
 
 static PyObject *py_close(PyObject *module, PyObject *unused)
@@ -330,6 +337,7 @@ static PyObject *py_close(PyObject *module, PyObject *unused)
     (void)unused;
     Py_CLEAR(step_function);
     matrix_lua_close();
+    matrix_tiny_close();
     Py_RETURN_NONE;
 }
 

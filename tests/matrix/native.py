@@ -13,7 +13,8 @@ sys.path[:0] = [str(HERE), str(TESTS), str(TESTS / "lua")]
 import extension  # noqa: E402
 import test_luas as luas  # noqa: E402
 
-C_FILES = ["module.c", "facts.c", "log.c", "c_side.c", "lua_side.c"]
+TINY = ["libstacksplice-tiny.a", "libtiny.a"]
+C_FILES = ["module.c", "facts.c", "log.c", "c_side.c", "lua_side.c", "tiny_side.c"]
 
 
 def of_the_build():
@@ -52,7 +53,10 @@ def build(folder, lua):
         compile_cpp(folder, include),
         f"-isystem{include}",
         f"-I{extension.ROOT / 'bindings' / 'lua' / 'include'}",
+        f"-I{extension.ROOT / 'bindings' / 'tiny'}",
+        f"-I{extension.ROOT / 'bindings' / 'tiny' / 'include'}",
         *libraries,
+        *(str(luas.BUILD / "bindings" / "tiny" / name) for name in TINY),
         "-lstdc++",
         "-Wl,-z,nodelete",
         "-fno-optimize-sibling-calls",

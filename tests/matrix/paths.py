@@ -12,7 +12,7 @@ import gap_reasons
 from shown_frames import shown
 
 # C hands HRESULTs on: it receives nothing unless it says so.
-RECEIVERS = {"P": "python", "L": "lua", "M": "lua", "X": "c++"}
+RECEIVERS = {"P": "python", "L": "lua", "M": "lua", "T": "tiny", "X": "c++"}
 
 E_FAIL, E_BOUNDS, E_INVALIDARG = 0x80004005, 0x8000000B, 0x80070057
 # What the origin throws: the HRESULT, and how its message begins.
@@ -31,6 +31,11 @@ KINDS = {
         "D": (E_FAIL, "0.5"),
         "B": (E_FAIL, "false"),
         "S": (E_FAIL, "steps.lua: text"),
+    },
+    "T": {
+        "A": (0x80070005, "tiny said so"),
+        "O": (E_FAIL, "tiny said so"),
+        "C": (E_FAIL, "tiny said so"),
     },
     "C": {"E": (E_BOUNDS, "C said so"), "W": (0x80070005, "C said ß"), "B": (0x80004001, "Not implemented")},
     "X": {
@@ -127,6 +132,7 @@ def frame_of(entry):
         "n": ("native", name, 0),
         "p": ("python", name, line),
         "l": ("lua", None, line),
+        "y": ("tiny", name, line),
         "o": ELSEWHERE,
     }[what]
 

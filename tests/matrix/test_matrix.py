@@ -30,7 +30,7 @@ class Matrix:
     def __init__(self, module):
         self.module = module
         self.alive = []  # (case, weak reference to the exception that Python caught)
-        module.open(steps.step, (HERE / "steps.lua").read_text())
+        module.open(steps.step, *((HERE / name).read_text() for name in ("steps.lua", "steps.tiny")))
 
     def run(self, case):
         """What is wrong with CASE."""
@@ -52,11 +52,11 @@ class Matrix:
         if any("a" in modes for (_, modes, _, _), _ in self.alive):
             gc.collect()  # asyncio makes cycles
         self.module.forget()
-        of_lua, of_cpp = self.module.forget()  # what finalizers let go is garbage only now
+        of_lua, of_tiny, of_cpp = self.module.forget()  # what finalizers let go is garbage only now
         left = [f"{case}: the exception is still alive" for case, alive in self.alive if alive()]
         self.alive.clear()
-        if of_lua or of_cpp > KEPT_BY_CPP:
-            left.append(f"{of_lua} values of Lua and {of_cpp} exceptions of C++ are still alive")
+        if of_lua or of_tiny or of_cpp > KEPT_BY_CPP:
+            left.append(f"{of_lua} values of Lua, {of_tiny} of tiny, {of_cpp} exceptions of C++ are alive")
         return left
 
     def run_all(self, cases):
@@ -93,6 +93,14 @@ def test_matrix(matrix, borders, way):
 @pytest.mark.parametrize("borders", range(1, 4))
 def test_two_states_of_lua(matrix, borders, way):
     matrix.run_all(case for case in paths.cases(borders, way, "PLCXM") if "M" in case[0])
+
+
+@pytest.mark.parametrize("way", paths.WAYS)
+@pytest.mark.parametrize("borders", range(1, 6))
+def test_tiny(matrix, borders, way):
+    """As origin, border and catcher; over four and five borders as two and three of them."""
+    least = max(1, borders - 2)
+    matrix.run_all(case for case in paths.cases(borders, way, "PLCXT") if case[0].count("T") >= least)
 
 
 def test_one_case(request, matrix):
