@@ -5,26 +5,20 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "error_double.h"
+
 #include <stacksplice/python.h>
 #include <stacksplice/source.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST = 8 };
 
-/* A language exception of C: all counts are one. */
+/* A language exception of C, and what it owns. */
 typedef struct exception {
-    IScriptException script;
-    ILanguageExceptionTransform transform;
-    IScriptExceptionDetails details;
-    atomic_int count;
-    IRestrictedErrorInfo *cause;
-    stacksplice_relation relation;
+    error_double object;
     IRestrictedErrorInfo *members[MOST];
-    uint32_t member_count;
-    char *notes[MOST];
-    uint32_t note_count;
+    const char *notes[MOST];
 } exception;
 
 static void drop(void *object)
@@ -35,141 +29,17 @@ static void drop(void *object)
         unknown->lpVtbl->Release(unknown);
 }
 
-static ULONG exception_drop(exception *x)
+static void end_exception(error_double *object)
 {
-    int left = atomic_fetch_sub(&x->count, 1) - 1;
+    exception *x = (exception *)object;
 
-    if (left)
-        return (ULONG)left;
-    drop(x->cause);
-    for (uint32_t i = 0; i < x->member_count; i++)
+    drop(object->cause);
+    for (uint32_t i = 0; i < object->member_count; i++)
         drop(x->members[i]);
-    for (uint32_t i = 0; i < x->note_count; i++)
-        free(x->notes[i]);
+    for (uint32_t i = 0; i < object->note_count; i++)
+        free((void *)x->notes[i]);
     free(x);
-    return 0;
 }
-
-static HRESULT find(exception *x, REFIID iid, void **out)
-{
-    *out = NULL;
-    if (IsEqualIID(iid, &IID_IUnknown) || IsEqualIID(iid, &stacksplice_IID_IScriptException))
-        *out = &x->script;
-    else if (x->cause && IsEqualIID(iid, &IID_ILanguageExceptionTransform))
-        *out = &x->transform;
-    else if (IsEqualIID(iid, &stacksplice_IID_IScriptExceptionDetails))
-        *out = &x->details;
-    if (!*out)
-        return E_NOINTERFACE;
-    atomic_fetch_add(&x->count, 1);
-    return S_OK;
-}
-
-#define FORWARD(iface, member)                                                           \
-    static exception *from_##member(iface *self)                                         \
-    {                                                                                    \
-        return (exception *)(void *)((char *)self - offsetof(exception, member));        \
-    }                                                                                    \
-    static HRESULT STDMETHODCALLTYPE member##_query(iface *self, REFIID iid, void **out) \
-    {                                                                                    \
-        return find(from_##member(self), iid, out);                                      \
-    }                                                                                    \
-    static ULONG STDMETHODCALLTYPE member##_add_ref(iface *self)                         \
-    {                                                                                    \
-        return (ULONG)atomic_fetch_add(&from_##member(self)->count, 1) + 1;              \
-    }                                                                                    \
-    static ULONG STDMETHODCALLTYPE member##_release(iface *self)                         \
-    {                                                                                    \
-        return exception_drop(from_##member(self));                                      \
-    }
-
-FORWARD(IScriptException, script)
-FORWARD(ILanguageExceptionTransform, transform)
-FORWARD(IScriptExceptionDetails, details)
-
-static const char *STDMETHODCALLTYPE script_language(IScriptException *self)
-{
-    (void)self;
-    return "c";
-}
-
-static const char *STDMETHODCALLTYPE script_type(IScriptException *self)
-{
-    (void)self;
-    return "failure";
-}
-
-static const char *STDMETHODCALLTYPE script_message(IScriptException *self, size_t *length)
-{
-    (void)self;
-    *length = 4;
-    return "in C";
-}
-
-static void STDMETHODCALLTYPE script_add_inside(IScriptException *self)
-{
-    (void)script_add_ref(self);
-}
-
-static void STDMETHODCALLTYPE script_release_inside(IScriptException *self)
-{
-    (void)script_release(self);
-}
-
-static HRESULT STDMETHODCALLTYPE transform_get(ILanguageExceptionTransform *self,
-                                               IRestrictedErrorInfo **out)
-{
-    *out = from_transform(self)->cause;
-    (*out)->lpVtbl->AddRef(*out);
-    return S_OK;
-}
-
-static stacksplice_relation STDMETHODCALLTYPE details_relation(IScriptExceptionDetails *self,
-                                                               uint32_t *left_out)
-{
-    *left_out = 0;
-    return from_details(self)->relation;
-}
-
-static int STDMETHODCALLTYPE details_group(IScriptExceptionDetails *self, uint32_t *members,
-                                           uint32_t *left_out)
-{
-    *members = from_details(self)->member_count;
-    *left_out = 0;
-    return *members != 0;
-}
-
-static HRESULT STDMETHODCALLTYPE details_member(IScriptExceptionDetails *self, uint32_t index,
-                                                IRestrictedErrorInfo **member)
-{
-    exception *x = from_details(self);
-
-    *member = index < x->member_count ? x->members[index] : NULL;
-    if (!*member)
-        return S_FALSE;
-    (*member)->lpVtbl->AddRef(*member);
-    return S_OK;
-}
-
-static const char *STDMETHODCALLTYPE details_note(IScriptExceptionDetails *self, uint32_t index,
-                                                  size_t *length)
-{
-    exception *x = from_details(self);
-
-    if (index >= x->note_count)
-        return NULL;
-    *length = strlen(x->notes[index]);
-    return x->notes[index];
-}
-
-static const IScriptExceptionVtbl script_vtbl = {
-    script_query, script_add_ref, script_release,    script_language,
-    script_type,  script_message, script_add_inside, script_release_inside};
-static const ILanguageExceptionTransformVtbl transform_vtbl = {transform_query, transform_add_ref,
-                                                               transform_release, transform_get};
-static const IScriptExceptionDetailsVtbl details_vtbl = {
-    details_query, details_add_ref, details_release, details_relation,
-    details_group, details_member,  details_note};
 
 /* EXC's error with a reference, or NULL with an exception. */
 static IRestrictedErrorInfo *error_of(PyObject *exc)
@@ -196,19 +66,24 @@ static PyObject *fail(PyObject *self, PyObject *arguments)
         free(x);
         return NULL;
     }
-    x->script.lpVtbl = &script_vtbl;
-    x->transform.lpVtbl = &transform_vtbl;
-    x->details.lpVtbl = &details_vtbl;
-    atomic_init(&x->count, 1);
-    x->relation = is_context ? STACKSPLICE_RELATION_CONTEXT : STACKSPLICE_RELATION_CAUSE;
+    error_double_init(&x->object, 1);
+    x->object.ended = end_exception;
+    x->object.language = "c";
+    x->object.type = "failure";
+    x->object.message = "in C";
+    x->object.message_length = 4;
+    x->object.has_details = 1;
+    x->object.notes = x->notes;
+    x->object.relation = is_context ? STACKSPLICE_RELATION_CONTEXT : STACKSPLICE_RELATION_CAUSE;
     if (cause != Py_None)
-        x->cause = error_of(cause);
+        x->object.cause = error_of(cause);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(members) && i < MOST; i++)
-        x->members[x->member_count++] = error_of(PyList_GET_ITEM(members, i));
+        x->members[x->object.member_count++] = error_of(PyList_GET_ITEM(members, i));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(notes) && i < MOST; i++)
-        x->notes[x->note_count++] = strdup(PyUnicode_AsUTF8(PyList_GET_ITEM(notes, i)));
-    (void)stacksplice_originate(E_FAIL, "in C", 4, (IUnknown *)(void *)&x->script, NULL);
-    (void)exception_drop(x);
+        x->notes[x->object.note_count++] = strdup(PyUnicode_AsUTF8(PyList_GET_ITEM(notes, i)));
+    x->object.members = x->object.member_count ? x->members : NULL;
+    (void)stacksplice_originate(E_FAIL, "in C", 4, error_double_unknown(&x->object), NULL);
+    drop(error_double_unknown(&x->object));
     return stacksplice_python_raise(E_FAIL);
 }
 

@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-/* The state is the test's and outlives the object, which has no memory of its own. */
+/* The state is the test's and outlives the object, which has no memory of its own unless ENDED. */
 typedef struct error_double {
     IScriptException IScriptException_iface; /* also IUnknown */
     ILanguageExceptionStackBackTrace ILanguageExceptionStackBackTrace_iface;
@@ -15,8 +15,11 @@ typedef struct error_double {
     IScriptExceptionDetails IScriptExceptionDetails_iface;
     atomic_int outside;
     atomic_int inside;
-    atomic_int waking; /* how often outside went from 0 to 1 */
-    int is_script;     /* which interfaces it answers */
+    atomic_int waking;                        /* how often outside went from 0 to 1 */
+    void (*ended)(struct error_double *self); /* once both counts are 0; NULL: nothing to do */
+    int is_script;                            /* which interfaces it answers */
+    const char *language, *type, *message;    /* "double", "DoubleError", "two" unless set */
+    size_t message_length;
     int has_stack;
     const uintptr_t *frames;
     uint32_t frame_count;

@@ -2,29 +2,6 @@
 
 #include <string.h>
 
-static error_double *impl_from_IScriptException(IScriptException *iface)
-{
-    return (error_double *)(void *)iface;
-}
-
-static error_double *impl_from_stack(ILanguageExceptionStackBackTrace *iface)
-{
-    return (error_double *)(void *)((char *)iface -
-                                    offsetof(error_double, ILanguageExceptionStackBackTrace_iface));
-}
-
-static error_double *impl_from_transform(ILanguageExceptionTransform *iface)
-{
-    return (error_double *)(void *)((char *)iface -
-                                    offsetof(error_double, ILanguageExceptionTransform_iface));
-}
-
-static error_double *impl_from_details(IScriptExceptionDetails *iface)
-{
-    return (error_double *)(void *)((char *)iface -
-                                    offsetof(error_double, IScriptExceptionDetails_iface));
-}
-
 static ULONG add_ref(error_double *self)
 {
     int before = atomic_fetch_add(&self->outside, 1);
@@ -34,9 +11,13 @@ static ULONG add_ref(error_double *self)
     return (ULONG)before + 1;
 }
 
-static ULONG drop_ref(error_double *self)
+static ULONG drop_ref(error_double *self, atomic_int *count)
 {
-    return (ULONG)atomic_fetch_sub(&self->outside, 1) - 1;
+    ULONG left = (ULONG)atomic_fetch_sub(count, 1) - 1;
+
+    if (!left && self->ended && !atomic_load(&self->outside) && !atomic_load(&self->inside))
+        self->ended(self);
+    return left;
 }
 
 static HRESULT find(error_double *self, REFIID iid, void **out)
@@ -58,51 +39,55 @@ static HRESULT find(error_double *self, REFIID iid, void **out)
     return S_OK;
 }
 
+/* What each interface has from IUnknown. */
+#define FORWARD(iface, part)                                                                    \
+    static error_double *from_##part(iface *self)                                               \
+    {                                                                                           \
+        return (error_double *)(void *)((char *)self - offsetof(error_double, iface##_iface));  \
+    }                                                                                           \
+    static HRESULT STDMETHODCALLTYPE part##_QueryInterface(iface *self, REFIID iid, void **out) \
+    {                                                                                           \
+        return find(from_##part(self), iid, out);                                               \
+    }                                                                                           \
+    static ULONG STDMETHODCALLTYPE part##_AddRef(iface *self)                                   \
+    {                                                                                           \
+        return add_ref(from_##part(self));                                                      \
+    }                                                                                           \
+    static ULONG STDMETHODCALLTYPE part##_Release(iface *self)                                  \
+    {                                                                                           \
+        return drop_ref(from_##part(self), &from_##part(self)->outside);                        \
+    }
+FORWARD(IScriptException, script)
+FORWARD(ILanguageExceptionStackBackTrace, stack)
+FORWARD(ILanguageExceptionTransform, transform)
+FORWARD(IScriptExceptionDetails, details)
+
 /* ---- IScriptException ------------------------------------------------------------------------*/
-
-static HRESULT STDMETHODCALLTYPE script_QueryInterface(IScriptException *iface, REFIID iid,
-                                                       void **out)
-{
-    return find(impl_from_IScriptException(iface), iid, out);
-}
-
-static ULONG STDMETHODCALLTYPE script_AddRef(IScriptException *iface)
-{
-    return add_ref(impl_from_IScriptException(iface));
-}
-
-static ULONG STDMETHODCALLTYPE script_Release(IScriptException *iface)
-{
-    return drop_ref(impl_from_IScriptException(iface));
-}
 
 static const char *STDMETHODCALLTYPE script_GetLanguage(IScriptException *iface)
 {
-    (void)iface;
-    return "double";
+    return from_script(iface)->language;
 }
 
 static const char *STDMETHODCALLTYPE script_GetTypeName(IScriptException *iface)
 {
-    (void)iface;
-    return "DoubleError";
+    return from_script(iface)->type;
 }
 
 static const char *STDMETHODCALLTYPE script_GetMessage(IScriptException *iface, size_t *length)
 {
-    (void)iface;
-    *length = 3;
-    return "two";
+    *length = from_script(iface)->message_length;
+    return from_script(iface)->message;
 }
 
 static void STDMETHODCALLTYPE script_AddInside(IScriptException *iface)
 {
-    atomic_fetch_add(&impl_from_IScriptException(iface)->inside, 1);
+    atomic_fetch_add(&from_script(iface)->inside, 1);
 }
 
 static void STDMETHODCALLTYPE script_ReleaseInside(IScriptException *iface)
 {
-    atomic_fetch_sub(&impl_from_IScriptException(iface)->inside, 1);
+    (void)drop_ref(from_script(iface), &from_script(iface)->inside);
 }
 
 static const IScriptExceptionVtbl script_vtbl = {
@@ -112,27 +97,11 @@ static const IScriptExceptionVtbl script_vtbl = {
 
 /* ---- The stack -------------------------------------------------------------------------------*/
 
-static HRESULT STDMETHODCALLTYPE stack_QueryInterface(ILanguageExceptionStackBackTrace *iface,
-                                                      REFIID iid, void **out)
-{
-    return find(impl_from_stack(iface), iid, out);
-}
-
-static ULONG STDMETHODCALLTYPE stack_AddRef(ILanguageExceptionStackBackTrace *iface)
-{
-    return add_ref(impl_from_stack(iface));
-}
-
-static ULONG STDMETHODCALLTYPE stack_Release(ILanguageExceptionStackBackTrace *iface)
-{
-    return drop_ref(impl_from_stack(iface));
-}
-
 static HRESULT STDMETHODCALLTYPE stack_GetStackBackTrace(ILanguageExceptionStackBackTrace *iface,
                                                          ULONG max_frames, UINT_PTR *frames,
                                                          ULONG *captured)
 {
-    error_double *self = impl_from_stack(iface);
+    error_double *self = from_stack(iface);
     uint32_t has = self->asked++ && self->at_most ? self->at_most : self->frame_count;
     uint32_t count = has < max_frames ? has : max_frames;
 
@@ -150,26 +119,10 @@ static const ILanguageExceptionStackBackTraceVtbl stack_vtbl = {
 
 /* ---- The cause -------------------------------------------------------------------------------*/
 
-static HRESULT STDMETHODCALLTYPE transform_QueryInterface(ILanguageExceptionTransform *iface,
-                                                          REFIID iid, void **out)
-{
-    return find(impl_from_transform(iface), iid, out);
-}
-
-static ULONG STDMETHODCALLTYPE transform_AddRef(ILanguageExceptionTransform *iface)
-{
-    return add_ref(impl_from_transform(iface));
-}
-
-static ULONG STDMETHODCALLTYPE transform_Release(ILanguageExceptionTransform *iface)
-{
-    return drop_ref(impl_from_transform(iface));
-}
-
 static HRESULT STDMETHODCALLTYPE transform_GetTransformedRestrictedErrorInfo(
     ILanguageExceptionTransform *iface, IRestrictedErrorInfo **out)
 {
-    *out = impl_from_transform(iface)->cause;
+    *out = from_transform(iface)->cause;
     (*out)->lpVtbl->AddRef(*out);
     return S_OK;
 }
@@ -180,33 +133,17 @@ static const ILanguageExceptionTransformVtbl transform_vtbl = {
 
 /* ---- What belongs to it ----------------------------------------------------------------------*/
 
-static HRESULT STDMETHODCALLTYPE details_QueryInterface(IScriptExceptionDetails *iface, REFIID iid,
-                                                        void **out)
-{
-    return find(impl_from_details(iface), iid, out);
-}
-
-static ULONG STDMETHODCALLTYPE details_AddRef(IScriptExceptionDetails *iface)
-{
-    return add_ref(impl_from_details(iface));
-}
-
-static ULONG STDMETHODCALLTYPE details_Release(IScriptExceptionDetails *iface)
-{
-    return drop_ref(impl_from_details(iface));
-}
-
 static stacksplice_relation STDMETHODCALLTYPE details_GetRelation(IScriptExceptionDetails *iface,
                                                                   uint32_t *left_out)
 {
     *left_out = 0;
-    return impl_from_details(iface)->relation;
+    return from_details(iface)->relation;
 }
 
 static int STDMETHODCALLTYPE details_GetGroup(IScriptExceptionDetails *iface, uint32_t *members,
                                               uint32_t *left_out)
 {
-    error_double *self = impl_from_details(iface);
+    error_double *self = from_details(iface);
 
     *members = self->member_count;
     *left_out = self->members_left_out;
@@ -216,7 +153,7 @@ static int STDMETHODCALLTYPE details_GetGroup(IScriptExceptionDetails *iface, ui
 static HRESULT STDMETHODCALLTYPE details_GetMember(IScriptExceptionDetails *iface, uint32_t index,
                                                    IRestrictedErrorInfo **member)
 {
-    error_double *self = impl_from_details(iface);
+    error_double *self = from_details(iface);
 
     *member = index < self->member_count ? self->members[index] : NULL;
     if (!*member)
@@ -228,7 +165,7 @@ static HRESULT STDMETHODCALLTYPE details_GetMember(IScriptExceptionDetails *ifac
 static const char *STDMETHODCALLTYPE details_GetNote(IScriptExceptionDetails *iface, uint32_t index,
                                                      size_t *length)
 {
-    error_double *self = impl_from_details(iface);
+    error_double *self = from_details(iface);
 
     if (index >= self->note_count)
         return NULL;
@@ -248,6 +185,10 @@ void error_double_init(error_double *self, int is_script)
     self->ILanguageExceptionTransform_iface.lpVtbl = &transform_vtbl;
     self->IScriptExceptionDetails_iface.lpVtbl = &details_vtbl;
     self->is_script = is_script;
+    self->language = "double";
+    self->type = "DoubleError";
+    self->message = "two";
+    self->message_length = 3;
     atomic_store(&self->outside, 1);
 }
 
