@@ -26,7 +26,6 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
     uintptr_t low = UINTPTR_MAX, high = 0;
     void *table = NULL;
 
-    (void)size;
     for (size_t i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *header = &info->dlpi_phdr[i];
         uintptr_t start = info->dlpi_addr + header->p_vaddr;

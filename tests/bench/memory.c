@@ -23,14 +23,12 @@ static void *counted_alloc(size_t bytes, void *data)
 {
     void *block = malloc(bytes);
 
-    (void)data;
     live += block ? malloc_usable_size(block) : 0;
     return block;
 }
 
 static void counted_free(void *block, void *data)
 {
-    (void)data;
     live -= block ? malloc_usable_size(block) : 0;
     free(block);
 }
@@ -40,7 +38,6 @@ static void *counted_realloc(void *block, size_t bytes, void *data)
     size_t before = block ? malloc_usable_size(block) : 0;
     void *other = realloc(block, bytes);
 
-    (void)data;
     if (other)
         live += malloc_usable_size(other) - before;
     return other;

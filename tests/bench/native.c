@@ -84,7 +84,6 @@ static void visit_stacks(void *data, unsigned number)
 {
     many_row *r = data;
 
-    (void)number;
     for (uint32_t i = 0; i < (r->stacks ? r->stacks : 50); i++)
         (void)chain_call(40, r->stacks ? i : r->next++, visit_here, r);
 }
@@ -273,7 +272,6 @@ typedef struct addresses {
 
 static int take_frame(const stacksplice_frame *frame, void *data)
 {
-    (void)frame;
     ++*(unsigned *)data;
     return 0;
 }

@@ -34,7 +34,6 @@ void peer_set_frame_pointer_end(const void *end)
 
 static void run_native(void *data)
 {
-    (void)data;
     result.count = RtlCaptureStackBackTrace(0, PEER_MAX_FRAMES, result.frames, NULL);
 }
 
@@ -42,20 +41,17 @@ static void run_combined(void *data)
 {
     uint32_t count = 0;
 
-    (void)data;
     (void)stacksplice_capture(0, PEER_MAX_FRAMES, (uintptr_t *)result.frames, &count, NULL);
     result.count = count;
 }
 
 static void run_libunwind(void *data)
 {
-    (void)data;
     result.count = (size_t)library.unw_backtrace(result.frames, PEER_MAX_FRAMES);
 }
 
 static void run_glibc(void *data)
 {
-    (void)data;
     result.count = (size_t)backtrace(result.frames, PEER_MAX_FRAMES);
 }
 
@@ -71,20 +67,17 @@ static _Unwind_Reason_Code keep(struct _Unwind_Context *context, void *data)
 
 static void run_libgcc(void *data)
 {
-    (void)data;
     result.count = 0;
     (void)_Unwind_Backtrace(keep, &result);
 }
 
 static void run_boost_object(void *data)
 {
-    (void)data;
     result.count = library.boost_stacktrace(result.frames, PEER_MAX_FRAMES);
 }
 
 static void run_boost_dump(void *data)
 {
-    (void)data;
     result.count = library.boost_dump(result.frames, PEER_MAX_FRAMES);
 }
 
@@ -94,7 +87,6 @@ static void run_frame_pointers(void *data)
     void **frame = __builtin_frame_address(0);
     size_t count = 0;
 
-    (void)data;
     while (frame && (const void *)frame < frame_pointer_end && count < PEER_MAX_FRAMES) {
         result.frames[count++] = frame[1];
         frame = frame[0];
@@ -104,7 +96,6 @@ static void run_frame_pointers(void *data)
 
 static void run_copy(void *data)
 {
-    (void)data;
     memcpy(result.frames, copy.frames, copy.count * sizeof *copy.frames);
     result.count = copy.count;
 }

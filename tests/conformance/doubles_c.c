@@ -177,21 +177,18 @@ static HRESULT STDMETHODCALLTYPE info_QueryInterface(IErrorInfo *iface, REFIID i
 
 static HRESULT STDMETHODCALLTYPE info_GetGUID(IErrorInfo *iface, GUID *guid)
 {
-    (void)iface;
     *guid = GUID_NULL;
     return S_OK;
 }
 
 static HRESULT STDMETHODCALLTYPE info_GetText(IErrorInfo *iface, BSTR *text)
 {
-    (void)iface;
     *text = SysAllocString(OLESTR("foreign \r\n"));
     return *text ? S_OK : E_OUTOFMEMORY;
 }
 
 static HRESULT STDMETHODCALLTYPE info_GetHelpContext(IErrorInfo *iface, DWORD *context)
 {
-    (void)iface;
     *context = 0;
     return S_OK;
 }
@@ -220,7 +217,6 @@ static HRESULT STDMETHODCALLTYPE restricted_GetErrorDetails(IRestrictedErrorInfo
                                                             BSTR *description, HRESULT *error,
                                                             BSTR *message, BSTR *sid)
 {
-    (void)iface;
     *description = *message = *sid = NULL;
     *error = E_ABORT;
     return S_OK;
@@ -228,7 +224,6 @@ static HRESULT STDMETHODCALLTYPE restricted_GetErrorDetails(IRestrictedErrorInfo
 
 static HRESULT STDMETHODCALLTYPE restricted_GetReference(IRestrictedErrorInfo *iface, BSTR *out)
 {
-    (void)iface;
     *out = NULL;
     return S_OK;
 }

@@ -290,13 +290,11 @@ FRESH_TEST(test_transformation_list_is_bounded)
 
 static void originate_inside(exception_state *state)
 {
-    (void)state;
     RoOriginateErrorW(E_ABORT, 0, OLESTR("from inside"));
 }
 
 static void clear_inside(exception_state *state)
 {
-    (void)state;
     RoClearError();
 }
 
@@ -305,7 +303,6 @@ static void originate_with_it_inside(exception_state *state)
     exception_state inner;
     IUnknown *exception;
 
-    (void)state;
     exception_init(&inner);
     inner.in_stack = originate_inside;
     inner.in_release = originate_inside;
@@ -369,7 +366,6 @@ static void originate_next(exception_state *state)
 {
     IUnknown *exception;
 
-    (void)state;
     if (chain_next == (int)COUNT_OF(chain))
         return;
     exception_init(&chain[chain_next]);

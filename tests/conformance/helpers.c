@@ -32,7 +32,6 @@ HSTRING make_hstring(PCWSTR text)
 
 int fresh(void **state)
 {
-    (void)state;
     RoClearError();
     return RoSetErrorReportingFlags(RO_ERROR_REPORTING_USESETERRORINFO) == S_OK ? 0 : -1;
 }

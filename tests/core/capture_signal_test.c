@@ -35,21 +35,18 @@ static atomic_uint allocations;
 
 static void *count_alloc(size_t size, void *data)
 {
-    (void)data;
     atomic_fetch_add(&allocations, 1);
     return malloc(size);
 }
 
 static void *count_realloc(void *block, size_t size, void *data)
 {
-    (void)data;
     atomic_fetch_add(&allocations, 1);
     return realloc(block, size);
 }
 
 static void count_free(void *block, void *data)
 {
-    (void)data;
     free(block);
 }
 
@@ -83,7 +80,6 @@ static void handle(int number)
 {
     static stack s;
 
-    (void)number;
     capture(&s);
     if (s.hr == S_FALSE && s.count == 1 && s.frames[0] == reentered)
         refused++;
@@ -129,7 +125,6 @@ static void capture_again(stacksplice_walk *walk, void *data)
 {
     stack *inner = data;
 
-    (void)walk;
     if (!inner->count)
         capture(inner);
 }
@@ -144,7 +139,6 @@ static int begin(void **state)
     struct sigaction action;
     stack s;
 
-    (void)state;
     if (stacksplice_set_allocator(&allocator) != S_OK || stacksplice_add_source(&source) != S_OK)
         return 1;
     capture(&s); /* the thread's first; and the gap becomes known */

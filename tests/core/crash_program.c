@@ -33,7 +33,6 @@ __attribute__((format(printf, 1, 2))) static void print(const char *format, ...)
 
 static void print_stowed(int number)
 {
-    (void)number;
     for (uint32_t i = 0; i < stacksplice_stowed_exception_count; i++) {
         const STOWED_EXCEPTION_INFORMATION_V2 *s = stacksplice_stowed_exceptions[i];
 
@@ -71,7 +70,6 @@ enum { IS_INSTRUMENTED = 0 };
 /* As crash handlers do.  The second fault in one thread comes here again. */
 static void fail_fast(int number)
 {
-    (void)number;
     RoFailFastWithErrorContext(E_INVALIDARG);
 }
 
@@ -158,19 +156,16 @@ static int allocator_fails;
 
 static void *failing_alloc(size_t bytes, void *data)
 {
-    (void)data;
     return allocator_fails ? NULL : malloc(bytes);
 }
 
 static void *failing_realloc(void *block, size_t bytes, void *data)
 {
-    (void)data;
     return allocator_fails ? NULL : realloc(block, bytes);
 }
 
 static void plain_free(void *block, void *data)
 {
-    (void)data;
     free(block);
 }
 
@@ -213,7 +208,6 @@ static void *fail_in_thread(void *data)
 
 static int handle(IRestrictedErrorInfo *error, void *data)
 {
-    (void)error;
     print("handler %s\n", (const char *)data);
     return !strcmp(data, "yes");
 }
@@ -246,7 +240,6 @@ static void fail_in_two_threads(IRestrictedErrorInfo *error)
 
 static int put(const char *text, size_t length, void *data)
 {
-    (void)data;
     return write(STDOUT_FILENO, text, length) != (ssize_t)length;
 }
 

@@ -22,17 +22,12 @@ static HRESULT read_process(void *context, UINT_PTR address, UINT32 length, BYTE
 
 static HRESULT read_here(void *context, UINT_PTR address, UINT32 length, BYTE *buffer)
 {
-    (void)context;
     memcpy(buffer, (const void *)address, length);
     return S_OK;
 }
 
 static HRESULT read_nothing(void *context, UINT_PTR address, UINT32 length, BYTE *buffer)
 {
-    (void)context;
-    (void)address;
-    (void)length;
-    (void)buffer;
     return E_HANDLE;
 }
 

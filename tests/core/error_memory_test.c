@@ -210,7 +210,6 @@ FRESH_TEST(test_functions_that_do_not_allocate)
 
 static int use_counting_allocator(void **state)
 {
-    (void)state;
     return memory_use();
 }
 

@@ -193,7 +193,6 @@ static error_double late_double, at_exit_double;
 /* A destructor that runs after ours may have run, and originates. */
 static void originate_late(void *data)
 {
-    (void)data;
     RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&late_double));
 }
 

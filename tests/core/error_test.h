@@ -40,7 +40,7 @@ static inline ILanguageExceptionErrorInfo2 *head_of(void *error)
     return head;
 }
 
-static inline int fresh(__attribute__((unused)) void **state)
+static inline int fresh(void **state)
 {
     RoClearError();
     (void)stacksplice_set_debug_event_hook(NULL, NULL);

@@ -35,7 +35,6 @@ static void *counted_alloc(size_t bytes, void *data)
     void (*before)(void) = atomic_exchange(&memory_before_next, NULL);
     void *block;
 
-    (void)data;
     if (before)
         before();
     block = fails() ? NULL : malloc(bytes ? bytes : 1);
@@ -53,7 +52,6 @@ static void *counted_realloc(void *block, size_t bytes, void *data)
 
 static void counted_free(void *block, void *data)
 {
-    (void)data;
     if (block)
         atomic_fetch_sub(&memory_live, 1);
     free(block);

@@ -68,8 +68,6 @@ static void begin(int count, char **arguments, char **environment)
 {
     pthread_key_t key;
 
-    (void)count;
-    (void)arguments;
     for (; environment && *environment; environment++)
         for (int i = 0; strcmp(*environment, "MANY_KEYS=1") == 0 && i < KEYS; i++)
             (void)pthread_key_create(&key, NULL);
@@ -92,7 +90,6 @@ static _Thread_local seen *now;
 
 static void handle(int number)
 {
-    (void)number;
     in_handler = true;
     allocations = 0;
     now->address_count = RtlCaptureStackBackTrace(0, FRAMES, now->addresses, NULL);
@@ -142,7 +139,6 @@ static void capture_on_context(twice *t)
 #else
 static void capture_on_context(twice *t)
 {
-    (void)t;
 }
 #endif
 

@@ -51,7 +51,6 @@ static int use(void)
 
 static void *use_in_thread(void *unused)
 {
-    (void)unused;
     while (!atomic_load(&exhausted))
         usleep(1000);
     _exit(use());
@@ -114,7 +113,6 @@ static int load(void **state)
 {
     void *library = dlopen(STACKSPLICE_LIBRARY, RTLD_NOW);
 
-    (void)state;
     assert_non_null(library);
     FIND(originate, "stacksplice_RoOriginateErrorW");
     FIND(anchor, "stacksplice_thread_anchor");

@@ -33,8 +33,6 @@ static struct {
 
 static int count_frame(const stacksplice_frame *frame, void *data)
 {
-    (void)frame;
-    (void)data;
     return 0;
 }
 
@@ -89,7 +87,6 @@ static int load(void **state)
 {
     void *library;
 
-    (void)state;
     assert_int_equal(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child), 0);
     library = dlopen(STACKSPLICE_LIBRARY, RTLD_NOW);
     assert_non_null(library);

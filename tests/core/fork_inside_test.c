@@ -39,7 +39,6 @@ static void fork_here(void)
 
 static void *allocate(size_t bytes, void *data)
 {
-    (void)data;
     if (armed)
         fork_here();
     return malloc(bytes);
@@ -47,13 +46,11 @@ static void *allocate(size_t bytes, void *data)
 
 static void *reallocate(void *block, size_t bytes, void *data)
 {
-    (void)data;
     return realloc(block, bytes);
 }
 
 static void release(void *block, void *data)
 {
-    (void)data;
     free(block);
 }
 
@@ -62,7 +59,6 @@ static int begin(void **state)
     static const stacksplice_allocator allocator = {sizeof allocator, allocate, reallocate, release,
                                                     NULL};
 
-    (void)state;
     forks = failed = 0;
     (void)alarm(PATIENCE);
     return stacksplice_set_allocator(&allocator) == S_OK ||
@@ -73,7 +69,6 @@ static int begin(void **state)
 
 static int count_frame(const stacksplice_frame *frame, void *data)
 {
-    (void)frame;
     ++*(unsigned *)data;
     return 0;
 }
@@ -97,7 +92,6 @@ static void fork_now_and_then(int number)
 {
     static unsigned steps;
 
-    (void)number;
     if (armed && ++steps % 23 == 0)
         fork_here();
 }

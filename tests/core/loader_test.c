@@ -11,9 +11,6 @@ static int answer;
 
 static int stop(struct dl_phdr_info *info, size_t size, void *data)
 {
-    (void)info;
-    (void)size;
-    (void)data;
     return 1;
 }
 

@@ -3,8 +3,6 @@
 
 static int stop_at_second(const char *text, size_t length, void *data)
 {
-    (void)text;
-    (void)length;
     return ++*(int *)data == 2;
 }
 
@@ -41,7 +39,6 @@ static HRESULT foreign_query(IUnknown *p, REFIID iid, void **out)
 
 static ULONG foreign_count(IUnknown *p)
 {
-    (void)p;
     return 1;
 }
 

@@ -8,7 +8,6 @@
 
 static int set_up(void **state)
 {
-    (void)state;
     return memory_use();
 }
 

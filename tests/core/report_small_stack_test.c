@@ -69,7 +69,6 @@ static int make_error(void **state)
 {
     static fixture_error cause, contents;
 
-    (void)state;
     long_name = address_of_long_name();
     frames[0] = fixture_script("python", "f", __FILE__, 1);
     frames[1] = (uintptr_t)fixture_format + 1;
@@ -199,7 +198,6 @@ static void run_threads_at_once(size_t number)
     pthread_t threads[4];
     pthread_attr_t attributes;
 
-    (void)number;
     NEED(!pthread_attr_init(&attributes));
     for (size_t i = 0; i < 4; i++) {
         NEED(!pthread_attr_setstacksize(&attributes, (i % 2 ? 1024 : 128) * UNIT));

@@ -28,8 +28,6 @@ static int keep(const char *text, size_t length, void *data)
 
 static int stop(const char *text, size_t length, void *data)
 {
-    (void)text;
-    (void)length;
     ++*(int *)data;
     return 1;
 }

@@ -334,7 +334,6 @@ TEST(test_resolve_forgets_an_unloaded_library)
 
 static void *resolve_often(void *data)
 {
-    (void)data;
     for (int i = 0; i < 300; i++) {
         kept k = {0};
 
@@ -380,7 +379,6 @@ TEST(test_resolve_in_threads_and_children)
 
 int main(int argc, char **argv)
 {
-    (void)argc;
     if (!realpath(argv[0], own_path))
         return 2;
     for (int fd = 0; fd < 256; fd++)

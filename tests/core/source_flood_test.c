@@ -19,7 +19,6 @@ static uintptr_t pushed;
 
 static void collect(stacksplice_walk *walk, void *data)
 {
-    (void)data;
     if (stacksplice_walk_splice(walk, 0, 0))
         (void)stacksplice_walk_push(walk, pushed);
 }

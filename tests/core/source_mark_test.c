@@ -172,7 +172,6 @@ TEST(test_marks_change_when_told)
 
 static void *run(void *data)
 {
-    (void)data;
     inner(4);
     return NULL;
 }

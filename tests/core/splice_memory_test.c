@@ -39,7 +39,6 @@ static void *alloc(size_t bytes, void *data)
 {
     void *block;
 
-    (void)data;
     if (fails())
         return NULL;
     block = malloc(bytes);
@@ -51,7 +50,6 @@ static void *reallocate(void *block, size_t bytes, void *data)
 {
     void *grown;
 
-    (void)data;
     misused = misused || (in_child && block == gone);
     if (misused || fails())
         return NULL;
@@ -62,7 +60,6 @@ static void *reallocate(void *block, size_t bytes, void *data)
 
 static void release(void *block, void *data)
 {
-    (void)data;
     live -= block != NULL;
     if (in_child && block && block == gone) {
         misused = true;
@@ -84,7 +81,6 @@ static _Thread_local bool pushing;
 
 static void collect(stacksplice_walk *walk, void *data)
 {
-    (void)data;
     for (uint32_t i = 0; pushing && i < walk->frame_count; i++)
         if (!stacksplice_walk_splice(walk, i, 0) || !stacksplice_walk_push(walk, token))
             return; /* as every source does */

@@ -182,7 +182,6 @@ static stack inner_stack;
 
 static void capture_again(stacksplice_walk *walk)
 {
-    (void)walk;
     capture(&inner_stack, 0, MAX);
 }
 

@@ -85,8 +85,6 @@ static void run_in_context(void)
 static void run_on(void *memory, size_t size)
 {
 #if !defined(__GLIBC__)
-    (void)memory;
-    (void)size;
     (void)run_in_context;
     print_message("skipped: this C library has no makecontext\n");
     skip();

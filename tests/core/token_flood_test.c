@@ -253,7 +253,6 @@ static void *write_many(void *data)
 
 static void *read_many(void *data)
 {
-    (void)data;
     for (uint32_t at = 0; !atomic_load(&writers_done); at = (at + 1) % (WRITERS * SHARED)) {
         uintptr_t token = atomic_load(&shared[at].token);
         uint32_t number = atomic_load(&shared[at].number);
@@ -286,7 +285,6 @@ TEST(test_threads_flood)
 
 static void *flood_on(void *data)
 {
-    (void)data;
     while (!atomic_load(&writers_done))
         flood(100);
     return NULL;
@@ -341,7 +339,6 @@ static void flood_in_handler(int number)
     wrong_in_handler +=
         hr == S_OK ? !ss_token_is_script(token) : token != ss_token_of(SS_TOKEN_NO_WAIT);
     handled++;
-    (void)number;
 }
 
 TEST(test_handlers_interrupt_the_writer)

@@ -256,7 +256,6 @@ static atomic_bool stop_writing;
 
 static void *write_for_ever(void *data)
 {
-    (void)data;
     for (uint32_t i = 0; !stop_writing && i < 200000; i++)
         (void)numbered(CONTENTS + i);
     return NULL;
@@ -293,7 +292,6 @@ TEST(test_token_survives_fork)
 
 static void *name_many(void *data)
 {
-    (void)data;
     for (uintptr_t i = 1; i < 5000; i++) {
         char name[32];
 

@@ -82,7 +82,6 @@ static bool use(const ss_fde *fde)
 
 static bool use_each(const uint8_t *entry, const ss_fde *fde, void *data)
 {
-    (void)entry;
     *(unsigned *)data += use(fde);
     return true;
 }

@@ -10,14 +10,12 @@
 
 static bool fuzz_register(const void *data, uint64_t number, uintptr_t *value)
 {
-    (void)data;
     *value = (uintptr_t)number << 32;
     return number < SS_REGISTER_COUNT;
 }
 
 static bool fuzz_memory(const void *data, uintptr_t address, unsigned size, uintptr_t *value)
 {
-    (void)data;
     *value = address ^ size;
     return address % 3;
 }

@@ -11,7 +11,6 @@ static uintptr_t token;
 
 static void collect(stacksplice_walk *walk, void *data)
 {
-    (void)data;
     if (walk->truncated && stacksplice_walk_splice(walk, walk->frame_count, 0))
         (void)stacksplice_walk_push(walk, token);
 }

@@ -171,7 +171,6 @@ static void collect(stacksplice_walk *walk, void *data)
     probe *p = active;
     uint32_t start = 0;
 
-    (void)data;
     if (!p)
         return;
     p->count = 0;

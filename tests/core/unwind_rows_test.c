@@ -101,7 +101,6 @@ static bool get_register(const void *data, uint64_t number, uintptr_t *value)
 /* Some expressions add up registers that are no addresses: any memory will do. */
 static bool any_memory(const void *data, uintptr_t address, unsigned size, uintptr_t *value)
 {
-    (void)data;
     *value = address + size;
     return true;
 }
@@ -202,7 +201,6 @@ static bool look_at_fde(const uint8_t *entry, const ss_fde *fde, void *data)
         (ss_find_fde(fde->start, &found) != SS_STEP_ON || found.start != fde->start))
         c->failed++;
     c->failed += program.failed;
-    (void)entry;
     return true;
 }
 
@@ -246,8 +244,6 @@ static int look_at_library(struct dl_phdr_info *info, size_t size, void *data)
     counts c = {.library = *info->dlpi_name ? info->dlpi_name : "(this program)", .loaded = true};
     ss_module module;
 
-    (void)size;
-    (void)data;
     (void)ss_module_from_headers(&module, info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum, 0);
     return look_at_module(&module, &c);
 }

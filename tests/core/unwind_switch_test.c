@@ -49,7 +49,6 @@ static void handle(int number)
 {
     unsigned count;
 
-    (void)number;
     theirs.count = 0;
     theirs.complete = false;
     _Unwind_Backtrace(keep, &theirs);

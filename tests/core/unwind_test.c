@@ -18,7 +18,6 @@ static uint64_t frames_before;
 
 static int begin_test(void **state)
 {
-    (void)state;
     frames_before = probe_frames();
     return 0;
 }
@@ -97,7 +96,6 @@ TEST_WITH(test_unwind_forgets_what_was_unloaded, begin_test, NULL)
 
 static void *take_turns(void *data)
 {
-    (void)data;
     for (unsigned i = 0; i < 100; i++) {
         (void)take_turn(TURN_SMALL);
         (void)take_turn(TURN_LARGE);
@@ -118,7 +116,6 @@ TEST_WITH(test_unwind_is_right_while_others_unload, begin_test, NULL)
 
 static void *run_in_thread(void *data)
 {
-    (void)data;
     for (int i = 0; i < 5; i++)
         (void)workload_run(leaf);
     return NULL;
@@ -141,7 +138,6 @@ static volatile sig_atomic_t handled;
 
 static void handle(int number)
 {
-    (void)number;
     (void)probe_compare();
     handled++;
 }

@@ -18,7 +18,6 @@ static void *library;
 
 static int open_library(void **state)
 {
-    (void)state;
     library = dlopen("libstacksplice-winrt.so.0", RTLD_NOW);
     if (!library)
         print_error("%s\n", dlerror());

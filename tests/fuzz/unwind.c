@@ -30,14 +30,12 @@ static bool segment_of(const void *data, uintptr_t address, ss_bytes *bytes)
 /* Registers and memory that are there for some numbers and refused for others. */
 static bool some_register(const void *data, uint64_t number, uintptr_t *value)
 {
-    (void)data;
     *value = (uintptr_t)(number * UINT64_C(0x0101010101010101));
     return number % 7 != 3;
 }
 
 static bool some_memory(const void *data, uintptr_t address, unsigned size, uintptr_t *value)
 {
-    (void)data;
     *value = address ^ size;
     return address % 5 != 1;
 }

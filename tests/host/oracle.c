@@ -307,7 +307,6 @@ static void log_order(PyFrameObject *frame)
 
 static int trace(PyObject *self, PyFrameObject *frame, int what, PyObject *arg)
 {
-    (void)self;
     if (what == PyTrace_CALL) {
         push_call((call){PYTHON, frame, 0, 0});
         log_order(frame);
@@ -320,7 +319,6 @@ static int trace(PyObject *self, PyFrameObject *frame, int what, PyObject *arg)
 
 static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg)
 {
-    (void)self;
     if (what == PyTrace_C_CALL && PyCFunction_Check(arg))
         push_call((call){PYTHON_C, frame, 0, (uintptr_t)PyCFunction_GetFunction(arg)});
     else if ((what == PyTrace_C_RETURN || what == PyTrace_C_EXCEPTION) && PyCFunction_Check(arg))
@@ -423,7 +421,6 @@ EXPORT stacksplice_hresult stacksplice_originate(stacksplice_hresult hr, const c
 
 static int put_resolved(const stacksplice_frame *frame, void *data)
 {
-    (void)data;
     fputs("{\"kind\": ", log_file);
     put_string(frame->kind == STACKSPLICE_FRAME_GAP ? "gap" : frame->language);
     fprintf(log_file, ", \"line\": %u", frame->line);

@@ -31,7 +31,6 @@ static bool among;
 
 static void collect_others(stacksplice_walk *walk, void *data)
 {
-    (void)data;
     if (among && stacksplice_walk_splice(walk, walk->frame_count, 0))
         (void)stacksplice_walk_push_all(walk, others, 2);
 }

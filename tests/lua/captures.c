@@ -53,8 +53,6 @@ static text last;
 
 static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
 {
-    (void)data;
-    (void)old_size;
     if (new_size == 0) {
         free(block);
         return NULL;

@@ -43,7 +43,6 @@ static int make_files(void **state)
 {
     FILE *file;
 
-    (void)state;
     if (!mkdtemp(folder))
         return -1;
     (void)snprintf(secret, sizeof secret, "%s/secret", folder);
@@ -63,7 +62,6 @@ static int make_files(void **state)
 
 static int remove_files(void **state)
 {
-    (void)state;
     link_to_folder[strlen(link_to_folder) - strlen("/environ")] = '\0';
     (void)unlink(secret);
     (void)unlink(fifo);

@@ -156,8 +156,6 @@ static char warned[400];
 
 static void warn(void *data, const char *message, int to_continue)
 {
-    (void)data;
-    (void)to_continue;
     (void)snprintf(warned + strlen(warned), sizeof warned - strlen(warned), "%s", message);
 }
 

@@ -9,7 +9,6 @@ static long allowed; /* allocations until the allocator fails; negative: it neve
 
 static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
 {
-    (void)data;
     if (new_size == 0) {
         free(block);
         return NULL;
@@ -35,7 +34,6 @@ static lua_State *new_failing_state(void)
 
 static int fail_next_allocations(lua_State *L)
 {
-    (void)L;
     allowed = 20;
     return 0;
 }

@@ -33,13 +33,11 @@ static inline HRESULT STDMETHODCALLTYPE double_QueryInterface(IUnknown *self, RE
 
 static inline ULONG STDMETHODCALLTYPE double_AddRef(IUnknown *self)
 {
-    (void)self;
     return (ULONG)atomic_fetch_add(&references, 1) + 1;
 }
 
 static inline ULONG STDMETHODCALLTYPE double_Release(IUnknown *self)
 {
-    (void)self;
     return (ULONG)atomic_fetch_sub(&references, 1) - 1;
 }
 

@@ -24,8 +24,6 @@ static unsigned hooked;
 
 static void count_lines(lua_State *L, lua_Debug *activation)
 {
-    (void)L;
-    (void)activation;
     hooked++;
 }
 

@@ -147,7 +147,6 @@ static bool refuses;
 
 static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
 {
-    (void)data;
     if (new_size == 0) {
         free(block);
         return NULL;
@@ -167,7 +166,6 @@ static int collect_on_a_full_stack(lua_State *L)
 
 static int relent(lua_State *L)
 {
-    (void)L;
     refuses = false;
     return 0;
 }
@@ -229,7 +227,6 @@ static void *allocate_in_arena(void *data, void *block, size_t old_size, size_t 
 {
     void *place = arena + arena_used;
 
-    (void)data;
     if (new_size == 0)
         return NULL;
     if (block && new_size <= old_size)

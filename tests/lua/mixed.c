@@ -53,7 +53,6 @@ static void collect(stacksplice_walk *walk, void *data)
                                          .file = "garden.logo", .line = 12};
     uintptr_t token = 0;
 
-    (void)data;
     (void)stacksplice_intern(&info, &token);
     for (uint32_t i = 0; i < walk->frame_count; i++)
         if (walk->frames[i].function == (uintptr_t)interpret) {

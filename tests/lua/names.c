@@ -110,7 +110,6 @@ TEST_WITH(test_one_search_a_capture_without_a_sentinel, open_with_descend, close
 
 static int capture_once(lua_State *L)
 {
-    (void)L;
     (void)capture();
     return 0;
 }
@@ -119,7 +118,6 @@ static int capture_often(lua_State *L)
 {
     unsigned long sum = capture();
 
-    (void)L;
     for (int i = 1; i < CAPTURES; i++)
         sum += capture();
     /* Here the tables may have been asked once, never at each capture. */

@@ -80,25 +80,21 @@ void __wrap_free(void *block)
 
 static void *core_alloc(size_t size, void *data)
 {
-    (void)data;
     return __wrap_malloc(size);
 }
 
 static void *core_realloc(void *block, size_t size, void *data)
 {
-    (void)data;
     return __wrap_realloc(block, size);
 }
 
 static void core_free(void *block, void *data)
 {
-    (void)data;
     __wrap_free(block);
 }
 
 static void *lua_allocate(void *data, void *block, size_t old_size, size_t new_size)
 {
-    (void)data;
     if (new_size == 0) {
         __real_free(block);
         return NULL;
@@ -122,7 +118,6 @@ static int call_k(lua_State *L);
 
 static int after_k(lua_State *L, int status, lua_KContext context)
 {
-    (void)context;
     if (status != LUA_YIELD)
         expect_hresult((HRESULT)status, E_FAIL, "pcallk");
     return 0 * lua_gettop(L);

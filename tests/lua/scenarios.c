@@ -46,7 +46,6 @@ static int probe_sibling(lua_State *L)
 
 static void probe_hook(lua_State *L, lua_Debug *activation)
 {
-    (void)activation;
     oracle_check(L);
     AFTER();
 }
@@ -54,7 +53,6 @@ static void probe_hook(lua_State *L, lua_Debug *activation)
 /* A hook whose last act is a call: its own frame is gone when the function runs. */
 static void calling_hook(lua_State *L, lua_Debug *activation)
 {
-    (void)activation;
     lua_sethook(L, NULL, 0, 0);
     lua_getglobal(L, "hooked");
     lua_call(L, 0, 0);
@@ -84,8 +82,6 @@ static int call(lua_State *L)
 
 static int after(lua_State *L, int status, lua_KContext context)
 {
-    (void)status;
-    (void)context;
     oracle_check(L);
     AFTER();
     return 0;
@@ -148,7 +144,6 @@ static int announce(lua_State *L)
 
 static int crossed(lua_State *L)
 {
-    (void)L;
     oracle_leave();
     return 0;
 }
@@ -322,7 +317,6 @@ static int capture_here(lua_State *L)
     uint32_t inner_count;
     stacksplice_hresult hr;
 
-    (void)L;
     hr = stacksplice_capture_ends(__builtin_frame_address(0), 0, MAX_FRAMES, frames, &count);
     assert_int_equal(hr, stacksplice_frames_left_out(frames, count) ? S_FALSE : S_OK);
     /* Into an array of the caller only the innermost go. */

@@ -45,7 +45,6 @@ static uint32_t frame_count;
 
 static int probe(lua_State *L)
 {
-    (void)L;
     assert_true(stacksplice_capture(0, MAX_FRAMES, frames, &frame_count, NULL) >= 0);
     return 0;
 }
@@ -167,7 +166,6 @@ static void *run_near_the_end(void *unused)
     void *low;
     size_t size;
 
-    (void)unused;
     assert_int_equal(pthread_getattr_np(pthread_self(), &attributes), 0);
     assert_int_equal(pthread_attr_getstack(&attributes, &low, &size), 0);
     (void)pthread_attr_destroy(&attributes);

@@ -25,9 +25,8 @@ HERE = Path(__file__).resolve().parent
 BINDING = ROOT / "bindings" / "lua"
 OUT = ROOT / "build" / "luas"
 BUILD = Path(os.environ.get("STACKSPLICE_BUILD_DIR", ROOT / "build" / "dev"))
-WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Werror"]
+WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wshadow", "-Werror"]
 NO_TABLES = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
-
 
 @dataclass(frozen=True)
 class Build:
@@ -39,7 +38,6 @@ class Build:
     kind: str = "shared"  # or "static", or "hidden": static, stripped, nothing exported
     program: tuple[str, ...] = ("-O2",)  # the flags of the program and the binding
     usual: tuple[str, ...] = ()  # versions with which it belongs to the default run
-
 
 BUILDS = [
     Build("gcc-O0", ("-O0",)),
@@ -79,7 +77,6 @@ TESTS = [
 ]
 SPECS = ["causes", "collector", "coroutine", "handler", "traceback"]
 
-
 def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [str(word) for word in command],
@@ -93,10 +90,8 @@ def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}"
     return done
 
-
 def newer(target: Path, sources: list[Path]) -> bool:
     return target.exists() and all(s.stat().st_mtime <= target.stat().st_mtime for s in sources)
-
 
 def compile_all(
     build: Build, flags: list[str], sources: list[Path], headers: list[Path], folder: Path
@@ -115,14 +110,12 @@ def compile_all(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(compile_one, sources))
 
-
 def installed_headers(version: str) -> Path:
     """Where the distribution puts the headers of that version, or the test is skipped."""
     folder = Path(f"/usr/include/lua{version}")
     if not (folder / "lua.h").exists():
         pytest.skip(f"the headers of Lua {version} are not installed")
     return folder
-
 
 def lua_source(version: str) -> Path:
     """The folder of the source of that version, or the test is skipped."""
@@ -132,7 +125,6 @@ def lua_source(version: str) -> Path:
     except (OSError, ValueError, KeyError):
         pytest.skip(f"there is no source of Lua {version}: tests/interpreters.py has none")
     return Path(entry["path"]) / "src"
-
 
 def lua_library(version: str, build: Build) -> list[str | Path]:
     """What links a program with Lua, built so."""
@@ -156,11 +148,9 @@ def lua_library(version: str, build: Build) -> list[str | Path]:
         run(build.compiler, "-shared", *build.flags, *objects, "-o", library, "-lm", "-ldl")
     return [library, f"-Wl,-rpath,{folder}"]
 
-
 SUPPORT = HERE.parent / "support"
 HEADERS = [BINDING / "include", ROOT / "core" / "include", BINDING / "src", SUPPORT]
 RUNNER = [SUPPORT / "support.c", SUPPORT / "main.c"]
-
 
 def binding_flags(build: Build, include: Path) -> list[str]:
     return [
@@ -176,7 +166,6 @@ def binding_flags(build: Build, include: Path) -> list[str]:
         f"-I{include}",
         *(f"-I{folder}" for folder in HEADERS),
     ]
-
 
 def compile_with_binding(
     files: list[Path], version: str, build: Build, more: list[str], tag: str = ""
@@ -194,12 +183,10 @@ def compile_with_binding(
         ),
     ]
 
-
 def link(target: Path, build: Build, objects: list[str | Path], *flags: str) -> Path:
     libraries = ["-L", BUILD / "lib", f"-Wl,-rpath,{BUILD / 'lib'}", "-lstacksplice", "-lcmocka", "-lpthread"]
     run(build.compiler, *build.program, *flags, *objects, *libraries, "-o", target)
     return target
-
 
 def compile_program(name: str, files: list[str], version: str, build: Build) -> Path:
     """A test of this folder in a program with that Lua."""
@@ -212,17 +199,14 @@ def compile_program(name: str, files: list[str], version: str, build: Build) -> 
     folder.mkdir(parents=True, exist_ok=True)
     return link(folder / name, build, [*objects, *lua], *export, *wrap)
 
-
 def build_named(name: str) -> Build:
     return next(build for build in BUILDS if build.name == name)
-
 
 def choose(version: str, build: Build, request: pytest.FixtureRequest) -> None:
     if version not in build.usual and not request.config.getoption("--all-luas"):
         pytest.skip("not in the default run: --all-luas")
     if not shutil.which(build.compiler):
         pytest.skip(f"there is no {build.compiler}")
-
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.name)
@@ -232,16 +216,13 @@ def test_scenarios(version: str, build: Build, request: pytest.FixtureRequest) -
     output = run(program).stdout
     print("\n".join(line for line in output.splitlines() if " stacks, " in line))
 
-
 @pytest.mark.parametrize("version", [*VERSIONS, INSTALLED])
 @pytest.mark.parametrize("test", TESTS)
 def test_others(test: str, version: str) -> None:
     run(compile_program(test, [f"{test}.c"], version, build_named("gcc-O2")))
 
-
 def test_scenarios_of_the_installed_one() -> None:
     run(compile_program("scenarios", ["scenarios.c", "oracle.c"], INSTALLED, build_named("gcc-O2")))
-
 
 def plugin(name: str, version: str, lua: list[str | Path], *flags: str) -> Path:
     """A library with the binding and that Lua, of which it exports nothing."""
@@ -249,7 +230,6 @@ def plugin(name: str, version: str, lua: list[str | Path], *flags: str) -> Path:
     entry = ["-DENTRY=enter_plugin", f'-DCHUNK="{name}.lua"']
     objects = compile_with_binding([HERE / "copies_entry.c"], version, build, entry, f"-{name}")
     return link(OUT / version / f"{name}.so", build, [*objects, *lua], "-shared", "-Wl,-z,nodelete", *flags)
-
 
 @pytest.mark.parametrize("program_build", ["gcc-O2-hidden", "gcc-O2-static"])
 def test_several_copies(program_build: str) -> None:
@@ -267,7 +247,6 @@ def test_several_copies(program_build: str) -> None:
     export = ["-rdynamic"] if build.kind == "static" else ["-s"]
     run(link(OUT / f"copies-{build.kind}", build, [*objects, *lua_library("5.4", build)], *export))
 
-
 def lua_module(version: str) -> Path:
     """The folder of the Lua module for that version."""
     build = build_named("gcc-O2")
@@ -276,7 +255,6 @@ def lua_module(version: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     link(folder / "stacksplice.so", build, [*objects], "-shared", "-Wl,-z,nodelete")
     return folder
-
 
 def lua_program(version: str) -> str:
     """The stand-alone interpreter of that version."""
@@ -299,7 +277,6 @@ def lua_program(version: str) -> str:
         program,
     )
     return str(program)
-
 
 @pytest.mark.parametrize("version", [*VERSIONS, INSTALLED])
 @pytest.mark.parametrize("spec", SPECS)

@@ -207,7 +207,6 @@ static void *recycle(void *data, void *block, size_t old_size, size_t new_size)
 {
     void *moved;
 
-    (void)data;
     if (new_size == 0) {
         give_block(block, old_size);
         return NULL;
@@ -245,7 +244,6 @@ static void make_generational(lua_State *L)
 #if LUA_VERSION_NUM >= 504
     lua_gc(L, LUA_GCGEN, 0, 0);
 #else
-    (void)L;
 #endif
 }
 

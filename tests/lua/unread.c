@@ -50,7 +50,6 @@ static int see(const stacksplice_frame *frame, void *data)
 
 static int keep_text(const char *part, size_t length, void *data)
 {
-    (void)data;
     (void)strncat(text, part, length);
     return strlen(text) > sizeof text / 2;
 }
@@ -61,7 +60,6 @@ SHOWN int unread_look(lua_State *L)
     uintptr_t frames[256];
     uint32_t count = 0;
 
-    (void)L;
     memset(&last, 0, sizeof last);
     assert_int_equal(stacksplice_capture(0, 256, frames, &count, NULL), S_OK);
     for (uint32_t i = 0; i < count; i++)

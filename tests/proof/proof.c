@@ -24,10 +24,6 @@ static _Thread_local unsigned long every_nth, events;
 
 static int on_event(PyObject *object, PyFrameObject *frame, int what, PyObject *argument)
 {
-    (void)object;
-    (void)frame;
-    (void)what;
-    (void)argument;
     if (++events % every_nth == 0)
         (void)probe_compare();
     return 0;
@@ -37,7 +33,6 @@ static PyObject *start(PyObject *self, PyObject *arguments)
 {
     unsigned long every = 1;
 
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "|k", &every))
         return NULL;
     every_nth = every ? every : 1;
@@ -47,16 +42,12 @@ static PyObject *start(PyObject *self, PyObject *arguments)
 
 static PyObject *stop(PyObject *self, PyObject *unused)
 {
-    (void)self;
-    (void)unused;
     PyEval_SetProfile(NULL, NULL);
     Py_RETURN_NONE;
 }
 
 static PyObject *compare(PyObject *self, PyObject *unused)
 {
-    (void)self;
-    (void)unused;
     return PyLong_FromUnsignedLong(probe_compare());
 }
 
@@ -64,7 +55,6 @@ static void on_signal(int number)
 {
     int saved = errno;
 
-    (void)number;
     (void)probe_compare();
     errno = saved;
 }
@@ -75,7 +65,6 @@ static PyObject *interrupt(PyObject *self, PyObject *microseconds)
     struct itimerval never = {{0, 0}, {0, 0}}, timer = {{0, us}, {0, us}};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 
-    (void)self;
     if (us == -1 && PyErr_Occurred())
         return NULL;
     /* First: a handler that interrupts a capture of its own thread finds a gap. */
@@ -91,7 +80,6 @@ static PyObject *falsify(PyObject *self, PyObject *what)
 {
     const char *name = PyUnicode_AsUTF8(what);
 
-    (void)self;
     if (!name)
         return NULL;
     if (!probe_falsify(name))
@@ -104,8 +92,6 @@ static PyObject *results(PyObject *self, PyObject *unused)
     const char *first;
     uint32_t differences = probe_differences(&first);
 
-    (void)self;
-    (void)unused;
     return Py_BuildValue("(KKIz)", (unsigned long long)probe_frames(),
                          (unsigned long long)probe_signals(), differences, first);
 }

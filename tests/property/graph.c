@@ -282,7 +282,6 @@ NODE int graph_lua_leaf(lua_State *L)
 {
     int k = enter("native", "graph_lua_leaf");
 
-    (void)L;
     graph_leaf();
     AFTER();
     depth = k;
@@ -291,7 +290,6 @@ NODE int graph_lua_leaf(lua_State *L)
 
 static int lua_note(lua_State *L)
 {
-    (void)L;
     note_log();
     return 0;
 }
@@ -345,7 +343,6 @@ NODE PyObject *graph_from_python(PyObject *module, PyObject *number)
     int k = enter("native", "graph_from_python");
     HRESULT hr = graph_child((int)PyLong_AsLong(number));
 
-    (void)module;
     depth = k;
     if (FAILED(hr))
         return stacksplice_python_raise(hr);
@@ -356,8 +353,6 @@ NODE PyObject *graph_python_leaf(PyObject *module, PyObject *unused)
 {
     int k = enter("native", "graph_python_leaf");
 
-    (void)module;
-    (void)unused;
     graph_leaf();
     AFTER();
     depth = k;
@@ -368,7 +363,6 @@ NODE PyObject *graph_root(PyObject *module, PyObject *number)
 {
     HRESULT hr;
 
-    (void)module;
     depth = 0;
     Py_XSETREF(results, PyList_New(0));
     (void)enter("native", "graph_root");
@@ -381,22 +375,17 @@ NODE PyObject *graph_root(PyObject *module, PyObject *number)
 
 static PyObject *last_results(PyObject *module, PyObject *unused)
 {
-    (void)module;
-    (void)unused;
     return Py_NewRef(results);
 }
 
 static PyObject *python_note(PyObject *module, PyObject *unused)
 {
-    (void)module;
-    (void)unused;
     note_log();
     Py_RETURN_NONE;
 }
 
 static PyObject *python_enter(PyObject *module, PyObject *name)
 {
-    (void)module;
     return PyLong_FromLong(enter("python", PyUnicode_AsUTF8(name)));
 }
 
@@ -404,7 +393,6 @@ static PyObject *python_at(PyObject *module, PyObject *arguments)
 {
     int k, line;
 
-    (void)module;
     if (!PyArg_ParseTuple(arguments, "ii", &k, &line))
         return NULL;
     calls[k].line = line;
@@ -413,7 +401,6 @@ static PyObject *python_at(PyObject *module, PyObject *arguments)
 
 static PyObject *python_leave(PyObject *module, PyObject *k)
 {
-    (void)module;
     depth = (int)PyLong_AsLong(k);
     Py_RETURN_NONE;
 }
@@ -440,7 +427,6 @@ static PyObject *load(PyObject *module, PyObject *arguments)
     PyObject *list;
     const char *chunk;
 
-    (void)module;
     if (!PyArg_ParseTuple(arguments, "O!s", &PyList_Type, &list, &chunk) ||
         PyList_GET_SIZE(list) > MAX_NODES)
         return NULL;

@@ -36,7 +36,6 @@ static PyObject *run(PyObject *module, PyObject *arguments)
     lua_State *L;
     HRESULT hr = S_OK;
 
-    (void)module;
     if (!PyArg_ParseTuple(arguments, "sO", &source, &function))
         return NULL;
     L = luaL_newstate();

@@ -26,7 +26,6 @@ static void *allocate(void *data, void *block, size_t old, size_t size)
 {
     void *moved = NULL;
 
-    (void)data;
     if (size && (moved = malloc(size)) == NULL)
         return NULL;
     if (block && moved)
@@ -77,7 +76,6 @@ static PyObject *call(PyObject *module, PyObject *function)
 {
     int status;
 
-    (void)module;
     if (!state) {
         state = lua_newstate(allocate, NULL);
         lua_pushcfunction(state, open_state);
@@ -92,8 +90,6 @@ static PyObject *call(PyObject *module, PyObject *function)
 
 static PyObject *close_state(PyObject *module, PyObject *unused)
 {
-    (void)module;
-    (void)unused;
     if (state)
         lua_close(state);
     state = NULL;
@@ -102,8 +98,6 @@ static PyObject *close_state(PyObject *module, PyObject *unused)
 
 static PyObject *collect(PyObject *module, PyObject *unused)
 {
-    (void)module;
-    (void)unused;
     if (state)
         lua_gc(state, LUA_GCCOLLECT);
     Py_RETURN_NONE;

@@ -18,7 +18,6 @@ static PyObject *call(PyObject *self, PyObject *arguments)
 {
     PyObject *function = PyTuple_GetItem(arguments, 0), *rest, *result;
 
-    (void)self;
     if (!function)
         return NULL;
     rest = PyTuple_GetSlice(arguments, 1, PyTuple_GET_SIZE(arguments));
@@ -30,7 +29,6 @@ static PyObject *call(PyObject *self, PyObject *arguments)
 /* call_plain(function): a border that knows nothing of us. */
 static PyObject *call_plain(PyObject *self, PyObject *function)
 {
-    (void)self;
     return PyObject_CallNoArgs(function);
 }
 
@@ -41,7 +39,6 @@ static PyObject *drop_elsewhere(PyObject *self, PyObject *list)
     PyThreadState *mine = PyThreadState_Get(), *other = Py_NewInterpreter();
     int failed = 0;
 
-    (void)self;
     if (other) {
         failed = PyList_SetSlice(list, 0, PyList_GET_SIZE(list), NULL);
         Py_EndInterpreter(other);
@@ -55,7 +52,6 @@ static PyObject *drop_elsewhere(PyObject *self, PyObject *list)
 /* originate(exc): EXC is raised in C and leaves; the HRESULT. */
 static PyObject *originate(PyObject *self, PyObject *exc)
 {
-    (void)self;
     PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
     return PyLong_FromLong(stacksplice_python_originate());
 }
@@ -63,7 +59,6 @@ static PyObject *originate(PyObject *self, PyObject *exc)
 /* raise_error(hresult): the thread's error is raised. */
 static PyObject *raise_error(PyObject *self, PyObject *number)
 {
-    (void)self;
     return border_raise((HRESULT)PyLong_AsUnsignedLongMask(number));
 }
 
@@ -74,7 +69,6 @@ static PyObject *fail(PyObject *self, PyObject *arguments)
     Py_ssize_t length;
     unsigned int hr;
 
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "Is#", &hr, &message, &length))
         return NULL;
     (void)stacksplice_originate((HRESULT)hr, message, (size_t)length, NULL, NULL);
@@ -112,15 +106,11 @@ static PyObject *both(int without_lock)
 /* capture_both(): (HRESULT, combined, native only). */
 static PyObject *capture_both(PyObject *self, PyObject *unused)
 {
-    (void)self;
-    (void)unused;
     return both(0);
 }
 
 static PyObject *capture_both_without_lock(PyObject *self, PyObject *unused)
 {
-    (void)self;
-    (void)unused;
     return both(1);
 }
 
@@ -165,7 +155,6 @@ static PyObject *examine(PyObject *self, PyObject *exc)
     PyObject *back, *result;
     HRESULT hr = stacksplice_python_exception(exc, &object);
 
-    (void)self;
     if (hr != S_OK)
         return PyErr_Format(PyExc_AssertionError, "exception: 0x%08x", (unsigned)hr);
     (void)stacksplice_python_exception(exc, &again);
@@ -201,7 +190,6 @@ static PyObject *hold(PyObject *self, PyObject *exc)
     IUnknown *object = NULL;
     HRESULT hr = stacksplice_python_exception(exc, &object);
 
-    (void)self;
     if (hr != S_OK)
         return PyErr_Format(PyExc_AssertionError, "exception: 0x%08x", (unsigned)hr);
     return PyLong_FromVoidPtr(object);
@@ -211,7 +199,6 @@ static PyObject *object_of(PyObject *self, PyObject *number)
 {
     PyObject *object = stacksplice_python_object((IUnknown *)PyLong_AsVoidPtr(number));
 
-    (void)self;
     return object ? object : Py_NewRef(Py_None);
 }
 
@@ -220,7 +207,6 @@ static PyObject *release_elsewhere(PyObject *self, PyObject *number)
     void *object = PyLong_AsVoidPtr(number);
     pthread_t thread;
 
-    (void)self;
     Py_BEGIN_ALLOW_THREADS pthread_create(&thread, NULL, release_object, object);
     pthread_join(thread, NULL);
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
@@ -232,7 +218,6 @@ static PyObject *release_beside(PyObject *self, PyObject *number)
     void *object = PyLong_AsVoidPtr(number);
     pthread_t thread;
 
-    (void)self;
     if (pthread_create(&thread, NULL, release_object, object) != 0)
         return PyErr_NoMemory();
     pthread_join(thread, NULL);
@@ -244,7 +229,6 @@ static PyObject *release_later(PyObject *self, PyObject *number)
 {
     pthread_t thread;
 
-    (void)self;
     if (pthread_create(&thread, NULL, release_object, PyLong_AsVoidPtr(number)) == 0)
         pthread_detach(thread);
     Py_RETURN_NONE;
@@ -259,8 +243,6 @@ static PyObject *refuse(PyObject *self, PyObject *unused)
     HRESULT none = stacksplice_python_exception(Py_None, &out);
     HRESULT nothing = stacksplice_python_originate();
 
-    (void)self;
-    (void)unused;
     return Py_BuildValue("(iiiiiO)", (int)no_exception, (int)no_out, (int)none, (int)nothing,
                          out == (IUnknown *)&out,
                          stacksplice_python_object(NULL) ? Py_True : Py_False);
@@ -272,7 +254,6 @@ static unsigned long refused;
 
 static void *refuse_new(void *context, size_t size)
 {
-    (void)context;
     refused += size == refused_size;
     return size == refused_size ? NULL : memory.malloc(memory.ctx, size);
 }
@@ -284,7 +265,6 @@ static PyObject *without_memory(PyObject *self, PyObject *arguments)
     PyObject *result, *function, *argument;
     Py_ssize_t size;
 
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "OOn", &function, &argument, &size))
         return NULL;
     refused_size = (size_t)size;
@@ -299,8 +279,6 @@ static PyObject *without_memory(PyObject *self, PyObject *arguments)
 
 static PyObject *refused_memory(PyObject *self, PyObject *unused)
 {
-    (void)self;
-    (void)unused;
     return PyLong_FromUnsignedLong(refused);
 }
 
@@ -329,7 +307,6 @@ static int import(PyObject *module)
 {
     HRESULT hr = stacksplice_python_import();
 
-    (void)module;
     if (hr >= 0)
         return 0;
     PyErr_Format(PyExc_ImportError, "stacksplice_python_import: 0x%08x", (unsigned)hr);

@@ -24,7 +24,6 @@ static int python_frames;
 
 static int count_python(const stacksplice_frame *frame, void *data)
 {
-    (void)data;
     if (!strcmp(frame->language, "python"))
         python_frames++;
     return 0;
@@ -46,7 +45,6 @@ static void release_on_a_thread(IUnknown *object)
 
 static int to_stderr(const char *text, size_t length, void *data)
 {
-    (void)data;
     return fwrite(text, 1, length, stderr) != length;
 }
 

@@ -7,7 +7,6 @@ static PyObject *position(PyObject *self, PyObject *arguments)
     int lasti;
     sspy_position found;
 
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "O!i", &PyCode_Type, &code, &lasti))
         return NULL;
     found = sspy_position_of((PyCodeObject *)code, lasti);

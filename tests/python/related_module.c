@@ -60,7 +60,6 @@ static PyObject *fail(PyObject *self, PyObject *arguments)
     exception *x = calloc(1, sizeof *x);
     int is_context;
 
-    (void)self;
     if (!x || !PyArg_ParseTuple(arguments, "OpO!O!", &cause, &is_context, &PyList_Type, &members,
                                 &PyList_Type, &notes)) {
         free(x);
@@ -94,7 +93,6 @@ static PyObject *transform(PyObject *self, PyObject *arguments)
     unsigned int hr;
     HRESULT old;
 
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "OI", &exc, &hr))
         return NULL;
     PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
@@ -111,7 +109,6 @@ static PyObject *note(PyObject *self, PyObject *arguments)
     PyObject *exc;
     HRESULT hr;
 
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "Os", &exc, &text))
         return NULL;
     error = error_of(exc);
@@ -150,7 +147,6 @@ static PyObject *walk(PyObject *self, PyObject *exc)
     PyObject *names = PyList_New(0);
     IUnknown *object = NULL;
 
-    (void)self;
     if (FAILED(stacksplice_python_exception(exc, &object)))
         return PyErr_Format(PyExc_RuntimeError, "no language exception");
     while (object) {
@@ -194,7 +190,6 @@ static PyObject *read_error(PyObject *self, PyObject *exc)
     uint32_t members = 0, left_out = 0, depth = 0, found = 0;
     PyObject *notes = PyList_New(0);
 
-    (void)self;
     (void)stacksplice_error_cause((IUnknown *)error, &cause, &relation);
     (void)stacksplice_error_group((IUnknown *)error, &members, &left_out);
     while (stacksplice_error_member((IUnknown *)error, found, &member) == S_OK) {
@@ -215,7 +210,6 @@ static PyObject *set_cause(PyObject *self, PyObject *arguments)
 {
     PyObject *exc, *cause;
 
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "OO", &exc, &cause))
         return NULL;
     PyException_SetCause(exc, Py_NewRef(cause));

@@ -40,7 +40,6 @@ static void release_held(void)
 /* Of the last exception only: that of the round before goes. */
 static PyObject *hold(PyObject *self, PyObject *exc)
 {
-    (void)self;
     release_held();
     CHECK(stacksplice_python_import() == S_OK);
     CHECK(stacksplice_python_exception(exc, &held) == S_OK);
@@ -70,7 +69,6 @@ static void *serve(void *unused)
 
 static PyObject *call_in_thread(PyObject *self, PyObject *function)
 {
-    (void)self;
     to_call = function;
     Py_BEGIN_ALLOW_THREADS CHECK(sem_post(&asked) == 0 && sem_wait(&answered) == 0);
     Py_END_ALLOW_THREADS Py_RETURN_NONE;

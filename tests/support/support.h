@@ -45,7 +45,7 @@ int run_all_tests(void);
             {#name, name, setup, teardown, NULL}, __FILE__, __LINE__, NULL}; \
         support_add_test(&test);                                             \
     }                                                                        \
-    static void name(__attribute__((unused)) void **state)
+    static void name(void **state)
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
 /* All tests of the program between SETUP and TEARDOWN. */

@@ -33,7 +33,6 @@ static SWITCHES void leave(fiber *f)
 #elif defined(__SANITIZE_THREAD__)
     __tsan_switch_to_fiber(f->tsan_outside, 0);
 #endif
-    (void)f;
 }
 
 static NODE SWITCHES void on_fiber(void)

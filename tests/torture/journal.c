@@ -50,7 +50,6 @@ static void copy_walk(stacksplice_walk *walk, void *data)
 {
     worker *w = self;
 
-    (void)data;
     if (!w)
         return;
     w->frames = walk->frame_count < MAX_FRAMES ? walk->frame_count : MAX_FRAMES;

@@ -22,22 +22,18 @@ void python_finalize(void)
 
 void python_begin(worker *w)
 {
-    (void)w;
 }
 
 void python_end(worker *w)
 {
-    (void)w;
 }
 
 void python_step(worker *w)
 {
-    (void)w;
 }
 
 void python_overflow(worker *w)
 {
-    (void)w;
 }
 
 #else
@@ -91,8 +87,6 @@ static NODE PyObject *down(PyObject *module, PyObject *unused)
     worker *w = self;
     PyThreadState *saved = NULL;
 
-    (void)module;
-    (void)unused;
     journal_c(w, (uintptr_t)down, __builtin_frame_address(0));
     if (draw(w, 2))
         saved = PyEval_SaveThread();

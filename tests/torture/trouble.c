@@ -26,19 +26,16 @@ static bool fails(void)
 
 static void *allocate(size_t bytes, void *data)
 {
-    (void)data;
     return fails() ? NULL : malloc(bytes);
 }
 
 static void *reallocate(void *block, size_t bytes, void *data)
 {
-    (void)data;
     return fails() ? NULL : realloc(block, bytes);
 }
 
 static void release(void *block, void *data)
 {
-    (void)data;
     free(block);
 }
 
@@ -64,7 +61,6 @@ bool fork_was_about(unsigned since)
 #ifdef MODULES_BY_ITERATION
     return forks_begun != since;
 #else
-    (void)since;
     return false;
 #endif
 }
@@ -150,7 +146,6 @@ static void on_signal(int number)
     int saved = errno;
     unsigned forks = fork_watch(), count;
 
-    (void)number;
     if (self && self->switching)
         return;
     in_handler = true;
@@ -229,7 +224,6 @@ static void at_guard_page(int number)
     uintptr_t frames[500];
     unsigned count, inside = 0;
 
-    (void)number;
     if (!way_out || capturing) {
         (void)signal(SIGSEGV, SIG_DFL);
         if (capturing)
@@ -274,7 +268,6 @@ void *overflow_run(void *unused)
     void *handler_stack = malloc(HANDLER_STACK);
     pthread_attr_t attributes;
 
-    (void)unused;
     if (!handler_stack || sigaction(SIGSEGV, &action, NULL) != 0 ||
         pthread_attr_init(&attributes) != 0 ||
         pthread_attr_setstacksize(&attributes, SMALL_STACK) != 0)
