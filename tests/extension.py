@@ -13,6 +13,7 @@ import stacksplice
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = Path(stacksplice.__file__).resolve().parent
 
+
 def compile_extension(folder, name, sources, *flags):
     """The path of the extension module NAME in FOLDER."""
     output = Path(folder) / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
@@ -43,6 +44,7 @@ def compile_extension(folder, name, sources, *flags):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return output
+
 
 def load_extension(path):
     name = Path(path).name.split(".")[0]

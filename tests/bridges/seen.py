@@ -5,6 +5,18 @@ import stacksplice
 GAP_RETURNED = "[frames here had already returned]"
 
 
+def fail():
+    raise ValueError("born in Python")
+
+
+def caught(function, *arguments):
+    try:
+        function(*arguments)
+    except Exception as exc:
+        return exc
+    raise AssertionError("no error")
+
+
 def scripts(stack):
     """Language and function of the script frames, the gap's reasons, and native names; innermost first."""
     told = []

@@ -61,16 +61,6 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import cpp_bridge, stacksplice
 from seen import *
-
-def fail():
-    raise ValueError("born in Python")
-
-def caught(function, *arguments):
-    try:
-        function(*arguments)
-    except Exception as exc:
-        return exc
-    raise AssertionError("no error")
 """
 
 

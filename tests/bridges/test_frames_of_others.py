@@ -8,16 +8,6 @@ from bridging import Run
 BEGIN = """
 import stacksplice
 from seen import *
-
-def fail():
-    raise ValueError("born in Python")
-
-def caught(function, *arguments):
-    try:
-        function(*arguments)
-    except Exception as exc:
-        return exc
-    raise AssertionError("no error")
 """
 
 

@@ -20,9 +20,6 @@ def make(visible=True):
     lua.execute(f'package.cpath = "{modules}/?.so;" .. package.cpath')
     return lua
 
-def fail():
-    raise ValueError("born in Python")
-
 NESTED = '''
 local function inner() %s end
 local function outer() inner() return 1 end

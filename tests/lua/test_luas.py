@@ -28,6 +28,7 @@ BUILD = Path(os.environ.get("STACKSPLICE_BUILD_DIR", ROOT / "build" / "dev"))
 WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wshadow", "-Werror"]
 NO_TABLES = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
 
+
 @dataclass(frozen=True)
 class Build:
     """One way to build Lua into a program."""
@@ -38,6 +39,7 @@ class Build:
     kind: str = "shared"  # or "static", or "hidden": static, stripped, nothing exported
     program: tuple[str, ...] = ("-O2",)  # the flags of the program and the binding
     usual: tuple[str, ...] = ()  # versions with which it belongs to the default run
+
 
 BUILDS = [
     Build("gcc-O0", ("-O0",)),
@@ -77,6 +79,7 @@ TESTS = [
 ]
 SPECS = ["causes", "collector", "coroutine", "handler", "traceback"]
 
+
 def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [str(word) for word in command],
@@ -90,8 +93,10 @@ def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}"
     return done
 
+
 def newer(target: Path, sources: list[Path]) -> bool:
     return target.exists() and all(s.stat().st_mtime <= target.stat().st_mtime for s in sources)
+
 
 def compile_all(
     build: Build, flags: list[str], sources: list[Path], headers: list[Path], folder: Path
@@ -110,12 +115,14 @@ def compile_all(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(compile_one, sources))
 
+
 def installed_headers(version: str) -> Path:
     """Where the distribution puts the headers of that version, or the test is skipped."""
     folder = Path(f"/usr/include/lua{version}")
     if not (folder / "lua.h").exists():
         pytest.skip(f"the headers of Lua {version} are not installed")
     return folder
+
 
 def lua_source(version: str) -> Path:
     """The folder of the source of that version, or the test is skipped."""
@@ -125,6 +132,7 @@ def lua_source(version: str) -> Path:
     except (OSError, ValueError, KeyError):
         pytest.skip(f"there is no source of Lua {version}: tests/interpreters.py has none")
     return Path(entry["path"]) / "src"
+
 
 def lua_library(version: str, build: Build) -> list[str | Path]:
     """What links a program with Lua, built so."""
@@ -148,9 +156,11 @@ def lua_library(version: str, build: Build) -> list[str | Path]:
         run(build.compiler, "-shared", *build.flags, *objects, "-o", library, "-lm", "-ldl")
     return [library, f"-Wl,-rpath,{folder}"]
 
+
 SUPPORT = HERE.parent / "support"
 HEADERS = [BINDING / "include", ROOT / "core" / "include", BINDING / "src", SUPPORT]
 RUNNER = [SUPPORT / "support.c", SUPPORT / "main.c"]
+
 
 def binding_flags(build: Build, include: Path) -> list[str]:
     return [
@@ -166,6 +176,7 @@ def binding_flags(build: Build, include: Path) -> list[str]:
         f"-I{include}",
         *(f"-I{folder}" for folder in HEADERS),
     ]
+
 
 def compile_with_binding(
     files: list[Path], version: str, build: Build, more: list[str], tag: str = ""
@@ -183,10 +194,12 @@ def compile_with_binding(
         ),
     ]
 
+
 def link(target: Path, build: Build, objects: list[str | Path], *flags: str) -> Path:
     libraries = ["-L", BUILD / "lib", f"-Wl,-rpath,{BUILD / 'lib'}", "-lstacksplice", "-lcmocka", "-lpthread"]
     run(build.compiler, *build.program, *flags, *objects, *libraries, "-o", target)
     return target
+
 
 def compile_program(name: str, files: list[str], version: str, build: Build) -> Path:
     """A test of this folder in a program with that Lua."""
@@ -199,14 +212,17 @@ def compile_program(name: str, files: list[str], version: str, build: Build) -> 
     folder.mkdir(parents=True, exist_ok=True)
     return link(folder / name, build, [*objects, *lua], *export, *wrap)
 
+
 def build_named(name: str) -> Build:
     return next(build for build in BUILDS if build.name == name)
+
 
 def choose(version: str, build: Build, request: pytest.FixtureRequest) -> None:
     if version not in build.usual and not request.config.getoption("--all-luas"):
         pytest.skip("not in the default run: --all-luas")
     if not shutil.which(build.compiler):
         pytest.skip(f"there is no {build.compiler}")
+
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.name)
@@ -216,13 +232,16 @@ def test_scenarios(version: str, build: Build, request: pytest.FixtureRequest) -
     output = run(program).stdout
     print("\n".join(line for line in output.splitlines() if " stacks, " in line))
 
+
 @pytest.mark.parametrize("version", [*VERSIONS, INSTALLED])
 @pytest.mark.parametrize("test", TESTS)
 def test_others(test: str, version: str) -> None:
     run(compile_program(test, [f"{test}.c"], version, build_named("gcc-O2")))
 
+
 def test_scenarios_of_the_installed_one() -> None:
     run(compile_program("scenarios", ["scenarios.c", "oracle.c"], INSTALLED, build_named("gcc-O2")))
+
 
 def plugin(name: str, version: str, lua: list[str | Path], *flags: str) -> Path:
     """A library with the binding and that Lua, of which it exports nothing."""
@@ -230,6 +249,7 @@ def plugin(name: str, version: str, lua: list[str | Path], *flags: str) -> Path:
     entry = ["-DENTRY=enter_plugin", f'-DCHUNK="{name}.lua"']
     objects = compile_with_binding([HERE / "copies_entry.c"], version, build, entry, f"-{name}")
     return link(OUT / version / f"{name}.so", build, [*objects, *lua], "-shared", "-Wl,-z,nodelete", *flags)
+
 
 @pytest.mark.parametrize("program_build", ["gcc-O2-hidden", "gcc-O2-static"])
 def test_several_copies(program_build: str) -> None:
@@ -247,6 +267,7 @@ def test_several_copies(program_build: str) -> None:
     export = ["-rdynamic"] if build.kind == "static" else ["-s"]
     run(link(OUT / f"copies-{build.kind}", build, [*objects, *lua_library("5.4", build)], *export))
 
+
 def lua_module(version: str) -> Path:
     """The folder of the Lua module for that version."""
     build = build_named("gcc-O2")
@@ -255,6 +276,7 @@ def lua_module(version: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     link(folder / "stacksplice.so", build, [*objects], "-shared", "-Wl,-z,nodelete")
     return folder
+
 
 def lua_program(version: str) -> str:
     """The stand-alone interpreter of that version."""
@@ -277,6 +299,7 @@ def lua_program(version: str) -> str:
         program,
     )
     return str(program)
+
 
 @pytest.mark.parametrize("version", [*VERSIONS, INSTALLED])
 @pytest.mark.parametrize("spec", SPECS)

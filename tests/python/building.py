@@ -21,11 +21,14 @@ INCLUDES = [
     f"-I{sysconfig.get_path('include')}",
 ]
 
+
 def compiler() -> list[str]:
     return shlex.split(os.environ.get("CC", "cc"))
 
+
 def core_library() -> list[str]:
     return [f"-L{PACKAGE}", "-l:libstacksplice.so.0", f"-Wl,-rpath,{PACKAGE}"]
+
 
 def compile_c(output: Path, sources: list[Path], *flags: str) -> Path:
     command = [*compiler(), "-g", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", *INCLUDES]
@@ -33,6 +36,7 @@ def compile_c(output: Path, sources: list[Path], *flags: str) -> Path:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return output
+
 
 class Child:
     """Runs programs in a child process of this interpreter."""

@@ -16,12 +16,14 @@ from lua_border import compile_crossing
 
 sys.path.append(str(HERE.parent))  # for gap_reasons.py
 
+
 @pytest.fixture(scope="session")
 def border_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     output = tmp_path_factory.mktemp("border") / f"border{suffix}"
     sources = [HERE / "border.c", HERE / "border_second.c"]
     return compile_c(output, sources, "-shared", "-fPIC", "-pthread", *core_library())
+
 
 def _load(name: str, path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
@@ -30,10 +32,12 @@ def _load(name: str, path: Path) -> ModuleType:
     spec.loader.exec_module(module)
     return module
 
+
 @pytest.fixture(scope="session")
 def border(border_path: Path) -> ModuleType:
     """The module of border.c."""
     return _load("border", border_path)
+
 
 @pytest.fixture(scope="session")
 def native(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
@@ -42,10 +46,12 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     sources = [HERE / "related_module.c", HERE.parent / "support" / "error_double.c"]
     return _load("related_module", compile_c(output, sources, "-shared", "-fPIC", *core_library()))
 
+
 @pytest.fixture(scope="session")
 def crossing_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the module crossing is, in which Python and Lua call each other, and pricing.lua."""
     return compile_crossing(tmp_path_factory.mktemp("crossing")).parent
+
 
 @pytest.fixture(scope="session")
 def crossing(crossing_folder: Path) -> ModuleType:
@@ -54,6 +60,7 @@ def crossing(crossing_folder: Path) -> ModuleType:
     module.run(f"package.path = '{crossing_folder}/?.lua;' .. package.path")
     return module
 
+
 @pytest.fixture
 def check(border: ModuleType):
     """Called anywhere it compares the stack there with the truth."""
@@ -61,12 +68,14 @@ def check(border: ModuleType):
     yield checker
     checker.assert_good()
 
+
 @pytest.fixture(autouse=True)
 def clean_slot():
     """Every test begins and ends without an error in its thread's slot."""
     stacksplice.winrt.RoClearError()
     yield
     stacksplice.winrt.RoClearError()
+
 
 @pytest.fixture(scope="session")
 def child(border_path: Path) -> Child:

@@ -6,19 +6,11 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "check.h"
+
 #include <pthread.h>
 #include <stacksplice/python.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define CHECK(condition)                                            \
-    do {                                                            \
-        if (!(condition)) {                                         \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
-            exit(1);                                                \
-        }                                                           \
-    } while (0)
 
 static int python_frames;
 

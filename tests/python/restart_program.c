@@ -8,23 +8,15 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "check.h"
+
 #include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stacksplice/python.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { WARM_UP = 10 };
-
-#define CHECK(condition)                                            \
-    do {                                                            \
-        if (!(condition)) {                                         \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
-            exit(1);                                                \
-        }                                                           \
-    } while (0)
 
 /* ---- The module host --------------------------------------------------------------------------*/
 

@@ -8,18 +8,10 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include <stacksplice/python.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "check.h"
 
-#define CHECK(condition)                                            \
-    do {                                                            \
-        if (!(condition)) {                                         \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
-            exit(1);                                                \
-        }                                                           \
-    } while (0)
+#include <stacksplice/python.h>
+#include <string.h>
 
 static int print_head(const char *text, size_t length, void *data)
 {
