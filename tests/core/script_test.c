@@ -266,6 +266,19 @@ FRESH_TEST(test_a_closed_owner_is_asked_nothing)
     stacksplice_owner_unref(owner);
 }
 
+FRESH_TEST(test_a_value_that_nobody_came_for_is_dropped)
+{
+    stacksplice_owner *owner = new_owner(&toy);
+    stacksplice_exception *x = new_exception(owner);
+    int value = 0;
+
+    assert_true(stacksplice_exception_keep(x, &value));
+    stacksplice_exception_unref(x);
+    stacksplice_owner_drain(owner, NULL);
+    assert_int_equal(value, 1);
+    stacksplice_owner_close(owner);
+}
+
 FRESH_TEST(test_all_values_are_dropped_at_the_end)
 {
     stacksplice_owner *owner = new_owner(&toy);

@@ -21,6 +21,7 @@ set(next ${WORK}/source)
 file(REMOVE_RECURSE ${next})
 file(COPY ${SOURCE}/CMakeLists.txt ${SOURCE}/cmake ${SOURCE}/core DESTINATION ${next})
 file(COPY ${SOURCE}/bindings/cpp ${SOURCE}/bindings/lua ${SOURCE}/bindings/python DESTINATION ${next}/bindings)
+file(COPY ${SOURCE}/bindings/known_glue.c DESTINATION ${next}/bindings)
 
 set(header ${next}/core/include/stacksplice/stacksplice.h)
 file(READ ${header} text)

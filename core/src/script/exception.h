@@ -47,13 +47,31 @@ struct stacksplice_exception {
     uintptr_t storage[]; /* frames, members, notes, texts */
 };
 
-/* Make SELF answer COM's calls. */
-void ss_exception_set_interfaces(stacksplice_exception *self);
+/* memory.c: give up an inside reference of one whose value, if any, is dropped elsewhere. */
+void ss_exception_unref(stacksplice_exception *x);
 
-ULONG ss_exception_add_ref(stacksplice_exception *self);
-ULONG ss_exception_release(stacksplice_exception *self);
+/* Call VISIT for each error that X is made from or has as a member. */
+void ss_exception_each_related(const stacksplice_exception *x,
+                               void (*visit)(IScriptErrorInfo *error));
+void ss_related_wake(IScriptErrorInfo *error);
+void ss_related_sleep(IScriptErrorInfo *error);
+void ss_related_hold(IScriptErrorInfo *error);
 
-/* The value, if it is to be dropped now: nobody outside holds SELF.  Else NULL. */
-void *ss_exception_take_value(stacksplice_exception *self);
+/* False where no interpreter can keep a related value again: what is related stays awake. */
+bool ss_exception_sleeps(const stacksplice_exception *x);
+
+/* The value, if it is to be dropped now: nobody outside holds X.  Else NULL. */
+void *ss_exception_take_value(stacksplice_exception *x);
+
+/* Around changes of the value, where other threads may change it. */
+bool ss_exception_lock_value(const stacksplice_exception *x);
+void ss_exception_unlock_value(bool locked);
+
+/* counts.c */
+ULONG ss_exception_add_ref(stacksplice_exception *x);
+ULONG ss_exception_release(stacksplice_exception *x);
+
+/* interfaces.c: make X answer COM's calls. */
+void ss_exception_set_interfaces(stacksplice_exception *x);
 
 #endif

@@ -1,20 +1,38 @@
-/* The interpreter as the core sees it: what waits to be dropped, and what is kept. */
+/*
+ * The interpreter as the core sees it.
+ *
+ * A release may come from any thread, at any time, also after the interpreter's end, and a value
+ * may be dropped by its interpreter's thread only.  So a release asks the interpreter nothing: the
+ * exception goes onto its owner's list, and the owner is woken unless this thread is in one of its
+ * sections.
+ */
 #ifndef SS_OWNER_H
 #define SS_OWNER_H
 
 #include "base/platform.h"
 #include <stacksplice/script.h>
 
-/* EXCEPTION's outside count fell to 0: have its value dropped.  Takes over an inside reference.
-   Any thread. */
-void ss_owner_released(stacksplice_owner *owner, stacksplice_exception *exception);
+#include <stdatomic.h>
 
-/* The list of EXCEPTIONs that keep values; owner's thread.  False when OWNER is closed. */
-bool ss_owner_keep(stacksplice_owner *owner, stacksplice_exception *exception);
+typedef struct ss_owner {
+    stacksplice_owner public; /* waiting: (ATOMIC) the released exceptions, newest first */
+    const stacksplice_language *language; /* (RO) */
+    _Atomic(void *) data;                 /* (ATOMIC) NULL when closed */
+    atomic_uint refs;                     /* (ATOMIC) the interpreter, and every exception */
+    atomic_bool closed;                   /* (ATOMIC) set once, under the lock of wake-ups */
+    atomic_bool waking;                   /* (ATOMIC) the language was asked */
+    stacksplice_exception *keeping;       /* owner's thread: a list of those with values */
+} ss_owner;
 
-bool ss_owner_is_closed(const stacksplice_owner *owner);
+static inline ss_owner *ss_owner_of(const stacksplice_owner *owner)
+{
+    return (ss_owner *)(uintptr_t)owner; /* its first member */
+}
 
 /* Whether values of OWNER are dropped where their exception is released. */
-bool ss_owner_any_thread(const stacksplice_owner *owner);
+static inline bool ss_owner_any_thread(const stacksplice_owner *owner)
+{
+    return ss_owner_of(owner)->language->flags & STACKSPLICE_LANGUAGE_ANY_THREAD;
+}
 
 #endif

@@ -29,22 +29,21 @@ static void drop(void *context, void *data, void *value)
    waits for the next section of its own. */
 static int drain_pending(void *data)
 {
-    sspy_interp *interp = data;
+    stacksplice_owner *owner = data;
+    const sspy_interp *interp = stacksplice_owner_data(owner); /* NULL once it is closed */
 
-    if (stacksplice_owner_data(interp->owner) && PyInterpreterState_Get() == interp->state)
-        stacksplice_owner_drain(interp->owner, NULL);
-    sspy_interp_unref(interp);
+    if (interp && PyInterpreterState_Get() == interp->state)
+        stacksplice_owner_drain(owner, NULL);
+    stacksplice_owner_unref(owner);
     return 0;
 }
 
 static int wake(stacksplice_owner *owner)
 {
-    sspy_interp *interp = stacksplice_owner_data(owner); /* not closed, so it is there */
-
-    sspy_interp_ref(interp);
-    if (Py_AddPendingCall(drain_pending, interp) == 0)
+    stacksplice_owner_ref(owner);
+    if (Py_AddPendingCall(drain_pending, owner) == 0)
         return 1;
-    sspy_interp_unref(interp);
+    stacksplice_owner_unref(owner);
     return 0;
 }
 
