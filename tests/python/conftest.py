@@ -11,8 +11,10 @@ from types import ModuleType
 import pytest
 import stacksplice
 from building import HERE, Child, compile_c, core_library
+from foreign import calls_failing_lua, calls_lua
 from frame_oracle import Checker
 from lua_border import compile_crossing
+from raising import leaf_behind
 
 sys.path.append(str(HERE.parent))  # for gap_reasons.py
 
@@ -71,10 +73,27 @@ def check(border: ModuleType):
 
 @pytest.fixture(autouse=True)
 def clean_slot():
-    """Every test begins and ends without an error in its thread's slot."""
+    """Every test begins and ends without an error in its thread's slot, and shows frames of others."""
     stacksplice.winrt.RoClearError()
     yield
     stacksplice.winrt.RoClearError()
+    stacksplice.foreign_frames(True)
+
+
+@pytest.fixture
+def price(crossing: ModuleType):
+    return calls_lua(crossing)
+
+
+@pytest.fixture
+def fail_in_lua(crossing: ModuleType):
+    return calls_failing_lua(crossing)
+
+
+@pytest.fixture
+def leaf(border: ModuleType):
+    """A coroutine function whose error crosses a border of C."""
+    return leaf_behind(border)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import stacksplice
 
 
@@ -30,6 +32,21 @@ def with_cause():
         first()
     except KeyError as exc:
         raise ValueError("second") from exc
+
+
+def leaf_behind(border):
+    async def leaf(message="x"):
+        await asyncio.sleep(0)
+        border.call(fail, message)
+
+    return leaf
+
+
+def by_gather(leaf):
+    async def main():
+        await asyncio.gather(leaf(), asyncio.sleep(0))
+
+    return main
 
 
 def names(stack) -> list[str]:
