@@ -118,7 +118,7 @@ command_part() {
     iterate)
         run_ctest iterate iterate
         # The extension of that build instead of the installed one.
-        PYTHONPATH="$root/build/iterate/python" run_pytest iterate-frames tests/python/test_frames.py
+        PYTHONPATH="$root/build/iterate/python" run_pytest iterate-frames tests/python/test_frames.py tests/python/test_frames_captures.py
         ;;
     aarch64) run_target aarch64 arm64 ;;
     musl) run_target musl musl ;;
