@@ -81,21 +81,29 @@ static int probe_proto(lua_State *L)
 /*
  * Each is called by ss_lua_with_filler and hands its arguments, which are on Lua's stack already,
  * to one API function: so that L is in no register that outlives a call unless Lua put it there.
+ * Those with a continuation may yield; it looks then.
  */
-static int call_plainly(lua_State *L)
-{
-    lua_call(L, 0, 0);
-    KEEP_FRAME();
-    return 0;
-}
+#define BODIES(X)                                       \
+    X(call, lua_call(L, 0, 0))                          \
+    X(callk, lua_callk(L, 0, 0, 0, probe_continuation)) \
+    X(pcall_c, (void)lua_pcall(L, 0, 0, 0))             \
+    X(fail, lua_error(L))                               \
+    X(get, lua_gettable(L, 1))                          \
+    X(set, lua_settable(L, 1))                          \
+    X(add, lua_arith(L, LUA_OPADD))                     \
+    X(compare, (void)lua_compare(L, 1, 2, LUA_OPLT))    \
+    X(concat, lua_concat(L, 2))                         \
+    X(collect, lua_gc(L, LUA_GCCOLLECT, 0))             \
+    X(yieldk, lua_yieldk(L, 0, 0, probe_continuation))
 
-/* Calls its argument so that it may yield; afterwards the continuation looks. */
-static int call_yieldable(lua_State *L)
-{
-    lua_callk(L, 0, 0, 0, probe_continuation);
-    KEEP_FRAME();
-    return 0;
-}
+#define BODY(name, call)                 \
+    static int body_##name(lua_State *L) \
+    {                                    \
+        call;                            \
+        KEEP_FRAME();                    \
+        return 0;                        \
+    }
+BODIES(BODY)
 
 static int pcall_yieldable(lua_State *L)
 {
@@ -105,74 +113,11 @@ static int pcall_yieldable(lua_State *L)
     return status == LUA_OK ? 0 : lua_error(L);
 }
 
-static int pcall_plainly(lua_State *L)
-{
-    (void)lua_pcall(L, 0, 0, 0);
-    KEEP_FRAME();
-    return 0;
-}
-
-static int fail_with_value(lua_State *L)
-{
-    lua_error(L);
-    KEEP_FRAME();
-    return 0;
-}
-
-static int get_plainly(lua_State *L)
-{
-    lua_gettable(L, 1);
-    KEEP_FRAME();
-    return 0;
-}
-
-static int set_plainly(lua_State *L)
-{
-    lua_settable(L, 1);
-    KEEP_FRAME();
-    return 0;
-}
-
-static int add_plainly(lua_State *L)
-{
-    lua_arith(L, LUA_OPADD);
-    KEEP_FRAME();
-    return 0;
-}
-
-static int compare_plainly(lua_State *L)
-{
-    (void)lua_compare(L, 1, 2, LUA_OPLT);
-    KEEP_FRAME();
-    return 0;
-}
-
-static int concat_plainly(lua_State *L)
-{
-    lua_concat(L, 2);
-    KEEP_FRAME();
-    return 0;
-}
-
-static int collect_plainly(lua_State *L)
-{
-    lua_gc(L, LUA_GCCOLLECT, 0);
-    KEEP_FRAME();
-    return 0;
-}
-
 static int resume_plainly(lua_State *thread)
 {
     int results = 0;
 
     (void)lua_resume(thread, NULL, 0, &results);
-    KEEP_FRAME();
-    return 0;
-}
-
-static int yield_with_continuation(lua_State *L)
-{
-    lua_yieldk(L, 0, 0, probe_continuation);
     KEEP_FRAME();
     return 0;
 }
@@ -234,21 +179,8 @@ static const luaL_Reg probes[] = {
     {NULL, NULL},
 };
 
-static const luaL_Reg bodies[] = {
-    {"call", call_plainly},
-    {"callk", call_yieldable},
-    {"pcall_c", pcall_plainly},
-    {"pcallk", pcall_yieldable},
-    {"fail", fail_with_value},
-    {"get", get_plainly},
-    {"set", set_plainly},
-    {"add", add_plainly},
-    {"compare", compare_plainly},
-    {"concat", concat_plainly},
-    {"collect", collect_plainly},
-    {"yieldk", yield_with_continuation},
-    {NULL, NULL},
-};
+#define ROW(name, call) {#name, body_##name},
+static const luaL_Reg bodies[] = {BODIES(ROW){"pcallk", pcall_yieldable}, {NULL, NULL}};
 
 static void open_libraries(lua_State *L)
 {

@@ -6,7 +6,7 @@
  * The frames are captured where the coroutine is left: its own activations, which are still there,
  * a gap (what C functions had on the native stack is gone), and the live stack from here outward.
  */
-#include "cross/cross.h"
+#include "cross/job.h"
 
 /* What the protected parts need to know. */
 typedef struct failure {
@@ -26,17 +26,7 @@ static bool has_failed(lua_State *co)
  */
 static bool was_raised_inside(lua_State *L, ss_lua_state *state, int index, lua_State *co)
 {
-    ss_lua_raising raising = state->raising;
-    lua_Debug activation;
-    bool same;
-
-    if (raising.L != co || !lua_getstack(co, 0, &activation) ||
-        (const void *)activation.i_ci != raising.ci)
-        return false;
-    lua_getinfo(L, "f", &activation);
-    same = lua_topointer(L, -1) == raising.function;
-    lua_pop(L, 1);
-    return same && ss_lua_ties_find(L, state, index) == &state->last;
+    return ss_lua_is_raising(L, co, state, 0) && ss_lua_ties_find(L, state, index) == &state->last;
 }
 
 /* ---- Remembering -----------------------------------------------------------------------------*/
@@ -62,17 +52,11 @@ static int remember_protected(lua_State *L)
     return 0;
 }
 
-/* Call a protected part with the value at the top, which stays: without memory it goes on its way
-   without its stack. [-0, +0, -] */
+/* Without memory the value goes on its way without its stack. */
 static void call_protected(lua_State *L, lua_CFunction body, failure *now)
 {
-    if (!lua_checkstack(L, LUA_MINSTACK))
-        return;
-    lua_pushcfunction(L, body);
-    lua_pushvalue(L, -2);
-    lua_pushlightuserdata(L, now);
-    if (lua_pcall(L, 2, 0, 0) != LUA_OK)
-        lua_pop(L, 1);
+    if (lua_checkstack(L, LUA_MINSTACK))
+        (void)ss_lua_call_protected(L, body, now);
 }
 
 /* Arguments: the value that is going to be raised, the failure.  The state's last value is the same

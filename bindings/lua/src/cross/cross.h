@@ -11,8 +11,11 @@ void ss_lua_note_raise(lua_State *L, const void *above);
    recognised by who raises it, while it is being raised. [-0, +0, -], 1 slot */
 void ss_lua_remember_raiser(lua_State *L, ss_lua_state *state);
 
-/* Whether the function at LEVEL of L is in the middle of stacksplice_lua_raise for the state's last
-   value; the answer is given once. [-0, +0, -], one slot */
+/* Whether the function at LEVEL of THREAD is in the middle of raising the state's last value.
+   [-0, +0, -], one slot in L */
+bool ss_lua_is_raising(lua_State *L, lua_State *thread, const ss_lua_state *state, int level);
+
+/* Whether the function at LEVEL of L is: the answer is given once. [-0, +0, -], one slot */
 bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int level);
 
 /* ---- Interrupts (interrupt.c) -----------------------------------------------------------------*/

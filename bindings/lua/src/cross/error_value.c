@@ -66,11 +66,8 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_exception(lua_State *L, int 
         return E_INVALIDARG;
     *out = NULL;
     lua_pushvalue(L, index);
-    lua_pushcfunction(L, exception_protected);
-    lua_pushvalue(L, -2);
-    lua_pushlightuserdata(L, &now);
-    hr = lua_pcall(L, 2, 0, 0) == LUA_OK ? now.hr : E_OUTOFMEMORY;
-    lua_pop(L, hr == E_OUTOFMEMORY && !now.exception ? 2 : 1);
+    hr = ss_lua_call_protected(L, exception_protected, &now) ? now.hr : E_OUTOFMEMORY;
+    lua_pop(L, 1);
     *out = now.exception;
     return hr;
 }

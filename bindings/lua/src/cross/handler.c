@@ -1,5 +1,5 @@
 /* The message handler: remembers a raise at the raise, and never gets in its way. */
-#include "cross/cross.h"
+#include "cross/job.h"
 
 #include <string.h>
 
@@ -9,20 +9,26 @@ typedef struct raise_note {
     ss_lua_state *state; /* NULL when it was not open yet */
 } raise_note;
 
-bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int level)
+bool ss_lua_is_raising(lua_State *L, lua_State *thread, const ss_lua_state *state, int level)
 {
-    ss_lua_raising raising = state->raising;
     lua_Debug activation;
     bool same;
 
-    state->raising = (ss_lua_raising){NULL, NULL, NULL};
-    if (raising.L != L || !lua_getstack(L, level, &activation) ||
-        (const void *)activation.i_ci != raising.ci || !lua_checkstack(L, 1))
+    if (state->raising.L != thread || !lua_getstack(thread, level, &activation) ||
+        (const void *)activation.i_ci != state->raising.ci || !lua_checkstack(L, 1))
         return false;
     lua_getinfo(L, "f", &activation);
-    same = lua_topointer(L, -1) == raising.function;
+    same = lua_topointer(L, -1) == state->raising.function;
     lua_pop(L, 1);
     return same;
+}
+
+bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int level)
+{
+    bool raising = ss_lua_is_raising(L, L, state, level);
+
+    state->raising = (ss_lua_raising){NULL, NULL, NULL};
+    return raising;
 }
 
 /*
@@ -126,12 +132,8 @@ void ss_lua_note_raise(lua_State *L, const void *above)
 
     if (handling)
         return;
-    lua_pushcfunction(L, note_raise);
-    lua_pushvalue(L, -2);
-    lua_pushlightuserdata(L, &now);
     /* Out of memory or of stack: the value must get through, if need be without its stack. */
-    if (lua_pcall(L, 2, 0, 0) != LUA_OK)
-        lua_pop(L, 1);
+    (void)ss_lua_call_protected(L, note_raise, &now);
     if (!state)
         state = ss_lua_state_find(L);
     if (state)

@@ -20,14 +20,21 @@ static int originate_protected(lua_State *L)
     return 0;
 }
 
+bool ss_lua_call_protected(lua_State *L, lua_CFunction body, void *data)
+{
+    lua_pushcfunction(L, body);
+    lua_pushvalue(L, -2);
+    lua_pushlightuserdata(L, data);
+    if (lua_pcall(L, 2, 0, 0) == LUA_OK)
+        return true;
+    lua_pop(L, 1);
+    return false;
+}
+
 HRESULT ss_lua_originate_top(lua_State *L, ss_lua_job *now)
 {
-    lua_pushcfunction(L, originate_protected);
-    lua_pushvalue(L, -2);
-    lua_pushlightuserdata(L, now);
-    if (lua_pcall(L, 2, 0, 0) == LUA_OK)
+    if (ss_lua_call_protected(L, originate_protected, now))
         return now->hr;
-    lua_pop(L, 1);
     (void)stacksplice_originate(E_OUTOFMEMORY, NULL, 0, NULL, NULL);
     return E_OUTOFMEMORY;
 }

@@ -12,6 +12,10 @@ typedef struct ss_lua_job {
     bool unseen; /* by any handler: an equal value without identity was another error */
 } ss_lua_job;
 
+/* Call BODY with the value at the top, which stays, and with DATA.  Whether it got to its end: what
+   it raised, for want of memory, is gone.  [-0, +0, -], four slots */
+bool ss_lua_call_protected(lua_State *L, lua_CFunction body, void *data);
+
 /* Originate the value at the top, which stays, or put its error back.  Without memory the error is
    the one that needs none.  [-0, +0, -], four slots */
 HRESULT ss_lua_originate_top(lua_State *L, ss_lua_job *now);
