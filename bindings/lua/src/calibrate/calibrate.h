@@ -46,7 +46,6 @@ typedef struct ss_lua_layout {
     uint16_t status;   /* 32 bits: wanted results and every flag that lua_getinfo looks at */
     uint32_t tail;     /* of these, the one of a function that was entered by a tail call */
     uint16_t closure_function; /* of the lua_CFunction in a C closure */
-    uint16_t closure_proto;    /* of the prototype in a Lua closure */
     /* Tags of the values of functions, one word after their start. */
     uint8_t light_tag, closure_tag, lua_tag;
 } ss_lua_layout;

@@ -179,26 +179,6 @@ void ss_lua_sample_status(ss_lua_sample *sample, lua_State *L)
     }
 }
 
-void ss_lua_sample_proto(ss_lua_sample *sample, lua_State *L)
-{
-    const uintptr_t *closures[4];
-    int found = -1;
-
-    for (int i = 0; i < 4; i++) {
-        closures[i] = lua_topointer(L, i + 1);
-        if (ss_lua_sample_object_words((uintptr_t)closures[i]) < CLOSURE_WORDS)
-            return;
-    }
-    for (int i = 0; i < CLOSURE_WORDS; i++)
-        if (closures[0][i] == closures[1][i] && closures[2][i] == closures[3][i] &&
-            closures[0][i] != closures[2][i])
-            found = found == -1 ? i : -2;
-    if (found < 0)
-        sample->contradicted = true;
-    else
-        agree(sample, &sample->layout->closure_proto, (uint16_t)(found * WORD));
-}
-
 /* The only bit of a mask, or -1. */
 static int only_bit(uint64_t bits)
 {

@@ -85,7 +85,6 @@ static void settle_all(ss_lua_sample *sample)
     settle(&layout->function, sure);
     settle(&layout->top, sure);
     settle(&layout->closure_function, sure);
-    settle(&layout->closure_proto, sure);
     ss_lua_sample_settle_words(sample);
 }
 

@@ -70,12 +70,6 @@ static int probe_status(lua_State *L)
     return 0;
 }
 
-static int probe_proto(lua_State *L)
-{
-    ss_lua_sample_proto(sample, L);
-    return 0;
-}
-
 /* ---- Calls into Lua --------------------------------------------------------------------------*/
 
 /*
@@ -175,8 +169,7 @@ static int clear_hook(lua_State *L)
 static const luaL_Reg probes[] = {
     {"C", probe},           {"T", probe_true},        {"resume", resume_new_thread},
     {"hook", set_hook},     {"unhook", clear_hook},   {"info", probe_call_info},
-    {"pc", probe_saved_pc}, {"status", probe_status}, {"proto", probe_proto},
-    {NULL, NULL},
+    {"pc", probe_saved_pc}, {"status", probe_status}, {NULL, NULL},
 };
 
 #define ROW(name, call) {#name, body_##name},

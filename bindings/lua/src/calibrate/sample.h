@@ -88,12 +88,6 @@ void ss_lua_sample_saved_pc(ss_lua_sample *sample, lua_State *L, int turn);
 /* Learn which word of a CallInfo has the flags, of every activation there is. */
 void ss_lua_sample_status(ss_lua_sample *sample, lua_State *L);
 
-/*
- * Learn where a Lua closure keeps its prototype: at 1 and 2 are closures of one function, at 3 and
- * 4 of another, each with an upvalue of its own.
- */
-void ss_lua_sample_proto(ss_lua_sample *sample, lua_State *L);
-
 /* Make offsets of what is left of the words of a CallInfo. */
 void ss_lua_sample_settle_words(ss_lua_sample *sample);
 

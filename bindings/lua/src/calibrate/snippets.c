@@ -140,8 +140,5 @@ const char *const ss_lua_snippets[] = {
     "pcall(f) pcall(g) pcall(status) xpcall(error, function() return g() end)\n"
     "local t = setmetatable({}, {__index = g, __call = h}) local x = t.x t() return t()",
     "coroutine.wrap(function() status() coroutine.yield() return pcall(status) end)()",
-    "local function one(i) return function() return i end end\n"
-    "local function two(i) return function() return i + 1 end end\n"
-    "proto(one(1), one(2), two(1), two(2)) proto(two(3), two(4), one(3), one(4))",
     NULL,
 };

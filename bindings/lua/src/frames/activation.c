@@ -9,7 +9,8 @@ enum { NAME_USES = 5000 };
 
 /* ---- Names -----------------------------------------------------------------------------------*/
 
-const void *ss_lua_function_of(const ss_lua_layout *layout, uintptr_t ci)
+/* The pointer that lua_topointer gives for the function of an activation, or NULL. */
+static const void *function_of(const ss_lua_layout *layout, uintptr_t ci)
 {
     if (layout->function == SS_LUA_UNKNOWN)
         return NULL;
@@ -65,7 +66,7 @@ static bool is_known(const ss_lua_layout *layout, const ss_lua_interpreter *inte
 static const char *loaded_name(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
                                const lua_Debug *activation)
 {
-    const void *function = ss_lua_function_of(layout, (uintptr_t)activation->i_ci);
+    const void *function = function_of(layout, (uintptr_t)activation->i_ci);
     ss_lua_known_name *known;
 
     if (!function || !interpreter->record)

@@ -26,9 +26,6 @@ typedef struct ss_lua_activation {
     uint32_t status;
 } ss_lua_activation;
 
-/* The pointer that lua_topointer gives for the function of an activation, or NULL. */
-const void *ss_lua_function_of(const ss_lua_layout *layout, uintptr_t ci);
-
 /* The lua_CFunction of a C activation, or 0. */
 uintptr_t ss_lua_c_function_of(const ss_lua_layout *layout, uintptr_t ci);
 
