@@ -39,6 +39,7 @@ local stacksplice = {}
 ---A language that received the error.
 ---@class stacksplice.Propagation
 ---@field language string "lua", "python", "c++", ...; "native": the border named none
+---@field thread_id integer the system's id of the thread
 ---@field stack stacksplice.Stack
 
 ---An error. One that was not born in this Lua state is raised in this form; others are found by

@@ -1,6 +1,8 @@
 /* What a script can ask an error object for: fields, methods, metamethods. */
 #include "value/error_object.h"
 
+#include <stacksplice/read.h>
+
 #include <string.h>
 
 static IUnknown *check_error(lua_State *L)
@@ -9,71 +11,6 @@ static IUnknown *check_error(lua_State *L)
 
     luaL_argexpected(L, error, 1, SS_LUA_ERROR_NAME);
     return error;
-}
-
-/* ---- Stacks ----------------------------------------------------------------------------------*/
-
-/* The elements of a stack in a userdata at the top, so that nothing is lost when Lua raises. */
-static const uintptr_t *push_elements(lua_State *L, IUnknown *error, uint32_t *count)
-{
-    uintptr_t *elements;
-
-    *count = 0;
-    (void)stacksplice_error_stack(error, 0, NULL, count);
-    elements = lua_newuserdatauv(L, (*count ? *count : 1) * sizeof *elements, 0);
-    if (*count && FAILED(stacksplice_error_stack(error, *count, elements, count)))
-        *count = 0;
-    return elements;
-}
-
-static void push_stack(lua_State *L, IUnknown *error)
-{
-    uint32_t count;
-    const uintptr_t *elements = push_elements(L, error, &count);
-
-    ss_lua_push_frames(L, elements, count);
-    lua_remove(L, -2);
-}
-
-/* ---- The chain -------------------------------------------------------------------------------*/
-
-/* One table for each node, oldest first: {language, stack}. */
-static void push_propagation(lua_State *L, IUnknown *error)
-{
-    IUnknown **holder = ss_lua_push_holder(L);
-    ILanguageExceptionErrorInfo2 *info = ss_lua_query(error, &IID_ILanguageExceptionErrorInfo2);
-    ILanguageExceptionErrorInfo2 *next = NULL;
-    const char *language = NULL;
-    lua_Integer count = 0;
-    int list;
-
-    if (info)
-        (void)info->lpVtbl->GetPropagationContextHead(info, &next);
-    ss_lua_release(info);
-    *holder = (IUnknown *)next;
-    lua_newtable(L);
-    list = lua_gettop(L);
-    while (*holder) {
-        lua_newtable(L);
-        push_stack(L, *holder);
-        lua_setfield(L, list + 1, "stack");
-        (void)stacksplice_node_language(*holder, &language);
-        lua_pushstring(L, language);
-        lua_setfield(L, list + 1, "language");
-        lua_rawseti(L, list, ++count);
-        info = (ILanguageExceptionErrorInfo2 *)*holder;
-        next = NULL;
-        (void)info->lpVtbl->GetPreviousLanguageExceptionErrorInfo(info, &next);
-        *holder = (IUnknown *)next;
-        ss_lua_release(info);
-    }
-    for (lua_Integer i = 1; i < count; i++, count--) { /* newest first becomes oldest first */
-        lua_rawgeti(L, list, i);
-        lua_rawgeti(L, list, count);
-        lua_rawseti(L, list, i);
-        lua_rawseti(L, list, count);
-    }
-    lua_remove(L, list - 1);
 }
 
 /* ---- Fields and methods ----------------------------------------------------------------------*/
@@ -95,15 +32,25 @@ static int error_json(lua_State *L)
     return error_report(L, STACKSPLICE_FORMAT_JSON);
 }
 
+/* Push the whole name of its type; false and nothing when it has none. [-0, +(0|1), m] */
+static bool push_type_name(lua_State *L, IUnknown *error)
+{
+    ss_lua_push_member(L, error, STACKSPLICE_READ_DETAILS, "type");
+    if (!lua_isnil(L, -1))
+        return true;
+    lua_pop(L, 1);
+    return false;
+}
+
 static int error_tostring(lua_State *L)
 {
     IUnknown *error = check_error(L);
 
-    if (strcmp(ss_lua_error_language(error), "lua") == 0 || !ss_lua_push_type_name(L, error)) {
-        ss_lua_push_message(L, error);
+    if (strcmp(ss_lua_error_language(error), "lua") == 0 || !push_type_name(L, error)) {
+        ss_lua_push_member(L, error, STACKSPLICE_READ_DETAILS, "message");
         return 1;
     }
-    ss_lua_push_message(L, error);
+    ss_lua_push_member(L, error, STACKSPLICE_READ_DETAILS, "message");
     if (lua_rawlen(L, -1)) {
         lua_pushliteral(L, ": ");
         lua_insert(L, -2);
@@ -128,18 +75,6 @@ static int error_equal(lua_State *L)
     IUnknown *a = ss_lua_to_error(L, 1), *b = ss_lua_to_error(L, 2);
 
     lua_pushboolean(L, a && a == b);
-    return 1;
-}
-
-static int get_hresult(lua_State *L, IUnknown *error)
-{
-    lua_pushinteger(L, (lua_Integer)(uint32_t)ss_lua_error_hresult(error));
-    return 1;
-}
-
-static int get_message(lua_State *L, IUnknown *error)
-{
-    ss_lua_push_message(L, error);
     return 1;
 }
 
@@ -213,12 +148,6 @@ static int get_errors(lua_State *L, IUnknown *error)
     return 1;
 }
 
-static int get_notes(lua_State *L, IUnknown *error)
-{
-    ss_lua_push_notes(L, error);
-    return 1;
-}
-
 static int error_add_note(lua_State *L)
 {
     IUnknown *error = check_error(L);
@@ -243,66 +172,29 @@ static int get_errno(lua_State *L, IUnknown *error)
     return 1;
 }
 
-static int get_thread_id(lua_State *L, IUnknown *error)
-{
-    uint64_t id = 0;
-
-    (void)stacksplice_error_thread(error, &id);
-    lua_pushinteger(L, (lua_Integer)id);
-    return 1;
-}
-
-static int get_fingerprint(lua_State *L, IUnknown *error)
-{
-    char text[33];
-
-    if (FAILED(stacksplice_fingerprint(error, text)))
-        return luaL_error(L, "not enough memory");
-    lua_pushstring(L, text);
-    return 1;
-}
-
-static int get_stack(lua_State *L, IUnknown *error)
-{
-    push_stack(L, error);
-    return 1;
-}
-
-static int get_propagation(lua_State *L, IUnknown *error)
-{
-    push_propagation(L, error);
-    return 1;
-}
-
 static int get_language(lua_State *L, IUnknown *error)
 {
     lua_pushstring(L, ss_lua_error_language(error));
     return 1;
 }
 
-/* The type as its language prints it: "ValueError", "table"; nil when there is none. */
-static int get_type(lua_State *L, IUnknown *error)
-{
-    if (!ss_lua_push_type_name(L, error))
-        lua_pushnil(L);
-    return 1;
-}
-
 /* Push the names of the error's type and of those it is derived from. */
 static int get_type_names(lua_State *L, IUnknown *error)
 {
-    IScriptExceptionType *type =
-        ss_lua_push_exception(L, error, &stacksplice_IID_IScriptExceptionType);
+    IUnknown **holder = ss_lua_push_holder(L), *exception = ss_lua_error_exception(error);
+    IScriptExceptionType *type = ss_lua_query(exception, &stacksplice_IID_IScriptExceptionType);
     const char *name;
     lua_Integer count = 0;
 
+    *holder = (IUnknown *)type; /* its names live as long */
+    ss_lua_release(exception);
     lua_newtable(L);
     while (type && (name = type->lpVtbl->GetName(type, (uint32_t)count)) != NULL) {
         lua_pushstring(L, name);
         lua_rawseti(L, -2, ++count);
     }
     ss_lua_drop_holder(L, -2);
-    if (count == 0 && ss_lua_push_type_name(L, error))
+    if (count == 0 && push_type_name(L, error))
         lua_rawseti(L, -2, 1);
     return 1;
 }
@@ -326,26 +218,38 @@ static int error_isinstance(lua_State *L)
     return 1;
 }
 
+/* By a function of its own, or as the core's walk has it. */
 static const struct {
     const char *name;
     int (*get)(lua_State *L, IUnknown *error);
+    uint32_t part;
+    const char *key;
 } fields[] = {
-    {"cause", get_cause},
-    {"errno", get_errno},
-    {"errors", get_errors},
-    {"fingerprint", get_fingerprint},
-    {"hresult", get_hresult},
-    {"language", get_language},
-    {"message", get_message},
-    {"notes", get_notes},
-    {"propagation", get_propagation},
-    {"relation", get_relation},
-    {"stack", get_stack},
-    {"thread_id", get_thread_id},
-    {"type_name", get_type},
-    {"type_names", get_type_names},
-    {"value", get_value},
+    {"cause", get_cause, 0, NULL},
+    {"errno", get_errno, 0, NULL},
+    {"errors", get_errors, 0, NULL},
+    {"fingerprint", NULL, STACKSPLICE_READ_FINGERPRINT, "fingerprint"},
+    {"hresult", NULL, STACKSPLICE_READ_DETAILS, "hresult"},
+    {"language", get_language, 0, NULL},
+    {"message", NULL, STACKSPLICE_READ_DETAILS, "message"},
+    {"notes", NULL, STACKSPLICE_READ_NOTES, "notes"},
+    {"propagation", NULL, STACKSPLICE_READ_PROPAGATION, "propagation"},
+    {"relation", get_relation, 0, NULL},
+    {"stack", NULL, STACKSPLICE_READ_STACK, "stack"},
+    {"thread_id", NULL, STACKSPLICE_READ_DETAILS, "thread_id"},
+    {"type_name", NULL, STACKSPLICE_READ_DETAILS, "type"},
+    {"type_names", get_type_names, 0, NULL},
+    {"value", get_value, 0, NULL},
 };
+
+/* Push the field INDEX of the table. [-0, +1, e] */
+static int push_field(lua_State *L, IUnknown *error, size_t index)
+{
+    if (fields[index].get)
+        return fields[index].get(L, error);
+    ss_lua_push_member(L, error, fields[index].part, fields[index].key);
+    return 1;
+}
 
 static const luaL_Reg methods[] = {
     {"add_note", error_add_note},
@@ -362,7 +266,7 @@ static int error_index(lua_State *L)
 
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (strcmp(key, fields[i].name) == 0)
-            return fields[i].get(L, error);
+            return push_field(L, error, i);
     for (const luaL_Reg *method = methods; method->name; method++)
         if (strcmp(key, method->name) == 0) {
             lua_pushcfunction(L, method->func);

@@ -24,23 +24,15 @@ static inline void ss_lua_release(void *object)
 /* "python", "lua", or "native" for what no language's exception stands behind: a static string. */
 const char *ss_lua_error_language(IUnknown *error);
 
-/* ---- Texts (error_text.c) --------------------------------------------------------------------*/
+/* ---- Fields and reports (read.c, error_report.c) ----------------------------------------------*/
 
-/* Push a holder of the interface IID of ERROR's language exception, which is returned: NULL when it
-   has none.  What that lends lives as long as the holder is on the stack. [-0, +1, m] */
-void *ss_lua_push_exception(lua_State *L, IUnknown *error, REFIID iid);
+/* Push the member KEY of ERROR, which is in PART, as stacksplice/read.h has them; nil when there is
+   none. [-0, +1, m] */
+void ss_lua_push_member(lua_State *L, IUnknown *error, uint32_t part, const char *key);
 
-/* Push the whole message: the script's own where there is one, else the description.
-   [-0, +1, m] */
-void ss_lua_push_message(lua_State *L, IUnknown *error);
-
-/* Push the whole name of its type; false and nothing when it has none. [-0, +(0|1), m] */
-bool ss_lua_push_type_name(lua_State *L, IUnknown *error);
-
-/* Push a report; a list of the notes. [-0, +1, m] */
+/* Push a report. [-0, +1, m] */
 void ss_lua_push_report(lua_State *L, IUnknown *error, stacksplice_format_kind kind,
                         bool all_frames);
-void ss_lua_push_notes(lua_State *L, IUnknown *error);
 
 /* ---- The userdata ----------------------------------------------------------------------------*/
 

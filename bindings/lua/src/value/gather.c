@@ -8,7 +8,7 @@
 char *ss_lua_gather_room(ss_lua_gathered *out, size_t length)
 {
     if (!out->text || length > out->capacity - out->length) {
-        size_t capacity = (out->capacity + length) * 2 + 1;
+        size_t capacity = (out->capacity + length) * 2 + 1024;
         char *grown = realloc(out->text, capacity);
 
         if (!grown) {
@@ -41,12 +41,12 @@ static int push_string(lua_State *L)
     return 1;
 }
 
-void ss_lua_push_made_of(lua_State *L, lua_CFunction push, ss_lua_gathered *out)
+void ss_lua_push_gathered(lua_State *L, ss_lua_gathered *out)
 {
     int status = LUA_OK;
 
     if (!out->failed) {
-        lua_pushcfunction(L, push);
+        lua_pushcfunction(L, push_string);
         lua_pushlightuserdata(L, out);
         status = lua_pcall(L, 1, 1, 0);
     }
@@ -55,9 +55,4 @@ void ss_lua_push_made_of(lua_State *L, lua_CFunction push, ss_lua_gathered *out)
         luaL_error(L, "not enough memory");
     if (status != LUA_OK)
         lua_error(L);
-}
-
-void ss_lua_push_gathered(lua_State *L, ss_lua_gathered *out)
-{
-    ss_lua_push_made_of(L, push_string, out);
 }

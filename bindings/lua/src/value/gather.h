@@ -26,8 +26,4 @@ void ss_lua_push_gathered(lua_State *L, ss_lua_gathered *out);
 /* Make room for LENGTH more bytes; NULL without memory, else where they go. */
 char *ss_lua_gather_room(ss_lua_gathered *out, size_t length);
 
-/* Push what PUSH makes of the text, which it finds as a light userdata, and free it, whatever
-   raises. [-0, +1, m] */
-void ss_lua_push_made_of(lua_State *L, lua_CFunction push, ss_lua_gathered *out);
-
 #endif

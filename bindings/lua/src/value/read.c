@@ -1,0 +1,325 @@
+/*
+ * What the core's walk (stacksplice/read.h) hands over as tables, in the words of debug.getinfo
+ * where those exist.
+ *
+ * Lua must not raise through the core: the walk is recorded in C memory, and played back when it is
+ * over.  The frames of a stack are looked up one element at a time, so that little is recorded.
+ */
+#include "value/error_object.h"
+
+#include <stacksplice/read.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Recording -------------------------------------------------------------------------------*/
+
+typedef enum event_type { BEGIN, END, NIL, BOOLEAN, INTEGER, TEXT, ELEMENT } event_type;
+
+typedef struct event {
+    event_type type;
+    const char *key; /* or NULL */
+    uint64_t value;  /* of a text its length; its bytes follow */
+} event;
+
+typedef struct recorder {
+    stacksplice_visitor visitor;
+    ss_lua_gathered out;
+    const char *wanted; /* the only member of the outermost object that is recorded; NULL: all */
+    unsigned depth;
+    bool ignored; /* this is in another member */
+} recorder;
+
+/* False for what is in no wanted member.  A stack's count stands behind it. */
+static bool is_wanted(recorder *r, const char *key)
+{
+    if (r->depth == 1 && r->wanted && key)
+        r->ignored = strcmp(key, r->wanted) != 0 && strcmp(key, "frames_left_out") != 0;
+    return r->depth > 0 && !r->ignored;
+}
+
+/* An event and room for LENGTH bytes behind it, which are not added yet; NULL without memory. */
+static char *add_event(recorder *r, event_type type, const char *key, uint64_t value, size_t length)
+{
+    const event e = {type, key, value};
+    char *room = r->out.failed ? NULL : ss_lua_gather_room(&r->out, sizeof e + length);
+
+    if (!room)
+        return NULL;
+    memcpy(room, &e, sizeof e);
+    r->out.length += sizeof e;
+    return room + sizeof e;
+}
+
+static int record(stacksplice_visitor *self, event_type type, const char *key, uint64_t value)
+{
+    recorder *r = (recorder *)self;
+
+    return is_wanted(r, key) && !add_event(r, type, key, value, 0);
+}
+
+static int record_begin(stacksplice_visitor *self, const char *key, stacksplice_container container)
+{
+    int failed = record(self, BEGIN, key, 0);
+
+    (void)container;
+    ((recorder *)self)->depth++;
+    return failed;
+}
+
+static int record_end(stacksplice_visitor *self, stacksplice_container container)
+{
+    recorder *r = (recorder *)self;
+
+    (void)container;
+    return --r->depth > 0 && !r->ignored && !add_event(r, END, NULL, 0, 0);
+}
+
+static int record_null(stacksplice_visitor *self, const char *key)
+{
+    return record(self, NIL, key, 0);
+}
+
+static int record_boolean(stacksplice_visitor *self, const char *key, int value)
+{
+    return record(self, BOOLEAN, key, value != 0);
+}
+
+static int record_integer(stacksplice_visitor *self, const char *key, int64_t value)
+{
+    return record(self, INTEGER, key, (uint64_t)value);
+}
+
+static int record_hex(stacksplice_visitor *self, const char *key, uint64_t value, unsigned digits)
+{
+    (void)digits;
+    return record(self, INTEGER, key, value);
+}
+
+static int record_utf8(stacksplice_visitor *self, const char *key, const char *text, size_t length)
+{
+    recorder *r = (recorder *)self;
+    char *room;
+
+    if (!is_wanted(r, key))
+        return 0;
+    room = add_event(r, TEXT, key, length, length);
+    if (!room)
+        return 1;
+    memcpy(room, text, length);
+    r->out.length += length;
+    return 0;
+}
+
+/* Its length as UTF-8 is known when it has been written. */
+static int record_utf16(stacksplice_visitor *self, const char *key, const uint16_t *text,
+                        size_t length)
+{
+    recorder *r = (recorder *)self;
+    size_t most = length * 3 + 1;
+    uint64_t written;
+    char *room;
+
+    if (!is_wanted(r, key))
+        return 0;
+    room = add_event(r, TEXT, key, 0, most);
+    if (!room)
+        return 1;
+    written = stacksplice_utf8(text, (uint32_t)length, room, most);
+    memcpy(room - sizeof(event) + offsetof(event, value), &written, sizeof written);
+    r->out.length += written;
+    return 0;
+}
+
+static int record_element(stacksplice_visitor *self, uintptr_t element)
+{
+    return record(self, ELEMENT, NULL, element);
+}
+
+static recorder begin_recording(const char *wanted)
+{
+    return (recorder){.visitor = {.size = sizeof(stacksplice_visitor),
+                                  .begin = record_begin,
+                                  .end = record_end,
+                                  .null = record_null,
+                                  .boolean = record_boolean,
+                                  .integer = record_integer,
+                                  .hex = record_hex,
+                                  .utf8 = record_utf8,
+                                  .utf16 = record_utf16},
+                      .wanted = wanted};
+}
+
+/* ---- Playing back ----------------------------------------------------------------------------*/
+
+static const char *name_in_lua(const char *key)
+{
+    static const char *const names[][2] = {
+        {"function", "name"},    {"file", "source"},          {"line", "currentline"},
+        {"end_line", "endline"}, {"end_column", "endcolumn"}, {"module_offset", "offset"},
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (*key == *names[i][0] && strcmp(key, names[i][0]) == 0)
+            return names[i][1];
+    }
+    return key;
+}
+
+/* The value at the top becomes a member of the table at INDEX. [-1, +0, m] */
+static void set(lua_State *L, int index, const char *key)
+{
+    if (key)
+        lua_setfield(L, index, name_in_lua(key));
+    else
+        lua_rawseti(L, index, (lua_Integer)lua_rawlen(L, index) + 1);
+}
+
+/* Push the table KEY of the table at the top, made unless it is there. [-0, +1, m] */
+static void push_table(lua_State *L, const char *key)
+{
+    if (key && lua_getfield(L, -1, key) == LUA_TTABLE)
+        return;
+    if (key)
+        lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    set(L, -3, key);
+}
+
+/* What a frame is not, its table says. */
+static void set_flags(lua_State *L)
+{
+    static const char *const flags[] = {"inlined", "asynchronous", "glue"};
+
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        lua_pushboolean(L, 0);
+        lua_setfield(L, -2, flags[i]);
+    }
+}
+
+/* Append the frames of ELEMENT to the list "stack" in the table at INDEX. [-0, +0, m] */
+static void append_frames(lua_State *L, int index, uintptr_t element);
+
+static void play_text(lua_State *L, const event *e, const char *text)
+{
+    if (e->key && strcmp(e->key, "kind") == 0) /* a frame begins */
+        set_flags(L);
+    lua_pushlstring(L, text, e->value);
+    set(L, -2, e->key);
+}
+
+static void play_integer(lua_State *L, const event *e)
+{
+    bool of_stack = e->key && strcmp(e->key, "frames_left_out") == 0;
+
+    if (of_stack)
+        lua_getfield(L, -1, "stack");
+    lua_pushinteger(L, (lua_Integer)e->value);
+    set(L, -2, e->key);
+    if (of_stack)
+        lua_pop(L, 1);
+}
+
+/* Into the table at the top. */
+static void play(lua_State *L, const event *e, const char *text)
+{
+    switch (e->type) {
+    case BEGIN:
+        push_table(L, e->key);
+        break;
+    case END:
+        lua_pop(L, 1);
+        break;
+    case BOOLEAN:
+        lua_pushboolean(L, e->value != 0);
+        set(L, -2, e->key);
+        break;
+    case INTEGER:
+        play_integer(L, e);
+        break;
+    case TEXT:
+        play_text(L, e, text);
+        break;
+    case ELEMENT:
+        append_frames(L, -2, (uintptr_t)e->value);
+        break;
+    case NIL:
+        break;
+    }
+}
+
+/* Arguments: what was recorded, the table that it goes into. */
+static int play_back(lua_State *L)
+{
+    const ss_lua_gathered *out = lua_touserdata(L, 1);
+    event e;
+
+    luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
+    for (size_t at = 0; at < out->length; at += e.type == TEXT ? e.value : 0) {
+        memcpy(&e, out->text + at, sizeof e);
+        at += sizeof e;
+        play(L, &e, out->text + at);
+    }
+    return 0;
+}
+
+/* What R recorded goes into the table at INDEX, and is freed whatever raises. [-0, +0, m] */
+static void end_recording(lua_State *L, recorder *r, int index)
+{
+    int status = LUA_OK;
+
+    index = lua_absindex(L, index);
+    if (!r->out.failed) {
+        lua_pushcfunction(L, play_back);
+        lua_pushlightuserdata(L, &r->out);
+        lua_pushvalue(L, index);
+        status = lua_pcall(L, 2, 0, 0);
+    }
+    free(r->out.text);
+    if (r->out.failed)
+        luaL_error(L, "not enough memory");
+    if (status != LUA_OK)
+        lua_error(L);
+}
+
+/* ---- Stacks and errors -----------------------------------------------------------------------*/
+
+static void append_frames(lua_State *L, int index, uintptr_t element)
+{
+    recorder r = begin_recording(NULL);
+
+    index = lua_absindex(L, index);
+    luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
+    (void)stacksplice_stack_visit(&element, 1, NULL, &r.visitor);
+    end_recording(L, &r, index);
+}
+
+void ss_lua_push_frames(lua_State *L, const uintptr_t *frames, uint32_t count)
+{
+    luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
+    lua_createtable(L, 0, 1);
+    lua_createtable(L, (int)count, 1);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -3, "stack");
+    for (uint32_t i = 0; i < count; i++)
+        append_frames(L, -2, frames[i]);
+    lua_pushinteger(L, stacksplice_frames_left_out(frames, count));
+    lua_setfield(L, -2, "frames_left_out");
+    lua_remove(L, -2);
+}
+
+void ss_lua_push_member(lua_State *L, IUnknown *error, uint32_t part, const char *key)
+{
+    const stacksplice_read_options options = {
+        .size = sizeof options, .parts = part, .without_source = 1};
+    recorder r = begin_recording(key);
+
+    luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
+    lua_createtable(L, 0, 1);
+    r.visitor.element = record_element;
+    (void)stacksplice_error_visit(error, &options, &r.visitor);
+    end_recording(L, &r, -1);
+    lua_getfield(L, -1, key);
+    lua_remove(L, -2);
+}
