@@ -1,5 +1,5 @@
 /*
- * Tiny: a language of about 200 lines of C that knows nothing of stacksplice.  It stands for any
+ * Tiny: a language of about 250 lines of C that knows nothing of stacksplice.  It stands for any
  * interpreter that somebody binds; docs/bindings.md walks through its binding.
  *
  *     # A function reaches to the next one; words are separated by spaces.

@@ -1,14 +1,7 @@
 /*
- * For authors of language bindings: how an interpreter takes part in one combined stack, and how
- * its exceptions become language exceptions that keep their identity.
- *
- * A binding does these things, none of which needs a change in the core:
- *  1. stacksplice_add_source: says, for the native frames of a thread, which of them are its
- *     interpreter and which script frames they stand for.
- *  2. stacksplice_intern: turns a script frame into a token, once.
- *  3. IScriptException: makes its language exceptions tell their language and type, and lets error
- *     objects hold them without making cycles; IScriptExceptionDetails: causes, groups, notes.
- *  4. IScriptErrorInfo: keeps an error object alive from inside the script's own exception.
+ * For authors of language bindings: how an interpreter takes part in one combined stack, and the
+ * interfaces by which error objects and language exceptions know each other.  script.h implements
+ * the latter for a binding; docs/bindings.md shows both on an example.
  *
  * The general rules are those of stacksplice.h.
  */
@@ -438,7 +431,7 @@ STACKSPLICE_API size_t stacksplice_utf8(const WCHAR *text, uint32_t units, char 
                                         size_t capacity);
 
 /*
- * Implemented by a language exception of a binding, beside ILanguageExceptionStackBackTrace.
+ * Implemented by the language exceptions of script.h, beside ILanguageExceptionStackBackTrace.
  *
  * Two counts.  The COM count (AddRef, Release) is the *outside* count: references that C code, the
  * thread's slot or another language hold.  The script's own exception object is held strongly
@@ -520,10 +513,9 @@ struct IScriptExceptionType {
 };
 
 /*
- * Implemented by every error object of this library (not by its propagation nodes).  A binding
- * keeps the error object reachable from the script's exception by an inside reference, which makes
- * no cycle.  AddRef on an error object whose outside count is 0 is allowed only while an inside
- * reference is held and the script's exception is in hand and alive.
+ * Implemented by every error object of this library (not by its propagation nodes).  The inside
+ * reference of stacksplice_ties makes no cycle.  AddRef on an error object whose outside count is 0
+ * is allowed only while an inside reference is held and the exception keeps its value.
  */
 typedef struct IScriptErrorInfo IScriptErrorInfo;
 typedef struct IScriptErrorInfoVtbl {
