@@ -388,11 +388,13 @@ static tiny_value value_of(binding *b, IRestrictedErrorInfo *info, IScriptErrorI
         return tiny_keep(made);
     made = error_like(b->t, info);
     new = made.object ? calloc(1, sizeof *new) : NULL;
-    if (new) {
-        *new = (tie){.error = made.object, .next = b->foreign};
-        stacksplice_ties_set_error(&new->ties, error, 1);
-        b->foreign = made.object->host = new;
+    if (!new) {
+        tiny_drop(b->t, made);
+        return tiny_keep((tiny_value){0, tiny_no_memory(b->t)});
     }
+    *new = (tie){.error = made.object, .next = b->foreign};
+    stacksplice_ties_set_error(&new->ties, error, 1);
+    b->foreign = made.object->host = new;
     return made;
 }
 

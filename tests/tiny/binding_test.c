@@ -21,6 +21,23 @@ typedef struct host {
     char text[2000];  /* what the test wants to keep */
 } host;
 
+/* The linker gives these to the binding: one allocation of it can fail. */
+static int binding_left = -1;
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return binding_left-- == 0 ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return binding_left-- == 0 ? NULL : __real_calloc(count, size);
+}
+
 static void *allocate(void *data, void *block, size_t size)
 {
     host *h = data;
@@ -33,7 +50,7 @@ static void *allocate(void *data, void *block, size_t size)
     if (h->left-- == 0)
         return NULL;
     h->blocks++;
-    return malloc(size);
+    return __real_malloc(size);
 }
 
 static host *open_host(const char *source)
@@ -499,7 +516,7 @@ static const char crossings[] = "function inner\n cause = try native\n"
                                 "function main\n inner\n"
                                 "function outer\n e = try again\n report e\n throw e\n";
 
-static void cross(host *h)
+static HRESULT cross(host *h)
 {
     IRestrictedErrorInfo *error = NULL;
     HRESULT hr = run(h, "outer");
@@ -508,6 +525,7 @@ static void cross(host *h)
     assert_int_equal(GetRestrictedErrorInfo(&error), S_OK);
     error->lpVtbl->Release(error);
     assert_int_equal(run(h, "return"), S_OK);
+    return hr;
 }
 
 static tiny_value fail_native(tiny *t, void *data, const tiny_value *arguments, int count)
@@ -535,13 +553,31 @@ TEST(test_every_allocation_of_the_interpreter_may_fail)
         int idle = h->blocks;
 
         h->left = nth;
-        cross(h);
+        (void)cross(h);
         h->left = -1;
         assert_int_equal(run(h, "return"), S_OK);
         assert_int_equal(h->blocks, idle);
-        cross(h);
+        (void)cross(h);
         close_host(h);
     }
+}
+
+TEST(test_every_allocation_of_the_binding_may_fail)
+{
+    int failures = 0;
+
+    for (int nth = 0; nth < 40; nth++) {
+        host *h = open_crossings();
+        int idle = h->blocks;
+
+        binding_left = nth;
+        failures += cross(h) == E_OUTOFMEMORY;
+        binding_left = -1;
+        assert_int_equal(run(h, "return"), S_OK);
+        assert_int_equal(h->blocks, idle);
+        close_host(h);
+    }
+    assert_true(failures > 0);
 }
 
 TEST(test_every_allocation_of_the_core_may_fail)
@@ -553,7 +589,7 @@ TEST(test_every_allocation_of_the_core_may_fail)
         int idle = h->blocks;
 
         memory_arm(nth);
-        cross(h);
+        (void)cross(h);
         failed = memory_failed;
         memory_disarm();
         assert_int_equal(run(h, "return"), S_OK);
