@@ -1,12 +1,9 @@
 /*
- * The binding of tiny: docs/bindings.md walks through it from top to bottom.  What an interpreter
- * and its errors have in common with those of other languages is in stacksplice/script.h.
+ * The errors of tiny: docs/bindings.md walks through this file and source.c.  What they have in
+ * common with those of other languages is in stacksplice/script.h.
  */
-#include <stacksplice/tiny.h>
+#include "binding.h"
 
-#include <stacksplice/script.h>
-
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,77 +31,6 @@ static void release(void *object)
     if (unknown)
         unknown->lpVtbl->Release(unknown);
 }
-
-/* ---- Frames ----------------------------------------------------------------------------------*/
-
-static bool is_on(const stacksplice_walk *walk, uintptr_t address)
-{
-    return address >= walk->stack_low && address < walk->stack_high;
-}
-
-/* The native frame in which ADDRESS lies, from START outward; frame_count: it is not known. */
-static uint32_t native_frame_of(const stacksplice_walk *walk, uint32_t start, uintptr_t address)
-{
-    uint32_t i = start;
-
-    while (i + 1 < walk->frame_count && walk->frames[i + 1].sp <= address)
-        i++;
-    return i + 1 < walk->frame_count ? i : walk->frame_count;
-}
-
-static uintptr_t token_of(const tiny_frame *frame)
-{
-    tiny_word name = frame->function->name;
-    char function[100] = "";
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_SCRIPT,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = "tiny",
-                                   .function = function,
-                                   .file = frame->function->file,
-                                   .line = (uint32_t)frame->line};
-    uintptr_t token = 0;
-
-    memcpy(function, name.text, name.length < sizeof function ? name.length : sizeof function - 1);
-    (void)stacksplice_intern(&info, &token);
-    return token;
-}
-
-/*
- * From the innermost activation outward.  The native frame that holds a script's activation stands
- * for it, with all native frames in to the function that it called: they are the interpreter.
- */
-static void collect(stacksplice_walk *walk, void *unused)
-{
-    uint32_t next = 0, at;
-    bool calls = false; /* an activation is inside */
-
-    (void)unused;
-    while (next < walk->frame_count && !is_on(walk, walk->frames[next].sp))
-        next++; /* a signal handler's, on a stack of its own */
-    for (const tiny_frame *f = tiny_frames(); f && is_on(walk, (uintptr_t)f); f = f->caller) {
-        at = native_frame_of(walk, next, (uintptr_t)f);
-        if (!calls || f->function->native || at == walk->frame_count)
-            next = at;
-        calls = true;
-        if (f->function->native)
-            continue;
-        if (!stacksplice_walk_splice(walk, next, at < walk->frame_count ? at + 1 - next : 0) ||
-            !stacksplice_walk_push(walk, token_of(f)))
-            return;
-        next = at < walk->frame_count ? at + 1 : at;
-    }
-}
-
-static const stacksplice_source source = {.size = sizeof source,
-                                          .version = STACKSPLICE_SOURCE_VERSION,
-                                          .language = "tiny",
-                                          .identity = &source,
-                                          .collect = collect};
-
-static const char *const glue_functions[] = {"tiny_*", NULL};
-static const stacksplice_glue glue = {
-    .size = sizeof glue, .language = "tiny", .functions = glue_functions};
 
 /* ---- Values ----------------------------------------------------------------------------------*/
 
@@ -419,37 +345,6 @@ tiny_value stacksplice_tiny_raise(tiny *t, stacksplice_hresult hr)
     return tiny_throw(t, value);
 }
 
-/* ---- For scripts -----------------------------------------------------------------------------*/
-
-static int append(const char *text, size_t length, void *file)
-{
-    return fwrite(text, 1, length, file) != length;
-}
-
-/* A script chooses what its files are called, so its reports open none. */
-static tiny_value report(tiny *t, void *unused, const tiny_value *arguments, int count)
-{
-    stacksplice_format_options options = {.size = sizeof options, .without_source = 1};
-    IScriptErrorInfo *error = NULL;
-    char *text = NULL;
-    size_t length = 0;
-    FILE *file = open_memstream(&text, &length);
-    tiny_value result;
-
-    (void)unused;
-    if (file && count && tiny_is_error(*arguments))
-        (void)stacksplice_tiny_error(t, arguments->object, &error);
-    if (error)
-        (void)stacksplice_format((IUnknown *)(void *)error, STACKSPLICE_FORMAT_TEXT, &options,
-                                 append, file);
-    release(error);
-    if (file)
-        (void)fclose(file);
-    result = tiny_string(t, text ? text : "", length);
-    free(text);
-    return result;
-}
-
 /* ---- Interpreters ----------------------------------------------------------------------------*/
 
 stacksplice_hresult stacksplice_tiny_open(tiny *t)
@@ -460,8 +355,8 @@ stacksplice_hresult stacksplice_tiny_open(tiny *t)
         return E_OUTOFMEMORY;
     b->t = t;
     b->owner = stacksplice_owner_new(&language, b);
-    if (!b->owner || FAILED(stacksplice_add_source(&source)) ||
-        FAILED(stacksplice_add_glue(&glue)) || !tiny_define(t, "report", report, NULL)) {
+    if (!b->owner || FAILED(stacksplice_tiny_add_source()) ||
+        !tiny_define(t, "report", stacksplice_tiny_report, NULL)) {
         stacksplice_owner_unref(b->owner);
         free(b);
         return E_OUTOFMEMORY;

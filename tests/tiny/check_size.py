@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "bindings" / "tiny"
-BINDING = ("binding.c", "include/stacksplice/tiny.h")
+BINDING = ("binding.c", "binding.h", "report.c", "source.c", "include/stacksplice/tiny.h")
 INTERPRETER = "tiny.c"
 MAX_BINDING = 500  # lines that are not blank
 MAX_INTERPRETER = 250  # lines with code: no comment, no blank line, no brace alone

@@ -1,0 +1,14 @@
+/* What the files of the binding share. */
+#ifndef STACKSPLICE_TINY_BINDING_H
+#define STACKSPLICE_TINY_BINDING_H
+
+#include <stacksplice/script.h>
+#include <stacksplice/tiny.h>
+
+/* Register the frames and names of all interpreters; further calls change nothing. */
+stacksplice_hresult stacksplice_tiny_add_source(void);
+
+/* The function "report". */
+tiny_native stacksplice_tiny_report;
+
+#endif

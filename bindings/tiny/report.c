@@ -1,0 +1,35 @@
+/* The report of an error, for scripts. */
+#include "binding.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int append(const char *text, size_t length, void *file)
+{
+    return fwrite(text, 1, length, file) != length;
+}
+
+/* A script chooses what its files are called, so its reports open none. */
+tiny_value stacksplice_tiny_report(tiny *t, void *unused, const tiny_value *arguments, int count)
+{
+    stacksplice_format_options options = {.size = sizeof options, .without_source = 1};
+    IScriptErrorInfo *error = NULL;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *file = open_memstream(&text, &length);
+    tiny_value result;
+
+    (void)unused;
+    if (file && count && tiny_is_error(*arguments))
+        (void)stacksplice_tiny_error(t, arguments->object, &error);
+    if (error)
+        (void)stacksplice_format((IUnknown *)(void *)error, STACKSPLICE_FORMAT_TEXT, &options,
+                                 append, file);
+    if (error)
+        error->lpVtbl->Release(error);
+    if (file)
+        (void)fclose(file);
+    result = tiny_string(t, text ? text : "", length);
+    free(text);
+    return result;
+}
