@@ -57,7 +57,7 @@ VIEW = "error/view.h"
 
 INTERPRETER = re.compile(
     r"^(Python|frameobject|structmember|pythread|cpython/|internal/pycore"
-    r"|lua|lauxlib|lualib|luaconf|luajit)"
+    r"|lua|lauxlib|lualib|luaconf|luajit|tiny)"
 )
 INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]')
 GUARD = re.compile(r"\A(?:/\*.*?\*/\s*|//[^\n]*\s*)*#ifndef\s+(\w+)", re.DOTALL)
