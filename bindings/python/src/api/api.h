@@ -59,9 +59,10 @@ PyObject *sspy_format_told(PyObject *module, PyObject *arguments);
 PyObject *sspy_check_told(PyObject *module, PyObject *error);
 PyObject *sspy_format_frame(PyObject *module, PyObject *frame);
 
-extern PyMethodDef sspy_functions[];       /* functions.c */
-extern PyMethodDef sspy_error_functions[]; /* errors.c */
-extern PyMethodDef sspy_winrt_functions[]; /* winrt.c */
+PyObject *sspy_take_error(PyObject *module, PyObject *unused); /* errors.c */
+extern PyMethodDef sspy_functions[];                           /* functions.c */
+extern PyMethodDef sspy_error_functions[];                     /* errors.c */
+extern PyMethodDef sspy_winrt_functions[];                     /* winrt.c */
 
 /* The table for C (c_api.c), in a capsule of MODULE. */
 int sspy_add_c_api(PyObject *module);

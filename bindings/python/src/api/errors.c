@@ -91,7 +91,7 @@ static PyObject *peek_error(PyObject *module, PyObject *unused)
 
 PyDoc_STRVAR(take_error_doc, "take_error()\n--\n\n"
                              "Take the thread's error out of its slot: its ErrorInfo, or None.");
-static PyObject *take_error(PyObject *module, PyObject *unused)
+PyObject *sspy_take_error(PyObject *module, PyObject *unused)
 {
     IRestrictedErrorInfo *error = NULL;
 
@@ -193,7 +193,7 @@ PyMethodDef sspy_error_functions[] = {
     {"originate", originate, METH_O, originate_doc},
     {"propagate", propagate, METH_O, propagate_doc},
     {"peek_error", peek_error, METH_NOARGS, peek_error_doc},
-    {"take_error", take_error, METH_NOARGS, take_error_doc},
+    {"take_error", sspy_take_error, METH_NOARGS, take_error_doc},
     {"raise_error", raise_error, METH_O, raise_error_doc},
     {"hresult_of", hresult_of, METH_O, hresult_of_doc},
     {"exception_for", exception_for, METH_VARARGS, exception_for_doc},

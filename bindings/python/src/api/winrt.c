@@ -3,164 +3,182 @@
  * HSTRING and IRestrictedErrorInfo.
  */
 #include "api/api.h"
+#include "life/text.h"
 
 #include <stdlib.h>
 
-/* The handle inside an ErrorInfo or the exception that has one, as the core's error (with an
-   outside reference), or NULL with an exception. */
-static IRestrictedErrorInfo *restricted_from(sspy_state *state, PyObject *error)
+/* ---- Arguments (converters of PyArg_ParseTuple: 1, or 0 with an exception) --------------------*/
+
+typedef struct hresult_argument {
+    const char *name;
+    HRESULT value;
+} hresult_argument;
+
+static int to_hresult(PyObject *object, void *out)
 {
-    PyObject *exc = sspy_attribute(error, "language_exception");
-    sspy_ties *ties;
-    IScriptErrorInfo *script = NULL;
-    IRestrictedErrorInfo *restricted = NULL;
-    PyObject *reference;
+    hresult_argument *argument = out;
 
-    if (exc && PyExceptionInstance_Check(exc)) {
-        ties = sspy_ties_of(state->interp, exc);
-        script = ties ? sspy_ties_hold(ties, exc) : NULL;
-        restricted = sspy_query(script, &IID_IRestrictedErrorInfo);
-        sspy_unknown_release(script);
-    }
-    Py_XDECREF(exc);
-    if (restricted)
-        return restricted;
-    PyErr_Clear();
-    reference = sspy_attribute(error, "reference");
-    if (reference && PyUnicode_Check(reference)) {
-        PyObject *wide = PyUnicode_AsEncodedString(reference, "utf-16-le", "surrogatepass");
-        BSTR text =
-            wide ? SysAllocStringByteLen(PyBytes_AS_STRING(wide), (UINT)PyBytes_GET_SIZE(wide))
-                 : NULL;
-
-        (void)RoResolveRestrictedErrorInfoReference(text, &restricted);
-        SysFreeString(text);
-        Py_XDECREF(wide);
-    }
-    Py_XDECREF(reference);
-    PyErr_Clear();
-    if (!restricted)
-        PyErr_Format(PyExc_TypeError, "error must be a live ErrorInfo, not %.200s",
-                     Py_TYPE(error)->tp_name);
-    return restricted;
+    return !sspy_hresult_from(object, argument->name, &argument->value);
 }
 
-/* MESSAGE (str or None) as an HSTRING; -1 with an exception. */
-static int string_from(PyObject *message, HSTRING *string)
+/* A str or None as an HSTRING. */
+static int to_string(PyObject *message, void *out)
 {
     PyObject *wide;
     HRESULT hr;
 
-    *string = NULL;
-    if (!message || message == Py_None)
-        return 0;
+    if (message == Py_None)
+        return 1;
     if (!PyUnicode_Check(message)) {
         PyErr_Format(PyExc_TypeError, "message must be str or None, not %.200s",
                      Py_TYPE(message)->tp_name);
-        return -1;
+        return 0;
     }
-    wide = PyUnicode_AsEncodedString(message, "utf-16-le", "surrogatepass");
+    wide = sspy_utf16_from_text(message);
     if (!wide)
-        return -1;
+        return 0;
     hr = WindowsCreateString((PCWSTR)(const void *)PyBytes_AS_STRING(wide),
-                             (UINT32)(PyBytes_GET_SIZE(wide) / 2), string);
+                             (UINT32)(PyBytes_GET_SIZE(wide) / 2), out);
     Py_DECREF(wide);
     if (FAILED(hr))
         PyErr_NoMemory();
-    return FAILED(hr) ? -1 : 0;
+    return SUCCEEDED(hr);
+}
+
+/* The living error that REFERENCE names; NULL when it names none, or with an exception. */
+static IRestrictedErrorInfo *resolved(PyObject *reference)
+{
+    PyObject *wide = sspy_utf16_from_text(reference);
+    IRestrictedErrorInfo *error = NULL;
+    BSTR text = NULL;
+
+    if (wide)
+        text = SysAllocStringByteLen(PyBytes_AS_STRING(wide), (UINT)PyBytes_GET_SIZE(wide));
+    if (text)
+        (void)RoResolveRestrictedErrorInfoReference(text, &error);
+    else if (wide)
+        PyErr_NoMemory();
+    SysFreeString(text);
+    Py_XDECREF(wide);
+    return error;
+}
+
+/* The error of an ErrorInfo with an outside reference, with its exception in hand where it was born
+   here; NULL with an exception. */
+static IRestrictedErrorInfo *restricted_from(sspy_state *state, PyObject *info)
+{
+    PyObject *exc = sspy_attribute(info, "language_exception"), *reference = NULL;
+    IRestrictedErrorInfo *restricted = NULL;
+
+    if (exc && PyExceptionInstance_Check(exc)) {
+        IScriptErrorInfo *error = sspy_ties_hold(sspy_ties_of(state->interp, exc), exc);
+
+        restricted = sspy_query(error, &IID_IRestrictedErrorInfo);
+        sspy_unknown_release(error);
+    }
+    PyErr_Clear();
+    if (!restricted)
+        reference = sspy_attribute(info, "reference");
+    if (reference && PyUnicode_Check(reference))
+        restricted = resolved(reference);
+    Py_XDECREF(reference);
+    Py_XDECREF(exc);
+    PyErr_Clear();
+    if (!restricted)
+        PyErr_Format(PyExc_TypeError, "error must be a live ErrorInfo, not %.200s",
+                     Py_TYPE(info)->tp_name);
+    return restricted;
+}
+
+/* ---- New errors -------------------------------------------------------------------------------*/
+
+/* RESULT as a bool; MESSAGE is deleted. */
+static PyObject *truth(BOOL result, HSTRING message)
+{
+    WindowsDeleteString(message);
+    return PyBool_FromLong(result);
 }
 
 static PyObject *originate_error(PyObject *module, PyObject *arguments)
 {
-    PyObject *number, *message = NULL;
-    HSTRING string;
-    HRESULT hr;
-    BOOL result;
+    hresult_argument error = {"error", 0};
+    HSTRING message = NULL;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O|O:RoOriginateError", &number, &message) ||
-        sspy_hresult_from(number, "error", &hr) || string_from(message, &string))
+    if (!PyArg_ParseTuple(arguments, "O&|O&:RoOriginateError", to_hresult, &error, to_string,
+                          &message))
         return NULL;
-    result = RoOriginateError(hr, string);
-    WindowsDeleteString(string);
-    return PyBool_FromLong(result);
+    return truth(RoOriginateError(error.value, message), message);
 }
 
 static PyObject *transform_error(PyObject *module, PyObject *arguments)
 {
-    PyObject *old_number, *new_number, *message = NULL;
-    HSTRING string;
-    HRESULT old_hr, new_hr;
-    BOOL result;
+    hresult_argument old = {"old_error", 0}, new = {"new_error", 0};
+    HSTRING message = NULL;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OO|O:RoTransformError", &old_number, &new_number, &message) ||
-        sspy_hresult_from(old_number, "old_error", &old_hr) ||
-        sspy_hresult_from(new_number, "new_error", &new_hr) || string_from(message, &string))
+    if (!PyArg_ParseTuple(arguments, "O&O&|O&:RoTransformError", to_hresult, &old, to_hresult, &new,
+                          to_string, &message))
         return NULL;
-    result = RoTransformError(old_hr, new_hr, string);
-    WindowsDeleteString(string);
-    return PyBool_FromLong(result);
+    return truth(RoTransformError(old.value, new.value, message), message);
+}
+
+/* An exception or None as an IUnknown. */
+static int to_language_exception(sspy_state *state, PyObject *exc, IUnknown **out)
+{
+    if (exc == Py_None)
+        return 1;
+    if (PyExceptionInstance_Check(exc))
+        *out = sspy_language_exception(state, exc, NULL);
+    else
+        PyErr_Format(PyExc_TypeError, "language_exception must be an exception or None, not %.200s",
+                     Py_TYPE(exc)->tp_name);
+    return *out != NULL;
 }
 
 static PyObject *originate_language_exception(PyObject *module, PyObject *arguments)
 {
     sspy_state *state = PyModule_GetState(module);
-    PyObject *number, *message, *exc = Py_None;
-    IUnknown *wrapped = NULL;
-    HSTRING string;
-    HRESULT hr;
-    BOOL result;
+    hresult_argument error = {"error", 0};
+    PyObject *text, *exc = Py_None, *result = NULL;
+    IUnknown *unknown = NULL;
+    HSTRING message = NULL;
 
-    if (!PyArg_ParseTuple(arguments, "OO|O:RoOriginateLanguageException", &number, &message,
-                          &exc) ||
-        sspy_hresult_from(number, "error", &hr))
+    if (!PyArg_ParseTuple(arguments, "O&O|O:RoOriginateLanguageException", to_hresult, &error,
+                          &text, &exc) ||
+        !to_language_exception(state, exc, &unknown))
         return NULL;
-    if (exc != Py_None && !PyExceptionInstance_Check(exc))
-        return PyErr_Format(PyExc_TypeError,
-                            "language_exception must be an exception or None, not %.200s",
-                            Py_TYPE(exc)->tp_name);
-    if (string_from(message, &string))
-        return NULL;
-    if (exc != Py_None) {
-        wrapped = sspy_language_exception(state, exc, NULL);
-        if (!wrapped) {
-            WindowsDeleteString(string);
-            return NULL;
-        }
-    }
-    result = RoOriginateLanguageException(hr, string, wrapped);
-    WindowsDeleteString(string);
-    sspy_release(state->interp, wrapped);
-    return PyBool_FromLong(result);
+    if (to_string(text, &message))
+        result = truth(RoOriginateLanguageException(error.value, message, unknown), message);
+    sspy_release(state->interp, unknown);
+    return result;
 }
 
-static PyObject *get_restricted(PyObject *module, PyObject *unused)
-{
-    IRestrictedErrorInfo *error = NULL;
+/* ---- The thread's error -----------------------------------------------------------------------*/
 
-    (void)unused;
-    (void)GetRestrictedErrorInfo(&error);
-    return sspy_error_wrap_taken(PyModule_GetState(module), error);
-}
-
-static PyObject *set_restricted(PyObject *module, PyObject *error)
+/* FUNCTION of the error of INFO, which may be NULL: its HRESULT as an int. */
+static PyObject *call_with_error(PyObject *module, PyObject *info,
+                                 HRESULT (*function)(IRestrictedErrorInfo *error))
 {
     sspy_state *state = PyModule_GetState(module);
-    IRestrictedErrorInfo *restricted = NULL;
-    stacksplice_section section;
+    IRestrictedErrorInfo *error = NULL;
     HRESULT hr;
 
-    if (error != Py_None) {
-        restricted = restricted_from(state, error);
-        if (!restricted)
-            return NULL;
-    }
-    section = sspy_enter(state->interp);
-    hr = SetRestrictedErrorInfo(restricted);
-    sspy_unknown_release(restricted);
-    sspy_leave(section);
+    if (info && !(error = restricted_from(state, info)))
+        return NULL;
+    hr = function(error); /* a host's handler may run Python code: in no section */
+    sspy_release(state->interp, error);
     return PyLong_FromLong(hr);
+}
+
+static PyObject *set_restricted(PyObject *module, PyObject *info)
+{
+    return call_with_error(module, info == Py_None ? NULL : info, SetRestrictedErrorInfo);
+}
+
+static PyObject *report_unhandled_error(PyObject *module, PyObject *info)
+{
+    return call_with_error(module, info, RoReportUnhandledError);
 }
 
 static PyObject *get_matching(PyObject *module, PyObject *number)
@@ -179,27 +197,15 @@ static PyObject *get_matching(PyObject *module, PyObject *number)
 
 static PyObject *resolve_reference(PyObject *module, PyObject *reference)
 {
-    sspy_state *state = PyModule_GetState(module);
-    IRestrictedErrorInfo *error = NULL;
-    PyObject *wide;
-    BSTR text;
-    HRESULT hr;
+    IRestrictedErrorInfo *error;
 
     if (!PyUnicode_Check(reference))
         return PyErr_Format(PyExc_TypeError, "reference must be str, not %.200s",
                             Py_TYPE(reference)->tp_name);
-    wide = PyUnicode_AsEncodedString(reference, "utf-16-le", "surrogatepass");
-    if (!wide)
-        return NULL;
-    text = SysAllocStringByteLen(PyBytes_AS_STRING(wide), (UINT)PyBytes_GET_SIZE(wide));
-    Py_DECREF(wide);
-    if (!text)
-        return PyErr_NoMemory();
-    hr = RoResolveRestrictedErrorInfoReference(text, &error);
-    SysFreeString(text);
-    if (FAILED(hr))
-        return PyErr_Format(PyExc_ValueError, "reference does not name a live error");
-    return sspy_error_wrap_taken(state, error);
+    error = resolved(reference);
+    if (!error && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "reference does not name a live error");
+    return error ? sspy_error_wrap_taken(PyModule_GetState(module), error) : NULL;
 }
 
 /* Where it adds a node, Python receives: RoCaptureErrorContext itself does not know who calls. */
@@ -235,18 +241,7 @@ static PyObject *fail_fast_with_context(PyObject *module, PyObject *number)
     Py_RETURN_NONE;
 }
 
-static PyObject *report_unhandled_error(PyObject *module, PyObject *error)
-{
-    sspy_state *state = PyModule_GetState(module);
-    IRestrictedErrorInfo *restricted = restricted_from(state, error);
-    HRESULT hr;
-
-    if (!restricted)
-        return NULL;
-    hr = RoReportUnhandledError(restricted);
-    sspy_release(state->interp, restricted);
-    return PyLong_FromLong(hr);
-}
+/* ---- The process ------------------------------------------------------------------------------*/
 
 static PyObject *get_flags(PyObject *module, PyObject *unused)
 {
@@ -293,10 +288,10 @@ static PyObject *is_propagation_enabled(PyObject *module, PyObject *unused)
 static PyObject *capture_back_trace(PyObject *module, PyObject *arguments)
 {
     unsigned int skip, wanted;
+    PyObject *list = NULL;
     ULONG hash = 0;
-    USHORT count;
     PVOID *frames;
-    PyObject *list;
+    USHORT count;
 
     (void)module;
     if (!PyArg_ParseTuple(arguments, "II:RtlCaptureStackBackTrace", &skip, &wanted))
@@ -308,13 +303,9 @@ static PyObject *capture_back_trace(PyObject *module, PyObject *arguments)
         return PyErr_NoMemory();
     count = RtlCaptureStackBackTrace(skip, wanted, frames, &hash);
     list = PyList_New(0);
-    for (USHORT i = 0; list && i < count; i++) {
-        PyObject *frame = PyLong_FromVoidPtr(frames[i]);
-
-        if (!frame || PyList_Append(list, frame))
+    for (USHORT i = 0; list && i < count; i++)
+        if (sspy_append_new(list, PyLong_FromVoidPtr(frames[i])))
             Py_CLEAR(list);
-        Py_XDECREF(frame);
-    }
     free(frames);
     return list ? Py_BuildValue("(NI)", list, (unsigned)hash) : NULL;
 }
@@ -327,7 +318,7 @@ PyMethodDef sspy_winrt_functions[] = {
     {"RoOriginateLanguageException", originate_language_exception, METH_VARARGS,
      "RoOriginateLanguageException(error, message, language_exception=None, /)\n--\n\n"
      "A new error for an exception in the thread's slot."},
-    {"GetRestrictedErrorInfo", get_restricted, METH_NOARGS,
+    {"GetRestrictedErrorInfo", sspy_take_error, METH_NOARGS,
      "GetRestrictedErrorInfo()\n--\n\nTake the thread's error: ErrorInfo or None."},
     {"SetRestrictedErrorInfo", set_restricted, METH_O,
      "SetRestrictedErrorInfo(error, /)\n--\n\nReplace the thread's error; None empties the slot."},

@@ -76,12 +76,11 @@ static void end_crossing(crossing *c)
     sspy_leave(c->section);
 }
 
-/* Begin for STEP's exception, whose ties get a language exception where they have none (and no
-   error, unless WANTED).  -1 with an exception: then there is nothing to end. */
-static int cross(crossing *c, sspy_maker *maker, const sspy_step *step, bool wanted)
+/* Begin for STEP's exception, whose ties are OWN or NULL: they get a language exception where they
+   have none (and no error, unless WANTED).  -1 with an exception: then there is nothing to end. */
+static int cross(crossing *c, sspy_maker *maker, const sspy_step *step, sspy_ties *own, bool wanted)
 {
     sspy_interp *interp = maker->state->interp;
-    sspy_ties *own = sspy_ties_of(interp, step->exc);
     stacksplice_exception *x = NULL;
 
     if (!own || (!own->core.exception && (wanted || !own->core.error))) {
@@ -104,10 +103,7 @@ static int cross(crossing *c, sspy_maker *maker, const sspy_step *step, bool wan
 
 /* ---- The error object -------------------------------------------------------------------------*/
 
-/*
- * The error of STEP's exception into *ERROR with an outside reference and its newest notes, or NULL
- * when origination is switched off; with HR into the slot, too.  -1 with an exception.
- */
+/* As sspy_maker has it. */
 static int take_error(sspy_maker *maker, const sspy_step *step, HRESULT *hr,
                       IScriptErrorInfo **error)
 {
@@ -117,7 +113,12 @@ static int take_error(sspy_maker *maker, const sspy_step *step, HRESULT *hr,
     crossing c;
 
     *error = NULL;
-    if (cross(&c, maker, step, false))
+    if (!known && step->outer) {
+        if (maker->errors == SSPY_MAX_RELATED)
+            return 0;
+        maker->errors++;
+    }
+    if (cross(&c, maker, step, own, false))
         return -1;
     if (hr) {
         result = stacksplice_leave(c.ties, hr);
@@ -137,20 +138,10 @@ static int take_error(sspy_maker *maker, const sspy_step *step, HRESULT *hr,
     return -1;
 }
 
-static int related_error(sspy_maker *maker, const sspy_step *step, IScriptErrorInfo **error)
-{
-    sspy_ties *ties = sspy_ties_of(maker->state->interp, step->exc);
-
-    *error = NULL;
-    if ((!ties || !ties->core.error) && maker->errors++ >= SSPY_MAX_RELATED)
-        return 0;
-    return take_error(maker, step, NULL, error);
-}
-
 static int error_for(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr,
                      IScriptErrorInfo **error)
 {
-    sspy_maker maker = {state, above, 0, related_error};
+    sspy_maker maker = {state, above, 0, take_error};
     const sspy_step step = {exc, NULL, 0};
 
     return take_error(&maker, &step, hr, error);
@@ -163,12 +154,12 @@ int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, IScriptE
 
 IUnknown *sspy_language_exception(sspy_state *state, PyObject *exc, const void *above)
 {
-    sspy_maker maker = {state, above, 0, related_error};
+    sspy_maker maker = {state, above, 0, take_error};
     const sspy_step step = {exc, NULL, 0};
     IUnknown *unknown;
     crossing c;
 
-    if (cross(&c, &maker, &step, true))
+    if (cross(&c, &maker, &step, sspy_ties_of(state->interp, exc), true))
         return NULL;
     unknown = c.exception;
     c.exception = NULL; /* the caller's */

@@ -37,7 +37,7 @@ static int make_one(sspy_maker *maker, const sspy_step *step, PyObject *exc,
 
     *error = NULL;
     if (next.number < SSPY_MAX_STEPS)
-        failed = maker->error_for(maker, &next, error);
+        failed = maker->error_for(maker, &next, NULL, error);
     if (!*error)
         return failed;
     (void)stacksplice_error_depth((IUnknown *)*error, &depth);

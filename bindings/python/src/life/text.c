@@ -50,6 +50,11 @@ PyObject *sspy_utf8_from_text(PyObject *text)
     return PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass");
 }
 
+PyObject *sspy_utf16_from_text(PyObject *text)
+{
+    return PyUnicode_AsEncodedString(text, "utf-16-le", "surrogatepass");
+}
+
 int sspy_append_new(PyObject *list, PyObject *item)
 {
     int failed = item ? PyList_Append(list, item) : -1;

@@ -17,6 +17,8 @@ int sspy_append_note(const char *text, size_t length, void *data);
 int sspy_append_new(PyObject *list, PyObject *item);
 /* The UTF-8 of TEXT with its surrogates, as bytes. */
 PyObject *sspy_utf8_from_text(PyObject *text);
+/* The same in UTF-16, little end first. */
+PyObject *sspy_utf16_from_text(PyObject *text);
 /* The whole message of a script's exception, NULs too; "" when it has none. */
 PyObject *sspy_script_message(IScriptException *script);
 

@@ -8,7 +8,8 @@
 
 /* What a type is called, and what it is derived from in the order of its MRO, without object. */
 typedef struct sspy_type_names {
-    const char **names; /* PyMem */
+    const char **names; /* NEAR, or PyMem */
+    const char *near[12];
     uint32_t count;
     PyObject *lenders; /* list: what lends their texts, or NULL */
 } sspy_type_names;

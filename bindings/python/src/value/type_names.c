@@ -60,9 +60,11 @@ int sspy_type_names_begin(sspy_type_names *names, PyTypeObject *type)
 
     /* Asking for names can run code that changes the type's own tuple. */
     names->count = 0;
-    names->names = mro ? PyMem_New(const char *, (size_t)count) : NULL;
+    names->names = names->near;
+    if (count > (Py_ssize_t)SSPY_COUNT_OF(names->near))
+        names->names = PyMem_New(const char *, (size_t)count);
     names->lenders = NULL;
-    if (!names->names)
+    if (!mro || !names->names)
         failed = -1;
     for (Py_ssize_t i = 0; i < count && !failed; i++) {
         PyTypeObject *one = (PyTypeObject *)PyTuple_GET_ITEM(mro, i);
@@ -80,6 +82,7 @@ int sspy_type_names_begin(sspy_type_names *names, PyTypeObject *type)
 
 void sspy_type_names_end(sspy_type_names *names)
 {
-    PyMem_Free(names->names);
+    if (names->names != names->near)
+        PyMem_Free(names->names);
     Py_XDECREF(names->lenders);
 }
