@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ._stacksplice import ErrorHandle
 
 _TEXT, _JSON = 1, 2
+# Parts of an error that ErrorHandle.read() tells: stacksplice/read.h.
+_DETAILS, _NOTES, _FINGERPRINT, _STACK, _PROPAGATION, _MEMBERS, _CAUSES = (1 << bit for bit in range(7))
 _new = object.__new__  # looked up once: one is made for every error
 _SCHEMA = "stacksplice-error/1"
 
@@ -43,6 +45,10 @@ def _stack_from(data: Mapping[str, Any]) -> Stack:
     return Stack.from_frames(frames, int(data.get("frames_left_out") or 0))
 
 
+def _live_stack_from(data: Mapping[str, Any]) -> Stack:
+    return Stack(data["stack"])
+
+
 class ErrorInfo:
     """One error: HRESULT, message, notes, combined stack, propagation chain, cause, members.
 
@@ -55,7 +61,7 @@ class ErrorInfo:
 
     _handle: ErrorHandle | None
     _data: Mapping[str, Any] | None
-    _details: tuple[int, str | None, str | None, str | None] | None
+    _details: dict[str, Any] | None
     _stack: Stack | None
 
     def __init__(self) -> None:
@@ -94,69 +100,53 @@ class ErrorInfo:
             raise ValueError(f"data is not a report of schema {_SCHEMA}")
         return cls._make(None, data, cls)
 
-    def _native_details(self) -> tuple[int, str | None, str | None, str | None]:
+    def _read(self, parts: int) -> dict[str, Any]:
+        assert self._handle is not None
+        return self._handle.read(parts)
+
+    def _detail(self, name: str) -> Any:
+        if self._data is not None:
+            return self._data.get(name)
         if self._details is None:
-            assert self._handle is not None
-            self._details = self._handle.details()
-        return self._details
+            self._details = self._read(_DETAILS)
+        return self._details[name]
 
     @property
     def hresult(self) -> int:
         """The HRESULT, signed, as ctypes and winerror have it."""
-        if self._data is not None:
-            return int(self._data["hresult_signed"])
-        return self._native_details()[0]
+        return int(self._detail("hresult_signed"))
 
     @property
     def description(self) -> str:
         """The system's text for the HRESULT."""
-        if self._data is not None:
-            return str(self._data.get("description") or "")
-        return (self._native_details()[1] or "").rstrip("\r\n")
+        return str(self._detail("description") or "")
 
     @property
     def message(self) -> str:
         """The error's own message, in full; the description when it has none."""
-        if self._data is not None:
-            return str(self._data["message"])
-        assert self._handle is not None
-        origin = self._handle.origin()
-        if origin is not None:
-            return origin[2]
-        return (self._native_details()[2] or "").rstrip("\r\n")
+        return str(self._detail("message"))
 
     @property
     def type(self) -> str | None:
         """The exception's type as its language prints it; None when no script raised it."""
-        if self._data is not None:
-            return self._data.get("type")
-        assert self._handle is not None
-        origin = self._handle.origin()
-        return origin[1] if origin is not None else None
+        name: str | None = self._detail("type")
+        return name
 
     @property
     def language(self) -> str:
         """Where the error was born: "python", "lua", ..., or "native"."""
-        if self._data is not None:
-            return str(self._data.get("language") or "native")
-        assert self._handle is not None
-        origin = self._handle.origin()
-        return origin[0] if origin is not None else "native"
+        return str(self._detail("language") or "native")
 
     @property
     def reference(self) -> str | None:
         """Names the error in this process while it lives: RoResolveRestrictedErrorInfoReference."""
-        if self._data is not None:
-            return self._data.get("reference")
-        return self._native_details()[3]
+        reference: str | None = self._detail("reference")
+        return reference
 
     @property
     def thread_id(self) -> int:
         """The system's id of the thread on which the error was born."""
-        if self._data is not None:
-            return int(self._data.get("thread_id") or 0)
-        assert self._handle is not None
-        return self._handle.thread_id()
+        return int(self._detail("thread_id") or 0)
 
     @property
     def stack(self) -> Stack:
@@ -165,8 +155,7 @@ class ErrorInfo:
             if self._data is not None:
                 self._stack = _stack_from(self._data)
             else:
-                assert self._handle is not None
-                self._stack = Stack(self._handle.stack())
+                self._stack = Stack(self._read(_STACK)["stack"])
         return self._stack
 
     @property
@@ -178,15 +167,10 @@ class ErrorInfo:
     def propagation(self) -> list[Propagation]:
         """The languages that received the error, oldest first.  The origin is none of them."""
         if self._data is not None:
-            return [
-                Propagation(str(node["language"]), int(node["thread_id"]), _stack_from(node))
-                for node in self._data["propagation"]
-            ]
-        assert self._handle is not None
-        return [
-            Propagation(language, thread_id, Stack(stack))
-            for language, thread_id, stack in self._handle.propagation()
-        ]
+            nodes, stack_of = self._data["propagation"], _stack_from
+        else:
+            nodes, stack_of = self._read(_PROPAGATION)["propagation"], _live_stack_from
+        return [Propagation(str(node["language"]), int(node["thread_id"]), stack_of(node)) for node in nodes]
 
     def _behind(self) -> tuple[str, ErrorInfo | None]:
         if self._data is not None:
@@ -198,10 +182,8 @@ class ErrorInfo:
                 if name in self._data:
                     rest[name] = self._data[name]
             return causes[0].get("relation", "cause"), ErrorInfo._from_json_values({**causes[0], **rest})
-        assert self._handle is not None
-        relation, previous = self._handle.transformed()
-        assert previous is None or isinstance(previous, ErrorInfo)
-        return ("", "cause", "context")[relation], previous
+        found = self._read(_CAUSES)
+        return found.get("relation", ""), found.get("cause")
 
     @property
     def transformed(self) -> ErrorInfo | None:
@@ -234,26 +216,20 @@ class ErrorInfo:
         if self._data is not None:
             members = self._data.get("exceptions")
             return None if members is None else [ErrorInfo._from_json_values(member) for member in members]
-        assert self._handle is not None
-        group = self._handle.exceptions()
-        return None if group is None else group[0]
+        exceptions: list[ErrorInfo] | None = self._read(_MEMBERS)["exceptions"]
+        return exceptions
 
     @property
     def exceptions_left_out(self) -> int:
         """How many more members the group had, which were too many to keep."""
-        if self._data is not None:
-            return int(self._data.get("exceptions_left_out") or 0)
-        assert self._handle is not None
-        group = self._handle.exceptions()
-        return 0 if group is None else group[1]
+        data = self._data if self._data is not None else self._read(_MEMBERS)
+        return int(data.get("exceptions_left_out") or 0)
 
     @property
     def notes(self) -> list[str]:
         """What was added to it on its way (Python: add_note), the oldest first."""
-        if self._data is not None:
-            return [str(note) for note in self._data.get("notes") or ()]
-        assert self._handle is not None
-        return self._handle.notes()
+        data = self._data if self._data is not None else self._read(_NOTES)
+        return [str(note) for note in data.get("notes") or ()]
 
     @property
     def language_exception(self) -> BaseException | None:
@@ -283,10 +259,8 @@ class ErrorInfo:
     @property
     def fingerprint(self) -> str:
         """A grouping value: 32 hexadecimal digits, the same on every machine and in every run."""
-        if self._data is not None:
-            return str(self._data.get("fingerprint") or "")
-        assert self._handle is not None
-        return self._handle.fingerprint()
+        data = self._data if self._data is not None else self._read(_FINGERPRINT)
+        return str(data.get("fingerprint") or "")
 
     def to_json(self) -> str:
         """The report as JSON, schema stacksplice-error/1."""

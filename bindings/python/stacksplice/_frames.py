@@ -186,7 +186,7 @@ class Stack(Sequence[Frame]):
     def _resolved(self) -> tuple[Frame, ...]:
         if self._frames is None:
             resolve = _stacksplice.resolve
-            self._frames = tuple(Frame(*fields) for address in self.addresses for fields in resolve(address))
+            self._frames = tuple(Frame(**fields) for address in self.addresses for fields in resolve(address))
         return self._frames
 
     @overload

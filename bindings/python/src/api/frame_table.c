@@ -1,8 +1,6 @@
 /* Elements of stacks and frames as values of Python. */
-#include "api/api.h"
+#include "api/visit.h"
 #include "life/text.h"
-
-#include <string.h>
 
 PyObject *sspy_tuple_of(const uintptr_t *frames, uint32_t count)
 {
@@ -19,38 +17,17 @@ PyObject *sspy_tuple_of(const uintptr_t *frames, uint32_t count)
     return tuple;
 }
 
-static PyObject *number_or_none(uint32_t number)
-{
-    return number ? PyLong_FromUnsignedLong(number) : Py_NewRef(Py_None);
-}
-
 static int add_frame(const stacksplice_frame *frame, void *data)
 {
-    static const char *const kinds[] = {"native", "script", "gap"};
-    static const char *const trusts[] = {"exact", "inferred", "traceback"};
-    PyObject *list = data;
-    PyObject *item = Py_BuildValue(
-        "(ssNNNNNNNNNNONNKOON)", kinds[frame->kind - STACKSPLICE_FRAME_NATIVE],
-        frame->language ? frame->language : "native", sspy_text_or_none(frame->function),
-        sspy_text_or_none(frame->file), number_or_none(frame->line),
-        number_or_none(frame->end_line), number_or_none(frame->column),
-        number_or_none(frame->end_column), sspy_text_or_none(frame->module),
-        frame->module ? PyLong_FromUnsignedLongLong(frame->module_offset) : Py_NewRef(Py_None),
-        sspy_text_or_none(frame->build_id),
-        sspy_text_or_none(trusts[frame->trust - STACKSPLICE_TRUST_EXACT]),
-        frame->inlined ? Py_True : Py_False, sspy_text_or_none(frame->reason),
-        sspy_text_or_none(frame->interpreter), (unsigned long long)frame->address,
-        frame->asynchronous ? Py_True : Py_False,
-        stacksplice_frame_role(frame) == STACKSPLICE_ROLE_GLUE ? Py_True : Py_False,
-        frame->function_offset ? PyLong_FromUnsignedLongLong(frame->function_offset)
-                               : Py_NewRef(Py_None));
+    sspy_builder builder = sspy_new_builder(NULL);
+    HRESULT hr = stacksplice_frame_visit(frame, NULL, &builder.visitor);
 
-    return sspy_append_new(list, item);
+    return sspy_append_new(data, sspy_end_builder(&builder, hr));
 }
 
 const char sspy_resolve_doc[] =
     "resolve(address, /)\n--\n\n"
-    "The frames an element of a stack stands for, as tuples of the fields of\n"
+    "The frames an element of a stack stands for, as dicts of the fields of\n"
     "stacksplice.Frame; several where functions were inlined.";
 PyObject *sspy_resolve(PyObject *module, PyObject *address)
 {
