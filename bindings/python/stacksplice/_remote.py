@@ -140,7 +140,7 @@ def read(text: str) -> ErrorInfo | None:
     try:
         data = json.loads(text)
         info = ErrorInfo._from_json_values(data)
-        _check(data, 0)
+        _check(data, _ERROR)
         _check_written(data)
     except _DAMAGED:
         return None
@@ -154,63 +154,74 @@ def _check_written(data: dict[str, Any]) -> None:
         _check_written(data["remote"])
 
 
-def _check(data: Any, depth: int) -> None:
-    """Raise one of _DAMAGED unless DATA is a whole error with nothing but values of the right kind."""
-    if depth > _MOST_DEPTH:
-        raise RecursionError
-    ErrorInfo._from_json_values(data)
-    for name in ("hresult_signed", "thread_id", "exceptions_left_out"):
-        int(data.get(name) or 0)
-    for name in ("message", "description", "type", "language", "reference", "fingerprint", "relation"):
-        _check_text(data.get(name))
-    for note in _list(data, "notes"):
-        _check_text(note)
-    for node in [data, *_list(data, "propagation")]:
-        int(node.get("frames_left_out") or 0)
-        for frame in _list(node, "stack"):
-            _check_frame(frame)
-    for node in data["propagation"]:
-        int(node["thread_id"])
-        _check_text(node["language"])
-    for error in [*_list(data, "transformed"), *_list(data, "exceptions")]:
-        _check(error, depth + 1)
-    if data.get("process") is not None:
-        _check_process(data["process"])
-    if data.get("remote") is not None:
-        _check(data["remote"], depth + 1)
+# ---- What a report may hold: names and checks, which raise one of _DAMAGED ------------------------
 
 
-def _check_process(process: dict[str, Any]) -> None:
-    int(process["id"])
-    int(process.get("interpreter") or 0)
-    _check_text(process["host"])
-    _check_text(process.get("name"))
-
-
-def _list(data: dict[str, Any], name: str) -> list[Any]:
-    value = data.get(name)
-    if value is not None and not isinstance(value, list):
-        raise TypeError("expected a list")
-    return value or []
-
-
-def _check_text(value: object) -> None:
+def _text(value: Any) -> None:
     if value is not None and not isinstance(value, str):
-        raise TypeError("expected a string")
+        raise TypeError("a text is none")
 
 
-_TEXTS = ("kind", "language", "function", "file", "module", "build_id", "trust", "reason", "interpreter")
-_NUMBERS = ("line", "end_line", "column", "end_column", "module_offset", "function_offset")
+def _number(value: Any) -> None:
+    int(value or 0)
 
 
-def _check_frame(frame: dict[str, Any]) -> None:
-    frame["kind"], frame["language"]
-    for name in (*_TEXTS, "source"):
-        _check_text(frame.get(name))
-    for name in ("inlined", "asynchronous", "glue"):
-        if not isinstance(frame.get(name, False), bool):
-            raise TypeError("expected true or false")
-    for name in _NUMBERS:
-        if not isinstance(frame.get(name, 0), int):
-            raise TypeError("expected a number")
-    int(frame.get("address", "0"), 16)
+def _whole(value: Any) -> None:
+    if not isinstance(value, int):
+        raise TypeError("a number is none")
+
+
+def _truth(value: Any) -> None:
+    if not isinstance(value, bool):
+        raise TypeError("a truth value is none")
+
+
+def _address(value: Any) -> None:
+    int(value, 16)
+
+
+def _texts(names: str) -> dict[str, Any]:
+    return dict.fromkeys(names.split(), _text)
+
+
+# A dict describes an object, a list one of such items; an object has its _NEEDED members.
+_FRAME: dict[str, Any] = {
+    **_texts("kind language function file module build_id trust reason interpreter source"),
+    **dict.fromkeys("line end_line column end_column module_offset function_offset".split(), _whole),
+    **dict.fromkeys(("inlined", "asynchronous", "glue"), _truth),
+    "address": _address,
+}
+_NODE: dict[str, Any] = {"language": _text, "thread_id": int, "frames_left_out": _number, "stack": [_FRAME]}
+_PROCESS: dict[str, Any] = {"id": int, "interpreter": _number, **_texts("host name")}
+_ERROR: dict[str, Any] = {
+    **dict.fromkeys(("hresult_signed", "thread_id", "exceptions_left_out", "frames_left_out"), _number),
+    **_texts("message description type language reference fingerprint relation"),
+    "notes": [_text],
+    "stack": [_FRAME],
+    "propagation": [_NODE],
+    "process": _PROCESS,
+}
+_ERROR |= {"transformed": [_ERROR], "exceptions": [_ERROR], "remote": _ERROR}
+_NEEDED = {id(_FRAME): ("kind", "language"), id(_NODE): ("language", "thread_id")}
+_NEEDED |= {id(_PROCESS): ("id", "host"), id(_ERROR): ("hresult_signed", "message", "stack", "propagation")}
+
+
+def _check(value: Any, form: Any, depth: int = 0) -> None:
+    """Raise one of _DAMAGED unless VALUE is of that FORM."""
+    if isinstance(form, list):
+        if not isinstance(value, list):
+            raise TypeError("a list is none")
+        for item in value:
+            _check(item, form[0], depth)
+    elif not isinstance(form, dict):
+        form(value)
+    elif not isinstance(value, dict) or (form is _ERROR and depth > _MOST_DEPTH):
+        raise TypeError("an object is none, or too deep")
+    else:
+        needed = _NEEDED[id(form)]
+        for name in needed:
+            value[name]
+        for name in value.keys() & form.keys():
+            absent = value[name] is None and isinstance(form[name], (list, dict)) and name not in needed
+            if not absent:
+                _check(value[name], form[name], depth + (form is _ERROR))
