@@ -250,6 +250,23 @@ TEST(test_a_visitor_stops)
     cause->lpVtbl->Release(cause);
 }
 
+TEST(test_language)
+{
+    IRestrictedErrorInfo *of = make_error(NULL, (const uintptr_t[]){0x1000, 0x2000});
+    const char *language = "";
+
+    assert_int_equal(stacksplice_error_language((IUnknown *)of, &language), S_OK);
+    assert_string_equal(language, "python");
+    of->lpVtbl->Release(of);
+    assert_true(RoOriginateErrorW(E_FAIL, 0, NULL));
+    assert_int_equal(stacksplice_peek_error(&of), S_OK);
+    assert_int_equal(stacksplice_error_language((IUnknown *)of, &language), S_OK);
+    assert_string_equal(language, "native");
+    of->lpVtbl->Release(of);
+    RoClearError();
+    assert_int_equal(stacksplice_error_language(NULL, &language), E_POINTER);
+}
+
 TEST(test_bad_arguments)
 {
     const stacksplice_read_options old = {.size = 3};

@@ -1,7 +1,7 @@
 /*
  * Reading frames, stacks and errors: one walk that hands each field, by its name, to a visitor.
  *
- * The library's JSON, Python's attributes and Lua's tables are visitors, so that a field which is
+ * The library's JSON and what bindings show of an error are visitors, so that a field which is
  * added to the walk appears in all of them.  docs/reports.md lists the names and what they mean.
  *
  * The general rules are those of stacksplice.h.
@@ -100,6 +100,15 @@ typedef struct stacksplice_read_options {
 STACKSPLICE_API stacksplice_hresult stacksplice_error_visit(IUnknown *error,
                                                             const stacksplice_read_options *options,
                                                             stacksplice_visitor *visitor);
+
+/*
+ * The language of the exception that ERROR was originated with, else "native"; it lives as long as
+ * ERROR.  The member "language" of a report differs where there is none: it is that of the
+ * innermost script frame. Errors: E_POINTER; E_INVALIDARG if error is not an error object of this
+ * library. [own: borrows error | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_error_language(IUnknown *error,
+                                                               const char **language);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
 /*
- * The report for people: an error, what it was made from, and the members of groups, which have a
- * margin as Python's groups have.
+ * The report for people: an error, what it was made from, and the members of groups, which stand
+ * behind a margin.
  */
 #include "report/report.h"
 

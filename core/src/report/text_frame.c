@@ -18,7 +18,7 @@ static void put_spaces(ss_writer *w, unsigned count)
         ss_writer_put(w, " ", 1);
 }
 
-/* "python" is shown as "Python", "native" as "C". */
+/* A name begins with a capital; "native" is shown as "C". */
 static void put_language(ss_writer *w, const char *language)
 {
     char first;

@@ -280,3 +280,19 @@ stacksplice_hresult stacksplice_error_visit(IUnknown *error,
     ss_facts_release(&facts);
     return e.stopped ? S_FALSE : S_OK;
 }
+
+stacksplice_hresult stacksplice_error_language(IUnknown *error, const char **language)
+{
+    const char *name = NULL;
+    ss_facts facts;
+
+    if (!error || !language)
+        return E_POINTER;
+    if (!ss_facts_get(error, &facts))
+        return E_INVALIDARG;
+    if (facts.exception)
+        name = facts.exception->lpVtbl->GetLanguage(facts.exception);
+    *language = name ? name : "native";
+    ss_facts_release(&facts);
+    return S_OK;
+}

@@ -45,8 +45,10 @@ static bool push_type_name(lua_State *L, IUnknown *error)
 static int error_tostring(lua_State *L)
 {
     IUnknown *error = check_error(L);
+    const char *language = "native";
 
-    if (strcmp(ss_lua_error_language(error), "lua") == 0 || !push_type_name(L, error)) {
+    (void)stacksplice_error_language(error, &language);
+    if (strcmp(language, "lua") == 0 || !push_type_name(L, error)) {
         ss_lua_push_member(L, error, STACKSPLICE_READ_DETAILS, "message");
         return 1;
     }
@@ -174,7 +176,10 @@ static int get_errno(lua_State *L, IUnknown *error)
 
 static int get_language(lua_State *L, IUnknown *error)
 {
-    lua_pushstring(L, ss_lua_error_language(error));
+    const char *language = "native";
+
+    (void)stacksplice_error_language(error, &language);
+    lua_pushstring(L, language);
     return 1;
 }
 

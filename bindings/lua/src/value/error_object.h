@@ -21,9 +21,6 @@ static inline void ss_lua_release(void *object)
         ((IUnknown *)object)->lpVtbl->Release(object);
 }
 
-/* "python", "lua", or "native" for what no language's exception stands behind: a static string. */
-const char *ss_lua_error_language(IUnknown *error);
-
 /* ---- Fields and reports (read.c, error_report.c) ----------------------------------------------*/
 
 /* Push the member KEY of ERROR, which is in PART, as stacksplice/read.h has them; nil when there is

@@ -20,14 +20,3 @@ HRESULT ss_lua_error_hresult(IUnknown *error)
     (void)stacksplice_error_hresult(error, &hr);
     return hr;
 }
-
-const char *ss_lua_error_language(IUnknown *error)
-{
-    IUnknown *exception = ss_lua_error_exception(error);
-    IScriptException *script = ss_lua_query(exception, &stacksplice_IID_IScriptException);
-    const char *language = script ? script->lpVtbl->GetLanguage(script) : "native";
-
-    ss_lua_release(script);
-    ss_lua_release(exception);
-    return language;
-}
