@@ -79,16 +79,6 @@ def core_violation(layer, name):
     return None
 
 
-def room_violation(rooms, room, name):
-    """As core_violation, for a file in one of the ROOMS of a binding."""
-    target = name.split("/")[0]
-    if "/" in name and target in rooms and target != room and target not in rooms.get(room, ()):
-        return f"{room} may not use {target}"
-    if name.startswith("../"):
-        return "includes are written from the source root"
-    return binding_violation(name)
-
-
 def binding_violation(name):
     if name.split("/")[0] in CORE and "/" in name:
         return "a binding sees public headers only"
@@ -96,11 +86,14 @@ def binding_violation(name):
 
 
 def room_violation(rooms, room, name):
+    """As core_violation, for a file in one of the ROOMS of a binding."""
     target = name.split("/")[0]
     if room not in rooms:
         return "a file outside of the folders in this table"
     if "/" in name and target in rooms and target != room and target not in rooms[room]:
         return f"{room} may not use {target}"
+    if name.startswith("../"):
+        return "includes are written from the source root"
     return binding_violation(name)
 
 
@@ -176,9 +169,7 @@ HEAD = re.compile(r"^((?!struct|union|enum|typedef)\w[^;{}#=]*?)\n\{", re.MULTIL
 def functions_of(text):
     """The names of the functions that TEXT defines, and whether each is static."""
     heads = (ATTRIBUTE.sub("", head) for head in HEAD.findall(text))
-    return {
-        match[1]: "static" in head.split() for head in heads if (match := re.search(r"(\w+)\s*\(", head))
-    }
+    return {match[1]: "static" in head.split() for head in heads if (match := re.search(r"(\w+)\s*\(", head))}
 
 
 def users(root):
