@@ -1,64 +1,14 @@
 /* The return addresses alone of a stack that the tree knows: what a recurring capture needs. */
+#include "unwind/follow.h"
 #include "unwind/unloads.h"
-#include "unwind/walk.h"
 
 #define MOST_SKIPPED 32
 
-/* Where the walk is; as in walk.c, but on one stack and without frames. */
-typedef struct trace {
-    const ss_tree *tree;
-    const ss_tree_node *node;
-    uintptr_t ip;
-    uintptr_t sp;
-    uintptr_t high;
-} trace;
-
-typedef enum stop {
-    STOP_END,
-    STOP_LIMIT,
-    STOP_UNKNOWN, /* the frame that comes next */
-    STOP_HARD     /* the last frame's caller takes a walk */
-} stop;
-
-/* From T on along the tree, at most to END; *STORED moves. */
-static inline __attribute__((always_inline)) SS_NO_SANITIZE stop follow(trace *t,
-                                                                        uintptr_t **stored,
-                                                                        const uintptr_t *end)
+/* Whether a walk that stopped for WHY has all addresses that were asked for. */
+static bool is_complete(const ss_trail *t, ss_stop why)
 {
-    const ss_tree_node *node = t->node;
-    uintptr_t ip = t->ip, sp = t->sp, high = t->high, next;
-    uintptr_t *out = *stored;
-    stop why;
-
-    for (;;) {
-        const ss_tree_node *behind = node + 1;
-
-        why = STOP_LIMIT;
-        if (SS_UNLIKELY(out == end))
-            break;
-        if (SS_UNLIKELY(behind->ip != ip)) {
-            why = ip ? STOP_UNKNOWN : STOP_END;
-            behind = ip ? ss_tree_edge(t->tree, node, ip) : NULL;
-            if (SS_UNLIKELY(!behind))
-                break;
-        }
-        node = behind;
-        *out++ = ip;
-        next = sp + node->cfa;
-        if (SS_UNLIKELY(node->cfa & SS_RULE_KIND_MASK) &&
-            !(next = ss_saved_cfa(t->tree, node, sp))) {
-            why = ss_rule_kind_of(node->cfa) == SS_RULE_END ? STOP_END : STOP_HARD;
-            break;
-        }
-        why = STOP_HARD;
-        if (SS_UNLIKELY(next > high))
-            break;
-        sp = next;
-        ip = ss_return_address(next, node->slot);
-    }
-    *t = (trace){t->tree, node, ip, sp, high};
-    *stored = out;
-    return why;
+    return why == SS_STOP_LIMIT || (why == SS_STOP_UNKNOWN && !t->ip) ||
+           (why == SS_STOP_SPECIAL && ss_rule_kind_of(t->node->cfa) == SS_RULE_END);
 }
 
 /* The CFA by the frame pointer, which was saved at AT; 0 when that does not tell it. */
@@ -72,33 +22,32 @@ static SS_NOINLINE SS_NO_SANITIZE uintptr_t based_cfa(uint32_t cfa, uintptr_t sp
     return base > sp && base % SS_WORD == 0 ? base : 0;
 }
 
-/* The same where the tree does not know the context, by the ip alone. */
-static SS_NOINLINE SS_NO_SANITIZE stop follow_known(const trace *t, uintptr_t **stored,
-                                                    const uintptr_t *end)
+/*
+ * By the ip alone, where the tree does not know the context; whether all were found.  SAVED is
+ * where the frame pointer of the next frame is.
+ */
+static SS_NOINLINE SS_NO_SANITIZE bool follow_known(ss_trail *t, const uintptr_t *end)
 {
     uintptr_t ip = t->ip, sp = t->sp, high = t->high, mask = t->tree->known_mask, next;
     uintptr_t slot = ss_tree_frame_pointer(t->tree, t->node);
-    uintptr_t saved = slot ? sp - SS_WORD * slot : 0; /* where the frame pointer of the frame is */
-    uintptr_t *out = *stored;
-    stop why;
+    uintptr_t saved = slot ? sp - SS_WORD * slot : 0, *out = t->address;
+    const ss_known *known = NULL;
+    bool complete;
 
     for (;;) {
-        const ss_known *known = ss_tree_known(t->tree->known, mask, ip);
-
-        why = STOP_LIMIT;
-        if (SS_UNLIKELY(out == end))
+        complete = out == end;
+        if (SS_UNLIKELY(complete))
             break;
-        why = ip ? STOP_UNKNOWN : STOP_END;
+        known = ss_tree_known(t->tree->known, mask, ip);
+        complete = !ip;
         if (SS_UNLIKELY(!known->ip))
             break;
         *out++ = ip;
         next = sp + known->cfa;
+        complete = ss_rule_kind_of(known->cfa) == SS_RULE_END;
         if (SS_UNLIKELY(known->cfa & SS_RULE_KIND_MASK) &&
-            !(next = based_cfa(known->cfa, sp, saved))) {
-            why = ss_rule_kind_of(known->cfa) == SS_RULE_END ? STOP_END : STOP_HARD;
+            !(next = based_cfa(known->cfa, sp, saved)))
             break;
-        }
-        why = STOP_HARD;
         if (SS_UNLIKELY(next > high))
             break;
         if (known->slot != SS_SLOT_UNCHANGED)
@@ -106,11 +55,11 @@ static SS_NOINLINE SS_NO_SANITIZE stop follow_known(const trace *t, uintptr_t **
         sp = next;
         ip = ss_return_address(next, 0);
     }
-    *stored = out;
-    return why;
+    t->address = out;
+    return complete;
 }
 
-static SS_NO_SANITIZE bool begin(trace *t, ss_tree *tree, const void *above)
+static SS_NO_SANITIZE bool begin(ss_trail *t, ss_tree *tree, const void *above)
 {
     uintptr_t record = (uintptr_t)above;
     ss_range stack;
@@ -119,39 +68,41 @@ static SS_NO_SANITIZE bool begin(trace *t, ss_tree *tree, const void *above)
         atomic_load_explicit(&ss_walk_epoch, memory_order_acquire) != tree->epoch ||
         !ss_stack_find_cached(&tree->stack, record, &stack))
         return false;
-    *t = (trace){.tree = tree,
-                 .node = &tree->nodes[tree->addresses],
-                 .ip = *(const uintptr_t *)(record + SS_WORD),
-                 .sp = record + 2 * SS_WORD,
-                 .high = stack.high};
+    t->tree = tree;
+    t->node = &tree->nodes[tree->addresses];
+    t->ip = *(const uintptr_t *)(record + SS_WORD);
+    t->sp = record + 2 * SS_WORD;
+    t->high = stack.high;
     return true;
 }
 
 bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint32_t max,
                          uintptr_t *addresses, uint32_t *count)
 {
-    uintptr_t skipped[MOST_SKIPPED], *end = skipped;
-    stop why = STOP_LIMIT;
-    trace t;
+    uintptr_t skipped[MOST_SKIPPED];
+    bool complete;
+    ss_stop why;
+    ss_trail t;
 
+    *count = 0;
     if (!walk->tree || !walk->tree->addresses || skip > MOST_SKIPPED ||
         !begin(&t, walk->tree, above))
         return false;
-    if (SS_UNLIKELY(skip))
-        why = follow(&t, &end, skipped + skip);
-    if (SS_UNLIKELY(why >= STOP_UNKNOWN))
-        return false;
-    end = addresses;
-    if (SS_LIKELY(why == STOP_LIMIT))
-        why = follow(&t, &end, addresses + max);
+    t.address = skipped;
+    why = SS_UNLIKELY(skip) ? ss_follow(&t, skipped + skip, false, false) : SS_STOP_LIMIT;
+    if (why != SS_STOP_LIMIT)
+        return is_complete(&t, why);
+    t.address = addresses;
+    why = ss_follow(&t, addresses + max, false, false);
+    complete = is_complete(&t, why);
     /* A walk would make the tree grow; where it may not, that is in vain. */
-    if (SS_UNLIKELY(why == STOP_UNKNOWN) && !ss_tree_may_grow(walk->tree)) {
+    if (SS_UNLIKELY(!complete && why == SS_STOP_UNKNOWN) && !ss_tree_may_grow(walk->tree)) {
         ss_tree_next_turn(walk->tree);
-        why = follow_known(&t, &end, addresses + max);
+        complete = follow_known(&t, addresses + max);
     }
-    *count = (uint32_t)(end - addresses);
+    *count = (uint32_t)(t.address - addresses);
     ss_tree_earn(walk->tree);
-    return why < STOP_UNKNOWN;
+    return complete;
 }
 
 bool ss_unwind_continue(ss_unwind *walk, uint32_t max)

@@ -1,4 +1,4 @@
-#include "unwind/walk.h"
+#include "unwind/follow.h"
 
 #include "unwind/stack.h"
 #include "unwind/unloads.h"
@@ -33,244 +33,13 @@ static uint32_t ask(uintptr_t ip, uintptr_t function)
     return flags ? flags(ip, function) : 0;
 }
 
-/* ---- The hot part -----------------------------------------------------------------------------*/
-
-/* How far the walk is, and the frame that comes next. */
-typedef struct trail {
-    ss_unwind *walk;
-    ss_tree *tree;
-    const ss_tree_node *node; /* of the outermost frame that has one; else the root */
-    uintptr_t ip;             /* of the next frame, as in ss_tree_node */
-    uintptr_t sp;
-    uintptr_t high;                  /* no frame of this stack begins beyond */
-    stacksplice_native_frame *frame; /* where the next one goes */
-    stacksplice_native_frame *end;
-    uint32_t *marked;
-    const ss_tree_node *nodes; /* of the tree */
-    bool growing;              /* contexts that are new become part of the tree */
-    bool missed;               /* there was one */
-} trail;
-
-typedef enum stop {
-    STOP_UNKNOWN, /* the next frame's ip has no node */
-    STOP_SPECIAL, /* the last frame's rule is not SS_RULE_SP */
-    STOP_OFF_STACK,
-    STOP_LIMIT
-} stop;
-
-#define NO_SANITIZE SS_NO_SANITIZE
-
-_Static_assert(sizeof(stacksplice_native_frame) ==
-                   offsetof(stacksplice_native_frame, function) + sizeof(ss_tree_facts),
-               "the one ends with the other");
-
-/* The frame at SP. */
-static inline __attribute__((always_inline)) void put(stacksplice_native_frame *frame, uintptr_t ip,
-                                                      uintptr_t sp, const ss_tree_facts *facts)
+static void take(ss_trail *t, const ss_tree_facts *facts)
 {
-    frame->ip = ip;
-    frame->sp = sp;
-    memcpy(&frame->function, facts, sizeof *facts);
-}
-
-/*
- * The frame pointer at FRAME, whose inner frames are on one stack, as ss_any_register finds it for
- * the plain kinds of rules; 0 when that one must be asked.
- */
-static inline __attribute__((always_inline)) NO_SANITIZE uintptr_t
-frame_pointer(const trail *t, const stacksplice_native_frame *frame)
-{
-    const ss_rule *rules = t->tree->rules;
-    uintptr_t at;
-
-    while (frame-- != t->walk->frames) {
-        const ss_rule *rule = &rules[frame->rule];
-        unsigned slot = ss_rule_slot(rule->slots, SS_SAVED_FP);
-
-        if (SS_UNLIKELY(ss_rule_kind_of(rule->cfa) > SS_RULE_SAVED || slot == SS_SLOT_LOST))
-            return 0;
-        if (slot == SS_SLOT_UNCHANGED)
-            continue;
-        at = frame[1].sp - SS_WORD * slot;
-        return SS_LIKELY(at >= t->walk->stacks[0].low) ? *(const uintptr_t *)at : 0;
-    }
-    return t->tree->entry[SS_SAVED_FP];
-}
-
-/*
- * The CFA of the last frame, which begins at SP and whose rule is CFA; 0 when it takes more than
- * one register to tell.
- */
-static NO_SANITIZE SS_NOINLINE uintptr_t based_cfa(const trail *t,
-                                                   const stacksplice_native_frame *frame,
-                                                   uintptr_t sp, uint32_t cfa)
-{
-    bool plain = ss_rule_kind_of(cfa) == SS_RULE_FRAME;
-    int saved = plain ? (int)SS_SAVED_FP : ss_rule_base(cfa);
-    uintptr_t base = 0;
-
-    if (ss_rule_kind_of(cfa) > SS_RULE_SAVED || SS_RETURN_SAVED >= 0)
-        return 0;
-    if (SS_LIKELY(saved == SS_SAVED_FP && t->walk->stack_count == 1))
-        base = frame_pointer(t, frame);
-    if (SS_UNLIKELY(!base) && !ss_any_register(t->walk, (uint32_t)(frame - t->walk->frames),
-                                               ss_saved_registers[saved], &base))
-        return 0;
-    base += plain ? 2 * SS_WORD : ss_rule_offset(cfa);
-    return base > sp && base % SS_WORD == 0 ? base : 0;
-}
-
-/* Where a hot part ended. */
-static inline __attribute__((always_inline)) void stay(trail *t, stacksplice_native_frame *frame,
-                                                       uint32_t *marked, uintptr_t ip, uintptr_t sp)
-{
-    t->frame = frame;
-    t->marked = marked;
-    t->ip = ip;
-    t->sp = sp;
-}
-
-/*
- * Along the tree.  One compare a frame holds the walk to the stack: rules of the kinds that are
- * followed here find the return address between the stack pointer and the CFA.
- */
-static inline __attribute__((always_inline)) NO_SANITIZE stop
-follow_until(trail *t, const stacksplice_native_frame *end, bool far)
-{
-    const ss_tree_node *node = t->node;
-    stacksplice_native_frame *frame = t->frame;
-    uintptr_t ip = t->ip, sp = t->sp, high = t->high, next;
-    uint32_t *marked = t->marked;
-    const ss_tree_facts *facts;
-    stop why;
-
-    for (;;) {
-        const ss_tree_node *behind = node + 1;
-
-        if (SS_UNLIKELY(behind->ip != ip)) {
-            behind = ss_tree_edge(t->tree, node, ip);
-            why = STOP_UNKNOWN;
-            if (!behind)
-                break;
-        }
-        why = STOP_LIMIT;
-        if (SS_UNLIKELY(frame == end))
-            break;
-        if (far)
-            __builtin_prefetch(frame + 16, 1);
-        node = behind;
-        facts = ss_tree_facts_of(t->tree, node);
-        put(frame, ip, sp, facts);
-        *marked = (uint32_t)(uintptr_t)frame++; /* which is enough to tell it from the others */
-        marked += facts->flags >> 31;
-        next = sp + node->cfa;
-        why = STOP_SPECIAL;
-        if (SS_UNLIKELY(node->cfa & SS_RULE_KIND_MASK) &&
-            !(next = ss_saved_cfa(t->tree, node, sp)) &&
-            !(next = based_cfa(t, frame - 1, sp, node->cfa)))
-            break;
-        why = STOP_OFF_STACK;
-        if (SS_UNLIKELY(next > high))
-            break;
-        sp = next;
-        ip = ss_return_address(next, node->slot);
-    }
-    t->node = node;
-    stay(t, frame, marked, ip, sp);
-    return why;
-}
-
-/* A deep stack's frames do not stay in the nearest cache from one walk to the next. */
-#define NEAR_FRAMES 128
-
-static NO_SANITIZE SS_NOINLINE stop follow_tree(trail *t)
-{
-    const stacksplice_native_frame *near = t->walk->frames + NEAR_FRAMES;
-    stop why = STOP_LIMIT;
-
-    if (SS_LIKELY(t->frame < near))
-        why = follow_until(t, near < t->end ? near : t->end, false);
-    if (SS_UNLIKELY(why == STOP_LIMIT && t->frame < t->end))
-        why = follow_until(t, t->end, true);
-    return why;
-}
-
-static SS_NOINLINE void grow(trail *t, const ss_tree_node *node)
-{
-    t->node =
-        t->tree->node_count < t->tree->room.nodes ? ss_tree_copy(t->tree, t->node, node) : t->nodes;
-}
-
-/* The same where the tree does not know the context, by the ip alone. */
-static inline __attribute__((always_inline)) NO_SANITIZE stop follow_table(trail *t, bool growing)
-{
-    stacksplice_native_frame *frame = t->frame, *end = t->end;
-    uintptr_t ip = t->ip, sp = t->sp, high = t->high, next;
-    const ss_tree_node *nodes = t->nodes;
-    ss_known *table = t->tree->known;
-    uintptr_t mask = t->tree->known_mask;
-    uint32_t *marked = t->marked;
-    const ss_tree_facts *facts;
-    stop why;
-
-    for (;;) {
-        const ss_known *known = ss_tree_known(table, mask, ip);
-        const ss_tree_node *node = &nodes[known->node];
-
-        why = STOP_UNKNOWN;
-        if (SS_UNLIKELY(!known->ip))
-            break;
-        why = STOP_LIMIT;
-        if (SS_UNLIKELY(frame == end))
-            break;
-        if (growing)
-            grow(t, node);
-        facts = ss_tree_facts_of(t->tree, node);
-        put(frame, ip, sp, facts);
-        *marked = (uint32_t)(uintptr_t)frame;
-        marked += facts->flags >> 31;
-        next = sp + known->cfa;
-        why = STOP_SPECIAL;
-        if (SS_UNLIKELY(known->cfa & SS_RULE_KIND_MASK) &&
-            !(next = based_cfa(t, frame, sp, known->cfa))) {
-            frame++;
-            break;
-        }
-        frame++;
-        why = STOP_OFF_STACK;
-        if (SS_UNLIKELY(next > high))
-            break;
-        sp = next;
-        ip = ss_return_address(next, known->slot);
-    }
-    if (!growing && frame != t->frame)
-        t->node = nodes; /* nobody knows where in the tree this is */
-    stay(t, frame, marked, ip, sp);
-    return why;
-}
-
-static NO_SANITIZE SS_NOINLINE stop follow_known(trail *t)
-{
-    return follow_table(t, false);
-}
-
-static NO_SANITIZE SS_NOINLINE stop follow_and_grow(trail *t)
-{
-    return follow_table(t, true);
-}
-
-/* ---- The rest ---------------------------------------------------------------------------------*/
-
-static void take(trail *t, const ss_tree_facts *facts)
-{
-    put(t->frame, t->ip, t->sp, facts);
-    *t->marked = (uint32_t)(uintptr_t)t->frame;
-    t->marked += facts->flags >> 31;
-    t->frame++;
+    t->marked = ss_put_frame(t->frame++, t->marked, t->ip, t->sp, facts);
 }
 
 /* The next frame, whose ip nobody in this thread has seen. */
-static SS_COLD ss_verdict take_unknown(trail *t)
+static SS_COLD ss_verdict take_unknown(ss_trail *t)
 {
     uintptr_t pc = t->ip - 1;
     const ss_tree_node *node;
@@ -282,7 +51,7 @@ static SS_COLD ss_verdict take_unknown(trail *t)
     if (found != SS_STEP_ON) {
         none.flags = ask(t->ip, 0);
         take(t, &none);
-        t->node = t->nodes;
+        t->node = t->tree->nodes;
         return found;
     }
     node = ss_tree_add(t->tree, t->node, t->ip, &rule,
@@ -295,7 +64,7 @@ static SS_COLD ss_verdict take_unknown(trail *t)
 }
 
 /* Whether the caller lies further out on the same stack, or on another one that is known. */
-static bool accept_stack(trail *t, const ss_caller *next)
+static bool accept_stack(ss_trail *t, const ss_caller *next)
 {
     ss_unwind *walk = t->walk;
     ss_range other;
@@ -315,7 +84,7 @@ static bool accept_stack(trail *t, const ss_caller *next)
 }
 
 /* From the last frame taken to the next, by a step that the hot part cannot do. */
-static ss_verdict step_on(trail *t, ss_verdict found, uint32_t *flags)
+static ss_verdict step_on(ss_trail *t, ss_verdict found, uint32_t *flags)
 {
     ss_unwind *walk = t->walk;
     ss_caller next;
@@ -337,18 +106,17 @@ static ss_verdict step_on(trail *t, ss_verdict found, uint32_t *flags)
 }
 
 /* Take on the next frame and those beyond it; where that ends, step_on may help. */
-static ss_verdict take_frames(trail *t)
+static ss_verdict take_frames(ss_trail *t)
 {
-    stop why = follow_tree(t);
-    ss_verdict found;
+    ss_stop why = ss_follow_tree(t);
 
-    if (why == STOP_UNKNOWN) {
+    if (why == SS_STOP_UNKNOWN) {
         t->missed |= t->ip != 0;
-        why = t->growing ? follow_and_grow(t) : follow_known(t);
+        why = ss_follow_table(t);
     }
-    if (why == STOP_OFF_STACK)
+    if (why == SS_STOP_OFF_STACK)
         return SS_STEP_OFF_STACK;
-    if (why == STOP_SPECIAL)
+    if (why == SS_STOP_SPECIAL)
         return SS_STEP_ON;
     if (!t->ip)
         return SS_STEP_END;
@@ -356,8 +124,7 @@ static ss_verdict take_frames(trail *t)
         t->walk->bytes_left = t->high - t->sp;
         return SS_STEP_LIMIT;
     }
-    found = take_unknown(t);
-    return found;
+    return take_unknown(t);
 }
 
 static const char *reason_of(ss_verdict found)
@@ -376,7 +143,7 @@ static const char *reason_of(ss_verdict found)
     }
 }
 
-static ss_verdict walk_on(trail *t)
+static ss_verdict walk_on(ss_trail *t)
 {
     ss_unwind *walk = t->walk;
     uint32_t flags = 0;
@@ -471,23 +238,22 @@ static void end_walk(ss_unwind *walk, uintptr_t above, const uint32_t *marked)
     walk->marked_count = kept;
 }
 
-static void begin_trail(trail *t, ss_unwind *walk, const ss_entry_registers *entry, uint32_t max)
+static void begin_trail(ss_trail *t, ss_unwind *walk, const ss_entry_registers *entry, uint32_t max)
 {
     ss_tree *tree = walk->tree;
 
     tree->file_count = 0;
     memcpy(tree->entry, entry->saved, sizeof entry->saved);
-    *t = (trail){.walk = walk,
-                 .tree = tree,
-                 .nodes = tree->nodes,
-                 .node = tree->nodes,
-                 .ip = entry->ip,
-                 .sp = entry->sp,
-                 .high = walk->stacks[0].high,
-                 .frame = walk->frames,
-                 .end = walk->frames + (max < tree->room.frames ? max : tree->room.frames),
-                 .marked = walk->marked,
-                 .growing = ss_tree_may_grow(tree)};
+    *t = (ss_trail){.walk = walk,
+                    .tree = tree,
+                    .node = tree->nodes,
+                    .ip = entry->ip,
+                    .sp = entry->sp,
+                    .high = walk->stacks[0].high,
+                    .frame = walk->frames,
+                    .end = walk->frames + (max < tree->room.frames ? max : tree->room.frames),
+                    .marked = walk->marked,
+                    .growing = ss_tree_may_grow(tree)};
 }
 
 /* Whether the walk, which ended as FOUND says, can have the room that it lacked. */
@@ -505,7 +271,7 @@ static bool gets_room(ss_unwind *walk, ss_verdict found, uint32_t max)
 bool ss_walk_from(ss_unwind *walk, const ss_entry_registers *entry, const void *above, uint32_t max)
 {
     ss_verdict found;
-    trail t;
+    ss_trail t;
 
     if (SS_UNLIKELY(!walk->tree) && !enlarge(walk, SS_TREE_SMALL))
         return false;

@@ -77,52 +77,6 @@ ss_verdict ss_step(ss_unwind *walk, const ss_rule *rule, ss_caller *next);
 /* Without unwind data; what is known of the caller's registers may become a file of the tree. */
 ss_verdict ss_step_without_data(ss_unwind *walk, ss_caller *next);
 
-/* ---- along the tree ---------------------------------------------------------------------------*/
-
-#define SS_NO_SANITIZE __attribute__((no_sanitize("address", "thread")))
-
-/*
- * The CFA of the frame of NODE that begins at SP, from the frame pointer that a frame further in
- * saved; 0 when that does not tell it.
- *
- * Other code waits for the word that is read here.  So where it is as it was last time, what is
- * returned is what was remembered, and the processor goes on before it has the word.
- */
-static inline __attribute__((always_inline)) SS_NO_SANITIZE uintptr_t
-ss_saved_cfa(const ss_tree *tree, const ss_tree_node *node, uintptr_t sp)
-{
-    uint32_t node_cfa = node->cfa;
-    uintptr_t guess, cfa;
-
-    if (SS_RETURN_SAVED >= 0 || !node->slot)
-        return 0;
-    cfa = *(const uintptr_t *)(sp - SS_WORD * node->slot);
-    if (SS_LIKELY(ss_rule_kind_of(node_cfa) == SS_RULE_FRAME)) {
-        guess = sp + node_cfa - SS_RULE_FRAME;
-        cfa += 2 * SS_WORD;
-        if (SS_LIKELY(cfa == guess)) {
-            __asm__("" : "+r"(guess)); /* or a compiler returns the other */
-            return guess;
-        }
-        if (cfa > sp && cfa - sp <= INT32_MAX && cfa % SS_WORD == 0)
-            tree->nodes[node - tree->nodes].cfa = (uint32_t)(cfa - sp) | SS_RULE_FRAME;
-    } else if (ss_rule_kind_of(node_cfa) == SS_RULE_SAVED &&
-               ss_rule_base(node_cfa) == SS_SAVED_FP) {
-        cfa += ss_rule_offset(node_cfa);
-    } else {
-        return 0;
-    }
-    return SS_LIKELY(cfa > sp && cfa % SS_WORD == 0) ? cfa : 0;
-}
-
-/* The return address below CFA.  What walks the stack reads it here, and nowhere unchecked. */
-static inline __attribute__((always_inline)) SS_NO_SANITIZE uintptr_t
-ss_return_address(uintptr_t cfa, uint32_t slot)
-{
-    slot = SS_RETURN_SAVED < 0 ? (uint32_t)SS_RETURN_SLOT : slot;
-    return ss_arch_code(*(const uintptr_t *)(cfa - SS_WORD * slot));
-}
-
 /* ---- walk.c -----------------------------------------------------------------------------------*/
 
 /* Moves when what a classifier said is void. */
