@@ -114,106 +114,11 @@ bool ss_unwind_register(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_re
            ss_any_register(walk, frame, dwarf_register, value);
 }
 
-/* ---- Several at once -------------------------------------------------------------------------*/
-
-enum { SEVERAL = 4 };
-
-/* A register that is looked for: its bits in a rule's slots. */
-typedef struct wanted {
-    uint8_t saved, word, shift; /* index of ss_saved_registers; where its slot is */
-    bool found;
-} wanted;
-
-typedef struct search {
-    uint64_t fields[SS_SLOT_WORDS]; /* the bits of those that are not found yet */
-    uint32_t count;
-    wanted of[SEVERAL];
-} search;
-
-static void want(search *s, uint32_t i, int saved)
-{
-    wanted *w = &s->of[i];
-
-    w->saved = (uint8_t)saved;
-    w->word = (uint8_t)(saved / SS_SLOTS_A_WORD);
-    w->shift = (uint8_t)(SS_SLOT_BITS * (saved % SS_SLOTS_A_WORD));
-    w->found = false;
-    s->fields[w->word] |= (uint64_t)SS_SLOT_MASK << w->shift;
-}
-
-/* Those bits that are not set: all of them are for a register that is unchanged. */
-static inline uint64_t changed(const ss_rule *rule, const search *s)
-{
-    uint64_t bits = 0;
-
-    for (unsigned i = 0; i < SS_SLOT_WORDS; i++)
-        bits |= ~rule->slots[i] & s->fields[i];
-    return bits;
-}
-
-/* Take what FRAME, whose rule is RULE, saved. */
-static inline bool take_saved(const ss_unwind *walk, uint32_t frame, const ss_rule *rule, search *s,
-                              uintptr_t *values)
-{
-    bool plain = ss_rule_kind_of(rule->cfa) <= SS_RULE_SAVED;
-    uintptr_t cfa = walk->frames[frame + 1].sp;
-
-    for (uint32_t i = 0; i < s->count; i++) {
-        wanted *w = &s->of[i];
-        unsigned slot = (unsigned)(rule->slots[w->word] >> w->shift) & SS_SLOT_MASK;
-
-        if (w->found || slot == SS_SLOT_UNCHANGED)
-            continue;
-        if (plain ? slot == SS_SLOT_LOST || !ss_read_word(walk, cfa - SS_WORD * slot, &values[i])
-                  : !saved_register(walk, frame + 1, w->saved, &values[i]))
-            return false;
-        s->fields[w->word] &= ~((uint64_t)SS_SLOT_MASK << w->shift);
-        w->found = true;
-    }
-    return true;
-}
-
-/* Where no frame has a file, in one pass. */
-static bool search_all(const ss_unwind *walk, uint32_t frame, search *s, uintptr_t *values)
-{
-    const stacksplice_native_frame *frames = walk->frames;
-    const ss_rule *rules = walk->tree->rules;
-    uint64_t left = 1;
-
-    while (left && frame-- > 0) {
-        const ss_rule *rule = &rules[frames[frame].rule];
-
-        if (!changed(rule, s))
-            continue;
-        if (!take_saved(walk, frame, rule, s, values))
-            return false;
-        left = 0;
-        for (unsigned i = 0; i < SS_SLOT_WORDS; i++)
-            left |= s->fields[i];
-    }
-    for (uint32_t i = 0; left && i < s->count; i++)
-        if (!s->of[i].found)
-            values[i] = walk->tree->entry[s->of[i].saved];
-    return true;
-}
-
 bool ss_unwind_registers(const ss_unwind *walk, uint32_t frame, const uint32_t *dwarf_registers,
                          uint32_t count, uintptr_t *values)
 {
-    search s = {.count = count};
-
-    if (count > SEVERAL || frame >= walk->count || walk->tree->file_count) {
-        for (uint32_t i = 0; i < count; i++)
-            if (!ss_unwind_register(walk, frame, dwarf_registers[i], &values[i]))
-                return false;
-        return true;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        int saved = ss_saved_index(dwarf_registers[i]);
-
-        if (saved < 0)
+    for (uint32_t i = 0; i < count; i++)
+        if (!ss_unwind_register(walk, frame, dwarf_registers[i], &values[i]))
             return false;
-        want(&s, i, saved);
-    }
-    return search_all(walk, frame, &s, values);
+    return true;
 }
