@@ -244,7 +244,7 @@ static int look_at_library(struct dl_phdr_info *info, size_t size, void *data)
     counts c = {.library = *info->dlpi_name ? info->dlpi_name : "(this program)", .loaded = true};
     ss_module module;
 
-    (void)ss_module_from_headers(&module, info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum, 0);
+    (void)ss_module_from_info(&module, info, 0);
     return look_at_module(&module, &c);
 }
 
@@ -277,6 +277,7 @@ static bool map_program(const char *path, ElfW(Ehdr) * elf, ElfW(Phdr) * headers
 static void look_at_program(const char *path)
 {
     counts c = {.library = path};
+    struct dl_phdr_info info = {0};
     ElfW(Phdr) headers[32];
     ElfW(Ehdr) elf;
     ss_module module;
@@ -287,7 +288,10 @@ static void look_at_program(const char *path)
         printf("%-34s is not here\n", path);
         return;
     }
-    (void)ss_module_from_headers(&module, (uintptr_t)memory, headers, elf.e_phnum, 0);
+    info.dlpi_addr = (uintptr_t)memory;
+    info.dlpi_phdr = headers;
+    info.dlpi_phnum = elf.e_phnum;
+    (void)ss_module_from_info(&module, &info, 0);
     assert_int_equal(look_at_module(&module, &c), 0);
 }
 

@@ -17,13 +17,13 @@ typedef struct ss_binary {
 } ss_binary;
 
 /* False when no module is mapped at ADDRESS.  Takes the loader's lock. */
-bool ss_binary_find(uintptr_t address, ss_binary *module);
+bool ss_binary_find(uintptr_t address, ss_binary *binary);
 
 /* The same for a process in trouble: without the loader's lock where the platform allows. */
-bool ss_binary_find_failfast(uintptr_t address, ss_binary *module);
+bool ss_binary_find_failfast(uintptr_t address, ss_binary *binary);
 
 /* Call BACK for each module, in the loader's order, with SCRATCH filled; false stops. */
-void ss_binary_each(ss_binary *scratch, bool (*back)(const ss_binary *module, void *data),
+void ss_binary_each(ss_binary *scratch, bool (*back)(const ss_binary *binary, void *data),
                     void *data);
 
 #endif

@@ -9,26 +9,13 @@
 
 #include "base/alloc.h"
 #include "resolve/libdw.h"
-#include "resolve/room.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <setjmp.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define MEMBER(result, name, parameters) result(*name) parameters;
-#define NAME(result, name, parameters) #name,
-typedef struct libdw {
-    LIBDW_FUNCTIONS(MEMBER)
-} libdw;
-static const char *const names[] = {LIBDW_FUNCTIONS(NAME)};
-
-static _Atomic(libdw *) loaded; /* (ATOMIC) lives as long as the process */
-static atomic_bool missing;     /* (ATOMIC) it is not installed */
 
 typedef struct known_module {
     uintptr_t start;
@@ -37,7 +24,7 @@ typedef struct known_module {
 } known_module;
 
 /* (LOCK of resolve.c) everything below */
-static const libdw *dw;
+static const ss_libdw *dw;
 static Dwfl *session;
 static uint64_t session_generation;
 static known_module *known;
@@ -52,58 +39,6 @@ static opened_file opened[OPEN_MAX_NOTED]; /* separate debug files */
 static size_t opened_count;
 static bool broken; /* libdw ran out of memory half-way: it is not asked again */
 static jmp_buf out_of_memory;
-
-/* Fill FUNCTIONS from LIBRARY; false if it has not got them all. */
-static bool find_functions_of(void *library, libdw *functions)
-{
-    for (size_t i = 0; i < SS_COUNT_OF(names); i++) {
-        void *function = dlsym(library, names[i]);
-
-        if (!function)
-            return false;
-        memcpy((char *)functions + i * sizeof function, &function, sizeof function);
-    }
-    return true;
-}
-
-static void open_libdw(void *library)
-{
-    *(void **)library = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL);
-}
-
-bool ss_debug_load(void)
-{
-    libdw *functions, *none = NULL;
-    void *library;
-
-    if (atomic_load_explicit(&loaded, memory_order_acquire))
-        return true;
-    if (atomic_load_explicit(&missing, memory_order_relaxed))
-        return false;
-    functions = ss_alloc(1, sizeof *functions);
-    if (!functions)
-        return false;
-    if (!ss_room_call(open_libdw, &library)) {
-        ss_free(functions);
-        return false;
-    }
-    if (!library || !find_functions_of(library, functions)) {
-        atomic_store_explicit(&missing, true, memory_order_relaxed);
-        ss_free(functions);
-        return false;
-    }
-    /* Two threads may have come here; both tables are the same. */
-    if (!atomic_compare_exchange_strong(&loaded, &none, functions))
-        ss_free(functions);
-    return true;
-}
-
-const char *ss_debug_missing(void)
-{
-    return atomic_load_explicit(&missing, memory_order_relaxed)
-               ? "libdw.so.1 not found (Debian package: libdw1)"
-               : NULL;
-}
 
 /* ---- Files -----------------------------------------------------------------------------------*/
 
@@ -408,7 +343,7 @@ void ss_debug_lookup(const ss_binary *module, uintptr_t address, ss_debug_answer
 {
     if (broken)
         return;
-    dw = atomic_load_explicit(&loaded, memory_order_acquire);
+    dw = ss_libdw_functions();
     if (setjmp(out_of_memory)) {
         broken = true; /* its structures may be half-built: they are left alone from now on */
         memset(answer, 0, sizeof *answer);

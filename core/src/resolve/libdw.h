@@ -97,4 +97,12 @@ enum {
     X(int, elf_end, (Elf *))                                                                    \
     X(unsigned int, elf_version, (unsigned int))
 
+#define LIBDW_MEMBER(result, name, parameters) result(*name) parameters;
+typedef struct ss_libdw {
+    LIBDW_FUNCTIONS(LIBDW_MEMBER)
+} ss_libdw;
+
+/* After ss_debug_load said true; they live as long as the process. */
+const ss_libdw *ss_libdw_functions(void);
+
 #endif

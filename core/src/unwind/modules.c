@@ -20,18 +20,21 @@ bool ss_module_segment(const ss_module *module, uintptr_t address, uint32_t flag
     return false;
 }
 
-bool ss_module_from_headers(ss_module *module, uintptr_t bias, const ElfW(Phdr) * headers,
-                            size_t count, uintptr_t address)
+bool ss_module_from_info(ss_module *module, const struct dl_phdr_info *info, uintptr_t address)
 {
     bool holds = false;
 
-    *module = (ss_module){bias, headers, (uint32_t)count, NULL, 0};
-    for (size_t i = 0; i < count; i++) {
-        if (headers[i].p_type == PT_LOAD)
-            holds = holds || address - (bias + headers[i].p_vaddr) < headers[i].p_memsz;
-        if (headers[i].p_type == PT_GNU_EH_FRAME) {
-            module->eh_frame_hdr = (const uint8_t *)(bias + headers[i].p_vaddr);
-            module->eh_frame_hdr_size = headers[i].p_memsz;
+    *module =
+        (ss_module){info->dlpi_addr, info->dlpi_name, info->dlpi_phdr, info->dlpi_phnum, NULL, 0};
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        uintptr_t start = info->dlpi_addr + header->p_vaddr;
+
+        if (header->p_type == PT_LOAD)
+            holds = holds || address - start < header->p_memsz;
+        if (header->p_type == PT_GNU_EH_FRAME) {
+            module->eh_frame_hdr = (const uint8_t *)start;
+            module->eh_frame_hdr_size = header->p_memsz;
         }
     }
     return holds;
@@ -47,8 +50,7 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
     search *s = data;
 
     (void)size;
-    return ss_module_from_headers(s->module, info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum,
-                                  s->address);
+    return ss_module_from_info(s->module, info, s->address);
 }
 
 ss_module_answer ss_module_find_by_iteration(uintptr_t address, ss_module *module)

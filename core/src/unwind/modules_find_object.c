@@ -30,18 +30,26 @@ static const ElfW(Phdr) * headers_of(const struct dl_find_object *object, size_t
     return NULL;
 }
 
-ss_module_answer ss_module_find(uintptr_t address, ss_module *module)
+ss_module_answer ss_module_find_unlocked(uintptr_t address, ss_module *module)
 {
+    struct dl_phdr_info info = {0};
     struct dl_find_object object;
-    const ElfW(Phdr) * headers;
     size_t count;
 
     if (_dl_find_object((void *)address, &object) != 0)
         return SS_MODULE_NONE;
-    headers = headers_of(&object, &count);
-    if (!headers)
-        return ss_module_find_by_iteration(address, module);
-    return ss_module_from_headers(module, object.dlfo_link_map->l_addr, headers, count, address)
-               ? SS_MODULE_FOUND
-               : SS_MODULE_NONE;
+    info.dlpi_phdr = headers_of(&object, &count);
+    if (!info.dlpi_phdr)
+        return SS_MODULE_UNKNOWN;
+    info.dlpi_addr = object.dlfo_link_map->l_addr;
+    info.dlpi_name = object.dlfo_link_map->l_name;
+    info.dlpi_phnum = (ElfW(Half))count;
+    return ss_module_from_info(module, &info, address) ? SS_MODULE_FOUND : SS_MODULE_NONE;
+}
+
+ss_module_answer ss_module_find(uintptr_t address, ss_module *module)
+{
+    ss_module_answer answer = ss_module_find_unlocked(address, module);
+
+    return answer == SS_MODULE_UNKNOWN ? ss_module_find_by_iteration(address, module) : answer;
 }

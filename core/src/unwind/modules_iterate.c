@@ -189,8 +189,7 @@ static int look_and_keep(struct dl_phdr_info *info, size_t size, void *data)
     /* A handler that interrupted dlclose can meet a module that is listed and not there. */
     if (!is_there(info->dlpi_phdr, info->dlpi_phnum * sizeof *info->dlpi_phdr))
         return 0;
-    if (ss_module_from_headers(&k.module, info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum,
-                               s->address)) {
+    if (ss_module_from_info(&k.module, info, s->address)) {
         *s->module = k.module;
         s->found = true;
     }
@@ -205,6 +204,7 @@ static int look_and_keep(struct dl_phdr_info *info, size_t size, void *data)
  */
 static bool find_known(uintptr_t address, uint64_t generation, ss_module *module)
 {
+    struct dl_phdr_info info = {0};
     known k;
 
     if (!recall(address, &k))
@@ -215,8 +215,10 @@ static bool find_known(uintptr_t address, uint64_t generation, ss_module *module
         if (ss_generation_is_certain(generation))
             keep_known(&k, generation);
     }
-    return ss_module_from_headers(module, k.module.bias, k.module.headers, k.module.header_count,
-                                  address);
+    info.dlpi_addr = k.module.bias;
+    info.dlpi_phdr = k.module.headers;
+    info.dlpi_phnum = (ElfW(Half))k.module.header_count;
+    return ss_module_from_info(module, &info, address);
 }
 
 ss_module_answer ss_module_find(uintptr_t address, ss_module *module)
@@ -228,4 +230,11 @@ ss_module_answer ss_module_find(uintptr_t address, ss_module *module)
     if (ss_loader_iterate(SS_LOADER_BRIEFLY, look_and_keep, &s) == SS_LOADER_REFUSED)
         return SS_MODULE_UNKNOWN;
     return s.found ? SS_MODULE_FOUND : SS_MODULE_NONE;
+}
+
+ss_module_answer ss_module_find_unlocked(uintptr_t address, ss_module *module)
+{
+    (void)address;
+    (void)module;
+    return SS_MODULE_UNKNOWN;
 }
