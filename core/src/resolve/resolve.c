@@ -1,320 +1,12 @@
 #include "resolve/resolve.h"
 
 #include "base/alloc.h"
-#include "base/thread.h"
 #include "resolve/debuginfo.h"
-#include "resolve/demangle.h"
+#include "resolve/native.h"
 #include "resolve/unread.h"
-#include "resolve/room.h"
 #include "splice/sink.h"
-#include "unwind/unwind.h"
 
-#include <dlfcn.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { CACHE_SIZE = 2048 };
-
-/* The frames of one native address with their strings, in one block. */
-typedef struct answer {
-    atomic_uint refs; /* (ATOMIC) the cache's and each reader's */
-    uint32_t count;
-    uintptr_t address;
-    uintptr_t nameless; /* start of a function without a name, which scripts may name later; or 0 */
-    ss_frame frames[];
-} answer;
-
-/* What was found out before the lock is taken, since it needs the loader's. */
-typedef struct native_facts {
-    uintptr_t address;
-    bool in_module;
-    bool debug;
-    const char *symbol; /* of the dynamic symbol table */
-    uintptr_t symbol_start;
-    ss_demangler demangle;
-    ss_binary module;
-} native_facts;
-
-/* What is found about one address, with strings that are borrowed. */
-typedef struct finding {
-    const native_facts *facts;
-    ss_debug_answer debug;
-    uint32_t count;
-    ss_frame frames[SS_INLINE_MAX];
-    char *owned[SS_INLINE_MAX]; /* from the demangler, or NULL */
-} finding;
-
-static ss_lock lock = SS_OUTER_LOCK_INIT; /* its holder may come back from the host's allocator */
-static answer *cache[CACHE_SIZE];         /* (LOCK) */
-static uint64_t cache_generation;         /* (LOCK) */
-static finding current;                   /* (LOCK) large, and a stack may be small */
-
-/* A fork knows it from the start. */
-static __attribute__((constructor)) void begin(void)
-{
-    if (ss_lock_take(&lock))
-        ss_lock_drop(&lock);
-}
-
-static void answer_unref(answer *a)
-{
-    if (a && atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) == 1)
-        ss_free(a);
-}
-
-static size_t slot_of(uintptr_t address)
-{
-    return (size_t)((address * (uintptr_t)0x9E3779B97F4A7C15u) >> (sizeof(uintptr_t) * 8 - 11));
-}
-
-/* Under the lock. */
-static void empty_cache(void)
-{
-    for (size_t i = 0; i < CACHE_SIZE; i++) {
-        answer_unref(cache[i]);
-        cache[i] = NULL;
-    }
-}
-
-/* What debug information holds looks lost to leak checkers, since it marks its pointers. */
-static __attribute__((destructor)) void close_debug(void)
-{
-    if (!ss_lock_try(&lock))
-        return; /* a thread still resolves while the process ends: it may */
-    empty_cache();
-    ss_debug_close();
-    ss_lock_drop(&lock);
-}
-
-/* Under the lock. */
-static void use_generation(uint64_t generation)
-{
-    if (generation != cache_generation)
-        empty_cache();
-    cache_generation = generation;
-    ss_debug_refresh(generation);
-}
-
-static answer *cached(uintptr_t address, uint64_t generation)
-{
-    answer *a;
-
-    if (!ss_lock_take(&lock))
-        return NULL;
-    use_generation(generation);
-    a = cache[slot_of(address)];
-    if (a && a->address == address)
-        atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
-    else
-        a = NULL;
-    ss_lock_drop(&lock);
-    return a;
-}
-
-/* ---- Finding ---------------------------------------------------------------------------------*/
-
-static void gather(uintptr_t address, native_facts *facts)
-{
-    uintptr_t within = address - 1; /* a call that never returns can end its function */
-    Dl_info info;
-
-    memset(facts, 0, offsetof(native_facts, module));
-    facts->address = address;
-    facts->in_module = address && ss_binary_find(within, &facts->module);
-    if (!facts->in_module)
-        return;
-    facts->debug = ss_debug_load();
-    if (dladdr((void *)within, &info) && info.dli_sname && info.dli_saddr) {
-        facts->symbol = info.dli_sname;
-        facts->symbol_start = (uintptr_t)info.dli_saddr;
-    } else {
-        facts->symbol_start = ss_unwind_function(address); /* a stripped binary has this still */
-    }
-    facts->demangle = ss_demangler_find();
-}
-
-/* The readable form of NAME: itself, or a block from malloc in *OWNED. */
-static const char *readable(const native_facts *facts, const char *name, char **owned)
-{
-    int status = -1;
-
-    *owned = NULL;
-    if (name && facts->demangle && name[0] == '_' && name[1] == 'Z')
-        *owned = facts->demangle(name, NULL, NULL, &status);
-    return *owned ? *owned : name;
-}
-
-/* What all frames of one native address share. */
-static void fill_shared(const native_facts *facts, ss_frame *f)
-{
-    stacksplice_frame *frame = &f->frame;
-
-    memset(f, 0, sizeof *f);
-    frame->size = sizeof *frame;
-    frame->kind = STACKSPLICE_FRAME_NATIVE;
-    frame->trust = STACKSPLICE_TRUST_EXACT;
-    frame->language = "native";
-    frame->address = facts->address;
-    if (!facts->in_module)
-        return;
-    frame->module = *facts->module.path ? facts->module.path : NULL;
-    frame->module_offset = facts->address - facts->module.start;
-    frame->build_id = *facts->module.build_id ? facts->module.build_id : NULL;
-}
-
-static void fill_offset(const native_facts *facts, uintptr_t start, ss_frame *f)
-{
-    f->frame.function_offset = start ? facts->address - start : 0;
-}
-
-/* The frames of an address, innermost first, by what is found so far. */
-static void draft(finding *found)
-{
-    const native_facts *facts = found->facts;
-    const ss_debug_answer *debug = &found->debug;
-    stacksplice_frame *last;
-
-    found->count = debug->count ? debug->count : 1;
-    for (uint32_t i = 0; i < found->count; i++) {
-        stacksplice_frame *frame = &found->frames[i].frame;
-
-        fill_shared(facts, &found->frames[i]);
-        frame->function = debug->frames[i].function;
-        frame->file = debug->frames[i].file;
-        frame->line = debug->frames[i].line;
-        frame->column = debug->frames[i].column;
-        frame->inlined = i + 1 < found->count;
-    }
-    fill_offset(facts, debug->symbol ? debug->symbol_start : facts->symbol_start,
-                &found->frames[found->count - 1]);
-    last = &found->frames[found->count - 1].frame;
-    if (!last->function)
-        last->function = debug->symbol ? debug->symbol : facts->symbol;
-}
-
-/* The part that takes a large stack: libraries of others are asked. */
-static void ask_libraries(void *data)
-{
-    finding *found = data;
-    const native_facts *facts = found->facts;
-
-    if (facts->debug)
-        ss_debug_lookup(&facts->module, facts->address - 1, &found->debug);
-    draft(found);
-    for (uint32_t i = 0; i < found->count; i++) {
-        stacksplice_frame *frame = &found->frames[i].frame;
-
-        frame->function = readable(facts, frame->function, &found->owned[i]);
-    }
-}
-
-/* ---- Keeping ---------------------------------------------------------------------------------*/
-
-/* Copies TEXT to *AT and moves *AT behind it. */
-static const char *keep(const char *text, char **at)
-{
-    char *copy = *at;
-    size_t bytes;
-
-    if (!text)
-        return NULL;
-    bytes = strlen(text) + 1;
-    memcpy(copy, text, bytes);
-    *at += bytes;
-    return copy;
-}
-
-static size_t bytes_of(const char *text)
-{
-    return text ? strlen(text) + 1 : 0;
-}
-
-/* One block with the COUNT frames and their strings; NULL without memory. */
-static answer *pack(const ss_frame *frames, uint32_t count)
-{
-    const stacksplice_frame *first = &frames[0].frame;
-    size_t bytes = sizeof(answer) + count * sizeof *frames + bytes_of(first->module) +
-                   bytes_of(first->build_id);
-    const char *module, *build_id;
-    answer *a;
-    char *at;
-
-    for (uint32_t i = 0; i < count; i++)
-        bytes += bytes_of(frames[i].frame.function) + bytes_of(frames[i].frame.file);
-    a = ss_alloc(1, bytes);
-    if (!a)
-        return NULL;
-    atomic_init(&a->refs, 1);
-    a->count = count;
-    a->address = first->address;
-    memcpy(a->frames, frames, count * sizeof *frames);
-    at = (char *)(a->frames + count);
-    module = keep(first->module, &at);
-    build_id = keep(first->build_id, &at);
-    for (uint32_t i = 0; i < count; i++) {
-        stacksplice_frame *frame = &a->frames[i].frame;
-
-        frame->module = module;
-        frame->build_id = build_id;
-        frame->function = keep(frame->function, &at);
-        frame->file = keep(frame->file, &at);
-    }
-    return a;
-}
-
-/* Under the lock: the cache takes a reference of its own. */
-static void store(answer *a, uint64_t generation)
-{
-    answer **slot = &cache[slot_of(a->address)];
-
-    if (generation != cache_generation)
-        return; /* modules went while this was looked up */
-    answer_unref(*slot);
-    *slot = a;
-    atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
-}
-
-/* A function without a symbol may have a name in scripts, known by its first address. */
-static void name_by_scripts(ss_frame *f)
-{
-    uintptr_t start;
-
-    if (f->frame.function)
-        return;
-    start = ss_unwind_function(f->frame.address);
-    f->frame.function = start ? ss_function_name(start) : NULL;
-    f->script_named = f->frame.function != NULL;
-    f->frame.function_offset = f->script_named ? f->frame.address - start : 0;
-}
-
-/* Under the lock: strings of the debug information live as long as it is held. */
-static answer *look_up(const native_facts *facts, uint64_t generation)
-{
-    finding *found = &current;
-    bool asked;
-    ss_frame *last;
-    answer *a;
-
-    memset(found, 0, sizeof *found);
-    found->facts = facts;
-    use_generation(generation);
-    if (facts->debug)
-        ss_debug_make_room();
-    asked = ss_room_call(ask_libraries, found);
-    if (!asked)
-        draft(found);
-    last = &found->frames[found->count - 1];
-    name_by_scripts(last);
-    a = pack(found->frames, found->count);
-    if (a && !last->frame.function)
-        a->nameless = ss_unwind_function(facts->address);
-    for (uint32_t i = 0; i < found->count; i++)
-        free(found->owned[i]);
-    if (a && asked)
-        store(a, generation);
-    return a;
-}
 
 static stacksplice_hresult deliver(const ss_frame *frames, uint32_t count,
                                    ss_frame_callback callback, void *data)
@@ -326,54 +18,22 @@ static stacksplice_hresult deliver(const ss_frame *frames, uint32_t count,
     return S_OK;
 }
 
-static answer *find_anew(uintptr_t address, uint64_t generation)
-{
-    native_facts *facts = ss_alloc_dirty(sizeof *facts); /* large, and a stack may be small */
-    answer *a = NULL;
-
-    if (!facts)
-        return NULL;
-    gather(address, facts);
-    if (facts->in_module && ss_lock_take(&lock)) {
-        a = look_up(facts, generation);
-        ss_lock_drop(&lock);
-    }
-    ss_free(facts);
-    return a;
-}
-
-/* All that is known of ADDRESS; NULL: nothing is mapped there, or there is no memory. */
-static answer *find(uintptr_t address)
-{
-    uint64_t generation;
-    answer *a;
-
-    if (ss_lock_is_mine(&lock))
-        return NULL;
-    generation = stacksplice_unloads();
-    a = cached(address, generation);
-    if (a && !(a->nameless && ss_function_name(a->nameless)))
-        return a;
-    answer_unref(a); /* scripts have named the function since */
-    return find_anew(address, generation);
-}
-
-/* What is known without any memory.  Noinline: FACTS is large. */
+/* What is known without any memory.  Noinline: BINARY is large. */
 SS_NOINLINE static stacksplice_hresult resolve_poorly(uintptr_t address, ss_frame_callback callback,
                                                       void *data)
 {
-    native_facts facts;
+    ss_binary binary;
     ss_frame frame;
+    bool found = address && ss_binary_find(address - 1, &binary);
 
-    facts.address = address;
-    facts.in_module = address && ss_binary_find(address - 1, &facts.module);
-    fill_shared(&facts, &frame);
+    ss_native_frame(address, found ? &binary : NULL, &frame);
     return deliver(&frame, 1, callback, data);
 }
 
 /* What is missing inside of the frames, which is asked each time: a source may have come since.
    False when CALLBACK stopped it.  Noinline: the gap takes some of a small stack. */
-SS_NOINLINE static bool deliver_gap(const answer *a, ss_frame_callback callback, void *data)
+SS_NOINLINE static bool deliver_gap(const ss_native_answer *a, ss_frame_callback callback,
+                                    void *data)
 {
     ss_unread gap;
 
@@ -383,12 +43,12 @@ SS_NOINLINE static bool deliver_gap(const answer *a, ss_frame_callback callback,
 static stacksplice_hresult resolve_native(uintptr_t address, ss_frame_callback callback, void *data)
 {
     stacksplice_hresult hr;
-    answer *a = find(address);
+    ss_native_answer *a = ss_native_find(address);
 
     if (!a)
         return resolve_poorly(address, callback, data);
     hr = deliver_gap(a, callback, data) ? deliver(a->frames, a->count, callback, data) : S_FALSE;
-    answer_unref(a);
+    ss_native_unref(a);
     return hr;
 }
 
@@ -462,21 +122,13 @@ stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_binary *module,
     char room[SS_TOKEN_ROOM];
     ss_frame f;
 
-    memset(&f, 0, sizeof f);
     if (ss_token_is(address)) {
         (void)fill_token(address, &f, room, sizeof room);
+    } else if (address && ss_binary_find_failfast(address - 1, module)) {
+        ss_native_frame(address, module, &f);
+        ss_native_name(&f);
     } else {
-        f.frame.size = sizeof f.frame;
-        f.frame.kind = STACKSPLICE_FRAME_NATIVE;
-        f.frame.trust = STACKSPLICE_TRUST_EXACT;
-        f.frame.language = "native";
-        f.frame.address = address;
-        if (address && ss_binary_find_failfast(address - 1, module)) {
-            f.frame.module = *module->path ? module->path : NULL;
-            f.frame.module_offset = address - module->start;
-            f.frame.build_id = *module->build_id ? module->build_id : NULL;
-            name_by_scripts(&f);
-        }
+        ss_native_frame(address, NULL, &f);
     }
     return deliver(&f, 1, callback, data);
 }

@@ -1,11 +1,11 @@
 #include "splice/pool.h"
 
-#include "splice/set.h"
+#include "splice/row.h"
 
 #include <assert.h>
 #include <sys/mman.h>
 
-enum { CHUNK = 1024, CHUNK_BYTES = CHUNK * sizeof(ss_cell), FIRST_CAPACITY = 4096 };
+enum { CHUNK_BYTES = SS_CHUNK_CELLS * sizeof(ss_cell), FIRST_CAPACITY = 4096 };
 #define LAST_GENERATION ((UINT64_C(1) << 25) - 1) /* ids have 43 bits: sink.h has the next one */
 #define LIVE UINT64_C(1)
 
@@ -17,7 +17,6 @@ typedef struct table {
     _Atomic uint64_t slots[];
 } table;
 
-static _Atomic(ss_cell *) chunks[SS_POOL_CELLS / CHUNK];
 static _Atomic(table *) rows_by_hash; /* a smaller one before it is kept, for its readers */
 static uint32_t rows;                 /* (LOCK) */
 static uint32_t mapped;               /* (LOCK) cells of the chunks that are there */
@@ -29,61 +28,12 @@ static uint32_t added;                /* (LOCK) cells, in this epoch */
 uint32_t ss_pool_limit = SS_POOL_CELLS;
 _Atomic uint32_t ss_pool_epoch = 1;
 
-static ss_cell *cell_at(uint32_t index)
-{
-    ss_cell *chunk = NULL;
-
-    if (index && index < SS_POOL_CELLS)
-        chunk = atomic_load_explicit(&chunks[index / CHUNK], memory_order_acquire);
-    return chunk ? &chunk[index % CHUNK] : NULL;
-}
-
-/* The same of a cell that was used before.  (LOCK) */
-static ss_cell *used_cell(uint32_t index)
-{
-    ss_cell *chunk = atomic_load_explicit(&chunks[index / CHUNK], memory_order_relaxed);
-
-    return &chunk[index % CHUNK];
-}
-
 static uint32_t now(void)
 {
     return atomic_load_explicit(&ss_pool_epoch, memory_order_relaxed);
 }
 
 /* ---- Reading ----------------------------------------------------------------------------------*/
-
-/* The words of a row.  They are loaded so that a look at its state afterwards tells whether they
-   were the row's. */
-typedef struct row_cursor {
-    const ss_cell *cell;
-    uint32_t at;
-} row_cursor;
-
-static inline uint64_t next_word(row_cursor *c)
-{
-    if (c->at == SS_CELL_WORDS) {
-        c->cell = cell_at(atomic_load_explicit(&c->cell->next, memory_order_acquire));
-        c->at = 0;
-    }
-    if (!c->cell) { /* no row ends here: it is being written again */
-        c->at = SS_CELL_WORDS - 1;
-        return 0;
-    }
-    return atomic_load_explicit(&c->cell->row[c->at++], memory_order_acquire);
-}
-
-static bool equals(const ss_cell *first, const ss_content *content)
-{
-    row_cursor row = {first, 0};
-    ss_content_cursor wanted;
-
-    ss_content_begin(&wanted, content);
-    for (uint32_t i = 0; i < content->words; i++)
-        if (!row.cell || next_word(&row) != ss_content_next(&wanted))
-            return false;
-    return true;
-}
 
 static void see(ss_cell *cell, uint32_t epoch)
 {
@@ -96,10 +46,10 @@ static void see(ss_cell *cell, uint32_t epoch)
 /* The id of the row that begins at INDEX if it equals CONTENT, or 0. */
 static uint64_t match(uint32_t index, const ss_content *content)
 {
-    ss_cell *cell = cell_at(index);
+    ss_cell *cell = ss_row_cell(index);
     uint64_t state = cell ? atomic_load_explicit(&cell->state, memory_order_acquire) : 0;
 
-    if (!(state & LIVE) || !equals(cell, content) ||
+    if (!(state & LIVE) || !ss_row_equals(cell, content) ||
         atomic_load_explicit(&cell->state, memory_order_relaxed) != state)
         return 0;
     see(cell, now());
@@ -126,62 +76,10 @@ uint64_t ss_pool_find(const ss_content *content)
     return 0;
 }
 
-typedef struct text_sink {
-    char *buffer;
-    size_t left, needed;
-} text_sink;
-
-/* Put the next string of ROW, which STRING describes; NULL when there is no room for it. */
-static const char *put_string(row_cursor *row, ss_content_string string, text_sink *sink)
-{
-    size_t mark = string.cut ? sizeof SS_CUT_MARK - 1 : 0, keep = string.length;
-    char *out = sink->buffer;
-    bool fits;
-
-    sink->needed += keep + mark + 1;
-    fits = keep + mark + 1 <= sink->left;
-    if (!fits) {
-        mark = sizeof SS_CUT_MARK - 1;
-        keep = sink->left > mark ? sink->left - mark - 1 : 0;
-    }
-    for (uint32_t at = 0; at < string.length; at += sizeof(uint64_t)) {
-        uint64_t word = next_word(row);
-
-        for (uint32_t i = at; i < at + sizeof word && i < string.length; i++, word >>= 8)
-            if (i < sink->left)
-                out[i] = (char)word;
-    }
-    if (sink->left <= mark)
-        return NULL;
-    while (!fits && keep && (out[keep] & 0xC0) == 0x80)
-        keep--; /* a character is kept whole or not at all */
-    memcpy(out + keep, SS_CUT_MARK, mark);
-    out[keep + mark] = '\0';
-    sink->buffer += keep + mark + 1;
-    sink->left -= keep + mark + 1;
-    return out;
-}
-
-static void read_row(const ss_cell *cell, stacksplice_token_info *info, text_sink *sink)
-{
-    uint64_t head[SS_CONTENT_HEAD];
-    row_cursor row = {cell, 0};
-
-    for (uint32_t i = 0; i < SS_CONTENT_HEAD; i++)
-        head[i] = next_word(&row);
-    ss_content_info(head, info);
-    for (uint32_t i = 0; i < SS_CONTENT_STRINGS; i++) {
-        ss_content_string string = ss_content_string_at(head, i);
-
-        if (string.present)
-            *ss_content_member(info, i) = put_string(&row, string, sink);
-    }
-}
-
 /* The cell of ID while its row is there. */
 static ss_cell *cell_of(uint64_t id, ss_pool_verdict *verdict)
 {
-    ss_cell *cell = cell_at(id % SS_POOL_CELLS);
+    ss_cell *cell = ss_row_cell(id % SS_POOL_CELLS);
     uint64_t generation = id / SS_POOL_CELLS, state;
 
     *verdict = SS_POOL_UNKNOWN;
@@ -198,14 +96,12 @@ static ss_cell *cell_of(uint64_t id, ss_pool_verdict *verdict)
 ss_pool_verdict ss_pool_read(uint64_t id, stacksplice_token_info *info, char *buffer,
                              size_t capacity, size_t *needed)
 {
-    text_sink sink = {buffer, capacity, 0};
     ss_pool_verdict verdict;
     const ss_cell *cell = cell_of(id, &verdict);
 
     if (!cell)
         return verdict;
-    read_row(cell, info, &sink);
-    *needed = sink.needed;
+    *needed = ss_row_read(cell, info, buffer, capacity);
     (void)cell_of(id, &verdict); /* whether all that was read was its row */
     return verdict;
 }
@@ -263,7 +159,7 @@ static void enter_all(table *t)
 {
     rows = 0;
     for (uint32_t index = 1; index < fresh; index++) {
-        const ss_cell *cell = used_cell(index);
+        const ss_cell *cell = ss_row_used_cell(index);
 
         if (!(atomic_load_explicit(&cell->state, memory_order_relaxed) & LIVE))
             continue;
@@ -309,8 +205,8 @@ ss_pool_state ss_pool_prepare(const ss_content *content, ss_pool_supply *supply)
     chunk = take(supply, CHUNK_BYTES);
     if (!chunk)
         return SS_POOL_WANTS_MEMORY;
-    atomic_store_explicit(&chunks[mapped / CHUNK], chunk, memory_order_release);
-    mapped += CHUNK;
+    ss_row_add_chunk(mapped, chunk);
+    mapped += SS_CHUNK_CELLS;
     return SS_POOL_READY;
 }
 
@@ -320,7 +216,7 @@ static uint32_t take_cell(void)
 
     if (!index)
         return fresh++;
-    free_cells = atomic_load_explicit(&used_cell(index)->next, memory_order_relaxed);
+    free_cells = atomic_load_explicit(&ss_row_used_cell(index)->next, memory_order_relaxed);
     free_count--;
     return index;
 }
@@ -353,7 +249,7 @@ static void write_row(ss_cell *cell, const ss_content *content)
             uint32_t next = take_cell();
 
             atomic_store_explicit(&cell->next, next, memory_order_release);
-            cell = used_cell(next);
+            cell = ss_row_used_cell(next);
             at = 0;
         }
         atomic_store_explicit(&cell->row[at], ss_content_next(&words), memory_order_release);
@@ -364,7 +260,7 @@ static void write_row(ss_cell *cell, const ss_content *content)
 uint64_t ss_pool_add(const ss_content *content)
 {
     uint32_t index = take_cell();
-    ss_cell *cell = used_cell(index);
+    ss_cell *cell = ss_row_used_cell(index);
     uint64_t generation = (atomic_load_explicit(&cell->state, memory_order_relaxed) >> 1) + 1;
 
     cell->hash = content->hash;
@@ -381,14 +277,14 @@ uint64_t ss_pool_add(const ss_content *content)
 
 static void free_cell(uint32_t index)
 {
-    atomic_store_explicit(&used_cell(index)->next, free_cells, memory_order_release);
+    atomic_store_explicit(&ss_row_used_cell(index)->next, free_cells, memory_order_release);
     free_cells = index;
     free_count++;
 }
 
 static void drop_row(uint32_t index)
 {
-    ss_cell *cell = used_cell(index);
+    ss_cell *cell = ss_row_used_cell(index);
     uint64_t state = atomic_load_explicit(&cell->state, memory_order_relaxed);
     uint32_t next = atomic_load_explicit(&cell->next, memory_order_relaxed);
 
@@ -397,7 +293,7 @@ static void drop_row(uint32_t index)
         free_cell(index);
     while (next) {
         index = next;
-        next = atomic_load_explicit(&used_cell(index)->next, memory_order_relaxed);
+        next = atomic_load_explicit(&ss_row_used_cell(index)->next, memory_order_relaxed);
         free_cell(index);
     }
 }
@@ -405,7 +301,7 @@ static void drop_row(uint32_t index)
 static void drop_seen_before(uint32_t epoch)
 {
     for (uint32_t index = 1; index < fresh; index++) {
-        const ss_cell *cell = used_cell(index);
+        const ss_cell *cell = ss_row_used_cell(index);
 
         if (atomic_load_explicit(&cell->state, memory_order_relaxed) & LIVE &&
             atomic_load_explicit(&cell->seen, memory_order_relaxed) < epoch)
