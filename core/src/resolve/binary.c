@@ -1,7 +1,6 @@
 #include "resolve/binary.h"
 
 #include "base/loader.h"
-#include "resolve/mapped_path.h"
 #include "unwind/modules.h"
 
 #include <elf.h>
@@ -85,31 +84,49 @@ static void find_bounds(const ss_module *m, ss_binary *binary)
     binary->start &= ~(uintptr_t)4095;
 }
 
-/* The main program, which the loader does not name; START is where it begins. */
-static void find_program_path(uintptr_t start, char *path)
+static char *put_number(char *at, uintptr_t number)
 {
-    ssize_t got;
+    int shift = 8 * (int)sizeof number - 4;
 
-    /* What was started has no interpreter: it may be the loader, with the program as its argument.
-     */
-    if (!getauxval(AT_BASE)) {
-        ss_mapped_path(start, path);
-        return;
-    }
-    got = readlink("/proc/self/exe", path, SS_BINARY_PATH_MAX - 1);
-    path[got > 0 ? got : 0] = 0;
+    while (shift && !(number >> shift))
+        shift -= 4;
+    for (; shift >= 0; shift -= 4)
+        *at++ = "0123456789abcdef"[number >> shift & 15];
+    return at;
 }
 
-static void find_path(const char *name, uintptr_t start, char *path)
+/* The file of M's first segment: the kernel names its links by the pages that are mapped. */
+static ssize_t read_mapped_path(const ss_module *m, char *path)
 {
-    size_t length = name ? strlen(name) : 0;
+    char link[64] = "/proc/self/map_files/", *at = link + strlen(link);
+    uintptr_t page = getauxval(AT_PAGESZ), low;
+    const ElfW(Phdr) *h = m->headers, *end = h + m->header_count;
 
-    if (!length)
-        find_program_path(start, path);
-    else if (length < SS_BINARY_PATH_MAX)
-        memcpy(path, name, length + 1);
-    else
-        *path = 0; /* a cut path would name another file */
+    while (h < end && h->p_type != PT_LOAD)
+        h++;
+    if (h == end || !page)
+        return -1;
+    low = m->bias + h->p_vaddr;
+    at = put_number(at, low & ~(page - 1));
+    *at++ = '-';
+    at = put_number(at, round_up(low + h->p_filesz, page));
+    *at = 0;
+    return readlink(link, path, SS_BINARY_PATH_MAX - 1);
+}
+
+/* The main program has no name.  What the kernel started without an interpreter may be the loader
+   itself, with the program as its argument: then /proc/self/exe is the loader. */
+static void find_path(const ss_module *m, char *path)
+{
+    size_t length = m->name ? strlen(m->name) : 0;
+    ssize_t got = 0; /* a path that does not fit would name another file */
+
+    if (length && length < SS_BINARY_PATH_MAX)
+        memcpy(path, m->name, (size_t)(got = (ssize_t)length));
+    else if (!length)
+        got = getauxval(AT_BASE) ? readlink("/proc/self/exe", path, SS_BINARY_PATH_MAX - 1)
+                                 : read_mapped_path(m, path);
+    path[got > 0 ? got : 0] = 0;
 }
 
 static void describe(const ss_module *m, ss_binary *binary)
@@ -117,7 +134,7 @@ static void describe(const ss_module *m, ss_binary *binary)
     binary->bias = m->bias;
     find_bounds(m, binary);
     find_build_id(m, binary->build_id);
-    find_path(m->name, binary->start, binary->path);
+    find_path(m, binary->path);
 }
 
 typedef struct visit {
