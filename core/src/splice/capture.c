@@ -2,7 +2,7 @@
 
 #include "splice/collection.h"
 #include "splice/merge.h"
-#include "splice/set.h"
+#include "splice/hash.h"
 #include "splice/token_private.h"
 #include "unwind/stack.h"
 

@@ -1,6 +1,6 @@
 #include "splice/content.h"
 
-#include "splice/set.h"
+#include "splice/hash.h"
 
 /*
  * The head: kind, trust, flags, a bit for each string that was cut (a byte each), then for each

@@ -2,87 +2,74 @@
 #include "splice/token.h"
 
 #include "base/alloc.h"
-#include "base/thread.h"
-#include "splice/set.h"
+#include "splice/hash.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
-#define MAX_NAMES (1u << 20)
+enum { BUCKETS = 1 << 14, MAX_NAMES = 1 << 20 };
 
+/* Never changed and never freed, so that readers need no lock. */
 typedef struct entry {
-    uint32_t hash; /* first: see set.h */
+    struct entry *next;
     uintptr_t function;
     char name[];
 } entry;
 
-static ss_set names;
-static ss_lock names_lock = SS_LOCK_INIT;
+static _Atomic(entry *) buckets[BUCKETS]; /* (ATOMIC) only grow, at their heads */
+static _Atomic uint32_t count;            /* (ATOMIC) */
 
-static uint32_t hash_of(uintptr_t function)
+static _Atomic(entry *) *bucket_of(uintptr_t function)
 {
-    return ss_hash_words(&function, 1);
+    return &buckets[ss_hash_words(&function, 1) % BUCKETS];
 }
 
-static bool is_of(const void *e, const void *function)
+/* From E on, up to END. */
+static const entry *find(const entry *e, const entry *end, uintptr_t function)
 {
-    return ((const entry *)e)->function == *(const uintptr_t *)function;
+    while (e != end && e->function != function)
+        e = e->next;
+    return e != end ? e : NULL;
 }
 
 const char *ss_function_name(uintptr_t function)
 {
-    const entry *e = ss_set_find(&names, hash_of(function), is_of, &function);
+    const entry *head = atomic_load_explicit(bucket_of(function), memory_order_acquire);
+    const entry *found = find(head, NULL, function);
 
-    return e ? e->name : NULL;
-}
-
-static entry *new_entry(uintptr_t function, const char *name)
-{
-    size_t size = strlen(name) + 1;
-    entry *e = ss_alloc(1, sizeof *e + size);
-
-    if (!e)
-        return NULL;
-    e->hash = hash_of(function);
-    e->function = function;
-    memcpy(e->name, name, size);
-    return e;
+    return found ? found->name : NULL;
 }
 
 stacksplice_hresult stacksplice_name_function(uintptr_t function, const char *language,
                                               const char *name)
 {
-    ss_set_table *table = NULL;
+    _Atomic(entry *) *bucket = bucket_of(function);
+    const entry *seen = NULL; /* all from here on are of other functions */
+    size_t size;
     entry *e;
-    stacksplice_hresult hr = E_OUTOFMEMORY;
-    size_t wants = 0;
 
     if (!function || !language || !name)
         return E_POINTER;
     if (ss_function_name(function))
         return S_FALSE;
-    e = new_entry(function, name);
-    /* Memory is taken before the lock: the host's allocator never runs under it. */
-    while (e && (!wants || (table = ss_set_new_table(wants))) && ss_lock_take(&names_lock)) {
-        wants = ss_set_wants(&names);
-        if (wants && table && table->capacity == wants) {
-            ss_set_use(&names, table);
-            table = NULL;
-            wants = 0;
-        }
-        if (ss_function_name(function)) {
-            hr = S_FALSE;
-        } else if (!wants && names.count < MAX_NAMES) {
-            ss_set_add(&names, &e->hash);
-            e = NULL;
-            hr = S_OK;
-        }
-        ss_lock_drop(&names_lock);
-        if (hr != E_OUTOFMEMORY || !wants)
-            break;
-        ss_free(table);
-        table = NULL;
+    size = strlen(name) + 1;
+    e = ss_alloc_dirty(sizeof *e + size);
+    if (!e || atomic_fetch_add(&count, 1) >= MAX_NAMES) {
+        if (e)
+            atomic_fetch_sub(&count, 1);
+        ss_free(e);
+        return E_OUTOFMEMORY;
     }
-    ss_free(table);
-    ss_free(e);
-    return hr;
+    e->function = function;
+    memcpy(e->name, name, size);
+    e->next = atomic_load(bucket);
+    do {
+        if (find(e->next, seen, function)) {
+            atomic_fetch_sub(&count, 1);
+            ss_free(e);
+            return S_FALSE;
+        }
+        seen = e->next;
+    } while (!atomic_compare_exchange_weak(bucket, &e->next, e));
+    return S_OK;
 }
