@@ -1,8 +1,8 @@
 #include "base/writer.h"
 
-#include <string.h>
+#include "base/utf.h"
 
-enum { REPLACEMENT = 0xFFFD };
+#include <string.h>
 
 void ss_writer_init(ss_writer *w, stacksplice_write_callback write, void *data)
 {
@@ -105,24 +105,8 @@ void ss_writer_hex(ss_writer *w, uint64_t value, unsigned digits)
 static void put_encoded(ss_writer *w, uint32_t c)
 {
     char out[4];
-    size_t n = 0;
 
-    if (c < 0x80) {
-        out[n++] = (char)c;
-    } else if (c < 0x800) {
-        out[n++] = (char)(0xC0 | c >> 6);
-        out[n++] = (char)(0x80 | (c & 0x3F));
-    } else if (c < 0x10000) {
-        out[n++] = (char)(0xE0 | c >> 12);
-        out[n++] = (char)(0x80 | (c >> 6 & 0x3F));
-        out[n++] = (char)(0x80 | (c & 0x3F));
-    } else {
-        out[n++] = (char)(0xF0 | c >> 18);
-        out[n++] = (char)(0x80 | (c >> 12 & 0x3F));
-        out[n++] = (char)(0x80 | (c >> 6 & 0x3F));
-        out[n++] = (char)(0x80 | (c & 0x3F));
-    }
-    ss_writer_put(w, out, n);
+    ss_writer_put(w, out, ss_utf8_put(c, out));
 }
 
 static void put_json_escape(ss_writer *w, uint32_t c)
@@ -173,48 +157,17 @@ static void put_character(ss_writer *w, uint32_t c, ss_escape escape)
     }
 }
 
-/* The character at BYTES[*AT]; *AT moves behind it, or behind the part that could begin one. */
-static uint32_t next_utf8(const char *bytes, size_t length, size_t *at)
-{
-    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-    unsigned char lead = (unsigned char)bytes[(*at)++];
-    unsigned more;
-    uint32_t c;
-
-    if (lead < 0x80)
-        return lead;
-    if (lead < 0xC2 || lead > 0xF4)
-        return REPLACEMENT;
-    more = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
-    c = lead & (0x3Fu >> more);
-    for (unsigned i = 0; i < more; i++) {
-        if (*at == length || ((unsigned char)bytes[*at] & 0xC0) != 0x80)
-            return REPLACEMENT;
-        c = c << 6 | ((unsigned char)bytes[(*at)++] & 0x3F);
-    }
-    if (c < least[more] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000))
-        return REPLACEMENT;
-    return c;
-}
-
 void ss_writer_utf8(ss_writer *w, const char *bytes, size_t length, ss_escape escape)
 {
-    size_t at = 0;
+    for (size_t at = 0; at < length && !w->failed;) {
+        uint32_t c = ss_utf8_next(bytes, length, &at);
 
-    while (at < length && !w->failed)
-        put_character(w, next_utf8(bytes, length, &at), escape);
+        put_character(w, c >= 0xD800 && c < 0xE000 ? SS_REPLACEMENT : c, escape);
+    }
 }
 
 void ss_writer_utf16(ss_writer *w, const uint16_t *units, size_t length, ss_escape escape)
 {
-    for (size_t i = 0; i < length && !w->failed; i++) {
-        uint32_t c = units[i];
-
-        if (c >= 0xD800 && c < 0xDC00 && i + 1 < length && units[i + 1] >= 0xDC00 &&
-            units[i + 1] < 0xE000)
-            c = 0x10000 + ((c - 0xD800) << 10) + (units[++i] - 0xDC00u);
-        else if (c >= 0xD800 && c < 0xE000)
-            c = REPLACEMENT;
-        put_character(w, c, escape);
-    }
+    for (size_t at = 0; at < length && !w->failed;)
+        put_character(w, ss_utf16_next(units, length, &at), escape);
 }

@@ -1,0 +1,21 @@
+/* Code points in UTF-8 and UTF-16, one by one. */
+#ifndef SS_BASE_UTF_H
+#define SS_BASE_UTF_H
+
+#include "base/platform.h"
+
+enum { SS_REPLACEMENT = 0xFFFD };
+
+/*
+ * The code point at BYTES[*AT], which moves after it; U+FFFD for each maximal part that is not
+ * UTF-8.  A surrogate encoded in three bytes stays one.
+ */
+uint32_t ss_utf8_next(const char *bytes, size_t length, size_t *at);
+
+/* The same in UTF-16, where an unpaired surrogate is U+FFFD. */
+uint32_t ss_utf16_next(const uint16_t *text, size_t length, size_t *at);
+
+/* POINT in UTF-8; how many bytes that takes. */
+size_t ss_utf8_put(uint32_t point, char out[4]);
+
+#endif
