@@ -141,7 +141,7 @@ static SS_LUA_OWN int module_propagate(lua_State *L)
     push_argument(L, state, &origin);
     if (lua_isnil(L, -1))
         return luaL_error(L, "the thread has no error to propagate");
-    ss_lua_pin(L, state, -1);
+    ss_lua_pin(L, state, -1, ss_lua_ties_find(L, state, -1));
     hr = ss_lua_to_error(L, -1)->lpVtbl->QueryInterface(ss_lua_to_error(L, -1),
                                                         &IID_IRestrictedErrorInfo, (void **)&info);
     if (SUCCEEDED(hr)) {
@@ -169,7 +169,7 @@ static SS_LUA_OWN int module_error(lua_State *L)
 {
     ss_lua_origin origin = {.above = SS_LUA_HERE(), .status = LUA_ERRRUN};
     ss_lua_state *state = ss_lua_state_open(L);
-    const stacksplice_ties *ties;
+    stacksplice_ties *ties;
 
     luaL_checkany(L, 1);
     lua_settop(L, 2);

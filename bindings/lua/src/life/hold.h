@@ -12,6 +12,12 @@ struct ss_lua_hold {
     bool cause_asked;          /* of a value: what it was made from is known */
 };
 
+/* The hold that has these TIES; not of the state's last value. */
+static inline ss_lua_hold *ss_lua_hold_of(stacksplice_ties *ties)
+{
+    return (ss_lua_hold *)(void *)((char *)ties - offsetof(ss_lua_hold, ties));
+}
+
 typedef struct ss_lua_hold_kind {
     const char *name; /* of the metatable */
     const luaL_Reg *functions;

@@ -52,16 +52,13 @@ static bool is_to_be_asked(lua_State *L, ss_lua_state *state, const ss_lua_origi
 
     if (ss_lua_to_error(L, -1) || !ss_lua_has_identity(L, -1))
         return false;
-    (void)ss_lua_ties_make(L, state, -1, origin);
-    ss_lua_push_tied(L, -1);
-    hold = *(ss_lua_hold **)lua_touserdata(L, -1);
+    hold = ss_lua_hold_of(ss_lua_ties_make(L, state, -1, origin));
     asked = hold->cause_asked;
     hold->cause_asked = true;
-    lua_pop(L, 1);
     return !asked;
 }
 
-void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, const stacksplice_ties *ties,
+void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, stacksplice_ties *ties,
                       int cause)
 {
     IScriptErrorInfo *error = (IScriptErrorInfo *)ss_lua_to_error(L, cause);
@@ -71,11 +68,11 @@ void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, const stacks
     cause = lua_absindex(L, cause);
     index = lua_absindex(L, index);
     /* Before anybody is told of it: now it can be held from outside. */
-    ss_lua_pin(L, state, cause);
+    ss_lua_pin(L, state, cause, ss_lua_ties_find(L, state, cause));
     ss_lua_pin_alone(L, ties->exception, index);
     if (ss_lua_has_identity(L, index)) {
+        ss_lua_hold_of(ties)->cause_asked = true;
         ss_lua_push_tied(L, index);
-        (*(ss_lua_hold **)lua_touserdata(L, -1))->cause_asked = true;
         lua_pushvalue(L, cause);
         lua_setiuservalue(L, -2, SS_LUA_CAUSE);
         lua_pop(L, 1);
@@ -85,6 +82,22 @@ void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, const stacks
     error->lpVtbl->AddRef(error);
     stacksplice_exception_set_cause(ties->exception, error, STACKSPLICE_RELATION_CAUSE, 0);
     error->lpVtbl->Release(error);
+}
+
+/* Push the error object of the value at the top, whose own cause has been asked for. [-0, +1, m] */
+static void push_error(lua_State *L, ss_lua_state *state, const ss_lua_origin *origin)
+{
+    stacksplice_ties *ties;
+    IUnknown **holder;
+
+    if (ss_lua_to_error(L, -1)) {
+        lua_pushvalue(L, -1);
+        return;
+    }
+    holder = ss_lua_push_holder(L);
+    ties = ss_lua_ties_make(L, state, -2, origin);
+    ss_lua_pin(L, state, -2, ties);
+    ss_lua_push_made_error(L, state, holder, ties);
 }
 
 void ss_lua_find_causes(lua_State *L, ss_lua_state *state, int index, const ss_lua_origin *effect)
@@ -102,7 +115,7 @@ void ss_lua_find_causes(lua_State *L, ss_lua_state *state, int index, const ss_l
     }
     /* From the innermost cause outward each becomes an error and is tied to the next. */
     while (lua_gettop(L) > first) {
-        ss_lua_push_made_error(L, state, -1, &origin);
+        push_error(L, state, &origin);
         lua_remove(L, -2);
         if (ss_lua_to_error(L, -1)) /* else origination is switched off */
             ss_lua_set_cause(L, state, -2, ss_lua_ties_find(L, state, -2), -1);

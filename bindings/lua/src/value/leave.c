@@ -7,7 +7,7 @@ stacksplice_ties *ss_lua_ties_ready(lua_State *L, ss_lua_state *state, int index
     stacksplice_ties *ties = ss_lua_ties_make(L, state, index, origin);
 
     ss_lua_find_causes(L, state, index, origin);
-    ss_lua_pin(L, state, index);
+    ss_lua_pin(L, state, index, ties);
     return ties;
 }
 
@@ -22,10 +22,13 @@ HRESULT ss_lua_originate_value(lua_State *L, ss_lua_state *state, int index,
 
 void ss_lua_push_error_of(lua_State *L, ss_lua_state *state, int index, const ss_lua_origin *origin)
 {
-    if (!ss_lua_to_error(L, index)) {
-        index = lua_absindex(L, index);
-        (void)ss_lua_ties_make(L, state, index, origin);
-        ss_lua_find_causes(L, state, index, origin);
+    IUnknown **holder;
+
+    if (ss_lua_to_error(L, index)) {
+        lua_pushvalue(L, index);
+        return;
     }
-    ss_lua_push_made_error(L, state, index, origin);
+    index = lua_absindex(L, index);
+    holder = ss_lua_push_holder(L);
+    ss_lua_push_made_error(L, state, holder, ss_lua_ties_ready(L, state, index, origin));
 }

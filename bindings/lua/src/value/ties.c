@@ -126,16 +126,10 @@ void ss_lua_pin_alone(lua_State *L, stacksplice_exception *x, int index)
     (void)stacksplice_exception_keep(x, x);
 }
 
-/*
- * Pin what the value at the top, perhaps an error object, was born from; the error object of its
- * cause takes its place.  False when there is nothing more to pin.
- */
-static bool pin_next(lua_State *L, ss_lua_state *state)
+/* Pin what the value at the top, perhaps an error object, with TIES was born from; the error object
+   of its cause, or nil, takes its place. */
+static void pin_next(lua_State *L, const stacksplice_ties *ties)
 {
-    const stacksplice_ties *ties = ss_lua_ties_find(L, state, -1);
-
-    if (!ties || !ties->exception || stacksplice_exception_is_held(ties->exception))
-        return false;
     if (ss_lua_to_error(L, -1)) {
         lua_getiuservalue(L, -1, SS_LUA_VALUE);
         ss_lua_pin_alone(L, ties->exception, -1);
@@ -143,21 +137,26 @@ static bool pin_next(lua_State *L, ss_lua_state *state)
     } else {
         ss_lua_pin_alone(L, ties->exception, -1);
         /* The cause of what cannot be told apart is held from outside as long as it has ties. */
-        if (!ss_lua_has_identity(L, -1))
-            return false;
-        ss_lua_push_tied(L, -1);
+        if (ss_lua_has_identity(L, -1))
+            ss_lua_push_tied(L, -1);
+        else
+            lua_pushnil(L);
         lua_remove(L, -2);
     }
-    lua_getiuservalue(L, -1, SS_LUA_CAUSE);
+    if (stacksplice_exception_related(ties->exception, 0) && !lua_isnil(L, -1))
+        lua_getiuservalue(L, -1, SS_LUA_CAUSE);
+    else
+        lua_pushnil(L);
     lua_remove(L, -2);
-    return true;
 }
 
-void ss_lua_pin(lua_State *L, ss_lua_state *state, int index)
+void ss_lua_pin(lua_State *L, ss_lua_state *state, int index, const stacksplice_ties *ties)
 {
     lua_pushvalue(L, index);
-    while (pin_next(L, state))
-        ;
+    while (ties && ties->exception && !stacksplice_exception_is_held(ties->exception)) {
+        pin_next(L, ties);
+        ties = lua_isnil(L, -1) ? NULL : ss_lua_ties_find(L, state, -1);
+    }
     lua_pop(L, 1);
 }
 

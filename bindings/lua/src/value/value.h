@@ -40,10 +40,11 @@ enum { SS_LUA_CAUSE = 1, SS_LUA_VALUE };
 /* Push the object with the hold of the value at INDEX, or nil. [-0, +1, -], 2 slots */
 void ss_lua_push_tied(lua_State *L, int index);
 
-/* Keep the value at INDEX, or that which the error object there stands for, alive while anybody
-   outside holds its exception, and those of its causes: before an outside reference is given away.
+/* Keep the value at INDEX with TIES, or that which the error object there stands for, alive while
+   anybody outside holds its exception, and those of its causes: before an outside reference is
+   given away.
    [-0, +0, m] */
-void ss_lua_pin(lua_State *L, ss_lua_state *state, int index);
+void ss_lua_pin(lua_State *L, ss_lua_state *state, int index, const stacksplice_ties *ties);
 
 /* The same for the value of X alone. [-0, +0, m] */
 void ss_lua_pin_alone(lua_State *L, stacksplice_exception *x, int index);
@@ -86,9 +87,11 @@ void ss_lua_push_error_of(lua_State *L, ss_lua_state *state, int index,
 stacksplice_ties *ss_lua_ties_ready(lua_State *L, ss_lua_state *state, int index,
                                     const ss_lua_origin *origin);
 
-/* As push_error_of, for a value whose cause has been asked for. [-0, +1, m] */
-void ss_lua_push_made_error(lua_State *L, ss_lua_state *state, int index,
-                            const ss_lua_origin *origin);
+/* Push the error object of pinned TIES, made now if need be; nil when origination is switched off.
+   HOLDER, an empty one at the top, goes.  It was pushed before TIES were looked for: a finalizer
+   that runs then may change the state's last ones. [-1, +1, m] */
+void ss_lua_push_made_error(lua_State *L, ss_lua_state *state, IUnknown **holder,
+                            stacksplice_ties *ties);
 
 /* Ask the value at INDEX, which has ties, for its cause, and that for its own and so on, make
    errors of them and tie each to the next; nothing when that was done.  Comes before anybody
@@ -97,7 +100,7 @@ void ss_lua_find_causes(lua_State *L, ss_lua_state *state, int index, const ss_l
 
 /* The error object at CAUSE is what the value at INDEX, with TIES and without a cause so far, was
    made from. [-0, +0, m] */
-void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, const stacksplice_ties *ties,
+void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, stacksplice_ties *ties,
                       int cause);
 
 /* ---- Error objects ----------------------------------------------------------------------------*/
