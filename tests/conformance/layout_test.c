@@ -3,6 +3,7 @@
 
 #include <stacksplice/winrt/stowedexception.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #ifdef __cplusplus
@@ -77,59 +78,43 @@ TEST(test_stowed_constants_and_bit_field)
 
 static const struct {
     const GUID *iid;
-    unsigned char bytes[16]; /* as in memory of a little-endian machine */
+    const char *bytes; /* as in memory of a little-endian machine, in hexadecimal */
 } iid_cases[] = {
-    {&IID_IUnknown,
-     {0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xc0, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
-      0x46}},
-    {&IID_IErrorInfo,
-     {0x20, 0xb1, 0xf2, 0x1c, 0x7d, 0x54, 0x1b, 0x10, 0x8e, 0x65, 0x08, 0x00, 0x2b, 0x2b, 0xd1,
-      0x19}},
-    {&IID_ICreateErrorInfo,
-     {0x40, 0x33, 0xf0, 0x22, 0x7d, 0x54, 0x1b, 0x10, 0x8e, 0x65, 0x08, 0x00, 0x2b, 0x2b, 0xd1,
-      0x19}},
-    {&IID_ISupportErrorInfo,
-     {0x60, 0x3d, 0x0b, 0xdf, 0x8f, 0x54, 0x1b, 0x10, 0x8e, 0x65, 0x08, 0x00, 0x2b, 0x2b, 0xd1,
-      0x19}},
-    {&IID_IRestrictedErrorInfo,
-     {0x92, 0x70, 0xba, 0x82, 0x88, 0x4c, 0x7d, 0x42, 0xa7, 0xbc, 0x16, 0xdd, 0x93, 0xfe, 0xb6,
-      0x7e}},
-    {&IID_ILanguageExceptionErrorInfo,
-     {0xf3, 0xdb, 0xa2, 0x04, 0x83, 0xdf, 0x6c, 0x11, 0x09, 0x46, 0x08, 0x12, 0xab, 0xf6, 0xe0,
-      0x7d}},
-    {&IID_ILanguageExceptionErrorInfo2,
-     {0xc4, 0xe5, 0x46, 0x57, 0x97, 0x5b, 0x4c, 0x42, 0xb6, 0x20, 0x28, 0x22, 0x91, 0x57, 0x34,
-      0xdd}},
-    {&IID_ILanguageExceptionTransform,
-     {0x71, 0xa2, 0xb5, 0xfe, 0xcd, 0xa6, 0xce, 0x45, 0x88, 0x0a, 0x69, 0x67, 0x06, 0xba, 0xdc,
-      0x65}},
-    {&IID_ILanguageExceptionStackBackTrace,
-     {0xb5, 0x3f, 0xe5, 0xcb, 0x67, 0xf9, 0x58, 0x42, 0x8d, 0x34, 0x42, 0xf5, 0xe2, 0x58, 0x33,
-      0xde}},
-    {&IID_IAgileObject,
-     {0x94, 0x2b, 0xea, 0x94, 0xcc, 0xe9, 0xe0, 0x49, 0xc0, 0xff, 0xee, 0x64, 0xca, 0x8f, 0x5b,
-      0x90}},
-    {&IID_INoMarshal,
-     {0x1b, 0x69, 0xc8, 0xec, 0xdb, 0xc1, 0xc0, 0x4d, 0x85, 0x5e, 0x65, 0xf6, 0xc5, 0x51, 0xaf,
-      0x49}},
-    {&IID_IMarshal,
-     {0x03, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xc0, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
-      0x46}},
-    {&GUID_NULL,
-     {0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
-      0x00}},
+    {&IID_IUnknown, "0000000000000000c000000000000046"},
+    {&IID_IErrorInfo, "20b1f21c7d541b108e6508002b2bd119"},
+    {&IID_ICreateErrorInfo, "4033f0227d541b108e6508002b2bd119"},
+    {&IID_ISupportErrorInfo, "603d0bdf8f541b108e6508002b2bd119"},
+    {&IID_IRestrictedErrorInfo, "9270ba82884c7d42a7bc16dd93feb67e"},
+    {&IID_ILanguageExceptionErrorInfo, "f3dba20483df6c1109460812abf6e07d"},
+    {&IID_ILanguageExceptionErrorInfo2, "c4e54657975b4c42b6202822915734dd"},
+    {&IID_ILanguageExceptionTransform, "71a2b5fecda6ce45880a696706badc65"},
+    {&IID_ILanguageExceptionStackBackTrace, "b53fe5cb67f958428d3442f5e25833de"},
+    {&IID_IAgileObject, "942bea94cce9e049c0ffee64ca8f5b90"},
+    {&IID_INoMarshal, "1b69c8ecdbc1c04d855e65f6c551af49"},
+    {&IID_IMarshal, "0300000000000000c000000000000046"},
+    {&GUID_NULL, "00000000000000000000000000000000"},
 };
+
+static unsigned byte_of(const char *digits, size_t at)
+{
+    const char pair[] = {digits[2 * at], digits[2 * at + 1], '\0'};
+
+    return (unsigned)strtoul(pair, NULL, 16);
+}
 
 TEST(test_identifiers)
 {
     for (size_t i = 0; i < COUNT_OF(iid_cases); i++) {
-        const unsigned char *b = iid_cases[i].bytes;
+        const GUID *iid = iid_cases[i].iid;
+        unsigned char b[16];
 
-        check_row(i, iid_cases[i].iid->Data1,
+        for (size_t at = 0; at < sizeof b; at++)
+            b[at] = (unsigned char)byte_of(iid_cases[i].bytes, at);
+        check_row(i, iid->Data1,
                   (uint32_t)b[3] << 24 | (uint32_t)b[2] << 16 | (uint32_t)b[1] << 8 | b[0]);
-        check_row(i, iid_cases[i].iid->Data2, b[5] << 8 | b[4]);
-        check_row(i, iid_cases[i].iid->Data3, b[7] << 8 | b[6]);
-        check_row(i, memcmp(iid_cases[i].iid->Data4, b + 8, 8), 0);
+        check_row(i, iid->Data2, b[5] << 8 | b[4]);
+        check_row(i, iid->Data3, b[7] << 8 | b[6]);
+        check_row(i, memcmp(iid->Data4, b + 8, 8), 0);
     }
 }
 

@@ -2,7 +2,6 @@
 #include "error_test.h"
 #include "threads.h"
 
-#include <pthread.h>
 #include <string.h>
 
 static IScriptErrorInfo *script_of(void *error)

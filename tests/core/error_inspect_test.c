@@ -4,10 +4,7 @@
 #include "threads.h"
 
 #include <signal.h>
-#include <string.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define MACHINE IMAGE_FILE_MACHINE_AMD64
 

@@ -3,10 +3,7 @@
 #include "frames.h"
 #include "threads.h"
 
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     LIMIT = 512,

@@ -2,14 +2,10 @@
 #include "error_test.h"
 #include "threads.h"
 
-#include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 FRESH_TEST(test_peek_leaves_the_error)
 {

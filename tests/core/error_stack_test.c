@@ -2,7 +2,6 @@
 #include "error_test.h"
 #include "frames.h"
 
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

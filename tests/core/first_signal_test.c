@@ -11,10 +11,7 @@
 #include <stacksplice/stacksplice.h>
 
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #ifdef __GLIBC__
 #include <ucontext.h>

@@ -6,14 +6,11 @@
 #include <stacksplice/debugger.h>
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static struct {
     __typeof__(RoOriginateErrorW) *originate;

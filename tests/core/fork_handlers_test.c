@@ -9,10 +9,6 @@
 #include <stacksplice/source.h>
 
 #include <dlfcn.h>
-#include <pthread.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* Nothing here waits: who is still there after so many seconds waits for itself. */
 enum { PATIENCE = 60 };

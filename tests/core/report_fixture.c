@@ -2,9 +2,7 @@
 #include "error_double.h"
 #include "frames.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void require(int condition, const char *what)
 {

@@ -11,15 +11,9 @@
 #include "threads.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* Instrumented code takes several times the stack. */
 #if SANITIZED

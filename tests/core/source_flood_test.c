@@ -7,11 +7,7 @@
 #include <stacksplice/winrt/roerrorapi.h>
 
 #include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
-
-/* Sanitizers need memory of their own. */
 
 enum { MANY = 300000, MAX = 64 };
 

@@ -5,10 +5,7 @@
 
 #include <stacksplice/source.h>
 
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <string.h>
 
 #define MAX 256
 

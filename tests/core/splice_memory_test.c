@@ -1,14 +1,9 @@
 /* Captures, tokens, names and stacks while memory runs out, and what threads leave behind. */
 #include <stacksplice/source.h>
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "forks.h"
 #include "frames.h"

@@ -3,8 +3,6 @@
 
 #include <stacksplice/source.h>
 
-#include <string.h>
-
 TEST(test_capture_is_the_callers_stack)
 {
     stack ours, theirs;

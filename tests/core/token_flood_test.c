@@ -10,18 +10,11 @@
 #include "support.h"
 #include "threads.h"
 
-#include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-/* Sanitizers need memory of their own. */
 
 enum {
     CELLS = 8192,    /* the room that these tests leave */

@@ -5,13 +5,8 @@
 #include "support.h"
 #include "threads.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static const stacksplice_token_info model = {SCRIPT_TOKEN, .language = "lua", .function = "f",
                                              .file = "a.lua", .line = 1};

@@ -6,8 +6,6 @@
 #include <stacksplice/stacksplice.h>
 
 #include <alloca.h>
-#include <pthread.h>
-#include <string.h>
 #include <sys/mman.h>
 
 /* ThreadSanitizer's own list of calls has room for 65536 of a thread. */

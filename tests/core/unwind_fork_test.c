@@ -11,8 +11,6 @@
 #include <stacksplice/stacksplice.h>
 
 #include <dlfcn.h>
-#include <stdbool.h>
-#include <string.h>
 
 enum { FRAMES = 64 };
 

@@ -10,11 +10,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <pthread.h>
 #include <semaphore.h>
-#include <stdbool.h>
-#include <string.h>
-#include <unistd.h>
 
 /* Nothing here waits: who is still there after so many seconds waits for the lock. */
 enum { PATIENCE = 60, FRAMES = 64 };

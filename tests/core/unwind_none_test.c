@@ -5,7 +5,6 @@
 #include <stacksplice/source.h>
 
 #include <stdbool.h>
-#include <string.h>
 
 static uintptr_t token;
 

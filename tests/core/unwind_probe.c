@@ -7,9 +7,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unwind.h>
 
 #define MAX_FRAMES 1024

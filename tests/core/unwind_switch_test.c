@@ -11,7 +11,6 @@
 
 #include <signal.h>
 #include <stdbool.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unwind.h>

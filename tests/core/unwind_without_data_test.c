@@ -7,8 +7,6 @@
 #include <stacksplice/stacksplice.h>
 
 #include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #define MAX 128

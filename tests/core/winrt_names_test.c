@@ -3,7 +3,6 @@
 #include "frames.h"
 
 #include <dlfcn.h>
-#include <string.h>
 
 static void *library;
 

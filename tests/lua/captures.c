@@ -5,14 +5,8 @@
 #include "threads.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { MAX_FRAMES = 512 };
 

@@ -6,10 +6,8 @@
 #include "host.h"
 #include "threads.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define SECRET "the secret line"
 

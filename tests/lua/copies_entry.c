@@ -2,7 +2,6 @@
  * One copy of Lua with the binding for it: part of the program, and of each plug-in.  ENTRY is the
  * name of its function, CHUNK that of its script.
  */
-#include <stdio.h>
 
 #include <lauxlib.h>
 #include <lualib.h>

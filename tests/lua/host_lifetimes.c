@@ -2,10 +2,6 @@
 #include "host.h"
 #include "threads.h"
 
-#include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 /* ---- Lifetimes -------------------------------------------------------------------------------*/
 
 STATE_TEST(test_everything_outlives_lua_close)

@@ -3,8 +3,6 @@
 #include "lua_state.h"
 
 #include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <stacksplice/source.h>
 

@@ -4,8 +4,6 @@
  */
 #include "lua_state.h"
 
-#include <string.h>
-
 enum { MAX_FRAMES = 256, LEVELS = 10, CAPTURES = 100 };
 
 static unsigned long steps; /* taken through tables by captures */

@@ -1,9 +1,6 @@
 /* Runs scenarios.lua under the oracle, on whatever Lua this is built with. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <stacksplice/source.h>
 

@@ -4,10 +4,6 @@
 #include "lua_state.h"
 #include "threads.h"
 
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 

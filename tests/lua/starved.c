@@ -3,12 +3,9 @@
  * a capture then says so, and a later one learns the whole layout.  Linked with --wrap=realloc,
  * which is how Lua's blocks are got.
  */
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "calibrate/calibrate.h"
 #include "instruments.h"

@@ -2,13 +2,8 @@
 #include "lua_state.h"
 #include "threads.h"
 
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <stacksplice/source.h>
 

@@ -6,9 +6,7 @@
 #include "frames.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <stacksplice/source.h>
 

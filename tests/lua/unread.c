@@ -7,8 +7,6 @@
 
 #include <dlfcn.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <lauxlib.h>
 #include <lualib.h>

@@ -1,8 +1,6 @@
 /* What Lua's frames are like in a build that knows no native frames. */
 #include "lua_state.h"
 
-#include <string.h>
-
 static void run(lua_State *L, const char *script)
 {
     run_chunk(L, "@script.lua", script, 0);

@@ -12,10 +12,7 @@ LUA_OUT = [
     ("<chunk>", "main chunk"),
     ("pricing.lua", "price"),
 ]
-LUA_IN = [
-    ("crossing.c", "lua_py"),
-    ("crossing.c", "raise_python"),
-]
+LUA_IN = [("crossing.c", "lua_py"), ("crossing.c", "raise_python")]
 
 
 def fail(*_):

@@ -194,13 +194,7 @@ def test_workers_of_xdist(run, tmp_path):
     assert (tmp_path / "report.xml").read_text().count(COMBINED) == 5
 
 
-@pytest.mark.parametrize(
-    "raises",
-    [
-        "crosses()",
-        "import broken_module",
-    ],
-)
+@pytest.mark.parametrize("raises", ["crosses()", "import broken_module"])
 def test_modules_that_cannot_be_collected(run, tmp_path, raises):
     (tmp_path / "broken_module.py").write_text(
         "import border\ndef fails(): raise ImportError('unhandled')\nborder.call(fails)\n"
