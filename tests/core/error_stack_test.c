@@ -22,49 +22,23 @@ static uint32_t stack_of(void *error, uintptr_t frames[ROOM])
 /* In FUNCTION, which is a few hundred bytes of code at most. */
 #define within(address, function) ((address) - (uintptr_t)(function) < 400)
 
-#define IN_CALLER static NOINLINE void
+/* NAME does CALL, and not as its last act. */
+#define CALLER(name, call, ...)            \
+    static NOINLINE void name(__VA_ARGS__) \
+    {                                      \
+        call;                              \
+        AFTER();                           \
+    }
 
-IN_CALLER by_originate(void)
-{
-    RoOriginateError(E_FAIL, NULL);
-    __asm__ volatile("");
-}
-IN_CALLER by_originate_w(void)
-{
-    RoOriginateErrorW(E_FAIL, 0, NULL);
-    __asm__ volatile("");
-}
-IN_CALLER by_language_exception(void)
-{
-    RoOriginateLanguageException(E_FAIL, NULL, NULL);
-    __asm__ volatile("");
-}
-IN_CALLER by_transform(void)
-{
-    RoTransformError(E_ABORT, E_FAIL, NULL);
-    __asm__ volatile("");
-}
-IN_CALLER by_transform_w(void)
-{
-    RoTransformErrorW(E_ABORT, E_FAIL, 0, NULL);
-    __asm__ volatile("");
-}
-IN_CALLER by_capture_context(void)
-{
-    RoCaptureErrorContext(E_FAIL);
-    __asm__ volatile("");
-}
-IN_CALLER by_propagate(void)
-{
-    stacksplice_propagate(E_FAIL, NULL);
-    __asm__ volatile("");
-}
-IN_CALLER by_stacksplice_originate(void)
-{
-    stacksplice_originate(E_FAIL, "m", 1, NULL, NULL);
-    __asm__ volatile("");
-}
-IN_CALLER by_matching(void)
+CALLER(by_originate, RoOriginateError(E_FAIL, NULL), void)
+CALLER(by_originate_w, RoOriginateErrorW(E_FAIL, 0, NULL), void)
+CALLER(by_language_exception, RoOriginateLanguageException(E_FAIL, NULL, NULL), void)
+CALLER(by_transform, RoTransformError(E_ABORT, E_FAIL, NULL), void)
+CALLER(by_transform_w, RoTransformErrorW(E_ABORT, E_FAIL, 0, NULL), void)
+CALLER(by_capture_context, RoCaptureErrorContext(E_FAIL), void)
+CALLER(by_propagate, stacksplice_propagate(E_FAIL, NULL), void)
+CALLER(by_stacksplice_originate, stacksplice_originate(E_FAIL, "m", 1, NULL, NULL), void)
+static NOINLINE void by_matching(void)
 {
     IRestrictedErrorInfo *error = NULL;
 
@@ -96,11 +70,8 @@ FRESH_TEST(test_stack_begins_at_the_caller)
     }
 }
 
-IN_CALLER capture_node(ILanguageExceptionErrorInfo2 *info)
-{
-    info->lpVtbl->CapturePropagationContext(info, NULL);
-    __asm__ volatile("");
-}
+CALLER(capture_node, info->lpVtbl->CapturePropagationContext(info, NULL),
+       ILanguageExceptionErrorInfo2 *info)
 
 FRESH_TEST(test_node_has_the_stack_of_its_moment)
 {
@@ -123,7 +94,7 @@ FRESH_TEST(test_node_has_the_stack_of_its_moment)
     release(error);
 }
 
-IN_CALLER by_rtl(uintptr_t *first)
+static NOINLINE void by_rtl(uintptr_t *first)
 {
     void *frames[3]; /* as many as unwind without the data of any library */
     ULONG hash = 0, again = 1;

@@ -1,5 +1,6 @@
 /* Where stacks lie: those that the host adds, and a thread's own. */
 #include "unwind/stack.h"
+#include "instruments.h"
 #include "random.h"
 #include "support.h"
 #include "threads.h"
@@ -101,7 +102,8 @@ static both find_in_thread(void *stack, size_t size)
 /* As the C library tells it, which allocates; and without its record not more than that. */
 TEST(test_a_thread_knows_its_own_stack)
 {
-    static _Alignas(4096) char stack[1 << 17];
+    /* ThreadSanitizer keeps a megabyte of its own on the stack of each thread. */
+    static _Alignas(4096) char stack[UNDER_TSAN ? 4 << 20 : 1 << 17];
 
     for (int given = 0; given < 2; given++) {
         both b = find_in_thread(given ? stack : NULL, sizeof stack);
