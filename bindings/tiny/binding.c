@@ -345,6 +345,21 @@ tiny_value stacksplice_tiny_raise(tiny *t, stacksplice_hresult hr)
     return tiny_throw(t, value);
 }
 
+/* ---- For scripts -----------------------------------------------------------------------------*/
+
+static tiny_value report(tiny *t, void *unused, const tiny_value *arguments, int count)
+{
+    IScriptErrorInfo *error = NULL;
+    tiny_value text;
+
+    (void)unused;
+    if (count && tiny_is_error(*arguments))
+        (void)stacksplice_tiny_error(t, arguments->object, &error);
+    text = stacksplice_tiny_text(t, (IUnknown *)(void *)error);
+    release(error);
+    return text;
+}
+
 /* ---- Interpreters ----------------------------------------------------------------------------*/
 
 stacksplice_hresult stacksplice_tiny_open(tiny *t)
@@ -356,7 +371,7 @@ stacksplice_hresult stacksplice_tiny_open(tiny *t)
     b->t = t;
     b->owner = stacksplice_owner_new(&language, b);
     if (!b->owner || FAILED(stacksplice_tiny_add_source()) ||
-        !tiny_define(t, "report", stacksplice_tiny_report, NULL)) {
+        !tiny_define(t, "report", report, NULL)) {
         stacksplice_owner_unref(b->owner);
         free(b);
         return E_OUTOFMEMORY;

@@ -8,7 +8,7 @@
 /* Register the frames and names of all interpreters; further calls change nothing. */
 stacksplice_hresult stacksplice_tiny_add_source(void);
 
-/* The function "report". */
-tiny_native stacksplice_tiny_report;
+/* The report of ERROR, as a string; an empty one of NULL. */
+tiny_value stacksplice_tiny_text(tiny *t, IUnknown *error);
 
 #endif

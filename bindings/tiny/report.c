@@ -10,23 +10,16 @@ static int append(const char *text, size_t length, void *file)
 }
 
 /* A script chooses what its files are called, so its reports open none. */
-tiny_value stacksplice_tiny_report(tiny *t, void *unused, const tiny_value *arguments, int count)
+tiny_value stacksplice_tiny_text(tiny *t, IUnknown *error)
 {
     stacksplice_format_options options = {.size = sizeof options, .without_source = 1};
-    IScriptErrorInfo *error = NULL;
     char *text = NULL;
     size_t length = 0;
     FILE *file = open_memstream(&text, &length);
     tiny_value result;
 
-    (void)unused;
-    if (file && count && tiny_is_error(*arguments))
-        (void)stacksplice_tiny_error(t, arguments->object, &error);
-    if (error)
-        (void)stacksplice_format((IUnknown *)(void *)error, STACKSPLICE_FORMAT_TEXT, &options,
-                                 append, file);
-    if (error)
-        error->lpVtbl->Release(error);
+    if (file && error)
+        (void)stacksplice_format(error, STACKSPLICE_FORMAT_TEXT, &options, append, file);
     if (file)
         (void)fclose(file);
     result = tiny_string(t, text ? text : "", length);
