@@ -38,7 +38,7 @@ LUA = {
     "api": {"life", "frames", "value", "cross", "traceback"},
 }
 # In each of these trees no files may form a cycle by who uses whose functions.
-ACYCLIC = ["core/src", "bindings/python/src", "bindings/lua/src"]
+ACYCLIC = ["core/src", "bindings/python/src", "bindings/lua/src", "bindings/tiny"]
 # What the core may not name, and where that is looked for.
 LANGUAGE = re.compile(r"\b_?(?:c?python|lua(?:jit)?)(?![a-z])", re.IGNORECASE)
 LANGUAGE_FREE = []
