@@ -135,6 +135,8 @@ class ErrorInfo:
     @property
     def language(self) -> str:
         """Where the error was born: "python", "lua", ..., or "native"."""
+        if self._handle is not None:
+            return self._handle.language()
         return str(self._detail("language") or "native")
 
     @property

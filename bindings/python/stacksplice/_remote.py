@@ -202,7 +202,7 @@ _ERROR: dict[str, Any] = {
     "process": _PROCESS,
 }
 _ERROR |= {"transformed": [_ERROR], "exceptions": [_ERROR], "remote": _ERROR}
-_NEEDED = {id(_FRAME): ("kind", "language"), id(_NODE): ("language", "thread_id")}
+_NEEDED: dict[int, tuple[str, ...]] = {id(_FRAME): ("kind", "language"), id(_NODE): ("language", "thread_id")}
 _NEEDED |= {id(_PROCESS): ("id", "host"), id(_ERROR): ("hresult_signed", "message", "stack", "propagation")}
 
 

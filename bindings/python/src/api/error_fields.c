@@ -17,10 +17,24 @@ static PyObject *handle_read(sspy_error_object *self, PyObject *parts)
         return NULL;
     error = sspy_error_hold(self);
     if (!(options.parts & STACKSPLICE_READ_NOTES) || !sspy_error_update_notes(self, error))
-        result = sspy_end_builder(&builder, stacksplice_error_visit((IUnknown *)error, &options,
-                                                                    &builder.visitor));
+        result = sspy_end_builder(
+            &builder, stacksplice_error_visit((IUnknown *)error, &options, &builder.visitor));
     sspy_error_let_go(self);
     return result;
+}
+
+/* Of its exception: reports also name the language of a script that called C. */
+static PyObject *handle_language(sspy_error_object *self, PyObject *unused)
+{
+    IScriptErrorInfo *error = sspy_error_hold(self);
+    const char *language = "native";
+    PyObject *text;
+
+    (void)unused;
+    (void)stacksplice_error_language((IUnknown *)error, &language);
+    text = PyUnicode_FromString(language);
+    sspy_error_let_go(self);
+    return text;
 }
 
 static PyObject *handle_format(sspy_error_object *self, PyObject *arguments)
@@ -51,7 +65,9 @@ static PyObject *handle_format(sspy_error_object *self, PyObject *arguments)
     }
 
 PyMethodDef sspy_error_methods[] = {
-    METHOD(read, METH_O, "read($self, parts, /)\n--\n\nA dict of what those parts of a report have."),
+    METHOD(read, METH_O,
+           "read($self, parts, /)\n--\n\nA dict of what those parts of a report have."),
+    METHOD(language, METH_NOARGS, "language($self, /)\n--\n\nOf its exception, or \"native\"."),
     METHOD(format, METH_VARARGS,
            "format($self, kind, order, all_frames, color, alone=False, /)\n--\n\nA report."),
     {NULL, NULL, 0, NULL},
