@@ -119,7 +119,7 @@ static const char *report_directory(void)
     return directory && *directory ? directory : "/tmp";
 }
 
-/* A new file that no other report has, or -1; never through a link that somebody put there. */
+/* A new file that no other report has, or -1; never through a link that was put there. */
 static int create(const char *directory, struct timespec *now)
 {
     int file = -1;

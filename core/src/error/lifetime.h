@@ -3,7 +3,7 @@
  *
  * The outside count holds one inside reference while it is above 0; the memory goes when the inside
  * count is 0.  Going from 0 to 1 wakes what the error holds, going to 0 lets it sleep.  Both steps
- * take the registry's lock, so that a node that is added meanwhile is woken exactly once; what they
+ * take the registry's lock, so that a node added at that moment is woken exactly once; what they
  * hold is called after it, so the calls of two threads may cross, but they always balance.
  */
 #ifndef SS_LIFETIME_H

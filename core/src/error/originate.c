@@ -153,7 +153,7 @@ static BOOL transform(ss_origin *origin, HRESULT old)
         return TRUE;
     record = FAILED(old) ? match(old) : NULL;
     previous = origin->previous = record ? record->error : NULL;
-    /* The host's allocator may empty the slot meanwhile. */
+    /* The host's allocator may empty the slot. */
     if (previous)
         ss_error_add_ref(previous);
     hr = store_new(origin);
@@ -224,7 +224,7 @@ static HRESULT propagate(HRESULT code, const ss_arrival *arrival)
     }
     if (!record)
         return FAILED(hr) ? hr : S_OK;
-    /* The exception's methods may empty the slot meanwhile. */
+    /* The exception's methods may empty the slot. */
     error = record->error;
     ss_error_add_ref(error);
     hr = ss_error_add_node(error, arrival);

@@ -65,11 +65,9 @@ static void add_number(hash *h, uint64_t value)
     add(h, bytes, sizeof bytes);
 }
 
-static const char *base_name(const char *path)
+static void add_file(hash *h, const char *path)
 {
-    const char *slash = path ? strrchr(path, '/') : NULL;
-
-    return slash ? slash + 1 : path;
+    add_text(h, path ? ss_base_name(path) : NULL);
 }
 
 static int add_frame(const ss_frame *f, void *data)
@@ -84,9 +82,12 @@ static int add_frame(const ss_frame *f, void *data)
     add_text(h, frame->language);
     if (frame->kind == STACKSPLICE_FRAME_SCRIPT) {
         add_text(h, frame->function);
-        add_text(h, base_name(frame->file));
+        add_file(h, frame->file);
     } else {
-        add_text(h, frame->build_id ? frame->build_id : base_name(frame->module));
+        if (frame->build_id)
+            add_text(h, frame->build_id);
+        else
+            add_file(h, frame->module);
         add_number(h, frame->module ? frame->module_offset : 0);
     }
     return 1; /* functions inlined at one address are one place */

@@ -111,7 +111,7 @@ static bool is_in_kernel_folder(const char *link)
 /*
  * A descriptor to read FILE by, or -1.  The first one only names the file: nothing is opened before
  * it is known to be a regular one, for a device or a FIFO can notice, and what was looked at is
- * what is read, whoever renames meanwhile.
+ * what is read, whoever renames it.
  */
 static int open_source(const char *file)
 {

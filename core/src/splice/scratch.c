@@ -97,7 +97,7 @@ static void thread_ends(void *value)
 {
     ss_scratch *scratch = value;
 
-    /* A handler, or a later destructor, that captures from here on begins anew. */
+    /* A handler, or a later destructor, that captures from here on gets another one. */
     atomic_store(&scratch->in_use, true);
     mine = NULL;
     ss_unwind_trim(&scratch->unwind, true);

@@ -97,7 +97,7 @@ bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint
     complete = is_complete(&t, why);
     /* A walk would make the tree grow; where it may not, that is in vain. */
     if (SS_UNLIKELY(!complete && why == SS_STOP_UNKNOWN) && !ss_tree_may_grow(walk->tree)) {
-        ss_tree_next_turn(walk->tree);
+        ss_tree_next_sample(walk->tree);
         complete = follow_known(&t, addresses + max);
     }
     *count = (uint32_t)(t.address - addresses);

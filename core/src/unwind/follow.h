@@ -40,8 +40,9 @@ typedef enum ss_stop {
  * The CFA of the frame of NODE that begins at SP, from the frame pointer that a frame further in
  * saved; 0 when that does not tell it.
  *
- * Other code waits for the word that is read here.  So where it is as it was last time, what is
- * returned is what was remembered, and the processor goes on before it has the word.
+ * The walk depends on this load.  If the frame's size is the last one, the remembered CFA is
+ * returned, so that the processor goes on speculatively, before the load that validates it
+ * completes.
  */
 static SS_INLINED SS_NO_SANITIZE uintptr_t ss_saved_cfa(const ss_tree *tree,
                                                         const ss_tree_node *node, uintptr_t sp)

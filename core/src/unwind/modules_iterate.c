@@ -199,8 +199,8 @@ static int look_and_keep(struct dl_phdr_info *info, size_t size, void *data)
 }
 
 /*
- * The module of ADDRESS, if what is known of it still holds.  A module with frames on the stack of
- * somebody who asks cannot go, so it is enough that the same one lies there as before.
+ * The module of ADDRESS, if what is known of it still holds.  A module with frames on the
+ * caller's stack cannot be unloaded, so it is enough that the same one lies there as before.
  */
 static bool find_known(uintptr_t address, uint64_t generation, ss_module *module)
 {

@@ -211,7 +211,7 @@ stacksplice_hresult stacksplice_add_stack(void *low, void *high)
         ss_lock_drop(&stacks_lock);
         if (room)
             break;
-        ss_free(more); /* other threads used up more meanwhile than it was made for */
+        ss_free(more); /* other threads have used up more than it was made for */
         ss_free(longer);
         more = new_chunk(slots, &longer);
         if (!more)

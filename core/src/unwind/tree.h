@@ -4,8 +4,8 @@
  *
  * The node that lies behind another in memory is its first seen caller; other callers are found by
  * (parent, ip) in a hash table of edges.  A node is only a guess: its ip is compared with the one
- * that was read from the stack.  So a walk that is at a node has come by the ips of its parents,
- * and what these say together may be said in the node.  The root stands for all that is not known.
+ * that was read from the stack.  Reaching a node implies the ips of all its ancestors, so it can
+ * cache facts about the whole path.  The root stands for all that is not known.
  * All of it belongs to one thread.
  *
  * The memory is mapped, not allocated, as a signal handler may need more of it.  Few threads need
@@ -26,7 +26,7 @@ enum {
 
 /* What is there room for; nodes and known are powers of two. */
 typedef struct ss_tree_room {
-    uint32_t nodes; /* of contexts; then the tree begins anew */
+    uint32_t nodes; /* of contexts; then the tree is cleared */
     uint32_t spare; /* nodes that one walk may add to a full tree */
     uint32_t known;
     uint32_t files;
@@ -91,7 +91,7 @@ typedef struct ss_tree {
     uint32_t edge_mask;
     uint32_t epoch;      /* of the classifier, and */
     uint64_t generation; /* of the modules, that all this is true for */
-    uint32_t turn;       /* of the walks that meet new contexts; 0: it keeps them */
+    uint32_t sample;     /* counts the walks that meet new contexts; at 0 one keeps them */
     uint32_t addresses;  /* the node of our outermost frame in a walk for addresses; 0: unknown */
     ss_stack_cache stack;
     ss_register_file *files;
@@ -114,26 +114,27 @@ void ss_tree_forget(ss_tree *tree);
 /* Give back the memory of what the last walk found beyond FRAMES frames. */
 void ss_tree_trim(ss_tree *tree, uint32_t frames);
 
-/* Whether it should begin anew before the next walk. */
+/* Whether to clear it before the next walk. */
 static inline bool ss_tree_is_full(const ss_tree *tree)
 {
     return tree->node_count >= tree->room.nodes || tree->known_count >= tree->room.known / 4 * 3;
 }
 
 /*
- * Ever-new stacks are not worth their nodes, and what a stack is shows later.  So each walk earns a
- * little of what new contexts cost, and only one in a few that meet new ones keeps them.
+ * Stacks that never recur are not worth their nodes, but that shows only later.  So growth is paid
+ * from a credit of nodes, of which each walk earns a few, and of the walks that meet new contexts
+ * one in SS_TREE_SAMPLING adds them.
  */
-enum { SS_TREE_FIRST_CREDIT = 16384, SS_TREE_CREDIT_A_WALK = 2, SS_TREE_TURNS = 3 };
+enum { SS_TREE_FIRST_CREDIT = 16384, SS_TREE_CREDIT_A_WALK = 2, SS_TREE_SAMPLING = 3 };
 
 static inline bool ss_tree_may_grow(const ss_tree *tree)
 {
-    return tree->credit > 0 && !tree->turn;
+    return tree->credit > 0 && !tree->sample;
 }
 
-static inline void ss_tree_next_turn(ss_tree *tree)
+static inline void ss_tree_next_sample(ss_tree *tree)
 {
-    tree->turn = (tree->turn + 1) % SS_TREE_TURNS;
+    tree->sample = (tree->sample + 1) % SS_TREE_SAMPLING;
 }
 
 static inline void ss_tree_earn(ss_tree *tree)

@@ -3,8 +3,11 @@
  * learned of the old is used any more.  Modules with frames on the stack cannot go, so looking
  * once, when a walk begins, is enough.
  *
- * The C library counts modules, but tells it only under a lock.  glibc's counters are plain words
- * of its loader; where they can be found they are read instead.
+ * The C library counts modules, but reports the counters only through dl_iterate_phdr, under the
+ * loader's lock: 166 instructions and 25 ns on an idle machine, where all addresses of a stack of
+ * 15 frames take 51 ns, and 75 ns as soon as two threads capture.  It cannot be asked at all while
+ * another thread forks.  glibc's counters are plain words of its loader, so where they can be found
+ * they are read instead, in some 20 instructions.
  */
 #ifndef SS_UNLOADS_H
 #define SS_UNLOADS_H

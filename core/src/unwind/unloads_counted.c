@@ -61,7 +61,7 @@ static SS_COLD void attach(const counters *c)
     for (size_t i = 0; i < (size_t)(high - start) / sizeof *global && found < MAX_WORDS; i++)
         if (*(word64)&global[i] == c->adds)
             atomic_store(&words[found++], &global[i]);
-    /* Had another thread loaded a module meanwhile, these were false ones; the next walk tries. */
+    /* If another thread has loaded a module since, these are false ones; the next walk retries. */
     ss_loader_iterate(SS_LOADER_BRIEFLY, read_counters, &now);
     if (now.adds != c->adds) {
         atomic_store(&attached, false);

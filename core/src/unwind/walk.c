@@ -283,7 +283,7 @@ bool ss_walk_from(ss_unwind *walk, const ss_entry_registers *entry, const void *
     } while (gets_room(walk, found, max));
     end_walk(walk, (uintptr_t)above, t.marked);
     if (SS_UNLIKELY(t.missed))
-        ss_tree_next_turn(walk->tree);
+        ss_tree_next_sample(walk->tree);
     if (SS_UNLIKELY(walk->tree->credit < CREDIT_LEAST))
         walk->tree->credit = CREDIT_LEAST;
     return true;
