@@ -66,6 +66,10 @@ ULONG refs_of(void *object);
 IRestrictedErrorInfo *take_at(int line);
 #define take() take_at(__LINE__)
 
+/* An error for HR, and one with EXCEPTION as its language exception; taken. */
+#define originated(hr) (RoOriginateError(hr, NULL), take())
+#define originated_with(hr, exception) (RoOriginateLanguageException(hr, NULL, exception), take())
+
 /* ---- Doubles ---------------------------------------------------------------------------------*/
 
 /*

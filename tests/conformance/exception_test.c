@@ -56,13 +56,11 @@ FRESH_TEST(test_no_exception_is_ok_and_null)
 {
     IRestrictedErrorInfo *error;
 
-    RoOriginateLanguageException(E_FAIL, NULL, NULL);
-    error = take();
+    error = originated_with(E_FAIL, NULL);
     assert_null(exception_of(error));
     assert_null(previous_of(error));
     release(error);
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
+    error = originated(E_FAIL);
     assert_null(exception_of(error));
     release(error);
 }
@@ -169,8 +167,7 @@ FRESH_TEST(test_cause_is_the_previous_error)
     s.has_cause = TRUE;
     s.cause = cause;
     exception = exception_new(&s);
-    RoOriginateLanguageException(E_FAIL, NULL, exception);
-    error = take();
+    error = originated_with(E_FAIL, exception);
     previous = previous_of(error);
     again = query(previous, IRestrictedErrorInfo);
     assert_ptr_equal(again, cause);

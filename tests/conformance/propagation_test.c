@@ -117,12 +117,10 @@ FRESH_TEST(test_node_is_an_object_of_its_own_that_keeps_its_error)
 
 FRESH_TEST(test_nodes_are_bounded)
 {
-    IRestrictedErrorInfo *error;
+    IRestrictedErrorInfo *error = originated(E_FAIL);
     exception_state s;
     IUnknown *exception;
 
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
     exception_init(&s);
     exception = exception_new(&s);
     for (int i = 0; i < 170; i++)
@@ -136,10 +134,8 @@ FRESH_TEST(test_nodes_are_bounded)
 
 FRESH_TEST(test_capture_does_nothing_when_suppressed)
 {
-    IRestrictedErrorInfo *error;
+    IRestrictedErrorInfo *error = originated(E_FAIL);
 
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
     RoSetErrorReportingFlags(RO_ERROR_REPORTING_SUPPRESSSETERRORINFO);
     assert_int_equal(capture(error, NULL), S_OK);
     assert_int_equal(count_nodes(error), 0);
@@ -168,11 +164,9 @@ static void *capture_often(void *error)
 
 FRESH_TEST(test_threads_may_capture_at_once)
 {
-    IRestrictedErrorInfo *error;
+    IRestrictedErrorInfo *error = originated(E_FAIL);
     pthread_t threads[4];
 
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, capture_often, error), 0);
     for (int i = 0; i < 4; i++)

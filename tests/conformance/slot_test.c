@@ -5,10 +5,8 @@
 
 FRESH_TEST(test_get_takes)
 {
-    IRestrictedErrorInfo *error;
+    IRestrictedErrorInfo *error = originated(E_FAIL);
 
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
     assert_int_equal(refs_of(error), 1);
     check_empty();
     release(error);
@@ -65,10 +63,8 @@ FRESH_TEST(test_set_releases_what_was_there)
 
 FRESH_TEST(test_set_of_the_error_in_the_slot)
 {
-    IRestrictedErrorInfo *error;
+    IRestrictedErrorInfo *error = originated(E_FAIL);
 
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
     SetRestrictedErrorInfo(error);
     assert_int_equal(SetRestrictedErrorInfo(error), S_OK);
     assert_int_equal(refs_of(error), 2);
@@ -147,14 +143,12 @@ FRESH_TEST(test_foreign_restricted_error_info_is_refused)
 
 FRESH_TEST(test_error_has_one_identity_and_its_interfaces)
 {
-    IRestrictedErrorInfo *error;
+    IRestrictedErrorInfo *error = originated(E_FAIL);
     IUnknown *unknown, *again;
     IErrorInfo *info;
     ILanguageExceptionErrorInfo *language;
     ILanguageExceptionErrorInfo2 *language2;
 
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
     unknown = query(error, IUnknown);
     info = query(error, IErrorInfo);
     language = query(info, ILanguageExceptionErrorInfo);
@@ -211,10 +205,8 @@ FRESH_TEST(test_get_error_details_checks_every_pointer)
     WCHAR marker[1];
     BSTR a = marker, b = marker, c = marker;
     HRESULT hr = S_FALSE;
-    IRestrictedErrorInfo *error;
+    IRestrictedErrorInfo *error = originated(E_FAIL);
 
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
     assert_int_equal(CALL(error, GetErrorDetails, NULL, &hr, &b, &c), E_POINTER);
     assert_int_equal(CALL(error, GetErrorDetails, &a, NULL, &b, &c), E_POINTER);
     assert_int_equal(CALL(error, GetErrorDetails, &a, &hr, NULL, &c), E_POINTER);
@@ -231,10 +223,8 @@ FRESH_TEST(test_reference_resolves_while_the_error_lives)
     BSTR reference = NULL, other = NULL;
     IRestrictedErrorInfo *error, *second, *found = NULL;
 
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
-    RoOriginateError(E_FAIL, NULL);
-    second = take();
+    error = originated(E_FAIL);
+    second = originated(E_FAIL);
     assert_int_equal(CALL(error, GetReference, &reference), S_OK);
     assert_int_equal(CALL(second, GetReference, &other), S_OK);
     assert_false(same_text(reference, other));
@@ -266,8 +256,7 @@ FRESH_TEST(test_bad_references_are_refused)
     };
     IRestrictedErrorInfo *error = NULL, *found = NULL;
 
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
+    error = originated(E_FAIL);
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         check_row(i, RoResolveRestrictedErrorInfoReference(bad[i], &found), E_INVALIDARG);
         assert_null(found);

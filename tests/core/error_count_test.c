@@ -64,8 +64,7 @@ FRESH_TEST(test_error_without_anchor_goes_at_the_last_release)
     IRestrictedErrorInfo *error;
 
     error_double_init(&x, 1);
-    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
-    error = take();
+    error = originated_with(E_FAIL, &x);
     assert_int_equal(error->lpVtbl->Release(error), 0);
     check_counts(x, 1, 0);
 }
@@ -77,8 +76,7 @@ FRESH_TEST(test_foreign_exception_is_held_for_life)
     IScriptErrorInfo *script;
 
     error_double_init(&x, 0);
-    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
-    error = take();
+    error = originated_with(E_FAIL, &x);
     script = script_of(error);
     script->lpVtbl->AddInside(script);
     release(script);
@@ -95,8 +93,7 @@ FRESH_TEST(test_exception_is_given_as_it_came)
     void *got;
 
     error_double_init(&x, 1);
-    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
-    error = take();
+    error = originated_with(E_FAIL, &x);
     got = exception_of(error);
     assert_ptr_equal(got, &x);
     check_counts(x, 3, 1);
@@ -112,11 +109,9 @@ FRESH_TEST(test_cause_sleeps_with_the_error_it_caused)
 
     error_double_init(&x, 1);
     error_double_init(&y, 1);
-    RoOriginateLanguageException(E_BOUNDS, NULL, error_double_unknown(&x));
-    cause = take();
+    cause = originated_with(E_BOUNDS, &x);
     y.cause = cause;
-    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&y));
-    error = take();
+    error = originated_with(E_FAIL, &y);
     release(cause);
     check_counts(x, 2, 1);
     script = script_of(error);
@@ -139,8 +134,7 @@ FRESH_TEST(test_resting_error_is_not_found_by_its_reference)
     IScriptErrorInfo *script;
     BSTR reference = NULL;
 
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
+    error = originated(E_FAIL);
     assert_int_equal(error->lpVtbl->GetReference(error, &reference), S_OK);
     script = script_of(error);
     script->lpVtbl->AddInside(script);
@@ -164,8 +158,7 @@ FRESH_TEST(test_node_added_at_rest_rests)
     IScriptErrorInfo *script;
 
     error_double_init(&at_node, 1);
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
+    error = originated(E_FAIL);
     info = query(error, &IID_ILanguageExceptionErrorInfo2);
     script = script_of(error);
     script->lpVtbl->AddInside(script);
@@ -240,8 +233,7 @@ FRESH_TEST(test_waking_and_resting_balance_across_threads)
 
     memset(&all, 0, sizeof all);
     error_double_init(&x, 1);
-    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
-    error = take();
+    error = originated_with(E_FAIL, &x);
     all.script = script_of(error);
     all.script->lpVtbl->AddInside(all.script);
     release(all.script);
@@ -279,8 +271,7 @@ FRESH_TEST(test_resolving_races_with_the_last_release)
         BSTR reference = NULL;
         pthread_t thread;
 
-        RoOriginateError(E_FAIL, NULL);
-        error = take();
+        error = originated(E_FAIL);
         assert_int_equal(error->lpVtbl->GetReference(error, &reference), S_OK);
         thread = thread_start(resolve_often, reference);
         release(error);

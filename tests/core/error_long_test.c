@@ -126,10 +126,8 @@ static void finish(taken *t, void *error)
 
 static void by_error(taken *t)
 {
-    IRestrictedErrorInfo *error;
+    IRestrictedErrorInfo *error = originated(E_FAIL);
 
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
     finish(t, error);
     release(error);
 }
@@ -299,8 +297,7 @@ static void check_giver(size_t row, const uintptr_t *frames)
     x.frames = frames;
     x.frame_count = givers[row].count;
     x.at_most = givers[row].at_most;
-    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
-    error = take();
+    error = originated_with(E_FAIL, &x);
     assert_int_equal(stacksplice_error_stack(UNKNOWN(error), LIMIT, kept, &count), S_OK);
     check_row(row, count, givers[row].count < LIMIT ? givers[row].count : LIMIT);
     check_row(row, stacksplice_frames_left_out(kept, count), givers[row].left_out);
@@ -386,8 +383,7 @@ FRESH_TEST(test_reports_fold_on_both_sides_of_the_gap)
     x.has_stack = 1;
     x.frames = frames;
     x.frame_count = COUNT_OF(frames);
-    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
-    error = take();
+    error = originated_with(E_FAIL, &x);
     check_report(error, STACKSPLICE_FORMAT_TEXT, STACKSPLICE_ORDER_NEWEST_FIRST, newest_first);
     check_report(error, STACKSPLICE_FORMAT_TEXT, STACKSPLICE_ORDER_NEWEST_LAST, newest_last);
     check_report(error, STACKSPLICE_FORMAT_JSON, STACKSPLICE_ORDER_NEWEST_FIRST,

@@ -55,13 +55,11 @@ static HRESULT originate_out_of_memory(void)
 
 static HRESULT originate_exception(int is_script)
 {
-    IRestrictedErrorInfo *cause;
+    IRestrictedErrorInfo *cause = originated(E_BOUNDS);
     error_double x;
     HRESULT hr;
     int ok;
 
-    RoOriginateError(E_BOUNDS, NULL);
-    cause = take();
     error_double_init(&x, is_script);
     x.has_stack = 1;
     x.frames = some_frames;
@@ -90,8 +88,7 @@ static HRESULT add_note(void)
     int notes = 0;
     HRESULT hr;
 
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
+    error = originated(E_FAIL);
     STARVED(hr = stacksplice_add_note(UNKNOWN(error), "note", 4));
     assert_int_equal(stacksplice_error_notes(UNKNOWN(error), count_note, &notes), S_OK);
     assert_int_equal(notes, hr == S_OK);
@@ -102,13 +99,11 @@ static HRESULT add_note(void)
 /* A group and its member's error are held as often as they are let go. */
 static HRESULT originate_group(void)
 {
-    IRestrictedErrorInfo *member;
+    IRestrictedErrorInfo *member = originated(E_BOUNDS);
     error_double x;
     HRESULT hr;
     int ok;
 
-    RoOriginateError(E_BOUNDS, NULL);
-    member = take();
     error_double_init(&x, 1);
     x.has_details = 1;
     x.members = &member;
@@ -247,11 +242,9 @@ static HRESULT propagate(void)
 static HRESULT capture_node(void)
 {
     ILanguageExceptionErrorInfo2 *info;
-    IRestrictedErrorInfo *error;
+    IRestrictedErrorInfo *error = originated(E_FAIL);
     HRESULT hr;
 
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
     info = query(error, &IID_ILanguageExceptionErrorInfo2);
     STARVED(hr = info->lpVtbl->CapturePropagationContext(info, NULL));
     release(info);
@@ -266,8 +259,7 @@ static HRESULT read_details(void)
     HRESULT got = S_FALSE;
     HRESULT hr;
 
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
+    error = originated(E_FAIL);
     STARVED(hr = error->lpVtbl->GetErrorDetails(error, &description, &got, &message, &sid));
     if (FAILED(hr))
         assert_true(!description && !message && !sid && got == S_FALSE);
@@ -285,8 +277,7 @@ static HRESULT read_reference(void)
     BSTR reference = NULL;
     HRESULT hr;
 
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
+    error = originated(E_FAIL);
     STARVED(hr = error->lpVtbl->GetReference(error, &reference));
     assert_int_equal(reference != NULL, hr == S_OK);
     SysFreeString(reference);

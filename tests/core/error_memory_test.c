@@ -176,8 +176,7 @@ FRESH_TEST(test_functions_that_do_not_allocate)
     uint64_t thread;
     char text[50];
 
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
+    error = originated(E_FAIL);
     assert_int_equal(error->lpVtbl->GetReference(error, &reference), S_OK);
     assert_int_equal(WindowsCreateString(u"x", 1, &string), S_OK);
     RoCaptureErrorContext(E_ABORT);

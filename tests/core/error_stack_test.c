@@ -175,8 +175,7 @@ FRESH_TEST(test_provider_frames_are_used_if_they_can_be)
         x.frame_count = provider_cases[row].given;
         x.claimed = provider_cases[row].claimed;
         x.stack_hr = provider_cases[row].hr;
-        RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
-        error = take();
+        error = originated_with(E_FAIL, &x);
         check_row(row, x.room, 512);
         count = stack_of(error, frames);
         if (provider_cases[row].used) {
@@ -237,8 +236,7 @@ FRESH_TEST(test_max_frames_is_what_providers_are_asked_for)
         x.has_stack = 1;
         x.frames = many;
         x.frame_count = COUNT_OF(many);
-        RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
-        error = take();
+        error = originated_with(E_FAIL, &x);
         assert_int_equal(stacksplice_error_stack(UNKNOWN(error), 0, NULL, &count), S_FALSE);
         check_row(i, count, limit_cases[i].want == S_OK ? limit_cases[i].limit : 7);
         check_row(i, x.room, count);
@@ -264,8 +262,7 @@ FRESH_TEST(test_error_stack_by_room)
     x.has_stack = 1;
     x.frames = some_frames;
     x.frame_count = 5;
-    RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x));
-    error = take();
+    error = originated_with(E_FAIL, &x);
     for (size_t i = 0; i < COUNT_OF(room_cases); i++) {
         uintptr_t frames[100] = {0};
         uint32_t captured = 99;
@@ -290,8 +287,7 @@ FRESH_TEST(test_accessors_check_their_arguments)
 
     error_double_init(&x, 1);
     foreign = error_double_unknown(&x);
-    RoOriginateError(E_FAIL, NULL);
-    error = take();
+    error = originated(E_FAIL);
     assert_int_equal(stacksplice_error_stack(NULL, 0, NULL, &count), E_POINTER);
     assert_int_equal(stacksplice_error_stack(UNKNOWN(error), 0, NULL, NULL), E_POINTER);
     assert_int_equal(stacksplice_error_stack(UNKNOWN(error), 1, NULL, &count), E_POINTER);

@@ -29,6 +29,19 @@ static inline IRestrictedErrorInfo *take(void)
     return error;
 }
 
+/* An error for HR, and one with X as its language exception; taken. */
+static inline IRestrictedErrorInfo *originated(HRESULT hr)
+{
+    RoOriginateError(hr, NULL);
+    return take();
+}
+
+static inline IRestrictedErrorInfo *originated_with(HRESULT hr, error_double *x)
+{
+    RoOriginateLanguageException(hr, NULL, error_double_unknown(x));
+    return take();
+}
+
 /* The newest propagation node, with a reference, or NULL. */
 static inline ILanguageExceptionErrorInfo2 *head_of(void *error)
 {
