@@ -324,6 +324,29 @@ typedef struct stacksplice_told_frame {
     stacksplice_told_text source; /* its line of source; no file is opened for one that has none */
 } stacksplice_told_frame;
 
+/*
+ * Where the fields of a saved frame are found: an object of whatever reads JSON.  Extend it: put it
+ * first in a structure of your own.
+ *
+ * A function leaves *OUT as it is when there is no KEY, or null.  It returns nonzero when the value
+ * is of another kind or too large; then the reading ends.  Texts are lent until the report is
+ * written.
+ */
+typedef struct stacksplice_fields stacksplice_fields;
+struct stacksplice_fields {
+    int (*text)(stacksplice_fields *self, const char *key, stacksplice_told_text *out);
+    /* A number up to MOST, or the text of one in hexadecimal. */
+    int (*number)(stacksplice_fields *self, const char *key, uint64_t most, uint64_t *out);
+    int (*truth)(stacksplice_fields *self, const char *key, int *out);
+};
+
+/*
+ * Read the fields that stacksplice_frame_visit (stacksplice/read.h) hands over.  Returns 0, or what
+ * a function of FROM returned.
+ * [own: texts lent by FROM | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API int stacksplice_frame_read(stacksplice_fields *from, stacksplice_told_frame *out);
+
 typedef struct stacksplice_told_stack {
     const stacksplice_told_frame *frames; /* innermost first */
     uint32_t count;

@@ -5,6 +5,8 @@
 #include "report/emit.h"
 #include "report/report.h"
 
+void ss_emit_frame(ss_emit *e, const char *key, const stacksplice_told_frame *frame);
+
 /* The members "stack", of elements with their frames, and "frames_left_out". */
 void ss_visit_stack(const ss_report *r, ss_emit *e, const uintptr_t *frames, uint32_t count,
                     uint32_t left_out);

@@ -176,37 +176,35 @@ static int equals(PyObject *dict, const char *key, const char *text)
     return value && PyUnicode_Check(value) && !PyUnicode_CompareWithASCIIString(value, text);
 }
 
+/* The fields of a dict, for the core. */
+typedef struct dict_fields {
+    stacksplice_fields fields;
+    reader *r;
+    PyObject *dict;
+} dict_fields;
+
+static int field_text(stacksplice_fields *self, const char *key, stacksplice_told_text *out)
+{
+    const dict_fields *f = (const dict_fields *)self;
+
+    return read_text(f->r, f->dict, key, out);
+}
+
+static int field_number(stacksplice_fields *self, const char *key, uint64_t most, uint64_t *out)
+{
+    return read_number(((const dict_fields *)self)->dict, key, most, out);
+}
+
+static int field_truth(stacksplice_fields *self, const char *key, int *out)
+{
+    return read_truth(((const dict_fields *)self)->dict, key, out);
+}
+
 int sspy_read_frame(reader *r, PyObject *dict, stacksplice_told_frame *out)
 {
-    stacksplice_frame *frame = &out->frame;
-    uint64_t address;
+    dict_fields from = {{field_text, field_number, field_truth}, r, dict};
 
-    if (check_dict("a frame", dict))
-        return -1;
-    frame->size = sizeof *frame;
-    frame->kind = equals(dict, "kind", "native") ? STACKSPLICE_FRAME_NATIVE
-                  : equals(dict, "kind", "gap")  ? STACKSPLICE_FRAME_GAP
-                                                 : STACKSPLICE_FRAME_SCRIPT;
-    frame->trust = equals(dict, "trust", "inferred")    ? STACKSPLICE_TRUST_INFERRED
-                   : equals(dict, "trust", "traceback") ? STACKSPLICE_TRUST_TRACEBACK
-                                                        : STACKSPLICE_TRUST_EXACT;
-    if (read_name(r, dict, "language", &frame->language) ||
-        read_name(r, dict, "function", &frame->function) ||
-        read_name(r, dict, "file", &frame->file) || read_name(r, dict, "module", &frame->module) ||
-        read_name(r, dict, "reason", &frame->reason) ||
-        read_name(r, dict, "interpreter", &frame->interpreter) ||
-        read_text(r, dict, "source", &out->source) || read_count(dict, "line", &frame->line) ||
-        read_number(dict, "module_offset", UINT64_MAX, &frame->module_offset) ||
-        read_number(dict, "function_offset", UINT64_MAX, &frame->function_offset) ||
-        read_number(dict, "address", UINTPTR_MAX, &address) ||
-        read_truth(dict, "inlined", &frame->inlined) ||
-        read_truth(dict, "asynchronous", &frame->asynchronous) ||
-        read_truth(dict, "glue", &out->glue))
-        return -1;
-    frame->address = (uintptr_t)address;
-    if (!frame->language)
-        frame->language = "";
-    return 0;
+    return check_dict("a frame", dict) || stacksplice_frame_read(&from.fields, out);
 }
 
 static int read_stack(reader *r, PyObject *dict, stacksplice_told_stack *out)

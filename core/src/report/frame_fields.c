@@ -1,9 +1,11 @@
-/* The fields of a frame, each in one row of a table, and the stacks that frames are in. */
+/*
+ * The fields of a frame, each in one row of a table: how they are handed to visitors, and read from
+ * what was saved.
+ */
 #include "report/visit.h"
 
-#include "resolve/glue.h"
-
 #include <stddef.h>
+#include <string.h>
 
 /* ---- The table -------------------------------------------------------------------------------*/
 
@@ -43,6 +45,10 @@ static const struct field {
     {"address", ADDRESS, ALWAYS, FRAME(address)},
 };
 
+/* Their first values are 1. */
+static const char *const kinds[] = {"native", "script", "gap"};
+static const char *const trusts[] = {"exact", "inferred", "traceback"};
+
 /* ---- Out -------------------------------------------------------------------------------------*/
 
 static bool is_set(const struct field *f, const void *at)
@@ -79,30 +85,16 @@ static bool is_shown(const struct field *f, const stacksplice_frame *frame, cons
     }
 }
 
-static const char *kind_name(stacksplice_frame_kind kind)
-{
-    static const char *const names[] = {"native", "script", "gap"};
-
-    return names[kind - STACKSPLICE_FRAME_NATIVE];
-}
-
-static const char *trust_name(stacksplice_trust trust)
-{
-    static const char *const names[] = {"exact", "inferred", "traceback"};
-
-    return names[trust - STACKSPLICE_TRUST_EXACT];
-}
-
 static void emit_field(ss_emit *e, const struct field *f, const void *at)
 {
     const stacksplice_told_text *line = at;
 
     switch (f->type) {
     case KIND:
-        ss_emit_text(e, f->key, kind_name(*(const stacksplice_frame_kind *)at));
+        ss_emit_text(e, f->key, kinds[*(const stacksplice_frame_kind *)at - 1]);
         break;
     case TRUST:
-        ss_emit_text(e, f->key, trust_name(*(const stacksplice_trust *)at));
+        ss_emit_text(e, f->key, trusts[*(const stacksplice_trust *)at - 1]);
         break;
     case TEXT:
         ss_emit_text(e, f->key, *(const char *const *)at);
@@ -125,7 +117,7 @@ static void emit_field(ss_emit *e, const struct field *f, const void *at)
     }
 }
 
-static void emit_frame(ss_emit *e, const char *key, const stacksplice_told_frame *frame)
+void ss_emit_frame(ss_emit *e, const char *key, const stacksplice_told_frame *frame)
 {
     ss_emit_begin(e, key, STACKSPLICE_OBJECT);
     for (size_t i = 0; i < SS_COUNT_OF(fields); i++) {
@@ -136,44 +128,6 @@ static void emit_frame(ss_emit *e, const char *key, const stacksplice_told_frame
     }
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }
-
-/* ---- Stacks ----------------------------------------------------------------------------------*/
-
-typedef struct resolving {
-    const ss_report *r;
-    ss_emit *e;
-} resolving;
-
-/* With the line that texts show below the frame: who reads the report later must not look for it.
- */
-static int emit_resolved(const ss_frame *f, void *data)
-{
-    const resolving *to = data;
-    char line[SS_SOURCE_LINE_MAX];
-    stacksplice_told_frame frame = {f->frame, ss_glue_is(f), {line, 0}};
-
-    frame.source.length = ss_report_source(to->r, &f->frame, line);
-    emit_frame(to->e, NULL, &frame);
-    return to->e->stopped;
-}
-
-void ss_visit_stack(const ss_report *r, ss_emit *e, const uintptr_t *frames, uint32_t count,
-                    uint32_t left_out)
-{
-    resolving to = {r, e};
-
-    ss_emit_begin(e, "stack", STACKSPLICE_ARRAY);
-    for (uint32_t i = 0; i < count && !e->stopped; i++) {
-        if (e->visitor->element)
-            e->stopped = e->visitor->element(e->visitor, frames[i]);
-        else
-            ss_report_resolve(r, frames[i], emit_resolved, &to);
-    }
-    ss_emit_end(e, STACKSPLICE_ARRAY);
-    ss_emit_integer(e, "frames_left_out", left_out);
-}
-
-/* ---- For everybody ---------------------------------------------------------------------------*/
 
 stacksplice_hresult stacksplice_frame_visit(const stacksplice_frame *frame, const char *key,
                                             stacksplice_visitor *visitor)
@@ -187,22 +141,81 @@ stacksplice_hresult stacksplice_frame_visit(const stacksplice_frame *frame, cons
         return E_INVALIDARG;
     told.frame = *frame;
     told.glue = stacksplice_frame_role(frame) == STACKSPLICE_ROLE_GLUE;
-    emit_frame(&e, key, &told);
+    ss_emit_frame(&e, key, &told);
     return e.stopped ? S_FALSE : S_OK;
 }
 
-stacksplice_hresult stacksplice_stack_visit(const uintptr_t *frames, uint32_t count,
-                                            const char *key, stacksplice_visitor *visitor)
-{
-    const ss_report r = {.without_source = true};
-    ss_emit e = {visitor, false};
+/* ---- In --------------------------------------------------------------------------------------*/
 
-    if (!visitor || (!frames && count))
-        return E_POINTER;
-    if (!ss_visitor_is_valid(visitor))
-        return E_INVALIDARG;
-    ss_emit_begin(&e, key, STACKSPLICE_OBJECT);
-    ss_visit_stack(&r, &e, frames, count, stacksplice_frames_left_out(frames, count));
-    ss_emit_end(&e, STACKSPLICE_OBJECT);
-    return e.stopped ? S_FALSE : S_OK;
+/* The place of the text KEY in NAMES, from 1 on; FALLBACK when it is none of them. */
+static int read_name(stacksplice_fields *from, const char *key, const char *const names[3],
+                     unsigned fallback, unsigned *out)
+{
+    stacksplice_told_text text = {NULL, 0};
+    int failed = from->text(from, key, &text);
+
+    *out = fallback;
+    for (unsigned i = 0; !failed && text.text && i < 3; i++) {
+        if (!strcmp(text.text, names[i]))
+            *out = i + 1;
+    }
+    return failed;
+}
+
+static int read_number(stacksplice_fields *from, const struct field *f, void *at)
+{
+    uint64_t number = 0, most = f->type == COUNT    ? UINT32_MAX
+                                : f->type == OFFSET ? UINT64_MAX
+                                                    : UINTPTR_MAX;
+    int failed = from->number(from, f->key, most, &number);
+
+    if (f->type == COUNT)
+        *(uint32_t *)at = (uint32_t)number;
+    else if (f->type == OFFSET)
+        *(uint64_t *)at = number;
+    else
+        *(uintptr_t *)at = (uintptr_t)number;
+    return failed;
+}
+
+static int read_field(stacksplice_fields *from, const struct field *f, void *at)
+{
+    stacksplice_told_text text = {NULL, 0};
+    unsigned number;
+    int failed;
+
+    switch (f->type) {
+    case KIND:
+        failed = read_name(from, f->key, kinds, STACKSPLICE_FRAME_SCRIPT, &number);
+        *(stacksplice_frame_kind *)at = (stacksplice_frame_kind)number;
+        return failed;
+    case TRUST:
+        failed = read_name(from, f->key, trusts, STACKSPLICE_TRUST_EXACT, &number);
+        *(stacksplice_trust *)at = (stacksplice_trust)number;
+        return failed;
+    case TEXT:
+        failed = from->text(from, f->key, &text);
+        *(const char **)at = text.text;
+        return failed;
+    case LINE:
+        return from->text(from, f->key, at);
+    case FLAG:
+        return from->truth(from, f->key, at);
+    default:
+        return read_number(from, f, at);
+    }
+}
+
+int stacksplice_frame_read(stacksplice_fields *from, stacksplice_told_frame *out)
+{
+    *out = (stacksplice_told_frame){.frame = {.size = sizeof out->frame}};
+    for (size_t i = 0; i < SS_COUNT_OF(fields); i++) {
+        int failed = read_field(from, &fields[i], (char *)out + fields[i].at);
+
+        if (failed)
+            return failed;
+    }
+    if (!out->frame.language)
+        out->frame.language = "";
+    return 0;
 }

@@ -1,0 +1,54 @@
+/* Stacks, handed to visitors frame by frame. */
+#include "report/visit.h"
+
+#include "resolve/glue.h"
+
+typedef struct resolving {
+    const ss_report *r;
+    ss_emit *e;
+} resolving;
+
+/* With the line that texts show below the frame: who reads the report later must not look for it.
+ */
+static int emit_resolved(const ss_frame *f, void *data)
+{
+    const resolving *to = data;
+    char line[SS_SOURCE_LINE_MAX];
+    stacksplice_told_frame frame = {f->frame, ss_glue_is(f), {line, 0}};
+
+    frame.source.length = ss_report_source(to->r, &f->frame, line);
+    ss_emit_frame(to->e, NULL, &frame);
+    return to->e->stopped;
+}
+
+void ss_visit_stack(const ss_report *r, ss_emit *e, const uintptr_t *frames, uint32_t count,
+                    uint32_t left_out)
+{
+    resolving to = {r, e};
+
+    ss_emit_begin(e, "stack", STACKSPLICE_ARRAY);
+    for (uint32_t i = 0; i < count && !e->stopped; i++) {
+        if (e->visitor->element)
+            e->stopped = e->visitor->element(e->visitor, frames[i]);
+        else
+            ss_report_resolve(r, frames[i], emit_resolved, &to);
+    }
+    ss_emit_end(e, STACKSPLICE_ARRAY);
+    ss_emit_integer(e, "frames_left_out", left_out);
+}
+
+stacksplice_hresult stacksplice_stack_visit(const uintptr_t *frames, uint32_t count,
+                                            const char *key, stacksplice_visitor *visitor)
+{
+    const ss_report r = {.without_source = true};
+    ss_emit e = {visitor, false};
+
+    if (!visitor || (!frames && count))
+        return E_POINTER;
+    if (!ss_visitor_is_valid(visitor))
+        return E_INVALIDARG;
+    ss_emit_begin(&e, key, STACKSPLICE_OBJECT);
+    ss_visit_stack(&r, &e, frames, count, stacksplice_frames_left_out(frames, count));
+    ss_emit_end(&e, STACKSPLICE_OBJECT);
+    return e.stopped ? S_FALSE : S_OK;
+}
