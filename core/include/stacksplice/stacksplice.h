@@ -1,21 +1,21 @@
 /*
  * stacksplice: one error, one stack, every language.
  *
- * This header is the C interface of the core library.  It implements nothing of any interpreter:
- * bindings (stacksplice/python.h, stacksplice/lua.h) register themselves as frame sources
- * (stacksplice/source.h), and every stack taken after that holds their frames in true order.
+ * This header is the C interface of the core library, which knows no interpreter.  Bindings
+ * (stacksplice/python.h, stacksplice/lua.h) register as frame sources (stacksplice/source.h); from
+ * then on every captured stack contains their frames in true order.
  *
  * Rules that hold for every declaration below:
  *  - HRESULT.  stacksplice_hresult is a 32-bit HRESULT: negative means failure, S_OK is 0, S_FALSE
  *    is 1.  When a function fails, its outputs are untouched unless its comment says otherwise.
  *  - Strings are UTF-8.  Text that was not valid Unicode shows U+FFFD where it was broken.
- *  - "own" in the last line of a comment says who frees what, "thread" from where it may be called,
- *    "alloc" whether it allocates, "signal" whether a signal handler may call it.
+ *  - The last line of a comment states who frees what ("own"), which threads may call ("thread"),
+ *    whether the function allocates ("alloc") and whether a signal handler may call it ("signal").
  *  - Structures begin with their size, which the caller sets, so that they can grow.
  *
- * The Windows Runtime names (RoOriginateError, IRestrictedErrorInfo, ...) are included too, except
- * on request: define STACKSPLICE_NO_WINRT in a translation unit that also includes headers with
- * Windows-like names of their own, such as PC/SC's or unixODBC's.
+ * This header also declares the Windows Runtime names (RoOriginateError, IRestrictedErrorInfo, and
+ * others).  Define STACKSPLICE_NO_WINRT to leave them out where another header has Windows-like
+ * names of its own, such as that of PC/SC or unixODBC.
  */
 #ifndef STACKSPLICE_STACKSPLICE_H
 #define STACKSPLICE_STACKSPLICE_H
@@ -62,26 +62,27 @@ STACKSPLICE_API const char *stacksplice_version(void);
 /*
  * Take one combined stack of the calling thread, innermost frame first.
  *
- * Each element of FRAMES is either the return address of a native frame or a token: a synthetic
- * address that stands for a script frame or for a gap (frames that are known to be missing, with
- * the reason).  For a frame that a signal interrupted it is one more than the address of the
- * instruction, so that in every element that is no token the address - 1 lies in the instruction
- * that the frame is at.  Element 0 is the caller of this function.  SKIP innermost elements are
- * left out; at most MAX_FRAMES are stored and their number goes to *CAPTURED.  HASH, when not NULL,
- * receives a value that is equal for equal stacks within this process.
+ * Each element of FRAMES is the return address of a native frame or a token: a synthetic address
+ * that stands for a script frame or a gap (frames known to be missing, with the reason).  For a
+ * frame that a signal interrupted, the element is the address of the interrupted instruction plus
+ * one.  So for every element that is not a token, the address - 1 lies in the current instruction
+ * of the frame.
+ *
+ * Element 0 is the caller of this function.  The capture skips the SKIP innermost elements, stores
+ * at most MAX_FRAMES and sets *CAPTURED to the number stored.  HASH, when not NULL, receives a
+ * value that is equal for equal stacks within this process.
  *
  * No interpreter code runs, no reference count changes and nothing is allocated inside an
- * interpreter.  The calling thread may or may not hold an interpreter's lock.
+ * interpreter.  The calling thread need not hold an interpreter's lock.
  *
  * Returns S_OK; S_FALSE when there were more than MAX_FRAMES.
  * Errors: E_POINTER if captured is NULL, or frames is NULL and max_frames is not 0;
  * E_OUTOFMEMORY.
  *
- * In a signal handler, also as a thread's first capture: native frames are found without an
- * allocation, complete, whatever was interrupted; a capture that the handler
- * itself interrupted is the one exception, and gives S_FALSE and a gap that says so.  Sources of
- * script frames may allocate for a frame that is new to them, and for dozens of calls between two
- * languages: RtlCaptureStackBackTrace asks none.
+ * In a signal handler, even as a thread's first capture, native frames are complete and need no
+ * allocation.  The one exception is a handler that interrupts another capture: it gets S_FALSE and
+ * a gap with that reason.  Frame sources may allocate for a script frame that is new to them, and
+ * for dozens of calls between two languages; RtlCaptureStackBackTrace asks no source.
  * [own: caller's array | thread: any | alloc: new script frames | signal: native frames]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_capture(uint32_t skip, uint32_t max_frames,
@@ -98,8 +99,8 @@ typedef enum stacksplice_frame_kind {
 
 typedef enum stacksplice_trust {
     STACKSPLICE_TRUST_EXACT = 1,    /* read from the live stack */
-    STACKSPLICE_TRUST_INFERRED = 2, /* placed by a fallback rule that can err */
-    STACKSPLICE_TRUST_TRACEBACK = 3 /* from the record an interpreter kept while unwinding */
+    STACKSPLICE_TRUST_INFERRED = 2, /* found by a fallback rule that can be wrong */
+    STACKSPLICE_TRUST_TRACEBACK = 3 /* from what the interpreter recorded while it unwound */
 } stacksplice_trust;
 
 /* One frame as people read it.  Unknown strings are NULL, unknown numbers 0. */
@@ -119,25 +120,26 @@ typedef struct stacksplice_frame {
     const char *reason;      /* of a gap */
     const char *interpreter; /* the sub-interpreter's or lua_State's name, NULL for the main one */
     uintptr_t address;       /* the element of the stack this frame came from */
-    int chunk; /* nonzero: FILE is the name of a chunk of source that is no file: never open it */
+    int chunk;               /* nonzero: FILE names a chunk of source, not a file: never open it */
     /*
-     * Nonzero: a gap where two stacks meet.  The frames outside of it did not call those inside of
-     * it; they await them, or raised their error again after it had ended them.
+     * Nonzero: a gap that joins two stacks.  The frames outside of it did not call those inside:
+     * they await them, or re-raised their error after those frames had ended.
      */
     int asynchronous;
     uint64_t function_offset; /* of a native frame: address minus the function's first address */
 } stacksplice_frame;
 
-/* Called once per frame.  The frame and its strings die on return; nonzero stops the walk. */
+/* Called once per frame.  The frame and its strings are valid until it returns; nonzero stops the
+   walk. */
 typedef int (*stacksplice_frame_callback)(const stacksplice_frame *frame, void *data);
 
 /*
- * Call CALLBACK once for each frame that FRAME, an element of a captured stack, stands for: several
- * when functions were inlined there, innermost first; at least once in any case.  A return address
- * is looked up one byte before, inside its call.  A native function that calls into a Lua which no
- * frame source reads has a gap that says so before it.
+ * Call CALLBACK for each frame that FRAME, an element of a captured stack, stands for: once, or
+ * several times, innermost first, where functions were inlined.  A return address is looked up one
+ * byte earlier, inside the call instruction.  A native function that calls into an interpreter
+ * which no frame source reads is preceded by a gap with that reason.
  *
- * Returns S_OK, or S_FALSE when the call-back stopped it.  Errors: E_POINTER if callback is NULL.
+ * Returns S_OK, or S_FALSE when CALLBACK stopped it.  Errors: E_POINTER if callback is NULL.
  * [own: frame lent | thread: any | alloc: yes, degrades without memory | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_resolve(uintptr_t frame,
@@ -145,9 +147,8 @@ STACKSPLICE_API stacksplice_hresult stacksplice_resolve(uintptr_t frame,
                                                         void *data);
 
 /*
- * Why no native frame can have a file and a line in this process, as half a sentence, such as
- * "libdw.so.1 was not found; Debian's package is libdw1"; NULL when those have one whose binaries
- * hold debug information.
+ * Why native frames have no file and line in this process, such as "libdw.so.1 not found (Debian
+ * package: libdw1)"; NULL when frames of binaries with debug information have them.
  * [own: static | thread: any | alloc: first call | signal: no]
  */
 STACKSPLICE_API const char *stacksplice_lines_missing(void);
@@ -169,15 +170,16 @@ typedef struct stacksplice_saved_error {
 } stacksplice_saved_error;
 
 /*
- * Put these two around clean-up code that may itself fail: the error in flight is taken out of the
- * thread's slot and put back afterwards, replacing whatever clean-up left there.  They nest.  Each
- * save needs exactly one restore, on the same thread; until then the error lives.
+ * Call these around clean-up code that may itself fail.  Save moves the thread's error out of its
+ * slot, which is then empty; restore puts it back and drops whatever clean-up left there.  Pairs
+ * nest.  Each save needs exactly one restore, on the same thread, and keeps the error alive until
+ * then.
  *
- * Save begins with an empty slot.  Errors: E_POINTER if saved is NULL.
+ * Save: E_POINTER if saved is NULL.
  *
- * Restore returns S_OK.  Errors, and then nothing has changed: E_POINTER if saved is NULL;
- * RPC_E_WRONG_THREAD on another thread than that of the save, which can still restore it;
- * E_ILLEGAL_METHOD_CALL if SAVED is restored already, or all zero.
+ * Restore returns S_OK.  Errors, which change nothing: E_POINTER if saved is NULL;
+ * RPC_E_WRONG_THREAD on another thread (the thread of the save can still restore it);
+ * E_ILLEGAL_METHOD_CALL if SAVED was restored before, or is all zero.
  * [own: SAVED owns the error in between | thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_save_error(stacksplice_saved_error *saved);
@@ -197,18 +199,17 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_stack(IUnknown *error, uin
                                                             uintptr_t *frames, uint32_t *captured);
 
 /*
- * How many frames were left out of the stack FRAMES of COUNT elements, because it was longer than
- * the limit (stacksplice_set_max_frames): 0, or the sum of what its gaps say.  A gap that does not
- * know how many it stands for counts as one.
+ * How many frames the limit (stacksplice_set_max_frames) left out of the stack FRAMES of COUNT
+ * elements: the sum of the numbers in its gaps.  A gap without a number counts as one.
  * [own: caller's array | thread: any | alloc: no | signal: yes]
  */
 STACKSPLICE_API uint32_t stacksplice_frames_left_out(const uintptr_t *frames, uint32_t count);
 
 /*
- * Say that the calling thread's error arrives in a further language, for a border of one's own:
- * adds one node, with the stack of this moment, to the propagation chain.  LANGUAGE_EXCEPTION is
- * the receiving language's exception or NULL; if it is a binding's, the node is of its language,
- * else of "native".  An error of another HRESULT is stale: it is replaced by a new one for HR
+ * Record that the calling thread's error arrives in another language, for a border that you write
+ * yourself: adds one node with the current stack to the propagation chain.  LANGUAGE_EXCEPTION is
+ * the receiving language's exception or NULL; if a binding made it, the node has its language, else
+ * "native".  If the thread's error has another HRESULT it is stale: a new error for HR replaces it
  * first, as RoGetMatchingRestrictedErrorInfo does.
  *
  * Returns S_OK.  Errors: E_INVALIDARG if hr is a success code; E_OUTOFMEMORY.
@@ -218,9 +219,8 @@ STACKSPLICE_API stacksplice_hresult stacksplice_propagate(stacksplice_hresult hr
                                                           IUnknown *language_exception);
 
 /*
- * The language that received the error when NODE, one node of a propagation chain, was added:
- * "python", "lua", "c++"; "native" where the one who added it named none.  UTF-8; *LANGUAGE lives
- * as long as NODE.
+ * The language that received the error at NODE, a node of a propagation chain: "python", "lua",
+ * "c++"; "native" if the border named none.  UTF-8; *LANGUAGE lives as long as NODE.
  * Errors: E_POINTER; E_INVALIDARG if node is not a propagation node of this library.
  * [own: borrows node | thread: any | alloc: no | signal: no]
  */
@@ -229,18 +229,18 @@ STACKSPLICE_API stacksplice_hresult stacksplice_node_language(IUnknown *node,
 
 /* ---- Causes, groups and notes ----------------------------------------------------------------*/
 
-/* What an error that another one was made from is to it. */
+/* How an error relates to the one that was made from it. */
 typedef enum stacksplice_relation {
     STACKSPLICE_RELATION_NONE = 0,   /* there is no such error */
     STACKSPLICE_RELATION_CAUSE = 1,  /* its direct cause: Python's raise ... from, a nested C++
                                         exception, the old error of RoTransformError */
-    STACKSPLICE_RELATION_CONTEXT = 2 /* was being handled when the other one was raised */
+    STACKSPLICE_RELATION_CONTEXT = 2 /* it was being handled when the other was raised */
 } stacksplice_relation;
 
 /*
- * The error that ERROR was made from: what ILanguageExceptionErrorInfo2's
- * GetPreviousLanguageExceptionErrorInfo gives, and what it is to ERROR (RELATION may be NULL).
- * Asking again with what came out walks to the root; at most 150 errors are behind one another.
+ * The error that ERROR was made from, which ILanguageExceptionErrorInfo2's
+ * GetPreviousLanguageExceptionErrorInfo returns too, and its relation to ERROR (RELATION may be
+ * NULL).  Repeated calls walk to the root cause; a chain has at most 150 errors.
  *
  * Returns S_OK; S_FALSE with NULL and STACKSPLICE_RELATION_NONE when there is none (for a node of
  * the propagation chain, too).  Errors: E_POINTER if error or cause is NULL; E_INVALIDARG if error
@@ -252,9 +252,8 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_cause(IUnknown *error,
                                                             stacksplice_relation *relation);
 
 /*
- * Whether ERROR is a group, such as Python's ExceptionGroup: how many members can be asked for,
- * and how many more there were (both may be NULL).  A group may have no members that can be asked
- * for.
+ * Whether ERROR is a group, such as Python's ExceptionGroup: how many members are available, and
+ * how many more the group had (both pointers may be NULL).  A group may have no available members.
  *
  * Returns S_OK for a group; S_FALSE with zeros for any other error.  Errors: E_POINTER if error is
  * NULL; E_INVALIDARG if error is not an error object of this library.
@@ -278,8 +277,8 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_member(IUnknown *error, ui
 typedef int (*stacksplice_note_callback)(const char *text, size_t length, void *data);
 
 /*
- * Call CALLBACK for each note of ERROR, the oldest first: those that its exception had
- * (Python's add_note) when the error was made, and those that were added since.
+ * Call CALLBACK for each note of ERROR, oldest first: those that its exception had (Python's
+ * add_note) when the error was created, and those added since.
  *
  * Returns S_OK, or S_FALSE when CALLBACK stopped it.  Errors: E_POINTER if error or callback is
  * NULL; E_INVALIDARG if error is not an error object of this library.
@@ -290,11 +289,11 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_notes(IUnknown *error,
                                                             void *data);
 
 /*
- * Add a note to ERROR: LENGTH bytes of UTF-8 that say what was going on where it passed.  Reports
- * show it behind the message, and languages that receive the error later see it.
+ * Add a note to ERROR: LENGTH bytes of UTF-8 that describe what was going on.  Reports show it
+ * after the message, and languages that receive the error later see it.
  *
- * Returns S_OK; S_FALSE when the error keeps no more (150, and none on the error that stands for
- * exhausted memory).  Errors: E_POINTER if error is NULL, or text is NULL and length is not 0;
+ * Returns S_OK; S_FALSE when the error has 150 notes already, or is the one for exhausted memory,
+ * which keeps none.  Errors: E_POINTER if error is NULL, or text is NULL and length is not 0;
  * E_INVALIDARG if error is not an error object of this library; E_OUTOFMEMORY.
  * [own: text copied | thread: any | alloc: yes | signal: no]
  */
@@ -317,22 +316,21 @@ typedef struct stacksplice_format_options {
     size_t size; /* sizeof(stacksplice_format_options) */
     stacksplice_order order;
     int all_frames; /* text: nonzero shows glue frames too, zero hides and counts them */
-    int color;      /* text: nonzero writes ANSI colours; the caller knows its terminal */
-    int alone;      /* text: nonzero leaves out the errors it was made from, and members */
+    int color;      /* text: nonzero writes ANSI colours */
+    int alone;      /* text: nonzero leaves out causes and members */
     /*
-     * Nonzero opens no file, so that source lines are left out.  Set it where someone reads the
-     * report who must not read files: a script chooses what its chunks are called.
+     * Nonzero opens no file and leaves out source lines.  Set it if the reader of the report must
+     * not read files: a script can give its chunks the name of any file.
      */
     int without_source;
 } stacksplice_format_options;
 
-/* Takes LENGTH bytes of TEXT (not NUL-terminated).  Nonzero stops the report. */
+/* Receives LENGTH bytes of TEXT, without a NUL at the end.  Nonzero stops the report. */
 typedef int (*stacksplice_write_callback)(const char *text, size_t length, void *data);
 
 /*
- * Write a report of ERROR (an error object, or a node of its chain): message, notes, HRESULT, the
- * combined stack, the propagation chain, the members of a group, and the errors it was made from.
- * OPTIONS may be NULL.
+ * Write a report of ERROR (an error object, or a node of its chain): message, notes, HRESULT,
+ * combined stack, propagation chain, members of a group, and causes.  OPTIONS may be NULL.
  *
  * Returns S_OK, or S_FALSE when WRITE stopped it.  Errors: E_POINTER if error or write is NULL;
  * E_INVALIDARG if error is not an error object of this library, or kind or options is invalid.
@@ -345,9 +343,9 @@ STACKSPLICE_API stacksplice_hresult stacksplice_format(IUnknown *error,
                                                        void *data);
 
 /*
- * A grouping value for ERROR: 32 hexadecimal digits and a NUL.  Made from build-ids with offsets
- * and from script functions, so that it is the same in every run and on every machine that runs
- * the same binaries and scripts.
+ * A grouping value for ERROR: 32 hexadecimal digits and a NUL.  It is computed from build-ids with
+ * offsets and from script functions, so it is the same in every run, on every machine with the same
+ * binaries and scripts.
  * Errors: E_POINTER if error or out is NULL; E_INVALIDARG if error is not ours.
  * [own: caller's buffer | thread: any | alloc: yes, degrades without memory | signal: no]
  */
@@ -355,7 +353,7 @@ STACKSPLICE_API stacksplice_hresult stacksplice_fingerprint(IUnknown *error, cha
 
 /* ---- For hosts -------------------------------------------------------------------------------*/
 
-/* All three are required.  Semantics of malloc, realloc and free; DATA is passed through. */
+/* All three functions are required and behave as malloc, realloc and free; each gets DATA. */
 typedef struct stacksplice_allocator {
     size_t size; /* sizeof(stacksplice_allocator) */
     void *(*alloc)(size_t bytes, void *data);
@@ -365,8 +363,9 @@ typedef struct stacksplice_allocator {
 } stacksplice_allocator;
 
 /*
- * Use ALLOCATOR for all memory of this library (BSTR and HSTRING too), for the life of the process.
- * Call it before any other function of the library: afterwards it fails, since memory may be live.
+ * Use allocator A for all memory of this library (BSTR and HSTRING too), for the life of the
+ * process.  Call it before any other function of the library; later it fails, because memory of the
+ * former allocator may be in use.
  * Errors: E_POINTER if a or one of its functions is NULL; E_INVALIDARG if its size is unknown;
  * E_ILLEGAL_METHOD_CALL after the first allocation.
  * [own: copied | thread: before others start | alloc: no | signal: no]
@@ -374,22 +373,22 @@ typedef struct stacksplice_allocator {
 STACKSPLICE_API stacksplice_hresult stacksplice_set_allocator(const stacksplice_allocator *a);
 
 /*
- * The host's answer to an error that nobody handled (RoReportUnhandledError,
- * RoReportFailedDelegate).  Nonzero means handled: the process goes on.  Zero: it fails fast.
+ * Decides about an error that nobody handled (RoReportUnhandledError, RoReportFailedDelegate).
+ * Nonzero: the host handled it and the process continues.  Zero: the process fails fast.
  */
 typedef int (*stacksplice_unhandled_callback)(IRestrictedErrorInfo *error, void *data);
 
 /*
- * Install F, or NULL for none, and replace the one before.  It runs on the reporting thread.
+ * Install F, or NULL for none, in place of the previous handler.  It runs on the reporting thread.
  * [own: data stays the caller's | thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult
 stacksplice_set_unhandled_handler(stacksplice_unhandled_callback f, void *data);
 
 /*
- * Ask that handler about ERROR, which reached the top of a stack where the process must go on: a
- * thread that ends, a callback whose caller takes no error.  Unlike RoReportUnhandledError it never
- * fails fast.  With NULL it only asks whether there is a handler.
+ * Pass ERROR to that handler where the process must continue: at the end of a thread, or in a
+ * callback whose caller takes no error.  Unlike RoReportUnhandledError it never fails fast.  With
+ * NULL it only checks whether there is a handler.
  *
  * Returns S_OK when the handler handled ERROR (NULL: when there is one), else S_FALSE.
  * Errors: E_INVALIDARG if error is of another implementation.
@@ -398,11 +397,10 @@ stacksplice_set_unhandled_handler(stacksplice_unhandled_callback f, void *data);
 STACKSPLICE_API stacksplice_hresult stacksplice_offer_unhandled(IRestrictedErrorInfo *error);
 
 /*
- * How many elements a stack has that somebody keeps (default 512): that of an error object, of a
- * propagation node, of a script's exception.  Of a longer one both ends are kept, and between them
- * stands a gap that says how many frames were left out.  It is also the maxFramesToCapture that
- * ILanguageExceptionStackBackTrace::GetStackBackTrace is called with; a provider that fills it is
- * asked once more, for up to 65535.
+ * Limit the stacks of error objects, propagation nodes and script exceptions to MAX_FRAMES elements
+ * (default 512).  A longer stack keeps both ends, and a gap between them has the number of frames
+ * left out.  ILanguageExceptionStackBackTrace::GetStackBackTrace gets the limit as its
+ * maxFramesToCapture; if the provider fills it, a second call asks for up to 65535.
  * Errors: E_INVALIDARG if max_frames is 0 or more than 65535.
  * [thread: any | alloc: no | signal: no]
  */
@@ -415,9 +413,9 @@ STACKSPLICE_API stacksplice_hresult stacksplice_set_max_frames(uint32_t max_fram
 STACKSPLICE_API uint32_t stacksplice_max_frames(void);
 
 /*
- * Make the bounds of a stack known that the thread library does not know (makecontext, fibers):
- * LOW is its lowest address, HIGH one past its highest.  Without them a capture on such a stack
- * stops at a gap.  Remove it before its memory is freed.
+ * Register the bounds of a stack that the thread library does not know (makecontext, fibers): LOW
+ * is its lowest address, HIGH one past its highest.  Without them a capture on that stack ends at a
+ * gap.  Remove the stack before its memory is freed.
  * Errors: E_INVALIDARG if low >= high or the range overlaps a known one; E_OUTOFMEMORY; remove:
  * E_INVALIDARG if no stack begins at low.
  * [own: nothing | thread: any | alloc: add | signal: no]
