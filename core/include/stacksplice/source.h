@@ -22,15 +22,15 @@ extern "C" {
 /*
  * A token is a synthetic instruction pointer: the non-canonical address
  * 0x5353000000000000 + 16 * id + 8 on 64-bit machines, where nothing can ever be mapped.  Tokens
- * are per process, survive fork, and are never used again for something else.
+ * belong to one process, survive fork, and are never reused.
  *
- * What they stand for takes 40 MB at most.  When that is full, what was not asked for lately and is
- * in no living error's stack is dropped: its token stands for a gap that says so, for ever.
+ * Their contents take at most 40 MB.  When that is full, the core drops contents that were not used
+ * lately and are in no living error's stack; from then on such a token is a gap with that reason.
  */
 
 /*
  * What a token stands for.  Strings are UTF-8 and copied; NULL and 0 mean unknown.  A language is
- * cut after 63 bytes, a file after 4095, the others after 1023; "..." is put behind what is left.
+ * cut after 63 bytes, a file after 4095, the others after 1023; "..." follows a cut text.
  */
 typedef struct stacksplice_token_info {
     size_t size;                 /* sizeof(stacksplice_token_info) */
@@ -42,19 +42,19 @@ typedef struct stacksplice_token_info {
     uint32_t line, end_line, column, end_column;
     const char *reason;      /* of a gap; required there */
     const char *interpreter; /* name of a sub-interpreter or lua_State, NULL for the main one */
-    int chunk;               /* nonzero: FILE is the name of a chunk of source that is no file */
+    int chunk;               /* nonzero: FILE names a chunk of source, not a file */
     int asynchronous;        /* of a gap; nonzero: see stacksplice_frame */
 } stacksplice_token_info;
 
 /*
- * The reason of the gap that an exception leaves where no stack was taken before it came this far:
- * every binding gives it in these words.
+ * The reason of the gap where an exception passed frames before its stack was taken.  All bindings
+ * use these words.
  */
 #define STACKSPLICE_GAP_RETURNED "frames here had already returned"
 
 /*
- * The token of INFO.  Equal contents give the same token in every thread, until it is dropped; then
- * the next one is another.  Readers never wait; two writers may wait for each other for a moment.
+ * The token of INFO.  Equal contents give the same token in every thread until that is dropped; the
+ * next call then gives another.  Readers never wait; two writers may wait briefly for each other.
  *
  * Returns S_OK.  Errors: E_POINTER if info, its language or token is NULL; E_INVALIDARG if size,
  * kind or trust is invalid, or a gap has no reason; E_OUTOFMEMORY, and then *TOKEN is a valid gap
@@ -65,17 +65,17 @@ STACKSPLICE_API stacksplice_hresult stacksplice_intern(const stacksplice_token_i
                                                        uintptr_t *token);
 
 /*
- * A number that changes whenever tokens may have been dropped.  Who keeps tokens to hand them out
- * again asks for it before stacksplice_intern and keeps a token only if it is the same afterwards;
- * under another number all that was kept is void, and asking for it anew is what keeps it known.
+ * A number that changes whenever tokens may have been dropped.  A cache of tokens reads it before
+ * stacksplice_intern and stores the token only if the number is the same afterwards.  When the
+ * number has changed, all cached tokens are void: intern them again.
  * [thread: any | alloc: no | signal: yes]
  */
 STACKSPLICE_API uint32_t stacksplice_token_epoch(void);
 
 /*
- * Say that the machine code beginning at FUNCTION is known to scripts as NAME ("string.rep"), so
- * that a stripped binary's frames can be named.  A symbol, where there is one, is shown first.
- * NAME is copied.  A second name for the same address is ignored (S_FALSE).
+ * Scripts know the machine code that begins at FUNCTION as NAME ("string.rep"): names the frames of
+ * a stripped binary.  Where there is a symbol, reports show that.  A second name for the same
+ * address is ignored (S_FALSE).
  * Errors: E_POINTER if function is 0 or a string is NULL; E_OUTOFMEMORY.
  * [own: strings copied | thread: any | alloc: first sight | signal: no]
  */
@@ -96,7 +96,7 @@ static inline uint32_t stacksplice_native_mark(uint32_t flags)
     return flags >> 8 & 0xff;
 }
 
-/* Whose mark that is: stacksplice_walk.source while that source collects; 0 without a mark. */
+/* The source that gave the mark, as stacksplice_walk.source has it; 0 without a mark. */
 static inline uint32_t stacksplice_native_mark_owner(uint32_t flags)
 {
     return flags >> 16 & 0xff;
@@ -114,51 +114,51 @@ typedef struct stacksplice_native_frame {
     uint32_t rule;      /* private to the unwinder */
 } stacksplice_native_frame;
 
-/* The native frames of the capturing thread, innermost first, while a source looks at them. */
+/* The native frames of the capturing thread, innermost first, as a source sees them. */
 typedef struct stacksplice_walk {
     uint32_t size; /* sizeof(stacksplice_walk) of the core */
     uint32_t frame_count;
     const stacksplice_native_frame *frames;
     uintptr_t stack_low;  /* the stack in use: sp of frame 0 ... */
     uintptr_t stack_high; /* ... and one past its last byte; read nothing else.
-                             In a signal handler on a stack of its own they are
-                             those of the interrupted stack, and the handler's
-                             frames, which come first, lie outside of them */
-    int truncated;        /* nonzero: there are outer frames that are not here */
+                             In a signal handler on its own stack, both are those
+                             of the interrupted stack; the handler's frames, which
+                             come first, lie outside of them */
+    int truncated;        /* nonzero: further outer frames exist */
     uint32_t source;      /* the number, from 1 on, of the source that collects now */
-    /* The frames with a mark of any source, by their numbers, ascending. */
+    /* The indexes of the frames with a mark of any source, ascending. */
     uint32_t marked_count;
     const uint32_t *marked;
-    /* Of what is pushed into one splice, the innermost and the outermost so many elements can be
-       kept.  A source need not look at those between: stacksplice_left_out stands for them. */
+    /* The capture keeps at most this many elements from either end of one splice.  A source may
+       skip those between and push stacksplice_left_out in their place. */
     uint32_t run_ends;
 } stacksplice_walk;
 
 /*
  * The value that callee-saved register DWARF_REGISTER (x86-64: 3 rbx, 6 rbp, 12 to 15 r12 to r15)
- * had in frame FRAME at its call.  Returns nonzero and sets *VALUE, or 0 when it cannot be known.
+ * had in frame FRAME at its call.  Returns nonzero and sets *VALUE, or 0 if it is unknown.
  * [thread: inside collect | alloc: no | signal: no]
  */
 STACKSPLICE_API int stacksplice_walk_register(const stacksplice_walk *walk, uint32_t frame,
                                               uint32_t dwarf_register, uintptr_t *value);
 
-/* The same for COUNT registers of one frame, which is quicker than one after the other; 0 when any
-   of the values cannot be known, and then none is of use. */
+/* The same for COUNT registers of one frame, faster than one by one.  Returns 0 if any of them is
+   unknown; VALUES then has nothing of use. */
 STACKSPLICE_API int stacksplice_walk_registers(const stacksplice_walk *walk, uint32_t frame,
                                                const uint32_t *dwarf_registers, uint32_t count,
                                                uintptr_t *values);
 
 /*
- * Open a splice: the COUNT native frames from FIRST on are replaced by what is pushed next (by
- * nothing: they are hidden).  COUNT 0 inserts before frame FIRST; FIRST == frame_count puts the
- * frames behind the last native one, after the gap that says why the walk ended.  A source opens
- * its splices from the innermost outward and never two that overlap.
- * Returns nonzero, or 0 when memory ran out: the source then stops.
+ * Open a splice: the tokens pushed next replace the COUNT native frames from FIRST on; without
+ * tokens those frames are hidden.  COUNT 0 inserts before frame FIRST.  FIRST == frame_count
+ * appends after the last native frame, and after the gap that says why the walk ended.  A source
+ * opens its splices from the innermost outward, without overlap. Returns nonzero, or 0 when memory
+ * ran out: the source must then stop.
  * [thread: inside collect | alloc: core's own | signal: no]
  */
 STACKSPLICE_API int stacksplice_walk_splice(stacksplice_walk *walk, uint32_t first, uint32_t count);
 
-/* Append TOKEN, outward, to the splice opened last.  Returns as stacksplice_walk_splice does. */
+/* Append TOKEN, outward, to the last opened splice.  Returns as stacksplice_walk_splice does. */
 STACKSPLICE_API int stacksplice_walk_push(stacksplice_walk *walk, uintptr_t token);
 
 /* The same with COUNT tokens, the innermost first. */
@@ -166,21 +166,22 @@ STACKSPLICE_API int stacksplice_walk_push_all(stacksplice_walk *walk, const uint
                                               uint32_t count);
 
 /*
- * The walk ends before frame FIRST: what lies outside of it is left over on the stack and no
- * caller. TOKEN, a gap, says so.  Only for a source with ends_walks, behind its own last splice;
- * those that collect after it see the shorter walk, truncated. Returns nonzero, or 0 and nothing is
- * done: FIRST is beyond the walk or inside of a splice, or the source has no ends_walks. [thread:
- * inside collect | alloc: no | signal: no]
+ * End the walk before frame FIRST with the gap TOKEN: what lies outside of it is left over on the
+ * stack and called nothing.  Only for a source with ends_walks, after its own last splice.  Sources
+ * that collect later see the shorter walk as truncated.
+ * Returns nonzero; or 0, and nothing changed, if FIRST is beyond the walk or inside of a splice, or
+ * if the source has no ends_walks.
+ * [thread: inside collect | alloc: no | signal: no]
  */
 STACKSPLICE_API int stacksplice_walk_end(stacksplice_walk *walk, uint32_t first, uintptr_t token);
 
 #define STACKSPLICE_SOURCE_VERSION 1
 
 /*
- * A frame source.  COLLECT runs inside a capture, on the capturing thread, which may or may not
- * hold the interpreter's lock.  It reads memory of the stack in use and of its interpreter, runs no
- * interpreter code, changes no reference count, allocates nothing in the interpreter, takes no lock
- * that interpreter code can hold, and does not unwind (no longjmp, no exception).
+ * A frame source.  COLLECT runs inside a capture, on the capturing thread, with or without the
+ * interpreter's lock.  It may read the stack in use and the interpreter's memory.  It must not run
+ * interpreter code, change a reference count, allocate in the interpreter, take a lock that
+ * interpreter code can hold, or unwind (longjmp, exceptions).
  */
 typedef struct stacksplice_source {
     size_t size;          /* sizeof(stacksplice_source) */
@@ -190,27 +191,27 @@ typedef struct stacksplice_source {
     void (*collect)(stacksplice_walk *walk, void *data);
     void *data;
     /*
-     * May be NULL, or left out with a size that ends before it.  What the code at IP, a return
-     * address, is to this source: a number from 1 to 255 whose meaning is its own, or 0, nothing.
-     * FUNCTION is the first address of its function by unwind data, 0 if unknown.  The first source
-     * registered that does not answer 0 owns the mark.
+     * Optional: may be NULL, or SIZE may end before it.  Marks the code at IP, a return address,
+     * for this source: a number from 1 to 255 with a meaning of its own, or 0 for none.  FUNCTION
+     * is the first address of its function by unwind data, 0 if unknown.  The first registered
+     * source that does not return 0 owns the mark.
      *
-     * Asked when a thread sees IP for the first time and kept with the unwind rule, so that COLLECT
-     * need not search: the frames are in walk->marked.  It is asked again after
-     * stacksplice_reclassify, when a source was added, when code was unloaded, and whenever a
-     * thread forgot.  Runs inside a capture in any thread, in signal handlers too: no lock, no
-     * allocation, no capture.
+     * The core calls it when a thread first sees IP and caches the mark with the unwind rule, so
+     * COLLECT need not search: walk->marked has the frames.  It calls again after
+     * stacksplice_reclassify, after a source was added, after code was unloaded, and when a
+     * thread's cache dropped IP.  It runs inside a capture in any thread, in signal handlers too:
+     * no lock, no allocation, no capture.
      */
     uint8_t (*classify)(uintptr_t ip, uintptr_t function, void *data);
-    /* Nonzero: it may call stacksplice_walk_end, and so collects before those that may not.  May be
-       left out as classify may. */
+    /* Nonzero: may call stacksplice_walk_end, and therefore collects before sources that may not.
+       Optional, as classify is. */
     uint32_t ends_walks;
 } stacksplice_source;
 
 /*
- * Register SOURCE (copied) for the life of the process: its code must never be unloaded, so link
- * the binding with -z nodelete.  Registering the same language and identity again changes nothing,
- * so that two copies of a binding in one process do not both splice.
+ * Register SOURCE for the life of the process.  Its code must never be unloaded, so link the
+ * binding with -z nodelete.  Registering the same language and identity again changes nothing: of
+ * two copies of a binding in one process only the first splices.
  *
  * Returns S_OK; S_FALSE when that interpreter already has a source.  Errors: E_POINTER if source or
  * one of its pointers (but data) is NULL; E_INVALIDARG if size or version is unknown;
@@ -220,37 +221,37 @@ typedef struct stacksplice_source {
 STACKSPLICE_API stacksplice_hresult stacksplice_add_source(const stacksplice_source *source);
 
 /*
- * The answers of classify have changed, after a calibration for instance: captures that begin from
- * now on ask anew.
+ * Drop the cached results of classify, for instance after a calibration: captures that begin later
+ * call it again.
  * [thread: any | alloc: no | signal: yes]
  */
 STACKSPLICE_API void stacksplice_reclassify(void);
 
 /*
- * A number that changes when the loader has unloaded a module: what was learned of addresses before
- * is void.  A forked child can be asked too, which dl_iterate_phdr alone does not ensure.  Where
- * another thread forks and does not get on with it for ten seconds the number is UINT64_MAX.
+ * A number that changes when the loader unloads a module; anything cached by address is then void.
+ * Unlike dl_iterate_phdr it is safe in a forked child.  UINT64_MAX when another thread has been
+ * forking for ten seconds.
  * [thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API uint64_t stacksplice_unloads(void);
 
 /*
- * The data of the source that is registered for LANGUAGE and IDENTITY, or NULL: how a second copy
- * of a binding in one process shares what the first one keeps.
+ * The data of the source registered for LANGUAGE and IDENTITY, or NULL.  A second copy of a binding
+ * in one process shares the state of the first by it.
  * [own: the binding's | thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API void *stacksplice_source_data(const char *language, const void *identity);
 
 /*
- * Nonzero when a source of another language than LANGUAGE is registered.  If not, no stack has
- * frames of another language, and who looks for them need not capture.
+ * Nonzero when a source of a language other than LANGUAGE is registered.  If not, no stack has
+ * frames of another language, and a search for them needs no capture.
  * [thread: any | alloc: no | signal: yes]
  */
 STACKSPLICE_API int stacksplice_has_other_sources(const char *language);
 
 /*
- * stacksplice_capture for a function that does not want its own frames: only frames outside of
- * FRAME_ADDRESS, the value of __builtin_frame_address(0) in that function, are taken.
+ * stacksplice_capture without the caller's own frames: takes only frames outside of FRAME_ADDRESS,
+ * the value of __builtin_frame_address(0) in the calling function.
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_capture_above(const void *frame_address,
                                                               uint32_t max_frames,
@@ -258,10 +259,9 @@ STACKSPLICE_API stacksplice_hresult stacksplice_capture_above(const void *frame_
                                                               uint32_t *hash);
 
 /*
- * The same for a stack that is kept.  Of more than MAX_FRAMES elements the innermost and the
- * outermost are stored, and between them one gap that says how many there were.  What is inside of
- * the first token that is BEHIND (0: none) and that token are not stored; when there is no such
- * token, everything is.
+ * The same for a stack that is to be stored.  Of more than MAX_FRAMES elements it stores both ends
+ * and between them one gap with the number left out.  If BEHIND is not 0, elements up to and
+ * including the first token equal to BEHIND are skipped; without such a token, none are.
  *
  * Returns S_OK; S_FALSE when elements were left out.  Errors: as stacksplice_capture.
  * [own: caller's array | thread: any | alloc: first capture of a thread, new script frames |
@@ -272,40 +272,41 @@ STACKSPLICE_API stacksplice_hresult stacksplice_capture_ends(const void *frame_a
                                                              uintptr_t *frames, uint32_t *captured);
 
 /*
- * Copy a stack of COUNT elements to OUT, which has room for MAX_FRAMES and may be FRAMES itself: of
- * more than that both ends, as stacksplice_capture_ends stores them.  Returns how many are in OUT.
+ * Copy a stack of COUNT elements to OUT, which has room for MAX_FRAMES and may be FRAMES itself.  A
+ * longer stack is cut as stacksplice_capture_ends does.  Returns the number of elements in OUT.
  * [own: caller's arrays | thread: any | alloc: no | signal: yes]
  */
 STACKSPLICE_API uint32_t stacksplice_copy_ends(const uintptr_t *frames, uint32_t count,
                                                uint32_t max_frames, uintptr_t *out);
 
 /*
- * The gap that stands for COUNT frames of a stack that is longer than the limit; 0: for outer ones
- * whose number is not known.  It is a token that no table holds.
+ * The gap for COUNT frames that a stack longer than the limit left out; 0: an unknown number of
+ * outer frames.  Such tokens need no memory.
  * [thread: any | alloc: no | signal: yes]
  */
 STACKSPLICE_API uintptr_t stacksplice_left_out(uint32_t count);
 
 /* Whose code a frame is (stacksplice_frame_role). */
 typedef enum stacksplice_role {
-    STACKSPLICE_ROLE_OWN = 0,    /* of a program or a library: every frame that is none of these */
-    STACKSPLICE_ROLE_GLUE = 1,   /* the inside of an interpreter, a call into one, start-up, ours */
+    STACKSPLICE_ROLE_OWN = 0,    /* of a program or library: every other frame */
+    STACKSPLICE_ROLE_GLUE = 1,   /* inside of an interpreter, a call into one, start-up, ours */
     STACKSPLICE_ROLE_BUILTIN = 2 /* a function of an interpreter's own library that scripts call */
 } stacksplice_role;
 
 /*
- * What FRAME, as stacksplice_resolve gives it, is to a reader: reports for people leave out glue,
- * and a binding that shows frames in its language's own form leaves out built-in functions too, as
- * its language does.  Told by the names of binary and function alone: a NULL function of a binary
- * that holds both is glue.  NULL is STACKSPLICE_ROLE_OWN.
+ * The role of FRAME, as stacksplice_resolve returns it.  Text reports hide glue; a binding that
+ * shows frames in its language's own form hides built-in functions too, as its language does.  Only
+ * the names of binary and function decide: without a function name, a frame in a binary with glue
+ * and built-in functions is glue.  NULL is STACKSPLICE_ROLE_OWN.
  * [own: borrows frame | thread: any | alloc: no | signal: yes]
  */
 STACKSPLICE_API stacksplice_role stacksplice_frame_role(const stacksplice_frame *frame);
 
 /*
- * Whether reports may read source lines from FILE: nonzero for a regular file that can be read and
- * is not below /proc, /sys or /dev, however its name leads there.  For a binding that hands names
- * of files to tools which open them. [own: borrows file | thread: any | alloc: no | signal: no]
+ * Whether reports may read source lines from FILE: nonzero for a readable regular file that is not
+ * below /proc, /sys or /dev, after links are followed.  For a binding that passes file names to
+ * tools which open them.
+ * [own: borrows file | thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API int stacksplice_is_source_file(const char *file);
 
@@ -361,11 +362,12 @@ typedef struct stacksplice_told_node {
 } stacksplice_told_node;
 
 /*
- * An error that is not an error object of this process, for stacksplice_format_told: from a saved
- * report, or an exception of a language that crossed no border.
+ * An error for stacksplice_format_told that is not an error object of this process: from a saved
+ * report, or a language's exception that crossed no border.
  *
- * With ERROR, an error object, that tells all but what stands below; else with TEXT, which is shown
- * as it is, line by line; else the members from HRESULT on tell it.
+ * The contents come from ERROR, an error object, if there is one; else from TEXT, which is shown
+ * line by line as it is; else from the members HRESULT to NODE_COUNT.  The members from PASSED on
+ * count in any case.
  */
 typedef struct stacksplice_told {
     size_t size; /* sizeof(stacksplice_told) */
@@ -383,7 +385,7 @@ typedef struct stacksplice_told {
     const stacksplice_told_node *nodes; /* the oldest first */
     uint32_t node_count;
 
-    stacksplice_told_text passed; /* where else it passed, lines to show as they are */
+    stacksplice_told_text passed; /* where else it passed: lines shown as they are */
     const void *identity;         /* equal for equal errors of one report */
     int is_group;
     const struct stacksplice_told *const *members;
@@ -395,7 +397,7 @@ typedef struct stacksplice_told {
 } stacksplice_told;
 
 /*
- * Write the report of TOLD for people, as stacksplice_format writes that of an error object.
+ * Write the text report of TOLD, as stacksplice_format does for an error object.
  *
  * Returns S_OK, or S_FALSE when WRITE stopped it.  Errors: E_POINTER if told or write is NULL;
  * E_INVALIDARG if its size or options is invalid.
@@ -406,7 +408,7 @@ stacksplice_format_told(const stacksplice_told *told, const stacksplice_format_o
                         stacksplice_write_callback write, void *data);
 
 /*
- * Write FRAME as a report does, one line without the line feed.
+ * Write FRAME as a text report shows it: one line, without the line feed.
  * Errors: E_POINTER if frame or write is NULL.  S_FALSE when WRITE stopped it.
  * [own: borrows frame, text lent to WRITE | thread: any | alloc: no | signal: no]
  */
@@ -417,14 +419,14 @@ STACKSPLICE_API stacksplice_hresult stacksplice_format_frame(const stacksplice_f
 /* ---- Errors ----------------------------------------------------------------------------------*/
 
 /*
- * The HRESULT of an errno: HRESULT_FROM_WIN32 of its twin among Windows' codes, where there is one;
- * else 0xA0530000 + NUMBER (customer bit, facility 0x53).  E_FAIL when NUMBER is not in 1 to 65535.
+ * The HRESULT of an errno: HRESULT_FROM_WIN32 of the Windows code with the same meaning; without
+ * one, 0xA0530000 + NUMBER (customer bit, facility 0x53).  E_FAIL when NUMBER is not in 1 to 65535.
  * [thread: any | alloc: no | signal: yes]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_hresult_from_errno(int number);
 
 /*
- * The way back; 0 when HR stands for no errno.  Several codes can have one errno.
+ * The reverse; 0 when HR has no errno.  Several codes can have the same errno.
  * [thread: any | alloc: no | signal: yes]
  */
 STACKSPLICE_API int stacksplice_errno_from_hresult(stacksplice_hresult hr);
@@ -433,9 +435,9 @@ STACKSPLICE_API int stacksplice_errno_from_hresult(stacksplice_hresult hr);
 
 /*
  * RoOriginateLanguageException with a UTF-8 message of LENGTH bytes, cut where that function cuts
- * it; surrogates encoded in three bytes (as Python's surrogatepass does) stay what they were.
- * *ERROR (optional) receives a reference to the new error object, which is also in the slot; NULL
- * when origination is switched off by the reporting flags.
+ * it.  Surrogates encoded in three bytes (Python's surrogatepass) are kept.  *ERROR (optional)
+ * receives a reference to the new error object, which is also in the slot; NULL when the reporting
+ * flags disable origination.
  * Errors: E_INVALIDARG if hr is a success code; E_OUTOFMEMORY, and then the slot is empty.
  * [own: caller releases *error | thread: any | alloc: yes | signal: no]
  */
@@ -445,9 +447,9 @@ STACKSPLICE_API stacksplice_hresult stacksplice_originate(stacksplice_hresult hr
                                                           IRestrictedErrorInfo **error);
 
 /*
- * The UTF-8 form of UNITS 16-bit units at TEXT into OUT, of CAPACITY bytes with the NUL; unpaired
- * surrogates become U+FFFD.  Returns the bytes needed without the NUL; OUT may be NULL when
- * CAPACITY is 0.  What does not fit is left out at a character border.
+ * Convert UNITS 16-bit units at TEXT to UTF-8 in OUT, which has CAPACITY bytes, one for the NUL;
+ * unpaired surrogates become U+FFFD.  Returns the bytes needed, without the NUL.  OUT may be NULL
+ * when CAPACITY is 0.  A text that does not fit is cut between characters.
  * [own: caller's buffer | thread: any | alloc: no | signal: yes]
  */
 STACKSPLICE_API size_t stacksplice_utf8(const WCHAR *text, uint32_t units, char *out,
@@ -589,16 +591,17 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_thread(IUnknown *error, ui
 
 /*
  * The HRESULT of ERROR (of a node: that of its error), without the texts that GetErrorDetails
- * makes. Errors: E_POINTER; E_INVALIDARG if error is not an error object of this library. [own:
- * borrows error | thread: any | alloc: no | signal: no]
+ * makes. Errors: E_POINTER; E_INVALIDARG if error is not an error object of this library.
+ * [own: borrows error | thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_error_hresult(IUnknown *error,
                                                               stacksplice_hresult *hr);
 
 /*
- * How many errors are behind ERROR on the longest way through causes and members: 0 when it has
- * neither.  A binding whose exception would be more than STACKSPLICE_MAX_DEPTH deep leaves out what
- * makes it so: releases run from error to error.  The core leaves out causes that are.
+ * The length of the longest path from ERROR through causes and members: 0 when it has neither.  A
+ * binding leaves out causes and members that would make an exception deeper than
+ * STACKSPLICE_MAX_DEPTH, because a release recurses along that path.  The core leaves out such
+ * causes too.
  * Errors: E_POINTER; E_INVALIDARG if error is not an error object of this library.
  * [own: borrows error | thread: any | alloc: no | signal: no]
  */
