@@ -1,5 +1,5 @@
 /*
- * For debuggers and tools that look at errors from outside of the code that raises them.
+ * For debuggers and tools that inspect errors from outside of the code that raises them.
  *
  * The general rules are those of stacksplice.h.
  */
@@ -34,15 +34,15 @@ typedef struct stacksplice_debug_event {
 typedef void (*stacksplice_debug_event_callback)(const stacksplice_debug_event *event, void *data);
 
 /*
- * Install F, or NULL for none, and replace the hook before.  It is called for every origination and
- * transformation while RO_ERROR_REPORTING_FORCEEXCEPTIONS is set: Windows raises its exceptions for
- * a debugger that is attached as well, which nobody is asked for here.  It runs on the thread that
- * originates, before its slot changes; whatever it does to the slot is undone, and events that it
- * causes itself are not raised.  No signal is sent: a hook that wants a debugger to stop raises
- * one.
+ * Install F, or NULL for none, in place of the previous hook.  The library calls it for every
+ * origination and transformation while RO_ERROR_REPORTING_FORCEEXCEPTIONS is set.  (Windows raises
+ * its exceptions for an attached debugger too; this library does not look for one.)  The hook runs
+ * on the originating thread, before its slot changes.  The library undoes what the hook does to the
+ * slot and reports no events that the hook causes.  It sends no signal: a hook raises one itself to
+ * stop in a debugger.
  *
- * Tracing tools (bpftrace, SystemTap, gdb) find every event, whatever the flags, as a static probe:
- * stacksplice:originate_error and stacksplice:transform_error, with the parameters above.
+ * Tracing tools (bpftrace, SystemTap, gdb) see every event, whatever the flags, as a static probe:
+ * stacksplice:originate_error or stacksplice:transform_error, with the parameters above.
  *
  * [own: data stays the caller's | thread: any | alloc: no | signal: no]
  */
@@ -77,8 +77,8 @@ typedef struct stacksplice_record {
 } stacksplice_record;
 
 /*
- * The calling thread's anchor: it stays where it is as long as the thread lives and plays the part
- * that the TEB plays on Windows.  A debugger asks for it by calling this function.
+ * The calling thread's anchor.  Its address is fixed for the life of the thread; it has the role of
+ * the TEB on Windows.  A debugger gets it by calling this function.
  * [own: the thread's | thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API const stacksplice_anchor *stacksplice_thread_anchor(void);

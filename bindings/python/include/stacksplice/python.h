@@ -2,8 +2,8 @@
  * For C and C++ programs that embed or extend CPython: errors cross between Python and HRESULTs
  * with their identity, stack and propagation chain.
  *
- * The functions are reached through a table in a capsule of the Python package, so nothing has to
- * be linked but libstacksplice.  All translation units of one binary share the table: call
+ * The functions call through a table in a capsule of the Python package, so a program links only
+ * libstacksplice.  All translation units of one binary share the table: call
  * stacksplice_python_import once, in any of them.
  *
  *     static HRESULT call_python(PyObject *callable)
@@ -22,7 +22,7 @@
  *         Py_RETURN_NONE;
  *     }
  *
- * Every function needs the GIL, which its mark says as "gil: held".
+ * Every function needs the GIL: "gil: held" in its mark.
  */
 #ifndef STACKSPLICE_PYTHON_H
 #define STACKSPLICE_PYTHON_H
@@ -34,8 +34,8 @@
 
 #if defined(__GNUC__)
 #define STACKSPLICE_PYTHON_INLINE static inline __attribute__((always_inline, unused))
-/* `return stacksplice_python_raise(hr);` must stay a call: a jump would take the caller's frame out
-   of the stack that is captured there. */
+/* `return stacksplice_python_raise(hr);` must stay a call: a jump would remove the caller's frame
+   from the captured stack. */
 #define STACKSPLICE_PYTHON_STAY() __asm__ volatile("" ::: "memory")
 #else
 #define STACKSPLICE_PYTHON_INLINE static inline
@@ -48,7 +48,7 @@ extern "C" {
 
 #define STACKSPLICE_PYTHON_API_VERSION 1
 
-/* The table in the capsule.  It only grows; size says how far it reaches. */
+/* The table in the capsule.  It only grows; size is that of the table that was loaded. */
 typedef struct stacksplice_python_api {
     size_t size;
     uint32_t version; /* STACKSPLICE_PYTHON_API_VERSION */
@@ -67,10 +67,10 @@ __attribute__((
 __attribute__((weak, visibility("hidden"))) const stacksplice_python_api *stacksplice_python_table;
 #endif
 
-/* CO_E_NOTINITIALIZED: what HRESULT functions give without an imported table. */
+/* CO_E_NOTINITIALIZED: what functions return before stacksplice_python_import. */
 #define STACKSPLICE_PYTHON_NOT_IMPORTED ((stacksplice_hresult)0x800401F0)
 
-/* Private: the pending Python exception, put aside (in one object from 3.12 on) and back. */
+/* Private: the pending Python exception, saved (in one object from 3.12 on) and restored. */
 typedef struct stacksplice_python_pending {
     PyObject *type, *value, *traceback;
 } stacksplice_python_pending;
@@ -127,11 +127,11 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_import_failed(v
 
 /*
  * Import the package and share its table.  Calling it again is cheap and changes nothing.  If the
- * host put the extension into the inittab as "_stacksplice", that one is used.
+ * host registered the extension in the inittab as "_stacksplice", the function uses that one.
  *
  * Returns S_OK.  Errors: CO_E_NOTINITIALIZED without an interpreter; 8007007E when the package
  * cannot be imported (the thread's error has the reason); E_NOINTERFACE when it is too old for this
- * header; E_OUTOFMEMORY.  No Python exception is left set; one that was pending stays.
+ * header; E_OUTOFMEMORY.  It sets no Python exception; one that was pending stays.
  * [own: nothing | gil: held | alloc: yes | signal: no]
  */
 STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_import(void)
@@ -168,13 +168,13 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_import(void)
 }
 
 /*
- * The pending Python exception becomes the thread's error, with its type, message, traceback frames
- * and the combined stack here; the exception is cleared.  An exception that already has an error
- * object (it came through here before) keeps it, with its chain.
+ * Make the pending Python exception the thread's error, with its type, message, traceback frames
+ * and the combined stack here, and clear it.  An exception that already has an error object,
+ * because it crossed a border before, keeps that object with its chain.
  *
- * Returns the failing HRESULT, which the caller hands on.  Without a pending exception:
- * E_UNEXPECTED, originated as such.  Before stacksplice_python_import: CO_E_NOTINITIALIZED, and the
- * exception stays.
+ * Returns the failing HRESULT, for the caller to return.  Without a pending exception it originates
+ * and returns E_UNEXPECTED.  Before stacksplice_python_import it returns CO_E_NOTINITIALIZED, and
+ * the exception stays.
  * [own: clears the exception | gil: held | alloc: yes | signal: no]
  */
 STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_originate(void)
@@ -188,14 +188,14 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_originate(void)
 }
 
 /*
- * The thread's error becomes the pending Python exception: the same object if it was born in this
- * interpreter, else an HResultError (a ValueError too for E_INVALIDARG, and so on).  The exception
- * then owns the error and the slot is empty; one propagation node says that Python received it.  An
- * error of another HRESULT is stale: a fresh one is raised for HR.
+ * Raise the thread's error as a Python exception: the same object if it was raised in this
+ * interpreter, else an HResultError (for E_INVALIDARG also a ValueError, and so on).  The exception
+ * then owns the error, the slot is empty, and the error has one more propagation node, for Python.
+ * An error with another HRESULT in the slot is stale: the function raises a new one for HR.
  *
- * Always returns NULL, so that `return stacksplice_python_raise(hr);` is all there is to write.
- * An exception is always set, for a success code a SystemError; also while the interpreter ends and
- * the package is gone from it already.  After its end there is nothing to set one in.
+ * Always returns NULL, so write `return stacksplice_python_raise(hr);`.  It always sets an
+ * exception, for a success code a SystemError, even while the interpreter shuts down and the
+ * package is gone from it.  After finalization there is no interpreter to set one in.
  * [own: takes the thread's error | gil: held | alloc: yes | signal: no]
  */
 STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_raise(stacksplice_hresult hr)
@@ -210,10 +210,10 @@ STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_raise(stacksplice_hresult
 
 /*
  * The language exception of EXC, an exception instance: the same one for as long as EXC lives.  The
- * thread's slot is not touched.
+ * thread's slot does not change.
  *
  * Returns S_OK.  Errors: E_POINTER if exc or out is NULL; E_INVALIDARG if exc is not an exception
- * instance; E_OUTOFMEMORY; CO_E_NOTINITIALIZED.  No Python exception is left set.
+ * instance; E_OUTOFMEMORY; CO_E_NOTINITIALIZED.  It sets no Python exception.
  * [own: caller releases *out | gil: held | alloc: yes | signal: no]
  */
 STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_exception(PyObject *exc,
@@ -224,8 +224,8 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_exception(PyObj
 }
 
 /*
- * The exception object that LANGUAGE_EXCEPTION stands for.  NULL, without a Python exception, when
- * it is not Python's, or not of this interpreter.
+ * The exception object of LANGUAGE_EXCEPTION.  NULL, without a Python exception, if it belongs to
+ * another language or interpreter.
  * [own: new reference | gil: held | alloc: no | signal: no]
  */
 STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_object(IUnknown *language_exception)
@@ -234,18 +234,18 @@ STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_object(IUnknown *language
 }
 
 /*
- * The pending Python exception has nowhere to go: the host called Python itself, and nobody outside
- * takes an error.  It is reported as one that nobody caught, and cleared; the process goes on.
+ * Report and clear the pending Python exception where no caller can handle an error: the host
+ * itself called Python.  The process continues.
  *
- * First the handler of stacksplice_set_unhandled_handler is asked, if the host has one.  What that
- * does not handle goes to sys.excepthook, as with PyErr_Print: with stacksplice.install() the
- * combined report is shown, without it the interpreter's own traceback.  Unlike PyErr_Print it does
- * not end the process at a SystemExit and keeps the exception in no sys.last_exc.
+ * The handler of stacksplice_set_unhandled_handler comes first, if the host has one.  What it does
+ * not handle goes to sys.excepthook, as with PyErr_Print: that shows the combined report after
+ * stacksplice.install(), else the interpreter's own traceback.  Unlike PyErr_Print, the function
+ * does not end the process for a SystemExit and does not set sys.last_exc.
  *
- * Returns S_OK when it was reported; S_FALSE for a SystemExit, which is a wish and no error: then
- * *exit_status (unless exit_status is NULL) is the status that the interpreter would have ended
- * with, and a message in place of a number has been written to sys.stderr.  Errors: E_UNEXPECTED
- * when no exception is pending; CO_E_NOTINITIALIZED, and the exception stays.
+ * Returns S_OK when the exception was reported; S_FALSE for a SystemExit, which is a request and
+ * not an error.  *exit_status (unless exit_status is NULL) is then the exit status that the
+ * interpreter would have used; a message in place of a number was written to sys.stderr.  Errors:
+ * E_UNEXPECTED if no exception is pending; CO_E_NOTINITIALIZED, and the exception stays.
  * [own: clears the exception | gil: held, runs Python code | alloc: yes | signal: no]
  */
 STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_unhandled(int *exit_status)
