@@ -11,6 +11,7 @@ typedef struct ss_native_answer {
     atomic_uint refs; /* (ATOMIC) the cache's and each reader's */
     uint32_t count;
     uintptr_t address;
+    _Atomic uint32_t searched; /* (ATOMIC) see ss_unread_find */
     uintptr_t nameless; /* start of a function without a name, which scripts may name later; or 0 */
     ss_frame frames[];
 } ss_native_answer;

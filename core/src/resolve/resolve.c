@@ -32,12 +32,11 @@ SS_NOINLINE static stacksplice_hresult resolve_poorly(uintptr_t address, ss_fram
 
 /* What is missing inside of the frames, which is asked each time: a source may have come since.
    False when CALLBACK stopped it.  Noinline: the gap takes some of a small stack. */
-SS_NOINLINE static bool deliver_gap(const ss_native_answer *a, ss_frame_callback callback,
-                                    void *data)
+SS_NOINLINE static bool deliver_gap(ss_native_answer *a, ss_frame_callback callback, void *data)
 {
     ss_unread gap;
 
-    return !ss_unread_find(a->frames, a->count, &gap) || !callback(&gap.frame, data);
+    return !ss_unread_find(a->frames, a->count, &a->searched, &gap) || !callback(&gap.frame, data);
 }
 
 static stacksplice_hresult resolve_native(uintptr_t address, ss_frame_callback callback, void *data)

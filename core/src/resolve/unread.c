@@ -4,6 +4,7 @@
 #include "splice/source.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,17 +27,20 @@ static bool is_read(const char *language, uintptr_t address)
 }
 
 /* What is known of the interpreter that one of FRAMES enters, or NULL. */
-static const stacksplice_glue *entered(const ss_frame *frames, uint32_t count)
+static const stacksplice_glue *entered(const ss_frame *frames, uint32_t count,
+                                       _Atomic uint32_t *searched)
 {
     const stacksplice_glue *glue;
+    uint32_t g = atomic_load_explicit(searched, memory_order_relaxed);
 
-    for (uint32_t g = 0; (glue = ss_glue_at(g)) != NULL; g++) {
+    for (; (glue = ss_glue_at(g)) != NULL; g++) {
         for (uint32_t i = 0; glue->unread && i < count; i++) {
             if (!frames[i].script_named && frames[i].frame.function &&
                 ss_glue_matches(frames[i].frame.function, glue->entries))
                 return glue;
         }
     }
+    atomic_store_explicit(searched, g, memory_order_relaxed);
     return NULL;
 }
 
@@ -50,10 +54,11 @@ static void put_name_into(char *out, size_t capacity, const char *format, const 
                    place ? place + 2 : "");
 }
 
-bool ss_unread_find(const ss_frame *frames, uint32_t count, ss_unread *gap)
+bool ss_unread_find(const ss_frame *frames, uint32_t count, _Atomic uint32_t *searched,
+                    ss_unread *gap)
 {
     const stacksplice_frame *last = &frames[count - 1].frame;
-    const stacksplice_glue *glue = entered(frames, count);
+    const stacksplice_glue *glue = entered(frames, count, searched);
 
     if (!glue || !last->module || is_read(glue->language, last->address))
         return false;

@@ -13,7 +13,10 @@ typedef struct ss_unread {
 /*
  * Whether the native FRAMES of one address call into an interpreter that no frame source reads:
  * *GAP is then what stands inside of them.  Takes the loader's lock if one of them runs scripts.
+ * *SEARCHED, 0 at first, is how much of the glue cannot match these frames: what is known only
+ * grows.
  */
-bool ss_unread_find(const ss_frame *frames, uint32_t count, ss_unread *gap);
+bool ss_unread_find(const ss_frame *frames, uint32_t count, _Atomic uint32_t *searched,
+                    ss_unread *gap);
 
 #endif
