@@ -1,12 +1,13 @@
 /*
  * For authors of language bindings: how the exceptions of an interpreter become language
- * exceptions, which keep their identity across borders.  source.h is about frames.
+ * exceptions, which keep their identity across borders.  For frames see source.h.
  *
  * A binding gives the core a stacksplice_language, once, and a stacksplice_owner for each
- * interpreter.  The core then implements the language exception as a COM object, counts its
- * references, remembers what other threads released, and originates, restores and matches errors.
- * The binding keeps what only it can know: where a value of its language hangs its
- * stacksplice_ties, and what a value says of itself.  docs/bindings.md builds one step by step.
+ * interpreter.  The core then implements the language exception as a COM object and counts its
+ * references.  It records the releases of other threads, and originates, restores and matches
+ * errors.  The binding keeps what only it can know: where a value of its language stores its
+ * stacksplice_ties, and the facts about a value.  The page docs/bindings.md builds a binding step
+ * by step.
  *
  * An interpreter runs on one thread at a time.  "The owner's thread" is the one that runs it now.
  * The general rules are those of stacksplice.h.
@@ -22,17 +23,17 @@ extern "C" {
 
 /* ---- Gaps and tokens -------------------------------------------------------------------------*/
 
-/* Nonzero when ADDRESS is a token: see source.h. */
+/* Return nonzero when ADDRESS is a token: see source.h. */
 static inline int stacksplice_is_token(uintptr_t address)
 {
     return (uint64_t)address >> 48 == 0x5353;
 }
 
-/* Flags of stacksplice_gap: what stands outward of it waits for what stands inward. */
+/* Flags of stacksplice_gap: the frames outward of it wait for the frames inward of it. */
 #define STACKSPLICE_GAP_ASYNCHRONOUS 1u
 
 /*
- * The token of the gap that LANGUAGE leaves for REASON.  Without memory it is one that says so.
+ * Return the token of a gap of LANGUAGE with REASON.  Without memory the gap says that instead.
  * [own: strings copied | thread: any | alloc: no, maps | signal: inside collect]
  */
 STACKSPLICE_API uintptr_t stacksplice_gap(const char *language, const char *reason, uint32_t flags);
@@ -44,26 +45,30 @@ STACKSPLICE_API uintptr_t stacksplice_gap(const char *language, const char *reas
  * a list of patterns that ends with NULL, or NULL itself.
  *
  * A pattern is a name, or the beginning of one with a sign at its end: '*' stands for anything, '#'
- * for a version number or nothing.  '^' stands for one capital letter.  A name alone also matches
- * the parts that a compiler made of a function: "tiny_call.cold".
+ * for a version number or nothing, '^' for one capital letter.  A name alone also matches the parts
+ * into which a compiler splits a function: "tiny_call.cold".
  */
 typedef struct stacksplice_glue {
     size_t size; /* sizeof(stacksplice_glue) */
     const char *language;
     const char *const *functions; /* glue in every binary */
-    const char *const *entries;   /* the same; these run scripts, whoever calls them */
+    const char *const *entries;   /* the same, and they run scripts, whoever calls them */
     const char *const *binaries;  /* file names: every frame in them is glue */
-    /* File names: in them, what has a function's name is a function that scripts call, not glue. */
+    /* File names: a function with a name in them is one that scripts call, not glue. */
     const char *const *libraries;
-    /* The reason of the gap that stands inside of an entry where no frame source reads that copy of
-       the interpreter; "%s" in it is the binary's file name.  NULL: there is no gap. */
+    /*
+     * The reason of the gap inside an entry where no frame source reads that copy of the
+     * interpreter.  "%s" in it is the binary's file name.  NULL: there is no gap.
+     */
     const char *unread;
 } stacksplice_glue;
 
 /*
- * Have reports hide what GLUE names, from now on.
- * Returns S_OK; S_FALSE when the same GLUE was added before.  Errors: E_POINTER if glue or its
- * language is NULL; E_INVALIDARG if its size is unknown; E_OUTOFMEMORY when 32 were added.
+ * Make reports hide the frames that GLUE names, from now on.
+ *
+ * Returns S_OK; S_FALSE when the same GLUE was added before.
+ * Errors: E_POINTER if glue or its language is NULL; E_INVALIDARG if its size is unknown;
+ * E_OUTOFMEMORY when 32 were added.
  * [own: GLUE stays the caller's, for the life of the process | thread: any | alloc: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_add_glue(const stacksplice_glue *glue);
@@ -76,21 +81,22 @@ typedef struct stacksplice_exception stacksplice_exception;
 /* Flags of a language: any thread may drop its values, at any time. */
 #define STACKSPLICE_LANGUAGE_ANY_THREAD 1u
 
-/* A language.  It and what it points to live as long as the process. */
+/* A language.  It and everything it points to live as long as the process. */
 typedef struct stacksplice_language {
     size_t size;      /* sizeof(stacksplice_language) */
     const char *name; /* as in frames: "tiny" */
     uint32_t flags;   /* STACKSPLICE_LANGUAGE_... */
     /*
-     * Give up the reference on VALUE that stacksplice_exception_keep was given.  Runs on the
-     * owner's thread, and may run any code of the language.  DATA is the owner's, CONTEXT what the
+     * Release the reference on VALUE that stacksplice_exception_keep received.  Runs on the owner's
+     * thread, and may run any code of the language.  DATA is the owner's.  CONTEXT is what the
      * binding passed to the call that drops.
      */
     void (*drop)(void *context, void *data, void *value);
     /*
-     * Optional: ask OWNER's interpreter to call stacksplice_owner_drain soon.  Runs on any thread,
-     * under a lock of the core: it may not block, allocate in the interpreter, or call the core but
-     * for stacksplice_owner_ref.  Asked once until the next drain.  Nonzero: it was done.
+     * Optional: make OWNER's interpreter call stacksplice_owner_drain soon.  Returns nonzero on
+     * success.  Runs on any thread, under a lock of the core.  It may not block, allocate in the
+     * interpreter, or call the core except stacksplice_owner_ref.  The core does not call it again
+     * until the next drain.
      */
     int (*wake)(stacksplice_owner *owner);
 } stacksplice_language;
@@ -100,18 +106,20 @@ struct stacksplice_owner {
     const void *waiting; /* private: see stacksplice_owner_waits */
 };
 
-/* An owner with one reference, the interpreter's; NULL without memory, or when LANGUAGE's size,
-   name or drop is missing.  DATA is the binding's own record. [own: LANGUAGE and DATA stay the
-   binding's | thread: any | alloc: yes | signal: no] */
+/*
+ * Create an owner with one reference, the interpreter's.  Returns NULL without memory, or when
+ * LANGUAGE's size, name or drop is missing.  DATA is the binding's own record.
+ * [own: LANGUAGE and DATA stay the binding's | thread: any | alloc: yes | signal: no]
+ */
 STACKSPLICE_API stacksplice_owner *stacksplice_owner_new(const stacksplice_language *language,
                                                          void *data);
 STACKSPLICE_API void stacksplice_owner_ref(stacksplice_owner *owner);
 STACKSPLICE_API void stacksplice_owner_unref(stacksplice_owner *owner);
 
-/* The record of the binding; NULL once the owner was closed. [thread: any] */
+/* The record of the binding; NULL after the owner was closed. [thread: any] */
 STACKSPLICE_API void *stacksplice_owner_data(const stacksplice_owner *owner);
 
-/* The language it was made with. [thread: any] */
+/* The language that the owner was made with. [thread: any] */
 STACKSPLICE_API const stacksplice_language *stacksplice_owner_language(
     const stacksplice_owner *owner);
 
@@ -121,22 +129,31 @@ static inline int stacksplice_owner_waits(const stacksplice_owner *owner)
     return __atomic_load_n(&owner->waiting, __ATOMIC_RELAXED) != 0;
 }
 
-/* Drop the values of exceptions that nobody outside holds any more.  The thread's error slot stays
-   as it was. [thread: the owner's] */
+/*
+ * Drop the values of exceptions that have no outside reference left.  The thread's error slot stays
+ * as it was.
+ * [thread: the owner's]
+ */
 STACKSPLICE_API void stacksplice_owner_drain(stacksplice_owner *owner, void *context);
 
-/* Drop every value that an exception of OWNER keeps, whoever holds it: the errors live on by value.
-   For the end of a program, when values may keep modules alive. [thread: the owner's] */
+/*
+ * Drop every value that an exception of OWNER keeps, whoever holds it; the errors live on by value.
+ * For the end of a program, when values may keep modules alive.
+ * [thread: the owner's]
+ */
 STACKSPLICE_API void stacksplice_owner_drop_all(stacksplice_owner *owner, void *context);
 
-/* The interpreter ends: from now on no value is kept, dropped or asked for.  Values still kept are
-   the binding's to free.  Gives up the interpreter's reference. [thread: the owner's] */
+/*
+ * The interpreter ends: from now on the core keeps, drops and requests no value.  The binding frees
+ * the values that are still kept.  Releases the interpreter's reference.
+ * [thread: the owner's]
+ */
 STACKSPLICE_API void stacksplice_owner_close(stacksplice_owner *owner);
 
 /*
- * A section: code that calls into COM on OWNER's thread and runs no code of the language.  What is
- * released inside needs no wake: leaving the outermost section drains.  Sections nest; they may be
- * those of different owners.
+ * A section: code that calls into COM on OWNER's thread and runs no code of the language.  Releases
+ * inside it need no wake, because leaving the outermost section drains.  Sections nest, even those
+ * of different owners.
  */
 typedef struct stacksplice_section {
     stacksplice_owner *outer;
@@ -151,15 +168,15 @@ STACKSPLICE_API stacksplice_owner *stacksplice_section_owner(void);
 /* ---- The language exception ------------------------------------------------------------------*/
 
 /*
- * What a language exception tells, by value.  All is copied; the errors of MEMBERS are held as
- * IScriptExceptionDetails says.  What is 0 or NULL is absent.
+ * The contents of a language exception, by value.  The library copies everything, and holds the
+ * errors of MEMBERS as IScriptExceptionDetails says.  A member that is 0 or NULL is absent.
  */
 typedef struct stacksplice_exception_parts {
     size_t size;                 /* sizeof(stacksplice_exception_parts) */
-    stacksplice_hresult hresult; /* its error is originated with; a failure */
-    const char *const *types; /* as IScriptExceptionType: the type, and what it is derived from */
-    uint32_t type_count;      /* 0: it has no type */
-    const char *message;      /* UTF-8; surrogates in three bytes stay */
+    stacksplice_hresult hresult; /* of the error that it originates; a failure */
+    const char *const *types;    /* as IScriptExceptionType: the type, then its base types */
+    uint32_t type_count;         /* 0: it has no type */
+    const char *message;         /* UTF-8; surrogates in three bytes stay */
     size_t message_length;
     const uintptr_t *frames; /* innermost first */
     uint32_t frame_count;
@@ -172,17 +189,18 @@ typedef struct stacksplice_exception_parts {
 } stacksplice_exception_parts;
 
 /*
- * A language exception with one inside reference, which the caller has; NULL without memory.  Its
- * COM interfaces are those that it has something to tell by: ILanguageExceptionStackBackTrace,
- * ILanguageExceptionTransform, IAgileObject and those of source.h.
+ * Create a language exception with one inside reference, which the caller owns; NULL without
+ * memory.  It has only the COM interfaces that its contents need, of
+ * ILanguageExceptionStackBackTrace, ILanguageExceptionTransform, IAgileObject and those of
+ * source.h.
  * [own: PARTS copied | thread: the owner's | alloc: yes | signal: no]
  */
 STACKSPLICE_API stacksplice_exception *stacksplice_exception_new(
     stacksplice_owner *owner, const stacksplice_exception_parts *parts);
 
 /*
- * CAUSE, which the caller holds from outside, is what X was made from.  LEFT_OUT: as
- * IScriptExceptionDetails has it; CAUSE may be NULL.  Only once, before X's error is made.
+ * Set CAUSE, which the caller holds from outside, as the error that X was made from.  CAUSE may be
+ * NULL.  LEFT_OUT: as in IScriptExceptionDetails.  Call it only once, before X's error is made.
  * [own: CAUSE referenced | thread: the owner's | alloc: no | signal: no]
  */
 STACKSPLICE_API void stacksplice_exception_set_cause(stacksplice_exception *x,
@@ -194,23 +212,30 @@ STACKSPLICE_API void stacksplice_exception_set_cause(stacksplice_exception *x,
 STACKSPLICE_API void stacksplice_exception_ref(stacksplice_exception *x);
 STACKSPLICE_API void stacksplice_exception_unref(stacksplice_exception *x);
 
-/* X as COM sees it, borrowed.  AddRef on it takes an outside reference: allowed while the caller
-   has an inside reference and X keeps its value, or has none. [thread: any] */
+/*
+ * X as COM sees it, borrowed.  AddRef on it takes an outside reference.  That is allowed while the
+ * caller has an inside reference and X keeps its value, or has none.
+ * [thread: any]
+ */
 STACKSPLICE_API IUnknown *stacksplice_exception_unknown(stacksplice_exception *x);
 
 /*
- * The language exception of OWNER behind any of its interfaces, borrowed; NULL if OBJECT is NULL or
- * something else.  OWNER NULL: that of any owner of this library. [thread: any]
+ * Return the language exception of OWNER that OBJECT, any of its interfaces, belongs to, borrowed.
+ * NULL if OBJECT is NULL or something else.  OWNER NULL: that of any owner of this library.
+ * [thread: any]
  */
 STACKSPLICE_API stacksplice_exception *stacksplice_exception_from(IUnknown *object,
                                                                   const stacksplice_owner *owner);
 
 /*
- * X keeps VALUE, the script's own exception object, until its outside count has fallen to 0 and the
- * owner drains.  Comes before the outside reference that it is for.  Nonzero: the reference on
- * VALUE is X's now.  0: X keeps one already, or the owner was closed; the reference stays the
- * caller's.  X's related exceptions of the same owner are to be kept by their values before, as far
- * as those still are what X says: see stacksplice_exception_related.
+ * Make X keep VALUE, the script's own exception object, until X's outside count has fallen to 0 and
+ * the owner drains.  Call it before taking the outside reference that needs the value.
+ *
+ * Returns nonzero: the reference on VALUE is now X's.  Returns 0 if X keeps a value already, or the
+ * owner was closed: the reference stays the caller's.
+ *
+ * Before the call, make X's related exceptions of the same owner keep their values, as far as those
+ * values still are what X says: see stacksplice_exception_related.
  * [thread: the owner's]
  */
 STACKSPLICE_API int stacksplice_exception_keep(stacksplice_exception *x, void *value);
@@ -218,12 +243,18 @@ STACKSPLICE_API int stacksplice_exception_keep(stacksplice_exception *x, void *v
 /* The value that X keeps, borrowed, or NULL. [thread: the owner's] */
 STACKSPLICE_API void *stacksplice_exception_value(const stacksplice_exception *x);
 
-/* Nonzero when X keeps its value and somebody outside holds X: then its related exceptions are kept
-   too. [thread: the owner's] */
+/*
+ * Return nonzero when X keeps its value and has an outside reference.  Its related exceptions are
+ * then kept too.
+ * [thread: the owner's]
+ */
 STACKSPLICE_API int stacksplice_exception_is_held(const stacksplice_exception *x);
 
-/* The error of X's cause (INDEX 0; NULL: none) or of its member INDEX - 1, borrowed; NULL behind
-   the last. [thread: any] */
+/*
+ * The error of X's cause (INDEX 0; NULL: none) or of its member INDEX - 1, borrowed; NULL after the
+ * last.
+ * [thread: any]
+ */
 STACKSPLICE_API IScriptErrorInfo *stacksplice_exception_related(const stacksplice_exception *x,
                                                                 uint32_t index);
 
@@ -237,32 +268,36 @@ STACKSPLICE_API stacksplice_hresult stacksplice_exception_hresult(const stackspl
 /* ---- Ties ------------------------------------------------------------------------------------*/
 
 /*
- * What ties a value of a script to its error.  The binding keeps it where the value is found again
- * (an attribute, a weak table, a word of the value); all zero: nothing is tied.  Read freely,
- * change it only by the functions below. [thread: the owner's]
+ * The ties between a value of a script and its error.  The binding stores them where it finds the
+ * value again (an attribute, a weak table, a word of the value).  All zero: no ties.  Read them
+ * freely, but change them only by the functions below.
+ * [thread: the owner's]
  */
 typedef struct stacksplice_ties {
     stacksplice_exception *exception; /* inside, or NULL */
     IScriptErrorInfo *error;          /* inside; outside if FOREIGN; NULL: not originated yet */
-    int foreign;                      /* ERROR was not born from this value */
+    int foreign;                      /* ERROR did not originate from this value */
 } stacksplice_ties;
 
-/* Tie X, whose inside reference of the caller becomes that of TIES. */
+/* Tie X.  The caller's inside reference moves to TIES. */
 STACKSPLICE_API void stacksplice_ties_set_exception(stacksplice_ties *ties,
                                                     stacksplice_exception *x);
 /* Tie ERROR, which the caller holds from outside. */
 STACKSPLICE_API void stacksplice_ties_set_error(stacksplice_ties *ties, IScriptErrorInfo *error,
                                                 int foreign);
-/* The value is gone, or is to be a new error.  Runs drop only with
-   STACKSPLICE_LANGUAGE_ANY_THREAD. */
+/*
+ * Untie a value that is gone, or that is to be a new error.  Runs drop only with
+ * STACKSPLICE_LANGUAGE_ANY_THREAD.
+ */
 STACKSPLICE_API void stacksplice_ties_drop(stacksplice_ties *ties);
 
 /* ---- Borders ---------------------------------------------------------------------------------*/
 
 /*
- * A value leaves for C: the thread's slot gets the error of TIES, the one that it has or, of
- * TIES->exception, a new one with the HRESULT and stack of that.  The exception keeps its value
- * already.  *HR is what the function that returns to C returns.
+ * Leave for C with a value: put the error of TIES into the thread's slot.  If TIES has none yet,
+ * the function makes one with the HRESULT and stack of TIES->exception.  The exception must already
+ * keep its value.  *HR receives the HRESULT for the function that returns to C.
+ *
  * Returns S_OK; S_FALSE when origination is switched off and there is no error; E_OUTOFMEMORY, and
  * then the slot is empty.
  * [thread: the owner's | alloc: yes | signal: no]
@@ -270,25 +305,31 @@ STACKSPLICE_API void stacksplice_ties_drop(stacksplice_ties *ties);
 STACKSPLICE_API stacksplice_hresult stacksplice_leave(stacksplice_ties *ties,
                                                       stacksplice_hresult *hr);
 
-/* The same for an error that is asked for, as of a cause: the slot stays as it was.  *ERROR
-   receives an outside reference, NULL with S_FALSE. */
+/*
+ * Get the error of TIES, such as for a cause, and leave the slot as it was.  *ERROR receives an
+ * outside reference; NULL with S_FALSE.
+ */
 STACKSPLICE_API stacksplice_hresult stacksplice_make_error(stacksplice_ties *ties,
                                                            IScriptErrorInfo **error);
 
 /*
- * C returned HR to OWNER's language: take the slot's error, one for HR, with a propagation node of
- * the stack outside of ABOVE (as in stacksplice_capture_above).  Where the slot has another or
- * none, the error is new. Returns S_OK with a reference in *ERROR, and the slot empty; S_FALSE and
- * NULL when origination is switched off.  Errors: E_POINTER; E_INVALIDARG if hr is a success code;
- * E_OUTOFMEMORY. [own: caller releases *error | thread: the owner's | alloc: yes | signal: no]
+ * C returned HR to OWNER's language: take the slot's error if it is one for HR, else make a new
+ * one.  The error gets a propagation node with the stack outward of ABOVE (as in
+ * stacksplice_capture_above).
+ *
+ * Returns S_OK with a reference in *ERROR, and the slot empty; S_FALSE and NULL when origination is
+ * switched off.
+ * Errors: E_POINTER; E_INVALIDARG if hr is a success code; E_OUTOFMEMORY.
+ * [own: caller releases *error | thread: the owner's | alloc: yes | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_arrive(stacksplice_owner *owner, const void *above,
                                                        stacksplice_hresult hr,
                                                        IRestrictedErrorInfo **error);
 
 /*
- * The language exception of OWNER that ERROR, or else the newest of its nodes that has one, carries
- * and that still keeps its value; borrowed from ERROR.  NULL: to OWNER the error is foreign.
+ * Return the language exception of OWNER that ERROR carries, or else that of the newest of its
+ * nodes with one, borrowed from ERROR.  Exceptions that no longer keep their value do not count.
+ * NULL: to OWNER the error is foreign.
  * [thread: the owner's]
  */
 STACKSPLICE_API stacksplice_exception *stacksplice_own_exception(const stacksplice_owner *owner,
