@@ -19,9 +19,9 @@ extern "C" {
 #define STACKSPLICE_EVENT_TRANSFORM_ERROR 0x40080202u
 
 /*
- * One event.  Parameters of an origination: HRESULT, length of the message, message; of a
- * transformation: old HRESULT, new HRESULT, length, message.  HRESULTs are zero-extended; the
- * message is UTF-16, ends in a NUL that its length does not count, and lives until the hook
+ * One event.  An origination has three parameters: HRESULT, length of the message, message.  A
+ * transformation has four: old HRESULT, new HRESULT, length, message.  HRESULTs are zero-extended.
+ * The message is UTF-16, ends in a NUL that its length does not count, and lives until the hook
  * returns.
  */
 typedef struct stacksplice_debug_event {
@@ -52,8 +52,8 @@ stacksplice_set_debug_event_hook(stacksplice_debug_event_callback f, void *data)
 /* ---- Inspection ------------------------------------------------------------------------------*/
 
 /*
- * The fixed beginning of what RoInspectThreadErrorInfo and RoInspectCapturedStackBackTrace read.
- * Both have one layout on every machine; a change gets a new version.
+ * The fixed beginning of the data that RoInspectThreadErrorInfo and RoInspectCapturedStackBackTrace
+ * read.  Both structures have one layout on every machine.  A change gets a new version.
  */
 #define STACKSPLICE_ANCHOR_SIGNATURE 0x41545353u /* "SSTA" in memory */
 #define STACKSPLICE_RECORD_SIGNATURE 0x52455353u /* "SSER" in memory */

@@ -1,7 +1,7 @@
 /*
- * For authors of language bindings: how an interpreter takes part in one combined stack, and the
- * interfaces by which error objects and language exceptions know each other.  script.h implements
- * the latter for a binding; docs/bindings.md shows both on an example.
+ * For authors of language bindings: how an interpreter contributes frames to one combined stack,
+ * and the interfaces that connect error objects and language exceptions.  A binding gets those
+ * interfaces from script.h.  The page docs/bindings.md shows both on an example.
  *
  * The general rules are those of stacksplice.h.
  */
@@ -41,7 +41,7 @@ typedef struct stacksplice_token_info {
     const char *file;
     uint32_t line, end_line, column, end_column;
     const char *reason;      /* of a gap; required there */
-    const char *interpreter; /* name of a sub-interpreter or lua_State, NULL for the main one */
+    const char *interpreter; /* name of a sub-interpreter or state, NULL for the main one */
     int chunk;               /* nonzero: FILE names a chunk of source, not a file */
     int asynchronous;        /* of a gap; nonzero: see stacksplice_frame */
 } stacksplice_token_info;
@@ -103,8 +103,8 @@ static inline uint32_t stacksplice_native_mark_owner(uint32_t flags)
 }
 
 /*
- * One native frame.  It owns the stack addresses [sp, sp of the next frame outward): every local
- * variable of its function lies there.
+ * One native frame.  It owns the stack addresses [sp, sp of the next frame outward), which hold
+ * every local variable of its function.
  */
 typedef struct stacksplice_native_frame {
     uintptr_t ip;       /* the return address into this function: ip - 1 is in the call */
@@ -187,7 +187,7 @@ typedef struct stacksplice_source {
     size_t size;          /* sizeof(stacksplice_source) */
     uint32_t version;     /* STACKSPLICE_SOURCE_VERSION */
     const char *language; /* as in frames; a static string */
-    const void *identity; /* the copy of the interpreter it reads, such as &_PyRuntime */
+    const void *identity; /* the copy of the interpreter it reads, such as its globals' address */
     void (*collect)(stacksplice_walk *walk, void *data);
     void *data;
     /*
@@ -318,11 +318,11 @@ typedef struct stacksplice_told_text {
     size_t length;
 } stacksplice_told_text;
 
-/* A frame as a report has it. */
+/* A frame as a report shows it. */
 typedef struct stacksplice_told_frame {
     stacksplice_frame frame;
     int glue;                     /* nonzero: reports for people hide it */
-    stacksplice_told_text source; /* its line of source; no file is opened for one that has none */
+    stacksplice_told_text source; /* its line of source; without one no file is opened */
 } stacksplice_told_frame;
 
 /*
@@ -392,8 +392,8 @@ typedef struct stacksplice_told {
     uint32_t member_count, members_left_out;
     const struct stacksplice_told *cause; /* what it was made from, or NULL */
     stacksplice_relation relation;        /* of CAUSE, or to an error above */
-    int cause_above;          /* nonzero: it was made from an error that is shown above */
-    uint32_t causes_left_out; /* 0, or at least 1: behind the last that is known */
+    int cause_above;          /* nonzero: it was made from an error that the report shows above */
+    uint32_t causes_left_out; /* 0, or at least 1: causes left out beyond the last known */
 } stacksplice_told;
 
 /*
@@ -456,13 +456,14 @@ STACKSPLICE_API size_t stacksplice_utf8(const WCHAR *text, uint32_t units, char 
                                         size_t capacity);
 
 /*
- * Implemented by the language exceptions of script.h, beside ILanguageExceptionStackBackTrace.
+ * The language exceptions of script.h implement this interface, beside
+ * ILanguageExceptionStackBackTrace.
  *
  * Two counts.  The COM count (AddRef, Release) is the *outside* count: references that C code, the
- * thread's slot or another language hold.  The script's own exception object is held strongly
- * exactly while it is above 0.  The *inside* count keeps the memory of the language exception and
- * nothing else.  An error object holds one inside reference on its language exception for life, and
- * one outside reference while its own outside count is above 0.
+ * thread's slot or another language hold.  The language exception holds the script's own exception
+ * object strongly exactly while this count is above 0.  The *inside* count keeps the memory of the
+ * language exception and nothing else.  An error object holds one inside reference on its language
+ * exception for life, and one outside reference while its own outside count is above 0.
  *
  * A language exception whose script object is gone still answers every method.
  */
@@ -471,10 +472,12 @@ typedef struct IScriptExceptionVtbl {
     HRESULT(STDMETHODCALLTYPE *QueryInterface)(IScriptException *self, REFIID iid, void **out);
     ULONG(STDMETHODCALLTYPE *AddRef)(IScriptException *self);
     ULONG(STDMETHODCALLTYPE *Release)(IScriptException *self);
-    /* The language, "python" or "lua": a static string. */
+    /* The language, as in frames: a static string. */
     const char *(STDMETHODCALLTYPE *GetLanguage)(IScriptException *self);
-    /* The exception's type as its language prints it, "ValueError"; NULL if it has none.  It and
-       the message live as long as the object does. */
+    /*
+     * The exception's type as its language prints it, such as "ValueError"; NULL if it has none.
+     * It and the message live as long as the object does.
+     */
     const char *(STDMETHODCALLTYPE *GetTypeName)(IScriptException *self);
     /* The whole message, with its length in bytes; it may hold NULs. */
     const char *(STDMETHODCALLTYPE *GetMessage)(IScriptException *self, size_t *length);
@@ -486,13 +489,13 @@ struct IScriptException {
 };
 
 /*
- * Implemented by a language exception that has more to tell: what its cause is to it, the members
- * of a group, notes.  Asked by the core when the error is made and by reports.  Others need not
- * answer it: their ILanguageExceptionTransform then gives a cause.  Readers ask the error object
- * instead (stacksplice_error_cause, _group, _member, _notes).
+ * A language exception implements this interface to report more: how its cause is related to it,
+ * the members of a group, notes.  The core queries it when the error is made and in reports.  Other
+ * exceptions need not answer it: their ILanguageExceptionTransform then gives a cause.  Readers
+ * call the functions on error objects instead (stacksplice_error_cause, _group, _member, _notes).
  *
  * An exception with two counts holds its members' errors as it holds the error of its cause: inside
- * for life, outside while its own outside count is above 0.  What it tells never changes.
+ * for life, outside while its own outside count is above 0.  Its answers never change.
  */
 typedef struct IScriptExceptionDetails IScriptExceptionDetails;
 typedef struct IScriptExceptionDetailsVtbl {
@@ -500,18 +503,23 @@ typedef struct IScriptExceptionDetailsVtbl {
     (IScriptExceptionDetails *self, REFIID iid, void **out);
     ULONG(STDMETHODCALLTYPE *AddRef)(IScriptExceptionDetails *self);
     ULONG(STDMETHODCALLTYPE *Release)(IScriptExceptionDetails *self);
-    /* What the error of ILanguageExceptionTransform is to this exception.  *LEFT_OUT: 0, or at
-       least 1 when causes behind that error (behind this exception, if it has none) were left out.
+    /*
+     * How the error of ILanguageExceptionTransform is related to this exception.  *LEFT_OUT: 0, or
+     * at least 1 when causes beyond that error (beyond this exception, if it has none) were left
+     * out.
      */
     stacksplice_relation(STDMETHODCALLTYPE *GetRelation)(IScriptExceptionDetails *self,
                                                          uint32_t *left_out);
-    /* Nonzero if this is a group: of *MEMBERS that can be asked for, and *LEFT_OUT that cannot. */
+    /* Nonzero if this is a group: *MEMBERS that GetMember gives, and *LEFT_OUT that it does not. */
     int(STDMETHODCALLTYPE *GetGroup)(IScriptExceptionDetails *self, uint32_t *members,
                                      uint32_t *left_out);
-    /* S_OK with a reference; S_FALSE and NULL behind the last. */
+    /* S_OK with a reference; S_FALSE and NULL after the last. */
     HRESULT(STDMETHODCALLTYPE *GetMember)
     (IScriptExceptionDetails *self, uint32_t index, IRestrictedErrorInfo **member);
-    /* Note INDEX, UTF-8, with its length in bytes; NULL behind the last.  Lives as the object. */
+    /*
+     * Note INDEX, UTF-8, with its length in bytes; NULL after the last.  Lives as long as the
+     * object.
+     */
     const char *(STDMETHODCALLTYPE *GetNote)(IScriptExceptionDetails *self, uint32_t index,
                                              size_t *length);
 } IScriptExceptionDetailsVtbl;
@@ -520,17 +528,19 @@ struct IScriptExceptionDetails {
 };
 
 /*
- * Implemented by a language exception whose type is derived from others, so that a language that
- * cannot look at the exception itself can still ask what it is.
+ * A language exception whose type is derived from others implements this interface.  A language
+ * that cannot look at the exception itself can then still check its type.
  */
 typedef struct IScriptExceptionType IScriptExceptionType;
 typedef struct IScriptExceptionTypeVtbl {
     HRESULT(STDMETHODCALLTYPE *QueryInterface)(IScriptExceptionType *self, REFIID iid, void **out);
     ULONG(STDMETHODCALLTYPE *AddRef)(IScriptExceptionType *self);
     ULONG(STDMETHODCALLTYPE *Release)(IScriptExceptionType *self);
-    /* Name INDEX of the type (0) and of those it is derived from, in the order in which the
-       language looks into them (Python's MRO, without object), written as GetTypeName does; NULL
-       behind the last.  Lives as the object. */
+    /*
+     * Name INDEX of the type (0) and of its base types, in the order in which the language searches
+     * them (Python's MRO, without object), written as GetTypeName does.  NULL after the last.
+     * Lives as long as the object.
+     */
     const char *(STDMETHODCALLTYPE *GetName)(IScriptExceptionType *self, uint32_t index);
 } IScriptExceptionTypeVtbl;
 struct IScriptExceptionType {
@@ -538,9 +548,10 @@ struct IScriptExceptionType {
 };
 
 /*
- * Implemented by every error object of this library (not by its propagation nodes).  The inside
- * reference of stacksplice_ties makes no cycle.  AddRef on an error object whose outside count is 0
- * is allowed only while an inside reference is held and the exception keeps its value.
+ * Every error object of this library implements this interface; its propagation nodes do not.  The
+ * inside reference of stacksplice_ties makes no cycle.  AddRef on an error object whose outside
+ * count is 0 is allowed only while the caller holds an inside reference and the exception keeps its
+ * value.
  */
 typedef struct IScriptErrorInfo IScriptErrorInfo;
 typedef struct IScriptErrorInfoVtbl {
@@ -555,9 +566,9 @@ struct IScriptErrorInfo {
 };
 
 /*
- * A marker without methods of its own: a language exception that answers it may not be swallowed by
- * a plain protected call of another language (Python: KeyboardInterrupt, SystemExit, CancelledError
- * and every other BaseException that is no Exception).  The object returned is its IUnknown.
+ * A marker without methods of its own.  If a language exception answers it, a plain protected call
+ * of another language may not swallow it (Python: KeyboardInterrupt, SystemExit, CancelledError and
+ * every other BaseException that is no Exception).  The object returned is its IUnknown.
  */
 /* {6a1d9c0e-9a53-4c0f-8c1d-3f0b9f3f5d27} */
 STACKSPLICE_API extern const IID stacksplice_IID_IScriptInterrupt;
@@ -572,9 +583,9 @@ STACKSPLICE_API extern const IID stacksplice_IID_IScriptExceptionDetails;
 STACKSPLICE_API extern const IID stacksplice_IID_IScriptExceptionType;
 
 /*
- * stacksplice_propagate(HR, NULL) for a binding: LANGUAGE, UTF-8 as in frames, is the one that
- * receives the error; NULL is "native".  The function's own frames are not in the node:
- * FRAME_ADDRESS is as in stacksplice_capture_above.
+ * stacksplice_propagate(HR, NULL) for a binding.  LANGUAGE, UTF-8 as in frames, receives the error;
+ * NULL is "native".  FRAME_ADDRESS, as in stacksplice_capture_above, keeps the function's own
+ * frames out of the node.
  * [own: language copied | thread: any | alloc: yes | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_propagate_above(const void *frame_address,
@@ -582,16 +593,17 @@ STACKSPLICE_API stacksplice_hresult stacksplice_propagate_above(const void *fram
                                                                 const char *language);
 
 /*
- * The operating system's id of the thread on which ERROR (an error object or a propagation node)
- * was captured: what gettid() returned there.
+ * Get the operating system's id of the thread that captured ERROR (an error object or a propagation
+ * node): the value of gettid() there.
  * Errors: E_POINTER; E_INVALIDARG if error is not an error object of this library.
  * [own: borrows error | thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_error_thread(IUnknown *error, uint64_t *thread_id);
 
 /*
- * The HRESULT of ERROR (of a node: that of its error), without the texts that GetErrorDetails
- * makes. Errors: E_POINTER; E_INVALIDARG if error is not an error object of this library.
+ * Get the HRESULT of ERROR (of a node: that of its error), without the texts that GetErrorDetails
+ * makes.
+ * Errors: E_POINTER; E_INVALIDARG if error is not an error object of this library.
  * [own: borrows error | thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_error_hresult(IUnknown *error,

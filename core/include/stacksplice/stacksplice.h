@@ -52,7 +52,7 @@ typedef struct IRestrictedErrorInfo IRestrictedErrorInfo;
 typedef int32_t stacksplice_hresult;
 
 /*
- * The version of the library that is loaded, such as "0.1.0"; never NULL.
+ * Return the version of the loaded library, such as "0.1.0"; never NULL.
  * [own: static | thread: any | alloc: no | signal: yes]
  */
 STACKSPLICE_API const char *stacksplice_version(void);
@@ -103,7 +103,7 @@ typedef enum stacksplice_trust {
     STACKSPLICE_TRUST_TRACEBACK = 3 /* from what the interpreter recorded while it unwound */
 } stacksplice_trust;
 
-/* One frame as people read it.  Unknown strings are NULL, unknown numbers 0. */
+/* One frame for people to read.  Unknown strings are NULL, unknown numbers 0. */
 typedef struct stacksplice_frame {
     size_t size; /* sizeof(stacksplice_frame) of the library that fills it */
     stacksplice_frame_kind kind;
@@ -116,11 +116,11 @@ typedef struct stacksplice_frame {
     const char *module;          /* path of the binary */
     uint64_t module_offset;      /* address minus load address */
     const char *build_id;        /* lower-case hexadecimal */
-    int inlined;             /* nonzero: the next call-back is the function it is inlined into */
-    const char *reason;      /* of a gap */
-    const char *interpreter; /* the sub-interpreter's or lua_State's name, NULL for the main one */
-    uintptr_t address;       /* the element of the stack this frame came from */
-    int chunk;               /* nonzero: FILE names a chunk of source, not a file: never open it */
+    int inlined;                 /* nonzero: the next callback is the function it is inlined into */
+    const char *reason;          /* of a gap */
+    const char *interpreter;     /* the name of a sub-interpreter or state, NULL for the main one */
+    uintptr_t address;           /* the element of the stack this frame came from */
+    int chunk; /* nonzero: FILE names a chunk of source, not a file: never open it */
     /*
      * Nonzero: a gap that joins two stacks.  The frames outside of it did not call those inside:
      * they await them, or re-raised their error after those frames had ended.
@@ -156,14 +156,16 @@ STACKSPLICE_API const char *stacksplice_lines_missing(void);
 /* ---- The thread's error ----------------------------------------------------------------------*/
 
 /*
- * Look at the calling thread's error without taking it.  Returns S_OK and a new reference in
- * *ERROR; or S_FALSE and NULL when there is none (or only a foreign IErrorInfo).
+ * Look at the calling thread's error without taking it.
+ *
+ * Returns S_OK and a new reference in *ERROR; S_FALSE and NULL when there is none (or only a
+ * foreign IErrorInfo).
  * Errors: E_POINTER if error is NULL.
  * [own: caller releases *error | thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_peek_error(IRestrictedErrorInfo **error);
 
-/* What stacksplice_save_error keeps; its members are private. */
+/* What stacksplice_save_error keeps.  Its members are private. */
 typedef struct stacksplice_saved_error {
     void *slot;
     const void *thread;
@@ -186,11 +188,11 @@ STACKSPLICE_API stacksplice_hresult stacksplice_save_error(stacksplice_saved_err
 STACKSPLICE_API stacksplice_hresult stacksplice_restore_error(stacksplice_saved_error *saved);
 
 /*
- * The captured stack of ERROR, which is an error object or one node of its propagation chain; the
- * elements are those of stacksplice_capture.  With max_frames 0 only the count is returned.
+ * Copy the captured stack of ERROR, which is an error object or one node of its propagation chain.
+ * The elements are those of stacksplice_capture.  With max_frames 0 the function only counts.
  *
- * Returns S_OK; S_FALSE when the stack has more than MAX_FRAMES, and then *CAPTURED is the number
- * stored, or the full count when max_frames is 0.
+ * Returns S_OK; S_FALSE when the stack has more than MAX_FRAMES.  *CAPTURED then receives the
+ * number stored, or the full count when max_frames is 0.
  * Errors: E_POINTER if error or captured is NULL, or frames is NULL and max_frames is not 0;
  * E_INVALIDARG if error is not an error object of this library.
  * [own: caller's array | thread: any | alloc: no | signal: no]
@@ -263,17 +265,18 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_group(IUnknown *error, uin
                                                             uint32_t *left_out);
 
 /*
- * Member INDEX, from 0 on, of the group ERROR: an error object with its own stack, causes, members
- * and notes.
+ * Get member INDEX, counted from 0, of the group ERROR: an error object with its own stack, causes,
+ * members and notes.
  *
- * Returns S_OK; S_FALSE and NULL when there is none.  Errors: E_POINTER if error or member is NULL;
- * E_INVALIDARG if error is not an error object of this library.
+ * Returns S_OK; S_FALSE and NULL when there is none.
+ * Errors: E_POINTER if error or member is NULL; E_INVALIDARG if error is not an error object of
+ * this library.
  * [own: caller releases *member | thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_error_member(IUnknown *error, uint32_t index,
                                                              IRestrictedErrorInfo **member);
 
-/* Takes one note: LENGTH bytes of TEXT (which may hold NULs).  Nonzero stops the walk. */
+/* Takes one note: LENGTH bytes of TEXT (which may hold NULs).  A nonzero return stops the walk. */
 typedef int (*stacksplice_note_callback)(const char *text, size_t length, void *data);
 
 /*
@@ -407,7 +410,7 @@ STACKSPLICE_API stacksplice_hresult stacksplice_offer_unhandled(IRestrictedError
 STACKSPLICE_API stacksplice_hresult stacksplice_set_max_frames(uint32_t max_frames);
 
 /*
- * That number.
+ * Return that number.
  * [thread: any | alloc: no | signal: yes]
  */
 STACKSPLICE_API uint32_t stacksplice_max_frames(void);

@@ -59,7 +59,7 @@ typedef struct stacksplice_python_api {
     stacksplice_hresult (*unhandled)(int *exit_status);
 } stacksplice_python_api;
 
-/* One variable for each binary, however many translation units include this header. */
+/* One variable per binary, however many translation units include this header. */
 #if defined(__cplusplus) && __cplusplus >= 201703L
 __attribute__((
     visibility("hidden"))) inline const stacksplice_python_api *stacksplice_python_table = nullptr;
@@ -96,7 +96,7 @@ STACKSPLICE_PYTHON_INLINE void stacksplice_python_restore(stacksplice_python_pen
 #endif
 }
 
-/* Private: the pending Python exception becomes the thread's error, by its message only. */
+/* Private: turn the pending Python exception into the thread's error, keeping only its message. */
 STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_import_failed(void)
 {
     stacksplice_python_pending pending;
