@@ -1,6 +1,6 @@
 /*
- * install: functions of ours in the place of the standard library's that lose what an error's story
- * needs.  Each is put back only where ours is still there.
+ * install: replaces functions of the standard library that lose frames of an error.  Uninstalling
+ * puts each one back if ours is still there.
  */
 #include "api/api.h"
 #include "cross/cross.h"

@@ -40,7 +40,7 @@ typedef struct ss_lua_layout {
     /* Return addresses of calls that are no calls of C functions: those of the allocator. */
     uintptr_t callbacks[SS_LUA_CALLBACKS];
     uint32_t callback_count;
-    /* Byte offsets in a CallInfo, SS_LUA_UNKNOWN where they could not be told for sure. */
+    /* Byte offsets in a CallInfo, SS_LUA_UNKNOWN where they are not certain. */
     uint16_t previous, function, top;
     uint16_t saved_pc; /* of a Lua function: a pointer into the code of its prototype */
     uint16_t status;   /* 32 bits: wanted results and every flag that lua_getinfo looks at */
@@ -51,9 +51,9 @@ typedef struct ss_lua_layout {
 } ss_lua_layout;
 
 /*
- * The layout, learnt on the first call (some milliseconds) by a thread that ends with it; others
- * that come meanwhile wait.  Little stack is needed.  Keeps errno and the thread's error as they
- * were.  NULL only on a thread that is learning right now.
+ * The layout.  The first call learns it in some milliseconds, on a thread of its own; other callers
+ * wait.  It needs little stack, and keeps errno and the thread's error as they were.  NULL only on
+ * a thread that is learning right now.
  */
 const ss_lua_layout *ss_lua_layout_get(void);
 

@@ -25,7 +25,7 @@ static bool links(const uintptr_t *ci, int count, uint16_t offset)
     for (int i = 0; i + 1 < count; i++)
         if (ss_lua_word(ci[i] + offset) != ci[i + 1])
             return false;
-    /* Behind the outermost level is the base level, behind that nothing. */
+    /* The outermost level links to the base level, which links to nothing. */
     return ss_lua_word(ci[count - 1] + offset) != 0 &&
            ss_lua_word(ss_lua_word(ci[count - 1] + offset) + offset) == 0;
 }

@@ -88,7 +88,7 @@ static void settle_all(ss_lua_sample *sample)
     ss_lua_sample_settle_words(sample);
 }
 
-/* Memory that runs out in the middle must not leave a wrong place or a missing site behind. */
+/* When memory runs out midway, nothing is kept: a place could be wrong, or a site missing. */
 static const ss_lua_layout starved = {.failure = "out of memory while locating Lua's call sites"};
 static const ss_lua_layout threadless = {.failure =
                                              "could not start a thread to locate Lua's call sites"};

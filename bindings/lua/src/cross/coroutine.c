@@ -22,7 +22,7 @@ static bool has_failed(lua_State *co)
 
 /*
  * Whether the value at INDEX is the one that a function of ours raised as the last thing in the
- * coroutine: then its story is known already, from the innermost coroutine on.
+ * coroutine: then its stack is known already, from the innermost coroutine on.
  */
 static bool was_raised_inside(lua_State *L, ss_lua_state *state, int index, lua_State *co)
 {

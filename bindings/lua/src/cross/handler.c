@@ -106,8 +106,7 @@ static int note_raise(lua_State *L)
         return 0;
     state->handling++;
 #if LUA_VERSION_NUM >= 505
-    /* Behind its handler Lua makes this text of an error that is nil: nobody will ever see a nil.
-     */
+    /* After the handler Lua replaces a nil error by this text, so the error is the text's. */
     if (lua_isnil(L, 1)) {
         lua_pushliteral(L, "<no error object>");
         lua_replace(L, 1);
@@ -116,7 +115,7 @@ static int note_raise(lua_State *L)
     ss_lua_state_drain(L, state);
     if (ss_lua_to_error(L, 1) || is_being_raised(L, state))
         return 0;
-    /* An equal string was another error: only what can be told apart is found again. */
+    /* An equal string was another error: only values with an identity are found again. */
     ss_lua_forget_equal(L, state, 1);
     origin.unwound = comes_from_wrap(L, &origin.dead);
     (void)ss_lua_ties_make(L, state, 1, &origin);

@@ -9,17 +9,11 @@
 bool ss_lua_is_interrupt(IUnknown *error)
 {
     IUnknown *exception = ss_lua_error_exception(error);
-    void *marker = NULL;
-    bool interrupt;
+    IUnknown *marker = ss_lua_query(exception, &stacksplice_IID_IScriptInterrupt);
+    bool interrupt = marker != NULL;
 
-    if (!exception)
-        return false;
-    interrupt = SUCCEEDED(exception->lpVtbl->QueryInterface(
-                    exception, &stacksplice_IID_IScriptInterrupt, &marker)) &&
-                marker;
-    if (marker)
-        ((IUnknown *)marker)->lpVtbl->Release(marker);
-    exception->lpVtbl->Release(exception);
+    ss_lua_release(marker);
+    ss_lua_release(exception);
     return interrupt;
 }
 
@@ -119,7 +113,8 @@ static void note_call(lua_State *L, ss_lua_state *state, lua_Debug *activation)
         ss_lua_interrupt_clear(L, state);
 }
 
-/* The hook that L had; one that it inherited when it was made meanwhile is taken off. */
+/* Restore the hook that L had; a coroutine made during the interrupt inherited ours and had none.
+ */
 static void give_back(lua_State *L, ss_lua_state *state)
 {
     for (uint32_t i = 0; state && i < state->displaced_count; i++) {

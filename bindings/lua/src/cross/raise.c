@@ -28,14 +28,11 @@ static void push_raised(lua_State *L, ss_lua_state *state, IUnknown *error)
         return;
     }
     if (!ss_lua_ties_find(L, state, -1)) {
-        IScriptErrorInfo *info = NULL;
+        IScriptErrorInfo *info = ss_lua_query(error, &stacksplice_IID_IScriptErrorInfo);
 
-        if (FAILED(error->lpVtbl->QueryInterface(error, &stacksplice_IID_IScriptErrorInfo,
-                                                 (void **)&info)))
-            return;
         stacksplice_exception_ref(x);
         ss_lua_set_last(state, x, info);
-        info->lpVtbl->Release(info);
+        ss_lua_release(info);
     }
     if (ss_lua_ties_find(L, state, -1) == &state->last)
         ss_lua_remember_raiser(L, state);
@@ -53,8 +50,8 @@ __attribute__((noreturn)) static void raise_text(lua_State *L, const char *forma
 }
 
 /*
- * What may allocate before the error has left the slot, and with it whatever finalizers do: they
- * may cross borders and use the slot themselves.  Result: the holder.
+ * Everything that allocates before the error leaves the slot: a finalizer that runs then may cross
+ * borders and use the slot.  Result: the holder.
  */
 static int prepare(lua_State *L)
 {
@@ -65,7 +62,7 @@ static int prepare(lua_State *L)
     return 1;
 }
 
-/* Push the holder, with the error in flight put aside meanwhile.  [-0, +1, m] */
+/* Push the holder; the error in flight is set aside while memory is allocated.  [-0, +1, m] */
 static IUnknown **push_prepared(lua_State *L)
 {
     stacksplice_saved_error saved;
@@ -89,8 +86,8 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
     if (SUCCEEDED(hr))
         raise_text(L, "stacksplice_lua_raise: %s is a success code", hr);
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
-    /* Everything that may raise for want of memory comes before the error leaves the slot, or while
-       the holder owns it. */
+    /* What may run out of memory comes before the error leaves the slot, or while the holder owns
+       it. */
     holder = push_prepared(L);
     state = ss_lua_state_open(L);
     (void)stacksplice_arrive(ss_lua_owner(state), above, hr, (IRestrictedErrorInfo **)holder);

@@ -15,14 +15,14 @@ enum {
 
 #define SS_LUA_NO_SITE UINT16_MAX
 
-/* A place where the interpreter called C and which is none of the learnt sites. */
+/* A place where the interpreter called C, at none of the known sites. */
 typedef struct ss_lua_missed {
     uint32_t frame, hidden; /* of the interpreter, as in a site */
     bool may_be_none;       /* what is inside is a library function, or Lua's own on a rare path */
     lua_State *L;
     struct ss_lua_call_site *site; /* one of the same coroutine */
     uintptr_t ci;   /* the activation of what was called, by its function; 0: it is not known */
-    uintptr_t stop; /* where the run behind it ends */
+    uintptr_t stop; /* where the run outside it ends */
 } ss_lua_missed;
 
 typedef struct ss_lua_call_site {
@@ -56,7 +56,7 @@ typedef struct ss_lua_collection {
     bool marks;      /* frames have marks */
     bool too_many;
     bool unclaimed_is_missed;
-    uint32_t unclaimed_end; /* behind the last frame of the interpreter that no site stands for */
+    uint32_t unclaimed_end; /* the frame after the last one of the interpreter without a site */
     uint32_t missed_count, missed_pushed;
     uintptr_t tail_calls; /* the token of that gap; 0: not asked for yet */
     uint32_t token_count;

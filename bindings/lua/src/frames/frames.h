@@ -41,10 +41,10 @@ uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames);
 /* The token of a gap. */
 uintptr_t ss_lua_gap(const char *reason);
 
-/* What stands outward of a function that was entered by a tail call. */
+/* The gap outward of a function that was entered by a tail call. */
 #define SS_LUA_TAIL_CALLS "Lua tail calls replaced the frames of the callers"
 
-/* Captures have no memory for a longer name of a function. */
+/* Captures do not keep longer names of functions. */
 enum { SS_LUA_NAME_SIZE = 96 };
 
 /* The name under which a loaded module holds the function VALUE points to, or false.

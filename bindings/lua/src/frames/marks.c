@@ -1,8 +1,8 @@
 /* What a frame is to the interpreter, as the core keeps it. */
 #include "frames/collection.h"
 
-/* Whether captures that begin now find the marks of the layout; read after learning only. */
-static atomic_bool marks_told;
+/* The core was asked to classify anew: captures that begin now find the marks of the layout. */
+static atomic_bool reclassified;
 
 uint8_t ss_lua_classify(uintptr_t ip, uintptr_t function, void *data)
 {
@@ -23,20 +23,20 @@ uint8_t ss_lua_classify(uintptr_t ip, uintptr_t function, void *data)
 }
 
 /*
- * Whether the frames of this walk are marked: it began after the layout was learnt and that was
- * told.  A thread's first capture that finds it told may have begun before; the next one did not.
+ * The frames of this walk are marked if it began after reclassification.  The first capture of a
+ * thread that finds the flag set may have begun earlier; the next one did not.
  */
 bool ss_lua_has_marks(void)
 {
-    static _Thread_local bool told_before;
-    bool before = told_before;
+    static _Thread_local bool seen_before;
+    bool before = seen_before;
 
     if (before)
         return true;
-    if (!atomic_load(&marks_told)) {
+    if (!atomic_load(&reclassified)) {
         stacksplice_reclassify();
-        atomic_store(&marks_told, true);
+        atomic_store(&reclassified, true);
     }
-    told_before = true;
+    seen_before = true;
     return false;
 }

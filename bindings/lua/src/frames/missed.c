@@ -1,8 +1,7 @@
 /*
- * Call sites that calibration never met.  A frame that is known to be the interpreter's own, right
- * outside of a frame that is not Lua's, and at no learnt site: something was called from there.
- * The frame inside begins where a C function does; an activation of that function says where in its
- * coroutine's chain the place is.  What that does not settle is left to a gap.
+ * Call sites that calibration never met: a frame of the interpreter, at no known site, called a
+ * frame that is not Lua's.  If the called function is among the activations of a coroutine, that
+ * activation gives the place in the coroutine's chain.  Otherwise a gap reports the missed call.
  */
 #include "frames/collection.h"
 
@@ -66,7 +65,8 @@ typedef struct range {
     ss_lua_call_site *site;
 } range;
 
-/* Behind the nearest thing inside of it of the same coroutine, or from its innermost activation. */
+/* It begins after the nearest site of the same coroutine inside it, or at the innermost
+   activation. */
 static bool find_range(ss_lua_collection *c, uint32_t which, uint32_t outer, range *found)
 {
     ss_lua_missed *inner = NULL;

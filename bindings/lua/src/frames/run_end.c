@@ -2,11 +2,11 @@
  * Where a coroutine's part of this native stack ends.  A coroutine may have been called on several
  * stacks: on a thread's, and from inside of that on a fiber's.
  *
- * Every function in C that Lua called has a call site among the frames of its stack, and there the
- * run that is inside of it ends.  So a run that comes upon a C activation earlier has come to where
- * this stack entered Lua; that activation and all outward of it belong to frames that are not here.
- * But a coroutine that was resumed here had no frames anywhere before, so all of it belongs here,
- * with C activations that lost their frames when they yielded.
+ * Every C function that Lua called has a call site on its stack, and the run inside it ends there.
+ * A C activation before the expected site therefore marks where this stack entered Lua: it and all
+ * activations outward of it have their frames on another stack.  The exception is a coroutine that
+ * was resumed on this stack: all of it belongs here, including C activations that lost their frames
+ * when they yielded.
  */
 #include "frames/collection.h"
 

@@ -124,7 +124,7 @@ static bool add_site(ss_lua_collection *c, uint32_t frame, const ss_lua_site *si
     return true;
 }
 
-/* For as many sites as there can be; without memory the frames beyond some are told by a gap. */
+/* Allocate for the worst case; on failure keep the near sites and leave a gap for the rest. */
 static void make_room(ss_lua_collection *c, uint32_t most)
 {
     c->sites = c->near_sites;

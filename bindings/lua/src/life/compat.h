@@ -84,7 +84,7 @@ static inline int ss_lua_compat_typeerror(lua_State *L, int argument, const char
 
 #endif
 
-/* Have the collector work as if so much had been allocated.  Since 5.5 it is told in bytes. */
+/* Have the collector work as if so much had been allocated.  Since 5.5 in bytes. */
 static inline void ss_lua_count_kib(lua_State *L, int kib)
 {
 #if LUA_VERSION_NUM >= 505

@@ -98,7 +98,7 @@ ss_lua_hold *ss_lua_push_hold(lua_State *L, ss_lua_state *state, const ss_lua_ho
 
 /* ---- References ------------------------------------------------------------------------------*/
 
-/* The one that was dropped last is used again: its key in the registry is false meanwhile. */
+/* The holder dropped last is reused.  Its key in the registry is false while it is in use. */
 static const char spare_key;
 
 IUnknown **ss_lua_push_holder(lua_State *L)

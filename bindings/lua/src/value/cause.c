@@ -63,11 +63,11 @@ void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, stacksplice_
 {
     IScriptErrorInfo *error = (IScriptErrorInfo *)ss_lua_to_error(L, cause);
 
-    if (ties->error) /* it was made meanwhile, by a __tostring */
+    if (ties->error) /* a __tostring made it in between */
         return;
     cause = lua_absindex(L, cause);
     index = lua_absindex(L, index);
-    /* Before anybody is told of it: now it can be held from outside. */
+    /* First, so that the core may hold it from outside. */
     ss_lua_pin(L, state, cause, ss_lua_ties_find(L, state, cause));
     ss_lua_pin_alone(L, ties->exception, index);
     if (ss_lua_has_identity(L, index)) {

@@ -123,8 +123,8 @@ static stacksplice_exception_parts push_parts(lua_State *L, int index, bool scri
     return parts;
 }
 
-/* Into FRAMES, which has room for MAX, and for three times as many if the coroutine of ORIGIN is to
-   be told, too. */
+/* Into FRAMES, which has room for MAX elements, or for three times as many with a DEAD coroutine.
+ */
 static uint32_t take_stack(lua_State *L, const ss_lua_origin *origin, lua_State *dead, uint32_t max,
                            uintptr_t *frames)
 {
@@ -172,7 +172,7 @@ stacksplice_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
     index = lua_absindex(L, index);
     parts = push_parts(L, index, scripted, &type);
     parts.hresult = origin->hresult ? origin->hresult : value_hresult(L, index, origin->status);
-    /* What was asked of the value (__tostring) may have made an error of it meanwhile. */
+    /* Its __tostring may have made an error of it. */
     ties = scripted && identity ? ss_lua_ties_find(L, state, index) : NULL;
     if (!ties && identity) {
         ties = ss_lua_tie(L, state, index);

@@ -95,8 +95,7 @@ static bool push_known(lua_State *L, int index, const IScriptErrorInfo *error)
     return false;
 }
 
-/* Only an object that is complete becomes the one of its error; a finalizer that ran meanwhile may
-   have made another. */
+/* The object enters the table when it is complete; a finalizer may have entered another by then. */
 void ss_lua_push_error_object(lua_State *L, ss_lua_state *state, IScriptErrorInfo *error,
                               const luaL_Reg *metamethods)
 {

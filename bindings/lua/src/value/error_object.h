@@ -1,25 +1,9 @@
-/* What the files about error objects share: reading an error of the core, and the userdata. */
+/* What the files about error objects share. */
 #ifndef SS_LUA_ERROR_OBJECT_H
 #define SS_LUA_ERROR_OBJECT_H
 
 #include "value/gather.h"
 #include "value/value.h"
-
-/* The interface IID of OBJECT with a reference, or NULL; NULL is allowed. */
-static inline void *ss_lua_query(IUnknown *object, REFIID iid)
-{
-    void *found = NULL;
-
-    if (!object || FAILED(object->lpVtbl->QueryInterface(object, iid, &found)))
-        return NULL;
-    return found;
-}
-
-static inline void ss_lua_release(void *object)
-{
-    if (object)
-        ((IUnknown *)object)->lpVtbl->Release(object);
-}
 
 /* ---- Fields and reports (read.c, error_report.c) ----------------------------------------------*/
 

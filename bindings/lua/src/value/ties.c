@@ -1,7 +1,7 @@
 /*
  * What ties error values to their errors.  Tables, userdata, functions and threads have an
- * identity: their ties hang in a table with weak keys.  Of the others, equal ones cannot be told
- * apart, so only the state's last one is remembered.
+ * identity: their ties are in a table with weak keys.  Equal values of other types cannot be
+ * distinguished, so the state remembers only the last one.
  */
 #include "value/value.h"
 
@@ -136,7 +136,7 @@ static void pin_next(lua_State *L, const stacksplice_ties *ties)
         lua_pop(L, 1);
     } else {
         ss_lua_pin_alone(L, ties->exception, -1);
-        /* The cause of what cannot be told apart is held from outside as long as it has ties. */
+        /* The last value's exception is held from outside, and so is its cause. */
         if (ss_lua_has_identity(L, -1))
             ss_lua_push_tied(L, -1);
         else

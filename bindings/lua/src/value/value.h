@@ -5,13 +5,13 @@
 #include "frames/frames.h"
 #include "life/hold.h"
 
-/* How a stack is to be taken for a new exception. */
+/* How to take the stack of a new exception. */
 typedef struct ss_lua_origin {
-    const void *above; /* frames inside of it are ours */
+    const void *above; /* frames inside it are ours */
     int status;        /* LUA_ERRRUN, or what a protected call returned */
-    bool unwound;      /* the frames between the raise and here are gone: say so */
+    bool unwound;      /* the frames between the raise and here are gone: leave a gap */
     lua_State *dead;   /* a coroutine that failed: its activations are still there; or NULL */
-    HRESULT hresult;   /* 0: what value and status say */
+    HRESULT hresult;   /* 0: take it from the value, else from the status */
 } ss_lua_origin;
 
 /* ---- Ties (ties.c) ----------------------------------------------------------------------------*/
@@ -23,7 +23,7 @@ stacksplice_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index)
 stacksplice_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
                                    const ss_lua_origin *origin);
 
-/* Whether values of that type can be told apart: their ties hang in the table of anchors. */
+/* Whether values of this type have an identity: then their ties are in a table with weak keys. */
 bool ss_lua_has_identity(lua_State *L, int index);
 
 /* Push the field KEY of the table or userdata at INDEX: raw of a table, of a userdata as its
@@ -55,8 +55,8 @@ bool ss_lua_push_value(lua_State *L, const stacksplice_exception *x);
 /* Forget the last value without identity if the value at INDEX equals it. [-0, +0, -] */
 void ss_lua_forget_equal(lua_State *L, ss_lua_state *state, int index);
 
-/* For a host that has the error value at INDEX in hand: if it equals the last one, which was
-   originated already and not raised since, it is another error: forget the last. [-0, +0, -] */
+/* A host has the error value at INDEX.  If it equals the last one, and that was originated and not
+   raised since, it is a new error: forget the last. [-0, +0, -] */
 void ss_lua_forget_originated(lua_State *L, ss_lua_state *state, int index);
 
 /* Make X, whose inside reference is taken over, the exception of the last value, and ERROR, which
@@ -102,6 +102,24 @@ void ss_lua_find_causes(lua_State *L, ss_lua_state *state, int index, const ss_l
    made from. [-0, +0, m] */
 void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, stacksplice_ties *ties,
                       int cause);
+
+/* ---- COM ------------------------------------------------------------------------------------*/
+
+/* The interface IID of OBJECT with a reference, or NULL; NULL is allowed. */
+static inline void *ss_lua_query(IUnknown *object, REFIID iid)
+{
+    void *found = NULL;
+
+    if (!object || FAILED(object->lpVtbl->QueryInterface(object, iid, &found)))
+        return NULL;
+    return found;
+}
+
+static inline void ss_lua_release(void *object)
+{
+    if (object)
+        ((IUnknown *)object)->lpVtbl->Release(object);
+}
 
 /* ---- Error objects ----------------------------------------------------------------------------*/
 
