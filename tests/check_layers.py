@@ -41,7 +41,7 @@ LUA = {
 ACYCLIC = ["core/src", "bindings/python/src", "bindings/lua/src", "bindings/tiny"]
 # What the core may not name, and where that is looked for.
 LANGUAGE = re.compile(r"\b_?(?:c?python|lua(?:jit)?)(?![a-z])", re.IGNORECASE)
-LANGUAGE_FREE = ["core/src"]
+LANGUAGE_FREE = ["core"]
 # A folder of the Python binding -> the other folders it may include.
 PYTHON = {
     "life": set(),

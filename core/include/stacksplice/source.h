@@ -435,7 +435,7 @@ STACKSPLICE_API int stacksplice_errno_from_hresult(stacksplice_hresult hr);
 
 /*
  * RoOriginateLanguageException with a UTF-8 message of LENGTH bytes, cut where that function cuts
- * it.  Surrogates encoded in three bytes (Python's surrogatepass) are kept.  *ERROR (optional)
+ * it.  Surrogates encoded in three bytes are kept.  *ERROR (optional)
  * receives a reference to the new error object, which is also in the slot; NULL when the reporting
  * flags disable origination.
  * Errors: E_INVALIDARG if hr is a success code; E_OUTOFMEMORY, and then the slot is empty.
@@ -538,7 +538,7 @@ typedef struct IScriptExceptionTypeVtbl {
     ULONG(STDMETHODCALLTYPE *Release)(IScriptExceptionType *self);
     /*
      * Name INDEX of the type (0) and of its base types, in the order in which the language searches
-     * them (Python's MRO, without object), written as GetTypeName does.  NULL after the last.
+     * them (its method resolution order), written as GetTypeName does.  NULL after the last.
      * Lives as long as the object.
      */
     const char *(STDMETHODCALLTYPE *GetName)(IScriptExceptionType *self, uint32_t index);
@@ -567,8 +567,8 @@ struct IScriptErrorInfo {
 
 /*
  * A marker without methods of its own.  If a language exception answers it, a plain protected call
- * of another language may not swallow it (Python: KeyboardInterrupt, SystemExit, CancelledError and
- * every other BaseException that is no Exception).  The object returned is its IUnknown.
+ * of another language may not swallow it: a key that interrupts the program, the end of a program
+ * or of a task.  The object returned is its IUnknown.
  */
 /* {6a1d9c0e-9a53-4c0f-8c1d-3f0b9f3f5d27} */
 STACKSPLICE_API extern const IID stacksplice_IID_IScriptInterrupt;

@@ -2,8 +2,8 @@
  * stacksplice: one error, one stack, every language.
  *
  * This header is the C interface of the core library, which knows no interpreter.  Bindings
- * (stacksplice/python.h, stacksplice/lua.h) register as frame sources (stacksplice/source.h); from
- * then on every captured stack contains their frames in true order.
+ * register as frame sources (stacksplice/source.h); from then on every captured stack contains
+ * their frames in true order.
  *
  * Rules that hold for every declaration below:
  *  - HRESULT.  stacksplice_hresult is a 32-bit HRESULT: negative means failure, S_OK is 0, S_FALSE
@@ -108,7 +108,7 @@ typedef struct stacksplice_frame {
     size_t size; /* sizeof(stacksplice_frame) of the library that fills it */
     stacksplice_frame_kind kind;
     stacksplice_trust trust;
-    const char *language; /* "native", "python", "lua", ... */
+    const char *language; /* "native", "c++", or a binding's name */
     const char *function;
     const char *file;
     uint32_t line, end_line;     /* 1 is the first line */
@@ -221,8 +221,8 @@ STACKSPLICE_API stacksplice_hresult stacksplice_propagate(stacksplice_hresult hr
                                                           IUnknown *language_exception);
 
 /*
- * The language that received the error at NODE, a node of a propagation chain: "python", "lua",
- * "c++"; "native" if the border named none.  UTF-8; *LANGUAGE lives as long as NODE.
+ * The language that received the error at NODE, a node of a propagation chain, as frames
+ * name it; "native" if the border named none.  UTF-8; *LANGUAGE lives as long as NODE.
  * Errors: E_POINTER; E_INVALIDARG if node is not a propagation node of this library.
  * [own: borrows node | thread: any | alloc: no | signal: no]
  */
@@ -234,7 +234,7 @@ STACKSPLICE_API stacksplice_hresult stacksplice_node_language(IUnknown *node,
 /* How an error relates to the one that was made from it. */
 typedef enum stacksplice_relation {
     STACKSPLICE_RELATION_NONE = 0,   /* there is no such error */
-    STACKSPLICE_RELATION_CAUSE = 1,  /* its direct cause: Python's raise ... from, a nested C++
+    STACKSPLICE_RELATION_CAUSE = 1,  /* its direct cause: what a script names, a nested C++
                                         exception, the old error of RoTransformError */
     STACKSPLICE_RELATION_CONTEXT = 2 /* it was being handled when the other was raised */
 } stacksplice_relation;
@@ -254,8 +254,8 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_cause(IUnknown *error,
                                                             stacksplice_relation *relation);
 
 /*
- * Whether ERROR is a group, such as Python's ExceptionGroup: how many members are available, and
- * how many more the group had (both pointers may be NULL).  A group may have no available members.
+ * Whether ERROR is a group of errors: how many members are available, and how many more the group
+ * had (both pointers may be NULL).  A group may have no available members.
  *
  * Returns S_OK for a group; S_FALSE with zeros for any other error.  Errors: E_POINTER if error is
  * NULL; E_INVALIDARG if error is not an error object of this library.
@@ -280,8 +280,8 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_member(IUnknown *error, ui
 typedef int (*stacksplice_note_callback)(const char *text, size_t length, void *data);
 
 /*
- * Call CALLBACK for each note of ERROR, oldest first: those that its exception had (Python's
- * add_note) when the error was created, and those added since.
+ * Call CALLBACK for each note of ERROR, oldest first: those that its exception had
+ * when the error was created, and those added since.
  *
  * Returns S_OK, or S_FALSE when CALLBACK stopped it.  Errors: E_POINTER if error or callback is
  * NULL; E_INVALIDARG if error is not an error object of this library.
@@ -311,15 +311,15 @@ typedef enum stacksplice_format_kind {
 } stacksplice_format_kind;
 
 typedef enum stacksplice_order {
-    STACKSPLICE_ORDER_NEWEST_FIRST = 0, /* as Lua, C debuggers and Windows show a stack */
-    STACKSPLICE_ORDER_NEWEST_LAST = 1   /* as Python shows a traceback */
+    STACKSPLICE_ORDER_NEWEST_FIRST = 0, /* as debuggers show a stack */
+    STACKSPLICE_ORDER_NEWEST_LAST = 1   /* as scripts' tracebacks show it */
 } stacksplice_order;
 
 typedef struct stacksplice_format_options {
     size_t size; /* sizeof(stacksplice_format_options) */
     stacksplice_order order;
     int all_frames; /* text: nonzero shows glue frames too, zero hides and counts them */
-    int color;      /* text: nonzero writes ANSI colours */
+    int color;      /* text: nonzero writes ANSI colours; the caller knows its terminal */
     int alone;      /* text: nonzero leaves out causes and members */
     /*
      * Nonzero opens no file and leaves out source lines.  Set it if the reader of the report must
