@@ -14,19 +14,6 @@
 
 static _Atomic(sspy_interp *) main_record; /* (ATOMIC) of the main interpreter, for quick finding */
 
-void sspy_interp_ref(sspy_interp *interp)
-{
-    atomic_fetch_add(&interp->refs, 1);
-}
-
-void sspy_interp_unref(sspy_interp *interp)
-{
-    if (!interp || atomic_fetch_sub(&interp->refs, 1) != 1)
-        return;
-    stacksplice_owner_unref(interp->owner);
-    free(interp);
-}
-
 static PyObject *let_go_at_exit(PyObject *self, PyObject *unused)
 {
     sspy_interp *interp = sspy_interp_current();

@@ -7,12 +7,27 @@
  */
 #include "life/life.h"
 
+#include <stdlib.h>
+
 static _Thread_local unsigned sections; /* this thread is in */
 
 static struct {
     _Atomic(void (*)(void)) left;
     _Atomic(void (*)(PyInterpreterState *)) ended;
 } watcher;
+
+void sspy_interp_ref(sspy_interp *interp)
+{
+    atomic_fetch_add(&interp->refs, 1);
+}
+
+void sspy_interp_unref(sspy_interp *interp)
+{
+    if (!interp || atomic_fetch_sub(&interp->refs, 1) != 1)
+        return;
+    stacksplice_owner_unref(interp->owner);
+    free(interp);
+}
 
 /* What is dropped may run any Python code; the pending exception stays. */
 static void drop(void *context, void *data, void *value)
