@@ -165,6 +165,31 @@ FRESH_TEST(test_a_release_in_a_section_wakes_nobody)
     stacksplice_owner_close(owner);
 }
 
+FRESH_TEST(test_a_section_inside_that_of_another_language_drops_nothing)
+{
+    stacksplice_owner *other = new_owner(&toy), *owner = new_owner(&toy);
+    stacksplice_exception *x = new_exception(owner);
+    IUnknown *unknown = stacksplice_exception_unknown(x);
+    stacksplice_section outer, inner;
+    int value = 0;
+
+    assert_true(stacksplice_exception_keep(x, &value));
+    unknown->lpVtbl->AddRef(unknown);
+    outer = stacksplice_section_enter(other);
+    inner = stacksplice_section_enter(owner);
+    release(unknown);
+    assert_int_equal(woken, 0);
+    stacksplice_section_leave(inner, NULL);
+    assert_int_equal(woken, 1);
+    stacksplice_section_leave(outer, NULL);
+    assert_int_equal(dropped, 0);
+    stacksplice_owner_drain(owner, NULL);
+    assert_int_equal(value, 1);
+    stacksplice_exception_unref(x);
+    stacksplice_owner_close(owner);
+    stacksplice_owner_close(other);
+}
+
 FRESH_TEST(test_a_closed_owner_is_asked_nothing)
 {
     stacksplice_owner *owner = new_owner(&toy);

@@ -196,8 +196,12 @@ void stacksplice_section_leave(stacksplice_section section, void *context)
     stacksplice_owner *self = current;
 
     current = section.outer;
-    if (!section.outer && self && stacksplice_owner_waits(self))
+    if (!self || !stacksplice_owner_waits(self))
+        return;
+    if (!current)
         stacksplice_owner_drain(self, context);
+    else if (current != self) /* in a section of another language: no script runs there */
+        wake(ss_owner_of(self));
 }
 
 stacksplice_owner *stacksplice_section_owner(void)
