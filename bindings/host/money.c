@@ -4,7 +4,7 @@
  */
 #include "host.h"
 
-#include <stacksplice/source.h> /* stacksplice_originate */
+#include <stacksplice/script.h> /* stacksplice_originate */
 
 #include <math.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "support.h"
 #include "threads.h"
 
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 
 #include <dlfcn.h>
 

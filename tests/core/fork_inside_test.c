@@ -5,7 +5,7 @@
 #include "steps.h"
 #include "support.h"
 
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 
 #include <signal.h>
 #include <stdbool.h>

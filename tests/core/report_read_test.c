@@ -1,5 +1,7 @@
 /* The walk that visitors take: what it hands them, in which order, and that they can stop it. */
 #include "report_fixture.h"
+
+#include <stacksplice/script.h>
 #include "support.h"
 
 #include <stacksplice/read.h>

@@ -1,5 +1,7 @@
 /* Errors that are told in words: the text that an error object would have, and what is refused. */
 #include "report_fixture.h"
+
+#include <stacksplice/script.h>
 #include "support.h"
 
 #include <stdio.h>

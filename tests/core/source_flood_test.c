@@ -3,7 +3,7 @@
 #include "frames.h"
 #include "support.h"
 
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 #include <stacksplice/winrt/roerrorapi.h>
 
 #include <stdbool.h>

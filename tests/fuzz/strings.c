@@ -7,7 +7,7 @@
 #include "utf8.h"
 
 #include "com/utf.h"
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 #include <stacksplice/winrt/oleauto.h>
 #include <stacksplice/winrt/winstring.h>
 

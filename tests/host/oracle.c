@@ -17,7 +17,7 @@
 #include <lauxlib.h>
 #include <link.h>
 #include <lua.h>
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 #include <stdbool.h>
 #include <unwind.h>
 

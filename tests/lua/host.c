@@ -1,6 +1,8 @@
 /* The functions of lua.h as a host uses them: stack effects, identity, HRESULTs. */
 #include "host.h"
 
+#include <stacksplice/script.h>
+
 /* ---- pcall -----------------------------------------------------------------------------------*/
 
 STATE_TEST(test_pcall_succeeds_like_lua_pcall)

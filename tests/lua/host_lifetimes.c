@@ -1,5 +1,7 @@
 /* What outlives its state, its thread or its process. */
 #include "host.h"
+
+#include <stacksplice/script.h>
 #include "threads.h"
 
 /* ---- Lifetimes -------------------------------------------------------------------------------*/

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 
 #define CANCELLED ((HRESULT)0x800704C7)
 

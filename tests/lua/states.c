@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 
 /* raise(): the thread's error, whatever its HRESULT. */
 static int raise_slot(lua_State *L)

@@ -11,7 +11,7 @@
 #include <lauxlib.h>
 #include <lualib.h>
 
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 
 #define GAP "Lua frames unknown: stacksplice is not loaded in "
 

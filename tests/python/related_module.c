@@ -8,7 +8,7 @@
 #include "error_double.h"
 
 #include <stacksplice/python.h>
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 #include <stdlib.h>
 #include <string.h>
 

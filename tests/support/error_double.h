@@ -3,7 +3,7 @@
 #define STACKSPLICE_TEST_ERROR_DOUBLE_H
 
 #include <stacksplice/debugger.h>
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 
 #include <stdatomic.h>
 

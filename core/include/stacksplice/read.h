@@ -110,6 +110,112 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_visit(IUnknown *error,
 STACKSPLICE_API stacksplice_hresult stacksplice_error_language(IUnknown *error,
                                                                const char **language);
 
+/* ---- Reports that were read back -------------------------------------------------------------*/
+
+/* A text of LENGTH bytes, which may hold NULs; NULL is none. */
+typedef struct stacksplice_told_text {
+    const char *text;
+    size_t length;
+} stacksplice_told_text;
+
+/* A frame as a report shows it. */
+typedef struct stacksplice_told_frame {
+    stacksplice_frame frame;
+    int glue;                     /* nonzero: reports for people hide it */
+    stacksplice_told_text source; /* its line of source; without one no file is opened */
+} stacksplice_told_frame;
+
+/*
+ * Where the fields of a saved frame are found: an object of whatever reads JSON.  Extend it: put it
+ * first in a structure of your own.
+ *
+ * A function leaves *OUT as it is when there is no KEY, or null.  It returns nonzero when the value
+ * is of another kind or too large; then the reading ends.  Texts are lent until the report is
+ * written.
+ */
+typedef struct stacksplice_fields stacksplice_fields;
+struct stacksplice_fields {
+    int (*text)(stacksplice_fields *self, const char *key, stacksplice_told_text *out);
+    /* A number up to MOST, or the text of one in hexadecimal. */
+    int (*number)(stacksplice_fields *self, const char *key, uint64_t most, uint64_t *out);
+    int (*truth)(stacksplice_fields *self, const char *key, int *out);
+};
+
+/*
+ * Read the fields that stacksplice_frame_visit (stacksplice/read.h) hands over.  Returns 0, or what
+ * a function of FROM returned.
+ * [own: texts lent by FROM | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API int stacksplice_frame_read(stacksplice_fields *from, stacksplice_told_frame *out);
+
+typedef struct stacksplice_told_stack {
+    const stacksplice_told_frame *frames; /* innermost first */
+    uint32_t count;
+    uint32_t left_out; /* 0, or at least 1: the stack was longer */
+} stacksplice_told_stack;
+
+/* A language that received the error. */
+typedef struct stacksplice_told_node {
+    const char *language;
+    uint64_t thread_id;
+    stacksplice_told_stack stack;
+} stacksplice_told_node;
+
+/*
+ * An error for stacksplice_format_told that is not an error object of this process: from a saved
+ * report, or a language's exception that crossed no border.
+ *
+ * The contents come from ERROR, an error object, if there is one; else from TEXT, which is shown
+ * line by line as it is; else from the members HRESULT to NODE_COUNT.  The members from PASSED on
+ * count in any case.
+ */
+typedef struct stacksplice_told {
+    size_t size; /* sizeof(stacksplice_told) */
+    IUnknown *error;
+    stacksplice_told_text text;
+
+    stacksplice_hresult hresult;
+    const char *type; /* or NULL */
+    stacksplice_told_text description, message;
+    const stacksplice_told_text *notes;
+    uint32_t note_count;
+    uint64_t thread_id;
+    const char *place; /* of the thread, such as "of process 4711 on nodename"; or NULL */
+    stacksplice_told_stack stack;
+    const stacksplice_told_node *nodes; /* the oldest first */
+    uint32_t node_count;
+
+    stacksplice_told_text passed; /* where else it passed: lines shown as they are */
+    const void *identity;         /* equal for equal errors of one report */
+    int is_group;
+    const struct stacksplice_told *const *members;
+    uint32_t member_count, members_left_out;
+    const struct stacksplice_told *cause; /* what it was made from, or NULL */
+    stacksplice_relation relation;        /* of CAUSE, or to an error above */
+    int cause_above;          /* nonzero: it was made from an error that the report shows above */
+    uint32_t causes_left_out; /* 0, or at least 1: causes left out beyond the last known */
+} stacksplice_told;
+
+/*
+ * Write the text report of TOLD, as stacksplice_format does for an error object.
+ *
+ * Returns S_OK, or S_FALSE when WRITE stopped it.  Errors: E_POINTER if told or write is NULL;
+ * E_INVALIDARG if its size or options is invalid.
+ * [own: borrows told, text lent to WRITE | thread: any | alloc: as stacksplice_format | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult
+stacksplice_format_told(const stacksplice_told *told, const stacksplice_format_options *options,
+                        stacksplice_write_callback write, void *data);
+
+/*
+ * Write FRAME as a text report shows it: one line, without the line feed.
+ * Errors: E_POINTER if frame or write is NULL.  S_FALSE when WRITE stopped it.
+ * [own: borrows frame, text lent to WRITE | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_format_frame(const stacksplice_frame *frame,
+                                                             stacksplice_write_callback write,
+                                                             void *data);
+
 #ifdef __cplusplus
 }
 #endif

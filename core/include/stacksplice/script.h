@@ -15,7 +15,11 @@
 #ifndef STACKSPLICE_SCRIPT_H
 #define STACKSPLICE_SCRIPT_H
 
+#include "read.h"
 #include "source.h"
+#ifndef STACKSPLICE_NO_WINRT
+#include "winrt/unknwn.h"
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -163,7 +167,211 @@ STACKSPLICE_API void stacksplice_section_leave(stacksplice_section section, void
 /* The owner whose section this thread is in, borrowed, or NULL. */
 STACKSPLICE_API stacksplice_owner *stacksplice_section_owner(void);
 
+/* ---- HRESULTs and errno ----------------------------------------------------------------------*/
+
+/*
+ * The HRESULT of an errno: HRESULT_FROM_WIN32 of the Windows code with the same meaning; without
+ * one, 0xA0530000 + NUMBER (customer bit, facility 0x53).  E_FAIL when NUMBER is not in 1 to 65535.
+ * [thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_hresult_from_errno(int number);
+
+/*
+ * The reverse; 0 when HR has no errno.  Several codes can have the same errno.
+ * [thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API int stacksplice_errno_from_hresult(stacksplice_hresult hr);
+
 #ifndef STACKSPLICE_NO_WINRT
+
+/* ---- Errors and their interfaces --------------------------------------------------------------*/
+
+/*
+ * RoOriginateLanguageException with a UTF-8 message of LENGTH bytes, cut where that function cuts
+ * it.  Surrogates encoded in three bytes are kept.  *ERROR (optional)
+ * receives a reference to the new error object, which is also in the slot; NULL when the reporting
+ * flags disable origination.
+ * Errors: E_INVALIDARG if hr is a success code; E_OUTOFMEMORY, and then the slot is empty.
+ * [own: caller releases *error | thread: any | alloc: yes | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_originate(stacksplice_hresult hr,
+                                                          const char *message, size_t length,
+                                                          IUnknown *language_exception,
+                                                          IRestrictedErrorInfo **error);
+
+/*
+ * Convert UNITS 16-bit units at TEXT to UTF-8 in OUT, which has CAPACITY bytes, one for the NUL;
+ * unpaired surrogates become U+FFFD.  Returns the bytes needed, without the NUL.  OUT may be NULL
+ * when CAPACITY is 0.  A text that does not fit is cut between characters.
+ * [own: caller's buffer | thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API size_t stacksplice_utf8(const WCHAR *text, uint32_t units, char *out,
+                                        size_t capacity);
+
+/*
+ * The language exceptions of script.h implement this interface, beside
+ * ILanguageExceptionStackBackTrace.
+ *
+ * Two counts.  The COM count (AddRef, Release) is the *outside* count: references that C code, the
+ * thread's slot or another language hold.  The language exception holds the script's own exception
+ * object strongly exactly while this count is above 0.  The *inside* count keeps the memory of the
+ * language exception and nothing else.  An error object holds one inside reference on its language
+ * exception for life, and one outside reference while its own outside count is above 0.
+ *
+ * A language exception whose script object is gone still answers every method.
+ */
+typedef struct IScriptException IScriptException;
+typedef struct IScriptExceptionVtbl {
+    HRESULT(STDMETHODCALLTYPE *QueryInterface)(IScriptException *self, REFIID iid, void **out);
+    ULONG(STDMETHODCALLTYPE *AddRef)(IScriptException *self);
+    ULONG(STDMETHODCALLTYPE *Release)(IScriptException *self);
+    /* The language, as in frames: a static string. */
+    const char *(STDMETHODCALLTYPE *GetLanguage)(IScriptException *self);
+    /*
+     * The exception's type as its language prints it, such as "ValueError"; NULL if it has none.
+     * It and the message live as long as the object does.
+     */
+    const char *(STDMETHODCALLTYPE *GetTypeName)(IScriptException *self);
+    /* The whole message, with its length in bytes; it may hold NULs. */
+    const char *(STDMETHODCALLTYPE *GetMessage)(IScriptException *self, size_t *length);
+    void(STDMETHODCALLTYPE *AddInside)(IScriptException *self);
+    void(STDMETHODCALLTYPE *ReleaseInside)(IScriptException *self);
+} IScriptExceptionVtbl;
+struct IScriptException {
+    const IScriptExceptionVtbl *lpVtbl;
+};
+
+/*
+ * A language exception implements this interface to report more: how its cause is related to it,
+ * the members of a group, notes.  The core queries it when the error is made and in reports.  Other
+ * exceptions need not answer it: their ILanguageExceptionTransform then gives a cause.  Readers
+ * call the functions on error objects instead (stacksplice_error_cause, _group, _member, _notes).
+ *
+ * An exception with two counts holds its members' errors as it holds the error of its cause: inside
+ * for life, outside while its own outside count is above 0.  Its answers never change.
+ */
+typedef struct IScriptExceptionDetails IScriptExceptionDetails;
+typedef struct IScriptExceptionDetailsVtbl {
+    HRESULT(STDMETHODCALLTYPE *QueryInterface)
+    (IScriptExceptionDetails *self, REFIID iid, void **out);
+    ULONG(STDMETHODCALLTYPE *AddRef)(IScriptExceptionDetails *self);
+    ULONG(STDMETHODCALLTYPE *Release)(IScriptExceptionDetails *self);
+    /*
+     * How the error of ILanguageExceptionTransform is related to this exception.  *LEFT_OUT: 0, or
+     * at least 1 when causes beyond that error (beyond this exception, if it has none) were left
+     * out.
+     */
+    stacksplice_relation(STDMETHODCALLTYPE *GetRelation)(IScriptExceptionDetails *self,
+                                                         uint32_t *left_out);
+    /* Nonzero if this is a group: *MEMBERS that GetMember gives, and *LEFT_OUT that it does not. */
+    int(STDMETHODCALLTYPE *GetGroup)(IScriptExceptionDetails *self, uint32_t *members,
+                                     uint32_t *left_out);
+    /* S_OK with a reference; S_FALSE and NULL after the last. */
+    HRESULT(STDMETHODCALLTYPE *GetMember)
+    (IScriptExceptionDetails *self, uint32_t index, IRestrictedErrorInfo **member);
+    /*
+     * Note INDEX, UTF-8, with its length in bytes; NULL after the last.  Lives as long as the
+     * object.
+     */
+    const char *(STDMETHODCALLTYPE *GetNote)(IScriptExceptionDetails *self, uint32_t index,
+                                             size_t *length);
+} IScriptExceptionDetailsVtbl;
+struct IScriptExceptionDetails {
+    const IScriptExceptionDetailsVtbl *lpVtbl;
+};
+
+/*
+ * A language exception whose type is derived from others implements this interface.  A language
+ * that cannot look at the exception itself can then still check its type.
+ */
+typedef struct IScriptExceptionType IScriptExceptionType;
+typedef struct IScriptExceptionTypeVtbl {
+    HRESULT(STDMETHODCALLTYPE *QueryInterface)(IScriptExceptionType *self, REFIID iid, void **out);
+    ULONG(STDMETHODCALLTYPE *AddRef)(IScriptExceptionType *self);
+    ULONG(STDMETHODCALLTYPE *Release)(IScriptExceptionType *self);
+    /*
+     * Name INDEX of the type (0) and of its base types, in the order in which the language searches
+     * them (its method resolution order), written as GetTypeName does.  NULL after the last.
+     * Lives as long as the object.
+     */
+    const char *(STDMETHODCALLTYPE *GetName)(IScriptExceptionType *self, uint32_t index);
+} IScriptExceptionTypeVtbl;
+struct IScriptExceptionType {
+    const IScriptExceptionTypeVtbl *lpVtbl;
+};
+
+/*
+ * Every error object of this library implements this interface; its propagation nodes do not.  The
+ * inside reference of stacksplice_ties makes no cycle.  AddRef on an error object whose outside
+ * count is 0 is allowed only while the caller holds an inside reference and the exception keeps its
+ * value.
+ */
+typedef struct IScriptErrorInfo IScriptErrorInfo;
+typedef struct IScriptErrorInfoVtbl {
+    HRESULT(STDMETHODCALLTYPE *QueryInterface)(IScriptErrorInfo *self, REFIID iid, void **out);
+    ULONG(STDMETHODCALLTYPE *AddRef)(IScriptErrorInfo *self);
+    ULONG(STDMETHODCALLTYPE *Release)(IScriptErrorInfo *self);
+    void(STDMETHODCALLTYPE *AddInside)(IScriptErrorInfo *self);
+    void(STDMETHODCALLTYPE *ReleaseInside)(IScriptErrorInfo *self);
+} IScriptErrorInfoVtbl;
+struct IScriptErrorInfo {
+    const IScriptErrorInfoVtbl *lpVtbl;
+};
+
+/*
+ * A marker without methods of its own.  If a language exception answers it, a plain protected call
+ * of another language may not swallow it: a key that interrupts the program, the end of a program
+ * or of a task.  The object returned is its IUnknown.
+ */
+/* {6a1d9c0e-9a53-4c0f-8c1d-3f0b9f3f5d27} */
+STACKSPLICE_API extern const IID stacksplice_IID_IScriptInterrupt;
+
+/* {d886a545-9c6c-47c2-b89d-6f52b7986610} */
+STACKSPLICE_API extern const IID stacksplice_IID_IScriptException;
+/* {4d37ed9c-890a-4bc8-9b55-514194fb6309} */
+STACKSPLICE_API extern const IID stacksplice_IID_IScriptErrorInfo;
+/* {b1c7f0d2-6e35-4d0c-9a41-3b8c5de1a7f4} */
+STACKSPLICE_API extern const IID stacksplice_IID_IScriptExceptionDetails;
+/* {5e1f64a9-2f0b-4c7e-8d35-90c4b7a1e26d} */
+STACKSPLICE_API extern const IID stacksplice_IID_IScriptExceptionType;
+
+/*
+ * stacksplice_propagate(HR, NULL) for a binding.  LANGUAGE, UTF-8 as in frames, receives the error;
+ * NULL is "native".  FRAME_ADDRESS, as in stacksplice_capture_above, keeps the function's own
+ * frames out of the node.
+ * [own: language copied | thread: any | alloc: yes | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_propagate_above(const void *frame_address,
+                                                                stacksplice_hresult hr,
+                                                                const char *language);
+
+/*
+ * Get the operating system's id of the thread that captured ERROR (an error object or a propagation
+ * node): the value of gettid() there.
+ * Errors: E_POINTER; E_INVALIDARG if error is not an error object of this library.
+ * [own: borrows error | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_error_thread(IUnknown *error, uint64_t *thread_id);
+
+/*
+ * Get the HRESULT of ERROR (of a node: that of its error), without the texts that GetErrorDetails
+ * makes.
+ * Errors: E_POINTER; E_INVALIDARG if error is not an error object of this library.
+ * [own: borrows error | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_error_hresult(IUnknown *error,
+                                                              stacksplice_hresult *hr);
+
+/*
+ * The length of the longest path from ERROR through causes and members: 0 when it has neither.  A
+ * binding leaves out causes and members that would make an exception deeper than
+ * STACKSPLICE_MAX_DEPTH, because a release recurses along that path.  The core leaves out such
+ * causes too.
+ * Errors: E_POINTER; E_INVALIDARG if error is not an error object of this library.
+ * [own: borrows error | thread: any | alloc: no | signal: no]
+ */
+#define STACKSPLICE_MAX_DEPTH 150
+STACKSPLICE_API stacksplice_hresult stacksplice_error_depth(IUnknown *error, uint32_t *depth);
 
 /* ---- The language exception ------------------------------------------------------------------*/
 
@@ -191,8 +399,7 @@ typedef struct stacksplice_exception_parts {
 /*
  * Create a language exception with one inside reference, which the caller owns; NULL without
  * memory.  It has only the COM interfaces that its contents need, of
- * ILanguageExceptionStackBackTrace, ILanguageExceptionTransform, IAgileObject and those of
- * source.h.
+ * ILanguageExceptionStackBackTrace, ILanguageExceptionTransform, IAgileObject and those above.
  * [own: PARTS copied | thread: the owner's | alloc: yes | signal: no]
  */
 STACKSPLICE_API stacksplice_exception *stacksplice_exception_new(

@@ -2,7 +2,7 @@
 #include "base/platform.h"
 
 #include <errno.h>
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 
 /* HRESULT_FROM_WIN32 of what winerror.h has; else the customer bit, facility 0x53 and the errno. */
 #define FACILITY_BITS UINT32_C(0xFFFF0000)

@@ -1,7 +1,7 @@
 #include "base/platform.h"
 
 #include "com/iid_list.h"
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 
 #define IID_DEFINE(name, ...) const IID name = __VA_ARGS__;
 STACKSPLICE_IID_LIST(IID_DEFINE)

@@ -1,7 +1,7 @@
 #include "com/utf.h"
 
 #include "base/utf.h"
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 
 size_t ss_utf16_from_utf8(const char *text, size_t length, WCHAR *out, size_t capacity)
 {

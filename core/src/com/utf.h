@@ -1,4 +1,4 @@
-/* UTF-8 to UTF-16.  The way back is stacksplice_utf8 (stacksplice/source.h). */
+/* UTF-8 to UTF-16.  The way back is stacksplice_utf8 (stacksplice/script.h). */
 #ifndef SS_UTF_H
 #define SS_UTF_H
 

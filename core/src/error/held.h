@@ -9,7 +9,7 @@
 #define SS_HELD_H
 
 #include "base/platform.h"
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 
 typedef struct ss_held {
     IUnknown *object;            /* (RO) the very pointer that was given, or NULL */

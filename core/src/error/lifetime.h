@@ -1,5 +1,5 @@
 /*
- * The two counts of an error (see stacksplice/source.h).
+ * The two counts of an error (see stacksplice/script.h).
  *
  * The outside count holds one inside reference while it is above 0; the memory goes when the inside
  * count is 0.  Going from 0 to 1 wakes what the error holds, going to 0 lets it sleep.  Both steps

@@ -12,7 +12,7 @@
 #include "base/platform.h"
 #include "error/held.h"
 #include <stacksplice/debugger.h>
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 
 #include <stdatomic.h>
 

@@ -1,5 +1,7 @@
 #include "report/facts.h"
 
+#include <stacksplice/script.h>
+
 #include "splice/token.h"
 
 #include <string.h>

@@ -7,6 +7,7 @@
 
 #include "base/writer.h"
 #include "error/view.h"
+#include <stacksplice/script.h>
 
 /* A text in one of both encodings. */
 typedef struct ss_text {

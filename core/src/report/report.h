@@ -9,6 +9,7 @@
 #include "report/facts.h"
 #include "report/source_line.h"
 #include "resolve/resolve.h"
+#include <stacksplice/script.h>
 
 enum {
     SS_REPORT_ERRORS_MAX = 256, /* in one report, with causes and members */

@@ -1,6 +1,8 @@
 /* The report for people of one error, without its causes; docs/reports.md describes it. */
 #include "report/report.h"
 
+#include <stacksplice/script.h>
+
 #include <string.h>
 
 static void put_code(ss_writer *w, HRESULT hr)

@@ -1,6 +1,8 @@
 /* One frame for people, in pystack's grammar. */
 #include "report/report.h"
 
+#include <stacksplice/script.h>
+
 #include <string.h>
 
 static void put_name(const ss_report *r, const char *text)

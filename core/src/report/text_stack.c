@@ -1,6 +1,8 @@
 /* A stack for people: glue hidden and counted, repeats folded, in either order. */
 #include "report/report.h"
 
+#include <stacksplice/script.h>
+
 #include "resolve/glue.h"
 #include "splice/sink.h"
 

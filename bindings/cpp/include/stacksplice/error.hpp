@@ -161,7 +161,7 @@ namespace detail
 
 struct error_maker;
 
-// What all copies of an error share.  An error that C++ threw is held from inside, as source.h
+// What all copies of an error share.  An error that C++ threw is held from inside, as script.h
 // says: its error object holds the exception, so the exception may not hold it from outside.
 struct error_state {
     com_ptr<IRestrictedErrorInfo> arrived; // of an error that came from elsewhere

@@ -29,7 +29,7 @@
 
 #include <Python.h>
 
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 #include <stacksplice/stacksplice.h>
 
 #if defined(__GNUC__)

@@ -12,7 +12,7 @@
 
 #include <tiny.h>
 
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 
 /*
  * Bind T, before its first function runs.
