@@ -1,17 +1,20 @@
-/* The return addresses alone of a stack that the tree knows: what a recurring capture needs. */
+/*
+ * Collects only the return addresses of a stack that the tree knows: all that a recurring capture
+ * needs.
+ */
 #include "unwind/follow.h"
 #include "unwind/unloads.h"
 
 #define MOST_SKIPPED 32
 
-/* Whether a walk that stopped for WHY has all addresses that were asked for. */
+/* Whether a walk that stopped for WHY has all requested addresses. */
 static bool is_complete(const ss_trail *t, ss_stop why)
 {
     return why == SS_STOP_LIMIT || (why == SS_STOP_UNKNOWN && !t->ip) ||
            (why == SS_STOP_SPECIAL && ss_rule_kind_of(t->node->cfa) == SS_RULE_END);
 }
 
-/* The CFA by the frame pointer, which was saved at AT; 0 when that does not tell it. */
+/* The CFA from the frame pointer saved at AT; 0 when that is not enough. */
 static SS_NOINLINE SS_NO_SANITIZE uintptr_t based_cfa(uint32_t cfa, uintptr_t sp, uintptr_t at)
 {
     uintptr_t base;
@@ -23,8 +26,8 @@ static SS_NOINLINE SS_NO_SANITIZE uintptr_t based_cfa(uint32_t cfa, uintptr_t sp
 }
 
 /*
- * By the ip alone, where the tree does not know the context; whether all were found.  SAVED is
- * where the frame pointer of the next frame is.
+ * Follow by the ip alone, where the tree does not know the context; whether it found all.  SAVED is
+ * the address of the next frame's saved frame pointer.
  */
 static SS_NOINLINE SS_NO_SANITIZE bool follow_known(ss_trail *t, const uintptr_t *end)
 {
@@ -95,7 +98,7 @@ bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint
     t.address = addresses;
     why = ss_follow(&t, addresses + max, false, false);
     complete = is_complete(&t, why);
-    /* A walk would make the tree grow; where it may not, that is in vain. */
+    /* A full walk would add this context to the tree; without growth it would gain nothing. */
     if (SS_UNLIKELY(!complete && why == SS_STOP_UNKNOWN) && !ss_tree_may_grow(walk->tree)) {
         ss_tree_next_sample(walk->tree);
         complete = follow_known(&t, addresses + max);
@@ -120,11 +123,13 @@ bool ss_unwind_continue(ss_unwind *walk, uint32_t max)
     entry.sp = walk->frames[frame].sp;
     for (int i = 0; i < SS_SAVED_COUNT; i++)
         if (!ss_any_register(walk, frame, ss_saved_registers[i], &entry.saved[i]))
-            entry.saved[i] = 0; /* no frame lies there: a rule that needs it ends the walk */
+            entry.saved[i] = 0; /* no frame is at 0, so a rule that needs it ends the walk */
     return ss_walk_from(walk, &entry, NULL, max);
 }
 
-/* Only behind a function that keeps a frame pointer is the walk where ss_unwind_recurring begins.
+/*
+ * ss_unwind_recurring starts right after the frame record of the function at ABOVE.  The walk has a
+ * frame there only if that function keeps a frame pointer.
  */
 void ss_unwind_recurs(ss_unwind *walk, const void *above)
 {

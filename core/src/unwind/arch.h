@@ -1,6 +1,6 @@
 /*
- * What the unwinder must know of a processor.  One header and one file for each, twins by name; the
- * build defines which.
+ * What the unwinder must know about a processor.  Each processor has one header and one file with
+ * the same base name; the build picks the pair.
  *
  * Each header gives
  *  SS_REGISTER_COUNT   DWARF registers that rules may name, from 0 on
@@ -8,15 +8,15 @@
  *  SS_REGISTER_RA      the return address column
  *  SS_SAVED_COUNT      callee-saved registers, their numbers in ss_saved_registers, the frame
  *                      pointer first
- *  SS_RETURN_SAVED     the place in ss_saved_registers of the register that a call leaves the
- *                      return address in; -1: a call pushes it, to CFA - 8 * SS_RETURN_SLOT
- *  SS_RED_ZONE         bytes below the stack pointer that a function without calls may use
- *  SS_CFA_MEANINGLESS  an opcode of call frame information that a walk may pass over
- *  SS_RECORD_IS_TOP    whether a frame ends with the words that its frame pointer points to
- *  SS_SIGRETURN_SIZE   of the code that a signal handler returns to
- *  SS_SIGNAL_PC        where, above the stack pointer there, the kernel left the interrupted ip
- *  SS_SIGNAL_MISLEADS  whether unwind data of that code leave out the interrupted function
- *  ss_arch_code        the address in a return address, without marks that the processor put there
+ *  SS_RETURN_SAVED     index in ss_saved_registers of the register in which a call leaves the
+ * return address; -1: a call pushes it, to CFA - 8 * SS_RETURN_SLOT SS_RED_ZONE         bytes below
+ * the stack pointer that a leaf function may use SS_CFA_MEANINGLESS  an opcode of call frame
+ * information that a walk may skip SS_RECORD_IS_TOP    whether a frame ends with the words that its
+ * frame pointer points to SS_SIGRETURN_SIZE   size of the code that a signal handler returns to
+ *  SS_SIGNAL_PC        offset from the stack pointer there at which the kernel saved the
+ *                      interrupted ip
+ *  SS_SIGNAL_MISLEADS  whether the unwind data of that code omits the interrupted function
+ *  ss_arch_code        strips the processor's marks from a return address
  */
 #ifndef SS_ARCH_H
 #define SS_ARCH_H
@@ -31,7 +31,7 @@
 #error "no unwinder for this machine: build walk_none.c instead"
 #endif
 
-/* The registers at a call of ss_arch_entry, as its caller will find them after it. */
+/* The registers at a call of ss_arch_entry, as its caller finds them after it returns. */
 typedef struct ss_entry_registers {
     uintptr_t ip;
     uintptr_t sp;
@@ -43,15 +43,15 @@ void ss_arch_entry(ss_entry_registers *out);
 /* The code that a signal handler returns to, the same in every program. */
 extern const uint8_t ss_arch_sigreturn[SS_SIGRETURN_SIZE];
 
-/* Where, above the stack pointer there, the kernel left the registers, by their DWARF numbers. */
+/* Offsets from the stack pointer there at which the kernel saved the registers, by DWARF number. */
 extern const uint16_t ss_arch_signal_offset[SS_REGISTER_COUNT];
 
-/* Whether the code that can be read from LOW on has a call that ends at AT. */
+/* Whether a call instruction ends at AT.  Code is readable from LOW on. */
 bool ss_arch_is_after_call(const uint8_t *low, const uint8_t *at);
 
 enum { SS_SAVED_FP = 0 };
 
-/* The place of DWARF_REGISTER in ss_saved_registers, or -1. */
+/* The index of DWARF_REGISTER in ss_saved_registers, or -1. */
 static inline int ss_saved_index(uint64_t dwarf_register)
 {
     for (int i = 0; i < SS_SAVED_COUNT; i++)

@@ -3,8 +3,8 @@
 #include <string.h>
 
 /*
- * A function of its own, in assembly, because only here every callee-saved register still has the
- * caller's value: a compiler would have to be told of each.
+ * A separate function in assembly: only here does every callee-saved register still hold the
+ * caller's value.  Inline assembly would have to declare each of them to the compiler.
  */
 __asm__(".pushsection .text\n"
         ".p2align 4\n"

@@ -14,16 +14,18 @@ enum {
     SS_RECORD_IS_TOP = 0,
     SS_SIGRETURN_SIZE = 8,
     SS_SIGNAL_PC = 568,       /* in a siginfo with a ucontext behind it */
-    SS_SIGNAL_MISLEADS = 1,   /* those of Linux before 5.8 */
-    SS_CFA_MEANINGLESS = 0x2d /* "negate return address state": ss_arch_code asks for no state */
+    SS_SIGNAL_MISLEADS = 1,   /* in a siginfo followed by a ucontext */
+    SS_CFA_MEANINGLESS = 0x2d /* on Linux before 5.8 */
 };
 
 /* x29, x19 to x28, x30 */
 static const uint8_t ss_saved_registers[SS_SAVED_COUNT] = {29, 19, 20, 21, 22, 23,
                                                            24, 25, 26, 27, 28, 30};
 
-/* A signed return address without its signature.  The instruction does nothing where there are no
-   signatures, and nothing to an address that has none. */
+/*
+ * Strip the signature from a signed return address.  The instruction does nothing on processors
+ * without signatures, nor to an address that has none.
+ */
 static inline uintptr_t ss_arch_code(uintptr_t return_address)
 {
     register uintptr_t x30 __asm__("x30") = return_address;

@@ -1,8 +1,8 @@
 #include "unwind/arch.h"
 
 /*
- * A function of its own, in assembly, because only here every callee-saved register still has the
- * caller's value: a compiler would have to be told of each.
+ * A separate function in assembly: only here does every callee-saved register still hold the
+ * caller's value.  Inline assembly would have to declare each of them to the compiler.
  */
 __asm__(".pushsection .text\n"
         ".p2align 4\n"
@@ -14,7 +14,7 @@ __asm__(".pushsection .text\n"
         "    endbr64\n"
         "    movq (%rsp), %rax\n" /* the return address: our caller's ip */
         "    movq %rax, 0(%rdi)\n"
-        "    leaq 8(%rsp), %rax\n" /* rsp as it is once we returned */
+        "    leaq 8(%rsp), %rax\n" /* rsp as it is after we return */
         "    movq %rax, 8(%rdi)\n"
         "    movq %rbp, 16(%rdi)\n"
         "    movq %rbx, 24(%rdi)\n"
@@ -38,7 +38,7 @@ const uint8_t ss_arch_sigreturn[SS_SIGRETURN_SIZE] = {0x48, 0xc7, 0xc0, 0x0f, 0,
 const uint16_t ss_arch_signal_offset[SS_REGISTER_COUNT] = {
     144, 136, 152, 128, 112, 104, 120, 160, 40, 48, 56, 64, 72, 80, 88, 96, SS_SIGNAL_PC};
 
-/* Bytes of "call *operand" with this ModRM byte, without prefixes. */
+/* The length of "call *operand" with this ModRM byte, without prefixes. */
 static size_t indirect_call_size(uint8_t modrm)
 {
     unsigned mod = modrm >> 6, rm = modrm & 7;

@@ -46,7 +46,7 @@ typedef struct machine {
     uintptr_t location;
     ss_cursor code;
     ss_cfi_row *row;
-    const ss_cfi_row *initial; /* what "restore" goes back to; NULL while it is being made */
+    const ss_cfi_row *initial; /* the row that "restore" returns to; NULL while it is built */
     ss_cfi_row remembered[REMEMBERED];
     unsigned depth;
 } machine;
@@ -126,7 +126,7 @@ static void advance(machine *m, uint64_t by)
     m->location += (uintptr_t)(by * m->fde->code_align);
 }
 
-/* The instructions that say how one register is found. */
+/* Read and drop the rules of registers that we do not track (vector registers). */
 static void run_register_op(machine *m, uint8_t op)
 {
     uint64_t number = ss_cursor_uleb(&m->code);
@@ -168,7 +168,7 @@ static void run_register_op(machine *m, uint8_t op)
     }
 }
 
-/* The instructions that define the CFA; false when OP is none of them. */
+/* Run an instruction that defines the CFA; false when OP is none. */
 static bool run_cfa_op(machine *m, uint8_t op)
 {
     uint64_t number;
@@ -240,17 +240,17 @@ static void run_op(machine *m)
     case OP_RESTORE_STATE:
         recall(m);
         break;
-    case OP_GNU_ARGS_SIZE: /* outgoing arguments; of no use to a walk */
+    case OP_GNU_ARGS_SIZE: /* size of outgoing arguments; no use to a walk */
         (void)ss_cursor_uleb(&m->code);
         break;
-    default: /* OP_SET_LOC too: no compiler writes it */
+    default: /* also OP_SET_LOC: no compiler writes it */
         if (op != SS_CFA_MEANINGLESS)
             m->code.failed = true;
         break;
     }
 }
 
-/* Run CODE while its rows are for addresses up to PC. */
+/* Run CODE for as long as its rows apply to addresses up to PC. */
 static bool run(machine *m, ss_cursor code, uintptr_t pc)
 {
     m->code = code;

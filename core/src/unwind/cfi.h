@@ -1,6 +1,6 @@
 /*
- * Call frame information: running the little program of a frame description up to an address gives
- * a row, which says for each register where the caller's value is.
+ * Call frame information.  A frame description holds a small program.  Running it up to an address
+ * gives a row, which says for each register where the caller's value is.
  */
 #ifndef SS_CFI_H
 #define SS_CFI_H
@@ -22,9 +22,10 @@ typedef struct ss_cfi_row {
     ss_cursor cfa_expression; /* at == NULL: the CFA is cfa_register + cfa_offset */
     uint64_t cfa_register;
     int64_t cfa_offset;
-    int64_t value[SS_REGISTER_COUNT]; /* of an expression: where it begins */
+    int64_t value[SS_REGISTER_COUNT]; /* of an expression: its address */
     uint32_t size[SS_REGISTER_COUNT]; /* of an expression, in bytes */
-    uint8_t kind[SS_REGISTER_COUNT];  /* ss_cfi_kind */
+    uint8_t kind[SS_REGISTER_COUNT];  /* The row of FDE for PC; false when its program is broken or
+                                         uses what we do not support. */
 } ss_cfi_row;
 
 static inline ss_cursor ss_cfi_expression(const ss_cfi_row *row, unsigned number)
@@ -34,10 +35,10 @@ static inline ss_cursor ss_cfi_expression(const ss_cfi_row *row, unsigned number
     return ss_cursor_over(at, at + row->size[number]);
 }
 
-/* The row of FDE for PC; false when its program is broken or beyond what we know. */
+/* How expressions read registers and memory; both may refuse. */
 bool ss_cfi_row_at(const ss_fde *fde, uintptr_t pc, ss_cfi_row *row);
 
-/* Where expressions get the values of registers and of memory; both may refuse. */
+/* Evaluate EXPRESSION on a stack that starts with *INITIAL (unless NULL). */
 typedef struct ss_cfi_values {
     bool (*get_register)(const void *data, uint64_t number, uintptr_t *value);
     bool (*get_memory)(const void *data, uintptr_t address, unsigned size, uintptr_t *value);

@@ -1,4 +1,4 @@
-/* The stack machine of DWARF expressions, as far as call frame information uses it. */
+/* The stack machine for DWARF expressions, limited to what call frame information uses. */
 #include "unwind/cfi.h"
 
 enum {
@@ -82,7 +82,7 @@ static uintptr_t pop(machine *m)
     return m->stack[--m->depth];
 }
 
-/* A copy of the value BELOW the top. */
+/* Push a copy of the value BELOW positions under the top. */
 static void pick(machine *m, unsigned below)
 {
     if (below >= m->depth)
@@ -176,7 +176,7 @@ static uintptr_t binary(machine *m, uint8_t op, uintptr_t left, uintptr_t right)
     }
 }
 
-/* False when OP is not one that pushes a constant. */
+/* False when OP does not push a constant. */
 static bool run_constant(machine *m, uint8_t op)
 {
     if (op >= OP_LIT0 && op < OP_REG0) {
@@ -205,7 +205,7 @@ static bool run_constant(machine *m, uint8_t op)
     }
 }
 
-/* False when OP is not one that moves or changes the topmost values. */
+/* False when OP does not move or change the topmost values. */
 static bool run_stack(machine *m, uint8_t op)
 {
     uintptr_t top, second, third;

@@ -1,6 +1,6 @@
 /*
- * Reading unwind data: a cursor that never leaves its bytes.  After the first read that would, it
- * has failed for good and every read gives 0, so that callers check once.
+ * A cursor for reading unwind data, which never leaves its bytes.  After the first read that would
+ * leave them it has failed for good, and every read gives 0.  So callers check once.
  */
 #ifndef SS_CURSOR_H
 #define SS_CURSOR_H
@@ -25,7 +25,7 @@ static inline size_t ss_cursor_left(const ss_cursor *c)
     return c->failed ? 0 : (size_t)(c->end - c->at);
 }
 
-/* The bytes that are passed over, or NULL. */
+/* The skipped bytes, or NULL. */
 static inline const uint8_t *ss_cursor_skip(ss_cursor *c, uint64_t bytes)
 {
     const uint8_t *at = c->at;
@@ -38,7 +38,7 @@ static inline const uint8_t *ss_cursor_skip(ss_cursor *c, uint64_t bytes)
     return at;
 }
 
-/* Unsigned, in this machine's byte order, of SIZE bytes: 1, 2, 4 or 8. */
+/* Read SIZE bytes (1, 2, 4 or 8) as unsigned, in this machine's byte order. */
 static inline uint64_t ss_cursor_unsigned(ss_cursor *c, unsigned size)
 {
     const uint8_t *at = ss_cursor_skip(c, size);
@@ -76,7 +76,7 @@ static inline int64_t ss_cursor_signed(ss_cursor *c, unsigned size)
     return (int64_t)(value << unused) >> unused;
 }
 
-/* Bits beyond the 64th are dropped, as readers of DWARF do. */
+/* Drops bits beyond the 64th, as readers of DWARF do. */
 static inline uint64_t ss_cursor_uleb(ss_cursor *c)
 {
     uint64_t value = 0;

@@ -50,7 +50,7 @@ static uint64_t read_form(ss_cursor *c, uint8_t encoding)
     }
 }
 
-/* DATA_BASE is what BASE_DATA counts from.  An indirect pointer is never an address of code. */
+/* BASE_DATA counts from DATA_BASE.  An indirect pointer is never an address of code. */
 static uintptr_t read_encoded(ss_cursor *c, uint8_t encoding, uintptr_t data_base)
 {
     uintptr_t here = (uintptr_t)c->at;
@@ -71,7 +71,7 @@ static uintptr_t read_encoded(ss_cursor *c, uint8_t encoding, uintptr_t data_bas
     }
 }
 
-/* The bytes of one entry behind its length field; *NEXT is the entry behind it. */
+/* The bytes of one entry after its length field; *NEXT is the entry that follows. */
 static ss_cursor entry_body(ss_bytes bytes, const uint8_t *at, const uint8_t **next)
 {
     ss_cursor c = ss_cursor_over(at, bytes.high);
@@ -91,13 +91,13 @@ static ss_cursor entry_body(ss_bytes bytes, const uint8_t *at, const uint8_t **n
     return c;
 }
 
-/* What a common entry says beyond ss_fde. */
+/* Fields of a common entry that ss_fde lacks. */
 typedef struct cie_facts {
     uint8_t code_encoding;
     bool has_lengths; /* 'z': the entries carry the length of their augmentation data */
 } cie_facts;
 
-/* The augmentation data, one item for each letter behind 'z'. */
+/* Read the augmentation data: one item for each letter after 'z'. */
 static void read_augmentation(ss_cursor data, const char *letters, ss_fde *fde, cie_facts *facts)
 {
     for (; *letters && !data.failed; letters++) {
@@ -119,7 +119,7 @@ static void read_augmentation(ss_cursor data, const char *letters, ss_fde *fde, 
             fde->signal_frame = true;
             break;
         default:
-            return; /* its data has a length, so an unknown letter only hides those behind it */
+            return; /* the data has a length, so an unknown letter hides only those after it */
         }
     }
 }
@@ -187,14 +187,14 @@ void ss_eh_frame_each(ss_bytes bytes, const uint8_t *at,
         ss_fde fde;
 
         if (c.failed)
-            return; /* also at the length of 0 that ends the section */
+            return; /* also reached at the length of 0 that ends the section */
         if (ss_fde_parse(bytes, at, &fde) && !each(at, &fde, data))
             return;
         at = next;
     }
 }
 
-/* The parts of .eh_frame_hdr.  *ROWS is 0 where its table is of another kind or missing. */
+/* Split .eh_frame_hdr.  *ROWS is 0 when its table is missing or of another kind. */
 static const uint8_t *read_header(ss_bytes header, const uint8_t **table, size_t *rows)
 {
     ss_cursor c = ss_cursor_over(header.low, header.high);

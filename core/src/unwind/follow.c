@@ -1,8 +1,8 @@
 #include "unwind/follow.h"
 
 /*
- * The frame pointer at FRAME, whose inner frames are on one stack, as ss_any_register finds it for
- * the plain kinds of rules; 0 when that one must be asked.
+ * The frame pointer at FRAME, read as ss_any_register does for the plain kinds of rules; 0 when
+ * only ss_any_register can tell.  All frames further in must be on one stack.
  */
 static SS_INLINED SS_NO_SANITIZE uintptr_t frame_pointer(const ss_trail *t,
                                                          const stacksplice_native_frame *frame)
@@ -43,7 +43,7 @@ SS_NO_SANITIZE SS_NOINLINE uintptr_t ss_based_cfa(const ss_trail *t,
     return base > sp && base % SS_WORD == 0 ? base : 0;
 }
 
-/* A deep stack's frames do not stay in the nearest cache from one walk to the next. */
+/* The frames of a deep stack do not stay in the L1 cache from one walk to the next. */
 #define NEAR_FRAMES 128
 
 SS_NO_SANITIZE SS_NOINLINE ss_stop ss_follow_tree(ss_trail *t)
@@ -99,7 +99,7 @@ static SS_INLINED SS_NO_SANITIZE ss_stop follow_table(ss_trail *t, bool growing)
         ip = ss_return_address(next, known->slot);
     }
     if (!growing && frame != t->frame)
-        t->node = nodes; /* nobody knows where in the tree this is */
+        t->node = nodes; /* this context has no node */
     t->frame = frame;
     t->marked = marked;
     t->ip = ip;

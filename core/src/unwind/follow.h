@@ -1,6 +1,12 @@
 /*
- * The hot part of a walk: from frame to frame while nothing but the tree is needed.  About 30
+ * The hot part of a walk: from frame to frame for as long as the tree alone suffices.  About 30
  * instructions for a frame, 20 for an address alone.
+ *
+ * Each step compares the ip with a node, then computes
+ *
+ *      CFA = sp + node.cfa            rules of kind SS_RULE_SP
+ *      CFA = saved frame pointer + k  rules that count from it; k is 16 for SS_RULE_FRAME
+ *      ip' = *(CFA - 8 * return slot), sp' = CFA
  */
 #ifndef SS_FOLLOW_H
 #define SS_FOLLOW_H
@@ -9,25 +15,25 @@
 
 #include <string.h>
 
-/* How far a walk is, the frame that comes next, and where that goes. */
+/* The state of a walk: the next frame to take and where to store it. */
 typedef struct ss_trail {
     ss_unwind *walk;
     ss_tree *tree;
     const ss_tree_node *node; /* of the outermost frame that has one; else the root */
     uintptr_t ip;             /* of the next frame, as in ss_tree_node */
     uintptr_t sp;
-    uintptr_t high;     /* no frame of this stack begins beyond */
+    uintptr_t high;     /* no frame of this stack starts beyond */
     uintptr_t *address; /* in a walk for addresses alone */
     stacksplice_native_frame *frame;
     stacksplice_native_frame *end;
     uint32_t *marked;
-    bool growing; /* contexts that are new become part of the tree */
-    bool missed;  /* there was one */
+    bool growing; /* add new contexts to the tree */
+    bool missed;  /* met a new context */
 } ss_trail;
 
 typedef enum ss_stop {
     SS_STOP_UNKNOWN, /* the next frame's ip has no node */
-    SS_STOP_SPECIAL, /* the last frame's caller takes ss_step */
+    SS_STOP_SPECIAL, /* only ss_step can find the last frame's caller */
     SS_STOP_OFF_STACK,
     SS_STOP_LIMIT
 } ss_stop;
@@ -37,11 +43,11 @@ typedef enum ss_stop {
 #define SS_NO_SANITIZE __attribute__((no_sanitize("address", "thread")))
 
 /*
- * The CFA of the frame of NODE that begins at SP, from the frame pointer that a frame further in
- * saved; 0 when that does not tell it.
+ * The CFA of the frame of NODE that starts at SP, from the frame pointer that a frame further in
+ * saved; 0 when that is not enough.
  *
- * The walk depends on this load.  If the frame's size is the last one, the remembered CFA is
- * returned, so that the processor goes on speculatively, before the load that validates it
+ * The next step waits for this load.  If the frame has the same size as last time, return the
+ * remembered CFA instead: the processor continues speculatively, before the load that validates it
  * completes.
  */
 static SS_INLINED SS_NO_SANITIZE uintptr_t ss_saved_cfa(const ss_tree *tree,
@@ -57,7 +63,7 @@ static SS_INLINED SS_NO_SANITIZE uintptr_t ss_saved_cfa(const ss_tree *tree,
         guess = sp + node_cfa - SS_RULE_FRAME;
         cfa += 2 * SS_WORD;
         if (SS_LIKELY(cfa == guess)) {
-            __asm__("" : "+r"(guess)); /* or a compiler returns the other */
+            __asm__("" : "+r"(guess)); /* keeps the compiler from returning cfa instead */
             return guess;
         }
         if (cfa > sp && cfa - sp <= INT32_MAX && cfa % SS_WORD == 0)
@@ -71,7 +77,7 @@ static SS_INLINED SS_NO_SANITIZE uintptr_t ss_saved_cfa(const ss_tree *tree,
     return SS_LIKELY(cfa > sp && cfa % SS_WORD == 0) ? cfa : 0;
 }
 
-/* The return address below CFA.  What walks the stack reads it here, and nowhere unchecked. */
+/* The return address below CFA.  All unchecked reads of return addresses are here. */
 static SS_INLINED SS_NO_SANITIZE uintptr_t ss_return_address(uintptr_t cfa, uint32_t slot)
 {
     slot = SS_RETURN_SAVED < 0 ? (uint32_t)SS_RETURN_SLOT : slot;
@@ -82,27 +88,27 @@ _Static_assert(sizeof(stacksplice_native_frame) ==
                    offsetof(stacksplice_native_frame, function) + sizeof(ss_tree_facts),
                "the one ends with the other");
 
-/* The frame at SP; the next one that is MARKED goes where this returns. */
+/* Store the frame that starts at SP.  Returns where to record the next marked frame. */
 static SS_INLINED uint32_t *ss_put_frame(stacksplice_native_frame *frame, uint32_t *marked,
                                          uintptr_t ip, uintptr_t sp, const ss_tree_facts *facts)
 {
     frame->ip = ip;
     frame->sp = sp;
     memcpy(&frame->function, facts, sizeof *facts);
-    *marked = (uint32_t)(uintptr_t)frame; /* which is enough to tell it from the others */
+    *marked = (uint32_t)(uintptr_t)frame; /* enough bits to tell it from the others */
     return marked + (facts->flags >> 31);
 }
 
 /*
- * The CFA of the last frame, FRAME, which begins at SP and whose rule is CFA; 0 when it takes more
- * than one register to tell.
+ * The CFA of the last frame, FRAME, which starts at SP and whose rule is CFA; 0 when more than one
+ * register is needed.
  */
 uintptr_t ss_based_cfa(const ss_trail *t, const stacksplice_native_frame *frame, uintptr_t sp,
                        uint32_t cfa);
 
 /*
- * Along the tree, up to END.  One compare a frame holds the walk to the stack: rules of the kinds
- * that are followed here find the return address between the stack pointer and the CFA.
+ * Follow the tree up to END.  One compare per frame keeps the walk on the stack: the rules followed
+ * here find the return address between the stack pointer and the CFA.
  */
 static SS_INLINED SS_NO_SANITIZE ss_stop ss_follow(ss_trail *t, const void *end, bool frames,
                                                    bool far)
@@ -159,7 +165,7 @@ static SS_INLINED SS_NO_SANITIZE ss_stop ss_follow(ss_trail *t, const void *end,
     return why;
 }
 
-/* With frames, along the tree. */
+/* Follow the tree and store frames. */
 ss_stop ss_follow_tree(ss_trail *t);
 
 /* The same by the ip alone, where the tree does not know the context. */

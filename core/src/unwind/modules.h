@@ -1,8 +1,8 @@
 /*
- * The loaded modules: which one holds an address, and where its unwind data and its segments are.
+ * The loaded modules: which one holds an address, and where its unwind data and segments are.
  *
- * What is found stays valid while a frame of the module is on the calling thread's stack, since
- * such a module cannot be unloaded.
+ * A result stays valid while a frame of the module is on the calling thread's stack, since the
+ * loader cannot unload such a module.
  */
 #ifndef SS_MODULES_H
 #define SS_MODULES_H
@@ -13,7 +13,7 @@
 
 typedef struct ss_module {
     uintptr_t bias;   /* load address minus link-time address */
-    const char *name; /* as the loader has it, who may free it: "" of the program */
+    const char *name; /* owned by the loader, which may free it; "" for the program */
     const ElfW(Phdr) * headers;
     uint32_t header_count;
     const uint8_t *eh_frame_hdr; /* NULL: it has none */
@@ -26,23 +26,23 @@ typedef enum ss_module_answer {
     SS_MODULE_UNKNOWN /* the loader cannot be asked now: see ss_loader_iterate */
 } ss_module_answer;
 
-/* The module that holds ADDRESS.  One implementation is chosen by the build: modules_*.c. */
+/* Find the module that holds ADDRESS.  The build chooses one implementation: modules_*.c. */
 ss_module_answer ss_module_find(uintptr_t address, ss_module *module);
 
-/* The same, but never with the loader's lock: SS_MODULE_UNKNOWN where that is needed. */
+/* The same without the loader's lock: SS_MODULE_UNKNOWN where it would be needed. */
 ss_module_answer ss_module_find_unlocked(uintptr_t address, ss_module *module);
 
-/* The same through dl_iterate_phdr, which takes the loader's lock: always there. */
+/* The same through dl_iterate_phdr, which takes the loader's lock.  Always available. */
 ss_module_answer ss_module_find_by_iteration(uintptr_t address, ss_module *module);
 
-/* Fill MODULE from INFO; false if ADDRESS is in none of its loaded segments. */
+/* Fill MODULE from INFO; false if none of its loaded segments holds ADDRESS. */
 bool ss_module_from_info(ss_module *module, const struct dl_phdr_info *info, uintptr_t address);
 
-/* The loaded, readable bytes around ADDRESS, of one segment; with FLAGS (PF_X) too. */
+/* The loaded, readable bytes of the segment around ADDRESS; it must have FLAGS (PF_X) too. */
 bool ss_module_segment(const ss_module *module, uintptr_t address, uint32_t flags,
                        const uint8_t **low, const uint8_t **high);
 
-/* lookup.c: executable code of a loaded module that holds ADDRESS; *LOW is where that begins. */
+/* lookup.c: find the executable code of a loaded module around ADDRESS; *LOW is its start. */
 ss_module_answer ss_module_code(uintptr_t address, const uint8_t **low);
 
 #endif

@@ -1,12 +1,12 @@
-/* Finding a module through glibc's _dl_find_object (2.35 and later), which takes no lock. */
+/* Finds a module through glibc's _dl_find_object (2.35 and later), which takes no lock. */
 #include "unwind/modules.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
 /*
- * The program headers, through the ELF header that begins the first mapped page of nearly every
- * module; NULL for the others.
+ * The program headers, through the ELF header at the start of the first mapped page.  Nearly every
+ * module maps it; NULL for the others.
  */
 static const ElfW(Phdr) * headers_of(const struct dl_find_object *object, size_t *count)
 {
@@ -23,7 +23,7 @@ static const ElfW(Phdr) * headers_of(const struct dl_find_object *object, size_t
         return NULL;
     headers = (const ElfW(Phdr) *)(start + elf->e_phoff);
     for (size_t i = 0; i < *count; i++)
-        /* Only a segment that begins with the ELF header makes those bytes the headers. */
+        /* Those bytes are the headers only if a segment starts with the ELF header. */
         if (headers[i].p_type == PT_LOAD && headers[i].p_offset == 0 &&
             headers[i].p_filesz >= elf->e_phoff + *count * sizeof *headers)
             return headers;

@@ -1,7 +1,8 @@
 /*
- * Finding a module where the C library has nothing but dl_iterate_phdr, which takes the loader's
- * lock.  What it told is kept, so that the lock is taken for modules that are new only: a fork may
- * wait for the thread that wants it (see base/loader.h), and in a forked child it may be nobody's.
+ * Finds a module where the C library has only dl_iterate_phdr, which takes the loader's lock.
+ *
+ * Answers are cached, so only new modules take the lock.  A fork may wait for the thread that wants
+ * it (see base/loader.h), and in a forked child no thread may own it.
  */
 #include "unwind/modules.h"
 
@@ -12,17 +13,17 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* A module as it was when the set of modules had a generation. */
+/* A module as it was at one generation of the set of modules. */
 typedef struct known {
     uintptr_t low, high;
     ss_module module;
-    uint64_t print; /* of what is read of it */
+    uint64_t print; /* hash of the bytes that we read of it */
     uint64_t generation;
 } known;
 
 enum { WORDS = sizeof(known) / sizeof(uintptr_t), MAX_KNOWN = 512, PRINTED = 1024, TRIES = 100 };
 
-/* A sequence lock that nobody waits for: SEQUENCE is odd while WORDS are written. */
+/* A sequence lock without waiting: SEQUENCE is odd while a thread writes WORDS. */
 typedef struct entry {
     atomic_uint sequence;           /* (ATOMIC) 0: never used */
     _Atomic uintptr_t words[WORDS]; /* (ATOMIC) a known */
@@ -43,7 +44,9 @@ static bool try_to_read(const entry *e, known *k)
     return atomic_load_explicit(&e->sequence, memory_order_relaxed) == sequence;
 }
 
-/* A write takes a few instructions; where its thread rests in the middle the entry is not known. */
+/*
+ * A write takes a few instructions; if its thread stops in the middle, the entry counts as unknown.
+ */
 static bool read_entry(const entry *e, known *k)
 {
     for (int i = 0; i < TRIES; i++)
@@ -65,7 +68,7 @@ static void write_entry(entry *e, const known *k)
     atomic_store_explicit(&e->sequence, sequence + 2, memory_order_release);
 }
 
-/* The entry of the same module, else one that is free or out of date; NULL: there is none. */
+/* The entry of the same module, else a free or outdated one; NULL when there is none. */
 static entry *entry_for(const known *k)
 {
     entry *spare = NULL;
@@ -85,7 +88,7 @@ static entry *entry_for(const known *k)
     return spare;
 }
 
-/* The newest that is known of the module of ADDRESS, or of one that was in its place. */
+/* The newest record of the module at ADDRESS, or of a module that was there before. */
 static bool recall(uintptr_t address, known *k)
 {
     bool found = false;
@@ -104,7 +107,7 @@ static bool recall(uintptr_t address, known *k)
     return found;
 }
 
-/* Of at most two pages. */
+/* Whether memory of at most two pages is mapped. */
 static bool is_there(const void *start, size_t size)
 {
     uintptr_t first = (uintptr_t)start;
@@ -113,7 +116,7 @@ static bool is_there(const void *start, size_t size)
            (ss_is_readable(first) && ss_is_readable(first + size - sizeof(uint64_t)));
 }
 
-/* Mixes the beginning of what lies there into *PRINT; false if nothing does. */
+/* Mix the first bytes at START into *PRINT; false if they are not mapped. */
 static bool add_print(uint64_t *print, const void *start, size_t size)
 {
     const uint8_t *bytes = start;
@@ -127,7 +130,10 @@ static bool add_print(uint64_t *print, const void *start, size_t size)
     return true;
 }
 
-/* Of the headers, the notes (one is the build-id) and the table of functions; 0: not all there. */
+/*
+ * Hash the headers, the notes (one is the build-id) and the table of functions; 0: some are
+ * missing.
+ */
 static uint64_t print_module(const ss_module *m)
 {
     uint64_t print = UINT64_C(0xcbf29ce484222325);
@@ -186,7 +192,7 @@ static int look_and_keep(struct dl_phdr_info *info, size_t size, void *data)
     known k;
 
     (void)size;
-    /* A handler that interrupted dlclose can meet a module that is listed and not there. */
+    /* A handler that interrupted dlclose can see a module that is listed but already unmapped. */
     if (!is_there(info->dlpi_phdr, info->dlpi_phnum * sizeof *info->dlpi_phdr))
         return 0;
     if (ss_module_from_info(&k.module, info, s->address)) {
@@ -199,8 +205,8 @@ static int look_and_keep(struct dl_phdr_info *info, size_t size, void *data)
 }
 
 /*
- * The module of ADDRESS, if what is known of it still holds.  A module with frames on the
- * caller's stack cannot be unloaded, so it is enough that the same one lies there as before.
+ * The cached module of ADDRESS, if it is still valid.  The loader cannot unload a module with
+ * frames on the caller's stack.  So it is enough that the same module is still mapped there.
  */
 static bool find_known(uintptr_t address, uint64_t generation, ss_module *module)
 {

@@ -1,4 +1,4 @@
-/* The stack that a thread began with. */
+/* The stack that a thread started with. */
 #include "base/thread.h"
 #include "unwind/readable.h"
 #include "unwind/stack.h"
@@ -13,10 +13,9 @@
  */
 #define MAIN_STACK_ROOM ((uintptr_t)128 << 20)
 
-static _Thread_local ss_range own; /* (THREAD) high is 0 until asked */
+static _Thread_local ss_range own; /* (THREAD) high is 0 before the first look-up */
 
-/* glibc and its dynamic loader: the stack pointer with which the program began.  All frames lie
-   below. */
+/* glibc and its dynamic loader: the stack pointer at program start.  All frames lie below it. */
 extern void *__libc_stack_end __attribute__((weak));
 
 static uintptr_t program_end(void)
@@ -48,22 +47,22 @@ static bool ask_library(ss_range *stack)
 #ifdef __GLIBC__
 
 /*
- * What the library tells is in the thread's descriptor, but to tell it, glibc allocates; and a
- * signal handler may be the first to ask.  So the place of these words is looked for at load, by
- * their values in the thread that loads, and what they say in another is believed if the descriptor
- * itself lies in the block, as it does where glibc put it.
+ * glibc keeps the bounds in the thread's descriptor, but its call to read them allocates, and a
+ * signal handler may be the first caller.  So the loading thread searches its own descriptor for
+ * these words, by value.  In another thread they are trusted only if the descriptor itself lies in
+ * the block, where glibc puts it.
  */
 typedef struct block {
-    uintptr_t low;   /* 0: the main thread's, which has none */
-    uintptr_t size;  /* there: the end of the program's stack */
-    uintptr_t guard; /* at the low end, not to be touched */
+    uintptr_t low;   /* 0: the main thread, which has none */
+    uintptr_t size;  /* main thread: the end of the program's stack */
+    uintptr_t guard; /* guard size, at the low end; never touch it */
 } block;
 
-enum { SEARCHED = 4096, STEP = 4096 /* the least that has a protection of its own */ };
+enum { SEARCHED = 4096, STEP = 4096 /* the smallest unit of memory protection */ };
 
 #define MOST_PROBED ((uintptr_t)256 << 20)
 
-static size_t place; /* (RO) after load: of the block in a descriptor; 0: not found */
+static size_t place; /* (RO) after load: offset of the block in a descriptor; 0: not found */
 
 static bool is_block_of(const block *b, const ss_range *stack)
 {
@@ -105,7 +104,9 @@ static bool ask_descriptor(ss_range *stack)
     return true;
 }
 
-/* Where that is not known: what can be read from the descriptor, above the stack, downward. */
+/*
+ * Fallback without that offset: the readable memory from the descriptor, above the stack, downward.
+ */
 static ss_range probe(void)
 {
     uintptr_t high = (uintptr_t)pthread_self(), low = high / STEP * STEP;
@@ -121,7 +122,7 @@ static void ask_own(uintptr_t sp)
 
     if (ask_descriptor(&own))
         return;
-    /* A child of fork may have begun in another thread: its main thread has that one's stack. */
+    /* After fork in another thread, the child's main thread runs on that thread's stack. */
     if (sp < end && sp >= end - MAIN_STACK_ROOM && is_main_thread())
         own = (ss_range){end - MAIN_STACK_ROOM, end};
     else
@@ -140,7 +141,7 @@ bool ss_own_stack_described(bool off)
 static void ask_own(uintptr_t sp)
 {
     (void)sp;
-    (void)ask_library(&own); /* which allocates nothing there */
+    (void)ask_library(&own); /* allocates nothing in this case */
 }
 
 bool ss_own_stack_described(bool off)
@@ -164,7 +165,7 @@ static __attribute__((constructor)) void watch_forks(void)
     ss_fork_child(&forget_in_child);
 }
 
-/* A child of fork may have begun in another thread, whose stack its main thread then has. */
+/* After fork in another thread, the child's main thread runs on that thread's stack. */
 static bool own_is_main(void)
 {
     uintptr_t end = program_end();
@@ -172,8 +173,7 @@ static bool own_is_main(void)
     return end ? own.low <= end && end <= own.high : is_main_thread();
 }
 
-/* Asking again is no way out when SP is below: it may be foreign because a signal handler runs on a
-   stack of its own. */
+/* Asking again does not help when SP is below: a signal handler may run on its own stack. */
 bool ss_own_stack_find(uintptr_t sp, ss_range *stack)
 {
     if (!own.high)
@@ -184,7 +184,7 @@ bool ss_own_stack_find(uintptr_t sp, ss_range *stack)
     return sp >= stack->low && sp < own.high;
 }
 
-/* Frames larger than this come to lie beyond any guard page. */
+/* Frames larger than this may end beyond any guard page. */
 #define OVERFLOW_ROOM ((uintptr_t)64 << 10)
 
 bool ss_stack_find_overflown(uintptr_t sp, ss_range *stack)

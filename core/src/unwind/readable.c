@@ -4,7 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The kernel looks at the new mask, and then refuses the request for what should be done to it. */
+/* The kernel reads the new mask first, and then rejects the request because of its invalid HOW. */
 bool ss_is_readable(uintptr_t address)
 {
     int before = errno;

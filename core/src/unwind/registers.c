@@ -10,8 +10,8 @@ static bool on_stack(const ss_unwind *walk, uintptr_t address, unsigned size)
 }
 
 /*
- * Sanitizers must not look: a frame's saved registers and return address lie between variables that
- * they poison, and the owner of a poisoned variable's bytes may be a frame that is long gone.
+ * Sanitizers must not check this: a frame's saved registers and return address lie between
+ * variables that they poison.  The poison may also be left from a frame that has already returned.
  */
 __attribute__((no_sanitize("address", "thread"))) bool ss_read_stack(const ss_unwind *walk,
                                                                      uintptr_t address,
@@ -30,7 +30,9 @@ __attribute__((no_sanitize("address", "thread"))) bool ss_read_stack(const ss_un
     return true;
 }
 
-/* That of the caller of FRAME, whose rule is full; they lie in the order of their frames. */
+/*
+ * The file with the registers of FRAME's caller; FRAME has a full rule.  Files are in frame order.
+ */
 static const ss_register_file *file_of(const ss_tree *tree, uint32_t frame)
 {
     uint32_t low = 0, high = tree->file_count;
@@ -59,7 +61,7 @@ static const ss_rule *rule_of(const ss_unwind *walk, uint32_t frame)
     return &walk->tree->rules[walk->frames[frame].rule];
 }
 
-/* Where there are no unwind data the rule is that of frame pointers, unless a file says more. */
+/* Code without unwind data gets the frame pointer rule, unless a file holds more. */
 static bool has_own_file(const ss_unwind *walk, uint32_t frame)
 {
     return walk->frames[frame].rule == 0 && file_of(walk->tree, frame);
@@ -100,7 +102,10 @@ bool ss_any_register(const ss_unwind *walk, uint32_t frame, uint64_t number, uin
     if (number == SS_REGISTER_SP || number == SS_REGISTER_RA) {
         const stacksplice_native_frame *f = &walk->frames[frame];
 
-        /* Behind a signal the program was at the instruction, not behind it. */
+        /*
+         * Where a signal interrupted the frame, `ip` is one more than the address of the
+         * instruction.
+         */
         *value = number == SS_REGISTER_SP ? f->sp : f->ip - (f->flags & STACKSPLICE_NATIVE_SIGNAL);
         return true;
     }

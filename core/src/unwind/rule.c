@@ -1,7 +1,7 @@
 #include "unwind/rule.h"
 
 #define WORD ((int64_t)sizeof(uintptr_t))
-#define OFFSET_LIMIT (INT64_C(1) << 27) /* of an offset beside a base */
+#define OFFSET_LIMIT (INT64_C(1) << 27) /* of an offset stored with a base */
 
 enum { OP_DEREF = 0x06, OP_BREG0 = 0x70, OP_BREG31 = 0x8f };
 
@@ -23,7 +23,7 @@ static void put_slot(ss_rule *rule, int saved, unsigned slot)
                                             << (SS_SLOT_BITS * (saved % SS_SLOTS_A_WORD));
 }
 
-/* [breg N, offset], what compilers write for a slot in a realigned frame. */
+/* [breg N, offset]: compilers write it for a slot in a realigned frame. */
 static bool read_based(ss_cursor *c, int *base, int64_t *offset)
 {
     uint8_t op = ss_cursor_byte(c);
@@ -88,14 +88,14 @@ static bool fit_slot(ss_rule *rule, const ss_cfi_row *row, int saved)
     return true;
 }
 
-/* The stack pointer of the caller is the CFA unless the row says otherwise. */
+/* The caller's stack pointer is the CFA unless the row says otherwise. */
 static bool sp_is_cfa(const ss_cfi_row *row)
 {
     return row->kind[SS_REGISTER_SP] == SS_CFI_UNCHANGED ||
            (row->kind[SS_REGISTER_SP] == SS_CFI_IS_CFA && row->value[SS_REGISTER_SP] == 0);
 }
 
-/* That the return address is where rules of RULE's kind find it. */
+/* Whether the return address is where rules of RULE's kind look for it. */
 static bool fit_return(const ss_rule *rule, const ss_cfi_row *row)
 {
     unsigned slot;
@@ -107,7 +107,7 @@ static bool fit_return(const ss_rule *rule, const ss_cfi_row *row)
     switch (ss_rule_kind_of(rule->cfa)) {
     case SS_RULE_LEAF:
         return true;
-    case SS_RULE_SP: /* in the frame itself, so that one check of the CFA covers both */
+    case SS_RULE_SP: /* within the frame, so one check of the CFA covers both */
         return slot <= SS_SLOT_MAX && slot > 0 && slot <= rule->cfa / WORD;
     default:
         return slot <= SS_SLOT_MAX;
@@ -125,7 +125,7 @@ static bool fit(ss_rule *rule, const ss_fde *fde, const ss_cfi_row *row)
     return fit_return(rule, row);
 }
 
-/* What code with frame pointers has nearly everywhere. */
+/* The rule that code with frame pointers has almost everywhere. */
 static bool is_plain_frame(const ss_rule *rule)
 {
     return SS_RETURN_SAVED < 0 && ss_rule_kind_of(rule->cfa) == SS_RULE_SAVED &&

@@ -1,6 +1,6 @@
 /*
- * A rule: what a row of call frame information says, in few words, for the rows that compilers
- * write.  The others are kept as "full" and run from their description each time.
+ * A rule: a row of call frame information in a few words, for the rows that compilers write.  Other
+ * rows have kind "full" and are evaluated from their description each time.
  */
 #ifndef SS_RULE_H
 #define SS_RULE_H
@@ -8,10 +8,10 @@
 #include "unwind/cfi.h"
 
 typedef enum ss_rule_kind {
-    SS_RULE_SP = 0,   /* CFA = sp + offset; registers at CFA - 8 * slot */
-    SS_RULE_FRAME,    /* as SS_RULE_SAVED by the frame pointer; it points to the caller's, right
-                         below the return address */
-    SS_RULE_SAVED,    /* CFA = base + offset, base a callee-saved register; the same slots */
+    SS_RULE_SP = 0, /* CFA = sp + offset; registers at CFA - 8 * slot */
+    SS_RULE_FRAME,  /* as SS_RULE_SAVED by the frame pointer; it points to the caller's, right below
+                       the return address */
+    SS_RULE_SAVED,  /* CFA = base + offset, base a callee-saved register; the same slots */
     SS_RULE_AT_SAVED, /* CFA = *(base + offset): a realigned stack; registers at base - 8 * slot */
     SS_RULE_LEAF,     /* as SS_RULE_SP, and the return address is still in its register */
     SS_RULE_END,      /* the return address is undefined: this is the outermost frame */
@@ -29,12 +29,18 @@ enum {
 };
 
 /*
- * The kind is in the low three bits of `cfa`.  A rule of kind SS_RULE_SP is its offset then, a
- * positive multiple of 8, and nothing else; in the others bits 3 to 27 are the offset, signed, and
- * 28 to 31 the base.
+ * Bits of `cfa`:
+ *
+ *       31    28 27                       3 2      0
+ *      +--------+--------------------------+--------+
+ *      |  base  |     offset (signed)      |  kind  |
+ *      +--------+--------------------------+--------+
+ *
+ * The kind SS_RULE_SP is 0, has no base and a positive offset that is a multiple of 8.  So the
+ * whole word is the offset: CFA = sp + cfa.
  */
 typedef struct ss_rule {
-    uint32_t start; /* address minus start of the function; UINT32_MAX: further than that */
+    uint32_t start; /* address minus start of the function; UINT32_MAX: too large */
     uint32_t cfa;
     uint64_t slots[SS_SLOT_WORDS]; /* ten bits for each of ss_saved_registers */
 } ss_rule;
@@ -46,7 +52,7 @@ static inline ss_rule_kind ss_rule_kind_of(uint32_t cfa)
     return (ss_rule_kind)(cfa & SS_RULE_KIND_MASK);
 }
 
-/* Index of ss_saved_registers. */
+/* The base, as an index of ss_saved_registers. */
 static inline int ss_rule_base(uint32_t cfa)
 {
     return (int)(cfa >> 28);
@@ -66,19 +72,19 @@ static inline unsigned ss_rule_slot(const uint64_t *slots, int saved)
     return (unsigned)(slots[(unsigned)saved / SS_SLOTS_A_WORD] >> shift) & SS_SLOT_MASK;
 }
 
-/* Where, counted as slots are, a compact rule finds the return address (not with SS_RULE_LEAF). */
+/* The slot in which a compact rule finds the return address (not with SS_RULE_LEAF). */
 static inline unsigned ss_rule_return_slot(const uint64_t *slots)
 {
     return SS_RETURN_SAVED < 0 ? SS_RETURN_SLOT : ss_rule_slot(slots, SS_RETURN_SAVED);
 }
 
-/* The rule that says what ROW, of FDE and for the address PC, says. */
+/* Translate ROW, which FDE gives for the address PC. */
 ss_rule ss_rule_from_row(const ss_fde *fde, uintptr_t pc, const ss_cfi_row *row);
 
 /*
- * The rule of a frame that keeps a frame pointer and about which nothing else is known: the word at
- * the frame pointer is the caller's, the one above it is the return address, and what lies further
- * out is the caller's.
+ * The rule of a frame about which we know only that it keeps a frame pointer.  The word at the
+ * frame pointer is the caller's frame pointer, and the word above it is the return address.  The
+ * caller's frame starts after them.
  */
 ss_rule ss_rule_frame_pointer(void);
 

@@ -5,10 +5,10 @@
 #include <stdatomic.h>
 
 /*
- * Each entry is a sequence lock of its own.  The upper part of `state` counts writes and is odd
- * while one goes on, the lower part is the generation.  A reader that sees the same even state
- * before and after has seen one write's words; a writer that cannot have the entry at once goes
- * without, so nobody waits, also not a signal handler that interrupted a writer.
+ * Each entry is its own sequence lock.  The upper part of `state` counts writes and is odd during a
+ * write; the lower part is the generation.  A reader that loads the same even state before and
+ * after has read the words of one write.  A writer that cannot take the entry at once gives up.  So
+ * no thread waits, and neither does a signal handler that interrupted a writer.
  */
 typedef struct entry {
     _Atomic uint64_t pc;
@@ -26,8 +26,8 @@ typedef struct entry {
 static _Alignas(4096) entry entries[ENTRIES];
 
 /*
- * Code of one page has its rules in one page (but for what runs over into the next), so that a
- * process pays for few pages when it begins.
+ * Rules for the code of one page share one page of the cache (except for overflow into the next),
+ * so a starting process touches few pages.
  */
 static uint32_t home(uintptr_t pc)
 {
@@ -52,7 +52,7 @@ bool ss_rule_cache_get(uintptr_t pc, uint64_t generation, ss_rule *rule)
         if (atomic_load_explicit(&e->pc, memory_order_acquire) != pc || is_odd(state) ||
             (state & (SEQUENCE_ONE - 1)) != generation)
             continue;
-        /* Acquiring loads keep the last look at the state behind them. */
+        /* Acquiring loads keep the second load of the state after them. */
         start_cfa = atomic_load_explicit(&e->start_cfa, memory_order_acquire);
         for (int w = 0; w < SS_SLOT_WORDS; w++)
             rule->slots[w] = atomic_load_explicit(&e->slots[w], memory_order_acquire);
@@ -65,7 +65,7 @@ bool ss_rule_cache_get(uintptr_t pc, uint64_t generation, ss_rule *rule)
     return false;
 }
 
-/* An entry of PC's own or of an older generation, else the home entry. */
+/* The entry of PC itself or of an older generation, else the home entry. */
 static entry *choose(uintptr_t pc, uint64_t generation)
 {
     uint32_t at = home(pc);

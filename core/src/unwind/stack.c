@@ -7,12 +7,13 @@
 
 _Atomic uint32_t ss_stack_version;
 
-/* ---- Stacks that the host made known ----------------------------------------------------------*/
+/* ---- Stacks that the host added --------------------------------------------------------------*/
 
 /*
- * They are kept twice.  Slots never move and each is consistent at any time: a writer clears low
- * first and sets it last.  The sorted list makes a search short; who meets it while it is being
- * changed (a signal handler inside the writer too) looks at all slots instead, and never waits.
+ * Each stack is stored twice.  Slots never move, and each is consistent at any time: a writer
+ * clears `low` first and sets it last.  The sorted list makes look-ups fast.  A reader that meets
+ * it during a change (also a signal handler inside the writer) scans all slots instead, and never
+ * waits.
  */
 #define SLOTS_PER_CHUNK 64
 
@@ -34,7 +35,7 @@ typedef struct entry {
 
 typedef struct list {
     size_t capacity;       /* (RO) */
-    struct list *previous; /* (RO) a reader may still look at it, so it is kept */
+    struct list *previous; /* (RO) kept, because a reader may still use it */
     entry entries[];       /* disjoint, ascending */
 } list;
 
@@ -80,7 +81,7 @@ static bool scan_slots(uintptr_t sp, ss_range *stack)
     return false;
 }
 
-/* The added stack with SP, if any, and in CACHE the addresses and the version it is true for. */
+/* Find the added stack that holds SP.  CACHE receives the addresses and version of the answer. */
 static bool find_added(uintptr_t sp, ss_range *stack, ss_stack_cache *cache)
 {
     uint32_t version = atomic_load_explicit(&ss_stack_version, memory_order_acquire);
@@ -105,7 +106,7 @@ static bool find_added(uintptr_t sp, ss_range *stack, ss_stack_cache *cache)
     if (version % 2 == 0 &&
         version == atomic_load_explicit(&ss_stack_version, memory_order_acquire))
         return found;
-    *cache = (ss_stack_cache){.version = version}; /* good for nothing */
+    *cache = (ss_stack_cache){.version = version}; /* matches nothing */
     return scan_slots(sp, stack);
 }
 
@@ -127,7 +128,7 @@ static void move_entry(entry *to, const entry *from)
                           memory_order_release);
 }
 
-/* False when [LOW, HIGH) overlaps another.  There is a free slot and room in the list. */
+/* False when [LOW, HIGH) overlaps another.  The caller made sure of a free slot and list room. */
 static bool add_locked(uintptr_t low, uintptr_t high)
 {
     list *l = atomic_load(&sorted);
@@ -151,7 +152,7 @@ static bool add_locked(uintptr_t low, uintptr_t high)
     return true;
 }
 
-/* More slots, and a list that has room for all. */
+/* Install more slots, and a list with room for all. */
 static void use_locked(chunk *more, list *longer)
 {
     list *l = atomic_load(&sorted);
@@ -211,7 +212,7 @@ stacksplice_hresult stacksplice_add_stack(void *low, void *high)
         ss_lock_drop(&stacks_lock);
         if (room)
             break;
-        ss_free(more); /* other threads have used up more than it was made for */
+        ss_free(more); /* other threads already need more than we allocated */
         ss_free(longer);
         more = new_chunk(slots, &longer);
         if (!more)
@@ -250,8 +251,7 @@ stacksplice_hresult stacksplice_remove_stack(void *low)
     return hr;
 }
 
-/* ---- Any
- * ----------------------------------------------------------------------------------------*/
+/* ---- Any -------------------------------------------------------------------------------------*/
 
 static bool find_alternate(uintptr_t sp, ss_range *stack)
 {
@@ -270,7 +270,7 @@ bool ss_stack_find_anew(ss_stack_cache *cache, uintptr_t sp, ss_range *stack)
 
     if (!found) {
         if (!ss_own_stack_find(sp, stack))
-            return find_alternate(sp, stack); /* which may be another one next time */
+            return find_alternate(sp, stack); /* not cached: the alternate stack may change */
         if (fresh.low < stack->low)
             fresh.low = stack->low;
         if (fresh.high > stack->high)

@@ -1,4 +1,4 @@
-/* Where stacks begin and end. */
+/* Finds where stacks start and end. */
 #ifndef SS_UNWIND_STACK_H
 #define SS_UNWIND_STACK_H
 
@@ -7,19 +7,19 @@
 #include <stdatomic.h>
 
 /*
- * The stack that SP lies in: one that the host made known, this thread's own, or its alternate
- * signal stack while that is in use.  False when it is none of these.
+ * Find the stack that SP lies in: one that the host added, this thread's own, or its alternate
+ * signal stack while in use.  False when it is none of these.
  */
 bool ss_stack_find(uintptr_t sp, ss_range *stack);
 
-/* An answer of one thread, and the stack pointers it is good for; all zero: none. */
+/* One thread's last answer and the stack pointers that it covers; all zero: none. */
 typedef struct ss_stack_cache {
     uintptr_t low, high;
     ss_range stack;
     uint32_t version;
 } ss_stack_cache;
 
-/* Moves when an answer may have become wrong; odd while a host adds or removes a stack. */
+/* Changes when cached answers may be wrong; odd while a host adds or removes a stack. */
 extern _Atomic uint32_t ss_stack_version;
 
 bool ss_stack_find_anew(ss_stack_cache *cache, uintptr_t sp, ss_range *stack);
@@ -40,12 +40,12 @@ static inline bool ss_stack_find_cached(ss_stack_cache *cache, uintptr_t sp, ss_
 /* This thread's own stack, if SP lies in it. */
 bool ss_own_stack_find(uintptr_t sp, ss_range *stack);
 
-/* For tests: whether the C library's own record of it is read; OFF ends that for good. */
+/* For tests: whether we read the C library's own record of it; OFF disables that for good. */
 bool ss_own_stack_described(bool off);
 
 /*
- * This thread's own stack when SP, at which a signal interrupted it, is a little below: the stack
- * has overflown, and the frame that did not fit was not there yet.
+ * This thread's own stack if SP, at which a signal interrupted it, is slightly below.  Then the
+ * stack has overflowed, and the frame that did not fit was not complete yet.
  */
 bool ss_stack_find_overflown(uintptr_t sp, ss_range *stack);
 

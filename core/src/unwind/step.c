@@ -7,7 +7,9 @@
 
 /* ---- By a compact rule ------------------------------------------------------------------------*/
 
-/* A call overwrites the register with the return address: the frame that it left has none there. */
+/*
+ * A call overwrites the link register, so a frame that has made a call has no return address there.
+ */
 static bool was_left_by_call(const ss_unwind *walk, uint32_t frame)
 {
     return frame > 0 && !(walk->frames[frame].flags & STACKSPLICE_NATIVE_SIGNAL);
@@ -49,7 +51,7 @@ ss_verdict ss_step_compact(const ss_unwind *walk, const ss_rule *rule, ss_caller
 
 /* ---- Files ------------------------------------------------------------------------------------*/
 
-/* An empty file for the caller, which counts once file_count does; NULL without room. */
+/* An empty file for the caller; incrementing file_count commits it.  NULL without room. */
 static ss_register_file *new_file(ss_unwind *walk)
 {
     ss_register_file *file = &walk->tree->files[walk->tree->file_count];
@@ -69,8 +71,10 @@ static bool is_sigreturn(uintptr_t address)
            memcmp((const void *)address, ss_arch_sigreturn, SS_SIGRETURN_SIZE) == 0;
 }
 
-/* In the kernel's own page and in musl that code has no unwind data, but it is always the same, and
-   so is what the kernel left above the stack pointer. */
+/*
+ * The kernel's own page and musl have no unwind data for this code.  But the code is always the
+ * same, and so is the layout of what the kernel saved above the stack pointer.
+ */
 static SS_COLD ss_verdict step_signal(ss_unwind *walk, ss_caller *next)
 {
     const stacksplice_native_frame *frame = &walk->frames[walk->count - 1];
@@ -102,7 +106,10 @@ static bool get_register(const void *data, uint64_t number, uintptr_t *value)
     return ss_any_register(walk, walk->count - 1, number, value);
 }
 
-/* Code that switches stacks keeps what it enters on either; no frame vouches for the other one. */
+/*
+ * Code that switches stacks may keep what it restores on either stack, and no frame of the walk
+ * covers the other one.  So check that memory before reading it.
+ */
 static bool get_memory(const void *data, uintptr_t address, unsigned size, uintptr_t *value)
 {
     ss_unwind other = {.stack_count = 1};
@@ -155,7 +162,7 @@ static bool row_register(const ss_cfi_values *values, const ss_cfi_row *row, uns
 ss_verdict ss_step_row(ss_unwind *walk, const ss_fde *fde, const ss_cfi_row *row, ss_caller *next)
 {
     ss_cfi_values values = {get_register, get_memory, walk};
-    bool switches = row->kind[SS_REGISTER_SP] == SS_CFI_AT_CFA; /* as setcontext */
+    bool switches = row->kind[SS_REGISTER_SP] == SS_CFI_AT_CFA; /* as setcontext does */
     ss_register_file *file = new_file(walk);
     uintptr_t cfa;
 
@@ -224,9 +231,11 @@ static ss_verdict check_return_address(uintptr_t address)
 }
 
 /*
- * Where the frame pointer points to words within the frame, only the caller's own rule tells where
- * that begins: at a known distance from the like words of its own, which its frame pointer FP
- * points to.
+ * A frame pointer may point to words within the frame, as on aarch64.  Then only the caller's own
+ * rule tells where the caller's frame starts.  Its frame pointer FP points to the like words of its
+ * own, which lie at a known distance from its stack pointer:
+ *
+ *      CFA = FP + 8 * slot of the frame pointer,  sp = CFA - offset
  */
 static bool sp_by_description(const ss_fde *fde, uintptr_t ip, uintptr_t fp, uintptr_t *sp)
 {
@@ -255,13 +264,13 @@ static ss_verdict sp_by_rule(uintptr_t ip, uintptr_t fp, uintptr_t *sp)
     ss_verdict found = ss_find_fde(ip - 1, &fde);
 
     if (found == SS_STEP_NO_DATA)
-        return SS_STEP_ON; /* its frame pointer is needed again, its stack pointer is not */
+        return SS_STEP_ON; /* only its frame pointer is needed later, not its stack pointer */
     if (found == SS_STEP_ON && !sp_by_description(&fde, ip, fp, sp))
         return SS_STEP_NO_DATA;
     return found;
 }
 
-/* The words that FP points to: the caller's frame pointer and the return address. */
+/* Read the words that FP points to: the caller's frame pointer and the return address. */
 static ss_verdict step_record(ss_unwind *walk, uintptr_t fp, ss_caller *next)
 {
     ss_register_file *file = new_file(walk);
@@ -286,9 +295,9 @@ static ss_verdict step_record(ss_unwind *walk, uintptr_t fp, ss_caller *next)
 }
 
 /*
- * By the frame pointer, if everything about it holds: it points into the stack beyond this frame,
- * and the word above it is where a call returns to.  The word at it proves nothing: the caller may
- * use the register for something else.
+ * Step by the frame pointer, if all evidence agrees: it points into the stack beyond this frame,
+ * and the word above it is a return address that follows a call.  The word at it proves nothing,
+ * since the caller may use the register for something else.
  */
 static ss_verdict step_frame_pointer(ss_unwind *walk, ss_caller *next)
 {

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define NO_CODE 1u /* no return address: what begins and ends the nodes has it */
+#define NO_CODE 1u /* never a return address: marks the start and end of nodes */
 
 /* ---- Memory -----------------------------------------------------------------------------------*/
 
@@ -21,7 +21,7 @@ static void *carve(ss_tree *tree, size_t *used, size_t count, size_t size)
     return part;
 }
 
-/* What a walk touches comes first and close together: a first walk pays for each page. */
+/* Parts that every walk touches come first and close together: a first walk pays for each page. */
 static size_t lay_out(ss_tree *tree, const ss_tree_room *room)
 {
     size_t used = align(sizeof *tree), nodes = room->nodes + room->spare + 1;
@@ -72,7 +72,7 @@ ss_tree *ss_tree_new(ss_tree_size size)
 
     if (map == MAP_FAILED)
         return NULL;
-    /* A huge page would be cleared whole at the first touch. */
+    /* The kernel would clear a whole huge page at the first touch. */
     (void)madvise(map, bytes, MADV_NOHUGEPAGE);
     (void)lay_out(tree, &room);
     tree->room = room;
@@ -127,7 +127,7 @@ void ss_tree_forget(ss_tree *tree)
 
 /* ---- Nodes ------------------------------------------------------------------------------------*/
 
-/* The table is never full: it has more room than there are nodes. */
+/* The table never fills up: it has more entries than there can be nodes. */
 static void add_edge(ss_tree *tree, uint32_t parent, uint32_t number)
 {
     uint32_t at = ss_tree_edge_home(parent, tree->nodes[number].ip);
@@ -139,8 +139,8 @@ static void add_edge(ss_tree *tree, uint32_t parent, uint32_t number)
 }
 
 /*
- * The slot of the caller's frame pointer by RULE, where it is certain to lie in the frame or in the
- * word below: no check follows.
+ * The slot of the caller's frame pointer by RULE, if it is certain to lie in the frame or in the
+ * word below.  The walk then loads it without a check.
  */
 static unsigned certain_slot(const ss_rule *rule)
 {
@@ -148,7 +148,7 @@ static unsigned certain_slot(const ss_rule *rule)
     ss_rule_kind kind = ss_rule_kind_of(rule->cfa);
     uintptr_t most = kind == SS_RULE_SP ? ss_rule_offset(rule->cfa) / sizeof(uintptr_t) : 2;
 
-    if (kind > SS_RULE_SAVED) /* it counts from elsewhere than the CFA, or not at all */
+    if (kind > SS_RULE_SAVED) /* counts from another base than the CFA, or has none */
         return SS_SLOT_LOST;
     return slot <= most || slot == SS_SLOT_UNCHANGED ? slot : SS_SLOT_LOST;
 }
@@ -180,7 +180,8 @@ static const ss_tree_node *append(ss_tree *tree, const ss_tree_node *parent,
     ss_rule_kind kind = ss_rule_kind_of(node->cfa);
 
     if (number != behind + 1)
-        number++; /* what ends the nodes stays between: this one is not behind the one before */
+        number++; /* keep the end mark: the new node must not look like the previous node's caller
+                   */
     tree->node_count = number + 1;
     tree->nodes[number] = *node;
     tree->nodes[number].parent = (uint16_t)behind;
@@ -213,7 +214,7 @@ static void put_known(ss_tree *tree, uint32_t number)
     tree->known_count++;
 }
 
-/* A small table keeps first walks from touching many pages. */
+/* The table starts small, so that first walks touch few pages. */
 static void widen_known(ss_tree *tree)
 {
     memset(tree->known, 0, (tree->known_mask + 1) * sizeof *tree->known);
@@ -224,7 +225,7 @@ static void widen_known(ss_tree *tree)
             put_known(tree, i);
 }
 
-/* Without room it is learned again where it is met. */
+/* Without room, the walk that meets this ip again learns it again. */
 static void add_known(ss_tree *tree, uint32_t number)
 {
     if (tree->known_count > tree->known_mask / 4 && tree->known_mask + 1 < tree->room.known)
@@ -245,7 +246,7 @@ const ss_tree_node *ss_tree_add(ss_tree *tree, const ss_tree_node *parent, uintp
     if (rule->start != UINT32_MAX)
         facts.function = ip - 1 - rule->start;
     if (ss_rule_kind_of(rule->cfa) == SS_RULE_FRAME)
-        node.cfa = 2 * sizeof(uintptr_t) + SS_RULE_FRAME; /* the least that it can be */
+        node.cfa = 2 * sizeof(uintptr_t) + SS_RULE_FRAME; /* the smallest size it can have */
     if (SS_RETURN_SAVED >= 0)
         node.slot = (uint16_t)ss_rule_return_slot(rule->slots);
     tree->rules[tree->rule_count++] = *rule;

@@ -1,13 +1,13 @@
 /*
- * Whether modules came and went: then the same addresses may hold other code, and nothing that was
- * learned of the old is used any more.  Modules with frames on the stack cannot go, so looking
- * once, when a walk begins, is enough.
+ * Detects that modules were loaded or unloaded.  Then the same addresses may hold other code, and
+ * no cached fact about the old code may be used.  Modules with frames on the stack cannot be
+ * unloaded, so one check at the start of a walk is enough.
  *
  * The C library counts modules, but reports the counters only through dl_iterate_phdr, under the
- * loader's lock: 166 instructions and 25 ns on an idle machine, where all addresses of a stack of
- * 15 frames take 51 ns, and 75 ns as soon as two threads capture.  It cannot be asked at all while
- * another thread forks.  glibc's counters are plain words of its loader, so where they can be found
- * they are read instead, in some 20 instructions.
+ * loader's lock.  That costs 166 instructions and 25 ns on an idle machine, and 75 ns as soon as
+ * two threads capture.  All addresses of a stack of 15 frames take 51 ns.  While another thread
+ * forks, the loader cannot be asked at all.  glibc's counters are plain words of its loader; where
+ * they can be found, we read them directly in some 20 instructions.
  */
 #ifndef SS_UNLOADS_H
 #define SS_UNLOADS_H
@@ -15,15 +15,16 @@
 #include "base/platform.h"
 
 /*
- * A number below 2^40 that is never the same for different sets of loaded modules.  CHECK asks the
- * C library, under its lock, whether the words are the right ones, until they have followed a
- * change; a thread does it once.  Else, where there are words, no lock is taken.
+ * A number below 2^40, never the same for different sets of loaded modules.
+ *
+ * Without words, each call asks the C library under its lock.  With words, a call asks only if they
+ * disagree, or if CHECK is set and they have not followed a change yet.  A thread sets CHECK once.
  */
 uint64_t ss_modules_generation(bool check);
 
 /*
- * False for a number that was made up because nobody could be asked: it is no other's either, but
- * says nothing of what is loaded.
+ * False for a made-up number, given when the loader could not be asked.  It equals no other number,
+ * but says nothing about what is loaded.
  */
 #define SS_GENERATION_BITS 40
 #define SS_MADE_UP_GENERATIONS (UINT64_C(1) << 24)
@@ -32,7 +33,7 @@ static inline bool ss_generation_is_certain(uint64_t generation)
     return generation < (UINT64_C(1) << SS_GENERATION_BITS) - SS_MADE_UP_GENERATIONS;
 }
 
-/* For tests: whether there are words (a first check looks for them); OFF drops them for good. */
+/* For tests: whether there are words (the first check looks for them); OFF drops them for good. */
 bool ss_modules_watched(bool off);
 
 #endif

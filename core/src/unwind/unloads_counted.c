@@ -12,21 +12,21 @@
 typedef const volatile uint64_t *word64;
 typedef const volatile uint32_t *word32;
 
-/* Modules ever loaded, and those that are there. */
+/* Modules ever loaded, and those loaded now. */
 typedef struct counters {
     uint64_t adds;
     uint32_t loaded;
 } counters;
 
 /*
- * Words that have had the value of `adds` whenever they were compared.  They are found by that
- * value, so there may be false ones; these are dropped as soon as they differ from the others or
- * from the counter.  A dropped word's place is given to another.
+ * Words that had the value of `adds` at every comparison so far.  The search finds them by value,
+ * so some may be false.  A word is dropped as soon as it differs from the others or from the
+ * counter, and its entry then repeats a good one.
  */
 static _Atomic(word64) words[MAX_WORDS]; /* (ATOMIC) */
 static _Atomic uint32_t word_count;      /* (ATOMIC) 0: none */
 static _Atomic(word32) loaded_word;      /* (ATOMIC) NULL: none */
-static atomic_bool attached;             /* (ATOMIC) the search has begun */
+static atomic_bool attached;             /* (ATOMIC) the search has started */
 static _Atomic uint64_t found_at;        /* (ATOMIC) their value at the search */
 static atomic_bool proven;               /* (ATOMIC) they have followed the counter since */
 
@@ -34,16 +34,16 @@ static int read_counters(struct dl_phdr_info *info, size_t size, void *data)
 {
     counters *c = data;
 
-    /* Both counters are the loader's, not the module's: the first call tells all. */
+    /* Both counters belong to the loader, not to the module: the first call has all we need. */
     if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs)
         *c = (counters){info->dlpi_adds, (uint32_t)(info->dlpi_adds - info->dlpi_subs)};
     return 1;
 }
 
 /*
- * glibc's loader keeps its state in _rtld_global.  It begins with the list of modules of the main
- * namespace and their number, which makes that word certain; the count of all ever added follows
- * somewhere.
+ * glibc's loader keeps its state in _rtld_global.  It starts with the main namespace's list of
+ * modules and their number, so the place of that number is certain.  The count of all modules ever
+ * added is at an unknown place further on.
  */
 static SS_COLD void attach(const counters *c)
 {
@@ -61,7 +61,7 @@ static SS_COLD void attach(const counters *c)
     for (size_t i = 0; i < (size_t)(high - start) / sizeof *global && found < MAX_WORDS; i++)
         if (*(word64)&global[i] == c->adds)
             atomic_store(&words[found++], &global[i]);
-    /* If another thread has loaded a module since, these are false ones; the next walk retries. */
+    /* If another thread has loaded a module since, these words are false; the next walk retries. */
     ss_loader_iterate(SS_LOADER_BRIEFLY, read_counters, &now);
     if (now.adds != c->adds) {
         atomic_store(&attached, false);
@@ -74,7 +74,7 @@ static SS_COLD void attach(const counters *c)
     atomic_store(&word_count, found);
 }
 
-/* Drop the words that were ahead of the counter before that was read, or are behind it now. */
+/* Drop words that were ahead of the counter before it was read, or that lag it now. */
 static void verify(const counters *c, const uint64_t *before)
 {
     uint32_t end = atomic_load(&word_count);
@@ -97,8 +97,7 @@ static uint64_t pack(uint64_t adds, uint32_t loaded)
     return (adds << 12 | (loaded & 0xfff)) & ((UINT64_C(1) << SS_GENERATION_BITS) - 1);
 }
 
-/* Nobody can be asked now: a number that was never given, so that nothing learned before is used.
- */
+/* The loader cannot be asked now: return a new number, so that no cached fact is used. */
 static uint64_t make_up(void)
 {
     static atomic_uint made; /* (ATOMIC) */
@@ -124,7 +123,7 @@ static SS_COLD uint64_t ask(void)
         attach(&c);
     loaded = atomic_load(&loaded_word);
     if (atomic_load(&word_count) > 0)
-        c.loaded = loaded ? *loaded : 0; /* the same number as without asking */
+        c.loaded = loaded ? *loaded : 0; /* the same number as when the library is asked */
     return pack(c.adds, c.loaded);
 }
 
@@ -143,7 +142,7 @@ uint64_t ss_modules_generation(bool check)
     return pack(adds, loaded ? *loaded : 0);
 }
 
-/* Here, since a signal handler that was the first to ask could not: dlsym allocates. */
+/* Look them up at load: dlsym allocates, so a signal handler could not. */
 static __attribute__((constructor)) void begin(void)
 {
     (void)ask();

@@ -1,4 +1,4 @@
-/* For musl, whose dlclose leaves everything where it is. */
+/* For musl, whose dlclose unmaps nothing. */
 #include "unwind/unloads.h"
 
 uint64_t ss_modules_generation(bool check)

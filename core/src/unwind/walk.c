@@ -38,7 +38,7 @@ static void take(ss_trail *t, const ss_tree_facts *facts)
     t->marked = ss_put_frame(t->frame++, t->marked, t->ip, t->sp, facts);
 }
 
-/* The next frame, whose ip nobody in this thread has seen. */
+/* Take the next frame, whose ip is new to this thread. */
 static SS_COLD ss_verdict take_unknown(ss_trail *t)
 {
     uintptr_t pc = t->ip - 1;
@@ -63,7 +63,7 @@ static SS_COLD ss_verdict take_unknown(ss_trail *t)
     return SS_STEP_ON;
 }
 
-/* Whether the caller lies further out on the same stack, or on another one that is known. */
+/* Whether the caller lies further out on the same stack, or on another known stack. */
 static bool accept_stack(ss_trail *t, const ss_caller *next)
 {
     ss_unwind *walk = t->walk;
@@ -83,7 +83,7 @@ static bool accept_stack(ss_trail *t, const ss_caller *next)
     return true;
 }
 
-/* From the last frame taken to the next, by a step that the hot part cannot do. */
+/* Find the next frame by a step that the hot part cannot do. */
 static ss_verdict step_on(ss_trail *t, ss_verdict found, uint32_t *flags)
 {
     ss_unwind *walk = t->walk;
@@ -105,7 +105,7 @@ static ss_verdict step_on(ss_trail *t, ss_verdict found, uint32_t *flags)
     return SS_STEP_ON;
 }
 
-/* Take on the next frame and those beyond it; where that ends, step_on may help. */
+/* Take the next frame and those that the hot part can follow; then step_on may help. */
 static ss_verdict take_frames(ss_trail *t)
 {
     ss_stop why = ss_follow_tree(t);
@@ -162,12 +162,12 @@ static ss_verdict walk_on(ss_trail *t)
     if (found == SS_STEP_END)
         walk->end_reason = NULL;
     else if (found != SS_STEP_LIMIT && !walk->end_reason)
-        /* On a stack of unknown bounds every step fails sooner or later: that is the reason. */
+        /* With unknown stack bounds every walk fails sooner or later; keep that reason. */
         walk->end_reason = reason_of(found);
     return found;
 }
 
-/* The same in a tree that has more room and is empty; false when there is no memory. */
+/* Switch to an empty tree with more room; false when there is no memory. */
 static SS_COLD bool enlarge(ss_unwind *walk, ss_tree_size more)
 {
     ss_tree *was = walk->tree, *tree = ss_tree_new(was ? was->size | more : SS_TREE_SMALL);
@@ -187,7 +187,7 @@ static SS_COLD bool enlarge(ss_unwind *walk, ss_tree_size more)
     return true;
 }
 
-/* What is remembered is of use only while the modules and the sources are the same. */
+/* Cached nodes are valid only while the modules and the classifier stay the same. */
 static void refresh(ss_unwind *walk)
 {
     ss_tree *tree = walk->tree;
@@ -205,7 +205,7 @@ static void refresh(ss_unwind *walk)
     ss_tree_earn(tree);
 }
 
-/* How far the stack may be read. */
+/* Set how far the stack may be read. */
 static void begin_stack(ss_unwind *walk, uintptr_t sp, const void *above)
 {
     ss_range *stack = &walk->stacks[0];
@@ -221,7 +221,7 @@ static void begin_stack(ss_unwind *walk, uintptr_t sp, const void *above)
     walk->stack_count = 1;
 }
 
-/* The frames that are not ours, and which of them are marked. */
+/* Hide our own frames, and renumber the marked ones. */
 static void end_walk(ss_unwind *walk, uintptr_t above, const uint32_t *marked)
 {
     uint32_t hidden = 0, kept = 0;
@@ -256,7 +256,7 @@ static void begin_trail(ss_trail *t, ss_unwind *walk, const ss_entry_registers *
                     .growing = ss_tree_may_grow(tree)};
 }
 
-/* Whether the walk, which ended as FOUND says, can have the room that it lacked. */
+/* Whether the walk, which ended with FOUND, got the room that it lacked. */
 static bool gets_room(ss_unwind *walk, ss_verdict found, uint32_t max)
 {
     const ss_tree *tree = walk->tree;
@@ -296,11 +296,11 @@ SS_NOINLINE bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max
 
     ss_arch_entry(&entry);
     done = ss_walk_from(walk, &entry, above, max);
-    __asm__ volatile("" ::: "memory"); /* no tail call: this frame is one of those walked */
+    __asm__ volatile("" ::: "memory"); /* no tail call: the walk includes this frame */
     return done;
 }
 
-/* The pages stay mapped; what lay in them is gone. */
+/* The pages stay mapped; their contents are gone. */
 void ss_unwind_trim(ss_unwind *walk, bool all)
 {
     if (all) {

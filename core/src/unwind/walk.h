@@ -1,5 +1,5 @@
 /*
- * The parts of a walk, for each other and for their tests.
+ * The parts of a walk, shared between them and with their tests.
  *
  *      high addresses            frame i+1
  *      sp[i+1] = CFA of i  ----> +--------------------+
@@ -9,8 +9,9 @@
  *      sp[i]               ----> +--------------------+
  *      low addresses             frame i-1
  *
- * Frame i owns [sp[i], sp[i+1]).  Registers are not carried along: the value of one in frame i is
- * in the slot of the nearest frame further in that saved it, else it is still the one at the entry.
+ * Frame i owns [sp[i], sp[i+1]).  A walk does not carry registers along.  The value of a register
+ * in frame i is in the slot of the nearest frame further in that saved it; if none did, it is the
+ * register's value at the entry.
  */
 #ifndef SS_WALK_H
 #define SS_WALK_H
@@ -27,7 +28,7 @@ typedef struct ss_caller {
     uintptr_t ip; /* as in ss_tree_node */
     uintptr_t sp;
     uint32_t flags;
-    bool may_jump; /* behind a signal or a switch: the caller may be on another stack */
+    bool may_jump; /* after a signal or a switch: the caller may be on another stack */
     bool may_stay; /* a function that has put nothing on the stack yet */
 } ss_caller;
 
@@ -35,11 +36,11 @@ typedef enum ss_verdict {
     SS_STEP_ON,
     SS_STEP_END,     /* there is no caller */
     SS_STEP_NO_DATA, /* no loaded module describes the code */
-    SS_STEP_UNASKED, /* whether one does cannot be asked now */
-    SS_STEP_BROKEN,  /* its description cannot be followed */
+    SS_STEP_UNASKED, /* the loader cannot be asked now */
+    SS_STEP_BROKEN,  /* we cannot follow its description */
     SS_STEP_OFF_STACK,
     SS_STEP_LIMIT,
-    SS_STEP_NO_ROOM /* for what had to be remembered of it */
+    SS_STEP_NO_ROOM /* to record what the step found */
 } ss_verdict;
 
 /* ---- lookup.c: from an address to its description ---------------------------------------------*/
@@ -47,12 +48,12 @@ typedef enum ss_verdict {
 /* The frame description of PC: SS_STEP_ON, SS_STEP_NO_DATA or SS_STEP_UNASKED. */
 ss_verdict ss_find_fde(uintptr_t pc, ss_fde *fde);
 
-/* The rule for PC, through the cache that all threads share. */
+/* The rule for PC, through the cache shared by all threads. */
 ss_verdict ss_find_rule(uintptr_t pc, uint64_t generation, ss_rule *rule);
 
 /* ---- registers.c: the stack and the registers of its frames -----------------------------------*/
 
-/* SIZE bytes (at most a word) at ADDRESS, if they lie on a stack of WALK. */
+/* Read SIZE bytes (at most a word) at ADDRESS, if they lie on a stack of WALK. */
 bool ss_read_stack(const ss_unwind *walk, uintptr_t address, unsigned size, uintptr_t *value);
 
 static inline bool ss_read_word(const ss_unwind *walk, uintptr_t address, uintptr_t *value)
@@ -60,29 +61,31 @@ static inline bool ss_read_word(const ss_unwind *walk, uintptr_t address, uintpt
     return ss_read_stack(walk, address, SS_WORD, value);
 }
 
-/* Any register of frame FRAME; those that a call may change are known only behind a signal. */
+/* Any register of frame FRAME; caller-saved registers are known only after a signal. */
 bool ss_any_register(const ss_unwind *walk, uint32_t frame, uint64_t number, uintptr_t *value);
 
 /* ---- step.c: the caller of the outermost frame ------------------------------------------------*/
 
-/* By RULE, which is neither full nor an end. */
+/* Step by RULE, which is neither full nor an end. */
 ss_verdict ss_step_compact(const ss_unwind *walk, const ss_rule *rule, ss_caller *next);
 
-/* By the row for it; what that says of all registers becomes a file of the tree. */
+/* Step by ROW; the registers that it gives become a file of the tree. */
 ss_verdict ss_step_row(ss_unwind *walk, const ss_fde *fde, const ss_cfi_row *row, ss_caller *next);
 
-/* By RULE of any kind. */
+/* Step by RULE of any kind. */
 ss_verdict ss_step(ss_unwind *walk, const ss_rule *rule, ss_caller *next);
 
-/* Without unwind data; what is known of the caller's registers may become a file of the tree. */
+/*
+ * Step without unwind data; what is known of the caller's registers may become a file of the tree.
+ */
 ss_verdict ss_step_without_data(ss_unwind *walk, ss_caller *next);
 
 /* ---- walk.c -----------------------------------------------------------------------------------*/
 
-/* Moves when what a classifier said is void. */
+/* Changes when the classifier's earlier answers are void. */
 extern atomic_uint ss_walk_epoch;
 
-/* The walk from ENTRY on; ss_unwind_walk is this with the registers of its caller. */
+/* Walk from ENTRY; ss_unwind_walk passes the registers of its caller. */
 bool ss_walk_from(ss_unwind *walk, const ss_entry_registers *entry, const void *above,
                   uint32_t max);
 

@@ -1,4 +1,4 @@
-/* No native frames, and a reason: for processors that nobody described yet. */
+/* For processors that have no description yet: no native frames, and a reason. */
 #include "unwind/unwind.h"
 
 bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max)
