@@ -23,8 +23,8 @@ static size_t round_up(size_t size, size_t align)
 }
 
 /*
- * Look through one note segment, all of which is readable.  What ALIGN aligns is where a text and
- * where the next note begin, counted from the note.
+ * Search one note segment, all of which is readable.  ALIGN aligns the start of a note's
+ * description and of the next note, both as offsets from the note.
  */
 static bool note_build_id(const unsigned char *notes, size_t size, size_t align, char *out)
 {
@@ -80,7 +80,7 @@ static void find_bounds(const ss_module *m, ss_binary *binary)
         binary->start = low < binary->start ? low : binary->start;
         binary->end = high > binary->end ? high : binary->end;
     }
-    /* The file's first page is where tools count from, also when its segment begins later in it. */
+    /* Tools count from the file's first page, even when its segment starts later in that page. */
     binary->start &= ~(uintptr_t)4095;
 }
 
@@ -95,7 +95,7 @@ static char *put_number(char *at, uintptr_t number)
     return at;
 }
 
-/* The file of M's first segment: the kernel names its links by the pages that are mapped. */
+/* Get the file of M's first segment: the kernel names its links by the mapped pages. */
 static ssize_t read_mapped_path(const ss_module *m, char *path)
 {
     char link[64] = "/proc/self/map_files/", *at = link + strlen(link);
@@ -114,12 +114,14 @@ static ssize_t read_mapped_path(const ss_module *m, char *path)
     return readlink(link, path, SS_BINARY_PATH_MAX - 1);
 }
 
-/* The main program has no name.  What the kernel started without an interpreter may be the loader
-   itself, with the program as its argument: then /proc/self/exe is the loader. */
+/*
+ * The main program has no name.  The kernel may have started the loader itself, with the program as
+ * its argument; then /proc/self/exe is the loader.
+ */
 static void find_path(const ss_module *m, char *path)
 {
     size_t length = m->name ? strlen(m->name) : 0;
-    ssize_t got = 0; /* a path that does not fit would name another file */
+    ssize_t got = 0; /* a path cut to fit would name another file */
 
     if (length && length < SS_BINARY_PATH_MAX)
         memcpy(path, m->name, (size_t)(got = (ssize_t)length));
@@ -140,8 +142,7 @@ static void describe(const ss_module *m, ss_binary *binary)
 typedef struct visit {
     uintptr_t address;
     ss_binary *binary;
-    bool (*back)(const ss_binary *binary,
-                 void *data); /* NULL: the one with ADDRESS is looked for */
+    bool (*back)(const ss_binary *binary, void *data); /* NULL: find the module with ADDRESS */
     void *data;
 } visit;
 

@@ -1,10 +1,10 @@
 /*
- * What debug information says of an address: the functions inlined there, file, line and symbol.
- * Two variants: debuginfo_libdw.c loads elfutils' libdw.so.1 when it is first needed, and
- * debuginfo_none.c knows nothing; the build picks one.
+ * Debug information for an address: the functions inlined there, file, line and symbol.  The build
+ * picks one of two variants.  debuginfo_libdw.c loads elfutils' libdw.so.1 on first use;
+ * debuginfo_none.c knows nothing.
  *
- * Every call but the first two is made under one lock of resolve.c, and strings live until that
- * lock is released.
+ * Every call but the first two runs under one lock of resolve.c.  Strings live until that lock is
+ * released.
  */
 #ifndef SS_DEBUGINFO_H
 #define SS_DEBUGINFO_H
@@ -28,25 +28,30 @@ typedef struct ss_debug_answer {
 } ss_debug_answer;
 
 /*
- * Load what is needed; false when there is nothing to load.  Takes the loader's lock, and so must
- * be called without resolve's: a constructor run by the loader may be resolving, too.
+ * Load the library; false when there is none.  Takes the loader's lock, so call it without
+ * resolve's: a constructor run by the loader may be resolving, too.
  */
 bool ss_debug_load(void);
 
-/* After ss_debug_load said false: why, and what to do; NULL: memory ran out. */
+/* After ss_debug_load returned false: why, and what to do; NULL: out of memory. */
 const char *ss_debug_missing(void);
 
-/* Forget everything when GENERATION is not that of the last call: modules were unloaded. */
+/*
+ * Drop all cached modules when GENERATION differs from that of the last call: modules were
+ * unloaded.
+ */
 void ss_debug_refresh(uint64_t generation);
 
-/* Allocate what a lookup of one more module needs, since it may run on a stack of our own, where
-   the host's allocator is not called. */
+/*
+ * Allocate what a lookup of one more module needs.  The lookup itself may run on a stack of our
+ * own, where we do not call the host's allocator.
+ */
 void ss_debug_make_room(void);
 
-/* Fill ANSWER, which is all zero, for ADDRESS in MODULE; what is not known stays zero. */
+/* Fill ANSWER, which is all zero, for ADDRESS in MODULE; unknown fields stay zero. */
 void ss_debug_lookup(const ss_binary *module, uintptr_t address, ss_debug_answer *answer);
 
-/* The process ends: free everything and answer nothing from now on. */
+/* At process exit: free everything and answer nothing from then on. */
 void ss_debug_close(void);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * Debug information by elfutils' libdw, which is loaded when the first native address is resolved
- * and never linked: the core works without it.
+ * Debug information through elfutils' libdw.  It is loaded when the first native address is
+ * resolved and never linked, so the core works without it.
  *
- * A session (Dwfl) holds the modules that were asked for, one by one, since reporting all of a
- * large process takes longer than a first answer may.
+ * A session (Dwfl) holds only the modules that were requested, one by one.  Reporting all modules
+ * of a large process takes longer than a first answer may.
  */
 #include "resolve/debuginfo.h"
 
@@ -37,15 +37,14 @@ typedef struct opened_file {
 enum { OPEN_MAX_NOTED = 64 };
 static opened_file opened[OPEN_MAX_NOTED]; /* separate debug files */
 static size_t opened_count;
-static bool broken; /* libdw ran out of memory half-way: it is not asked again */
+static bool broken; /* libdw ran out of memory half-way: never call it again */
 static jmp_buf out_of_memory;
 
 /* ---- Files -----------------------------------------------------------------------------------*/
 
 /*
- * By build-id only: looking further could go out to a debuginfod server.  libdw keeps the file
- * open, so it is noted: a host that closes all descriptors, as daemons do, may use the number
- * again.
+ * Search by build-id only: a wider search could ask a debuginfod server.  libdw keeps the file
+ * open, so record it: a host that closes all descriptors, as daemons do, may reuse the number.
  */
 static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
                           const char *file, const char *link, GElf_Word crc, char **out)
@@ -77,8 +76,8 @@ static bool are_still_ours(void)
 }
 
 /*
- * Whether FD is a file that can be what a process has mapped.  libdw asks for the place of each
- * section of an object file (ET_REL), which nothing here could answer.
+ * Whether FD can be a file that a process maps.  For an object file (ET_REL), libdw asks for the
+ * address of each section, which we cannot answer.
  */
 static bool can_be_mapped(int fd)
 {
@@ -93,7 +92,7 @@ static bool can_be_mapped(int fd)
     return type == ET_EXEC || type == ET_DYN;
 }
 
-/* The binary itself is mapped and its descriptor closed at once.  Nothing but a file is opened. */
+/* Map the binary itself and close its descriptor at once.  Opens only regular files. */
 static int find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
                     char **file, Elf **elf)
 {
@@ -104,7 +103,7 @@ static int find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Ad
         return -1;
     if (can_be_mapped(fd)) {
         *elf = dw->elf_begin(fd, LIBELF_READ_MMAP_PRIVATE, NULL);
-        if (*elf && dw->elf_cntl(*elf, LIBELF_FDREAD)) { /* from now on without the descriptor */
+        if (*elf && dw->elf_cntl(*elf, LIBELF_FDREAD)) { /* no longer needs the descriptor */
             dw->elf_end(*elf);
             *elf = NULL;
         }
@@ -121,7 +120,7 @@ static const Dwfl_Callbacks callbacks = {
 static void forget_all(void)
 {
     if (session && !broken && are_still_ours())
-        dw->dwfl_end(session); /* else it is lost: it would close what is the host's */
+        dw->dwfl_end(session); /* otherwise leak it: it would close a descriptor of the host */
     opened_count = 0;
     session = NULL;
     ss_free(known);
@@ -142,7 +141,7 @@ void ss_debug_close(void)
     broken = true;
 }
 
-/* libdw ends the process when its allocations fail, unless it is left by a jump. */
+/* libdw ends the process when an allocation fails, unless we jump out of it. */
 __attribute__((noreturn)) static void leave_libdw(void)
 {
     longjmp(out_of_memory, 1);
@@ -166,7 +165,10 @@ static bool same_build(Dwfl_Module *found, const ss_binary *module)
     return true;
 }
 
-/* The file may have been replaced on disk since it was mapped: then it says nothing of it. */
+/*
+ * The file on disk may have been replaced since it was mapped; then it does not describe the
+ * module.
+ */
 static Dwfl_Module *report(const ss_binary *module)
 {
     Dwfl_Module *found;
@@ -223,7 +225,7 @@ static void find_symbol(Dwfl_Module *module, uintptr_t address, ss_debug_answer 
     }
 }
 
-/* A unit without an entry in .debug_aranges (clang writes none) is found by its own ranges. */
+/* Find a unit without an entry in .debug_aranges (clang writes none) by its own ranges. */
 static Dwarf_Die *unit_of(Dwfl_Module *module, uintptr_t address, Dwarf_Addr *bias)
 {
     Dwarf_Die *unit = dw->dwfl_module_addrdie(module, address, bias);
@@ -271,7 +273,7 @@ static uint32_t number_of(Dwarf_Die *die, unsigned attribute_name)
     return (uint32_t)value;
 }
 
-/* Where the inlined function INLINED was called: the place of the frame around it. */
+/* Find where INLINED, an inlined function, was called: the location in the frame around it. */
 static void find_call(Dwarf_Die *unit, Dwarf_Die *inlined, ss_debug_frame *frame)
 {
     uint32_t file = number_of(inlined, DWARF_call_file);
@@ -284,7 +286,7 @@ static void find_call(Dwarf_Die *unit, Dwarf_Die *inlined, ss_debug_frame *frame
         frame->file = dw->dwarf_filesrc(files, file, NULL, NULL);
 }
 
-/* SCOPES are those around the address, innermost first. */
+/* SCOPES are the scopes around the address, innermost first. */
 static void add_functions(Dwarf_Die *unit, Dwarf_Die *scopes, int count, ss_debug_answer *answer)
 {
     for (int i = 0; i < count; i++) {
@@ -306,8 +308,10 @@ static void find_functions(Dwarf_Die *unit, Dwarf_Addr address, ss_debug_answer 
     Dwarf_Die *around = NULL, *parents = NULL;
     int count = 0;
 
-    /* The first call finds the innermost scope, the second its parents in the machine code: those
-       that the first gives are the parents in the source. */
+    /*
+     * The first call finds the innermost scope, but its parents are those of the source.  The
+     * second call finds the parents in the machine code.
+     */
     if (dw->dwarf_getscopes(unit, address, &around) > 0)
         count = dw->dwarf_getscopes_die(&around[0], &parents);
     if (count > 0)
@@ -345,7 +349,7 @@ void ss_debug_lookup(const ss_binary *module, uintptr_t address, ss_debug_answer
         return;
     dw = ss_libdw_functions();
     if (setjmp(out_of_memory)) {
-        broken = true; /* its structures may be half-built: they are left alone from now on */
+        broken = true; /* its structures may be half-built: never touch them again */
         memset(answer, 0, sizeof *answer);
         return;
     }

@@ -1,4 +1,4 @@
-/* Loading libdw when the first native address is resolved. */
+/* Loads libdw when the first native address is resolved. */
 #include "resolve/libdw.h"
 
 #include "base/alloc.h"
@@ -15,7 +15,7 @@ static const char *const names[] = {LIBDW_FUNCTIONS(NAME)};
 static _Atomic(ss_libdw *) loaded; /* (ATOMIC) lives as long as the process */
 static atomic_bool missing;        /* (ATOMIC) it is not installed */
 
-/* Fill FUNCTIONS from LIBRARY; false if it has not got them all. */
+/* Fill FUNCTIONS from LIBRARY; false if one is missing. */
 static bool find_functions_of(void *library, ss_libdw *functions)
 {
     for (size_t i = 0; i < SS_COUNT_OF(names); i++) {
@@ -54,7 +54,7 @@ bool ss_debug_load(void)
         ss_free(functions);
         return false;
     }
-    /* Two threads may have come here; both tables are the same. */
+    /* Two threads may get here; both tables are the same. */
     if (!atomic_compare_exchange_strong(&loaded, &none, functions))
         ss_free(functions);
     return true;

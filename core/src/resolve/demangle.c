@@ -8,7 +8,7 @@
 
 static const char *const libraries[] = {"libstdc++.so.6", "libc++abi.so.1"};
 
-static _Atomic(ss_demangler) kept; /* (ATOMIC) of a library that we hold */
+static _Atomic(ss_demangler) kept; /* (ATOMIC) its library stays loaded */
 
 static ss_demangler demangler_of(void *library)
 {
@@ -19,7 +19,7 @@ static ss_demangler demangler_of(void *library)
     return demangler;
 }
 
-/* Sets DATA, a name of libraries, when an object with that file name is loaded. */
+/* Sets DATA, a library's file name, to the name of a loaded object with that file name. */
 static int find_library(struct dl_phdr_info *info, size_t size, void *data)
 {
     const char *slash = strrchr(info->dlpi_name ? info->dlpi_name : "", '/');
@@ -33,8 +33,8 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *data)
 }
 
 /*
- * Of a library that only those see who loaded it, as the extensions of interpreters do.  The loader
- * would search its folders for one that is not there, so the loaded ones are looked through first.
+ * Find one in a library that only its loader sees, as with extensions of interpreters.  dlopen
+ * would search folders for a missing library, so look through the loaded ones first.
  */
 static ss_demangler find_local(void)
 {
@@ -49,7 +49,7 @@ static ss_demangler find_local(void)
         demangler = demangler_of(library);
     if (demangler)
         atomic_store_explicit(&kept, demangler, memory_order_relaxed);
-    return demangler; /* LIBRARY is never given back: others may be in it */
+    return demangler; /* keep LIBRARY loaded: other threads may be running in it */
 }
 
 ss_demangler ss_demangler_find(void)

@@ -1,6 +1,4 @@
-/*
- * C++ names, by the C++ run-time of the process, if it has one: the core brings none.
- */
+/* Demangles C++ names with the C++ run-time of the process, if it has one: the core brings none. */
 #ifndef SS_DEMANGLE_H
 #define SS_DEMANGLE_H
 

@@ -11,11 +11,14 @@ static const char *const own_binaries[] = {
     "_stacksplice.*",
     "stacksplice.so*",
     "libstacksplice*", /* our borders and the core */
-    "libffi.so*",      /* calls that are made at run time */
+    "libffi.so*",      /* calls made at run time */
     NULL,
 };
 
-/* The last ones are what the C library and the linker put below main and a thread's function. */
+/*
+ * The last ones come from the C library and the linker: the frames below main or a thread's
+ * function.
+ */
 static const char *const own_functions[] = {
     "stacksplice_*",
     "RoOriginate*",
@@ -123,7 +126,7 @@ static stacksplice_role role_by(const stacksplice_glue *glue, const char *functi
     return STACKSPLICE_ROLE_BUILTIN;
 }
 
-/* A function that scripts have a name for is not glue by its name in the binary. */
+/* A name from scripts takes precedence: such a function is not glue by its name in the binary. */
 static stacksplice_role role_of(const stacksplice_frame *frame, bool script_named)
 {
     const char *function = script_named ? NULL : frame->function;

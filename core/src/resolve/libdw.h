@@ -1,6 +1,6 @@
 /*
- * What is used of elfutils' libdw and libelf.  The library is opened at run time, where it is
- * installed, and none of its headers is needed to build; where they are there, a test compares.
+ * The parts of elfutils' libdw and libelf that we use.  The library is opened at run time, where it
+ * is installed, and the build needs none of its headers.  Where they exist, a test compares.
  */
 #ifndef SS_LIBDW_H
 #define SS_LIBDW_H
@@ -45,7 +45,7 @@ typedef struct {
     char **debuginfo_path;
 } Dwfl_Callbacks;
 
-/* With names of their own: the library's are enumerators, beside which none can stand. */
+/* Under our own names: the library's are enumerators, which would clash. */
 enum {
     LIBELF_READ_MMAP_PRIVATE = 11, /* ELF_C_READ_MMAP_PRIVATE */
     LIBELF_FDREAD = 7,             /* ELF_C_FDREAD */
@@ -102,7 +102,7 @@ typedef struct ss_libdw {
     LIBDW_FUNCTIONS(LIBDW_MEMBER)
 } ss_libdw;
 
-/* After ss_debug_load said true; they live as long as the process. */
+/* Call after ss_debug_load returned true; the functions stay valid until the process ends. */
 const ss_libdw *ss_libdw_functions(void);
 
 #endif

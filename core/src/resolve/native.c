@@ -14,18 +14,18 @@
 
 enum { CACHE_SIZE = 2048 };
 
-/* What was found out before the lock is taken, since it needs the loader's. */
+/* Facts found before the lock is taken, because finding them takes the loader's lock. */
 typedef struct native_facts {
     uintptr_t address;
     bool in_module;
     bool debug;
-    const char *symbol; /* of the dynamic symbol table */
+    const char *symbol; /* from the dynamic symbol table */
     uintptr_t symbol_start;
     ss_demangler demangle;
     ss_binary module;
 } native_facts;
 
-/* What is found about one address, with strings that are borrowed. */
+/* All facts about one address; its strings are borrowed. */
 typedef struct finding {
     const native_facts *facts;
     ss_debug_answer debug;
@@ -34,12 +34,12 @@ typedef struct finding {
     char *owned[SS_INLINE_MAX]; /* from the demangler, or NULL */
 } finding;
 
-static ss_lock lock = SS_OUTER_LOCK_INIT;   /* its holder may come back from the host's allocator */
+static ss_lock lock = SS_OUTER_LOCK_INIT;   /* its holder may re-enter from the host's allocator */
 static ss_native_answer *cache[CACHE_SIZE]; /* (LOCK) */
 static uint64_t cache_generation;           /* (LOCK) */
 static finding current;                     /* (LOCK) large, and a stack may be small */
 
-/* A fork knows it from the start. */
+/* Registers the lock with the fork handlers at load. */
 static __attribute__((constructor)) void begin(void)
 {
     if (ss_lock_take(&lock))
@@ -57,7 +57,7 @@ static size_t slot_of(uintptr_t address)
     return (size_t)((address * (uintptr_t)0x9E3779B97F4A7C15u) >> (sizeof(uintptr_t) * 8 - 11));
 }
 
-/* Under the lock. */
+/* Call under the lock. */
 static void empty_cache(void)
 {
     for (size_t i = 0; i < CACHE_SIZE; i++) {
@@ -66,17 +66,17 @@ static void empty_cache(void)
     }
 }
 
-/* What debug information holds looks lost to leak checkers, since it marks its pointers. */
+/* Leak checkers would report debug information as lost, because it tags its pointers. */
 static __attribute__((destructor)) void close_debug(void)
 {
     if (!ss_lock_try(&lock))
-        return; /* a thread still resolves while the process ends: it may */
+        return; /* another thread is still resolving at exit, which is allowed */
     empty_cache();
     ss_debug_close();
     ss_lock_drop(&lock);
 }
 
-/* Under the lock. */
+/* Call under the lock. */
 static void use_generation(uint64_t generation)
 {
     if (generation != cache_generation)
@@ -118,12 +118,12 @@ static void gather(uintptr_t address, native_facts *facts)
         facts->symbol = info.dli_sname;
         facts->symbol_start = (uintptr_t)info.dli_saddr;
     } else {
-        facts->symbol_start = ss_unwind_function(address); /* a stripped binary has this still */
+        facts->symbol_start = ss_unwind_function(address); /* in stripped binaries, too */
     }
     facts->demangle = ss_demangler_find();
 }
 
-/* The readable form of NAME: itself, or a block from malloc in *OWNED. */
+/* The demangled form of NAME: NAME itself, or a block from malloc in *OWNED. */
 static const char *readable(const native_facts *facts, const char *name, char **owned)
 {
     int status = -1;
@@ -151,7 +151,7 @@ void ss_native_frame(uintptr_t address, const ss_binary *binary, ss_frame *f)
     frame->build_id = *binary->build_id ? binary->build_id : NULL;
 }
 
-/* The frames of an address, innermost first, by what is found so far. */
+/* Build the frames of an address, innermost first, from the facts so far. */
 static void draft(finding *found)
 {
     const native_facts *facts = found->facts;
@@ -177,7 +177,7 @@ static void draft(finding *found)
         last->function = debug->symbol ? debug->symbol : facts->symbol;
 }
 
-/* The part that takes a large stack: libraries of others are asked. */
+/* The part that needs a large stack: it calls third-party libraries. */
 static void ask_libraries(void *data)
 {
     finding *found = data;
@@ -195,7 +195,7 @@ static void ask_libraries(void *data)
 
 /* ---- Keeping ---------------------------------------------------------------------------------*/
 
-/* Copies TEXT to *AT and moves *AT behind it. */
+/* Copy TEXT to *AT and advance *AT past it. */
 static const char *keep(const char *text, char **at)
 {
     char *copy = *at;
@@ -214,7 +214,7 @@ static size_t bytes_of(const char *text)
     return text ? strlen(text) + 1 : 0;
 }
 
-/* One block with the COUNT frames and their strings; NULL without memory. */
+/* Allocate one block with the COUNT frames and their strings; NULL when out of memory. */
 static ss_native_answer *pack(const ss_frame *frames, uint32_t count)
 {
     const stacksplice_frame *first = &frames[0].frame;
@@ -247,13 +247,13 @@ static ss_native_answer *pack(const ss_frame *frames, uint32_t count)
     return a;
 }
 
-/* Under the lock: the cache takes a reference of its own. */
+/* Call under the lock: the cache takes its own reference. */
 static void store(ss_native_answer *a, uint64_t generation)
 {
     ss_native_answer **slot = &cache[slot_of(a->address)];
 
     if (generation != cache_generation)
-        return; /* modules went while this was looked up */
+        return; /* modules were unloaded during the lookup */
     ss_native_unref(*slot);
     *slot = a;
     atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
@@ -271,7 +271,7 @@ void ss_native_name(ss_frame *f)
     f->frame.function_offset = f->script_named ? f->frame.address - start : 0;
 }
 
-/* Under the lock: strings of the debug information live as long as it is held. */
+/* Call under the lock: strings of debug information live until it is released. */
 static ss_native_answer *look_up(const native_facts *facts, uint64_t generation)
 {
     finding *found = &current;

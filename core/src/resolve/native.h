@@ -1,4 +1,4 @@
-/* What is known of a native address, and the cache of it. */
+/* Resolves native addresses, and caches the answers. */
 #ifndef SS_NATIVE_H
 #define SS_NATIVE_H
 
@@ -6,24 +6,24 @@
 
 #include <stdatomic.h>
 
-/* The frames of one native address with their strings, in one block. */
+/* The frames of one native address and their strings, in one block. */
 typedef struct ss_native_answer {
-    atomic_uint refs; /* (ATOMIC) the cache's and each reader's */
+    atomic_uint refs; /* (ATOMIC) of the cache and of each reader */
     uint32_t count;
     uintptr_t address;
     _Atomic uint32_t searched; /* (ATOMIC) see ss_unread_find */
-    uintptr_t nameless; /* start of a function without a name, which scripts may name later; or 0 */
+    uintptr_t nameless; /* start of a nameless function, which scripts may name later; or 0 */
     ss_frame frames[];
 } ss_native_answer;
 
-/* All that is known of ADDRESS; NULL: nothing is mapped there, or there is no memory. */
+/* Resolve ADDRESS; NULL when nothing is mapped there or memory ran out. */
 ss_native_answer *ss_native_find(uintptr_t address);
 void ss_native_unref(ss_native_answer *answer);
 
-/* What all frames of ADDRESS share, into F; BINARY may be NULL. */
+/* Fill F with what all frames of ADDRESS share; BINARY may be NULL. */
 void ss_native_frame(uintptr_t address, const ss_binary *binary, ss_frame *f);
 
-/* A function without a symbol may have a name in scripts, known by its first address. */
+/* Set the name that scripts use for a function without a symbol, by its first address. */
 void ss_native_name(ss_frame *f);
 
 #endif

@@ -18,7 +18,7 @@ static stacksplice_hresult deliver(const ss_frame *frames, uint32_t count,
     return S_OK;
 }
 
-/* What is known without any memory.  Noinline: BINARY is large. */
+/* Resolve without any memory.  Noinline: BINARY is large. */
 SS_NOINLINE static stacksplice_hresult resolve_poorly(uintptr_t address, ss_frame_callback callback,
                                                       void *data)
 {
@@ -30,8 +30,11 @@ SS_NOINLINE static stacksplice_hresult resolve_poorly(uintptr_t address, ss_fram
     return deliver(&frame, 1, callback, data);
 }
 
-/* What is missing inside of the frames, which is asked each time: a source may have come since.
-   False when CALLBACK stopped it.  Noinline: the gap takes some of a small stack. */
+/*
+ * Deliver the gap for script frames that are missing inside these frames.  Check each time: a
+ * source may have registered since.  False when CALLBACK stopped.  Noinline: the gap is large for a
+ * small stack.
+ */
 SS_NOINLINE static bool deliver_gap(ss_native_answer *a, ss_frame_callback callback, void *data)
 {
     ss_unread gap;
@@ -61,8 +64,10 @@ static void fill_gap(stacksplice_frame *frame, const char *reason)
     frame->reason = reason;
 }
 
-/* Returns the room that the strings take; those that do not fit into BUFFER, of at least
-   SS_TOKEN_ROOM, are cut. */
+/*
+ * Returns the room for all strings; those that do not fit into BUFFER, of at least SS_TOKEN_ROOM,
+ * are cut.
+ */
 static size_t fill_token(uintptr_t token, ss_frame *f, char *buffer, size_t capacity)
 {
     stacksplice_token_info info;
@@ -102,7 +107,7 @@ static stacksplice_hresult resolve_token(uintptr_t token, ss_frame_callback call
 
     if (needed > sizeof room)
         more = ss_alloc_dirty(needed);
-    if (more) /* else what was cut must do */
+    if (more) /* otherwise use the cut strings */
         (void)fill_token(token, &frame, more, needed);
     hr = deliver(&frame, 1, callback, data);
     ss_free(more);

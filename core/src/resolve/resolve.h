@@ -1,6 +1,6 @@
 /*
- * Addresses become frames: tokens from their table, native ones from what is mapped, symbols and
- * debug information.
+ * Turns addresses into frames: tokens through their table, native ones through mapped modules,
+ * symbols and debug information.
  */
 #ifndef SS_RESOLVE_H
 #define SS_RESOLVE_H
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* A frame and what only reports need to know of it. */
+/* A frame, with fields that only reports need. */
 typedef struct ss_frame {
     stacksplice_frame frame;
     bool script_named; /* function is the name scripts use for it, not a symbol */
@@ -20,7 +20,7 @@ typedef struct ss_frame {
 /* The same contract as stacksplice_frame_callback. */
 typedef int (*ss_frame_callback)(const ss_frame *frame, void *data);
 
-/* What follows the last slash of PATH. */
+/* The part of PATH after its last slash. */
 static inline const char *ss_base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -31,8 +31,8 @@ static inline const char *ss_base_name(const char *path)
 stacksplice_hresult ss_resolve(uintptr_t address, ss_frame_callback callback, void *data);
 
 /*
- * For a process in trouble: neither allocates nor waits for a lock of ours or of the loader (where
- * the platform allows).  Native frames have no function and no file.  MODULE is scratch space.
+ * For a failing process: neither allocates nor waits for a lock of ours or of the loader (where the
+ * platform allows).  Native frames have no function and no file.  MODULE is scratch space.
  */
 stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_binary *module,
                                         ss_frame_callback callback, void *data);

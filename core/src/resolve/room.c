@@ -16,10 +16,11 @@
 #endif
 
 /*
- * A table of lines takes libdw 160 KB, a name of 1000 characters libstdc++'s demangler 350 KB.
+ * For a line table libdw needs 160 KB of stack; libstdc++'s demangler needs 350 KB for a name of
+ * 1000 characters.
  *
- * Nothing lies near the stack: memcheck takes a smaller jump of the stack pointer for a large frame
- * and forgets what it knew of the memory between.
+ * Do not map near the stack: memcheck takes a small jump of the stack pointer for a large frame,
+ * and then discards its state of the memory in between.
  */
 #define NEEDED ((size_t)512 << 10)
 #define MAPPED ((size_t)1 << 20)
@@ -33,9 +34,9 @@
 #endif
 
 /*
- * Whether the main thread's stack may grow so far.  The kernel counts arguments and environment,
- * which have a quarter at most and are not counted here.  Other stacks may be larger; then this
- * says no for nothing.
+ * Whether the main thread's stack may grow this far.  The kernel also counts arguments and
+ * environment, at most a quarter, which we ignore.  Other stacks may be larger; for them this may
+ * refuse needlessly.
  */
 static bool is_within_limit(size_t size)
 {
@@ -67,13 +68,16 @@ typedef struct call {
     void (*f)(void *);
     void *data;
     char *low;
-    /* What sanitizers keep of the stack that was left. */
+    /* The state that sanitizers keep of the stack we left. */
     void *left;
     const void *left_low;
     size_t left_size;
 } call;
 
-/* Sanitizers must be told; these run on both stacks, so they are not instrumented themselves. */
+/*
+ * Tell the sanitizers about the switch.  These functions run on both stacks, so they are not
+ * instrumented.
+ */
 #if defined(__SANITIZE_ADDRESS__)
 #define UNINSTRUMENTED __attribute__((no_sanitize("address"), noinline))
 
@@ -121,7 +125,7 @@ static bool enter(call *c)
 }
 #endif
 
-/* Signals that the processor raises end a process that blocks them. */
+/* Leave processor-raised signals unblocked: blocked, they would kill the process. */
 static void block_signals(sigset_t *before)
 {
     static const int raised[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT};
@@ -158,7 +162,10 @@ bool ss_room_call(void (*f)(void *), void *data)
     bool called = true;
     int cancel;
 
-    /* What opens files is a point of cancellation, at which a lock would stay taken for ever. */
+    /*
+     * Opening files is a cancellation point; cancelled there, the thread would never release its
+     * lock.
+     */
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     if (has_room(NEEDED, false))
         f(data);

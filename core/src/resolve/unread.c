@@ -8,14 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether a frame source of LANGUAGE reads the copy of the interpreter that has code at ADDRESS:
-   then its identity lies in the same binary. */
+/*
+ * Whether a frame source of LANGUAGE reads this copy of the interpreter, which has code at
+ * ADDRESS.  Then the source's identity is in the same binary.
+ */
 static bool is_read(const char *language, uintptr_t address)
 {
     Dl_info code, interpreter;
 
     if (!dladdr((void *)(address - 1), &code))
-        return true; /* unloaded since: nobody can say */
+        return true; /* unloaded since, so we cannot tell */
     for (uint32_t i = 0; i < ss_source_count(); i++) {
         const stacksplice_source *source = ss_source_at(i);
 
@@ -26,7 +28,7 @@ static bool is_read(const char *language, uintptr_t address)
     return false;
 }
 
-/* What is known of the interpreter that one of FRAMES enters, or NULL. */
+/* The glue of the interpreter that one of FRAMES enters, or NULL. */
 static const stacksplice_glue *entered(const ss_frame *frames, uint32_t count,
                                        _Atomic uint32_t *searched)
 {
@@ -44,7 +46,7 @@ static const stacksplice_glue *entered(const ss_frame *frames, uint32_t count,
     return NULL;
 }
 
-/* Write FORMAT with NAME in place of its "%s". */
+/* Write FORMAT, with NAME replacing its "%s". */
 static void put_name_into(char *out, size_t capacity, const char *format, const char *name)
 {
     const char *place = strstr(format, "%s");

@@ -1,4 +1,4 @@
-/* The outside count of a language exception, and what it keeps while that is above 0. */
+/* The outside count of a language exception, and what the exception holds while it is above 0. */
 #include "script/exception.h"
 
 #include "script/owner.h"
@@ -22,7 +22,10 @@ ULONG ss_exception_release(stacksplice_exception *x)
 
     if (count)
         return count;
-    /* The owner's list first: who finds a related exception there finds this one, too. */
+    /*
+     * Enter the owner's list first: a thread that finds a related exception there must find this
+     * one, too.
+     */
     stacksplice_exception_ref(x);
     ss_release(x->owner, x);
     if (ss_exception_sleeps(x))
@@ -31,7 +34,7 @@ ULONG ss_exception_release(stacksplice_exception *x)
     return 0;
 }
 
-/* Where it keeps a value and nobody came to hold it from outside, that is to be dropped first. */
+/* If it keeps a value and was never held from outside, drop that value first. */
 void stacksplice_exception_unref(stacksplice_exception *x)
 {
     if (!x)
@@ -50,7 +53,9 @@ void stacksplice_exception_set_cause(stacksplice_exception *x, IScriptErrorInfo 
     if (!cause)
         return;
     ss_related_hold(cause);
-    /* An outside reference of our own keeps others from being the first or the last meanwhile. */
+    /*
+     * Our own outside reference keeps other threads from adding the first or dropping the last one.
+     */
     if (ss_exception_sleeps(x))
         ss_exception_add_ref(x);
     ss_related_wake(cause);

@@ -1,4 +1,4 @@
-/* Making a language exception: all by value, in one block of memory. */
+/* Makes a language exception: by value, in one block of memory. */
 #include "script/exception.h"
 
 #include "base/alloc.h"
@@ -21,7 +21,7 @@ IUnknown *stacksplice_exception_unknown(stacksplice_exception *x)
     return (IUnknown *)(void *)&x->backtrace;
 }
 
-/* The bytes of PARTS' texts, each with a NUL. */
+/* The size of PARTS' texts, each with a NUL. */
 static size_t text_bytes(const stacksplice_exception_parts *parts)
 {
     size_t bytes = parts->message_length + 1;
@@ -33,7 +33,7 @@ static size_t text_bytes(const stacksplice_exception_parts *parts)
     return bytes;
 }
 
-/* Copy LENGTH bytes of TEXT and a NUL to *AT, which moves behind them. */
+/* Copy LENGTH bytes of TEXT and a NUL to *AT, and advance *AT past them. */
 static const char *put_text(char **at, const char *text, size_t length)
 {
     char *copy = *at;

@@ -1,6 +1,6 @@
 /*
- * The language exception.  OUTSIDE counts COM references; INSIDE keeps the memory, and all outside
- * references together hold one of it.  What is related is held inside for life, and outside while
+ * The language exception.  OUTSIDE counts COM references.  INSIDE keeps the memory; all outside
+ * references together hold one of it.  Related errors are held inside for life, and outside while
  * OUTSIDE is above 0.
  */
 #ifndef SS_EXCEPTION_H
@@ -15,8 +15,8 @@ struct stacksplice_exception {
     ILanguageExceptionStackBackTrace backtrace; /* also the IUnknown */
     ILanguageExceptionTransform transform;      /* answered when there is a cause */
     IScriptException script;
-    IScriptExceptionDetails details; /* answered when there is something of it */
-    IScriptExceptionType type;       /* answered when the type is derived from others */
+    IScriptExceptionDetails details; /* answered when it has any details */
+    IScriptExceptionType type;       /* answered when the type has base types */
     IAgileObject agile;
     stacksplice_owner *owner; /* (RO) counted */
 
@@ -25,17 +25,17 @@ struct stacksplice_exception {
     atomic_bool queued;             /* (ATOMIC) on the owner's list of released ones */
     stacksplice_exception *waiting; /* the next of that list */
     _Atomic(void *) value;          /* kept; changed by the owner's thread, or under value_lock */
-    stacksplice_exception *kept;    /* owner's thread: the next that keeps its value */
-    stacksplice_exception **link;   /* owner's thread: what points to this one there */
+    stacksplice_exception *kept;    /* owner's thread: the next that keeps a value */
+    stacksplice_exception **link;   /* owner's thread: the pointer to this one in that list */
 
     _Atomic(IScriptErrorInfo *) cause; /* set once */
-    stacksplice_relation relation;     /* set with the cause, and so is: */
+    stacksplice_relation relation;     /* set with the cause, as is the rest: */
     uint32_t causes_left_out;
 
-    /* (RO) from here on; what they point to is in STORAGE */
+    /* (RO) from here on; pointers lead into STORAGE */
     HRESULT hresult;
     bool interrupt, group;
-    const char *types; /* one after the other, each with its NUL */
+    const char *types; /* consecutive, each with its NUL */
     uint32_t type_count;
     const char *message;
     size_t message_length;
@@ -47,23 +47,25 @@ struct stacksplice_exception {
     uintptr_t storage[]; /* frames, members, notes, texts */
 };
 
-/* memory.c: give up an inside reference of one whose value, if any, is dropped elsewhere. */
+/*
+ * memory.c: release an inside reference of an exception whose value, if any, is dropped elsewhere.
+ */
 void ss_exception_unref(stacksplice_exception *x);
 
-/* Call VISIT for each error that X is made from or has as a member. */
+/* Call VISIT for each cause and member of X. */
 void ss_exception_each_related(const stacksplice_exception *x,
                                void (*visit)(IScriptErrorInfo *error));
 void ss_related_wake(IScriptErrorInfo *error);
 void ss_related_sleep(IScriptErrorInfo *error);
 void ss_related_hold(IScriptErrorInfo *error);
 
-/* False where no interpreter can keep a related value again: what is related stays awake. */
+/* False where no interpreter can keep a related value again: related errors stay awake. */
 bool ss_exception_sleeps(const stacksplice_exception *x);
 
-/* The value, if it is to be dropped now: nobody outside holds X.  Else NULL. */
+/* Take the value if it must be dropped now, because nothing outside holds X; else NULL. */
 void *ss_exception_take_value(stacksplice_exception *x);
 
-/* Around changes of the value, where other threads may change it. */
+/* Lock changes of the value, where other threads may change it. */
 bool ss_exception_lock_value(const stacksplice_exception *x);
 void ss_exception_unlock_value(bool locked);
 

@@ -11,6 +11,6 @@ uintptr_t stacksplice_gap(const char *language, const char *reason, uint32_t fla
                                         .asynchronous = flags & STACKSPLICE_GAP_ASYNCHRONOUS};
     uintptr_t token = 0;
 
-    (void)stacksplice_intern(&gap, &token); /* without memory the token says that */
+    (void)stacksplice_intern(&gap, &token); /* without memory, the token says so */
     return token;
 }

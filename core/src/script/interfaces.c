@@ -1,4 +1,4 @@
-/* The language exception as COM sees it: six interfaces, which forward to the object. */
+/* The language exception as COM sees it: six interfaces that forward to the object. */
 #include "script/exception.h"
 #include "script/owner.h"
 
@@ -43,7 +43,7 @@ static HRESULT query(stacksplice_exception *x, REFIID iid, void **out)
     return S_OK;
 }
 
-/* The methods of IUnknown for the interface TYPE, which is that MEMBER. */
+/* The methods of IUnknown for the interface TYPE at MEMBER. */
 #define FORWARD_UNKNOWN(type, member)                                                            \
     static HRESULT STDMETHODCALLTYPE member##_QueryInterface(type *self, REFIID iid, void **out) \
     {                                                                                            \
@@ -210,6 +210,6 @@ stacksplice_exception *stacksplice_exception_from(IUnknown *object, const stacks
     script = out;
     if (script->lpVtbl == &script_vtbl)
         x = OBJECT_OF(script, script);
-    script->lpVtbl->Release(script); /* the caller's reference keeps it */
+    script->lpVtbl->Release(script); /* the caller's reference keeps it alive */
     return x && (!owner || x->owner == owner) ? x : NULL;
 }

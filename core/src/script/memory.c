@@ -1,11 +1,11 @@
-/* The memory of a language exception, what it holds for life, and the value that it keeps. */
+/* The memory of a language exception, its lifelong references, and the value it keeps. */
 #include "script/exception.h"
 
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "script/owner.h"
 
-/* Guards the values of languages whose values any thread drops. */
+/* Guards values of languages that allow any thread to drop them. */
 static ss_lock value_lock = SS_LOCK_INIT;
 
 bool ss_exception_lock_value(const stacksplice_exception *x)

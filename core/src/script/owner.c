@@ -1,4 +1,4 @@
-/* The record of an interpreter: made, counted, asked. */
+/* The record of an interpreter: creation, counting, queries. */
 #include "script/owner.h"
 
 #include "base/alloc.h"

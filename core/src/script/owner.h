@@ -1,10 +1,10 @@
 /*
- * The interpreter as the core sees it.
+ * An interpreter as the core sees it.
  *
- * A release may come from any thread, at any time, also after the interpreter's end, and a value
- * may be dropped by its interpreter's thread only.  So a release asks the interpreter nothing: the
- * exception goes onto its owner's list, and the owner is woken unless this thread is in one of its
- * sections.
+ * Any thread may release an exception at any time, even after the interpreter's end.  But only the
+ * interpreter's thread may drop a value.  So a release calls nothing in the interpreter: it puts
+ * the exception onto its owner's list.  It then wakes the owner, unless this thread is in one of
+ * its sections.
  */
 #ifndef SS_OWNER_H
 #define SS_OWNER_H
@@ -18,10 +18,10 @@ typedef struct ss_owner {
     stacksplice_owner public; /* waiting: (ATOMIC) the released exceptions, newest first */
     const stacksplice_language *language; /* (RO) */
     _Atomic(void *) data;                 /* (ATOMIC) NULL when closed */
-    atomic_uint refs;                     /* (ATOMIC) the interpreter, and every exception */
+    atomic_uint refs;                     /* (ATOMIC) of the interpreter and of every exception */
     atomic_bool closed;                   /* (ATOMIC) set once, under the lock of wake-ups */
-    atomic_bool waking;                   /* (ATOMIC) the language was asked */
-    stacksplice_exception *keeping;       /* owner's thread: a list of those with values */
+    atomic_bool waking;                   /* (ATOMIC) a wake-up was requested */
+    stacksplice_exception *keeping;       /* owner's thread: the list of exceptions with values */
 } ss_owner;
 
 static inline ss_owner *ss_owner_of(const stacksplice_owner *owner)
@@ -29,7 +29,7 @@ static inline ss_owner *ss_owner_of(const stacksplice_owner *owner)
     return (ss_owner *)(uintptr_t)owner; /* its first member */
 }
 
-/* Whether values of OWNER are dropped where their exception is released. */
+/* Whether the releasing thread may drop OWNER's values itself. */
 static inline bool ss_owner_any_thread(const stacksplice_owner *owner)
 {
     return ss_owner_of(owner)->language->flags & STACKSPLICE_LANGUAGE_ANY_THREAD;

@@ -1,11 +1,11 @@
-/* What an owner's exceptions keep, and what was released: dropped by the owner's thread. */
+/* The values that an owner's exceptions keep, and those released: the owner's thread drops them. */
 #include "script/release.h"
 
 #include "base/thread.h"
 #include "script/exception.h"
 #include "script/owner.h"
 
-/* Guards "not closed, so the language may be asked". */
+/* Guards "not closed, so the language may be called". */
 static ss_lock wake_lock = SS_LOCK_INIT;
 
 static _Thread_local stacksplice_owner *current;
@@ -66,7 +66,7 @@ static stacksplice_exception *take_waiting(ss_owner *self)
                                                                    __ATOMIC_SEQ_CST);
 }
 
-/* Give the list up: there is no interpreter any more. */
+/* Discard the list: the interpreter is gone. */
 static void abandon(ss_owner *self)
 {
     stacksplice_exception *x = take_waiting(self);
@@ -80,7 +80,7 @@ static void abandon(ss_owner *self)
     }
 }
 
-/* What is dropped may run code of the language that crosses borders itself. */
+/* Dropping a value may run code of the language that crosses borders itself. */
 static void drop_saving_slot(ss_owner *self, void *context, void *value)
 {
     stacksplice_saved_error saved;
@@ -103,7 +103,7 @@ void stacksplice_owner_drain(stacksplice_owner *public, void *context)
         stacksplice_exception *next = x->waiting;
         void *value;
 
-        /* Cleared before the count is read: a release after this puts it on the list anew. */
+        /* Clear it before reading the count, so that a later release queues X again. */
         atomic_store(&x->queued, false);
         value = ss_exception_take_value(x);
         if (value)
@@ -148,13 +148,13 @@ void ss_release(stacksplice_owner *public, stacksplice_exception *x)
         ss_exception_unref(x);
         return;
     }
-    /* Nothing to drop, no interpreter, or on the list already. */
+    /* Nothing to drop, no interpreter, or already on the list. */
     if (!stacksplice_exception_value(x) || atomic_load(&self->closed) ||
         atomic_exchange(&x->queued, true)) {
         ss_exception_unref(x);
         return;
     }
-    /* X may be drained, and this owner closed and freed, as soon as it is on the list. */
+    /* Once X is on the list, another thread may drain it, and close and free this owner. */
     stacksplice_owner_ref(public);
     push_waiting(self, x);
     if (atomic_load(&self->closed))
@@ -200,7 +200,7 @@ void stacksplice_section_leave(stacksplice_section section, void *context)
         return;
     if (!current)
         stacksplice_owner_drain(self, context);
-    else if (current != self) /* in a section of another language: no script runs there */
+    else if (current != self) /* in a section of another language, which runs none of our scripts */
         wake(ss_owner_of(self));
 }
 

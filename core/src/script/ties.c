@@ -1,4 +1,4 @@
-/* What ties a value to its error, and the errors that cross a border with it. */
+/* The ties between a value and its error, and the errors that cross a border with it. */
 #include "script/exception.h"
 #include "script/owner.h"
 
@@ -12,7 +12,7 @@ void stacksplice_ties_set_exception(stacksplice_ties *ties, stacksplice_exceptio
     stacksplice_exception_unref(former);
 }
 
-/* Take ERROR off before it is released: what that runs may look at the ties. */
+/* Untie ERROR before releasing it: the release may run code that reads the ties. */
 static void release_error(stacksplice_ties *ties)
 {
     IScriptErrorInfo *error = ties->error;
@@ -48,7 +48,7 @@ void stacksplice_ties_drop(stacksplice_ties *ties)
 
 /* ---- Leaving ---------------------------------------------------------------------------------*/
 
-/* The interface IID of ERROR with a reference, or NULL. */
+/* The interface IID of ERROR, with a reference, or NULL. */
 static void *query(void *error, REFIID iid)
 {
     IUnknown *unknown = error;
@@ -59,7 +59,10 @@ static void *query(void *error, REFIID iid)
     return out;
 }
 
-/* A new error in the slot, tied; *ERROR gets an outside reference, or NULL with S_FALSE. */
+/*
+ * Store a new error in the slot and tie it.  *ERROR gets an outside reference, or NULL with
+ * S_FALSE.
+ */
 static HRESULT originate(stacksplice_ties *ties, IScriptErrorInfo **error)
 {
     stacksplice_exception *x = ties->exception;
@@ -67,7 +70,7 @@ static HRESULT originate(stacksplice_ties *ties, IScriptErrorInfo **error)
     IRestrictedErrorInfo *info = NULL;
     HRESULT hr;
 
-    /* So that what X keeps is dropped again even where no error comes to hold X. */
+    /* Makes X drop its value again even if no error comes to hold X. */
     unknown->lpVtbl->AddRef(unknown);
     hr = stacksplice_originate(x->hresult, x->message, x->message_length, unknown, &info);
     *error = query(info, &stacksplice_IID_IScriptErrorInfo);
@@ -134,7 +137,7 @@ stacksplice_hresult stacksplice_arrive(stacksplice_owner *owner, const void *abo
     *error = NULL;
     if (SUCCEEDED(hr))
         return E_INVALIDARG;
-    /* It makes an error where the slot has none for HR, so that the node has one to be of. */
+    /* Makes an error where the slot has none for HR, so that the node has one to belong to. */
     (void)stacksplice_propagate_above(above, hr, stacksplice_owner_language(owner)->name);
     result = RoGetMatchingRestrictedErrorInfo(hr, error);
     if (SUCCEEDED(result) && *error)

@@ -8,14 +8,14 @@
 
 #include <string.h>
 
-/* Our own functions inside the one that asked; and how far above us that one can be. */
+/* Upper bounds for our own functions further in than the caller: frames, and bytes of stack. */
 #define OWN_FRAMES 16
 #define OWN_BYTES 65536
 
-/* A frame of ours more is one more to walk over. */
+/* Each frame of ours is one more to walk. */
 #define INLINED inline __attribute__((always_inline))
 
-/* ABOVE, if it can be the frame address of a caller of the function whose is HERE. */
+/* ABOVE, if it can be the frame address of a caller of the function at HERE; else HERE. */
 static const void *checked_above(const void *above, const void *here)
 {
     return (uintptr_t)above >= (uintptr_t)here && (uintptr_t)above - (uintptr_t)here <= OWN_BYTES
@@ -24,8 +24,8 @@ static const void *checked_above(const void *above, const void *here)
 }
 
 /*
- * The stack that sources may look at.  Behind a signal handler on a stack of its own that is the
- * interrupted one: interpreters run there.
+ * Set the part of the stack that sources may read.  For a signal handler on its own stack that is
+ * the interrupted stack, where interpreters run.
  */
 static INLINED void set_bounds(stacksplice_walk *walk, const ss_unwind *unwind, const void *above)
 {
@@ -41,7 +41,9 @@ static INLINED void set_bounds(stacksplice_walk *walk, const ss_unwind *unwind, 
         walk->stack_low = walk->frames[0].sp;
 }
 
-/* How much is left is told roughly, so that all tokens for it can exist before a stack is deep. */
+/*
+ * Report the missing bytes roughly, so that all tokens for them can exist before a stack is deep.
+ */
 static uintptr_t depth_gap(const ss_unwind *unwind)
 {
     size_t below = (size_t)64 << 10;
@@ -61,7 +63,7 @@ static uintptr_t end_gap(const ss_unwind *unwind)
     return unwind->bytes_left ? depth_gap(unwind) : 0;
 }
 
-/* How much of either end of one run SINK can keep, and the token that it begins behind. */
+/* How many tokens of either end of one run SINK can keep. */
 static uint32_t run_ends(const ss_sink *sink)
 {
     uint64_t most = sink->ends ? sink->max / 2 + UINT64_C(1) : (uint64_t)sink->skip + sink->max;
@@ -149,8 +151,8 @@ SS_NOINLINE stacksplice_hresult ss_capture_ends(const void *above, uintptr_t beh
 }
 
 /*
- * The return addresses of UNWIND's frames from FIRST on.  False where a frame was guessed: a list
- * of addresses has no gap to say so, so that one and all beyond it are left out.
+ * Store the return addresses of UNWIND's frames from FIRST on.  A list of addresses has no gap that
+ * could mark a guessed frame.  So at the first guess, stop and return false.
  */
 static bool store_native(const ss_unwind *unwind, uint32_t first, ss_sink *sink)
 {
@@ -173,7 +175,7 @@ static bool store_native(const ss_unwind *unwind, uint32_t first, ss_sink *sink)
     return end == unwind->count;
 }
 
-/* The hash that callers of the Windows function know: the low halves added up. */
+/* The hash that callers of the Windows function expect: the sum of the low halves. */
 static uint32_t sum_of(const uintptr_t *frames, uint32_t count)
 {
     uint32_t sum = 0;
@@ -183,7 +185,7 @@ static uint32_t sum_of(const uintptr_t *frames, uint32_t count)
     return sum;
 }
 
-/* The same of a stack that must be walked for it. */
+/* The same for a stack that needs a full walk. */
 static SS_NOINLINE uint32_t walk_native(ss_scratch *scratch, const void *above, uint32_t skip,
                                         uint32_t max, uintptr_t *frames)
 {
@@ -235,7 +237,7 @@ SS_NOINLINE stacksplice_hresult stacksplice_capture(uint32_t skip, uint32_t max_
     return ss_capture(SS_HERE(), skip, max_frames, frames, captured, hash);
 }
 
-/* Outside of ABOVE, but never fewer hidden than our own. */
+/* ABOVE, but never hiding fewer frames than our own. */
 static const void *at_least(const void *above, const void *here)
 {
     return (uintptr_t)above > (uintptr_t)here ? above : here;

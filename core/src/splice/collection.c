@@ -59,8 +59,8 @@ int stacksplice_walk_splice(stacksplice_walk *walk, uint32_t first, uint32_t cou
 }
 
 /*
- * What no stack keeps of the splice that was opened last goes: what is inside of the token to begin
- * behind, and of a long run all but its ends.
+ * Remove what no stack keeps of the splice opened last: tokens further in than `behind`, and the
+ * middle of a long run.
  */
 static void shorten_splice(const ss_collection *c)
 {
@@ -81,7 +81,7 @@ static void shorten_splice(const ss_collection *c)
     splice->token_count = count;
 }
 
-/* So long a run is shortened before it gets more memory. */
+/* Shorten a run this long before it gets more memory. */
 static bool is_long(const ss_collection *c)
 {
     const ss_scratch *scratch = c->scratch;
@@ -89,7 +89,7 @@ static bool is_long(const ss_collection *c)
     return scratch->splices[scratch->splice_count - 1].token_count / 8 > c->walk.run_ends;
 }
 
-/* Room for COUNT tokens more in the splice that was opened last. */
+/* Make room for COUNT more tokens in the splice opened last. */
 static SS_NOINLINE bool make_room(ss_collection *c, uint32_t count)
 {
     ss_scratch *scratch = c->scratch;
@@ -151,7 +151,9 @@ int stacksplice_walk_end(stacksplice_walk *walk, uint32_t first, uintptr_t token
     return 1;
 }
 
-/* Those that may end the walk, or those that may not; DONE have collected before. */
+/*
+ * Collect from the sources that may end the walk, or from those that may not; DONE has collected.
+ */
 static uint32_t collect_some(ss_collection *c, uint32_t sources, bool may_end, uint32_t done)
 {
     ss_scratch *scratch = c->scratch;

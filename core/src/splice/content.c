@@ -3,15 +3,16 @@
 #include "splice/hash.h"
 
 /*
- * The head: kind, trust, flags, a bit for each string that was cut (a byte each), then for each
- * string one more than its length, 0 for an absent one (two bytes each); lines; columns.
+ * The head holds kind, trust, flags and a bit for each cut string (a byte each).  Then follow, for
+ * each string, its length plus one, or 0 for an absent string (two bytes each); then line and
+ * column.
  */
 enum { CHUNK = 1, ASYNCHRONOUS = 2 };
 
 static const struct {
     size_t member;
     uint32_t most;
-    uint8_t word, shift; /* where the head has its length */
+    uint8_t word, shift; /* where the head stores its length */
 } strings[SS_CONTENT_STRINGS] = {
     {offsetof(stacksplice_token_info, language), SS_LANGUAGE_BYTES, 0, 32},
     {offsetof(stacksplice_token_info, function), SS_NAME_BYTES, 0, 48},
@@ -34,7 +35,7 @@ ss_content_string ss_content_string_at(const uint64_t head[SS_CONTENT_HEAD], uin
     return (ss_content_string){stored != 0, head[0] >> (24 + i) & 1, stored ? stored - 1 : 0};
 }
 
-/* The bytes of TEXT that are kept, at most MOST; a character is kept whole or not at all. */
+/* How many bytes of TEXT to keep, at most MOST; never cuts inside a character. */
 static uint32_t kept_of(const char *text, uint32_t most, bool *cut)
 {
     uint32_t length = (uint32_t)strnlen(text, most + 1);
@@ -80,7 +81,7 @@ void ss_content_of(const stacksplice_token_info *info, ss_content *content)
             continue;
         content->lengths[i] = kept = kept_of(text, strings[i].most, &cut);
         if (cut && i == THE_FILE)
-            flags |= CHUNK; /* what is left names no file, or another one */
+            flags |= CHUNK; /* the cut text names no file, or another one */
         head[0] |= (uint64_t)cut << (24 + i);
         head[strings[i].word] |= (uint64_t)(kept + 1) << strings[i].shift;
         content->words += (kept + 7) / 8;

@@ -1,8 +1,8 @@
 /*
- * What a token stands for, as a row of words: equal infos give equal rows.
+ * A token's description as a row of words: equal infos give equal rows.
  *
- * Each string begins at a word of its own.  Strings are cut to the limits that contracts.md names,
- * so that a row is bounded; who reads a string that was cut sees "..." at its end.
+ * Each string starts at a new word.  Strings are cut to the limits in contracts.md, so a row has a
+ * bounded size.  Readers see "..." at the end of a cut string.
  */
 #ifndef SS_CONTENT_H
 #define SS_CONTENT_H
@@ -25,26 +25,26 @@ enum {
 typedef struct ss_content {
     uint64_t head[SS_CONTENT_HEAD];
     const char *strings[SS_CONTENT_STRINGS]; /* borrowed from the info */
-    uint32_t lengths[SS_CONTENT_STRINGS];    /* as kept; 0 for an absent one too */
-    uint32_t words;                          /* with the head */
+    uint32_t lengths[SS_CONTENT_STRINGS];    /* bytes kept; also 0 for an absent string */
+    uint32_t words;                          /* including the head */
     uint32_t hash;
 } ss_content;
 
-/* What the head says of the strings. */
+/* What the head stores about a string. */
 typedef struct ss_content_string {
     bool present, cut;
-    uint32_t length; /* without the mark */
+    uint32_t length; /* without the "..." */
 } ss_content_string;
 
-/* INFO as a row; its strings must live as long as CONTENT. */
+/* Encode INFO as a row; its strings must outlive CONTENT. */
 void ss_content_of(const stacksplice_token_info *info, ss_content *content);
 
-/* INFO without its strings, from the head of a row. */
+/* Decode INFO, without its strings, from the head of a row. */
 void ss_content_info(const uint64_t head[SS_CONTENT_HEAD], stacksplice_token_info *info);
 
 ss_content_string ss_content_string_at(const uint64_t head[SS_CONTENT_HEAD], uint32_t i);
 
-/* The member of INFO that string I is: the language is the first. */
+/* The member of INFO that holds string I; the language is the first. */
 const char **ss_content_member(stacksplice_token_info *info, uint32_t i);
 
 /* ---- The words one after the other ------------------------------------------------------------*/

@@ -1,4 +1,4 @@
-/* Names that scripts use for machine code. */
+/* The names scripts use for machine code. */
 #include "splice/token.h"
 
 #include "base/alloc.h"
@@ -9,14 +9,14 @@
 
 enum { BUCKETS = 1 << 14, MAX_NAMES = 1 << 20 };
 
-/* Never changed and never freed, so that readers need no lock. */
+/* Never changed or freed, so readers need no lock. */
 typedef struct entry {
     struct entry *next;
     uintptr_t function;
     char name[];
 } entry;
 
-static _Atomic(entry *) buckets[BUCKETS]; /* (ATOMIC) only grow, at their heads */
+static _Atomic(entry *) buckets[BUCKETS]; /* (ATOMIC) grow only, at their heads */
 static _Atomic uint32_t count;            /* (ATOMIC) */
 
 static _Atomic(entry *) *bucket_of(uintptr_t function)
@@ -24,7 +24,7 @@ static _Atomic(entry *) *bucket_of(uintptr_t function)
     return &buckets[ss_hash_words(&function, 1) % BUCKETS];
 }
 
-/* From E on, up to END. */
+/* Search from E to END. */
 static const entry *find(const entry *e, const entry *end, uintptr_t function)
 {
     while (e != end && e->function != function)
@@ -44,7 +44,7 @@ stacksplice_hresult stacksplice_name_function(uintptr_t function, const char *la
                                               const char *name)
 {
     _Atomic(entry *) *bucket = bucket_of(function);
-    const entry *seen = NULL; /* all from here on are of other functions */
+    const entry *seen = NULL; /* all entries from here on are of other functions */
     size_t size;
     entry *e;
 

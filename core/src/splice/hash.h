@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* One word after the other; begin with SS_HASH_START. */
+/* Add one word to a hash; start with SS_HASH_START. */
 #define SS_HASH_START UINT64_C(0x9E3779B97F4A7C15)
 static inline uint64_t ss_hash_word(uint64_t hash, uint64_t word)
 {
@@ -32,7 +32,7 @@ static inline uint64_t ss_hash_tail(const unsigned char *at, size_t size)
     return word;
 }
 
-/* SIZE bytes, and how many they are. */
+/* Add SIZE bytes, and their count. */
 static inline uint64_t ss_hash_bytes(uint64_t hash, const void *bytes, size_t size)
 {
     const unsigned char *at = bytes;

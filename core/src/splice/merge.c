@@ -5,16 +5,22 @@
 
 /* ---- Order ------------------------------------------------------------------------------------*/
 
-/* The rest of one source's list, which is sorted.  KEY orders what is next in it: innermost first,
-   an insertion before what is replaced at the same place, an ended list last. */
+/*
+ * The rest of one source's sorted list.  Its next splice gives
+ *
+ *      key = first frame << 1 | (it replaces frames)
+ *
+ * so the lowest key is innermost, and an insertion precedes a replacement at the same frame.  An
+ * ended list has the highest key.
+ */
 typedef struct cursor {
     const ss_splice *at, *end;
     uint64_t key;
 } cursor;
 
 typedef struct cursors {
-    uint32_t next;  /* whose splice comes first; among equals the one registered first */
-    uint32_t count; /* 1 at least */
+    uint32_t next;  /* the list with the lowest key; among equals the first registered */
+    uint32_t count; /* at least 1 */
     cursor of[SS_MAX_SOURCES];
 } cursors;
 
@@ -35,7 +41,7 @@ static void choose(cursors *all)
     all->next = best;
 }
 
-/* The first frame that the next splice stands at; beyond all frames when there is none. */
+/* The first frame of the next splice; beyond all frames when there is none. */
 static uint64_t next_frame(const cursors *all)
 {
     return all->of[all->next].key >> 1;
@@ -48,7 +54,7 @@ static void begin(cursors *all, const ss_merge *merge)
     all->count = merge->source_count ? merge->source_count : 1;
     all->of[0] = (cursor){NULL, NULL, ENDED};
     for (uint32_t s = 0; s < merge->source_count; s++) {
-        /* No splice at all: there may be no list. */
+        /* Without splices there may be no list. */
         const ss_splice *end = merge->splice_count ? merge->splices + merge->source_ends[s] : at;
 
         all->of[s] = (cursor){at, end, 0};
@@ -87,7 +93,7 @@ static void put_native_frame(const ss_merge *merge, uint32_t i, ss_sink *sink)
 {
     const stacksplice_native_frame *frame = &merge->frames[i];
 
-    /* One gap says it for a whole run of frames. */
+    /* One gap marks a whole run of inferred frames. */
     if (is_inferred(frame) && (!i || !is_inferred(frame - 1)))
         ss_sink_put(sink, ss_token_of(SS_TOKEN_INFERRED));
     ss_sink_put(sink, frame->ip);
@@ -115,8 +121,17 @@ static void put_native(const ss_merge *merge, uint32_t from, uint32_t to, ss_sin
 }
 
 /*
- * SPLICE and those next in order claim the same native frames: nobody can know who is right, so all
- * is shown, unmerged: the native frames, then each splice's frames.  Returns where they end.
+ * SPLICE and the next ones in order claim the same native frames, and we cannot know which is
+ * right.  So show everything unmerged: the native frames, then each splice's tokens.  Each claim
+ * extends the disputed range:
+ *
+ *      native frames     3  4  5  6  7  8
+ *      SPLICE            [-----]
+ *      next                 [-----]
+ *      next                       [--]
+ *      output: gap, native 3 to 7, tokens of SPLICE, tokens of each next
+ *
+ * Returns one past the last disputed frame.
  */
 static uint32_t put_disagreement(const ss_merge *merge, const ss_splice *splice, cursors *all,
                                  ss_sink *sink)

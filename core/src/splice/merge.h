@@ -1,11 +1,13 @@
-/* The merge: native frames and the sources' splices become one array.  Knows no thread. */
+/*
+ * The merge: native frames and the sources' splices become one array.  Uses no state of the thread.
+ */
 #ifndef SS_MERGE_H
 #define SS_MERGE_H
 
 #include "splice/sink.h"
 #include <stacksplice/source.h>
 
-/* COUNT native frames from FIRST on are replaced by tokens. */
+/* Tokens that replace COUNT native frames from FIRST on. */
 typedef struct ss_splice {
     uint32_t first;
     uint32_t count;
@@ -13,11 +15,13 @@ typedef struct ss_splice {
     uint32_t token_count;
 } ss_splice;
 
-/* What goes in.  Each source's splices follow each other, from the innermost outward. */
+/*
+ * The input.  Each source's splices are in order, innermost first; the sources follow one another.
+ */
 typedef struct ss_merge {
     const stacksplice_native_frame *frames;
     uint32_t frame_count;
-    bool inferred; /* any of them may be STACKSPLICE_NATIVE_INFERRED */
+    bool inferred; /* some frames may be STACKSPLICE_NATIVE_INFERRED */
     const ss_splice *splices;
     uint32_t splice_count;
     const uint32_t *source_ends; /* one past the last splice of each source */

@@ -6,24 +6,24 @@
 #include <sys/mman.h>
 
 enum { CHUNK_BYTES = SS_CHUNK_CELLS * sizeof(ss_cell), FIRST_CAPACITY = 4096 };
-#define LAST_GENERATION ((UINT64_C(1) << 25) - 1) /* ids have 43 bits: sink.h has the next one */
+#define LAST_GENERATION ((UINT64_C(1) << 25) - 1) /* ids have 43 bits: sink.h uses the next one */
 #define LIVE UINT64_C(1)
 
 static_assert(sizeof(ss_cell) == 128, "two lines of a cache");
 
-/* Rows by their hashes: the hash above the first cell; 0: free.  At most half full. */
+/* Rows by hash: the hash above the index of the first cell; 0: free.  At most half full. */
 typedef struct table {
     size_t capacity; /* (RO) a power of two */
     _Atomic uint64_t slots[];
 } table;
 
-static _Atomic(table *) rows_by_hash; /* a smaller one before it is kept, for its readers */
+static _Atomic(table *) rows_by_hash; /* smaller ones from before are kept for their readers */
 static uint32_t rows;                 /* (LOCK) */
-static uint32_t mapped;               /* (LOCK) cells of the chunks that are there */
-static uint32_t fresh = 1;            /* (LOCK) the first cell that was never used; 0 is not used */
-static uint32_t free_cells;           /* (LOCK) the first of them */
+static uint32_t mapped;               /* (LOCK) cells of mapped chunks */
+static uint32_t fresh = 1;            /* (LOCK) the first cell never used; cell 0 is reserved */
+static uint32_t free_cells;           /* (LOCK) the first free one */
 static uint32_t free_count;           /* (LOCK) */
-static uint32_t added;                /* (LOCK) cells, in this epoch */
+static uint32_t added;                /* (LOCK) cells added in this epoch */
 
 uint32_t ss_pool_limit = SS_POOL_CELLS;
 _Atomic uint32_t ss_pool_epoch = 1;
@@ -43,7 +43,7 @@ static void see(ss_cell *cell, uint32_t epoch)
         atomic_store_explicit(&cell->seen, epoch, memory_order_relaxed);
 }
 
-/* The id of the row that begins at INDEX if it equals CONTENT, or 0. */
+/* The id of the row that starts at INDEX if it equals CONTENT, else 0. */
 static uint64_t match(uint32_t index, const ss_content *content)
 {
     ss_cell *cell = ss_row_cell(index);
@@ -61,8 +61,10 @@ uint64_t ss_pool_find(const ss_content *content)
     table *t = atomic_load_explicit(&rows_by_hash, memory_order_acquire);
     size_t i = content->hash;
 
-    /* A sweep beside us may empty the table and fill it again: who finds nothing looks once more
-       under the lock, and nobody looks for ever. */
+    /*
+     * A concurrent sweep may empty and refill the table.  A search that finds nothing is repeated
+     * under the lock, and this loop is bounded.
+     */
     for (size_t left = t ? t->capacity : 0; left; left--, i++) {
         uint64_t entry =
             atomic_load_explicit(&t->slots[i & (t->capacity - 1)], memory_order_acquire);
@@ -76,7 +78,7 @@ uint64_t ss_pool_find(const ss_content *content)
     return 0;
 }
 
-/* The cell of ID while its row is there. */
+/* The cell of ID, as long as its row is there. */
 static ss_cell *cell_of(uint64_t id, ss_pool_verdict *verdict)
 {
     ss_cell *cell = ss_row_cell(id % SS_POOL_CELLS);
@@ -102,7 +104,7 @@ ss_pool_verdict ss_pool_read(uint64_t id, stacksplice_token_info *info, char *bu
     if (!cell)
         return verdict;
     *needed = ss_row_read(cell, info, buffer, capacity);
-    (void)cell_of(id, &verdict); /* whether all that was read was its row */
+    (void)cell_of(id, &verdict); /* sets whether the words read were its row's */
     return verdict;
 }
 
@@ -111,7 +113,7 @@ void ss_pool_hold(uint64_t id)
     ss_pool_verdict verdict;
     ss_cell *cell = cell_of(id, &verdict);
 
-    if (cell) /* a row that took its place just now is kept for it, which does no harm */
+    if (cell) /* if a new row just took the cell, that row is kept, which does no harm */
         see(cell, now() - 1);
 }
 
@@ -135,7 +137,7 @@ void ss_pool_unmap(ss_pool_supply *supply)
     supply->memory = NULL;
 }
 
-/* What was mapped, if it is BYTES; else they are wanted. */
+/* Take the supplied mapping if it has BYTES; else request them. */
 static void *take(ss_pool_supply *supply, size_t bytes)
 {
     void *memory = supply->bytes == bytes ? supply->memory : NULL;
@@ -221,14 +223,14 @@ static uint32_t take_cell(void)
     return index;
 }
 
-/* Caches that bindings have for an epoch are void. */
+/* Void the caches that bindings keep for an epoch. */
 static void begin_epoch(void)
 {
     added = 0;
     atomic_store_explicit(&ss_pool_epoch, now() + 1, memory_order_release);
 }
 
-/* While half of the cells are free it does not matter which rows were seen last. */
+/* While half of the cells are free, the time a row was last seen does not matter. */
 static void count_added(uint32_t cells)
 {
     uint32_t used = fresh - 1 - free_count;
@@ -238,7 +240,7 @@ static void count_added(uint32_t cells)
         begin_epoch();
 }
 
-/* Every store tells what was before it, so that readers see that the cell is no longer theirs. */
+/* Every store releases the ones before, so readers notice that the cell has been reused. */
 static void write_row(ss_cell *cell, const ss_content *content)
 {
     ss_content_cursor words;
@@ -289,7 +291,7 @@ static void drop_row(uint32_t index)
     uint32_t next = atomic_load_explicit(&cell->next, memory_order_relaxed);
 
     atomic_store_explicit(&cell->state, state & ~LIVE, memory_order_relaxed);
-    if (state >> 1 < LAST_GENERATION) /* else it has no id left and is lost */
+    if (state >> 1 < LAST_GENERATION) /* otherwise it has no id left and is lost */
         free_cell(index);
     while (next) {
         index = next;

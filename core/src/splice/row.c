@@ -23,7 +23,7 @@ ss_cell *ss_row_used_cell(uint32_t index)
     return &chunk[index % SS_CHUNK_CELLS];
 }
 
-/* The words of a row. */
+/* Iterates over the words of a row. */
 typedef struct row_cursor {
     const ss_cell *cell;
     uint32_t at;
@@ -35,7 +35,7 @@ static inline uint64_t next_word(row_cursor *c)
         c->cell = ss_row_cell(atomic_load_explicit(&c->cell->next, memory_order_acquire));
         c->at = 0;
     }
-    if (!c->cell) { /* no row ends here: it is being written again */
+    if (!c->cell) { /* the row cannot end here: a writer is reusing the cell */
         c->at = SS_CELL_WORDS - 1;
         return 0;
     }
@@ -59,7 +59,7 @@ typedef struct text_sink {
     size_t left, needed;
 } text_sink;
 
-/* Put the next string of ROW, which STRING describes; NULL when there is no room for it. */
+/* Append the next string of ROW, which STRING describes; NULL when there is no room. */
 static const char *put_string(row_cursor *row, ss_content_string string, text_sink *sink)
 {
     size_t mark = string.cut ? sizeof SS_CUT_MARK - 1 : 0, keep = string.length;
@@ -82,7 +82,7 @@ static const char *put_string(row_cursor *row, ss_content_string string, text_si
     if (sink->left <= mark)
         return NULL;
     while (!fits && keep && (out[keep] & 0xC0) == 0x80)
-        keep--; /* a character is kept whole or not at all */
+        keep--; /* never cut inside a character */
     memcpy(out + keep, SS_CUT_MARK, mark);
     out[keep + mark] = '\0';
     sink->buffer += keep + mark + 1;

@@ -18,10 +18,10 @@
 static _Thread_local ss_scratch *mine; /* (THREAD) */
 static _Thread_local bool busy;        /* (THREAD) */
 
-static pthread_key_t key; /* (RO) its value, the same as mine, makes the thread's end known */
-static bool have_key;     /* (RO) that can be set in a signal handler */
+static pthread_key_t key; /* (RO) set to `mine` so that its destructor reports the thread's end */
+static bool have_key;     /* (RO) a signal handler can set that key */
 
-/* glibc allocates for the values of the keys from here on; others never do. */
+/* glibc allocates for the values of keys from this one on; other C libraries never do. */
 #ifdef __GLIBC__
 enum { FIRST_ALLOCATING_KEY = 32 };
 #else
@@ -29,8 +29,8 @@ enum { FIRST_ALLOCATING_KEY = PTHREAD_KEYS_MAX };
 #endif
 
 /*
- * All that there ever were, found without a lock: a fork may hold any lock and wait for a thread
- * whose signal handler wants this.  The first ones need no memory.
+ * All scratches ever made.  Finding one takes no lock: a fork may hold any lock while it waits for
+ * a thread whose signal handler is here.  The first ones need no memory.
  */
 enum { FIRST = 16, PAGE = 4096 };
 
@@ -44,14 +44,16 @@ static ss_scratch first_of[FIRST];
 static shelf first_shelf = {NULL, FIRST, first_of};
 static _Atomic(shelf *) shelves = &first_shelf; /* (ATOMIC) */
 
-/* Both asked anew: in a child that no fork handler ran in, the cached number is its parent's, and
-   no thread that others find alive. */
+/*
+ * Asks the kernel for both ids.  In a child where no fork handler ran, a cached id would be the
+ * parent's, and no living thread has it.
+ */
 static uint64_t me(void)
 {
     return (uint64_t)getpid() << 32 | (uint32_t)syscall(SYS_gettid);
 }
 
-/* Whether the thread of this process that owned SCRATCH ended in a way that we were not told of. */
+/* Whether the thread of this process that owned SCRATCH ended without running our destructor. */
 static bool was_left(uint64_t owner, uint64_t me_now)
 {
     return owner && owner >> 32 == me_now >> 32 &&
@@ -59,7 +61,7 @@ static bool was_left(uint64_t owner, uint64_t me_now)
             (syscall(SYS_tgkill, (pid_t)(owner >> 32), (pid_t)owner, 0) != 0 && errno == ESRCH));
 }
 
-/* One that nobody has, or (LEFT) whose owner is gone; NULL: there is none. */
+/* Claim one without an owner, or (LEFT) one whose owner is gone; NULL when there is none. */
 static ss_scratch *claim(bool left)
 {
     uint64_t now = me();
@@ -69,7 +71,7 @@ static ss_scratch *claim(bool left)
             ss_scratch *scratch = &s->of[i];
             uint64_t owner = atomic_load(&scratch->owner);
 
-            /* What was left in the middle of a capture may be inconsistent. */
+            /* One left in the middle of a capture may be inconsistent. */
             if ((left ? was_left(owner, now) : !owner) && !atomic_load(&scratch->in_use) &&
                 atomic_compare_exchange_strong(&scratch->owner, &owner, now))
                 return scratch;
@@ -77,7 +79,7 @@ static ss_scratch *claim(bool left)
     return NULL;
 }
 
-/* A page of new ones, of which the first is this thread's. */
+/* Add a page of scratches; the first belongs to this thread. */
 static ss_scratch *add_shelf(void)
 {
     shelf *s = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -97,7 +99,7 @@ static void thread_ends(void *value)
 {
     ss_scratch *scratch = value;
 
-    /* A handler, or a later destructor, that captures from here on gets another one. */
+    /* A handler or later destructor that captures from here on gets another scratch. */
     atomic_store(&scratch->in_use, true);
     mine = NULL;
     ss_unwind_trim(&scratch->unwind, true);
@@ -111,8 +113,8 @@ static void thread_ends(void *value)
 }
 
 /*
- * The other threads are gone; what they had serves the threads to come, unless it was being grown
- * or freed just then: that is nobody's for ever.
+ * In a child of fork the other threads are gone; release their scratches for new threads.  One that
+ * was in use at the fork stays lost.
  */
 static void free_others(void)
 {
@@ -145,9 +147,9 @@ static SS_COLD ss_scratch *get_scratch(void)
     if (!scratch)
         return NULL;
     atomic_store(&scratch->in_use, true);
-    ss_unwind_trim(&scratch->unwind, true); /* who had it may have been remembering something */
+    ss_unwind_trim(&scratch->unwind, true); /* its last owner may have been adding to the tree */
     if (have_key)
-        (void)pthread_setspecific(key, scratch); /* else it is found when its thread is gone */
+        (void)pthread_setspecific(key, scratch); /* else claim(true) finds it later */
     mine = scratch;
     return scratch;
 }
@@ -157,7 +159,7 @@ ss_scratch *ss_scratch_mine(void)
     if (SS_UNLIKELY(!mine))
         return get_scratch();
     atomic_store_explicit(&mine->in_use, true, memory_order_release);
-    atomic_signal_fence(memory_order_seq_cst); /* before what is done to it */
+    atomic_signal_fence(memory_order_seq_cst); /* before any use of it */
     return mine;
 }
 

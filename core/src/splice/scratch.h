@@ -1,4 +1,4 @@
-/* What a thread keeps between captures: memory, so that a capture allocates only to grow it. */
+/* Memory that a thread keeps between captures, so that a capture allocates only to grow it. */
 #ifndef SS_SCRATCH_H
 #define SS_SCRATCH_H
 
@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 typedef struct ss_scratch {
-    _Alignas(64) ss_unwind unwind; /* no cache line of two threads */
+    _Alignas(64) ss_unwind unwind; /* threads share no cache line */
     ss_splice *splices;
     uint32_t splice_count;
     uint32_t splice_capacity;
@@ -18,24 +18,25 @@ typedef struct ss_scratch {
     uint32_t token_capacity;
     uint32_t source_ends[SS_MAX_SOURCES];
     _Atomic bool in_use;    /* (ATOMIC) by a capture: its pointers may dangle */
-    _Atomic uint64_t owner; /* (ATOMIC) process << 32 | thread; 0: nobody */
+    _Atomic uint64_t owner; /* (ATOMIC) by a capture: its pointers may dangle */
 } ss_scratch;
 
-/* Not twice on one thread: false when a capture of this thread is going on below us. */
+/* False when a capture of this thread is already running: captures do not nest. */
 bool ss_scratch_enter(void);
 void ss_scratch_leave(void);
 
 /*
- * This thread's, between enter and leave; NULL when out of memory.  When the thread ends, what it
- * holds is freed and it serves another.  Signal safe: no lock, and memory by mmap only.
+ * This thread's scratch, valid between enter and leave; NULL when out of memory.  At the thread's
+ * end its memory is freed and another thread can claim it.  Signal safe: no lock, memory only by
+ * mmap.
  */
 ss_scratch *ss_scratch_mine(void);
 
-/* Give back what an unusually deep stack took. */
+/* Release the memory that an unusually deep stack took. */
 void ss_scratch_trim(ss_scratch *scratch);
 
 bool ss_scratch_grow_splices(ss_scratch *scratch);
-/* Room for COUNT more. */
+/* Make room for COUNT more. */
 bool ss_scratch_grow_tokens(ss_scratch *scratch, uint32_t count);
 
 #endif

@@ -9,7 +9,7 @@ uintptr_t stacksplice_left_out(uint32_t count)
     return (SS_TOKEN_BASE | SS_LEFT_OUT_BIT) + (uintptr_t)16 * count + 8;
 }
 
-/* The number in the token. */
+/* The number that the token carries. */
 static uint32_t number_of(uintptr_t token)
 {
     return (uint32_t)((token & (SS_LEFT_OUT_BIT - 1)) / 16);
@@ -56,7 +56,7 @@ uint32_t stacksplice_frames_left_out(const uintptr_t *frames, uint32_t count)
 
 /* ---- Both ends --------------------------------------------------------------------------------*/
 
-/* The outer elements are a ring behind the inner ones. */
+/* The ring of outer elements, which follows the inner ones. */
 static uintptr_t *ring_of(const ss_sink *sink, uint32_t *size)
 {
     *size = sink->max - sink->max / 2;
@@ -87,7 +87,7 @@ void ss_sink_put(ss_sink *sink, uintptr_t element)
         put_beyond(sink, element);
 }
 
-/* All that came before, and the first of the tokens that is the one to begin behind. */
+/* If TOKENS has `behind`, drop it, all tokens before it and all elements so far. */
 static void forget(ss_sink *sink, const uintptr_t **tokens, uint32_t *count)
 {
     for (uint32_t i = 0; i < *count; i++)
@@ -135,7 +135,7 @@ void ss_sink_finish(ss_sink *sink)
 
     if (SS_LIKELY(!sink->more) || !sink->ends || !size)
         return;
-    /* The oldest comes first, and is where the gap goes. */
+    /* Rotate the ring: the oldest element comes first, and the gap goes there. */
     reverse(ring, sink->oldest);
     reverse(ring + sink->oldest, size - sink->oldest);
     reverse(ring, size);

@@ -43,7 +43,7 @@ int stacksplice_has_other_sources(const char *language)
     return 0;
 }
 
-/* What the sources say of the code at IP, as the flags of a native frame. */
+/* The flags that the sources give a native frame at IP. */
 static uint32_t classify(uintptr_t ip, uintptr_t function)
 {
     uint32_t end = ss_source_count();
@@ -63,7 +63,7 @@ void stacksplice_reclassify(void)
     ss_unwind_classify(classify);
 }
 
-/* A binding may be older than the last members. */
+/* An older binding lacks the last members. */
 static bool is_known_size(size_t size)
 {
     return size == sizeof(stacksplice_source) || size == offsetof(stacksplice_source, classify) ||

@@ -7,7 +7,7 @@
 
 #define SS_MAX_SOURCES 32
 
-/* How many there are: those below this number never change.  Signal safe. */
+/* The number of sources; those below it never change.  Signal safe. */
 uint32_t ss_source_count(void);
 
 const stacksplice_source *ss_source_at(uint32_t index);

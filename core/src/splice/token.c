@@ -10,7 +10,7 @@
 #define OFFSET                                                                         \
     8 /* so that address - 1, as readers of stacks look it up, is still the same token \
        */
-#define PATIENCE_MS 50 /* of who may interrupt the writer that it waits for */
+#define PATIENCE_MS 50 /* for a writer that this thread may have interrupted */
 
 static ss_lock tokens_lock = SS_LOCK_INIT;
 static void (*hold_all)(void);                           /* (RO) after load */
@@ -95,8 +95,10 @@ void ss_token_looks_at(const stacksplice_walk *walk)
     looking_at = walk;
 }
 
-/* Whether a signal interrupted a frame of the stack that is looked at: perhaps in malloc, for which
-   the holder of our lock may wait while it forks. */
+/*
+ * Whether a signal interrupted a frame of the stack under capture.  It may have interrupted malloc,
+ * for which the holder of our lock may wait while it forks.
+ */
 static bool in_signal_handler(void)
 {
     for (uint32_t i = 0; looking_at && looking_at->frames && i < looking_at->frame_count; i++)
@@ -105,7 +107,8 @@ static bool in_signal_handler(void)
     return false;
 }
 
-/* Find or store CONTENT; what is missing says STATE.  The pool was made ready for a sweep if HELD.
+/*
+ * Find or store CONTENT.  STATE reports what is missing.  HELD: the pool is prepared for a sweep.
  */
 static uint64_t add_locked(const ss_content *content, bool held, ss_pool_supply *supply,
                            ss_pool_state *state)
@@ -122,8 +125,10 @@ static uint64_t add_locked(const ss_content *content, bool held, ss_pool_supply 
     return *state == SS_POOL_READY ? ss_pool_add(content) : 0;
 }
 
-/* What HELD is to become when the pool is full: the lock of those who hold must not be waited for
-   by who may have interrupted them. */
+/*
+ * The new value of HELD when the pool is full.  A thread that may have interrupted a holder must
+ * not wait for the holder's lock.
+ */
 static bool hold(bool held, bool may_wait)
 {
     if (held || !may_wait)
@@ -133,7 +138,7 @@ static bool hold(bool held, bool may_wait)
     return true;
 }
 
-/* First sight of CONTENT.  Nothing is mapped and no other lock taken under ours. */
+/* Add CONTENT on first sight.  Under our lock, map nothing and take no other lock. */
 static uint64_t add(const ss_content *content)
 {
     ss_pool_supply supply = {NULL, 0, 0};
@@ -182,7 +187,7 @@ stacksplice_hresult stacksplice_intern(const stacksplice_token_info *info, uintp
     return intern(info, token);
 }
 
-/* SS_TOKEN_FIXED_COUNT: none of the core's own. */
+/* The core's own gap with this text; SS_TOKEN_FIXED_COUNT when there is none. */
 static uint32_t find_fixed(const char *language, const char *reason)
 {
     uint32_t id = 0;
@@ -204,6 +209,6 @@ uintptr_t ss_token_gap(const char *language, const char *reason)
     uintptr_t token = ss_token_of(id);
 
     if (id == SS_TOKEN_FIXED_COUNT)
-        (void)intern(&info, &token); /* also when it fails, the token says why */
+        (void)intern(&info, &token); /* on failure, too, the token gives the reason */
     return token;
 }

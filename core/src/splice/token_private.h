@@ -1,4 +1,4 @@
-/* What capture, the errors and tests know of tokens beyond token.h. */
+/* Parts of the tokens that only capture, the errors and tests use. */
 #ifndef SS_TOKEN_PRIVATE_H
 #define SS_TOKEN_PRIVATE_H
 
@@ -7,8 +7,8 @@
 #include "unwind/unwind.h"
 
 /*
- * Gaps of the core's own, which exist from the start: what must be said when nothing can be
- * allocated, and what a capture in a signal handler may have to say for the first time.
+ * The core's own gaps, which exist from the start: those needed when no memory is left, and those
+ * that a capture in a signal handler may need first.
  */
 #define SS_OWN_GAPS(X)                                                                       \
     X(NO_MEMORY, EXACT, "frames missing here: out of memory")                                \
@@ -39,12 +39,16 @@ enum { SS_OWN_GAPS(SS_TOKEN_ID) SS_UNWIND_REASONS(SS_TOKEN_END_ID) SS_TOKEN_FIXE
 /* Signal safe. */
 uintptr_t ss_token_of(uint64_t id);
 
-/* WALK, or NULL, is what sources look at in this thread now: where a signal interrupted one of its
-   frames, nobody may wait for a description to be stored. */
+/*
+ * Set WALK, or NULL, as the stack that sources read in this thread now.  If a signal interrupted
+ * one of its frames, the thread must not wait to store a description.
+ */
 void ss_token_looks_at(const stacksplice_walk *walk);
 
-/* Who keeps stacks for long.  Before room is made HOLDER is called, which calls ss_token_hold for
-   their elements.  It may take a lock under which no token is asked for.  Set at load. */
+/*
+ * Register the owner of stored stacks.  Before a sweep, HOLDER is called and calls ss_token_hold
+ * for their elements.  It may take a lock under which nothing requests a token.  Set at load.
+ */
 void ss_token_set_holder(void (*holder)(void));
 void ss_token_hold(uintptr_t element);
 
