@@ -7,11 +7,11 @@
 #include <string.h>
 
 static stacksplice_allocator host; /* (RO) after the first allocation; unset: malloc */
-static atomic_bool in_use;         /* (ATOMIC) an allocation was made: host may not change */
+static atomic_bool in_use;         /* (ATOMIC) set at the first allocation: host is fixed */
 
 static void mark_in_use(void)
 {
-    /* Read first: this line is shared by all threads and must stay clean in their caches. */
+    /* Read before writing: all threads share this cache line, which must stay clean. */
     if (SS_UNLIKELY(!atomic_load_explicit(&in_use, memory_order_relaxed)))
         atomic_store_explicit(&in_use, true, memory_order_relaxed);
 }

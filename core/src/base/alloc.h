@@ -1,19 +1,19 @@
 /*
- * The one allocator seam: every byte the core takes from the heap goes through here, so that hosts
- * can supply it and tests can count and fail it.
+ * The one allocator seam: all heap memory of the core comes from here.  Hosts can supply it, and
+ * tests can count and fail it.
  */
 #ifndef SS_ALLOC_H
 #define SS_ALLOC_H
 
 #include "base/platform.h"
 
-/* Zeroed; NULL when out of memory, and for a product COUNT * SIZE that overflows. */
+/* Returns zeroed memory; NULL when out of memory or when COUNT * SIZE overflows. */
 void *ss_alloc(size_t count, size_t size);
 
-/* As realloc, for blocks of the seam; the new part is not cleared.  NULL keeps the old block. */
+/* As realloc, for blocks of the seam; the new part is not cleared.  On NULL the old block stays. */
 void *ss_realloc(void *block, size_t count, size_t size);
 
-/* Not cleared: for large buffers of which little is touched. */
+/* Not cleared: for large buffers that are mostly unused. */
 void *ss_alloc_dirty(size_t bytes);
 
 /* NULL is allowed. */

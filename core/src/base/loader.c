@@ -8,25 +8,28 @@
 #include <time.h>
 
 enum {
-    FORKING = 1 << 30,    /* set while a fork is under way; the bits below count who iterates */
-    PATIENCE = 100 * 1000 /* yields of a fork until it goes on without waiting any longer */
+    FORKING = 1 << 30,    /* set during a fork; the bits below count threads that iterate */
+    PATIENCE = 100 * 1000 /* yields after which a fork stops waiting */
 };
 
 static atomic_int state;         /* (ATOMIC) */
-static atomic_uint forks;        /* (ATOMIC) how many have begun */
+static atomic_uint forks;        /* (ATOMIC) number of forks started */
 static _Thread_local bool owned; /* (THREAD) a fork of this thread has set FORKING */
 
-/* (THREAD) Which fork this thread has waited for in vain, and how many milliseconds. */
+/*
+ * (THREAD) The last fork that this thread gave up waiting for, and for how many milliseconds it
+ * waited.
+ */
 static _Thread_local struct {
     unsigned fork;
     long waited;
 } refused;
 
 /*
- * Handlers of the host that were there before ours run inside of them, in the thread that forks:
- * what OWNED is for.
+ * Fork handlers that the host registered before ours run inside them, in the thread that forks.
+ * OWNED lets them iterate.
  *
- * Waits only for iterations under way, which wait for nothing that a fork holds.
+ * Waits only for running iterations, which wait for nothing that a fork holds.
  */
 static void before_fork(void)
 {
@@ -48,7 +51,7 @@ static void after_fork_in_parent(void)
     owned = false;
 }
 
-/* Whoever else was about to fork is not here. */
+/* Other threads that were about to fork do not exist here. */
 static void after_fork_in_child(void)
 {
     if (owned)
@@ -59,8 +62,8 @@ static void after_fork_in_child(void)
 }
 
 /*
- * Before other constructors: handlers run in reverse order, and a thread that holds a lock of
- * another part of the core may iterate.
+ * Runs before other constructors.  Prepare handlers run in reverse order, and a thread that holds a
+ * lock of another part of the core may iterate.
  */
 static __attribute__((constructor(101))) void guard_fork(void)
 {
@@ -77,7 +80,7 @@ static long milliseconds(void)
 
 typedef enum entry { ENTERED, OWN_FORK, REFUSED } entry;
 
-/* Whether waiting for the fork under way has been tried for that long. */
+/* Whether this thread has already waited that long for the current fork. */
 static bool in_vain(long patience)
 {
     return refused.fork == atomic_load_explicit(&forks, memory_order_relaxed) &&
@@ -92,9 +95,10 @@ static entry give_up(long patience)
 }
 
 /*
- * The fork may be waiting for this thread: a signal handler that captures can have interrupted a
+ * The fork may be waiting for this thread.  A capturing signal handler may have interrupted a
  * holder of the allocator's lock, which the C library takes for the fork after our handlers ran.
- * Then it waits until the handler returns, so all captures of that are refused at once.
+ * Then the fork waits until the handler returns.  So after one timeout, refuse all its captures at
+ * once.
  */
 static entry enter(ss_loader_patience patience)
 {

@@ -1,9 +1,9 @@
 /*
  * dl_iterate_phdr that a forked child survives.
  *
- * glibc (2.36 at least) gives a child most of the loader's locks back, but not the one of
- * dl_iterate_phdr: when another thread was inside it during the fork, the child's next call never
- * returns.  Calls of ours never overlap a fork.
+ * glibc (2.36 at least) resets most of the loader's locks in a child, but not the one of
+ * dl_iterate_phdr.  If another thread was inside it during the fork, the child's next call never
+ * returns.  Our calls never overlap a fork.
  */
 #ifndef SS_LOADER_H
 #define SS_LOADER_H
@@ -14,17 +14,17 @@
 
 #define SS_LOADER_REFUSED (-1)
 
-/* How many milliseconds a fork of another thread is waited for. */
+/* How many milliseconds to wait for another thread's fork. */
 typedef enum ss_loader_patience {
-    SS_LOADER_BRIEFLY =
-        50, /* in captures: a signal handler may have interrupted what a fork needs */
-    SS_LOADER_LONG = 10000 /* elsewhere: forks of large processes take long */
+    SS_LOADER_BRIEFLY = 50, /* in captures: a signal handler may have interrupted a thread that the
+                               fork waits for */
+    SS_LOADER_LONG = 10000  /* elsewhere: forks of large processes take long */
 } ss_loader_patience;
 
 /*
- * The contract of dl_iterate_phdr, whose BACK returns no negative value; or SS_LOADER_REFUSED, with
- * BACK not called, when another thread is about to fork and does not get on with it.  Calls of
- * several threads do not wait for each other.
+ * Same contract as dl_iterate_phdr; BACK returns no negative value.  Returns SS_LOADER_REFUSED,
+ * without calling BACK, when another thread's fork makes no progress.  Several threads can iterate
+ * at once.
  */
 int ss_loader_iterate(ss_loader_patience patience,
                       int (*back)(struct dl_phdr_info *info, size_t size, void *data), void *data);

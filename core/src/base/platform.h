@@ -1,6 +1,6 @@
 /*
- * What every core file may rely on: attributes, limits, the stack anchor.  The leaf of the core:
- * includes nothing of ours.
+ * Basics for every core file: attributes, limits, the stack anchor.  The leaf of the core: includes
+ * nothing of ours.
  */
 #ifndef SS_PLATFORM_H
 #define SS_PLATFORM_H
@@ -20,11 +20,11 @@
 #define SS_PRINTF(format, first) __attribute__((format(printf, format, first)))
 #define SS_COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-/* The structure that holds MEMBER at POINTER: the one cast that COM objects need. */
+/* The structure whose MEMBER is at POINTER: the one cast that COM objects need. */
 #define SS_CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 /*
- * The stack address that separates this function (and what it calls) from its callers: frames whose
+ * The stack address that separates this function (and its callees) from its callers: frames whose
  * sp is above it are outside.  Only meaningful in a function that is not inlined.
  */
 #define SS_HERE() __builtin_frame_address(0)

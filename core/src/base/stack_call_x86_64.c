@@ -2,7 +2,7 @@
 
 void ss_stack_call_x86_64(void *top, void (*f)(void *), void *data);
 
-/* The frame pointer holds the old stack, for the way back and for unwinders. */
+/* The frame pointer keeps the old stack pointer, for the return and for unwinders. */
 __asm__(".text\n"
         ".p2align 4\n"
         ".globl ss_stack_call_x86_64\n"

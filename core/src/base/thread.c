@@ -9,14 +9,13 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static ss_lock *locks;           /* (LOCK list) */
 static _Atomic(ss_lock *) outer; /* (ATOMIC) */
 static ss_fork_hook *hooks;      /* (LOCK list) */
-static ss_lock *forking_with;    /* (LOCK list) the outer lock, if the fork knew it */
+static ss_lock *forking_with;    /* (LOCK list) the outer lock, if registered at the fork */
 
-/* (THREAD) The lock that this thread has or waits for, and whether that is true of the outer one.
- */
+/* (THREAD) The lock that this thread holds or waits for; the same for the outer lock. */
 static _Thread_local ss_lock *held, *held_outer;
-static _Thread_local bool forking; /* (THREAD) it has all locks: handlers of the host run */
+static _Thread_local bool forking; /* (THREAD) it holds all locks: the host's fork handlers run */
 
-static _Thread_local uint64_t own_id; /* (THREAD) what the system answered; 0: not asked yet */
+static _Thread_local uint64_t own_id; /* (THREAD) cached answer of the kernel; 0: none yet */
 
 uint64_t ss_thread_id(void)
 {
@@ -25,7 +24,7 @@ uint64_t ss_thread_id(void)
     return own_id;
 }
 
-/* The outer lock first: its holder may want another, or to make one known. */
+/* The outer lock first: its holder may take or register another. */
 static void take_all(void)
 {
     ss_lock *first = atomic_load(&outer);
@@ -85,14 +84,14 @@ static ss_lock **place_of(const ss_lock *lock)
     return lock->outer ? &held_outer : &held;
 }
 
-/* What comes before the mutex; false: nothing may. */
+/* The steps before the mutex; false when this thread must not wait. */
 static bool begin_take(ss_lock *lock)
 {
     if (held || *place_of(lock))
         return false;
     if (SS_UNLIKELY(!forking && !__atomic_load_n(&lock->listed, __ATOMIC_ACQUIRE)))
         make_known(lock);
-    *place_of(lock) = lock; /* first: a handler that runs before the next line must not wait */
+    *place_of(lock) = lock; /* first: a handler that runs before the mutex is taken must not wait */
     return true;
 }
 

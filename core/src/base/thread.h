@@ -1,6 +1,4 @@
-/*
- * Threads and forks: thread ids, and locks that a forked child can still take.
- */
+/* Thread ids, and locks that a forked child can still take. */
 #ifndef SS_THREAD_H
 #define SS_THREAD_H
 
@@ -8,22 +6,25 @@
 
 #include <pthread.h>
 
-/* What gettid() returns, cached: asked again in a child of fork, but not in one that no fork
-   handler ran in (_Fork, clone).  Signal safe. */
+/*
+ * The cached result of gettid().  A child of fork asks again, unless no fork handler ran in it
+ * (_Fork, clone).  Signal safe.
+ */
 uint64_t ss_thread_id(void);
 
 /*
- * A lock that a forked child finds as its own thread left it: a fork takes all, but for those that
- * the forking thread holds already, as when it forks in a signal handler or in the host's
- * allocator.  Host's handlers of the fork may take any of them.
+ * A lock that a forked child finds as its own thread left it.  A fork takes all locks, except those
+ * that the forking thread already holds.  It may hold one if it forks in a signal handler or in the
+ * host's allocator.  The host's fork handlers may take any of them.
  *
- * A lock is held for a few instructions, in which no code of the host (its allocator too) runs; at
- * most one at a time.  The outer lock is held for long, and its holder may take another.
+ * A thread holds at most one lock, for a few instructions.  While it does, it runs no code of the
+ * host, not even the host's allocator.  The outer lock is different: its holder keeps it for long,
+ * and may take another.
  */
 typedef struct ss_lock {
     pthread_mutex_t mutex;
     struct ss_lock *next; /* (LOCK list) */
-    bool listed;          /* (LOCK list) known to the fork handlers */
+    bool listed;          /* (LOCK list) registered with the fork handlers */
     bool outer;           /* (RO) */
 } ss_lock;
 
@@ -32,31 +33,32 @@ typedef struct ss_lock {
         PTHREAD_MUTEX_INITIALIZER, NULL, false, false \
     }
 
-/* There is one. */
+/* The outer lock; there is only one. */
 #define SS_OUTER_LOCK_INIT                           \
     {                                                \
         PTHREAD_MUTEX_INITIALIZER, NULL, false, true \
     }
 
 /*
- * False, with nothing taken, when this thread holds the lock already, or one of those that are held
- * for a few instructions: then a signal handler runs that interrupted the holder, or the host's
- * allocator called back, and waiting would be for ever.
+ * False, without taking it, when this thread already holds LOCK or any inner lock.  Then a signal
+ * handler interrupted the holder, or the host's allocator called back, and waiting would never end.
  */
 bool ss_lock_take(ss_lock *lock);
 
-/* The same for a signal handler, which may have interrupted what a fork waits for: false too when
-   the lock is not to be had within that time, and before its first use. */
+/*
+ * The same for a signal handler, which may have interrupted a thread that a fork waits for.  Also
+ * false after a timeout, and before the lock's first use.
+ */
 bool ss_lock_take_within(ss_lock *lock, long milliseconds);
 void ss_lock_drop(ss_lock *lock);
 
 /* Whether this thread holds LOCK. */
 bool ss_lock_is_mine(const ss_lock *lock);
 
-/* The same without waiting: false also while another thread holds it. */
+/* The same without waiting: also false while another thread holds it. */
 bool ss_lock_try(ss_lock *lock);
 
-/* Something to set right in the child after a fork; static, named once. */
+/* A repair in the child after a fork; static, registered once. */
 typedef struct ss_fork_hook {
     void (*child)(void);
     struct ss_fork_hook *next; /* (LOCK list) */
@@ -64,8 +66,8 @@ typedef struct ss_fork_hook {
 } ss_fork_hook;
 
 /*
- * Run HOOK->child in every child forked from now on, in the one thread that it has.  The locks are
- * free then; HOOK may not allocate, since the host's allocator may not be ready yet.
+ * Run HOOK->child in every child forked from now on, in its only thread.  The locks are free then.
+ * HOOK must not allocate, since the host's allocator may not be ready yet.
  */
 void ss_fork_child(ss_fork_hook *hook);
 

@@ -4,7 +4,7 @@ uint32_t ss_utf8_next(const char *bytes, size_t length, size_t *at)
 {
     const unsigned char *text = (const unsigned char *)bytes;
     unsigned char first = text[(*at)++];
-    /* The range of the second byte keeps out overlong forms and what is above U+10FFFF. */
+    /* The range of the second byte excludes overlong forms and code points above U+10FFFF. */
     unsigned char low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
     unsigned char high = first == 0xF4 ? 0x8F : 0xBF;
     int tail = first < 0x80 ? 0 : first < 0xE0 ? 1 : first < 0xF0 ? 2 : 3;

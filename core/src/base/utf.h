@@ -1,4 +1,4 @@
-/* Code points in UTF-8 and UTF-16, one by one. */
+/* Reads and writes code points in UTF-8 and UTF-16, one by one. */
 #ifndef SS_BASE_UTF_H
 #define SS_BASE_UTF_H
 
@@ -7,7 +7,7 @@
 enum { SS_REPLACEMENT = 0xFFFD };
 
 /*
- * The code point at BYTES[*AT], which moves after it; U+FFFD for each maximal part that is not
+ * The code point at BYTES[*AT]; advances *AT past it.  U+FFFD for each maximal part that is not
  * UTF-8.  A surrogate encoded in three bytes stays one.
  */
 uint32_t ss_utf8_next(const char *bytes, size_t length, size_t *at);
@@ -15,7 +15,7 @@ uint32_t ss_utf8_next(const char *bytes, size_t length, size_t *at);
 /* The same in UTF-16, where an unpaired surrogate is U+FFFD. */
 uint32_t ss_utf16_next(const uint16_t *text, size_t length, size_t *at);
 
-/* POINT in UTF-8; how many bytes that takes. */
+/* Encode POINT in UTF-8; returns the number of bytes. */
 size_t ss_utf8_put(uint32_t point, char out[4]);
 
 #endif

@@ -129,7 +129,9 @@ static bool is_control(uint32_t c)
     return c < 0x20 || (c >= 0x7F && c < 0xA0);
 }
 
-/* What makes a text look like another one: separators of lines, and all that turns the direction.
+/*
+ * Characters that make a text look like another one: line separators, and all that change
+ * direction.
  */
 static bool is_deceptive(uint32_t c)
 {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Where the text begins in its block: keeps it aligned as malloc does on Windows. */
+/* Offset of the text in its block: aligned as malloc aligns it on Windows. */
 enum { PREFIX = sizeof(void *) };
 
 static char *block_of(BSTR string)
@@ -15,7 +15,7 @@ static char *block_of(BSTR string)
 
 static BSTR new_bstr(const void *bytes, size_t length)
 {
-    /* Two bytes for the NUL, and one so that it is aligned behind an odd length. */
+    /* Two bytes for the NUL, and one to align it after an odd length. */
     size_t rounded = (length + 1) & ~(size_t)1;
     uint32_t stored = (uint32_t)length;
     char *block = ss_alloc_dirty(PREFIX + rounded + sizeof(WCHAR));
@@ -33,7 +33,7 @@ static BSTR new_bstr(const void *bytes, size_t length)
 
 BSTR SysAllocStringByteLen(LPCSTR bytes, UINT length)
 {
-    /* The prefix and the NUL must fit beside it where size_t has 32 bits. */
+    /* Leave room for the prefix and the NUL where size_t has 32 bits. */
     if (length > UINT32_MAX - 16)
         return NULL;
     return new_bstr(bytes, length);

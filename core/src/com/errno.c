@@ -1,15 +1,17 @@
-/* errno and its twin among Windows' codes. */
+/* Maps errno to its Windows counterpart and back. */
 #include "base/platform.h"
 
 #include <errno.h>
 #include <stacksplice/script.h>
 
-/* HRESULT_FROM_WIN32 of what winerror.h has; else the customer bit, facility 0x53 and the errno. */
+/*
+ * HRESULT_FROM_WIN32 for codes of winerror.h; else the customer bit, facility 0x53 and the errno.
+ */
 #define FACILITY_BITS UINT32_C(0xFFFF0000)
 #define WIN32_BITS UINT32_C(0x80070000)
 #define ERRNO_BITS UINT32_C(0xA0530000)
 
-/* On the way out the first row of a number wins, on the way back the first row of a code. */
+/* To an HRESULT, the first row of an errno wins; back, the first row of a code. */
 static const struct {
     int number;
     uint16_t win32;

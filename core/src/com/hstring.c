@@ -1,4 +1,4 @@
-/* HSTRING, in the layout that C++/WinRT builds and reads itself. */
+/* HSTRING, in the layout that C++/WinRT itself creates and reads. */
 #include "base/alloc.h"
 
 #include <stacksplice/winrt/winstring.h>
@@ -8,7 +8,7 @@
 
 enum { IS_REFERENCE = 1 };
 
-/* What HSTRING_HEADER holds, and how a string on the heap begins. */
+/* The content of HSTRING_HEADER, and the start of a heap string. */
 typedef struct string_header {
     uint32_t flags;
     uint32_t length;

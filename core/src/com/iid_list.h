@@ -1,6 +1,6 @@
 /*
- * Every Windows identifier that the library defines, once: as data of the core under its own link
- * name, and as data of libstacksplice-winrt under the bare name.
+ * Every Windows identifier that the library defines, once.  The core exports it under its own link
+ * name; libstacksplice-winrt exports it under the bare name.
  */
 #ifndef SS_IID_LIST_H
 #define SS_IID_LIST_H

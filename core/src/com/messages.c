@@ -1,6 +1,6 @@
 #include "com/messages.h"
 
-/* By value.  Texts whose last full stop is missing lack it on Windows too. */
+/* Sorted by value.  Texts without a final full stop lack it on Windows too. */
 static const struct {
     uint32_t hr;
     uint32_t length;

@@ -6,7 +6,7 @@
 #include <stacksplice/winrt/winerror.h>
 
 /*
- * The text of HR with its "\r\n" and a NUL behind; for an HRESULT without one, the sentence that
+ * The text of HR with its "\r\n", and a NUL.  An HRESULT without a text gets the sentence that
  * says so (the text of RO_E_ERROR_STRING_NOT_FOUND).  Static; *LENGTH is its units.
  */
 const WCHAR *ss_message_text(HRESULT hr, uint32_t *length);

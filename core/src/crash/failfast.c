@@ -18,17 +18,17 @@ enum { OWN_FRAMES_MAX = 512, STACK_SIZE = 64 << 10 };
 static _Atomic uint64_t reporter; /* (ATOMIC) the thread that reports, 0: none */
 
 /* (THREAD reporter) large, and this may be the end of a stack */
-static bool again;    /* a fault ended the first report: this is the short one */
-static bool aborting; /* handlers of SIGABRT have had their turn */
+static bool again;    /* a fault ended the first report: write the short one */
+static bool aborting; /* handlers of SIGABRT have run */
 static ss_binary scratch;
 static ss_writer stderr_writer;
 static ss_facts facts_made;
 static uintptr_t frames_taken[OWN_FRAMES_MAX];
-static _Alignas(16) char stacks[2][STACK_SIZE]; /* of the report, and of the short one */
+static _Alignas(16) char stacks[2][STACK_SIZE]; /* for the report and the short report */
 
 /* ---- Who reports -----------------------------------------------------------------------------*/
 
-/* The thread that reports is not in a child, which may fail, too. */
+/* The reporting thread does not exist in a child, which may fail, too. */
 static void forget_reporter(void)
 {
     again = aborting = false;
@@ -42,7 +42,7 @@ static __attribute__((constructor)) void watch_forks(void)
     ss_fork_child(&forget_reporter_in_child);
 }
 
-/* Returns in one thread only: true at its first call. */
+/* Returns in one thread only; true at its first call. */
 static bool become_reporter(void)
 {
     uint64_t none = 0;
@@ -55,9 +55,9 @@ static bool become_reporter(void)
 }
 
 /*
- * A reader of stderr that went away or a limit on files must not end the process before the rest.
- * A fault in the report must reach the host's handler, from which this may have been called: the
- * kernel ends a process that faults while it blocks the signal.
+ * A closed stderr or a limit on files must not end the process before the rest is written.  A fault
+ * in the report must reach the host's handler, which may have called this function.  Unblock those
+ * signals: the kernel kills a process that faults while it blocks the signal.
  */
 static void set_signals(void)
 {
@@ -76,7 +76,7 @@ static void set_signals(void)
 
 /* ---- The end ---------------------------------------------------------------------------------*/
 
-/* SIGABRT without any handler: abort() would call it, and that one us, for ever. */
+/* Raise SIGABRT without a handler: abort() would call the handler, and the handler us, forever. */
 __attribute__((noreturn)) static void abort_at_once(void)
 {
     const struct sigaction plain = {.sa_handler = SIG_DFL};
@@ -92,7 +92,7 @@ __attribute__((noreturn)) static void abort_at_once(void)
     }
 }
 
-/* A handler of the host runs first; when it returns, the process still ends. */
+/* Handlers of the host run first; when they return, the process still ends. */
 __attribute__((noreturn)) static void end_process(void)
 {
     if (aborting)
@@ -103,7 +103,7 @@ __attribute__((noreturn)) static void end_process(void)
 
 /* ---- Reports ---------------------------------------------------------------------------------*/
 
-/* Of the thread's own stack there may be little left, and alternate signal stacks are small. */
+/* The thread's own stack may be nearly full, and alternate signal stacks are small. */
 static void on_own_stack(void (*f)(void *), void *data)
 {
     if (!ss_stack_call(stacks[again] + STACK_SIZE, f, data))
@@ -129,13 +129,13 @@ static void put_report(void *data)
     (void)ss_writer_finish(&stderr_writer);
 }
 
-/* Follows no object: one of them is damaged. */
+/* Follows no pointers to objects: one of them is damaged. */
 static void put_short_report(void *data)
 {
     contents c = {&facts_made, ss_first_words_facts(&facts_made)};
 
     (void)data;
-    (void)ss_writer_finish(&stderr_writer); /* what the first report still held back */
+    (void)ss_writer_finish(&stderr_writer); /* the first report's buffered rest */
     ss_writer_init(&stderr_writer, ss_crash_write, &ss_crash_stderr);
     ss_writer_text(
         &stderr_writer,
@@ -144,7 +144,7 @@ static void put_short_report(void *data)
     put_report(&c);
 }
 
-/* Returns once in a process. */
+/* Returns only once per process. */
 static void begin(HRESULT hr, const char *event, const void *above)
 {
     bool first = become_reporter();
@@ -178,7 +178,7 @@ void ss_crash(const ss_facts *facts, const char *event, const void *above)
 
 /* ---- RoFailFastWithErrorContext --------------------------------------------------------------*/
 
-/* The facts of an error for HR that exists nowhere else: it needs no memory, see crash.h. */
+/* Fill the facts of an error for HR without an error object: needs no memory, see crash.h. */
 static void make_facts(HRESULT hr, const void *above)
 {
     ss_error_view *view = &facts_made.view;
@@ -209,7 +209,7 @@ static void find_error(void *data)
                ss_facts_get((IUnknown *)error, &facts_made) && facts_made.view.hresult == w->hr;
 }
 
-/* Noinline: the caller's frame is the first that is shown. */
+/* Noinline: the caller's frame must be the first shown. */
 SS_NOINLINE void RoFailFastWithErrorContext(HRESULT hr)
 {
     static const char event[] = "RoFailFastWithErrorContext";

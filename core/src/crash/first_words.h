@@ -1,17 +1,19 @@
-/* What a dying process says before it follows any object, each of which may be damaged. */
+/*
+ * The first output of a dying process, before it follows any object, each of which may be damaged.
+ */
 #ifndef SS_FIRST_WORDS_H
 #define SS_FIRST_WORDS_H
 
 #include "report/facts.h"
 
 /*
- * Write EVENT, HR and the addresses of the callers of the function with frame address ABOVE, which
- * must be exact, to stderr.  EVENT is a literal.  Allocates and locks nothing in a thread that has
- * captured before; signal safe.
+ * Write EVENT, HR and the callers' addresses to stderr.  ABOVE is the frame address, which must be
+ * exact, of the function whose callers are meant.  EVENT is a literal.  In a thread that has
+ * captured before, allocates and locks nothing.  Signal safe.
  */
 void ss_first_words(HRESULT hr, const char *event, const void *above);
 
-/* The facts of an error that is known by these words alone; the event. */
+/* Fill FACTS for an error known only by these words; returns the event. */
 const char *ss_first_words_facts(ss_facts *facts);
 
 #endif

@@ -27,7 +27,7 @@ void ss_first_words(HRESULT hr, const char *event, const void *above)
     ss_writer_text(&writer, " 0x");
     ss_writer_hex(&writer, (uint32_t)hr, 8);
     ss_writer_text(&writer, "\n");
-    (void)ss_writer_finish(&writer); /* before the walk, which reads a stack that may be damaged */
+    (void)ss_writer_finish(&writer); /* before the walk, since the stack may be damaged */
 
     frame_count = ss_capture_native(above, 0, FRAMES_MAX, frames, NULL);
     ss_writer_text(&writer, "stacksplice: native frames:");
@@ -50,7 +50,7 @@ const char *ss_first_words_facts(ss_facts *facts)
     view->thread_id = ss_thread_id();
     view->frames = frames;
     view->frame_count = frame_count;
-    /* None: the fault came from a capture, or interrupted one. */
+    /* 0 frames: the fault came from a capture, or interrupted one. */
     view->frames_left_out = frame_count == 0 || frame_count == FRAMES_MAX;
     facts->language = "native";
     return first_event;

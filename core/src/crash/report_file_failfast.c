@@ -1,4 +1,4 @@
-/* The report file, schema "stacksplice-report/1"; docs/reports.md describes it. */
+/* Writes the report file, schema "stacksplice-report/1"; docs/reports.md describes it. */
 #include "crash/crash.h"
 
 #include "base/thread.h"
@@ -31,15 +31,17 @@ static char *put_digits(char *at, unsigned value, unsigned digits)
 }
 
 /*
- * "20240229T235959Z", or with separators "2024-02-29T23:59:59Z", in UTC.  gmtime_r is not used: it
- * takes the lock of the time zone and may read files.
+ * "20240229T235959Z", or with separators "2024-02-29T23:59:59Z", in UTC.  Avoids gmtime_r, which
+ * takes the time zone's lock and may read files.
  */
 static void put_time(int64_t seconds, bool separators, char out[21])
 {
     int64_t days = seconds / 86400;
     unsigned of_day = (unsigned)(seconds % 86400);
-    /* Years are counted from March, so that the leap day is the last of a year, and in eras of
-       400 years, which all have as many days. */
+    /*
+     * Count years from March, so that the leap day is the last day of a year, in eras of 400 years,
+     * which all have the same number of days.
+     */
     int64_t shifted = days + 719468, era = shifted / 146097;
     unsigned of_era = (unsigned)(shifted % 146097);
     unsigned year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
@@ -80,8 +82,10 @@ static int append(const char *bytes, size_t length, void *data)
     return 0;
 }
 
-/* So that nobody can make the names first.  A kernel that has no random numbers yet leaves the
-   nanoseconds. */
+/*
+ * Keeps others from creating the names first.  If the kernel has no random numbers yet, the
+ * nanoseconds must do.
+ */
 static uint64_t random_number(const struct timespec *now)
 {
     uint64_t number;
@@ -119,7 +123,7 @@ static const char *report_directory(void)
     return directory && *directory ? directory : "/tmp";
 }
 
-/* A new file that no other report has, or -1; never through a link that was put there. */
+/* Create a new file that no other report uses, or return -1; never follows an existing link. */
 static int create(const char *directory, struct timespec *now)
 {
     int file = -1;
@@ -146,7 +150,7 @@ static void put_link(ss_emit *e, const char *key, const char *link)
     ss_emit_text(e, key, length > 0 ? text : NULL);
 }
 
-/* Neither the environment nor the command line: secrets are found in both. */
+/* Omit the environment and the command line: both may hold secrets. */
 static void put_header(ss_emit *e, const char *event, int64_t now)
 {
     char stamp[21];

@@ -4,7 +4,7 @@
 
 #include "report/facts.h"
 
-/* Fill the public array from the error in FACTS, whose memory stays as long as the process. */
+/* Fill the public array from the error in FACTS, whose memory lives as long as the process. */
 void ss_stow(const ss_facts *facts);
 
 #endif

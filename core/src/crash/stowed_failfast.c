@@ -46,7 +46,7 @@ void ss_stow(const ss_facts *facts)
     ss_causes causes;
     IUnknown *next;
 
-    stacksplice_stowed_exception_count = 0; /* in a child, the parent's may be there */
+    stacksplice_stowed_exception_count = 0; /* a child may have inherited the parent's count */
     (void)stow_one(&facts->view, NULL);
     if (!ss_facts_has_chain(facts))
         return;

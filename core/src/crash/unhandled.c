@@ -13,7 +13,7 @@ static handler installed; /* (LOCK) */
 stacksplice_hresult stacksplice_set_unhandled_handler(stacksplice_unhandled_callback f, void *data)
 {
     if (!ss_lock_take(&lock))
-        return E_ILLEGAL_METHOD_CALL; /* from a signal handler that interrupted this function */
+        return E_ILLEGAL_METHOD_CALL; /* a signal handler interrupted this very function */
     installed = (handler){f, data};
     ss_lock_drop(&lock);
     return S_OK;
@@ -66,6 +66,6 @@ HRESULT RoReportUnhandledError(IRestrictedErrorInfo *error)
 
 HRESULT RoReportFailedDelegate(IUnknown *delegate, IRestrictedErrorInfo *error)
 {
-    (void)delegate; /* which one it was, its stack says */
+    (void)delegate; /* its stack identifies the delegate */
     return report(error, "RoReportFailedDelegate", SS_HERE());
 }

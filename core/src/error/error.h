@@ -4,20 +4,20 @@
 
 #include "error/record.h"
 
-/* What an error is made of.  All is borrowed. */
+/* The parts of a new error, all borrowed. */
 typedef struct ss_origin {
     HRESULT hr;
-    const WCHAR *message; /* no NULs in it; NULL: the text of the HRESULT */
+    const WCHAR *message; /* without NULs; NULL: the text of the HRESULT */
     uint32_t length;
     IUnknown *language_exception; /* or NULL */
-    ss_error *previous;           /* the error it replaces, or NULL to ask the exception for one */
+    ss_error *previous;           /* the error it replaces; NULL: ask the exception for one */
     const void *above;            /* SS_HERE() of the public function */
 } ss_origin;
 
 /* A new error with one outside reference, or NULL.  Runs code of the language exception. */
 ss_error *ss_error_new(const ss_origin *origin);
 
-/* interfaces.c: begin ERROR, which is all zero, so that it answers COM's calls. */
+/* interfaces.c: set up ERROR, which is all zero, to answer COM's calls. */
 void ss_error_init(ss_error *error, HRESULT hr);
 
 /* The static error object for E_OUTOFMEMORY. */

@@ -61,7 +61,9 @@ stacksplice_hresult stacksplice_set_debug_event_hook(stacksplice_debug_event_cal
     return S_OK;
 }
 
-/* The hook sees the slot's error, which is there afterwards whatever the hook does. */
+/*
+ * The hook sees the slot's error, and afterwards the slot holds it again, whatever the hook does.
+ */
 static void call_hook(const stacksplice_debug_event *event)
 {
     stacksplice_debug_event_callback f;

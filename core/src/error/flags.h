@@ -1,4 +1,4 @@
-/* The error reporting flags of the process, and the debugger events that they rule. */
+/* The process's error reporting flags, and the debugger events that they control. */
 #ifndef SS_FLAGS_H
 #define SS_FLAGS_H
 
@@ -11,8 +11,8 @@ uint32_t ss_flags_get(void);
 bool ss_flags_store(void);
 
 /*
- * Raise the event of originating HR, or with TRANSFORMED of turning OLD into HR, if the flags say
- * so.  Runs the host's hook, which cannot change the slot.
+ * If the flags say so, raise the event of originating HR or, with TRANSFORMED, of turning OLD into
+ * HR.  Runs the host's hook, which cannot change the slot.
  */
 void ss_event_raise(bool transformed, HRESULT old, HRESULT hr, const WCHAR *message,
                     uint32_t length);

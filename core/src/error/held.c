@@ -1,6 +1,6 @@
 #include "error/held.h"
 
-/* OBJECT's interface IID without a reference of its own: the caller holds OBJECT. */
+/* The interface IID of OBJECT without a new reference: the caller holds OBJECT. */
 static void *borrow_interface(IUnknown *object, REFIID iid)
 {
     void *out = NULL;

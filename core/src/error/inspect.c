@@ -1,6 +1,6 @@
 /*
- * Reading errors of another process or a core dump: every byte comes through the callback, and a
- * record of an unknown version is refused.
+ * Reads errors of another process or a core dump.  Every byte comes through the callback; records
+ * of an unknown version are refused.
  */
 #include "base/platform.h"
 

@@ -1,4 +1,4 @@
-/* Errors and nodes as COM sees them; a node is a record that an error was copied from. */
+/* Errors and nodes as COM sees them; a node is a record copied from its error. */
 #include "error/error.h"
 #include "error/flags.h"
 #include "error/lifetime.h"
@@ -42,7 +42,7 @@ static HRESULT query(ss_record *record, REFIID iid, void **out)
     return S_OK;
 }
 
-/* The methods of IUnknown for the interface TYPE, whose pointers RECORD takes to their record. */
+/* The methods of IUnknown for the interface TYPE; RECORD maps its pointers to their record. */
 #define FORWARD_UNKNOWN(type, prefix, record)                                                     \
     static HRESULT STDMETHODCALLTYPE prefix##_QueryInterface(type *iface, REFIID iid, void **out) \
     {                                                                                             \

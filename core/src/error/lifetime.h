@@ -1,10 +1,11 @@
 /*
  * The two counts of an error (see stacksplice/script.h).
  *
- * The outside count holds one inside reference while it is above 0; the memory goes when the inside
- * count is 0.  Going from 0 to 1 wakes what the error holds, going to 0 lets it sleep.  Both steps
- * take the registry's lock, so that a node added at that moment is woken exactly once; what they
- * hold is called after it, so the calls of two threads may cross, but they always balance.
+ * While the outside count is above 0, it holds one inside reference.  The memory is freed when the
+ * inside count reaches 0.  The step from 0 to 1 wakes what the error holds; the step to 0 puts it
+ * to sleep.  Both steps take the registry's lock, so a node added at that moment is woken exactly
+ * once.  The held objects are called after the lock is released.  So the calls of two threads may
+ * cross, but they always balance.
  */
 #ifndef SS_LIFETIME_H
 #define SS_LIFETIME_H
@@ -16,7 +17,7 @@ ULONG ss_error_release(ss_error *error);
 void ss_error_add_inside(ss_error *error);
 void ss_error_release_inside(ss_error *error);
 
-/* Free NODE, which sleeps, and all older ones. */
+/* Free NODE, which sleeps, and all older nodes. */
 void ss_nodes_free(ss_node *node);
 
 #endif

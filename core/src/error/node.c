@@ -19,7 +19,7 @@ static const char *receiver_of(const ss_arrival *arrival, const ss_held *languag
     return receiver ? receiver : "native";
 }
 
-/* The name of the receiver is copied: its code may be unloaded before the error dies. */
+/* Copies the receiver's name: its code may be unloaded before the error dies. */
 static ss_node *new_node(ss_error *error, const ss_held *language, const ss_arrival *arrival)
 {
     const char *receiver = receiver_of(arrival, language);
@@ -32,7 +32,7 @@ static ss_node *new_node(ss_error *error, const ss_held *language, const ss_arri
     if (node) {
         memset(node, 0, sizeof *node);
         node->receiver = memcpy(node->storage + stack.count, receiver, name);
-        node->record = error->record; /* the interfaces and what is fixed */
+        node->record = error->record; /* the interfaces and the constant fields */
         ss_stack_store(&stack, &node->record, node->storage);
         node->record.fixed.thread_id = ss_thread_id();
         node->record.language = *language;
@@ -41,7 +41,8 @@ static ss_node *new_node(ss_error *error, const ss_held *language, const ss_arri
     return node;
 }
 
-/* Link NODE as the newest; false if there is no place.  *AWAKE: the error has outside references.
+/*
+ * Link NODE as the newest; false if the error is full.  *AWAKE: the error has outside references.
  */
 static bool link_node(ss_error *error, ss_node *node, bool *awake)
 {

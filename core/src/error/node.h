@@ -4,14 +4,14 @@
 
 #include "error/record.h"
 
-/* What a node is made of.  All is borrowed. */
+/* The parts of a new node, all borrowed. */
 typedef struct ss_arrival {
     IUnknown *language_exception; /* the receiver's, or NULL */
-    const char *receiver;         /* the language; NULL: that of the exception, or "native" */
+    const char *receiver;         /* the language; NULL: the exception's language, or "native" */
     const void *above;            /* SS_HERE() of the public function */
 } ss_arrival;
 
-/* Add a node with the stack of this thread to ERROR; S_OK also when there are too many. */
+/* Add a node with this thread's stack to ERROR; S_OK also when it has too many already. */
 HRESULT ss_error_add_node(ss_error *error, const ss_arrival *arrival);
 
 #endif

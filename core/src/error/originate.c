@@ -10,9 +10,9 @@
 
 #include <string.h>
 
-/* ---- What all of them do ---------------------------------------------------------------------*/
+/* ---- Shared steps ----------------------------------------------------------------------------*/
 
-/* A message as the caller has it: LIMIT units at most, ended by a NUL before. */
+/* Set the caller's message: up to the first NUL, at most LIMIT units. */
 static void set_message(ss_origin *origin, const WCHAR *text, size_t limit)
 {
     uint32_t length = 0;
@@ -33,13 +33,13 @@ static void set_hstring(ss_origin *origin, HSTRING message)
     set_message(origin, text, length);
 }
 
-/* cchMax of the W functions: 0 means up to the NUL. */
+/* Convert cchMax of the W functions: 0 means up to the NUL. */
 static void set_counted(ss_origin *origin, UINT max_chars, PCWSTR message)
 {
     set_message(origin, message, max_chars ? max_chars : SS_MAX_MESSAGE);
 }
 
-/* Raise the event with the text that the error will have. */
+/* Raise the event with the new error's text. */
 static void raise_event(const ss_origin *origin, bool transformed, HRESULT old)
 {
     WCHAR ended[SS_MAX_MESSAGE + 1];
@@ -56,8 +56,8 @@ static void raise_event(const ss_origin *origin, bool transformed, HRESULT old)
 }
 
 /*
- * Store a new error.  S_OK; E_OUTOFMEMORY with the slot empty.  An error for E_OUTOFMEMORY always
- * succeeds, with the static object if need be.
+ * Store a new error.  Returns S_OK, or E_OUTOFMEMORY with the slot empty.  An error for
+ * E_OUTOFMEMORY always succeeds, with the static object if necessary.
  */
 static HRESULT store_new(const ss_origin *origin)
 {
@@ -69,14 +69,14 @@ static HRESULT store_new(const ss_origin *origin)
     return error ? S_OK : E_OUTOFMEMORY;
 }
 
-/* S_FALSE when the flags say that nothing is stored; the slot then keeps what it had. */
+/* Returns S_FALSE when the flags forbid storing; the slot then keeps its content. */
 static HRESULT originate(const ss_origin *origin)
 {
     raise_event(origin, false, S_OK);
     return ss_flags_store() ? store_new(origin) : S_FALSE;
 }
 
-/* The slot's error if it is one for HR, else NULL. */
+/* The slot's error if it is for HR, else NULL. */
 static ss_record *match(HRESULT hr)
 {
     ss_record *record = ss_slot_peek();
@@ -146,7 +146,7 @@ static BOOL transform(ss_origin *origin, HRESULT old)
 
     raise_event(origin, true, old);
     if (SUCCEEDED(origin->hr)) {
-        RoClearError(); /* it was handled */
+        RoClearError(); /* the caller has handled it */
         return TRUE;
     }
     if (!ss_flags_store())
@@ -209,7 +209,7 @@ HRESULT RoGetMatchingRestrictedErrorInfo(HRESULT hr, IRestrictedErrorInfo **erro
     return GetRestrictedErrorInfo(error);
 }
 
-/* Add a node to the slot's error for CODE, after making one where there is none. */
+/* Add a node to the slot's error for CODE; make an error if there is none. */
 static HRESULT propagate(HRESULT code, const ss_arrival *arrival)
 {
     ss_record *record = match(code);

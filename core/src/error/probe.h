@@ -1,7 +1,6 @@
 /*
- * Static probes as bpftrace, SystemTap, perf and gdb find them ("USDT"): a nop, and a note that
- * says where it is and where its arguments are.  Nothing happens unless a tool puts a breakpoint
- * there.
+ * Static probes (USDT) for bpftrace, SystemTap, perf and gdb: a nop, and a note with the addresses
+ * of the nop and its arguments.  A probe has no effect unless a tool puts a breakpoint there.
  */
 #ifndef SS_PROBE_H
 #define SS_PROBE_H
@@ -10,7 +9,7 @@
 
 #if defined(__ELF__) && (defined(__x86_64__) || defined(__aarch64__))
 
-/* Version 3 of the note.  The base symbol lets tools correct addresses of prelinked files. */
+/* Version 3 of the note.  Tools use the base symbol to correct addresses of prelinked files. */
 #define SS_PROBE_NOTE(name, arguments)                                          \
     "990: nop\n"                                                                \
     ".pushsection .note.stapsdt, \"\", \"note\"\n"                              \

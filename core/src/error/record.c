@@ -3,9 +3,9 @@
 #include "com/messages.h"
 
 /*
- * Asks any object whether it is a record of this library, also of another copy of it in the
- * process: answered with the record, without a reference.  The last byte changes with the layout of
- * ss_record and ss_error.
+ * The interface by which an object tells that it is a record of this library, or of another copy of
+ * it in the process.  QueryInterface returns the record, without a reference.  The last byte
+ * changes with the layout of ss_record and ss_error.
  */
 const IID ss_record_iid = {
     0x3ad6a0b8, 0x5ad1, 0x4be9, {0x97, 0x0e, 0x6c, 0x1d, 0x1f, 0x5e, 0x52, 0x04}};

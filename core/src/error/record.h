@@ -2,9 +2,9 @@
  * The error object and its propagation nodes.
  *
  * Both are records: the same COM interfaces, a captured stack, a language exception.  A node shares
- * the texts and the life of its error; only the error has counts.
+ * the texts and the lifetime of its error; only the error has counts.
  *
- * Field marks: (RO) never changes after construction, (ATOMIC), (LOCK) guarded by ss_registry_lock.
+ * Field marks: (RO) constant after construction, (ATOMIC), (LOCK) guarded by ss_registry_lock.
  */
 #ifndef SS_RECORD_H
 #define SS_RECORD_H
@@ -18,7 +18,7 @@
 
 enum {
     SS_MAX_NODES = 150,                      /* propagation nodes of one error */
-    SS_MAX_NOTES = 150,                      /* notes that were added to one error */
+    SS_MAX_NOTES = 150,                      /* notes added to one error */
     SS_MAX_PREVIOUS = STACKSPLICE_MAX_DEPTH, /* errors in one transformation list */
     SS_MAX_MESSAGE = MAX_ERROR_MESSAGE_CHARS - 1
 };
@@ -30,55 +30,57 @@ typedef struct ss_record {
     IErrorInfo IErrorInfo_iface;
     ILanguageExceptionErrorInfo2 ILanguageExceptionErrorInfo2_iface;
     stacksplice_record fixed; /* (RO) what debuggers read */
-    ss_error *error;          /* (RO) the error this is, or that this node belongs to */
+    ss_error *error;          /* (RO) this error, or the one that this node belongs to */
     ss_held language;         /* (RO) */
 } ss_record;
 
 typedef struct ss_node {
     ss_record record;
     struct ss_node *previous; /* (RO) the next older one, or NULL */
-    const char *receiver;     /* (RO) the language that received, in storage */
+    const char *receiver;     /* (RO) the receiving language, in storage */
     uintptr_t storage[];      /* frames, receiver */
 } ss_node;
 
-/* A note that was added after the error was made. */
+/* A note added after the error was made. */
 typedef struct ss_note {
     struct ss_note *previous; /* (RO) the next older one, or NULL */
     size_t length;            /* (RO) */
-    char text[];              /* (RO) and a NUL */
+    char text[];              /* (RO) with a NUL */
 } ss_note;
 
 struct ss_error {
     ss_record record;
     IScriptErrorInfo IScriptErrorInfo_iface;
     _Atomic uint32_t outside; /* (ATOMIC) changes from and to 0 only under (LOCK) */
-    _Atomic uint32_t inside;  /* (ATOMIC) one of them stands for outside > 0 */
+    _Atomic uint32_t inside;  /* (ATOMIC) one of them represents outside > 0 */
     const WCHAR *message;     /* (RO) NULL: the text of the HRESULT */
     uint32_t message_length;  /* (RO) */
-    uint8_t depth;            /* (RO) of the longest way behind it, through causes and members */
-    uint8_t relation;         /* (RO) a stacksplice_relation: what PREVIOUS is to it */
+    uint8_t depth;            /* (RO) of the longest path through causes and members */
+    uint8_t relation;         /* (RO) a stacksplice_relation: how PREVIOUS relates to it */
     uint8_t node_count;       /* (LOCK) */
     uint8_t note_count;       /* (LOCK) */
-    bool is_static;           /* (RO) not counted, not freed, not changed */
+    bool is_static;           /* (RO) never counted, freed or changed */
     ss_held previous;         /* (RO) an ILanguageExceptionErrorInfo2, or NULL */
     _Atomic(ss_node *) head;  /* (ATOMIC) newest node; stored under (LOCK) */
     _Atomic(ss_note *) notes; /* (ATOMIC) newest note; stored under (LOCK) */
-    uint32_t causes_left_out; /* (RO) behind PREVIOUS, or behind this one: 0, or at least 1 */
+    uint32_t causes_left_out; /* (RO) after PREVIOUS, or after this one: 0, or at least 1 */
     ss_error *next;           /* (LOCK) in the registry's bucket */
     uint64_t number;          /* (RO) its key there; 0: the static error */
     uint64_t process;         /* (RO) the first half of its reference */
     uintptr_t storage[];      /* frames, message */
 };
 
-/* Asked for this interface, an object of this library gives its record, without a reference. */
+/* An object of this library answers this interface with its record, without a reference. */
 extern const IID ss_record_iid;
 
-/* The error or node behind an interface pointer of this library, else NULL.  Takes no reference. */
+/*
+ * The error or node of this library that OBJECT is an interface of, else NULL.  Takes no reference.
+ */
 ss_record *ss_record_from(IUnknown *object);
 
 /*
- * The same for a public function that answers by OUT: S_OK, E_POINTER when OBJECT or OUT is NULL,
- * or E_INVALIDARG.
+ * The same for a public function that returns its result in OUT: S_OK, E_POINTER when OBJECT or OUT
+ * is NULL, or E_INVALIDARG.
  */
 HRESULT ss_record_asked(IUnknown *object, const void *out, ss_record **record);
 

@@ -12,14 +12,14 @@ enum { BUCKETS = 256 };
 static const WCHAR static_reference[] = u"out-of-memory";
 
 static ss_lock lock = SS_LOCK_INIT;
-static _Thread_local unsigned without; /* (THREAD) how often the lock was not to be had */
+static _Thread_local unsigned without; /* (THREAD) nested calls that did not get the lock */
 static ss_error *buckets[BUCKETS];     /* (LOCK) */
 static uint64_t last_number;           /* (LOCK) */
 static uint64_t process_number;        /* (LOCK) set at load, changed in a forked child */
 
 /*
- * It is not to be had where a signal handler interrupted its holder and forks, and the host's
- * handlers of the fork use errors: nobody else can be here then.
+ * The lock is unavailable where a signal handler interrupted its holder and forks, and the host's
+ * fork handlers use errors.  No other thread can be here then, so go on without it.
  */
 void ss_registry_lock(void)
 {
@@ -35,7 +35,9 @@ void ss_registry_unlock(void)
         ss_lock_drop(&lock);
 }
 
-/* A number that other processes are unlikely to have, so that references in reports differ. */
+/*
+ * Choose a number that other processes are unlikely to have, so that references in reports differ.
+ */
 static void choose_process_number(void)
 {
     struct timespec now = {0, 0};
@@ -60,7 +62,7 @@ static void hold_stack(const ss_record *record)
         ss_token_hold(frames[i]);
 }
 
-/* The names in the stacks of living errors stay while others are dropped. */
+/* Keep the names in the stacks of living errors through a sweep. */
 static void hold_stacks(void)
 {
     if (!ss_lock_take(&lock))
@@ -89,7 +91,7 @@ static WCHAR *put_hex(WCHAR *out, uint64_t number)
     return out;
 }
 
-/* Few are asked for their references, so they are written when that happens. */
+/* Few callers ask for a reference, so format it on demand. */
 void ss_registry_reference(const ss_error *error, WCHAR out[SS_REFERENCE_UNITS])
 {
     if (!error->number) {
@@ -133,7 +135,9 @@ static bool equal(const WCHAR *a, const WCHAR *b)
     return false;
 }
 
-/* The numbers in the halves of REFERENCE; false if it has not the form of a reference. */
+/*
+ * Parse the numbers in both halves of REFERENCE; false if it does not have the form of a reference.
+ */
 static bool parse(const WCHAR *reference, uint64_t numbers[2])
 {
     uint64_t *number = numbers;
@@ -151,7 +155,7 @@ static bool parse(const WCHAR *reference, uint64_t numbers[2])
         } else if (unit >= 'a' && unit <= 'f') {
             *number = *number << 4 | (uint64_t)(unit - 'a' + 10);
         } else {
-            return false; /* also at an early NUL: nothing behind it is read */
+            return false; /* also at an early NUL: never reads past it */
         }
     }
     return reference[SS_REFERENCE_UNITS - 1] == 0;
@@ -170,7 +174,7 @@ ss_error *ss_registry_find(const WCHAR *reference, ss_error *static_error)
     error = buckets[numbers[1] % BUCKETS];
     while (error && !(error->process == numbers[0] && error->number == numbers[1]))
         error = error->next;
-    /* At 0 it is dying, or at rest in a script's exception, which only its binding may revive. */
+    /* At 0 it is dying, or sleeping in a script's exception, and only its binding may wake it. */
     if (error && atomic_load(&error->outside) == 0)
         error = NULL;
     if (error)

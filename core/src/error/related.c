@@ -1,4 +1,4 @@
-/* Causes, members and notes: taken when an error is made, and told to whoever asks. */
+/* Causes, members and notes: taken when an error is made, and reported to readers. */
 #include "error/related.h"
 
 #include "base/alloc.h"
@@ -15,7 +15,7 @@ static uint32_t depth_with(IUnknown *object)
     return record ? record->error->depth + 1u : object != NULL;
 }
 
-/* The cause that LANGUAGE_EXCEPTION names, with a reference, or NULL. */
+/* The cause that LANGUAGE_EXCEPTION reports, with a reference, or NULL. */
 static IUnknown *ask_for_cause(IUnknown *language_exception)
 {
     ILanguageExceptionTransform *transform;
@@ -50,7 +50,7 @@ static IScriptExceptionDetails *details_of(IUnknown *exception)
     return out;
 }
 
-/* The depth of the deepest of its members, and one more; 0 without members. */
+/* One more than the depth of the deepest member; 0 without members. */
 static uint32_t depth_of_members(IScriptExceptionDetails *details)
 {
     uint32_t members = 0, left_out = 0, deepest = 0;
@@ -106,7 +106,7 @@ void ss_related_take(ss_related *related, const ss_origin *origin)
             cause->lpVtbl->Release(cause);
     }
     depth = depth_with(related->previous.object);
-    /* Longer chains are cut, so that a loop of retries does not grow for ever. */
+    /* Cut longer chains, so that a retry loop does not grow one without limit. */
     if (depth > SS_MAX_PREVIOUS) {
         ss_related_drop(related);
         depth = 0;
@@ -128,7 +128,7 @@ void ss_related_drop(ss_related *related)
 
 /* ---- Causes and members ----------------------------------------------------------------------*/
 
-/* ERROR's record if it is no node. */
+/* ERROR's record unless it is a node. */
 static const ss_error *origin_of(const ss_record *record)
 {
     return ss_record_is_node(record) ? NULL : record->error;

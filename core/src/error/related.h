@@ -1,4 +1,4 @@
-/* What is behind an error: the one it was made from, how far back that goes, and its notes. */
+/* The error that an error was made from, the length of that chain, and its notes. */
 #ifndef SS_RELATED_H
 #define SS_RELATED_H
 
@@ -11,10 +11,10 @@ typedef struct ss_related {
     uint8_t depth;
 } ss_related;
 
-/* Asks ORIGIN's language exception. */
+/* Collect them from ORIGIN's language exception. */
 void ss_related_take(ss_related *related, const ss_origin *origin);
 
-/* Gives up what was taken; for an error that was not made. */
+/* Release them, for an error that was not made. */
 void ss_related_drop(ss_related *related);
 
 #endif

@@ -7,7 +7,7 @@
 enum { MOST_INTRUDERS = 8 };
 
 typedef struct slot_state {
-    stacksplice_anchor anchor; /* what debuggers read */
+    stacksplice_anchor anchor; /* the part that debuggers read */
     IErrorInfo *info;          /* owned, or NULL */
     ss_record *record;         /* the same object if it is ours, else NULL */
     bool has_destructor;
@@ -21,11 +21,11 @@ static bool has_key; /* (RO) after load */
 
 static IErrorInfo *exchange(IErrorInfo *info)
 {
-    /* Asks a foreign object, which may itself use the slot: first. */
+    /* Ask first: a foreign object may itself use the slot. */
     ss_record *record = info ? ss_record_from((IUnknown *)(void *)info) : NULL;
     IErrorInfo *old = slot.info;
 
-    /* A foreign object that passes questions on to an error of ours is not that error. */
+    /* A foreign object that forwards QueryInterface to an error of ours is not that error. */
     if (record && &record->IErrorInfo_iface != info)
         record = NULL;
     slot.record = record;
@@ -34,7 +34,7 @@ static IErrorInfo *exchange(IErrorInfo *info)
     return old;
 }
 
-/* Runs late in a thread's life, and again if a destructor after it originated. */
+/* Runs late in a thread's life, and again if a later destructor originated an error. */
 static void at_thread_exit(void *unused)
 {
     (void)unused;
@@ -47,7 +47,7 @@ static __attribute__((constructor)) void begin(void)
     has_key = pthread_key_create(&key, at_thread_exit) == 0;
 }
 
-/* Without a key (the process has used up all) an error in flight at the end of a thread leaks. */
+/* Without a key (the process has used all), an error still in the slot at thread exit leaks. */
 static void ensure_destructor(void)
 {
     if (!slot.has_destructor && has_key)

@@ -23,7 +23,7 @@ stacksplice_hresult stacksplice_set_max_frames(uint32_t limit)
     return S_OK;
 }
 
-/* What PROVIDER gives; a provider that claims more than there was room for is not believed. */
+/* Ask PROVIDER for frames; distrust one that claims more than there was room for. */
 static uint32_t ask(ILanguageExceptionStackBackTrace *provider, uint32_t room, uintptr_t *frames)
 {
     ULONG captured = 0;
@@ -33,8 +33,8 @@ static uint32_t ask(ILanguageExceptionStackBackTrace *provider, uint32_t room, u
 }
 
 /*
- * PROVIDER filled the room for LIMIT frames and may have more: it is asked for as many as it can be
- * asked for, and both ends are kept.  The interface has no way to say that there are still more.
+ * PROVIDER filled the room for LIMIT frames and may have more.  Ask again for as many as possible,
+ * and keep both ends.  The interface cannot report that there are still more.
  */
 static void ask_for_both_ends(ILanguageExceptionStackBackTrace *provider, uint32_t limit,
                               uintptr_t *frames)
@@ -51,7 +51,7 @@ static void ask_for_both_ends(ILanguageExceptionStackBackTrace *provider, uint32
     ss_free(all);
 }
 
-/* The frames that LANGUAGE's object gives itself; 0 if it does not. */
+/* The frames that LANGUAGE's object provides; 0 if it provides none. */
 static uint32_t ask_provider(const ss_held *language, uint32_t limit, uintptr_t *frames)
 {
     ILanguageExceptionStackBackTrace *provider = NULL;
@@ -61,7 +61,7 @@ static uint32_t ask_provider(const ss_held *language, uint32_t limit, uintptr_t 
 
     if (!object)
         return 0;
-    /* Agility is required of it but nothing here depends on the answer. */
+    /* The contract asks for agility, but nothing here depends on the answer. */
     if (SUCCEEDED(object->lpVtbl->QueryInterface(object, &IID_IAgileObject, &out)) && out)
         ((IUnknown *)out)->lpVtbl->Release(out);
     out = NULL;
@@ -71,7 +71,7 @@ static uint32_t ask_provider(const ss_held *language, uint32_t limit, uintptr_t 
         return 0;
     provider = out;
     count = ask(provider, limit, frames);
-    if (count == limit && !language->exception) /* a binding's has both ends */
+    if (count == limit && !language->exception) /* a binding already returns both ends */
         ask_for_both_ends(provider, limit, frames);
     provider->lpVtbl->Release(provider);
     return count;

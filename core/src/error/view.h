@@ -1,6 +1,6 @@
 /*
- * How resolve-and-report code sees an error: values and borrowed pointers, nothing to call.
- * The one private header of error/ that report/ and crash/ may include.
+ * How the report and crash code sees an error: values and borrowed pointers, no methods.  The only
+ * private header of error/ that report/ and crash/ may include.
  */
 #ifndef SS_ERROR_VIEW_H
 #define SS_ERROR_VIEW_H
@@ -10,8 +10,7 @@
 
 enum { SS_REFERENCE_UNITS = 34 /* two numbers of 16 digits, a dash and a NUL */ };
 
-/* Everything else is borrowed from the error object and immutable, except that nodes may be added.
- */
+/* The rest is borrowed from the error object and immutable, except that nodes may be added. */
 typedef struct ss_error_view {
     const void *identity; /* equal for all pointers to one error or node */
     bool is_node;         /* a propagation node: the texts and HRESULT are those of its origin */
@@ -22,27 +21,28 @@ typedef struct ss_error_view {
     uint64_t thread_id;                  /* gettid() where it was captured */
     const uintptr_t *frames;             /* the combined stack, or the language exception's own */
     uint32_t frame_count;
-    uint32_t frames_left_out;      /* of a stack longer than the limit: how many */
+    uint32_t frames_left_out;      /* number of frames missing from a stack longer than the limit */
     IUnknown *language_exception;  /* borrowed, or NULL */
-    const char *receiver;          /* on a node: the language that received */
-    stacksplice_relation relation; /* what ss_error_previous is to it */
-    uint32_t causes_left_out;      /* 0, or at least 1: behind the last that is known */
+    const char *receiver;          /* on a node: the receiving language */
+    stacksplice_relation relation; /* how ss_error_previous relates to it */
+    uint32_t causes_left_out;      /* 0, or at least 1: beyond the last known cause */
 } ss_error_view;
 
 /*
- * Fill VIEW from ERROR, an error object or propagation node of this library; false if it is
- * neither (views of foreign objects do not exist).  Takes no reference: the caller holds one.
+ * Fill VIEW from ERROR, an error object or propagation node of this library.  False for any other
+ * object: foreign objects have no view.  Takes no reference: the caller holds one.
  */
 bool ss_error_view_get(IUnknown *error, ss_error_view *view);
 
 /*
- * Call BACK for each propagation node of ERROR, oldest first, with its view; false from BACK stops.
- * Lock-free: nodes are only ever added, and live as long as the error.
+ * Call BACK for each propagation node of ERROR, oldest first, until it returns false.  Lock-free:
+ * nodes are only ever added, and live as long as the error.
  */
 void ss_error_each_node(IUnknown *error, bool (*back)(const ss_error_view *node, void *data),
                         void *data);
 
-/* The error that ERROR was made from (a cause, or RoTransformError's old one), borrowed, or NULL.
+/*
+ * The error that ERROR was made from (a cause, or RoTransformError's old error), borrowed, or NULL.
  */
 IUnknown *ss_error_previous(IUnknown *error);
 

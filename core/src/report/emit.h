@@ -1,4 +1,4 @@
-/* Handing values to a visitor.  Sticky: once the visitor has stopped, nothing more is called. */
+/* Passes values to a visitor.  Sticky: after the visitor stopped, it is not called again. */
 #ifndef SS_EMIT_H
 #define SS_EMIT_H
 

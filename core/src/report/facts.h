@@ -1,6 +1,6 @@
 /*
- * The facts of one error that all reports share, whether it is an error object or was told by
- * somebody who read a report back: what it says, its stack, and the errors that belong to it.
+ * The facts of one error that all reports share: what it says, its stack, and the errors that
+ * belong to it.  They come from an error object, or from a caller that read back a saved report.
  */
 #ifndef SS_FACTS_H
 #define SS_FACTS_H
@@ -9,26 +9,26 @@
 #include "error/view.h"
 #include <stacksplice/script.h>
 
-/* A text in one of both encodings. */
+/* A text in one of two encodings. */
 typedef struct ss_text {
-    const char *utf8; /* NULL: it is UTF16 */
+    const char *utf8; /* NULL: use UTF16 */
     const WCHAR *utf16;
     size_t length; /* in units of its encoding */
 } ss_text;
 
 void ss_text_write(ss_text text, ss_writer *w, ss_escape escape);
 
-/* The text up to its first line feed, which *TEXT moves behind; false when *TEXT is at its end. */
+/* The text up to its first line feed, past which *TEXT advances; false when *TEXT is at its end. */
 bool ss_text_next_line(ss_text *text, ss_text *line);
 
-/* A stack: of an error object elements, of one that was told frames, then ELEMENTS is NULL. */
+/* A stack.  An error object gives elements; a saved report gives frames, and ELEMENTS is NULL. */
 typedef struct ss_shown_stack {
     const uintptr_t *elements;
     const stacksplice_told_frame *frames;
     uint32_t count; /* of either */
 } ss_shown_stack;
 
-/* Who tells of an error: one of both. */
+/* The source of an error's facts: one of the two. */
 typedef struct ss_teller {
     IUnknown *error;
     const stacksplice_told *told;
@@ -38,26 +38,26 @@ enum { SS_STACK_LANGUAGE = 64 };
 
 /* Never copied: see stack_language. */
 typedef struct ss_facts {
-    IUnknown *error;              /* borrowed; NULL: a crash without one, or told in words */
+    IUnknown *error;              /* borrowed; NULL: a crash without one, or a saved report */
     const stacksplice_told *told; /* borrowed; NULL: an error object */
     ss_error_view view;
-    IScriptException *exception; /* owned; NULL: none, or it does not tell more */
+    IScriptException *exception; /* owned; NULL: none, or it has no further details */
     const char *type;            /* "ValueError", or NULL */
     const char *language;        /* of the exception, the receiver, or the innermost script frame */
     const char *message;         /* UTF-8 of the exception; NULL: view.message is the message */
     size_t message_length;
-    char stack_language[SS_STACK_LANGUAGE]; /* where LANGUAGE is, if a frame says it */
+    char stack_language[SS_STACK_LANGUAGE]; /* storage for LANGUAGE if a frame gives it */
 } ss_facts;
 
-/* False if ERROR is not an error object of this library; then nothing is to be released. */
+/* False if ERROR is not an error object of this library; then there is nothing to release. */
 bool ss_facts_get(IUnknown *error, ss_facts *facts);
 bool ss_facts_of(ss_teller teller, ss_facts *facts);
 void ss_facts_release(ss_facts *facts);
 
-/* The message, without the white space at its end where it is not an exception's own. */
+/* The message; without trailing white space unless an exception gave it. */
 ss_text ss_facts_message(const ss_facts *facts);
 
-/* The HRESULT's own text without the white space at its end. */
+/* The HRESULT's own text without trailing white space. */
 ss_text ss_facts_description(const ss_facts *facts);
 
 /* Whether the message says more than the HRESULT's own text does. */
@@ -71,14 +71,14 @@ typedef bool (*ss_node_callback)(const char *receiver, uint64_t thread_id, ss_sh
                                  void *data);
 void ss_facts_each_node(const ss_facts *facts, ss_node_callback back, void *data);
 
-/* Whether it is a group, and of how many members. */
+/* Whether it is a group; sets its number of members. */
 bool ss_facts_group(const ss_facts *facts, uint32_t *members, uint32_t *left_out);
 
-/* Member INDEX of the group, to be released; false if it cannot be read. */
+/* Read member INDEX of the group, to be released; false if it cannot be read. */
 bool ss_facts_member(const ss_facts *facts, uint32_t index, ss_teller *member);
 void ss_teller_release(ss_teller teller);
 
-/* The error behind that of TELLER, borrowed; neither object nor told when there is none. */
+/* The cause of TELLER's error, borrowed; all NULL when there is none. */
 ss_teller ss_teller_previous(ss_teller teller);
 
 static inline bool ss_teller_is(ss_teller teller)
@@ -86,17 +86,17 @@ static inline bool ss_teller_is(ss_teller teller)
     return teller.error || teller.told;
 }
 
-/* Whether there can be propagation nodes and causes: a node has none of its own. */
+/* Whether it can have propagation nodes and causes: a node has neither. */
 static inline bool ss_facts_has_chain(const ss_facts *facts)
 {
     return facts->told || (facts->error && !facts->view.is_node);
 }
 
-/* The language of the innermost script frame, in LANGUAGE; "native" when there is none. */
+/* The language of the innermost script frame, written to LANGUAGE; "native" when there is none. */
 const char *ss_stack_language(const uintptr_t *frames, uint32_t count,
                               char language[SS_STACK_LANGUAGE]);
 
-/* "E_INVALIDARG" for a code that has a common name, or NULL. */
+/* "E_INVALIDARG" for a code with a common name, or NULL. */
 const char *ss_hresult_symbol(stacksplice_hresult hr);
 
 #endif

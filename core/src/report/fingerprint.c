@@ -1,8 +1,8 @@
 /*
  * The grouping value: FNV-1a with 128 bits (draft-eastlake-fnv, "The FNV Non-Cryptographic Hash
- * Algorithm") over what is the same wherever the same binaries and scripts run.
+ * Algorithm") over everything that is equal wherever the same binaries and scripts run.
  *
- * Names of native functions are left out, since they depend on which symbols a machine has; so are
+ * It omits names of native functions, which depend on the symbols of a machine.  It also omits
  * lines of scripts, which move with every edit, and gaps.
  */
 #include "report/report.h"
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Of a group: different members, and groups in groups, that count. */
+/* Limits of a group: different members, and levels of nested groups, that count. */
 enum { MEMBERS_MAX = 32, LEVELS_MAX = 4 };
 
 /* 128 bits, least significant part first. */
@@ -21,7 +21,7 @@ typedef struct hash {
 
 static const hash offset_basis = {{0x6295c58d, 0x62b82175, 0x07bb0142, 0x6c62272e}};
 
-/* Times the prime 2^88 + 0x13b. */
+/* Multiply by the prime 2^88 + 0x13b. */
 static void multiply(hash *h)
 {
     uint32_t low = h->part[0], high = h->part[1];
@@ -48,7 +48,7 @@ static void add(hash *h, const void *bytes, size_t length)
     }
 }
 
-/* With its NUL, so that "a", "bc" and "ab", "c" differ. */
+/* Include the NUL, so that "a", "bc" and "ab", "c" differ. */
 static void add_text(hash *h, const char *text)
 {
     if (!text)
@@ -90,10 +90,10 @@ static int add_frame(const ss_frame *f, void *data)
             add_file(h, frame->module);
         add_number(h, frame->module ? frame->module_offset : 0);
     }
-    return 1; /* functions inlined at one address are one place */
+    return 1; /* functions inlined at one address count as one */
 }
 
-/* Which of two comes first; their parts are compared, so that every machine agrees. */
+/* Order two hashes by their parts, so that every machine agrees. */
 static int compare(const hash *a, const hash *b)
 {
     for (unsigned i = 0; i < 4; i++) {
@@ -103,7 +103,7 @@ static int compare(const hash *a, const hash *b)
     return 0;
 }
 
-/* Into HASHES, which are in order and each there once; those that there is no room for are not. */
+/* Insert into HASHES, which are sorted and unique; drops one that does not fit. */
 static void insert(hash *hashes, uint32_t *count, const hash *h)
 {
     uint32_t at = 0;
@@ -119,7 +119,7 @@ static void insert(hash *hashes, uint32_t *count, const hash *h)
 
 static hash hash_error(const ss_report *r, const ss_facts *facts, uint32_t level);
 
-/* Which errors the members are, however many of each and in whatever order. */
+/* Hash the set of members: neither their order nor repetitions matter. */
 static void add_members(const ss_report *r, hash *h, IUnknown *group, uint32_t members,
                         uint32_t level)
 {
@@ -154,7 +154,7 @@ static hash hash_error(const ss_report *r, const ss_facts *facts, uint32_t level
     add_number(&h, (uint32_t)facts->view.hresult);
     add_text(&h, facts->type);
     for (uint32_t i = 0; i < facts->view.frame_count; i++) {
-        /* However deep a recursion went, it is the same one. */
+        /* A recursion counts as the same one at any depth. */
         if (!i || facts->view.frames[i] != facts->view.frames[i - 1])
             ss_report_resolve(r, facts->view.frames[i], add_frame, &h);
     }

@@ -9,7 +9,7 @@ static bool are_valid(const stacksplice_format_options *options)
                                                 options->order == STACKSPLICE_ORDER_NEWEST_LAST);
 }
 
-/* False, and *REPORT is untouched, if they are not valid; NULL stands for those that are all 0. */
+/* False, with *REPORT unchanged, if OPTIONS are invalid; NULL means all 0. */
 static bool take_options(const stacksplice_format_options *options, ss_report *report)
 {
     if (!options)

@@ -1,6 +1,6 @@
 /*
- * The fields of a frame, each in one row of a table: how they are handed to visitors, and read from
- * what was saved.
+ * The fields of a frame, one row of a table each: how visitors receive them, and how to read them
+ * from a saved report.
  */
 #include "report/visit.h"
 
@@ -11,17 +11,17 @@
 
 typedef enum field_type { KIND, TRUST, TEXT, LINE, COUNT, OFFSET, FLAG, ADDRESS } field_type;
 
-/* When there is something to say. */
+/* When to report a field. */
 typedef enum field_rule { IF_SET, ALWAYS, OF_NATIVE, WITH_FUNCTION, WITH_MODULE } field_rule;
 
 #define FRAME(member) offsetof(stacksplice_told_frame, frame.member)
 
-/* In the order in which reports have them. */
+/* In the order of reports. */
 static const struct field {
     const char *key;
     field_type type;
     field_rule rule;
-    size_t at; /* in stacksplice_told_frame */
+    size_t at; /* offset in stacksplice_told_frame */
 } fields[] = {
     {"kind", KIND, ALWAYS, FRAME(kind)},
     {"trust", TRUST, ALWAYS, FRAME(trust)},
@@ -45,7 +45,7 @@ static const struct field {
     {"address", ADDRESS, ALWAYS, FRAME(address)},
 };
 
-/* Their first values are 1. */
+/* Their values start at 1. */
 static const char *const kinds[] = {"native", "script", "gap"};
 static const char *const trusts[] = {"exact", "inferred", "traceback"};
 
@@ -147,7 +147,7 @@ stacksplice_hresult stacksplice_frame_visit(const stacksplice_frame *frame, cons
 
 /* ---- In --------------------------------------------------------------------------------------*/
 
-/* The place of the text KEY in NAMES, from 1 on; FALLBACK when it is none of them. */
+/* The position of the text KEY in NAMES, from 1 on; FALLBACK when it is none of them. */
 static int read_name(stacksplice_fields *from, const char *key, const char *const names[3],
                      unsigned fallback, unsigned *out)
 {

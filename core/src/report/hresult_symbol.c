@@ -1,6 +1,6 @@
 #include "report/facts.h"
 
-/* The names people know; a code that is not here is shown by its number and text. */
+/* The well-known names; any other code is shown by number and text. */
 static const struct {
     uint32_t code;
     const char *symbol;

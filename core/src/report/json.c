@@ -1,6 +1,6 @@
 #include "report/json.h"
 
-/* Before each value: a comma and its key, where there are any. */
+/* Write what precedes each value: a comma and its key, where needed. */
 static ss_writer *begin_value(stacksplice_visitor *self, const char *key)
 {
     ss_json *j = (ss_json *)self;

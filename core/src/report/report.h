@@ -1,6 +1,6 @@
 /*
- * How a report of one error is made.  The same code serves a healthy process and one that is about
- * to end: then FAILFAST is set, and nothing allocates, opens files or asks for symbols.
+ * Makes a report of one error.  The same code serves a healthy process and a failing one.  In the
+ * latter FAILFAST is set, and nothing allocates, opens files or looks up symbols.
  */
 #ifndef SS_REPORT_H
 #define SS_REPORT_H
@@ -13,22 +13,22 @@
 
 enum {
     SS_REPORT_ERRORS_MAX = 256, /* in one report, with causes and members */
-    SS_REPORT_CAUSES_MAX = 16,  /* errors an error was made from, one behind the other, as text */
+    SS_REPORT_CAUSES_MAX = 16,  /* causes in one chain, as text */
     SS_REPORT_MEMBERS_MAX = 15, /* of one group, as text */
-    SS_REPORT_DEPTH_MAX = 10,   /* groups in groups, as text */
+    SS_REPORT_DEPTH_MAX = 10,   /* nested groups, as text */
     SS_REPORT_LEVELS_MAX = 32,  /* the same, as JSON */
-    SS_REPORT_EQUAL_MAX = 3,    /* equal frames in a row that are shown */
-    SS_REPORT_SCRIPTS_MAX = 3,  /* script frames of a propagation node in a brief report */
-    SS_REPORT_NATIVE_MAX = 8    /* elements shown of a node that has no script frame */
+    SS_REPORT_EQUAL_MAX = 3,    /* equal frames shown in a row */
+    SS_REPORT_SCRIPTS_MAX = 3,  /* script frames shown of a propagation node in a brief report */
+    SS_REPORT_NATIVE_MAX = 8    /* elements shown of a node without script frames */
 };
 
 typedef struct ss_report {
-    ss_writer *w; /* of a text */
+    ss_writer *w; /* for texts */
     stacksplice_order order;
     bool all_frames;
     bool color;
     bool alone;
-    ss_binary *failfast; /* scratch space, and the sign that the process is in trouble; or NULL */
+    ss_binary *failfast; /* scratch space, set if the process is failing; or NULL */
     bool without_source; /* open no file */
 } ss_report;
 
@@ -37,20 +37,20 @@ void ss_report_text(const ss_report *r, const ss_facts *facts);
 /* The same without causes and members. */
 void ss_report_text_alone(const ss_report *r, const ss_facts *facts);
 
-/* A stack as text, INDENT spaces in front; BRIEF: only its innermost part. */
+/* Write a stack as text, indented by INDENT spaces; BRIEF: only its innermost part. */
 void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent, bool brief);
 
-/* A frame as text shows it. */
+/* A frame to show as text. */
 typedef struct ss_shown_frame {
     const stacksplice_frame *frame;
     bool glue;
-    const stacksplice_told_text *source; /* NULL: the line is looked for in the file */
+    const stacksplice_told_text *source; /* NULL: read the line from the file */
 } ss_shown_frame;
 
-/* One frame as one line of text, and its source line where it can be read. */
+/* Write one frame as one line of text, and its source line where it can be read. */
 void ss_report_frame(const ss_report *r, const ss_shown_frame *shown, unsigned indent);
 
-/* The source line of FRAME into LINE, its length; 0 where there is none to show. */
+/* Copy the source line of FRAME to LINE; returns its length, 0 when there is none to show. */
 size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
                         char line[SS_SOURCE_LINE_MAX]);
 
@@ -66,8 +66,10 @@ static inline void ss_report_resolve(const ss_report *r, uintptr_t address,
         (void)ss_resolve(address, callback, data);
 }
 
-/* Errors that a report has come by.  Text: all of them, to show each once.  JSON: those that it is
-   in, so that a circle ends. */
+/*
+ * Errors that a report has met.  Text: all of them, to show each once.  JSON: only the enclosing
+ * ones, to detect a circle.
+ */
 typedef struct ss_seen {
     const void *errors[SS_REPORT_ERRORS_MAX];
     uint32_t count;
@@ -82,7 +84,7 @@ static inline bool ss_seen_has(const ss_seen *seen, const ss_facts *facts)
     return false;
 }
 
-/* False when there is no room. */
+/* False when it is full. */
 static inline bool ss_seen_add(ss_seen *seen, const ss_facts *facts)
 {
     if (seen->count == SS_COUNT_OF(seen->errors))
@@ -91,12 +93,12 @@ static inline bool ss_seen_add(ss_seen *seen, const ss_facts *facts)
     return true;
 }
 
-/* The errors that an error was made from, each once, a bounded number of them. */
+/* The causes of an error, each once, at most a fixed number. */
 typedef struct ss_causes {
     IUnknown *seen[SS_REPORT_CAUSES_MAX + 1];
     uint32_t count;
-    bool cut;    /* after the last: there are more than are shown */
-    bool circle; /* after the last: the next is one that was shown */
+    bool cut;    /* after the last: there are more than we show */
+    bool circle; /* after the last: the next was shown before */
 } ss_causes;
 
 void ss_causes_begin(ss_causes *causes, IUnknown *error);

@@ -9,7 +9,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum { BYTES_MAX = 16 << 20 }; /* of a file: a report does not wait for what lies behind */
+enum { BYTES_MAX = 16 << 20 }; /* bytes read of a file at most: a report does not wait for more */
 
 typedef struct reader {
     int fd;
@@ -41,7 +41,7 @@ static bool is_blank(int c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\f';
 }
 
-/* End a line that goes on with dots, behind a whole character. */
+/* End a cut line with dots, after a whole character. */
 static size_t mark_cut(char out[SS_SOURCE_LINE_MAX])
 {
     static const char dots[] = "...";
@@ -75,7 +75,7 @@ static size_t read_line(reader *r, uint32_t line, char *out)
     return length;
 }
 
-/* File systems whose files are made of what the kernel knows, wherever they are mounted. */
+/* File systems whose files come from the kernel, wherever they are mounted. */
 static bool is_of_kernel(int fd)
 {
     static const unsigned long kernels[] = {0x9FA0 /* proc */, 0x62656572 /* sysfs */,
@@ -91,7 +91,7 @@ static bool is_of_kernel(int fd)
     return false;
 }
 
-/* Where the open file is, by the descriptor: its name may have led through links. */
+/* Check the open file's real path, by its descriptor: its name may contain links. */
 static bool is_in_kernel_folder(const char *link)
 {
     static const char *const folders[] = {"/proc/", "/sys/", "/dev/"};
@@ -99,7 +99,7 @@ static bool is_in_kernel_folder(const char *link)
     ssize_t length = readlink(link, path, sizeof path - 1);
 
     if (length <= 0)
-        return true; /* nobody knows */
+        return true; /* cannot tell, so refuse */
     path[length] = '\0';
     for (size_t i = 0; i < SS_COUNT_OF(folders); i++) {
         if (!strncmp(path, folders[i], strlen(folders[i])))
@@ -109,9 +109,9 @@ static bool is_in_kernel_folder(const char *link)
 }
 
 /*
- * A descriptor to read FILE by, or -1.  The first one only names the file: nothing is opened before
- * it is known to be a regular one, for a device or a FIFO can notice, and what was looked at is
- * what is read, whoever renames it.
+ * Open FILE for reading, or return -1.  The first descriptor only refers to the file, because
+ * opening a device or a FIFO can have effects.  The file is opened only after it is known to be
+ * regular.  A rename in between does not matter: we read the same file that we checked.
  */
 static int open_source(const char *file)
 {

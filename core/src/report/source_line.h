@@ -1,4 +1,4 @@
-/* One line of a source file, for people who read a report. */
+/* Reads one line of a source file, for readers of a report. */
 #ifndef SS_SOURCE_LINE_H
 #define SS_SOURCE_LINE_H
 
@@ -7,10 +7,11 @@
 enum { SS_SOURCE_LINE_MAX = 500 };
 
 /*
- * Line LINE (1 is the first) of FILE without the white space around it, into OUT; its length in
- * bytes, 0 when there is none to show.  One that is longer ends in dots.  Only regular files are
- * opened, for nothing may wait, and none of the kernel's: a name below /proc, /sys or /dev, or a
- * link there, may be what a script made up to read its host's secrets.
+ * Copy line LINE (1 is the first) of FILE to OUT without surrounding white space.  Returns its
+ * length in bytes, 0 when there is none to show.  A longer line ends in dots.
+ *
+ * Opens only regular files, so it never waits.  It opens no files of the kernel: a script could
+ * give a name below /proc, /sys or /dev, or a link to one, to read its host's secrets.
  */
 size_t ss_source_line(const char *file, uint32_t line, char out[SS_SOURCE_LINE_MAX]);
 

@@ -1,4 +1,4 @@
-/* The report for people of one error, without its causes; docs/reports.md describes it. */
+/* The text report of one error, without its causes; docs/reports.md describes it. */
 #include "report/report.h"
 
 #include <stacksplice/script.h>
@@ -11,7 +11,7 @@ static void put_code(ss_writer *w, HRESULT hr)
     ss_writer_hex(w, (uint32_t)hr, 8);
 }
 
-/* Further lines of a text of the error's own: nothing that it says begins a line of the report. */
+/* Write further lines of an error's text so that none can pose as a line of the report. */
 static void put_further_lines(const ss_report *r, ss_text rest, const char *color)
 {
     ss_text line;
@@ -55,7 +55,7 @@ static void put_hresult(const ss_report *r, const ss_facts *facts)
     const char *symbol = ss_hresult_symbol(facts->view.hresult);
 
     if (!symbol && !ss_facts_has_own_message(facts))
-        return; /* the title has said it all */
+        return; /* the title already has it */
     ss_writer_text(r->w, "HRESULT ");
     put_code(r->w, facts->view.hresult);
     if (symbol) {
@@ -129,7 +129,7 @@ static void put_head(const ss_report *r, const ss_facts *facts)
     put_hresult(r, facts);
 }
 
-/* Lines that somebody else laid out. */
+/* Write lines that a caller has formatted. */
 static void put_lines(const ss_report *r, stacksplice_told_text text)
 {
     ss_text rest = {text.text, NULL, text.length}, line;

@@ -1,6 +1,6 @@
 /*
- * The report for people: an error, what it was made from, and the members of groups, which stand
- * behind a margin.
+ * The text report of an error, its causes, and the members of groups, which are set off by a
+ * margin.
  */
 #include "report/report.h"
 
@@ -8,8 +8,8 @@
 
 typedef struct story {
     const ss_report *r;
-    uint32_t depth; /* of the margin: groups that this is in */
-    bool closed;    /* the last line is one that closes a group */
+    uint32_t depth; /* of the margin: number of enclosing groups */
+    bool closed;    /* the last line closes a group */
     ss_seen seen;
 } story;
 
@@ -64,7 +64,7 @@ static void put_member(story *s, const ss_facts *group, uint32_t index)
     ss_teller_release(member);
 }
 
-/* The line that closes a group, which closes those that it is the last member of, too. */
+/* Close a group, and with the same line every group of which it is the last member. */
 static void put_end(story *s)
 {
     if (s->closed)
@@ -131,14 +131,14 @@ static void put_words(story *s, stacksplice_relation relation, const char *rest)
     ss_writer_text(s->r->w, rest);
 }
 
-/* Where a chain of causes is: the error that was shown last, and what is known of those behind. */
+/* Position in a chain of causes: the error shown last, and what is known of the rest. */
 typedef struct chain {
     ss_teller later;
-    stacksplice_relation relation; /* of the next one to it */
+    stacksplice_relation relation; /* of the next error to it */
     uint32_t left_out;
 } chain;
 
-/* Say why nothing follows. */
+/* Say why the chain ends. */
 static bool end_chain(story *s, const chain *c)
 {
     if (c->later.told && c->later.told->cause_above)
@@ -148,7 +148,7 @@ static bool end_chain(story *s, const chain *c)
     return false;
 }
 
-/* Show the next error; false when that was the last. */
+/* Show the next error; false after the last. */
 static bool put_cause(story *s, chain *c, bool is_full)
 {
     ss_teller next = ss_teller_previous(c->later);

@@ -1,4 +1,4 @@
-/* One frame for people, in pystack's grammar. */
+/* One frame as text, in pystack's grammar. */
 #include "report/report.h"
 
 #include <stacksplice/script.h>
@@ -20,7 +20,7 @@ static void put_spaces(ss_writer *w, unsigned count)
         ss_writer_put(w, " ", 1);
 }
 
-/* A name begins with a capital; "native" is shown as "C". */
+/* Capitalize the name; show "native" as "C". */
 static void put_language(ss_writer *w, const char *language)
 {
     char first;
@@ -137,7 +137,7 @@ size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
 {
     if (r->failfast || r->without_source || !frame->file || !frame->line || frame->chunk)
         return 0;
-    /* A compiler's relative path counts from where it ran, not from here. */
+    /* A compiler's relative path is relative to its own directory, not to ours. */
     if (frame->kind == STACKSPLICE_FRAME_NATIVE && *frame->file != '/')
         return 0;
     return ss_source_line(frame->file, frame->line, line);

@@ -1,4 +1,4 @@
-/* A stack for people: glue hidden and counted, repeats folded, in either order. */
+/* A stack as text: glue hidden and counted, repeats folded, in either order. */
 #include "report/report.h"
 
 #include <stacksplice/script.h>
@@ -13,15 +13,15 @@ typedef struct printer {
     uint32_t hidden; /* glue frames so far */
     uintptr_t last;  /* the last element shown, 0: none */
     uint32_t equal;  /* how often it came in a row */
-    bool lineless;   /* a native frame of a module was shown without a file */
+    bool lineless;   /* showed a native frame of a module without a file */
 } printer;
 
-/* One element of the stack: that of an error object, or the frames that were told of it. */
+/* One element of the stack: one of an error object's, or the frames of a saved report for it. */
 typedef struct element {
     uint32_t begin, end; /* in the stack */
 } element;
 
-/* What an element stands for. */
+/* The frames of one element. */
 typedef struct contents {
     const printer *p;
     uint32_t frames;
@@ -30,7 +30,7 @@ typedef struct contents {
     uint32_t wanted; /* print only this one; UINT32_MAX: none */
 } contents;
 
-/* Frames that were told belong to one element with the function that they are inlined into. */
+/* In a saved report, inlined frames and the function that contains them form one element. */
 static element element_at(const ss_shown_stack *stack, uint32_t begin)
 {
     element e = {begin, begin + 1};
@@ -140,7 +140,7 @@ static bool is_script(const ss_shown_stack *stack, element e)
     return ss_token_is_script(address_of(stack, e));
 }
 
-/* How many frames the elements from BEGIN on stand for, those that were left out too. */
+/* How many frames the elements from BEGIN on stand for, including omitted ones. */
 static uint64_t count_frames(const ss_shown_stack *stack, uint32_t begin)
 {
     uint64_t count = 0;
@@ -154,7 +154,7 @@ static uint64_t count_frames(const ss_shown_stack *stack, uint32_t begin)
     return count;
 }
 
-/* Where a brief report of a node's stack ends: behind its third script frame, or its last. */
+/* Where the brief stack of a node ends: after its third script frame, or its last. */
 static uint32_t brief_end(const ss_shown_stack *stack)
 {
     uint32_t scripts = 0, elements = 0, after_script = 0, after_native = 0;
@@ -173,7 +173,7 @@ static uint32_t brief_end(const ss_shown_stack *stack)
     return scripts ? after_script : after_native;
 }
 
-/* What lies outside of those shown, which end at END. */
+/* Write how many frames are outside those shown, which end at END. */
 static void put_rest(const printer *p, uint32_t end)
 {
     uint64_t outer = count_frames(&p->stack, end);
@@ -182,7 +182,7 @@ static void put_rest(const printer *p, uint32_t end)
         put_line(p, "... ", outer, " outer frames not shown\n");
 }
 
-/* Why there are no lines, where that is the machine's doing and not a binary's. */
+/* Say why lines are missing, if the machine and not a binary is the reason. */
 static void put_missing(const printer *p)
 {
     const char *reason = stacksplice_lines_missing();

@@ -1,4 +1,4 @@
-/* The walk over an error that hands its fields to a visitor: stacksplice/read.h. */
+/* Walks over an error and passes its fields to a visitor: stacksplice/read.h. */
 #ifndef SS_VISIT_H
 #define SS_VISIT_H
 
@@ -7,11 +7,13 @@
 
 void ss_emit_frame(ss_emit *e, const char *key, const stacksplice_told_frame *frame);
 
-/* The members "stack", of elements with their frames, and "frames_left_out". */
+/* Emit the members "stack", of elements with their frames, and "frames_left_out". */
 void ss_visit_stack(const ss_report *r, ss_emit *e, const uintptr_t *frames, uint32_t count,
                     uint32_t left_out);
 
-/* The object of one error; SCHEMA, or NULL, is its first member.  PARTS as in read.h; 0: all. */
+/*
+ * Emit the object of one error; SCHEMA, or NULL, is its first member.  PARTS as in read.h; 0: all.
+ */
 void ss_visit_error(const ss_report *r, ss_emit *e, const char *key, const ss_facts *facts,
                     const char *schema, uint32_t parts);
 

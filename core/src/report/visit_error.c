@@ -1,4 +1,4 @@
-/* The walk over one error: schema "stacksplice-error/1", which docs/reports.md describes. */
+/* The walk over one error, schema "stacksplice-error/1"; docs/reports.md describes it. */
 #include "report/visit.h"
 
 #include "resolve/room.h"
@@ -6,11 +6,11 @@
 typedef struct walk {
     const ss_report *r;
     ss_emit *e;
-    const char *schema; /* of the outermost, until it is written; or NULL */
+    const char *schema; /* for the outermost error, until it is written; or NULL */
     uint32_t parts;
     uint32_t errors; /* so far */
-    uint32_t level;  /* of groups in groups */
-    ss_seen around;  /* the errors that this one is in, and those it is the cause of */
+    uint32_t level;  /* of nested groups */
+    ss_seen around;  /* the enclosing errors, and those it is the cause of */
 } walk;
 
 static void emit_error(walk *w, const char *key, const ss_facts *facts, const char *relation);
@@ -54,7 +54,7 @@ static void emit_notes(ss_emit *e, const ss_facts *facts)
     ss_emit_end(e, STACKSPLICE_ARRAY);
 }
 
-/* The numbers that name its thread and itself. */
+/* Emit the numbers that identify its thread and the error. */
 static void emit_place(ss_emit *e, const ss_facts *facts)
 {
     const WCHAR *reference = facts->view.reference;
@@ -112,7 +112,7 @@ static void emit_alone(walk *w, const ss_facts *facts)
 
 /* ---- Members ---------------------------------------------------------------------------------*/
 
-/* False when there is no more room in this walk, or it is one that this is in. */
+/* False when the walk has no more room, or the error encloses itself. */
 static bool may_emit(const walk *w, const ss_facts *facts)
 {
     return w->errors < SS_REPORT_ERRORS_MAX && !ss_seen_has(&w->around, facts);
@@ -133,7 +133,7 @@ static bool emit_fields_of_member(walk *w, IUnknown *member)
     return emitted;
 }
 
-/* False when it is left out. */
+/* False when it is omitted. */
 static bool emit_member(walk *w, IUnknown *group, uint32_t index)
 {
     IRestrictedErrorInfo *found = NULL;
@@ -182,7 +182,7 @@ static IUnknown *previous_of(const ss_facts *facts)
     return ss_facts_has_chain(facts) ? ss_error_previous(facts->error) : NULL;
 }
 
-/* The one error that this one was made from, as it is. */
+/* Emit the one error that this one was made from. */
 static void emit_cause(walk *w, const ss_facts *facts)
 {
     IUnknown *cause = previous_of(facts);
@@ -194,7 +194,7 @@ static void emit_cause(walk *w, const ss_facts *facts)
         w->e->stopped = w->e->visitor->error(w->e->visitor, "cause", cause);
 }
 
-/* The errors behind the one of FACTS, the latest first, whose fields stand in one list. */
+/* Emit the causes of the error of FACTS, latest first, as one flat list. */
 static void emit_causes(walk *w, const ss_facts *facts)
 {
     stacksplice_relation relation = facts->view.relation;
@@ -228,8 +228,10 @@ static void emit_causes(walk *w, const ss_facts *facts)
 
 /* ---- An error and what belongs to it ---------------------------------------------------------*/
 
-/* RELATION: what it is to the error before it in a list of causes, where its own causes follow;
-   NULL: it is in no such list. */
+/*
+ * RELATION: how it relates to the error before it in a list of causes, which also holds its own
+ * causes; NULL: it is in no such list.
+ */
 static void emit_error(walk *w, const char *key, const ss_facts *facts, const char *relation)
 {
     uint32_t before = w->around.count;

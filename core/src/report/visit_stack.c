@@ -1,4 +1,4 @@
-/* Stacks, handed to visitors frame by frame. */
+/* Passes stacks to visitors, frame by frame. */
 #include "report/visit.h"
 
 #include "resolve/glue.h"
@@ -8,8 +8,7 @@ typedef struct resolving {
     ss_emit *e;
 } resolving;
 
-/* With the line that texts show below the frame: who reads the report later must not look for it.
- */
+/* Include the source line that texts show: a later reader of the report must not look for it. */
 static int emit_resolved(const ss_frame *f, void *data)
 {
     const resolving *to = data;

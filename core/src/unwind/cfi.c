@@ -64,7 +64,7 @@ static int64_t factored(const machine *m, uint64_t offset)
     return (int64_t)(offset * (uint64_t)m->fde->data_align);
 }
 
-/* Registers that we do not track (vector registers) are read and dropped. */
+/* Read and drop the rules of registers that we do not track (vector registers). */
 static void set_rule(machine *m, uint64_t number, ss_cfi_kind kind, int64_t value)
 {
     if (number >= SS_REGISTER_COUNT)
@@ -126,7 +126,7 @@ static void advance(machine *m, uint64_t by)
     m->location += (uintptr_t)(by * m->fde->code_align);
 }
 
-/* Read and drop the rules of registers that we do not track (vector registers). */
+/* Run an instruction that sets the rule of one register. */
 static void run_register_op(machine *m, uint8_t op)
 {
     uint64_t number = ss_cursor_uleb(&m->code);

@@ -24,8 +24,7 @@ typedef struct ss_cfi_row {
     int64_t cfa_offset;
     int64_t value[SS_REGISTER_COUNT]; /* of an expression: its address */
     uint32_t size[SS_REGISTER_COUNT]; /* of an expression, in bytes */
-    uint8_t kind[SS_REGISTER_COUNT];  /* The row of FDE for PC; false when its program is broken or
-                                         uses what we do not support. */
+    uint8_t kind[SS_REGISTER_COUNT];  /* ss_cfi_kind */
 } ss_cfi_row;
 
 static inline ss_cursor ss_cfi_expression(const ss_cfi_row *row, unsigned number)
@@ -35,17 +34,17 @@ static inline ss_cursor ss_cfi_expression(const ss_cfi_row *row, unsigned number
     return ss_cursor_over(at, at + row->size[number]);
 }
 
-/* How expressions read registers and memory; both may refuse. */
+/* The row of FDE for PC; false when its program is broken or uses what we do not support. */
 bool ss_cfi_row_at(const ss_fde *fde, uintptr_t pc, ss_cfi_row *row);
 
-/* Evaluate EXPRESSION on a stack that starts with *INITIAL (unless NULL). */
+/* How expressions read registers and memory; both may refuse. */
 typedef struct ss_cfi_values {
     bool (*get_register)(const void *data, uint64_t number, uintptr_t *value);
     bool (*get_memory)(const void *data, uintptr_t address, unsigned size, uintptr_t *value);
     const void *data;
 } ss_cfi_values;
 
-/* Evaluate EXPRESSION, on a stack that begins with *INITIAL (unless NULL). */
+/* Evaluate EXPRESSION on a stack that starts with *INITIAL (unless NULL). */
 bool ss_cfi_evaluate(ss_cursor expression, const ss_cfi_values *values, const uintptr_t *initial,
                      uintptr_t *result);
 

@@ -28,9 +28,8 @@ typedef struct ss_fde {
 
 /* A row of the sorted table gives an entry that begins in DATA; what find_fde works with. */
 typedef struct ss_eh_frame {
-    ss_bytes
-        header; /* Set *BYTES to the readable memory around ADDRESS, from the module's segments. */
-    /* The readable memory around ADDRESS, by the module's segments. */
+    ss_bytes header; /* .eh_frame_hdr */
+    /* Set *BYTES to the readable memory around ADDRESS, from the module's segments. */
     bool (*segment)(const void *data, uintptr_t address, ss_bytes *bytes);
     const void *data;
 } ss_eh_frame;

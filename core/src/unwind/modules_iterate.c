@@ -2,7 +2,7 @@
  * Finds a module where the C library has only dl_iterate_phdr, which takes the loader's lock.
  *
  * Answers are cached, so only new modules take the lock.  A fork may wait for the thread that wants
- * it (see base/loader.h), and in a forked child no thread may own it.
+ * it (see base/loader.h), and in a forked child its owner may not exist.
  */
 #include "unwind/modules.h"
 

@@ -55,7 +55,7 @@ static bool ask_library(ss_range *stack)
 typedef struct block {
     uintptr_t low;   /* 0: the main thread, which has none */
     uintptr_t size;  /* main thread: the end of the program's stack */
-    uintptr_t guard; /* guard size, at the low end; never touch it */
+    uintptr_t guard; /* size of the guard at the low end, never to be touched */
 } block;
 
 enum { SEARCHED = 4096, STEP = 4096 /* the smallest unit of memory protection */ };
@@ -184,7 +184,7 @@ bool ss_own_stack_find(uintptr_t sp, ss_range *stack)
     return sp >= stack->low && sp < own.high;
 }
 
-/* Frames larger than this may end beyond any guard page. */
+/* Frames larger than this reach beyond any guard page. */
 #define OVERFLOW_ROOM ((uintptr_t)64 << 10)
 
 bool ss_stack_find_overflown(uintptr_t sp, ss_range *stack)

@@ -7,7 +7,7 @@
 
 _Atomic uint32_t ss_stack_version;
 
-/* ---- Stacks that the host added --------------------------------------------------------------*/
+/* ---- Stacks that the host added ---------------------------------------------------------------*/
 
 /*
  * Each stack is stored twice.  Slots never move, and each is consistent at any time: a writer
@@ -251,7 +251,7 @@ stacksplice_hresult stacksplice_remove_stack(void *low)
     return hr;
 }
 
-/* ---- Any -------------------------------------------------------------------------------------*/
+/* ---- Any --------------------------------------------------------------------------------------*/
 
 static bool find_alternate(uintptr_t sp, ss_range *stack)
 {

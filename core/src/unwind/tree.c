@@ -180,8 +180,7 @@ static const ss_tree_node *append(ss_tree *tree, const ss_tree_node *parent,
     ss_rule_kind kind = ss_rule_kind_of(node->cfa);
 
     if (number != behind + 1)
-        number++; /* keep the end mark: the new node must not look like the previous node's caller
-                   */
+        number++; /* keep the end mark: this is not the previous node's caller */
     tree->node_count = number + 1;
     tree->nodes[number] = *node;
     tree->nodes[number].parent = (uint16_t)behind;

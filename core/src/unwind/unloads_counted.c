@@ -123,7 +123,7 @@ static SS_COLD uint64_t ask(void)
         attach(&c);
     loaded = atomic_load(&loaded_word);
     if (atomic_load(&word_count) > 0)
-        c.loaded = loaded ? *loaded : 0; /* the same number as when the library is asked */
+        c.loaded = loaded ? *loaded : 0; /* the same number as a call that does not ask */
     return pack(c.adds, c.loaded);
 }
 

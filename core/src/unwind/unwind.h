@@ -56,8 +56,7 @@ typedef struct ss_unwind {
     ss_range stacks[SS_UNWIND_MAX_STACKS]; /* the last is that of the outermost frame */
     bool inferred;                         /* a frame was found by its frame pointer */
     const char *end_reason;                /* why outer frames are missing; NULL: none are */
-    size_t
-        bytes_left; /* bytes of stack beyond the last frame when the walk reached the frame limit */
+    size_t bytes_left;    /* of stack beyond the last frame, when the frame limit was met */
     struct ss_tree *tree; /* owned: all memory of the walk; NULL before the first */
 } ss_unwind;
 

@@ -1,7 +1,7 @@
 /*
- * libstacksplice-winrt: the Windows functions by their bare names, for programs that link or look
- * them up by name.  Each is one jump to the function of the core, which so sees its real caller on
- * the stack; the identifiers are copies of the core's.
+ * libstacksplice-winrt: the Windows functions under their bare names, for programs that link or
+ * look them up by name.  Each is one jump to the core's function, which so sees its real caller on
+ * the stack.  The identifiers are copies of the core's.
  */
 #include "com/iid_list.h"
 
@@ -68,7 +68,7 @@ FORWARD(WindowsGetStringLen)
 FORWARD(WindowsGetStringRawBuffer)
 FORWARD(WindowsIsStringEmpty)
 
-/* The headers give NAME the core's link name; BARE(NAME) has the bare one. */
+/* The headers declare NAME with the core's link name; BARE(NAME) has the bare one. */
 #define BARE(name) bare_##name
 #define DEFINE(name, ...)                                                                \
     EXTERN_C __attribute__((visibility("default"))) const IID BARE(name) __asm__(#name); \
