@@ -1,4 +1,4 @@
-/* What scripts and hosts call. */
+/* The functions and types that scripts and hosts call. */
 #ifndef SSPY_API_H
 #define SSPY_API_H
 
@@ -6,7 +6,8 @@
 
 #include <stacksplice/python.h>
 
-/* ---- ErrorHandle: an error object in Python's hands (error_object.c, error_fields.c) ----------*/
+/* ---- ErrorHandle: Python's handle of an error object (error_object.c, error_fields.c)
+   --------- */
 
 typedef struct sspy_error_object {
     PyObject_HEAD IScriptErrorInfo *error; /* (RO) inside if it was born here, else outside */
@@ -19,15 +20,16 @@ typedef struct sspy_error_object {
 PyTypeObject *sspy_error_type(PyObject *module, PyMethodDef *methods);
 extern PyMethodDef sspy_error_methods[];
 
-/* An outside reference on the error for the length of a call.  While it is held nothing else that
-   is released in between can be the last reference, so only letting go needs a section. */
+/* Take an outside reference on the error for the length of a call.  While the caller holds it, no
+   other release can drop the last reference, so only letting go needs a section. */
 IScriptErrorInfo *sspy_error_hold(sspy_error_object *self);
 void sspy_error_let_go(sspy_error_object *self);
-/* ERROR, which is held, gets the notes that the exception got since; -1 with an exception. */
+/* Add the notes that the exception got since to ERROR, which the caller holds; -1 with an
+   exception. */
 int sspy_error_update_notes(sspy_error_object *self, IScriptErrorInfo *error);
 
-/* A handle of ERROR, on which the caller has an outside reference; EXC is its exception if it was
-   born in this interpreter, else NULL.  Passed through state->wrap_error. */
+/* Make a handle of ERROR, on which the caller has an outside reference.  EXC is its exception if it
+   was born in this interpreter, else NULL.  The result passes through state->wrap_error. */
 PyObject *sspy_error_wrap(sspy_state *state, IScriptErrorInfo *error, PyObject *exc);
 /* The same for an interface of any kind; None for NULL or a foreign object. */
 PyObject *sspy_error_wrap_unknown(sspy_state *state, IUnknown *error);
@@ -37,7 +39,7 @@ PyObject *sspy_error_wrap_taken(sspy_state *state, void *error);
 /* ---- Methods of the ties (pickling.c) ---------------------------------------------------------*/
 
 extern PyMethodDef sspy_ties_methods[];
-/* What EXC brought from another process, or None. */
+/* The report that EXC brought from another process, or None. */
 PyObject *sspy_remote_info(sspy_state *state, PyObject *exc);
 
 /* ---- Functions --------------------------------------------------------------------------------*/
@@ -55,7 +57,7 @@ extern const char sspy_resolve_doc[];
 
 /* report_text.c */
 PyObject *sspy_format_told(PyObject *module, PyObject *arguments);
-/* None, or an exception where a value of the report is not of its kind or too large. */
+/* Return None, or raise if a value of the report is too large or of the wrong type. */
 PyObject *sspy_check_told(PyObject *module, PyObject *error);
 PyObject *sspy_format_frame(PyObject *module, PyObject *frame);
 

@@ -1,6 +1,7 @@
 /*
- * The table for C.  It serves every interpreter of the process: one that has not imported the
- * module yet (a sub-interpreter, or one initialised anew) does so at the first call.
+ * The table for C.  It serves every interpreter of the process.  An interpreter that has not
+ * imported the module yet (a new sub-interpreter, or Python initialised again) does so at the first
+ * call.
  */
 #include "api/api.h"
 
@@ -8,14 +9,14 @@
 #define BUILTIN_CAPSULE_NAME "_stacksplice._C_API"
 static atomic_bool is_builtin; /* this copy of the extension */
 
-/* NULL with an exception; without one only where there is no interpreter to have one. */
+/* Return NULL with an exception; without one only if no interpreter exists to hold it. */
 static sspy_state *state_imported(void)
 {
     sspy_interp *interp;
     PyObject *module;
 
     if (!sspy_interp_lives()) {
-        /* The table outlives it, and its last objects, or a host, may call once more. */
+        /* The table outlives the interpreter, and its last objects, or a host, may still call. */
         if (sspy_current_thread_state())
             PyErr_SetString(PyExc_SystemError, "the interpreter has been finalized");
         return NULL;
@@ -49,7 +50,7 @@ static HRESULT api_originate(void)
         return E_UNEXPECTED;
     }
     state = state_imported();
-    if (!state) { /* then the thread's error has its message and nothing else */
+    if (!state) { /* the thread's error keeps its message, and nothing else happens */
         sspy_set_pending(exc);
         return stacksplice_python_import_failed();
     }
@@ -65,7 +66,7 @@ static PyObject *api_raise(HRESULT hr)
     if (state)
         return sspy_raise(state, hr, __builtin_frame_address(0));
     if (sspy_current_thread_state())
-        RoClearError(); /* taken all the same: the exception that was set is in its place */
+        RoClearError(); /* take the error anyway: the exception that was set replaces it */
     return NULL;
 }
 
@@ -84,7 +85,7 @@ static HRESULT api_exception(PyObject *exc, IUnknown **out)
     pending = sspy_take_pending();
     state = state_imported();
     unknown = state ? sspy_language_exception(state, exc, __builtin_frame_address(0)) : NULL;
-    sspy_set_pending(pending); /* in place of a MemoryError, which the HRESULT says */
+    sspy_set_pending(pending); /* replaces a MemoryError, which the HRESULT already reports */
     if (!unknown)
         return state ? E_OUTOFMEMORY : E_UNEXPECTED;
     *out = unknown;

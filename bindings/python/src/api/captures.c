@@ -1,9 +1,9 @@
-/* What scripts call to take a stack, and to say how long one may be. */
+/* The functions with which scripts capture a stack and limit its length. */
 #include "api/api.h"
 
 enum { MOST_FRAMES = 65535 };
 
-/* A number of frames: None (the default) or an int that is not negative. */
+/* Read a number of frames: None (the default) or an int that is not negative. */
 static int count_from(PyObject *number, const char *argument, uint32_t fallback, uint32_t *count)
 {
     long long value;
@@ -37,7 +37,7 @@ const char sspy_capture_doc[] =
     "running one, each task's behind a gap \"" SSPY_AWAITED "\".\n\n"
     "Raises TypeError or ValueError when skip or limit is not a non-negative integer.";
 
-/* The newest elements are there, as many as SKIP and LIMIT ask for, and the oldest ones. */
+/* FRAMES holds the newest elements, as many as SKIP and LIMIT ask for, and the oldest ones. */
 static int capture_whole(sspy_state *state, bool awaited_by, sspy_room *room, uint32_t *count)
 {
     *count = sspy_capture(NULL, 2 * room->limit + 2, room->frames);

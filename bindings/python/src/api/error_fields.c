@@ -1,9 +1,9 @@
-/* What an ErrorHandle tells of its error, and the reports that it writes. */
+/* Reading an error through its ErrorHandle, and writing its reports. */
 #include "api/visit.h"
 #include "life/text.h"
 
-/* The parts are those of stacksplice_read_options; an error's notes are those that its exception
-   has now. */
+/* The parts are those of stacksplice_read_options.  The notes of an error are those that its
+   exception has now. */
 static PyObject *handle_read(sspy_error_object *self, PyObject *parts)
 {
     stacksplice_read_options options = {.size = sizeof options, .without_source = 1};
@@ -23,7 +23,8 @@ static PyObject *handle_read(sspy_error_object *self, PyObject *parts)
     return result;
 }
 
-/* Of its exception: reports also name the language of a script that called C. */
+/* The language of the error's exception: reports also name the language of a script that called
+   C. */
 static PyObject *handle_language(sspy_error_object *self, PyObject *unused)
 {
     IScriptErrorInfo *error = sspy_error_hold(self);

@@ -1,9 +1,9 @@
 /*
- * ErrorHandle: an error object in Python's hands.
+ * ErrorHandle: Python's handle of an error object.
  *
- * Of an error born in this interpreter it holds the inside of the error and, where the garbage
- * collector sees it, the exception.  Any other error it holds by a plain reference.  The public
- * class ErrorInfo, in Python, is built on it.
+ * For an error born in this interpreter it holds the inside of the error and the exception, where
+ * the garbage collector sees it.  Any other error it holds by a plain reference.  The public class
+ * ErrorInfo, in Python, is built on it.
  */
 #include "api/api.h"
 
@@ -11,7 +11,7 @@ IScriptErrorInfo *sspy_error_hold(sspy_error_object *self)
 {
     sspy_ties *ties = self->exception ? sspy_ties_of(self->interp, self->exception) : NULL;
 
-    /* With the exception in hand it is found by those who ask the error for it. */
+    /* While the handle keeps the exception, whoever asks the error for it finds it. */
     if (!ties || ties->core.error != self->error || !sspy_ties_hold(ties, self->exception))
         self->error->lpVtbl->AddRef(self->error);
     return self->error;

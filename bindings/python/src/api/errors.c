@@ -1,4 +1,4 @@
-/* The functions for errors: arguments in, one call, result out. */
+/* The functions for errors: each reads its arguments, makes one call and returns the result. */
 #include "api/api.h"
 
 static bool is_exception(PyObject *exc)
@@ -149,7 +149,8 @@ static PyObject *exception_table(PyObject *module, PyObject *unused)
     return sspy_hresult_table();
 }
 
-/* ---- The end of the road ----------------------------------------------------------------------*/
+/* ---- Unhandled exceptions
+   --------------------------------------------------------------------- */
 
 PyDoc_STRVAR(fail_fast_doc,
              "fail_fast(exc, /)\n--\n\n"

@@ -1,4 +1,4 @@
-/* Elements of stacks and frames as values of Python. */
+/* Elements of stacks, and frames, as Python values. */
 #include "api/visit.h"
 #include "life/text.h"
 

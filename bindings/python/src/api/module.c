@@ -15,7 +15,7 @@
 
 /* ---- The version of the core ------------------------------------------------------------------*/
 
-/* One core serves the process: the one that was loaded first, which may be too old for us. */
+/* The process has one core, the first that was loaded, which may be too old for us. */
 static int check_core(void)
 {
     const char *version = stacksplice_version();

@@ -1,14 +1,14 @@
 /*
  * Ties in other processes.
  *
- * They copy as None.  They pickle as a str, the report of the error in JSON: names mean something
- * in another process, addresses do not, and who unpickles needs none of our code.
+ * Ties copy as None.  They pickle as a str, the report of the error in JSON.  Names mean something
+ * in another process and addresses do not, and unpickling needs none of our code.
  */
 #include "api/api.h"
 
 /*
  * The report of TIES's error for another process; NULL, maybe with an exception, when there is
- * none.  The exception itself is not in hand: the ties can be those of a copy.  So the error is
+ * none.  The ties can be those of a copy, so the exception itself is unknown here and the error is
  * held by value.
  */
 static PyObject *report_of(sspy_ties *self)
@@ -28,7 +28,7 @@ static PyObject *report_of(sspy_ties *self)
     return report;
 }
 
-/* str(report); NoneType() without one: an exception can always be pickled. */
+/* Return str(report), or NoneType() without a report, so that an exception always pickles. */
 static PyObject *ties_reduce(PyObject *self, PyObject *arguments)
 {
     PyObject *report = report_of((sspy_ties *)self);

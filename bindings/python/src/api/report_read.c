@@ -1,9 +1,9 @@
 /*
- * Errors that Python tells in words, for the core's formatter: reports that were read back, which
- * are dicts as JSON gives them, and live exceptions with what belongs to them, which are tuples
- * that _live.py makes (report_text.c).
+ * Errors that Python describes for the core's formatter.  A report that was read back is a dict as
+ * JSON gives it.  A live exception and what belongs to it are tuples that _live.py makes
+ * (report_text.c).
  *
- * What is read lives in blocks until the report is written; texts are lent by the Python objects.
+ * What is read lives in blocks until the report is written; Python objects lend the texts.
  */
 #include "api/report_values.h"
 
@@ -18,7 +18,7 @@ static int equals(PyObject *dict, const char *key, const char *text)
     return value && PyUnicode_Check(value) && !PyUnicode_CompareWithASCIIString(value, text);
 }
 
-/* The fields of a dict, for the core. */
+/* The fields of a dict, as the core reads them. */
 typedef struct dict_fields {
     stacksplice_fields fields;
     reader *r;
@@ -220,7 +220,7 @@ static stacksplice_relation relation_of(PyObject *dict, const char *key)
     return equals(dict, key, "context") ? STACKSPLICE_RELATION_CONTEXT : STACKSPLICE_RELATION_CAUSE;
 }
 
-/* All of it but the errors it was made from. */
+/* Fill everything but the errors that this one was made from. */
 static int fill_error(reader *r, PyObject *dict, stacksplice_told *out)
 {
     return sspy_check_dict("an error", dict) || read_hresult(dict, out) ||
@@ -232,8 +232,7 @@ static int fill_error(reader *r, PyObject *dict, stacksplice_told *out)
            read_nodes(r, dict, out) || read_members(r, dict, out);
 }
 
-/* The causes of DICT, the latest first, stand in one list; each becomes the cause of the one
- * before. */
+/* One list holds the causes of DICT, the latest first; each becomes the cause of the one before. */
 static int read_causes(reader *r, PyObject *dict, stacksplice_told *out)
 {
     PyObject *list;

@@ -1,29 +1,29 @@
-/* Errors that Python tells in words, for the core's formatter. */
+/* Errors that Python describes for the core's formatter. */
 #ifndef SSPY_REPORT_READ_H
 #define SSPY_REPORT_READ_H
 
 #include "api/api.h"
 
-/* What is read of one report.  Its texts are lent by the Python objects that they are read from. */
+/* What is read of one report.  The Python objects it was read from lend the texts. */
 typedef struct sspy_reader {
     sspy_state *state;
     struct sspy_block *blocks;
-    PyObject *kept;       /* list: what lends texts besides */
-    PyObject *references; /* dict: equal errors of one report have one key */
+    PyObject *kept;       /* list: other objects that lend texts */
+    PyObject *references; /* dict: gives equal errors of one report the same key */
 } sspy_reader;
 
-/* -1 with an exception; the end is due all the same, after the report is written. */
+/* Return -1 with an exception.  Call the end in any case, after the report is written. */
 int sspy_reader_begin(sspy_reader *reader, sspy_state *state);
 void sspy_reader_end(sspy_reader *reader);
 
-/* COUNT items of SIZE zero bytes, until the end; NULL with an exception. */
+/* Allocate COUNT zeroed items of SIZE bytes that last until the end; NULL with an exception. */
 void *sspy_take(sspy_reader *reader, Py_ssize_t count, size_t size);
 stacksplice_told *sspy_new_told(sspy_reader *reader);
 
-/* The UTF-8 of TEXT, a str that is lent.  These return -1 with an exception. */
+/* Lend the UTF-8 of TEXT, a str.  These functions return -1 with an exception. */
 int sspy_lend_text(sspy_reader *reader, PyObject *text, stacksplice_told_text *out);
 
-/* A frame, and an error with all that belongs to it, as a JSON report has them. */
+/* Read a frame, or an error with all that belongs to it, as a JSON report has them. */
 int sspy_read_frame(sspy_reader *reader, PyObject *dict, stacksplice_told_frame *out);
 int sspy_read_error(sspy_reader *reader, PyObject *dict, stacksplice_told *out);
 

@@ -1,16 +1,16 @@
 /*
- * The texts of errors that are no error objects: saved ones, single frames, and live exceptions,
- * which may have crossed a border or not and belong to one another all the same.
+ * The texts of errors that are no error objects: saved errors, single frames, and live exceptions.
+ * Live exceptions belong to one another whether they have crossed a border or not.
  *
- * A live exception is a tuple that _live.py makes: (key, handle or None, text or None, report or
- * None, text behind it, relation to its cause, cause or None, members or None, members left out).
+ * _live.py makes a tuple of a live exception: (key, handle or None, text or None, report or None,
+ * text that follows, relation to its cause, cause or None, members or None, members left out).
  */
 #include "api/report_read.h"
 #include "life/text.h"
 
 static int read_live(sspy_reader *r, PyObject *tuple, stacksplice_told *out);
 
-/* What tells it: an error object, a report, or a text of its own. */
+/* Read what describes the exception: an error object, a report, or a text of its own. */
 static int read_teller(sspy_reader *r, PyObject *handle, PyObject *report, PyObject *text,
                        stacksplice_told *out)
 {
@@ -21,7 +21,7 @@ static int read_teller(sspy_reader *r, PyObject *handle, PyObject *report, PyObj
         return sspy_error_update_notes((sspy_error_object *)handle, (IScriptErrorInfo *)out->error);
     }
     if (report != Py_None) {
-        PyDict_Clear(r->references); /* numbers of another process */
+        PyDict_Clear(r->references); /* their numbers are those of another process */
         return sspy_read_error(r, report, out);
     }
     return sspy_lend_text(r, text, &out->text);

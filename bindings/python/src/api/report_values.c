@@ -1,7 +1,7 @@
 /*
- * The values of a report that was read back.  The dicts are what json.loads() gives, so no value of
- * theirs runs code, but may say anything: a value of another kind than a report has is an
- * exception.
+ * The values of a report that was read back.  The dicts are what json.loads() gives, so none of
+ * their values runs code, but they may hold anything.  A value of a kind that reports do not have
+ * there raises an exception.
  */
 #include "api/report_values.h"
 

@@ -1,4 +1,4 @@
-/* What the core reads out, as Python's dicts and lists. */
+/* Python dicts and lists from what the core's visitor reads. */
 #include "api/visit.h"
 #include "life/text.h"
 
@@ -7,7 +7,7 @@ static sspy_builder *builder_of(stacksplice_visitor *visitor)
     return SSPY_CONTAINER(visitor, sspy_builder, visitor);
 }
 
-/* VALUE, which is taken over, goes into the innermost container.  Nonzero with an exception. */
+/* Put VALUE, which is taken over, into the innermost container.  Nonzero with an exception. */
 static int put(stacksplice_visitor *visitor, const char *key, PyObject *value)
 {
     sspy_builder *b = builder_of(visitor);
@@ -31,7 +31,7 @@ static int begin(stacksplice_visitor *visitor, const char *key, stacksplice_cont
 
     if (b->depth == SSPY_MAX_OPEN || put(visitor, key, value))
         return -1;
-    b->open[b->depth++] = value; /* what it is in holds it */
+    b->open[b->depth++] = value; /* its container holds a reference */
     return 0;
 }
 

@@ -45,7 +45,7 @@ static int to_string(PyObject *message, void *out)
     return SUCCEEDED(hr);
 }
 
-/* The living error that REFERENCE names; NULL when it names none, or with an exception. */
+/* The living error with the name REFERENCE; NULL if there is none, or with an exception. */
 static IRestrictedErrorInfo *resolved(PyObject *reference)
 {
     PyObject *wide = sspy_utf16_from_text(reference);
@@ -63,8 +63,8 @@ static IRestrictedErrorInfo *resolved(PyObject *reference)
     return error;
 }
 
-/* The error of an ErrorInfo with an outside reference, with its exception in hand where it was born
-   here; NULL with an exception. */
+/* The error of an ErrorInfo with an outside reference; NULL with an exception.  If the error was
+   born here, its exception is kept. */
 static IRestrictedErrorInfo *restricted_from(sspy_state *state, PyObject *info)
 {
     PyObject *exc = sspy_attribute(info, "language_exception"), *reference = NULL;
@@ -156,7 +156,7 @@ static PyObject *originate_language_exception(PyObject *module, PyObject *argume
 
 /* ---- The thread's error -----------------------------------------------------------------------*/
 
-/* FUNCTION of the error of INFO, which may be NULL: its HRESULT as an int. */
+/* Call FUNCTION with the error of INFO, which may be NULL, and return its HRESULT as an int. */
 static PyObject *call_with_error(PyObject *module, PyObject *info,
                                  HRESULT (*function)(IRestrictedErrorInfo *error))
 {
@@ -166,7 +166,7 @@ static PyObject *call_with_error(PyObject *module, PyObject *info,
 
     if (info && !(error = restricted_from(state, info)))
         return NULL;
-    hr = function(error); /* a host's handler may run Python code: in no section */
+    hr = function(error); /* outside any section: a host's handler may run Python code */
     sspy_release(state->interp, error);
     return PyLong_FromLong(hr);
 }
@@ -208,7 +208,8 @@ static PyObject *resolve_reference(PyObject *module, PyObject *reference)
     return error ? sspy_error_wrap_taken(PyModule_GetState(module), error) : NULL;
 }
 
-/* Where it adds a node, Python receives: RoCaptureErrorContext itself does not know who calls. */
+/* Where this adds a node, Python is the receiver: RoCaptureErrorContext does not know its
+   caller. */
 static PyObject *capture_context(PyObject *module, PyObject *number)
 {
     sspy_state *state = PyModule_GetState(module);

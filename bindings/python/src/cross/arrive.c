@@ -1,18 +1,18 @@
 /*
  * HRESULT -> Python: the thread's error as an exception.
  *
- * Its causes and members arrive as it does: the same object where they were born here, else an
+ * Its causes and members arrive the same way: as the same object if they were born here, else as an
  * HResultError.
  */
 #include "cross/cross.h"
 #include "life/text.h"
 #include "traceback/traceback.h"
 
-/* The Python exception that stands for ERROR here (new reference): the same object if ERROR was
-   born in this interpreter, else an HResultError.  NULL with an exception. */
+/* The Python exception for ERROR in this interpreter (new reference).  It is the same object if
+   ERROR was born here, else an HResultError.  NULL with an exception. */
 static PyObject *object_for(sspy_state *state, IRestrictedErrorInfo *error);
 
-/* The exception that stands for ERROR, which is released. */
+/* The exception for ERROR, which is released. */
 static PyObject *object_of(sspy_state *state, IRestrictedErrorInfo *error)
 {
     PyObject *exc = object_for(state, error);
@@ -41,8 +41,8 @@ static PyObject *member_objects(sspy_state *state, IUnknown *error, uint32_t mem
     return list;
 }
 
-/* A new HResultErrorGroup if ERROR is a group whose members can be in one; NULL without an
-   exception if not. */
+/* A new HResultErrorGroup if ERROR is a group whose members can be in one; else NULL without an
+   exception. */
 static PyObject *new_group(sspy_state *state, IUnknown *error, HRESULT hr, PyObject *message)
 {
     PyObject *list, *exc = NULL;
@@ -54,8 +54,8 @@ static PyObject *new_group(sspy_state *state, IUnknown *error, HRESULT hr, PyObj
     if (list)
         exc = PyObject_CallFunction(state->group_error, "iOO", (int)hr, message, list);
     Py_XDECREF(list);
-    /* A group of Exceptions holds no KeyboardInterrupt of ours: that one arrives as a single error.
-     */
+    /* A group of Exceptions cannot hold our KeyboardInterrupt, which then arrives as a single
+       error. */
     if (!exc && PyErr_ExceptionMatches(PyExc_TypeError))
         PyErr_Clear();
     return exc;
@@ -77,7 +77,7 @@ static int set_cause(sspy_state *state, PyObject *exc, IUnknown *error)
     if (relation == STACKSPLICE_RELATION_CONTEXT)
         PyException_SetContext(exc, object); /* takes the reference */
     else
-        PyException_SetCause(exc, object); /* the same; a context is hidden then */
+        PyException_SetCause(exc, object); /* takes the reference too, and hides a context */
     return 0;
 }
 
@@ -87,7 +87,7 @@ static int add_notes(PyObject *exc, IUnknown *error)
     int failed = !notes || stacksplice_error_notes(error, sspy_append_note, notes) != S_OK ? -1 : 0;
 
     if (failed && !PyErr_Occurred())
-        PyErr_NoMemory(); /* the core's */
+        PyErr_NoMemory(); /* the core is out of memory */
     for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(notes); i++) {
         PyObject *done = PyObject_CallMethod(exc, "add_note", "O", PyList_GET_ITEM(notes, i));
 
@@ -98,8 +98,7 @@ static int add_notes(PyObject *exc, IUnknown *error)
     return failed;
 }
 
-/* ERROR's causes and notes into EXC, the new HResultError that stands for it; -1 with an exception.
- */
+/* Copy ERROR's causes and notes to EXC, the new HResultError for it; -1 with an exception. */
 static int add_related(sspy_state *state, PyObject *exc, IUnknown *error)
 {
     return set_cause(state, exc, error) || add_notes(exc, error) ? -1 : 0;
@@ -114,7 +113,7 @@ static PyObject *known_foreign(sspy_state *state, PyObject *key)
     return reference ? sspy_weakref_get(reference) : NULL;
 }
 
-/* The script's own message, whole; NULL when no script raised ERROR, or it said nothing. */
+/* The script's whole message; NULL if no script raised ERROR or it had no message. */
 static PyObject *script_message(IScriptErrorInfo *error)
 {
     ILanguageExceptionErrorInfo *info = sspy_query(error, &IID_ILanguageExceptionErrorInfo);
@@ -135,7 +134,7 @@ static PyObject *script_message(IScriptErrorInfo *error)
     return text;
 }
 
-/* The error object's message, which ends early, without the line break of system texts. */
+/* The error object's message, which may be cut short, without the line break of system texts. */
 static PyObject *message_and_hresult(IRestrictedErrorInfo *error, HRESULT *hr)
 {
     BSTR description = NULL, message = NULL, sid = NULL;
@@ -156,7 +155,8 @@ static PyObject *message_and_hresult(IRestrictedErrorInfo *error, HRESULT *hr)
     return text;
 }
 
-/* A new HResultError for ERROR, tied to it and known by its address while it lives. */
+/* A new HResultError for ERROR, tied to it.  The state finds it by ERROR's address while it
+   lives. */
 static PyObject *new_foreign(sspy_state *state, IScriptErrorInfo *error, PyObject *key)
 {
     IRestrictedErrorInfo *restricted = sspy_query(error, &IID_IRestrictedErrorInfo);
@@ -199,13 +199,14 @@ static PyObject *foreign_object(sspy_state *state, IScriptErrorInfo *error)
     return exc;
 }
 
-/* The exception owns the error that it arrived with, also when it was originated again by hand. */
+/* The exception owns the error that it arrived with, even if C originated that error again by
+   hand. */
 static void adopt(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
 {
     sspy_ties *ties = sspy_ties_make(state->interp, exc);
 
     if (!ties)
-        PyErr_Clear(); /* refused: its next way out originates anew */
+        PyErr_Clear(); /* refused: its next exit originates a new error */
     else if (ties->core.error != error)
         sspy_ties_set_error(ties, error, false);
 }
@@ -264,7 +265,7 @@ PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above)
 
         if (result == E_OUTOFMEMORY)
             return PyErr_NoMemory();
-        /* Origination is switched off: there is only the number. */
+        /* Origination is switched off, so only the number is known. */
         text = PyUnicode_FromFormat("HRESULT 0x%08x", (unsigned)hr);
         exc = text ? sspy_hresult_error_new(state, hr, text) : NULL;
         Py_XDECREF(text);

@@ -7,42 +7,44 @@
 /* ---- Out (originate.c) ------------------------------------------------------------------------*/
 
 /*
- * EXC's error object with an outside reference: the one it has, or a new one, whose stack is that
- * of EXC's traceback and of the live stack (outside of ABOVE, or from the calling Python frame).
- * The thread's slot stays.  0 with *ERROR NULL when origination is switched off; -1 with an
- * exception.
+ * EXC's error object with an outside reference: the one it has, or a new one.  A new one has the
+ * stack of EXC's traceback and the live stack (outside of ABOVE, or from the calling Python frame).
+ * The thread's slot stays unchanged.  Returns 0 with *ERROR NULL if origination is switched off; -1
+ * with an exception.
  */
 int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, IScriptErrorInfo **error);
-/* EXC's error goes into the slot; *HR is the failing HRESULT to return.  -1 with an exception. */
+/* Put EXC's error into the slot; *HR is the failing HRESULT to return. -1 with an exception. */
 int sspy_put(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr);
-/* The same for C: without memory an error that says so; never leaves an exception set. */
+/* The same for C.  Without memory the error says so; never leaves an exception set. */
 HRESULT sspy_originate(sspy_state *state, PyObject *exc, const void *above);
 /* EXC's language exception with an outside reference; NULL with an exception. */
 IUnknown *sspy_language_exception(sspy_state *state, PyObject *exc, const void *above);
 
 /* ---- In (arrive.c) ----------------------------------------------------------------------------*/
 
-/* The object of ERROR's language exceptions if it was born in this interpreter, else NULL. */
+/* The object of ERROR's language exception if it was born in this interpreter, else NULL. */
 PyObject *sspy_own_object(sspy_state *state, IUnknown *error);
-/* thread error -> pending exception, with a node of the stack outside of ABOVE; returns NULL. */
+/* Set the thread's error as the pending exception, with a node of the stack outside of ABOVE;
+   returns NULL. */
 PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above);
 
 /* ---- The thread's slot (slot.c) ---------------------------------------------------------------*/
 
-/* Around clean-up code that may fail. */
+/* Save and restore the error around clean-up code that may fail. */
 PyObject *sspy_save_error(PyObject *module, PyObject *unused);
 PyObject *sspy_restore_error(PyObject *module, PyObject *capsule);
-/* Note for which task Python put an error there; drop the error of another task. */
+/* Note the task for which Python put an error there; drop the error of another task. */
 void sspy_slot_note(sspy_state *state);
 void sspy_slot_drop_other_task(sspy_state *state);
 
-/* ---- The end of the road (unhandled.c) --------------------------------------------------------*/
+/* ---- Unhandled exceptions (unhandled.c)
+   ------------------------------------------------------- */
 
-/* EXC is given to the host's handler, else to sys.excepthook; see stacksplice_python_unhandled().
-   STATE may be NULL: then only the latter.  Leaves no exception set. */
+/* Give EXC to the host's handler, else to sys.excepthook; see stacksplice_python_unhandled().
+   STATE may be NULL: then only sys.excepthook gets it.  Leaves no exception set. */
 HRESULT sspy_report_unhandled(sspy_state *state, PyObject *exc, const void *above,
                               int *exit_status);
-/* _offer_unhandled(exc): whether the host's handler handled it. */
+/* _offer_unhandled(exc): return whether the host's handler handled it. */
 PyObject *sspy_offer_unhandled(PyObject *module, PyObject *exc);
 
 #endif

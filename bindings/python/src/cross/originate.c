@@ -1,6 +1,6 @@
 /*
- * Python -> HRESULT: the language exception of an exception and its error object, those of its
- * causes and of a group's members with them.
+ * Python -> HRESULT: the language exception of an exception and its error object, and those of its
+ * causes and of a group's members.
  */
 #include "cross/related.h"
 
@@ -8,7 +8,7 @@
 
 /* ---- The language exception -------------------------------------------------------------------*/
 
-/* A new one with the stack that was kept when the exception was raised, or the one it has now. */
+/* A new one with the stack that was kept at the raise, or else the exception's stack now. */
 static stacksplice_exception *new_with_stack(sspy_maker *maker, const sspy_step *step, HRESULT hr,
                                              const sspy_related *related)
 {
@@ -33,7 +33,7 @@ static stacksplice_exception *new_with_stack(sspy_maker *maker, const sspy_step 
     return x;
 }
 
-/* A new one with all that belongs to it. */
+/* A new one with its causes, members and notes. */
 static stacksplice_exception *new_exception(sspy_maker *maker, const sspy_step *step)
 {
     HRESULT hr = sspy_hresult_of(maker->state, step->exc);
@@ -48,10 +48,10 @@ static stacksplice_exception *new_exception(sspy_maker *maker, const sspy_step *
 
 /* ---- Ties for one crossing --------------------------------------------------------------------*/
 
-/* The ties of an exception in a section, in which they stay. */
+/* The ties of an exception in a section, which keeps them alive. */
 typedef struct crossing {
     stacksplice_ties *ties;
-    stacksplice_ties spare; /* of an exception that can carry none: only its return is anonymous */
+    stacksplice_ties spare; /* for an exception that can carry none: only its return is anonymous */
     IUnknown *exception;    /* an outside reference, which keeps the Python object; or NULL */
     stacksplice_section section;
 } crossing;
@@ -65,7 +65,7 @@ static void begin_crossing(crossing *c, sspy_interp *interp, sspy_ties *own,
     if (x && !c->ties->exception)
         stacksplice_ties_set_exception(c->ties, x);
     else if (x)
-        stacksplice_exception_unref(x); /* what EXC was asked has made it leave before */
+        stacksplice_exception_unref(x); /* our questions to EXC made it leave before */
     c->exception = sspy_ties_pin(interp, c->ties, exc);
 }
 
@@ -76,8 +76,8 @@ static void end_crossing(crossing *c)
     sspy_leave(c->section);
 }
 
-/* Begin for STEP's exception, whose ties are OWN or NULL: they get a language exception where they
-   have none (and no error, unless WANTED).  -1 with an exception: then there is nothing to end. */
+/* Begin for STEP's exception, whose ties are OWN or NULL.  Ties without a language exception get
+   one (and no error, unless WANTED). -1 with an exception: then there is nothing to end. */
 static int cross(crossing *c, sspy_maker *maker, const sspy_step *step, sspy_ties *own, bool wanted)
 {
     sspy_interp *interp = maker->state->interp;
@@ -103,7 +103,7 @@ static int cross(crossing *c, sspy_maker *maker, const sspy_step *step, sspy_tie
 
 /* ---- The error object -------------------------------------------------------------------------*/
 
-/* As sspy_maker has it. */
+/* sspy_maker's ERROR_FOR. */
 static int take_error(sspy_maker *maker, const sspy_step *step, HRESULT *hr,
                       IScriptErrorInfo **error)
 {
@@ -162,7 +162,7 @@ IUnknown *sspy_language_exception(sspy_state *state, PyObject *exc, const void *
     if (cross(&c, &maker, &step, sspy_ties_of(state->interp, exc), true))
         return NULL;
     unknown = c.exception;
-    c.exception = NULL; /* the caller's */
+    c.exception = NULL; /* passed to the caller */
     end_crossing(&c);
     return unknown;
 }

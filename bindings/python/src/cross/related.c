@@ -1,12 +1,12 @@
 /*
- * What belongs to an exception that leaves Python: its cause or context, the members of a group,
- * and their causes and members in turn.  Each gets an error object of its own.
+ * The exceptions that leave Python with another one: its cause or context, the members of a group,
+ * and their causes and members in turn.  Each gets its own error object.
  */
 #include "cross/related.h"
 
 #include <stdlib.h>
 
-/* What a traceback would print as the reason of EXC, new reference; or NULL. */
+/* The exception that a traceback would print as EXC's reason, new reference; or NULL. */
 static PyObject *cause_of(PyObject *exc, stacksplice_relation *relation)
 {
     PyObject *cause = PyException_GetCause(exc);
@@ -18,7 +18,7 @@ static PyObject *cause_of(PyObject *exc, stacksplice_relation *relation)
     return ((PyBaseExceptionObject *)exc)->suppress_context ? NULL : PyException_GetContext(exc);
 }
 
-/* Whether EXC's error is being made further out. */
+/* Whether a step further out is making EXC's error. */
 static bool is_in(const sspy_step *step, PyObject *exc)
 {
     while (step && step->exc != exc)
@@ -26,8 +26,8 @@ static bool is_in(const sspy_step *step, PyObject *exc)
     return step != NULL;
 }
 
-/* The error of EXC, which belongs to STEP's exception, into *ERROR; NULL when it is left out: there
-   are too many, or it would be too far behind. */
+/* Make the error of EXC, which belongs to STEP's exception, in *ERROR.  It is NULL if EXC is left
+   out: there are too many, or EXC is too many steps away. */
 static int make_one(sspy_maker *maker, const sspy_step *step, PyObject *exc,
                     IScriptErrorInfo **error)
 {
@@ -54,8 +54,8 @@ static int begin_cause(sspy_maker *maker, const sspy_step *step, sspy_related *r
     PyObject *cause = cause_of(step->exc, &relation);
     int failed = 0;
 
-    /* A circle ends before its first is told again, as in a traceback.  C code can have set what is
-       no exception at all. */
+    /* A circle ends before its first exception would repeat, as in a traceback.  C code can set a
+       cause that is no exception. */
     if (cause && !is_in(step, cause)) {
         if (PyExceptionInstance_Check(cause))
             failed = make_one(maker, step, cause, &related->cause);
@@ -68,7 +68,8 @@ static int begin_cause(sspy_maker *maker, const sspy_step *step, sspy_related *r
     return failed;
 }
 
-/* A group can hold itself only through a member's cause, so no member is in a circle. */
+/* A group can contain itself only through a member's cause, so members need no check for
+   circles. */
 static int begin_members(sspy_maker *maker, const sspy_step *step, sspy_related *related)
 {
     PyObject *members = sspy_group_members(step->exc);

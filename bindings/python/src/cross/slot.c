@@ -1,8 +1,8 @@
 /*
  * The thread's error slot, as Python sees it: clean-up code that may fail, and asyncio.
  *
- * The slot is the thread's, not the task's.  So that no task takes another's error for its own, it
- * is noted which task Python put an error there for; in another task it is stale.
+ * The slot belongs to the thread, not to a task.  So that no task takes another's error for its
+ * own, we note for which task Python put an error there.  In any other task that error is stale.
  */
 #include "cross/cross.h"
 #include "life/text.h"
@@ -52,8 +52,8 @@ PyObject *sspy_restore_error(PyObject *module, PyObject *capsule)
         if (!info)
             return NULL;
     }
-    /* Not stacksplice_restore_error, which wants the thread of the save: a coroutine may have moved
-       to another, and says with the block that its error moves with it. */
+    /* Not stacksplice_restore_error, which expects the thread of the save: a coroutine may have
+       moved to another thread, and its block moves the error with it. */
     section = sspy_enter(state->interp);
     (void)SetErrorInfo(0, info);
     sspy_leave(section);
@@ -62,7 +62,7 @@ PyObject *sspy_restore_error(PyObject *module, PyObject *capsule)
 
 /* ---- Tasks ------------------------------------------------------------------------------------*/
 
-/* What names ERROR in this process for ever; NULL with an exception. */
+/* ERROR's name, unique in this process for ever; NULL with an exception. */
 static PyObject *reference_of(IRestrictedErrorInfo *error)
 {
     BSTR reference = NULL;
@@ -74,7 +74,8 @@ static PyObject *reference_of(IRestrictedErrorInfo *error)
     return text;
 }
 
-/* FUNCTION of _awaiting.py about the slot's error; whether it says true.  Never an exception. */
+/* Call FUNCTION of _awaiting.py about the slot's error; true if it returns true.  Sets no
+   exception. */
 static bool ask_about_slot(sspy_state *state, const char *function)
 {
     IRestrictedErrorInfo *error = NULL;

@@ -1,10 +1,10 @@
 /*
- * Exceptions that nobody handles in a process that must go on: the host's handler is asked, then
- * sys.excepthook has them.
+ * Exceptions that nobody handles in a process that must go on.  The host's handler gets them first,
+ * then sys.excepthook.
  */
 #include "cross/cross.h"
 
-/* The exception that this thread has already asked the handler about, and is showing; borrowed. */
+/* The exception that this thread has already offered to the handler and is showing; borrowed. */
 static _Thread_local const PyObject *asked;
 
 /* Whether the host's handler handles EXC; -1 with an exception. */
@@ -19,7 +19,7 @@ static int offer(sspy_state *state, PyObject *exc, const void *above)
     if (sspy_error_for(state, exc, above, &error))
         return -1;
     if (!error)
-        return 0; /* origination is switched off: there is nothing to offer */
+        return 0; /* origination is switched off, so there is nothing to offer */
     restricted = sspy_query(error, &IID_IRestrictedErrorInfo);
     hr = stacksplice_offer_unhandled(restricted);
     sspy_release(state->interp, restricted);
@@ -38,7 +38,7 @@ PyObject *sspy_offer_unhandled(PyObject *module, PyObject *exc)
     return handled < 0 ? NULL : PyBool_FromLong(handled);
 }
 
-/* To sys.stderr, as the interpreter does with the message of a SystemExit. */
+/* Write to sys.stderr, as the interpreter does with the message of a SystemExit. */
 static void print_message(PyObject *message)
 {
     PyObject *file = PySys_GetObject("stderr"); /* borrowed */
@@ -50,7 +50,7 @@ static void print_message(PyObject *message)
     Py_XDECREF(file);
 }
 
-/* The status that the interpreter would end with for EXC, a SystemExit. */
+/* The exit status that the interpreter would use for EXC, a SystemExit. */
 static int exit_status_of(PyObject *exc)
 {
     PyObject *code = sspy_attribute(exc, "code");
@@ -81,7 +81,7 @@ HRESULT sspy_report_unhandled(sspy_state *state, PyObject *exc, const void *abov
     }
     handled = state ? offer(state, exc, above) : 0;
     if (handled < 0)
-        PyErr_Clear(); /* no memory for an error object: it is shown all the same */
+        PyErr_Clear(); /* no memory for an error object: show the exception anyway */
     if (handled > 0)
         return S_OK;
     asked = exc;

@@ -1,72 +1,72 @@
-/* Python frames: where this CPython keeps them, and the elements of stacks that stand for them. */
+/* Python frames: where this CPython keeps them, and the stack elements for them. */
 #ifndef SSPY_FRAMES_H
 #define SSPY_FRAMES_H
 
 #include "life/life.h"
 
-/* Find the layout of this CPython and check it against the truth; once per process.  GIL held.
+/* Find the layout of this CPython and check it against known frames; once per process.  GIL held.
    -1 with an exception only when memory runs out. */
 int sspy_layout_check(void);
 /* Why Python frames cannot be shown, with the version found, or NULL when they can. */
 const char *sspy_layout_reason(void);
 /* Register the frame source, once per process. */
 HRESULT sspy_source_register(void);
-/* In the main interpreter, as its module begins: use the table of tokens.  Without memory it stays
-   empty. */
+/* Start using the table of tokens.  The main interpreter calls this as its module begins.  Without
+   memory the table stays empty. */
 void sspy_cache_begin(PyInterpreterState *interp);
 
 /* ---- Elements of stacks (tokens.c, mark.c) ----------------------------------------------------*/
 
-/* The token of the place LASTI (bytes, or -1) with LINE (0: look it up) in CODE. */
+/* The token of byte offset LASTI (or -1) in CODE, at LINE (0: look it up). */
 uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust trust,
                      PyInterpreterState *interp);
-/* The same in the current interpreter, with its lock held and outside of any capture: it is looked
-   for, and put, in the table of tokens (token_cache.h). */
+/* The same in the current interpreter, with its lock held and outside of any capture.  Looks in the
+   table of tokens, and adds the token to it (token_cache.h). */
 uintptr_t sspy_token_known(PyCodeObject *code, int lasti, int line, stacksplice_trust trust);
 
-/* The token of a gap; without memory that of one which says so. */
+/* The token of a gap.  Without memory the token says so instead. */
 static inline uintptr_t sspy_gap(const char *reason)
 {
     return stacksplice_gap("python", reason, 0);
 }
 
-/* That of a seam, where another stack follows. */
+/* The token of a seam, where another stack follows. */
 static inline uintptr_t sspy_seam_gap(const char *reason)
 {
     return stacksplice_gap("python", reason, STACKSPLICE_GAP_ASYNCHRONOUS);
 }
 
 uintptr_t sspy_mark(void); /* STACKSPLICE_GAP_RETURNED */
-/* Reasons of gaps, besides that one, where only what called Python's frames is missing. */
+/* Reasons of gaps, besides that one, at which only the callers of Python's frames are missing. */
 #define SSPY_CAUGHT_BEFORE "exception caught here earlier: callers of this frame unknown"
 #define SSPY_NEVER_RAISED "exception created but never raised"
-/* The reason of the seam behind which another task follows; the task's name may stand after it. */
+/* The reason of a seam to another task's stack; the task's name may follow it. */
 #define SSPY_AWAITED "awaited by another task"
 
 /* ---- Live frames of the current thread state (live.c) -----------------------------------------*/
 
 /* The innermost complete frame, as an address only; or NULL. */
 const void *sspy_frame_top(void);
-/* The address of FRAME's data if it is live on the chain, else NULL.  OWNED is what
-   sspy_chain_has_owned said: without such frames most answers need no look at the chain. */
+/* The address of FRAME's data if it is live on the chain, else NULL.  OWNED is the result of
+   sspy_chain_has_owned: without such frames most answers need no look at the chain. */
 const void *sspy_frame_live(PyFrameObject *frame, bool owned);
 /* Whether a live frame belongs to its frame object. */
 bool sspy_chain_has_owned(void);
 
-/* A live frame, by the address of its data, and the token that stands for it; 0: that of the place
-   where it is now. */
+/* A live frame, by the address of its data, and the token to show for it; 0: the token of its
+   current place. */
 typedef struct sspy_replaced_frame {
     const void *data;
     uintptr_t token;
 } sspy_replaced_frame;
-/* What a capture shows otherwise than it is: MARK goes before the innermost of FRAMES. */
+/* Frames that a capture shows with other tokens: MARK goes before the innermost of FRAMES. */
 typedef struct sspy_replacement {
     const void *innermost; /* set by sspy_replace */
     const sspy_replaced_frame *frames;
     uint32_t count;
     uintptr_t mark;
 } sspy_replacement;
-/* Captures of this thread follow WANTED, which is borrowed, until the next call; NULL: none. */
+/* Captures of this thread apply WANTED, which is borrowed, until the next call; NULL: nothing. */
 void sspy_replace(sspy_replacement *wanted);
 
 #endif

@@ -1,11 +1,11 @@
 /*
  * The base of a greenlet.
  *
- * A greenlet runs on the thread's own stack; what belongs to another one is copied away and back.
- * Outside of the frame that began the running greenlet the stack holds whatever was there last: the
- * native frames found there are no callers of ours.  Python's own chain ends at the base, so the
- * first frame of the greenlet extension outside of the outermost loop of that chain is the one
- * that began it.  Without greenlets no frame outside of that loop is the extension's.
+ * A greenlet runs on the thread's own stack; the extension copies the parts of other greenlets away
+ * and back.  Outside of the frame that began the running greenlet the stack holds old contents, so
+ * the native frames found there are not its callers.  Python's own chain ends at the base.  The
+ * first frame of the greenlet extension outside of that chain's outermost loop is the one that
+ * began it.  Without greenlets no frame outside of that loop is the extension's.
  */
 #include "frames/greenlet.h"
 
@@ -13,9 +13,9 @@
 #include <link.h>
 #include <string.h>
 
-enum { KNOWN_FRAMES = 24 /* outside of the outermost loop, that are remembered to hold no base */ };
+enum { KNOWN_FRAMES = 24 /* outside of the outermost loop, remembered to contain no base */ };
 
-/* What was looked at last in this thread and has no base: the next capture sees the same mostly. */
+/* The last frames of this thread that had no base: the next capture mostly sees the same ones. */
 static _Thread_local struct {
     uintptr_t outermost;
     uint32_t count;

@@ -1,10 +1,10 @@
 /*
- * Frame layouts by version, and the check that the row is true.
+ * Frame layouts by version, and the check that a row is right.
  *
  * 3.11 and 3.12 get security fixes only, so their layout is frozen and stands here.  From 3.13 on
- * the interpreter describes itself in a table of its own (_Py_DebugOffsets); the order of that
- * table's words is what a row holds.  Public structures (code objects) come from the headers we
- * are compiled with, which is why the versions must agree.
+ * the interpreter describes itself in a table (_Py_DebugOffsets), and a row holds the order of that
+ * table's words.  Public structures (code objects) come from the headers that we compile with, so
+ * the versions must agree.
  */
 #include "frames/layout.h"
 
@@ -14,13 +14,13 @@
 
 _Atomic(const sspy_verdict *) sspy_layout_verdict;
 
-/* _PyRuntime, as bytes: only its self-description is read.  A host may not export it. */
+/* _PyRuntime, as bytes: we read only its self-description.  A host may not export it. */
 extern const char runtime_start[] __asm__("_PyRuntime") __attribute__((weak));
 
 typedef struct layout_row {
     uint16_t version; /* 0x030B: 3.11 */
     sspy_layout fixed;
-    /* Words of each group of the table before the one for frames; 0: no table in this version. */
+    /* Words of each group of the table before the frame group; 0: this version has no table. */
     uint8_t runtime_words, interpreter_words, thread_words, between_words;
     uint8_t lock_word; /* in the interpreter's group */
     uintptr_t code_mask;
@@ -28,7 +28,7 @@ typedef struct layout_row {
 
 static const layout_row rows[] = {
     {0x030B, {true, 56, 8, 16, 32, 48, 56, 69, ~(uintptr_t)0, 0}, 0, 0, 0, 0, 0, 0},
-    /* 3.12 has a lock for each interpreter and does not tell where: the check looks for it. */
+    /* 3.12 has a lock for each interpreter and does not say where: the check searches for it. */
     {0x030C, {true, 56, 0, 8, 0, 8, 56, 70, ~(uintptr_t)0, 0}, 0, 0, 0, 0, 0, 0},
     {0x030D, {0}, 3, 13, 9, 0, 8, ~(uintptr_t)7},
     {0x030E, {0}, 3, 16, 9, 0, 9, ~(uintptr_t)7},
@@ -44,7 +44,7 @@ const char *sspy_layout_reason(void)
     return verdict->reason[0] ? verdict->reason : NULL;
 }
 
-/* The interpreter's description of itself: "xdebugpy", version, free-threading, then the groups. */
+/* The interpreter's self-description: "xdebugpy", version, free-threading, then the groups. */
 static const char *read_offsets(const layout_row *row, sspy_layout *layout)
 {
     const uint64_t *words = (const uint64_t *)(const void *)runtime_start;
@@ -67,7 +67,7 @@ static const char *read_offsets(const layout_row *row, sspy_layout *layout)
     layout->frame_owner = (uint32_t)frame[5];
     layout->code_mask = row->code_mask;
     layout->interpreter_lock = (uint32_t)interpreter[row->lock_word];
-    /* Offsets that cannot be are never followed. */
+    /* Never follow impossible offsets. */
     if (interpreter[row->lock_word] >= interpreter[0] || thread[4] >= thread[0] ||
         frame[0] > 1024 || frame[1] >= frame[0] || frame[2] >= frame[0] || frame[3] >= frame[0] ||
         frame[5] >= frame[0])
@@ -133,7 +133,7 @@ uintptr_t sspy_frame_current(PyThreadState *thread_state)
 
 /* ---- The choice -------------------------------------------------------------------------------*/
 
-/* The first to be published holds; it lives as long as the process. */
+/* The first verdict to be published wins; it lives as long as the process. */
 static void publish(sspy_verdict *found)
 {
     const sspy_verdict *none = NULL;

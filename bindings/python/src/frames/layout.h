@@ -1,13 +1,14 @@
 /*
  * Where a CPython keeps its frames: one row per minor version, checked against the running
- * interpreter before it is trusted.
+ * interpreter before we trust it.
  */
 #ifndef SSPY_LAYOUT_H
 #define SSPY_LAYOUT_H
 
 #include "frames/frames.h"
 
-/* Who owns a frame's memory; what is not below FRAME_OF_C is an entry frame, never shown. */
+/* Who owns a frame's memory.  A frame with a value of FRAME_OF_C or above is an entry frame, which
+   is never shown. */
 enum { SSPY_FRAME_GENERATOR = 1, SSPY_FRAME_OBJECT = 2, SSPY_FRAME_OF_C = 3 };
 /* Bytes of one code unit, in which first_traceable counts. */
 enum { SSPY_CODE_UNIT = 2 };
@@ -17,18 +18,18 @@ typedef struct sspy_layout {
     uint32_t head; /* in the thread state: the _PyCFrame, or the current frame */
     uint32_t cframe_current, cframe_previous;
     uint32_t frame_code, frame_previous, frame_instruction, frame_owner;
-    uintptr_t code_mask;       /* bits of frame_code that are the pointer */
+    uintptr_t code_mask;       /* the bits of frame_code that form the pointer */
     uint32_t interpreter_lock; /* in the interpreter's state: its lock; 0: one for all (3.11) */
 } sspy_layout;
 
-/* What is known of the layout of this process's CPython.  Interpreters with locks of their own may
-   examine it at the same time; the first one publishes what it found, whole, and for good. */
+/* The known layout of this process's CPython.  Interpreters with their own locks may examine it at
+   the same time.  The first one publishes its whole result, for good. */
 typedef struct sspy_verdict {
     sspy_layout layout; /* valid only where REASON is empty */
     char reason[160];
 } sspy_verdict;
 
-extern _Atomic(const sspy_verdict *) sspy_layout_verdict; /* (ATOMIC) NULL before it is published */
+extern _Atomic(const sspy_verdict *) sspy_layout_verdict; /* (ATOMIC) NULL until published */
 
 /* The layout, valid only while sspy_layout_reason() is NULL. */
 static inline const sspy_layout *sspy_layout_now(void)
@@ -36,12 +37,12 @@ static inline const sspy_layout *sspy_layout_now(void)
     return &atomic_load_explicit(&sspy_layout_verdict, memory_order_acquire)->layout;
 }
 
-/* Compare LAYOUT with what the interpreter tells of itself, and complete it: *WHY is what is wrong,
-   or NULL.  A wrong layout is found, not followed.  GIL held.  -1 with an exception when memory
-   runs out. */
+/* Compare LAYOUT with the interpreter's own answers, and complete it.  *WHY is what is wrong, or
+   NULL.  A wrong layout is detected, not followed.  GIL held. -1 with an exception when memory runs
+   out. */
 int sspy_layout_examine(sspy_layout *layout, const char **why);
 
-/* Reads of interpreter memory, by offset. */
+/* Read interpreter memory by offset. */
 static inline uintptr_t sspy_word(uintptr_t base, uint32_t offset)
 {
     return *(const uintptr_t *)(base + offset);
@@ -57,15 +58,15 @@ static inline uintptr_t sspy_frame_previous(uintptr_t frame)
     return sspy_word(frame, sspy_layout_now()->frame_previous);
 }
 
-/* The code object of FRAME, borrowed, when FRAME is a frame that Python shows; else NULL: entry
-   frames, shims, and frames that have not begun (as _PyFrame_IsIncomplete has it). */
+/* The code object of FRAME, borrowed, if Python shows FRAME.  NULL for entry frames, shims, and
+   frames that have not begun (by the rule of _PyFrame_IsIncomplete). */
 PyCodeObject *sspy_frame_code(uintptr_t frame);
 /* The byte offset of FRAME's instruction in CODE. */
 int sspy_frame_lasti(uintptr_t frame, const PyCodeObject *code);
 /* The innermost frame of THREAD_STATE, or 0. */
 uintptr_t sspy_frame_current(PyThreadState *thread_state);
 
-/* The frame data behind a frame object: struct _frame has begun with the object head, f_back and
+/* The frame data of a frame object. struct _frame has begun with the object head, f_back and
    f_frame since 3.11. */
 static inline uintptr_t sspy_frame_data(PyFrameObject *frame)
 {

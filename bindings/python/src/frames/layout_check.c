@@ -1,10 +1,11 @@
 /*
  * The check of a layout against the running interpreter, before anything relies on it.
  *
- * Three frames of known shape are run, a generator's inside a function's inside that of an
- * expression, in two loops of the interpreter.  Each offset of the layout must give what the frame
- * objects say, and the loops must lie where they are on the stack.  Memory is read through a pipe:
- * what a wrong offset points to may not be mapped, and then the read fails instead of the process.
+ * It runs three frames of known shape in two loops of the interpreter: a generator's inside a
+ * function's inside that of an expression.  Each offset of the layout must give what the frame
+ * objects give, and the loops must be at their known places on the stack.  The check reads memory
+ * through a pipe: a wrong offset may point to unmapped memory, and then the read fails instead of
+ * the process.
  */
 #include "frames/layout.h"
 #include "frames/positions.h"
@@ -15,15 +16,15 @@
 #include <unistd.h>
 
 enum {
-    MAX_FRAMES = 64, /* of the chain; the innermost three have a known shape */
+    MAX_FRAMES = 64, /* in the chain; the innermost three have a known shape */
     MAX_SKIPPED = 16,
     LOCK_SEARCH = 2048 /* bytes of the interpreter's state; 3.12.1 has its lock at 384 */
 };
 
 typedef struct check {
-    sspy_layout *layout;  /* what is checked */
+    sspy_layout *layout;  /* the layout to check */
     int in, out;          /* the pipe */
-    uintptr_t outer;      /* the stack of the function that started the check */
+    uintptr_t outer;      /* stack address of the function that started the check */
     uintptr_t markers[2]; /* of the two loops, inner first */
     bool ran;
     const char *why; /* what is wrong */
@@ -38,7 +39,7 @@ typedef struct seen_frame {
 
 static bool peek(const check *c, uintptr_t address, void *out, size_t size)
 {
-    /* Whole words, aligned: never half of one, which would stay in the pipe. */
+    /* Read aligned whole words only: half a word would stay in the pipe. */
     return address && address % size == 0 &&
            write(c->out, (const void *)address, size) == (ssize_t)size &&
            read(c->in, out, size) == (ssize_t)size;
@@ -60,7 +61,7 @@ static bool peek_frame(const check *c, uintptr_t frame, seen_frame *seen)
     return true;
 }
 
-/* As sspy_frame_code has it. */
+/* By the same rule as sspy_frame_code. */
 static bool is_shown(const check *c, const seen_frame *seen)
 {
     uintptr_t type = 0;
@@ -79,7 +80,7 @@ static bool is_shown(const check *c, const seen_frame *seen)
 
 /* ---- What is compared -------------------------------------------------------------------------*/
 
-/* The table of locations of a code object that this interpreter compiled is read as it reads it. */
+/* Our reader and the interpreter must agree on the location table of a code object it compiled. */
 static bool position_is_equal(PyCodeObject *code, int lasti)
 {
     sspy_position found = sspy_position_of(code, lasti);
@@ -90,7 +91,7 @@ static bool position_is_equal(PyCodeObject *code, int lasti)
            (int)found.column == column + 1 && (int)found.end_column == end_column + 1;
 }
 
-/* FRAME, found in the chain, against the frame object; NULL when they agree. */
+/* Compare FRAME, found in the chain, with the frame object; NULL when they agree. */
 static const char *compare_frame(uintptr_t frame, const seen_frame *seen, PyFrameObject *object,
                                  unsigned number)
 {
@@ -112,7 +113,7 @@ static const char *compare_frame(uintptr_t frame, const seen_frame *seen, PyFram
     return why;
 }
 
-/* Move *FRAME outward to the next one that Python shows; entry frames on the way are noted. */
+/* Move *FRAME outward to the next frame that Python shows, and note the entry frames on the way. */
 static bool find_shown(check *c, uintptr_t *frame, seen_frame *seen, unsigned number)
 {
     for (int skipped = 0; skipped < MAX_SKIPPED; skipped++) {
@@ -131,7 +132,7 @@ static bool find_shown(check *c, uintptr_t *frame, seen_frame *seen, unsigned nu
     return false;
 }
 
-/* The frame objects of this thread, innermost first, say the same as the frame data. */
+/* The frame objects of this thread, innermost first, must agree with the frame data. */
 static const char *compare_chain(check *c, PyThreadState *thread_state, uintptr_t frame)
 {
     PyFrameObject *object = PyThreadState_GetFrame(thread_state);
@@ -151,7 +152,7 @@ static const char *compare_chain(check *c, PyThreadState *thread_state, uintptr_
     Py_XDECREF(object);
     if (!why && number < 3)
         why = "frames not at their expected place";
-    /* Nobody called Python: the entry frame of the outer loop comes last. */
+    /* Nothing called Python: the entry frame of the outer loop comes last. */
     if (!why && number == 3)
         (void)find_shown(c, &frame, &seen, number);
     return why;
@@ -172,8 +173,8 @@ static bool find_cframes(check *c, uintptr_t head)
 
 /* ---- The interpreter's lock -------------------------------------------------------------------*/
 
-/* Whether OFFSET in the interpreter's state leads to the lock that this thread holds: its second
-   word is the thread state that took it last, its third says that it is taken. */
+/* Whether OFFSET in the interpreter's state leads to the lock that this thread holds.  The lock's
+   second word is the thread state that took it last; its third says whether it is taken. */
 static bool is_lock(const check *c, PyThreadState *thread_state, size_t offset)
 {
     uintptr_t lock = 0, holder = 0, thread = 0;

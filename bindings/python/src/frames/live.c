@@ -1,11 +1,11 @@
 /*
- * The live frames of the current thread state: what of a traceback is still running, what captures
- * show in its place, and what the table of tokens learns.
+ * The live frames of the current thread state: which frames of a traceback still run, what captures
+ * show in their place, and what the table of tokens learns.
  */
 #include "frames/live.h"
 #include "frames/token_cache.h"
 
-enum { MAX_LEARNED = 256 /* places that are put into the table of tokens in one go */ };
+enum { MAX_LEARNED = 256 /* places put into the table of tokens at once */ };
 
 /* Set by sspy_replace. */
 static _Thread_local const sspy_replacement *replacement;
@@ -50,7 +50,7 @@ const void *sspy_frame_live(PyFrameObject *frame, bool owned)
     if (sspy_layout_reason())
         return NULL;
     data = sspy_frame_data(frame);
-    /* What has ended was copied into its frame object. */
+    /* The data of an ended frame was copied into its frame object. */
     if (!owned && sspy_frame_owner(data) == SSPY_FRAME_OBJECT)
         return NULL;
     live = sspy_frame_current(PyThreadState_Get());
@@ -95,8 +95,8 @@ void sspy_replace(sspy_replacement *wanted)
 
 /* ---- Learning ---------------------------------------------------------------------------------*/
 
-/* What a capture missed is looked for anew on the chain as it is now: only what is live there is
-   known to be alive. */
+/* Look for what a capture missed on the current chain: only frames that are live now are known to
+   be alive. */
 static void learn(PyThreadState *state)
 {
     uintptr_t frame = sspy_frame_current(state);

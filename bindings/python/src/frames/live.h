@@ -1,4 +1,4 @@
-/* What live.c and threads.c have for the frame source. */
+/* What live.c and threads.c provide to the frame source. */
 #ifndef SSPY_LIVE_H
 #define SSPY_LIVE_H
 
@@ -7,7 +7,7 @@
 
 enum {
     SSPY_MAX_THREAD_STATES = 16,
-    SSPY_MAX_CHAIN = 1 << 20 /* frames: a chain that is longer is no chain */
+    SSPY_MAX_CHAIN = 1 << 20 /* frames: a longer chain is corrupt */
 };
 
 static inline bool sspy_is_on_stack(const stacksplice_walk *walk, uintptr_t address)
@@ -16,19 +16,19 @@ static inline bool sspy_is_on_stack(const stacksplice_walk *walk, uintptr_t addr
            address % sizeof(void *) == 0;
 }
 
-/* Every thread state that has frames on this stack, into STATES; returns their number. */
+/* Put every thread state that has frames on this stack into STATES; returns their number. */
 uint32_t sspy_thread_states(const stacksplice_walk *walk,
                             PyThreadState *states[SSPY_MAX_THREAD_STATES]);
 
-/* What captures of this thread follow, or NULL. */
+/* The replacement that captures of this thread apply, or NULL. */
 const sspy_replacement *sspy_replacement_now(void);
 /* FRAME among the frames of WANTED, or NULL. */
 const sspy_replaced_frame *sspy_find_replaced(const sspy_replacement *wanted, uintptr_t frame);
 
-/* A capture of this thread met a frame of the home interpreter that the table of tokens does not
-   know: it is put there as soon as a section is left. */
+/* A capture of this thread met a frame of the home interpreter that is not in the table of tokens.
+   It goes there as soon as the thread leaves a section. */
 void sspy_learn_later(void);
-/* Do so now, if it is still live.  Lock held, outside of any capture. */
+/* Add those that are still live now.  Lock held, outside of any capture. */
 void sspy_learn(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The gap of an exception that left where its stack was not taken. */
+/* The gap for an exception that left without its stack being captured. */
 #include "frames/frames.h"
 
 uintptr_t sspy_mark(void)
@@ -6,7 +6,7 @@ uintptr_t sspy_mark(void)
     static _Thread_local struct {
         uintptr_t token;
         uint32_t epoch;
-    } known; /* asked for anew in each epoch of the core, so that it is not dropped */
+    } known; /* interned again in each epoch of the core, so that it is not dropped */
     static const stacksplice_token_info gap = {.size = sizeof gap,
                                                .kind = STACKSPLICE_FRAME_GAP,
                                                .trust = STACKSPLICE_TRUST_EXACT,
@@ -17,7 +17,7 @@ uintptr_t sspy_mark(void)
 
     if (token && known.epoch == epoch)
         return token;
-    /* Without memory the token says that; the next one is the right one again. */
+    /* Without memory the token says so; the next call gets the right one again. */
     known.token = stacksplice_intern(&gap, &token) == S_OK ? token : 0;
     known.epoch = epoch;
     return token;

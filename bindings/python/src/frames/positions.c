@@ -1,17 +1,18 @@
 /*
- * Where an instruction stands in its source, read from its code object's table of locations.
+ * The place of an instruction in its source, from its code object's table of locations.
  *
- * The table has an entry for each run of one to eight code units: a byte 1kkkklll (kind, units less
- * one) and, without their top bits, the bytes that the kind needs.  Lines are relative to the entry
- * before.  The interpreter's own function for lines walks the same table, but tells columns only
- * after a second step, which costs a sixth of a whole capture; this one takes all in one pass.
+ * The table has an entry for each run of one to eight code units.  It is a byte 1kkkklll (kind,
+ * units less one) and the bytes that the kind needs, whose top bits are clear.  Lines are relative
+ * to the entry before.  The interpreter's own function for lines walks the same table.  It gives
+ * columns only after a second step, which costs a sixth of a whole capture; this reader gets
+ * everything in one pass.
  */
 #include "frames/positions.h"
 
 #include "frames/layout.h"
 
 enum {
-    KIND_ONE_LINE = 10, /* 10 to 12: that many lines further; two bytes are the columns */
+    KIND_ONE_LINE = 10, /* 10 to 12: that many lines further; two bytes hold the columns */
     KIND_NO_COLUMNS = 13,
     KIND_LONG = 14,
     KIND_NONE = 15 /* no place in the source; below 10: short columns on the same line */
@@ -26,7 +27,7 @@ static unsigned next_byte(cursor *c)
     return c->at < c->end ? *c->at++ : 0;
 }
 
-/* Six bits in each byte, the lowest first; a seventh says that there are more. */
+/* Each byte holds six bits, the lowest first; a seventh says that more follow. */
 static unsigned next_number(cursor *c)
 {
     unsigned number = 0, shift = 0, byte;
@@ -47,8 +48,7 @@ static int next_signed(cursor *c)
     return number & 1 ? -(int)(number >> 1) : (int)(number >> 1);
 }
 
-/* How many lines the entry of this KIND, whose first byte was read, is further than the one before.
- */
+/* How many lines an entry of this KIND, whose first byte was read, is after the entry before. */
 static int lines_further(unsigned kind, cursor *c)
 {
     if (kind == KIND_NO_COLUMNS || kind == KIND_LONG)
@@ -61,7 +61,7 @@ static uint32_t positive(int64_t number)
     return number > 0 && number <= INT32_MAX ? (uint32_t)number : 0;
 }
 
-/* The entry of this KIND at LINE; C is behind what lines_further read. */
+/* Read the rest of the entry of this KIND at LINE; C is after what lines_further read. */
 static sspy_position read_entry(unsigned kind, int64_t line, cursor *c)
 {
     sspy_position position = {0};
@@ -74,7 +74,7 @@ static sspy_position read_entry(unsigned kind, int64_t line, cursor *c)
         return position;
     if (kind == KIND_LONG) {
         position.end_line = positive(line + next_number(c));
-        position.column = positive(next_number(c)); /* one more than the column; 0: none */
+        position.column = positive(next_number(c)); /* stored as column + 1; 0: none */
         position.end_column = positive(next_number(c));
     } else if (kind >= KIND_ONE_LINE) {
         position.column = next_byte(c) + 1;

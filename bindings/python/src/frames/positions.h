@@ -1,5 +1,5 @@
 /*
- * The place of an instruction in its source.  Reads the code object only: no allocation, no lock.
+ * The place of an instruction in its source.  Reads only the code object: no allocation, no lock.
  */
 #ifndef SSPY_POSITIONS_H
 #define SSPY_POSITIONS_H
@@ -13,7 +13,7 @@ typedef struct sspy_position {
     uint32_t line, end_line, column, end_column;
 } sspy_position;
 
-/* That of byte offset LASTI in CODE; of its first line when LASTI is negative. */
+/* The position of byte offset LASTI in CODE; of its first line when LASTI is negative. */
 sspy_position sspy_position_of(const PyCodeObject *code, int lasti);
 
 #endif

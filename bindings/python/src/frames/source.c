@@ -1,11 +1,11 @@
 /*
- * The frame source: which native frames are CPython's evaluation loop, and which Python frames
- * they stand for.
+ * The frame source: it finds the native frames of CPython's evaluation loop, and their Python
+ * frames.
  *
  * Each activation of the loop keeps an object (a marker) on the C stack, chained from the thread
- * state.  The native frame that owns the marker's address is that activation.  One stack can hold
- * activations of several thread states (sub-interpreters): all chains whose markers lie on it are
- * followed side by side, in the order of their markers' addresses.
+ * state.  The native frame that contains the marker's address is that activation.  One stack can
+ * hold activations of several thread states (sub-interpreters).  The source follows all chains with
+ * markers on the stack side by side, in the order of the markers' addresses.
  */
 #include "frames/greenlet.h"
 #include "frames/live.h"
@@ -21,8 +21,8 @@ typedef struct marker {
 /* The markers of one thread state, the innermost first. */
 typedef struct chain {
     PyInterpreterState *interp;
-    uintptr_t next;  /* the next _PyCFrame; from 3.13 on the frame to go on from */
-    uintptr_t first; /* 3.13 on: the first frame behind the marker before */
+    uintptr_t next;  /* the next _PyCFrame; from 3.13 on the next frame */
+    uintptr_t first; /* 3.13 on: the first frame after the previous marker */
     marker now;
 } chain;
 
@@ -37,15 +37,15 @@ static void next_cframe(chain *c, const stacksplice_walk *walk)
     uintptr_t last = c->now.address, cframe = c->next;
 
     c->now.address = 0;
-    /* Markers inside of the part that is looked at come first: they may be skipped, not read. */
+    /* Markers inside the walked part come first: we may skip them, but not read them. */
     while (cframe && cframe > last && cframe < walk->stack_high && cframe % sizeof(void *) == 0) {
         last = cframe;
         cframe = sspy_word(cframe, sspy_layout_now()->cframe_previous);
         if (last >= walk->stack_low) {
             c->now = (marker){last, sspy_word(last, sspy_layout_now()->cframe_current), 0};
-            /* Its frames end where those of the next loop begin: the newest frame there called.
-               That loop may run on another stack of the thread, or be the thread state's own base.
-             */
+            /* Its frames end where those of the next loop begin: the newest frame there made the
+               call.  That loop may run on another stack of the thread, or be the thread state's own
+               base. */
             if (cframe > last || (cframe && !sspy_is_on_stack(walk, cframe)))
                 c->now.end = sspy_word(cframe, sspy_layout_now()->cframe_current);
             break;
@@ -54,7 +54,7 @@ static void next_cframe(chain *c, const stacksplice_walk *walk)
     c->next = cframe;
 }
 
-/* 3.13 on: entry frames on the C stack stand in the frame chain itself. */
+/* 3.13 on: the frame chain itself contains entry frames, which are on the C stack. */
 static void next_entry_frame(chain *c, const stacksplice_walk *walk)
 {
     uintptr_t last = c->now.address, frame = c->next;
@@ -64,7 +64,7 @@ static void next_entry_frame(chain *c, const stacksplice_walk *walk)
         uintptr_t previous = sspy_frame_previous(frame);
 
         if (sspy_frame_owner(frame) >= SSPY_FRAME_OF_C) {
-            /* A chain whose markers do not lie further and further out is no chain. */
+            /* In a valid chain each marker is further out than the one before. */
             if (frame > last && sspy_is_on_stack(walk, frame))
                 c->now = (marker){frame, c->first, frame};
             c->first = previous;
@@ -145,7 +145,7 @@ static __attribute__((noinline)) uintptr_t unknown_token(uintptr_t frame,
     return sspy_token(code, sspy_frame_lasti(frame, code), 0, STACKSPLICE_TRUST_EXACT, interp);
 }
 
-/* *TOKEN, if it is set, is that of FRAME, as WANTED has it. */
+/* Set *TOKEN to the token that WANTED has for FRAME, if any; before the innermost push the mark. */
 static __attribute__((noinline)) bool push_replaced(batch *b, const sspy_replacement *wanted,
                                                     uintptr_t frame, uintptr_t *token)
 {
@@ -156,11 +156,11 @@ static __attribute__((noinline)) bool push_replaced(batch *b, const sspy_replace
     *token = replaced->token;
     if (replaced->data != wanted->innermost)
         return true;
-    /* What comes before the mark is cut off: a gap that holds for what follows is repeated. */
+    /* What comes before the mark is cut off.  Repeat a gap that also covers what follows. */
     return push(b, wanted->mark) && (b->walk->frame_count || push(b, sspy_gap(no_native_frames)));
 }
 
-/* The frames of one activation, innermost first, as WANTED (or NULL) has them. */
+/* Push the frames of one activation, innermost first, with the tokens of WANTED (or NULL). */
 static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState *interp,
                      const sspy_replacement *wanted)
 {
@@ -191,9 +191,9 @@ static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState
 }
 
 /*
- * The native frame that ADDRESS lies in, from FRAME outward; frame_count when there is none.  Frame
- * FRAME is on the stack that is looked at, so that the others lie further and further out.  Nobody
- * knows where the last frame of a truncated walk ends, so nothing is in it.
+ * The native frame that contains ADDRESS, searched from FRAME outward; frame_count when there is
+ * none.  FRAME is on the walked stack, so that the others are further and further out.  The end of
+ * a truncated walk's last frame is unknown, so that frame contains nothing.
  */
 static uint32_t frame_of(const stacksplice_walk *walk, uint32_t frame, uintptr_t address)
 {
@@ -209,7 +209,7 @@ static uint32_t frame_of(const stacksplice_walk *walk, uint32_t frame, uintptr_t
     return frame;
 }
 
-/* The first frame on the stack that is looked at: those of a signal handler may be on another. */
+/* The first frame on the walked stack: a signal handler's frames may be on another one. */
 static uint32_t first_frame(const stacksplice_walk *walk)
 {
     uint32_t frame = 0;
@@ -220,7 +220,7 @@ static uint32_t first_frame(const stacksplice_walk *walk)
     return frame;
 }
 
-/* What lies outside of a greenlet's base is left over there, also for other sources. */
+/* Remove what is outside of a greenlet's base, for other sources too. */
 static void cut_at_base(stacksplice_walk *walk, uint32_t first, uintptr_t outermost)
 {
     uint32_t base = sspy_greenlet_base(walk, first, outermost);
@@ -236,7 +236,7 @@ static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count
     uint32_t frame = first_frame(walk);
 
     for (chain *c; (c = innermost(chains, count)) != NULL; next_marker(c, walk)) {
-        /* greenlet chains a _PyCFrame of its own, which no loop stands behind. */
+        /* greenlet chains its own _PyCFrame, which belongs to no loop. */
         if (!c->now.first || c->now.first == c->now.end)
             continue;
         frame = frame_of(walk, frame, c->now.address);
@@ -262,7 +262,7 @@ static void collect(stacksplice_walk *walk, void *data)
 
     (void)data;
     if (why) {
-        /* Only a thread that runs Python has frames to miss. */
+        /* Only a thread that runs Python can miss frames. */
         if (PyGILState_GetThisThreadState())
             push_gap(walk, why);
         return;

@@ -5,9 +5,10 @@
 #include <unistd.h>
 
 /*
- * Whether CURRENT is this thread's and running; MINE is the one this thread began with.  Before
- * 3.12 the current thread state is global: it is ours only if a section of ours says so, or if it
- * belongs to this thread.  PyGILState_Check is no proof: with sub-interpreters it always says yes.
+ * Whether CURRENT is this thread's and running; MINE is the state this thread began with.  Before
+ * 3.12 the current thread state is global.  It is ours only if one of our sections says so, or if
+ * it belongs to this thread.  PyGILState_Check proves nothing: with sub-interpreters it always
+ * returns 1.
  */
 static bool holds_lock(PyThreadState *current, PyThreadState *mine)
 {
@@ -17,11 +18,11 @@ static bool holds_lock(PyThreadState *current, PyThreadState *mine)
 #else
     if (!current)
         return false;
-    /* Nobody else makes this thread's own state the current one. */
+    /* No other thread makes this thread's own state the current one. */
     if (current == mine || sspy_is_in_section())
         return true;
-    /* Only the holder of the lock can be current, and it is alive while it holds it; it could let
-       go and die between these reads only if it were another thread. */
+    /* Only the holder of the lock can be current, and it is alive while it holds the lock.  It
+       could release the lock and die between these reads only if it were another thread. */
     return PyGILState_Check() && current->thread_id == (unsigned long)pthread_self() &&
            current->native_thread_id == (unsigned long)gettid();
 #endif
@@ -54,8 +55,8 @@ static uint32_t add_thread_state(PyThreadState **states, uint32_t count, PyThrea
     return count;
 }
 
-/* Whether INTERP runs under the lock that CURRENT's interpreter holds: only then its list of thread
-   states stands still.  In 3.11 there is one lock. */
+/* Whether INTERP runs under the lock that CURRENT's interpreter holds.  Only then its list of
+   thread states cannot change.  In 3.11 there is one lock. */
 static bool shares_lock(PyInterpreterState *interp, PyThreadState *current)
 {
     uint32_t offset = sspy_layout_now()->interpreter_lock;

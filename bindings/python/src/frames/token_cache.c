@@ -1,16 +1,16 @@
 /*
  * The table of token_cache.h.
  *
- * Each code object with entries has a weak reference of ours, a watch, whose callback runs before
- * the code object's memory is freed, whoever frees it.  (The destructor of a code extra would not
- * do: CPython calls those of the interpreter that is current then, which with interpreters that
- * share objects may be another one.)  Only code of the main interpreter is put.
+ * Each code object with entries has a weak reference of ours, a watch.  Its callback runs before
+ * the code object's memory is freed, in any thread.  The destructor of a code extra would not do:
+ * CPython calls those of the current interpreter, which may be another one if interpreters share
+ * objects.  The table holds only code of the main interpreter.
  */
 #include "frames/token_cache.h"
 
 #include "frames/layout.h"
 
-enum { BUSY = 2 }; /* as an address: an entry that is being changed; 0: a free one */
+enum { BUSY = 2 }; /* as an address: an entry that is being changed; 0 is a free one */
 #define ONE_CHANGE (SSPY_CACHE_ADDRESS + 1)
 
 sspy_cache_row sspy_cache_rows[1 << SSPY_CACHE_ROW_BITS];
@@ -21,12 +21,12 @@ static PyObject *watches;        /* (GIL) address of a code object -> its watch 
 static PyObject *on_death;       /* (GIL) the callback of all watches */
 static unsigned next_victim;     /* (GIL) */
 
-/* What a watch has behind the members of a weak reference: where its code has its instructions. */
+/* Follows the members of a weak reference in a watch: where its code has its instructions. */
 typedef struct instructions {
     uintptr_t code, from, to;
 } instructions;
 
-/* Readers that saw the old key see another one behind the value. */
+/* A reader that saw the old key sees another key after it reads the value. */
 static void change(sspy_cache_entry *entry, uint64_t address, uint64_t value)
 {
     uint64_t key = atomic_load_explicit(&entry->key, memory_order_relaxed);
@@ -49,7 +49,7 @@ static void clear_row(sspy_cache_row *row, uintptr_t from, uintptr_t to)
     }
 }
 
-/* The rows of the instructions are looked through, or all of them when they are fewer. */
+/* Search the rows of the instructions, or all rows when those are fewer. */
 static void forget(const instructions *of)
 {
     if ((of->to - of->from) / SSPY_CODE_UNIT < SSPY_COUNT_OF(sspy_cache_rows))
@@ -82,7 +82,7 @@ static instructions *watched_by(PyObject *watch)
     return (instructions *)(void *)((char *)watch + _PyWeakref_RefType.tp_basicsize);
 }
 
-/* The code of WATCH dies.  An entry that stays in the dict for want of memory is of no use to the
+/* The code of WATCH dies.  An entry that stays in the dict for want of memory does not serve the
    next code at that address, since its watch is dead. */
 static PyObject *code_died(PyObject *self, PyObject *watch)
 {
@@ -171,8 +171,8 @@ static int add_watch(PyCodeObject *code, PyObject *address)
     return failed;
 }
 
-/* See to it that CODE is watched.  What the interpreter says when it cannot be is nobody's
-   business; a pending exception, which that would replace, comes first. */
+/* Make sure that CODE has a watch.  If that fails, the interpreter's exception is dropped; a
+   pending exception, which it would replace, is kept. */
 static bool watch(PyCodeObject *code)
 {
     PyObject *address, *found;
@@ -188,7 +188,7 @@ static bool watch(PyCodeObject *code)
     return watched;
 }
 
-/* The entry of ROW for PLACE, else a free one, else one in turn. */
+/* The entry of ROW for PLACE, else a free one, else the next victim. */
 static sspy_cache_entry *choose(sspy_cache_row *row, uintptr_t place)
 {
     sspy_cache_entry *free_entry = NULL;
@@ -210,13 +210,13 @@ void sspy_cache_put(PyCodeObject *code, uintptr_t place, uint32_t line, uintptr_
 {
     PyInterpreterState *home = atomic_load_explicit(&sspy_cache_home, memory_order_relaxed);
 
-    /* A frame that has not begun is not shown, although its instruction may be the first one. */
+    /* Do not store a frame that has not begun: it is not shown, although its instruction may be the
+       first. */
     if (!home || home != PyInterpreterState_Get() || place & ~SSPY_CACHE_ADDRESS ||
         (place | 1) < sspy_instruction(code, code->_co_firsttraceable * SSPY_CODE_UNIT) ||
         line > UINT16_MAX || !watch(code))
         return;
-    /* Making the watch may have run code that captures, and other threads describe what they like.
-     */
+    /* Creating the watch may have run code that captures, and other threads may describe tokens. */
     if (epoch != stacksplice_token_epoch())
         return;
     change(choose(sspy_cache_row_of(place), place), place,

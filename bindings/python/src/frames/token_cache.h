@@ -1,10 +1,10 @@
 /*
  * Tokens by the address of an instruction: a hit reads one line of a table and no code object.
  *
- * An instruction lies inside its code object, and its entry leaves the table when the code object
- * dies, so that whoever has a frame there finds what was put there for it.  Read by any thread at
- * any time, without a lock; changed only with the lock of the main interpreter held, whose code
- * alone is in it.
+ * An instruction is inside its code object, and its entry leaves the table when the code object
+ * dies.  So an entry found for a frame was put there for that frame's code.  Any thread reads the
+ * table at any time, without a lock.  Only the holder of the main interpreter's lock changes it,
+ * and it holds that interpreter's code alone.
  */
 #ifndef SSPY_TOKEN_CACHE_H
 #define SSPY_TOKEN_CACHE_H
@@ -13,11 +13,11 @@
 
 enum { SSPY_CACHE_WAYS = 4, SSPY_CACHE_ROW_BITS = 11 };
 
-/* KEY: the address of the instruction, whose lowest bit says that the line is a traceback's; above
-   it a count of changes, by which a reader sees that VALUE was exchanged beside it. */
+/* KEY is the address of the instruction; its lowest bit says that the line is a traceback's.  Above
+   it is a count of changes, with which a reader detects that VALUE was exchanged. */
 typedef struct sspy_cache_entry {
     _Atomic(uint64_t) key;
-    _Atomic(uint64_t) value; /* the token below its base, and above it the line asked for */
+    _Atomic(uint64_t) value; /* the token below its base, and above it the requested line */
 } sspy_cache_entry;
 
 typedef struct sspy_cache_row {
@@ -32,11 +32,11 @@ typedef struct sspy_cache_row {
 extern sspy_cache_row sspy_cache_rows[1 << SSPY_CACHE_ROW_BITS];
 /* The interpreter whose code is in the table; NULL: none. */
 extern _Atomic(PyInterpreterState *) sspy_cache_home;
-/* The core's epoch in which all in the table was put there. */
+/* The core's epoch of all entries in the table. */
 extern _Atomic(uint32_t) sspy_cache_epoch;
 
-/* Whether the tokens in the table are still known: else all of it is void, and whoever may change
-   the table calls sspy_cache_renew. */
+/* Whether the core still knows the tokens in the table.  If not, the table is void, and whoever may
+   change it calls sspy_cache_renew. */
 static inline bool sspy_cache_is_true(void)
 {
     return atomic_load_explicit(&sspy_cache_epoch, memory_order_acquire) ==
@@ -50,7 +50,7 @@ static inline sspy_cache_row *sspy_cache_row_of(uintptr_t place)
     return &sspy_cache_rows[mixed >> (64 - SSPY_CACHE_ROW_BITS)];
 }
 
-/* The token that was put for PLACE and LINE, or 0. */
+/* The token stored for PLACE and LINE, or 0. */
 static inline uintptr_t sspy_cache_find(uintptr_t place, uint32_t line)
 {
     sspy_cache_row *row = sspy_cache_row_of(place);
@@ -75,20 +75,19 @@ static inline uintptr_t sspy_instruction(const PyCodeObject *code, int lasti)
     return (uintptr_t)code + offsetof(PyCodeObject, co_code_adaptive) + (uintptr_t)lasti;
 }
 
-/* As a key: a token of a traceback is another than that of the live frame. */
+/* The key of a traceback's token, which differs from that of the live frame. */
 static inline uintptr_t sspy_traceback_key(uintptr_t place)
 {
     return place | 1;
 }
 
-/* INTERP ends: what its code put is forgotten. */
+/* INTERP ends: forget what its code put there. */
 void sspy_cache_end(PyInterpreterState *interp);
-/* Void the table if the core has dropped tokens since; the epoch in which it is true now.  Lock
+/* Void the table if the core has dropped tokens since.  Returns the epoch of its entries.  Lock
    held. */
 uint32_t sspy_cache_renew(void);
-/* Put TOKEN, which was interned in EPOCH, for PLACE (in CODE, which is alive) and LINE.  Lock held,
-   outside of any capture: it may allocate in the interpreter.  Does nothing where it cannot be
-   done. */
+/* Store TOKEN, interned in EPOCH, for PLACE and LINE; PLACE is in CODE, which is alive.  Lock held,
+   outside of any capture: it may allocate in the interpreter.  Does nothing if it fails. */
 void sspy_cache_put(PyCodeObject *code, uintptr_t place, uint32_t line, uintptr_t token,
                     uint32_t epoch);
 

@@ -1,6 +1,6 @@
 /*
- * The token of a place in a code object.  Strings are read where they lie: nothing is allocated in
- * the interpreter and no lock is needed, because a frame on this thread's stack keeps its code.
+ * The token of a place in a code object.  Strings are read in place.  A frame on this thread's
+ * stack keeps its code, so we allocate nothing in the interpreter and need no lock.
  */
 #include "frames/frames.h"
 #include "frames/layout.h"
@@ -61,7 +61,7 @@ static const char *text_of(PyObject *text, char *buffer, size_t capacity)
     return buffer;
 }
 
-/* The character of TEXT that is BACK from its end; BACK is not 0 and no more than its length. */
+/* The character BACK places from the end of TEXT; BACK is from 1 to its length. */
 static Py_UCS4 from_end(PyObject *text, Py_ssize_t back)
 {
     return PyUnicode_READ_CHAR(text, PyUnicode_GET_LENGTH(text) - back);
@@ -83,8 +83,8 @@ static bool is_last_part(PyObject *name, PyObject *whole)
     return !length;
 }
 
-/* A qualified name ends in the one that tracebacks of Python print, and says more.  Code that was
-   renamed (templates, rebuilt tracebacks) has kept the qualified name of something else. */
+/* A qualified name ends in the name that Python's tracebacks print, and is more precise.  Renamed
+   code (templates, rebuilt tracebacks) keeps the qualified name of something else. */
 static PyObject *shown_name(const PyCodeObject *code)
 {
     PyObject *name = code->co_name, *whole = code->co_qualname;
@@ -96,7 +96,7 @@ static PyObject *shown_name(const PyCodeObject *code)
     return is_last_part(name, whole) ? whole : name;
 }
 
-/* LINE is what a traceback says, which can be made by hand: the columns may be of another line. */
+/* LINE is a traceback's, which can be made by hand: the columns may belong to another line. */
 static void set_place(stacksplice_token_info *info, const PyCodeObject *code, int lasti, int line)
 {
     sspy_position position = sspy_position_of(code, lasti);
@@ -109,7 +109,7 @@ static void set_place(stacksplice_token_info *info, const PyCodeObject *code, in
     info->end_column = position.end_column;
 }
 
-/* Whether *TOKEN is that of its place, and not one that says why there is none. */
+/* Whether *TOKEN is that of its place, and not one that gives the reason for its absence. */
 static bool make_token(PyCodeObject *code, int lasti, int line, stacksplice_trust trust,
                        PyInterpreterState *interp, uintptr_t *token)
 {
@@ -139,7 +139,8 @@ uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust 
     return token;
 }
 
-/* The key of the instruction in the table of tokens; 0: LASTI, made by hand, is outside of CODE. */
+/* The key of the instruction in the table of tokens; 0 if LASTI, made by hand, is outside of
+   CODE. */
 static uintptr_t key_of(const PyCodeObject *code, int lasti, stacksplice_trust trust)
 {
     uintptr_t place = sspy_instruction(code, lasti);

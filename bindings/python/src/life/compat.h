@@ -1,5 +1,5 @@
 /*
- * What differs between the CPythons we are built for, one name for each fact.
+ * The differences between the CPythons we are built for, one name for each fact.
  */
 #ifndef SSPY_COMPAT_H
 #define SSPY_COMPAT_H
@@ -11,7 +11,7 @@
 #error "stacksplice needs CPython 3.11 or newer"
 #endif
 
-/* The pending exception as one object with its traceback set (new reference), cleared; or NULL. */
+/* Take the pending exception as one object with its traceback set (new reference); or NULL. */
 static inline PyObject *sspy_take_pending(void)
 {
 #if PY_VERSION_HEX >= 0x030C0000
@@ -47,7 +47,7 @@ static inline void sspy_set_pending(PyObject *exc)
 #endif
 }
 
-/* The object behind a weak reference (new reference), or NULL without an exception. */
+/* The object of a weak reference (new reference), or NULL without an exception. */
 static inline PyObject *sspy_weakref_get(PyObject *reference)
 {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -63,8 +63,8 @@ static inline PyObject *sspy_weakref_get(PyObject *reference)
 #endif
 }
 
-/* OBJECT's attribute NAME (new reference), or NULL with an exception.  PyObject_GetAttrString looks
-   with a new string each time, and each may stay in the interpreter's cache of methods. */
+/* OBJECT's attribute NAME (new reference), or NULL with an exception.  PyObject_GetAttrString makes
+   a new string each time, and each may stay in the interpreter's cache of methods. */
 static inline PyObject *sspy_attribute(PyObject *object, const char *name)
 {
     PyObject *key = PyUnicode_InternFromString(name);
@@ -74,8 +74,8 @@ static inline PyObject *sspy_attribute(PyObject *object, const char *name)
     return attribute;
 }
 
-/* OBJECT's attribute NAME (new reference); NULL without an exception when it has none, which is
-   cheap, and with one when looking for it failed. */
+/* OBJECT's attribute NAME (new reference).  NULL without an exception if it has none, which is
+   cheap; NULL with an exception if the lookup failed. */
 static inline PyObject *sspy_optional_attribute(PyObject *object, PyObject *name)
 {
     PyObject *attribute = NULL;
@@ -88,7 +88,7 @@ static inline PyObject *sspy_optional_attribute(PyObject *object, PyObject *name
     return attribute;
 }
 
-/* The thread state that runs now; before 3.12 it may be another thread's (see frames.c). */
+/* The thread state that runs now; before 3.12 it may be another thread's (see threads.c). */
 static inline PyThreadState *sspy_current_thread_state(void)
 {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -98,8 +98,7 @@ static inline PyThreadState *sspy_current_thread_state(void)
 #endif
 }
 
-/* From 3.12 on that thread state is thread-local: not NULL means that this thread holds its lock.
- */
+/* From 3.12 on that thread state is thread-local: if it is not NULL, this thread holds its lock. */
 #define SSPY_CURRENT_IS_THREAD_LOCAL (PY_VERSION_HEX >= 0x030C0000)
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * The record of one interpreter, which outlives it.
  *
- * Errors outlive the interpreter, in slots and in the hands of C, but as texts: an exception that
- * one of them held would keep its frames and their modules for ever.  So each exception is let go
- * when the program is through (atexit), and once more when the record goes.
+ * Errors outlive the interpreter, in slots and in C code, but only by value: an exception that one
+ * of them held would keep its frames and their modules for ever.  So we drop each exception when
+ * the program ends (atexit), and again when the record is destroyed.
  */
 #include "life/life.h"
 
@@ -12,7 +12,7 @@
 #define RECORD_KEY "stacksplice._stacksplice.interp"
 #define TIES_KEY "__stacksplice__" /* in the __dict__ of exceptions */
 
-static _Atomic(sspy_interp *) main_record; /* (ATOMIC) of the main interpreter, for quick finding */
+static _Atomic(sspy_interp *) main_record; /* (ATOMIC) of the main interpreter, for quick lookup */
 
 static PyObject *let_go_at_exit(PyObject *self, PyObject *unused)
 {
@@ -28,7 +28,7 @@ static PyObject *let_go_at_exit(PyObject *self, PyObject *unused)
 
 static PyMethodDef let_go_def = {"let_go", let_go_at_exit, METH_NOARGS, NULL};
 
-/* Where that fails, the end of the record has to do. */
+/* If that fails, the end of the record drops the exceptions. */
 static void register_at_exit(void)
 {
     PyObject *module = PyImport_ImportModule("atexit");
@@ -41,7 +41,7 @@ static void register_at_exit(void)
     Py_XDECREF(module);
 }
 
-/* Runs when the interpreter's dict is cleared: after all modules, with a thread state still. */
+/* Runs when the interpreter's dict is cleared: after all modules, but with a thread state. */
 static void record_destructor(PyObject *capsule)
 {
     sspy_interp *interp = PyCapsule_GetPointer(capsule, RECORD_KEY);
@@ -91,7 +91,7 @@ static sspy_interp *record_new(PyObject *dict)
 
 bool sspy_interp_lives(void)
 {
-    /* Py_IsInitialized says no already when modules, and the objects in them, are finalized. */
+    /* Py_IsInitialized is already false while modules, and the objects in them, are finalized. */
     return Py_IsInitialized() || atomic_load(&main_record);
 }
 
@@ -100,7 +100,7 @@ sspy_interp *sspy_interp_current(void)
     PyInterpreterState *state = PyInterpreterState_Get();
     PyObject *dict, *capsule;
 
-    /* The main interpreter outlives the others; its record does while its lock is held. */
+    /* The main interpreter outlives the others, and its record exists while its lock is held. */
     if (state == PyInterpreterState_Main() && atomic_load(&main_record))
         return atomic_load(&main_record);
     dict = PyInterpreterState_GetDict(state);

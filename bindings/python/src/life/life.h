@@ -1,5 +1,5 @@
 /*
- * What all folders share: the interpreter's record, which outlives it, sections, and the module's
+ * What all folders share: the interpreter's record, which outlives it; sections; and the module's
  * state, one per interpreter.
  */
 #ifndef SSPY_LIFE_H
@@ -25,32 +25,33 @@ typedef struct sspy_state sspy_state;
 typedef struct sspy_interp {
     atomic_uint refs;          /* (ATOMIC) */
     stacksplice_owner *owner;  /* (RO) counted */
-    bool ends;                 /* (GIL) no more exceptions are kept */
-    PyInterpreterState *state; /* (RO) not to be used once the owner is closed */
+    bool ends;                 /* (GIL) keep no more exceptions */
+    PyInterpreterState *state; /* (RO) do not use once the owner is closed */
     PyTypeObject *ties_type;   /* (GIL) borrowed from the module state, NULL at its end */
     sspy_state *module_state;  /* (GIL) borrowed, NULL at its end */
     PyObject *ties_key;        /* (RO) counted, NULL at its end */
     int64_t id;                /* (RO) */
 } sspy_interp;
 
-/* Whether there is an interpreter to work with, also one that is being finalized. */
+/* Whether there is an interpreter to work with, even one that is being finalized. */
 bool sspy_interp_lives(void);
 /* The record of the current interpreter, borrowed; NULL with an exception.  GIL held. */
 sspy_interp *sspy_interp_current(void);
 void sspy_interp_ref(sspy_interp *interp);
 void sspy_interp_unref(sspy_interp *interp);
 
-/* A section of the interpreter's owner: code that calls into COM with INTERP's lock held and runs
-   no Python code.  Leaving the outermost one drops what was released. */
+/* Enter a section of the interpreter's owner, for code that calls COM with INTERP's lock held and
+   runs no Python code.  Leaving the outermost section drops what was released. */
 stacksplice_section sspy_enter(sspy_interp *interp);
 void sspy_leave(stacksplice_section section);
 /* Release an interface of any kind, or NULL, in a section of its own. */
 void sspy_release(sspy_interp *interp, void *object);
-/* Whether this thread is in a section of an interpreter. */
+/* Whether this thread is in a section of any interpreter. */
 bool sspy_is_in_section(void);
 /* Call LEFT after each section, with the lock held, and ENDED when an interpreter ends. */
 void sspy_watch_sections(void (*left)(void), void (*ended)(PyInterpreterState *interp));
-/* INTERP gets its owner; false without memory.  And it ends: errors live on by value. */
+/* Give INTERP its owner; false without memory.  At the end of the owner, errors live on by
+   value. */
 bool sspy_owner_begin(sspy_interp *interp);
 void sspy_owner_end(sspy_interp *interp);
 
@@ -77,7 +78,7 @@ struct sspy_state {
 /* The state of the current interpreter, borrowed; NULL with an exception. */
 sspy_state *sspy_state_current(void);
 
-/* QueryInterface for one of the interfaces of ours; NULL when it is not answered. */
+/* QueryInterface for one of our interfaces; NULL if OBJECT does not have it. */
 static inline void *sspy_query(void *object, REFIID iid)
 {
     IUnknown *unknown = object;

@@ -1,15 +1,15 @@
 /*
  * Sections, and what the core asks of an interpreter: to drop an exception, and to wake up.
  *
- * A release asks the interpreter nothing.  After finalization even PyGILState_Check lies, so the
- * only thing that says "the lock is ours" is a section that we entered ourselves on this thread.
- * Elsewhere the core keeps what was released on the owner's list, and asks for one pending call.
+ * A release asks the interpreter nothing.  After finalization even PyGILState_Check is wrong.  Only
+ * a section that we entered on this thread proves that we hold the lock.  Elsewhere the core puts
+ * what was released on the owner's list, and asks for one pending call.
  */
 #include "life/life.h"
 
 #include <stdlib.h>
 
-static _Thread_local unsigned sections; /* this thread is in */
+static _Thread_local unsigned sections; /* that this thread is in */
 
 static struct {
     _Atomic(void (*)(void)) left;
@@ -29,7 +29,7 @@ void sspy_interp_unref(sspy_interp *interp)
     free(interp);
 }
 
-/* What is dropped may run any Python code; the pending exception stays. */
+/* Dropping may run any Python code; the pending exception stays. */
 static void drop(void *context, void *data, void *value)
 {
     PyObject *pending = sspy_take_pending();
@@ -40,8 +40,8 @@ static void drop(void *context, void *data, void *value)
     sspy_set_pending(pending);
 }
 
-/* Py_AddPendingCall's call-back.  It may run in another interpreter than was meant: then the list
-   waits for the next section of its own. */
+/* The callback of Py_AddPendingCall.  It may run in another interpreter than intended.  Then the
+   list waits for that interpreter's next section. */
 static int drain_pending(void *data)
 {
     stacksplice_owner *owner = data;

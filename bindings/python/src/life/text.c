@@ -1,4 +1,4 @@
-/* Texts of the core as Python's, and the other way. */
+/* Conversion between texts of the core and of Python. */
 #include "life/text.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ PyObject *sspy_text_from_utf8(const char *bytes, size_t length)
     PyObject *text = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)length, "surrogatepass");
 
     if (!text && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
-        PyErr_Clear(); /* not even that: bytes of another language */
+        PyErr_Clear(); /* not even that: the bytes come from another language */
         text = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)length, "replace");
     }
     return text;

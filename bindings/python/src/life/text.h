@@ -1,4 +1,4 @@
-/* Texts of the core as Python's, and the other way. */
+/* Conversion between texts of the core and of Python. */
 #ifndef SSPY_TEXT_H
 #define SSPY_TEXT_H
 
@@ -7,9 +7,9 @@
 PyObject *sspy_text_from_wide(const WCHAR *text, uint32_t units);
 /* None for NULL; TEXT is freed. */
 PyObject *sspy_text_from_bstr(BSTR text);
-/* Surrogates as they are; U+FFFD for what is no UTF-8 at all. */
+/* Keeps surrogates; bytes that are no UTF-8 at all become U+FFFD. */
 PyObject *sspy_text_from_utf8(const char *bytes, size_t length);
-/* None for NULL; U+FFFD for what is no UTF-8. */
+/* None for NULL; bytes that are no UTF-8 become U+FFFD. */
 PyObject *sspy_text_or_none(const char *text);
 /* A stacksplice_note_callback: append the text to DATA, a list. */
 int sspy_append_note(const char *text, size_t length, void *data);
@@ -17,12 +17,12 @@ int sspy_append_note(const char *text, size_t length, void *data);
 int sspy_append_new(PyObject *list, PyObject *item);
 /* The UTF-8 of TEXT with its surrogates, as bytes. */
 PyObject *sspy_utf8_from_text(PyObject *text);
-/* The same in UTF-16, little end first. */
+/* The same in UTF-16, little-endian. */
 PyObject *sspy_utf16_from_text(PyObject *text);
-/* The whole message of a script's exception, NULs too; "" when it has none. */
+/* The whole message of a script's exception, with its NULs; "" when it has none. */
 PyObject *sspy_script_message(IScriptException *script);
 
-/* What a report is written to: sspy_text_append is a stacksplice_write_callback. */
+/* The destination of a report: sspy_text_append is a stacksplice_write_callback. */
 typedef struct sspy_text_buffer {
     char *text;
     size_t length, capacity;

@@ -1,13 +1,13 @@
 /*
- * The tasks that await the running one.  Suspended coroutines are on no native stack: the Python
- * file _awaiting.py finds them by asyncio's own records, here they become tokens.
+ * The tasks that await the running one.  Suspended coroutines are on no native stack.  The Python
+ * file _awaiting.py finds them in asyncio's own records; this file makes tokens of them.
  *
- * Errors outside of asyncio pay for one look into sys.modules; those that come while a loop runs in
- * this thread, for the search.
+ * Outside of asyncio an error costs one lookup in sys.modules; while a loop runs in its thread, a
+ * search.
  */
 #include "stack/stack.h"
 
-/* The token of ITEM: a text is the reason of a gap, a tuple of a text that of a seam, a tuple of a
+/* The token of ITEM.  A str is the reason of a gap; a tuple of a str that of a seam; a tuple of a
    code object and a number a place.  0 with an exception. */
 static uintptr_t token_of(PyObject *item)
 {
@@ -55,7 +55,7 @@ int sspy_loop_runs(sspy_state *state)
 {
     PyObject *events, *loop;
 
-    if (!Py_IsInitialized()) /* or is being finalized, with no loop left, nor modules at its end */
+    if (!Py_IsInitialized()) /* or is finalized: it has no loop then, and at its end no modules */
         return 0;
     events = PyImport_GetModule(state->asyncio_key);
     if (!events)
@@ -73,7 +73,7 @@ int sspy_awaited_by(sspy_state *state, uint32_t max, uintptr_t *frames, uint32_t
 
     if (result <= 0)
         return result;
-    /* No tracer or profiler, nor sys.monitoring, sees what we run here. */
+    /* Hide the code that we run here from tracers, profilers and sys.monitoring. */
     PyThreadState_EnterTracing(thread);
     result = append_awaiting(max, frames, count);
     PyThreadState_LeaveTracing(thread);
@@ -83,7 +83,7 @@ int sspy_awaited_by(sspy_state *state, uint32_t max, uintptr_t *frames, uint32_t
 void sspy_clear_but_interrupts(void)
 {
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt))
-        PyErr_SetInterrupt(); /* it comes again when we are through */
+        PyErr_SetInterrupt(); /* raise it again when we are done */
     PyErr_Clear();
 }
 

@@ -1,4 +1,4 @@
-/* Captures of the live stack, and the room to put a stack together in. */
+/* Captures of the live stack, and the buffer in which we assemble a stack. */
 #include "stack/stack.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Frame objects that stand for frames of other languages: what says so, and for which element of a
- * stack, lies in their globals.
+ * Frame objects for frames of other languages: their globals mark them, and hold their stack
+ * element.
  */
 #include "stack/stack.h"
 

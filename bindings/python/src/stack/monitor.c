@@ -1,17 +1,17 @@
 /*
- * The stack at the raise, for exceptions that will be unwound before anybody asks.
+ * The stack at the raise, for exceptions that will be unwound before they reach a border.
  *
- * sys.monitoring (3.12 on) calls `_raised` in each Python frame that an exception appears in,
- * before that frame is unwound.  At the first sight of an exception object its stack is taken,
- * native frames included, and kept in the exception's own ties: it dies with the exception and
- * holds nothing alive.
+ * sys.monitoring (3.12 on) calls `_raised` in each Python frame that an exception enters, before
+ * that frame is unwound.  The first call for an exception object captures its stack, with native
+ * frames, into the exception's own ties.  The stack dies with the exception and keeps nothing
+ * alive.
  */
 #include "stack/stack.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* How loops and generators end; no errors, and many. */
+/* Loops and generators end with these; they are no errors, and frequent. */
 static bool is_end_of_iteration(PyObject *exc)
 {
     PyObject *type = (PyObject *)Py_TYPE(exc);
@@ -20,10 +20,10 @@ static bool is_end_of_iteration(PyObject *exc)
            type == PyExc_GeneratorExit;
 }
 
-/* The stack of now into EXC's ties; -1 with an exception. */
+/* Capture the current stack into EXC's ties; -1 with an exception. */
 static int take_stack(sspy_interp *interp, PyObject *exc, sspy_room *room)
 {
-    /* From the frame it is in on: the native frames inside belong to the callback. */
+    /* Start at the frame that EXC is in: the native frames inside it belong to the callback. */
     uint32_t count = sspy_capture(NULL, room->limit, room->frames);
     sspy_ties *ties;
 
@@ -71,7 +71,7 @@ PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     if (is_end_of_iteration(arguments[2]))
         Py_RETURN_NONE;
     interp = sspy_interp_current();
-    /* Without memory, or in an exception that can carry nothing, its traceback has to do. */
+    /* Without memory, or for an exception that can carry no ties, its traceback must do. */
     if (!interp || keep_stack(interp, arguments[2]))
         PyErr_Clear();
     Py_RETURN_NONE;

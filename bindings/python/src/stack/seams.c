@@ -1,16 +1,17 @@
 /*
  * Where two stacks meet in one traceback.
  *
- * An exception that a task or a thread ended with is raised again by whoever waits for it: a future
- * keeps it.  Its traceback then goes on as if the one had called the other.  A frame remembers its
- * caller also after its end.  Where two neighbours both tell who called them, and neither is among
- * the callers of the other, they are of different stacks.  Of these frames nothing is said:
+ * A future keeps the exception that a task or a thread ended with, and raises it again in the code
+ * that waits for it.  The traceback then continues as if the one had called the other.  A frame
+ * remembers its caller even after its end.  If two neighbours both record their callers, and
+ * neither is among the callers of the other, they are of different stacks.  Of these frames we
+ * assume nothing:
  *
  *  - a generator's or coroutine's that has forgotten its caller (CPython 3.11, 3.14 and newer);
- *  - one that never ran: C code made it so that its own functions stand in the traceback (Cython,
+ *  - one that never ran: C code made it so that its own functions are in the traceback (Cython,
  *    PyO3).  Like the outermost frame of a thread it has no caller, but it did no step either;
  *  - one that ran only to raise: Python code gave the body of a module the name of a function, for
- *    the same purpose (jinja2, tblib).  Its caller is whoever made it.
+ *    the same purpose (jinja2, tblib).  Its caller is the code that made it.
  */
 #include "frames/layout.h"
 #include "stack/stack.h"
@@ -26,8 +27,8 @@ static bool is_coroutine(PyFrameObject *frame)
     return coroutine;
 }
 
-/* Whether OUTER called INNER, as nearly every frame of a traceback did the next one.  Without
-   memory it did not, and an exception is set. */
+/* Whether OUTER called INNER, as nearly every frame of a traceback called the next one.  Without
+   memory the answer is false, and an exception is set. */
 static bool is_caller(const PyFrameObject *outer, PyFrameObject *inner)
 {
     PyFrameObject *back = PyFrame_GetBack(inner);
@@ -36,23 +37,23 @@ static bool is_caller(const PyFrameObject *outer, PyFrameObject *inner)
     return back == outer;
 }
 
-/* The body of a module, or what exec() runs, is called <module> unless it was renamed.  A class has
-   its own name, and hardly ever raises what others kept. */
+/* The code of a module's body, or of exec(), is called <module> unless it was renamed.  A class
+   body has its own name, and hardly ever raises an exception that others kept. */
 static bool is_renamed_body(const PyCodeObject *code)
 {
     return !(code->co_flags & (CO_OPTIMIZED | CO_NEWLOCALS)) &&
            PyUnicode_CompareWithASCIIString(code->co_name, "<module>") != 0;
 }
 
-/* A new frame stands at its first instruction, or behind it; where one that raised stood is further
-   on, but for an error in its very first step. */
+/* A new frame is at or just after its first instruction.  A frame that raised is further on, unless
+   its very first step failed. */
 static bool has_run(PyFrameObject *frame, const PyCodeObject *code)
 {
     return PyFrame_GetLasti(frame) > (code->_co_firsttraceable + 1) * SSPY_CODE_UNIT;
 }
 
-/* Whether FRAME tells who called it, or that nobody did.  Without memory it does not, and an
-   exception is set. */
+/* Whether FRAME records its caller, or that it has none.  Without memory the answer is false, and
+   an exception is set. */
 static bool tells_caller(PyFrameObject *frame)
 {
     PyCodeObject *code = PyFrame_GetCode(frame);
@@ -81,8 +82,8 @@ static bool is_below(PyFrameObject *inner, const PyFrameObject *outer)
     return back != NULL;
 }
 
-/* Whether both frames tell their callers, and are of different stacks.  One that raises what its
-   caller has caught is of that one's stack, too.  Without memory nothing is known. */
+/* Whether both frames record their callers, and are on different stacks.  A frame that raises again
+   what its caller has caught is on that caller's stack.  Without memory nothing is known. */
 static bool are_apart(PyFrameObject *inner, PyFrameObject *outer)
 {
     bool apart = tells_caller(inner) && tells_caller(outer) && !is_below(inner, outer) &&

@@ -1,19 +1,19 @@
 /*
  * The combined stack of an exception, from its traceback and the live stack.
  *
- * An exception that was unwound to the border has frames in its traceback, which are trusted as
- * they are; then one gap frame, sspy_mark(); then the live stack from the catching frame outward,
- * in which a frame of the traceback has the line where the exception passed.
+ * An exception that was unwound to the border has frames in its traceback, which we trust.  One gap
+ * frame follows, sspy_mark(), and then the live stack from the catching frame outward.  A live
+ * frame that is also in the traceback has the line where the exception passed.
  *
- * The traceback of a cause, or of a member of a group, ends where it was caught.  What called that
- * frame is told by the traceback of the exception that it belongs to, if the frame is in it, or by
- * the live stack, if it is there; else by nobody, and a gap says so.
+ * The traceback of a cause, or of a member of a group, ends where it was caught.  The callers of
+ * that frame come from the traceback of the exception that it belongs to, if the frame is in it, or
+ * from the live stack, if it is there.  Otherwise they are unknown, and a gap says so.
  */
 #include "stack/stack.h"
 
 #include <stdlib.h>
 
-/* 0: the entry stands for no element of its own. */
+/* 0: the entry has no element of its own. */
 static uintptr_t entry_token(PyTracebackObject *entry)
 {
     PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
@@ -46,11 +46,11 @@ typedef struct segment {
     const PyFrameObject *until;
 } segment;
 
-/* The way of an exception outward: its own traceback first, then parts of those around it. */
+/* The path of an exception outward: its own traceback first, then parts of those around it. */
 typedef struct path {
     segment segments[MAX_SEGMENTS];
     uint32_t count;
-    bool arrives; /* it goes on to the border */
+    bool arrives; /* the path goes on to the border */
 } path;
 
 typedef struct cursor {
@@ -59,7 +59,7 @@ typedef struct cursor {
     PyTracebackObject *entry;
 } cursor;
 
-/* The entry of C, or the first of the next segment that has one; NULL behind the innermost. */
+/* The entry of C, or the first of the next segment that has one; NULL after the innermost. */
 static PyTracebackObject *settle(cursor *c)
 {
     while (!c->entry || c->entry->tb_frame == c->p->segments[c->segment].until) {
@@ -89,7 +89,7 @@ static bool has_frame(const PyTracebackObject *entry, const PyFrameObject *frame
     return entry != NULL;
 }
 
-/* A generator may have been resumed by others since. */
+/* A generator may have been resumed by other callers since. */
 static bool is_generator(PyFrameObject *frame)
 {
     PyCodeObject *code = PyFrame_GetCode(frame);
@@ -99,7 +99,8 @@ static bool is_generator(PyFrameObject *frame)
     return generator;
 }
 
-/* EXC's traceback, and of those of OUTER the parts that tell what called its outermost frame. */
+/* Collect EXC's traceback, and the parts of the tracebacks of OUTER with the callers of its
+   outermost frame. */
 static void begin_path(path *p, PyObject *exc, const sspy_step *outer)
 {
     PyTracebackObject *first = (PyTracebackObject *)PyException_GetTraceback(exc);
@@ -131,20 +132,20 @@ static void end_path(path *p)
 typedef struct passed_frames {
     uintptr_t *ended;          /* tokens, innermost first when all are read; borrowed */
     uint32_t most;             /* of them; there is room for twice as many */
-    sspy_replaced_frame *live; /* malloc; each once */
+    sspy_replaced_frame *live; /* malloc; each frame once */
     uint32_t ended_count, live_count;
     bool after_seam; /* the last of ENDED is a seam */
 } passed_frames;
 
 /* An exception that is raised again where it was caught has two entries of one frame.  The inner
-   one tells where it came from, and a stack has a frame once. */
+   entry is the place of the raise, and a stack has each frame once. */
 static bool is_repeated(const PyTracebackObject *entry)
 {
     return entry->tb_next && entry->tb_next->tb_frame == entry->tb_frame;
 }
 
-/* Of several entries of one frame the last, which is the innermost, is the one that counts.  There
-   are at most ENTRIES in all.  -1 with a MemoryError. */
+/* If a frame has several entries, the last one counts, which is the innermost.  There are at most
+   ENTRIES in all. -1 with a MemoryError. */
 static int add_live(passed_frames *passed, const void *data, PyTracebackObject *entry,
                     size_t entries)
 {
@@ -186,7 +187,7 @@ static void add_ended(passed_frames *passed, PyTracebackObject *entry)
     passed->after_seam = false;
 }
 
-/* A seam stands between frames: one of several in a row is enough. */
+/* A seam belongs between frames: one is enough where several meet. */
 static void add_seam(passed_frames *passed, const PyTracebackObject *entry)
 {
     uintptr_t seam;
@@ -239,7 +240,7 @@ int sspy_stack_of(sspy_state *state, PyObject *exc, const sspy_step *outer, cons
                   sspy_room *room, uint32_t *count)
 {
     uintptr_t *frames = room->frames;
-    /* As many from its inner end as the whole stack can keep from its own. */
+    /* The inner end keeps as many as the inner end of the whole stack. */
     passed_frames passed = {.ended = frames, .most = room->limit + 2};
     path p;
     int failed;
@@ -251,7 +252,7 @@ int sspy_stack_of(sspy_state *state, PyObject *exc, const sspy_step *outer, cons
 
         *count = passed.ended_count;
         if (!p.arrives && !wanted.count) {
-            /* Nobody knows the callers of these frames. */
+            /* The callers of these frames are unknown. */
             frames[*count] = sspy_gap(*count ? SSPY_CAUGHT_BEFORE : SSPY_NEVER_RAISED);
             *count += 1;
         } else {

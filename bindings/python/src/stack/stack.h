@@ -7,8 +7,8 @@
 
 /* ---- Captures (capture.c) ---------------------------------------------------------------------*/
 
-/* Room in which a stack is put together before it is shortened to LIMIT: of frames that have ended,
-   live ones and tasks that wait, each with both ends. */
+/* A buffer in which a stack is assembled before it is shortened to LIMIT.  It holds ended frames,
+   live frames and waiting tasks, each with both ends. */
 enum { SSPY_NEAR_FRAMES = 512 };
 #define SSPY_ROOM(limit) (3 * (limit) + 8)
 typedef struct sspy_room {
@@ -21,18 +21,18 @@ int sspy_room_begin(sspy_room *room, uint32_t limit);
 void sspy_room_end(sspy_room *room);
 
 /*
- * A combined stack into FRAMES (room for MAX, both ends of a longer one): outside of ABOVE, or from
- * the calling Python frame on when ABOVE is NULL.  Returns the count.
+ * Store a combined stack in FRAMES (room for MAX, both ends of a longer one).  It starts outside of
+ * ABOVE, or at the calling Python frame if ABOVE is NULL.  Returns the count.
  */
 uint32_t sspy_capture(const void *above, uint32_t max, uintptr_t *frames);
-/* The same as WANTED says, without what is inside of the innermost of its frames (our own call).
-   When no frame of the stack is one of them: all of it, rather than nothing. */
+/* The same with the tokens of WANTED, without what is inside of its innermost frame (our own call).
+   If none of its frames is on the stack, returns the whole stack rather than nothing. */
 uint32_t sspy_capture_from(const void *above, sspy_replacement *wanted, uint32_t max,
                            uintptr_t *frames);
 
 /* ---- Of an exception (stack.c, seams.c, monitor.c) --------------------------------------------*/
 
-/* An exception whose error is being made; OUTER is the one that it is a cause or a member of. */
+/* An exception whose error is being made; OUTER is the one of which it is a cause or a member. */
 typedef struct sspy_step {
     PyObject *exc;
     const struct sspy_step *outer;
@@ -40,13 +40,13 @@ typedef struct sspy_step {
 } sspy_step;
 
 /*
- * EXC's stack into ROOM, its *COUNT not above the limit; -1 with a MemoryError.  A frame that is
- * both in the traceback and live stands where it lives, with the line where the exception passed.
- * OUTER is NULL for the exception that is at the border.
+ * Store EXC's stack in ROOM; *COUNT is at most the limit. -1 with a MemoryError.  A frame that is
+ * both in the traceback and live appears at its live place, with the line where the exception
+ * passed.  OUTER is NULL for the exception that is at the border.
  */
 int sspy_stack_of(sspy_state *state, PyObject *exc, const sspy_step *outer, const void *above,
                   sspy_room *room, uint32_t *count);
-/* The seam between the frame of ENTRY and that of the next, inner one; 0 when there is none.  Where
+/* The seam between the frame of ENTRY and that of the next, inner entry; 0 if there is none.  If
    ENTRY stands for a frame of another language and the next one does not: sspy_mark(). */
 uintptr_t sspy_seam_inside(const PyTracebackObject *entry);
 /* The callback of sys.monitoring for RAISE: keeps the stack in the ties. */
@@ -54,25 +54,26 @@ PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 
 /* ---- Tasks that wait (awaiting.c) -------------------------------------------------------------*/
 
-/* Append the tasks that await the running one to the COUNT of FRAMES, both ends if they have more
-   than MAX elements; runs Python code while an asyncio loop runs in this thread.  -1 with an
+/* Append the tasks that await the running one to the COUNT of FRAMES; both ends if they have more
+   than MAX elements.  Runs Python code while an asyncio loop runs in this thread. -1 with an
    exception. */
 int sspy_awaited_by(sspy_state *state, uint32_t max, uintptr_t *frames, uint32_t *count);
-/* The same for an error, whose limit is that of ROOM: what fails becomes a gap. */
+/* The same for an error, within the limit of ROOM: a failure becomes a gap. */
 void sspy_append_awaiting(sspy_state *state, sspy_room *room, uint32_t *count);
 /* Whether an asyncio loop runs in this thread; -1 with an exception. */
 int sspy_loop_runs(sspy_state *state);
-/* What our own Python code raised is not the program's; an interrupt will come again. */
+/* Clear what our own Python code raised, which is not the program's error; raise interrupts
+   again. */
 void sspy_clear_but_interrupts(void);
 
 /* ---- Frames that stand for those of other languages (foreign_frame.c) -------------------------*/
 
-/* The globals of a frame object for FRAME; FILE is NULL where nothing can be opened. */
+/* The globals of a frame object for FRAME; FILE is NULL if there is no file to open. */
 PyObject *sspy_foreign_globals(const stacksplice_frame *frame, PyObject *file);
-/* Whether FRAME has such globals; *ELEMENT (optional) is the element of a stack that it stands for,
-   0 when another entry stands for that. */
+/* Whether FRAME has such globals.  *ELEMENT (optional) is its stack element, or 0 when another
+   entry has that element. */
 bool sspy_foreign_frame(PyFrameObject *frame, uintptr_t *element);
-/* Whether CODE may be that of such a frame: most Python code has flags, theirs has none. */
+/* Whether CODE may belong to such a frame: most Python code has flags, these have none. */
 static inline bool sspy_may_be_foreign(const PyCodeObject *code)
 {
     return code->co_flags == 0;

@@ -1,10 +1,10 @@
 /*
- * Which frames lie between the border that receives an exception and what its __traceback__ shows.
+ * The frames between the border that receives an exception and those that its __traceback__ shows.
  *
- * The stack that was taken when the exception left (of its origin, or of the first language that
- * received it since) and the one that is taken here end alike: what only the first one has is what
- * has ended since.  Of that, the Python frames and everything inside of them are in __traceback__.
- * Where the two stacks do not go together, a seam says so.
+ * Two stacks are compared: the one captured when the exception left (at its origin, or by the first
+ * language that received it since), and the current one.  Their outer ends are equal; what only the
+ * first has is what has ended since.  Of that, the Python frames and everything inside of them are
+ * in __traceback__. Where the two stacks do not match, a seam says so.
  */
 #include "traceback/match.h"
 
@@ -14,8 +14,8 @@ static const char thread_seam[] = "error came from another thread";
 
 /* ---- Nodes ------------------------------------------------------------------------------------*/
 
-/* The number of nodes of ERROR; *FOUND becomes the one with that number, the newest being 0, with a
-   reference, if there is one. */
+/* The number of nodes of ERROR.  *FOUND becomes the node with NUMBER, counted from the newest as 0,
+   with a reference, if there is one. */
 static uint32_t find_node(IScriptErrorInfo *error, uint32_t from_newest,
                           ILanguageExceptionErrorInfo2 **found)
 {
@@ -38,9 +38,10 @@ static uint32_t find_node(IScriptErrorInfo *error, uint32_t from_newest,
     return count;
 }
 
-/* ---- What the traceback shows already ---------------------------------------------------------*/
+/* ---- What the traceback already shows
+   --------------------------------------------------------- */
 
-/* Whether one of the entries of HEAD's frame, which stand together, is the place of ELEMENT. */
+/* Whether one of the adjacent entries of HEAD's frame is the place of ELEMENT. */
 static bool is_at(const PyTracebackObject *head, uintptr_t element)
 {
     for (const PyTracebackObject *entry = head; entry && entry->tb_frame == head->tb_frame;
@@ -56,7 +57,7 @@ static bool is_at(const PyTracebackObject *head, uintptr_t element)
     return false;
 }
 
-/* Behind the outermost of the FRAMES that is ELEMENT; END when there is none. */
+/* The index after the outermost of the FRAMES that is ELEMENT; END when there is none. */
 static uint32_t behind_element(sspy_elements frames, uintptr_t element)
 {
     for (uint32_t i = frames.count; i > 0; i--)
@@ -65,7 +66,7 @@ static uint32_t behind_element(sspy_elements frames, uintptr_t element)
     return frames.count;
 }
 
-/* Behind the outermost Python frame of this interpreter. */
+/* The index after the outermost Python frame of this interpreter. */
 static uint32_t behind_python(sspy_elements frames, int64_t interpreter)
 {
     for (uint32_t i = frames.count; i > 0; i--)
@@ -74,7 +75,7 @@ static uint32_t behind_python(sspy_elements frames, int64_t interpreter)
     return 0;
 }
 
-/* How many of FRAMES, which end at the border, lie inside of HEAD or are HEAD; HEAD may be NULL. */
+/* How many of FRAMES, which end at the border, are inside of HEAD or are HEAD; HEAD may be NULL. */
 static uint32_t shown(sspy_state *state, const PyTracebackObject *head, sspy_elements frames,
                       const char **seam)
 {
@@ -86,7 +87,7 @@ static uint32_t shown(sspy_state *state, const PyTracebackObject *head, sspy_ele
     begin = behind_python(frames, state->interp->id);
     if (!begin || !head || is_at(head, frames.frames[begin - 1]))
         return begin;
-    *seam = sspy_unknown_seam; /* it was raised anew elsewhere: this stack tells another story */
+    *seam = sspy_unknown_seam; /* raised again elsewhere: this stack does not match */
     return frames.count;
 }
 
@@ -121,8 +122,8 @@ static bool is_other_thread(void *taken, void *here)
            SUCCEEDED(stacksplice_error_thread(here, &b)) && a != b;
 }
 
-/* The stack that was taken when EXC left Python, and whose it is: a node's, with a reference, when
-   another language has received it since it was raised here last; else that of the origin. */
+/* The stack that was captured when EXC left Python, and its owner.  If another language has
+   received EXC since it was last raised here, a node owns it, with a reference; else the origin. */
 static sspy_elements stack_at_exit(sspy_ties *ties, IScriptErrorInfo *error, uint32_t nodes,
                                    sspy_between *between, ILanguageExceptionErrorInfo2 **node)
 {
@@ -135,8 +136,8 @@ static sspy_elements stack_at_exit(sspy_ties *ties, IScriptErrorInfo *error, uin
     return stack_of(error, &between->copy);
 }
 
-/* What of TAKEN, the stack of EXIT, __traceback__ does not show and HERE, that of NEWEST, has not.
- */
+/* Choose the frames of TAKEN, the stack of EXIT, that neither __traceback__ shows nor HERE has, the
+   stack of NEWEST. */
 static void choose(sspy_state *state, const PyTracebackObject *head, sspy_elements taken,
                    void *exit, sspy_elements here, void *newest, bool whole, sspy_between *between)
 {
@@ -163,7 +164,7 @@ static void find(sspy_state *state, sspy_ties *ties, IScriptErrorInfo *error,
     sspy_stack_copy copy;
 
     copy.far = NULL;
-    /* Else the error has no more room for nodes. */
+    /* Otherwise the error has no more room for nodes. */
     if (newest && (!ties || nodes > ties->received) && !is_caught_here(head)) {
         sspy_elements here = stack_of(newest, &copy);
         sspy_elements taken = stack_at_exit(ties, error, nodes, between, &node);
@@ -192,7 +193,7 @@ void sspy_between_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error
     between->seam = NULL;
     find(state, sspy_ties_of(state->interp, exc), error, border, head, between);
     if (!between->count && head && sspy_foreign_frame(head->tb_frame, NULL))
-        between->seam = NULL; /* it has said so, or nothing was passed since */
+        between->seam = NULL; /* that seam was shown before, or nothing was passed since */
     sspy_leave(section);
     Py_XDECREF(traceback);
 }

@@ -1,6 +1,6 @@
 /*
- * What an exception passed on its way to the border that receives it, as far as __traceback__ does
- * not show it yet.
+ * The frames that an exception passed on its way to the receiving border and that its __traceback__
+ * does not show yet.
  */
 #ifndef SSPY_BETWEEN_H
 #define SSPY_BETWEEN_H
@@ -16,14 +16,14 @@ typedef struct sspy_stack_copy {
 typedef struct sspy_between {
     const uintptr_t *frames; /* innermost first; in COPY */
     uint32_t count;
-    uintptr_t outermost; /* a gap, in place of the outermost of them; 0: that one stays */
-    const char *seam;    /* why frames may be missing outside of them, NULL: none are */
+    uintptr_t outermost; /* a gap that replaces the outermost of them; 0: that one stays */
+    const char *seam;    /* why frames may be missing outside of them; NULL: none are */
     sspy_stack_copy copy;
 } sspy_between;
 
-/* Fill BETWEEN for EXC, as which ERROR arrives where the newest node of BORDER was taken: of ERROR
-   itself, or of the one that it is a cause or a member of.  Allocates nothing in the interpreter
-   and leaves no exception set. */
+/* Fill BETWEEN for EXC, the exception that stands for ERROR at the border.  The newest node of
+   BORDER was captured there; BORDER is ERROR, or the error of which it is a cause or a member.
+   Allocates nothing in the interpreter and leaves no exception set. */
 void sspy_between_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
                        IScriptErrorInfo *border, sspy_between *between);
 

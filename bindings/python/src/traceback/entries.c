@@ -1,12 +1,12 @@
 /*
  * Frames of other languages as entries of __traceback__.
  *
- * An element of a stack (passage.c) becomes a code object that is never run, with the file, the
- * function and the line of the frame; an entry is a frame object of it, as for code that Cython
- * made.  What an element becomes is kept, so that a recurring stack resolves nothing: code objects
- * and the frames' globals, nothing of an exception.  Glue, functions that scripts have built in,
- * and gaps where only calls of native code are missing become no entry, as they have none in
- * Python.
+ * An element of a stack (between.c) becomes a code object that never runs, with the file, function
+ * and line of the frame.  An entry is a frame object of it, as for Cython's code.  We keep the
+ * results, so that a recurring stack resolves nothing: code objects and the frames' globals,
+ * nothing of an exception.  Glue and functions that are built into scripts' languages become no
+ * entry, nor do gaps where only calls of native code are missing: Python shows no entry for its own
+ * ones either.
  */
 #include "traceback/entries.h"
 
@@ -17,14 +17,14 @@
 #include <string.h>
 
 enum {
-    KEPT = 512,       /* elements, of each interpreter */
-    FILE_BYTES = 4096 /* of a name of a file with what is put around it */
+    KEPT = 512,       /* elements in each interpreter's table */
+    FILE_BYTES = 4096 /* of a file's name with what is put around it */
 };
 
-/* What elements became.  FRAMES is a tuple of a code object and a dict of globals for each frame,
+/* The table of results.  FRAMES is a tuple of a code object and a dict of globals for each frame,
    innermost first. */
 struct sspy_kept_frames {
-    uint64_t unloads; /* of code: native elements may mean something else after one */
+    uint64_t unloads; /* of code: after one, native elements may have another meaning */
     struct kept {
         uintptr_t element; /* 0: none */
         PyObject *frames;
@@ -40,13 +40,13 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Tools open what a code object calls its file, in any folder of sys.path.  A name in <> they do
-   not: what is no file, or not known to be this one, or one that a script may have named to have
-   the kernel's told, has it.  Whether NAME is one to open. */
+/* Whether NAME is a file to open.  Tools open what a code object calls its file, in any folder of
+   sys.path, but not a name in <>.  So we put in <> what is no file, what may be another file, and
+   what a script may have named so that one of the kernel's is read. */
 static bool put_file(const stacksplice_frame *frame, char *name)
 {
     const char *file = frame->file;
-    /* A compiler's relative path counts from where it ran, a script's from here. */
+    /* A compiler's relative path starts where it ran, a script's starts here. */
     bool is_path = file && !frame->chunk &&
                    (*file == '/' || frame->kind == STACKSPLICE_FRAME_SCRIPT) &&
                    stacksplice_is_source_file(file);
@@ -60,7 +60,7 @@ static bool put_file(const stacksplice_frame *frame, char *name)
         return true;
     }
     if (file && ((*file == '<' && file[strlen(file) - 1] == '>') || (*file == '[' && frame->chunk)))
-        (void)snprintf(name, FILE_BYTES, "%s", file); /* as its language writes what is no file */
+        (void)snprintf(name, FILE_BYTES, "%s", file); /* the language's text for what is no file */
     else if (file)
         (void)snprintf(name, FILE_BYTES, "<%s>", file);
     else if (frame->module && frame->function)
@@ -87,7 +87,7 @@ static PyObject *function_text(const stacksplice_frame *frame)
     return PyUnicode_DecodeUTF8(function, (Py_ssize_t)strlen(function), "replace");
 }
 
-/* What a list of code and globals gets for FRAME; -1 with an exception. */
+/* Append the code and globals of FRAME to a list; -1 with an exception. */
 static int append_frame(PyObject *list, const stacksplice_frame *frame)
 {
     PyObject *function = function_text(frame);
@@ -109,10 +109,11 @@ static int append_frame(PyObject *list, const stacksplice_frame *frame)
     return failed;
 }
 
-/* ---- What an element becomes ------------------------------------------------------------------*/
+/* ---- Results of elements
+   ---------------------------------------------------------------------- */
 
-/* A gap of Python's that no traceback of Python has ever told of: what called the frames of one is
-   not in it, nor is what C called between two of them. */
+/* A Python gap that no traceback of Python mentions.  A traceback never has the callers of its
+   outermost frame, nor the C calls between two frames. */
 static bool is_customary(const stacksplice_frame *gap)
 {
     static const char *const reasons[] = {STACKSPLICE_GAP_RETURNED, SSPY_CAUGHT_BEFORE,
@@ -124,7 +125,7 @@ static bool is_customary(const stacksplice_frame *gap)
     return false;
 }
 
-/* Lua's own word for a C function's place: it has a native frame beside it, or is built in. */
+/* Lua's own frame for a C function: it has a native frame too, or is built in. */
 static bool is_shown(const stacksplice_frame *frame)
 {
     if (frame->kind == STACKSPLICE_FRAME_GAP)
@@ -141,8 +142,8 @@ static int add_frame(const stacksplice_frame *frame, void *data)
     return is_shown(frame) && append_frame(list, frame);
 }
 
-/* Whether the binary of ADDRESS alone says that it is not shown: then no debug information need be
-   read for it, which takes a millisecond where it is the interpreter's. */
+/* Whether the binary of ADDRESS alone is enough to hide it.  Then we read no debug information for
+   it, which takes a millisecond for the interpreter's. */
 static bool is_hidden_binary(uintptr_t address)
 {
     stacksplice_frame frame = {.size = sizeof frame,
@@ -226,7 +227,7 @@ static int put_entry(PyObject **traceback, PyObject *code, PyObject *globals)
     PyFrameObject *frame = PyFrame_New(PyThreadState_Get(), (PyCodeObject *)code, globals, NULL);
     PyTracebackObject *entry = NULL;
 
-    /* To call the type does just this, at twenty times the cost. */
+    /* Calling the type does just this, at twenty times the cost. */
     if (frame)
         entry = PyObject_GC_New(PyTracebackObject, &PyTraceBack_Type);
     if (!entry) {

@@ -4,10 +4,9 @@
 
 #include "traceback/traceback.h"
 
-/* The table of what elements became, without what may be out of date; NULL without memory. */
+/* The table of results, without entries that may be out of date; NULL without memory. */
 sspy_kept_frames *sspy_kept_frames_now(sspy_state *state);
-/* *TRACEBACK, which is NULL or owned, with the entries of ELEMENT before it; -1 with an exception.
- */
+/* Put the entries of ELEMENT before *TRACEBACK, which is NULL or owned; -1 with an exception. */
 int sspy_put_element(sspy_kept_frames *all, PyObject **traceback, uintptr_t element);
 
 #endif

@@ -1,4 +1,4 @@
-/* Two stacks compared from their outer ends, and what their elements stand for. */
+/* Comparing two stacks from their outer ends, and the meaning of their elements. */
 #include "traceback/match.h"
 
 #include <string.h>
@@ -56,7 +56,7 @@ static place look_at(uintptr_t element, int64_t interpreter, const stacksplice_f
     return p;
 }
 
-/* Compares another element with FRAME, whose strings live as long as the call-back. */
+/* Compares another element with FRAME, whose strings live as long as the callback. */
 typedef struct comparison {
     uintptr_t element;
     place result;
@@ -83,8 +83,8 @@ static place compared(uintptr_t a, uintptr_t b)
 
 /* A stack read from its outer end. */
 typedef struct outer_end {
-    sspy_elements rest; /* what was not passed yet */
-    uint32_t hidden; /* how many frames its outermost element stands for, if it is a gap of such */
+    sspy_elements rest; /* the elements not passed yet */
+    uint32_t hidden;    /* frames that its outermost element replaces, if it is such a gap */
 } outer_end;
 
 static uint32_t hidden_at(sspy_elements rest)
@@ -112,8 +112,8 @@ static void pass(outer_end *end, uint32_t frames)
     end->hidden = hidden_at(end->rest);
 }
 
-/* Pass what A and B have alike; whether there was any.  A frame that was left out is taken for the
-   one that the other stack has there: which one that is, the numbers in the gaps say. */
+/* Pass the equal outer elements of A and B; returns whether there were any.  A frame that was left
+   out counts as the one that the other stack has there; the numbers in the gaps say which one. */
 static bool pass_same(outer_end *a, outer_end *b)
 {
     bool any = false;
@@ -132,8 +132,9 @@ static bool pass_same(outer_end *a, outer_end *b)
     return any;
 }
 
-/* HERE, what only the border's stack has, holds no script frame, or the outermost of it is one and
-   the same function's as ELEMENT: the frame went on since, to the line it is at here. */
+/* HERE is the part that only the border's stack has.  Whether it has no script frame, or its
+   outermost one is of the same function as ELEMENT: that frame went on since, to its line in
+   HERE. */
 static bool is_border(sspy_elements here, uintptr_t element, bool *went_on)
 {
     *went_on = false;

@@ -1,4 +1,4 @@
-/* Two stacks compared from their outer ends, and what their elements stand for. */
+/* Comparing two stacks from their outer ends, and the meaning of their elements. */
 #ifndef SSPY_MATCH_H
 #define SSPY_MATCH_H
 
@@ -9,8 +9,8 @@ typedef struct sspy_elements {
     uint32_t count;
 } sspy_elements;
 
-/* How many elements of TAKEN lie inside of the border whose stack is HERE; BETWEEN receives what is
-   left out of them, and a seam where the two do not go together. */
+/* How many elements of TAKEN are inside of the border whose stack is HERE.  BETWEEN receives the
+   reason if some are left out, and a seam where the two do not match. */
 uint32_t sspy_count_inside(sspy_elements taken, sspy_elements here, sspy_between *between);
 
 /* Whether both are script frames, of one function and with the same line. */

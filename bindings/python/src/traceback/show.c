@@ -1,15 +1,15 @@
 /*
- * What lies between the border and an exception's __traceback__ goes before it: of the exception
- * that arrives, and of those that arrive with it.
+ * Puts the frames between the border and an exception's __traceback__ before it, for the exception
+ * that arrives and for those that arrive with it.
  */
 #include "traceback/between.h"
 #include "traceback/entries.h"
 
 #include <string.h>
 
-enum { SHOWN_MAX = 100 /* elements between; half of them at either end */ };
+enum { SHOWN_MAX = 100 /* elements between; half of them at each end */ };
 
-/* Both ends of BETWEEN, or its inner end where its outermost frames were left out already. */
+/* Both ends of BETWEEN, or its inner end if its outermost frames were left out already. */
 static uint32_t shown_of(const sspy_between *between, uintptr_t *shown)
 {
     uint32_t count = between->count - 1, inner = count < SHOWN_MAX ? count : SHOWN_MAX, left_out;
@@ -22,7 +22,7 @@ static uint32_t shown_of(const sspy_between *between, uintptr_t *shown)
     return inner + 1;
 }
 
-/* Those of BETWEEN before *TRACEBACK; -1 with an exception. */
+/* Put the elements of BETWEEN before *TRACEBACK; -1 with an exception. */
 static int put_between(sspy_kept_frames *all, PyObject **traceback, const sspy_between *between)
 {
     uintptr_t shown[SHOWN_MAX + 1];
@@ -50,12 +50,12 @@ static void show_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
     traceback = PyException_GetTraceback(exc);
     if (!all || put_between(all, &traceback, &between) ||
         (traceback && PyException_SetTraceback(exc, traceback)))
-        PyErr_Clear(); /* without memory the exception is as it was */
+        PyErr_Clear(); /* without memory the exception stays unchanged */
     Py_XDECREF(traceback);
     sspy_between_end(&between);
 }
 
-/* EXC's ties if it was made for an error born elsewhere and was never raised here; else NULL. */
+/* EXC's ties if EXC was made for an error born elsewhere and was never raised here; else NULL. */
 static sspy_ties *newly_arrived(sspy_state *state, PyObject *exc)
 {
     sspy_ties *ties = exc ? sspy_ties_of(state->interp, exc) : NULL;
@@ -68,7 +68,7 @@ static sspy_ties *newly_arrived(sspy_state *state, PyObject *exc)
 
 static void show_related(sspy_state *state, PyObject *exc, IScriptErrorInfo *border, int depth);
 
-/* EXC, which is borrowed and may be NULL, arrives with another one at BORDER. */
+/* EXC, which is borrowed and may be NULL, arrives with another exception at BORDER. */
 static void show_arrived(sspy_state *state, PyObject *exc, IScriptErrorInfo *border, int depth)
 {
     sspy_ties *ties = newly_arrived(state, exc);

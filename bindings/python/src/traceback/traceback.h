@@ -4,12 +4,12 @@
 
 #include "stack/stack.h"
 
-/* Put before EXC's traceback what lies between it and the border that raises EXC, as which ERROR
-   arrives with a node of this moment; the same for what arrives with it.  Leaves no exception set.
- */
+/* Prepend the frames between EXC's traceback and the border that raises EXC.  EXC stands for ERROR,
+   which has a node of this moment.  Does the same for what arrives with it.  Leaves no exception
+   set. */
 void sspy_show_foreign(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
 
-/* What elements of stacks became (entries.c). */
+/* The results of stack elements (entries.c). */
 typedef struct sspy_kept_frames sspy_kept_frames;
 int sspy_kept_frames_traverse(sspy_kept_frames *all, visitproc visit, void *arg);
 void sspy_kept_frames_clear(sspy_kept_frames *all);

@@ -1,13 +1,13 @@
 /*
  * A __dict__ that carries ties beside its items, not among them.
  *
- * A pickled or copied exception gets its state back by one setattr for each item of its __dict__.
- * A class with a __setattr__ of its own may refuse a name that it does not know: for such classes
- * the ties must be in no item.
+ * When an exception is unpickled or copied, each item of its __dict__ is restored with setattr.  A
+ * class with its own __setattr__ may refuse a name that it does not know.  For such classes no item
+ * may hold the ties.
  */
 #include "value/parts.h"
 
-/* Behind the members of dict, whose size is known at run time only. */
+/* The slot follows the members of dict, whose size is known only at run time. */
 static PyObject **ties_slot(PyObject *dict)
 {
     return (PyObject **)((char *)dict + PyDict_Type.tp_basicsize);
@@ -35,7 +35,7 @@ static void clean_dict_dealloc(PyObject *self)
     Py_XDECREF(ties);
 }
 
-/* dict(items): nobody who unpickles needs this module. */
+/* Reduce to dict(items): unpickling does not need this module. */
 static PyObject *clean_dict_reduce(PyObject *self, PyObject *arguments)
 {
     (void)arguments;

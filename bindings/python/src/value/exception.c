@@ -1,5 +1,5 @@
 /*
- * The language exception of a Python exception: what the core's object tells of it by value.
+ * The language exception of a Python exception: the values that the core's object gets from it.
  */
 #include "life/text.h"
 #include "value/parts.h"
@@ -23,12 +23,12 @@ static PyObject *message_of(PyObject *object)
 
     if (text || PyErr_ExceptionMatches(PyExc_MemoryError))
         return text;
-    PyErr_Clear(); /* an exception that cannot say its message is still an exception */
+    PyErr_Clear(); /* an exception whose message fails is still an exception */
     dot = strrchr(name, '.');
     return PyUnicode_FromFormat("<unprintable %s object>", dot ? dot + 1 : name);
 }
 
-/* NOTES, a list of bytes, as the core wants them (PyMem); NULL with a MemoryError. */
+/* Convert NOTES, a list of bytes, for the core (PyMem); NULL with a MemoryError. */
 static stacksplice_told_text *lend_notes(PyObject *notes)
 {
     Py_ssize_t count = PyList_GET_SIZE(notes);
@@ -44,7 +44,7 @@ static stacksplice_told_text *lend_notes(PyObject *notes)
     return lent;
 }
 
-/* What is asked of the exception, and lends its texts to the core's object. */
+/* What we ask of the exception; lends its texts to the core's object. */
 typedef struct asked {
     sspy_type_names types;
     PyObject *message; /* bytes, or a str that is ASCII */
@@ -52,7 +52,7 @@ typedef struct asked {
     stacksplice_told_text *lent_notes;
 } asked;
 
-/* -1 with an exception; the end is due all the same. */
+/* Returns -1 with an exception.  Call the end in any case. */
 static int ask(asked *a, sspy_state *state, PyObject *exc)
 {
     if (sspy_type_names_begin(&a->types, Py_TYPE(exc)))

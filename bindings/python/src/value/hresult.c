@@ -1,8 +1,8 @@
 /*
  * Exceptions and HRESULTs, both columns of one table.
  *
- * Out, the most derived match wins: the exception's classes are tried in the order of its MRO.  An
- * exception's own integer `hresult` attribute, when it is a failure code, comes before all.
+ * On the way out the most derived match wins: we try the exception's classes in the order of its
+ * MRO.  An exception's own integer `hresult` attribute, if it is a failure code, has precedence.
  */
 #include "value/value.h"
 
@@ -13,7 +13,7 @@ enum { BACK_NONE = -1 };
 
 #define WIN32_HRESULT UINT32_C(0x80070000)
 
-/* One exception class: what goes out, and what comes back for that HRESULT. */
+/* One exception class: the HRESULT it becomes, and what that HRESULT becomes. */
 typedef struct class_row {
     PyObject **type; /* a builtin class */
     uint32_t hresult;
@@ -43,7 +43,7 @@ static const class_row class_rows[] = {
     {&PyExc_NameError, 0x80020006, &PyExc_NameError, 0},
 };
 
-/* Classes that live in modules we do not import: known by where they are defined. */
+/* Classes of modules that we do not import, recognised by where they are defined. */
 static const struct {
     const char *module, *name;
     uint32_t hresult;
@@ -54,7 +54,7 @@ static const struct {
 
 /* ---- Out --------------------------------------------------------------------------------------*/
 
-/* An attribute of EXC that is a plain integer; errors of looking it up are nobody's business. */
+/* An attribute of EXC that is a plain integer; errors of the lookup are ignored. */
 static bool integer_attribute(PyObject *exc, PyObject *key, long long *value)
 {
     PyObject *attribute = sspy_optional_attribute(exc, key);
@@ -92,7 +92,7 @@ static uint32_t hresult_of_os_error(PyObject *exc)
 {
     long long value = 0;
 
-    /* A Windows code in the range of HRESULT_FROM_WIN32, or a HRESULT, as PyWinRT leaves it. */
+    /* A Windows code in the range of HRESULT_FROM_WIN32, or an HRESULT, as PyWinRT sets it. */
     if (named_integer(exc, "winerror", &value)) {
         if (value > 0 && value <= 0xFFFF)
             return WIN32_HRESULT | (uint32_t)value;

@@ -1,8 +1,8 @@
 /*
- * HResultError and its twins: what Python sees of an error that it did not originate.
+ * HResultError and its twins: the Python exceptions for errors that Python did not originate.
  *
- * For E_INVALIDARG the exception is an HResultError and a ValueError, and so on: `except
- * ValueError` works.  All classes are made here, so that they can be pickled by name.
+ * For E_INVALIDARG the exception is an HResultError and a ValueError, and so on, so that `except
+ * ValueError` works.  We create all classes here, so that they can be pickled by name.
  */
 #include "value/value.h"
 
@@ -52,7 +52,7 @@ static PyObject *attribute(PyObject *self, const char *name)
     return Py_NewRef(Py_None);
 }
 
-/* The class of the builtin exception in TYPE's bases that is no HResultError: Exception's own
+/* Initialise the builtin exception in TYPE's bases that is no HResultError.  Exception's own
    __init__ is not enough for OSError, whose errno and strerror it would not set. */
 static int init_base(PyObject *self, HRESULT hr, PyObject *message)
 {

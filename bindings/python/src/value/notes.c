@@ -1,6 +1,6 @@
 /*
- * Notes (add_note): by value in the language exception that is made when an exception leaves, and
- * those that came later in its error object.
+ * Notes (add_note).  The language exception that is made when an exception leaves holds them by
+ * value.  Its error object gets those added later.
  */
 #include "life/text.h"
 #include "value/value.h"
@@ -9,7 +9,7 @@
 
 /* ---- As a traceback shows them ----------------------------------------------------------------*/
 
-/* str(VALUE) or repr(VALUE); what a traceback says when that fails. */
+/* str(VALUE) or repr(VALUE), or a traceback's text for when that fails. */
 static PyObject *safe_text(PyObject *value, const char *what, bool as_repr)
 {
     PyObject *text = as_repr ? PyObject_Repr(value) : PyObject_Str(value);
@@ -28,7 +28,7 @@ static int append_text(PyObject *texts, PyObject *text)
     return sspy_append_new(texts, bytes);
 }
 
-/* 1 if VALUE is a collections.abc.Sequence and no text; -1 with an exception. */
+/* 1 if VALUE is a collections.abc.Sequence and not a str or bytes; -1 with an exception. */
 static int is_sequence(PyObject *value)
 {
     PyObject *module, *sequence;
@@ -62,7 +62,7 @@ static int append_all(PyObject *texts, PyObject *notes)
     return failed;
 }
 
-/* When the notes themselves cannot be had: what is to be told of that.  Keeps a MemoryError. */
+/* Append the text for notes that cannot be read.  Keeps a MemoryError. */
 static int append_failure(PyObject *texts)
 {
     PyObject *exc, *text;
@@ -108,7 +108,7 @@ PyObject *sspy_notes_of(sspy_state *state, PyObject *exc)
 
 typedef struct comparison {
     PyObject *texts;
-    Py_ssize_t equal; /* so many of the error's notes are the first of TEXTS */
+    Py_ssize_t equal; /* so many of the error's notes equal the first of TEXTS */
     bool differs;
 } comparison;
 
@@ -136,15 +136,15 @@ static int find(const char *text, size_t length, void *data)
     return is_text(data, text, length);
 }
 
-/* An error's notes only ever grow.  Where the script has changed its own, those that the error does
-   not have at all are added. */
+/* An error's notes only ever grow.  If the script has changed earlier notes, add those that the
+   error does not have at all. */
 static HRESULT add_missing(PyObject *texts, IUnknown *error)
 {
     comparison c = {texts, 0, false};
     HRESULT hr = stacksplice_error_notes(error, compare, &c);
 
     if (c.differs && c.equal == PyList_GET_SIZE(texts))
-        return S_OK; /* it has more than these */
+        return S_OK; /* it already has more than these */
     for (Py_ssize_t i = c.equal; i < PyList_GET_SIZE(texts) && SUCCEEDED(hr); i++) {
         PyObject *text = PyList_GET_ITEM(texts, i);
 

@@ -6,7 +6,7 @@
 
 /* ---- type_names.c -----------------------------------------------------------------------------*/
 
-/* What a type is called, and what it is derived from in the order of its MRO, without object. */
+/* The name of a type and those of its bases in the order of its MRO, without object. */
 typedef struct sspy_type_names {
     const char **names; /* NEAR, or PyMem */
     const char *near[12];
@@ -14,7 +14,7 @@ typedef struct sspy_type_names {
     PyObject *lenders; /* list: what lends their texts, or NULL */
 } sspy_type_names;
 
-/* -1 with an exception; the end is due all the same. */
+/* Returns -1 with an exception.  Call the end in any case. */
 int sspy_type_names_begin(sspy_type_names *names, PyTypeObject *type);
 void sspy_type_names_end(sspy_type_names *names);
 
@@ -22,7 +22,7 @@ void sspy_type_names_end(sspy_type_names *names);
 
 /* Give EXC a copy of DICT of that TYPE as its __dict__: a new reference, NULL with an exception. */
 PyObject *sspy_clean_dict_install(PyTypeObject *type, PyObject *exc, PyObject *dict);
-/* Where DICT keeps the ties, or NULL if it is not of TYPE. */
+/* The place of the ties in DICT, or NULL if it is not of TYPE. */
 PyObject **sspy_clean_dict_ties(PyTypeObject *type, PyObject *dict);
 
 #endif

@@ -1,15 +1,16 @@
 /*
- * Pins: an exception is kept before somebody outside gets hold of its error.
+ * Pins: keep an exception alive before code outside gets a reference on its error.
  *
- * An error at rest does not keep its exception, which would live for ever with it.  Whoever has the
- * exception in hand makes the language exception keep it, and those that it was made from with it,
- * as far as the exception still names them.  Then one reference on the error counts for all.
+ * An error at rest does not keep its exception, which would otherwise live for ever.  A caller that
+ * has the exception makes the language exception keep it, and the exceptions it was made from, as
+ * far as the exception still names them.  Then one reference on the error counts for all.
  */
 #include "value/value.h"
 
 static void keep(sspy_interp *interp, stacksplice_exception *x, PyObject *exc);
 
-/* Whether ERROR was made for EXC, which may be NULL: then its exception keeps EXC. */
+/* If ERROR was made for EXC, which may be NULL, let its language exception keep EXC.  Returns
+   whether it was. */
 static bool keep_for(sspy_interp *interp, const IScriptErrorInfo *error, PyObject *exc)
 {
     sspy_ties *ties = exc ? sspy_ties_of(interp, exc) : NULL;
@@ -20,7 +21,7 @@ static bool keep_for(sspy_interp *interp, const IScriptErrorInfo *error, PyObjec
     return true;
 }
 
-/* The same for what X was made from, as far as EXC still names it. */
+/* The same for X's cause, if EXC still names it. */
 static void keep_cause(sspy_interp *interp, stacksplice_exception *x, PyObject *exc)
 {
     IScriptErrorInfo *error = stacksplice_exception_related(x, 0);
@@ -33,7 +34,7 @@ static void keep_cause(sspy_interp *interp, stacksplice_exception *x, PyObject *
     Py_XDECREF(context);
 }
 
-/* The errors of members have their order, but not each member has one. */
+/* The errors of members are in the order of the members, but not every member has one. */
 static void keep_members(sspy_interp *interp, stacksplice_exception *x, PyObject *exc)
 {
     PyObject *members = sspy_group_members(exc);

@@ -1,18 +1,21 @@
 /*
  * The ties of an exception: a private object in its __dict__ that keeps its error object.
  *
- * It is put there past any __setattr__ (every BaseException has a __dict__) under one interned key.
- * A shallow copy of the exception shares it, so it records whose it is.  What was pickled comes
- * back as a str, a report (api/pickling.c): that stands in the exception's __dict__ until the
- * exception gets ties of its own, which keep it.  Where a class has a __setattr__ of its own, the
- * ties are kept beside the items of the __dict__ instead (clean_dict.c), and are not pickled.
+ * We bypass any __setattr__ (every BaseException has a __dict__) and use one interned key.  A
+ * shallow copy of the exception shares the ties, so they record their owner.
+ *
+ * An unpickled exception has a str instead, a report (api/pickling.c).  It stays in the __dict__
+ * until the exception gets its own ties, which keep it.
+ *
+ * If a class has its own __setattr__, the ties are beside the items of the __dict__ instead
+ * (clean_dict.c), and are not pickled.
  */
 #include "value/parts.h"
 
 #include <stdlib.h>
 
-/* The table of foreign errors' exceptions forgets this one, unless it names another by now, which
-   has ties of its own: a copy that shares these ties can outlive the exception. */
+/* Remove this exception from the table of foreign errors, unless the entry now names another one
+   with its own ties: a copy that shares these ties can outlive the exception. */
 static void forget_foreign(sspy_ties *self)
 {
     sspy_state *state = self->interp->module_state;
@@ -113,7 +116,7 @@ PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc)
     return found && PyUnicode_CheckExact(found) ? found : NULL;
 }
 
-/* EXC's __dict__ as a new reference, made a clean one where an item could not be set again. */
+/* EXC's __dict__ as a new reference.  It becomes a clean dict if items could not be restored. */
 static PyObject *dict_for_ties(sspy_interp *interp, PyObject *exc)
 {
     PyTypeObject *type = clean_type(interp);
@@ -128,7 +131,7 @@ static PyObject *dict_for_ties(sspy_interp *interp, PyObject *exc)
     return clean;
 }
 
-/* Let DICT hold TIES; -1 with an exception. */
+/* Put TIES into DICT; -1 with an exception. */
 static int put_ties(sspy_interp *interp, PyObject *dict, PyObject *key, PyObject *ties)
 {
     PyObject **slot = sspy_clean_dict_ties(clean_type(interp), dict);
@@ -170,9 +173,9 @@ void sspy_ties_set_error(sspy_ties *ties, IScriptErrorInfo *error, bool foreign)
 {
     stacksplice_section section;
 
-    Py_INCREF(ties); /* what is dropped may empty the exception's __dict__ */
+    Py_INCREF(ties); /* dropping may empty the exception's __dict__ */
     if (ties->core.foreign)
-        forget_foreign(ties); /* runs Python code, so in no section */
+        forget_foreign(ties); /* runs Python code, so outside any section */
     section = sspy_enter(ties->interp);
     stacksplice_ties_set_error(&ties->core, error, foreign);
     sspy_leave(section);

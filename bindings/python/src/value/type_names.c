@@ -1,10 +1,10 @@
-/* The names of a type and of its bases, for those who cannot look at the type itself. */
+/* The names of a type and of its bases, for code that cannot look at the type itself. */
 #include "life/text.h"
 #include "value/parts.h"
 
 #include <string.h>
 
-/* The type as a traceback prints it: without its module where that is builtins or __main__.  New
+/* The type's name as a traceback prints it: without its module if that is builtins or __main__. New
    reference; NULL with an exception. */
 static PyObject *full_name(PyTypeObject *type)
 {
@@ -30,12 +30,12 @@ static PyObject *full_name(PyTypeObject *type)
     return full ? full : PyUnicode_FromString(type->tp_name);
 }
 
-/* The name of TYPE, lent by NAMES or its own; NULL with an exception. */
+/* The name of TYPE, lent by NAMES or the type itself; NULL with an exception. */
 static const char *name_of(sspy_type_names *names, PyTypeObject *type)
 {
     PyObject *name, *text;
 
-    /* A type of the interpreter's own is called what its structure says. */
+    /* The structure of a builtin type has its name. */
     if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !strchr(type->tp_name, '.'))
         return type->tp_name;
     name = full_name(type);

@@ -1,6 +1,6 @@
 /*
  * A Python exception and what stands for it: its HRESULT, the language exception that COM sees, and
- * the ties that keep both with it.
+ * the ties that keep both.
  */
 #ifndef SSPY_VALUE_H
 #define SSPY_VALUE_H
@@ -8,7 +8,7 @@
 #include "life/life.h"
 
 enum {
-    SSPY_MAX_STEPS = 64,    /* exceptions on a way through causes and groups */
+    SSPY_MAX_STEPS = 64,    /* exceptions on a path through causes and groups */
     SSPY_MAX_RELATED = 256, /* errors made for causes and members of one that leaves */
     SSPY_MAX_NOTES = 150    /* of one exception */
 };
@@ -27,17 +27,18 @@ int sspy_hresult_from(PyObject *number, const char *argument, HRESULT *hr);
 /* The rows of the table, for the test of its completeness. */
 PyObject *sspy_hresult_table(void);
 
-/* ---- What belongs to an exception (notes.c, exception.c) --------------------------------------*/
+/* ---- Notes, members and the language exception (notes.c, exception.c)
+   ------------------------- */
 
 /* The members of EXC if it is a group, borrowed; else NULL. */
 PyObject *sspy_group_members(PyObject *exc);
 
 /* EXC's notes, a list of bytes; NULL without an exception when it has none, as nearly all have. */
 PyObject *sspy_notes_of(sspy_state *state, PyObject *exc);
-/* Append to ERROR, which is EXC's, the notes that it does not have yet.  -1 with an exception. */
+/* Append EXC's notes that ERROR, its error, does not have yet. -1 with an exception. */
 int sspy_notes_update(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
 
-/* What belongs to an exception that leaves; the errors have an outside reference. */
+/* The errors that belong to one that leaves, with an outside reference each. */
 typedef struct sspy_related {
     IScriptErrorInfo *cause; /* or NULL */
     stacksplice_relation relation;
@@ -48,8 +49,8 @@ typedef struct sspy_related {
 } sspy_related;
 
 /*
- * A language exception for EXC, whose HRESULT is HR, with one inside reference; NULL with an
- * exception.  Runs Python code: what EXC says and is called is asked of it.
+ * Make a language exception for EXC, whose HRESULT is HR, with one inside reference; NULL with an
+ * exception.  Runs Python code to get EXC's message and type names.
  */
 stacksplice_exception *sspy_exception_new(sspy_state *state, PyObject *exc, HRESULT hr,
                                           const uintptr_t *frames, uint32_t frame_count,
@@ -57,32 +58,32 @@ stacksplice_exception *sspy_exception_new(sspy_state *state, PyObject *exc, HRES
 
 /* ---- The ties in the exception's __dict__ (ties.c, clean_dict.c) ------------------------------*/
 
-/* What ties an exception to its error. */
+/* Ties an exception to its error. */
 typedef struct sspy_ties {
-    PyObject_HEAD uintptr_t owner; /* the exception's address: a copy that shares it has none */
+    PyObject_HEAD uintptr_t owner; /* the exception's address: a copy that shares it is no owner */
     stacksplice_ties core;
     sspy_interp *interp; /* counted */
     uintptr_t *raised;   /* malloc: the stack where it was raised, or NULL */
     uint32_t raised_count;
-    PyObject *remote;  /* the report that came with it from another process, a str, or NULL */
-    uint32_t received; /* nodes its error had when it was raised here last */
+    PyObject *remote;  /* the report, a str, that it brought from another process; or NULL */
+    uint32_t received; /* the number of nodes its error had when it was last raised here */
 } sspy_ties;
 
-/* The type of ties with these METHODS, and that of a dict which holds them beside its items. */
+/* The type of ties with these METHODS, and the type of a dict that holds them beside its items. */
 PyTypeObject *sspy_ties_type(PyObject *module, PyMethodDef *methods);
 PyTypeObject *sspy_clean_dict_type(PyObject *module);
 /* EXC's own ties, borrowed; NULL without an exception when it has none.  GIL held. */
 sspy_ties *sspy_ties_of(sspy_interp *interp, PyObject *exc);
-/* The same, made when there are none; NULL with an exception when EXC cannot carry any. */
+/* The same, made if there are none; NULL with an exception if EXC cannot carry any. */
 sspy_ties *sspy_ties_make(sspy_interp *interp, PyObject *exc);
 /* The report that EXC brought from another process, a str, borrowed; NULL without an exception. */
 PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc);
-/* Let TIES hold ERROR, which the caller has an outside reference on, instead of what they held. */
+/* Make TIES hold ERROR, on which the caller has an outside reference, instead of the former one. */
 void sspy_ties_set_error(sspy_ties *ties, IScriptErrorInfo *error, bool foreign);
 /* The stack where the exception was raised, taken over (malloc); NULL if none was kept. */
 uintptr_t *sspy_ties_take_raised(sspy_ties *ties, uint32_t *count);
-/* See to it that the exception of TIES keeps EXC when it is asked for: an outside reference on it,
-   or NULL when it has none.  Comes before other outside references.  Runs no Python code. */
+/* Make the exception of TIES keep EXC.  Returns an outside reference on it, or NULL if there is
+   none.  Call it before giving out other outside references.  Runs no Python code. */
 IUnknown *sspy_ties_pin(sspy_interp *interp, const stacksplice_ties *ties, PyObject *exc);
 /* An outside reference on the error of EXC's ties, which may be NULL; NULL if it has none. */
 IScriptErrorInfo *sspy_ties_hold(sspy_ties *ties, PyObject *exc);
