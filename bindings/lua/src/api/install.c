@@ -1,6 +1,6 @@
 /*
  * install: replaces functions of the standard library that lose frames of an error.  Uninstalling
- * puts each one back if ours is still there.
+ * restores each one if ours is still there.
  */
 #include "api/api.h"
 #include "cross/cross.h"
@@ -8,7 +8,7 @@
 
 #include <lualib.h>
 
-/* What is replaced: the field of the library. */
+/* A field of the library to replace. */
 static const struct replacement {
     const char *library, *field;
     lua_CFunction function;
@@ -20,7 +20,7 @@ static const struct replacement {
 
 enum { REPLACEMENTS = sizeof replacements / sizeof *replacements };
 
-/* Upvalues: of each replacement the library's table, or nil, and what was there before. */
+/* Upvalues: for each replacement the library's table, or nil, and its former function. */
 static int uninstall(lua_State *L)
 {
     for (int i = 0; i < REPLACEMENTS; i++) {
@@ -44,8 +44,8 @@ static int uninstall(lua_State *L)
 }
 
 /*
- * Push the replacement.  The functions of coroutines are not those of the module but others that do
- * the same, so that package.loaded has one name for each, the library's.
+ * Push the replacement.  The coroutine functions are other ones than the module's, with the same
+ * effect, so that package.loaded has one name for each, the library's.
  */
 static void push_replacement(lua_State *L, const struct replacement *what)
 {
@@ -74,7 +74,8 @@ int ss_lua_install_function(lua_State *L)
         lua_pushstring(L, replacements[i].field);
         lua_rawget(L, -2);
     }
-    /* Only now, when nothing can fail any more but for want of memory, in an existing field. */
+    /* Replace only now: nothing can fail any more except for want of memory, in an existing
+       field. */
     for (int i = 0; i < REPLACEMENTS; i++) {
         if (!lua_istable(L, 2 + i * 2))
             continue;

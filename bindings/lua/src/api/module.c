@@ -1,4 +1,4 @@
-/* The Lua module: what scripts call. */
+/* The Lua module: the functions that scripts call. */
 #include "api/api.h"
 #include "cross/cross.h"
 #include "traceback/traceback.h"
@@ -25,7 +25,7 @@ static SS_LUA_OWN int module_capture(lua_State *L)
     ss_lua_plant_sentinel(L, ss_lua_state_open(L));
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     room = max;
-    /* As many of the innermost as are asked for must be there. */
+    /* The innermost elements that the caller asked for must be there. */
     if (skip || !lua_isnoneornil(L, 2))
         room = 2 * (skip + limit) + 2;
     frames = lua_newuserdatauv(L, room * sizeof *frames, 0);
@@ -38,7 +38,7 @@ static SS_LUA_OWN int module_capture(lua_State *L)
     return 1;
 }
 
-/* How many elements a stack may have, for the whole process; returns the number before. */
+/* Set how many elements a stack may have, for the whole process; returns the former number. */
 static int module_set_max_frames(lua_State *L)
 {
     lua_Integer max = luaL_checkinteger(L, 1);
@@ -102,12 +102,12 @@ static SS_LUA_OWN int module_originate(lua_State *L)
     ss_lua_state_tend(L, state);
     hr = ss_lua_originate_value(L, state, 1, &origin);
     (void)module_peek_error(L);
-    if (hr == E_OUTOFMEMORY && lua_isnil(L, -1)) /* a value may bring this HRESULT itself */
+    if (hr == E_OUTOFMEMORY && lua_isnil(L, -1)) /* a value may have this HRESULT itself */
         return luaL_error(L, "not enough memory");
     return 1;
 }
 
-/* Push the error of VALUE, or the thread's where there is no value. */
+/* Push the error of VALUE, or the thread's error if there is no value. */
 static void push_argument(lua_State *L, ss_lua_state *state, const ss_lua_origin *origin)
 {
     if (!lua_isnoneornil(L, 1))
@@ -116,7 +116,7 @@ static void push_argument(lua_State *L, ss_lua_state *state, const ss_lua_origin
         (void)push_slot(L, stacksplice_peek_error);
 }
 
-/* The node is added to the error in the slot, which gets back what it had. */
+/* Add the node to the error in the slot, then restore the slot. */
 static HRESULT propagate_in_slot(IRestrictedErrorInfo *error, const void *above)
 {
     stacksplice_saved_error saved;
@@ -164,7 +164,7 @@ static void push_cause(lua_State *L, ss_lua_state *state, const void *above)
         ss_lua_push_error_of(L, state, 2, &origin);
 }
 
-/* error(value, cause): as error, which puts the place in front of a message that is a string. */
+/* error(value, cause): like error, which puts the place before a message that is a string. */
 static SS_LUA_OWN int module_error(lua_State *L)
 {
     ss_lua_origin origin = {.above = SS_LUA_HERE(), .status = LUA_ERRRUN};
@@ -196,7 +196,7 @@ static SS_LUA_OWN int module_error(lua_State *L)
     return lua_error(L);
 }
 
-/* What is known of an error value that was seen before; nil of any other value. */
+/* Return the error object of an error value that was seen before; nil for any other value. */
 static int module_error_info(lua_State *L)
 {
     ss_lua_origin origin = {.status = LUA_ERRRUN};
@@ -228,7 +228,7 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
-/* These know their state by an upvalue. */
+/* These find their state through an upvalue. */
 static const luaL_Reg calls[] = {
     {"pcall", ss_lua_pcall_function},
     {"xpcall", ss_lua_xpcall_function},

@@ -1,13 +1,13 @@
-/* The memory of the private states: it is known how much of an object can be looked at. */
+/* The memory of the private states: we know how much of an object we may read. */
 #include "calibrate/sample.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* In front of every block. */
+/* Precedes every block. */
 typedef struct block_head {
     size_t size;
-    uintptr_t mark; /* tells a block from an address inside of one */
+    uintptr_t mark; /* distinguishes a block from an address inside one */
 } block_head;
 
 static uintptr_t mark_of(const block_head *head)
@@ -22,7 +22,7 @@ uint32_t ss_lua_sample_object_words(uintptr_t object)
     return head->mark == mark_of(head) ? (uint32_t)(head->size / sizeof(uintptr_t)) : 0;
 }
 
-/* Where the interpreter calls an allocator. */
+/* Record where the interpreter calls an allocator. */
 static void learn_callback(ss_lua_layout *layout, uintptr_t ip)
 {
     for (uint32_t i = 0; i < layout->callback_count; i++)
@@ -46,7 +46,7 @@ void *ss_lua_sample_allocate(void *data, void *block, size_t old_size, size_t ne
     old_size = head ? head->size : 0; /* without a block it is the kind of object that Lua wants */
     grown = realloc(head, sizeof *head + new_size);
     if (!grown) {
-        /* Lua relies on it that a block can always be made smaller. */
+        /* Lua relies on shrinking a block without failure. */
         if (new_size <= old_size)
             return block;
         now->starved = true;

@@ -1,7 +1,7 @@
 /*
  * What a capture must know of the copy of Lua that this binding is linked to: the call instructions
- * from which it calls C functions, and where it keeps the lua_State and the CallInfo there.  Learnt
- * by running scripts in private states, never by symbol names or private headers.
+ * from which Lua calls C functions, and where it keeps the lua_State and the CallInfo there.  We
+ * learn this by running scripts in private states, never from symbol names or private headers.
  */
 #ifndef SS_LUA_CALIBRATE_H
 #define SS_LUA_CALIBRATE_H
@@ -21,7 +21,7 @@ typedef struct ss_lua_place {
 /* One call instruction of the interpreter that calls functions in C. */
 typedef struct ss_lua_site {
     uintptr_t ip; /* the return address */
-    bool hook;    /* what it calls is a hook: ci is the activation that was interrupted */
+    bool hook;    /* it calls a hook: ci is the activation that was interrupted */
     ss_lua_place state, ci;
 } ss_lua_site;
 
@@ -30,30 +30,30 @@ enum { SS_LUA_CALLBACKS = 32 };
 
 /* Immutable once it is visible. */
 typedef struct ss_lua_layout {
-    const char *failure;             /* NULL, or why there is nothing to use: a gap's reason */
+    const char *failure;             /* NULL, or why nothing is usable: a gap's reason */
     ss_lua_site sites[SS_LUA_SITES]; /* by ip */
     uint32_t site_count;
     uintptr_t internals[SS_LUA_INTERNALS]; /* function starts, ascending */
     uint32_t internal_count;
     uintptr_t apis[SS_LUA_APIS]; /* lua_callk and the like, ascending: never hidden */
     uint32_t api_count;
-    /* Return addresses of calls that are no calls of C functions: those of the allocator. */
+    /* Return addresses of the allocator's callers, which are no call sites of C functions. */
     uintptr_t callbacks[SS_LUA_CALLBACKS];
     uint32_t callback_count;
     /* Byte offsets in a CallInfo, SS_LUA_UNKNOWN where they are not certain. */
     uint16_t previous, function, top;
     uint16_t saved_pc; /* of a Lua function: a pointer into the code of its prototype */
-    uint16_t status;   /* 32 bits: wanted results and every flag that lua_getinfo looks at */
-    uint32_t tail;     /* of these, the one of a function that was entered by a tail call */
+    uint16_t status;   /* 32 bits: wanted results and every flag that lua_getinfo reads */
+    uint32_t tail;     /* in the status: the flag of a function that was entered by a tail call */
     uint16_t closure_function; /* of the lua_CFunction in a C closure */
-    /* Tags of the values of functions, one word after their start. */
+    /* Tags of function values, one word after their start. */
     uint8_t light_tag, closure_tag, lua_tag;
 } ss_lua_layout;
 
 /*
- * The layout.  The first call learns it in some milliseconds, on a thread of its own; other callers
- * wait.  It needs little stack, and keeps errno and the thread's error as they were.  NULL only on
- * a thread that is learning right now.
+ * The layout.  The first call learns it in some milliseconds, on its own thread; other callers
+ * wait.  It needs little stack, and keeps errno and the thread's error.  NULL only on a thread that
+ * is learning right now.
  */
 const ss_lua_layout *ss_lua_layout_get(void);
 
@@ -66,12 +66,12 @@ const ss_lua_site *ss_lua_site_find(const ss_lua_layout *layout, uintptr_t ip);
 /* Whether FUNCTION is one of the API functions. */
 bool ss_lua_is_api(const ss_lua_layout *layout, uintptr_t function);
 
-/* Whether FUNCTION was seen to be the interpreter's own (and no API function). */
+/* Whether FUNCTION is known to be the interpreter's own (and no API function). */
 bool ss_lua_is_internal(const ss_lua_layout *layout, uintptr_t function);
 
 /*
- * Whether FUNCTION lies between two that were: beside frames of the interpreter it is one of its
- * own, on a path that no script took (a rare step of the collector).
+ * Whether FUNCTION is between two known ones.  Next to frames of the interpreter it is the
+ * interpreter's own, on a path that no script took (a rare step of the collector).
  */
 bool ss_lua_is_near(const ss_lua_layout *layout, uintptr_t function);
 

@@ -1,6 +1,6 @@
 /*
- * Learning the few words of a CallInfo and of a closure that make a walk linear, names possible and
- * tokens findable without asking Lua.  Every word read lies inside a block whose size is known: an
+ * Learns the few words of a CallInfo and of a closure that let us walk in linear time, and find
+ * names and tokens without asking Lua.  Every word that we read is inside a block of known size: an
  * object of the private state, or the Lua stack between two known values.
  */
 #include "calibrate/sample.h"
@@ -10,12 +10,13 @@ enum { WORD = sizeof(uintptr_t), CALL_INFO_WORDS = 6, CLOSURE_WORDS = 5, DEPTH =
 /* The value in a stack slot is two words: the value and its tag. */
 enum { STACK_VALUE = 2 * WORD };
 
-/* Agreement over all visits: the first answer stands, another one makes it unknown for ever. */
+/* Agreement over all visits: the first answer is kept, and a different one makes it unknown for
+   good. */
 static void agree(ss_lua_sample *sample, uint16_t *known, uint16_t found)
 {
     if (*known == 0)
         *known =
-            (uint16_t)(found + 1); /* stored one up until the sample ends: 0 is a real offset */
+            (uint16_t)(found + 1); /* stored plus one until the sample ends: 0 is a real offset */
     else if (*known != found + 1)
         sample->contradicted = true;
 }
@@ -30,7 +31,8 @@ static bool links(const uintptr_t *ci, int count, uint16_t offset)
            ss_lua_word(ss_lua_word(ci[count - 1] + offset) + offset) == 0;
 }
 
-/* Words that grow inward by whole stack values and by no more than one activation can take. */
+/* Whether the words grow inward by whole stack values, and by no more than one activation can
+   take. */
 static bool grows_like_a_stack(const uintptr_t *ci, int count, uint16_t offset)
 {
     for (int i = 0; i + 1 < count; i++) {
@@ -98,8 +100,8 @@ void ss_lua_sample_call_info(ss_lua_sample *sample, lua_State *L, int arguments)
 }
 
 /*
- * Called through a C closure with one upvalue: its activation's value is tagged as a closure, and
- * the closure holds the function in one of its first words.
+ * The caller called us through a C closure with one upvalue.  Its activation's value is tagged as a
+ * closure, and the closure holds the function in one of its first words.
  */
 void ss_lua_sample_closure(ss_lua_sample *sample, lua_State *L, lua_CFunction function)
 {
@@ -123,7 +125,7 @@ void ss_lua_sample_closure(ss_lua_sample *sample, lua_State *L, lua_CFunction fu
 
 /* ---- The program counter, the flags, the prototype -------------------------------------------*/
 
-/* The words of the CallInfo of LEVEL, 0 when they cannot be had. */
+/* The words of the CallInfo of LEVEL, or 0 if they cannot be read. */
 static uint32_t call_info_words(lua_State *L, int level, lua_Debug *activation,
                                 const uintptr_t **words)
 {

@@ -70,7 +70,7 @@ static void add_known_apis(ss_lua_layout *layout)
     }
 }
 
-/* What was stored one up becomes the offset; what is unsure becomes unknown. */
+/* Turn what was stored plus one into the offset; what is unsure becomes unknown. */
 static void settle(uint16_t *offset, bool sure)
 {
     *offset = sure && *offset ? (uint16_t)(*offset - 1) : (uint16_t)SS_LUA_UNKNOWN;
@@ -88,12 +88,12 @@ static void settle_all(ss_lua_sample *sample)
     ss_lua_sample_settle_words(sample);
 }
 
-/* When memory runs out midway, nothing is kept: a place could be wrong, or a site missing. */
+/* If memory runs out midway, keep nothing: a place could be wrong, or a site missing. */
 static const ss_lua_layout starved = {.failure = "out of memory while locating Lua's call sites"};
 static const ss_lua_layout threadless = {.failure =
                                              "could not start a thread to locate Lua's call sites"};
 
-/* False when memory ran out: then nothing was learnt, and a later capture may try again. */
+/* False when memory ran out: nothing was learnt, and a later capture may try again. */
 static bool learn(ss_lua_layout *layout)
 {
     ss_lua_sample *sample;
@@ -109,7 +109,7 @@ static bool learn(ss_lua_layout *layout)
         return false;
     sample->layout = layout;
     add_known_apis(layout);
-    /* A second state undoes what agreed with the first one by accident. */
+    /* A second state removes what agreed with the first one by accident. */
     learned = ss_lua_sample_run(sample) && ss_lua_sample_run(sample);
     if (learned) {
         ss_lua_sample_finish(sample);
@@ -136,7 +136,8 @@ static void unlock_learning(void)
         (void)pthread_mutex_unlock(&learning);
 }
 
-/* A child of a process that was learning must not wait for a thread that it does not have. */
+/* A child of a process that was learning must not wait for a thread that the child does not
+   have. */
 __attribute__((constructor)) static void register_fork_handlers(void)
 {
     (void)pthread_atfork(lock_learning, unlock_learning, unlock_learning);
@@ -163,7 +164,7 @@ static bool start_learning(pthread_t *thread, const ss_lua_layout **result)
     if (pthread_attr_getstacksize(&attributes, &size) == 0 && size < LEARNING_STACK)
         (void)pthread_attr_setstacksize(&attributes, LEARNING_STACK);
     (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the new thread handles no signal */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the new thread handles no signals */
     started = pthread_create(thread, &attributes, learning_thread, result) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attributes);
@@ -171,8 +172,8 @@ static bool start_learning(pthread_t *thread, const ss_lua_layout **result)
 }
 
 /*
- * In a thread of its own: Lua itself runs there, and the first that captures may do so near the end
- * of its stack, or on a small one of a fiber's.
+ * Learn on a separate thread, since Lua itself runs there.  The first capture may be near the end
+ * of its stack, or on the small stack of a fiber.
  */
 static const ss_lua_layout *learn_elsewhere(void)
 {
@@ -180,7 +181,8 @@ static const ss_lua_layout *learn_elsewhere(void)
     pthread_t thread;
     int cancel;
 
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* joining would be a point */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
+                                 &cancel); /* else cancelled in pthread_join */
     if (start_learning(&thread, &result))
         (void)pthread_join(thread, NULL);
     (void)pthread_setcancelstate(cancel, &cancel);

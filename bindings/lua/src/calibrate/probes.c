@@ -1,4 +1,5 @@
-/* Runs the snippets in a private state, and the C functions that look when Lua calls them. */
+/* Runs the snippets in a private state.  Its C functions examine their callers when Lua calls
+   them. */
 #include "calibrate/sample.h"
 
 #include <string.h>
@@ -9,7 +10,7 @@
 /* One thread learns at a time, so one pointer is enough for the functions Lua calls. */
 static ss_lua_sample *sample;
 
-/* Keeps a call from becoming the last act of a function, which would remove its frame. */
+/* Prevents a tail call, which would remove the caller's frame. */
 #define KEEP_FRAME() __asm__ volatile("" ::: "memory")
 
 static int probe(lua_State *L)
@@ -19,7 +20,7 @@ static int probe(lua_State *L)
     return 0;
 }
 
-/* As a metamethod that must give a number, a string or a truth value. */
+/* For metamethods that must return a number, a string or a boolean. */
 static int probe_true(lua_State *L)
 {
     ss_lua_sample_visit(sample, L, (uintptr_t)probe_true, false);
@@ -73,9 +74,9 @@ static int probe_status(lua_State *L)
 /* ---- Calls into Lua --------------------------------------------------------------------------*/
 
 /*
- * Each is called by ss_lua_with_filler and hands its arguments, which are on Lua's stack already,
- * to one API function: so that L is in no register that outlives a call unless Lua put it there.
- * Those with a continuation may yield; it looks then.
+ * ss_lua_with_filler calls each of these.  Each passes its arguments, already on Lua's stack, to
+ * one API function, so that only Lua puts L in a register that outlives a call.  Those with a
+ * continuation may yield; the continuation examines its caller too.
  */
 #define BODIES(X)                                       \
     X(call, lua_call(L, 0, 0))                          \
@@ -116,7 +117,7 @@ static int resume_plainly(lua_State *thread)
     return 0;
 }
 
-/* What was left on the stack by calls before is no value of Lua's. */
+/* Overwrite what earlier calls left on the stack: it is no value of Lua's. */
 __attribute__((noinline)) static void scribble(void)
 {
     volatile uintptr_t below[512];
@@ -200,8 +201,8 @@ static void open_bodies(lua_State *L)
     }
 }
 
-/* The function at 1, with the probes as light functions (UPVALUES 0) or as closures, which some
-   builds call elsewhere. */
+/* Run the function at 1 with the probes as light functions (UPVALUES 0) or as closures, which some
+   builds call from other instructions. */
 static void run_snippet(lua_State *L, int upvalues)
 {
     lua_pushglobaltable(L);
@@ -215,7 +216,7 @@ static void run_snippet(lua_State *L, int upvalues)
     KEEP_FRAME();
 }
 
-/* As light functions last: the tag that is remembered is that of one. */
+/* Light functions come last: the sample keeps the tag of one. */
 static void run_snippets(lua_State *L)
 {
     for (const char *const *each = ss_lua_snippets; *each; each++) {

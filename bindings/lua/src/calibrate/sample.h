@@ -23,7 +23,8 @@ typedef struct ss_lua_candidates {
     uint64_t slots[SS_LUA_SLOTS / 64];
 } ss_lua_candidates;
 
-/* What may still be an offset, a bit a word, or a flag, a bit a bit, after some looks. */
+/* The words that may still be an offset, one bit a word, and bits that may be a flag, after some
+   visits. */
 typedef struct ss_lua_words {
     uint32_t count; /* of the words of a CallInfo; 0 until the first look */
     uintptr_t first[SS_LUA_CALL_INFO_WORDS], step[SS_LUA_CALL_INFO_WORDS];
@@ -33,22 +34,22 @@ typedef struct ss_lua_words {
 } ss_lua_words;
 
 /*
- * A return address into the interpreter beside which nothing is left to learn: the frame it is of
- * takes SIZE bytes, and what is outside of it was looked at.
+ * A return address into the interpreter at which nothing is left to learn.  Its frame takes SIZE
+ * bytes, and the frames outside of it were examined.
  */
 enum { SS_LUA_STEPS = 1024 /* a power of two */ };
 typedef struct ss_lua_step_seen {
     uintptr_t ip;    /* 0: free */
-    uintptr_t outer; /* the return address into the next frame; 0: no frame beyond is learnt from */
+    uintptr_t outer; /* the return address into the next frame; 0: we learn from no frame beyond */
     uintptr_t size;
 } ss_lua_step_seen;
 
-/* Everything that is being learnt; private to the thread that learns. */
+/* What is being learnt; private to the learning thread. */
 typedef struct ss_lua_sample {
     ss_lua_layout *layout;
     ss_lua_candidates state[SS_LUA_SITES], ci[SS_LUA_SITES];
     uint32_t visits[SS_LUA_SITES];
-    bool starved;      /* memory ran out: what was learnt may lack any part */
+    bool starved;      /* memory ran out: any part may be missing */
     bool overflow;     /* a table was too small */
     bool contradicted; /* the second state disagreed about the CallInfo */
     ss_lua_words words;
@@ -62,8 +63,8 @@ typedef struct ss_lua_sample {
 } ss_lua_sample;
 
 /*
- * Call BODY with L while every callee-saved register holds a value of no meaning (filler.c): a
- * frame outside of the interpreter must not be what makes one of its registers look right.
+ * Call BODY with L while every callee-saved register holds a meaningless value (filler.c).
+ * Otherwise a register of a frame outside of the interpreter could look right.
  */
 int ss_lua_with_filler(lua_CFunction body, lua_State *L);
 
@@ -80,18 +81,18 @@ void ss_lua_sample_call_info(ss_lua_sample *sample, lua_State *L, int arguments)
 void ss_lua_sample_closure(ss_lua_sample *sample, lua_State *L, lua_CFunction function);
 
 /*
- * Learn where a CallInfo keeps the program counter, from inside a C function that one Lua function
- * calls for the TURN-th time (1, 2, ...) by equal statements on one line.
+ * Learn where a CallInfo keeps the program counter.  The caller is a C function that one Lua
+ * function calls for the TURN-th time (1, 2, ...) by equal statements on one line.
  */
 void ss_lua_sample_saved_pc(ss_lua_sample *sample, lua_State *L, int turn);
 
-/* Learn which word of a CallInfo has the flags, of every activation there is. */
+/* Learn which word of a CallInfo has the flags, from all activations. */
 void ss_lua_sample_status(ss_lua_sample *sample, lua_State *L);
 
-/* Make offsets of what is left of the words of a CallInfo. */
+/* Turn the remaining candidate words of a CallInfo into offsets. */
 void ss_lua_sample_settle_words(ss_lua_sample *sample);
 
-/* Make the tables of the layout from the candidates. */
+/* Turn the candidates into the tables of the layout. */
 void ss_lua_sample_finish(ss_lua_sample *sample);
 
 /* The scripts; NULL at the end. */
@@ -100,7 +101,7 @@ extern const char *const ss_lua_snippets[];
 /* The allocator of the private state, whose DATA is the sample. */
 void *ss_lua_sample_allocate(void *data, void *block, size_t old_size, size_t new_size);
 
-/* How many whole words an object of the private state has, 0 where that is not known. */
+/* How many whole words an object of the private state has; 0 if that is unknown. */
 uint32_t ss_lua_sample_object_words(uintptr_t object);
 
 /* Run the scripts in a private state; false when memory ran out. */

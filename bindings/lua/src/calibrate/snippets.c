@@ -1,6 +1,6 @@
 /*
  * The scripts that make Lua call C functions in every way it can.  Each runs protected and on its
- * own, so that one which a version does not know costs nothing but itself.
+ * own, so that a version that cannot compile one loses only that one.
  */
 #include "calibrate/sample.h"
 

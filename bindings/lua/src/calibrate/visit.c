@@ -1,6 +1,6 @@
 /*
- * Learning from one visit: the compiler's own unwinder says what the call site's frame held.  It is
- * used here only, on the few frames between a probe and our call of Lua, all of which have unwind
+ * Learning from one visit: the compiler's own unwinder gives the contents of the call site's frame.
+ * We use it only here, on the few frames between a probe and our call of Lua, which all have unwind
  * data.
  */
 #include "calibrate/sample.h"
@@ -42,7 +42,7 @@ static bool is_own(const ss_lua_sample *sample, uintptr_t function)
     return false;
 }
 
-/* Frames from the probe outward, up to the function of ours that called into Lua, and that one. */
+/* Collect frames from the probe outward, up to and with our function that called into Lua. */
 static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *data)
 {
     ss_lua_sample *sample = data;
@@ -51,7 +51,7 @@ static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *dat
     uintptr_t function = _Unwind_GetRegionStart(context);
 
     if (sample->frame_count == 0) {
-        /* frames[0] holds the probe's start until the probe itself is met. */
+        /* frames[0] holds the probe's start until the unwinder reaches the probe itself. */
         if (function != probe)
             return _URC_NO_REASON;
     }
@@ -77,9 +77,9 @@ static void unwind(ss_lua_sample *sample, uintptr_t probe, uint32_t limit)
 /* ---- What was seen before --------------------------------------------------------------------*/
 
 /*
- * To unwind all the way out takes most of a visit's time, and seldom shows a new function.  Where
- * return addresses lie right below the next frame, the way is followed by the sizes that frames had
- * before, as long as each step is one that was learnt from.  A step that is not leads to unwinding.
+ * Unwinding all the way out takes most of a visit's time, and seldom finds a new function.  Where
+ * return addresses are right below the next frame, we step by the known sizes of frames, as long as
+ * we have learnt from each step.  An unknown step leads to unwinding.
  */
 #if defined(__x86_64__)
 static ss_lua_step_seen *step_place(ss_lua_sample *sample, uintptr_t ip, uintptr_t outer)
@@ -94,7 +94,7 @@ static ss_lua_step_seen *step_place(ss_lua_sample *sample, uintptr_t ip, uintptr
     }
 }
 
-/* Half of the places stay free, so that every search ends. */
+/* Half of the slots stay free, so that every search ends. */
 static void remember(ss_lua_sample *sample, uintptr_t ip, uintptr_t outer, uintptr_t size)
 {
     ss_lua_step_seen *step = step_place(sample, ip, outer);
@@ -115,7 +115,7 @@ static void remember_step(ss_lua_sample *sample, uint32_t i, bool last)
     remember(sample, frame->ip, UINTPTR_MAX, size);
 }
 
-/* Where the frame at IP and SP ends, 0 if none was there before. */
+/* Where the frame at IP and SP ends; 0 if it is unknown. */
 static uintptr_t end_seen(ss_lua_sample *sample, uintptr_t ip, uintptr_t sp)
 {
     uintptr_t size = step_place(sample, ip, UINTPTR_MAX)->size;
@@ -123,7 +123,7 @@ static uintptr_t end_seen(ss_lua_sample *sample, uintptr_t ip, uintptr_t sp)
     return size && size < sample->stack_end - sp ? sp + size : 0;
 }
 
-/* Where the frame at IP and SP ends, if unwinding outward from there would show nothing new; 0 if
+/* Where the frame at IP and SP ends, if unwinding outward from there would find nothing new; 0 if
    it might. */
 static uintptr_t all_seen(ss_lua_sample *sample, uintptr_t ip, uintptr_t sp)
 {
@@ -157,9 +157,9 @@ static uintptr_t all_seen(ss_lua_sample *sample, uintptr_t ip, uintptr_t sp)
 #endif
 
 /*
- * The words of a frame, from its stack pointer up to END.  Some were never written by the function
- * that owns them, so they are read through the kernel where it allows that: checkers of memory need
- * not be told of an exception.  Returns how many there are.
+ * Copy the words of a frame, from its stack pointer up to END.  Its function never wrote some of
+ * them, so we read through the kernel where it allows that: memory checkers then need no exception.
+ * Returns the number of words.
  */
 static uint32_t copy_frame(uintptr_t *words, uintptr_t start, uintptr_t end)
 {
@@ -192,7 +192,8 @@ static void keep_candidates(ss_lua_candidates *kept, const ss_lua_visit_frame *f
         }
 }
 
-/* The sample's row for that site, all places possible when it is new; -1 when the table is full. */
+/* The sample's row for that site, with all places possible if it is new; -1 when the table is
+   full. */
 static int row_of_site(ss_lua_sample *sample, uintptr_t ip, bool hook)
 {
     ss_lua_layout *layout = sample->layout;
@@ -233,8 +234,8 @@ static void learn_internals(ss_lua_sample *sample)
     }
 }
 
-/* Unwind from PROBE as far as there is something to learn.  Where the frame outside of it, that of
-   the site, ends; 0 without one. */
+/* Unwind from PROBE as far as there is something to learn.  Returns where the frame outside of it
+   ends, that of the site; 0 without one. */
 static uintptr_t look_outward(ss_lua_sample *sample, uintptr_t probe, bool *seen)
 {
     uintptr_t end;
@@ -264,7 +265,7 @@ void ss_lua_sample_visit(ss_lua_sample *sample, lua_State *L, uintptr_t probe, b
         return;
     site = &sample->frames[1];
 #if defined(__x86_64__)
-    /* Whatever unwinder took this name: its frame pointer must lie above the return address. */
+    /* Whichever unwinder this is, its frame pointer must be above the return address. */
     if (ss_lua_word(site->sp - sizeof(uintptr_t)) != site->ip)
         return;
 #endif
@@ -300,7 +301,7 @@ static ss_lua_place place_of(const ss_lua_candidates *kept)
     return place;
 }
 
-/* Two visits at least: one could agree by accident.  A site without both places is of no use. */
+/* Require two visits: one could agree by accident.  A site without both places is useless. */
 void ss_lua_sample_finish(ss_lua_sample *sample)
 {
     ss_lua_layout *layout = sample->layout;

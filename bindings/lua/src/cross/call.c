@@ -1,7 +1,7 @@
 /* stacksplice_lua_pcall and its kin: failures become the thread's error. */
 #include "cross/job.h"
 
-/* The error value is at the top; it becomes the thread's error and goes. */
+/* Make the error value at the top the thread's error, and pop it. */
 static SS_LUA_NOINLINE HRESULT fail(lua_State *L, int status, const void *above)
 {
     ss_lua_job now = {.origin = {.above = above, .status = status, .unwound = true},
@@ -21,9 +21,9 @@ static int open_protected(lua_State *L)
 }
 
 /*
- * Another language may capture inside the call before anything of ours has run in this state, and
- * functions have their names only in a state that was opened.  Without memory the names are
- * missing, nothing else.  [-0, +0, -], one slot
+ * Another language may capture inside the call before any of our functions has run in this state,
+ * and functions have their names only in a state that was opened.  Without memory only the names
+ * are missing. [-0, +0, -], one slot
  */
 static SS_LUA_NOINLINE void know_state(lua_State *L)
 {
@@ -39,7 +39,7 @@ static inline bool is_known(lua_State *L)
     return atomic_load_explicit(ss_lua_known_place(L), memory_order_relaxed) == L;
 }
 
-/* The call succeeded, with the handler at BASE; what comes out may be an interrupt nevertheless. */
+/* The call succeeded, with the handler at BASE, but its result may still be an interrupt. */
 static SS_LUA_NOINLINE HRESULT finish_interrupted(lua_State *L, int base, const void *above)
 {
     HRESULT hr = S_OK;
@@ -50,8 +50,8 @@ static SS_LUA_NOINLINE HRESULT finish_interrupted(lua_State *L, int base, const 
 }
 
 /*
- * On success nothing but what the handler costs: pushed, put below the function and taken away
- * again, all of which the public API of Lua asks for.
+ * On success the only cost is the handler's: it is pushed, put below the function and removed
+ * again, all through the public API of Lua.
  */
 SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcall(lua_State *L, int nargs, int nresults)
 {
@@ -74,8 +74,8 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcall(lua_State *L, int narg
 }
 
 /*
- * What a yielding call needs when it comes back stands below its handler: what is called then, with
- * what context.
+ * A yielding call keeps below its handler what it needs when it comes back: the continuation and
+ * its context.
  */
 enum { CONTINUATION, CONTEXT, HANDLER, FUNCTION };
 

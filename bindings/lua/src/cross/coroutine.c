@@ -1,14 +1,14 @@
 /*
- * stacksplice.wrap and stacksplice.resume: coroutine.wrap and coroutine.resume that remember the
- * frames of a coroutine that fails.  Lua itself closes it, or hands out the error value alone,
- * before any message handler outside could look at them.
+ * stacksplice.wrap and stacksplice.resume: coroutine.wrap and coroutine.resume that keep the frames
+ * of a coroutine that fails.  Lua itself closes such a coroutine, or returns only the error value,
+ * before a message handler outside could look at the frames.
  *
- * The frames are captured where the coroutine is left: its own activations, which are still there,
- * a gap (what C functions had on the native stack is gone), and the live stack from here outward.
+ * We capture the frames where the coroutine is left: its own activations, which still exist, a gap
+ * (the native frames of C functions are gone), and the live stack from here outward.
  */
 #include "cross/job.h"
 
-/* What the protected parts need to know. */
+/* The arguments of the protected parts. */
 typedef struct failure {
     lua_State *co;
     const void *above;
@@ -21,8 +21,8 @@ static bool has_failed(lua_State *co)
 }
 
 /*
- * Whether the value at INDEX is the one that a function of ours raised as the last thing in the
- * coroutine: then its stack is known already, from the innermost coroutine on.
+ * Whether the value at INDEX is the one that a function of ours raised last in the coroutine.  If
+ * so its stack is known already, from the innermost coroutine on.
  */
 static bool was_raised_inside(lua_State *L, ss_lua_state *state, int index, lua_State *co)
 {
@@ -52,15 +52,15 @@ static int remember_protected(lua_State *L)
     return 0;
 }
 
-/* Without memory the value goes on its way without its stack. */
+/* Without memory the value goes on without its stack. */
 static void call_protected(lua_State *L, lua_CFunction body, failure *now)
 {
     if (lua_checkstack(L, LUA_MINSTACK))
         (void)ss_lua_call_protected(L, body, now);
 }
 
-/* Arguments: the value that is going to be raised, the failure.  The state's last value is the same
-   error before its place was put in front. */
+/* Arguments: the value about to be raised, the failure.  The state's last value is the same error
+   before its place was added. */
 static int rename_protected(lua_State *L)
 {
     ss_lua_state *state = ss_lua_state_open(L);
@@ -73,8 +73,8 @@ static int rename_protected(lua_State *L)
 /* ---- Resuming --------------------------------------------------------------------------------*/
 
 /*
- * Resume CO with the NARGS values at the top: the number of results, which are pushed, or -1 and
- * the error value.  What is said and checked is what the library of Lua says and checks.
+ * Resume CO with the NARGS values at the top.  Returns the number of results, which are pushed, or
+ * -1 with the error value.  Messages and checks are those of the Lua library.
  */
 static int resume(lua_State *L, lua_State *co, int nargs, failure *now)
 {
@@ -127,8 +127,8 @@ SS_LUA_OWN int ss_lua_resume_function(lua_State *L)
 
 /* ---- Wrapping --------------------------------------------------------------------------------*/
 
-/* Since Lua 5.4 a wrapped coroutine that failed is closed: its variables may put another error in
-   the place of the one at the top.  Whether they did. */
+/* Since Lua 5.4 a wrapped coroutine that failed is closed.  Its variables may replace the error at
+   the top; returns whether they did. */
 static bool close_wrapped(lua_State *L, lua_State *co)
 {
 #if LUA_VERSION_NUM >= 504
@@ -140,7 +140,7 @@ static bool close_wrapped(lua_State *L, lua_State *co)
     (void)lua_resetthread(co);
 #endif
     if (lua_gettop(co) == 0)
-        return false; /* Lua 5.4.2 and older do not hand it out */
+        return false; /* Lua 5.4.2 and older do not return it */
     lua_xmove(co, L, 1);
     replaced = !lua_rawequal(L, -1, -2);
     lua_remove(L, -2);
@@ -152,7 +152,7 @@ static bool close_wrapped(lua_State *L, lua_State *co)
 #endif
 }
 
-/* Put the place of the caller in front of a message that is a string, as coroutine.wrap does;
+/* Put the place of the caller before a message that is a string, as coroutine.wrap does; returns
    whether it was one. */
 static bool add_place(lua_State *L, int status)
 {

@@ -7,15 +7,15 @@
 /* Remember the value at the top, protected; ABOVE as in origin.  [-0, +0, -] */
 void ss_lua_note_raise(lua_State *L, const void *above);
 
-/* The running C function is about to raise the state's last value: one without identity is
-   recognised by who raises it, while it is being raised. [-0, +0, -], 1 slot */
+/* The running C function is about to raise the state's last value.  A value without identity is
+   recognised by the function that raises it, while it is being raised. [-0, +0, -], 1 slot */
 void ss_lua_remember_raiser(lua_State *L, ss_lua_state *state);
 
-/* Whether the function at LEVEL of THREAD is in the middle of raising the state's last value.
-   [-0, +0, -], one slot in L */
+/* Whether the function at LEVEL of THREAD is now raising the state's last value. [-0, +0, -], one
+   slot in L */
 bool ss_lua_is_raising(lua_State *L, lua_State *thread, const ss_lua_state *state, int level);
 
-/* Whether the function at LEVEL of L is: the answer is given once. [-0, +0, -], one slot */
+/* The same for the function at LEVEL of L.  True only once for each raise. [-0, +0, -], one slot */
 bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int level);
 
 /* ---- Interrupts (interrupt.c) -----------------------------------------------------------------*/
@@ -23,17 +23,17 @@ bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int level);
 /* Whether ERROR is a foreign interrupt that plain protected calls may not swallow. */
 bool ss_lua_is_interrupt(IUnknown *error);
 
-/* Mark the state: the value at the top, an error object, is raised again until it is cleared.
+/* Mark the state: raise the value at the top, an error object, again until the mark is cleared.
    [-0, +0, m] */
 void ss_lua_interrupt_set(lua_State *L, ss_lua_state *state, const void *above);
 
-/* Whether what was called in L has been interrupted: the mark is still set, and is L's. */
+/* Whether the function called in L was interrupted: the mark is still set, and is L's. */
 bool ss_lua_is_interrupted(lua_State *L, const ss_lua_state *state);
 
-/* Push the error object that is raised again, or nil. [-0, +1, -] */
+/* Push the error object to raise again, or nil. [-0, +1, -] */
 void ss_lua_push_interrupt(lua_State *L);
 
-/* Clear the mark and give every coroutine its own hook back. [-0, +0, -] */
+/* Clear the mark and restore each coroutine's own hook. [-0, +0, -] */
 void ss_lua_interrupt_clear(lua_State *L, ss_lua_state *state);
 
 /* ---- Functions of the module -----------------------------------------------------------------*/

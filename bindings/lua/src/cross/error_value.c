@@ -1,7 +1,7 @@
-/* Error values that a host has in hand: as the thread's error, or as a language exception. */
+/* Error values that a host holds: as the thread's error, or as a language exception. */
 #include "cross/job.h"
 
-/* lua_isnone asks only indices above the top: 0 and those below the stack are read blindly. */
+/* lua_isnone checks only indices above the top: it reads 0 and those below the stack unchecked. */
 static bool has_value(lua_State *L, int index)
 {
     if (index <= 0 && index > LUA_REGISTRYINDEX)

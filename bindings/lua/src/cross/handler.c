@@ -1,12 +1,12 @@
-/* The message handler: remembers a raise at the raise, and never gets in its way. */
+/* The message handler: records the error at the raise, and never prevents the raise. */
 #include "cross/job.h"
 
 #include <string.h>
 
-/* What the protected part needs to know. */
+/* The arguments of the protected part. */
 typedef struct raise_note {
     const void *above;
-    ss_lua_state *state; /* NULL when it was not open yet */
+    ss_lua_state *state; /* NULL if it was not open yet */
 } raise_note;
 
 bool ss_lua_is_raising(lua_State *L, lua_State *thread, const ss_lua_state *state, int level)
@@ -32,8 +32,8 @@ bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int level)
 }
 
 /*
- * A value without identity that stacksplice_lua_raise is raising right now has its ties already.
- * The function that called it is the handler's caller, two levels out from here.
+ * A value without identity that stacksplice_lua_raise is raising right now already has its ties.
+ * The function that called stacksplice_lua_raise is the handler's caller, two levels out from here.
  */
 static bool is_being_raised(lua_State *L, ss_lua_state *state)
 {
@@ -47,7 +47,8 @@ static bool ends_with(const char *text, const char *end)
     return length >= wanted && strcmp(text + length - wanted, end) == 0;
 }
 
-/* Whether the coroutine failed and was closed since: nothing runs in it, nothing is left in it. */
+/* Whether the coroutine failed and was closed since: nothing runs in it, and it has no frames
+   left. */
 static bool is_closed(lua_State *thread)
 {
     lua_Debug activation;
@@ -56,8 +57,8 @@ static bool is_closed(lua_State *thread)
            !lua_getstack(thread, 0, &activation);
 }
 
-/* The coroutine of a function that coroutine.wrap made, a C closure over nothing else, which is at
-   LEVEL of THREAD; or NULL.  [-0, +0, -], 3 slots in L */
+/* The coroutine of a function that coroutine.wrap made, at LEVEL of THREAD; or NULL.  Such a
+   function is a C closure over nothing else. [-0, +0, -], 3 slots in L */
 static lua_State *wrapped_at(lua_State *L, lua_State *thread, int level)
 {
     lua_State *wrapped = NULL;
@@ -74,10 +75,10 @@ static lua_State *wrapped_at(lua_State *L, lua_State *thread, int level)
 }
 
 /*
- * Whether the error at index 1 was raised again by a function that coroutine.wrap made.  Since
- * Lua 5.4 that closed its coroutine before, and the frames of it are gone, unless the error is that
- * there was nothing to resume.  In Lua 5.3 they are still there: *DEAD is the coroutine, if it is
- * the one in which the error was born.
+ * Whether a function that coroutine.wrap made raised the error at index 1 again.  Since Lua 5.4
+ * that function closes its coroutine first.  Its frames are gone then, unless the error is that
+ * there was nothing to resume.  In Lua 5.3 they still exist: *DEAD is the coroutine, if the error
+ * was born in it.
  */
 static bool comes_from_wrap(lua_State *L, lua_State **dead)
 {
@@ -106,7 +107,7 @@ static int note_raise(lua_State *L)
         return 0;
     state->handling++;
 #if LUA_VERSION_NUM >= 505
-    /* After the handler Lua replaces a nil error by this text, so the error is the text's. */
+    /* After the handler Lua replaces a nil error by this text, so the text is the error. */
     if (lua_isnil(L, 1)) {
         lua_pushliteral(L, "<no error object>");
         lua_replace(L, 1);
@@ -115,11 +116,11 @@ static int note_raise(lua_State *L)
     ss_lua_state_drain(L, state);
     if (ss_lua_to_error(L, 1) || is_being_raised(L, state))
         return 0;
-    /* An equal string was another error: only values with an identity are found again. */
+    /* An equal string was another error: only values with an identity can be recognised. */
     ss_lua_forget_equal(L, state, 1);
     origin.unwound = comes_from_wrap(L, &origin.dead);
     (void)ss_lua_ties_make(L, state, 1, &origin);
-    ss_lua_plant_sentinel(L, state); /* for the next one: this error is remembered by now */
+    ss_lua_plant_sentinel(L, state); /* for the next error: this one is recorded by now */
     return 0;
 }
 
@@ -131,7 +132,7 @@ void ss_lua_note_raise(lua_State *L, const void *above)
 
     if (handling)
         return;
-    /* Out of memory or of stack: the value must get through, if need be without its stack. */
+    /* Out of memory or of stack: let the value through, without its stack if necessary. */
     (void)ss_lua_call_protected(L, note_raise, &now);
     if (!state)
         state = ss_lua_state_find(L);

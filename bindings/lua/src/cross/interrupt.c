@@ -1,8 +1,8 @@
 /*
- * Interrupts of another language that plain protected calls may not swallow: while a state is
- * marked, a hook on each of its running coroutines raises the interrupt again, at the next
- * instruction of a function that was interrupted or when it returns.  The methods __close that the
- * interrupt runs on its way are clean-up code: they are left alone.
+ * Interrupts of another language that plain protected calls may not swallow.  While a state is
+ * marked, a hook on each of its running coroutines raises the interrupt again.  It does so at the
+ * next instruction of an interrupted function, or when that function returns.  It leaves the
+ * __close methods alone that the interrupt runs on its way: they are clean-up code.
  */
 #include "cross/cross.h"
 
@@ -22,7 +22,7 @@ void ss_lua_push_interrupt(lua_State *L)
     ss_lua_push_table(L, SS_LUA_INTERRUPT);
 }
 
-/* The coroutines on the stack, by a capture, whose frames nobody wants. */
+/* The coroutines on the stack, by a capture whose frames are not used. */
 static void running_threads(lua_State *L, const void *above, ss_lua_activation_log *log)
 {
     *log = (ss_lua_activation_log){.seen = NULL};
@@ -51,7 +51,8 @@ static bool is_closing(lua_State *L, const ss_lua_state *state)
         return false;
     if (state->closing.L == L)
         return has_activation(L, state->closing.ci);
-    /* A coroutine that this method runs; else the method has failed, and its coroutine is gone. */
+    /* Either a coroutine that this method runs, or the method has failed and its coroutine is
+       gone. */
     running_threads(L, SS_LUA_HERE(), &log);
     for (uint32_t i = 0; i < log.state_count; i++) {
         if (log.states[i] == state->closing.L)
@@ -61,14 +62,14 @@ static bool is_closing(lua_State *L, const ss_lua_state *state)
     return false;
 }
 
-/* Push parameter NUMBER of the function that is just being called, or nil. [-0, +1, -] */
+/* Push parameter NUMBER of the function that Lua is just calling, or nil. [-0, +1, -] */
 static void push_parameter(lua_State *L, lua_Debug *activation, int number)
 {
     if (!lua_getlocal(L, activation, number) && !lua_getlocal(L, activation, -number))
         lua_pushnil(L);
 }
 
-/* Whether the function that is just being called is the __close of its first parameter, because of
+/* Whether the function that Lua is just calling is the __close of its first parameter, because of
    an error. */
 static bool closes_for_error(lua_State *L, lua_Debug *activation)
 {
@@ -86,7 +87,7 @@ static bool closes_for_error(lua_State *L, lua_Debug *activation)
 
 /* ---- The hook --------------------------------------------------------------------------------*/
 
-/* Whether functions of the script called the one that is just being called. */
+/* Whether the script's functions called the function that Lua is just calling. */
 static bool is_called_by_script(lua_State *L)
 {
     lua_Debug activation;
@@ -101,7 +102,7 @@ static bool is_called_by_script(lua_State *L)
 
 static void note_call(lua_State *L, ss_lua_state *state, lua_Debug *activation)
 {
-    /* Activations are used again: what closed before in this one has ended. */
+    /* Lua reuses activations: what closed before in this one has ended. */
     if (state->closing.L == L && state->closing.ci == (const void *)activation->i_ci)
         state->closing = (ss_lua_closing){NULL, NULL};
     if (is_closing(L, state))
@@ -109,12 +110,13 @@ static void note_call(lua_State *L, ss_lua_state *state, lua_Debug *activation)
     if (closes_for_error(L, activation))
         state->closing = (ss_lua_closing){L, activation->i_ci};
     else if (L == state->interrupt_base && !is_called_by_script(L))
-        /* The interrupted script has ended, and its host, which got the error, begins another. */
+        /* The interrupted script has ended, and its host, which got the error, starts another
+           script. */
         ss_lua_interrupt_clear(L, state);
 }
 
-/* Restore the hook that L had; a coroutine made during the interrupt inherited ours and had none.
- */
+/* Restore the hook that L had.  A coroutine made during the interrupt inherited ours and had
+   none. */
 static void give_back(lua_State *L, ss_lua_state *state)
 {
     for (uint32_t i = 0; state && i < state->displaced_count; i++) {
@@ -161,7 +163,7 @@ static void displace_hook(ss_lua_state *state, lua_State *L)
 
     if (now.hook == state->interrupt_hook)
         return;
-    /* Its entry of an earlier interrupt, or that of another coroutine which is gone or has it. */
+    /* Reuse an entry at L: of an earlier interrupt, or of a coroutine that had this address. */
     while (i < state->displaced_count && state->displaced[i].L != L)
         i++;
     if (i == SS_LUA_DISPLACED)
@@ -187,7 +189,7 @@ void ss_lua_interrupt_set(lua_State *L, ss_lua_state *state, const void *above)
     state->closing = (ss_lua_closing){NULL, NULL};
     state->interrupt_base = L;
     running_threads(L, above, &log);
-    /* Entries of an earlier interrupt make room: their coroutines do not run. */
+    /* Entries of earlier interrupts make room: their coroutines do not run. */
     if (state->displaced_count + log.state_count >= SS_LUA_DISPLACED)
         state->displaced_count = 0;
     displace_hook(state, L);
@@ -204,8 +206,8 @@ bool ss_lua_is_interrupted(lua_State *L, const ss_lua_state *state)
 }
 
 /*
- * Whether the coroutine may still be touched: one that finished can have been collected.  Those on
- * the stack now are alive, and the main one always is.
+ * Whether we may still touch the coroutine: one that finished may have been collected.  Coroutines
+ * on the stack now are alive, and the main one always is.
  */
 static bool is_running(lua_State *L, const ss_lua_state *state, const ss_lua_activation_log *log,
                        lua_State *thread)
@@ -218,7 +220,7 @@ static bool is_running(lua_State *L, const ss_lua_state *state, const ss_lua_act
     return false;
 }
 
-/* Those that rest keep our hook and their entry: the hook gives back what it displaced. */
+/* Suspended coroutines keep our hook and their entry: the hook restores what it displaced. */
 void ss_lua_interrupt_clear(lua_State *L, ss_lua_state *state)
 {
     ss_lua_activation_log log;

@@ -1,4 +1,4 @@
-/* What a border does with an error value, protected: Lua may be without memory. */
+/* The protected work of a border on an error value: Lua may run out of memory. */
 #include "cross/job.h"
 
 #include <string.h>
@@ -46,7 +46,7 @@ bool ss_lua_take_interrupt(lua_State *L, lua_State *called, const void *above, H
     ss_lua_state *state;
     ss_lua_job now = {.origin = {.above = above, .status = LUA_ERRRUN}, .hr = E_UNEXPECTED};
 
-    /* Results may have filled the stack.  Without room the mark stays, and its hooks. */
+    /* Results may have filled the stack.  Without room the mark and its hooks stay. */
     if (!lua_checkstack(L, LUA_MINSTACK))
         return false;
     state = ss_lua_state_find(L);

@@ -1,14 +1,14 @@
 /*
- * stacksplice.pcall and stacksplice.xpcall: as the standard ones, across yields too, with the error
- * object as one more result after a failure.
+ * stacksplice.pcall and stacksplice.xpcall: like the standard ones, also across yields.  After a
+ * failure they return the error object as one more result.
  */
 #include "cross/cross.h"
 
 /* Indices on the stack of both functions while the call runs. */
 enum { HANDLER = 1, RESULTS = 2 /* true, then what the function returns */ };
 
-/* The state, or NULL in a finalizer that runs after ours while Lua closes: then these functions are
-   as the standard ones. */
+/* The state, or NULL in a finalizer that runs after ours while Lua closes.  Then these functions do
+   what the standard ones do. */
 static ss_lua_state *state_of_function(lua_State *L)
 {
     ss_lua_state **holder = lua_touserdata(L, lua_upvalueindex(1));
@@ -16,7 +16,7 @@ static ss_lua_state *state_of_function(lua_State *L)
     return holder ? *holder : NULL;
 }
 
-/* Push the error that the failed call is reported with; INDEX holds the value it failed with. */
+/* Push the error object to report for the failed call; INDEX holds the error value. */
 static void push_error_info(lua_State *L, ss_lua_state *state, int index, int status,
                             const void *above)
 {
@@ -25,7 +25,7 @@ static void push_error_info(lua_State *L, ss_lua_state *state, int index, int st
     ss_lua_push_error_of(L, state, index, &origin);
 }
 
-/* The script asked for it: what a plain pcall may not swallow ends here. */
+/* The script asked for it: an interrupt that a plain pcall may not swallow ends here. */
 static int catch_interrupt(lua_State *L, ss_lua_state *state)
 {
     lua_pushboolean(L, 0);
@@ -35,7 +35,7 @@ static int catch_interrupt(lua_State *L, ss_lua_state *state)
     return 3;
 }
 
-/* The value that was raised: the handler may have turned it into another one. */
+/* Push the value that was raised: the handler may have replaced it. */
 static void push_raised_value(lua_State *L, int status)
 {
     if (lua_iscfunction(L, HANDLER) && status == LUA_ERRRUN && lua_getupvalue(L, HANDLER, 2)) {
@@ -49,11 +49,11 @@ static void push_raised_value(lua_State *L, int status)
     lua_pushvalue(L, -1);
 }
 
-/* The call failed, or an interrupt is on its way; the value is at the top. */
+/* The call failed, or an interrupt is in progress; the value is at the top. */
 static SS_LUA_NOINLINE int finish_failed(lua_State *L, ss_lua_state *state, int status,
                                          const void *above)
 {
-    luaL_checkstack(L, LUA_MINSTACK, "too many results"); /* they may have filled the stack */
+    luaL_checkstack(L, LUA_MINSTACK, "too many results"); /* which may fill the stack */
     if (state && ss_lua_is_interrupted(L, state))
         return catch_interrupt(L, state);
     lua_pushboolean(L, 0);
@@ -71,7 +71,8 @@ static SS_LUA_NOINLINE int finish(lua_State *L, int status, lua_KContext handlin
 {
     ss_lua_state *state = state_of_function(L);
 
-    /* A handler that raised left its mark.  After a yield there may be fewer than before. */
+    /* A handler that raised did not reset the count.  After a yield fewer handlers may run than
+       before. */
     if (state && (int)handling < state->handling)
         state->handling = (int)handling;
     if ((status == LUA_OK || status == LUA_YIELD) &&
@@ -80,8 +81,8 @@ static SS_LUA_NOINLINE int finish(lua_State *L, int status, lua_KContext handlin
     return finish_failed(L, state, status, SS_LUA_HERE());
 }
 
-/* The handler, true and the function with its arguments are on the stack.  Inlined, so that the
-   frame a stack shows is that of the function scripts know. */
+/* The handler, true and the function with its arguments are on the stack.  Inlined, so that a stack
+   shows the frame of the function that scripts know. */
 static inline __attribute__((always_inline)) int call(lua_State *L)
 {
     ss_lua_state *state = state_of_function(L);
@@ -105,8 +106,8 @@ SS_LUA_OWN int ss_lua_pcall_function(lua_State *L)
 }
 
 /*
- * Upvalues: the script's handler; the value it was given; whether it was.  While it runs, errors of
- * its own are not captured: Lua may call it again for each of them.
+ * Upvalues: the script's handler; its argument; whether it was called.  While it runs we do not
+ * capture its own errors: Lua may call it again for each of them.
  */
 static SS_LUA_OWN int run_script_handler(lua_State *L)
 {
@@ -127,7 +128,7 @@ static SS_LUA_OWN int run_script_handler(lua_State *L)
     lua_insert(L, 1);
     if (state)
         state->handling = handling + 1;
-    lua_call(L, 1, 1); /* when it raises, the end of xpcall sets the count right */
+    lua_call(L, 1, 1); /* if it raises, the end of xpcall corrects the count */
     if (state)
         state->handling = handling;
     return 1;

@@ -1,4 +1,4 @@
-/* The thread's error raised in Lua. */
+/* Raises the thread's error in Lua. */
 #include "cross/cross.h"
 
 #include <inttypes.h>
@@ -17,8 +17,8 @@ void ss_lua_remember_raiser(lua_State *L, ss_lua_state *state)
     lua_pop(L, 1);
 }
 
-/* Push what is to be raised for ERROR: the value it was born from, tied to it again, or its error
-   object.  [-0, +1, m] */
+/* Push the value to raise for ERROR: the value it was born from, tied to it again, or its error
+   object. [-0, +1, m] */
 static void push_raised(lua_State *L, ss_lua_state *state, IUnknown *error)
 {
     stacksplice_exception *x = stacksplice_own_exception(ss_lua_owner(state), error);
@@ -50,7 +50,7 @@ __attribute__((noreturn)) static void raise_text(lua_State *L, const char *forma
 }
 
 /*
- * Everything that allocates before the error leaves the slot: a finalizer that runs then may cross
+ * Allocate everything before the error leaves the slot: a finalizer that runs then may cross
  * borders and use the slot.  Result: the holder.
  */
 static int prepare(lua_State *L)
@@ -62,7 +62,7 @@ static int prepare(lua_State *L)
     return 1;
 }
 
-/* Push the holder; the error in flight is set aside while memory is allocated.  [-0, +1, m] */
+/* Push the holder; save the error in flight while we allocate memory. [-0, +1, m] */
 static IUnknown **push_prepared(lua_State *L)
 {
     stacksplice_saved_error saved;
@@ -86,7 +86,7 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
     if (SUCCEEDED(hr))
         raise_text(L, "stacksplice_lua_raise: %s is a success code", hr);
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
-    /* What may run out of memory comes before the error leaves the slot, or while the holder owns
+    /* Do what may run out of memory before the error leaves the slot, or while the holder owns
        it. */
     holder = push_prepared(L);
     state = ss_lua_state_open(L);

@@ -1,7 +1,7 @@
-/* stacksplice_lua_resume: a coroutine that fails is closed after its stack was captured. */
+/* stacksplice_lua_resume: captures the stack of a coroutine that fails, then closes it. */
 #include "cross/job.h"
 
-/* Closing runs __close methods, which may leave errors of their own: the first one stays. */
+/* Closing runs __close methods, which may set errors of their own: the first error stays. */
 static void close_thread(lua_State *L, lua_State *from)
 {
     stacksplice_saved_error saved;
@@ -27,7 +27,7 @@ static lua_State *main_thread(lua_State *L)
     return main;
 }
 
-/* The main thread failed: only when it is closed can it run anything again, and its value stays. */
+/* The main thread failed.  It can run nothing again until it is closed, and its value stays. */
 static void close_main(lua_State *L)
 {
 #if LUA_VERSION_RELEASE_NUM >= 50406
@@ -39,7 +39,7 @@ static void close_main(lua_State *L)
         lua_pushnil(L); /* Lua 5.4.2 and older do not keep it */
 }
 
-/* The value at the top of L goes to HOST, which can run something, and becomes the error. */
+/* Move the value at the top of L to HOST, which can run code, and make it the error. */
 static HRESULT fail_resumed(lua_State *L, lua_State *host, ss_lua_job *now)
 {
     HRESULT hr;
@@ -65,7 +65,7 @@ static SS_LUA_NOINLINE HRESULT resume_failed(lua_State *L, lua_State *from, lua_
                                              int status, const void *above)
 {
     ss_lua_job now = {.origin = {.above = above, .status = status, .unwound = true, .dead = L}};
-    /* One that runs, has returned or finds no room was not even entered and must not be closed. */
+    /* Lua did not enter a thread that runs, has returned or has no room; it must not be closed. */
     bool refused = lua_status(L) == LUA_OK || lua_status(L) == LUA_YIELD;
     ss_lua_state *state = ss_lua_state_find(host);
     HRESULT hr;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A name that was asked for while no function died is right until package.loaded changes. */
+/* A name found while no function died is right until package.loaded changes. */
 enum { NAME_USES = 5000 };
 
 /* ---- Names -----------------------------------------------------------------------------------*/
@@ -35,9 +35,9 @@ uintptr_t ss_lua_c_function_of(const ss_lua_layout *layout, uintptr_t ci)
 }
 
 /*
- * Whether a name that was found is still right.  It is while the same sentinel lives; without one
- * another function may have the address at the next capture, though not in this one.  Where no
- * sentinel is of use, since calibration missed something, what the function was defined as must do.
+ * Whether a known name is still right.  It is while the same sentinel lives.  Without one, another
+ * function may have the address at the next capture, though not in this one.  If no sentinel can be
+ * used, because calibration missed something, the function's definition must match instead.
  */
 static bool is_right(const ss_lua_layout *layout, const ss_lua_interpreter *interpreter,
                      const ss_lua_known_name *known)
@@ -49,9 +49,8 @@ static bool is_right(const ss_lua_layout *layout, const ss_lua_interpreter *inte
 }
 
 /*
- * Whether what is KNOWN holds for that function.  That there is no name may be said of a later
- * function at the address, too: what a token says without the name is true of every function that
- * was defined there.
+ * Whether the entry KNOWN applies to that function. "No name" may be used for a later function at
+ * the address too: the rest of a token is true of every function that was defined there.
  */
 static bool is_known(const ss_lua_layout *layout, const ss_lua_interpreter *interpreter,
                      const ss_lua_known_name *known, const void *function,
@@ -88,7 +87,7 @@ static const char *loaded_name(const ss_lua_layout *layout, ss_lua_interpreter *
     return known->name[0] ? known->name : NULL;
 }
 
-/* A local variable's name, or an iterator's, says nothing about the function elsewhere. */
+/* The name of a local variable or an iterator says nothing about the function elsewhere. */
 static bool is_lasting(const char *namewhat)
 {
     return strcmp(namewhat, "global") == 0 || strcmp(namewhat, "method") == 0 ||
@@ -113,7 +112,7 @@ uintptr_t ss_lua_gap(const char *reason)
 
 /* ---- Tokens by asking Lua --------------------------------------------------------------------*/
 
-/* *LASTING: whether the token is that of INFO, not one that says that memory ran out. */
+/* Sets *LASTING to whether the token is that of INFO, not one that reports that memory ran out. */
 static uintptr_t intern(const stacksplice_token_info *info, bool *lasting)
 {
     uintptr_t token = 0;
@@ -187,7 +186,7 @@ uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice
 
 static_assert(SS_LUA_TOKEN_SETS == 1 << 7, "a set is found by seven bits");
 
-/* The place for a key in its set: its own, one that is out of date, or another's. */
+/* The slot for a key in its set: its own, one that is out of date, or another key's. */
 static ss_lua_keyed_token *place_for(const ss_lua_interpreter *interpreter,
                                      const ss_lua_activation *at, const ss_lua_activation *caller)
 {
@@ -220,7 +219,7 @@ uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_interpreter *inte
     }
     key.token =
         token_of(&activation, loaded, interpreter->record, STACKSPLICE_TRUST_EXACT, &lasting);
-    /* A function in C has no code that tells its calls apart. */
+    /* A function in C has no code that distinguishes its calls. */
     if (interpreter->keyed && at->pc && lasting) {
         key.epoch = interpreter->cache->epoch;
         *place_for(interpreter, at, caller) = key;

@@ -1,6 +1,6 @@
 /*
- * Activations of Lua as tokens: what lua_getinfo says of one is asked once for each place in the
- * code and then found again by its key.
+ * Activations of Lua as tokens: we ask lua_getinfo once for each place in the code, and then find
+ * the answer by its key.
  */
 #ifndef SS_LUA_ACTIVATION_H
 #define SS_LUA_ACTIVATION_H
@@ -11,13 +11,13 @@
 /* One Lua state while a capture looks at it. */
 typedef struct ss_lua_interpreter {
     const void *registry;
-    ss_lua_state *record; /* NULL when nothing of ours was opened in it; then there is no */
+    ss_lua_state *record; /* NULL if nothing of ours was opened in it */
     ss_lua_cache *cache;
     lua_State *rest; /* its stack may be used above its top for a moment; or NULL */
-    bool keyed;      /* keys found in the cache are true */
+    bool keyed;      /* the keys in the cache are valid */
 } ss_lua_interpreter;
 
-/* The words of an activation that its key is made of. */
+/* The words of an activation that form its key. */
 typedef struct ss_lua_activation {
     uintptr_t ci; /* 0: none */
     uintptr_t outer;
@@ -29,15 +29,15 @@ typedef struct ss_lua_activation {
 /* The lua_CFunction of a C activation, or 0. */
 uintptr_t ss_lua_c_function_of(const ss_lua_layout *layout, uintptr_t ci);
 
-/* Whether this copy of Lua lets activations have keys. */
+/* Whether this copy of Lua supports keys for activations. */
 static inline bool ss_lua_has_keys(const ss_lua_layout *layout)
 {
     return layout->previous != SS_LUA_UNKNOWN && layout->function != SS_LUA_UNKNOWN &&
            layout->saved_pc != SS_LUA_UNKNOWN && layout->status != SS_LUA_UNKNOWN;
 }
 
-/* Whether the function of CI, an activation of L, was entered by a tail call: Lua has given up the
-   activation of its caller then. */
+/* Whether the function of CI, an activation of L, was entered by a tail call, for which Lua dropped
+   the activation of the caller. */
 static inline bool ss_lua_is_tail_call(const ss_lua_layout *layout, lua_State *L, uintptr_t ci)
 {
     lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
@@ -81,13 +81,13 @@ static inline ss_lua_keyed_token *ss_lua_key_set(const ss_lua_interpreter *inter
     return interpreter->cache->sets[hash >> 57];
 }
 
-/* The token of the activation AT of L, which CALLER called, when its key was not in the table or
-   had no use left: by asking Lua. */
+/* Make the token of AT, an activation of L that CALLER called, by asking Lua: the table has no key
+   for it, or the key is used up. */
 uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
                            lua_State *L, const ss_lua_activation *at,
                            const ss_lua_activation *caller);
 
-/* The same, by its key if it can be. */
+/* The same, by its key if possible. */
 static inline uintptr_t ss_lua_token(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
                                      lua_State *L, const ss_lua_activation *at,
                                      const ss_lua_activation *caller)
@@ -110,10 +110,10 @@ static inline uintptr_t ss_lua_token(const ss_lua_layout *layout, ss_lua_interpr
 uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
                              lua_State *L, uintptr_t ci, stacksplice_trust trust);
 
-/* The token of the activation CI of L, which may be of a state that nothing of ours looks at. */
+/* The token of the activation CI of L, even if L belongs to a state that we have not opened. */
 uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust);
 
-/* The name that scripts find the function of a C activation by, or NULL. */
+/* The name by which scripts find the function of a C activation, or NULL. */
 const char *ss_lua_c_function_name(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
                                    lua_State *L, uintptr_t ci);
 

@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-/* All that was kept is out of date. */
+/* Invalidate all that was kept. */
 static void begin_epoch(ss_lua_cache *cache)
 {
     cache->epoch++;
     if (cache->epoch)
         return;
-    cache->epoch = 1; /* 0 is that of what is empty */
+    cache->epoch = 1; /* 0 is the epoch of empty entries */
     memset(cache->sets, 0, sizeof cache->sets);
 }
 
@@ -26,7 +26,7 @@ bool ss_lua_cache_is_true(lua_State *L, ss_lua_state *state)
 }
 
 /*
- * Names that were found under an earlier sentinel and are still right are known under this one: the
+ * Names found under an earlier sentinel that are still right become known under this one: their
  * functions are alive now, since package.loaded has them.
  */
 void ss_lua_cache_planted(lua_State *L, ss_lua_state *state)

@@ -6,28 +6,28 @@
 
 enum {
     SS_LUA_CAPTURE_SITES = 512, /* call sites of one capture; */
-    SS_LUA_NEAR_SITES = 48,     /* of so many no memory but the stack's is needed */
+    SS_LUA_NEAR_SITES = 48,     /* for so many we need only the stack's memory */
     SS_LUA_INTERPRETERS = 8,
     SS_LUA_THREAD_CHAINS = 64,
     SS_LUA_MISSED = 16,
-    SS_LUA_TOKENS = 64 /* that wait to be pushed */
+    SS_LUA_TOKENS = 64 /* waiting to be pushed */
 };
 
 #define SS_LUA_NO_SITE UINT16_MAX
 
-/* A place where the interpreter called C, at none of the known sites. */
+/* A place where the interpreter called C, but at no known site. */
 typedef struct ss_lua_missed {
     uint32_t frame, hidden; /* of the interpreter, as in a site */
-    bool may_be_none;       /* what is inside is a library function, or Lua's own on a rare path */
+    bool may_be_none; /* the frame inside is a library function, or Lua's own on a rare path */
     lua_State *L;
     struct ss_lua_call_site *site; /* one of the same coroutine */
-    uintptr_t ci;   /* the activation of what was called, by its function; 0: it is not known */
-    uintptr_t stop; /* where the run outside it ends */
+    uintptr_t ci;                  /* the activation of the called function; 0: unknown */
+    uintptr_t stop;                /* where the run outside it ends */
 } ss_lua_missed;
 
 typedef struct ss_lua_call_site {
     uint32_t frame;
-    uint32_t hidden; /* frames of the interpreter from this one outward, which the run stands for */
+    uint32_t hidden; /* frames of the interpreter from this one outward, which the run replaces */
     bool hook;
     bool first;           /* of its coroutine */
     bool sited;           /* of a first one: what runs inside of it has a place */
@@ -39,41 +39,41 @@ typedef struct ss_lua_call_site {
     ss_lua_interpreter *interpreter;
 } ss_lua_call_site;
 
-/* What a frame is, as the core keeps it: the number of its site from 1 on, or one of these. */
+/* The kind of a frame, as the core keeps it: the number of its site, from 1 on, or one of these. */
 enum { SS_LUA_MARK_INTERNAL = 128, SS_LUA_MARK_API, SS_LUA_MARK_NEAR };
 
 typedef struct ss_lua_collection {
     stacksplice_walk *walk;
     const ss_lua_layout *layout;
     ss_lua_interpreter
-        interpreters[SS_LUA_INTERPRETERS + 1]; /* the last one is that of all states beyond */
+        interpreters[SS_LUA_INTERPRETERS + 1]; /* the last one stands for all further states */
     uint32_t interpreter_count;
-    lua_State *capturing; /* a function of ours that captures now rests in it; or NULL */
+    lua_State *capturing; /* suspended in a function of ours that captures now; or NULL */
     ss_lua_activation_log *log;
     uint32_t site_count, site_room;
-    uint32_t source; /* whose marks are ours */
+    uint32_t source; /* the source that gave our marks */
     bool keys;       /* activations have keys */
     bool marks;      /* frames have marks */
     bool too_many;
     bool unclaimed_is_missed;
     uint32_t unclaimed_end; /* the frame after the last one of the interpreter without a site */
     uint32_t missed_count, missed_pushed;
-    uintptr_t tail_calls; /* the token of that gap; 0: not asked for yet */
+    uintptr_t tail_calls; /* the token of the tail-call gap; 0: not interned yet */
     uint32_t token_count;
     uintptr_t tokens[SS_LUA_TOKENS]; /* of the splice opened last, not pushed yet */
     ss_lua_missed missed[SS_LUA_MISSED];
     uint16_t threads[SS_LUA_THREAD_CHAINS]; /* the first sites of coroutines, by their address */
-    ss_lua_call_site *sites; /* the near ones, or memory of their own: stacks are short */
+    ss_lua_call_site *sites;                /* the near ones, or allocated: stacks are short */
     ss_lua_call_site near_sites[SS_LUA_NEAR_SITES];
 } ss_lua_collection;
 
-/* Whether the frames of the walk under way are marked. */
+/* Whether the frames of the current walk are marked. */
 bool ss_lua_has_marks(void);
 
-/* As stacksplice_source has it. */
+/* The member "classify" of stacksplice_source. */
 uint8_t ss_lua_classify(uintptr_t ip, uintptr_t function, void *data);
 
-/* The mark of a frame, as it was kept or by searching. */
+/* The mark of a frame, stored or by a search. */
 static inline uint8_t ss_lua_mark_of(const ss_lua_collection *c, uint32_t frame)
 {
     const stacksplice_native_frame *native = &c->walk->frames[frame];
@@ -85,31 +85,31 @@ static inline uint8_t ss_lua_mark_of(const ss_lua_collection *c, uint32_t frame)
                : 0;
 }
 
-/* Find the sites among the marked frames; the collection has room for them from then on. */
+/* Find the sites among the marked frames, and make room for them in the collection. */
 void ss_lua_find_sites(ss_lua_collection *c);
 
-/* The interpreter of L; a capture of ours that is under way in it is noted. */
+/* The interpreter of L; notes a capture of ours that is running in it. */
 ss_lua_interpreter *ss_lua_interpreter_of(ss_lua_collection *c, lua_State *L);
 
 /* Whether a coroutine was resumed somewhere from frame FIRST up to frame END. */
 bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t end);
 
 /*
- * Where the run that begins at FROM and is to end at STOP leaves these frames: at the first
+ * Where the run that begins at FROM, and is to end at STOP, leaves these frames: at the first
  * activation that was called from elsewhere; STOP when there is none.  FRAME is where the
- * interpreter's frames that the run stands for begin; HOOKED, if not 0, is the activation whose
- * hook was called from there: a function in C has no frame yet while the hook of its call runs.
+ * interpreter's frames of the run begin.  HOOKED, if not 0, is the activation whose hook was called
+ * from there: a function in C has no frame yet while the hook of its call runs.
  */
 uintptr_t ss_lua_run_end(const ss_lua_collection *c, uint32_t frame, ss_lua_cursor from,
                          uintptr_t stop, uintptr_t hooked);
 
-/* A frame of the interpreter that no site stands for: a missed site, if it called other code. */
+/* Note a frame of the interpreter without a site; it is a missed site if it called other code. */
 void ss_lua_missed_note(ss_lua_collection *c, uint32_t frame);
 
-/* Find out, as far as that can be proved, whose activations belong to the missed sites. */
+/* Find the activations of the missed sites, as far as that can be proved. */
 void ss_lua_missed_place(ss_lua_collection *c);
 
-/* Put what belongs to the sites that were found in their places. */
+/* Splice what belongs to the found sites into their places. */
 void ss_lua_splice_all(ss_lua_collection *c);
 
 #endif

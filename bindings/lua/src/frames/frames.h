@@ -1,17 +1,18 @@
-/* Stacks: what other rooms need of the frame source. */
+/* Stacks: what other folders need of the frame source. */
 #ifndef SS_LUA_FRAMES_H
 #define SS_LUA_FRAMES_H
 
 #include "life/state.h"
 
-/* One activation that a capture met, for those who need more than its token. */
+/* One activation in a capture, for callers that need more than its token. */
 typedef struct ss_lua_seen {
     uintptr_t element; /* the token, or the raw address of a C activation's own frame */
     lua_State *L;
     struct CallInfo *ci;
 } ss_lua_seen;
 
-/* What a capture met, outward.  Of more than CAPACITY both ends are in it. */
+/* The activations of a capture, from the inside outward.  If there are more than CAPACITY it has
+   both ends. */
 typedef struct ss_lua_activation_log {
     ss_lua_seen *seen;
     uint32_t capacity, count;
@@ -19,7 +20,7 @@ typedef struct ss_lua_activation_log {
     uint32_t state_count;
 } ss_lua_activation_log;
 
-/* Where the activation with that NUMBER is in LOG, if it is still there. */
+/* The entry of the activation with that NUMBER in LOG, if LOG still has it. */
 static inline ss_lua_seen *ss_lua_seen_at(const ss_lua_activation_log *log, uint32_t number)
 {
     uint32_t inner = log->capacity / 2;
@@ -28,23 +29,23 @@ static inline ss_lua_seen *ss_lua_seen_at(const ss_lua_activation_log *log, uint
 }
 
 /*
- * stacksplice_capture_ends for code that runs in a C function called by L, with at least eight free
- * slots in L; LOG may be NULL.  The number of frames stored.
+ * Like stacksplice_capture_ends, for code that runs in a C function called by L, with at least
+ * eight free slots in L.  LOG may be NULL.  Returns the number of frames stored.
  */
 uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t *frames,
                         ss_lua_activation_log *log);
 
-/* The activations of a coroutine that failed, as tokens, of more than MAX both ends.  FRAMES has
+/* The activations of a coroutine that failed, as tokens; both ends of more than MAX.  FRAMES has
    room for twice MAX: each may have a gap of tail calls. */
 uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames);
 
 /* The token of a gap. */
 uintptr_t ss_lua_gap(const char *reason);
 
-/* The gap outward of a function that was entered by a tail call. */
+/* The gap outside of a function that was entered by a tail call. */
 #define SS_LUA_TAIL_CALLS "Lua tail calls replaced the frames of the callers"
 
-/* Captures do not keep longer names of functions. */
+/* Captures do not keep longer function names. */
 enum { SS_LUA_NAME_SIZE = 96 };
 
 /* The name under which a loaded module holds the function VALUE points to, or false.

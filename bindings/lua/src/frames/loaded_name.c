@@ -1,4 +1,5 @@
-/* The name of a function by the tables of package.loaded: raw access, no allocation, no raise. */
+/* Finds the name of a function in the tables of package.loaded: raw access, no allocation, no
+   raise. */
 #include "frames/cache.h"
 
 #include <stdio.h>
@@ -6,8 +7,9 @@
 
 enum { NAME_LIMIT = 20000 /* entries that a search looks at */ };
 
-/* Better: found first, or before the other in the alphabet, so that every run gives one name.  A
-   name that is too long is none: what it would be cut to may be that of another function. */
+/* Keep the better name: the one found first, or before the other in the alphabet, so that every run
+   gives the same one.  A name that is too long is rejected: cut, it could be that of another
+   function. */
 static void offer_name(char name[SS_LUA_NAME_SIZE], const char *module, const char *field,
                        bool *found)
 {
@@ -67,7 +69,7 @@ bool ss_lua_global_name(lua_State *L, const void *value, char name[SS_LUA_NAME_S
     return found;
 }
 
-/* The table at the top has VALUE under FIELD; the table goes. [-1, +0, m] */
+/* Whether the table at the top has VALUE under FIELD; pops the table. [-1, +0, m] */
 static bool has_field(lua_State *L, const void *value, const char *field)
 {
     bool has;

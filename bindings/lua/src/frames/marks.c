@@ -1,7 +1,7 @@
-/* What a frame is to the interpreter, as the core keeps it. */
+/* The kinds of frames for the interpreter, as the core keeps them. */
 #include "frames/collection.h"
 
-/* The core was asked to classify anew: captures that begin now find the marks of the layout. */
+/* The core was asked to classify again: captures that begin now find the marks of the layout. */
 static atomic_bool reclassified;
 
 uint8_t ss_lua_classify(uintptr_t ip, uintptr_t function, void *data)

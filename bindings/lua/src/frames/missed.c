@@ -10,7 +10,7 @@ static bool is_callback(const ss_lua_layout *layout, uintptr_t ip)
     for (uint32_t i = 0; i < layout->callback_count; i++)
         if (layout->callbacks[i] == ip)
             return true;
-    return layout->callback_count == SS_LUA_CALLBACKS; /* not all of them are known */
+    return layout->callback_count == SS_LUA_CALLBACKS; /* full: some are unknown */
 }
 
 void ss_lua_missed_note(ss_lua_collection *c, uint32_t frame)
@@ -45,7 +45,7 @@ bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t
     return false;
 }
 
-/* The activation of FUNCTION, the innermost from FROM outward up to STOP; 0 when there is none. */
+/* The innermost activation of FUNCTION from FROM outward up to STOP; 0 when there is none. */
 static uintptr_t find_activation(const ss_lua_layout *layout, ss_lua_cursor from, uintptr_t stop,
                                  uintptr_t function)
 {
@@ -61,7 +61,7 @@ static uintptr_t find_activation(const ss_lua_layout *layout, ss_lua_cursor from
 typedef struct range {
     ss_lua_cursor from;
     uintptr_t stop;
-    uintptr_t *cut; /* what is to end at the activation that was called; NULL: nothing inside */
+    uintptr_t *cut; /* what must end at the called activation; NULL: nothing is inside */
     ss_lua_call_site *site;
 } range;
 
@@ -116,7 +116,7 @@ static void place(ss_lua_collection *c, uint32_t which)
     if (c->layout->previous == SS_LUA_UNKNOWN || !find_range(c, which, outer, &in))
         return;
     ci = find_activation(c->layout, in.from, in.stop, c->walk->frames[missed->frame - 1].function);
-    /* Without anything inside, what was called must be what runs. */
+    /* If nothing is inside, the called function must be the running one. */
     if (!ci || (!in.cut && ci != in.from.ci))
         return;
     missed->L = in.from.L;

@@ -3,21 +3,21 @@
 
 enum {
     NAMED_FUNCTIONS = 1024,
-    NAMELESS_SIGHTS = 1000, /* for so many a function without a name is not asked again */
+    NAMELESS_SIGHTS = 1000, /* how often a nameless function is seen before it is looked up again */
     ROOM_FOR_NAMES = 6
 };
 
 /* ---- Names of C functions --------------------------------------------------------------------*/
 
 /*
- * Whether FUNCTION is to be asked for its name now: not when it has one already, and not each time
- * when it has none.  Threads may take each other's entries: that costs time only.
+ * Whether to look up the name of FUNCTION now: not if it has one already, and not each time if it
+ * has none.  Threads may take each other's entries: that costs only time.
  */
 static bool wants_name(uintptr_t function)
 {
     static struct {
         _Atomic(uintptr_t) function;
-        _Atomic(uint32_t) sights; /* until it is asked again; UINT32_MAX: never */
+        _Atomic(uint32_t) sights; /* until the next lookup; UINT32_MAX: never */
     } named[NAMED_FUNCTIONS];
     size_t at = (function >> 4) % NAMED_FUNCTIONS;
     uint32_t sights = atomic_load_explicit(&named[at].sights, memory_order_relaxed);
@@ -31,7 +31,7 @@ static bool wants_name(uintptr_t function)
     return true;
 }
 
-/* Scripts' name of a C function whose own frame is on the stack. */
+/* Give the core the scripts' name of a C function whose own frame is on the stack. */
 static void name_c_function(const ss_lua_collection *c, const ss_lua_call_site *site)
 {
     uintptr_t function = ss_lua_c_function_of(c->layout, site->ci);
@@ -45,12 +45,12 @@ static void name_c_function(const ss_lua_collection *c, const ss_lua_call_site *
         (void)stacksplice_name_function(function, "lua", name);
 }
 
-/* ---- Coroutines that rest --------------------------------------------------------------------*/
+/* ---- Suspended coroutines -------------------------------------------------------------------- */
 
 /*
- * Whether the coroutine of a site rests in the C function that the site called: it is the running
- * activation, there is room, and (of the innermost site) no frame of Lua is inside of it, as in an
- * allocator that captures.
+ * Whether the coroutine of a site is suspended in the C function that the site called.  That
+ * function is the running activation, and there is room.  For the innermost site, no frame of Lua
+ * is inside it, as there is in an allocator that captures.
  */
 static bool rests_at(const ss_lua_collection *c, uint32_t index)
 {
@@ -76,7 +76,7 @@ static void log_coroutine(const ss_lua_collection *c, lua_State *L)
         log->states[log->state_count++] = L;
 }
 
-/* What the innermost coroutine of each state allows; and the log's coroutines. */
+/* Decide what may be done with the innermost coroutine of each state, and log the coroutines. */
 static void open_interpreters(ss_lua_collection *c)
 {
     uint32_t opened = 0;
@@ -99,9 +99,9 @@ static void open_interpreters(ss_lua_collection *c)
 /* ---- Activations inside of the innermost site ------------------------------------------------*/
 
 /*
- * The coroutine runs something that no site was found for: Lua code that allocates while the
- * allocator captures, or a call site that calibration never met.  A frame that begins where the
- * activation's function does shows where it belongs; else a gap says that the place is unknown.
+ * The coroutine runs something without a site: Lua code that allocates while the allocator
+ * captures, or a call site that calibration never met.  A frame whose function is the activation's
+ * shows where it belongs.  Otherwise a gap says that the place is unknown.
  */
 static bool push_unsited(ss_lua_collection *c, uint32_t index)
 {
@@ -124,7 +124,7 @@ static bool push_unsited(ss_lua_collection *c, uint32_t index)
                        ss_lua_push_run(c, site, from, STACKSPLICE_TRUST_INFERRED, site->ci);
             }
     }
-    /* Lua code that is in no call to C runs in a frame between here and there. */
+    /* Lua code that is in no call to C runs in a frame between these two. */
     return ss_lua_splice(c, at < inner ? inner : at, 0) &&
            (*activation.what != 'C' ||
             ss_lua_push(c, ss_lua_gap("unrecognized call between Lua and C"))) &&
@@ -134,9 +134,9 @@ static bool push_unsited(ss_lua_collection *c, uint32_t index)
 /* ---- Collecting ------------------------------------------------------------------------------*/
 
 /*
- * Whether the innermost C activation is missing from the frames: its function ended in a call of
- * ours (`return stacksplice_lua_raise(L, hr);`), which took over its frame, and our frames are not
- * shown.  The activation of a function of the module is ours as well.
+ * Whether the innermost C activation has lost its frame: its function ended in a tail call of ours
+ * (`return stacksplice_lua_raise(L, hr);`), and our frames are not shown.  The activation of a
+ * module function is ours too.
  */
 static bool lost_its_frame(const ss_lua_collection *c, const ss_lua_call_site *site)
 {
@@ -149,8 +149,8 @@ static bool lost_its_frame(const ss_lua_collection *c, const ss_lua_call_site *s
 }
 
 /*
- * Push the activations from FROM outward that the frames of Lua from FRAME on ran, and say so when
- * the coroutine goes on elsewhere.
+ * Push the activations from FROM outward that the frames of Lua from FRAME on ran, and a gap if the
+ * coroutine continues elsewhere.
  */
 static bool push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, uint32_t frame,
                           ss_lua_cursor from, stacksplice_trust trust, uintptr_t stop)
@@ -187,7 +187,7 @@ static bool splice_site(ss_lua_collection *c, uint32_t index)
     return push_run_here(c, site, site->frame, from, STACKSPLICE_TRUST_EXACT, site->stop);
 }
 
-/* What belongs to the missed sites inside of frame END that were not pushed yet. */
+/* Push the missed sites inside of frame END that were not pushed yet. */
 static bool push_missed(ss_lua_collection *c, uint32_t end)
 {
     for (; c->missed_pushed < c->missed_count; c->missed_pushed++) {
@@ -227,7 +227,7 @@ static const ss_lua_state *state_capturing(const stacksplice_walk *walk)
     return NULL;
 }
 
-/* Without native frames only the coroutine is known in which a function of ours captures. */
+/* Without native frames we know only the coroutine in which a function of ours captures. */
 static void push_capturing(ss_lua_collection *c, const ss_lua_state *state)
 {
     ss_lua_cursor from = {state->capturing, ss_lua_ci_at_level(state->capturing, 0), 0};
@@ -244,7 +244,7 @@ static void push_capturing(ss_lua_collection *c, const ss_lua_state *state)
            ss_lua_push_run(c, &site, from, STACKSPLICE_TRUST_EXACT, 0) && ss_lua_flush(c));
 }
 
-/* What belongs to the sites that were found. */
+/* Splice what belongs to the found sites. */
 void ss_lua_splice_all(ss_lua_collection *c)
 {
     const ss_lua_state *state;

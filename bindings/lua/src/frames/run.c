@@ -7,7 +7,7 @@ uintptr_t ss_lua_ci_at_level(lua_State *L, int level)
     return lua_getstack(L, level, &activation) ? (uintptr_t)activation.i_ci : 0;
 }
 
-/* lua_getstack starts at the innermost level each time, so this is kept short. */
+/* lua_getstack searches from the innermost level each time, so keep this short. */
 void ss_lua_cursor_place(ss_lua_cursor *at)
 {
     uintptr_t ci = at->ci;

@@ -1,4 +1,4 @@
-/* Finding the call sites of the interpreter among the native frames, and whose they are. */
+/* Finds the interpreter's call sites among the native frames, and their coroutines. */
 #include "frames/collection.h"
 
 #include <stdlib.h>
@@ -60,7 +60,7 @@ ss_lua_interpreter *ss_lua_interpreter_of(ss_lua_collection *c, lua_State *L)
     return interpreter;
 }
 
-/* Tie the site to the one further in of the same coroutine, if there is one. */
+/* Link the site to the next one further in of the same coroutine, if there is one. */
 static void link_site(ss_lua_collection *c, uint16_t index)
 {
     ss_lua_call_site *site = &c->sites[index];
@@ -82,7 +82,7 @@ static void link_site(ss_lua_collection *c, uint16_t index)
     *chain = index;
 }
 
-/* Whether a frame goes on what the last site hides; then it is hidden, too. */
+/* Whether a frame continues what the last site hides; then it is hidden too. */
 static inline bool hide(ss_lua_collection *c, uint32_t frame)
 {
     ss_lua_call_site *last = &c->sites[c->site_count];

@@ -1,9 +1,10 @@
 /*
- * The frame source: native frames that are call sites of the interpreter name a lua_State and a
- * CallInfo; the activations outward of it become tokens in place of the interpreter's own frames.
+ * The frame source.  Native frames that are call sites of the interpreter give a lua_State and a
+ * CallInfo.  The activations from there outward become tokens that replace the interpreter's own
+ * frames.
  *
- * Nothing is allocated in Lua, nothing can raise, and a stack of Lua is only written above its top
- * where room is known to be.
+ * It allocates nothing in Lua and cannot raise.  It writes to a Lua stack only above its top, where
+ * it is known to have room.
  */
 #include "frames/collection.h"
 
@@ -13,7 +14,7 @@
 /* ---- Collecting
  * ----------------------------------------------------------------------------------*/
 
-/* Lua is on the stack but cannot be read: say so where it was entered. */
+/* Lua is on the stack but cannot be read: put a gap where it was entered. */
 static void say_failure(stacksplice_walk *walk, const ss_lua_layout *layout)
 {
     static const uintptr_t entries[] = {(uintptr_t)lua_pcallk, (uintptr_t)lua_callk,
@@ -28,7 +29,7 @@ static void say_failure(stacksplice_walk *walk, const ss_lua_layout *layout)
             }
 }
 
-/* Without the many that are filled when they are used. */
+/* Leaves out the large arrays, which are filled on use. */
 static void begin(ss_lua_collection *c, stacksplice_walk *walk, const ss_lua_layout *layout)
 {
     c->walk = walk;
@@ -45,7 +46,7 @@ static void begin(ss_lua_collection *c, stacksplice_walk *walk, const ss_lua_lay
     memset(c->threads, 0xff, sizeof c->threads);
 }
 
-/* Apart, so that learning, where that comes first, has the stack that this takes. */
+/* A separate function, so that learning, if it comes first, has this stack space. */
 static SS_LUA_NOINLINE void collect(stacksplice_walk *walk, const ss_lua_layout *layout)
 {
     ss_lua_collection c;
@@ -71,8 +72,8 @@ static void collect_frames(stacksplice_walk *walk, void *data)
 }
 
 /*
- * At load: a host may raise before this binding sees one of its states (an error of Python's on its
- * way through Lua), and that stack needs its Lua frames as well.
+ * At load: a host may raise before this binding sees one of its states (a Python error on its way
+ * through Lua), and that stack needs its Lua frames too.
  */
 __attribute__((constructor)) static void give_source(void)
 {
@@ -94,7 +95,7 @@ uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t
     uint32_t captured = 0;
     stacksplice_hresult hr;
 
-    (void)ss_lua_layout_get(); /* here rather than in the middle of a capture */
+    (void)ss_lua_layout_get(); /* now, rather than in the middle of a capture */
     if (state) {
         state->capturing = L;
         state->log = log;

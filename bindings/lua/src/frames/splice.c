@@ -1,4 +1,4 @@
-/* Putting the activations of one coroutine, as tokens, in the place of native frames. */
+/* Puts the activations of one coroutine, as tokens, in the place of native frames. */
 #include "frames/splice.h"
 
 void ss_lua_log_activation(ss_lua_activation_log *log, uintptr_t element, lua_State *L,
@@ -39,7 +39,7 @@ static inline bool push_token(ss_lua_collection *c, uintptr_t token, lua_State *
     return ss_lua_push(c, token) && (!tail_call || push_tail_calls(c));
 }
 
-/* Push the activation CI by what Lua says of it. */
+/* Push the activation CI by asking Lua. */
 bool ss_lua_push_asked(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
                        stacksplice_trust trust)
 {
@@ -54,7 +54,7 @@ static inline bool push_keyed(ss_lua_collection *c, const ss_lua_call_site *site
                       at->ci, at->status & c->layout->tail);
 }
 
-/* One activation of which its caller is not known yet. */
+/* Push one activation whose caller is not known yet. */
 static bool push_one(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
                      stacksplice_trust trust)
 {
@@ -69,9 +69,9 @@ static bool push_one(ss_lua_collection *c, const ss_lua_call_site *site, uintptr
 }
 
 /*
- * Push the activations from *CI outward, at most LIMIT, up to but without STOP; *CI is then the
- * first one that is left.  An activation has one outside of it, but for the base level of the
- * coroutine, which is no activation and ends the run.
+ * Push the activations from *CI outward, at most LIMIT, up to but without STOP; *CI becomes the
+ * first one left.  Each activation has one outside of it, except the coroutine's base level, which
+ * is no activation and ends the run.
  */
 static bool push_keyed_run(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t *ci,
                            uint32_t limit, uintptr_t stop)
@@ -95,8 +95,8 @@ static bool push_keyed_run(ss_lua_collection *c, const ss_lua_call_site *site, u
     return true;
 }
 
-/* Push the activations from AT outward, up to but without STOP, at most LIMIT; AT is then the first
-   one that is left. */
+/* Push the activations from AT outward, up to but without STOP, at most LIMIT; AT becomes the first
+   one left. */
 static bool push_part(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_cursor *at,
                       stacksplice_trust trust, uint32_t limit, uintptr_t stop)
 {
@@ -112,8 +112,8 @@ static bool push_part(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua
     return true;
 }
 
-/* Push the activations from AT outward, up to but without STOP (0: to the end): of a long run its
-   ends, which are all of it that any stack keeps. */
+/* Push the activations from AT outward, up to but without STOP (0: to the end).  Of a long run push
+   both ends, since no stack keeps more. */
 bool ss_lua_push_run(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_cursor at,
                      stacksplice_trust trust, uintptr_t stop)
 {

@@ -1,13 +1,13 @@
-/* Splices: tokens in the place of native frames of the interpreter. */
+/* Splices: tokens in the place of the interpreter's native frames. */
 #ifndef SS_LUA_SPLICE_H
 #define SS_LUA_SPLICE_H
 
 #include "frames/collection.h"
 
-/* Hand what was pushed to the walk; false when it wants no more. */
+/* Pass the pushed tokens to the walk; false when it wants no more. */
 bool ss_lua_flush(ss_lua_collection *c);
 
-/* What is pushed from now on stands for COUNT native frames from FIRST outward. */
+/* What is pushed from now on replaces COUNT native frames from FIRST outward. */
 bool ss_lua_splice(ss_lua_collection *c, uint32_t first, uint32_t count);
 
 static inline bool ss_lua_push(ss_lua_collection *c, uintptr_t token)
@@ -18,7 +18,7 @@ static inline bool ss_lua_push(ss_lua_collection *c, uintptr_t token)
     return true;
 }
 
-/* Push the activation CI by what Lua says of it. */
+/* Push the activation CI by asking Lua. */
 bool ss_lua_push_asked(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
                        stacksplice_trust trust);
 

@@ -1,6 +1,6 @@
 /*
- * What Lua 5.3 lacks of the later interface that this binding is written for.  Later versions see
- * nothing of this.
+ * The newer Lua functions that this binding uses and Lua 5.3 lacks.  Later versions see none of
+ * this.
  */
 #ifndef SS_LUA_COMPAT_H
 #define SS_LUA_COMPAT_H
@@ -16,8 +16,8 @@
 #define LUA_GNAME "_G"
 #endif
 
-/* Several user values are one table, made large enough that setting one never allocates.  This, the
-   same in all files and nobody's value, stands for what was never set. */
+/* In 5.3 one table holds several user values, large enough that setting one never allocates.  This
+   address, the same in all files and never a value, marks those never set. */
 #define SS_LUA_COMPAT_UNSET ((void *)(uintptr_t)lua_newuserdata)
 
 static inline void *ss_lua_compat_newuserdata(lua_State *L, size_t size, int values)
@@ -72,19 +72,19 @@ static inline int ss_lua_compat_typeerror(lua_State *L, int argument, const char
     return luaL_argerror(L, argument, text);
 }
 
-/* With parentheses only: the addresses of functions stay Lua's. */
+/* With parentheses only: function addresses stay Lua's. */
 #define lua_newuserdatauv(L, size, values) ss_lua_compat_newuserdata(L, size, values)
 #define lua_getiuservalue(L, index, n) ss_lua_compat_getiuservalue(L, index, n)
 #define lua_setiuservalue(L, index, n) ss_lua_compat_setiuservalue(L, index, n)
 #define lua_resume(L, from, nargs, nresults) ss_lua_compat_resume(L, from, nargs, nresults)
 #define luaL_argexpected(L, condition, argument, name) \
     ((void)((condition) || ss_lua_compat_typeerror(L, argument, name)))
-/* A coroutine that failed cannot be used again; its variables need no closing. */
+/* In 5.3 a coroutine that failed cannot be used again; its variables need no closing. */
 #define lua_resetthread(L) ((void)(L), LUA_OK)
 
 #endif
 
-/* Have the collector work as if so much had been allocated.  Since 5.5 in bytes. */
+/* Make the collector count this much as allocated.  Since 5.5 in bytes. */
 static inline void ss_lua_count_kib(lua_State *L, int kib)
 {
 #if LUA_VERSION_NUM >= 505

@@ -1,12 +1,13 @@
 /*
  * Holds: what an object of Lua keeps of ours, in a record outside of Lua's memory.
  *
- * The object's finalizer lets go of it.  But Lua can lose a finalizer: its call needs a level of
- * the C stack and room on Lua's, and where the collector happens to run near the end of either, or
- * without memory, the call fails and is never made again.  The hold is still in the list of its
- * state then.  A table with weak keys, from which Lua takes an object only when it frees it, tells
- * which holds have one: the others are swept once for each collection, and all when the state
- * closes.
+ * The object's finalizer lets go of it, but Lua can lose a finalizer.  Its call needs a level of
+ * the C stack and room on Lua's stack.  If the collector runs near the end of either, or without
+ * memory, the call fails and is never repeated.  The hold is still in the list of its state then.
+ *
+ * Lua removes an object from a table with weak keys only when it frees the object.  So such a table
+ * shows which holds still have an object.  The others are swept once for each collection, and all
+ * of them when the state closes.
  */
 #include "life/hold.h"
 
@@ -20,7 +21,7 @@ static void unlink_hold(ss_lua_hold *hold)
     hold->link = NULL;
 }
 
-/* What is released may look at other holds, but this one is empty by then. */
+/* Releasing may look at other holds, but this one is empty by then. */
 static void empty(ss_lua_hold *hold)
 {
     IUnknown *outside = hold->outside;
@@ -61,12 +62,12 @@ int ss_lua_collect_hold(lua_State *L)
     ss_lua_push_table(L, SS_LUA_HOLDERS);
     lua_insert(L, 1);
     lua_pushnil(L);
-    lua_rawset(L, 1); /* a sweep need not look at it until Lua frees it */
+    lua_rawset(L, 1); /* a sweep need not visit it until Lua frees it */
     drop(hold);
     return 0;
 }
 
-/* The object at the top can be finalized: from here on nothing may raise. */
+/* The object at the top can be finalized: nothing may raise from here on. */
 static ss_lua_hold *link_hold(lua_State *L, ss_lua_state *state, ss_lua_hold **object)
 {
     ss_lua_hold *hold = calloc(1, sizeof *hold);
@@ -98,7 +99,7 @@ ss_lua_hold *ss_lua_push_hold(lua_State *L, ss_lua_state *state, const ss_lua_ho
 
 /* ---- References ------------------------------------------------------------------------------*/
 
-/* The holder dropped last is reused.  Its key in the registry is false while it is in use. */
+/* Reuse the holder dropped last.  Its key in the registry is false while it is in use. */
 static const char spare_key;
 
 IUnknown **ss_lua_push_holder(lua_State *L)
@@ -109,7 +110,7 @@ IUnknown **ss_lua_push_holder(lua_State *L)
 
     (void)lua_rawgetp(L, LUA_REGISTRYINDEX, &spare_key);
     spare = lua_touserdata(L, -1);
-    hold = spare ? *spare : NULL; /* NULL, too, when Lua closes and has finalized it */
+    hold = spare ? *spare : NULL; /* also NULL when Lua closes and has finalized it */
     if (!hold) {
         ss_lua_state *state = ss_lua_state_find(L);
 
@@ -164,7 +165,7 @@ void ss_lua_sweep_holds(lua_State *L, ss_lua_state *state)
     }
 }
 
-/* Finalizers that run after ours may still look at their objects, so the records of those stay. */
+/* Finalizers that run after ours may still use their objects, so we keep the records of those. */
 void ss_lua_close_holds(ss_lua_state *state)
 {
     while (state->holds) {

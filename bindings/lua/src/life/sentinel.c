@@ -1,24 +1,24 @@
 /*
- * Whether any prototype can have died: the keys of frames/cache.c are addresses, true only until a
- * collection frees what they point to.
+ * Whether any prototype can have died.  The keys of frames/cache.c are addresses, valid only until
+ * a collection frees what they point to.
  *
- * A sentinel, an object that only a weak table refers to, is cleared from that table in the atomic
- * step of every collection, before anything is freed.  While it is there, nothing that was alive
- * when it was planted or since has been freed, so a key that was seen on a stack after the planting
- * is true.  (What such a collection frees was dead in its atomic step; objects made or seen later
- * were not.)
+ * A sentinel is an object that only a weak table refers to.  Every collection clears it from that
+ * table in its atomic step, before it frees anything.  While the sentinel is there, nothing that
+ * was alive when it was planted, or since, has been freed.  So a key that was seen on a stack after
+ * the planting is valid.  (What such a collection frees was dead in its atomic step; objects made
+ * or seen later were not.)
  *
- * That holds only for a sentinel that no collection has reached yet: one that was on a stack while
- * the collector marked would outlive its atomic step, and in generational mode an old one outlives
- * many.  lua_newthread is the API function that lets the collector work before it makes its object,
- * not after, so the sentinel is a coroutine that never runs.  Making it can still start an
- * emergency collection, when the allocator fails: another coroutine that is planted before would be
- * gone then, and the planting is given up until the next time.
+ * That holds only for a sentinel that no collection has reached yet.  If it was on a stack while
+ * the collector marked, it would outlive the atomic step, and in generational mode an old one
+ * outlives many. lua_newthread lets the collector work before it makes its object, not after, so
+ * the sentinel is a coroutine that never runs.  Making it can still start an emergency collection,
+ * when the allocator fails.  Another coroutine that is planted before would be gone then, and we
+ * give up the planting until the next time.
  *
- * Captures may not plant, so the one that misses the sentinel asks the next call of ours to do it.
- * By then a program may be deep in calls that capture again and again, so that a userdata whose
- * finalizer runs soon after the sentinel is gone (the waker) asks for it as well; but not when no
- * capture made use of the sentinel that is gone.
+ * Captures may not plant, so a capture that misses the sentinel asks our next function to do it.
+ * By then a program may be deep in calls that capture again and again.  So a userdata whose
+ * finalizer runs soon after the sentinel is gone (the waker) asks for it too, but only if a capture
+ * made use of that sentinel.
  */
 #include "life/hold.h"
 
@@ -26,7 +26,7 @@ static const char sentinels_key;
 
 enum { CANARY = 1, SENTINEL = 2 };
 
-/* Have the next call of ours plant. */
+/* Ask our next function to plant. */
 static void want(ss_lua_state *state)
 {
     if (state->wants_sentinel)
@@ -35,7 +35,8 @@ static void want(ss_lua_state *state)
     ss_lua_forget_known();
 }
 
-/* Push the table and what is in the place of the sentinel; whether it is one. [-0, +2, -] */
+/* Push the table and what it has in the sentinel's place; returns whether that is a sentinel. [-0,
+   +2, -] */
 static bool push_sentinel(lua_State *L, bool *table)
 {
     *table = lua_rawgetp(L, LUA_REGISTRYINDEX, &sentinels_key) == LUA_TTABLE;
@@ -45,7 +46,7 @@ static bool push_sentinel(lua_State *L, bool *table)
     return false;
 }
 
-/* The finalizer of a waker, perhaps of one that is older than the sentinel. */
+/* The finalizer of a waker, perhaps one that is older than the sentinel. */
 static int wake(lua_State *L)
 {
     ss_lua_state *state = *(ss_lua_state **)lua_touserdata(L, 1);
@@ -56,7 +57,7 @@ static int wake(lua_State *L)
     return 0;
 }
 
-/* One metatable does for the table and for the wakers; the table itself gets no finalizer. */
+/* The table and the wakers share one metatable; the table itself gets no finalizer. */
 void ss_lua_push_new_sentinels(lua_State *L)
 {
     lua_createtable(L, SENTINEL, 0);

@@ -4,7 +4,7 @@ static ss_lua_shared own_shared = {.size = sizeof own_shared, .lock = PTHREAD_MU
 ss_lua_shared *ss_lua_the_shared = &own_shared;
 const ss_lua_frame_source *ss_lua_the_source;
 
-/* Each copy's fork handlers take its own lock, whoever uses it. */
+/* Each copy's fork handlers take its own lock, even if another copy uses it. */
 static void lock_own(void)
 {
     (void)pthread_mutex_lock(&own_shared.lock);
@@ -28,7 +28,8 @@ void ss_lua_forget_known(void)
 
 /* ---- Own functions ---------------------------------------------------------------------------*/
 
-/* The linker's names for the ends of the section; weak, for a program may use none of them. */
+/* The linker's names for the ends of the section.  They are weak, since a program may have no such
+   functions. */
 extern const char __start_ss_lua_own[] __attribute__((weak, visibility("hidden")));
 extern const char __stop_ss_lua_own[] __attribute__((weak, visibility("hidden")));
 
@@ -74,7 +75,7 @@ void ss_lua_source_register(void)
 
     if (atomic_load(&done) || FAILED(stacksplice_add_source(&source)))
         return;
-    /* Another copy may have been first: then both use what is its. */
+    /* Another copy may have registered first: then both use its data. */
     shared = stacksplice_source_data("lua", identity);
     if (shared && shared->size == sizeof *shared) {
         __atomic_store_n(&ss_lua_the_shared, shared, __ATOMIC_RELAXED);

@@ -1,7 +1,7 @@
 /*
- * What all copies of the binding that call one copy of Lua share: a program may have the static
- * library, the module, and C modules that brought the static library along.  It is that of the copy
- * whose frame source is registered.
+ * What all copies of the binding that call one copy of Lua share.  A program may have the static
+ * library, the module, and C modules that contain the static library.  They share the data of the
+ * copy whose frame source is registered.
  */
 #ifndef SS_LUA_SHARED_H
 #define SS_LUA_SHARED_H
@@ -25,8 +25,8 @@
 #define SS_LUA_NOINLINE __attribute__((noinline))
 
 /*
- * Stands before each lua_CFunction that scripts or hosts know: stacks do not show its activations.
- * The linker puts all of a copy into one section.
+ * Marks each lua_CFunction that scripts or hosts know: stacks do not show its activations.  The
+ * linker puts all of a copy into one section.
  */
 #define SS_LUA_OWN __attribute__((noinline, section("ss_lua_own")))
 
@@ -41,10 +41,11 @@ enum { SS_LUA_COPIES = 16, SS_LUA_KNOWN_THREADS = 64 };
 typedef struct ss_lua_shared {
     uint32_t size;
     _Atomic(ss_lua_state *) states;
-    pthread_mutex_t lock;                            /* of writers to the list */
-    atomic_uint interrupted_states;                  /* what a successful call looks at */
+    pthread_mutex_t lock;                            /* for writers to the list */
+    atomic_uint interrupted_states;                  /* that a successful call checks */
     _Atomic(const ss_lua_code *) own[SS_LUA_COPIES]; /* each copy's */
-    /* Coroutines by address whose state is open and wants nothing: calls need not look further. */
+    /* Coroutines by address whose state is open and has nothing to do: calls need to check no
+       more. */
     _Atomic(lua_State *) known[SS_LUA_KNOWN_THREADS];
 } ss_lua_shared;
 
@@ -59,17 +60,18 @@ static inline _Atomic(lua_State *) *ss_lua_known_place(lua_State *L)
     return &ss_lua_the_shared->known[((uintptr_t)L >> 4) % SS_LUA_KNOWN_THREADS];
 }
 
-/* Have every call look further once: a state closed, or wants something. */
+/* Make every call check once: a state closed, or has something to do. */
 void ss_lua_forget_known(void);
 
 /* ---- The frame source ------------------------------------------------------------------------*/
 
-/* What the frame source of this copy gives; static. */
+/* What the frame source of this copy provides; static. */
 typedef struct ss_lua_frame_source {
     void (*collect)(stacksplice_walk *walk, void *data);
     uint8_t (*classify)(uintptr_t ip, uintptr_t function, void *data);
-    size_t cache_size; /* of what it keeps for each state, zeroed at first */
-    /* No function of STATE has died since, or will before its sentinel is gone. [-0, +0, m] */
+    size_t cache_size; /* of its cache for each state, zeroed at first */
+    /* A new sentinel: no function of STATE has died since, or will before it is gone. [-0, +0,
+       m] */
     void (*planted)(lua_State *L, ss_lua_state *state);
 } ss_lua_frame_source;
 

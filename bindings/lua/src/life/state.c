@@ -1,4 +1,4 @@
-/* Records of Lua states: found by registry, closed by a finalizer, used again and never freed. */
+/* Records of Lua states: found by registry, closed by a finalizer, reused and never freed. */
 #include "life/state.h"
 
 #include <stdio.h>
@@ -7,10 +7,11 @@
 
 #include "life/hold.h"
 
-/* In the registry under a name, so that two copies of the binding in one state share its record. */
+/* In the registry under this name, so that two copies of the binding in one state share its
+   record. */
 #define STATE_KEY "stacksplice.state.1"
 
-/* VALUE is the exception, whose pin goes.  An entry that exists is cleared without allocation. */
+/* VALUE is the exception, whose pin is removed.  Clearing an existing entry allocates nothing. */
 static void drop_value(void *L, void *state, void *value)
 {
     (void)state;
@@ -87,14 +88,16 @@ static int close_state(lua_State *L)
 {
     ss_lua_state **holder = lua_touserdata(L, 1), *state = *holder;
 
-    /* Without memory the opening can have stopped here; then the record may be another's by now. */
+    /* If memory ran out, the opening may have stopped here, and the record may now be another
+       state's. */
     if (state && state->holder == holder)
         close_record(state);
     *holder = NULL;
     return 0;
 }
 
-/* A state with the registry of L, which is new, was closed, and Lua lost the holder's finalizer. */
+/* A new state has the registry address of L: the former one was closed, and Lua lost its holder's
+   finalizer. */
 static void close_former(lua_State *L)
 {
     const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
@@ -104,7 +107,7 @@ static void close_former(lua_State *L)
         close_record(former);
 }
 
-/* The userdata that stands for the state, with our tables as user values, at the top. */
+/* Push the userdata that stands for the state, with our tables as user values. */
 static void push_new_holder(lua_State *L)
 {
     ss_lua_state **holder = lua_newuserdatauv(L, sizeof *holder, SS_LUA_TABLES);
@@ -134,7 +137,7 @@ static void push_new_holder(lua_State *L)
     reset_record(L, *holder);
 }
 
-/* The holder is made first of all our objects, so that Lua finalizes it last. */
+/* We create the holder before all our other objects, so that Lua finalizes it last. */
 ss_lua_state *ss_lua_state_open(lua_State *L)
 {
     ss_lua_state *state = ss_lua_state_find(L);
@@ -158,7 +161,7 @@ ss_lua_state *ss_lua_state_open(lua_State *L)
     return state;
 }
 
-/* The last answer on this thread comes first: the list is long in a program with many states. */
+/* Check this thread's last answer first: the list is long in a program with many states. */
 ss_lua_state *ss_lua_state_of_registry(const void *registry)
 {
     static _Thread_local ss_lua_state *last;

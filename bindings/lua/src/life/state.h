@@ -9,7 +9,7 @@
 
 typedef struct ss_lua_hold ss_lua_hold;
 
-/* Who raised the state's last error: a handler that runs inside that call takes it up. */
+/* The function that raised the state's last error, for a handler that runs inside that call. */
 typedef struct ss_lua_raising {
     lua_State *L;
     const void *ci, *function;
@@ -31,35 +31,34 @@ typedef struct ss_lua_closing {
 /* As many coroutines as Lua lets resume each other. */
 enum { SS_LUA_DISPLACED = 200 };
 
-/* Records are never freed, only used again, so that a reader without a lock can look at them. */
+/* Records are never freed, only reused, so that a reader without a lock can look at them. */
 struct ss_lua_state {
     struct ss_lua_state *next;          /* (RO) of the list of all records */
     _Atomic(const void *) registry;     /* its identity; NULL once it is closing */
     char name[24];                      /* (RO) empty for the first */
     _Atomic(stacksplice_owner *) owner; /* of its exceptions; NULL: the record is free */
-    /* From here on only the thread that runs the state. */
+    /* Only the thread that runs the state may use the rest. */
     lua_State *main;
-    const void *holder; /* the object that stands for the record, and closes it; or NULL */
-    stacksplice_ties
-        last;         /* of an error value without identity; its exception is also held outside */
-    bool last_raised; /* since a host's C code originated it last */
+    const void *holder;    /* the object that stands for the record, and closes it; or NULL */
+    stacksplice_ties last; /* of an error value without identity; an outside reference, too */
+    bool last_raised;      /* raised since a host's C code originated it last */
     ss_lua_raising raising;
     int handling; /* > 0 while a message handler of ours runs */
     bool interrupted;
     lua_Hook interrupt_hook;   /* of the copy of the binding that marked the state */
     lua_State *interrupt_base; /* the outermost coroutine that was interrupted */
     ss_lua_closing closing;
-    lua_State *capturing; /* a function of ours captures; it rests there, with room; or NULL */
+    lua_State *capturing; /* suspended, with room, in a function of ours that captures; or NULL */
     struct ss_lua_activation_log *log; /* of that capture, or NULL */
-    atomic_uintptr_t capturing_above;  /* while it captures, an address on that thread's stack; 0 */
-    bool wants_sentinel;               /* it is gone: sentinel.c */
-    bool used_sentinel;                /* a capture found it alive */
+    atomic_uintptr_t capturing_above;  /* an address on the capturing thread's stack; or 0 */
+    bool wants_sentinel;               /* the sentinel is gone: sentinel.c */
+    bool used_sentinel;                /* a capture found the sentinel alive */
     ss_lua_hold *holds;                /* of the state's objects: hold.c */
-    ss_lua_hold *kept_holds;           /* empty; Lua forgot their objects when it closed */
+    ss_lua_hold *kept_holds;           /* empty holds: Lua forgot their objects when it closed */
     uint32_t sweeps;
     uint32_t displaced_count;
     ss_lua_displaced displaced[SS_LUA_DISPLACED];
-    uintptr_t cache[]; /* the frame source's */
+    uintptr_t cache[]; /* the frame source's cache */
 };
 
 /* The record of L's state, made when there is none. [-0, +0, m] */
@@ -68,20 +67,20 @@ ss_lua_state *ss_lua_state_open(lua_State *L);
 /* The record, or NULL when nothing of ours ran in that state yet. [-0, +0, -] */
 ss_lua_state *ss_lua_state_find(lua_State *L);
 
-/* The record with that registry, without touching Lua; or NULL.  Any thread. */
+/* The record with that registry, found without touching Lua; or NULL.  Any thread. */
 ss_lua_state *ss_lua_state_of_registry(const void *registry);
 
-/* What a function of ours begins with: drain, and what else there is to do after a collection: let
-   go of what Lua lost, and plant. [-0, +0, m], 4 slots */
+/* Our functions call this first.  It drains, and after a collection it also drops what Lua lost and
+   plants a sentinel. [-0, +0, m], 4 slots */
 void ss_lua_state_tend(lua_State *L, ss_lua_state *state);
 
-/* That of an open state's exceptions. */
+/* The owner of an open state's exceptions. */
 static inline stacksplice_owner *ss_lua_owner(const ss_lua_state *state)
 {
     return atomic_load_explicit(&state->owner, memory_order_relaxed);
 }
 
-/* Unpin the values of exceptions that nobody outside holds any more. [-0, +0, -], 3 slots */
+/* Unpin the values of exceptions that nothing outside holds any more. [-0, +0, -], 3 slots */
 static inline void ss_lua_state_drain(lua_State *L, ss_lua_state *state)
 {
     stacksplice_owner *owner = ss_lua_owner(state);
@@ -92,15 +91,15 @@ static inline void ss_lua_state_drain(lua_State *L, ss_lua_state *state)
 
 /* ---- Sentinels (sentinel.c) ------------------------------------------------------------------*/
 
-/* Push the weak table it is planted in; take the one at the top into use, for this copy. */
+/* Push a weak table for sentinels; make the one at the top this copy's. */
 void ss_lua_push_new_sentinels(lua_State *L);
 void ss_lua_keep_sentinels(lua_State *L);
 
-/* Whether there was no collection since it was planted.  When there was, the next call plants a new
-   one. [-0, +0, -], 2 slots */
+/* Whether no collection ran since it was planted.  If one did, the next call plants a new sentinel.
+   [-0, +0, -], 2 slots */
 bool ss_lua_sentinel_lives(lua_State *L, ss_lua_state *state);
 
-/* Plant one if STATE wants it, after a sweep of its holds. [-0, +0, m], 4 slots */
+/* Plant one if STATE needs it, after a sweep of its holds. [-0, +0, m], 4 slots */
 void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state);
 
 /* ---- Tables (tables.c) -----------------------------------------------------------------------*/
@@ -114,7 +113,7 @@ enum {
     SS_LUA_TIED,
     SS_LUA_ERRORS,
     SS_LUA_HOLDERS,
-    SS_LUA_INTERRUPT, /* no table: the error object that is raised again, or nil */
+    SS_LUA_INTERRUPT, /* no table: the error object to raise again, or nil */
     SS_LUA_SENTINELS,
     SS_LUA_TABLES = SS_LUA_SENTINELS
 };
@@ -128,14 +127,14 @@ void ss_lua_set_table(lua_State *L, int which);
 /* Push an empty table with that mode. [-0, +1, m] */
 void ss_lua_push_weak_table(lua_State *L, const char *mode);
 
-/* Take into use what the object at the top, which stands for the state, has as user values: the
-   state is open for this copy then.  It goes. [-1, +0, m] */
+/* Use the user values of the object at the top, which stands for the state, as its tables.  The
+   state is then open for this copy.  Pops it. [-1, +0, m] */
 void ss_lua_keep_tables(lua_State *L);
 
-/* Push that object, which functions of the module have as their first upvalue. [-0, +1, -] */
+/* Push that object, the first upvalue of the module's functions. [-0, +1, -] */
 void ss_lua_push_holder_of_state(lua_State *L);
 
-/* Push the metatable NAME, made of FUNCTIONS when it is new. [-0, +1, m] */
+/* Push the metatable NAME; makes it from FUNCTIONS if it is new. [-0, +1, m] */
 void ss_lua_push_metatable(lua_State *L, const char *name, const luaL_Reg *functions);
 
 /* package.loaded as our copy of the binding found it, or nil. [-0, +1, -] */

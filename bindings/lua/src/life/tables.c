@@ -1,7 +1,7 @@
-/* The tables of a state, under addresses as keys, which need no string. */
+/* The tables of a state, in the registry under addresses as keys, which need no string. */
 #include "life/state.h"
 
-/* The tables that stay the same have keys of their own. */
+/* The tables that never change have keys of their own. */
 static const char state_key, loaded_key, table_keys[SS_LUA_INTERRUPT];
 
 ss_lua_state *ss_lua_state_find(lua_State *L)
@@ -55,11 +55,11 @@ void ss_lua_keep_tables(lua_State *L)
         lua_getiuservalue(L, -1, which);
         lua_rawsetp(L, LUA_REGISTRYINDEX, &table_keys[which]);
     }
-    /* Last: from now on the state is open, whatever ran out of memory before. */
+    /* Last: only now is the state open, even if memory ran out before. */
     lua_rawsetp(L, LUA_REGISTRYINDEX, &state_key);
 }
 
-/* Others see it when it is complete: memory may run out on the way. */
+/* Publish it only when it is complete: memory may run out on the way. */
 void ss_lua_push_metatable(lua_State *L, const char *name, const luaL_Reg *functions)
 {
     if (luaL_getmetatable(L, name) == LUA_TTABLE)

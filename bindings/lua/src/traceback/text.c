@@ -1,10 +1,10 @@
-/* Lines in the form of luaL_traceback, for stacks that are not of Lua alone. */
+/* Lines in the form of luaL_traceback, for stacks with other languages' frames. */
 #include "traceback/text.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Since Lua 5.5 the name that the calling code uses goes before that of package.loaded. */
+/* Since Lua 5.5 the name from the calling code comes before that of package.loaded. */
 #define CODE_NAMES_FIRST (LUA_VERSION_NUM >= 505)
 
 void ss_lua_text_add(ss_lua_gathered *text, const char *more)
@@ -45,7 +45,7 @@ static void add_quoted(ss_lua_gathered *text, const char *what, const char *name
 {
     ss_lua_text_add(text, what);
     ss_lua_text_add(text, " '");
-    ss_lua_text_add(text, name ? name : "(null)"); /* as lua_pushfstring has it */
+    ss_lua_text_add(text, name ? name : "(null)"); /* like lua_pushfstring */
     ss_lua_text_add(text, "'");
 }
 

@@ -1,4 +1,4 @@
-/* Lines in the form of luaL_traceback, gathered in C memory: nothing here raises. */
+/* Lines in the form of luaL_traceback, collected in C memory: nothing here raises. */
 #ifndef SS_LUA_TEXT_H
 #define SS_LUA_TEXT_H
 
@@ -10,7 +10,7 @@ void ss_lua_text_number(ss_lua_gathered *text, int number);
 
 void ss_lua_text_begin(ss_lua_gathered *text, const char *message);
 
-/* Say that COUNT levels are left out here. */
+/* Write that COUNT levels are left out here. */
 void ss_lua_text_skipped(ss_lua_gathered *text, int count);
 
 /* Add the line of an activation. [-0, +0, -], 6 slots in L */

@@ -1,6 +1,6 @@
 /*
- * traceback: the text of debug.traceback.  While no other language's frames are on the stack it is
- * that text exactly; else it goes on through coroutines and other languages, in true order.
+ * traceback: the text of debug.traceback.  With no other language's frames on the stack it is
+ * exactly that text.  Otherwise it continues through coroutines and other languages, in true order.
  */
 #include "traceback/traceback.h"
 
@@ -12,10 +12,10 @@
 
 enum { MAX_ELEMENTS = 1024, FEW_ELEMENTS = 192 };
 
-/* Of a long stack so many lines are shown, as in Lua. */
+/* A long stack shows so many lines, as in Lua. */
 enum { SHOWN_INNER = 10, SHOWN_OUTER = 11 };
 
-/* One capture and what it met. */
+/* One capture with its activations. */
 typedef struct snapshot {
     ss_lua_activation_log log;
     uint32_t count, capacity; /* of both arrays */
@@ -79,7 +79,7 @@ static bool has_foreign(const snapshot *shot)
     return false;
 }
 
-/* The first element that is a gap of the limit's; all of them when there is none. */
+/* The index of the first element that is a gap of the limit; COUNT when there is none. */
 static uint32_t inner_count(const snapshot *shot)
 {
     uint32_t i = 0;
@@ -90,8 +90,8 @@ static uint32_t inner_count(const snapshot *shot)
 }
 
 /*
- * The activations that the elements stand for, or NULL.  The log and stack are in the same order
- * and both have their ends: inside of the gap they are read outward, outside of it inward.
+ * Find the activations of the elements, or NULL.  The log and the stack have the same order, and
+ * both have both ends: read outward inside of the gap, inward outside of it.
  */
 static void find_activations(const snapshot *shot, line *lines)
 {
@@ -107,7 +107,7 @@ static void find_activations(const snapshot *shot, line *lines)
             lines[i - 1].seen = ss_lua_seen_at(&shot->log, --end);
 }
 
-/* That of tail calls is in the line of the function they led to. */
+/* The line of a tail-called function includes the gap of its tail calls. */
 static uint32_t make_lines(const snapshot *shot, line *lines)
 {
     uintptr_t tail_calls = ss_lua_gap(SS_LUA_TAIL_CALLS);
@@ -122,7 +122,7 @@ static uint32_t make_lines(const snapshot *shot, line *lines)
 
 /* ---- Lines -----------------------------------------------------------------------------------*/
 
-/* As Lua has it, a place is "[C]" where nothing is known of the source. */
+/* Like Lua, write "[C]" as the place if nothing is known of the source. */
 static void add_place(ss_lua_gathered *out, const stacksplice_frame *frame)
 {
     if (frame->file)
@@ -135,7 +135,7 @@ static void add_place(ss_lua_gathered *out, const stacksplice_frame *frame)
     }
 }
 
-/* The lines of one frame that is not Lua's.  Nothing of Lua may run while it is resolved. */
+/* Write the lines of one frame that is not Lua's.  Nothing of Lua may run while it is resolved. */
 static int add_foreign(const stacksplice_frame *frame, void *data)
 {
     ss_lua_gathered *out = data;
@@ -162,7 +162,7 @@ static int add_foreign(const stacksplice_frame *frame, void *data)
 
 /* ---- The text of several languages -----------------------------------------------------------*/
 
-/* The first line that belongs to LEVEL of THREAD, or COUNT when it has none. */
+/* The first line of LEVEL of THREAD, or COUNT when it has none. */
 static uint32_t first_line(lua_State *thread, const line *lines, uint32_t count, int level)
 {
     lua_Debug activation;
@@ -175,7 +175,7 @@ static uint32_t first_line(lua_State *thread, const line *lines, uint32_t count,
     return count;
 }
 
-/* How many levels COUNT lines stand for. */
+/* The number of levels in COUNT lines. */
 static int levels_of(const line *lines, uint32_t count)
 {
     uint32_t levels = 0;
@@ -188,7 +188,7 @@ static int levels_of(const line *lines, uint32_t count)
     return (int)levels;
 }
 
-/* The coroutines of these lines run, or wait for one that does: their activations stay. */
+/* The coroutines of these lines run, or wait for one that runs: their activations stay. */
 static void push_mixed(lua_State *L, const char *message, const line *lines, uint32_t count)
 {
     uint32_t skipped = 0;
@@ -210,7 +210,7 @@ static void push_mixed(lua_State *L, const char *message, const line *lines, uin
     ss_lua_push_gathered(L, &text);
 }
 
-/* Whether no other language's frames are on the stack, by a capture of no more than a few. */
+/* Whether no other language's frames are on the stack, by a capture of a few frames. */
 static SS_LUA_NOINLINE bool is_alone(lua_State *L, const void *above)
 {
     uintptr_t elements[FEW_ELEMENTS];
@@ -220,8 +220,8 @@ static SS_LUA_NOINLINE bool is_alone(lua_State *L, const void *above)
     return take(L, above, &shot) && !has_foreign(&shot);
 }
 
-/* Push the text that LEVEL of THREAD begins, if THREAD is on this stack and other languages are;
-   else false and nothing. [-0, +(0|1), m] */
+/* Push the text from LEVEL of THREAD on, if THREAD is on this stack and other languages are too;
+   else push nothing and return false. [-0, +(0|1), m] */
 static SS_LUA_NOINLINE bool push_with_others(lua_State *L, lua_State *thread, const char *message,
                                              int level, const void *above)
 {
@@ -256,7 +256,7 @@ SS_LUA_OWN int ss_lua_traceback(lua_State *L)
     const char *message = lua_tostring(L, arg + 1);
     int level;
 
-    if (!message && !lua_isnoneornil(L, arg + 1)) { /* an error value that is no text */
+    if (!message && !lua_isnoneornil(L, arg + 1)) { /* an error value that is no string */
         lua_pushvalue(L, arg + 1);
         return 1;
     }

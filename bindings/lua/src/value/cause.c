@@ -1,12 +1,12 @@
 /*
- * Causes: the error from which an error was made.  A script gives one as the field "cause" of its
- * error value, or to stacksplice.error.  The error of a cause exists before that of its effect, so
- * there are no circles.
+ * Causes: the error from which an error was made.  A script sets one as the field "cause" of its
+ * error value, or passes it to stacksplice.error.  The error of a cause exists before that of its
+ * effect, so there are no circles.
  */
 #include "value/value.h"
 
-/* Push what the value at INDEX names as its cause; false and nothing when there is none.  Numbers,
-   booleans and functions are other data that happen to have this name. [-0, +(0|1), m] */
+/* Push the cause that the value at INDEX names; push nothing and return false when there is none.
+   Numbers, booleans and functions are other data under the same name. [-0, +(0|1), m] */
 static bool push_cause(lua_State *L, int index)
 {
     if (!lua_istable(L, index) && !lua_isuserdata(L, index))
@@ -23,7 +23,7 @@ static bool push_cause(lua_State *L, int index)
     }
 }
 
-/* Whether the value at the top is among those from FIRST on. */
+/* Whether the values from FIRST on contain the value at the top. */
 static bool is_among(lua_State *L, int first)
 {
     int top = lua_gettop(L);
@@ -34,7 +34,7 @@ static bool is_among(lua_State *L, int first)
     return false;
 }
 
-/* Whether one more error can be made from ERROR: the core cuts longer chains, too. */
+/* Whether a chain with one more error would be too long: the core cuts longer chains too. */
 static bool is_too_deep(IUnknown *error)
 {
     uint32_t depth = STACKSPLICE_MAX_DEPTH;
@@ -43,8 +43,8 @@ static bool is_too_deep(IUnknown *error)
     return depth >= STACKSPLICE_MAX_DEPTH;
 }
 
-/* Whether the value at the top was not asked for its cause before; it counts as asked from now on.
-   [-0, +0, m] */
+/* Whether the cause of the value at the top was not looked up before; marks it as looked up. [-0,
+   +0, m] */
 static bool is_to_be_asked(lua_State *L, ss_lua_state *state, const ss_lua_origin *origin)
 {
     ss_lua_hold *hold;
@@ -63,7 +63,7 @@ void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, stacksplice_
 {
     IScriptErrorInfo *error = (IScriptErrorInfo *)ss_lua_to_error(L, cause);
 
-    if (ties->error) /* a __tostring made it in between */
+    if (ties->error) /* its __tostring originated it */
         return;
     cause = lua_absindex(L, cause);
     index = lua_absindex(L, index);
@@ -84,7 +84,8 @@ void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, stacksplice_
     error->lpVtbl->Release(error);
 }
 
-/* Push the error object of the value at the top, whose own cause has been asked for. [-0, +1, m] */
+/* Push the error object of the value at the top, whose own cause was already looked up. [-0, +1,
+   m] */
 static void push_error(lua_State *L, ss_lua_state *state, const ss_lua_origin *origin)
 {
     stacksplice_ties *ties;
@@ -111,9 +112,9 @@ void ss_lua_find_causes(lua_State *L, ss_lua_state *state, int index, const ss_l
            push_cause(L, -1)) {
         luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
         if (is_among(L, first))
-            lua_pop(L, 1); /* which has been asked: the loop ends */
+            lua_pop(L, 1); /* which was looked up: the loop ends */
     }
-    /* From the innermost cause outward each becomes an error and is tied to the next. */
+    /* From the innermost cause outward, make an error of each and tie it to the next. */
     while (lua_gettop(L) > first) {
         push_error(L, state, &origin);
         lua_remove(L, -2);

@@ -1,12 +1,12 @@
-/* What a value says of itself, and the exception that is made of it. */
+/* The message, type and HRESULT of a value, and the exception made from it. */
 #include "value/value.h"
 
 #include <stdlib.h>
 
 enum { NEAR_FRAMES = 512 };
 
-/* Whether code of scripts may run when the value is asked for its text; strings have a metatable,
-   but are their own. [-0, +0, -], 1 slot */
+/* Whether asking the value for its text may run script code; strings have a metatable, but are
+   their own text. [-0, +0, -], 1 slot */
 static bool has_metatable(lua_State *L, int index)
 {
     if (lua_type(L, index) == LUA_TSTRING || !lua_getmetatable(L, index))
@@ -21,7 +21,7 @@ static int tostring_protected(lua_State *L)
     return 1;
 }
 
-/* The message at the top; the value's own __tostring may fail, if it is SCRIPTED. [-0, +1, m] */
+/* Push the message; the value's own __tostring may fail, if it is SCRIPTED. [-0, +1, m] */
 static void push_message(lua_State *L, int index, bool scripted)
 {
     if (lua_type(L, index) == LUA_TSTRING) {
@@ -41,7 +41,7 @@ static void push_message(lua_State *L, int index, bool scripted)
                     luaL_typename(L, index));
 }
 
-/* "table", or what its metatable's __name says; at the top. [-0, +1, m] */
+/* Push "table", or the __name of its metatable. [-0, +1, m] */
 static const char *push_type_name(lua_State *L, int index)
 {
     int type = luaL_getmetafield(L, index, "__name");
@@ -92,7 +92,8 @@ void ss_lua_push_field(lua_State *L, int index, const char *key)
     }
 }
 
-/* An integer field "hresult" that is a failure, signed or unsigned; else what the status says. */
+/* An integer field "hresult" that is a failure, signed or unsigned; else the HRESULT of the
+   status. */
 static HRESULT value_hresult(lua_State *L, int index, int status)
 {
     HRESULT hr = status_hresult(status);
@@ -110,8 +111,8 @@ static HRESULT value_hresult(lua_State *L, int index, int status)
 
 /* ---- Making an exception ---------------------------------------------------------------------*/
 
-/* What the value at INDEX says of itself; its texts are pushed.  TYPE is for the name. [-0, +2, m]
- */
+/* The parts of the exception for the value at INDEX; pushes their texts.  TYPE is for the name.
+   [-0, +2, m] */
 static stacksplice_exception_parts push_parts(lua_State *L, int index, bool scripted,
                                               const char **type)
 {
@@ -123,8 +124,8 @@ static stacksplice_exception_parts push_parts(lua_State *L, int index, bool scri
     return parts;
 }
 
-/* Into FRAMES, which has room for MAX elements, or for three times as many with a DEAD coroutine.
- */
+/* Capture into FRAMES, which has room for MAX elements, or for three times as many with a DEAD
+   coroutine. */
 static uint32_t take_stack(lua_State *L, const ss_lua_origin *origin, lua_State *dead, uint32_t max,
                            uintptr_t *frames)
 {
@@ -136,7 +137,7 @@ static uint32_t take_stack(lua_State *L, const ss_lua_origin *origin, lua_State 
     return stacksplice_copy_ends(frames, count, max, frames);
 }
 
-/* The texts of PARTS are Lua's. */
+/* Lua owns the texts of PARTS. */
 static stacksplice_exception *new_exception(lua_State *L, ss_lua_state *state,
                                             stacksplice_exception_parts *parts,
                                             const ss_lua_origin *origin)
@@ -172,7 +173,7 @@ stacksplice_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
     index = lua_absindex(L, index);
     parts = push_parts(L, index, scripted, &type);
     parts.hresult = origin->hresult ? origin->hresult : value_hresult(L, index, origin->status);
-    /* Its __tostring may have made an error of it. */
+    /* Its __tostring may have originated its error. */
     ties = scripted && identity ? ss_lua_ties_find(L, state, index) : NULL;
     if (!ties && identity) {
         ties = ss_lua_tie(L, state, index);

@@ -1,4 +1,4 @@
-/* What a script can ask an error object for: fields, methods, metamethods. */
+/* The fields, methods and metamethods of an error object. */
 #include "value/error_object.h"
 
 #include <stacksplice/read.h>
@@ -15,7 +15,7 @@ static IUnknown *check_error(lua_State *L)
 
 /* ---- Fields and methods ----------------------------------------------------------------------*/
 
-/* The report of the error object at 1; its argument says whether it has all frames. */
+/* The report of the error object at 1; its argument selects whether it has all frames. */
 static int error_report(lua_State *L, stacksplice_format_kind kind)
 {
     ss_lua_push_report(L, check_error(L), kind, lua_toboolean(L, 2));
@@ -32,7 +32,8 @@ static int error_json(lua_State *L)
     return error_report(L, STACKSPLICE_FORMAT_JSON);
 }
 
-/* Push the whole name of its type; false and nothing when it has none. [-0, +(0|1), m] */
+/* Push the whole name of its type; push nothing and return false when it has none. [-0, +(0|1),
+   m] */
 static bool push_type_name(lua_State *L, IUnknown *error)
 {
     ss_lua_push_member(L, error, STACKSPLICE_READ_DETAILS, "type");
@@ -63,7 +64,7 @@ static int error_tostring(lua_State *L)
     return 1;
 }
 
-/* As a message that is a string can be put into another one. */
+/* Concatenate as a message that is a string would. */
 static int error_concat(lua_State *L)
 {
     (void)luaL_tolstring(L, 1, NULL);
@@ -87,7 +88,7 @@ static int get_value(lua_State *L, IUnknown *error)
     return 1;
 }
 
-/* Push the error object of what HOLDER below the top has, or nil; the holder goes. */
+/* Push the error object of what HOLDER below the top has, or nil, and remove the holder. */
 static void push_held(lua_State *L, IUnknown **holder)
 {
     if (*holder)
@@ -97,7 +98,8 @@ static void push_held(lua_State *L, IUnknown **holder)
     ss_lua_drop_holder(L, -2);
 }
 
-/* Of an error that was born here the object knows it; the others hold their causes from outside. */
+/* An error object knows the cause of an error that was born here; other errors hold their causes
+   from outside. */
 static int get_cause(lua_State *L, IUnknown *error)
 {
     IUnknown **holder;
@@ -110,13 +112,13 @@ static int get_cause(lua_State *L, IUnknown *error)
     return 1;
 }
 
-/* Whether the cause was given, or was merely being handled. */
+/* Whether the cause was given, or was only being handled. */
 static int get_relation(lua_State *L, IUnknown *error)
 {
     stacksplice_relation relation = STACKSPLICE_RELATION_NONE;
     IRestrictedErrorInfo *cause = NULL;
 
-    if (ss_lua_is_own_error(L, 1)) { /* its cause must not be held before its value is */
+    if (ss_lua_is_own_error(L, 1)) { /* do not hold its cause before its value */
         if (lua_getiuservalue(L, 1, SS_LUA_CAUSE) == LUA_TUSERDATA)
             lua_pushliteral(L, "cause");
         return 1;
@@ -130,7 +132,7 @@ static int get_relation(lua_State *L, IUnknown *error)
     return 1;
 }
 
-/* The members of a group; nil of any other error. */
+/* The members of a group; nil for any other error. */
 static int get_errors(lua_State *L, IUnknown *error)
 {
     uint32_t count = 0;
@@ -162,7 +164,7 @@ static int error_add_note(lua_State *L)
     return 1;
 }
 
-/* The errno that its HRESULT stands for: of an OSError of Python that of the exception. */
+/* The errno for its HRESULT; for a Python OSError that of the exception. */
 static int get_errno(lua_State *L, IUnknown *error)
 {
     int number = stacksplice_errno_from_hresult(ss_lua_error_hresult(error));
@@ -183,7 +185,7 @@ static int get_language(lua_State *L, IUnknown *error)
     return 1;
 }
 
-/* Push the names of the error's type and of those it is derived from. */
+/* Push the names of the error's type and of its base types. */
 static int get_type_names(lua_State *L, IUnknown *error)
 {
     IUnknown **holder = ss_lua_push_holder(L), *exception = ss_lua_error_exception(error);
@@ -191,7 +193,7 @@ static int get_type_names(lua_State *L, IUnknown *error)
     const char *name;
     lua_Integer count = 0;
 
-    *holder = (IUnknown *)type; /* its names live as long */
+    *holder = (IUnknown *)type; /* keeps its names alive */
     ss_lua_release(exception);
     lua_newtable(L);
     while (type && (name = type->lpVtbl->GetName(type, (uint32_t)count)) != NULL) {
@@ -204,7 +206,7 @@ static int get_type_names(lua_State *L, IUnknown *error)
     return 1;
 }
 
-/* Whether one of the names is NAME, or is NAME in some module. */
+/* Whether NAME is one of the names, or the last part of one with a module. */
 static int error_isinstance(lua_State *L)
 {
     IUnknown *error = check_error(L);
@@ -223,7 +225,7 @@ static int error_isinstance(lua_State *L)
     return 1;
 }
 
-/* By a function of its own, or as the core's walk has it. */
+/* Fields read by a function of their own, or by the core's walk. */
 static const struct {
     const char *name;
     int (*get)(lua_State *L, IUnknown *error);

@@ -1,6 +1,6 @@
 /*
- * Error objects: what a script sees of an error of this library, and the form in which an error
- * that is not Lua's is raised in Lua.
+ * Error objects: how a script sees an error of this library, and how an error that is not Lua's is
+ * raised in Lua.
  */
 #include "value/error_object.h"
 
@@ -19,7 +19,7 @@ bool ss_lua_is_own_error(lua_State *L, int index)
 
 /* ---- Making ----------------------------------------------------------------------------------*/
 
-/* With an error the values of its causes live, of which strings are known to nobody else. */
+/* The values of its causes live as long as an error; strings among them have no other owner. */
 static void hold_cause(lua_State *L, ss_lua_state *state, const stacksplice_exception *x,
                        const luaL_Reg *metamethods)
 {
@@ -32,10 +32,10 @@ static void hold_cause(lua_State *L, ss_lua_state *state, const stacksplice_exce
 }
 
 /*
- * Push a new error object of ERROR, which owns what it holds from the moment it does, whatever
- * raises.  Of an error whose value is one of this state it holds the error inside and the value as
- * its user value: no cycle that Lua's collector cannot see.  Any other error is held outside, which
- * keeps the first originator's object alive.  [-0, +1, m]
+ * Push a new error object for ERROR, which owns what it holds from then on, even if something
+ * raises.  If the error's value belongs to this state, it holds the error inside and the value as
+ * its user value: Lua's collector sees every cycle.  It holds any other error outside, which keeps
+ * the first originator's object alive. [-0, +1, m]
  */
 static void push_new(lua_State *L, ss_lua_state *state, IScriptErrorInfo *error,
                      const luaL_Reg *metamethods)
@@ -56,9 +56,9 @@ static void push_new(lua_State *L, ss_lua_state *state, IScriptErrorInfo *error,
 }
 
 /*
- * Lua's collector sees the few bytes of the object only: a script that makes nothing but errors
- * would pile them up between two cycles.  Roughly, an error has a stack, its language exception the
- * same one, and a propagation node another.
+ * Lua's collector sees only the few bytes of the object, so a script that only makes errors would
+ * accumulate them between two cycles.  Roughly, an error has a stack, its language exception the
+ * same stack, and a propagation node another.
  */
 enum { ERROR_BYTES = 512, STACKS_OF_ERROR = 3 };
 
@@ -73,8 +73,8 @@ static int error_kib(IUnknown *error)
 }
 
 /*
- * A collection makes the next capture ask for names again, so where it was ours, a new sentinel is
- * planted at once. [-0, +0, m]
+ * After a collection the next capture must look up names again.  So plant a new sentinel at once if
+ * we caused the collection. [-0, +0, m]
  */
 static void count_for_collector(lua_State *L, ss_lua_state *state, IUnknown *error)
 {
@@ -85,7 +85,7 @@ static void count_for_collector(lua_State *L, ss_lua_state *state, IUnknown *err
         ss_lua_plant_sentinel(L, state);
 }
 
-/* Push the error object that the table at INDEX has of ERROR; false and nothing when it has
+/* Push the error object for ERROR in the table at INDEX; push nothing and return false when it has
    none. [-0, +(0|1), -] */
 static bool push_known(lua_State *L, int index, const IScriptErrorInfo *error)
 {

@@ -7,7 +7,7 @@
 
 /* ---- Fields and reports (read.c, error_report.c) ----------------------------------------------*/
 
-/* Push the member KEY of ERROR, which is in PART, as stacksplice/read.h has them; nil when there is
+/* Push the member KEY of ERROR, in PART, with the names of stacksplice/read.h; nil when there is
    none. [-0, +1, m] */
 void ss_lua_push_member(lua_State *L, IUnknown *error, uint32_t part, const char *key);
 
@@ -17,7 +17,7 @@ void ss_lua_push_report(lua_State *L, IUnknown *error, stacksplice_format_kind k
 
 /* ---- The userdata ----------------------------------------------------------------------------*/
 
-/* Whether the error object at INDEX is that of a value of this state. */
+/* Whether the error object at INDEX belongs to a value of this state. */
 bool ss_lua_is_own_error(lua_State *L, int index);
 
 /* ss_lua_push_error, for the fields and methods METAMETHODS, __gc among them. [-0, +1, m] */

@@ -1,7 +1,7 @@
-/* Reports as strings of Lua. */
+/* Reports as Lua strings. */
 #include "value/error_object.h"
 
-/* In the registry, which scripts do not reach: one answer for all copies of the binding. */
+/* In the registry, which scripts cannot reach: one answer for all copies of the binding. */
 #define SOURCE_LINES_KEY "stacksplice.source_lines"
 
 void stacksplice_lua_allow_source_lines(lua_State *L, int allow)

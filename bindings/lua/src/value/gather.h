@@ -1,5 +1,5 @@
 /*
- * Text that the core hands out piece by piece, in C memory: Lua must not raise through the core.
+ * Text that the core delivers piece by piece, in C memory: Lua must not raise through the core.
  */
 #ifndef SS_LUA_GATHER_H
 #define SS_LUA_GATHER_H
@@ -16,11 +16,11 @@ typedef struct ss_lua_gathered {
     bool failed; /* memory ran out; stays */
 } ss_lua_gathered;
 
-/* Add TEXT to DATA, an ss_lua_gathered; nonzero without memory, then and ever after. */
+/* Add TEXT to DATA, an ss_lua_gathered; nonzero without memory, now and in all later calls. */
 int ss_lua_gather(const char *text, size_t length, void *data);
 
-/* Push the text as a string and free it, whatever raises: "not enough memory" if it is not all
-   there. [-0, +1, m] */
+/* Push the text as a string and free it, even if something raises: "not enough memory" if it is
+   incomplete. [-0, +1, m] */
 void ss_lua_push_gathered(lua_State *L, ss_lua_gathered *out);
 
 /* Make room for LENGTH more bytes; NULL without memory, else where they go. */

@@ -1,4 +1,4 @@
-/* An error value leaves Lua: its error is originated once, then put back or shown. */
+/* An error value leaves Lua: originate its error once, then put it back or show it. */
 #include "value/value.h"
 
 stacksplice_ties *ss_lua_ties_ready(lua_State *L, ss_lua_state *state, int index,

@@ -1,9 +1,9 @@
 /*
- * What the core's walk (stacksplice/read.h) hands over as tables, in the words of debug.getinfo
+ * Tables from what the core's walk (stacksplice/read.h) delivers, with the names of debug.getinfo
  * where those exist.
  *
- * Lua must not raise through the core: the walk is recorded in C memory, and played back when it is
- * over.  The frames of a stack are looked up one element at a time, so that little is recorded.
+ * Lua must not raise through the core: we record the walk in C memory, and play it back afterwards.
+ * The frames of a stack are looked up one element at a time, so that the record stays small.
  */
 #include "value/error_object.h"
 
@@ -19,18 +19,18 @@ typedef enum event_type { BEGIN, END, NIL, BOOLEAN, INTEGER, TEXT, ELEMENT } eve
 typedef struct event {
     event_type type;
     const char *key; /* or NULL */
-    uint64_t value;  /* of a text its length; its bytes follow */
+    uint64_t value;  /* a text's length; its bytes follow */
 } event;
 
 typedef struct recorder {
     stacksplice_visitor visitor;
     ss_lua_gathered out;
-    const char *wanted; /* the only member of the outermost object that is recorded; NULL: all */
+    const char *wanted; /* the only member of the outermost object to record; NULL: all */
     unsigned depth;
-    bool ignored; /* this is in another member */
+    bool ignored; /* inside another member */
 } recorder;
 
-/* False for what is in no wanted member.  A stack's count stands behind it. */
+/* False outside of the wanted member.  A stack's count follows the stack. */
 static bool is_wanted(recorder *r, const char *key)
 {
     if (r->depth == 1 && r->wanted && key)
@@ -38,7 +38,8 @@ static bool is_wanted(recorder *r, const char *key)
     return r->depth > 0 && !r->ignored;
 }
 
-/* An event and room for LENGTH bytes behind it, which are not added yet; NULL without memory. */
+/* Add an event, with room for LENGTH bytes after it, which are not added yet; NULL without
+   memory. */
 static char *add_event(recorder *r, event_type type, const char *key, uint64_t value, size_t length)
 {
     const event e = {type, key, value};
@@ -111,7 +112,7 @@ static int record_utf8(stacksplice_visitor *self, const char *key, const char *t
     return 0;
 }
 
-/* Its length as UTF-8 is known when it has been written. */
+/* Its UTF-8 length is known only when it has been written. */
 static int record_utf16(stacksplice_visitor *self, const char *key, const uint16_t *text,
                         size_t length)
 {
@@ -166,7 +167,7 @@ static const char *name_in_lua(const char *key)
     return key;
 }
 
-/* The value at the top becomes a member of the table at INDEX. [-1, +0, m] */
+/* Make the value at the top a member of the table at INDEX. [-1, +0, m] */
 static void set(lua_State *L, int index, const char *key)
 {
     if (key)
@@ -175,7 +176,7 @@ static void set(lua_State *L, int index, const char *key)
         lua_rawseti(L, index, (lua_Integer)lua_rawlen(L, index) + 1);
 }
 
-/* Push the table KEY of the table at the top, made unless it is there. [-0, +1, m] */
+/* Push the table KEY of the table at the top; creates it if it is missing. [-0, +1, m] */
 static void push_table(lua_State *L, const char *key)
 {
     if (key && lua_getfield(L, -1, key) == LUA_TTABLE)
@@ -187,7 +188,7 @@ static void push_table(lua_State *L, const char *key)
     set(L, -3, key);
 }
 
-/* What a frame is not, its table says. */
+/* Set the flags that a frame lacks to false. */
 static void set_flags(lua_State *L)
 {
     static const char *const flags[] = {"inlined", "asynchronous", "glue"};
@@ -221,7 +222,7 @@ static void play_integer(lua_State *L, const event *e)
         lua_pop(L, 1);
 }
 
-/* Into the table at the top. */
+/* Play the event into the table at the top. */
 static void play(lua_State *L, const event *e, const char *text)
 {
     switch (e->type) {
@@ -249,7 +250,7 @@ static void play(lua_State *L, const event *e, const char *text)
     }
 }
 
-/* Arguments: what was recorded, the table that it goes into. */
+/* Arguments: the record, the table that it goes into. */
 static int play_back(lua_State *L)
 {
     const ss_lua_gathered *out = lua_touserdata(L, 1);
@@ -264,7 +265,7 @@ static int play_back(lua_State *L)
     return 0;
 }
 
-/* What R recorded goes into the table at INDEX, and is freed whatever raises. [-0, +0, m] */
+/* Put what R recorded into the table at INDEX, and free it even if something raises. [-0, +0, m] */
 static void end_recording(lua_State *L, recorder *r, int index)
 {
     int status = LUA_OK;

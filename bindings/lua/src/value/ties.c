@@ -1,7 +1,7 @@
 /*
- * What ties error values to their errors.  Tables, userdata, functions and threads have an
- * identity: their ties are in a table with weak keys.  Equal values of other types cannot be
- * distinguished, so the state remembers only the last one.
+ * Ties of error values to their errors.  Tables, userdata, functions and threads have an identity:
+ * their ties are in a table with weak keys.  Equal values of other types cannot be distinguished,
+ * so the state remembers only the last one.
  */
 #include "value/value.h"
 
@@ -32,7 +32,7 @@ void ss_lua_set_last(ss_lua_state *state, stacksplice_exception *x, IScriptError
     state->last_raised = true;
 }
 
-/* The very same value; that NaN is not equal to itself is arithmetic's business. */
+/* Whether both are the very same value; NaN counts as equal to itself. */
 static bool is_same(lua_State *L, int a, int b)
 {
     return lua_rawequal(L, a, b) || (lua_type(L, a) == LUA_TNUMBER && !lua_rawequal(L, a, a) &&
@@ -73,7 +73,7 @@ void ss_lua_push_tied(lua_State *L, int index)
     lua_remove(L, -2);
 }
 
-/* A finalizer of the value may run after that of its hold: then nothing is tied any more. */
+/* A finalizer of the value may run after that of its hold: then it has no ties any more. */
 stacksplice_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index)
 {
     ss_lua_hold *const *hold = luaL_testudata(L, index, SS_LUA_ERROR_NAME);
@@ -117,7 +117,7 @@ void ss_lua_pin_alone(lua_State *L, stacksplice_exception *x, int index)
     if (stacksplice_exception_value(x))
         return;
     index = lua_absindex(L, index);
-    if (!lua_isnil(L, index)) { /* nil is found as what is not there */
+    if (!lua_isnil(L, index)) { /* nil as a value means that there is none */
         ss_lua_push_table(L, SS_LUA_PINS);
         lua_pushvalue(L, index);
         lua_rawsetp(L, -2, x);
@@ -126,8 +126,8 @@ void ss_lua_pin_alone(lua_State *L, stacksplice_exception *x, int index)
     (void)stacksplice_exception_keep(x, x);
 }
 
-/* Pin what the value at the top, perhaps an error object, with TIES was born from; the error object
-   of its cause, or nil, takes its place. */
+/* Pin the value that the value at the top (perhaps an error object) with TIES was born from, then
+   replace it by the error object of its cause, or nil. */
 static void pin_next(lua_State *L, const stacksplice_ties *ties)
 {
     if (ss_lua_to_error(L, -1)) {
@@ -136,7 +136,7 @@ static void pin_next(lua_State *L, const stacksplice_ties *ties)
         lua_pop(L, 1);
     } else {
         ss_lua_pin_alone(L, ties->exception, -1);
-        /* The last value's exception is held from outside, and so is its cause. */
+        /* The last value's exception is held from outside, as is its cause. */
         if (ss_lua_has_identity(L, -1))
             ss_lua_push_tied(L, -1);
         else

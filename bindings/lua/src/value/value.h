@@ -1,4 +1,4 @@
-/* Error values: what ties them to their errors, and how both become each other. */
+/* Error values: their ties to their errors, and the conversion of each to the other. */
 #ifndef SS_LUA_VALUE_H
 #define SS_LUA_VALUE_H
 
@@ -11,7 +11,7 @@ typedef struct ss_lua_origin {
     int status;        /* LUA_ERRRUN, or what a protected call returned */
     bool unwound;      /* the frames between the raise and here are gone: leave a gap */
     lua_State *dead;   /* a coroutine that failed: its activations are still there; or NULL */
-    HRESULT hresult;   /* 0: take it from the value, else from the status */
+    HRESULT hresult;   /* 0: use the value's, else that of the status */
 } ss_lua_origin;
 
 /* ---- Ties (ties.c) ----------------------------------------------------------------------------*/
@@ -26,30 +26,29 @@ stacksplice_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
 /* Whether values of this type have an identity: then their ties are in a table with weak keys. */
 bool ss_lua_has_identity(lua_State *L, int index);
 
-/* Push the field KEY of the table or userdata at INDEX: raw of a table, of a userdata as its
-   metatable gives it, nil when that fails. [-0, +1, m] */
+/* Push the field KEY of the table or userdata at INDEX: raw for a table; for a userdata by its
+   metatable, nil when that fails. [-0, +1, m] */
 void ss_lua_push_field(lua_State *L, int index, const char *key);
 
 /* Give the value at INDEX empty ties of its own. [-0, +0, m] */
 stacksplice_ties *ss_lua_tie(lua_State *L, ss_lua_state *state, int index);
 
-/* The user values of an object with a hold: the error object of the cause; of an error object, the
-   value that the error was born from. */
+/* The user values of an object with a hold: the error object of the cause and, for an error object,
+   the value that the error was born from. */
 enum { SS_LUA_CAUSE = 1, SS_LUA_VALUE };
 
 /* Push the object with the hold of the value at INDEX, or nil. [-0, +1, -], 2 slots */
 void ss_lua_push_tied(lua_State *L, int index);
 
-/* Keep the value at INDEX with TIES, or that which the error object there stands for, alive while
-   anybody outside holds its exception, and those of its causes: before an outside reference is
-   given away.
-   [-0, +0, m] */
+/* Keep the value at INDEX with TIES, or that of the error object there, alive while a reference
+   outside holds its exception.  Keep those of its causes too.  Call this before giving out an
+   outside reference. [-0, +0, m] */
 void ss_lua_pin(lua_State *L, ss_lua_state *state, int index, const stacksplice_ties *ties);
 
 /* The same for the value of X alone. [-0, +0, m] */
 void ss_lua_pin_alone(lua_State *L, stacksplice_exception *x, int index);
 
-/* Push the value of X; false and nothing when it is gone. [-0, +(0|1), -] */
+/* Push the value of X; push nothing and return false when it is gone. [-0, +(0|1), -] */
 bool ss_lua_push_value(lua_State *L, const stacksplice_exception *x);
 
 /* Forget the last value without identity if the value at INDEX equals it. [-0, +0, -] */
@@ -59,47 +58,48 @@ void ss_lua_forget_equal(lua_State *L, ss_lua_state *state, int index);
    raised since, it is a new error: forget the last. [-0, +0, -] */
 void ss_lua_forget_originated(lua_State *L, ss_lua_state *state, int index);
 
-/* Make X, whose inside reference is taken over, the exception of the last value, and ERROR, which
-   the caller holds or is NULL, its error. */
+/* Make X the exception of the last value, taking over X's inside reference, and ERROR its error.
+   The caller holds ERROR, which may be NULL. */
 void ss_lua_set_last(ss_lua_state *state, stacksplice_exception *x, IScriptErrorInfo *error);
 
-/* The string at INDEX is the state's last value with another text: it gets an exception with the
+/* The string at INDEX is the state's last value with another text: give it an exception with the
    same stack. [-0, +0, m] */
 void ss_lua_rename_last(lua_State *L, ss_lua_state *state, int index);
 
 /* ---- Errors of values (leave.c, cause.c) -----------------------------------------*/
 
 /*
- * Put the error of the value at INDEX, originated if it never was, into the thread's slot; its
- * HRESULT. [-0, +0, m]
+ * Put the error of the value at INDEX, originated if it never was, into the thread's slot; returns
+ * its HRESULT. [-0, +0, m]
  */
 HRESULT ss_lua_originate_value(lua_State *L, ss_lua_state *state, int index,
                                const ss_lua_origin *origin);
 
 /*
- * Push the error object of the value at INDEX (the value itself if it is one), leaving the thread's
- * slot as it was; nil when origination is switched off. [-0, +1, m]
+ * Push the error object of the value at INDEX (the value itself if it is one); the thread's slot
+ * stays unchanged.  Nil when origination is switched off. [-0, +1, m]
  */
 void ss_lua_push_error_of(lua_State *L, ss_lua_state *state, int index,
                           const ss_lua_origin *origin);
 
-/* The ties of the value at INDEX, ready for an outside reference to be given away. [-0, +0, m] */
+/* The ties of the value at INDEX, prepared so that an outside reference may be given out. [-0, +0,
+   m] */
 stacksplice_ties *ss_lua_ties_ready(lua_State *L, ss_lua_state *state, int index,
                                     const ss_lua_origin *origin);
 
 /* Push the error object of pinned TIES, made now if need be; nil when origination is switched off.
-   HOLDER, an empty one at the top, goes.  It was pushed before TIES were looked for: a finalizer
-   that runs then may change the state's last ones. [-1, +1, m] */
+   Replaces HOLDER, an empty one at the top.  Push it before you look for TIES: a finalizer that
+   runs then may change the state's last ones. [-1, +1, m] */
 void ss_lua_push_made_error(lua_State *L, ss_lua_state *state, IUnknown **holder,
                             stacksplice_ties *ties);
 
-/* Ask the value at INDEX, which has ties, for its cause, and that for its own and so on, make
-   errors of them and tie each to the next; nothing when that was done.  Comes before anybody
-   outside is told of the exception.  EFFECT: how the value's own stack is taken. [-0, +0, m] */
+/* Look up the cause of the value at INDEX, which has ties, the cause of that cause and so on; make
+   errors of them and tie each to the next.  Does nothing the second time.  Call it before any code
+   outside gets the exception.  EFFECT says how to take the value's own stack. [-0, +0, m] */
 void ss_lua_find_causes(lua_State *L, ss_lua_state *state, int index, const ss_lua_origin *effect);
 
-/* The error object at CAUSE is what the value at INDEX, with TIES and without a cause so far, was
-   made from. [-0, +0, m] */
+/* Set the error object at CAUSE as the cause of the value at INDEX, with TIES and without a cause
+   so far. [-0, +0, m] */
 void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, stacksplice_ties *ties,
                       int cause);
 
@@ -125,8 +125,8 @@ static inline void ss_lua_release(void *object)
 
 #define SS_LUA_ERROR_NAME "stacksplice.error"
 
-/* Push the error object of ERROR, the same one while it lives. [-0, +1, m]
-   It holds ERROR as it must: inside when its value is one of this state, else outside. */
+/* Push the error object of ERROR, the same one while it lives.  It holds ERROR inside if its value
+   belongs to this state, else outside. [-0, +1, m] */
 void ss_lua_push_error(lua_State *L, ss_lua_state *state, IUnknown *error);
 
 /* The error held by the error object at INDEX, borrowed; NULL if it is none. [-0, +0, -] */
