@@ -20,7 +20,7 @@ from __future__ import annotations
 import sys as _sys
 
 if "_stacksplice" in _sys.builtin_module_names:
-    # The program that embeds Python has the extension built in: that one is used.
+    # The program that embeds Python has the extension built in: use that one.
     import importlib as _importlib
 
     globals()["_stacksplice"] = _importlib.import_module("_stacksplice")

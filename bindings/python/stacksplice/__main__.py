@@ -49,7 +49,7 @@ def _run_file(path: str, arguments: Sequence[str]) -> int:
     except SystemExit:
         raise
     except BaseException as exc:
-        # Without this frame, which is none of the script's.
+        # Without this frame, which is not the script's.
         traceback = exc.__traceback__.tb_next if exc.__traceback__ else None
         sys.excepthook(type(exc), exc.with_traceback(traceback), traceback)
         return 130 if isinstance(exc, KeyboardInterrupt) else 1
@@ -68,7 +68,7 @@ def _missing_module(name: str) -> str | None:
         if package and find_spec(f"{name}.__main__") is None:
             return f"{name} is a package without a module __main__"
     except ModuleNotFoundError as exc:
-        # One that is missing inside of a module that is there is that module's error.
+        # If the module exists but imports a missing one, that is the module's error.
         if exc.name is None or not f"{name}.__main__.".startswith(f"{exc.name}."):
             raise
         spec = None
@@ -161,7 +161,7 @@ def _print(text: str) -> int:
     try:
         print(text, end="", flush=True)
     except BrokenPipeError:
-        # Nobody reads on, which is no failure; the interpreter would flush again at its end.
+        # The reader has gone, which is no failure; the interpreter would flush again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -192,7 +192,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("-m", dest="as_module", action="store_true", help="run a module")
     run.add_argument("script", help="script to run, or with -m the name of a module")
     rest = run.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments for it")
-    rest.required = False  # and so not named as missing
+    rest.required = False  # so that argparse does not name it as missing
     show = commands.add_parser("show", help="print saved JSON reports as text")
     show.add_argument("--all-frames", action="store_true", help="also show frames inside of interpreters")
     show.add_argument("report", help="JSON report file, or - for standard input")

@@ -8,10 +8,10 @@ from _thread import allocate_lock
 
 from . import _stacksplice
 
-# The tool id of sys.monitoring that is ours, while captures at the raise are on.
+# Our tool id of sys.monitoring, while captures at the raise are on.
 _tool: int | None = None
 _TOOL_NAME = "stacksplice"
-# Those that have no name of their own come first; debuggers, coverage and profilers keep theirs.
+# The ids without a predefined name come first; debuggers, coverage and profilers keep theirs.
 _TOOLS = (4, 3, 5)
 
 _lock = allocate_lock()
@@ -23,7 +23,7 @@ def _renew_lock() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # Another thread may have held it, and that is not in the child.
+    # Another thread may have held it, and the child does not have that thread.
     os.register_at_fork(after_in_child=_renew_lock)
 
 
@@ -52,7 +52,7 @@ def _take_tool() -> None:
     for tool in _TOOLS:
         try:
             monitoring.use_tool_id(tool, _TOOL_NAME)
-        except ValueError:  # somebody's
+        except ValueError:  # in use
             continue
         monitoring.register_callback(tool, monitoring.events.RAISE, _stacksplice._raised)
         monitoring.set_events(tool, monitoring.events.RAISE)

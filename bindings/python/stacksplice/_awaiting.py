@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-# The reason of a gap, that of a seam, a place.
+# The reason of a gap, the reason of a seam, or a place.
 _Item = str | tuple[str] | tuple[CodeType, int]
 
 _MAX_TASKS = 32
 
-# What stands in a stack is kept for ever: not more names than these, and none that asyncio made up.
+# The core keeps names in stacks for ever: so no more than these, and none that asyncio made up.
 _MAX_NAMES = 256
 _MAX_NAME = 100
 _named_tasks: set[str] = set()
 
-# In place of a task: there is none, because the future cannot be asked.
+# Replaces a task that is unknown because the future cannot be asked.
 _UNKNOWN = object()
 
 _SILENT = "awaiting task unknown: its class has no hook"
@@ -80,7 +80,7 @@ def _behind(running: Any, waiters: Waiters) -> list[_Item]:
 
 # ---- The thread's error slot ---------------------------------------------------------------------
 
-# .origin: the task that the slot's last error from Python is of, and that error's reference.
+# .origin: the task of the slot's last error from Python, and that error's reference.
 _slot = _local()
 
 
@@ -106,15 +106,15 @@ def is_of_another_task(reference: str) -> bool:
 
 # ---- The frames of a suspended task --------------------------------------------------------------
 
-# What asend(), athrow(), anext() and a coroutine's __await__() return has no attribute for what it
-# drives; that is the first thing it refers to.
+# The results of asend(), athrow(), anext() and a coroutine's __await__() have no attribute for the
+# object that they drive; it is the first object they refer to.
 _DRIVERS = {"async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper"}
 
 
 def _named(reason: str, task: Any) -> tuple[str]:
     """The seam before TASK, with the name that the program gave it."""
     name = _name(task)
-    if re.fullmatch(r"Task-\d+|None|", name):  # "None": of a task factory's task without a name
+    if re.fullmatch(r"Task-\d+|None|", name):  # "None": a task factory gave no name
         return (reason,)
     if name not in _named_tasks:
         if len(_named_tasks) == _MAX_NAMES:
@@ -126,7 +126,7 @@ def _named(reason: str, task: Any) -> tuple[str]:
 def _name(task: Any) -> str:
     try:
         return str(task.get_name())
-    except Exception:  # a class of its own that has none
+    except Exception:  # a custom class without it
         return ""
 
 
@@ -225,7 +225,7 @@ class _SearchedWaiters(Waiters):
             yield parent
         held = [*getattr(callback, "args", ()), *_completed_in(function), getattr(owner, "_done", None)]
         for value in held:
-            # as_completed() has a queue, from which its caller gets.
+            # as_completed() has a queue, from which its caller reads.
             for future in getattr(value, "_getters", (value,)):
                 if isinstance(future, self._future_type) and not future.done():
                     yield future

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _TEXT, _JSON = 1, 2
 # Parts of an error that ErrorHandle.read() tells: stacksplice/read.h.
 _DETAILS, _NOTES, _FINGERPRINT, _STACK, _PROPAGATION, _MEMBERS, _CAUSES = (1 << bit for bit in range(7))
-_new = object.__new__  # looked up once: one is made for every error
+_new = object.__new__  # looked up once: every error makes one
 _SCHEMA = "stacksplice-error/1"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Loaded at every start of Python, unlike the package `collections` around it.
+# Loaded at every start of Python, unlike the package `collections`.
 from _collections_abc import Sequence
 
 from . import _stacksplice

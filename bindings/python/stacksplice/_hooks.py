@@ -60,12 +60,12 @@ class ThreadPlace(Place):
     __slots__ = ()
 
     def exception(self, args: threading.ExceptHookArgs) -> object:
-        # The interpreter shows none: it is how a thread ends itself.
+        # The interpreter does not show it: a thread ends itself this way.
         return None if isinstance(args.exc_value, SystemExit) else args.exc_value
 
     def show(self, exc: BaseException, args: threading.ExceptHookArgs) -> bool:
         name = args.thread.name if args.thread is not None else get_ident()
-        # A thread remembers the sys.stderr that there was when it was made.
+        # A thread remembers the sys.stderr of its creation.
         return show(exc, lambda: f"Exception in thread {name}:\n", getattr(args.thread, "_stderr", None))
 
 
@@ -100,8 +100,8 @@ class Hook:
 
     __slots__ = ("found", "ident", "place", "tell_failure")
 
-    # Thread and address of what is being shown.  Others' hooks can stand between two of ours, when
-    # install() was called again after theirs were set; it is shown once.
+    # Thread and address of what is being shown.  If install() was called again after other hooks
+    # were set, those are between two of ours; we show an exception only once.
     _being_shown: set[tuple[int, int]] = set()
 
     def __init__(self, place: Place, found: Callable[..., object]) -> None:

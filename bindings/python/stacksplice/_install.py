@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Who logs exceptions that nobody handled: of tasks and callbacks, and of futures' callbacks.
+# The loggers of unhandled exceptions: in tasks and callbacks, and in futures' callbacks.
 _LOGGERS = ("asyncio", "concurrent.futures")
 
 
@@ -70,7 +70,7 @@ def install(*, capture_at_raise: bool = False) -> None:
     missing.  It costs each raise about a capture.  Needs CPython 3.12 (NotImplementedError) and one
     of the tool ids 3, 4 and 5 of sys.monitoring (RuntimeError when others hold them).
     """
-    import logging  # nothing of this at the top: many programs never need it
+    import logging  # not at the top: many programs never need it
 
     from . import _at_raise, _hooks
     from ._unhandled import unhandled_record

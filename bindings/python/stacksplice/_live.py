@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from ._errors import ErrorInfo
 
-# More than the core shows: it says then that there are more.
-_MOST_CAUSES = 17  # one behind the other
+# More than the core shows, so that it can report that there are more.
+_MOST_CAUSES = 17  # in a chain
 _MOST_MEMBERS = 15  # of one group
 _MOST_DEPTH = 10  # groups in groups
 _MOST_ERRORS = 256
 
 
-# As C code reads them: a class can refuse every attribute.
+# Read like C code does: a class can refuse every attribute.
 _cause = BaseException.__dict__["__cause__"].__get__
 _context = BaseException.__dict__["__context__"].__get__
 _suppresses = BaseException.__dict__["__suppress_context__"].__get__
@@ -48,7 +48,7 @@ def _inside(exc: BaseException) -> list[BaseException]:
 def story_of(exc: BaseException) -> ErrorInfo | None:
     """The error object of EXC, or of the first exception inside it that has one."""
     waiting, seen = [exc], {id(exc)}
-    for one in waiting:  # which grows meanwhile
+    for one in waiting:  # which grows during the loop
         info = _stacksplice.error_info(one)
         if info is not None:
             return info
@@ -86,7 +86,7 @@ def _plain(exc: BaseException) -> str:
         alone = traceback.TracebackException(type(exc), exc, None, compact=True)
         alone.__notes__ = []
         lines += map(_own_lines, alone.format_exception_only())
-    except Exception:  # it reads causes and members, too, as attributes and to any depth
+    except Exception:  # it also reads causes and members, as attributes and to any depth
         lines.append(_own_lines(f"{type(exc).__qualname__}: {_message(exc)}"))
     return "".join([*lines, *(_own_lines(f"note: {note}") for note in _notes(exc))])
 
@@ -121,7 +121,7 @@ class _Telling:
     def __init__(self, color: bool, chain: bool) -> None:
         self._color = color
         self._chain = chain
-        self._seen: dict[int, BaseException] = {}  # by identity, which lasts while they are here
+        self._seen: dict[int, BaseException] = {}  # by identity, valid while this keeps them
 
     def node(self, exc: BaseException, depth: int, number: int) -> tuple[Any, ...]:
         """EXC, which is in DEPTH groups, and behind NUMBER others."""
@@ -129,7 +129,7 @@ class _Telling:
             return id(exc), None, "", None, "", 0, None, None, 0
         self._seen[id(exc)] = exc
         info = _stacksplice.error_info(exc)
-        if info is not None and info.process is not None:  # its report tells all there is of it
+        if info is not None and info.process is not None:  # its report has everything
             report = _with_later_notes(exc, info.to_dict())
             behind = info._format_remote(True, False, self._color) + _raised_again(exc)
             return id(exc), None, "", report, behind, 0, None, None, 0
@@ -152,7 +152,7 @@ class _Telling:
             if full or depth == _MOST_DEPTH:
                 left_out += 1
             else:
-                # No list: without memory, append of CPython 3.15.0 frees what it was given twice.
+                # No list: without memory, append of CPython 3.15.0 frees its argument twice.
                 shown += (self.node(member, depth + 1, 0),)
         return shown, left_out
 

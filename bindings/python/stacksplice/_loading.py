@@ -10,8 +10,8 @@ import re
 
 CORE = "libstacksplice.so.0"
 
-# What the loaders say of a core that lacks something: glibc names the version that was wanted (by
-# the release that added what is used), musl only the function.
+# The loaders' messages for a core that lacks something: glibc names the wanted version (that of the
+# release that added the function), musl only the function.
 _WANTED = re.compile(r"STACKSPLICE_(?P<version>\d+(\.\d+)*)|\bstacksplice_\w+: symbol not found")
 
 
@@ -19,7 +19,7 @@ def loaded_core() -> tuple[str, str] | None:
     """File and version of the core that this process has, or None; loads nothing."""
     try:
         import ctypes
-    except ImportError:  # a Python without it
+    except ImportError:  # this Python does not have it
         return None
 
     try:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _MOST_CHARACTERS = 256 * 1024
 _MOST_MESSAGE = 8192
-# Of each stack so many frames stay, of the newest and of the oldest together, until all fits.
+# How many frames each stack keeps, newest and oldest together: tried in turn until the report fits.
 _CUTS = (256, 64, 16, 4)
-_MOST_LISTED = 16  # nodes, causes, members, notes when it has to be cut
+_MOST_LISTED = 16  # nodes, causes, members, notes if it must be cut
 _NAMES = {"propagation": "further receptions", "notes": "further notes"}
-_MOST_DEPTH = 200  # of causes, members and processes in each other
+_MOST_DEPTH = 200  # of nested causes, members and processes
 
 _DAMAGED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 

@@ -58,7 +58,7 @@ def print_exception(exc: BaseException, /, file: TextIO | None = None, *, chain:
     _check_exception(exc)
     if file is None:
         file = sys.stderr
-        if file is None:  # as in a program without a console
+        if file is None:  # a program without a console
             return
     text = _text_of(exc, wants_color(file), chain)
     try:

@@ -40,7 +40,7 @@ def show(
     The handler that the host set is asked first.  What that does not handle is printed if it crossed
     a border: to sys.stderr, to OTHER_FILE where there is none.  False: it is still to be shown.
     """
-    has_more = story_of(exc) is not None  # being offered gives any exception an error object
+    has_more = story_of(exc) is not None  # offering gives any exception an error object
     if _stacksplice._offer_unhandled(exc):
         return True
     file = getattr(sys, "stderr", None) or other_file
@@ -59,7 +59,7 @@ def unhandled_record(record: logging.LogRecord) -> bool:
         text = log_text(exc)
         if _stacksplice._offer_unhandled(exc):
             return False
-        # Formatters show this text in place of one that they would make.
+        # Formatters show this text instead of their own.
         record.exc_text = text or record.exc_text
     except Exception as failure:
         tell_failure(failure)
@@ -79,5 +79,5 @@ def tell_failure(failure: Exception) -> None:
         if sys.stderr is not None:
             write(sys.stderr, f"stacksplice: no combined report: {type(failure).__name__}: {failure}\n")
     except Exception:
-        # A closed file, or the end of the interpreter, where modules have lost their contents.
+        # A closed file, or the interpreter ends and modules have lost their contents.
         pass

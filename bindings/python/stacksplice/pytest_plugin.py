@@ -24,7 +24,7 @@ from ._unhandled import log_text
 _TITLE = "combined stack"
 
 
-# Where the frames come from by which a test is run.
+# The modules of the frames that run a test.
 _RUNNER = (
     os.path.dirname(_pytest.__file__) + os.sep,
     os.path.dirname(pluggy.__file__) + os.sep,
@@ -33,7 +33,7 @@ _RUNNER = (
 )
 
 
-# In a report: what opens a stack, what is a frame of it, and what stands before both.
+# In a report: the heading of a stack, one of its frames, and the text before both.
 _HEADER = re.compile(
     r"[ |]*(?:\+ Exception Group )?Traceback (?:for thread \d+ )?\(most recent call last\):$"
 )
@@ -86,7 +86,7 @@ def _without_runner(text: str, exc: BaseException) -> str:
 
 def _text_of(exc: BaseException) -> str | None:
     if isinstance(exc, pytest.Collector.CollectError) and exc.__cause__ is not None:
-        exc = exc.__cause__  # that of the import; the other one is pytest's way to say so
+        exc = exc.__cause__  # the import's exception; pytest wraps it in the other one
     try:
         text = log_text(exc)
     except Exception as failure:
@@ -104,7 +104,7 @@ def _add_section(
         return
     add_section = getattr(report.longrepr, "addsection", None)
     if add_section is not None:
-        # Inside of what represents the failure: JUnit files keep that.
+        # Inside the object that represents the failure: JUnit files keep that.
         add_section(_TITLE, text)
     else:
         report.sections.append((_TITLE, text))
@@ -120,6 +120,6 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, None]:
     outcome = yield
     report = outcome.get_result()
-    # Which pytest itself takes from there in a moment.
+    # pytest itself takes it from there next.
     call = getattr(report, "call", None)
     _add_section(collector.config, report, call.excinfo if call is not None else None)

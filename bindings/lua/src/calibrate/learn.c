@@ -181,8 +181,7 @@ static const ss_lua_layout *learn_elsewhere(void)
     pthread_t thread;
     int cancel;
 
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
-                                 &cancel); /* else cancelled in pthread_join */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* joining can be cancelled */
     if (start_learning(&thread, &result))
         (void)pthread_join(thread, NULL);
     (void)pthread_setcancelstate(cancel, &cancel);
