@@ -35,8 +35,8 @@ void set_bridge(lua_State *L, PyObject *rates, PyObject *catalogue)
 #define BOX "host.object"
 
 /*
- * Push a userdata that owns one Python reference, NULL so far.  Lua functions may raise at any
- * allocation and skip our Py_DECREF: so the owner comes first, then the object.
+ * Push a userdata that owns one Python reference, NULL at first.  Lua functions may raise at any
+ * allocation and skip our Py_DECREF, so create the owner first, then the object.
  */
 static PyObject **push_box(lua_State *L)
 {
@@ -112,13 +112,13 @@ static int each_next(lua_State *L)
 
     if (lua_status(co) == LUA_OK) {
         if (lua_gettop(co) == 0)
-            return 0; /* it has returned: the loop ends */
+            return 0; /* the coroutine has returned: the loop ends */
         nargs = lua_gettop(co) - 1;
     }
     hr = stacksplice_lua_resume(co, L, nargs, &nresults);
     if (FAILED(hr))
         return stacksplice_lua_raise(L, hr);
-    if (hr == S_OK) { /* not S_FALSE: it has returned */
+    if (hr == S_OK) { /* not S_FALSE: the coroutine has returned */
         lua_settop(co, 0);
         return 0;
     }
@@ -127,7 +127,7 @@ static int each_next(lua_State *L)
     return nresults;
 }
 
-/* host.each(f, ...): for the loop over what f yields as a coroutine. */
+/* host.each(f, ...): for the loop over the values that f yields as a coroutine. */
 static int each(lua_State *L)
 {
     int count = lua_gettop(L);
@@ -161,7 +161,7 @@ int open_lua_host(lua_State *L)
 
 /* ---- Python calls C --------------------------------------------------------------------------*/
 
-/* Run F with DATA in Lua; everything that may raise a Lua error belongs into F. */
+/* Run F with DATA in Lua; F contains everything that may raise a Lua error. */
 static HRESULT call_lua(lua_CFunction f, void *data)
 {
     lua_State *L = bridge.L;
@@ -181,7 +181,7 @@ static void push_rule(lua_State *L, const char *name)
     lua_getfield(L, -1, name);
 }
 
-/* The iterator behind `for sku, quantity, cents, category in order.lines`. */
+/* The iterator of `for sku, quantity, cents, category in order.lines`. */
 static int next_line(lua_State *L)
 {
     PyObject *lines = *(PyObject **)lua_touserdata(L, lua_upvalueindex(1));
@@ -212,7 +212,7 @@ static int price_in_lua(lua_State *L)
     price_call *call = lua_touserdata(L, 1);
 
     push_rule(L, "price");
-    lua_newtable(L); /* the order, as Lua sees it */
+    lua_newtable(L); /* the order as a Lua table */
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         PyObject **value = push_box(L);
         const char *text = NULL;

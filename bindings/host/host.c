@@ -1,13 +1,13 @@
 /*
  * An example host: one C program that embeds CPython and Lua and prices the orders of a shop.
  *
- * A good order takes this way: main (C) -> orders.process (Python) -> host.price (C) ->
+ * A good order takes this path: main (C) -> orders.process (Python) -> host.price (C) ->
  * pricing.price (Lua) -> host.convert (C) -> rates.convert (Python), and back.  A bad one fails
- * somewhere on the way, in any of the three languages; the host prints one report with the frames
+ * somewhere on the path, in any of the three languages.  The host prints one report with the frames
  * of all of them, in the order in which they called each other.
  *
- * bridge.c has the borders between the languages, money.c the C code that can fail, report.c what
- * is done with an error at the end.  scripts/ and data/ are what it runs.
+ * bridge.c has the borders between the languages, money.c the C code that can fail, and report.c
+ * the final handling of an error. scripts/ and data/ are what the host runs.
  */
 #include "host.h"
 
@@ -50,7 +50,7 @@ static int usage(FILE *out, int status)
     return status;
 }
 
-/* Say why the host cannot run: the pending Python exception, or the thread's error. */
+/* Print why the host cannot run: the pending Python exception, or the thread's error. */
 static bool cannot_run(const char *doing, HRESULT hr)
 {
     IRestrictedErrorInfo *error = NULL;
@@ -94,7 +94,8 @@ static bool start_python(run *r)
                 status.err_msg ? status.err_msg : "unknown");
         return false;
     }
-    /* The package of the interpreter itself, or of PYTHONPATH, goes before that of the build. */
+    /* The package of the interpreter itself, or of PYTHONPATH, has precedence over that of the
+       build. */
     if (!add_to_path(r->scripts, 0) || !add_to_path(HOST_PACKAGE_DIR, PY_SSIZE_T_MAX))
         return cannot_run("set Python's path", E_FAIL);
     hr = stacksplice_python_import();
@@ -173,7 +174,7 @@ static const char *field(PyObject *order, const char *name)
     return text ? text : "?";
 }
 
-/* Price ORDER or report why not.  False: the user pressed Ctrl-C. */
+/* Price ORDER or report why that failed.  False: the user pressed Ctrl-C. */
 static bool price_one(run *r, PyObject *order)
 {
     PyObject *result = PyObject_CallMethod(r->script, "process", "(O)", order);
@@ -185,7 +186,7 @@ static bool price_one(run *r, PyObject *order)
         add_total(r, field(order, "currency"), minor);
         return true;
     }
-    hr = stacksplice_python_originate(); /* the error leaves Python and ends here, in C */
+    hr = stacksplice_python_originate(); /* the error leaves Python, and C handles it here */
     if (hr == HRESULT_FROM_WIN32(ERROR_CANCELLED)) {
         RoClearError();
         fputs("stacksplice-host: interrupted\n", stderr);
@@ -226,7 +227,7 @@ static int summary(run *r)
     for (size_t i = 0; r->totals[i].currency[0]; i++)
         printf("  %s %.*f\n", r->totals[i].currency, money_digits(r->totals[i].currency),
                r->totals[i].total);
-    /* Handled is handled: no border may leave an error behind. */
+    /* Every error was handled: no border may leave one in the slot. */
     if (stacksplice_peek_error(&left) == S_OK) {
         fputs("stacksplice-host: an error was left in the thread's slot\n", stderr);
         left->lpVtbl->Release(left);
@@ -289,7 +290,7 @@ int main(int argc, char **argv)
     }
     r.report.color = isatty(STDOUT_FILENO) && !(no_color && *no_color);
     status = run_host(&r);
-    /* Lua first: its objects hold Python references. */
+    /* Close Lua first: its objects hold Python references. */
     if (r.L)
         lua_close(r.L);
     Py_XDECREF(r.script);

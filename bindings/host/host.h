@@ -12,26 +12,26 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* money.c: fails as C code does, by an HRESULT with an error in the thread's slot. */
+/* money.c: reports failure as C code does, with an HRESULT and an error in the thread's slot. */
 HRESULT round_money(double amount, const char *currency, int64_t *minor);
-/* The number of digits behind the point, or -1 for a currency that is unknown. */
+/* The number of digits after the point, or -1 for an unknown currency. */
 int money_digits(const char *currency);
 
 /* bridge.c: the functions that Python and Lua call. */
 PyObject *open_python_host(void); /* for PyImport_AppendInittab: the module "host" */
 int open_lua_host(lua_State *L);  /* for luaL_requiref: the library "host" */
-/* What the functions of both work on; L is borrowed, the two references are too. */
+/* The objects that the functions of both use; L is borrowed, and so are the two references. */
 void set_bridge(lua_State *L, PyObject *rates, PyObject *catalogue);
 
-/* warehouse.c: a Lua library that knows nothing of this host nor of stacksplice. */
+/* warehouse.c: a Lua library that knows neither this host nor stacksplice. */
 int luaopen_warehouse(lua_State *L);
 
-/* report.c: what becomes of an error at the end of its road. */
+/* report.c: the final handling of errors. */
 typedef struct report {
-    FILE *json; /* where the reports go as data */
+    FILE *json; /* receives the reports as data */
     bool color;
     unsigned failed;
-    unsigned written; /* of these, to JSON */
+    unsigned written; /* how many of these went to JSON */
     struct {
         HRESULT hr;
         unsigned count;

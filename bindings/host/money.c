@@ -1,6 +1,6 @@
 /*
- * Plain C that knows no script language.  When it fails it says why with an originated error and
- * returns the HRESULT; which language the caller speaks is the caller's business.
+ * Plain C that knows no script language.  When it fails it originates an error with the reason and
+ * returns the HRESULT.  The caller may be in any language.
  */
 #include "host.h"
 
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ISO 4217: currencies and the digits behind their point. */
+/* ISO 4217: currencies and the digits after their point. */
 static const struct {
     char code[4];
     int digits;
@@ -18,7 +18,7 @@ static const struct {
     {"PLN", 2}, {"CZK", 2}, {"HUF", 2}, {"JPY", 0}, {"KWD", 3}, {"TRY", 2}, {"RON", 2},
 };
 
-/* Above this a double does not hold every integer any more: 2 to the power of 53. */
+/* Above this a double cannot hold every integer: 2 to the power of 53. */
 static const double largest_exact = 9007199254740992.0;
 
 int money_digits(const char *currency)

@@ -1,4 +1,4 @@
-/* What becomes of an error at the end of its road: a text for people, a record in a JSON file. */
+/* The final handling of an error: a text for people, a record in a JSON file. */
 #include "host.h"
 
 int write_file(const char *text, size_t length, void *data)
@@ -42,7 +42,7 @@ void report_error(report *r, HRESULT hr, const char *order, const char *customer
     r->failed++;
     count(r, hr);
     printf("\n---- order %s of %s could not be priced ----\n", order, customer);
-    if (GetRestrictedErrorInfo(&error) != S_OK) { /* takes it: the slot is empty now */
+    if (GetRestrictedErrorInfo(&error) != S_OK) { /* takes the error: the slot is empty now */
         printf("HRESULT 0x%08X, and no more is known\n", (unsigned)hr);
         return;
     }

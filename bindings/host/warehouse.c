@@ -1,6 +1,6 @@
 /*
- * Stands for any Lua library of somebody else: it has never heard of stacksplice.  It cleans up
- * with a plain lua_pcall and passes on whatever error came.
+ * Stands for any third-party Lua library: it does not know stacksplice.  It cleans up with a plain
+ * lua_pcall and passes on every error.
  */
 #include "host.h"
 
@@ -8,7 +8,7 @@
 
 static int locked;
 
-/* warehouse.with_lock(f, ...): f's results; the lock is released in any case. */
+/* warehouse.with_lock(f, ...): returns f's results; releases the lock in any case. */
 static int with_lock(lua_State *L)
 {
     int status;

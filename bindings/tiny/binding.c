@@ -1,6 +1,6 @@
 /*
- * The errors of tiny: docs/bindings.md walks through this file and source.c.  What they have in
- * common with those of other languages is in stacksplice/script.h.
+ * The errors of tiny: docs/bindings.md walks through this file and source.c.  What all languages
+ * share is in stacksplice/script.h.
  */
 #include "binding.h"
 
@@ -9,7 +9,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-/* The frame of a function, outside of which the stack of an error begins. */
+/* The frame of the current function; the stack of an error begins outside of it. */
 #define HERE() __builtin_frame_address(0)
 
 #define NEVER_THROWN "exception created but never raised"
@@ -34,14 +34,14 @@ static void release(void *object)
 
 /* ---- Values ----------------------------------------------------------------------------------*/
 
-/* What the binding knows of an interpreter: the data of its hooks. */
+/* The binding's data of an interpreter, which its hooks receive. */
 typedef struct binding {
     tiny *t;
     stacksplice_owner *owner;
-    struct tie *foreign; /* the errors that came from elsewhere */
+    struct tie *foreign; /* the errors that were born elsewhere */
 } binding;
 
-/* What the member host of an error points to. */
+/* The member host of an error points to its tie. */
 typedef struct tie {
     stacksplice_ties ties;
     tiny_object *error; /* borrowed */
@@ -91,8 +91,8 @@ static stacksplice_hresult hresult_of(const tiny_object *error)
 /* ---- Exceptions ------------------------------------------------------------------------------*/
 
 /*
- * Give ERROR, which has none, a language exception.  Its stack is GAP, unless that is 0, and what
- * is outside of ABOVE, unless that is NULL.  False without memory.
+ * Give ERROR, which has none, a language exception.  Its stack is GAP, unless that is 0, and the
+ * frames outside of ABOVE, unless that is NULL.  False without memory.
  */
 static bool make_exception(binding *b, tiny_object *error, uintptr_t gap, const void *above)
 {
@@ -125,7 +125,8 @@ static bool make_exception(binding *b, tiny_object *error, uintptr_t gap, const 
     return true;
 }
 
-/* The hook of a throw, where the whole stack is still there.  Thrown again it is the same error. */
+/* The hook of a throw, called while the whole stack still exists.  Thrown again, an error keeps its
+   exception. */
 static void on_thrown(tiny *t, tiny_object *error, void *data)
 {
     if (!error->host && error != tiny_no_memory(t))
@@ -147,7 +148,7 @@ static void on_ended(tiny *t, tiny_object *error, void *data)
 
 /* ---- Out of tiny -----------------------------------------------------------------------------*/
 
-/* The exceptions of ERROR and of its causes keep them, before somebody outside holds the first. */
+/* Let the exceptions of ERROR and of its causes keep them, before code outside holds the first. */
 static void keep(tiny_object *error)
 {
     stacksplice_exception *x = exception_of(error);
@@ -160,7 +161,7 @@ static void keep(tiny_object *error)
     }
 }
 
-/* The error of ERROR's cause, which has a tie, becomes that of its exception's. */
+/* Set the error of ERROR's cause, which has a tie, as the cause of ERROR's exception. */
 static void set_cause(tiny_object *error)
 {
     stacksplice_exception *x = exception_of(error);
@@ -179,7 +180,7 @@ static void set_cause(tiny_object *error)
     release(cause);
 }
 
-/* Drop what other threads released; at the beginning of whatever a host calls. */
+/* Drop what other threads released.  Every function that a host calls begins with this. */
 static binding *enter(tiny *t)
 {
     binding *b = binding_of(t);
@@ -189,7 +190,8 @@ static binding *enter(tiny *t)
     return b;
 }
 
-/* Ready ERROR and its causes to leave.  Where nobody took a stack, one begins outside of ABOVE. */
+/* Prepare ERROR and its causes to leave.  An error without a stack gets one from outside of
+   ABOVE. */
 static bool prepare(tiny *t, tiny_object *error, const void *above)
 {
     uintptr_t gap = stacksplice_gap("tiny", STACKSPLICE_GAP_RETURNED, 0);
@@ -277,7 +279,7 @@ static tiny_value plain_error(tiny *t, IRestrictedErrorInfo *info)
     return tiny_error(t, "error", text, strlen(text), NULL);
 }
 
-/* With the type and message that the error's own language tells, if one does. */
+/* An error with the type and message of ERROR's own language, if that gives them. */
 static tiny_value error_like(tiny *t, IRestrictedErrorInfo *info)
 {
     ILanguageExceptionErrorInfo *carrier = query(info, &IID_ILanguageExceptionErrorInfo);
@@ -300,7 +302,7 @@ static tiny_value error_like(tiny *t, IRestrictedErrorInfo *info)
     return made;
 }
 
-/* The value that ERROR was born from, else the one that stands for it. */
+/* The value that ERROR was born from, else the value that stands for it. */
 static tiny_value value_of(binding *b, IRestrictedErrorInfo *info, IScriptErrorInfo *error)
 {
     stacksplice_exception *x = stacksplice_own_exception(b->owner, (IUnknown *)info);

@@ -5,10 +5,10 @@
 #include <stacksplice/script.h>
 #include <stacksplice/tiny.h>
 
-/* Register the frames and names of all interpreters; further calls change nothing. */
+/* Register the frame source and names for all interpreters; further calls change nothing. */
 stacksplice_hresult stacksplice_tiny_add_source(void);
 
-/* The report of ERROR, as a string; an empty one of NULL. */
+/* The report of ERROR as a string; empty for NULL. */
 tiny_value stacksplice_tiny_text(tiny *t, IUnknown *error);
 
 #endif

@@ -9,7 +9,7 @@ static int append(const char *text, size_t length, void *file)
     return fwrite(text, 1, length, file) != length;
 }
 
-/* A script chooses what its files are called, so its reports open none. */
+/* A script chooses the names of its files, so its reports open none. */
 tiny_value stacksplice_tiny_text(tiny *t, IUnknown *error)
 {
     stacksplice_format_options options = {.size = sizeof options, .without_source = 1};

@@ -1,6 +1,6 @@
 /*
- * The frame source of tiny: which native frames stand for which of a script's, and the names by
- * which reports know the others.
+ * The frame source of tiny: it finds the native frames of script functions, and gives reports the
+ * names of the other functions.
  */
 #include "binding.h"
 
@@ -11,7 +11,7 @@ static bool is_on(const stacksplice_walk *walk, uintptr_t address)
     return address >= walk->stack_low && address < walk->stack_high;
 }
 
-/* The native frame in which ADDRESS lies, from START outward; frame_count: it is not known. */
+/* The native frame that contains ADDRESS, searched from START outward; frame_count if unknown. */
 static uint32_t native_frame_of(const stacksplice_walk *walk, uint32_t start, uintptr_t address)
 {
     uint32_t i = start;
@@ -50,7 +50,7 @@ static void collect(stacksplice_walk *walk, void *unused)
 
     (void)unused;
     while (next < walk->frame_count && !is_on(walk, walk->frames[next].sp))
-        next++; /* a signal handler's, on a stack of its own */
+        next++; /* a signal handler's frame, on its own stack */
     for (const tiny_frame *f = tiny_frames(); f && is_on(walk, (uintptr_t)f); f = f->caller) {
         at = native_frame_of(walk, next, (uintptr_t)f);
         if (!calls || f->function->native || at == walk->frame_count)

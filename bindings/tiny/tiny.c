@@ -1,6 +1,6 @@
 /*
  * Tiny, the interpreter: it reads a function's text line by line while it runs it.  The error in
- * flight is t->thrown: until somebody takes it, no function is called.
+ * flight is t->thrown; until it is taken, no function can be called.
  */
 #include "tiny.h"
 
@@ -96,7 +96,7 @@ static tiny_value tiny_catch(tiny *t)
 
 /* ---- Words -----------------------------------------------------------------------------------*/
 
-/* The next word of the line; an empty one behind the last. */
+/* The next word of the line; empty after the last. */
 static tiny_word tiny_next(tiny_frame *f)
 {
     tiny_word word = {f->at + strspn(f->at, " \t"), 0};
@@ -131,7 +131,7 @@ static bool tiny_is(tiny_word word, const char *text)
     return tiny_same(word, (tiny_word){text, strlen(text)});
 }
 
-/* The variable, or the first free place, or NULL. */
+/* The variable, or the first free slot, or NULL. */
 static struct tiny_local *tiny_find(tiny_frame *f, tiny_word name)
 {
     for (struct tiny_local *l = f->locals; l < f->locals + TINY_MAX_LOCALS; l++)
@@ -140,7 +140,7 @@ static struct tiny_local *tiny_find(tiny_frame *f, tiny_word name)
     return NULL;
 }
 
-/* VALUE becomes the frame's. */
+/* Set the variable NAME to VALUE, which becomes the frame's. */
 static void tiny_set(tiny_frame *f, tiny_word name, tiny_value value)
 {
     struct tiny_local *local = tiny_find(f, name);
@@ -174,7 +174,7 @@ static tiny_value tiny_read(tiny_frame *f, tiny_word word)
 
 static tiny_value tiny_run(tiny_frame *f, const tiny_value *arguments, int count);
 
-/* The activation lies in the C frame of this function, which must be no part of another one. */
+/* The activation is in the C frame of this function, which must not be inlined. */
 static __attribute__((noinline)) tiny_value tiny_enter(tiny *t, const tiny_function *function,
                                                        const tiny_value *arguments, int count)
 {
@@ -197,7 +197,7 @@ static __attribute__((noinline)) tiny_value tiny_enter(tiny *t, const tiny_funct
     return result;
 }
 
-/* Nil when it throws. */
+/* Returns nil when it throws. */
 static tiny_value tiny_call_named(tiny *t, tiny_word name, const tiny_value *arguments, int count)
 {
     const tiny_function *f = t->functions;
@@ -226,7 +226,7 @@ bool tiny_call(tiny *t, const char *name, const tiny_value *arguments, int count
     return false;
 }
 
-/* FUNCTION VALUE..., from WORDS on. */
+/* Evaluate FUNCTION VALUE..., from WORDS on. */
 static tiny_value tiny_evaluate(tiny_frame *f, const tiny_word *words)
 {
     tiny_value arguments[TINY_MAX_ARGUMENTS], result = nil;
@@ -241,7 +241,7 @@ static tiny_value tiny_evaluate(tiny_frame *f, const tiny_word *words)
     return result;
 }
 
-/* One line.  True: the function ends, with *RESULT. */
+/* Run one line.  True: the function ends, with *RESULT. */
 static bool tiny_run_line(tiny_frame *f, tiny_value *result)
 {
     tiny_word words[5 + 1 + TINY_MAX_ARGUMENTS], *w = words, target = {NULL, 0};

@@ -37,25 +37,25 @@ typedef struct tiny tiny;
 typedef struct tiny_object {
     size_t references;
     struct tiny_object *cause; /* an error, or NULL */
-    void *host;                /* the host's own, see tiny_hooks */
+    void *host;                /* the host's data, see tiny_hooks */
     const char *type;          /* of an error; NULL of a string */
     size_t length;
-    char text[]; /* with a NUL behind its end */
+    char text[]; /* NUL-terminated */
 } tiny_object;
 
-/* Nil has neither integer nor object.  A value that a function returns is the caller's, who drops
+/* Nil has neither integer nor object.  The caller owns a value that a function returns, and drops
    it; arguments stay the caller's. */
 typedef struct tiny_value {
     int64_t integer;
     tiny_object *object;
 } tiny_value;
 
-/* Without memory nil, and the error of no memory is thrown. */
+/* Without memory returns nil, and throws the error of no memory. */
 tiny_value tiny_string(tiny *t, const char *text, size_t length);
 tiny_value tiny_error(tiny *t, const char *type, const char *message, size_t length,
                       tiny_object *cause);
 
-tiny_value tiny_keep(tiny_value value); /* one reference more: returns VALUE */
+tiny_value tiny_keep(tiny_value value); /* adds a reference: returns VALUE */
 void tiny_drop(tiny *t, tiny_value value);
 
 static inline bool tiny_is_error(tiny_value value)
@@ -68,11 +68,11 @@ static inline bool tiny_is_error(tiny_value value)
 /* Like realloc; size 0 frees.  NULL: there is no memory. */
 typedef void *tiny_allocator(void *data, void *block, size_t size);
 
-/* What a host can be told.  Neither may run functions of scripts. */
+/* What a host can observe.  Neither hook may run functions of scripts. */
 typedef struct tiny_hooks {
-    /* ERROR is being thrown, by a script or by C: everything that was called is still running. */
+    /* ERROR is being thrown, by a script or by C; all its callers are still running. */
     void (*thrown)(tiny *t, tiny_object *error, void *data);
-    /* ERROR, whose member host is not NULL, ends.  Values may be dropped. */
+    /* ERROR, whose member host is not NULL, is being freed.  Values may be dropped. */
     void (*ended)(tiny *t, tiny_object *error, void *data);
     void *data;
 } tiny_hooks;
@@ -80,10 +80,10 @@ typedef struct tiny_hooks {
 /* NULL without memory. */
 tiny *tiny_open(tiny_allocator *allocate, void *data);
 
-/* Every value has been dropped before. */
+/* Drop all values first. */
 void tiny_close(tiny *t);
 
-/* The error of no memory: one object for all times. */
+/* The error of no memory: always the same object. */
 tiny_object *tiny_no_memory(tiny *t);
 
 tiny_hooks *tiny_hooks_of(tiny *t);
@@ -98,12 +98,12 @@ typedef tiny_value tiny_native(tiny *t, void *data, const tiny_value *arguments,
 bool tiny_load(tiny *t, const char *file, const char *source);
 bool tiny_define(tiny *t, const char *name, tiny_native *native, void *data);
 
-/* A protected call: true and the function's *RESULT, or false and the error that was thrown. */
+/* A protected call: true and the function's *RESULT, or false and the thrown error. */
 bool tiny_call(tiny *t, const char *name, const tiny_value *arguments, int count,
                tiny_value *result);
 
-/* Throw ERROR, whose reference becomes the interpreter's.  Returns nil, which the function in C
-   then returns at once.  While an error is in flight another one is dropped. */
+/* Throw ERROR, whose reference the interpreter takes over.  Returns nil, which the function in C
+   then returns at once.  While an error is in flight, any other is dropped. */
 tiny_value tiny_throw(tiny *t, tiny_value error);
 
 /* ---- What a debugger sees --------------------------------------------------------------------*/
@@ -116,15 +116,15 @@ typedef struct tiny_word { /* a piece of source */
 typedef struct tiny_function {
     struct tiny_function *next; /* older */
     tiny_word name;
-    const char *file, *body; /* NULL of a function in C */
-    int line;                /* where it begins */
-    tiny_native *native;     /* NULL of a script's */
-    void *data;              /* what NATIVE gets */
+    const char *file, *body; /* NULL for a function in C */
+    int line;                /* its first line */
+    tiny_native *native;     /* NULL for a script's function */
+    void *data;              /* passed to NATIVE */
 } tiny_function;
 
 /*
- * An activation: a function that runs.  It lies in the C stack frame of the machine code that runs
- * it.  Nothing but the interpreter lies between a function and the script that called it.
+ * An activation: a running function.  It is in the C stack frame of the machine code that runs it.
+ * Only the interpreter is between a function and the script that called it.
  */
 typedef struct tiny_frame {
     const struct tiny_frame *caller; /* on this thread, of whatever interpreter */
@@ -138,7 +138,7 @@ typedef struct tiny_frame {
     } locals[TINY_MAX_LOCALS];
 } tiny_frame;
 
-/* The innermost activation of this thread, or NULL; signal handlers may ask, too. */
+/* The innermost activation of this thread, or NULL; signal handlers may call this too. */
 const tiny_frame *tiny_frames(void);
 
 #endif

@@ -37,7 +37,7 @@ template <typename Interface> class com_ptr
             pointer_->Release();
     }
 
-    // Takes over a reference that the caller owns; and a new one of a pointer that is only lent.
+    // attach() takes over the caller's reference; copy() adds one to a pointer that is only lent.
     static com_ptr attach(Interface *owned) noexcept
     {
         com_ptr result;
@@ -63,7 +63,7 @@ template <typename Interface> class com_ptr
     {
         return pointer_ != nullptr;
     }
-    // For output parameters: what was held is released first.
+    // For output parameters: releases the held pointer first.
     Interface **put() noexcept
     {
         *this = nullptr;
@@ -74,7 +74,7 @@ template <typename Interface> class com_ptr
         return std::exchange(pointer_, nullptr);
     }
 
-    // Another interface of the same object, empty where it has none.
+    // Another interface of the same object; empty if the object does not have it.
     template <typename Other> com_ptr<Other> as(REFIID iid) const noexcept
     {
         void *out = nullptr;

@@ -18,7 +18,7 @@
 namespace stacksplice::detail
 {
 
-// What is known of an exception.
+// The known facts of an exception.
 struct description {
     HRESULT hresult = E_FAIL;
     std::string type;
@@ -26,7 +26,7 @@ struct description {
     com_ptr<IRestrictedErrorInfo> cause;
 };
 
-// Exception objects of one C++ library are none of the other: the data of their owners differ.
+// One C++ library's exception objects are not the other's, so their owners have different data.
 #if defined(_LIBCPP_VERSION)
 inline constexpr char cpp_library[] = "libc++";
 #else
@@ -55,7 +55,7 @@ inline stacksplice_owner *cpp_owner() noexcept
     return owner;
 }
 
-// The language exception behind OBJECT if it is one of C++, whichever binary made it; lent.
+// OBJECT's language exception if it is one of C++, made by any binary; lent.
 inline stacksplice_exception *cpp_exception_from(IUnknown *object) noexcept
 {
     stacksplice_exception *const x = stacksplice_exception_from(object, nullptr);
@@ -67,7 +67,7 @@ inline stacksplice_exception *cpp_exception_from(IUnknown *object) noexcept
     return std::strcmp(static_cast<const char *>(library), cpp_library) == 0 ? x : nullptr;
 }
 
-// The exception object of X, which somebody outside holds; empty when it is not thrown yet.
+// The exception object of X, which code outside holds; empty before the throw.
 inline std::exception_ptr exception_of(const stacksplice_exception *x) noexcept
 {
     const void *const value = x ? stacksplice_exception_value(x) : nullptr;
@@ -75,7 +75,7 @@ inline std::exception_ptr exception_of(const stacksplice_exception *x) noexcept
     return value ? *static_cast<const std::exception_ptr *>(value) : nullptr;
 }
 
-// X keeps EXCEPTION, which is in hand, unless it keeps it already.  Throws std::bad_alloc.
+// Make X keep EXCEPTION, unless it does already.  Throws std::bad_alloc.
 inline void keep_exception(stacksplice_exception *x, const std::exception_ptr &exception)
 {
     if (!exception)
@@ -107,7 +107,7 @@ inline void set_cause(stacksplice_exception *x, const com_ptr<IRestrictedErrorIn
     error->lpVtbl->Release(error);
 }
 
-// The ties of one exception object; they go with it.
+// The ties of one exception object; destroyed with it.
 class ties
 {
   public:

@@ -1,4 +1,4 @@
-// The exception class of stacksplice.hpp, HRESULTs as std::error_code, and clean-up beside an error
+// The exception class of stacksplice.hpp, HRESULTs as std::error_code, and clean-up during an error
 // in flight.
 #ifndef STACKSPLICE_ERROR_HPP
 #define STACKSPLICE_ERROR_HPP
@@ -23,8 +23,8 @@ namespace stacksplice
 
 // ---- Clean-up ---------------------------------------------------------------------------------
 
-// Keeps the error in flight while clean-up that may itself fail runs: what a destructor begins
-// with.  It ends on the thread where it began.
+// Keeps the error in flight while clean-up runs that may itself fail: the first object of such a
+// destructor.  It ends on the thread where it began.
 class saved_error
 {
   public:
@@ -60,7 +60,7 @@ inline std::vector<std::uintptr_t> stack_above(const void *above, std::uintptr_t
     return {frames.begin(), frames.begin() + begin + count};
 }
 
-// The HRESULT and the message of an error object; HR stays where there is none.
+// The HRESULT and the message of an error object; HR is unchanged if there is none.
 inline std::string details_of(const com_ptr<IRestrictedErrorInfo> &info, HRESULT *hr)
 {
     BSTR description = nullptr, restricted = nullptr, sid = nullptr;
@@ -80,7 +80,7 @@ inline std::string details_of(const com_ptr<IRestrictedErrorInfo> &info, HRESULT
     return message;
 }
 
-// What the system says of HR.
+// The system's text for HR.
 inline std::string system_text(HRESULT hr)
 {
     const saved_error saved;
@@ -124,7 +124,7 @@ class hresult_category_type final : public std::error_category
 
 // ---- std::error_code --------------------------------------------------------------------------
 
-// HRESULTs as error codes.  One that stands for an errno compares equal to its std::errc.
+// HRESULTs as error codes.  An HRESULT of an errno compares equal to its std::errc.
 inline const std::error_category &hresult_category() noexcept
 {
     static const detail::hresult_category_type category;
@@ -138,8 +138,8 @@ inline std::error_code to_error_code(HRESULT hr) noexcept
     return {hr, hresult_category()};
 }
 
-// The way back: by errno for the generic and the system category, and for every other whose
-// condition is a generic one; else E_FAIL.  S_OK for a code that says success.
+// The other direction: by errno for the generic and the system category, and for any other category
+// with a generic condition; else E_FAIL.  S_OK for a success code.
 inline HRESULT to_hresult(const std::error_code &code) noexcept
 {
     if (code.category() == hresult_category())
@@ -161,13 +161,13 @@ namespace detail
 
 struct error_maker;
 
-// What all copies of an error share.  An error that C++ threw is held from inside, as script.h
-// says: its error object holds the exception, so the exception may not hold it from outside.
+// What all copies of an error share.  An error that C++ threw is held from inside (see script.h):
+// its error object holds the exception, so the exception may not hold it from outside.
 struct error_state {
-    com_ptr<IRestrictedErrorInfo> arrived; // of an error that came from elsewhere
+    com_ptr<IRestrictedErrorInfo> arrived; // of an error that was born elsewhere
     std::vector<std::uintptr_t> frames;    // else: the stack where it was constructed
     std::mutex lock;
-    ties own; // (lock) has the error object made of them, once it is needed
+    ties own; // (lock) has the error object, once it is needed
 };
 
 } // namespace detail
@@ -191,7 +191,7 @@ class error : public std::runtime_error
                 __builtin_frame_address(0))
     {
     }
-    // An error that came from elsewhere.  INFO may be empty: reporting can be switched off, and
+    // An error that was born elsewhere.  INFO may be empty: reporting can be switched off, and
     // memory can run out.
     error(HRESULT hr, const std::string &message, com_ptr<IRestrictedErrorInfo> info)
         : std::runtime_error(message), hresult_(failing(hr)),
@@ -209,11 +209,11 @@ class error : public std::runtime_error
         return to_error_code(hresult_);
     }
 
-    // The error object, which is made when it is first asked for.  Empty as said above.
+    // The error object, created on first use.  May be empty for the same reasons.
     com_ptr<IRestrictedErrorInfo> info() const noexcept;
 
     // The combined stack where the error was born, innermost first: elements of
-    // stacksplice_capture, to be read by stacksplice_resolve.
+    // stacksplice_capture, for stacksplice_resolve.
     std::vector<std::uintptr_t> stack() const
     {
         std::uint32_t count = 0;
@@ -229,7 +229,7 @@ class error : public std::runtime_error
         return frames;
     }
 
-    // The report, as stacksplice_format writes it; empty where there is no error object.
+    // The report, as stacksplice_format writes it; empty without an error object.
     std::string text() const
     {
         return format(STACKSPLICE_FORMAT_TEXT);

@@ -17,15 +17,15 @@ namespace stacksplice::detail
 
 inline constexpr unsigned max_causes = 32; // of a chain of nested exceptions
 
-// Where the exception that is being handled was thrown, as far as is known: the call that it left,
-// or NULL; the frame outward of which the stack is whole; of how many errors it is the cause.
+// Where the exception that is being handled was thrown, if known: the call that it left, or NULL;
+// the frame outside of which the stack is whole; and of how many errors it is the cause.
 struct origin {
     const throw_site *site;
     const void *above;
     unsigned depth;
 };
 
-// ---- What an exception says -------------------------------------------------------------------
+// ---- Facts of an exception --------------------------------------------------------------------
 
 inline std::string readable(const char *type)
 {
@@ -47,7 +47,7 @@ inline description foreign_description()
 
 com_ptr<IRestrictedErrorInfo> info_of(const std::exception_ptr &exception, const origin &from);
 
-// The error object of what the exception that is being handled was nested around, if anything.
+// The error object of the exception nested in the one that is being handled, if any.
 inline com_ptr<IRestrictedErrorInfo> cause_of_current(const origin &from)
 {
     std::exception_ptr nested;
@@ -103,7 +103,7 @@ inline void describe_standard(description &what)
         what.message = text ? text : "";
     } catch (const std::string &text) {
         what.message = text;
-    } catch (...) { // its type is all that there is
+    } catch (...) { // only its type is known
     }
 }
 
@@ -120,8 +120,8 @@ inline description describe(const origin &from)
 
 // ---- New error objects ------------------------------------------------------------------------
 
-// The stack of the throw, where guard() has it; else the one outward of the border, and a gap says
-// that what lay between is gone.
+// The stack of the throw, if guard() has it; else a gap for the lost frames and the stack outward
+// of the border.
 inline std::vector<std::uintptr_t> stack_of(const origin &from)
 {
     if (from.site && from.site->count) {
@@ -132,7 +132,7 @@ inline std::vector<std::uintptr_t> stack_of(const origin &from)
     return stack_above(from.above, unwound_gap());
 }
 
-// A new error goes into the slot, unless origination is switched off.
+// Put a new error into the slot, unless origination is switched off.
 inline HRESULT originate_new(const std::exception_ptr &exception, const description &what,
                              const std::vector<std::uintptr_t> &frames)
 {
@@ -146,9 +146,9 @@ inline HRESULT originate_new(const std::exception_ptr &exception, const descript
 
 // ---- stacksplice::error -----------------------------------------------------------------------
 
-// Reaches into an error: the error object of one that C++ threw is made when it is needed.
+// Accesses the private parts of an error, and makes the error object of one that C++ threw.
 struct error_maker {
-    // The one that was made already, or empty.
+    // The existing error object, or empty.
     static com_ptr<IRestrictedErrorInfo> known(const error &e)
     {
         error_state &state = *e.state_;
@@ -163,7 +163,7 @@ struct error_maker {
         return com_ptr<IRestrictedErrorInfo>::attach(static_cast<IRestrictedErrorInfo *>(out));
     }
 
-    // Make it, unless another thread just did.  The slot stays as it is.
+    // Make it, unless another thread just did.  The slot is unchanged.
     static com_ptr<IRestrictedErrorInfo> make(const error &e, const std::exception_ptr &exception,
                                               const description &what)
     {
@@ -185,7 +185,7 @@ struct error_maker {
         return kept;
     }
 
-    // C++ threw E, whose error object INFO leaves: that keeps EXCEPTION from now on.
+    // C++ threw E, whose error object INFO leaves: INFO keeps EXCEPTION from now on.
     static void keep(const error &e, const com_ptr<IRestrictedErrorInfo> &info,
                      const std::exception_ptr &exception)
     {
@@ -197,7 +197,7 @@ struct error_maker {
     }
 };
 
-// The error that E, which is being handled, came with or brings goes into the slot.
+// Put the error of E, which is being handled, into the slot: the one it arrived with, or a new one.
 inline bool put_error(const error &e, const origin &from)
 {
     com_ptr<IRestrictedErrorInfo> info = error_maker::known(e);
@@ -212,9 +212,9 @@ inline bool put_error(const error &e, const origin &from)
 
 // ---- Exceptions that came back ----------------------------------------------------------------
 
-// The errors that throw_error found last and whose exceptions are C++'s own but no
-// stacksplice::error: when such an exception object leaves C++ again, on whatever thread, the same
-// error object goes with it.  Each keeps its exception object until others displace it.
+// The last errors in throw_error whose exceptions are C++'s own but no stacksplice::error.  When
+// such an exception object leaves C++ again, on any thread, it takes the same error object along.
+// Each keeps its exception object until others displace it.
 class returned_errors
 {
   public:
@@ -232,7 +232,7 @@ class returned_errors
 
         errors_[next_].swap(info);
         next_ = (next_ + 1) % errors_.size();
-    } // what was there is released behind the lock, since it may be the last of its exception
+    } // releases the former one after the lock, since it may be the last of its exception
 
     com_ptr<IRestrictedErrorInfo> take(const std::exception_ptr &exception)
     {
@@ -264,7 +264,7 @@ inline bool restore_returned(HRESULT *hr)
            SUCCEEDED(SetRestrictedErrorInfo(info.get()));
 }
 
-// C++'s own exception comes back with the error INFO.  A stacksplice::error keeps its own.
+// Throw C++'s own exception, back with the error INFO.  A stacksplice::error keeps its own.
 [[noreturn]] inline void throw_again(const std::exception_ptr &exception,
                                      com_ptr<IRestrictedErrorInfo> info)
 {
@@ -281,13 +281,13 @@ inline bool restore_returned(HRESULT *hr)
 
 // ---- The way out ------------------------------------------------------------------------------
 
-// The exception that is being handled goes into the slot.
+// Put the exception that is being handled into the slot.
 inline HRESULT originate_from(const origin &from) noexcept
 {
     HRESULT hr = E_FAIL;
 
     try {
-        if (!std::current_exception()) // it is not C++'s, so nothing can be asked of it
+        if (!std::current_exception()) // not a C++ exception: nothing is known of it
             return originate_new(nullptr, foreign_description(), stack_of(from));
         try {
             throw;
@@ -299,13 +299,13 @@ inline HRESULT originate_from(const origin &from) noexcept
                 return hr;
         }
         return originate_new(std::current_exception(), describe(from), stack_of(from));
-    } catch (...) { // memory ran out while the error was made: that is the error now
+    } catch (...) { // memory ran out while making the error: report that instead
         (void)RoOriginateErrorW(E_OUTOFMEMORY, 0, nullptr);
         return E_OUTOFMEMORY;
     }
 }
 
-// The error object of an exception that is the cause of another; the slot stays what it was.
+// The error object of an exception that is the cause of another; the slot is unchanged.
 inline com_ptr<IRestrictedErrorInfo> info_of(const std::exception_ptr &exception,
                                              const origin &from)
 {

@@ -14,7 +14,7 @@
 // Out (guard): every C++ exception becomes the thread's error and an HRESULT, with the stack of the
 // throw.  In (check): the thread's error becomes a C++ exception.  What C++ threw comes back as the
 // same exception object; what another language threw is a stacksplice::error, which puts the same
-// error object back when it leaves C++ again.  docs/borders.md tells how to use it.
+// error object back when it leaves C++ again.  docs/borders.md explains the use.
 //
 // Header only; needs exceptions, not RTTI.  All functions may be called on any thread and act on
 // the calling thread's error.  None may be called from a signal handler.  Link stacksplice::cpp, or
@@ -37,12 +37,12 @@
 namespace stacksplice
 {
 
-// In a handler: the exception that is being handled becomes the calling thread's error.  Returns
-// its HRESULT: that of a stacksplice::error; by type for the standard exceptions (bad_alloc
+// In a handler: make the exception that is being handled the calling thread's error.  Returns its
+// HRESULT: that of a stacksplice::error; by type for the standard exceptions (bad_alloc
 // E_OUTOFMEMORY, out_of_range E_BOUNDS, invalid_argument E_INVALIDARG, system_error by its code,
 // ...); else E_FAIL.  A std::nested_exception becomes the cause.  A stacksplice::error has the
-// stack of its construction; any other has the stack outward from here, behind the gap
-// STACKSPLICE_GAP_RETURNED.
+// stack of its construction.  Any other exception has the gap STACKSPLICE_GAP_RETURNED, then the
+// stack outward from here.
 [[gnu::noinline]] inline HRESULT originate_current() noexcept
 {
     return detail::originate_from({nullptr, __builtin_frame_address(0), 0});
@@ -78,10 +78,10 @@ template <typename Function> struct guarded_call {
 
 } // namespace detail
 
-// Call FUNCTION, which returns nothing or an HRESULT, and let no exception out of it.  As
-// originate_current, but every exception has the stack of its throw (of the last one, behind a gap,
-// if it was caught and thrown again on the way).  Only what is no exception of C++ passes: the end
-// of the thread (pthread_exit, a cancellation), an error of LuaJIT.
+// Call FUNCTION, which returns nothing or an HRESULT, and let no exception out of it.  Like
+// originate_current, but every exception has the stack of its throw.  If it was caught and thrown
+// again on the way, it has a gap, then the stack of the last throw.  Only what is no C++ exception
+// passes: the end of the thread (pthread_exit, a cancellation), an error of LuaJIT.
 template <typename Function> HRESULT guard(Function &&function)
 {
     detail::guarded_call<std::remove_reference_t<Function>> call{function, S_OK};
@@ -97,16 +97,16 @@ template <typename Function> HRESULT guard(Function &&function)
     }
 }
 
-// The same for a function with a result, which is moved to RESULT; that is left alone on failure.
+// The same for a function with a result, which is moved to RESULT.  On failure RESULT is unchanged.
 template <typename Function, typename Result> HRESULT guard(Function &&function, Result &result)
 {
     return guard([&] { result = function(); });
 }
 
 // Throw the calling thread's error, for the failure code HR, and leave the slot empty.  C++'s own
-// exception comes back as the same object; all else as a stacksplice::error, with one more node in
-// its propagation chain.  An error for another HRESULT is stale: a new one is made.  A success code
-// is thrown as E_UNEXPECTED.
+// exception comes back as the same object, any other as a stacksplice::error, with one more node in
+// its propagation chain.  An error for another HRESULT is stale and replaced by a new one.  A
+// success code is thrown as E_UNEXPECTED.
 [[noreturn, gnu::noinline]] inline void throw_error(HRESULT hr)
 {
     com_ptr<IRestrictedErrorInfo> info;
@@ -124,7 +124,7 @@ template <typename Function, typename Result> HRESULT guard(Function &&function,
     throw error(hr, detail::details_of(info, &hr), info);
 }
 
-// Throw if HR is a failure; else HR.
+// Throw if HR is a failure; else return HR.
 inline HRESULT check(HRESULT hr)
 {
     if (FAILED(hr))

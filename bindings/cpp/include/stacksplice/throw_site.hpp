@@ -5,8 +5,9 @@
  * ABI of C++ exceptions (Itanium) unwinds in two phases: first it only searches the stack for a
  * handler, and asks each function's personality routine on the way, while nothing is unwound yet.
  * guard() therefore makes its call through a few lines of assembly whose personality routine is
- * ours: it takes the stack and says that the search goes on.  Where there is no such assembly, the
- * call is a plain one and the stack begins at the guard, behind the gap of unwound_gap().
+ * ours: it captures the stack and lets the search continue.  On a platform without that assembly
+ * the call is a plain one, and the stack is the gap of unwound_gap() and the frames from the guard
+ * outward.
  */
 #ifndef STACKSPLICE_THROW_SITE_HPP
 #define STACKSPLICE_THROW_SITE_HPP
@@ -29,13 +30,13 @@ namespace stacksplice::detail
 
 // A call and, when an exception left it, the stack of the throw.
 struct throw_site {
-    void (*call)(void *data); // the assembly knows the places of these two
+    void (*call)(void *data); // the assembly uses the offsets of these two
     void *data;
     std::unique_ptr<std::uintptr_t[]> frames;
     std::uint32_t count;
 };
 
-// The gap for what lay between a throw and the place where the stack was taken.
+// The gap for the frames between a throw and the place where the stack was captured.
 inline std::uintptr_t unwound_gap() noexcept
 {
     return stacksplice_gap("c++", STACKSPLICE_GAP_RETURNED, 0);
@@ -45,7 +46,7 @@ inline std::uintptr_t unwound_gap() noexcept
 
 inline constexpr std::uint32_t throw_frames = 8; // at most: the unwinder's, the library's
 
-// How many of the innermost frames belong to the C++ library's throw; *AGAIN says that it threw an
+// How many of the innermost frames belong to the C++ library's throw.  *AGAIN: it threw an
 // exception again whose first throw is long unwound.
 inline std::uint32_t frames_of_throw(const std::uintptr_t *frames, std::uint32_t count,
                                      bool *again) noexcept
@@ -66,7 +67,7 @@ inline std::uint32_t frames_of_throw(const std::uintptr_t *frames, std::uint32_t
     return 0;
 }
 
-// Called in the search phase, with the stack of the throw whole above ABOVE.
+// Called in the search phase, while the stack of the throw is whole above ABOVE.
 inline void take_throw_site(throw_site *site, const void *above) noexcept
 {
     const std::uint32_t most = stacksplice_max_frames() + 2 * throw_frames;
@@ -114,7 +115,7 @@ extern "C" {
 [[gnu::visibility("hidden")]] void stacksplice_cpp_call(stacksplice::detail::throw_site *site);
 }
 
-// One copy for each binary, whatever the number of units; link-time optimisation makes one of them.
+// One copy for each binary with any number of units; link-time optimisation makes one of them.
 __asm__(".ifndef stacksplice_cpp_call\n"
         ".pushsection .data.rel.ro.DW.ref.stacksplice_cpp_personality,\"awG\",%progbits,"
         "DW.ref.stacksplice_cpp_personality,comdat\n"
