@@ -105,7 +105,8 @@ static void remember(ss_lua_sample *sample, uintptr_t ip, uintptr_t outer, uintp
     }
 }
 
-/* Frame I was learnt from; LAST: nothing outside of it is. */
+/* Record the step of frame I, from which we have learnt.  LAST: we learn from none outside of it.
+ */
 static void remember_step(ss_lua_sample *sample, uint32_t i, bool last)
 {
     const ss_lua_visit_frame *frame = &sample->frames[i];

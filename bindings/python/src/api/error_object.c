@@ -11,7 +11,7 @@ IScriptErrorInfo *sspy_error_hold(sspy_error_object *self)
 {
     sspy_ties *ties = self->exception ? sspy_ties_of(self->interp, self->exception) : NULL;
 
-    /* While the handle keeps the exception, whoever asks the error for it finds it. */
+    /* While the handle keeps the exception, the error can return it. */
     if (!ties || ties->core.error != self->error || !sspy_ties_hold(ties, self->exception))
         self->error->lpVtbl->AddRef(self->error);
     return self->error;

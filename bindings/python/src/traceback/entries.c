@@ -40,9 +40,10 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Whether NAME is a file to open.  Tools open what a code object calls its file, in any folder of
-   sys.path, but not a name in <>.  So we put in <> what is no file, what may be another file, and
-   what a script may have named so that one of the kernel's is read. */
+/* Write the file of FRAME to NAME; returns whether it is one to open.  Tools open what a code
+   object calls its file, in any folder of sys.path, but not a name in <>.  So we put in <> what is
+   no file, what may be another file, and what a script may have named so that one of the kernel's
+   is read. */
 static bool put_file(const stacksplice_frame *frame, char *name)
 {
     const char *file = frame->file;

@@ -132,9 +132,9 @@ static bool pass_same(outer_end *a, outer_end *b)
     return any;
 }
 
-/* HERE is the part that only the border's stack has.  Whether it has no script frame, or its
-   outermost one is of the same function as ELEMENT: that frame went on since, to its line in
-   HERE. */
+/* HERE is the part that only the border's stack has.  Whether it has no script frame, or only its
+   outermost frame is one, of the same function as ELEMENT.  That frame went on since, to its line
+   in HERE. */
 static bool is_border(sspy_elements here, uintptr_t element, bool *went_on)
 {
     *went_on = false;
