@@ -54,12 +54,12 @@ bool ss_facts_get(IUnknown *error, ss_facts *facts)
     return true;
 }
 
-bool ss_facts_of(ss_teller teller, ss_facts *facts)
+bool ss_facts_of(ss_subject subject, ss_facts *facts)
 {
-    const stacksplice_told *told = teller.told;
+    const stacksplice_told *told = subject.told;
 
     if (!told)
-        return ss_facts_get(teller.error, facts);
+        return ss_facts_get(subject.error, facts);
     memset(facts, 0, sizeof *facts);
     if (told->error && !ss_facts_get(told->error, facts))
         return false;
@@ -229,29 +229,29 @@ bool ss_facts_group(const ss_facts *facts, uint32_t *members, uint32_t *left_out
     return facts->told->is_group != 0;
 }
 
-bool ss_facts_member(const ss_facts *facts, uint32_t index, ss_teller *member)
+bool ss_facts_member(const ss_facts *facts, uint32_t index, ss_subject *member)
 {
     IRestrictedErrorInfo *error = NULL;
 
     if (facts->told) {
-        *member = (ss_teller){NULL, facts->told->members[index]};
+        *member = (ss_subject){NULL, facts->told->members[index]};
         return true;
     }
     if (stacksplice_error_member(facts->error, index, &error) != S_OK)
         return false;
-    *member = (ss_teller){(IUnknown *)(void *)error, NULL};
+    *member = (ss_subject){(IUnknown *)(void *)error, NULL};
     return true;
 }
 
-void ss_teller_release(ss_teller teller)
+void ss_subject_release(ss_subject subject)
 {
-    if (teller.error)
-        teller.error->lpVtbl->Release(teller.error);
+    if (subject.error)
+        subject.error->lpVtbl->Release(subject.error);
 }
 
-ss_teller ss_teller_previous(ss_teller teller)
+ss_subject ss_subject_previous(ss_subject subject)
 {
-    if (teller.told)
-        return (ss_teller){NULL, teller.told->cause};
-    return (ss_teller){ss_error_previous(teller.error), NULL};
+    if (subject.told)
+        return (ss_subject){NULL, subject.told->cause};
+    return (ss_subject){ss_error_previous(subject.error), NULL};
 }

@@ -29,10 +29,10 @@ typedef struct ss_shown_stack {
 } ss_shown_stack;
 
 /* The source of an error's facts: one of the two. */
-typedef struct ss_teller {
+typedef struct ss_subject {
     IUnknown *error;
     const stacksplice_told *told;
-} ss_teller;
+} ss_subject;
 
 enum { SS_STACK_LANGUAGE = 64 };
 
@@ -51,7 +51,7 @@ typedef struct ss_facts {
 
 /* False if ERROR is not an error object of this library; then there is nothing to release. */
 bool ss_facts_get(IUnknown *error, ss_facts *facts);
-bool ss_facts_of(ss_teller teller, ss_facts *facts);
+bool ss_facts_of(ss_subject subject, ss_facts *facts);
 void ss_facts_release(ss_facts *facts);
 
 /* The message; without trailing white space unless an exception gave it. */
@@ -75,15 +75,15 @@ void ss_facts_each_node(const ss_facts *facts, ss_node_callback back, void *data
 bool ss_facts_group(const ss_facts *facts, uint32_t *members, uint32_t *left_out);
 
 /* Read member INDEX of the group, to be released; false if it cannot be read. */
-bool ss_facts_member(const ss_facts *facts, uint32_t index, ss_teller *member);
-void ss_teller_release(ss_teller teller);
+bool ss_facts_member(const ss_facts *facts, uint32_t index, ss_subject *member);
+void ss_subject_release(ss_subject subject);
 
 /* The cause of TELLER's error, borrowed; all NULL when there is none. */
-ss_teller ss_teller_previous(ss_teller teller);
+ss_subject ss_subject_previous(ss_subject subject);
 
-static inline bool ss_teller_is(ss_teller teller)
+static inline bool ss_subject_is(ss_subject subject)
 {
-    return teller.error || teller.told;
+    return subject.error || subject.told;
 }
 
 /* Whether it can have propagation nodes and causes: a node has neither. */

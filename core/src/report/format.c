@@ -70,7 +70,7 @@ stacksplice_hresult stacksplice_format_told(const stacksplice_told *told,
     if (!told || !write)
         return E_POINTER;
     if (told->size != sizeof *told || !take_options(options, &report) ||
-        !ss_facts_of((ss_teller){NULL, told}, &facts))
+        !ss_facts_of((ss_subject){NULL, told}, &facts))
         return E_INVALIDARG;
     ss_writer_init(&w, write, data);
     ss_report_text(&report, &facts);

@@ -6,14 +6,14 @@
 
 #include "resolve/room.h"
 
-typedef struct story {
+typedef struct report_text {
     const ss_report *r;
     uint32_t depth; /* of the margin: number of enclosing groups */
     bool closed;    /* the last line closes a group */
     ss_seen seen;
-} story;
+} report_text;
 
-static void put_error_and_causes(story *s, const ss_facts *facts);
+static void put_error_and_causes(report_text *s, const ss_facts *facts);
 
 static void put_spaces(ss_writer *w, uint32_t count)
 {
@@ -21,7 +21,7 @@ static void put_spaces(ss_writer *w, uint32_t count)
         ss_writer_put(w, " ", 1);
 }
 
-static void put_rule(story *s, uint32_t number, bool is_rest)
+static void put_rule(report_text *s, uint32_t number, bool is_rest)
 {
     ss_writer *w = s->r->w;
 
@@ -36,16 +36,16 @@ static void put_rule(story *s, uint32_t number, bool is_rest)
 }
 
 /* One line for what is not shown. */
-static void put_rest(const story *s, uint32_t count)
+static void put_rest(const report_text *s, uint32_t count)
 {
     ss_writer_text(s->r->w, "and ");
     ss_writer_decimal(s->r->w, count);
     ss_writer_text(s->r->w, count == 1 ? " more error\n" : " more errors\n");
 }
 
-static void put_member(story *s, const ss_facts *group, uint32_t index)
+static void put_member(report_text *s, const ss_facts *group, uint32_t index)
 {
-    ss_teller member;
+    ss_subject member;
     ss_facts facts;
 
     if (!ss_facts_member(group, index, &member)) {
@@ -61,11 +61,11 @@ static void put_member(story *s, const ss_facts *group, uint32_t index)
             put_error_and_causes(s, &facts);
         ss_facts_release(&facts);
     }
-    ss_teller_release(member);
+    ss_subject_release(member);
 }
 
 /* Close a group, and with the same line every group of which it is the last member. */
-static void put_end(story *s)
+static void put_end(report_text *s)
 {
     if (s->closed)
         return;
@@ -75,7 +75,7 @@ static void put_end(story *s)
     s->closed = true;
 }
 
-static void put_members(story *s, const ss_facts *group, uint32_t members, uint32_t left_out)
+static void put_members(report_text *s, const ss_facts *group, uint32_t members, uint32_t left_out)
 {
     uint32_t shown = members < SS_REPORT_MEMBERS_MAX ? members : SS_REPORT_MEMBERS_MAX;
     uint32_t rest = members - shown + left_out;
@@ -100,7 +100,7 @@ static void put_members(story *s, const ss_facts *group, uint32_t members, uint3
     ss_writer_margin(w, s->depth, '|');
 }
 
-static void put_error(story *s, const ss_facts *facts)
+static void put_error(report_text *s, const ss_facts *facts)
 {
     bool is_outermost = s->depth == 0;
     uint32_t members = 0, left_out = 0;
@@ -123,7 +123,7 @@ static void put_error(story *s, const ss_facts *facts)
     }
 }
 
-static void put_words(story *s, stacksplice_relation relation, const char *rest)
+static void put_words(report_text *s, stacksplice_relation relation, const char *rest)
 {
     s->closed = false;
     ss_writer_text(s->r->w, relation == STACKSPLICE_RELATION_CONTEXT ? "\nRaised while handling"
@@ -133,13 +133,13 @@ static void put_words(story *s, stacksplice_relation relation, const char *rest)
 
 /* Position in a chain of causes: the error shown last, and what is known of the rest. */
 typedef struct chain {
-    ss_teller later;
+    ss_subject later;
     stacksplice_relation relation; /* of the next error to it */
     uint32_t left_out;
 } chain;
 
 /* Say why the chain ends. */
-static bool end_chain(story *s, const chain *c)
+static bool end_chain(report_text *s, const chain *c)
 {
     if (c->later.told && c->later.told->cause_above)
         put_words(s, c->relation, " an error above.\n");
@@ -149,13 +149,13 @@ static bool end_chain(story *s, const chain *c)
 }
 
 /* Show the next error; false after the last. */
-static bool put_cause(story *s, chain *c, bool is_full)
+static bool put_cause(report_text *s, chain *c, bool is_full)
 {
-    ss_teller next = ss_teller_previous(c->later);
+    ss_subject next = ss_subject_previous(c->later);
     ss_facts cause;
     bool go_on = false;
 
-    if (!ss_teller_is(next) || !ss_facts_of(next, &cause))
+    if (!ss_subject_is(next) || !ss_facts_of(next, &cause))
         return end_chain(s, c);
     if (ss_seen_has(&s->seen, &cause)) {
         put_words(s, c->relation, " an error above.\n");
@@ -171,7 +171,7 @@ static bool put_cause(story *s, chain *c, bool is_full)
     return go_on;
 }
 
-static void put_error_and_causes(story *s, const ss_facts *facts)
+static void put_error_and_causes(report_text *s, const ss_facts *facts)
 {
     chain c = {{facts->error, facts->told}, facts->view.relation, facts->view.causes_left_out};
 
@@ -186,7 +186,7 @@ static void put_error_and_causes(story *s, const ss_facts *facts)
 
 void ss_report_text(const ss_report *r, const ss_facts *facts)
 {
-    story s = {.r = r};
+    report_text s = {.r = r};
 
     if (r->alone)
         ss_report_text_alone(r, facts);

@@ -7,10 +7,8 @@
 
 #define STRIDE 16
 #define TOKEN_SPAN (UINTPTR_MAX >> 16) /* the upper 16 bits make an address a token */
-#define OFFSET                                                                         \
-    8 /* so that address - 1, as readers of stacks look it up, is still the same token \
-       */
-#define PATIENCE_MS 50 /* for a writer that this thread may have interrupted */
+#define OFFSET 8                       /* address - 1, which readers look up, is the same token */
+#define PATIENCE_MS 50                 /* for a writer that this thread may have interrupted */
 
 static ss_lock tokens_lock = SS_LOCK_INIT;
 static void (*hold_all)(void);                           /* (RO) after load */
