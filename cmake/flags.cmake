@@ -3,6 +3,8 @@ add_library(stacksplice_flags INTERFACE)
 target_compile_features(stacksplice_flags INTERFACE c_std_11)
 target_compile_options(stacksplice_flags INTERFACE
   -Wall -Wextra -Wshadow
+  # Callbacks of tests have the parameters that they are given.
+  $<$<BOOL:$<FILTER:$<TARGET_PROPERTY:SOURCE_DIR>,INCLUDE,${PROJECT_SOURCE_DIR}/tests>>:-Wno-unused-parameter>
   $<$<COMPILE_LANGUAGE:C>:-Wconversion -Wstrict-prototypes -Wmissing-prototypes>
   $<$<BOOL:${STACKSPLICE_WERROR}>:-Werror>
   -fvisibility=hidden

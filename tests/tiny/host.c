@@ -9,12 +9,13 @@
 
 /* ---- Memory -----------------------------------------------------------------------------------*/
 
-/* The linker gives these to the binding: one allocation of it can fail. */
+/* The linker gives these to the binding: one allocation of it can fail.  A sanitizer's library
+   refers to them, too. */
 int binding_left = -1;
 void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
+__attribute__((visibility("default"))) void *__wrap_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
+__attribute__((visibility("default"))) void *__wrap_calloc(size_t count, size_t size);
 
 void *__wrap_malloc(size_t size)
 {
