@@ -9,8 +9,8 @@
 
 /* ---- Memory -----------------------------------------------------------------------------------*/
 
-/* The linker gives these to the binding: one allocation of it can fail.  A sanitizer's library
-   refers to them, too. */
+/* The linker gives these to the binding: one allocation of it can fail.  Libraries may refer to
+   them, so they are visible. */
 int binding_left = -1;
 void *__real_malloc(size_t size);
 __attribute__((visibility("default"))) void *__wrap_malloc(size_t size);
