@@ -36,7 +36,7 @@ static ss_lua_state *acquire_record(void)
     (void)pthread_mutex_lock(&ss_lua_the_shared->lock);
     for (state = atomic_load(&ss_lua_the_shared->states); state;
          last = state, state = state->next, number++)
-        if (!ss_lua_owner(state))
+        if (!atomic_load(&state->owner)) /* acquires what its former state has written */
             break;
     if (!state && (state = calloc(1, sizeof *state + ss_lua_the_source->cache_size)) != NULL) {
         if (number > 1)
