@@ -16,7 +16,7 @@ extern "C" {
 #include <lua.h>
 #endif
 
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 #include <stacksplice/stacksplice.h>
 
 /* Seen by the symbol table and never inlined: the stack is compared by these names. */
