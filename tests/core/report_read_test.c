@@ -272,7 +272,10 @@ TEST(test_language)
 TEST(test_bad_arguments)
 {
     const stacksplice_read_options old = {.size = 3};
-    const stacksplice_frame frame = {.size = sizeof frame};
+    stacksplice_frame frame = {.size = sizeof frame,
+                               .kind = STACKSPLICE_FRAME_GAP,
+                               .trust = STACKSPLICE_TRUST_EXACT,
+                               .language = "lua"};
     IRestrictedErrorInfo *of = make_error(NULL, (const uintptr_t[]){0x1000, 0x2000});
     stacksplice_visitor unknown = fields;
     writer w = {.visitor = fields};
@@ -281,6 +284,18 @@ TEST(test_bad_arguments)
     assert_int_equal(stacksplice_frame_visit(NULL, NULL, &w.visitor), E_POINTER);
     assert_int_equal(stacksplice_frame_visit(&frame, NULL, NULL), E_POINTER);
     assert_int_equal(stacksplice_frame_visit(&frame, NULL, &unknown), E_INVALIDARG);
+    frame.kind = 0;
+    assert_int_equal(stacksplice_frame_visit(&frame, NULL, &w.visitor), E_INVALIDARG);
+    frame.kind = STACKSPLICE_FRAME_GAP;
+    frame.trust = STACKSPLICE_TRUST_TRACEBACK + 1;
+    assert_int_equal(stacksplice_frame_visit(&frame, NULL, &w.visitor), E_INVALIDARG);
+    frame.trust = STACKSPLICE_TRUST_EXACT;
+    frame.size = 3;
+    assert_int_equal(stacksplice_frame_visit(&frame, NULL, &w.visitor), E_INVALIDARG);
+    frame.size = sizeof frame;
+    frame.language = NULL;
+    assert_int_equal(stacksplice_frame_visit(&frame, NULL, &w.visitor), E_POINTER);
+    assert_int_equal(w.length, 0);
     assert_int_equal(stacksplice_stack_visit(NULL, 1, NULL, &w.visitor), E_POINTER);
     assert_int_equal(stacksplice_stack_visit(NULL, 0, NULL, NULL), E_POINTER);
     assert_int_equal(stacksplice_stack_visit(NULL, 0, NULL, &unknown), E_INVALIDARG);

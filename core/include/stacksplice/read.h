@@ -53,8 +53,9 @@ struct stacksplice_visitor {
  * Hand one frame, as stacksplice_resolve gives it, to VISITOR: an object.  A field that is unknown
  * is left out.
  *
- * Returns S_OK, or S_FALSE when VISITOR stopped the walk.  Errors: E_POINTER if frame or visitor is
- * NULL; E_INVALIDARG if the visitor's size is unknown.
+ * Returns S_OK, or S_FALSE when VISITOR stopped the walk.
+ * Errors: E_POINTER if frame, its language or visitor is NULL; E_INVALIDARG if a size is unknown,
+ * or the frame's kind or trust is none of the enumeration's.
  * [own: borrows all | thread: any | alloc: no | signal: yes, if VISITOR can]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_frame_visit(const stacksplice_frame *frame,

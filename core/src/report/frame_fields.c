@@ -49,6 +49,11 @@ static const struct field {
 static const char *const kinds[] = {"native", "script", "gap"};
 static const char *const trusts[] = {"exact", "inferred", "traceback"};
 
+static bool names_one(uint32_t value, size_t count)
+{
+    return value >= 1 && value <= count;
+}
+
 /* ---- Out -------------------------------------------------------------------------------------*/
 
 static bool is_set(const struct field *f, const void *at)
@@ -135,9 +140,11 @@ stacksplice_hresult stacksplice_frame_visit(const stacksplice_frame *frame, cons
     ss_emit e = {visitor, false};
     stacksplice_told_frame told = {.glue = 0};
 
-    if (!frame || !visitor)
+    if (!frame || !frame->language || !visitor)
         return E_POINTER;
-    if (!ss_visitor_is_valid(visitor))
+    if (!ss_visitor_is_valid(visitor) || frame->size != sizeof *frame ||
+        !names_one((uint32_t)frame->kind, SS_COUNT_OF(kinds)) ||
+        !names_one((uint32_t)frame->trust, SS_COUNT_OF(trusts)))
         return E_INVALIDARG;
     told.frame = *frame;
     told.glue = stacksplice_frame_role(frame) == STACKSPLICE_ROLE_GLUE;
