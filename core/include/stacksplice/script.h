@@ -164,8 +164,6 @@ typedef struct stacksplice_section {
 } stacksplice_section;
 STACKSPLICE_API stacksplice_section stacksplice_section_enter(stacksplice_owner *owner);
 STACKSPLICE_API void stacksplice_section_leave(stacksplice_section section, void *context);
-/* The owner whose section this thread is in, borrowed, or NULL. */
-STACKSPLICE_API stacksplice_owner *stacksplice_section_owner(void);
 
 /* ---- HRESULTs and errno ----------------------------------------------------------------------*/
 

@@ -203,8 +203,3 @@ void stacksplice_section_leave(stacksplice_section section, void *context)
     else if (current != self) /* in a section of another language, which runs none of our scripts */
         wake(ss_owner_of(self));
 }
-
-stacksplice_owner *stacksplice_section_owner(void)
-{
-    return current;
-}
