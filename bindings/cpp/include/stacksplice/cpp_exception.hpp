@@ -63,8 +63,8 @@ inline stacksplice_exception *cpp_exception_from(IUnknown *object) noexcept
 
     if (!owner || std::strcmp(stacksplice_owner_language(owner)->name, "c++") != 0)
         return nullptr;
-    const void *const library = stacksplice_owner_data(owner);
-    return std::strcmp(static_cast<const char *>(library), cpp_library) == 0 ? x : nullptr;
+    const auto *const library = static_cast<const char *>(stacksplice_owner_data(owner));
+    return library && std::strcmp(library, cpp_library) == 0 ? x : nullptr;
 }
 
 // The exception object of X, which code outside holds; empty before the throw.
