@@ -105,8 +105,9 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_visit(IUnknown *error,
 /*
  * The language of the exception that ERROR was originated with, else "native"; it lives as long as
  * ERROR.  The member "language" of a report differs where there is none: it is that of the
- * innermost script frame. Errors: E_POINTER; E_INVALIDARG if error is not an error object of this
- * library. [own: borrows error | thread: any | alloc: no | signal: no]
+ * innermost script frame.
+ * Errors: E_POINTER; E_INVALIDARG if error is not an error object of this library.
+ * [own: borrows error | thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_error_language(IUnknown *error,
                                                                const char **language);

@@ -186,9 +186,8 @@ STACKSPLICE_API int stacksplice_errno_from_hresult(stacksplice_hresult hr);
 
 /*
  * RoOriginateLanguageException with a UTF-8 message of LENGTH bytes, cut where that function cuts
- * it.  Surrogates encoded in three bytes are kept.  *ERROR (optional)
- * receives a reference to the new error object, which is also in the slot; NULL when the reporting
- * flags disable origination.
+ * it.  Surrogates encoded in three bytes are kept.  *ERROR (optional) receives a reference to the
+ * new error object, which is also in the slot; NULL when the reporting flags disable origination.
  * Errors: E_INVALIDARG if hr is a success code; E_OUTOFMEMORY, and then the slot is empty.
  * [own: caller releases *error | thread: any | alloc: yes | signal: no]
  */

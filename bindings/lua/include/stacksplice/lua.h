@@ -104,8 +104,9 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua
  *
  * Strings, numbers, booleans and nil have no identity.  Such a value is the error that the handler
  * or stacksplice_lua_raise saw last, if it is equal to that error's value and that error was not
- * originated yet, here or by a call above; otherwise it is a new error. Errors: E_OUTOFMEMORY;
- * E_INVALIDARG if there is nothing at INDEX.  Both become the thread's error.
+ * originated yet, here or by a call above; otherwise it is a new error.
+ * Errors: E_OUTOFMEMORY; E_INVALIDARG if there is nothing at INDEX.  Both become the thread's
+ * error.
  * [-0, +0, -] [thread: the state's | alloc: yes]
  */
 STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_originate(lua_State *L, int index);
