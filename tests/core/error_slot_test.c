@@ -3,6 +3,7 @@
 #include "threads.h"
 
 #include <signal.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -271,6 +272,24 @@ FRESH_TEST(test_version)
     assert_int_equal(parts[0], STACKSPLICE_VERSION_MAJOR);
     assert_int_equal(parts[1], STACKSPLICE_VERSION_MINOR);
     assert_int_equal(parts[2], STACKSPLICE_VERSION_PATCH);
+}
+
+/* Every part has a value. */
+FRESH_TEST(test_build_names_its_parts)
+{
+    static const char *const keys[] = {"system", "frames", "modules", "lines", "compiler", "build"};
+    const char *rest = stacksplice_build();
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const size_t length = strlen(keys[i]);
+
+        assert_int_equal(strncmp(rest, keys[i], length), 0);
+        assert_int_equal(strncmp(rest + length, ": ", 2), 0);
+        assert_true(isalpha((unsigned char)rest[length + 2]));
+        rest = strstr(rest, ", ");
+        rest = rest ? rest + 2 : "";
+    }
+    assert_string_equal(rest, "");
 }
 
 GROUP(NULL, fresh)
