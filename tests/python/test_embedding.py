@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -49,6 +50,32 @@ def test_import_failure_is_an_hresult(program):
     done = run(program)  # no path to the package
     assert done.returncode == 7
     assert "No module named 'stacksplice'" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def first_use(tmp_path_factory):
+    output = tmp_path_factory.mktemp("first") / "first_use"
+    return compile_c(output, [HERE / "first_use_program.c"], *core_library(), *embedding_flags())
+
+
+def test_first_use_imports_the_package(first_use):
+    done = run(first_use, "leave", str(PACKAGE.parent))
+    assert done.returncode == 0, done.stderr
+    assert "KeyError: 'XXX'" in done.stdout
+    assert re.search(r"\(Python\) .*in rate\b.*\(C\) .*in call\b", done.stdout, re.S)
+    done = run(first_use, "enter", str(PACKAGE.parent))
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.stdout == "HResultIndexError('born in C')\n"
+
+
+def test_first_use_without_the_package_says_what_to_do(first_use):
+    missing = "No module named 'stacksplice': install the package with pip, or put the folder that it is in"
+    done = run(first_use, "leave")
+    assert done.returncode == 0, done.stderr
+    assert f"KeyError: 'XXX' (without its stack: {missing} into PYTHONPATH)" in done.stdout
+    done = run(first_use, "enter")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f'SystemError("the error 0x8000000b cannot be raised. {missing}')
 
 
 def test_extension_in_the_inittab(tmp_path):

@@ -3,8 +3,9 @@
  * with their identity, stack and propagation chain.
  *
  * The functions call through a table in a capsule of the Python package, so a program links only
- * libstacksplice.  All translation units of one binary share the table: call
- * stacksplice_python_import once, in any of them.
+ * libstacksplice.  All translation units of one binary share the table.  The first call of a
+ * function imports the package.  A host that calls stacksplice_python_import at its start learns
+ * there what is missing, and the stacks of errors born in C have Python's frames from then on.
  *
  *     static HRESULT call_python(PyObject *callable)
  *     {
@@ -37,9 +38,12 @@
 /* `return stacksplice_python_raise(hr);` must stay a call: a jump would remove the caller's frame
    from the captured stack. */
 #define STACKSPLICE_PYTHON_STAY() __asm__ volatile("" ::: "memory")
+/* What happens at most once stays out of the callers' code. */
+#define STACKSPLICE_PYTHON_RARE static __attribute__((noinline, cold, unused))
 #else
 #define STACKSPLICE_PYTHON_INLINE static inline
 #define STACKSPLICE_PYTHON_STAY() ((void)0)
+#define STACKSPLICE_PYTHON_RARE static inline
 #endif
 
 #ifdef __cplusplus
@@ -67,7 +71,7 @@ __attribute__((
 __attribute__((weak, visibility("hidden"))) const stacksplice_python_api *stacksplice_python_table;
 #endif
 
-/* CO_E_NOTINITIALIZED: what functions return before stacksplice_python_import. */
+/* CO_E_NOTINITIALIZED: what functions return without an interpreter. */
 #define STACKSPLICE_PYTHON_NOT_IMPORTED ((stacksplice_hresult)0x800401F0)
 
 /* Private: the pending Python exception, saved (in one object from 3.12 on) and restored. */
@@ -96,8 +100,43 @@ STACKSPLICE_PYTHON_INLINE void stacksplice_python_restore(stacksplice_python_pen
 #endif
 }
 
-/* Private: turn the pending Python exception into the thread's error, keeping only its message. */
-STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_import_failed(void)
+/* Private: the message of VALUE, then what to do about it; NULL without an exception set. */
+STACKSPLICE_PYTHON_RARE PyObject *stacksplice_python_text(PyObject *value)
+{
+    PyObject *text =
+        PyErr_GivenExceptionMatches(value, PyExc_ModuleNotFoundError)
+            ? PyUnicode_FromFormat("%S: install the package with pip, or put the folder that it is "
+                                   "in into PYTHONPATH",
+                                   value)
+            : PyObject_Str(value);
+
+    if (!text)
+        PyErr_Clear();
+    return text;
+}
+
+/* Private: make TEXT, which may be NULL and is consumed, the message of the thread's error HR. */
+STACKSPLICE_PYTHON_RARE stacksplice_hresult stacksplice_python_tell(stacksplice_hresult hr,
+                                                                    PyObject *text)
+{
+#ifndef STACKSPLICE_NO_WINRT
+    stacksplice_python_pending pending;
+    Py_ssize_t length = 0;
+    const char *message;
+
+    stacksplice_python_save(&pending);
+    message = text ? PyUnicode_AsUTF8AndSize(text, &length) : NULL;
+    PyErr_Clear();
+    (void)stacksplice_originate(hr, message ? message : "", message ? (size_t)length : 0, NULL,
+                                NULL);
+    stacksplice_python_restore(&pending);
+#endif
+    Py_XDECREF(text);
+    return hr;
+}
+
+/* Private: the HRESULT and the message of the pending Python exception, which is cleared. */
+STACKSPLICE_PYTHON_RARE stacksplice_hresult stacksplice_python_reason(PyObject **text)
 {
     stacksplice_python_pending pending;
     stacksplice_hresult hr = (stacksplice_hresult)0x80004005; /* E_FAIL */
@@ -107,63 +146,111 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_import_failed(v
     else if (PyErr_ExceptionMatches(PyExc_ImportError))
         hr = (stacksplice_hresult)0x8007007E; /* HRESULT_FROM_WIN32(ERROR_MOD_NOT_FOUND) */
     stacksplice_python_save(&pending);
-#ifndef STACKSPLICE_NO_WINRT
-    {
-        PyObject *text = pending.value ? PyObject_Str(pending.value) : NULL;
-        Py_ssize_t length = 0;
-        const char *message = text ? PyUnicode_AsUTF8AndSize(text, &length) : NULL;
-
-        if (message)
-            (void)stacksplice_originate(hr, message, (size_t)length, NULL, NULL);
-        Py_XDECREF(text);
-    }
-#endif
+    *text = pending.value ? stacksplice_python_text(pending.value) : NULL;
     Py_XDECREF(pending.type);
     Py_XDECREF(pending.value);
     Py_XDECREF(pending.traceback);
-    PyErr_Clear();
     return hr;
 }
 
-/*
- * Import the package and share its table.  Calling it again is cheap and changes nothing.  If the
- * host registered the extension in the inittab as "_stacksplice", the function uses that one.
- *
- * Returns S_OK.  Errors: CO_E_NOTINITIALIZED without an interpreter; 8007007E when the package
- * cannot be imported (the thread's error has the reason); E_NOINTERFACE when it is too old for this
- * header; E_OUTOFMEMORY.  It sets no Python exception; one that was pending stays.
- * [own: nothing | gil: held | alloc: yes | signal: no]
- */
-STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_import(void)
+/* Private: turn the pending Python exception into the thread's error, keeping only its message. */
+STACKSPLICE_PYTHON_RARE stacksplice_hresult stacksplice_python_import_failed(void)
 {
-    const stacksplice_python_api *table = NULL;
-    stacksplice_python_pending pending;
-    PyObject *builtin, *module = NULL;
-    int is_builtin;
-    stacksplice_hresult hr = 0;
+    PyObject *text;
+    stacksplice_hresult hr = stacksplice_python_reason(&text);
 
-    if (stacksplice_python_table)
-        return 0;
-    if (!Py_IsInitialized())
-        return STACKSPLICE_PYTHON_NOT_IMPORTED;
-    stacksplice_python_save(&pending);
-    builtin = PyUnicode_FromString("_stacksplice");
-    is_builtin =
-        builtin ? PySequence_Contains(PySys_GetObject("builtin_module_names"), builtin) : -1;
-    Py_XDECREF(builtin);
+    return stacksplice_python_tell(hr, text);
+}
+
+/* Private: the table of the package, which is imported; NULL with a Python exception. */
+STACKSPLICE_PYTHON_RARE const stacksplice_python_api *stacksplice_python_find(void)
+{
+    PyObject *name = PyUnicode_FromString("_stacksplice"), *module = NULL;
+    const stacksplice_python_api *table = NULL;
+    int is_builtin = name ? PySequence_Contains(PySys_GetObject("builtin_module_names"), name) : -1;
+
+    Py_XDECREF(name);
     if (is_builtin >= 0) /* first, because PyCapsule_Import hides why an import failed */
         module = PyImport_ImportModule(is_builtin ? "_stacksplice" : "stacksplice._stacksplice");
     if (module)
         table = (const stacksplice_python_api *)PyCapsule_Import(
             is_builtin ? "_stacksplice._C_API" : "stacksplice._stacksplice._C_API", 0);
     Py_XDECREF(module);
-    if (!table)
-        hr = stacksplice_python_import_failed();
-    else if (table->version != STACKSPLICE_PYTHON_API_VERSION || table->size < sizeof *table)
+    return table;
+}
+
+/*
+ * Private: import the package and share its table.  On failure *REASON is the message, or NULL.
+ * The pending exception and the thread's error stay as they are, whatever the import does.
+ */
+STACKSPLICE_PYTHON_RARE stacksplice_hresult stacksplice_python_load(PyObject **reason)
+{
+    const stacksplice_python_api *table;
+    stacksplice_python_pending pending;
+    stacksplice_saved_error error;
+    stacksplice_hresult hr = 0;
+
+    *reason = NULL;
+    if (!Py_IsInitialized())
+        return STACKSPLICE_PYTHON_NOT_IMPORTED;
+    stacksplice_python_save(&pending);
+    (void)stacksplice_save_error(&error);
+    table = stacksplice_python_find();
+    if (!table) {
+        hr = stacksplice_python_reason(reason);
+    } else if (table->version != STACKSPLICE_PYTHON_API_VERSION || table->size < sizeof *table) {
         hr = (stacksplice_hresult)0x80004002; /* E_NOINTERFACE */
-    else
+        *reason =
+            PyUnicode_FromString("the Python package stacksplice is too old for this program");
+    } else {
         stacksplice_python_table = table;
+    }
+    (void)stacksplice_restore_error(&error);
     stacksplice_python_restore(&pending);
+    return hr;
+}
+
+/* Private: originate before the package could be imported: the message is all there is. */
+STACKSPLICE_PYTHON_RARE stacksplice_hresult stacksplice_python_lost(stacksplice_hresult hr,
+                                                                    PyObject *reason)
+{
+    stacksplice_python_pending pending;
+    PyObject *text = NULL;
+
+    stacksplice_python_save(&pending);
+    if (reason && pending.value)
+        text = PyUnicode_FromFormat("%s: %S (without its stack: %U)",
+                                    Py_TYPE(pending.value)->tp_name, pending.value, reason);
+    PyErr_Clear();
+    Py_XDECREF(pending.type);
+    Py_XDECREF(pending.value);
+    Py_XDECREF(pending.traceback);
+    if (text)
+        Py_SETREF(reason, text);
+    return stacksplice_python_tell(hr, reason);
+}
+
+/*
+ * Import the package and share its table.  Calling it again is cheap and changes nothing.  If the
+ * host registered the extension in the inittab as "_stacksplice", the function uses that one.  The
+ * other functions call it when they need it.
+ *
+ * Returns S_OK.  Errors: CO_E_NOTINITIALIZED without an interpreter; 8007007E when the package
+ * cannot be imported; E_NOINTERFACE when it is too old for this header; E_OUTOFMEMORY.  The
+ * thread's error has the reason (but not without an interpreter).  It sets no Python exception; one
+ * that was pending stays.
+ * [own: nothing | gil: held | alloc: yes | signal: no]
+ */
+STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_import(void)
+{
+    PyObject *reason;
+    stacksplice_hresult hr;
+
+    if (stacksplice_python_table)
+        return 0;
+    hr = stacksplice_python_load(&reason);
+    if (hr < 0 && hr != STACKSPLICE_PYTHON_NOT_IMPORTED)
+        (void)stacksplice_python_tell(hr, reason);
     return hr;
 }
 
@@ -173,18 +260,33 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_import(void)
  * because it crossed a border before, keeps that object with its chain.
  *
  * Returns the failing HRESULT, for the caller to return.  Without a pending exception it originates
- * and returns E_UNEXPECTED.  Before stacksplice_python_import it returns CO_E_NOTINITIALIZED, and
- * the exception stays.
+ * and returns E_UNEXPECTED.  When the package cannot be imported, it returns the HRESULT of
+ * stacksplice_python_import, and the thread's error has the exception's type and message and the
+ * reason.  Without an interpreter it returns CO_E_NOTINITIALIZED.
  * [own: clears the exception | gil: held | alloc: yes | signal: no]
  */
 STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_originate(void)
 {
-    stacksplice_hresult hr = STACKSPLICE_PYTHON_NOT_IMPORTED;
+    PyObject *reason = NULL;
+    stacksplice_hresult hr = stacksplice_python_table ? 0 : stacksplice_python_load(&reason);
 
-    if (stacksplice_python_table)
+    if (hr >= 0)
         hr = stacksplice_python_table->originate();
+    else if (hr != STACKSPLICE_PYTHON_NOT_IMPORTED)
+        hr = stacksplice_python_lost(hr, reason);
     STACKSPLICE_PYTHON_STAY();
     return hr;
+}
+
+/* Private: raise before the package could be imported.  REASON is consumed. */
+STACKSPLICE_PYTHON_RARE void stacksplice_python_refuse(stacksplice_hresult hr, PyObject *reason)
+{
+    if (reason)
+        PyErr_Format(PyExc_SystemError, "the error 0x%08x cannot be raised. %U", (unsigned)hr,
+                     reason);
+    else
+        PyErr_NoMemory();
+    Py_XDECREF(reason);
 }
 
 /*
@@ -195,15 +297,20 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_originate(void)
  *
  * Always returns NULL, so write `return stacksplice_python_raise(hr);`.  It always sets an
  * exception, for a success code a SystemError, even while the interpreter shuts down and the
- * package is gone from it.  After finalization there is no interpreter to set one in.
+ * package is gone from it.  When the package cannot be imported, it is a SystemError with the
+ * reason, and the thread's error stays.  Without an interpreter there is nothing to set it in.
  * [own: takes the thread's error | gil: held | alloc: yes | signal: no]
  */
 STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_raise(stacksplice_hresult hr)
 {
-    if (stacksplice_python_table)
+    PyObject *reason = NULL;
+    const stacksplice_hresult loaded =
+        stacksplice_python_table ? 0 : stacksplice_python_load(&reason);
+
+    if (loaded >= 0)
         (void)stacksplice_python_table->raise(hr);
-    else
-        PyErr_SetString(PyExc_SystemError, "stacksplice_python_import() has not been called");
+    else if (loaded != STACKSPLICE_PYTHON_NOT_IMPORTED)
+        stacksplice_python_refuse(hr, reason);
     STACKSPLICE_PYTHON_STAY();
     return NULL;
 }
@@ -213,14 +320,15 @@ STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_raise(stacksplice_hresult
  * thread's slot does not change.
  *
  * Returns S_OK.  Errors: E_POINTER if exc or out is NULL; E_INVALIDARG if exc is not an exception
- * instance; E_OUTOFMEMORY; CO_E_NOTINITIALIZED.  It sets no Python exception.
+ * instance; E_OUTOFMEMORY; those of stacksplice_python_import.  It sets no Python exception.
  * [own: caller releases *out | gil: held | alloc: yes | signal: no]
  */
 STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_exception(PyObject *exc,
                                                                            IUnknown **out)
 {
-    return stacksplice_python_table ? stacksplice_python_table->exception(exc, out)
-                                    : STACKSPLICE_PYTHON_NOT_IMPORTED;
+    const stacksplice_hresult hr = stacksplice_python_import();
+
+    return hr < 0 ? hr : stacksplice_python_table->exception(exc, out);
 }
 
 /*
@@ -230,7 +338,13 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_exception(PyObj
  */
 STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_object(IUnknown *language_exception)
 {
-    return stacksplice_python_table ? stacksplice_python_table->object(language_exception) : NULL;
+    PyObject *reason = NULL;
+
+    if (!stacksplice_python_table && stacksplice_python_load(&reason) < 0) {
+        Py_XDECREF(reason);
+        return NULL;
+    }
+    return stacksplice_python_table->object(language_exception);
 }
 
 /*
@@ -245,14 +359,15 @@ STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_object(IUnknown *language
  * Returns S_OK when the exception was reported; S_FALSE for a SystemExit, which is a request and
  * not an error.  *exit_status (unless exit_status is NULL) is then the exit status that the
  * interpreter would have used; a message in place of a number was written to sys.stderr.  Errors:
- * E_UNEXPECTED if no exception is pending; CO_E_NOTINITIALIZED, and the exception stays.
+ * E_UNEXPECTED if no exception is pending; those of stacksplice_python_import, and the exception
+ * stays.
  * [own: clears the exception | gil: held, runs Python code | alloc: yes | signal: no]
  */
 STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_unhandled(int *exit_status)
 {
-    stacksplice_hresult hr = STACKSPLICE_PYTHON_NOT_IMPORTED;
+    stacksplice_hresult hr = stacksplice_python_import();
 
-    if (stacksplice_python_table)
+    if (hr >= 0)
         hr = stacksplice_python_table->unhandled(exit_status);
     STACKSPLICE_PYTHON_STAY();
     return hr;
