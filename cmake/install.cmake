@@ -52,6 +52,23 @@ if(TARGET stacksplice_lua_module)
   endif()
 endif()
 
+# The Python package, which C programs import, too.  Its core is the one of this installation.
+if(TARGET stacksplice_python_extension)
+  set(package ${STACKSPLICE_PYTHON_DIR}/stacksplice)
+  install(DIRECTORY bindings/python/stacksplice/ DESTINATION ${package} COMPONENT python
+    FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed"
+    PATTERN "__pycache__" EXCLUDE)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/python/stacksplice/ DESTINATION ${package}
+    USE_SOURCE_PERMISSIONS COMPONENT python FILES_MATCHING PATTERN "*.so")
+  set(core $<TARGET_SONAME_FILE_NAME:stacksplice>)
+  file(RELATIVE_PATH to_libraries /${package} /${CMAKE_INSTALL_LIBDIR})
+  install(CODE "
+    set(folder \"\${CMAKE_INSTALL_PREFIX}/${STACKSPLICE_PYTHON_DIR}\")
+    file(CREATE_LINK ${to_libraries}/${core} \"\$ENV{DESTDIR}\${folder}/stacksplice/${core}\" SYMBOLIC)
+    message(STATUS \"The Python package is in \${folder}; Python finds it there by PYTHONPATH\")"
+    COMPONENT python)
+endif()
+
 # The CMake package.
 install(EXPORT stacksplice-targets NAMESPACE stacksplice::
   DESTINATION ${package_dir} COMPONENT development)
@@ -67,14 +84,33 @@ install(FILES ${PROJECT_BINARY_DIR}/stacksplice-config.cmake
 # pkg-config: the prefix is found from the place of the .pc file itself.
 file(RELATIVE_PATH pc_prefix /${pkgconfig_dir} /)
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
-foreach(component stacksplice winrt lua)
-  if(component IN_LIST components)
-    set(name stacksplice-${component})
-    if(component STREQUAL "stacksplice")
-      set(name stacksplice)
-    endif()
-    configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
-    install(FILES ${PROJECT_BINARY_DIR}/${name}.pc
-      DESTINATION ${pkgconfig_dir} COMPONENT development)
+# pc_file(COMPONENT DESCRIPTION [LINKER_FLAG...]): the file of a component.  All but the core require the
+# core; none requires an interpreter, which the host brings itself, static or not.
+function(pc_file component pc_description)
+  if(NOT component IN_LIST components)
+    return()
   endif()
-endforeach()
+  set(pc_name stacksplice-${component})
+  set(pc_requires "stacksplice = ${PROJECT_VERSION}")
+  set(pc_folder "")
+  if(component STREQUAL "stacksplice")
+    set(pc_name stacksplice)
+    set(pc_requires "")
+  elseif(component STREQUAL "winrt")
+    set(pc_folder /stacksplice/winrt)
+  endif()
+  set(pc_libs "")
+  if(ARGN)
+    string(JOIN " " pc_libs "-L\${libdir}" ${ARGN})
+  endif()
+  configure_file(cmake/stacksplice.pc.in ${PROJECT_BINARY_DIR}/${pc_name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${pc_name}.pc
+    DESTINATION ${pkgconfig_dir} COMPONENT development)
+endfunction()
+pc_file(stacksplice "${PROJECT_DESCRIPTION}" -lstacksplice)
+pc_file(winrt "The Windows Runtime error API of stacksplice by its bare header and function names"
+  -lstacksplice-winrt)
+pc_file(cpp "stacksplice for C++17 programs")
+pc_file(lua "stacksplice for programs that embed Lua ${STACKSPLICE_LUA_FOUND}"
+  -lstacksplice-lua -Wl,-z,nodelete)
+pc_file(python "stacksplice for programs that embed or extend Python")
