@@ -1,0 +1,4 @@
+function price(currency)
+    local amount = 25
+    print(amount * rate(currency))
+end
