@@ -1,6 +1,7 @@
 """What an example of the folder examples prints is what stands beside it.
 
 usage: example.py EXAMPLE PREFIX BUILD COMMAND...   run COMMAND in the folder EXAMPLE
+       example.py --code PAGE EXAMPLES              all code in C and C++ of PAGE is theirs
        example.py --readme README EXAMPLES          README shows code and output of them
 
 PREFIX is where stacksplice is installed, BUILD where the example was built.  With
@@ -49,14 +50,18 @@ def compare(what, file, found, write):
     file.write_text(found, encoding="utf-8")
 
 
-def check_readme(readme, examples, write):
-    text = readme.read_text(encoding="utf-8")
+def check_code(page, examples):
     sources = [file.read_text(encoding="utf-8") for file in examples.glob("*/shop.*")]
-    blocks = BLOCK.findall(text)
-    for language, code in blocks:
+    for info, code in BLOCK.findall(page.read_text(encoding="utf-8")):
+        language = info.partition(" ")[0]
         if language in ("c", "cpp") and not any(code in source for source in sources):
-            sys.exit(f"this {language} code of {readme} is in no program of {examples}:\n{code}")
-    reports = [block for language, block in blocks if not language and "in rate" in block]
+            sys.exit(f"this {language} code of {page} is in no program of {examples}:\n{code}")
+
+
+def check_readme(readme, examples, write):
+    check_code(readme, examples)
+    text = readme.read_text(encoding="utf-8")
+    reports = [block for info, block in BLOCK.findall(text) if not info and "in rate" in block]
     expected = (examples / "c_python" / "expected.txt").read_text(encoding="utf-8")
     report = expected.partition("\n")[2]  # after the price of the order that is right
     if len(reports) != 1:
@@ -66,7 +71,9 @@ def check_readme(readme, examples, write):
 
 def main(arguments):
     write = os.environ.get("STACKSPLICE_WRITE_EXPECTED") == "1"
-    if arguments[0] == "--readme":
+    if arguments[0] == "--code":
+        check_code(Path(arguments[1]), Path(arguments[2]))
+    elif arguments[0] == "--readme":
         check_readme(Path(arguments[1]), Path(arguments[2]), write)
     else:
         folder, prefix, build = map(Path, arguments[:3])
