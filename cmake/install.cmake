@@ -52,23 +52,6 @@ if(TARGET stacksplice_lua_module)
   endif()
 endif()
 
-# The Python package, which C programs import, too.  Its core is the one of this installation.
-if(TARGET stacksplice_python_extension)
-  set(package ${STACKSPLICE_PYTHON_DIR}/stacksplice)
-  install(DIRECTORY bindings/python/stacksplice/ DESTINATION ${package} COMPONENT python
-    FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed"
-    PATTERN "__pycache__" EXCLUDE)
-  install(DIRECTORY ${PROJECT_BINARY_DIR}/python/stacksplice/ DESTINATION ${package}
-    USE_SOURCE_PERMISSIONS COMPONENT python FILES_MATCHING PATTERN "*.so")
-  set(core $<TARGET_SONAME_FILE_NAME:stacksplice>)
-  file(RELATIVE_PATH to_libraries /${package} /${CMAKE_INSTALL_LIBDIR})
-  install(CODE "
-    set(folder \"\${CMAKE_INSTALL_PREFIX}/${STACKSPLICE_PYTHON_DIR}\")
-    file(CREATE_LINK ${to_libraries}/${core} \"\$ENV{DESTDIR}\${folder}/stacksplice/${core}\" SYMBOLIC)
-    message(STATUS \"The Python package is in \${folder}; Python finds it there by PYTHONPATH\")"
-    COMPONENT python)
-endif()
-
 # The CMake package.
 install(EXPORT stacksplice-targets NAMESPACE stacksplice::
   DESTINATION ${package_dir} COMPONENT development)
@@ -114,3 +97,22 @@ pc_file(cpp "stacksplice for C++17 programs")
 pc_file(lua "stacksplice for programs that embed Lua ${STACKSPLICE_LUA_FOUND}"
   -lstacksplice-lua -Wl,-z,nodelete)
 pc_file(python "stacksplice for programs that embed or extend Python")
+
+# The Python package, which C programs import, too.  Its core is the one of this installation.  Last,
+# so that where it is stands at the end of what an installation prints.
+if(TARGET stacksplice_python_extension)
+  set(package ${STACKSPLICE_PYTHON_DIR}/stacksplice)
+  install(DIRECTORY bindings/python/stacksplice/ DESTINATION ${package} COMPONENT python
+    FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed"
+    PATTERN "__pycache__" EXCLUDE)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/python/stacksplice/ DESTINATION ${package}
+    USE_SOURCE_PERMISSIONS COMPONENT python FILES_MATCHING PATTERN "*.so")
+  set(core $<TARGET_SONAME_FILE_NAME:stacksplice>)
+  file(RELATIVE_PATH to_libraries /${package} /${CMAKE_INSTALL_LIBDIR})
+  string(REGEX REPLACE "/$" "" to_libraries "${to_libraries}")
+  install(CODE "
+    set(folder \"\${CMAKE_INSTALL_PREFIX}/${STACKSPLICE_PYTHON_DIR}\")
+    file(CREATE_LINK ${to_libraries}/${core} \"\$ENV{DESTDIR}\${folder}/stacksplice/${core}\" SYMBOLIC)
+    message(STATUS \"The Python package is in \${folder}; Python finds it there by PYTHONPATH\")"
+    COMPONENT python)
+endif()
