@@ -106,7 +106,8 @@ if(TARGET stacksplice_python_extension)
     FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed"
     PATTERN "__pycache__" EXCLUDE)
   install(DIRECTORY ${PROJECT_BINARY_DIR}/python/stacksplice/ DESTINATION ${package}
-    USE_SOURCE_PERMISSIONS COMPONENT python FILES_MATCHING PATTERN "*.so")
+    USE_SOURCE_PERMISSIONS COMPONENT python
+    FILES_MATCHING PATTERN "*.so*" PATTERN "libstacksplice.so*" EXCLUDE PATTERN "__pycache__" EXCLUDE)
   set(core $<TARGET_SONAME_FILE_NAME:stacksplice>)
   file(RELATIVE_PATH to_libraries /${package} /${CMAKE_INSTALL_LIBDIR})
   string(REGEX REPLACE "/$" "" to_libraries "${to_libraries}")

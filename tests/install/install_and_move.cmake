@@ -1,9 +1,19 @@
-# cmake -DBUILD=... -DSTAGE=... -DPREFIX=... -P: install BUILD under STAGE, then move it to PREFIX.
+# cmake -DBUILD=... -DSTAGE=... -DPREFIX=... [-DPACKAGE=...] -P: install BUILD under STAGE, then move it
+# to PREFIX.  PACKAGE is the folder of the Python package there, if it was built.
 file(REMOVE_RECURSE ${STAGE} ${PREFIX})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${STAGE}
   RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "cmake --install failed:\n${output}")
+endif()
+
+if(PACKAGE)
+  file(GLOB files RELATIVE ${BUILD}/python/stacksplice ${BUILD}/python/stacksplice/*.*)
+  foreach(file IN LISTS files)
+    if(NOT EXISTS ${STAGE}/${PACKAGE}/stacksplice/${file})
+      message(FATAL_ERROR "${file} of the Python package was not installed")
+    endif()
+  endforeach()
 endif()
 
 # Text that still names the first place would break after the move.
