@@ -63,6 +63,8 @@ static void add_known_apis(ss_lua_layout *layout)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         uint32_t at = layout->api_count;
 
+        if (!known[i]) /* this copy is older than the function */
+            continue;
         for (; at > 0 && layout->apis[at - 1] > known[i]; at--)
             layout->apis[at] = layout->apis[at - 1];
         layout->apis[at] = known[i];

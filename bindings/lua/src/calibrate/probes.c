@@ -178,7 +178,8 @@ static const luaL_Reg bodies[] = {BODIES(ROW){"pcallk", pcall_yieldable}, {NULL,
 
 static void open_libraries(lua_State *L)
 {
-    static const luaL_Reg libraries[] = {
+    /* Not static: the addresses may be found at run time. */
+    const luaL_Reg libraries[] = {
         {LUA_GNAME, luaopen_base},
         {LUA_COLIBNAME, luaopen_coroutine},
         {LUA_TABLIBNAME, luaopen_table},

@@ -156,12 +156,8 @@ static bool close_wrapped(lua_State *L, lua_State *co)
    whether it was one. */
 static bool add_place(lua_State *L, int status)
 {
-#if LUA_VERSION_RELEASE_NUM >= 50403
-    if (status == LUA_ERRMEM)
+    if (SS_LUA_WRAP_SPARES_ERRMEM && status == LUA_ERRMEM)
         return false;
-#else
-    (void)status;
-#endif
     if (lua_type(L, -1) != LUA_TSTRING)
         return false;
     luaL_where(L, 1);

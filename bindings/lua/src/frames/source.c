@@ -17,8 +17,8 @@
 /* Lua is on the stack but cannot be read: put a gap where it was entered. */
 static void say_failure(stacksplice_walk *walk, const ss_lua_layout *layout)
 {
-    static const uintptr_t entries[] = {(uintptr_t)lua_pcallk, (uintptr_t)lua_callk,
-                                        (uintptr_t)lua_resume};
+    const uintptr_t entries[] = {(uintptr_t)lua_pcallk, (uintptr_t)lua_callk,
+                                 (uintptr_t)lua_resume};
 
     for (uint32_t i = 0; i < walk->frame_count; i++)
         for (size_t e = 0; e < sizeof entries / sizeof *entries; e++)
@@ -83,7 +83,9 @@ __attribute__((constructor)) static void give_source(void)
                                                .planted = ss_lua_cache_planted};
 
     ss_lua_the_source = &source;
+#if !SS_LUA_BY_NAME /* else no copy of Lua is known yet */
     ss_lua_source_register();
+#endif
 }
 
 /* ---- Captures of ours ------------------------------------------------------------------------*/

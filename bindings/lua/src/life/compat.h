@@ -84,6 +84,20 @@ static inline int ss_lua_compat_typeerror(lua_State *L, int argument, const char
 
 #endif
 
+/* Whether a binding without Lua's headers is being built, which finds Lua's functions by name. */
+#ifdef SS_LUA_ABI
+#define SS_LUA_BY_NAME 1
+#else
+#define SS_LUA_BY_NAME 0
+#endif
+
+/* Since 5.4.3, which has lua_closeslot, coroutine.wrap puts no place before "not enough memory". */
+#if SS_LUA_BY_NAME && LUA_VERSION_NUM == 504
+#define SS_LUA_WRAP_SPARES_ERRMEM (lua_closeslot != NULL)
+#else
+#define SS_LUA_WRAP_SPARES_ERRMEM (LUA_VERSION_RELEASE_NUM >= 50403)
+#endif
+
 /* Make the collector count this much as allocated.  Since 5.5 in bytes. */
 static inline void ss_lua_count_kib(lua_State *L, int kib)
 {

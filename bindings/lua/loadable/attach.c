@@ -1,0 +1,299 @@
+/*
+ * Attaches states: debug.traceback becomes a function of ours, which records the error and then
+ * does what the former one does.  Bridges that know nothing of us use that function as the message
+ * handler of their calls.  The coroutine functions are replaced as install() does it.
+ */
+#include "attachment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "calibrate/calibrate.h"
+
+#include <lualib.h>
+
+/* In the registry: the object that stands for the attachment, and the function that uninstalls. */
+static const char object_key, uninstall_key;
+
+enum { FORMER = 1, OBJECT, INSTALLED }; /* the upvalues of our debug.traceback */
+
+/* The arguments of the protected part. */
+typedef struct attaching {
+    const ss_lua_hooks *hooks;
+    ss_lua_attachment *made;
+} attaching;
+
+static void unref(ss_lua_attachment *attachment)
+{
+    if (__atomic_sub_fetch(&attachment->references, 1, __ATOMIC_ACQ_REL) == 0)
+        free(attachment);
+}
+
+/* ---- debug.traceback -------------------------------------------------------------------------*/
+
+static int finish_former(lua_State *L, int status, lua_KContext context)
+{
+    (void)status;
+    (void)context;
+    return lua_gettop(L);
+}
+
+/* A function in C is called inside our own activation: it counts levels as if it were called
+   itself. */
+static SS_LUA_OWN int attached_traceback(lua_State *L)
+{
+    ss_lua_attachment **object = lua_touserdata(L, lua_upvalueindex(OBJECT));
+    ss_lua_attachment *attachment = *object;
+    int results;
+
+    if (attachment && attachment->main && lua_gettop(L) == 1 && !lua_isthread(L, 1))
+        ss_lua_record(L, attachment, SS_LUA_HERE());
+    if (attachment && attachment->former) {
+        results = attachment->former(L);
+        __asm__ volatile("" ::: "memory"); /* no tail call: our frame belongs to the activation */
+        return results;
+    }
+    lua_pushvalue(L, lua_upvalueindex(FORMER));
+    lua_insert(L, 1);
+    lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, finish_former);
+    return lua_gettop(L);
+}
+
+/* Push the table of the library debug, or nil. [-0, +1, m] */
+static void push_debug(lua_State *L)
+{
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    lua_pushliteral(L, LUA_DBLIBNAME);
+    if (lua_rawget(L, -2) != LUA_TTABLE) {
+        lua_pop(L, 1);
+        lua_pushnil(L);
+    }
+    lua_remove(L, -2);
+}
+
+/* Push the raw field "traceback" of the table at INDEX. [-0, +1, m] */
+static void push_traceback(lua_State *L, int index)
+{
+    index = lua_absindex(L, index);
+    lua_pushliteral(L, "traceback");
+    lua_rawget(L, index);
+}
+
+/* The object at OBJECT stands for the attachment. [-0, +0, m] */
+static void replace_functions(lua_State *L, ss_lua_attachment *attachment, int object)
+{
+    int debug = lua_gettop(L) + 1;
+
+    push_debug(L);
+    if (lua_istable(L, debug))
+        push_traceback(L, debug);
+    else
+        lua_pushnil(L);
+    if (lua_iscfunction(L, -1) && !lua_getupvalue(L, -1, 1))
+        attachment->former = lua_tocfunction(L, -1);
+    else
+        lua_settop(L, debug + 1);
+    lua_pushcfunction(L, ss_lua_install_function);
+    lua_call(L, 0, 1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &uninstall_key);
+    if (lua_isfunction(L, debug + 1)) {
+        lua_pushliteral(L, "traceback");
+        lua_pushvalue(L, debug + 1);
+        lua_pushvalue(L, object);
+        push_traceback(L, debug);
+        lua_pushcclosure(L, attached_traceback, INSTALLED);
+        lua_rawset(L, debug);
+    }
+    lua_settop(L, debug - 1);
+}
+
+/* ---- The object in the registry --------------------------------------------------------------*/
+
+static void end(ss_lua_attachment *attachment)
+{
+    attachment->main = NULL;
+    ss_lua_drop_recorded(attachment);
+}
+
+/* Its finalizer: the state closes, or was restored. */
+static int collect(lua_State *L)
+{
+    ss_lua_attachment **object = lua_touserdata(L, 1), *attachment = *object;
+
+    *object = NULL;
+    if (!attachment)
+        return 0;
+    if (attachment->main) {
+        end(attachment);
+        if (attachment->hooks.closed)
+            attachment->hooks.closed(attachment->hooks.data);
+    }
+    unref(attachment);
+    return 0;
+}
+
+/* Push an object for a new attachment. [-0, +1, m] */
+static ss_lua_attachment *push_new(lua_State *L)
+{
+    ss_lua_attachment **object = lua_newuserdatauv(L, sizeof *object, 0);
+
+    *object = NULL;
+    lua_createtable(L, 0, 2);
+    lua_pushcfunction(L, collect);
+    lua_setfield(L, -2, "__gc");
+    lua_pushboolean(L, 0);
+    lua_setfield(L, -2, "__metatable");
+    lua_setmetatable(L, -2);
+    *object = calloc(1, sizeof **object);
+    if (!*object)
+        luaL_error(L, "not enough memory");
+    (*object)->references = 1;
+    return *object;
+}
+
+static void set_hooks(lua_State *L, ss_lua_attachment *attachment, const ss_lua_hooks *hooks)
+{
+    if (!hooks)
+        return;
+    attachment->hooks = *hooks;
+    attachment->hooks.metatable = NULL;
+    if (!hooks->raised || !hooks->metatable)
+        return;
+    lua_getfield(L, LUA_REGISTRYINDEX, hooks->metatable);
+    attachment->metatable = lua_istable(L, -1) ? lua_topointer(L, -1) : NULL;
+    lua_pop(L, 1);
+}
+
+/* Arguments: nil, what to attach. */
+static int attach_protected(lua_State *L)
+{
+    attaching *now = lua_touserdata(L, 2);
+    ss_lua_attachment *attachment, **object;
+
+    luaL_checkversion(L);
+    luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
+    ss_lua_plant_sentinel(L, ss_lua_state_open(L));
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &object_key) == LUA_TUSERDATA) {
+        object = lua_touserdata(L, -1);
+        attachment = *object;
+    } else {
+        attachment = push_new(L);
+        set_hooks(L, attachment, now->hooks);
+        ss_lua_see_failed(L);
+        lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+        lua_pushvalue(L, -2);
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &object_key);
+        replace_functions(L, attachment, lua_gettop(L) - 1);
+        attachment->main = lua_tothread(L, -1);
+    }
+    if (attachment) {
+        __atomic_add_fetch(&attachment->references, 1, __ATOMIC_RELAXED);
+        now->made = attachment;
+    }
+    return 0;
+}
+
+/* Arguments: nil, the attachment. */
+static int restore_protected(lua_State *L)
+{
+    int debug;
+
+    lua_pushnil(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &object_key);
+    push_debug(L);
+    debug = lua_gettop(L);
+    if (lua_istable(L, debug)) {
+        push_traceback(L, debug);
+        if (lua_tocfunction(L, -1) == attached_traceback) {
+            lua_pushliteral(L, "traceback");
+            lua_getupvalue(L, -2, INSTALLED);
+            lua_rawset(L, debug);
+        }
+    }
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &uninstall_key);
+    lua_pushnil(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &uninstall_key);
+    if (lua_isfunction(L, -1))
+        lua_call(L, 0, 0);
+    return 0;
+}
+
+/* ---- What the loader calls -------------------------------------------------------------------*/
+
+/* Call BODY with nil and DATA; the error message, if there is one, becomes the reason. */
+static bool run(lua_State *L, lua_CFunction body, void *data, ss_lua_reason *reason)
+{
+    const char *text = NULL;
+    bool done;
+
+    lua_pushcfunction(L, body);
+    lua_pushnil(L);
+    lua_pushlightuserdata(L, data);
+    done = lua_pcall(L, 2, 0, 0) == LUA_OK;
+    if (done)
+        return true;
+    if (lua_type(L, -1) == LUA_TSTRING)
+        text = lua_tolstring(L, -1, NULL);
+    (void)snprintf(reason->text, sizeof reason->text, "%s", text ? text : "Lua raised an error");
+    lua_pop(L, 1);
+    return false;
+}
+
+static ss_lua_attachment *attach(void *state, const ss_lua_hooks *hooks, ss_lua_reason *reason)
+{
+    attaching now = {.hooks = hooks};
+    lua_State *L = state;
+
+    (void)ss_lua_layout_get(); /* now, and not in the middle of a capture */
+    if (lua_status(L) != LUA_OK) {
+        (void)snprintf(reason->text, sizeof reason->text, "the coroutine is suspended or dead");
+        return NULL;
+    }
+    if (!lua_checkstack(L, LUA_MINSTACK)) {
+        (void)snprintf(reason->text, sizeof reason->text, "not enough memory");
+        return NULL;
+    }
+    if (!run(L, attach_protected, &now, reason))
+        return NULL;
+    if (!now.made)
+        (void)snprintf(reason->text, sizeof reason->text, "the Lua state is closing");
+    return now.made;
+}
+
+static void release(ss_lua_attachment *attachment, bool restore)
+{
+    lua_State *L = attachment->main;
+    ss_lua_reason reason;
+
+    if (restore && L && lua_status(L) == LUA_OK && lua_checkstack(L, LUA_MINSTACK)) {
+        end(attachment); /* even if there is no memory to restore: then nothing is recorded */
+        (void)run(L, restore_protected, NULL, &reason);
+    }
+    unref(attachment);
+}
+
+static bool is_closed(const ss_lua_attachment *attachment)
+{
+    return !attachment->main;
+}
+
+static const char *bind_to(void *(*find)(void *data, const char *name), void *data)
+{
+    const char *missing = ss_lua_bind(find, data);
+
+    if (!missing)
+        ss_lua_source_register();
+    return missing;
+}
+
+__attribute__((visibility("default"))) extern const ss_lua_loadable stacksplice_lua_loadable;
+const ss_lua_loadable stacksplice_lua_loadable = {.size = sizeof stacksplice_lua_loadable,
+                                                  .version = LUA_VERSION_NUM,
+                                                  .bind = bind_to,
+                                                  .attach = attach,
+                                                  .release = release,
+                                                  .is_closed = is_closed,
+                                                  .take_last = ss_lua_take_recorded,
+                                                  .find_failed = ss_lua_find_failed};

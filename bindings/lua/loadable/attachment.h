@@ -1,0 +1,39 @@
+/* An attached state, as the files here see it. */
+#ifndef SS_LUA_ATTACHMENT_H
+#define SS_LUA_ATTACHMENT_H
+
+#include <pthread.h>
+
+#include "cross/job.h"
+#include "loadable.h"
+
+struct ss_lua_attachment {
+    unsigned references;   /* handles, and the state's */
+    lua_State *main;       /* NULL once the state was closed, or restored */
+    ss_lua_hooks hooks;    /* without its metatable's name */
+    const void *metatable; /* NULL: no hook for userdata */
+    lua_CFunction former;  /* debug.traceback, if it is a function in C without upvalues */
+    IUnknown *last;        /* the last error, or NULL */
+    char *last_message;    /* malloc, or NULL if it has none */
+    size_t last_length;
+    pthread_t last_thread;
+};
+
+/* ---- Errors (errors.c) -----------------------------------------------------------------------*/
+
+/* Record the error of the value at index 1, which debug.traceback was called with. [-0, +0, -], 4
+   slots */
+void ss_lua_record(lua_State *L, ss_lua_attachment *attachment, const void *above);
+
+/* Forget the last error. */
+void ss_lua_drop_recorded(ss_lua_attachment *attachment);
+
+/* As the members of ss_lua_loadable. */
+IUnknown *ss_lua_take_recorded(ss_lua_attachment *attachment, const char *text, size_t length);
+IUnknown *ss_lua_find_failed(ss_lua_attachment *attachment, const char *text, size_t length,
+                             const void *above);
+
+/* Count the coroutines that failed before as seen. [-0, +0, m] */
+void ss_lua_see_failed(lua_State *L);
+
+#endif

@@ -1,0 +1,69 @@
+/*
+ * The Lua binding as a shared object that finds Lua's functions by name, and what its loader calls.
+ * There is one object for each version of Lua.  Each instance of it serves one copy of Lua: a
+ * loader maps the file again for a second copy of the version.
+ *
+ * The loader knows no header of Lua.  A state is given as a pointer, and may be any coroutine of
+ * it that is at rest, or runs the C function that calls us.  No function here raises a Lua error,
+ * and each leaves Lua's stack as it was.
+ */
+#ifndef SS_LUA_LOADABLE_H
+#define SS_LUA_LOADABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <stacksplice/winrt/unknwn.h>
+
+#define SS_LUA_LOADABLE_SYMBOL "stacksplice_lua_loadable"
+
+/* What the program is told of an attached state; any member may be NULL. */
+typedef struct ss_lua_hooks {
+    /*
+     * A Lua error is being raised whose value is a full userdata with the metatable METATABLE of
+     * the registry: BLOCK is its memory.  Frames inside of ABOVE are ours.  The whole stack is
+     * live.  It runs on the thread that runs Lua, and may not use the state.
+     */
+    void (*raised)(void *data, void *block, const void *above);
+    /* The state was closed: the hooks are not called any more. */
+    void (*closed)(void *data);
+    const char *metatable;
+    void *data;
+} ss_lua_hooks;
+
+/* An attached state.  It outlives the state until the program releases it. */
+typedef struct ss_lua_attachment ss_lua_attachment;
+
+/* Where attach puts the reason of a failure. */
+typedef struct ss_lua_reason {
+    char text[240];
+} ss_lua_reason;
+
+/* An unfinished error, as stacksplice_saved_error holds it, is never touched by these. */
+typedef struct ss_lua_loadable {
+    size_t size;
+    int version; /* as LUA_VERSION_NUM */
+    /* Bind this instance to a copy of Lua, by the addresses that FIND returns, and give the core
+       its frame source.  Returns NULL, or the name of the first function that is missing.  Call it
+       once. */
+    const char *(*bind)(void *(*find)(void *data, const char *name), void *data);
+    /* Attach a state: errors on their way to a traceback are recorded.  A second attachment of one
+       state has another handle and the hooks of the first.  NULL with a reason. */
+    ss_lua_attachment *(*attach)(void *L, const ss_lua_hooks *hooks, ss_lua_reason *reason);
+    /* Release a handle.  RESTORE: put the library functions back that attach replaced, each one
+       where ours is still there; the hooks are not called any more. */
+    void (*release)(ss_lua_attachment *attachment, bool restore);
+    bool (*is_closed)(const ss_lua_attachment *attachment);
+    /* The last error whose traceback this thread asked for, with a reference; once.  TEXT must
+       begin with its message, if that is a string; it may be NULL. */
+    IUnknown *(*take_last)(ss_lua_attachment *attachment, const char *text, size_t length);
+    /* The error of the one coroutine in the registry that failed and was not seen before, with a
+       reference; NULL if there is none, or more than one.  Its message is TEXT. */
+    IUnknown *(*find_failed)(ss_lua_attachment *attachment, const char *text, size_t length,
+                             const void *above);
+} ss_lua_loadable;
+
+/* functions.c */
+const char *ss_lua_bind(void *(*find)(void *data, const char *name), void *data);
+
+#endif
