@@ -45,12 +45,13 @@ LANGUAGE_FREE = ["core"]
 # A folder of the Python binding -> the other folders it may include.
 PYTHON = {
     "life": set(),
+    "lua": {"life"},
     "frames": {"life"},
     "value": {"life"},
     "stack": {"life", "frames", "value"},
     "traceback": {"life", "frames", "value", "stack"},
     "cross": {"life", "frames", "value", "stack", "traceback"},
-    "api": {"life", "frames", "value", "stack", "traceback", "cross"},
+    "api": {"life", "lua", "frames", "value", "stack", "traceback", "cross"},
 }
 # The one header through which other layers see an error object.
 VIEW = "error/view.h"
