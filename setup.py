@@ -1,4 +1,4 @@
-"""Builds the extension and the core library through CMake, the one build list of the project."""
+"""Builds the extension and its libraries through CMake, the one build list of the project."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(*command: str) -> None:
 
 
 class CMakeBuild(build_ext):
-    """Runs CMake for this interpreter and takes the extension and the core library from there."""
+    """Runs CMake for this interpreter and takes the extension and its libraries from there."""
 
     def run(self) -> None:
         check_tools()
@@ -74,12 +74,12 @@ class CMakeBuild(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         self.take("_stacksplice*.so", Path(self.get_ext_fullpath(ext.name)).parent)
-        self.take("libstacksplice.so.*", Path(self.get_ext_fullpath(ext.name)).parent)
+        self.take("libstacksplice*.so*", Path(self.get_ext_fullpath(ext.name)).parent)
 
     def copy_extensions_to_source(self) -> None:
         """For `pip install -e`: setuptools knows of the extension only."""
         super().copy_extensions_to_source()
-        self.take("libstacksplice.so.*", ROOT / "bindings" / "python" / "stacksplice")
+        self.take("libstacksplice*.so*", ROOT / "bindings" / "python" / "stacksplice")
 
     def take(self, pattern: str, target: Path) -> None:
         target.mkdir(parents=True, exist_ok=True)

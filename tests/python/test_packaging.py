@@ -68,7 +68,12 @@ def test_editable(tmp_path):
         pip, capture_output=True, text=True, env={**os.environ, "CMAKE_BUILD_TYPE": "Debug"}, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    package = tree / "bindings" / "python" / "stacksplice"
+    assert {f"libstacksplice-lua{version}.so.0" for version in (53, 54, 55)} <= set(os.listdir(package))
     site = next(prefix.glob("l*/python*/site-packages"))
     source = f"import site; site.addsitedir({str(site)!r})\nimport stacksplice; print(stacksplice.__file__)"
-    done = subprocess.run([sys.executable, "-S", "-c", source], capture_output=True, text=True, cwd=tmp_path)
-    assert Path(done.stdout.strip()).parent == tree / "bindings" / "python" / "stacksplice", done.stderr
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", source], capture_output=True, text=True, cwd=tmp_path, env=alone
+    )
+    assert Path(done.stdout.strip()).parent == package, done.stderr
