@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import importlib
 import shutil
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import stacksplice
+from building import Child
 from frame_oracle import chain
 from stacksplice import _stacksplice
 
@@ -253,3 +255,88 @@ def test_the_package_has_an_object_for_each_version() -> None:
     assert sorted(file.name for file in folder.glob("libstacksplice-lua*.so.0")) == [
         f"libstacksplice-{version}.so.0" for version in VERSIONS
     ]
+
+
+SHARED_LUA = """
+import ctypes, sys
+lua = ctypes.PyDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+import stacksplice
+from stacksplice import _stacksplice
+for name, result in ("luaL_newstate", ctypes.c_void_p), ("lua_tolstring", ctypes.c_char_p):
+    getattr(lua, name).restype = result
+taken = []
+
+def capture(*_):
+    taken.append(stacksplice.capture())
+    return 0
+
+function = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(capture)
+
+def run(L, source):
+    failed = lua.luaL_loadstring(L, source) or lua.lua_pcallk(L, 0, -1, 0, ctypes.c_void_p(), None)
+    assert not failed, lua.lua_tolstring(L, -1, None)
+
+def lines(stack):
+    return [frame.line for frame in stack if (frame.kind, frame.language) == ("script", "lua")]
+
+def memory_copies():
+    with open("/proc/self/maps") as maps:
+        return sum("memfd:stacksplice-lua" in line for line in maps)
+"""
+OWN_STATE = """
+L = ctypes.c_void_p(lua.luaL_newstate())
+lua.luaL_openlibs(L)
+lua.lua_pushcclosure(L, function, 0)
+lua.lua_setglobal(L, b"capture")
+handle = _stacksplice._lua_attach(L.value, where)
+run(L, b"local function f()\\n\\ncapture()\\nend\\nf()")
+assert lines(taken.pop()) == [3, 5]
+"""
+
+
+@pytest.fixture
+def shared_lua() -> str:
+    name = ctypes.util.find_library("lua5.4")
+    return name or pytest.skip("there is no shared library of Lua 5.4")
+
+
+@pytest.mark.parametrize("where", ["None", "sys.argv[1]"])
+def test_a_lua_of_the_program(child: Child, shared_lua: str, where: str) -> None:
+    """Found in the global scope, or by its file; a closed state is closed."""
+    child(
+        SHARED_LUA
+        + f"where = {where}"
+        + OWN_STATE
+        + "lua.lua_close(L)\nassert _stacksplice._lua_is_closed(handle)",
+        shared_lua,
+    )
+
+
+def test_a_file_that_calls_another_lua_than_its_own(child: Child, shared_lua: str) -> None:
+    """With a Lua in the global scope the loader binds lupa's calls to that one."""
+    file = module("lua54").__file__
+    done = child(
+        SHARED_LUA
+        + f"where = {file!r}\nfrom lupa import lua54\n"
+        + "runtime = lua54.LuaRuntime()\n"
+        + OWN_STATE
+        + "handle = _stacksplice._lua_attach(L.value, None)\nprint(memory_copies())",
+        shared_lua,
+    )
+    assert done.stdout == "0\n"
+
+
+def test_two_mappings_for_two_copies(child: Child, shared_lua: str) -> None:
+    """The Lua of the program, loaded after lupa has bound its calls, is another copy."""
+    file = module("lua54").__file__
+    done = child(
+        "from lupa import lua54\nruntime = lua54.LuaRuntime()\n"
+        + SHARED_LUA
+        + "address = int(runtime.eval('tostring(coroutine.running())').split()[-1], 16)\n"
+        + f"keep = _stacksplice._lua_attach(address, {file!r})\nassert memory_copies() == 0\n"
+        + "where = None"
+        + OWN_STATE
+        + "print(memory_copies() > 0)",
+        shared_lua,
+    )
+    assert done.stdout == "True\n"

@@ -82,7 +82,7 @@ static const ss_lua_loadable *instance_of(void *handle, const char *library)
 const ss_lua_loadable *sspy_lua_instance(const char *library)
 {
     const ss_lua_loadable *instance;
-    void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+    void *handle = sspy_lua_handle(library);
 
     if (!handle)
         return (void *)PyErr_Format(PyExc_OSError, "%s is not loaded in this process",

@@ -19,8 +19,12 @@
  */
 const ss_lua_loadable *sspy_lua_instance(const char *library);
 
-/* ---- Copies of Lua (version.c) ----------------------------------------------------------------*/
+/* ---- Copies of Lua (scope.c, version.c)
+ * ----------------------------------------------------------------*/
 
+/* The handle in which dlsym finds the functions of Lua that the loaded file LIBRARY calls, or those
+   of the global scope if it is NULL; NULL if the file is not loaded. */
+void *sspy_lua_handle(const char *library);
 /* The version of the copy of Lua in HANDLE, as LUA_VERSION_NUM; 0 with an exception that names
    LIBRARY if it is none that we support. */
 int sspy_lua_version(void *handle, const char *library);
