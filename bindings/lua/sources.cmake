@@ -31,6 +31,7 @@ set(sources
   src/value/error_read.c
   src/value/error_report.c
   src/value/gather.c
+  src/value/guest.c
   src/value/leave.c
   src/value/originate.c
   src/value/read.c

@@ -164,6 +164,7 @@ static void set_hooks(lua_State *L, ss_lua_attachment *attachment, const ss_lua_
     lua_getfield(L, LUA_REGISTRYINDEX, hooks->metatable);
     attachment->metatable = lua_istable(L, -1) ? lua_topointer(L, -1) : NULL;
     lua_pop(L, 1);
+    ss_lua_set_guests(L, attachment->metatable);
 }
 
 /* Arguments: nil, what to attach. */
@@ -181,7 +182,6 @@ static int attach_protected(lua_State *L)
     } else {
         attachment = push_new(L);
         set_hooks(L, attachment, now->hooks);
-        ss_lua_see_failed(L);
         lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
         lua_pushvalue(L, -2);
         lua_rawsetp(L, LUA_REGISTRYINDEX, &object_key);
@@ -267,9 +267,10 @@ static void release(ss_lua_attachment *attachment, bool restore)
     lua_State *L = attachment->main;
     ss_lua_reason reason;
 
-    if (restore && L && lua_status(L) == LUA_OK && lua_checkstack(L, LUA_MINSTACK)) {
-        end(attachment); /* even if there is no memory to restore: then nothing is recorded */
-        (void)run(L, restore_protected, NULL, &reason);
+    if (restore && L) {
+        end(attachment); /* even if nothing can be restored: then nothing is recorded any more */
+        if (lua_status(L) == LUA_OK && lua_checkstack(L, LUA_MINSTACK))
+            (void)run(L, restore_protected, NULL, &reason);
     }
     unref(attachment);
 }
@@ -296,4 +297,5 @@ const ss_lua_loadable stacksplice_lua_loadable = {.size = sizeof stacksplice_lua
                                                   .release = release,
                                                   .is_closed = is_closed,
                                                   .take_last = ss_lua_take_recorded,
+                                                  .owns = ss_lua_owns,
                                                   .find_failed = ss_lua_find_failed};

@@ -30,10 +30,8 @@ void ss_lua_drop_recorded(ss_lua_attachment *attachment);
 
 /* As the members of ss_lua_loadable. */
 IUnknown *ss_lua_take_recorded(ss_lua_attachment *attachment, const char *text, size_t length);
-IUnknown *ss_lua_find_failed(ss_lua_attachment *attachment, const char *text, size_t length,
-                             const void *above);
-
-/* Count the coroutines that failed before as seen. [-0, +0, m] */
-void ss_lua_see_failed(lua_State *L);
+bool ss_lua_owns(const ss_lua_attachment *attachment, void *coroutine);
+IUnknown *ss_lua_find_failed(ss_lua_attachment *attachment, void *coroutine, const char *text,
+                             size_t length, const void *above);
 
 #endif

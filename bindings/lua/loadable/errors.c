@@ -4,13 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The coroutines that failed and were seen: a table with weak keys. */
-static const char seen_key;
-
 /* The arguments of the protected parts. */
 typedef struct wanted {
     ss_lua_attachment *attachment;
     const void *above;
+    lua_State *coroutine;
     const char *text;
     size_t length;
     IUnknown *found;
@@ -78,12 +76,44 @@ static bool is_hooked(lua_State *L, const ss_lua_attachment *attachment)
     return same;
 }
 
+/* The stack of X; NULL without one, or without memory. */
+static uintptr_t *copy_stack(stacksplice_exception *x, ULONG *count)
+{
+    IUnknown *unknown = stacksplice_exception_unknown(x);
+    ILanguageExceptionStackBackTrace *stack =
+        ss_lua_query(unknown, &IID_ILanguageExceptionStackBackTrace);
+    uintptr_t *frames = NULL;
+
+    *count = stacksplice_max_frames();
+    if (stack)
+        frames = malloc(*count * sizeof *frames);
+    if (!frames || FAILED(stack->lpVtbl->GetStackBackTrace(stack, *count, frames, count)))
+        *count = 0;
+    ss_lua_release(stack);
+    return frames;
+}
+
+/* A coroutine that the value at index 1 failed in has tied its stack to it (cross/coroutine.c). */
+static void tell_raised(lua_State *L, const ss_lua_attachment *attachment, const void *above)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+    const stacksplice_ties *ties = state ? ss_lua_ties_find(L, state, 1) : NULL;
+    uintptr_t *frames = NULL;
+    ULONG count = 0;
+
+    if (ties && ties->exception)
+        frames = copy_stack(ties->exception, &count);
+    attachment->hooks.raised(attachment->hooks.data, lua_touserdata(L, 1), above, frames,
+                             (uint32_t)count);
+    free(frames);
+}
+
 void ss_lua_record(lua_State *L, ss_lua_attachment *attachment, const void *above)
 {
     wanted now = {.attachment = attachment, .above = above};
 
     if (is_hooked(L, attachment)) {
-        attachment->hooks.raised(attachment->hooks.data, lua_touserdata(L, 1), above);
+        tell_raised(L, attachment, above);
         return;
     }
     ss_lua_note_raise(L, above);
@@ -112,49 +142,11 @@ IUnknown *ss_lua_take_recorded(ss_lua_attachment *attachment, const char *text, 
 
 /* ---- Coroutines that failed ------------------------------------------------------------------*/
 
-/*
- * Push the coroutines in the registry that failed, as far as they were not seen before, and count
- * them as seen.  Returns their number, but pushes only the last. [-0, +1, m]
- */
-static int push_unseen(lua_State *L)
+bool ss_lua_owns(const ss_lua_attachment *attachment, void *coroutine)
 {
-    int count = 0, found, seen;
-
-    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &seen_key) != LUA_TTABLE) {
-        lua_pop(L, 1);
-        ss_lua_push_weak_table(L, "k");
-        lua_pushvalue(L, -1);
-        lua_rawsetp(L, LUA_REGISTRYINDEX, &seen_key);
-    }
-    seen = lua_gettop(L);
-    lua_pushnil(L);
-    found = lua_gettop(L);
-    lua_pushnil(L);
-    while (lua_next(L, LUA_REGISTRYINDEX)) {
-        lua_State *thread = lua_tothread(L, -1);
-
-        if (thread && lua_status(thread) > LUA_YIELD) {
-            lua_pushvalue(L, -1);
-            if (lua_rawget(L, seen) == LUA_TNIL) {
-                lua_pushvalue(L, -2);
-                lua_replace(L, found);
-                lua_pushvalue(L, -2);
-                lua_pushboolean(L, 1);
-                lua_rawset(L, seen);
-                count++;
-            }
-            lua_pop(L, 1);
-        }
-        lua_pop(L, 1);
-    }
-    lua_remove(L, seen);
-    return count;
-}
-
-void ss_lua_see_failed(lua_State *L)
-{
-    (void)push_unseen(L);
-    lua_pop(L, 1);
+    return attachment->main && coroutine &&
+           lua_topointer(coroutine, LUA_REGISTRYINDEX) ==
+               lua_topointer(attachment->main, LUA_REGISTRYINDEX);
 }
 
 /* Arguments: nil, what is wanted. */
@@ -165,9 +157,7 @@ static int find_protected(lua_State *L)
     ss_lua_origin origin = {.above = now->above, .unwound = true};
 
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
-    if (push_unseen(L) != 1)
-        return 0;
-    origin.dead = lua_tothread(L, -1);
+    origin.dead = now->coroutine;
     origin.status = lua_status(origin.dead);
     lua_pushlstring(L, now->text ? now->text : "", now->text ? now->length : 0);
     ss_lua_forget_equal(L, state, -1);
@@ -175,13 +165,18 @@ static int find_protected(lua_State *L)
     return 0;
 }
 
-IUnknown *ss_lua_find_failed(ss_lua_attachment *attachment, const char *text, size_t length,
-                             const void *above)
+IUnknown *ss_lua_find_failed(ss_lua_attachment *attachment, void *coroutine, const char *text,
+                             size_t length, const void *above)
 {
-    wanted now = {.attachment = attachment, .above = above, .text = text, .length = length};
+    wanted now = {.attachment = attachment,
+                  .above = above,
+                  .coroutine = coroutine,
+                  .text = text,
+                  .length = length};
     lua_State *L = attachment->main;
 
-    if (!L || lua_status(L) != LUA_OK || !lua_checkstack(L, LUA_MINSTACK))
+    if (!ss_lua_owns(attachment, coroutine) || lua_status(now.coroutine) <= LUA_YIELD ||
+        lua_status(L) != LUA_OK || !lua_checkstack(L, LUA_MINSTACK))
         return NULL;
     lua_pushnil(L);
     (void)ss_lua_call_protected(L, find_protected, &now);

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <stacksplice/winrt/unknwn.h>
 
@@ -22,9 +23,12 @@ typedef struct ss_lua_hooks {
     /*
      * A Lua error is being raised whose value is a full userdata with the metatable METATABLE of
      * the registry: BLOCK is its memory.  Frames inside of ABOVE are ours.  The whole stack is
-     * live.  It runs on the thread that runs Lua, and may not use the state.
+     * live, unless the value came out of a coroutine that failed: then COUNT is not 0, and FRAMES
+     * is the stack from inside of the coroutine.  It runs on the thread that runs Lua, and may not
+     * use the state.  Nothing is read of such a userdata.
      */
-    void (*raised)(void *data, void *block, const void *above);
+    void (*raised)(void *data, void *block, const void *above, const uintptr_t *frames,
+                   uint32_t count);
     /* The state was closed: the hooks are not called any more. */
     void (*closed)(void *data);
     const char *metatable;
@@ -57,10 +61,11 @@ typedef struct ss_lua_loadable {
     /* The last error whose traceback this thread asked for, with a reference; once.  TEXT must
        begin with its message, if that is a string; it may be NULL. */
     IUnknown *(*take_last)(ss_lua_attachment *attachment, const char *text, size_t length);
-    /* The error of the one coroutine in the registry that failed and was not seen before, with a
-       reference; NULL if there is none, or more than one.  Its message is TEXT. */
-    IUnknown *(*find_failed)(ss_lua_attachment *attachment, const char *text, size_t length,
-                             const void *above);
+    /* Whether the coroutine belongs to the state. */
+    bool (*owns)(const ss_lua_attachment *attachment, void *coroutine);
+    /* The error of a coroutine that failed, with a reference, or NULL.  Its message is TEXT. */
+    IUnknown *(*find_failed)(ss_lua_attachment *attachment, void *coroutine, const char *text,
+                             size_t length, const void *above);
 } ss_lua_loadable;
 
 /* functions.c */

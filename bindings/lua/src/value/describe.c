@@ -28,6 +28,10 @@ static void push_message(lua_State *L, int index, bool scripted)
         lua_pushvalue(L, index);
         return;
     }
+    if (ss_lua_is_guest(L, index)) {
+        lua_pushliteral(L, "(error object of another language)");
+        return;
+    }
     if (!scripted) {
         (void)luaL_tolstring(L, index, NULL);
         return;
@@ -80,6 +84,10 @@ void ss_lua_push_field(lua_State *L, int index, const char *key)
         index = lua_absindex(L, index);
         lua_pushstring(L, key);
         lua_rawget(L, index);
+        return;
+    }
+    if (ss_lua_is_guest(L, index)) {
+        lua_pushnil(L);
         return;
     }
     index = lua_absindex(L, index);

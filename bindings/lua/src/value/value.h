@@ -30,6 +30,11 @@ bool ss_lua_has_identity(lua_State *L, int index);
    metatable, nil when that fails. [-0, +1, m] */
 void ss_lua_push_field(lua_State *L, int index, const char *key);
 
+/* Userdata with METATABLE are guests, of which nothing is read; NULL: none are. [-0, +0, m] */
+void ss_lua_set_guests(lua_State *L, const void *metatable);
+/* Whether the value at INDEX is one. [-0, +0, -], 2 slots */
+bool ss_lua_is_guest(lua_State *L, int index);
+
 /* Give the value at INDEX empty ties of its own. [-0, +0, m] */
 stacksplice_ties *ss_lua_tie(lua_State *L, ss_lua_state *state, int index);
 

@@ -53,9 +53,15 @@ IUnknown *sspy_lua_take_last(sspy_lua *lua, const char *text, size_t length)
     return lua->calls->take_last(lua->attachment, text, length);
 }
 
-IUnknown *sspy_lua_find_failed(sspy_lua *lua, const char *text, size_t length, const void *above)
+bool sspy_lua_owns(const sspy_lua *lua, void *coroutine)
 {
-    return lua->calls->find_failed(lua->attachment, text, length, above);
+    return lua->calls->owns(lua->attachment, coroutine);
+}
+
+IUnknown *sspy_lua_find_failed(sspy_lua *lua, void *coroutine, const char *text, size_t length,
+                               const void *above)
+{
+    return lua->calls->find_failed(lua->attachment, coroutine, text, length, above);
 }
 
 /* ---- The functions ---------------------------------------------------------------------------*/
