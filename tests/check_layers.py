@@ -51,7 +51,8 @@ PYTHON = {
     "stack": {"life", "frames", "value"},
     "traceback": {"life", "frames", "value", "stack"},
     "cross": {"life", "frames", "value", "stack", "traceback"},
-    "api": {"life", "lua", "frames", "value", "stack", "traceback", "cross"},
+    "lupa": {"life", "lua", "frames", "value", "stack", "traceback", "cross"},
+    "api": {"life", "lua", "frames", "value", "stack", "traceback", "cross", "lupa"},
 }
 # The one header through which other layers see an error object.
 VIEW = "error/view.h"

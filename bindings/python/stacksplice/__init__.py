@@ -57,6 +57,7 @@ from ._groups import HResultErrorGroup
 from ._install import install, uninstall
 from ._install import load_ipython_extension as load_ipython_extension
 from ._install import unload_ipython_extension as unload_ipython_extension
+from ._lupa import attach, detach
 from ._report import format_exc, format_exception, print_exc, print_exception
 from ._slot import saved_error
 
@@ -68,7 +69,9 @@ __all__ = [
     "Propagation",
     "Stack",
     "__version__",
+    "attach",
     "capture",
+    "detach",
     "error_info",
     "fail_fast",
     "foreign_frames",

@@ -8,6 +8,11 @@ from _thread import allocate_lock
 
 from . import _stacksplice
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
+
 # Our tool id of sys.monitoring, while captures at the raise are on.
 _tool: int | None = None
 _TOOL_NAME = "stacksplice"
@@ -30,7 +35,20 @@ if hasattr(os, "register_at_fork"):
 def begin() -> None:
     """Have the stack of each exception taken where it is raised."""
     with _lock:
-        _take_tool()
+        _take_tool(_stacksplice._raised)
+
+
+def begin_below_others() -> None:
+    """The same where code of another language may have called Python, if that can be had: without,
+    what the exception shows at the border must do."""
+    if sys.version_info < (3, 12):
+        return
+    with _lock:
+        if _tool is None:
+            try:
+                _take_tool(_stacksplice._raised_below)
+            except RuntimeError:
+                pass
 
 
 def end() -> None:
@@ -39,7 +57,7 @@ def end() -> None:
         _give_tool_back()
 
 
-def _take_tool() -> None:
+def _take_tool(callback: Callable[[CodeType, int, BaseException], None]) -> None:
     global _tool
     if sys.version_info < (3, 12):
         version = sys.version.partition(" ")[0]
@@ -48,13 +66,14 @@ def _take_tool() -> None:
         )
     monitoring = sys.monitoring
     if _tool is not None and monitoring.get_tool(_tool) == _TOOL_NAME:
+        monitoring.register_callback(_tool, monitoring.events.RAISE, callback)
         return
     for tool in _TOOLS:
         try:
             monitoring.use_tool_id(tool, _TOOL_NAME)
         except ValueError:  # in use
             continue
-        monitoring.register_callback(tool, monitoring.events.RAISE, _stacksplice._raised)
+        monitoring.register_callback(tool, monitoring.events.RAISE, callback)
         monitoring.set_events(tool, monitoring.events.RAISE)
         _tool = tool
         return

@@ -72,12 +72,13 @@ def install(*, capture_at_raise: bool = False) -> None:
     """
     import logging  # not at the top: many programs never need it
 
-    from . import _at_raise, _hooks
+    from . import _at_raise, _hooks, _lupa
     from ._unhandled import unhandled_record
 
     if capture_at_raise:
         _at_raise.begin()
     _hooks.occupy_all()
+    _lupa.begin()
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(unhandled_record)
     shell = _running_shell()
@@ -90,9 +91,10 @@ def uninstall() -> None:
     at the raise end."""
     import logging
 
-    from . import _at_raise, _hooks
+    from . import _at_raise, _hooks, _lupa
     from ._unhandled import unhandled_record
 
+    _lupa.end()
     _at_raise.end()
     _hooks.leave_all()
     for name in _LOGGERS:

@@ -1,6 +1,7 @@
 /* The functions of the extension, besides those for errors. */
 #include "api/api.h"
 #include "life/text.h"
+#include "lupa/lupa.h"
 
 static PyObject *register_classes(PyObject *module, PyObject *arguments)
 {
@@ -77,5 +78,11 @@ PyMethodDef sspy_functions[] = {
     {"_check_told", sspy_check_told, METH_O, NULL},
     {"_format_frame", sspy_format_frame, METH_O, NULL},
     {"_raised", (PyCFunction)(void (*)(void))sspy_raised, METH_FASTCALL, NULL},
+    {"_raised_below", (PyCFunction)(void (*)(void))sspy_raised_below, METH_FASTCALL, NULL},
+    {"_lupa_attach", sspy_lupa_attach, METH_VARARGS, NULL},
+    {"_lupa_detach", sspy_lupa_detach, METH_O, NULL},
+    {"_lupa_attached", sspy_lupa_is_attached, METH_O, NULL},
+    {"_lupa_watch", sspy_lupa_watch, METH_VARARGS, NULL},
+    {"_lupa_unwatch", sspy_lupa_unwatch, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

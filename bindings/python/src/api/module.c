@@ -3,6 +3,7 @@
  */
 #include "api/api.h"
 #include "lua/lua.h"
+#include "lupa/lupa.h"
 #include "traceback/traceback.h"
 
 #include <dlfcn.h>
@@ -103,6 +104,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->wrap_error);
     Py_VISIT(state->wrap_stack);
     Py_VISIT(state->group_error);
+    Py_VISIT(state->lupa_created);
     return sspy_kept_frames_traverse(state->kept_frames, visit, arg);
 }
 
@@ -127,6 +129,8 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->wrap_error);
     Py_CLEAR(state->wrap_stack);
     Py_CLEAR(state->group_error);
+    Py_CLEAR(state->lupa_created);
+    sspy_attached_end(state);
     sspy_kept_frames_clear(state->kept_frames);
     return 0;
 }

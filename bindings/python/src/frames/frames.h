@@ -53,6 +53,10 @@ const void *sspy_frame_live(PyFrameObject *frame, bool owned);
 /* Whether a live frame belongs to its frame object. */
 bool sspy_chain_has_owned(void);
 
+/* Whether code that is not Python called the running frames, and was called from Python itself.  It
+   may be true where nobody knows: the answer takes few steps. */
+bool sspy_chain_is_nested(void);
+
 /* A live frame, by the address of its data, and the token to show for it; 0: the token of its
    current place. */
 typedef struct sspy_replaced_frame {

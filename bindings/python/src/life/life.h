@@ -74,6 +74,8 @@ struct sspy_state {
     PyObject *group_error;                /* the class HResultErrorGroup, or NULL */
     struct sspy_kept_frames *kept_frames; /* malloc, NULL before its first use (traceback.h) */
     bool shows_foreign;                   /* other languages' frames in __traceback__ */
+    struct sspy_attached *attached;       /* runtimes of lupa (lupa/lupa.h) */
+    PyObject *lupa_created;               /* callable: a new runtime of lupa -> None, or NULL */
 };
 /* The state of the current interpreter, borrowed; NULL with an exception. */
 sspy_state *sspy_state_current(void);

@@ -20,15 +20,10 @@ static bool is_end_of_iteration(PyObject *exc)
            type == PyExc_GeneratorExit;
 }
 
-/* Capture the current stack into EXC's ties; -1 with an exception. */
-static int take_stack(sspy_interp *interp, PyObject *exc, sspy_room *room)
+int sspy_keep_raised(sspy_interp *interp, PyObject *exc, sspy_room *room, uint32_t count)
 {
-    /* Start at the frame that EXC is in: the native frames inside it belong to the callback. */
-    uint32_t count = sspy_capture(NULL, room->limit, room->frames);
     sspy_ties *ties;
 
-    if (interp->module_state)
-        sspy_append_awaiting(interp->module_state, room, &count);
     count = stacksplice_copy_ends(room->frames, count, room->limit, room->frames);
     ties = sspy_ties_make(interp, exc);
     if (!ties || !count || ties->raised)
@@ -41,6 +36,17 @@ static int take_stack(sspy_interp *interp, PyObject *exc, sspy_room *room)
     memcpy(ties->raised, room->frames, count * sizeof *ties->raised);
     ties->raised_count = count;
     return 0;
+}
+
+/* Capture the current stack into EXC's ties; -1 with an exception. */
+static int take_stack(sspy_interp *interp, PyObject *exc, sspy_room *room)
+{
+    /* Start at the frame that EXC is in: the native frames inside it belong to the callback. */
+    uint32_t count = sspy_capture(NULL, room->limit, room->frames);
+
+    if (interp->module_state)
+        sspy_append_awaiting(interp->module_state, room, &count);
+    return sspy_keep_raised(interp, exc, room, count);
 }
 
 /* -1 with an exception. */
@@ -57,6 +63,24 @@ static int keep_stack(sspy_interp *interp, PyObject *exc)
     result = take_stack(interp, exc, &room);
     sspy_room_end(&room);
     return result;
+}
+
+/* Whether EXC is in its first frame: what it passes later was on its first stack too. */
+static bool is_new(PyObject *exc)
+{
+    PyTracebackObject *head = (PyTracebackObject *)PyException_GetTraceback(exc);
+    bool only = head && !head->tb_next;
+
+    Py_XDECREF(head);
+    return only;
+}
+
+PyObject *sspy_raised_below(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    if (count == 3 && PyExceptionInstance_Check(arguments[2]) &&
+        (!sspy_chain_is_nested() || !is_new(arguments[2])))
+        Py_RETURN_NONE;
+    return sspy_raised(module, arguments, count);
 }
 
 PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t count)

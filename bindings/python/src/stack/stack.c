@@ -12,6 +12,7 @@
 #include "stack/stack.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* 0: the entry has no element of its own. */
 static uintptr_t entry_token(PyTracebackObject *entry)
@@ -234,6 +235,45 @@ static int read_path(const path *p, passed_frames *passed)
     shorten_ended(passed);
     reverse(passed->ended, passed->ended_count);
     return 0;
+}
+
+/* Store the frames of P that have ended, with the mark behind them, in ROOM. -1 with a
+   MemoryError. */
+static int ended_part(const path *p, sspy_room *room, uint32_t *count)
+{
+    passed_frames passed = {.ended = room->frames, .most = room->limit + 2};
+    int failed = read_path(p, &passed);
+
+    *count = passed.ended_count;
+    if (*count)
+        room->frames[(*count)++] = sspy_mark();
+    free(passed.live);
+    return failed;
+}
+
+int sspy_raised_at(sspy_state *state, PyObject *exc, const uintptr_t *frames, uint32_t count)
+{
+    sspy_ties *ties = sspy_ties_of(state->interp, exc);
+    uint32_t ended = 0;
+    sspy_room room;
+    path p;
+    int failed;
+
+    if (ties && (ties->raised || ties->core.exception || ties->core.error))
+        return 0;
+    if (sspy_room_begin(&room, stacksplice_max_frames()))
+        return -1;
+    begin_path(&p, exc, NULL);
+    failed = ended_part(&p, &room, &ended);
+    end_path(&p);
+    if (count > room.limit)
+        count = stacksplice_copy_ends(frames, count, room.limit, room.frames + ended);
+    else
+        memcpy(room.frames + ended, frames, count * sizeof *frames);
+    if (!failed)
+        failed = sspy_keep_raised(state->interp, exc, &room, ended + count);
+    sspy_room_end(&room);
+    return failed;
 }
 
 int sspy_stack_of(sspy_state *state, PyObject *exc, const sspy_step *outer, const void *above,

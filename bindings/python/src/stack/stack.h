@@ -46,11 +46,19 @@ typedef struct sspy_step {
  */
 int sspy_stack_of(sspy_state *state, PyObject *exc, const sspy_step *outer, const void *above,
                   sspy_room *room, uint32_t *count);
+/* Keep the stack of EXC, which has none yet: its traceback, and FRAMES outward of that, where it is
+   now.  -1 with a MemoryError. */
+int sspy_raised_at(sspy_state *state, PyObject *exc, const uintptr_t *frames, uint32_t count);
 /* The seam between the frame of ENTRY and that of the next, inner entry; 0 if there is none.  If
    ENTRY stands for a frame of another language and the next one does not: sspy_mark(). */
 uintptr_t sspy_seam_inside(const PyTracebackObject *entry);
+/* Keep the COUNT frames in ROOM as the stack where EXC was raised, unless it has one; -1 with an
+   exception. */
+int sspy_keep_raised(sspy_interp *interp, PyObject *exc, sspy_room *room, uint32_t count);
 /* The callback of sys.monitoring for RAISE: keeps the stack in the ties. */
 PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+/* The same, but only of exceptions below which code of another language may be. */
+PyObject *sspy_raised_below(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 /* ---- Tasks that wait (awaiting.c) -------------------------------------------------------------*/
 

@@ -9,6 +9,15 @@
    set. */
 void sspy_show_foreign(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
 
+/* The same for languages that know nothing of us, whose frames are live outside of ABOVE: those up
+   to the innermost Python frame.  HEAD is the outermost entry; what holds it has the others too.
+   FRAMES, or NULL, are the stack instead of the live one. */
+void sspy_show_live(sspy_state *state, PyTracebackObject *head, const void *above,
+                    const uintptr_t *frames, uint32_t count);
+/* Put the frames of ERROR inside of its innermost Python frame behind the last entry of EXC's
+   traceback, which may have none. */
+void sspy_show_error(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
+
 /* The results of stack elements (entries.c). */
 typedef struct sspy_kept_frames sspy_kept_frames;
 int sspy_kept_frames_traverse(sspy_kept_frames *all, visitproc visit, void *arg);

@@ -1,0 +1,66 @@
+/* What the module _lupa calls to attach a runtime, and to detach it. */
+#include "lupa/lupa.h"
+
+#include <stdlib.h>
+
+/* A new reference to None, or NULL with an exception. */
+static PyObject *attach(sspy_state *state, uintptr_t key, uintptr_t lua, const char *library,
+                        const void *globals)
+{
+    sspy_attached *attached = calloc(1, sizeof *attached);
+    const ss_lua_hooks hooks = {sspy_lupa_raised, sspy_attached_closed, "POBJECT", attached};
+
+    if (!attached)
+        return PyErr_NoMemory();
+    attached->key = key;
+    attached->globals = globals;
+    attached->lua = sspy_lua_attach((void *)lua, library, &hooks);
+    if (!attached->lua) {
+        free(attached);
+        return NULL;
+    }
+    attached->next = state->attached;
+    state->attached = attached;
+    Py_RETURN_NONE;
+}
+
+PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments)
+{
+    sspy_state *state = PyModule_GetState(module);
+    PyObject *key, *lua, *globals, *coroutine;
+    const char *library;
+
+    if (!PyArg_ParseTuple(arguments, "O!O!OsO!:_lupa_attach", &PyLong_Type, &key, &PyLong_Type,
+                          &lua, &coroutine, &library, &PyDict_Type, &globals) ||
+        sspy_lupa_watch_coroutines(Py_TYPE(coroutine)))
+        return NULL;
+    if (sspy_attached_find(state, (uintptr_t)PyLong_AsVoidPtr(key)))
+        Py_RETURN_NONE;
+    if (PyErr_Occurred())
+        return NULL;
+    return attach(state, (uintptr_t)PyLong_AsVoidPtr(key), (uintptr_t)PyLong_AsVoidPtr(lua),
+                  library, globals);
+}
+
+PyObject *sspy_lupa_detach(PyObject *module, PyObject *key)
+{
+    sspy_state *state = PyModule_GetState(module);
+    sspy_attached *attached = sspy_attached_find(state, (uintptr_t)PyLong_AsVoidPtr(key));
+
+    if (PyErr_Occurred())
+        return NULL;
+    if (!attached)
+        Py_RETURN_FALSE;
+    sspy_attached_remove(state, attached);
+    sspy_lua_detach(attached->lua);
+    free(attached);
+    Py_RETURN_TRUE;
+}
+
+PyObject *sspy_lupa_is_attached(PyObject *module, PyObject *key)
+{
+    bool is_attached =
+        sspy_attached_find(PyModule_GetState(module), (uintptr_t)PyLong_AsVoidPtr(key)) != NULL;
+
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(is_attached);
+}

@@ -1,0 +1,76 @@
+/*
+ * lupa, a Lua inside a Python extension that knows nothing of us: its runtimes are attached, so
+ * that their errors get the combined stack where they are born.
+ */
+#ifndef SSPY_LUPA_H
+#define SSPY_LUPA_H
+
+#include "cross/cross.h"
+#include "lua/lua.h"
+
+/* ---- Attached runtimes (attached.c) -----------------------------------------------------------*/
+
+/* An attached runtime.  All of an interpreter's are in a list of its module state. */
+typedef struct sspy_attached {
+    struct sspy_attached *next;
+    uintptr_t key;       /* (RO) the address of the runtime object; we hold no reference on it */
+    const void *globals; /* (RO) the dict of lupa's module, to recognise its frames; not held */
+    sspy_lua *lua;       /* (GIL) */
+    atomic_bool closed;  /* (ATOMIC) lua_close ran: the address may be another runtime's now */
+} sspy_attached;
+
+/* The first runtime that is attached and open; NULL at the end.  Frees the records of closed ones.
+ */
+sspy_attached *sspy_attached_first(sspy_state *state);
+sspy_attached *sspy_attached_after(sspy_attached *attached);
+/* The one with that KEY, or NULL. */
+sspy_attached *sspy_attached_find(sspy_state *state, uintptr_t key);
+/* Take ATTACHED out of the list. */
+void sspy_attached_remove(sspy_state *state, sspy_attached *attached);
+/* The hook of ss_lua_hooks: the state of DATA, an sspy_attached, was closed. */
+void sspy_attached_closed(void *data);
+/* Forget all runtimes, which stay attached: the module goes. */
+void sspy_attached_end(sspy_state *state);
+/* attach.c: _lupa_attach(key, state, coroutine, library, globals): STATE is the address of
+   COROUTINE. _lupa_detach(key), _lupa_attached(key) */
+PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments);
+PyObject *sspy_lupa_detach(PyObject *module, PyObject *key);
+PyObject *sspy_lupa_is_attached(PyObject *module, PyObject *key);
+
+/* ---- Errors (raised.c, lua_error.c) -----------------------------------------------------------*/
+
+/* The hook of ss_lua_hooks: a Python exception leaves for Lua, whose frames are still live. */
+void sspy_lupa_raised(void *data, void *block, const void *above, const uintptr_t *frames,
+                      uint32_t count);
+/* EXC is a LuaError that was just made: tie it to the error of this thread that it tells of, if
+   there is one.  Leaves no exception set. */
+void sspy_lupa_error_made(sspy_state *state, PyObject *exc);
+/* The message that EXC was made with, UTF-8; NULL without an exception if it is no text. */
+const char *sspy_lupa_message(PyObject *exc, size_t *length);
+/* Tie EXC to ERROR, and put its frames behind the innermost entry of EXC's traceback; -1 with an
+   exception. */
+int sspy_lupa_tie(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
+
+/* ---- Types (types.c, coroutine.c, method.c) ---------------------------------------------------*/
+
+/* What METH_FASTCALL | METH_KEYWORDS stands for. */
+typedef PyObject *(*sspy_fast_function)(PyObject *self, PyObject *const *arguments,
+                                        Py_ssize_t count, PyObject *names);
+static inline sspy_fast_function sspy_lupa_fast(PyCFunction function)
+{
+    return (sspy_fast_function)(void (*)(void))function;
+}
+
+/* The definition of the method NAME of TYPE, whose function is such a one; NULL without an
+   exception if it is something else. */
+PyMethodDef *sspy_lupa_method(PyTypeObject *type, const char *name);
+
+/* Notice failures of coroutines of TYPE that Python resumes; -1 with an exception. */
+int sspy_lupa_watch_coroutines(PyTypeObject *type);
+void sspy_lupa_unwatch_coroutines(void);
+/* _lupa_watch(runtime_type, error_type, created): have CREATED called with each new runtime, and
+   notice new errors; also those of types below.  _lupa_unwatch(): the end of all of it. */
+PyObject *sspy_lupa_watch(PyObject *module, PyObject *arguments);
+PyObject *sspy_lupa_unwatch(PyObject *module, PyObject *unused);
+
+#endif

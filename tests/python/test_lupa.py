@@ -1,0 +1,305 @@
+"""lupa and install(): whole reports with no line of code for it, and lupa as it was."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import stacksplice
+from building import HERE, PACKAGE
+
+pytest.importorskip("lupa", reason="lupa is not installed")
+
+PROGRAM = HERE / "lupa_program.py"
+CASES = ["python_below_lua", "lua_below_python", "coroutine", "generator", "thread"]
+PLACE = re.compile(r'File "([^"]+)", line (\d+), in')
+
+
+def each_lua() -> list[str]:
+    found = []
+    for name in ("lua53", "lua54", "lua55"):
+        try:
+            importlib.import_module(f"lupa.{name}")
+        except ImportError:
+            continue
+        found.append(name)
+    return found
+
+
+@pytest.fixture(params=each_lua())
+def lua(request: pytest.FixtureRequest):
+    """lupa's module of each Lua that we know, with stacksplice installed."""
+    stacksplice.install()
+    yield importlib.import_module(f"lupa.{request.param}")
+    stacksplice.uninstall()
+
+
+def caught(function, *arguments):
+    try:
+        function(*arguments)
+    except BaseException as exc:
+        return exc
+    raise AssertionError("no error")
+
+
+def places(text: str) -> list[list[object]]:
+    """The places in a report or traceback but those of lupa's own code, innermost first."""
+    found = [[os.path.basename(file).strip("<>"), int(line)] for file, line in PLACE.findall(text)]
+    return [place for place in found if not str(place[0]).endswith(".pyx")][::-1]
+
+
+def entries(exc: BaseException) -> list[str]:
+    """The names in EXC's __traceback__ but those of lupa's own code, outermost first."""
+    names, entry = [], exc.__traceback__
+    while entry is not None:
+        code = entry.tb_frame.f_code
+        if not code.co_filename.endswith(".pyx"):
+            names.append(code.co_name)
+        entry = entry.tb_next
+    return names
+
+
+# ---- Whole programs ------------------------------------------------------------------------------
+
+
+def outcome(*command: str) -> tuple[list[list[object]], str]:
+    """The truth that the program printed, and its report."""
+    environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, timeout=120, env=environment
+    )
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def check(truth: list[list[object]], report: str) -> None:
+    # Below a thread's functions the interpreter has no Python frames, but reports may fold some.
+    shown = places(report)
+    assert shown[: len(truth)] == truth, f"{truth}\n{report}"
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", each_lua())
+def test_run_shows_the_whole_stack(name: str, case: str) -> None:
+    truth, report = outcome("-m", "stacksplice", "run", str(PROGRAM), name, case)
+    while truth[-1][0] == "<frozen runpy>" or truth[-1][0] == "__main__.py":
+        truth.pop()
+    check(truth, report)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", each_lua())
+def test_one_line_shows_the_whole_stack(name: str, case: str, tmp_path) -> None:
+    """With install() before anything of lupa is imported."""
+    program = tmp_path / PROGRAM.name
+    program.write_text("import stacksplice; stacksplice.install()\n" + PROGRAM.read_text())
+    check(*outcome(str(program), name, case))
+
+
+# ---- Exceptions ----------------------------------------------------------------------------------
+
+RULES = """
+function price(currency)
+  local found = rate(currency)
+  return found
+end
+function fails()
+  error("no price")
+end
+"""
+
+
+def runtime_of(lua, **options):
+    runtime = lua.LuaRuntime(**options)
+    runtime.globals().rate = {"EUR": 1.0}.__getitem__
+    runtime.execute(RULES, name="@rules")
+    return runtime
+
+
+def test_an_exception_below_lua_keeps_its_stack(lua) -> None:
+    exc = caught(runtime_of(lua).globals().price, "XXX")
+    info = stacksplice.error_info(exc)
+    assert type(exc) is KeyError and info is not None
+    assert "price" in [frame.function for frame in info.stack if frame.language == "lua"]
+    assert entries(exc) == ["caught", "price"]
+    assert exc.__cause__ is None and exc.__context__ is None
+
+
+def test_an_exception_through_two_runtimes_has_each_line_once(lua) -> None:
+    inner = runtime_of(lua)
+    outer = lua.LuaRuntime()
+
+    def between():
+        return inner.globals().price("XXX")
+
+    outer.globals().between = between
+    outer.execute("function first() local x = between() return x end", name="@first")
+    exc = caught(outer.globals().first)
+    assert entries(exc) == ["caught", "first", "between", "price"]
+    names = [frame.function for frame in stacksplice.error_info(exc).stack if frame.kind == "script"]
+    assert [name for name in names if name in ("first", "price")] == ["price", "first"]
+
+
+def test_an_error_of_lua_is_tied_to_its_exception(lua) -> None:
+    exc = caught(runtime_of(lua).globals().fails)
+    info = stacksplice.error_info(exc)
+    assert type(exc) is lua.LuaError and info is not None
+    assert info.message == "rules:7: no price"
+    assert entries(exc) == ["caught", "fails"]
+
+
+def test_the_text_of_a_lua_error_is_lupas(lua) -> None:
+    def text() -> list[str]:
+        runtime = runtime_of(lua)
+        runtime.globals().again = lambda: runtime.globals().fails()
+        return [str(caught(runtime.execute, source)) for source in ("fails()", "again()", "error({})", "x(")]
+
+    ours = text()
+    stacksplice.uninstall()
+    assert ours == text()
+
+
+def test_a_program_makes_its_own_lua_error(lua) -> None:
+    exc = caught(runtime_of(lua).globals().fails)
+    mine = lua.LuaError("rules:7: no price")
+    assert stacksplice.error_info(exc) is not None
+    assert stacksplice.error_info(mine) is None and mine.__traceback__ is None
+
+
+def test_an_exception_that_lua_catches_is_itself(lua) -> None:
+    runtime = runtime_of(lua)
+    mine = ValueError("mine")
+
+    def fail():
+        raise mine
+
+    runtime.globals().fail = fail
+    found = runtime.execute("local ok, e = pcall(fail) return e")
+    assert found is mine
+    assert caught(runtime.execute, "fail()") is mine
+
+
+@pytest.mark.parametrize("how", ["next", "send"])
+def test_a_coroutine_that_python_resumes(lua, how: str) -> None:
+    runtime = runtime_of(lua)
+    runtime.execute("function generate() coroutine.yield(1) fails() end", name="@generate")
+    coroutine = runtime.globals().generate.coroutine()
+    assert next(coroutine) == 1
+    exc = caught(next, coroutine) if how == "next" else caught(coroutine.send, None)
+    info = stacksplice.error_info(exc)
+    assert type(exc) is lua.LuaError and info is not None
+    names = [frame.function for frame in info.stack if frame.kind == "script" and frame.file != "[C]"]
+    assert names[:3] == ["fails", "function <generate:1>", "caught"], names
+    assert entries(exc) == ["caught", "function <generate:1>", "fails"]
+
+
+def test_an_exception_that_came_out_of_a_coroutine_and_is_raised_elsewhere(lua) -> None:
+    runtime = runtime_of(lua)
+    runtime.execute(
+        """
+        function first() local ok, e = pcall(coroutine.wrap(function() price("XXX") end)) kept = e end
+        function second() error(kept) end
+        """,
+        name="@twice",
+    )
+    runtime.globals().first()
+    exc = caught(runtime.globals().second)
+    assert type(exc) is KeyError
+    assert entries(exc) == ["caught", "second"], entries(exc)
+
+
+# ---- Runtimes ------------------------------------------------------------------------------------
+
+
+def test_a_runtime_that_existed_before(lua) -> None:
+    stacksplice.uninstall()
+    runtime = runtime_of(lua)
+    exc = caught(runtime.globals().price, "XXX")
+    assert stacksplice.error_info(exc) is None and entries(exc) == ["caught"]
+    stacksplice.install()
+    assert entries(caught(runtime.globals().price, "XXX")) == ["caught", "price"]
+    stacksplice.uninstall()
+    assert entries(caught(runtime.globals().price, "XXX")) == ["caught"]
+
+
+def test_attach_and_detach_by_hand(lua) -> None:
+    stacksplice.uninstall()
+    runtime = runtime_of(lua)
+    before = runtime.eval("debug.traceback")
+    stacksplice.attach(runtime)
+    stacksplice.attach(runtime)
+    assert entries(caught(runtime.globals().price, "XXX")) == ["caught", "price"]
+    assert stacksplice.detach(runtime) and not stacksplice.detach(runtime)
+    assert runtime.eval("function(f) return f == debug.traceback end")(before)
+
+
+def test_subclasses_and_sandboxes(lua) -> None:
+    class Sandbox(lua.LuaRuntime):
+        def __init__(self, **options):
+            self.execute("tostring, coroutine, string = nil, nil, nil")
+
+        def compile(self, *arguments):
+            raise AssertionError("not ours to call")
+
+    def refuse(*arguments):
+        raise AttributeError("refused")
+
+    runtime = runtime_of(type("Lua", (), {"LuaRuntime": Sandbox}), attribute_filter=refuse)
+    assert type(runtime) is Sandbox
+    exc = caught(runtime.globals().fails)
+    assert stacksplice.error_info(exc) is not None
+
+
+def test_a_runtime_without_debug_reports_as_before(lua) -> None:
+    runtime = runtime_of(lua)
+    runtime.execute("debug = nil")
+    exc = caught(runtime.globals().fails)
+    assert type(exc) is lua.LuaError and str(exc) == "rules:7: no price"
+    assert type(caught(runtime.globals().price, "XXX")) is KeyError
+
+
+def test_runtimes_are_not_kept_alive(lua) -> None:
+    import gc
+    import weakref
+
+    class Runtime(lua.LuaRuntime):
+        pass
+
+    runtime = runtime_of(type("Lua", (), {"LuaRuntime": Runtime}))
+    exc = caught(runtime.globals().fails)
+    exc.__traceback__ = None  # its frames have the runtime
+    gone = weakref.ref(runtime)
+    del runtime
+    gc.collect()
+    assert gone() is None
+    assert stacksplice.error_info(exc).message == "rules:7: no price"
+
+
+def test_what_is_no_runtime(lua) -> None:
+    with pytest.raises(TypeError, match="LuaRuntime of lupa, not int"):
+        stacksplice.attach(3)
+    with pytest.raises(TypeError):
+        stacksplice.detach(lua)
+
+
+@pytest.mark.parametrize("name", ["lua51", "lua52", "luajit20", "luajit21"])
+def test_a_lua_that_is_not_known(name: str) -> None:
+    module = pytest.importorskip(f"lupa.{name}")
+    stacksplice.install()
+    try:
+        runtime = module.LuaRuntime()
+        with pytest.raises(ValueError):
+            stacksplice.attach(runtime)
+        gaps = []
+        runtime.globals().look = lambda: gaps.extend(
+            frame.reason for frame in stacksplice.capture() if frame.kind == "gap"
+        )
+        runtime.execute("look()")
+        assert any("Lua frames unknown" in gap and name in gap for gap in gaps), gaps
+    finally:
+        stacksplice.uninstall()
