@@ -30,6 +30,7 @@ set(sources
   src/value/error_object.c
   src/value/error_read.c
   src/value/error_report.c
+  src/value/fields.c
   src/value/gather.c
   src/value/guest.c
   src/value/leave.c

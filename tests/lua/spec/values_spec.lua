@@ -119,6 +119,33 @@ describe("the message", function()
     assert.equal("printed", message(setmetatable({}, {__tostring = function() return "printed" end})))
   end)
 
+  it("is the fields of a table that has no text", function()
+    assert.equal('{code = 2, message = "no price"}', message({message = "no price", code = 2}))
+    assert.equal('{1, 2.5, true, {...}, "a\\n\\"b\\"\\000", _ok = function}',
+      message({1, 2.5, true, {}, "a\n\"b\"\0", _ok = print}))
+    assert.equal('{["a b"] = 1, [0] = "zero", [1.5] = 3, [{...}] = 4}',
+      message({["a b"] = 1, [0] = "zero", [1.5] = 3, [{}] = 4}))
+    assert.equal("{hidden = 1}", message(setmetatable({hidden = 1}, {__index = error, __pairs = error})))
+  end)
+
+  it("is cut for large tables and long texts", function()
+    local row, named = {}, {}
+    for i = 1, 1000 do row[i] = i named["field" .. i] = i end
+    assert.truthy(message(row):find("^{1, 2, 3, .*, 23, 24, %.%.%.}$"))
+    assert.equal(24, select(2, message(named):gsub(" = ", "")))
+    assert.truthy(message(named):find(", ...}", 1, true))
+    local text = message({text = "x" .. ("\u{e4}"):rep(1000)})
+    assert.truthy(#text < 200)
+    assert.truthy(utf8.len(text), "cut within a character")
+    assert.truthy(text:find('..."}', 1, true))
+  end)
+
+  it("says what has neither text nor fields", function()
+    assert.equal("(error object is a table value)", message({}))
+    assert.equal("(error object is a function value)", message(print))
+    assert.equal("(error object is a thread value)", message(coroutine.create(print)))
+  end)
+
   it("says when __tostring failed", function()
     assert.equal("(error object is a table value whose __tostring failed)",
       message(setmetatable({}, {__tostring = function() error("no") end})))

@@ -1,4 +1,5 @@
 /* The message, type and HRESULT of a value, and the exception made from it. */
+#include "value/fields.h"
 #include "value/value.h"
 
 #include <stdlib.h>
@@ -21,6 +22,25 @@ static int tostring_protected(lua_State *L)
     return 1;
 }
 
+/* Push the message of a value without a text of its own and return true.  Its address, which
+   tostring gives, would be another one in each run. [-0, +(0|1), m], 4 slots */
+static bool push_textless(lua_State *L, int index)
+{
+    int type = lua_type(L, index);
+
+    if (type == LUA_TNIL || type == LUA_TBOOLEAN || type == LUA_TNUMBER)
+        return false;
+    if (luaL_getmetafield(L, index, "__tostring") != LUA_TNIL) {
+        lua_pop(L, 1);
+        return false;
+    }
+    if (type == LUA_TTABLE)
+        ss_lua_push_fields(L, index);
+    else
+        lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, index));
+    return true;
+}
+
 /* Push the message; the value's own __tostring may fail, if it is SCRIPTED. [-0, +1, m] */
 static void push_message(lua_State *L, int index, bool scripted)
 {
@@ -32,6 +52,8 @@ static void push_message(lua_State *L, int index, bool scripted)
         lua_pushliteral(L, "(error object of another language)");
         return;
     }
+    if (push_textless(L, index))
+        return;
     if (!scripted) {
         (void)luaL_tolstring(L, index, NULL);
         return;
