@@ -49,4 +49,6 @@ set(sources
   src/traceback/text.c
   src/traceback/traceback.c
   src/api/install.c
-  src/api/module.c)
+  src/api/module.c
+  src/api/report.c
+  src/api/standalone.c)

@@ -221,6 +221,11 @@ static const char *const scripts[] = {
     "check(v, got, err)",
     "local v = new() local ok, got = xpcall(fail, stacksplice.handler, v)\n"
     "check(v, got, stacksplice.error_info(got))",
+    "local v = new() local ok, text = xpcall(fail, stacksplice.report, v)\n"
+    "assert(rawequal(v, text) or starved(text) or text:find('a table value', 1, true), text)",
+    "local v = new() v.code = 'two' v.cause = new()\n"
+    "local ok, text = xpcall(fail, stacksplice.report, v)\n"
+    "assert(rawequal(v, text) or starved(text) or text:find('two', 1, true), text)",
     "local v = new() v.cause = new() v.cause.cause = 'why'\n"
     "local ok, got, err = stacksplice.pcall(fail, v) check(v, got, err)\n"
     "if err and err.cause and rawequal(v, got) then read(err.cause, v.cause) local why = "

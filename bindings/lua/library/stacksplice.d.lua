@@ -102,6 +102,13 @@ function stacksplice.traceback(thread, message, level) end
 ---@return any value
 function stacksplice.handler(value) end
 
+---A message handler for errors that nobody will catch: returns the text to print. Where Lua's own
+---traceback tells all, it is the text of debug.traceback; else the combined report. The text of a
+---table is that of its `__tostring`, or its fields. `lua -lstacksplice script.lua` uses it.
+---@param value any
+---@return any text the value itself when memory runs out
+function stacksplice.report(value) end
+
 ---As pcall, with the error as third result after a failure.
 ---@param f fun(...): ...
 ---@param ... any

@@ -225,6 +225,7 @@ static const luaL_Reg functions[] = {
     {"error", module_error},
     {"set_max_frames", module_set_max_frames},
     {"install", ss_lua_install_function},
+    {"report", ss_lua_report_function},
     {NULL, NULL},
 };
 
@@ -246,5 +247,6 @@ __attribute__((visibility("default"))) SS_LUA_OWN int luaopen_stacksplice(lua_St
     luaL_setfuncs(L, calls, 1);
     lua_pushfstring(L, "stacksplice %s", stacksplice_version());
     lua_setfield(L, -2, "_VERSION");
+    ss_lua_serve_standalone(L);
     return 1;
 }

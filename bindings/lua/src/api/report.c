@@ -1,0 +1,161 @@
+/*
+ * report: a message handler that returns the text for people of an error that nobody handled.
+ *
+ * Where Lua's own traceback tells all that is known, the text is what the standalone Lua prints.
+ * Otherwise it is the combined report.
+ */
+#include "api/api.h"
+#include "cross/cross.h"
+#include "traceback/traceback.h"
+#include "value/error_object.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <stacksplice/script.h>
+
+/* What a stack has that Lua's traceback cannot show, read from the inside outward. */
+typedef struct story {
+    bool native; /* a native function of somebody else was met */
+    bool more;   /* frames of other languages, of a dead coroutine, or of C below Lua */
+} story;
+
+/* Lua's traceback has the levels that a long stack leaves out, and words for tail calls. */
+static bool is_known_gap(const stacksplice_frame *frame)
+{
+    return stacksplice_frames_left_out(&frame->address, 1) ||
+           (frame->reason && strcmp(frame->reason, SS_LUA_TAIL_CALLS) == 0);
+}
+
+static int read_frame(const stacksplice_frame *frame, void *data)
+{
+    story *now = data;
+
+    switch (frame->kind) {
+    case STACKSPLICE_FRAME_NATIVE:
+        now->native |= frame->function && stacksplice_frame_role(frame) == STACKSPLICE_ROLE_OWN;
+        break;
+    case STACKSPLICE_FRAME_GAP:
+        now->more |= !is_known_gap(frame);
+        break;
+    default:
+        now->more |= now->native || strcmp(frame->language, "lua") != 0 ||
+                     frame->trust == STACKSPLICE_TRUST_TRACEBACK;
+    }
+    return 0;
+}
+
+/* Whether the stack of ERROR has more than Lua's traceback shows; true when it cannot be read. */
+static bool has_more_frames(IUnknown *error)
+{
+    uint32_t max = stacksplice_max_frames(), count = 0;
+    uintptr_t *frames = malloc(max * sizeof *frames);
+    story now = {.more = !frames};
+
+    if (frames && FAILED(stacksplice_error_stack(error, max, frames, &count)))
+        now.more = true;
+    for (uint32_t i = 0; i < count && !now.more; i++)
+        (void)stacksplice_resolve(frames[i], read_frame, &now);
+    free(frames);
+    return now.more;
+}
+
+/* Whether the field KEY of the error object at the top has anything in it. [-0, +0, m] */
+static bool has_any(lua_State *L, const char *key)
+{
+    bool any = lua_getfield(L, -1, key) == LUA_TTABLE ? lua_rawlen(L, -1) > 0 : !lua_isnil(L, -1);
+
+    lua_pop(L, 1);
+    return any;
+}
+
+static bool is_of_lua(IUnknown *error)
+{
+    const char *language = NULL;
+
+    return stacksplice_error_language(error, &language) == S_OK && strcmp(language, "lua") == 0;
+}
+
+/* Whether the error object at the top has more to tell than its message and Lua's traceback. */
+static bool has_more(lua_State *L)
+{
+    IUnknown *error = ss_lua_to_error(L, -1);
+
+    return !is_of_lua(error) || has_any(L, "cause") || has_any(L, "errors") ||
+           has_any(L, "propagation") || has_any(L, "notes") || has_more_frames(error);
+}
+
+/* Whether the value at 1 was an error before: its stack is that of the first raise. */
+static bool was_raised_before(lua_State *L)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+
+    return ss_lua_to_error(L, 1) ||
+           (state && ss_lua_has_identity(L, 1) && ss_lua_ties_find(L, state, 1));
+}
+
+/* A report ends its last line, a message does not. [-1, +1, m] */
+static void drop_line_end(lua_State *L)
+{
+    size_t length;
+    const char *text = lua_tolstring(L, -1, &length);
+
+    if (length && text[length - 1] == '\n') {
+        lua_pushlstring(L, text, length - 1);
+        lua_replace(L, -2);
+    }
+}
+
+/* Push the message of the value at 1, whose error object or nil is at the top: the words of the
+   standalone Lua for what has no text. [-0, +1, m] */
+static void push_message(lua_State *L)
+{
+    if (lua_isnil(L, 1) || lua_isboolean(L, 1))
+        lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+    else
+        (void)luaL_tolstring(L, lua_isnil(L, -1) ? 1 : -1, NULL);
+}
+
+/* Arguments: the value, whether it was raised before.  Result: the text. */
+static int report_protected(lua_State *L)
+{
+    enum { LEVEL = 3 }; /* outside of traceback, this function and the handler */
+    ss_lua_origin origin = {.status = LUA_ERRRUN};
+
+    ss_lua_push_error_of(L, ss_lua_state_open(L), 1, &origin);
+    if (ss_lua_to_error(L, -1) && (lua_toboolean(L, 2) || has_more(L))) {
+        ss_lua_push_report(L, ss_lua_to_error(L, -1), STACKSPLICE_FORMAT_TEXT, false);
+        drop_line_end(L);
+        return 1;
+    }
+    push_message(L);
+    lua_pushcfunction(L, ss_lua_traceback);
+    lua_insert(L, -2);
+    lua_pushinteger(L, LEVEL);
+    lua_call(L, 2, 1);
+    return 1;
+}
+
+bool ss_lua_report(lua_State *L, const void *above)
+{
+    bool before = was_raised_before(L);
+
+    lua_settop(L, 1);
+    ss_lua_note_raise(L, above);
+    if (!lua_checkstack(L, LUA_MINSTACK))
+        return false;
+    lua_pushcfunction(L, report_protected);
+    lua_pushvalue(L, 1);
+    lua_pushboolean(L, before);
+    if (lua_pcall(L, 2, 1, 0) == LUA_OK)
+        return true;
+    lua_settop(L, 1);
+    return false;
+}
+
+SS_LUA_OWN int ss_lua_report_function(lua_State *L)
+{
+    lua_settop(L, 1);
+    (void)ss_lua_report(L, SS_LUA_HERE());
+    return 1;
+}

@@ -1,0 +1,199 @@
+-- luacheck: std +busted
+-- lua -lstacksplice, stacksplice.report: what an error that nobody caught prints.
+local stacksplice = require "stacksplice"
+
+local function quoted(text)
+  return "'" .. text:gsub("'", "'\\''") .. "'"
+end
+
+local function interpreter()
+  local pipe = assert(io.popen("readlink /proc/$PPID/exe"))
+  local path = pipe:read("l")
+  pipe:close()
+  return path
+end
+
+local lua = interpreter()
+local suffix = _VERSION:match("%d+%.%d+"):gsub("%.", "_")
+local folder = os.tmpname()
+os.remove(folder)
+assert(os.execute("mkdir " .. folder))
+
+local function write(name, source)
+  local file = assert(io.open(folder .. "/" .. name, "w"))
+  file:write(source)
+  file:close()
+end
+
+-- What the standalone Lua prints, and its exit status.  INPUT is its standard input.
+local function run(words, input)
+  write("input", input or "")
+  local command = ("cd %s && LUA_CPATH_%s=%s %s %s <input 2>&1; echo $?"):format(folder, suffix,
+    quoted(package.cpath), quoted(lua), words)
+  local pipe = assert(io.popen(command))
+  local text = pipe:read("a")
+  pipe:close()
+  local output, status = text:match("^(.-)(%d+)\n$")
+  return output, tonumber(status)
+end
+
+local function same(words, input)
+  local plain, plain_status = run(words, input)
+  local ours, status = run("-lstacksplice " .. words, input)
+  assert.equal(plain, ours)
+  assert.equal(plain_status, status)
+  return ours
+end
+
+write("fails.lua", [[
+local function price(n) error("no price for " .. n) end
+local function order() price(...) end
+print(#arg, arg[0], ...)
+order(...)
+]])
+write("fields.lua", "local function f() error({code = 2, message = 'no price'}) end\nf()")
+write("coroutine.lua", [[
+local function inner() error("in a coroutine") end
+local co = coroutine.wrap(function() inner() end)
+local function outer() co() end
+outer()
+]])
+write("cause.lua", [[
+local stacksplice = require "stacksplice"
+local function first() error("the cause", 0) end
+local _, _, err = stacksplice.pcall(first)
+stacksplice.error("the effect", err)
+]])
+
+describe("lua -lstacksplice", function()
+  it("prints what Lua prints where Lua tells all", function()
+    write("fails.lua", [[
+local function price(n) error("no price for " .. n) end
+local function order(n) price(n) end
+print(#arg, arg[0], ...)
+order(...)
+]])
+    local text = same("fails.lua one two")
+    assert.truthy(text:find("no price for one", 1, true), text)
+    assert.truthy(text:find("in main chunk", 1, true), text)
+    write("tail.lua", "local function f() error('tail') end\nlocal function g() return f() end g()")
+    assert.truthy(same("tail.lua"):find("(...tail calls...)", 1, true))
+    write("overflow.lua", "local function f() return 1 + f() end f()")
+    assert.truthy(same("overflow.lua"):find("stack overflow", 1, true))
+    write("text.lua", "string.gsub('x', 'x', function() local t = nil; t.x = 1 end)")
+    same("text.lua")
+    same("-e 'error()'")
+    same("-e 'error(false)'")
+    same("-e 'error(42)'")
+    same("-e 'error(print)'")
+  end)
+
+  it("leaves the rest to Lua", function()
+    write("status.lua", "print(debug.gethook()) print(...) os.exit(tonumber((...)))")
+    local _, status = run("-lstacksplice status.lua 7")
+    assert.equal(7, status)
+    same("status.lua 3 'two words'")
+    same("missing.lua")
+    write("syntax.lua", "x = = 1")
+    same("syntax.lua")
+    same("-e 'print(1)' -")
+    same("- one two", "print(...) error('from stdin')")
+    write("prints.lua", "print(...)")
+    same("-i prints.lua 0")
+    same("-i", "print(1)\nerror('typed')\nprint(2)")
+  end)
+
+  it("shows the fields of a table", function()
+    local text, status = run("-lstacksplice fields.lua")
+    assert.equal(1, status)
+    assert.truthy(text:find(': {code = 2, message = "no price"}\nstack traceback:', 1, true), text)
+    assert.truthy(text:find("fields.lua:2: in main chunk", 1, true), text)
+    write("text.lua", "error(setmetatable({}, {__tostring = function() return 'its text' end}))")
+    text = run("-lstacksplice text.lua")
+    assert.truthy(text:find(": its text\nstack traceback:", 1, true), text)
+  end)
+
+  it("serves every chunk, however the option is written", function()
+    for _, words in ipairs {
+      "-l stacksplice fields.lua", "-lstacksplice -- fields.lua", "-W -l stacksplice -e 'x = 1' fields.lua",
+      "-lstacksplice -e 'error({code = 2})'", "-lstacksplice -l debug -e 'error({code = 2})'",
+      "-e 'x = 1' -lstacksplice -", "-lstacksplice -i fields.lua",
+    } do
+      if not (words:find("-W", 1, true) and _VERSION == "Lua 5.3") then
+        local text = run(words, "error({code = 2})\nerror({code = 2})")
+        assert.truthy(text:find("{code = 2", 1, true), words .. "\n" .. text)
+      end
+    end
+    local text = run("-lstacksplice -i", "error({code = 1})\nerror({code = 2})")
+    assert.truthy(text:find("{code = 1}", 1, true), text)
+    assert.truthy(text:find("{code = 2}", 1, true), text)
+  end)
+
+  it("keeps the frames of coroutines", function()
+    local text = run("-lstacksplice coroutine.lua")
+    assert.truthy(text:find("in inner", 1, true), text)
+    assert.truthy(text:find("in outer", 1, true), text)
+    assert.truthy(text:find('error("in a coroutine")', 1, true), text) -- a line of source
+  end)
+
+  it("shows causes", function()
+    local text = run("-lstacksplice cause.lua")
+    assert.truthy(text:find("the effect", 1, true), text)
+    assert.truthy(text:find("the cause", 1, true), text)
+    assert.truthy(text:find('local function first() error("the cause", 0) end', 1, true), text)
+  end)
+
+  it("goes on calling a hook that was set before", function()
+    local text = run([[-e "n = 0 debug.sethook(function() n = n + 1 end, 'l')" -lstacksplice ]]
+      .. [[-e "x = n" -e "print(n > x) error({code = n > x})"]])
+    assert.truthy(text:find("true\n", 1, true), text)
+    assert.truthy(text:find("{code = true}", 1, true), text)
+    write("hook.lua", "local hook, mask = debug.gethook() print(type(hook), mask)")
+    text = run([[-e "debug.sethook(function() end, 'l')" -lstacksplice hook.lua]])
+    assert.truthy(text:find("function\tl\n", 1, true), text)
+  end)
+
+  it("is not what a script's require does", function()
+    write("requires.lua", "require 'stacksplice' print(debug.gethook()) error({code = 2})")
+    for _, words in ipairs {"requires.lua", "requires.lua -lstacksplice", "-e 'require [[stacksplice]]' fields.lua"} do
+      local text = run(words)
+      assert.truthy(text:find("(error object is a table value)", 1, true), text)
+    end
+  end)
+end)
+
+describe("report", function()
+  local function report(f)
+    local _, text = xpcall(f, stacksplice.report)
+    return text
+  end
+
+  it("is the text of debug.traceback for an error of Lua", function()
+    local function fails() error("a text") end
+    local texts = {}
+    for i, handler in ipairs {debug.traceback, stacksplice.report} do
+      texts[i] = select(2, xpcall(fails, handler))
+    end
+    assert.equal(texts[1], texts[2])
+  end)
+
+  it("is the report of an error with a cause", function()
+    local text = report(function()
+      local _, _, err = stacksplice.pcall(error, "the cause")
+      stacksplice.error({code = 2}, err)
+    end)
+    assert.truthy(text:find("{code = 2}", 1, true), text)
+    assert.truthy(text:find("the cause", 1, true), text)
+  end)
+
+  it("has the stack of the first raise", function()
+    local value = {code = 2}
+    local function first() error(value) end
+    stacksplice.pcall(first)
+    local text = report(function() error(value) end)
+    assert.truthy(text:find("in first", 1, true) or text:find("upvalue 'first'", 1, true)
+      or text:find("in function <", 1, true), text)
+    assert.equal("string", type(report(error)))
+  end)
+end)
+
