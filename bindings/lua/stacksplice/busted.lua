@@ -5,8 +5,12 @@
 -- busted lets a file of specs rewrite its messages.  This puts the stack behind the message: the
 -- report of an error that other languages saw, and of any other the traceback at the raise, with
 -- the frames of other languages in their places.
+--
+-- It also installs stacksplice, so that an error which leaves a coroutine keeps the frames there.
 local busted = require "busted"
 local stacksplice = require "stacksplice"
+
+stacksplice.install()
 
 -- The level, for the caller, of the function that the trace is about: busted has found it.
 local function level_of(info)
@@ -37,10 +41,20 @@ local function cut_runner(text)
   return table.concat(kept, "\n")
 end
 
+-- Frames of a coroutine that failed: no level of debug.getinfo is theirs any more.
+local function has_dead_frames(err)
+  for _, frame in ipairs(err.stack) do
+    if frame.trust == "traceback" then
+      return true
+    end
+  end
+  return false
+end
+
 -- What is shown of VALUE, which is just being raised.
 local function stack_of(value, info)
   local err = value ~= nil and stacksplice.error_info(value)
-  if err and (err.language ~= "lua" or #err.propagation > 0 or err.cause) then
+  if err and (err.language ~= "lua" or #err.propagation > 0 or err.cause or has_dead_frames(err)) then
     return cut_runner(err:text())
   end
   local level = level_of(info)

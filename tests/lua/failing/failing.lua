@@ -33,7 +33,8 @@ describe("these specs", function()
   end)
 
   it("fail in a coroutine", function()
-    coroutine.wrap(function() inner("in a coroutine") end)()
+    local function in_coroutine() inner("in a coroutine") end
+    coroutine.wrap(function() in_coroutine() end)()
   end)
 
   it("succeed", function() end)

@@ -48,6 +48,15 @@ describe("busted's helper", function()
     end)
   end
 
+  it("keeps the frames of a coroutine that failed", function()
+    local plain, text = run('"-o", "plainTerminal", '), run('"-o", "plainTerminal", ' .. with_helper)
+    assert.falsy(plain:find("in in_coroutine", 1, true), plain)
+    local stack = text:match("in a coroutine\n(.-)\n\n")
+    assert.truthy(stack:find("in in_coroutine", 1, true), text)
+    assert.truthy(stack:find("in inner", 1, true), text)
+    assert.falsy(stack:find("busted", 1, true), text)
+  end)
+
   it("leaves out what runs the specs", function()
     local text = run('"-o", "plainTerminal", ' .. with_helper)
     local trace = text:match("a text\n(stack traceback:.-)\n\n")
