@@ -1,6 +1,7 @@
 rockspec_format = "3.0"
 package = "stacksplice"
 version = "scm-0"
+-- `luarocks make` in a copy of the sources; `luarocks pack stacksplice` then makes the rock to give away.
 source = {
    url = "."
 }
@@ -8,16 +9,16 @@ description = {
    summary = "One error, one stack, every language",
    detailed = [[
 Errors that cross between Lua, C and Python keep the script's own error value, one combined stack
-with the frames of all languages in true order, and the chain of languages that received them.]],
+with the frames of all languages in true order, and the chain of languages that received them.
+`lua -lstacksplice script.lua` (or `stacksplice-lua script.lua`) shows the report of each uncaught
+error. For Lua 5.3, 5.4 and 5.5.]],
    license = "MIT",
+   maintainer = "The stacksplice authors",
    labels = {"error", "debug", "traceback", "embedding"}
 }
 supported_platforms = {"linux"}
 dependencies = {
-   "lua >= 5.4, < 5.6"
-}
-test_dependencies = {
-   "busted"
+   "lua >= 5.3, < 5.6"
 }
 -- CMake builds the core library and the module; both go into one folder, where each finds the other.
 build = {
@@ -30,14 +31,15 @@ build = {
    -- Copied without symbolic links, which LuaRocks cannot deploy.
    install_command = "rm -rf build/luarocks/stage"
       .. " && cmake --install build/luarocks --strip --prefix build/luarocks/stage"
-      .. " && mkdir -p \"$(LIBDIR)\""
+      .. " && mkdir -p \"$(LIBDIR)\" \"$(LUADIR)\" \"$(BINDIR)\""
       .. " && cp -L build/luarocks/stage/lib/lua/*/stacksplice.so"
       .. " build/luarocks/stage/lib/libstacksplice.so.0 \"$(LIBDIR)\""
-      .. " && mkdir -p \"$(LUADIR)\""
-      .. " && cp -r build/luarocks/stage/share/lua/*/stacksplice \"$(LUADIR)\"",
+      .. " && cp -r build/luarocks/stage/share/lua/*/stacksplice \"$(LUADIR)\""
+      .. " && cp build/luarocks/stage/bin/stacksplice-lua \"$(BINDIR)\"",
    copy_directories = {"bindings/lua/library"}
 }
+-- The specs that need no other package, with what the build has just made.
 test = {
-   type = "busted",
-   flags = {"tests/lua"}
+   type = "command",
+   script = "tests/lua/rock_test.lua"
 }

@@ -236,7 +236,7 @@ describe("a finalizer that runs after ours", function()
     ]])
     local name = os.tmpname()
     local file = assert(io.open(name, "w"))
-    file:write(program)
+    file:write(("package.cpath = %q\n"):format(package.cpath), program)
     file:close()
     local interpreter
     for i = 0, -10, -1 do

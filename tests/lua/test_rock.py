@@ -1,0 +1,78 @@
+"""The rock: LuaRocks builds, tests, packs and installs it, without a network.
+
+It runs for each Lua that LuaRocks and this machine have; STACKSPLICE_LUAROCKS is another command
+than luarocks.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LUAROCKS = os.environ.get("STACKSPLICE_LUAROCKS", "luarocks")
+
+
+def copy_sources(target: Path) -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+    )
+    if listed.returncode != 0:
+        pytest.skip("the sources are no git repository")
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+
+
+@pytest.mark.parametrize("version", ["5.3", "5.4", "5.5"])
+def test_rock(version: str, tmp_path: Path) -> None:
+    lua = shutil.which(f"lua{version}")
+    if not shutil.which(LUAROCKS) or not lua or not Path(f"/usr/include/lua{version}/lua.h").exists():
+        pytest.skip(f"LuaRocks or Lua {version} with its headers is not installed")
+    sources, tree, other = tmp_path / "sources", tmp_path / "tree", tmp_path / "other"
+    copy_sources(sources)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("LUA_PATH", "LUA_CPATH"))}
+    environment |= {"HOME": str(tmp_path), "LUAROCKS_CONFIG": str(tmp_path / "config.lua")}
+    (tmp_path / "config.lua").write_text("rocks_servers = {}\n")
+
+    def luarocks(*words: object) -> str:
+        done = subprocess.run(
+            [LUAROCKS, f"--lua-version={version}", *map(str, words)],
+            cwd=sources,
+            env=environment,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    rockspec = "stacksplice-scm-0.rockspec"
+    luarocks("lint", rockspec)
+    luarocks("make", "--tree", tree, rockspec)
+    assert " 0 failures" in luarocks("test", rockspec)
+    luarocks("pack", "stacksplice", "--tree", tree)
+    (packed,) = sources.glob("stacksplice-scm-0.*.rock")
+    luarocks("install", "--tree", other, packed)
+
+    script = tmp_path / "fails.lua"
+    script.write_text("error({code = 2})")
+    failed = subprocess.run(
+        [other / "bin" / "stacksplice-lua", script],
+        env=environment,
+        text=True,
+        capture_output=True,
+    )
+    assert failed.returncode == 1
+    assert ": {code = 2}\nstack traceback:" in failed.stderr
+    assert list(other.rglob("stacksplice.d.lua")), "the types for editors are left out"
+    assert (other / "share" / "lua" / version / "stacksplice" / "busted.lua").exists()
