@@ -255,6 +255,7 @@ static const char *const scripts[] = {
     "local v = new() local ok, got = pcall(stacksplice.wrap(fail), v)\n"
     "check(v, got, stacksplice.error_info(got))",
     "stacksplice.install()()",
+    "assert(type(stacksplice.doctor()) == 'boolean')",
     "stacksplice.set_max_frames(stacksplice.set_max_frames(20))",
     "local v = new() local ok, got = pcall(border, function() fail(v) end) check(v, got)",
     "local v = new() call_k(function() fail(v) end)",

@@ -193,4 +193,9 @@ function stacksplice.wrap(f) end
 ---@return fun() uninstall restores each, unless somebody else replaced it meanwhile
 function stacksplice.install() end
 
+---Print what is installed, what is missing, and what to do about it:
+---`lua -lstacksplice -e "stacksplice.doctor()"`.
+---@return boolean nothing_is_missing
+function stacksplice.doctor() end
+
 return stacksplice

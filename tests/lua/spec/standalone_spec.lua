@@ -197,3 +197,25 @@ describe("report", function()
   end)
 end)
 
+
+describe("doctor", function()
+  it("says what is in place", function()
+    local text, status = run([[-lstacksplice -e "print(stacksplice.doctor())"]])
+    assert.equal(0, status)
+    assert.truthy(text:find("ok       module: for " .. _VERSION .. ", /", 1, true), text)
+    for _, line in ipairs {"Lua frames: they are read", "native frames: they are read",
+      "debug.traceback: shows", "coroutine: errors keep", "uncaught errors: are shown with"} do
+      assert.truthy(text:find("\nok       " .. line, 1, true), text)
+    end
+    local fine = not text:find("\nmissing", 1, true)
+    assert.truthy(text:find(fine and "\nnothing is missing\ntrue\n" or "missing: see above\nfalse\n", 1, true), text)
+  end)
+
+  it("says what to do about what is not", function()
+    local text = run([[-e "require('stacksplice').doctor()"]])
+    assert.truthy(text:find("\nnote     debug.traceback: is not replaced", 1, true), text)
+    assert.truthy(text:find("-> call stacksplice.install()", 1, true), text)
+    assert.truthy(text:find("\nnote     uncaught errors: ", 1, true), text)
+    assert.truthy(text:find("-> start the script by lua -lstacksplice", 1, true), text)
+  end)
+end)

@@ -8,6 +8,7 @@
 
 int ss_lua_install_function(lua_State *L);
 int ss_lua_report_function(lua_State *L);
+int ss_lua_doctor_function(lua_State *L);
 
 /* In a message handler: push the text of the error whose value is at 1, the only one on the stack.
    False, with nothing pushed, for want of memory or of Lua's stack.  ABOVE as in ss_lua_origin.
@@ -17,5 +18,8 @@ bool ss_lua_report(lua_State *L, const void *above);
 /* Called while the module is loaded: if option -l of the standalone Lua does that, let uncaught
    errors show their reports. [-0, +0, m] */
 void ss_lua_serve_standalone(lua_State *L);
+
+/* Whether that was done. [-0, +0, -], 1 slot */
+bool ss_lua_serves_standalone(lua_State *L);
 
 #endif

@@ -226,6 +226,7 @@ static const luaL_Reg functions[] = {
     {"set_max_frames", module_set_max_frames},
     {"install", ss_lua_install_function},
     {"report", ss_lua_report_function},
+    {"doctor", ss_lua_doctor_function},
     {NULL, NULL},
 };
 

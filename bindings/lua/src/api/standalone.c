@@ -244,3 +244,8 @@ void ss_lua_serve_standalone(lua_State *L)
     lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
     set_hook(L, now);
 }
+
+bool ss_lua_serves_standalone(lua_State *L)
+{
+    return find(L) != NULL;
+}
