@@ -14,7 +14,8 @@ end
 file:close()
 
 local words = {[-1] = arg[-1], [0] = "tests/lua/spec_runner.lua"}
-for _, name in ipairs {"causes", "collector", "coroutine", "handler", "standalone", "traceback"} do
+local specs = {"causes", "collector", "coroutine", "handler", "standalone", "traceback", "tutorial"}
+for _, name in ipairs(specs) do
   words[#words + 1] = "tests/lua/spec/" .. name .. "_spec.lua"
 end
 arg = words -- luacheck: globals arg
