@@ -65,8 +65,12 @@ static const char *file_of(const void *address)
 
 static void say_binaries(answer *to)
 {
+    char lua[32];
+
+    (void)snprintf(lua, sizeof lua, "for Lua %d.%d, ", LUA_VERSION_NUM / 100,
+                   LUA_VERSION_NUM % 100);
     begin(to, "ok", "module");
-    add(to, "for " LUA_VERSION ", ");
+    add(to, lua);
     add(to, file_of(&ss_lua_doctor_function));
     add(to, "\n");
     begin(to, "ok", "core");

@@ -110,7 +110,7 @@ static void drop_line_end(lua_State *L)
    standalone Lua for what has no text. [-0, +1, m] */
 static void push_message(lua_State *L)
 {
-    if (lua_isnil(L, 1) || lua_isboolean(L, 1))
+    if (lua_isnil(L, 1) || lua_type(L, 1) == LUA_TBOOLEAN)
         lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
     else
         (void)luaL_tolstring(L, lua_isnil(L, -1) ? 1 : -1, NULL);

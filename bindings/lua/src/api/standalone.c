@@ -169,11 +169,11 @@ static void replace_handler(lua_State *L, const lua_Debug *program, lua_CFunctio
 /* Whether ACTIVATION is the outermost one of the main thread, and of a C function. */
 static bool is_program(lua_State *L, int level, lua_Debug *activation)
 {
+    const ss_lua_state *state = ss_lua_state_find(L);
     lua_Debug further;
-    bool is_main = lua_pushthread(L);
 
-    lua_pop(L, 1);
-    if (!is_main || !lua_getstack(L, level, activation) || lua_getstack(L, level + 1, &further))
+    if (!state || state->main != L || !lua_getstack(L, level, activation) ||
+        lua_getstack(L, level + 1, &further))
         return false;
     lua_getinfo(L, "S", activation);
     return *activation->what == 'C';

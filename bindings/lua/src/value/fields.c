@@ -12,6 +12,7 @@
 #include <lauxlib.h>
 
 #include <ctype.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +126,7 @@ static lua_Integer add_sequence(lua_State *L, int index, ss_lua_gathered *out)
             return i - 1;
         if (i > MOST_FIELDS) {
             add(out, ", ...");
-            return LUA_MAXINTEGER; /* the rest is not shown one by one */
+            return INT64_MAX; /* the rest is not shown one by one */
         }
     }
 }
