@@ -63,8 +63,9 @@ def test_not_an_hresult(function):
 
 
 def test_success_codes():
-    with pytest.raises(SystemError, match="failure code"):
-        stacksplice.raise_error(0)
+    for number in (0, 1):
+        with pytest.raises(ValueError, match=f"hresult must be a failure code, got {number}"):
+            stacksplice.raise_error(number)
     with pytest.raises(ValueError, match="hresult"):
         _stacksplice.exception_for(1)
     assert winrt.RoOriginateError(0, "x") is False

@@ -18,7 +18,7 @@ else:
 
 
 class Frame:
-    """One frame as people read it.  What is not known is None.
+    """One frame as people read it.  Unknown fields are None.
 
     kind: "native", "script" or "gap" (frames that are known to be missing; reason says why).
     language: "native", "python", "lua", ...
@@ -29,8 +29,8 @@ class Frame:
     inlined: the next frame is the function this one was inlined into.
     interpreter: name of the sub-interpreter or lua_State, None for the main one.
     address: the element of the captured stack.
-    asynchronous: a gap where two stacks meet: the frames outside of it did not call those inside, they
-    await them, or raised their error again after it had ended them.
+    asynchronous: a gap where two stacks are joined: the outer frames await the inner ones, or re-raised
+    their exception.
     glue: the inside of an interpreter, or a call into it, which reports hide.
     function_offset: of a native frame: its address minus the first of the function.
     """
@@ -211,16 +211,23 @@ class Stack(Sequence[Frame]):
         # By value: addresses mean nothing in another process.
         return type(self).from_frames, (self._resolved(), self.frames_left_out)
 
-    def format(self, order: Literal["newest_first", "newest_last"] = "newest_last") -> list[str]:
+    def format(
+        self, order: Literal["newest_first", "newest_last"] = "newest_last", *, all_frames: bool = False
+    ) -> list[str]:
         """The stack as lines for people, each ending in a newline.
 
-        order: "newest_last", as Python shows a traceback, or "newest_first".
+        order: "newest_last", as Python shows a traceback, or "newest_first"; all_frames: the inside of
+        interpreters too, which is otherwise hidden and counted.
         Raises ValueError for another order.
         """
         if order not in ("newest_first", "newest_last"):
             raise ValueError(f"order must be 'newest_first' or 'newest_last', not {order!r}")
-        lines = [f"    {frame}\n" for frame in self._resolved()]
-        return lines if order == "newest_first" else lines[::-1]
+        shown = [frame for frame in self._resolved() if all_frames or not frame.glue]
+        lines = [f"    {frame}\n" for frame in (shown if order == "newest_first" else shown[::-1])]
+        hidden = len(self._resolved()) - len(shown)
+        if hidden:
+            lines.append(f"    ... {hidden} glue frame{'s' if hidden > 1 else ''} hidden\n")
+        return lines
 
     def __str__(self) -> str:
         return "".join(self.format())

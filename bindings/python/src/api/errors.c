@@ -104,13 +104,15 @@ PyDoc_STRVAR(raise_error_doc,
              "raise_error(hresult, /)\n--\n\n"
              "Raise the thread's error: what Python code does that received a failing HRESULT.\n\n"
              "The same exception object if the error was born in this interpreter, else an\n"
-             "HResultError.  SystemError when hresult is a success code.");
+             "HResultError.  Raises ValueError when hresult is a success code.");
 static PyObject *raise_error(PyObject *module, PyObject *number)
 {
     HRESULT hr;
 
     if (sspy_hresult_from(number, "hresult", &hr))
         return NULL;
+    if (SUCCEEDED(hr))
+        return PyErr_Format(PyExc_ValueError, "hresult must be a failure code, got %d", (int)hr);
     return sspy_raise(PyModule_GetState(module), hr, __builtin_frame_address(0));
 }
 
