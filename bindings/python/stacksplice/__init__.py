@@ -51,6 +51,7 @@ from ._stacksplice import (
     set_max_frames,
     take_error,
 )
+from ._doctor import doctor
 from ._errors import ErrorInfo, Propagation
 from ._frames import Frame, Stack
 from ._groups import HResultErrorGroup
@@ -72,6 +73,7 @@ __all__ = [
     "attach",
     "capture",
     "detach",
+    "doctor",
     "error_info",
     "fail_fast",
     "foreign_frames",

@@ -53,6 +53,20 @@ static PyObject *core_version(PyObject *module, PyObject *unused)
     return PyUnicode_FromString(stacksplice_version());
 }
 
+static PyObject *lines_missing(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return sspy_text_or_none(stacksplice_lines_missing());
+}
+
+static PyObject *build(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return PyUnicode_FromString(stacksplice_build());
+}
+
 static PyObject *interpreter_id(PyObject *module, PyObject *unused)
 {
     sspy_state *state = PyModule_GetState(module);
@@ -71,6 +85,8 @@ PyMethodDef sspy_functions[] = {
      "frames_unavailable()\n--\n\nWhy Python frames cannot be shown, or None."},
     {"core_version", core_version, METH_NOARGS,
      "core_version()\n--\n\nThe version of the core library that is loaded."},
+    {"_lines_missing", lines_missing, METH_NOARGS, NULL},
+    {"_build", build, METH_NOARGS, NULL},
     {"_frames_left_out", sspy_frames_left_out, METH_O, NULL},
     {"_interpreter_id", interpreter_id, METH_NOARGS, NULL},
     {"_register", register_classes, METH_VARARGS, NULL},

@@ -1,0 +1,39 @@
+"""What the commands print, wherever it goes."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import contextmanager
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def fail(message: str) -> int:
+    """Say why a command cannot do its work; the exit status for that."""
+    print(f"stacksplice: {message}", file=sys.stderr)
+    return 2
+
+
+def write(text: str) -> None:
+    """TEXT to standard output, whatever it can encode."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    print(text, end="", flush=True)
+
+
+@contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """Whoever reads standard output may go before its end, as `head` does: that is no failure."""
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter would flush again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

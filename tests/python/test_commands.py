@@ -1,0 +1,269 @@
+"""The commands of ``python -m stacksplice`` that test_reports.py does not try, and doctor()."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+import stacksplice
+from building import PACKAGE
+from raising import caught, with_cause
+from stacksplice import _doctor_lua, _stacksplice
+
+MODULE = [sys.executable, "-m", "stacksplice"]
+
+
+def environment(**changed: str) -> dict[str, str]:
+    names = ("NO_COLOR", "FORCE_COLOR", "PYTHON_COLORS", "LUA_INIT")
+    kept = {name: value for name, value in os.environ.items() if name not in names}
+    return {**kept, "PYTHONPATH": str(PACKAGE.parent), **changed}
+
+
+def command(*arguments: str, status: int = 0, **options) -> subprocess.CompletedProcess[str]:
+    options.setdefault("env", environment())
+    done = subprocess.run([*MODULE, *arguments], capture_output=True, text=True, timeout=60, **options)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+# ---- run -----------------------------------------------------------------------------------------
+
+
+def test_run_of_a_text(tmp_path):
+    (tmp_path / "helper.py").write_text("x = 5\n")
+    text = "import sys, helper\nprint(__name__, sys.argv, helper.x)\ndef f():\n    1 / 0\n{}"
+    done = command("run", "-c", text.format("sys.exit(7)"), "a", "-c", status=7, cwd=tmp_path)
+    assert done.stdout == "__main__ ['-c', 'a', '-c'] 5\n"
+    done = command("run", "-c", text.format("f()"), status=1, cwd=tmp_path)
+    assert "in f\n" in done.stderr and "ZeroDivisionError" in done.stderr
+    assert "stacksplice" not in done.stderr
+
+
+def test_run_of_a_text_or_a_module():
+    assert "not allowed with" in command("run", "-m", "-c", "x", status=2).stderr
+
+
+def test_run_of_a_lua_script_calls_the_runner(tmp_path):
+    runner = tmp_path / "stacksplice-lua"
+    runner.write_text('#!/bin/sh\necho "$@"\nread line\necho "$line"\nexit 5\n')
+    runner.chmod(0o755)
+    paths = f"{tmp_path}:{os.environ['PATH']}"
+    done = command("run", "x.lua", "-m", "b c", status=5, env=environment(PATH=paths), input="typed\n")
+    assert done.stdout == "x.lua -m b c\ntyped\n"
+
+
+def test_run_of_a_lua_script_without_a_runner(tmp_path):
+    lua = shutil.which("lua5.4")
+    build = os.environ.get("STACKSPLICE_BUILD_DIR")
+    if lua is None or build is None or not list(pathlib.Path(build, "lua/5.4").glob("stacksplice.so")):
+        pytest.skip("needs lua5.4 and the module for it in STACKSPLICE_BUILD_DIR")
+    (tmp_path / "lua5.4").symlink_to(lua)
+    script = tmp_path / "x.lua"
+    script.write_text("print(..., package.loaded.stacksplice ~= nil)\nerror('from Lua')\n")
+    path = f"{build}/lua/5.4/?.so"
+    env = environment(PATH=str(tmp_path), LUA_CPATH=path, LUA_CPATH_5_4=path)
+    done = command("run", str(script), "a", status=1, env=env)
+    assert done.stdout == "a\ttrue\n" and "from Lua" in done.stderr
+    env = environment(PATH=str(tmp_path), LUA_CPATH="", LUA_CPATH_5_4="")
+    done = command("run", str(script), status=2, env=env)
+    assert done.stderr.count("\n") == 1 and "install it with luarocks" in done.stderr
+
+
+# ---- show ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def info(border):
+    return stacksplice.error_info(caught(border.call, with_cause))
+
+
+@pytest.fixture
+def saved(info, tmp_path):
+    file = tmp_path / "saved.json"
+    file.write_text(info.to_json(), encoding="utf-8")
+    return str(file)
+
+
+def test_show_in_either_order(info, saved):
+    last = info.format(newest_last=True)
+    assert command("show", saved).stdout == command("show", "--oldest-first", saved).stdout == last
+    first = command("show", "--newest-first", saved).stdout
+    assert first == info.format(newest_last=False) != last
+    both = command("show", "--newest-first", "--oldest-first", saved, status=2)
+    assert "not allowed with" in both.stderr
+
+
+def test_show_in_colour(info, saved):
+    plain, coloured = info.format(), info.format(color=True)
+    assert plain != coloured
+    assert command("show", saved).stdout == plain  # it is no terminal
+    assert command("show", "--color", "always", saved).stdout == coloured
+    wanted = environment(FORCE_COLOR="1")
+    assert command("show", saved, env=wanted).stdout == coloured
+    assert command("show", "--color=never", saved, env=wanted).stdout == plain
+
+
+def wrapped(info, **data) -> str:
+    return json.dumps({**data, "error": info.to_dict()})
+
+
+def test_show_says_what_the_wrapper_says(info):
+    text = info.format()
+    items = [
+        wrapped(info, order="O-25150", customer="Ada", count=3, ready=True, more={"x": 1}),
+        wrapped(info, order="two\nlines", note="\x1b[31m"),
+        wrapped(info, schema="stacksplice-report/1", header={"event": "fail_fast", "pid": 5}, modules=[{}]),
+        wrapped(info),
+    ]
+    assert command("show", "-", input="\n".join(items)).stdout == "\n".join(
+        [
+            f"==== order: O-25150, customer: Ada, count: 3, ready: true ====\n{text}",
+            f'==== order: "two\\nlines", note: "\\u001b[31m" ====\n{text}',
+            f"==== event: fail_fast, pid: 5 ====\n{text}",
+            text,
+        ]
+    )
+
+
+def test_show_of_several_files(info, saved, tmp_path):
+    text = info.format()
+    other = tmp_path / "other.json"
+    other.write_text(wrapped(info, order="A-1"), encoding="utf-8")
+    done = command("show", saved, "/nowhere.json", str(other), status=2)
+    assert done.stdout == f"==== {saved} ====\n{text}\n==== {other}, order: A-1 ====\n{text}"
+    assert done.stderr == "stacksplice: cannot read /nowhere.json: No such file or directory\n"
+
+
+def test_show_as_json(info, saved, tmp_path):
+    many = tmp_path / "many.json"
+    many.write_text(f"[{wrapped(info, order='A-1')}, {info.to_json()}]", encoding="utf-8")
+    lines = command("show", "--json", str(many), saved).stdout.splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"order": "A-1", "error": info.to_dict()},
+        info.to_dict(),
+        info.to_dict(),
+    ]
+    many.write_text('[{"error": {"message": "no report"}}]')
+    assert "not a report" in command("show", "--json", str(many), status=2).stderr
+
+
+# ---- Output --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["doctor"], ["--help"], ["show", "--help"]])
+def test_a_reader_that_has_gone(arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*MODULE, *arguments], stdout=writer, stderr=subprocess.PIPE, text=True, env=environment(), timeout=60
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_version_tells_the_build():
+    lines = command("--version").stdout.splitlines()
+    assert lines == command("version").stdout.splitlines()
+    assert lines[2] == f"built with {_stacksplice._build()}" and "compiler: " in lines[2]
+
+
+# ---- doctor --------------------------------------------------------------------------------------
+
+
+def examine() -> tuple[bool, str]:
+    text = io.StringIO()
+    return stacksplice.doctor(text), text.getvalue()
+
+
+def test_doctor_says_what_is_there():
+    fine, text = examine()
+    for part in (
+        f"package: stacksplice {stacksplice.__version__}, {PACKAGE}\n",
+        f"core: {_stacksplice.core_version()}, {PACKAGE / 'libstacksplice.so.0'}\n",
+        f"Python: CPython {sys.version.split()[0]}, {sys.executable}\n",
+        "Lua binding: ",
+        "lupa: ",
+        "install(): ",
+    ):
+        assert part in text
+    assert fine == ("nothing is missing\n" in text) == (not text.count("\nmissing "))
+
+
+def test_the_command_ends_with_what_doctor_finds():
+    done = subprocess.run([*MODULE, "doctor"], capture_output=True, text=True, env=environment(), timeout=60)
+    assert done.returncode == (0 if "nothing is missing\n" in done.stdout else 1), done.stderr
+
+
+def test_doctor_knows_whether_the_hooks_are_set(child):
+    source = (
+        "import io, stacksplice\n{}\ntext = io.StringIO()\nstacksplice.doctor(text)\nprint(text.getvalue())"
+    )
+    assert "note     install(): was not called" in child(source.format("")).stdout
+    assert "ok       install(): " in child(source.format("stacksplice.install()")).stdout
+
+
+def test_doctor_says_what_to_do_without_lines(monkeypatch):
+    before, text = examine()
+    assert ("ok       lines of C code: " in text) == (_stacksplice._lines_missing() is None)
+    monkeypatch.setattr(
+        _stacksplice, "_lines_missing", lambda: "libdw.so.1 not found (Debian package: libdw1)"
+    )
+    fine, text = examine()
+    assert not fine and "missing  lines of C code: libdw.so.1 not found" in text
+    assert "-> install that library" in text and "missing: see above\n" in text
+
+
+def test_doctor_finds_a_copy_of_lua(child):
+    pytest.importorskip("lupa.lua54")
+    source = """
+import sys
+from stacksplice import _doctor_lua
+assert not _doctor_lua.copies_of_lua()
+import lupa.lua54, lupa.lua53
+print(sorted((copy.version[:7], copy.file) for copy in _doctor_lua.copies_of_lua()) == [
+    ("Lua 5.3", lupa.lua53.__file__), ("Lua 5.4", lupa.lua54.__file__)])
+"""
+    assert child(source).stdout == "True\n"
+
+
+def test_doctor_loads_no_lua(child):
+    assert (
+        child("""
+import io, sys, stacksplice
+stacksplice.doctor(io.StringIO())
+print([name for name in sys.modules if name.startswith("lupa")])
+""").stdout
+        == "[]\n"
+    )
+
+
+def test_the_bindings_are_those_of_the_package():
+    names = sorted(file.name[:6] for file in PACKAGE.glob("_lua*.so"))
+    assert names == [f"_lua{version.replace('.', '')}" for version in _doctor_lua.bindings()]
+
+
+# ---- Stacks as text ------------------------------------------------------------------------------
+
+
+def test_a_stack_hides_glue(border):
+    stack = border.call(stacksplice.capture)
+    glue = [frame for frame in stack if frame.glue]
+    assert glue and len(glue) < len(stack)
+    shown = [f"    {frame}\n" for frame in stack if not frame.glue]
+    count = f"    ... {len(glue)} glue frames hidden\n"
+    assert stack.format("newest_first") == [*shown, count]
+    assert str(stack) == "".join([*shown[::-1], count])
+    assert stack.format("newest_first", all_frames=True) == [f"    {frame}\n" for frame in stack]
+
+
+def test_a_stack_without_glue_counts_none():
+    frames = [stacksplice.Frame("script", "lua", "f", "x.lua", 3)]
+    assert len(stacksplice.Stack.from_frames(frames).format()) == 1
+    frames.append(stacksplice.Frame("native", "native", "PyEval_X", glue=True))
+    assert stacksplice.Stack.from_frames(frames).format()[-1] == "    ... 1 glue frame hidden\n"
