@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <lauxlib.h>
+#include <limits.h>
 #include <lualib.h>
 #include <stacksplice/lua.h>
 #include <stacksplice/python.h>
@@ -40,14 +41,29 @@ typedef struct run {
 
 static int usage(FILE *out, int status)
 {
-    fputs("usage: stacksplice-host [--orders FILE] [--scripts DIR] [--json FILE]\n"
+    fputs("usage: stacksplice-host [--orders FILE] [--scripts DIR] [--json FILE] [--whole N]\n"
           "Prices the orders of a CSV file with Python and Lua and reports those that fail.\n"
           "  --orders FILE  the orders (default: the shipped ones)\n"
           "  --scripts DIR  the Python and Lua scripts (default: the shipped ones)\n"
           "  --json FILE    JSON array of all reports (default: order-errors.json)\n"
+          "  --whole N      print N reports whole and one line for each other (default: all)\n"
           "Exit status: 0 if all orders were priced, 1 if some failed, 2 if it could not run.\n",
           out);
     return status;
+}
+
+/* The count that TEXT is, into *VALUE; false, after a word, if it is none. */
+static bool read_count(const char *text, unsigned *value)
+{
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end || number > UINT_MAX) {
+        fprintf(stderr, "stacksplice-host: --whole needs a number, not %s\n", text);
+        return false;
+    }
+    *value = (unsigned)number;
+    return true;
 }
 
 /* Print why the host cannot run: the pending Python exception, or the thread's error. */
@@ -263,14 +279,14 @@ static int run_host(run *r)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"orders", required_argument, NULL, 'o'},
-                                            {"scripts", required_argument, NULL, 's'},
-                                            {"json", required_argument, NULL, 'j'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"orders", required_argument, NULL, 'o'}, {"scripts", required_argument, NULL, 's'},
+        {"json", required_argument, NULL, 'j'},   {"whole", required_argument, NULL, 'w'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
     run r = {.scripts = HOST_SOURCE_DIR "/scripts",
              .orders = HOST_SOURCE_DIR "/data/orders.csv",
-             .json = "order-errors.json"};
+             .json = "order-errors.json",
+             .report = {.whole = UINT_MAX}};
     const char *no_color = getenv("NO_COLOR");
     int option, status;
 
@@ -281,6 +297,8 @@ int main(int argc, char **argv)
             r.scripts = optarg;
         else if (option == 'j')
             r.json = optarg;
+        else if (option == 'w' && read_count(optarg, &r.report.whole))
+            continue;
         else
             return option == 'h' ? usage(stdout, ALL_PRICED) : usage(stderr, COULD_NOT_RUN);
     }

@@ -30,6 +30,7 @@ int luaopen_warehouse(lua_State *L);
 typedef struct report {
     FILE *json; /* receives the reports as data */
     bool color;
+    unsigned whole; /* how many reports are printed whole; each further one is one line */
     unsigned failed;
     unsigned written; /* how many of these went to JSON */
     struct {

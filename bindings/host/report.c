@@ -1,6 +1,8 @@
 /* The final handling of an error: a text for people, a record in a JSON file. */
 #include "host.h"
 
+#include <string.h>
+
 int write_file(const char *text, size_t length, void *data)
 {
     return fwrite(text, 1, length, data) != length;
@@ -34,19 +36,44 @@ static void count(report *r, HRESULT hr)
     r->kinds[i].count++;
 }
 
-void report_error(report *r, HRESULT hr, const char *order, const char *customer)
+/* For stacksplice_format: the first line, which says what the error is; DATA is a FILE. */
+static int write_first_line(const char *text, size_t length, void *data)
+{
+    const char *end = memchr(text, '\n', length);
+
+    return write_file(text, end ? (size_t)(end - text) : length, data) || end;
+}
+
+static void print_error(const report *r, IRestrictedErrorInfo *error, const char *order,
+                        const char *customer)
 {
     stacksplice_format_options options = {.size = sizeof options, .color = r->color};
+
+    if (r->failed > r->whole) {
+        printf("order %s of %s: ", order, customer);
+        stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL, write_first_line,
+                           stdout);
+        putchar('\n');
+        return;
+    }
+    printf("\n---- order %s of %s could not be priced ----\n", order, customer);
+    stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &options, write_file, stdout);
+    if (r->failed == r->whole)
+        puts("\n---- the other failed orders, one line each ----");
+}
+
+void report_error(report *r, HRESULT hr, const char *order, const char *customer)
+{
     IRestrictedErrorInfo *error = NULL;
 
     r->failed++;
     count(r, hr);
-    printf("\n---- order %s of %s could not be priced ----\n", order, customer);
     if (GetRestrictedErrorInfo(&error) != S_OK) { /* takes the error: the slot is empty now */
-        printf("HRESULT 0x%08X, and no more is known\n", (unsigned)hr);
+        printf("order %s of %s: HRESULT 0x%08X, and no more is known\n", order, customer,
+               (unsigned)hr);
         return;
     }
-    stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &options, write_file, stdout);
+    print_error(r, error, order, customer);
     fputs(r->written++ ? ",\n{\"order\": " : "{\"order\": ", r->json);
     write_json_string(r->json, order);
     fputs(", \"error\": ", r->json);

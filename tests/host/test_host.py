@@ -74,6 +74,19 @@ class HostTest(unittest.TestCase):
         self.assertRegex(out, r"\n  KWD \d+\.\d{3}\n")
         self.assertIn("The reports as data: ", self.process.stdout)
 
+    def test_two_whole_reports_and_a_line_for_each_other(self):
+        process, records = support.run_with_json("--whole", "2")
+        self.assertEqual(process.returncode, 1, process.stderr)
+        self.assertEqual([r["order"] for r in records], [r["order"] for r in self.records])
+        whole, brief = process.stdout.split("\n---- the other failed orders, one line each ----\n")
+        self.assertEqual(whole.count(" could not be priced ----\n"), 2)
+        self.assertTrue(self.process.stdout.startswith(whole.split("Stack of thread")[0]))
+        lines = brief.split("\n\n")[0].splitlines()
+        self.assertEqual(len(lines), FAILED - 2)
+        for line, record in zip(lines, records[2:]):
+            self.assertTrue(line.startswith(f"order {record['order']} of "), line)
+            self.assertIn(record["error"]["message"].splitlines()[0], line)
+
     def test_nothing_is_left_behind(self):
         self.assertEqual(self.process.stderr, "")
 
@@ -144,6 +157,10 @@ class CommandLineTest(unittest.TestCase):
         process = support.run_host(*options, **environment)
         self.assertEqual(process.returncode, 2, process.stdout + process.stderr)
         return process.stderr
+
+    def test_a_number_that_is_none(self):
+        for number in ("", "-1", "2x", "99999999999"):
+            self.assertIn("--whole needs a number", self.cannot_run("--whole", number))
 
     def test_help(self):
         process = support.run_host("--help")
