@@ -26,6 +26,20 @@ def version() -> str:
     return ".".join(parts)
 
 
+def readme() -> str:
+    """README.md as package indexes show it: a link into the sources leads nowhere there, so what it
+    leads to is named."""
+
+    def without_link(match: re.Match[str]) -> str:
+        image, text, target = match.groups()
+        if not (ROOT / target).exists():  # no link, or one to elsewhere
+            return match[0]
+        return "" if image else text if text == target else f"{text} ({target})"
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.sub(r"(!?)\[([^]]+)\]\(([^)#\s]+)[^)\s]*\)", without_link, text)
+
+
 def check_tools() -> None:
     """What is missing is one line here, and forty from those who look for it later."""
     minor = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -89,6 +103,8 @@ class CMakeBuild(build_ext):
 
 setup(
     version=version(),
+    long_description=readme(),
+    long_description_content_type="text/markdown",
     ext_modules=[Extension("stacksplice._stacksplice", [])],
     cmdclass={"build_ext": CMakeBuild},
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -51,6 +52,23 @@ def test_a_build_that_fails_says_so_last(tmp_path):
     done = build(tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert done.returncode == 1 and done.stderr.count("\n") == 2, done.stderr
     assert done.stderr.startswith("no compiler\ncmake -S failed with status 3")
+
+
+@pytest.mark.any_python
+def test_the_readme_of_the_package_has_no_dead_link(tmp_path):
+    """An index shows it without the files beside it."""
+    egg_info = f"import runpy, sys; sys.argv = ['setup.py', '-q', 'egg_info', '-e', {str(tmp_path)!r}]\n"
+    source = f"{egg_info}runpy.run_path({str(ROOT / 'setup.py')!r})"
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    (info,) = tmp_path.glob("*.egg-info/PKG-INFO")
+    text = info.read_text(encoding="utf-8")
+    assert "Description-Content-Type: text/markdown\n" in text and "\n# stacksplice\n" in text
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
+    assert not [target for target in targets if (ROOT / target).exists()]
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\]\((docs/\w+\.md)", page))
+    assert named and all(target in text for target in named)
 
 
 @pytest.mark.any_python
