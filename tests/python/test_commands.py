@@ -244,8 +244,10 @@ print([name for name in sys.modules if name.startswith("lupa")])
 
 
 def test_the_bindings_are_those_of_the_package():
-    names = sorted(file.name[:6] for file in PACKAGE.glob("_lua*.so"))
-    assert names == [f"_lua{version.replace('.', '')}" for version in _doctor_lua.bindings()]
+    names = sorted(file.name for file in PACKAGE.glob("libstacksplice-lua*.so"))
+    versions = _doctor_lua.bindings()
+    assert names == [f"libstacksplice-lua{version.replace('.', '')}.so" for version in versions]
+    assert (f"ok       Lua binding: for Lua {', '.join(versions)}\n" in examine()[1]) == bool(versions)
 
 
 # ---- Stacks as text ------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ _REFUSED = re.compile(r"luajit\d*|lua5[12]")
 def bindings() -> list[str]:
     """The versions of Lua for which this package brings a binding."""
     folder = os.path.dirname(os.path.abspath(__file__))
-    found = (re.fullmatch(r"_lua(\d)(\d)\b.*\.so", name) for name in os.listdir(folder))
+    found = (re.fullmatch(r"libstacksplice-lua(\d)(\d)\.so", name) for name in os.listdir(folder))
     return sorted(f"{match[1]}.{match[2]}" for match in found if match)
 
 
