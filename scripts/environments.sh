@@ -58,16 +58,16 @@ prepare_venv() {
     install_test_tools
 }
 
-# An environment of its own, with the peers that are Python packages and what draws: sets venv.
-prepare_bench_venv() {
-    tag=bench-$(python_tag)
+# prepare_own_venv NAME REQUIREMENTS: an environment beside that of the tests: sets venv.
+prepare_own_venv() {
+    tag=$1-$(python_tag)
     venv=$root/.venv/$tag
-    stamp=$(cksum <tests/bench/requirements.txt)
+    stamp=$(cksum <"$2")
     if [ "$(cat "$venv/requirements.stamp" 2>/dev/null)" != "$stamp" ]; then
         step "making the virtual environment .venv/$tag"
         quietly "venv-$tag" "$py_path" -m venv --clear "$venv" || return 1
         quietly "pip-$tag" "$venv/bin/python" -m pip install --disable-pip-version-check \
-            -r tests/bench/requirements.txt || return 1
+            -r "$2" || return 1
         printf '%s\n' "$stamp" >"$venv/requirements.stamp"
     fi
 }

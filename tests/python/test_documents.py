@@ -1,21 +1,38 @@
-"""The code in docs/unhandled.md runs as it stands."""
+"""The code in the pages for users of Python runs as it stands, and the pages name what there is."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
-from building import ROOT, compile_c, core_library
+import stacksplice
+from building import PACKAGE, ROOT, compile_c, core_library
 
-PAGE = (ROOT / "docs" / "unhandled.md").read_text(encoding="utf-8")
+# A program whose errors cross a border.
+HOST = """
+import border
+
+def fails():
+    raise ValueError("no price")
+
+def run():
+    border.call(fails)
+"""
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("source", blocks("python"))
-def test_python(child, source):
+def blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page(name), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("source", blocks("unhandled.md", "python"))
+def test_unhandled(child, source):
     reports = "logging.exception('it')" if "logging" in source else "raise"
     crossing = f"""
 import border
@@ -28,10 +45,68 @@ except ValueError: {reports}
 
 
 def test_c(tmp_path):
-    (block,) = blocks("c")
+    (block,) = blocks("unhandled.md", "c")
     source = tmp_path / "host.c"
     source.write_text(
         "#define PY_SSIZE_T_CLEAN\n#include <Python.h>\n#include <stacksplice/python.h>\n"
         "void stop_main_loop(int status);\n" + block + "void (*use)(PyObject *) = tick;\n"
     )
     compile_c(tmp_path / "host.so", [source], "-shared", "-fPIC", *core_library())
+
+
+def run_in(folder, child, source):
+    """SOURCE as a program in FOLDER, beside the module host."""
+    (folder / "host.py").write_text(HOST)
+    paths = f"{folder}{os.pathsep}{child.environment['PYTHONPATH']}"
+    return child(f"import os\nos.chdir({str(folder)!r})\n{source}", PYTHONPATH=paths)
+
+
+def test_the_tutorial(child, tmp_path):
+    sources = blocks("python.md", "python")
+    outputs = [run_in(tmp_path, child, source) for source in sources]
+    assert "in report_progress" in outputs[1].stdout and "glue frames hidden" in outputs[1].stdout
+    assert "python <module> <string> " in outputs[2].stdout
+    assert "ValueError: no price" in outputs[3].stderr and "received by python" in outputs[3].stdout
+    (shell,) = [block for block in blocks("python.md", "sh") if "errors.ndjson" in block]
+    (tmp_path / "python").symlink_to(sys.executable)
+    shown = subprocess.run(
+        ["/bin/sh", "-ec", shell],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(PACKAGE.parent)},
+        timeout=60,
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.count("==== order: O-25150 ====\n") == 3
+
+
+@pytest.mark.parametrize("source", blocks("troubleshooting.md", "python"))
+def test_troubleshooting(child, tmp_path, source):
+    assert run_in(tmp_path, child, source).stdout == "None\n"
+
+
+def test_troubleshooting_names_gaps_that_there_are():
+    table = page("reports.md")
+    text = page("troubleshooting.md")
+    rows = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+    quoted = [reason for row in rows for reason in re.findall("`(.*?)`", row)]
+    assert len(quoted) >= 8 and "Lua tail calls replaced the frames of the callers" in table
+    for reason in quoted:
+        assert any(line.startswith(f"| `{reason}") for line in table.splitlines()), reason
+
+
+def test_the_tutorials_name_functions_that_there_are():
+    names = [
+        name
+        for file in ("python.md", "troubleshooting.md")
+        for name in re.findall(r"stacksplice\.(\w+)\(", page(file))
+    ]
+    assert names and all(hasattr(stacksplice, name) for name in names)
+
+
+def test_the_reference_has_every_public_name(tmp_path):
+    pdoc = pytest.importorskip("pdoc")
+    pdoc.pdoc("stacksplice", output_directory=tmp_path)
+    text = (tmp_path / "stacksplice.html").read_text(encoding="utf-8")
+    assert all(f'id="{name}"' in text for name in stacksplice.__all__ if name != "winrt")

@@ -20,19 +20,19 @@ else:
 class Frame:
     """One frame as people read it.  Unknown fields are None.
 
-    kind: "native", "script" or "gap" (frames that are known to be missing; reason says why).
-    language: "native", "python", "lua", ...
-    function, file, line, end_line, column, end_column: where; columns count UTF-8 bytes from 1.
-    module, module_offset, build_id: the binary of a native frame.
-    trust: "exact" (read from the live stack), "inferred", or "traceback" (from the record that the
-    interpreter kept while unwinding).
-    inlined: the next frame is the function this one was inlined into.
-    interpreter: name of the sub-interpreter or lua_State, None for the main one.
-    address: the element of the captured stack.
-    asynchronous: a gap where two stacks are joined: the outer frames await the inner ones, or re-raised
-    their exception.
-    glue: the inside of an interpreter, or a call into it, which reports hide.
-    function_offset: of a native frame: its address minus the first of the function.
+    - kind: "native", "script" or "gap" (frames that are known to be missing; reason says why).
+    - language: "native", "python", "lua", ...
+    - function, file, line, end_line, column, end_column: where; columns count UTF-8 bytes from 1.
+    - module, module_offset, build_id: the binary of a native frame.
+    - trust: "exact" (read from the live stack), "inferred", or "traceback" (from the record that the
+      interpreter kept while unwinding).
+    - inlined: the next frame is the function this one was inlined into.
+    - interpreter: name of the sub-interpreter or lua_State, None for the main one.
+    - address: the element of the captured stack.
+    - asynchronous: a gap where two stacks are joined: the outer frames await the inner ones, or
+      re-raised their exception.
+    - glue: the inside of an interpreter, or a call into it, which reports hide.
+    - function_offset: of a native frame: its address minus the first of the function.
     """
 
     __slots__ = (
