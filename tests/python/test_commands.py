@@ -53,9 +53,12 @@ def test_run_of_a_lua_script_calls_the_runner(tmp_path):
     runner = tmp_path / "stacksplice-lua"
     runner.write_text('#!/bin/sh\necho "$@"\nread line\necho "$line"\nexit 5\n')
     runner.chmod(0o755)
-    paths = f"{tmp_path}:{os.environ['PATH']}"
-    done = command("run", "x.lua", "-m", "b c", status=5, env=environment(PATH=paths), input="typed\n")
+    (tmp_path / "x.lua").touch()
+    options = {"env": environment(PATH=f"{tmp_path}:{os.environ['PATH']}"), "cwd": tmp_path}
+    done = command("run", "x.lua", "-m", "b c", status=5, input="typed\n", **options)
     assert done.stdout == "x.lua -m b c\ntyped\n"
+    done = command("run", "missing.lua", status=2, **options)
+    assert done.stderr == "stacksplice: cannot read missing.lua: No such file or directory\n"
 
 
 def test_run_of_a_lua_script_without_a_runner(tmp_path):
@@ -156,7 +159,7 @@ def test_show_as_json(info, saved, tmp_path):
 # ---- Output --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", [["version"], ["doctor"], ["--help"], ["show", "--help"]])
+@pytest.mark.parametrize("arguments", [["version"], ["--version"], ["--help"], ["show", "--help"]])
 def test_a_reader_that_has_gone(arguments):
     reader, writer = os.pipe()
     os.close(reader)
@@ -216,17 +219,17 @@ def test_doctor_says_what_to_do_without_lines(monkeypatch):
     )
     fine, text = examine()
     assert not fine and "missing  lines of C code: libdw.so.1 not found" in text
-    assert "-> install that library" in text and "missing: see above\n" in text
+    assert "-> install the package libdw1" in text and "missing: see above\n" in text
 
 
 def test_doctor_finds_a_copy_of_lua(child):
     pytest.importorskip("lupa.lua54")
     source = """
 import sys
-from stacksplice import _doctor_lua
-assert not _doctor_lua.copies_of_lua()
+from stacksplice._lua_copies import copies_of_lua
+assert not copies_of_lua()
 import lupa.lua54, lupa.lua53
-print(sorted((copy.version[:7], copy.file) for copy in _doctor_lua.copies_of_lua()) == [
+print(sorted((copy.version[:7], copy.file) for copy in copies_of_lua()) == [
     ("Lua 5.3", lupa.lua53.__file__), ("Lua 5.4", lupa.lua54.__file__)])
 """
     assert child(source).stdout == "True\n"
@@ -241,6 +244,20 @@ print([name for name in sys.modules if name.startswith("lupa")])
 """).stdout
         == "[]\n"
     )
+
+
+def test_doctor_in_a_poor_python(child):
+    """Without ctypes, and with another lupa."""
+    source = """
+import io, sys, types
+sys.modules["ctypes"] = None
+sys.modules["lupa"] = types.ModuleType("lupa")
+import stacksplice
+text = io.StringIO()
+stacksplice.doctor(text)
+print(text.getvalue())
+"""
+    assert "note     lupa: is not installed" in child(source).stdout
 
 
 def test_the_bindings_are_those_of_the_package():

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from . import __version__, _stacksplice
-from ._doctor import doctor
+from ._doctor import examine
 from ._loading import loaded_core
 from ._output import reader_may_leave, write
 
@@ -113,7 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "version":
             write(_version())
         elif options.command == "doctor":
-            status = 0 if doctor() else 1
+            text, is_fine = examine()
+            status = 0 if is_fine else 1
+            write(text)
         else:
             from ._show import show
 

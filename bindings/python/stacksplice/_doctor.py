@@ -66,7 +66,8 @@ def _native() -> Iterator[Finding]:
         text = "shown where the binary has debug information: compile with -g"
         yield Finding("ok", "lines of C code", text)
     else:
-        yield Finding("missing", "lines of C code", lines, "install that library: apt-get install libdw1")
+        advice = "install the package libdw1 (elfutils-libs), with which the core must be built"
+        yield Finding("missing", "lines of C code", lines, advice)
 
 
 def _hooks() -> Iterator[Finding]:
@@ -89,17 +90,22 @@ def _findings() -> Iterator[Finding]:
         yield from part()
 
 
+def examine() -> tuple[str, bool]:
+    """What doctor() says, and what it returns."""
+    findings = list(_findings())
+    missing = sum(finding.state == "missing" for finding in findings)
+    end = f"{missing} missing: see above\n" if missing else "nothing is missing\n"
+    return "".join([*map(str, findings), "\n", end]), not missing
+
+
 def doctor(file: TextIO | None = None) -> bool:
     """Say what is installed, what is missing, and what to do about each missing thing.
 
     Writes plain text to file (sys.stdout when None).  Returns whether nothing is missing; what is
     only a note, such as hooks that are not set, is not missing.
     """
-    findings = list(_findings())
-    missing = sum(finding.state == "missing" for finding in findings)
-    text = "".join(map(str, findings))
-    text += f"\n{missing} missing: see above\n" if missing else "\nnothing is missing\n"
+    text, is_fine = examine()
     stream = sys.stdout if file is None else file
     if stream is not None:
         stream.write(text)
-    return not missing
+    return is_fine

@@ -2,80 +2,42 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
-from typing import NamedTuple
 
-from . import _stacksplice
 from ._doctor import Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ._lua_copies import Copy
+
 # lupa's modules whose Lua stores its frames in a way that is not known.
 _REFUSED = re.compile(r"luajit\d*|lua5[12]")
 
 
+def _names_in(folder: str) -> list[str]:
+    """The files of FOLDER; none if it is in an archive."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
 def bindings() -> list[str]:
     """The versions of Lua for which this package brings a binding."""
-    folder = os.path.dirname(os.path.abspath(__file__))
-    found = (re.fullmatch(r"libstacksplice-lua(\d)(\d)\.so", name) for name in os.listdir(folder))
+    names = _names_in(os.path.dirname(os.path.abspath(__file__)))
+    found = (re.fullmatch(r"libstacksplice-lua(\d)(\d)\.so", name) for name in names)
     return sorted(f"{match[1]}.{match[2]}" for match in found if match)
 
 
-def _mapped_files() -> list[str]:
-    """The files that this process has mapped as code."""
+def _copies() -> list[Copy]:
     try:
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            rows = [line.rstrip("\n").split(None, 5) for line in maps]
-    except OSError:
+        from ._lua_copies import copies_of_lua
+    except ImportError:  # this Python has no ctypes
         return []
-    return sorted({row[5] for row in rows if len(row) == 6 and "x" in row[1] and row[5].startswith("/")})
-
-
-def _version_in(library: ctypes.CDLL) -> str:
-    """As lua_ident has it, which LuaJIT lacks."""
-    try:
-        ident = bytes((ctypes.c_char * 40).in_dll(library, "lua_ident"))
-    except ValueError:
-        return "LuaJIT, or a Lua that hides its version"
-    version = re.search(rb"Lua \d+(?:\.\d+)+", ident)
-    return version[0].decode() if version else "a Lua of unknown version"
-
-
-def _call_of(library: ctypes.CDLL) -> int:
-    """The address of the function by which LIBRARY, or what it depends on, calls Lua; or 0."""
-    for name in ("lua_pcallk", "lua_pcall"):  # the latter is that of 5.1 and LuaJIT
-        if hasattr(library, name):
-            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-    return 0
-
-
-class Copy(NamedTuple):
-    """One copy of Lua in this process."""
-
-    file: str
-    version: str
-    unread: str | None  # why its frames are not known
-
-
-def copies_of_lua() -> list[Copy]:
-    """Each copy of Lua that others can call; loads nothing."""
-    copies: dict[int, Copy] = {}
-    for path in (None, *_mapped_files()):  # None: the program, and what it shares with all
-        try:
-            library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
-        except OSError:
-            continue
-        call = _call_of(library)
-        if call and call not in copies:
-            # Its frame as in a stack, after a gap if no binding reads that copy.
-            *gaps, frame = _stacksplice.resolve(call + 1)
-            unread = str(gaps[0].get("reason")) if gaps and gaps[0]["kind"] == "gap" else None
-            copies[call] = Copy(frame.get("module") or "the program", _version_in(library), unread)
-    return list(copies.values())
+    return copies_of_lua()
 
 
 def _lupa() -> tuple[str, list[str], list[str]] | None:
@@ -83,7 +45,10 @@ def _lupa() -> tuple[str, list[str], list[str]] | None:
     from importlib.metadata import PackageNotFoundError, version
     from importlib.util import find_spec
 
-    spec = find_spec("lupa")
+    try:
+        spec = find_spec("lupa")
+    except ValueError:  # something else has that name in sys.modules
+        spec = None
     if spec is None:
         return None
     try:
@@ -91,7 +56,7 @@ def _lupa() -> tuple[str, list[str], list[str]] | None:
     except PackageNotFoundError:
         number = "of unknown version"
     folders = spec.submodule_search_locations or []
-    names = {name.partition(".")[0] for folder in folders for name in os.listdir(folder)}
+    names = {name.partition(".")[0] for folder in folders for name in _names_in(folder)}
     modules = sorted(name for name in names if re.fullmatch(r"lua(jit)?\d+", name))
     return (
         number,
@@ -102,7 +67,7 @@ def _lupa() -> tuple[str, list[str], list[str]] | None:
 
 def lua_findings() -> Iterator[Finding]:
     """What is known of Lua, and what is missing of it."""
-    versions, lupa, copies = bindings(), _lupa(), copies_of_lua()
+    versions, lupa, copies = bindings(), _lupa(), _copies()
     if versions:
         yield Finding("ok", "Lua binding", f"for Lua {', '.join(versions)}")
     else:

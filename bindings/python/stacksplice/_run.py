@@ -107,6 +107,10 @@ def _lua_command() -> list[str] | None:
 
 def _run_lua(path: str, arguments: Sequence[str]) -> int:
     """Becomes the standalone Lua: arguments, standard input and exit status are its own."""
+    try:
+        open(path, "rb").close()
+    except OSError as exc:
+        return fail(f"cannot read {path}: {exc.strerror}")
     command = _lua_command()
     if command is None:
         return fail(
