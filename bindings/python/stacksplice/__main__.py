@@ -1,4 +1,4 @@
-"""Run a script so that uncaught errors are shown with the frames of all languages, or read a report."""
+"""Run a program so that uncaught errors are shown with the frames of all languages; read saved reports."""
 
 from __future__ import annotations
 
