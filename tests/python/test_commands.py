@@ -261,9 +261,9 @@ print(text.getvalue())
 
 
 def test_the_bindings_are_those_of_the_package():
-    names = sorted(file.name for file in PACKAGE.glob("libstacksplice-lua*.so"))
+    names = sorted(file.name for file in PACKAGE.glob("libstacksplice-lua*.so.0"))
     versions = _doctor_lua.bindings()
-    assert names == [f"libstacksplice-lua{version.replace('.', '')}.so" for version in versions]
+    assert names == [f"libstacksplice-lua{version.replace('.', '')}.so.0" for version in versions]
     assert (f"ok       Lua binding: for Lua {', '.join(versions)}\n" in examine()[1]) == bool(versions)
 
 

@@ -28,7 +28,7 @@ def _names_in(folder: str) -> list[str]:
 def bindings() -> list[str]:
     """The versions of Lua for which this package brings a binding."""
     names = _names_in(os.path.dirname(os.path.abspath(__file__)))
-    found = (re.fullmatch(r"libstacksplice-lua(\d)(\d)\.so", name) for name in names)
+    found = (re.fullmatch(r"libstacksplice-lua(\d)(\d)\.so\.0", name) for name in names)
     return sorted(f"{match[1]}.{match[2]}" for match in found if match)
 
 
