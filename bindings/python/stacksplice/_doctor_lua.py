@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 
     from ._lua_copies import Copy
 
-# lupa's modules whose Lua stores its frames in a way that is not known.
-_REFUSED = re.compile(r"luajit\d*|lua5[12]")
-
 
 def _names_in(folder: str) -> list[str]:
     """The files of FOLDER; none if it is in an archive."""
@@ -40,8 +37,8 @@ def _copies() -> list[Copy]:
     return copies_of_lua()
 
 
-def _lupa() -> tuple[str, list[str], list[str]] | None:
-    """The version of lupa, and the names of its modules that are known and those that are not."""
+def _lupa() -> tuple[str, list[str]] | None:
+    """The version of lupa, and its modules: one for each version of Lua."""
     from importlib.metadata import PackageNotFoundError, version
     from importlib.util import find_spec
 
@@ -57,32 +54,35 @@ def _lupa() -> tuple[str, list[str], list[str]] | None:
         number = "of unknown version"
     folders = spec.submodule_search_locations or []
     names = {name.partition(".")[0] for folder in folders for name in _names_in(folder)}
-    modules = sorted(name for name in names if re.fullmatch(r"lua(jit)?\d+", name))
-    return (
-        number,
-        [name for name in modules if not _REFUSED.fullmatch(name)],
-        [name for name in modules if _REFUSED.fullmatch(name)],
+    return number, sorted(name for name in names if re.fullmatch(r"lua(jit)?\d+", name))
+
+
+def _lupa_findings(versions: list[str]) -> Iterator[Finding]:
+    lupa = _lupa()
+    if lupa is None:
+        yield Finding("note", "lupa", "is not installed")
+        return
+    number, modules = lupa
+    ours = {f"lua{version.replace('.', '')}" for version in versions}
+    read, unread = [name for name in modules if name in ours], [name for name in modules if name not in ours]
+    yield Finding(
+        "ok", "lupa", f"{number}; Lua frames are read in {', '.join(read) or 'none of its modules'}"
     )
+    if read and unread:
+        text = f"Lua frames are not read in {', '.join(unread)}: a gap says so"
+        yield Finding("note", "lupa", text, f"use {read[-1]}")
 
 
 def lua_findings() -> Iterator[Finding]:
     """What is known of Lua, and what is missing of it."""
-    versions, lupa, copies = bindings(), _lupa(), _copies()
+    versions = bindings()
     if versions:
         yield Finding("ok", "Lua binding", f"for Lua {', '.join(versions)}")
     else:
         advice = "install a package of stacksplice that has it; hosts link their own (stacksplice::lua)"
-        yield Finding("missing" if lupa else "note", "Lua binding", "this package has none", advice)
-    if lupa is None:
-        yield Finding("note", "lupa", "is not installed")
-    else:
-        number, known, refused = lupa
-        names = ", ".join(known) or "none of its modules"
-        yield Finding("ok", "lupa", f"{number}; Lua frames are read for {names}")
-        if refused:
-            text = f"frames of {', '.join(refused)} are not read: a gap says so"
-            yield Finding("note", "lupa", text, "use one of the modules above")
-    for copy in copies:
+        yield Finding("missing" if _lupa() else "note", "Lua binding", "this package has none", advice)
+    yield from _lupa_findings(versions)
+    for copy in _copies():
         text = f"{copy.version}, {copy.file}"
         if copy.unread is None:
             yield Finding("ok", "Lua in this process", f"{text}\nits frames are read")
