@@ -45,6 +45,43 @@ def test_run_of_a_text(tmp_path):
     assert "stacksplice" not in done.stderr
 
 
+def same_as_python(tmp_path, *arguments: str) -> None:
+    """What the command prints, and its status, are those of Python itself."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+        timeout=60,
+    )
+    ours = command("run", *arguments, status=done.returncode, cwd=tmp_path)
+    theirs = done.stderr.split("\n")
+    # Python shows its module runpy, which starts modules.
+    while any('File "<frozen runpy>"' in line for line in theirs):
+        theirs.remove(next(line for line in theirs if 'File "<frozen runpy>"' in line))
+    assert (ours.stdout, ours.stderr.split("\n")) == (done.stdout, theirs)
+
+
+def test_run_is_python_without_frames_of_ours(tmp_path):
+    program = "import sys\nprint(__name__, __file__, __package__, __spec__ and __spec__.name, sys.argv)\n{}\n"
+    (tmp_path / "fails.py").write_text(program.format("def f():\n    1 / 0\nf()"))
+    (tmp_path / "ends.py").write_text(program.format("import ends\nsys.exit(5)"))
+    (tmp_path / "wrong.py").write_text("def f(:\n")
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("x = 5\n")
+    (package / "__main__.py").write_text(program.format("from . import x\nraise ValueError(x)"))
+    for name in ("fails", "wrong"):
+        same_as_python(tmp_path, f"{name}.py", "a", "-b")
+    for name in ("fails", "package", "package.__main__"):
+        same_as_python(tmp_path, "-m", name, "a", "-b")
+    assert "SyntaxError" in command("run", "-m", "wrong", status=1, cwd=tmp_path).stderr
+    done = command("run", "-m", "ends", status=5, cwd=tmp_path)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["__main__", "ends"]
+    assert "sys has no Python code" in command("run", "-m", "sys", status=2).stderr
+
+
 def test_run_of_a_text_or_a_module():
     assert "not allowed with" in command("run", "-m", "-c", "x", status=2).stderr
 

@@ -13,55 +13,78 @@ from ._output import fail
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from typing import Any
 
 
-def _run_source(source: str | bytes, name: str, main: types.ModuleType) -> int:
-    main.__dict__["__builtins__"] = __builtins__
-    sys.modules["__main__"] = main
-    install()
+def _run_code(code: types.CodeType, main: types.ModuleType) -> int:
+    """CODE as the program; reports leave out the frames from here outward."""
     try:
-        exec(compile(source, name, "exec"), main.__dict__)
+        exec(code, main.__dict__)
     except SystemExit:
         raise
     except BaseException as exc:
-        # Without this frame, which is not the script's.
+        # Without this frame, which is not the program's.
         traceback = exc.__traceback__.tb_next if exc.__traceback__ else None
         sys.excepthook(type(exc), exc.with_traceback(traceback), traceback)
         return 130 if isinstance(exc, KeyboardInterrupt) else 1
     return 0
 
 
+def _main_module() -> types.ModuleType:
+    """A new module __main__, in place of ours."""
+    main = types.ModuleType("__main__")
+    main.__dict__["__builtins__"] = __builtins__
+    sys.modules["__main__"] = main
+    return main
+
+
+def _run_source(source: Callable[[], types.CodeType | None], main: types.ModuleType) -> int:
+    try:
+        code = source()
+    except (SyntaxError, ValueError) as exc:  # as Python shows it: without the compiler's callers
+        sys.excepthook(type(exc), exc.with_traceback(None), None)
+        return 1
+    if code is None:  # an extension, or built in
+        return fail(f"{main.__spec__.name if main.__spec__ else 'this'} has no Python code")
+    return _run_code(code, main)
+
+
 def _run_text(text: str, arguments: Sequence[str]) -> int:
     sys.argv[:] = ["-c", *arguments]
     sys.path[0:1] = [""]
-    return _run_source(text, "<string>", types.ModuleType("__main__"))
+    install()
+    return _run_source(lambda: compile(text, "<string>", "exec"), _main_module())
 
 
 def _run_file(path: str, arguments: Sequence[str]) -> int:
+    full = os.path.join(os.getcwd(), path)  # as Python names it, also in tracebacks
     try:
-        with io.open_code(os.path.abspath(path)) as file:
+        with io.open_code(full) as file:
             source = file.read()
     except OSError as exc:
         return fail(f"cannot read {path}: {exc.strerror}")
-    main = types.ModuleType("__main__")
-    main.__file__ = path
+    main = _main_module()
+    main.__file__ = full
     sys.argv[:] = [path, *arguments]
     sys.path[0:1] = [os.path.dirname(os.path.abspath(path))]
-    return _run_source(source, path, main)
+    install()
+    return _run_source(lambda: compile(source, full, "exec"), main)
 
 
-def _missing_module(name: str) -> str | None:
-    """Why there is nothing to run under that NAME, or None."""
+def _spec_of(name: str) -> ModuleSpec | str:
+    """The module that `-m NAME` runs, or why there is none."""
     from importlib.util import find_spec
 
     if name.startswith("."):
         return f"{name} is relative, and there is nothing that it is relative to"
     try:
         spec = find_spec(name)
-        package = spec is not None and spec.submodule_search_locations is not None
-        if package and find_spec(f"{name}.__main__") is None:
-            return f"{name} is a package without a module __main__"
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = find_spec(f"{name}.__main__")
+            if spec is None:
+                return f"{name} is a package without a module __main__"
     except ModuleNotFoundError as exc:
         # If the module exists but imports a missing one, that is the module's error.
         if exc.name is None or not f"{name}.__main__.".startswith(f"{exc.name}."):
@@ -69,20 +92,30 @@ def _missing_module(name: str) -> str | None:
         spec = None
     except ValueError:  # a name that cannot be one
         spec = None
-    return None if spec else f"there is no module {name}"
+    if spec is None:
+        return f"there is no module {name}"
+    return spec if hasattr(spec.loader, "get_code") else f"{name} has no Python code"
 
 
 def _run_module(name: str, arguments: Sequence[str]) -> int:
-    import runpy
-
+    """As runpy does it, whose frames would stand in every report."""
     sys.argv[:] = [name, *arguments]
     sys.path[0:1] = [os.getcwd()]
     install()
-    missing = _missing_module(name)
-    if missing:
-        return fail(missing)
-    runpy.run_module(name, run_name="__main__", alter_sys=True)
-    return 0
+    spec = _spec_of(name)
+    if isinstance(spec, str):
+        return fail(spec)
+    loader: Any = spec.loader
+    main = _main_module()
+    main.__dict__.update(
+        __cached__=spec.cached,
+        __file__=spec.origin,
+        __loader__=loader,
+        __package__=spec.parent,
+        __spec__=spec,
+    )
+    sys.argv[0] = spec.origin or name
+    return _run_source(lambda: loader.get_code(spec.name), main)
 
 
 _LUAS = ("lua5.4", "lua5.5", "lua5.3", "lua")
