@@ -203,6 +203,7 @@ describe("doctor", function()
     local text, status = run([[-lstacksplice -e "print(stacksplice.doctor())"]])
     assert.equal(0, status)
     assert.truthy(text:find("ok       module: for " .. _VERSION .. ", /", 1, true), text)
+    assert.truthy(text:find("\n         system: Linux", 1, true), text)
     for _, line in ipairs {"Lua frames: they are read", "native frames: they are read",
       "debug.traceback: shows", "coroutine: errors keep", "uncaught errors: are shown with"} do
       assert.truthy(text:find("\nok       " .. line, 1, true), text)

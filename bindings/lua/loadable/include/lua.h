@@ -132,6 +132,7 @@ struct lua_Debug {
 #define lua_replace(L, index) (lua_copy(L, -1, index), lua_pop(L, 1))
 #define lua_tostring(L, index) lua_tolstring(L, index, NULL)
 #define lua_tointeger(L, index) lua_tointegerx(L, index, NULL)
+#define lua_tonumber(L, index) lua_tonumberx(L, index, NULL)
 #define lua_isfunction(L, n) (lua_type(L, n) == LUA_TFUNCTION)
 #define lua_istable(L, n) (lua_type(L, n) == LUA_TTABLE)
 #define lua_islightuserdata(L, n) (lua_type(L, n) == LUA_TLIGHTUSERDATA)

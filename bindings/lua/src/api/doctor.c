@@ -77,6 +77,7 @@ static void say_binaries(answer *to)
     add(to, stacksplice_version());
     add(to, ", ");
     add(to, file_of(&stacksplice_version));
+    go_on(to, stacksplice_build());
     add(to, "\n");
 }
 

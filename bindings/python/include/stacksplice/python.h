@@ -183,25 +183,24 @@ STACKSPLICE_PYTHON_RARE const stacksplice_python_api *stacksplice_python_find(vo
  * Private: import the package and share its table.  On failure *REASON is the message, or NULL.
  * The pending exception and the thread's error stay as they are, whatever the import does.
  */
-STACKSPLICE_PYTHON_RARE stacksplice_hresult stacksplice_python_load(PyObject **reason)
+STACKSPLICE_PYTHON_RARE stacksplice_hresult stacksplice_python_load(PyObject **why)
 {
     const stacksplice_python_api *table;
     stacksplice_python_pending pending;
     stacksplice_saved_error error;
     stacksplice_hresult hr = 0;
 
-    *reason = NULL;
+    *why = NULL;
     if (!Py_IsInitialized())
         return STACKSPLICE_PYTHON_NOT_IMPORTED;
     stacksplice_python_save(&pending);
     (void)stacksplice_save_error(&error);
     table = stacksplice_python_find();
     if (!table) {
-        hr = stacksplice_python_reason(reason);
+        hr = stacksplice_python_reason(why);
     } else if (table->version != STACKSPLICE_PYTHON_API_VERSION || table->size < sizeof *table) {
         hr = (stacksplice_hresult)0x80004002; /* E_NOINTERFACE */
-        *reason =
-            PyUnicode_FromString("the Python package stacksplice is too old for this program");
+        *why = PyUnicode_FromString("the Python package stacksplice is too old for this program");
     } else {
         stacksplice_python_table = table;
     }
@@ -212,22 +211,22 @@ STACKSPLICE_PYTHON_RARE stacksplice_hresult stacksplice_python_load(PyObject **r
 
 /* Private: originate before the package could be imported: the message is all there is. */
 STACKSPLICE_PYTHON_RARE stacksplice_hresult stacksplice_python_lost(stacksplice_hresult hr,
-                                                                    PyObject *reason)
+                                                                    PyObject *why)
 {
     stacksplice_python_pending pending;
     PyObject *text = NULL;
 
     stacksplice_python_save(&pending);
-    if (reason && pending.value)
+    if (why && pending.value)
         text = PyUnicode_FromFormat("%s: %S (without its stack: %U)",
-                                    Py_TYPE(pending.value)->tp_name, pending.value, reason);
+                                    Py_TYPE(pending.value)->tp_name, pending.value, why);
     PyErr_Clear();
     Py_XDECREF(pending.type);
     Py_XDECREF(pending.value);
     Py_XDECREF(pending.traceback);
     if (text)
-        Py_SETREF(reason, text);
-    return stacksplice_python_tell(hr, reason);
+        Py_SETREF(why, text);
+    return stacksplice_python_tell(hr, why);
 }
 
 /*
@@ -243,14 +242,14 @@ STACKSPLICE_PYTHON_RARE stacksplice_hresult stacksplice_python_lost(stacksplice_
  */
 STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_import(void)
 {
-    PyObject *reason;
+    PyObject *why;
     stacksplice_hresult hr;
 
     if (stacksplice_python_table)
         return 0;
-    hr = stacksplice_python_load(&reason);
+    hr = stacksplice_python_load(&why);
     if (hr < 0 && hr != STACKSPLICE_PYTHON_NOT_IMPORTED)
-        (void)stacksplice_python_tell(hr, reason);
+        (void)stacksplice_python_tell(hr, why);
     return hr;
 }
 
@@ -267,26 +266,25 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_import(void)
  */
 STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_originate(void)
 {
-    PyObject *reason = NULL;
-    stacksplice_hresult hr = stacksplice_python_table ? 0 : stacksplice_python_load(&reason);
+    PyObject *why = NULL;
+    stacksplice_hresult hr = stacksplice_python_table ? 0 : stacksplice_python_load(&why);
 
     if (hr >= 0)
         hr = stacksplice_python_table->originate();
     else if (hr != STACKSPLICE_PYTHON_NOT_IMPORTED)
-        hr = stacksplice_python_lost(hr, reason);
+        hr = stacksplice_python_lost(hr, why);
     STACKSPLICE_PYTHON_STAY();
     return hr;
 }
 
 /* Private: raise before the package could be imported.  REASON is consumed. */
-STACKSPLICE_PYTHON_RARE void stacksplice_python_refuse(stacksplice_hresult hr, PyObject *reason)
+STACKSPLICE_PYTHON_RARE void stacksplice_python_refuse(stacksplice_hresult hr, PyObject *why)
 {
-    if (reason)
-        PyErr_Format(PyExc_SystemError, "the error 0x%08x cannot be raised. %U", (unsigned)hr,
-                     reason);
+    if (why)
+        PyErr_Format(PyExc_SystemError, "the error 0x%08x cannot be raised. %U", (unsigned)hr, why);
     else
         PyErr_NoMemory();
-    Py_XDECREF(reason);
+    Py_XDECREF(why);
 }
 
 /*
@@ -303,14 +301,13 @@ STACKSPLICE_PYTHON_RARE void stacksplice_python_refuse(stacksplice_hresult hr, P
  */
 STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_raise(stacksplice_hresult hr)
 {
-    PyObject *reason = NULL;
-    const stacksplice_hresult loaded =
-        stacksplice_python_table ? 0 : stacksplice_python_load(&reason);
+    PyObject *why = NULL;
+    const stacksplice_hresult loaded = stacksplice_python_table ? 0 : stacksplice_python_load(&why);
 
     if (loaded >= 0)
         (void)stacksplice_python_table->raise(hr);
     else if (loaded != STACKSPLICE_PYTHON_NOT_IMPORTED)
-        stacksplice_python_refuse(hr, reason);
+        stacksplice_python_refuse(hr, why);
     STACKSPLICE_PYTHON_STAY();
     return NULL;
 }
@@ -338,10 +335,10 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_exception(PyObj
  */
 STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_object(IUnknown *language_exception)
 {
-    PyObject *reason = NULL;
+    PyObject *why = NULL;
 
-    if (!stacksplice_python_table && stacksplice_python_load(&reason) < 0) {
-        Py_XDECREF(reason);
+    if (!stacksplice_python_table && stacksplice_python_load(&why) < 0) {
+        Py_XDECREF(why);
         return NULL;
     }
     return stacksplice_python_table->object(language_exception);
