@@ -280,13 +280,18 @@ static bool is_closed(const ss_lua_attachment *attachment)
     return !attachment->main;
 }
 
-static const char *bind_to(void *(*find)(void *data, const char *name), void *data)
+static bool bind_to(void *(*find)(void *data, const char *name), void *data, ss_lua_reason *reason)
 {
-    const char *missing = ss_lua_bind(find, data);
+    const char *missing = ss_lua_bind(find, data), *wrong = missing ? NULL : ss_lua_check();
 
-    if (!missing)
+    if (missing)
+        (void)snprintf(reason->text, sizeof reason->text,
+                       "it does not export the function %s of Lua", missing);
+    else if (wrong)
+        (void)snprintf(reason->text, sizeof reason->text, "%s", wrong);
+    else
         ss_lua_source_register();
-    return missing;
+    return !missing && !wrong;
 }
 
 __attribute__((visibility("default"))) extern const ss_lua_loadable stacksplice_lua_loadable;

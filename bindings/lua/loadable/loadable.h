@@ -43,14 +43,13 @@ typedef struct ss_lua_reason {
     char text[240];
 } ss_lua_reason;
 
-/* An unfinished error, as stacksplice_saved_error holds it, is never touched by these. */
+/* None of these changes the error of the thread. */
 typedef struct ss_lua_loadable {
     size_t size;
     int version; /* as LUA_VERSION_NUM */
     /* Bind this instance to a copy of Lua, by the addresses that FIND returns, and give the core
-       its frame source.  Returns NULL, or the name of the first function that is missing.  Call it
-       once. */
-    const char *(*bind)(void *(*find)(void *data, const char *name), void *data);
+       its frame source.  False with a reason, and then it may be bound to another copy. */
+    bool (*bind)(void *(*find)(void *data, const char *name), void *data, ss_lua_reason *reason);
     /* Attach a state: errors on their way to a traceback are recorded.  A second attachment of one
        state has another handle and the hooks of the first.  NULL with a reason. */
     ss_lua_attachment *(*attach)(void *L, const ss_lua_hooks *hooks, ss_lua_reason *reason);
@@ -68,7 +67,10 @@ typedef struct ss_lua_loadable {
                              size_t length, const void *above);
 } ss_lua_loadable;
 
-/* functions.c */
+/* functions.c: NULL, or the name of the first function that is missing. */
 const char *ss_lua_bind(void *(*find)(void *data, const char *name), void *data);
+
+/* check.c: NULL, or why the bound copy of Lua cannot be used: it was built with other sizes. */
+const char *ss_lua_check(void);
 
 #endif

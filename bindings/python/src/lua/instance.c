@@ -10,7 +10,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct copy {
     const void *identity; /* the address of its lua_newstate */
     int version;
-    const ss_lua_loadable *instance;
+    const ss_lua_loadable *instance; /* NULL: refused */
+    ss_lua_reason reason;
 } copies[COPIES]; /* (LOCK) */
 static int copy_count;
 
@@ -35,47 +36,53 @@ static void *find_function(void *handle, const char *name)
     return dlsym(handle, name);
 }
 
-static const ss_lua_loadable *bind_copy(void *handle, const char *library, int version, bool again)
+static const ss_lua_loadable *refuse(const char *library, const ss_lua_reason *reason)
 {
-    const ss_lua_loadable *instance = sspy_lua_load(version, again);
-    const char *missing;
+    PyErr_Format(PyExc_OSError, "the Lua in %s cannot be used: %s",
+                 library ? library : "this program", reason->text);
+    return NULL;
+}
 
+/* Add the copy, with an instance of its own or with the reason why it has none; false with an
+   exception if another attempt may succeed. */
+static bool add(void *handle, const void *identity, int version, bool again)
+{
+    struct copy *new = &copies[copy_count];
+    const ss_lua_loadable *instance;
+
+    if (copy_count == COPIES) {
+        PyErr_SetString(PyExc_OSError, "there are too many copies of Lua in this process");
+        return false;
+    }
+    instance = sspy_lua_load(version, again);
     if (!instance)
-        return NULL;
+        return false;
     for (int i = 0; i < copy_count; i++)
-        if (copies[i].instance == instance)
-            return (void *)PyErr_Format(PyExc_OSError,
-                                        "the Lua binding could not be mapped a second time");
-    missing = instance->bind(find_function, handle);
-    if (!missing)
-        return instance;
-    return (void *)PyErr_Format(PyExc_OSError,
-                                "%s does not export the function %s of Lua: build it so that it "
-                                "does",
-                                library ? library : "this program", missing);
+        if (copies[i].instance == instance) {
+            PyErr_SetString(PyExc_OSError, "the Lua binding could not be mapped a second time");
+            return false;
+        }
+    *new = (struct copy){.identity = identity, .version = version, .instance = instance};
+    if (!instance->bind(find_function, handle, &new->reason))
+        new->instance = NULL;
+    copy_count++;
+    return true;
 }
 
 /* With the lock. */
 static const ss_lua_loadable *instance_of(void *handle, const char *library)
 {
-    int version = sspy_lua_version(handle, library);
+    int version = sspy_lua_version(handle, library), at = 0;
     const void *identity = dlsym(handle, "lua_newstate");
-    const ss_lua_loadable *instance;
     bool again = false;
 
     if (!version)
         return NULL;
-    for (int i = 0; i < copy_count; i++) {
-        if (copies[i].identity == identity)
-            return copies[i].instance;
-        again |= copies[i].version == version;
-    }
-    if (copy_count == COPIES)
-        return (void *)PyErr_Format(PyExc_OSError, "there are too many copies of Lua");
-    instance = bind_copy(handle, library, version, again);
-    if (instance)
-        copies[copy_count++] = (struct copy){identity, version, instance};
-    return instance;
+    for (; at < copy_count && copies[at].identity != identity; at++)
+        again |= copies[at].version == version && copies[at].instance;
+    if (at == copy_count && !add(handle, identity, version, again))
+        return NULL;
+    return copies[at].instance ? copies[at].instance : refuse(library, &copies[at].reason);
 }
 
 /* The handle stays open: what we call is never unloaded. */

@@ -1,0 +1,46 @@
+"""Runtimes of lupa, attached by the address of a state."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import pytest
+from stacksplice import _stacksplice
+
+VERSIONS = ["lua53", "lua54", "lua55"]
+NESTED = """
+function convert(f)
+    local result = f()
+    return result
+end
+function price(f)
+    local result = convert(f)
+    return result
+end
+function lines()
+    local found = {}
+    for level = 2, 100 do
+        local info = debug.getinfo(level, "Sl")
+        if not info then break end
+        if info.what ~= "C" then found[#found + 1] = info.currentline end
+    end
+    return table.concat(found, " ")
+end
+"""
+
+
+def module(version: str) -> types.ModuleType:
+    return pytest.importorskip(f"lupa.{version}", reason=f"lupa has no {version}")
+
+
+def address(lua) -> int:
+    return int(lua.eval("tostring(coroutine.running())").split()[-1], 16)
+
+
+def attach(lua, library: str | None = None):
+    return _stacksplice._lua_attach(address(lua), library or sys.modules[type(lua).__module__].__file__)
+
+
+def lua_lines(stack) -> list[int]:
+    return [frame.line for frame in stack if (frame.kind, frame.language) == ("script", "lua")]

@@ -1,0 +1,222 @@
+"""Which copy of Lua a state belongs to, several of them in one process, and those that are refused."""
+
+from __future__ import annotations
+
+import ctypes.util
+import importlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+import stacksplice
+from building import ROOT, Child
+from lua_states import NESTED, VERSIONS, attach, lua_lines, module
+from stacksplice import _stacksplice
+
+pytest.importorskip("lupa", reason="lupa is not installed")
+
+
+def another_copy(folder: Path) -> types.ModuleType:
+    """lupa's Lua 5.4 again, in a file of its own."""
+    original = Path(module("lua54").__file__)
+    package = folder / "lupa_again"
+    package.mkdir()
+    for name in ("version.py", original.name):
+        shutil.copy2(original.parent / name, package / name)
+    (package / "__init__.py").touch()
+    sys.path.insert(0, str(folder))
+    try:
+        return importlib.import_module("lupa_again.lua54")
+    finally:
+        sys.path.remove(str(folder))
+
+
+def test_two_copies_of_one_version(tmp_path: Path) -> None:
+    again = another_copy(tmp_path)
+    first, second = module("lua54").LuaRuntime(), again.LuaRuntime()
+    for runtime, file in ((first, module("lua54").__file__), (second, again.__file__)):
+        attach(runtime, file)
+        runtime.execute(NESTED)
+    taken: list = []
+
+    def rate() -> None:
+        taken.append(stacksplice.capture())
+
+    first.globals().price(lambda: second.globals().price(rate))
+    assert lua_lines(taken[0]) == [3, 7, 3, 7]
+    text = str(taken[0])
+    assert "proc/self/fd" not in text and "libstacksplice-lua" not in text, text
+
+
+def test_what_is_refused() -> None:
+    for version, name in (("lua51", "Lua 5.1"), ("lua52", "Lua 5.2"), ("luajit21", "LuaJIT")):
+        try:
+            other = importlib.import_module(f"lupa.{version}")
+        except ImportError:
+            continue
+        with pytest.raises(ValueError, match=rf"{name} in .*{version}.* is not supported"):
+            _stacksplice._lua_attach(1, other.__file__)
+    with pytest.raises(OSError, match="/nowhere is not loaded"):
+        _stacksplice._lua_attach(1, "/nowhere")
+    with pytest.raises(OSError, match="exports no functions of Lua"):
+        _stacksplice._lua_attach(1, _stacksplice.__file__)
+    with pytest.raises(OSError, match="this program exports no functions of Lua"):
+        _stacksplice._lua_attach(1, None)
+
+
+def test_the_package_has_an_object_for_each_version() -> None:
+    folder = Path(_stacksplice.__file__).parent
+    assert sorted(file.name for file in folder.glob("libstacksplice-lua*.so.0")) == [
+        f"libstacksplice-{version}.so.0" for version in VERSIONS
+    ]
+
+
+SHARED_LUA = """
+import ctypes, sys
+lua = ctypes.PyDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+import stacksplice
+from stacksplice import _stacksplice
+for name, result in ("luaL_newstate", ctypes.c_void_p), ("lua_tolstring", ctypes.c_char_p):
+    getattr(lua, name).restype = result
+taken = []
+
+def capture(*_):
+    taken.append(stacksplice.capture())
+    return 0
+
+function = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(capture)
+
+def run(L, source):
+    failed = lua.luaL_loadstring(L, source) or lua.lua_pcallk(L, 0, -1, 0, ctypes.c_void_p(), None)
+    assert not failed, lua.lua_tolstring(L, -1, None)
+
+def lines(stack):
+    return [frame.line for frame in stack if (frame.kind, frame.language) == ("script", "lua")]
+
+def memory_copies():
+    with open("/proc/self/maps") as maps:
+        return sum("memfd:stacksplice-lua" in line for line in maps)
+"""
+OWN_STATE = """
+L = ctypes.c_void_p(lua.luaL_newstate())
+lua.luaL_openlibs(L)
+lua.lua_pushcclosure(L, function, 0)
+lua.lua_setglobal(L, b"capture")
+handle = _stacksplice._lua_attach(L.value, where)
+run(L, b"local function f()\\n\\ncapture()\\nend\\nf()")
+assert lines(taken.pop()) == [3, 5]
+"""
+
+
+@pytest.fixture
+def shared_lua() -> str:
+    name = ctypes.util.find_library("lua5.4")
+    return name or pytest.skip("there is no shared library of Lua 5.4")
+
+
+@pytest.mark.parametrize("where", ["None", "sys.argv[1]"])
+def test_a_lua_of_the_program(child: Child, shared_lua: str, where: str) -> None:
+    """Found in the global scope, or by its file; a closed state is closed."""
+    child(
+        SHARED_LUA
+        + f"where = {where}"
+        + OWN_STATE
+        + "lua.lua_close(L)\nassert _stacksplice._lua_is_closed(handle)",
+        shared_lua,
+    )
+
+
+def test_a_file_that_calls_another_lua_than_its_own(child: Child, shared_lua: str) -> None:
+    """With a Lua in the global scope the loader binds lupa's calls to that one."""
+    file = module("lua54").__file__
+    done = child(
+        SHARED_LUA
+        + f"where = {file!r}\nfrom lupa import lua54\n"
+        + "runtime = lua54.LuaRuntime()\n"
+        + OWN_STATE
+        + "handle = _stacksplice._lua_attach(L.value, None)\nprint(memory_copies())",
+        shared_lua,
+    )
+    assert done.stdout == "0\n"
+
+
+def test_two_mappings_for_two_copies(child: Child, shared_lua: str) -> None:
+    """The Lua of the program, loaded after lupa has bound its calls, is another copy."""
+    file = module("lua54").__file__
+    done = child(
+        "from lupa import lua54\nruntime = lua54.LuaRuntime()\n"
+        + SHARED_LUA
+        + "address = int(runtime.eval('tostring(coroutine.running())').split()[-1], 16)\n"
+        + f"keep = _stacksplice._lua_attach(address, {file!r})\nassert memory_copies() == 0\n"
+        + "where = None"
+        + OWN_STATE
+        + "print(memory_copies() > 0)",
+        shared_lua,
+    )
+    assert done.stdout == "True\n"
+
+
+def lua_source() -> Path:
+    folders = sorted((ROOT / "build" / "interpreters").glob("lua5.4-source/src"))
+    return folders[0] if folders else pytest.skip("there is no source of Lua 5.4")
+
+
+@pytest.mark.parametrize(
+    "name, value, reason",
+    [
+        ("LUAI_MAXSTACK", "15000", "another LUAI_MAXSTACK"),
+        ("LUAI_MAXSTACK", "1200000", "another LUAI_MAXSTACK"),
+        ("LUA_IDSIZE", "200", "another LUA_IDSIZE"),
+        ("LUA_32BITS", "1", "this version of Lua"),
+        ("LUA_IDSIZE", "60", ""),
+    ],
+)
+def test_a_lua_that_was_built_otherwise(
+    child: Child, tmp_path: Path, name: str, value: str, reason: str
+) -> None:
+    """Its structures are not those that we were compiled with: it is refused, every time."""
+    source = shutil.copytree(lua_source(), tmp_path / "lua")
+    luaconf = source / "luaconf.h"
+    text, count = re.subn(rf"(#define {name}\s+)\d+", rf"\g<1>{value}", luaconf.read_text())
+    luaconf.write_text(text)
+    assert count
+    files = [file for file in sorted(source.glob("*.c")) if file.name not in ("lua.c", "luac.c", "onelua.c")]
+    library = tmp_path / "liblua.so"
+    command = [*shlex.split(os.environ.get("CC", "cc")), "-O0", "-shared", "-fPIC", "-DLUA_USE_POSIX"]
+    subprocess.run([*command, *map(str, files), "-o", str(library), "-lm"], check=True, capture_output=True)
+    refused = f"""
+for _ in range(2):
+    try:
+        _stacksplice._lua_attach(1, sys.argv[1])
+    except (OSError, ValueError) as error:
+        assert {reason!r} in str(error), error
+    else:
+        raise AssertionError("it was not refused")
+"""
+    child(SHARED_LUA + (refused if reason else f"where = {str(library)!r}" + OWN_STATE), str(library))
+
+
+def test_a_lua_without_all_functions(child: Child, tmp_path: Path) -> None:
+    """The first that is missing is named."""
+    c = tmp_path / "few.c"
+    names = ["lua_newstate", "lua_version", "lua_rotate"]
+    c.write_text("".join(f"void {name}(void) {{}}\n" for name in names))
+    library = tmp_path / "libfew.so"
+    command = [*shlex.split(os.environ.get("CC", "cc")), "-shared", "-fPIC", str(c), "-o", str(library)]
+    subprocess.run(command, check=True)
+    source = """
+import ctypes, sys
+keep = ctypes.CDLL(sys.argv[1])
+from stacksplice import _stacksplice
+try:
+    _stacksplice._lua_attach(1, sys.argv[1])
+except OSError as error:
+    print(error)
+"""
+    assert "does not export the function luaL_argerror of Lua" in child(source, str(library)).stdout
