@@ -20,6 +20,8 @@
     X(int, luaL_getsubtable, (lua_State * L, int index, const char *name))                        \
     X(int, luaL_loadbufferx,                                                                      \
       (lua_State * L, const char *text, size_t length, const char *name, const char *mode))       \
+    X(const char *, luaL_optlstring,                                                              \
+      (lua_State * L, int argument, const char *fallback, size_t *length))                        \
     X(lua_Integer, luaL_optinteger, (lua_State * L, int argument, lua_Integer fallback))          \
     X(void, luaL_requiref, (lua_State * L, const char *name, lua_CFunction open, int global))     \
     X(void, luaL_setfuncs, (lua_State * L, const luaL_Reg *functions, int upvalues))              \
@@ -52,6 +54,8 @@
     X(const char *, lua_getupvalue, (lua_State * L, int index, int n))                            \
     X(int, lua_iscfunction, (lua_State * L, int index))                                           \
     X(int, lua_isinteger, (lua_State * L, int index))                                             \
+    X(int, lua_isnumber, (lua_State * L, int index))                                              \
+    X(int, lua_isstring, (lua_State * L, int index))                                              \
     X(int, lua_isuserdata, (lua_State * L, int index))                                            \
     X(void, lua_len, (lua_State * L, int index))                                                  \
     X(int, lua_load,                                                                              \
@@ -69,6 +73,7 @@
     X(void, lua_pushnil, (lua_State * L))                                                         \
     X(const char *, lua_pushstring, (lua_State * L, const char *text))                            \
     X(void, lua_pushvalue, (lua_State * L, int index))                                            \
+    X(int, lua_pushthread, (lua_State * L))                                                       \
     X(const char *, lua_pushvfstring, (lua_State * L, const char *format, va_list values))        \
     X(int, lua_rawequal, (lua_State * L, int left, int right))                                    \
     X(int, lua_rawget, (lua_State * L, int index))                                                \
@@ -90,6 +95,7 @@
     X(int, lua_toboolean, (lua_State * L, int index))                                             \
     X(lua_CFunction, lua_tocfunction, (lua_State * L, int index))                                 \
     X(lua_Integer, lua_tointegerx, (lua_State * L, int index, int *is_number))                    \
+    X(lua_Number, lua_tonumberx, (lua_State * L, int index, int *is_number))                      \
     X(const char *, lua_tolstring, (lua_State * L, int index, size_t *length))                    \
     X(lua_Number, lua_tonumberx, (lua_State * L, int index, int *is_number))                      \
     X(const void *, lua_topointer, (lua_State * L, int index))                                    \

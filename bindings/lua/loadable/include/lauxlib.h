@@ -9,6 +9,7 @@
 #define luaL_checkversion(L) luaL_checkversion_(L, LUA_VERSION_NUM, LUAL_NUMSIZES)
 #define luaL_typename(L, index) lua_typename(L, lua_type(L, index))
 #define luaL_getmetatable(L, name) lua_getfield(L, LUA_REGISTRYINDEX, name)
+#define luaL_optstring(L, n, fallback) luaL_optlstring(L, n, fallback, NULL)
 #define luaL_checkstring(L, n) luaL_checklstring(L, n, NULL)
 #define luaL_argcheck(L, condition, argument, text) \
     ((void)((condition) || luaL_argerror(L, argument, text)))

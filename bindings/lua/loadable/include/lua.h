@@ -86,6 +86,8 @@ typedef struct lua_State lua_State;
 typedef double lua_Number;
 typedef long long lua_Integer;
 typedef unsigned long long lua_Unsigned;
+#define LUA_MAXINTEGER LLONG_MAX
+#define LUA_MININTEGER LLONG_MIN
 typedef intptr_t lua_KContext;
 typedef int (*lua_CFunction)(lua_State *L);
 typedef int (*lua_KFunction)(lua_State *L, int status, lua_KContext context);
@@ -133,6 +135,7 @@ struct lua_Debug {
 #define lua_tostring(L, index) lua_tolstring(L, index, NULL)
 #define lua_tointeger(L, index) lua_tointegerx(L, index, NULL)
 #define lua_tonumber(L, index) lua_tonumberx(L, index, NULL)
+#define lua_isboolean(L, n) (lua_type(L, n) == LUA_TBOOLEAN)
 #define lua_isfunction(L, n) (lua_type(L, n) == LUA_TFUNCTION)
 #define lua_istable(L, n) (lua_type(L, n) == LUA_TTABLE)
 #define lua_islightuserdata(L, n) (lua_type(L, n) == LUA_TLIGHTUSERDATA)
