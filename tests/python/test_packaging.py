@@ -36,6 +36,24 @@ def test_without_cmake(tmp_path):
     assert "install cmake" in done.stderr
 
 
+@pytest.mark.parametrize("has_cmake", [True, False])
+def test_pip_brings_cmake_where_there_is_none(tmp_path, has_cmake):
+    if has_cmake:
+        (tmp_path / "cmake").touch(0o755)
+    source = "import pip_backend as b; print(b.missing_tools(), b.get_requires_for_build_wheel())"
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PATH": str(tmp_path), "PYTHONPATH": str(ROOT / "scripts")},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    missing, required = done.stdout.splitlines()[-1].split("] [")
+    assert (missing == "[", "cmake" in required) == (has_cmake, not has_cmake)
+
+
 def test_without_python_h(tmp_path):
     (tmp_path / "cmake").touch(0o755)
     nowhere = "import sysconfig; sysconfig.get_path = lambda *_: '/nowhere'\n"
@@ -75,7 +93,7 @@ def test_the_readme_of_the_package_has_no_dead_link(tmp_path):
 def test_editable(tmp_path):
     """What `pip install -e .` puts in place is imported from the tree that it was given."""
     tree, prefix = tmp_path / "tree", tmp_path / "prefix"
-    for name in ("core", "bindings", "cmake"):
+    for name in ("core", "bindings", "cmake", "scripts"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("*.so*", "__pycache__"))
     for file in ROOT.iterdir():
         if file.is_file():
