@@ -180,27 +180,27 @@ STACKSPLICE_PYTHON_RARE const stacksplice_python_api *stacksplice_python_find(vo
 }
 
 /*
- * Private: import the package and share its table.  On failure *REASON is the message, or NULL.
+ * Private: import the package and share its table.  On failure *TEXT is the message, or NULL.
  * The pending exception and the thread's error stay as they are, whatever the import does.
  */
-STACKSPLICE_PYTHON_RARE stacksplice_hresult stacksplice_python_load(PyObject **why)
+STACKSPLICE_PYTHON_RARE stacksplice_hresult stacksplice_python_load(PyObject **text)
 {
     const stacksplice_python_api *table;
     stacksplice_python_pending pending;
     stacksplice_saved_error error;
     stacksplice_hresult hr = 0;
 
-    *why = NULL;
+    *text = NULL;
     if (!Py_IsInitialized())
         return STACKSPLICE_PYTHON_NOT_IMPORTED;
     stacksplice_python_save(&pending);
     (void)stacksplice_save_error(&error);
     table = stacksplice_python_find();
     if (!table) {
-        hr = stacksplice_python_reason(why);
+        hr = stacksplice_python_reason(text);
     } else if (table->version != STACKSPLICE_PYTHON_API_VERSION || table->size < sizeof *table) {
         hr = (stacksplice_hresult)0x80004002; /* E_NOINTERFACE */
-        *why = PyUnicode_FromString("the Python package stacksplice is too old for this program");
+        *text = PyUnicode_FromString("the Python package stacksplice is too old for this program");
     } else {
         stacksplice_python_table = table;
     }
@@ -211,22 +211,22 @@ STACKSPLICE_PYTHON_RARE stacksplice_hresult stacksplice_python_load(PyObject **w
 
 /* Private: originate before the package could be imported: the message is all there is. */
 STACKSPLICE_PYTHON_RARE stacksplice_hresult stacksplice_python_lost(stacksplice_hresult hr,
-                                                                    PyObject *why)
+                                                                    PyObject *reason)
 {
     stacksplice_python_pending pending;
     PyObject *text = NULL;
 
     stacksplice_python_save(&pending);
-    if (why && pending.value)
+    if (reason && pending.value)
         text = PyUnicode_FromFormat("%s: %S (without its stack: %U)",
-                                    Py_TYPE(pending.value)->tp_name, pending.value, why);
+                                    Py_TYPE(pending.value)->tp_name, pending.value, reason);
     PyErr_Clear();
     Py_XDECREF(pending.type);
     Py_XDECREF(pending.value);
     Py_XDECREF(pending.traceback);
     if (text)
-        Py_SETREF(why, text);
-    return stacksplice_python_tell(hr, why);
+        Py_SETREF(reason, text);
+    return stacksplice_python_tell(hr, reason);
 }
 
 /*
@@ -242,14 +242,14 @@ STACKSPLICE_PYTHON_RARE stacksplice_hresult stacksplice_python_lost(stacksplice_
  */
 STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_import(void)
 {
-    PyObject *why;
+    PyObject *reason;
     stacksplice_hresult hr;
 
     if (stacksplice_python_table)
         return 0;
-    hr = stacksplice_python_load(&why);
+    hr = stacksplice_python_load(&reason);
     if (hr < 0 && hr != STACKSPLICE_PYTHON_NOT_IMPORTED)
-        (void)stacksplice_python_tell(hr, why);
+        (void)stacksplice_python_tell(hr, reason);
     return hr;
 }
 
@@ -266,25 +266,26 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_import(void)
  */
 STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_originate(void)
 {
-    PyObject *why = NULL;
-    stacksplice_hresult hr = stacksplice_python_table ? 0 : stacksplice_python_load(&why);
+    PyObject *reason = NULL;
+    stacksplice_hresult hr = stacksplice_python_table ? 0 : stacksplice_python_load(&reason);
 
     if (hr >= 0)
         hr = stacksplice_python_table->originate();
     else if (hr != STACKSPLICE_PYTHON_NOT_IMPORTED)
-        hr = stacksplice_python_lost(hr, why);
+        hr = stacksplice_python_lost(hr, reason);
     STACKSPLICE_PYTHON_STAY();
     return hr;
 }
 
 /* Private: raise before the package could be imported.  REASON is consumed. */
-STACKSPLICE_PYTHON_RARE void stacksplice_python_refuse(stacksplice_hresult hr, PyObject *why)
+STACKSPLICE_PYTHON_RARE void stacksplice_python_refuse(stacksplice_hresult hr, PyObject *reason)
 {
-    if (why)
-        PyErr_Format(PyExc_SystemError, "the error 0x%08x cannot be raised. %U", (unsigned)hr, why);
+    if (reason)
+        PyErr_Format(PyExc_SystemError, "the error 0x%08x cannot be raised. %U", (unsigned)hr,
+                     reason);
     else
         PyErr_NoMemory();
-    Py_XDECREF(why);
+    Py_XDECREF(reason);
 }
 
 /*
@@ -301,13 +302,14 @@ STACKSPLICE_PYTHON_RARE void stacksplice_python_refuse(stacksplice_hresult hr, P
  */
 STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_raise(stacksplice_hresult hr)
 {
-    PyObject *why = NULL;
-    const stacksplice_hresult loaded = stacksplice_python_table ? 0 : stacksplice_python_load(&why);
+    PyObject *reason = NULL;
+    const stacksplice_hresult loaded =
+        stacksplice_python_table ? 0 : stacksplice_python_load(&reason);
 
     if (loaded >= 0)
         (void)stacksplice_python_table->raise(hr);
     else if (loaded != STACKSPLICE_PYTHON_NOT_IMPORTED)
-        stacksplice_python_refuse(hr, why);
+        stacksplice_python_refuse(hr, reason);
     STACKSPLICE_PYTHON_STAY();
     return NULL;
 }
@@ -335,10 +337,10 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_exception(PyObj
  */
 STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_object(IUnknown *language_exception)
 {
-    PyObject *why = NULL;
+    PyObject *reason = NULL;
 
-    if (!stacksplice_python_table && stacksplice_python_load(&why) < 0) {
-        Py_XDECREF(why);
+    if (!stacksplice_python_table && stacksplice_python_load(&reason) < 0) {
+        Py_XDECREF(reason);
         return NULL;
     }
     return stacksplice_python_table->object(language_exception);
