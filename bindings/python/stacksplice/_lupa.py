@@ -55,10 +55,13 @@ def _address_of(coroutine: object) -> int:
     return int(found[1], 16)
 
 
+def _is_known(module: Any) -> bool:
+    """Whether the Lua of MODULE is known; in others nothing is touched."""
+    return module.LUA_VERSION in _KNOWN and "jit" not in module.__name__
+
+
 def _check_version(module: Any) -> None:
-    """ValueError if the Lua of MODULE is not known: then nothing in it is touched."""
-    known = module.LUA_VERSION in _KNOWN and "jit" not in module.__name__
-    if not known:
+    if not _is_known(module):
         version = ".".join(map(str, module.LUA_VERSION))
         raise ValueError(
             f"{module.__name__} has a Lua that stacksplice does not know (it is like {version});"
@@ -110,7 +113,8 @@ _installed = False
 def _attach_if_known(runtime: Any) -> None:
     """attach(), for install(): reports have a gap for what cannot be attached."""
     try:
-        attach(runtime)
+        if _is_known(sys.modules[_type_of(runtime).__module__]):
+            attach(runtime)
     except Exception:
         pass
 
@@ -143,7 +147,7 @@ def _runtimes() -> list[Any]:
         return []
     import gc
 
-    return [one for one in gc.get_objects() if isinstance(type(one), type) and issubclass(type(one), kinds)]
+    return [one for one in gc.get_objects() if issubclass(type(one), kinds)]
 
 
 class _Finder:
@@ -198,4 +202,7 @@ def end() -> None:
         sys.meta_path.remove(_finder)
     _stacksplice._lupa_unwatch()
     for runtime in _runtimes():
-        detach(runtime)
+        try:
+            detach(runtime)
+        except Exception:  # it has no memory left: it stays as it is
+            pass
