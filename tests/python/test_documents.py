@@ -61,8 +61,18 @@ def run_in(folder, child, source):
     return child(f"import os\nos.chdir({str(folder)!r})\n{source}", PYTHONPATH=paths)
 
 
+def test_the_tutorial_with_lupa(child):
+    pytest.importorskip("lupa.lua54")
+    (source,) = [block for block in blocks("python.md", "python") if "import lupa" in block]
+    text = child(source, status=1).stderr
+    places = [
+        text.index(words) for words in ("in <module>", "(Lua) ", "in price", "in rate", "KeyError: 'XXX'")
+    ]
+    assert places == sorted(places)
+
+
 def test_the_tutorial(child, tmp_path):
-    sources = blocks("python.md", "python")
+    sources = [block for block in blocks("python.md", "python") if "import lupa" not in block]
     outputs = [run_in(tmp_path, child, source) for source in sources]
     assert "in report_progress" in outputs[1].stdout and "glue frames hidden" in outputs[1].stdout
     assert "python <module> <string> " in outputs[2].stdout
