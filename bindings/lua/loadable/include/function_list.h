@@ -97,7 +97,6 @@
     X(lua_Integer, lua_tointegerx, (lua_State * L, int index, int *is_number))                    \
     X(lua_Number, lua_tonumberx, (lua_State * L, int index, int *is_number))                      \
     X(const char *, lua_tolstring, (lua_State * L, int index, size_t *length))                    \
-    X(lua_Number, lua_tonumberx, (lua_State * L, int index, int *is_number))                      \
     X(const void *, lua_topointer, (lua_State * L, int index))                                    \
     X(lua_State *, lua_tothread, (lua_State * L, int index))                                      \
     X(void *, lua_touserdata, (lua_State * L, int index))                                         \
