@@ -48,6 +48,7 @@ def test_frames_in_true_order(lua) -> None:
     assert [str(line) for line in lua_lines(stack)] == lines.split() == ["3", "7"]
     languages = [frame.language for frame in script_frames(stack)]
     assert languages[:4] == ["python", "lua", "lua", "python"]
+    assert [frame.function for frame in stack if frame.language == "lua"] == ["convert", "price"]
 
 
 def test_in_a_coroutine(lua) -> None:

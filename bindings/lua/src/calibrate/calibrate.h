@@ -75,6 +75,9 @@ bool ss_lua_is_internal(const ss_lua_layout *layout, uintptr_t function);
  */
 bool ss_lua_is_near(const ss_lua_layout *layout, uintptr_t function);
 
+/* Whether Lua may call the allocator from IP, a return address. */
+bool ss_lua_is_callback(const ss_lua_layout *layout, uintptr_t ip);
+
 /* One word of memory that is known to be readable. */
 static inline uintptr_t ss_lua_word(uintptr_t address)
 {

@@ -51,3 +51,11 @@ bool ss_lua_is_near(const ss_lua_layout *layout, uintptr_t function)
     return layout->internal_count > 0 && function >= layout->internals[0] &&
            function <= layout->internals[layout->internal_count - 1];
 }
+
+bool ss_lua_is_callback(const ss_lua_layout *layout, uintptr_t ip)
+{
+    for (uint32_t i = 0; i < layout->callback_count; i++)
+        if (layout->callbacks[i] == ip)
+            return true;
+    return layout->callback_count == SS_LUA_CALLBACKS; /* full: some are unknown */
+}

@@ -5,14 +5,6 @@
  */
 #include "frames/collection.h"
 
-static bool is_callback(const ss_lua_layout *layout, uintptr_t ip)
-{
-    for (uint32_t i = 0; i < layout->callback_count; i++)
-        if (layout->callbacks[i] == ip)
-            return true;
-    return layout->callback_count == SS_LUA_CALLBACKS; /* full: some are unknown */
-}
-
 void ss_lua_missed_note(ss_lua_collection *c, uint32_t frame)
 {
     const stacksplice_native_frame *frames = c->walk->frames;
@@ -27,7 +19,7 @@ void ss_lua_missed_note(ss_lua_collection *c, uint32_t frame)
     }
     c->unclaimed_is_missed = false;
     if (frame == 0 || frames[frame].flags & STACKSPLICE_NATIVE_SIGNAL ||
-        is_callback(c->layout, frames[frame].ip) || c->missed_count == SS_LUA_MISSED)
+        ss_lua_is_callback(c->layout, frames[frame].ip) || c->missed_count == SS_LUA_MISSED)
         return;
     inside = ss_lua_mark_of(c, frame - 1);
     if (inside && inside != SS_LUA_MARK_NEAR)

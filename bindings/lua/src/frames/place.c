@@ -48,9 +48,30 @@ static void name_c_function(const ss_lua_collection *c, const ss_lua_call_site *
 /* ---- Suspended coroutines -------------------------------------------------------------------- */
 
 /*
+ * Whether Lua runs inside of the C function that the innermost site called, as it does when an
+ * allocator captures.  In a file that contains Lua, functions of others may lie among those of Lua.
+ * If the called function does, that others are near says nothing.
+ */
+static bool lua_runs_inside(const ss_lua_collection *c, const ss_lua_call_site *site)
+{
+    const stacksplice_native_frame *frames = c->walk->frames;
+    bool among = site->frame > 0 && ss_lua_mark_of(c, site->frame - 1) == SS_LUA_MARK_NEAR &&
+                 frames[site->frame - 1].function == ss_lua_c_function_of(c->layout, site->ci);
+
+    for (uint32_t i = 0; i < site->frame; i++) {
+        uint8_t mark = ss_lua_mark_of(c, i);
+
+        if (mark && !(among && mark == SS_LUA_MARK_NEAR))
+            return true;
+        if (mark && ss_lua_is_callback(c->layout, frames[i].ip))
+            return true;
+    }
+    return false;
+}
+
+/*
  * Whether the coroutine of a site is suspended in the C function that the site called.  That
- * function is the running activation, and there is room.  For the innermost site, no frame of Lua
- * is inside it, as there is in an allocator that captures.
+ * function is the running activation, and there is room.
  */
 static bool rests_at(const ss_lua_collection *c, uint32_t index)
 {
@@ -60,9 +81,8 @@ static bool rests_at(const ss_lua_collection *c, uint32_t index)
     if (c->layout->top == SS_LUA_UNKNOWN || c->layout->function == SS_LUA_UNKNOWN ||
         ss_lua_ci_at_level(site->L, 0) != site->ci)
         return false;
-    for (uint32_t i = 0; index == 0 && i < site->frame; i++)
-        if (ss_lua_mark_of(c, i))
-            return false;
+    if (index == 0 && lua_runs_inside(c, site))
+        return false;
     room = (ss_lua_word(site->ci + c->layout->top) - ss_lua_word(site->ci + c->layout->function)) /
            (2 * sizeof(uintptr_t));
     return room >= (uintptr_t)lua_gettop(site->L) + 1 + ROOM_FOR_NAMES;
