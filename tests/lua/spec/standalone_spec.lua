@@ -143,6 +143,32 @@ order(...)
     assert.truthy(text:find('local function first() error("the cause", 0) end', 1, true), text)
   end)
 
+  it("shows the frames of C and Python", function()
+    write("border.lua", [[
+local ok, border = pcall(require, "stacksplice_test_border")
+if not ok then print("no border") return end
+local function calls_c() border.fail() end
+calls_c()
+]])
+    local text = run("-lstacksplice border.lua")
+    if text ~= "no border\n" then
+      assert.truthy(text:find("no entry", 1, true), text)
+      assert.truthy(text:find("in fail", 1, true), text)
+      assert.truthy(text:find("in calls_c", 1, true), text)
+    end
+    write("python.lua", [[
+local ok, python = pcall(require, "stacksplice_test_python")
+if not ok then print("no Python") return end
+local function calls_python() python.run("def divide(n):\n    return 1 // n\ndivide(0)") end
+calls_python()
+]])
+    text = run("-lstacksplice python.lua")
+    if text ~= "no Python\n" then
+      assert.truthy(text:find("ZeroDivisionError", 1, true), text)
+      assert.truthy(text:find("in divide.*in calls_python.*in main chunk"), text)
+    end
+  end)
+
   it("goes on calling a hook that was set before", function()
     local text = run([[-e "n = 0 debug.sethook(function() n = n + 1 end, 'l')" -lstacksplice ]]
       .. [[-e "x = n" -e "print(n > x) error({code = n > x})"]])

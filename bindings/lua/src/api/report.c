@@ -20,10 +20,12 @@ typedef struct story {
     bool more;   /* frames of other languages, of a dead coroutine, or of C below Lua */
 } story;
 
-/* Lua's traceback has the levels that a long stack leaves out, and words for tail calls. */
+/* Lua's traceback has the levels that a long stack leaves out, words for tail calls, and no native
+   frames that could be missing. */
 static bool is_known_gap(const stacksplice_frame *frame)
 {
     return stacksplice_frames_left_out(&frame->address, 1) ||
+           strcmp(frame->language, "native") == 0 ||
            (frame->reason && strcmp(frame->reason, SS_LUA_TAIL_CALLS) == 0);
 }
 
