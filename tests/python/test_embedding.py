@@ -84,6 +84,7 @@ def test_extension_in_the_inittab(tmp_path):
         tmp_path / "builtin",
         [HERE / "builtin_program.c", *sorted(rooms.rglob("*.c"))],
         f"-I{rooms}",
+        f"-I{ROOT / 'bindings' / 'lua' / 'loadable'}",
         "-D_GNU_SOURCE",
         "-pthread",
         *core_library(),
