@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import importlib
+import io
 import json
+import logging
 import os
 import re
 import subprocess
 import sys
+import unittest
+import weakref
 
 import pytest
 import stacksplice
@@ -213,6 +219,92 @@ def test_an_exception_that_came_out_of_a_coroutine_and_is_raised_elsewhere(lua) 
     assert entries(exc) == ["caught", "second"], entries(exc)
 
 
+# ---- Tools that know nothing of stacksplice ------------------------------------------------------
+
+
+def test_logging_shows_lua(lua, caplog: pytest.LogCaptureFixture) -> None:
+    price = runtime_of(lua).globals().price
+    try:
+        price("XXX")
+    except KeyError:
+        logging.getLogger("shop").exception("no price")
+    assert 'File "<rules>", line 3, in price' in caplog.text
+
+
+def test_unittest_shows_lua(lua) -> None:
+    price = runtime_of(lua).globals().price
+
+    class Case(unittest.TestCase):
+        def test(self) -> None:
+            price("XXX")
+
+    shown = io.StringIO()
+    unittest.TextTestRunner(stream=shown).run(Case("test"))
+    assert 'File "<rules>", line 3, in price' in shown.getvalue()
+
+
+def test_asyncio_shows_lua(lua, caplog: pytest.LogCaptureFixture) -> None:
+    price = runtime_of(lua).globals().price
+
+    async def fail() -> None:
+        price("XXX")
+
+    async def main() -> None:
+        task = asyncio.create_task(fail())
+        await asyncio.wait([task])
+
+    asyncio.run(main())
+    gc.collect()
+    assert "Task exception was never retrieved" in caplog.text
+    assert "line 3, in price" in caplog.text
+
+
+# ---- Stacks at the raise -------------------------------------------------------------------------
+
+at_the_raise = pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="stacks are taken at the raise from CPython 3.12 on"
+)
+
+
+def fail_nested():
+    """Raise where C code called Python."""
+
+    def fail(_):
+        raise ValueError("nested")
+
+    sorted([1], key=fail)
+
+
+@at_the_raise
+def test_stacks_below_lua_are_taken_at_the_raise(lua) -> None:
+    runtime = runtime_of(lua)
+    runtime.globals().fail_nested = fail_nested
+    info = stacksplice.error_info(caught(runtime.execute, "fail_nested()"))
+    assert [frame.reason for frame in info.stack if frame.kind == "gap"] == []
+
+
+@at_the_raise
+def test_other_exceptions_carry_nothing(lua) -> None:
+    runtime = runtime_of(lua)
+    assert caught(fail_nested).__dict__ == {}
+    caught(runtime.globals().price, "XXX")
+    assert caught(fail_nested).__dict__ == {}
+
+
+@at_the_raise
+def test_nothing_is_watched_before_there_is_a_runtime() -> None:
+    source = (
+        "import stacksplice, sys; stacksplice.install(); m = sys.monitoring\n"
+        "before = [m.get_tool(i) for i in range(6)]\n"
+        "import lupa; assert [m.get_tool(i) for i in range(6)] == before == [None] * 6\n"
+        "runtime = lupa.lua54.LuaRuntime() if hasattr(lupa, 'lua54') else lupa.LuaRuntime()\n"
+        "assert 'stacksplice' in [m.get_tool(i) for i in range(6)]\n"
+        "stacksplice.uninstall(); assert [m.get_tool(i) for i in range(6)] == before"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    subprocess.run([sys.executable, "-c", source], check=True, timeout=120, env=environment)
+
+
 # ---- Runtimes ------------------------------------------------------------------------------------
 
 
@@ -264,9 +356,6 @@ def test_a_runtime_without_debug_reports_as_before(lua) -> None:
 
 
 def test_runtimes_are_not_kept_alive(lua) -> None:
-    import gc
-    import weakref
-
     class Runtime(lua.LuaRuntime):
         pass
 

@@ -65,24 +65,6 @@ static int keep_stack(sspy_interp *interp, PyObject *exc)
     return result;
 }
 
-/* Whether EXC is in its first frame: what it passes later was on its first stack too. */
-static bool is_new(PyObject *exc)
-{
-    PyTracebackObject *head = (PyTracebackObject *)PyException_GetTraceback(exc);
-    bool only = head && !head->tb_next;
-
-    Py_XDECREF(head);
-    return only;
-}
-
-PyObject *sspy_raised_below(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
-{
-    if (count == 3 && PyExceptionInstance_Check(arguments[2]) &&
-        (!sspy_chain_is_nested() || !is_new(arguments[2])))
-        Py_RETURN_NONE;
-    return sspy_raised(module, arguments, count);
-}
-
 PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     sspy_interp *interp;

@@ -57,8 +57,6 @@ uintptr_t sspy_seam_inside(const PyTracebackObject *entry);
 int sspy_keep_raised(sspy_interp *interp, PyObject *exc, sspy_room *room, uint32_t count);
 /* The callback of sys.monitoring for RAISE: keeps the stack in the ties. */
 PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-/* The same, but only of exceptions below which code of another language may be. */
-PyObject *sspy_raised_below(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 /* ---- Tasks that wait (awaiting.c) -------------------------------------------------------------*/
 
