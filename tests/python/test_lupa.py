@@ -283,6 +283,30 @@ def test_stacks_below_lua_are_taken_at_the_raise(lua) -> None:
     assert [frame.reason for frame in info.stack if frame.kind == "gap"] == []
 
 
+NAMES = """
+import importlib, sys
+import stacksplice
+stacksplice.install()
+runtime = importlib.import_module("lupa." + sys.argv[1]).LuaRuntime()
+def rate(currency):
+    raise KeyError(currency)
+runtime.globals().rate = rate
+runtime.execute("function price(currency) local found = rate(currency) return found end")
+try:
+    runtime.globals().price("XXX")
+except KeyError as exc:
+    frames = [frame for frame in stacksplice.error_info(exc).stack if frame.language == "lua"]
+    assert [frame.function for frame in frames if frame.file != "[C]"] == ["price"], frames
+"""
+
+
+@pytest.mark.parametrize("name", each_lua())
+def test_functions_of_lua_have_their_names(name: str) -> None:
+    """Already in a program's first error; the stack at the raise alone has none for this function."""
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    subprocess.run([sys.executable, "-c", NAMES, name], check=True, timeout=120, env=environment)
+
+
 @at_the_raise
 def test_other_exceptions_carry_nothing(lua) -> None:
     runtime = runtime_of(lua)

@@ -37,13 +37,15 @@ PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments);
 PyObject *sspy_lupa_detach(PyObject *module, PyObject *key);
 PyObject *sspy_lupa_is_attached(PyObject *module, PyObject *key);
 
-/* ---- Errors (at_raise.c, raised.c, lua_error.c) -----------------------------------------------*/
+/* ---- Errors (at_raise.c, names.c, raised.c, lua_error.c) --------------------------------------*/
 
 /* sspy_raised for exceptions that a function called by an attached runtime may have raised. */
 PyObject *sspy_raised_below(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 /* The hook of ss_lua_hooks: a Python exception leaves for Lua, whose frames are still live. */
 void sspy_lupa_raised(void *data, void *block, const void *above, const uintptr_t *frames,
                       uint32_t count);
+/* Put names into the stack that TIES keeps since the raise; ABOVE as in ss_lua_hooks. */
+void sspy_lupa_take_names(sspy_ties *ties, const void *above);
 /* EXC is a LuaError that was just made: tie it to the error of this thread that it tells of, if
    there is one.  Leaves no exception set. */
 void sspy_lupa_error_made(sspy_state *state, PyObject *exc);

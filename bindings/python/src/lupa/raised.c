@@ -82,9 +82,12 @@ static bool leads_here(const place *where)
 static void note(sspy_state *state, PyObject *exc, const sspy_attached *attached,
                  const place *where)
 {
+    sspy_ties *ties = sspy_ties_of(state->interp, exc);
     IScriptErrorInfo *error = NULL;
     PyTracebackObject *head;
 
+    if (ties && ties->raised)
+        sspy_lupa_take_names(ties, where->above);
     if (where->frames && sspy_raised_at(state, exc, where->frames, where->count))
         PyErr_Clear();
     if (sspy_error_for(state, exc, where->above, &error))
