@@ -272,6 +272,28 @@ print(sorted((copy.version[:7], copy.file) for copy in copies_of_lua()) == [
     assert child(source).stdout == "True\n"
 
 
+def test_doctor_counts_attached_runtimes(child):
+    pytest.importorskip("lupa.lua54")
+    source = """
+import io, sys, stacksplice
+from lupa.lua54 import LuaRuntime
+one, two = LuaRuntime(), LuaRuntime()
+for action in (lambda: None, lambda: stacksplice.attach(one), stacksplice.install):
+    action()
+    text = io.StringIO()
+    stacksplice.doctor(text)
+    print(*[line for line in text.getvalue().splitlines() if "lupa's runtimes" in line])
+    if sys.version_info >= (3, 12):
+        is_on = "ok       capture at raise: is on\\n" in text.getvalue()
+        assert is_on == ("0 of 2" not in text.getvalue())
+"""
+    assert child(source).stdout.splitlines() == [
+        "note     lupa's runtimes: 0 of 2 are attached",
+        "note     lupa's runtimes: 1 of 2 are attached",
+        "ok       lupa's runtimes: 2 of 2 are attached",
+    ]
+
+
 def test_doctor_loads_no_lua(child):
     assert (
         child("""

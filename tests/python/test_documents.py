@@ -66,7 +66,7 @@ def test_the_tutorial_with_lupa(child):
     (source,) = [block for block in blocks("python.md", "python") if "import lupa" in block]
     text = child(source, status=1).stderr
     places = [
-        text.index(words) for words in ("in <module>", "(Lua) ", "in price", "in rate", "KeyError: 'XXX'")
+        text.index(words) for words in ("in <module>", "(Lua) ", "line 3, in ", "in rate", "KeyError: 'XXX'")
     ]
     assert places == sorted(places)
 

@@ -71,6 +71,7 @@ def _native() -> Iterator[Finding]:
 
 
 def _hooks() -> Iterator[Finding]:
+    from . import _at_raise
     from ._hooks import Hook
 
     if isinstance(sys.excepthook, Hook) and sys.excepthook.place.active:
@@ -80,6 +81,11 @@ def _hooks() -> Iterator[Finding]:
         yield Finding("note", "install()", "was not called in this process", advice)
     if sys.version_info < (3, 12):
         text = "CPython 3.12 and newer can capture the stack at each raise; this one cannot"
+        yield Finding("note", "capture at raise", text)
+    elif _at_raise._tool is not None:
+        yield Finding("ok", "capture at raise", "is on")
+    else:
+        text = "is off; attaching a runtime of lupa, or install(capture_at_raise=True), switches it on"
         yield Finding("note", "capture at raise", text)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 
+from . import _stacksplice
 from ._doctor import Finding
+from ._lupa import _runtimes as all_runtimes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,6 +75,18 @@ def _lupa_findings(versions: list[str]) -> Iterator[Finding]:
         yield Finding("note", "lupa", text, f"use {read[-1]}")
 
 
+def _runtime_findings() -> Iterator[Finding]:
+    """Those of lupa in this process."""
+    runtimes = all_runtimes()
+    attached = sum(_stacksplice._lupa_attached(id(runtime)) for runtime in runtimes)
+    if attached < len(runtimes):
+        text = f"{attached} of {len(runtimes)} are attached"
+        advice = "stacksplice.install() attaches them; stacksplice.attach(runtime) says why it cannot"
+        yield Finding("note", "lupa's runtimes", text, advice)
+    elif runtimes:
+        yield Finding("ok", "lupa's runtimes", f"{attached} of {attached} are attached")
+
+
 def lua_findings() -> Iterator[Finding]:
     """What is known of Lua, and what is missing of it."""
     versions = bindings()
@@ -82,6 +96,7 @@ def lua_findings() -> Iterator[Finding]:
         advice = "install a package of stacksplice that has it; hosts link their own (stacksplice::lua)"
         yield Finding("missing" if _lupa() else "note", "Lua binding", "this package has none", advice)
     yield from _lupa_findings(versions)
+    yield from _runtime_findings()
     for copy in _copies():
         text = f"{copy.version}, {copy.file}"
         if copy.unread is None:
