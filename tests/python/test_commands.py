@@ -82,6 +82,17 @@ def test_run_is_python_without_frames_of_ours(tmp_path):
     assert "sys has no Python code" in command("run", "-m", "sys", status=2).stderr
 
 
+def test_run_leaves_itself_out_of_reports(tmp_path, border_path):
+    text = "import border\ndef fails():\n    raise ValueError('crossed')\nborder.call(fails)\n"
+    (tmp_path / "crossing.py").write_text(text)
+    options = {"cwd": tmp_path, "env": environment(PYTHONPATH=f"{PACKAGE.parent}:{border_path.parent}")}
+    for arguments in (["crossing.py"], ["-m", "crossing"], ["-c", text]):
+        error = command("run", *arguments, status=1, **options).stderr
+        assert "(C) " in error and "in fails" in error and "ValueError: crossed" in error
+        assert "in <module>" in error and "frames of stacksplice run hidden" in error
+        assert "_run.py" not in error and "runpy" not in error
+
+
 def test_run_of_a_text_or_a_module():
     assert "not allowed with" in command("run", "-m", "-c", "x", status=2).stderr
 
