@@ -4,15 +4,32 @@
  * missing.  Another language calls stacksplice_add_glue.
  */
 #include <stacksplice/script.h>
+#include <stacksplice/source.h>
 
 extern const stacksplice_glue *const ss_known_glue[];
 
 static const char *const python_functions[] = {"Py_*", "_Py*", "Py^*", NULL};
 static const char *const python_binaries[] = {"libpython#", "python#", "_ctypes.*", NULL};
+static const char *const python_loaders[] = {"<frozen importlib*", NULL};
+/* A traceback never has the callers of its outermost frame, nor the C calls between two frames. */
+static const char *const python_quiet[] = {
+    STACKSPLICE_GAP_RETURNED, "exception caught here earlier: callers of this frame unknown",
+    "exception created but never raised", NULL};
+static const stacksplice_shell python_shells[] = {
+    {"pytest", "/_pytest/python.py", "pytest_pyfunc_call"},
+    {"unittest", "/unittest/case.py", "_callTestMethod"},
+    {"doctest", "/doctest.py", "__run"},
+    {"IPython", "/IPython/core/interactiveshell.py", "run_code"},
+    {NULL, NULL, NULL},
+};
 static const stacksplice_glue python = {.size = sizeof python,
                                         .language = "python",
                                         .functions = python_functions,
-                                        .binaries = python_binaries};
+                                        .binaries = python_binaries,
+                                        .loaders = python_loaders,
+                                        .quiet = python_quiet,
+                                        .shells = python_shells,
+                                        .own_look = 1};
 
 /*
  * Hosts like to name their own functions lua_open_window, so Lua's API is listed name by name.
@@ -78,6 +95,9 @@ static const char *const lua_functions[] = {
     NULL,
 };
 static const char *const lua_libraries[] = {"liblua#", "lua#", "libluajit*", "luajit*", NULL};
+static const char *const lua_values[] = {"nil",    "boolean",  "number",   "string",
+                                         "table",  "function", "userdata", "light userdata",
+                                         "thread", NULL};
 static const stacksplice_glue lua = {
     .size = sizeof lua,
     .language = "lua",
@@ -85,6 +105,7 @@ static const stacksplice_glue lua = {
     .entries = lua_entries,
     .libraries = lua_libraries,
     .unread = "Lua frames unknown: stacksplice is not loaded in %s; require "
-              "\"stacksplice\" in that Lua"};
+              "\"stacksplice\" in that Lua",
+    .values = lua_values};
 
 const stacksplice_glue *const ss_known_glue[] = {&python, &lua, NULL};

@@ -349,13 +349,13 @@ static const char *const newest_first =
     "    [Previous frame repeated 251 more times]\n"
     "    (Python) main\n";
 static const char *const newest_last =
-    "    (Python) main\n"
-    "    (Python) down\n    (Python) down\n    (Python) down\n"
-    "    [Previous frame repeated 251 more times]\n"
-    "    [gap: 2489 frames omitted here: stack longer than the limit]\n"
-    "    (Python) down\n    (Python) down\n    (Python) down\n"
-    "    [Previous frame repeated 252 more times]\n"
-    "    (Python) bottom\n";
+    "  (Python) main\n"
+    "  (Python) down\n  (Python) down\n  (Python) down\n"
+    "  [Previous frame repeated 251 more times]\n"
+    "  [gap: 2489 frames omitted here: stack longer than the limit]\n"
+    "  (Python) down\n  (Python) down\n  (Python) down\n"
+    "  [Previous frame repeated 252 more times]\n"
+    "  (Python) bottom\n";
 
 static void check_report(IRestrictedErrorInfo *error, stacksplice_format_kind kind,
                          stacksplice_order order, const char *want)

@@ -64,7 +64,7 @@ TEST(test_reports_are_complete_without_memory)
             memory_arm(i);
             text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
             memory_disarm();
-            assert_non_null(strstr(text, "ValueError: text (0x80004005)\n"));
+            assert_non_null(strstr(text, "ValueError: text\n"));
             assert_non_null(strstr(text, "    (Python) File \"x.py\", line 1, in f\n"));
             memory_arm(i);
             text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_JSON, NULL);

@@ -4,23 +4,24 @@
 
 TEST(test_report_shows_one_stack_in_either_order)
 {
-    const uintptr_t frames[] = {fixture_script("python", "f", "/nowhere/x.py", 17),
+    const uintptr_t frames[] = {fixture_script("python", "a.<locals>.f", "/nowhere/x.py", 17),
                                 fixture_script("lua", "function 'g'", "t.lua", 3),
-                                fixture_gap(STACKSPLICE_GAP_RETURNED), 0x1234};
+                                fixture_gap("callers unknown"), 0x1234};
     const fixture_error contents = value_error(frames, 4);
     IRestrictedErrorInfo *error = fixture_originate(&contents);
 
     assert_report(error, NULL,
-                  VALUE_ERROR STACK "    (Python) File \"/nowhere/x.py\", line 17, in f\n"
-                                    "    (Lua) File \"t.lua\", line 3, in function 'g'\n"
-                                    "    [gap: " STACKSPLICE_GAP_RETURNED "]\n"
-                                    "    (C) ??? (0x1234)\n");
-    assert_report(error, &newest_last,
-                  "Traceback for thread @ (most recent call last):\n"
-                  "    (C) ??? (0x1234)\n"
-                  "    [gap: " STACKSPLICE_GAP_RETURNED "]\n"
+                  VALUE_ERROR STACK
+                  "    (Python) File \"/nowhere/x.py\", line 17, in a.<locals>.f\n"
                   "    (Lua) File \"t.lua\", line 3, in function 'g'\n"
-                  "    (Python) File \"/nowhere/x.py\", line 17, in f\n" VALUE_ERROR);
+                  "    [gap: callers unknown]\n"
+                  "    (C) ??? (0x1234)\n");
+    assert_report(error, &newest_last,
+                  "Traceback (most recent call last):\n"
+                  "  (C) ??? (0x1234)\n"
+                  "  [gap: callers unknown]\n"
+                  "  (Lua) File \"t.lua\", line 3, in function 'g'\n"
+                  "  File \"/nowhere/x.py\", line 17, in f\n" VALUE_ERROR);
     release(error);
 }
 
@@ -49,12 +50,14 @@ TEST(test_report_marks_what_is_not_plain)
     contents.message_length = strlen(contents.message);
     error = fixture_originate(&contents);
     assert_report(error, NULL,
-                  "ValueError: two (0x80070057)\n"
-                  "| lines \\x1b[31m\xef\xbf\xbd\n" INVALID_ARGUMENT STACK
+                  "ValueError: two\n"
+                  "| lines \\x1b[31m\xef\xbf\xbd\n" STACK
                   "    (Lua) [worker-1] File \"\xef\xbf\xbd\xc3\xa9\", in a\\x0ab\\x1b[1m "
                   "[inferred]\n"
-                  "    (Lua) h [traceback]\n"
-                  "    (Lua) ??? [traceback]\n");
+                  "    (Lua) h\n"
+                  "    (Lua) ???\n");
+    assert_non_null(strstr(fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &all_frames),
+                           "    (Lua) h [traceback]\n    (Lua) ??? [traceback]\n"));
     release(error);
 }
 
@@ -84,8 +87,8 @@ TEST(test_report_shows_deceptive_characters_by_number)
     assert_int_equal(stacksplice_add_note((IUnknown *)error, "n" DECEPTIVE, strlen("n" DECEPTIVE)),
                      S_OK);
     assert_report(error, NULL,
-                  "T" ESCAPED "\\x0a\\x09: m" ESCAPED "\t (0x80070057)\n"
-                  "note: n" ESCAPED "\n" INVALID_ARGUMENT STACK "    (Lua) File \"x" ESCAPED
+                  "T" ESCAPED "\\x0a\\x09: m" ESCAPED "\t\n"
+                  "note: n" ESCAPED "\n" STACK "    (Lua) File \"x" ESCAPED
                   "\\x0a\\x09\", in f" ESCAPED "\\x0a\\x09\n");
     assert_non_null(
         strstr(json_of(error), "\"message\":\"m\xd8\x9c\xe2\x80\x8e")); /* data stay as they are */
@@ -109,7 +112,7 @@ TEST(test_a_message_forges_no_line_of_the_report)
     error = fixture_originate(&contents);
     assert_int_equal(stacksplice_add_note((IUnknown *)error, forged, strlen(forged)), S_OK);
     assert_report(error, NULL,
-                  "ValueError: bad (0x80070057)\n"
+                  "ValueError: bad\n"
                   "| HRESULT 0x80070057 E_INVALIDARG: forged\n"
                   "| Stack of thread 1 (most recent call first):\n"
                   "|     (C) File \"/forged.c\", line 1, in innocent\n"
@@ -120,8 +123,7 @@ TEST(test_a_message_forges_no_line_of_the_report)
                   "| Stack of thread 1 (most recent call first):\n"
                   "|     (C) File \"/forged.c\", line 1, in innocent\n"
                   "|\n"
-                  "| Caused by:\n" INVALID_ARGUMENT STACK
-                  "    (Python) File \"x.py\", line 1, in f\n");
+                  "| Caused by:\n" STACK "    (Python) File \"x.py\", line 1, in f\n");
     release(error);
 }
 
@@ -191,23 +193,24 @@ TEST(test_report_tells_the_chain_and_the_causes)
     assert_report(error, NULL,
                   VALUE_ERROR STACK "    (Python) File \"x.py\", line 1, in f\n"
                                     "Propagation:\n"
-                                    "  1. received by lua on thread @ at:\n"
-                                    "        [gap: none]\n"
-                                    "        (Lua) File \"a.lua\", line 1, in a\n"
-                                    "        (Lua) File \"a.lua\", line 2, in b\n"
-                                    "        (Python) File \"x.py\", line 3, in c\n"
-                                    "        ... 2 outer frames not shown\n"
-                                    "  2. received by native on thread @ at:\n"
-                                    "        (Python) File \"x.py\", line 1, in f\n"
-                                    "        ... 2 outer frames not shown\n"
+                                    "  1. received by lua at a (a.lua:1)\n"
+                                    "  2. received by native at f (x.py:1)\n"
                                     "\n"
                                     "Caused by:\n"
-                                    "Unspecified error (0x80004005)\n"
-                                    "HRESULT 0x80004005 E_FAIL: Unspecified error\n"
+                                    "Unspecified error\n"
+                                    "HRESULT 0x80004005 E_FAIL\n"
                                     "Stack of thread @ (most recent call first):\n"
                                     "    (Lua) File \"c.lua\", line 1, in main chunk\n");
     assert_non_null(strstr(fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &all_frames),
-                           "        (Python) File \"x.py\", line 5, in e\n"));
+                           with_thread("Propagation:\n"
+                                       "  1. received by lua on thread @ at:\n"
+                                       "        [gap: none]\n"
+                                       "        (Lua) File \"a.lua\", line 1, in a\n"
+                                       "        (Lua) File \"a.lua\", line 2, in b\n"
+                                       "        (Python) File \"x.py\", line 3, in c\n"
+                                       "        (Python) File \"x.py\", line 4, in d\n"
+                                       "        (Python) File \"x.py\", line 5, in e\n"
+                                       "  2. received by native on thread @ at:\n")));
     release(error);
 }
 
@@ -283,36 +286,33 @@ TEST(test_report_shows_groups_in_a_margin)
     members[2] = originate_group(inner, 1);
     error = originate_group(members, 3);
     assert_report(error, &newest_last,
-                  "  + Exception Group Traceback for thread @ (most recent call last):\n"
-                  "  |     (C) ??? (0x1234)\n"
-                  "  | DoubleError: two (0x80004005)\n"
+                  "  + Exception Group Traceback (most recent call last):\n"
+                  "  |   (C) ??? (0x1234)\n"
+                  "  | DoubleError: two\n"
                   "  | note: first\n"
                   "  | note: two\n"
                   "  | | lines\n"
-                  "  | HRESULT 0x80004005 E_FAIL: Unspecified error\n"
                   "  +-+---------------- 1 ----------------\n"
-                  "    | Traceback for thread @ (most recent call last):\n"
-                  "    |     (Python) File \"x.py\", line 1, in f\n"
-                  "    | ValueError: bad amount 'x' (0x80070057)\n"
-                  "    | HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
+                  "    | Traceback (most recent call last):\n"
+                  "    |   File \"x.py\", line 1, in f\n"
+                  "    | ValueError: bad amount 'x'\n"
                   "    |\n"
-                  "    | Caused by:\n"
-                  "    | Traceback for thread @ (most recent call last):\n"
-                  "    |     (Python) File \"x.py\", line 1, in f\n"
-                  "    | ValueError: bad amount 'x' (0x80070057)\n"
-                  "    | HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
+                  "    | The above exception was the direct cause of the following exception:\n"
+                  "    |\n"
+                  "    | Traceback (most recent call last):\n"
+                  "    |   File \"x.py\", line 1, in f\n"
+                  "    | ValueError: bad amount 'x'\n"
                   "    +---------------- 2 ----------------\n"
-                  "    | an error above\n"
+                  "    | an error of this report\n"
                   "    +---------------- 3 ----------------\n"
-                  "    | Exception Group Traceback for thread @ (most recent call last):\n"
-                  "    |     (C) ??? (0x1234)\n"
-                  "    | DoubleError: two (0x80004005)\n"
+                  "    | Exception Group Traceback (most recent call last):\n"
+                  "    |   (C) ??? (0x1234)\n"
+                  "    | DoubleError: two\n"
                   "    | note: first\n"
                   "    | note: two\n"
                   "    | | lines\n"
-                  "    | HRESULT 0x80004005 E_FAIL: Unspecified error\n"
                   "    +-+---------------- 1 ----------------\n"
-                  "      | an error above\n"
+                  "      | an error of this report\n"
                   "      +------------------------------------\n"
                   "    +---------------- ... ----------------\n"
                   "    | and 2 more errors\n"
@@ -343,11 +343,10 @@ TEST(test_report_colours_names)
     const fixture_error contents = value_error(frames, 1);
     IRestrictedErrorInfo *error = fixture_originate(&contents);
 
-    assert_report(
-        error, &coloured,
-        "\033[1;35mValueError\033[0m: \033[35mbad amount 'x'\033[0m (0x80070057)\n" INVALID_ARGUMENT
-            STACK "    (Python) File \033[35m\"x.py\"\033[0m, line \033[35m1\033[0m, in "
-        "\033[35mf\033[0m\n");
+    assert_report(error, &coloured,
+                  "\033[1;35mValueError\033[0m: \033[35mbad amount 'x'\033[0m\n" STACK
+                  "    (Python) File \033[35m\"x.py\"\033[0m, line \033[35m1\033[0m, in "
+                  "\033[35mf\033[0m\n");
     release(error);
 }
 
@@ -367,7 +366,7 @@ TEST(test_report_of_a_node_is_its_own_stack)
     info = out;
     assert_int_equal(info->lpVtbl->GetPropagationContextHead(info, &node), S_OK);
     text = fixture_format((IUnknown *)node, STACKSPLICE_FORMAT_TEXT, NULL);
-    assert_non_null(strstr(text, "bad amount 'x' (0x80070057)\n"));
+    assert_non_null(strstr(text, "bad amount 'x'\n"));
     assert_non_null(strstr(text, "    (Lua) File \"n.lua\", line 9, in n\n"));
     assert_null(strstr(text, "Propagation"));
     node->lpVtbl->Release(node);

@@ -16,9 +16,9 @@ static const stacksplice_format_options newest_last = {.size = sizeof newest_las
 static const stacksplice_format_options all_frames = {.size = sizeof all_frames, .all_frames = 1};
 static const stacksplice_format_options coloured = {.size = sizeof coloured, .color = 1};
 
-/* How reports of value_error begin. */
 #define INVALID_ARGUMENT "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
-#define VALUE_ERROR "ValueError: bad amount 'x' (0x80070057)\n" INVALID_ARGUMENT
+/* How reports of value_error begin. */
+#define VALUE_ERROR "ValueError: bad amount 'x'\n"
 #define STACK "Stack of thread @ (most recent call first):\n"
 
 /* TEMPLATE with each "@" replaced by this thread's id. */

@@ -95,16 +95,19 @@ static const stacksplice_told error = {.size = sizeof error,
                                        .node_count = 1,
                                        .passed = TEXT("Passed elsewhere\x1b\nas well")};
 
-#define TITLE                        \
-    "ValueError: bad (0x80070057)\n" \
-    "| HRESULT 0x\n"                 \
-    "note: a note\n"                 \
-    "| of two lines\n"               \
-    "note: \n"                       \
-    "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
+#define TITLE           \
+    "ValueError: bad\n" \
+    "| HRESULT 0x\n"    \
+    "note: a note\n"    \
+    "| of two lines\n"  \
+    "note: \n"
 #define PROPAGATION  \
     "Propagation:\n" \
-    "  1. received by lua on thread 8 at:\n"
+    "  1. received by lua at inner (passwd:1) on thread 8\n"
+#define WHOLE(indent)                                                                  \
+    indent "(C) File \"/etc/passwd\", line 1, in inner (inlined) (/lib/x.so)\n" indent \
+           "(C) outer+0x5d (/lib/x.so)\n" indent "(C) ??? (0x2000)\n" indent           \
+           "(Python) File \"x.py\", line 3, in f [traceback]\n" indent "    return\\x0a1\n"
 #define PASSED "Passed elsewhere\\x1b\nas well\n"
 
 TEST(test_told_in_either_order)
@@ -114,28 +117,30 @@ TEST(test_told_in_either_order)
 
     assert_told(&error, NULL,
                 TITLE "Stack of thread 7 of process 4711 (most recent call first):\n"
-                      "    (C) File \"/etc/passwd\", line 1, in inner (inlined) (/lib/x.so)\n"
-                      "    (C) outer+0x5d (/lib/x.so)\n"
-                      "    (Python) File \"x.py\", line 3, in f [traceback]\n"
+                      "    (C) File \"/etc/passwd\", line 1, in inner (inlined) (x.so)\n"
+                      "    (C) outer+0x5d (x.so)\n"
+                      "    (Python) File \"x.py\", line 3, in f\n"
                       "        return\\x0a1\n"
-                      "    ... 1 glue frame hidden\n" PROPAGATION
-                      "        (C) File \"/etc/passwd\", line 1, in inner (inlined) (/lib/x.so)\n"
-                      "        (C) outer+0x5d (/lib/x.so)\n"
-                      "        (Python) File \"x.py\", line 3, in f [traceback]\n"
-                      "            return\\x0a1\n"
-                      "        ... 1 glue frame hidden\n" PASSED);
+                      "    ... 1 glue frame hidden\n" PROPAGATION PASSED);
     assert_told(&error, &last,
-                "Traceback for thread 7 of process 4711 (most recent call last):\n"
-                "    (Python) File \"x.py\", line 3, in f [traceback]\n"
-                "        return\\x0a1\n"
-                "    (C) outer+0x5d (/lib/x.so)\n"
-                "    (C) File \"/etc/passwd\", line 1, in inner (inlined) (/lib/x.so)\n"
-                "    ... 1 glue frame hidden\n" TITLE PROPAGATION
-                "        (Python) File \"x.py\", line 3, in f [traceback]\n"
-                "            return\\x0a1\n"
-                "        (C) outer+0x5d (/lib/x.so)\n"
-                "        (C) File \"/etc/passwd\", line 1, in inner (inlined) (/lib/x.so)\n"
-                "        ... 1 glue frame hidden\n" PASSED);
+                "Traceback of process 4711 (most recent call last):\n"
+                "  File \"x.py\", line 3, in f\n"
+                "    return\\x0a1\n"
+                "  (C) outer+0x5d (x.so)\n"
+                "  (C) File \"/etc/passwd\", line 1, in inner (inlined) (x.so)\n"
+                "  ... 1 glue frame hidden\n" PROPAGATION TITLE PASSED);
+}
+
+TEST(test_all_frames_shows_what_is_left_out)
+{
+    const stacksplice_format_options all = {.size = sizeof all, .all_frames = 1};
+
+    assert_told(&error, &all,
+                TITLE "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect.\n"
+                      "Stack of thread 7 of process 4711 (most recent call first):\n" WHOLE(
+                          "    ") "Propagation:\n"
+                                  "  1. received by lua on thread 8 at:\n" WHOLE("        ")
+                                      PASSED);
 }
 
 /* An error object, a text and a circle, as one story. */
@@ -170,7 +175,7 @@ TEST(test_what_is_told_goes_together)
                                      "    | A text\n"
                                      "    | of two lines\n"
                                      "    +---------------- 2 ----------------\n"
-                                     "    | ValueError: live (0x80070057)\n"));
+                                     "    | ValueError: live\n"));
     assert_non_null(strstr(out.text, "    |     (Python) File \"x.py\", line 1, in f\n"
                                      "    |\n"
                                      "    | Caused by an error above.\n"

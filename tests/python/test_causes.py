@@ -58,10 +58,14 @@ def test_both_present_shows_the_cause(border):
     assert info.cause.message == "the cause" and info.context is None
 
 
+CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
+CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
+
+
 def test_reports_tell_cause_from_context(border):
     for function, words, other, relation in (
-        (with_cause, "\nCaused by:\n", "Raised while handling", "cause"),
-        (with_context, "\nRaised while handling:\n", "Caused by", "context"),
+        (with_cause, ("\nCaused by:\n", CAUSE), ("Raised while handling", CONTEXT), "cause"),
+        (with_context, ("\nRaised while handling:\n", CONTEXT), ("Caused by", CAUSE), "context"),
     ):
         exc = caught(border.call, function)
         info = stacksplice.error_info(exc)
@@ -71,7 +75,7 @@ def test_reports_tell_cause_from_context(border):
         saved = ErrorInfo.from_dict(data)
         assert getattr(saved, relation).message == "'first'"
         for text in (info.format(), info.format(newest_last=False), saved.format(), report(exc)):
-            assert text.count(words) == 1 and other not in text
+            assert sum(map(text.count, words)) == 1 and not any(map(text.count, other))
         assert report(exc) == info.format()
 
 
@@ -162,12 +166,12 @@ def test_chains_of_thousands_are_bounded_and_say_so(border):
     data = info.to_dict()
     assert len(data["transformed"]) == 63 and data["transformed_left_out"] == 1
     assert info.causes_left_out == 1
-    assert ErrorInfo.from_dict(data).format().endswith("Caused by more errors that are not shown.\n")
-    assert info.format().endswith("Caused by more errors that are not shown.\n")
-    assert report(exc).endswith("Caused by more errors that are not shown.\n")
+    assert ErrorInfo.from_dict(data).format().startswith("Caused by more errors that are not shown.\n\n")
+    assert info.format().startswith("Caused by more errors that are not shown.\n\n")
+    assert report(exc).startswith("Caused by more errors that are not shown.\n\n")
     short = stacksplice.error_info(caught(border.call, boom, chain_of(10)))
     assert short.to_dict()["transformed_left_out"] == 0
-    assert "not shown" not in short.format().split("Caused by")[-1]
+    assert "not shown" not in short.format()
 
 
 def test_a_chain_that_grows_with_each_border_stays_bounded(border):
@@ -187,7 +191,7 @@ def test_circles_end(border):
     one.__cause__, two.__context__ = two, one
     info = stacksplice.error_info(caught(border.call, boom, one))
     assert info.cause.message == "'two'" and info.cause.transformed is None
-    assert report(one).endswith("\nRaised while handling an error above.\n")
+    assert report(one).startswith("Raised while handling an error above.\n\nKeyError: 'two'\n" + CAUSE)
     one.__cause__ = two.__context__ = None
 
 
@@ -282,9 +286,9 @@ def test_an_exception_whose_cause_crossed_shows_the_causes_story(border):
     assert stacksplice.error_info(exc) is None
     text = report(exc)
     assert text.startswith("Traceback (most recent call last):\n")
-    outer, _, inner = text.partition("\nCaused by:\n")
+    inner, _, outer = text.partition(CAUSE)
     assert outer.endswith("RuntimeError: effect\n")
-    assert "    (C) " in inner and "KeyError: 'first' (0x8000000b)\n" in inner
+    assert "  (C) " in inner and inner.endswith("KeyError: 'first'\n")
     assert report(exc, chain=False) == "".join(traceback.format_exception(exc, chain=False))
 
 
@@ -297,7 +301,7 @@ def test_chain_false_shows_one_error(border):
 def test_a_cause_that_came_later_is_shown(border):
     exc = caught(border.call, boom, ValueError("x"))
     exc.__cause__ = OSError("later")
-    assert report(exc).endswith("\nCaused by:\nOSError: later\n")
+    assert report(exc).startswith("OSError: later\n" + CAUSE)
 
 
 # ---- Memory --------------------------------------------------------------------------------------

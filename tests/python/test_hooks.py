@@ -16,7 +16,7 @@ def crossing():
     except ValueError as exc:
         return exc
 """
-COMBINED = "ValueError: unhandled (0x80070057)"
+COMBINED = "Propagation:"
 
 
 # ---- What is shown -------------------------------------------------------------------------------
@@ -24,8 +24,7 @@ COMBINED = "ValueError: unhandled (0x80070057)"
 
 def test_excepthook(child):
     done = child(PROLOGUE + "stacksplice.install()\nborder.call(fails)\n", status=1)
-    assert "Traceback for thread" in done.stderr and COMBINED in done.stderr
-    assert "Traceback (most recent call last):" not in done.stderr
+    assert done.stderr.count("Traceback (most recent call last):") == 1 == done.stderr.count(COMBINED)
 
 
 def test_excepthook_for_other_exceptions(child):
@@ -46,7 +45,6 @@ def test_what_is_inside_counts(child, outer):
     """The outer exception crossed nothing, its cause, context or member did."""
     done = child(PROLOGUE + f"stacksplice.install()\n{outer}\n", status=1)
     assert done.stderr.count(COMBINED) == 1 and "outer" in done.stderr.replace(COMBINED, "")
-    assert done.stderr.count("Traceback for thread") == 1
 
 
 def test_what_is_suppressed_does_not_count(child):
@@ -72,8 +70,8 @@ for name, target in [("worker", fails), ("quiet", sys.exit)]:
     thread.start(); thread.join()
 """
     )
-    assert done.stderr.startswith("Exception in thread before:\nTraceback for thread ")
-    assert "\nException in thread worker:\nTraceback for thread " in done.stderr
+    assert done.stderr.startswith("Exception in thread before:\nTraceback (most recent call last)")
+    assert "\nException in thread worker:\nTraceback (most recent call last)" in done.stderr
     assert done.stderr.count(COMBINED) == 2 and "quiet" not in done.stderr
 
 
@@ -118,7 +116,7 @@ for what, message in [(None, None), (None, "Exception somewhere"), (Bad(), "Igno
 """
     )
     lines = done.stderr.splitlines()
-    assert lines[0].startswith("Traceback for thread ")
+    assert lines[0].startswith("Traceback (most recent call last)")
     assert "Exception somewhere:" in lines and "Ignored: <object repr() failed>" in lines
     assert done.stderr.count(COMBINED) == 3
 
@@ -148,7 +146,7 @@ del thread
 print(len(seen), [one() for one in seen if one()])
 """
     )
-    assert done.stderr.count("\nError (0x80070057)\n") == 2
+    assert done.stderr.count("\nError\n") == 2
     assert done.stdout == "4 []\n"
 
 
@@ -192,7 +190,7 @@ thread.start(); thread.join()
 """
     )
     assert "Exception in thread w\\xf6rker:\n" in done.stderr
-    assert "ValueError: gr\\xf6\\xdfe (0x80070057)" in done.stderr
+    assert "ValueError: gr\\xf6\\xdfe" in done.stderr
 
 
 def test_a_file_of_somebody_elses(child):

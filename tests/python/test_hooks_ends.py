@@ -22,7 +22,7 @@ from test_hooks import COMBINED, PROLOGUE
 def test_exit_statuses_stay(child, target, status):
     source = f"def interrupt(): raise KeyboardInterrupt\nstacksplice.install()\nborder.call({target})\n"
     done = child(PROLOGUE + source, status=status)
-    assert ("Traceback for thread" in done.stderr) == (status in (1, -2) and "message" not in target)
+    assert ("Propagation:" in done.stderr) == (status in (1, -2) and "message" not in target)
     assert ("a message\n" in done.stderr) == ("message" in target)
 
 
@@ -129,4 +129,4 @@ stacksplice.uninstall()
 run("import sys, stacksplice; assert sys.excepthook is sys.__excepthook__")
 """
     )
-    assert done.stderr.count("ValueError: inside (0x80070057)") == 1
+    assert done.stderr.count("ValueError: inside") == 1

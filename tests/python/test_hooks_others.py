@@ -51,9 +51,9 @@ asyncio.run(main("uninstalled"))
 """
     )
     for where in ("before", "after", "run", "custom"):
-        assert done.stderr.count(f"ValueError: unhandled in {where} (0x80070057)\n") == 1
+        assert done.stderr.count(f"ValueError: unhandled in {where}\n") == 1
     assert done.stderr.count("Task exception was never retrieved\nfuture: <Task ") == 5
-    assert done.stderr.count("Traceback for thread") == 4
+    assert done.stderr.count("Propagation:") == 4
     assert done.stderr.endswith("ValueError: unhandled in uninstalled\n")
 
 
@@ -79,7 +79,7 @@ future.set_result(1)
 
 def test_what_was_awaited_ends_in_the_excepthook(child):
     done = child(ASYNC + "stacksplice.install()\nasyncio.run(forgotten('run'))\n", status=1)
-    assert done.stderr.count("ValueError: unhandled in run (0x80070057)\n") == 1
+    assert done.stderr.count("ValueError: unhandled in run\n") == 1
 
 
 def test_a_handler_of_the_loop_wins(child):
@@ -100,7 +100,7 @@ asyncio.run(both())
     )
     assert done.stdout == "handled unhandled in mine\nhandled unhandled in default\n"
     assert "unhandled in mine" not in done.stderr
-    assert done.stderr.count("ValueError: unhandled in default (0x80070057)\n") == 1
+    assert done.stderr.count("ValueError: unhandled in default\n") == 1
 
 
 def test_tasks_of_uvloop(child):
@@ -115,7 +115,7 @@ with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
     assert "uvloop" in type(runner.get_loop()).__module__
 """
     )
-    assert done.stderr.count("ValueError: unhandled in uvloop (0x80070057)\n") == 1
+    assert done.stderr.count("ValueError: unhandled in uvloop\n") == 1
 
 
 def test_other_records_stay(child):
@@ -204,7 +204,7 @@ def test_prompt_on_a_terminal(child):
         shown = read_all(main)
         prompt.wait(60)
     os.close(main)
-    assert "\033[1;35mValueError\033[0m: \033[35munhandled\033[0m (0x80070057)" in shown
+    assert "\033[1;35mValueError\033[0m: \033[35munhandled\033[0m" in shown
 
 
 def read_all(descriptor: int) -> str:

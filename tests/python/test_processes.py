@@ -141,8 +141,8 @@ def test_report_says_where_and_what_happened_here(border_path):
     text = "".join(stacksplice.format_exception(exc))
     name, host = info.process["name"], info.process["host"]
     place = f"of process {info.process['id']} ({name}) on {host} (most recent call last):"
-    assert f"Traceback for thread {info.thread_id} {place}\n" in text
-    assert ", in innermost" in text and "Caused by:" in text
+    assert f"Traceback {place}\n" in text
+    assert ", in innermost" in text and "The above exception was the direct cause" in text
     again = text[text.index("Raised again in thread") :]
     assert f"of process {os.getpid()} " in again and ", in caught" in again
 

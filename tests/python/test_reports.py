@@ -76,13 +76,16 @@ def test_combined_report_in_python_order(border):
     lines = stacksplice.format_exception(exc)
     assert all(line.endswith("\n") for line in lines)
     text = "".join(lines)
-    assert lines[0].startswith("Traceback for thread ")
+    assert lines[0].startswith("Traceback (most recent call last)")
     assert lines[0].rstrip().endswith("(most recent call last):")
-    where = [
-        text.index(part) for part in ("caught", f"[gap: {RETURNED}]", "in chained", "RuntimeError: größe")
-    ]
+    cause, words, effect = text.partition(
+        "\n\nThe above exception was the direct cause of the following exception:"
+    )
+    assert words and cause.endswith("\nZeroDivisionError: division by zero")
+    where = [effect.index(part) for part in ("in caught", "in chained", "RuntimeError: größe")]
     assert where == sorted(where)
-    assert "Caused by:" in text and "ZeroDivisionError: division by zero (0x80020012)" in text
+    assert RETURNED not in text and "HRESULT" not in text
+    assert f"[gap: {RETURNED}]" in stacksplice.error_info(exc).format(all_frames=True)
     assert "1. received by python" in text
     assert "return 1 / 0" in text  # the source line
 
@@ -195,7 +198,7 @@ def test_run_is_like_python(tmp_path, border_path):
     path = f"{PACKAGE.parent}:{border_path.parent}"
     done = command("run", str(script), "a", "--b", status=1, path=path)
     assert done.stdout == "__main__ ['a', '--b'] 5\n"
-    assert "ValueError: in script (0x80070057)" in done.stderr
+    assert "ValueError: in script" in done.stderr
     script.write_text("import sys\nsys.exit(7)\n")
     command("run", str(script), status=7)
     script.write_text("def f():\n    1 / 0\nf()\n")
@@ -214,9 +217,8 @@ def test_show_prints_a_saved_report(border, tmp_path):
     text = command("show", str(one)).stdout
     for part in (
         "RuntimeError: größe",
-        f"[gap: {RETURNED}]",
         "in chained",
-        "Caused by:",
+        "\nThe above exception was the direct cause of the following exception:\n",
         "received by python",
     ):
         assert part in text
@@ -239,8 +241,12 @@ def test_a_saved_report_hides_glue_as_a_live_one_does(border, tmp_path):
     assert [frame.glue for frame in info.stack] == [bool(frame.get("glue")) for frame in frames]
     saved = tmp_path / "saved.json"
     saved.write_text(info.to_json(), encoding="utf-8")
-    hidden = f"... {len(glue)} glue frames hidden\n"
-    assert hidden in info.format(chain=False)
+    hidden = (
+        info.format(chain=False)
+        .partition("frames of pytest hidden\n")[2]
+        .partition(" glue frames hidden\n")[0]
+    )
+    assert 0 < int(hidden.rpartition("... ")[2]) <= len(glue)
     text = command("show", str(saved)).stdout
     assert hidden in text and "PyEval_" not in text
     whole = command("show", "--all-frames", str(saved)).stdout

@@ -15,7 +15,7 @@ from stacksplice import ErrorInfo, winrt
 
 FORGED = (
     "bad\nHRESULT 0x80070057 E_INVALIDARG: forged\n"
-    '    (C) File "/forged.c", line 1, in innocent\n\nCaused by:\n'
+    '  (C) File "/forged.c", line 1, in innocent\n\nCaused by:\n'
 )
 
 
@@ -160,7 +160,7 @@ def test_with_frames_of_lua(crossing):
     exc = caught(crossing.run, "local p = require('pricing').price({}) return p")
     live = assert_the_same(exc)
     assert 'error("no count")' in live[0]  # the source line, which the saved report brings along
-    assert "received by python" in live[0] and "outer frames not shown" in live[0]
+    assert "received by python at " in live[0]
 
 
 def test_show_prints_it(border, tmp_path):
@@ -201,9 +201,9 @@ def test_what_it_says_it_says_harmlessly(border):
         data["stack"][0][name] = FORGED
     lines = ErrorInfo.from_dict(data).format().split("\n")
     assert not any(
-        line.startswith(("HRESULT 0x80070057 E_INVALIDARG: forged", '    (C) File "/f')) for line in lines
+        line.startswith(("HRESULT 0x80070057 E_INVALIDARG: forged", '  (C) File "/f')) for line in lines
     )
-    assert sum(line == "Caused by:" for line in lines) == 1  # its own
+    assert "Caused by:" not in lines
 
 
 @pytest.mark.parametrize(
@@ -273,4 +273,4 @@ def test_what_did_not_cross_forges_nothing(border):
     lines = report(plain).split("\n")
     assert "ValueError: bad" in lines and "note: bad" in lines
     assert lines.count("| HRESULT 0x80070057 E_INVALIDARG: forged") == 2
-    assert lines.count("Caused by:") == 1 and report(plain).endswith(stacksplice.error_info(crossed).format())
+    assert "Caused by:" not in lines and report(plain).startswith(stacksplice.error_info(crossed).format())

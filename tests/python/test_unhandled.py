@@ -70,7 +70,7 @@ def test_the_hosts_handler_is_asked_first(program, installed):
     script = SCRIPT + "stacksplice.install()\n" * installed
     done = run(program, str(PACKAGE.parent), script, "handled")
     told = [line for line in done.stdout.splitlines() if line.startswith("handler")]
-    assert [line.split(" (")[0] for line in told] == [
+    assert [line.split(", ")[0] for line in told] == [
         "handler: ValueError: unhandled",
         "handler: KeyboardInterrupt",
     ]
@@ -84,7 +84,7 @@ def test_what_it_does_not_handle_is_shown(program):
         program, str(PACKAGE.parent), SCRIPT + "stacksplice.install()\ncalls[:] = [fails]\n", "refused"
     )
     assert done.stdout.splitlines() == [
-        "handler: ValueError: unhandled (0x80070057), refused",
+        "handler: ValueError: unhandled, refused",
         "fails: 0x00000000, -1",
         "ended",
     ]
@@ -96,7 +96,7 @@ def test_install_asks_it_about_what_python_itself_shows(program, verdict):
     """In an embedded interpreter too threads and finalizers end where the host sees nothing."""
     script = SCRIPT + "stacksplice.install()\ncalls[:] = [in_a_thread, in_a_finalizer]\n"
     done = run(program, str(PACKAGE.parent), script, verdict)
-    assert done.stdout.count(f"handler: ValueError: unhandled (0x80070057), {verdict}\n") == 2
+    assert done.stdout.count(f"handler: ValueError: unhandled, {verdict}\n") == 2
     if verdict == "handled":
         assert done.stderr == ""
     else:

@@ -97,8 +97,8 @@ TEST(test_a_script_can_read_the_report)
     tiny_value text;
 
     assert_true(tiny_call(h->t, "show", NULL, 0, &text));
-    assert_non_null(strstr(text.object->text, "access: no entry (0x80070005)"));
-    assert_non_null(strstr(text.object->text, "odd: the cause (0x80004005)"));
+    assert_non_null(strstr(text.object->text, "access: no entry"));
+    assert_non_null(strstr(text.object->text, "odd: the cause"));
     if (has_native_frames()) {
         assert_non_null(strstr(text.object->text, "(Tiny) File \"test.tiny\", line 7, in main"));
         assert_null(strstr(text.object->text, "tiny_enter"));

@@ -96,4 +96,6 @@ __all__ = [
 
 from . import winrt
 
+# HResultError's twins, such as HResultValueError, are found where they say they are.
+globals().update({name: value for name, value in vars(_stacksplice).items() if name.startswith("HResult")})
 _stacksplice._register(ErrorInfo._make, Stack, HResultErrorGroup)

@@ -17,6 +17,8 @@ class HResultErrorGroup(HResultError, ExceptionGroup[Exception]):
     stand for its errors here, those that were born here themselves.
     """
 
+    __module__ = "stacksplice"
+
     def __new__(cls, hresult: int, message: str, exceptions: Sequence[Exception]) -> HResultErrorGroup:
         return ExceptionGroup.__new__(cls, message, exceptions)
 

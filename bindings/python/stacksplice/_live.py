@@ -133,13 +133,13 @@ class _Telling:
             report = _with_later_notes(exc, info.to_dict())
             behind = info._format_remote(True, False, self._color) + _raised_again(exc)
             return id(exc), None, "", report, behind, 0, None, None, 0
+        relation, cause = self._cause(exc, depth, number)  # it is shown first
         members, left_out = self._members(exc, depth)
         handle, text, behind = None, "", ""
         if info is not None:
             handle, behind = info._handle, info._format_remote(True, False, self._color)
         else:
             text = _plain(exc)
-        relation, cause = self._cause(exc, depth, number)
         return id(exc), handle, text, None, behind, relation, cause, members, left_out
 
     def _members(self, exc: BaseException, depth: int) -> tuple[tuple[tuple[Any, ...], ...] | None, int]:
@@ -176,5 +176,5 @@ def text_of(exc: BaseException, color: bool, chain: bool = True) -> str:
     told = _Telling(color, chain).node(exc, 0, 0)
     text = _stacksplice._format_told(told, True, False, color, False)
     if info is not None and info.process is None and info.thread_id != get_native_id():
-        text += f"Reported by thread {get_native_id()}\n"
+        text += f"Raised on thread {info.thread_id}, reported by thread {get_native_id()}\n"
     return text

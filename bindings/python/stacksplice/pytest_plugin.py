@@ -38,6 +38,7 @@ _HEADER = re.compile(
     r"[ |]*(?:\+ Exception Group )?Traceback (?:for thread \d+ )?\(most recent call last\):$"
 )
 _FRAME = re.compile(r'[ |]*(?:\(\w+\) |File "|\[gap: )')
+_FOLDED = re.compile(r"[ |]*\.\.\. (\d+) frames of \w+ hidden$")
 _MARGIN = re.compile(r"[ |]*")
 
 
@@ -55,6 +56,12 @@ def _first_of_test(exc: BaseException) -> re.Pattern[str] | None:
 def _margin(line: str) -> str:
     found = _MARGIN.match(line)
     return found.group() if found else ""
+
+
+def _count_of(line: str) -> int:
+    """How many frames LINE stands for."""
+    folded = _FOLDED.match(line)
+    return int(folded.group(1)) if folded else int(_FRAME.match(line) is not None)
 
 
 def _frames_before(first: re.Pattern[str], lines: list[str], start: int) -> int | None:
@@ -76,9 +83,9 @@ def _without_runner(text: str, exc: BaseException) -> str:
         kept.append(lines[number])
         end = _frames_before(first, lines, number) if _HEADER.match(lines[number]) else None
         if end is not None:
-            hidden = sum(_FRAME.match(line) is not None for line in lines[number + 1 : end])
+            hidden = sum(map(_count_of, lines[number + 1 : end]))
             if hidden:
-                kept.append(f"{_margin(lines[end])}... {hidden} frames of the test runner not shown")
+                kept.append(f"{_margin(lines[end])}... {hidden} frames of pytest hidden")
             number = end - 1
         number += 1
     return "\n".join(kept) if first is not None else text

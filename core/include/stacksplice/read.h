@@ -177,7 +177,8 @@ typedef struct stacksplice_told {
     stacksplice_told_text text;
 
     stacksplice_hresult hresult;
-    const char *type; /* or NULL */
+    const char *type;     /* or NULL */
+    const char *language; /* of the exception, or NULL */
     stacksplice_told_text description, message;
     const stacksplice_told_text *notes;
     uint32_t note_count;

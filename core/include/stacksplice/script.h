@@ -52,6 +52,7 @@ STACKSPLICE_API uintptr_t stacksplice_gap(const char *language, const char *reas
  * for a version number or nothing, '^' for one capital letter.  A name alone also matches the parts
  * into which a compiler splits a function: "tiny_call.cold".
  */
+typedef struct stacksplice_shell stacksplice_shell;
 typedef struct stacksplice_glue {
     size_t size; /* sizeof(stacksplice_glue) */
     const char *language;
@@ -65,7 +66,23 @@ typedef struct stacksplice_glue {
      * interpreter.  "%s" in it is the binary's file name.  NULL: there is no gap.
      */
     const char *unread;
+    const char *const
+        *loaders;              /* files of scripts: patterns; their frames are hidden and counted */
+    const char *const *values; /* types that any value has: reports do not show them */
+    const char *const *quiet;  /* gaps of this language that its own tracebacks never mention */
+    const stacksplice_shell *shells; /* up to one without a name */
+    /* Nonzero: in the order newest last its frames look as in its own tracebacks, without its name.
+     */
+    int own_look;
 } stacksplice_glue;
+
+/* A program that calls users' code: brief reports hide its function and all frames outside of it.
+ */
+struct stacksplice_shell {
+    const char *name;     /* as people call it */
+    const char *file;     /* the end of its path */
+    const char *function; /* the last part of its name */
+};
 
 /*
  * Make reports hide the frames that GLUE names, from now on.

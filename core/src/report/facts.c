@@ -72,6 +72,7 @@ bool ss_facts_of(ss_subject subject, ss_facts *facts)
     facts->view.hresult = told->hresult;
     facts->view.thread_id = told->thread_id;
     facts->type = told->type;
+    facts->language = told->language ? told->language : "";
     facts->message = told->message.text ? told->message.text : "";
     facts->message_length = told->message.length;
     return true;

@@ -17,9 +17,7 @@ enum {
     SS_REPORT_MEMBERS_MAX = 15, /* of one group, as text */
     SS_REPORT_DEPTH_MAX = 10,   /* nested groups, as text */
     SS_REPORT_LEVELS_MAX = 32,  /* the same, as JSON */
-    SS_REPORT_EQUAL_MAX = 3,    /* equal frames shown in a row */
-    SS_REPORT_SCRIPTS_MAX = 3,  /* script frames shown of a propagation node in a brief report */
-    SS_REPORT_NATIVE_MAX = 8    /* elements shown of a node without script frames */
+    SS_REPORT_EQUAL_MAX = 3     /* equal frames shown in a row */
 };
 
 typedef struct ss_report {
@@ -37,8 +35,26 @@ void ss_report_text(const ss_report *r, const ss_facts *facts);
 /* The same without causes and members. */
 void ss_report_text_alone(const ss_report *r, const ss_facts *facts);
 
-/* Write a stack as text, indented by INDENT spaces; BRIEF: only its innermost part. */
-void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent, bool brief);
+/* Write type, message, notes and, if it says something, the HRESULT. */
+void ss_report_title(const ss_report *r, const ss_facts *facts);
+
+/* Write a stack as text, indented by INDENT spaces. */
+void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent);
+
+/* Whether it would write anything. */
+bool ss_report_stack_shows(const ss_report *r, ss_shown_stack stack);
+
+/* Write " at NAME (FILE:LINE)" for the innermost frame of STACK that a brief report shows. */
+void ss_report_where(const ss_report *r, ss_shown_stack stack);
+
+/* What a brief report leaves out at the outer end of a stack. */
+typedef struct ss_folds {
+    uint32_t start_up;    /* from here on unnamed frames are of the C library's start-up code */
+    uint32_t shell;       /* from here on a program that called the user's code */
+    const char *shell_is; /* its name, or NULL */
+} ss_folds;
+
+ss_folds ss_report_folds(const ss_report *r, ss_shown_stack stack);
 
 /* A frame to show as text. */
 typedef struct ss_shown_frame {
@@ -46,6 +62,10 @@ typedef struct ss_shown_frame {
     bool glue;
     const stacksplice_told_text *source; /* NULL: read the line from the file */
 } ss_shown_frame;
+
+/* Whether a report shows FRAME; what it does not show it counts, if IS_COUNTED. */
+bool ss_report_shows(const ss_report *r, const stacksplice_frame *frame, bool glue,
+                     bool *is_counted);
 
 /* Write one frame as one line of text, and its source line where it can be read. */
 void ss_report_frame(const ss_report *r, const ss_shown_frame *shown, unsigned indent);

@@ -56,7 +56,9 @@ static void put_member(report_text *s, const ss_facts *group, uint32_t index)
         ss_writer_text(s->r->w, "an error of another library\n");
     } else {
         if (ss_seen_has(&s->seen, &facts))
-            ss_writer_text(s->r->w, "an error above\n");
+            ss_writer_text(s->r->w, s->r->order == STACKSPLICE_ORDER_NEWEST_LAST
+                                        ? "an error of this report\n"
+                                        : "an error above\n");
         else
             put_error_and_causes(s, &facts);
         ss_facts_release(&facts);
@@ -106,7 +108,6 @@ static void put_error(report_text *s, const ss_facts *facts)
     uint32_t members = 0, left_out = 0;
 
     s->closed = false;
-    (void)ss_seen_add(&s->seen, facts);
     if (!ss_facts_group(facts, &members, &left_out) || members + left_out == 0) {
         ss_report_text_alone(s->r, facts);
         return;
@@ -123,64 +124,138 @@ static void put_error(report_text *s, const ss_facts *facts)
     }
 }
 
-static void put_words(report_text *s, stacksplice_relation relation, const char *rest)
-{
-    s->closed = false;
-    ss_writer_text(s->r->w, relation == STACKSPLICE_RELATION_CONTEXT ? "\nRaised while handling"
-                                                                     : "\nCaused by");
-    ss_writer_text(s->r->w, rest);
-}
+/* ---- Causes ----------------------------------------------------------------------------------*/
 
-/* Position in a chain of causes: the error shown last, and what is known of the rest. */
+/* The errors that one was made from, latest first, each once. */
 typedef struct chain {
-    ss_subject later;
-    stacksplice_relation relation; /* of the next error to it */
-    uint32_t left_out;
+    ss_subject errors[SS_REPORT_CAUSES_MAX];
+    stacksplice_relation relations[SS_REPORT_CAUSES_MAX]; /* to the error before it */
+    uint32_t count;
+    const char *end;                   /* why there are no more; or NULL */
+    stacksplice_relation end_relation; /* of what END is about */
 } chain;
 
-/* Say why the chain ends. */
-static bool end_chain(report_text *s, const chain *c)
+/* The error that was added last, and what is known of the next. */
+typedef struct link {
+    ss_subject later;
+    stacksplice_relation relation;
+    uint32_t left_out;
+} link;
+
+static bool end_chain(chain *c, stacksplice_relation relation, const char *end)
 {
-    if (c->later.told && c->later.told->cause_above)
-        put_words(s, c->relation, " an error above.\n");
-    else if (c->left_out)
-        put_words(s, STACKSPLICE_RELATION_CAUSE, " more errors that are not shown.\n");
+    c->end = end;
+    c->end_relation = relation;
     return false;
 }
 
-/* Show the next error; false after the last. */
-static bool put_cause(report_text *s, chain *c, bool is_full)
+static bool end_at(chain *c, const link *at)
 {
-    ss_subject next = ss_subject_previous(c->later);
+    if (at->later.told && at->later.told->cause_above)
+        return end_chain(c, at->relation, " an error above.\n");
+    if (at->left_out)
+        return end_chain(c, STACKSPLICE_RELATION_CAUSE, " more errors that are not shown.\n");
+    return false;
+}
+
+/* Add the next error; false after the last. */
+static bool add_cause(report_text *s, chain *c, link *at)
+{
+    ss_subject next = ss_subject_previous(at->later);
+    bool added = false;
     ss_facts cause;
-    bool go_on = false;
 
     if (!ss_subject_is(next) || !ss_facts_of(next, &cause))
-        return end_chain(s, c);
+        return end_at(c, at);
     if (ss_seen_has(&s->seen, &cause)) {
-        put_words(s, c->relation, " an error above.\n");
-    } else if (is_full || s->seen.count == SS_COUNT_OF(s->seen.errors)) {
-        put_words(s, STACKSPLICE_RELATION_CAUSE, " more errors that are not shown.\n");
+        end_chain(c, at->relation, " an error above.\n");
+    } else if (c->count == SS_REPORT_CAUSES_MAX || !ss_seen_add(&s->seen, &cause)) {
+        end_chain(c, STACKSPLICE_RELATION_CAUSE, " more errors that are not shown.\n");
     } else {
-        put_words(s, c->relation, ":\n");
-        put_error(s, &cause);
-        go_on = true;
+        c->errors[c->count] = next;
+        c->relations[c->count++] = at->relation;
+        added = true;
     }
-    *c = (chain){next, cause.view.relation, cause.view.causes_left_out};
+    *at = (link){next, cause.view.relation, cause.view.causes_left_out};
     ss_facts_release(&cause);
-    return go_on;
+    return added;
+}
+
+static void find_causes(report_text *s, const ss_facts *facts, chain *c)
+{
+    link at = {{facts->error, facts->told}, facts->view.relation, facts->view.causes_left_out};
+
+    c->count = 0;
+    c->end = NULL;
+    while (ss_facts_has_chain(facts) && add_cause(s, c, &at)) {
+    }
+}
+
+static void put_words(report_text *s, stacksplice_relation relation, const char *rest)
+{
+    s->closed = false;
+    ss_writer_text(s->r->w, relation == STACKSPLICE_RELATION_CONTEXT ? "Raised while handling"
+                                                                     : "Caused by");
+    ss_writer_text(s->r->w, rest);
+}
+
+static void put_cause(report_text *s, ss_subject subject)
+{
+    ss_facts cause;
+
+    if (!ss_facts_of(subject, &cause))
+        return;
+    put_error(s, &cause);
+    ss_facts_release(&cause);
+}
+
+static void put_causes_below(report_text *s, const chain *c)
+{
+    for (uint32_t i = 0; i < c->count && !s->r->w->failed; i++) {
+        s->closed = false;
+        ss_writer_text(s->r->w, "\n");
+        put_words(s, c->relations[i], ":\n");
+        put_cause(s, c->errors[i]);
+    }
+    if (!c->end)
+        return;
+    s->closed = false;
+    ss_writer_text(s->r->w, "\n");
+    put_words(s, c->end_relation, c->end);
+}
+
+/* The oldest first, in the words of scripts' tracebacks. */
+static void put_causes_above(report_text *s, const chain *c)
+{
+    if (c->end) {
+        put_words(s, c->end_relation, c->end);
+        ss_writer_text(s->r->w, "\n");
+    }
+    for (uint32_t i = c->count; i-- && !s->r->w->failed;) {
+        put_cause(s, c->errors[i]);
+        s->closed = false;
+        ss_writer_text(s->r->w, c->relations[i] == STACKSPLICE_RELATION_CONTEXT
+                                    ? "\nDuring handling of the above exception, another exception "
+                                      "occurred:\n\n"
+                                    : "\nThe above exception was the direct cause of the following "
+                                      "exception:\n\n");
+    }
 }
 
 static void put_error_and_causes(report_text *s, const ss_facts *facts)
 {
-    chain c = {{facts->error, facts->told}, facts->view.relation, facts->view.causes_left_out};
+    bool last = s->r->order == STACKSPLICE_ORDER_NEWEST_LAST;
+    chain c;
 
+    (void)ss_seen_add(&s->seen, facts);
+    if (last) {
+        find_causes(s, facts, &c);
+        put_causes_above(s, &c);
+    }
     put_error(s, facts);
-    if (!ss_facts_has_chain(facts))
-        return;
-    for (uint32_t i = 0; !s->r->w->failed; i++) {
-        if (!put_cause(s, &c, i == SS_REPORT_CAUSES_MAX))
-            return;
+    if (!last) {
+        find_causes(s, facts, &c);
+        put_causes_below(s, &c);
     }
 }
 

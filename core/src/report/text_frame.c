@@ -1,7 +1,7 @@
 /* One frame as text, in pystack's grammar. */
 #include "report/report.h"
 
-#include <stacksplice/script.h>
+#include "resolve/glue.h"
 
 #include <string.h>
 
@@ -18,6 +18,15 @@ static void put_spaces(ss_writer *w, unsigned count)
 {
     while (count--)
         ss_writer_put(w, " ", 1);
+}
+
+/* Whether FRAME is shown as the tracebacks of its language show it. */
+static bool has_own_look(const ss_report *r, const stacksplice_frame *frame)
+{
+    const stacksplice_glue *known = ss_glue_of(frame->language);
+
+    return r->order == STACKSPLICE_ORDER_NEWEST_LAST && known && known->own_look && frame->file &&
+           !frame->interpreter;
 }
 
 /* Capitalize the name; show "native" as "C". */
@@ -55,19 +64,12 @@ static void put_place(const ss_report *r, const stacksplice_frame *frame)
         ss_writer_text(r->w, ", in ");
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 /* "??? (libfoo.so+0x1234)" */
 static void put_nameless(const ss_report *r, const stacksplice_frame *frame)
 {
     ss_writer_text(r->w, "??? (");
     if (frame->module) {
-        const char *name = base_name(frame->module);
+        const char *name = ss_base_name(frame->module);
 
         ss_writer_utf8(r->w, name, strlen(name), SS_ESCAPE_LINE);
         ss_writer_text(r->w, "+");
@@ -94,10 +96,20 @@ static void put_native(const ss_report *r, const stacksplice_frame *frame)
     if (frame->inlined)
         ss_writer_text(r->w, " (inlined)");
     if (frame->module) {
+        const char *module = r->all_frames ? frame->module : ss_base_name(frame->module);
+
         ss_writer_text(r->w, " (");
-        ss_writer_utf8(r->w, frame->module, strlen(frame->module), SS_ESCAPE_LINE);
+        ss_writer_utf8(r->w, module, strlen(module), SS_ESCAPE_LINE);
         ss_writer_text(r->w, ")");
     }
+}
+
+/* "g" of the qualified name "f.<locals>.g". */
+static const char *last_part(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    return dot && dot[1] ? dot + 1 : name;
 }
 
 static void put_script(const ss_report *r, const stacksplice_frame *frame)
@@ -110,7 +122,7 @@ static void put_script(const ss_report *r, const stacksplice_frame *frame)
     if (frame->file)
         put_place(r, frame);
     if (frame->function)
-        put_name(r, frame->function);
+        put_name(r, has_own_look(r, frame) ? last_part(frame->function) : frame->function);
     if (!frame->file && !frame->function)
         ss_writer_text(r->w, "???");
 }
@@ -124,12 +136,13 @@ static void put_gap(const ss_report *r, const stacksplice_frame *frame)
     ss_writer_text(r->w, "]");
 }
 
-static void put_trust(ss_writer *w, stacksplice_trust trust)
+/* An interpreter's own record is as right as the stack, so a brief report does not mention it. */
+static void put_trust(const ss_report *r, stacksplice_trust trust)
 {
     if (trust == STACKSPLICE_TRUST_INFERRED)
-        ss_writer_text(w, " [inferred]");
-    else if (trust == STACKSPLICE_TRUST_TRACEBACK)
-        ss_writer_text(w, " [traceback]");
+        ss_writer_text(r->w, " [inferred]");
+    else if (trust == STACKSPLICE_TRUST_TRACEBACK && r->all_frames)
+        ss_writer_text(r->w, " [traceback]");
 }
 
 size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
@@ -151,7 +164,7 @@ static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned
 
     if (!text || !length)
         return;
-    put_spaces(r->w, indent + 4);
+    put_spaces(r->w, r->order == STACKSPLICE_ORDER_NEWEST_LAST ? indent + 2 : indent + 4);
     ss_writer_utf8(r->w, text, length, SS_ESCAPE_LINE);
     ss_writer_text(r->w, "\n");
 }
@@ -162,12 +175,13 @@ static void put_frame(const ss_report *r, const stacksplice_frame *frame)
         put_gap(r, frame);
         return;
     }
-    put_language(r->w, frame->language);
+    if (!has_own_look(r, frame))
+        put_language(r->w, frame->language);
     if (frame->kind == STACKSPLICE_FRAME_NATIVE)
         put_native(r, frame);
     else
         put_script(r, frame);
-    put_trust(r->w, frame->trust);
+    put_trust(r, frame->trust);
 }
 
 void ss_report_frame(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
@@ -183,7 +197,7 @@ stacksplice_hresult stacksplice_format_frame(const stacksplice_frame *frame,
                                              stacksplice_write_callback write, void *data)
 {
     ss_writer w;
-    ss_report r = {.w = &w};
+    ss_report r = {.w = &w, .all_frames = true};
 
     if (!frame || !write)
         return E_POINTER;

@@ -14,6 +14,7 @@ typedef struct printer {
     uintptr_t last;  /* the last element shown, 0: none */
     uint32_t equal;  /* how often it came in a row */
     bool lineless;   /* showed a native frame of a module without a file */
+    ss_folds folds;
 } printer;
 
 /* One element of the stack: one of an error object's, or the frames of a saved report for it. */
@@ -27,7 +28,9 @@ typedef struct contents {
     uint32_t frames;
     uint32_t shown;
     bool lineless;
-    uint32_t wanted; /* print only this one; UINT32_MAX: none */
+    uint32_t wanted;    /* print only this one; UINT32_MAX: none */
+    uint32_t uncounted; /* of those that are not shown */
+    bool start_up;      /* in the C library's start-up code */
 } contents;
 
 /* In a saved report, inlined frames and the function that contains them form one element. */
@@ -56,10 +59,14 @@ static uintptr_t address_of(const ss_shown_stack *stack, element e)
 
 static void count_frame(contents *c, const ss_shown_frame *shown)
 {
-    if (c->p->r->all_frames || !shown->glue) {
+    bool counted;
+
+    if (ss_report_shows(c->p->r, shown->frame, shown->glue || c->start_up, &counted)) {
         c->shown++;
         if (c->wanted == c->frames)
             ss_report_frame(c->p->r, shown, c->p->indent);
+    } else if (!counted) {
+        c->uncounted++;
     }
     c->frames++;
 }
@@ -77,7 +84,7 @@ static int visit(const ss_frame *f, void *data)
 
 static contents look_at(const printer *p, element e, uint32_t wanted)
 {
-    contents c = {.p = p, .wanted = wanted};
+    contents c = {.p = p, .wanted = wanted, .start_up = e.begin >= p->folds.start_up};
 
     if (!p->stack.frames)
         ss_report_resolve(p->r, p->stack.elements[e.begin], visit, &c);
@@ -120,7 +127,7 @@ static void print_element(printer *p, element e)
     uintptr_t address = address_of(&p->stack, e);
     uint32_t count = c.frames;
 
-    p->hidden += c.frames - c.shown;
+    p->hidden += c.frames - c.shown - c.uncounted;
     p->lineless |= c.lineless;
     if (!c.shown)
         return;
@@ -131,13 +138,6 @@ static void print_element(printer *p, element e)
         return;
     for (uint32_t i = 0; i < count; i++)
         (void)look_at(p, e, p->r->order == STACKSPLICE_ORDER_NEWEST_LAST ? count - 1 - i : i);
-}
-
-static bool is_script(const ss_shown_stack *stack, element e)
-{
-    if (stack->frames)
-        return stack->frames[e.begin].frame.kind == STACKSPLICE_FRAME_SCRIPT;
-    return ss_token_is_script(address_of(stack, e));
 }
 
 /* How many frames the elements from BEGIN on stand for, including omitted ones. */
@@ -154,32 +154,14 @@ static uint64_t count_frames(const ss_shown_stack *stack, uint32_t begin)
     return count;
 }
 
-/* Where the brief stack of a node ends: after its third script frame, or its last. */
-static uint32_t brief_end(const ss_shown_stack *stack)
+/* Write how many frames outside of those shown are of a program that called the user's code. */
+static void put_shell(const printer *p)
 {
-    uint32_t scripts = 0, elements = 0, after_script = 0, after_native = 0;
-
-    for (uint32_t at = 0; at < stack->count && scripts < SS_REPORT_SCRIPTS_MAX;) {
-        element e = element_at(stack, at);
-
-        at = e.end;
-        if (++elements <= SS_REPORT_NATIVE_MAX)
-            after_native = at;
-        if (is_script(stack, e)) {
-            scripts++;
-            after_script = at;
-        }
-    }
-    return scripts ? after_script : after_native;
-}
-
-/* Write how many frames are outside those shown, which end at END. */
-static void put_rest(const printer *p, uint32_t end)
-{
-    uint64_t outer = count_frames(&p->stack, end);
-
-    if (outer)
-        put_line(p, "... ", outer, " outer frames not shown\n");
+    if (!p->folds.shell_is)
+        return;
+    put_line(p, "... ", count_frames(&p->stack, p->folds.shell), " frames of ");
+    ss_writer_text(p->r->w, p->folds.shell_is);
+    ss_writer_text(p->r->w, " hidden\n");
 }
 
 /* Say why lines are missing, if the machine and not a binary is the reason. */
@@ -195,15 +177,29 @@ static void put_missing(const printer *p)
     ss_writer_text(p->r->w, "\n");
 }
 
-void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent, bool brief)
+bool ss_report_stack_shows(const ss_report *r, ss_shown_stack stack)
 {
-    printer p = {.r = r, .stack = stack, .indent = indent};
-    uint32_t end = brief ? brief_end(&stack) : stack.count;
+    const printer p = {.r = r, .stack = stack, .folds = ss_report_folds(r, stack)};
+
+    for (uint32_t at = 0; at < p.folds.shell;) {
+        element e = element_at(&stack, at);
+
+        if (look_at(&p, e, UINT32_MAX).shown)
+            return true;
+        at = e.end;
+    }
+    return p.folds.shell_is != NULL;
+}
+
+void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent)
+{
+    printer p = {.r = r, .stack = stack, .indent = indent, .folds = ss_report_folds(r, stack)};
+    uint32_t end = p.folds.shell;
     bool last = r->order == STACKSPLICE_ORDER_NEWEST_LAST;
     element e = {0, 0};
 
     if (last)
-        put_rest(&p, end);
+        put_shell(&p);
     for (uint32_t at = last ? end : 0; at != (last ? 0 : end) && !r->w->failed;) {
         e = last ? element_before(&stack, at) : element_at(&stack, at);
         print_element(&p, e);
@@ -211,10 +207,10 @@ void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent, 
     }
     end_repeats(&p);
     if (!last)
-        put_rest(&p, end);
+        put_shell(&p);
     if (p.hidden)
         put_line(&p, "... ", p.hidden,
                  p.hidden == 1 ? " glue frame hidden\n" : " glue frames hidden\n");
-    if (p.lineless && !brief && !r->failfast)
+    if (p.lineless && !r->failfast)
         put_missing(&p);
 }

@@ -109,7 +109,43 @@ const stacksplice_glue *ss_glue_at(uint32_t index)
     return index - known < MOST_ADDED ? atomic_load(&added[index - known]) : NULL;
 }
 
+const stacksplice_glue *ss_glue_of(const char *language)
+{
+    const stacksplice_glue *glue;
+
+    for (uint32_t i = 1; (glue = ss_glue_at(i)) != NULL; i++) {
+        if (!strcmp(glue->language, language))
+            return glue;
+    }
+    return NULL;
+}
+
 /* ---- Frames ----------------------------------------------------------------------------------*/
+
+/* Where the name begins in a C++ function as demanglers write it, behind a type of its result. */
+static const char *qualified_name(const char *function)
+{
+    const char *begin = function;
+    int depth = 0;
+
+    for (const char *at = function; *at && (depth || *at != '('); at++) {
+        if (*at == '<' || *at == '{')
+            depth++;
+        else if (*at == '>' || *at == '}')
+            depth--;
+        else if (*at == ' ' && !depth)
+            begin = at + 1;
+    }
+    return begin;
+}
+
+/* Whether it is from the C++ headers of this library. */
+static bool is_of_headers(const char *function)
+{
+    static const char own[] = "stacksplice::";
+
+    return function && !strncmp(qualified_name(function), own, sizeof own - 1);
+}
 
 static stacksplice_role role_by(const stacksplice_glue *glue, const char *function,
                                 const char *binary)
@@ -136,6 +172,8 @@ static stacksplice_role role_of(const stacksplice_frame *frame, bool script_name
 
     if (frame->kind != STACKSPLICE_FRAME_NATIVE)
         return role;
+    if (is_of_headers(function))
+        return STACKSPLICE_ROLE_GLUE;
     for (uint32_t i = 0; role != STACKSPLICE_ROLE_GLUE && (glue = ss_glue_at(i)) != NULL; i++) {
         stacksplice_role here = role_by(glue, function, binary);
 

@@ -10,6 +10,9 @@
 
 bool ss_glue_is(const ss_frame *frame);
 
+/* What is known of LANGUAGE, or NULL. */
+const stacksplice_glue *ss_glue_of(const char *language);
+
 /* The glue at INDEX, of built-in and added ones; NULL after the last. */
 const stacksplice_glue *ss_glue_at(uint32_t index);
 

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define MODULE_NAME "stacksplice._stacksplice"
+#define MODULE_NAME "stacksplice" /* where users find them */
 
 /* The builtin classes that have a twin; OSError's are found by errno. */
 static PyObject **const twin_bases[] = {

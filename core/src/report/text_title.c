@@ -1,0 +1,125 @@
+/* What an error says, as text: its type and message, its notes, and its HRESULT. */
+#include "report/report.h"
+
+#include "resolve/glue.h"
+
+#include <string.h>
+
+/* Write further lines of an error's text so that none can pose as a line of the report. */
+static void put_further_lines(const ss_report *r, ss_text rest, const char *color)
+{
+    ss_text line;
+
+    while (ss_text_next_line(&rest, &line) && !r->w->failed) {
+        ss_writer_text(r->w, line.length ? "| " : "|");
+        ss_writer_text(r->w, r->color ? color : "");
+        ss_text_write(line, r->w, SS_ESCAPE_TABS);
+        ss_writer_text(r->w, r->color && *color ? "\033[0m\n" : "\n");
+    }
+}
+
+static const char *exception_language(const ss_facts *facts)
+{
+    const char *language =
+        facts->exception ? facts->exception->lpVtbl->GetLanguage(facts->exception) : NULL;
+
+    return language ? language : facts->language;
+}
+
+/* The type of an exception; NULL if there is none, or only that of a value that was thrown. */
+static const char *exception_type(const ss_facts *facts)
+{
+    const stacksplice_glue *known = facts->type ? ss_glue_of(exception_language(facts)) : NULL;
+
+    return known && ss_glue_matches(facts->type, known->values) ? NULL : facts->type;
+}
+
+/* "ValueError: bad amount 'x'" */
+static void put_title(const ss_report *r, const ss_facts *facts)
+{
+    ss_text rest = ss_facts_message(facts), line = rest;
+    bool any = ss_text_next_line(&rest, &line);
+    const char *type = exception_type(facts);
+    ss_writer *w = r->w;
+
+    if (type) {
+        ss_writer_text(w, r->color ? "\033[1;35m" : "");
+        ss_writer_utf8(w, type, strlen(type), SS_ESCAPE_LINE);
+        ss_writer_text(w, r->color ? "\033[0m" : "");
+        ss_writer_text(w, any ? ": " : "");
+    }
+    ss_writer_text(w, r->color ? "\033[35m" : "");
+    if (any)
+        ss_text_write(line, w, SS_ESCAPE_TABS);
+    else if (!type)
+        ss_writer_text(w, "error");
+    ss_writer_text(w, r->color ? "\033[0m" : "");
+    ss_writer_text(w, "\n");
+    put_further_lines(r, rest, "\033[35m");
+}
+
+/* "note: while loading rates.csv" */
+static int put_note(const char *text, size_t length, void *data)
+{
+    const ss_report *r = data;
+    ss_text rest = {text, NULL, length}, line = {"", NULL, 0};
+
+    (void)ss_text_next_line(&rest, &line);
+    ss_writer_text(r->w, "note: ");
+    ss_text_write(line, r->w, SS_ESCAPE_TABS);
+    ss_writer_text(r->w, "\n");
+    put_further_lines(r, rest, "");
+    return r->w->failed;
+}
+
+/* ---- The HRESULT -----------------------------------------------------------------------------*/
+
+/* Whether a type of ours carries the HRESULT that native code gave: stacksplice.HResultError. */
+static bool is_carrier(const char *type)
+{
+    static const char own[] = "stacksplice";
+
+    return !strncmp(type, own, sizeof own - 1) && strchr(".:", type[sizeof own - 1]);
+}
+
+/* Whether a value that was thrown has this HRESULT because it has none of its own. */
+static bool is_default(HRESULT hr)
+{
+    return hr == E_FAIL || hr == E_OUTOFMEMORY || hr == E_UNEXPECTED ||
+           (uint32_t)hr == 0x80020101u; /* SCRIPT_E_REPORTED */
+}
+
+/* Where the type of a script's exception determines the HRESULT, it tells a reader nothing. */
+static bool is_told(const ss_report *r, const ss_facts *facts)
+{
+    if (r->all_frames || !facts->type)
+        return true;
+    return exception_type(facts) ? is_carrier(facts->type) : !is_default(facts->view.hresult);
+}
+
+/* "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect." */
+static void put_hresult(const ss_report *r, const ss_facts *facts)
+{
+    const char *symbol = ss_hresult_symbol(facts->view.hresult);
+
+    if (!is_told(r, facts))
+        return;
+    ss_writer_text(r->w, "HRESULT 0x");
+    ss_writer_hex(r->w, (uint32_t)facts->view.hresult, 8);
+    if (symbol) {
+        ss_writer_text(r->w, " ");
+        ss_writer_text(r->w, symbol);
+    }
+    if (ss_facts_has_own_message(facts)) {
+        ss_writer_text(r->w, ": ");
+        ss_text_write(ss_facts_description(facts), r->w, SS_ESCAPE_LINE);
+    }
+    ss_writer_text(r->w, "\n");
+}
+
+void ss_report_title(const ss_report *r, const ss_facts *facts)
+{
+    put_title(r, facts);
+    ss_facts_each_note(facts, put_note, (void *)(uintptr_t)r);
+    put_hresult(r, facts);
+}

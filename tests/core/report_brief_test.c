@@ -1,0 +1,203 @@
+/* What a brief report leaves out because it tells a reader nothing; with all frames it is there. */
+#include "report_text.h"
+
+#include <stacksplice/read.h>
+
+static const char *all_of(IRestrictedErrorInfo *error)
+{
+    return fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &all_frames);
+}
+
+static IRestrictedErrorInfo *originate(const char *language, const char *type, HRESULT hr,
+                                       const char *message)
+{
+    const uintptr_t frames[] = {fixture_script("lua", "f", "f.lua", 1)};
+    const fixture_error contents = {.hr = hr,
+                                    .language = language,
+                                    .type = type,
+                                    .message = message,
+                                    .message_length = strlen(message),
+                                    .frames = frames,
+                                    .frame_count = 1};
+
+    return fixture_originate(&contents);
+}
+
+/* The report of that error has HRESULT as its second line, or has none. */
+static void assert_title(const char *language, const char *type, HRESULT hr, const char *title,
+                         const char *hresult)
+{
+    IRestrictedErrorInfo *error = originate(language, type, hr, "bad");
+    char want[256];
+
+    snprintf(want, sizeof want, "%s\n%s" STACK "    (Lua) File \"f.lua\", line 1, in f\n", title,
+             hresult);
+    assert_report(error, NULL, want);
+    assert_non_null(strstr(all_of(error), "\nHRESULT 0x"));
+    release(error);
+}
+
+TEST(test_the_hresult_is_shown_where_native_code_gave_it)
+{
+    assert_title("python", "ValueError", E_INVALIDARG, "ValueError: bad", "");
+    assert_title("python", "OSError", E_ACCESSDENIED, "OSError: bad", "");
+    assert_title("python", "stacksplice.HResultError", E_INVALIDARG,
+                 "stacksplice.HResultError: bad", INVALID_ARGUMENT);
+    assert_title("c++", "stacksplice::error", E_INVALIDARG, "stacksplice::error: bad",
+                 INVALID_ARGUMENT);
+    assert_title(NULL, NULL, E_INVALIDARG, "bad", INVALID_ARGUMENT);
+}
+
+TEST(test_the_type_of_a_value_is_no_type_of_an_exception)
+{
+    assert_title("lua", "string", E_FAIL, "bad", "");
+    assert_title("lua", "table", E_INVALIDARG, "bad", INVALID_ARGUMENT);
+    assert_title("lua", "app.error", E_FAIL, "app.error: bad", "");
+    assert_title("python", "string", E_FAIL, "string: bad", "");
+}
+
+static uintptr_t gap(const char *language, const char *reason)
+{
+    const stacksplice_token_info info = {GAP_TOKEN, .language = language, .reason = reason};
+    uintptr_t token = 0;
+
+    assert_int_equal(stacksplice_intern(&info, &token), S_OK);
+    return token;
+}
+
+TEST(test_gaps_that_tracebacks_never_mention_are_left_out)
+{
+    const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1),
+                                gap("python", STACKSPLICE_GAP_RETURNED),
+                                fixture_script("python", "<module>", "x.py", 2),
+                                gap("lua", STACKSPLICE_GAP_RETURNED), gap("python", "other")};
+    const fixture_error contents = value_error(frames, 5);
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+
+    assert_report(error, NULL,
+                  VALUE_ERROR STACK "    (Python) File \"x.py\", line 1, in f\n"
+                                    "    (Python) File \"x.py\", line 2, in <module>\n"
+                                    "    [gap: " STACKSPLICE_GAP_RETURNED "]\n"
+                                    "    [gap: other]\n");
+    assert_non_null(strstr(all_of(error), "in f\n    [gap: " STACKSPLICE_GAP_RETURNED "]\n"));
+    release(error);
+}
+
+TEST(test_loaders_are_hidden_and_counted)
+{
+    const uintptr_t frames[] = {
+        fixture_script("python", "<module>", "x.py", 1),
+        fixture_script("python", "_call_with_frames_removed", "<frozen importlib._bootstrap>", 241),
+        fixture_script("lua", "f", "<frozen importlib._bootstrap>", 1)};
+    const fixture_error contents = value_error(frames, 3);
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+
+    assert_report(error, NULL,
+                  VALUE_ERROR STACK
+                  "    (Python) File \"x.py\", line 1, in <module>\n"
+                  "    (Lua) File \"<frozen importlib._bootstrap>\", line 1, in f\n"
+                  "    ... 1 glue frame hidden\n");
+    assert_non_null(strstr(all_of(error), "_call_with_frames_removed"));
+    release(error);
+}
+
+TEST(test_what_runs_the_users_code_is_hidden_and_counted)
+{
+    const char *const runner = "/x/_pytest/python.py";
+    const uintptr_t frames[] = {fixture_script("python", "pytest_pyfunc_call", runner, 7),
+                                fixture_script("python", "test_price", "test_x.py", 1),
+                                fixture_script("python", "pytest_pyfunc_call", runner, 9),
+                                fixture_script("python", "main", "/x/_pytest/config.py", 3),
+                                0x1234};
+    const fixture_error contents = value_error(frames, 5);
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+
+    assert_report(error, NULL, /* a runner is the user's code where nothing is further in */
+                  VALUE_ERROR STACK
+                  "    (Python) File \"/x/_pytest/python.py\", line 7, in pytest_pyfunc_call\n"
+                  "    (Python) File \"test_x.py\", line 1, in test_price\n"
+                  "    ... 3 frames of pytest hidden\n");
+    assert_report(error, &newest_last,
+                  "Traceback (most recent call last):\n"
+                  "  ... 3 frames of pytest hidden\n"
+                  "  File \"test_x.py\", line 1, in test_price\n"
+                  "  File \"/x/_pytest/python.py\", line 7, in pytest_pyfunc_call\n" VALUE_ERROR);
+    assert_non_null(strstr(all_of(error), "_pytest/config.py"));
+    release(error);
+}
+
+/* ---- Frames that were saved ------------------------------------------------------------------*/
+
+#define NATIVE(function_, module_)             \
+    {                                          \
+        .frame = {                             \
+            .size = sizeof(stacksplice_frame), \
+            .kind = STACKSPLICE_FRAME_NATIVE,  \
+            .trust = STACKSPLICE_TRUST_EXACT,  \
+            .language = "native",              \
+            .function = function_,             \
+            .module = module_,                 \
+            .module_offset = 0x24a             \
+        }                                      \
+    }
+
+static int keep(const char *text, size_t length, void *data)
+{
+    strncat(data, text, length);
+    return 0;
+}
+
+static const char *told_text(const stacksplice_told_frame *frames, uint32_t count)
+{
+    static char text[4096];
+    const stacksplice_told told = {.size = sizeof told,
+                                   .type = "ValueError",
+                                   .message = {"bad", 3},
+                                   .stack = {frames, count, 0}};
+    const stacksplice_format_options last = {.size = sizeof last,
+                                             .order = STACKSPLICE_ORDER_NEWEST_LAST};
+
+    text[0] = '\0';
+    assert_int_equal(stacksplice_format_told(&told, &last, keep, text), S_OK);
+    return text;
+}
+
+TEST(test_start_up_code_without_names_is_hidden_at_the_outer_end)
+{
+    static const stacksplice_told_frame frames[] = {
+        NATIVE("compare", "/bin/host"), NATIVE(NULL, "/lib/libc.so.6"), NATIVE("main", "/bin/host"),
+        NATIVE(NULL, "/lib/libc.so.6"), NATIVE(NULL, "/lib/libc.so.6")};
+
+    assert_string_equal(told_text(frames, 5), "Traceback (most recent call last):\n"
+                                              "  (C) main (host)\n"
+                                              "  (C) ??? (libc.so.6+0x24a)\n"
+                                              "  (C) compare (host)\n"
+                                              "  ... 2 glue frames hidden\n"
+                                              "ValueError: bad\n");
+}
+
+TEST(test_an_error_without_frames_has_no_header)
+{
+    assert_string_equal(told_text(NULL, 0), "ValueError: bad\n");
+}
+
+static stacksplice_role role(const char *function)
+{
+    const stacksplice_frame frame = {.size = sizeof frame,
+                                     .kind = STACKSPLICE_FRAME_NATIVE,
+                                     .language = "native",
+                                     .function = function,
+                                     .module = "/bin/host"};
+
+    return stacksplice_frame_role(&frame);
+}
+
+TEST(test_the_cpp_headers_of_this_library_are_glue)
+{
+    assert_int_equal(role("stacksplice::check"), STACKSPLICE_ROLE_GLUE);
+    assert_int_equal(role("int stacksplice::detail::run<main::{lambda()#1}>(int, {lambda()#1}&&)"),
+                     STACKSPLICE_ROLE_GLUE);
+    assert_int_equal(role("stacksplice::error make<int>(int)"), STACKSPLICE_ROLE_OWN);
+    assert_int_equal(role("shop::fail(stacksplice::error const&)"), STACKSPLICE_ROLE_OWN);
+    assert_int_equal(role("main::{lambda()#1}::operator()() const"), STACKSPLICE_ROLE_OWN);
+}
