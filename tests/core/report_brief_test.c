@@ -181,9 +181,10 @@ TEST(test_an_error_without_frames_has_no_header)
     assert_string_equal(told_text(NULL, 0), "ValueError: bad\n");
 }
 
-static stacksplice_role role(const char *function)
+static stacksplice_role role(const char *function, const char *file)
 {
     const stacksplice_frame frame = {.size = sizeof frame,
+                                     .file = file,
                                      .kind = STACKSPLICE_FRAME_NATIVE,
                                      .language = "native",
                                      .function = function,
@@ -194,10 +195,14 @@ static stacksplice_role role(const char *function)
 
 TEST(test_the_cpp_headers_of_this_library_are_glue)
 {
-    assert_int_equal(role("stacksplice::check"), STACKSPLICE_ROLE_GLUE);
-    assert_int_equal(role("int stacksplice::detail::run<main::{lambda()#1}>(int, {lambda()#1}&&)"),
+    const char *const header = "/opt/include/stacksplice/stacksplice.hpp";
+
+    assert_int_equal(role("stacksplice::check", NULL), STACKSPLICE_ROLE_GLUE);
+    assert_int_equal(role("int stacksplice::detail::run<f::{lambda()#1}>({lambda()#1}&&)", NULL),
                      STACKSPLICE_ROLE_GLUE);
-    assert_int_equal(role("stacksplice::error make<int>(int)"), STACKSPLICE_ROLE_OWN);
-    assert_int_equal(role("shop::fail(stacksplice::error const&)"), STACKSPLICE_ROLE_OWN);
-    assert_int_equal(role("main::{lambda()#1}::operator()() const"), STACKSPLICE_ROLE_OWN);
+    assert_int_equal(role("run", header), STACKSPLICE_ROLE_GLUE);
+    assert_int_equal(role("run", "/srv/stacksplice/run.hpp"), STACKSPLICE_ROLE_OWN);
+    assert_int_equal(role("stacksplice::error make<int>(int)", NULL), STACKSPLICE_ROLE_OWN);
+    assert_int_equal(role("shop::fail(stacksplice::error const&)", NULL), STACKSPLICE_ROLE_OWN);
+    assert_int_equal(role("main::{lambda()#1}::operator()() const", NULL), STACKSPLICE_ROLE_OWN);
 }

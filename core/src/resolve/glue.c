@@ -139,12 +139,15 @@ static const char *qualified_name(const char *function)
     return begin;
 }
 
-/* Whether it is from the C++ headers of this library. */
-static bool is_of_headers(const char *function)
+/* Whether it is from the C++ headers of this library; inlined functions have no namespace. */
+static bool is_of_headers(const stacksplice_frame *frame)
 {
-    static const char own[] = "stacksplice::";
+    static const char own[] = "stacksplice::", folder[] = "/include/stacksplice/";
+    const char *end = frame->file ? strrchr(frame->file, '.') : NULL;
 
-    return function && !strncmp(qualified_name(function), own, sizeof own - 1);
+    if (end && !strcmp(end, ".hpp") && strstr(frame->file, folder))
+        return true;
+    return frame->function && !strncmp(qualified_name(frame->function), own, sizeof own - 1);
 }
 
 static stacksplice_role role_by(const stacksplice_glue *glue, const char *function,
@@ -172,7 +175,7 @@ static stacksplice_role role_of(const stacksplice_frame *frame, bool script_name
 
     if (frame->kind != STACKSPLICE_FRAME_NATIVE)
         return role;
-    if (is_of_headers(function))
+    if (is_of_headers(frame))
         return STACKSPLICE_ROLE_GLUE;
     for (uint32_t i = 0; role != STACKSPLICE_ROLE_GLUE && (glue = ss_glue_at(i)) != NULL; i++) {
         stacksplice_role here = role_by(glue, function, binary);

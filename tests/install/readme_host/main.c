@@ -42,7 +42,6 @@ int main(void)
     static const char *const expected[] = {"KeyError: 'XXX'",
                                            "(Python)",
                                            "in rate",
-                                           "[gap: " STACKSPLICE_GAP_RETURNED "]",
                                            "(C)",
                                            " in rate ",
                                            "(Lua)",
