@@ -39,17 +39,9 @@ static int in_order(const char *text, const char *const *needles)
 
 int main(void)
 {
-    static const char *const expected[] = {"KeyError: 'XXX'",
-                                           "(Python)",
-                                           "in rate",
-                                           "(C)",
-                                           " in rate ",
-                                           "(Lua)",
-                                           "in price",
-                                           "(C)",
-                                           " in price ",
-                                           "received by lua",
-                                           NULL};
+    static const char *const expected[] = {"KeyError: 'XXX'", "(Python)",        "in rate",  "(C)",
+                                           " in rate ",       "(Lua)",           "in price", "(C)",
+                                           " in price ",      "received by lua", NULL};
     IRestrictedErrorInfo *left;
     lua_State *L = luaL_newstate();
 
