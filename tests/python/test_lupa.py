@@ -43,6 +43,7 @@ def lua(request: pytest.FixtureRequest):
     stacksplice.install()
     yield importlib.import_module(f"lupa.{request.param}")
     stacksplice.uninstall()
+    gc.collect()  # other tests find no runtime
 
 
 def caught(function, *arguments):

@@ -142,12 +142,8 @@ def _modules() -> Iterator[ModuleType]:
 
 def _runtimes() -> list[Any]:
     """All runtimes that exist."""
-    kinds = tuple(module.LuaRuntime for module in _modules())
-    if not kinds:
-        return []
-    import gc
-
-    return [one for one in gc.get_objects() if issubclass(type(one), kinds)]
+    kinds = [module.LuaRuntime for module in _modules()]
+    return _stacksplice._lupa_existing((*kinds,)) if kinds else []
 
 
 class _Finder:

@@ -96,6 +96,7 @@ PyMethodDef sspy_functions[] = {
     {"_raised", (PyCFunction)(void (*)(void))sspy_raised, METH_FASTCALL, NULL},
     {"_raised_below", (PyCFunction)(void (*)(void))sspy_raised_below, METH_FASTCALL, NULL},
     {"_lupa_attach", sspy_lupa_attach, METH_VARARGS, NULL},
+    {"_lupa_existing", sspy_lupa_existing, METH_O, NULL},
     {"_lupa_detach", sspy_lupa_detach, METH_O, NULL},
     {"_lupa_attached", sspy_lupa_is_attached, METH_O, NULL},
     {"_lupa_watch", sspy_lupa_watch, METH_VARARGS, NULL},

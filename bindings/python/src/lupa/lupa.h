@@ -34,6 +34,8 @@ void sspy_attached_end(sspy_state *state);
 /* attach.c: _lupa_attach(key, state, coroutine, library, globals): STATE is the address of
    COROUTINE. _lupa_detach(key), _lupa_attached(key) */
 PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments);
+/* existing.c: _lupa_existing(kinds): the list of all instances of these types. */
+PyObject *sspy_lupa_existing(PyObject *module, PyObject *kinds);
 PyObject *sspy_lupa_detach(PyObject *module, PyObject *key);
 PyObject *sspy_lupa_is_attached(PyObject *module, PyObject *key);
 
