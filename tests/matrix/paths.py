@@ -25,8 +25,8 @@ KINDS = {
     },
     "L": {
         "T": (0x80070005, "Lua said so"),
-        "F": (E_FAIL, "function: "),
-        "C": (E_FAIL, "thread: "),
+        "F": (E_FAIL, "(error object is a function value)"),
+        "C": (E_FAIL, "(error object is a thread value)"),
         "I": (E_FAIL, "42"),
         "D": (E_FAIL, "0.5"),
         "B": (E_FAIL, "false"),
