@@ -126,6 +126,25 @@ TEST(test_what_runs_the_users_code_is_hidden_and_counted)
     release(error);
 }
 
+TEST(test_tasks_that_wait_outside_of_what_runs_the_code_are_shown)
+{
+    const stacksplice_token_info seam = {GAP_TOKEN, .language = "python", .reason = "awaited",
+                                         .asynchronous = 1};
+    uintptr_t frames[] = {fixture_script("python", "leaf", "x.py", 1),
+                          fixture_script("python", "pytest_pyfunc_call", "/x/_pytest/python.py", 7),
+                          0, fixture_script("python", "outer", "x.py", 2)};
+    const fixture_error contents = value_error(frames, 4);
+    IRestrictedErrorInfo *error;
+    const char *text;
+
+    assert_int_equal(stacksplice_intern(&seam, &frames[2]), S_OK);
+    error = fixture_originate(&contents);
+    text = text_of(error);
+    assert_non_null(strstr(text, "in pytest_pyfunc_call\n    [async: awaited]\n"));
+    assert_non_null(strstr(text, "line 2, in outer\n"));
+    release(error);
+}
+
 /* ---- Frames that were saved ------------------------------------------------------------------*/
 
 #define NATIVE(function_, module_)             \

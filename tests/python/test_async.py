@@ -80,7 +80,7 @@ def test_a_chain_of_tasks(leaf):
 
 def test_the_seam_in_every_form(leaf):
     info = stacksplice.error_info(caught(asyncio.run, by_task(leaf)()))
-    assert f"    [async: {AWAITED}]\n" in info.format()
+    assert f"\n  [async: {AWAITED}]\n" in info.format()
     assert f"    [async: {AWAITED}]\n" in str(info.stack)
     seams = [frame for frame in json.loads(info.to_json())["stack"] if frame.get("asynchronous")]
     assert [(frame["kind"], frame["reason"]) for frame in seams] == [("gap", AWAITED)]

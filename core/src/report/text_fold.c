@@ -84,6 +84,7 @@ static bool ends_with(const char *text, const char *end)
 
 typedef struct shell_search {
     bool script;      /* the frame is one */
+    bool seam;        /* the frames outside of it are of another stack */
     const char *name; /* of the shell that it belongs to */
 } shell_search;
 
@@ -93,6 +94,7 @@ static int look_for_shell(const ss_shown_frame *shown, void *data)
     shell_search *search = data;
 
     search->script = shown->frame->kind == STACKSPLICE_FRAME_SCRIPT;
+    search->seam = shown->frame->kind == STACKSPLICE_FRAME_GAP && shown->frame->asynchronous;
     known = search->script ? ss_glue_of(shown->frame->language) : NULL;
     for (const stacksplice_shell *s = known ? known->shells : NULL; s && s->name; s++) {
         if (ends_with(shown->frame->file, s->file) &&
@@ -102,19 +104,23 @@ static int look_for_shell(const ss_shown_frame *shown, void *data)
     return 1;
 }
 
+/* Nothing is left out of a stack that goes on outside of the shell, in a task that waits for it. */
 static void find_shell(const ss_report *r, const ss_shown_stack *stack, ss_folds *folds)
 {
     bool any = false; /* script frame of the user */
 
     for (uint32_t at = 0; at < stack->count; at++) {
-        shell_search search = {false, NULL};
+        shell_search search = {false, false, NULL};
 
         if (!stack->frames && !ss_token_is(stack->elements[at]))
             continue;
         each_frame(r, stack, at, look_for_shell, &search);
-        if (search.name && any) {
+        if (search.name && any && !folds->shell_is) {
             folds->shell = at;
             folds->shell_is = search.name;
+        } else if (search.seam && folds->shell_is) {
+            folds->shell = stack->count;
+            folds->shell_is = NULL;
             return;
         }
         any = any || search.script;
