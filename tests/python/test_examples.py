@@ -1,11 +1,13 @@
-"""The example for Python and lupa prints the report that stands beside it."""
+"""The example for Python and lupa prints the report that stands beside it and in README.md."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from building import PACKAGE, ROOT
@@ -16,10 +18,10 @@ EXAMPLE = ROOT / "examples" / "python"
 WRITE = os.environ.get("STACKSPLICE_WRITE_EXPECTED") == "1"
 
 
-def output() -> str:
+def output(folder: Path = EXAMPLE) -> str:
     done = subprocess.run(
         [sys.executable, "shop.py"],
-        cwd=EXAMPLE,
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -27,7 +29,7 @@ def output() -> str:
         timeout=60,
     )
     assert done.returncode == 1, done.stdout
-    text = re.sub(r"thread \d+", "thread 6628", done.stdout.replace(str(EXAMPLE), "/srv/shop"))
+    text = re.sub(r"thread \d+", "thread 6628", done.stdout.replace(str(folder), "/srv/shop"))
     text = re.sub(r'(lua54\.pyx", line) \d+', r"\1 1", text)
     return re.sub(r"\d+ glue frames?", "some glue frames", text)
 
@@ -48,9 +50,23 @@ def test_every_frame_is_there_in_order():
     assert "\nKeyError: 'XXX'" in text and text.startswith("25.0\n")
 
 
-@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the text beside it is that of Python 3.11")
+on_3_11 = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the texts are those of Python 3.11")
+
+
+@on_3_11
 def test_output_is_what_stands_beside_it():
     expected = EXAMPLE / "expected.txt"
     if WRITE:
         expected.write_text(output(), encoding="utf-8")
     assert output() == expected.read_text(encoding="utf-8")
+
+
+@on_3_11
+def test_readme_shows_it_without_and_with_us(tmp_path):
+    source = (EXAMPLE / "shop.py").read_text(encoding="utf-8")
+    lines = [line for line in source.splitlines(keepends=True) if "stacksplice" not in line]
+    (tmp_path / "shop.py").write_text("".join(lines), encoding="utf-8")
+    shutil.copy(EXAMPLE / "pricing.lua", tmp_path)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```text\n(.*?)^```$", readme, re.M | re.S)
+    assert [f"25.0\n{text}" for text in shown] == [output(tmp_path), output()]

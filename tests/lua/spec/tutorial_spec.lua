@@ -1,5 +1,5 @@
 -- luacheck: std +busted
--- docs/lua.md: its scripts run, and print what the page says.
+-- docs/lua.md and README.md: their scripts run, and print what the pages say.
 local root = debug.getinfo(1, "S").source:match("^@(.-)tests/lua/spec/")
 if root == "" then root = "./" end
 
@@ -17,33 +17,36 @@ local function output_of(command)
   return text
 end
 
--- The scripts by their names, and the commands with what they print.
-local function parts(page)
-  local scripts, runs = {}, {}
+-- Add a page's scripts by their names to SCRIPTS, and its commands with what they print to RUNS.
+local function add_parts(page, scripts, runs)
   for language, block in page:gmatch("\n```(%w+)\n(.-)\n```") do
-    if language == "lua" then
-      scripts[block:match("^%-%- (%S+)\n")] = block
+    local name = language == "lua" and block:match("^%-%- (%S+%.lua)\n")
+    if name then
+      scripts[name] = block
     elseif language == "console" then
       local command, output = block:match("^%$ (.-)\n(.+)$")
       runs[#runs + 1] = {command = command, output = output}
     end
   end
-  return scripts, runs
 end
 
-local page = read(root .. "docs/lua.md")
-local scripts, runs = parts(page)
 local lua = output_of("readlink /proc/$PPID/exe"):match("%S+")
 local folder = os.tmpname()
 os.remove(folder)
 assert(os.execute("mkdir " .. folder))
-for name, source in pairs(scripts) do
-  local file = assert(io.open(folder .. "/" .. name, "w"))
-  file:write(source)
-  file:close()
+
+local function write(scripts)
+  for name, source in pairs(scripts) do
+    local file = assert(io.open(folder .. "/" .. name, "w"))
+    file:write(source)
+    file:close()
+  end
 end
 
-describe("docs/lua.md", function()
+local function check(page, fewest)
+  local scripts, runs = {}, {}
+  add_parts(read(root .. page), scripts, runs)
+
   it("has a run of each script", function()
     local names = {}
     for _, run in ipairs(runs) do
@@ -52,13 +55,14 @@ describe("docs/lua.md", function()
     for name in pairs(scripts) do
       assert.truthy(names[name], name)
     end
-    assert.truthy(#runs >= 5)
+    assert.truthy(#runs >= fewest)
   end)
 
   for _, run in ipairs(runs) do
     it("tells what this prints: " .. run.command, function()
       local variable = "LUA_CPATH_" .. _VERSION:match("%d+%.%d+"):gsub("%.", "_")
       local command = assert(run.command:match("^lua (.*)$"))
+      write(scripts) -- another page may have one of the same name
       local text = output_of(("cd %s && %s='%s' %s %s"):format(folder, variable, package.cpath, lua, command))
       text = text:gsub("in global '", "in function '") -- the word of Lua 5.5
       -- Each line of the page is part of a line of the output, in the same order: paths, marks and
@@ -72,4 +76,12 @@ describe("docs/lua.md", function()
       end
     end)
   end
+end
+
+describe("docs/lua.md", function()
+  check("docs/lua.md", 5)
+end)
+
+describe("README.md", function()
+  check("README.md", 1)
 end)
