@@ -13,6 +13,7 @@ from building import PACKAGE, ROOT, compile_c, core_library
 
 VERSION = sys.version_info[:2]
 SOURCES = ROOT / "bindings" / "python" / "src"
+INCLUDES = [f"-I{SOURCES}", f"-I{ROOT / 'bindings' / 'lua' / 'loadable'}"]
 LAYOUT = SOURCES / "frames" / "layout.c"
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 WRONG = "cannot read Python frames: "
@@ -115,7 +116,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     made = []
     for source in sorted(SOURCES.rglob("*.c")):
         if source != LAYOUT:
-            flags = ["-c", "-fPIC", "-D_GNU_SOURCE", "-O0", f"-I{SOURCES}"]
+            flags = ["-c", "-fPIC", "-D_GNU_SOURCE", "-O0", *INCLUDES]
             made.append(compile_c(folder / f"{source.parent.name}_{source.stem}.o", [source], *flags))
     return made
 
@@ -134,6 +135,6 @@ def test_wrong_number_in_the_row(child, tmp_path, objects, field):
         changed = ", ".join([*numbers[:place], str(wrong), *numbers[place + 1 :]])
         source = tmp_path / "layout.c"
         source.write_text(row.sub(lambda found: found[1] + changed + "}", text))
-        flags = ["-shared", "-fPIC", "-D_GNU_SOURCE", "-O0", f"-I{SOURCES}"]
+        flags = ["-shared", "-fPIC", "-D_GNU_SOURCE", "-O0", *INCLUDES]
         compile_c(library, [source, *objects], *flags, *core_library())
         assert refused(child, f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{SCRIPT}")
