@@ -188,6 +188,21 @@ TEST(test_what_is_told_goes_together)
     live->lpVtbl->Release(live);
 }
 
+/* A bridge raises an error of one language as an exception of another. */
+TEST(test_the_type_that_the_holder_gave)
+{
+    const fixture_error contents = {
+        .hr = E_FAIL, .type = "string", .message = "no price", .message_length = 8};
+    IRestrictedErrorInfo *live = fixture_originate(&contents);
+    const stacksplice_told told = {
+        .size = sizeof told, .error = (IUnknown *)live, .type = "lupa.lua54.LuaError"};
+    written out = {"", 0};
+
+    assert_int_equal(stacksplice_format_told(&told, NULL, keep, &out), S_OK);
+    assert_memory_equal(out.text, "lupa.lua54.LuaError: no price\n", 30);
+    live->lpVtbl->Release(live);
+}
+
 TEST(test_told_refuses_bad_arguments)
 {
     stacksplice_format_options options = {.size = 3};

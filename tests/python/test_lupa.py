@@ -158,6 +158,8 @@ def test_an_error_of_lua_is_tied_to_its_exception(lua) -> None:
     assert type(exc) is lua.LuaError and info is not None
     assert info.message == "rules:7: no price"
     assert entries(exc) == ["caught", "fails"]
+    last = stacksplice.format_exception(exc)[-1]
+    assert last == f"{type(exc).__module__}.LuaError: rules:7: no price\n"
 
 
 def test_the_text_of_a_lua_error_is_lupas(lua) -> None:

@@ -158,7 +158,7 @@ def test_raised_on_through_a_border_it_keeps_the_remote_part(border, border_path
     assert names(info.remote.stack)[0] == "innermost"
     text = info.format()
     assert (
-        text.index(", in Future.result") < text.index("in another process:") < text.rindex(", in innermost")
+        text.index(", in result\n") < text.index("in another process:") < text.rindex(", in innermost")
     )
     data = json.loads(info.to_json())
     assert data["remote"] == info.remote.to_dict()

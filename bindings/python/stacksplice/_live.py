@@ -29,6 +29,7 @@ _context = BaseException.__dict__["__context__"].__get__
 _suppresses = BaseException.__dict__["__suppress_context__"].__get__
 _traceback = BaseException.__dict__["__traceback__"].__get__
 _exceptions = BaseExceptionGroup.__dict__["exceptions"].__get__
+_module = type.__dict__["__module__"].__get__
 
 
 def _behind(exc: BaseException) -> tuple[str, BaseException | None]:
@@ -115,6 +116,16 @@ def _with_later_notes(exc: BaseException, data: dict[str, Any]) -> dict[str, Any
     return {**data, "notes": [*known, *later]} if later and isinstance(known, list) else data
 
 
+def _type_of(exc: BaseException, info: ErrorInfo) -> str:
+    """The type of EXC as a traceback names it, where others made EXC for an error of another language,
+    as lupa does with LuaError; "" where the error's own type says more."""
+    module = _module(type(exc))
+    if info.language == "python" or not isinstance(module, str) or module.startswith("stacksplice"):
+        return ""
+    prefix = "" if module in ("builtins", "__main__") else f"{module}."
+    return f"{prefix}{type(exc).__qualname__}"
+
+
 class _Telling:
     """Exceptions as the core's formatter takes them, each once, in the order in which it shows them."""
 
@@ -137,7 +148,8 @@ class _Telling:
         members, left_out = self._members(exc, depth)
         handle, text, behind = None, "", ""
         if info is not None:
-            handle, behind = info._handle, info._format_remote(True, False, self._color)
+            handle, text = info._handle, _type_of(exc, info)
+            behind = info._format_remote(True, False, self._color)
         else:
             text = _plain(exc)
         return id(exc), handle, text, None, behind, relation, cause, members, left_out

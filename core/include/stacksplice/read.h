@@ -177,7 +177,7 @@ typedef struct stacksplice_told {
     stacksplice_told_text text;
 
     stacksplice_hresult hresult;
-    const char *type;     /* or NULL */
+    const char *type;     /* or NULL; with ERROR, a type that the title has in place of its own */
     const char *language; /* of the exception, or NULL */
     stacksplice_told_text description, message;
     const stacksplice_told_text *notes;

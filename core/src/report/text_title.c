@@ -34,12 +34,20 @@ static const char *exception_type(const ss_facts *facts)
     return known && ss_glue_matches(facts->type, known->values) ? NULL : facts->type;
 }
 
+/* The type in the title: a language may hold another one's error as an exception of its own. */
+static const char *title_type(const ss_facts *facts)
+{
+    bool is_held = facts->told && facts->told->error && facts->told->type;
+
+    return is_held ? facts->told->type : exception_type(facts);
+}
+
 /* "ValueError: bad amount 'x'" */
 static void put_title(const ss_report *r, const ss_facts *facts)
 {
     ss_text rest = ss_facts_message(facts), line = rest;
     bool any = ss_text_next_line(&rest, &line);
-    const char *type = exception_type(facts);
+    const char *type = title_type(facts);
     ss_writer *w = r->w;
 
     if (type) {

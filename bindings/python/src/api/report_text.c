@@ -2,8 +2,9 @@
  * The texts of errors that are no error objects: saved errors, single frames, and live exceptions.
  * Live exceptions belong to one another whether they have crossed a border or not.
  *
- * _live.py makes a tuple of a live exception: (key, handle or None, text or None, report or None,
- * text that follows, relation to its cause, cause or None, members or None, members left out).
+ * _live.py makes a tuple of a live exception: (key, handle or None, text, report or None, text that
+ * follows, relation to its cause, cause or None, members or None, members left out).  With a handle
+ * the text is the type to show in place of the error's own, or empty.
  */
 #include "api/report_read.h"
 #include "life/text.h"
@@ -15,8 +16,11 @@ static int read_teller(sspy_reader *r, PyObject *handle, PyObject *report, PyObj
                        stacksplice_told *out)
 {
     if (handle != Py_None) {
-        if (PyList_Append(r->kept, handle))
+        stacksplice_told_text type = {NULL, 0};
+
+        if (PyList_Append(r->kept, handle) || sspy_lend_text(r, text, &type))
             return -1;
+        out->type = type.length ? type.text : NULL;
         out->error = (IUnknown *)sspy_error_hold((sspy_error_object *)handle);
         return sspy_error_update_notes((sspy_error_object *)handle, (IScriptErrorInfo *)out->error);
     }
