@@ -157,9 +157,7 @@ def test_raised_on_through_a_border_it_keeps_the_remote_part(border, border_path
     assert info.remote.process["id"] != os.getpid()
     assert names(info.remote.stack)[0] == "innermost"
     text = info.format()
-    assert (
-        text.index(", in result\n") < text.index("in another process:") < text.rindex(", in innermost")
-    )
+    assert text.index(", in result\n") < text.index("in another process:") < text.rindex(", in innermost")
     data = json.loads(info.to_json())
     assert data["remote"] == info.remote.to_dict()
     assert stacksplice.ErrorInfo.from_dict(info.to_dict()).remote == info.remote
