@@ -7,16 +7,23 @@
 #include "cross/job.h"
 #include "loadable.h"
 
+/* The last error whose traceback was asked for.  Whoever takes it out of the attachment owns it. */
+typedef struct ss_lua_recorded {
+    IUnknown *error; /* counted */
+    pthread_t thread;
+    size_t length; /* of the message; SIZE_MAX if the value was no string */
+    char message[];
+} ss_lua_recorded;
+
 struct ss_lua_attachment {
     unsigned references;   /* handles, and the state's */
     lua_State *main;       /* NULL once the state was closed, or restored */
     ss_lua_hooks hooks;    /* without its metatable's name */
     const void *metatable; /* NULL: no hook for userdata */
     lua_CFunction former;  /* debug.traceback, if it is a function in C without upvalues */
-    IUnknown *last;        /* the last error, or NULL */
-    char *last_message;    /* malloc, or NULL if it has none */
-    size_t last_length;
-    pthread_t last_thread;
+    /* The thread that runs the state exchanges LAST; others take it meanwhile. */
+    _Atomic(ss_lua_recorded *) last;
+    _Atomic(pthread_t) last_thread; /* whose it is, so that others leave it alone */
 };
 
 /* ---- Errors (errors.c) -----------------------------------------------------------------------*/

@@ -14,14 +14,16 @@ typedef struct wanted {
     IUnknown *found;
 } wanted;
 
+static void free_recorded(ss_lua_recorded *recorded)
+{
+    if (recorded)
+        ss_lua_release(recorded->error);
+    free(recorded);
+}
+
 void ss_lua_drop_recorded(ss_lua_attachment *attachment)
 {
-    IUnknown *last = attachment->last;
-
-    free(attachment->last_message);
-    attachment->last_message = NULL;
-    attachment->last = NULL;
-    ss_lua_release(last);
+    free_recorded(atomic_exchange(&attachment->last, NULL));
 }
 
 /* The error of the value at INDEX with an outside reference, or NULL. [-0, +0, m] */
@@ -41,6 +43,25 @@ static IUnknown *error_of(lua_State *L, ss_lua_state *state, int index, const ss
 
 /* ---- Recording -------------------------------------------------------------------------------*/
 
+/* ERROR, which is consumed, with the value at index 1 if that is a string; NULL without memory. */
+static ss_lua_recorded *new_recorded(lua_State *L, IUnknown *error)
+{
+    size_t length = 0;
+    const char *text = lua_type(L, 1) == LUA_TSTRING ? lua_tolstring(L, 1, &length) : NULL;
+    ss_lua_recorded *recorded = malloc(sizeof *recorded + length);
+
+    if (!recorded) {
+        ss_lua_release(error);
+        return NULL;
+    }
+    recorded->error = error;
+    recorded->thread = pthread_self();
+    recorded->length = text ? length : SIZE_MAX;
+    if (text)
+        memcpy(recorded->message, text, length);
+    return recorded;
+}
+
 /* Arguments: the value, what is wanted. */
 static int record_protected(lua_State *L)
 {
@@ -48,19 +69,14 @@ static int record_protected(lua_State *L)
     ss_lua_attachment *attachment = now->attachment;
     ss_lua_origin origin = {.above = now->above, .status = LUA_ERRRUN};
     IUnknown *error;
-    size_t length;
-    const char *text;
 
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     error = error_of(L, ss_lua_state_open(L), 1, &origin);
     ss_lua_drop_recorded(attachment);
-    attachment->last = error;
-    attachment->last_thread = pthread_self();
-    text = lua_type(L, 1) == LUA_TSTRING ? lua_tolstring(L, 1, &length) : NULL;
-    if (text && (attachment->last_message = malloc(length + 1)) != NULL) {
-        memcpy(attachment->last_message, text, length + 1);
-        attachment->last_length = length;
-    }
+    if (!error)
+        return 0;
+    atomic_store(&attachment->last_thread, pthread_self());
+    free_recorded(atomic_exchange(&attachment->last, new_recorded(L, error)));
     return 0;
 }
 
@@ -120,23 +136,32 @@ void ss_lua_record(lua_State *L, ss_lua_attachment *attachment, const void *abov
     (void)ss_lua_call_protected(L, record_protected, &now);
 }
 
-static bool matches(const ss_lua_attachment *attachment, const char *text, size_t length)
+static bool matches(const ss_lua_recorded *recorded, const char *text, size_t length)
 {
-    if (!attachment->last || !pthread_equal(attachment->last_thread, pthread_self()))
+    if (!pthread_equal(recorded->thread, pthread_self()))
         return false;
-    return !text || !attachment->last_message ||
-           (length >= attachment->last_length &&
-            memcmp(text, attachment->last_message, attachment->last_length) == 0);
+    return !text || recorded->length == SIZE_MAX ||
+           (length >= recorded->length && memcmp(text, recorded->message, recorded->length) == 0);
 }
 
+/* Another thread may run the state and record an error at the same time. */
 IUnknown *ss_lua_take_recorded(ss_lua_attachment *attachment, const char *text, size_t length)
 {
-    IUnknown *error = attachment->last;
+    ss_lua_recorded *recorded, *none = NULL;
+    IUnknown *error;
 
-    if (!matches(attachment, text, length))
+    if (!pthread_equal(atomic_load(&attachment->last_thread), pthread_self()))
         return NULL;
-    attachment->last = NULL;
-    ss_lua_drop_recorded(attachment);
+    recorded = atomic_exchange(&attachment->last, NULL);
+    if (!recorded)
+        return NULL;
+    if (!matches(recorded, text, length)) {
+        if (!atomic_compare_exchange_strong(&attachment->last, &none, recorded))
+            free_recorded(recorded);
+        return NULL;
+    }
+    error = recorded->error;
+    free(recorded);
     return error;
 }
 
