@@ -94,8 +94,10 @@ static inline int ss_lua_compat_typeerror(lua_State *L, int argument, const char
 /* Since 5.4.3, which has lua_closeslot, coroutine.wrap puts no place before "not enough memory". */
 #if SS_LUA_BY_NAME && LUA_VERSION_NUM == 504
 #define SS_LUA_WRAP_SPARES_ERRMEM (lua_closeslot != NULL)
-#else
+#elif LUA_VERSION_NUM >= 504
 #define SS_LUA_WRAP_SPARES_ERRMEM (LUA_VERSION_RELEASE_NUM >= 50403)
+#else
+#define SS_LUA_WRAP_SPARES_ERRMEM false
 #endif
 
 /* Make the collector count this much as allocated.  Since 5.5 in bytes. */
