@@ -257,10 +257,10 @@ static long pages_of_idle_threads(void)
     return mapped_pages() - before;
 }
 
-/* A thread's memory goes with it, or serves another one. */
-TEST(test_threads_that_ended_keep_no_memory)
+/* What 200 threads leave behind that capture twice, after 100 others. */
+static long pages_of_threads(void)
 {
-    long before = 0, idle = pages_of_idle_threads();
+    long before = 0;
 
     for (int i = 0; i < 300; i++) {
         twice t = {.by_context = false};
@@ -269,8 +269,18 @@ TEST(test_threads_that_ended_keep_no_memory)
             before = mapped_pages();
         run_in_thread(&t, NULL);
     }
-    /* Each maps 100 pages. */
-    assert_true(mapped_pages() - before < idle + 200 * 100 / 4);
+    return mapped_pages() - before;
+}
+
+/* A thread's memory goes with it, or serves another one: each maps 100 pages.  The C library, or an
+   emulator, may reserve an arena at any time, but not three times in a row. */
+TEST(test_threads_that_ended_keep_no_memory)
+{
+    const long most = pages_of_idle_threads() + 200 * 100 / 4;
+    int rounds = 1;
+
+    while (pages_of_threads() >= most)
+        assert_true(rounds++ < 3);
 }
 
 int main(void)
