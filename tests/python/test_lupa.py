@@ -2,130 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
-import importlib
-import io
-import json
-import logging
 import os
-import re
 import subprocess
 import sys
-import unittest
 import weakref
 
+import lupa_runtimes
 import pytest
 import stacksplice
-from building import HERE, PACKAGE
+from building import PACKAGE
+from lupa_runtimes import caught, each_lua, entries, runtime_of
+from lupa_truth import CASES, check_report
 
-pytest.importorskip("lupa", reason="lupa is not installed")
-
-PROGRAM = HERE / "lupa_program.py"
-CASES = ["python_below_lua", "lua_below_python", "coroutine", "generator", "thread"]
-PLACE = re.compile(r'File "([^"]+)", line (\d+), in')
-
-
-def each_lua() -> list[str]:
-    found = []
-    for name in ("lua53", "lua54", "lua55"):
-        try:
-            importlib.import_module(f"lupa.{name}")
-        except ImportError:
-            continue
-        found.append(name)
-    return found
-
-
-@pytest.fixture(params=each_lua())
-def lua(request: pytest.FixtureRequest):
-    """lupa's module of each Lua that we know, with stacksplice installed."""
-    stacksplice.install()
-    yield importlib.import_module(f"lupa.{request.param}")
-    stacksplice.uninstall()
-    gc.collect()  # other tests find no runtime
-
-
-def caught(function, *arguments):
-    try:
-        function(*arguments)
-    except BaseException as exc:
-        return exc
-    raise AssertionError("no error")
-
-
-def places(text: str) -> list[list[object]]:
-    """The places in a report or traceback but those of lupa's own code, innermost first."""
-    found = [[os.path.basename(file).strip("<>"), int(line)] for file, line in PLACE.findall(text)]
-    return [place for place in found if not str(place[0]).endswith(".pyx")][::-1]
-
-
-def entries(exc: BaseException) -> list[str]:
-    """The names in EXC's __traceback__ but those of lupa's own code, outermost first."""
-    names, entry = [], exc.__traceback__
-    while entry is not None:
-        code = entry.tb_frame.f_code
-        if not code.co_filename.endswith(".pyx"):
-            names.append(code.co_name)
-        entry = entry.tb_next
-    return names
-
-
+lua = lupa_runtimes.lua
 # ---- Whole programs ------------------------------------------------------------------------------
-
-
-def outcome(*command: str) -> tuple[list[list[object]], str]:
-    """The truth that the program printed, and its report."""
-    environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(PACKAGE.parent)}
-    done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, timeout=120, env=environment
-    )
-    assert done.stdout, done.stderr
-    return json.loads(done.stdout), done.stderr
-
-
-def check(truth: list[list[object]], report: str) -> None:
-    # Below a thread's functions the interpreter has no Python frames, but reports may fold some.
-    shown = places(report)
-    assert shown[: len(truth)] == truth, f"{truth}\n{report}"
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", each_lua())
-def test_run_shows_the_whole_stack(name: str, case: str) -> None:
-    truth, report = outcome("-m", "stacksplice", "run", str(PROGRAM), name, case)
-    while truth[-1][0] in ("<frozen runpy>", "__main__.py", "_run.py"):  # reports hide what runs the program
-        truth.pop()
-    check(truth, report)
+def test_run_shows_the_whole_stack(name: str, case: str, tmp_path) -> None:
+    check_report(sys.executable, tmp_path, True, name, case, PYTHONPATH=str(PACKAGE.parent))
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", each_lua())
 def test_one_line_shows_the_whole_stack(name: str, case: str, tmp_path) -> None:
     """With install() before anything of lupa is imported."""
-    program = tmp_path / PROGRAM.name
-    program.write_text("import stacksplice; stacksplice.install()\n" + PROGRAM.read_text())
-    check(*outcome(str(program), name, case))
+    check_report(sys.executable, tmp_path, False, name, case, PYTHONPATH=str(PACKAGE.parent))
 
 
 # ---- Exceptions ----------------------------------------------------------------------------------
-
-RULES = """
-function price(currency)
-  local found = rate(currency)
-  return found
-end
-function fails()
-  error("no price")
-end
-"""
-
-
-def runtime_of(lua, **options):
-    runtime = lua.LuaRuntime(**options)
-    runtime.globals().rate = {"EUR": 1.0}.__getitem__
-    runtime.execute(RULES, name="@rules")
-    return runtime
 
 
 def test_an_exception_below_lua_keeps_its_stack(lua) -> None:
@@ -220,46 +127,6 @@ def test_an_exception_that_came_out_of_a_coroutine_and_is_raised_elsewhere(lua) 
     exc = caught(runtime.globals().second)
     assert type(exc) is KeyError
     assert entries(exc) == ["caught", "second"], entries(exc)
-
-
-# ---- Tools that know nothing of stacksplice ------------------------------------------------------
-
-
-def test_logging_shows_lua(lua, caplog: pytest.LogCaptureFixture) -> None:
-    price = runtime_of(lua).globals().price
-    try:
-        price("XXX")
-    except KeyError:
-        logging.getLogger("shop").exception("no price")
-    assert 'File "<rules>", line 3, in price' in caplog.text
-
-
-def test_unittest_shows_lua(lua) -> None:
-    price = runtime_of(lua).globals().price
-
-    class Case(unittest.TestCase):
-        def test(self) -> None:
-            price("XXX")
-
-    shown = io.StringIO()
-    unittest.TextTestRunner(stream=shown).run(Case("test"))
-    assert 'File "<rules>", line 3, in price' in shown.getvalue()
-
-
-def test_asyncio_shows_lua(lua, caplog: pytest.LogCaptureFixture) -> None:
-    price = runtime_of(lua).globals().price
-
-    async def fail() -> None:
-        price("XXX")
-
-    async def main() -> None:
-        task = asyncio.create_task(fail())
-        await asyncio.wait([task])
-
-    asyncio.run(main())
-    gc.collect()
-    assert "Task exception was never retrieved" in caplog.text
-    assert "line 3, in price" in caplog.text
 
 
 # ---- Stacks at the raise -------------------------------------------------------------------------

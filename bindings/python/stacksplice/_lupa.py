@@ -190,6 +190,11 @@ def begin() -> None:
         _attach_if_known(runtime)
 
 
+def is_begun() -> bool:
+    """Whether begin() was called, and not yet end()."""
+    return _installed
+
+
 def end() -> None:
     """Detach every runtime, and notice no more."""
     global _installed

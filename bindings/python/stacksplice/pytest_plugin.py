@@ -5,6 +5,8 @@ does, and ``-p no:stacksplice.pytest_plugin`` leaves it out.  Tests, fixtures an
 with an exception which crossed a border have a section "combined stack" in the report, and so in
 JUnit files and those of pytest-xdist's workers; --tb=no and --tb=line show none.  The frames by which
 pytest came to the test are left out, as it does itself.
+
+The runtimes of lupa are attached while pytest runs, so that tests need no install() for this.
 """
 
 from __future__ import annotations
@@ -19,9 +21,12 @@ import _pytest
 import pluggy
 import pytest
 
+from . import _lupa
 from ._unhandled import log_text
 
 _TITLE = "combined stack"
+# In a configuration: it attached the runtimes, which were not attached before.
+_ATTACHED = pytest.StashKey[bool]()
 
 
 # The modules of the frames that run a test.
@@ -115,6 +120,18 @@ def _add_section(
         add_section(_TITLE, text)
     else:
         report.sections.append((_TITLE, text))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Not twice: tests of plugins run one pytest inside of another.
+    if not _lupa.is_begun():
+        _lupa.begin()
+        config.stash[_ATTACHED] = True
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if config.stash.get(_ATTACHED, False):
+        _lupa.end()
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -1,0 +1,68 @@
+"""What the tests of lupa share: each Lua that it ships and we know, and a runtime with two functions."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+
+import pytest
+import stacksplice
+
+pytest.importorskip("lupa", reason="lupa is not installed")
+
+# Line 3 calls Python, line 7 raises.
+RULES = """
+function price(currency)
+  local found = rate(currency)
+  return found
+end
+function fails()
+  error("no price")
+end
+"""
+
+
+def each_lua() -> list[str]:
+    found = []
+    for name in ("lua53", "lua54", "lua55"):
+        try:
+            importlib.import_module(f"lupa.{name}")
+        except ImportError:
+            continue
+        found.append(name)
+    return found
+
+
+@pytest.fixture(params=each_lua())
+def lua(request: pytest.FixtureRequest):
+    """lupa's module of each Lua that we know, with stacksplice installed."""
+    stacksplice.install()
+    yield importlib.import_module(f"lupa.{request.param}")
+    stacksplice.uninstall()
+    gc.collect()  # other tests find no runtime
+
+
+def runtime_of(lua, **options):
+    runtime = lua.LuaRuntime(**options)
+    runtime.globals().rate = {"EUR": 1.0}.__getitem__
+    runtime.execute(RULES, name="@rules")
+    return runtime
+
+
+def caught(function, *arguments):
+    try:
+        function(*arguments)
+    except BaseException as exc:
+        return exc
+    raise AssertionError("no error")
+
+
+def entries(exc: BaseException) -> list[str]:
+    """The names in EXC's __traceback__ but those of lupa's own code, outermost first."""
+    names, entry = [], exc.__traceback__
+    while entry is not None:
+        code = entry.tb_frame.f_code
+        if not code.co_filename.endswith(".pyx"):
+            names.append(code.co_name)
+        entry = entry.tb_next
+    return names

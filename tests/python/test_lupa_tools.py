@@ -1,0 +1,279 @@
+"""Tools that know nothing of stacksplice show Lua's lines of lupa's exceptions, with install() alone."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import gc
+import io
+import logging
+import os
+import subprocess
+import sys
+import threading
+import traceback
+import unittest
+
+import lupa_runtimes
+import pytest
+import stacksplice
+import stacksplice.logging
+from building import PACKAGE
+from lupa_runtimes import RULES, caught, runtime_of
+
+lua = lupa_runtimes.lua
+LINES = {"price": 3, "fails": 7}
+ARGUMENTS = {"price": ["XXX"], "fails": []}
+born = pytest.mark.parametrize("born", ["price", "fails"])
+
+
+def failing(lua, name: str):
+    """A function that fails in Python below Lua, or in Lua itself."""
+    function = runtime_of(lua).globals()[name]
+    return lambda: function(*ARGUMENTS[name])
+
+
+def line_of(name: str) -> str:
+    """How a traceback shows the function of Lua."""
+    return f'File "<rules>", line {LINES[name]}, in {name}\n'
+
+
+# ---- The standard library ------------------------------------------------------------------------
+
+
+@born
+def test_traceback(lua, born: str) -> None:
+    assert line_of(born) in "".join(traceback.format_exception(caught(failing(lua, born))))
+
+
+@born
+def test_logging(lua, born: str, caplog: pytest.LogCaptureFixture) -> None:
+    try:
+        failing(lua, born)()
+    except Exception:
+        logging.getLogger("shop").exception("no price")
+    assert line_of(born) in caplog.text
+
+
+@born
+def test_logging_with_our_formatter(lua, born: str) -> None:
+    try:
+        failing(lua, born)()
+    except Exception as exc:
+        record = logging.LogRecord("shop", 40, "", 0, "", None, (type(exc), exc, exc.__traceback__))
+    text = stacksplice.logging.Formatter().format(record)
+    assert f'(Lua) File "rules", line {LINES[born]}, in {born}\n' in text and ".pyx" not in text
+
+
+@born
+def test_unittest(lua, born: str) -> None:
+    fail = failing(lua, born)
+
+    class Case(unittest.TestCase):
+        def test(self) -> None:
+            fail()
+
+        def test_parts(self) -> None:
+            with self.subTest("part"):
+                fail()
+
+    shown = io.StringIO()
+    unittest.TextTestRunner(stream=shown).run(unittest.TestSuite([Case("test"), Case("test_parts")]))
+    assert shown.getvalue().count(line_of(born)) == 2
+
+
+@born
+def test_a_task_that_nobody_awaits(lua, born: str, caplog: pytest.LogCaptureFixture) -> None:
+    fail = failing(lua, born)
+
+    async def coroutine() -> None:
+        fail()
+
+    async def main() -> None:
+        task = asyncio.create_task(coroutine())
+        await asyncio.wait([task])
+
+    asyncio.run(main())
+    gc.collect()
+    assert "Task exception was never retrieved" in caplog.text
+    assert f"line {LINES[born]}, in {born}" in caplog.text
+
+
+@born
+def test_a_future_of_a_pool(lua, born: str) -> None:
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        exc = caught(pool.submit(failing(lua, born)).result)
+    assert line_of(born) in "".join(traceback.format_exception(exc))
+    assert f"line {LINES[born]}, in {born}" in "".join(stacksplice.format_exception(exc))
+
+
+@born
+def test_a_thread(lua, born: str, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)  # pytest has its own
+    stacksplice.install()
+    thread = threading.Thread(target=failing(lua, born))
+    thread.start()
+    thread.join()
+    shown = capsys.readouterr().err
+    assert shown.count(f"line {LINES[born]}, in {born}") == 1 and "(Lua)" in shown
+
+
+# ---- Packages of others --------------------------------------------------------------------------
+
+
+@born
+def test_sentry(lua, born: str) -> None:
+    sentry_sdk = pytest.importorskip("sentry_sdk", reason="sentry_sdk is not installed")
+    sent = []
+
+    class Transport(sentry_sdk.transport.Transport):
+        def capture_envelope(self, envelope) -> None:
+            sent.append(envelope.get_event())
+
+    client = sentry_sdk.Client("http://key@localhost/1", transport=Transport, default_integrations=False)
+    exc = caught(failing(lua, born))
+    client.capture_event(*sentry_sdk.utils.event_from_exception(exc, client_options=client.options))
+    frames = sent[0]["exception"]["values"][0]["stacktrace"]["frames"]
+    found = [frame for frame in frames if frame["module"] == "lua"]
+    assert [(frame["function"], frame["lineno"]) for frame in found] == [(born, LINES[born])]
+    names = [frame["function"] for frame in frames]
+    assert names.index(found[0]["function"]) > names.index("caught")
+
+
+@born
+def test_opentelemetry(lua, born: str) -> None:
+    pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed")
+    from opentelemetry.sdk import trace
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter = InMemorySpanExporter()
+    provider = trace.TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    with provider.get_tracer("shop").start_as_current_span("order") as span:
+        span.record_exception(caught(failing(lua, born)))
+    (event,) = exporter.get_finished_spans()[0].events
+    assert line_of(born) in event.attributes["exception.stacktrace"]
+
+
+@born
+def test_rich(lua, born: str) -> None:
+    console = pytest.importorskip("rich.console", reason="rich is not installed")
+    shown = console.Console(file=io.StringIO(), width=100)
+    try:
+        failing(lua, born)()
+    except Exception:
+        shown.print_exception(show_locals=True)
+    assert f"in {born}:{LINES[born]} " in shown.file.getvalue()
+
+
+# ---- Programs of others --------------------------------------------------------------------------
+
+SHOP = """
+import importlib
+runtime = importlib.import_module("lupa.{lua}").LuaRuntime()
+runtime.globals().rate = {{}}.__getitem__
+with open("rules.lua") as file:
+    runtime.execute(file.read(), name="@rules.lua")
+price, fails = runtime.globals().price, runtime.globals().fails
+"""
+
+
+@pytest.fixture
+def run(tmp_path, request: pytest.FixtureRequest):
+    """Runs a program beside shop.py and rules.lua: its output and errors."""
+
+    def run(name: str, status: int, *command: str) -> str:
+        (tmp_path / "shop.py").write_text(SHOP.format(lua=name))
+        (tmp_path / "rules.lua").write_text(RULES)
+        environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(PACKAGE.parent), "COLUMNS": "100"}
+        environment |= {"IPYTHONDIR": str(tmp_path), "HOME": str(tmp_path), "PYTEST_ADDOPTS": ""}
+        done = subprocess.run(
+            [sys.executable, *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+            timeout=120,
+        )
+        assert done.returncode == status, done.stdout
+        return done.stdout
+
+    return run
+
+
+each_lua = pytest.mark.parametrize("name", lupa_runtimes.each_lua())
+CELLS = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance(colors="NoColor")
+for cell in ["import stacksplice; stacksplice.install()", "from shop import *", "price('XXX')", "fails()"]:
+    shell.run_cell(cell)
+"""
+
+
+@each_lua
+def test_ipython(run, name: str) -> None:
+    """The shell's own traceback has Lua's line with its source; the report follows it."""
+    pytest.importorskip("IPython", reason="IPython is not installed")
+    shown = run(name, 0, "-c", CELLS)
+    assert "----> 3   local found = rate(currency)\n" in shown and '----> 7   error("no price")\n' in shown
+    assert '(Lua) File "rules.lua", line 3, in price\n    local found = rate(currency)\n' in shown
+    assert '(Lua) File "rules.lua", line 7, in fails\n    error("no price")\n' in shown
+
+
+TESTS = """
+from shop import *
+{install}
+def test_price(): price("XXX")
+def test_fails(): fails()
+"""
+PYTEST = ("-m", "pytest", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", ".", "test_shop.py")
+REPORT = '  (Lua) File "rules.lua", line 3, in price\n    local found = rate(currency)\n'
+
+
+@each_lua
+def test_pytest_with_the_plugin(run, name: str, tmp_path) -> None:
+    """No line of code is needed: the traceback has Lua's lines, and the combined stack follows."""
+    (tmp_path / "test_shop.py").write_text(TESTS.format(install=""))
+    shown = run(name, 1, *PYTEST, "-p", "stacksplice.pytest_plugin")
+    assert "rules.lua:3: in price\n    local found = rate(currency)\n" in shown
+    assert "rules.lua:7: LuaError\n" in shown
+    assert shown.count("- combined stack -") == 2 and REPORT in shown
+
+
+@each_lua
+def test_pytest_without_the_plugin(run, name: str, tmp_path) -> None:
+    (tmp_path / "test_shop.py").write_text(TESTS.format(install="import stacksplice; stacksplice.install()"))
+    shown = run(name, 1, *PYTEST, "-p", "no:stacksplice.pytest_plugin")
+    assert "rules.lua:3: in price\n    local found = rate(currency)\n" in shown
+    assert "rules.lua:7: LuaError\n" in shown and "- combined stack -" not in shown
+
+
+ATTACHED = """
+import pytest, sys
+class Outer:
+    def pytest_configure(self, config):
+        import shop
+        from stacksplice import error_info
+        self.shop = shop
+    def pytest_sessionfinish(self, session):
+        assert pytest.main(["-q", "-p", "stacksplice.pytest_plugin", "--markers"]) == 0
+        assert told(self.shop)
+def told(shop):
+    from stacksplice import error_info
+    try:
+        shop.price("XXX")
+    except KeyError as exc:
+        return error_info(exc) is not None
+plugin = Outer()
+arguments = ["-q", "-p", "no:cacheprovider", "-p", "stacksplice.pytest_plugin", "-c", "/dev/null"]
+assert pytest.main([*arguments, "--rootdir", ".", "none"], plugins=[plugin]) == 4
+assert not told(plugin.shop)
+"""
+
+
+def test_runtimes_are_attached_while_pytest_runs(run) -> None:
+    """Also after another pytest ran inside of it; not any more when it has ended."""
+    shown = run(lupa_runtimes.each_lua()[0], 0, "-c", ATTACHED)
+    assert "AssertionError" not in shown and "pytest.mark.skip" in shown
