@@ -51,8 +51,14 @@ prepare_venv() {
         step "installing stacksplice into .venv/$tag"
         rm -f "$venv/stacksplice.stamp"
         # Without this a failed upgrade would leave an older build in place.
+        rm -rf "$venv/wheel"
+        # A test installs the same wheel into a fresh environment.
+        quietly "wheel-$tag" "$venv/bin/python" -m pip wheel --disable-pip-version-check \
+            --no-deps --wheel-dir "$venv/wheel" . || return 1
         quietly "pip-$tag" "$venv/bin/python" -m pip install --disable-pip-version-check \
-            . 'pytest>=7' || return 1
+            --force-reinstall --no-deps "$venv"/wheel/*.whl || return 1
+        quietly "pytest-$tag" "$venv/bin/python" -m pip install --disable-pip-version-check \
+            'pytest>=7' || return 1
         printf '%s\n' "$stamp" >"$venv/stacksplice.stamp"
     fi
     install_test_tools
