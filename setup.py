@@ -78,9 +78,15 @@ class CMakeBuild(build_ext):
             "-DSTACKSPLICE_HOST=OFF",
             "-DSTACKSPLICE_BUILD_TESTS=OFF",
         ]
-        if "CMAKE_GENERATOR" not in os.environ and shutil.which("ninja"):
-            configure += ["-G", "Ninja"]
-        run(*configure)
+        ninja = shutil.which("ninja")
+        if "CMAKE_GENERATOR" not in os.environ and ninja:
+            # That of pip's environment is in another folder at each build.
+            configure += ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"]
+        try:
+            run(*configure)
+        except SystemExit:
+            shutil.rmtree(build_dir, ignore_errors=True)  # its cache would spoil the next attempt
+            raise
         jobs = str(self.parallel or os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or os.cpu_count() or 1)
         target = ["--target", "stacksplice_python_package", "--parallel", jobs]
         run("cmake", "--build", str(build_dir), *target)

@@ -1,4 +1,5 @@
-"""What pip builds with: setuptools, and CMake from the package index where the machine has none."""
+"""What pip builds with: setuptools, and from the package index what the machine lacks of CMake and a
+program that runs its builds."""
 
 from __future__ import annotations
 
@@ -28,7 +29,10 @@ __all__ = [
 
 
 def missing_tools() -> list[str]:
-    return [] if shutil.which("cmake") else ["cmake>=3.22"]
+    tools = [] if shutil.which("cmake") else ["cmake>=3.22"]
+    if not any(map(shutil.which, ("ninja", "ninja-build", "make", "gmake"))):
+        tools.append("ninja")
+    return tools
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:

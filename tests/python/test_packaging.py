@@ -36,10 +36,19 @@ def test_without_cmake(tmp_path):
     assert "install cmake" in done.stderr
 
 
-@pytest.mark.parametrize("has_cmake", [True, False])
-def test_pip_brings_cmake_where_there_is_none(tmp_path, has_cmake):
-    if has_cmake:
-        (tmp_path / "cmake").touch(0o755)
+@pytest.mark.parametrize(
+    "present, brought",
+    [
+        (["cmake", "make"], set()),
+        (["cmake", "ninja"], set()),
+        (["cmake"], {"ninja"}),
+        (["make"], {"cmake"}),
+        ([], {"cmake", "ninja"}),
+    ],
+)
+def test_pip_brings_the_tools_that_the_machine_lacks(tmp_path, present, brought):
+    for tool in present:
+        (tmp_path / tool).touch(0o755)
     source = "import pip_backend as b; print(b.missing_tools(), b.get_requires_for_build_wheel())"
     done = subprocess.run(
         [sys.executable, "-c", source],
@@ -51,7 +60,19 @@ def test_pip_brings_cmake_where_there_is_none(tmp_path, has_cmake):
     )
     assert done.returncode == 0, done.stderr
     missing, required = done.stdout.splitlines()[-1].split("] [")
-    assert (missing == "[", "cmake" in required) == (has_cmake, not has_cmake)
+    assert {tool for tool in ("cmake", "ninja") if tool in required} == brought
+    assert (missing == "[") == (not brought)
+
+
+def test_a_failed_configuration_does_not_spoil_the_next(tmp_path):
+    """Its cache would name a generator that the machine may have no more."""
+    fails = '[ "$1" = -B ] && mkdir -p "$2" && touch "$2/CMakeCache.txt" "$2/../was_here" && exit 1; shift'
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "cmake").write_text(f"#!/bin/sh\nwhile :; do {fails}; done\n")
+    (tmp_path / "bin" / "cmake").chmod(0o755)
+    done = build(tmp_path, PATH=f"{tmp_path}/bin:/usr/bin:/bin")
+    assert done.returncode == 1 and "cmake -S failed with status 1" in done.stderr, done.stderr
+    assert (tmp_path / "was_here").exists() and not (tmp_path / "cmake" / "CMakeCache.txt").exists()
 
 
 def test_without_python_h(tmp_path):
