@@ -60,8 +60,8 @@ def install(*, capture_at_raise: bool = False) -> None:
     If the program that embeds Python set a handler (stacksplice_set_unhandled_handler), that is
     asked first about every such exception; what it handled is not shown here.
 
-    Calling it again changes nothing but what capture_at_raise adds, and puts ours in front of hooks
-    that were set since.  Every sub-interpreter has hooks of its own.
+    Calling it again puts our hooks first again and can add capture_at_raise.  Each sub-interpreter
+    has its own hooks and needs its own call.
 
     With capture_at_raise the stack of every exception but StopIteration, StopAsyncIteration and
     GeneratorExit is taken where this interpreter first sees it, in the Python frame that raises it
