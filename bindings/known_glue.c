@@ -9,7 +9,8 @@
 extern const stacksplice_glue *const ss_known_glue[];
 
 static const char *const python_functions[] = {"Py_*", "_Py*", "Py^*", NULL};
-static const char *const python_binaries[] = {"libpython#", "python#", "_ctypes.*", NULL};
+static const char *const python_binaries[] = {"libpython#", "python#", "_ctypes.*",
+                                              "_cffi_backend.*", NULL};
 /* The second are those of lupa, a bridge to Lua that Cython has compiled. */
 static const char *const python_loaders[] = {"<frozen importlib*", "lupa/lua*", NULL};
 /* A traceback never has the callers of its outermost frame, nor the C calls between two frames. */

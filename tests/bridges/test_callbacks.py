@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from bridging import Run
 
@@ -130,10 +132,90 @@ assert stacksplice.peek_error() is None
     )
 
 
-def test_faults_of_ctypes_stay(run: Run) -> None:
-    """ctypes' own hook prints what it prints, also with ours installed: its exception crossed nothing."""
-    source = CTYPES + "import io\nsys.stderr = io.StringIO()\n%s\nsort()\nprint(sys.stderr.getvalue())\n"
-    lines = [line for line in run(source % "").splitlines() if "0x" not in line]
-    with_hook = [line for line in run(source % "stacksplice.install()").splitlines() if "0x" not in line]
-    assert "ValueError: born in a callback" in lines
-    assert with_hook == lines
+def places(text: str) -> list[str]:
+    """The frames of a report, outermost first: the function, or the language with it."""
+    found = []
+    for line in text.splitlines():
+        name = line.rpartition(", in ")[2].partition(" ")[0]
+        if line.startswith("  File "):
+            found.append(name)
+        elif line.startswith("  (C) ") and "qsort" in line:
+            found.append("C qsort")
+    return found
+
+
+@pytest.mark.parametrize("bridge", ["ctypes", "cffi"])
+def test_what_the_bridge_reports_names_its_c_caller(run: Run, bridge: str) -> None:
+    """With nothing but install(), on every Python: the library prints, and our hook has the stack."""
+    if bridge == "cffi":
+        pytest.importorskip("cffi", reason="cffi is not installed")
+    begin = CTYPES if bridge == "ctypes" else CFFI.replace(", onerror=note", "")
+    source = begin + "import io\nsys.stderr = io.StringIO()\n%s\nsort()\nprint(sys.stderr.getvalue())\n"
+    plain, ours = run(source % ""), run(source % "stacksplice.install()")
+    assert places(plain) == ["compare", "fail"]
+    assert places(ours) == ["<module>", "sort", "C qsort", "compare", "fail"], ours
+    assert ours.splitlines()[0].partition("0x")[0] == plain.splitlines()[0].partition("0x")[0]
+    assert "\nValueError: born in a callback\n" in ours
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring is of CPython 3.12")
+@pytest.mark.parametrize("bridge", ["ctypes", "cffi"])
+def test_the_stack_of_a_callback_is_taken_at_the_raise(run: Run, bridge: str) -> None:
+    """install() stands before the bridge is loaded: its import is noticed."""
+    if bridge == "cffi":
+        pytest.importorskip("cffi", reason="cffi is not installed")
+    begin = CTYPES + "sys.unraisablehook = note\n" if bridge == "ctypes" else CFFI
+    run(
+        "import stacksplice\nstacksplice.install()\n"
+        + begin
+        + """
+sort()
+in_order(noted[0][2], "python fail", "python compare", "native msort_with_tmp", "python sort",
+         "python <module>")
+"""
+    )
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring is of CPython 3.12")
+def test_what_is_caught_inside_a_callback_passed_nothing_foreign(run: Run) -> None:
+    """Python's own text, and no error object, while the handler runs."""
+    run(
+        CTYPES
+        + """
+import traceback
+stacksplice.install()
+told = []
+
+@COMPARE
+def compare(a, b):
+    try:
+        fail()
+    except ValueError as exc:
+        told.append((stacksplice.error_info(exc), stacksplice.format_exc(), traceback.format_exc()))
+    return 0
+
+sort()
+assert told[0][0] is None and told[0][1] == told[0][2], told
+"""
+    )
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring is of CPython 3.12")
+def test_nothing_is_taken_where_no_other_code_is_on_the_stack(run: Run) -> None:
+    """Python's own C functions call back, too; a raise below them carries nothing."""
+    run(
+        CTYPES
+        + """
+import functools
+stacksplice.install()
+
+def by_key():
+    return sorted([1], key=lambda _: fail())
+
+mine = [caught(by_key), caught(functools.reduce, lambda a, b: fail(), [1, 2]), caught(fail)]
+assert [vars(exc) for exc in mine] == [{}, {}, {}], mine
+sys.unraisablehook = lambda unraisable: mine.append(unraisable.exc_value)
+sort()
+assert list(vars(mine[3])) == ["__stacksplice__"], vars(mine[3])
+"""
+    )

@@ -280,14 +280,6 @@ static bool is_closed(const ss_lua_attachment *attachment)
     return !attachment->main;
 }
 
-/* Level 0 asks Lua for one comparison of two addresses: it follows none. */
-static bool runs(const ss_lua_attachment *attachment)
-{
-    lua_Debug activation;
-
-    return attachment->main && lua_getstack(attachment->main, 0, &activation);
-}
-
 static bool bind_to(void *(*find)(void *data, const char *name), void *data, ss_lua_reason *reason)
 {
     const char *missing = ss_lua_bind(find, data), *wrong = missing ? NULL : ss_lua_check();
@@ -310,6 +302,5 @@ const ss_lua_loadable stacksplice_lua_loadable = {.size = sizeof stacksplice_lua
                                                   .release = release,
                                                   .is_closed = is_closed,
                                                   .take_last = ss_lua_take_recorded,
-                                                  .runs = runs,
                                                   .owns = ss_lua_owns,
                                                   .find_failed = ss_lua_find_failed};

@@ -60,9 +60,6 @@ typedef struct ss_lua_loadable {
     /* The last error whose traceback this thread asked for, with a reference; once.  TEXT must
        begin with its message, if that is a string; it may be NULL. */
     IUnknown *(*take_last)(ss_lua_attachment *attachment, const char *text, size_t length);
-    /* Whether a function runs in the state's main coroutine, or waits in it for others.  Any thread
-       that keeps the state open may ask, even while another one runs it. */
-    bool (*runs)(const ss_lua_attachment *attachment);
     /* Whether the coroutine belongs to the state. */
     bool (*owns)(const ss_lua_attachment *attachment, void *coroutine);
     /* The error of a coroutine that failed, with a reference, or NULL.  Its message is TEXT. */

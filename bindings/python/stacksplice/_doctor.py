@@ -85,7 +85,7 @@ def _hooks() -> Iterator[Finding]:
     elif _at_raise._tool is not None:
         yield Finding("ok", "capture at raise", "is on")
     else:
-        text = "is off; attaching a runtime of lupa, or install(capture_at_raise=True), switches it on"
+        text = "is off; after install() it begins as soon as an extension module may call Python back"
         yield Finding("note", "capture at raise", text)
 
 

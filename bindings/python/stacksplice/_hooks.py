@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from _thread import get_ident
 
+from . import _stacksplice
 from ._unhandled import show, tell_failure
 
 TYPE_CHECKING = False
@@ -98,7 +99,7 @@ class Hook:
     before their functions are called for the last time.
     """
 
-    __slots__ = ("found", "ident", "place", "tell_failure")
+    __slots__ = ("ends_here", "found", "ident", "place", "tell_failure")
 
     # Thread and address of what is being shown.  If install() was called again after other hooks
     # were set, those are between two of ours; we show an exception only once.
@@ -107,6 +108,7 @@ class Hook:
     def __init__(self, place: Place, found: Callable[..., object]) -> None:
         self.place = place
         self.found = found
+        self.ends_here = _stacksplice._ends_here
         self.ident = get_ident
         self.tell_failure = tell_failure
 
@@ -121,6 +123,7 @@ class Hook:
         self._being_shown.add(key)
         try:
             try:
+                self.ends_here(exc)  # from here: what called this method is what the exception came to
                 shown = self.place.show(exc, *arguments)
             except Exception as failure:
                 self.tell_failure(failure)

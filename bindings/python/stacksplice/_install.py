@@ -48,7 +48,12 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 def install(*, capture_at_raise: bool = False) -> None:
-    """Report unhandled exceptions that crossed a border with their combined stack.
+    """Show unhandled exceptions that passed code of several languages with their combined stack.
+
+    Attaches every LuaRuntime of lupa, those that exist and those made later: see attach().  Once
+    code of another language that may call Python is loaded (ctypes, cffi, extension modules), an
+    exception raised below such code keeps the stack of its raise, on CPython 3.12 and newer; other
+    raises pay for a few comparisons.
 
     Sets sys.excepthook, which the interactive prompt calls too, threading.excepthook and
     sys.unraisablehook.  What event loops of asyncio and concurrent.futures log of exceptions that
@@ -72,13 +77,14 @@ def install(*, capture_at_raise: bool = False) -> None:
     """
     import logging  # not at the top: many programs never need it
 
-    from . import _at_raise, _hooks, _lupa
+    from . import _at_raise, _hooks, _lupa, _others
     from ._unhandled import unhandled_record
 
     if capture_at_raise:
         _at_raise.begin()
     _hooks.occupy_all()
     _lupa.begin()
+    _others.begin()
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(unhandled_record)
     shell = _running_shell()
@@ -91,10 +97,11 @@ def uninstall() -> None:
     at the raise end."""
     import logging
 
-    from . import _at_raise, _hooks, _lupa
+    from . import _at_raise, _hooks, _lupa, _others
     from ._unhandled import unhandled_record
 
     _lupa.end()
+    _others.end()
     _at_raise.end()
     _hooks.leave_all()
     for name in _LOGGERS:

@@ -21,7 +21,7 @@ static PyObject *error_info(PyObject *module, PyObject *exc)
     IScriptErrorInfo *error;
     PyObject *result;
 
-    if (!is_exception(exc))
+    if (!is_exception(exc) || sspy_error_of_way(state, exc))
         return NULL;
     ties = sspy_ties_of(state->interp, exc);
     error = sspy_ties_hold(ties, exc);

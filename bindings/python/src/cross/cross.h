@@ -20,6 +20,15 @@ HRESULT sspy_originate(sspy_state *state, PyObject *exc, const void *above);
 /* EXC's language exception with an outside reference; NULL with an exception. */
 IUnknown *sspy_language_exception(sspy_state *state, PyObject *exc, const void *above);
 
+/* ---- Without a border (way.c) -----------------------------------------------------------------*/
+
+/* Give EXC its error if it passed code of another language that knows nothing of us, and carries
+   the stack of its raise. -1 with an exception. */
+int sspy_error_of_way(sspy_state *state, PyObject *exc);
+/* _ends_here(exc): the same for one that a hook, which calls this, is told of because the code that
+   called Python can do nothing with it.  Without a stack of its raise it gets the live one. */
+PyObject *sspy_ends_here(PyObject *module, PyObject *exc);
+
 /* ---- In (arrive.c) ----------------------------------------------------------------------------*/
 
 /* The object of ERROR's language exception if it was born in this interpreter, else NULL. */

@@ -53,6 +53,10 @@ const void *sspy_frame_live(PyFrameObject *frame, bool owned);
 /* Whether a live frame belongs to its frame object. */
 bool sspy_chain_has_owned(void);
 
+/* An address inside of the native frame of the loop that runs the innermost frame; NULL if there is
+   none. */
+const void *sspy_loop_marker(void);
+
 /* Whether code that is not Python called the running frames, and was called from Python itself.  It
    may be true where nobody knows: the answer takes few steps. */
 bool sspy_chain_is_nested(void);

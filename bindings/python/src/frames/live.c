@@ -77,6 +77,21 @@ bool sspy_chain_is_nested(void)
     return head && sspy_word(head, layout->cframe_previous);
 }
 
+const void *sspy_loop_marker(void)
+{
+    uintptr_t at;
+
+    if (sspy_layout_reason())
+        return NULL;
+    at = sspy_word((uintptr_t)PyThreadState_Get(), sspy_layout_now()->head);
+    for (int steps = 0; !sspy_layout_now()->cframe && at && steps < SSPY_MAX_CHAIN; steps++) {
+        if (sspy_frame_owner(at) >= SSPY_FRAME_OF_C)
+            break;
+        at = sspy_frame_previous(at);
+    }
+    return (const void *)at;
+}
+
 const void *sspy_frame_live(PyFrameObject *frame, bool owned)
 {
     uintptr_t data, live;

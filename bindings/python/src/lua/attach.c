@@ -53,11 +53,6 @@ IUnknown *sspy_lua_take_last(sspy_lua *lua, const char *text, size_t length)
     return lua->calls->take_last(lua->attachment, text, length);
 }
 
-bool sspy_lua_runs(const sspy_lua *lua)
-{
-    return lua->calls->runs(lua->attachment);
-}
-
 bool sspy_lua_owns(const sspy_lua *lua, void *coroutine)
 {
     return lua->calls->owns(lua->attachment, coroutine);

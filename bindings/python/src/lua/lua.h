@@ -55,7 +55,6 @@ void sspy_lua_forget(sspy_lua *lua);
 bool sspy_lua_is_closed(const sspy_lua *lua);
 /* See ss_lua_loadable: the caller gets a reference, or NULL. */
 IUnknown *sspy_lua_take_last(sspy_lua *lua, const char *text, size_t length);
-bool sspy_lua_runs(const sspy_lua *lua);
 bool sspy_lua_owns(const sspy_lua *lua, void *coroutine);
 IUnknown *sspy_lua_find_failed(sspy_lua *lua, void *coroutine, const char *text, size_t length,
                                const void *above);

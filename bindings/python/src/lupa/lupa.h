@@ -39,10 +39,8 @@ PyObject *sspy_lupa_existing(PyObject *module, PyObject *kinds);
 PyObject *sspy_lupa_detach(PyObject *module, PyObject *key);
 PyObject *sspy_lupa_is_attached(PyObject *module, PyObject *key);
 
-/* ---- Errors (at_raise.c, names.c, raised.c, lua_error.c) --------------------------------------*/
+/* ---- Errors (names.c, raised.c, lua_error.c) --------------------------------------------------*/
 
-/* sspy_raised for exceptions that a function called by an attached runtime may have raised. */
-PyObject *sspy_raised_below(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 /* The hook of ss_lua_hooks: a Python exception leaves for Lua, whose frames are still live. */
 void sspy_lupa_raised(void *data, void *block, const void *above, const uintptr_t *frames,
                       uint32_t count);

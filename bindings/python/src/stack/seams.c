@@ -47,7 +47,7 @@ static bool is_renamed_body(const PyCodeObject *code)
 
 /* A new frame is at or just after its first instruction.  A frame that raised is further on, unless
    its very first step failed. */
-static bool has_run(PyFrameObject *frame, const PyCodeObject *code)
+bool sspy_frame_has_run(PyFrameObject *frame, const PyCodeObject *code)
 {
     return PyFrame_GetLasti(frame) > (code->_co_firsttraceable + 1) * SSPY_CODE_UNIT;
 }
@@ -59,8 +59,8 @@ static bool tells_caller(PyFrameObject *frame)
     PyCodeObject *code = PyFrame_GetCode(frame);
     PyFrameObject *back = PyFrame_GetBack(frame);
     bool forgets = code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
-    bool tells =
-        !is_renamed_body(code) && (back || (!PyErr_Occurred() && !forgets && has_run(frame, code)));
+    bool tells = !is_renamed_body(code) &&
+                 (back || (!PyErr_Occurred() && !forgets && sspy_frame_has_run(frame, code)));
 
     Py_XDECREF(back);
     Py_DECREF(code);

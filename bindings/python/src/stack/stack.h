@@ -55,8 +55,20 @@ uintptr_t sspy_seam_inside(const PyTracebackObject *entry);
 /* Keep the COUNT frames in ROOM as the stack where EXC was raised, unless it has one; -1 with an
    exception. */
 int sspy_keep_raised(sspy_interp *interp, PyObject *exc, sspy_room *room, uint32_t count);
+/* Whether FRAME, whose code is CODE, did a step. */
+bool sspy_frame_has_run(PyFrameObject *frame, const PyCodeObject *code);
 /* The callback of sys.monitoring for RAISE: keeps the stack in the ties. */
 PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+
+/* ---- Code of other languages (foreign_code.c, at_raise.c) -------------------------------------*/
+
+/* Whether the call before ADDRESS, a native frame's element, is in a binary that is not Python's.
+ */
+bool sspy_is_foreign_code(uintptr_t address);
+/* Whether such code is on the stack with Python on both sides. */
+bool sspy_foreign_code_called(void);
+/* sspy_raised for exceptions below such code. */
+PyObject *sspy_raised_below(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 /* ---- Tasks that wait (awaiting.c) -------------------------------------------------------------*/
 

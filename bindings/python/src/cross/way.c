@@ -1,0 +1,135 @@
+/*
+ * Exceptions that met no border of ours and passed code of other languages all the same: they get
+ * their error when somebody asks for it, if the stack of their raise shows such code on their way.
+ *
+ * The way begins in the innermost frame of Python.  It ends in the outermost frame of the
+ * traceback, or in the code that called that frame, if the frame has ended.
+ */
+#include "cross/cross.h"
+#include "traceback/match.h"
+
+/* What lies between two Python frames. */
+typedef struct segment {
+    bool foreign; /* code that is not Python's */
+    bool shown;   /* with a name that a report shows */
+} segment;
+
+static int look(const stacksplice_frame *frame, void *data)
+{
+    segment *s = data;
+
+    if (frame->kind == STACKSPLICE_FRAME_SCRIPT)
+        s->foreign = s->shown = true;
+    else if (frame->kind == STACKSPLICE_FRAME_NATIVE && frame->function)
+        s->shown |= stacksplice_frame_role(frame) == STACKSPLICE_ROLE_OWN;
+    return 0;
+}
+
+/* Whether the elements from FRAMES[*AT] to the next Python frame tell more than Python's own
+   traceback. *AT is then the place of that frame, or COUNT. */
+static bool passes_foreign(const sspy_state *state, sspy_elements stack, uint32_t *at)
+{
+    segment s = {false, false};
+
+    while (*at < stack.count && !sspy_is_frame_of(stack.frames[*at], state->interp->id)) {
+        uintptr_t element = stack.frames[(*at)++];
+
+        if (!stacksplice_is_token(element)) {
+            if (!sspy_is_foreign_code(element))
+                continue;
+            s.foreign = true;
+        }
+        (void)stacksplice_resolve(element, look, &s);
+    }
+    return s.foreign && s.shown && *at < stack.count;
+}
+
+static bool is_left(PyTracebackObject *head)
+{
+    return !sspy_frame_live(head->tb_frame, sspy_chain_has_owned());
+}
+
+/* The number of Python's frames in the traceback from HEAD on, each once. */
+static uint32_t count_frames(const PyTracebackObject *head)
+{
+    uint32_t frames = 0;
+
+    for (const PyTracebackObject *entry = head; entry; entry = entry->tb_next) {
+        PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
+        bool again = entry->tb_next && entry->tb_next->tb_frame == entry->tb_frame;
+
+        frames += !again && sspy_frame_has_run(entry->tb_frame, code) &&
+                  !sspy_foreign_frame(entry->tb_frame, NULL);
+        Py_DECREF(code);
+    }
+    return frames;
+}
+
+/* How many borders between Python frames EXC has passed; all if it does not tell. */
+static uint32_t count_passed(PyObject *exc)
+{
+    PyTracebackObject *head = (PyTracebackObject *)PyException_GetTraceback(exc);
+    uint32_t passed = UINT32_MAX;
+
+    if (head) {
+        passed = count_frames(head) - 1 + is_left(head);
+        Py_DECREF(head);
+    }
+    return passed;
+}
+
+static bool is_foreign_way(const sspy_state *state, PyObject *exc, sspy_elements stack)
+{
+    uint32_t passed = count_passed(exc), at = 0;
+
+    while (at < stack.count && !sspy_is_frame_of(stack.frames[at], state->interp->id))
+        at++;
+    while (passed-- && at++ < stack.count)
+        if (passes_foreign(state, stack, &at))
+            return true;
+    return false;
+}
+
+/* Make EXC's error, with the live stack outside of ABOVE if it has none; -1 with an exception. */
+static int make_error(sspy_state *state, PyObject *exc, const void *above)
+{
+    IScriptErrorInfo *error = NULL;
+
+    if (sspy_error_for(state, exc, above, &error))
+        return -1;
+    sspy_release(state->interp, error);
+    return 0;
+}
+
+int sspy_error_of_way(sspy_state *state, PyObject *exc)
+{
+    sspy_ties *ties = sspy_ties_of(state->interp, exc);
+    sspy_elements stack;
+
+    if (!ties || !ties->raised || ties->core.exception || ties->core.error)
+        return 0;
+    stack = (sspy_elements){ties->raised, ties->raised_count};
+    return is_foreign_way(state, exc, stack) ? make_error(state, exc, NULL) : 0;
+}
+
+PyObject *sspy_ends_here(PyObject *module, PyObject *exc)
+{
+    sspy_state *state = PyModule_GetState(module);
+    const void *above = sspy_loop_marker();
+    sspy_ties *ties = sspy_ties_of(state->interp, exc);
+    sspy_elements stack;
+    uint32_t at = 0;
+    sspy_room room;
+    int failed = 0;
+
+    if (!above || !PyExceptionInstance_Check(exc) ||
+        (ties && (ties->raised || ties->core.exception || ties->core.error)))
+        Py_RETURN_NONE;
+    if (sspy_room_begin(&room, stacksplice_max_frames()))
+        return NULL;
+    stack = (sspy_elements){room.frames, sspy_capture(above, room.limit, room.frames)};
+    if (passes_foreign(state, stack, &at))
+        failed = make_error(state, exc, above);
+    sspy_room_end(&room);
+    return failed ? NULL : Py_NewRef(Py_None);
+}
