@@ -107,8 +107,8 @@ static const stacksplice_glue lua = {
     .functions = lua_functions,
     .entries = lua_entries,
     .libraries = lua_libraries,
-    .unread = "Lua frames unknown: stacksplice is not loaded in %s; require "
-              "\"stacksplice\" in that Lua",
+    .unread = "Lua frames unknown: stacksplice is not loaded in %s; Lua 5.3 to 5.5: require "
+              "\"stacksplice\" in it, lupa: stacksplice.install(), others: not supported",
     .values = lua_values};
 
 const stacksplice_glue *const ss_known_glue[] = {&python, &lua, NULL};

@@ -130,7 +130,8 @@ TEST(test_reports_say_it)
     unread_run("local function f() fail(1) return 1 end f()");
     at = strstr(text, "[gap: " GAP);
     assert_non_null(at);
-    assert_non_null(strstr(at, "require \"stacksplice\" in that Lua]\n"));
+    assert_non_null(strstr(at, "require \"stacksplice\" in it, lupa: stacksplice.install(), "
+                               "others: not supported]\n"));
     assert_null(strstr(at + sizeof "[gap: ", GAP));
     unread_run("local function f() fail(2) return 1 end f()");
     assert_non_null(strstr(text, "\"reason\":\"" GAP));

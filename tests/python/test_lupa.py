@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 import weakref
 
 import lupa_runtimes
@@ -213,6 +214,46 @@ def test_a_runtime_that_existed_before(lua) -> None:
     assert entries(caught(runtime.globals().price, "XXX")) == ["caught"]
 
 
+def test_install_does_not_wait_for_a_thread_that_runs_lua(lua) -> None:
+    """It returns while the other thread is inside Lua, which is attached when that call ends."""
+    stacksplice.uninstall()
+    runtime = lua.LuaRuntime()
+    inside, go_on = threading.Event(), threading.Event()
+
+    def wait_in_lua() -> None:
+        runtime.eval("function(wait) wait() end")(lambda: (inside.set(), go_on.wait()))
+
+    thread = threading.Thread(target=wait_in_lua)
+    thread.start()
+    inside.wait()
+    stacksplice.install()
+    stacksplice.install()
+    waiting = [each for each in threading.enumerate() if "stacksplice" in each.name]
+    assert len(waiting) == 1 and not stacksplice._stacksplice._lupa_attached(id(runtime))
+    go_on.set()
+    thread.join()
+    waiting[0].join()
+    assert stacksplice._stacksplice._lupa_attached(id(runtime))
+    assert stacksplice.detach(runtime)
+
+
+def test_uninstall_ends_the_waiting_for_a_runtime(lua) -> None:
+    stacksplice.uninstall()
+    runtime = lua.LuaRuntime()
+    inside, go_on = threading.Event(), threading.Event()
+    function = runtime.eval("function(wait) wait() end")
+    thread = threading.Thread(target=function, args=(lambda: (inside.set(), go_on.wait()),))
+    thread.start()
+    inside.wait()
+    stacksplice.install()
+    waiting = [each for each in threading.enumerate() if "stacksplice" in each.name]
+    stacksplice.uninstall()
+    go_on.set()
+    thread.join()
+    waiting[0].join()
+    assert not stacksplice._stacksplice._lupa_attached(id(runtime))
+
+
 def test_attach_and_detach_by_hand(lua) -> None:
     stacksplice.uninstall()
     runtime = runtime_of(lua)
@@ -284,5 +325,6 @@ def test_a_lua_that_is_not_known(name: str) -> None:
         )
         runtime.execute("look()")
         assert any("Lua frames unknown" in gap and name in gap for gap in gaps), gaps
+        assert any(gap.endswith("others: not supported") for gap in gaps), gaps
     finally:
         stacksplice.uninstall()

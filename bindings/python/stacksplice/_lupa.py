@@ -119,6 +119,53 @@ def _attach_if_known(runtime: Any) -> None:
         pass
 
 
+# The runtimes for which a thread of ours waits.
+_awaited: set[int] = set()
+
+
+def _attach_later(runtime: Any, lock: Any) -> None:
+    """The same in a thread of its own, which waits until nobody runs RUNTIME."""
+    with lock:
+        _awaited.discard(id(runtime))
+        if _installed:
+            _attach_if_known(runtime)
+
+
+def _begin_to_wait(runtime: Any, lock: Any) -> None:
+    import threading
+
+    if id(runtime) in _awaited:
+        return
+    _awaited.add(id(runtime))
+    name = "stacksplice waits for a runtime of lupa"
+    try:
+        threading.Thread(target=_attach_later, args=(runtime, lock), name=name, daemon=True).start()
+    except RuntimeError:  # there can be no more threads: reports have the gap
+        _awaited.discard(id(runtime))
+
+
+def _lock_of(runtime: Any) -> Any:
+    """The lock that every call of RUNTIME holds; None if this lupa does not show it."""
+    import gc
+
+    held = (each for each in gc.get_referents(runtime) if type(each).__name__ == "FastRLock")
+    return next(held, None)
+
+
+def _attach_existing(runtime: Any) -> None:
+    """_attach_if_known() without waiting for another thread that runs RUNTIME."""
+    lock = _lock_of(runtime)
+    if lock is None:  # nothing tells whether it would wait
+        _attach_if_known(runtime)
+    elif lock.acquire(False):
+        try:
+            _attach_if_known(runtime)
+        finally:
+            lock.release()
+    else:
+        _begin_to_wait(runtime, lock)
+
+
 def _created(runtime: Any) -> None:
     """Called while lupa makes RUNTIME, before it begins to count memory, or else afterwards."""
     if not _installed or _stacksplice._lupa_attached(id(runtime)):
@@ -187,7 +234,8 @@ def begin() -> None:
     for module in _modules():
         _watch(module)
     for runtime in _runtimes():
-        _attach_if_known(runtime)
+        if not _stacksplice._lupa_attached(id(runtime)):
+            _attach_existing(runtime)
 
 
 def is_begun() -> bool:
