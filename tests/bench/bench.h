@@ -52,6 +52,12 @@ void bench_visit_row(const char *row, const bench_method *methods, size_t count,
                      void (*first)(void *data));
 void bench_visit(void);
 
+/* Around work that the caller times itself, and that is RUNS runs of METHOD: count its
+ * instructions.
+ */
+void bench_count_begin(void);
+void bench_count_end(const char *row, const char *method, unsigned runs);
+
 /* One value that was measured otherwise: medians of VALUES, which are sorted. */
 void bench_report(const char *row, const char *method, const char *unit, double *values,
                   size_t count, unsigned frames);

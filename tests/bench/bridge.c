@@ -12,6 +12,9 @@
  *   row(row, frames, methods)    methods are (name, prepare or None, run): see bench.h.  prepare(n)
  *                                gives a list of n arguments of run
  *   border(row, f)               calls f from C, with and without stacksplice's part of a border
+ *   counts() -> bool             whether instructions are counted
+ *   count()                      begins to count them, for work that is not done by row()
+ *   counted(row, method, runs)   the end of it
  *   wants(row) -> bool, options(list)
  */
 #include "bridge.h"
@@ -304,6 +307,30 @@ static PyObject *border(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* ---- Rows that Python times itself ------------------------------------------------------------*/
+
+static PyObject *counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
+{
+    return PyBool_FromLong(bench_counts());
+}
+
+static PyObject *count_begin(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
+{
+    bench_count_begin();
+    Py_RETURN_NONE;
+}
+
+static PyObject *count_end(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *name, *method;
+    unsigned runs;
+
+    if (!PyArg_ParseTuple(args, "ssI", &name, &method, &runs))
+        return NULL;
+    bench_count_end(name, method, runs);
+    Py_RETURN_NONE;
+}
+
 /* ---- The module -------------------------------------------------------------------------------*/
 
 static PyObject *wants(PyObject *Py_UNUSED(module), PyObject *args)
@@ -356,6 +383,9 @@ PyMODINIT_FUNC PyInit_bench_bridge(void)
                                     {"row_here", row_here, METH_VARARGS, NULL},
                                     {"row", row, METH_VARARGS, NULL},
                                     {"border", border, METH_VARARGS, NULL},
+                                    {"counts", counts, METH_NOARGS, NULL},
+                                    {"count", count_begin, METH_NOARGS, NULL},
+                                    {"counted", count_end, METH_VARARGS, NULL},
                                     {"wants", wants, METH_VARARGS, NULL},
                                     {"options", options, METH_VARARGS, NULL},
                                     {NULL, NULL, 0, NULL}};

@@ -49,6 +49,11 @@ BUDGETS = [
     Budget("Lua, error under * frames", "stacksplice.handler", "debug.traceback", 1 / 10),
     # Where Lua is alone this is that function after one check.
     Budget("Lua, the stack at * frames", "stacksplice.traceback", "debug.traceback", 1.1),
+    Budget(
+        "Python, a raise that is caught*", "install(), no other code loaded", "bare", 1.02, 0, "instructions"
+    ),
+    Budget("Python, a raise that is caught", "install()", "bare", 1.05, 0.5 * MICROSECOND),
+    Budget("Python, a raise that is caught below sorted()", "install()", "bare", 1.05, 0.5 * MICROSECOND),
     Budget("Python -> Lua -> Python, a raise", "stacksplice", "lupa", 1.0),
     Budget("border, no error, *", "stacksplice", "bare", 1.02, 40, "instructions"),
     Budget("import in a process", "stacksplice", plus=5 * MILLISECOND),
@@ -70,6 +75,7 @@ REFERENCES = [
     ("Python, the stack*", "traceback.extract_stack"),
     ("Lua, error *", "debug.traceback"),
     ("Lua, the stack*", "debug.traceback"),
+    ("Python, a raise*", "bare"),
     ("Python -> Lua -> Python*", "lupa"),
     ("border, *", "bare"),
     ("import *", "an empty extension"),

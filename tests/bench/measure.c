@@ -141,6 +141,20 @@ static void dump_count(const char *row, const bench_method *method, unsigned run
     CALLGRIND_DUMP_STATS_AT(name);
 }
 
+void bench_count_begin(void)
+{
+    CALLGRIND_ZERO_STATS;
+    CALLGRIND_TOGGLE_COLLECT;
+}
+
+void bench_count_end(const char *row, const char *method, unsigned runs)
+{
+    const bench_method counted = {.name = method};
+
+    CALLGRIND_TOGGLE_COLLECT;
+    dump_count(row, &counted, runs, 0);
+}
+
 /* ---- Rows on one stack ------------------------------------------------------------------------*/
 
 static void prepare(const bench_method *method, unsigned runs)

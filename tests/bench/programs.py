@@ -185,6 +185,7 @@ def timed(statement: str) -> list[str]:
 
 def python(runner: Runner, results: Results) -> None:
     runner.measure(results, "errors and stacks in Python", [sys.executable, str(HERE / "python_rows.py")])
+    runner.measure(results, "raises in Python", [sys.executable, str(HERE / "raise_rows.py")])
     # What an installer does: the imports that are timed find their byte code.
     subprocess.run([sys.executable, "-m", "compileall", "-q", str(runner.build / "python")], check=True)
     runner.first(
