@@ -48,6 +48,7 @@ set(sources
   src/cross/resume.c
   src/traceback/text.c
   src/traceback/traceback.c
+  src/api/capture.c
   src/api/doctor.c
   src/api/install.c
   src/api/module.c

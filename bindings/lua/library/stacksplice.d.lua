@@ -130,7 +130,10 @@ function stacksplice.xpcall(f, handler, ...) end
 ---@param cause? any
 function stacksplice.error(value, cause) end
 
----The combined stack, beginning at the caller.
+---The combined stack, beginning at the caller. A capture is cheap: the frames get their names when
+---the stack is first used, all at once. Indexing, `#`, `ipairs`, `pairs` and the functions of `table`
+---do that. Raw access does not: `next`, `rawget`, and serializers in C which walk tables raw. Use
+---the stack before you give it to these, or before you set a metatable: `local _ = #stack`.
 ---@param skip? integer frames left out, innermost first; 0
 ---@param limit? integer how many of the innermost at most; without it the whole stack, of one that is longer than `set_max_frames` allows both ends
 ---@return stacksplice.Stack

@@ -3,52 +3,6 @@
 #include "cross/cross.h"
 #include "traceback/traceback.h"
 
-#include <string.h>
-
-enum { MOST_FRAMES = 65535 };
-
-/* A count between 0 and 65535. */
-static uint32_t check_count(lua_State *L, int arg, lua_Integer fallback)
-{
-    lua_Integer count = luaL_optinteger(L, arg, fallback);
-
-    luaL_argcheck(L, count >= 0, arg, "must not be negative");
-    return count > MOST_FRAMES ? MOST_FRAMES : (uint32_t)count;
-}
-
-static SS_LUA_OWN int module_capture(lua_State *L)
-{
-    uint32_t max = stacksplice_max_frames();
-    uint32_t skip = check_count(L, 1, 0), limit = check_count(L, 2, max), count, room;
-    uintptr_t *frames;
-
-    ss_lua_plant_sentinel(L, ss_lua_state_open(L));
-    luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
-    room = max;
-    /* The innermost elements that the caller asked for must be there. */
-    if (skip || !lua_isnoneornil(L, 2))
-        room = 2 * (skip + limit) + 2;
-    frames = lua_newuserdatauv(L, room * sizeof *frames, 0);
-    count = ss_lua_capture(L, SS_LUA_HERE(), room, frames, NULL);
-    skip = skip < count ? skip : count;
-    count -= skip;
-    if (lua_isnoneornil(L, 2))
-        count = stacksplice_copy_ends(frames + skip, count, max, frames + skip);
-    ss_lua_push_frames(L, frames + skip, count < limit ? count : limit);
-    return 1;
-}
-
-/* Set how many elements a stack may have, for the whole process; returns the former number. */
-static int module_set_max_frames(lua_State *L)
-{
-    lua_Integer max = luaL_checkinteger(L, 1);
-
-    luaL_argcheck(L, max >= 1 && max <= MOST_FRAMES, 1, "must be in 1 to 65535");
-    lua_pushinteger(L, stacksplice_max_frames());
-    (void)stacksplice_set_max_frames((uint32_t)max);
-    return 1;
-}
-
 /* Nil, or a failing HRESULT, signed or unsigned. */
 static HRESULT check_hresult(lua_State *L, int arg)
 {
@@ -216,14 +170,13 @@ static int module_error_info(lua_State *L)
 static const luaL_Reg functions[] = {
     {"traceback", ss_lua_traceback},
     {"handler", stacksplice_lua_handler},
-    {"capture", module_capture},
     {"originate", module_originate},
     {"propagate", module_propagate},
     {"peek_error", module_peek_error},
     {"take_error", module_take_error},
     {"error_info", module_error_info},
     {"error", module_error},
-    {"set_max_frames", module_set_max_frames},
+    {"set_max_frames", ss_lua_set_max_frames_function},
     {"install", ss_lua_install_function},
     {"report", ss_lua_report_function},
     {"doctor", ss_lua_doctor_function},
@@ -244,6 +197,8 @@ __attribute__((visibility("default"))) SS_LUA_OWN int luaopen_stacksplice(lua_St
     luaL_checkversion(L);
     ss_lua_plant_sentinel(L, ss_lua_state_open(L));
     luaL_newlib(L, functions);
+    ss_lua_push_capture(L);
+    lua_setfield(L, -2, "capture");
     ss_lua_push_holder_of_state(L);
     luaL_setfuncs(L, calls, 1);
     lua_pushfstring(L, "stacksplice %s", stacksplice_version());

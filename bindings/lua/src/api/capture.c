@@ -1,0 +1,197 @@
+/*
+ * stacksplice.capture: the stack as a table.  Naming the frames costs far more than capturing them,
+ * and most stacks are captured in case somebody asks.  So at first the table has only the elements
+ * and a metatable, which looks up all frames at the first use.  From then on it is an ordinary
+ * table.
+ */
+#include "api/api.h"
+#include "value/value.h"
+
+#include <string.h>
+
+enum { MOST_FRAMES = 65535, NEAR_FRAMES = 512 };
+
+/* ---- A stack that nobody has read yet --------------------------------------------------------*/
+
+/* The key of a userdata with the elements. */
+static const char elements_key;
+
+/* Push the elements of the table at 1; push nothing and return false when it has none.  Scripts can
+   put anything under the key, but not give it the metatable. [-0, +(0|1), -], 3 slots */
+static bool push_elements(lua_State *L)
+{
+    bool ours = false;
+
+    if (lua_rawgetp(L, 1, &elements_key) == LUA_TUSERDATA && lua_getmetatable(L, -1)) {
+        if (lua_getmetatable(L, 1)) {
+            ours = lua_rawequal(L, -1, -2);
+            lua_pop(L, 1);
+        }
+        lua_pop(L, 1);
+    }
+    if (!ours)
+        lua_pop(L, 1);
+    return ours;
+}
+
+/* Move all entries of the table at the top to that at 1. [-1, +0, m] */
+static void move_entries(lua_State *L)
+{
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+        lua_pushvalue(L, -2);
+        lua_insert(L, -2);
+        lua_rawset(L, 1);
+    }
+    lua_pop(L, 1);
+}
+
+/* Look up the frames of the stack at 1.  It stays as it is when memory runs out. [-0, +0, m] */
+static void read_frames(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    if (!push_elements(L))
+        return;
+    ss_lua_push_frames(L, lua_touserdata(L, -1), (uint32_t)(lua_rawlen(L, -1) / sizeof(uintptr_t)));
+    lua_replace(L, -2);
+    if (!push_elements(L)) { /* a finalizer has read them meanwhile */
+        lua_pop(L, 1);
+        return;
+    }
+    lua_pop(L, 1);
+    move_entries(L);
+    lua_pushnil(L);
+    lua_rawsetp(L, 1, &elements_key);
+    lua_pushnil(L);
+    lua_setmetatable(L, 1);
+}
+
+/* ---- Its metamethods -------------------------------------------------------------------------*/
+
+/* After read_frames they use raw access: debug.setmetatable can give them any other table. */
+static int stack_index(lua_State *L)
+{
+    lua_settop(L, 2);
+    read_frames(L);
+    lua_rawget(L, 1);
+    return 1;
+}
+
+static int stack_newindex(lua_State *L)
+{
+    lua_settop(L, 3);
+    read_frames(L);
+    lua_rawset(L, 1);
+    return 0;
+}
+
+static int stack_length(lua_State *L)
+{
+    lua_settop(L, 1);
+    read_frames(L);
+    lua_pushinteger(L, (lua_Integer)lua_rawlen(L, 1));
+    return 1;
+}
+
+static int next_entry(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_settop(L, 2);
+    if (lua_next(L, 1))
+        return 2;
+    lua_pushnil(L);
+    return 1;
+}
+
+static int stack_pairs(lua_State *L)
+{
+    lua_settop(L, 1);
+    read_frames(L);
+    lua_pushcfunction(L, next_entry);
+    lua_pushvalue(L, 1);
+    lua_pushnil(L);
+    return 3;
+}
+
+/* Without a name, so that tostring shows a table; protected, so that nobody exchanges it. */
+static void push_metatable(lua_State *L)
+{
+    static const luaL_Reg metamethods[] = {{"__index", stack_index},
+                                           {"__newindex", stack_newindex},
+                                           {"__len", stack_length},
+                                           {"__pairs", stack_pairs},
+                                           {NULL, NULL}};
+
+    luaL_newlib(L, metamethods);
+    lua_pushboolean(L, 0);
+    lua_setfield(L, -2, "__metatable");
+}
+
+/* Push a stack with the metatable at METATABLE. [-0, +1, m] */
+static void push_unread(lua_State *L, const uintptr_t *frames, uint32_t count, int metatable)
+{
+    uintptr_t *elements;
+
+    lua_createtable(L, 0, 1);
+    elements = lua_newuserdatauv(L, count * sizeof *elements, 0);
+    memcpy(elements, frames, count * sizeof *elements);
+    lua_pushvalue(L, metatable);
+    lua_setmetatable(L, -2);
+    lua_rawsetp(L, -2, &elements_key);
+    lua_pushvalue(L, metatable);
+    lua_setmetatable(L, -2);
+}
+
+/* ---- Functions of the module -----------------------------------------------------------------*/
+
+/* A count between 0 and 65535. */
+static uint32_t check_count(lua_State *L, int arg, lua_Integer fallback)
+{
+    lua_Integer count = luaL_optinteger(L, arg, fallback);
+
+    luaL_argcheck(L, count >= 0, arg, "must not be negative");
+    return count > MOST_FRAMES ? MOST_FRAMES : (uint32_t)count;
+}
+
+/* Upvalue: the metatable. */
+static SS_LUA_OWN int capture(lua_State *L)
+{
+    uint32_t max = stacksplice_max_frames();
+    uint32_t skip = check_count(L, 1, 0), limit = check_count(L, 2, max), room = max, count;
+    uintptr_t near[NEAR_FRAMES], *frames = near;
+
+    ss_lua_plant_sentinel(L, ss_lua_state_open(L));
+    luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
+    /* The innermost elements that the caller asked for must be there. */
+    if (skip || !lua_isnoneornil(L, 2))
+        room = 2 * (skip + limit) + 2;
+    if (room > NEAR_FRAMES)
+        frames = lua_newuserdatauv(L, room * sizeof *frames, 0);
+    count = ss_lua_capture(L, SS_LUA_HERE(), room, frames, NULL);
+    skip = skip < count ? skip : count;
+    count -= skip;
+    if (lua_isnoneornil(L, 2))
+        count = stacksplice_copy_ends(frames + skip, count, max, frames + skip);
+    count = count < limit ? count : limit;
+    if (count)
+        push_unread(L, frames + skip, count, lua_upvalueindex(1));
+    else
+        ss_lua_push_frames(L, frames, 0);
+    return 1;
+}
+
+void ss_lua_push_capture(lua_State *L)
+{
+    push_metatable(L);
+    lua_pushcclosure(L, capture, 1);
+}
+
+int ss_lua_set_max_frames_function(lua_State *L)
+{
+    lua_Integer max = luaL_checkinteger(L, 1);
+
+    luaL_argcheck(L, max >= 1 && max <= MOST_FRAMES, 1, "must be in 1 to 65535");
+    lua_pushinteger(L, stacksplice_max_frames());
+    (void)stacksplice_set_max_frames((uint32_t)max);
+    return 1;
+}

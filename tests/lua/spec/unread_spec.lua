@@ -1,0 +1,116 @@
+-- luacheck: std +busted, globals debug
+-- A captured stack whose frames are looked up at its first use.
+local stacksplice = require "stacksplice"
+
+local function is_unread(stack)
+  return debug.getmetatable(stack) ~= nil and rawlen(stack) == 0
+end
+
+local function is_ordinary(stack)
+  return debug.getmetatable(stack) == nil and #stack > 1 and rawlen(stack) == #stack
+end
+
+-- Its fields, without the address: one text for each frame.
+local function tell(stack)
+  local frames = {}
+  for i, frame in ipairs(stack) do
+    frames[i] = table.concat({frame.kind, frame.language, tostring(frame.name), tostring(frame.currentline)}, " ")
+  end
+  return table.concat(frames, "\n")
+end
+
+-- Two stacks of one place.
+local function capture_twice()
+  local stacks = {}
+  for i = 1, 2 do
+    stacks[i] = stacksplice.capture()
+  end
+  return stacks[1], stacks[2]
+end
+
+local uses = {
+  index = function(stack) return stack[1] end,
+  ["index of nothing"] = function(stack) return stack.nothing end,
+  ["the length"] = function(stack) return #stack end,
+  ipairs = function(stack) for i in ipairs(stack) do return i end end,
+  pairs = function(stack) for key in pairs(stack) do return key end end,
+  unpack = table.unpack,
+  ["an assignment"] = function(stack) stack.mine = nil end,
+  ["frames_left_out"] = function(stack) return stack.frames_left_out end,
+  sort = function(stack) table.sort(stack, function() return false end) end,
+}
+
+describe("a captured stack", function()
+  for name, use in pairs(uses) do
+    it("is looked up by " .. name, function()
+      local stack, other = capture_twice()
+      assert.is_true(is_unread(stack))
+      use(stack)
+      assert.is_true(is_ordinary(stack))
+      local seen = {}
+      for key in next, stack do
+        seen[key] = true
+      end
+      assert.is_true(seen[1] and seen[#stack] and seen.frames_left_out)
+      if name ~= "sort" then
+        assert.equal(tell(other), tell(stack))
+      end
+    end)
+  end
+
+  it("has only its frames and their count", function()
+    local stack, count = stacksplice.capture(), 0
+    for key, value in pairs(stack) do
+      assert.equal(stack[key], value)
+      assert.is_true(key == "frames_left_out" and value == 0 or math.type(key) == "integer")
+      count = count + 1
+    end
+    assert.equal(#stack + 1, count)
+  end)
+
+  it("can be written to at once", function()
+    local stack, other = capture_twice()
+    stack[1] = "first"
+    table.insert(other, "last")
+    assert.equal("first", stack[1])
+    assert.equal("last", other[#other])
+    assert.equal(#stack + 1, #other)
+    assert.equal(stack[2].address, other[2].address)
+  end)
+
+  it("tells of functions that are gone", function()
+    local chunk = assert(load("local capture = ...\nlocal stack = capture()\nreturn stack", "=gone"))
+    local stack = chunk(stacksplice.capture)
+    chunk = nil -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    assert.is_true(is_unread(stack))
+    assert.equal("gone", stack[1].source)
+    assert.equal(2, stack[1].currentline)
+  end)
+
+  it("keeps its metatable until then", function()
+    local stack = stacksplice.capture()
+    local frames = assert(#stacksplice.capture())
+    assert.is_false((pcall(setmetatable, stack, {})))
+    assert.is_false(getmetatable(stack))
+    assert.equal(frames, #stack)
+    assert.equal(stack, setmetatable(stack, {}))
+  end)
+
+  it("believes no script", function()
+    local stack, other = capture_twice()
+    local key = next(stack)
+    local metatable = debug.getmetatable(stack)
+    for _, value in ipairs({io.stdout, {}, 1, "text"}) do
+      local forged = rawset(stacksplice.capture(), key, value)
+      assert.equal(0, #forged)
+      assert.equal(value, rawget(forged, key))
+    end
+    assert.is_nil(debug.setmetatable({}, metatable)[1])
+    assert.equal(0, #debug.setmetatable({}, metatable))
+    assert.is_false((pcall(metatable.__index, io.stdout, 1)))
+    rawset(stack, key, rawget(other, key))
+    assert.equal(tell(other), tell(stack))
+  end)
+end)
