@@ -61,7 +61,7 @@ static int row(lua_State *L)
 
 typedef struct border {
     lua_State *L;
-    int function, handler; /* stack indices */
+    int function, handler; /* stack indices; HANDLER is that of stacksplice */
 } border;
 
 static void call_bare(void *data)
@@ -101,18 +101,31 @@ static void call_stacksplice(void *data)
         give_up("a call with stacksplice failed");
 }
 
+static void call_with_slot(void *data)
+{
+    const border *b = data;
+
+    lua_pushvalue(b->L, b->function);
+    if (stacksplice_lua_xpcall(b->L, 0, 0, b->handler) < 0)
+        give_up("a call with stacksplice's handler in a slot failed");
+}
+
 static void border_row(lua_State *L, const char *name, const char *chunk)
 {
     border b = {.L = L};
-    bench_method methods[] = {{.name = "bare", .run = call_bare, .data = &b},
-                              {.name = "a traceback handler", .run = call_with_handler, .data = &b},
-                              {.name = "stacksplice", .run = call_stacksplice, .data = &b}};
+    bench_method methods[] = {
+        {.name = "bare", .run = call_bare, .data = &b},
+        {.name = "a traceback handler", .run = call_with_handler, .data = &b},
+        {.name = "stacksplice", .run = call_stacksplice, .data = &b},
+        {.name = "stacksplice, handler in a slot", .run = call_with_slot, .data = &b}};
 
+    lua_pushcfunction(L, stacksplice_lua_handler);
+    b.handler = lua_gettop(L);
     if (luaL_loadstring(L, chunk) != LUA_OK)
         give_up(lua_tostring(L, -1));
     b.function = lua_gettop(L);
     bench_row(name, methods, sizeof methods / sizeof *methods, 0);
-    lua_pop(L, 1);
+    lua_pop(L, 2);
 }
 
 /* ---- The first capture ------------------------------------------------------------------------*/

@@ -128,6 +128,29 @@ INTERRUPT_TEST(test_a_prompt_goes_on_with_the_next_line)
     assert_clean(L);
 }
 
+/* ---- The handler in a slot -------------------------------------------------------------------*/
+
+/* A C function returns normally, but the interrupt that it swallowed fails the call. */
+INTERRUPT_TEST(test_a_call_with_a_handler_in_a_slot)
+{
+    lua_State *L = *state;
+
+    lua_pushcfunction(L, stacksplice_lua_handler);
+    for (int nresults = LUA_MULTRET; nresults < 3; nresults++) {
+        lua_getglobal(L, "pcall");
+        lua_getglobal(L, "interrupt");
+        assert_int_equal(stacksplice_lua_xpcall(L, 1, nresults, 1), CANCELLED);
+        assert_int_equal(lua_gettop(L), 1);
+        RoClearError();
+        assert_int_equal(luaL_loadstring(L, "while true do pcall(interrupt) end"), LUA_OK);
+        assert_int_equal(stacksplice_lua_xpcall(L, 0, nresults, 1), CANCELLED);
+        assert_int_equal(lua_gettop(L), 1);
+        RoClearError();
+    }
+    lua_settop(L, 0);
+    assert_clean(L);
+}
+
 /* ---- Several states --------------------------------------------------------------------------*/
 
 /* enter(state, script): runs it in another state, as a host does that knows of borders. */

@@ -114,6 +114,20 @@ static void expect_hresult(HRESULT hr, HRESULT right, const char *what)
         wrong = what;
 }
 
+static int call_slot(lua_State *L)
+{
+    HRESULT hr;
+
+    lua_pushcfunction(L, stacksplice_lua_handler);
+    lua_insert(L, 1);
+    hr = stacksplice_lua_xpcall(L, 0, 0, 1);
+    expect_hresult(hr, E_FAIL, "xpcall");
+    if (lua_gettop(L) != 1)
+        wrong = "what xpcall leaves";
+    RoClearError();
+    return 0;
+}
+
 static int call_k(lua_State *L);
 
 static int after_k(lua_State *L, int status, lua_KContext context)
@@ -176,6 +190,7 @@ static int call_raise(lua_State *L)
 
 static const luaL_Reg functions[] = {
     {"border", border},
+    {"call_slot", call_slot},
     {"call_k", call_k},
     {"call_resume", call_resume},
     {"call_originate", call_originate},
@@ -261,6 +276,7 @@ static const char *const scripts[] = {
     "assert(type(stacksplice.doctor()) == 'boolean')",
     "stacksplice.set_max_frames(stacksplice.set_max_frames(20))",
     "local v = new() local ok, got = pcall(border, function() fail(v) end) check(v, got)",
+    "local v = new() call_slot(function() fail(v) end)",
     "local v = new() call_k(function() fail(v) end)",
     "local v = new() coroutine.wrap(function() call_k(function() coroutine.yield() fail(v) end)\n"
     "end)()",

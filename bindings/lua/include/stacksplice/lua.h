@@ -69,6 +69,20 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_pcall(lua_State *L, int 
                                                               int nresults);
 
 /*
+ * The same with a message handler that the host keeps on the stack, at index MSGH, so that a call
+ * need not put one below its function.  Push it once:
+ *     lua_pushcfunction(L, stacksplice_lua_handler);
+ * or a function of the host which calls that one and returns the value; it is then the innermost
+ * frame.  An error that no such handler saw has the gap STACKSPLICE_GAP_RETURNED.
+ * Needs LUA_MINSTACK free slots.
+ * Other errors: as stacksplice_lua_pcall; also E_INVALIDARG if MSGH is not positive, or not below
+ * the function.
+ * [-(nargs + 1), +(nresults|0), -] [thread: the state's | alloc: on failure]
+ */
+STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_xpcall(lua_State *L, int nargs,
+                                                               int nresults, int msgh);
+
+/*
  * The same for a call that may yield.  If it yields, this function does not return; Lua later calls
  * K with CONTEXT and a status: LUA_YIELD after success, or the failing (negative) HRESULT after an
  * error, which is then the thread's.  K finds the stack as it was below the function, then the

@@ -39,7 +39,8 @@ static inline bool is_known(lua_State *L)
     return atomic_load_explicit(ss_lua_known_place(L), memory_order_relaxed) == L;
 }
 
-/* The call succeeded, with the handler at BASE, but its result may still be an interrupt. */
+/* The call succeeded, with the function at BASE or its handler, but its result may still be an
+   interrupt. */
 static SS_LUA_NOINLINE HRESULT finish_interrupted(lua_State *L, int base, const void *above)
 {
     HRESULT hr = S_OK;
@@ -47,6 +48,22 @@ static SS_LUA_NOINLINE HRESULT finish_interrupted(lua_State *L, int base, const 
     if (ss_lua_take_interrupt(L, L, above, &hr))
         lua_settop(L, base - 1);
     return hr;
+}
+
+/* A call with the handler at index MSGH of the stack, below the function at BASE. */
+SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_xpcall(lua_State *L, int nargs, int nresults,
+                                                           int msgh)
+{
+    int base = lua_gettop(L) - nargs, status;
+
+    if (nargs < 0 || msgh < 1 || base <= msgh || nresults < LUA_MULTRET)
+        return ss_lua_invalid_count();
+    if (!is_known(L))
+        know_state(L);
+    status = lua_pcall(L, nargs, nresults, msgh);
+    if (status != LUA_OK)
+        return fail(L, status, SS_LUA_HERE());
+    return ss_lua_may_be_interrupted() ? finish_interrupted(L, base, SS_LUA_HERE()) : S_OK;
 }
 
 /*

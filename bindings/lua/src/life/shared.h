@@ -49,7 +49,8 @@ typedef struct ss_lua_shared {
     _Atomic(lua_State *) known[SS_LUA_KNOWN_THREADS];
 } ss_lua_shared;
 
-extern ss_lua_shared *ss_lua_the_shared;
+/* Hidden, so that code reads it without the table of global offsets. */
+extern __attribute__((visibility("hidden"))) ss_lua_shared *ss_lua_the_shared;
 
 /* Whether FUNCTION is an own function, of any copy. */
 bool ss_lua_is_own_function(uintptr_t function);
