@@ -36,6 +36,7 @@ set(sources
   src/value/leave.c
   src/value/originate.c
   src/value/read.c
+  src/value/read_scalar.c
   src/value/ties.c
   src/cross/call.c
   src/cross/coroutine.c

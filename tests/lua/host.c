@@ -137,6 +137,28 @@ STATE_TEST(test_raise_of_a_native_error_gives_an_error_object)
     error->lpVtbl->Release(error);
 }
 
+/* Native messages are UTF-16, at most 511 units; a script gets them as UTF-8. */
+STATE_TEST(test_a_native_message_of_any_length)
+{
+    static const int lengths[] = {0, 1, 84, 85, 86, 256, 511};
+    lua_State *L = *state;
+    WCHAR message[512] = {0};
+
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        for (int at = 0; at < lengths[i]; at++)
+            message[at] = u'\u20AC';
+        RoOriginateErrorW(E_ACCESSDENIED, (UINT)lengths[i], message);
+        load(L, "local length, e = ..., stacksplice.peek_error()\n"
+                "assert(e.hresult == 0x80070005)\n"
+                "assert(length == 0 or e.message == ('\\u{20AC}'):rep(length), e.message)\n"
+                "assert(e.type_name == nil and e.language == 'native')\n"
+                "assert(math.type(e.thread_id) == 'integer')");
+        lua_pushinteger(L, lengths[i]);
+        assert_int_equal(lua_pcall(L, 1, 0, 0), LUA_OK);
+    }
+    RoClearError();
+}
+
 STATE_TEST(test_a_function_that_ends_in_raise_is_in_the_node)
 {
     lua_State *L = *state;

@@ -256,6 +256,8 @@ static const char *const scripts[] = {
     "  assert(err == err and err:isinstance('table') and not err:isinstance('x')) end",
     "local err = select(3, stacksplice.pcall(fail, new()))\n"
     "if err then assert(#err:add_note('a note').notes == 1 and err.notes[1] == 'a note') end",
+    "local text = ('x'):rep(1000) local _, got, err = stacksplice.pcall(error, text)\n"
+    "assert(starved(got) or got == text and (not err or err.message == text))",
     "local frames = stacksplice.capture()\n"
     "local ok, text = pcall(function() return frames[1] end) assert(ok or starved(text), text)\n"
     "assert(#frames > 0 and rawlen(frames) == #frames and frames[#frames].kind)\n"

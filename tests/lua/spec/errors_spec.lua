@@ -58,6 +58,17 @@ describe("an error object", function()
     assert.is_nil(err[1])
   end)
 
+  it("has texts of any length", function()
+    for _, length in ipairs({0, 1, 255, 256, 257, 5000}) do
+      local text = ("x\0"):rep(length):sub(1, length)
+      local other = select(3, stacksplice.pcall(raise, text))
+      assert.equal(text, other.message)
+      assert.equal(text, tostring(other))
+      assert.equal("string", other.type_name)
+      assert.equal(32, #other.fingerprint)
+    end
+  end)
+
   it("prints as its message", function()
     assert.equal("the message", tostring(err))
   end)

@@ -36,7 +36,7 @@ static int error_json(lua_State *L)
    m] */
 static bool push_type_name(lua_State *L, IUnknown *error)
 {
-    ss_lua_push_member(L, error, STACKSPLICE_READ_DETAILS, "type");
+    ss_lua_push_scalar(L, error, STACKSPLICE_READ_DETAILS, "type");
     if (!lua_isnil(L, -1))
         return true;
     lua_pop(L, 1);
@@ -50,10 +50,10 @@ static int error_tostring(lua_State *L)
 
     (void)stacksplice_error_language(error, &language);
     if (strcmp(language, "lua") == 0 || !push_type_name(L, error)) {
-        ss_lua_push_member(L, error, STACKSPLICE_READ_DETAILS, "message");
+        ss_lua_push_scalar(L, error, STACKSPLICE_READ_DETAILS, "message");
         return 1;
     }
-    ss_lua_push_member(L, error, STACKSPLICE_READ_DETAILS, "message");
+    ss_lua_push_scalar(L, error, STACKSPLICE_READ_DETAILS, "message");
     if (lua_rawlen(L, -1)) {
         lua_pushliteral(L, ": ");
         lua_insert(L, -2);
@@ -164,6 +164,13 @@ static int error_add_note(lua_State *L)
     return 1;
 }
 
+/* Unsigned, as the walk gives it. */
+static int get_hresult(lua_State *L, IUnknown *error)
+{
+    lua_pushinteger(L, (uint32_t)ss_lua_error_hresult(error));
+    return 1;
+}
+
 /* The errno for its HRESULT; for a Python OSError that of the exception. */
 static int get_errno(lua_State *L, IUnknown *error)
 {
@@ -225,6 +232,9 @@ static int error_isinstance(lua_State *L)
     return 1;
 }
 
+/* The parts of the walk whose members are texts and numbers. */
+#define SCALARS (STACKSPLICE_READ_DETAILS | STACKSPLICE_READ_FINGERPRINT)
+
 /* Fields read by a function of their own, or by the core's walk. */
 static const struct {
     const char *name;
@@ -236,7 +246,7 @@ static const struct {
     {"errno", get_errno, 0, NULL},
     {"errors", get_errors, 0, NULL},
     {"fingerprint", NULL, STACKSPLICE_READ_FINGERPRINT, "fingerprint"},
-    {"hresult", NULL, STACKSPLICE_READ_DETAILS, "hresult"},
+    {"hresult", get_hresult, 0, NULL},
     {"language", get_language, 0, NULL},
     {"message", NULL, STACKSPLICE_READ_DETAILS, "message"},
     {"notes", NULL, STACKSPLICE_READ_NOTES, "notes"},
@@ -254,7 +264,10 @@ static int push_field(lua_State *L, IUnknown *error, size_t index)
 {
     if (fields[index].get)
         return fields[index].get(L, error);
-    ss_lua_push_member(L, error, fields[index].part, fields[index].key);
+    if (fields[index].part & SCALARS)
+        ss_lua_push_scalar(L, error, fields[index].part, fields[index].key);
+    else
+        ss_lua_push_member(L, error, fields[index].part, fields[index].key);
     return 1;
 }
 
