@@ -15,6 +15,7 @@ set(sources
   src/calibrate/visit.c
   src/frames/activation.c
   src/frames/cache.c
+  src/frames/known_name.c
   src/frames/loaded_name.c
   src/frames/marks.c
   src/frames/missed.c
@@ -24,6 +25,7 @@ set(sources
   src/frames/sites.c
   src/frames/source.c
   src/frames/splice.c
+  src/frames/witness.c
   src/value/cause.c
   src/value/describe.c
   src/value/error_fields.c

@@ -1,12 +1,13 @@
 /*
- * Names that only package.loaded has are looked for by going through its tables.  How often is
- * counted: not for each frame, and not at each capture once a collection is over.
+ * What captures ask of Lua is counted: where activations are, and the names that only
+ * package.loaded has, for which they go through its tables.  They ask once, not for each frame, and
+ * a collection makes them ask nothing again.
  */
 #include "lua_state.h"
 
 enum { MAX_FRAMES = 256, LEVELS = 10, CAPTURES = 100 };
 
-static unsigned long steps; /* taken through tables by captures */
+static unsigned long steps, questions; /* through tables, and for activations, by captures */
 static int counting;
 
 int __real_lua_next(lua_State *L, int index);
@@ -16,6 +17,15 @@ int __wrap_lua_next(lua_State *L, int index)
 {
     steps += (unsigned long)counting;
     return __real_lua_next(L, index);
+}
+
+int __real_lua_getinfo(lua_State *L, const char *what, lua_Debug *activation);
+int __wrap_lua_getinfo(lua_State *L, const char *what, lua_Debug *activation);
+
+int __wrap_lua_getinfo(lua_State *L, const char *what, lua_Debug *activation)
+{
+    questions += (unsigned long)(counting && strchr(what, 'l'));
+    return __real_lua_getinfo(L, what, activation);
 }
 
 static int count_named(const stacksplice_frame *frame, void *data)
@@ -32,7 +42,7 @@ static unsigned long capture(void)
     uint32_t count = 0;
     unsigned named = 0;
 
-    steps = 0;
+    steps = questions = 0;
     counting = 1;
     assert_int_equal(stacksplice_capture(0, MAX_FRAMES, frames, &count, NULL), S_OK);
     counting = 0;
@@ -90,20 +100,76 @@ static unsigned long size_of_tables(lua_State *L)
     return size;
 }
 
-/* The sentinel is gone, and nothing of ours runs in Lua that could plant one. */
-static int capture_after_collection(lua_State *L)
+static void collect(lua_State *L)
 {
     lua_gc(L, LUA_GCCOLLECT, 0);
     lua_gc(L, LUA_GCCOLLECT, 0);
-    /* One for "descend"; another now and then for this function, which has no name. */
-    for (int i = 0; i < 3; i++)
-        assert_in_range(capture(), 1, 2 * size_of_tables(L));
+}
+
+/* Nothing of ours runs in Lua that could plant a sentinel. */
+static int capture_after_collections(lua_State *L)
+{
+    collect(L);
+    /* One for "descend"; another for this function, which has no name. */
+    assert_in_range(capture(), 1, 2 * size_of_tables(L));
+    for (int i = 0; i < 3; i++) {
+        collect(L);
+        assert_int_equal(capture(), 0);
+        /* The first collection after the first capture makes the room for what outlives others. */
+        assert_true(i == 0 || questions == 0);
+    }
     return 0;
 }
 
-TEST_WITH(test_one_search_a_capture_without_a_sentinel, open_with_descend, close_state)
+TEST_WITH(test_one_search_for_all_levels_and_all_collections, open_with_descend, close_state)
 {
-    run(*state, capture_after_collection);
+    run(*state, capture_after_collections);
+}
+
+static int captures_in_finalizer;
+
+/* Runs before the finalizer that plants a sentinel, since its object is younger. */
+static int capture_in_finalizer(lua_State *L)
+{
+    unsigned long searched = capture();
+
+    /* At first this function's own name is looked up. */
+    if (captures_in_finalizer++ > 0) {
+        assert_int_equal(searched, 0);
+        assert_int_equal(questions, 0);
+    }
+    return 0;
+}
+
+static void push_finalized(lua_State *L)
+{
+    lua_newtable(L);
+    lua_newtable(L);
+    lua_pushcfunction(L, capture_in_finalizer);
+    lua_setfield(L, -2, "__gc");
+    lua_setmetatable(L, -2);
+}
+
+static int capture_without_sentinel(lua_State *L)
+{
+    for (int i = 0; i < 2; i++) { /* from the second capture on, room is made for what lives on */
+        (void)capture();
+        collect(L);
+    }
+    (void)capture();
+    captures_in_finalizer = 0;
+    for (int i = 1; i <= 3; i++) {
+        push_finalized(L);
+        lua_pop(L, 1);
+        collect(L);
+        assert_int_equal(captures_in_finalizer, i);
+    }
+    return 0;
+}
+
+TEST_WITH(test_no_question_before_the_next_sentinel, open_with_descend, close_state)
+{
+    run(*state, capture_without_sentinel);
 }
 
 static int capture_once(lua_State *L)
@@ -127,7 +193,6 @@ static int capture_often(lua_State *L)
 TEST_WITH(test_no_search_once_a_collection_is_over, open_with_descend, close_state)
 {
     run(*state, capture_once);
-    lua_gc(*state, LUA_GCCOLLECT, 0);
-    lua_gc(*state, LUA_GCCOLLECT, 0);
+    collect(*state);
     run(*state, capture_often);
 }

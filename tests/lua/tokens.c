@@ -137,11 +137,13 @@ static int look(lua_State *L)
 
 /*
  * Code of one shape and different text: names, lines and the name of the file change.  A function
- * that C calls has no name but the one that package.loaded has, in some rounds.
+ * that C calls has no name but the one that package.loaded has, in some rounds.  "steady" lives on,
+ * and has its name from code that does not.
  */
 static const char script[] =
     "local names = {'alpha', 'beta', 'gamma', 'delta', 'omega'}\n"
     "local pcall, load = pcall, load\n"
+    "local function steady() compare() return 1 end\n"
     "return function(round)\n"
     "  local name = names[round % 5 + 1]\n"
     "  local text = ('\\n'):rep(round % 7) .. 'local function ' .. name .. '() compare() return 1 "
@@ -152,6 +154,9 @@ static const char script[] =
     "  package.loaded.made = round % 4 == 0 and {f = f} or nil\n"
     "  for i = 1, 2 do pcall(f) end\n"
     "  f()\n"
+    "  load('local ' .. name .. ' = ... return function() local x = ' .. name .. '() return x "
+    "end', "
+    "'=calls')(steady)()\n"
     "end";
 
 static void run_rounds(lua_State *L)
@@ -259,6 +264,36 @@ TOKEN_TEST(test_code_made_again_with_a_restless_collector)
 #if LUA_VERSION_NUM == 504
     lua_gc(L, LUA_GCINC, 100, 400, 1);
 #endif
+    run_rounds(L);
+}
+
+/* The finalizers that plant new sentinels get lost: the tables with a mode and a finalizer are
+   those of sentinels. */
+static void lose_finalizers(lua_State *L)
+{
+    lua_pushnil(L);
+    while (lua_next(L, LUA_REGISTRYINDEX)) {
+        if (luaL_getmetafield(L, -1, "__mode") != LUA_TNIL) {
+            lua_pop(L, 1);
+            (void)lua_getmetatable(L, -1);
+            lua_pushnil(L);
+            lua_setfield(L, -2, "__gc");
+            lua_pop(L, 1);
+        }
+        lua_pop(L, 1);
+    }
+}
+
+/* Captures come without a sentinel; what they know has witnesses, or was known in the same
+   capture. */
+TOKEN_TEST(test_code_made_again_without_finalizers)
+{
+    lua_State *L = *state;
+
+    run_rounds(L);
+    lose_finalizers(L);
+    run_rounds(L);
+    make_generational(L);
     run_rounds(L);
 }
 

@@ -14,7 +14,8 @@ typedef struct ss_lua_interpreter {
     ss_lua_state *record; /* NULL if nothing of ours was opened in it */
     ss_lua_cache *cache;
     lua_State *rest; /* its stack may be used above its top for a moment; or NULL */
-    bool keyed;      /* the keys in the cache are valid */
+    bool cached;     /* activations have keys, and the cache may be used */
+    bool keyed;      /* all keys of the cache's epoch are valid */
 } ss_lua_interpreter;
 
 /* The words of an activation that form its key. */
@@ -81,6 +82,10 @@ static inline ss_lua_keyed_token *ss_lua_key_set(const ss_lua_interpreter *inter
     return interpreter->cache->sets[hash >> 57];
 }
 
+/* Whether ENTRY, made in another epoch, is still valid because its witnesses live; in this epoch
+   nobody needs to ask again. */
+bool ss_lua_renew(const ss_lua_interpreter *interpreter, ss_lua_keyed_token *entry);
+
 /* Make the token of AT, an activation of L that CALLER called, by asking Lua: the table has no key
    for it, or the key is used up. */
 uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
@@ -92,13 +97,14 @@ static inline uintptr_t ss_lua_token(const ss_lua_layout *layout, ss_lua_interpr
                                      lua_State *L, const ss_lua_activation *at,
                                      const ss_lua_activation *caller)
 {
-    if (interpreter->keyed && at->pc) {
+    if (interpreter->cached && at->pc) {
         ss_lua_keyed_token *set = ss_lua_key_set(interpreter, at, caller);
         uint32_t epoch = interpreter->cache->epoch;
 
         for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)
-            if (ss_lua_key_matches(&set[i], at, caller) && set[i].epoch == epoch &&
-                set[i].uses_left > 0) {
+            if (ss_lua_key_matches(&set[i], at, caller) && set[i].uses_left > 0 &&
+                ((interpreter->keyed && set[i].epoch == epoch) ||
+                 ss_lua_renew(interpreter, &set[i]))) {
                 set[i].uses_left -= set[i].uses_left != UINT32_MAX;
                 return set[i].token;
             }
@@ -112,6 +118,11 @@ uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_interpreter *in
 
 /* The token of the activation CI of L, even if L belongs to a state that we have not opened. */
 uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust);
+
+/* The name that package.loaded has for the function of ACTIVATION, which L filled with "S"; or
+   NULL. */
+const char *ss_lua_loaded_name(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
+                               lua_State *L, const lua_Debug *activation);
 
 /* The name by which scripts find the function of a C activation, or NULL. */
 const char *ss_lua_c_function_name(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,

@@ -21,23 +21,27 @@ bool ss_lua_cache_is_true(lua_State *L, ss_lua_state *state)
     if (cache->token_epoch != epoch)
         begin_epoch(cache);
     cache->token_epoch = epoch;
-    state->used_sentinel |= lives;
+    state->unused_sentinels = 0;
     return lives;
 }
 
 /*
- * Names found under an earlier sentinel that are still right become known under this one: their
- * functions are alive now, since package.loaded has them.
+ * The table of witnesses is made once a capture has shown that the state needs it.  Names found
+ * without one that are still right become known in this epoch: their functions are alive now, since
+ * package.loaded has them.
  */
 void ss_lua_cache_planted(lua_State *L, ss_lua_state *state)
 {
     ss_lua_cache *cache = ss_lua_cache_of(state);
 
     begin_epoch(cache);
+    if (cache->captures > 0)
+        ss_lua_make_witnesses(L, SS_LUA_WITNESSES);
     for (uint32_t i = 0; i < SS_LUA_KNOWN_NAMES; i++) {
         ss_lua_known_name *known = &cache->names[i];
 
-        if (!known->name[0] || !ss_lua_has_global_name(L, known->function, known->name))
+        if (!known->name[0] || known->witnessed ||
+            !ss_lua_has_global_name(L, known->function, known->name))
             continue;
         known->epoch = cache->epoch;
         known->uses_left = SS_LUA_NAME_USES;

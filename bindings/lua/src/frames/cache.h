@@ -1,11 +1,13 @@
 /*
  * What the frame source caches for a state: tokens by key, and names of functions.  Both use
- * addresses as keys, which are valid while the sentinel of their epoch lives.
+ * addresses as keys.  These are valid while the sentinel of their epoch lives, and after that while
+ * their witnesses do.
  */
 #ifndef SS_LUA_CACHE_H
 #define SS_LUA_CACHE_H
 
 #include "frames/frames.h"
+#include "frames/witness.h"
 
 /*
  * A token with its key.  While the prototypes live, everything that lua_getinfo returns for a Lua
@@ -15,29 +17,41 @@
 typedef struct ss_lua_keyed_token {
     uintptr_t pc, caller_pc;
     uint32_t status, caller_status;
-    uintptr_t closure;  /* 0: any closure of the prototype */
-    uint32_t uses_left; /* UINT32_MAX: any number */
-    uint32_t epoch;     /* when Lua was asked; 0: empty */
+    uintptr_t closure;    /* 0: any closure of the prototype */
+    uint32_t uses_left;   /* UINT32_MAX: any number */
+    uint32_t epoch;       /* in which it was last known to be valid; 0: empty */
+    uint32_t token_epoch; /* the core's, when the token was made */
+    bool witnessed;
     uintptr_t token;
 } ss_lua_keyed_token;
 
 /*
  * The name that package.loaded has for a function, or that it has none.  A function's address may
- * be used again after it died, so the key also has the epoch and the function's definition.  After
- * some uses the tables are searched again.
+ * be used again after it died, so a name has a witness, and the key also has the epoch and the
+ * function's definition.  "None" holds for all functions in Lua of one definition.  After some uses
+ * the tables are searched again.
  */
 typedef struct ss_lua_known_name {
-    const void *function;
-    const char *source; /* compared, never read */
+    const void *function; /* NULL: any of this definition */
+    const char *source;   /* compared, never read */
     int line_defined;
-    uint32_t epoch;   /* of the search; 0: no sentinel lived */
+    uint32_t epoch;   /* in which it was last known to be right; 0: none */
     uint32_t capture; /* that searched */
     unsigned uses_left;
+    bool witnessed;
     char name[SS_LUA_NAME_SIZE]; /* empty: none, or a longer one */
 } ss_lua_known_name;
 
 enum { SS_LUA_TOKEN_SETS = 128, SS_LUA_TOKEN_WAYS = 4, SS_LUA_KNOWN_NAMES = 64 };
 enum { SS_LUA_NAME_USES = 500 };
+
+/* The places of witnesses: two for each token, the function's and the caller's; one for each
+   name. */
+enum {
+    SS_LUA_TOKEN_WITNESS = 0,
+    SS_LUA_NAME_WITNESS = 2 * SS_LUA_TOKEN_SETS * SS_LUA_TOKEN_WAYS,
+    SS_LUA_WITNESSES = SS_LUA_NAME_WITNESS + SS_LUA_KNOWN_NAMES
+};
 
 /* Bounded: a new key replaces another one of its set. */
 typedef struct ss_lua_cache {

@@ -76,16 +76,12 @@ static bool lua_runs_inside(const ss_lua_collection *c, const ss_lua_call_site *
 static bool rests_at(const ss_lua_collection *c, uint32_t index)
 {
     const ss_lua_call_site *site = &c->sites[index];
-    uintptr_t room;
 
-    if (c->layout->top == SS_LUA_UNKNOWN || c->layout->function == SS_LUA_UNKNOWN ||
-        ss_lua_ci_at_level(site->L, 0) != site->ci)
+    if (ss_lua_ci_at_level(site->L, 0) != site->ci)
         return false;
     if (index == 0 && lua_runs_inside(c, site))
         return false;
-    room = (ss_lua_word(site->ci + c->layout->top) - ss_lua_word(site->ci + c->layout->function)) /
-           (2 * sizeof(uintptr_t));
-    return room >= (uintptr_t)lua_gettop(site->L) + 1 + ROOM_FOR_NAMES;
+    return ss_lua_has_room(c->layout, site->L, ROOM_FOR_NAMES);
 }
 
 static void log_coroutine(const ss_lua_collection *c, lua_State *L)
@@ -111,7 +107,8 @@ static void open_interpreters(ss_lua_collection *c)
         opened++;
         if (!interpreter->rest && rests_at(c, i))
             interpreter->rest = c->sites[i].L;
-        if (interpreter->rest && interpreter->record && c->keys)
+        interpreter->cached = interpreter->rest && interpreter->record && c->keys;
+        if (interpreter->cached)
             interpreter->keyed = ss_lua_cache_is_true(interpreter->rest, interpreter->record);
     }
 }

@@ -15,10 +15,10 @@
  * when the allocator fails.  Another coroutine that is planted before would be gone then, and we
  * give up the planting until the next time.
  *
- * Captures may not plant, so a capture that misses the sentinel asks our next function to do it.
- * By then a program may be deep in calls that capture again and again.  So a userdata whose
- * finalizer runs soon after the sentinel is gone (the waker) asks for it too, but only if a capture
- * made use of that sentinel.
+ * A userdata whose finalizer runs soon after the sentinel is gone (the waker) plants the next one;
+ * where no capture came for long, it stops.  Until then, and if Lua lost the finalizer, the
+ * sentinel is missing.  Captures may not plant, so a capture that misses it asks our next function
+ * to do it.
  */
 #include "life/hold.h"
 
@@ -26,12 +26,15 @@ static const char sentinels_key;
 
 enum { CANARY = 1, SENTINEL = 2 };
 
-/* Ask our next function to plant. */
-static void want(ss_lua_state *state)
+/* So many sentinels in a row are planted for captures that do not come. */
+enum { UNUSED_SENTINELS = 64 };
+
+/* Ask our next function to tend the state. */
+static void want_tending(ss_lua_state *state)
 {
-    if (state->wants_sentinel)
+    if (state->wants_tending)
         return;
-    state->wants_sentinel = true;
+    state->wants_tending = true;
     ss_lua_forget_known();
 }
 
@@ -46,31 +49,6 @@ static bool push_sentinel(lua_State *L, bool *table)
     return false;
 }
 
-/* The finalizer of a waker, perhaps one that is older than the sentinel. */
-static int wake(lua_State *L)
-{
-    ss_lua_state *state = *(ss_lua_state **)lua_touserdata(L, 1);
-    bool table;
-
-    if (!push_sentinel(L, &table) && table && state->used_sentinel)
-        want(state);
-    return 0;
-}
-
-/* The table and the wakers share one metatable; the table itself gets no finalizer. */
-void ss_lua_push_new_sentinels(lua_State *L)
-{
-    lua_createtable(L, SENTINEL, 0);
-    lua_createtable(L, 0, 2);
-    lua_pushliteral(L, "v");
-    lua_setfield(L, -2, "__mode");
-    lua_pushvalue(L, -1);
-    lua_setmetatable(L, -3);
-    lua_pushcfunction(L, wake);
-    lua_setfield(L, -2, "__gc");
-    lua_pop(L, 1);
-}
-
 /* The table is at the top. [-0, +0, m], 2 slots */
 static void make_waker(lua_State *L, ss_lua_state *state)
 {
@@ -82,29 +60,13 @@ static void make_waker(lua_State *L, ss_lua_state *state)
     lua_pop(L, 1);
 }
 
-void ss_lua_keep_sentinels(lua_State *L)
+/* Plant unless a sentinel lives. [-0, +0, m], 4 slots */
+static void plant(lua_State *L, ss_lua_state *state)
 {
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &sentinels_key);
-}
+    bool table, lives = push_sentinel(L, &table), planted;
 
-bool ss_lua_sentinel_lives(lua_State *L, ss_lua_state *state)
-{
-    bool table, lives = push_sentinel(L, &table);
-
-    lua_pop(L, 2);
-    if (table && !lives)
-        want(state);
-    return lives;
-}
-
-void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state)
-{
-    bool planted;
-
-    if (!state->wants_sentinel)
-        return;
-    ss_lua_sweep_holds(L, state);
-    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &sentinels_key) != LUA_TTABLE) {
+    lua_pop(L, 1);
+    if (!table || lives) {
         lua_pop(L, 1);
         return;
     }
@@ -115,11 +77,81 @@ void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state)
     planted = lua_rawgeti(L, -2, CANARY) == LUA_TTHREAD;
     lua_pop(L, 1);
     if (!planted) {
+        want_tending(state);
         lua_pop(L, 2);
         return;
     }
-    state->wants_sentinel = state->used_sentinel = false;
     lua_rawseti(L, -2, SENTINEL);
     lua_pop(L, 1);
     ss_lua_the_source->planted(L, state);
+}
+
+static int plant_protected(lua_State *L)
+{
+    plant(L, lua_touserdata(L, 1));
+    return 0;
+}
+
+/* The finalizer of a waker, perhaps one that is older than the sentinel.  It raises nothing: Lua
+   5.3 would raise it wherever the collector ran. */
+static int wake(lua_State *L)
+{
+    ss_lua_state *state = *(ss_lua_state **)lua_touserdata(L, 1);
+
+    if (state->unused_sentinels == UNUSED_SENTINELS)
+        return 0;
+    state->unused_sentinels++;
+    lua_pushcfunction(L, plant_protected);
+    lua_pushlightuserdata(L, state);
+    if (lua_pcall(L, 1, 0, 0) != LUA_OK)
+        lua_pop(L, 1);
+    want_tending(state);
+    return 0;
+}
+
+/* The table and the wakers share one metatable; the table itself gets no finalizer. */
+void ss_lua_push_new_sentinels(lua_State *L)
+{
+    lua_createtable(L, SENTINEL, 0);
+    lua_createtable(L, 1, 2); /* the one is for what outlives collections */
+    lua_pushliteral(L, "v");
+    lua_setfield(L, -2, "__mode");
+    lua_pushvalue(L, -1);
+    lua_setmetatable(L, -3);
+    lua_pushcfunction(L, wake);
+    lua_setfield(L, -2, "__gc");
+    lua_pop(L, 1);
+}
+
+void ss_lua_keep_sentinels(lua_State *L)
+{
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &sentinels_key);
+}
+
+bool ss_lua_push_sentinels_metatable(lua_State *L)
+{
+    bool found =
+        lua_rawgetp(L, LUA_REGISTRYINDEX, &sentinels_key) == LUA_TTABLE && lua_getmetatable(L, -1);
+
+    lua_remove(L, found ? -2 : -1);
+    return found;
+}
+
+bool ss_lua_sentinel_lives(lua_State *L, ss_lua_state *state)
+{
+    bool table, lives = push_sentinel(L, &table);
+
+    lua_pop(L, 2);
+    if (table && !lives)
+        want_tending(state);
+    return lives;
+}
+
+void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state)
+{
+    if (!state->wants_tending)
+        return;
+    state->wants_tending = false;
+    ss_lua_sweep_holds(L, state);
+    plant(L, state);
 }

@@ -64,7 +64,8 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->capturing = NULL;
     state->log = NULL;
     atomic_store(&state->capturing_above, 0);
-    state->wants_sentinel = true;
+    state->wants_tending = true;
+    state->unused_sentinels = 0;
     state->closing = (ss_lua_closing){NULL, NULL};
     state->displaced_count = 0;
     memset(state->cache, 0, ss_lua_the_source->cache_size);

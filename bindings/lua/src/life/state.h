@@ -51,8 +51,8 @@ struct ss_lua_state {
     lua_State *capturing; /* suspended, with room, in a function of ours that captures; or NULL */
     struct ss_lua_activation_log *log; /* of that capture, or NULL */
     atomic_uintptr_t capturing_above;  /* an address on the capturing thread's stack; or 0 */
-    bool wants_sentinel;               /* the sentinel is gone: sentinel.c */
-    bool used_sentinel;                /* a capture found the sentinel alive */
+    bool wants_tending;                /* a collection has passed: sentinel.c */
+    uint32_t unused_sentinels;         /* planted since a capture looked for one */
     ss_lua_hold *holds;                /* of the state's objects: hold.c */
     ss_lua_hold *kept_holds;           /* empty holds: Lua forgot their objects when it closed */
     uint32_t sweeps;
@@ -95,11 +95,16 @@ static inline void ss_lua_state_drain(lua_State *L, ss_lua_state *state)
 void ss_lua_push_new_sentinels(lua_State *L);
 void ss_lua_keep_sentinels(lua_State *L);
 
+/* Push the metatable of that table, which keeps what stands at its index 1 for all copies; pushes
+   nothing and returns false in a state that this copy did not open. [-0, +(0|1), -], 2 slots */
+bool ss_lua_push_sentinels_metatable(lua_State *L);
+
 /* Whether no collection ran since it was planted.  If one did, the next call plants a new sentinel.
    [-0, +0, -], 2 slots */
 bool ss_lua_sentinel_lives(lua_State *L, ss_lua_state *state);
 
-/* Plant one if STATE needs it, after a sweep of its holds. [-0, +0, m], 4 slots */
+/* After a collection: sweep the holds of STATE, and plant a sentinel unless one lives. [-0, +0, m],
+   4 slots */
 void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state);
 
 /* ---- Tables (tables.c) -----------------------------------------------------------------------*/

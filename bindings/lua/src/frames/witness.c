@@ -1,0 +1,75 @@
+#include "frames/witness.h"
+
+enum { ROOM_FOR_A_WITNESS = 4 };
+
+/* The place of the table in the metatable of the sentinels, which all copies of the binding
+   find. */
+enum { WITNESSES = 1 };
+
+/* Push the table; pushes nothing and returns false without one. [-0, +(0|1), -], 2 slots */
+static bool push_witnesses(lua_State *L)
+{
+    if (!ss_lua_push_sentinels_metatable(L))
+        return false;
+    if (lua_rawgeti(L, -1, WITNESSES) == LUA_TTABLE) {
+        lua_remove(L, -2);
+        return true;
+    }
+    lua_pop(L, 2);
+    return false;
+}
+
+/* All places exist from the start, so that filling one allocates nothing. */
+void ss_lua_make_witnesses(lua_State *L, int places)
+{
+    if (push_witnesses(L)) {
+        lua_pop(L, 1);
+        return;
+    }
+    if (!ss_lua_push_sentinels_metatable(L))
+        return;
+    lua_createtable(L, places, 0);
+    lua_createtable(L, 0, 1);
+    lua_pushliteral(L, "v");
+    lua_setfield(L, -2, "__mode");
+    lua_setmetatable(L, -2);
+    lua_rawseti(L, -2, WITNESSES);
+    lua_pop(L, 1);
+}
+
+bool ss_lua_has_room(const ss_lua_layout *layout, lua_State *L, int slots)
+{
+    lua_Debug innermost;
+    uintptr_t ci, room;
+
+    if (!lua_getstack(L, 0, &innermost) || layout->top == SS_LUA_UNKNOWN ||
+        layout->function == SS_LUA_UNKNOWN)
+        return false;
+    ci = (uintptr_t)innermost.i_ci;
+    room = (ss_lua_word(ci + layout->top) - ss_lua_word(ci + layout->function)) /
+           (2 * sizeof(uintptr_t));
+    return room >= (uintptr_t)lua_gettop(L) + 1 + (uintptr_t)slots;
+}
+
+bool ss_lua_put_witness(const ss_lua_layout *layout, lua_State *L, uintptr_t ci, int place)
+{
+    lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
+
+    if (!ss_lua_has_room(layout, L, ROOM_FOR_A_WITNESS) || !push_witnesses(L))
+        return false;
+    lua_getinfo(L, "f", &activation);
+    lua_rawseti(L, -2, place + 1);
+    lua_pop(L, 1);
+    return true;
+}
+
+bool ss_lua_witness_lives(lua_State *L, int place)
+{
+    bool lives;
+
+    if (!push_witnesses(L))
+        return false;
+    lives = lua_rawgeti(L, -1, place + 1) == LUA_TFUNCTION;
+    lua_pop(L, 2);
+    return lives;
+}
