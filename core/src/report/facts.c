@@ -46,11 +46,11 @@ bool ss_facts_get(IUnknown *error, ss_facts *facts)
     if (!ss_error_view_get(error, &facts->view))
         return false;
     facts->error = error;
-    facts->language =
-        facts->view.is_node
-            ? facts->view.receiver
-            : ss_stack_language(facts->view.frames, facts->view.frame_count, facts->stack_language);
+    facts->language = facts->view.is_node ? facts->view.receiver : NULL;
     ask_exception(facts);
+    if (!facts->language) /* nobody said: the stack is read last, since that takes longest */
+        facts->language =
+            ss_stack_language(facts->view.frames, facts->view.frame_count, facts->stack_language);
     return true;
 }
 
