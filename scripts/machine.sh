@@ -121,6 +121,7 @@ need_for_check() {
     need clang-format command -v clang-format
     need clang-tidy command -v run-clang-tidy
     need lua-check command -v luacheck
+    need doxygen command -v doxygen
 }
 
 find_missing() {
@@ -136,6 +137,7 @@ find_missing() {
     bench) need_for_bench ;;
     test) need_for_tests ;;
     check) need_for_check ;;
+    docs) need doxygen command -v doxygen ;;
     esac
 }
 
@@ -166,7 +168,7 @@ install_missing() {
     quietly apt-install as_root $install || stop "the packages could not be installed"
 }
 
-# prepare demo|test|bench|check: the Python is chosen and the system packages are there.
+# prepare demo|test|bench|check|docs: the Python is chosen and the system packages are there.
 prepare() {
     # A second round: the python3 that the first one installed may be too old.
     for round in first second last; do

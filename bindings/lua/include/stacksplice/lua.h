@@ -38,7 +38,9 @@ extern "C" {
 
 /*
  * Open the whole module; no Lua file is needed:
+ *
  *     luaL_requiref(L, "stacksplice", luaopen_stacksplice, 0);
+ *
  * The functions below also work in a state that never opened it.
  * [-0, +1, m] [thread: the state's | alloc: yes]
  */
@@ -136,7 +138,9 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_originate_status(lua_Sta
 /*
  * Raise the thread's error in Lua.  Never returns; the attribute keeps the compiler from turning
  * the call into a jump, which would lose the caller's frame.  Write
+ *
  *     return stacksplice_lua_raise(L, hr);
+ *
  * with no C++ object alive.  An error that a value of this state was the origin of raises that very
  * value; any other raises an error object (see the module's documentation).  The error gets one
  * propagation node and leaves the thread's slot.  An error with another HRESULT in the slot is

@@ -1,0 +1,2 @@
+1 i /** @addtogroup winrt The Windows Runtime's error API\n * @{ */
+$ a /** @} */
