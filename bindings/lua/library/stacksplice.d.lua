@@ -85,10 +85,10 @@ function Error:text(all_frames) end
 ---@return string
 function Error:json() end
 
----As debug.traceback, for any running or suspended coroutine, and quicker. While only Lua is on the
----stack the text is the same, byte for byte; else it has the frames of other languages, and the native
----functions between them that have a name and are no interpreter's, in their places, and goes on
----beyond the end of a coroutine.
+---As debug.traceback, for any running or suspended coroutine. While only Lua is on the stack the text
+---is the same, byte for byte; else it has the frames of other languages, and the native functions
+---between them that have a name and are no interpreter's, in their places, and goes on beyond the end
+---of a coroutine.
 ---@overload fun(message?: any, level?: integer): any
 ---@param thread thread
 ---@param message? any returned unchanged when it is neither a string nor nil
