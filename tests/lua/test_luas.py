@@ -77,7 +77,7 @@ TESTS = [
     "tokens",
     "starved",
 ]
-SPECS = ["causes", "collector", "coroutine", "handler", "standalone", "traceback", "tutorial", "unread"]
+SPECS = ["capture", "causes", "collector", "coroutine", "handler", "standalone", "traceback", "tutorial"]
 
 
 def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
