@@ -36,10 +36,14 @@ local function flood(count, format)
 end
 
 describe("a flood of chunks", function()
-  local before, error_object, its_frames, memory
+  local before, error_object, its_frames, memory, held, told
 
   setup(function()
     before = steady()
+    for i = 1, 2 do -- two of one place, of which one stays unread
+      local stack = stacksplice.capture()
+      if i == 1 then told = script_frames(stack) else held = stack end
+    end
     error_object = select(3, stacksplice.pcall(function()
       error("before the flood")
     end))
@@ -70,5 +74,19 @@ describe("a flood of chunks", function()
     flood(8000, "@%d" .. ("x"):rep(100000))
     check()
     assert.is_true(resident_kib() - memory < 80 * 1024, resident_kib())
+  end)
+
+  it("and a stack that nobody read before", function()
+    local dropped = 0
+    for _, frame in ipairs(held) do
+      if frame.kind == "script" and frame.language == "lua" then
+        assert.equal(table.remove(told, 1), frame.name .. ":" .. frame.currentline)
+      elseif frame.reason == DROPPED then
+        table.remove(told, 1)
+        dropped = dropped + 1
+      end
+    end
+    assert.same({}, told)
+    assert.is_true(dropped > 0)
   end)
 end)
