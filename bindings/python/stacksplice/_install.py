@@ -56,24 +56,23 @@ def install(*, capture_at_raise: bool = False) -> None:
     raises pay for a few comparisons.
 
     Sets sys.excepthook, which the interactive prompt calls too, threading.excepthook and
-    sys.unraisablehook.  What event loops of asyncio and concurrent.futures log of exceptions that
-    nobody handled has the combined report in place of the traceback, whatever loop it is; a loop's
-    own exception handler is called as before.  In a shell of IPython the report follows the shell's
-    traceback.  Other exceptions are shown as before.  Each hook that is found is called too, unless
-    it is the interpreter's own.
+    sys.unraisablehook.  Every event loop of asyncio, and concurrent.futures, log the combined report
+    of an unhandled exception in place of its traceback; a loop's own exception handler is called as
+    before.  IPython shows the report after its own traceback.  Other exceptions are shown as before.
+    Our hooks also call the hooks that they found, unless those are the interpreter's own.
 
-    If the program that embeds Python set a handler (stacksplice_set_unhandled_handler), that is
-    asked first about every such exception; what it handled is not shown here.
+    If the program that embeds Python set a handler (stacksplice_set_unhandled_handler), it is asked
+    first about each such exception.  What it handles is not shown here.
 
     Calling it again puts our hooks first again and can add capture_at_raise.  Each sub-interpreter
     has its own hooks and needs its own call.
 
-    With capture_at_raise the stack of every exception but StopIteration, StopAsyncIteration and
-    GeneratorExit is taken where this interpreter first sees it, in the Python frame that raises it
-    or that calls the C function which does, native frames outside of it included; without, it is
-    put together from __traceback__ when the exception crosses a border, and a gap says what is
-    missing.  It costs each raise about a capture.  Needs CPython 3.12 (NotImplementedError) and one
-    of the tool ids 3, 4 and 5 of sys.monitoring (RuntimeError when others hold them).
+    capture_at_raise captures the stack of every exception except StopIteration, StopAsyncIteration
+    and GeneratorExit where this interpreter first sees it: in the Python frame that raises it, or
+    that calls the C function that does, with the native frames outside.  Without it, the stack of
+    other exceptions is assembled from __traceback__ when they cross a border, and a gap says what is
+    missing.  Each raise costs about as much as a capture.  Raises NotImplementedError before CPython
+    3.12, and RuntimeError when others hold the tool ids 3, 4 and 5 of sys.monitoring.
     """
     import logging  # not at the top: many programs never need it
 

@@ -30,11 +30,11 @@ const char sspy_capture_doc[] =
     "capture(skip=0, limit=None, *, awaited_by=False)\n--\n\n"
     "Take one combined stack of this thread: native, Python and Lua frames in true order,\n"
     "newest first, beginning with the calling Python frame.\n\n"
-    "skip: how many of the newest elements to leave out; limit: how many of the newest to take\n"
-    "at most.  Without limit it is the whole stack; of one that is longer than set_max_frames()\n"
-    "allows both ends, and between them a gap that says how many frames were left out.\n"
-    "awaited_by: behind the stack, the suspended frames of the asyncio tasks that await the\n"
-    "running one, each task's behind a gap \"" SSPY_AWAITED "\".\n\n"
+    "skip leaves out that many of the newest elements; limit returns at most that many of the\n"
+    "newest.  Without limit the stack is whole.  If it is longer than set_max_frames() allows, it\n"
+    "keeps both ends, with a gap between them that counts the frames left out.\n"
+    "With awaited_by, the suspended frames of the asyncio tasks that await the running task\n"
+    "follow, those of each task after a gap \"" SSPY_AWAITED "\".\n\n"
     "Raises TypeError or ValueError when skip or limit is not a non-negative integer.";
 
 /* FRAMES holds the newest elements, as many as SKIP and LIMIT ask for, and the oldest ones. */
@@ -91,9 +91,9 @@ PyObject *sspy_frames_left_out(PyObject *module, PyObject *addresses)
 
 const char sspy_set_max_frames_doc[] =
     "set_max_frames(max_frames, /)\n--\n\n"
-    "How many elements the stack of an error, a propagation node or capture() may have, for the\n"
-    "whole process: 512 at first.  Of a longer stack both ends are kept, and between them stands\n"
-    "a gap that says how many frames were left out.  Returns the number before.\n\n"
+    "Set how many elements the stack of an error, a propagation node or capture() may have, for\n"
+    "the whole process; the default is 512.  A longer stack keeps both ends, with a gap between\n"
+    "them that counts the frames left out.  Returns the previous number.\n\n"
     "Raises TypeError when max_frames is not an int, ValueError when it is not in 1 to 65535.";
 
 PyObject *sspy_set_max_frames(PyObject *module, PyObject *number)

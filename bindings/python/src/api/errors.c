@@ -9,11 +9,12 @@ static bool is_exception(PyObject *exc)
     return false;
 }
 
-PyDoc_STRVAR(error_info_doc,
-             "error_info(exc, /)\n--\n\n"
-             "The error object of an exception that crossed a border, else None.  Of one that was\n"
-             "unpickled: what it brought from where it was pickled, by value.\n\n"
-             "Raises TypeError when exc is not an exception.");
+PyDoc_STRVAR(
+    error_info_doc,
+    "error_info(exc, /)\n--\n\n"
+    "Return the ErrorInfo of an exception that crossed a border, else None.  An unpickled\n"
+    "exception has the values that it brought from where it was pickled.\n\n"
+    "Raises TypeError when exc is not an exception.");
 static PyObject *error_info(PyObject *module, PyObject *exc)
 {
     sspy_state *state = PyModule_GetState(module);

@@ -19,10 +19,9 @@ static PyObject *register_classes(PyObject *module, PyObject *arguments)
 PyDoc_STRVAR(
     foreign_frames_doc,
     "foreign_frames(on=None, /)\n--\n\n"
-    "Whether an exception that arrives from another language shows the frames of Lua and of\n"
-    "native code that it passed in its __traceback__, between those of Python.  It does unless\n"
-    "this is set to False, for this interpreter; True and None switch on and change nothing.\n"
-    "Returns what it was before.\n\n"
+    "Set whether exceptions that arrive from another language show the Lua and native frames\n"
+    "that they passed in their __traceback__.  The default is True; the setting is that of this\n"
+    "interpreter.  None changes nothing.  Returns the previous setting.\n\n"
     "Raises TypeError when on is neither a bool nor None.");
 static PyObject *foreign_frames(PyObject *module, PyObject *arguments)
 {
