@@ -267,7 +267,9 @@ def test_doctor_says_what_to_do_without_lines(monkeypatch):
     )
     fine, text = examine()
     assert not fine and "missing  lines of C code: libdw.so.1 not found" in text
-    assert "-> install the package libdw1" in text and "missing: see above\n" in text
+    assert "-> install the package libdw1 (elfutils-libs)\n" in text and "missing: see above\n" in text
+    monkeypatch.setattr(_stacksplice, "_lines_missing", lambda: "stacksplice was built without libdw")
+    assert "-> build the core with libdw: " in examine()[1]
 
 
 def test_doctor_finds_a_copy_of_lua(child):

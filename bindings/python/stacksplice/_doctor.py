@@ -66,7 +66,9 @@ def _native() -> Iterator[Finding]:
         text = "shown where the binary has debug information: compile with -g"
         yield Finding("ok", "lines of C code", text)
     else:
-        advice = "install the package libdw1 (elfutils-libs), with which the core must be built"
+        advice = "install the package libdw1 (elfutils-libs)"
+        if "without libdw" in lines:
+            advice = "build the core with libdw: -DSTACKSPLICE_WITH_LIBDW=ON"
         yield Finding("missing", "lines of C code", lines, advice)
 
 

@@ -132,7 +132,10 @@ static void say_lines(answer *to)
     const char *reason = stacksplice_lines_missing();
 
     if (reason)
-        say(to, "missing", "lines of C code", reason, "install the package libdw1 (elfutils-libs)");
+        say(to, "missing", "lines of C code", reason,
+            strstr(reason, "without libdw")
+                ? "build the core with libdw: -DSTACKSPLICE_WITH_LIBDW=ON"
+                : "install the package libdw1 (elfutils-libs)");
     else
         say(to, "ok", "lines of C code",
             "shown where the binary has debug information: compile with -g", NULL);
