@@ -8,7 +8,10 @@
 
 extern const stacksplice_glue *const ss_known_glue[];
 
-static const char *const python_functions[] = {"Py_*", "_Py*", "Py^*", NULL};
+/* Cython's functions stand in Python's tracebacks; the others are the inside of bridges for C++. */
+static const char *const python_functions[] = {
+    "Py_*", "_Py*", "Py^*", "__pyx_*", "__Pyx_*", "pybind11::*", "nanobind::*", "nb_func_*", NULL};
+static const char *const python_sources[] = {"/include/pybind11/", "/include/nanobind/", NULL};
 static const char *const python_binaries[] = {"libpython#", "python#", "_ctypes.*",
                                               "_cffi_backend.*", NULL};
 /* The second are those of lupa, a bridge to Lua that Cython has compiled. */
@@ -32,7 +35,8 @@ static const stacksplice_glue python = {.size = sizeof python,
                                         .loaders = python_loaders,
                                         .quiet = python_quiet,
                                         .shells = python_shells,
-                                        .own_look = 1};
+                                        .own_look = 1,
+                                        .sources = python_sources};
 
 /*
  * Hosts like to name their own functions lua_open_window, so Lua's API is listed name by name.

@@ -74,6 +74,7 @@ typedef struct stacksplice_glue {
     /* Nonzero: in the order newest last its frames look as in its own tracebacks, without its name.
      */
     int own_look;
+    const char *const *sources; /* parts of paths of source files: every function in them is glue */
 } stacksplice_glue;
 
 /* A program that calls users' code: brief reports hide its function and all frames outside of it.

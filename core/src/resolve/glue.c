@@ -23,6 +23,9 @@ static const char *const own_functions[] = {
     "stacksplice_*",
     "RoOriginate*",
     "ffi_call*",
+    "std::function<*",
+    "std::_Function_handler<*",
+    "std::__invoke*",
     "_start",
     "__libc_start_main",
     "__libc_start_main_impl",
@@ -150,6 +153,14 @@ static bool is_of_headers(const stacksplice_frame *frame)
     return frame->function && !strncmp(qualified_name(frame->function), own, sizeof own - 1);
 }
 
+static bool is_of_source(const stacksplice_glue *glue, const char *file)
+{
+    for (const char *const *part = glue->sources; part && *part; part++)
+        if (file && strstr(file, *part))
+            return true;
+    return false;
+}
+
 static stacksplice_role role_by(const stacksplice_glue *glue, const char *function,
                                 const char *binary)
 {
@@ -168,7 +179,8 @@ static stacksplice_role role_by(const stacksplice_glue *glue, const char *functi
 /* A name from scripts takes precedence: such a function is not glue by its name in the binary. */
 static stacksplice_role role_of(const stacksplice_frame *frame, bool script_named)
 {
-    const char *function = script_named ? NULL : frame->function;
+    const char *function =
+        script_named || !frame->function ? NULL : qualified_name(frame->function);
     const char *binary = frame->module ? ss_base_name(frame->module) : NULL;
     stacksplice_role role = STACKSPLICE_ROLE_OWN;
     const stacksplice_glue *glue;
@@ -178,7 +190,8 @@ static stacksplice_role role_of(const stacksplice_frame *frame, bool script_name
     if (is_of_headers(frame))
         return STACKSPLICE_ROLE_GLUE;
     for (uint32_t i = 0; role != STACKSPLICE_ROLE_GLUE && (glue = ss_glue_at(i)) != NULL; i++) {
-        stacksplice_role here = role_by(glue, function, binary);
+        stacksplice_role here = is_of_source(glue, frame->file) ? STACKSPLICE_ROLE_GLUE
+                                                                : role_by(glue, function, binary);
 
         if (here != STACKSPLICE_ROLE_OWN)
             role = here;

@@ -78,6 +78,23 @@ static uint32_t count_passed(PyObject *exc)
     return passed;
 }
 
+/* Whether C code put entries of its own into the traceback: the stack of the raise has none. */
+static bool has_made(PyObject *exc)
+{
+    PyTracebackObject *head = (PyTracebackObject *)PyException_GetTraceback(exc);
+    bool made = false;
+
+    for (const PyTracebackObject *entry = head; entry && !made; entry = entry->tb_next) {
+        PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
+
+        made = !sspy_frame_has_run(entry->tb_frame, code) &&
+               !sspy_foreign_frame(entry->tb_frame, NULL);
+        Py_DECREF(code);
+    }
+    Py_XDECREF(head);
+    return made;
+}
+
 static bool is_foreign_way(const sspy_state *state, PyObject *exc, sspy_elements stack)
 {
     uint32_t passed = count_passed(exc), at = 0;
@@ -109,7 +126,7 @@ int sspy_error_of_way(sspy_state *state, PyObject *exc)
     if (!ties || !ties->raised || ties->core.exception || ties->core.error)
         return 0;
     stack = (sspy_elements){ties->raised, ties->raised_count};
-    return is_foreign_way(state, exc, stack) ? make_error(state, exc, NULL) : 0;
+    return !has_made(exc) && is_foreign_way(state, exc, stack) ? make_error(state, exc, NULL) : 0;
 }
 
 PyObject *sspy_ends_here(PyObject *module, PyObject *exc)
