@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 import stacksplice
-from bridging import HERE, LUA_MODULES, ROOT, Run
+from bridging import HERE, LUA_MODULES, ROOT, Run, compile_extension
 
 pybind11 = pytest.importorskip("pybind11", reason="pybind11 is not installed")
 
@@ -21,17 +17,6 @@ def lua_flags() -> list[str]:
     """How to compile with the Lua that Debian installs; empty where there is none."""
     done = subprocess.run(["pkg-config", "--cflags", "--libs", "lua5.4"], capture_output=True, text=True)
     return done.stdout.split() if done.returncode == 0 else []
-
-
-def compile_module(output: Path, source: Path, *options: str) -> None:
-    if shutil.which("c++") is None:
-        pytest.skip("there is no C++ compiler")
-    command = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++17", "-g", "-O1", "-shared", "-fPIC"]
-    command += ["-fvisibility=hidden", f"-I{ROOT / 'tests' / 'support'}"]
-    command += [f"-I{sysconfig.get_path('include')}", f"-I{pybind11.get_include()}"]
-    command += [str(source), "-o", str(output), *options]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="session")
@@ -43,17 +28,18 @@ def guided(tmp_path_factory: pytest.TempPathFactory) -> Path:
     package = Path(stacksplice.__file__).resolve().parent
     includes = [f"-I{ROOT / name / 'include'}" for name in ("core", "bindings/python", "bindings/cpp")]
     library = [f"-L{package}", "-l:libstacksplice.so.0", f"-Wl,-rpath,{package}"]
-    suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    compile_module(folder / f"guided{suffix}", HERE / "guided.cpp", f"-I{folder}", *includes, *library)
+    options = [f"-I{pybind11.get_include()}", f"-I{folder}", *includes, *library]
+    compile_extension(folder / "guided", HERE / "guided.cpp", *options)
     return folder
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("cpp") / f"cpp_bridge{sysconfig.get_config_var('EXT_SUFFIX')}"
+    output = tmp_path_factory.mktemp("cpp")
     lua = lua_flags()
-    compile_module(output, HERE / "cpp_bridge.cpp", *(["-DWITH_LUA"] if lua else []), *lua)
-    return output.parent
+    options = [f"-I{pybind11.get_include()}", *(["-DWITH_LUA"] if lua else []), *lua]
+    compile_extension(output / "cpp_bridge", HERE / "cpp_bridge.cpp", *options)
+    return output
 
 
 BEGIN = """

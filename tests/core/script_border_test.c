@@ -213,4 +213,24 @@ TEST(test_a_language_adds_its_glue)
     assert_int_equal(role_of("any", "/lib/libtoyota.so"), STACKSPLICE_ROLE_OWN);
     assert_int_equal(role_of("any", "toylib.so"), STACKSPLICE_ROLE_BUILTIN);
     assert_int_equal(role_of(NULL, "toylib.so"), STACKSPLICE_ROLE_GLUE);
+    assert_int_equal(role_of("toy::list toyV_run<toy::list, 3>(int)", NULL), STACKSPLICE_ROLE_GLUE);
+    assert_int_equal(role_of("toyV_list run(toyV_list)", NULL), STACKSPLICE_ROLE_OWN);
+}
+
+TEST(test_a_glue_names_folders_of_headers)
+{
+    static const char *const sources[] = {"/include/toy/", NULL};
+    static const stacksplice_glue glue = {
+        .size = sizeof glue, .language = "toy headers", .sources = sources};
+    const stacksplice_frame inside = {.size = sizeof inside,
+                                      .kind = STACKSPLICE_FRAME_NATIVE,
+                                      .language = "native",
+                                      .function = "operator()",
+                                      .file = "/usr/include/toy/call.h"};
+    stacksplice_frame beside = inside;
+
+    beside.file = "/src/toy/call.h";
+    assert_int_equal(stacksplice_add_glue(&glue), S_OK);
+    assert_int_equal(stacksplice_frame_role(&inside), STACKSPLICE_ROLE_GLUE);
+    assert_int_equal(stacksplice_frame_role(&beside), STACKSPLICE_ROLE_OWN);
 }
