@@ -125,6 +125,7 @@ typedef struct stacksplice_told_frame {
     stacksplice_frame frame;
     int glue;                     /* nonzero: reports for people hide it */
     stacksplice_told_text source; /* its line of source; without one no file is opened */
+    uint32_t source_column;       /* at which SOURCE begins in its line, from 1; 0: unknown */
 } stacksplice_told_frame;
 
 /*

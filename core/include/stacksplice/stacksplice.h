@@ -316,13 +316,28 @@ STACKSPLICE_API stacksplice_hresult stacksplice_add_note(IUnknown *error, const 
 
 typedef enum stacksplice_format_kind {
     STACKSPLICE_FORMAT_TEXT = 1,
-    STACKSPLICE_FORMAT_JSON = 2
+    STACKSPLICE_FORMAT_JSON = 2,
+    /* The stack, the propagation and the HRESULT as text, in brief: all that a script's own report
+       of its exception lacks.  Each line but that of the HRESULT begins with blanks, or is
+       "Propagation:". */
+    STACKSPLICE_FORMAT_STACK = 3
 } stacksplice_format_kind;
 
 typedef enum stacksplice_order {
     STACKSPLICE_ORDER_NEWEST_FIRST = 0, /* as debuggers show a stack */
     STACKSPLICE_ORDER_NEWEST_LAST = 1   /* as scripts' tracebacks show it */
 } stacksplice_order;
+
+struct stacksplice_told_frame; /* stacksplice/read.h */
+struct stacksplice_told_text;
+
+/*
+ * Sets *OUT to the lines that a brief report in newest-last order has for SHOWN, a script frame
+ * whose language has a look of its own there.  They are lent until the next call and written as
+ * they are.  Nonzero: the report writes the frame as it always does.
+ */
+typedef int (*stacksplice_look_callback)(const struct stacksplice_told_frame *shown,
+                                         struct stacksplice_told_text *out, void *data);
 
 typedef struct stacksplice_format_options {
     size_t size; /* sizeof(stacksplice_format_options) */
@@ -335,6 +350,8 @@ typedef struct stacksplice_format_options {
      * not read files: a script can give its chunks the name of any file.
      */
     int without_source;
+    stacksplice_look_callback look; /* or NULL */
+    void *look_data;
 } stacksplice_format_options;
 
 /* Receives LENGTH bytes of TEXT, without a NUL at the end.  Nonzero stops the report. */

@@ -21,7 +21,15 @@ static bool take_options(const stacksplice_format_options *options, ss_report *r
     report->color = options->color != 0;
     report->alone = options->alone != 0;
     report->without_source = options->without_source != 0;
+    report->look = options->look;
+    report->look_data = options->look_data;
     return true;
+}
+
+static bool is_kind(stacksplice_format_kind kind)
+{
+    return kind == STACKSPLICE_FORMAT_TEXT || kind == STACKSPLICE_FORMAT_JSON ||
+           kind == STACKSPLICE_FORMAT_STACK;
 }
 
 static void write_json(const ss_report *report, const ss_facts *facts)
@@ -45,12 +53,13 @@ stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind 
 
     if (!error || !write)
         return E_POINTER;
-    if ((kind != STACKSPLICE_FORMAT_TEXT && kind != STACKSPLICE_FORMAT_JSON) ||
-        !take_options(options, &report) || !ss_facts_get(error, &facts))
+    if (!is_kind(kind) || !take_options(options, &report) || !ss_facts_get(error, &facts))
         return E_INVALIDARG;
     ss_writer_init(&w, write, data);
     if (kind == STACKSPLICE_FORMAT_TEXT)
         ss_report_text(&report, &facts);
+    else if (kind == STACKSPLICE_FORMAT_STACK)
+        ss_report_bare(&report, &facts);
     else
         write_json(&report, &facts);
     complete = ss_writer_finish(&w);

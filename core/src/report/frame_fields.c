@@ -42,6 +42,7 @@ static const struct field {
     {"asynchronous", FLAG, IF_SET, FRAME(asynchronous)},
     {"interpreter", TEXT, IF_SET, FRAME(interpreter)},
     {"source", LINE, IF_SET, offsetof(stacksplice_told_frame, source)},
+    {"source_column", COUNT, IF_SET, offsetof(stacksplice_told_frame, source_column)},
     {"address", ADDRESS, ALWAYS, FRAME(address)},
 };
 

@@ -26,8 +26,10 @@ typedef struct ss_report {
     bool all_frames;
     bool color;
     bool alone;
-    ss_binary *failfast; /* scratch space, set if the process is failing; or NULL */
-    bool without_source; /* open no file */
+    ss_binary *failfast;            /* scratch space, set if the process is failing; or NULL */
+    bool without_source;            /* open no file */
+    stacksplice_look_callback look; /* or NULL */
+    void *look_data;
 } ss_report;
 
 void ss_report_text(const ss_report *r, const ss_facts *facts);
@@ -35,8 +37,12 @@ void ss_report_text(const ss_report *r, const ss_facts *facts);
 /* The same without causes and members. */
 void ss_report_text_alone(const ss_report *r, const ss_facts *facts);
 
+/* STACKSPLICE_FORMAT_STACK */
+void ss_report_bare(const ss_report *r, const ss_facts *facts);
+
 /* Write type, message, notes and, if it says something, the HRESULT. */
 void ss_report_title(const ss_report *r, const ss_facts *facts);
+void ss_report_hresult(const ss_report *r, const ss_facts *facts);
 
 /* Write a stack as text, indented by INDENT spaces. */
 void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent);
@@ -60,19 +66,25 @@ ss_folds ss_report_folds(const ss_report *r, ss_shown_stack stack);
 typedef struct ss_shown_frame {
     const stacksplice_frame *frame;
     bool glue;
-    const stacksplice_told_text *source; /* NULL: read the line from the file */
+    const stacksplice_told_frame *told; /* NULL: read its line from the file */
 } ss_shown_frame;
 
 /* Whether a report shows FRAME; what it does not show it counts, if IS_COUNTED. */
 bool ss_report_shows(const ss_report *r, const stacksplice_frame *frame, bool glue,
                      bool *is_counted);
 
+/* Whether FRAME is shown as the tracebacks of its language show it. */
+bool ss_report_has_own_look(const ss_report *r, const stacksplice_frame *frame);
+
+/* Equal for frames that tracebacks of their language take for a repetition: line by line. */
+uint64_t ss_report_place(const stacksplice_frame *frame);
+
 /* Write one frame as one line of text, and its source line where it can be read. */
 void ss_report_frame(const ss_report *r, const ss_shown_frame *shown, unsigned indent);
 
-/* Copy the source line of FRAME to LINE; returns its length, 0 when there is none to show. */
+/* Copy the source line of FRAME to LINE, as ss_source_line does. */
 size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
-                        char line[SS_SOURCE_LINE_MAX]);
+                        char line[SS_SOURCE_LINE_MAX], uint32_t *column);
 
 /* 32 hexadecimal digits and a NUL. */
 void ss_report_fingerprint(const ss_report *r, const ss_facts *facts, char out[33]);

@@ -53,7 +53,7 @@ static size_t mark_cut(char out[SS_SOURCE_LINE_MAX])
     return length + sizeof dots - 1;
 }
 
-static size_t read_line(reader *r, uint32_t line, char *out)
+static size_t read_line(reader *r, uint32_t line, char *out, uint32_t *column)
 {
     size_t length = 0;
     int c = 0;
@@ -64,11 +64,14 @@ static size_t read_line(reader *r, uint32_t line, char *out)
     }
     if (c < 0)
         return 0;
+    *column = 1;
     while ((c = next_byte(r)) >= 0 && c != '\n') {
         if (length == SS_SOURCE_LINE_MAX)
             return mark_cut(out);
         if (length || !is_blank(c))
             out[length++] = (char)c;
+        else
+            ++*column;
     }
     while (length && is_blank((unsigned char)out[length - 1]))
         length--;
@@ -139,19 +142,23 @@ int stacksplice_is_source_file(const char *file)
     return fd >= 0;
 }
 
-size_t ss_source_line(const char *file, uint32_t line, char out[SS_SOURCE_LINE_MAX])
+size_t ss_source_line(const char *file, uint32_t line, char out[SS_SOURCE_LINE_MAX],
+                      uint32_t *column)
 {
     int saved = errno;
     size_t length = 0;
     reader r;
 
+    *column = 0;
     r.fd = line ? open_source(file) : -1;
     r.left = BYTES_MAX;
     r.at = r.end = 0;
     if (r.fd >= 0) {
-        length = read_line(&r, line, out);
+        length = read_line(&r, line, out, column);
         close(r.fd);
     }
     errno = saved;
+    if (!length)
+        *column = 0;
     return length;
 }

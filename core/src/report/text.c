@@ -85,6 +85,13 @@ static void put_nodes(const ss_report *r, const ss_facts *facts)
     ss_facts_each_node(facts, put_node, &c);
 }
 
+void ss_report_bare(const ss_report *r, const ss_facts *facts)
+{
+    ss_report_stack(r, ss_facts_stack(facts), 2);
+    put_nodes(r, facts);
+    ss_report_hresult(r, facts);
+}
+
 /* ---- The error -------------------------------------------------------------------------------*/
 
 /* Write lines that a caller has formatted. */

@@ -2,6 +2,9 @@
 #include "report/report.h"
 
 #include "resolve/glue.h"
+#include "splice/hash.h"
+
+#include <stacksplice/read.h>
 
 #include <string.h>
 
@@ -20,8 +23,7 @@ static void put_spaces(ss_writer *w, unsigned count)
         ss_writer_put(w, " ", 1);
 }
 
-/* Whether FRAME is shown as the tracebacks of its language show it. */
-static bool has_own_look(const ss_report *r, const stacksplice_frame *frame)
+bool ss_report_has_own_look(const ss_report *r, const stacksplice_frame *frame)
 {
     const stacksplice_glue *known = ss_glue_of(frame->language);
 
@@ -112,6 +114,15 @@ static const char *last_part(const char *name)
     return dot && dot[1] ? dot + 1 : name;
 }
 
+uint64_t ss_report_place(const stacksplice_frame *frame)
+{
+    const char *name = frame->function ? last_part(frame->function) : "";
+    uint64_t hash = ss_hash_word(SS_HASH_START, frame->line);
+
+    hash = ss_hash_bytes(hash, frame->file, strlen(frame->file));
+    return ss_hash_bytes(hash, name, strlen(name)) | 1; /* never 0 */
+}
+
 static void put_script(const ss_report *r, const stacksplice_frame *frame)
 {
     if (frame->interpreter) {
@@ -122,7 +133,8 @@ static void put_script(const ss_report *r, const stacksplice_frame *frame)
     if (frame->file)
         put_place(r, frame);
     if (frame->function)
-        put_name(r, has_own_look(r, frame) ? last_part(frame->function) : frame->function);
+        put_name(r,
+                 ss_report_has_own_look(r, frame) ? last_part(frame->function) : frame->function);
     if (!frame->file && !frame->function)
         ss_writer_text(r->w, "???");
 }
@@ -146,21 +158,23 @@ static void put_trust(const ss_report *r, stacksplice_trust trust)
 }
 
 size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
-                        char line[SS_SOURCE_LINE_MAX])
+                        char line[SS_SOURCE_LINE_MAX], uint32_t *column)
 {
     if (r->failfast || r->without_source || !frame->file || !frame->line || frame->chunk)
         return 0;
     /* A compiler's relative path is relative to its own directory, not to ours. */
     if (frame->kind == STACKSPLICE_FRAME_NATIVE && *frame->file != '/')
         return 0;
-    return ss_source_line(frame->file, frame->line, line);
+    return ss_source_line(frame->file, frame->line, line, column);
 }
 
 static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
 {
     char line[SS_SOURCE_LINE_MAX];
-    const char *text = shown->source ? shown->source->text : line;
-    size_t length = shown->source ? shown->source->length : ss_report_source(r, shown->frame, line);
+    uint32_t column;
+    const stacksplice_told_text *told = shown->told ? &shown->told->source : NULL;
+    const char *text = told ? told->text : line;
+    size_t length = told ? told->length : ss_report_source(r, shown->frame, line, &column);
 
     if (!text || !length)
         return;
@@ -175,7 +189,7 @@ static void put_frame(const ss_report *r, const stacksplice_frame *frame)
         put_gap(r, frame);
         return;
     }
-    if (!has_own_look(r, frame))
+    if (!ss_report_has_own_look(r, frame))
         put_language(r->w, frame->language);
     if (frame->kind == STACKSPLICE_FRAME_NATIVE)
         put_native(r, frame);
@@ -184,8 +198,26 @@ static void put_frame(const ss_report *r, const stacksplice_frame *frame)
     put_trust(r, frame->trust);
 }
 
+/* Whether the caller has written SHOWN in the look of its language. */
+static bool put_own_look(const ss_report *r, const ss_shown_frame *shown)
+{
+    const stacksplice_told_frame live = {.frame = *shown->frame, .glue = shown->glue};
+    stacksplice_told_text text = {NULL, 0};
+
+    if (!r->look || r->all_frames || shown->frame->kind != STACKSPLICE_FRAME_SCRIPT ||
+        shown->frame->trust == STACKSPLICE_TRUST_INFERRED ||
+        !ss_report_has_own_look(r, shown->frame))
+        return false;
+    if (r->look(shown->told ? shown->told : &live, &text, r->look_data))
+        return false;
+    ss_writer_put(r->w, text.text, text.length);
+    return true;
+}
+
 void ss_report_frame(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
 {
+    if (put_own_look(r, shown))
+        return;
     put_spaces(r->w, indent);
     put_frame(r, shown->frame);
     ss_writer_text(r->w, "\n");

@@ -11,8 +11,9 @@ typedef struct printer {
     ss_shown_stack stack;
     unsigned indent;
     uint32_t hidden; /* glue frames so far */
-    uintptr_t last;  /* the last element shown, 0: none */
+    uint64_t last;   /* of the last element shown; 0: none */
     uint32_t equal;  /* how often it came in a row */
+    bool is_line;    /* equal by file, line and function, as tracebacks of scripts compare */
     bool lineless;   /* showed a native frame of a module without a file */
     ss_folds folds;
 } printer;
@@ -31,6 +32,7 @@ typedef struct contents {
     uint32_t wanted;    /* print only this one; UINT32_MAX: none */
     uint32_t uncounted; /* of those that are not shown */
     bool start_up;      /* in the C library's start-up code */
+    uint64_t place;     /* of a script frame in its own look, else 0 */
 } contents;
 
 /* In a saved report, inlined frames and the function that contains them form one element. */
@@ -61,6 +63,9 @@ static void count_frame(contents *c, const ss_shown_frame *shown)
 {
     bool counted;
 
+    if (shown->frame->kind == STACKSPLICE_FRAME_SCRIPT &&
+        ss_report_has_own_look(c->p->r, shown->frame))
+        c->place = ss_report_place(shown->frame);
     if (ss_report_shows(c->p->r, shown->frame, shown->glue || c->start_up, &counted)) {
         c->shown++;
         if (c->wanted == c->frames)
@@ -90,7 +95,7 @@ static contents look_at(const printer *p, element e, uint32_t wanted)
         ss_report_resolve(p->r, p->stack.elements[e.begin], visit, &c);
     for (uint32_t i = e.begin; p->stack.frames && i < e.end; i++) {
         const stacksplice_told_frame *told = &p->stack.frames[i];
-        const ss_shown_frame shown = {&told->frame, told->glue != 0, &told->source};
+        const ss_shown_frame shown = {&told->frame, told->glue != 0, told};
 
         count_frame(&c, &shown);
     }
@@ -116,7 +121,7 @@ static void end_repeats(printer *p)
     uint32_t more = p->equal > SS_REPORT_EQUAL_MAX ? p->equal - SS_REPORT_EQUAL_MAX : 0;
 
     if (more)
-        put_line(p, "[Previous frame repeated ", more,
+        put_line(p, p->is_line ? "[Previous line repeated " : "[Previous frame repeated ", more,
                  more == 1 ? " more time]\n" : " more times]\n");
     p->equal = 0;
 }
@@ -124,16 +129,17 @@ static void end_repeats(printer *p)
 static void print_element(printer *p, element e)
 {
     contents c = look_at(p, e, UINT32_MAX);
-    uintptr_t address = address_of(&p->stack, e);
+    uint64_t key = c.place ? c.place : address_of(&p->stack, e);
     uint32_t count = c.frames;
 
     p->hidden += c.frames - c.shown - c.uncounted;
     p->lineless |= c.lineless;
     if (!c.shown)
         return;
-    if (address != p->last)
+    if (key != p->last)
         end_repeats(p);
-    p->last = address;
+    p->last = key;
+    p->is_line = c.place != 0;
     if (++p->equal > SS_REPORT_EQUAL_MAX)
         return;
     for (uint32_t i = 0; i < count; i++)

@@ -106,7 +106,7 @@ static bool is_told(const ss_report *r, const ss_facts *facts)
 }
 
 /* "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect." */
-static void put_hresult(const ss_report *r, const ss_facts *facts)
+void ss_report_hresult(const ss_report *r, const ss_facts *facts)
 {
     const char *symbol = ss_hresult_symbol(facts->view.hresult);
 
@@ -129,5 +129,5 @@ void ss_report_title(const ss_report *r, const ss_facts *facts)
 {
     put_title(r, facts);
     ss_facts_each_note(facts, put_note, (void *)(uintptr_t)r);
-    put_hresult(r, facts);
+    ss_report_hresult(r, facts);
 }

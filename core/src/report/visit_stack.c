@@ -13,9 +13,9 @@ static int emit_resolved(const ss_frame *f, void *data)
 {
     const resolving *to = data;
     char line[SS_SOURCE_LINE_MAX];
-    stacksplice_told_frame frame = {f->frame, ss_glue_is(f), {line, 0}};
+    stacksplice_told_frame frame = {f->frame, ss_glue_is(f), {line, 0}, 0};
 
-    frame.source.length = ss_report_source(to->r, &f->frame, line);
+    frame.source.length = ss_report_source(to->r, &f->frame, line, &frame.source_column);
     ss_emit_frame(to->e, NULL, &frame);
     return to->e->stopped;
 }
