@@ -76,7 +76,7 @@ def test_reports_tell_cause_from_context(border):
         assert getattr(saved, relation).message == "'first'"
         for text in (info.format(), info.format(newest_last=False), saved.format(), report(exc)):
             assert sum(map(text.count, words)) == 1 and not any(map(text.count, other))
-        assert report(exc) == info.format()
+        assert report(exc).partition(words[1])[2] == info.format().partition(words[1])[2]
 
 
 def test_chain_walks_to_the_root_from_c(border, native):
@@ -168,7 +168,7 @@ def test_chains_of_thousands_are_bounded_and_say_so(border):
     assert info.causes_left_out == 1
     assert ErrorInfo.from_dict(data).format().startswith("Caused by more errors that are not shown.\n\n")
     assert info.format().startswith("Caused by more errors that are not shown.\n\n")
-    assert report(exc).startswith("Caused by more errors that are not shown.\n\n")
+    assert report(exc).startswith(f"ValueError: 0\n{CAUSE}ValueError: 1\n")  # as a traceback does
     short = stacksplice.error_info(caught(border.call, boom, chain_of(10)))
     assert short.to_dict()["transformed_left_out"] == 0
     assert "not shown" not in short.format()
@@ -191,7 +191,7 @@ def test_circles_end(border):
     one.__cause__, two.__context__ = two, one
     info = stacksplice.error_info(caught(border.call, boom, one))
     assert info.cause.message == "'two'" and info.cause.transformed is None
-    assert report(one).startswith("Raised while handling an error above.\n\nKeyError: 'two'\n" + CAUSE)
+    assert report(one).startswith("KeyError: 'two'\n" + CAUSE) and report(one).count("two") == 1
     one.__cause__ = two.__context__ = None
 
 

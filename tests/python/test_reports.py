@@ -95,7 +95,7 @@ def test_notes_are_shown(border):
     exc.add_note("a note")
     lines = stacksplice.format_exception(exc)
     title = next(number for number, line in enumerate(lines) if line.startswith("ZeroDivisionError:"))
-    assert lines[title + 1] == "note: a note\n"
+    assert lines[title + 1] == "a note\n"  # as in a traceback
 
 
 def test_format_exc_and_print_exc(border):

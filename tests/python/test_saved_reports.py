@@ -7,6 +7,7 @@ import json
 import pickle
 import subprocess
 import sys
+import traceback
 
 import pytest
 import stacksplice
@@ -262,15 +263,17 @@ def test_a_report_is_a_copy(border):
     assert str(saved) == text
 
 
-# ---- Exceptions that crossed no border, in the report of one that did ------------------------------
+# ---- Exceptions whose text looks like a report ----------------------------------------------------
 
 
-def test_what_did_not_cross_forges_nothing(border):
-    crossed = caught(border.call, fail)
+def test_nothing_is_forged_in_errors_as_data(border):
     plain = caught(boom, ValueError(FORGED))
     plain.add_note(FORGED)
-    plain.__cause__ = crossed
-    lines = report(plain).split("\n")
-    assert "ValueError: bad" in lines and "note: bad" in lines
-    assert lines.count("| HRESULT 0x80070057 E_INVALIDARG: forged") == 2
-    assert "Caused by:" not in lines and report(plain).startswith(stacksplice.error_info(crossed).format())
+    plain.__cause__ = caught(border.call, fail)
+    text = report(plain)
+    assert text.endswith("".join(traceback.format_exception_only(plain)))  # byte for byte Python's
+    info = stacksplice.error_info(caught(border.call, boom, plain))
+    for lines in (info.format().split("\n"), ErrorInfo.from_dict(info.to_dict()).format().split("\n")):
+        assert "ValueError: bad" in lines and "note: bad" in lines
+        assert lines.count("| HRESULT 0x80070057 E_INVALIDARG: forged") == 2
+        assert "Caused by:" not in lines

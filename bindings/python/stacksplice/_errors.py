@@ -296,11 +296,14 @@ class ErrorInfo:
         which is otherwise hidden and counted; color: ANSI colours; chain: with the errors that it was
         made from, and the members of a group.
         """
+        from ._traceback import Look
+
+        look = Look(color, self._handle is not None)
         if self._handle is not None:
-            text = self._handle.format(_TEXT, int(newest_last), all_frames, color, not chain)
+            text = self._handle.format(_TEXT, int(newest_last), all_frames, color, not chain, look)
         else:
             assert self._data is not None
-            text = _stacksplice._format_told(self._data, newest_last, all_frames, color, not chain)
+            text = _stacksplice._format_told(self._data, newest_last, all_frames, color, not chain, look)
             if not chain:
                 return text
         return text + self._format_remote(newest_last, all_frames, color)

@@ -1,6 +1,7 @@
 """Exceptions as they are now: their causes and members, those that crossed a border and others.
 
-The core writes the report (told_live.c); here is found out what is in it.
+Python's traceback module writes the report (_traceback.py).  Where an error came from another process,
+and where that fails, the core does (report_text.c); here is found out what is in it.
 """
 
 from __future__ import annotations
@@ -175,18 +176,23 @@ class _Telling:
         return 1 if relation == "cause" else 2, self.node(found, depth, number + 1)
 
 
-def text_of(exc: BaseException, color: bool, chain: bool = True) -> str:
-    """The report of EXC; the traceback module's where nothing in it crossed a border."""
-    info = _stacksplice.error_info(exc)
-    if (info or (chain and story_of(exc))) is None:
-        import traceback
+def _text_by_traceback(exc: BaseException, color: bool, chain: bool) -> str | None:
+    """The report with Python's own words; None where Python's traceback module cannot write it."""
+    try:
+        from . import _traceback
 
-        try:
-            return "".join(traceback.format_exception(exc, chain=chain))
-        except Exception:  # a cause that is no exception, groups that are too deep
-            pass
-    told = _Telling(color, chain).node(exc, 0, 0)
-    text = _stacksplice._format_told(told, True, False, color, False)
+        return _traceback.text_of(exc, color, chain)
+    except Exception:  # a cause that is no exception, groups that are too deep, hostile attributes
+        return None
+
+
+def text_of(exc: BaseException, color: bool, chain: bool = True) -> str:
+    """The report of EXC in the order of tracebacks."""
+    info = _stacksplice.error_info(exc)
+    text = _text_by_traceback(exc, color, chain)
+    if text is None:
+        told = _Telling(color, chain).node(exc, 0, 0)
+        text = _stacksplice._format_told(told, True, False, color, False)
     if info is not None and info.process is None and info.thread_id != get_native_id():
         text += f"Raised on thread {info.thread_id}, reported by thread {get_native_id()}\n"
     return text

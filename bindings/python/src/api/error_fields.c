@@ -1,6 +1,6 @@
 /* Reading an error through its ErrorHandle, and writing its reports. */
+#include "api/report_look.h"
 #include "api/visit.h"
-#include "life/text.h"
 
 /* The parts are those of stacksplice_read_options.  The notes of an error are those that its
    exception has now. */
@@ -43,21 +43,24 @@ static PyObject *handle_format(sspy_error_object *self, PyObject *arguments)
     stacksplice_format_options options = {.size = sizeof options};
     int kind, order, all_frames, color, alone = 0;
     sspy_text_buffer buffer = {NULL, 0, 0};
+    sspy_look look = {Py_None, NULL};
     IScriptErrorInfo *error;
     HRESULT hr = E_FAIL;
 
-    if (!PyArg_ParseTuple(arguments, "iipp|p:format", &kind, &order, &all_frames, &color, &alone))
+    if (!PyArg_ParseTuple(arguments, "iipp|pO:format", &kind, &order, &all_frames, &color, &alone,
+                          &look.callable))
         return NULL;
     options.order = (stacksplice_order)order;
     options.all_frames = all_frames;
     options.color = color;
     options.alone = alone;
+    sspy_look_take(&look, &options);
     error = sspy_error_hold(self);
     if (!sspy_error_update_notes(self, error))
         hr = stacksplice_format((IUnknown *)error, (stacksplice_format_kind)kind, &options,
                                 sspy_text_append, &buffer);
     sspy_error_let_go(self);
-    return sspy_text_finish(&buffer, hr);
+    return sspy_look_finish(&look, &buffer, hr);
 }
 
 #define METHOD(name, flags, doc)                                      \
@@ -70,6 +73,7 @@ PyMethodDef sspy_error_methods[] = {
            "read($self, parts, /)\n--\n\nA dict of what those parts of a report have."),
     METHOD(language, METH_NOARGS, "language($self, /)\n--\n\nOf its exception, or \"native\"."),
     METHOD(format, METH_VARARGS,
-           "format($self, kind, order, all_frames, color, alone=False, /)\n--\n\nA report."),
+           "format($self, kind, order, all_frames, color, alone=False, look=None, /)\n--\n\nA "
+           "report."),
     {NULL, NULL, 0, NULL},
 };

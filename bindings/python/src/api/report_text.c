@@ -7,7 +7,7 @@
  * the text is the type to show in place of the error's own, or empty.
  */
 #include "api/report_read.h"
-#include "life/text.h"
+#include "api/report_look.h"
 
 static int read_live(sspy_reader *r, PyObject *tuple, stacksplice_told *out);
 
@@ -91,21 +91,23 @@ PyObject *sspy_format_told(PyObject *module, PyObject *arguments)
 {
     stacksplice_format_options options = {.size = sizeof options};
     sspy_text_buffer buffer = {NULL, 0, 0};
+    sspy_look look = {Py_None, NULL};
     PyObject *error, *result = NULL;
     sspy_reader reader;
     stacksplice_told *told;
     int newest_last;
 
-    if (!PyArg_ParseTuple(arguments, "Opppp:_format_told", &error, &newest_last,
-                          &options.all_frames, &options.color, &options.alone))
+    if (!PyArg_ParseTuple(arguments, "Opppp|O:_format_told", &error, &newest_last,
+                          &options.all_frames, &options.color, &options.alone, &look.callable))
         return NULL;
+    sspy_look_take(&look, &options);
     options.order = newest_last ? STACKSPLICE_ORDER_NEWEST_LAST : STACKSPLICE_ORDER_NEWEST_FIRST;
     if (!sspy_reader_begin(&reader, PyModule_GetState(module)) &&
         (told = sspy_new_told(&reader)) != NULL &&
         !(PyTuple_Check(error) ? read_live(&reader, error, told)
                                : sspy_read_error(&reader, error, told)))
-        result = sspy_text_finish(
-            &buffer, stacksplice_format_told(told, &options, sspy_text_append, &buffer));
+        result = sspy_look_finish(
+            &look, &buffer, stacksplice_format_told(told, &options, sspy_text_append, &buffer));
     let_go_of_handles(&reader);
     sspy_reader_end(&reader);
     return result;

@@ -1,0 +1,262 @@
+"""Python's part of reports, as the traceback module of this Python writes it.
+
+So carets, suggestions, groups and colours are Python's own.  What is said of other languages comes from
+the core, which asks for each of Python's frames (report_look.c).
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import traceback
+
+from . import _colors, _stacksplice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from ._errors import ErrorInfo
+
+_STACK = 3  # stacksplice_format_kind
+_MARK = "\0\n"  # in place of a frame; the core escapes each NUL of its own text
+# Lines that say how much was left out, where nothing need be of another language.
+_ASIDES = ("  ... ", "  [Previous line ")
+
+
+_HAS_COLORS = sys.version_info >= (3, 13)
+
+
+def _options(color: bool) -> dict[str, Any]:
+    return {"colorize": color} if _HAS_COLORS else {}
+
+
+def _summary(
+    file: str,
+    name: str | None,
+    line: int,
+    end_line: int,
+    column: int,
+    end_column: int,
+    source: str | None = None,
+) -> traceback.FrameSummary:
+    """A frame as the core knows it: numbers count from 1, and 0 is unknown."""
+    if not line or not name:
+        raise ValueError("a traceback has no such frame")
+    return traceback.FrameSummary(
+        file,
+        line,
+        name.rpartition(".")[2],
+        lookup_line=False,
+        line=source,
+        end_lineno=end_line or None,
+        colno=column - 1 if column else None,
+        end_colno=end_column - 1 if end_column else None,
+    )
+
+
+# ---- Live exceptions -----------------------------------------------------------------------------
+
+
+class _Foreign(traceback.FrameSummary):
+    """What stands between two of Python's frames: lines of the core."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__("", number, "", lookup_line=False, line="")  # none equals another
+        self.text = text
+
+
+class _Combined(traceback.StackSummary):
+    """Frames of all languages, the outermost first."""
+
+    def format_frame_summary(self, frame_summary: traceback.FrameSummary, **kwargs: Any) -> str:
+        if isinstance(frame_summary, _Foreign):
+            return frame_summary.text
+        return super().format_frame_summary(frame_summary, **kwargs)
+
+
+class _Painted(_Combined):
+    """The same in colour, where Python's traceback module has none."""
+
+    def format_frame_summary(self, frame_summary: traceback.FrameSummary, **kwargs: Any) -> str:
+        text = super().format_frame_summary(frame_summary, **kwargs)
+        return text if isinstance(frame_summary, _Foreign) else _colors.frame(text)
+
+
+class _Known:
+    """Frames that a traceback has, to be found again in a combined stack, the outermost first."""
+
+    def __init__(self, summaries: Iterable[traceback.FrameSummary]) -> None:
+        self.taken: list[traceback.FrameSummary] = []
+        self._all: dict[tuple[str, int | None, str], list[traceback.FrameSummary]] = {}
+        for summary in summaries:
+            key = (summary.filename, summary.lineno, summary.name)
+            self._all.setdefault(key, []).append(summary)
+
+    def take(
+        self,
+        file: str,
+        name: str | None,
+        line: int,
+        end_line: int,
+        column: int,
+        end_column: int,
+        *_: Any,
+    ) -> str:
+        """Note what a traceback has of a frame; the mark for it."""
+        found = _summary(file, name, line, end_line, column, end_column)
+        same = self._all.get((file, line, found.name))
+        if same:
+            found = same.pop(0) if len(same) > 1 else same[0]
+        else:
+            linecache.checkcache(file)
+        self.taken.append(found)
+        return _MARK
+
+
+def _split_hresult(text: str) -> tuple[str, str | None]:
+    """The stack and, where it stands below, the HRESULT: every other line is indented, or another word."""
+    before, end, last = text.removesuffix("\n").rpartition("\n")
+    return (before + end, last) if last.startswith("HRESULT ") else (text, None)
+
+
+def _rename(shown: Any, own: str, name: str) -> None:
+    """Have the title say NAME where it has OWN, the exception's type."""
+    format_only = shown.format_exception_only
+
+    def renamed(*arguments: Any, **options: Any) -> Iterator[str]:
+        first, *rest = format_only(*arguments, **options)
+        return iter([first.replace(own, name, 1), *rest])
+
+    shown.format_exception_only = renamed
+
+
+def _retitle(shown: traceback.TracebackException, exc: BaseException, info: ErrorInfo) -> None:
+    """What stands for an error of elsewhere is shown with what that error says."""
+    module = type(exc).__module__
+    is_ours = isinstance(module, str) and module.startswith("stacksplice")
+    if info.language != "python" and not is_ours:
+        # Such as lupa's LuaError: the error's own message has the fields of a table, and no traceback.
+        shown._str = info.message  # type: ignore[attr-defined]
+    elif info.language == "python" and is_ours and info.type:
+        _rename(shown, f"{module}.{type(exc).__qualname__}", info.type)  # of another interpreter
+
+
+def _add_notes(shown: traceback.TracebackException, info: ErrorInfo, hresult: str | None) -> None:
+    """Notes that only the error has, as native code gave them, and its HRESULT."""
+    notes: Any = shown.__notes__ or []
+    if not isinstance(notes, (list, tuple)):
+        return  # which a traceback shows in its way
+    known = info.notes
+    if len(known) > len(notes) and all(isinstance(note, str) for note in notes):
+        notes = [*notes, *(note for note in known if note not in notes)]
+    if hresult:
+        notes = [*notes, hresult]
+    shown.__notes__ = notes or shown.__notes__
+
+
+def _entries(chunks: list[str], known: _Known) -> Iterator[traceback.FrameSummary]:
+    """CHUNKS of text, and between two of them the frame that Python has there."""
+    for number, chunk in enumerate(chunks):
+        if number:
+            yield known.taken[number - 1]
+        if chunk:
+            yield _Foreign(number, chunk)
+
+
+def _from_catcher(
+    entries: list[traceback.FrameSummary], own: list[traceback.FrameSummary]
+) -> list[traceback.FrameSummary]:
+    """ENTRIES from the outermost of OWN on: where an exception was caught its traceback begins."""
+    for outermost in own:
+        for at, entry in enumerate(entries):
+            if entry is outermost:
+                return entries[at:]
+    return entries
+
+
+def _is_of_others(entry: traceback.FrameSummary) -> bool:
+    return isinstance(entry, _Foreign) and any(
+        line and not line.startswith(_ASIDES) for line in entry.text.split("\n")
+    )
+
+
+def _combine(
+    shown: traceback.TracebackException, exc: BaseException, info: ErrorInfo, color: bool, is_inner: bool
+) -> None:
+    """Give SHOWN, which is of EXC, what INFO knows: other languages' frames, receivers, an HRESULT.
+
+    With IS_INNER it led to another exception, or is a member: who called its catcher is shown with that.
+    """
+    assert info._handle is not None
+    own = list(shown.stack or ())
+    known = _Known(own)
+    text, hresult = _split_hresult(info._handle.format(_STACK, 1, False, color, False, known.take))
+    entries = list(_entries(text.split(_MARK), known))
+    if is_inner:
+        entries = _from_catcher(entries, own)
+    if any(map(_is_of_others, entries)):
+        shown.stack = _Combined(entries)
+    _retitle(shown, exc, info)
+    _add_notes(shown, info, hresult)
+
+
+def _pairs(
+    shown: traceback.TracebackException, exc: BaseException
+) -> Iterator[tuple[traceback.TracebackException, BaseException]]:
+    """Everything that SHOWN prints, and the exceptions that it is of."""
+    waiting = [(shown, exc)]
+    for one, of in waiting:  # which grows during the loop
+        yield one, of
+        found = [(one.__cause__, of.__cause__), (one.__context__, of.__context__)]
+        if one.exceptions and isinstance(of, BaseExceptionGroup):
+            found += zip(one.exceptions, of.exceptions, strict=True)
+        waiting += [(inner, behind) for inner, behind in found if inner is not None and behind is not None]
+
+
+def text_of(exc: BaseException, color: bool, chain: bool) -> str | None:
+    """The report of EXC; None if one of its errors came from another process."""
+    shown = traceback.TracebackException(type(exc), exc, exc.__traceback__, compact=True)
+    for one, of in _pairs(shown, exc):
+        info = _stacksplice.error_info(of)
+        if info is None:
+            continue
+        if info.process is not None or info.remote is not None:
+            return None
+        _combine(one, of, info, color, of is not exc)
+    if color and not _HAS_COLORS:
+        for one, _ in _pairs(shown, exc):
+            one.stack = _Painted(one.stack or ())
+            _colors.paint_title(one)
+    return "".join(shown.format(chain=chain, **_options(color)))
+
+
+# ---- Errors as data ------------------------------------------------------------------------------
+
+
+class Look:
+    """Writes Python's frames in reports of the core, which marks no columns itself.
+
+    A live report has its lines of source from where tracebacks have them, a saved one has its own: the
+    first of a statement, so both show that one.  What is not printable is left to the core, which makes
+    it so.
+    """
+
+    def __init__(self, color: bool, is_live: bool) -> None:
+        self._is_live = is_live
+        self._stack = _Painted() if color and not _HAS_COLORS else _Combined()
+        self._options = _options(color)
+
+    def __call__(self, *place: Any) -> str:
+        file, name, line, end_line, *columns, source, source_column = place
+        if not self._is_live:
+            source = " " * (source_column - 1) + (source or "") + "\n"
+        begin, end = columns if end_line == line else (0, 0)
+        summary = _summary(file, name, line, line, begin, end, source)
+        texts = (summary.filename, summary.name, summary.line or "")
+        if not all(text.replace("\t", "").isprintable() for text in texts):
+            raise ValueError("the core escapes it")
+        return self._stack.format_frame_summary(summary, **self._options)
