@@ -15,7 +15,7 @@ import pytest
 import stacksplice
 from building import PACKAGE
 from gap_reasons import RETURNED
-from raising import caught
+from raising import boom, caught
 
 
 def divide():
@@ -96,6 +96,33 @@ def test_notes_are_shown(border):
     lines = stacksplice.format_exception(exc)
     title = next(number for number, line in enumerate(lines) if line.startswith("ZeroDivisionError:"))
     assert lines[title + 1] == "a note\n"  # as in a traceback
+
+
+class Coded(Exception):
+    hresult = 0x80070005
+
+
+class Uncoded(Exception):
+    hresult = 0  # success is no HRESULT of an error
+
+
+class Silent(Exception):
+    @property
+    def hresult(self):
+        raise RuntimeError
+
+
+def test_an_hresult_of_the_exceptions_own_is_shown(border):
+    report = "".join(stacksplice.format_exception(caught(border.call, boom, Coded("no"))))
+    assert "Coded: no\nHRESULT 0x80070005 E_ACCESSDENIED: " in report
+    for exc in (Uncoded("no"), Silent("no"), ValueError("no")):
+        assert "\nHRESULT" not in "".join(stacksplice.format_exception(caught(border.call, boom, exc)))
+
+
+def test_another_hresult_of_native_code_is_shown(border, native):
+    exc = caught(border.call, boom, ValueError("no"))
+    report = "".join(stacksplice.format_exception(caught(native.transform, exc, 0x80070005)))
+    assert "HRESULT 0x80070005 E_ACCESSDENIED" in report
 
 
 def test_format_exc_and_print_exc(border):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from itertools import groupby, zip_longest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
 _PLACE, _TYPE, _RESET = "\x1b[35m", "\x1b[1;35m", "\x1b[0m"
@@ -56,14 +57,15 @@ def _title(text: str) -> str:
     return _in(_TYPE, kind) + (colon and colon + _in(_PLACE, message)) + "\n"
 
 
+def _painted(format_only: Callable[[], Iterable[str]]) -> Iterator[str]:
+    above: list[str] = []
+    title, *notes = format_only()
+    while title.startswith("  "):  # of a SyntaxError: the place
+        above.append(title)
+        title, *notes = notes
+    return iter([*([frame("".join(above))] if above else ()), _title(title), *notes])
+
+
 def paint_title(shown: Any) -> None:
     """Have SHOWN, a traceback.TracebackException, write its title in colour."""
-    format_only = shown.format_exception_only
-
-    def painted() -> Iterator[str]:
-        lines = list(format_only())
-        above = lines[: next((n for n, line in enumerate(lines) if not line.startswith("  ")), 0)]
-        title, notes = lines[len(above)], lines[len(above) + 1 :]
-        return iter([*([frame("".join(above))] if above else ()), _title(title), *notes])
-
-    shown.format_exception_only = painted
+    shown.format_exception_only = partial(_painted, shown.format_exception_only)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import linecache
 import sys
 import traceback
+from functools import partial
 
 from . import _colors, _stacksplice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from ._errors import ErrorInfo
@@ -123,15 +124,27 @@ def _split_hresult(text: str) -> tuple[str, str | None]:
     return (before + end, last) if last.startswith("HRESULT ") else (text, None)
 
 
-def _rename(shown: Any, own: str, name: str) -> None:
-    """Have the title say NAME where it has OWN, the exception's type."""
-    format_only = shown.format_exception_only
+def _has_own_hresult(exc: BaseException, info: ErrorInfo) -> bool:
+    """Whether the HRESULT tells more than the type of EXC does."""
+    if info.language != "python":
+        return False
+    try:
+        own = getattr(exc, "hresult", None)
+    except Exception:
+        own = None
+    is_own = isinstance(own, int) and own & 0xFFFFFFFF == info.hresult & 0xFFFFFFFF
+    return is_own or info.hresult != _stacksplice.hresult_of(exc)
 
-    def renamed(*arguments: Any, **options: Any) -> Iterator[str]:
-        first, *rest = format_only(*arguments, **options)
-        return iter([first.replace(own, name, 1), *rest])
 
-    shown.format_exception_only = renamed
+# No function here has a variable of an inner one: without memory for its cell CPython 3.11 leaks.
+
+
+def _renamed(
+    format_only: Callable[..., Iterable[str]], own: str, name: str, *arguments: Any, **options: Any
+) -> Iterator[str]:
+    """What FORMAT_ONLY writes, with NAME where the title has OWN, the exception's type."""
+    first, *rest = format_only(*arguments, **options)
+    return iter([first.replace(own, name, 1), *rest])
 
 
 def _retitle(shown: traceback.TracebackException, exc: BaseException, info: ErrorInfo) -> None:
@@ -142,7 +155,9 @@ def _retitle(shown: traceback.TracebackException, exc: BaseException, info: Erro
         # Such as lupa's LuaError: the error's own message has the fields of a table, and no traceback.
         shown._str = info.message  # type: ignore[attr-defined]
     elif info.language == "python" and is_ours and info.type:
-        _rename(shown, f"{module}.{type(exc).__qualname__}", info.type)  # of another interpreter
+        own = f"{module}.{type(exc).__qualname__}"  # for one of another interpreter
+        renamed = partial(_renamed, shown.format_exception_only, own, info.type)
+        shown.format_exception_only = renamed  # type: ignore[assignment, method-assign]
 
 
 def _add_notes(shown: traceback.TracebackException, info: ErrorInfo, hresult: str | None) -> None:
@@ -150,12 +165,13 @@ def _add_notes(shown: traceback.TracebackException, info: ErrorInfo, hresult: st
     notes: Any = shown.__notes__ or []
     if not isinstance(notes, (list, tuple)):
         return  # which a traceback shows in its way
-    known = info.notes
-    if len(known) > len(notes) and all(isinstance(note, str) for note in notes):
-        notes = [*notes, *(note for note in known if note not in notes)]
+    all_notes, known = list(notes), info.notes
+    for note in known if len(known) > len(notes) else ():
+        if note not in all_notes:
+            all_notes.append(note)
     if hresult:
-        notes = [*notes, hresult]
-    shown.__notes__ = notes or shown.__notes__
+        all_notes.append(hresult)
+    shown.__notes__ = all_notes or shown.__notes__
 
 
 def _entries(chunks: list[str], known: _Known) -> Iterator[traceback.FrameSummary]:
@@ -195,6 +211,8 @@ def _combine(
     own = list(shown.stack or ())
     known = _Known(own)
     text, hresult = _split_hresult(info._handle.format(_STACK, 1, False, color, False, known.take))
+    if hresult is None and _has_own_hresult(exc, info):
+        hresult = _split_hresult(info._handle.format(_STACK, 1, True, False))[1]
     entries = list(_entries(text.split(_MARK), known))
     if is_inner:
         entries = _from_catcher(entries, own)
