@@ -80,7 +80,9 @@ bool sspy_foreign_code_called(void)
     unsigned count = RtlCaptureStackBackTrace(0, MOST, frames, NULL);
     bool foreign = false;
 
-    for (unsigned i = 0; i < count; i++) {
+    /* The outermost frame started the program or the thread: the C library, between it and main(),
+       did not call Python for another language. */
+    for (unsigned i = 0; i + 1 < count; i++) {
         owner whose = owner_of((uintptr_t)frames[i]);
 
         if (foreign && whose == PYTHON)
