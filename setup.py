@@ -31,13 +31,13 @@ def readme() -> str:
     leads to is named."""
 
     def without_link(match: re.Match[str]) -> str:
-        image, text, target = match.groups()
+        text, target = match.groups()
         if not (ROOT / target).exists():  # no link, or one to elsewhere
             return match[0]
-        return "" if image else text if text == target else f"{text} ({target})"
+        return text if text == target else f"{text} ({target})"
 
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return re.sub(r"(!?)\[([^]]+)\]\(([^)#\s]+)[^)\s]*\)", without_link, text)
+    return re.sub(r"!?\[([^]]+)\]\(([^)#\s]+)[^)\s]*\)", without_link, text)
 
 
 def check_tools() -> None:

@@ -42,10 +42,10 @@ local stacksplice = {}
 ---@field thread_id integer the system's id of the thread
 ---@field stack stacksplice.Stack
 
----An error. One that was not born in this Lua state is raised in this form; others are found by
+---An error. Errors that were not born in this Lua state are raised in this form. Others are found by
 ---`stacksplice.error_info` or as the third result of `stacksplice.pcall`. Two objects of one error
----are equal. `tostring` gives the message, of another language's error with its type in front, and
----so does `..`. `error(err)` raises it again as it is, without another origin and without a node.
+---are equal. `tostring` and `..` give the message, with the type in front if another language raised
+---the error. `error(err)` raises it again as it is, without another origin and without a node.
 ---@class stacksplice.Error: userdata
 ---@field cause? stacksplice.Error what it was made from: the field `cause` of a Lua error value, the second argument of `stacksplice.error`, Python's `__cause__` or `__context__`
 ---@field errno? integer the errno that its HRESULT stands for: of an OSError of Python its own
@@ -76,19 +76,19 @@ function Error:add_note(text) end
 ---@return boolean
 function Error:isinstance(name) end
 
----A report for people, without source lines unless the host allowed them.
+---The report for people. It has source lines only if the host allowed them.
 ---@param all_frames? boolean show the interpreters' own frames too
 ---@return string
 function Error:text(all_frames) end
 
----The same as one line of JSON, with all frames.
+---The report as one line of JSON, with all frames.
 ---@return string
 function Error:json() end
 
----As debug.traceback, for any running or suspended coroutine. While only Lua is on the stack the text
----is the same, byte for byte; else it has the frames of other languages, and the native functions
----between them that have a name and are no interpreter's, in their places, and goes on beyond the end
----of a coroutine.
+---Return what debug.traceback returns, for any running or suspended coroutine. If only Lua is on the
+---stack, the text is the same, byte for byte. Otherwise the frames of other languages are in their
+---places, with the named native functions between them, and the text continues beyond the end of a
+---coroutine.
 ---@overload fun(message?: any, level?: integer): any
 ---@param thread thread
 ---@param message? any returned unchanged when it is neither a string nor nil
@@ -96,27 +96,27 @@ function Error:json() end
 ---@return any
 function stacksplice.traceback(thread, message, level) end
 
----A message handler for xpcall and lua_pcall: remembers the combined stack at the raise and returns
+---Message handler for xpcall and lua_pcall. It remembers the combined stack at the raise and returns
 ---the error value unchanged. Ask `stacksplice.error_info` afterwards.
 ---@param value any
 ---@return any value
 function stacksplice.handler(value) end
 
----A message handler for errors that nobody will catch: returns the text to print. Where Lua's own
----traceback tells all, it is the text of debug.traceback; else the combined report. The text of a
----table is that of its `__tostring`, or its fields. `lua -lstacksplice script.lua` uses it.
+---Message handler for errors that nobody will catch. It returns the text to print: that of
+---debug.traceback if Lua's own traceback is complete, else the combined report. A table is shown by
+---its `__tostring`, or by its fields. `lua -lstacksplice script.lua` uses this handler.
 ---@param value any
 ---@return any text the value itself when memory runs out
 function stacksplice.report(value) end
 
----As pcall, with the error as third result after a failure.
+---Call a function as pcall does. After a failure the third result is the error.
 ---@param f fun(...): ...
 ---@param ... any
 ---@return boolean ok
 ---@return any ... results; after a failure the error value and its stacksplice.Error
 function stacksplice.pcall(f, ...) end
 
----As xpcall, with the error of what was raised as third result after a failure.
+---Call a function as xpcall does. After a failure the third result is the error that was raised.
 ---@param f fun(...): ...
 ---@param handler fun(value: any): any
 ---@param ... any
@@ -130,20 +130,20 @@ function stacksplice.xpcall(f, handler, ...) end
 ---@param cause? any
 function stacksplice.error(value, cause) end
 
----The combined stack, beginning at the caller. A capture is cheap: the frames get their names when
----the stack is first used, all at once. Indexing, `#`, `ipairs`, `pairs` and the functions of `table`
----do that. Raw access does not: `next`, `rawget`, and serializers in C which walk tables raw. Use
----the stack before you give it to these, or before you set a metatable: `local _ = #stack`.
----@param skip? integer frames left out, innermost first; 0
----@param limit? integer how many of the innermost at most; without it the whole stack, of one that is longer than `set_max_frames` allows both ends
+---Capture the combined stack, beginning at the caller. A capture is cheap: all frames get their names
+---when the stack is first used, by indexing, `#`, `ipairs`, `pairs` or a function of `table`. Raw access
+---does not name them: `next`, `rawget`, and serializers in C which walk tables raw. Use the stack
+---before you give it to these, or before you set a metatable: `local _ = #stack`.
+---@param skip? integer how many of the innermost frames to leave out; 0
+---@param limit? integer how many of the innermost frames to return at most; without it the stack is whole, or has both ends if it is longer than `set_max_frames` allows
 ---@return stacksplice.Stack
 function stacksplice.capture(skip, limit) end
 
----How many elements the stack of an error, a propagation node or `capture` may have, for the whole
----process: 512 at first. Of a longer one both ends are kept, and a gap between them says how many
----frames were left out.
+---Set how many elements the stack of an error, a propagation node or `capture` may have, for the whole
+---process. The default is 512. A longer stack keeps both ends, with a gap between them that counts the
+---frames left out.
 ---@param max_frames integer 1 to 65535
----@return integer before
+---@return integer previous
 function stacksplice.set_max_frames(max_frames) end
 
 ---Make a value the calling thread's error: for a function that is about to return an HRESULT to
@@ -154,28 +154,29 @@ function stacksplice.set_max_frames(max_frames) end
 function stacksplice.originate(value, hresult) end
 
 ---Add a node with the stack of this moment to the error of a value: `error(stacksplice.propagate(e))`
----raises it again and tells that it came through here. Without a value: to the thread's error.
+---raises it again and records that it came through here. Without a value the node is added to the
+---thread's error.
 ---@param value? any
 ---@return stacksplice.Error
 function stacksplice.propagate(value) end
 
----The thread's error, left where it is.
+---Return the thread's error and leave it in the slot.
 ---@return stacksplice.Error?
 function stacksplice.peek_error() end
 
----The thread's error, taken away.
+---Return the thread's error and empty the slot.
 ---@return stacksplice.Error?
 function stacksplice.take_error() end
 
----What is known of an error value that a handler or protected call of this module has seen. Tables,
----userdata, functions and coroutines are found as long as they live, and have one error for life:
----raised again, they keep the stack of the first time, so make a new table for a new error. Of
----strings, numbers, booleans and nil only the last one is found.
+---Return the error of a value that a handler or protected call of this module has seen. Tables,
+---userdata, functions and coroutines are found as long as they live and have one error for life. If
+---they are raised again, they keep the stack of the first time, so make a new table for a new error.
+---Of strings, numbers, booleans and nil only the last one is found.
 ---@param value any
 ---@return stacksplice.Error?
 function stacksplice.error_info(value) end
 
----As coroutine.resume, but when the coroutine fails its frames are remembered: ask
+---Resume a coroutine as coroutine.resume does, and remember its frames if it fails. Then ask
 ---`stacksplice.error_info` for the value, or raise it again if it is a table or another value with an
 ---identity.
 ---@param co thread
@@ -184,16 +185,16 @@ function stacksplice.error_info(value) end
 ---@return any ... results, or the error value
 function stacksplice.resume(co, ...) end
 
----As coroutine.wrap, but an error that comes out of the coroutine brings the frames it had there. Lua's
----own closes the coroutine before any handler could see them.
+---Wrap a function as coroutine.wrap does. An error that comes out of the coroutine keeps the frames it
+---had there; Lua's own function closes the coroutine before any handler could see them.
 ---@param f fun(...): ...
 ---@return fun(...): ...
 function stacksplice.wrap(f) end
 
----Put `stacksplice.traceback` in the place of `debug.traceback`, for every handler that uses it, and
----`stacksplice.wrap` and `stacksplice.resume` in that of the standard ones, so that errors keep the
----frames of coroutines that fail. pcall and error stay what they are.
----@return fun() uninstall restores each, unless somebody else replaced it meanwhile
+---Replace `debug.traceback` by `stacksplice.traceback`, for every handler that uses it. Replace
+---`coroutine.wrap` and `coroutine.resume` as well, so that errors keep the frames of coroutines that
+---fail. pcall and error stay what they are.
+---@return fun() uninstall restores each, unless other code has replaced it since
 function stacksplice.install() end
 
 ---Print what is installed, what is missing, and what to do about it:
