@@ -40,7 +40,7 @@ command_check() {
     check ruff "$venv/bin/ruff" check bindings tests
     check ruff-format "$venv/bin/ruff" format --check bindings tests
     check mypy "$venv/bin/mypy" --strict bindings/python/stacksplice
-    prepare_docs_venv
+    prepare_docs_venv || failed_parts="$failed_parts docs-venv"
     check reference-python reference_python build/dev
     check reference-c reference_c
     [ -z "$failed_parts" ] || { say "failed:$failed_parts"; exit 1; }

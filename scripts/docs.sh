@@ -34,7 +34,7 @@ prepare_emmylua() {
 }
 
 prepare_docs_venv() {
-    prepare_own_venv docs docs/requirements.txt || exit 2
+    prepare_own_venv docs docs/requirements.txt || return 1
     docs_venv=$venv
 }
 
@@ -56,7 +56,7 @@ END_OF_HEAD
 command_docs() {
     prepare docs
     build demo || exit 2
-    prepare_docs_venv
+    prepare_docs_venv || exit 2
     prepare_emmylua || emmylua=""
     rm -rf "$reference"
     mkdir -p "$reference"
