@@ -23,7 +23,7 @@ reference_lua() {
     "$emmylua" --site-name stacksplice --output "$reference/lua" bindings/lua/library
 }
 
-# Debian has no generator that reads LuaCATS, crates.io has one: sets emmylua.
+# Debian has no generator that reads LuaCATS, and cargo compiles one: sets emmylua.
 prepare_emmylua() {
     emmylua=$(command -v emmylua_doc_cli) && return 0
     emmylua=$root/build/tools/bin/emmylua_doc_cli
@@ -68,7 +68,7 @@ command_docs() {
         step "Lua, from the annotations"
         quietly docs-lua reference_lua || exit 1
     else
-        say "Lua is left out: it needs emmylua_doc_cli, which cargo of a recent Rust compiles (rustup.rs)."
+        say "Lua is left out: it needs emmylua_doc_cli, or cargo and Rust 1.89 to compile it."
     fi
     reference_index >"$reference/index.html"
     say "Open $reference/index.html"
