@@ -285,6 +285,16 @@ TEST(test_resolve_uses_the_name_that_scripts_use)
     assert_string_equal(k->frames[0].function, "string.rep");
 }
 
+TEST(test_resolve_shows_a_symbol_where_scripts_have_no_name)
+{
+    uintptr_t here = (uintptr_t)resolve;
+
+    NEEDS_NATIVE_FRAMES();
+    assert_int_equal(stacksplice_name_function(here, "lua", ""), S_OK);
+    assert_int_equal(stacksplice_name_function(here, "lua", "later"), S_FALSE);
+    assert_string_equal(resolve(here + 1)->frames[0].function, "resolve");
+}
+
 /* Opened for this test alone, as interpreters open extensions: RTLD_DEFAULT does not see it. */
 TEST(test_resolve_demangles_with_the_run_time_of_a_library)
 {

@@ -40,6 +40,8 @@ def check_report(python: str, folder: Path, with_run: bool, *arguments: str, **e
     assert done.stdout, done.stderr
     truth = [place for place in json.loads(done.stdout) if place[0] not in RUNNER]
     assert places(done.stderr) == truth, f"{truth}\n{done.stderr}"
+    # All C code here is lupa's, or a function of Lua's own library.
+    assert not re.search(r"\(C\) (?!luaB_)", done.stderr), done.stderr
     # What resumed a coroutine in C is gone when that has failed, and nothing else is missing.
     may_lack = {RETURNED} if {"coroutine", "generator"} & {*arguments} else set()
     assert {*GAP.findall(done.stderr)} <= may_lack, done.stderr

@@ -153,6 +153,22 @@ static ss_lua_attachment *push_new(lua_State *L)
     return *object;
 }
 
+/*
+ * The metamethods of the metatable on top run for every object of the bridge: the name by which a
+ * script calls one object is not theirs. [-0, +0, m]
+ */
+static void leave_nameless(lua_State *L)
+{
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+        lua_CFunction function = lua_tocfunction(L, -1);
+
+        if (function)
+            (void)stacksplice_name_function((uintptr_t)function, "lua", "");
+        lua_pop(L, 1);
+    }
+}
+
 static void set_hooks(lua_State *L, ss_lua_attachment *attachment, const ss_lua_hooks *hooks)
 {
     if (!hooks)
@@ -163,6 +179,8 @@ static void set_hooks(lua_State *L, ss_lua_attachment *attachment, const ss_lua_
         return;
     lua_getfield(L, LUA_REGISTRYINDEX, hooks->metatable);
     attachment->metatable = lua_istable(L, -1) ? lua_topointer(L, -1) : NULL;
+    if (attachment->metatable)
+        leave_nameless(L);
     lua_pop(L, 1);
     ss_lua_set_guests(L, attachment->metatable);
 }

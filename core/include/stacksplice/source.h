@@ -71,7 +71,8 @@ STACKSPLICE_API uint32_t stacksplice_token_epoch(void);
 /*
  * Scripts know the machine code that begins at FUNCTION as NAME ("string.rep"): names the frames of
  * a stripped binary.  Where there is a symbol, reports show that.  A second name for the same
- * address is ignored (S_FALSE).
+ * address is ignored (S_FALSE).  An empty NAME leaves the function without one: scripts call it by
+ * the names of what it stands for, such as each function of another language.
  * Errors: E_POINTER if function is 0 or a string is NULL; E_OUTOFMEMORY.
  * [own: strings copied | thread: any | alloc: first sight | signal: no]
  */

@@ -32,12 +32,16 @@ static const entry *find(const entry *e, const entry *end, uintptr_t function)
     return e != end ? e : NULL;
 }
 
+static const entry *look_up(uintptr_t function)
+{
+    return find(atomic_load_explicit(bucket_of(function), memory_order_acquire), NULL, function);
+}
+
 const char *ss_function_name(uintptr_t function)
 {
-    const entry *head = atomic_load_explicit(bucket_of(function), memory_order_acquire);
-    const entry *found = find(head, NULL, function);
+    const entry *found = look_up(function);
 
-    return found ? found->name : NULL;
+    return found && *found->name ? found->name : NULL;
 }
 
 stacksplice_hresult stacksplice_name_function(uintptr_t function, const char *language,
@@ -50,7 +54,7 @@ stacksplice_hresult stacksplice_name_function(uintptr_t function, const char *la
 
     if (!function || !language || !name)
         return E_POINTER;
-    if (ss_function_name(function))
+    if (look_up(function))
         return S_FALSE;
     size = strlen(name) + 1;
     e = ss_alloc_dirty(sizeof *e + size);
