@@ -69,6 +69,7 @@ TESTS = [
     "host_handler",
     "host_lifetimes",
     "host_memory",
+    "host_slot",
     "interrupts",
     "interrupts_hosts",
     "states",
