@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 
 import pytest
 from building import HERE, PACKAGE
@@ -122,3 +123,27 @@ def test_errors_as_data_have_the_marks_live_and_saved(texts):
     at = texts["operator"][2].index(wanted)
     assert texts["operator"][4][at:].splitlines()[:2] == texts["operator"][2][at:].splitlines()[:2]
     assert "    return 1 / 0\n           ~~^~~\n" in texts["of_cell"][4]
+
+
+IN_A_ZIP = """
+import sys, crossing, stacksplice
+def outer():
+    return inner()
+def inner():
+    try:
+        crossing.run("local f = ... local result = py(f, 1) return result", lambda _: {}["key"])
+    except KeyError:
+        print(stacksplice.format_exc(), stacksplice.error_info(sys.exc_info()[1]).format())
+outer()
+"""
+
+
+def test_callers_in_a_zip_file_have_their_source(crossing_folder, tmp_path):
+    with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
+        archive.writestr("inside.py", IN_A_ZIP)
+    paths = [str(tmp_path / "app.zip"), str(crossing_folder), str(PACKAGE.parent)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "NO_COLOR": "1"}
+    command = [sys.executable, "-c", "import inside"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.stdout.count("in outer\n    return inner()\n") == 2, done.stdout + done.stderr
+    assert done.stdout.count('lambda _: {}["key"]') == 4

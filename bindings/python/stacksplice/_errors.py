@@ -296,7 +296,7 @@ class ErrorInfo:
         which is otherwise hidden and counted; color: ANSI colours; chain: with the errors that it was
         made from, and the members of a group.
         """
-        from ._traceback import Look
+        from ._look import Look
 
         look = Look(color, self._handle is not None)
         if self._handle is not None:

@@ -1,17 +1,16 @@
-"""Python's part of reports, as the traceback module of this Python writes it.
+"""Reports of exceptions that are alive: the traceback module of this Python writes Python's part.
 
-So carets, suggestions, groups and colours are Python's own.  What is said of other languages comes from
+So marks, suggestions, groups and colours are Python's own.  What is said of other languages comes from
 the core, which asks for each of Python's frames (report_look.c).
 """
 
 from __future__ import annotations
 
-import linecache
-import sys
 import traceback
 from functools import partial
 
 from . import _colors, _stacksplice
+from ._look import HAS_COLORS, find_source, options, summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,40 +23,6 @@ _STACK = 3  # stacksplice_format_kind
 _MARK = "\0\n"  # in place of a frame; the core escapes each NUL of its own text
 # Lines that say how much was left out, where nothing need be of another language.
 _ASIDES = ("  ... ", "  [Previous line ")
-
-
-_HAS_COLORS = sys.version_info >= (3, 13)
-
-
-def _options(color: bool) -> dict[str, Any]:
-    return {"colorize": color} if _HAS_COLORS else {}
-
-
-def _summary(
-    file: str,
-    name: str | None,
-    line: int,
-    end_line: int,
-    column: int,
-    end_column: int,
-    source: str | None = None,
-) -> traceback.FrameSummary:
-    """A frame as the core knows it: numbers count from 1, and 0 is unknown."""
-    if not line or not name:
-        raise ValueError("a traceback has no such frame")
-    return traceback.FrameSummary(
-        file,
-        line,
-        name.rpartition(".")[2],
-        lookup_line=False,
-        line=source,
-        end_lineno=end_line or None,
-        colno=column - 1 if column else None,
-        end_colno=end_column - 1 if end_column else None,
-    )
-
-
-# ---- Live exceptions -----------------------------------------------------------------------------
 
 
 class _Foreign(traceback.FrameSummary):
@@ -93,9 +58,8 @@ class _Known:
     def __init__(self, summaries: Iterable[traceback.FrameSummary]) -> None:
         self.taken: list[traceback.FrameSummary] = []
         self._all: dict[tuple[str, int | None, str], list[traceback.FrameSummary]] = {}
-        for summary in summaries:
-            key = (summary.filename, summary.lineno, summary.name)
-            self._all.setdefault(key, []).append(summary)
+        for one in summaries:
+            self._all.setdefault((one.filename, one.lineno, one.name), []).append(one)
 
     def take(
         self,
@@ -108,12 +72,12 @@ class _Known:
         *_: Any,
     ) -> str:
         """Note what a traceback has of a frame; the mark for it."""
-        found = _summary(file, name, line, end_line, column, end_column)
+        found = summary(file, name, line, end_line, column, end_column)
         same = self._all.get((file, line, found.name))
         if same:
             found = same.pop(0) if len(same) > 1 else same[0]
         else:
-            linecache.checkcache(file)
+            find_source(file)
         self.taken.append(found)
         return _MARK
 
@@ -245,36 +209,8 @@ def text_of(exc: BaseException, color: bool, chain: bool) -> str | None:
         if info.process is not None or info.remote is not None:
             return None
         _combine(one, of, info, color, of is not exc)
-    if color and not _HAS_COLORS:
+    if color and not HAS_COLORS:
         for one, _ in _pairs(shown, exc):
             one.stack = _Painted(one.stack or ())
             _colors.paint_title(one)
-    return "".join(shown.format(chain=chain, **_options(color)))
-
-
-# ---- Errors as data ------------------------------------------------------------------------------
-
-
-class Look:
-    """Writes Python's frames in reports of the core, which marks no columns itself.
-
-    A live report has its lines of source from where tracebacks have them, a saved one has its own: the
-    first of a statement, so both show that one.  What is not printable is left to the core, which makes
-    it so.
-    """
-
-    def __init__(self, color: bool, is_live: bool) -> None:
-        self._is_live = is_live
-        self._stack = _Painted() if color and not _HAS_COLORS else _Combined()
-        self._options = _options(color)
-
-    def __call__(self, *place: Any) -> str:
-        file, name, line, end_line, *columns, source, source_column = place
-        if not self._is_live:
-            source = " " * (source_column - 1) + (source or "") + "\n"
-        begin, end = columns if end_line == line else (0, 0)
-        summary = _summary(file, name, line, line, begin, end, source)
-        texts = (summary.filename, summary.name, summary.line or "")
-        if not all(text.replace("\t", "").isprintable() for text in texts):
-            raise ValueError("the core escapes it")
-        return self._stack.format_frame_summary(summary, **self._options)
+    return "".join(shown.format(chain=chain, **options(color)))

@@ -1,4 +1,4 @@
-/* A Python callable that writes Python's frames in reports: _traceback.py has it. */
+/* Python callables that write Python's frames in reports: those of _look.py and _traceback.py. */
 #ifndef SSPY_REPORT_LOOK_H
 #define SSPY_REPORT_LOOK_H
 
