@@ -36,7 +36,8 @@ static const stacksplice_glue python = {.size = sizeof python,
                                         .quiet = python_quiet,
                                         .shells = python_shells,
                                         .own_look = 1,
-                                        .sources = python_sources};
+                                        .sources = python_sources,
+                                        .color = "\033[32m"};
 
 /*
  * Hosts like to name their own functions lua_open_window, so Lua's API is listed name by name.
@@ -113,6 +114,7 @@ static const stacksplice_glue lua = {
     .libraries = lua_libraries,
     .unread = "Lua frames unknown: stacksplice is not loaded in %s; Lua 5.3 to 5.5: require "
               "\"stacksplice\" in it, lupa: stacksplice.install(), others: not supported",
-    .values = lua_values};
+    .values = lua_values,
+    .color = "\033[36m"};
 
 const stacksplice_glue *const ss_known_glue[] = {&python, &lua, NULL};

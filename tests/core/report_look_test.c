@@ -152,3 +152,21 @@ TEST(test_a_stack_alone)
                         "  File \"x.py\", line 1, in f\n" INVALID_ARGUMENT);
     release(error);
 }
+
+TEST(test_the_mark_of_each_language_has_a_colour)
+{
+    static const stacksplice_told_frame native = {.frame = {.size = sizeof(stacksplice_frame),
+                                                            .kind = STACKSPLICE_FRAME_NATIVE,
+                                                            .trust = STACKSPLICE_TRUST_EXACT,
+                                                            .language = "native",
+                                                            .function = "h"}};
+    const stacksplice_told_frame stack[] = {frames[0], frames[1], native};
+    const stacksplice_told mixed = {
+        .size = sizeof mixed, .message = {"bad", 3}, .thread_id = 7, .stack = {stack, 3, 0}};
+    char text[1024] = "";
+
+    assert_int_equal(stacksplice_format_told(&mixed, &coloured, keep, text), S_OK);
+    assert_non_null(strstr(text, "    \033[32m(Python)\033[0m File \033[35m\"x.py\"\033[0m"));
+    assert_non_null(strstr(text, "    \033[36m(Lua)\033[0m File \033[35m\"x.lua\"\033[0m"));
+    assert_non_null(strstr(text, "    \033[1m(C)\033[0m \033[35mh\033[0m\n"));
+}

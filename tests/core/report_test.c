@@ -343,10 +343,11 @@ TEST(test_report_colours_names)
     const fixture_error contents = value_error(frames, 1);
     IRestrictedErrorInfo *error = fixture_originate(&contents);
 
-    assert_report(error, &coloured,
-                  "\033[1;35mValueError\033[0m: \033[35mbad amount 'x'\033[0m\n" STACK
-                  "    (Python) File \033[35m\"x.py\"\033[0m, line \033[35m1\033[0m, in "
-                  "\033[35mf\033[0m\n");
+    assert_report(
+        error, &coloured,
+        "\033[1;35mValueError\033[0m: \033[35mbad amount 'x'\033[0m\n" STACK
+        "    \033[32m(Python)\033[0m File \033[35m\"x.py\"\033[0m, line \033[35m1\033[0m, in "
+        "\033[35mf\033[0m\n");
     release(error);
 }
 

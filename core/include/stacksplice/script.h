@@ -75,6 +75,7 @@ typedef struct stacksplice_glue {
      */
     int own_look;
     const char *const *sources; /* parts of paths of source files: every function in them is glue */
+    const char *color; /* escape sequence in front of its name in coloured reports, or NULL */
 } stacksplice_glue;
 
 /* A program that calls users' code: brief reports hide its function and all frames outside of it.

@@ -1,5 +1,5 @@
 /* One frame as text, in pystack's grammar. */
-#include "report/report.h"
+#include "report/color.h"
 
 #include "resolve/glue.h"
 #include "splice/hash.h"
@@ -10,11 +10,9 @@
 
 static void put_name(const ss_report *r, const char *text)
 {
-    if (r->color)
-        ss_writer_text(r->w, "\033[35m");
+    ss_color_begin(r, SS_COLOR_PLACE);
     ss_writer_utf8(r->w, text, strlen(text), SS_ESCAPE_LINE);
-    if (r->color)
-        ss_writer_text(r->w, "\033[0m");
+    ss_color_end(r, SS_COLOR_PLACE);
 }
 
 static void put_spaces(ss_writer *w, unsigned count)
@@ -32,10 +30,14 @@ bool ss_report_has_own_look(const ss_report *r, const stacksplice_frame *frame)
 }
 
 /* Capitalize the name; show "native" as "C". */
-static void put_language(ss_writer *w, const char *language)
+static void put_language(const ss_report *r, const char *language)
 {
+    const stacksplice_glue *known = ss_glue_of(language);
+    const char *color = known && known->color ? known->color : SS_COLOR_MARK;
+    ss_writer *w = r->w;
     char first;
 
+    ss_color_begin(r, color);
     ss_writer_text(w, "(");
     if (!strcmp(language, "native")) {
         ss_writer_text(w, "C");
@@ -44,23 +46,24 @@ static void put_language(ss_writer *w, const char *language)
         ss_writer_utf8(w, &first, 1, SS_ESCAPE_LINE);
         ss_writer_utf8(w, language + 1, strlen(language + 1), SS_ESCAPE_LINE);
     }
-    ss_writer_text(w, ") ");
+    ss_writer_text(w, ")");
+    ss_color_end(r, color);
+    ss_writer_text(w, " ");
 }
 
 static void put_place(const ss_report *r, const stacksplice_frame *frame)
 {
     ss_writer_text(r->w, "File ");
-    if (r->color)
-        ss_writer_text(r->w, "\033[35m");
+    ss_color_begin(r, SS_COLOR_PLACE);
     ss_writer_text(r->w, "\"");
     ss_writer_utf8(r->w, frame->file, strlen(frame->file), SS_ESCAPE_LINE);
     ss_writer_text(r->w, "\"");
-    if (r->color)
-        ss_writer_text(r->w, "\033[0m");
+    ss_color_end(r, SS_COLOR_PLACE);
     if (frame->line) {
-        ss_writer_text(r->w, r->color ? ", line \033[35m" : ", line ");
+        ss_writer_text(r->w, ", line ");
+        ss_color_begin(r, SS_COLOR_PLACE);
         ss_writer_decimal(r->w, frame->line);
-        ss_writer_text(r->w, r->color ? "\033[0m" : "");
+        ss_color_end(r, SS_COLOR_PLACE);
     }
     if (frame->function)
         ss_writer_text(r->w, ", in ");
@@ -190,7 +193,7 @@ static void put_frame(const ss_report *r, const stacksplice_frame *frame)
         return;
     }
     if (!ss_report_has_own_look(r, frame))
-        put_language(r->w, frame->language);
+        put_language(r, frame->language);
     if (frame->kind == STACKSPLICE_FRAME_NATIVE)
         put_native(r, frame);
     else

@@ -1,5 +1,5 @@
 /* What an error says, as text: its type and message, its notes, and its HRESULT. */
-#include "report/report.h"
+#include "report/color.h"
 
 #include "resolve/glue.h"
 
@@ -12,9 +12,10 @@ static void put_further_lines(const ss_report *r, ss_text rest, const char *colo
 
     while (ss_text_next_line(&rest, &line) && !r->w->failed) {
         ss_writer_text(r->w, line.length ? "| " : "|");
-        ss_writer_text(r->w, r->color ? color : "");
+        ss_color_begin(r, color);
         ss_text_write(line, r->w, SS_ESCAPE_TABS);
-        ss_writer_text(r->w, r->color && *color ? "\033[0m\n" : "\n");
+        ss_color_end(r, color);
+        ss_writer_text(r->w, "\n");
     }
 }
 
@@ -51,19 +52,19 @@ static void put_title(const ss_report *r, const ss_facts *facts)
     ss_writer *w = r->w;
 
     if (type) {
-        ss_writer_text(w, r->color ? "\033[1;35m" : "");
+        ss_color_begin(r, SS_COLOR_TYPE);
         ss_writer_utf8(w, type, strlen(type), SS_ESCAPE_LINE);
-        ss_writer_text(w, r->color ? "\033[0m" : "");
+        ss_color_end(r, SS_COLOR_TYPE);
         ss_writer_text(w, any ? ": " : "");
     }
-    ss_writer_text(w, r->color ? "\033[35m" : "");
+    ss_color_begin(r, SS_COLOR_PLACE);
     if (any)
         ss_text_write(line, w, SS_ESCAPE_TABS);
     else if (!type)
         ss_writer_text(w, "error");
-    ss_writer_text(w, r->color ? "\033[0m" : "");
+    ss_color_end(r, SS_COLOR_PLACE);
     ss_writer_text(w, "\n");
-    put_further_lines(r, rest, "\033[35m");
+    put_further_lines(r, rest, SS_COLOR_PLACE);
 }
 
 /* "note: while loading rates.csv" */
@@ -76,7 +77,7 @@ static int put_note(const char *text, size_t length, void *data)
     ss_writer_text(r->w, "note: ");
     ss_text_write(line, r->w, SS_ESCAPE_TABS);
     ss_writer_text(r->w, "\n");
-    put_further_lines(r, rest, "");
+    put_further_lines(r, rest, SS_COLOR_NONE);
     return r->w->failed;
 }
 
