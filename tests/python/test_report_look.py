@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -10,7 +11,10 @@ import sys
 import zipfile
 
 import pytest
+import stacksplice
 from building import HERE, PACKAGE
+from raising import boom, caught
+from stacksplice import _live
 
 PROGRAM = """
 import json, linecache, sys
@@ -147,3 +151,21 @@ def test_callers_in_a_zip_file_have_their_source(crossing_folder, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     assert done.stdout.count("in outer\n    return inner()\n") == 2, done.stdout + done.stderr
     assert done.stdout.count('lambda _: {}["key"]') == 4
+
+
+def test_reports_leave_nothing_to_the_collector(border, native):
+    told = [caught(border.call, boom, ValueError("x")), caught(native.fail, None, False, [], ["a note"])]
+
+    def report_all():
+        for exc in told:
+            _live.text_of(exc, True)
+            stacksplice.error_info(exc).format(color=True)
+
+    report_all()
+    gc.collect()
+    gc.disable()
+    try:
+        report_all()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

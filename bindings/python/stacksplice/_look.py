@@ -24,7 +24,7 @@ def options(color: bool) -> dict[str, Any]:
 def find_source(file: str) -> None:
     """Have the lines of FILE found where the loader of its module has them, such as in a zip file."""
     linecache.checkcache(file)
-    frame: FrameType | None = sys._getframe()
+    frame: FrameType | None = sys._getframe(1)  # its own one would be in a cycle with this name
     while frame is not None and file not in linecache.cache:
         if frame.f_code.co_filename == file:
             linecache.lazycache(file, frame.f_globals)

@@ -177,7 +177,10 @@ def _combine(
     text, hresult = _split_hresult(info._handle.format(_STACK, 1, False, color, False, known.take))
     if hresult is None and _has_own_hresult(exc, info):
         hresult = _split_hresult(info._handle.format(_STACK, 1, True, False))[1]
-    entries = list(_entries(text.split(_MARK), known))
+    chunks = text.split(_MARK)
+    if len(chunks) != len(known.taken) + 1:
+        raise MemoryError("no memory for the mark of a frame that was taken")
+    entries = list(_entries(chunks, known))
     if is_inner:
         entries = _from_catcher(entries, own)
     if any(map(_is_of_others, entries)):
@@ -202,7 +205,8 @@ def _pairs(
 def text_of(exc: BaseException, color: bool, chain: bool) -> str | None:
     """The report of EXC; None if one of its errors came from another process."""
     shown = traceback.TracebackException(type(exc), exc, exc.__traceback__, compact=True)
-    for one, of in _pairs(shown, exc):
+    pairs = list(_pairs(shown, exc))
+    for one, of in pairs:
         info = _stacksplice.error_info(of)
         if info is None:
             continue
@@ -210,7 +214,10 @@ def text_of(exc: BaseException, color: bool, chain: bool) -> str | None:
             return None
         _combine(one, of, info, color, of is not exc)
     if color and not HAS_COLORS:
-        for one, _ in _pairs(shown, exc):
+        for one, _ in pairs:
             one.stack = _Painted(one.stack or ())
             _colors.paint_title(one)
-    return "".join(shown.format(chain=chain, **options(color)))
+    text = "".join(shown.format(chain=chain, **options(color)))
+    for one, _ in pairs:
+        vars(one).pop("format_exception_only", None)  # of ours, which leads back to ONE
+    return text
