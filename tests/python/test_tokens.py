@@ -6,7 +6,9 @@ import sys
 import threading
 import weakref
 
+import pytest
 import stacksplice
+from building import HERE, compile_c
 
 SOURCE = """
 def {name}(capture):
@@ -73,6 +75,75 @@ def test_short_lived_code(border):
     for number in range(20_000):
         churn.run(number, looks[number % len(looks)])
     churn.assert_good(10_000)
+
+
+ASPECTS = {
+    "file": "shop_{number}.py|one|def {name}(capture):\n    return capture()",
+    "name": "shop.py|one_{number}|def {name}(capture):\n    return capture()",
+    "first line": "shop.py|one|{lines}def {name}(capture):\n    return capture()",
+    "line": "shop.py|one|def {name}(capture):\n{lines}    return capture()",
+    "column": "shop.py|one|def {name}(capture):\n    return {spaces}capture()",
+}
+
+
+@pytest.mark.parametrize("aspect", ASPECTS)
+def test_code_that_differs_from_the_code_before_in_one_thing(border, aspect):
+    """Captures that a host takes: nobody is told when such code dies."""
+    churn = Churn()
+    for number in range(500):
+        file, name, source = (
+            part.format(
+                number=number % 7, name="{name}", lines="\n" * (number % 7), spaces=" " * (number % 7)
+            )
+            for part in ASPECTS[aspect].split("|")
+        )
+        text, space = source.format(name=name), {}
+        exec(compile(text, file, "exec"), space)
+        function = space.pop(name)
+        churn.reused += id(function.__code__) in churn.seen
+        churn.seen.add(id(function.__code__))
+        lines = text.split("\n")
+        want = (file, name, len(lines), lines[-1].index("capture") + 1)
+        for _ in range(2):  # the second time it is known
+            stack = stacksplice.Stack(function(border.capture_both)[1])
+            frame = next(frame for frame in stack if frame.language == "python")
+            found = (frame.file, frame.function, frame.line, frame.column)
+            if found != want:
+                churn.wrong.append((found, want))
+    churn.assert_good(100)
+
+
+COUNTED = """
+import ctypes, threading
+import stacksplice, border
+
+made = ctypes.c_uint.in_dll(ctypes.CDLL(None), "python_tokens_made")
+
+def descend(depth):
+    return descend(depth - 1) if depth else border.capture_both()
+
+def captures():
+    counts = []
+    for _ in range(3):
+        made.value = 0
+        descend(20)
+        counts.append(made.value)
+    return counts
+
+first, *rest = captures()
+assert first > 0, first
+assert rest == [0, 0], rest
+thread = threading.Thread(target=lambda: print(captures()[1:]))
+thread.start()
+thread.join()
+"""
+
+
+def test_a_program_that_only_captures_makes_each_token_once(child, tmp_path):
+    """None of our functions is left, so nothing is learned; and the thread has no learner at all."""
+    flags = ["-shared", "-fPIC", "-ldl"]
+    counter = compile_c(tmp_path / "counter.so", [HERE / "counted_tokens.c"], *flags)
+    assert child(COUNTED, LD_PRELOAD=str(counter)).stdout == "[0, 0]\n"
 
 
 def test_big_code_that_dies_is_forgotten_too(border):

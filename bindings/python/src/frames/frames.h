@@ -17,11 +17,12 @@ void sspy_cache_begin(PyInterpreterState *interp);
 
 /* ---- Elements of stacks (tokens.c, mark.c) ----------------------------------------------------*/
 
-/* The token of byte offset LASTI (or -1) in CODE, at LINE (0: look it up). */
-uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust trust,
-                     PyInterpreterState *interp);
-/* The same in the current interpreter, with its lock held and outside of any capture.  Looks in the
-   table of tokens, and adds the token to it (token_cache.h). */
+/* The token of a live frame at byte offset LASTI (or -1) in CODE.  Any thread, also in a capture.
+ */
+uintptr_t sspy_token(PyCodeObject *code, int lasti, PyInterpreterState *interp);
+/* The token of that place at LINE (0: look it up) in the current interpreter, with its lock held
+   and outside of any capture.  Looks in the table of tokens, and adds the token to it
+   (token_cache.h). */
 uintptr_t sspy_token_known(PyCodeObject *code, int lasti, int line, stacksplice_trust trust);
 
 /* The token of a gap.  Without memory the token says so instead. */

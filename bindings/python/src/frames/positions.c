@@ -92,6 +92,7 @@ sspy_position sspy_position_of(const PyCodeObject *code, int lasti)
     const unsigned char *table = (const unsigned char *)PyBytes_AS_STRING(code->co_linetable);
     cursor c = {table, table + PyBytes_GET_SIZE(code->co_linetable)};
     int64_t line = code->co_firstlineno, unit = 0;
+    sspy_position position = {0};
 
     if (lasti < 0)
         return (sspy_position){.line = positive(line)};
@@ -100,10 +101,13 @@ sspy_position sspy_position_of(const PyCodeObject *code, int lasti)
 
         line += lines_further(kind, &c);
         unit += (first & 7) + 1;
-        if (lasti / SSPY_CODE_UNIT < unit)
-            return read_entry(kind, line, &c);
+        if (lasti / SSPY_CODE_UNIT < unit) {
+            position = read_entry(kind, line, &c);
+            break;
+        }
         while (c.at < c.end && !(*c.at & 0x80))
             c.at++;
     }
-    return (sspy_position){0};
+    position.prefix = (uint32_t)(c.at - table);
+    return position;
 }

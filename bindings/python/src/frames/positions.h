@@ -11,6 +11,7 @@
 /* 0: unknown.  Columns count UTF-8 bytes from 1; the end is one past the last. */
 typedef struct sspy_position {
     uint32_t line, end_line, column, end_column;
+    uint32_t prefix; /* how many bytes of the table of locations say so */
 } sspy_position;
 
 /* The position of byte offset LASTI in CODE; of its first line when LASTI is negative. */

@@ -142,7 +142,7 @@ static __attribute__((noinline)) uintptr_t unknown_token(uintptr_t frame,
         return 0;
     if (home)
         sspy_learn_later();
-    return sspy_token(code, sspy_frame_lasti(frame, code), 0, STACKSPLICE_TRUST_EXACT, interp);
+    return sspy_token(code, sspy_frame_lasti(frame, code), interp);
 }
 
 /* Set *TOKEN to the token that WANTED has for FRAME, if any; before the innermost push the mark. */

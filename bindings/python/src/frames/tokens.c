@@ -5,6 +5,7 @@
 #include "frames/frames.h"
 #include "frames/layout.h"
 #include "frames/positions.h"
+#include "frames/seen.h"
 #include "frames/token_cache.h"
 
 #include <stdio.h>
@@ -97,21 +98,19 @@ static PyObject *shown_name(const PyCodeObject *code)
 }
 
 /* LINE is a traceback's, which can be made by hand: the columns may belong to another line. */
-static void set_place(stacksplice_token_info *info, const PyCodeObject *code, int lasti, int line)
+static void set_place(stacksplice_token_info *info, const sspy_position *position, int line)
 {
-    sspy_position position = sspy_position_of(code, lasti);
-
-    info->line = line > 0 ? (uint32_t)line : position.line;
-    if (!position.column || info->line != position.line)
+    info->line = line > 0 ? (uint32_t)line : position->line;
+    if (!position->column || info->line != position->line)
         return;
-    info->end_line = position.end_line;
-    info->column = position.column;
-    info->end_column = position.end_column;
+    info->end_line = position->end_line;
+    info->column = position->column;
+    info->end_column = position->end_column;
 }
 
 /* Whether *TOKEN is that of its place, and not one that gives the reason for its absence. */
-static bool make_token(PyCodeObject *code, int lasti, int line, stacksplice_trust trust,
-                       PyInterpreterState *interp, uintptr_t *token)
+static bool make_token(const PyCodeObject *code, const sspy_position *position, int line,
+                       stacksplice_trust trust, PyInterpreterState *interp, uintptr_t *token)
 {
     char file[FILE_BYTES], function[FUNCTION_BYTES], name[40];
     int64_t id = PyInterpreterState_GetID(interp);
@@ -120,7 +119,7 @@ static bool make_token(PyCodeObject *code, int lasti, int line, stacksplice_trus
                                    .trust = trust,
                                    .language = "python"};
 
-    set_place(&info, code, lasti, line);
+    set_place(&info, position, line);
     info.function = text_of(shown_name(code), function, sizeof function);
     info.file = text_of(code->co_filename, file, sizeof file);
     if (id > 0) {
@@ -128,15 +127,6 @@ static bool make_token(PyCodeObject *code, int lasti, int line, stacksplice_trus
         info.interpreter = name;
     }
     return stacksplice_intern(&info, token) == S_OK;
-}
-
-uintptr_t sspy_token(PyCodeObject *code, int lasti, int line, stacksplice_trust trust,
-                     PyInterpreterState *interp)
-{
-    uintptr_t token = 0;
-
-    (void)make_token(code, lasti, line, trust, interp, &token); /* always sets a token */
-    return token;
 }
 
 /* The key of the instruction in the table of tokens; 0 if LASTI, made by hand, is outside of
@@ -150,6 +140,21 @@ static uintptr_t key_of(const PyCodeObject *code, int lasti, stacksplice_trust t
     return trust == STACKSPLICE_TRUST_TRACEBACK ? sspy_traceback_key(place) : place;
 }
 
+uintptr_t sspy_token(PyCodeObject *code, int lasti, PyInterpreterState *interp)
+{
+    sspy_sight seen = {code, key_of(code, lasti, STACKSPLICE_TRUST_EXACT), interp};
+    uint32_t epoch = stacksplice_token_epoch();
+    uintptr_t token = seen.place ? sspy_seen_find(&seen) : 0;
+    sspy_position position;
+
+    if (token)
+        return token;
+    position = sspy_position_of(code, lasti);
+    if (make_token(code, &position, 0, STACKSPLICE_TRUST_EXACT, interp, &token) && seen.place)
+        sspy_seen_put(&seen, position.prefix, token, epoch);
+    return token; /* make_token always sets one */
+}
+
 uintptr_t sspy_token_known(PyCodeObject *code, int lasti, int line, stacksplice_trust trust)
 {
     PyInterpreterState *interp = PyInterpreterState_Get();
@@ -158,10 +163,12 @@ uintptr_t sspy_token_known(PyCodeObject *code, int lasti, int line, stacksplice_
     uint32_t said = line > 0 ? (uint32_t)line : 0;
     uint32_t epoch = home ? sspy_cache_renew() : 0;
     uintptr_t token = key ? sspy_cache_find(key, said) : 0;
+    sspy_position position;
 
     if (token)
         return token;
-    if (make_token(code, lasti, line, trust, interp, &token) && key)
+    position = sspy_position_of(code, lasti);
+    if (make_token(code, &position, line, trust, interp, &token) && key)
         sspy_cache_put(code, key, said, token, epoch);
     return token;
 }
