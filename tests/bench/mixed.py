@@ -4,6 +4,7 @@ The stacks are made of numbered ways from one Python function to the next, some 
 """
 
 import functools
+import itertools
 import json
 import random
 import re
@@ -58,6 +59,14 @@ end
 
 function two(path, depth)
     return innermost(path, depth) + 0
+end
+
+function new(path, depth)
+    return load("local path, depth = ... return py(path, depth) + 0", "=new" .. path)(path, depth)
+end
+
+function collect()
+    collectgarbage()
 end
 """
 
@@ -195,6 +204,65 @@ def combined(row, bridges):
     bridge.set_py(descend)
 
 
+def combined_between(row, bridges, leaf):
+    """The same stack, made anew for each capture; LEAF is called at its inner end, and visits."""
+    if not bridge.wants(row):
+        return
+
+    def outer(_, level):
+        return inner(level)
+
+    def inner(level):
+        if level > 0:
+            return bridge.call_lua("two", 0, level - 1)
+        return leaf() if level == 0 else run_new_code()
+
+    bridge.set_py(outer)
+    bridge.row_on_stacks(row, lambda _: inner(bridges))
+    bridge.set_py(descend)
+
+
+def collect():
+    """With nothing of stacksplice after the collection."""
+    bridge.call_plain("collect", 0, 0)
+
+
+def visit_after_a_collection():
+    collect()
+    return bridge.visit()
+
+
+other_memory = bytearray(16 << 20)
+
+
+def visit_seldom():
+    collect()
+    collect()
+    bytes(other_memory)  # leaves nothing of ours in the caches
+    return bridge.visit()
+
+
+numbers = itertools.count()
+
+
+def run_new_code():
+    space = {"visit": bridge.visit}
+    name = f"new_{next(numbers)}"
+    exec(compile(f"def {name}():\n    return visit()", f"{name}.py", "exec"), space)
+    return space[name]()
+
+
+def visit_in_new_code():
+    return bridge.call_lua("new", next(numbers), -1)
+
+
+BETWEEN = {
+    "combined, after a collection": visit_after_a_collection,
+    "combined, seldom": visit_seldom,
+    "combined, in new code": visit_in_new_code,
+}
+
+
 def main():
     bridge.options(sys.argv)
     bridge.setup(LUA)
@@ -202,6 +270,8 @@ def main():
     rows_on_stacks()
     if bridge.wants("combined, 10 bridges"):
         combined("combined, 10 bridges", 10)
+    for row, leaf in BETWEEN.items():
+        combined_between(row, 10, leaf)
 
 
 main()

@@ -33,7 +33,8 @@ ROWS = {
         "resolve, first in a process",
     ],
     "mixed": [f"native, {count} interpreter stacks" for count in STACKS]
-    + ["native, ever-new interpreter stacks", "combined, 10 bridges"],
+    + ["native, ever-new interpreter stacks", "combined, 10 bridges"]
+    + ["combined, after a collection", "combined, seldom", "combined, in new code"],
     "python": [
         f"Python, {what} {frames} frames"
         for what in ("an exception of", "the stack at")
