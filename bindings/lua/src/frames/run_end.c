@@ -10,17 +10,23 @@
  */
 #include "frames/collection.h"
 
-static bool is_c(const ss_lua_layout *layout, const ss_lua_cursor *at)
+/* Where the CallInfo does not tell.  A function of its own: lua_Debug is large. */
+static SS_LUA_NOINLINE bool lua_says_c(const ss_lua_cursor *at)
 {
     lua_Debug activation = {.i_ci = (struct CallInfo *)at->ci};
 
-    if (layout->function != SS_LUA_UNKNOWN && layout->lua_tag) {
-        uintptr_t slot = ss_lua_word(at->ci + layout->function);
-
-        return *(const uint8_t *)(slot + sizeof(uintptr_t)) != layout->lua_tag;
-    }
     lua_getinfo(at->L, "S", &activation);
     return *activation.what == 'C';
+}
+
+static inline bool is_c(const ss_lua_layout *layout, const ss_lua_cursor *at)
+{
+    uintptr_t slot;
+
+    if (layout->function == SS_LUA_UNKNOWN || !layout->lua_tag)
+        return lua_says_c(at);
+    slot = ss_lua_word(at->ci + layout->function);
+    return *(const uint8_t *)(slot + sizeof(uintptr_t)) != layout->lua_tag;
 }
 
 /* The first frame outward of FRAME that is a site, or the number of frames. */
