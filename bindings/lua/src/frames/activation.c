@@ -99,8 +99,7 @@ bool ss_lua_renew(const ss_lua_interpreter *interpreter, ss_lua_keyed_token *ent
     int place = place_of_witness(interpreter, entry);
 
     if (!entry->witnessed || entry->token_epoch != interpreter->cache->token_epoch ||
-        !ss_lua_witness_lives(interpreter->rest, place) ||
-        (entry->caller_pc && !ss_lua_witness_lives(interpreter->rest, place + 1)))
+        !ss_lua_witnesses_live(interpreter->rest, place, entry->caller_pc ? 2 : 1))
         return false;
     if (interpreter->keyed)
         entry->epoch = interpreter->cache->epoch;

@@ -42,8 +42,8 @@ static bool is_right(const ss_lua_layout *layout, const ss_lua_interpreter *inte
     if (interpreter->keyed && known->epoch == cache->epoch)
         return true;
     if (known->witnessed && interpreter->rest &&
-        ss_lua_witness_lives(interpreter->rest,
-                             SS_LUA_NAME_WITNESS + (int)(known - cache->names))) {
+        ss_lua_witnesses_live(interpreter->rest, SS_LUA_NAME_WITNESS + (int)(known - cache->names),
+                              1)) {
         if (interpreter->keyed)
             known->epoch = cache->epoch;
         return true;

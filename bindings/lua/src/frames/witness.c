@@ -63,13 +63,19 @@ bool ss_lua_put_witness(const ss_lua_layout *layout, lua_State *L, uintptr_t ci,
     return true;
 }
 
-bool ss_lua_witness_lives(lua_State *L, int place)
+bool ss_lua_witnesses_live(lua_State *L, int place, int count)
 {
-    bool lives;
+    int living = 0;
 
     if (!push_witnesses(L))
         return false;
-    lives = lua_rawgeti(L, -1, place + 1) == LUA_TFUNCTION;
-    lua_pop(L, 2);
-    return lives;
+    for (; living < count; living++) {
+        bool lives = lua_rawgeti(L, -1, place + living + 1) == LUA_TFUNCTION;
+
+        lua_pop(L, 1);
+        if (!lives)
+            break;
+    }
+    lua_pop(L, 1);
+    return living == count;
 }

@@ -16,8 +16,8 @@ void ss_lua_make_witnesses(lua_State *L, int places);
    known room in L, which is suspended in C. [-0, +0, -] */
 bool ss_lua_put_witness(const ss_lua_layout *layout, lua_State *L, uintptr_t ci, int place);
 
-/* Whether the witness in PLACE lives. [-0, +0, -], 3 slots */
-bool ss_lua_witness_lives(lua_State *L, int place);
+/* Whether the COUNT witnesses from PLACE on live. [-0, +0, -], 3 slots */
+bool ss_lua_witnesses_live(lua_State *L, int place, int count);
 
 /* Whether L, suspended in C, is known to have room for SLOTS above its top. [-0, +0, -] */
 bool ss_lua_has_room(const ss_lua_layout *layout, lua_State *L, int slots);
