@@ -29,6 +29,11 @@ enum { CANARY = 1, SENTINEL = 2 };
 /* So many sentinels in a row are planted for captures that do not come. */
 enum { UNUSED_SENTINELS = 64 };
 
+/* Below so many levels a stack may be about to overflow, and a waker that waited for the next
+   collection would cost the program its message handler: Lua 5.4.9 calls none when a finalizer is
+   due right at the overflow. */
+enum { DEEP = 1000 };
+
 /* Ask our next function to tend the state. */
 static void want_tending(ss_lua_state *state)
 {
@@ -97,15 +102,16 @@ static int plant_protected(lua_State *L)
 static int wake(lua_State *L)
 {
     ss_lua_state *state = *(ss_lua_state **)lua_touserdata(L, 1);
+    lua_Debug level;
 
-    if (state->unused_sentinels == UNUSED_SENTINELS)
+    want_tending(state);
+    if (state->unused_sentinels == UNUSED_SENTINELS || lua_getstack(L, DEEP, &level))
         return 0;
     state->unused_sentinels++;
     lua_pushcfunction(L, plant_protected);
     lua_pushlightuserdata(L, state);
     if (lua_pcall(L, 1, 0, 0) != LUA_OK)
         lua_pop(L, 1);
-    want_tending(state);
     return 0;
 }
 
