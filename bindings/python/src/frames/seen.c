@@ -74,7 +74,8 @@ static bool add_text(uint64_t *hash, PyObject *text)
 }
 
 /* A hash of all that the token of the place is made of, whose location is in the first PREFIX bytes
-   of its table; 0 if the content cannot be read. */
+   of its table; 0 if the content cannot be read.  The same code can be made again at an address
+   that overlaps the old one: how far the place is from the code's beginning counts, too. */
 static uint64_t content_of(const sspy_sight *seen, uint32_t prefix)
 {
     const PyCodeObject *code = seen->code;
@@ -84,6 +85,7 @@ static uint64_t content_of(const sspy_sight *seen, uint32_t prefix)
         return 0;
     hash = mix((uint64_t)PyInterpreterState_GetID(seen->interp) ^ size << 32,
                UINT64_C(0x8EBC6AF09C88C6E3) ^ (uint64_t)code->co_firstlineno);
+    hash = mix(hash ^ (seen->place - (uintptr_t)code), UINT64_C(0x589965CC75374CC3));
     hash = add_bytes(hash, PyBytes_AS_STRING(code->co_linetable), prefix);
     if (!add_text(&hash, code->co_filename) || !add_text(&hash, code->co_name) ||
         !add_text(&hash, code->co_qualname))
