@@ -65,8 +65,9 @@ local function check(page, fewest)
       write(scripts) -- another page may have one of the same name
       local text = output_of(("cd %s && %s='%s' %s %s"):format(folder, variable, package.cpath, lua, command))
       text = text:gsub("in global '", "in function '") -- the word of Lua 5.5
-      -- Each line of the page is part of a line of the output, in the same order: paths, marks and
-      -- the numbers of threads differ.
+      text = ("\n" .. text):gsub("\n" .. lua:gsub("%p", "%%%0") .. ": ", "\nlua: ")
+      text = text:gsub("of thread %d+", "of thread 4711"):gsub("%d+ glue", "some glue")
+      -- Each line of the page is part of a line of the output, in the same order: paths and marks differ.
       local from = 1
       for line in run.output:gmatch("[^\n]+") do
         local words = line:match("^%s*(.-)$")
