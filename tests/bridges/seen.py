@@ -27,10 +27,17 @@ def scripts(stack):
             told.append(f"{frame.language} {frame.function}")
         elif frame.function in NATIVE:
             told.append(f"native {frame.function}")
+        elif is_sorting(frame) and told[-1:] != ["native qsort"]:
+            told.append("native qsort")
     return told
 
 
-NATIVE = {"qsort", "msort_with_tmp", "pass_on", "throw_below"}
+NATIVE = {"pass_on", "throw_below"}
+
+
+def is_sorting(frame):
+    """Whether it is qsort of the C library, or a function of its own that qsort calls."""
+    return "sort" in (frame.function or "") and "libc.so" in (frame.module or "")
 
 
 def story(exc):

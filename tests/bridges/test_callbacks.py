@@ -170,7 +170,7 @@ def test_the_stack_of_a_callback_is_taken_at_the_raise(run: Run, bridge: str) ->
         + begin
         + """
 sort()
-in_order(noted[0][2], "python fail", "python compare", "native msort_with_tmp", "python sort",
+in_order(noted[0][2], "python fail", "python compare", "native qsort", "python sort",
          "python <module>")
 """
     )

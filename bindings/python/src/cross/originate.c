@@ -3,10 +3,23 @@
  * causes and of a group's members.
  */
 #include "cross/related.h"
+#include "traceback/traceback.h"
 
 #include <stdlib.h>
 
 /* ---- The language exception -------------------------------------------------------------------*/
+
+/* A new one with the stack that was kept at the raise, RAISED, in ROOM or as it is. */
+static stacksplice_exception *new_with_raised(sspy_maker *maker, const sspy_step *step, HRESULT hr,
+                                              const sspy_related *related, const uintptr_t *raised,
+                                              uint32_t count, sspy_room *room)
+{
+    const uintptr_t *frames = raised;
+
+    if (sspy_place_made(maker->state, step->exc, raised, count, room, &count) == SSPY_PLACED)
+        frames = room->frames;
+    return sspy_exception_new(maker->state, step->exc, hr, frames, count, related);
+}
 
 /* A new one with the stack that was kept at the raise, or else the exception's stack now. */
 static stacksplice_exception *new_with_stack(sspy_maker *maker, const sspy_step *step, HRESULT hr,
@@ -20,16 +33,16 @@ static stacksplice_exception *new_with_stack(sspy_maker *maker, const sspy_step 
 
     if (ties)
         raised = sspy_ties_take_raised(ties, &count);
-    if (raised) {
-        x = sspy_exception_new(maker->state, step->exc, hr, raised, count, related);
+    if (sspy_room_begin(&room, stacksplice_max_frames())) {
         free(raised);
-        return x;
-    }
-    if (sspy_room_begin(&room, stacksplice_max_frames()))
         return NULL;
-    if (!sspy_stack_of(maker->state, step->exc, step->outer, maker->above, &room, &count))
+    }
+    if (raised)
+        x = new_with_raised(maker, step, hr, related, raised, count, &room);
+    else if (!sspy_stack_of(maker->state, step->exc, step->outer, maker->above, &room, &count))
         x = sspy_exception_new(maker->state, step->exc, hr, room.frames, count, related);
     sspy_room_end(&room);
+    free(raised);
     return x;
 }
 

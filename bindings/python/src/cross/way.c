@@ -7,6 +7,7 @@
  */
 #include "cross/cross.h"
 #include "traceback/match.h"
+#include "traceback/traceback.h"
 
 /* What lies between two Python frames. */
 typedef struct segment {
@@ -78,23 +79,6 @@ static uint32_t count_passed(PyObject *exc)
     return passed;
 }
 
-/* Whether C code put entries of its own into the traceback: the stack of the raise has none. */
-static bool has_made(PyObject *exc)
-{
-    PyTracebackObject *head = (PyTracebackObject *)PyException_GetTraceback(exc);
-    bool made = false;
-
-    for (const PyTracebackObject *entry = head; entry && !made; entry = entry->tb_next) {
-        PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
-
-        made = !sspy_frame_has_run(entry->tb_frame, code) &&
-               !sspy_foreign_frame(entry->tb_frame, NULL);
-        Py_DECREF(code);
-    }
-    Py_XDECREF(head);
-    return made;
-}
-
 static bool is_foreign_way(const sspy_state *state, PyObject *exc, sspy_elements stack)
 {
     uint32_t passed = count_passed(exc), at = 0;
@@ -105,6 +89,22 @@ static bool is_foreign_way(const sspy_state *state, PyObject *exc, sspy_elements
         if (passes_foreign(state, stack, &at))
             return true;
     return false;
+}
+
+/* Whether Python's own text has lines for which the stack of the raise has no place. */
+static bool loses_lines(const sspy_state *state, PyObject *exc, sspy_elements stack)
+{
+    sspy_placed placed;
+    uint32_t merged;
+    sspy_room room;
+
+    if (sspy_room_begin(&room, stacksplice_max_frames())) {
+        PyErr_Clear();
+        return true;
+    }
+    placed = sspy_place_made(state, exc, stack.frames, stack.count, &room, &merged);
+    sspy_room_end(&room);
+    return placed == SSPY_NOT_PLACED;
 }
 
 /* Make EXC's error, with the live stack outside of ABOVE if it has none; -1 with an exception. */
@@ -126,7 +126,9 @@ int sspy_error_of_way(sspy_state *state, PyObject *exc)
     if (!ties || !ties->raised || ties->core.exception || ties->core.error)
         return 0;
     stack = (sspy_elements){ties->raised, ties->raised_count};
-    return !has_made(exc) && is_foreign_way(state, exc, stack) ? make_error(state, exc, NULL) : 0;
+    if (!is_foreign_way(state, exc, stack) || loses_lines(state, exc, stack))
+        return 0;
+    return make_error(state, exc, NULL);
 }
 
 PyObject *sspy_ends_here(PyObject *module, PyObject *exc)

@@ -85,7 +85,8 @@ bool sspy_foreign_code_called(void)
     for (unsigned i = 0; i + 1 < count; i++) {
         owner whose = owner_of((uintptr_t)frames[i]);
 
-        if (foreign && whose == PYTHON)
+        /* The last one is where the process began: in Python's binary it calls the C library. */
+        if (foreign && whose == PYTHON && i + 1 < count)
             return true;
         foreign |= whose == OTHERS;
     }

@@ -18,6 +18,18 @@ void sspy_show_live(sspy_state *state, PyTracebackObject *head, const void *abov
    traceback, which may have none. */
 void sspy_show_error(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
 
+/* ---- Entries of C code (made.c) ---------------------------------------------------------------*/
+
+typedef enum sspy_placed { SSPY_NONE_MADE, SSPY_PLACED, SSPY_NOT_PLACED } sspy_placed;
+
+/*
+ * Store the COUNT FRAMES of EXC's raise in ROOM, with the entries that C code made for its own
+ * functions in EXC's traceback, each at its place; *MERGED is at most the limit.  ROOM has nothing
+ * of use if there are none, or if the place of one is not known.
+ */
+sspy_placed sspy_place_made(const sspy_state *state, PyObject *exc, const uintptr_t *frames,
+                            uint32_t count, sspy_room *room, uint32_t *merged);
+
 /* The results of stack elements (entries.c). */
 typedef struct sspy_kept_frames sspy_kept_frames;
 int sspy_kept_frames_traverse(sspy_kept_frames *all, visitproc visit, void *arg);
