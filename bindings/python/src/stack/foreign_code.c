@@ -85,8 +85,7 @@ bool sspy_foreign_code_called(void)
     for (unsigned i = 0; i + 1 < count; i++) {
         owner whose = owner_of((uintptr_t)frames[i]);
 
-        /* The last one is where the process began: in Python's binary it calls the C library. */
-        if (foreign && whose == PYTHON && i + 1 < count)
+        if (foreign && whose == PYTHON)
             return true;
         foreign |= whose == OTHERS;
     }
