@@ -6,6 +6,7 @@ import sys
 import types
 
 import pytest
+import stacksplice
 from stacksplice import _stacksplice
 
 VERSIONS = ["lua53", "lua54", "lua55"]
@@ -31,7 +32,9 @@ end
 
 
 def module(version: str) -> types.ModuleType:
-    return pytest.importorskip(f"lupa.{version}", reason=f"lupa has no {version}")
+    found = pytest.importorskip(f"lupa.{version}", reason=f"lupa has no {version}")
+    stacksplice.uninstall()  # pytest's plugin attaches all runtimes
+    return found
 
 
 def address(lua) -> int:
