@@ -304,6 +304,14 @@ def test_runtimes_are_not_kept_alive(lua) -> None:
     assert stacksplice.error_info(exc).message == "rules:7: no price"
 
 
+def test_a_limit_of_memory_is_no_higher(lua) -> None:
+    """What attaching allocated, and a collection would free, is not there in addition to the limit."""
+    runtime = lua.LuaRuntime(max_memory=0)
+    runtime.set_max_memory(10)
+    with pytest.raises(lua.LuaMemoryError):
+        runtime.compile("x = function() return 'not enough memory for this' end")
+
+
 def test_what_is_no_runtime(lua) -> None:
     with pytest.raises(TypeError, match="LuaRuntime of lupa, not int"):
         stacksplice.attach(3)

@@ -193,7 +193,9 @@ static int attach_protected(lua_State *L)
 
     luaL_checkversion(L);
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
-    ss_lua_plant_sentinel(L, ss_lua_state_open(L));
+    /* Without a sentinel, which the first capture asks for: a bridge counts the memory from here on
+       against its limit, and what a collection frees of it would come on top. */
+    (void)ss_lua_state_open(L);
     if (lua_rawgetp(L, LUA_REGISTRYINDEX, &object_key) == LUA_TUSERDATA) {
         object = lua_touserdata(L, -1);
         attachment = *object;
