@@ -41,7 +41,6 @@ class CleanupTest(unittest.TestCase):
 
     def test_del_run_by_lua_while_an_error_enters_lua(self):
         """Lua's collector runs the finalizer of a Python object inside stacksplice_lua_raise."""
-        exc = ValueError("in flight")
 
         def fail():
             # The next allocation of Lua makes a whole collection: that of the border's own.
@@ -50,6 +49,7 @@ class CleanupTest(unittest.TestCase):
             raise exc
 
         for _ in range(20):
+            exc = ValueError("in flight")  # for one that Lua knows the border allocates nothing
             Failing.seen = []
             crossing.run(
                 "collectgarbage() collectgarbage('incremental', 100, 1000, 24) collectgarbage('stop')"
