@@ -49,7 +49,7 @@ def frame(text: str) -> str:
             lines[-1:] = _marked(lines[-1], line)
         else:
             lines.append(_frame_line(line))
-    return "".join(f"{line}\n" for line in lines)
+    return "".join([f"{line}\n" for line in lines])
 
 
 def _title(text: str) -> str:

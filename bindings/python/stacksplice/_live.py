@@ -72,7 +72,7 @@ def _own_lines(text: str, inner: str = "") -> str:
     """TEXT, one line of a traceback: what would begin a further one, unless with INNER, is marked."""
     first, *rest = text.removesuffix("\n").split("\n")
     marked = [line if inner and line.startswith(inner) else f"| {line}" for line in rest]
-    return "".join(f"{line}\n" for line in (first, *marked))
+    return "".join([f"{line}\n" for line in (first, *marked)])
 
 
 def _plain(exc: BaseException) -> str:
@@ -90,7 +90,7 @@ def _plain(exc: BaseException) -> str:
         lines += map(_own_lines, alone.format_exception_only())
     except Exception:  # it also reads causes and members, as attributes and to any depth
         lines.append(_own_lines(f"{type(exc).__qualname__}: {_message(exc)}"))
-    return "".join([*lines, *(_own_lines(f"note: {note}") for note in _notes(exc))])
+    return "".join([*lines, *[_own_lines(f"note: {note}") for note in _notes(exc)]])
 
 
 def _raised_again(exc: BaseException) -> str:

@@ -16,6 +16,16 @@ if TYPE_CHECKING:
 HAS_COLORS = sys.version_info >= (3, 13)  # the traceback module
 
 
+# CPython 3.12 and 3.13 may crash in their traceback module when they find no memory in the middle of it.
+# Where there is less than this, the core writes the report, which needs none.
+_MEMORY = 1 << 16
+
+
+def need_memory() -> None:
+    """MemoryError where the traceback module would hardly come to its end."""
+    bytearray(_MEMORY)
+
+
 def options(color: bool) -> dict[str, Any]:
     """What the traceback module is given for COLOR."""
     return {"colorize": color} if HAS_COLORS else {}
@@ -69,6 +79,7 @@ class Look:
         self._color = color
 
     def __call__(self, *place: Any) -> str:
+        need_memory()
         file, name, line, end_line, *columns, source, source_column = place
         if not self._is_live:
             source = " " * (source_column - 1) + (source or "") + "\n"
@@ -76,8 +87,7 @@ class Look:
             find_source(file)
         begin, end = columns if end_line == line else (0, 0)
         shown = summary(file, name, line, line, begin, end, source)
-        texts = (shown.filename, shown.name, shown.line or "")
-        if not all(text.replace("\t", "").isprintable() for text in texts):
+        if not "".join([shown.filename, shown.name, shown.line or ""]).replace("\t", "").isprintable():
             raise ValueError("the core escapes it")
         text = traceback.StackSummary().format_frame_summary(shown, **options(self._color))
         return _colors.frame(text) if self._color and not HAS_COLORS else text

@@ -10,7 +10,7 @@ import traceback
 from functools import partial
 
 from . import _colors, _stacksplice
-from ._look import HAS_COLORS, find_source, options, summary
+from ._look import HAS_COLORS, find_source, need_memory, options, summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ def _has_own_hresult(exc: BaseException, info: ErrorInfo) -> bool:
     return is_own or info.hresult != _stacksplice.hresult_of(exc)
 
 
-# No function here has a variable of an inner one: without memory for its cell CPython 3.11 leaks.
+# No function here has a variable of an inner one: without memory for its cell CPython 3.11 leaks.  None
+# is or has a generator: without memory for that CPython 3.12 and 3.13 release its function twice.
 
 
 def _renamed(
@@ -138,13 +139,15 @@ def _add_notes(shown: traceback.TracebackException, info: ErrorInfo, hresult: st
     shown.__notes__ = all_notes or shown.__notes__
 
 
-def _entries(chunks: list[str], known: _Known) -> Iterator[traceback.FrameSummary]:
+def _entries(chunks: list[str], known: _Known) -> list[traceback.FrameSummary]:
     """CHUNKS of text, and between two of them the frame that Python has there."""
+    entries: list[traceback.FrameSummary] = []
     for number, chunk in enumerate(chunks):
         if number:
-            yield known.taken[number - 1]
+            entries.append(known.taken[number - 1])
         if chunk:
-            yield _Foreign(number, chunk)
+            entries.append(_Foreign(number, chunk))
+    return entries
 
 
 def _from_catcher(
@@ -159,9 +162,9 @@ def _from_catcher(
 
 
 def _is_of_others(entry: traceback.FrameSummary) -> bool:
-    return isinstance(entry, _Foreign) and any(
-        line and not line.startswith(_ASIDES) for line in entry.text.split("\n")
-    )
+    if not isinstance(entry, _Foreign):
+        return False
+    return any([line and not line.startswith(_ASIDES) for line in entry.text.split("\n")])
 
 
 def _combine(
@@ -180,7 +183,7 @@ def _combine(
     chunks = text.split(_MARK)
     if len(chunks) != len(known.taken) + 1:
         raise MemoryError("no memory for the mark of a frame that was taken")
-    entries = list(_entries(chunks, known))
+    entries = _entries(chunks, known)
     if is_inner:
         entries = _from_catcher(entries, own)
     if any(map(_is_of_others, entries)):
@@ -191,21 +194,22 @@ def _combine(
 
 def _pairs(
     shown: traceback.TracebackException, exc: BaseException
-) -> Iterator[tuple[traceback.TracebackException, BaseException]]:
+) -> list[tuple[traceback.TracebackException, BaseException]]:
     """Everything that SHOWN prints, and the exceptions that it is of."""
     waiting = [(shown, exc)]
     for one, of in waiting:  # which grows during the loop
-        yield one, of
         found = [(one.__cause__, of.__cause__), (one.__context__, of.__context__)]
         if one.exceptions and isinstance(of, BaseExceptionGroup):
             found += zip(one.exceptions, of.exceptions, strict=True)
         waiting += [(inner, behind) for inner, behind in found if inner is not None and behind is not None]
+    return waiting
 
 
 def text_of(exc: BaseException, color: bool, chain: bool) -> str | None:
     """The report of EXC; None if one of its errors came from another process."""
+    need_memory()
     shown = traceback.TracebackException(type(exc), exc, exc.__traceback__, compact=True)
-    pairs = list(_pairs(shown, exc))
+    pairs = _pairs(shown, exc)
     for one, of in pairs:
         info = _stacksplice.error_info(of)
         if info is None:
