@@ -195,6 +195,24 @@ TEST(test_start_up_code_without_names_is_hidden_at_the_outer_end)
                                               "ValueError: bad\n");
 }
 
+TEST(test_a_program_without_symbols_starts_in_a_nameless_frame)
+{
+    static const stacksplice_told_frame started[] = {
+        NATIVE("main", "/bin/host"), NATIVE(NULL, "/lib/libc.so.6"), NATIVE(NULL, "/bin/host")};
+    static const stacksplice_told_frame other[] = {
+        NATIVE("compare", "/bin/host"), NATIVE("run", "/bin/host"), NATIVE(NULL, "/bin/host")};
+
+    assert_string_equal(told_text(started, 3), "Traceback (most recent call last):\n"
+                                               "  (C) main (host)\n"
+                                               "  ... 2 glue frames hidden\n"
+                                               "ValueError: bad\n");
+    assert_string_equal(told_text(other, 3), "Traceback (most recent call last):\n"
+                                             "  (C) ??? (host+0x24a)\n"
+                                             "  (C) run (host)\n"
+                                             "  (C) compare (host)\n"
+                                             "ValueError: bad\n");
+}
+
 TEST(test_an_error_without_frames_has_no_header)
 {
     assert_string_equal(told_text(NULL, 0), "ValueError: bad\n");

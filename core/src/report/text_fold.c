@@ -130,7 +130,8 @@ static void find_shell(const ss_report *r, const ss_shown_stack *stack, ss_folds
 /* ---- Start-up code ---------------------------------------------------------------------------*/
 
 typedef struct start_search {
-    bool goes_on; /* more of it can be further in */
+    bool any_module; /* a frame without a name counts wherever it is */
+    bool found;
 } start_search;
 
 static int look_for_start(const ss_shown_frame *shown, void *data)
@@ -138,27 +139,37 @@ static int look_for_start(const ss_shown_frame *shown, void *data)
     static const char *const libraries[] = {"libc.so*", "libc-*", "libpthread*", "ld-*", NULL};
     const stacksplice_frame *frame = shown->frame;
     start_search *search = data;
+    bool nameless = !frame->function && !frame->file && frame->module;
 
-    search->goes_on = search->goes_on && frame->kind == STACKSPLICE_FRAME_NATIVE &&
-                      (shown->glue || (!frame->function && !frame->file && frame->module &&
-                                       ss_glue_matches(ss_base_name(frame->module), libraries)));
+    search->found =
+        search->found && frame->kind == STACKSPLICE_FRAME_NATIVE &&
+        (shown->glue || (nameless && (search->any_module ||
+                                      ss_glue_matches(ss_base_name(frame->module), libraries))));
     return 0;
+}
+
+static bool is_start_up(const ss_report *r, const ss_shown_stack *stack, uint32_t at,
+                        bool any_module)
+{
+    start_search search = {any_module, true};
+
+    if (!stack->frames && ss_token_is(stack->elements[at]))
+        return false;
+    each_frame(r, stack, at, look_for_start, &search);
+    return search.found;
 }
 
 /* In a stripped C library the code below main has no name that tells what it is. */
 static void find_start_up(const ss_report *r, const ss_shown_stack *stack, ss_folds *folds)
 {
-    while (folds->start_up) {
-        start_search search = {true};
-        uint32_t at = folds->start_up - 1;
+    uint32_t at = folds->start_up;
 
-        if (!stack->frames && ss_token_is(stack->elements[at]))
-            return;
-        each_frame(r, stack, at, look_for_start, &search);
-        if (!search.goes_on)
-            return;
-        folds->start_up = at;
-    }
+    /* _start itself is in the program, whose names cannot be read without symbols, either. */
+    if (at > 1 && is_start_up(r, stack, at - 1, true) && is_start_up(r, stack, at - 2, false))
+        at--;
+    while (at && is_start_up(r, stack, at - 1, false))
+        at--;
+    folds->start_up = at;
 }
 
 ss_folds ss_report_folds(const ss_report *r, ss_shown_stack stack)
