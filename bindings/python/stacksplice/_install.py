@@ -76,7 +76,11 @@ def install(*, capture_at_raise: bool = False) -> None:
     """
     import logging  # not at the top: many programs never need it
 
-    from . import _at_raise, _hooks, _lupa, _others
+    # No hook may import what executes a string, as tokenize does, which linecache imports: CPython would
+    # forget that an interrupt ends the program.
+    import tokenize  # noqa: F401
+
+    from . import _at_raise, _hooks, _lupa, _others, _traceback  # noqa: F401
     from ._unhandled import unhandled_record
 
     if capture_at_raise:
