@@ -49,6 +49,17 @@ def _live_stack_from(data: Mapping[str, Any]) -> Stack:
     return Stack(data["stack"])
 
 
+def _look(color: bool, is_live: bool) -> Any:
+    """What writes Python's lines; None, for the core, where the traceback module cannot be loaded: in a
+    thread with a small stack, or without memory."""
+    try:
+        from ._look import Look
+
+        return Look(color, is_live)
+    except Exception:
+        return None
+
+
 class ErrorInfo:
     """One error: HRESULT, message, notes, combined stack, propagation chain, cause, members.
 
@@ -296,9 +307,7 @@ class ErrorInfo:
         which is otherwise hidden and counted; color: ANSI colours; chain: with the errors that it was
         made from, and the members of a group.
         """
-        from ._look import Look
-
-        look = Look(color, self._handle is not None)
+        look = _look(color, self._handle is not None)
         if self._handle is not None:
             text = self._handle.format(_TEXT, int(newest_last), all_frames, color, not chain, look)
         else:
