@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HAS_COLORS = sys.version_info >= (3, 13)  # the traceback module
 
 
-# CPython 3.12 and 3.13 may crash in their traceback module when they find no memory in the middle of it.
+# The traceback module of CPython 3.12, 3.13 and 3.15.0 may crash when it finds no memory half-way.
 # Where there is less than this, the core writes the report, which needs none.
 _MEMORY = 1 << 16
 
