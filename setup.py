@@ -15,6 +15,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 HEADER = ROOT / "core" / "include" / "stacksplice" / "stacksplice.h"
+BESIDE_THE_EXTENSION = ("libstacksplice*.so*", "*.schema.json")  # of the core
 
 
 def version() -> str:
@@ -93,13 +94,14 @@ class CMakeBuild(build_ext):
         super().run()
 
     def build_extension(self, ext: Extension) -> None:
-        self.take("_stacksplice*.so", Path(self.get_ext_fullpath(ext.name)).parent)
-        self.take("libstacksplice*.so*", Path(self.get_ext_fullpath(ext.name)).parent)
+        for pattern in ("_stacksplice*.so", *BESIDE_THE_EXTENSION):
+            self.take(pattern, Path(self.get_ext_fullpath(ext.name)).parent)
 
     def copy_extensions_to_source(self) -> None:
         """For `pip install -e`: setuptools knows of the extension only."""
         super().copy_extensions_to_source()
-        self.take("libstacksplice*.so*", ROOT / "bindings" / "python" / "stacksplice")
+        for pattern in BESIDE_THE_EXTENSION:
+            self.take(pattern, ROOT / "bindings" / "python" / "stacksplice")
 
     def take(self, pattern: str, target: Path) -> None:
         target.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,9 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/stacksplice)
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 install(DIRECTORY core/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+# The schemas of the JSON reports.
+install(DIRECTORY core/schema/ DESTINATION ${CMAKE_INSTALL_DATADIR}/stacksplice
+  COMPONENT development)
 
 set(components "")
 foreach(component stacksplice winrt cpp lua python)
@@ -107,7 +110,7 @@ if(TARGET stacksplice_python_extension)
     PATTERN "__pycache__" EXCLUDE)
   install(DIRECTORY ${PROJECT_BINARY_DIR}/python/stacksplice/ DESTINATION ${package}
     USE_SOURCE_PERMISSIONS COMPONENT python
-    FILES_MATCHING PATTERN "*.so*" PATTERN "libstacksplice.so*" EXCLUDE PATTERN "__pycache__" EXCLUDE)
+    FILES_MATCHING PATTERN "*.so*" PATTERN "*.schema.json" PATTERN "libstacksplice.so*" EXCLUDE PATTERN "__pycache__" EXCLUDE)
   set(core $<TARGET_SONAME_FILE_NAME:stacksplice>)
   file(RELATIVE_PATH to_libraries /${package} /${CMAKE_INSTALL_LIBDIR})
   string(REGEX REPLACE "/$" "" to_libraries "${to_libraries}")

@@ -112,6 +112,19 @@ static int keep(const char *text, size_t length, void *data)
     return 0;
 }
 
+/* For test_schema.py: append a JSON report to the file that the environment names. */
+static void show_validator(const written *w)
+{
+    const char *path = getenv("STACKSPLICE_TEST_JSON");
+    FILE *file = path ? fopen(path, "a") : NULL;
+
+    require(!path || file, "the file for JSON");
+    if (file) {
+        fwrite(w->text, 1, w->length, file);
+        require(fclose(file) == 0, "writing JSON");
+    }
+}
+
 const char *fixture_format(IUnknown *error, stacksplice_format_kind kind,
                            const stacksplice_format_options *options)
 {
@@ -122,5 +135,7 @@ const char *fixture_format(IUnknown *error, stacksplice_format_kind kind,
     w->length = 0;
     require(stacksplice_format(error, kind, options, keep, w) == S_OK, "format");
     w->text[w->length] = 0;
+    if (kind == STACKSPLICE_FORMAT_JSON)
+        show_validator(w);
     return w->text;
 }

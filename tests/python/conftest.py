@@ -15,6 +15,7 @@ from foreign import calls_failing_lua, calls_lua
 from frame_oracle import Checker
 from lua_border import compile_crossing
 from raising import leaf_behind
+from validating import validate_all
 
 sys.path.append(str(HERE.parent))  # for gap_reasons.py
 
@@ -69,6 +70,17 @@ def check(border: ModuleType):
     checker = Checker(border)
     yield checker
     checker.assert_good()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def valid_reports():
+    """Each report of a test is one of the published schema."""
+    if importlib.util.find_spec("jsonschema") is None:  # there is none for every Python
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        validate_all(patch)
+        yield
 
 
 @pytest.fixture(autouse=True)

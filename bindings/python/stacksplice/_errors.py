@@ -60,6 +60,13 @@ def _look(color: bool, is_live: bool) -> Any:
         return None
 
 
+def _whole(part: Any) -> Any:
+    """An error inside of a report as a report of its own; what is no error stays, to be refused."""
+    if not isinstance(part, dict):
+        return part
+    return {"schema": _SCHEMA, **{name: value for name, value in part.items() if name != "relation"}}
+
+
 class ErrorInfo:
     """One error: HRESULT, message, notes, combined stack, propagation chain, cause, members.
 
@@ -104,11 +111,24 @@ class ErrorInfo:
         return cls._from_json_values(json.loads(json.dumps(data, check_circular=False)))
 
     @classmethod
+    def from_json(cls, text: str | bytes) -> ErrorInfo:
+        """The error that a saved JSON report, such as a line of a JSON Lines file, describes.
+
+        Reads every version of the form.  Members that this version does not know stay: `to_json` writes
+        them again.  Raises ValueError when text is not such a report, or of a later version.
+        """
+        import json
+
+        return cls._from_json_values(json.loads(text))
+
+    @classmethod
     def _from_json_values(cls, data: Any) -> ErrorInfo:
         """The same of what json.loads() made, which nobody else changes."""
         needed = ("hresult_signed", "message", "stack", "propagation")
         if not isinstance(data, dict) or any(name not in data for name in needed):
             raise ValueError(f"data is not a report of schema {_SCHEMA}")
+        if data.get("schema") not in (None, _SCHEMA):  # members of a report have none
+            raise ValueError(f"the report's schema is {data['schema']!r}; this version reads {_SCHEMA}")
         return cls._make(None, data, cls)
 
     def _read(self, parts: int) -> dict[str, Any]:
@@ -194,7 +214,8 @@ class ErrorInfo:
             for name in ("transformed_left_out", "transformed_above"):
                 if name in self._data:
                     rest[name] = self._data[name]
-            return causes[0].get("relation", "cause"), ErrorInfo._from_json_values({**causes[0], **rest})
+            cause = _whole({**causes[0], **rest})
+            return causes[0].get("relation", "cause"), ErrorInfo._from_json_values(cause)
         found = self._read(_CAUSES)
         return found.get("relation", ""), found.get("cause")
 
@@ -228,7 +249,9 @@ class ErrorInfo:
         """The members of a group, each with its own stack, causes and notes; None if it is none."""
         if self._data is not None:
             members = self._data.get("exceptions")
-            return None if members is None else [ErrorInfo._from_json_values(member) for member in members]
+            if members is None:
+                return None
+            return [ErrorInfo._from_json_values(_whole(member)) for member in members]
         exceptions: list[ErrorInfo] | None = self._read(_MEMBERS)["exceptions"]
         return exceptions
 
