@@ -260,6 +260,13 @@ def test_show_prints_a_saved_report(border, tmp_path):
     assert command("show", "-", input=info.to_json()).stdout == text
 
 
+def test_json_lines_end_at_line_feeds_alone(border, tmp_path):
+    info = stacksplice.error_info(caught(border.call, boom, ValueError("one\u2028\x85\x0b\x1e line")))
+    file = tmp_path / "errors.ndjson"
+    file.write_bytes((info.to_json() * 3).replace("\n", "\r\n").encode())
+    assert command("show", str(file)).stdout.count("ValueError: one") == 3
+
+
 def test_a_saved_report_hides_glue_as_a_live_one_does(border, tmp_path):
     info = stacksplice.error_info(caught(border.call, chained))
     frames = json.loads(info.to_json())["stack"]

@@ -22,7 +22,8 @@ def _documents(text: str) -> list[Any]:
     try:
         return [json.loads(text)]
     except ValueError:
-        lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        # A message may hold what else str.splitlines() takes for the end of a line, such as U+2028.
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
         try:
             documents = [json.loads(line) for _, line in lines[:1]]
         except ValueError:
