@@ -28,11 +28,11 @@ static int look(const stacksplice_frame *frame, void *data)
 
 /* Whether the elements from FRAMES[*AT] to the next Python frame tell more than Python's own
    traceback. *AT is then the place of that frame, or COUNT. */
-static bool passes_foreign(const sspy_state *state, sspy_elements stack, uint32_t *at)
+static bool passes_foreign(sspy_state *state, sspy_elements stack, uint32_t *at)
 {
     segment s = {false, false};
 
-    while (*at < stack.count && !sspy_is_frame_of(stack.frames[*at], state->interp->id)) {
+    while (*at < stack.count && !sspy_is_frame_of(state, stack.frames[*at])) {
         uintptr_t element = stack.frames[(*at)++];
 
         if (!stacksplice_is_token(element)) {
@@ -79,11 +79,11 @@ static uint32_t count_passed(PyObject *exc)
     return passed;
 }
 
-static bool is_foreign_way(const sspy_state *state, PyObject *exc, sspy_elements stack)
+static bool is_foreign_way(sspy_state *state, PyObject *exc, sspy_elements stack)
 {
     uint32_t passed = count_passed(exc), at = 0;
 
-    while (at < stack.count && !sspy_is_frame_of(stack.frames[at], state->interp->id))
+    while (at < stack.count && !sspy_is_frame_of(state, stack.frames[at]))
         at++;
     while (passed-- && at++ < stack.count)
         if (passes_foreign(state, stack, &at))
@@ -92,7 +92,7 @@ static bool is_foreign_way(const sspy_state *state, PyObject *exc, sspy_elements
 }
 
 /* Whether Python's own text has lines for which the stack of the raise has no place. */
-static bool loses_lines(const sspy_state *state, PyObject *exc, sspy_elements stack)
+static bool loses_lines(sspy_state *state, PyObject *exc, sspy_elements stack)
 {
     sspy_placed placed;
     uint32_t merged;

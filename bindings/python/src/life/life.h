@@ -57,6 +57,14 @@ void sspy_owner_end(sspy_interp *interp);
 
 /* ---- The module's state -----------------------------------------------------------------------*/
 
+/* What is known of a token, or of two (traceback/match.c). */
+typedef struct sspy_known_place {
+    uintptr_t element, other; /* 0: none */
+    unsigned facts;
+} sspy_known_place;
+
+enum { SSPY_KNOWN_PLACES = 64 }; /* a power of two */
+
 struct sspy_state {
     sspy_interp *interp; /* counted */
     PyTypeObject *ties_type;
@@ -76,6 +84,7 @@ struct sspy_state {
     bool shows_foreign;                   /* other languages' frames in __traceback__ */
     struct sspy_attached *attached;       /* runtimes of lupa (lupa/lupa.h) */
     PyObject *lupa_created;               /* callable: a new runtime of lupa -> None, or NULL */
+    sspy_known_place known_places[SSPY_KNOWN_PLACES];
 };
 /* The state of the current interpreter, borrowed; NULL with an exception. */
 sspy_state *sspy_state_current(void);

@@ -42,7 +42,7 @@ static uint32_t find_node(IScriptErrorInfo *error, uint32_t from_newest,
    --------------------------------------------------------- */
 
 /* Whether one of the adjacent entries of HEAD's frame is the place of ELEMENT. */
-static bool is_at(const PyTracebackObject *head, uintptr_t element)
+static bool is_at(sspy_state *state, const PyTracebackObject *head, uintptr_t element)
 {
     for (const PyTracebackObject *entry = head; entry && entry->tb_frame == head->tb_frame;
          entry = entry->tb_next) {
@@ -51,7 +51,7 @@ static bool is_at(const PyTracebackObject *head, uintptr_t element)
             sspy_token_known(code, entry->tb_lasti, entry->tb_lineno, STACKSPLICE_TRUST_TRACEBACK);
 
         Py_DECREF(code);
-        if (sspy_same_line(token, element))
+        if (sspy_same_line(state, token, element))
             return true;
     }
     return false;
@@ -67,10 +67,10 @@ static uint32_t behind_element(sspy_elements frames, uintptr_t element)
 }
 
 /* The index after the outermost Python frame of this interpreter. */
-static uint32_t behind_python(sspy_elements frames, int64_t interpreter)
+static uint32_t behind_python(sspy_state *state, sspy_elements frames)
 {
     for (uint32_t i = frames.count; i > 0; i--)
-        if (sspy_is_frame_of(frames.frames[i - 1], interpreter))
+        if (sspy_is_frame_of(state, frames.frames[i - 1]))
             return i;
     return 0;
 }
@@ -84,8 +84,8 @@ static uint32_t shown(sspy_state *state, const PyTracebackObject *head, sspy_ele
 
     if (head && sspy_foreign_frame(head->tb_frame, &element))
         return behind_element(frames, element);
-    begin = behind_python(frames, state->interp->id);
-    if (!begin || !head || is_at(head, frames.frames[begin - 1]))
+    begin = behind_python(state, frames);
+    if (!begin || !head || is_at(state, head, frames.frames[begin - 1]))
         return begin;
     *seam = sspy_unknown_seam; /* raised again elsewhere: this stack does not match */
     return frames.count;
@@ -141,7 +141,7 @@ static sspy_elements stack_at_exit(sspy_ties *ties, IScriptErrorInfo *error, uin
 static void choose(sspy_state *state, const PyTracebackObject *head, sspy_elements taken,
                    void *exit, sspy_elements here, void *newest, bool whole, sspy_between *between)
 {
-    uint32_t begin = 0, end = sspy_count_inside(taken, here, between);
+    uint32_t begin = 0, end = sspy_count_inside(state, taken, here, between);
 
     if (is_other_thread(exit, newest)) {
         between->seam = thread_seam;

@@ -25,7 +25,7 @@ static int put_inner(sspy_state *state, PyObject **traceback, const uintptr_t *f
 
     if (!all)
         return -1;
-    while (inner < count && !sspy_is_frame_of(frames[inner], state->interp->id))
+    while (inner < count && !sspy_is_frame_of(state, frames[inner]))
         inner++;
     inner = stacksplice_copy_ends(frames, inner, SHOWN_MAX + 1, shown);
     for (uint32_t i = 0; i < inner; i++)

@@ -140,10 +140,10 @@ static void end_segment(merge *m)
     m->shows_native = m->script = false;
 }
 
-static void merge_all(merge *m, const sspy_state *state, const uintptr_t *frames, uint32_t count)
+static void merge_all(merge *m, sspy_state *state, const uintptr_t *frames, uint32_t count)
 {
     for (uint32_t i = 0; i < count && m->list->complete; i++) {
-        bool python = sspy_is_frame_of(frames[i], state->interp->id);
+        bool python = sspy_is_frame_of(state, frames[i]);
 
         if (python)
             end_segment(m);
@@ -156,7 +156,7 @@ static void merge_all(merge *m, const sspy_state *state, const uintptr_t *frames
         end_segment(m);
 }
 
-sspy_placed sspy_place_made(const sspy_state *state, PyObject *exc, const uintptr_t *frames,
+sspy_placed sspy_place_made(sspy_state *state, PyObject *exc, const uintptr_t *frames,
                             uint32_t count, sspy_room *room, uint32_t *merged)
 {
     PyObject *head = PyException_GetTraceback(exc);

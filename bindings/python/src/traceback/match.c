@@ -7,10 +7,13 @@ const char sspy_unknown_seam[] = "unknown frames in between";
 
 /* ---- Script frames ----------------------------------------------------------------------------*/
 
+/* Facts about one element, or about two. */
+enum { IS_SCRIPT = 1, IS_HERE = 2, IS_SAME = 4, IS_SAME_LINE = 8 };
+
 typedef struct place {
     const stacksplice_frame *other; /* to compare with, or NULL */
     int64_t interpreter;
-    bool is_script, is_here, is_same, is_same_line;
+    unsigned facts;
 } place;
 
 static bool same_text(const char *a, const char *b)
@@ -31,52 +34,68 @@ static bool is_of(const stacksplice_frame *frame, int64_t id)
     return same_text(frame->interpreter, name);
 }
 
+static bool is_same(const stacksplice_frame *a, const stacksplice_frame *b)
+{
+    return same_text(a->language, b->language) && same_text(a->function, b->function) &&
+           same_text(a->file, b->file) && same_text(a->interpreter, b->interpreter);
+}
+
 static int look(const stacksplice_frame *frame, void *data)
 {
     place *p = data;
 
-    p->is_script = frame->kind == STACKSPLICE_FRAME_SCRIPT;
-    p->is_here = p->is_script && is_of(frame, p->interpreter);
-    if (p->other) {
-        p->is_same = p->is_script && same_text(frame->language, p->other->language) &&
-                     same_text(frame->function, p->other->function) &&
-                     same_text(frame->file, p->other->file) &&
-                     same_text(frame->interpreter, p->other->interpreter);
-        p->is_same_line = p->is_same && frame->line == p->other->line;
-    }
+    p->facts = 0;
+    if (frame->kind != STACKSPLICE_FRAME_SCRIPT)
+        return 0;
+    p->facts = IS_SCRIPT;
+    if (is_of(frame, p->interpreter))
+        p->facts |= IS_HERE;
+    if (p->other && is_same(frame, p->other))
+        p->facts |= frame->line == p->other->line ? IS_SAME | IS_SAME_LINE : IS_SAME;
     return 0;
-}
-
-static place look_at(uintptr_t element, int64_t interpreter, const stacksplice_frame *other)
-{
-    place p = {.other = other, .interpreter = interpreter};
-
-    if (stacksplice_is_token(element))
-        (void)stacksplice_resolve(element, look, &p);
-    return p;
 }
 
 /* Compares another element with FRAME, whose strings live as long as the callback. */
 typedef struct comparison {
     uintptr_t element;
-    place result;
+    place place;
+    HRESULT result;
 } comparison;
 
 static int compare(const stacksplice_frame *frame, void *data)
 {
     comparison *c = data;
 
-    c->result = look_at(c->element, -1, frame);
+    c->place.other = frame;
+    c->result = stacksplice_resolve(c->element, look, &c->place);
     return 0;
 }
 
-static place compared(uintptr_t a, uintptr_t b)
+static HRESULT find_out(comparison *c, uintptr_t other)
 {
-    comparison c = {.element = a};
+    HRESULT result;
 
-    if (stacksplice_is_token(a) && stacksplice_is_token(b))
-        (void)stacksplice_resolve(b, compare, &c);
-    return c.result;
+    if (!other)
+        return stacksplice_resolve(c->element, look, &c->place);
+    result = stacksplice_resolve(other, compare, c);
+    return FAILED(result) ? result : c->result;
+}
+
+/* The facts about ELEMENT, and about it and OTHER if that is not 0.  A token never changes its
+   meaning, so they are found out once: reading names takes long. */
+static unsigned facts_of(sspy_state *state, uintptr_t element, uintptr_t other)
+{
+    uint64_t hash = (element ^ other << 20) * UINT64_C(0x9E3779B97F4A7C15);
+    sspy_known_place *known = &state->known_places[hash >> 32 & (SSPY_KNOWN_PLACES - 1)];
+    comparison c = {.element = element, .place = {.interpreter = state->interp->id}};
+
+    if (!stacksplice_is_token(element) || (other && !stacksplice_is_token(other)))
+        return 0;
+    if (known->element == element && known->other == other)
+        return known->facts;
+    if (SUCCEEDED(find_out(&c, other)))
+        *known = (sspy_known_place){element, other, c.place.facts};
+    return c.place.facts;
 }
 
 /* ---- The two stacks ---------------------------------------------------------------------------*/
@@ -112,6 +131,16 @@ static void pass(outer_end *end, uint32_t frames)
     end->hidden = hidden_at(end->rest);
 }
 
+/* How many outer elements are the same in both. */
+static uint32_t count_equal(sspy_elements a, sspy_elements b)
+{
+    uint32_t most = a.count < b.count ? a.count : b.count, count = 0;
+
+    while (count < most && a.frames[a.count - 1 - count] == b.frames[b.count - 1 - count])
+        count++;
+    return count;
+}
+
 /* Pass the equal outer elements of A and B; returns whether there were any.  A frame that was left
    out counts as the one that the other stack has there; the numbers in the gaps say which one. */
 static bool pass_same(outer_end *a, outer_end *b)
@@ -135,40 +164,43 @@ static bool pass_same(outer_end *a, outer_end *b)
 /* HERE is the part that only the border's stack has.  Whether it has no script frame, or only its
    outermost frame is one, of the same function as ELEMENT.  That frame went on since, to its line
    in HERE. */
-static bool is_border(sspy_elements here, uintptr_t element, bool *went_on)
+static bool is_border(sspy_state *state, sspy_elements here, uintptr_t element, bool *went_on)
 {
     *went_on = false;
     if (stacksplice_frames_left_out(here.frames, here.count))
         return false;
     for (uint32_t i = 0; i < here.count; i++) {
-        if (!look_at(here.frames[i], -1, NULL).is_script)
+        if (!(facts_of(state, here.frames[i], 0) & IS_SCRIPT))
             continue;
-        if (i + 1 < here.count || !compared(here.frames[i], element).is_same)
+        if (i + 1 < here.count || !(facts_of(state, here.frames[i], element) & IS_SAME))
             return false;
         *went_on = true;
     }
     return true;
 }
 
-uint32_t sspy_count_inside(sspy_elements taken, sspy_elements here, sspy_between *between)
+uint32_t sspy_count_inside(sspy_state *state, sspy_elements taken, sspy_elements here,
+                           sspy_between *between)
 {
-    outer_end inside = outer_end_of(taken), border = outer_end_of(here);
-    bool same = pass_same(&inside, &border), went_on;
+    uint32_t equal = count_equal(taken, here);
+    outer_end inside = outer_end_of((sspy_elements){taken.frames, taken.count - equal});
+    outer_end border = outer_end_of((sspy_elements){here.frames, here.count - equal});
+    bool same = pass_same(&inside, &border) || equal, went_on;
 
     if (inside.hidden)
         between->outermost = stacksplice_left_out(inside.hidden);
-    if (is_border(border.rest, outermost(&inside), &went_on) && (same || went_on))
+    if (is_border(state, border.rest, outermost(&inside), &went_on) && (same || went_on))
         return inside.rest.count - went_on;
     between->seam = sspy_unknown_seam;
     return inside.rest.count;
 }
 
-bool sspy_same_line(uintptr_t a, uintptr_t b)
+bool sspy_same_line(sspy_state *state, uintptr_t a, uintptr_t b)
 {
-    return compared(a, b).is_same_line;
+    return b && facts_of(state, a, b) & IS_SAME_LINE;
 }
 
-bool sspy_is_frame_of(uintptr_t element, int64_t interpreter)
+bool sspy_is_frame_of(sspy_state *state, uintptr_t element)
 {
-    return look_at(element, interpreter, NULL).is_here;
+    return facts_of(state, element, 0) & IS_HERE;
 }

@@ -11,12 +11,13 @@ typedef struct sspy_elements {
 
 /* How many elements of TAKEN are inside of the border whose stack is HERE.  BETWEEN receives the
    reason if some are left out, and a seam where the two do not match. */
-uint32_t sspy_count_inside(sspy_elements taken, sspy_elements here, sspy_between *between);
+uint32_t sspy_count_inside(sspy_state *state, sspy_elements taken, sspy_elements here,
+                           sspy_between *between);
 
 /* Whether both are script frames, of one function and with the same line. */
-bool sspy_same_line(uintptr_t a, uintptr_t b);
-/* Whether ELEMENT is a Python frame of the interpreter with that id. */
-bool sspy_is_frame_of(uintptr_t element, int64_t interpreter);
+bool sspy_same_line(sspy_state *state, uintptr_t a, uintptr_t b);
+/* Whether ELEMENT is a Python frame of STATE's interpreter. */
+bool sspy_is_frame_of(sspy_state *state, uintptr_t element);
 
 extern const char sspy_unknown_seam[];
 

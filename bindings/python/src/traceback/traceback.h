@@ -27,7 +27,7 @@ typedef enum sspy_placed { SSPY_NONE_MADE, SSPY_PLACED, SSPY_NOT_PLACED } sspy_p
  * functions in EXC's traceback, each at its place; *MERGED is at most the limit.  ROOM has nothing
  * of use if there are none, or if the place of one is not known.
  */
-sspy_placed sspy_place_made(const sspy_state *state, PyObject *exc, const uintptr_t *frames,
+sspy_placed sspy_place_made(sspy_state *state, PyObject *exc, const uintptr_t *frames,
                             uint32_t count, sspy_room *room, uint32_t *merged);
 
 /* The results of stack elements (entries.c). */
