@@ -199,10 +199,16 @@ void ss_exception_set_interfaces(stacksplice_exception *x)
 
 stacksplice_exception *stacksplice_exception_from(IUnknown *object, const stacksplice_owner *owner)
 {
+    ILanguageExceptionStackBackTrace *unknown = (void *)object;
     IScriptException *script;
     void *out = NULL;
     stacksplice_exception *x = NULL;
 
+    /* What is asked about most is one of ours, by its first interface. */
+    if (object && unknown->lpVtbl == &backtrace_vtbl) {
+        x = OBJECT_OF(unknown, backtrace);
+        return !owner || x->owner == owner ? x : NULL;
+    }
     if (!object ||
         FAILED(object->lpVtbl->QueryInterface(object, &stacksplice_IID_IScriptException, &out)) ||
         !out)

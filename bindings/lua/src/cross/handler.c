@@ -130,8 +130,8 @@ void ss_lua_note_raise(lua_State *L, const void *above)
     raise_note now = {above, state};
     int handling = state ? state->handling : 0;
 
-    if (handling)
-        return;
+    if (handling || (state && ss_lua_foreign_hold(L)))
+        return; /* another language has recorded its error */
     /* Out of memory or of stack: let the value through, without its stack if necessary. */
     (void)ss_lua_call_protected(L, note_raise, &now);
     if (!state)

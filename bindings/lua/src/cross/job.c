@@ -31,8 +31,25 @@ bool ss_lua_call_protected(lua_State *L, lua_CFunction body, void *data)
     return false;
 }
 
+/* Put the error back if the value at the top is one of another language; this allocates nothing. */
+static bool put_back(lua_State *L, HRESULT *hr)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+    ss_lua_hold *hold = state && ss_lua_state_is_tended(state) ? ss_lua_foreign_hold(L) : NULL;
+    HRESULT result;
+
+    if (!hold)
+        return false;
+    result = stacksplice_leave(&hold->ties, hr);
+    if (FAILED(result))
+        *hr = result;
+    return true;
+}
+
 HRESULT ss_lua_originate_top(lua_State *L, ss_lua_job *now)
 {
+    if (put_back(L, &now->hr))
+        return now->hr;
     if (ss_lua_call_protected(L, originate_protected, now))
         return now->hr;
     (void)stacksplice_originate(E_OUTOFMEMORY, NULL, 0, NULL, NULL);

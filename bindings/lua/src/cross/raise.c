@@ -62,12 +62,16 @@ static int prepare(lua_State *L)
     return 1;
 }
 
-/* Push the holder; save the error in flight while we allocate memory. [-0, +1, m] */
+/* Push the holder; save the error in flight while we allocate memory, if we must. [-0, +1, m] */
 static IUnknown **push_prepared(lua_State *L)
 {
+    const ss_lua_state *state = ss_lua_state_find(L);
+    IUnknown **spare = state && ss_lua_state_is_tended(state) ? ss_lua_push_spare_holder(L) : NULL;
     stacksplice_saved_error saved;
     int status;
 
+    if (spare)
+        return spare;
     (void)stacksplice_save_error(&saved);
     lua_pushcfunction(L, prepare);
     status = lua_pcall(L, 0, 1, 0);

@@ -102,26 +102,38 @@ ss_lua_hold *ss_lua_push_hold(lua_State *L, ss_lua_state *state, const ss_lua_ho
 /* Reuse the holder dropped last.  Its key in the registry is false while it is in use. */
 static const char spare_key;
 
-IUnknown **ss_lua_push_holder(lua_State *L)
+IUnknown **ss_lua_push_spare_holder(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"__gc", ss_lua_collect_hold}, {NULL, NULL}};
-    static const ss_lua_hold_kind kind = {"stacksplice.reference", functions, 0};
     ss_lua_hold *const *spare, *hold;
 
     (void)lua_rawgetp(L, LUA_REGISTRYINDEX, &spare_key);
     spare = lua_touserdata(L, -1);
     hold = spare ? *spare : NULL; /* also NULL when Lua closes and has finalized it */
     if (!hold) {
-        ss_lua_state *state = ss_lua_state_find(L);
-
         lua_pop(L, 1);
-        if (!state)
-            luaL_error(L, "the Lua state is closing");
-        hold = ss_lua_push_hold(L, state, &kind);
+        return NULL;
     }
     lua_pushboolean(L, 0);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &spare_key);
     return &hold->outside;
+}
+
+IUnknown **ss_lua_push_holder(lua_State *L)
+{
+    static const luaL_Reg functions[] = {{"__gc", ss_lua_collect_hold}, {NULL, NULL}};
+    static const ss_lua_hold_kind kind = {"stacksplice.reference", functions, 0};
+    IUnknown **outside = ss_lua_push_spare_holder(L);
+    ss_lua_state *state;
+
+    if (outside)
+        return outside;
+    state = ss_lua_state_find(L);
+    if (!state)
+        luaL_error(L, "the Lua state is closing");
+    outside = &ss_lua_push_hold(L, state, &kind)->outside;
+    lua_pushboolean(L, 0);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &spare_key);
+    return outside;
 }
 
 void ss_lua_drop_holder(lua_State *L, int index)

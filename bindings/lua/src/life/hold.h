@@ -44,6 +44,10 @@ void ss_lua_close_holds(ss_lua_state *state);
    m] */
 IUnknown **ss_lua_push_holder(lua_State *L);
 
+/* The same with the holder that was dropped last; pushes nothing and returns NULL if it is in use.
+   [-0, +(0|1), -], 2 slots */
+IUnknown **ss_lua_push_spare_holder(lua_State *L);
+
 /* Release what the holder at INDEX has and remove it from the stack. [-1, +0, -], 1 slot */
 void ss_lua_drop_holder(lua_State *L, int index);
 

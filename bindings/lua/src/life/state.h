@@ -89,6 +89,12 @@ static inline void ss_lua_state_drain(lua_State *L, ss_lua_state *state)
         stacksplice_owner_drain(owner, L);
 }
 
+/* Whether nothing waits for ss_lua_state_tend. */
+static inline bool ss_lua_state_is_tended(const ss_lua_state *state)
+{
+    return !state->wants_tending && !stacksplice_owner_waits(ss_lua_owner(state));
+}
+
 /* ---- Sentinels (sentinel.c) ------------------------------------------------------------------*/
 
 /* Push a weak table for sentinels; make the one at the top this copy's. */

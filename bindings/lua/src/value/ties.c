@@ -95,6 +95,21 @@ IUnknown *ss_lua_to_error(lua_State *L, int index)
     return hold && *hold ? (IUnknown *)(*hold)->ties.error : NULL;
 }
 
+/* luaL_testudata could make a string, for which there may be no memory. */
+ss_lua_hold *ss_lua_foreign_hold(lua_State *L)
+{
+    ss_lua_hold *const *object = lua_touserdata(L, -1), *hold = NULL;
+
+    if (lua_type(L, -1) != LUA_TUSERDATA)
+        return NULL;
+    ss_lua_push_table(L, SS_LUA_HOLDERS);
+    lua_pushvalue(L, -2);
+    if (lua_rawget(L, -2) == LUA_TBOOLEAN)
+        hold = *object;
+    lua_pop(L, 2);
+    return hold && hold->ties.error && !hold->ties.exception ? hold : NULL;
+}
+
 stacksplice_ties *ss_lua_tie(lua_State *L, ss_lua_state *state, int index)
 {
     static const luaL_Reg functions[] = {{"__gc", ss_lua_collect_hold}, {NULL, NULL}};

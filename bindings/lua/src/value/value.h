@@ -19,6 +19,10 @@ typedef struct ss_lua_origin {
 /* The ties of the value at INDEX, or NULL. [-0, +0, -], 4 slots */
 stacksplice_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index);
 
+/* The hold of the value at the top if that is the error object of an error that no value of this
+   state stands for; else NULL.  The state is open. [-0, +0, -], 2 slots */
+ss_lua_hold *ss_lua_foreign_hold(lua_State *L);
+
 /* The ties of the value at INDEX, made when there are none. [-0, +0, m] */
 stacksplice_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
                                    const ss_lua_origin *origin);

@@ -159,7 +159,8 @@ sspy_ties *sspy_ties_make(sspy_interp *interp, PyObject *exc)
         ties->owner = (uintptr_t)exc;
         ties->interp = interp;
         sspy_interp_ref(interp);
-        ties->remote = Py_XNewRef(sspy_remote_report(interp, exc));
+        if (PyDict_GET_SIZE(dict))
+            ties->remote = Py_XNewRef(sspy_remote_report(interp, exc));
         if (put_ties(interp, dict, key, (PyObject *)ties))
             Py_CLEAR(ties);
         else
