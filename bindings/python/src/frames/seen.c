@@ -60,16 +60,24 @@ static uint64_t add_bytes(uint64_t hash, const void *data, size_t length)
     return mix(hash ^ rest, last ^ length);
 }
 
+/* TEXT has a hash of its content, which Python keeps in it once something asked for it: for names,
+   when the code is made. */
 static bool add_text(uint64_t *hash, PyObject *text)
 {
+    Py_hash_t kept;
+
     if (!text || !PyUnicode_Check(text))
         return false;
 #if PY_VERSION_HEX < 0x030C0000
     if (!PyUnicode_IS_READY(text))
         return false;
 #endif
-    *hash = add_bytes(*hash ^ PyUnicode_KIND(text), PyUnicode_DATA(text),
-                      (size_t)PyUnicode_GET_LENGTH(text) * PyUnicode_KIND(text));
+    kept = ((PyASCIIObject *)(void *)text)->hash;
+    if (kept != -1)
+        *hash = mix(*hash ^ (uint64_t)kept, UINT64_C(0xD6E8FEB86659FD93));
+    else
+        *hash = add_bytes(*hash ^ PyUnicode_KIND(text), PyUnicode_DATA(text),
+                          (size_t)PyUnicode_GET_LENGTH(text) * PyUnicode_KIND(text));
     return true;
 }
 
