@@ -140,10 +140,33 @@ thread.join()
 
 
 def test_a_program_that_only_captures_makes_each_token_once(child, tmp_path):
-    """None of our functions is left, so nothing is learned; and the thread has no learner at all."""
+    """None of our functions is left; and nothing is learned in a thread."""
     flags = ["-shared", "-fPIC", "-ldl"]
     counter = compile_c(tmp_path / "counter.so", [HERE / "counted_tokens.c"], *flags)
     assert child(COUNTED, LD_PRELOAD=str(counter)).stdout == "[0, 0]\n"
+
+
+WATCHED = """
+import threading, weakref
+import border
+
+def ask():  # the first time the interpreter answers in its main thread, whoever asked
+    border.capture_both()
+
+def inner():
+    border.capture_both()
+    return weakref.getweakrefcount(inner.__code__)
+
+thread = threading.Thread(target=ask)
+thread.start()
+thread.join()
+print(inner(), inner())
+"""
+
+
+def test_the_main_thread_of_a_program_that_only_captures_learns(child):
+    """As soon as the interpreter goes on, its code is watched as that of others."""
+    assert child(WATCHED).stdout == "1 1\n"
 
 
 def test_big_code_that_dies_is_forgotten_too(border):

@@ -14,6 +14,9 @@ enum {
 static _Thread_local const sspy_replacement *replacement;
 static _Thread_local bool missed;
 
+static _Atomic(bool) is_asked;         /* the interpreter will call learn_between */
+static _Atomic(unsigned long) learner; /* the thread that it did so in; 0: not yet */
+
 static uintptr_t next_shown(uintptr_t frame)
 {
     for (int steps = 0; frame && steps < SSPY_MAX_CHAIN; steps++) {
@@ -163,9 +166,37 @@ static void learn(PyThreadState *state)
     }
 }
 
-void sspy_learn_later(void)
+/* Called by the interpreter in its main thread, between two instructions. */
+static int learn_between(void *data)
 {
+    (void)data;
+    atomic_store(&is_asked, false);
+    atomic_store(&learner, PyThread_get_thread_ident());
+    sspy_learn();
+    return 0;
+}
+
+/* Py_AddPendingCall takes a lock, which the code that a signal interrupted may hold. */
+static bool is_in_handler(const stacksplice_walk *walk)
+{
+    for (uint32_t i = 0; i < walk->frame_count; i++)
+        if (walk->frames[i].flags & STACKSPLICE_NATIVE_SIGNAL)
+            return true;
+    return !walk->frame_count || walk->truncated;
+}
+
+void sspy_learn_later(const stacksplice_walk *walk)
+{
+    unsigned long wanted = atomic_load(&learner);
+
+    if (missed)
+        return;
     missed = true;
+    /* Only the main thread has its frames still on its stack then; the first call finds out which
+       thread that is. */
+    if ((!wanted || wanted == PyThread_get_thread_ident()) && !is_in_handler(walk) &&
+        !atomic_exchange(&is_asked, true) && Py_AddPendingCall(learn_between, NULL))
+        atomic_store(&is_asked, false);
 }
 
 void sspy_learn(void)

@@ -26,8 +26,9 @@ const sspy_replacement *sspy_replacement_now(void);
 const sspy_replaced_frame *sspy_find_replaced(const sspy_replacement *wanted, uintptr_t frame);
 
 /* A capture of this thread met a frame of the home interpreter that is not in the table of tokens.
-   It goes there as soon as the thread leaves a section. */
-void sspy_learn_later(void);
+   It goes there as soon as the thread leaves a section; in a program that only captures, when the
+   main thread's interpreter goes on. */
+void sspy_learn_later(const stacksplice_walk *walk);
 /* Add those that are still live now.  Lock held, outside of any capture. */
 void sspy_learn(void);
 

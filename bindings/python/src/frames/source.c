@@ -133,7 +133,8 @@ static bool push(batch *b, uintptr_t token)
 }
 
 /* The token of a live FRAME that the table does not know; 0: it is no frame that Python shows. */
-static __attribute__((noinline)) uintptr_t unknown_token(uintptr_t frame,
+static __attribute__((noinline)) uintptr_t unknown_token(const stacksplice_walk *walk,
+                                                         uintptr_t frame,
                                                          PyInterpreterState *interp, bool home)
 {
     PyCodeObject *code = sspy_frame_code(frame);
@@ -141,7 +142,7 @@ static __attribute__((noinline)) uintptr_t unknown_token(uintptr_t frame,
     if (!code)
         return 0;
     if (home)
-        sspy_learn_later();
+        sspy_learn_later(walk);
     return sspy_token(code, sspy_frame_lasti(frame, code), interp);
 }
 
@@ -182,7 +183,7 @@ static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState
         if (!token && cached)
             token = sspy_cache_find(sspy_word(frame, layout.frame_instruction), 0);
         if (!token)
-            token = unknown_token(frame, interp, home);
+            token = unknown_token(walk, frame, interp, home);
         if (!push(&b, token))
             return false;
         frame = sspy_word(frame, layout.frame_previous);
