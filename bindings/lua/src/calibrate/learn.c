@@ -95,6 +95,20 @@ static const ss_lua_layout starved = {.failure = "out of memory while locating L
 static const ss_lua_layout threadless = {.failure =
                                              "could not start a thread to locate Lua's call sites"};
 
+/* Two states see every visit; the second removes what agreed with the first one by accident. */
+static bool run_both(ss_lua_sample *sample)
+{
+    int complete = 0;
+
+    while (complete < 2) {
+        sample->again = false;
+        if (!ss_lua_sample_run(sample))
+            return false;
+        complete = sample->again ? 0 : complete + 1; /* ends: the registers of a site fail once */
+    }
+    return true;
+}
+
 /* False when memory ran out: nothing was learnt, and a later capture may try again. */
 static bool learn(ss_lua_layout *layout)
 {
@@ -111,8 +125,7 @@ static bool learn(ss_lua_layout *layout)
         return false;
     sample->layout = layout;
     add_known_apis(layout);
-    /* A second state removes what agreed with the first one by accident. */
-    learned = ss_lua_sample_run(sample) && ss_lua_sample_run(sample);
+    learned = run_both(sample);
     if (learned) {
         ss_lua_sample_finish(sample);
         settle_all(sample);

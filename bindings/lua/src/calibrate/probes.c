@@ -3,6 +3,7 @@
 #include "calibrate/sample.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include <lauxlib.h>
 #include <lualib.h>
@@ -13,36 +14,36 @@ static ss_lua_sample *sample;
 /* Prevents a tail call, which would remove the caller's frame. */
 #define KEEP_FRAME() __asm__ volatile("" ::: "memory")
 
-static int probe(lua_State *L)
+/* What the functions of entry.c call, those that Lua called with L. */
+#define CALLED __attribute__((used, visibility("hidden")))
+CALLED int ss_lua_probe_called(lua_State *L, const ss_lua_entry *entry);
+CALLED int ss_lua_probe_true_called(lua_State *L, const ss_lua_entry *entry);
+CALLED int ss_lua_probe_continuation_called(lua_State *L, const ss_lua_entry *entry);
+CALLED void ss_lua_probe_hook_called(lua_State *L, const ss_lua_entry *entry);
+
+int ss_lua_probe_called(lua_State *L, const ss_lua_entry *entry)
 {
-    ss_lua_sample_visit(sample, L, (uintptr_t)probe, false);
-    KEEP_FRAME();
+    ss_lua_sample_visit(sample, L, entry, false);
     return 0;
 }
 
 /* For metamethods that must return a number, a string or a boolean. */
-static int probe_true(lua_State *L)
+int ss_lua_probe_true_called(lua_State *L, const ss_lua_entry *entry)
 {
-    ss_lua_sample_visit(sample, L, (uintptr_t)probe_true, false);
+    ss_lua_sample_visit(sample, L, entry, false);
     lua_pushinteger(L, 1);
-    KEEP_FRAME();
     return 1;
 }
 
-static int probe_continuation(lua_State *L, int status, lua_KContext context)
+int ss_lua_probe_continuation_called(lua_State *L, const ss_lua_entry *entry)
 {
-    (void)status;
-    (void)context;
-    ss_lua_sample_visit(sample, L, (uintptr_t)probe_continuation, false);
-    KEEP_FRAME();
+    ss_lua_sample_visit(sample, L, entry, false);
     return 0;
 }
 
-static void probe_hook(lua_State *L, lua_Debug *activation)
+void ss_lua_probe_hook_called(lua_State *L, const ss_lua_entry *entry)
 {
-    (void)activation;
-    ss_lua_sample_visit(sample, L, (uintptr_t)probe_hook, true);
-    KEEP_FRAME();
+    ss_lua_sample_visit(sample, L, entry, true);
 }
 
 static int probe_call_info(lua_State *L)
@@ -78,18 +79,18 @@ static int probe_status(lua_State *L)
  * one API function, so that only Lua puts L in a register that outlives a call.  Those with a
  * continuation may yield; the continuation examines its caller too.
  */
-#define BODIES(X)                                       \
-    X(call, lua_call(L, 0, 0))                          \
-    X(callk, lua_callk(L, 0, 0, 0, probe_continuation)) \
-    X(pcall_c, (void)lua_pcall(L, 0, 0, 0))             \
-    X(fail, lua_error(L))                               \
-    X(get, lua_gettable(L, 1))                          \
-    X(set, lua_settable(L, 1))                          \
-    X(add, lua_arith(L, LUA_OPADD))                     \
-    X(compare, (void)lua_compare(L, 1, 2, LUA_OPLT))    \
-    X(concat, lua_concat(L, 2))                         \
-    X(collect, lua_gc(L, LUA_GCCOLLECT, 0))             \
-    X(yieldk, lua_yieldk(L, 0, 0, probe_continuation))
+#define BODIES(X)                                              \
+    X(call, lua_call(L, 0, 0))                                 \
+    X(callk, lua_callk(L, 0, 0, 0, ss_lua_probe_continuation)) \
+    X(pcall_c, (void)lua_pcall(L, 0, 0, 0))                    \
+    X(fail, lua_error(L))                                      \
+    X(get, lua_gettable(L, 1))                                 \
+    X(set, lua_settable(L, 1))                                 \
+    X(add, lua_arith(L, LUA_OPADD))                            \
+    X(compare, (void)lua_compare(L, 1, 2, LUA_OPLT))           \
+    X(concat, lua_concat(L, 2))                                \
+    X(collect, lua_gc(L, LUA_GCCOLLECT, 0))                    \
+    X(yieldk, lua_yieldk(L, 0, 0, ss_lua_probe_continuation))
 
 #define BODY(name, call)                 \
     static int body_##name(lua_State *L) \
@@ -102,7 +103,7 @@ BODIES(BODY)
 
 static int pcall_yieldable(lua_State *L)
 {
-    int status = lua_pcallk(L, 0, 0, 0, 0, probe_continuation);
+    int status = lua_pcallk(L, 0, 0, 0, 0, ss_lua_probe_continuation);
 
     KEEP_FRAME();
     return status == LUA_OK ? 0 : lua_error(L);
@@ -120,10 +121,10 @@ static int resume_plainly(lua_State *thread)
 /* Overwrite what earlier calls left on the stack: it is no value of Lua's. */
 __attribute__((noinline)) static void scribble(void)
 {
-    volatile uintptr_t below[512];
+    uintptr_t below[512];
 
-    for (size_t i = 0; i < sizeof below / sizeof *below; i++)
-        below[i] = 0x5353;
+    memset(below, 0x53, sizeof below);
+    __asm__ volatile("" : : "r"(below) : "memory");
 }
 
 static int run_with_filler(lua_CFunction body, lua_State *L)
@@ -157,7 +158,8 @@ static int set_hook(lua_State *L)
 {
     int count = (int)luaL_checkinteger(L, 1);
 
-    lua_sethook(L, probe_hook, LUA_MASKCOUNT | LUA_MASKLINE | LUA_MASKCALL | LUA_MASKRET, count);
+    lua_sethook(L, ss_lua_probe_hook, LUA_MASKCOUNT | LUA_MASKLINE | LUA_MASKCALL | LUA_MASKRET,
+                count);
     return 0;
 }
 
@@ -168,7 +170,7 @@ static int clear_hook(lua_State *L)
 }
 
 static const luaL_Reg probes[] = {
-    {"C", probe},           {"T", probe_true},        {"resume", resume_new_thread},
+    {"C", ss_lua_probe},    {"T", ss_lua_probe_true}, {"resume", resume_new_thread},
     {"hook", set_hook},     {"unhook", clear_hook},   {"info", probe_call_info},
     {"pc", probe_saved_pc}, {"status", probe_status}, {NULL, NULL},
 };
@@ -262,8 +264,8 @@ static const uintptr_t *own_functions(uint32_t *count)
     for (const luaL_Reg *each = bodies; each->name; each++)
         own[n++] = (uintptr_t)each->func;
     own[n++] = (uintptr_t)resume_plainly;
-    own[n++] = (uintptr_t)probe_continuation;
-    own[n++] = (uintptr_t)probe_hook;
+    own[n++] = (uintptr_t)ss_lua_probe_continuation;
+    own[n++] = (uintptr_t)ss_lua_probe_hook;
     own[n++] = (uintptr_t)probe_closure;
     own[n++] = (uintptr_t)run_snippet;
     own[n++] = (uintptr_t)run_snippets;
@@ -280,6 +282,7 @@ bool ss_lua_sample_run(ss_lua_sample *now)
     if (!L)
         return false;
     sample = now;
+    now->process = getpid();
     now->stack_end = (uintptr_t)__builtin_frame_address(0);
     now->own = own_functions(&now->own_count);
     lua_pushcfunction(L, calibrate);

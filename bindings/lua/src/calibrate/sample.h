@@ -5,19 +5,30 @@
 #ifndef SS_LUA_SAMPLE_H
 #define SS_LUA_SAMPLE_H
 
+#include <sys/types.h>
+
 #include "life/compat.h"
 #include "calibrate/calibrate.h"
 
 enum { SS_LUA_REGISTERS = 6, SS_LUA_SLOTS = 128, SS_LUA_VISIT_FRAMES = 240 };
 enum { SS_LUA_CALL_INFO_WORDS = 12 };
 
+/* What the functions of entry.c store: the callee-saved registers of the call site, on the stack
+   right below its frame. */
+typedef struct ss_lua_entry {
+    uintptr_t registers[SS_LUA_REGISTERS];
+#if defined(__aarch64__)
+    uintptr_t frame_pointer;
+#endif
+    uintptr_t ip;
+} ss_lua_entry;
+
 /* A frame as the compiler's unwinder gives it. */
 typedef struct ss_lua_visit_frame {
     uintptr_t ip, sp, function;
-    uintptr_t registers[SS_LUA_REGISTERS];
 } ss_lua_visit_frame;
 
-/* The places that held a value at every visit so far. */
+/* The places that held a value at every visit so far; slots only once no register is left. */
 typedef struct ss_lua_candidates {
     uint32_t registers;
     uint64_t slots[SS_LUA_SLOTS / 64];
@@ -52,13 +63,16 @@ typedef struct ss_lua_sample {
     bool starved;      /* memory ran out: any part may be missing */
     bool overflow;     /* a table was too small */
     bool contradicted; /* the second state disagreed about the CallInfo */
+    bool again;        /* slots came into question after visits at which nobody looked at them */
     ss_lua_words words;
     const uintptr_t *own; /* starts of our functions that call Lua, which end an unwinding */
     uint32_t own_count;
-    uint32_t frame_count, frame_limit;
+    const ss_lua_entry *entry; /* of the visit */
+    uint32_t frame_count;
     ss_lua_visit_frame frames[SS_LUA_VISIT_FRAMES];
     uint32_t step_count;
     ss_lua_step_seen steps[SS_LUA_STEPS];
+    pid_t process;
     uintptr_t stack_end; /* an address further out than all frames that are visited */
 } ss_lua_sample;
 
@@ -68,8 +82,14 @@ typedef struct ss_lua_sample {
  */
 int ss_lua_with_filler(lua_CFunction body, lua_State *L);
 
-/* Note the site from which PROBE, the start of the calling function, was called. */
-void ss_lua_sample_visit(ss_lua_sample *sample, lua_State *L, uintptr_t probe, bool hook);
+/* Called by Lua, to note the site of the call (entry.c). */
+int ss_lua_probe(lua_State *L);
+int ss_lua_probe_true(lua_State *L);
+int ss_lua_probe_continuation(lua_State *L, int status, lua_KContext context);
+void ss_lua_probe_hook(lua_State *L, lua_Debug *activation);
+
+/* Note the site of ENTRY. */
+void ss_lua_sample_visit(ss_lua_sample *sample, lua_State *L, const ss_lua_entry *entry, bool hook);
 
 /*
  * Learn the CallInfo from inside a C function that a Lua function called with ARGUMENTS arguments:

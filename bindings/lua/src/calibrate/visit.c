@@ -1,13 +1,11 @@
 /*
- * Learning from one visit: the compiler's own unwinder gives the contents of the call site's frame.
- * We use it only here, on the few frames between a probe and our call of Lua, which all have unwind
- * data.
+ * Learning from one visit.  The compiler's own unwinder gives the frames outside of the call site.
+ * We use it only here, on the few frames up to our call of Lua, which all have unwind data.
  */
 #include "calibrate/sample.h"
 
 #include <string.h>
 #include <sys/uio.h>
-#include <unistd.h>
 #include <unwind.h>
 
 #if defined(__x86_64__)
@@ -42,36 +40,22 @@ static bool is_own(const ss_lua_sample *sample, uintptr_t function)
     return false;
 }
 
-/* Collect frames from the probe outward, up to and with our function that called into Lua. */
+/* Collect frames from the call site outward, up to and with our function that called into Lua. */
 static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *data)
 {
     ss_lua_sample *sample = data;
     ss_lua_visit_frame *frame = &sample->frames[sample->frame_count];
-    uintptr_t probe = sample->frames[0].function;
-    uintptr_t function = _Unwind_GetRegionStart(context);
 
-    if (sample->frame_count == 0) {
-        /* frames[0] holds the probe's start until the unwinder reaches the probe itself. */
-        if (function != probe)
-            return _URC_NO_REASON;
-    }
     frame->ip = _Unwind_GetIP(context);
     frame->sp = _Unwind_GetCFA(context);
-    frame->function = function;
-    for (int i = 0; i < SS_LUA_REGISTERS; i++)
-        frame->registers[i] = _Unwind_GetGR(context, callee_saved[i]);
+    if (sample->frame_count == 0 &&
+        (frame->ip != sample->entry->ip || frame->sp != (uintptr_t)(sample->entry + 1)))
+        return _URC_NO_REASON; /* still one of ours */
+    frame->function = _Unwind_GetRegionStart(context);
     sample->frame_count++;
-    if (sample->frame_count > 1 && is_own(sample, function))
+    if (is_own(sample, frame->function) || sample->frame_count == SS_LUA_VISIT_FRAMES)
         return _URC_END_OF_STACK;
-    return sample->frame_count < sample->frame_limit ? _URC_NO_REASON : _URC_END_OF_STACK;
-}
-
-static void unwind(ss_lua_sample *sample, uintptr_t probe, uint32_t limit)
-{
-    sample->frame_count = 0;
-    sample->frame_limit = limit;
-    sample->frames[0].function = probe;
-    (void)_Unwind_Backtrace(note_frame, sample);
+    return _URC_NO_REASON;
 }
 
 /* ---- What was seen before --------------------------------------------------------------------*/
@@ -162,7 +146,8 @@ static uintptr_t all_seen(ss_lua_sample *sample, uintptr_t ip, uintptr_t sp)
  * them, so we read through the kernel where it allows that: memory checkers then need no exception.
  * Returns the number of words.
  */
-static uint32_t copy_frame(uintptr_t *words, uintptr_t start, uintptr_t end)
+static uint32_t copy_frame(const ss_lua_sample *sample, uintptr_t *words, uintptr_t start,
+                           uintptr_t end)
 {
     size_t bytes = end > start ? end - start : 0;
     struct iovec local, remote;
@@ -172,18 +157,29 @@ static uint32_t copy_frame(uintptr_t *words, uintptr_t start, uintptr_t end)
     bytes -= bytes % sizeof *words;
     local = (struct iovec){words, bytes};
     remote = (struct iovec){(void *)start, bytes};
-    if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) != (ssize_t)bytes)
+    if (process_vm_readv(sample->process, &local, 1, &remote, 1, 0) != (ssize_t)bytes)
         for (size_t i = 0; i < bytes / sizeof *words; i++)
             words[i] = ss_lua_word(start + i * sizeof *words);
     return (uint32_t)(bytes / sizeof *words);
 }
 
-static void keep_candidates(ss_lua_candidates *kept, const ss_lua_visit_frame *frame,
-                            const uintptr_t *words, uint32_t word_count, uintptr_t value)
+static void keep_registers(ss_lua_sample *sample, ss_lua_candidates *kept, uintptr_t value,
+                           bool first)
 {
-    for (uint32_t i = 0; i < SS_LUA_REGISTERS; i++)
-        if (frame->registers[i] != value)
+    uint32_t before = kept->registers;
+
+    for (int i = 0; i < SS_LUA_REGISTERS; i++)
+        if (sample->entry->registers[i] != value)
             kept->registers &= ~(1u << i);
+    if (before && !kept->registers && !first)
+        sample->again = true;
+}
+
+static void keep_slots(ss_lua_candidates *kept, const uintptr_t *words, uint32_t word_count,
+                       uintptr_t value)
+{
+    if (kept->registers)
+        return;
     for (uint32_t i = 0; i < SS_LUA_SLOTS / 64; i++)
         for (uint64_t left = kept->slots[i]; left; left &= left - 1) {
             uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(left);
@@ -191,6 +187,26 @@ static void keep_candidates(ss_lua_candidates *kept, const ss_lua_visit_frame *f
             if (slot >= word_count || words[slot] != value)
                 kept->slots[i] &= ~(left & -left);
         }
+}
+
+/*
+ * At a visit of the site at ROW, whose frame ends at END.  Nearly all builds keep both values in
+ * registers, which needs no look at the slots.
+ */
+static void keep_candidates(ss_lua_sample *sample, int row, uintptr_t end, uintptr_t state,
+                            uintptr_t ci)
+{
+    uintptr_t words[SS_LUA_SLOTS];
+    bool first = sample->visits[row]++ == 0;
+    uint32_t count;
+
+    keep_registers(sample, &sample->state[row], state, first);
+    keep_registers(sample, &sample->ci[row], ci, first);
+    if (sample->state[row].registers && sample->ci[row].registers)
+        return;
+    count = copy_frame(sample, words, (uintptr_t)(sample->entry + 1), end);
+    keep_slots(&sample->state[row], words, count, state);
+    keep_slots(&sample->ci[row], words, count, ci);
 }
 
 /* The sample's row for that site, with all places possible if it is new; -1 when the table is
@@ -218,7 +234,7 @@ static void learn_internals(ss_lua_sample *sample)
 {
     ss_lua_layout *layout = sample->layout;
 
-    for (uint32_t i = 1; i + 1 < sample->frame_count; i++) {
+    for (uint32_t i = 0; i + 1 < sample->frame_count; i++) {
         uintptr_t function = sample->frames[i].function;
 
         bool is_api = ss_lua_is_api(layout, function);
@@ -235,50 +251,29 @@ static void learn_internals(ss_lua_sample *sample)
     }
 }
 
-/* Unwind from PROBE as far as there is something to learn.  Returns where the frame outside of it
-   ends, that of the site; 0 without one. */
-static uintptr_t look_outward(ss_lua_sample *sample, uintptr_t probe, bool *seen)
-{
-    uintptr_t end;
-
-    unwind(sample, probe, 2);
-    if (sample->frame_count < 2)
-        return 0;
-    end = all_seen(sample, sample->frames[1].ip, sample->frames[1].sp);
-    *seen = end != 0;
-    if (*seen)
-        return end;
-    unwind(sample, probe, SS_LUA_VISIT_FRAMES);
-    return sample->frame_count < 3 ? 0 : sample->frames[2].sp;
-}
-
-void ss_lua_sample_visit(ss_lua_sample *sample, lua_State *L, uintptr_t probe, bool hook)
+void ss_lua_sample_visit(ss_lua_sample *sample, lua_State *L, const ss_lua_entry *entry, bool hook)
 {
     lua_Debug activation = {0};
-    const ss_lua_visit_frame *site;
-    uintptr_t words[SS_LUA_SLOTS];
-    bool seen = false;
-    uintptr_t end = look_outward(sample, probe, &seen);
-    uint32_t count;
+    uintptr_t end = all_seen(sample, entry->ip, (uintptr_t)(entry + 1));
+    bool seen = end != 0;
     int row;
 
-    if (!end || !lua_getstack(L, 0, &activation))
+    sample->entry = entry;
+    if (!seen) {
+        sample->frame_count = 0;
+        (void)_Unwind_Backtrace(note_frame, sample);
+        if (sample->frame_count < 2)
+            return;
+        end = sample->frames[1].sp;
+    }
+    if (!lua_getstack(L, 0, &activation))
         return;
-    site = &sample->frames[1];
-#if defined(__x86_64__)
-    /* Whichever unwinder this is, its frame pointer must be above the return address. */
-    if (ss_lua_word(site->sp - sizeof(uintptr_t)) != site->ip)
-        return;
-#endif
-    row = row_of_site(sample, site->ip, hook);
+    row = row_of_site(sample, entry->ip, hook);
     if (row < 0) {
         sample->overflow = true;
         return;
     }
-    sample->visits[row]++;
-    count = copy_frame(words, site->sp, end);
-    keep_candidates(&sample->state[row], site, words, count, (uintptr_t)L);
-    keep_candidates(&sample->ci[row], site, words, count, (uintptr_t)activation.i_ci);
+    keep_candidates(sample, row, end, (uintptr_t)L, (uintptr_t)activation.i_ci);
     if (!seen)
         learn_internals(sample);
 }

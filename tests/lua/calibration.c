@@ -1,0 +1,63 @@
+/*
+ * What it takes to learn the layout, which the first capture waits for.  Linked with --wrap for the
+ * unwinder and for reads through the kernel: these took most of the time.
+ */
+#include <stdio.h>
+#include <sys/uio.h>
+#include <unwind.h>
+
+#include "calibrate/calibrate.h"
+#include "support.h"
+
+static unsigned unwound, reads;
+
+_Unwind_Reason_Code __real__Unwind_Backtrace(_Unwind_Trace_Fn trace, void *data);
+_Unwind_Reason_Code __wrap__Unwind_Backtrace(_Unwind_Trace_Fn trace, void *data);
+ssize_t __real_process_vm_readv(pid_t process, const struct iovec *local, unsigned long locals,
+                                const struct iovec *remote, unsigned long remotes,
+                                unsigned long flags);
+ssize_t __wrap_process_vm_readv(pid_t process, const struct iovec *local, unsigned long locals,
+                                const struct iovec *remote, unsigned long remotes,
+                                unsigned long flags);
+
+_Unwind_Reason_Code __wrap__Unwind_Backtrace(_Unwind_Trace_Fn trace, void *data)
+{
+    unwound++;
+    return __real__Unwind_Backtrace(trace, data);
+}
+
+ssize_t __wrap_process_vm_readv(pid_t process, const struct iovec *local, unsigned long locals,
+                                const struct iovec *remote, unsigned long remotes,
+                                unsigned long flags)
+{
+    reads++;
+    return __real_process_vm_readv(process, local, locals, remote, remotes, flags);
+}
+
+static bool all_in_registers(const ss_lua_layout *layout)
+{
+    for (uint32_t i = 0; i < layout->site_count; i++)
+        if (layout->sites[i].state.kind != SS_LUA_REGISTER ||
+            layout->sites[i].ci.kind != SS_LUA_REGISTER)
+            return false;
+    return true;
+}
+
+TEST(test_learning_unwinds_only_from_places_that_are_new)
+{
+    const ss_lua_layout *layout = ss_lua_layout_get();
+
+    assert_null(layout->failure);
+#if defined(__x86_64__) /* elsewhere each visit is unwound */
+    assert_in_range(unwound, 1, 10 * layout->internal_count);
+#endif
+}
+
+TEST(test_learning_reads_frames_only_where_a_site_keeps_nothing_in_registers)
+{
+    const ss_lua_layout *layout = ss_lua_layout_get();
+
+    assert_null(layout->failure);
+    if (all_in_registers(layout))
+        assert_int_equal(reads, 0);
+}
