@@ -51,16 +51,57 @@ from ._stacksplice import (
     set_max_frames,
     take_error,
 )
-from ._doctor import doctor
 from ._errors import ErrorInfo, Propagation
 from ._frames import Frame, Stack
 from ._groups import HResultErrorGroup
-from ._install import install, uninstall
-from ._install import load_ipython_extension as load_ipython_extension
-from ._install import unload_ipython_extension as unload_ipython_extension
-from ._lupa import attach, detach
-from ._report import format_exc, format_exception, print_exc, print_exception
-from ._slot import saved_error
+
+# Where the rest is.  It is imported when it is first asked for: every program waits for this import,
+# and few need all of it.
+_LATER = {
+    "attach": "_lupa",
+    "detach": "_lupa",
+    "doctor": "_doctor",
+    "format_exc": "_report",
+    "format_exception": "_report",
+    "install": "_install",
+    "load_ipython_extension": "_install",
+    "print_exc": "_report",
+    "print_exception": "_report",
+    "saved_error": "_slot",
+    "uninstall": "_install",
+    "unload_ipython_extension": "_install",
+}
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from . import winrt as winrt
+    from ._doctor import doctor as doctor
+    from ._install import install as install
+    from ._install import load_ipython_extension as load_ipython_extension
+    from ._install import uninstall as uninstall
+    from ._install import unload_ipython_extension as unload_ipython_extension
+    from ._lupa import attach as attach
+    from ._lupa import detach as detach
+    from ._report import format_exc as format_exc
+    from ._report import format_exception as format_exception
+    from ._report import print_exc as print_exc
+    from ._report import print_exception as print_exception
+    from ._slot import saved_error as saved_error
+else:
+
+    def __getattr__(name):
+        if name == "winrt":
+            value = __import__(f"{__name__}.{name}", fromlist=[name])
+        elif name in _LATER:
+            value = getattr(__import__(f"{__name__}.{_LATER[name]}", fromlist=[name]), name)
+        else:  # HResultError's twins, such as HResultValueError, are found where they say they are
+            value = _stacksplice.__getattr__(name)
+        globals()[name] = value
+        return value
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "ErrorInfo",
@@ -94,8 +135,4 @@ __all__ = [
     "winrt",
 ]
 
-from . import winrt
-
-# HResultError's twins, such as HResultValueError, are found where they say they are.
-globals().update({name: value for name, value in vars(_stacksplice).items() if name.startswith("HResult")})
 _stacksplice._register(ErrorInfo._make, Stack, HResultErrorGroup)

@@ -84,6 +84,7 @@ PyMethodDef sspy_functions[] = {
      "frames_unavailable()\n--\n\nWhy Python frames cannot be shown, or None."},
     {"core_version", core_version, METH_NOARGS,
      "core_version()\n--\n\nThe version of the core library that is loaded."},
+    {"__getattr__", sspy_twin_named, METH_O, NULL},
     {"_lines_missing", lines_missing, METH_NOARGS, NULL},
     {"_build", build, METH_NOARGS, NULL},
     {"_frames_left_out", sspy_frames_left_out, METH_O, NULL},

@@ -2,7 +2,8 @@
  * HResultError and its twins: the Python exceptions for errors that Python did not originate.
  *
  * For E_INVALIDARG the exception is an HResultError and a ValueError, and so on, so that `except
- * ValueError` works.  We create all classes here, so that they can be pickled by name.
+ * ValueError` works.  Each twin is made when it is first asked for, by an error or by its name: a
+ * class costs as much as many captures, and most programs need none.
  */
 #include "value/value.h"
 
@@ -13,14 +14,14 @@
 
 /* The builtin classes that have a twin; OSError's are found by errno. */
 static PyObject **const twin_bases[] = {
-    &PyExc_MemoryError,
+    &PyExc_MemoryError, /* made at once, as is the next: what they report leaves no room for it */
+    &PyExc_RecursionError,
     &PyExc_NotImplementedError,
     &PyExc_IndexError,
     &PyExc_ValueError,
     &PyExc_EOFError,
     &PyExc_OverflowError,
     &PyExc_ZeroDivisionError,
-    &PyExc_RecursionError,
     &PyExc_ModuleNotFoundError,
     &PyExc_AttributeError,
     &PyExc_NameError,
@@ -165,24 +166,55 @@ static PyObject *make_hresult_error(void)
 }
 
 /* HResultError + BASE, called "HResult" and the name of BASE. */
-static int add_twin(PyObject *module, sspy_state *state, PyObject *base)
+static PyObject *make_twin(sspy_state *state, PyObject *base)
 {
-    const char *base_name = ((PyTypeObject *)base)->tp_name;
-    PyObject *name = PyUnicode_FromFormat("HResult%s", base_name);
+    PyObject *name = PyUnicode_FromFormat("HResult%s", ((PyTypeObject *)base)->tp_name);
     PyObject *bases = Py_BuildValue("(OO)", state->hresult_error, base);
     PyObject *namespace = Py_BuildValue("{ss}", "__module__", MODULE_NAME);
     PyObject *class = NULL;
-    int failed = -1;
 
     if (name && bases && namespace)
         class = PyObject_CallFunction((PyObject *)&PyType_Type, "OOO", name, bases, namespace);
-    if (class && PyObject_SetAttr(module, name, class) == 0)
-        failed = PyDict_SetItem(state->back_types, base, class);
-    Py_XDECREF(class);
     Py_XDECREF(namespace);
     Py_XDECREF(bases);
     Py_XDECREF(name);
-    return failed;
+    return class;
+}
+
+/* The twin of BASE, borrowed: the same for all who ask, also at once. */
+static PyObject *twin_of(sspy_state *state, PyObject *base)
+{
+    PyObject *found = PyDict_GetItemWithError(state->back_types, base), *made;
+
+    if (found || PyErr_Occurred())
+        return found;
+    made = make_twin(state, base);
+    found = made ? PyDict_SetDefault(state->back_types, base, made) : NULL;
+    Py_XDECREF(made);
+    return found;
+}
+
+static bool has_twin(PyObject *base)
+{
+    for (size_t i = 0; i < SSPY_COUNT_OF(twin_bases); i++)
+        if (*twin_bases[i] == base)
+            return true;
+    return false;
+}
+
+PyObject *sspy_twin_named(PyObject *module, PyObject *name)
+{
+    static const char prefix[] = "HResult";
+    enum { LENGTH = sizeof prefix - 1 };
+    const char *text = PyUnicode_AsUTF8(name);
+
+    if (!text)
+        return NULL;
+    for (size_t i = 0; !strncmp(text, prefix, LENGTH) && i < SSPY_COUNT_OF(twin_bases); i++)
+        if (!strcmp(((PyTypeObject *)*twin_bases[i])->tp_name, text + LENGTH))
+            return Py_XNewRef(twin_of(PyModule_GetState(module), *twin_bases[i]));
+    PyErr_Format(PyExc_AttributeError, "module '%s' has no attribute %R", MODULE_NAME, name);
+    return NULL;
 }
 
 int sspy_hresult_error_init(PyObject *module, sspy_state *state)
@@ -192,10 +224,7 @@ int sspy_hresult_error_init(PyObject *module, sspy_state *state)
     if (!state->hresult_error || !state->back_types ||
         PyModule_AddObjectRef(module, "HResultError", state->hresult_error))
         return -1;
-    for (size_t i = 0; i < SSPY_COUNT_OF(twin_bases); i++)
-        if (add_twin(module, state, *twin_bases[i]))
-            return -1;
-    return 0;
+    return twin_of(state, PyExc_MemoryError) && twin_of(state, PyExc_RecursionError) ? 0 : -1;
 }
 
 /* The class that OSError itself chooses for NUMBER. */
@@ -216,12 +245,13 @@ PyObject *sspy_hresult_error_new(sspy_state *state, HRESULT hr, PyObject *messag
 
     if (number)
         Py_SETREF(base, os_error_class(number));
-    class = base ? PyDict_GetItemWithError(state->back_types, base) : NULL;
-    if (!class && !PyErr_Occurred())
-        class = number ? PyDict_GetItemWithError(state->back_types, PyExc_OSError)
-                       : state->hresult_error;
+    if (!base)
+        return NULL;
+    if (number && !has_twin(base))
+        Py_SETREF(base, Py_NewRef(PyExc_OSError));
+    class = has_twin(base) ? twin_of(state, base) : state->hresult_error;
     if (class)
         exc = PyObject_CallFunction(class, "iO", (int)hr, message);
-    Py_XDECREF(base);
+    Py_DECREF(base);
     return exc;
 }

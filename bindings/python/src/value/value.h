@@ -18,8 +18,10 @@ enum {
 HRESULT sspy_hresult_of(sspy_state *state, PyObject *exc);
 /* The builtin exception type (borrowed) for HR and the errno to give it (0: none). */
 PyObject *sspy_type_for(HRESULT hr, int *errno_out);
-/* The classes: HResultError and its twins, added to MODULE. */
+/* The class HResultError, added to MODULE. */
 int sspy_hresult_error_init(PyObject *module, sspy_state *state);
+/* __getattr__ of MODULE: the twins of HResultError, such as HResultValueError. */
+PyObject *sspy_twin_named(PyObject *module, PyObject *name);
 /* A new HResultError of the right class. */
 PyObject *sspy_hresult_error_new(sspy_state *state, HRESULT hr, PyObject *message);
 /* An HRESULT from a Python int, signed or unsigned; -1 with an exception naming ARGUMENT. */

@@ -1,0 +1,106 @@
+"""What `import stacksplice` loads and makes, and what waits until somebody asks for it."""
+
+import ast
+import copy
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import stacksplice
+
+PACKAGE = Path(stacksplice.__file__).parent
+
+
+def in_new_process(program: str) -> str:
+    command = [
+        sys.executable,
+        "-S",
+        "-c",
+        f"import sys\nsys.path.insert(0, {str(PACKAGE.parent)!r})\n{program}",
+    ]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def test_import_loads_what_every_program_needs():
+    loaded = in_new_process(
+        "import os  # as each start does\nbefore = {*sys.modules}\n"
+        "import stacksplice\nprint(*sorted({*sys.modules} - before))"
+    )
+    needed = ["", "._errors", "._frames", "._groups", "._stacksplice"]
+    assert loaded.split() == ["__future__", "atexit", *(f"stacksplice{name}" for name in needed)]
+
+
+def later_names() -> set[str]:
+    """Those that the stub for type checkers imports from modules of ours."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    checked = next(n for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
+    return {alias.name for node in checked.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+
+
+def test_what_comes_later_is_what_type_checkers_are_told():
+    assert later_names() == {*stacksplice._LATER, "winrt"}
+
+
+@pytest.mark.parametrize("name", sorted({*stacksplice._LATER, "winrt", *stacksplice.__all__}))
+def test_each_name_is_there_when_it_is_asked_for(name):
+    found = in_new_process(
+        f"import stacksplice\nfirst = stacksplice.{name}\n"
+        f"from stacksplice import {name}\nprint(first is {name} is vars(stacksplice)[{name!r}])"
+    )
+    assert found == "True\n"
+
+
+def test_dir_and_star_have_all_names():
+    found = in_new_process(
+        "import stacksplice\nprint({*stacksplice.__all__} - {*dir(stacksplice)})\n"
+        "from stacksplice import *\nprint({*stacksplice.__all__} - {*globals()})"
+    )
+    assert found == "set()\nset()\n"
+
+
+def test_a_name_that_is_not_there_is_refused_as_by_any_module():
+    assert not hasattr(stacksplice, "HResultKeyError")  # a builtin exception without a twin
+    with pytest.raises(AttributeError, match="^module 'stacksplice' has no attribute 'hresult'$"):
+        stacksplice.hresult
+    with pytest.raises(ImportError, match="cannot import name 'nothing' from 'stacksplice'"):
+        from stacksplice import nothing  # noqa: F401
+
+
+def twins() -> list[str]:
+    """The names of the stub."""
+    tree = ast.parse((PACKAGE / "_stacksplice.pyi").read_text(encoding="utf-8"))
+    names = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    return [name for name in names if name.startswith("HResult") and name != "HResultError"]
+
+
+@pytest.mark.parametrize("name", twins())
+def test_a_twin_is_one_class_under_its_name(name):
+    kind = getattr(stacksplice, name)
+    assert kind is getattr(stacksplice._stacksplice, name)
+    assert kind.__mro__[:2] == (kind, stacksplice.HResultError)
+    assert kind.__bases__[1].__name__ == name.removeprefix("HResult")
+    error = kind(-2147024809, "gone")
+    for other in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(other) is kind and other.hresult == -2147024809
+
+
+def test_a_twin_that_an_error_made_first_is_the_one_of_that_name():
+    found = in_new_process(
+        "import pickle, stacksplice\n"
+        "from stacksplice import winrt\n"
+        "def caught(hr):\n"
+        "    winrt.RoOriginateError(hr, 'gone')\n"
+        "    try: stacksplice.raise_error(hr)\n"
+        "    except Exception as error: return error\n"
+        "for hr in (-2147024809, -2147024894, -2147024882):\n"
+        "    kind = type(caught(hr))\n"
+        "    print(kind.__name__, kind is getattr(stacksplice, kind.__name__),\n"
+        "          type(pickle.loads(pickle.dumps(caught(hr)))) is kind)"
+    )
+    assert found.splitlines() == [
+        "HResultValueError True True",
+        "HResultFileNotFoundError True True",
+        "HResultMemoryError True True",
+    ]
