@@ -40,6 +40,8 @@ typedef struct shelf {
     ss_scratch *of;     /* (RO) */
 } shelf;
 
+static _Atomic uint32_t made = FIRST, search_at = FIRST; /* (ATOMIC) scratches */
+
 static ss_scratch first_of[FIRST];
 static shelf first_shelf = {NULL, FIRST, first_of};
 static _Atomic(shelf *) shelves = &first_shelf; /* (ATOMIC) */
@@ -89,6 +91,7 @@ static ss_scratch *add_shelf(void)
     s->of = (ss_scratch *)((uintptr_t)s + _Alignof(ss_scratch));
     s->count = (PAGE - _Alignof(ss_scratch)) / sizeof *s->of;
     atomic_store(&s->of->owner, me());
+    atomic_fetch_add(&made, s->count);
     s->next = atomic_load(&shelves);
     while (!atomic_compare_exchange_weak(&shelves, &s->next, s))
         continue;
@@ -134,13 +137,27 @@ static __attribute__((constructor)) void begin(void)
     ss_fork_child(&free_others_in_child);
 }
 
+/*
+ * Claim one that was left.  Each question whether a thread lives is a system call.  Where threads
+ * tell their end, few are left, and we ask only when there are twice as many as the last time.
+ */
+static ss_scratch *claim_left(void)
+{
+    uint32_t now = atomic_load(&made);
+
+    if (have_key && now < atomic_load(&search_at))
+        return NULL;
+    atomic_store(&search_at, 2 * now);
+    return claim(true);
+}
+
 static SS_COLD ss_scratch *get_scratch(void)
 {
     int before = errno;
     ss_scratch *scratch = claim(false);
 
     if (!scratch)
-        scratch = claim(true);
+        scratch = claim_left();
     if (!scratch)
         scratch = add_shelf();
     errno = before;
