@@ -43,6 +43,8 @@ BUDGETS = [
     Budget("native, ever-new * stacks", "stacksplice native", "unw_backtrace", 0.8),
     Budget("combined, *", "stacksplice combined", "unw_backtrace", 0.8),
     Budget("first capture in a thread, *", "stacksplice native", plus=100 * MICROSECOND),
+    Budget("first capture in a process with Lua on the stack", "stacksplice combined", plus=3 * MILLISECOND),
+    Budget("first attach and capture in a process, a runtime*", "stacksplice", plus=3 * MILLISECOND),
     Budget("resolve, warm, an address", "stacksplice_resolve", plus=0.1 * MICROSECOND),
     Budget("resolve, first in a process", "stacksplice_resolve", plus=10 * MILLISECOND),
     Budget("Python, an exception of * frames", "stacksplice.originate", "TracebackException", 1 / 20),
@@ -56,7 +58,7 @@ BUDGETS = [
     Budget("Python, a raise that is caught below sorted()", "install()", "bare", 1.05, 0.5 * MICROSECOND),
     Budget("Python -> Lua -> Python, a raise", "stacksplice", "lupa", 1.0),
     Budget("border, no error, *", "stacksplice", "bare", 1.02, 40, "instructions"),
-    Budget("import in a process", "stacksplice", plus=5 * MILLISECOND),
+    Budget("import in a process", "stacksplice", plus=2.5 * MILLISECOND),
     Budget("require in a process", "stacksplice", plus=5 * MILLISECOND),
     # Flat: nothing for an error, some pages for what the C library or Python keeps in reserve.
     Budget("memory, growth over * errors of *", "native errors", plus=256),
@@ -67,7 +69,7 @@ BUDGETS = [
 REFERENCES = [
     ("native, *", "unw_backtrace"),
     ("combined, *", "unw_backtrace"),
-    ("first capture in a *, depth *", "unw_backtrace"),
+    ("first capture in a *", "unw_backtrace"),
     ("one thread, *", "unw_backtrace"),
     ("two threads at once, *", "unw_backtrace"),
     ("resolve, warm*", "dladdr"),

@@ -3,10 +3,11 @@
  *
  *   bench-lua SCRIPT [--quick] [--rows=TEXT]   the rows of the script and the borders
  *   bench-lua --require MODULE                 nanoseconds of require, in a new state
- *   bench-lua --first capture                  nanoseconds of the first capture with Lua on the
- *                                              stack, which learns Lua's call sites
+ *   bench-lua --first METHOD                   nanoseconds of the first capture with Lua on the
+ *                                              stack; ours learns Lua's call sites
  */
 #include "bench.h"
+#include "peers.h"
 
 #include <lauxlib.h>
 #include <lualib.h>
@@ -132,20 +133,28 @@ static void border_row(lua_State *L, const char *name, const char *chunk)
 
 static int capture(lua_State *L)
 {
-    uintptr_t frames[200];
-    uint32_t count = 0;
+    const bench_method *method = lua_touserdata(L, lua_upvalueindex(1));
     uint64_t begin = bench_now();
 
-    (void)stacksplice_capture(0, 200, frames, &count, NULL);
+    method->run(method->data);
     lua_pushinteger(L, (lua_Integer)(bench_now() - begin));
     return 1;
 }
 
-static int first(lua_State *L, const char *what)
+static int first(lua_State *L, const char *name)
 {
-    lua_register(L, "capture", capture);
-    if (strcmp(what, "capture") || luaL_dostring(L, "local ns = capture(); return ns"))
-        return 2;
+    static bench_method methods[16];
+    bench_method *method = methods, *end = methods + peers_fill(methods);
+
+    while (method < end && strcmp(method->name, name))
+        method++;
+    if (method == end || method->unavailable)
+        give_up(method == end ? "no such method" : method->unavailable);
+    lua_pushlightuserdata(L, method);
+    lua_pushcclosure(L, capture, 1);
+    lua_setglobal(L, "capture");
+    if (luaL_dostring(L, "local ns = capture(); return ns"))
+        give_up(lua_tostring(L, -1));
     printf("%lld\n", (long long)lua_tointeger(L, -1));
     return 0;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -161,6 +162,10 @@ def native(runner: Runner, results: Results) -> None:
         "first capture in a process, depth 30",
         {name: [program, "--first", name] for name in CAPTURES},
     )
+    threads = runner.program("bench-many-threads")
+    for what, unit in (("time", "ns"), ("memory", "bytes")):
+        row = f"1000 threads that capture once, {what} a thread"
+        runner.first(results, row, {name: [threads, what, name] for name in CAPTURES}, unit, 5)
     runner.first(
         results, "resolve, first in a process", {"stacksplice_resolve": [program, "--first", "resolve"]}
     )
@@ -198,6 +203,20 @@ def python(runner: Runner, results: Results) -> None:
             "json": timed("import json"),
         },
     )
+    attaching(runner, results)
+
+
+def attaching(runner: Runner, results: Results) -> None:
+    """lupa brings a copy of each Lua: one runtime, and one of each Lua that we know."""
+    for what, modules in (("a runtime", ["lua54"]), ("three Luas", ["lua53", "lua54", "lua55"])):
+        row = f"first attach and capture in a process, {what} of lupa"
+        if not runner.wants(row):
+            continue
+        if importlib.util.find_spec("lupa") is None:
+            results.add({"row": row, "method": "stacksplice", "unavailable": "lupa is not installed"})
+            continue
+        command = [sys.executable, str(HERE / "first_lupa.py"), *modules]
+        runner.first(results, row, {"stacksplice": command})
 
 
 def lua(runner: Runner, results: Results) -> None:
@@ -214,7 +233,7 @@ def lua(runner: Runner, results: Results) -> None:
     runner.first(
         results,
         "first capture in a process with Lua on the stack",
-        {"stacksplice": [program, "--first", "capture"]},
+        {name: [program, "--first", name] for name in ("stacksplice combined", "unw_backtrace")},
     )
 
 

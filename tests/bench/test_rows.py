@@ -29,6 +29,8 @@ ROWS = {
         "one thread, depth 40",
         "two threads at once, depth 40",
         "two threads, against one",
+        "1000 threads that capture once, time a thread",
+        "1000 threads that capture once, memory a thread",
         "resolve, warm, an address",
         "resolve, first in a process",
     ],
@@ -48,6 +50,8 @@ ROWS = {
         "Python -> Lua -> Python, a call",
         "border, no error, a call of Python",
         "import in a process",
+        "first attach and capture in a process, a runtime of lupa",
+        "first attach and capture in a process, three Luas of lupa",
     ],
     "lua": [
         f"Lua, {what} {frames} frames" for what in ("error under", "the stack at") for frames in (5, 50, 200)
