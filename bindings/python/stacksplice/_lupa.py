@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 
 from . import _at_raise, _stacksplice
@@ -13,10 +12,12 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-# The modules of lupa, one for each Lua that it ships.
-_MODULE = re.compile(r"lupa\.lua(?:jit)?\d+")
 _KNOWN = ((5, 3), (5, 4), (5, 5))
-_ADDRESS = re.compile(r"0x([0-9a-fA-F]+)>")
+
+
+def _is_module(name: str) -> bool:
+    """Whether NAME is that of a module of lupa, which has one for each Lua: lupa.lua54, lupa.luajit21."""
+    return name.startswith("lupa.lua") and name.removeprefix("lupa.lua").removeprefix("jit").isdecimal()
 
 
 def _type_of(runtime: object) -> Any:
@@ -49,10 +50,11 @@ def _locked(runtime: Any, action: Callable[[Any], object]) -> None:
 
 def _address_of(coroutine: object) -> int:
     """The address of the lua_State of COROUTINE."""
-    found = _ADDRESS.search(repr(coroutine))
-    if found is None:
-        raise RuntimeError(f"this lupa does not tell the address of a coroutine: {coroutine!r}")
-    return int(found[1], 16)
+    text = repr(coroutine)
+    digits = text.rpartition("0x")[2]  # <Lua thread at 0x55d0c8a0>
+    if not text.endswith(">") or digits == text:
+        raise RuntimeError(f"this lupa does not tell the address of a coroutine: {text}")
+    return int(digits.removesuffix(">"), 16)
 
 
 def _is_known(module: Any) -> bool:
@@ -183,7 +185,7 @@ def _watch(module: ModuleType) -> None:
 
 def _modules() -> Iterator[ModuleType]:
     for name, module in list(sys.modules.items()):
-        if _MODULE.fullmatch(name) and isinstance(getattr(module, "LuaRuntime", None), type):
+        if _is_module(name) and isinstance(getattr(module, "LuaRuntime", None), type):
             yield module
 
 
@@ -198,7 +200,7 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
-        if _MODULE.fullmatch(name) is None:
+        if not _is_module(name):
             return None
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
