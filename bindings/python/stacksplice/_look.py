@@ -6,12 +6,14 @@ import linecache
 import sys
 import traceback
 
-from . import _colors
+from ._kept import KeptFrame, KeptSummary, frame_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
+
+    from ._kept import Place
 
 HAS_COLORS = sys.version_info >= (3, 13)  # the traceback module
 
@@ -31,7 +33,14 @@ def options(color: bool) -> dict[str, Any]:
     return {"colorize": color} if HAS_COLORS else {}
 
 
-def find_source(file: str) -> None:
+def in_color(text: str) -> str:
+    """The lines of a frame in colour, where the traceback module has none."""
+    from ._colors import frame  # most reports have no colours
+
+    return frame(text)
+
+
+def _find_source(file: str) -> None:
     """Have the lines of FILE found where the loader of its module has them, such as in a zip file."""
     linecache.checkcache(file)
     frame: FrameType | None = sys._getframe(1)  # its own one would be in a cycle with this name
@@ -42,27 +51,42 @@ def find_source(file: str) -> None:
         frame = frame.f_back
 
 
-def summary(
-    file: str,
-    name: str | None,
-    line: int,
-    end_line: int,
-    column: int,
-    end_column: int,
-    source: str | None = None,
-) -> traceback.FrameSummary:
-    """A frame as the core knows it: numbers count from 1, and 0 is unknown."""
+class Frames:
+    """Frames as the core knows them, in one report: each file is looked at once."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[str]] = {}
+
+    def at(self, place: Place) -> KeptFrame:
+        file = place[0]
+        lines = self._lines.get(file)
+        if lines is None:
+            _find_source(file)
+            lines = self._lines[file] = linecache.getlines(file)
+        return frame_at(place, lines)
+
+
+def place_of(
+    file: str, name: str | None, line: int, end_line: int, column: int, end_column: int, *_: Any
+) -> Place:
+    """A place that the core gave: numbers count from 1, and 0 is unknown."""
     if not line or not name:
         raise ValueError("a traceback has no such frame")
+    begin, end = column - 1 if column else None, end_column - 1 if end_column else None
+    return file, line, name.rpartition(".")[2], end_line or None, begin, end
+
+
+def _saved_frame(place: Place, source: str) -> traceback.FrameSummary:
+    file, line, name, end_line, column, end_column = place
     return traceback.FrameSummary(
         file,
         line,
-        name.rpartition(".")[2],
+        name,
         lookup_line=False,
         line=source,
-        end_lineno=end_line or None,
-        colno=column - 1 if column else None,
-        end_colno=end_column - 1 if end_column else None,
+        end_lineno=end_line,
+        colno=column,
+        end_colno=end_column,
     )
 
 
@@ -75,19 +99,20 @@ class Look:
     """
 
     def __init__(self, color: bool, is_live: bool) -> None:
-        self._is_live = is_live
+        self._frames = Frames() if is_live else None
         self._color = color
 
-    def __call__(self, *place: Any) -> str:
+    def __call__(self, *given: Any) -> str:
         need_memory()
-        file, name, line, end_line, *columns, source, source_column = place
-        if not self._is_live:
-            source = " " * (source_column - 1) + (source or "") + "\n"
-        else:
-            find_source(file)
+        file, name, line, end_line, *columns, source, source_column = given
         begin, end = columns if end_line == line else (0, 0)
-        shown = summary(file, name, line, line, begin, end, source)
+        place = place_of(file, name, line, line, begin, end)
+        shown: traceback.FrameSummary
+        if self._frames is not None:
+            shown = self._frames.at(place)
+        else:
+            shown = _saved_frame(place, " " * (source_column - 1) + (source or "") + "\n")
         if not "".join([shown.filename, shown.name, shown.line or ""]).replace("\t", "").isprintable():
             raise ValueError("the core escapes it")
-        text = traceback.StackSummary().format_frame_summary(shown, **options(self._color))
-        return _colors.frame(text) if self._color and not HAS_COLORS else text
+        text = KeptSummary().format_frame_summary(shown, **options(self._color))
+        return in_color(text) if self._color and not HAS_COLORS else text

@@ -1,7 +1,7 @@
 """The C part of stacksplice."""
 
 from collections.abc import Callable, Mapping
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import Any, NoReturn, final
 
 from ._errors import ErrorInfo
@@ -97,6 +97,9 @@ def _interpreter_id() -> int: ...
 def _lua_attach(state: int, library: str | None, /) -> object: ...
 def _lua_detach(handle: object, /) -> None: ...
 def _lua_is_closed(handle: object, /) -> bool: ...
+def _places(
+    traceback: TracebackType | None, /
+) -> list[tuple[tuple[str, int | None, str, int | None, int | None, int | None], dict[str, Any]]]: ...
 def _format_told(
     error: Mapping[str, Any] | tuple[Any, ...],
     newest_last: bool,

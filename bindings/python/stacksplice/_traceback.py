@@ -9,8 +9,9 @@ from __future__ import annotations
 import traceback
 from functools import partial
 
-from . import _colors, _stacksplice
-from ._look import HAS_COLORS, find_source, need_memory, options, summary
+from . import _stacksplice
+from ._kept import KeptSummary, stack_of
+from ._look import HAS_COLORS, Frames, in_color, need_memory, options, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class _Foreign(traceback.FrameSummary):
         self.text = text
 
 
-class _Combined(traceback.StackSummary):
+class _Combined(KeptSummary):
     """Frames of all languages, the outermost first."""
 
     def format_frame_summary(self, frame_summary: traceback.FrameSummary, **kwargs: Any) -> str:
@@ -49,37 +50,38 @@ class _Painted(_Combined):
 
     def format_frame_summary(self, frame_summary: traceback.FrameSummary, **kwargs: Any) -> str:
         text = super().format_frame_summary(frame_summary, **kwargs)
-        return text if isinstance(frame_summary, _Foreign) else _colors.frame(text)
+        return text if isinstance(frame_summary, _Foreign) else in_color(text)
 
 
 class _Known:
     """Frames that a traceback has, to be found again in a combined stack, the outermost first."""
 
-    def __init__(self, summaries: Iterable[traceback.FrameSummary]) -> None:
+    def __init__(self, own: list[traceback.FrameSummary]) -> None:
         self.taken: list[traceback.FrameSummary] = []
-        self._all: dict[tuple[str, int | None, str], list[traceback.FrameSummary]] = {}
-        for one in summaries:
-            self._all.setdefault((one.filename, one.lineno, one.name), []).append(one)
+        self._own = own
+        self._numbers: list[int] = []  # in OWN, of those that are taken
+        self._frames = Frames()
+        self._all: dict[tuple[str, int | None, str], list[int]] = {}
+        for number, one in enumerate(own):
+            self._all.setdefault((one.filename, one.lineno, one.name), []).append(number)
 
-    def take(
-        self,
-        file: str,
-        name: str | None,
-        line: int,
-        end_line: int,
-        column: int,
-        end_column: int,
-        *_: Any,
-    ) -> str:
+    def take(self, *given: Any) -> str:
         """Note what a traceback has of a frame; the mark for it."""
-        found = summary(file, name, line, end_line, column, end_column)
-        same = self._all.get((file, line, found.name))
+        place = place_of(*given)
+        same = self._all.get(place[:3])
         if same:
-            found = same.pop(0) if len(same) > 1 else same[0]
+            number = same.pop(0) if len(same) > 1 else same[0]
+            self.taken.append(self._own[number])
         else:
-            find_source(file)
-        self.taken.append(found)
+            number = len(self._own)
+            self.taken.append(self._frames.at(place))
+        self._numbers.append(number)
         return _MARK
+
+    def outermost(self) -> int:
+        """The first taken one of the outermost that the traceback has; -1 if it has none."""
+        number = min(self._numbers, default=len(self._own))
+        return self._numbers.index(number) if number < len(self._own) else -1
 
 
 def _split_hresult(text: str) -> tuple[str, str | None]:
@@ -139,25 +141,16 @@ def _add_notes(shown: traceback.TracebackException, info: ErrorInfo, hresult: st
     shown.__notes__ = all_notes or shown.__notes__
 
 
-def _entries(chunks: list[str], known: _Known) -> list[traceback.FrameSummary]:
-    """CHUNKS of text, and between two of them the frame that Python has there."""
+def _entries(chunks: list[str], known: _Known, begin: int) -> list[traceback.FrameSummary]:
+    """CHUNKS of text, and between two of them the frame that Python has there, from frame BEGIN on."""
     entries: list[traceback.FrameSummary] = []
     for number, chunk in enumerate(chunks):
+        if number <= begin:
+            continue
         if number:
             entries.append(known.taken[number - 1])
         if chunk:
             entries.append(_Foreign(number, chunk))
-    return entries
-
-
-def _from_catcher(
-    entries: list[traceback.FrameSummary], own: list[traceback.FrameSummary]
-) -> list[traceback.FrameSummary]:
-    """ENTRIES from the outermost of OWN on: where an exception was caught its traceback begins."""
-    for outermost in own:
-        for at, entry in enumerate(entries):
-            if entry is outermost:
-                return entries[at:]
     return entries
 
 
@@ -175,17 +168,15 @@ def _combine(
     With IS_INNER it led to another exception, or is a member: who called its catcher is shown with that.
     """
     assert info._handle is not None
-    own = list(shown.stack or ())
-    known = _Known(own)
+    known = _Known(list(shown.stack or ()))
     text, hresult = _split_hresult(info._handle.format(_STACK, 1, False, color, False, known.take))
     if hresult is None and _has_own_hresult(exc, info):
         hresult = _split_hresult(info._handle.format(_STACK, 1, True, False))[1]
     chunks = text.split(_MARK)
     if len(chunks) != len(known.taken) + 1:
         raise MemoryError("no memory for the mark of a frame that was taken")
-    entries = _entries(chunks, known)
-    if is_inner:
-        entries = _from_catcher(entries, own)
+    # Where an exception was caught its traceback begins.
+    entries = _entries(chunks, known, known.outermost() if is_inner else -1)
     if any(map(_is_of_others, entries)):
         shown.stack = _Combined(entries)
     _retitle(shown, exc, info)
@@ -205,12 +196,23 @@ def _pairs(
     return waiting
 
 
+def _paint(all_shown: list[traceback.TracebackException]) -> None:
+    from ._colors import paint_title  # most reports have no colours
+
+    for shown in all_shown:
+        shown.stack = _Painted(shown.stack or ())
+        paint_title(shown)
+
+
 def text_of(exc: BaseException, color: bool, chain: bool) -> str | None:
     """The report of EXC; None if one of its errors came from another process."""
     need_memory()
-    shown = traceback.TracebackException(type(exc), exc, exc.__traceback__, compact=True)
+    shown = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=0, compact=True)
     pairs = _pairs(shown, exc)
     for one, of in pairs:
+        # No traceback is given to a function of Python: without memory for the call CPython 3.11 leaks it.
+        stack = stack_of(_stacksplice._places(of.__traceback__))
+        one.stack = traceback.extract_tb(of.__traceback__) if stack is None else stack
         info = _stacksplice.error_info(of)
         if info is None:
             continue
@@ -218,9 +220,7 @@ def text_of(exc: BaseException, color: bool, chain: bool) -> str | None:
             return None
         _combine(one, of, info, color, of is not exc)
     if color and not HAS_COLORS:
-        for one, _ in pairs:
-            one.stack = _Painted(one.stack or ())
-            _colors.paint_title(one)
+        _paint([one for one, _ in pairs])
     text = "".join(shown.format(chain=chain, **options(color)))
     for one, _ in pairs:
         vars(one).pop("format_exception_only", None)  # of ours, which leads back to ONE

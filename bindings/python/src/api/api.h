@@ -55,6 +55,9 @@ PyObject *sspy_tuple_of(const uintptr_t *frames, uint32_t count);
 PyObject *sspy_resolve(PyObject *module, PyObject *address);
 extern const char sspy_resolve_doc[];
 
+/* places.c: the place and the globals of each entry of TRACEBACK, the outermost first */
+PyObject *sspy_places(PyObject *module, PyObject *traceback);
+
 /* report_text.c */
 PyObject *sspy_format_told(PyObject *module, PyObject *arguments);
 /* Return None, or raise if a value of the report is too large or of the wrong type. */

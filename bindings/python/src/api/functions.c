@@ -90,6 +90,7 @@ PyMethodDef sspy_functions[] = {
     {"_frames_left_out", sspy_frames_left_out, METH_O, NULL},
     {"_interpreter_id", interpreter_id, METH_NOARGS, NULL},
     {"_register", register_classes, METH_VARARGS, NULL},
+    {"_places", sspy_places, METH_O, NULL},
     {"_format_told", sspy_format_told, METH_VARARGS, NULL},
     {"_check_told", sspy_check_told, METH_O, NULL},
     {"_format_frame", sspy_format_frame, METH_O, NULL},

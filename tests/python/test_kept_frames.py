@@ -1,0 +1,199 @@
+"""Frames whose text is kept for the next report: each report equals that of the traceback module."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import os
+import sys
+import traceback
+import types
+import zipfile
+
+import pytest
+import stacksplice
+from stacksplice import _kept, _stacksplice
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept(monkeypatch):
+    monkeypatch.setattr(_kept, "_kept", {})
+
+
+def run(source, file, names=None):
+    """The exception that SOURCE, said to be in FILE, raises."""
+    names = {} if names is None else names
+    with pytest.raises(Exception) as caught:
+        exec(compile(source, file, "exec"), names)
+    return caught.value
+
+
+def in_file(path, source):
+    path.write_text(source, encoding="utf-8")
+    return run(source, str(path))
+
+
+def by_traceback(exc):
+    return "".join(traceback.format_exception(exc))
+
+
+def ours(exc):
+    return "".join(stacksplice.format_exception(exc))
+
+
+def assert_equal_twice(exc):
+    for _ in range(2):
+        assert ours(exc) == by_traceback(exc)
+
+
+@pytest.fixture
+def parsed(monkeypatch):
+    """What was parsed to find marks."""
+    segments = []
+    find = traceback._extract_caret_anchors_from_line_segment
+
+    def listen(segment):
+        segments.append(segment)
+        return find(segment)
+
+    monkeypatch.setattr(traceback, "_extract_caret_anchors_from_line_segment", listen)
+    return segments
+
+
+DEEP = """
+def outer(n):
+    return 1 + middle(n, {"größe": 1})["ä"]
+def middle(n, sizes):
+    return [
+        inner(size / (n - n),
+              "text") for size in sizes.values()
+    ]
+def inner(*_): pass
+outer(2)
+"""
+
+
+def test_a_place_is_parsed_once(tmp_path, parsed):
+    exc = in_file(tmp_path / "deep.py", DEEP)
+    first = ours(exc)
+    assert parsed
+    parsed.clear()
+    assert ours(exc) == first
+    assert ours(in_file(tmp_path / "deep.py", DEEP)) == first  # another exception of other code objects
+    assert parsed == []
+    assert first == by_traceback(exc)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        DEEP,
+        "def f(n): return f(n - 1) if n else {}[n]\nf(20)",
+        "import json\njson.loads('{')",
+        "lenn",
+        "class A: size = 1\nA.sise",
+        "try: 1 / 0\nexcept ZeroDivisionError as exc: raise ValueError('effect') from exc",
+        "raise ExceptionGroup('g', [ValueError('first\\nsecond'), ExceptionGroup('h', [KeyError(1)])])",
+        "exec('1 / 0')",
+        "exec(compile('x = (1', 'other.py', 'exec'))",
+        "x = [\n\n  1,\n  2][3]",
+    ],
+)
+def test_a_report_equals_that_of_the_traceback_module(tmp_path, source):
+    assert_equal_twice(in_file(tmp_path / "program.py", source))
+    assert_equal_twice(run(source, "<string>"))
+    assert_equal_twice(run(source, "no such file.py"))
+
+
+def test_a_file_that_has_changed(tmp_path):
+    path = tmp_path / "changes.py"
+    exc = in_file(path, "def f():\n    return 1 / 0\nf()")
+    assert_equal_twice(exc)
+    for number, line in enumerate(["    return 22 / 0", "    return f(1) / 0 + 1", ""], 1):
+        path.write_text(f"def f():\n{line}\nf()", encoding="utf-8")
+        os.utime(path, (number, number))
+        assert_equal_twice(exc)
+        assert f"{line.strip()}\n" in ours(exc)
+    path.unlink()
+    assert_equal_twice(exc)
+    assert "f()" not in ours(exc)
+
+
+def test_lines_that_a_loader_has(tmp_path, monkeypatch):
+    archive = tmp_path / "kept.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("kept_inside.py", "def f():\n    return 1 / 0\n")
+    monkeypatch.syspath_prepend(str(archive))
+    import kept_inside
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        kept_inside.f()
+    linecache.clearcache()
+    assert "    return 1 / 0\n" in ours(caught.value)
+    assert_equal_twice(caught.value)
+
+
+def test_lines_that_only_linecache_has():
+    source = "def f():\n    return 1 / 0\nf()"
+    linecache.cache["<cell 7>"] = (len(source), None, source.splitlines(True), "<cell 7>")
+    exc = run(source, "<cell 7>")
+    assert "    return 1 / 0\n" in ours(exc)
+    assert_equal_twice(exc)
+    del linecache.cache["<cell 7>"]
+    assert_equal_twice(exc)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, -1])
+def test_a_limit_of_tracebacks(tmp_path, monkeypatch, limit):
+    exc = in_file(tmp_path / "deep.py", DEEP)
+    assert_equal_twice(exc)
+    monkeypatch.setattr(sys, "tracebacklimit", limit, raising=False)
+    assert_equal_twice(exc)
+
+
+def test_a_traceback_with_a_line_of_its_own(tmp_path):
+    exc = in_file(tmp_path / "deep.py", DEEP)
+    entry = exc.__traceback__.tb_next
+    for lasti, line in [(entry.tb_lasti, 3), (-1, 4), (-1, 900), (entry.tb_lasti, -3)]:
+        made = types.TracebackType(entry, entry.tb_frame, lasti, line)
+        assert_equal_twice(ValueError("made").with_traceback(made))
+
+
+def test_what_others_put_in_the_place_of_the_format(tmp_path, monkeypatch):
+    exc = in_file(tmp_path / "deep.py", DEEP)
+    numbers = itertools.count()
+    assert ours(exc) == by_traceback(exc)
+    monkeypatch.setattr(
+        traceback.StackSummary, "format_frame_summary", lambda *_, **__: f"  {next(numbers)}\n"
+    )
+    assert "  0\n  1\n" in ours(exc)
+    assert ours(exc) != ours(exc)
+    monkeypatch.undo()
+    assert ours(exc) == by_traceback(exc)
+
+
+def test_what_is_kept_is_bounded(tmp_path):
+    calls = "\n".join(f"try: f({n})\nexcept KeyError as e: found.append(e)" for n in range(600))
+    found = []
+    path = tmp_path / "many.py"
+    source = f"def f(n):\n    {{}}[n]\n{calls}\n" * 3
+    path.write_text(source, encoding="utf-8")
+    exec(compile(source, str(path), "exec"), {"found": found})
+    for exc in found:
+        ours(exc)
+    assert 0 < len(_kept._kept) <= _kept._MOST
+    long = f"[1][{' + '.join(['1'] * 3000)}]"
+    assert_equal_twice(in_file(tmp_path / "long.py", long))
+    assert not any(frame.text and len(frame.text) > _kept._LONGEST for frame in _kept._kept.values())
+
+
+def test_places_are_those_of_the_traceback_module(tmp_path):
+    exc = in_file(tmp_path / "deep.py", DEEP)
+    entries = _stacksplice._places(exc.__traceback__)
+    wanted = zip(traceback.extract_tb(exc.__traceback__), traceback.walk_tb(exc.__traceback__), strict=True)
+    for ((file, line, name, *columns), names), (summary, (frame, _)) in zip(entries, wanted, strict=True):
+        assert (file, line, name) == (summary.filename, summary.lineno, summary.name)
+        assert columns == [summary.end_lineno, summary.colno, summary.end_colno]
+        assert names is frame.f_globals
+    assert len(entries) > 3
+    assert _stacksplice._places(None) == []
