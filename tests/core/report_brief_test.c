@@ -213,6 +213,21 @@ TEST(test_a_program_without_symbols_starts_in_a_nameless_frame)
                                              "ValueError: bad\n");
 }
 
+TEST(test_functions_inlined_into_glue_count_with_it)
+{
+    stacksplice_told_frame frames[] = {
+        NATIVE("run", "/bin/host"), NATIVE("advance", "/lib/libpython3.11.so.1.0"),
+        NATIVE("PyObject_Call", "/lib/libpython3.11.so.1.0"), NATIVE("main", "/bin/host")};
+
+    frames[1].frame.inlined = 1;
+    frames[1].glue = frames[2].glue = 1;
+    assert_string_equal(told_text(frames, 4), "Traceback (most recent call last):\n"
+                                              "  (C) main (host)\n"
+                                              "  (C) run (host)\n"
+                                              "  ... 1 glue frame hidden\n"
+                                              "ValueError: bad\n");
+}
+
 TEST(test_an_error_without_frames_has_no_header)
 {
     assert_string_equal(told_text(NULL, 0), "ValueError: bad\n");
@@ -228,6 +243,14 @@ static stacksplice_role role(const char *function, const char *file)
                                      .module = "/bin/host"};
 
     return stacksplice_frame_role(&frame);
+}
+
+TEST(test_start_up_code_is_glue_in_all_versions_and_parts)
+{
+    assert_int_equal(role("__libc_start_main@@GLIBC_2.34", NULL), STACKSPLICE_ROLE_GLUE);
+    assert_int_equal(role("__libc_start_call_main", NULL), STACKSPLICE_ROLE_GLUE);
+    assert_int_equal(role("start_thread.cold", NULL), STACKSPLICE_ROLE_GLUE);
+    assert_int_equal(role("start_threads", NULL), STACKSPLICE_ROLE_OWN);
 }
 
 TEST(test_the_cpp_headers_of_this_library_are_glue)

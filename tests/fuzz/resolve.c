@@ -21,7 +21,7 @@ static __attribute__((noinline)) void look_up(const ss_binary *module, uintptr_t
 
     ss_debug_refresh(++generation); /* forgets the file before */
     ss_debug_make_room();
-    ss_debug_lookup(module, address, answer);
+    ss_debug_lookup(module, address, NULL, answer);
 }
 
 /* A target that always gives up early would find nothing. */

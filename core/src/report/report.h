@@ -98,6 +98,16 @@ static inline void ss_report_resolve(const ss_report *r, uintptr_t address,
         (void)ss_resolve(address, callback, data);
 }
 
+/* The same for texts. */
+static inline void ss_report_resolve_shown(const ss_report *r, uintptr_t address,
+                                           ss_frame_callback callback, void *data)
+{
+    if (r->failfast || r->all_frames)
+        ss_report_resolve(r, address, callback, data);
+    else
+        (void)ss_resolve_brief(address, callback, data);
+}
+
 /*
  * Errors that a report has met.  Text: all of them, to show each once.  JSON: only the enclosing
  * ones, to detect a circle.

@@ -69,7 +69,7 @@ static void each_frame(const ss_report *r, const ss_shown_stack *stack, uint32_t
 
         (void)back(&shown, data);
     } else {
-        ss_report_resolve(r, stack->elements[at], visit_resolved, &v);
+        ss_report_resolve_shown(r, stack->elements[at], visit_resolved, &v);
     }
 }
 

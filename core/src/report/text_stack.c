@@ -30,7 +30,7 @@ typedef struct contents {
     uint32_t shown;
     bool lineless;
     uint32_t wanted;    /* print only this one; UINT32_MAX: none */
-    uint32_t uncounted; /* of those that are not shown */
+    uint32_t uncounted; /* of those that are not shown: gaps, inlined functions */
     bool start_up;      /* in the C library's start-up code */
     uint64_t place;     /* of a script frame in its own look, else 0 */
 } contents;
@@ -70,7 +70,7 @@ static void count_frame(contents *c, const ss_shown_frame *shown)
         c->shown++;
         if (c->wanted == c->frames)
             ss_report_frame(c->p->r, shown, c->p->indent);
-    } else if (!counted) {
+    } else if (!counted || shown->frame->inlined) {
         c->uncounted++;
     }
     c->frames++;
@@ -92,7 +92,7 @@ static contents look_at(const printer *p, element e, uint32_t wanted)
     contents c = {.p = p, .wanted = wanted, .start_up = e.begin >= p->folds.start_up};
 
     if (!p->stack.frames)
-        ss_report_resolve(p->r, p->stack.elements[e.begin], visit, &c);
+        ss_report_resolve_shown(p->r, p->stack.elements[e.begin], visit, &c);
     for (uint32_t i = e.begin; p->stack.frames && i < e.end; i++) {
         const stacksplice_told_frame *told = &p->stack.frames[i];
         const ss_shown_frame shown = {&told->frame, told->glue != 0, told};

@@ -48,8 +48,12 @@ void ss_debug_refresh(uint64_t generation);
  */
 void ss_debug_make_room(void);
 
-/* Fill ANSWER, which is all zero, for ADDRESS in MODULE; unknown fields stay zero. */
-void ss_debug_lookup(const ss_binary *module, uintptr_t address, ss_debug_answer *answer);
+/*
+ * Fill ANSWER, which is all zero, for ADDRESS in MODULE; unknown fields stay zero.  Stops at the
+ * symbol if IS_ENOUGH, which may be NULL, says so.
+ */
+void ss_debug_lookup(const ss_binary *module, uintptr_t address,
+                     bool (*is_enough)(const char *symbol), ss_debug_answer *answer);
 
 /* At process exit: free everything and answer nothing from then on. */
 void ss_debug_close(void);

@@ -320,7 +320,8 @@ static void find_functions(Dwarf_Die *unit, Dwarf_Addr address, ss_debug_answer 
     free(around);
 }
 
-static void lookup(const ss_binary *module, uintptr_t address, ss_debug_answer *answer)
+static void lookup(const ss_binary *module, uintptr_t address,
+                   bool (*is_enough)(const char *symbol), ss_debug_answer *answer)
 {
     Dwfl_Module *found = module_for(module);
     Dwarf_Addr bias;
@@ -330,6 +331,8 @@ static void lookup(const ss_binary *module, uintptr_t address, ss_debug_answer *
     if (!found)
         return;
     find_symbol(found, address, answer);
+    if (is_enough && answer->symbol && is_enough(answer->symbol))
+        return;
     dwarf = dw->dwfl_module_getdwarf(found, &bias);
     if (!dwarf)
         return;
@@ -343,7 +346,8 @@ static void lookup(const ss_binary *module, uintptr_t address, ss_debug_answer *
         answer->count = 1;
 }
 
-void ss_debug_lookup(const ss_binary *module, uintptr_t address, ss_debug_answer *answer)
+void ss_debug_lookup(const ss_binary *module, uintptr_t address,
+                     bool (*is_enough)(const char *symbol), ss_debug_answer *answer)
 {
     if (broken)
         return;
@@ -353,5 +357,5 @@ void ss_debug_lookup(const ss_binary *module, uintptr_t address, ss_debug_answer
         memset(answer, 0, sizeof *answer);
         return;
     }
-    lookup(module, address, answer);
+    lookup(module, address, is_enough, answer);
 }

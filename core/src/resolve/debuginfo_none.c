@@ -20,10 +20,12 @@ void ss_debug_make_room(void)
 {
 }
 
-void ss_debug_lookup(const ss_binary *module, uintptr_t address, ss_debug_answer *answer)
+void ss_debug_lookup(const ss_binary *module, uintptr_t address,
+                     bool (*is_enough)(const char *symbol), ss_debug_answer *answer)
 {
     (void)module;
     (void)address;
+    (void)is_enough;
     (void)answer;
 }
 

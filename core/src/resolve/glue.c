@@ -15,17 +15,13 @@ static const char *const own_binaries[] = {
     NULL,
 };
 
-/*
- * The last ones come from the C library and the linker: the frames below main or a thread's
- * function.
- */
 static const char *const own_functions[] = {
-    "stacksplice_*",
-    "RoOriginate*",
-    "ffi_call*",
-    "std::function<*",
-    "std::_Function_handler<*",
-    "std::__invoke*",
+    "stacksplice_*",  "RoOriginate*", "ffi_call*", "std::function<*", "std::_Function_handler<*",
+    "std::__invoke*", NULL,
+};
+
+/* From the C library and the linker: the frames below main or a thread's function. */
+static const char *const start_up[] = {
     "_start",
     "__libc_start_main",
     "__libc_start_main_impl",
@@ -58,7 +54,7 @@ static bool matches(const char *name, const char *pattern)
         case '#':
             return is_version(name);
         case '\0':
-            return !*name || *name == '.';
+            return !*name || *name == '.' || *name == '@'; /* a part, a version of the symbol */
         case '^':
             if (*name < 'A' || *name > 'Z')
                 return false;
@@ -176,6 +172,11 @@ static stacksplice_role role_by(const stacksplice_glue *glue, const char *functi
     return STACKSPLICE_ROLE_BUILTIN;
 }
 
+bool ss_glue_is_start_up(const char *symbol)
+{
+    return ss_glue_matches(symbol, start_up);
+}
+
 /* A name from scripts takes precedence: such a function is not glue by its name in the binary. */
 static stacksplice_role role_of(const stacksplice_frame *frame, bool script_named)
 {
@@ -187,7 +188,7 @@ static stacksplice_role role_of(const stacksplice_frame *frame, bool script_name
 
     if (frame->kind != STACKSPLICE_FRAME_NATIVE)
         return role;
-    if (is_of_headers(frame))
+    if (is_of_headers(frame) || (function && ss_glue_is_start_up(function)))
         return STACKSPLICE_ROLE_GLUE;
     for (uint32_t i = 0; role != STACKSPLICE_ROLE_GLUE && (glue = ss_glue_at(i)) != NULL; i++) {
         stacksplice_role here = is_of_source(glue, frame->file) ? STACKSPLICE_ROLE_GLUE
@@ -199,6 +200,17 @@ static stacksplice_role role_of(const stacksplice_frame *frame, bool script_name
     if (role == STACKSPLICE_ROLE_BUILTIN && !frame->function)
         role = STACKSPLICE_ROLE_GLUE;
     return role;
+}
+
+bool ss_glue_is_binary(const char *path)
+{
+    const stacksplice_glue *glue;
+
+    for (uint32_t i = 0; (glue = ss_glue_at(i)) != NULL; i++) {
+        if (ss_glue_matches(ss_base_name(path), glue->binaries))
+            return true;
+    }
+    return false;
 }
 
 bool ss_glue_is(const ss_frame *f)

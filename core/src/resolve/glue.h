@@ -10,6 +10,12 @@
 
 bool ss_glue_is(const ss_frame *frame);
 
+/* Whether all frames in the binary at PATH are glue. */
+bool ss_glue_is_binary(const char *path);
+
+/* Whether SYMBOL is of the code that calls main or a thread's function. */
+bool ss_glue_is_start_up(const char *symbol);
+
 /* What is known of LANGUAGE, or NULL. */
 const stacksplice_glue *ss_glue_of(const char *language);
 

@@ -4,6 +4,7 @@
 #include "base/thread.h"
 #include "resolve/debuginfo.h"
 #include "resolve/demangle.h"
+#include "resolve/glue.h"
 #include "resolve/room.h"
 #include "splice/token.h"
 #include "unwind/unwind.h"
@@ -19,6 +20,7 @@ typedef struct native_facts {
     uintptr_t address;
     bool in_module;
     bool debug;
+    bool brief;         /* no more need be found than that the frames are glue */
     const char *symbol; /* from the dynamic symbol table */
     uintptr_t symbol_start;
     ss_demangler demangle;
@@ -85,7 +87,7 @@ static void use_generation(uint64_t generation)
     ss_debug_refresh(generation);
 }
 
-static ss_native_answer *cached(uintptr_t address, uint64_t generation)
+static ss_native_answer *cached(uintptr_t address, bool brief, uint64_t generation)
 {
     ss_native_answer *a;
 
@@ -93,7 +95,7 @@ static ss_native_answer *cached(uintptr_t address, uint64_t generation)
         return NULL;
     use_generation(generation);
     a = cache[slot_of(address)];
-    if (a && a->address == address)
+    if (a && a->address == address && (brief || !a->brief))
         atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
     else
         a = NULL;
@@ -103,7 +105,7 @@ static ss_native_answer *cached(uintptr_t address, uint64_t generation)
 
 /* ---- Finding ---------------------------------------------------------------------------------*/
 
-static void gather(uintptr_t address, native_facts *facts)
+static void gather(uintptr_t address, bool brief, native_facts *facts)
 {
     uintptr_t within = address - 1; /* a call that never returns can end its function */
     Dl_info info;
@@ -113,7 +115,8 @@ static void gather(uintptr_t address, native_facts *facts)
     facts->in_module = address && ss_binary_find(within, &facts->module);
     if (!facts->in_module)
         return;
-    facts->debug = ss_debug_load();
+    facts->brief = brief;
+    facts->debug = !(brief && ss_glue_is_binary(facts->module.path)) && ss_debug_load();
     if (dladdr((void *)within, &info) && info.dli_sname && info.dli_saddr) {
         facts->symbol = info.dli_sname;
         facts->symbol_start = (uintptr_t)info.dli_saddr;
@@ -184,13 +187,23 @@ static void ask_libraries(void *data)
     const native_facts *facts = found->facts;
 
     if (facts->debug)
-        ss_debug_lookup(&facts->module, facts->address - 1, &found->debug);
+        ss_debug_lookup(&facts->module, facts->address - 1,
+                        facts->brief ? ss_glue_is_start_up : NULL, &found->debug);
     draft(found);
     for (uint32_t i = 0; i < found->count; i++) {
         stacksplice_frame *frame = &found->frames[i].frame;
 
         frame->function = readable(facts, frame->function, &found->owned[i]);
     }
+}
+
+/* Whether debug information could tell more of these frames, all of which are glue. */
+static bool is_brief(const finding *found)
+{
+    const native_facts *facts = found->facts;
+
+    return facts->brief && (ss_glue_is_binary(facts->module.path) ||
+                            (found->debug.symbol && ss_glue_is_start_up(found->debug.symbol)));
 }
 
 /* ---- Keeping ---------------------------------------------------------------------------------*/
@@ -290,8 +303,10 @@ static ss_native_answer *look_up(const native_facts *facts, uint64_t generation)
     last = &found->frames[found->count - 1];
     ss_native_name(last);
     a = pack(found->frames, found->count);
-    if (a && !last->frame.function)
-        a->nameless = ss_unwind_function(facts->address);
+    if (a) {
+        a->brief = is_brief(found);
+        a->nameless = last->frame.function ? 0 : ss_unwind_function(facts->address);
+    }
     for (uint32_t i = 0; i < found->count; i++)
         free(found->owned[i]);
     if (a && asked)
@@ -299,14 +314,14 @@ static ss_native_answer *look_up(const native_facts *facts, uint64_t generation)
     return a;
 }
 
-static ss_native_answer *find_anew(uintptr_t address, uint64_t generation)
+static ss_native_answer *find_anew(uintptr_t address, bool brief, uint64_t generation)
 {
     native_facts *facts = ss_alloc_dirty(sizeof *facts); /* large, and a stack may be small */
     ss_native_answer *a = NULL;
 
     if (!facts)
         return NULL;
-    gather(address, facts);
+    gather(address, brief, facts);
     if (facts->in_module && ss_lock_take(&lock)) {
         a = look_up(facts, generation);
         ss_lock_drop(&lock);
@@ -315,7 +330,7 @@ static ss_native_answer *find_anew(uintptr_t address, uint64_t generation)
     return a;
 }
 
-ss_native_answer *ss_native_find(uintptr_t address)
+ss_native_answer *ss_native_find(uintptr_t address, bool brief)
 {
     uint64_t generation;
     ss_native_answer *a;
@@ -323,9 +338,9 @@ ss_native_answer *ss_native_find(uintptr_t address)
     if (ss_lock_is_mine(&lock))
         return NULL;
     generation = stacksplice_unloads();
-    a = cached(address, generation);
+    a = cached(address, brief, generation);
     if (a && !(a->nameless && ss_function_name(a->nameless)))
         return a;
     ss_native_unref(a); /* scripts have named the function since */
-    return find_anew(address, generation);
+    return find_anew(address, brief, generation);
 }

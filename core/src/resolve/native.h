@@ -11,13 +11,17 @@ typedef struct ss_native_answer {
     atomic_uint refs; /* (ATOMIC) of the cache and of each reader */
     uint32_t count;
     uintptr_t address;
+    bool brief;                /* one frame, which is glue; a full answer may have more */
     _Atomic uint32_t searched; /* (ATOMIC) see ss_unread_find */
     uintptr_t nameless; /* start of a nameless function, which scripts may name later; or 0 */
     ss_frame frames[];
 } ss_native_answer;
 
-/* Resolve ADDRESS; NULL when nothing is mapped there or memory ran out. */
-ss_native_answer *ss_native_find(uintptr_t address);
+/*
+ * Resolve ADDRESS; NULL when nothing is mapped there or memory ran out.  The answer may be brief if
+ * BRIEF.
+ */
+ss_native_answer *ss_native_find(uintptr_t address, bool brief);
 void ss_native_unref(ss_native_answer *answer);
 
 /* Fill F with what all frames of ADDRESS share; BINARY may be NULL. */

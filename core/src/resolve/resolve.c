@@ -42,10 +42,11 @@ SS_NOINLINE static bool deliver_gap(ss_native_answer *a, ss_frame_callback callb
     return !ss_unread_find(a->frames, a->count, &a->searched, &gap) || !callback(&gap.frame, data);
 }
 
-static stacksplice_hresult resolve_native(uintptr_t address, ss_frame_callback callback, void *data)
+static stacksplice_hresult resolve_native(uintptr_t address, bool brief, ss_frame_callback callback,
+                                          void *data)
 {
     stacksplice_hresult hr;
-    ss_native_answer *a = ss_native_find(address);
+    ss_native_answer *a = ss_native_find(address, brief);
 
     if (!a)
         return resolve_poorly(address, callback, data);
@@ -117,7 +118,13 @@ static stacksplice_hresult resolve_token(uintptr_t token, ss_frame_callback call
 stacksplice_hresult ss_resolve(uintptr_t address, ss_frame_callback callback, void *data)
 {
     return ss_token_is(address) ? resolve_token(address, callback, data)
-                                : resolve_native(address, callback, data);
+                                : resolve_native(address, false, callback, data);
+}
+
+stacksplice_hresult ss_resolve_brief(uintptr_t address, ss_frame_callback callback, void *data)
+{
+    return ss_token_is(address) ? resolve_token(address, callback, data)
+                                : resolve_native(address, true, callback, data);
 }
 
 stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_binary *module,

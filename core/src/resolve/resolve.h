@@ -31,6 +31,13 @@ static inline const char *ss_base_name(const char *path)
 stacksplice_hresult ss_resolve(uintptr_t address, ss_frame_callback callback, void *data);
 
 /*
+ * The same for a reader that hides glue: where all frames of ADDRESS are glue, one without a file
+ * may stand for them.  Reading debug information takes the longest, and most frames of such a
+ * stack are inside an interpreter.
+ */
+stacksplice_hresult ss_resolve_brief(uintptr_t address, ss_frame_callback callback, void *data);
+
+/*
  * For a failing process: neither allocates nor waits for a lock of ours or of the loader (where the
  * platform allows).  Native frames have no function and no file.  MODULE is scratch space.
  */
