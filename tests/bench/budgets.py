@@ -48,6 +48,10 @@ BUDGETS = [
     Budget("resolve, warm, an address", "stacksplice_resolve", plus=0.1 * MICROSECOND),
     Budget("resolve, first in a process", "stacksplice_resolve", plus=10 * MILLISECOND),
     Budget("Python, an exception of * frames", "stacksplice.originate", "TracebackException", 1 / 20),
+    Budget("Python, a report of * frames", "stacksplice.format_exception", "traceback.format_exception", 0.2),
+    Budget(
+        "Python, the first report of a *", "stacksplice.format_exception", "traceback.format_exception", 0.2
+    ),
     Budget("Lua, error under * frames", "stacksplice.handler", "debug.traceback", 1 / 10),
     # Where Lua is alone this is that function after one check.
     Budget("Lua, the stack at * frames", "stacksplice.traceback", "debug.traceback", 1.1),
@@ -73,6 +77,7 @@ REFERENCES = [
     ("one thread, *", "unw_backtrace"),
     ("two threads at once, *", "unw_backtrace"),
     ("resolve, warm*", "dladdr"),
+    ("Python*report of *", "traceback.format_exception"),
     ("Python, an exception*", "TracebackException"),
     ("Python, the stack*", "traceback.extract_stack"),
     ("Lua, error *", "debug.traceback"),

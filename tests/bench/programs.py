@@ -154,6 +154,9 @@ CAPTURES = [
 ]
 
 
+FORMATS = ["stacksplice.format_exception", "traceback.format_exception"]
+
+
 def native(runner: Runner, results: Results) -> None:
     program = runner.program("bench-native")
     runner.measure(results, "captures of C stacks", [program])
@@ -204,6 +207,7 @@ def python(runner: Runner, results: Results) -> None:
         },
     )
     attaching(runner, results)
+    reports(runner, results)
 
 
 def attaching(runner: Runner, results: Results) -> None:
@@ -217,6 +221,17 @@ def attaching(runner: Runner, results: Results) -> None:
             continue
         command = [sys.executable, str(HERE / "first_lupa.py"), *modules]
         runner.first(results, row, {"stacksplice": command})
+
+
+def reports(runner: Runner, results: Results) -> None:
+    program = [sys.executable, str(HERE / "report_rows.py")]
+    runner.measure(results, "reports in Python", program)
+    for languages, mixed in ("Python", []), ("Python and Lua", ["mixed"]):
+        runner.first(
+            results,
+            f"{languages}, the first report of a process, 50 frames",
+            {name: [*program, "--first", name, *mixed] for name in FORMATS},
+        )
 
 
 def lua(runner: Runner, results: Results) -> None:

@@ -52,6 +52,11 @@ ROWS = {
         "import in a process",
         "first attach and capture in a process, a runtime of lupa",
         "first attach and capture in a process, three Luas of lupa",
+    ]
+    + [
+        f"{languages}, {what} 50 frames"
+        for languages in ("Python", "Python and Lua")
+        for what in ("a report of", "the first report of a process,")
     ],
     "lua": [
         f"Lua, {what} {frames} frames" for what in ("error under", "the stack at") for frames in (5, 50, 200)
