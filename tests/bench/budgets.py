@@ -63,6 +63,7 @@ BUDGETS = [
     Budget("Python -> Lua -> Python, a raise", "stacksplice", "lupa", 1.0),
     Budget("border, no error, *", "stacksplice", "bare", 1.02, 40, "instructions"),
     Budget("import in a process", "stacksplice", plus=2.5 * MILLISECOND),
+    Budget("border, no error, a guard of C++", "stacksplice", "bare", 1.0, 0, "instructions"),
     Budget("require in a process", "stacksplice", plus=5 * MILLISECOND),
     # Flat: nothing for an error, some pages for what the C library or Python keeps in reserve.
     Budget("memory, growth over * errors of *", "native errors", plus=256),

@@ -160,6 +160,7 @@ FORMATS = ["stacksplice.format_exception", "traceback.format_exception"]
 def native(runner: Runner, results: Results) -> None:
     program = runner.program("bench-native")
     runner.measure(results, "captures of C stacks", [program])
+    runner.measure(results, "the guard of C++", [runner.program("bench-guard")])
     runner.first(
         results,
         "first capture in a process, depth 30",

@@ -1,4 +1,4 @@
-"""Every program of the benchmark runs, and every row is there with values.  No value is judged.
+"""Every program of the benchmark runs, and every row is there with values.  No time is judged.
 
 usage: test_rows.py BUILD_DIR PART,PART...
 """
@@ -33,6 +33,7 @@ ROWS = {
         "1000 threads that capture once, memory a thread",
         "resolve, warm, an address",
         "resolve, first in a process",
+        "border, no error, a guard of C++",
     ],
     "mixed": [f"native, {count} interpreter stacks" for count in STACKS]
     + ["native, ever-new interpreter stacks", "combined, 10 bridges"]
@@ -134,6 +135,14 @@ class CountTest(unittest.TestCase):
             for name, method in methods.items():
                 with self.subTest(row=row, method=name):
                     self.assertTrue(method.instructions or method.unavailable)
+
+    def test_a_guard_of_cpp_that_succeeds_adds_few_instructions(self):
+        row = "border, no error, a guard of C++"
+        runner, results = Runner(BUILD, "--tiny", row, True), Results()
+        PARTS["native"](runner, results)
+        self.assertEqual(runner.failed, [])
+        methods = results.rows[row]
+        self.assertLessEqual(methods["stacksplice"].instructions - methods["bare"].instructions, 25)
 
 
 if __name__ == "__main__":

@@ -124,11 +124,8 @@ inline description describe(const origin &from)
 // of the border.
 inline std::vector<std::uintptr_t> stack_of(const origin &from)
 {
-    if (from.site && from.site->count) {
-        const std::uintptr_t *const frames = from.site->frames.get();
-
-        return {frames, frames + from.site->count};
-    }
+    if (from.site && from.site->frames && from.site->count)
+        return {from.site->frames, from.site->frames + from.site->count};
     return stack_above(from.above, unwound_gap());
 }
 

@@ -51,28 +51,28 @@ namespace stacksplice
 namespace detail
 {
 
-template <typename Function> struct guarded_call {
-    Function &function;
-    HRESULT hr;
-
-    static void run(void *data)
-    {
-        auto &self = *static_cast<guarded_call *>(data);
-
-        if constexpr (std::is_void_v<std::invoke_result_t<Function &>>) {
-            self.function();
-            self.hr = S_OK;
-        } else {
-            static_assert(std::is_same_v<std::invoke_result_t<Function &>, HRESULT>,
-                          "what guard() calls returns nothing or an HRESULT; give another result a "
-                          "place: guard(function, result)");
-            self.hr = self.function();
-        }
-    }
-};
-
-[[gnu::noinline]] inline HRESULT originate_guarded(const throw_site &site) noexcept
+template <typename Function> HRESULT call_guarded(void *data)
 {
+    Function &function = *reinterpret_cast<Function *>(data);
+
+    if constexpr (std::is_void_v<std::invoke_result_t<Function &>>) {
+        function();
+        return S_OK;
+    } else {
+        static_assert(std::is_same_v<std::invoke_result_t<Function &>, HRESULT>,
+                      "what guard() calls returns nothing or an HRESULT; give another result a "
+                      "place: guard(function, result)");
+        return function();
+    }
+}
+
+// In guard's handler, whose registers nothing else needs.
+[[gnu::noinline]] inline HRESULT originate_guarded(const throw_site &site)
+{
+    const std::unique_ptr<std::uintptr_t[]> frames{site.frames};
+
+    if (!std::current_exception())
+        throw;
     return originate_from({&site, __builtin_frame_address(0), 0});
 }
 
@@ -84,15 +84,14 @@ template <typename Function> struct guarded_call {
 // passes: the end of the thread (pthread_exit, a cancellation), an error of LuaJIT.
 template <typename Function> HRESULT guard(Function &&function)
 {
-    detail::guarded_call<std::remove_reference_t<Function>> call{function, S_OK};
-    detail::throw_site site{call.run, &call, nullptr, 0};
+    using type = std::remove_reference_t<Function>;
+    detail::throw_site site;
 
     try {
-        stacksplice_cpp_call(&site);
-        return call.hr;
+        // A cast in the style of C, as FUNCTION may be constant, or no object.
+        return stacksplice_cpp_call(&site, detail::call_guarded<type>,
+                                    (void *)std::addressof(function));
     } catch (...) {
-        if (!std::current_exception())
-            throw;
         return detail::originate_guarded(site);
     }
 }

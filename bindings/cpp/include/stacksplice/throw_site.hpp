@@ -28,12 +28,10 @@
 namespace stacksplice::detail
 {
 
-// A call and, when an exception left it, the stack of the throw.
+// The stack of a throw.  A call that succeeds only initialises FRAMES; who catches deletes them.
 struct throw_site {
-    void (*call)(void *data); // the assembly uses the offsets of these two
-    void *data;
-    std::unique_ptr<std::uintptr_t[]> frames;
-    std::uint32_t count;
+    std::uintptr_t *frames = nullptr; // operator new[]
+    std::uint32_t count;              // of FRAMES
 };
 
 // The gap for the frames between a throw and the place where the stack was captured.
@@ -74,11 +72,12 @@ inline void take_throw_site(throw_site *site, const void *above) noexcept
     std::uint32_t count = 0;
     bool again = false;
 
+    delete[] site->frames; // of a search that came to nothing
+    std::uintptr_t *const frames = new (std::nothrow) std::uintptr_t[most + 1];
+    site->frames = frames;
     site->count = 0;
-    site->frames.reset(new (std::nothrow) std::uintptr_t[most + 1]);
-    if (!site->frames)
+    if (!frames)
         return;
-    std::uintptr_t *const frames = site->frames.get();
     if (FAILED(stacksplice_capture_ends(above, 0, most, frames + 1, &count)))
         return;
     const std::uint32_t skipped = frames_of_throw(frames + 1, count, &again);
@@ -112,7 +111,9 @@ extern "C" {
     return _URC_CONTINUE_UNWIND;
 }
 
-[[gnu::visibility("hidden")]] void stacksplice_cpp_call(stacksplice::detail::throw_site *site);
+// Returns what CALL(DATA) returns; SITE gets the stack of what it throws.
+[[gnu::visibility("hidden")]] HRESULT stacksplice_cpp_call(stacksplice::detail::throw_site *site,
+                                                           HRESULT (*call)(void *data), void *data);
 }
 
 // One copy for each binary with any number of units; link-time optimisation makes one of them.
@@ -140,8 +141,8 @@ __asm__(".ifndef stacksplice_cpp_call\n"
         ".cfi_def_cfa_offset 16\n"
         ".cfi_offset 3, -16\n"
         "movq %rdi, %rbx\n"
-        "movq 8(%rdi), %rdi\n"
-        "call *(%rbx)\n"
+        "movq %rdx, %rdi\n"
+        "call *%rsi\n"
         "popq %rbx\n"
         ".cfi_def_cfa_offset 8\n"
         "ret\n"
@@ -155,7 +156,7 @@ __asm__(".ifndef stacksplice_cpp_call\n"
         ".cfi_offset 19, -16\n"
         "mov x29, sp\n"
         "mov x19, x0\n"
-        "ldp x1, x0, [x0]\n"
+        "mov x0, x2\n"
         "blr x1\n"
         "ldr x19, [sp, #16]\n"
         "ldp x29, x30, [sp], #32\n"
@@ -174,9 +175,10 @@ __asm__(".ifndef stacksplice_cpp_call\n"
 
 } // namespace stacksplice::detail
 
-inline void stacksplice_cpp_call(stacksplice::detail::throw_site *site)
+inline HRESULT stacksplice_cpp_call(stacksplice::detail::throw_site *, HRESULT (*call)(void *data),
+                                    void *data)
 {
-    site->call(site->data);
+    return call(data);
 }
 
 #endif
