@@ -18,13 +18,14 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CORE = {
     "base": set(),
     "unwind": {"base"},
-    "splice": {"base", "unwind"},
+    "plan": {"base", "unwind"},
+    "splice": {"base", "unwind", "plan"},
     "com": {"base"},
-    "error": {"base", "unwind", "splice", "com"},
+    "error": {"base", "unwind", "plan", "splice", "com"},
     "script": {"base"},
-    "resolve": {"base", "unwind", "splice"},
-    "report": {"base", "unwind", "splice", "com", "resolve"},
-    "crash": {"base", "unwind", "splice", "com", "error", "resolve", "report"},
+    "resolve": {"base", "unwind", "plan", "splice"},
+    "report": {"base", "unwind", "plan", "splice", "com", "resolve"},
+    "crash": {"base", "unwind", "plan", "splice", "com", "error", "resolve", "report"},
     "winrt_names": {"com"},
 }
 # A room of the Lua binding -> the other rooms it may include.

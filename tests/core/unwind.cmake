@@ -3,7 +3,7 @@
 # Parts of the core that no public function shows are tested from inside: the same sources once
 # more, as an archive with everything visible.
 get_target_property(core_sources stacksplice SOURCES)
-list(FILTER core_sources INCLUDE REGEX "^src/(base|com|unwind|splice)/")
+list(FILTER core_sources INCLUDE REGEX "^src/(base|com|unwind|plan|splice)/")
 list(TRANSFORM core_sources PREPEND ${PROJECT_SOURCE_DIR}/core/)
 add_library(stacksplice_inside STATIC ${core_sources})
 target_link_libraries(stacksplice_inside PRIVATE stacksplice_flags PUBLIC Threads::Threads)
@@ -106,6 +106,13 @@ stacksplice_add_inside_test(unwind_broken_test unwind_broken_test.c)
 stacksplice_add_inside_test(unwind_code_test unwind_code_test.c)
 if(CMAKE_CROSSCOMPILING_EMULATOR) # which takes its time
   target_compile_definitions(unwind_broken_test PRIVATE GARBAGE_ROUNDS=300)
+endif()
+
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+  stacksplice_add_test(plan_test plan_test.c)
+  target_compile_definitions(plan_test PRIVATE TURN_LIBRARY="$<TARGET_FILE:unwind_turn_small>")
+  target_link_libraries(plan_test PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
+  add_dependencies(plan_test unwind_turn_small)
 endif()
 
 stacksplice_add_test(source_mark_test source_mark_test.c)

@@ -129,6 +129,7 @@ typedef struct stacksplice_walk {
     /* The capture keeps at most this many elements from either end of one splice.  A source may
        skip those between and push stacksplice_left_out in their place. */
     uint32_t run_ends;
+    uint32_t recorded; /* nonzero: report what the frames depend on (stacksplice_walk_read) */
 } stacksplice_walk;
 
 /*
@@ -172,6 +173,36 @@ STACKSPLICE_API int stacksplice_walk_push_all(stacksplice_walk *walk, const uint
  */
 STACKSPLICE_API int stacksplice_walk_end(stacksplice_walk *walk, uint32_t first, uintptr_t token);
 
+/*
+ * Reports.  When a stack recurs, the core records one capture and repeats it later: it compares
+ * what the capture depended on, and if all is the same, it copies the elements without asking any
+ * source.  So while walk->recorded is nonzero, a source with `reports` says what the tokens and
+ * places that it gives depend on, besides the native frames and the registers it asked for.  In
+ * other walks the calls do nothing.
+ *
+ * stacksplice_walk_read: it depends on the aligned word at ADDRESS, which has VALUE.  A pointer is
+ * reported before the words that it leads to: they are read again only if it is unchanged, so the
+ * memory must then still be there.
+ *
+ * stacksplice_walk_check: it depends on HOLDS returning nonzero for a copy of DATA.  HOLDS runs
+ * now, and in later captures, under the rules of collect, after the words and checks reported
+ * before have been found unchanged.
+ *
+ * stacksplice_walk_refuse: it depends on something else, or may differ next time.  Nothing needs to
+ * be reported any more: walk->recorded is 0 then.
+ * [thread: inside collect | alloc: no | signal: no]
+ */
+STACKSPLICE_API void stacksplice_walk_read(stacksplice_walk *walk, uintptr_t address,
+                                           uintptr_t value);
+
+#define STACKSPLICE_CHECK_WORDS 4
+
+STACKSPLICE_API void stacksplice_walk_check(stacksplice_walk *walk,
+                                            int (*holds)(const uintptr_t *data),
+                                            const uintptr_t data[STACKSPLICE_CHECK_WORDS]);
+
+STACKSPLICE_API void stacksplice_walk_refuse(stacksplice_walk *walk);
+
 #define STACKSPLICE_SOURCE_VERSION 1
 
 /*
@@ -203,6 +234,9 @@ typedef struct stacksplice_source {
     /* Nonzero: may call stacksplice_walk_end, and therefore collects before sources that may not.
        Optional, as classify is. */
     uint32_t ends_walks;
+    /* Nonzero: reports what its frames depend on (stacksplice_walk_read).  If a source does not, no
+       capture is repeated.  Optional, as classify is. */
+    uint32_t reports;
 } stacksplice_source;
 
 /*

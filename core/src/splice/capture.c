@@ -1,8 +1,9 @@
 #include "splice/splice.h"
 
 #include "splice/collection.h"
-#include "splice/merge.h"
 #include "splice/hash.h"
+#include "splice/merge.h"
+#include "splice/repeat.h"
 #include "splice/token_private.h"
 #include "unwind/stack.h"
 
@@ -71,15 +72,11 @@ static uint32_t run_ends(const ss_sink *sink)
     return most < UINT32_MAX / 8 ? (uint32_t)most : UINT32_MAX / 8;
 }
 
-static INLINED bool run(ss_collection *c, const void *above, ss_sink *sink)
+static INLINED bool collect(ss_collection *c, const void *above, const ss_sink *sink,
+                            uint32_t sources)
 {
-    ss_scratch *scratch = c->scratch;
-    const ss_unwind *unwind = &scratch->unwind;
-    uint32_t sources = ss_source_count();
-    ss_merge merge;
+    const ss_unwind *unwind = &c->scratch->unwind;
 
-    if (!ss_unwind_walk(&scratch->unwind, above, SS_UNWIND_MAX_FRAMES))
-        return false;
     c->walk.size = sizeof c->walk;
     c->walk.frame_count = unwind->count - unwind->hidden;
     c->walk.frames = unwind->frames ? unwind->frames + unwind->hidden : NULL;
@@ -87,45 +84,121 @@ static INLINED bool run(ss_collection *c, const void *above, ss_sink *sink)
     c->walk.marked_count = unwind->marked_count;
     c->walk.truncated = unwind->end_reason || unwind->bytes_left;
     c->walk.run_ends = run_ends(sink);
+    c->walk.recorded = c->recording != NULL;
     c->behind = sink->behind;
     set_bounds(&c->walk, unwind, above);
     ss_collect(c, sources);
-    if (c->no_memory)
+    return !c->no_memory;
+}
+
+/* Make a plan of what was recorded: the whole stack, whatever part of it the caller wants. */
+static SS_NOINLINE void make_plan(const ss_collection *c, const ss_merge *merge)
+{
+    ss_sink whole = {.max = 0};
+
+    whole.frames = ss_record_elements(c->recording, &whole.max);
+    if (!whole.frames || c->end_token || c->out_of_order)
+        return;
+    ss_merge_run(merge, &whole);
+    if (!whole.more && ss_repeat_is_lasting(whole.frames, whole.stored))
+        ss_record_done(&c->scratch->plans, c->recording, whole.stored);
+}
+
+/* Capture in full.  REPEAT is NULL if the capture is not to be recorded. */
+static INLINED bool run(ss_scratch *scratch, const void *above, ss_repeat *repeat, ss_sink *sink)
+{
+    ss_collection c = {.scratch = scratch};
+    const ss_unwind *unwind = &scratch->unwind;
+    uint32_t sources = ss_source_count();
+    ss_merge merge;
+
+    if (!ss_unwind_walk(&scratch->unwind, above, SS_UNWIND_MAX_FRAMES))
         return false;
-    merge = (ss_merge){.frames = c->walk.frames,
-                       .frame_count = c->walk.frame_count,
+    c.recording = repeat ? ss_repeat_record(scratch, repeat) : NULL;
+    if (!collect(&c, above, sink, sources))
+        return false;
+    merge = (ss_merge){.frames = c.walk.frames,
+                       .frame_count = c.walk.frame_count,
                        .inferred = unwind->inferred,
                        .splices = scratch->splices,
                        .splice_count = scratch->splice_count,
                        .source_ends = scratch->source_ends,
                        .source_count = sources,
                        .tokens = scratch->tokens,
-                       .end_gap = c->end_token ? c->end_token : end_gap(unwind)};
+                       .end_gap = c.end_token ? c.end_token : end_gap(unwind)};
     ss_merge_run(&merge, sink);
-    if (c->out_of_order)
+    if (c.out_of_order)
         ss_sink_put(sink, ss_token_of(SS_TOKEN_OUT_OF_ORDER));
+    if (SS_UNLIKELY(c.recording != NULL))
+        make_plan(&c, &merge);
     return true;
+}
+
+/* Compare the capture that a plan REPEATED with a full one. */
+static SS_COLD void verify(ss_scratch *scratch, const void *above, const ss_sink *asked,
+                           const ss_sink *repeated)
+{
+    ss_sink full = *asked;
+
+    full.frames = ss_plan_spare_elements(&scratch->plans, &full.max);
+    if (run(scratch, above, NULL, &full))
+        ss_repeat_verify(repeated, &full);
+}
+
+static INLINED bool repeat_or_run(ss_scratch *scratch, const void *above, uintptr_t entry,
+                                  ss_sink *sink)
+{
+    bool looks = entry && ss_repeat_looks(scratch, SS_PLAN_COMBINED), done;
+    ss_sink asked = *sink;
+    ss_repeat repeat;
+
+    if (looks) {
+        ss_repeat_begin(&repeat, entry, above);
+        if (ss_repeat_put(scratch, &repeat, sink)) {
+            if (SS_UNLIKELY(ss_repeat_verifies))
+                verify(scratch, above, &asked, sink);
+            return true;
+        }
+    }
+    done = run(scratch, above, looks ? &repeat : NULL, sink);
+    ss_scratch_trim(scratch);
+    return done;
+}
+
+/* One capture, while it is entered. */
+typedef struct capture {
+    const void *above;
+    ss_sink *sink;
+    stacksplice_hresult hr;
+} capture;
+
+static void capture_from(void *data, uintptr_t entry)
+{
+    capture *c = data;
+    ss_scratch *scratch;
+    bool done;
+
+    c->hr = S_FALSE;
+    if (!ss_scratch_enter()) {
+        ss_sink_put(c->sink, ss_token_of(SS_TOKEN_REENTERED));
+        return;
+    }
+    scratch = ss_scratch_mine();
+    done = scratch && repeat_or_run(scratch, c->above, entry, c->sink);
+    ss_scratch_leave();
+    c->hr = E_OUTOFMEMORY;
+    if (!done)
+        return;
+    ss_sink_finish(c->sink);
+    c->hr = c->sink->more ? S_FALSE : S_OK;
 }
 
 static INLINED stacksplice_hresult capture_into(const void *above, ss_sink *sink)
 {
-    ss_collection c = {.no_memory = false};
-    bool done = false;
+    capture c = {.above = checked_above(above, SS_HERE()), .sink = sink};
 
-    if (!ss_scratch_enter()) {
-        ss_sink_put(sink, ss_token_of(SS_TOKEN_REENTERED));
-        return S_FALSE;
-    }
-    c.scratch = ss_scratch_mine();
-    if (c.scratch) {
-        done = run(&c, checked_above(above, SS_HERE()), sink);
-        ss_scratch_trim(c.scratch);
-    }
-    ss_scratch_leave();
-    if (!done)
-        return E_OUTOFMEMORY;
-    ss_sink_finish(sink);
-    return sink->more ? S_FALSE : S_OK;
+    ss_plan_enter(capture_from, &c);
+    return c.hr;
 }
 
 SS_NOINLINE stacksplice_hresult ss_capture(const void *above, uint32_t skip, uint32_t max,
@@ -185,18 +258,21 @@ static uint32_t sum_of(const uintptr_t *frames, uint32_t count)
     return sum;
 }
 
+/* How many frames to walk for that many elements, our own included. */
+static uint32_t frames_for(uint64_t elements)
+{
+    return elements < SS_UNWIND_MAX_FRAMES - OWN_FRAMES ? (uint32_t)elements + OWN_FRAMES
+                                                        : SS_UNWIND_MAX_FRAMES;
+}
+
 /* The same for a stack that needs a full walk. */
 static SS_NOINLINE uint32_t walk_native(ss_scratch *scratch, const void *above, uint32_t skip,
                                         uint32_t max, uintptr_t *frames)
 {
-    uint64_t wanted = (uint64_t)skip + max + OWN_FRAMES;
     ss_unwind *unwind = &scratch->unwind;
     ss_sink sink = {.frames = frames, .max = max, .skip = skip};
-    bool more;
+    bool more = ss_unwind_walk(unwind, above, frames_for((uint64_t)skip + max));
 
-    if (wanted > SS_UNWIND_MAX_FRAMES)
-        wanted = SS_UNWIND_MAX_FRAMES;
-    more = ss_unwind_walk(unwind, above, (uint32_t)wanted);
     if (more) {
         ss_unwind_recurs(unwind, above);
         more = store_native(unwind, unwind->hidden, &sink);
@@ -208,6 +284,48 @@ static SS_NOINLINE uint32_t walk_native(ss_scratch *scratch, const void *above, 
     return sink.stored;
 }
 
+/* Record the stack that was just captured. */
+static SS_NOINLINE void record_native(ss_scratch *scratch, ss_repeat *repeat, const void *above)
+{
+    if (ss_unwind_walk(&scratch->unwind, above, frames_for(repeat->here.limit)))
+        ss_repeat_record_native(scratch, repeat);
+    ss_scratch_trim(scratch);
+}
+
+static SS_COLD void verify_native(ss_scratch *scratch, const void *above, uint32_t skip,
+                                  const ss_sink *repeated)
+{
+    ss_sink full = {.max = repeated->max};
+
+    full.frames = ss_plan_spare_elements(&scratch->plans, &full.max);
+    full.stored = walk_native(scratch, above, skip, full.max, full.frames);
+    full.more = repeated->more;
+    ss_repeat_verify(repeated, &full);
+}
+
+static INLINED uint32_t capture_native(ss_scratch *scratch, const void *above, uint32_t skip,
+                                       uint32_t max, uintptr_t *frames)
+{
+    ss_sink sink = {.frames = frames, .max = max, .skip = skip};
+    bool looks = ss_repeat_looks(scratch, SS_PLAN_NATIVE);
+    uint32_t stored = 0;
+    ss_repeat repeat;
+
+    if (looks) {
+        ss_repeat_begin_native(&repeat, above, (uint64_t)skip + max);
+        if (ss_repeat_put(scratch, &repeat, &sink)) {
+            if (SS_UNLIKELY(ss_repeat_verifies))
+                verify_native(scratch, above, skip, &sink);
+            return sink.stored;
+        }
+    }
+    if (!ss_unwind_recurring(&scratch->unwind, above, skip, max, frames, &stored))
+        stored = walk_native(scratch, above, skip, max, frames);
+    if (SS_UNLIKELY(looks && ss_repeat_is_due(scratch, frames, stored)))
+        record_native(scratch, &repeat, above);
+    return stored;
+}
+
 SS_NOINLINE uint32_t ss_capture_native(const void *above, uint32_t skip, uint32_t max,
                                        uintptr_t *frames, uint32_t *hash)
 {
@@ -217,9 +335,8 @@ SS_NOINLINE uint32_t ss_capture_native(const void *above, uint32_t skip, uint32_
     if (!max || !ss_scratch_enter())
         return 0;
     scratch = ss_scratch_mine();
-    if (SS_LIKELY(scratch != NULL) &&
-        !ss_unwind_recurring(&scratch->unwind, above, skip, max, frames, &stored))
-        stored = walk_native(scratch, above, skip, max, frames);
+    if (SS_LIKELY(scratch != NULL))
+        stored = capture_native(scratch, above, skip, max, frames);
     ss_scratch_leave();
     if (hash)
         *hash = sum_of(frames, stored);

@@ -9,16 +9,25 @@ static ss_collection *impl_from_walk(const stacksplice_walk *walk)
     return SS_CONTAINER(walk, ss_collection, walk);
 }
 
+static void record_word(void *recording, uintptr_t address, uintptr_t value)
+{
+    ss_record_word(recording, address, value);
+}
+
+/* The capture depends on those registers of FRAME, counted as the unwinder does. */
+static SS_NOINLINE void record_registers(const ss_collection *c, uint32_t frame,
+                                         const uint32_t *dwarf_registers, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (!ss_unwind_register_word(&c->scratch->unwind, frame, dwarf_registers[i], record_word,
+                                     c->recording))
+            ss_record_refuse(c->recording);
+}
+
 int stacksplice_walk_register(const stacksplice_walk *walk, uint32_t frame, uint32_t dwarf_register,
                               uintptr_t *value)
 {
-    const ss_collection *c;
-
-    if (!walk || !value || frame >= walk->frame_count)
-        return 0;
-    c = impl_from_walk(walk);
-    return ss_unwind_register(&c->scratch->unwind, frame + c->scratch->unwind.hidden,
-                              dwarf_register, value);
+    return value && stacksplice_walk_registers(walk, frame, &dwarf_register, 1, value);
 }
 
 int stacksplice_walk_registers(const stacksplice_walk *walk, uint32_t frame,
@@ -29,8 +38,10 @@ int stacksplice_walk_registers(const stacksplice_walk *walk, uint32_t frame,
     if (!walk || !dwarf_registers || !values || frame >= walk->frame_count)
         return 0;
     c = impl_from_walk(walk);
-    return ss_unwind_registers(&c->scratch->unwind, frame + c->scratch->unwind.hidden,
-                               dwarf_registers, count, values);
+    frame += c->scratch->unwind.hidden;
+    if (SS_UNLIKELY(c->recording != NULL))
+        record_registers(c, frame, dwarf_registers, count);
+    return ss_unwind_registers(&c->scratch->unwind, frame, dwarf_registers, count, values);
 }
 
 int stacksplice_walk_splice(stacksplice_walk *walk, uint32_t first, uint32_t count)
@@ -69,6 +80,8 @@ static void shorten_splice(const ss_collection *c)
     uintptr_t *tokens = scratch->tokens + splice->token_first;
     uint32_t count = splice->token_count, begin = 0;
 
+    if (c->recording)
+        ss_record_refuse(c->recording); /* a capture that keeps other parts could not repeat it */
     while (c->behind && begin < count && tokens[begin] != c->behind)
         begin++;
     if (begin < count) {
@@ -150,6 +163,33 @@ int stacksplice_walk_end(stacksplice_walk *walk, uint32_t first, uintptr_t token
     c->end_token = token;
     return 1;
 }
+
+/* ---- Reports for plans ------------------------------------------------------------------------*/
+
+void stacksplice_walk_read(stacksplice_walk *walk, uintptr_t address, uintptr_t value)
+{
+    if (walk && impl_from_walk(walk)->recording)
+        ss_record_word(impl_from_walk(walk)->recording, address, value);
+}
+
+void stacksplice_walk_check(stacksplice_walk *walk, int (*holds)(const uintptr_t *data),
+                            const uintptr_t data[STACKSPLICE_CHECK_WORDS])
+{
+    if (walk && impl_from_walk(walk)->recording)
+        ss_record_guard(impl_from_walk(walk)->recording, holds, data);
+}
+
+void stacksplice_walk_refuse(stacksplice_walk *walk)
+{
+    if (!walk || !impl_from_walk(walk)->recording)
+        return;
+    ss_record_refuse(impl_from_walk(walk)->recording);
+    walk->recorded = 0;
+}
+
+_Static_assert(STACKSPLICE_CHECK_WORDS == SS_PLAN_GUARD_DATA, "a guard keeps them all");
+
+/* ---- Asking the sources -----------------------------------------------------------------------*/
 
 /*
  * Collect from the sources that may end the walk, or from those that may not; DONE has collected.

@@ -106,6 +106,7 @@ static void thread_ends(void *value)
     atomic_store(&scratch->in_use, true);
     mine = NULL;
     ss_unwind_trim(&scratch->unwind, true);
+    ss_plans_clear(&scratch->plans);
     ss_free(scratch->splices);
     ss_free(scratch->tokens);
     scratch->splices = NULL;
@@ -165,6 +166,7 @@ static SS_COLD ss_scratch *get_scratch(void)
         return NULL;
     atomic_store(&scratch->in_use, true);
     ss_unwind_trim(&scratch->unwind, true); /* its last owner may have been adding to the tree */
+    ss_plans_clear(&scratch->plans);
     if (have_key)
         (void)pthread_setspecific(key, scratch); /* else claim(true) finds it later */
     mine = scratch;

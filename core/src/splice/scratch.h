@@ -2,6 +2,7 @@
 #ifndef SS_SCRATCH_H
 #define SS_SCRATCH_H
 
+#include "plan/plan.h"
 #include "splice/merge.h"
 #include "splice/source.h"
 #include "unwind/unwind.h"
@@ -17,6 +18,7 @@ typedef struct ss_scratch {
     uint32_t token_count;
     uint32_t token_capacity;
     uint32_t source_ends[SS_MAX_SOURCES];
+    ss_plans plans;
     _Atomic bool in_use;    /* (ATOMIC) by a capture: its pointers may dangle */
     _Atomic uint64_t owner; /* (ATOMIC) by a capture: its pointers may dangle */
 } ss_scratch;

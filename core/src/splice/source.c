@@ -20,6 +20,16 @@ const stacksplice_source *ss_source_at(uint32_t index)
     return &sources[index];
 }
 
+bool ss_sources_report(void)
+{
+    uint32_t end = ss_source_count();
+
+    for (uint32_t i = 0; i < end; i++)
+        if (!sources[i].reports)
+            return false;
+    return true;
+}
+
 static const stacksplice_source *find(const char *language, const void *identity)
 {
     for (uint32_t i = 0; i < ss_source_count(); i++)
@@ -67,7 +77,8 @@ void stacksplice_reclassify(void)
 static bool is_known_size(size_t size)
 {
     return size == sizeof(stacksplice_source) || size == offsetof(stacksplice_source, classify) ||
-           size == offsetof(stacksplice_source, ends_walks);
+           size == offsetof(stacksplice_source, ends_walks) ||
+           size == offsetof(stacksplice_source, reports);
 }
 
 stacksplice_hresult stacksplice_add_source(const stacksplice_source *source)

@@ -12,4 +12,7 @@ uint32_t ss_source_count(void);
 
 const stacksplice_source *ss_source_at(uint32_t index);
 
+/* Whether every source reports what its frames depend on (stacksplice_source.reports). */
+bool ss_sources_report(void);
+
 #endif

@@ -91,6 +91,19 @@ bool ss_unwind_registers(const ss_unwind *walk, uint32_t frame, const uint32_t *
                          uint32_t count, uintptr_t *values);
 
 /*
+ * Call REPORT for each word of the stack that decides COUNT frames from FIRST outward: where each
+ * lies, and where the last walk ended after the last one.  Frames further in are taken as given.
+ * False if that is more than words of the stack: signal frames, guesses, rare unwind data.
+ */
+typedef void (*ss_word_report)(void *data, uintptr_t address, uintptr_t value);
+bool ss_unwind_words(const ss_unwind *walk, uint32_t first, uint32_t count, ss_word_report report,
+                     void *data);
+
+/* The same for the value of a register of one frame, as ss_unwind_register finds it. */
+bool ss_unwind_register_word(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_register,
+                             ss_word_report report, void *data);
+
+/*
  * The first address of the function that contains the return address IP, from its unwind data; 0
  * when it has none.  Signal safe.
  */
@@ -101,6 +114,9 @@ uintptr_t ss_unwind_function(uintptr_t ip);
  * address IP and its FUNCTION's start.  Cached answers are dropped.  FLAGS must be signal safe.
  */
 void ss_unwind_classify(uint32_t (*flags)(uintptr_t ip, uintptr_t function));
+
+/* A number that changes when the flags of frames may change. */
+uint32_t ss_unwind_epoch(void);
 
 /* Release memory: that of an unusually deep walk, or (ALL) everything. */
 void ss_unwind_trim(ss_unwind *walk, bool all);

@@ -26,6 +26,11 @@ void ss_unwind_classify(uint32_t (*flags)(uintptr_t ip, uintptr_t function))
     atomic_fetch_add(&ss_walk_epoch, 1);
 }
 
+uint32_t ss_unwind_epoch(void)
+{
+    return atomic_load_explicit(&ss_walk_epoch, memory_order_acquire);
+}
+
 static uint32_t ask(uintptr_t ip, uintptr_t function)
 {
     classifier flags = atomic_load(&classify);

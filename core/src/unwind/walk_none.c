@@ -56,6 +56,28 @@ bool ss_unwind_registers(const ss_unwind *walk, uint32_t frame, const uint32_t *
     return count == 0;
 }
 
+bool ss_unwind_words(const ss_unwind *walk, uint32_t first, uint32_t count, ss_word_report report,
+                     void *data)
+{
+    (void)walk;
+    (void)first;
+    (void)count;
+    (void)report;
+    (void)data;
+    return false;
+}
+
+bool ss_unwind_register_word(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_register,
+                             ss_word_report report, void *data)
+{
+    (void)walk;
+    (void)frame;
+    (void)dwarf_register;
+    (void)report;
+    (void)data;
+    return false;
+}
+
 uintptr_t ss_unwind_function(uintptr_t ip)
 {
     (void)ip;
@@ -65,6 +87,11 @@ uintptr_t ss_unwind_function(uintptr_t ip)
 void ss_unwind_classify(uint32_t (*flags)(uintptr_t ip, uintptr_t function))
 {
     (void)flags;
+}
+
+uint32_t ss_unwind_epoch(void)
+{
+    return 0;
 }
 
 void ss_unwind_trim(ss_unwind *walk, bool all)

@@ -1,0 +1,146 @@
+/*
+ * Plans: stacks that are captured again by comparing.
+ *
+ * A capture is a function of the words that it reads.  When a stack recurs, one capture is
+ * recorded: the address and value of each word it depended on, and its elements.  The next capture
+ * from the same place compares the words instead.  If all are equal, it copies the elements.
+ *
+ *      words    return addresses, saved registers | what sources read: a pointer, then its target
+ *      guards                                     ^ conditions that are no words
+ *      elements the finished stack
+ *
+ * Words are compared in the order in which they were recorded.  A source reports a pointer before
+ * the words behind it.  So when an address is read again, everything that led to it is unchanged,
+ * and the memory is still there.  Words of the stack itself are always readable.
+ *
+ * A thread has its own plans, in one mapping of fixed size.  New plans overwrite the oldest.
+ */
+#ifndef SS_PLAN_H
+#define SS_PLAN_H
+
+#include "base/platform.h"
+#include "unwind/stack.h"
+#include "unwind/unwind.h"
+
+/* Native addresses and combined stacks recur independently. */
+typedef enum ss_plan_kind { SS_PLAN_NATIVE, SS_PLAN_COMBINED, SS_PLAN_KINDS } ss_plan_kind;
+
+/* Where a capture begins: all that decides which words it reads first. */
+typedef struct ss_plan_case {
+    ss_plan_kind kind;
+    uintptr_t entry; /* its frame record: the saved frame pointer, above it the return address */
+    uintptr_t low;   /* no word of the stack below this one belongs to the callers */
+    uintptr_t above; /* frames further in are hidden */
+    uint32_t limit;  /* how many elements are wanted at most */
+    ss_range stack;  /* that holds ENTRY */
+} ss_plan_case;
+
+/* What all plans of a thread depend on.  A change voids them. */
+typedef struct ss_plan_world {
+    uint64_t modules; /* ss_modules_generation */
+    uint32_t marks;   /* ss_unwind_epoch */
+    uint32_t tokens;  /* stacksplice_token_epoch */
+    uint32_t sources;
+} ss_plan_world;
+
+enum { SS_PLAN_SIGHTS = 256, SS_PLAN_GUARD_DATA = 4 };
+
+struct ss_plan_room;
+
+/* Whether plans of a kind have paid off. */
+typedef struct ss_plan_luck {
+    uint32_t debt;   /* for recordings that captures have not paid back yet */
+    uint32_t misses; /* captures since the last hit */
+    bool is_useless; /* there was no hit since the last recording */
+} ss_plan_luck;
+
+/* One thread's plans; all zero: none.  Only that thread uses them, inside a capture. */
+typedef struct ss_plans {
+    struct ss_plan_room *room; /* owned: a mapping; NULL before the first recording */
+    ss_plan_luck luck[SS_PLAN_KINDS];
+    uint16_t sights[SS_PLAN_SIGHTS]; /* hashes of stacks that were captured in full */
+    ss_stack_cache stack;
+} ss_plans;
+
+/* The elements of a recorded stack. */
+typedef struct ss_plan {
+    const uintptr_t *elements;
+    uint32_t count;
+} ss_plan;
+
+/*
+ * Whether to look for a plan, and to record one.  Where stacks have not recurred for long, only one
+ * capture in a few is worth that.
+ */
+static inline bool ss_plans_look(ss_plans *plans, ss_plan_kind kind)
+{
+    enum { PATIENCE = 64, SELDOM = 8 };
+
+    ss_plan_luck *luck = &plans->luck[kind];
+
+    luck->debt -= luck->debt != 0;
+    return ++luck->misses < PATIENCE || luck->misses % SELDOM == 0;
+}
+
+/* Release the memory. */
+void ss_plans_clear(ss_plans *plans);
+
+/*
+ * Find the plan of this stack: true if one fits, and then *FOUND is valid until the next recording.
+ * Sets the stack of HERE, which ss_plan_record needs, only if there are plans.
+ */
+bool ss_plan_find(ss_plans *plans, ss_plan_case *here, const ss_plan_world *world, ss_plan *found);
+
+/* For tests: guards that do not hold are ignored, so that plans give false stacks. */
+extern bool ss_plan_is_blind;
+
+/* The memory for elements while nothing is recorded, after a plan was found.  Lowers *MAX to it. */
+uintptr_t *ss_plan_spare_elements(const ss_plans *plans, uint32_t *max);
+
+/* ---- Recording --------------------------------------------------------------------------------*/
+
+/*
+ * Whether to record a stack with that HASH: it was captured before, and recordings have paid off.
+ * Called once for each capture in full.
+ */
+bool ss_plan_is_due(ss_plans *plans, ss_plan_kind kind, uint32_t hash);
+
+typedef struct ss_recording ss_recording;
+
+/* Begin to record the capture of HERE; NULL without memory, or when its stack is unknown. */
+ss_recording *ss_plan_record(ss_plans *plans, ss_plan_case *here, const ss_plan_world *world);
+
+/* The capture depends on the word at ADDRESS, which has VALUE. */
+void ss_record_word(ss_recording *recording, uintptr_t address, uintptr_t value);
+
+/* It also depends on HOLDS being true of DATA (SS_PLAN_GUARD_DATA words). */
+void ss_record_guard(ss_recording *recording, int (*holds)(const uintptr_t *data),
+                     const uintptr_t *data);
+
+/* It depends on something else, too: make no plan. */
+void ss_record_refuse(ss_recording *recording);
+
+/* Report what frames FIRST and outward of WALK depend on, at most LIMIT of them. */
+void ss_record_native(ss_recording *recording, const ss_unwind *walk, uint32_t first,
+                      uint32_t limit);
+
+/* Room for the elements, or NULL if the recording was refused. */
+uintptr_t *ss_record_elements(ss_recording *recording, uint32_t *room);
+
+/* Make the plan from COUNT elements stored there. */
+void ss_record_done(ss_plans *plans, ss_recording *recording, uint32_t count);
+
+/* ---- entry_*.c --------------------------------------------------------------------------------*/
+
+/*
+ * Call F with DATA and the address of a frame record.  In that frame lie all callee-saved registers
+ * of our caller, at places that do not change, from SS_PLAN_SAVED_BYTES below the record on.  Where
+ * that is not implemented, the address is 0, and there are no plans.
+ */
+void ss_plan_enter(void (*f)(void *data, uintptr_t entry), void *data);
+
+enum { SS_PLAN_SAVED_BYTES = 40 };
+
+extern const bool ss_plan_is_possible;
+
+#endif

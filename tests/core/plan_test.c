@@ -1,0 +1,489 @@
+/*
+ * Stacks that recur are repeated by plans: when one is, when it must not be, and that the elements
+ * are those of a full capture.
+ */
+#include "instruments.h"
+#include "machine.h"
+#include "splice_fixture.h"
+#include "threads.h"
+
+#include <stacksplice/source.h>
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { ENOUGH = 100 /* captures, after which a recurring stack has a plan */ };
+
+/* ---- A source whose frames follow from words --------------------------------------------------*/
+
+typedef struct node {
+    const struct node *next;
+    uintptr_t token;
+} node;
+
+static _Thread_local const node *head; /* what the source reads */
+static _Thread_local unsigned asked;   /* how often it was asked */
+static _Thread_local bool refuses, forgets_tokens;
+static _Thread_local int guarded; /* 0: no guard */
+
+static int guard_holds(const uintptr_t *data)
+{
+    return guarded == (int)data[0] && data[1] == 11 && data[3] == 13;
+}
+
+static void push(stacksplice_walk *walk, const node *at)
+{
+    if (!forgets_tokens)
+        stacksplice_walk_read(walk, (uintptr_t)&at->token, at->token);
+    (void)stacksplice_walk_push(walk, at->token);
+}
+
+static void collect(stacksplice_walk *walk, void *data)
+{
+    const uintptr_t check[STACKSPLICE_CHECK_WORDS] = {(uintptr_t)guarded, 11, 12, 13};
+
+    (void)data;
+    asked++;
+    if (refuses)
+        stacksplice_walk_refuse(walk);
+    if (guarded)
+        stacksplice_walk_check(walk, guard_holds, check);
+    stacksplice_walk_read(walk, (uintptr_t)&head, (uintptr_t)head);
+    if (!head || !stacksplice_walk_splice(walk, 0, 0))
+        return;
+    for (const node *at = head; at; at = at->next) {
+        stacksplice_walk_read(walk, (uintptr_t)&at->next, (uintptr_t)at->next);
+        push(walk, at);
+    }
+}
+
+static const stacksplice_source source = {SOURCE, .language = "test", .identity = &source,
+                                          .collect = collect, .reports = 1};
+
+static uintptr_t script_token(const char *function)
+{
+    stacksplice_token_info info = {SCRIPT_TOKEN, .language = "test", .function = function};
+    uintptr_t token;
+
+    return stacksplice_intern(&info, &token) == S_OK ? token : 0;
+}
+
+/* ---- Captures from one place ------------------------------------------------------------------*/
+
+/* A place in the source is one place in the code: no copies for constants, no unrolled loops. */
+#ifdef __clang__
+#define ONE_PLACE __attribute__((noinline))
+#else
+#define ONE_PLACE __attribute__((noipa))
+#endif
+static volatile unsigned one = 1;
+
+/* Capture TIMES times into S; returns how often the source was asked. */
+static ONE_PLACE unsigned capture_times(stack *s, unsigned times)
+{
+    asked = 0;
+    for (unsigned i = 0; i < times; i += one)
+        s->hr = stacksplice_capture(0, MAX, s->frames, &s->count, &s->hash);
+    return asked;
+}
+
+/*
+ * All captures of a test are made here: the stack is the same.  First make a plan, then do CHANGE,
+ * then capture once more; returns whether that asked the source.
+ */
+static ONE_PLACE bool asks_after(void (*change)(void), stack *before, stack *after)
+{
+    static const unsigned times[] = {ENOUGH, 1};
+    stack *const stacks[] = {before, after};
+    unsigned askings[2];
+
+    for (volatile unsigned step = 0; step < 2; step += one) {
+        askings[step] = capture_times(stacks[step], times[step]);
+        if (step == 0 && change)
+            change();
+    }
+    if (askings[0] == ENOUGH)
+        fail_msg("no plan was made");
+    return askings[1] == 1;
+}
+
+static node nodes[2];
+
+static int set_up(void **state)
+{
+    (void)state;
+    nodes[0] = (node){&nodes[1], script_token("a")};
+    nodes[1] = (node){NULL, script_token("b")};
+    head = nodes;
+    refuses = forgets_tokens = false;
+    guarded = 0;
+    return 0;
+}
+
+#define PLAN_TEST(name) TEST_WITH(name, set_up, NULL)
+
+static void check_equal(const stack *a, const stack *b)
+{
+    assert_int_equal(a->hr, b->hr);
+    assert_int_equal(a->count, b->count);
+    assert_int_equal(a->hash, b->hash);
+    assert_memory_equal(a->frames, b->frames, a->count * sizeof *a->frames);
+}
+
+/* ---- Repeating --------------------------------------------------------------------------------*/
+
+PLAN_TEST(test_recurring_stack_is_repeated)
+{
+    stack before, after;
+
+    assert_false(asks_after(NULL, &before, &after));
+    check_equal(&before, &after);
+    assert_true(after.frames[0] == nodes[0].token);
+    assert_true(after.frames[1] == nodes[1].token);
+}
+
+static void change_token(void)
+{
+    nodes[1].token = script_token("c");
+}
+
+static void change_head(void)
+{
+    head = &nodes[1];
+}
+
+PLAN_TEST(test_changed_word_is_seen)
+{
+    stack before, after;
+
+    assert_true(asks_after(change_token, &before, &after));
+    assert_true(after.frames[1] == script_token("c"));
+    (void)set_up(NULL);
+    assert_true(asks_after(change_head, &before, &after));
+    assert_true(after.frames[0] == nodes[1].token);
+    assert_int_equal(after.count, before.count - 1);
+}
+
+static node *page;
+
+static void unmap_page(void)
+{
+    head = nodes;
+    assert_int_equal(munmap(page, 4096), 0);
+}
+
+/* What a pointer led to is gone: the pointer is compared first, and its target is not read. */
+PLAN_TEST(test_memory_behind_a_changed_pointer_is_not_read)
+{
+    stack before, after;
+
+    page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(page != MAP_FAILED);
+    page[0] = (node){NULL, script_token("d")};
+    head = page;
+    assert_true(asks_after(unmap_page, &before, &after));
+    assert_true(before.frames[0] == script_token("d"));
+    assert_true(after.frames[0] == nodes[0].token);
+}
+
+static void change_guard(void)
+{
+    guarded++;
+}
+
+PLAN_TEST(test_guard_that_does_not_hold_is_seen)
+{
+    stack before, after;
+
+    guarded = 1;
+    assert_false(asks_after(NULL, &before, &after));
+    assert_true(asks_after(change_guard, &before, &after));
+    check_equal(&before, &after);
+}
+
+static void unmap_and_guard(void)
+{
+    guarded++;
+    assert_int_equal(munmap(page, 4096), 0);
+    page = mmap(page, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    head = NULL;
+}
+
+/* A guard that a source reports first is asked first. */
+PLAN_TEST(test_guard_comes_before_later_words)
+{
+    stack before, after;
+
+    guarded = 1;
+    page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(page != MAP_FAILED);
+    page[0] = (node){NULL, script_token("d")};
+    head = page;
+    assert_true(asks_after(unmap_and_guard, &before, &after));
+    assert_int_equal(munmap(page, 4096), 0);
+}
+
+static void reclassify(void)
+{
+    stacksplice_reclassify();
+}
+
+PLAN_TEST(test_new_marks_void_plans)
+{
+    stack before, after;
+
+    assert_true(asks_after(reclassify, &before, &after));
+    check_equal(&before, &after);
+}
+
+static void load(void)
+{
+    void *library = dlopen(TURN_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+
+    assert_non_null(library);
+    assert_int_equal(dlclose(library), 0);
+}
+
+PLAN_TEST(test_loaded_code_voids_plans)
+{
+    stack before, after;
+
+    assert_true(asks_after(load, &before, &after));
+    check_equal(&before, &after);
+}
+
+/* ---- The stack itself -------------------------------------------------------------------------*/
+
+static unsigned asked_on_path;
+
+static ONE_PLACE void path_end(stack *s)
+{
+    asked_on_path = capture_times(s, 1);
+    AFTER();
+}
+
+static ONE_PLACE void path_left(stack *s)
+{
+    path_end(s);
+    AFTER();
+}
+
+static ONE_PLACE void path_right(stack *s)
+{
+    path_end(s);
+    __asm__ volatile("nop" ::: "memory");
+}
+
+/* Two stacks of the same shape, which differ in one return address alone. */
+PLAN_TEST(test_other_callers_have_other_stacks)
+{
+    stack left, right;
+    unsigned repeated = 0;
+
+    for (int i = 0; i < 20; i++) {
+        path_left(&left);
+        repeated += !asked_on_path;
+        path_right(&right);
+        repeated += !asked_on_path;
+        assert_int_equal(left.count, right.count);
+        assert_memory_not_equal(left.frames, right.frames, left.count * sizeof *left.frames);
+    }
+    assert_true(repeated > 20);
+}
+
+/* ---- Parts of a stack -------------------------------------------------------------------------*/
+
+typedef struct part {
+    uintptr_t frames[MAX];
+    uint32_t count;
+    stacksplice_hresult hr;
+} part;
+
+enum { PLAIN, SKIPPED, CUT, ENDS, CUT_ENDS, BEHIND, PARTS };
+
+static ONE_PLACE void take_part(int which, part *p)
+{
+    const void *here = __builtin_frame_address(0);
+    uint32_t max = which == CUT || which == CUT_ENDS ? 4 : MAX;
+    uintptr_t behind = which == BEHIND ? nodes[0].token : 0;
+
+    if (which < ENDS)
+        p->hr = stacksplice_capture(which == SKIPPED ? 2 : 0, max, p->frames, &p->count, NULL);
+    else
+        p->hr = stacksplice_capture_ends(here, behind, max, p->frames, &p->count);
+    AFTER();
+}
+
+/* Each part is taken while no capture is repeated, and while most are. */
+PLAN_TEST(test_parts_of_a_repeated_stack)
+{
+    part full, again;
+
+    for (int which = 0; which < PARTS; which++)
+        for (volatile unsigned i = 0; i < 3 * ENOUGH; i += one) {
+            refuses = i == 0;
+            if (refuses)
+                stacksplice_reclassify();
+            take_part(which, i ? &again : &full);
+            if (i == 0)
+                continue;
+            assert_int_equal(again.hr, full.hr);
+            assert_int_equal(again.count, full.count);
+            assert_memory_equal(again.frames + 1, full.frames + 1,
+                                (full.count - 1) * sizeof *full.frames);
+        }
+}
+
+/* ---- Native addresses -------------------------------------------------------------------------*/
+
+static ONE_PLACE uint32_t native_times(uintptr_t *frames, uint32_t skip, uint32_t max,
+                                       unsigned times)
+{
+    uint32_t count = 0;
+
+    for (unsigned i = 0; i < times; i += one) {
+        uint32_t now = RtlCaptureStackBackTrace(skip, max, (void **)frames, NULL);
+
+        assert_true(!i || now == count);
+        count = now;
+    }
+    return count;
+}
+
+TEST(test_native_addresses_are_repeated)
+{
+    uintptr_t all[MAX], part_of[MAX];
+    uint32_t count = native_times(all, 0, MAX, 1);
+    uint32_t own = 1; /* the number of this function in the stack */
+
+    for (uint32_t skip = 0; skip < 3; skip += one)
+        for (uint32_t max = 1; max < count + 2; max += one) {
+            uint32_t want = count - skip < max ? count - skip : max;
+
+            assert_int_equal(native_times(part_of, skip, max, ENOUGH), want);
+            /* This function has two calls. */
+            for (uint32_t i = 0; i < want; i++)
+                assert_true(skip + i == own || part_of[i] == all[skip + i]);
+        }
+}
+
+/* ---- Threads, children, signals ---------------------------------------------------------------*/
+
+static void *capture_in_thread(void *data)
+{
+    stack before, after;
+
+    head = nodes;
+    (void)data;
+    return asks_after(NULL, &before, &after) ? "asked" : NULL;
+}
+
+PLAN_TEST(test_each_thread_has_its_plans)
+{
+    for (int i = 0; i < 40; i++)
+        assert_null(thread_run(capture_in_thread, NULL));
+}
+
+PLAN_TEST(test_child_of_a_fork_repeats_too)
+{
+    stack before, after;
+    pid_t child;
+
+    if (UNDER_TSAN)
+        skip();
+    assert_false(asks_after(NULL, &before, &after));
+    child = fork();
+    if (child == 0)
+        child_end(!asks_after(NULL, &before, &after) && !asks_after(NULL, &before, &after));
+    child_check(child);
+}
+
+static stack in_handler;
+static volatile sig_atomic_t handled;
+
+static void on_signal(int number)
+{
+    (void)number;
+    in_handler.hr = stacksplice_capture(0, MAX, in_handler.frames, &in_handler.count, NULL);
+    handled++;
+}
+
+/* The handler's stack recurs, but a signal may come anywhere: it is always captured in full. */
+PLAN_TEST(test_handlers_are_not_repeated)
+{
+    (void)signal(SIGUSR1, on_signal);
+    asked = 0;
+    for (unsigned i = 0; i < 2 * ENOUGH; i++)
+        assert_int_equal(raise(SIGUSR1), 0);
+    assert_int_equal(handled, 2 * ENOUGH);
+    assert_int_equal(asked, 2 * ENOUGH);
+    (void)signal(SIGUSR1, SIG_DFL);
+}
+
+/* This and the next one find no plans, so that few captures look for one afterwards. */
+PLAN_TEST(test_source_may_refuse)
+{
+    stack s;
+
+    refuses = true;
+    assert_int_equal(capture_times(&s, 3 * ENOUGH), 3 * ENOUGH);
+}
+
+/* ---- The check of the plans themselves --------------------------------------------------------*/
+
+/* In a program of its own, which compares each repeated capture with a full one. */
+static void verified(void)
+{
+    stack before, after;
+
+    (void)set_up(NULL);
+    (void)capture_times(&before, 4 * ENOUGH);
+    forgets_tokens = true;
+    stacksplice_reclassify();
+    for (volatile unsigned i = 0; i < 2; i += one) {
+        (void)capture_times(&after, ENOUGH);
+        change_token();
+    }
+}
+
+static int status_verified(const char *lies)
+{
+    pid_t child = fork();
+
+    if (child == 0) {
+        (void)setenv("STACKSPLICE_VERIFY_PLANS", "1", 1);
+        execl("/proc/self/exe", "plan_test", lies, (char *)NULL);
+        _exit(1);
+    }
+    return child_status(child);
+}
+
+TEST(test_verifying_finds_a_word_that_was_not_reported)
+{
+    int status;
+
+    assert_int_equal(status_verified("honest"), 0);
+    status = status_verified("lies");
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+int main(int argc, char **argv)
+{
+    if (stacksplice_add_source(&source) != S_OK)
+        return 1;
+    if (argc == 1)
+        return run_all_tests();
+    (void)set_up(NULL);
+    if (strcmp(argv[1], "lies") == 0) {
+        verified();
+    } else {
+        stack s;
+
+        (void)capture_times(&s, 4 * ENOUGH);
+    }
+    return 0;
+}
