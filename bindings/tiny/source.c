@@ -39,6 +39,13 @@ static uintptr_t token_of(const tiny_frame *frame)
     return token;
 }
 
+/* A capture may be repeated only where no script runs. */
+static int nothing_runs(const uintptr_t *unused)
+{
+    (void)unused;
+    return !tiny_frames();
+}
+
 /*
  * From the innermost activation outward.  The native frame that holds a script's activation stands
  * for it, with all native frames in to the function that it called: they are the interpreter.
@@ -49,6 +56,7 @@ static void collect(stacksplice_walk *walk, void *unused)
     bool calls = false; /* an activation is inside */
 
     (void)unused;
+    stacksplice_walk_check(walk, nothing_runs, (uintptr_t[STACKSPLICE_CHECK_WORDS]){0});
     while (next < walk->frame_count && !is_on(walk, walk->frames[next].sp))
         next++; /* a signal handler's frame, on its own stack */
     for (const tiny_frame *f = tiny_frames(); f && is_on(walk, (uintptr_t)f); f = f->caller) {
@@ -69,7 +77,8 @@ static const stacksplice_source source = {.size = sizeof source,
                                           .version = STACKSPLICE_SOURCE_VERSION,
                                           .language = "tiny",
                                           .identity = &source,
-                                          .collect = collect};
+                                          .collect = collect,
+                                          .reports = 1};
 
 static const char *const glue_functions[] = {"tiny_*", NULL};
 static const stacksplice_glue glue = {
