@@ -27,6 +27,7 @@ set(sources
   src/frames/source.c
   src/frames/splice.c
   src/frames/witness.c
+  src/frames/words.c
   src/value/cause.c
   src/value/describe.c
   src/value/error_fields.c

@@ -55,6 +55,7 @@ enum {
 
 /* Bounded: a new key replaces another one of its set. */
 typedef struct ss_lua_cache {
+    /* The first word outlives a reset of the record. */
     uint32_t epoch;       /* how often all of it was invalidated */
     uint32_t token_epoch; /* the core's, when the sentinel was last checked */
     uint32_t captures;    /* how many looked at the state */

@@ -112,4 +112,13 @@ void ss_lua_missed_place(ss_lua_collection *c);
 /* Splice what belongs to the found sites into their places. */
 void ss_lua_splice_all(ss_lua_collection *c);
 
+/* Whether CI, a function in C, is the running activation of L, and there is room on L's stack. */
+bool ss_lua_rests(const ss_lua_layout *layout, lua_State *L, uintptr_t ci);
+
+/* Report to the core what all that was spliced follows from. */
+void ss_lua_report_words(const ss_lua_collection *c);
+
+/* A longer run is not repeated. */
+enum { SS_LUA_MOST_REPORTED = 1000 };
+
 #endif

@@ -69,19 +69,17 @@ static bool lua_runs_inside(const ss_lua_collection *c, const ss_lua_call_site *
     return false;
 }
 
-/*
- * Whether the coroutine of a site is suspended in the C function that the site called.  That
- * function is the running activation, and there is room.
- */
+bool ss_lua_rests(const ss_lua_layout *layout, lua_State *L, uintptr_t ci)
+{
+    return ss_lua_ci_at_level(L, 0) == ci && ss_lua_has_room(layout, L, ROOM_FOR_NAMES);
+}
+
+/* Whether the coroutine of a site is suspended in the C function that the site called. */
 static bool rests_at(const ss_lua_collection *c, uint32_t index)
 {
     const ss_lua_call_site *site = &c->sites[index];
 
-    if (ss_lua_ci_at_level(site->L, 0) != site->ci)
-        return false;
-    if (index == 0 && lua_runs_inside(c, site))
-        return false;
-    return ss_lua_has_room(c->layout, site->L, ROOM_FOR_NAMES);
+    return (index > 0 || !lua_runs_inside(c, site)) && ss_lua_rests(c->layout, site->L, site->ci);
 }
 
 static void log_coroutine(const ss_lua_collection *c, lua_State *L)

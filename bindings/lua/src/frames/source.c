@@ -54,6 +54,8 @@ static SS_LUA_NOINLINE void collect(stacksplice_walk *walk, const ss_lua_layout 
     begin(&c, walk, layout);
     ss_lua_find_sites(&c);
     ss_lua_splice_all(&c);
+    if (walk->recorded)
+        ss_lua_report_words(&c);
     if (c.sites != c.near_sites)
         free(c.sites);
 }
@@ -63,6 +65,8 @@ static void collect_frames(stacksplice_walk *walk, void *data)
     const ss_lua_layout *layout = ss_lua_layout_get();
 
     (void)data;
+    if (!layout || layout->failure)
+        stacksplice_walk_refuse(walk);
     if (!layout)
         return;
     if (layout->failure)

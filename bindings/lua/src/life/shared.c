@@ -70,7 +70,8 @@ void ss_lua_source_register(void)
                                  .identity = identity,
                                  .collect = ss_lua_the_source->collect,
                                  .data = ss_lua_the_shared,
-                                 .classify = ss_lua_the_source->classify};
+                                 .classify = ss_lua_the_source->classify,
+                                 .reports = 1};
     ss_lua_shared *shared;
 
     if (atomic_load(&done) || FAILED(stacksplice_add_source(&source)))

@@ -68,7 +68,8 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->unused_sentinels = 0;
     state->closing = (ss_lua_closing){NULL, NULL};
     state->displaced_count = 0;
-    memset(state->cache, 0, ss_lua_the_source->cache_size);
+    /* Its first word counts on: what was found in an earlier state never looks valid again. */
+    memset(state->cache + 1, 0, ss_lua_the_source->cache_size - sizeof *state->cache);
     atomic_store(&state->registry, lua_topointer(L, LUA_REGISTRYINDEX));
 }
 

@@ -1,0 +1,236 @@
+/*
+ * What Lua's part of a capture depends on, so that the core can repeat it (source.h).  Reads again
+ * what the capture has read; Lua does not run in between.  It refuses whatever is not plain: runs
+ * of Lua functions with known keys, between call sites.
+ */
+#include "frames/splice.h"
+
+static void report(const ss_lua_collection *c, uintptr_t address)
+{
+    address -= address % sizeof(uintptr_t);
+    stacksplice_walk_read(c->walk, address, ss_lua_word(address));
+}
+
+/* ---- Conditions -------------------------------------------------------------------------------*/
+
+enum { THREAD, RECORD, SUSPENDED_AT, EPOCH };
+
+/*
+ * Whether the keys of the epoch are valid, and may be checked as then.  A record is never freed;
+ * the coroutine that captures may be, so the record is asked first.  The other one was found on the
+ * stack.
+ */
+static int keys_hold(const uintptr_t *data)
+{
+    lua_State *L = (lua_State *)data[THREAD];
+    ss_lua_state *state = (ss_lua_state *)data[RECORD];
+    uintptr_t ci = data[SUSPENDED_AT];
+
+    if (state->log || state->capturing != (ci ? NULL : L) ||
+        atomic_load(&state->registry) != lua_topointer(L, LUA_REGISTRYINDEX) ||
+        (ci && !ss_lua_rests(ss_lua_layout_peek(), L, ci)))
+        return 0;
+    return ss_lua_cache_is_true(L, state) && ss_lua_cache_of(state)->epoch == data[EPOCH];
+}
+
+/* A coroutine of that state, and whether its innermost activation is that one; 0: any. */
+enum { REGISTRY = 1, INNERMOST };
+
+static int coroutine_holds(const uintptr_t *data)
+{
+    lua_State *L = (lua_State *)data[THREAD];
+
+    return (uintptr_t)lua_topointer(L, LUA_REGISTRYINDEX) == data[REGISTRY] &&
+           (!data[INNERMOST] || ss_lua_ci_at_level(L, 0) == data[INNERMOST]);
+}
+
+enum { ENTRY, TOKEN, PC };
+
+/* Whether a token with a name that may change can be used once more, and after that by a full
+   capture, which verifies this one. */
+static int use_holds(const uintptr_t *data)
+{
+    ss_lua_keyed_token *entry = (ss_lua_keyed_token *)data[ENTRY];
+
+    if (entry->token != data[TOKEN] || entry->pc != data[PC] || entry->epoch != data[EPOCH] ||
+        entry->uses_left < 2)
+        return 0;
+    entry->uses_left--;
+    return 1;
+}
+
+/* ---- Sites ------------------------------------------------------------------------------------*/
+
+static void report_place(const ss_lua_collection *c, uint32_t frame, ss_lua_place place)
+{
+    if (place.kind == SS_LUA_SLOT)
+        report(c, c->walk->frames[frame].sp + place.at);
+}
+
+/* Report where the state and the activation are, if FRAME is a site.  The core reports registers
+   itself. */
+static void report_site(const ss_lua_collection *c, uint32_t frame)
+{
+    uint8_t mark = ss_lua_mark_of(c, frame);
+
+    if (!mark || mark >= SS_LUA_MARK_INTERNAL)
+        return;
+    report_place(c, frame, c->layout->sites[mark - 1].state);
+    report_place(c, frame, c->layout->sites[mark - 1].ci);
+}
+
+static void check_interpreter(const ss_lua_collection *c, const ss_lua_interpreter *of)
+{
+    uintptr_t data[STACKSPLICE_CHECK_WORDS] = {[THREAD] = (uintptr_t)of->rest,
+                                               [RECORD] = (uintptr_t)of->record,
+                                               [EPOCH] = of->cache->epoch};
+
+    if (of->rest != of->record->capturing)
+        data[SUSPENDED_AT] = ss_lua_ci_at_level(of->rest, 0);
+    stacksplice_walk_check(c->walk, keys_hold, data);
+}
+
+static void check_coroutine(const ss_lua_collection *c, const ss_lua_call_site *site)
+{
+    uintptr_t data[STACKSPLICE_CHECK_WORDS] = {(uintptr_t)site->L,
+                                               (uintptr_t)site->interpreter->registry};
+
+    if (!c->capturing) {
+        data[INNERMOST] = site->ci;
+        if (ss_lua_ci_at_level(site->L, 0) != site->ci)
+            stacksplice_walk_refuse(c->walk); /* something runs inside without a site */
+    }
+    stacksplice_walk_check(c->walk, coroutine_holds, data);
+}
+
+/* ---- Activations ------------------------------------------------------------------------------*/
+
+/* Report the function of CI; whether it is one in Lua. */
+static bool report_function(const ss_lua_collection *c, uintptr_t ci)
+{
+    uintptr_t slot = ss_lua_word(ci + c->layout->function), tag = slot + sizeof(uintptr_t);
+
+    report(c, ci + c->layout->function);
+    report(c, tag);
+    return *(const uint8_t *)tag == c->layout->lua_tag;
+}
+
+static bool report_activation(const ss_lua_collection *c, uintptr_t ci)
+{
+    bool in_lua = report_function(c, ci);
+
+    report(c, ci + c->layout->previous);
+    report(c, ci + c->layout->status);
+    if (in_lua)
+        report(c, ci + c->layout->saved_pc);
+    return in_lua;
+}
+
+static ss_lua_keyed_token *entry_of(const ss_lua_interpreter *interpreter,
+                                    const ss_lua_activation *at, const ss_lua_activation *caller)
+{
+    ss_lua_keyed_token *set = ss_lua_key_set(interpreter, at, caller);
+
+    for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)
+        if (ss_lua_key_matches(&set[i], at, caller) && set[i].epoch == interpreter->cache->epoch &&
+            set[i].uses_left > 0)
+            return &set[i];
+    return NULL;
+}
+
+/* Report what the token of the activation CI follows from besides its words. */
+static void report_token(const ss_lua_collection *c, const ss_lua_interpreter *interpreter,
+                         uintptr_t ci)
+{
+    ss_lua_activation at, caller;
+    ss_lua_keyed_token *entry;
+
+    ss_lua_activation_read(c->layout, ci, &at);
+    ss_lua_activation_read(c->layout, at.outer, &caller);
+    entry = entry_of(interpreter, &at, &caller);
+    if (!entry) {
+        stacksplice_walk_refuse(c->walk);
+        return;
+    }
+    if (entry->closure)
+        report(c, ss_lua_word(ci + c->layout->function));
+    if (entry->uses_left != UINT32_MAX) {
+        const uintptr_t data[STACKSPLICE_CHECK_WORDS] = {(uintptr_t)entry, entry->token, entry->pc,
+                                                         entry->epoch};
+
+        stacksplice_walk_check(c->walk, use_holds, data);
+    }
+}
+
+/* Whether CI is an activation, not a coroutine's base level. */
+static bool is_activation(const ss_lua_collection *c, uintptr_t ci)
+{
+    return ss_lua_word(ci + c->layout->previous) != 0;
+}
+
+/* Report the activations outside of SITE, and those between. */
+static void report_run(const ss_lua_collection *c, const ss_lua_call_site *site)
+{
+    uintptr_t ci = site->ci, outer;
+
+    report(c, ci + c->layout->previous);
+    if (!site->hook)
+        ci = ss_lua_word(ci + c->layout->previous);
+    for (uint32_t i = 0; c->walk->recorded && ci && ci != site->stop; i++, ci = outer) {
+        bool in_lua = report_activation(c, ci);
+
+        if (!is_activation(c, ci))
+            return;
+        outer = ss_lua_word(ci + c->layout->previous);
+        (void)report_activation(c, outer);
+        if (!in_lua || i == SS_LUA_MOST_REPORTED) {
+            stacksplice_walk_refuse(c->walk);
+            return;
+        }
+        report_token(c, site->interpreter, ci);
+    }
+}
+
+/* Where no frame is inside, the called function decides whether it is shown. */
+static void report_callee(const ss_lua_collection *c, const ss_lua_call_site *site)
+{
+    uintptr_t slot = ss_lua_word(site->ci + c->layout->function);
+    uint8_t tag = *(const uint8_t *)(slot + sizeof(uintptr_t));
+
+    if (site->frame > 0 || site->hook)
+        return;
+    (void)report_function(c, site->ci);
+    report(c, slot);
+    if (tag == c->layout->closure_tag && c->layout->closure_function != SS_LUA_UNKNOWN)
+        report(c, ss_lua_word(slot) + c->layout->closure_function);
+    if (!ss_lua_is_own_function(ss_lua_c_function_of(c->layout, site->ci)))
+        stacksplice_walk_refuse(c->walk);
+}
+
+static bool is_plain(const ss_lua_collection *c)
+{
+    for (uint32_t i = 0; i < c->interpreter_count; i++)
+        if (!c->interpreters[i].keyed)
+            return false;
+    return c->marks && c->keys && !c->too_many && !c->missed_count && !c->log &&
+           c->walk->frame_count && c->interpreter_count < SS_LUA_INTERPRETERS;
+}
+
+void ss_lua_report_words(const ss_lua_collection *c)
+{
+    if (!is_plain(c)) {
+        stacksplice_walk_refuse(c->walk);
+        return;
+    }
+    for (uint32_t i = 0; i < c->walk->marked_count; i++)
+        report_site(c, c->walk->marked[i]);
+    for (uint32_t i = 0; i < c->interpreter_count; i++)
+        check_interpreter(c, &c->interpreters[i]);
+    for (uint32_t i = 0; i < c->site_count; i++)
+        if (c->sites[i].first)
+            check_coroutine(c, &c->sites[i]);
+    for (uint32_t i = 0; c->walk->recorded && i < c->site_count; i++) {
+        report_callee(c, &c->sites[i]);
+        report_run(c, &c->sites[i]);
+    }
+}

@@ -1,0 +1,73 @@
+-- luacheck: std +busted
+-- Captures that the core repeats by a plan.  Each program runs in a process that compares every
+-- repeated capture with a full one.  Blind plans ignore the conditions that the binding reports; then
+-- each program must end in such a comparison.
+
+local function quoted(text)
+  return "'" .. text:gsub("'", "'\\''") .. "'"
+end
+
+local function interpreter()
+  local pipe = assert(io.popen("readlink /proc/$PPID/exe"))
+  local path = pipe:read("l")
+  pipe:close()
+  return path
+end
+
+local lua = interpreter()
+
+-- The code of each function lies where one lay that was collected.
+local collected_code = [[
+  local stacksplice = require "stacksplice"
+  local body = string.rep("x = x + 1 ", 150)
+  for i = 1, 200 do
+    local name = ("g%03d"):format(i)
+    load(([=[
+      local stacksplice, x = ..., 0
+      local function %s() %s local frames = stacksplice.capture() return frames end
+      for _ = 1, 8 do
+        local frames = %s()
+        assert(frames[1].name == "%s")
+      end]=]):format(name, body, name, name), "=" .. name)(stacksplice)
+    collectgarbage()
+  end
+]]
+
+-- After some uses the name that a module has for a function is looked up again.
+local renamed_function = [[
+  local stacksplice = require "stacksplice"
+  local module, name = {}
+  package.loaded.module = module
+  function module.old() local frames = stacksplice.capture() return frames end
+  local f = module.old
+  for i = 1, 12000 do
+    if i == 100 then
+      module.old, module.new = nil, f
+    end
+    name = select(2, pcall(f))[1].name
+  end
+  assert(name == "module.new", name)
+]]
+
+local function run(program, mode)
+  local command = "ulimit -c 0; STACKSPLICE_VERIFY_PLANS=%s LUA_INIT= LUA_CPATH=%s %s -e %s 2>&1"
+  local pipe = assert(io.popen(command:format(mode, quoted(package.cpath), quoted(lua), quoted(program))))
+  local text = pipe:read("a")
+  pipe:close()
+  return text
+end
+
+local programs = {["a collection"] = collected_code, ["another name"] = renamed_function}
+
+describe("repeated captures", function()
+  for name, program in pairs(programs) do
+    it("are right after " .. name, function()
+      local verified = run(program, "count"):match("^stacksplice: (%d+) repeated captures verified\n$")
+      assert.is_true(tonumber(verified) > 100)
+    end)
+
+    it("are found wrong without the conditions after " .. name, function()
+      assert.truthy(run(program, "blind"):find("a repeated capture differs from a full one", 1, true))
+    end)
+  end
+end)
