@@ -9,6 +9,7 @@
  */
 #include "frames/greenlet.h"
 #include "frames/live.h"
+#include "frames/words.h"
 #include "frames/token_cache.h"
 
 enum { BATCH = 64 };
@@ -255,13 +256,12 @@ static void push_gap(stacksplice_walk *walk, const char *why)
         (void)stacksplice_walk_push(walk, sspy_gap(why));
 }
 
-static void collect(stacksplice_walk *walk, void *data)
+static void splice(stacksplice_walk *walk)
 {
     chain chains[SSPY_MAX_THREAD_STATES];
     const char *why = sspy_layout_reason();
     uint32_t count;
 
-    (void)data;
     if (why) {
         /* Only a thread that runs Python can miss frames. */
         if (PyGILState_GetThisThreadState())
@@ -274,6 +274,14 @@ static void collect(stacksplice_walk *walk, void *data)
     splice_markers(walk, chains, count);
 }
 
+static void collect(stacksplice_walk *walk, void *data)
+{
+    (void)data;
+    if (walk->recorded) /* first: a walk that ends at a greenlet's base is shorter afterwards */
+        sspy_report_words(walk);
+    splice(walk);
+}
+
 HRESULT sspy_source_register(void)
 {
     stacksplice_source source = {.size = sizeof source,
@@ -281,7 +289,8 @@ HRESULT sspy_source_register(void)
                                  .language = "python",
                                  .identity = (const void *)&PyType_Type,
                                  .collect = collect,
-                                 .ends_walks = 1};
+                                 .ends_walks = 1,
+                                 .reports = 1};
 
     sspy_watch_sections(sspy_learn, sspy_cache_end);
     return stacksplice_add_source(&source);

@@ -16,6 +16,7 @@ enum { BUSY = 2 }; /* as an address: an entry that is being changed; 0 is a free
 sspy_cache_row sspy_cache_rows[1 << SSPY_CACHE_ROW_BITS];
 _Atomic(PyInterpreterState *) sspy_cache_home;
 _Atomic(uint32_t) sspy_cache_epoch;
+_Atomic(uintptr_t) sspy_cache_deaths;
 static PyTypeObject *watch_type; /* (GIL) a subclass of weakref.ref; counted */
 static PyObject *watches;        /* (GIL) address of a code object -> its watch */
 static PyObject *on_death;       /* (GIL) the callback of all watches */
@@ -52,6 +53,7 @@ static void clear_row(sspy_cache_row *row, uintptr_t from, uintptr_t to)
 /* Search the rows of the instructions, or all rows when those are fewer. */
 static void forget(const instructions *of)
 {
+    atomic_fetch_add(&sspy_cache_deaths, 1);
     if ((of->to - of->from) / SSPY_CODE_UNIT < SSPY_COUNT_OF(sspy_cache_rows))
         for (uintptr_t place = of->from; place < of->to; place += SSPY_CODE_UNIT)
             clear_row(sspy_cache_row_of(place), of->from, of->to);
@@ -62,6 +64,7 @@ static void forget(const instructions *of)
 
 static void clear_all(void)
 {
+    atomic_fetch_add(&sspy_cache_deaths, 1);
     for (size_t i = 0; i < SSPY_COUNT_OF(sspy_cache_rows); i++)
         clear_row(&sspy_cache_rows[i], 1, SSPY_CACHE_ADDRESS);
 }

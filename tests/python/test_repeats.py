@@ -1,0 +1,111 @@
+"""Captures that the core repeats by a plan: what must not be repeated, and that verifying finds it.
+
+Each program runs in a process that compares every repeated capture with a full one.  Blind plans ignore
+the conditions that the binding reports; then each program must end in such a comparison.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="plans need a function in assembly")
+
+# Each new code object lies where one lay that has died.
+DEAD_CODE = """
+import stacksplice
+
+def place():
+    return stacksplice.capture()
+
+first = place.__code__
+for i in range(100):
+    name = f"place{i:03}"
+    place.__code__ = first.replace(co_name=name, co_qualname=name)
+    for _ in range(8):
+        top = place()[0]
+    assert top.function == name
+"""
+
+# The same in a program that only captures: nobody watches its code, so that words tell.
+DEAD_UNWATCHED_CODE = """
+import ctypes
+import os
+import stacksplice
+
+with open("/proc/self/maps") as maps:
+    core = next(line.split()[-1] for line in maps if "/libstacksplice.so" in line)
+capture = ctypes.%s(core).stacksplice_capture
+frames, count = (ctypes.c_size_t * 256)(), ctypes.c_uint32()
+
+def place():
+    return capture(0, 256, frames, ctypes.byref(count), None)
+
+first = place.__code__
+for i in range(100):
+    name = f"place{i:03}"
+    place.__code__ = first.replace(co_name=name, co_qualname=name)
+    for _ in range(8):
+        place()
+"""
+
+# One place, to which exceptions came from two lines.
+OTHER_TRACEBACK = """
+import stacksplice
+
+def fail():
+    raise ValueError
+
+def catch(first):
+    try:
+        if first:
+            fail()
+        else:
+            fail()
+    except ValueError as exc:
+        stacksplice.originate(exc)
+        return stacksplice.error_info(exc).stack
+
+for i in range(200):
+    for _ in range(4):
+        line = next(frame.line for frame in catch(i % 2) if frame.function == "catch")
+        assert line == (10 if i % 2 else 12)
+"""
+
+WITH_CONDITIONS = {"dead code": DEAD_CODE, "another traceback": OTHER_TRACEBACK}
+PROGRAMS = {
+    **WITH_CONDITIONS,
+    "dead unwatched code": DEAD_UNWATCHED_CODE % "PyDLL",
+    "dead unwatched code, without the lock": DEAD_UNWATCHED_CODE % "CDLL",
+}
+
+
+def run(program, mode):
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "STACKSPLICE_VERIFY_PLANS": mode},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_repeated_captures_are_right(name):
+    done = run(PROGRAMS[name], "count")
+    assert done.returncode == 0, done.stderr
+    verified = re.fullmatch(r"stacksplice: (\d+) repeated captures verified\n", done.stderr)
+    assert verified and int(verified[1]) > 100
+
+
+@pytest.mark.parametrize("name", WITH_CONDITIONS)
+def test_verifying_finds_what_the_conditions_prevent(name):
+    done = run(PROGRAMS[name], "blind")
+    assert done.returncode == -signal.SIGABRT
+    assert done.stderr.endswith("stacksplice: a repeated capture differs from a full one\n")
