@@ -75,6 +75,13 @@ run_target() {
     fi
 }
 
+# verified COMMAND...: each repeated capture is compared with a full one.
+verified() {
+    export STACKSPLICE_VERIFY_PLANS=1
+    "$@"
+    unset STACKSPLICE_VERIFY_PLANS
+}
+
 # run_pytest NAME ARGUMENT...: pytest with the Python asked last.
 run_pytest() {
     name=$1
@@ -123,16 +130,16 @@ command_part() {
     aarch64) run_target aarch64 arm64 ;;
     musl) run_target musl musl ;;
     busted) run_busted ;;
-    luas) run_pytest luas --other-luas tests/lua tests/matrix ;;
-    all-luas) run_pytest all-luas --all-luas --other-luas tests/lua tests/matrix ;;
+    luas) verified run_pytest luas --other-luas tests/lua tests/matrix ;;
+    all-luas) verified run_pytest all-luas --all-luas --other-luas tests/lua tests/matrix ;;
     property) run_pytest property tests/property ;;
     pytest) run_pytest "pytest-$py_version" $python_tests ;;
-    matrix) run_pytest "matrix-$py_version" tests/matrix ;;
+    matrix) verified run_pytest "matrix-$py_version" tests/matrix ;;
     python)
         # Both here: the first makes the environment that the second uses.
         python_for "$2" || return 0
         run_pytest "pytest-$py_version" -m "not any_python" $python_tests
-        run_pytest "matrix-$py_version" tests/matrix
+        verified run_pytest "matrix-$py_version" tests/matrix
         ;;
     esac
     [ -z "$failed_parts" ]

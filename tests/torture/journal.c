@@ -62,11 +62,15 @@ static void copy_walk(stacksplice_walk *walk, void *data)
 
 void journal_begin(const char *what)
 {
-    static const stacksplice_source source = {.size = sizeof source,
-                                              .version = STACKSPLICE_SOURCE_VERSION,
-                                              .language = "torture",
-                                              .identity = &source,
-                                              .collect = copy_walk};
+    static const char identity;
+    /* It needs to see each walk.  So captures are repeated only where each is also made in full, to
+       be compared. */
+    const stacksplice_source source = {.size = sizeof source,
+                                       .version = STACKSPLICE_SOURCE_VERSION,
+                                       .language = "torture",
+                                       .identity = &identity,
+                                       .collect = copy_walk,
+                                       .reports = getenv("STACKSPLICE_VERIFY_PLANS") != NULL};
 
     falsification = what;
     if (stacksplice_add_source(&source) < 0)
@@ -303,7 +307,12 @@ void journal_check(worker *w)
     bool may_miss, unasked;
 
     w->failing = draw(w, 20) == 0;
-    hr = stacksplice_capture(0, MAX_FRAMES, frames, &count, NULL);
+    /* Several times, so that the core repeats some. */
+    for (unsigned times = draw(w, 8);; times--) {
+        hr = stacksplice_capture(0, MAX_FRAMES, frames, &count, NULL);
+        if (!times || hr != 0 || w->failing)
+            break;
+    }
     if (hr == (stacksplice_hresult)0x8007000E && w->failing) {
         w->failing = false;
         w->out_of_memory++;
