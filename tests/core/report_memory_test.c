@@ -71,6 +71,11 @@ TEST(test_reports_are_complete_without_memory)
             memory_disarm();
             assert_non_null(strstr(text, "\"message\":\"text\""));
             assert_string_equal(text + strlen(text) - 2, "}\n");
+            memory_arm(i);
+            text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_SENTRY, NULL);
+            memory_disarm();
+            assert_non_null(strstr(text, "\"type\":\"ValueError\",\"value\":\"text\""));
+            assert_string_equal(text + strlen(text) - 2, "}\n");
             assert_int_equal(stacksplice_fingerprint((IUnknown *)error, second), S_OK);
             assert_string_equal(first, second);
             error->lpVtbl->Release(error);

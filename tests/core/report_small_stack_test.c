@@ -93,7 +93,7 @@ static void check_kind(unsigned kind)
     const char *text;
     int found = 0;
 
-    switch (kind % 4) {
+    switch (kind % 5) {
     case 0:
         text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
         NEED(strstr(text, "ValueError: text\n"));
@@ -109,6 +109,11 @@ static void check_kind(unsigned kind)
         NEED(stacksplice_fingerprint((IUnknown *)error, fingerprint) == S_OK);
         NEED(strlen(fingerprint) == 32);
         break;
+    case 3:
+        text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_SENTRY, NULL);
+        NEED(strstr(text, "report_small_stack_test.c\",\"abs_path\":"));
+        NEED(strstr(text, "\"debug_id\":\""));
+        break;
     default:
         NEED(stacksplice_resolve(long_name + 1, set_found, &found) == S_OK);
         NEED(found || !have_cxx);
@@ -117,7 +122,7 @@ static void check_kind(unsigned kind)
 
 static void *check_all(void *first)
 {
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i < 5; i++)
         check_kind((unsigned)(uintptr_t)first + i);
     return NULL;
 }
@@ -241,6 +246,8 @@ static void *check_groups(void *groups)
     const char *text = fixture_format(groups, STACKSPLICE_FORMAT_TEXT, NULL);
 
     NEED(strstr(text, "DoubleError: two") && strstr(text, "and 1 more error\n"));
+    text = fixture_format(groups, STACKSPLICE_FORMAT_SENTRY, NULL);
+    NEED(strstr(text, "\"is_exception_group\":true"));
     text = fixture_format(groups, STACKSPLICE_FORMAT_JSON, NULL);
     NEED(strstr(text, "\"exceptions_left_out\":1") || strstr(text, "ValueError"));
     NEED(stacksplice_fingerprint(groups, fingerprint) == S_OK);

@@ -48,7 +48,7 @@ static void check_format(IRestrictedErrorInfo *error, stacksplice_format_kind ki
 
     ALWAYS(stacksplice_format((IUnknown *)error, kind, NULL, utf8_collect, &out) == S_OK);
     /* One line of JSON may end in a line feed. */
-    if (kind == STACKSPLICE_FORMAT_JSON && out.size && out.bytes[out.size - 1] == '\n')
+    if (kind != STACKSPLICE_FORMAT_TEXT && out.size && out.bytes[out.size - 1] == '\n')
         out.size--;
     ALWAYS(out.size &&
            (kind == STACKSPLICE_FORMAT_TEXT ? utf8_is_harmless(&out, SS_ESCAPE_LINE, "\n\t")
@@ -80,6 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fixture_propagate(error, shape & 8 ? t.language : NULL, frames, 4);
     check_format(error, STACKSPLICE_FORMAT_TEXT);
     check_format(error, STACKSPLICE_FORMAT_JSON);
+    check_format(error, STACKSPLICE_FORMAT_SENTRY);
     ALWAYS(stacksplice_fingerprint((IUnknown *)error, fingerprint) == S_OK);
     (void)error->lpVtbl->Release(error);
     free_texts(&t);

@@ -320,7 +320,11 @@ typedef enum stacksplice_format_kind {
     /* The stack, the propagation and the HRESULT as text, in brief: all that a script's own report
        of its exception lacks.  Each line but that of the HRESULT begins with blanks, or is
        "Propagation:". */
-    STACKSPLICE_FORMAT_STACK = 3
+    STACKSPLICE_FORMAT_STACK = 3,
+    /* An event for Sentry as JSON on one line: the error, what it was made from and the members of
+       groups, at most 64 in all.  Each call makes an event of its own.  A host adds what Sentry
+       should know of it, such as "release", and sends it: docs/readers.md. */
+    STACKSPLICE_FORMAT_SENTRY = 4
 } stacksplice_format_kind;
 
 typedef enum stacksplice_order {

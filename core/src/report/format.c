@@ -1,4 +1,5 @@
 #include "report/json.h"
+#include "report/sentry.h"
 #include "report/visit.h"
 
 #include <string.h>
@@ -29,16 +30,19 @@ static bool take_options(const stacksplice_format_options *options, ss_report *r
 static bool is_kind(stacksplice_format_kind kind)
 {
     return kind == STACKSPLICE_FORMAT_TEXT || kind == STACKSPLICE_FORMAT_JSON ||
-           kind == STACKSPLICE_FORMAT_STACK;
+           kind == STACKSPLICE_FORMAT_STACK || kind == STACKSPLICE_FORMAT_SENTRY;
 }
 
-static void write_json(const ss_report *report, const ss_facts *facts)
+static void write_json(const ss_report *report, const ss_facts *facts, bool for_sentry)
 {
     ss_json json;
     ss_emit e = {&json.visitor, false};
 
     ss_json_init(&json, report->w);
-    ss_visit_error(report, &e, NULL, facts, SS_SCHEMA_ERROR, 0);
+    if (for_sentry)
+        ss_sentry_event(report, &e, facts);
+    else
+        ss_visit_error(report, &e, NULL, facts, SS_SCHEMA_ERROR, 0);
     ss_writer_text(report->w, "\n");
 }
 
@@ -61,7 +65,7 @@ stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind 
     else if (kind == STACKSPLICE_FORMAT_STACK)
         ss_report_bare(&report, &facts);
     else
-        write_json(&report, &facts);
+        write_json(&report, &facts, kind == STACKSPLICE_FORMAT_SENTRY);
     complete = ss_writer_finish(&w);
     ss_facts_release(&facts);
     return complete ? S_OK : S_FALSE;

@@ -17,6 +17,10 @@ void ss_visit_stack(const ss_report *r, ss_emit *e, const uintptr_t *frames, uin
 void ss_visit_error(const ss_report *r, ss_emit *e, const char *key, const ss_facts *facts,
                     const char *schema, uint32_t parts);
 
+/* Parts of it. */
+void ss_visit_text(ss_emit *e, const char *key, ss_text text);
+void ss_visit_notes(ss_emit *e, const ss_facts *facts); /* the member "notes" */
+
 #define SS_SCHEMA_ERROR "stacksplice-error/1"
 
 #endif

@@ -17,7 +17,7 @@ static void emit_error(walk *w, const char *key, const ss_facts *facts, const ch
 
 /* ---- The error alone -------------------------------------------------------------------------*/
 
-static void emit_text(ss_emit *e, const char *key, ss_text text)
+void ss_visit_text(ss_emit *e, const char *key, ss_text text)
 {
     if (text.utf8)
         ss_emit_utf8(e, key, text.utf8, text.length);
@@ -33,8 +33,8 @@ static void emit_details(ss_emit *e, const ss_facts *facts)
     ss_emit_integer(e, "hresult_signed", facts->view.hresult);
     if (symbol)
         ss_emit_text(e, "symbol", symbol);
-    emit_text(e, "description", ss_facts_description(facts));
-    emit_text(e, "message", ss_facts_message(facts));
+    ss_visit_text(e, "description", ss_facts_description(facts));
+    ss_visit_text(e, "message", ss_facts_message(facts));
     ss_emit_text(e, "type", facts->type);
     ss_emit_text(e, "language", facts->language);
 }
@@ -47,7 +47,7 @@ static int emit_note(const char *text, size_t length, void *data)
     return e->stopped;
 }
 
-static void emit_notes(ss_emit *e, const ss_facts *facts)
+void ss_visit_notes(ss_emit *e, const ss_facts *facts)
 {
     ss_emit_begin(e, "notes", STACKSPLICE_ARRAY);
     ss_facts_each_note(facts, emit_note, e);
@@ -96,7 +96,7 @@ static void emit_alone(walk *w, const ss_facts *facts)
     if (w->parts & STACKSPLICE_READ_DETAILS)
         emit_details(w->e, facts);
     if (w->parts & STACKSPLICE_READ_NOTES)
-        emit_notes(w->e, facts);
+        ss_visit_notes(w->e, facts);
     if (w->parts & STACKSPLICE_READ_DETAILS)
         emit_place(w->e, facts);
     if (w->parts & STACKSPLICE_READ_FINGERPRINT) {

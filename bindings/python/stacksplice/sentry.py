@@ -1,0 +1,141 @@
+"""For Sentry's SDK: errors that crossed a border arrive with the frames of all languages.
+
+    sentry_sdk.init(dsn, integrations=[stacksplice.sentry.StackspliceIntegration()])
+
+``import stacksplice.sentry`` needs ``sentry_sdk``; ``import stacksplice`` does not.  Errors that crossed
+no border, and those that came from another process, are sent as the SDK describes them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import sentry_sdk
+from sentry_sdk.integrations import Integration
+from sentry_sdk.scope import add_global_event_processor
+
+from . import _stacksplice
+from ._live import _inside
+
+__all__ = ["StackspliceIntegration"]
+
+_FORMAT = 4  # STACKSPLICE_FORMAT_SENTRY
+_OF_THE_SDK = ("type", "module", "value")  # its names for them are those of the project's other events
+
+
+class StackspliceIntegration(Integration):
+    """Pass one to ``sentry_sdk.init(integrations=[...])``."""
+
+    identifier = "stacksplice"
+
+    @staticmethod
+    def setup_once() -> None:
+        """What the SDK calls when the first client has the integration."""
+        add_global_event_processor(_processed)
+
+
+def _processed(event: Any, hint: Any) -> Any:
+    client = sentry_sdk.get_client()
+    exc = (hint.get("exc_info") or (None, None))[1]
+    if exc is not None and client.get_integration(StackspliceIntegration) is not None:
+        if "values" in (event.get("exception") or {}):
+            _Event(event, bool(client.options.get("include_source_context", True))).complete(exc)
+    return event
+
+
+def _event_of(exc: BaseException) -> dict[str, Any] | None:
+    """What the core says of EXC; None where it knows nothing."""
+    info = _stacksplice.error_info(exc)
+    if info is None or info._handle is None:
+        return None
+    event: dict[str, Any] = json.loads(info._handle.format(_FORMAT, 0, True, False))
+    return event
+
+
+def _within(exc: BaseException) -> Iterator[BaseException]:
+    """What led to EXC, and the members of groups, each once."""
+    waiting, seen = [exc], {id(exc)}
+    for one in waiting:  # which grows during the loop
+        for inner in _inside(one):
+            if id(inner) not in seen:
+                seen.add(id(inner))
+                waiting.append(inner)
+                yield inner
+
+
+def _frames_of(value: dict[str, Any]) -> list[dict[str, Any]]:
+    stack = value.get("stacktrace")
+    return list(stack.get("frames") or ()) if isinstance(stack, dict) else []
+
+
+class _Event:
+    """An event of the SDK, which gets our stacks."""
+
+    def __init__(self, event: dict[str, Any], with_source: bool) -> None:
+        self._event = event
+        self._with_source = with_source
+        self._values: list[dict[str, Any]] = event["exception"]["values"]
+        self._unused: list[dict[str, Any]] = self._values[::-1]  # the error itself first
+
+    def complete(self, exc: BaseException) -> None:
+        ours = _event_of(exc)
+        if ours is not None:
+            values = [self._value(value) for value in reversed(ours["exception"]["values"])]
+            self._event["exception"]["values"] = values[::-1]
+            self._event.setdefault("fingerprint", ours["fingerprint"])
+            self._add_images(ours)
+            return
+        for inner in _within(exc):
+            ours = _event_of(inner)
+            if ours is not None:
+                self._value(ours["exception"]["values"][-1], keep_place=True)
+                self._add_images(ours)
+
+    def _value(self, ours: dict[str, Any], keep_place: bool = False) -> dict[str, Any]:
+        """OURS with what the SDK knows of it besides: a new value, or, with KEEP_PLACE, the SDK's own."""
+        theirs = self._theirs(ours)
+        if theirs is None:
+            theirs = {}
+        self._complete_frames(ours, _frames_of(theirs))
+        value = theirs if keep_place else dict(theirs)
+        mechanism = dict(theirs.get("mechanism") or {})
+        if keep_place:
+            mechanism["data"] = {**(mechanism.get("data") or {}), **ours["mechanism"]["data"]}
+        else:
+            # How the error was caught, "handled" and "type", is what the SDK knows of the error itself.
+            kept = {name: mechanism[name] for name in ("type", "handled", "meta") if name in mechanism}
+            mechanism = {**ours["mechanism"], **kept}
+        value.update({name: ours[name] for name in ours if name not in theirs or name not in _OF_THE_SDK})
+        value["mechanism"] = mechanism
+        return value
+
+    def _theirs(self, ours: dict[str, Any]) -> dict[str, Any] | None:
+        """The SDK's value for the same exception: of that type, with that text before its notes."""
+        for number, value in enumerate(self._unused):
+            module, name = value.get("module"), value.get("type")
+            names = (name, f"{module}.{name}") if module in (None, "__main__") else (f"{module}.{name}",)
+            if ours.get("type") in names and str(value.get("value")).startswith(ours["value"]):
+                return self._unused.pop(number)
+        return None
+
+    def _complete_frames(self, ours: dict[str, Any], theirs: list[dict[str, Any]]) -> None:
+        """Give our frames what the SDK's have besides, such as local variables."""
+        for frame in _frames_of(ours):
+            if not self._with_source:
+                frame.pop("context_line", None)
+            if frame["platform"] != "python":
+                continue
+            if frame["in_app"]:
+                del frame["in_app"]  # the SDK decides, as its options say
+            place = frame.get("abs_path") or frame.get("filename"), frame.get("lineno")
+            for number, known in enumerate(theirs):
+                if (known.get("abs_path"), known.get("lineno")) == place:
+                    frame.update({name: known[name] for name in known if name != "function"})
+                    del theirs[number]
+                    break
+
+    def _add_images(self, ours: dict[str, Any]) -> None:
+        images = self._event.setdefault("debug_meta", {}).setdefault("images", [])
+        images += [image for image in ours["debug_meta"]["images"] if image not in images]

@@ -1,0 +1,267 @@
+/* An event for Sentry: the error, what it was made from, and the members of groups, as one list. */
+#include "report/sentry.h"
+
+#include "report/visit.h"
+
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+enum { MOST_ERRORS = 64 };
+
+/* Small: reports work on stacks of 16 KB. */
+typedef struct listed {
+    IUnknown *error; /* owned */
+    uint32_t member; /* of its parent, a group; NOT_A_MEMBER: what the parent was made from */
+    uint16_t parent; /* in the list */
+    bool is_context; /* how it relates to the parent; false: cause */
+} listed;
+
+enum { NOT_A_MEMBER = UINT32_MAX };
+
+typedef struct event {
+    const ss_report *r;
+    ss_emit *e;
+    listed errors[MOST_ERRORS]; /* the error itself first */
+    uint32_t count;
+    uint32_t left_out;
+    ss_images images;
+} event;
+
+/* ---- The list --------------------------------------------------------------------------------*/
+
+static const void *identity_of(IUnknown *error)
+{
+    ss_error_view view;
+
+    return ss_error_view_get(error, &view) ? view.identity : NULL;
+}
+
+/* Takes over the reference of AS.  Each error is in the list once. */
+static void add(event *v, listed as)
+{
+    const void *identity = identity_of(as.error);
+    bool is_new = identity != NULL;
+
+    for (uint32_t i = 0; is_new && i < v->count; i++)
+        is_new = identity_of(v->errors[i].error) != identity;
+    if (is_new && v->count < MOST_ERRORS) {
+        v->errors[v->count++] = as;
+        return;
+    }
+    v->left_out += is_new;
+    as.error->lpVtbl->Release(as.error);
+}
+
+static void add_members(event *v, uint16_t of, const ss_facts *facts)
+{
+    uint32_t members = 0, left_out = 0;
+
+    if (!ss_facts_group(facts, &members, &left_out))
+        return;
+    v->left_out += left_out;
+    for (uint32_t i = 0; i < members; i++) {
+        IRestrictedErrorInfo *member = NULL;
+
+        if (v->count == MOST_ERRORS) {
+            v->left_out += members - i;
+            return;
+        }
+        if (stacksplice_error_member(facts->error, i, &member) == S_OK)
+            add(v, (listed){(IUnknown *)(void *)member, i, of, false});
+        else
+            v->left_out++;
+    }
+}
+
+/* Add what belongs to the error at index OF. */
+static void add_what_belongs(event *v, uint16_t of)
+{
+    IUnknown *cause;
+    ss_facts facts;
+
+    if (!ss_facts_get(v->errors[of].error, &facts))
+        return;
+    cause = ss_facts_has_chain(&facts) ? ss_error_previous(facts.error) : NULL;
+    if (cause) {
+        bool is_context = facts.view.relation == STACKSPLICE_RELATION_CONTEXT;
+
+        cause->lpVtbl->AddRef(cause);
+        add(v, (listed){cause, NOT_A_MEMBER, of, is_context});
+    }
+    v->left_out += facts.view.causes_left_out;
+    add_members(v, of, &facts);
+    ss_facts_release(&facts);
+}
+
+static void collect(event *v, IUnknown *error)
+{
+    error->lpVtbl->AddRef(error);
+    add(v, (listed){.error = error});
+    for (uint16_t i = 0; i < v->count; i++)
+        add_what_belongs(v, i);
+}
+
+/* ---- Mechanisms ------------------------------------------------------------------------------*/
+
+/* The name of the attribute of its parent in which the error was. */
+static void emit_source(ss_emit *e, const listed *l)
+{
+    ss_line line = {.length = 0};
+    ss_writer w;
+
+    ss_writer_init(&w, ss_line_keep, &line);
+    if (l->member == NOT_A_MEMBER) {
+        ss_writer_text(&w, l->is_context ? "__context__" : "__cause__");
+    } else {
+        ss_writer_text(&w, "exceptions[");
+        ss_writer_decimal(&w, l->member);
+        ss_writer_text(&w, "]");
+    }
+    (void)ss_writer_finish(&w);
+    ss_emit_utf8(e, "source", line.text, line.length);
+}
+
+/* "LANGUAGE at price (rules:3)": as text reports show a node. */
+static bool emit_node(const char *receiver, uint64_t thread_id, ss_shown_stack stack, void *data)
+{
+    const event *v = data;
+    ss_line line = {.length = 0};
+    ss_writer w;
+    ss_report r = *v->r;
+
+    (void)thread_id;
+    r.w = &w;
+    ss_writer_init(&w, ss_line_keep, &line);
+    ss_writer_utf8(&w, receiver, strlen(receiver), SS_ESCAPE_LINE);
+    ss_report_where(&r, stack);
+    (void)ss_writer_finish(&w);
+    ss_emit_utf8(v->e, NULL, line.text, line.length);
+    return !v->e->stopped;
+}
+
+static void emit_data(event *v, const ss_facts *facts, bool is_root)
+{
+    const char *symbol = ss_hresult_symbol(facts->view.hresult);
+
+    ss_emit_begin(v->e, "data", STACKSPLICE_OBJECT);
+    ss_emit_hex(v->e, "hresult", (uint32_t)facts->view.hresult, 8);
+    if (symbol)
+        ss_emit_text(v->e, "symbol", symbol);
+    ss_emit_text(v->e, "language", facts->language);
+    ss_visit_notes(v->e, facts);
+    ss_emit_begin(v->e, "propagation", STACKSPLICE_ARRAY);
+    ss_facts_each_node(facts, emit_node, v);
+    ss_emit_end(v->e, STACKSPLICE_ARRAY);
+    if (facts->view.frames_left_out)
+        ss_emit_integer(v->e, "frames_left_out", facts->view.frames_left_out);
+    if (is_root && v->left_out)
+        ss_emit_integer(v->e, "errors_left_out", v->left_out);
+    ss_emit_end(v->e, STACKSPLICE_OBJECT);
+}
+
+static void emit_mechanism(event *v, uint32_t index, const ss_facts *facts)
+{
+    const listed *l = &v->errors[index];
+    uint32_t members, left_out;
+
+    ss_emit_begin(v->e, "mechanism", STACKSPLICE_OBJECT);
+    ss_emit_text(v->e, "type", index ? "chained" : "generic");
+    ss_emit_integer(v->e, "exception_id", index);
+    if (index) {
+        ss_emit_integer(v->e, "parent_id", l->parent);
+        emit_source(v->e, l);
+    }
+    if (ss_facts_group(facts, &members, &left_out))
+        ss_emit_boolean(v->e, "is_exception_group", true);
+    emit_data(v, facts, !index);
+    ss_emit_end(v->e, STACKSPLICE_OBJECT);
+}
+
+/* ---- The event -------------------------------------------------------------------------------*/
+
+/* Sentry drops an exception that has neither type nor value. */
+static void emit_type(ss_emit *e, const ss_facts *facts, size_t message_length)
+{
+    const char *symbol = ss_hresult_symbol(facts->view.hresult);
+
+    if (facts->type)
+        ss_emit_text(e, "type", facts->type);
+    else if (facts->exception && message_length)
+        return; /* a value that a script threw */
+    else if (symbol)
+        ss_emit_text(e, "type", symbol);
+    else
+        ss_emit_hex(e, "type", (uint32_t)facts->view.hresult, 8);
+}
+
+static void emit_exception(event *v, uint32_t index)
+{
+    ss_facts facts;
+    ss_text message;
+
+    if (!ss_facts_get(v->errors[index].error, &facts))
+        return;
+    message = ss_facts_message(&facts);
+    ss_emit_begin(v->e, NULL, STACKSPLICE_OBJECT);
+    emit_type(v->e, &facts, message.length);
+    ss_visit_text(v->e, "value", message);
+    ss_emit_integer(v->e, "thread_id", (int64_t)facts.view.thread_id);
+    emit_mechanism(v, index, &facts);
+    ss_sentry_stack(v->r, v->e, ss_facts_stack(&facts), &v->images);
+    ss_emit_end(v->e, STACKSPLICE_OBJECT);
+    ss_facts_release(&facts);
+}
+
+/* A random UUID of version 4 without dashes. */
+static void emit_id(ss_emit *e)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t bytes[16];
+    char id[33];
+
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return; /* Sentry makes one */
+    bytes[6] = (uint8_t)(0x40 | (bytes[6] & 0x0f));
+    bytes[8] = (uint8_t)(0x80 | (bytes[8] & 0x3f));
+    for (unsigned i = 0; i < 16; i++) {
+        id[2 * i] = digits[bytes[i] >> 4];
+        id[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    id[32] = 0;
+    ss_emit_text(e, "event_id", id);
+}
+
+static void emit_fingerprint(const ss_report *r, ss_emit *e, const ss_facts *facts)
+{
+    char fingerprint[33];
+
+    ss_report_fingerprint(r, facts, fingerprint);
+    ss_emit_begin(e, "fingerprint", STACKSPLICE_ARRAY);
+    ss_emit_text(e, NULL, fingerprint);
+    ss_emit_end(e, STACKSPLICE_ARRAY);
+}
+
+void ss_sentry_event(const ss_report *r, ss_emit *e, const ss_facts *facts)
+{
+    event v = {.r = r, .e = e};
+
+    collect(&v, facts->error);
+    ss_emit_begin(e, NULL, STACKSPLICE_OBJECT);
+    emit_id(e);
+    ss_emit_integer(e, "timestamp", (int64_t)time(NULL));
+    ss_emit_text(e, "platform", "native");
+    ss_emit_text(e, "level", "error");
+    emit_fingerprint(r, e, facts);
+    ss_emit_begin(e, "exception", STACKSPLICE_OBJECT);
+    ss_emit_begin(e, "values", STACKSPLICE_ARRAY);
+    for (uint32_t i = v.count; i--;) { /* the oldest first */
+        if (!e->stopped)
+            emit_exception(&v, i);
+        v.errors[i].error->lpVtbl->Release(v.errors[i].error);
+    }
+    ss_emit_end(e, STACKSPLICE_ARRAY);
+    ss_emit_end(e, STACKSPLICE_OBJECT);
+    ss_sentry_images(e, &v.images);
+    ss_emit_end(e, STACKSPLICE_OBJECT);
+}

@@ -1,0 +1,226 @@
+"""stacksplice.sentry with the real SDK and a transport that keeps the envelopes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import stacksplice
+from raising import boom, caught, fail, with_cause
+
+sentry_sdk = pytest.importorskip("sentry_sdk", reason="sentry_sdk is not installed")
+
+from stacksplice.sentry import StackspliceIntegration  # noqa: E402
+
+# What Sentry's data schema and Relay know of each object.
+EXCEPTION = {"type", "value", "module", "thread_id", "mechanism", "stacktrace"}
+MECHANISM = {
+    *("type", "description", "help_link", "handled", "synthetic", "exception_id", "parent_id"),
+    *("is_exception_group", "source", "data", "meta"),
+}
+FRAME = {
+    *("function", "raw_function", "symbol", "module", "package", "filename", "abs_path", "lineno", "colno"),
+    *("platform", "pre_context", "context_line", "post_context", "in_app", "vars", "image_addr"),
+    *("instruction_addr", "addr_mode", "function_id", "symbol_addr", "stack_start", "lock"),
+}
+IMAGE = {"type", "debug_id", "code_id", "code_file", "image_addr", "image_size"}
+
+
+def is_hex(text: str) -> bool:
+    return text.startswith("0x") and int(text, 16) >= 0
+
+
+def assert_frame(frame: dict[str, Any], images: list[dict[str, Any]]) -> None:
+    assert set(frame) <= FRAME and {"filename", "function", "instruction_addr"} & set(frame), frame
+    assert frame.get("lineno", 1) >= 1 and frame.get("colno", 1) >= 1
+    if frame.get("platform") == "native" and "package" in frame:
+        assert is_hex(frame["instruction_addr"])
+        start = int(frame["image_addr"], 16)
+        found = [image for image in images if image["code_file"] == frame["package"]]
+        assert [int(image["image_addr"], 16) for image in found] in ([start], [])
+
+
+def assert_by_the_rules(event: dict[str, Any]) -> None:
+    """What Sentry publishes of events with exceptions: one that breaks it loses parts, or is dropped."""
+    assert len(event["event_id"]) == 32 and int(event["event_id"], 16)
+    assert all(isinstance(part, str) for part in event.get("fingerprint", []))
+    images = event.get("debug_meta", {}).get("images", [])
+    for image in images:
+        assert set(image) <= IMAGE and image["type"] == "elf" and is_hex(image["image_addr"])
+        assert [len(part) for part in image["debug_id"].split("-")] == [8, 4, 4, 4, 12]
+        assert image["image_size"] > 0 and image["code_file"]
+    values = event["exception"]["values"]
+    assert len({"exception_id" in value["mechanism"] for value in values}) == 1  # all have one, or none
+    for number, value in enumerate(reversed(values)):
+        assert set(value) <= EXCEPTION and (value.get("type") or value.get("value"))
+        mechanism = value["mechanism"]
+        assert set(mechanism) <= MECHANISM and mechanism["type"]
+        assert mechanism.get("exception_id", number) == number
+        if number and "exception_id" in mechanism:
+            assert 0 <= mechanism["parent_id"] < number and not set(" \t\r\n") & set(mechanism["source"])
+        else:
+            assert "parent_id" not in mechanism
+        if "stacktrace" in value:
+            assert value["stacktrace"]["frames"]  # an empty list is refused
+            for frame in value["stacktrace"]["frames"]:
+                assert_frame(frame, images)
+
+
+@pytest.fixture
+def sent():
+    """Captures an exception, and gives the event as it would have left this process."""
+    events: list[dict[str, Any]] = []
+
+    class Kept(sentry_sdk.transport.Transport):
+        def capture_envelope(self, envelope):
+            events.append(json.loads(envelope.get_event() and envelope.items[0].payload.get_bytes()))
+
+    def send(exc, **options):
+        options = {"integrations": [StackspliceIntegration()], "default_integrations": False, **options}
+        client = sentry_sdk.Client("http://key@localhost/1", transport=Kept, **options)
+        with sentry_sdk.isolation_scope() as scope:
+            scope.set_client(client)
+            sentry_sdk.capture_exception(exc)
+        assert_by_the_rules(events[-1])
+        return events[-1]
+
+    return send
+
+
+def frames_of(value) -> list[dict[str, Any]]:
+    return value["stacktrace"]["frames"]
+
+
+def shown(value) -> list[tuple[str, str]]:
+    """Of the frames that are the program's."""
+    return [(f["platform"], f["function"].rpartition(".")[2]) for f in frames_of(value) if f.get("in_app")]
+
+
+def test_frames_of_all_languages_in_true_order(sent, price):
+    (value,) = sent(caught(price, fail))["exception"]["values"]
+    names = [(f["platform"], f["function"].rpartition(".")[2]) for f in frames_of(value)]
+    scripts = [name for name in names if name[0] in ("lua", "python")]
+    assert ("lua", "price") in scripts and scripts.index(("lua", "price")) < len(scripts) - 1
+    assert [name for name in names if name[0] == "native"]
+    lua = next(f for f in frames_of(value) if f["function"] == "price")
+    assert lua["filename"].endswith("pricing.lua") and lua["context_line"] and lua["in_app"]
+
+
+def test_native_frames_can_be_symbolized_elsewhere(sent, border):
+    event = sent(caught(border.call, fail))
+    (value,) = event["exception"]["values"]
+    native = [f for f in frames_of(value) if f["platform"] == "native" and "border" in f["package"]]
+    assert native and value["stacktrace"]["instruction_addr_adjustment"] == "all"
+    frame = stacksplice.error_info(caught(border.call, fail)).stack
+    ids = {f.build_id for f in frame if f.module and "border" in f.module}
+    images = [image for image in event["debug_meta"]["images"] if image["code_id"] in ids]
+    assert [image["code_file"] for image in images] == [native[0]["package"]]
+
+
+def test_what_the_sdk_knows_besides_stays(sent, border):
+    def local():
+        secret_number = 41
+        fail(f"x{secret_number}")
+
+    exc = caught(border.call, local)
+    exc.add_note("a note")
+    (value,) = sent(exc)["exception"]["values"]
+    frame = next(f for f in frames_of(value) if f["function"].endswith("local"))
+    assert frame["vars"]["secret_number"] == "41"
+    assert frame["pre_context"] and 'fail(f"x{secret_number}")' in frame["context_line"]
+    assert (value["type"], value["value"]) == ("ValueError", "x41\na note")
+    assert value["mechanism"]["handled"] is True and value["mechanism"]["data"]["hresult"] == "0x80070057"
+    plain = sent(exc, include_local_variables=False, include_source_context=False)
+    for frame in frames_of(plain["exception"]["values"][-1]):
+        assert "vars" not in frame and "context_line" not in frame
+
+
+def test_causes_and_groups_by_their_ids(sent, border):
+    member = caught(border.call, with_cause)
+
+    def group():
+        try:
+            raise OSError(2, "handled")
+        except OSError:
+            raise ExceptionGroup("all", [member, TypeError("never raised")])
+
+    event = sent(caught(border.call, group))
+    values = event["exception"]["values"][::-1]
+    told = [(v["type"], v["mechanism"].get("parent_id"), v["mechanism"].get("source")) for v in values]
+    assert told[0] == ("ExceptionGroup", None, None) and values[0]["mechanism"]["is_exception_group"]
+    assert set(told[1:4]) == {
+        ("FileNotFoundError", 0, "__context__"),
+        ("ValueError", 0, "exceptions[0]"),
+        ("TypeError", 0, "exceptions[1]"),
+    }
+    second = [v["type"] for v in values].index("ValueError")
+    assert told[4:] == [("KeyError", second, "__cause__")]
+
+
+def test_the_fingerprint_is_that_of_the_error_unless_the_program_has_one(sent, border):
+    exc = caught(border.call, fail)
+    assert sent(exc)["fingerprint"] == [stacksplice.error_info(exc).fingerprint]
+
+    def own(event, hint):
+        return {**event, "fingerprint": ["mine"]}
+
+    assert sent(exc, before_send=own)["fingerprint"] == ["mine"]
+
+
+def test_an_error_behind_one_that_crossed_nothing(sent, border):
+    exc = RuntimeError("outside")
+    exc.__cause__ = caught(border.call, fail, "inside")
+    outside, inside = sent(caught(boom, exc))["exception"]["values"][::-1]
+    assert [f["function"] for f in frames_of(outside)][-1] == "boom"
+    assert inside["value"] == "inside" and inside["mechanism"]["data"]["hresult"] == "0x80070057"
+    assert "native" in {f["platform"] for f in frames_of(inside)}
+
+
+def test_other_events_stay_as_they_are(sent, border):
+    exc = caught(fail)
+    ours = sent(exc)
+    (theirs,) = sent(exc, integrations=[])["exception"]["values"]
+    assert ours["exception"]["values"] == [theirs] and "debug_meta" not in ours and "fingerprint" not in ours
+    crossed = sent(caught(border.call, fail), integrations=[])
+    assert "debug_meta" not in crossed  # a client without the integration
+
+
+def test_the_events_of_the_core_itself(border, price):
+    for exc in (caught(price, fail), caught(border.call, with_cause)):
+        text = stacksplice.error_info(exc)._handle.format(4, 0, True, False)
+        assert text.count("\n") == 1 and text.endswith("\n")
+        event = json.loads(text)
+        assert_by_the_rules(event)
+        assert event["platform"] == "native" and event["level"] == "error" and event["timestamp"] > 1e9
+
+
+def test_uncaught_errors(child):
+    pytest.importorskip("sentry_sdk")
+    done = child(
+        """
+import json, border, sentry_sdk, stacksplice
+from stacksplice.sentry import StackspliceIntegration
+class Print(sentry_sdk.transport.Transport):
+    def capture_envelope(self, envelope):
+        event = envelope.get_event()
+        print([(v["mechanism"]["handled"], v["mechanism"]["type"], len({f["platform"] for f in
+            v["stacktrace"]["frames"]}) > 1) for v in event["exception"]["values"]])
+sentry_sdk.init("http://key@localhost/1", transport=Print, integrations=[StackspliceIntegration()])
+stacksplice.install()
+def fails(): raise ValueError("uncaught")
+border.call(fails)
+""",
+        status=1,
+    )
+    assert done.stdout == "[(False, 'excepthook', True)]\n"
+
+
+def test_the_package_alone_does_not_import_the_sdk():
+    source = "import sys, stacksplice; stacksplice.install(); print('sentry_sdk' in sys.modules)"
+    paths = {"PYTHONPATH": str(Path(stacksplice.__file__).parent.parent)}
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, env=paths)
+    assert done.stdout == "False\n", done.stderr
