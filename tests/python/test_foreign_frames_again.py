@@ -61,6 +61,16 @@ def test_raised_again_where_it_was_caught(price):
     assert foreign(caught(catches)) == [*LUA_OUT, *LUA_IN]
 
 
+def test_calls_from_one_place_stay_apart(crossing):
+    """Their entries share a frame object, and each counts as a frame when they are originated again."""
+    exc = caught(crossing.run, "local p = require('pricing').deep(9) return p")
+    names = [name for _, name in foreign(exc)]
+    assert names.count("deep") > 5
+    again = ValueError("again").with_traceback(exc.__traceback__)
+    stack = stacksplice.originate(again).stack
+    assert [f.function for f in stack].count("deep") == names.count("deep")
+
+
 def test_raised_later_from_elsewhere(crossing, price):
     """The stack of its origin tells nothing of the second way: a gap, and no line of the first."""
     kept = caught(price, fail)

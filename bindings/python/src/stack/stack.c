@@ -139,10 +139,12 @@ typedef struct passed_frames {
 } passed_frames;
 
 /* An exception that is raised again where it was caught has two entries of one frame.  The inner
-   entry is the place of the raise, and a stack has each frame once. */
+   entry is the place of the raise, and a stack has each frame once.  Calls of other languages from
+   one place share a frame object. */
 static bool is_repeated(const PyTracebackObject *entry)
 {
-    return entry->tb_next && entry->tb_next->tb_frame == entry->tb_frame;
+    return entry->tb_next && entry->tb_next->tb_frame == entry->tb_frame &&
+           !sspy_foreign_frame(entry->tb_frame, NULL);
 }
 
 /* If a frame has several entries, the last one counts, which is the innermost.  There are at most

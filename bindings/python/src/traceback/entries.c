@@ -2,11 +2,11 @@
  * Frames of other languages as entries of __traceback__.
  *
  * An element of a stack (between.c) becomes a code object that never runs, with the file, function
- * and line of the frame.  An entry is a frame object of it, as for Cython's code.  We keep the
- * results, so that a recurring stack resolves nothing: code objects and the frames' globals,
- * nothing of an exception.  Glue and functions that are built into scripts' languages become no
- * entry, nor do gaps where only calls of native code are missing: Python shows no entry for its own
- * ones either.
+ * and line of the frame.  An entry has a frame object of it, as for Cython's code.  We keep the
+ * frame objects, so that a recurring stack resolves nothing and makes none: they have nothing of an
+ * exception, and all entries of an element share them.  Glue and functions that are built into
+ * scripts' languages become no entry, nor do gaps where only calls of native code are missing:
+ * Python shows no entry for its own ones either.
  */
 #include "traceback/entries.h"
 
@@ -21,8 +21,7 @@ enum {
     FILE_BYTES = 4096 /* of a file's name with what is put around it */
 };
 
-/* The table of results.  FRAMES is a tuple of a code object and a dict of globals for each frame,
-   innermost first. */
+/* The table of results.  FRAMES is a tuple of frame objects, innermost first. */
 struct sspy_kept_frames {
     uint64_t unloads; /* of code: after one, native elements may have another meaning */
     struct kept {
@@ -88,9 +87,10 @@ static PyObject *function_text(const stacksplice_frame *frame)
     return PyUnicode_DecodeUTF8(function, (Py_ssize_t)strlen(function), "replace");
 }
 
-/* Append the code and globals of FRAME to a list; -1 with an exception. */
+/* Append a frame object for FRAME to a list; -1 with an exception. */
 static int append_frame(PyObject *list, const stacksplice_frame *frame)
 {
+    PyObject *object = NULL;
     PyObject *function = function_text(frame);
     const char *text = function ? PyUnicode_AsUTF8(function) : NULL;
     PyObject *code = NULL, *globals = NULL;
@@ -103,7 +103,10 @@ static int append_frame(PyObject *list, const stacksplice_frame *frame)
     if (code)
         globals = sspy_foreign_globals(frame, opens ? ((PyCodeObject *)code)->co_filename : NULL);
     if (globals)
-        failed = PyList_Append(list, code) || PyList_Append(list, globals) ? -1 : 0;
+        object = (PyObject *)PyFrame_New(PyThreadState_Get(), (PyCodeObject *)code, globals, NULL);
+    if (object)
+        failed = PyList_Append(list, object);
+    Py_XDECREF(object);
     Py_XDECREF(function);
     Py_XDECREF(code);
     Py_XDECREF(globals);
@@ -222,23 +225,21 @@ static PyObject *frames_of(sspy_kept_frames *all, uintptr_t element)
 
 /* ---- Entries ----------------------------------------------------------------------------------*/
 
-/* *TRACEBACK, which is NULL or owned, with an entry for CODE before it; -1 with an exception. */
-static int put_entry(PyObject **traceback, PyObject *code, PyObject *globals)
+/* *TRACEBACK, which is NULL or owned, with an entry for FRAME before it; -1 with an exception. */
+static int put_entry(PyObject **traceback, PyFrameObject *frame)
 {
-    PyFrameObject *frame = PyFrame_New(PyThreadState_Get(), (PyCodeObject *)code, globals, NULL);
-    PyTracebackObject *entry = NULL;
-
     /* Calling the type does just this, at twenty times the cost. */
-    if (frame)
-        entry = PyObject_GC_New(PyTracebackObject, &PyTraceBack_Type);
-    if (!entry) {
-        Py_XDECREF(frame);
+    PyTracebackObject *entry = PyObject_GC_New(PyTracebackObject, &PyTraceBack_Type);
+    PyCodeObject *code;
+
+    if (!entry)
         return -1;
-    }
-    entry->tb_next = (PyTracebackObject *)*traceback; /* moved, as the frame is */
-    entry->tb_frame = frame;
+    code = PyFrame_GetCode(frame);
+    entry->tb_next = (PyTracebackObject *)*traceback; /* moved */
+    entry->tb_frame = (PyFrameObject *)Py_NewRef((PyObject *)frame);
     entry->tb_lasti = 0;
-    entry->tb_lineno = ((PyCodeObject *)code)->co_firstlineno;
+    entry->tb_lineno = code->co_firstlineno;
+    Py_DECREF(code);
     PyObject_GC_Track(entry);
     *traceback = (PyObject *)entry;
     return 0;
@@ -249,8 +250,8 @@ int sspy_put_element(sspy_kept_frames *all, PyObject **traceback, uintptr_t elem
     PyObject *frames = frames_of(all, element);
     int failed = !frames;
 
-    for (Py_ssize_t i = 0; !failed && i < PyTuple_GET_SIZE(frames); i += 2)
-        failed = put_entry(traceback, PyTuple_GET_ITEM(frames, i), PyTuple_GET_ITEM(frames, i + 1));
+    for (Py_ssize_t i = 0; !failed && i < PyTuple_GET_SIZE(frames); i++)
+        failed = put_entry(traceback, (PyFrameObject *)PyTuple_GET_ITEM(frames, i));
     Py_XDECREF(frames);
     return failed;
 }
