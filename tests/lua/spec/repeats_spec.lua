@@ -49,6 +49,16 @@ local renamed_function = [[
   assert(name == "module.new", name)
 ]]
 
+-- The code outlives each collection, and so do its tokens.
+local collected_between = [[
+  local stacksplice = require "stacksplice"
+  local function place() local frames = stacksplice.capture() return frames end
+  for _ = 1, 300 do
+    assert(place()[1].name == "place")
+    collectgarbage()
+  end
+]]
+
 local function run(program, mode)
   local command = "ulimit -c 0; STACKSPLICE_VERIFY_PLANS=%s LUA_INIT= LUA_CPATH=%s %s -e %s 2>&1"
   local pipe = assert(io.popen(command:format(mode, quoted(package.cpath), quoted(lua), quoted(program))))
@@ -57,13 +67,20 @@ local function run(program, mode)
   return text
 end
 
+local function verified(program)
+  return tonumber(run(program, "count"):match("^stacksplice: (%d+) repeated captures verified\n$"))
+end
+
 local programs = {["a collection"] = collected_code, ["another name"] = renamed_function}
 
 describe("repeated captures", function()
+  it("outlive collections", function()
+    assert.is_true(verified(collected_between) > 200)
+  end)
+
   for name, program in pairs(programs) do
     it("are right after " .. name, function()
-      local verified = run(program, "count"):match("^stacksplice: (%d+) repeated captures verified\n$")
-      assert.is_true(tonumber(verified) > 100)
+      assert.is_true(verified(program) > 100)
     end)
 
     it("are found wrong without the conditions after " .. name, function()

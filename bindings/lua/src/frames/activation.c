@@ -134,6 +134,7 @@ static void keep(const ss_lua_layout *layout, const ss_lua_interpreter *interpre
                     (!caller->pc || ss_lua_put_witness(layout, L, caller->ci, place + 1));
     key.epoch = interpreter->keyed ? interpreter->cache->epoch : 0;
     key.token_epoch = interpreter->cache->token_epoch;
+    key.number = ++interpreter->cache->last_number;
     *entry = key;
 }
 

@@ -86,6 +86,15 @@ static inline ss_lua_keyed_token *ss_lua_key_set(const ss_lua_interpreter *inter
    nobody needs to ask again. */
 bool ss_lua_renew(const ss_lua_interpreter *interpreter, ss_lua_keyed_token *entry);
 
+/* Whether the token of ENTRY is right: in this epoch, or by its witnesses. */
+static inline bool ss_lua_entry_holds(const ss_lua_interpreter *interpreter,
+                                      ss_lua_keyed_token *entry)
+{
+    return entry->uses_left > 0 &&
+           ((interpreter->keyed && entry->epoch == interpreter->cache->epoch) ||
+            ss_lua_renew(interpreter, entry));
+}
+
 /* Make the token of AT, an activation of L that CALLER called, by asking Lua: the table has no key
    for it, or the key is used up. */
 uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
@@ -99,12 +108,10 @@ static inline uintptr_t ss_lua_token(const ss_lua_layout *layout, ss_lua_interpr
 {
     if (interpreter->cached && at->pc) {
         ss_lua_keyed_token *set = ss_lua_key_set(interpreter, at, caller);
-        uint32_t epoch = interpreter->cache->epoch;
 
         for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)
-            if (ss_lua_key_matches(&set[i], at, caller) && set[i].uses_left > 0 &&
-                ((interpreter->keyed && set[i].epoch == epoch) ||
-                 ss_lua_renew(interpreter, &set[i]))) {
+            if (ss_lua_key_matches(&set[i], at, caller) &&
+                ss_lua_entry_holds(interpreter, &set[i])) {
                 set[i].uses_left -= set[i].uses_left != UINT32_MAX;
                 return set[i].token;
             }

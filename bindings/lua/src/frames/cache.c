@@ -21,6 +21,7 @@ bool ss_lua_cache_is_true(lua_State *L, ss_lua_state *state)
     if (cache->token_epoch != epoch)
         begin_epoch(cache);
     cache->token_epoch = epoch;
+    cache->lives = lives;
     state->unused_sentinels = 0;
     return lives;
 }

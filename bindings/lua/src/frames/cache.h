@@ -21,6 +21,7 @@ typedef struct ss_lua_keyed_token {
     uint32_t uses_left;   /* UINT32_MAX: any number */
     uint32_t epoch;       /* in which it was last known to be valid; 0: empty */
     uint32_t token_epoch; /* the core's, when the token was made */
+    uint32_t number;      /* no other entry of the state has had it */
     bool witnessed;
     uintptr_t token;
 } ss_lua_keyed_token;
@@ -55,9 +56,11 @@ enum {
 
 /* Bounded: a new key replaces another one of its set. */
 typedef struct ss_lua_cache {
-    /* The first word outlives a reset of the record. */
+    /* These two, the first word, outlive a reset of the record. */
     uint32_t epoch;       /* how often all of it was invalidated */
+    uint32_t last_number; /* of an entry */
     uint32_t token_epoch; /* the core's, when the sentinel was last checked */
+    bool lives;           /* whether the sentinel did then */
     uint32_t captures;    /* how many looked at the state */
     uint32_t next_victim;
     ss_lua_keyed_token sets[SS_LUA_TOKEN_SETS][SS_LUA_TOKEN_WAYS];

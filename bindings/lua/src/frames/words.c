@@ -13,14 +13,14 @@ static void report(const ss_lua_collection *c, uintptr_t address)
 
 /* ---- Conditions -------------------------------------------------------------------------------*/
 
-enum { THREAD, RECORD, SUSPENDED_AT, EPOCH };
+enum { THREAD, RECORD, SUSPENDED_AT };
 
 /*
- * Whether the keys of the epoch are valid, and may be checked as then.  A record is never freed;
- * the coroutine that captures may be, so the record is asked first.  The other one was found on the
- * stack.
+ * Whether tokens may be checked as then; finds out whether the sentinel lives.  A record is never
+ * freed; the coroutine that captures may be, so the record is asked first.  The other one was found
+ * on the stack.
  */
-static int keys_hold(const uintptr_t *data)
+static int interpreter_holds(const uintptr_t *data)
 {
     lua_State *L = (lua_State *)data[THREAD];
     ss_lua_state *state = (ss_lua_state *)data[RECORD];
@@ -30,7 +30,8 @@ static int keys_hold(const uintptr_t *data)
         atomic_load(&state->registry) != lua_topointer(L, LUA_REGISTRYINDEX) ||
         (ci && !ss_lua_rests(ss_lua_layout_peek(), L, ci)))
         return 0;
-    return ss_lua_cache_is_true(L, state) && ss_lua_cache_of(state)->epoch == data[EPOCH];
+    (void)ss_lua_cache_is_true(L, state);
+    return 1;
 }
 
 /* A coroutine of that state, and whether its innermost activation is that one; 0: any. */
@@ -44,18 +45,23 @@ static int coroutine_holds(const uintptr_t *data)
            (!data[INNERMOST] || ss_lua_ci_at_level(L, 0) == data[INNERMOST]);
 }
 
-enum { ENTRY, TOKEN, PC };
+enum { ENTRY = RECORD + 1, NUMBER };
 
-/* Whether a token with a name that may change can be used once more, and after that by a full
-   capture, which verifies this one. */
-static int use_holds(const uintptr_t *data)
+/*
+ * Whether a token is right, after interpreter_holds.  One with a name that may change needs a use
+ * left for this capture, and one for a full one, which verifies this.
+ */
+static int token_holds(const uintptr_t *data)
 {
+    ss_lua_cache *cache = ss_lua_cache_of((ss_lua_state *)data[RECORD]);
+    const ss_lua_interpreter interpreter = {
+        .cache = cache, .rest = (lua_State *)data[THREAD], .keyed = cache->lives};
     ss_lua_keyed_token *entry = (ss_lua_keyed_token *)data[ENTRY];
 
-    if (entry->token != data[TOKEN] || entry->pc != data[PC] || entry->epoch != data[EPOCH] ||
-        entry->uses_left < 2)
+    if (entry->number != data[NUMBER] || entry->uses_left < 2 ||
+        !ss_lua_entry_holds(&interpreter, entry))
         return 0;
-    entry->uses_left--;
+    entry->uses_left -= entry->uses_left != UINT32_MAX;
     return 1;
 }
 
@@ -81,13 +87,12 @@ static void report_site(const ss_lua_collection *c, uint32_t frame)
 
 static void check_interpreter(const ss_lua_collection *c, const ss_lua_interpreter *of)
 {
-    uintptr_t data[STACKSPLICE_CHECK_WORDS] = {[THREAD] = (uintptr_t)of->rest,
-                                               [RECORD] = (uintptr_t)of->record,
-                                               [EPOCH] = of->cache->epoch};
+    uintptr_t data[STACKSPLICE_CHECK_WORDS] = {
+        [THREAD] = (uintptr_t)of->rest, [RECORD] = (uintptr_t)of->record};
 
     if (of->rest != of->record->capturing)
         data[SUSPENDED_AT] = ss_lua_ci_at_level(of->rest, 0);
-    stacksplice_walk_check(c->walk, keys_hold, data);
+    stacksplice_walk_check(c->walk, interpreter_holds, data);
 }
 
 static void check_coroutine(const ss_lua_collection *c, const ss_lua_call_site *site)
@@ -132,8 +137,7 @@ static ss_lua_keyed_token *entry_of(const ss_lua_interpreter *interpreter,
     ss_lua_keyed_token *set = ss_lua_key_set(interpreter, at, caller);
 
     for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)
-        if (ss_lua_key_matches(&set[i], at, caller) && set[i].epoch == interpreter->cache->epoch &&
-            set[i].uses_left > 0)
+        if (ss_lua_key_matches(&set[i], at, caller) && ss_lua_entry_holds(interpreter, &set[i]))
             return &set[i];
     return NULL;
 }
@@ -154,12 +158,12 @@ static void report_token(const ss_lua_collection *c, const ss_lua_interpreter *i
     }
     if (entry->closure)
         report(c, ss_lua_word(ci + c->layout->function));
-    if (entry->uses_left != UINT32_MAX) {
-        const uintptr_t data[STACKSPLICE_CHECK_WORDS] = {(uintptr_t)entry, entry->token, entry->pc,
-                                                         entry->epoch};
-
-        stacksplice_walk_check(c->walk, use_holds, data);
-    }
+    stacksplice_walk_check(
+        c->walk, token_holds,
+        (uintptr_t[STACKSPLICE_CHECK_WORDS]){[THREAD] = (uintptr_t)interpreter->rest,
+                                             [RECORD] = (uintptr_t)interpreter->record,
+                                             [ENTRY] = (uintptr_t)entry,
+                                             [NUMBER] = entry->number});
 }
 
 /* Whether CI is an activation, not a coroutine's base level. */
@@ -210,7 +214,7 @@ static void report_callee(const ss_lua_collection *c, const ss_lua_call_site *si
 static bool is_plain(const ss_lua_collection *c)
 {
     for (uint32_t i = 0; i < c->interpreter_count; i++)
-        if (!c->interpreters[i].keyed)
+        if (!c->interpreters[i].cached)
             return false;
     return c->marks && c->keys && !c->too_many && !c->missed_count && !c->log &&
            c->walk->frame_count && c->interpreter_count < SS_LUA_INTERPRETERS;
