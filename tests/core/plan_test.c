@@ -26,7 +26,8 @@ typedef struct node {
 } node;
 
 static _Thread_local const node *head; /* what the source reads */
-static _Thread_local unsigned asked;   /* how often it was asked */
+static _Thread_local unsigned asked;   /* how often it was asked, */
+static _Thread_local unsigned reports; /* and how often for reports */
 static _Thread_local bool refuses, forgets_tokens;
 static _Thread_local int guarded; /* 0: no guard */
 
@@ -48,6 +49,7 @@ static void collect(stacksplice_walk *walk, void *data)
 
     (void)data;
     asked++;
+    reports += walk->recorded;
     if (refuses)
         stacksplice_walk_refuse(walk);
     if (guarded)
@@ -59,6 +61,12 @@ static void collect(stacksplice_walk *walk, void *data)
         stacksplice_walk_read(walk, (uintptr_t)&at->next, (uintptr_t)at->next);
         push(walk, at);
     }
+}
+
+static void collect_nothing(stacksplice_walk *walk, void *data)
+{
+    (void)walk;
+    (void)data;
 }
 
 static const stacksplice_source source = {SOURCE, .language = "test", .identity = &source,
@@ -256,6 +264,42 @@ PLAN_TEST(test_loaded_code_voids_plans)
     check_equal(&before, &after);
 }
 
+static void drop_tokens(void)
+{
+    uint32_t epoch = stacksplice_token_epoch();
+    char name[32];
+
+    for (unsigned i = 0; stacksplice_token_epoch() == epoch; i++) {
+        (void)snprintf(name, sizeof name, "flood %u", i);
+        assert_true(script_token(name) != 0);
+    }
+    (void)set_up(NULL);
+}
+
+PLAN_TEST(test_dropped_tokens_void_plans)
+{
+    stack before, after;
+
+    assert_true(asks_after(drop_tokens, &before, &after));
+    assert_true(after.frames[0] == nodes[0].token);
+}
+
+static void add_source(void)
+{
+    static const stacksplice_source late = {SOURCE, .language = "late", .identity = &late,
+                                            .collect = collect_nothing, .reports = 1};
+
+    assert_int_equal(stacksplice_add_source(&late), S_OK);
+}
+
+PLAN_TEST(test_new_source_voids_plans)
+{
+    stack before, after;
+
+    assert_true(asks_after(add_source, &before, &after));
+    check_equal(&before, &after);
+}
+
 /* ---- The stack itself -------------------------------------------------------------------------*/
 
 static unsigned asked_on_path;
@@ -293,6 +337,36 @@ PLAN_TEST(test_other_callers_have_other_stacks)
         assert_memory_not_equal(left.frames, right.frames, left.count * sizeof *left.frames);
     }
     assert_true(repeated > 20);
+}
+
+/* A stack that is DEPTH frames deeper.  Returns how many of its captures were made in full. */
+static ONE_PLACE unsigned capture_deep(stack *s, unsigned depth)
+{
+    unsigned in_full = depth ? capture_deep(s, depth - one) : capture_times(s, ENOUGH);
+
+    AFTER();
+    return in_full;
+}
+
+/* More plans than there is room for: the newest ones overwrite the oldest. */
+PLAN_TEST(test_room_for_plans_is_used_again)
+{
+    enum { DEEPEST = 200 };
+    unsigned forgotten = 0;
+    uint32_t least = 0;
+    stack s;
+
+    for (volatile unsigned round = 0; round < 3; round += one)
+        for (volatile unsigned depth = 0; depth < DEEPEST; depth += one) {
+            unsigned in_full = capture_deep(&s, depth);
+
+            forgotten += round && in_full > 1;
+            least = depth ? least : s.count;
+            assert_in_range(in_full, 0, ENOUGH / 2);
+            assert_int_equal(s.count, least + depth);
+            assert_true(s.frames[0] == nodes[0].token);
+        }
+    assert_true(forgotten > DEEPEST);
 }
 
 /* ---- Parts of a stack -------------------------------------------------------------------------*/
@@ -430,7 +504,9 @@ PLAN_TEST(test_source_may_refuse)
     stack s;
 
     refuses = true;
-    assert_int_equal(capture_times(&s, 3 * ENOUGH), 3 * ENOUGH);
+    reports = 0;
+    assert_int_equal(capture_times(&s, 30 * ENOUGH), 30 * ENOUGH);
+    assert_in_range(reports, 1, ENOUGH / 2); /* what is refused is seldom asked for */
 }
 
 /* ---- The check of the plans themselves --------------------------------------------------------*/
