@@ -17,6 +17,7 @@
 /* ---- Stacks of many shapes --------------------------------------------------------------------*/
 
 static uint8_t path[DEPTH];
+static unsigned some_values[14];
 static void (*at_end)(void);
 
 static SS_NOINLINE void go(unsigned depth);
@@ -59,12 +60,28 @@ static SS_NOINLINE void varying(unsigned depth)
     AFTER();
 }
 
+/* Keeps so many values over the call that it saves every register: contexts may begin anew here. */
+static SS_NOINLINE void full(unsigned depth)
+{
+    volatile unsigned *values = (volatile unsigned *)(void *)some_values;
+    unsigned a = values[0], b = values[1], c = values[2], d = values[3], e = values[4];
+    unsigned f = values[5], g = values[6], h = values[7], i = values[8], j = values[9];
+    unsigned k = values[10], l = values[11], m = values[12], n = values[13];
+
+    go(depth + 1);
+    values[0] = a + depth, values[1] = b, values[2] = c, values[3] = d, values[4] = e;
+    values[5] = f, values[6] = g, values[7] = h, values[8] = i, values[9] = j;
+    values[10] = k, values[11] = l, values[12] = m, values[13] = n;
+}
+
 static SS_NOINLINE void go(unsigned depth)
 {
     static void (*const shapes[])(unsigned) = {small, middle, large, varying};
 
     if (depth == DEPTH)
         at_end();
+    else if (path[depth] >= 192)
+        full(depth);
     else
         shapes[path[depth] % 4](depth);
     AFTER();
@@ -163,6 +180,16 @@ static SS_NOINLINE void only_walk(void)
     AFTER();
 }
 
+/* How many links to homes the tree has. */
+static unsigned links(const ss_tree *tree)
+{
+    unsigned count = 0;
+
+    for (uint32_t i = 1; i < tree->node_count; i++)
+        count += (tree->nodes[i].cfa & SS_RULE_KIND_MASK) == SS_TREE_LINK;
+    return count;
+}
+
 static void run(void (*function)(void))
 {
     at_end = function;
@@ -176,7 +203,7 @@ TEST(test_tree_grows_and_begins_anew)
 
     for (unsigned i = 0; i < 20000 && restarts < 2; i++) {
         choose_path(0);
-        run(i % 4 ? only_walk : compare);
+        run(i % 4 ? compare : only_walk);
         restarts += walk.tree->node_count < before;
         before = walk.tree->node_count;
         most = most < before ? before : most;
@@ -199,6 +226,29 @@ TEST(test_addresses_are_those_of_a_walk)
         run(compare_addresses);
     }
     assert_true(compared - before > 100000);
+}
+
+/*
+ * Stacks that were never seen, made of parts that were: from one function that saves every register
+ * to the next.  Then the parts are known, and nothing is added for a new order of them.
+ */
+TEST(test_tree_knows_a_new_stack_by_its_parts)
+{
+    static const uint8_t part[2][8] = {{255, 0, 1, 2, 3, 4, 5, 6}, {255, 8, 3, 0, 2, 7, 1, 0}};
+    uint32_t before;
+
+    if (SANITIZED)
+        skip(); /* there each frame counts from its frame pointer */
+    ss_unwind_trim(&walk, true);
+    for (volatile unsigned order = 0; order < 32; order++) {
+        for (unsigned i = 0; i < DEPTH; i++)
+            path[i] = part[order >> i / 8 & 1][i % 8];
+        before = walk.tree ? walk.tree->node_count : 0;
+        run(order % 2 ? compare : only_walk);
+        run(compare_addresses);
+    }
+    assert_true(links(walk.tree) > 0);
+    assert_int_equal(walk.tree->node_count, before);
 }
 
 TEST(test_tree_knows_a_stack_it_has_seen)

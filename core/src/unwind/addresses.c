@@ -26,40 +26,47 @@ static SS_NOINLINE SS_NO_SANITIZE uintptr_t based_cfa(uint32_t cfa, uintptr_t sp
 }
 
 /*
- * Follow by the ip alone, where the tree does not know the context; whether it found all.  SAVED is
- * the address of the next frame's saved frame pointer.
+ * Follow by the ip alone, where the tree does not know the context, up to a home.  SAVED is the
+ * address of the next frame's saved frame pointer.
  */
-static SS_NOINLINE SS_NO_SANITIZE bool follow_known(ss_trail *t, const uintptr_t *end)
+static SS_NOINLINE SS_NO_SANITIZE ss_stop follow_known(ss_trail *t, const uintptr_t *end)
 {
     uintptr_t ip = t->ip, sp = t->sp, high = t->high, mask = t->tree->known_mask, next;
     uintptr_t slot = ss_tree_frame_pointer(t->tree, t->node);
     uintptr_t saved = slot ? sp - SS_WORD * slot : 0, *out = t->address;
-    const ss_known *known = NULL;
-    bool complete;
+    const ss_tree_node *node = t->node;
+    ss_stop why;
 
     for (;;) {
-        complete = out == end;
-        if (SS_UNLIKELY(complete))
-            break;
-        known = ss_tree_known(t->tree->known, mask, ip);
-        complete = !ip;
-        if (SS_UNLIKELY(!known->ip))
+        const ss_known *known = ss_tree_known(t->tree->known, mask, ip);
+
+        why = out == end ? SS_STOP_LIMIT : SS_STOP_UNKNOWN;
+        if (SS_UNLIKELY(out == end || !known->ip))
             break;
         *out++ = ip;
+        node = &t->tree->nodes[known->node];
         next = sp + known->cfa;
-        complete = ss_rule_kind_of(known->cfa) == SS_RULE_END;
+        why = SS_STOP_SPECIAL;
         if (SS_UNLIKELY(known->cfa & SS_RULE_KIND_MASK) &&
             !(next = based_cfa(known->cfa, sp, saved)))
             break;
+        why = SS_STOP_OFF_STACK;
         if (SS_UNLIKELY(next > high))
             break;
-        if (known->slot != SS_SLOT_UNCHANGED)
-            saved = known->slot != SS_SLOT_LOST ? next - SS_WORD * known->slot : 0;
+        slot = known->slot & SS_SLOT_MASK;
+        if (slot != SS_SLOT_UNCHANGED)
+            saved = slot != SS_SLOT_LOST ? next - SS_WORD * slot : 0;
         sp = next;
         ip = ss_return_address(next, 0);
+        why = SS_STOP_HOME;
+        if (known->slot & SS_KNOWN_HOME)
+            break;
     }
+    t->node = node;
+    t->ip = ip;
+    t->sp = sp;
     t->address = out;
-    return complete;
+    return why;
 }
 
 static SS_NO_SANITIZE bool begin(ss_trail *t, ss_tree *tree, const void *above)
@@ -97,12 +104,12 @@ bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint
         return is_complete(&t, why);
     t.address = addresses;
     why = ss_follow(&t, addresses + max, false, false);
-    complete = is_complete(&t, why);
-    /* A full walk would add this context to the tree; without growth it would gain nothing. */
-    if (SS_UNLIKELY(!complete && why == SS_STOP_UNKNOWN) && !ss_tree_may_grow(walk->tree)) {
-        ss_tree_next_sample(walk->tree);
-        complete = follow_known(&t, addresses + max);
+    if (SS_UNLIKELY(why == SS_STOP_UNKNOWN && t.ip)) {
+        while ((why = follow_known(&t, addresses + max)) == SS_STOP_HOME)
+            if ((why = ss_follow(&t, addresses + max, false, false)) != SS_STOP_UNKNOWN)
+                break;
     }
+    complete = is_complete(&t, why);
     *count = (uint32_t)(t.address - addresses);
     ss_tree_earn(walk->tree);
     return complete;
@@ -143,6 +150,7 @@ void ss_unwind_recurs(ss_unwind *walk, const void *above)
         uintptr_t ip = walk->frames[i].ip;
 
         node = node[1].ip == ip ? node + 1 : ss_tree_edge(tree, node, ip);
+        node = node ? ss_tree_home(tree, node) : NULL;
     }
     if (node && ss_rule_kind_of(node->cfa) == SS_RULE_FRAME)
         tree->addresses = (uint32_t)(node - tree->nodes);

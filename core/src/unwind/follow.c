@@ -58,13 +58,7 @@ SS_NO_SANITIZE SS_NOINLINE ss_stop ss_follow_tree(ss_trail *t)
     return why;
 }
 
-static SS_NOINLINE void grow(ss_trail *t, const ss_tree_node *node)
-{
-    t->node = t->tree->node_count < t->tree->room.nodes ? ss_tree_copy(t->tree, t->node, node)
-                                                        : t->tree->nodes;
-}
-
-static SS_INLINED SS_NO_SANITIZE ss_stop follow_table(ss_trail *t, bool growing)
+SS_NO_SANITIZE SS_NOINLINE ss_stop ss_follow_table(ss_trail *t)
 {
     stacksplice_native_frame *frame = t->frame, *end = t->end;
     uintptr_t ip = t->ip, sp = t->sp, high = t->high, next;
@@ -72,11 +66,13 @@ static SS_INLINED SS_NO_SANITIZE ss_stop follow_table(ss_trail *t, bool growing)
     ss_known *table = t->tree->known;
     uintptr_t mask = t->tree->known_mask;
     uint32_t *marked = t->marked;
+    const ss_tree_node *node;
     ss_stop why;
 
     for (;;) {
         const ss_known *known = ss_tree_known(table, mask, ip);
-        const ss_tree_node *node = &nodes[known->node];
+
+        node = &nodes[known->node];
 
         why = SS_STOP_UNKNOWN;
         if (SS_UNLIKELY(!known->ip))
@@ -84,8 +80,6 @@ static SS_INLINED SS_NO_SANITIZE ss_stop follow_table(ss_trail *t, bool growing)
         why = SS_STOP_LIMIT;
         if (SS_UNLIKELY(frame == end))
             break;
-        if (growing)
-            grow(t, node);
         marked = ss_put_frame(frame++, marked, ip, sp, ss_tree_facts_of(t->tree, node));
         next = sp + known->cfa;
         why = SS_STOP_SPECIAL;
@@ -96,18 +90,16 @@ static SS_INLINED SS_NO_SANITIZE ss_stop follow_table(ss_trail *t, bool growing)
         if (SS_UNLIKELY(next > high))
             break;
         sp = next;
-        ip = ss_return_address(next, known->slot);
+        ip = ss_return_address(next, known->slot & SS_SLOT_MASK);
+        why = SS_STOP_HOME;
+        if (known->slot & SS_KNOWN_HOME)
+            break;
     }
-    if (!growing && frame != t->frame)
-        t->node = nodes; /* this context has no node */
+    if (frame != t->frame)
+        t->node = why == SS_STOP_HOME ? node : nodes; /* this context has no node */
     t->frame = frame;
     t->marked = marked;
     t->ip = ip;
     t->sp = sp;
     return why;
-}
-
-SS_NO_SANITIZE SS_NOINLINE ss_stop ss_follow_table(ss_trail *t)
-{
-    return t->growing ? follow_table(t, true) : follow_table(t, false);
 }

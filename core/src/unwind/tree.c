@@ -78,7 +78,6 @@ ss_tree *ss_tree_new(ss_tree_size size)
     tree->room = room;
     tree->size = size;
     tree->bytes = bytes;
-    tree->edge_mask = room.nodes * SS_TREE_EDGES_A_NODE - 1;
     ss_tree_forget(tree);
     return tree;
 }
@@ -115,6 +114,7 @@ void ss_tree_forget(ss_tree *tree)
         memset(tree->edges, 0, (tree->edge_mask + 1) * sizeof *tree->edges);
     if (tree->known_count)
         memset(tree->known, 0, (tree->known_mask + 1) * sizeof *tree->known);
+    tree->edge_mask = 0;
     tree->known_mask = SS_TREE_FIRST_KNOWN - 1;
     tree->edge_count = tree->known_count = tree->addresses = 0;
     tree->rules[0] = ss_rule_frame_pointer();
@@ -127,11 +127,25 @@ void ss_tree_forget(ss_tree *tree)
 
 /* ---- Nodes ------------------------------------------------------------------------------------*/
 
+SS_NOINLINE const ss_tree_node *ss_tree_edge_from(const ss_tree *tree, uint32_t parent,
+                                                  uintptr_t ip, uint32_t at)
+{
+    for (;; at++) {
+        uint16_t edge = tree->edges[at & tree->edge_mask];
+
+        if (!edge)
+            return NULL;
+        if (ss_tree_is_edge(&tree->nodes[edge], parent, ip))
+            return &tree->nodes[edge];
+    }
+}
+
 /* The table never fills up: it has more entries than there can be nodes. */
 static void add_edge(ss_tree *tree, uint32_t parent, uint32_t number)
 {
     uint32_t at = ss_tree_edge_home(parent, tree->nodes[number].ip);
 
+    tree->edge_mask = tree->room.nodes * SS_TREE_EDGES_A_NODE - 1;
     while (tree->edges[at & tree->edge_mask])
         at++;
     tree->edges[at & tree->edge_mask] = (uint16_t)number;
@@ -173,8 +187,9 @@ uint16_t ss_tree_frame_pointer(const ss_tree *tree, const ss_tree_node *node)
     return 0;
 }
 
-static const ss_tree_node *append(ss_tree *tree, const ss_tree_node *parent,
-                                  const ss_tree_node *node, const ss_tree_facts *facts)
+/* Add NODE under PARENT, not yet to the table of edges. */
+static const ss_tree_node *place(ss_tree *tree, const ss_tree_node *parent,
+                                 const ss_tree_node *node, const ss_tree_facts *facts)
 {
     uint32_t number = tree->node_count, behind = (uint32_t)(parent - tree->nodes);
     ss_rule_kind kind = ss_rule_kind_of(node->cfa);
@@ -188,29 +203,88 @@ static const ss_tree_node *append(ss_tree *tree, const ss_tree_node *parent,
         tree->nodes[number].slot = ss_tree_frame_pointer(tree, parent);
     tree->facts[number] = *facts;
     end_nodes(tree);
-    if (number != behind + 1)
-        add_edge(tree, behind, number);
     return &tree->nodes[number];
 }
 
-const ss_tree_node *ss_tree_copy(ss_tree *tree, const ss_tree_node *parent,
-                                 const ss_tree_node *node)
+static const ss_tree_node *append(ss_tree *tree, const ss_tree_node *parent,
+                                  const ss_tree_node *node, const ss_tree_facts *facts)
 {
-    tree->credit--;
-    return append(tree, parent, node, ss_tree_facts_of(tree, node));
+    const ss_tree_node *added = place(tree, parent, node, facts);
+
+    if (added != parent + 1)
+        add_edge(tree, (uint32_t)(parent - tree->nodes), (uint32_t)(added - tree->nodes));
+    return added;
 }
 
+/*
+ * Whether the node of RULE may be a home: if its function saves every register, as interpreters'
+ * loops do.  Then frames further out need nothing that was saved further in, and a link to it needs
+ * nothing but the stack pointer.
+ */
+static bool may_be_home(const ss_rule *rule)
+{
+    if (ss_rule_kind_of(rule->cfa) != SS_RULE_SP ||
+        (SS_RETURN_SAVED < 0 && certain_slot(rule) == SS_SLOT_LOST))
+        return false;
+    for (int saved = 0; saved < SS_SAVED_COUNT; saved++)
+        if (ss_rule_slot(rule->slots, saved) > SS_SLOT_MAX)
+            return false;
+    return true;
+}
+
+/* Whether a home may follow PARENT: contexts of a few frames tell what comes next. */
+static bool is_far(const ss_tree *tree, const ss_tree_node *parent)
+{
+    uint32_t number = (uint32_t)(parent - tree->nodes);
+
+    for (unsigned i = 0; i < SS_TREE_HOME_DISTANCE && number; i++)
+        number = tree->nodes[number].parent;
+    return number || parent == tree->nodes;
+}
+
+static const ss_rule *rule_of(const ss_tree *tree, const ss_tree_node *node)
+{
+    return &tree->rules[ss_tree_facts_of(tree, node)->rule];
+}
+
+static bool is_home(const ss_tree *tree, const ss_tree_node *node)
+{
+    return !node->parent && may_be_home(rule_of(tree, node));
+}
+
+/*
+ * Let a home stand under PARENT: HOME, or without one a new one, which is NODE.  Returns it.  The
+ * link comes first, because it may follow PARENT in memory.
+ */
+static const ss_tree_node *add_link(ss_tree *tree, const ss_tree_node *parent,
+                                    const ss_tree_node *home, const ss_tree_node *node,
+                                    const ss_tree_facts *facts)
+{
+    const ss_tree_node link = {.ip = node->ip, .cfa = SS_TREE_LINK}, *added = NULL;
+
+    if (parent != tree->nodes)
+        added = append(tree, parent, &link, facts);
+    if (!home)
+        home = place(tree, tree->nodes, node, facts); /* found by its ip, not by an edge */
+    if (added)
+        tree->nodes[added - tree->nodes].slot = (uint16_t)(home - tree->nodes);
+    return home;
+}
+
+/* Of the nodes with one ip, its home, else the first. */
 static void put_known(ss_tree *tree, uint32_t number)
 {
     const ss_tree_node *node = &tree->nodes[number];
-    const ss_rule *rule = &tree->rules[tree->facts[number].rule];
+    const ss_rule *rule = rule_of(tree, node);
     ss_known *known = ss_tree_known(tree->known, tree->known_mask, node->ip);
     unsigned slot = SS_RETURN_SAVED < 0 ? certain_slot(rule) : ss_rule_return_slot(rule->slots);
+    bool home = is_home(tree, node);
 
-    if (known->ip)
+    if (known->ip && !home)
         return;
+    tree->known_count += !known->ip;
+    slot |= home ? SS_KNOWN_HOME : 0;
     *known = (ss_known){node->ip, rule->cfa, (uint16_t)number, (uint16_t)slot};
-    tree->known_count++;
 }
 
 /* The table starts small, so that first walks touch few pages. */
@@ -233,14 +307,32 @@ static void add_known(ss_tree *tree, uint32_t number)
         put_known(tree, number);
 }
 
+SS_NOINLINE const ss_tree_node *ss_tree_grow(ss_tree *tree, const ss_tree_node *parent,
+                                             uintptr_t ip)
+{
+    const ss_known *known = ss_tree_known(tree->known, tree->known_mask, ip);
+    const ss_tree_node *node = &tree->nodes[known->node], *home;
+    ss_tree_facts facts = *ss_tree_facts_of(tree, node);
+
+    if (!known->ip || tree->credit <= 0 || tree->node_count >= tree->room.nodes)
+        return NULL;
+    tree->credit--;
+    if (!may_be_home(&tree->rules[facts.rule]) || !is_far(tree, parent))
+        return append(tree, parent, node, &facts);
+    home = add_link(tree, parent, node->parent ? NULL : node, node, &facts);
+    put_known(tree, (uint32_t)(home - tree->nodes));
+    return home;
+}
+
 const ss_tree_node *ss_tree_add(ss_tree *tree, const ss_tree_node *parent, uintptr_t ip,
                                 const ss_rule *rule, uint32_t flags)
 {
     ss_tree_node node = {.ip = ip, .cfa = rule->cfa};
     ss_tree_facts facts = {.flags = flags, .rule = tree->rule_count};
     const ss_tree_node *added;
+    bool home = may_be_home(rule) && is_far(tree, parent);
 
-    if (tree->node_count + 2 > tree->room.nodes + tree->room.spare)
+    if (tree->node_count + (home ? 4 : 2) > tree->room.nodes + tree->room.spare)
         return NULL;
     if (rule->start != UINT32_MAX)
         facts.function = ip - 1 - rule->start;
@@ -249,7 +341,8 @@ const ss_tree_node *ss_tree_add(ss_tree *tree, const ss_tree_node *parent, uintp
     if (SS_RETURN_SAVED >= 0)
         node.slot = (uint16_t)ss_rule_return_slot(rule->slots);
     tree->rules[tree->rule_count++] = *rule;
-    added = append(tree, parent, &node, &facts);
+    added =
+        home ? add_link(tree, parent, NULL, &node, &facts) : append(tree, parent, &node, &facts);
     add_known(tree, (uint32_t)(added - tree->nodes));
     return added;
 }

@@ -9,6 +9,13 @@
  *               |             ^
  *               +-edge (b,x)--+
  *
+ * Contexts begin anew at homes: functions that save every register, as the loops of interpreters
+ * do.  A home stands under the root; where a path meets it, a link stands for it.  So stacks made
+ * of known parts in a new order are known, and the tree stays small:
+ *
+ *      root  a  b  link-+  end  h  x  end  y  link-+  end
+ *                       +------>^<----------------+
+ *
  * A walk that repeats a known stack therefore reads consecutive memory.  A node is only a guess:
  * the walk compares its ip with the one it read from the stack.  Reaching a node implies the ips of
  * all its ancestors, so it can cache facts about the whole path.  The root stands for any unknown
@@ -25,7 +32,9 @@
 #include "unwind/unwind.h"
 
 enum {
-    SS_TREE_EDGES_A_NODE = 2, /* of the hash table, at most a quarter full */
+    SS_TREE_LINK = 7,          /* as the kind of a rule: the node stands for a home */
+    SS_TREE_HOME_DISTANCE = 6, /* frames between two homes at least */
+    SS_TREE_EDGES_A_NODE = 2,  /* of the hash table, at most a quarter full */
     SS_TREE_FIRST_KNOWN = 256,
     SS_TREE_MOST_NODES = 16384
 };
@@ -50,7 +59,7 @@ typedef struct ss_tree_node {
     uint32_t cfa; /* of the rule */
     uint16_t parent;
     uint16_t slot; /* SS_RETURN_SAVED < 0: words from the stack pointer down to the saved frame
-                      pointer, 0: unknown; else the return slot of the rule */
+                      pointer, 0: unknown; else the return slot of the rule.  Of a link: its home */
 } ss_tree_node;
 
 /* The last fields of a stacksplice_native_frame. */
@@ -61,6 +70,8 @@ typedef struct ss_tree_facts {
 } ss_tree_facts;
 
 _Static_assert(sizeof(ss_tree_node) == 16 && sizeof(ss_tree_facts) == 16, "four a cache line");
+_Static_assert((int)SS_TREE_LINK > (int)SS_RULE_FULL && (int)SS_TREE_LINK <= (int)SS_RULE_KIND_MASK,
+               "a kind");
 _Static_assert(SS_TREE_MOST_NODES * 2 <= UINT16_MAX, "nodes are numbered in 16 bits");
 
 /* A node by its ip, with the fields that the next step needs. */
@@ -71,6 +82,10 @@ typedef struct ss_known {
     uint16_t slot; /* of the rule: the slot of the frame pointer if SS_RETURN_SAVED < 0, else that
                       of the return address */
 } ss_known;
+
+/* Flag of a known node: a home. */
+#define SS_KNOWN_HOME 0x8000u
+_Static_assert((int)SS_KNOWN_HOME > (int)SS_SLOT_MASK, "beside the slot");
 
 /* All known registers of one frame's caller, where a rule cannot describe them. */
 typedef struct ss_register_file {
@@ -92,11 +107,10 @@ typedef struct ss_tree {
     ss_known *known; /* at most a quarter full; at the largest size, three quarters */
     uint32_t known_count;
     uint32_t edge_count;
-    uint16_t *edges; /* numbers of nodes; 0: free */
-    uint32_t edge_mask;
+    uint16_t *edges;     /* numbers of nodes; 0: free */
+    uint32_t edge_mask;  /* 0 without edges: a first walk need not touch the table's pages */
     uint32_t epoch;      /* of the classifier */
     uint64_t generation; /* of the modules; a change of either voids the tree */
-    uint32_t sample;     /* counts walks that meet new contexts; one that finds it 0 keeps them */
     uint32_t addresses;  /* node of our outermost frame in a walk for addresses; 0: unknown */
     ss_stack_cache stack;
     ss_register_file *files;
@@ -126,21 +140,10 @@ static inline bool ss_tree_is_full(const ss_tree *tree)
 }
 
 /*
- * Stacks that never recur are not worth their nodes, but only later walks show that.  So each new
- * node costs credit, and each walk earns a little.  Of the walks that meet new contexts, one in
- * SS_TREE_SAMPLING adds them.
+ * Contexts that never recur are not worth their nodes, but only later walks show that.  So each new
+ * node costs credit, and each walk earns a little.
  */
-enum { SS_TREE_FIRST_CREDIT = 16384, SS_TREE_CREDIT_A_WALK = 2, SS_TREE_SAMPLING = 3 };
-
-static inline bool ss_tree_may_grow(const ss_tree *tree)
-{
-    return tree->credit > 0 && !tree->sample;
-}
-
-static inline void ss_tree_next_sample(ss_tree *tree)
-{
-    tree->sample = (tree->sample + 1) % SS_TREE_SAMPLING;
-}
+enum { SS_TREE_FIRST_CREDIT = 16384, SS_TREE_CREDIT_A_WALK = 2 };
 
 static inline void ss_tree_earn(ss_tree *tree)
 {
@@ -155,29 +158,32 @@ static inline ss_tree_facts *ss_tree_facts_of(const ss_tree *tree, const ss_tree
 
 static inline uint32_t ss_tree_edge_home(uint32_t parent, uintptr_t ip)
 {
-    return (uint32_t)((ip + parent * UINT64_C(0x9e3779b1)) * UINT64_C(0x9e3779b97f4a7c15) >> 40);
+    return (uint32_t)(ip ^ ip >> 13) + parent * UINT32_C(0x9e3779b1);
 }
+
+/* Whether NODE is the one for IP under PARENT. */
+static inline bool ss_tree_is_edge(const ss_tree_node *node, uint32_t parent, uintptr_t ip)
+{
+    return SS_LIKELY(node->ip == ip) && SS_LIKELY(node->parent == parent);
+}
+
+/* The same search, from the entry at AT on. */
+const ss_tree_node *ss_tree_edge_from(const ss_tree *tree, uint32_t parent, uintptr_t ip,
+                                      uint32_t at);
 
 /*
  * The node for IP under PARENT that the hash table holds (the next in memory is not in it), or
- * NULL.
+ * NULL.  A free entry names the root, which has no ip.
  */
 static inline const ss_tree_node *ss_tree_edge(const ss_tree *tree, const ss_tree_node *parent,
                                                uintptr_t ip)
 {
-    uint32_t number = (uint32_t)(parent - tree->nodes);
+    uint32_t number = (uint32_t)(parent - tree->nodes), at = ss_tree_edge_home(number, ip);
+    const ss_tree_node *node = &tree->nodes[tree->edges[at & tree->edge_mask]];
 
-    if (!tree->edge_count)
-        return NULL; /* a first walk need not touch the table's pages */
-    for (uint32_t at = ss_tree_edge_home(number, ip);; at++) {
-        uint16_t edge = tree->edges[at & tree->edge_mask];
-        const ss_tree_node *node = &tree->nodes[edge];
-
-        if (!edge)
-            return NULL;
-        if (SS_LIKELY(node->ip == ip && node->parent == number))
-            return node;
-    }
+    if (ss_tree_is_edge(node, number, ip))
+        return node;
+    return ss_tree_edge_from(tree, number, ip, at);
 }
 
 /* The entry of IP in KNOWN, of MASK + 1 entries, or the free entry where it belongs. */
@@ -199,11 +205,19 @@ static inline ss_known *ss_tree_known(ss_known *known, uintptr_t mask, uintptr_t
  */
 uint16_t ss_tree_frame_pointer(const ss_tree *tree, const ss_tree_node *node);
 
-/* Copy NODE under PARENT.  The caller checks for room below room.nodes. */
-const ss_tree_node *ss_tree_copy(ss_tree *tree, const ss_tree_node *parent,
-                                 const ss_tree_node *node);
+/* The node that the walk continues from after NODE. */
+static inline const ss_tree_node *ss_tree_home(const ss_tree *tree, const ss_tree_node *node)
+{
+    return (node->cfa & SS_RULE_KIND_MASK) == SS_TREE_LINK ? &tree->nodes[node->slot] : node;
+}
 
-/* Add a node for IP, which is new, under PARENT; NULL without room. */
+/*
+ * Let the node of IP, if it is known in another context, stand under PARENT too.  Returns the node
+ * to go on from, a copy or a home; NULL if IP is unknown, or without room or credit.
+ */
+const ss_tree_node *ss_tree_grow(ss_tree *tree, const ss_tree_node *parent, uintptr_t ip);
+
+/* Add a node for IP, which is new, under PARENT or as a home; NULL without room. */
 const ss_tree_node *ss_tree_add(ss_tree *tree, const ss_tree_node *parent, uintptr_t ip,
                                 const ss_rule *rule, uint32_t flags);
 

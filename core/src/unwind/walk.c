@@ -113,12 +113,13 @@ static ss_verdict step_on(ss_trail *t, ss_verdict found, uint32_t *flags)
 /* Take the next frame and those that the hot part can follow; then step_on may help. */
 static ss_verdict take_frames(ss_trail *t)
 {
-    ss_stop why = ss_follow_tree(t);
+    ss_stop why;
 
-    if (why == SS_STOP_UNKNOWN) {
-        t->missed |= t->ip != 0;
-        why = ss_follow_table(t);
-    }
+    do {
+        why = ss_follow_tree(t);
+        if (why == SS_STOP_UNKNOWN)
+            why = ss_follow_table(t);
+    } while (why == SS_STOP_HOME);
     if (why == SS_STOP_OFF_STACK)
         return SS_STEP_OFF_STACK;
     if (why == SS_STOP_SPECIAL)
@@ -257,8 +258,7 @@ static void begin_trail(ss_trail *t, ss_unwind *walk, const ss_entry_registers *
                     .high = walk->stacks[0].high,
                     .frame = walk->frames,
                     .end = walk->frames + (max < tree->room.frames ? max : tree->room.frames),
-                    .marked = walk->marked,
-                    .growing = ss_tree_may_grow(tree)};
+                    .marked = walk->marked};
 }
 
 /* Whether the walk, which ended with FOUND, got the room that it lacked. */
@@ -287,8 +287,6 @@ bool ss_walk_from(ss_unwind *walk, const ss_entry_registers *entry, const void *
         found = walk_on(&t);
     } while (gets_room(walk, found, max));
     end_walk(walk, (uintptr_t)above, t.marked);
-    if (SS_UNLIKELY(t.missed))
-        ss_tree_next_sample(walk->tree);
     if (SS_UNLIKELY(walk->tree->credit < CREDIT_LEAST))
         walk->tree->credit = CREDIT_LEAST;
     return true;
