@@ -317,6 +317,27 @@ struct IScriptExceptionType {
 };
 
 /*
+ * A language exception that has a stack can implement this interface, beside
+ * ILanguageExceptionStackBackTrace.  Its error then reads the frames where they are, and keeps no
+ * copy.
+ */
+typedef struct IScriptExceptionFrames IScriptExceptionFrames;
+typedef struct IScriptExceptionFramesVtbl {
+    HRESULT(STDMETHODCALLTYPE *QueryInterface)
+    (IScriptExceptionFrames *self, REFIID iid, void **out);
+    ULONG(STDMETHODCALLTYPE *AddRef)(IScriptExceptionFrames *self);
+    ULONG(STDMETHODCALLTYPE *Release)(IScriptExceptionFrames *self);
+    /*
+     * All frames, innermost first, and their number.  They never change, and live as long as an
+     * inside reference does.
+     */
+    const uintptr_t *(STDMETHODCALLTYPE *GetFrames)(IScriptExceptionFrames *self, uint32_t *count);
+} IScriptExceptionFramesVtbl;
+struct IScriptExceptionFrames {
+    const IScriptExceptionFramesVtbl *lpVtbl;
+};
+
+/*
  * Every error object of this library implements this interface; its propagation nodes do not.  The
  * inside reference of stacksplice_ties makes no cycle.  AddRef on an error object whose outside
  * count is 0 is allowed only while the caller holds an inside reference and the exception keeps its
@@ -350,6 +371,8 @@ STACKSPLICE_API extern const IID stacksplice_IID_IScriptErrorInfo;
 STACKSPLICE_API extern const IID stacksplice_IID_IScriptExceptionDetails;
 /* {5e1f64a9-2f0b-4c7e-8d35-90c4b7a1e26d} */
 STACKSPLICE_API extern const IID stacksplice_IID_IScriptExceptionType;
+/* {6f0c1d3b-82a7-4b5e-9d41-37e85a0cb21f} */
+STACKSPLICE_API extern const IID stacksplice_IID_IScriptExceptionFrames;
 
 /*
  * stacksplice_propagate(HR, NULL) for a binding.  LANGUAGE, UTF-8 as in frames, receives the error;

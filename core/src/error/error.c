@@ -12,7 +12,7 @@
 static ss_error *allocate_error(const ss_origin *origin, const ss_stack *stack)
 {
     size_t text = origin->message ? (origin->length + (size_t)1) * sizeof(WCHAR) : 0;
-    ss_error *error = ss_alloc_dirty(sizeof *error + stack->count * sizeof(uintptr_t) + text);
+    ss_error *error = ss_alloc_dirty(sizeof *error + stack->to_store * sizeof(uintptr_t) + text);
 
     if (!error)
         return NULL;
@@ -20,7 +20,7 @@ static ss_error *allocate_error(const ss_origin *origin, const ss_stack *stack)
     ss_error_init(error, origin->hr);
     ss_stack_store(stack, &error->record, error->storage);
     if (origin->message) {
-        WCHAR *copy = (WCHAR *)(error->storage + stack->count);
+        WCHAR *copy = (WCHAR *)(error->storage + stack->to_store);
 
         memcpy(copy, origin->message, origin->length * sizeof *copy);
         copy[origin->length] = 0;

@@ -28,10 +28,10 @@ static ss_node *new_node(ss_error *error, const ss_held *language, const ss_arri
     ss_node *node;
 
     ss_stack_take(&stack, language, arrival->above);
-    node = ss_alloc_dirty(sizeof *node + stack.count * sizeof(uintptr_t) + name);
+    node = ss_alloc_dirty(sizeof *node + stack.to_store * sizeof(uintptr_t) + name);
     if (node) {
         memset(node, 0, sizeof *node);
-        node->receiver = memcpy(node->storage + stack.count, receiver, name);
+        node->receiver = memcpy(node->storage + stack.to_store, receiver, name);
         node->record = error->record; /* the interfaces and the constant fields */
         ss_stack_store(&stack, &node->record, node->storage);
         node->record.fixed.thread_id = ss_thread_id();

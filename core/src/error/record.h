@@ -38,7 +38,7 @@ typedef struct ss_node {
     ss_record record;
     struct ss_node *previous; /* (RO) the next older one, or NULL */
     const char *receiver;     /* (RO) the receiving language, in storage */
-    uintptr_t storage[];      /* frames, receiver */
+    uintptr_t storage[];      /* frames that no exception keeps, receiver */
 } ss_node;
 
 /* A note added after the error was made. */
@@ -67,7 +67,7 @@ struct ss_error {
     ss_error *next;           /* (LOCK) in the registry's bucket */
     uint64_t number;          /* (RO) its key there; 0: the static error */
     uint64_t process;         /* (RO) the first half of its reference */
-    uintptr_t storage[];      /* frames, message */
+    uintptr_t storage[];      /* frames that no exception keeps, message */
 };
 
 /* An object of this library answers this interface with its record, without a reference. */

@@ -77,23 +77,53 @@ static uint32_t ask_provider(const ss_held *language, uint32_t limit, uintptr_t 
     return count;
 }
 
+/* The frames that LANGUAGE's object, held inside, keeps; NULL if there are none, or over LIMIT. */
+static const uintptr_t *kept_frames(const ss_held *language, uint32_t limit, uint32_t *count)
+{
+    IScriptExceptionFrames *keeper;
+    const uintptr_t *frames;
+    void *out = NULL;
+
+    if (!language->exception ||
+        FAILED(language->object->lpVtbl->QueryInterface(
+            language->object, &stacksplice_IID_IScriptExceptionFrames, &out)) ||
+        !out)
+        return NULL;
+    keeper = out;
+    *count = 0;
+    frames = keeper->lpVtbl->GetFrames(keeper, count);
+    keeper->lpVtbl->Release(keeper);
+    return *count > 0 && *count <= limit ? frames : NULL;
+}
+
+/* Copy the provider's frames, or capture. */
+static void take_new(ss_stack *stack, uint32_t limit, const ss_held *language, const void *above)
+{
+    uintptr_t *frames = stack->room;
+
+    if (limit > SS_DEFAULT_MAX_FRAMES) {
+        stack->heap = ss_alloc_dirty(limit * sizeof *stack->heap);
+        if (stack->heap)
+            frames = stack->heap;
+        else
+            limit = SS_DEFAULT_MAX_FRAMES;
+    }
+    stack->frames = frames;
+    stack->count = ask_provider(language, limit, frames);
+    if (!stack->count)
+        (void)ss_capture_ends(above, 0, limit, frames, &stack->count);
+    stack->to_store = stack->count;
+}
+
 void ss_stack_take(ss_stack *stack, const ss_held *language, const void *above)
 {
     uint32_t limit = stacksplice_max_frames();
 
-    stack->count = 0;
     stack->heap = NULL;
-    stack->frames = stack->room;
-    if (limit > SS_DEFAULT_MAX_FRAMES) {
-        stack->heap = ss_alloc_dirty(limit * sizeof *stack->heap);
-        if (stack->heap)
-            stack->frames = stack->heap;
-        else
-            limit = SS_DEFAULT_MAX_FRAMES;
-    }
-    stack->count = ask_provider(language, limit, stack->frames);
-    if (!stack->count)
-        (void)ss_capture_ends(above, 0, limit, stack->frames, &stack->count);
+    stack->to_store = 0;
+    stack->frames = kept_frames(language, limit, &stack->count);
+    if (!stack->frames)
+        take_new(stack, limit, language, above);
 }
 
 void ss_stack_done(ss_stack *stack)
@@ -103,7 +133,8 @@ void ss_stack_done(ss_stack *stack)
 
 void ss_stack_store(const ss_stack *stack, ss_record *record, uintptr_t *storage)
 {
-    memcpy(storage, stack->frames, stack->count * sizeof *storage);
-    record->fixed.frames = (uintptr_t)storage;
+    if (stack->to_store)
+        memcpy(storage, stack->frames, stack->to_store * sizeof *storage);
+    record->fixed.frames = (uintptr_t)(stack->to_store ? storage : stack->frames);
     record->fixed.frame_count = stack->count;
 }

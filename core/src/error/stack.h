@@ -7,9 +7,10 @@
 enum { SS_DEFAULT_MAX_FRAMES = 512 };
 
 typedef struct ss_stack {
-    uintptr_t *frames;
+    const uintptr_t *frames;
     uint32_t count;
-    uintptr_t *heap; /* the memory of frames when the limit is above the default */
+    uint32_t to_store; /* elements that a record has to store: 0 where the exception keeps them */
+    uintptr_t *heap;   /* the memory of frames when the limit is above the default */
     uintptr_t room[SS_DEFAULT_MAX_FRAMES];
 } ss_stack;
 
@@ -21,7 +22,10 @@ typedef struct ss_stack {
 void ss_stack_take(ss_stack *stack, const ss_held *language, const void *above);
 void ss_stack_done(ss_stack *stack);
 
-/* Copy it to STORAGE, a record's array of as many elements, and point RECORD to it. */
+/*
+ * Point RECORD, which holds the language exception for life, to the frames.  Those that it has to
+ * store are copied to STORAGE.
+ */
 void ss_stack_store(const ss_stack *stack, ss_record *record, uintptr_t *storage);
 
 #endif

@@ -17,6 +17,7 @@ struct stacksplice_exception {
     IScriptException script;
     IScriptExceptionDetails details; /* answered when it has any details */
     IScriptExceptionType type;       /* answered when the type has base types */
+    IScriptExceptionFrames frames;
     IAgileObject agile;
     stacksplice_owner *owner; /* (RO) counted */
 

@@ -1,4 +1,4 @@
-/* The language exception as COM sees it: six interfaces that forward to the object. */
+/* The language exception as COM sees it: seven interfaces that forward to the object. */
 #include "script/exception.h"
 #include "script/owner.h"
 
@@ -23,6 +23,8 @@ static void *find_interface(stacksplice_exception *x, REFIID iid)
         return &x->agile;
     if (IsEqualIID(iid, &stacksplice_IID_IScriptException))
         return &x->script;
+    if (IsEqualIID(iid, &stacksplice_IID_IScriptExceptionFrames))
+        return &x->frames;
     if (IsEqualIID(iid, &IID_ILanguageExceptionTransform) && atomic_load(&x->cause))
         return &x->transform;
     if (IsEqualIID(iid, &stacksplice_IID_IScriptExceptionDetails) && has_details(x))
@@ -63,6 +65,7 @@ FORWARD_UNKNOWN(ILanguageExceptionTransform, transform)
 FORWARD_UNKNOWN(IScriptException, script)
 FORWARD_UNKNOWN(IScriptExceptionDetails, details)
 FORWARD_UNKNOWN(IScriptExceptionType, type)
+FORWARD_UNKNOWN(IScriptExceptionFrames, frames)
 FORWARD_UNKNOWN(IAgileObject, agile)
 
 /* ---- The interfaces' own methods -------------------------------------------------------------*/
@@ -133,6 +136,15 @@ static const char *STDMETHODCALLTYPE type_GetName(IScriptExceptionType *self, ui
     return name;
 }
 
+static const uintptr_t *STDMETHODCALLTYPE frames_GetFrames(IScriptExceptionFrames *self,
+                                                           uint32_t *count)
+{
+    const stacksplice_exception *x = OBJECT_OF(self, frames);
+
+    *count = x->frame_count;
+    return x->storage;
+}
+
 static stacksplice_relation STDMETHODCALLTYPE details_GetRelation(IScriptExceptionDetails *self,
                                                                   uint32_t *left_out)
 {
@@ -185,6 +197,8 @@ static const IScriptExceptionDetailsVtbl details_vtbl = {
     details_GetGroup,       details_GetMember, details_GetNote};
 static const IScriptExceptionTypeVtbl type_vtbl = {type_QueryInterface, type_AddRef, type_Release,
                                                    type_GetName};
+static const IScriptExceptionFramesVtbl frames_vtbl = {frames_QueryInterface, frames_AddRef,
+                                                       frames_Release, frames_GetFrames};
 static const IAgileObjectVtbl agile_vtbl = {agile_QueryInterface, agile_AddRef, agile_Release};
 
 void ss_exception_set_interfaces(stacksplice_exception *x)
@@ -194,6 +208,7 @@ void ss_exception_set_interfaces(stacksplice_exception *x)
     x->script.lpVtbl = &script_vtbl;
     x->details.lpVtbl = &details_vtbl;
     x->type.lpVtbl = &type_vtbl;
+    x->frames.lpVtbl = &frames_vtbl;
     x->agile.lpVtbl = &agile_vtbl;
 }
 
