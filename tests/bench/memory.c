@@ -7,6 +7,7 @@
 #include "chain.h"
 
 #include <malloc.h>
+#include <stacksplice/script.h>
 #include <stacksplice/stacksplice.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +77,30 @@ static void originate_here(void *data)
     o->frames += frames;
 }
 
+static void drop(void *context, void *data, void *value)
+{
+}
+
+static stacksplice_owner *owner;
+
+/* As a binding does: a language exception with the stack, then its error. */
+static void originate_of_language(void *data)
+{
+    origination *o = data;
+    uintptr_t frames[500];
+    stacksplice_exception_parts parts = {.size = sizeof parts, .hresult = E_FAIL, .frames = frames};
+    stacksplice_exception *x;
+
+    (void)stacksplice_capture(0, 500, frames, &parts.frame_count, NULL);
+    x = stacksplice_exception_new(owner, &parts);
+    if (!x || stacksplice_originate(E_FAIL, "no such order", 13, stacksplice_exception_unknown(x),
+                                    &o->error) != S_OK)
+        exit(2);
+    stacksplice_exception_unref(x);
+    RoClearError();
+    o->frames += parts.frame_count;
+}
+
 /* One error, on a stack of that number. */
 static IRestrictedErrorInfo *originate(uint32_t path, size_t *frames)
 {
@@ -115,6 +140,48 @@ static void kept(void)
                  "the addresses of its stack", "bytes", &raw, 1, (unsigned)(frames / KEPT));
 }
 
+/* Bytes that one more frame of each kept stack takes. */
+static double frame_bytes(chain_leaf leaf)
+{
+    enum { ERRORS = 500, SHALLOW = 40, DEEP = 140 };
+    static IRestrictedErrorInfo *errors[ERRORS];
+    double bytes[2], frames[2];
+
+    for (int i = 0; i < 2; i++) {
+        origination o = {.frames = 0};
+        size_t before = live;
+
+        for (uint32_t n = 0; n < ERRORS; n++) {
+            (void)chain_call(i ? DEEP : SHALLOW, n, leaf, &o);
+            errors[n] = o.error;
+        }
+        bytes[i] = (double)(live - before);
+        frames[i] = (double)o.frames;
+        for (uint32_t n = 0; n < ERRORS; n++)
+            errors[n]->lpVtbl->Release(errors[n]);
+    }
+    return (bytes[1] - bytes[0]) / (frames[1] - frames[0]);
+}
+
+static void kept_frames(void)
+{
+    static const stacksplice_language language = {
+        .size = sizeof language, .name = "bench", .drop = drop};
+    const char *row = "memory, a frame of a stack that is kept";
+    double native, of_language, address = sizeof(void *);
+
+    owner = stacksplice_owner_new(&language, &owner);
+    if (!owner)
+        exit(2);
+    (void)frame_bytes(originate_of_language); /* what the library allocates once */
+    native = frame_bytes(originate_here);
+    of_language = frame_bytes(originate_of_language);
+    bench_report(row, "native errors", "bytes", &native, 1, 1);
+    bench_report(row, "errors of a language", "bytes", &of_language, 1, 1);
+    bench_report(row, "its address", "bytes", &address, 1, 1);
+    stacksplice_owner_close(owner);
+}
+
 static void growth(const char *name, uint32_t errors, uint32_t stacks)
 {
     double value, before;
@@ -142,6 +209,7 @@ int main(int argc, char **argv)
     if (argc != 1 || stacksplice_set_allocator(&counted) < 0)
         return 2;
     kept();
+    kept_frames();
     errors = bench_repeats(10000000);
     growth("one stack", errors, 1);
     growth("1000 stacks", errors, 1000);

@@ -70,6 +70,7 @@ ROWS = {
     ],
     "memory": [
         "memory, an error that is kept, each of another stack",
+        "memory, a frame of a stack that is kept",
         "memory, growth over 100000 errors of one stack",
         "memory, growth over 100000 errors of 1000 stacks",
         "memory, growth over 10000 Python exceptions",
