@@ -36,23 +36,33 @@ MICROSECOND = 1000.0
 MILLISECOND = 1_000_000.0
 
 BUDGETS = [
-    Budget("native, depth *", "stacksplice native", "unw_backtrace", 0.3),
+    Budget("native, depth *", "stacksplice native", "unw_backtrace", 0.25),
     Budget("native, depth *", "stacksplice native", "backtrace", 1 / 50),
-    Budget("native, [1-9]* stacks", "stacksplice native", "unw_backtrace", 0.3),
+    Budget("native, 6 * stacks", "stacksplice native", "unw_backtrace", 0.3),
+    Budget("native, 10* stacks", "stacksplice native", "unw_backtrace", 0.35),
     Budget("native, [1-9]* stacks", "stacksplice native", "backtrace", 1 / 50),
     Budget("native, ever-new * stacks", "stacksplice native", "unw_backtrace", 0.8),
-    Budget("combined, *", "stacksplice combined", "unw_backtrace", 0.8),
+    Budget("combined, 10 bridges", "stacksplice combined", "unw_backtrace", 0.35),
+    Budget("combined, after a collection", "stacksplice combined", "unw_backtrace", 0.5),
+    Budget("combined, [si]*", "stacksplice combined", "unw_backtrace", 0.8),
+    Budget("native, [1-9]* interpreter stacks", "stacksplice combined", "unw_backtrace", 0.8),
+    Budget("native, ever-new interpreter stacks", "stacksplice combined", "unw_backtrace", 2.0),
+    Budget("two threads, against one", "stacksplice native", plus=1.1),
+    Budget("two threads, against one", "stacksplice combined", plus=1.1),
     Budget("first capture in a thread, *", "stacksplice native", plus=100 * MICROSECOND),
+    Budget("1000 threads that capture once, *", "stacksplice combined", "unw_backtrace", 1.0),
     Budget("first capture in a process with Lua on the stack", "stacksplice combined", plus=3 * MILLISECOND),
     Budget("first attach and capture in a process, a runtime*", "stacksplice", plus=3 * MILLISECOND),
     Budget("resolve, warm, an address", "stacksplice_resolve", plus=0.1 * MICROSECOND),
     Budget("resolve, first in a process", "stacksplice_resolve", plus=10 * MILLISECOND),
-    Budget("Python, an exception of * frames", "stacksplice.originate", "TracebackException", 1 / 20),
+    Budget("Python, an exception of 5 frames", "stacksplice.originate", "TracebackException", 0.05),
+    Budget("Python, an exception of *0 frames", "stacksplice.originate", "TracebackException", 0.012),
     Budget("Python, a report of * frames", "stacksplice.format_exception", "traceback.format_exception", 0.2),
     Budget(
         "Python, the first report of a *", "stacksplice.format_exception", "traceback.format_exception", 0.2
     ),
     Budget("Lua, error under * frames", "stacksplice.handler", "debug.traceback", 1 / 10),
+    Budget("Lua, the stack at 5 frames", "stacksplice.capture", plus=2 * MICROSECOND),
     # Where Lua is alone this is that function after one check.
     Budget("Lua, the stack at * frames", "stacksplice.traceback", "debug.traceback", 1.1),
     Budget(
@@ -62,9 +72,15 @@ BUDGETS = [
     Budget("Python, a raise that is caught below sorted()", "install()", "bare", 1.05, 0.5 * MICROSECOND),
     Budget("Python -> Lua -> Python, a raise", "stacksplice", "lupa", 1.0),
     Budget("border, no error, *", "stacksplice", "bare", 1.02, 40, "instructions"),
+    # Besides our own part, lua_pcallk does 15 more with a handler.
+    Budget(
+        "border, no error, lua_pcall *", "stacksplice, handler in a slot", "bare", 1.0, 55, "instructions"
+    ),
     Budget("import in a process", "stacksplice", plus=2.5 * MILLISECOND),
     Budget("border, no error, a guard of C++", "stacksplice", "bare", 1.0, 0, "instructions"),
     Budget("require in a process", "stacksplice", plus=5 * MILLISECOND),
+    Budget("memory, a frame of a stack that is kept", "native errors", "its address", 1.3),
+    Budget("memory, a frame of a stack that is kept", "errors of a language", "its address", 1.3),
     # Flat: nothing for an error, some pages for what the C library or Python keeps in reserve.
     Budget("memory, growth over * errors of *", "native errors", plus=256),
     Budget("memory, growth over * Python exceptions", "stacksplice.originate", plus=512),
@@ -75,6 +91,7 @@ REFERENCES = [
     ("native, *", "unw_backtrace"),
     ("combined, *", "unw_backtrace"),
     ("first capture in a *", "unw_backtrace"),
+    ("1000 threads *", "unw_backtrace"),
     ("one thread, *", "unw_backtrace"),
     ("two threads at once, *", "unw_backtrace"),
     ("resolve, warm*", "dladdr"),
