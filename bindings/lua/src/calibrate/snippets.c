@@ -90,7 +90,7 @@ const char *const ss_lua_snippets[] = {
     "  local m = {__index = f, __newindex = f, __add = f, __lt = f, __concat = f, __gc = f}\n"
     "  local t, u = setmetatable({}, m), setmetatable({}, m)\n"
     "  get(t, 1) set(t, 1, 2) pcall(add, t, u) compare(t, u) pcall(concat, t, u)\n"
-    "  t, u = nil, nil collect() collect()\n"
+    "  t, u = nil, nil collect()\n"
     "  xpcall(fail, f, 'x') xpcall(function() fail('x') end, f)\n"
     "end",
     "for _, f in ipairs {callk, pcallk, pcall, function(g) g() C() end} do\n"

@@ -40,24 +40,6 @@ static bool is_own(const ss_lua_sample *sample, uintptr_t function)
     return false;
 }
 
-/* Collect frames from the call site outward, up to and with our function that called into Lua. */
-static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *data)
-{
-    ss_lua_sample *sample = data;
-    ss_lua_visit_frame *frame = &sample->frames[sample->frame_count];
-
-    frame->ip = _Unwind_GetIP(context);
-    frame->sp = _Unwind_GetCFA(context);
-    if (sample->frame_count == 0 &&
-        (frame->ip != sample->entry->ip || frame->sp != (uintptr_t)(sample->entry + 1)))
-        return _URC_NO_REASON; /* still one of ours */
-    frame->function = _Unwind_GetRegionStart(context);
-    sample->frame_count++;
-    if (is_own(sample, frame->function) || sample->frame_count == SS_LUA_VISIT_FRAMES)
-        return _URC_END_OF_STACK;
-    return _URC_NO_REASON;
-}
-
 /* ---- What was seen before --------------------------------------------------------------------*/
 
 /*
@@ -140,6 +122,28 @@ static uintptr_t all_seen(ss_lua_sample *sample, uintptr_t ip, uintptr_t sp)
     return 0;
 }
 #endif
+
+/* ---- One visit -------------------------------------------------------------------------------*/
+
+/* Collect frames from the call site outward, up to and with our function that called into Lua, or a
+   frame from which all was seen. */
+static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *data)
+{
+    ss_lua_sample *sample = data;
+    ss_lua_visit_frame *frame = &sample->frames[sample->frame_count];
+
+    frame->ip = _Unwind_GetIP(context);
+    frame->sp = _Unwind_GetCFA(context);
+    if (sample->frame_count == 0 &&
+        (frame->ip != sample->entry->ip || frame->sp != (uintptr_t)(sample->entry + 1)))
+        return _URC_NO_REASON; /* still one of ours */
+    frame->function = _Unwind_GetRegionStart(context);
+    sample->frame_count++;
+    return is_own(sample, frame->function) || all_seen(sample, frame->ip, frame->sp) ||
+                   sample->frame_count == SS_LUA_VISIT_FRAMES
+               ? _URC_END_OF_STACK
+               : _URC_NO_REASON;
+}
 
 /*
  * Copy the words of a frame, from its stack pointer up to END.  Its function never wrote some of
