@@ -21,7 +21,8 @@ static bool take_options(const stacksplice_format_options *options, ss_report *r
     report->all_frames = options->all_frames != 0;
     report->color = options->color != 0;
     report->alone = options->alone != 0;
-    report->without_source = options->without_source != 0;
+    if (options->without_source)
+        report->source = NULL;
     report->look = options->look;
     report->look_data = options->look_data;
     return true;
@@ -51,7 +52,8 @@ stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind 
                                        stacksplice_write_callback write, void *data)
 {
     ss_writer w;
-    ss_report report = {.w = &w};
+    ss_source source = SS_SOURCE_NONE;
+    ss_report report = {.w = &w, .source = &source};
     ss_facts facts;
     bool complete;
 
@@ -67,6 +69,7 @@ stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind 
     else
         write_json(&report, &facts, kind == STACKSPLICE_FORMAT_SENTRY);
     complete = ss_writer_finish(&w);
+    ss_source_close(&source);
     ss_facts_release(&facts);
     return complete ? S_OK : S_FALSE;
 }
@@ -76,7 +79,8 @@ stacksplice_hresult stacksplice_format_told(const stacksplice_told *told,
                                             stacksplice_write_callback write, void *data)
 {
     ss_writer w;
-    ss_report report = {.w = &w};
+    ss_source source = SS_SOURCE_NONE;
+    ss_report report = {.w = &w, .source = &source};
     ss_facts facts;
     bool complete;
 
@@ -88,6 +92,7 @@ stacksplice_hresult stacksplice_format_told(const stacksplice_told *told,
     ss_writer_init(&w, write, data);
     ss_report_text(&report, &facts);
     complete = ss_writer_finish(&w);
+    ss_source_close(&source);
     ss_facts_release(&facts);
     return complete ? S_OK : S_FALSE;
 }

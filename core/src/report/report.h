@@ -27,7 +27,7 @@ typedef struct ss_report {
     bool color;
     bool alone;
     ss_binary *failfast;            /* scratch space, set if the process is failing; or NULL */
-    bool without_source;            /* open no file */
+    ss_source *source;              /* NULL: open no file */
     stacksplice_look_callback look; /* or NULL */
     void *look_data;
 } ss_report;

@@ -1,10 +1,34 @@
-/* Reads one line of a source file, for readers of a report. */
+/* Reads lines of source files, one by one, for readers of a report. */
 #ifndef SS_SOURCE_LINE_H
 #define SS_SOURCE_LINE_H
 
 #include "base/platform.h"
 
+#include <sys/types.h>
+
 enum { SS_SOURCE_LINE_MAX = 500 };
+
+/*
+ * The file of the last line, which stays open: many frames of a stack are of the same file.  Begins
+ * as SS_SOURCE_NONE.
+ */
+typedef struct ss_source {
+    char *path; /* and the window behind it, in one block; NULL: none, or no memory for it */
+    int fd;     /* -1: PATH is no file to read */
+    dev_t device;
+    ino_t inode;
+    off_t begin; /* of what is in the window, END bytes */
+    size_t end;
+    uint32_t line; /* begins at OFFSET; 0: unknown */
+    off_t offset;
+} ss_source;
+
+#define SS_SOURCE_NONE ((ss_source){.fd = -1})
+
+void ss_source_close(ss_source *source);
+
+/* A descriptor of FILE, or -1 if it is none of source. */
+int ss_source_open(const char *file);
 
 /*
  * Copy line LINE (1 is the first) of FILE to OUT without surrounding white space.  Returns its
@@ -14,7 +38,7 @@ enum { SS_SOURCE_LINE_MAX = 500 };
  * Opens only regular files, so it never waits.  It opens no files of the kernel: a script could
  * give a name below /proc, /sys or /dev, or a link to one, to read its host's secrets.
  */
-size_t ss_source_line(const char *file, uint32_t line, char out[SS_SOURCE_LINE_MAX],
-                      uint32_t *column);
+size_t ss_source_line(ss_source *source, const char *file, uint32_t line,
+                      char out[SS_SOURCE_LINE_MAX], uint32_t *column);
 
 #endif

@@ -163,12 +163,12 @@ static void put_trust(const ss_report *r, stacksplice_trust trust)
 size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
                         char line[SS_SOURCE_LINE_MAX], uint32_t *column)
 {
-    if (r->failfast || r->without_source || !frame->file || !frame->line || frame->chunk)
+    if (!r->source || !frame->file || !frame->line || frame->chunk)
         return 0;
     /* A compiler's relative path is relative to its own directory, not to ours. */
     if (frame->kind == STACKSPLICE_FRAME_NATIVE && *frame->file != '/')
         return 0;
-    return ss_source_line(frame->file, frame->line, line, column);
+    return ss_source_line(r->source, frame->file, frame->line, line, column);
 }
 
 static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned indent)

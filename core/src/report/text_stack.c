@@ -30,6 +30,7 @@ typedef struct contents {
     uint32_t shown;
     bool lineless;
     uint32_t wanted;    /* print only this one; UINT32_MAX: none */
+    bool all_shown;     /* it is known that none is hidden */
     uint32_t uncounted; /* of those that are not shown: gaps, inlined functions */
     bool start_up;      /* in the C library's start-up code */
     uint64_t place;     /* of a script frame in its own look, else 0 */
@@ -78,8 +79,8 @@ static void count_frame(contents *c, const ss_shown_frame *shown)
 
 static int visit(const ss_frame *f, void *data)
 {
-    const ss_shown_frame shown = {&f->frame, ss_glue_is(f), NULL};
     contents *c = data;
+    const ss_shown_frame shown = {&f->frame, !c->all_shown && ss_glue_is(f), NULL};
 
     c->lineless |= !shown.glue && f->frame.kind == STACKSPLICE_FRAME_NATIVE && f->frame.module &&
                    !f->frame.file;
@@ -87,9 +88,10 @@ static int visit(const ss_frame *f, void *data)
     return 0;
 }
 
-static contents look_at(const printer *p, element e, uint32_t wanted)
+static contents look_at(const printer *p, element e, uint32_t wanted, bool all_shown)
 {
-    contents c = {.p = p, .wanted = wanted, .start_up = e.begin >= p->folds.start_up};
+    contents c = {
+        .p = p, .wanted = wanted, .all_shown = all_shown, .start_up = e.begin >= p->folds.start_up};
 
     if (!p->stack.frames)
         ss_report_resolve_shown(p->r, p->stack.elements[e.begin], visit, &c);
@@ -128,7 +130,7 @@ static void end_repeats(printer *p)
 
 static void print_element(printer *p, element e)
 {
-    contents c = look_at(p, e, UINT32_MAX);
+    contents c = look_at(p, e, UINT32_MAX, false);
     uint64_t key = c.place ? c.place : address_of(&p->stack, e);
     uint32_t count = c.frames;
 
@@ -143,7 +145,8 @@ static void print_element(printer *p, element e)
     if (++p->equal > SS_REPORT_EQUAL_MAX)
         return;
     for (uint32_t i = 0; i < count; i++)
-        (void)look_at(p, e, p->r->order == STACKSPLICE_ORDER_NEWEST_LAST ? count - 1 - i : i);
+        (void)look_at(p, e, p->r->order == STACKSPLICE_ORDER_NEWEST_LAST ? count - 1 - i : i,
+                      c.shown == count);
 }
 
 /* How many frames the elements from BEGIN on stand for, including omitted ones. */
@@ -190,7 +193,7 @@ bool ss_report_stack_shows(const ss_report *r, ss_shown_stack stack)
     for (uint32_t at = 0; at < p.folds.shell;) {
         element e = element_at(&stack, at);
 
-        if (look_at(&p, e, UINT32_MAX).shown)
+        if (look_at(&p, e, UINT32_MAX, false).shown)
             return true;
         at = e.end;
     }

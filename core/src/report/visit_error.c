@@ -269,7 +269,8 @@ stacksplice_hresult stacksplice_error_visit(IUnknown *error,
                                             const stacksplice_read_options *options,
                                             stacksplice_visitor *visitor)
 {
-    ss_report r = {.without_source = options && options->without_source};
+    ss_source source = SS_SOURCE_NONE;
+    ss_report r = {.source = options && options->without_source ? NULL : &source};
     ss_emit e = {visitor, false};
     ss_facts facts;
 
@@ -279,6 +280,7 @@ stacksplice_hresult stacksplice_error_visit(IUnknown *error,
         !ss_facts_get(error, &facts))
         return E_INVALIDARG;
     ss_visit_error(&r, &e, NULL, &facts, NULL, options ? options->parts : 0);
+    ss_source_close(&source);
     ss_facts_release(&facts);
     return e.stopped ? S_FALSE : S_OK;
 }

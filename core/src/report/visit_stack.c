@@ -39,7 +39,7 @@ void ss_visit_stack(const ss_report *r, ss_emit *e, const uintptr_t *frames, uin
 stacksplice_hresult stacksplice_stack_visit(const uintptr_t *frames, uint32_t count,
                                             const char *key, stacksplice_visitor *visitor)
 {
-    const ss_report r = {.without_source = true};
+    const ss_report r = {.source = NULL};
     ss_emit e = {visitor, false};
 
     if (!visitor || (!frames && count))

@@ -1,0 +1,160 @@
+/* Lines of source in reports: of long files, in any order, without memory, and with a careless
+ * host. */
+#include "failing_allocator.h"
+#include "report_text.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+enum { LINES = 3000, FRAMES = 24 };
+
+static char names[2][40];
+
+static int make_files(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        FILE *file;
+
+        strcpy(names[i], "/tmp/stacksplice-source-XXXXXX");
+        file = fdopen(mkstemp(names[i]), "w");
+        if (!file)
+            return -1;
+        for (int line = 1; line <= LINES; line++) /* longer than what is read at once */
+            fprintf(file, "%*sline %d of file %d\n", line % 40, "", line, i);
+        fclose(file);
+    }
+    return memory_use();
+}
+
+static int remove_files(void **state)
+{
+    (void)state;
+    return unlink(names[0]) | unlink(names[1]);
+}
+
+/* The file and the line of frame I: near and far ones, up and down. */
+static uint32_t line_of(int i, int *file)
+{
+    static const uint32_t lines[] = {LINES, 1, 1500, 1501, 1500, 3, LINES - 1, LINES + 1};
+
+    *file = i / 3 % 2;
+    return lines[i % 8];
+}
+
+static IRestrictedErrorInfo *make_error(void)
+{
+    uintptr_t frames[FRAMES];
+    const fixture_error contents = value_error(frames, FRAMES);
+
+    for (int i = 0; i < FRAMES; i++) {
+        char name[16];
+        int file;
+        uint32_t line = line_of(i, &file);
+
+        (void)snprintf(name, sizeof name, "f%d", i);
+        frames[i] = fixture_script("lua", name, names[file], line);
+    }
+    return fixture_originate(&contents);
+}
+
+static void assert_lines(const char *text)
+{
+    for (int i = 0; i < FRAMES; i++) {
+        char want[120];
+        int file;
+        uint32_t line = line_of(i, &file);
+
+        if (line > LINES)
+            (void)snprintf(want, sizeof want, "line %u, in f%d\n    %s", line, i,
+                           i + 1 < FRAMES ? "(Lua)" : "");
+        else
+            (void)snprintf(want, sizeof want, "line %u, in f%d\n        line %u of file %d\n", line,
+                           i, line, file);
+        if (i + 1 < FRAMES || line <= LINES)
+            assert_non_null(strstr(text, want));
+    }
+}
+
+TEST(test_lines_are_found_in_any_order)
+{
+    IRestrictedErrorInfo *error = make_error();
+
+    assert_lines(text_of(error));
+    release(error);
+}
+
+TEST(test_lines_are_found_without_memory)
+{
+    IRestrictedErrorInfo *error = make_error();
+
+    for (int all_after = 0; all_after < 2; all_after++) {
+        atomic_store(&memory_all_after, all_after);
+        for (long i = 1; i <= 12; i++) {
+            const char *text;
+
+            memory_arm(i);
+            text = text_of(error);
+            memory_disarm();
+            assert_lines(text);
+        }
+    }
+    release(error);
+}
+
+/* ---- A host that closes what it did not open -------------------------------------------------*/
+
+typedef struct host {
+    int own; /* descriptor, which has the number of one that was closed; -1: not yet */
+    char text[16384];
+    size_t length;
+} host;
+
+static int close_all(const char *bytes, size_t length, void *data)
+{
+    host *h = data;
+
+    assert_true(h->length + length < sizeof h->text);
+    memcpy(h->text + h->length, bytes, length);
+    h->length += length;
+    h->text[h->length] = '\0';
+    if (h->own < 0) {
+        for (int fd = 3; fd < 64; fd++)
+            close(fd);
+        h->own = open("/dev/null", O_RDONLY);
+    }
+    return 0;
+}
+
+TEST(test_a_descriptor_of_the_host_is_neither_read_nor_closed)
+{
+    static host h = {.own = -1};
+    IRestrictedErrorInfo *error = make_error();
+    struct stat status;
+
+    assert_int_equal(
+        stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL, close_all, &h), S_OK);
+    assert_true(h.own >= 3);
+    assert_int_equal(fstat(h.own, &status), 0);
+    assert_true(S_ISCHR(status.st_mode));
+    assert_int_equal(close(h.own), 0);
+    assert_non_null(strstr(h.text, "in f23\n"));
+    release(error);
+}
+
+TEST(test_a_report_leaves_no_descriptor_open)
+{
+    IRestrictedErrorInfo *error = make_error();
+    int before = open("/dev/null", O_RDONLY), after;
+
+    close(before);
+    (void)text_of(error);
+    (void)fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_JSON, NULL);
+    after = open("/dev/null", O_RDONLY);
+    assert_int_equal(after, before);
+    close(after);
+    release(error);
+}
+
+GROUP(make_files, remove_files)
