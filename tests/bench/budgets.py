@@ -95,6 +95,7 @@ REFERENCES = [
     ("one thread, *", "unw_backtrace"),
     ("two threads at once, *", "unw_backtrace"),
     ("resolve, warm*", "dladdr"),
+    ("C, *report of *", "boost stacktrace"),
     ("Python*report of *", "traceback.format_exception"),
     ("Python, an exception*", "TracebackException"),
     ("Python, the stack*", "traceback.extract_stack"),

@@ -154,6 +154,8 @@ CAPTURES = [
 ]
 
 
+REPORTS = ["stacksplice_format", "boost stacktrace", "cpptrace"]
+
 FORMATS = ["stacksplice.format_exception", "traceback.format_exception"]
 
 
@@ -172,6 +174,13 @@ def native(runner: Runner, results: Results) -> None:
         runner.first(results, row, {name: [threads, what, name] for name in CAPTURES}, unit, 5)
     runner.first(
         results, "resolve, first in a process", {"stacksplice_resolve": [program, "--first", "resolve"]}
+    )
+    program = runner.program("bench-report")
+    runner.measure(results, "reports of C stacks", [program])
+    runner.first(
+        results,
+        "C, the first report of a process, 50 frames",
+        {name: [program, "--first", name] for name in REPORTS},
     )
 
 

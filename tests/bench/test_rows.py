@@ -34,6 +34,8 @@ ROWS = {
         "resolve, warm, an address",
         "resolve, first in a process",
         "border, no error, a guard of C++",
+        "C, a report of 50 frames",
+        "C, the first report of a process, 50 frames",
     ],
     "mixed": [f"native, {count} interpreter stacks" for count in STACKS]
     + ["native, ever-new interpreter stacks", "combined, 10 bridges"]
@@ -80,6 +82,7 @@ ROWS = {
 MAY_LACK = (
     "libunwind.so.8 cannot be loaded",
     "built without boost.stacktrace",
+    "built without cpptrace",
     "lupa is not installed",
     "CPython 3.12 and newer have an event for it",
 )

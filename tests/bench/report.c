@@ -1,0 +1,126 @@
+/*
+ * Reports of native errors, 50 frames with files and lines, beside libraries for C++.
+ *
+ *   bench-report [--quick] [--rows=TEXT]   the row of addresses that were resolved before
+ *   bench-report --first METHOD            the first report of this process: nanoseconds
+ */
+#include "bench.h"
+#include "chain.h"
+#include "calls.h"
+#include "peer_reports.h"
+
+#include <dlfcn.h>
+#include <stacksplice/stacksplice.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEPTH = 50, MOST = 128 };
+
+typedef struct report {
+    uintptr_t frames[MOST];
+    uint32_t count;
+    IRestrictedErrorInfo *error;
+    size_t length; /* of the last text */
+} report;
+
+/* ---- The methods ------------------------------------------------------------------------------*/
+
+static int count_bytes(const char *bytes, size_t length, void *data)
+{
+    (void)bytes;
+    *(size_t *)data += length;
+    return 0;
+}
+
+static void run_stacksplice(void *data)
+{
+    report *r = data;
+
+    r->length = 0;
+    (void)stacksplice_format((IUnknown *)(void *)r->error, STACKSPLICE_FORMAT_TEXT, NULL,
+                             count_bytes, &r->length);
+}
+
+static report *shared; /* of the peers, whose functions are found by name */
+static size_t (*boost_report)(const uintptr_t *, size_t);
+static size_t (*cpptrace_report)(const uintptr_t *, size_t);
+
+static void run_boost(void *data)
+{
+    shared->length = boost_report(shared->frames, shared->count);
+}
+
+static void run_cpptrace(void *data)
+{
+    shared->length = cpptrace_report(shared->frames, shared->count);
+}
+
+static bool load(const char *file, size_t (**function)(const uintptr_t *, size_t))
+{
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+
+    if (library)
+        *function = (size_t(*)(const uintptr_t *, size_t))dlsym(library, "peer_report");
+    return *function != NULL;
+}
+
+static bench_method methods[] = {{.name = "stacksplice_format", .run = run_stacksplice},
+                                 {.name = "boost stacktrace", .run = run_boost},
+                                 {.name = "cpptrace", .run = run_cpptrace}};
+enum { METHODS = sizeof methods / sizeof *methods };
+
+static NOINLINE void originate_here(void *data)
+{
+    report *r = data;
+
+    (void)stacksplice_capture(0, MOST, r->frames, &r->count, NULL);
+    (void)RoOriginateErrorW(E_FAIL, 0, NULL);
+    AFTER();
+}
+
+static void prepare(report *r)
+{
+    (void)chain_call(DEPTH, 0, originate_here, r);
+    if (GetRestrictedErrorInfo(&r->error) != S_OK || r->count < DEPTH)
+        abort();
+    shared = r;
+    for (size_t m = 0; m < METHODS; m++)
+        methods[m].data = r;
+    if (!load(PEER_BOOST_REPORT, &boost_report))
+        methods[1].unavailable = "built without boost.stacktrace";
+    if (!load(PEER_CPPTRACE_REPORT, &cpptrace_report))
+        methods[2].unavailable = "built without cpptrace";
+}
+
+/* Each finds the lines of the chain. */
+static int first(report *r, const char *name)
+{
+    for (size_t m = 0; m < METHODS; m++) {
+        uint64_t begin = bench_now();
+
+        if (strcmp(methods[m].name, name) != 0)
+            continue;
+        if (methods[m].unavailable) {
+            fprintf(stderr, "%s\n", methods[m].unavailable);
+            return 2;
+        }
+        methods[m].run(r);
+        printf("%llu\n", (unsigned long long)(bench_now() - begin));
+        return r->length > DEPTH * strlen("chain.c:10") ? 0 : 2;
+    }
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    static report r;
+
+    bench_options(&argc, argv);
+    prepare(&r);
+    if (argc == 3 && !strcmp(argv[1], "--first"))
+        return first(&r, argv[2]);
+    bench_row("C, a report of 50 frames", methods, METHODS, DEPTH);
+    r.error->lpVtbl->Release(r.error);
+    return 0;
+}
