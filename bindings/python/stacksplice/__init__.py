@@ -135,4 +135,4 @@ __all__ = [
     "winrt",
 ]
 
-_stacksplice._register(ErrorInfo._make, Stack, HResultErrorGroup)
+_stacksplice._register(ErrorInfo, ("_handle", "_data", "_details", "_stack"), Stack, HResultErrorGroup)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 _TEXT, _JSON = 1, 2
 # Parts of an error that ErrorHandle.read() tells: stacksplice/read.h.
 _DETAILS, _NOTES, _FINGERPRINT, _STACK, _PROPAGATION, _MEMBERS, _CAUSES = (1 << bit for bit in range(7))
-_new = object.__new__  # looked up once: every error makes one
 _SCHEMA = "stacksplice-error/1"
 
 
@@ -85,19 +84,6 @@ class ErrorInfo:
     def __init__(self) -> None:
         raise TypeError("use error_info(), originate(), peek_error() or take_error() to get an ErrorInfo")
 
-    @staticmethod
-    def _make(
-        handle: ErrorHandle | None,
-        data: Mapping[str, Any] | None = None,
-        cls: type[ErrorInfo] | None = None,
-    ) -> ErrorInfo:
-        self = _new(cls or ErrorInfo)
-        self._handle = handle
-        self._data = data
-        self._details = None
-        self._stack = None
-        return self
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ErrorInfo:
         """The error that `to_dict` or a saved JSON report describes.
@@ -129,7 +115,10 @@ class ErrorInfo:
             raise ValueError(f"data is not a report of schema {_SCHEMA}")
         if data.get("schema") not in (None, _SCHEMA):  # members of a report have none
             raise ValueError(f"the report's schema is {data['schema']!r}; this version reads {_SCHEMA}")
-        return cls._make(None, data, cls)
+        self = object.__new__(cls)  # one with a handle is made by the extension
+        self._data = data
+        self._handle = self._details = self._stack = None
+        return self
 
     def _read(self, parts: int) -> dict[str, Any]:
         assert self._handle is not None

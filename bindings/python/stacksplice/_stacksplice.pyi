@@ -82,7 +82,8 @@ def foreign_frames(on: bool | None = None, /) -> bool: ...
 def frames_unavailable() -> str | None: ...
 def core_version() -> str: ...
 def _register(
-    wrap_error: Callable[[ErrorHandle], ErrorInfo],
+    error: type[ErrorInfo],
+    members: tuple[str, ...],
     wrap_stack: Callable[[tuple[int, ...]], Stack],
     group: type[Exception],
     /,

@@ -29,7 +29,7 @@ void sspy_error_let_go(sspy_error_object *self);
 int sspy_error_update_notes(sspy_error_object *self, IScriptErrorInfo *error);
 
 /* Make a handle of ERROR, on which the caller has an outside reference.  EXC is its exception if it
-   was born in this interpreter, else NULL.  The result passes through state->wrap_error. */
+   was born in this interpreter, else NULL.  The result is an ErrorInfo that has the handle. */
 PyObject *sspy_error_wrap(sspy_state *state, IScriptErrorInfo *error, PyObject *exc);
 /* The same for an interface of any kind; None for NULL or a foreign object. */
 PyObject *sspy_error_wrap_unknown(sspy_state *state, IUnknown *error);

@@ -49,13 +49,32 @@ static PyObject *handle_new(sspy_state *state, IScriptErrorInfo *error, PyObject
     return (PyObject *)self;
 }
 
+/* The first member is HANDLE, the others are None: nothing was read yet.  Python's code for this
+   would take as long as to find a stack. */
+static int set_members(const sspy_state *state, PyObject *info, PyObject *handle)
+{
+    PyObject *value = handle;
+
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(state->error_info_members); i++) {
+        if (PyObject_SetAttr(info, PyTuple_GET_ITEM(state->error_info_members, i), value))
+            return -1;
+        value = Py_None;
+    }
+    return 0;
+}
+
 PyObject *sspy_error_wrap(sspy_state *state, IScriptErrorInfo *error, PyObject *exc)
 {
-    PyObject *handle = handle_new(state, error, exc);
+    PyObject *handle = handle_new(state, error, exc), *info;
+    PyTypeObject *type = (PyTypeObject *)state->error_info;
 
-    if (handle && state->wrap_error)
-        Py_SETREF(handle, PyObject_CallOneArg(state->wrap_error, handle));
-    return handle;
+    if (!handle || !type)
+        return handle;
+    info = type->tp_alloc(type, 0);
+    if (info && set_members(state, info, handle))
+        Py_CLEAR(info);
+    Py_DECREF(handle);
+    return info;
 }
 
 PyObject *sspy_error_wrap_unknown(sspy_state *state, IUnknown *error)

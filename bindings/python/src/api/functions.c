@@ -6,11 +6,13 @@
 static PyObject *register_classes(PyObject *module, PyObject *arguments)
 {
     sspy_state *state = PyModule_GetState(module);
-    PyObject *error, *stack, *group;
+    PyObject *error, *members, *stack, *group;
 
-    if (!PyArg_ParseTuple(arguments, "OOO:_register", &error, &stack, &group))
+    if (!PyArg_ParseTuple(arguments, "O!O!OO:_register", &PyType_Type, &error, &PyTuple_Type,
+                          &members, &stack, &group))
         return NULL;
-    Py_XSETREF(state->wrap_error, Py_NewRef(error));
+    Py_XSETREF(state->error_info, Py_NewRef(error));
+    Py_XSETREF(state->error_info_members, Py_NewRef(members));
     Py_XSETREF(state->wrap_stack, Py_NewRef(stack));
     Py_XSETREF(state->group_error, Py_NewRef(group));
     Py_RETURN_NONE;

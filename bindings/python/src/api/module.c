@@ -101,7 +101,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->notes_key);
     Py_VISIT(state->asyncio_key);
     Py_VISIT(state->running_loop_key);
-    Py_VISIT(state->wrap_error);
+    Py_VISIT(state->error_info);
+    Py_VISIT(state->error_info_members);
     Py_VISIT(state->wrap_stack);
     Py_VISIT(state->group_error);
     Py_VISIT(state->lupa_created);
@@ -126,7 +127,8 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->notes_key);
     Py_CLEAR(state->asyncio_key);
     Py_CLEAR(state->running_loop_key);
-    Py_CLEAR(state->wrap_error);
+    Py_CLEAR(state->error_info);
+    Py_CLEAR(state->error_info_members);
     Py_CLEAR(state->wrap_stack);
     Py_CLEAR(state->group_error);
     Py_CLEAR(state->lupa_created);

@@ -77,7 +77,8 @@ struct sspy_state {
     PyObject *asyncio_key;    /* "asyncio.events", interned */
     PyObject *running_loop_key;           /* "_get_running_loop", interned */
     PyObject *notes_key;                  /* "__notes__", interned */
-    PyObject *wrap_error;                 /* callable: ErrorHandle -> ErrorInfo, or NULL */
+    PyObject *error_info;                 /* the class ErrorInfo, or NULL */
+    PyObject *error_info_members;         /* tuple: the names of its members */
     PyObject *wrap_stack;                 /* callable: tuple of addresses -> Stack, or NULL */
     PyObject *group_error;                /* the class HResultErrorGroup, or NULL */
     struct sspy_kept_frames *kept_frames; /* malloc, NULL before its first use (traceback.h) */
