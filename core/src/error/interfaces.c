@@ -9,18 +9,20 @@
 
 /* ---- IUnknown --------------------------------------------------------------------------------*/
 
+/* Those that crossings ask for come first. */
 static void *find_interface(ss_record *record, REFIID iid)
 {
-    if (IsEqualIID(iid, &IID_IUnknown) || IsEqualIID(iid, &IID_IRestrictedErrorInfo) ||
-        IsEqualIID(iid, &IID_IAgileObject))
+    if (IsEqualIID(iid, &IID_IRestrictedErrorInfo))
         return &record->IRestrictedErrorInfo_iface;
-    if (IsEqualIID(iid, &IID_IErrorInfo))
-        return &record->IErrorInfo_iface;
-    if (IsEqualIID(iid, &IID_ILanguageExceptionErrorInfo) ||
-        IsEqualIID(iid, &IID_ILanguageExceptionErrorInfo2))
+    if (IsEqualIID(iid, &IID_ILanguageExceptionErrorInfo2) ||
+        IsEqualIID(iid, &IID_ILanguageExceptionErrorInfo))
         return &record->ILanguageExceptionErrorInfo2_iface;
     if (IsEqualIID(iid, &stacksplice_IID_IScriptErrorInfo) && !ss_record_is_node(record))
         return &record->error->IScriptErrorInfo_iface;
+    if (IsEqualIID(iid, &IID_IErrorInfo))
+        return &record->IErrorInfo_iface;
+    if (IsEqualIID(iid, &IID_IUnknown) || IsEqualIID(iid, &IID_IAgileObject))
+        return &record->IRestrictedErrorInfo_iface;
     return NULL;
 }
 
