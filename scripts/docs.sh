@@ -8,7 +8,8 @@ emmylua_version=0.25.1
 reference_python() {
     PYTHONPATH=$root/$1/python "$docs_venv/bin/python" -W error -m pdoc --no-show-source \
         --output-directory "$reference/python" \
-        stacksplice stacksplice.logging stacksplice.pytest_plugin stacksplice.sentry
+        stacksplice stacksplice.logging stacksplice.opentelemetry stacksplice.pytest_plugin \
+        stacksplice.sentry
 }
 
 # doxygen, from the public headers; a warning is an error.

@@ -263,3 +263,65 @@ def test_nothing_is_imported_before_it_is_needed(child):
         "print(sorted(late & (set(sys.modules) - before)))\n"
     )
     assert done.stdout == "[]\n"
+
+
+# ---- JSON Lines ----------------------------------------------------------------------------------
+
+
+def lines(stream: io.StringIO) -> list[dict]:
+    def refuse(name):
+        raise ValueError(name)
+
+    text = stream.getvalue()
+    assert text.endswith("\n") and text.isascii()
+    return [json.loads(line, parse_constant=refuse) for line in text.split("\n")[:-1]]
+
+
+def test_json_lines_have_the_names_of_ecs(log, crossing):
+    stream = attach(log, stacksplice.logging.JsonFormatter())
+    log_it(log, crossing)
+    log.warning("größe %s\u2028", 5, extra={"order": "A-1"})
+    failed, plain = lines(stream)
+    assert plain["message"] == "größe 5\u2028" and plain["order"] == "A-1"
+    assert plain["log.level"] == "warning" and plain["log.logger"] == "tests.of.stacksplice"
+    assert plain["ecs.version"] and plain["@timestamp"].endswith("Z") and len(plain["@timestamp"]) == 24
+    assert not [name for name in plain if name.startswith(("error.", "stacksplice"))]
+    assert (failed["error.type"], failed["error.message"]) == ("ValueError", "logged")
+    assert COMBINED in failed["error.stack_trace"] and failed["error.code"] == "0x80070057"
+    assert stacksplice.ErrorInfo.from_dict(failed["stacksplice"]).message == "logged"
+
+
+def test_json_of_an_error_that_crossed_nothing(log):
+    stream = attach(log, stacksplice.logging.JsonFormatter())
+
+    class Hostile(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    def fails():
+        raise Hostile
+
+    log_it(log, fails)
+    (line,) = lines(stream)
+    assert line["error.type"].endswith("Hostile") and line["error.message"].startswith("<unprintable")
+    assert line["error.stack_trace"].startswith(PLAIN) and "error.code" not in line
+
+
+@pytest.mark.parametrize("value", [float("nan"), object(), {("a", 1): 2}, b"\xff", "\ud800"])
+def test_whatever_a_program_adds_is_json(log, value):
+    stream = attach(log, stacksplice.logging.JsonFormatter())
+    log.error("x", extra={"value": value, "error.type": "forged", "log.level": "forged"})
+    (line,) = lines(stream)
+    assert line["message"] == "x" and line["log.level"] == "error" and "value" in line
+
+
+def test_json_of_what_came_through_a_queue(log, crossing):
+    waiting: queue.Queue = queue.Queue()
+    handler = logging.handlers.QueueHandler(waiting)
+    handler.addFilter(stacksplice.logging.Filter())
+    log.addHandler(handler)
+    log_it(log, crossing)
+    record = pickle.loads(pickle.dumps(waiting.get()))
+    line = json.loads(stacksplice.logging.JsonFormatter().format(record))
+    assert COMBINED in line["error.stack_trace"] and line["stacksplice"]["message"] == "logged"
+    assert (line["error.type"], line["error.code"]) == ("ValueError", "0x80070057")

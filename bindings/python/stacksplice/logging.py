@@ -7,12 +7,16 @@ what it showed before of any other.  Where formatters cannot be chosen, or write
 does it from outside:
 
     handler.addFilter(stacksplice.logging.Filter())
+
+``JsonFormatter`` writes JSON Lines with the names of the Elastic Common Schema.
 """
 
 from __future__ import annotations
 
 import logging
 
+from ._described import Described, code_of
+from ._errors import ErrorInfo
 from ._live import story_of
 from ._unhandled import log_text
 
@@ -25,7 +29,10 @@ if TYPE_CHECKING:
         tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
     )
 
-__all__ = ["Filter", "Formatter", "FormatterMixin"]
+__all__ = ["Filter", "Formatter", "FormatterMixin", "JsonFormatter"]
+
+_ECS_VERSION = "8.11"
+_USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"asctime", "message", "taskName", "stacksplice"}
 
 
 def _exception_of(record: logging.LogRecord) -> BaseException | None:
@@ -76,3 +83,61 @@ class Filter(logging.Filter):
                 record.stacksplice = info.to_dict()
                 record.exc_text = log_text(exc)
         return super().filter(record)
+
+
+def _fields_of(kind: str | None, message: str, stack_trace: str, info: ErrorInfo | None) -> dict[str, Any]:
+    """What the Elastic Common Schema has of an error, and the report of one that crossed a border."""
+    fields: dict[str, Any] = {"error.message": message, "error.stack_trace": stack_trace}
+    if kind is not None:
+        fields["error.type"] = kind
+    if info is not None:
+        fields["error.code"] = code_of(info)
+        fields["stacksplice"] = info.to_dict()
+    return fields
+
+
+def _error_fields(record: logging.LogRecord) -> dict[str, Any]:
+    exc = _exception_of(record)
+    if exc is not None:
+        told = Described(exc)
+        return _fields_of(told.type, told.message, told.stack_trace, told.info)
+    # A record that came through a queue has no exception, but what the filter kept.
+    try:
+        info = ErrorInfo.from_dict(record.__dict__["stacksplice"])
+        return _fields_of(info.type, info.message, info.format().rstrip("\n"), info)
+    except (KeyError, TypeError, ValueError):  # there was no filter
+        return {"error.stack_trace": record.exc_text} if record.exc_text else {}
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object on one line for each record, with the names of the Elastic Common Schema.
+
+    An error has ``error.type``, ``error.message`` and ``error.stack_trace``, the combined report; one
+    that crossed a border also ``error.code``, its HRESULT, and ``stacksplice``, the report as data.  What
+    a program adds with ``extra=`` stands beside them under its own name, and replaces none of them.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        import json
+        from datetime import datetime, timezone
+
+        moment = datetime.fromtimestamp(record.created, timezone.utc)
+        fields: dict[str, Any] = {
+            "@timestamp": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "log.level": record.levelname.lower(),
+            "message": record.getMessage(),
+            "ecs.version": _ECS_VERSION,
+            "log.logger": record.name,
+            "log.origin.file.name": record.filename,
+            "log.origin.file.line": record.lineno,
+            "log.origin.function": record.funcName,
+            "process.pid": record.process,
+            "process.thread.id": record.thread,
+            "process.thread.name": record.threadName,
+        }
+        fields.update(_error_fields(record))
+        more = {name: value for name, value in record.__dict__.items() if name not in _USUAL}
+        try:
+            return json.dumps({**more, **fields}, default=str, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):  # JSON has no form for what the program added
+            return json.dumps({**{name: str(value) for name, value in more.items()}, **fields}, default=str)

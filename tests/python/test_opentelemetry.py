@@ -1,0 +1,165 @@
+"""stacksplice.opentelemetry with the real SDK and its exporters in memory."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import stacksplice
+import stacksplice.logging
+from raising import boom, caught, fail, with_cause
+
+pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed")
+
+from opentelemetry.sdk import _logs as logs  # noqa: E402
+from opentelemetry.sdk import trace  # noqa: E402
+from opentelemetry.sdk._logs import export as logs_export  # noqa: E402
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: E402
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter  # noqa: E402
+from stacksplice import opentelemetry  # noqa: E402
+
+CONVENTIONS = {"exception.type", "exception.message", "exception.stacktrace", "exception.escaped"}
+OURS = {"stacksplice.hresult", "stacksplice.fingerprint", "stacksplice.report"}
+
+
+@pytest.fixture
+def tracer():
+    """A tracer, and what calling its exporter's get_finished_spans gives."""
+    exporter, provider = InMemorySpanExporter(), trace.TracerProvider()
+    provider.add_span_processor(opentelemetry.SpanProcessor())
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    yield provider.get_tracer("tests"), exporter
+    provider.shutdown()
+
+
+@pytest.fixture
+def log_records():
+    """A provider of loggers, and its exporter."""
+    kind = getattr(logs_export, "InMemoryLogRecordExporter", None) or logs_export.InMemoryLogExporter
+    exporter, provider = kind(), logs.LoggerProvider()
+    provider.add_log_record_processor(opentelemetry.LogRecordProcessor())
+    provider.add_log_record_processor(logs_export.SimpleLogRecordProcessor(exporter))
+    yield provider, exporter
+    provider.shutdown()
+
+
+def attributes_of(exporter) -> dict:
+    (span,) = exporter.get_finished_spans()
+    (event,) = span.events
+    assert event.name == "exception" and all(isinstance(v, str) for v in event.attributes.values())
+    return dict(event.attributes)
+
+
+def test_a_span_ended_by_an_exception(tracer, price):
+    def traced():
+        with tracer[0].start_as_current_span("pricing"):
+            price(fail)
+
+    exc = caught(traced)
+    told = attributes_of(tracer[1])
+    assert set(told) == CONVENTIONS | OURS
+    assert (told["exception.type"], told["exception.message"]) == ("ValueError", "3")
+    assert '(Lua) File "' in told["exception.stacktrace"]
+    assert told["exception.stacktrace"].endswith("ValueError: 3")
+    info = stacksplice.error_info(exc)
+    assert told["stacksplice.fingerprint"] == info.fingerprint and told["stacksplice.hresult"] == "0x80070057"
+    report = stacksplice.ErrorInfo.from_json(told["stacksplice.report"])
+    assert report.message == "3" and "lua" in {frame.language for frame in report.stack}
+
+
+def test_recorded_by_the_program(tracer, border):
+    exc = caught(border.call, with_cause)
+    with tracer[0].start_as_current_span("span") as span:
+        span.record_exception(exc, {"order": "A-1", "exception.message": "its own"})
+        assert isinstance(span, trace.Span) and type(span).__name__ in ("Span", "_Span")
+    told = attributes_of(tracer[1])
+    assert set(told) == CONVENTIONS | OURS | {"order"} and told["exception.message"] == "its own"
+
+
+def test_other_exceptions_are_the_sdks(tracer):
+    with tracer[0].start_as_current_span("span") as span:
+        span.record_exception(caught(fail))
+    assert set(attributes_of(tracer[1])) == CONVENTIONS
+
+
+def test_two_processors_are_as_good_as_one(border):
+    exporter, provider = InMemorySpanExporter(), trace.TracerProvider()
+    for processor in (opentelemetry.SpanProcessor(), opentelemetry.SpanProcessor()):
+        provider.add_span_processor(processor)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    for _ in range(2):
+        with provider.get_tracer("tests").start_as_current_span("span") as span:
+            span.record_exception(caught(border.call, fail))
+        assert set(attributes_of(exporter)) == CONVENTIONS | OURS
+        exporter.clear()
+    assert type(span).__mro__[1] in (trace.Span, trace._Span)
+
+
+def test_spans_are_freed_at_once(tracer):
+    import gc
+    import weakref
+
+    gc.disable()
+    try:
+        span = tracer[0].start_span("span")
+        gone = weakref.ref(span)
+        del span
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_attributes_of_any_exception(border):
+    plain = opentelemetry.exception_attributes(caught(fail))
+    assert set(plain) == CONVENTIONS - {"exception.escaped"}
+    assert plain["exception.stacktrace"].startswith("Traceback (most recent call last):\n")
+
+    class Hostile(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    told = opentelemetry.exception_attributes(caught(border.call, boom, Hostile()))
+    assert told["exception.message"].startswith("<unprintable") and told["exception.type"].endswith("Hostile")
+
+
+def test_logs_with_an_exception(log_records, border):
+    provider, exporter = log_records
+    logger = provider.get_logger("tests")
+    try:
+        logger.emit(body="failed", exception=caught(border.call, fail))
+        logger.emit(body="failed", exception=caught(fail))
+    except TypeError:
+        pytest.skip("this SDK's logs know no exceptions")
+    crossed, plain = [dict(each.log_record.attributes) for each in exporter.get_finished_logs()]
+    assert OURS <= set(crossed) and '(C) File "' in crossed["exception.stacktrace"]
+    assert not OURS & set(plain) and plain["exception.type"] == "ValueError"
+
+
+def test_logs_of_the_logging_module(log_records, border):
+    provider, exporter = log_records
+    handler = logs.LoggingHandler(logger_provider=provider)
+    handler.addFilter(stacksplice.logging.Filter())
+    logger = logging.Logger("tests.of.stacksplice")
+    logger.addHandler(handler)
+    logger.error("no report", extra={"stacksplice": {"message": 5}})
+    for function, arguments in ((border.call, (fail,)), (fail, ())):
+        try:
+            function(*arguments)
+        except ValueError:
+            logger.exception("it failed")
+    own, crossed, plain = [dict(each.log_record.attributes) for each in exporter.get_finished_logs()]
+    assert dict(own["stacksplice"]) == {"message": 5} and "exception.stacktrace" not in own
+    assert '(C) File "' in crossed["exception.stacktrace"] and crossed["exception.type"] == "ValueError"
+    assert json.loads(json.dumps(crossed["stacksplice"], default=dict))["message"] == "x"
+    assert "stacksplice" not in plain and '(C) File "' not in plain["exception.stacktrace"]
+
+
+def test_the_package_alone_does_not_import_the_sdk():
+    source = "import sys, stacksplice; stacksplice.install(); print('opentelemetry' in sys.modules)"
+    paths = {"PYTHONPATH": str(Path(stacksplice.__file__).parent.parent)}
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, env=paths)
+    assert done.stdout == "False\n", done.stderr
