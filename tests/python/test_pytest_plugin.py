@@ -92,18 +92,19 @@ class TestCase(unittest.TestCase):
 def run(child, tmp_path):
     """Runs pytest on SOURCE (in test_it.py) with the plugin: its output."""
 
-    def run(source: str, *arguments: str, plugin: bool = True, status: int = 1) -> str:
+    def run(source: str, *arguments: str, plugin: bool = True, status: int = 1, **variables: str) -> str:
         (tmp_path / "test_it.py").write_text(source)
         loaded = ["-p", "stacksplice.pytest_plugin"] if plugin else ["-p", "no:stacksplice.pytest_plugin"]
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *loaded, *arguments]
         environment = {**child.environment, "PY_COLORS": "0", "COLUMNS": "100"}
         environment.pop("PYTEST_ADDOPTS", None)
+        environment.pop("GITHUB_ACTIONS", None)
         environment.pop("PYTEST_XDIST_WORKER", None)
         done = subprocess.run(
             [*command, "--rootdir", str(tmp_path), "-c", "/dev/null", str(tmp_path)],
             capture_output=True,
             text=True,
-            env=environment,
+            env={**environment, **variables},
             timeout=120,
             cwd=tmp_path,
         )
@@ -278,3 +279,42 @@ def test_path_of_the_plugin_is_that_of_the_package():
     import stacksplice.pytest_plugin
 
     assert Path(stacksplice.pytest_plugin.__file__).parent == Path(stacksplice.__file__).parent
+
+
+def test_properties_for_junit(run, tmp_path):
+    run(SUITE, "--junitxml=report.xml")
+    cases = {case.get("name"): case for case in ElementTree.parse(tmp_path / "report.xml").iter("testcase")}
+    found = {
+        name: [each.get("value") for each in case.iter("property")]
+        for name, case in cases.items()
+        if case.find(".//property[@name='stacksplice.fingerprint']") is not None
+    }
+    assert {"test_call", "test_setup", "test_teardown", "test_cause", "test_method"} == set(found)
+    assert all(len(fingerprint) == 32 for values in found.values() for fingerprint in values)
+
+
+def annotations(output: str) -> list[str]:
+    return [line for line in output.splitlines() if line.startswith("::error ")]
+
+
+@pytest.mark.parametrize("arguments", [[], ["-n", "2"]])
+def test_annotations_on_github(run, arguments):
+    if arguments:
+        pytest.importorskip("xdist")
+    found = annotations(run(SUITE, *arguments, GITHUB_ACTIONS="true"))
+    line = SUITE[: SUITE.index("raise ValueError")].count("\n") + 1
+    assert (
+        len(found) == 5 and len({each for each in found if "title=test_it.py%3A%3Atest_call::" in each}) == 1
+    )
+    for each in found:
+        assert each.startswith(f"::error file=test_it.py,line={line},title=test_it.py%3A%3A")
+    assert [each for each in found if each.endswith("::ValueError: unhandled")]
+    assert annotations(run(SUITE, *arguments)) == []
+
+
+def test_no_text_of_an_error_ends_an_annotation(run):
+    source = SUITE.replace('"unhandled"', '"100%\\r\\n::error file=x,line=1::forged"')
+    output = run(source, "-k", "test_call", GITHUB_ACTIONS="true")
+    # pytest itself prints messages as they are.
+    (ours,) = [each for each in annotations(output) if "test_call" in each]
+    assert ours.endswith("::ValueError: 100%25%0D%0A::error file=x,line=1::forged")

@@ -6,6 +6,9 @@ with an exception which crossed a border have a section "combined stack" in the 
 JUnit files and those of pytest-xdist's workers; --tb=no and --tb=line show none.  The frames by which
 pytest came to the test are left out, as it does itself.
 
+JUnit files also have the property "stacksplice.fingerprint", by which failures of one kind can be
+counted.  In a workflow of GitHub such a test is annotated at the line that raised, in any language.
+
 The runtimes of lupa are attached while pytest runs, so that tests need no install() for this.
 """
 
@@ -21,10 +24,12 @@ import _pytest
 import pluggy
 import pytest
 
-from . import _lupa
+from . import _github, _lupa
+from ._live import story_of
 from ._unhandled import log_text
 
 _TITLE = "combined stack"
+_FINGERPRINT, _PLACE = "stacksplice.fingerprint", "stacksplice.place"
 # In a configuration: it attached the runtimes, which were not attached before.
 _ATTACHED = pytest.StashKey[bool]()
 
@@ -122,6 +127,19 @@ def _add_section(
         report.sections.append((_TITLE, text))
 
 
+def _add_properties(item: pytest.Item, report: pytest.TestReport, exc: BaseException | None) -> None:
+    """Properties travel with reports, out of the workers of pytest-xdist too, and into JUnit files."""
+    info = story_of(exc) if exc is not None and report.failed else None
+    if info is None:
+        return
+    found = [(_FINGERPRINT, info.fingerprint)]
+    place = _github.place_of(info, item.config.rootpath) if _github.is_host() else None
+    if place is not None:
+        found.append((_PLACE, place))
+    item.user_properties += found  # for the report that follows
+    report.user_properties += found
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # Not twice: tests of plugins run one pytest inside of another.
     if not _lupa.is_begun():
@@ -137,7 +155,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, None]:
     outcome = yield
-    _add_section(item.config, outcome.get_result(), call.excinfo)
+    report = outcome.get_result()
+    _add_section(item.config, report, call.excinfo)
+    _add_properties(item, report, call.excinfo.value if call.excinfo is not None else None)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -147,3 +167,18 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
     # pytest itself takes it from there next.
     call = getattr(report, "call", None)
     _add_section(collector.config, report, call.excinfo if call is not None else None)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not _github.is_host():
+        return
+    lines: dict[str, None] = {}  # each once, in their order
+    for report in [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]:
+        place = dict(getattr(report, "user_properties", ())).get(_PLACE)
+        if place is not None:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            message = crash.message if crash is not None else "failed"
+            lines[_github.command(place, report.nodeid, message)] = None
+    for line in lines:
+        terminalreporter.ensure_newline()
+        terminalreporter.write_line(line)
