@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Place = tuple[str, int | None, str, int | None, int | None, int | None]
+    _Place = tuple[str, int | None, str, int | None, int | None, int | None]
     """File, line, name, end line, column, end column; columns count bytes from 0."""
 
 _MOST = 1024  # frames
@@ -28,7 +28,7 @@ class KeptFrame(traceback.FrameSummary):
 
     __slots__ = ("shown_lines", "text")
 
-    def __init__(self, place: Place, shown_lines: list[str]) -> None:
+    def __init__(self, place: _Place, shown_lines: list[str]) -> None:
         file, line, name, end_line, column, end_column = place
         super().__init__(
             file, line, name, lookup_line=False, end_lineno=end_line, colno=column, end_colno=end_column
@@ -37,10 +37,10 @@ class KeptFrame(traceback.FrameSummary):
         self.text: str | None = None
 
 
-_kept: dict[Place, KeptFrame] = {}
+_kept: dict[_Place, KeptFrame] = {}
 
 
-def frame_at(place: Place, lines: list[str]) -> KeptFrame:
+def frame_at(place: _Place, lines: list[str]) -> KeptFrame:
     """The frame of PLACE, whose file has these LINES."""
     line, end_line = place[1] or 0, place[3]
     shown_lines = lines[max(line - 1, 0) : end_line or line]
@@ -77,7 +77,7 @@ class KeptSummary(traceback.StackSummary):
         return text
 
 
-def stack_of(entries: list[tuple[Place, dict[str, Any]]]) -> KeptSummary | None:
+def stack_of(entries: list[tuple[_Place, dict[str, Any]]]) -> KeptSummary | None:
     """The stack of a traceback's ENTRIES, each with its globals; None if its module finds more."""
     if getattr(sys, "tracebacklimit", None) is not None:
         return None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from ._kept import Place
+    from ._kept import _Place
 
 HAS_COLORS = sys.version_info >= (3, 13)  # the traceback module
 
@@ -57,7 +57,7 @@ class Frames:
     def __init__(self) -> None:
         self._lines: dict[str, list[str]] = {}
 
-    def at(self, place: Place) -> KeptFrame:
+    def at(self, place: _Place) -> KeptFrame:
         file = place[0]
         lines = self._lines.get(file)
         if lines is None:
@@ -68,7 +68,7 @@ class Frames:
 
 def place_of(
     file: str, name: str | None, line: int, end_line: int, column: int, end_column: int, *_: Any
-) -> Place:
+) -> _Place:
     """A place that the core gave: numbers count from 1, and 0 is unknown."""
     if not line or not name:
         raise ValueError("a traceback has no such frame")
@@ -76,7 +76,7 @@ def place_of(
     return file, line, name.rpartition(".")[2], end_line or None, begin, end
 
 
-def _saved_frame(place: Place, source: str) -> traceback.FrameSummary:
+def _saved_frame(place: _Place, source: str) -> traceback.FrameSummary:
     file, line, name, end_line, column, end_column = place
     return traceback.FrameSummary(
         file,
