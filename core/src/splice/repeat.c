@@ -92,11 +92,15 @@ enum { FIRST_WEIGHT = 0x9e3779b1u };
 
 bool ss_repeat_is_due(ss_scratch *scratch, const uintptr_t *addresses, uint32_t count)
 {
-    uint32_t hash = 0;
+    const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t hash = count;
 
-    for (uint32_t i = 0; i < count; i++)
-        hash += (uint32_t)addresses[i] * (FIRST_WEIGHT + 2 * i);
-    return ss_plan_is_due(&scratch->plans, SS_PLAN_NATIVE, hash);
+    for (; count >= 4; count -= 4, addresses += 4)
+        hash =
+            hash * factor + addresses[0] + 3 * addresses[1] + 5 * addresses[2] + 9 * addresses[3];
+    for (; count; count--)
+        hash = hash * factor + *addresses++;
+    return ss_plan_is_due(&scratch->plans, SS_PLAN_NATIVE, (uint32_t)(hash * factor >> 32));
 }
 
 static uint32_t hash_of(const ss_unwind *walk)

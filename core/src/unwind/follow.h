@@ -132,6 +132,7 @@ static SS_INLINED SS_NO_SANITIZE ss_stop ss_follow(ss_trail *t, const void *end,
     stacksplice_native_frame *frame = frames ? t->frame : NULL;
     uintptr_t ip = t->ip, sp = t->sp, high = t->high, *address = frames ? NULL : t->address, next;
     uint32_t *marked = frames ? t->marked : NULL;
+    uintptr_t to_facts = (uintptr_t)t->tree->facts - (uintptr_t)t->tree->nodes;
     ss_stop why;
 
     for (;;) {
@@ -154,7 +155,8 @@ static SS_INLINED SS_NO_SANITIZE ss_stop ss_follow(ss_trail *t, const void *end,
         if (far)
             __builtin_prefetch(frame + 16, 1);
         if (frames) {
-            marked = ss_put_frame(frame, marked, ip, sp, ss_tree_facts_of(t->tree, node));
+            marked = ss_put_frame(frame, marked, ip, sp,
+                                  (const ss_tree_facts *)((uintptr_t)node + to_facts));
             frame++;
         } else {
             *address++ = ip;
