@@ -339,6 +339,42 @@ PLAN_TEST(test_other_callers_have_other_stacks)
     assert_true(repeated > 20);
 }
 
+/* WAY has a bit for each of STEPS: one of two callers. */
+static ONE_PLACE void go_along(stack *s, unsigned way, unsigned steps)
+{
+    if (!steps) {
+        path_end(s);
+        AFTER();
+    } else if (way & 1) {
+        go_along(s, way >> 1, steps - one);
+        AFTER();
+    } else {
+        go_along(s, way >> 1, steps - one);
+        __asm__ volatile("nop" ::: "memory");
+    }
+}
+
+/* Capture MANY stacks of one entry in turn; returns how many captures were repeated. */
+static unsigned take_turns(unsigned many, unsigned rounds)
+{
+    unsigned repeated = 0;
+    stack s;
+
+    for (unsigned i = 0; i < rounds * many; i++) {
+        go_along(&s, i % many, 5);
+        repeated += !asked_on_path;
+    }
+    return repeated;
+}
+
+/* A place has few plans: those of more stacks would overwrite each other. */
+PLAN_TEST(test_stacks_that_recur_too_seldom_are_not_recorded)
+{
+    assert_int_equal(take_turns(31, 20),
+                     0); /* prime: after many misses one in eight is looked at */
+    assert_true(take_turns(6, 100) > 300);
+}
+
 /* A stack that is DEPTH frames deeper.  Returns how many of its captures were made in full. */
 static ONE_PLACE unsigned capture_deep(stack *s, unsigned depth)
 {

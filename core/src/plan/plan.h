@@ -43,7 +43,15 @@ typedef struct ss_plan_world {
     uint32_t sources;
 } ss_plan_world;
 
-enum { SS_PLAN_SIGHTS = 256, SS_PLAN_GUARD_DATA = 4 };
+enum { SS_PLAN_SETS = 64, SS_PLAN_WAYS = 8, SS_PLAN_SIGHTS = 256, SS_PLAN_GUARD_DATA = 4 };
+
+/* The plans of one entry share a set. */
+static inline unsigned ss_plan_set_of(uintptr_t entry)
+{
+    return (unsigned)(entry * UINT64_C(0x9e3779b97f4a7c15) >> 58);
+}
+
+_Static_assert(SS_PLAN_SETS == 1 << 6, "a set is found by six bits");
 
 struct ss_plan_room;
 
@@ -54,11 +62,18 @@ typedef struct ss_plan_luck {
     bool is_useless; /* there was no hit since the last recording */
 } ss_plan_luck;
 
+/* A stack that was captured in full. */
+typedef struct ss_plan_sight {
+    uint16_t tag;  /* of its hash; 0: none */
+    uint16_t turn; /* when, among those of its set */
+} ss_plan_sight;
+
 /* One thread's plans; all zero: none.  Only that thread uses them, inside a capture. */
 typedef struct ss_plans {
     struct ss_plan_room *room; /* owned: a mapping; NULL before the first recording */
     ss_plan_luck luck[SS_PLAN_KINDS];
-    uint16_t sights[SS_PLAN_SIGHTS]; /* hashes of stacks that were captured in full */
+    ss_plan_sight sights[SS_PLAN_SIGHTS];
+    uint16_t turns[SS_PLAN_SETS]; /* stacks that were captured in full, by the set of their entry */
     ss_stack_cache stack;
 } ss_plans;
 
@@ -100,10 +115,10 @@ uintptr_t *ss_plan_spare_elements(const ss_plans *plans, uint32_t *max);
 /* ---- Recording --------------------------------------------------------------------------------*/
 
 /*
- * Whether to record a stack with that HASH: it was captured before, and recordings have paid off.
- * Called once for each capture in full.
+ * Whether to record the stack of HERE with that HASH: it was captured not long ago, and recordings
+ * have paid off.  Called once for each capture in full.
  */
-bool ss_plan_is_due(ss_plans *plans, ss_plan_kind kind, uint32_t hash);
+bool ss_plan_is_due(ss_plans *plans, const ss_plan_case *here, uint32_t hash);
 
 typedef struct ss_recording ss_recording;
 

@@ -7,16 +7,25 @@
 
 enum { MOST_DEBT = 8 * SS_PLAN_COST };
 
-bool ss_plan_is_due(ss_plans *plans, ss_plan_kind kind, uint32_t hash)
+/*
+ * Whether the stack was captured not long ago.  If more stacks than there are ways have the same
+ * entry, and take turns, the plan of each would be gone before it is of use.
+ */
+static bool recurs(ss_plans *plans, uintptr_t entry, uint32_t hash)
 {
-    ss_plan_luck *luck = &plans->luck[kind];
-    uint16_t *sight = &plans->sights[(hash >> 16) % SS_PLAN_SIGHTS], seen = (uint16_t)(hash | 1);
-    bool again = *sight == seen;
+    ss_plan_sight *sight = &plans->sights[(hash >> 16) % SS_PLAN_SIGHTS];
+    ss_plan_sight now = {(uint16_t)(hash | 1), ++plans->turns[ss_plan_set_of(entry)]};
+    bool recent = sight->tag == now.tag && (uint16_t)(now.turn - sight->turn) <= SS_PLAN_WAYS;
 
-    if (!ss_plan_is_possible)
-        return false;
-    *sight = seen;
-    if (!again || luck->debt > MOST_DEBT)
+    *sight = now;
+    return recent;
+}
+
+bool ss_plan_is_due(ss_plans *plans, const ss_plan_case *here, uint32_t hash)
+{
+    ss_plan_luck *luck = &plans->luck[here->kind];
+
+    if (!ss_plan_is_possible || !recurs(plans, here->entry, hash) || luck->debt > MOST_DEBT)
         return false;
     /* If the last one was refused, or voided before it was of use, this one probably will be. */
     luck->debt += luck->is_useless ? 2 * SS_PLAN_COST : SS_PLAN_COST;

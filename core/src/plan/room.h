@@ -54,7 +54,7 @@ typedef struct ss_plan_way {
  */
 enum { SS_PLAN_COST = 64, SS_PLAN_PAID_BY_HIT = 8 };
 
-enum { SS_PLAN_SETS = 64, SS_PLAN_WAYS = 8, SS_PLAN_RING = 256 << 10 };
+enum { SS_PLAN_RING = 256 << 10 };
 
 struct ss_plan_room {
     ss_plan_world world; /* of all plans */

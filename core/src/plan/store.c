@@ -23,10 +23,8 @@ void ss_plan_renew(struct ss_plan_room *room, const ss_plan_world *world)
 
 static inline ss_plan_way *set_of(struct ss_plan_room *room, uintptr_t entry)
 {
-    return room->sets[(entry * UINT64_C(0x9e3779b97f4a7c15)) >> 58];
+    return room->sets[ss_plan_set_of(entry)];
 }
-
-_Static_assert(SS_PLAN_SETS == 1 << 6, "a set is found by six bits");
 
 /* With the same end of the stack, all words of the plan that lie there can be read. */
 static inline bool is_same_case(const ss_plan_case *plan, const ss_plan_case *here)

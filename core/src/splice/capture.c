@@ -321,7 +321,7 @@ static INLINED uint32_t capture_native(ss_scratch *scratch, const void *above, u
     }
     if (!ss_unwind_recurring(&scratch->unwind, above, skip, max, frames, &stored))
         stored = walk_native(scratch, above, skip, max, frames);
-    if (SS_UNLIKELY(looks && ss_repeat_is_due(scratch, frames, stored)))
+    if (SS_UNLIKELY(looks && ss_repeat_is_due(scratch, &repeat, frames, stored)))
         record_native(scratch, &repeat, above);
     return stored;
 }

@@ -90,7 +90,8 @@ void ss_repeat_verify(const ss_sink *repeated, const ss_sink *full)
 /* In hashes each frame has a weight, so that the order counts. */
 enum { FIRST_WEIGHT = 0x9e3779b1u };
 
-bool ss_repeat_is_due(ss_scratch *scratch, const uintptr_t *addresses, uint32_t count)
+bool ss_repeat_is_due(ss_scratch *scratch, const ss_repeat *repeat, const uintptr_t *addresses,
+                      uint32_t count)
 {
     const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
     uint64_t hash = count;
@@ -100,7 +101,7 @@ bool ss_repeat_is_due(ss_scratch *scratch, const uintptr_t *addresses, uint32_t 
             hash * factor + addresses[0] + 3 * addresses[1] + 5 * addresses[2] + 9 * addresses[3];
     for (; count; count--)
         hash = hash * factor + *addresses++;
-    return ss_plan_is_due(&scratch->plans, SS_PLAN_NATIVE, (uint32_t)(hash * factor >> 32));
+    return ss_plan_is_due(&scratch->plans, &repeat->here, (uint32_t)(hash * factor >> 32));
 }
 
 static uint32_t hash_of(const ss_unwind *walk)
@@ -138,7 +139,7 @@ ss_recording *ss_repeat_record(ss_scratch *scratch, ss_repeat *repeat)
     const ss_unwind *walk = &scratch->unwind;
 
     if (!repeat->here.entry || walk->hidden == walk->count || !ss_sources_report() ||
-        !ss_plan_is_due(&scratch->plans, SS_PLAN_COMBINED, hash_of(walk)))
+        !ss_plan_is_due(&scratch->plans, &repeat->here, hash_of(walk)))
         return NULL;
     return begin_recording(scratch, repeat);
 }

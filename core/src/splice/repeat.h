@@ -42,7 +42,8 @@ ss_recording *ss_repeat_record(ss_scratch *scratch, ss_repeat *repeat);
 
 /* The same where the native frames are all there is: whether COUNT addresses are due, and after a
    walk of them. */
-bool ss_repeat_is_due(ss_scratch *scratch, const uintptr_t *addresses, uint32_t count);
+bool ss_repeat_is_due(ss_scratch *scratch, const ss_repeat *repeat, const uintptr_t *addresses,
+                      uint32_t count);
 void ss_repeat_record_native(ss_scratch *scratch, ss_repeat *repeat);
 
 /* Whether COUNT elements can be repeated: no gap among them reports a passing state of the core. */
