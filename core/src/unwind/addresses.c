@@ -83,7 +83,20 @@ static SS_NO_SANITIZE bool begin(ss_trail *t, ss_tree *tree, const void *above)
     t->ip = *(const uintptr_t *)(record + SS_WORD);
     t->sp = record + 2 * SS_WORD;
     t->high = stack.high;
+    t->missed = false;
     return true;
+}
+
+/* Follow where the tree does not know the context: from a home on it may know the frames again. */
+static ss_stop follow_on(ss_trail *t, const uintptr_t *end)
+{
+    ss_stop why;
+
+    t->missed = true;
+    while ((why = follow_known(t, end)) == SS_STOP_HOME)
+        if ((why = ss_follow(t, end, false, false)) != SS_STOP_UNKNOWN)
+            break;
+    return why;
 }
 
 bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint32_t max,
@@ -91,6 +104,7 @@ bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint
 {
     uintptr_t skipped[MOST_SKIPPED];
     bool complete;
+    uint32_t nodes;
     ss_stop why;
     ss_trail t;
 
@@ -99,18 +113,17 @@ bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint
         !begin(&t, walk->tree, above))
         return false;
     t.address = skipped;
+    nodes = walk->tree->node_count;
     why = SS_UNLIKELY(skip) ? ss_follow(&t, skipped + skip, false, false) : SS_STOP_LIMIT;
     if (why != SS_STOP_LIMIT)
         return is_complete(&t, why);
     t.address = addresses;
     why = ss_follow(&t, addresses + max, false, false);
-    if (SS_UNLIKELY(why == SS_STOP_UNKNOWN && t.ip)) {
-        while ((why = follow_known(&t, addresses + max)) == SS_STOP_HOME)
-            if ((why = ss_follow(&t, addresses + max, false, false)) != SS_STOP_UNKNOWN)
-                break;
-    }
+    if (SS_UNLIKELY(why == SS_STOP_UNKNOWN && t.ip))
+        why = follow_on(&t, addresses + max);
     complete = is_complete(&t, why);
     *count = (uint32_t)(t.address - addresses);
+    ss_end_sample(&t, nodes);
     ss_tree_earn(walk->tree);
     return complete;
 }

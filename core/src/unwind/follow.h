@@ -27,7 +27,15 @@ typedef struct ss_trail {
     stacksplice_native_frame *frame;
     stacksplice_native_frame *end;
     uint32_t *marked;
+    bool missed; /* met a new context and did not add it */
 } ss_trail;
+
+/* The walk of T ends; it began with that many NODES in the tree. */
+static inline void ss_end_sample(const ss_trail *t, uint32_t nodes)
+{
+    if (SS_UNLIKELY(t->missed || t->tree->node_count != nodes))
+        t->tree->sample = (t->tree->sample + 1) % SS_TREE_SAMPLING;
+}
 
 typedef enum ss_stop {
     SS_STOP_UNKNOWN, /* the next frame's ip has no node */
@@ -145,7 +153,8 @@ static SS_INLINED SS_NO_SANITIZE ss_stop ss_follow(ss_trail *t, const void *end,
         if (SS_UNLIKELY(node->ip != ip)) {
             const ss_tree_node *other = ss_tree_edge(t->tree, node - 1, ip);
 
-            if (!other && !(other = ss_tree_grow(t->tree, node - 1, ip))) {
+            if (!other &&
+                (!ss_tree_may_grow(t->tree) || !(other = ss_tree_grow(t->tree, node - 1, ip)))) {
                 node--;
                 why = SS_STOP_UNKNOWN;
                 break;

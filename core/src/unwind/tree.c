@@ -314,7 +314,7 @@ SS_NOINLINE const ss_tree_node *ss_tree_grow(ss_tree *tree, const ss_tree_node *
     const ss_tree_node *node = &tree->nodes[known->node], *home;
     ss_tree_facts facts = *ss_tree_facts_of(tree, node);
 
-    if (!known->ip || tree->credit <= 0 || tree->node_count >= tree->room.nodes)
+    if (!known->ip || tree->node_count >= tree->room.nodes)
         return NULL;
     tree->credit--;
     if (!may_be_home(&tree->rules[facts.rule]) || !is_far(tree, parent))

@@ -111,6 +111,7 @@ typedef struct ss_tree {
     uint32_t edge_mask;  /* 0 without edges: a first walk need not touch the table's pages */
     uint32_t epoch;      /* of the classifier */
     uint64_t generation; /* of the modules; a change of either voids the tree */
+    uint32_t sample;     /* counts walks that meet new contexts; one that finds it 0 keeps them */
     uint32_t addresses;  /* node of our outermost frame in a walk for addresses; 0: unknown */
     ss_stack_cache stack;
     ss_register_file *files;
@@ -141,9 +142,15 @@ static inline bool ss_tree_is_full(const ss_tree *tree)
 
 /*
  * Contexts that never recur are not worth their nodes, but only later walks show that.  So each new
- * node costs credit, and each walk earns a little.
+ * node costs credit, and each walk earns a little.  Of the walks that meet new contexts, one in
+ * SS_TREE_SAMPLING adds them.
  */
-enum { SS_TREE_FIRST_CREDIT = 16384, SS_TREE_CREDIT_A_WALK = 2 };
+enum { SS_TREE_FIRST_CREDIT = 16384, SS_TREE_CREDIT_A_WALK = 2, SS_TREE_SAMPLING = 4 };
+
+static inline bool ss_tree_may_grow(const ss_tree *tree)
+{
+    return tree->credit > 0 && !tree->sample;
+}
 
 static inline void ss_tree_earn(ss_tree *tree)
 {
@@ -212,8 +219,9 @@ static inline const ss_tree_node *ss_tree_home(const ss_tree *tree, const ss_tre
 }
 
 /*
- * Let the node of IP, if it is known in another context, stand under PARENT too.  Returns the node
- * to go on from, a copy or a home; NULL if IP is unknown, or without room or credit.
+ * Let the node of IP, if it is known in another context, stand under PARENT too; only if
+ * ss_tree_may_grow.  Returns the node to go on from, a copy or a home; NULL if IP is unknown, or
+ * without room.
  */
 const ss_tree_node *ss_tree_grow(ss_tree *tree, const ss_tree_node *parent, uintptr_t ip);
 

@@ -117,8 +117,10 @@ static ss_verdict take_frames(ss_trail *t)
 
     do {
         why = ss_follow_tree(t);
-        if (why == SS_STOP_UNKNOWN)
+        if (why == SS_STOP_UNKNOWN) {
+            t->missed |= t->ip != 0;
             why = ss_follow_table(t);
+        }
     } while (why == SS_STOP_HOME);
     if (why == SS_STOP_OFF_STACK)
         return SS_STEP_OFF_STACK;
@@ -275,6 +277,7 @@ static bool gets_room(ss_unwind *walk, ss_verdict found, uint32_t max)
 
 bool ss_walk_from(ss_unwind *walk, const ss_entry_registers *entry, const void *above, uint32_t max)
 {
+    uint32_t nodes;
     ss_verdict found;
     ss_trail t;
 
@@ -284,9 +287,11 @@ bool ss_walk_from(ss_unwind *walk, const ss_entry_registers *entry, const void *
     do {
         begin_stack(walk, entry->sp, above);
         begin_trail(&t, walk, entry, max);
+        nodes = walk->tree->node_count;
         found = walk_on(&t);
     } while (gets_room(walk, found, max));
     end_walk(walk, (uintptr_t)above, t.marked);
+    ss_end_sample(&t, nodes);
     if (SS_UNLIKELY(walk->tree->credit < CREDIT_LEAST))
         walk->tree->credit = CREDIT_LEAST;
     return true;
