@@ -110,22 +110,47 @@ static void check_coroutine(const ss_lua_collection *c, const ss_lua_call_site *
 
 /* ---- Activations ------------------------------------------------------------------------------*/
 
-/* Report the function of CI; whether it is one in Lua. */
-static bool report_function(const ss_lua_collection *c, uintptr_t ci)
+static uint8_t tag_of(const ss_lua_layout *layout, uintptr_t ci)
 {
-    uintptr_t slot = ss_lua_word(ci + c->layout->function), tag = slot + sizeof(uintptr_t);
-
-    report(c, ci + c->layout->function);
-    report(c, tag);
-    return *(const uint8_t *)tag == c->layout->lua_tag;
+    return *(const uint8_t *)(ss_lua_word(ci + layout->function) + sizeof(uintptr_t));
 }
 
+/* The statuses and the kinds of functions of COUNT activations from CI on, as one number. */
+static uintptr_t hash_of_run(const ss_lua_layout *layout, uintptr_t ci, uintptr_t count)
+{
+    uintptr_t hash = count;
+
+    for (; count; count--) {
+        hash = (hash ^ *(const uint32_t *)(ci + layout->status)) * UINT64_C(0x9e3779b97f4a7c15);
+        hash += tag_of(layout, ci);
+        ci = ss_lua_word(ci + layout->previous);
+    }
+    return hash;
+}
+
+enum { FIRST, COUNT, HASH };
+
+/* For what is not a whole word: what lies beside it may never have been set. */
+static int run_holds(const uintptr_t *data)
+{
+    return hash_of_run(ss_lua_layout_peek(), data[FIRST], data[COUNT]) == data[HASH];
+}
+
+static void check_run(const ss_lua_collection *c, uintptr_t first, uintptr_t count)
+{
+    stacksplice_walk_check(
+        c->walk, run_holds,
+        (uintptr_t[STACKSPLICE_CHECK_WORDS]){
+            [FIRST] = first, [COUNT] = count, [HASH] = hash_of_run(c->layout, first, count)});
+}
+
+/* Report the words of CI; whether its function is one in Lua. */
 static bool report_activation(const ss_lua_collection *c, uintptr_t ci)
 {
-    bool in_lua = report_function(c, ci);
+    bool in_lua = tag_of(c->layout, ci) == c->layout->lua_tag;
 
+    report(c, ci + c->layout->function);
     report(c, ci + c->layout->previous);
-    report(c, ci + c->layout->status);
     if (in_lua)
         report(c, ci + c->layout->saved_pc);
     return in_lua;
@@ -166,46 +191,44 @@ static void report_token(const ss_lua_collection *c, const ss_lua_interpreter *i
                                              [NUMBER] = entry->number});
 }
 
-/* Whether CI is an activation, not a coroutine's base level. */
-static bool is_activation(const ss_lua_collection *c, uintptr_t ci)
-{
-    return ss_lua_word(ci + c->layout->previous) != 0;
-}
-
 /* Report the activations outside of SITE, and those between. */
 static void report_run(const ss_lua_collection *c, const ss_lua_call_site *site)
 {
-    uintptr_t ci = site->ci, outer;
+    uintptr_t ci = site->ci, first, count = 0;
 
     report(c, ci + c->layout->previous);
     if (!site->hook)
         ci = ss_lua_word(ci + c->layout->previous);
-    for (uint32_t i = 0; c->walk->recorded && ci && ci != site->stop; i++, ci = outer) {
+    for (first = ci; c->walk->recorded && ci && ci != site->stop; count++) {
         bool in_lua = report_activation(c, ci);
+        uintptr_t outer = ss_lua_word(ci + c->layout->previous);
 
-        if (!is_activation(c, ci))
-            return;
-        outer = ss_lua_word(ci + c->layout->previous);
+        if (!outer) /* a coroutine's base level is no activation */
+            break;
         (void)report_activation(c, outer);
-        if (!in_lua || i == SS_LUA_MOST_REPORTED) {
+        if (!in_lua || count == SS_LUA_MOST_REPORTED) {
             stacksplice_walk_refuse(c->walk);
             return;
         }
         report_token(c, site->interpreter, ci);
+        ci = outer;
     }
+    if (count)
+        check_run(c, first, count + 1); /* with the caller of the last one */
 }
 
 /* Where no frame is inside, the called function decides whether it is shown. */
 static void report_callee(const ss_lua_collection *c, const ss_lua_call_site *site)
 {
     uintptr_t slot = ss_lua_word(site->ci + c->layout->function);
-    uint8_t tag = *(const uint8_t *)(slot + sizeof(uintptr_t));
 
     if (site->frame > 0 || site->hook)
         return;
-    (void)report_function(c, site->ci);
+    report(c, site->ci + c->layout->function);
+    check_run(c, site->ci, 1);
     report(c, slot);
-    if (tag == c->layout->closure_tag && c->layout->closure_function != SS_LUA_UNKNOWN)
+    if (tag_of(c->layout, site->ci) == c->layout->closure_tag &&
+        c->layout->closure_function != SS_LUA_UNKNOWN)
         report(c, ss_lua_word(slot) + c->layout->closure_function);
     if (!ss_lua_is_own_function(ss_lua_c_function_of(c->layout, site->ci)))
         stacksplice_walk_refuse(c->walk);
