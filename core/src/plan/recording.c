@@ -15,10 +15,12 @@ static bool recurs(ss_plans *plans, uintptr_t entry, uint32_t hash)
 {
     ss_plan_sight *sight = &plans->sights[(hash >> 16) % SS_PLAN_SIGHTS];
     ss_plan_sight now = {(uint16_t)(hash | 1), ++plans->turns[ss_plan_set_of(entry)]};
-    bool recent = sight->tag == now.tag && (uint16_t)(now.turn - sight->turn) <= SS_PLAN_WAYS;
+    bool same = sight->tag == now.tag;
+    bool recent = sight->tag && (uint16_t)(now.turn - sight->turn) <= SS_PLAN_WAYS;
 
-    *sight = now;
-    return recent;
+    if (same || !recent) /* one of two that share the sight has to get its plan */
+        *sight = now;
+    return same && recent;
 }
 
 bool ss_plan_is_due(ss_plans *plans, const ss_plan_case *here, uint32_t hash)

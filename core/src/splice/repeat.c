@@ -87,30 +87,29 @@ void ss_repeat_verify(const ss_sink *repeated, const ss_sink *full)
 
 /* ---- Recording --------------------------------------------------------------------------------*/
 
-/* In hashes each frame has a weight, so that the order counts. */
-enum { FIRST_WEIGHT = 0x9e3779b1u };
+/* In the order of words; the upper half depends on each of them. */
+static inline uint64_t add_word(uint64_t hash, uintptr_t word)
+{
+    return (hash + word) * UINT64_C(0x9e3779b97f4a7c15);
+}
 
 bool ss_repeat_is_due(ss_scratch *scratch, const ss_repeat *repeat, const uintptr_t *addresses,
                       uint32_t count)
 {
-    const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
     uint64_t hash = count;
 
-    for (; count >= 4; count -= 4, addresses += 4)
-        hash =
-            hash * factor + addresses[0] + 3 * addresses[1] + 5 * addresses[2] + 9 * addresses[3];
     for (; count; count--)
-        hash = hash * factor + *addresses++;
-    return ss_plan_is_due(&scratch->plans, &repeat->here, (uint32_t)(hash * factor >> 32));
+        hash = add_word(hash, *addresses++);
+    return ss_plan_is_due(&scratch->plans, &repeat->here, (uint32_t)(hash >> 32));
 }
 
 static uint32_t hash_of(const ss_unwind *walk)
 {
-    uint32_t hash = 0;
+    uint64_t hash = walk->count;
 
     for (uint32_t i = walk->hidden; i < walk->count; i++)
-        hash += (uint32_t)(walk->frames[i].ip ^ walk->frames[i].sp) * (FIRST_WEIGHT + 2 * i);
-    return hash;
+        hash = add_word(hash, walk->frames[i].ip ^ walk->frames[i].sp);
+    return (uint32_t)(hash >> 32);
 }
 
 /* The frame that called the function with the record ENTRY; 0 if the walk does not have it. */
