@@ -1,6 +1,6 @@
 #include "plan/plan.h"
 
-const bool ss_plan_is_possible = false;
+bool ss_plan_is_possible;
 
 void ss_plan_enter(void (*f)(void *data, uintptr_t entry), void *data)
 {
