@@ -235,7 +235,7 @@ TEST(test_addresses_are_those_of_a_walk)
 TEST(test_tree_knows_a_new_stack_by_its_parts)
 {
     static const uint8_t part[2][8] = {{255, 0, 1, 2, 3, 4, 5, 6}, {255, 8, 3, 0, 2, 7, 1, 0}};
-    uint32_t before;
+    uint32_t before = 0;
 
     if (SANITIZED)
         skip(); /* there each frame counts from its frame pointer */
