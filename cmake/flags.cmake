@@ -11,6 +11,8 @@ target_compile_options(stacksplice_flags INTERFACE
   # Our own frames must unwind in every build, also where unwind tables are off by default.
   -fasynchronous-unwind-tables)
 target_compile_definitions(stacksplice_flags INTERFACE _GNU_SOURCE)
+# Reports name a binary by it; not every toolchain makes one unasked.
+target_link_options(stacksplice_flags INTERFACE LINKER:--build-id)
 # Objects, vtables and thread-exit handlers of ours outlive the interpreter that loaded us.
 add_library(stacksplice_nodelete INTERFACE)
 target_link_options(stacksplice_nodelete INTERFACE LINKER:-z,nodelete)

@@ -339,19 +339,30 @@ PLAN_TEST(test_other_callers_have_other_stacks)
     assert_true(repeated > 20);
 }
 
+static ONE_PLACE void go_along(stack *s, unsigned way, unsigned steps);
+
+static ONE_PLACE void go_left(stack *s, unsigned way, unsigned steps)
+{
+    go_along(s, way, steps);
+    AFTER();
+}
+
+static ONE_PLACE void go_right(stack *s, unsigned way, unsigned steps)
+{
+    go_along(s, way, steps);
+    __asm__ volatile("nop" ::: "memory");
+}
+
 /* WAY has a bit for each of STEPS: one of two callers. */
 static ONE_PLACE void go_along(stack *s, unsigned way, unsigned steps)
 {
-    if (!steps) {
+    if (!steps)
         path_end(s);
-        AFTER();
-    } else if (way & 1) {
-        go_along(s, way >> 1, steps - one);
-        AFTER();
-    } else {
-        go_along(s, way >> 1, steps - one);
-        __asm__ volatile("nop" ::: "memory");
-    }
+    else if (way & 1)
+        go_left(s, way >> 1, steps - one);
+    else
+        go_right(s, way >> 1, steps - one);
+    AFTER();
 }
 
 /* Capture MANY stacks of one entry in turn; returns how many captures were repeated. */
