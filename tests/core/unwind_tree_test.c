@@ -291,6 +291,32 @@ TEST(test_tree_does_not_guess_behind_an_uncommon_frame)
     }
 }
 
+static unsigned helpful(ss_tree *tree, bool strange)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < 1000; i++)
+        if (ss_tree_may_help(tree)) {
+            ss_tree_tried(tree, strange);
+            count++;
+        }
+    return count;
+}
+
+/* Ever-new stacks turn walks for addresses away from the tree, and known ones bring them back. */
+TEST(test_tree_is_seldom_tried_while_stacks_are_ever_new)
+{
+    ss_tree *tree = ss_tree_new(SS_TREE_SMALL);
+
+    assert_non_null(tree);
+    assert_int_equal(helpful(tree, false), 1000);
+    assert_true(helpful(tree, true) < 100);
+    assert_in_range(helpful(tree, true), 1000 / SS_TREE_PASSED_BY, 1000 / SS_TREE_PASSED_BY + 1);
+    assert_true(helpful(tree, false) > 700);
+    assert_int_equal(helpful(tree, false), 1000);
+    ss_tree_free(tree);
+}
+
 /* Without credit contexts are not kept, and known code is still found. */
 TEST(test_tree_may_not_grow_without_credit)
 {

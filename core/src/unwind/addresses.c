@@ -26,10 +26,11 @@ static SS_NOINLINE SS_NO_SANITIZE uintptr_t based_cfa(uint32_t cfa, uintptr_t sp
 }
 
 /*
- * Follow by the ip alone, where the tree does not know the context, up to a home.  SAVED is the
- * address of the next frame's saved frame pointer.
+ * Follow by the ip alone, up to an entry with the flag HOME.  SAVED is the address of the next
+ * frame's saved frame pointer.
  */
-static SS_NOINLINE SS_NO_SANITIZE ss_stop follow_known(ss_trail *t, const uintptr_t *end)
+static SS_NOINLINE SS_NO_SANITIZE ss_stop follow_known(ss_trail *t, const uintptr_t *end,
+                                                       uint32_t home)
 {
     uintptr_t ip = t->ip, sp = t->sp, high = t->high, mask = t->tree->known_mask, next;
     uintptr_t slot = ss_tree_frame_pointer(t->tree, t->node);
@@ -59,7 +60,7 @@ static SS_NOINLINE SS_NO_SANITIZE ss_stop follow_known(ss_trail *t, const uintpt
         sp = next;
         ip = ss_return_address(next, 0);
         why = SS_STOP_HOME;
-        if (known->slot & SS_KNOWN_HOME)
+        if (known->slot & home)
             break;
     }
     t->node = node;
@@ -87,15 +88,18 @@ static SS_NO_SANITIZE bool begin(ss_trail *t, ss_tree *tree, const void *above)
     return true;
 }
 
-/* Follow where the tree does not know the context: from a home on it may know the frames again. */
-static ss_stop follow_on(ss_trail *t, const uintptr_t *end)
+/* Follow the tree.  Where it does not know the context, it may know the frames from a home on. */
+static inline ss_stop try_tree(ss_trail *t, const uintptr_t *end)
 {
-    ss_stop why;
+    ss_stop why = ss_follow(t, end, false, false);
 
-    t->missed = true;
-    while ((why = follow_known(t, end)) == SS_STOP_HOME)
-        if ((why = ss_follow(t, end, false, false)) != SS_STOP_UNKNOWN)
+    while (SS_UNLIKELY(why == SS_STOP_UNKNOWN && t->ip)) {
+        t->missed = true;
+        why = follow_known(t, end, SS_KNOWN_HOME);
+        if (why != SS_STOP_HOME)
             break;
+        why = ss_follow(t, end, false, false);
+    }
     return why;
 }
 
@@ -103,7 +107,7 @@ bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint
                          uintptr_t *addresses, uint32_t *count)
 {
     uintptr_t skipped[MOST_SKIPPED];
-    bool complete;
+    bool complete, tries;
     uint32_t nodes;
     ss_stop why;
     ss_trail t;
@@ -118,12 +122,12 @@ bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint
     if (why != SS_STOP_LIMIT)
         return is_complete(&t, why);
     t.address = addresses;
-    why = ss_follow(&t, addresses + max, false, false);
-    if (SS_UNLIKELY(why == SS_STOP_UNKNOWN && t.ip))
-        why = follow_on(&t, addresses + max);
+    tries = ss_tree_may_help(t.tree);
+    why = tries ? try_tree(&t, addresses + max) : follow_known(&t, addresses + max, 0);
     complete = is_complete(&t, why);
     *count = (uint32_t)(t.address - addresses);
-    ss_end_sample(&t, nodes);
+    if (tries)
+        ss_end_sample(&t, nodes);
     ss_tree_earn(walk->tree);
     return complete;
 }

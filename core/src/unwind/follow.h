@@ -33,8 +33,7 @@ typedef struct ss_trail {
 /* The walk of T ends; it began with that many NODES in the tree. */
 static inline void ss_end_sample(const ss_trail *t, uint32_t nodes)
 {
-    if (SS_UNLIKELY(t->missed || t->tree->node_count != nodes))
-        t->tree->sample = (t->tree->sample + 1) % SS_TREE_SAMPLING;
+    ss_tree_tried(t->tree, t->missed || t->tree->node_count != nodes);
 }
 
 typedef enum ss_stop {

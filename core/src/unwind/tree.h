@@ -112,6 +112,8 @@ typedef struct ss_tree {
     uint32_t epoch;      /* of the classifier */
     uint64_t generation; /* of the modules; a change of either voids the tree */
     uint32_t sample;     /* counts walks that meet new contexts; one that finds it 0 keeps them */
+    uint32_t strange;    /* grows with walks that meet new contexts, shrinks with others */
+    uint32_t passed_by;  /* walks since the last that tried the tree */
     uint32_t addresses;  /* node of our outermost frame in a walk for addresses; 0: unknown */
     ss_stack_cache stack;
     ss_register_file *files;
@@ -145,11 +147,44 @@ static inline bool ss_tree_is_full(const ss_tree *tree)
  * node costs credit, and each walk earns a little.  Of the walks that meet new contexts, one in
  * SS_TREE_SAMPLING adds them.
  */
-enum { SS_TREE_FIRST_CREDIT = 16384, SS_TREE_CREDIT_A_WALK = 2, SS_TREE_SAMPLING = 4 };
+enum {
+    SS_TREE_FIRST_CREDIT = 16384,
+    SS_TREE_CREDIT_A_WALK = 2,
+    SS_TREE_SAMPLING = 4,
+    SS_TREE_STRANGE = 64, /* reached when more than a quarter of the walks are strange */
+    SS_TREE_PASSED_BY = 32
+};
 
 static inline bool ss_tree_may_grow(const ss_tree *tree)
 {
     return tree->credit > 0 && !tree->sample;
+}
+
+/*
+ * Whether the next walk should try the tree.  Where stacks are ever new the processor mispredicts
+ * what the tree guesses, even if it has nearly all contexts: a walk by the ip alone takes more
+ * instructions and half the time.  Then only one walk in SS_TREE_PASSED_BY tries.
+ */
+static inline bool ss_tree_may_help(ss_tree *tree)
+{
+    if (SS_LIKELY(tree->strange < SS_TREE_STRANGE))
+        return true;
+    if (++tree->passed_by < SS_TREE_PASSED_BY)
+        return false;
+    tree->passed_by = 0;
+    tree->sample = 0;
+    return true;
+}
+
+/* A walk that tried the tree ends; it was STRANGE if it met a new context. */
+static inline void ss_tree_tried(ss_tree *tree, bool strange)
+{
+    if (SS_LIKELY(!strange)) {
+        tree->strange -= tree->strange > 0;
+        return;
+    }
+    tree->sample = (tree->sample + 1) % SS_TREE_SAMPLING;
+    tree->strange += tree->strange < SS_TREE_STRANGE ? 3 : 0;
 }
 
 static inline void ss_tree_earn(ss_tree *tree)
