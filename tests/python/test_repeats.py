@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 import pytest
+from subinterpreters import CREATE
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="plans need a function in assembly")
 
@@ -33,23 +34,27 @@ for i in range(100):
     assert top.function == name
 """
 
-# The same in a program that only captures: nobody watches its code, so that words tell.
-DEAD_UNWATCHED_CODE = """
+# A program that only captures, with the lock (PyDLL) or without (CDLL).
+CAPTURES = """
 import ctypes
-import os
-import stacksplice
 
 with open("/proc/self/maps") as maps:
     core = next(line.split()[-1] for line in maps if "/libstacksplice.so" in line)
-capture = ctypes.%s(core).stacksplice_capture
+captures = {library: getattr(ctypes, library)(core).stacksplice_capture for library in ("PyDLL", "CDLL")}
 frames, count = (ctypes.c_size_t * 256)(), ctypes.c_uint32()
+"""
+
+# The same in such a program: nobody watches its code, so that words tell.
+DEAD_UNWATCHED_CODE = f"""
+import stacksplice
+{CAPTURES}
 
 def place():
-    return capture(0, 256, frames, ctypes.byref(count), None)
+    return captures["%s"](0, 256, frames, ctypes.byref(count), None)
 
 first = place.__code__
 for i in range(100):
-    name = f"place{i:03}"
+    name = f"place{{i:03}}"
     place.__code__ = first.replace(co_name=name, co_qualname=name)
     for _ in range(8):
         place()
@@ -78,7 +83,29 @@ for i in range(200):
         assert line == (10 if i % 2 else 12)
 """
 
-WITH_CONDITIONS = {"dead code": DEAD_CODE, "another traceback": OTHER_TRACEBACK}
+# One stack with frames of two interpreters.  Without the lock, captures see those of one alone.
+ANOTHER_STATE = f"""
+import stacksplice
+{CREATE}
+run(create(False), {{!r}})
+""".format(
+    f"""
+{CAPTURES}
+def place(capture):
+    capture(0, 256, frames, ctypes.byref(count), None)
+    return count.value
+
+for _ in range(50):
+    seen = [place(captures[way]) for way in ("PyDLL", "CDLL") for _ in range(4)]
+    assert len(set(seen[:4])) == len(set(seen[4:])) == 1 and seen[0] != seen[4], seen
+"""
+)
+
+WITH_CONDITIONS = {
+    "dead code": DEAD_CODE,
+    "another traceback": OTHER_TRACEBACK,
+    "another thread state": ANOTHER_STATE,
+}
 PROGRAMS = {
     **WITH_CONDITIONS,
     "dead unwatched code": DEAD_UNWATCHED_CODE % "PyDLL",

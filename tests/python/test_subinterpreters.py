@@ -4,23 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gap_reasons import RETURNED
-
-CREATE = """
-import sys, threading
-if sys.version_info >= (3, 13):
-    import _interpreters as interpreters
-else:
-    import _xxsubinterpreters as interpreters
-
-def create(isolated):
-    if sys.version_info >= (3, 13):
-        return interpreters.create("isolated" if isolated else "legacy")
-    return interpreters.create(isolated=isolated)
-
-def run(made, source):
-    failed = interpreters.run_string(made, source)  # raises before 3.13
-    assert failed is None, failed
-"""
+from subinterpreters import CREATE
 
 BOTH_KINDS = pytest.mark.parametrize("isolated", [False, True], ids=["legacy", "own lock from 3.12"])
 
