@@ -3,24 +3,14 @@
 local root = debug.getinfo(1, "S").source:match("^@(.-)tests/lua/spec/")
 if root == "" then root = "./" end
 
-local function interpreter()
-  local pipe = assert(io.popen("readlink /proc/$PPID/exe"))
-  local path = pipe:read("l")
-  pipe:close()
-  return path
-end
+local programs = dofile(debug.getinfo(1, "S").source:match("^@(.*/)") .. "programs.lua")
 
 -- What a run of the failing specs prints with these options.
 local function run(options)
-  local version = _VERSION:match("%d+%.%d+"):gsub("%.", "_")
-  local words = {("LUA_PATH_%s='%sbindings/lua/?.lua;%s'"):format(version, root, package.path),
-    ("LUA_CPATH_%s='%s'"):format(version, package.cpath), interpreter(), "-e",
-    ([['arg = {[0] = "busted", %s "%stests/lua/failing/failing.lua"} ]] ..
-      [[require "busted.runner"({standalone = false})']]):format(options, root), "2>&1"}
-  local pipe = assert(io.popen(table.concat(words, " ")))
-  local text = pipe:read("a")
-  pipe:close()
-  return text
+  local modules = programs.assignment("LUA_PATH", root .. "bindings/lua/?.lua;" .. package.path)
+  local script = ([[arg = {[0] = "busted", %s "%stests/lua/failing/failing.lua"}
+    require "busted.runner"({standalone = false})]]):format(options, root)
+  return programs.output(("%s %s -e %s"):format(modules, programs.lua, programs.quoted(script)))
 end
 
 local with_helper = '"--helper=stacksplice.busted", '

@@ -3,18 +3,7 @@
 -- repeated capture with a full one.  Blind plans ignore the conditions that the binding reports; then
 -- each program must end in such a comparison.
 
-local function quoted(text)
-  return "'" .. text:gsub("'", "'\\''") .. "'"
-end
-
-local function interpreter()
-  local pipe = assert(io.popen("readlink /proc/$PPID/exe"))
-  local path = pipe:read("l")
-  pipe:close()
-  return path
-end
-
-local lua = interpreter()
+local programs = dofile(debug.getinfo(1, "S").source:match("^@(.*/)") .. "programs.lua")
 
 -- The code of each function lies where one lay that was collected.
 local collected_code = [[
@@ -49,6 +38,21 @@ local renamed_function = [[
   assert(name == "module.new", name)
 ]]
 
+-- The activations of both calls are alike but for a mark of the inner one.
+local tail_called = [[
+  local stacksplice = require "stacksplice"
+  local function place() local frames = stacksplice.capture() return frames end
+  local function tail() return place() end
+  local function call(f) local frames = f() return frames end
+  for i = 1, 200 do
+    local frames, tails = call(i % 20 < 10 and place or tail), 0
+    for _, frame in ipairs(frames) do
+      tails = tails + ((frame.reason or ""):find("^Lua tail calls") and 1 or 0)
+    end
+    assert(tails == (i % 20 < 10 and 0 or 1), tails)
+  end
+]]
+
 -- The code outlives each collection, and so do its tokens.
 local collected_between = [[
   local stacksplice = require "stacksplice"
@@ -60,25 +64,24 @@ local collected_between = [[
 ]]
 
 local function run(program, mode)
-  local command = "ulimit -c 0; STACKSPLICE_VERIFY_PLANS=%s LUA_INIT= LUA_CPATH=%s %s -e %s 2>&1"
-  local pipe = assert(io.popen(command:format(mode, quoted(package.cpath), quoted(lua), quoted(program))))
-  local text = pipe:read("a")
-  pipe:close()
-  return text
+  local command = "ulimit -c 0; STACKSPLICE_VERIFY_PLANS=%s LUA_INIT= %s -e %s"
+  return programs.output(command:format(mode, programs.lua, programs.quoted(program)))
 end
 
 local function verified(program)
   return tonumber(run(program, "count"):match("^stacksplice: (%d+) repeated captures verified\n$"))
 end
 
-local programs = {["a collection"] = collected_code, ["another name"] = renamed_function}
+local cases = {
+  ["a collection"] = collected_code, ["another name"] = renamed_function, ["a tail call"] = tail_called,
+}
 
 describe("repeated captures", function()
   it("outlive collections", function()
     assert.is_true(verified(collected_between) > 200)
   end)
 
-  for name, program in pairs(programs) do
+  for name, program in pairs(cases) do
     it("are right after " .. name, function()
       assert.is_true(verified(program) > 100)
     end)

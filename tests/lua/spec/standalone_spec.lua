@@ -2,19 +2,7 @@
 -- lua -lstacksplice, stacksplice.report: what an error that nobody caught prints.
 local stacksplice = require "stacksplice"
 
-local function quoted(text)
-  return "'" .. text:gsub("'", "'\\''") .. "'"
-end
-
-local function interpreter()
-  local pipe = assert(io.popen("readlink /proc/$PPID/exe"))
-  local path = pipe:read("l")
-  pipe:close()
-  return path
-end
-
-local lua = interpreter()
-local suffix = _VERSION:match("%d+%.%d+"):gsub("%.", "_")
+local programs = dofile(debug.getinfo(1, "S").source:match("^@(.*/)") .. "programs.lua")
 local folder = os.tmpname()
 os.remove(folder)
 assert(os.execute("mkdir " .. folder))
@@ -28,11 +16,7 @@ end
 -- What the standalone Lua prints, and its exit status.  INPUT is its standard input.
 local function run(words, input)
   write("input", input or "")
-  local command = ("cd %s && LUA_CPATH_%s=%s %s %s <input 2>&1; echo $?"):format(folder, suffix,
-    quoted(package.cpath), quoted(lua), words)
-  local pipe = assert(io.popen(command))
-  local text = pipe:read("a")
-  pipe:close()
+  local text = programs.output(("cd %s && %s %s <input; echo $?"):format(folder, programs.lua, words))
   local output, status = text:match("^(.-)(%d+)\n$")
   return output, tonumber(status)
 end

@@ -2,18 +2,12 @@
 -- docs/lua.md and README.md: their scripts run, and print what the pages say.
 local root = debug.getinfo(1, "S").source:match("^@(.-)tests/lua/spec/")
 if root == "" then root = "./" end
+local programs = dofile(debug.getinfo(1, "S").source:match("^@(.*/)") .. "programs.lua")
 
 local function read(path)
   local file = assert(io.open(path))
   local text = file:read("a")
   file:close()
-  return text
-end
-
-local function output_of(command)
-  local pipe = assert(io.popen(command .. " 2>&1"))
-  local text = pipe:read("a")
-  pipe:close()
   return text
 end
 
@@ -30,7 +24,6 @@ local function add_parts(page, scripts, runs)
   end
 end
 
-local lua = output_of("readlink /proc/$PPID/exe"):match("%S+")
 local folder = os.tmpname()
 os.remove(folder)
 assert(os.execute("mkdir " .. folder))
@@ -60,12 +53,11 @@ local function check(page, fewest)
 
   for _, run in ipairs(runs) do
     it("tells what this prints: " .. run.command, function()
-      local variable = "LUA_CPATH_" .. _VERSION:match("%d+%.%d+"):gsub("%.", "_")
       local command = assert(run.command:match("^lua (.*)$"))
       write(scripts) -- another page may have one of the same name
-      local text = output_of(("cd %s && %s='%s' %s %s"):format(folder, variable, package.cpath, lua, command))
+      local text = programs.output(("cd %s && %s %s"):format(folder, programs.lua, command))
       text = text:gsub("in global '", "in function '") -- the word of Lua 5.5
-      text = ("\n" .. text):gsub("\n" .. lua:gsub("%p", "%%%0") .. ": ", "\nlua: ")
+      text = ("\n" .. text):gsub("\n" .. programs.path:gsub("%p", "%%%0") .. ": ", "\nlua: ")
       text = text:gsub("of thread %d+", "of thread 4711"):gsub("%d+ glue", "some glue")
       -- Each line of the page is part of a line of the output, in the same order: paths and marks differ.
       local from = 1
