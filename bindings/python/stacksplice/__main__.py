@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from . import __version__, _stacksplice
+from . import __version__, _command_symbolize, _stacksplice
 from ._doctor import examine
 from ._loading import loaded_core
 from ._output import reader_may_leave, write
@@ -18,6 +18,10 @@ exit status:
            or no Lua that can run it
   show     0 if all reports were printed; 2 if a file cannot be read or holds
            something else
+  symbolize
+           0 if all reports were written, with the symbols that were found;
+           2 if a file cannot be read or holds something else, or if
+           libdw is missing
   doctor   0 if nothing is missing, 1 if something is
   2 too if the command line is wrong
 """
@@ -83,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="command")
     _add_run(commands)
     _add_show(commands)
+    _command_symbolize.add(commands)
     commands.add_parser("doctor", help="say what is installed, what is missing and what to do about it")
     commands.add_parser("version", help="print the versions of package, core and Python, and the build")
     return parser
@@ -116,6 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             text, is_fine = examine()
             status = 0 if is_fine else 1
             write(text)
+        elif options.command == "symbolize":
+            status = _command_symbolize.run(options)
         else:
             from ._show import show
 

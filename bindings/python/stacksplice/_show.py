@@ -19,6 +19,8 @@ _REPORT_FILE = "stacksplice-report/1"  # what a process that failed fast wrote
 
 def _documents(text: str) -> list[Any]:
     """The JSON of TEXT: one document, or one on each line."""
+    if not text.strip():
+        raise ValueError("the file is empty")
     try:
         return [json.loads(text)]
     except ValueError:
@@ -38,11 +40,9 @@ def _documents(text: str) -> list[Any]:
     return documents
 
 
-def _items(text: str) -> list[Any]:
+def _items(documents: list[Any]) -> list[Any]:
     """One report, a list of them, or one on each line."""
-    if not text.strip():
-        raise ValueError("the file is empty")
-    items = _documents(text)
+    items = documents
     if len(items) == 1:
         whole = items[0]
         if isinstance(whole, dict) and isinstance(whole.get("errors"), list):
@@ -107,7 +107,7 @@ def _text_of_file(path: str, options: argparse.Namespace) -> str | None:
         else:
             with open(path, "rb") as file:
                 data = file.read()
-        items = _items(data.decode("utf-8-sig"))
+        items = _items(_documents(data.decode("utf-8-sig")))
         if options.json:
             return "".join(map(_line_of, items))
         return "\n".join(_text_of(item, number, options, place) for number, item in enumerate(items, 1))

@@ -83,6 +83,30 @@ typedef struct stacksplice_record {
  */
 STACKSPLICE_API const stacksplice_anchor *stacksplice_thread_anchor(void);
 
+/* ---- Symbols after the fact ------------------------------------------------------------------*/
+
+/*
+ * What stacksplice_resolve would say of a native frame of another process: call CALLBACK for each
+ * frame at OFFSET in the binary at PATH, which need not be loaded.  OFFSET is the frame's
+ * module_offset.  PATH is the binary or its separate debug file.  Separate debug files of a
+ * stripped binary are searched by build-id in /usr/lib/debug.
+ *
+ * BUILD_ID, in lower-case hexadecimal, is that of the frame: a file with another one is refused.
+ * NULL accepts each file.  Frames have OFFSET as their address, and names that scripts use are not
+ * known.  The library keeps the last few files open.
+ *
+ * Returns S_OK, or S_FALSE when CALLBACK stopped it.  Errors: E_POINTER if path or callback is
+ * NULL; E_INVALIDARG if offset is 0 or a text too long; E_OUTOFMEMORY; and HRESULT_FROM_WIN32 of
+ * ERROR_MOD_NOT_FOUND if this process has no libdw (see stacksplice_lines_missing),
+ * ERROR_FILE_NOT_FOUND if no regular file can be opened, ERROR_BAD_FORMAT if it is no 64-bit ELF
+ * binary or damaged, ERROR_INVALID_DATA if its build-id is another one.
+ * [own: frame lent | thread: any | alloc: yes | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_resolve_file(const char *path, const char *build_id,
+                                                             uint64_t offset,
+                                                             stacksplice_frame_callback callback,
+                                                             void *data);
+
 #ifdef __cplusplus
 }
 #endif

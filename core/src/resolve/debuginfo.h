@@ -1,9 +1,9 @@
 /*
  * Debug information for an address: the functions inlined there, file, line and symbol.  The build
- * picks one of two variants.  debuginfo_libdw.c loads elfutils' libdw.so.1 on first use;
+ * picks one of two variants.  debuginfo_libdw.c and its kin load elfutils' libdw.so.1 on first use;
  * debuginfo_none.c knows nothing.
  *
- * Every call but the first two runs under one lock of resolve.c.  Strings live until that lock is
+ * Every call but the first two runs under one lock of native.c.  Strings live until that lock is
  * released.
  */
 #ifndef SS_DEBUGINFO_H
@@ -54,6 +54,26 @@ void ss_debug_make_room(void);
  */
 void ss_debug_lookup(const ss_binary *module, uintptr_t address,
                      bool (*is_enough)(const char *symbol), ss_debug_answer *answer);
+
+/* What a file that is not loaded was good for. */
+typedef enum ss_file_status {
+    SS_FILE_READ,
+    SS_FILE_MISSING,     /* no regular file can be opened there */
+    SS_FILE_NO_BINARY,   /* it is no binary of 64 bits, or damaged */
+    SS_FILE_OTHER_BUILD, /* its build-id is another one */
+    SS_FILE_NO_MEMORY
+} ss_file_status;
+
+/*
+ * The same for OFFSET from the load address of the binary at PATH, or of the one that this separate
+ * debug file belongs to.  An empty BUILD_ID fits each file.  The answer's symbol starts at an
+ * offset, too.  The last files stay open.
+ */
+ss_file_status ss_debug_lookup_file(const char *path, const char *build_id, uint64_t offset,
+                                    ss_debug_answer *answer);
+
+/* Close these files. */
+void ss_debug_forget_files(void);
 
 /* At process exit: free everything and answer nothing from then on. */
 void ss_debug_close(void);

@@ -29,6 +29,20 @@ void ss_debug_lookup(const ss_binary *module, uintptr_t address,
     (void)answer;
 }
 
+ss_file_status ss_debug_lookup_file(const char *path, const char *build_id, uint64_t offset,
+                                    ss_debug_answer *answer)
+{
+    (void)path;
+    (void)build_id;
+    (void)offset;
+    (void)answer;
+    return SS_FILE_READ; /* not called, as nothing is loaded */
+}
+
+void ss_debug_forget_files(void)
+{
+}
+
 void ss_debug_close(void)
 {
 }

@@ -1,6 +1,7 @@
 #include "resolve/demangle.h"
 
 #include "base/loader.h"
+#include "resolve/room.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -59,4 +60,21 @@ ss_demangler ss_demangler_find(void)
     if (!demangler)
         demangler = demangler_of(RTLD_DEFAULT);
     return demangler ? demangler : find_local();
+}
+
+static void open_library(void *library)
+{
+    *(void **)library = dlopen(libraries[0], RTLD_LAZY | RTLD_LOCAL);
+    if (!*(void **)library)
+        *(void **)library = dlopen(libraries[1], RTLD_LAZY | RTLD_LOCAL);
+}
+
+ss_demangler ss_demangler_load(void)
+{
+    ss_demangler demangler = ss_demangler_find();
+    void *library = NULL;
+
+    if (demangler || !ss_room_call(open_library, &library) || !library)
+        return demangler;
+    return ss_demangler_find();
 }

@@ -10,4 +10,7 @@ typedef char *(*ss_demangler)(const char *name, char *buffer, size_t *length, in
 /* NULL where no C++ run-time is loaded.  Takes the loader's lock. */
 ss_demangler ss_demangler_find(void);
 
+/* The same; loads a C++ run-time where none is loaded. */
+ss_demangler ss_demangler_load(void);
+
 #endif

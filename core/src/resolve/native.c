@@ -30,6 +30,8 @@ typedef struct native_facts {
 /* All facts about one address; its strings are borrowed. */
 typedef struct finding {
     const native_facts *facts;
+    bool in_file; /* the binary need not be loaded, and addresses are offsets in it */
+    ss_file_status status;
     ss_debug_answer debug;
     uint32_t count;
     ss_frame frames[SS_INLINE_MAX];
@@ -46,12 +48,6 @@ static __attribute__((constructor)) void begin(void)
 {
     if (ss_lock_take(&lock))
         ss_lock_drop(&lock);
-}
-
-void ss_native_unref(ss_native_answer *a)
-{
-    if (a && atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) == 1)
-        ss_free(a);
 }
 
 static size_t slot_of(uintptr_t address)
@@ -137,23 +133,6 @@ static const char *readable(const native_facts *facts, const char *name, char **
     return *owned ? *owned : name;
 }
 
-void ss_native_frame(uintptr_t address, const ss_binary *binary, ss_frame *f)
-{
-    stacksplice_frame *frame = &f->frame;
-
-    memset(f, 0, sizeof *f);
-    frame->size = sizeof *frame;
-    frame->kind = STACKSPLICE_FRAME_NATIVE;
-    frame->trust = STACKSPLICE_TRUST_EXACT;
-    frame->language = "native";
-    frame->address = address;
-    if (!binary)
-        return;
-    frame->module = *binary->path ? binary->path : NULL;
-    frame->module_offset = address - binary->start;
-    frame->build_id = *binary->build_id ? binary->build_id : NULL;
-}
-
 /* Build the frames of an address, innermost first, from the facts so far. */
 static void draft(finding *found)
 {
@@ -186,7 +165,10 @@ static void ask_libraries(void *data)
     finding *found = data;
     const native_facts *facts = found->facts;
 
-    if (facts->debug)
+    if (found->in_file)
+        found->status = ss_debug_lookup_file(facts->module.path, facts->module.build_id,
+                                             facts->address - 1, &found->debug);
+    else if (facts->debug)
         ss_debug_lookup(&facts->module, facts->address - 1,
                         facts->brief ? ss_glue_is_start_up : NULL, &found->debug);
     draft(found);
@@ -207,58 +189,6 @@ static bool is_brief(const finding *found)
 }
 
 /* ---- Keeping ---------------------------------------------------------------------------------*/
-
-/* Copy TEXT to *AT and advance *AT past it. */
-static const char *keep(const char *text, char **at)
-{
-    char *copy = *at;
-    size_t bytes;
-
-    if (!text)
-        return NULL;
-    bytes = strlen(text) + 1;
-    memcpy(copy, text, bytes);
-    *at += bytes;
-    return copy;
-}
-
-static size_t bytes_of(const char *text)
-{
-    return text ? strlen(text) + 1 : 0;
-}
-
-/* Allocate one block with the COUNT frames and their strings; NULL when out of memory. */
-static ss_native_answer *pack(const ss_frame *frames, uint32_t count)
-{
-    const stacksplice_frame *first = &frames[0].frame;
-    size_t bytes = sizeof(ss_native_answer) + count * sizeof *frames + bytes_of(first->module) +
-                   bytes_of(first->build_id);
-    const char *module, *build_id;
-    ss_native_answer *a;
-    char *at;
-
-    for (uint32_t i = 0; i < count; i++)
-        bytes += bytes_of(frames[i].frame.function) + bytes_of(frames[i].frame.file);
-    a = ss_alloc(1, bytes);
-    if (!a)
-        return NULL;
-    atomic_init(&a->refs, 1);
-    a->count = count;
-    a->address = first->address;
-    memcpy(a->frames, frames, count * sizeof *frames);
-    at = (char *)(a->frames + count);
-    module = keep(first->module, &at);
-    build_id = keep(first->build_id, &at);
-    for (uint32_t i = 0; i < count; i++) {
-        stacksplice_frame *frame = &a->frames[i].frame;
-
-        frame->module = module;
-        frame->build_id = build_id;
-        frame->function = keep(frame->function, &at);
-        frame->file = keep(frame->file, &at);
-    }
-    return a;
-}
 
 /* Call under the lock: the cache takes its own reference. */
 static void store(ss_native_answer *a, uint64_t generation)
@@ -302,7 +232,7 @@ static ss_native_answer *look_up(const native_facts *facts, uint64_t generation)
         draft(found);
     last = &found->frames[found->count - 1];
     ss_native_name(last);
-    a = pack(found->frames, found->count);
+    a = ss_native_pack(found->frames, found->count);
     if (a) {
         a->brief = is_brief(found);
         a->nameless = last->frame.function ? 0 : ss_unwind_function(facts->address);
@@ -343,4 +273,45 @@ ss_native_answer *ss_native_find(uintptr_t address, bool brief)
         return a;
     ss_native_unref(a); /* scripts have named the function since */
     return find_anew(address, brief, generation);
+}
+
+/* ---- Files -----------------------------------------------------------------------------------*/
+
+/* Call under the lock. */
+static ss_native_answer *look_up_file(const native_facts *facts, ss_file_status *status)
+{
+    finding *found = &current;
+    ss_native_answer *a = NULL;
+
+    memset(found, 0, sizeof *found);
+    found->facts = facts;
+    found->in_file = true;
+    found->status = SS_FILE_NO_MEMORY;
+    if (ss_room_call(ask_libraries, found) && found->status == SS_FILE_READ)
+        a = ss_native_pack(found->frames, found->count);
+    *status = a || found->status != SS_FILE_READ ? found->status : SS_FILE_NO_MEMORY;
+    for (uint32_t i = 0; i < found->count; i++)
+        free(found->owned[i]);
+    return a;
+}
+
+ss_native_answer *ss_native_find_in_file(const ss_binary *file, uintptr_t offset,
+                                         ss_file_status *status)
+{
+    native_facts *facts = ss_alloc_dirty(sizeof *facts);
+    ss_native_answer *a = NULL;
+
+    *status = SS_FILE_NO_MEMORY;
+    if (!facts)
+        return NULL;
+    memset(facts, 0, offsetof(native_facts, module));
+    facts->address = offset;
+    facts->module = *file;
+    facts->demangle = ss_demangler_load();
+    if (!ss_lock_is_mine(&lock) && ss_lock_take(&lock)) {
+        a = look_up_file(facts, status);
+        ss_lock_drop(&lock);
+    }
+    ss_free(facts);
+    return a;
 }

@@ -2,6 +2,7 @@
 #ifndef SS_NATIVE_H
 #define SS_NATIVE_H
 
+#include "resolve/debuginfo.h"
 #include "resolve/resolve.h"
 
 #include <stdatomic.h>
@@ -22,6 +23,16 @@ typedef struct ss_native_answer {
  * BRIEF.
  */
 ss_native_answer *ss_native_find(uintptr_t address, bool brief);
+
+/*
+ * The same for OFFSET in FILE, whose path and build-id are given; it need not be loaded.  STATUS
+ * says why the answer is NULL.  Call after ss_debug_load returned true.
+ */
+ss_native_answer *ss_native_find_in_file(const ss_binary *file, uintptr_t offset,
+                                         ss_file_status *status);
+
+/* Allocate one block with the COUNT frames and their strings; NULL when out of memory. */
+ss_native_answer *ss_native_pack(const ss_frame *frames, uint32_t count);
 void ss_native_unref(ss_native_answer *answer);
 
 /* Fill F with what all frames of ADDRESS share; BINARY may be NULL. */

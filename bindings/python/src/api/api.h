@@ -54,6 +54,7 @@ extern const char sspy_capture_doc[], sspy_set_max_frames_doc[];
 PyObject *sspy_tuple_of(const uintptr_t *frames, uint32_t count);
 PyObject *sspy_resolve(PyObject *module, PyObject *address);
 extern const char sspy_resolve_doc[];
+PyObject *sspy_resolve_file(PyObject *module, PyObject *arguments);
 
 /* places.c: the place and the globals of each entry of TRACEBACK, the outermost first */
 PyObject *sspy_places(PyObject *module, PyObject *traceback);

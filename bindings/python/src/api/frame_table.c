@@ -2,6 +2,8 @@
 #include "api/visit.h"
 #include "life/text.h"
 
+#include <stacksplice/debugger.h>
+
 PyObject *sspy_tuple_of(const uintptr_t *frames, uint32_t count)
 {
     PyObject *tuple = PyTuple_New(count);
@@ -49,4 +51,39 @@ PyObject *sspy_resolve(PyObject *module, PyObject *address)
     if (PyErr_Occurred())
         Py_CLEAR(list);
     return list;
+}
+
+typedef struct file_frames {
+    const char *module; /* where the binary was when the frame was captured */
+    PyObject *list;
+} file_frames;
+
+static int add_file_frame(const stacksplice_frame *frame, void *data)
+{
+    const file_frames *frames = data;
+    stacksplice_frame there = *frame;
+
+    there.module = frames->module;
+    return add_frame(&there, frames->list);
+}
+
+/* (path, module, build-id, offset): the frames there as dicts, or the HRESULT why there are none.
+ */
+PyObject *sspy_resolve_file(PyObject *module, PyObject *arguments)
+{
+    file_frames frames = {NULL, NULL};
+    const char *path, *build_id;
+    unsigned long long offset;
+    HRESULT hr;
+
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "yyyK:_resolve_file", &path, &frames.module, &build_id,
+                          &offset) ||
+        (frames.list = PyList_New(0)) == NULL)
+        return NULL;
+    hr = stacksplice_resolve_file(path, build_id, offset, add_file_frame, &frames);
+    if (!PyErr_Occurred() && SUCCEEDED(hr))
+        return frames.list;
+    Py_DECREF(frames.list);
+    return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLong((uint32_t)hr);
 }

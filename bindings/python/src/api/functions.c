@@ -96,6 +96,7 @@ PyMethodDef sspy_functions[] = {
     {"_format_told", sspy_format_told, METH_VARARGS, NULL},
     {"_check_told", sspy_check_told, METH_O, NULL},
     {"_format_frame", sspy_format_frame, METH_O, NULL},
+    {"_resolve_file", sspy_resolve_file, METH_VARARGS, NULL},
     {"_raised", (PyCFunction)(void (*)(void))sspy_raised, METH_FASTCALL, NULL},
     {"_raised_below", (PyCFunction)(void (*)(void))sspy_raised_below, METH_FASTCALL, NULL},
     {"_ends_here", sspy_ends_here, METH_O, NULL},
