@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, TypeGuard
 
 _MISSING, _NO_BINARY, _NO_LIBDW, _OTHER_BUILD = 0x80070002, 0x8007000B, 0x8007007E, 0x8007000D
 
@@ -98,7 +98,7 @@ class _Symbolizer:
     def _resolve(self, frame: dict[str, Any]) -> list[dict[str, Any]]:
         """What the files say of a native frame; empty if nothing more than it says itself."""
         path, build_id, offset = frame.get("module"), frame.get("build_id"), frame.get("module_offset")
-        if not isinstance(path, str) or "\0" in path or type(offset) is not int or not 0 < offset < 2**63:
+        if not _is_path(path) or type(offset) is not int or not 0 < offset < 2**63:
             return []
         if build_id is None:
             self._without_id[path] = None
@@ -134,6 +134,14 @@ class _Symbolizer:
                 yield text
         for path in self._without_id:
             yield f"{path}: no symbols: the report has no build-id of it; link it with --build-id"
+
+
+def _is_path(path: object) -> TypeGuard[str]:
+    """Whether PATH, from a report, can be that of a file."""
+    try:
+        return isinstance(path, str) and "\0" not in path and bool(os.fsencode(path))
+    except UnicodeEncodeError:
+        return False
 
 
 def _group(frames: list[Any], at: int) -> list[dict[str, Any]]:

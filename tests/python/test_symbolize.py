@@ -1,0 +1,248 @@
+"""``python -m stacksplice symbolize``: files and lines for the native frames of saved reports."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import stacksplice
+from building import HERE
+from stacksplice import _stacksplice
+from test_commands import command
+
+if _stacksplice._lines_missing():
+    pytest.skip("this process has no libdw", allow_module_level=True)
+
+
+class Library:
+    """A library, a frame of it, and the files that a distribution makes of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "here" / "libshop.so"
+        self.path.parent.mkdir()
+        source = HERE / "symbol_library.cpp"
+        subprocess.run(
+            ["c++", "-g", "-O2", "-shared", "-fPIC", "-Wl,--build-id", source, "-o", self.path], check=True
+        )
+        callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
+        self.stack: list[int] = []
+        capture = callback(lambda value: self.stack.extend(stacksplice.capture().addresses) or value)
+        ctypes.CDLL("libstdc++.so.6")
+        ctypes.CDLL(str(self.path)).enter(capture, 3)
+        frames = [[frame for frame in _stacksplice.resolve(address)] for address in self.stack]
+        self.live = [group for group in frames if group[-1].get("module") == str(self.path)]
+        self.debug = folder / "libshop.so.debug"
+        self.stripped = folder / "libshop.so"
+        subprocess.run(["objcopy", "--only-keep-debug", self.path, self.debug], check=True)
+        subprocess.run(["strip", "-o", self.stripped, self.path], check=True)
+
+    @property
+    def build_id(self) -> str:
+        return self.live[0][0]["build_id"]
+
+    def known(self) -> list[dict]:
+        """The frames as this process knows them, in the form of a report."""
+        return [dict(frame, address=hex(frame["address"])) for group in self.live for frame in group]
+
+    def saved(self) -> list[dict]:
+        """The frames as a machine without debug information saves them."""
+        names = ("kind", "trust", "language", "module", "module_offset", "build_id", "inlined", "address")
+        frames = [frame for frame in self.known() if not frame["inlined"]]
+        return [{name: frame[name] for name in names} for frame in frames]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    if not (shutil.which("objcopy") and shutil.which("c++")):
+        pytest.skip("no binutils, or no C++ compiler")
+    return Library(tmp_path_factory.mktemp("symbols"))
+
+
+def report(frames: list[dict], **more: object) -> dict:
+    """A report with these frames as the stack of its error."""
+    try:
+        raise ValueError("bad amount")
+    except ValueError as exc:
+        info = stacksplice.originate(exc)
+    assert info is not None
+    return {**json.loads(info.to_json()), "stack": frames, **more}
+
+
+def symbolized(tmp_path: Path, document: object, *arguments: str, status: int = 0):
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(document))
+    done = command("symbolize", *arguments, str(path), status=status)
+    return json.loads(done.stdout) if done.stdout else None, done.stderr
+
+
+def elsewhere(frames: list[dict]) -> list[dict]:
+    """The frames of a process on a machine that has the library at another path."""
+    return [{**frame, "module": "/elsewhere/lib/libshop.so"} for frame in frames]
+
+
+def test_the_frames_are_those_of_the_process(library, tmp_path):
+    known = library.known()
+    assert [frame["function"] for frame in known] == [
+        "shop::twice(int (*)(int), int)",
+        "shop::Basket<int>::price(int (*)(int), int)",
+        "enter",
+    ]
+    assert [frame["inlined"] for frame in known] == [True, False, False]
+    result, said = symbolized(tmp_path, report(library.saved()))
+    assert (result["stack"], said) == (known, "")
+    assert list(result["stack"][0]) == list(known[0])  # the order of members, too
+    again, said = symbolized(tmp_path, result)
+    assert (again, said) == (result, "")
+
+
+def by_id(folder: Path, build_id: str, file: Path, end: str) -> None:
+    place = folder / ".build-id" / build_id[:2] / (build_id[2:] + end)
+    place.parent.mkdir(parents=True)
+    shutil.copy(file, place)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda lib, to: by_id(to, lib.build_id, lib.debug, ".debug"),
+        lambda lib, to: by_id(to, lib.build_id, lib.path, ""),
+        lambda lib, to: shutil.copy(lib.debug, to / "libshop.so.debug"),
+        lambda lib, to: shutil.copytree(lib.path.parent, to / "usr" / "lib"),
+        lambda lib, to: [shutil.copy(lib.stripped, to), shutil.copy(lib.debug, to)],
+    ],
+    ids=["debug file by id", "binary by id", "debug file by name", "binary below", "both"],
+)
+def test_symbols_come_from_folders(library, tmp_path, place):
+    folder = tmp_path / "symbols"
+    folder.mkdir()
+    place(library, folder)
+    result, said = symbolized(tmp_path, report(elsewhere(library.saved())), "--symbols", str(folder))
+    assert (result["stack"], said) == (elsewhere(library.known()), "")
+
+
+def test_symbols_come_from_the_cache_of_debuginfod(library, tmp_path, monkeypatch):
+    (tmp_path / library.build_id).mkdir()
+    shutil.copy(library.debug, tmp_path / library.build_id / "debuginfo")
+    monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path))
+    result, said = symbolized(tmp_path, report(elsewhere(library.saved())))
+    assert (result["stack"], said) == (elsewhere(library.known()), "")
+
+
+def test_a_stripped_binary_gives_functions(library, tmp_path):
+    folder = tmp_path / "symbols"
+    folder.mkdir()
+    shutil.copy(library.stripped, folder)
+    result, said = symbolized(tmp_path, report(elsewhere(library.saved())), "--symbols", str(folder))
+    assert result["stack"][-1]["function"] == "enter" and "file" not in result["stack"][-1]
+    assert said == (
+        f"stacksplice: /elsewhere/lib/libshop.so: no lines, only functions found for build-id "
+        f"{library.build_id}; pass the folder with its debug file as --symbols DIR\n"
+    )
+
+
+def test_what_is_missing_is_said_once(library, tmp_path):
+    frames = elsewhere(library.saved())
+    document = report(frames, propagation=[{"language": "lua", "thread_id": 1, "stack": frames}])
+    result, said = symbolized(tmp_path, document)
+    assert result == document
+    assert said.count("\n") == 1 and "no symbols found for build-id" in said
+
+
+def test_another_build_is_never_used(library, tmp_path):
+    folder = tmp_path / "symbols"
+    folder.mkdir()
+    other = library.build_id[:-1] + ("0" if library.build_id[-1] != "0" else "1")
+    shutil.copy(library.path, folder)
+    by_id(folder, other, library.path, ".debug")
+    document = report([{**frame, "build_id": other} for frame in library.saved()])
+    result, said = symbolized(tmp_path, document, "--symbols", str(folder))
+    assert result == document
+    assert said.count("has another build-id") == 3 and said.count("\n") == 1
+    assert "--symbols DIR" in said
+
+
+def test_a_frame_without_build_id_is_left_as_it_is(library, tmp_path):
+    frames = library.saved()
+    for frame in frames:
+        del frame["build_id"]
+    document = report(frames)
+    result, said = symbolized(tmp_path, document)
+    assert result == document
+    assert "the report has no build-id of it" in said and said.count("\n") == 1
+
+
+def test_every_stack_of_a_file_is_done_and_all_else_stays(library, tmp_path):
+    def tree(frames):
+        cause = {name: value for name, value in report(frames).items() if name not in ("schema",)}
+        del cause["transformed"], cause["transformed_left_out"], cause["transformed_above"]
+        member = {name: value for name, value in report(frames).items() if name != "schema"}
+        error = report(
+            frames,
+            propagation=[{"language": "lua", "thread_id": 1, "stack": frames, "frames_left_out": 0}],
+            transformed=[{"relation": "cause", **cause}],
+            exceptions=[member],
+            later_member={"x": [1, 2.5, None]},
+        )
+        return {"schema": "stacksplice-report/1", "header": {"event": "x"}, "error": error, "modules": []}
+
+    def without_ids(value):
+        return json.loads(json.dumps(value), object_hook=lambda o: {**o, "reference": 0, "fingerprint": 0})
+
+    saved = [{**frame, "later": "\u2028 \ud800"} for frame in library.saved()]
+    known = [{**frame, "later": "\u2028 \ud800"} for frame in library.known()]
+    result, said = symbolized(tmp_path, tree(saved))
+    assert (without_ids(result), said) == (without_ids(tree(known)), "")
+
+
+def test_json_lines_stay_lines_and_text_is_that_of_show(library, tmp_path):
+    path = tmp_path / "errors.ndjson"
+    path.write_text("".join(json.dumps(report(library.saved())) + "\n" for _ in range(3)))
+    done = command("symbolize", str(path))
+    lines = done.stdout.splitlines()
+    assert [json.loads(line)["stack"] for line in lines] == [library.known()] * 3
+    path.write_text(done.stdout)
+    assert command("symbolize", "--text", str(path)).stdout == command("show", str(path)).stdout
+    assert 'symbol_library.cpp", line 9, in shop::twice' in command("symbolize", "--text", str(path)).stdout
+
+
+def test_what_cannot_be_done_is_one_line(library, tmp_path):
+    done = command("symbolize", str(tmp_path / "none"), status=2)
+    assert done.stderr == f"stacksplice: cannot read {tmp_path / 'none'}: No such file or directory\n"
+    (tmp_path / "bad").write_text('{"a": 1}')
+    done = command("symbolize", str(tmp_path / "bad"), status=2)
+    assert done.stderr.startswith(f"stacksplice: cannot symbolize {tmp_path / 'bad'}: ")
+    assert done.stderr.count("\n") == 1
+    done = command("symbolize", "--symbols", str(tmp_path / "none"), str(tmp_path / "bad"), status=2)
+    assert done.stderr == f"stacksplice: --symbols: {tmp_path / 'none'} is no folder\n"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"module": "/nul\0/libshop.so"},
+        {"module": "/\ud800/libshop.so"},
+        {"module": 5},
+        {"build_id": "../../etc"},
+        {"build_id": 7},
+        {"module_offset": -1},
+        {"module_offset": 2**80},
+        {"module_offset": "12"},
+    ],
+)
+def test_strange_frames_stay_as_they_are(library, tmp_path, change):
+    strange = [{**frame, **change} for frame in library.saved()]
+    result, _ = symbolized(tmp_path, report(strange))
+    assert result["stack"] == strange
+
+
+def test_without_libdw_it_says_what_to_install(library, tmp_path, monkeypatch, capsys):
+    from stacksplice.__main__ import main
+
+    reason = "libdw.so.1 not found (Debian package: libdw1)"
+    monkeypatch.setattr(_stacksplice, "_lines_missing", lambda: reason)
+    assert main(["symbolize", str(tmp_path / "any")]) == 2
+    assert capsys.readouterr() == ("", f"stacksplice: cannot look up symbols: {reason}\n")
