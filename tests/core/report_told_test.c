@@ -203,6 +203,18 @@ TEST(test_the_type_that_the_holder_gave)
     live->lpVtbl->Release(live);
 }
 
+TEST(test_an_event_for_sentry)
+{
+    stacksplice_told told = error;
+    written out = {"", 0};
+
+    told.fingerprint = "0123";
+    assert_int_equal(stacksplice_format_told_for_sentry(&told, NULL, keep, &out), S_OK);
+    assert_non_null(strstr(out.text, "\"fingerprint\":[\"0123\"]"));
+    assert_non_null(strstr(out.text, "\"stacktrace\":{\"instruction_addr_adjustment\":\"all\""));
+    assert_int_equal(out.text[out.length - 1], '\n');
+}
+
 TEST(test_told_refuses_bad_arguments)
 {
     stacksplice_format_options options = {.size = 3};
@@ -214,6 +226,8 @@ TEST(test_told_refuses_bad_arguments)
     assert_int_equal(stacksplice_format_told(&error, NULL, NULL, NULL), E_POINTER);
     assert_int_equal(stacksplice_format_told(&old, NULL, stop, &calls), E_INVALIDARG);
     assert_int_equal(stacksplice_format_told(&error, &options, stop, &calls), E_INVALIDARG);
+    assert_int_equal(stacksplice_format_told_for_sentry(NULL, NULL, stop, &calls), E_POINTER);
+    assert_int_equal(stacksplice_format_told_for_sentry(&old, NULL, stop, &calls), E_INVALIDARG);
     assert_int_equal(stacksplice_format_frame(NULL, stop, &calls), E_POINTER);
     assert_int_equal(stacksplice_format_frame(&frames[0].frame, NULL, NULL), E_POINTER);
     assert_int_equal(calls, 0);

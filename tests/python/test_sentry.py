@@ -52,7 +52,7 @@ def assert_by_the_rules(event: dict[str, Any]) -> None:
     for image in images:
         assert set(image) <= IMAGE and image["type"] == "elf" and is_hex(image["image_addr"])
         assert [len(part) for part in image["debug_id"].split("-")] == [8, 4, 4, 4, 12]
-        assert image["image_size"] > 0 and image["code_file"]
+        assert image.get("image_size", 1) > 0 and image["code_file"]
     values = event["exception"]["values"]
     assert len({"exception_id" in value["mechanism"] for value in values}) == 1  # all have one, or none
     for number, value in enumerate(reversed(values)):

@@ -3,7 +3,9 @@
     sentry_sdk.init(dsn, integrations=[stacksplice.sentry.StackspliceIntegration()])
 
 ``import stacksplice.sentry`` needs ``sentry_sdk``; ``import stacksplice`` does not.  Errors that crossed
-no border, and those that came from another process, are sent as the SDK describes them.
+no border are sent as the SDK describes them.  Saved reports are events, too:
+
+    sentry_sdk.capture_event(stacksplice.sentry.event(stacksplice.ErrorInfo.from_json(line)))
 """
 
 from __future__ import annotations
@@ -17,11 +19,18 @@ from sentry_sdk.integrations import Integration
 from sentry_sdk.scope import add_global_event_processor
 
 from . import _stacksplice
+from ._errors import ErrorInfo
 from ._live import _inside
 
-__all__ = ["StackspliceIntegration"]
+__all__ = ["StackspliceIntegration", "event"]
 
 _FORMAT = 4  # STACKSPLICE_FORMAT_SENTRY
+_SEAM = {  # between the frames of another process and those of this one
+    "function": "[async: error came from another process]",
+    "platform": "other",
+    "in_app": False,
+    "stack_start": True,
+}
 _OF_THE_SDK = ("type", "module", "value")  # its names for them are those of the project's other events
 
 
@@ -45,13 +54,18 @@ def _processed(event: Any, hint: Any) -> Any:
     return event
 
 
-def _event_of(exc: BaseException) -> dict[str, Any] | None:
-    """What the core says of EXC; None where it knows nothing."""
-    info = _stacksplice.error_info(exc)
-    if info is None or info._handle is None:
-        return None
-    event: dict[str, Any] = json.loads(info._handle.format(_FORMAT, 0, True, False))
-    return event
+def event(info: ErrorInfo) -> dict[str, Any]:
+    """The event for Sentry of INFO, alive or read back from a saved report.
+
+    It has what C programs get: a program adds what Sentry should know besides, such as "release" or the
+    time at which a saved error occurred, and sends it with ``sentry_sdk.capture_event``.
+    """
+    if info._handle is not None:
+        text = info._handle.format(_FORMAT, 0, False, False)  # in brief: "in_app" tells the rest
+    else:
+        text = _stacksplice._format_told_for_sentry(info.to_dict())
+    told: dict[str, Any] = json.loads(text)
+    return told
 
 
 def _within(exc: BaseException) -> Iterator[BaseException]:
@@ -80,25 +94,34 @@ class _Event:
         self._unused: list[dict[str, Any]] = self._values[::-1]  # the error itself first
 
     def complete(self, exc: BaseException) -> None:
-        ours = _event_of(exc)
-        if ours is not None:
-            values = [self._value(value) for value in reversed(ours["exception"]["values"])]
+        info = _stacksplice.error_info(exc)
+        if info is not None:
+            ours = event(info)
+            came = info.process is not None
+            values = [self._value(value, came=came) for value in reversed(ours["exception"]["values"])]
             self._event["exception"]["values"] = values[::-1]
             self._event.setdefault("fingerprint", ours["fingerprint"])
             self._add_images(ours)
             return
         for inner in _within(exc):
-            ours = _event_of(inner)
-            if ours is not None:
-                self._value(ours["exception"]["values"][-1], keep_place=True)
+            info = _stacksplice.error_info(inner)
+            if info is not None:
+                ours = event(info)
+                self._value(ours["exception"]["values"][-1], keep_place=True, came=info.process is not None)
                 self._add_images(ours)
 
-    def _value(self, ours: dict[str, Any], keep_place: bool = False) -> dict[str, Any]:
-        """OURS with what the SDK knows of it besides: a new value, or, with KEEP_PLACE, the SDK's own."""
+    def _value(self, ours: dict[str, Any], keep_place: bool = False, came: bool = False) -> dict[str, Any]:
+        """OURS with what the SDK knows of it besides: a new value, or, with KEEP_PLACE, the SDK's own.
+
+        CAME: from another process, so the frames that the SDK knows are none of ours.
+        """
         theirs = self._theirs(ours)
         if theirs is None:
             theirs = {}
-        self._complete_frames(ours, _frames_of(theirs))
+        here = _frames_of(theirs)
+        self._complete_frames(ours, [] if came else here)
+        if came and here and "stacktrace" in ours:
+            ours["stacktrace"]["frames"] = [*here, dict(_SEAM), *_frames_of(ours)]
         value = theirs if keep_place else dict(theirs)
         mechanism = dict(theirs.get("mechanism") or {})
         if keep_place:

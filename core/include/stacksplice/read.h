@@ -169,7 +169,7 @@ typedef struct stacksplice_told_node {
  * report, or a language's exception that crossed no border.
  *
  * The contents come from ERROR, an error object, if there is one; else from TEXT, which is shown
- * line by line as it is; else from the members HRESULT to NODE_COUNT.  The members from PASSED on
+ * line by line as it is; else from the members HRESULT to FINGERPRINT.  The members from PASSED on
  * count in any case.
  */
 typedef struct stacksplice_told {
@@ -188,6 +188,7 @@ typedef struct stacksplice_told {
     stacksplice_told_stack stack;
     const stacksplice_told_node *nodes; /* the oldest first */
     uint32_t node_count;
+    const char *fingerprint; /* as its report had it, or NULL */
 
     stacksplice_told_text passed; /* where else it passed: lines shown as they are */
     const void *identity;         /* equal for equal errors of one report */
@@ -210,6 +211,18 @@ typedef struct stacksplice_told {
 STACKSPLICE_API stacksplice_hresult
 stacksplice_format_told(const stacksplice_told *told, const stacksplice_format_options *options,
                         stacksplice_write_callback write, void *data);
+
+/*
+ * Write the event for Sentry of TOLD, as stacksplice_format does for an error object with
+ * STACKSPLICE_FORMAT_SENTRY.  An error without an error object is told by the members from HRESULT
+ * on; its TEXT is not used.
+ *
+ * Returns and errors: as stacksplice_format_told.
+ * [own: borrows told, text lent to WRITE | thread: any | alloc: as stacksplice_format | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_format_told_for_sentry(
+    const stacksplice_told *told, const stacksplice_format_options *options,
+    stacksplice_write_callback write, void *data);
 
 /*
  * Write FRAME as a text report shows it: one line, without the line feed.

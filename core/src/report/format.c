@@ -74,9 +74,9 @@ stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind 
     return complete ? S_OK : S_FALSE;
 }
 
-stacksplice_hresult stacksplice_format_told(const stacksplice_told *told,
-                                            const stacksplice_format_options *options,
-                                            stacksplice_write_callback write, void *data)
+static stacksplice_hresult write_told(const stacksplice_told *told,
+                                      const stacksplice_format_options *options, bool for_sentry,
+                                      stacksplice_write_callback write, void *data)
 {
     ss_writer w;
     ss_source source = SS_SOURCE_NONE;
@@ -90,11 +90,28 @@ stacksplice_hresult stacksplice_format_told(const stacksplice_told *told,
         !ss_facts_of((ss_subject){NULL, told}, &facts))
         return E_INVALIDARG;
     ss_writer_init(&w, write, data);
-    ss_report_text(&report, &facts);
+    if (for_sentry)
+        write_json(&report, &facts, true);
+    else
+        ss_report_text(&report, &facts);
     complete = ss_writer_finish(&w);
     ss_source_close(&source);
     ss_facts_release(&facts);
     return complete ? S_OK : S_FALSE;
+}
+
+stacksplice_hresult stacksplice_format_told(const stacksplice_told *told,
+                                            const stacksplice_format_options *options,
+                                            stacksplice_write_callback write, void *data)
+{
+    return write_told(told, options, false, write, data);
+}
+
+stacksplice_hresult stacksplice_format_told_for_sentry(const stacksplice_told *told,
+                                                       const stacksplice_format_options *options,
+                                                       stacksplice_write_callback write, void *data)
+{
+    return write_told(told, options, true, write, data);
 }
 
 stacksplice_hresult stacksplice_fingerprint(IUnknown *error, char out[33])

@@ -11,10 +11,10 @@ enum { MOST_ERRORS = 64 };
 
 /* Small: reports work on stacks of 16 KB. */
 typedef struct listed {
-    IUnknown *error; /* owned */
-    uint32_t member; /* of its parent, a group; NOT_A_MEMBER: what the parent was made from */
-    uint16_t parent; /* in the list */
-    bool is_context; /* how it relates to the parent; false: cause */
+    ss_subject error; /* owned */
+    uint32_t member;  /* of its parent, a group; NOT_A_MEMBER: what the parent was made from */
+    uint16_t parent;  /* in the list */
+    bool is_context;  /* how it relates to the parent; false: cause */
 } listed;
 
 enum { NOT_A_MEMBER = UINT32_MAX };
@@ -30,11 +30,20 @@ typedef struct event {
 
 /* ---- The list --------------------------------------------------------------------------------*/
 
-static const void *identity_of(IUnknown *error)
+static const void *identity_of(ss_subject subject)
 {
     ss_error_view view;
 
-    return ss_error_view_get(error, &view) ? view.identity : NULL;
+    if (subject.told)
+        return subject.told->identity ? subject.told->identity : subject.told;
+    return ss_error_view_get(subject.error, &view) ? view.identity : NULL;
+}
+
+static ss_subject held(ss_subject subject)
+{
+    if (subject.error)
+        subject.error->lpVtbl->AddRef(subject.error);
+    return subject;
 }
 
 /* Takes over the reference of AS.  Each error is in the list once. */
@@ -50,7 +59,7 @@ static void add(event *v, listed as)
         return;
     }
     v->left_out += is_new;
-    as.error->lpVtbl->Release(as.error);
+    ss_subject_release(as.error);
 }
 
 static void add_members(event *v, uint16_t of, const ss_facts *facts)
@@ -61,14 +70,14 @@ static void add_members(event *v, uint16_t of, const ss_facts *facts)
         return;
     v->left_out += left_out;
     for (uint32_t i = 0; i < members; i++) {
-        IRestrictedErrorInfo *member = NULL;
+        ss_subject member;
 
         if (v->count == MOST_ERRORS) {
             v->left_out += members - i;
             return;
         }
-        if (stacksplice_error_member(facts->error, i, &member) == S_OK)
-            add(v, (listed){(IUnknown *)(void *)member, i, of, false});
+        if (ss_facts_member(facts, i, &member))
+            add(v, (listed){member, i, of, false});
         else
             v->left_out++;
     }
@@ -77,27 +86,26 @@ static void add_members(event *v, uint16_t of, const ss_facts *facts)
 /* Add what belongs to the error at index OF. */
 static void add_what_belongs(event *v, uint16_t of)
 {
-    IUnknown *cause;
+    ss_subject error = v->errors[of].error;
     ss_facts facts;
 
-    if (!ss_facts_get(v->errors[of].error, &facts))
+    if (!ss_facts_of(error, &facts))
         return;
-    cause = ss_facts_has_chain(&facts) ? ss_error_previous(facts.error) : NULL;
-    if (cause) {
+    if (ss_facts_has_chain(&facts)) {
+        ss_subject cause = ss_subject_previous(error);
         bool is_context = facts.view.relation == STACKSPLICE_RELATION_CONTEXT;
 
-        cause->lpVtbl->AddRef(cause);
-        add(v, (listed){cause, NOT_A_MEMBER, of, is_context});
+        if (ss_subject_is(cause))
+            add(v, (listed){held(cause), NOT_A_MEMBER, of, is_context});
     }
     v->left_out += facts.view.causes_left_out;
     add_members(v, of, &facts);
     ss_facts_release(&facts);
 }
 
-static void collect(event *v, IUnknown *error)
+static void collect(event *v, ss_subject error)
 {
-    error->lpVtbl->AddRef(error);
-    add(v, (listed){.error = error});
+    add(v, (listed){.error = held(error)});
     for (uint16_t i = 0; i < v->count; i++)
         add_what_belongs(v, i);
 }
@@ -143,6 +151,8 @@ static bool emit_node(const char *receiver, uint64_t thread_id, ss_shown_stack s
 static void emit_data(event *v, const ss_facts *facts, bool is_root)
 {
     const char *symbol = ss_hresult_symbol(facts->view.hresult);
+    uint32_t frames_left_out =
+        facts->told && !facts->error ? facts->told->stack.left_out : facts->view.frames_left_out;
 
     ss_emit_begin(v->e, "data", STACKSPLICE_OBJECT);
     ss_emit_hex(v->e, "hresult", (uint32_t)facts->view.hresult, 8);
@@ -153,8 +163,8 @@ static void emit_data(event *v, const ss_facts *facts, bool is_root)
     ss_emit_begin(v->e, "propagation", STACKSPLICE_ARRAY);
     ss_facts_each_node(facts, emit_node, v);
     ss_emit_end(v->e, STACKSPLICE_ARRAY);
-    if (facts->view.frames_left_out)
-        ss_emit_integer(v->e, "frames_left_out", facts->view.frames_left_out);
+    if (frames_left_out)
+        ss_emit_integer(v->e, "frames_left_out", frames_left_out);
     if (is_root && v->left_out)
         ss_emit_integer(v->e, "errors_left_out", v->left_out);
     ss_emit_end(v->e, STACKSPLICE_OBJECT);
@@ -200,7 +210,7 @@ static void emit_exception(event *v, uint32_t index)
     ss_facts facts;
     ss_text message;
 
-    if (!ss_facts_get(v->errors[index].error, &facts))
+    if (!ss_facts_of(v->errors[index].error, &facts))
         return;
     message = ss_facts_message(&facts);
     ss_emit_begin(v->e, NULL, STACKSPLICE_OBJECT);
@@ -232,13 +242,18 @@ static void emit_id(ss_emit *e)
     ss_emit_text(e, "event_id", id);
 }
 
+/* A saved report has its own: the elements of its stack, of which it was made, are gone. */
 static void emit_fingerprint(const ss_report *r, ss_emit *e, const ss_facts *facts)
 {
+    bool is_saved = facts->told && !facts->error;
     char fingerprint[33];
 
-    ss_report_fingerprint(r, facts, fingerprint);
+    if (is_saved && !facts->told->fingerprint)
+        return; /* Sentry groups by the stack */
+    if (!is_saved)
+        ss_report_fingerprint(r, facts, fingerprint);
     ss_emit_begin(e, "fingerprint", STACKSPLICE_ARRAY);
-    ss_emit_text(e, NULL, fingerprint);
+    ss_emit_text(e, NULL, is_saved ? facts->told->fingerprint : fingerprint);
     ss_emit_end(e, STACKSPLICE_ARRAY);
 }
 
@@ -246,7 +261,7 @@ void ss_sentry_event(const ss_report *r, ss_emit *e, const ss_facts *facts)
 {
     event v = {.r = r, .e = e};
 
-    collect(&v, facts->error);
+    collect(&v, (ss_subject){facts->told ? NULL : facts->error, facts->told});
     ss_emit_begin(e, NULL, STACKSPLICE_OBJECT);
     emit_id(e);
     ss_emit_integer(e, "timestamp", (int64_t)time(NULL));
@@ -258,7 +273,7 @@ void ss_sentry_event(const ss_report *r, ss_emit *e, const ss_facts *facts)
     for (uint32_t i = v.count; i--;) { /* the oldest first */
         if (!e->stopped)
             emit_exception(&v, i);
-        v.errors[i].error->lpVtbl->Release(v.errors[i].error);
+        ss_subject_release(v.errors[i].error);
     }
     ss_emit_end(e, STACKSPLICE_ARRAY);
     ss_emit_end(e, STACKSPLICE_OBJECT);

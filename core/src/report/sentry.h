@@ -10,9 +10,14 @@
 
 void ss_sentry_event(const ss_report *r, ss_emit *e, const ss_facts *facts);
 
+typedef struct ss_image {
+    uintptr_t start;
+    const stacksplice_frame *saved; /* borrowed; NULL: a binary of this process */
+} ss_image;
+
 /* The binaries of the frames that were emitted. */
 typedef struct ss_images {
-    uintptr_t starts[32];
+    ss_image all[32];
     uint32_t count;
 } ss_images;
 

@@ -48,11 +48,21 @@ static bool is_in_app(const element *of, const stacksplice_frame *f, bool glue)
            !is_installed(f->kind == STACKSPLICE_FRAME_NATIVE ? f->module : f->file);
 }
 
-static void emit_place(const element *of, const stacksplice_frame *f)
+/* No file that a saved report names is opened. */
+static void emit_source(const element *of, const ss_shown_frame *shown)
 {
-    char source[SS_SOURCE_LINE_MAX];
+    char line[SS_SOURCE_LINE_MAX];
     uint32_t column = 0;
-    size_t length;
+    size_t length = shown->told ? shown->told->source.length
+                                : ss_report_source(of->r, shown->frame, line, &column);
+
+    if (length)
+        ss_emit_utf8(of->e, "context_line", shown->told ? shown->told->source.text : line, length);
+}
+
+static void emit_place(const element *of, const ss_shown_frame *shown)
+{
+    const stacksplice_frame *f = shown->frame;
 
     if (!f->file)
         return;
@@ -64,23 +74,23 @@ static void emit_place(const element *of, const stacksplice_frame *f)
         ss_emit_integer(of->e, "lineno", f->line);
     if (f->column)
         ss_emit_integer(of->e, "colno", f->column);
-    length = ss_report_source(of->r, f, source, &column);
-    if (length)
-        ss_emit_utf8(of->e, "context_line", source, length);
+    emit_source(of, shown);
 }
 
-static void add_image(ss_images *images, uintptr_t start)
+static void add_image(ss_images *images, uintptr_t start, const stacksplice_frame *saved)
 {
     for (uint32_t i = 0; i < images->count; i++) {
-        if (images->starts[i] == start)
+        if (images->all[i].start == start)
             return;
     }
-    if (images->count < SS_COUNT_OF(images->starts))
-        images->starts[images->count++] = start;
+    if (images->count < SS_COUNT_OF(images->all))
+        images->all[images->count++] = (ss_image){start, saved};
 }
 
-static void emit_address(const element *of, const stacksplice_frame *f)
+static void emit_address(const element *of, const ss_shown_frame *shown)
 {
+    const stacksplice_frame *f = shown->frame;
+
     ss_emit_hex(of->e, "instruction_addr", f->address, 1);
     if (f->function && f->function_offset)
         ss_emit_hex(of->e, "symbol_addr", f->address - (uintptr_t)f->function_offset, 1);
@@ -88,7 +98,7 @@ static void emit_address(const element *of, const stacksplice_frame *f)
         return;
     ss_emit_text(of->e, "package", f->module);
     ss_emit_hex(of->e, "image_addr", f->address - (uintptr_t)f->module_offset, 1);
-    add_image(of->images, f->address - (uintptr_t)f->module_offset);
+    add_image(of->images, f->address - (uintptr_t)f->module_offset, shown->told ? f : NULL);
 }
 
 /* A gap is a frame whose function is what text reports say, and which is never the program's. */
@@ -103,13 +113,10 @@ static void emit_gap(const element *of, const stacksplice_frame *f)
         ss_emit_boolean(of->e, "stack_start", true);
 }
 
-static int visit(const ss_frame *found, void *data)
+static void emit_frame(const element *of, const ss_shown_frame *shown)
 {
-    const stacksplice_frame *f = &found->frame;
-    element *of = data;
+    const stacksplice_frame *f = shown->frame;
 
-    if (of->frames++ != of->wanted)
-        return 0;
     ss_emit_begin(of->e, NULL, STACKSPLICE_OBJECT);
     if (f->kind == STACKSPLICE_FRAME_GAP) {
         emit_gap(of, f);
@@ -117,12 +124,21 @@ static int visit(const ss_frame *found, void *data)
         if (f->function)
             ss_emit_text(of->e, "function", f->function);
         ss_emit_text(of->e, "platform", f->language);
-        emit_place(of, f);
+        emit_place(of, shown);
         if (f->kind == STACKSPLICE_FRAME_NATIVE)
-            emit_address(of, f);
+            emit_address(of, shown);
     }
-    ss_emit_boolean(of->e, "in_app", is_in_app(of, f, ss_glue_is(found)));
+    ss_emit_boolean(of->e, "in_app", is_in_app(of, f, shown->glue));
     ss_emit_end(of->e, STACKSPLICE_OBJECT);
+}
+
+static int visit(const ss_frame *found, void *data)
+{
+    const ss_shown_frame shown = {&found->frame, ss_glue_is(found), NULL};
+    element *of = data;
+
+    if (of->frames++ == of->wanted)
+        emit_frame(of, &shown);
     return of->e->stopped;
 }
 
@@ -142,6 +158,11 @@ static void emit_element(element *of, uintptr_t address)
     }
 }
 
+static void emit_told(const element *of, const stacksplice_told_frame *told)
+{
+    emit_frame(of, &(ss_shown_frame){&told->frame, told->glue != 0, told});
+}
+
 void ss_sentry_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, ss_images *images)
 {
     ss_folds folds = ss_report_folds(r, stack);
@@ -155,7 +176,10 @@ void ss_sentry_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, ss_im
     ss_emit_begin(e, "frames", STACKSPLICE_ARRAY);
     for (uint32_t i = stack.count; i-- && !e->stopped;) {
         of.of_runner = i >= folds.start_up || i >= folds.shell;
-        emit_element(&of, stack.elements[i]);
+        if (stack.frames)
+            emit_told(&of, &stack.frames[i]);
+        else
+            emit_element(&of, stack.elements[i]);
     }
     ss_emit_end(e, STACKSPLICE_ARRAY);
     ss_emit_end(e, STACKSPLICE_OBJECT);
@@ -183,31 +207,41 @@ static void debug_id(const char *build_id, char out[37])
     *out = 0;
 }
 
-static void emit_image(ss_emit *e, const ss_binary *binary)
+/* A saved report does not say how large a binary was: SIZE is 0. */
+static void emit_image(ss_emit *e, const char *build_id, const char *path, uintptr_t start,
+                       uintptr_t size)
 {
     char id[37];
 
-    debug_id(binary->build_id, id);
+    debug_id(build_id, id);
     ss_emit_begin(e, NULL, STACKSPLICE_OBJECT);
     ss_emit_text(e, "type", "elf");
     ss_emit_text(e, "debug_id", id);
-    ss_emit_text(e, "code_id", binary->build_id);
-    ss_emit_text(e, "code_file", binary->path);
-    ss_emit_hex(e, "image_addr", binary->start, 1);
-    ss_emit_integer(e, "image_size", (int64_t)(binary->end - binary->start));
+    ss_emit_text(e, "code_id", build_id);
+    ss_emit_text(e, "code_file", path);
+    ss_emit_hex(e, "image_addr", start, 1);
+    if (size)
+        ss_emit_integer(e, "image_size", (int64_t)size);
     ss_emit_end(e, STACKSPLICE_OBJECT);
+}
+
+static void emit_image_of(ss_emit *e, const ss_image *image)
+{
+    const stacksplice_frame *saved = image->saved;
+    ss_binary binary;
+
+    if (saved && saved->build_id && *saved->build_id)
+        emit_image(e, saved->build_id, saved->module, image->start, 0);
+    else if (!saved && ss_binary_find(image->start, &binary) && *binary.build_id)
+        emit_image(e, binary.build_id, binary.path, binary.start, binary.end - binary.start);
 }
 
 void ss_sentry_images(ss_emit *e, const ss_images *images)
 {
-    ss_binary binary;
-
     ss_emit_begin(e, "debug_meta", STACKSPLICE_OBJECT);
     ss_emit_begin(e, "images", STACKSPLICE_ARRAY);
-    for (uint32_t i = 0; i < images->count && !e->stopped; i++) {
-        if (ss_binary_find(images->starts[i], &binary) && *binary.build_id)
-            emit_image(e, &binary);
-    }
+    for (uint32_t i = 0; i < images->count && !e->stopped; i++)
+        emit_image_of(e, &images->all[i]);
     ss_emit_end(e, STACKSPLICE_ARRAY);
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }

@@ -61,6 +61,7 @@ PyObject *sspy_places(PyObject *module, PyObject *traceback);
 
 /* report_text.c */
 PyObject *sspy_format_told(PyObject *module, PyObject *arguments);
+PyObject *sspy_format_told_for_sentry(PyObject *module, PyObject *error);
 /* Return None, or raise if a value of the report is too large or of the wrong type. */
 PyObject *sspy_check_told(PyObject *module, PyObject *error);
 PyObject *sspy_format_frame(PyObject *module, PyObject *frame);

@@ -94,6 +94,7 @@ PyMethodDef sspy_functions[] = {
     {"_register", register_classes, METH_VARARGS, NULL},
     {"_places", sspy_places, METH_O, NULL},
     {"_format_told", sspy_format_told, METH_VARARGS, NULL},
+    {"_format_told_for_sentry", sspy_format_told_for_sentry, METH_O, NULL},
     {"_check_told", sspy_check_told, METH_O, NULL},
     {"_format_frame", sspy_format_frame, METH_O, NULL},
     {"_resolve_file", sspy_resolve_file, METH_VARARGS, NULL},

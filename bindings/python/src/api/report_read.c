@@ -226,6 +226,7 @@ static int fill_error(reader *r, PyObject *dict, stacksplice_told *out)
     return sspy_check_dict("an error", dict) || read_hresult(dict, out) ||
            read_identity(r, dict, out) || sspy_read_name(r, dict, "type", &out->type) ||
            sspy_read_name(r, dict, "language", &out->language) ||
+           sspy_read_name(r, dict, "fingerprint", &out->fingerprint) ||
            sspy_read_text(r, dict, "message", &out->message) ||
            sspy_read_text(r, dict, "description", &out->description) || read_notes(r, dict, out) ||
            sspy_read_number(dict, "thread_id", UINT64_MAX, &out->thread_id) ||

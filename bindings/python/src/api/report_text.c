@@ -113,6 +113,21 @@ PyObject *sspy_format_told(PyObject *module, PyObject *arguments)
     return result;
 }
 
+PyObject *sspy_format_told_for_sentry(PyObject *module, PyObject *error)
+{
+    sspy_text_buffer buffer = {NULL, 0, 0};
+    PyObject *result = NULL;
+    sspy_reader reader;
+    stacksplice_told *told;
+
+    if (!sspy_reader_begin(&reader, PyModule_GetState(module)) &&
+        (told = sspy_new_told(&reader)) != NULL && !sspy_read_error(&reader, error, told))
+        result = sspy_text_finish(
+            &buffer, stacksplice_format_told_for_sentry(told, NULL, sspy_text_append, &buffer));
+    sspy_reader_end(&reader);
+    return result;
+}
+
 PyObject *sspy_check_told(PyObject *module, PyObject *error)
 {
     sspy_reader reader;
