@@ -25,6 +25,7 @@ MEMBERS = [
     "thread_id",
     "reference",
     "fingerprint",
+    "loose_fingerprint",
     "stack",
     "frames_left_out",
     "propagation",

@@ -53,6 +53,7 @@ local stacksplice = {}
 ---@field fingerprint string the same on every machine and run: for grouping
 ---@field hresult integer the failing HRESULT, unsigned: 0x80004005
 ---@field language string where it was born: "lua", "python", ...; "native" for C
+---@field loose_fingerprint string the same after a rebuild too: names of native functions count in place of offsets
 ---@field message string the whole message
 ---@field notes string[] what `add_note` of any language added, oldest first
 ---@field propagation stacksplice.Propagation[] oldest first; the origin is none of them

@@ -287,6 +287,14 @@ class ErrorInfo:
         data = self._data if self._data is not None else self._read(_FINGERPRINT)
         return str(data.get("fingerprint") or "")
 
+    @property
+    def loose_fingerprint(self) -> str:
+        """The same after a rebuild too: of native frames it takes the functions' names, not the offsets.
+        Empty for a saved report that has none.
+        """
+        data = self._data if self._data is not None else self._read(_FINGERPRINT)
+        return str(data.get("loose_fingerprint") or "")
+
     def to_json(self) -> str:
         """The report as JSON, schema stacksplice-error/1."""
         if self._handle is not None:

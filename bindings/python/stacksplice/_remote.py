@@ -195,7 +195,7 @@ _NODE: dict[str, Any] = {"language": _text, "thread_id": int, "frames_left_out":
 _PROCESS: dict[str, Any] = {"id": int, "interpreter": _number, **_texts("host name")}
 _ERROR: dict[str, Any] = {
     **dict.fromkeys(("hresult_signed", "thread_id", "exceptions_left_out", "frames_left_out"), _number),
-    **_texts("message description type language reference fingerprint relation"),
+    **_texts("message description type language reference fingerprint loose_fingerprint relation"),
     "notes": [_text],
     "stack": [_FRAME],
     "propagation": [_NODE],

@@ -78,7 +78,7 @@ STACKSPLICE_API stacksplice_hresult stacksplice_stack_visit(const uintptr_t *fra
 /* Parts of an error, to read some of it only. */
 #define STACKSPLICE_READ_DETAILS 1u /* HRESULT, texts, type, language, thread, reference */
 #define STACKSPLICE_READ_NOTES 2u
-#define STACKSPLICE_READ_FINGERPRINT 4u
+#define STACKSPLICE_READ_FINGERPRINT 4u /* the strict and the loose one */
 #define STACKSPLICE_READ_STACK 8u
 #define STACKSPLICE_READ_PROPAGATION 16u
 #define STACKSPLICE_READ_MEMBERS 32u

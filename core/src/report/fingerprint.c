@@ -1,9 +1,11 @@
 /*
- * The grouping value: FNV-1a with 128 bits (draft-eastlake-fnv, "The FNV Non-Cryptographic Hash
- * Algorithm") over everything that is equal wherever the same binaries and scripts run.
+ * The grouping values: FNV-1a with 128 bits (draft-eastlake-fnv, "The FNV Non-Cryptographic Hash
+ * Algorithm").
  *
- * It omits names of native functions, which depend on the symbols of a machine.  It also omits
- * lines of scripts, which move with every edit, and gaps.
+ * The strict one takes everything that is equal wherever the same binaries and scripts run.  It
+ * omits names of native functions, which depend on the symbols of a machine.  The loose one takes
+ * these names in place of build-ids and offsets, which change with every build.  Both omit lines of
+ * scripts, which move with every edit, and gaps.
  */
 #include "report/report.h"
 
@@ -70,27 +72,10 @@ static void add_file(hash *h, const char *path)
     add_text(h, path ? ss_base_name(path) : NULL);
 }
 
-static int add_frame(const ss_frame *f, void *data)
+static void add_hash(hash *h, const hash *added)
 {
-    const stacksplice_frame *frame = &f->frame;
-    ss_frame nameless = *f;
-    hash *h = data;
-
-    nameless.frame.function = NULL;
-    if (frame->kind == STACKSPLICE_FRAME_GAP || ss_glue_is(&nameless))
-        return 1;
-    add_text(h, frame->language);
-    if (frame->kind == STACKSPLICE_FRAME_SCRIPT) {
-        add_text(h, frame->function);
-        add_file(h, frame->file);
-    } else {
-        if (frame->build_id)
-            add_text(h, frame->build_id);
-        else
-            add_file(h, frame->module);
-        add_number(h, frame->module ? frame->module_offset : 0);
-    }
-    return 1; /* functions inlined at one address count as one */
+    for (unsigned part = 0; part < 4; part++)
+        add_number(h, added->part[part]);
 }
 
 /* Order two hashes by their parts, so that every machine agrees. */
@@ -102,6 +87,120 @@ static int compare(const hash *a, const hash *b)
     }
     return 0;
 }
+
+/* ---- Stacks ----------------------------------------------------------------------------------*/
+
+typedef struct stack_walk {
+    hash *hash;
+    bool is_loose;
+    hash last; /* of the loose value: the element before */
+} stack_walk;
+
+static void add_script(hash *h, const stacksplice_frame *frame)
+{
+    add_text(h, frame->language);
+    add_text(h, frame->function);
+    add_file(h, frame->file);
+}
+
+static void add_native(hash *h, const stacksplice_frame *frame)
+{
+    add_text(h, frame->language);
+    if (frame->build_id)
+        add_text(h, frame->build_id);
+    else
+        add_file(h, frame->module);
+    add_number(h, frame->module ? frame->module_offset : 0);
+}
+
+static bool counts(const ss_frame *f)
+{
+    return f->frame.kind != STACKSPLICE_FRAME_GAP && !ss_glue_is(f);
+}
+
+static void add_strictly(hash *h, const ss_frame *f)
+{
+    ss_frame nameless = *f;
+
+    nameless.frame.function = NULL;
+    if (!counts(&nameless))
+        return;
+    if (f->frame.kind == STACKSPLICE_FRAME_SCRIPT)
+        add_script(h, &f->frame);
+    else
+        add_native(h, &f->frame);
+}
+
+/* The length of NAME before its first dot: that of a library without version and ending. */
+static size_t stem(const char *name)
+{
+    return *name ? 1 + strcspn(name + 1, ".") : 0;
+}
+
+/* The length of a function's NAME without what compilers add to the parts they split off. */
+static size_t without_part(const char *name)
+{
+    const char *clone = strstr(name, " [clone ");
+
+    if (clone)
+        return (size_t)(clone - name);
+    return strpbrk(name, "( <") ? strlen(name) : stem(name);
+}
+
+static void add_part(hash *h, const char *text, size_t length)
+{
+    add(h, text, length);
+    add(h, "", 1);
+}
+
+static void add_loosely(stack_walk *walk, const ss_frame *f)
+{
+    const stacksplice_frame *frame = &f->frame;
+    const char *module = frame->module ? ss_base_name(frame->module) : "";
+    const char *function = frame->function ? frame->function : "";
+    hash element = offset_basis;
+
+    if (!counts(f))
+        return;
+    if (frame->kind == STACKSPLICE_FRAME_SCRIPT) {
+        add_script(&element, frame);
+    } else {
+        add_text(&element, frame->language);
+        add_part(&element, module, stem(module));
+        add_part(&element, function, without_part(function));
+    }
+    if (compare(&element, &walk->last))
+        add_hash(walk->hash, &element);
+    walk->last = element;
+}
+
+/*
+ * Functions that were inlined at one address count as one: strictly as the address, which the first
+ * frame has, loosely as the function that a symbol names, the last.
+ */
+static int add_frame(const ss_frame *f, void *data)
+{
+    stack_walk *walk = data;
+
+    if (!walk->is_loose)
+        add_strictly(walk->hash, f);
+    else if (!f->frame.inlined)
+        add_loosely(walk, f);
+    return !walk->is_loose || !f->frame.inlined;
+}
+
+static void add_stack(const ss_report *r, hash *h, const ss_facts *facts, bool is_loose)
+{
+    stack_walk walk = {.hash = h, .is_loose = is_loose, .last = offset_basis};
+
+    for (uint32_t i = 0; i < facts->view.frame_count; i++) {
+        /* A recursion counts as the same one at any depth. */
+        if (!i || facts->view.frames[i] != facts->view.frames[i - 1])
+            ss_report_resolve(r, facts->view.frames[i], add_frame, &walk);
+    }
+}
+
+/* ---- Groups ----------------------------------------------------------------------------------*/
 
 /* Insert into HASHES, which are sorted and unique; drops one that does not fit. */
 static void insert(hash *hashes, uint32_t *count, const hash *h)
@@ -117,11 +216,11 @@ static void insert(hash *hashes, uint32_t *count, const hash *h)
     ++*count;
 }
 
-static hash hash_error(const ss_report *r, const ss_facts *facts, uint32_t level);
+static hash hash_error(const ss_report *r, const ss_facts *facts, bool is_loose, uint32_t level);
 
 /* Hash the set of members: neither their order nor repetitions matter. */
 static void add_members(const ss_report *r, hash *h, IUnknown *group, uint32_t members,
-                        uint32_t level)
+                        bool is_loose, uint32_t level)
 {
     hash hashes[MEMBERS_MAX];
     uint32_t count = 0;
@@ -133,42 +232,48 @@ static void add_members(const ss_report *r, hash *h, IUnknown *group, uint32_t m
         if (stacksplice_error_member(group, i, &member) != S_OK)
             break;
         if (ss_facts_get((IUnknown *)(void *)member, &facts)) {
-            hash member_hash = hash_error(r, &facts, level + 1);
+            hash member_hash = hash_error(r, &facts, is_loose, level + 1);
 
             insert(hashes, &count, &member_hash);
             ss_facts_release(&facts);
         }
         member->lpVtbl->Release(member);
     }
-    for (uint32_t i = 0; i < count; i++) {
-        for (unsigned part = 0; part < 4; part++)
-            add_number(h, hashes[i].part[part]);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        add_hash(h, &hashes[i]);
 }
 
-static hash hash_error(const ss_report *r, const ss_facts *facts, uint32_t level)
+static hash hash_error(const ss_report *r, const ss_facts *facts, bool is_loose, uint32_t level)
 {
     uint32_t members = 0;
     hash h = offset_basis;
 
     add_number(&h, (uint32_t)facts->view.hresult);
     add_text(&h, facts->type);
-    for (uint32_t i = 0; i < facts->view.frame_count; i++) {
-        /* A recursion counts as the same one at any depth. */
-        if (!i || facts->view.frames[i] != facts->view.frames[i - 1])
-            ss_report_resolve(r, facts->view.frames[i], add_frame, &h);
-    }
+    add_stack(r, &h, facts, is_loose);
     if (level < LEVELS_MAX && ss_facts_has_chain(facts) &&
         stacksplice_error_group(facts->error, &members, NULL) == S_OK)
-        add_members(r, &h, facts->error, members, level);
+        add_members(r, &h, facts->error, members, is_loose, level);
     return h;
+}
+
+static void write_digits(const hash *h, char out[33])
+{
+    for (unsigned i = 0; i < 32; i++)
+        out[i] = "0123456789abcdef"[h->part[3 - i / 8] >> (28 - i % 8 * 4) & 15];
+    out[32] = 0;
 }
 
 void ss_report_fingerprint(const ss_report *r, const ss_facts *facts, char out[33])
 {
-    hash h = hash_error(r, facts, 0);
+    hash h = hash_error(r, facts, false, 0);
 
-    for (unsigned i = 0; i < 32; i++)
-        out[i] = "0123456789abcdef"[h.part[3 - i / 8] >> (28 - i % 8 * 4) & 15];
-    out[32] = 0;
+    write_digits(&h, out);
+}
+
+void ss_report_loose_fingerprint(const ss_report *r, const ss_facts *facts, char out[33])
+{
+    hash h = hash_error(r, facts, true, 0);
+
+    write_digits(&h, out);
 }

@@ -89,6 +89,9 @@ size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
 /* 32 hexadecimal digits and a NUL. */
 void ss_report_fingerprint(const ss_report *r, const ss_facts *facts, char out[33]);
 
+/* The same with names of native functions, which nobody has while failing fast. */
+void ss_report_loose_fingerprint(const ss_report *r, const ss_facts *facts, char out[33]);
+
 static inline void ss_report_resolve(const ss_report *r, uintptr_t address,
                                      ss_frame_callback callback, void *data)
 {

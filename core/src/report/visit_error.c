@@ -89,20 +89,28 @@ static void emit_propagation(walk *w, const ss_facts *facts)
     ss_emit_end(w->e, STACKSPLICE_ARRAY);
 }
 
-static void emit_alone(walk *w, const ss_facts *facts)
+static void emit_fingerprints(const walk *w, const ss_facts *facts)
 {
     char fingerprint[33];
 
+    ss_report_fingerprint(w->r, facts, fingerprint);
+    ss_emit_text(w->e, "fingerprint", fingerprint);
+    if (w->r->failfast)
+        return;
+    ss_report_loose_fingerprint(w->r, facts, fingerprint);
+    ss_emit_text(w->e, "loose_fingerprint", fingerprint);
+}
+
+static void emit_alone(walk *w, const ss_facts *facts)
+{
     if (w->parts & STACKSPLICE_READ_DETAILS)
         emit_details(w->e, facts);
     if (w->parts & STACKSPLICE_READ_NOTES)
         ss_visit_notes(w->e, facts);
     if (w->parts & STACKSPLICE_READ_DETAILS)
         emit_place(w->e, facts);
-    if (w->parts & STACKSPLICE_READ_FINGERPRINT) {
-        ss_report_fingerprint(w->r, facts, fingerprint);
-        ss_emit_text(w->e, "fingerprint", fingerprint);
-    }
+    if (w->parts & STACKSPLICE_READ_FINGERPRINT)
+        emit_fingerprints(w, facts);
     if (w->parts & STACKSPLICE_READ_STACK)
         ss_visit_stack(w->r, w->e, facts->view.frames, facts->view.frame_count,
                        facts->view.frames_left_out);

@@ -248,6 +248,7 @@ static const struct {
     {"fingerprint", NULL, STACKSPLICE_READ_FINGERPRINT, "fingerprint"},
     {"hresult", get_hresult, 0, NULL},
     {"language", get_language, 0, NULL},
+    {"loose_fingerprint", NULL, STACKSPLICE_READ_FINGERPRINT, "loose_fingerprint"},
     {"message", NULL, STACKSPLICE_READ_DETAILS, "message"},
     {"notes", NULL, STACKSPLICE_READ_NOTES, "notes"},
     {"propagation", NULL, STACKSPLICE_READ_PROPAGATION, "propagation"},
