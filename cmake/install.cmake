@@ -106,7 +106,7 @@ pc_file(python "stacksplice for programs that embed or extend Python")
 if(TARGET stacksplice_python_extension)
   set(package ${STACKSPLICE_PYTHON_DIR}/stacksplice)
   install(DIRECTORY bindings/python/stacksplice/ DESTINATION ${package} COMPONENT python
-    FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed"
+    FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "templates/*"
     PATTERN "__pycache__" EXCLUDE)
   install(DIRECTORY ${PROJECT_BINARY_DIR}/python/stacksplice/ DESTINATION ${package}
     USE_SOURCE_PERMISSIONS COMPONENT python

@@ -17,7 +17,7 @@ exit status:
            130 if by an interrupt; 2 if there is no such script or module,
            or no Lua that can run it
   show     0 if all reports were printed; 2 if a file cannot be read or holds
-           something else
+           something else, or if the page cannot be made or written
   symbolize
            0 if all reports were written, with the symbols that were found;
            2 if a file cannot be read or holds something else, or if
@@ -54,7 +54,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 
 def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    show = commands.add_parser("show", help="print saved JSON reports as text")
+    show = commands.add_parser("show", help="print saved JSON reports as text, or make a page of them")
     order = show.add_mutually_exclusive_group()
     order.add_argument("--newest-first", action="store_true", help="the innermost frame first, as Lua does")
     order.add_argument(
@@ -70,7 +70,11 @@ def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         default="auto",
         help="auto (default): on a terminal, as NO_COLOR, FORCE_COLOR and PYTHON_COLORS allow",
     )
-    show.add_argument("--json", action="store_true", help="print the reports as JSON, one on each line")
+    form = show.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the reports as JSON, one on each line")
+    form.add_argument(
+        "--html", metavar="OUT", help="write them to the file OUT as one HTML page (- for standard output)"
+    )
     show.add_argument(
         "reports", nargs="+", metavar="report", help="JSON report files, or - for standard input"
     )

@@ -337,6 +337,30 @@ class ErrorInfo:
                 return text
         return text + self._format_remote(newest_last, all_frames, color)
 
+    def to_html(self, *, newest_last: bool = True, all_frames: bool = False) -> str:
+        """The report as one HTML page, without anything beside it.
+
+        newest_last and all_frames: as in `format`.  Raises ImportError, which names the command that
+        helps, where Jinja2 or Pygments is missing.
+        """
+        from ._html import needs
+
+        needs.check()
+        from ._html.page import html_of
+        from ._html.values import Look
+
+        return html_of(self.to_dict(), Look(newest_last, all_frames))
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows; None, for the plain form, where the packages for pages are missing."""
+        try:
+            page = self.to_html()
+        except ImportError:
+            return None
+        from ._html.page import cell_of
+
+        return cell_of(page)
+
     def _format_remote(self, newest_last: bool, all_frames: bool, color: bool) -> str:
         """What it went through in another process, or nothing."""
         remote = self.remote

@@ -8,7 +8,8 @@ import sys
 
 from . import _stacksplice
 from ._output import fail, write
-from ._show import _documents, _items, _line_of, _text_of
+from ._saved import documents_of, items_of
+from ._show import _line_of, _text_of
 from ._symbol_files import SymbolFiles, is_build_id
 
 TYPE_CHECKING = False
@@ -192,8 +193,8 @@ def _write_file(path: str, symbolizer: _Symbolizer, options: argparse.Namespace)
         else:
             with open(path, "rb") as file:
                 data = file.read()
-        documents = _documents(data.decode("utf-8-sig"))
-        items = _items(documents)
+        documents = documents_of(data.decode("utf-8-sig"))
+        items = items_of(documents)
         for item in items:
             _line_of(item)  # refuses what is no report
         for holder in _stacks(documents):

@@ -1,0 +1,97 @@
+"""A line of source in colours, with the columns of its frame marked."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pygments.lexers import get_lexer_by_name, get_lexer_for_filename  # type: ignore[import-untyped, unused-ignore]
+from pygments.token import Token  # type: ignore[import-untyped, unused-ignore]
+from pygments.util import ClassNotFound  # type: ignore[import-untyped, unused-ignore]
+
+# The classes of style.css; the first that fits is taken.
+_CLASSES = (
+    (Token.Comment, "c"),
+    (Token.Keyword, "k"),
+    (Token.Literal.String, "s"),
+    (Token.Literal.Number, "m"),
+    (Token.Name.Function, "f"),
+    (Token.Name.Builtin, "b"),
+    (Token.Operator.Word, "k"),
+)
+
+
+class Piece(NamedTuple):
+    """A part of a line: its class in the stylesheet, its text, and whether it is marked."""
+
+    css: str
+    text: str
+    marked: bool
+
+
+def _make_lexer(language: str, file: str) -> Any:
+    options = {"stripnl": False, "ensurenl": False}
+    try:
+        if language == "native":
+            return get_lexer_for_filename(file, **options)
+        return get_lexer_by_name(language, **options)
+    except ClassNotFound:
+        return get_lexer_by_name("cpp" if language == "native" else "text", **options)
+
+
+def _css(kind: Any, known: dict[Any, str]) -> str:
+    """The class of tokens of KIND; KNOWN has those that were asked for."""
+    if kind not in known:
+        known[kind] = next((name for parent, name in _CLASSES if kind in parent), "")
+    return known[kind]
+
+
+def _marks(source: str, begin: int | None, end: int | None) -> tuple[int, int | None]:
+    """The marked part as indexes into SOURCE; (-1, None) for none.  BEGIN and END count bytes from 0."""
+    if begin is None or begin < 0:
+        return -1, None
+    data = source.encode("utf-8", "surrogatepass")
+    first = len(data[:begin].decode("utf-8", "replace"))
+    if end is None or end <= begin:
+        return first, None
+    return first, len(data[:end].decode("utf-8", "replace"))
+
+
+def _split(css: str, text: str, at: int, first: int, last: int) -> list[Piece]:
+    """TEXT, which begins at AT, cut where the mark begins and ends."""
+    cuts = sorted({0, len(text), *(cut - at for cut in (first, last) if 0 < cut - at < len(text))})
+    pairs = zip(cuts, cuts[1:])
+    return [Piece(css, text[low:high], first <= at + low < last) for low, high in pairs]
+
+
+class Lines:
+    """The lines of a page; those of a recursion are coloured once."""
+
+    def __init__(self) -> None:
+        self._lexers: dict[tuple[str, str], Any] = {}
+        self._css: dict[Any, str] = {}
+        self._known: dict[tuple[object, ...], tuple[Piece, ...]] = {}
+
+    def pieces(
+        self, source: str, language: str, suffix: str, begin: int | None, end: int | None
+    ) -> tuple[Piece, ...]:
+        """SOURCE in the colours of LANGUAGE; SUFFIX is that of the file's name.
+
+        Where only a beginning is known, as in native frames, the word there is marked.
+        """
+        key = source, language, suffix, begin, end
+        if key not in self._known:
+            lexer = self._lexers.get((language, suffix))
+            if lexer is None:
+                lexer = self._lexers[language, suffix] = _make_lexer(language, f"x{suffix}")
+            self._known[key] = self._coloured(source, lexer, *_marks(source, begin, end))
+        return self._known[key]
+
+    def _coloured(self, source: str, lexer: Any, first: int, last: int | None) -> tuple[Piece, ...]:
+        found: list[Piece] = []
+        at = 0
+        for kind, text in lexer.get_tokens(source):
+            if last is None and at <= first < at + len(text):
+                last = at + len(text)
+            found += _split(_css(kind, self._css), text, at, first, last if last is not None else first)
+            at += len(text)
+        return tuple(found)

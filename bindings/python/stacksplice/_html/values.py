@@ -1,0 +1,183 @@
+"""What a page shows, read from a report as plain values (docs/reports.md, JSON)."""
+
+from __future__ import annotations
+
+import os.path
+from dataclasses import dataclass, field
+from typing import Any
+
+from .folding import Part, folded
+from .lanes import Way, way_of
+from .source import Lines, Piece
+
+_NAMES = {"python": "Python", "lua": "Lua", "native": "C", "c++": "C++"}
+_CLASSES = {"python": "python", "lua": "lua", "native": "native", "c++": "cpp"}
+
+
+def language_name(language: str) -> str:
+    return _NAMES.get(language, language)
+
+
+def language_class(language: str) -> str:
+    """That of the stylesheet: a report can name any language."""
+    return _CLASSES.get(language, "other")
+
+
+@dataclass(frozen=True)
+class Look:
+    """How the pages are wanted."""
+
+    newest_last: bool = True
+    all_frames: bool = False
+    lines: Lines = field(default_factory=Lines)
+
+
+@dataclass
+class Shown:
+    """A frame as the page shows it."""
+
+    kind: str
+    language: str
+    function: str = ""
+    file: str = ""
+    line: int = 0
+    module: str = ""
+    place_in_module: str = ""
+    build_id: str = ""
+    reason: str = ""
+    marks: list[str] = field(default_factory=list)
+    glue: bool = False
+    asynchronous: bool = False
+    source: tuple[Piece, ...] = ()
+    variables: list[tuple[str, str]] = field(default_factory=list)
+    same: tuple[object, ...] = ()
+
+    @property
+    def short_place(self) -> str:
+        """The file's name and line, or the binary."""
+        if self.file:
+            return f"{os.path.basename(self.file)}:{self.line}" if self.line else os.path.basename(self.file)
+        return os.path.basename(self.module)
+
+
+def _source_of(frame: dict[str, Any], lines: Lines) -> tuple[Piece, ...]:
+    text = frame.get("source")
+    if not text:
+        return ()
+    starts = int(frame.get("source_column") or 1)
+    column, end = frame.get("column"), frame.get("end_column")
+    begin = int(column) - starts if column else None
+    if frame.get("end_line") not in (None, frame.get("line")):
+        stop: int | None = len(text.encode("utf-8", "surrogatepass"))  # the statement goes on below
+    else:
+        stop = int(end) - starts if end else None
+    suffix = os.path.splitext(str(frame.get("file") or ""))[1]
+    return lines.pieces(str(text), str(frame["language"]), suffix, begin, stop)
+
+
+def _marks_of(frame: dict[str, Any]) -> list[str]:
+    marks = []
+    if frame.get("inlined"):
+        marks.append("inlined")
+    if frame.get("trust") == "inferred":
+        marks.append("inferred")
+    if frame.get("interpreter"):
+        marks.append(str(frame["interpreter"]))
+    return marks
+
+
+def _place_in_module(frame: dict[str, Any]) -> str:
+    offset = frame.get("module_offset")
+    return "" if offset is None else f"+{int(offset):#x}"
+
+
+def _variables_of(frame: dict[str, Any]) -> list[tuple[str, str]]:
+    found = frame.get("locals")
+    if not isinstance(found, dict):
+        return []
+    return [(str(name), value if isinstance(value, str) else repr(value)) for name, value in found.items()]
+
+
+def frame_of(frame: dict[str, Any], lines: Lines) -> Shown:
+    return Shown(
+        kind=str(frame["kind"]),
+        language=str(frame["language"]),
+        function=str(frame.get("function") or ""),
+        file=str(frame.get("file") or ""),
+        line=int(frame.get("line") or 0),
+        module=str(frame.get("module") or ""),
+        place_in_module=_place_in_module(frame),
+        build_id=str(frame.get("build_id") or ""),
+        reason=str(frame.get("reason") or ""),
+        marks=_marks_of(frame),
+        glue=bool(frame.get("glue")),
+        asynchronous=bool(frame.get("asynchronous")),
+        source=_source_of(frame, lines),
+        variables=_variables_of(frame),
+        same=(frame.get("address"), frame.get("function"), frame.get("line"), frame.get("reason")),
+    )
+
+
+@dataclass
+class Error:
+    """An error, those that it was made from, and its members."""
+
+    title: str
+    message: str
+    relation: str
+    language: str
+    hresult: str
+    description: str
+    notes: list[str]
+    thread_id: int
+    fingerprint: str
+    frames: list[Shown]
+    stack: list[Part]
+    left_out: int
+    way: Way
+    causes: list[Error]
+    causes_left_out: int
+    above: str
+    members: list[Error] | None
+    members_left_out: int
+
+    @property
+    def headline(self) -> str:
+        """One line of it."""
+        text = self.message.strip().split("\n", 1)[0]
+        return f"{self.title}: {text}" if self.title and text else self.title or text
+
+
+def _stack_of(data: dict[str, Any], look: Look) -> list[Shown]:
+    return [frame_of(frame, look.lines) for frame in data.get("stack") or ()]
+
+
+def error_of(data: dict[str, Any], look: Look) -> Error:
+    """The error that DATA, a report or a part of one, describes."""
+    frames = _stack_of(data, look)
+    nodes = [
+        (str(node["language"]), int(node["thread_id"]), _stack_of(node, look)) for node in data["propagation"]
+    ]
+    thread = int(data.get("thread_id") or 0)
+    members = data.get("exceptions")
+    symbol = data.get("symbol")
+    return Error(
+        title=str(data.get("type") or ""),
+        message=str(data["message"]),
+        relation=str(data.get("relation") or ""),
+        language=str(data.get("language") or "native"),
+        hresult=f"0x{int(data['hresult_signed']) & 0xFFFFFFFF:08x}" + (f" {symbol}" if symbol else ""),
+        description=str(data.get("description") or ""),
+        notes=[str(note) for note in data.get("notes") or ()],
+        thread_id=thread,
+        fingerprint=str(data.get("fingerprint") or ""),
+        frames=frames,
+        stack=folded(frames, look.newest_last),
+        left_out=int(data.get("frames_left_out") or 0),
+        way=way_of(frames, nodes, thread, str(data.get("language") or "native")),
+        causes=[error_of(cause, look) for cause in data.get("transformed") or ()],
+        causes_left_out=int(data.get("transformed_left_out") or 0),
+        above=str(data.get("transformed_above") or ""),
+        members=None if members is None else [error_of(member, look) for member in members],
+        members_left_out=int(data.get("exceptions_left_out") or 0),
+    )

@@ -1,0 +1,113 @@
+"""Files of saved reports: one report, a list of them, or one on each line."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from ._errors import ErrorInfo
+from ._output import fail
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    _Made = TypeVar("_Made")
+
+_REPORT_FILE = "stacksplice-report/1"  # what a process that failed fast wrote
+
+
+def documents_of(text: str) -> list[Any]:
+    """The JSON of TEXT: one document, or one on each line."""
+    if not text.strip():
+        raise ValueError("the file is empty")
+    try:
+        return [json.loads(text)]
+    except ValueError:
+        # A message may hold what else str.splitlines() takes for the end of a line, such as U+2028.
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        try:
+            documents = [json.loads(line) for _, line in lines[:1]]
+        except ValueError:
+            documents = []
+        if len(lines) < 2 or not documents:
+            raise
+    for number, line in lines[1:]:
+        try:
+            documents.append(json.loads(line))
+        except ValueError as exc:
+            raise ValueError(f"on line {number}: {exc}") from exc
+    return documents
+
+
+def items_of(documents: list[Any]) -> list[Any]:
+    """One report, a list of them, or one on each line."""
+    items = documents
+    if len(items) == 1:
+        whole = items[0]
+        if isinstance(whole, dict) and isinstance(whole.get("errors"), list):
+            whole = whole["errors"]
+        if isinstance(whole, list):
+            items = whole
+    if not items:
+        raise ValueError("the list of errors is empty")
+    return items
+
+
+def _wrapped(item: Any) -> bool:
+    """Whether the report stands under "error" in an object that has data of its own."""
+    return isinstance(item, dict) and isinstance(item.get("error"), dict)
+
+
+def _value(value: object) -> str:
+    """A value of the file's as one line that cannot look like another one."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if text.isprintable() else json.dumps(text)
+
+
+def heading_of(item: Any, place: str) -> str:
+    """What the object around a report says of it, such as "order: O-25150"; PLACE is the file."""
+    data = dict(item) if _wrapped(item) else {}
+    if data.get("schema") == _REPORT_FILE and isinstance(data.get("header"), dict):
+        data.update(data["header"])
+    words = [_value(place)] if place else []
+    words += [
+        f"{_value(name)}: {_value(value)}"
+        for name, value in data.items()
+        if name != "schema" and isinstance(value, (str, int, float))
+    ]
+    return ", ".join(words)
+
+
+def report_of(item: Any) -> ErrorInfo:
+    """The error of an item; ValueError if it is none."""
+    return ErrorInfo._from_json_values(item["error"] if _wrapped(item) else item)
+
+
+def read_file(path: str, make: Callable[[list[Any], str], _Made]) -> _Made | None:
+    """What MAKE makes of the items and the name of that file, "-" for standard input; None after saying
+    why nothing can be made."""
+    name = "standard input" if path == "-" else path
+    try:
+        if path == "-":
+            data = sys.stdin.buffer.read()
+        else:
+            with open(path, "rb") as file:
+                data = file.read()
+        return make(items_of(documents_of(data.decode("utf-8-sig"))), name)
+    except OSError as exc:
+        fail(f"cannot read {name}: {exc.strerror}")
+    except UnicodeDecodeError as exc:
+        fail(f"cannot show {name}: it is not UTF-8 (byte {exc.start})")
+    except (ValueError, RecursionError) as exc:
+        fail(f"cannot show {name}: {exc}")
+    return None
+
+
+def damaged(number: int, exc: Exception) -> ValueError:
+    """That report NUMBER of a file has values which it may not have."""
+    return ValueError(f"report {number} is damaged: {type(exc).__name__}: {exc}")
+
+
+DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # how it is met
