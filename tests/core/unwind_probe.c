@@ -26,6 +26,7 @@ typedef struct probe {
     uint32_t count;
     uint32_t compared;
     bool complete; /* libgcc came to the end of the stack */
+    bool cut;      /* ours did not */
 } probe;
 
 static _Thread_local probe *active;
@@ -33,7 +34,8 @@ static _Thread_local int falsified; /* one of the columns below, plus 1 */
 static const char *const columns[] = {"ip", "sp", "function", "register", "count"};
 static atomic_uint differences;
 static atomic_flag told = ATOMIC_FLAG_INIT;
-static char first_difference[200];
+static char first_difference[1000];
+static uintptr_t cut_at[2]; /* the last elements of the first stack that was cut short: see told */
 static _Atomic uint64_t frames, signals;
 
 static _Unwind_Reason_Code keep(struct _Unwind_Context *context, void *data)
@@ -151,7 +153,8 @@ static void check_end(const stacksplice_walk *walk, probe *p, uint32_t start)
 {
     uint32_t theirs = p->count - start;
 
-    if (p->complete && walk->truncated)
+    p->cut = p->complete && walk->truncated;
+    if (p->cut)
         differ(walk->frame_count, "truncated", 1, 0);
     if (!p->complete && !walk->truncated && walk->frame_count == theirs)
         differ(walk->frame_count, "truncated", 0, 1);
@@ -200,6 +203,18 @@ static __attribute__((noinline)) void compare_addresses(const probe *p)
             differ(i, "an address", (uintptr_t)addresses[i + 1], p->frames[comparer + i].ip);
 }
 
+/* The same stack once more: its last element is the gap that says why the walk ended. */
+static __attribute__((noinline)) void keep_end(void)
+{
+    static _Thread_local uintptr_t stack[MAX_FRAMES];
+    static atomic_flag kept = ATOMIC_FLAG_INIT;
+    uint32_t captured = 0;
+
+    if (!atomic_flag_test_and_set(&kept) &&
+        stacksplice_capture(0, MAX_FRAMES, stack, &captured, NULL) >= 0 && captured > 1)
+        memcpy(cut_at, &stack[captured - 2], sizeof cut_at);
+}
+
 bool probe_falsify(const char *column)
 {
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
@@ -225,10 +240,13 @@ uint32_t probe_compare(void)
     uint32_t captured;
 
     mine.compared = 0;
+    mine.cut = false;
     active = &mine;
     if (stacksplice_capture(0, 0, NULL, &captured, NULL) < 0)
         differ(0, "the capture failed", 1, 0);
     active = NULL;
+    if (mine.cut)
+        keep_end();
     if (!mine.compared)
         differ(0, "nothing was compared", 0, 1);
     compare_addresses(&mine);
@@ -236,10 +254,34 @@ uint32_t probe_compare(void)
     return mine.compared;
 }
 
+static int tell_frame(const stacksplice_frame *frame, void *data)
+{
+    size_t used = strlen(first_difference);
+    char *out = first_difference + used;
+
+    if (frame->reason)
+        (void)snprintf(out, sizeof first_difference - used, ": %s", frame->reason);
+    else
+        (void)snprintf(out, sizeof first_difference - used, "; the last are %s+%#lx in %s+%#lx",
+                       frame->function ? frame->function : "?",
+                       (unsigned long)frame->function_offset, frame->module ? frame->module : "?",
+                       (unsigned long)frame->module_offset);
+    return 1;
+}
+
+/* Not in the comparison, which may be in a signal handler. */
+static void tell_end(void)
+{
+    for (size_t i = 0; i < 2 && cut_at[1]; i++)
+        (void)stacksplice_resolve(cut_at[i], tell_frame, NULL);
+    memset(cut_at, 0, sizeof cut_at);
+}
+
 uint32_t probe_differences(const char **first)
 {
     uint32_t count = atomic_load(&differences);
 
+    tell_end();
     *first = count ? first_difference : NULL;
     return count;
 }
