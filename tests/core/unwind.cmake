@@ -129,6 +129,7 @@ set_tests_properties(first_signal_keys_test PROPERTIES ENVIRONMENT MANY_KEYS=1)
 stacksplice_add_test(capture_signal_test capture_signal_test.c)
 if(STACKSPLICE_HAVE_GLIBC AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   stacksplice_add_test(unwind_switch_test unwind_switch_test.c) # makecontext and the trap flag
+  stacksplice_add_test(unwind_kept_test unwind_kept_test.c unwind_probe.c) # the trap flag
 endif()
 foreach(part splice splice_memory splice_source splice_stacks)
   stacksplice_add_test(${part}_test ${part}_test.c)

@@ -59,15 +59,15 @@ static void make_fake(void)
     fake.count = 2;
 }
 
-/* The frame that NEXT describes, found by RULE, taken on, and its callee-saved registers. */
+/* The frame that NEXT describes, found by RULE, taken on, and its registers. */
 static void take_on(const ss_caller *next, uint32_t rule, uintptr_t *value, bool *known)
 {
     fake.frames[1].rule = rule;
     fake.frames[2] = (stacksplice_native_frame){.ip = next->ip, .sp = next->sp};
     fake.count = 3;
-    for (int i = 0; i < SS_SAVED_COUNT; i++) {
+    for (unsigned i = 0; i < SS_REGISTER_COUNT; i++) {
         value[i] = 0;
-        known[i] = ss_any_register(&fake, 2, ss_saved_registers[i], &value[i]);
+        known[i] = ss_any_register(&fake, 2, i, &value[i]);
     }
     fake.count = 2;
 }
@@ -75,8 +75,8 @@ static void take_on(const ss_caller *next, uint32_t rule, uintptr_t *value, bool
 static bool same_caller(const ss_rule *rule, const ss_fde *fde, const ss_cfi_row *row)
 {
     ss_caller by_rule, by_row;
-    uintptr_t rule_values[SS_SAVED_COUNT], row_values[SS_SAVED_COUNT];
-    bool rule_known[SS_SAVED_COUNT], row_known[SS_SAVED_COUNT];
+    uintptr_t rule_values[SS_REGISTER_COUNT], row_values[SS_REGISTER_COUNT];
+    bool rule_known[SS_REGISTER_COUNT], row_known[SS_REGISTER_COUNT];
     ss_verdict rule_verdict = ss_step_compact(&fake, rule, &by_rule);
     ss_verdict row_verdict = ss_step_row(&fake, fde, row, &by_row);
 

@@ -30,22 +30,28 @@ __attribute__((no_sanitize("address", "thread"))) bool ss_read_stack(const ss_un
     return true;
 }
 
-/*
- * The file with the registers of FRAME's caller; FRAME has a full rule.  Files are in frame order.
- */
-static const ss_register_file *file_of(const ss_tree *tree, uint32_t frame)
+/* The file of FRAME or of the nearest frame further in; NULL without any. */
+static const ss_register_file *file_within(const ss_tree *tree, uint32_t frame)
 {
     uint32_t low = 0, high = tree->file_count;
 
-    while (low < high) {
+    while (low < high) { /* they are in frame order */
         uint32_t middle = (low + high) / 2;
 
-        if (tree->files[middle].frame < frame)
+        if (tree->files[middle].frame <= frame)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < tree->file_count && tree->files[low].frame == frame ? &tree->files[low] : NULL;
+    return low ? &tree->files[low - 1] : NULL;
+}
+
+/* The file with the registers of FRAME's caller; FRAME has a full rule. */
+static const ss_register_file *file_of(const ss_tree *tree, uint32_t frame)
+{
+    const ss_register_file *file = file_within(tree, frame);
+
+    return file && file->frame == frame ? file : NULL;
 }
 
 static bool from_file(const ss_register_file *file, uint64_t number, uintptr_t *value)
@@ -91,6 +97,22 @@ static bool saved_register(const ss_unwind *walk, uint32_t frame, int saved, uin
     return true;
 }
 
+/*
+ * A register that calls may change.  Libraries in assembly count a CFA from one across calls of
+ * their own functions, which keep it.  So the value that a signal left holds further out, as long
+ * as the frames in between have descriptions, and those do not mention it.
+ */
+static bool changeable_register(const ss_unwind *walk, uint32_t frame, uint64_t number,
+                                uintptr_t *value)
+{
+    const ss_register_file *file = frame ? file_within(walk->tree, frame - 1) : NULL;
+
+    for (uint32_t i = file ? file->frame + 1 : frame; i < frame; i++)
+        if (!walk->frames[i].rule)
+            return false;
+    return from_file(file, number, value);
+}
+
 bool ss_any_register(const ss_unwind *walk, uint32_t frame, uint64_t number, uintptr_t *value)
 {
     int saved = ss_saved_index(number);
@@ -109,7 +131,7 @@ bool ss_any_register(const ss_unwind *walk, uint32_t frame, uint64_t number, uin
         *value = number == SS_REGISTER_SP ? f->sp : f->ip - (f->flags & STACKSPLICE_NATIVE_SIGNAL);
         return true;
     }
-    return frame > 0 && from_file(file_of(walk->tree, frame - 1), number, value);
+    return changeable_register(walk, frame, number, value);
 }
 
 bool ss_unwind_register(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_register,

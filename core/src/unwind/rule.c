@@ -114,10 +114,20 @@ static bool fit_return(const ss_rule *rule, const ss_cfi_row *row)
     }
 }
 
+/* Whether ROW mentions a register that calls may change.  Rules have no slots for those. */
+static bool mentions_changeable(const ss_cfi_row *row)
+{
+    for (unsigned i = 0; i < SS_REGISTER_COUNT; i++)
+        if (row->kind[i] != SS_CFI_UNCHANGED && i != SS_REGISTER_SP && i != SS_REGISTER_RA &&
+            ss_saved_index(i) < 0)
+            return true;
+    return false;
+}
+
 static bool fit(ss_rule *rule, const ss_fde *fde, const ss_cfi_row *row)
 {
     if (fde->signal_frame || fde->return_register != SS_REGISTER_RA || !sp_is_cfa(row) ||
-        !fit_cfa(rule, row))
+        mentions_changeable(row) || !fit_cfa(rule, row))
         return false;
     for (int i = 0; i < SS_SAVED_COUNT; i++)
         if (!fit_slot(rule, row, i))

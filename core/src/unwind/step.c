@@ -141,7 +141,8 @@ static bool row_register(const ss_cfi_values *values, const ss_cfi_row *row, uns
             *value = cfa;
             return true;
         }
-        return ss_saved_index(number) >= 0 && values->get_register(values->data, number, value);
+        return (number != SS_REGISTER_RA || SS_RETURN_SAVED >= 0) &&
+               values->get_register(values->data, number, value);
     case SS_CFI_AT_CFA:
         return values->get_memory(values->data, address, SS_WORD, value);
     case SS_CFI_IS_CFA:

@@ -61,7 +61,7 @@ static inline bool ss_read_word(const ss_unwind *walk, uintptr_t address, uintpt
     return ss_read_stack(walk, address, SS_WORD, value);
 }
 
-/* Any register of frame FRAME; caller-saved registers are known only after a signal. */
+/* Any register of frame FRAME; caller-saved registers are known only further out than a signal. */
 bool ss_any_register(const ss_unwind *walk, uint32_t frame, uint64_t number, uintptr_t *value);
 
 /* ---- step.c: the caller of the outermost frame ------------------------------------------------*/
