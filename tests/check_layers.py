@@ -24,7 +24,8 @@ CORE = {
     "error": {"base", "unwind", "plan", "splice", "com"},
     "script": {"base"},
     "resolve": {"base", "unwind", "plan", "splice"},
-    "report": {"base", "unwind", "plan", "splice", "com", "resolve"},
+    "redact": {"base"},
+    "report": {"base", "unwind", "plan", "splice", "com", "redact", "resolve"},
     "crash": {"base", "unwind", "plan", "splice", "com", "error", "resolve", "report"},
     "winrt_names": {"com"},
 }

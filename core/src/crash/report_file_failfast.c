@@ -193,7 +193,7 @@ static bool put_report(int file, const ss_facts *facts, const char *event, int64
     ss_emit e = {&json.visitor, false};
 
     ss_writer_init(&file_writer, ss_crash_write, &file);
-    ss_json_init(&json, &file_writer);
+    ss_json_init(&json, &file_writer, true);
     ss_emit_begin(&e, NULL, STACKSPLICE_OBJECT);
     ss_emit_text(&e, "schema", "stacksplice-report/1");
     put_header(&e, event, now);

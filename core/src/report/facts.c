@@ -87,38 +87,6 @@ void ss_facts_release(ss_facts *facts)
 
 /* ---- Texts -----------------------------------------------------------------------------------*/
 
-void ss_text_write(ss_text text, ss_writer *w, ss_escape escape)
-{
-    if (text.utf8)
-        ss_writer_utf8(w, text.utf8, text.length, escape);
-    else
-        ss_writer_utf16(w, text.utf16, text.length, escape);
-}
-
-static uint32_t unit_at(ss_text text, size_t at)
-{
-    return text.utf8 ? (unsigned char)text.utf8[at] : text.utf16[at];
-}
-
-bool ss_text_next_line(ss_text *text, ss_text *line)
-{
-    size_t length = 0, rest;
-
-    if (!text->length)
-        return false;
-    while (length < text->length && unit_at(*text, length) != '\n')
-        length++;
-    *line = *text;
-    line->length = length;
-    rest = length < text->length ? length + 1 : length;
-    if (text->utf8)
-        text->utf8 += rest;
-    else
-        text->utf16 += rest;
-    text->length -= rest;
-    return true;
-}
-
 static ss_text trimmed(const WCHAR *text)
 {
     ss_text all = {NULL, text, 0};
@@ -152,7 +120,8 @@ bool ss_facts_has_own_message(const ss_facts *facts)
     if (facts->type || message.length != description.length)
         return true;
     for (size_t i = 0; i < message.length; i++) {
-        if (unit_at(message, i) != unit_at(description, i)) /* the texts of HRESULTs are ASCII */
+        if (ss_text_at(&message, i) !=
+            ss_text_at(&description, i)) /* the texts of HRESULTs are ASCII */
             return true;
     }
     return false;

@@ -7,19 +7,8 @@
 
 #include "base/writer.h"
 #include "error/view.h"
+#include "redact/redact.h"
 #include <stacksplice/script.h>
-
-/* A text in one of two encodings. */
-typedef struct ss_text {
-    const char *utf8; /* NULL: use UTF16 */
-    const WCHAR *utf16;
-    size_t length; /* in units of its encoding */
-} ss_text;
-
-void ss_text_write(ss_text text, ss_writer *w, ss_escape escape);
-
-/* The text up to its first line feed, past which *TEXT advances; false when *TEXT is at its end. */
-bool ss_text_next_line(ss_text *text, ss_text *line);
 
 /* A stack.  An error object gives elements; a saved report gives frames, and ELEMENTS is NULL. */
 typedef struct ss_shown_stack {

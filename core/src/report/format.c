@@ -39,7 +39,7 @@ static void write_json(const ss_report *report, const ss_facts *facts, bool for_
     ss_json json;
     ss_emit e = {&json.visitor, false};
 
-    ss_json_init(&json, report->w);
+    ss_json_init(&json, report->w, false);
     if (for_sentry)
         ss_sentry_event(report, &e, facts);
     else

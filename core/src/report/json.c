@@ -1,5 +1,9 @@
 #include "report/json.h"
 
+#include "redact/redact.h"
+
+#include <string.h>
+
 /* Write what precedes each value: a comma and its key, where needed. */
 static ss_writer *begin_value(stacksplice_visitor *self, const char *key)
 {
@@ -70,27 +74,48 @@ static int hex(stacksplice_visitor *self, const char *key, uint64_t value, unsig
     return w->failed;
 }
 
-static int utf8(stacksplice_visitor *self, const char *key, const char *text, size_t length)
+/* What the text of a member is. */
+static stacksplice_text_kind kind_of(const char *key)
+{
+    static const struct member {
+        const char *key;
+        stacksplice_text_kind kind;
+    } members[] = {
+        {"source", STACKSPLICE_TEXT_SOURCE}, {"context_line", STACKSPLICE_TEXT_SOURCE},
+        {"file", STACKSPLICE_TEXT_PATH},     {"filename", STACKSPLICE_TEXT_PATH},
+        {"abs_path", STACKSPLICE_TEXT_PATH}, {"module", STACKSPLICE_TEXT_PATH},
+        {"package", STACKSPLICE_TEXT_PATH},  {"path", STACKSPLICE_TEXT_PATH},
+        {"process", STACKSPLICE_TEXT_PATH},  {"cwd", STACKSPLICE_TEXT_PATH},
+    };
+
+    for (size_t i = 0; key && i < SS_COUNT_OF(members); i++) {
+        if (!strcmp(key, members[i].key))
+            return members[i].kind;
+    }
+    return STACKSPLICE_TEXT_MESSAGE;
+}
+
+static int put_text(stacksplice_visitor *self, const char *key, ss_text text)
 {
     ss_writer *w = begin_value(self, key);
 
     ss_writer_text(w, "\"");
-    ss_writer_utf8(w, text, length, SS_ESCAPE_JSON);
+    ss_redact(text, kind_of(key), ((ss_json *)self)->failfast, w, SS_ESCAPE_JSON);
     ss_writer_text(w, "\"");
     return w->failed;
+}
+
+static int utf8(stacksplice_visitor *self, const char *key, const char *text, size_t length)
+{
+    return put_text(self, key, (ss_text){text, NULL, length});
 }
 
 static int utf16(stacksplice_visitor *self, const char *key, const uint16_t *text, size_t length)
 {
-    ss_writer *w = begin_value(self, key);
-
-    ss_writer_text(w, "\"");
-    ss_writer_utf16(w, text, length, SS_ESCAPE_JSON);
-    ss_writer_text(w, "\"");
-    return w->failed;
+    return put_text(self, key, (ss_text){NULL, text, length});
 }
 
-void ss_json_init(ss_json *json, ss_writer *w)
+void ss_json_init(ss_json *json, ss_writer *w, bool failfast)
 {
     *json = (ss_json){.visitor = {.size = sizeof json->visitor,
                                   .begin = begin,
@@ -101,5 +126,6 @@ void ss_json_init(ss_json *json, ss_writer *w)
                                   .hex = hex,
                                   .utf8 = utf8,
                                   .utf16 = utf16},
-                      .w = w};
+                      .w = w,
+                      .failfast = failfast};
 }

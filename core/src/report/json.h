@@ -1,4 +1,4 @@
-/* JSON: a visitor that writes JSON to a sink. */
+/* JSON: a visitor that writes JSON to a sink, without secrets. */
 #ifndef SS_JSON_H
 #define SS_JSON_H
 
@@ -8,9 +8,10 @@
 typedef struct ss_json {
     stacksplice_visitor visitor;
     ss_writer *w;
-    bool comma; /* the next value needs a comma */
+    bool comma;    /* the next value needs a comma */
+    bool failfast; /* the process is failing */
 } ss_json;
 
-void ss_json_init(ss_json *json, ss_writer *w);
+void ss_json_init(ss_json *json, ss_writer *w, bool failfast);
 
 #endif

@@ -11,6 +11,8 @@
 #include "resolve/resolve.h"
 #include <stacksplice/script.h>
 
+#include <string.h>
+
 enum {
     SS_REPORT_ERRORS_MAX = 256, /* in one report, with causes and members */
     SS_REPORT_CAUSES_MAX = 16,  /* causes in one chain, as text */
@@ -78,6 +80,12 @@ bool ss_report_has_own_look(const ss_report *r, const stacksplice_frame *frame);
 
 /* Equal for frames that tracebacks of their language take for a repetition: line by line. */
 uint64_t ss_report_place(const stacksplice_frame *frame);
+
+/* Write TEXT, which ends with a NUL, on one line without secrets. */
+static inline void ss_report_put(const ss_report *r, const char *text, stacksplice_text_kind kind)
+{
+    ss_redact((ss_text){text, NULL, strlen(text)}, kind, r->failfast != NULL, r->w, SS_ESCAPE_LINE);
+}
 
 /* Write one frame as one line of text, and its source line where it can be read. */
 void ss_report_frame(const ss_report *r, const ss_shown_frame *shown, unsigned indent);

@@ -10,7 +10,7 @@ static void put_place(const ss_report *r, const char *place)
     if (!place)
         return;
     ss_writer_text(r->w, " ");
-    ss_writer_utf8(r->w, place, strlen(place), SS_ESCAPE_LINE);
+    ss_report_put(r, place, STACKSPLICE_TEXT_MESSAGE);
 }
 
 static void put_stack(const ss_report *r, const ss_facts *facts)
@@ -97,12 +97,15 @@ void ss_report_bare(const ss_report *r, const ss_facts *facts)
 /* Write lines that a caller has formatted. */
 static void put_lines(const ss_report *r, stacksplice_told_text text)
 {
-    ss_text rest = {text.text, NULL, text.length}, line;
+    const ss_text all = {text.text ? text.text : "", NULL, text.text ? text.length : 0};
+    ss_redacted rest;
 
-    while (text.text && ss_text_next_line(&rest, &line)) {
-        ss_text_write(line, r->w, SS_ESCAPE_TABS);
+    ss_redacted_begin(&rest, all, STACKSPLICE_TEXT_MESSAGE, r->failfast != NULL);
+    while (!ss_redacted_is_done(&rest)) {
+        ss_redacted_line(&rest, r->w, SS_ESCAPE_TABS);
         ss_writer_text(r->w, "\n");
     }
+    ss_redacted_end(&rest);
 }
 
 static void put_told(const ss_report *r, const ss_facts *facts)

@@ -190,17 +190,18 @@ typedef struct where {
     bool found;
 } where;
 
-static void put_name_at(ss_writer *w, const stacksplice_frame *frame)
+static void put_name_at(const ss_report *r, const stacksplice_frame *frame)
 {
+    ss_writer *w = r->w;
     const char *file = frame->file ? frame->file : frame->module, *name = frame->function;
 
     ss_writer_text(w, " at ");
-    ss_writer_utf8(w, name ? name : "???", strlen(name ? name : "???"), SS_ESCAPE_LINE);
+    ss_report_put(r, name ? name : "???", STACKSPLICE_TEXT_MESSAGE);
     if (!file)
         return;
     file = ss_base_name(file);
     ss_writer_text(w, " (");
-    ss_writer_utf8(w, file, strlen(file), SS_ESCAPE_LINE);
+    ss_report_put(r, file, STACKSPLICE_TEXT_PATH);
     if (frame->file && frame->line) {
         ss_writer_text(w, ":");
         ss_writer_decimal(w, frame->line);
@@ -220,7 +221,7 @@ static int look_where(const ss_shown_frame *shown, void *data)
         !ss_report_shows(at->r, shown->frame, shown->glue, &counted))
         return 0;
     at->found = true;
-    put_name_at(at->r->w, shown->frame);
+    put_name_at(at->r, shown->frame);
     return 1;
 }
 

@@ -11,7 +11,7 @@
 static void put_name(const ss_report *r, const char *text)
 {
     ss_color_begin(r, SS_COLOR_PLACE);
-    ss_writer_utf8(r->w, text, strlen(text), SS_ESCAPE_LINE);
+    ss_report_put(r, text, STACKSPLICE_TEXT_MESSAGE);
     ss_color_end(r, SS_COLOR_PLACE);
 }
 
@@ -56,7 +56,7 @@ static void put_place(const ss_report *r, const stacksplice_frame *frame)
     ss_writer_text(r->w, "File ");
     ss_color_begin(r, SS_COLOR_PLACE);
     ss_writer_text(r->w, "\"");
-    ss_writer_utf8(r->w, frame->file, strlen(frame->file), SS_ESCAPE_LINE);
+    ss_report_put(r, frame->file, STACKSPLICE_TEXT_PATH);
     ss_writer_text(r->w, "\"");
     ss_color_end(r, SS_COLOR_PLACE);
     if (frame->line) {
@@ -74,9 +74,7 @@ static void put_nameless(const ss_report *r, const stacksplice_frame *frame)
 {
     ss_writer_text(r->w, "??? (");
     if (frame->module) {
-        const char *name = ss_base_name(frame->module);
-
-        ss_writer_utf8(r->w, name, strlen(name), SS_ESCAPE_LINE);
+        ss_report_put(r, ss_base_name(frame->module), STACKSPLICE_TEXT_PATH);
         ss_writer_text(r->w, "+");
     }
     ss_writer_text(r->w, "0x");
@@ -104,7 +102,7 @@ static void put_native(const ss_report *r, const stacksplice_frame *frame)
         const char *module = r->all_frames ? frame->module : ss_base_name(frame->module);
 
         ss_writer_text(r->w, " (");
-        ss_writer_utf8(r->w, module, strlen(module), SS_ESCAPE_LINE);
+        ss_report_put(r, module, STACKSPLICE_TEXT_PATH);
         ss_writer_text(r->w, ")");
     }
 }
@@ -130,7 +128,7 @@ static void put_script(const ss_report *r, const stacksplice_frame *frame)
 {
     if (frame->interpreter) {
         ss_writer_text(r->w, "[");
-        ss_writer_utf8(r->w, frame->interpreter, strlen(frame->interpreter), SS_ESCAPE_LINE);
+        ss_report_put(r, frame->interpreter, STACKSPLICE_TEXT_MESSAGE);
         ss_writer_text(r->w, "] ");
     }
     if (frame->file)
@@ -147,7 +145,7 @@ static void put_gap(const ss_report *r, const stacksplice_frame *frame)
     const char *reason = frame->reason ? frame->reason : "unknown";
 
     ss_writer_text(r->w, frame->asynchronous ? "[async: " : "[gap: ");
-    ss_writer_utf8(r->w, reason, strlen(reason), SS_ESCAPE_LINE);
+    ss_report_put(r, reason, STACKSPLICE_TEXT_MESSAGE);
     ss_writer_text(r->w, "]");
 }
 
@@ -182,7 +180,8 @@ static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned
     if (!text || !length)
         return;
     put_spaces(r->w, r->order == STACKSPLICE_ORDER_NEWEST_LAST ? indent + 2 : indent + 4);
-    ss_writer_utf8(r->w, text, length, SS_ESCAPE_LINE);
+    ss_redact((ss_text){text, NULL, length}, STACKSPLICE_TEXT_SOURCE, r->failfast != NULL, r->w,
+              SS_ESCAPE_LINE);
     ss_writer_text(r->w, "\n");
 }
 

@@ -6,14 +6,12 @@
 #include <string.h>
 
 /* Write further lines of an error's text so that none can pose as a line of the report. */
-static void put_further_lines(const ss_report *r, ss_text rest, const char *color)
+static void put_further_lines(const ss_report *r, ss_redacted *rest, const char *color)
 {
-    ss_text line;
-
-    while (ss_text_next_line(&rest, &line) && !r->w->failed) {
-        ss_writer_text(r->w, line.length ? "| " : "|");
+    while (!ss_redacted_is_done(rest) && !r->w->failed) {
+        ss_writer_text(r->w, ss_redacted_line_is_done(rest) ? "|" : "| ");
         ss_color_begin(r, color);
-        ss_text_write(line, r->w, SS_ESCAPE_TABS);
+        ss_redacted_line(rest, r->w, SS_ESCAPE_TABS);
         ss_color_end(r, color);
         ss_writer_text(r->w, "\n");
     }
@@ -46,38 +44,44 @@ static const char *title_type(const ss_facts *facts)
 /* "ValueError: bad amount 'x'" */
 static void put_title(const ss_report *r, const ss_facts *facts)
 {
-    ss_text rest = ss_facts_message(facts), line = rest;
-    bool any = ss_text_next_line(&rest, &line);
     const char *type = title_type(facts);
     ss_writer *w = r->w;
+    ss_redacted rest;
+    bool any;
 
+    ss_redacted_begin(&rest, ss_facts_message(facts), STACKSPLICE_TEXT_MESSAGE,
+                      r->failfast != NULL);
+    any = !ss_redacted_is_done(&rest);
     if (type) {
         ss_color_begin(r, SS_COLOR_TYPE);
-        ss_writer_utf8(w, type, strlen(type), SS_ESCAPE_LINE);
+        ss_report_put(r, type, STACKSPLICE_TEXT_MESSAGE);
         ss_color_end(r, SS_COLOR_TYPE);
         ss_writer_text(w, any ? ": " : "");
     }
     ss_color_begin(r, SS_COLOR_PLACE);
     if (any)
-        ss_text_write(line, w, SS_ESCAPE_TABS);
+        ss_redacted_line(&rest, w, SS_ESCAPE_TABS);
     else if (!type)
         ss_writer_text(w, "error");
     ss_color_end(r, SS_COLOR_PLACE);
     ss_writer_text(w, "\n");
-    put_further_lines(r, rest, SS_COLOR_PLACE);
+    put_further_lines(r, &rest, SS_COLOR_PLACE);
+    ss_redacted_end(&rest);
 }
 
 /* "note: while loading rates.csv" */
 static int put_note(const char *text, size_t length, void *data)
 {
     const ss_report *r = data;
-    ss_text rest = {text, NULL, length}, line = {"", NULL, 0};
+    ss_redacted rest;
 
-    (void)ss_text_next_line(&rest, &line);
+    ss_redacted_begin(&rest, (ss_text){text, NULL, length}, STACKSPLICE_TEXT_MESSAGE,
+                      r->failfast != NULL);
     ss_writer_text(r->w, "note: ");
-    ss_text_write(line, r->w, SS_ESCAPE_TABS);
+    ss_redacted_line(&rest, r->w, SS_ESCAPE_TABS);
     ss_writer_text(r->w, "\n");
-    put_further_lines(r, rest, SS_COLOR_NONE);
+    put_further_lines(r, &rest, SS_COLOR_NONE);
+    ss_redacted_end(&rest);
     return r->w->failed;
 }
 
@@ -121,7 +125,8 @@ void ss_report_hresult(const ss_report *r, const ss_facts *facts)
     }
     if (ss_facts_has_own_message(facts)) {
         ss_writer_text(r->w, ": ");
-        ss_text_write(ss_facts_description(facts), r->w, SS_ESCAPE_LINE);
+        ss_redact(ss_facts_description(facts), STACKSPLICE_TEXT_MESSAGE, r->failfast != NULL, r->w,
+                  SS_ESCAPE_LINE);
     }
     ss_writer_text(r->w, "\n");
 }

@@ -1,0 +1,198 @@
+#include "redact/redact.h"
+
+#include "base/alloc.h"
+#include "base/utf.h"
+
+#include <string.h>
+
+/* ---- Writing ---------------------------------------------------------------------------------*/
+
+void ss_text_write(ss_text text, ss_writer *w, ss_escape escape)
+{
+    if (text.utf8)
+        ss_writer_utf8(w, text.utf8, text.length, escape);
+    else
+        ss_writer_utf16(w, text.utf16, text.length, escape);
+}
+
+static ss_text part(const ss_text *text, size_t begin, size_t end)
+{
+    return (ss_text){text->utf8 ? text->utf8 + begin : NULL,
+                     text->utf8 ? NULL : text->utf16 + begin, end - begin};
+}
+
+static void find_next(ss_redacted *r)
+{
+    if (!r->scan.rules || !ss_scan_next(&r->scan, &r->next))
+        r->next = (ss_secret){r->scan.text.length, r->scan.text.length, NULL};
+}
+
+static void put_marker(ss_writer *w, const char *kind)
+{
+    ss_writer_text(w, "[redacted: ");
+    ss_writer_text(w, kind);
+    ss_writer_text(w, "]");
+}
+
+bool ss_redacted_is_done(const ss_redacted *r)
+{
+    return r->at >= r->scan.text.length;
+}
+
+bool ss_redacted_line_is_done(const ss_redacted *r)
+{
+    return ss_redacted_is_done(r) || (r->at < r->next.begin && ss_scan_at(&r->scan, r->at) == '\n');
+}
+
+void ss_redacted_line(ss_redacted *r, ss_writer *w, ss_escape escape)
+{
+    while (!ss_redacted_line_is_done(r)) {
+        size_t end = r->at;
+
+        while (end < r->next.begin && ss_scan_at(&r->scan, end) != '\n')
+            end++;
+        ss_text_write(part(&r->scan.text, r->at, end), w, escape);
+        r->at = end;
+        if (end != r->next.begin || !r->next.kind)
+            continue;
+        put_marker(w, r->next.kind);
+        r->at = r->next.end;
+        find_next(r);
+    }
+    r->at++;
+}
+
+/* ---- The hook --------------------------------------------------------------------------------*/
+
+typedef struct buffer {
+    char *bytes; /* owned */
+    size_t length, capacity;
+} buffer;
+
+static int append(const char *bytes, size_t length, void *data)
+{
+    buffer *b = data;
+
+    if (length > b->capacity - b->length) {
+        size_t capacity = (b->length + length) * 2 + 64;
+        char *grown = ss_realloc(b->bytes, capacity, 1);
+
+        if (!grown)
+            return 1;
+        b->bytes = grown;
+        b->capacity = capacity;
+    }
+    if (length)
+        memcpy(b->bytes + b->length, bytes, length);
+    b->length += length;
+    return 0;
+}
+
+static int write_plain(ss_text text, stacksplice_write_callback write, void *data)
+{
+    int stopped = 0;
+
+    if (text.utf8)
+        return text.length ? write(text.utf8, text.length, data) : 0;
+    for (size_t at = 0; at < text.length && !stopped;) {
+        char point[4];
+        size_t length = ss_utf8_put(ss_utf16_next(text.utf16, text.length, &at), point);
+
+        stopped = write(point, length, data);
+    }
+    return stopped;
+}
+
+/* Write what the rules leave; nonzero when WRITE stopped it. */
+static int write_rest(ss_redacted *r, stacksplice_write_callback write, void *data)
+{
+    int stopped = 0;
+
+    while (!ss_redacted_is_done(r) && !stopped) {
+        char marker[64];
+        int length;
+
+        stopped = write_plain(part(&r->scan.text, r->at, r->next.begin), write, data);
+        r->at = r->next.end;
+        if (stopped || !r->next.kind)
+            continue;
+        memcpy(marker, "[redacted: ", 11);
+        length = (int)strlen(r->next.kind);
+        memcpy(marker + 11, r->next.kind, (size_t)length);
+        marker[11 + length] = ']';
+        stopped = write(marker, (size_t)length + 12, data);
+        find_next(r);
+    }
+    return stopped;
+}
+
+/* Have the hook write the text anew. */
+static void call_hook(ss_redacted *r, const ss_rules *rules, stacksplice_text_kind kind)
+{
+    static const char failed[] = "[redacted: hook failed]";
+    buffer left = {NULL, 0, 0}, made = {NULL, 0, 0};
+    bool is_made =
+        !write_rest(r, append, &left) && !rules->hook(left.bytes ? left.bytes : "", left.length,
+                                                      kind, append, &made, rules->hook_data);
+
+    ss_free(left.bytes);
+    r->made = made.bytes;
+    r->scan.rules = NULL;
+    r->scan.text = is_made ? (ss_text){made.bytes ? made.bytes : "", NULL, made.length}
+                           : (ss_text){failed, NULL, sizeof failed - 1};
+    r->at = 0;
+    find_next(r);
+}
+
+/* ---- A text ----------------------------------------------------------------------------------*/
+
+void ss_redacted_begin(ss_redacted *r, ss_text text, stacksplice_text_kind kind, bool failfast)
+{
+    const ss_rules *rules = ss_rules_enter();
+
+    *r = (ss_redacted){.scan = {.text = text,
+                                .rules = rules->rules ? rules : NULL,
+                                .is_source = kind == STACKSPLICE_TEXT_SOURCE}};
+    find_next(r);
+    if (rules->hook && !failfast && text.length)
+        call_hook(r, rules, kind);
+}
+
+void ss_redacted_end(ss_redacted *r)
+{
+    ss_free(r->made);
+    ss_rules_leave();
+}
+
+void ss_redact(ss_text text, stacksplice_text_kind kind, bool failfast, ss_writer *w,
+               ss_escape escape)
+{
+    ss_redacted r;
+
+    ss_redacted_begin(&r, text, kind, failfast);
+    while (!ss_redacted_is_done(&r) && !w->failed) {
+        ss_text_write(part(&r.scan.text, r.at, r.next.begin), w, escape);
+        r.at = r.next.end;
+        if (!r.next.kind)
+            continue;
+        put_marker(w, r.next.kind);
+        find_next(&r);
+    }
+    ss_redacted_end(&r);
+}
+
+stacksplice_hresult stacksplice_redact(const char *text, size_t length, stacksplice_text_kind kind,
+                                       stacksplice_write_callback write, void *data)
+{
+    ss_redacted r;
+    int stopped;
+
+    if (!text || !write)
+        return E_POINTER;
+    if (kind < STACKSPLICE_TEXT_MESSAGE || kind > STACKSPLICE_TEXT_LOCAL)
+        return E_INVALIDARG;
+    ss_redacted_begin(&r, (ss_text){text, NULL, length}, kind, false);
+    stopped = write_rest(&r, write, data);
+    ss_redacted_end(&r);
+    return stopped ? S_FALSE : S_OK;
+}

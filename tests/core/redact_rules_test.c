@@ -1,0 +1,254 @@
+/* What the rules take for secrets, and what they leave alone. */
+#include <stacksplice/redact.h>
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct written {
+    char text[4096];
+    size_t length;
+} written;
+
+static int keep(const char *text, size_t length, void *data)
+{
+    written *out = data;
+
+    if (length >= sizeof out->text - out->length)
+        return 1;
+    memcpy(out->text + out->length, text, length);
+    out->length += length;
+    out->text[out->length] = '\0';
+    return 0;
+}
+
+static void assert_redacted(const char *text, stacksplice_text_kind kind, const char *want)
+{
+    written out = {"", 0}, again = {"", 0};
+
+    assert_int_equal(stacksplice_redact(text, strlen(text), kind, keep, &out), S_OK);
+    assert_string_equal(out.text, want);
+    assert_int_equal(stacksplice_redact(out.text, out.length, kind, keep, &again), S_OK);
+    assert_string_equal(again.text, want); /* what was redacted stays as it is */
+}
+
+typedef struct row {
+    const char *text, *want; /* WANT NULL: nothing is removed */
+} row;
+
+static void assert_rows(const row *rows, size_t count, stacksplice_text_kind kind)
+{
+    for (size_t i = 0; i < count; i++)
+        assert_redacted(rows[i].text, kind, rows[i].want ? rows[i].want : rows[i].text);
+}
+
+#define ASSERT_ROWS(rows, kind) assert_rows(rows, sizeof(rows) / sizeof *(rows), kind)
+
+#define P "[redacted: password]"
+#define T "[redacted: token]"
+#define K "[redacted: key]"
+#define C "[redacted: credentials]"
+#define S "[redacted: secret]"
+
+static const row named[] = {
+    {"password=hunter2", "password=" P},
+    {"Password: hunter2, user: bob", "Password: " P ", user: bob"},
+    {"DB_PASSWORD=hunter2 DB_HOST=x", "DB_PASSWORD=" P " DB_HOST=x"},
+    {"dbPass=hunter2;Server=x", "dbPass=" P ";Server=x"},
+    {"PWD=hunter2", "PWD=" P},
+    {"compass=north bypass=1 passes=3 password_file", NULL},
+    {"{'password': 'hunter2', 'n': 1}", "{'password': '" P "', 'n': 1}"},
+    {"{\"api_key\": \"a b\\\"c\", \"n\": 1}", "{\"api_key\": \"" K "\", \"n\": 1}"},
+    {"{\\\"token\\\":\\\"abc\\\",\\\"n\\\":1}", "{\\\"token\\\":\\\"" T "\\\",\\\"n\\\":1}"},
+    {"password=b'hunter2' x", "password=b'" P "' x"},
+    {"secret => 'x1'", "secret => '" S "'"},
+    {"t[\"password\"] = \"hunter2\"", "t[\"password\"] = \"" P "\""},
+    {"('password', 'hunter2')", "('password', '" P "')"},
+    {"passwords: ['a', 'b'] and more", "passwords: " P " and more"},
+    {"password hunter2", NULL},
+    {"wrong password 'hunter2' for bob", "wrong password '" P "' for bob"},
+    {"run --password hunter2 --verbose", "run --password " P " --verbose"},
+    {"run --token=abc", "run --token=" T},
+    {"Unexpected token '<' in JSON", NULL},
+    {"max_tokens: 4096, tokens=7", NULL},
+    {"Authorization: Bearer abc def\nHost: x", "Authorization: Bearer " C "\nHost: x"},
+    {"Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic " C},
+    {"{'Authorization': 'Bearer abc'}", "{'Authorization': '" C "'}"},
+    {"Set-Cookie: sid=1; Path=/", "Set-Cookie: [redacted: cookie]"},
+    {"Bearer abcdefghijkl0", "Bearer " T},
+    {"the bearer of news", NULL},
+    {"https://h/p?access_token=abc&x=1", "https://h/p?access_token=" T "&x=1"},
+    {"password=None, token=nil, secret=null, api_key=''", NULL},
+    {"password: True token: undefined secret: ****", NULL},
+    {"SecretToken('abc')", "SecretToken('" T "')"},
+    {"password == 'hunter2'", "password == '" P "'"},
+    {"password='unclosed\nnext line", "password='" P "\nnext line"},
+    {"password:\nnext line", NULL},
+    {"token::type", NULL},
+    {"X-Amz-Signature=0f&b=1", "X-Amz-Signature=" K "&b=1"},
+    {"=:\"'([{", NULL},
+    {"password=", NULL},
+};
+
+static const row formed[] = {
+    {"id AKIAIOSFODNN7EXAMPLE.", "id [redacted: AWS key]."},
+    {"xAKIAIOSFODNN7EXAMPLE AKIASHORT", NULL},
+    {"ghp_0123456789abcdefghijABCDEFGHIJ012345", "[redacted: GitHub token]"},
+    {"-ghp_0123456789abcdefghijABCDEFGHIJ012345-", "-[redacted: GitHub token]-"},
+    {"at xoxb-1234567890-abcdef ok", "at [redacted: Slack token] ok"},
+    {"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl!", "[redacted: JWT]!"},
+    {"eyJhbGciOiJIUzI1NiJ9 alone", NULL},
+    {"a -----BEGIN RSA PRIVATE KEY-----\nMII\nabc\n-----END RSA PRIVATE KEY----- z",
+     "a [redacted: private key] z"},
+    {"-----BEGIN PRIVATE KEY-----\nMII", "[redacted: private key]"},
+    {"-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----", NULL},
+    {"postgres://bob:p@ss@db/x", "postgres://" C "@db/x"},
+    {"https://abc@host/x?y=a@b", "https://" C "@host/x?y=a@b"},
+    {"http://host/a@b ssh://git@host/x bob@example.org", NULL},
+    {"://@ a://", NULL},
+};
+
+static const row source[] = {
+    {"login(password=\"hunter2\")", "login(password=\"" P "\")"},
+    {"password = read_password()", NULL},
+    {"if password == expected:", NULL},
+    {"password: str = \"hunter2\",", "password: str = \"" P "\","},
+    {"def login(user, password: str, token: Token = None):", NULL},
+    {"local password = [[hunter2]]", "local password = " P},
+    {"connect(\"host=x password=hunter2\")", "connect(\"host=x password=" P "\")"},
+    {"name = input(\"Password: \")", NULL},
+    {"return f\"token={token}\"", NULL},
+    {"#define PASSWORD \"hunter2\"", "#define PASSWORD \"" P "\""},
+    {"pin_secret = 1234", "pin_secret = " S},
+    {"secrets = [\"a\", b]", "secrets = " S},
+    {"key = os.environ[\"API_KEY\"]", NULL},
+    {"a = \"it's\"; token = make(); b = 'x token=abc'",
+     "a = \"it's\"; token = make(); b = 'x token=" T "'"},
+};
+
+TEST(test_values_with_telling_names)
+{
+    ASSERT_ROWS(named, STACKSPLICE_TEXT_MESSAGE);
+}
+
+TEST(test_secrets_known_by_their_form)
+{
+    ASSERT_ROWS(formed, STACKSPLICE_TEXT_MESSAGE);
+    ASSERT_ROWS(formed, STACKSPLICE_TEXT_PATH);
+}
+
+TEST(test_literals_in_source)
+{
+    ASSERT_ROWS(source, STACKSPLICE_TEXT_SOURCE);
+}
+
+TEST(test_rules_are_chosen)
+{
+    const char *names[] = {"pin", "Iban-Number"};
+    stacksplice_redaction redaction = {.size = sizeof redaction,
+                                       .rules = STACKSPLICE_REDACT_EMAILS};
+    const stacksplice_text_kind kind = STACKSPLICE_TEXT_MESSAGE;
+
+    assert_redacted("bob@example.org", kind, "bob@example.org");
+    assert_int_equal(stacksplice_set_redaction(&redaction), S_OK);
+    assert_redacted("password=x to bob.b@example.org.", kind, "password=x to [redacted: e-mail].");
+    assert_redacted("a@b x@ @y.z <a+b@c.de>", kind, "a@b x@ @y.z <[redacted: e-mail]>");
+    redaction.rules = STACKSPLICE_REDACT_NAMED;
+    redaction.names = names;
+    redaction.name_count = 2;
+    assert_int_equal(stacksplice_set_redaction(&redaction), S_OK);
+    assert_redacted("user_pin=1234 spin=5 iban_number: DE1", kind,
+                    "user_pin=" S " spin=5 iban_number: " S);
+    assert_redacted("http://a:b@c", kind, "http://a:b@c");
+    assert_string_equal(stacksplice_redact_name("userPin"), "secret");
+    redaction.rules = 0;
+    assert_int_equal(stacksplice_set_redaction(&redaction), S_OK);
+    assert_redacted("password=x", kind, "password=x");
+    assert_null(stacksplice_redact_name("password"));
+    assert_int_equal(stacksplice_set_redaction(NULL), S_OK);
+    assert_redacted("password=x", kind, "password=" P);
+    assert_string_equal(stacksplice_redact_name("password"), "password");
+    assert_null(stacksplice_redact_name("place"));
+    assert_null(stacksplice_redact_name(NULL));
+}
+
+TEST(test_bad_settings_change_nothing)
+{
+    const char *bad[] = {"", "a b", "p\303\244ss",
+                         "abcdefghijabcdefghijabcdefghijabcdefghijabcdefghij"};
+    const char *many[STACKSPLICE_REDACT_NAMES_MAX + 1];
+    stacksplice_redaction redaction = {.size = sizeof redaction, .rules = 16};
+    written out = {"", 0};
+
+    assert_int_equal(stacksplice_set_redaction(&redaction), E_INVALIDARG);
+    redaction.rules = 0;
+    for (size_t i = 0; i < 4; i++) {
+        redaction.names = &bad[i];
+        redaction.name_count = 1;
+        assert_int_equal(stacksplice_set_redaction(&redaction), E_INVALIDARG);
+    }
+    for (size_t i = 0; i < STACKSPLICE_REDACT_NAMES_MAX + 1; i++)
+        many[i] = "pin";
+    redaction.names = many;
+    redaction.name_count = STACKSPLICE_REDACT_NAMES_MAX + 1;
+    assert_int_equal(stacksplice_set_redaction(&redaction), E_INVALIDARG);
+    redaction.size--;
+    assert_int_equal(stacksplice_set_redaction(&redaction), E_INVALIDARG);
+    assert_redacted("password=x", STACKSPLICE_TEXT_MESSAGE, "password=" P);
+    assert_int_equal(stacksplice_redact(NULL, 0, STACKSPLICE_TEXT_MESSAGE, keep, &out), E_POINTER);
+    assert_int_equal(stacksplice_redact("", 0, STACKSPLICE_TEXT_MESSAGE, NULL, &out), E_POINTER);
+    assert_int_equal(stacksplice_redact("", 0, 0, keep, &out), E_INVALIDARG);
+    assert_int_equal(stacksplice_redact("", 0, 9, keep, &out), E_INVALIDARG);
+}
+
+static int shout(const char *text, size_t length, stacksplice_text_kind kind,
+                 stacksplice_write_callback write, void *write_data, void *data)
+{
+    assert_int_equal(kind, STACKSPLICE_TEXT_LOCAL);
+    if (*(const int *)data)
+        return 1;
+    return write("<", 1, write_data) || write(text, length, write_data) ||
+           write(">", 1, write_data);
+}
+
+TEST(test_a_hook_has_the_last_word)
+{
+    int fails = 0;
+    const stacksplice_redaction redaction = {.size = sizeof redaction,
+                                             .rules = STACKSPLICE_REDACT_DEFAULT,
+                                             .hook = shout,
+                                             .hook_data = &fails};
+    const char *text = "a password=x b";
+    written out = {"", 0};
+
+    assert_int_equal(stacksplice_set_redaction(&redaction), S_OK);
+    assert_int_equal(stacksplice_redact(text, 14, STACKSPLICE_TEXT_LOCAL, keep, &out), S_OK);
+    assert_string_equal(out.text, "<a password=" P " b>");
+    out.length = 0;
+    fails = 1;
+    assert_int_equal(stacksplice_redact(text, 14, STACKSPLICE_TEXT_LOCAL, keep, &out), S_OK);
+    assert_string_equal(out.text, "[redacted: hook failed]");
+    assert_int_equal(stacksplice_set_redaction(NULL), S_OK);
+}
+
+/* Each piece is a beginning of something, so that scans that never end anything would add up. */
+TEST(test_long_texts_of_beginnings)
+{
+    static const char *const pieces[] = {"password=\"", "password=[", "://a", "eyJabcdefghijk.",
+                                         "-----BEGIN ", "token ",     "a@",   "\\\"secret\\\":"};
+    const size_t length = 1 << 20;
+    char *text = malloc(length);
+
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        size_t piece = strlen(pieces[i]);
+        written out = {"", 0};
+
+        for (size_t at = 0; at < length; at++)
+            text[at] = pieces[i][at % piece];
+        (void)stacksplice_redact(text, length, STACKSPLICE_TEXT_MESSAGE, keep, &out);
+        out.length = 0;
+        (void)stacksplice_redact(text, length, STACKSPLICE_TEXT_SOURCE, keep, &out);
+    }
+    free(text);
+}
