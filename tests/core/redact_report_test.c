@@ -1,0 +1,217 @@
+/* Secrets in every part of an error, and every report of it. */
+#include "report_fixture.h"
+#include "support.h"
+
+#include <stacksplice/redact.h>
+#include <stacksplice/winrt/roerrorapi.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SECRET "hunter2"
+#define TOKEN "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+
+static char directory[] = "/tmp/redact-XXXXXX";
+static char script[64];
+
+static void make_script(void)
+{
+    FILE *file;
+
+    assert_non_null(mkdtemp(directory));
+    snprintf(script, sizeof script, "%s/password=" SECRET ".py", directory);
+    file = fopen(script, "w");
+    assert_non_null(file);
+    fputs("login(password=\"" SECRET "\")\n", file);
+    fclose(file);
+}
+
+static void note(IRestrictedErrorInfo *error, const char *text)
+{
+    assert_int_equal(stacksplice_add_note((IUnknown *)error, text, strlen(text)), S_OK);
+}
+
+static IRestrictedErrorInfo *make_error(IRestrictedErrorInfo *cause)
+{
+    static uintptr_t frames[3];
+    static const char message[] = "first\nbad password: " SECRET "\n\n-----BEGIN PRIVATE KEY-----\n"
+                                  "MII" SECRET "\n-----END PRIVATE KEY-----\nlast";
+    const fixture_error contents = {.hr = E_INVALIDARG,
+                                    .type = "ValueError",
+                                    .message = message,
+                                    .message_length = sizeof message - 1,
+                                    .frames = frames,
+                                    .frame_count = 3,
+                                    .cause = cause};
+    IRestrictedErrorInfo *error;
+
+    frames[0] = fixture_script("python", "token='" SECRET "'", script, 1);
+    frames[1] = fixture_script("lua", "g", "https://bob:" SECRET "@example.org/x.lua", 2);
+    frames[2] = fixture_gap("task " TOKEN);
+    error = fixture_originate(&contents);
+    note(error, "called with token=" SECRET "\nand " TOKEN);
+    fixture_propagate(error, "lua", frames, 3);
+    return error;
+}
+
+/* An error without exception: the message is UTF-16, as a host of Windows gives it. */
+static IRestrictedErrorInfo *make_native(void)
+{
+    static const char text[] = "cannot open postgres://bob:" SECRET "@db/x with pwd=" SECRET ".";
+    WCHAR wide[sizeof text];
+    IRestrictedErrorInfo *error = NULL;
+
+    for (size_t i = 0; i < sizeof text; i++)
+        wide[i] = (unsigned char)text[i];
+    assert_true(RoOriginateErrorW(E_ACCESSDENIED, 0, wide));
+    assert_int_equal(GetRestrictedErrorInfo(&error), S_OK);
+    return error;
+}
+
+static void assert_clean(const char *text)
+{
+    if (strstr(text, SECRET) || strstr(text, "ghp_"))
+        fail_msg("a secret is in:\n%s", text);
+    assert_non_null(strstr(text, "[redacted: "));
+}
+
+static const stacksplice_format_kind kinds[] = {STACKSPLICE_FORMAT_TEXT, STACKSPLICE_FORMAT_JSON,
+                                                STACKSPLICE_FORMAT_STACK,
+                                                STACKSPLICE_FORMAT_SENTRY};
+
+static void assert_all_clean(IRestrictedErrorInfo *error, bool has_stack)
+{
+    for (unsigned i = 0; i < 16; i++) {
+        const stacksplice_format_options options = {.size = sizeof options,
+                                                    .order = i & 4 ? 1 : 0,
+                                                    .all_frames = i & 8 ? 1 : 0,
+                                                    .color = i & 4 ? 1 : 0};
+
+        if (has_stack || kinds[i & 3] != STACKSPLICE_FORMAT_STACK)
+            assert_clean(fixture_format((IUnknown *)error, kinds[i & 3], &options));
+    }
+}
+
+TEST(test_no_format_has_a_secret)
+{
+    IRestrictedErrorInfo *cause, *error;
+
+    make_script();
+    cause = make_native();
+    error = make_error(cause);
+    assert_all_clean(cause, false);
+    assert_all_clean(error, true);
+    assert_non_null(
+        strstr(fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL),
+               "ValueError: first\n| bad password: [redacted: password]\n|\n"
+               "| [redacted: private key]\n| last\n"
+               "note: called with token=[redacted: token]\n| and [redacted: GitHub token]\n"));
+    cause->lpVtbl->Release(cause);
+    error->lpVtbl->Release(error);
+}
+
+TEST(test_the_error_itself_keeps_its_text)
+{
+    IRestrictedErrorInfo *error = make_native();
+    BSTR description = NULL, message = NULL, sid = NULL;
+    HRESULT hr;
+    bool found = false;
+
+    assert_int_equal(error->lpVtbl->GetErrorDetails(error, &description, &hr, &message, &sid),
+                     S_OK);
+    for (const WCHAR *at = message; *at; at++)
+        found = found || (at[0] == 'h' && at[1] == 'u' && at[2] == 'n' && at[6] == '2');
+    assert_true(found);
+    SysFreeString(description);
+    SysFreeString(message);
+    SysFreeString(sid);
+    error->lpVtbl->Release(error);
+}
+
+/* A process that fails fast may call no hook. */
+static int hook_of_the_host(const char *text, size_t length, stacksplice_text_kind kind,
+                            stacksplice_write_callback write, void *write_data, void *data)
+{
+    return write("[hook]", 6, write_data);
+}
+
+static void fail_fast(int err)
+{
+    const stacksplice_redaction redaction = {
+        .size = sizeof redaction, .rules = STACKSPLICE_REDACT_DEFAULT, .hook = hook_of_the_host};
+
+    setenv("STACKSPLICE_REPORT_DIR", directory, 1);
+    dup2(err, STDERR_FILENO);
+    (void)SetRestrictedErrorInfo(make_error(make_native()));
+    if (stacksplice_set_redaction(&redaction) == S_OK)
+        RoFailFastWithErrorContext(E_INVALIDARG);
+    _exit(1);
+}
+
+static char *read_all(int file)
+{
+    static char text[1 << 20];
+    size_t used = 0;
+    ssize_t got;
+
+    while ((got = read(file, text + used, sizeof text - 1 - used)) > 0)
+        used += (size_t)got;
+    close(file);
+    text[used] = 0;
+    return text;
+}
+
+static int open_report(void)
+{
+    char path[512] = "";
+    DIR *all = opendir(directory);
+
+    for (struct dirent *one = readdir(all); one; one = readdir(all)) {
+        if (strstr(one->d_name, ".json"))
+            snprintf(path, sizeof path, "%s/%s", directory, one->d_name);
+    }
+    closedir(all);
+    return open(path, O_RDONLY);
+}
+
+static void remove_directory(void)
+{
+    char path[512];
+    DIR *all = opendir(directory);
+
+    for (struct dirent *one = readdir(all); one; one = readdir(all)) {
+        snprintf(path, sizeof path, "%s/%s", directory, one->d_name);
+        (void)unlink(path); /* not of "." */
+    }
+    closedir(all);
+    assert_int_equal(rmdir(directory), 0);
+}
+
+TEST(test_a_process_that_fails_fast_tells_none)
+{
+    int ends[2], status;
+    const char *text;
+    pid_t child;
+
+    assert_int_equal(pipe(ends), 0);
+    child = fork();
+    if (!child)
+        fail_fast(ends[1]);
+    close(ends[1]);
+    text = read_all(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_clean(text);
+    assert_null(strstr(text, "[hook]"));
+    text = read_all(open_report());
+    assert_non_null(strstr(text, "stacksplice-report/1"));
+    assert_clean(text);
+    assert_null(strstr(text, "[hook]"));
+    remove_directory();
+}
