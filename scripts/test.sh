@@ -60,7 +60,8 @@ run_ctest() { # NAME BUILD-PRESET [TEST-PRESET]
     status=0
     build "$2" || status=$?
     if [ "$status" = 0 ]; then
-        ctest --preset "${3:-$2}" -j "$test_jobs" --output-junit "$report" </dev/null || status=$?
+        ctest --preset "${3:-$2}" -j "$test_jobs" --output-junit "$report" \
+            --test-output-size-passed 100000 </dev/null || status=$?
     fi
     tally "$1" "$status" "$report"
 }
@@ -91,7 +92,7 @@ run_pytest() {
     status=0
     prepare_venv || status=$?
     if [ "$status" = 0 ]; then
-        "$venv/bin/python" -m pytest -q --junitxml="$report" "$@" </dev/null || status=$?
+        "$venv/bin/python" -m pytest -q -rs --junitxml="$report" "$@" </dev/null || status=$?
     fi
     tally "$name" "$status" "$report"
 }

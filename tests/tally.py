@@ -2,7 +2,8 @@
 
 usage: tally.py PART EXIT_STATUS REPORT [details]
 
-With "details" it prints what failed too, for a runner that says so in its report only.
+With "details" it prints what failed too, for a runner that says so in its report only.  A line
+"skipped: WHY" in a test's output is printed with the test's name: ctest counts such a test as passed.
 Exit status 1 when a test failed, when the runner itself failed, or when nothing was run at all.
 """
 
@@ -28,11 +29,18 @@ def print_failure(element, name):
         print(f"FAILED {name}\n{(failure.text or '').strip()}")
 
 
+def print_skips(case):
+    for line in (case.findtext("system-out") or "").splitlines():
+        if line.startswith("skipped: "):
+            print(f"{case.get('name')}: {line}")
+
+
 def count_outcomes(report, details):
     count = {"passed": 0, "failed": 0, "skipped": 0}
     for element in ElementTree.parse(report).iter():
         if element.tag == "testcase":
             count[outcome(element)] += 1
+            print_skips(element)
         elif element.tag in ("testsuites", "testsuite"):
             # busted puts a test file that cannot be loaded here.
             count["failed"] += len(element.findall("error"))

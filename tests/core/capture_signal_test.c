@@ -160,7 +160,7 @@ TEST(test_signals_while_a_capture_learns)
     unsigned before = atomic_load(&allocations);
 
     if (NO_STEPS)
-        skip();
+        SKIP(WHY_NO_STEPS);
     forgetful = true;
     run_steps(3);
     forgetful = false;
@@ -173,7 +173,7 @@ TEST(test_signals_while_the_tree_grows)
     unsigned before = atomic_load(&allocations);
 
     if (NO_STEPS)
-        skip();
+        SKIP(WHY_NO_STEPS);
     for (int depth = 4; depth < 10; depth++) {
         run_steps(depth);
         check_steps(500);
@@ -186,7 +186,7 @@ TEST(test_signals_in_a_known_stack)
     unsigned before = atomic_load(&allocations);
 
     if (NO_STEPS)
-        skip();
+        SKIP(WHY_NO_STEPS);
     for (int i = 0; i < 3; i++) {
         run_steps(5);
         check_steps(300);

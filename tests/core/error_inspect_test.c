@@ -137,7 +137,7 @@ FRESH_TEST(test_inspect_another_process)
     close(to_parent[0]);
     close(to_parent[1]);
     if (hr == E_ACCESSDENIED)
-        skip(); /* reading other processes is not allowed here */
+        SKIP("reading other processes is not allowed here");
     assert_int_equal(hr, S_OK);
     assert_true(count > 0);
     NEEDS_NATIVE_FRAMES();

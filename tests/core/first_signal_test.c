@@ -223,7 +223,7 @@ TEST(test_a_gap_that_is_new)
     twice t = {.by_context = true};
 
 #ifndef __GLIBC__
-    skip(); /* no makecontext */
+    SKIP("this C library has no makecontext");
 #endif
     run_in_thread(&t, NULL);
     assert_int_equal(t.of[0].hr, S_OK);

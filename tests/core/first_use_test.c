@@ -89,12 +89,10 @@ static void check_use(int in_thread)
 TEST(test_first_use_of_a_loaded_library_needs_no_memory)
 {
 #if SANITIZED
-    skip(); /* a sanitizer's own allocations would end the process first */
+    SKIP("a sanitizer's own allocations would end the process first");
 #endif
-    if (!limits_hold()) {
-        print_message("skipped: nothing holds this process to its limit of address space\n");
-        skip();
-    }
+    if (!limits_hold())
+        SKIP("nothing holds this process to its limit of address space");
     check_use(0);
     check_use(1);
 }

@@ -101,7 +101,7 @@ TEST_WITH(test_a_handler_forks_while_an_error_is_made, begin, NULL)
     struct sigaction action;
 
     if (NO_STEPS)
-        skip();
+        SKIP(WHY_NO_STEPS);
     memset(&action, 0, sizeof action);
     action.sa_handler = fork_now_and_then;
     assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);

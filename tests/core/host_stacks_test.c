@@ -45,10 +45,8 @@ TEST(test_many_stacks_are_found)
 {
     ss_range stack;
 
-    if ((uintptr_t)&stack - (uintptr_t)memory < (uintptr_t)128 << 20) {
-        print_message("skipped: memory lies where a kernel keeps room for this stack\n");
-        skip(); /* as an emulator lays it out */
-    }
+    if ((uintptr_t)&stack - (uintptr_t)memory < (uintptr_t)128 << 20)
+        SKIP("an emulator put memory where a kernel keeps room for this stack");
     change_half(true);
     assert_int_equal(stacksplice_add_stack(memory[1], memory[2] + 1), E_INVALIDARG);
     for (unsigned i = 0; i < STACKS * 2; i++)

@@ -328,10 +328,10 @@ static bool is_limit_held(void)
 TEST(test_without_memory_for_a_stack_frames_are_poor)
 {
 #if SANITIZED
-    skip(); /* they end the process without memory */
+    SKIP("sanitizers end a process that has no memory");
 #endif
     if (!is_limit_held())
-        skip();
+        SKIP("nothing holds this process to its limit of address space");
     in_child(run_without_memory, 256);
 }
 

@@ -184,7 +184,7 @@ TEST(test_resolve_finds_lines_and_inlined_functions)
 #else
     (void)state;
     (void)assert_ends;
-    skip();
+    SKIP("this build has no libdw");
 #endif
 }
 
@@ -240,7 +240,7 @@ TEST(test_resolve_in_a_stripped_library)
     const kept *k;
 
 #ifndef __GLIBC__
-    skip(); /* musl unloads nothing */
+    SKIP("this C library unloads nothing");
 #endif
     assert_non_null(address);
     memcpy(&call, &address, sizeof call);
@@ -311,7 +311,7 @@ TEST(test_resolve_demangles_with_the_run_time_of_a_library)
     assert_memory_equal(name, "shape::area(std::", strlen("shape::area(std::"));
 #else
     (void)state;
-    skip();
+    SKIP("this build has no C++ compiler");
 #endif
 }
 
@@ -325,7 +325,7 @@ TEST(test_resolve_forgets_an_unloaded_library)
     uintptr_t hidden, shown;
 
 #ifndef __GLIBC__
-    skip(); /* musl unloads nothing */
+    SKIP("this C library unloads nothing");
 #endif
     assert_non_null(address);
     memcpy(&call, &address, sizeof call);

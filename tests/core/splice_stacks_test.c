@@ -63,7 +63,7 @@ TEST(test_capture_after_fork)
     pid_t child = -1;
 
     if (UNDER_TSAN)
-        skip();
+        SKIP("ThreadSanitizer supports no new threads in the child of several");
     threads[0] = thread_start(capture_in_thread, stacks);
     threads[1] = thread_start(fork_in_thread, &child);
     (void)thread_end(threads[0]);
@@ -86,8 +86,7 @@ static void run_on(void *memory, size_t size)
 {
 #if !defined(__GLIBC__)
     (void)run_in_context;
-    print_message("skipped: this C library has no makecontext\n");
-    skip();
+    SKIP("this C library has no makecontext");
 #else
     assert_int_equal(getcontext(&other_context), 0);
     other_context.uc_stack.ss_sp = memory;
@@ -134,9 +133,8 @@ TEST(test_capture_on_an_unknown_foreign_stack)
 
     assert_non_null(memory);
     if ((uintptr_t)&size - (uintptr_t)memory < (uintptr_t)128 << 20) {
-        print_message("skipped: memory lies where a kernel keeps room for this stack\n");
         free(memory);
-        skip(); /* as an emulator lays it out */
+        SKIP("an emulator put memory where a kernel keeps room for this stack");
     }
     run_on(memory, size);
     assert_int_equal(other_stacks[0].hr, S_OK);
@@ -152,7 +150,7 @@ TEST(test_capture_on_a_stack_inside_the_stack)
     char memory[1 << 17];
 
     if (UNDER_VALGRIND)
-        skip(); /* it takes the change of stacks for a large frame, whose contents are undefined */
+        SKIP("valgrind takes the change of stacks for a large frame with undefined contents");
     assert_int_equal(stacksplice_add_stack(memory, memory + sizeof memory), S_OK);
     run_on(memory, sizeof memory);
     check_other_stack();
@@ -207,7 +205,7 @@ TEST(test_capture_of_an_endless_recursion_ends)
     static stack s;
 
     if (UNDER_TSAN)
-        skip();
+        SKIP("ThreadSanitizer's own list of calls has 65536 entries");
     (void)thread_run_on(NULL, 64 << 20, descend_in_thread, &s);
     assert_int_equal(s.hr, S_OK);
     assert_true(s.count > 10 && s.count < 40);

@@ -381,7 +381,7 @@ TEST(test_one_that_cannot_be_mapped)
     pid_t child;
 
     if (SANITIZED)
-        skip();
+        SKIP("sanitizers have mapped the whole address space");
     child = fork();
     if (child == 0)
         _exit(without_memory());

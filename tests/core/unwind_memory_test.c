@@ -17,7 +17,7 @@ TEST(test_first_walk_without_memory_fails)
     pid_t child;
 
     if (SANITIZED)
-        skip(); /* they have mapped the whole address space */
+        SKIP("sanitizers have mapped the whole address space");
     child = fork();
     if (child == 0) {
         struct rlimit none = {0, 0}, was;
@@ -67,7 +67,7 @@ TEST(test_deep_walk_without_memory_says_so)
     pid_t child;
 
     if (SANITIZED)
-        skip();
+        SKIP("sanitizers have mapped the whole address space");
     (void)deep(31000, do_nothing); /* the stack grows now: without memory it cannot */
     ss_unwind_trim(&walk, true);
     assert_true(ss_unwind_walk(&walk, SS_HERE(), SS_UNWIND_MAX_FRAMES));

@@ -112,8 +112,10 @@ TEST(test_stacks_equal_libgccs_while_they_are_switched)
     ucontext_t in, out;
     char *memory;
 
-    if (NO_STEPS || UNDER_ASAN)
-        skip(); /* AddressSanitizer must be told of switches */
+    if (NO_STEPS)
+        SKIP(WHY_NO_STEPS);
+    if (UNDER_ASAN)
+        SKIP("AddressSanitizer must be told of switches");
     memory = mmap(NULL, FIBER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(memory != MAP_FAILED);
     assert_int_equal(stacksplice_add_stack(memory, memory + FIBER_SIZE), 0);

@@ -89,7 +89,7 @@ TEST_WITH(test_unwind_forgets_what_was_unloaded, begin_test, NULL)
         same += take_turn(TURN_SMALL) == take_turn(TURN_LARGE);
     check_probe();
     if (!same)
-        skip(); /* the loader put them apart each time: nothing was shown */
+        SKIP("the loader put the libraries apart each time: nothing was shown");
 }
 
 static void *take_turns(void *data)
@@ -235,7 +235,7 @@ TEST_WITH(test_unwind_equals_libgcc_at_any_instruction, begin_test, NULL)
     volatile uint64_t sum = 0;
 
 #if UNDER_TSAN
-    skip(); /* ThreadSanitizer keeps signals back until a call of its own */
+    SKIP("ThreadSanitizer keeps signals back until a call of its own");
 #endif
     handled = 0;
     use_handler(SIGPROF, SA_RESTART);

@@ -3,7 +3,6 @@
 #include "unwind/tree.h"
 #include "unwind/walk.h"
 #include "frames.h"
-#include "instruments.h"
 #include "random.h"
 #include "support.h"
 #include "unwind_deep.h"
@@ -237,8 +236,6 @@ TEST(test_tree_knows_a_new_stack_by_its_parts)
     static const uint8_t part[2][8] = {{255, 0, 1, 2, 3, 4, 5, 6}, {255, 8, 3, 0, 2, 7, 1, 0}};
     uint32_t before = 0;
 
-    if (SANITIZED)
-        skip(); /* there each frame counts from its frame pointer */
     ss_unwind_trim(&walk, true);
     for (volatile unsigned order = 0; order < 32; order++) {
         for (unsigned i = 0; i < DEPTH; i++)
@@ -338,8 +335,6 @@ TEST(test_tree_may_not_grow_without_credit)
 
 TEST(test_tree_bounds_a_deep_recursion)
 {
-    if (SANITIZED)
-        skip(); /* their frames are too large for the stack */
     ss_unwind_trim(&walk, true);
     for (unsigned i = 0; i < 3; i++) {
         (void)deep(30000, only_walk);

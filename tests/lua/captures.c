@@ -193,7 +193,7 @@ TEST(test_fork_beside_a_thread_that_captures)
     int status;
 
 #if UNDER_ASAN
-    skip(); /* its allocator takes no lock for fork: a child can find one held for ever */
+    SKIP("AddressSanitizer's allocator takes no lock for fork: a child can find one held for ever");
 #endif
     thread = thread_start(run_states, &failed);
     for (int i = 0; i < 10; i++) {

@@ -9,7 +9,7 @@ STATE_TEST(test_resume_captures_the_dead_coroutine)
     int results = -1;
 
 #if LUA_VERSION_NUM < 504
-    skip(); /* Lua 5.3 does not have variables that are closed */
+    SKIP("Lua 5.3 does not have variables that are closed");
 #endif
     load(co, "local function f()\ncoroutine.yield(1, 2)\nlocal c <close> = setmetatable({},\n"
              "{__close = function() closed = true error('in close') end})\n"
@@ -94,7 +94,7 @@ STATE_TEST(test_resume_of_what_cannot_be_resumed_leaves_it_alone)
     int results = -1;
 
 #if LUA_VERSION_NUM < 504
-    skip(); /* Lua 5.3 does not have variables that are closed */
+    SKIP("Lua 5.3 does not have variables that are closed");
 #endif
     lua_register(L, "self", resume_self);
     lua_register(L, "of", resume_other);
@@ -117,7 +117,7 @@ STATE_TEST(test_resume_of_the_main_thread)
     int results = -1;
 
 #if LUA_VERSION_NUM < 504
-    skip(); /* Lua 5.3 does not have a main thread that failed and goes on */
+    SKIP("Lua 5.3 does not have a main thread that failed and goes on");
 #endif
     load(L, "error({hresult = 0x80070057})");
     assert_int_equal(stacksplice_lua_resume(L, NULL, 0, &results), E_INVALIDARG);

@@ -178,7 +178,7 @@ STATE_TEST(test_a_finalizer_that_fails_warns_the_host)
 
 STATE_TEST(test_a_finalizer_that_fails_warns_the_host)
 {
-    skip(); /* Lua 5.3 has no warnings */
+    SKIP("Lua 5.3 has no warnings");
 }
 
 #endif

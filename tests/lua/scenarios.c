@@ -274,7 +274,7 @@ TEST(test_what_a_missed_site_hides_is_inferred_or_a_gap)
     int failed = 0;
 
 #ifdef INLINED_LUA
-    skip(); /* where Lua is inlined into the program, no frame shows that it called something */
+    SKIP("where Lua is inlined into the program, no frame shows that it called something");
 #endif
     assert_in_range(sites, 2, SS_LUA_SITES);
     for (uint32_t i = 0; i < sites; i++) {

@@ -180,7 +180,7 @@ TEST(test_learning_needs_little_of_the_stack_that_captures)
     int status;
 
     if (SANITIZED)
-        skip(); /* their frames are larger */
+        SKIP("the frames of sanitizers are larger");
     (void)learn_in_child(&reference);
     child = fork();
     if (child == 0)
@@ -219,7 +219,7 @@ TEST(test_learning_without_a_thread_says_so)
     int status;
 
     if (SANITIZED)
-        skip(); /* sanitizers end a program that has no memory */
+        SKIP("sanitizers end a process that has no memory");
     (void)learn_in_child(&reference);
     child = fork();
     if (child == 0)
@@ -227,6 +227,6 @@ TEST(test_learning_without_a_thread_says_so)
     status = child_status(child);
     assert_true(WIFEXITED(status));
     if (WEXITSTATUS(status) == UNLIMITED)
-        skip(); /* qemu's user-mode emulation takes a limit of memory and does nothing */
+        SKIP("qemu's user-mode emulation takes a limit of memory and does nothing");
     assert_int_equal(WEXITSTATUS(status), LEARNT);
 }

@@ -49,12 +49,10 @@ static inline int has_native_frames(void)
 }
 
 /* In a cmocka test. */
-#define NEEDS_NATIVE_FRAMES()                                                         \
-    do {                                                                              \
-        if (!has_native_frames()) {                                                   \
-            print_message("skipped: native frames not supported on this platform\n"); \
-            skip();                                                                   \
-        }                                                                             \
+#define NEEDS_NATIVE_FRAMES()                                     \
+    do {                                                          \
+        if (!has_native_frames())                                 \
+            SKIP("native frames not supported on this platform"); \
     } while (0)
 
 #endif

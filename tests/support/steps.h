@@ -7,7 +7,9 @@
 
 #include "instruments.h"
 
-/* ThreadSanitizer keeps signals back; valgrind and other processors have no trap flag. */
+#define WHY_NO_STEPS \
+    "ThreadSanitizer keeps signals back; valgrind and other processors have no trap flag"
+
 #if defined(__x86_64__)
 #define NO_STEPS (UNDER_TSAN || UNDER_VALGRIND)
 #define CHANGE_TRAP_FLAG(name, change)                            \

@@ -57,6 +57,13 @@ int run_all_tests(void);
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
+/* Leave this test; the output tells why. */
+#define SKIP(why)                            \
+    do {                                     \
+        print_message("skipped: %s\n", why); \
+        skip();                              \
+    } while (0)
+
 /* GOT is WANT, or the failure names ROW, one of a table. */
 #define check_row(row, got, want)                                        \
     do {                                                                 \

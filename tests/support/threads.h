@@ -69,10 +69,8 @@ static inline void child_check_unless(pid_t child, const char *why)
 {
     int status = child_status(child);
 
-    if (WIFEXITED(status) && WEXITSTATUS(status) == CHILD_SKIPS) {
-        print_message("skipped: %s\n", why);
-        skip();
-    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CHILD_SKIPS)
+        SKIP(why);
     assert_int_equal(status, 0);
 }
 #define NO_LIMITS "nothing holds this process to its limit of address space"

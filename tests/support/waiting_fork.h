@@ -38,7 +38,7 @@ static inline void begin_waiting_forks(void)
 {
 #ifndef __GLIBC__
     if (!handler_is_first)
-        skip(); /* musl runs nothing before the constructors of libraries */
+        SKIP("musl runs nothing before the constructors of libraries");
 #endif
     assert_true(handler_is_first);
     assert_int_equal(sem_init(&forking, 0, 0), 0);
