@@ -90,8 +90,10 @@ stacksplice_hresult stacksplice_error_stack(IUnknown *error, uint32_t max_frames
                                             uint32_t *captured)
 {
     ss_record *record;
-    HRESULT hr = ss_record_asked(error, frames || !max_frames ? captured : NULL, &record);
+    HRESULT hr = ss_record_asked(error, captured, &record);
 
+    if (!frames && max_frames)
+        return E_POINTER;
     if (FAILED(hr))
         return hr;
     return copy_frames(frames_of(record), record->fixed.frame_count, max_frames, frames, captured);

@@ -172,10 +172,10 @@ static int read_name(stacksplice_fields *from, const char *key, const char *cons
 
 static int read_number(stacksplice_fields *from, const struct field *f, void *at)
 {
-    uint64_t number = 0, most = f->type == COUNT    ? UINT32_MAX
-                                : f->type == OFFSET ? UINT64_MAX
-                                                    : UINTPTR_MAX;
-    int failed = from->number(from, f->key, most, &number);
+    static const uint64_t most[] = {
+        [COUNT] = UINT32_MAX, [OFFSET] = UINT64_MAX, [ADDRESS] = UINTPTR_MAX};
+    uint64_t number = 0;
+    int failed = from->number(from, f->key, most[f->type], &number);
 
     if (f->type == COUNT)
         *(uint32_t *)at = (uint32_t)number;
