@@ -27,7 +27,7 @@ static bool put(const char *text, char *room, size_t capacity)
 }
 
 /* Noinline: the binary is large for a small stack. */
-SS_NOINLINE static ss_native_answer *find(const char *path, const char *build_id, uint64_t offset,
+static SS_NOINLINE ss_native_answer *find(const char *path, const char *build_id, uint64_t offset,
                                           stacksplice_hresult *hr)
 {
     ss_binary file = {0};

@@ -9,6 +9,16 @@
 
 #include "calibrate/sample.h"
 
+/* In the order of addresses. */
+static void add_api(ss_lua_layout *layout, uintptr_t function)
+{
+    uint32_t at = layout->api_count++;
+
+    for (; at > 0 && layout->apis[at - 1] > function; at--)
+        layout->apis[at] = layout->apis[at - 1];
+    layout->apis[at] = function;
+}
+
 /* API functions that can call back into Lua or out of it. */
 static void add_known_apis(ss_lua_layout *layout)
 {
@@ -60,16 +70,9 @@ static void add_known_apis(ss_lua_layout *layout)
 #endif
     };
 
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        uint32_t at = layout->api_count;
-
-        if (!known[i]) /* this copy is older than the function */
-            continue;
-        for (; at > 0 && layout->apis[at - 1] > known[i]; at--)
-            layout->apis[at] = layout->apis[at - 1];
-        layout->apis[at] = known[i];
-        layout->api_count++;
-    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i]) /* else this copy is older than the function */
+            add_api(layout, known[i]);
 }
 
 /* Turn what was stored plus one into the offset; what is unsure becomes unknown. */
