@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from . import __version__, _command_symbolize, _stacksplice
+from . import __version__, _command_symbolize, _command_top, _stacksplice
 from ._doctor import examine
 from ._loading import loaded_core
 from ._output import reader_may_leave, write
@@ -22,6 +22,8 @@ exit status:
            0 if all reports were written, with the symbols that were found;
            2 if a file cannot be read or holds something else, or if
            libdw is missing
+  top      0 if all was counted; 1 if lines were passed over that hold no
+           report; 2 if a file cannot be read
   doctor   0 if nothing is missing, 1 if something is
   2 too if the command line is wrong
 """
@@ -92,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_show(commands)
     _command_symbolize.add(commands)
+    _command_top.add(commands)
     commands.add_parser("doctor", help="say what is installed, what is missing and what to do about it")
     commands.add_parser("version", help="print the versions of package, core and Python, and the build")
     return parser
@@ -127,6 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             write(text)
         elif options.command == "symbolize":
             status = _command_symbolize.run(options)
+        elif options.command == "top":
+            status = _command_top.run(options)
         else:
             from ._show import show
 

@@ -1,0 +1,52 @@
+"""``python -m stacksplice top``: which errors of many saved reports are the most frequent."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+_ABOUT = """\
+Group saved reports by fingerprint and show the most frequent groups: how many
+reports, what the error is, where the first and the last report stand, and when
+they were made if the lines around them say so.  Reads JSON Lines of any size,
+also logs of stacksplice.logging.JsonFormatter, and whole JSON files.
+"""
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+_count.__name__ = "number"  # argparse says: invalid number value
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to those of the command line."""
+    parser = commands.add_parser("top", help="group many saved reports, the most frequent first", description=_ABOUT)
+    parser.add_argument(
+        "--loose",
+        action="store_true",
+        help="group by the loose fingerprint, which holds when native binaries are built anew",
+    )
+    parser.add_argument(
+        "--limit", type=_count, default=10, metavar="N", help="show at most N groups (default: 10)"
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print each group as one line of JSON; its first report, as the example, is under error",
+    )
+    parser.add_argument(
+        "reports", nargs="+", metavar="report", help="files of JSON reports, or - for standard input"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; the exit status."""
+    from ._top import top
+
+    return top(options)
