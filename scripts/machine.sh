@@ -124,6 +124,14 @@ need_for_check() {
     need doxygen command -v doxygen
 }
 
+# What looks at HTML pages.  Not every system has it as a package: without it those tests skip, and say so.
+offer_browser() {
+    wants pytest pythons || return 0
+    command -v chromium >/dev/null && command -v chromedriver >/dev/null && return 0
+    missing=" chromium chromium-driver"
+    (install_missing) || say "there is no chromium, so the tests of HTML pages in a browser are skipped"
+}
+
 find_missing() {
     missing=""
     need build-essential sh -c 'command -v cc && command -v c++ && command -v make'
@@ -179,6 +187,7 @@ prepare() {
         install_missing
     done
     [ -n "$py_path" ] || stop "no CPython 3.11 or newer was found; name one with --python"
+    [ "$1" != test ] || offer_browser
     python=$py_path
     step "Python $py_version, $python"
 }

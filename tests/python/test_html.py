@@ -45,6 +45,13 @@ def test_causes_members_and_notes():
     text = " ".join(shown.texts("main"))
     assert "note order A-1" in text and "Members of the group" in text
     assert len(shown.texts("details", "member")) >= 2
+    assert "KeyError: 'EUR'" in shown.texts("h3") and shown.texts("h1") == [
+        "ExceptionGroup: orders (2 sub-exceptions)"
+    ]
+    group = error([], exceptions=[error([], message="first\nsecond")])
+    assert page(group).texts("h3")[0] == "ValueError: first" and page(group).texts("p", "message") == [
+        "first second"
+    ]
     chain = error([frame(0)], transformed=[{**error([frame(1)], type="KeyError"), "relation": "context"}])
     assert "Raised while handling" in page(chain).texts("h2")
     assert "Caused by an error above." in page({**chain, "transformed_above": "cause"}).texts("p", "left-out")
@@ -89,7 +96,7 @@ def test_long_stacks_are_folded_without_loss():
 def test_binaries():
     data = error([frame(0, kind="native", module="/lib/liba.so", build_id="ab12", module_offset=16)] * 2)
     assert page(data).texts("td") == ["/lib/liba.so", "ab12", "2"]
-    assert "/lib/liba.so+0x10" in page(data).texts("span", "binary")
+    assert "liba.so+0x10" in page(data).texts("span", "binary")
 
 
 # ---- The way of an error -------------------------------------------------------------------------

@@ -87,8 +87,10 @@ def _marks_of(frame: dict[str, Any]) -> list[str]:
 
 
 def _place_in_module(frame: dict[str, Any]) -> str:
+    """The name of the binary and the offset there."""
+    name = os.path.basename(str(frame.get("module") or ""))
     offset = frame.get("module_offset")
-    return "" if offset is None else f"+{int(offset):#x}"
+    return name if offset is None else f"{name}+{int(offset):#x}"
 
 
 def _variables_of(frame: dict[str, Any]) -> list[tuple[str, str]]:
@@ -142,9 +144,14 @@ class Error:
     members_left_out: int
 
     @property
+    def headline_message(self) -> str:
+        """The first line of its message."""
+        return self.message.strip().split("\n", 1)[0]
+
+    @property
     def headline(self) -> str:
         """One line of it."""
-        text = self.message.strip().split("\n", 1)[0]
+        text = self.headline_message
         return f"{self.title}: {text}" if self.title and text else self.title or text
 
 

@@ -1,0 +1,155 @@
+"""Pages of errors in a real browser: keys, folding, both themes, narrow screens, paper, large reports."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import browsing
+import pytest
+from building import ROOT
+from html_pages import error, frame, hostile, saved
+from stacksplice import ErrorInfo
+
+pytest.importorskip("jinja2", reason="jinja2 is not installed")
+pytest.importorskip("pygments", reason="pygments is not installed")
+pytest.importorskip("selenium", reason="selenium is not installed")
+
+pytestmark = [
+    pytest.mark.any_python,
+    pytest.mark.skipif(
+        not browsing.BROWSER or not browsing.DRIVER,
+        reason="no browser to look at pages with: install chromium and chromium-driver",
+    ),
+]
+PICTURE = ROOT / "docs" / "page.png"
+FOCUSED = "return document.activeElement.querySelector('.function')?.textContent"
+OPEN = "return document.querySelectorAll('details[open]').length"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with browsing.browser_in(tmp_path_factory.mktemp("browser")) as one:
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def quiet(browser):
+    """No page says anything in the console, be it an error of ours or a refusal by its policy."""
+    yield
+    assert browser.messages() == []
+
+
+def page(data, **options) -> str:
+    return ErrorInfo.from_dict(data).to_html(**options)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1100, 400])
+def test_everyone_can_read_it(browser, theme, width):
+    browser.show(page(saved(), all_frames=True), width, theme)
+    browser.press("e")
+    assert browser.unnamed() == [] and browser.pale() == []
+    assert browser.run("return document.documentElement.scrollWidth") == width
+    background = browser.run("return getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(246, 247, 249)") == (theme == "light")
+
+
+def test_the_picture_is_beside_its_list(browser):
+    """Each step is drawn at the height of its line."""
+    browser.show(page(saved()))
+    middles = """const middle = (element) => { const box = element.getBoundingClientRect();
+      return Math.round((box.top + box.bottom) / 2); };
+    const way = document.querySelector(".way");
+    return [".step circle", "li"].map((each) => Array.from(way.querySelectorAll(each), middle))"""
+    circles, lines = browser.run(middles)
+    assert len(circles) >= 4 and all(abs(a - b) <= 1 for a, b in zip(circles, lines, strict=True))
+
+
+def test_keys_move_from_frame_to_frame(browser):
+    stack = [frame(0), frame(1), frame(2, glue=True), frame(3)]
+    browser.show(page(error(stack)))
+    seen = []
+    for key in "jnjkpp":
+        browser.press(key)
+        seen.append(browser.run(FOCUSED))
+    assert seen == ["f3", "f1", "f0", "f1", "f3", "f3"]  # f2 is folded, and there is none before f3
+    browser.press("ej")
+    assert browser.run(FOCUSED) == "f2"
+
+
+def test_keys_and_buttons_fold(browser):
+    browser.show(page(error([frame(0, glue=True), frame(1), frame(2, glue=True)])))
+    assert browser.run(OPEN) == 0
+    for key, count in (("e", 2), ("c", 0)):
+        browser.press(key)
+        assert browser.run(OPEN) == count
+    for answer, count in (("yes", 2), ("no", 0)):
+        browser.run(f"document.querySelector('[data-open={answer}]').click()")
+        assert browser.run(OPEN) == count
+    browser.run("document.querySelector('summary').click()")
+    assert browser.run(OPEN) == 1
+
+
+def test_no_text_becomes_markup(browser):
+    browser.show(page(hostile()))
+    browser.press("e")
+    assert browser.run("return document.title").startswith("</pre><script>")
+    assert browser.run("return document.querySelectorAll('img').length") == 0
+    assert browser.run("return document.querySelectorAll('script').length") == 1
+    assert browser.run("return document.querySelector('h1').textContent").count("onerror=alert(1)") == 2
+    assert browser.unnamed() == []
+
+
+def test_it_loads_nothing(browser):
+    browser.show(page(saved()))
+    assert browser.run("return performance.getEntriesByType('resource').length") == 0
+
+
+def test_paper_has_members_but_no_glue(browser):
+    members = [error([frame(number)]) for number in range(5)]
+    browser.show(page(error([frame(0, glue=True)], exceptions=members)))
+    folded = """return [".member[open]", ".glue[open]"].map(
+      (each) => document.querySelectorAll(each).length)"""
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.run(folded) == [5, 0]
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run(folded) == [0, 0]
+    assert browser.pdf().startswith("JVBERi")  # %PDF in base64
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        error([frame(number) for number in range(10_000)]),
+        error([frame(number % 2) for number in range(10_000)]),
+        error([frame(0)], exceptions=[error([frame(number)] * 12) for number in range(500)]),
+    ],
+    ids=["stack", "recursion", "group"],
+)
+def test_of_a_large_report_little_is_laid_out(browser, data):
+    browser.show(page(data))
+    shown = "return Array.from(document.querySelectorAll('.frame')).filter((f) => f.checkVisibility()).length"
+    assert 0 < browser.run(shown) <= 200
+    inside = """return Array.from(document.querySelectorAll('.source'))
+      .filter((s) => s.checkVisibility({contentVisibilityAuto: true})).length"""
+    assert 0 < browser.run(inside) <= 60
+
+
+def test_a_notebook_shows_it_in_a_frame(browser):
+    browser.show("<!DOCTYPE html><title>x</title>" + ErrorInfo.from_dict(hostile())._repr_html_())
+    with browser.inside("iframe"):
+        assert browser.run("return document.querySelectorAll('.frame').length") > 0
+        assert browser.run("return getComputedStyle(document.querySelector('.tools')).display") == "flex"
+
+
+def test_the_picture_in_the_docs(browser, tmp_path):
+    """With STACKSPLICE_WRITE_PICTURES in the environment it is made anew."""
+    data = saved()["exceptions"][0]
+    data = {"schema": "stacksplice-error/1", **data}
+    file = PICTURE if os.environ.get("STACKSPLICE_WRITE_PICTURES") else tmp_path / "page.png"
+    browser.show(page(data), 760)
+    browser.picture(file, 760, 700)
+    sizes = [struct.unpack(">II", Path(each).read_bytes()[16:24]) for each in (file, PICTURE)]
+    assert sizes == [(760, 700)] * 2
