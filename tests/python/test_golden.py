@@ -1,0 +1,100 @@
+"""Every format of fixed reports, byte for byte: a change of a format shows as a difference in golden/.
+
+    STACKSPLICE_GOLDEN=write python -m pytest tests/python/test_golden.py
+
+writes the files anew.  That the text of a saved report is that of the live error is what
+test_saved_reports.py tests; here the demo's reports are compared when they are written.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import golden_reports
+import pytest
+from building import HERE
+from golden_forms import FORMS
+from golden_steady import steady
+
+GOLDEN = HERE / "golden"
+WRITES = os.environ.get("STACKSPLICE_GOLDEN") == "write"
+# Of the demo's orders: one for each kind of error, by language and type.
+ORDERS = ("O-25150", "O-25184", "O-25646", "O-25664", "O-25792", "O-26867")
+_MOST_EQUAL = 100  # characters in a row
+
+
+def shortened(text: str) -> str:
+    """TEXT, where many equal characters in a row are one and their number."""
+    return re.sub(rf"(.)\1{{{_MOST_EQUAL},}}", lambda run: f"{run[1]} (... {len(run[0])} in a row)", text)
+
+
+def file_of(name: str) -> Path:
+    return GOLDEN / f"{name.replace(' ', '-')}.txt"
+
+
+def needs(module: str | None) -> bool:
+    """Whether MODULE is missing, which a format needs."""
+    try:
+        return module is not None and importlib.util.find_spec(module) is None
+    except ModuleNotFoundError:
+        return True
+
+
+def sections(name: str, report: dict[str, Any]) -> dict[str, str]:
+    """REPORT in each format that can be had here."""
+    forms = {form: make for form, (make, module) in FORMS.items() if not needs(module)}
+    return {form: shortened(make(report)).rstrip("\n") for form, make in forms.items()}
+
+
+def read(path: Path) -> dict[str, str]:
+    parts = re.split(r"^==== (.*) ====\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {form: text.rstrip("\n") for form, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def compare(name: str, report: dict[str, Any]) -> None:
+    made, path = sections(name, report), file_of(name)
+    if WRITES:
+        assert made.keys() == FORMS.keys(), "install what all formats need"
+        text = "\n".join(f"==== {form} ====\n{text}\n" for form, text in made.items())
+        path.write_text(text, encoding="utf-8")
+    golden = read(path)
+    assert golden.keys() == FORMS.keys()
+    for form, text in made.items():
+        assert text == golden[form], form
+
+
+@pytest.mark.parametrize("name", golden_reports.EXTREMES)
+def test_extremes(name):
+    compare(name, golden_reports.of(name))
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The reports of the example host, by their orders."""
+    program = Path(os.environ.get("STACKSPLICE_BUILD_DIR", ""), "bin", "stacksplice-host")
+    if not program.is_file():
+        pytest.skip("needs bin/stacksplice-host in STACKSPLICE_BUILD_DIR")
+    file = tmp_path_factory.mktemp("demo") / "reports.json"
+    subprocess.run([program, "--json", file], capture_output=True)
+    records = json.loads(file.read_text(encoding="utf-8"))
+    return {record["order"]: record["error"] for record in records}
+
+
+@pytest.mark.any_python
+@pytest.mark.parametrize("order", ORDERS)
+def test_errors_of_the_demo(demo, order):
+    report = demo[order]
+    if not any(frame["kind"] == "native" for frame in report["stack"]):
+        pytest.skip("native frames cannot be walked here")
+    compare(f"demo {order}", steady(report))
+
+
+def test_each_file_is_of_a_report():
+    names = [*golden_reports.EXTREMES, *(f"demo {order}" for order in ORDERS)]
+    assert {path.name for path in GOLDEN.iterdir()} == {file_of(name).name for name in names}
