@@ -40,7 +40,7 @@ def report(message: str, stack: list[Report] = STACK, **more: Any) -> Report:
         "type": "ValueError",
         "language": "python",
         "notes": [],
-        **{name: INSTEAD[name] for name in ("thread_id", "reference", "fingerprint")},
+        **{name: INSTEAD[name] for name in ("thread_id", "reference", "fingerprint", "loose_fingerprint")},
         "stack": stack,
         "frames_left_out": 0,
         "propagation": [],

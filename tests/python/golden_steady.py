@@ -28,6 +28,7 @@ INSTEAD = {
     "thread_id": 4711,
     "reference": "0000000000000000-0000000000000001",
     "fingerprint": "0123456789abcdef0123456789abcdef",
+    "loose_fingerprint": "fedcba9876543210fedcba9876543210",
     "event_id": "0123456789abcdef0123456789abcdef",
     "timestamp": 1700000000,
 }

@@ -1,6 +1,6 @@
 """Every format of fixed reports, byte for byte: a change of a format shows as a difference in golden/.
 
-    STACKSPLICE_GOLDEN=write python -m pytest tests/python/test_golden.py
+    STACKSPLICE_WRITE_EXPECTED=1 python -m pytest tests/python/test_golden.py
 
 writes the files anew.  That the text of a saved report is that of the live error is what
 test_saved_reports.py tests; here the demo's reports are compared when they are written.
@@ -23,7 +23,7 @@ from golden_forms import FORMS
 from golden_steady import steady
 
 GOLDEN = HERE / "golden"
-WRITES = os.environ.get("STACKSPLICE_GOLDEN") == "write"
+WRITES = os.environ.get("STACKSPLICE_WRITE_EXPECTED") == "1"
 # Of the demo's orders: one for each kind of error, by language and type.
 ORDERS = ("O-25150", "O-25184", "O-25646", "O-25664", "O-25792", "O-26867")
 _MOST_EQUAL = 100  # characters in a row

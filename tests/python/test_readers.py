@@ -1,0 +1,34 @@
+"""The views in docs/readers.md are what each reader gets.
+
+STACKSPLICE_WRITE_EXPECTED=1 writes them anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+import pytest
+from building import ROOT
+
+for module in ("lupa.lua54", "sentry_sdk", "opentelemetry.sdk"):
+    pytest.importorskip(module, reason=f"{module} is not installed")
+
+from readers_shop import views  # noqa: E402
+
+PAGE = ROOT / "docs" / "readers.md"
+VIEW = re.compile(r"(<!-- view: (\w+) -->\n\n```\w+\n)(.*?)(\n```$)", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the texts are those of Python 3.11")
+def test_each_view_is_what_the_reader_gets(tmp_path):
+    made = views(tmp_path)
+    page = PAGE.read_text(encoding="utf-8")
+    if os.environ.get("STACKSPLICE_WRITE_EXPECTED") == "1":
+        page = VIEW.sub(lambda found: found[1] + made[found[2]] + found[4], page)
+        PAGE.write_text(page, encoding="utf-8")
+    shown = {name: text for _, name, text, _ in VIEW.findall(page)}
+    assert shown.keys() == made.keys()
+    for name, text in made.items():
+        assert shown[name] == text, name
