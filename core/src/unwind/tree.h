@@ -151,7 +151,7 @@ enum {
     SS_TREE_FIRST_CREDIT = 16384,
     SS_TREE_CREDIT_A_WALK = 2,
     SS_TREE_SAMPLING = 4,
-    SS_TREE_STRANGE = 64, /* reached when more than a quarter of the walks are strange */
+    SS_TREE_STRANGE = 256, /* reached when more than a quarter of the walks are strange */
     SS_TREE_PASSED_BY = 32
 };
 
