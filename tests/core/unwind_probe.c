@@ -5,6 +5,8 @@
 
 #include <stacksplice/source.h>
 
+#include <setjmp.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -27,9 +29,13 @@ typedef struct probe {
     uint32_t compared;
     bool complete; /* libgcc came to the end of the stack */
     bool cut;      /* ours did not */
+    bool crashed;  /* libgcc */
 } probe;
 
 static _Thread_local probe *active;
+static _Thread_local sigjmp_buf *volatile survivor; /* during libgcc's walk */
+static atomic_bool survives;
+static atomic_uint crashes;
 static _Thread_local int falsified; /* one of the columns below, plus 1 */
 static const char *const columns[] = {"ip", "sp", "function", "register", "count"};
 static atomic_uint differences;
@@ -166,6 +172,42 @@ static void check_end(const stacksplice_walk *walk, probe *p, uint32_t start)
         p->frames[p->count - 1].function = 0; /* libgcc still has the one before */
 }
 
+static void on_crash(int number)
+{
+    if (survivor)
+        siglongjmp(*survivor, 1);
+    (void)signal(number, SIG_DFL); /* it happens again */
+}
+
+bool probe_survive(void)
+{
+    struct sigaction action = {.sa_handler = on_crash};
+
+    atomic_store(&survives, true);
+    return sigaction(SIGSEGV, &action, NULL) == 0 && sigaction(SIGBUS, &action, NULL) == 0;
+}
+
+/* libgcc's walk.  It holds nothing that a jump out of it could leave behind. */
+static void walk_by_libgcc(probe *p)
+{
+    sigjmp_buf here;
+
+    p->count = 0;
+    p->complete = p->crashed = false;
+    if (!atomic_load(&survives)) {
+        _Unwind_Backtrace(keep, p);
+        return;
+    }
+    survivor = &here;
+    if (sigsetjmp(here, 1) == 0) {
+        _Unwind_Backtrace(keep, p);
+    } else {
+        p->crashed = true;
+        atomic_fetch_add(&crashes, 1);
+    }
+    survivor = NULL;
+}
+
 /* Inside a capture, so that both walks see one stack. */
 static void collect(stacksplice_walk *walk, void *data)
 {
@@ -174,16 +216,16 @@ static void collect(stacksplice_walk *walk, void *data)
 
     if (!p)
         return;
-    p->count = 0;
-    p->complete = false;
-    _Unwind_Backtrace(keep, p);
+    p->compared = walk->frame_count;
+    walk_by_libgcc(p);
+    if (p->crashed)
+        return;
     while (start < p->count && p->frames[start].sp != walk->frames[0].sp)
         start++;
     falsify(p, start);
     check_end(walk, p, start);
     for (uint32_t i = 0; i < walk->frame_count && start + i < p->count; i++)
         compare_frame(walk, i, &p->frames[start + i]);
-    p->compared = walk->frame_count;
 }
 
 /* The plain list of addresses, taken by a call from probe_compare, against the walk's. */
@@ -240,7 +282,7 @@ uint32_t probe_compare(void)
     uint32_t captured;
 
     mine.compared = 0;
-    mine.cut = false;
+    mine.cut = mine.crashed = false;
     active = &mine;
     if (stacksplice_capture(0, 0, NULL, &captured, NULL) < 0)
         differ(0, "the capture failed", 1, 0);
@@ -249,6 +291,8 @@ uint32_t probe_compare(void)
         keep_end();
     if (!mine.compared)
         differ(0, "nothing was compared", 0, 1);
+    if (mine.crashed)
+        return 0;
     compare_addresses(&mine);
     frames += mine.compared;
     return mine.compared;
@@ -284,6 +328,11 @@ uint32_t probe_differences(const char **first)
     tell_end();
     *first = count ? first_difference : NULL;
     return count;
+}
+
+uint32_t probe_crashes(void)
+{
+    return atomic_load(&crashes);
 }
 
 uint64_t probe_frames(void)

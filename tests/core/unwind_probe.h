@@ -23,6 +23,14 @@ uint32_t probe_compare(void);
  */
 bool probe_falsify(const char *column);
 
+/*
+ * From now on survive crashes of libgcc's walk, which reads what false unwind data leads it to (an
+ * instruction of libcrypto's elliptic curves has such data).  A comparison that crashed counts as
+ * none.  False with errno set.
+ */
+bool probe_survive(void);
+uint32_t probe_crashes(void);
+
 /* Differences of all threads so far; *FIRST says what the first was, or is NULL. */
 uint32_t probe_differences(const char **first);
 

@@ -8,6 +8,9 @@
  *   compare()        compares here; the number of frames
  *   interrupt(us)    compares in a signal handler each US microseconds of processor time, until 0;
  *                    nothing else may compare in this process meanwhile
+ *   step(count)      compares in this thread at each new instruction of COUNT, from time to time;
+ *                    survives libgcc's crashes; 0 ends that
+ *   steps()          (instructions, addresses compared, walks in which libgcc crashed)
  *   falsify(what)    falsifies one value of libgcc's walk in the next comparison
  *   results()        (frames, interrupted frames, differences, first difference or None)
  */
@@ -18,6 +21,7 @@
 #include <signal.h>
 #include <sys/time.h>
 
+#include "stepping.h"
 #include "unwind_probe.h"
 
 static _Thread_local unsigned long every_nth, events;
@@ -76,6 +80,23 @@ static PyObject *interrupt(PyObject *self, PyObject *microseconds)
     Py_RETURN_NONE;
 }
 
+static PyObject *step(PyObject *self, PyObject *count)
+{
+    unsigned long steps = PyLong_AsUnsignedLong(count);
+
+    if (PyErr_Occurred())
+        return NULL;
+    if (!probe_survive() || !stepping_begin((unsigned)steps))
+        return PyErr_SetFromErrno(PyExc_OSError);
+    Py_RETURN_NONE;
+}
+
+static PyObject *steps(PyObject *self, PyObject *unused)
+{
+    return Py_BuildValue("(KKI)", (unsigned long long)stepping_steps(),
+                         (unsigned long long)stepping_places(), probe_crashes());
+}
+
 static PyObject *falsify(PyObject *self, PyObject *what)
 {
     const char *name = PyUnicode_AsUTF8(what);
@@ -101,6 +122,8 @@ static PyMethodDef methods[] = {
     {"stop", stop, METH_NOARGS, NULL},
     {"compare", compare, METH_NOARGS, NULL},
     {"interrupt", interrupt, METH_O, NULL},
+    {"step", step, METH_O, NULL},
+    {"steps", steps, METH_NOARGS, NULL},
     {"falsify", falsify, METH_O, NULL},
     {"results", results, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -117,8 +117,9 @@ def compression():
         zlib.crc32(line.encode())
 
 
-def hashing_and_tls():
-    """The callback runs below libssl's state machine: a handshake without certificates."""
+def tls_ends():
+    """A client and its server.  The callback runs below libssl's state machine: a handshake without
+    certificates."""
     ends = []
     for side in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT):
         context = ssl.SSLContext(side)
@@ -137,8 +138,20 @@ def hashing_and_tls():
         for end in (client, server):
             with contextlib.suppress(ssl.SSLWantReadError):
                 end.do_handshake()
+    return client, server
+
+
+def hashing_and_tls():
+    client, server = tls_ends()
     client.write(TEXT.encode())
     hashlib.sha256(server.read(5000)).hexdigest()
+
+
+def small_records(client, server):
+    """The functions in assembly that AES uses for a few blocks, which others hardly call."""
+    for length in range(1, len(TEXT), 7):
+        client.write(TEXT[:length].encode())
+        server.read(5000)
 
 
 def pickling():
