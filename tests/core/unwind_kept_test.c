@@ -10,7 +10,7 @@
 
 #define CALLED(name, body)                                                            \
     ".type " name ", @function\n" name ":\n    .cfi_startproc\n" body "    ret\n    " \
-                                                                      ".cfi_endproc\n"
+    ".cfi_endproc\n"
 
 __asm__(".pushsection .text\n"
         /* A function that does not touch it. */
@@ -61,7 +61,7 @@ TEST(test_a_register_that_calls_may_change_is_followed_out_of_a_signal)
     const char *first;
 
     if (NO_STEPS)
-        skip();
+        SKIP(WHY_NO_STEPS);
     probe_begin();
     handle(0); /* the memory that a thread's first capture needs */
     assert_int_equal(sigaction(SIGTRAP, &action, &old), 0);
