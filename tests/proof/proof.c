@@ -9,7 +9,7 @@
  *   interrupt(us)    compares in a signal handler each US microseconds of processor time, until 0;
  *                    nothing else may compare in this process meanwhile
  *   step(count)      compares in this thread at each new instruction of COUNT, from time to time;
- *                    survives libgcc's crashes; 0 ends that
+ *                    0 ends that.  This and interrupt survive crashes of libgcc's walk
  *   steps()          (instructions, addresses compared, walks in which libgcc crashed)
  *   falsify(what)    falsifies one value of libgcc's walk in the next comparison
  *   results()        (frames, interrupted frames, differences, first difference or None)
@@ -75,7 +75,8 @@ static PyObject *interrupt(PyObject *self, PyObject *microseconds)
     if (setitimer(ITIMER_PROF, &never, NULL) != 0)
         return PyErr_SetFromErrno(PyExc_OSError);
     (void)probe_compare();
-    if (us && (sigaction(SIGPROF, &action, NULL) != 0 || setitimer(ITIMER_PROF, &timer, NULL) != 0))
+    if (us && (!probe_survive() || sigaction(SIGPROF, &action, NULL) != 0 ||
+               setitimer(ITIMER_PROF, &timer, NULL) != 0))
         return PyErr_SetFromErrno(PyExc_OSError);
     Py_RETURN_NONE;
 }
