@@ -106,13 +106,6 @@ mine = ValueError("mine")
 def raise_mine():
     raise mine
 
-def caught(function, *arguments):
-    try:
-        function(*arguments)
-    except Exception as exc:
-        return exc
-    raise AssertionError("no error")
-
 assert guided.pass_it(lambda: None) is None
 assert caught(guided.pass_it, raise_mine) is mine
 assert len(stacksplice.error_info(mine).propagation) == 1

@@ -49,14 +49,6 @@ def runtime_of(lua, **options):
     return runtime
 
 
-def caught(function, *arguments):
-    try:
-        function(*arguments)
-    except BaseException as exc:
-        return exc
-    raise AssertionError("no error")
-
-
 def entries(exc: BaseException) -> list[str]:
     """The names in EXC's __traceback__ but those of lupa's own code, outermost first."""
     names, entry = [], exc.__traceback__

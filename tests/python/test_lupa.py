@@ -13,8 +13,9 @@ import lupa_runtimes
 import pytest
 import stacksplice
 from building import PACKAGE
-from lupa_runtimes import caught, each_lua, entries, runtime_of
+from lupa_runtimes import each_lua, entries, runtime_of
 from lupa_truth import CASES, check_report
+from raising import caught
 
 lua = lupa_runtimes.lua
 # ---- Whole programs ------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from pathlib import Path
 import lupa_runtimes
 import pytest
 import stacksplice
-from lupa_runtimes import caught
+from raising import caught
 
 lua = lupa_runtimes.lua
 SOURCE = """

@@ -11,7 +11,8 @@ import lupa_runtimes
 import pytest
 import stacksplice
 from building import PACKAGE
-from lupa_runtimes import caught, runtime_of
+from lupa_runtimes import runtime_of
+from raising import caught
 
 lua = lupa_runtimes.lua
 each_lua = pytest.mark.parametrize("name", lupa_runtimes.each_lua())

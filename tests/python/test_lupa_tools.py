@@ -19,7 +19,8 @@ import pytest
 import stacksplice
 import stacksplice.logging
 from building import PACKAGE
-from lupa_runtimes import RULES, caught, runtime_of
+from lupa_runtimes import RULES, runtime_of
+from raising import caught
 
 lua = lupa_runtimes.lua
 LINES = {"price": 3, "fails": 7}

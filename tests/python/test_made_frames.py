@@ -11,7 +11,7 @@ import types
 import pytest
 import stacksplice
 from gap_reasons import KEPT
-from raising import fail
+from raising import caught, fail
 
 new_frame = ctypes.pythonapi.PyFrame_New
 new_frame.restype = ctypes.py_object
@@ -40,14 +40,6 @@ def by_python(name: str, **names: str) -> types.FrameType:
 
 def by_python_throughout(name: str) -> types.FrameType:
     return by_python(name, co_qualname=name)
-
-
-def caught(function, *arguments):
-    try:
-        function(*arguments)
-    except Exception as exc:
-        return exc
-    raise AssertionError("no error")
 
 
 def put_before(traceback, *frames):
