@@ -95,7 +95,7 @@ run(create(False), {{!r}})
 {CAPTURES}
 def place(capture):
     capture(0, 256, frames, ctypes.byref(count), None)
-    return count.value
+    return tuple(frames[: count.value])
 
 for _ in range(50):
     seen = [place(captures[way]) for way in ("PyDLL", "CDLL") for _ in range(4)]
