@@ -23,7 +23,7 @@ typedef struct event {
     const ss_report *r;
     ss_emit *e;
     listed errors[MOST_ERRORS]; /* the error itself first */
-    uint32_t count;
+    uint16_t count;
     uint32_t left_out;
     ss_images images;
 } event;
