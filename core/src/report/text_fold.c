@@ -75,8 +75,11 @@ static void each_frame(const ss_report *r, const ss_shown_stack *stack, uint32_t
 
 static bool ends_with(const char *text, const char *end)
 {
-    size_t length = text ? strlen(text) : 0, most = strlen(end);
+    size_t length, most = strlen(end);
 
+    if (!text)
+        return false;
+    length = strlen(text);
     return length >= most && !strcmp(text + length - most, end);
 }
 
