@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import pathlib
 import shutil
@@ -12,8 +13,9 @@ import sys
 
 import pytest
 import stacksplice
+import stacksplice.logging
 from building import PACKAGE
-from raising import caught, with_cause
+from raising import caught, fail, with_cause
 from stacksplice import _doctor_lua, _stacksplice
 
 MODULE = [sys.executable, "-m", "stacksplice"]
@@ -182,6 +184,34 @@ def test_show_says_what_the_wrapper_says(info):
     )
 
 
+def test_show_reads_logs(info, border, tmp_path):
+    log = tmp_path / "log.ndjson"
+    logger = logging.Logger("shop")
+    handler = logging.FileHandler(log)
+    handler.setFormatter(stacksplice.logging.JsonFormatter())
+    logger.addHandler(handler)
+    logger.warning("no error")
+    plain = log.read_text(encoding="utf-8")
+    none = command("show", str(log), status=2)
+    assert none.stderr.endswith(
+        ': no line of this log has a report, the member "stacksplice" of JsonFormatter\n'
+    )
+    for number in range(2):
+        exc = info.language_exception
+        logger.error("no price %d", number, exc_info=exc, extra={"order": "A-1"})
+    logger.error("plain", exc_info=caught(fail))
+    handler.close()
+    lines = log.read_text(encoding="utf-8").splitlines()
+    moments = [json.loads(line)["@timestamp"] for line in lines[1:3]]
+    text = info.format()
+    assert command("show", str(log)).stdout == "\n".join(
+        f"==== @timestamp: {moment}, log.level: error, log.logger: shop, message: no price {number} ===="
+        f"\n{text}"
+        for number, moment in enumerate(moments)
+    )
+    assert command("show", "--json", "-", input=plain + lines[1]).stdout == lines[1] + "\n"
+
+
 def test_show_of_several_files(info, saved, tmp_path):
     text = info.format()
     other = tmp_path / "other.json"
@@ -325,6 +355,7 @@ import io, sys, types
 sys.modules["ctypes"] = None
 sys.modules["lupa"] = types.ModuleType("lupa")
 import stacksplice
+import stacksplice.logging
 text = io.StringIO()
 stacksplice.doctor(text)
 print(text.getvalue())

@@ -1,4 +1,4 @@
-"""Files of saved reports: one report, a list of them, or one on each line."""
+"""Files of saved reports: one report, a list of them, or one on each line, such as a log's."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     _Made = TypeVar("_Made")
 
+_OF_A_LOG = ("@timestamp", "log.level", "log.logger", "message")  # what a heading says of a line
 _REPORT_FILE = "stacksplice-report/1"  # what a process that failed fast wrote
 
 
@@ -55,9 +56,23 @@ def items_of(documents: list[Any]) -> list[Any]:
     return items
 
 
-def _wrapped(item: Any) -> bool:
-    """Whether the report stands under "error" in an object that has data of its own."""
-    return isinstance(item, dict) and isinstance(item.get("error"), dict)
+def _is_log(item: Any) -> bool:
+    """Whether it is a line of a log with the names of the Elastic Common Schema."""
+    return isinstance(item, dict) and "ecs.version" in item
+
+
+def _wrapper_of(item: Any) -> str | None:
+    """The member under which the report stands in an object that has data of its own."""
+    name = "stacksplice" if _is_log(item) else "error"
+    return name if isinstance(item, dict) and isinstance(item.get(name), dict) else None
+
+
+def _with_reports(items: list[Any]) -> list[Any]:
+    """ITEMS without the lines of a log that tell of no error, or of one that crossed no border."""
+    found = [item for item in items if not _is_log(item) or _wrapper_of(item)]
+    if not found:
+        raise ValueError('no line of this log has a report, the member "stacksplice" of JsonFormatter')
+    return found
 
 
 def _value(value: object) -> str:
@@ -68,7 +83,9 @@ def _value(value: object) -> str:
 
 def heading_of(item: Any, place: str) -> str:
     """What the object around a report says of it, such as "order: O-25150"; PLACE is the file."""
-    data = dict(item) if _wrapped(item) else {}
+    data = dict(item) if _wrapper_of(item) else {}
+    if _is_log(item):
+        data = {name: data[name] for name in _OF_A_LOG if name in data}
     if data.get("schema") == _REPORT_FILE and isinstance(data.get("header"), dict):
         data.update(data["header"])
     words = [_value(place)] if place else []
@@ -82,7 +99,8 @@ def heading_of(item: Any, place: str) -> str:
 
 def report_of(item: Any) -> ErrorInfo:
     """The error of an item; ValueError if it is none."""
-    return ErrorInfo._from_json_values(item["error"] if _wrapped(item) else item)
+    name = _wrapper_of(item)
+    return ErrorInfo._from_json_values(item[name] if name else item)
 
 
 def read_file(path: str, make: Callable[[list[Any], str], _Made]) -> _Made | None:
@@ -95,7 +113,7 @@ def read_file(path: str, make: Callable[[list[Any], str], _Made]) -> _Made | Non
         else:
             with open(path, "rb") as file:
                 data = file.read()
-        return make(items_of(documents_of(data.decode("utf-8-sig"))), name)
+        return make(_with_reports(items_of(documents_of(data.decode("utf-8-sig")))), name)
     except OSError as exc:
         fail(f"cannot read {name}: {exc.strerror}")
     except UnicodeDecodeError as exc:
