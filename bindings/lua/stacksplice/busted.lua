@@ -6,9 +6,12 @@
 -- report of an error that other languages saw, and of any other the traceback at the raise, with
 -- the frames of other languages in their places.
 --
+-- In a workflow of GitHub a failing spec is annotated at the line that raised, in any language.
+--
 -- It also installs stacksplice, so that an error which leaves a coroutine keeps the frames there.
 local busted = require "busted"
 local stacksplice = require "stacksplice"
+local github = require "stacksplice.github"
 
 stacksplice.install()
 
@@ -51,14 +54,24 @@ local function has_dead_frames(err)
   return false
 end
 
--- What is shown of VALUE, which is just being raised.
-local function stack_of(value, info)
-  local err = value ~= nil and stacksplice.error_info(value)
+-- What is shown of VALUE, which is just being raised, and ERR, its error object, or nil.
+local function stack_of(err, info)
   if err and (err.language ~= "lua" or #err.propagation > 0 or err.cause or has_dead_frames(err)) then
     return cut_runner(err:text())
   end
   local level = level_of(info)
   return level and cut_runner(stacksplice.traceback("", level))
+end
+
+-- What to annotate: of the failure that busted handles, and of the run.
+local message, place
+local annotations = {}
+
+-- What is known of the failure of INFO; the stack to show.
+local function examine(info)
+  local err = info.message ~= nil and stacksplice.error_info(info.message) or nil
+  place = github.is_host() and github.place_of(err and err.stack or {}, info) or nil
+  return stack_of(err, info)
 end
 
 -- FILE is what busted loaded; it keeps how it traces and rewrites itself.
@@ -67,7 +80,8 @@ local function show_stacks(file)
   local stack
 
   function file.getTrace(name, info)
-    local ok, text = pcall(stack_of, info.message, info)
+    place = nil
+    local ok, text = pcall(examine, info)
     stack = ok and text or nil
     if type(info.message) == "userdata" then
       info.message = tostring(info.message) -- what cannot be written as JSON ends that output
@@ -75,8 +89,9 @@ local function show_stacks(file)
     return get_trace(name, info)
   end
 
-  function file.rewriteMessage(name, message)
-    local text = rewrite and rewrite(name, message) or message
+  function file.rewriteMessage(name, own)
+    local text = rewrite and rewrite(name, own) or own
+    message = text
     text, stack = stack and text .. "\n" .. stack or text, nil
     return text
   end
@@ -86,5 +101,34 @@ busted.subscribe({"file", "start"}, function(file)
   if type(file.run) == "table" and file.run.getTrace then
     show_stacks(file.run)
   end
+  return nil, true
+end, {priority = 1})
+
+local function full_name(element)
+  local names = {}
+  while element and element.descriptor ~= "file" do
+    table.insert(names, 1, element.name)
+    element = busted.parent(element)
+  end
+  return table.concat(names, " ")
+end
+
+local function annotate(element)
+  if place and message then
+    annotations[#annotations + 1] = github.command(place, full_name(element), message)
+  end
+  message, place = nil, nil
+  return nil, true
+end
+
+busted.subscribe({"failure"}, annotate, {priority = 1})
+busted.subscribe({"error"}, annotate, {priority = 1})
+
+-- To the other stream: the output may be JSON or XML.
+busted.subscribe({"exit"}, function()
+  for _, line in ipairs(annotations) do
+    io.stderr:write(line, "\n")
+  end
+  annotations = {}
   return nil, true
 end, {priority = 1})

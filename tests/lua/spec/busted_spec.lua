@@ -5,12 +5,13 @@ if root == "" then root = "./" end
 
 local programs = dofile(debug.getinfo(1, "S").source:match("^@(.*/)") .. "programs.lua")
 
--- What a run of the failing specs prints with these options.
-local function run(options)
+-- What a run of the failing specs prints with these options, and in this environment.
+local function run(options, environment)
   local modules = programs.assignment("LUA_PATH", root .. "bindings/lua/?.lua;" .. package.path)
   local script = ([[arg = {[0] = "busted", %s "%stests/lua/failing/failing.lua"}
     require "busted.runner"({standalone = false})]]):format(options, root)
-  return programs.output(("%s %s -e %s"):format(modules, programs.lua, programs.quoted(script)))
+  return programs.output(("%s %s %s -e %s"):format(
+    environment or "GITHUB_ACTIONS=false", modules, programs.lua, programs.quoted(script)))
 end
 
 local with_helper = '"--helper=stacksplice.busted", '
@@ -53,6 +54,42 @@ describe("busted's helper", function()
     assert.is_string(trace, text)
     assert.falsy(trace:find("busted", 1, true), trace)
     assert.falsy(trace:find("xpcall", 1, true), trace)
+  end)
+
+  describe("in a workflow of GitHub", function()
+    local function annotations(options, environment)
+      local list = {}
+      for line in run(options .. with_helper, environment):gmatch("[^\n]+") do
+        if line:find("^::error ") then
+          list[#list + 1] = line
+        end
+      end
+      return list
+    end
+
+    it("annotates each failing spec at the line that raised", function()
+      local list = annotations('"-o", "json", ', "GITHUB_ACTIONS=true GITHUB_WORKSPACE=/nowhere")
+      assert.same({}, list)
+      list = annotations('"-o", "json", ', "GITHUB_ACTIONS=true GITHUB_WORKSPACE=$PWD/" .. root)
+      assert.equal(with_python and 7 or 6, #list, table.concat(list, "\n"))
+      local text = "\n" .. table.concat(list, "\n") .. "\n"
+      local line = text:match("\n::error file=tests/lua/failing/failing.lua,line=(%d+)," ..
+        "title=these specs fail with a text::[^\n]*a text\n")
+      assert.equal("8", line, text)
+      assert.truthy(text:find("\n::error file=tests/lua/[%w_]+%.c,line=%d+,title=these specs fail with an error of C::"),
+        text)
+    end)
+
+    it("writes none elsewhere", function()
+      assert.same({}, annotations('"-o", "TAP", ', "GITHUB_ACTIONS=false"))
+    end)
+
+    it("lets no text of an error end an annotation", function()
+      local github = dofile(root .. "bindings/lua/stacksplice/github.lua")
+      local place = {file = "a,b:c.lua", line = 3}
+      assert.equal("::error file=a%2Cb%3Ac.lua,line=3,title=x%0Ay::100%25%0D%0A::error::forged",
+        github.command(place, "x\ny", "100%\r\n::error::forged"))
+    end)
   end)
 
   it("changes neither what fails nor the first lines", function()
