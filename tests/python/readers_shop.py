@@ -11,6 +11,7 @@ import xml.etree.ElementTree
 from pathlib import Path
 from typing import Any
 
+import stacksplice
 from building import PACKAGE, ROOT
 from golden_steady import lines_of, steady
 
@@ -46,6 +47,15 @@ except KeyError as exc:
         "msg": "no price", "filename": "shop.py", "lineno": 20, "exc_info": (KeyError, exc, None)})
     views["logs"] = json.loads(JsonFormatter().format(record))
 print(json.dumps(views))
+"""
+# Prints the same as a saved file has it.
+REPORT = """
+import shop, stacksplice
+
+try:
+    shop.quote("XXX")
+except KeyError as exc:
+    print(stacksplice.error_info(exc).to_json())
 """
 
 
@@ -160,3 +170,9 @@ def views(folder: Path) -> dict[str, str]:
         "opentelemetry": lines_of(_cut(data["opentelemetry"])),
         "logs": _logs(data["logs"]),
     }
+
+
+def page(folder: Path) -> str:
+    """The error as an HTML page."""
+    _write(folder)
+    return stacksplice.ErrorInfo.from_json(_run(folder, "-c", REPORT)).to_html()

@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 
 import browsing
+import golden_reports
 import pytest
 from building import ROOT
 from html_pages import error, frame, hostile, saved
@@ -54,6 +55,15 @@ def test_everyone_can_read_it(browser, theme, width):
     assert browser.run("return document.documentElement.scrollWidth") == width
     background = browser.run("return getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(246, 247, 249)") == (theme == "light")
+
+
+@pytest.mark.parametrize("name", golden_reports.EXTREMES)
+def test_extremes(browser, name):
+    browser.show(page(golden_reports.of(name)), 400, "dark")
+    browser.press("e")
+    assert browser.unnamed() == [] and browser.pale() == []
+    assert browser.run("return document.querySelector('h1').textContent.trim()")
+    assert browser.run("return document.documentElement.scrollWidth") == 400
 
 
 def test_the_picture_is_beside_its_list(browser):
@@ -145,11 +155,14 @@ def test_a_notebook_shows_it_in_a_frame(browser):
 
 
 def test_the_picture_in_the_docs(browser, tmp_path):
-    """With STACKSPLICE_WRITE_PICTURES in the environment it is made anew."""
-    data = saved()["exceptions"][0]
-    data = {"schema": "stacksplice-error/1", **data}
-    file = PICTURE if os.environ.get("STACKSPLICE_WRITE_PICTURES") else tmp_path / "page.png"
-    browser.show(page(data), 760)
-    browser.picture(file, 760, 700)
+    """STACKSPLICE_WRITE_EXPECTED=1 makes it anew."""
+    pytest.importorskip("lupa.lua54", reason="lupa is not installed")
+    from readers_shop import page as page_of_the_shop
+
+    is_written = os.environ.get("STACKSPLICE_WRITE_EXPECTED") == "1"
+    file = PICTURE if is_written else tmp_path / "page.png"
+    browser.show(page_of_the_shop(tmp_path), 760)
+    assert browser.run("return document.querySelector('h1').textContent").split() == ["KeyError:", "'XXX'"]
+    browser.picture(file, 760, 900)
     sizes = [struct.unpack(">II", Path(each).read_bytes()[16:24]) for each in (file, PICTURE)]
-    assert sizes == [(760, 700)] * 2
+    assert sizes == [(760, 900)] * 2

@@ -10,6 +10,7 @@ from .folding import Part, folded
 from .lanes import Way, way_of
 from .source import Lines, Piece
 
+_REDACTED = "[redacted: "  # a text in which columns are not those of the file any more
 _NAMES = {"python": "Python", "lua": "Lua", "native": "C", "c++": "C++"}
 _CLASSES = {"python": "python", "lua": "lua", "native": "native", "c++": "cpp"}
 
@@ -66,7 +67,7 @@ def _source_of(frame: dict[str, Any], lines: Lines) -> tuple[Piece, ...]:
         return ()
     starts = int(frame.get("source_column") or 1)
     column, end = frame.get("column"), frame.get("end_column")
-    begin = int(column) - starts if column else None
+    begin = int(column) - starts if column and _REDACTED not in text else None
     if frame.get("end_line") not in (None, frame.get("line")):
         stop: int | None = len(text.encode("utf-8", "surrogatepass"))  # the statement goes on below
     else:
@@ -145,14 +146,14 @@ class Error:
 
     @property
     def headline_message(self) -> str:
-        """The first line of its message."""
-        return self.message.strip().split("\n", 1)[0]
+        """The first line of its message; where it has none, the system's text for its HRESULT."""
+        return (self.message.strip() or self.description).split("\n", 1)[0]
 
     @property
     def headline(self) -> str:
         """One line of it."""
         text = self.headline_message
-        return f"{self.title}: {text}" if self.title and text else self.title or text
+        return f"{self.title}: {text}" if self.title and text else self.title or text or self.hresult
 
 
 def _stack_of(data: dict[str, Any], look: Look) -> list[Shown]:
