@@ -67,6 +67,7 @@ _LATER = {
     "load_ipython_extension": "_install",
     "print_exc": "_report",
     "print_exception": "_report",
+    "redaction": "_redaction",
     "saved_error": "_slot",
     "uninstall": "_install",
     "unload_ipython_extension": "_install",
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     from ._report import format_exception as format_exception
     from ._report import print_exc as print_exc
     from ._report import print_exception as print_exception
+    from ._redaction import redaction as redaction
     from ._slot import saved_error as saved_error
 else:
 
@@ -127,6 +129,7 @@ __all__ = [
     "print_exception",
     "propagate",
     "raise_error",
+    "redaction",
     "report_unhandled",
     "saved_error",
     "set_max_frames",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import _redaction
 from ._live import _message, story_of
 from ._unhandled import log_text
 
@@ -21,11 +22,13 @@ class Described:
     def __init__(self, exc: BaseException) -> None:
         module, name = type(exc).__module__, type(exc).__qualname__
         self.type = name if module in (None, "builtins") else f"{module}.{name}"
-        self.message = _message(exc)
+        self.message = _redaction.text_of(_message(exc))
         self.info: ErrorInfo | None = story_of(exc)
         text = log_text(exc)
         if text is None:
             import traceback
 
-            text = "".join(traceback.format_exception(exc)).rstrip("\n")
+            shown = traceback.TracebackException.from_exception(exc, compact=True)
+            _redaction.clean_traceback(shown)
+            text = "".join(shown.format()).rstrip("\n")
         self.stack_trace = text

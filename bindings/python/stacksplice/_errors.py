@@ -304,7 +304,9 @@ class ErrorInfo:
             return f'{text.rstrip()[:-1]},"remote":{self._handle.remote.strip()}}}\n'
         import json
 
-        return json.dumps(self._data, ensure_ascii=False) + "\n"
+        from ._redaction import clean
+
+        return json.dumps(clean(self._data), ensure_ascii=False) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values: what `to_json` writes."""

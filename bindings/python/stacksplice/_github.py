@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from ._errors import ErrorInfo
+from ._redaction import text_of
 
 
 def is_host() -> bool:
@@ -36,4 +37,5 @@ def _property(text: str) -> str:
 def command(place: str, title: str, message: str) -> str:
     """The line by which a program asks for an annotation: no text of an error ends it."""
     file, _, line = place.rpartition(":")
+    title, message = text_of(title), text_of(message)
     return f"::error file={_property(file)},line={line},title={_property(title)}::{_data(message)}"

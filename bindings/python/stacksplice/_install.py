@@ -6,6 +6,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 # The loggers of unhandled exceptions: in tasks and callbacks, and in futures' callbacks.
@@ -47,7 +48,9 @@ def unload_ipython_extension(shell: Any) -> None:
     uninstall()
 
 
-def install(*, capture_at_raise: bool = False) -> None:
+def install(
+    *, capture_at_raise: bool = False, redact: bool | Callable[[str, str], str] | None = None
+) -> None:
     """Show unhandled exceptions that passed code of several languages with their combined stack.
 
     Attaches every LuaRuntime of lupa, those that exist and those made later: see attach().  Once
@@ -63,6 +66,9 @@ def install(*, capture_at_raise: bool = False) -> None:
 
     If the program that embeds Python set a handler (stacksplice_set_unhandled_handler), it is asked
     first about each such exception.  What it handles is not shown here.
+
+    redact: True, False or a hook: the same as redaction(), redaction(False) and redaction(hook=...).
+    None changes nothing; reports leave out secrets from the start.
 
     Calling it again puts our hooks first again and can add capture_at_raise.  Each sub-interpreter
     has its own hooks and needs its own call.
@@ -83,6 +89,10 @@ def install(*, capture_at_raise: bool = False) -> None:
     from . import _at_raise, _hooks, _lupa, _others, _traceback  # noqa: F401
     from ._unhandled import unhandled_record
 
+    if redact is not None:
+        from ._redaction import redaction
+
+        redaction(redact is not False, hook=None if isinstance(redact, bool) else redact)
     if capture_at_raise:
         _at_raise.begin()
     _hooks.occupy_all()

@@ -7,6 +7,7 @@ import sys
 import traceback
 
 from ._kept import KeptFrame, KeptSummary, frame_at
+from ._redaction import has_secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,5 +115,7 @@ class Look:
             shown = _saved_frame(place, " " * (source_column - 1) + (source or "") + "\n")
         if not "".join([shown.filename, shown.name, shown.line or ""]).replace("\t", "").isprintable():
             raise ValueError("the core escapes it")
+        if has_secret(shown.filename, shown.name, shown.line or ""):
+            raise ValueError("the core removes it")
         text = KeptSummary().format_frame_summary(shown, **options(self._color))
         return in_color(text) if self._color and not HAS_COLORS else text

@@ -12,6 +12,7 @@ from functools import partial
 from . import _stacksplice
 from ._kept import KeptSummary, stack_of
 from ._look import HAS_COLORS, Frames, in_color, need_memory, options, place_of
+from ._redaction import clean_traceback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -219,6 +220,7 @@ def text_of(exc: BaseException, color: bool, chain: bool) -> str | None:
         if info.process is not None or info.remote is not None:
             return None
         _combine(one, of, info, color, of is not exc)
+    clean_traceback(shown)
     if color and not HAS_COLORS:
         _paint([one for one, _ in pairs])
     text = "".join(shown.format(chain=chain, **options(color)))

@@ -18,6 +18,7 @@ import logging
 from ._described import Described, code_of
 from ._errors import ErrorInfo
 from ._live import story_of
+from ._redaction import clean, text_of
 from ._unhandled import log_text
 
 TYPE_CHECKING = False
@@ -104,7 +105,7 @@ def _error_fields(record: logging.LogRecord) -> dict[str, Any]:
     # A record that came through a queue has no exception, but what the filter kept.
     try:
         info = ErrorInfo.from_dict(record.__dict__["stacksplice"])
-        return _fields_of(info.type, info.message, info.format().rstrip("\n"), info)
+        return _fields_of(info.type, text_of(info.message), info.format().rstrip("\n"), info)
     except (KeyError, TypeError, ValueError):  # there was no filter
         return {"error.stack_trace": record.exc_text} if record.exc_text else {}
 
@@ -125,7 +126,7 @@ class JsonFormatter(logging.Formatter):
         fields: dict[str, Any] = {
             "@timestamp": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "log.level": record.levelname.lower(),
-            "message": record.getMessage(),
+            "message": text_of(record.getMessage()),
             "ecs.version": _ECS_VERSION,
             "log.logger": record.name,
             "log.origin.file.name": record.filename,
@@ -136,7 +137,7 @@ class JsonFormatter(logging.Formatter):
             "process.thread.name": record.threadName,
         }
         fields.update(_error_fields(record))
-        more = {name: value for name, value in record.__dict__.items() if name not in _USUAL}
+        more = {name: clean(value, name) for name, value in record.__dict__.items() if name not in _USUAL}
         try:
             return json.dumps({**more, **fields}, default=str, allow_nan=False)
         except (TypeError, ValueError, RecursionError):  # JSON has no form for what the program added

@@ -21,6 +21,7 @@ from sentry_sdk.scope import add_global_event_processor
 from . import _stacksplice
 from ._errors import ErrorInfo
 from ._live import _inside
+from ._redaction import clean, text_of
 
 __all__ = ["StackspliceIntegration", "event"]
 
@@ -132,6 +133,7 @@ class _Event:
             mechanism = {**ours["mechanism"], **kept}
         value.update({name: ours[name] for name in ours if name not in theirs or name not in _OF_THE_SDK})
         value["mechanism"] = mechanism
+        value.update(clean(value))  # the SDK read the exception itself
         return value
 
     def _theirs(self, ours: dict[str, Any]) -> dict[str, Any] | None:
@@ -139,7 +141,7 @@ class _Event:
         for number, value in enumerate(self._unused):
             module, name = value.get("module"), value.get("type")
             names = (name, f"{module}.{name}") if module in (None, "__main__") else (f"{module}.{name}",)
-            if ours.get("type") in names and str(value.get("value")).startswith(ours["value"]):
+            if ours.get("type") in names and text_of(str(value.get("value"))).startswith(ours["value"]):
                 return self._unused.pop(number)
         return None
 

@@ -59,6 +59,11 @@ PyObject *sspy_resolve_file(PyObject *module, PyObject *arguments);
 /* places.c: the place and the globals of each entry of TRACEBACK, the outermost first */
 PyObject *sspy_places(PyObject *module, PyObject *traceback);
 
+/* redaction.c */
+PyObject *sspy_set_redaction(PyObject *module, PyObject *arguments);
+PyObject *sspy_redact(PyObject *module, PyObject *arguments);
+PyObject *sspy_redact_name(PyObject *module, PyObject *name);
+
 /* report_text.c */
 PyObject *sspy_format_told(PyObject *module, PyObject *arguments);
 PyObject *sspy_format_told_for_sentry(PyObject *module, PyObject *error);

@@ -105,6 +105,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->error_info_members);
     Py_VISIT(state->wrap_stack);
     Py_VISIT(state->group_error);
+    Py_VISIT(state->redact_hook);
     Py_VISIT(state->lupa_created);
     return sspy_kept_frames_traverse(state->kept_frames, visit, arg);
 }
@@ -131,6 +132,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->error_info_members);
     Py_CLEAR(state->wrap_stack);
     Py_CLEAR(state->group_error);
+    Py_CLEAR(state->redact_hook);
     Py_CLEAR(state->lupa_created);
     sspy_attached_end(state);
     sspy_kept_frames_clear(state->kept_frames);
