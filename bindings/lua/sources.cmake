@@ -41,6 +41,7 @@ set(sources
   src/value/originate.c
   src/value/read.c
   src/value/read_scalar.c
+  src/value/redact.c
   src/value/ties.c
   src/cross/call.c
   src/cross/coroutine.c
@@ -57,5 +58,6 @@ set(sources
   src/api/doctor.c
   src/api/install.c
   src/api/module.c
+  src/api/redaction.c
   src/api/report.c
   src/api/standalone.c)

@@ -140,6 +140,14 @@ function stacksplice.error(value, cause) end
 ---@return stacksplice.Stack
 function stacksplice.capture(skip, limit) end
 
+---Choose what reports of this process leave out, in all languages and formats. The default: values named
+---password, token, key and the like, tokens known by their form, credentials in URLs. Each call replaces
+---what the last one set. on: false turns these rules off; emails: addresses, too; names: further names of
+---secrets; hook: called with each text after the rules and its kind ("message", "source", "path", "local"),
+---returns the text to show. Where it fails or cannot be called, the text is "[redacted: hook failed]".
+---@param options? {on?: boolean, emails?: boolean, names?: string[], hook?: fun(text: string, kind: string): string}
+function stacksplice.redaction(options) end
+
 ---Set how many elements the stack of an error, a propagation node or `capture` may have, for the whole
 ---process. The default is 512. A longer stack keeps both ends, with a gap between them that counts the
 ---frames left out.

@@ -1,6 +1,7 @@
 /*
  * traceback: the text of debug.traceback.  With no other language's frames on the stack it is
- * exactly that text.  Otherwise it continues through coroutines and other languages, in true order.
+ * exactly that text, but for secrets.  Otherwise it continues through coroutines and other
+ * languages, in true order.
  */
 #include "traceback/traceback.h"
 
@@ -9,6 +10,7 @@
 #include <stacksplice/script.h>
 
 #include "traceback/text.h"
+#include "value/redact.h"
 
 enum { MAX_ELEMENTS = 1024, FEW_ELEMENTS = 192 };
 
@@ -264,5 +266,6 @@ SS_LUA_OWN int ss_lua_traceback(lua_State *L)
     if (!stacksplice_has_other_sources("lua") ||
         !push_with_others(L, thread, message, level, SS_LUA_HERE()))
         luaL_traceback(L, thread, message, level);
+    ss_lua_redact_top(L);
     return 1;
 }

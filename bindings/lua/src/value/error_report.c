@@ -1,5 +1,6 @@
 /* Reports as Lua strings. */
 #include "value/error_object.h"
+#include "value/redact.h"
 
 /* In the registry, which scripts cannot reach: one answer for all copies of the binding. */
 #define SOURCE_LINES_KEY "stacksplice.source_lines"
@@ -29,9 +30,12 @@ void ss_lua_push_report(lua_State *L, IUnknown *error, stacksplice_format_kind k
 {
     stacksplice_format_options options = {.size = sizeof options, .all_frames = all_frames};
     ss_lua_gathered out = {0};
+    lua_State *before;
 
     options.without_source = !may_read_source_lines(L);
+    before = ss_lua_reporting_begin(L);
     if (stacksplice_format(error, kind, &options, ss_lua_gather, &out) != S_OK)
         out.failed = true;
+    ss_lua_reporting_end(before);
     ss_lua_push_gathered(L, &out);
 }

@@ -33,6 +33,12 @@ int ss_lua_gather(const char *text, size_t length, void *data)
     return 0;
 }
 
+void ss_lua_gathered_free(ss_lua_gathered *out)
+{
+    free(out->text);
+    out->text = NULL;
+}
+
 static int push_string(lua_State *L)
 {
     const ss_lua_gathered *out = lua_touserdata(L, 1);

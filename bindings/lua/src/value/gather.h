@@ -23,6 +23,9 @@ int ss_lua_gather(const char *text, size_t length, void *data);
    incomplete. [-0, +1, m] */
 void ss_lua_push_gathered(lua_State *L, ss_lua_gathered *out);
 
+/* Free the text. */
+void ss_lua_gathered_free(ss_lua_gathered *out);
+
 /* Make room for LENGTH more bytes; NULL without memory, else where they go. */
 char *ss_lua_gather_room(ss_lua_gathered *out, size_t length);
 
