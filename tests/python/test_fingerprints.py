@@ -158,7 +158,7 @@ def test_members_count_loosely_too(border):
 
 
 def test_saved_reports_keep_both_and_old_ones_have_no_loose_one(border):
-    info = stacksplice.error_info(caught(border.call, boom))
+    info = stacksplice.error_info(caught(border.call, boom, ValueError("x")))
     again = ErrorInfo.from_json(info.to_json())
     assert (again.fingerprint, again.loose_fingerprint) == (info.fingerprint, info.loose_fingerprint)
     old = ErrorInfo.from_json((HERE / "saved" / "error-1.json").read_text())

@@ -26,7 +26,9 @@ _count.__name__ = "number"  # argparse says: invalid number value
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to those of the command line."""
-    parser = commands.add_parser("top", help="group many saved reports, the most frequent first", description=_ABOUT)
+    parser = commands.add_parser(
+        "top", help="group many saved reports, the most frequent first", description=_ABOUT
+    )
     parser.add_argument(
         "--loose",
         action="store_true",

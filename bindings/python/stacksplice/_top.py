@@ -104,9 +104,12 @@ def _text(counter: Counter, rows: list[_Row], files: list[File]) -> str:
     about = f"at least {groups:,} groups" if counter.groups.missing else _counted(groups, "group")
     text = f"{_counted(counter.reports, 'report')} in {about}, {_counted(len(files), 'file')}\n"
     if counter.groups.missing:
-        text += f"Too many groups to count all: each count may be {counter.groups.missing:,} too small.\n"
+        text += f"Too many groups to count all: each count may be {counter.groups.missing:,} too small\n"
     if counter.without_loose:
-        text += f"{counter.without_loose:,} have no loose fingerprint and are grouped by the strict one.\n"
+        verbs = ("has", "is") if counter.without_loose == 1 else ("have", "are")
+        text += "{:,} {} no loose fingerprint and {} grouped by the strict one\n".format(
+            counter.without_loose, *verbs
+        )
     for row in rows:
         text += "\n" + _text_of(row, len(f"{most:,}"), counter.reports)
     if groups > len(rows):

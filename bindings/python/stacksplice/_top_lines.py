@@ -6,6 +6,8 @@ import json
 import re
 from datetime import datetime, timezone
 
+from ._saved import items_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,9 +85,7 @@ def reports_in(document: Any, is_loose: bool) -> Iterator[Found]:
 
     A log line without an error has none.  Raises ValueError for something else.
     """
-    if isinstance(document, dict) and isinstance(document.get("errors"), list):
-        document = document["errors"]
-    for item in document if isinstance(document, list) else [document]:
+    for item in items_of([document]):
         report, time = _unwrap(item)
         members = report if isinstance(report, dict) else {}
         loose = members.get("loose_fingerprint") if is_loose else None

@@ -1,0 +1,255 @@
+"""``python -m stacksplice top``: groups of many saved reports."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pty
+import subprocess
+
+import pytest
+import stacksplice
+import stacksplice.logging
+from building import HERE
+from raising import boom, caught, with_cause
+from stacksplice import ErrorInfo
+from stacksplice._top_groups import Groups
+from stacksplice._top_lines import fast_key, reports_of
+from test_commands import MODULE, command, environment
+
+
+@pytest.fixture(scope="module")
+def lines(border) -> list[str]:
+    """A report of each of three kinds, as the core writes them."""
+
+    def other():
+        raise KeyError('a "quoted" \\ key')
+
+    def group():
+        raise ExceptionGroup("several", [caught(boom, ValueError("a")), caught(other)])
+
+    calls = [(boom, ValueError("bad amount")), (other,), (group,)]
+    made = [stacksplice.error_info(caught(border.call, *call)) for call in calls]
+    made.append(stacksplice.error_info(caught(border.call, with_cause)))
+    return [info.to_json() for info in made]
+
+
+def fingerprint(line: str) -> str:
+    return json.loads(line)["fingerprint"]
+
+
+def groups_of(*arguments: str, **options) -> list[dict]:
+    return [json.loads(line) for line in command("top", "--json", *arguments, **options).stdout.splitlines()]
+
+
+# ---- One line ------------------------------------------------------------------------------------
+
+
+def test_the_short_way_finds_what_the_long_way_finds(lines):
+    for line in lines:
+        spaced = (json.dumps(json.loads(line)) + "\n").encode()
+        for text in (line.encode(), spaced):
+            for is_loose, name in ((False, "fingerprint"), (True, "loose_fingerprint")):
+                assert fast_key(text, is_loose) == (json.loads(line)[name], not is_loose)
+                assert [found.key for found in reports_of(text, is_loose)] == [json.loads(line)[name]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda report: {**report, "message": '"fingerprint":"' + "0" * 32 + '"', "notes": ["],", '"']},
+        lambda report: {**report, "type": "\\"},
+        lambda report: {name: report[name] for name in sorted(report)},
+        lambda report: {"exceptions": report.get("exceptions"), **report},
+        lambda report: {"process": {"id": 1, "host": "x"}, **report},
+        lambda report: {**report, "remote": report},
+        lambda report: {name: value for name, value in report.items() if name != "loose_fingerprint"},
+    ],
+)
+def test_no_text_and_no_order_misleads(lines, change):
+    for line in lines:
+        report = json.loads(line)
+        text = (json.dumps(change(report)) + "\n").encode()
+        assert fast_key(text, False) in (None, (report["fingerprint"], True))
+        assert [found.key for found in reports_of(text, False)] == [report["fingerprint"]]
+
+
+def test_a_line_that_was_cut_off_is_not_counted(lines):
+    for line in lines:
+        text = line.rstrip("\n").encode()
+        for end in range(0, len(text), 7):
+            assert fast_key(text[:end], False) is None or text[:end].endswith(b"}")
+            with pytest.raises(ValueError):
+                reports_of(text[:end], False)
+
+
+# ---- Groups --------------------------------------------------------------------------------------
+
+
+def test_counts_are_exact_until_there_are_too_many_groups():
+    groups = Groups(most=4)
+    for number in range(8):
+        groups.add(str(number), (0, number, 0, 0))
+    assert len(groups.kept) == 8 and groups.missing == 0
+    groups.add("8", (0, 8, 0, 0))
+    assert groups.missing == 1
+
+
+def test_a_frequent_group_is_found_among_a_million_others():
+    groups, often = Groups(most=10), 0
+    for number in range(20_000):
+        often += number % 5 == 0
+        groups.add("often" if number % 5 == 0 else str(number), (0, number, 0, 0))
+        assert len(groups.kept) <= 20
+    (key, group), *_ = groups.most_frequent()
+    assert key == "often" and group.count <= often <= group.count + groups.missing
+
+
+# ---- The command ---------------------------------------------------------------------------------
+
+
+def test_groups_are_counted_with_first_and_last_place(lines, tmp_path):
+    one, two, *_ = lines
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    first.write_text(two + one + one + "\n")
+    second.write_text(one + two + one)
+    found = groups_of(str(first), str(second))
+    assert [(group["group"], group["count"]) for group in found] == [
+        (fingerprint(one), 4),
+        (fingerprint(two), 2),
+    ]
+    assert (found[0]["first"], found[0]["last"]) == (f"{first}:2", f"{second}:3")
+    assert (found[1]["first"], found[1]["last"]) == (f"{first}:1", f"{second}:2")
+    assert [group["error"] for group in found] == [json.loads(one), json.loads(two)]
+    assert "first_time" not in found[0]  # reports alone do not say when they were made
+
+    text = command("top", str(first), str(second)).stdout
+    assert text.startswith(
+        "6 reports in 2 groups, 2 files\n\n 4  66.7%  ValueError: bad amount, at boom (raising.py:"
+    )
+    assert f"first {first}:2\n" in text and f"last  {second}:3\n" in text and fingerprint(two) in text
+    text = command("top", "--limit", "1", str(first), str(second)).stdout
+    assert fingerprint(two) not in text and text.endswith("\n... 1 more group; --limit shows more\n")
+
+
+def test_show_reads_the_examples(lines, tmp_path):
+    path = tmp_path / "reports.jsonl"
+    path.write_text("".join(lines))
+    found = command("top", "--json", str(path)).stdout
+    shown = command("show", "-", input=found).stdout
+    assert shown.count("==== count: 1, group: ") == len(lines)
+    assert ErrorInfo.from_json(lines[0]).format() in shown
+
+
+def test_standard_input_keeps_its_examples(lines):
+    one, two, *_ = lines
+    found = groups_of("-", input=two + one + one)
+    assert [group["error"] for group in found] == [json.loads(one), json.loads(two)]
+    assert found[0]["first"] == "standard input:2"
+
+
+def test_documents_and_lists_are_read_too(lines, tmp_path):
+    one, two, *_ = map(json.loads, lines)
+    (tmp_path / "list.json").write_text(json.dumps([{"order": 1, "error": one}, two, two], indent=1))
+    (tmp_path / "errors.json").write_text(json.dumps({"errors": [one]}))
+    (tmp_path / "failed.json").write_text(
+        json.dumps(
+            {"schema": "stacksplice-report/1", "header": {"time": "2026-01-02T03:04:05Z"}, "error": one}
+        )
+    )
+    paths = [str(tmp_path / name) for name in ("list.json", "errors.json", "failed.json")]
+    first, second = groups_of(*paths, str(HERE / "saved" / "error-1.json"), "--limit", "2")
+    assert (first["count"], first["error"], first["first"]) == (3, one, f"{paths[0]}, report 1")
+    assert first["first_time"] == first["last_time"] == "2026-01-02T03:04:05.000Z"
+    assert (second["count"], second["error"], second["first"]) == (2, two, f"{paths[0]}, report 2")
+
+
+def test_logs_say_when(border, tmp_path):
+    handler = logging.FileHandler(tmp_path / "log.jsonl")
+    handler.setFormatter(stacksplice.logging.JsonFormatter())
+    exc = caught(border.call, boom, ValueError("x"))
+    for seconds in (50, 10, 30):
+        record = logging.makeLogRecord({"msg": "x", "exc_info": (type(exc), exc, None), "created": seconds})
+        handler.emit(record)
+    handler.emit(logging.makeLogRecord({"msg": "no error"}))
+    handler.close()
+    (group,) = groups_of(str(tmp_path / "log.jsonl"))
+    assert group["count"] == 3 and group["group"] == stacksplice.error_info(exc).fingerprint
+    assert group["first_time"] == "1970-01-01T00:00:10.000Z"
+    assert group["last_time"] == "1970-01-01T00:00:50.000Z"
+
+
+def test_loose_groups_and_reports_without_one(lines, tmp_path):
+    one = json.loads(lines[0])
+    rebuilt = {**one, "fingerprint": "1" * 32}
+    old = {name: value for name, value in one.items() if name != "loose_fingerprint"}
+    path = tmp_path / "reports.jsonl"
+    path.write_text("".join(json.dumps(report) + "\n" for report in (one, rebuilt, old)))
+    assert [group["count"] for group in groups_of(str(path))] == [2, 1]
+    first, second = groups_of("--loose", str(path))
+    assert (first["group"], first["count"]) == (one["loose_fingerprint"], 2)
+    assert (second["group"], second["count"]) == (one["fingerprint"], 1)
+    text = command("top", "--loose", str(path)).stdout
+    assert "1 has no loose fingerprint and is grouped by the strict one\n" in text
+
+
+def test_broken_lines_are_counted_and_named(lines, tmp_path):
+    path = tmp_path / "reports.jsonl"
+    broken = [lines[0][: len(lines[0]) // 2], "[" * 100_000, '{"schema": "x"}', "\ufffd\x00", "3"]
+    path.write_text(lines[0] + "\n".join(broken) + "\n" + lines[0])
+    done = command("top", str(path), status=1)
+    assert done.stdout.startswith("2 reports in 1 group, 1 file\n")
+    assert done.stderr == f"stacksplice: passed over 5 lines that hold no report; the first is {path}:2\n"
+    path.write_text("hello\nworld\n")
+    done = command("top", str(path), status=1)
+    assert done.stdout == "0 reports in 0 groups, 1 file\n" and f"the first is {path}:1\n" in done.stderr
+
+
+def test_a_file_that_cannot_be_read_hides_no_other(lines, tmp_path):
+    path = tmp_path / "reports.jsonl"
+    path.write_text(lines[0])
+    done = command("top", str(tmp_path / "none"), str(path), status=2)
+    assert done.stdout.startswith("1 report in 1 group")
+    assert done.stderr == f"stacksplice: cannot read {tmp_path / 'none'}: No such file or directory\n"
+    assert "invalid number value: '0'" in command("top", "--limit", "0", str(path), status=2).stderr
+
+
+def test_no_text_of_an_error_breaks_its_line(lines, tmp_path):
+    report = {**json.loads(lines[0]), "message": "\x1b[31mred\u202e\nsecond"}
+    path = tmp_path / "reports.jsonl"
+    path.write_text(json.dumps(report) + "\n")
+    text = command("top", str(path)).stdout
+    assert "\\u001b[31mred\\u202e, at" in text and "second" not in text
+
+
+def run_on_terminal(*arguments: str, **changed: str) -> tuple[bytes, bytes]:
+    """Standard output, and what a terminal gets as standard error."""
+    master, slave = pty.openpty()
+    done = subprocess.run(
+        [*MODULE, "top", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=slave,
+        env=environment(**changed),
+        timeout=60,
+    )
+    os.close(slave)
+    shown = b""
+    try:
+        while part := os.read(master, 4096):
+            shown += part
+    except OSError:  # how the end of a terminal is told
+        pass
+    os.close(master)
+    assert done.returncode == 0
+    return done.stdout, shown
+
+
+def test_the_progress_bar_is_for_terminals_and_removed(lines, tmp_path):
+    path = tmp_path / "reports.jsonl"
+    path.write_text(lines[0] * 2048)
+    text, bar = run_on_terminal(str(path), TERM="xterm")
+    assert text == command("top", str(path)).stdout.encode()
+    assert b"% " in bar and b" reports" in bar and b"\x1b" not in bar and bar.endswith(b" \r")
+    assert run_on_terminal(str(path), TERM="dumb") == (text, b"")
+    assert command("top", str(path)).stderr == ""
