@@ -12,6 +12,7 @@ import pytest
 import stacksplice
 import stacksplice.logging
 from building import HERE
+from html_pages import Page
 from raising import boom, caught, with_cause
 from stacksplice import ErrorInfo
 from stacksplice._top_groups import Groups
@@ -253,3 +254,27 @@ def test_the_progress_bar_is_for_terminals_and_removed(lines, tmp_path):
     assert b"% " in bar and b" reports" in bar and b"\x1b" not in bar and bar.endswith(b" \r")
     assert run_on_terminal(str(path), TERM="dumb") == (text, b"")
     assert command("top", str(path)).stderr == ""
+
+
+# ---- The page ------------------------------------------------------------------------------------
+
+
+def test_the_page_has_the_groups_and_an_example_of_each(lines, tmp_path):
+    pytest.importorskip("jinja2", reason="jinja2 is not installed")
+    pytest.importorskip("pygments", reason="pygments is not installed")
+    one, two, *_ = lines
+    hostile = {**json.loads(two), "message": "<script>alert(1)</script>", "fingerprint": "2" * 32}
+    damaged = {**json.loads(two), "stack": [{"kind": 7}], "fingerprint": "3" * 32}
+    path, out = tmp_path / "reports.jsonl", tmp_path / "top.html"
+    path.write_text(one + one + json.dumps(hostile) + "\n" + json.dumps(damaged) + "\n")
+    assert command("top", "--html", str(out), str(path)).stdout == ""
+    shown = Page(out.read_text())
+    assert shown.texts("h1") == ["4 reports in 3 groups, 1 file"]
+    assert shown.texts("td", "number") == ["2", "50.0%", "1", "25.0%", "1", "25.0%"]
+    assert shown.texts("td", "path")[:2] == [f"{path}:1", f"{path}:2"]
+    assert len(shown.texts("article", "report")) == 2  # the damaged one has no example
+    assert any("<script>alert(1)</script>" in text for text in shown.texts("a"))
+    assert len([name for name, _, _ in shown.elements if name == "script"]) == 1
+    assert command("top", "--html", "-", str(path)).stdout.rstrip() == out.read_text().rstrip()
+    gone = str(tmp_path / "none" / "x.html")
+    assert "cannot write" in command("top", "--html", gone, str(path), status=2).stderr

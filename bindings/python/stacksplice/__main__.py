@@ -23,7 +23,8 @@ exit status:
            2 if a file cannot be read or holds something else, or if
            libdw is missing
   top      0 if all was counted; 1 if lines were passed over that hold no
-           report; 2 if a file cannot be read
+           report; 2 if a file cannot be read, or if the page cannot be made
+           or written
   doctor   0 if nothing is missing, 1 if something is
   2 too if the command line is wrong
 """

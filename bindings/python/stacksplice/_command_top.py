@@ -37,7 +37,13 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--limit", type=_count, default=10, metavar="N", help="show at most N groups (default: 10)"
     )
-    parser.add_argument(
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--html",
+        metavar="OUT",
+        help="write the groups to the file OUT as one HTML page (- for standard output)",
+    )
+    form.add_argument(
         "--json",
         action="store_true",
         help="print each group as one line of JSON; its first report, as the example, is under error",

@@ -99,30 +99,53 @@ def _counted(number: int, word: str) -> str:
     return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 
+def _about(counter: Counter, files: list[File]) -> list[str]:
+    """Lines on all groups."""
+    missing, without = counter.groups.missing, counter.without_loose
+    groups = _counted(len(counter.groups.kept), "group")
+    lines = [
+        f"{_counted(counter.reports, 'report')} in {'at least ' if missing else ''}{groups}, "
+        + _counted(len(files), "file")
+    ]
+    if missing:
+        lines.append(f"Too many groups to count all: each count may be {missing:,} too small")
+    if without:
+        has, is_ = ("has", "is") if without == 1 else ("have", "are")
+        lines.append(f"{without:,} {has} no loose fingerprint and {is_} grouped by the strict one")
+    return lines
+
+
 def _text(counter: Counter, rows: list[_Row], files: list[File]) -> str:
-    groups, most = len(counter.groups.kept), max((row.group.count for row in rows), default=0)
-    about = f"at least {groups:,} groups" if counter.groups.missing else _counted(groups, "group")
-    text = f"{_counted(counter.reports, 'report')} in {about}, {_counted(len(files), 'file')}\n"
-    if counter.groups.missing:
-        text += f"Too many groups to count all: each count may be {counter.groups.missing:,} too small\n"
-    if counter.without_loose:
-        verbs = ("has", "is") if counter.without_loose == 1 else ("have", "are")
-        text += "{:,} {} no loose fingerprint and {} grouped by the strict one\n".format(
-            counter.without_loose, *verbs
-        )
+    more, most = len(counter.groups.kept) - len(rows), max((row.group.count for row in rows), default=0)
+    text = "".join(line + "\n" for line in _about(counter, files))
     for row in rows:
         text += "\n" + _text_of(row, len(f"{most:,}"), counter.reports)
-    if groups > len(rows):
-        text += f"\n... {_counted(groups - len(rows), 'more group')}; --limit shows more\n"
-    return text
+    return text + (f"\n... {_counted(more, 'more group')}; --limit shows more\n" if more else "")
 
 
-def top(options: argparse.Namespace) -> int:
-    """Write the most frequent groups of the reports in the files; the exit status."""
-    files = [File(number, path) for number, path in enumerate(options.reports)]
+def _write_page(counter: Counter, rows: list[_Row], files: list[File], path: str) -> int:
+    from ._html.top import Row, example_of, write_groups
+    from ._html.values import Look
+
+    look = Look()
+    shown = [
+        Row(
+            f"{row.group.count:,}",
+            f"{row.group.count / counter.reports:.1%}",
+            _title(row.error),
+            _seen(row.group.first_time, row.first),
+            _seen(row.group.last_time, row.last),
+            example_of(row.error, look) if row.error else None,
+        )
+        for row in rows
+    ]
+    return write_groups(_about(counter, files), shown, look, path)
+
+
+def _read(options: argparse.Namespace, files: list[File]) -> tuple[Counter, int]:
+    """The counts of all files that can be read, and the exit status so far."""
     progress = Progress(0 if "-" in options.reports else sum(file.size() for file in files))
-    counter = Counter(options.loose, progress)
-    status = 0
+    counter, status = Counter(options.loose, progress), 0
     for file in files:
         try:
             counter.read(file)
@@ -130,8 +153,24 @@ def top(options: argparse.Namespace) -> int:
             progress.end()
             status = fail(f"cannot read {file.name}: {exc.strerror}")
     progress.end()
+    return counter, status
+
+
+def top(options: argparse.Namespace) -> int:
+    """Write the most frequent groups of the reports in the files; the exit status."""
+    if options.html is not None:
+        from ._html import needs
+
+        try:
+            needs.check()
+        except ImportError as exc:
+            return fail(str(exc))
+    files = [File(number, path) for number, path in enumerate(options.reports)]
+    counter, status = _read(options, files)
     rows = [_row(files, key, group) for key, group in counter.groups.most_frequent()[: options.limit]]
-    if options.json:
+    if options.html is not None:
+        status = _write_page(counter, rows, files, options.html) or status
+    elif options.json:
         write("".join(map(_line_of, rows)))
     else:
         write(_text(counter, rows, files))

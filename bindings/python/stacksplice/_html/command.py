@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def _write(text: str, path: str) -> int:
+def write_file(text: str, path: str) -> int:
+    """Write a page to PATH, or to standard output; the exit status."""
     if path == "-":
         write(text)
         return 0
@@ -53,4 +54,4 @@ def write_page(options: argparse.Namespace) -> int:
             reports += found
     if not reports:
         return status
-    return _write(page_of(reports, look), options.html) or status
+    return write_file(page_of(reports, look), options.html) or status
