@@ -89,6 +89,21 @@ static void fingerprint_of(const fixture_error *contents, char out[33])
     release(error);
 }
 
+TEST(test_functions_of_lua_without_a_name_are_equal_in_each_folder)
+{
+    uintptr_t frames[1] = {fixture_script("lua", "function </a/t.lua:2>", "/a/t.lua", 2)};
+    fixture_error contents = value_error(frames, 1);
+    char first[33], other[33];
+
+    fingerprint_of(&contents, first);
+    frames[0] = fixture_script("lua", "function </b/t.lua:7>", "/b/t.lua", 7);
+    fingerprint_of(&contents, other);
+    assert_string_equal(first, other);
+    frames[0] = fixture_script("lua", "f", "/b/t.lua", 7);
+    fingerprint_of(&contents, other);
+    assert_string_not_equal(first, other);
+}
+
 TEST(test_fingerprint_groups_by_place)
 {
     uintptr_t frames[3] = {fixture_script("python", "f", "/a/x.py", 1),

@@ -49,7 +49,7 @@ def _where(error: dict[str, Any]) -> str:
         if frame.get("kind") == "gap" or frame.get("glue"):
             continue
         if frame.get("file"):
-            place = f"{os.path.basename(frame['file'])}:{frame.get('line', 0)}"
+            place = os.path.basename(frame["file"]) + (f":{frame['line']}" if frame.get("line") else "")
         else:
             place = os.path.basename(frame.get("module") or "") or "?"
         return f", at {frame.get('function') or '???'} ({place})"

@@ -96,10 +96,19 @@ typedef struct stack_walk {
     hash last; /* of the loose value: the element before */
 } stack_walk;
 
+/* A function without a name may be called "function <FILE:LINE>": neither folder nor line counts.
+ */
+static const char *without_place(const char *function)
+{
+    static const char nameless[] = "function <";
+
+    return function && !strncmp(function, nameless, sizeof nameless - 1) ? "function" : function;
+}
+
 static void add_script(hash *h, const stacksplice_frame *frame)
 {
     add_text(h, frame->language);
-    add_text(h, frame->function);
+    add_text(h, without_place(frame->function));
     add_file(h, frame->file);
 }
 
