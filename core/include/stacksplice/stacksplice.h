@@ -378,8 +378,9 @@ STACKSPLICE_API stacksplice_hresult stacksplice_format(IUnknown *error,
 /*
  * A grouping value for ERROR: 32 hexadecimal digits and a NUL.  It is computed from build-ids with
  * offsets and from script functions, so it is the same in every run, on every machine with the same
- * binaries and scripts.  The one that outlives a rebuild, "loose_fingerprint", is in the JSON and in
- * what stacksplice_error_visit reads.
+ * binaries and scripts.  The one that outlives a rebuild, "loose_fingerprint", is in the JSON and
+ * in what stacksplice_error_visit reads.
+ *
  * Errors: E_POINTER if error or out is NULL; E_INVALIDARG if error is not ours.
  * [own: caller's buffer | thread: any | alloc: yes, degrades without memory | signal: no]
  */

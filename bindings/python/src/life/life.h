@@ -81,7 +81,7 @@ struct sspy_state {
     PyObject *error_info_members;         /* tuple: the names of its members */
     PyObject *wrap_stack;                 /* callable: tuple of addresses -> Stack, or NULL */
     PyObject *group_error;                /* the class HResultErrorGroup, or NULL */
-    PyObject *redact_hook; /* (GIL) of stacksplice.redaction, or NULL */
+    PyObject *redact_hook;                /* (GIL) of stacksplice.redaction, or NULL */
     struct sspy_kept_frames *kept_frames; /* malloc, NULL before its first use (traceback.h) */
     bool shows_foreign;                   /* other languages' frames in __traceback__ */
     struct sspy_attached *attached;       /* runtimes of lupa (lupa/lupa.h) */
