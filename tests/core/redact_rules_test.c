@@ -87,6 +87,9 @@ static const row named[] = {
     {"password:\nnext line", NULL},
     {"token::type", NULL},
     {"X-Amz-Signature=0f&b=1", "X-Amz-Signature=" K "&b=1"},
+    {"/srv/secret:1: wrong\n\ttoken:12: in function <token:9>", NULL},
+    {"user/password:1234 pin/token:12345678:", "user/password:" P " pin/token:" T},
+    {" token:12: x", " token:" T " x"},
     {"=:\"'([{", NULL},
     {"password=", NULL},
 };

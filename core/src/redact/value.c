@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-enum { CODE_SEEN = 512 }; /* of a list in code, to find a literal in it */
+enum {
+    CODE_SEEN = 512, /* of a list in code, to find a literal in it */
+    MOST_LINE_DIGITS = 7
+};
 
 /* What stands between a name and its value. */
 typedef enum separator { NOTHING, BLANKS, COLON, EQUALS, COMMA, PARENTHESIS } separator;
@@ -220,6 +223,20 @@ static bool may_follow_blanks(const ss_scan *s, const ss_secret_name *name, size
     return ss_scan_has(s, begin, "--") && ss_scan_at(s, at) != '-';
 }
 
+/* Whether the name from BEGIN to END is a file and a line follows: "dir/token:12: in f",
+ * "<token:12>". */
+static bool is_place(const ss_scan *s, size_t begin, size_t end)
+{
+    uint32_t before = begin ? ss_scan_at(s, begin - 1) : 0;
+    size_t at = end + 1;
+
+    if (ss_scan_at(s, end) != ':' || (before != '/' && before != '<' && before != '\t'))
+        return false;
+    while (at <= end + MOST_LINE_DIGITS && ss_is_digit(ss_scan_at(s, at)))
+        at++;
+    return at > end + 1 && (ss_scan_at(s, at) == ':' || ss_scan_at(s, at) == '>');
+}
+
 bool ss_scan_value(const ss_scan *s, const ss_secret_name *name, size_t begin, size_t end,
                    ss_secret *secret)
 {
@@ -227,7 +244,8 @@ bool ss_scan_value(const ss_scan *s, const ss_secret_name *name, size_t begin, s
     separator by = read_separator(s, end, &at);
     bool is_code = s->is_source && !s->in_quote;
 
-    if (by == NOTHING || (by == BLANKS && !may_follow_blanks(s, name, begin, at)))
+    if (by == NOTHING || (by == BLANKS && !may_follow_blanks(s, name, begin, at)) ||
+        is_place(s, begin, end))
         return false;
     if (is_code && by == COLON)
         at = after_type(s, at);
