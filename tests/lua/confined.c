@@ -92,6 +92,7 @@ static const struct varying {
 } varying[] = {
     {"\"reference\":\"", "0123456789abcdef-"},
     {"\"fingerprint\":\"", "0123456789abcdef"},
+    {"\"loose_fingerprint\":\"", "0123456789abcdef"},
     {"\"module_offset\":", "0123456789"},
     {"0x", "0123456789abcdef"},
     {"thread ", "0123456789"},

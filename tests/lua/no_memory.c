@@ -277,6 +277,11 @@ static const char *const scripts[] = {
     "stacksplice.install()()",
     "assert(type(stacksplice.doctor()) == 'boolean')",
     "stacksplice.set_max_frames(stacksplice.set_max_frames(20))",
+    "stacksplice.redaction {names = {'pin'}, emails = true}\n"
+    "stacksplice.redaction {hook = function(text) return text .. '!' end}\n"
+    "local text = stacksplice.traceback('password=x') assert(starved(text) or "
+    "text:find('redacted'))\n"
+    "stacksplice.redaction {}",
     "local v = new() local ok, got = pcall(border, function() fail(v) end) check(v, got)",
     "local v = new() call_slot(function() fail(v) end)",
     "local v = new() call_k(function() fail(v) end)",
