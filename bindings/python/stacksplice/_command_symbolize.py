@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from ._commands import add_command
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+
+    from ._commands import Commands
 
 _ABOUT = """\
 Give the native frames of saved reports their functions, files and lines, on
@@ -13,12 +17,22 @@ folders given, the binaries where the reports say they are, and the system's
 debug files.  Only files with the build-id of the report are used.  Reports go
 to standard output; what could not be found is said on standard error.
 """
+_STATUSES = {
+    "0": "all reports were written, with the symbols that were found",
+    "2": "a file cannot be read or holds something else (the others are written), a folder of --symbols or "
+    "libdw is missing, or the command line is wrong",
+}
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add(commands: Commands) -> None:
     """Add the command to those of the command line."""
-    parser = commands.add_parser(
-        "symbolize", help="give native frames of saved reports files and lines", description=_ABOUT
+    parser = add_command(
+        commands,
+        "symbolize",
+        run,
+        summary="give native frames of saved reports files and lines",
+        about=_ABOUT,
+        statuses=_STATUSES,
     )
     parser.add_argument(
         "--symbols",
@@ -29,7 +43,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--text", action="store_true", help="print the reports as text, as show does")
     parser.add_argument(
-        "reports", nargs="+", metavar="report", help="JSON report files, or - for standard input"
+        "reports", nargs="+", metavar="report", help="files of JSON reports, or - for standard input"
     )
     parser.set_defaults(newest_first=False, all_frames=False, color="auto", json=False)
 

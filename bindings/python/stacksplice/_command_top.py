@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from ._commands import add_command
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+
+    from ._commands import Commands
 
 _ABOUT = """\
 Group saved reports by fingerprint and show the most frequent groups: how many
@@ -12,6 +16,12 @@ reports, what the error is, where the first and the last report stand, and when
 they were made if the lines around them say so.  Reads JSON Lines of any size,
 also logs of stacksplice.logging.JsonFormatter, and whole JSON files.
 """
+_STATUSES = {
+    "0": "all reports were counted",
+    "1": "lines were passed over that hold no report",
+    "2": "a file cannot be read (the others are counted), the page cannot be made or written, or the command "
+    "line is wrong",
+}
 
 
 def _count(text: str) -> int:
@@ -24,10 +34,15 @@ def _count(text: str) -> int:
 _count.__name__ = "number"  # argparse says: invalid number value
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add(commands: Commands) -> None:
     """Add the command to those of the command line."""
-    parser = commands.add_parser(
-        "top", help="group many saved reports, the most frequent first", description=_ABOUT
+    parser = add_command(
+        commands,
+        "top",
+        run,
+        summary="group many saved reports, the most frequent first",
+        about=_ABOUT,
+        statuses=_STATUSES,
     )
     parser.add_argument(
         "--loose",
