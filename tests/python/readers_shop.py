@@ -13,8 +13,9 @@ from typing import Any
 
 import stacksplice
 from building import PACKAGE, ROOT
-from golden_steady import lines_of, steady
+from golden_steady import INSTEAD, lines_of, steady
 
+FINGERPRINT = str(INSTEAD["fingerprint"])
 EXAMPLE = ROOT / "examples" / "python"
 TEST = """
 import shop
@@ -59,7 +60,7 @@ except KeyError as exc:
 """
 
 
-def _write(folder: Path) -> None:
+def write_example(folder: Path) -> None:
     """The example as a module, with a test of it."""
     (folder / "pricing.lua").write_bytes((EXAMPLE / "pricing.lua").read_bytes())
     source = (EXAMPLE / "shop.py").read_text(encoding="utf-8")
@@ -68,7 +69,8 @@ def _write(folder: Path) -> None:
     (folder / "test_shop.py").write_text(TEST.lstrip())
 
 
-def _run(folder: Path, *arguments: str, **environment: str) -> str:
+def run(folder: Path, *arguments: str, **environment: str) -> str:
+    """What Python prints, with those arguments."""
     known = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     paths = os.pathsep.join([str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
@@ -86,7 +88,7 @@ def _run(folder: Path, *arguments: str, **environment: str) -> str:
 def _steady_text(text: str, folder: Path) -> str:
     text = text.replace(str(folder), "/srv/shop")
     text = re.sub(r"\d+( (?:glue )?frames? (?:of [\w ]+ )?hidden)", r"some\1", text)
-    text = re.sub(r"\b[0-9a-f]{32}\b", "0123456789abcdef0123456789abcdef", text)
+    text = re.sub(r"\b[0-9a-f]{32}\b", FINGERPRINT, text)
     return re.sub(r'(lua54\.pyx", line) \d+', r"\1 1", text)
 
 
@@ -152,16 +154,16 @@ def _junit(file: Path, folder: Path) -> str:
 
 def views(folder: Path) -> dict[str, str]:
     """Each view by the name that it has in docs/readers.md."""
-    _write(folder)
-    output = _run(
+    write_example(folder)
+    output = run(
         folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml=report.xml", "test_shop.py"
     )
-    on_github = _run(
+    on_github = run(
         folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_shop.py", GITHUB_ACTIONS="true"
     )
-    data = steady(json.loads(_run(folder, "-c", PROGRAM).splitlines()[-1]))
+    data = steady(json.loads(run(folder, "-c", PROGRAM).splitlines()[-1]))
     return {
-        "terminal": _run(folder, "-m", "stacksplice", "run", "main.py").rstrip("\n"),
+        "terminal": run(folder, "-m", "stacksplice", "run", "main.py").rstrip("\n"),
         "pytest": _combined(output),
         "junit": _junit(folder / "report.xml", folder),
         "github": "\n".join(line for line in on_github.splitlines() if line.startswith("::error")),
@@ -174,5 +176,5 @@ def views(folder: Path) -> dict[str, str]:
 
 def page(folder: Path) -> str:
     """The error as an HTML page."""
-    _write(folder)
-    return stacksplice.ErrorInfo.from_json(_run(folder, "-c", REPORT)).to_html()
+    write_example(folder)
+    return stacksplice.ErrorInfo.from_json(run(folder, "-c", REPORT)).to_html()
