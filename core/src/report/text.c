@@ -16,12 +16,15 @@ static void put_place(const ss_report *r, const char *place)
 static void put_stack(const ss_report *r, const ss_facts *facts)
 {
     const char *place = facts->told && !facts->error ? facts->told->place : NULL;
+    ss_shown_stack stack = ss_facts_stack(facts);
 
+    if (!stack.count)
+        return;
     ss_writer_text(r->w, "Stack of thread ");
     ss_writer_decimal(r->w, facts->view.thread_id);
     put_place(r, place);
     ss_writer_text(r->w, " (most recent call first):\n");
-    ss_report_stack(r, ss_facts_stack(facts), 4);
+    ss_report_stack(r, stack, 4);
 }
 
 /* As scripts' tracebacks are, which have no header without a frame. */
