@@ -65,6 +65,14 @@ def _top(folder: Path) -> str:
     return f"$ python -m stacksplice top errors.jsonl\n{first}{FINGERPRINT[::-1]}{second}".rstrip("\n")
 
 
+def page(folder: Path) -> str:
+    """The groups as an HTML page."""
+    write_example(folder)
+    run(folder, "-c", ORDERS)
+    run(folder, "-m", "stacksplice", "top", "--html", "top.html", "errors.jsonl")
+    return (folder / "top.html").read_text(encoding="utf-8")
+
+
 def _of_library(text: str) -> str:
     """The frames of the library, with their lines of source."""
     frames = re.findall(r"^  \(C\) .*librates\.so.*\n(?:    .*\n)*", text, re.MULTILINE)

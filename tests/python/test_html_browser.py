@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from building import ROOT
 from html_pages import error, frame, hostile, saved
 from stacksplice import ErrorInfo
+from stacksplice.__main__ import main
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
 pytest.importorskip("pygments", reason="pygments is not installed")
@@ -24,7 +26,7 @@ pytestmark = [
         reason="no browser to look at pages with: install chromium and chromium-driver",
     ),
 ]
-PICTURE = ROOT / "docs" / "page.png"
+PICTURE, PICTURE_OF_TOP = ROOT / "docs" / "page.png", ROOT / "docs" / "top.png"
 FOCUSED = "return document.activeElement.querySelector('.function')?.textContent"
 OPEN = "return document.querySelectorAll('details[open]').length"
 
@@ -154,15 +156,93 @@ def test_a_notebook_shows_it_in_a_frame(browser):
         assert browser.run("return getComputedStyle(document.querySelector('.tools')).display") == "flex"
 
 
-def test_the_picture_in_the_docs(browser, tmp_path):
-    """STACKSPLICE_WRITE_EXPECTED=1 makes it anew."""
-    pytest.importorskip("lupa.lua54", reason="lupa is not installed")
-    from readers_shop import page as page_of_the_shop
+# ---- Groups of many --------------------------------------------------------------------------------
 
-    is_written = os.environ.get("STACKSPLICE_WRITE_EXPECTED") == "1"
-    file = PICTURE if is_written else tmp_path / "page.png"
-    browser.show(page_of_the_shop(tmp_path), 760)
+
+@pytest.fixture
+def top(tmp_path):
+    """The page that the command makes of those reports."""
+
+    def make(reports, *options):
+        file, out = tmp_path / "<b onclick=alert(1)>.jsonl", tmp_path / "top.html"
+        file.write_text("".join(json.dumps(report) + "\n" for report in reports))
+        assert main(["top", "--html", str(out), *options, str(file)]) == 0
+        return out.read_text(encoding="utf-8")
+
+    return make
+
+
+def groups() -> list[dict]:
+    """A frequent group, one whose report is damaged, and one that tries to be markup."""
+    damaged = error([{"kind": 7}], fingerprint="1" * 32)
+    return [saved()] * 3 + [{**hostile(), "fingerprint": "2" * 32}, damaged]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1100, 400])
+def test_everyone_can_read_the_groups(browser, top, theme, width):
+    browser.show(top(groups()), width, theme)
+    browser.press("e")
+    assert browser.unnamed() == [] and browser.pale() == []
+    assert browser.run("return document.documentElement.scrollWidth") == width
+    background = browser.run("return getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(246, 247, 249)") == (theme == "light")
+    assert browser.run("return performance.getEntriesByType('resource').length") == 0
+
+
+def test_a_group_leads_to_its_example(browser, top):
+    browser.show(top(groups()))
+    counts = "return Array.from(document.querySelectorAll('td:first-child'), (cell) => cell.textContent)"
+    assert browser.run(counts) == ["3", "1", "1"]
+    assert browser.run("return document.querySelectorAll('td a').length") == 2  # the damaged one has none
+    browser.run("document.querySelector('td a').click()")
+    assert browser.run("return document.querySelector(':target h2').textContent").strip().startswith("Exc")
+    browser.press("j")
+    assert browser.run("return document.activeElement.closest(':target') !== null")
+    assert browser.run(FOCUSED)
+
+
+def test_no_text_of_a_group_becomes_markup(browser, top):
+    browser.show(top(groups()))
+    browser.press("e")
+    assert browser.run("return document.title") == "5 reports in 3 groups, 1 file"
+    assert browser.run("return document.querySelectorAll('img, b, [onclick]').length") == 0
+    assert browser.run("return document.querySelectorAll('script').length") == 1
+    assert "<b onclick=alert(1)>" in browser.run("return document.querySelector('td.path').textContent")
+
+
+def test_of_many_groups_little_is_laid_out(browser, top):
+    stack = [frame(number) for number in range(30)]
+    browser.show(top([error(stack, fingerprint=f"{n:032x}") for n in range(300)], "--limit", "300"))
+    assert browser.run("return document.querySelectorAll('article').length") == 300
+    inside = """return Array.from(document.querySelectorAll('.source'))
+      .filter((s) => s.checkVisibility({contentVisibilityAuto: true})).length"""
+    assert browser.run(inside) <= 60
+
+
+# ---- The pictures in the docs ----------------------------------------------------------------------
+
+
+def picture(browser, html: str, file: Path, tmp_path: Path, height: int) -> None:
+    """Take FILE of the docs: STACKSPLICE_WRITE_EXPECTED=1 makes it anew."""
+    made = file if os.environ.get("STACKSPLICE_WRITE_EXPECTED") == "1" else tmp_path / file.name
+    browser.show(html, 760)
+    browser.picture(made, 760, height)
+    sizes = [struct.unpack(">II", Path(each).read_bytes()[16:24]) for each in (made, file)]
+    assert sizes == [(760, height)] * 2
+
+
+def test_the_picture_of_a_page(browser, tmp_path):
+    pytest.importorskip("lupa.lua54", reason="lupa is not installed")
+    import readers_shop
+
+    picture(browser, readers_shop.page(tmp_path), PICTURE, tmp_path, 900)
     assert browser.run("return document.querySelector('h1').textContent").split() == ["KeyError:", "'XXX'"]
-    browser.picture(file, 760, 900)
-    sizes = [struct.unpack(">II", Path(each).read_bytes()[16:24]) for each in (file, PICTURE)]
-    assert sizes == [(760, 900)] * 2
+
+
+def test_the_picture_of_groups(browser, tmp_path):
+    pytest.importorskip("lupa.lua54", reason="lupa is not installed")
+    import readers_many
+
+    picture(browser, readers_many.page(tmp_path), PICTURE_OF_TOP, tmp_path, 420)
+    assert browser.run("return document.querySelector('h1').textContent") == "4 reports in 2 groups, 1 file"

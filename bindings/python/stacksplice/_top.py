@@ -133,8 +133,10 @@ def _write_page(counter: Counter, rows: list[_Row], files: list[File], path: str
             f"{row.group.count:,}",
             f"{row.group.count / counter.reports:.1%}",
             _title(row.error),
-            _seen(row.group.first_time, row.first),
-            _seen(row.group.last_time, row.last),
+            row.first,
+            row.group.first_time,
+            row.last,
+            row.group.last_time,
             example_of(row.error, look) if row.error else None,
         )
         for row in rows

@@ -23,7 +23,9 @@ class Row:
     share: str
     title: str
     first: str
+    first_time: str | None
     last: str
+    last_time: str | None
     report: Report | None
 
 
