@@ -6,6 +6,7 @@
 #ifndef SS_CRASH_H
 #define SS_CRASH_H
 
+#include "report/emit.h"
 #include "report/report.h"
 
 /*
@@ -18,16 +19,37 @@ __attribute__((noreturn)) void ss_crash(const ss_facts *facts, const char *event
                                         const void *above);
 
 /*
- * Write the report file, and tell STDERR_WRITER where it is or why there is none.  SCRATCH is the
- * report's.
+ * The reporting thread is here again: a fault or the end interrupted its report.  Write the short
+ * report, unless it was that one, and end the process.  Returns if the end has begun.
  */
-void ss_crash_write_file(const ss_facts *facts, const char *event, ss_binary *scratch,
-                         ss_writer *stderr_writer);
+void ss_crash_again(void);
+
+/* What a report file has beside the error. */
+typedef struct ss_crash_more {
+    const char *directory;          /* NULL: the usual one */
+    void (*put_header)(ss_emit *e); /* more members of the header */
+    void (*put_members)(const ss_report *r, ss_emit *e);
+} ss_crash_more;
+
+/*
+ * Write the report file, and tell STDERR_WRITER where it is or why there is none.  MORE may be
+ * NULL.  SCRATCH is the report's.
+ */
+void ss_crash_write_file(const ss_facts *facts, const char *event, const ss_crash_more *more,
+                         ss_binary *scratch, ss_writer *stderr_writer);
 
 /* A write callback; DATA points to a file descriptor. */
 int ss_crash_write(const char *text, size_t length, void *data);
 
 /* Stderr's descriptor, for ss_crash_write. */
 extern int ss_crash_stderr;
+
+/* Text that ends with a NUL, written by ss_crash_append, a write callback.  Never cut. */
+typedef struct ss_crash_text {
+    char *to;
+    size_t used, size;
+} ss_crash_text;
+
+int ss_crash_append(const char *bytes, size_t length, void *data);
 
 #endif

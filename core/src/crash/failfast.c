@@ -4,18 +4,16 @@
 #include "base/thread.h"
 #include "com/messages.h"
 #include "crash/first_words.h"
+#include "crash/reporter.h"
 #include "crash/stowed.h"
 #include "splice/splice.h"
 
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { OWN_FRAMES_MAX = 512, STACK_SIZE = 64 << 10 };
-
-static _Atomic uint64_t reporter; /* (ATOMIC) the thread that reports, 0: none */
 
 /* (THREAD reporter) large, and this may be the end of a stack */
 static bool again;    /* a fault ended the first report: write the short one */
@@ -26,52 +24,17 @@ static ss_facts facts_made;
 static uintptr_t frames_taken[OWN_FRAMES_MAX];
 static _Alignas(16) char stacks[2][STACK_SIZE]; /* for the report and the short report */
 
-/* ---- Who reports -----------------------------------------------------------------------------*/
-
 /* The reporting thread does not exist in a child, which may fail, too. */
-static void forget_reporter(void)
+static void forget_report(void)
 {
     again = aborting = false;
-    atomic_store(&reporter, 0);
 }
 
-static ss_fork_hook forget_reporter_in_child = {forget_reporter, NULL, false};
+static ss_fork_hook forget_report_in_child = {forget_report, NULL, false};
 
 static __attribute__((constructor)) void watch_forks(void)
 {
-    ss_fork_child(&forget_reporter_in_child);
-}
-
-/* Returns in one thread only; true at its first call. */
-static bool become_reporter(void)
-{
-    uint64_t none = 0;
-
-    if (atomic_compare_exchange_strong(&reporter, &none, ss_thread_id()))
-        return true;
-    while (none != ss_thread_id())
-        pause();
-    return false;
-}
-
-/*
- * A closed stderr or a limit on files must not end the process before the rest is written.  A fault
- * in the report must reach the host's handler, which may have called this function.  Unblock those
- * signals: the kernel kills a process that faults while it blocks the signal.
- */
-static void set_signals(void)
-{
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
-    sigset_t signals;
-
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGPIPE);
-    sigaddset(&signals, SIGXFSZ);
-    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    sigemptyset(&signals);
-    for (size_t i = 0; i < SS_COUNT_OF(faults); i++)
-        sigaddset(&signals, faults[i]);
-    (void)pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+    ss_fork_child(&forget_report_in_child);
 }
 
 /* ---- The end ---------------------------------------------------------------------------------*/
@@ -125,7 +88,7 @@ static void put_report(void *data)
     ss_report_text(&report, c->facts);
     (void)ss_writer_finish(&stderr_writer);
     ss_writer_init(&stderr_writer, ss_crash_write, &ss_crash_stderr);
-    ss_crash_write_file(c->facts, c->event, &scratch, &stderr_writer);
+    ss_crash_write_file(c->facts, c->event, NULL, &scratch, &stderr_writer);
     (void)ss_writer_finish(&stderr_writer);
 }
 
@@ -144,21 +107,27 @@ static void put_short_report(void *data)
     put_report(&c);
 }
 
+void ss_crash_again(void)
+{
+    if (aborting)
+        return;
+    if (!again) {
+        again = true;
+        ss_reporter_set_signals();
+        on_own_stack(put_short_report, NULL);
+    }
+    end_process();
+}
+
 /* Returns only once per process. */
 static void begin(HRESULT hr, const char *event, const void *above)
 {
-    bool first = become_reporter();
-
-    if (first) {
-        set_signals();
+    if (ss_reporter_become_waiting() == SS_REPORTER_NOW) {
+        ss_reporter_set_signals();
         ss_first_words(hr, event, above);
         return;
     }
-    if (!aborting && !again) {
-        again = true;
-        set_signals();
-        on_own_stack(put_short_report, NULL);
-    }
+    ss_crash_again();
     end_process();
 }
 

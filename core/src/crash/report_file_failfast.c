@@ -65,23 +65,6 @@ static void put_time(int64_t seconds, bool separators, char out[21])
 
 /* ---- The file --------------------------------------------------------------------------------*/
 
-typedef struct fixed_text {
-    char *to;
-    size_t used, size;
-} fixed_text;
-
-static int append(const char *bytes, size_t length, void *data)
-{
-    fixed_text *t = data;
-
-    if (length >= t->size - t->used)
-        return 1;
-    memcpy(t->to + t->used, bytes, length);
-    t->used += length;
-    t->to[t->used] = 0;
-    return 0;
-}
-
 /*
  * Keeps others from creating the names first.  If the kernel has no random numbers yet, the
  * nanoseconds must do.
@@ -97,11 +80,11 @@ static uint64_t random_number(const struct timespec *now)
 
 static bool make_path(const char *directory, const struct timespec *now)
 {
-    fixed_text t = {path, 0, sizeof path};
+    ss_crash_text t = {path, 0, sizeof path};
     char stamp[21];
 
     put_time(now->tv_sec, false, stamp);
-    ss_writer_init(&file_writer, append, &t);
+    ss_writer_init(&file_writer, ss_crash_append, &t);
     ss_writer_text(&file_writer, directory);
     ss_writer_text(&file_writer, "/stacksplice-");
     ss_writer_decimal(&file_writer, (uint64_t)getpid());
@@ -113,9 +96,10 @@ static bool make_path(const char *directory, const struct timespec *now)
     return ss_writer_finish(&file_writer);
 }
 
-static const char *report_directory(void)
+static const char *report_directory(const ss_crash_more *more)
 {
-    const char *directory = secure_getenv("STACKSPLICE_REPORT_DIR");
+    const char *directory =
+        more && more->directory ? more->directory : secure_getenv("STACKSPLICE_REPORT_DIR");
 
     if (directory)
         return directory;
@@ -151,7 +135,7 @@ static void put_link(ss_emit *e, const char *key, const char *link)
 }
 
 /* Omit the environment and the command line: both may hold secrets. */
-static void put_header(ss_emit *e, const char *event, int64_t now)
+static void put_header(ss_emit *e, const char *event, const ss_crash_more *more, int64_t now)
 {
     char stamp[21];
 
@@ -169,6 +153,8 @@ static void put_header(ss_emit *e, const char *event, int64_t now)
         ss_emit_text(e, "platform", machine.sysname);
         ss_emit_text(e, "platform_release", machine.release);
     }
+    if (more)
+        more->put_header(e);
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }
 
@@ -185,8 +171,8 @@ static bool put_module(const ss_binary *binary, void *data)
     return !e->stopped;
 }
 
-static bool put_report(int file, const ss_facts *facts, const char *event, int64_t now,
-                       ss_binary *scratch)
+static bool put_report(int file, const ss_facts *facts, const char *event,
+                       const ss_crash_more *more, int64_t now, ss_binary *scratch)
 {
     ss_report report = {.w = &file_writer, .all_frames = true, .failfast = scratch};
     ss_json json;
@@ -196,8 +182,10 @@ static bool put_report(int file, const ss_facts *facts, const char *event, int64
     ss_json_init(&json, &file_writer, true);
     ss_emit_begin(&e, NULL, STACKSPLICE_OBJECT);
     ss_emit_text(&e, "schema", "stacksplice-report/1");
-    put_header(&e, event, now);
+    put_header(&e, event, more, now);
     ss_visit_error(&report, &e, "error", facts, NULL, 0);
+    if (more)
+        more->put_members(&report, &e);
     ss_emit_begin(&e, "modules", STACKSPLICE_ARRAY);
     ss_binary_each(scratch, put_module, &e);
     ss_emit_end(&e, STACKSPLICE_ARRAY);
@@ -215,17 +203,19 @@ static void say_failure(ss_writer *out, const char *directory, int error)
     ss_writer_text(out, "\n");
 }
 
-void ss_crash_write_file(const ss_facts *facts, const char *event, ss_binary *scratch,
-                         ss_writer *stderr_writer)
+void ss_crash_write_file(const ss_facts *facts, const char *event, const ss_crash_more *more,
+                         ss_binary *scratch, ss_writer *stderr_writer)
 {
-    const char *directory = report_directory();
+    const char *directory = report_directory(more);
     struct timespec now;
     bool complete;
     int file;
 
     if (!*directory) {
         ss_writer_text(stderr_writer,
-                       "stacksplice: no report file: STACKSPLICE_REPORT_DIR is empty\n");
+                       more && more->directory
+                           ? "stacksplice: no report file: its folder is empty\n"
+                           : "stacksplice: no report file: STACKSPLICE_REPORT_DIR is empty\n");
         return;
     }
     file = create(directory, &now);
@@ -233,7 +223,7 @@ void ss_crash_write_file(const ss_facts *facts, const char *event, ss_binary *sc
         say_failure(stderr_writer, directory, errno);
         return;
     }
-    complete = put_report(file, facts, event, now.tv_sec, scratch);
+    complete = put_report(file, facts, event, more, now.tv_sec, scratch);
     if (close(file))
         complete = false;
     ss_writer_text(stderr_writer,

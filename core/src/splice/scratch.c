@@ -197,6 +197,13 @@ void ss_scratch_leave(void)
     busy = false;
 }
 
+void ss_scratch_abandon(void)
+{
+    if (busy)
+        mine = NULL; /* nobody claims it: it stays in use */
+    busy = false;
+}
+
 bool ss_scratch_grow_splices(ss_scratch *scratch)
 {
     uint32_t wanted = scratch->splice_capacity ? scratch->splice_capacity * 2 : FIRST_SPLICES;

@@ -28,6 +28,12 @@ bool ss_scratch_enter(void);
 void ss_scratch_leave(void);
 
 /*
+ * For a thread that crashed: if that was inside a capture, which will never end, the next one gets
+ * another scratch.
+ */
+void ss_scratch_abandon(void);
+
+/*
  * This thread's scratch, valid between enter and leave; NULL when out of memory.  At the thread's
  * end its memory is freed and another thread can claim it.  Signal safe: no lock, memory only by
  * mmap.

@@ -1,0 +1,248 @@
+#include "crash/fault_report.h"
+
+#include "base/stack_call.h"
+#include "base/thread.h"
+#include "crash/crash.h"
+#include "crash/first_words.h"
+#include "crash/threads.h"
+#include "report/visit.h"
+#include "splice/scratch.h"
+
+#include <string.h>
+
+enum { FRAMES_MAX = 512, STACK_SIZE = 64 << 10 };
+
+/* (THREAD reporter) all of it: large, and needed when the stack is used up */
+static const ss_fault *fault;
+static const ss_crash_choice *choice;
+static const void *handler, *return_address;
+static uintptr_t frames[FRAMES_MAX];
+static uint32_t frame_count;
+static char message[SS_FAULT_MESSAGE_MAX];
+static ss_facts crashed, current;
+static bool has_current, has_threads; /* complete, so that the file may have it */
+static ss_binary scratch;
+static ss_writer out;
+static ss_report text = {.w = &out, .failfast = &scratch};
+
+/* ---- Steps on the stack of the handler -------------------------------------------------------*/
+
+static void say_first(void)
+{
+    ss_first_words(fault->kind->hresult, fault->kind->name, handler);
+}
+
+static void capture(void)
+{
+    frame_count = ss_capture_interrupted(handler, return_address, fault->pc, FRAMES_MAX, frames);
+}
+
+/* ---- Steps on a stack of our own -------------------------------------------------------------*/
+
+static void begin_text(void)
+{
+    ss_writer_init(&out, ss_crash_write, &ss_crash_stderr);
+}
+
+/* Uses what was captured, or the native frames of the first words, or the one place known. */
+static void make_facts(void)
+{
+    ss_error_view *view = &crashed.view;
+
+    (void)ss_first_words_facts(&crashed);
+    if (frame_count) {
+        view->frames = frames;
+        view->frame_count = frame_count;
+    } else if (!view->frame_count) {
+        frames[0] = fault->pc + 1;
+        view->frames = frames;
+        view->frame_count = 1;
+    }
+    view->hresult = fault->kind->hresult;
+    view->description = view->message = fault->kind->description;
+    view->frames_left_out = stacksplice_frames_left_out(view->frames, view->frame_count);
+    ss_fault_message(fault, message);
+    crashed.type = fault->kind->name;
+    crashed.message = message;
+    crashed.message_length = strlen(message);
+    crashed.language = ss_stack_language(view->frames, view->frame_count, crashed.stack_language);
+}
+
+static void tell_crash(void)
+{
+    make_facts();
+    begin_text();
+    ss_report_text(&text, &crashed);
+    (void)ss_writer_finish(&out);
+}
+
+static void tell_current_error(void)
+{
+    IRestrictedErrorInfo *error = NULL;
+
+    if (stacksplice_peek_error(&error) != S_OK || !ss_facts_get((IUnknown *)error, &current))
+        return;
+    begin_text();
+    ss_writer_text(&out, "\nCurrent error of this thread:\n");
+    ss_report_text(&text, &current);
+    (void)ss_writer_finish(&out);
+    has_current = true;
+}
+
+static void ask_threads(void)
+{
+    ss_threads_ask(choice->thread_timeout);
+}
+
+static void tell_thread(uint32_t index)
+{
+    const ss_other_thread *thread;
+    bool answered = ss_threads_get(index, &thread);
+
+    ss_writer_text(&out, answered ? "\nStack of thread " : "\nThread ");
+    ss_writer_decimal(&out, thread->id);
+    ss_writer_text(&out, " (");
+    ss_writer_utf8(&out, thread->name, strlen(thread->name), SS_ESCAPE_LINE);
+    if (answered) {
+        ss_writer_text(&out, ", most recent call first):\n");
+        ss_report_stack(&text, (ss_shown_stack){thread->frames, NULL, thread->count}, 4);
+    } else {
+        ss_writer_text(&out, ") has not answered in time\n");
+    }
+}
+
+static void tell_threads(void)
+{
+    begin_text();
+    for (uint32_t i = 0; i < ss_threads_count(); i++)
+        tell_thread(i);
+    if (ss_threads_left_out()) {
+        ss_writer_text(&out, "\n... ");
+        ss_writer_decimal(&out, ss_threads_left_out());
+        ss_writer_text(&out, " more threads\n");
+    }
+    (void)ss_writer_finish(&out);
+    has_threads = true;
+}
+
+/* ---- The file --------------------------------------------------------------------------------*/
+
+static void put_header(ss_emit *e)
+{
+    ss_emit_integer(e, "signal", fault->kind->number);
+    ss_emit_integer(e, "signal_code", fault->info.si_code);
+    if (ss_fault_has_address(fault))
+        ss_emit_hex(e, "fault_address", (uintptr_t)fault->info.si_addr, 1);
+}
+
+static void put_thread(const ss_report *r, ss_emit *e, uint32_t index)
+{
+    const ss_other_thread *thread;
+    bool answered = ss_threads_get(index, &thread);
+
+    ss_emit_begin(e, NULL, STACKSPLICE_OBJECT);
+    ss_emit_integer(e, "thread_id", (int64_t)thread->id);
+    ss_emit_text(e, "name", thread->name);
+    ss_emit_boolean(e, "answered", answered);
+    ss_visit_stack(r, e, thread->frames, answered ? thread->count : 0,
+                   answered ? stacksplice_frames_left_out(thread->frames, thread->count) : 0);
+    ss_emit_end(e, STACKSPLICE_OBJECT);
+}
+
+static void put_members(const ss_report *r, ss_emit *e)
+{
+    if (has_current)
+        ss_visit_error(r, e, "current_error", &current, NULL, 0);
+    else
+        ss_emit_text(e, "current_error", NULL);
+    ss_emit_begin(e, "threads", STACKSPLICE_ARRAY);
+    for (uint32_t i = 0; has_threads && i < ss_threads_count(); i++)
+        put_thread(r, e, i);
+    ss_emit_end(e, STACKSPLICE_ARRAY);
+    ss_emit_integer(e, "threads_left_out", has_threads ? ss_threads_left_out() : 0);
+}
+
+static void write_file(void)
+{
+    const ss_crash_more more = {choice->has_directory ? choice->directory : NULL, put_header,
+                                put_members};
+
+    begin_text();
+    ss_writer_text(&out, "\n");
+    ss_crash_write_file(&crashed, fault->kind->name, &more, &scratch, &out);
+    (void)ss_writer_finish(&out);
+}
+
+/* After a fault in the file: without what may have faulted. */
+static void write_short_file(void)
+{
+    has_current = has_threads = false;
+    write_file();
+}
+
+/* ---- In order --------------------------------------------------------------------------------*/
+
+enum { FIRST_OF_OUR_STACK = 2 };
+
+static void (*const steps[])(void) = {say_first,   capture,      tell_crash, tell_current_error,
+                                      ask_threads, tell_threads, write_file, write_short_file};
+
+enum { STEPS = SS_COUNT_OF(steps), LAST_RESORT = STEPS - 1 };
+
+static volatile bool is_running;
+static volatile unsigned next_step;
+static unsigned faults;
+
+/* A fault leaves a stack in use, if the thread has no alternate one: the next step takes the other.
+ */
+static _Alignas(16) char stacks[2][STACK_SIZE];
+
+static void run_steps_until(unsigned end)
+{
+    while (next_step < end)
+        steps[next_step++]();
+}
+
+static void run_other_steps(void *unused)
+{
+    (void)unused;
+    run_steps_until(next_step == LAST_RESORT ? STEPS : LAST_RESORT);
+}
+
+static void run(void)
+{
+    ss_scratch_abandon();
+    run_steps_until(FIRST_OF_OUR_STACK);
+    if (!ss_stack_call(stacks[faults % 2] + STACK_SIZE, run_other_steps, NULL))
+        run_other_steps(NULL);
+    is_running = false;
+}
+
+void ss_fault_report(const ss_fault *what, const ss_crash_choice *chosen, const void *frame,
+                     const void *back)
+{
+    fault = what;
+    choice = chosen;
+    handler = frame;
+    return_address = back;
+    frame_count = 0;
+    has_current = has_threads = false;
+    faults = 0;
+    next_step = 0;
+    is_running = true;
+    run();
+}
+
+bool ss_fault_report_is_cut(void)
+{
+    return is_running;
+}
+
+void ss_fault_report_go_on(void)
+{
+    faults++;
+    begin_text();
+    ss_writer_text(&out, "\nstacksplice: a fault interrupted the report; continuing without it\n");
+    (void)ss_writer_finish(&out);
+    run();
+}

@@ -1,0 +1,29 @@
+/* Which thread reports the end of the process.  Signal safe. */
+#ifndef SS_REPORTER_H
+#define SS_REPORTER_H
+
+#include "base/platform.h"
+
+typedef enum ss_reporter {
+    SS_REPORTER_NOW,   /* this thread, from this call on */
+    SS_REPORTER_AGAIN, /* this thread was it before: something interrupted its report */
+    SS_REPORTER_OTHER  /* another thread */
+} ss_reporter;
+
+/* Become the reporter if there is none. */
+ss_reporter ss_reporter_become(void);
+
+/* The same, but wait while there is another. */
+ss_reporter ss_reporter_become_waiting(void);
+
+/* The report is complete, and the process may go on. */
+void ss_reporter_is_done(void);
+
+/*
+ * A closed stderr or a limit on files must not end the process before the rest is written.  A fault
+ * in the report must reach the handler that goes on with it: the kernel kills a process that faults
+ * while it blocks the signal.
+ */
+void ss_reporter_set_signals(void);
+
+#endif

@@ -1,0 +1,61 @@
+#include "crash/reporter.h"
+
+#include "base/thread.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
+
+static _Atomic uint64_t reporter; /* (ATOMIC) the thread that reports, 0: none */
+
+/* The reporting thread does not exist in a child, which may fail, too. */
+static void forget_reporter(void)
+{
+    atomic_store(&reporter, 0);
+}
+
+static ss_fork_hook forget_reporter_in_child = {forget_reporter, NULL, false};
+
+static __attribute__((constructor)) void watch_forks(void)
+{
+    ss_fork_child(&forget_reporter_in_child);
+}
+
+ss_reporter ss_reporter_become(void)
+{
+    uint64_t now = 0, me = ss_thread_id();
+
+    if (atomic_compare_exchange_strong(&reporter, &now, me))
+        return SS_REPORTER_NOW;
+    return now == me ? SS_REPORTER_AGAIN : SS_REPORTER_OTHER;
+}
+
+ss_reporter ss_reporter_become_waiting(void)
+{
+    const struct timespec moment = {0, 2 * 1000 * 1000};
+    ss_reporter who;
+
+    while ((who = ss_reporter_become()) == SS_REPORTER_OTHER)
+        (void)nanosleep(&moment, NULL);
+    return who;
+}
+
+void ss_reporter_is_done(void)
+{
+    atomic_store(&reporter, 0);
+}
+
+void ss_reporter_set_signals(void)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGPIPE);
+    sigaddset(&signals, SIGXFSZ);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    sigemptyset(&signals);
+    for (size_t i = 0; i < SS_COUNT_OF(faults); i++)
+        sigaddset(&signals, faults[i]);
+    (void)pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+}

@@ -1,0 +1,37 @@
+/*
+ * The stacks of the other threads of a crashed process.  A signal asks each to capture its own.
+ * Static memory, no lock; signal safe.
+ */
+#ifndef SS_THREADS_H
+#define SS_THREADS_H
+
+#include "base/platform.h"
+
+enum { SS_THREADS_MAX = 256, SS_THREAD_FRAMES = 128, SS_THREAD_NAME = 16 };
+
+typedef struct ss_other_thread {
+    uint64_t id;
+    char name[SS_THREAD_NAME]; /* ends with a NUL */
+    uint32_t count;
+    uintptr_t frames[SS_THREAD_FRAMES];
+} ss_other_thread;
+
+/* Ask all threads but this one, and wait for their answers at most MILLISECONDS in all. */
+void ss_threads_ask(uint32_t milliseconds);
+
+/* How many threads were met, and how many more the table had no room for. */
+uint32_t ss_threads_count(void);
+uint32_t ss_threads_left_out(void);
+
+/* Thread INDEX; false if it has not answered: then only id and name are known. */
+bool ss_threads_get(uint32_t index, const ss_other_thread **thread);
+
+/*
+ * Capture into FRAMES, with room for MAX, the stack of the code that a signal interrupted at PC.
+ * HANDLER is the frame address of the handler, RETURN_ADDRESS its return address.  Returns the
+ * number of elements, at least 1.
+ */
+uint32_t ss_capture_interrupted(const void *handler, const void *return_address, uintptr_t pc,
+                                uint32_t max, uintptr_t *frames);
+
+#endif

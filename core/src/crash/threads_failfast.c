@@ -1,0 +1,223 @@
+#include "crash/threads.h"
+
+#include "base/thread.h"
+#include "crash/context.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Filled by its thread from `asked` to `answered`; read after that. */
+typedef enum state { FREE, ASKED, ANSWERING, ANSWERED, LATE } state;
+
+static struct place {
+    ss_other_thread thread;
+    _Atomic state state; /* (ATOMIC) */
+} places[SS_THREADS_MAX];
+
+/* (THREAD reporter) */
+static uint32_t place_count, left_out;
+static int asking_signal;
+
+/* ---- The answer ------------------------------------------------------------------------------*/
+
+/* The place of this thread, if INFO asks for its stack. */
+static struct place *asked_place(const siginfo_t *info)
+{
+    uint32_t index = (uint32_t)info->si_value.sival_int;
+    state now = ASKED;
+
+    if (info->si_code != SI_QUEUE || info->si_pid != getpid() || index >= SS_THREADS_MAX ||
+        places[index].thread.id != ss_thread_id() ||
+        !atomic_compare_exchange_strong(&places[index].state, &now, ANSWERING))
+        return NULL;
+    return &places[index];
+}
+
+static void answer(int number, siginfo_t *info, void *context)
+{
+    int before = errno;
+    struct place *place = asked_place(info);
+
+    (void)number;
+    if (place) {
+        place->thread.count =
+            ss_capture_interrupted(SS_HERE(), __builtin_return_address(0), ss_context_pc(context),
+                                   SS_THREAD_FRAMES, place->thread.frames);
+        atomic_store(&place->state, ANSWERED);
+    }
+    errno = before;
+}
+
+/* ---- The threads -----------------------------------------------------------------------------*/
+
+/* Write DIGITS, which need not end in a NUL, between two texts. */
+static void make_path(char *path, const char *digits, size_t length, const char *file)
+{
+    static const char folder[] = "/proc/self/task/";
+
+    memcpy(path, folder, sizeof folder - 1);
+    memcpy(path + sizeof folder - 1, digits, length);
+    strcpy(path + sizeof folder - 1 + length, file);
+}
+
+static void read_name(const char *digits, ss_other_thread *thread)
+{
+    char path[64];
+    ssize_t length;
+    int file;
+
+    make_path(path, digits, strlen(digits), "/comm");
+    file = open(path, O_RDONLY | O_CLOEXEC);
+    length = file < 0 ? 0 : read(file, thread->name, sizeof thread->name);
+    if (file >= 0)
+        (void)close(file);
+    if (length > 0 && thread->name[length - 1] == '\n')
+        length--;
+    thread->name[length < 0 ? 0 : length < SS_THREAD_NAME ? length : SS_THREAD_NAME - 1] = 0;
+}
+
+static void ask(pid_t id, uint32_t index)
+{
+    siginfo_t info;
+
+    memset(&info, 0, sizeof info);
+    info.si_signo = asking_signal;
+    info.si_code = SI_QUEUE;
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    info.si_value.sival_int = (int)index;
+    atomic_store(&places[index].state, ASKED);
+    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), id, asking_signal, &info) != 0)
+        atomic_store(&places[index].state, LATE);
+}
+
+/* DIGITS are a thread's number, or "." or "..". */
+static void meet(const char *digits)
+{
+    uint64_t id = 0;
+
+    for (const char *d = digits; *d; d++) {
+        if (*d < '0' || *d > '9')
+            return;
+        id = id * 10 + (unsigned)(*d - '0');
+    }
+    if (id == ss_thread_id())
+        return;
+    if (place_count == SS_THREADS_MAX) {
+        left_out++;
+        return;
+    }
+    places[place_count].thread.id = id;
+    read_name(digits, &places[place_count].thread);
+    ask((pid_t)id, place_count++);
+}
+
+/* The kernel's record of a file in a folder. */
+typedef struct entry {
+    uint64_t inode;
+    int64_t offset;
+    unsigned short length;
+    unsigned char type;
+    char name[];
+} entry;
+
+/* opendir would allocate. */
+static void meet_all(void)
+{
+    static _Alignas(entry) char entries[4096];
+    int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long got;
+
+    if (folder < 0)
+        return;
+    while ((got = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0) {
+        for (long at = 0; at < got;) {
+            const entry *e = (const entry *)(entries + at);
+
+            meet(e->name);
+            at += e->length;
+        }
+    }
+    (void)close(folder);
+}
+
+/* ---- Asking ----------------------------------------------------------------------------------*/
+
+/* Take over a real-time signal that nobody uses; the last are used least. */
+static bool take_signal(void)
+{
+    struct sigaction now, action;
+
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = answer;
+    action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+    for (int number = SIGRTMAX; number >= SIGRTMIN; number--) {
+        if (sigaction(number, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
+            now.sa_handler == SIG_DFL && sigaction(number, &action, NULL) == 0) {
+            asking_signal = number;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool all_answered(void)
+{
+    for (uint32_t i = 0; i < place_count; i++) {
+        state now = atomic_load(&places[i].state);
+
+        if (now == ASKED || now == ANSWERING)
+            return false;
+    }
+    return true;
+}
+
+static int64_t milliseconds_now(void)
+{
+    struct timespec now = {0, 0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void ss_threads_ask(uint32_t milliseconds)
+{
+    const struct timespec moment = {0, 500 * 1000};
+    int64_t until;
+
+    place_count = left_out = 0;
+    if (!take_signal())
+        return;
+    meet_all();
+    until = milliseconds_now() + milliseconds;
+    while (!all_answered() && milliseconds_now() < until)
+        (void)nanosleep(&moment, NULL);
+    /* The handler stays: for a late thread the default action would end the process. */
+    for (uint32_t i = 0; i < place_count; i++) {
+        state waiting = ASKED;
+
+        (void)atomic_compare_exchange_strong(&places[i].state, &waiting, LATE);
+    }
+}
+
+uint32_t ss_threads_count(void)
+{
+    return place_count;
+}
+
+uint32_t ss_threads_left_out(void)
+{
+    return left_out;
+}
+
+bool ss_threads_get(uint32_t index, const ss_other_thread **thread)
+{
+    *thread = &places[index].thread;
+    return atomic_load(&places[index].state) == ANSWERED;
+}
