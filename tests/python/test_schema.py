@@ -118,6 +118,16 @@ def test_files_of_processes_that_failed(validating, program, tmp_path, how):
 
 
 @pytest.mark.any_python
+@pytest.mark.parametrize("how", [("segv",), ("overflow", "thread"), ("error",), ("threads", "case")])
+def test_files_of_processes_that_crashed(validating, program, tmp_path, how):
+    environment = {**os.environ, "STACKSPLICE_REPORT_DIR": str(tmp_path)}
+    subprocess.run([program("tests/core/fault_program"), *how], capture_output=True, env=environment)
+    (file,) = tmp_path.iterdir()
+    report = validating.validate(file.read_text(encoding="utf-8"))
+    assert report["error"]["type"] == "SIGSEGV" and report["modules"]
+
+
+@pytest.mark.any_python
 def test_errors_of_the_example_host(validating, program, tmp_path):
     file = tmp_path / "reports.json"
     subprocess.run([program("bin/stacksplice-host"), "--json", str(file)], capture_output=True)

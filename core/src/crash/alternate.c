@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Touched only as far as it is used: a capture and the kernel's frame, in Python's library too. */
+/* Touched only as far as it is used: for the kernel's frame and a capture. */
 enum { ALTERNATE_SIZE = 64 << 10 };
 
 static pthread_key_t key; /* (RO) its destructor unmaps a thread's stack */

@@ -1,0 +1,264 @@
+"""What a crash leaves behind, seen from outside: fault_test.py [EMULATOR...] PROGRAM."""
+
+import glob
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+COMMAND = []  # an emulator, if one is needed, and the program
+SIGNALS = {
+    "segv": signal.SIGSEGV,
+    "bus": signal.SIGBUS,
+    "fpe": signal.SIGFPE,
+    "ill": signal.SIGILL,
+    "abort": signal.SIGABRT,
+    "sys": signal.SIGSYS,
+}
+MESSAGES = {
+    "segv": "no memory at address 0x8",
+    "bus": r"nothing behind the mapped address 0x[0-9a-f]+",
+    "fpe": "integer division by zero",
+    "ill": "illegal (instruction|operand of an instruction)",
+    "abort": "the process aborted itself",
+    "sys": r"system call \d+ is not allowed",
+}
+# A sanitizer's handlers would come after ours and end the process in their own way.
+NO_HANDLERS = ":".join(f"handle_{name}=0" for name in ("segv", "sigbus", "sigfpe", "sigill", "abort"))
+
+
+class Crashed:
+    """One run of the program: its status, what it wrote, its report files, the stack of its core file."""
+
+    def __init__(self, *arguments, with_core=False):
+        environment = dict(os.environ)
+        for name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"):
+            environment[name] = ":".join(filter(None, (environment.get(name), NO_HANDLERS)))
+        with tempfile.TemporaryDirectory() as directory:
+            limit = resource.RLIM_INFINITY if with_core else 0
+            run = subprocess.run(
+                [*COMMAND, *arguments],
+                capture_output=True,
+                timeout=120,
+                check=False,
+                cwd=directory,
+                env={**environment, "STACKSPLICE_REPORT_DIR": directory},
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (limit, limit)),
+            )
+            self.status = run.returncode
+            self.out = run.stdout.decode()
+            self.err = run.stderr.decode()
+            self.reports = []
+            for name in sorted(glob.glob(f"{directory}/stacksplice-*.json")):
+                with open(name, encoding="utf-8") as file:
+                    self.reports.append(json.load(file))
+            self.core = core_of(directory) if with_core else ""
+        if self.status == 77:
+            raise unittest.SkipTest("not in this build")
+
+    @property
+    def report(self):
+        (report,) = self.reports
+        return report
+
+    @property
+    def logged(self):
+        """The stack that the program printed before it crashed."""
+        return re.findall(r"^stack (.*)$", self.out, re.M)[-1].split()
+
+
+def core_of(directory):
+    cores = glob.glob(f"{directory}/core*")
+    if not cores or not shutil.which("gdb"):
+        return ""
+    return subprocess.run(
+        ["gdb", "-batch", "-ex", "bt", COMMAND[-1], cores[0]],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "DEBUGINFOD_URLS": ""},
+    ).stdout
+
+
+def addresses(frames):
+    """Of a stack: one for each element."""
+    found = []
+    for frame in frames:
+        if not found or found[-1] != frame["address"]:
+            found.append(frame["address"])
+    return found
+
+
+class FaultTest(unittest.TestCase):
+    def assert_died(self, run, how):
+        self.assertEqual(run.status, -SIGNALS[how], run.err)
+        self.assert_reported(run, how)
+
+    def assert_reported(self, run, how):
+        self.assertNotIn("went on", run.out)
+        header, error = run.report["header"], run.report["error"]
+        self.assertEqual(header["event"], SIGNALS[how].name)
+        self.assertEqual(header["signal"], SIGNALS[how])
+        self.assertEqual(error["type"], SIGNALS[how].name)
+        self.assertIn(f"{SIGNALS[how].name}: {error['message']}\nStack of thread ", run.err)
+        self.assertIn("\nstacksplice: report file ", run.err)
+
+    def assert_as_logged(self, run):
+        """The stack through the signal frame: only the innermost frames are further on."""
+        logged, found = run.logged, addresses(run.report["error"]["stack"])
+        self.assertIn(logged[1:], [found[i:] for i in range(len(found))], run.err)
+
+    def test_each_signal(self):
+        for how in SIGNALS:
+            for where in ("main", "thread"):
+                with self.subTest(how=how, where=where):
+                    run = Crashed(how, where)
+                    self.assert_died(run, how)
+                    self.assertRegex(run.report["error"]["message"], f"^{MESSAGES[how]}$")
+                    self.assert_as_logged(run)
+                    if how not in ("abort", "sys"):
+                        self.assertEqual(addresses(run.report["error"]["stack"])[1:], run.logged[1:], run.err)
+                    current = run.report["current_error"]["hresult"]
+                    self.assertEqual(current, "0x80070057" if where == "main" else "0x8000000b")
+
+    def test_each_signal_in_a_child(self):
+        for how in SIGNALS:
+            with self.subTest(how=how):
+                run = Crashed(how, "child")
+                self.assertIn(f"child {int(SIGNALS[how])}\n", run.out)
+                self.assert_reported(run, how)
+                self.assert_as_logged(run)
+
+    def test_the_core_shows_the_crash(self):
+        for how, function in (("segv", "cause_fault"), ("abort", "call_abort"), ("error", "cause_fault")):
+            with self.subTest(how=how):
+                run = Crashed(how, with_core=True)
+                if "#0" not in run.core:
+                    self.skipTest("no core files here, or no gdb")
+                self.assertIn(f" {function} (", run.core)
+                self.assertNotIn("on_signal", run.core)
+
+    def test_stack_used_up(self):
+        for where in ("main", "thread"):
+            with self.subTest(where=where):
+                run = Crashed("overflow", where)
+                self.assert_died(run, "segv")
+                self.assertEqual(run.report["error"]["message"], "the stack is used up")
+                self.assertGreater(run.report["error"]["frames_left_out"], 1000)
+                self.assert_as_logged(run)
+        self.assertIn("child 11\n", Crashed("overflow", "child").out)
+
+    def test_damaged_heap(self):
+        for where in ("main", "thread"):
+            with self.subTest(where=where):
+                run = Crashed("heap", where)
+                self.assertIn(run.status, (-signal.SIGABRT, -signal.SIGSEGV), run.err)
+                self.assert_as_logged(run)
+
+    def test_without_memory(self):
+        for where in ("main", "thread"):
+            with self.subTest(where=where):
+                run = Crashed("memory", where)
+                self.assert_died(run, "segv")
+                self.assert_as_logged(run)
+
+    def test_fault_in_the_report(self):
+        run = Crashed("error")
+        self.assert_died(run, "segv")
+        self.assertIn("stacksplice: a fault interrupted the report", run.err)
+        self.assertIsNone(run.report["current_error"])
+        self.assert_as_logged(run)
+
+    def test_crash_in_a_capture(self):
+        """The report's own capture faults as well."""
+        run = Crashed("capture")
+        self.assert_died(run, "segv")
+        self.assertIn("stacksplice: a fault interrupted the report", run.err)
+        self.assertGreater(len(run.report["error"]["stack"]), 5)
+
+    def test_fail_fast_reports_once(self):
+        run = Crashed("failfast")
+        self.assertEqual(run.status, -signal.SIGABRT, run.err)
+        self.assertEqual(run.report["header"]["event"], "RoFailFastWithErrorContext")
+        self.assertNotIn("signal", run.report["header"])
+
+    def test_signal_from_a_process(self):
+        run = Crashed("kill")
+        self.assert_died(run, "segv")
+        self.assertEqual(run.report["error"]["message"], "the process sent it to itself")
+
+    def test_other_threads(self):
+        run = Crashed("threads", "case")
+        self.assert_died(run, "segv")
+        threads = run.report["threads"]
+        self.assertEqual([t["answered"] for t in threads], [True, True, False], run.err)
+        for thread in threads:
+            self.assertEqual(thread["name"], "fault_program"[:15])
+            self.assertEqual(bool(thread["stack"]), thread["answered"])
+        self.assertEqual(len(re.findall(r"^Stack of thread \d+ \(fault_program, most", run.err, re.M)), 2)
+        self.assertRegex(run.err, r"\nThread \d+ \(fault_program\) has not answered in time\n")
+
+    def test_many_threads(self):
+        run = Crashed("many", "case")
+        self.assert_died(run, "segv")
+        self.assertEqual(len(run.report["threads"]), 256)
+        self.assertEqual({t["answered"] for t in run.report["threads"]}, {True})
+        self.assertEqual(run.report["threads_left_out"], 44)
+        self.assertIn("\n... 44 more threads\n", run.err)
+
+    def test_two_threads_crash(self):
+        run = Crashed("two", "case")
+        self.assert_died(run, "segv")
+        self.assertEqual(len(run.reports), 1)
+
+    def test_earlier_handler_comes_after_the_report(self):
+        run = Crashed("earlier", "case")
+        self.assertEqual(run.status, 5, run.err)
+        self.assertIn("handler 11 at 0x8\n", run.out)
+        self.assert_reported(run, "segv")
+
+    def test_later_handler_comes_before_the_report(self):
+        run = Crashed("later", "case")
+        self.assertIn("handler 11 at 0x8\n", run.out)
+        self.assert_died(run, "segv")
+        self.assert_as_logged(run)
+
+    def test_handler_that_repairs(self):
+        run = Crashed("repaired", "case")
+        self.assertEqual(run.status, 0, run.err)
+        self.assertIn("went on\n", run.out)
+
+    def test_ignored_signal_stays_ignored(self):
+        run = Crashed("ignored", "case")
+        self.assertEqual((run.status, run.out, run.err), (0, "went on\n", ""))
+
+    def test_removed(self):
+        run = Crashed("removed", "case")
+        self.assertEqual((run.status, run.reports), (-signal.SIGSEGV, []))
+        self.assertEqual(run.err, "")
+
+    def test_removed_below_another_handler(self):
+        run = Crashed("removed-below", "case")
+        self.assertIn("handler 11 at 0x8\n", run.out)
+        self.assertEqual((run.status, run.reports), (-signal.SIGSEGV, []))
+
+    def test_no_file(self):
+        run = Crashed("no-file", "case")
+        self.assertEqual((run.status, run.reports), (-signal.SIGSEGV, []))
+        self.assertIn("SIGSEGV: no memory at address 0x8\n", run.err)
+
+    def test_arguments(self):
+        run = Crashed("arguments", "case")
+        self.assertEqual((run.status, run.out), (0, "checked\n"))
+
+
+if __name__ == "__main__":
+    COMMAND = sys.argv[1:]
+    del sys.argv[1:]
+    unittest.main()
