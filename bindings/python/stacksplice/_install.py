@@ -49,7 +49,10 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 def install(
-    *, capture_at_raise: bool = False, redact: bool | Callable[[str, str], str] | None = None
+    *,
+    capture_at_raise: bool = False,
+    redact: bool | Callable[[str, str], str] | None = None,
+    crash: bool = False,
 ) -> None:
     """Show unhandled exceptions that passed code of several languages with their combined stack.
 
@@ -70,7 +73,10 @@ def install(
     redact: True, False or a hook: the same as redaction(), redaction(False) and redaction(hook=...).
     None changes nothing; reports leave out secrets from the start.
 
-    Calling it again puts our hooks first again and can add capture_at_raise.  Each sub-interpreter
+    crash: True also reports crashes (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT and SIGSYS, so fatal errors
+    of the interpreter, too) on stderr and in a file, and then lets the process die as before.
+
+    Calling it again puts our hooks first again and can add capture_at_raise and crash.  Each sub-interpreter
     has its own hooks and needs its own call.
 
     capture_at_raise captures the stack of every exception except StopIteration, StopAsyncIteration
@@ -95,6 +101,10 @@ def install(
         redaction(redact is not False, hook=None if isinstance(redact, bool) else redact)
     if capture_at_raise:
         _at_raise.begin()
+    if crash:
+        from . import _crash
+
+        _crash.begin()
     _hooks.occupy_all()
     _lupa.begin()
     _others.begin()
@@ -107,15 +117,16 @@ def install(
 
 def uninstall() -> None:
     """Put back the hooks that install() found, wherever ours is still the installed one; captures
-    at the raise end."""
+    at the raise and reports of crashes end."""
     import logging
 
-    from . import _at_raise, _hooks, _lupa, _others
+    from . import _at_raise, _crash, _hooks, _lupa, _others
     from ._unhandled import unhandled_record
 
     _lupa.end()
     _others.end()
     _at_raise.end()
+    _crash.end()
     _hooks.leave_all()
     for name in _LOGGERS:
         logging.getLogger(name).removeFilter(unhandled_record)

@@ -50,6 +50,11 @@ PyObject *sspy_set_max_frames(PyObject *module, PyObject *number);
 PyObject *sspy_frames_left_out(PyObject *module, PyObject *addresses);
 extern const char sspy_capture_doc[], sspy_set_max_frames_doc[];
 
+/* crash.c */
+PyObject *sspy_install_crash_handler(PyObject *module, PyObject *unused);
+PyObject *sspy_remove_crash_handler(PyObject *module, PyObject *unused);
+PyObject *sspy_crash_thread(PyObject *module, PyObject *unused);
+
 /* frame_table.c: frames as values of Python */
 PyObject *sspy_tuple_of(const uintptr_t *frames, uint32_t count);
 PyObject *sspy_resolve(PyObject *module, PyObject *address);
