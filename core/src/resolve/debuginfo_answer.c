@@ -1,8 +1,6 @@
 /* What libdw knows of an address in one module. */
 #include "resolve/debuginfo_session.h"
 
-#include <stdlib.h>
-
 static void find_symbol(Dwfl_Module *module, uintptr_t address, ss_debug_answer *answer)
 {
     GElf_Sym symbol;
@@ -78,38 +76,99 @@ static void find_call(Dwarf_Die *unit, Dwarf_Die *inlined, ss_debug_frame *frame
         frame->file = ss_dw->dwarf_filesrc(files, file, NULL, NULL);
 }
 
-/* SCOPES are the scopes around the address, innermost first. */
-static void add_functions(Dwarf_Die *unit, Dwarf_Die *scopes, int count, ss_debug_answer *answer)
-{
-    for (int i = 0; i < count; i++) {
-        int tag = ss_dw->dwarf_tag(&scopes[i]);
-        ss_debug_frame *frame = &answer->frames[answer->count];
+/* ---- Functions around an address -------------------------------------------------------------*/
 
-        if (tag != DWARF_inlined_subroutine && tag != DWARF_subprogram)
-            continue;
-        frame->function = function_name(&scopes[i]);
-        answer->count++;
-        if (tag == DWARF_subprogram || answer->count == SS_INLINE_MAX)
+enum { NESTED = 256 }; /* scopes without a function between two functions */
+
+/*
+ * A walk down the entries of a unit.  Each comes behind all that were met before, as in the file; a
+ * damaged file could send the walk back, and round for ever.
+ */
+typedef struct walk {
+    Dwarf_Addr address;
+    const void *last; /* the entry met last */
+    uint32_t nested;
+    uint32_t count;                     /* of functions around the address */
+    Dwarf_Die functions[SS_INLINE_MAX]; /* the innermost of them, one after the other in a ring */
+} walk;
+
+static bool advance(walk *w, const Dwarf_Die *entry)
+{
+    if (entry->addr <= w->last)
+        return false;
+    w->last = entry->addr;
+    return true;
+}
+
+static bool has_address(const walk *w, Dwarf_Die *entry)
+{
+    return ss_dw->dwarf_haspc(entry, w->address) > 0;
+}
+
+/* Whether ENTRY is none of a function, but functions in it may have the address. */
+static bool can_be_around(const walk *w, Dwarf_Die *entry, int tag)
+{
+    if (tag == DWARF_namespace || tag == DWARF_module)
+        return true;
+    return (tag == DWARF_lexical_block || tag == DWARF_try_block || tag == DWARF_catch_block) &&
+           has_address(w, entry);
+}
+
+/* Find the next function with the address within the entry WITHIN.  Blocks may overlap. */
+static bool find_function(walk *w, Dwarf_Die *within, Dwarf_Die *found)
+{
+    Dwarf_Die entry;
+    int end = ss_dw->dwarf_child(within, &entry);
+
+    for (; !end && advance(w, &entry); end = ss_dw->dwarf_siblingof(&entry, &entry)) {
+        int tag = ss_dw->dwarf_tag(&entry);
+        bool inside = false;
+
+        if ((tag == DWARF_subprogram || tag == DWARF_inlined_subroutine) &&
+            has_address(w, &entry)) {
+            *found = entry;
+            return true;
+        }
+        if (w->nested < NESTED && can_be_around(w, &entry, tag)) {
+            w->nested++;
+            inside = find_function(w, &entry, found);
+            w->nested--;
+        }
+        if (inside)
+            return true;
+    }
+    return false;
+}
+
+/* Where each function was called is the location in the frame around it. */
+static void add_functions(Dwarf_Die *unit, walk *w, ss_debug_answer *answer)
+{
+    while (w->count && answer->count < SS_INLINE_MAX) {
+        Dwarf_Die *function = &w->functions[--w->count % SS_INLINE_MAX];
+        ss_debug_frame *frame = &answer->frames[answer->count++];
+
+        frame->function = function_name(function);
+        if (!w->count || answer->count == SS_INLINE_MAX)
             return;
-        find_call(unit, &scopes[i], frame + 1);
+        find_call(unit, function, frame + 1);
     }
 }
 
+/*
+ * libdw's dwarf_getscopes does not find functions in namespaces, where clang puts them, and none
+ * around an inlined function of another unit, which link-time optimisation makes.
+ */
 static void find_functions(Dwarf_Die *unit, Dwarf_Addr address, ss_debug_answer *answer)
 {
-    Dwarf_Die *around = NULL, *parents = NULL;
-    int count = 0;
+    walk w = {.address = address};
+    Dwarf_Die within = *unit;
 
-    /*
-     * The first call finds the innermost scope, but its parents are those of the source.  The
-     * second call finds the parents in the machine code.
-     */
-    if (ss_dw->dwarf_getscopes(unit, address, &around) > 0)
-        count = ss_dw->dwarf_getscopes_die(&around[0], &parents);
-    if (count > 0)
-        add_functions(unit, parents, count, answer);
-    free(parents);
-    free(around);
+    while (find_function(&w, &within, &within)) {
+        if (ss_dw->dwarf_tag(&within) == DWARF_subprogram)
+            w.count = 0; /* nested in the source only: nothing called it here */
+        w.functions[w.count++ % SS_INLINE_MAX] = within;
+    }
+    add_functions(unit, &w, answer);
 }
 
 void ss_debug_answer_from(Dwfl_Module *module, uintptr_t address,

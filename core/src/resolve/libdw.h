@@ -50,8 +50,13 @@ enum {
     LIBELF_READ_MMAP_PRIVATE = 11, /* ELF_C_READ_MMAP_PRIVATE */
     LIBELF_FDREAD = 7,             /* ELF_C_FDREAD */
 
-    DWARF_inlined_subroutine = 0x1d, /* DW_TAG_... */
+    DWARF_lexical_block = 0x0b, /* DW_TAG_... */
+    DWARF_inlined_subroutine = 0x1d,
+    DWARF_module = 0x1e,
+    DWARF_catch_block = 0x25,
     DWARF_subprogram = 0x2e,
+    DWARF_try_block = 0x32,
+    DWARF_namespace = 0x39,
 
     DWARF_call_column = 0x57, /* DW_AT_... */
     DWARF_call_file = 0x58,
@@ -62,12 +67,11 @@ enum {
 /* X(result, name, (parameters)) */
 #define LIBDW_FUNCTIONS(X)                                                                      \
     X(Dwarf_Attribute *, dwarf_attr_integrate, (Dwarf_Die *, unsigned int, Dwarf_Attribute *))  \
+    X(int, dwarf_child, (Dwarf_Die *, Dwarf_Die *))                                             \
     X(const char *, dwarf_diename, (Dwarf_Die *))                                               \
     X(const char *, dwarf_filesrc, (Dwarf_Files *, size_t, Dwarf_Word *, Dwarf_Word *))         \
     X(const char *, dwarf_formstring, (Dwarf_Attribute *))                                      \
     X(int, dwarf_formudata, (Dwarf_Attribute *, Dwarf_Word *))                                  \
-    X(int, dwarf_getscopes, (Dwarf_Die *, Dwarf_Addr, Dwarf_Die **))                            \
-    X(int, dwarf_getscopes_die, (Dwarf_Die *, Dwarf_Die **))                                    \
     X(Dwarf_Line *, dwarf_getsrc_die, (Dwarf_Die *, Dwarf_Addr))                                \
     X(int, dwarf_getsrcfiles, (Dwarf_Die *, Dwarf_Files **, size_t *))                          \
     X(int, dwarf_haspc, (Dwarf_Die *, Dwarf_Addr))                                              \
@@ -75,6 +79,7 @@ enum {
     X(int, dwarf_lineno, (Dwarf_Line *, int *))                                                 \
     X(const char *, dwarf_linesrc, (Dwarf_Line *, Dwarf_Word *, Dwarf_Word *))                  \
     X(Dwarf_OOM, dwarf_new_oom_handler, (Dwarf *, Dwarf_OOM))                                   \
+    X(int, dwarf_siblingof, (Dwarf_Die *, Dwarf_Die *))                                         \
     X(int, dwarf_tag, (Dwarf_Die *))                                                            \
     X(Dwfl *, dwfl_begin, (const Dwfl_Callbacks *))                                             \
     X(int, dwfl_build_id_find_debuginfo,                                                        \
