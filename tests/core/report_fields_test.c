@@ -105,6 +105,14 @@ static int find_truth(stacksplice_fields *self, const char *key, int *out)
     return failed;
 }
 
+static int find_locals(stacksplice_fields *self, const char *key, stacksplice_told_locals *out)
+{
+    const char *text;
+
+    (void)out;
+    return look_for(self, key, &text);
+}
+
 static saved save(const stacksplice_frame *frame)
 {
     saved s = {.visitor = {.size = sizeof s.visitor,
@@ -114,7 +122,7 @@ static saved save(const stacksplice_frame *frame)
                            .integer = save_number,
                            .hex = save_hex,
                            .utf8 = save_text},
-               .fields = {find_text, find_number, find_truth}};
+               .fields = {find_text, find_number, find_truth, find_locals}};
 
     assert_int_equal(stacksplice_frame_visit(frame, NULL, &s.visitor), S_OK);
     return s;

@@ -23,8 +23,9 @@ typedef enum stacksplice_container {
 /*
  * What takes the fields.  Extend it: put it first in a structure of your own.
  *
- * KEY is a static string, NULL in an array and for the outermost value.  Texts die on return.  A
- * function that returns nonzero stops the walk: nothing more is called, also not END.
+ * KEY is a static string, NULL in an array and for the outermost value; in "locals" it is the name
+ * of a variable, which dies on return, as texts do.  A function that returns nonzero stops the
+ * walk: nothing more is called, also not END.
  *
  * The functions may call the library, but not leave by longjmp or a C++ exception.
  */
@@ -120,12 +121,25 @@ typedef struct stacksplice_told_text {
     size_t length;
 } stacksplice_told_text;
 
+/* A local variable: its name, which ends with a NUL, and a text of its value. */
+typedef struct stacksplice_told_local {
+    const char *name;
+    stacksplice_told_text value;
+} stacksplice_told_local;
+
+/* The variables of a frame. */
+typedef struct stacksplice_told_locals {
+    const stacksplice_told_local *all;
+    uint32_t count;
+} stacksplice_told_locals;
+
 /* A frame as a report shows it. */
 typedef struct stacksplice_told_frame {
     stacksplice_frame frame;
     int glue;                     /* nonzero: reports for people hide it */
     stacksplice_told_text source; /* its line of source; without one no file is opened */
     uint32_t source_column;       /* at which SOURCE begins in its line, from 1; 0: unknown */
+    stacksplice_told_locals locals;
 } stacksplice_told_frame;
 
 /*
@@ -142,6 +156,8 @@ struct stacksplice_fields {
     /* A number up to MOST, or the text of one in hexadecimal. */
     int (*number)(stacksplice_fields *self, const char *key, uint64_t most, uint64_t *out);
     int (*truth)(stacksplice_fields *self, const char *key, int *out);
+    /* The members of an object, which are all texts. */
+    int (*locals)(stacksplice_fields *self, const char *key, stacksplice_told_locals *out);
 };
 
 /*

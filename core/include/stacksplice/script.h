@@ -96,6 +96,35 @@ struct stacksplice_shell {
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_add_glue(const stacksplice_glue *glue);
 
+/* ---- Local variables -------------------------------------------------------------------------*/
+
+enum { STACKSPLICE_MAX_LOCALS = 1024 /* of one error in a report */ };
+
+/*
+ * Takes a variable of the frame at ELEMENT of a stack: its NAME and a text of its value.  The texts
+ * are UTF-8 and copied.  Nonzero: no more are taken.
+ */
+typedef int (*stacksplice_local_callback)(uint32_t element, const char *name, const char *value,
+                                          size_t length, void *data);
+
+/*
+ * Calls PUT for the variables that are known of the COUNT frames of ERROR, those of one frame in a
+ * row, each name once.  Runs whenever a report of ERROR is made, on any thread: it calls nothing
+ * where it may not read them.  It runs no code of a program, and puts no text that is large.
+ */
+typedef void (*stacksplice_locals_callback)(IUnknown *error, const uintptr_t *frames,
+                                            uint32_t count, stacksplice_local_callback put,
+                                            void *put_data);
+
+/*
+ * Have reports ask READ for local variables, from now on; those of processes that fail fast do not.
+ *
+ * Returns S_OK; S_FALSE when the same READ was added before.
+ * Errors: E_POINTER if read is NULL; E_OUTOFMEMORY when 8 were added.
+ * [thread: any | alloc: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_add_locals(stacksplice_locals_callback read);
+
 /* ---- Languages and owners --------------------------------------------------------------------*/
 
 typedef struct stacksplice_owner stacksplice_owner;

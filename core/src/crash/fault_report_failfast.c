@@ -105,7 +105,7 @@ static void tell_thread(uint32_t index)
     ss_writer_utf8(&out, thread->name, strlen(thread->name), SS_ESCAPE_LINE);
     if (answered) {
         ss_writer_text(&out, ", most recent call first):\n");
-        ss_report_stack(&text, (ss_shown_stack){thread->frames, NULL, thread->count}, 4);
+        ss_report_stack(&text, (ss_shown_stack){thread->frames, NULL, thread->count, NULL}, 4);
     } else {
         ss_writer_text(&out, ") has not answered in time\n");
     }
@@ -144,7 +144,7 @@ static void put_thread(const ss_report *r, ss_emit *e, uint32_t index)
     ss_emit_integer(e, "thread_id", (int64_t)thread->id);
     ss_emit_text(e, "name", thread->name);
     ss_emit_boolean(e, "answered", answered);
-    ss_visit_stack(r, e, thread->frames, answered ? thread->count : 0,
+    ss_visit_stack(r, e, (ss_shown_stack){thread->frames, NULL, answered ? thread->count : 0, NULL},
                    answered ? stacksplice_frames_left_out(thread->frames, thread->count) : 0);
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }

@@ -181,6 +181,19 @@ void ss_redact(ss_text text, stacksplice_text_kind kind, bool failfast, ss_write
     ss_redacted_end(&r);
 }
 
+/* What a saved report has removed already stays. */
+void ss_redact_local(const char *name, ss_text value, bool failfast, ss_writer *w, ss_escape escape)
+{
+    static const char removed[] = "[redacted: ";
+    const char *secret = stacksplice_redact_name(name);
+
+    if (!secret || (value.utf8 && value.length >= sizeof removed - 1 &&
+                    !memcmp(value.utf8, removed, sizeof removed - 1)))
+        ss_redact(value, STACKSPLICE_TEXT_LOCAL, failfast, w, escape);
+    else
+        put_marker(w, secret);
+}
+
 stacksplice_hresult stacksplice_redact(const char *text, size_t length, stacksplice_text_kind kind,
                                        stacksplice_write_callback write, void *data)
 {

@@ -30,6 +30,10 @@ void ss_redacted_line(ss_redacted *r, ss_writer *w, ss_escape escape);
 void ss_redact(ss_text text, stacksplice_text_kind kind, bool failfast, ss_writer *w,
                ss_escape escape);
 
+/* The same for the value VALUE of a local variable NAME. */
+void ss_redact_local(const char *name, ss_text value, bool failfast, ss_writer *w,
+                     ss_escape escape);
+
 /* For readers of the rules: they stay as they are in between.  Never waits.  Signal safe. */
 const ss_rules *ss_rules_enter(void);
 void ss_rules_leave(void);

@@ -44,3 +44,13 @@ void ss_emit_text(ss_emit *e, const char *key, const char *text)
     else
         e->stopped = e->stopped || e->visitor->null(e->visitor, key);
 }
+
+void ss_emit_locals(ss_emit *e, const char *key, stacksplice_told_locals locals)
+{
+    if (!locals.count)
+        return;
+    ss_emit_begin(e, key, STACKSPLICE_OBJECT);
+    for (uint32_t i = 0; i < locals.count; i++)
+        ss_emit_utf8(e, locals.all[i].name, locals.all[i].value.text, locals.all[i].value.length);
+    ss_emit_end(e, STACKSPLICE_OBJECT);
+}

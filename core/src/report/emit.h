@@ -26,4 +26,7 @@ void ss_emit_utf16(ss_emit *e, const char *key, const uint16_t *text, size_t len
 /* TEXT ends with a NUL; NULL gives null. */
 void ss_emit_text(ss_emit *e, const char *key, const char *text);
 
+/* An object of texts; nothing if there are none. */
+void ss_emit_locals(ss_emit *e, const char *key, stacksplice_told_locals locals);
+
 #endif

@@ -131,12 +131,12 @@ bool ss_facts_has_own_message(const ss_facts *facts)
 
 static ss_shown_stack stack_of_told(const stacksplice_told_stack *stack)
 {
-    return (ss_shown_stack){NULL, stack->frames, stack->count};
+    return (ss_shown_stack){NULL, stack->frames, stack->count, NULL};
 }
 
 static ss_shown_stack stack_of_view(const ss_error_view *view)
 {
-    return (ss_shown_stack){view->frames, NULL, view->frame_count};
+    return (ss_shown_stack){view->frames, NULL, view->frame_count, NULL};
 }
 
 ss_shown_stack ss_facts_stack(const ss_facts *facts)

@@ -8,13 +8,15 @@
 #include "base/writer.h"
 #include "error/view.h"
 #include "redact/redact.h"
+#include "report/locals.h"
 #include <stacksplice/script.h>
 
 /* A stack.  An error object gives elements; a saved report gives frames, and ELEMENTS is NULL. */
 typedef struct ss_shown_stack {
     const uintptr_t *elements;
     const stacksplice_told_frame *frames;
-    uint32_t count; /* of either */
+    uint32_t count;          /* of either */
+    const ss_locals *locals; /* of ELEMENTS; or NULL */
 } ss_shown_stack;
 
 /* The source of an error's facts: one of the two. */

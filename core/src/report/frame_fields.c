@@ -9,7 +9,17 @@
 
 /* ---- The table -------------------------------------------------------------------------------*/
 
-typedef enum field_type { KIND, TRUST, TEXT, LINE, COUNT, OFFSET, FLAG, ADDRESS } field_type;
+typedef enum field_type {
+    KIND,
+    TRUST,
+    TEXT,
+    LINE,
+    COUNT,
+    OFFSET,
+    FLAG,
+    ADDRESS,
+    LOCALS
+} field_type;
 
 /* When to report a field. */
 typedef enum field_rule { IF_SET, ALWAYS, OF_NATIVE, WITH_FUNCTION, WITH_MODULE } field_rule;
@@ -43,6 +53,7 @@ static const struct field {
     {"interpreter", TEXT, IF_SET, FRAME(interpreter)},
     {"source", LINE, IF_SET, offsetof(stacksplice_told_frame, source)},
     {"source_column", COUNT, IF_SET, offsetof(stacksplice_told_frame, source_column)},
+    {"locals", LOCALS, IF_SET, offsetof(stacksplice_told_frame, locals)},
     {"address", ADDRESS, ALWAYS, FRAME(address)},
 };
 
@@ -70,6 +81,8 @@ static bool is_set(const struct field *f, const void *at)
         return *(const uint64_t *)at != 0;
     case FLAG:
         return *(const int *)at != 0;
+    case LOCALS:
+        return ((const stacksplice_told_locals *)at)->count != 0;
     default:
         return true;
     }
@@ -119,6 +132,9 @@ static void emit_field(ss_emit *e, const struct field *f, const void *at)
         break;
     case ADDRESS:
         ss_emit_hex(e, f->key, *(const uintptr_t *)at, 1);
+        break;
+    case LOCALS:
+        ss_emit_locals(e, f->key, *(const stacksplice_told_locals *)at);
         break;
     }
 }
@@ -209,6 +225,8 @@ static int read_field(stacksplice_fields *from, const struct field *f, void *at)
         return from->text(from, f->key, at);
     case FLAG:
         return from->truth(from, f->key, at);
+    case LOCALS:
+        return from->locals(from, f->key, at);
     default:
         return read_number(from, f, at);
     }

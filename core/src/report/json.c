@@ -13,7 +13,10 @@ static ss_writer *begin_value(stacksplice_visitor *self, const char *key)
         ss_writer_put(j->w, ",", 1);
     if (key) {
         ss_writer_put(j->w, "\"", 1);
-        ss_writer_text(j->w, key);
+        if (j->locals)
+            ss_writer_utf8(j->w, key, strlen(key), SS_ESCAPE_JSON);
+        else
+            ss_writer_text(j->w, key);
         ss_writer_put(j->w, "\":", 2);
     }
     j->comma = true;
@@ -26,6 +29,7 @@ static int begin(stacksplice_visitor *self, const char *key, stacksplice_contain
 
     ss_writer_put(w, container == STACKSPLICE_OBJECT ? "{" : "[", 1);
     ((ss_json *)self)->comma = false;
+    ((ss_json *)self)->locals = key && (!strcmp(key, "locals") || !strcmp(key, "vars"));
     return w->failed;
 }
 
@@ -35,6 +39,7 @@ static int end(stacksplice_visitor *self, stacksplice_container container)
 
     ss_writer_put(j->w, container == STACKSPLICE_OBJECT ? "}" : "]", 1);
     j->comma = true;
+    j->locals = false;
     return j->w->failed;
 }
 
@@ -97,10 +102,14 @@ static stacksplice_text_kind kind_of(const char *key)
 
 static int put_text(stacksplice_visitor *self, const char *key, ss_text text)
 {
+    const ss_json *j = (const ss_json *)self;
     ss_writer *w = begin_value(self, key);
 
     ss_writer_text(w, "\"");
-    ss_redact(text, kind_of(key), ((ss_json *)self)->failfast, w, SS_ESCAPE_JSON);
+    if (j->locals)
+        ss_redact_local(key, text, j->failfast, w, SS_ESCAPE_JSON);
+    else
+        ss_redact(text, kind_of(key), j->failfast, w, SS_ESCAPE_JSON);
     ss_writer_text(w, "\"");
     return w->failed;
 }

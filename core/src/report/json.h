@@ -10,6 +10,7 @@ typedef struct ss_json {
     ss_writer *w;
     bool comma;    /* the next value needs a comma */
     bool failfast; /* the process is failing */
+    bool locals;   /* in an object of local variables */
 } ss_json;
 
 void ss_json_init(ss_json *json, ss_writer *w, bool failfast);

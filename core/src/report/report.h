@@ -46,6 +46,18 @@ void ss_report_bare(const ss_report *r, const ss_facts *facts);
 void ss_report_title(const ss_report *r, const ss_facts *facts);
 void ss_report_hresult(const ss_report *r, const ss_facts *facts);
 
+/* The stack of FACTS with its variables, in LOCALS, which the caller ends after its use. */
+static inline ss_shown_stack ss_report_stack_of(const ss_report *r, const ss_facts *facts,
+                                                ss_locals *locals)
+{
+    ss_shown_stack stack = ss_facts_stack(facts);
+    bool has_any = stack.elements && !r->failfast && !facts->view.is_node;
+
+    ss_locals_begin(locals, facts->error, stack.elements, has_any ? stack.count : 0);
+    stack.locals = locals;
+    return stack;
+}
+
 /* Write a stack as text, indented by INDENT spaces. */
 void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent);
 
@@ -69,6 +81,7 @@ typedef struct ss_shown_frame {
     const stacksplice_frame *frame;
     bool glue;
     const stacksplice_told_frame *told; /* NULL: read its line from the file */
+    stacksplice_told_locals locals;
 } ss_shown_frame;
 
 /* Whether a report shows FRAME; what it does not show it counts, if IS_COUNTED. */
@@ -87,7 +100,7 @@ static inline void ss_report_put(const ss_report *r, const char *text, stackspli
     ss_redact((ss_text){text, NULL, strlen(text)}, kind, r->failfast != NULL, r->w, SS_ESCAPE_LINE);
 }
 
-/* Write one frame as one line of text, and its source line where it can be read. */
+/* Write one frame as one line of text, its source line where it can be read, and its variables. */
 void ss_report_frame(const ss_report *r, const ss_shown_frame *shown, unsigned indent);
 
 /* Copy the source line of FRAME to LINE, as ss_source_line does. */

@@ -208,6 +208,7 @@ static void emit_type(ss_emit *e, const ss_facts *facts, size_t message_length)
 static void emit_exception(event *v, uint32_t index)
 {
     ss_facts facts;
+    ss_locals locals;
     ss_text message;
 
     if (!ss_facts_of(v->errors[index].error, &facts))
@@ -218,7 +219,8 @@ static void emit_exception(event *v, uint32_t index)
     ss_visit_text(v->e, "value", message);
     ss_emit_integer(v->e, "thread_id", (int64_t)facts.view.thread_id);
     emit_mechanism(v, index, &facts);
-    ss_sentry_stack(v->r, v->e, ss_facts_stack(&facts), &v->images);
+    ss_sentry_stack(v->r, v->e, ss_report_stack_of(v->r, &facts, &locals), &v->images);
+    ss_locals_end(&locals);
     ss_emit_end(v->e, STACKSPLICE_OBJECT);
     ss_facts_release(&facts);
 }

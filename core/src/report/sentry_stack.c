@@ -25,6 +25,7 @@ typedef struct element {
     bool of_runner; /* called by the C library or a test runner, or one of their functions */
     uint32_t frames;
     uint32_t wanted; /* emit only this one */
+    stacksplice_told_locals locals;
 } element;
 
 static bool begins_with(const char *text, const char *prefix)
@@ -125,6 +126,7 @@ static void emit_frame(const element *of, const ss_shown_frame *shown)
             ss_emit_text(of->e, "function", f->function);
         ss_emit_text(of->e, "platform", f->language);
         emit_place(of, shown);
+        ss_emit_locals(of->e, "vars", shown->locals);
         if (f->kind == STACKSPLICE_FRAME_NATIVE)
             emit_address(of, shown);
     }
@@ -134,8 +136,8 @@ static void emit_frame(const element *of, const ss_shown_frame *shown)
 
 static int visit(const ss_frame *found, void *data)
 {
-    const ss_shown_frame shown = {&found->frame, ss_glue_is(found), NULL};
     element *of = data;
+    const ss_shown_frame shown = {&found->frame, ss_glue_is(found), NULL, of->locals};
 
     if (of->frames++ == of->wanted)
         emit_frame(of, &shown);
@@ -160,7 +162,7 @@ static void emit_element(element *of, uintptr_t address)
 
 static void emit_told(const element *of, const stacksplice_told_frame *told)
 {
-    emit_frame(of, &(ss_shown_frame){&told->frame, told->glue != 0, told});
+    emit_frame(of, &(ss_shown_frame){&told->frame, told->glue != 0, told, told->locals});
 }
 
 void ss_sentry_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, ss_images *images)
@@ -176,6 +178,7 @@ void ss_sentry_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, ss_im
     ss_emit_begin(e, "frames", STACKSPLICE_ARRAY);
     for (uint32_t i = stack.count; i-- && !e->stopped;) {
         of.of_runner = i >= folds.start_up || i >= folds.shell;
+        of.locals = ss_locals_of(stack.locals, i);
         if (stack.frames)
             emit_told(&of, &stack.frames[i]);
         else

@@ -16,25 +16,26 @@ static void put_place(const ss_report *r, const char *place)
 static void put_stack(const ss_report *r, const ss_facts *facts)
 {
     const char *place = facts->told && !facts->error ? facts->told->place : NULL;
-    ss_shown_stack stack = ss_facts_stack(facts);
+    ss_locals locals;
 
-    if (!stack.count)
+    if (!ss_facts_stack(facts).count)
         return;
     ss_writer_text(r->w, "Stack of thread ");
     ss_writer_decimal(r->w, facts->view.thread_id);
     put_place(r, place);
     ss_writer_text(r->w, " (most recent call first):\n");
-    ss_report_stack(r, stack, 4);
+    ss_report_stack(r, ss_report_stack_of(r, facts, &locals), 4);
+    ss_locals_end(&locals);
 }
 
 /* As scripts' tracebacks are, which have no header without a frame. */
 static void put_traceback(const ss_report *r, const ss_facts *facts)
 {
     const char *place = facts->told && !facts->error ? facts->told->place : NULL;
-    ss_shown_stack stack = ss_facts_stack(facts);
     uint32_t members, left_out;
+    ss_locals locals;
 
-    if (!ss_report_stack_shows(r, stack))
+    if (!ss_report_stack_shows(r, ss_facts_stack(facts)))
         return;
     if (ss_facts_group(facts, &members, &left_out))
         ss_writer_text(r->w, "Exception Group ");
@@ -45,7 +46,8 @@ static void put_traceback(const ss_report *r, const ss_facts *facts)
     }
     put_place(r, place);
     ss_writer_text(r->w, " (most recent call last):\n");
-    ss_report_stack(r, stack, 2);
+    ss_report_stack(r, ss_report_stack_of(r, facts, &locals), 2);
+    ss_locals_end(&locals);
 }
 
 /* ---- Propagation -----------------------------------------------------------------------------*/

@@ -52,7 +52,7 @@ typedef struct visit {
 
 static int visit_resolved(const ss_frame *f, void *data)
 {
-    const ss_shown_frame shown = {&f->frame, ss_glue_is(f), NULL};
+    const ss_shown_frame shown = {&f->frame, ss_glue_is(f), NULL, {NULL, 0}};
     const visit *v = data;
 
     return v->back(&shown, v->data);
@@ -65,7 +65,8 @@ static void each_frame(const ss_report *r, const ss_shown_stack *stack, uint32_t
     visit v = {back, data};
 
     if (stack->frames) {
-        const ss_shown_frame shown = {&stack->frames[at].frame, stack->frames[at].glue != 0, NULL};
+        const ss_shown_frame shown = {
+            &stack->frames[at].frame, stack->frames[at].glue != 0, NULL, {NULL, 0}};
 
         (void)back(&shown, data);
     } else {

@@ -169,6 +169,11 @@ size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
     return ss_source_line(r->source, frame->file, frame->line, line, column);
 }
 
+static unsigned source_indent(const ss_report *r, unsigned indent)
+{
+    return r->order == STACKSPLICE_ORDER_NEWEST_LAST ? indent + 2 : indent + 4;
+}
+
 static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
 {
     char line[SS_SOURCE_LINE_MAX];
@@ -179,7 +184,7 @@ static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned
 
     if (!text || !length)
         return;
-    put_spaces(r->w, r->order == STACKSPLICE_ORDER_NEWEST_LAST ? indent + 2 : indent + 4);
+    put_spaces(r->w, source_indent(r, indent));
     ss_redact((ss_text){text, NULL, length}, STACKSPLICE_TEXT_SOURCE, r->failfast != NULL, r->w,
               SS_ESCAPE_LINE);
     ss_writer_text(r->w, "\n");
@@ -216,15 +221,35 @@ static bool put_own_look(const ss_report *r, const ss_shown_frame *shown)
     return true;
 }
 
-void ss_report_frame(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
+/* Below the source line, where tracebacks of scripts have them if they show any. */
+static void put_locals(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
 {
-    if (put_own_look(r, shown))
-        return;
+    for (uint32_t i = 0; i < shown->locals.count; i++) {
+        const stacksplice_told_local *local = &shown->locals.all[i];
+
+        put_spaces(r->w, source_indent(r, indent));
+        ss_report_put(r, local->name, STACKSPLICE_TEXT_MESSAGE);
+        ss_writer_text(r->w, " = ");
+        ss_redact_local(local->name, (ss_text){local->value.text, NULL, local->value.length},
+                        r->failfast != NULL, r->w, SS_ESCAPE_LINE);
+        ss_writer_text(r->w, "\n");
+    }
+}
+
+static void put_default_look(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
+{
     put_spaces(r->w, indent);
     put_frame(r, shown->frame);
     ss_writer_text(r->w, "\n");
     if (shown->frame->kind != STACKSPLICE_FRAME_GAP)
         put_source(r, shown, indent);
+}
+
+void ss_report_frame(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
+{
+    if (!put_own_look(r, shown))
+        put_default_look(r, shown, indent);
+    put_locals(r, shown, indent);
 }
 
 stacksplice_hresult stacksplice_format_frame(const stacksplice_frame *frame,

@@ -34,6 +34,7 @@ typedef struct contents {
     uint32_t uncounted; /* of those that are not shown: gaps, inlined functions */
     bool start_up;      /* in the C library's start-up code */
     uint64_t place;     /* of a script frame in its own look, else 0 */
+    stacksplice_told_locals locals;
 } contents;
 
 /* In a saved report, inlined frames and the function that contains them form one element. */
@@ -80,7 +81,7 @@ static void count_frame(contents *c, const ss_shown_frame *shown)
 static int visit(const ss_frame *f, void *data)
 {
     contents *c = data;
-    const ss_shown_frame shown = {&f->frame, !c->all_shown && ss_glue_is(f), NULL};
+    const ss_shown_frame shown = {&f->frame, !c->all_shown && ss_glue_is(f), NULL, c->locals};
 
     c->lineless |= !shown.glue && f->frame.kind == STACKSPLICE_FRAME_NATIVE && f->frame.module &&
                    !f->frame.file;
@@ -90,14 +91,17 @@ static int visit(const ss_frame *f, void *data)
 
 static contents look_at(const printer *p, element e, uint32_t wanted, bool all_shown)
 {
-    contents c = {
-        .p = p, .wanted = wanted, .all_shown = all_shown, .start_up = e.begin >= p->folds.start_up};
+    contents c = {.p = p,
+                  .wanted = wanted,
+                  .all_shown = all_shown,
+                  .start_up = e.begin >= p->folds.start_up,
+                  .locals = ss_locals_of(p->stack.locals, e.begin)};
 
     if (!p->stack.frames)
         ss_report_resolve_shown(p->r, p->stack.elements[e.begin], visit, &c);
     for (uint32_t i = e.begin; p->stack.frames && i < e.end; i++) {
         const stacksplice_told_frame *told = &p->stack.frames[i];
-        const ss_shown_frame shown = {&told->frame, told->glue != 0, told};
+        const ss_shown_frame shown = {&told->frame, told->glue != 0, told, told->locals};
 
         count_frame(&c, &shown);
     }

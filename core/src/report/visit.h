@@ -8,8 +8,7 @@
 void ss_emit_frame(ss_emit *e, const char *key, const stacksplice_told_frame *frame);
 
 /* Emit the members "stack", of elements with their frames, and "frames_left_out". */
-void ss_visit_stack(const ss_report *r, ss_emit *e, const uintptr_t *frames, uint32_t count,
-                    uint32_t left_out);
+void ss_visit_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, uint32_t left_out);
 
 /*
  * Emit the object of one error; SCHEMA, or NULL, is its first member.  PARTS as in read.h; 0: all.

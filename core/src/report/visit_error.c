@@ -76,7 +76,8 @@ static bool emit_node(const ss_error_view *node, void *data)
     ss_emit_begin(w->e, NULL, STACKSPLICE_OBJECT);
     ss_emit_text(w->e, "language", node->receiver);
     ss_emit_integer(w->e, "thread_id", (int64_t)node->thread_id);
-    ss_visit_stack(w->r, w->e, node->frames, node->frame_count, node->frames_left_out);
+    ss_visit_stack(w->r, w->e, (ss_shown_stack){node->frames, NULL, node->frame_count, NULL},
+                   node->frames_left_out);
     ss_emit_end(w->e, STACKSPLICE_OBJECT);
     return !w->e->stopped;
 }
@@ -101,6 +102,17 @@ static void emit_fingerprints(const walk *w, const ss_facts *facts)
     ss_emit_text(w->e, "loose_fingerprint", fingerprint);
 }
 
+/* Whoever takes elements reads no variables. */
+static void emit_stack(walk *w, const ss_facts *facts)
+{
+    ss_locals locals = {.count = 0};
+    ss_shown_stack stack =
+        w->e->visitor->element ? ss_facts_stack(facts) : ss_report_stack_of(w->r, facts, &locals);
+
+    ss_visit_stack(w->r, w->e, stack, facts->view.frames_left_out);
+    ss_locals_end(&locals);
+}
+
 static void emit_alone(walk *w, const ss_facts *facts)
 {
     if (w->parts & STACKSPLICE_READ_DETAILS)
@@ -112,8 +124,7 @@ static void emit_alone(walk *w, const ss_facts *facts)
     if (w->parts & STACKSPLICE_READ_FINGERPRINT)
         emit_fingerprints(w, facts);
     if (w->parts & STACKSPLICE_READ_STACK)
-        ss_visit_stack(w->r, w->e, facts->view.frames, facts->view.frame_count,
-                       facts->view.frames_left_out);
+        emit_stack(w, facts);
     if (w->parts & STACKSPLICE_READ_PROPAGATION)
         emit_propagation(w, facts);
 }

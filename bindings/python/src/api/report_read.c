@@ -42,9 +42,36 @@ static int field_truth(stacksplice_fields *self, const char *key, int *out)
     return sspy_read_truth(((const dict_fields *)self)->dict, key, out);
 }
 
+static int field_locals(stacksplice_fields *self, const char *key, stacksplice_told_locals *out)
+{
+    const dict_fields *f = (const dict_fields *)self;
+    PyObject *dict = sspy_value_of(f->dict, key), *name, *value;
+    stacksplice_told_local *all;
+    Py_ssize_t at = 0;
+
+    if (!dict)
+        return 0;
+    if (sspy_check_dict(key, dict))
+        return -1;
+    out->all = all = sspy_take(f->r, PyDict_GET_SIZE(dict), sizeof *all);
+    if (!all)
+        return -1;
+    while (PyDict_Next(dict, &at, &name, &value)) {
+        stacksplice_told_text text = {NULL, 0};
+
+        if (!PyUnicode_Check(value))
+            return sspy_refuse_value("a local variable", "a text", value);
+        if (sspy_lend_text(f->r, name, &text) ||
+            sspy_lend_text(f->r, value, &all[out->count].value))
+            return -1;
+        all[out->count++].name = text.text;
+    }
+    return 0;
+}
+
 int sspy_read_frame(reader *r, PyObject *dict, stacksplice_told_frame *out)
 {
-    dict_fields from = {{field_text, field_number, field_truth}, r, dict};
+    dict_fields from = {{field_text, field_number, field_truth, field_locals}, r, dict};
 
     return sspy_check_dict("a frame", dict) || stacksplice_frame_read(&from.fields, out);
 }

@@ -1,0 +1,90 @@
+#include "report/locals.h"
+
+#include "base/alloc.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { MOST_ADDED = 8 };
+
+static _Atomic(stacksplice_locals_callback) added[MOST_ADDED]; /* (ATOMIC) set once, in order */
+
+stacksplice_hresult stacksplice_add_locals(stacksplice_locals_callback read)
+{
+    if (!read)
+        return E_POINTER;
+    for (uint32_t i = 0; i < MOST_ADDED; i++) {
+        stacksplice_locals_callback there = NULL;
+
+        if (atomic_compare_exchange_strong(&added[i], &there, read))
+            return S_OK;
+        if (there == read)
+            return S_FALSE;
+    }
+    return E_OUTOFMEMORY;
+}
+
+/* NAME and VALUE in one block. */
+static bool copy(stacksplice_told_local *to, const char *name, const char *value, size_t length)
+{
+    size_t before = strlen(name) + 1;
+    char *block = ss_alloc_dirty(before + length);
+
+    if (!block)
+        return false;
+    memcpy(block, name, before);
+    if (length)
+        memcpy(block + before, value, length);
+    *to = (stacksplice_told_local){block, {block + before, length}};
+    return true;
+}
+
+/* A stacksplice_local_callback. */
+static int put(uint32_t element, const char *name, const char *value, size_t length, void *data)
+{
+    ss_locals *l = data;
+
+    if (l->count == STACKSPLICE_MAX_LOCALS || !copy(&l->all[l->count], name, value, length))
+        return 1;
+    l->elements[l->count++] = element;
+    return 0;
+}
+
+/* A report without memory for them goes on without them. */
+void ss_locals_begin(ss_locals *locals, IUnknown *error, const uintptr_t *frames, uint32_t count)
+{
+    *locals = (ss_locals){.count = 0};
+    if (!atomic_load_explicit(&added[0], memory_order_relaxed) || !error || !count)
+        return;
+    locals->all = ss_alloc_dirty(STACKSPLICE_MAX_LOCALS * sizeof *locals->all);
+    locals->elements = ss_alloc_dirty(STACKSPLICE_MAX_LOCALS * sizeof *locals->elements);
+    for (uint32_t i = 0; locals->all && locals->elements && i < MOST_ADDED; i++) {
+        stacksplice_locals_callback read = atomic_load(&added[i]);
+
+        if (!read)
+            break;
+        read(error, frames, count, put, locals);
+    }
+}
+
+void ss_locals_end(ss_locals *locals)
+{
+    for (uint32_t i = 0; i < locals->count; i++)
+        ss_free((void *)(uintptr_t)locals->all[i].name);
+    ss_free(locals->all);
+    ss_free(locals->elements);
+    *locals = (ss_locals){.count = 0};
+}
+
+stacksplice_told_locals ss_locals_of(const ss_locals *locals, uint32_t element)
+{
+    uint32_t begin = 0, end;
+
+    while (locals && begin < locals->count && locals->elements[begin] != element)
+        begin++;
+    if (!locals || begin == locals->count)
+        return (stacksplice_told_locals){NULL, 0};
+    for (end = begin + 1; end < locals->count && locals->elements[end] == element;)
+        end++;
+    return (stacksplice_told_locals){&locals->all[begin], end - begin};
+}

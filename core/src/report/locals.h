@@ -1,0 +1,22 @@
+/* The local variables of an error's frames, as its language tells them when a report is made. */
+#ifndef SS_LOCALS_H
+#define SS_LOCALS_H
+
+#include "base/platform.h"
+#include <stacksplice/script.h>
+
+/* Those of one stack.  All zero: none. */
+typedef struct ss_locals {
+    stacksplice_told_local *all; /* owned, as are the texts */
+    uint32_t *elements;          /* for each its element of the stack */
+    uint32_t count;
+} ss_locals;
+
+/* Ask for the variables of ERROR, whose stack has the COUNT elements FRAMES. */
+void ss_locals_begin(ss_locals *locals, IUnknown *error, const uintptr_t *frames, uint32_t count);
+void ss_locals_end(ss_locals *locals);
+
+/* Those of the frame at ELEMENT; LOCALS may be NULL. */
+stacksplice_told_locals ss_locals_of(const ss_locals *locals, uint32_t element);
+
+#endif
