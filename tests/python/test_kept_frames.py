@@ -191,7 +191,7 @@ def test_places_are_those_of_the_traceback_module(tmp_path):
     exc = in_file(tmp_path / "deep.py", DEEP)
     entries = _stacksplice._places(exc.__traceback__)
     wanted = zip(traceback.extract_tb(exc.__traceback__), traceback.walk_tb(exc.__traceback__), strict=True)
-    for ((file, line, name, *columns), names), (summary, (frame, _)) in zip(entries, wanted, strict=True):
+    for ((file, line, name, *columns), names, _), (summary, (frame, _)) in zip(entries, wanted, strict=True):
         assert (file, line, name) == (summary.filename, summary.lineno, summary.name)
         assert columns == [summary.end_lineno, summary.colno, summary.end_colno]
         assert names is frame.f_globals

@@ -360,7 +360,7 @@ def test_help_and_version():
     text = command("--help").stdout
     for part in ("run ", "show ", "doctor ", "version ", "exit status:", "130", "cannot be read"):
         assert part in text
-    assert "run [-h] [--crash] -m module" in command("run", "--help").stdout
+    assert "run [-h] [--crash] [--locals] -m module" in command("run", "--help").stdout
     lines = command("version").stdout.splitlines()
     assert lines[0] == f"stacksplice {stacksplice.__version__}"
     assert lines[1] == f"core {stacksplice.__version__}, {PACKAGE / 'libstacksplice.so.0'}"

@@ -17,9 +17,9 @@ script's arguments, input and output are its own.  A script whose name ends in
 .lua is run by stacksplice-lua, or by a Lua that finds the module stacksplice.
 """
 _USAGE = """\
-python -m stacksplice run [-h] [--crash] script.py|script.lua [argument ...]
-       python -m stacksplice run [-h] [--crash] -m module [argument ...]
-       python -m stacksplice run [-h] [--crash] -c text [argument ...]"""
+python -m stacksplice run [-h] [--crash] [--locals] script.py|script.lua [argument ...]
+       python -m stacksplice run [-h] [--crash] [--locals] -m module [argument ...]
+       python -m stacksplice run [-h] [--crash] [--locals] -c text [argument ...]"""
 _STATUSES = {
     "1": "the program ended with an uncaught exception",
     "130": "the program ended with an uncaught KeyboardInterrupt",
@@ -42,6 +42,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--crash", action="store_true", help="also report crashes, such as segmentation faults"
     )
+    parser.add_argument("--locals", action="store_true", help="show local variables of Python's frames")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("-m", dest="as_module", action="store_true", help="run a module")
     kind.add_argument("-c", dest="as_text", action="store_true", help="run the text of a program")

@@ -51,6 +51,7 @@ def unload_ipython_extension(shell: Any) -> None:
 def install(
     *,
     capture_at_raise: bool = False,
+    locals: bool = False,
     redact: bool | Callable[[str, str], str] | None = None,
     crash: bool = False,
 ) -> None:
@@ -76,8 +77,13 @@ def install(
     crash: True also reports crashes (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT and SIGSYS, so fatal errors
     of the interpreter, too) on stderr and in a file, and then lets the process die as before.
 
-    Calling it again puts our hooks first again and can add capture_at_raise and crash.  Each sub-interpreter
-    has its own hooks and needs its own call.
+    locals: True shows the local variables of Python's frames in all reports of living exceptions.  Values
+    of the builtin types are shown, of others the type alone: no __repr__ or other code of the program runs.
+    Secrets are left out as everywhere.  Only frames of tracebacks are read; on CPython 3.11 this copies the
+    variables of a frame that still runs to its f_locals, as every reader does there.
+
+    Calling it again puts our hooks first again and can add capture_at_raise, locals and crash.  Each
+    sub-interpreter has its own hooks and needs its own call.
 
     capture_at_raise captures the stack of every exception except StopIteration, StopAsyncIteration
     and GeneratorExit where this interpreter first sees it: in the Python frame that raises it, or
@@ -92,7 +98,7 @@ def install(
     # forget that an interrupt ends the program.
     import tokenize  # noqa: F401
 
-    from . import _at_raise, _hooks, _lupa, _others, _traceback  # noqa: F401
+    from . import _at_raise, _hooks, _lupa, _others, _stacksplice, _traceback  # noqa: F401
     from ._unhandled import unhandled_record
 
     if redact is not None:
@@ -101,6 +107,8 @@ def install(
         redaction(redact is not False, hook=None if isinstance(redact, bool) else redact)
     if capture_at_raise:
         _at_raise.begin()
+    if locals:
+        _stacksplice._show_locals(True)
     if crash:
         from . import _crash
 
@@ -117,16 +125,17 @@ def install(
 
 def uninstall() -> None:
     """Put back the hooks that install() found, wherever ours is still the installed one; captures
-    at the raise and reports of crashes end."""
+    at the raise and reports of crashes end, and reports show no local variables."""
     import logging
 
-    from . import _at_raise, _crash, _hooks, _lupa, _others
+    from . import _at_raise, _crash, _hooks, _lupa, _others, _stacksplice
     from ._unhandled import unhandled_record
 
     _lupa.end()
     _others.end()
     _at_raise.end()
     _crash.end()
+    _stacksplice._show_locals(False)
     _hooks.leave_all()
     for name in _LOGGERS:
         logging.getLogger(name).removeFilter(unhandled_record)

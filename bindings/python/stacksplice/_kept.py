@@ -10,12 +10,16 @@ import linecache
 import sys
 import traceback
 
+from ._redaction import local_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     _Place = tuple[str, int | None, str, int | None, int | None, int | None]
     """File, line, name, end line, column, end column; columns count bytes from 0."""
+    _Entry = tuple[_Place, dict[str, Any], dict[str, str] | None]
+    """Of a traceback: its place, its globals and, if they are shown, its variables."""
 
 _MOST = 1024  # frames
 _LONGEST = 4096  # characters of a text that is kept
@@ -77,12 +81,23 @@ class KeptSummary(traceback.StackSummary):
         return text
 
 
-def stack_of(entries: list[tuple[_Place, dict[str, Any]]]) -> KeptSummary | None:
-    """The stack of a traceback's ENTRIES, each with its globals; None if its module finds more."""
+def with_variables(frame: traceback.FrameSummary, variables: dict[str, str] | None) -> traceback.FrameSummary:
+    """FRAME, or a copy that has VARIABLES: frames at one place share a frame."""
+    if not variables:
+        return frame
+    if isinstance(frame, KeptFrame):
+        place = frame.filename, frame.lineno, frame.name, frame.end_lineno, frame.colno, frame.end_colno
+        frame = KeptFrame(place, frame.shown_lines)
+    frame.locals = {name: local_of(name, value) for name, value in variables.items()}
+    return frame
+
+
+def stack_of(entries: list[_Entry]) -> KeptSummary | None:
+    """The stack of a traceback's ENTRIES; None if its module finds more."""
     if getattr(sys, "tracebacklimit", None) is not None:
         return None
     lines: dict[str, list[str]] = {}
-    for place, names in entries:
+    for place, names, _ in entries:
         file = place[0]
         if _HAS_LINES_OF_CODE and file.startswith("<"):
             return None
@@ -92,4 +107,4 @@ def stack_of(entries: list[tuple[_Place, dict[str, Any]]]) -> KeptSummary | None
     for file in lines:
         linecache.checkcache(file)
         lines[file] = linecache.getlines(file)
-    return KeptSummary([frame_at(place, lines[place[0]]) for place, _ in entries])
+    return KeptSummary([with_variables(frame_at(place, lines[place[0]]), own) for place, _, own in entries])

@@ -19,6 +19,8 @@ _DEPTH = 64  # of nested values; deeper ones are replaced
 _KINDS = {"source": SOURCE, "context_line": SOURCE, "pre_context": SOURCE, "post_context": SOURCE}
 _KINDS.update(dict.fromkeys(("file", "filename", "abs_path", "module", "package", "path"), PATH))
 
+_LOCALS = ("locals", "vars")
+
 
 def redaction(
     on: bool = True,
@@ -55,6 +57,14 @@ def text_of(text: str, kind: int = MESSAGE) -> str:
     return _stacksplice._redact(text, kind)
 
 
+def local_of(name: str, value: str) -> str:
+    """What reports show of the local variable NAME, whose text is VALUE."""
+    marker = _stacksplice._redact_name(name)
+    if marker is not None and not value.startswith("[redacted: "):
+        return f"[redacted: {marker}]"
+    return text_of(value, LOCAL)
+
+
 def clean(value: Any, name: object = None, depth: int = 0) -> Any:
     """Plain values as reports show them; NAME is their member's.  Others stay."""
     if isinstance(value, str):
@@ -65,6 +75,8 @@ def clean(value: Any, name: object = None, depth: int = 0) -> Any:
     if depth == _DEPTH:
         return "[redacted: too deep]"
     if isinstance(value, dict):
+        if name in _LOCALS and all([isinstance(inner, str) for inner in value.values()]):
+            return {key: local_of(key, inner) for key, inner in value.items()}
         return {key: clean(inner, key, depth + 1) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [clean(inner, name, depth + 1) for inner in value]
@@ -85,7 +97,9 @@ def _clean_frame(frame: traceback.FrameSummary) -> traceback.FrameSummary:
     if shown is source and file is frame.filename and name is frame.name:
         return frame
     first = (shown if shown is not source else frame.line or "").strip().split("\n")[0]
-    return traceback.FrameSummary(file, frame.lineno, name, lookup_line=False, line=first)
+    cleaned = traceback.FrameSummary(file, frame.lineno, name, lookup_line=False, line=first)
+    cleaned.locals = frame.locals  # which have no secrets
+    return cleaned
 
 
 def _all_shown(shown: traceback.TracebackException) -> list[traceback.TracebackException]:

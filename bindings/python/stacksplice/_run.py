@@ -51,14 +51,14 @@ def _run_source(source: Callable[[], types.CodeType | None], main: types.ModuleT
     return _run_code(code, main)
 
 
-def _run_text(text: str, arguments: Sequence[str], crash: bool) -> int:
+def _run_text(text: str, arguments: Sequence[str], wanted: dict[str, bool]) -> int:
     sys.argv[:] = ["-c", *arguments]
     sys.path[0:1] = [""]
-    install(crash=crash)
+    install(**wanted)
     return _run_source(lambda: compile(text, "<string>", "exec"), _main_module())
 
 
-def _run_file(path: str, arguments: Sequence[str], crash: bool) -> int:
+def _run_file(path: str, arguments: Sequence[str], wanted: dict[str, bool]) -> int:
     full = os.path.join(os.getcwd(), path)  # as Python names it, also in tracebacks
     try:
         with io.open_code(full) as file:
@@ -69,7 +69,7 @@ def _run_file(path: str, arguments: Sequence[str], crash: bool) -> int:
     main.__file__ = full
     sys.argv[:] = [path, *arguments]
     sys.path[0:1] = [os.path.dirname(os.path.abspath(path))]
-    install(crash=crash)
+    install(**wanted)
     return _run_source(lambda: compile(source, full, "exec"), main)
 
 
@@ -97,11 +97,11 @@ def _spec_of(name: str) -> ModuleSpec | str:
     return spec if hasattr(spec.loader, "get_code") else f"{name} has no Python code"
 
 
-def _run_module(name: str, arguments: Sequence[str], crash: bool) -> int:
+def _run_module(name: str, arguments: Sequence[str], wanted: dict[str, bool]) -> int:
     """As runpy does it, whose frames would stand in every report."""
     sys.argv[:] = [name, *arguments]
     sys.path[0:1] = [os.getcwd()]
-    install(crash=crash)
+    install(**wanted)
     spec = _spec_of(name)
     if isinstance(spec, str):
         return fail(spec)
@@ -157,10 +157,13 @@ def _run_lua(path: str, arguments: Sequence[str], crash: bool) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """What the user named, as Python would run it."""
+    wanted = {"crash": options.crash, "locals": options.locals}
     if options.as_module:
-        return _run_module(options.script, options.arguments, options.crash)
+        return _run_module(options.script, options.arguments, wanted)
     if options.as_text:
-        return _run_text(options.script, options.arguments, options.crash)
-    if options.script.endswith(".lua"):
-        return _run_lua(options.script, options.arguments, options.crash)
-    return _run_file(options.script, options.arguments, options.crash)
+        return _run_text(options.script, options.arguments, wanted)
+    if not options.script.endswith(".lua"):
+        return _run_file(options.script, options.arguments, wanted)
+    if options.locals:
+        return fail("--locals shows variables of Python's frames only: run the Lua script without it")
+    return _run_lua(options.script, options.arguments, options.crash)

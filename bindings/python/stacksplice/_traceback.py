@@ -10,7 +10,7 @@ import traceback
 from functools import partial
 
 from . import _stacksplice
-from ._kept import KeptSummary, stack_of
+from ._kept import KeptSummary, stack_of, with_variables
 from ._look import HAS_COLORS, Frames, in_color, need_memory, options, place_of
 from ._redaction import clean_traceback
 
@@ -212,8 +212,14 @@ def text_of(exc: BaseException, color: bool, chain: bool) -> str | None:
     pairs = _pairs(shown, exc)
     for one, of in pairs:
         # No traceback is given to a function of Python: without memory for the call CPython 3.11 leaks it.
-        stack = stack_of(_stacksplice._places(of.__traceback__))
-        one.stack = traceback.extract_tb(of.__traceback__) if stack is None else stack
+        entries = _stacksplice._places(of.__traceback__)
+        stack: traceback.StackSummary | None = stack_of(entries)
+        if stack is None:
+            stack = traceback.extract_tb(of.__traceback__)
+            if len(stack) == len(entries):  # no limit is set
+                for frame, (_, _, variables) in zip(stack, entries, strict=True):
+                    with_variables(frame, variables)
+        one.stack = stack
         info = _stacksplice.error_info(of)
         if info is None:
             continue

@@ -61,8 +61,12 @@ PyObject *sspy_resolve(PyObject *module, PyObject *address);
 extern const char sspy_resolve_doc[];
 PyObject *sspy_resolve_file(PyObject *module, PyObject *arguments);
 
-/* places.c: the place and the globals of each entry of TRACEBACK, the outermost first */
+/* places.c: the place, the globals and the variables of each entry of TRACEBACK, the outermost
+   first */
 PyObject *sspy_places(PyObject *module, PyObject *traceback);
+
+/* locals.c: whether reports show local variables */
+PyObject *sspy_show_locals(PyObject *module, PyObject *wanted);
 
 /* redaction.c */
 PyObject *sspy_set_redaction(PyObject *module, PyObject *arguments);

@@ -12,15 +12,11 @@ static const char *const kind_names[] = {"message", "source", "path", "local"};
 
 static _Thread_local bool is_in_hook; /* what the hook reports itself has no hook */
 
-/* Whether this thread runs code of INTERP.  Only 3.12 and newer know a thread's own state. */
+/* Whether this thread runs code of INTERP. */
 static bool runs_here(const sspy_interp *interp)
 {
-    PyThreadState *now = sspy_current_thread_state();
+    PyThreadState *now = sspy_thread_state_here();
 
-#if !SSPY_CURRENT_IS_THREAD_LOCAL
-    if (!now || now != PyGILState_GetThisThreadState())
-        return false;
-#endif
     return now && !interp->ends && PyThreadState_GetInterpreter(now) == interp->state;
 }
 

@@ -221,6 +221,20 @@ PyObject *sspy_own_object(sspy_state *state, IUnknown *error)
     return object;
 }
 
+PyObject *sspy_known_object(sspy_state *state, IUnknown *error)
+{
+    PyObject *exc = sspy_own_object(state, error), *key;
+    IScriptErrorInfo *script = exc ? NULL : sspy_query(error, &stacksplice_IID_IScriptErrorInfo);
+
+    if (!script)
+        return exc;
+    key = PyLong_FromVoidPtr(script);
+    exc = key ? known_foreign(state, key) : NULL;
+    Py_XDECREF(key);
+    sspy_release(state->interp, script);
+    return exc;
+}
+
 static PyObject *object_for(sspy_state *state, IRestrictedErrorInfo *error)
 {
     IScriptErrorInfo *script = sspy_query(error, &stacksplice_IID_IScriptErrorInfo);

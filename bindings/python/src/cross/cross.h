@@ -33,6 +33,8 @@ PyObject *sspy_ends_here(PyObject *module, PyObject *exc);
 
 /* The object of ERROR's language exception if it was born in this interpreter, else NULL. */
 PyObject *sspy_own_object(sspy_state *state, IUnknown *error);
+/* The exception that stands for ERROR here, also one that was born elsewhere, if there is one. */
+PyObject *sspy_known_object(sspy_state *state, IUnknown *error);
 /* Set the thread's error as the pending exception, with a node of the stack outside of ABOVE;
    returns NULL. */
 PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above);

@@ -95,6 +95,17 @@ bool sspy_interp_lives(void)
     return Py_IsInitialized() || atomic_load(&main_record);
 }
 
+PyThreadState *sspy_thread_state_here(void)
+{
+    PyThreadState *now = sspy_current_thread_state();
+
+#if !SSPY_CURRENT_IS_THREAD_LOCAL
+    if (now && now != PyGILState_GetThisThreadState())
+        return NULL;
+#endif
+    return now;
+}
+
 sspy_interp *sspy_interp_current(void)
 {
     PyInterpreterState *state = PyInterpreterState_Get();

@@ -35,6 +35,8 @@ typedef struct sspy_interp {
 
 /* Whether there is an interpreter to work with, even one that is being finalized. */
 bool sspy_interp_lives(void);
+/* The thread state of this thread if it may run Python code now, else NULL. */
+PyThreadState *sspy_thread_state_here(void);
 /* The record of the current interpreter, borrowed; NULL with an exception.  GIL held. */
 sspy_interp *sspy_interp_current(void);
 void sspy_interp_ref(sspy_interp *interp);
@@ -83,6 +85,7 @@ struct sspy_state {
     PyObject *group_error;                /* the class HResultErrorGroup, or NULL */
     PyObject *redact_hook;                /* (GIL) of stacksplice.redaction, or NULL */
     struct sspy_kept_frames *kept_frames; /* malloc, NULL before its first use (traceback.h) */
+    bool shows_locals;                    /* (GIL) reports have local variables */
     bool shows_foreign;                   /* other languages' frames in __traceback__ */
     struct sspy_attached *attached;       /* runtimes of lupa (lupa/lupa.h) */
     PyObject *lupa_created;               /* callable: a new runtime of lupa -> None, or NULL */

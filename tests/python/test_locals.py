@@ -1,0 +1,495 @@
+"""install(locals=True): local variables in every form of report, without running any code of the program."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+import threading
+import traceback
+
+import pytest
+import stacksplice
+
+CALLS: list[str] = []
+# docs/reports.md
+CHARACTERS, ITEMS, DEPTH, BYTES, VARIABLES, FRAMES = 200, 10, 3, 500, 20, 32
+
+
+@pytest.fixture(autouse=True)
+def shown():
+    stacksplice.install(locals=True)
+    CALLS.clear()
+    yield
+    stacksplice.uninstall()
+    assert CALLS == []
+
+
+def _call(name: str):
+    def method(*_: object, **__: object):
+        CALLS.append(name)
+        raise RuntimeError(name)
+
+    return method
+
+
+_METHODS = "repr str len iter getitem bool hash eq lt getattribute format int index float next contains"
+HOSTILE = {f"__{name}__": _call(name) for name in _METHODS.split()}
+
+
+def hostile(base: type) -> object:
+    """An object of a class derived from BASE whose methods must not run."""
+
+    class Meta(type(base)):
+        __repr__ = __str__ = __getattribute__ = __len__ = __iter__ = _call("meta")
+
+    made = type.__call__(Meta, "Hostile", (base,), {**HOSTILE, "__class__": property(_call("class"))})
+    return base.__new__(made)
+
+
+def caught(function, *arguments, **named) -> Exception:
+    try:
+        function(*arguments, **named)
+    except Exception as exc:
+        return exc
+    raise AssertionError("nothing was raised")
+
+
+def error_of(exc: BaseException) -> stacksplice.ErrorInfo:
+    stacksplice.originate(exc)
+    stacksplice.take_error()
+    info = stacksplice.error_info(exc)
+    assert info is not None
+    return info
+
+
+def frames_of(exc: BaseException) -> dict[str, dict[str, str]]:
+    """The variables of each of Python's frames in EXC's report, by the last part of its function."""
+    frames = error_of(exc).to_dict()["stack"]
+    return {
+        frame["function"].rpartition(".")[2]: frame.get("locals", {})
+        for frame in reversed(frames)
+        if frame["language"] == "python" and frame["kind"] == "script"
+    }
+
+
+def text_of_value(value: object) -> str:
+    def raiser(value):
+        raise ValueError
+
+    return frames_of(caught(raiser, value))["raiser"]["value"]
+
+
+# ---- Values ---------------------------------------------------------------------------------------
+
+
+PLAIN = (
+    *(None, True, False, 0, -5, 2**200, 1.5, float("inf"), -0.0),
+    *("", "a'b\n\x1b\u00e9", "\ud800", b"", b"\x00a'"),
+    *([], [1, "a"], (), (1,), (1, 2), {}, {"a": 1, 2: None}),
+    *(set(), {1}, frozenset(), frozenset({"a"}), [[1], (2,), {3: {4}}]),
+)
+BASES = object, int, str, bytes, float, list, tuple, dict, set, frozenset, Exception
+
+
+@pytest.mark.parametrize("value", PLAIN, ids=repr)
+def test_builtin_values_are_as_python_writes_them(value):
+    assert text_of_value(value) == repr(value)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_other_values_are_their_type(base):
+    value = hostile(base)
+    assert text_of_value(value) == "<Hostile>"
+    assert text_of_value([value]) == "[<Hostile>]"
+    assert text_of_value({1: (value,)}) == "{1: (<Hostile>,)}"
+
+
+def test_types_functions_and_modules_are_their_type():
+    assert text_of_value(int) == "<type>"
+    assert text_of_value(len) == "<builtin_function_or_method>"
+    assert text_of_value(sys) == "<module>"
+    assert text_of_value(type("C" * 1000, (), {})()) == f"<{'C' * 100}>"
+
+
+def test_keys_that_are_hostile_are_their_type():
+    class Key:
+        def __hash__(self):
+            return 1
+
+        __repr__ = _call("repr")
+
+    assert text_of_value({Key(): 1}) == "{<Key>: 1}"
+    assert text_of_value({Key()}) == "{<Key>}"
+
+
+def test_limits_of_values():
+    assert text_of_value("x" * CHARACTERS) == repr("x" * CHARACTERS)
+    assert text_of_value("x" * (CHARACTERS + 1)) == repr("x" * CHARACTERS) + "..."
+    assert text_of_value(b"x" * 10**6) == repr(b"x" * CHARACTERS) + "..."
+    assert text_of_value(list(range(ITEMS))) == str(list(range(ITEMS)))
+    assert text_of_value(list(range(10**6))) == str(list(range(ITEMS)))[:-1] + ", ...]"
+    assert text_of_value(dict.fromkeys(range(99))).endswith("9: None, ...}")
+    assert text_of_value(set(range(99))).endswith("9, ...}")
+    assert text_of_value(10**1000) == "<int, very large>" == text_of_value(-(10**1000))
+    deep: object = 1
+    for _ in range(1000):
+        deep = [deep]
+    assert text_of_value(deep) == "[" * DEPTH + "[...]" + "]" * DEPTH
+
+
+def test_a_container_is_cut_between_its_items():
+    items = ["x" * 150 for _ in range(9)]
+    text = text_of_value(items)
+    assert text == str(items[:3])[:-1] + ", ...]"
+    for made in ([items] * 9, {"a": items, "b": items}, [("x" * 190,)] * 9, ["\0" * 190] * 9):
+        assert len(text_of_value(made)) <= BYTES
+
+
+def test_containers_that_contain_themselves():
+    around: list[object] = [1]
+    around.append(around)
+    assert text_of_value(around) == "[1, [1, [1, [...]]]]"
+    mapping: dict[str, object] = {}
+    mapping["self"] = mapping
+    assert text_of_value(mapping) == "{'self': {'self': {'self': {...}}}}"
+
+
+def test_a_finalizer_that_changes_the_container():
+    class Clearing:
+        def __init__(self, made):
+            self.made, self.cycle = made, self
+
+        def __del__(self):
+            self.made.clear()
+
+    for made in (list(range(9)), dict.fromkeys(range(9)), set(range(9))):
+        Clearing(made)
+        gc.set_threshold(1)
+        try:
+            text_of_value(made)
+        finally:
+            gc.set_threshold(700, 10, 10)
+
+
+# ---- Frames ---------------------------------------------------------------------------------------
+
+
+def test_variables_of_a_function():
+    def raiser(first, /, *rest, last=2, **more):
+        made = 3
+        deleted = 4
+        del deleted
+        if not made:
+            never = 5
+            del never
+        for made in range(2):
+            pass
+        raise ValueError
+
+    found = frames_of(caught(raiser, 1, "r", x=1))["raiser"]
+    assert found == {"first": "1", "rest": "('r',)", "last": "2", "more": "{'x': 1}", "made": "1"}
+    assert list(found) == sorted(found)
+
+
+def test_cells_and_free_variables():
+    outer_value = "free"
+
+    def raiser(argument):
+        inner_value = 2
+
+        def inner():
+            return argument, inner_value
+
+        if inner() and outer_value:
+            raise ValueError
+        return unbound
+
+    if CALLS:
+        unbound = 0
+    assert frames_of(caught(raiser, 1))["raiser"] == {
+        "argument": "1",
+        "inner": "<function>",
+        "inner_value": "2",
+        "outer_value": "'free'",
+    }
+
+
+def test_comprehensions_and_generators():
+    def listing(rows):
+        return [1 // row for row in rows]
+
+    def generating(rows):
+        yield from (1 // row for row in rows)
+
+    found = frames_of(caught(listing, [1, 0]))
+    assert found["listing"]["rows"] == "[1, 0]"
+    if sys.version_info < (3, 12):
+        assert found["<listcomp>"] == {"row": "0"}
+    else:  # it has no frame of its own, and its variables end with it
+        assert found["listing"] == {"rows": "[1, 0]"}
+    found = frames_of(caught(list, generating([1, 0])))
+    assert found["<genexpr>"] == {"row": "0"} and found["generating"] == {"rows": "[1, 0]"}
+
+
+def test_a_class_and_a_module():
+    space: dict[str, object] = {"stacksplice": stacksplice, "given": 1, "__secret__": 2}
+    code = "import os\ndef function(): pass\nclass C:\n  inside = given + 1\n  raise ValueError\n"
+
+    found = frames_of(caught(exec, code, space))
+    assert found["C"] == {"inside": "2"}
+    assert found["<module>"] == {"given": "1"}
+
+
+def test_a_class_whose_names_are_in_a_mapping_of_the_program():
+    class Names(dict):
+        __iter__ = keys = items = _call("names")
+
+    class Meta(type):
+        @classmethod
+        def __prepare__(cls, *_):
+            return Names()
+
+    def raiser():
+        class C(metaclass=Meta):
+            inside = 1
+            raise ValueError
+
+    assert frames_of(caught(raiser))["C"] == {}
+
+
+def test_limits_of_variables_and_frames():
+    names = [f"v{number:03}" for number in range(100)]
+    space: dict[str, object] = {}
+    exec(f"def many({', '.join(names)}):\n  raise ValueError", space)
+    found = frames_of(caught(space["many"], *range(100)))["many"]
+    assert list(found) == names[:VARIABLES]
+
+    def recursive(depth):
+        if not depth:
+            raise ValueError
+        recursive(depth - 1)
+
+    stack = error_of(caught(recursive, 99)).to_dict()["stack"]
+    frames = [frame for frame in stack if "recursive" in frame.get("function", "")]
+    assert [frame.get("locals", {}).get("depth") for frame in frames] == [
+        *map(str, range(FRAMES)),
+        *[None] * (100 - FRAMES),
+    ]
+
+
+def test_frames_that_still_run():
+    def raiser(argument):
+        before = 1
+        try:
+            raise ValueError
+        except ValueError as exc:
+            found = frames_of(exc)["raiser"]
+            before = 2
+            return found, before
+
+    found, before = raiser("a")
+    assert found["argument"] == "'a'" and found["before"] == "1" and before == 2
+
+
+def test_an_exception_that_was_raised_again():
+    def inner(value):
+        raise ValueError
+
+    def outer(value, call=inner):
+        try:
+            call(value + 1)
+        except ValueError as exc:
+            again = True
+            raise exc if again else KeyError
+
+    found = frames_of(caught(outer, 1))
+    assert found["inner"] == {"value": "2"} and found["outer"] == {
+        "again": "True",
+        "call": "<function>",
+        "value": "1",
+    }
+
+
+def test_threads():
+    found: list[dict[str, dict[str, str]]] = []
+
+    def raiser(number):
+        raise ValueError
+
+    def work(number):
+        found.append(frames_of(caught(raiser, number)))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(one["raiser"]["number"] for one in found) == ["0", "1", "2", "3"]
+
+
+def test_a_report_made_by_another_thread():
+    def raiser(number):
+        raise ValueError
+
+    info = error_of(caught(raiser, 7))
+    texts: list[str] = []
+    thread = threading.Thread(target=lambda: texts.append(info.to_json()))
+    thread.start()
+    thread.join()
+    assert '"locals":{"number":"7"}' in texts[0]
+
+
+def test_no_variable_lives_longer():
+    class Watched:
+        alive = 0
+
+        def __init__(self):
+            Watched.alive += 1
+
+        def __del__(self):
+            Watched.alive -= 1
+
+    def raiser(watched):
+        raise ValueError
+
+    exc = caught(raiser, Watched())
+    frames_of(exc)
+    assert Watched.alive == 1
+    del exc
+    gc.collect()
+    assert Watched.alive == 0
+
+
+# ---- Forms ----------------------------------------------------------------------------------------
+
+
+def shop(password, amount):  # as an argument of others, the password has no name
+    url = "http://bob:hunter2@shop/?token=hunter2"
+    settings = {"api_key": "hunter2", "retries": 3}
+    return amount / (0 * len(url) * len(settings))
+
+
+SHOWN = {
+    "amount": "25",
+    "password": "[redacted: password]",
+    "settings": "{'api_key': '[redacted: key]', 'retries': 3}",
+    "url": "'http://[redacted: credentials]@shop/?token=[redacted: token]'",
+}
+
+
+def test_every_form_has_them_without_secrets(valid_reports):
+    exc = caught(lambda: shop("hunter" + str(2), 25))
+    info = error_of(exc)
+    lines = "".join(f"    {name} = {value}\n" for name, value in SHOWN.items())
+    saved = stacksplice.ErrorInfo.from_json(info.to_json())
+
+    assert frames_of(exc)["shop"] == SHOWN
+    assert json.loads(saved.to_json()) == info.to_dict()
+    for text in (
+        "".join(stacksplice.format_exception(exc)),
+        info.format(),
+        saved.format(),
+        saved.format(newest_last=False).replace("        ", "    "),
+    ):
+        assert lines in text
+        assert "hunter2" not in text
+    event = json.loads(info._handle.format(4, 0, False, False))
+    frame = event["exception"]["values"][0]["stacktrace"]["frames"][-1]
+    assert frame["vars"] == SHOWN and "hunter2" not in str(event)
+
+
+def test_text_has_them_as_tracebacks_do():
+    def raiser(number):
+        raise ValueError(number)
+
+    exc = caught(raiser, 7)
+    error_of(exc)
+    ours = "".join(stacksplice.format_exception(exc)).split("\n")
+    told = traceback.TracebackException.from_exception(exc, capture_locals=True)
+    theirs = "".join(told.format()).split("\n")
+    assert ours[-4:-2] == theirs[-4:-2] == ["    raise ValueError(number)", "    number = 7"]
+
+
+def test_causes_and_members_have_them():
+    def raiser(number):
+        raise ValueError
+
+    def group():
+        cause = caught(raiser, 1)
+        raise ExceptionGroup("g", [caught(raiser, 2), caught(raiser, 3)]) from cause
+
+    exc = caught(group)
+    report = error_of(exc).to_dict()
+    members = [member["stack"][0]["locals"] for member in report["exceptions"]]
+    assert members == [{"number": "2"}, {"number": "3"}]
+    assert report["transformed"][0]["stack"][0]["locals"] == {"number": "1"}
+    text = "".join(stacksplice.format_exception(exc))
+    assert [text.count(f" number = {number}\n") for number in (1, 2, 3)] == [1, 1, 1]
+
+
+def test_errors_that_cross_other_languages(price):
+    def raiser(currency):
+        raise KeyError(currency)
+
+    def outer(amount):
+        price(lambda *_: raiser("XXX"))
+
+    exc = caught(outer, 25)
+    found = frames_of(exc)
+    assert found["raiser"] == {"currency": "'XXX'"} and found["outer"]["amount"] == "25"
+
+
+def test_the_hook_gets_them():
+    seen: list[tuple[str, str]] = []
+
+    def hook(text, kind):
+        seen.append((text, kind))
+        return text.replace("25", "many") if kind == "local" else text
+
+    stacksplice.redaction(hook=hook)
+    try:
+        assert frames_of(caught(shop, "hunter2", 25))["shop"]["amount"] == "many"
+        assert ("25", "local") in seen
+        seen.clear()
+        text = "".join(stacksplice.format_exception(caught(shop, "hunter2", 25)))
+        assert "amount = many" in text and ("25", "local") in seen
+    finally:
+        stacksplice.redaction()
+
+
+def test_secrets_are_found_before_a_text_is_cut():
+    for value in ("x" * 190 + " password=hunter2hunter2", b"x" * 190 + b" password=hunter2hunter2"):
+        text = text_of_value(value)
+        assert "hunter2" not in text and "redacted" in text
+    assert "hunter2" not in text_of_value("password=" + "hunter2" * 10**4)
+
+
+# ---- Off ------------------------------------------------------------------------------------------
+
+
+def test_off_by_default():
+    stacksplice.uninstall()
+    stacksplice.install()
+    exc = caught(shop, "x", 1)
+    assert all("locals" not in frame for frame in error_of(exc).to_dict()["stack"])
+    assert "amount = " not in "".join(stacksplice.format_exception(exc))
+    stacksplice.install(locals=True)
+    assert "amount = 1" in "".join(stacksplice.format_exception(exc))
+    stacksplice.install()
+    assert "amount = 1" in "".join(stacksplice.format_exception(exc))
+    stacksplice.uninstall()
+    assert "amount = " not in "".join(stacksplice.format_exception(exc))
+
+
+def test_run_with_locals():
+    program = "import stacksplice\ndef f(n):\n  raise ValueError\ntry:\n  f(5)\nexcept ValueError as exc:\n"
+    program += "  stacksplice.originate(exc)\n  raise\n"
+    for options, expected in (["--locals"], True), ([], False):
+        command = [sys.executable, "-m", "stacksplice", "run", *options, "-c", program]
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert result.returncode == 1 and ("    n = 5\n" in result.stderr) == expected
+    command = [sys.executable, "-m", "stacksplice", "run", "--locals", "script.lua"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 2 and "Python's frames only" in result.stderr
