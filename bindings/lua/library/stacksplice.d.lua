@@ -203,8 +203,13 @@ function stacksplice.wrap(f) end
 ---Replace `debug.traceback` by `stacksplice.traceback`, for every handler that uses it. Replace
 ---`coroutine.wrap` and `coroutine.resume` as well, so that errors keep the frames of coroutines that
 ---fail. pcall and error stay what they are.
+---
+---With `crash = true` also report crashes of the process (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT and
+---SIGSYS, so a panic of Lua, too) on stderr and in a file, and then let it die as before. This stays
+---until the process ends.
+---@param options? {crash: boolean?}
 ---@return fun() uninstall restores each, unless other code has replaced it since
-function stacksplice.install() end
+function stacksplice.install(options) end
 
 ---Print what is installed, what is missing, and what to do about it:
 ---`lua -lstacksplice -e "stacksplice.doctor()"`.

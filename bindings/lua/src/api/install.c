@@ -6,6 +6,8 @@
 #include "cross/cross.h"
 #include "traceback/traceback.h"
 
+#include <stacksplice/crash.h>
+
 #include <lualib.h>
 
 /* A field of the library to replace. */
@@ -57,9 +59,21 @@ static void push_replacement(lua_State *L, const struct replacement *what)
     lua_pushcclosure(L, what->function, 1);
 }
 
+/* OPTIONS.crash of the table at 1, or nothing. [-0, +0, e] */
+static void install_crash_handler(lua_State *L)
+{
+    if (lua_isnoneornil(L, 1))
+        return;
+    luaL_checktype(L, 1, LUA_TTABLE);
+    if (lua_getfield(L, 1, "crash") != LUA_TNIL && lua_toboolean(L, -1) &&
+        FAILED(stacksplice_install_crash_handler(NULL)))
+        luaL_error(L, "not enough memory");
+}
+
 int ss_lua_install_function(lua_State *L)
 {
     (void)ss_lua_state_open(L);
+    install_crash_handler(L);
     lua_settop(L, 0);
     luaL_checkstack(L, 2 * REPLACEMENTS + 8, "stacksplice");
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
