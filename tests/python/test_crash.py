@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -186,6 +187,34 @@ segv()
     assert {"sleep_long", "wait_long", "spin"} <= set(found), run.err
     assert found.count("Thread._bootstrap") == 3
     assert run.err.count("\nStack of thread ") == 4
+
+
+def test_saved_report_shows_all(tmp_path):
+    program = """
+def sleep_long(): time.sleep(60)
+threading.Thread(target=sleep_long, name="sleeper", daemon=True).start()
+time.sleep(0.1)
+stacksplice.winrt.RoOriginateError(-2147024809, "bad amount")
+stacksplice.install(crash=True)
+segv()
+"""
+    Run(tmp_path, BEGIN + program, "segv")
+    (file,) = (tmp_path / "reports").iterdir()
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "NO_COLOR": "1"}
+    for form in ((), ("--newest-first",)):
+        done = subprocess.run(
+            [sys.executable, "-m", "stacksplice", "show", *form, str(file)],
+            capture_output=True,
+            text=True,
+            env=environment,
+        )
+        assert done.returncode == 0, done.stderr
+        error, current, thread = done.stdout.split("\n\n")
+        assert error.startswith("==== event: SIGSEGV, time: ")
+        assert "SIGSEGV: no memory at address 0x8" in error
+        assert current.startswith("Current error of this thread:\n") and "bad amount" in current
+        assert re.search(r"in sleep_long$", thread, re.M)
+        assert re.search(r"^Thread \d+: ", thread, re.M)
 
 
 @pytest.mark.parametrize("first", ["faulthandler", "stacksplice"])

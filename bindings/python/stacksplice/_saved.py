@@ -87,7 +87,7 @@ def heading_of(item: Any, place: str) -> str:
     if _is_log(item):
         data = {name: data[name] for name in _OF_A_LOG if name in data}
     if data.get("schema") == _REPORT_FILE and isinstance(data.get("header"), dict):
-        data.update(data["header"])
+        data = data["header"]
     words = [_value(place)] if place else []
     words += [
         f"{_value(name)}: {_value(value)}"

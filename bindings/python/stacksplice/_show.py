@@ -8,21 +8,30 @@ import sys
 from ._output import fail, write
 from ._report import wants_color
 from ._saved import DAMAGE, damaged, heading_of, read_file, report_of
+from ._saved_crash import beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from typing import Any
 
+    from ._errors import ErrorInfo
+
+
+def _format(report: ErrorInfo, options: argparse.Namespace) -> str:
+    return report.format(
+        newest_last=not options.newest_first,
+        all_frames=options.all_frames,
+        color=options.color == "always" or options.color == "auto" and wants_color(sys.stdout),
+    )
+
 
 def _text_of(item: Any, number: int, options: argparse.Namespace, place: str) -> str:
     report = report_of(item)
     try:
-        text = report.format(
-            newest_last=not options.newest_first,
-            all_frames=options.all_frames,
-            color=options.color == "always" or options.color == "auto" and wants_color(sys.stdout),
-        )
+        text = _format(report, options)
+        for title, part in beside(item):
+            text += "\n" + (f"{title}\n" if title else "") + _format(part, options)
     except DAMAGE as exc:
         raise damaged(number, exc) from exc
     heading = heading_of(item, place)
