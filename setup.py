@@ -15,7 +15,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 HEADER = ROOT / "core" / "include" / "stacksplice" / "stacksplice.h"
-BESIDE_THE_EXTENSION = ("libstacksplice*.so*", "*.schema.json")  # of the core
+BESIDE_THE_EXTENSION = ("libstacksplice*.so*", "stacksplice-inspect", "*.schema.json")  # of the core
 
 
 def version() -> str:

@@ -55,6 +55,11 @@ if(TARGET stacksplice_lua_module)
   endif()
 endif()
 
+# What reads other processes.
+if(TARGET stacksplice_inspect)
+  install(TARGETS stacksplice_inspect RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+endif()
+
 # The CMake package.
 install(EXPORT stacksplice-targets NAMESPACE stacksplice::
   DESTINATION ${package_dir} COMPONENT development)
@@ -110,7 +115,7 @@ if(TARGET stacksplice_python_extension)
     PATTERN "__pycache__" EXCLUDE)
   install(DIRECTORY ${PROJECT_BINARY_DIR}/python/stacksplice/ DESTINATION ${package}
     USE_SOURCE_PERMISSIONS COMPONENT python
-    FILES_MATCHING PATTERN "*.so*" PATTERN "*.schema.json" PATTERN "libstacksplice.so*" EXCLUDE PATTERN "__pycache__" EXCLUDE)
+    FILES_MATCHING PATTERN "*.so*" PATTERN "stacksplice-inspect" PATTERN "*.schema.json" PATTERN "libstacksplice.so*" EXCLUDE PATTERN "__pycache__" EXCLUDE)
   set(core $<TARGET_SONAME_FILE_NAME:stacksplice>)
   file(RELATIVE_PATH to_libraries /${package} /${CMAKE_INSTALL_LIBDIR})
   string(REGEX REPLACE "/$" "" to_libraries "${to_libraries}")

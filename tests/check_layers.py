@@ -39,8 +39,19 @@ LUA = {
     "traceback": {"life", "frames", "value"},
     "api": {"life", "frames", "value", "cross", "traceback"},
 }
+# A folder of the reader of other processes -> the other folders it may include.
+INSPECT = {
+    "base": set(),
+    "target": {"base"},
+    "live": {"base", "target"},
+    "native": {"base", "target"},
+    "python": {"base", "target"},
+    "splice": {"base", "target", "native"},
+    "report": {"base", "target"},
+    "main.c": {"base", "target", "live", "native", "python", "splice", "report"},
+}
 # In each of these trees no files may form a cycle by who uses whose functions.
-ACYCLIC = ["core/src", "bindings/python/src", "bindings/lua/src", "bindings/tiny"]
+ACYCLIC = ["core/src", "inspect/src", "bindings/python/src", "bindings/lua/src", "bindings/tiny"]
 # What the core may not name, and where that is looked for.
 LANGUAGE = re.compile(r"\b_?(?:c?python|lua(?:jit)?)(?![a-z])", re.IGNORECASE)
 LANGUAGE_FREE = ["core"]
@@ -101,6 +112,15 @@ def room_violation(rooms, room, name):
     return binding_violation(name)
 
 
+def inspect_violation(room, name):
+    if name.startswith("stacksplice/") or INTERPRETER.match(name):
+        return "the reader of other processes uses nothing of this one's"
+    target = name.split("/")[0]
+    if "/" in name and target in INSPECT and target != room and target not in INSPECT.get(room, ()):
+        return f"{room} may not use {target}"
+    return None
+
+
 def host_violation(name):
     if name.startswith("../") or "/src/" in name:
         return "the host sees public headers only"
@@ -127,6 +147,8 @@ def violation(path, name):
         return room_violation(LUA, parts[3], name)
     if parts[:3] == ["bindings", "python", "src"]:
         return room_violation(PYTHON, parts[3], name)
+    if parts[:2] == ["inspect", "src"]:
+        return inspect_violation(parts[2], name)
     if parts[0] == "bindings":
         return binding_violation(name)
     if parts[:2] == ["tests", "conformance"]:
@@ -135,7 +157,7 @@ def violation(path, name):
 
 
 def sources():
-    for top in ("core", "bindings", "tests"):
+    for top in ("core", "bindings", "inspect", "tests"):
         for folder, _, names in os.walk(os.path.join(ROOT, top)):
             for name in sorted(names):
                 if name.endswith((".c", ".h", ".cpp", ".hpp", ".S")):
@@ -239,7 +261,7 @@ def main():
                 if reason:
                     found += 1
                     print(f"{path}:{number}: {match[1]}: {reason}")
-    for root, table in (("core/src", CORE), ("bindings/lua/src", LUA)):
+    for root, table in (("core/src", CORE), ("bindings/lua/src", LUA), ("inspect/src", INSPECT)):
         for folder in set(os.listdir(os.path.join(ROOT, root))) - set(table):
             found += 1
             print(f"{root}/{folder}: a layer that is not in the table of {__file__}")

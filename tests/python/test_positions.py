@@ -19,6 +19,7 @@ def position(tmp_path_factory):
     output = tmp_path_factory.mktemp("positions") / f"positions{sysconfig.get_config_var('EXT_SUFFIX')}"
     rooms = ROOT / "bindings" / "python" / "src"
     sources = [HERE / "positions_module.c", rooms / "frames" / "positions.c"]
+    sources.append(rooms / "frames" / "location_table.c")
     spec = importlib.util.spec_from_file_location(
         "positions", compile_c(output, sources, f"-I{rooms}", "-shared", "-fPIC")
     )

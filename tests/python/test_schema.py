@@ -51,7 +51,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def test_the_schemas_are_valid_and_say_their_version(validating):
-    for name in ("error-1", "report-1"):
+    for name in ("error-1", "report-1", "dump-1"):
         schema = validating.schema(name)
         validating.validator(name).check_schema(schema)
         assert validating.name_of({"schema": schema["title"]}) == name

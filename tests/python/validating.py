@@ -46,11 +46,13 @@ def validator(name: str, is_strict: bool = True):
             yield from plain(self, target, instance, part)
             valid.add(key)  # not reached for an invalid one: the first error ends the validation
 
-    documents = [strict(schema(each)) if is_strict else schema(each) for each in ("error-1", "report-1")]
+    documents = [
+        strict(schema(each)) if is_strict else schema(each) for each in ("error-1", "report-1", "dump-1")
+    ]
     registry = Registry().with_resources(
         (document["$id"], Resource.from_contents(document)) for document in documents
     )
-    document = documents[name == "report-1"]
+    document = next(each for each in documents if name_of({"schema": each["title"]}) == name)
     return extend(Draft202012Validator, {"$ref": each_once})(document, registry=registry)
 
 

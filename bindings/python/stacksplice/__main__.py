@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from . import (
     _command_doctor,
+    _command_dump,
     _command_run,
     _command_show,
     _command_symbolize,
@@ -28,6 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="command")
     _command_run.add(commands)
     _command_show.add(commands)
+    _command_dump.add(commands)
     _command_symbolize.add(commands)
     _command_top.add(commands)
     _command_doctor.add(commands)

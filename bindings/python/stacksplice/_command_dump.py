@@ -1,0 +1,53 @@
+"""``python -m stacksplice dump``: the stacks of all threads of a running process."""
+
+from __future__ import annotations
+
+from ._commands import add_command
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from ._commands import Commands
+
+_ABOUT = """\
+Print the stacks of all threads of a running process, native and Python frames
+in their order.  The process needs no stacksplice in it.  It is stopped only
+while its registers, stacks and frames are read; how long is printed.
+"""
+_STATUSES = {
+    "0": "the stacks were printed",
+    "2": "the process cannot be inspected, or the command line is wrong",
+}
+
+
+def _process(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+_process.__name__ = "process"  # argparse says: invalid process value
+
+
+def add(commands: Commands) -> None:
+    """Add the command to those of the command line."""
+    parser = add_command(
+        commands,
+        "dump",
+        run,
+        summary="print the stacks of all threads of a running process",
+        about=_ABOUT,
+        statuses=_STATUSES,
+    )
+    parser.add_argument("--all-frames", action="store_true", help="also show frames inside of interpreters")
+    parser.add_argument("--json", action="store_true", help="print them as JSON, schema stacksplice-dump/1")
+    parser.add_argument("process", type=_process, metavar="PID", help="the number of the process")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; the exit status."""
+    from ._dump import dump
+
+    return dump(options)

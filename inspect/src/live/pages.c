@@ -1,0 +1,183 @@
+/*
+ * A cache of whole pages: a hash table from page numbers to copies.  A process that is stopped must
+ * not wait for the reader, so each page is asked of the kernel once, and neighbours together.
+ */
+#include "live/pages.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+enum {
+    PAGE = 4096,
+    MAX_PAGES = 1 << 17, /* half a gigabyte of copies; later reads fail */
+    BLOCK = 64           /* pages read by one call */
+};
+
+typedef struct slot {
+    uint64_t page; /* its number plus one; 0: free */
+    char *bytes;   /* NULL: it cannot be read */
+} slot;
+
+struct ssi_pages {
+    int process;
+    bool frozen;
+    size_t count, room; /* of slots; ROOM is a power of two */
+    slot *slots;
+    char **blocks; /* of BLOCK pages each */
+    size_t block_count, pages_used;
+};
+
+ssi_pages *ssi_pages_new(int process)
+{
+    ssi_pages *pages = calloc(1, sizeof *pages);
+
+    if (!pages)
+        return NULL;
+    pages->process = process;
+    pages->room = 1024;
+    pages->slots = calloc(pages->room, sizeof *pages->slots);
+    pages->blocks = calloc(MAX_PAGES / BLOCK, sizeof *pages->blocks);
+    if (!pages->slots || !pages->blocks) {
+        ssi_pages_free(pages);
+        return NULL;
+    }
+    return pages;
+}
+
+void ssi_pages_free(ssi_pages *pages)
+{
+    if (!pages)
+        return;
+    for (size_t i = 0; i < pages->block_count; i++)
+        free(pages->blocks[i]);
+    free(pages->blocks);
+    free(pages->slots);
+    free(pages);
+}
+
+void ssi_pages_freeze(ssi_pages *pages)
+{
+    pages->frozen = true;
+}
+
+/* ---- The table --------------------------------------------------------------------------------*/
+
+static slot *slot_of(slot *slots, size_t room, uint64_t page)
+{
+    size_t at = (size_t)(page * 0x9E3779B97F4A7C15u >> 32) & (room - 1);
+
+    while (slots[at].page && slots[at].page != page + 1)
+        at = (at + 1) & (room - 1);
+    return &slots[at];
+}
+
+static bool grow_table(ssi_pages *pages)
+{
+    size_t room = pages->room * 2;
+    slot *larger;
+
+    if (pages->count * 2 < pages->room)
+        return true;
+    larger = calloc(room, sizeof *larger);
+    if (!larger)
+        return false;
+    for (size_t i = 0; i < pages->room; i++)
+        if (pages->slots[i].page)
+            *slot_of(larger, room, pages->slots[i].page - 1) = pages->slots[i];
+    free(pages->slots);
+    pages->slots = larger;
+    pages->room = room;
+    return true;
+}
+
+static bool put(ssi_pages *pages, uint64_t page, char *bytes)
+{
+    slot *s;
+
+    if (!grow_table(pages))
+        return false;
+    s = slot_of(pages->slots, pages->room, page);
+    if (!s->page)
+        pages->count++;
+    *s = (slot){page + 1, bytes};
+    return true;
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------*/
+
+/* Room for COUNT pages in a row, at most BLOCK; NULL when all is used. */
+static char *room_for(ssi_pages *pages, size_t count)
+{
+    size_t block = pages->pages_used / BLOCK, within = pages->pages_used % BLOCK;
+
+    if (within + count > BLOCK) {
+        block++;
+        within = 0;
+    }
+    if (block >= MAX_PAGES / BLOCK)
+        return NULL;
+    if (block >= pages->block_count) {
+        pages->blocks[block] = malloc(BLOCK * PAGE);
+        if (!pages->blocks[block])
+            return NULL;
+        pages->block_count = block + 1;
+    }
+    pages->pages_used = block * BLOCK + within + count;
+    return pages->blocks[block] + within * PAGE;
+}
+
+/* Ask the kernel for COUNT pages from PAGE on. */
+static void fetch(ssi_pages *pages, uint64_t page, size_t count)
+{
+    char *bytes = room_for(pages, count);
+    struct iovec local = {bytes, count * PAGE}, remote = {(void *)(page * PAGE), count * PAGE};
+    ssize_t got = bytes ? process_vm_readv(pages->process, &local, 1, &remote, 1, 0) : -1;
+    size_t whole = got > 0 ? (size_t)got / PAGE : 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (!put(pages, page + i, i < whole ? bytes + i * PAGE : NULL))
+            return;
+}
+
+void ssi_pages_take(ssi_pages *pages, uint64_t start, uint64_t end)
+{
+    for (uint64_t page = start / PAGE, last = (end + PAGE - 1) / PAGE; page < last; page += BLOCK)
+        fetch(pages, page, last - page < BLOCK ? (size_t)(last - page) : BLOCK);
+}
+
+static const char *page_at(ssi_pages *pages, uint64_t page)
+{
+    const slot *s = slot_of(pages->slots, pages->room, page);
+
+    if (!s->page && !pages->frozen) {
+        fetch(pages, page, 1);
+        s = slot_of(pages->slots, pages->room, page);
+    }
+    return s->page ? s->bytes : NULL;
+}
+
+static bool read_pages(void *data, uint64_t address, void *out, size_t size)
+{
+    ssi_pages *pages = data;
+    char *to = out;
+
+    while (size) {
+        const char *bytes = page_at(pages, address / PAGE);
+        size_t within = (size_t)(address % PAGE);
+        size_t now = PAGE - within < size ? PAGE - within : size;
+
+        if (!bytes)
+            return false;
+        memcpy(to, bytes + within, now);
+        to += now;
+        address += now;
+        size -= now;
+    }
+    return true;
+}
+
+ssi_memory ssi_pages_memory(ssi_pages *pages)
+{
+    return (ssi_memory){read_pages, pages};
+}

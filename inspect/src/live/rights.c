@@ -1,0 +1,86 @@
+/* Why the kernel refuses to trace a process, and what helps. */
+#include "live/live.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The number in FILE after the text BEFORE; -1 if there is none. */
+static int number_in(const char *file, const char *before)
+{
+    char line[256];
+    int number = -1;
+    FILE *f = fopen(file, "re");
+
+    if (!f)
+        return -1;
+    while (number < 0 && fgets(line, sizeof line, f))
+        if (!strncmp(line, before, strlen(before)))
+            (void)sscanf(line + strlen(before), "%d", &number);
+    fclose(f);
+    return number;
+}
+
+/* A process that has ended stays until its parent asks for its status. */
+static bool is_dead(const char *status)
+{
+    char line[256], state = 0;
+    FILE *f = fopen(status, "re");
+
+    if (!f)
+        return false;
+    while (!state && fgets(line, sizeof line, f))
+        (void)sscanf(line, "State: %c", &state);
+    fclose(f);
+    return state == 'Z' || state == 'X';
+}
+
+static const char *policy(int process)
+{
+    char folder[32];
+    struct stat status;
+
+    switch (number_in("/proc/sys/kernel/yama/ptrace_scope", "")) {
+    case 3:
+        return "this kernel forbids tracing until it is started anew (kernel.yama.ptrace_scope is "
+               "3)";
+    case 2:
+        return "only root may trace here (kernel.yama.ptrace_scope is 2): run this command with "
+               "sudo";
+    case 1:
+        if (geteuid() != 0)
+            return "only its ancestors may trace it (kernel.yama.ptrace_scope is 1): run this "
+                   "command "
+                   "with sudo, or once: sudo sysctl kernel.yama.ptrace_scope=0";
+        break;
+    default:
+        break;
+    }
+    snprintf(folder, sizeof folder, "/proc/%d", process);
+    if (geteuid() != 0 && !stat(folder, &status) && status.st_uid != geteuid())
+        return "it belongs to another user: run this command as that user, or with sudo";
+    return "in a container, start that with --cap-add=SYS_PTRACE; else run this command with sudo";
+}
+
+void ssi_explain_refusal(int process, int error, char *out, size_t size)
+{
+    char file[48];
+    int tracer;
+
+    snprintf(file, sizeof file, "/proc/%d/status", process);
+    tracer = number_in(file, "TracerPid:");
+    if (error == EPERM && is_dead(file))
+        snprintf(out, size, "process %d has ended: only its parent has not asked for its status",
+                 process);
+    else if (error == ESRCH || error == ENOENT)
+        snprintf(out, size, "there is no process %d: ps lists those that run", process);
+    else if (error != EPERM && error != EACCES)
+        snprintf(out, size, "cannot trace process %d: %s", process, strerror(error));
+    else if (tracer > 0)
+        snprintf(out, size, "process %d is traced by process %d already: end that debugger first",
+                 process, tracer);
+    else
+        snprintf(out, size, "may not trace process %d: %s", process, policy(process));
+}

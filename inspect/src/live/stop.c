@@ -1,0 +1,211 @@
+/*
+ * Stops all threads of a process.  A seized thread is interrupted without a signal, so the process
+ * cannot notice, and a thread that was stopped before (by Ctrl-Z) stays so afterwards.
+ */
+#include "live/live.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum {
+    ROUNDS = 8,          /* of looking for threads that began meanwhile */
+    PATIENCE_MS = 500,   /* for a thread that sleeps in the kernel and cannot be interrupted */
+    MAX_STACK = 8 << 20, /* bytes copied of one stack */
+    RED_ZONE = 128,
+    SPIN_NS = 3000000
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Seize the thread; 0 or an errno. */
+static int seize(ssi_target *target, int id)
+{
+    for (size_t i = 0; i < target->thread_count; i++)
+        if (target->threads[i].id == id)
+            return 0;
+    if (ptrace(PTRACE_SEIZE, id, NULL, NULL))
+        return errno;
+    if (!ssi_target_add_thread(target, id)) {
+        ptrace(PTRACE_DETACH, id, NULL, NULL);
+        return ENOMEM;
+    }
+    return 0;
+}
+
+/* Seize all threads that are not yet; 0, or an errno if none can be. */
+static int seize_all(ssi_target *target)
+{
+    char path[48];
+    DIR *folder;
+    int error = ESRCH, failed = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/task", target->process);
+    folder = opendir(path);
+    if (!folder)
+        return errno == ENOENT ? ESRCH : errno;
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        int id = atoi(entry->d_name);
+
+        if (id <= 0)
+            continue;
+        failed = seize(target, id);
+        if (failed && failed != ESRCH) /* a thread may have ended meanwhile */
+            error = failed;
+    }
+    closedir(folder);
+    return target->thread_count ? 0 : error;
+}
+
+/* ---- Waiting ----------------------------------------------------------------------------------*/
+
+/* What a stopped thread is detached with: a signal that was on its way to it, else 0. */
+static int signal_of(int status)
+{
+    return status >> 16 ? 0 : WSTOPSIG(status);
+}
+
+/* Most threads stop within microseconds, and the process must not wait for a timer of ours. */
+static void wait_briefly(uint64_t since)
+{
+    struct timespec pause = {0, 200000};
+
+    if (now_ns() - since < SPIN_NS)
+        sched_yield();
+    else
+        nanosleep(&pause, NULL);
+}
+
+/* Wait until THREAD has stopped; false if it ends, or not in time. */
+static bool wait_for(ssi_thread *thread, uint64_t until, int *signal)
+{
+    for (uint64_t since = now_ns();; wait_briefly(since)) {
+        int status = 0;
+        pid_t got = waitpid(thread->id, &status, __WALL | WNOHANG);
+
+        if (got == thread->id && WIFSTOPPED(status)) {
+            *signal = signal_of(status);
+            return true;
+        }
+        if (got == thread->id || (got < 0 && errno != EINTR)) {
+            snprintf(thread->why, sizeof thread->why, "thread ended while it was being stopped");
+            return false;
+        }
+        if (now_ns() > until) {
+            snprintf(thread->why, sizeof thread->why,
+                     "thread waits in the kernel and cannot be stopped");
+            return false;
+        }
+    }
+}
+
+/* ---- Registers --------------------------------------------------------------------------------*/
+
+static void read_registers(ssi_thread *thread)
+{
+    struct user_regs_struct r;
+    struct iovec place = {&r, sizeof r};
+
+    if (ptrace(PTRACE_GETREGSET, thread->id, (void *)NT_PRSTATUS, &place)) {
+        snprintf(thread->why, sizeof thread->why, "registers cannot be read: %s", strerror(errno));
+        return;
+    }
+    if (place.iov_len != sizeof r) {
+        snprintf(thread->why, sizeof thread->why, "thread of another machine (32 bits)");
+        return;
+    }
+    memcpy(thread->registers,
+           (uint64_t[SSI_REGISTERS]){r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8,
+                                     r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rip},
+           sizeof thread->registers);
+    thread->has_registers = true;
+}
+
+/* What the kernel says of a thread, which may have ended meanwhile. */
+static void read_status(int process, ssi_thread *thread)
+{
+    char line[256];
+    FILE *file;
+
+    snprintf(line, sizeof line, "/proc/%d/task/%d/status", process, thread->id);
+    file = fopen(line, "re");
+    if (!file)
+        return;
+    while (fgets(line, sizeof line, file)) {
+        const char *last = strrchr(line, '\t');
+
+        line[strcspn(line, "\n")] = '\0';
+        if (!strncmp(line, "Name:\t", 6))
+            snprintf(thread->name, sizeof thread->name, "%.31s", line + 6);
+        else if (!strncmp(line, "NSpid:", 6) && last)
+            thread->own_id = atoi(last + 1);
+    }
+    fclose(file);
+}
+
+/* ---- Stop and go ------------------------------------------------------------------------------*/
+
+int ssi_live_stop(ssi_target *target)
+{
+    size_t done = 0;
+    int error = seize_all(target);
+    uint64_t start = now_ns();
+
+    if (error)
+        return error;
+    target->stopped_ns = start;
+    for (int round = 0; round < ROUNDS && done < target->thread_count; round++) {
+        size_t count = target->thread_count;
+
+        for (size_t i = done; i < count; i++)
+            ptrace(PTRACE_INTERRUPT, target->threads[i].id, NULL, NULL);
+        for (size_t i = done; i < count; i++) {
+            ssi_thread *thread = &target->threads[i];
+
+            if (wait_for(thread, start + PATIENCE_MS * 1000000ull, &thread->signal))
+                read_registers(thread);
+        }
+        done = count;
+        (void)seize_all(target);
+    }
+    return 0;
+}
+
+void ssi_live_release(ssi_target *target)
+{
+    for (size_t i = 0; i < target->thread_count; i++)
+        ptrace(PTRACE_DETACH, target->threads[i].id, NULL, (void *)(long)target->threads[i].signal);
+    target->stopped_ns = now_ns() - target->stopped_ns;
+    for (size_t i = 0; i < target->thread_count; i++)
+        read_status(target->process, &target->threads[i]);
+}
+
+void ssi_live_take_stacks(const ssi_target *target, ssi_pages *pages)
+{
+    for (size_t i = 0; i < target->thread_count; i++) {
+        uint64_t sp = target->threads[i].registers[SSI_SP];
+        const ssi_mapping *mapping = ssi_target_mapping(target, sp);
+        uint64_t end = mapping ? mapping->end : 0;
+
+        if (!target->threads[i].has_registers || !mapping)
+            continue;
+        if (end - sp > MAX_STACK)
+            end = sp + MAX_STACK;
+        ssi_pages_take(pages, sp > RED_ZONE ? sp - RED_ZONE : sp, end);
+    }
+}

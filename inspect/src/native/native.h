@@ -1,0 +1,35 @@
+/* Native frames of a target's threads, unwound from its registers and memory by libdw. */
+#ifndef SSI_NATIVE_H
+#define SSI_NATIVE_H
+
+#include "target/frame.h"
+#include "target/target.h"
+
+typedef struct ssi_native ssi_native;
+
+/* The callee-saved registers by which interpreters are found: rbx, rbp, r12 to r15. */
+enum { SSI_SAVED = 6 };
+
+typedef struct ssi_native_frame {
+    uint64_t address; /* address - 1 is in the instruction */
+    uint64_t sp;      /* the frame owns the stack from here to the next frame's sp */
+    uint64_t saved[SSI_SAVED];
+    unsigned known; /* a bit for each of SAVED that has a value */
+    bool inferred;
+} ssi_native_frame;
+
+typedef struct ssi_native_stack {
+    ssi_native_frame *frames;
+    size_t count, room;
+    const char *truncated; /* why the walk ended early, or NULL */
+} ssi_native_stack;
+
+/* NULL with *WHY when libdw cannot be had, or memory. */
+ssi_native *ssi_native_new(const ssi_target *target, const char **why);
+void ssi_native_free(ssi_native *native);
+/* The frames of THREAD, innermost first; STACK is emptied before. */
+void ssi_native_walk(ssi_native *native, const ssi_thread *thread, ssi_native_stack *stack);
+/* What is known of the native frame at ADDRESS. */
+ssi_frame ssi_native_describe(ssi_native *native, const ssi_native_frame *frame);
+
+#endif

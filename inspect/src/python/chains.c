@@ -1,0 +1,216 @@
+/*
+ * From the runtime to its interpreters, their threads, and each thread's chain of frames.
+ *
+ * Every run of the evaluation loop has an object on the C stack, whose address says which native
+ * frame it is: a _PyCFrame in 3.11 and 3.12, an entry frame of the chain from 3.13 on.  The process
+ * was stopped anywhere, so each word that is read may be half made: all reads are checked, all
+ * chains bounded, and code objects are recognised before anything of them is believed.
+ */
+#include "python/python.h"
+
+#include "base/texts.h"
+#include "frames/location_table.h"
+#include "python/code.h"
+
+#include <string.h>
+
+enum { MAX_INTERPRETERS = 256, MAX_THREADS = 1 << 14, MAX_RUNS = 1 << 14, MAX_FRAMES = 1 << 17 };
+
+typedef struct reader {
+    const ssi_memory *memory;
+    ssi_python_layout layout;
+    ssi_codes codes;
+    ssi_scripts *scripts;
+    const char *interpreter; /* of the thread that is read; NULL: the main one */
+    ssi_run run;
+} reader;
+
+typedef struct seen_frame {
+    uint64_t address, code, previous, instruction;
+    uint8_t owner, is_entry;
+} seen_frame;
+
+/* ---- Frames -----------------------------------------------------------------------------------*/
+
+static bool read_frame(const reader *r, uint64_t address, seen_frame *seen)
+{
+    const ssi_python_layout *l = &r->layout;
+
+    *seen = (seen_frame){.address = address};
+    if (!ssi_read_word(r->memory, address + l->frame_code, &seen->code) ||
+        !ssi_read_word(r->memory, address + l->frame_previous, &seen->previous) ||
+        !ssi_read_word(r->memory, address + l->frame_instruction, &seen->instruction) ||
+        !ssi_read(r->memory, address + l->frame_owner, &seen->owner, 1))
+        return false;
+    if (l->entry_bit && !ssi_read(r->memory, address + l->frame_is_entry, &seen->is_entry, 1))
+        return false;
+    seen->code &= l->code_mask;
+    return true;
+}
+
+static void place(const ssi_code *code, int64_t lasti, ssi_frame *frame)
+{
+    sspy_position position;
+
+    if (!code->table || lasti < INT32_MIN || lasti > INT32_MAX)
+        return;
+    position = sspy_position_in(code->table, code->table_size, code->first_line, (int)lasti);
+    frame->line = position.line;
+    if (!position.column)
+        return;
+    frame->end_line = position.end_line;
+    frame->column = position.column;
+    frame->end_column = position.end_column;
+}
+
+/* Add FRAME if Python shows it; false without memory. */
+static bool show(reader *r, const seen_frame *seen)
+{
+    const ssi_code *code = ssi_code_at(&r->codes, seen->code);
+    uint64_t start = seen->code + r->layout.code_instructions;
+    ssi_frame frame = {.kind = SSI_SCRIPT,
+                       .language = "python",
+                       .address = seen->instruction,
+                       .interpreter = r->interpreter};
+
+    if (!code)
+        return ssi_frames_add_gap(&r->scripts->frames, "a Python frame cannot be read");
+    if (seen->owner != SSI_FRAME_OF_GENERATOR &&
+        seen->instruction < start + (uint64_t)code->first_traceable * SSI_CODE_UNIT)
+        return true; /* it has not begun */
+    frame.function = code->function;
+    frame.file = code->file;
+    place(code, (int64_t)(seen->instruction - start), &frame);
+    return ssi_frames_add(&r->scripts->frames, &frame);
+}
+
+/* ---- Runs -------------------------------------------------------------------------------------*/
+
+static void begin_run(reader *r)
+{
+    r->run.first = r->scripts->frames.count;
+}
+
+static void end_run(reader *r, uint64_t marker)
+{
+    r->run.marker = marker;
+    r->run.count = r->scripts->frames.count - r->run.first;
+    if (r->run.count)
+        (void)ssi_scripts_add_run(r->scripts, &r->run);
+}
+
+/* 3.11, 3.12: a run belongs to each _PyCFrame. */
+static void read_cframes(reader *r, uint64_t cframe)
+{
+    uint64_t last = 0;
+    int steps = 0;
+
+    for (int runs = 0; cframe > last && runs < MAX_RUNS; runs++) {
+        uint64_t frame = 0, next = 0;
+        seen_frame seen;
+
+        begin_run(r);
+        (void)ssi_read_word(r->memory, cframe + r->layout.cframe_current, &frame);
+        while (frame && steps++ < MAX_FRAMES && read_frame(r, frame, &seen)) {
+            if (seen.owner >= SSI_FRAME_OF_C || !show(r, &seen) || seen.is_entry)
+                break;
+            frame = seen.previous;
+        }
+        end_run(r, cframe);
+        last = cframe;
+        (void)ssi_read_word(r->memory, cframe + r->layout.cframe_previous, &next);
+        cframe = next;
+    }
+}
+
+/* From 3.13 on: entry frames in the chain end the runs. */
+static void read_entry_frames(reader *r, uint64_t frame)
+{
+    seen_frame seen;
+
+    begin_run(r);
+    for (int steps = 0; frame && steps < MAX_FRAMES && read_frame(r, frame, &seen); steps++) {
+        if (seen.owner >= SSI_FRAME_OF_C) {
+            end_run(r, frame);
+            begin_run(r);
+        } else if (!show(r, &seen)) {
+            break;
+        }
+        frame = seen.previous;
+    }
+    end_run(r, 0);
+}
+
+/* ---- Threads ----------------------------------------------------------------------------------*/
+
+static void read_thread(reader *r, uint64_t thread)
+{
+    uint64_t id = 0, head = 0;
+
+    (void)ssi_read_word(r->memory, thread + r->layout.thread_id, &id);
+    (void)ssi_read_word(r->memory, thread + r->layout.thread_head, &head);
+    r->run = (ssi_run){.thread = (int)id};
+    if (r->layout.cframe)
+        read_cframes(r, head);
+    else
+        read_entry_frames(r, head);
+}
+
+/* False when the threads of INTERPRETER are not where the layout has them. */
+static bool read_threads(reader *r, uint64_t interpreter)
+{
+    uint64_t thread = 0, owner, id = 0;
+
+    if (!ssi_read_word(r->memory, interpreter + r->layout.interpreter_threads, &thread) ||
+        !ssi_read_word(r->memory, interpreter + r->layout.interpreter_id, &id))
+        return false;
+    r->interpreter = id ? ssi_text_format("interpreter %lld", (long long)id) : NULL;
+    for (int i = 0; thread && i < MAX_THREADS; i++) {
+        if (!ssi_read_word(r->memory, thread + r->layout.thread_interpreter, &owner) ||
+            owner != interpreter)
+            return false;
+        read_thread(r, thread);
+        if (!ssi_read_word(r->memory, thread + r->layout.thread_next, &thread))
+            return false;
+    }
+    return true;
+}
+
+static const char *read_runtime(reader *r, uint64_t runtime)
+{
+    uint64_t interpreter = 0;
+
+    if (!ssi_read_word(r->memory, runtime + r->layout.interpreters, &interpreter))
+        return "its interpreters cannot be read";
+    for (int i = 0; interpreter && i < MAX_INTERPRETERS; i++) {
+        if (!read_threads(r, interpreter))
+            return "its threads cannot be read";
+        if (!ssi_read_word(r->memory, interpreter + r->layout.interpreter_next, &interpreter))
+            return "its interpreters cannot be read";
+    }
+    return NULL;
+}
+
+void ssi_python_read(const ssi_target *target, const ssi_python *python, ssi_scripts *scripts)
+{
+    reader r = {.memory = &target->memory, .scripts = scripts};
+    uint64_t version = 0;
+    const char *why = ssi_python_layout_of(&target->memory, python->runtime, python->version,
+                                           &r.layout, &version);
+
+    if (!why) {
+        r.codes.memory = &target->memory;
+        r.codes.layout = &r.layout;
+        why = read_runtime(&r, python->runtime);
+        ssi_codes_free(&r.codes);
+    }
+    if (why && version)
+        ssi_scripts_note(scripts,
+                         ssi_text_format("cannot read Python frames of %s: %s (CPython %u.%u.%u)",
+                                         python->path, why, (unsigned)(version >> 24 & 255),
+                                         (unsigned)(version >> 16 & 255),
+                                         (unsigned)(version >> 8 & 255)));
+    else if (why)
+        ssi_scripts_note(scripts,
+                         ssi_text_format("cannot read Python frames of %s: %s", python->path, why));
+}

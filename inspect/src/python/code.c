@@ -1,0 +1,132 @@
+#include "python/code.h"
+
+#include "base/list.h"
+#include "python/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TABLE = 1 << 22 };
+
+/* ---- The table --------------------------------------------------------------------------------*/
+
+static size_t *slot_of(const ssi_codes *codes, uint64_t address)
+{
+    size_t at = (size_t)(address * 0x9E3779B97F4A7C15u >> 32) & (codes->slot_count - 1);
+
+    while (codes->slots[at] && codes->items[codes->slots[at] - 1].address != address)
+        at = (at + 1) & (codes->slot_count - 1);
+    return &codes->slots[at];
+}
+
+static bool grow_slots(ssi_codes *codes)
+{
+    size_t count = codes->slot_count ? codes->slot_count * 2 : 256;
+    size_t *slots;
+
+    if (codes->count * 2 < codes->slot_count)
+        return true;
+    slots = calloc(count, sizeof *slots);
+    if (!slots)
+        return false;
+    free(codes->slots);
+    codes->slots = slots;
+    codes->slot_count = count;
+    for (size_t i = 0; i < codes->count; i++)
+        *slot_of(codes, codes->items[i].address) = i + 1;
+    return true;
+}
+
+/* ---- One code object --------------------------------------------------------------------------*/
+
+static bool is_last_part(const char *name, const char *whole)
+{
+    size_t length = strlen(name), of = strlen(whole);
+
+    return length <= of && !strcmp(whole + of - length, name) &&
+           (length == of || whole[of - length - 1] == '.');
+}
+
+/* A qualified name is more precise, but renamed code keeps that of something else. */
+static const char *shown_name(const ssi_codes *codes, uint64_t address)
+{
+    uint64_t name = 0, whole = 0;
+    const char *short_name, *long_name;
+
+    (void)ssi_read_word(codes->memory, address + SSI_CODE_NAME, &name);
+    (void)ssi_read_word(codes->memory, address + SSI_CODE_QUALNAME, &whole);
+    short_name = ssi_python_text(codes->memory, codes->layout, name);
+    long_name = ssi_python_text(codes->memory, codes->layout, whole);
+    return short_name && long_name && is_last_part(short_name, long_name) ? long_name : short_name;
+}
+
+static void read_table(const ssi_codes *codes, ssi_code *code)
+{
+    uint64_t table = 0, size = 0;
+
+    if (!ssi_read_word(codes->memory, code->address + SSI_CODE_TABLE, &table) ||
+        !ssi_read_word(codes->memory, table + SSI_VAR_SIZE, &size) || size > MAX_TABLE)
+        return;
+    code->table = malloc(size ? (size_t)size : 1);
+    if (!code->table)
+        return;
+    if (ssi_read(codes->memory, table + SSI_BYTES_DATA, code->table, (size_t)size)) {
+        code->table_size = (size_t)size;
+        return;
+    }
+    free(code->table);
+    code->table = NULL;
+}
+
+/* All code objects have one type.  The first that has a name and a file says which. */
+static bool read_code(ssi_codes *codes, ssi_code *code)
+{
+    const ssi_python_layout *layout = codes->layout;
+    uint64_t type, file = 0;
+
+    if (!ssi_read_word(codes->memory, code->address + SSI_OBJECT_TYPE, &type) ||
+        (codes->type && type != codes->type))
+        return false;
+    if (!ssi_read(codes->memory, code->address + layout->code_first_line, &code->first_line,
+                  sizeof code->first_line) ||
+        !ssi_read(codes->memory, code->address + layout->code_first_traceable,
+                  &code->first_traceable, sizeof code->first_traceable))
+        return false;
+    (void)ssi_read_word(codes->memory, code->address + SSI_CODE_FILE, &file);
+    code->file = ssi_python_text(codes->memory, layout, file);
+    code->function = shown_name(codes, code->address);
+    if (!codes->type && (!code->file || !code->function))
+        return false;
+    codes->type = type;
+    read_table(codes, code);
+    return true;
+}
+
+const ssi_code *ssi_code_at(ssi_codes *codes, uint64_t address)
+{
+    ssi_code code = {.address = address};
+    size_t *slot;
+
+    if (!address || !grow_slots(codes))
+        return NULL;
+    slot = slot_of(codes, address);
+    if (*slot)
+        return &codes->items[*slot - 1];
+    if (!read_code(codes, &code))
+        return NULL;
+    if (!ssi_grow((void **)&codes->items, codes->count, &codes->room, sizeof code)) {
+        free(code.table);
+        return NULL;
+    }
+    codes->items[codes->count++] = code;
+    *slot = codes->count;
+    return &codes->items[codes->count - 1];
+}
+
+void ssi_codes_free(ssi_codes *codes)
+{
+    for (size_t i = 0; i < codes->count; i++)
+        free(codes->items[i].table);
+    free(codes->items);
+    free(codes->slots);
+}

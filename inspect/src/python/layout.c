@@ -1,0 +1,175 @@
+/*
+ * 3.11 and 3.12 get security fixes only, so their layout is frozen and stands here.  From 3.13 on
+ * the runtime begins with a table of its offsets (_Py_DebugOffsets), and a row has the numbers of
+ * that table's words.  Code objects and strings are as the version's headers have them.
+ */
+#include "python/layout.h"
+
+#include <string.h>
+
+enum { TABLE_WORDS = 64 };
+
+typedef struct row {
+    ssi_python_layout fixed;
+    /* The first words of groups in the table; 0: this version has none. */
+    uint8_t interpreter, thread, frame;
+    uint8_t native_id; /* in the thread's group */
+} row;
+
+static const row rows[] = {
+    {{.minor = 11,
+      .cframe = true,
+      .entry_bit = true,
+      .interpreters = 40,
+      .interpreter_next = 0,
+      .interpreter_threads = 16,
+      .interpreter_id = 48,
+      .thread_next = 8,
+      .thread_interpreter = 16,
+      .thread_head = 56,
+      .thread_id = 160,
+      .cframe_current = 8,
+      .cframe_previous = 16,
+      .frame_code = 32,
+      .frame_previous = 48,
+      .frame_instruction = 56,
+      .frame_owner = 69,
+      .frame_is_entry = 68,
+      .code_mask = ~(uint64_t)0,
+      .code_first_line = 72,
+      .code_first_traceable = 168,
+      .code_instructions = 184,
+      .text_ascii = 48,
+      .text_compact = 72},
+     0,
+     0,
+     0,
+     0},
+    {{.minor = 12,
+      .cframe = true,
+      .interpreters = 40,
+      .interpreter_next = 0,
+      .interpreter_threads = 72,
+      .interpreter_id = 8,
+      .thread_next = 8,
+      .thread_interpreter = 16,
+      .thread_head = 56,
+      .thread_id = 144,
+      .cframe_current = 0,
+      .cframe_previous = 8,
+      .frame_code = 0,
+      .frame_previous = 8,
+      .frame_instruction = 56,
+      .frame_owner = 70,
+      .code_mask = ~(uint64_t)0,
+      .code_first_line = 68,
+      .code_first_traceable = 176,
+      .code_instructions = 192,
+      .text_ascii = 40,
+      .text_compact = 56},
+     0,
+     0,
+     0,
+     0},
+    {{.minor = 13,
+      .code_mask = ~(uint64_t)7,
+      .code_first_line = 68,
+      .code_first_traceable = 184,
+      .code_instructions = 200,
+      .text_ascii = 40,
+      .text_compact = 56},
+     6,
+     19,
+     28,
+     6},
+    {{.minor = 14,
+      .code_mask = ~(uint64_t)7,
+      .code_first_line = 68,
+      .code_first_traceable = 192,
+      .code_instructions = 208,
+      .text_ascii = 40,
+      .text_compact = 56},
+     6,
+     22,
+     31,
+     6},
+    {{.minor = 15,
+      .code_mask = ~(uint64_t)7,
+      .code_first_line = 68,
+      .code_first_traceable = 192,
+      .code_instructions = 208,
+      .text_ascii = 40,
+      .text_compact = 56},
+     6,
+     22,
+     39,
+     9},
+};
+
+static const row *row_of(uint64_t version)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (version >> 16 == (0x0300u | rows[i].fixed.minor))
+            return &rows[i];
+    return NULL;
+}
+
+/* Never follow impossible offsets. */
+static bool are_within(const uint64_t *group, unsigned last, uint64_t limit)
+{
+    if (group[0] > limit)
+        return false;
+    for (unsigned i = 1; i <= last; i++)
+        if (group[i] >= group[0])
+            return false;
+    return true;
+}
+
+/* The groups: the interpreter's are size, id, next, threads; the thread's size, previous, next,
+   interpreter, frame; the frame's size, previous, code, instruction, locals, owner. */
+static const char *read_table(const row *r, const uint64_t *words, ssi_python_layout *layout)
+{
+    const uint64_t *interpreter = words + r->interpreter, *thread = words + r->thread;
+    const uint64_t *frame = words + r->frame;
+
+    if (words[2])
+        return "it is a free-threaded build";
+    if (!are_within(words + 3, 2, 1 << 24) || !are_within(interpreter, 3, 1 << 24) ||
+        !are_within(thread, r->native_id, 1 << 16) || !are_within(frame, 5, 1024))
+        return "its table of offsets is damaged";
+    layout->interpreters = (uint32_t)words[5];
+    layout->interpreter_id = (uint32_t)interpreter[1];
+    layout->interpreter_next = (uint32_t)interpreter[2];
+    layout->interpreter_threads = (uint32_t)interpreter[3];
+    layout->thread_next = (uint32_t)thread[2];
+    layout->thread_interpreter = (uint32_t)thread[3];
+    layout->thread_head = (uint32_t)thread[4];
+    layout->thread_id = (uint32_t)thread[r->native_id];
+    layout->frame_previous = (uint32_t)frame[1];
+    layout->frame_code = (uint32_t)frame[2];
+    layout->frame_instruction = (uint32_t)frame[3];
+    layout->frame_owner = (uint32_t)frame[5];
+    return NULL;
+}
+
+const char *ssi_python_layout_of(const ssi_memory *memory, uint64_t runtime, uint64_t version,
+                                 ssi_python_layout *layout, uint64_t *number)
+{
+    uint64_t words[TABLE_WORDS];
+    const row *r;
+    bool has_table;
+
+    *number = 0;
+    if (!ssi_read(memory, runtime, words, sizeof words))
+        return "its runtime cannot be read";
+    has_table = !memcmp(words, "xdebugpy", 8);
+    if (has_table)
+        *number = words[1];
+    else if (!ssi_read_word(memory, version, number))
+        return "it does not say which version it is";
+    r = row_of(*number);
+    if (!r || (r->frame != 0) != has_table)
+        return "its version is not known";
+    *layout = r->fixed;
+    return has_table ? read_table(r, words, layout) : NULL;
+}

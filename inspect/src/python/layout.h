@@ -1,0 +1,42 @@
+/* Where a CPython keeps its threads and frames: one row a minor version. */
+#ifndef SSI_PYTHON_LAYOUT_H
+#define SSI_PYTHON_LAYOUT_H
+
+#include "base/memory.h"
+
+/* Who owns a frame.  At FRAME_OF_C and above it is an entry frame, which is never shown. */
+enum { SSI_FRAME_OF_GENERATOR = 1, SSI_FRAME_OF_C = 3, SSI_CODE_UNIT = 2 };
+
+typedef struct ssi_python_layout {
+    unsigned minor;
+    bool cframe;           /* 3.11, 3.12: the chain's head is a _PyCFrame on the C stack */
+    bool entry_bit;        /* 3.11: a frame itself says that it began its activation */
+    uint32_t interpreters; /* in the runtime */
+    uint32_t interpreter_next, interpreter_threads, interpreter_id; /* in an interpreter */
+    uint32_t thread_next, thread_interpreter, thread_head, thread_id;
+    uint32_t cframe_current, cframe_previous;
+    uint32_t frame_code, frame_previous, frame_instruction, frame_owner, frame_is_entry;
+    uint64_t code_mask; /* the bits of frame_code that form the pointer */
+    uint32_t code_first_line, code_first_traceable, code_instructions;
+    uint32_t text_ascii, text_compact; /* where the characters of a str begin */
+} ssi_python_layout;
+
+/* These are the same in all of the versions. */
+enum {
+    SSI_CODE_FILE = 112,
+    SSI_CODE_NAME = 120,
+    SSI_CODE_QUALNAME = 128,
+    SSI_CODE_TABLE = 136,
+    SSI_OBJECT_TYPE = 8,
+    SSI_VAR_SIZE = 16,
+    SSI_BYTES_DATA = 32,
+    SSI_TEXT_LENGTH = 16,
+    SSI_TEXT_STATE = 32
+};
+
+/* Fill LAYOUT for the runtime at RUNTIME; VERSION is the address of Py_Version, or 0.  NULL, or why
+   it cannot be read.  *NUMBER is the version as Py_Version has it, or 0. */
+const char *ssi_python_layout_of(const ssi_memory *memory, uint64_t runtime, uint64_t version,
+                                 ssi_python_layout *layout, uint64_t *number);
+
+#endif

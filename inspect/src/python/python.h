@@ -1,0 +1,24 @@
+/*
+ * The frames of every CPython 3.11 to 3.15 in a target, with or without stacksplice in it.
+ */
+#ifndef SSI_PYTHON_H
+#define SSI_PYTHON_H
+
+#include "target/frame.h"
+#include "target/target.h"
+
+enum { SSI_MAX_PYTHONS = 8 };
+
+/* A copy of CPython in a target: found before a process is stopped, since files take time. */
+typedef struct ssi_python {
+    uint64_t runtime; /* address of _PyRuntime */
+    uint64_t version; /* address of Py_Version; 0 if not found */
+    const char *path;
+} ssi_python;
+
+/* Those in the binaries of TARGET, at most SSI_MAX_PYTHONS. */
+size_t ssi_python_find(const ssi_target *target, ssi_python *found);
+/* Add the runs of all threads of PYTHON.  What cannot be read is noted. */
+void ssi_python_read(const ssi_target *target, const ssi_python *python, ssi_scripts *scripts);
+
+#endif

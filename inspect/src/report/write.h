@@ -1,0 +1,15 @@
+/* Writes what was found as JSON, schema stacksplice-dump/1; frames are those of
+ * stacksplice-error/1. */
+#ifndef SSI_WRITE_H
+#define SSI_WRITE_H
+
+#include "target/frame.h"
+#include "target/target.h"
+
+/* The beginning with all that is known of the process, each thread with its stack, the end. */
+void ssi_write_begin(const ssi_target *target, const ssi_scripts *scripts);
+void ssi_write_thread(const ssi_thread *thread, const ssi_frames *stack, bool is_first);
+/* False if standard output took not all. */
+bool ssi_write_end(void);
+
+#endif

@@ -1,0 +1,131 @@
+/*
+ * Native frame i owns the stack from its stack pointer to that of frame i + 1.  The run whose
+ * marker lies there is what the interpreter's loop in that frame was running, and replaces it.  A
+ * run that no native frame owns follows behind a gap: nothing is placed by likelihood.
+ */
+#include "splice/splice.h"
+
+#include <stdlib.h>
+
+/* ---- Which thread a run belongs to ------------------------------------------------------------*/
+
+static bool is_on_stack(const ssi_target *target, const ssi_thread *thread, uint64_t marker)
+{
+    uint64_t sp = thread->registers[SSI_SP];
+    const ssi_mapping *stack = thread->has_registers ? ssi_target_mapping(target, sp) : NULL;
+
+    return stack && marker >= sp && marker < stack->end;
+}
+
+/* A process in a namespace knows its threads by other numbers, and an interpreter may run on
+   another thread's stack, so the marker decides.  The number decides for a thread on a signal's
+   stack. */
+static int owner_of(const ssi_target *target, const ssi_run *run, int fallback)
+{
+    for (size_t i = 0; i < target->thread_count; i++)
+        if (is_on_stack(target, &target->threads[i], run->marker))
+            return target->threads[i].id;
+    for (size_t i = 0; i < target->thread_count; i++)
+        if (target->threads[i].own_id == fallback)
+            return target->threads[i].id;
+    return fallback;
+}
+
+static int compare_runs(const void *left, const void *right)
+{
+    const ssi_run *a = left, *b = right;
+
+    if (a->thread != b->thread)
+        return a->thread < b->thread ? -1 : 1;
+    if (a->marker != b->marker)
+        return a->marker < b->marker ? -1 : 1;
+    return a->first < b->first ? -1 : 1;
+}
+
+void ssi_splice_assign(const ssi_target *target, ssi_scripts *scripts)
+{
+    for (size_t i = 0; i < scripts->run_count; i++)
+        scripts->runs[i].thread = owner_of(target, &scripts->runs[i], scripts->runs[i].thread);
+    qsort(scripts->runs, scripts->run_count, sizeof *scripts->runs, compare_runs);
+}
+
+/* ---- Merging ----------------------------------------------------------------------------------*/
+
+typedef struct merge {
+    const ssi_scripts *scripts;
+    const ssi_run *runs; /* of the thread */
+    size_t count, next;  /* the runs before NEXT are in OUT */
+    ssi_frames *out;
+} merge;
+
+static merge begin(const ssi_scripts *scripts, int thread, ssi_frames *out)
+{
+    merge m = {.scripts = scripts, .out = out};
+    size_t first = 0;
+
+    while (first < scripts->run_count && scripts->runs[first].thread != thread)
+        first++;
+    m.runs = scripts->runs + first;
+    while (first + m.count < scripts->run_count && m.runs[m.count].thread == thread)
+        m.count++;
+    return m;
+}
+
+static void put_run(merge *m)
+{
+    const ssi_run *run = &m->runs[m->next++];
+
+    for (size_t i = 0; i < run->count; i++)
+        (void)ssi_frames_add(m->out, &m->scripts->frames.items[run->first + i]);
+}
+
+/* Whether the marker of the next run lies in the native frame AT of STACK. */
+static bool is_in_frame(const merge *m, const ssi_native_stack *stack, size_t at)
+{
+    uint64_t low = stack->frames[at].sp, high = UINT64_MAX;
+
+    if (m->next == m->count)
+        return false;
+    if (at + 1 < stack->count)
+        high = stack->frames[at + 1].sp;
+    else if (stack->truncated)
+        return false; /* where it ends is not known */
+    return m->runs[m->next].marker >= low && m->runs[m->next].marker < high;
+}
+
+static void put_native(merge *m, ssi_native *native, const ssi_native_stack *stack)
+{
+    for (size_t i = 0; i < stack->count; i++) {
+        ssi_frame frame;
+
+        if (is_in_frame(m, stack, i)) {
+            put_run(m);
+            while (is_in_frame(m, stack, i)) {
+                (void)ssi_frames_add_gap(m->out, "two runs of frames in one native frame");
+                put_run(m);
+            }
+            continue;
+        }
+        frame = ssi_native_describe(native, &stack->frames[i]);
+        (void)ssi_frames_add(m->out, &frame);
+    }
+}
+
+void ssi_splice(ssi_native *native, const char *why, const ssi_thread *thread,
+                const ssi_scripts *scripts, ssi_frames *out)
+{
+    ssi_native_stack stack = {.truncated = why};
+    merge m = begin(scripts, thread->id, out);
+
+    out->count = 0;
+    if (native)
+        ssi_native_walk(native, thread, &stack);
+    put_native(&m, native, &stack);
+    if (stack.truncated)
+        (void)ssi_frames_add_gap(out, stack.truncated);
+    else if (m.next < m.count)
+        (void)ssi_frames_add_gap(out, "native frames of what follows were not found");
+    while (m.next < m.count)
+        put_run(&m);
+    free(stack.frames);
+}

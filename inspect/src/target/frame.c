@@ -1,0 +1,40 @@
+#include "target/frame.h"
+
+#include "base/list.h"
+
+#include <stdlib.h>
+
+bool ssi_frames_add(ssi_frames *frames, const ssi_frame *frame)
+{
+    if (!ssi_grow((void **)&frames->items, frames->count, &frames->room, sizeof *frame))
+        return false;
+    frames->items[frames->count++] = *frame;
+    return true;
+}
+
+bool ssi_frames_add_gap(ssi_frames *frames, const char *reason)
+{
+    return ssi_frames_add(frames, &(ssi_frame){.kind = SSI_GAP,
+                                               .language = "native",
+                                               .reason = reason ? reason : "out of memory"});
+}
+
+bool ssi_scripts_add_run(ssi_scripts *scripts, const ssi_run *run)
+{
+    if (!ssi_grow((void **)&scripts->runs, scripts->run_count, &scripts->run_room, sizeof *run))
+        return false;
+    scripts->runs[scripts->run_count++] = *run;
+    return true;
+}
+
+void ssi_scripts_note(ssi_scripts *scripts, const char *note)
+{
+    if (note && scripts->note_count < sizeof scripts->notes / sizeof *scripts->notes)
+        scripts->notes[scripts->note_count++] = note;
+}
+
+void ssi_scripts_free(ssi_scripts *scripts)
+{
+    free(scripts->frames.items);
+    free(scripts->runs);
+}

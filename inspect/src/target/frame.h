@@ -1,0 +1,57 @@
+/* The frames of the output, and the runs of script frames that wait to be put between native ones.
+ */
+#ifndef SSI_FRAME_H
+#define SSI_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum ssi_kind { SSI_NATIVE, SSI_SCRIPT, SSI_GAP } ssi_kind;
+
+/* Texts are those of base/texts.h; NULL and 0: not known. */
+typedef struct ssi_frame {
+    ssi_kind kind;
+    bool inferred; /* not found by exact means */
+    uint64_t address;
+    const char *language;
+    const char *function, *file; /* of a script */
+    uint32_t line, end_line, column, end_column;
+    const char *interpreter;       /* not the main one */
+    const char *module, *build_id; /* of native code */
+    uint64_t module_offset;
+    const char *reason; /* of a gap */
+} ssi_frame;
+
+typedef struct ssi_frames {
+    ssi_frame *items;
+    size_t count, room;
+} ssi_frames;
+
+/* False without memory. */
+bool ssi_frames_add(ssi_frames *frames, const ssi_frame *frame);
+bool ssi_frames_add_gap(ssi_frames *frames, const char *reason);
+
+/*
+ * Script frames of one activation of an interpreter, which stand for the native frame that contains
+ * the stack address MARKER.  The innermost run of a thread may have none: 0.
+ */
+typedef struct ssi_run {
+    int thread;
+    uint64_t marker;
+    size_t first, count; /* of the frames */
+} ssi_run;
+
+typedef struct ssi_scripts {
+    ssi_frames frames;
+    ssi_run *runs; /* those of one chain from the innermost outward */
+    size_t run_count, run_room;
+    const char *notes[16]; /* what cannot be had of the whole process */
+    size_t note_count;
+} ssi_scripts;
+
+bool ssi_scripts_add_run(ssi_scripts *scripts, const ssi_run *run);
+void ssi_scripts_note(ssi_scripts *scripts, const char *note);
+void ssi_scripts_free(ssi_scripts *scripts);
+
+#endif

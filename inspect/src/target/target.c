@@ -1,0 +1,105 @@
+#include "target/target.h"
+
+#include "base/list.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+ssi_thread *ssi_target_add_thread(ssi_target *target, int id)
+{
+    ssi_thread *thread;
+
+    if (!ssi_grow((void **)&target->threads, target->thread_count, &target->thread_room,
+                  sizeof *target->threads))
+        return NULL;
+    thread = &target->threads[target->thread_count++];
+    memset(thread, 0, sizeof *thread);
+    thread->id = thread->own_id = id;
+    return thread;
+}
+
+ssi_mapping *ssi_target_add_mapping(ssi_target *target, const ssi_mapping *mapping)
+{
+    ssi_mapping *added;
+    char *path = NULL;
+
+    if (mapping->path && !(path = strdup(mapping->path)))
+        return NULL;
+    if (!ssi_grow((void **)&target->mappings, target->mapping_count, &target->mapping_room,
+                  sizeof *target->mappings)) {
+        free(path);
+        return NULL;
+    }
+    added = &target->mappings[target->mapping_count++];
+    *added = *mapping;
+    added->path = path;
+    return added;
+}
+
+const ssi_mapping *ssi_target_mapping(const ssi_target *target, uint64_t address)
+{
+    size_t low = 0, high = target->mapping_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (target->mappings[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < target->mapping_count && target->mappings[low].start <= address
+               ? &target->mappings[low]
+               : NULL;
+}
+
+uint64_t ssi_target_binary_end(const ssi_target *target, size_t first)
+{
+    const char *path = target->mappings[first].path;
+    uint64_t end = 0;
+    bool executable = false;
+
+    if (!path || path[0] != '/' || target->mappings[first].offset)
+        return 0;
+    for (size_t i = first; i < target->mapping_count; i++) {
+        const ssi_mapping *m = &target->mappings[i];
+
+        if (m->path && strcmp(m->path, path) != 0)
+            break;
+        if (!m->path)
+            continue; /* zeroes of the file, or a gap of the address space */
+        if (i > first && !m->offset)
+            break; /* the same file once more */
+        executable |= m->executable;
+        end = m->end;
+    }
+    return executable ? end : 0;
+}
+
+int ssi_target_open(const ssi_target *target, const ssi_mapping *mapping)
+{
+    char path[PATH_MAX + 64];
+    int fd;
+
+    snprintf(path, sizeof path, "%s%s", target->root, mapping->path);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && target->is_live) {
+        /* The file was replaced or deleted; the kernel still has the mapped one. */
+        snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", target->process,
+                 (unsigned long long)mapping->start, (unsigned long long)mapping->end);
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    }
+    return fd;
+}
+
+void ssi_target_free(ssi_target *target)
+{
+    for (size_t i = 0; i < target->mapping_count; i++)
+        free(target->mappings[i].path);
+    free(target->mappings);
+    free(target->threads);
+    free(target->executable);
+}

@@ -1,0 +1,54 @@
+/*
+ * What a living process and a core file have in common: threads with their registers, what is
+ * mapped where, and memory.  All that comes after is the same for both.
+ */
+#ifndef SSI_TARGET_H
+#define SSI_TARGET_H
+
+#include "base/memory.h"
+
+/* The registers in DWARF's order: 7 is the stack pointer, 16 the instruction pointer. */
+enum { SSI_REGISTERS = 17, SSI_SP = 7, SSI_PC = 16 };
+
+typedef struct ssi_thread {
+    int id;
+    int own_id; /* as the process itself knows it; another one in a namespace */
+    char name[32];
+    char why[96]; /* why there are no registers; else empty */
+    int signal;   /* on its way to the thread when it was stopped */
+    bool has_registers;
+    uint64_t registers[SSI_REGISTERS];
+} ssi_thread;
+
+typedef struct ssi_mapping {
+    uint64_t start, end, offset;
+    bool readable, writable, executable;
+    char *path; /* owned; NULL if no file is mapped there */
+} ssi_mapping;
+
+typedef struct ssi_target {
+    int process;
+    char *executable; /* owned; its name, or NULL */
+    char root[32];    /* before the paths of mappings, to open them: "/proc/123/root" or empty */
+    ssi_memory memory;
+    ssi_thread *threads;
+    size_t thread_count, thread_room;
+    ssi_mapping *mappings; /* by address */
+    size_t mapping_count, mapping_room;
+    bool is_live;
+    uint64_t stopped_ns; /* how long a living process was stopped */
+} ssi_target;
+
+/* Both copy what they are given.  NULL without memory. */
+ssi_thread *ssi_target_add_thread(ssi_target *target, int id);
+ssi_mapping *ssi_target_add_mapping(ssi_target *target, const ssi_mapping *mapping);
+/* The mapping that contains ADDRESS, or NULL. */
+const ssi_mapping *ssi_target_mapping(const ssi_target *target, uint64_t address);
+/* Where the binary that begins with the mapping FIRST ends.  0 if none begins there: a process may
+   also map a binary to read it, as debuggers do. */
+uint64_t ssi_target_binary_end(const ssi_target *target, size_t first);
+/* Opens the file of MAPPING as the process sees it; -1 with errno. */
+int ssi_target_open(const ssi_target *target, const ssi_mapping *mapping);
+void ssi_target_free(ssi_target *target);
+
+#endif

@@ -1,0 +1,268 @@
+"""``python -m stacksplice dump``: what is read from outside is what the process knows of itself."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from building import HERE, PACKAGE
+from stacksplice import _stacksplice
+from test_commands import command, environment
+from validating import validator
+
+PROGRAM = PACKAGE / "stacksplice-inspect"
+# What stacks of another process are compared by: one line has one column for each call on it.
+FIELDS = ("kind", "language", "function", "file", "line", "module", "module_offset", "inlined", "interpreter")
+
+if not PROGRAM.exists():
+    pytest.skip("this machine's processes cannot be inspected", allow_module_level=True)
+if _stacksplice._lines_missing():
+    pytest.skip("this process has no libdw", allow_module_level=True)
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+
+
+def end(child: subprocess.Popen[str]) -> None:
+    child.kill()
+    child.communicate()
+
+
+@pytest.fixture(scope="module")
+def resting() -> Iterator[tuple[int, dict]]:
+    """A process whose threads rest, and the stacks that it has captured itself."""
+    child = start(str(HERE / "dump_program.py"))
+    assert child.stdout is not None
+    yield child.pid, json.loads(child.stdout.readline())
+    end(child)
+
+
+@pytest.fixture
+def sleeping() -> Iterator[subprocess.Popen[str]]:
+    child = start("-c", "import sys\nprint(flush=True)\nsys.stdin.read()")
+    assert child.stdout is not None
+    child.stdout.readline()
+    yield child
+    end(child)
+
+
+def dumped(process: int) -> dict:
+    document = json.loads(command("dump", "--json", str(process)).stdout)
+    if importlib.util.find_spec("jsonschema"):
+        validator("dump-1").validate(document)
+    return document
+
+
+def outside(stack: list[dict]) -> list[tuple]:
+    """The frames outside of the innermost one called rest, and that one."""
+    first = next(at for at, frame in enumerate(stack) if frame.get("function") == "rest")
+    rows = []
+    for frame in stack[first:]:
+        # The loader and the kernel may name a library by different links.
+        frame = {**frame, "module": os.path.realpath(frame.get("module", "/"))}
+        rows.append(tuple(frame.get(field) or None for field in FIELDS))
+    return rows
+
+
+def test_stacks_are_those_that_the_threads_captured(resting):
+    process, seen = resting
+    document = dumped(process)
+    assert document["notes"] == []
+    assert document["process"]["id"] == process and document["process"]["stopped_microseconds"] > 0
+    stacks = {thread["thread_id"]: thread["stack"] for thread in document["threads"]}
+    assert len(stacks) == len(seen) + 1
+    for name, own in seen.items():
+        assert outside(stacks[own["thread_id"]]) == outside(own["stack"]), name
+        assert not [frame for frame in stacks[own["thread_id"]] if frame["kind"] == "gap"], name
+
+
+def test_names_of_threads_and_of_the_process(resting):
+    process, _ = resting
+    document = dumped(process)
+    assert document["process"]["executable"] == os.readlink(f"/proc/{process}/exe")
+    names = {thread["thread_id"]: thread["name"] for thread in document["threads"]}
+    assert names == {task: Path(f"/proc/{process}/task/{task}/comm").read_text().strip() for task in names}
+
+
+def test_text_has_the_newest_frame_last_and_hides_the_interpreter(resting):
+    process, seen = resting
+    text = command("dump", str(process)).stdout
+    assert re.match(rf"process {process}, /\S+, stopped for \d+\.\d ms\n\nthread {process} \(", text)
+    part = next(part for part in text.split("\n\n") if f"thread {seen['sort_key']['thread_id']} " in part)
+    lines = [line for line in part.splitlines() if line.startswith("    (Python)")]
+    functions = [line.rpartition(" in ")[2] for line in lines]
+    assert functions[-6:-2] == ["sort_key", "sort_key.<locals>.<lambda>", "rest", "Event.wait"] or (
+        functions.index("sort_key") < functions.index("rest")
+    )
+    assert re.search(r"\.\.\. \d+ glue frames hidden$", part)
+    assert "glue frame" not in command("dump", "--all-frames", str(process)).stdout
+
+
+# ---- Processes without stacksplice -----------------------------------------------------------------
+
+
+def interpreters() -> Iterator[str]:
+    """One program for each CPython from 3.11 on that this machine has."""
+    folders = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    fetched = HERE.parent.parent / "build" / "interpreters"
+    names = [sys.executable, *map(str, Path("/usr/bin").glob("python3.1?"))]
+    names += [str(path) for path in sorted(folders.glob("3.1[1-9].*/bin/python3"))]
+    names += [str(path) for path in sorted(fetched.glob("python3.1?/usr/bin/python3.1?"))]
+    question = "import sys; print(sys.version_info >= (3, 11), sys.version)"
+    told = set()
+    for name in names:
+        done = subprocess.run([name, "-c", question], capture_output=True, text=True)
+        if done.stdout.startswith("True") and done.stdout not in told:
+            told.add(done.stdout)
+            yield name
+
+
+@pytest.mark.parametrize("interpreter", list(interpreters()))
+def test_python_frames_of_every_version(interpreter):
+    child = subprocess.Popen(
+        [interpreter, str(HERE / "dump_frames_program.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+    )
+    assert child.stdout is not None
+    seen = json.loads(child.stdout.readline())
+    try:
+        document = dumped(child.pid)
+    finally:
+        end(child)
+    assert document["notes"] == []
+    stacks = {thread["thread_id"]: thread["stack"] for thread in document["threads"]}
+    for name, (thread, frames) in seen.items():
+        rows = [
+            [frame["file"], frame["function"], frame["line"]]
+            for frame in stacks[thread]
+            if frame["kind"] == "script"
+        ]
+        assert rows[-len(frames) :] == frames, name
+        assert not [frame for frame in stacks[thread] if frame["kind"] == "gap"], name
+        assert stacks[thread][-1]["kind"] == "native"
+
+
+def state_of(process: int) -> str:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_the_process_goes_on_as_it_was(sleeping):
+    dumped(sleeping.pid)
+    assert state_of(sleeping.pid) == "S"
+    sleeping.send_signal(signal.SIGSTOP)
+    while state_of(sleeping.pid) != "T":
+        pass
+    stack = dumped(sleeping.pid)["threads"][0]["stack"]
+    assert "<module>" in [frame.get("function") for frame in stack]
+    assert state_of(sleeping.pid) == "T"
+    sleeping.send_signal(signal.SIGCONT)
+    assert sleeping.communicate("", timeout=60)[0] == "" and sleeping.returncode == 0
+
+
+BUSY = """
+import threading
+def inner(n):
+    return [inner(n - 1) for _ in range(2)] if n else {}
+def run():
+    while True:
+        exec("def made(n):\\n    return inner(n)\\nmade(5)", {"inner": inner})
+for _ in range(3):
+    threading.Thread(target=run, daemon=True).start()
+print(flush=True)
+run()
+"""
+
+
+def test_a_process_that_never_rests():
+    child = start("-c", BUSY)
+    assert child.stdout is not None
+    child.stdout.readline()
+    try:
+        for _ in range(20):
+            done = subprocess.run([PROGRAM, "--pid", str(child.pid)], stdout=subprocess.PIPE, check=True)
+            document = json.loads(done.stdout)
+            assert document["notes"] == []
+            for thread in document["threads"]:
+                frames = [frame for frame in thread["stack"] if frame["kind"] == "script"]
+                assert frames[-1]["function"] in ("<module>", "Thread._bootstrap")
+    finally:
+        end(child)
+
+
+# ---- What cannot be inspected --------------------------------------------------------------------
+
+
+def refused(process: int) -> str:
+    done = command("dump", str(process), status=2)
+    assert done.stdout == "" and done.stderr.count("\n") == 1
+    return done.stderr.removeprefix("stacksplice: ").rstrip()
+
+
+def test_no_process():
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    assert refused(child.pid) == f"there is no process {child.pid}: ps lists those that run"
+
+
+def test_a_dead_process_whose_parent_does_not_ask():
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert refused(child.pid) == (
+        f"process {child.pid} has ended: only its parent has not asked for its status"
+    )
+    child.wait()
+
+
+def test_a_process_that_is_traced_already(sleeping):
+    seize, detach = 0x4206, 17
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.ptrace(seize, sleeping.pid, None, None) == 0
+    try:
+        assert refused(sleeping.pid) == (
+            f"process {sleeping.pid} is traced by process {os.getpid()} already: end that debugger first"
+        )
+    finally:
+        os.kill(sleeping.pid, signal.SIGSTOP)
+        os.waitpid(sleeping.pid, 0x40000000)
+        assert libc.ptrace(detach, sleeping.pid, None, None) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_a_process_of_another_user(sleeping):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        program = shutil.copy2(PROGRAM, folder)
+        done = subprocess.run(
+            [program, "--pid", str(sleeping.pid)], capture_output=True, text=True, user=65534
+        )
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith(f"may not trace process {sleeping.pid}: ")
+    assert "sudo" in done.stderr
+
+
+@pytest.mark.parametrize("argument", ["0", "-1", "x", "99999999999"])
+def test_no_number_of_a_process(argument):
+    done = command("dump", "--", argument, status=2)
+    assert done.stderr.splitlines()[-1] != ""
