@@ -7,6 +7,7 @@ import logging
 import os
 import pty
 import subprocess
+import threading
 
 import pytest
 import stacksplice
@@ -148,6 +149,30 @@ def test_standard_input_keeps_its_examples(lines):
     found = groups_of("-", input=two + one + one)
     assert [group["error"] for group in found] == [json.loads(one), json.loads(two)]
     assert found[0]["first"] == "standard input:2"
+
+
+def test_pipes_and_documents_of_standard_input_keep_them_too(lines, tmp_path):
+    one, two, *_ = map(json.loads, lines)
+    document = json.dumps([one, two, one], indent=1)
+    for text in (lines[0] + lines[1] + lines[0], document):
+        assert [group["error"] for group in groups_of("-", input=text)] == [one, two]
+        pipe = tmp_path / "pipe"
+        pipe.unlink(missing_ok=True)
+        os.mkfifo(pipe)
+        writer = threading.Thread(target=pipe.write_text, args=(text,))
+        writer.start()
+        assert [(group["count"], group["error"]) for group in groups_of(str(pipe))] == [(2, one), (1, two)]
+        writer.join()
+
+
+def test_show_says_that_an_example_is_missing(lines):
+    null = json.dumps({"count": 2, "group": fingerprint(lines[0]), "error": None})
+    for form in ([], ["--json"]):
+        done = command("show", *form, "-", input=f"{null}\n{null}\n", status=2)
+        assert done.stdout == "" and done.stderr == (
+            'stacksplice: cannot show standard input: "error" is null: the file changed while top read it; '
+            "run top again\n"
+        )
 
 
 def test_documents_and_lists_are_read_too(lines, tmp_path):

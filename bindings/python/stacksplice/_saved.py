@@ -100,6 +100,8 @@ def heading_of(item: Any, place: str) -> str:
 def report_of(item: Any) -> ErrorInfo:
     """The error of an item; ValueError if it is none."""
     name = _wrapper_of(item)
+    if name is None and isinstance(item, dict) and item.get("error", item) is None:
+        raise ValueError('"error" is null: the file changed while top read it; run top again')
     return ErrorInfo._from_json_values(item[name] if name else item)
 
 

@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import os
+import stat
 import sys
 import tempfile
 
@@ -26,7 +27,7 @@ _BUFFER = 1 << 20
 
 
 class File:
-    """A file; of standard input, which cannot be read again, the first line of each group is kept."""
+    """A file; of one that cannot be read again, such as a pipe, the first line of each group is kept."""
 
     def __init__(self, number: int, path: str) -> None:
         self.number = number
@@ -37,10 +38,14 @@ class File:
 
     def open(self) -> IO[bytes]:
         """Its bytes.  Raises OSError."""
-        if self._path != "-":
-            return open(self._path, "rb", buffering=_BUFFER)
+        if self._path == "-":
+            file = open(sys.stdin.fileno(), "rb", buffering=_BUFFER, closefd=False)
+        else:
+            file = open(self._path, "rb", buffering=_BUFFER)
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return file
         self._kept = tempfile.TemporaryFile()
-        return open(sys.stdin.fileno(), "rb", buffering=_BUFFER, closefd=False)
+        return file
 
     def size(self) -> int:
         """Bytes; 0 if unknown."""
@@ -54,6 +59,8 @@ class File:
         if self._kept is None:
             return place
         offset = self._kept.seek(0, os.SEEK_END)
+        if self.is_document and offset:  # it is there already
+            return place
         self._kept.write(text)
         return (place[0], place[1], offset, place[3])
 
