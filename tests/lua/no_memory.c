@@ -281,6 +281,7 @@ static const char *const scripts[] = {
     "stacksplice.redaction {hook = function(text) return text .. '!' end}\n"
     "local text = stacksplice.traceback('password=x') assert(starved(text) or "
     "text:find('redacted'))\n"
+    "text = stacksplice.redact('token=x') assert(starved(text) or text:find('redacted'))\n"
     "stacksplice.redaction {}",
     "local v = new() local ok, got = pcall(border, function() fail(v) end) check(v, got)",
     "local v = new() call_slot(function() fail(v) end)",

@@ -148,6 +148,11 @@ function stacksplice.capture(skip, limit) end
 ---@param options? {on?: boolean, emails?: boolean, names?: string[], hook?: fun(text: string, kind: string): string}
 function stacksplice.redaction(options) end
 
+---A text as reports show it, for what a program writes of its errors by itself.
+---@param text string
+---@return string
+function stacksplice.redact(text) end
+
 ---Set how many elements the stack of an error, a propagation node or `capture` may have, for the whole
 ---process. The default is 512. A longer stack keeps both ends, with a gap between them that counts the
 ---frames left out.

@@ -115,7 +115,8 @@ end
 
 local function annotate(element)
   if place and message then
-    annotations[#annotations + 1] = github.command(place, full_name(element), message)
+    local title, text = stacksplice.redact(full_name(element)), stacksplice.redact(message)
+    annotations[#annotations + 1] = github.command(place, title, text)
   end
   message, place = nil, nil
   return nil, true

@@ -6,10 +6,10 @@ if root == "" then root = "./" end
 local programs = dofile(debug.getinfo(1, "S").source:match("^@(.*/)") .. "programs.lua")
 
 -- What a run of the failing specs prints with these options, and in this environment.
-local function run(options, environment)
+local function run(options, environment, specs)
   local modules = programs.assignment("LUA_PATH", root .. "bindings/lua/?.lua;" .. package.path)
-  local script = ([[arg = {[0] = "busted", %s "%stests/lua/failing/failing.lua"}
-    require "busted.runner"({standalone = false})]]):format(options, root)
+  local script = ([[arg = {[0] = "busted", %s "%stests/lua/failing/%s.lua"}
+    require "busted.runner"({standalone = false})]]):format(options, root, specs or "failing")
   return programs.output(("%s %s %s -e %s"):format(
     environment or "GITHUB_ACTIONS=false", modules, programs.lua, programs.quoted(script)))
 end
@@ -57,9 +57,9 @@ describe("busted's helper", function()
   end)
 
   describe("in a workflow of GitHub", function()
-    local function annotations(options, environment)
+    local function annotations(options, environment, specs)
       local list = {}
-      for line in run(options .. with_helper, environment):gmatch("[^\n]+") do
+      for line in run(options .. with_helper, environment, specs):gmatch("[^\n]+") do
         if line:find("^::error ") then
           list[#list + 1] = line
         end
@@ -84,12 +84,30 @@ describe("busted's helper", function()
       assert.same({}, annotations('"-o", "TAP", ', "GITHUB_ACTIONS=false"))
     end)
 
+    it("shows no secrets", function()
+      local list = annotations('"-o", "TAP", ', "GITHUB_ACTIONS=true GITHUB_WORKSPACE=$PWD/" .. root, "secret")
+      assert.equal(2, #list)
+      for _, line in ipairs(list) do
+        assert.falsy(line:find("hunter2", 1, true), line)
+        assert.truthy(line:find("title=these specs password=[redacted%3A password] fail with", 1, true), line)
+      end
+    end)
+
     it("lets no text of an error end an annotation", function()
       local github = dofile(root .. "bindings/lua/stacksplice/github.lua")
       local place = {file = "a,b:c.lua", line = 3}
       assert.equal("::error file=a%2Cb%3Ac.lua,line=3,title=x%0Ay::100%25%0D%0A::error::forged",
         github.command(place, "x\ny", "100%\r\n::error::forged"))
     end)
+  end)
+
+  it("adds no secrets", function()
+    local function count(text)
+      return select(2, text:gsub("hunter2", ""))
+    end
+    local plain, text = run('"-o", "TAP", ', nil, "secret"), run('"-o", "TAP", ' .. with_helper, nil, "secret")
+    assert.truthy(text:find("[redacted: credentials]", 1, true), text)
+    assert.equal(count(plain), count(text))
   end)
 
   it("changes neither what fails nor the first lines", function()

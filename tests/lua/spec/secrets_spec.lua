@@ -28,6 +28,13 @@ describe("reports", function()
     assert.is_truthy(err.message:find(SECRET, 1, true))
   end)
 
+  it("show texts of programs without secrets", function()
+    assert.equal("pwd=[redacted: password]\0 of x", stacksplice.redact("pwd=" .. SECRET .. "\0 of x"))
+    assert.equal("no secret", stacksplice.redact("no secret"))
+    assert.is_false((pcall(stacksplice.redact)))
+    assert.is_false((pcall(stacksplice.redact, {})))
+  end)
+
   it("leave other tracebacks as they are", function()
     assert.equal(debug.traceback("token", 1), stacksplice.traceback("token", 1))
     assert.matches("^password=%[redacted: password%]\nstack traceback:\n",

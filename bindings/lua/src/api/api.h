@@ -11,6 +11,7 @@ void ss_lua_push_capture(lua_State *L);
 /* Set how many elements a stack may have, for the whole process; returns the former number. */
 int ss_lua_set_max_frames_function(lua_State *L);
 int ss_lua_redaction_function(lua_State *L);
+int ss_lua_redact_function(lua_State *L);
 int ss_lua_install_function(lua_State *L);
 int ss_lua_report_function(lua_State *L);
 int ss_lua_doctor_function(lua_State *L);

@@ -168,13 +168,21 @@ static int module_error_info(lua_State *L)
 }
 
 static const luaL_Reg functions[] = {
-    {"traceback", ss_lua_traceback},          {"handler", stacksplice_lua_handler},
-    {"originate", module_originate},          {"propagate", module_propagate},
-    {"peek_error", module_peek_error},        {"take_error", module_take_error},
-    {"error_info", module_error_info},        {"error", module_error},
-    {"redaction", ss_lua_redaction_function}, {"set_max_frames", ss_lua_set_max_frames_function},
-    {"install", ss_lua_install_function},     {"report", ss_lua_report_function},
-    {"doctor", ss_lua_doctor_function},       {NULL, NULL},
+    {"traceback", ss_lua_traceback},
+    {"handler", stacksplice_lua_handler},
+    {"originate", module_originate},
+    {"propagate", module_propagate},
+    {"peek_error", module_peek_error},
+    {"take_error", module_take_error},
+    {"error_info", module_error_info},
+    {"error", module_error},
+    {"redaction", ss_lua_redaction_function},
+    {"redact", ss_lua_redact_function},
+    {"set_max_frames", ss_lua_set_max_frames_function},
+    {"install", ss_lua_install_function},
+    {"report", ss_lua_report_function},
+    {"doctor", ss_lua_doctor_function},
+    {NULL, NULL},
 };
 
 /* These find their state through an upvalue. */

@@ -1,4 +1,4 @@
-/* redaction: what reports leave out. */
+/* redaction: what reports leave out; redact: a text as they show it. */
 #include "api/api.h"
 
 #include <lauxlib.h>
@@ -60,4 +60,12 @@ int ss_lua_redaction_function(lua_State *L)
         return luaL_error(L, "not enough memory");
     ss_lua_set_redact_hook(L);
     return 0;
+}
+
+int ss_lua_redact_function(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TSTRING);
+    lua_settop(L, 1);
+    ss_lua_redact_top(L);
+    return 1;
 }
