@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # stacksplice/redact.h
 MESSAGE, SOURCE, PATH, LOCAL = 1, 2, 3, 4
 _NAMED, _TOKENS, _URLS, _EMAILS = 1, 2, 4, 8
-_DEPTH = 64  # of nested values; deeper ones are replaced
+_DEPTH = 80  # of nested values, enough for 32 groups in one another; deeper ones are replaced
 # The members of reports and of Sentry's frames that are not messages.
 _KINDS = {"source": SOURCE, "context_line": SOURCE, "pre_context": SOURCE, "post_context": SOURCE}
 _KINDS.update(dict.fromkeys(("file", "filename", "abs_path", "module", "package", "path"), PATH))

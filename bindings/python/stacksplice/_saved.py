@@ -7,6 +7,7 @@ import sys
 
 from ._errors import ErrorInfo
 from ._output import fail
+from ._redaction import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def heading_of(item: Any, place: str) -> str:
         data = data["header"]
     words = [_value(place)] if place else []
     words += [
-        f"{_value(name)}: {_value(value)}"
+        f"{_value(name)}: {_value(clean(value, name))}"
         for name, value in data.items()
         if name != "schema" and isinstance(value, (str, int, float))
     ]

@@ -8,8 +8,9 @@ import sys
 
 from . import _stacksplice
 from ._output import fail, write
-from ._saved import documents_of, items_of
-from ._show import _line_of, _text_of
+from ._redaction import clean
+from ._saved import documents_of, items_of, report_of
+from ._show import _text_of
 from ._symbol_files import SymbolFiles, is_build_id
 
 TYPE_CHECKING = False
@@ -196,14 +197,14 @@ def _write_file(path: str, symbolizer: _Symbolizer, options: argparse.Namespace)
         documents = documents_of(data.decode("utf-8-sig"))
         items = items_of(documents)
         for item in items:
-            _line_of(item)  # refuses what is no report
+            report_of(item)  # refuses what is none
         for holder in _stacks(documents):
             holder["stack"] = symbolizer.stack(holder["stack"])
         if options.text:
             place = name if len(options.reports) > 1 else ""
             write("\n".join(_text_of(item, number, options, place) for number, item in enumerate(items, 1)))
         else:
-            write("".join(json.dumps(document) + "\n" for document in documents))
+            write("".join(json.dumps(clean(document)) + "\n" for document in documents))
     except OSError as exc:
         fail(f"cannot read {name}: {exc.strerror}")
     except UnicodeDecodeError as exc:
