@@ -141,6 +141,36 @@ static int hook_of_the_host(const char *text, size_t length, stacksplice_text_ki
     return write("[hook]", 6, write_data);
 }
 
+TEST(test_a_hook_changes_nothing_that_programs_compare)
+{
+    const stacksplice_redaction redaction = {.size = sizeof redaction, .hook = hook_of_the_host};
+    static const char *const kept[] = {
+        "\"schema\":\"stacksplice-error/1\"", "\"kind\":\"script\"",    "\"trust\":\"exact\"",
+        "\"symbol\":\"E_INVALIDARG\"",        "\"message\":\"[hook]\"", "\"notes\":[\"[hook]\"]"};
+    uintptr_t frame = fixture_script("python", "f", "x.py", 1);
+    const fixture_error contents = {.hr = E_INVALIDARG,
+                                    .type = "ValueError",
+                                    .message = "x",
+                                    .message_length = 1,
+                                    .frames = &frame,
+                                    .frame_count = 1};
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+    const char *text;
+
+    note(error, "y");
+    assert_int_equal(stacksplice_set_redaction(&redaction), S_OK);
+    text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_JSON, NULL);
+    for (size_t i = 0; i < COUNT_OF(kept); i++)
+        if (!strstr(text, kept[i]))
+            fail_msg("no %s in\n%s", kept[i], text);
+    assert_null(strstr(text, "fingerprint\":\"[hook]"));
+    text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_SENTRY, NULL);
+    assert_null(strstr(text, "fingerprint\":[\"[hook]"));
+    assert_non_null(strstr(text, "\"platform\":\"python\""));
+    assert_int_equal(stacksplice_set_redaction(NULL), S_OK);
+    error->lpVtbl->Release(error);
+}
+
 static void fail_fast(int err)
 {
     const stacksplice_redaction redaction = {

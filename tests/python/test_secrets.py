@@ -1,6 +1,5 @@
 """Secrets in every part of an exception, and every way out of the process."""
 
-import json
 import logging
 import sys
 import traceback
@@ -181,8 +180,12 @@ def test_a_text_whose_hook_fails_is_removed(fault):
     stacksplice.redaction(hook=fault)
     text = text_of("something")
     assert "something" not in text and "[redacted: hook failed]" in text
-    exc = crossed()
-    assert json.loads(stacksplice.error_info(exc).to_json())["message"] == "[redacted: hook failed]"
+    info = stacksplice.error_info(crossed())
+    saved = stacksplice.ErrorInfo.from_json(info.to_json())
+    again = stacksplice.ErrorInfo.from_json(saved.to_json())
+    assert saved.message == again.message == "[redacted: hook failed]"
+    assert saved.fingerprint == again.fingerprint == info.fingerprint
+    assert [frame.kind for frame in again.stack] == [frame.kind for frame in info.stack]
 
 
 def test_a_hook_is_let_go():

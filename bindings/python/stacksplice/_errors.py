@@ -304,9 +304,9 @@ class ErrorInfo:
             return f'{text.rstrip()[:-1]},"remote":{self._handle.remote.strip()}}}\n'
         import json
 
-        from ._redaction import clean
+        from ._redaction import clean_report
 
-        return json.dumps(clean(self._data), ensure_ascii=False) + "\n"
+        return json.dumps(clean_report(self._data), ensure_ascii=False) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values: what `to_json` writes."""

@@ -17,6 +17,12 @@ _NAMED, _TOKENS, _URLS, _EMAILS = 1, 2, 4, 8
 _DEPTH = 80  # of nested values, enough for 32 groups in one another; deeper ones are replaced
 # The members of reports and of Sentry's frames that are not messages.
 _KINDS = {"source": SOURCE, "context_line": SOURCE, "pre_context": SOURCE, "post_context": SOURCE}
+# The members that programs compare: they hold no secret, and must stay if a hook fails.
+_IDENTIFIERS = frozenset(
+    "schema hresult symbol language reference fingerprint loose_fingerprint kind trust build_id relation "
+    "transformed_above address platform level event_id debug_id code_id instruction_addr "
+    "instruction_addr_adjustment image_addr symbol_addr".split()
+)
 _KINDS.update(dict.fromkeys(("file", "filename", "abs_path", "module", "package", "path"), PATH))
 
 _LOCALS = ("locals", "vars")
@@ -65,9 +71,11 @@ def local_of(name: str, value: str) -> str:
     return text_of(value, LOCAL)
 
 
-def clean(value: Any, name: object = None, depth: int = 0) -> Any:
-    """Plain values as reports show them; NAME is their member's.  Others stay."""
+def clean(value: Any, name: object = None, depth: int = 0, keep: frozenset[str] = frozenset()) -> Any:
+    """Plain values as reports show them; NAME is their member's.  Others stay, and texts of members KEEP."""
     if isinstance(value, str):
+        if name in keep:
+            return value
         marker = _stacksplice._redact_name(name) if isinstance(name, str) and value else None
         if marker is not None and not value.startswith("[redacted"):
             return f"[redacted: {marker}]"
@@ -75,12 +83,19 @@ def clean(value: Any, name: object = None, depth: int = 0) -> Any:
     if depth == _DEPTH:
         return "[redacted: too deep]"
     if isinstance(value, dict):
-        if name in _LOCALS and all([isinstance(inner, str) for inner in value.values()]):
-            return {key: local_of(key, inner) for key, inner in value.items()}
-        return {key: clean(inner, key, depth + 1) for key, inner in value.items()}
+        if name in _LOCALS:
+            keep = frozenset()  # its members are variables, whatever their names
+            if all([isinstance(inner, str) for inner in value.values()]):
+                return {key: local_of(key, inner) for key, inner in value.items()}
+        return {key: clean(inner, key, depth + 1, keep) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [clean(inner, name, depth + 1) for inner in value]
+        return [clean(inner, name, depth + 1, keep) for inner in value]
     return value
+
+
+def clean_report(data: Any) -> Any:
+    """DATA, of a report or of a Sentry event, as reports show it."""
+    return clean(data, keep=_IDENTIFIERS)
 
 
 def has_secret(file: str, name: str, source: str) -> bool:

@@ -6,7 +6,7 @@ import json
 import sys
 
 from ._output import fail, write
-from ._redaction import clean
+from ._redaction import clean_report
 from ._report import wants_color
 from ._saved import DAMAGE, damaged, heading_of, read_file, report_of
 from ._saved_crash import beside
@@ -41,7 +41,7 @@ def _text_of(item: Any, number: int, options: argparse.Namespace, place: str) ->
 
 def _line_of(item: Any) -> str:
     report_of(item)  # refuses what is none
-    return json.dumps(clean(item)) + "\n"
+    return json.dumps(clean_report(item)) + "\n"
 
 
 def _print(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ import sys
 
 from . import _stacksplice
 from ._output import fail, write
-from ._redaction import clean
+from ._redaction import clean_report
 from ._saved import documents_of, items_of, report_of
 from ._show import _text_of
 from ._symbol_files import SymbolFiles, is_build_id
@@ -204,7 +204,7 @@ def _write_file(path: str, symbolizer: _Symbolizer, options: argparse.Namespace)
             place = name if len(options.reports) > 1 else ""
             write("\n".join(_text_of(item, number, options, place) for number, item in enumerate(items, 1)))
         else:
-            write("".join(json.dumps(clean(document)) + "\n" for document in documents))
+            write("".join(json.dumps(clean_report(document)) + "\n" for document in documents))
     except OSError as exc:
         fail(f"cannot read {name}: {exc.strerror}")
     except UnicodeDecodeError as exc:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ._output import fail, write
 from ._progress import Progress
-from ._redaction import clean
+from ._redaction import clean_report
 from ._top_files import Counter, File
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ def _place(files: list[File], place: Place) -> str:
 
 def _row(files: list[File], key: str, group: Group) -> _Row:
     try:
-        error = clean(files[group.first[0]].example(group.first))
+        error = clean_report(files[group.first[0]].example(group.first))
     except (OSError, ValueError, LookupError, RecursionError):
         error = {}
     return _Row(key, group, _place(files, group.first), _place(files, group.last), error)

@@ -21,7 +21,7 @@ from sentry_sdk.scope import add_global_event_processor
 from . import _stacksplice
 from ._errors import ErrorInfo
 from ._live import _inside
-from ._redaction import clean, text_of
+from ._redaction import clean_report, text_of
 
 __all__ = ["StackspliceIntegration", "event"]
 
@@ -133,7 +133,7 @@ class _Event:
             mechanism = {**ours["mechanism"], **kept}
         value.update({name: ours[name] for name in ours if name not in theirs or name not in _OF_THE_SDK})
         value["mechanism"] = mechanism
-        value.update(clean(value))  # the SDK read the exception itself
+        value.update(clean_report(value))  # the SDK read the exception itself
         return value
 
     def _theirs(self, ours: dict[str, Any]) -> dict[str, Any] | None:

@@ -23,13 +23,46 @@ static ss_writer *begin_value(stacksplice_visitor *self, const char *key)
     return j->w;
 }
 
+/*
+ * Whether programs compare the texts of this member.  They hold no secret, and what a hook, or one
+ * that failed, put in their place would make the report unreadable, or group it with others.
+ */
+static bool is_identifier(const char *key)
+{
+    static const char *const keys[] = {"schema",
+                                       "symbol",
+                                       "language",
+                                       "reference",
+                                       "fingerprint",
+                                       "kind",
+                                       "trust",
+                                       "build_id",
+                                       "relation",
+                                       "transformed_above",
+                                       "platform",
+                                       "level",
+                                       "event_id",
+                                       "debug_id",
+                                       "code_id",
+                                       "loose_fingerprint",
+                                       "instruction_addr_adjustment"};
+
+    for (size_t i = 0; key && i < SS_COUNT_OF(keys); i++) {
+        if (!strcmp(key, keys[i]))
+            return true;
+    }
+    return false;
+}
+
 static int begin(stacksplice_visitor *self, const char *key, stacksplice_container container)
 {
+    ss_json *j = (ss_json *)self;
     ss_writer *w = begin_value(self, key);
 
     ss_writer_put(w, container == STACKSPLICE_OBJECT ? "{" : "[", 1);
-    ((ss_json *)self)->comma = false;
-    ((ss_json *)self)->locals = key && (!strcmp(key, "locals") || !strcmp(key, "vars"));
+    j->comma = false;
+    j->locals = key && (!strcmp(key, "locals") || !strcmp(key, "vars"));
+    j->identifiers = container == STACKSPLICE_ARRAY && is_identifier(key);
     return w->failed;
 }
 
@@ -40,6 +73,7 @@ static int end(stacksplice_visitor *self, stacksplice_container container)
     ss_writer_put(j->w, container == STACKSPLICE_OBJECT ? "}" : "]", 1);
     j->comma = true;
     j->locals = false;
+    j->identifiers = false;
     return j->w->failed;
 }
 
@@ -108,6 +142,8 @@ static int put_text(stacksplice_visitor *self, const char *key, ss_text text)
     ss_writer_text(w, "\"");
     if (j->locals)
         ss_redact_local(key, text, j->failfast, w, SS_ESCAPE_JSON);
+    else if (key ? is_identifier(key) : j->identifiers)
+        ss_text_write(text, w, SS_ESCAPE_JSON);
     else
         ss_redact(text, kind_of(key), j->failfast, w, SS_ESCAPE_JSON);
     ss_writer_text(w, "\"");

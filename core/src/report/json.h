@@ -8,9 +8,10 @@
 typedef struct ss_json {
     stacksplice_visitor visitor;
     ss_writer *w;
-    bool comma;    /* the next value needs a comma */
-    bool failfast; /* the process is failing */
-    bool locals;   /* in an object of local variables */
+    bool comma;       /* the next value needs a comma */
+    bool failfast;    /* the process is failing */
+    bool locals;      /* in an object of local variables */
+    bool identifiers; /* in a list of them */
 } ss_json;
 
 void ss_json_init(ss_json *json, ss_writer *w, bool failfast);
