@@ -6,7 +6,7 @@
 
 #include <stacksplice/crash.h>
 
-#include <errno.h>
+#include <link.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -203,6 +203,33 @@ static NOINLINE void crash_in_capture(void)
     print_stack();
 }
 
+static atomic_int is_iterating;
+
+static int hold_on(struct dl_phdr_info *info, size_t size, void *data)
+{
+    atomic_store(&is_iterating, 1);
+    while (atomic_load(&is_iterating))
+        (void)pause();
+    return 0;
+}
+
+static void *hold_loader_lock(void *unused)
+{
+    (void)dl_iterate_phdr(hold_on, NULL);
+    return NULL;
+}
+
+/* While another thread has a lock of the C library for good. */
+static NOINLINE void crash_beside_lock(void)
+{
+    pthread_t thread;
+
+    (void)pthread_create(&thread, NULL, hold_loader_lock, NULL);
+    while (!atomic_load(&is_iterating))
+        (void)usleep(1000);
+    cause_fault();
+}
+
 static NOINLINE void fail_fast(void)
 {
     RoFailFastWithErrorContext(E_INVALIDARG);
@@ -223,8 +250,8 @@ static const struct {
     {"segv", cause_fault},      {"bus", cause_bus_error},      {"fpe", divide_by_zero},
     {"ill", do_illegal},        {"abort", call_abort},         {"sys", call_forbidden},
     {"overflow", use_up_stack}, {"heap", damage_heap},         {"memory", use_up_memory},
-    {"error", damage_error},    {"capture", crash_in_capture}, {"failfast", fail_fast},
-    {"kill", send_to_oneself},
+    {"error", damage_error},    {"capture", crash_in_capture}, {"lock", crash_beside_lock},
+    {"failfast", fail_fast},    {"kill", send_to_oneself},
 };
 
 static NOINLINE void crash(const char *how)
@@ -364,14 +391,18 @@ static volatile char *repaired;
 static void repair(int number, siginfo_t *info, void *context)
 {
     print_signal(number, info, context);
+    if ((uintptr_t)info->si_addr / 4096 != (uintptr_t)repaired / 4096)
+        (void)signal(number, SIG_DFL); /* not ours */
     (void)mprotect((void *)(uintptr_t)repaired, 4096, PROT_READ | PROT_WRITE);
 }
 
 /* ---- Cases -----------------------------------------------------------------------------------*/
 
+static uint32_t others_first;
+
 static void install(const char *directory, uint32_t timeout)
 {
-    const stacksplice_crash_options options = {sizeof options, directory, timeout};
+    const stacksplice_crash_options options = {sizeof options, directory, timeout, others_first};
 
     if (stacksplice_install_crash_handler(&options) != S_OK)
         exit(3);
@@ -387,7 +418,7 @@ static void check(int holds, const char *what)
 
 static void check_arguments(void)
 {
-    stacksplice_crash_options options = {sizeof options, NULL, 0};
+    stacksplice_crash_options options = {sizeof options, NULL, 0, 0};
     static char directory[5000];
     struct sigaction now;
 
@@ -445,6 +476,14 @@ static int run_case(const char *name)
         repaired[0] = 1;
         put("went on\n");
         return 0;
+    }
+    if (!strcmp(name, "runtime")) {
+        others_first = 1;
+        repaired = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        use_handler(SIGSEGV, repair, 0);
+        install(NULL, 0);
+        repaired[0] = 1;
+        put("repaired\n");
     }
     if (!strcmp(name, "threads")) {
         start_waiting(2, 0);

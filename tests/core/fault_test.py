@@ -57,14 +57,17 @@ class Crashed:
             self.reports = []
             for name in sorted(glob.glob(f"{directory}/stacksplice-*.json")):
                 with open(name, encoding="utf-8") as file:
-                    self.reports.append(json.load(file))
+                    text = file.read()
+                if text.endswith("}\n"):  # else a fault cut it off
+                    self.reports.append(json.loads(text))
             self.core = core_of(directory) if with_core else ""
         if self.status == 77:
             raise unittest.SkipTest("not in this build")
 
     @property
     def report(self):
-        (report,) = self.reports
+        """The last one that is complete."""
+        (report,) = self.reports[-1:]
         return report
 
     @property
@@ -182,6 +185,13 @@ class FaultTest(unittest.TestCase):
         self.assertIn("stacksplice: a fault interrupted the report", run.err)
         self.assertGreater(len(run.report["error"]["stack"]), 5)
 
+    def test_lock_that_nobody_gives_back(self):
+        run = Crashed("lock")
+        self.assert_died(run, "segv")
+        self.assertIn("stacksplice: a part of the report took too long", run.err)
+        self.assertEqual(run.report["modules"], [])
+        self.assert_as_logged(run)
+
     def test_fail_fast_reports_once(self):
         run = Crashed("failfast")
         self.assertEqual(run.status, -signal.SIGABRT, run.err)
@@ -233,6 +243,13 @@ class FaultTest(unittest.TestCase):
         run = Crashed("repaired", "case")
         self.assertEqual(run.status, 0, run.err)
         self.assertIn("went on\n", run.out)
+
+    def test_runtime_that_handles_faults_of_its_own(self):
+        run = Crashed("runtime", "case")
+        self.assertIn("repaired\n", run.out)
+        self.assertIn("handler 11 at 0x8\n", run.out)
+        self.assert_died(run, "segv")
+        self.assert_as_logged(run)
 
     def test_ignored_signal_stays_ignored(self):
         run = Crashed("ignored", "case")

@@ -27,6 +27,12 @@ typedef struct stacksplice_crash_options {
     const char *directory;
     /* How many milliseconds to wait for the stacks of all other threads together; 0: 1000. */
     uint32_t thread_timeout;
+    /*
+     * Nonzero: the handlers that were there before ours run first.  What they return from is
+     * handled; what they reset to the default action is reported.  For processes with a runtime
+     * that handles faults of its own code, such as those of Java and .NET.
+     */
+    uint32_t others_first;
 } stacksplice_crash_options;
 
 /*

@@ -5,12 +5,13 @@
 #include "crash/crash.h"
 #include "crash/first_words.h"
 #include "crash/threads.h"
+#include "crash/watchdog.h"
 #include "report/visit.h"
 #include "splice/scratch.h"
 
 #include <string.h>
 
-enum { FRAMES_MAX = 512, STACK_SIZE = 64 << 10 };
+enum { FRAMES_MAX = 512, STACK_SIZE = 64 << 10, SECONDS_PER_STEP = 10 };
 
 /* (THREAD reporter) all of it: large, and needed when the stack is used up */
 static const ss_fault *fault;
@@ -21,6 +22,7 @@ static uint32_t frame_count;
 static char message[SS_FAULT_MESSAGE_MAX];
 static ss_facts crashed, current;
 static bool has_current, has_threads; /* complete, so that the file may have it */
+static bool is_short;
 static ss_binary scratch;
 static ss_writer out;
 static ss_report text = {.w = &out, .failfast = &scratch};
@@ -164,8 +166,8 @@ static void put_members(const ss_report *r, ss_emit *e)
 
 static void write_file(void)
 {
-    const ss_crash_more more = {choice->has_directory ? choice->directory : NULL, put_header,
-                                put_members};
+    const ss_crash_more more = {choice->has_directory ? choice->directory : NULL, is_short,
+                                put_header, put_members};
 
     begin_text();
     ss_writer_text(&out, "\n");
@@ -173,9 +175,10 @@ static void write_file(void)
     (void)ss_writer_finish(&out);
 }
 
-/* After a fault in the file: without what may have faulted. */
+/* After a fault in the file: without what may have faulted, or waits for a lock. */
 static void write_short_file(void)
 {
+    is_short = true;
     has_current = has_threads = false;
     write_file();
 }
@@ -199,8 +202,10 @@ static _Alignas(16) char stacks[2][STACK_SIZE];
 
 static void run_steps_until(unsigned end)
 {
-    while (next_step < end)
+    while (next_step < end) {
+        ss_watchdog_restart(SECONDS_PER_STEP + choice->thread_timeout / 1000);
         steps[next_step++]();
+    }
 }
 
 static void run_other_steps(void *unused)
@@ -226,11 +231,13 @@ void ss_fault_report(const ss_fault *what, const ss_crash_choice *chosen, const 
     handler = frame;
     return_address = back;
     frame_count = 0;
-    has_current = has_threads = false;
+    has_current = has_threads = is_short = false;
     faults = 0;
     next_step = 0;
     is_running = true;
+    ss_watchdog_begin(what->kind->number);
     run();
+    ss_watchdog_end();
 }
 
 bool ss_fault_report_is_cut(void)
@@ -238,11 +245,14 @@ bool ss_fault_report_is_cut(void)
     return is_running;
 }
 
-void ss_fault_report_go_on(void)
+void ss_fault_report_go_on(bool late)
 {
     faults++;
     begin_text();
-    ss_writer_text(&out, "\nstacksplice: a fault interrupted the report; continuing without it\n");
+    ss_writer_text(&out, late ? "\nstacksplice: a part of the report took too long"
+                              : "\nstacksplice: a fault interrupted the report");
+    ss_writer_text(&out, "; continuing without it\n");
     (void)ss_writer_finish(&out);
     run();
+    ss_watchdog_end();
 }

@@ -4,6 +4,7 @@
 #include "crash/crash.h"
 #include "crash/fault_report.h"
 #include "crash/reporter.h"
+#include "crash/watchdog.h"
 
 #include <stacksplice/crash.h>
 
@@ -21,9 +22,9 @@ static bool installed; /* (LOCK) */
 static ss_crash_choice choice;
 static atomic_bool is_on; /* (ATOMIC) reports are wanted */
 
-/* Of each signal: what was there before us, and whether it had its turn. */
+/* Of each signal: what was there before us, and the last thread in which that had its turn. */
 static struct sigaction previous[SS_FAULT_KINDS];
-static atomic_bool was_handed_over[SS_FAULT_KINDS]; /* (ATOMIC) */
+static _Atomic uint64_t handed_over_in[SS_FAULT_KINDS]; /* (ATOMIC) */
 
 /* (THREAD reporter) */
 static ss_fault fault;
@@ -37,6 +38,20 @@ static size_t kind_of(int number)
     while (i < SS_FAULT_KINDS - 1 && ss_fault_kinds[i].number != number)
         i++;
     return i;
+}
+
+static void on_signal(int number, siginfo_t *info, void *context);
+
+static bool is_ours(const struct sigaction *action)
+{
+    return action->sa_flags & SA_SIGINFO && action->sa_sigaction == on_signal;
+}
+
+/* Whether it is a function. */
+static bool is_handler(const struct sigaction *action)
+{
+    return action->sa_flags & SA_SIGINFO ||
+           (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN);
 }
 
 /* ---- After the report ------------------------------------------------------------------------*/
@@ -72,13 +87,13 @@ static void hand_over(int number, siginfo_t *info)
 {
     size_t kind = kind_of(number);
 
-    if (atomic_exchange(&was_handed_over[kind], true)) {
+    if (atomic_exchange(&handed_over_in[kind], ss_thread_id()) == ss_thread_id()) {
         end_by_default(number, info);
         return;
     }
     (void)sigaction(number, &previous[kind], NULL);
     strike_again(number, info);
-    if (previous[kind].sa_flags & SA_SIGINFO || previous[kind].sa_handler != SIG_DFL)
+    if (is_handler(&previous[kind]))
         ss_reporter_is_done(); /* such a handler may let the process go on */
 }
 
@@ -93,23 +108,58 @@ static void note_fault(int number, const siginfo_t *info, const ucontext_t *cont
     ss_context_save(context, &crashed);
 }
 
-/* A fault in the report: complete it, and end as if the first signal had done it alone. */
-static void end_cut_report(ucontext_t *context)
+/* The watchdog sends the signal of the crash, too. */
+static void set_signals(int number)
 {
+    sigset_t signals;
+
     ss_reporter_set_signals();
-    ss_fault_report_go_on();
+    sigemptyset(&signals);
+    sigaddset(&signals, number);
+    (void)pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+}
+
+/* A fault interrupted the report: complete it, and end as if the first signal had done it alone. */
+static void end_cut_report(const siginfo_t *info, ucontext_t *context)
+{
+    set_signals(fault.kind->number);
+    ss_fault_report_go_on(ss_watchdog_sent(info));
     ss_context_restore(context, &crashed);
     end_by_default(fault.kind->number, &fault.info);
+}
+
+/* Let the former handler try.  It has handled the signal if it leaves us in our place. */
+static bool is_handled_by_former(int number, siginfo_t *info, void *context)
+{
+    const struct sigaction *former = &previous[kind_of(number)];
+    struct sigaction now;
+
+    if (!is_handler(former))
+        return false;
+    if (former->sa_flags & SA_SIGINFO)
+        former->sa_sigaction(number, info, context);
+    else
+        former->sa_handler(number);
+    if (sigaction(number, NULL, &now) != 0 || is_ours(&now))
+        return true;
+    atomic_store(&handed_over_in[kind_of(number)], ss_thread_id());
+    return false;
 }
 
 /* Noinline: frames outside of this one are the program's. */
 static SS_NOINLINE void on_signal(int number, siginfo_t *info, void *context)
 {
     int before = errno;
-    ss_reporter who = atomic_load(&is_on) ? ss_reporter_become_waiting() : SS_REPORTER_OTHER;
+    ss_reporter who;
 
+    if (atomic_load(&is_on) && choice.others_first && is_handled_by_former(number, info, context))
+        return;
+    who = atomic_load(&is_on) ? ss_reporter_become_waiting() : SS_REPORTER_OTHER;
+
+    if (ss_watchdog_sent(info) && !ss_fault_report_is_cut())
+        return; /* the report was complete just in time */
     if (who == SS_REPORTER_AGAIN && ss_fault_report_is_cut()) {
-        end_cut_report(context);
+        end_cut_report(info, context);
         return;
     }
     if (who == SS_REPORTER_AGAIN)
@@ -117,7 +167,7 @@ static SS_NOINLINE void on_signal(int number, siginfo_t *info, void *context)
     if (who == SS_REPORTER_NOW && !reported) {
         reported = true;
         note_fault(number, info, context);
-        ss_reporter_set_signals();
+        set_signals(number);
         ss_fault_report(&fault, &choice, SS_HERE(), __builtin_return_address(0));
     }
     hand_over(number, info);
@@ -125,11 +175,6 @@ static SS_NOINLINE void on_signal(int number, siginfo_t *info, void *context)
 }
 
 /* ---- Public ----------------------------------------------------------------------------------*/
-
-static bool is_ours(const struct sigaction *action)
-{
-    return action->sa_flags & SA_SIGINFO && action->sa_sigaction == on_signal;
-}
 
 static bool is_ignored(const struct sigaction *action)
 {
@@ -164,6 +209,7 @@ static void choose(const stacksplice_crash_options *options)
     choice.has_directory = options && options->directory;
     if (choice.has_directory)
         strcpy(choice.directory, options->directory);
+    choice.others_first = options && options->others_first;
     choice.thread_timeout =
         options && options->thread_timeout ? options->thread_timeout : DEFAULT_TIMEOUT;
 }
