@@ -1,12 +1,10 @@
-/* The handler of signals that end the process: who reports, and what comes after the report. */
+#include "crash/handler.h"
+
 #include "base/thread.h"
 #include "crash/context.h"
 #include "crash/crash.h"
-#include "crash/fault_report.h"
 #include "crash/reporter.h"
 #include "crash/watchdog.h"
-
-#include <stacksplice/crash.h>
 
 #include <errno.h>
 #include <signal.h>
@@ -15,15 +13,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { DEFAULT_TIMEOUT = 1000 };
+ss_crash_choice ss_handler_choice;
+atomic_bool ss_handler_is_on;
+struct sigaction ss_handler_former[SS_FAULT_KINDS];
 
-static ss_lock lock = SS_LOCK_INIT;
-static bool installed; /* (LOCK) */
-static ss_crash_choice choice;
-static atomic_bool is_on; /* (ATOMIC) reports are wanted */
-
-/* Of each signal: what was there before us, and the last thread in which that had its turn. */
-static struct sigaction previous[SS_FAULT_KINDS];
+/* The last thread in which the former handler of a signal had its turn. */
 static _Atomic uint64_t handed_over_in[SS_FAULT_KINDS]; /* (ATOMIC) */
 
 /* (THREAD reporter) */
@@ -40,11 +34,9 @@ static size_t kind_of(int number)
     return i;
 }
 
-static void on_signal(int number, siginfo_t *info, void *context);
-
-static bool is_ours(const struct sigaction *action)
+bool ss_handler_is_ours(const struct sigaction *action)
 {
-    return action->sa_flags & SA_SIGINFO && action->sa_sigaction == on_signal;
+    return action->sa_flags & SA_SIGINFO && action->sa_sigaction == ss_handle_fault;
 }
 
 /* Whether it is a function. */
@@ -91,9 +83,9 @@ static void hand_over(int number, siginfo_t *info)
         end_by_default(number, info);
         return;
     }
-    (void)sigaction(number, &previous[kind], NULL);
+    (void)sigaction(number, &ss_handler_former[kind], NULL);
     strike_again(number, info);
-    if (is_handler(&previous[kind]))
+    if (is_handler(&ss_handler_former[kind]))
         ss_reporter_is_done(); /* such a handler may let the process go on */
 }
 
@@ -131,7 +123,7 @@ static void end_cut_report(const siginfo_t *info, ucontext_t *context)
 /* Let the former handler try.  It has handled the signal if it leaves us in our place. */
 static bool is_handled_by_former(int number, siginfo_t *info, void *context)
 {
-    const struct sigaction *former = &previous[kind_of(number)];
+    const struct sigaction *former = &ss_handler_former[kind_of(number)];
     struct sigaction now;
 
     if (!is_handler(former))
@@ -140,21 +132,22 @@ static bool is_handled_by_former(int number, siginfo_t *info, void *context)
         former->sa_sigaction(number, info, context);
     else
         former->sa_handler(number);
-    if (sigaction(number, NULL, &now) != 0 || is_ours(&now))
+    if (sigaction(number, NULL, &now) != 0 || ss_handler_is_ours(&now))
         return true;
     atomic_store(&handed_over_in[kind_of(number)], ss_thread_id());
     return false;
 }
 
 /* Noinline: frames outside of this one are the program's. */
-static SS_NOINLINE void on_signal(int number, siginfo_t *info, void *context)
+SS_NOINLINE void ss_handle_fault(int number, siginfo_t *info, void *context)
 {
     int before = errno;
     ss_reporter who;
 
-    if (atomic_load(&is_on) && choice.others_first && is_handled_by_former(number, info, context))
+    if (atomic_load(&ss_handler_is_on) && ss_handler_choice.others_first &&
+        is_handled_by_former(number, info, context))
         return;
-    who = atomic_load(&is_on) ? ss_reporter_become_waiting() : SS_REPORTER_OTHER;
+    who = atomic_load(&ss_handler_is_on) ? ss_reporter_become_waiting() : SS_REPORTER_OTHER;
 
     if (ss_watchdog_sent(info) && !ss_fault_report_is_cut())
         return; /* the report was complete just in time */
@@ -168,88 +161,8 @@ static SS_NOINLINE void on_signal(int number, siginfo_t *info, void *context)
         reported = true;
         note_fault(number, info, context);
         set_signals(number);
-        ss_fault_report(&fault, &choice, SS_HERE(), __builtin_return_address(0));
+        ss_fault_report(&fault, &ss_handler_choice, SS_HERE(), __builtin_return_address(0));
     }
     hand_over(number, info);
     errno = before;
-}
-
-/* ---- Public ----------------------------------------------------------------------------------*/
-
-static bool is_ignored(const struct sigaction *action)
-{
-    return !(action->sa_flags & SA_SIGINFO) && action->sa_handler == SIG_IGN;
-}
-
-static void install(void)
-{
-    struct sigaction action, now;
-
-    memset(&action, 0, sizeof action);
-    action.sa_sigaction = on_signal;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    for (size_t i = 0; i < SS_FAULT_KINDS; i++) {
-        int number = ss_fault_kinds[i].number;
-
-        if (sigaction(number, NULL, &now) != 0 || is_ours(&now) || is_ignored(&now))
-            continue;
-        previous[i] = now;
-        (void)sigaction(number, &action, NULL);
-    }
-}
-
-static bool is_valid(const stacksplice_crash_options *options)
-{
-    return options->size == sizeof *options &&
-           (!options->directory || strlen(options->directory) < SS_CRASH_DIRECTORY_MAX);
-}
-
-static void choose(const stacksplice_crash_options *options)
-{
-    choice.has_directory = options && options->directory;
-    if (choice.has_directory)
-        strcpy(choice.directory, options->directory);
-    choice.others_first = options && options->others_first;
-    choice.thread_timeout =
-        options && options->thread_timeout ? options->thread_timeout : DEFAULT_TIMEOUT;
-}
-
-stacksplice_hresult stacksplice_install_crash_handler(const stacksplice_crash_options *options)
-{
-    stacksplice_hresult hr;
-    bool was_installed;
-
-    if (options && !is_valid(options))
-        return E_INVALIDARG;
-    hr = stacksplice_crash_thread();
-    if (hr < 0)
-        return hr;
-    if (!ss_lock_take(&lock))
-        return E_ILLEGAL_METHOD_CALL; /* a signal handler interrupted this very function */
-    was_installed = installed;
-    choose(options);
-    atomic_store(&is_on, true);
-    if (!was_installed)
-        install();
-    installed = true;
-    ss_lock_drop(&lock);
-    return was_installed ? S_FALSE : S_OK;
-}
-
-stacksplice_hresult stacksplice_remove_crash_handler(void)
-{
-    struct sigaction now;
-    bool was_installed;
-
-    if (!ss_lock_take(&lock))
-        return E_ILLEGAL_METHOD_CALL;
-    was_installed = installed;
-    installed = false;
-    atomic_store(&is_on, false);
-    for (size_t i = 0; was_installed && i < SS_FAULT_KINDS; i++) {
-        if (sigaction(ss_fault_kinds[i].number, NULL, &now) == 0 && is_ours(&now))
-            (void)sigaction(ss_fault_kinds[i].number, &previous[i], NULL);
-    }
-    ss_lock_drop(&lock);
-    return was_installed ? S_OK : S_FALSE;
 }
