@@ -130,6 +130,12 @@ class FaultTest(unittest.TestCase):
                     current = run.report["current_error"]["hresult"]
                     self.assertEqual(current, "0x80070057" if where == "main" else "0x8000000b")
 
+    def test_exported_functions_have_names(self):
+        run = Crashed("abort")
+        self.assertRegex(run.err, r"\n    \(C\) abort\+0x[0-9a-f]+ \(libc\.so\.6\)\n")
+        functions = [frame.get("function") for frame in run.report["error"]["stack"]]
+        self.assertIn("abort", functions)
+
     def test_each_signal_in_a_child(self):
         for how in SIGNALS:
             with self.subTest(how=how):

@@ -19,6 +19,8 @@ function(stacksplice_add_inside_test name)
   stacksplice_run_test(${name} ${name})
 endfunction()
 
+stacksplice_add_inside_test(symbol_test symbol_test.c
+  ${PROJECT_SOURCE_DIR}/core/src/resolve/symbol_failfast.c)
 stacksplice_add_inside_test(splice_merge_test splice_merge_test.c)
 stacksplice_add_inside_test(token_test token_test.c)
 stacksplice_add_inside_test(token_flood_test token_flood_test.c)

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "resolve/debuginfo.h"
 #include "resolve/native.h"
+#include "resolve/symbol.h"
 #include "resolve/unread.h"
 #include "splice/sink.h"
 
@@ -127,6 +128,17 @@ stacksplice_hresult ss_resolve_brief(uintptr_t address, ss_frame_callback callba
                                 : resolve_native(address, true, callback, data);
 }
 
+/* A symbol, if the binary exports the function, else the name that scripts use. */
+static void name_native(uintptr_t address, ss_frame *f)
+{
+    uintptr_t start;
+
+    if (ss_symbol_find(address - 1, &f->frame.function, &start))
+        f->frame.function_offset = address - start;
+    else
+        ss_native_name(f);
+}
+
 stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_binary *module,
                                         ss_frame_callback callback, void *data)
 {
@@ -137,7 +149,7 @@ stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_binary *module,
         (void)fill_token(address, &f, room, sizeof room);
     } else if (address && ss_binary_find_failfast(address - 1, module)) {
         ss_native_frame(address, module, &f);
-        ss_native_name(&f);
+        name_native(address, &f);
     } else {
         ss_native_frame(address, NULL, &f);
     }

@@ -39,7 +39,8 @@ stacksplice_hresult ss_resolve_brief(uintptr_t address, ss_frame_callback callba
 
 /*
  * For a failing process: neither allocates nor waits for a lock of ours or of the loader (where the
- * platform allows).  Native frames have no function and no file.  MODULE is scratch space.
+ * platform allows).  Native frames have no file, and a function only if it is exported.  MODULE is
+ * scratch space.
  */
 stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_binary *module,
                                         ss_frame_callback callback, void *data);
