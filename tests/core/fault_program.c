@@ -68,6 +68,15 @@ static NOINLINE void cause_fault(void)
     *nowhere = 1;
 }
 
+static NOINLINE void call_nothing(void)
+{
+    void (*volatile nothing)(void) = NULL;
+
+    print_stack();
+    nothing();
+    put("went on\n");
+}
+
 static NOINLINE void cause_bus_error(void)
 {
     FILE *file = tmpfile();
@@ -251,7 +260,7 @@ static const struct {
     {"ill", do_illegal},        {"abort", call_abort},         {"sys", call_forbidden},
     {"overflow", use_up_stack}, {"heap", damage_heap},         {"memory", use_up_memory},
     {"error", damage_error},    {"capture", crash_in_capture}, {"lock", crash_beside_lock},
-    {"failfast", fail_fast},    {"kill", send_to_oneself},
+    {"failfast", fail_fast},    {"kill", send_to_oneself},     {"call", call_nothing},
 };
 
 static NOINLINE void crash(const char *how)

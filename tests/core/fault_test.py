@@ -73,7 +73,7 @@ class Crashed:
     @property
     def logged(self):
         """The stack that the program printed before it crashed."""
-        return re.findall(r"^stack (.*)$", self.out, re.M)[-1].split()
+        return re.findall(r"^stack(.*)$", self.out, re.M)[-1].split()
 
 
 def core_of(directory):
@@ -129,6 +129,14 @@ class FaultTest(unittest.TestCase):
                         self.assertEqual(addresses(run.report["error"]["stack"])[1:], run.logged[1:], run.err)
                     current = run.report["current_error"]["hresult"]
                     self.assertEqual(current, "0x80070057" if where == "main" else "0x8000000b")
+
+    def test_call_of_no_function(self):
+        run = Crashed("call", with_core=True)
+        self.assert_died(run, "segv")
+        self.assertEqual(run.report["error"]["message"], "there is no function at address 0x0")
+        self.assertEqual(addresses(run.report["error"]["stack"])[1:], run.logged[1:], run.err)
+        if "#0" in run.core:
+            self.assertRegex(run.core, r"#0 +0x0+ in \?\?")
 
     def test_exported_functions_have_names(self):
         run = Crashed("abort")

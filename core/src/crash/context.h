@@ -2,7 +2,7 @@
 #ifndef SS_CONTEXT_H
 #define SS_CONTEXT_H
 
-#include "base/platform.h"
+#include "unwind/stack.h"
 
 #include <string.h>
 #include <ucontext.h>
@@ -30,6 +30,24 @@ static inline uintptr_t ss_context_sp(const ucontext_t *c)
     return (uintptr_t)c->uc_mcontext.gregs[REG_RSP];
 }
 
+/* At the first instruction of a function; 0: unknown. */
+static inline uintptr_t ss_context_return_address(const ucontext_t *c)
+{
+    uintptr_t sp = ss_context_sp(c);
+    ss_range stack;
+
+    return sp % sizeof sp == 0 && ss_stack_find(sp, &stack) && stack.high - sp >= sizeof sp
+               ? *(const uintptr_t *)sp
+               : 0;
+}
+
+/* Continue at PC, in the caller of that function. */
+static inline void ss_context_return(ucontext_t *c, uintptr_t pc)
+{
+    c->uc_mcontext.gregs[REG_RIP] = (greg_t)pc;
+    c->uc_mcontext.gregs[REG_RSP] += (greg_t)sizeof pc;
+}
+
 static inline void ss_context_save(const ucontext_t *c, ss_context *to)
 {
     memcpy(to->registers, c->uc_mcontext.gregs, sizeof to->registers);
@@ -50,6 +68,16 @@ static inline uintptr_t ss_context_pc(const ucontext_t *c)
 static inline uintptr_t ss_context_sp(const ucontext_t *c)
 {
     return (uintptr_t)c->uc_mcontext.sp;
+}
+
+static inline uintptr_t ss_context_return_address(const ucontext_t *c)
+{
+    return (uintptr_t)c->uc_mcontext.regs[30];
+}
+
+static inline void ss_context_return(ucontext_t *c, uintptr_t pc)
+{
+    c->uc_mcontext.pc = pc;
 }
 
 static inline void ss_context_save(const ucontext_t *c, ss_context *to)
@@ -74,6 +102,18 @@ static inline uintptr_t ss_context_sp(const ucontext_t *c)
 {
     (void)c;
     return 0;
+}
+
+static inline uintptr_t ss_context_return_address(const ucontext_t *c)
+{
+    (void)c;
+    return 0;
+}
+
+static inline void ss_context_return(ucontext_t *c, uintptr_t pc)
+{
+    (void)c;
+    (void)pc;
 }
 
 static inline void ss_context_save(const ucontext_t *c, ss_context *to)

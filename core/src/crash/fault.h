@@ -23,6 +23,7 @@ typedef struct ss_fault {
     const ss_fault_kind *kind;
     siginfo_t info;
     uintptr_t pc, sp;
+    uintptr_t place; /* where the stack begins: PC, or its caller when there is no code at PC */
 } ss_fault;
 
 /* Whether the signal has an address. */

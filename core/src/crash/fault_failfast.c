@@ -108,6 +108,9 @@ void ss_fault_message(const ss_fault *fault, char message[SS_FAULT_MESSAGE_MAX])
         ss_writer_text(&w, "system call ");
         ss_writer_decimal(&w, (uint64_t)fault->info.si_syscall);
         ss_writer_text(&w, " is not allowed");
+    } else if (fault->place != fault->pc) {
+        ss_writer_text(&w, "there is no function at address 0x");
+        ss_writer_hex(&w, fault->pc, 1);
     } else if (is_overflow(fault)) {
         ss_writer_text(&w, "the stack is used up");
     } else {

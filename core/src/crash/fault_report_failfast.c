@@ -36,7 +36,7 @@ static void say_first(void)
 
 static void capture(void)
 {
-    frame_count = ss_capture_interrupted(handler, return_address, fault->pc, FRAMES_MAX, frames);
+    frame_count = ss_capture_interrupted(handler, return_address, fault->place, FRAMES_MAX, frames);
 }
 
 /* ---- Steps on a stack of our own -------------------------------------------------------------*/

@@ -5,6 +5,7 @@
 #include "crash/crash.h"
 #include "crash/reporter.h"
 #include "crash/watchdog.h"
+#include "unwind/modules.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -91,13 +92,34 @@ static void hand_over(int number, siginfo_t *info)
 
 /* ---- The signal ------------------------------------------------------------------------------*/
 
-static void note_fault(int number, const siginfo_t *info, const ucontext_t *context)
+/* Whether there is no code at the address of the next instruction. */
+static bool is_failed_call(const ss_fault *f)
+{
+    return ss_fault_has_address(f) && (uintptr_t)f->info.si_addr == f->pc;
+}
+
+/*
+ * A call of such an address has put only the return address on the stack.  No unwinder gets past a
+ * function that is not there, so go back into the caller.  Returns the new place, or the old one.
+ */
+static uintptr_t leave_call(ucontext_t *context)
+{
+    uintptr_t back = ss_context_return_address(context);
+    const uint8_t *code;
+
+    if (back && ss_module_code(back - 1, &code) == SS_MODULE_FOUND)
+        ss_context_return(context, back - 1);
+    return ss_context_pc(context);
+}
+
+static void note_fault(int number, const siginfo_t *info, ucontext_t *context)
 {
     fault.kind = &ss_fault_kinds[kind_of(number)];
     fault.info = *info;
     fault.pc = ss_context_pc(context);
     fault.sp = ss_context_sp(context);
     ss_context_save(context, &crashed);
+    fault.place = is_failed_call(&fault) ? leave_call(context) : fault.pc;
 }
 
 /* The watchdog sends the signal of the crash, too. */
@@ -144,13 +166,12 @@ SS_NOINLINE void ss_handle_fault(int number, siginfo_t *info, void *context)
     int before = errno;
     ss_reporter who;
 
-    if (atomic_load(&ss_handler_is_on) && ss_handler_choice.others_first &&
-        is_handled_by_former(number, info, context))
-        return;
-    who = atomic_load(&ss_handler_is_on) ? ss_reporter_become_waiting() : SS_REPORTER_OTHER;
-
     if (ss_watchdog_sent(info) && !ss_fault_report_is_cut())
         return; /* the report was complete just in time */
+    if (atomic_load(&ss_handler_is_on) && ss_handler_choice.others_first &&
+        !ss_fault_report_is_cut() && is_handled_by_former(number, info, context))
+        return;
+    who = atomic_load(&ss_handler_is_on) ? ss_reporter_become_waiting() : SS_REPORTER_OTHER;
     if (who == SS_REPORTER_AGAIN && ss_fault_report_is_cut()) {
         end_cut_report(info, context);
         return;
@@ -162,6 +183,7 @@ SS_NOINLINE void ss_handle_fault(int number, siginfo_t *info, void *context)
         note_fault(number, info, context);
         set_signals(number);
         ss_fault_report(&fault, &ss_handler_choice, SS_HERE(), __builtin_return_address(0));
+        ss_context_restore(context, &crashed);
     }
     hand_over(number, info);
     errno = before;

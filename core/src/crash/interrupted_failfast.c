@@ -30,5 +30,11 @@ uint32_t ss_capture_interrupted(const void *handler, const void *return_address,
         count--;
         memmove(frames, frames + 1, count * sizeof *frames);
     }
+    /* The walk did not even begin. */
+    if (count < max && ss_token_is(frames[0]) && !ss_token_is_script(frames[0])) {
+        memmove(frames + 1, frames, count * sizeof *frames);
+        frames[0] = pc + 1;
+        count++;
+    }
     return count;
 }

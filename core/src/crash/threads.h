@@ -29,7 +29,7 @@ bool ss_threads_get(uint32_t index, const ss_other_thread **thread);
 /*
  * Capture into FRAMES, with room for MAX, the stack of the code that a signal interrupted at PC.
  * HANDLER is the frame address of the handler, RETURN_ADDRESS its return address.  Returns the
- * number of elements, at least 1.
+ * number of elements; one of them is always PC, or the script frame that stands for it.
  */
 uint32_t ss_capture_interrupted(const void *handler, const void *return_address, uintptr_t pc,
                                 uint32_t max, uintptr_t *frames);
