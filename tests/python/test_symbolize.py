@@ -2,86 +2,22 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-import stacksplice
-from building import HERE
 from stacksplice import _stacksplice
+from symbol_reports import Library, elsewhere, hide, library_of, report, symbolized
 from test_commands import command
 
 if _stacksplice._lines_missing():
     pytest.skip("this process has no libdw", allow_module_level=True)
 
 
-class Library:
-    """A library, a frame of it, and the files that a distribution makes of it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "here" / "libshop.so"
-        self.path.parent.mkdir()
-        source = HERE / "symbol_library.cpp"
-        subprocess.run(
-            ["c++", "-g", "-O2", "-shared", "-fPIC", "-Wl,--build-id", source, "-o", self.path], check=True
-        )
-        callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
-        self.stack: list[int] = []
-        capture = callback(lambda value: self.stack.extend(stacksplice.capture().addresses) or value)
-        ctypes.CDLL("libstdc++.so.6")
-        ctypes.CDLL(str(self.path)).enter(capture, 3)
-        frames = [[frame for frame in _stacksplice.resolve(address)] for address in self.stack]
-        self.live = [group for group in frames if group[-1].get("module") == str(self.path)]
-        self.debug = folder / "libshop.so.debug"
-        self.stripped = folder / "libshop.so"
-        subprocess.run(["objcopy", "--only-keep-debug", self.path, self.debug], check=True)
-        subprocess.run(["strip", "-o", self.stripped, self.path], check=True)
-
-    @property
-    def build_id(self) -> str:
-        return self.live[0][0]["build_id"]
-
-    def known(self) -> list[dict]:
-        """The frames as this process knows them, in the form of a report."""
-        return [dict(frame, address=hex(frame["address"])) for group in self.live for frame in group]
-
-    def saved(self) -> list[dict]:
-        """The frames as a machine without debug information saves them."""
-        names = ("kind", "trust", "language", "module", "module_offset", "build_id", "inlined", "address")
-        frames = [frame for frame in self.known() if not frame["inlined"]]
-        return [{name: frame[name] for name in names} for frame in frames]
-
-
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    if not (shutil.which("objcopy") and shutil.which("c++")):
-        pytest.skip("no binutils, or no C++ compiler")
-    return Library(tmp_path_factory.mktemp("symbols"))
-
-
-def report(frames: list[dict], **more: object) -> dict:
-    """A report with these frames as the stack of its error."""
-    try:
-        raise ValueError("bad amount")
-    except ValueError as exc:
-        info = stacksplice.originate(exc)
-    assert info is not None
-    return {**json.loads(info.to_json()), "stack": frames, **more}
-
-
-def symbolized(tmp_path: Path, document: object, *arguments: str, status: int = 0):
-    path = tmp_path / "report.json"
-    path.write_text(json.dumps(document))
-    done = command("symbolize", *arguments, str(path), status=status)
-    return json.loads(done.stdout) if done.stdout else None, done.stderr
-
-
-def elsewhere(frames: list[dict]) -> list[dict]:
-    """The frames of a process on a machine that has the library at another path."""
-    return [{**frame, "module": "/elsewhere/lib/libshop.so"} for frame in frames]
+    return library_of(tmp_path_factory)
 
 
 def test_the_frames_are_those_of_the_process(library, tmp_path):
@@ -239,10 +175,8 @@ def test_strange_frames_stay_as_they_are(library, tmp_path, change):
     assert result["stack"] == strange
 
 
-def test_without_libdw_it_says_what_to_install(library, tmp_path, monkeypatch, capsys):
-    from stacksplice.__main__ import main
-
+def test_without_libdw_it_says_what_to_install(library, tmp_path, monkeypatch):
+    hide(tmp_path, "libdw.so.1", monkeypatch)
+    done = command("symbolize", str(tmp_path / "any"), status=2)
     reason = "libdw.so.1 not found (Debian package: libdw1)"
-    monkeypatch.setattr(_stacksplice, "_lines_missing", lambda: reason)
-    assert main(["symbolize", str(tmp_path / "any")]) == 2
-    assert capsys.readouterr() == ("", f"stacksplice: cannot look up symbols: {reason}\n")
+    assert (done.stdout, done.stderr) == ("", f"stacksplice: cannot look up symbols: {reason}\n")

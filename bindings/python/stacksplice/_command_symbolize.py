@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 _ABOUT = """\
 Give the native frames of saved reports their functions, files and lines, on
 this machine or another one than the errors were on.  Symbols come from the
-folders given, the binaries where the reports say they are, and the system's
-debug files.  Only files with the build-id of the report are used.  Reports go
-to standard output; what could not be found is said on standard error.
+folders given, the binaries where the reports say they are, the system's debug
+files, and debuginfod's servers if DEBUGINFOD_URLS names some.  Only files with
+the build-id of the report are used.  Reports go to standard output; what could
+not be found is said on standard error.
 """
 _STATUSES = {
     "0": "all reports were written, with the symbols that were found",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 
+from ._debuginfod import Servers
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +33,7 @@ class SymbolFiles:
     """The files of the FOLDERS given by the user, and of the system."""
 
     def __init__(self, folders: Sequence[str]) -> None:
+        self.servers = Servers()
         self._folders = folders
         self._by_name: dict[str, list[str]] | None = None
 
@@ -60,3 +63,4 @@ class SymbolFiles:
         for cache in _caches():
             yield os.path.join(cache, build_id, "debuginfo")
             yield os.path.join(cache, build_id, "executable")
+        yield from self.servers.files(build_id)

@@ -31,6 +31,7 @@ class _Module:
     def __init__(self, path: str, build_id: str, files: SymbolFiles) -> None:
         self.path, self.build_id = path, build_id
         self._left = files.candidates(path, build_id)
+        self._servers = files.servers
         self._usable: list[str] = []
         self._told: set[str] = set()
         self._refused: list[str] = []
@@ -54,10 +55,12 @@ class _Module:
     def _files(self, offset: int) -> Iterator[list[dict[str, Any]]]:
         for file in self._usable:
             yield self._look_up(file, offset)
+        if self.has_lines:
+            return  # the others have the same debug information, or less
         for file in self._left:
             real = os.path.realpath(file)
-            if real in self._told:
-                continue
+            if real in self._told or not os.path.exists(real):
+                continue  # a server may bring it to this place later
             self._told.add(real)
             frames = self._look_up(file, offset)
             if frames:
@@ -82,6 +85,9 @@ class _Module:
             return None
         what = "no lines, only functions" if self.has_functions else "no symbols"
         why = "".join(f"; not used: {refused}" for refused in self._refused)
+        no_answer = self._servers.why_not(self.build_id)
+        if no_answer:
+            why += f"; debuginfod: {no_answer}"
         return (
             f"{self.path}: {what} found for build-id {self.build_id}{why}; "
             "pass the folder with its debug file as --symbols DIR"
