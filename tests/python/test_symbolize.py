@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from stacksplice import _stacksplice
 from symbol_reports import Library, elsewhere, hide, library_of, report, symbolized
-from test_commands import command
+from test_commands import MODULE, command, environment
 
 if _stacksplice._lines_missing():
     pytest.skip("this process has no libdw", allow_module_level=True)
@@ -143,6 +144,65 @@ def test_json_lines_stay_lines_and_text_is_that_of_show(library, tmp_path):
     path.write_text(done.stdout)
     assert command("symbolize", "--text", str(path)).stdout == command("show", str(path)).stdout
     assert 'symbol_library.cpp", line 9, in shop::twice' in command("symbolize", "--text", str(path)).stdout
+
+
+def test_each_line_is_written_before_the_next_is_read(library):
+    program = subprocess.Popen(
+        [*MODULE, "symbolize", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
+    )
+    with program:
+        for number in range(3):
+            line = json.dumps(report(library.saved(), later_member=number))
+            program.stdin.write(line.encode() + b"\n")
+            program.stdin.flush()
+            answer = json.loads(program.stdout.readline())
+            assert (answer["stack"], answer["later_member"]) == (library.known(), number)
+        assert program.communicate() == (b"", None)
+    assert program.returncode == 0
+
+
+def test_lines_of_a_log_without_an_error_stay(library, tmp_path):
+    lines = [
+        {"@timestamp": "2026-01-01T00:00:00Z", "ecs.version": "1.6.0", "message": "started"},
+        {
+            "@timestamp": "2026-01-01T00:00:01Z",
+            "ecs.version": "1.6.0",
+            "stacksplice": report(library.saved()),
+        },
+    ]
+    path = tmp_path / "log.ndjson"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = command("symbolize", str(path))
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert first == lines[0] and second["stacksplice"]["stack"] == library.known()
+    path.write_text(done.stdout)
+    assert command("symbolize", "--text", str(path)).stdout == command("show", str(path)).stdout
+
+
+def test_texts_of_several_files_are_those_of_show(library, tmp_path):
+    paths = [str(tmp_path / name) for name in ("one", "two")]
+    for path in paths:
+        Path(path).write_text((json.dumps(report(library.known())) + "\n") * 2)
+    assert command("symbolize", "--text", *paths).stdout == command("show", *paths).stdout
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (b"{", "on line 3: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        (b'{"a": 1}', "report 3: data is not a report of schema stacksplice-error/1"),
+        (b"\xff", "it is not UTF-8 (byte "),
+    ],
+)
+def test_lines_before_a_broken_one_are_written(library, tmp_path, end, reason):
+    path = tmp_path / "errors.ndjson"
+    line = json.dumps(report(library.saved())).encode() + b"\n"
+    path.write_bytes(line + line + end + b"\n" + line)
+    done = command("symbolize", str(path), status=2)
+    assert [json.loads(text)["stack"] for text in done.stdout.splitlines()] == [library.known()] * 2
+    if end == b"\xff":
+        reason += f"{2 * len(line)})"
+    assert done.stderr.startswith(f"stacksplice: cannot symbolize {path}: {reason}"), done.stderr
 
 
 def test_what_cannot_be_done_is_one_line(library, tmp_path):

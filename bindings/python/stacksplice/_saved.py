@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import contextmanager, nullcontext
 
 from ._errors import ErrorInfo
 from ._output import fail
@@ -11,8 +12,8 @@ from ._redaction import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypeVar
+    from collections.abc import Callable, Iterator
+    from typing import Any, BinaryIO, TypeVar
 
     _Made = TypeVar("_Made")
 
@@ -20,27 +21,38 @@ _OF_A_LOG = ("@timestamp", "log.level", "log.logger", "message")  # what a headi
 _REPORT_FILE = "stacksplice-report/1"  # what a process that failed fast wrote
 
 
-def documents_of(text: str) -> list[Any]:
-    """The JSON of TEXT: one document, or one on each line."""
-    if not text.strip():
+def _lines_of(file: BinaryIO) -> Iterator[tuple[int, str]]:
+    """The lines of FILE with their numbers.  U+2028 in a message ends no line, as for str.splitlines()."""
+    start = 0
+    for number, line in enumerate(file, 1):
+        try:
+            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as exc:
+            exc.start += start
+            raise
+        start += len(line)
+
+
+def _documents_of(file: BinaryIO) -> Iterator[Any]:
+    lines, before = _lines_of(file), ""
+    for _, line in lines:
+        before += line
+        if line.strip():
+            break
+    else:
         raise ValueError("the file is empty")
     try:
-        return [json.loads(text)]
+        document = json.loads(line)
     except ValueError:
-        # A message may hold what else str.splitlines() takes for the end of a line, such as U+2028.
-        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-        try:
-            documents = [json.loads(line) for _, line in lines[:1]]
-        except ValueError:
-            documents = []
-        if len(lines) < 2 or not documents:
-            raise
-    for number, line in lines[1:]:
-        try:
-            documents.append(json.loads(line))
-        except ValueError as exc:
-            raise ValueError(f"on line {number}: {exc}") from exc
-    return documents
+        document = json.loads(before + "".join(line for _, line in lines))
+    yield document
+    for number, line in lines:
+        if line.strip():
+            try:
+                document = json.loads(line.removesuffix("\n"))
+            except ValueError as exc:
+                raise ValueError(f"on line {number}: {exc}") from exc
+            yield document
 
 
 def items_of(documents: list[Any]) -> list[Any]:
@@ -57,6 +69,11 @@ def items_of(documents: list[Any]) -> list[Any]:
     return items
 
 
+def tells_of_no_error(item: Any) -> bool:
+    """Whether it is a line of a log with another event than an error that crossed a border."""
+    return _is_log(item) and not _wrapper_of(item)
+
+
 def _is_log(item: Any) -> bool:
     """Whether it is a line of a log with the names of the Elastic Common Schema."""
     return isinstance(item, dict) and "ecs.version" in item
@@ -69,8 +86,8 @@ def _wrapper_of(item: Any) -> str | None:
 
 
 def _with_reports(items: list[Any]) -> list[Any]:
-    """ITEMS without the lines of a log that tell of no error, or of one that crossed no border."""
-    found = [item for item in items if not _is_log(item) or _wrapper_of(item)]
+    """ITEMS without the lines of a log that tell of no error."""
+    found = [item for item in items if not tells_of_no_error(item)]
     if not found:
         raise ValueError('no line of this log has a report, the member "stacksplice" of JsonFormatter')
     return found
@@ -106,23 +123,40 @@ def report_of(item: Any) -> ErrorInfo:
     return ErrorInfo._from_json_values(item[name] if name else item)
 
 
-def read_file(path: str, make: Callable[[list[Any], str], _Made]) -> _Made | None:
-    """What MAKE makes of the items and the name of that file, "-" for standard input; None after saying
-    why nothing can be made."""
-    name = "standard input" if path == "-" else path
+def documents_of(path: str) -> Iterator[Any]:
+    """The JSON of that file: one document, or one on each line, which is read when it is asked for."""
+    with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file:
+        yield from _documents_of(file)
+
+
+@contextmanager
+def saying_why_not(path: str, verb: str) -> Iterator[None]:
+    """Say what goes wrong with that file in the block, and end the block: cannot VERB it."""
+    name = name_of(path)
     try:
-        if path == "-":
-            data = sys.stdin.buffer.read()
-        else:
-            with open(path, "rb") as file:
-                data = file.read()
-        return make(_with_reports(items_of(documents_of(data.decode("utf-8-sig")))), name)
+        yield
+    except BrokenPipeError:
+        raise  # of standard output
     except OSError as exc:
         fail(f"cannot read {name}: {exc.strerror}")
     except UnicodeDecodeError as exc:
-        fail(f"cannot show {name}: it is not UTF-8 (byte {exc.start})")
+        fail(f"cannot {verb} {name}: it is not UTF-8 (byte {exc.start})")
+    except MemoryError:
+        fail(f"cannot {verb} {name}: out of memory")
     except (ValueError, RecursionError) as exc:
-        fail(f"cannot show {name}: {exc}")
+        fail(f"cannot {verb} {name}: {exc}")
+
+
+def name_of(path: str) -> str:
+    """What messages call the file of that path."""
+    return "standard input" if path == "-" else path
+
+
+def read_file(path: str, make: Callable[[list[Any], str], _Made]) -> _Made | None:
+    """What MAKE makes of the items and the name of that file, "-" for standard input; None after saying
+    why nothing can be made."""
+    with saying_why_not(path, "show"):
+        return make(_with_reports(items_of(list(documents_of(path)))), name_of(path))
     return None
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 
 from . import _stacksplice
 from ._output import fail, write
 from ._redaction import clean_report
-from ._saved import documents_of, items_of, report_of
+from ._saved import documents_of, items_of, name_of, report_of, saying_why_not, tells_of_no_error
 from ._show import _text_of
 from ._symbol_files import SymbolFiles, is_build_id
 
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
     from typing import Any, TypeGuard
+
+_CACHED = 1 << 16  # places whose frames are kept
 
 _MISSING, _NO_BINARY, _NO_LIBDW, _OTHER_BUILD = 0x80070002, 0x8007000B, 0x8007007E, 0x8007000D
 
@@ -117,6 +118,8 @@ class _Symbolizer:
             module = self._modules.get(key[:2])
             if module is None:
                 module = self._modules[key[:2]] = _Module(path, build_id, self._files)
+            if len(self._cache) == _CACHED:
+                self._cache.clear()
             self._cache[key] = module.frames(offset)
         return self._cache[key]
 
@@ -191,37 +194,45 @@ def _stacks(document: Any) -> Iterator[dict[str, Any]]:
             left += value
 
 
-def _write_file(path: str, symbolizer: _Symbolizer, options: argparse.Namespace) -> bool:
-    """Write the reports of that file; False after saying why it cannot be done."""
-    name = "standard input" if path == "-" else path
-    try:
-        if path == "-":
-            data = sys.stdin.buffer.read()
-        else:
-            with open(path, "rb") as file:
-                data = file.read()
-        documents = documents_of(data.decode("utf-8-sig"))
-        items = items_of(documents)
+def _refuse_others(items: list[Any], number: int) -> None:
+    """Raise ValueError if one of these, of which there were NUMBER before, is no report."""
+    for at, item in enumerate(items, number + 1):
+        try:
+            report_of(item)
+        except ValueError as exc:
+            raise ValueError(f"report {at}: {exc}") from exc
+
+
+class _Command:
+    """Writes the reports of all files, one document after the other."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.symbolizer = _Symbolizer(options.symbols)
+        self._options = options
+        self._between = ""
+
+    def _texts_of(self, items: list[Any], place: str, number: int) -> Iterator[str]:
         for item in items:
-            report_of(item)  # refuses what is none
-        for holder in _stacks(documents):
-            holder["stack"] = symbolizer.stack(holder["stack"])
-        if options.text:
-            place = name if len(options.reports) > 1 else ""
-            write("\n".join(_text_of(item, number, options, place) for number, item in enumerate(items, 1)))
-        else:
-            write("".join(json.dumps(clean_report(document)) + "\n" for document in documents))
-    except OSError as exc:
-        fail(f"cannot read {name}: {exc.strerror}")
-    except UnicodeDecodeError as exc:
-        fail(f"cannot symbolize {name}: it is not UTF-8 (byte {exc.start})")
-    except MemoryError:
-        fail(f"cannot symbolize {name}: out of memory")
-    except (ValueError, RecursionError) as exc:
-        fail(f"cannot symbolize {name}: {exc}")
-    else:
-        return True
-    return False
+            number += 1
+            yield self._between + _text_of(item, number, self._options, place)
+            self._between = "\n"
+
+    def write_file(self, path: str) -> bool:
+        """Write the reports of that file; False after saying why not, or not all of them."""
+        place, number = name_of(path) if len(self._options.reports) > 1 else "", 0
+        with saying_why_not(path, "symbolize"):
+            for document in documents_of(path):
+                items = [item for item in items_of([document]) if not tells_of_no_error(item)]
+                _refuse_others(items, number)
+                for holder in _stacks(document):
+                    holder["stack"] = self.symbolizer.stack(holder["stack"])
+                if self._options.text:
+                    write("".join(self._texts_of(items, place, number)))
+                else:
+                    write(json.dumps(clean_report(document)) + "\n")
+                number += len(items)
+            return True
+        return False
 
 
 def symbolize(options: argparse.Namespace) -> int:
@@ -232,11 +243,11 @@ def symbolize(options: argparse.Namespace) -> int:
     for folder in options.symbols:
         if not os.path.isdir(folder):
             return fail(f"--symbols: {folder} is no folder")
-    symbolizer = _Symbolizer(options.symbols)
+    command = _Command(options)
     status = 0
     for path in options.reports:
-        if not _write_file(path, symbolizer, options):
+        if not command.write_file(path):
             status = 2
-    for text in symbolizer.complaints():
+    for text in command.symbolizer.complaints():
         fail(text)
     return status
