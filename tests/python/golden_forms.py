@@ -9,6 +9,7 @@ from typing import Any
 
 import stacksplice
 import stacksplice.logging
+from golden_page import outline
 from golden_steady import lines_of, steady
 from stacksplice import ErrorInfo
 
@@ -60,6 +61,10 @@ def opentelemetry(report: dict[str, Any]) -> str:
     return lines_of({**attributes, "stacksplice.report": THE_REPORT})
 
 
+def page(report: dict[str, Any]) -> str:
+    return outline(ErrorInfo.from_dict(report).to_html())
+
+
 def text_of(*, newest_last: bool, everything: bool = False) -> Callable[[dict[str, Any]], str]:
     def text(report: dict[str, Any]) -> str:
         info = ErrorInfo.from_dict(report)
@@ -68,13 +73,14 @@ def text_of(*, newest_last: bool, everything: bool = False) -> Callable[[dict[st
     return text
 
 
-# By their names; a module of Python that one needs and that may be missing.
-FORMS: dict[str, tuple[Callable[[dict[str, Any]], str], str | None]] = {
-    "text": (text_of(newest_last=False), None),
-    "text, newest last": (text_of(newest_last=True), None),
-    "text, all frames, in colour": (text_of(newest_last=False, everything=True), None),
-    "json": (json_line, None),
-    "ecs log line": (ecs, None),
-    "sentry event": (sentry, "sentry_sdk"),
-    "opentelemetry attributes": (opentelemetry, "opentelemetry.sdk"),
+# By their names; modules of Python that one needs and that may be missing.
+FORMS: dict[str, tuple[Callable[[dict[str, Any]], str], tuple[str, ...]]] = {
+    "text": (text_of(newest_last=False), ()),
+    "text, newest last": (text_of(newest_last=True), ()),
+    "text, all frames, in colour": (text_of(newest_last=False, everything=True), ()),
+    "json": (json_line, ()),
+    "ecs log line": (ecs, ()),
+    "sentry event": (sentry, ("sentry_sdk",)),
+    "opentelemetry attributes": (opentelemetry, ("opentelemetry.sdk",)),
+    "outline of the page": (page, ("jinja2", "pygments")),
 }

@@ -39,17 +39,17 @@ def file_of(name: str) -> Path:
     return GOLDEN / f"{name.replace(' ', '-')}.txt"
 
 
-def needs(module: str | None) -> bool:
+def needs(module: str) -> bool:
     """Whether MODULE is missing, which a format needs."""
     try:
-        return module is not None and importlib.util.find_spec(module) is None
+        return importlib.util.find_spec(module) is None
     except ModuleNotFoundError:
         return True
 
 
 def sections(name: str, report: dict[str, Any]) -> dict[str, str]:
     """REPORT in each format that can be had here."""
-    forms = {form: make for form, (make, module) in FORMS.items() if not needs(module)}
+    forms = {form: make for form, (make, modules) in FORMS.items() if not any(map(needs, modules))}
     return {form: shortened(make(report)).rstrip("\n") for form, make in forms.items()}
 
 
