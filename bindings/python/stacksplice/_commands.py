@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+else:
+    Commands = argparse._SubParsersAction  # which takes no argument when it runs
 
 _WIDTH = 79
 
