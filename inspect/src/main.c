@@ -4,12 +4,14 @@
  * A program of its own: what it reads may be damaged, and neither its own faults nor those of libdw
  * can then hurt anybody else.  `python -m stacksplice dump` runs it and writes what people read.
  */
+#include "core/core.h"
 #include "live/live.h"
 #include "native/native.h"
 #include "python/python.h"
 #include "report/write.h"
 #include "splice/splice.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +32,7 @@ static int report(const ssi_target *target, ssi_scripts *scripts)
     ssi_frames stack = {0};
 
     ssi_splice_assign(target, scripts);
-    if (!native)
-        ssi_scripts_note(scripts, why);
+    ssi_scripts_note(scripts, native ? ssi_native_missing(native) : why);
     ssi_write_begin(target, scripts);
     for (size_t i = 0; i < target->thread_count; i++) {
         ssi_splice(native, why, &target->threads[i], scripts, &stack);
@@ -84,13 +85,53 @@ static int inspect_process(int process)
     return status;
 }
 
+static int inspect_core(const char *path, const char *executable, const char *root)
+{
+    ssi_target target = {0};
+    ssi_scripts scripts = {0};
+    ssi_python pythons[SSI_MAX_PYTHONS];
+    const char *why;
+    ssi_core *core;
+    size_t count;
+    int status;
+
+    if (strlen(root) >= sizeof target.root)
+        return refuse("the path of --root is too long");
+    strcpy(target.root, root);
+    core = ssi_core_open(path, executable, &target, &scripts, &why);
+    if (!core)
+        return refuse(why);
+    count = ssi_python_find(&target, pythons);
+    for (size_t i = 0; i < count; i++)
+        ssi_python_read(&target, &pythons[i], &scripts);
+    status = report(&target, &scripts);
+    ssi_scripts_free(&scripts);
+    ssi_core_free(core);
+    ssi_target_free(&target);
+    return status;
+}
+
+/* The value behind the option NAME, or NULL. */
+static const char *option(char **arguments, const char *name)
+{
+    for (; arguments[0]; arguments++)
+        if (!strcmp(arguments[0], name))
+            return arguments[1];
+    return NULL;
+}
+
 int main(int count, char **arguments)
 {
-    char *end;
-    long process =
-        count == 3 && !strcmp(arguments[1], "--pid") ? strtol(arguments[2], &end, 10) : 0;
+    const char *pid = option(arguments, "--pid"), *core = option(arguments, "--core");
+    const char *root = option(arguments, "--root");
+    char *end = NULL;
+    long process = pid ? strtol(pid, &end, 10) : 0;
 
-    if (process <= 0 || process > 0x7FFFFFFF || *end)
-        return refuse("usage: stacksplice-inspect --pid PROCESS");
-    return inspect_process((int)process);
+    (void)count;
+    if (process > 0 && process <= INT_MAX && !*end)
+        return inspect_process((int)process);
+    if (core)
+        return inspect_core(core, option(arguments, "--exe"), root ? root : "");
+    return refuse("usage: stacksplice-inspect --pid PROCESS\n"
+                  "       stacksplice-inspect --core FILE [--exe FILE] [--root FOLDER]");
 }

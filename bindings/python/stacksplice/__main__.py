@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from . import (
+    _command_core,
     _command_doctor,
     _command_dump,
     _command_run,
@@ -29,6 +30,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="command")
     _command_run.add(commands)
     _command_show.add(commands)
+    _command_core.add(commands)
     _command_dump.add(commands)
     _command_symbolize.add(commands)
     _command_top.add(commands)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 
 from . import _stacksplice
@@ -41,15 +42,44 @@ def inspect(*arguments: str) -> dict[str, Any]:
     return document
 
 
-def add_symbols(document: dict[str, Any], folders: list[str]) -> None:
-    """Give the native frames of DOCUMENT functions, files and lines."""
+def _opened(path: str, root: str, program: tuple[str, str]) -> str:
+    """Where the file PATH of a process is for us."""
+    if path == program[0]:
+        return program[1]
+    return root + path if root and os.path.exists(root + path) else path
+
+
+def add_symbols(
+    document: dict[str, Any], folders: list[str], root: str = "", program: tuple[str, str] = ("", "")
+) -> None:
+    """Give the native frames of DOCUMENT functions, files and lines.
+
+    ROOT is before the paths of a process that sees other files; PROGRAM is its path there, and where
+    it is here.
+    """
     missing = _stacksplice._lines_missing()
     if missing:
         document["notes"].append(f"cannot look up symbols: {missing}")
         return
     symbolizer = _Symbolizer(folders)
     for thread in document["threads"]:
+        modules: dict[str, str] = {}
+        for frame in thread["stack"]:
+            if "module" in frame:
+                here = _opened(frame["module"], root, program)
+                modules[here] = frame["module"]
+                frame["module"] = here
         thread["stack"] = symbolizer.stack(thread["stack"])
+        for frame in thread["stack"]:
+            if "module" in frame:
+                frame["module"] = modules[frame["module"]]
+
+
+def _signal(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
 
 
 def _heading(process: dict[str, Any]) -> str:
@@ -58,6 +88,8 @@ def _heading(process: dict[str, Any]) -> str:
         words.append(process["executable"])
     if "stopped_microseconds" in process:
         words.append(f"stopped for {process['stopped_microseconds'] / 1000:.1f} ms")
+    if "signal" in process:
+        words.append(f"ended by {_signal(process['signal'])}")
     return ", ".join(words) + "\n"
 
 
@@ -65,11 +97,18 @@ def text_of(document: dict[str, Any], all_frames: bool) -> str:
     """DOCUMENT for people: the newest frame of each thread is the last, as in tracebacks."""
     parts = [_heading(document["process"])]
     parts += [f"note: {note}\n" for note in document["notes"]]
-    for thread in document["threads"]:
+    for number, thread in enumerate(document["threads"]):
         name = f" ({thread['name']})" if "name" in thread else ""
+        if not number and "signal" in document["process"]:
+            name += ", which got the signal"
         stack = Stack.from_frames(Frame.from_dict(frame) for frame in thread["stack"])
         parts += [f"\nthread {thread['thread_id']}{name}\n", *stack.format(all_frames=all_frames)]
     return "".join(parts)
+
+
+def _write(document: dict[str, Any], options: argparse.Namespace) -> int:
+    write(json.dumps(document) + "\n" if options.json else text_of(document, options.all_frames))
+    return 0
 
 
 def dump(options: argparse.Namespace) -> int:
@@ -78,6 +117,25 @@ def dump(options: argparse.Namespace) -> int:
         document = inspect("--pid", str(options.process))
     except Refused as exc:
         return fail(str(exc))
-    add_symbols(document, [])
-    write(json.dumps(document) + "\n" if options.json else text_of(document, options.all_frames))
-    return 0
+    add_symbols(document, [], f"/proc/{options.process}/root")
+    return _write(document, options)
+
+
+def core(options: argparse.Namespace) -> int:
+    """Write the stacks in a core file."""
+    arguments = ["--core", options.core]
+    for name in ("exe", "root"):
+        path = getattr(options, name)
+        if path:
+            if not os.path.exists(path):
+                return fail(f"--{name}: {path} does not exist")
+            arguments += [f"--{name}", path]
+    try:
+        document = inspect(*arguments)
+    except Refused as exc:
+        return fail(str(exc))
+    root = options.root.rstrip("/") if options.root else ""
+    folders = [*options.symbols, *([f"{root}/usr/lib/debug"] if root else [])]
+    program = document["process"].get("executable", "")
+    add_symbols(document, folders, root, (program, options.exe or program))
+    return _write(document, options)

@@ -129,11 +129,7 @@ static void read_registers(ssi_thread *thread)
         snprintf(thread->why, sizeof thread->why, "thread of another machine (32 bits)");
         return;
     }
-    memcpy(thread->registers,
-           (uint64_t[SSI_REGISTERS]){r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8,
-                                     r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rip},
-           sizeof thread->registers);
-    thread->has_registers = true;
+    ssi_thread_set_registers(thread, &r);
 }
 
 /* What the kernel says of a thread, which may have ended meanwhile. */

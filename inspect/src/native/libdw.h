@@ -48,7 +48,6 @@ typedef struct {
     X(bool, dwfl_frame_pc, (Dwfl_Frame *, Dwarf_Addr *, bool *))                                   \
     X(int, dwfl_frame_reg, (Dwfl_Frame *, unsigned, Dwarf_Word *))                                 \
     X(int, dwfl_getthread_frames, (Dwfl *, pid_t, int (*)(Dwfl_Frame *, void *), void *))          \
-    X(int, dwfl_module_build_id, (Dwfl_Module *, const unsigned char **, Dwarf_Addr *))            \
     X(Dwarf_CFI *, dwfl_module_eh_cfi, (Dwfl_Module *, Dwarf_Addr *))                              \
     X(const char *, dwfl_module_info,                                                              \
       (Dwfl_Module *, void ***, Dwarf_Addr *, Dwarf_Addr *, Dwarf_Addr *, Dwarf_Addr *,            \

@@ -2,6 +2,7 @@
 
 #include "base/list.h"
 #include "base/texts.h"
+#include "target/build_id.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,21 +17,22 @@ static bool is_elf(int fd)
            !memcmp(magic, ELFMAG, SELFMAG);
 }
 
-static const char *build_id_of(const ssi_libdw *dw, Dwfl_Module *module)
+/* Opens the file of the binary at MAPPING, and sets its build-id; -1 if it is not the file that was
+   mapped.  Without a build-id in memory nobody can say. */
+static int open_binary(const ssi_target *target, const ssi_mapping *mapping, const char **build_id)
 {
-    static const char digits[] = "0123456789abcdef";
-    const unsigned char *bits;
-    Dwarf_Addr where;
-    char text[129];
-    int length = dw->dwfl_module_build_id(module, &bits, &where);
+    char there[SSI_BUILD_ID_ROOM], here[SSI_BUILD_ID_ROOM];
+    bool said = ssi_build_id(&target->memory, mapping->start, there);
+    int fd = ssi_target_open(target, mapping);
+    bool found = fd >= 0 && is_elf(fd) && ssi_build_id_of_file(fd, here);
 
-    if (length <= 0 || length > 64)
-        return NULL;
-    for (int i = 0; i < length; i++) {
-        text[2 * i] = digits[bits[i] >> 4];
-        text[2 * i + 1] = digits[bits[i] & 15];
+    if (fd >= 0 && (!is_elf(fd) || (said && (!found || strcmp(there, here) != 0)))) {
+        close(fd);
+        fd = -1;
     }
-    return ssi_text(text, (size_t)length * 2);
+    if (said || found)
+        *build_id = ssi_text(said ? there : here, strlen(said ? there : here));
+    return fd;
 }
 
 static void add(ssi_modules *modules, const ssi_module *module)
@@ -50,13 +52,13 @@ static void report(const ssi_libdw *dw, Dwfl *dwfl, const ssi_target *target, si
 
     if (!module.path)
         return;
-    fd = ssi_target_open(target, mapping);
-    if (fd >= 0 && is_elf(fd))
+    fd = open_binary(target, mapping, &module.build_id);
+    if (fd >= 0)
         reported = dw->dwfl_report_elf(dwfl, module.path, module.path, fd, mapping->start, false);
     if (!reported && fd >= 0)
         close(fd); /* it is libdw's otherwise */
-    if (reported)
-        module.build_id = build_id_of(dw, reported);
+    if (!reported && !modules->missing++)
+        modules->first_missing = module.path;
     add(modules, &module); /* a file that cannot be read still has a name */
 }
 

@@ -14,6 +14,8 @@ typedef struct ssi_module {
 typedef struct ssi_modules {
     ssi_module *items; /* by address */
     size_t count, room;
+    size_t missing; /* so many have no file that can be used */
+    const char *first_missing;
 } ssi_modules;
 
 /* Report all binaries of TARGET to DWFL, and list them. */

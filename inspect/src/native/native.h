@@ -26,6 +26,8 @@ typedef struct ssi_native_stack {
 
 /* NULL with *WHY when libdw cannot be had, or memory. */
 ssi_native *ssi_native_new(const ssi_target *target, const char **why);
+/* A note about binaries that cannot be read; NULL if all can. */
+const char *ssi_native_missing(const ssi_native *native);
 void ssi_native_free(ssi_native *native);
 /* The frames of THREAD, innermost first; STACK is emptied before. */
 void ssi_native_walk(ssi_native *native, const ssi_thread *thread, ssi_native_stack *stack);

@@ -20,6 +20,7 @@ struct ssi_native {
     ssi_modules modules;
     char *vdso; /* its image */
     const ssi_thread *thread;
+    uint64_t registers[SSI_REGISTERS]; /* from which the walk begins */
     ssi_native_stack *stack;
 };
 
@@ -80,20 +81,28 @@ static bool set_registers(Dwfl_Thread *thread, void *data)
 {
     ssi_native *native = data;
 
-    return native->dw->dwfl_thread_state_registers(thread, 0, SSI_REGISTERS,
-                                                   native->thread->registers);
+    return native->dw->dwfl_thread_state_registers(thread, 0, SSI_REGISTERS, native->registers);
 }
 
 /* ---- Frames -----------------------------------------------------------------------------------*/
 
-/* Whether the code at PC has a description.  Where it has none, libdw tries the frame pointer. */
+static bool is_code(const ssi_native *native, uint64_t address)
+{
+    const ssi_mapping *mapping = ssi_target_mapping(native->target, address);
+
+    return mapping && mapping->executable;
+}
+
+/* Whether the caller of the frame at PC is found by a description.  Where there is none, libdw
+   tries the frame pointer.  That of what is no code was found before libdw was asked. */
 static bool is_described(const ssi_native *native, uint64_t pc)
 {
     Dwfl_Module *module = native->dw->dwfl_addrmodule(native->dwfl, pc);
     Dwarf_Addr bias = 0;
     Dwarf_CFI *cfi = module ? native->dw->dwfl_module_eh_cfi(module, &bias) : NULL;
     Dwarf_Frame *found = NULL;
-    bool described = cfi && !native->dw->dwarf_cfi_addrframe(cfi, pc - bias, &found);
+    bool described =
+        !is_code(native, pc) || (cfi && !native->dw->dwarf_cfi_addrframe(cfi, pc - bias, &found));
 
     free(found);
     return described;
@@ -148,6 +157,26 @@ static int on_frame(Dwfl_Frame *state, void *data)
     return 0;
 }
 
+/* A call of what is no code has only pushed its return address, so the caller can be had.  False
+   without memory. */
+static bool step_out_of_no_code(ssi_native *native)
+{
+    uint64_t *r = native->registers, caller = 0;
+    ssi_native_stack *stack = native->stack;
+
+    if (is_code(native, r[SSI_PC]) || !ssi_read_word(&native->target->memory, r[SSI_SP], &caller) ||
+        !is_code(native, caller))
+        return true;
+    if (!ssi_grow((void **)&stack->frames, stack->count, &stack->room, sizeof *stack->frames))
+        return false;
+    stack->frames[stack->count++] =
+        (ssi_native_frame){.address = r[SSI_PC], .sp = r[SSI_SP], .inferred = false};
+    r[SSI_PC] =
+        caller - 1; /* in the call: libdw takes it for the instruction that was interrupted */
+    r[SSI_SP] += sizeof caller;
+    return true;
+}
+
 void ssi_native_walk(ssi_native *native, const ssi_thread *thread, ssi_native_stack *stack)
 {
     stack->count = 0;
@@ -159,6 +188,11 @@ void ssi_native_walk(ssi_native *native, const ssi_thread *thread, ssi_native_st
     native->thread = thread;
     native->stack = stack;
     current = native;
+    memcpy(native->registers, thread->registers, sizeof native->registers);
+    if (!step_out_of_no_code(native)) {
+        stack->truncated = "native part truncated: out of memory";
+        return;
+    }
     if (native->dw->dwfl_getthread_frames(native->dwfl, thread->id, on_frame, native) < 0) {
         const char *why = native->dw->dwfl_errmsg(-1);
 
@@ -211,6 +245,16 @@ ssi_native *ssi_native_new(const ssi_target *target, const char **why)
     *why = ssi_text_format("native frames cannot be unwound: %s", dw->dwfl_errmsg(-1));
     ssi_native_free(native);
     return NULL;
+}
+
+const char *ssi_native_missing(const ssi_native *native)
+{
+    if (!native->modules.missing)
+        return NULL;
+    return ssi_text_format("%zu binaries of the process were not found here, or are other ones by "
+                           "their build-ids, the first is %.200s: nothing is known of what runs in "
+                           "them",
+                           native->modules.missing, native->modules.first_missing);
 }
 
 void ssi_native_free(ssi_native *native)

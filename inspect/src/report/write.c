@@ -86,6 +86,7 @@ void ssi_write_begin(const ssi_target *target, const ssi_scripts *scripts)
     put_member("executable", target->executable);
     if (target->is_live)
         printf(",\"stopped_microseconds\":%" PRIu64, (target->stopped_ns + 999) / 1000);
+    put_number("signal", (uint64_t)target->signal);
     fputs("},\"notes\":[", stdout);
     for (size_t i = 0; i < scripts->note_count; i++) {
         fputs(i ? "," : "", stdout);

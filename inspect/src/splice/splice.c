@@ -46,7 +46,8 @@ void ssi_splice_assign(const ssi_target *target, ssi_scripts *scripts)
 {
     for (size_t i = 0; i < scripts->run_count; i++)
         scripts->runs[i].thread = owner_of(target, &scripts->runs[i], scripts->runs[i].thread);
-    qsort(scripts->runs, scripts->run_count, sizeof *scripts->runs, compare_runs);
+    if (scripts->run_count)
+        qsort(scripts->runs, scripts->run_count, sizeof *scripts->runs, compare_runs);
 }
 
 /* ---- Merging ----------------------------------------------------------------------------------*/

@@ -81,9 +81,11 @@ uint64_t ssi_target_binary_end(const ssi_target *target, size_t first)
 
 int ssi_target_open(const ssi_target *target, const ssi_mapping *mapping)
 {
-    char path[PATH_MAX + 64];
+    char path[2 * PATH_MAX];
     int fd;
 
+    if (target->program_file && !strcmp(mapping->path, target->program_path))
+        return open(target->program_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     snprintf(path, sizeof path, "%s%s", target->root, mapping->path);
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && target->is_live) {
@@ -93,6 +95,29 @@ int ssi_target_open(const ssi_target *target, const ssi_mapping *mapping)
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     }
     return fd;
+}
+
+bool ssi_target_name(ssi_target *target, uint64_t address, const char *path, uint64_t offset)
+{
+    ssi_mapping *mapping = (ssi_mapping *)ssi_target_mapping(target, address);
+    char *copy;
+
+    if (!mapping || mapping->path)
+        return true;
+    copy = strdup(path);
+    mapping->path = copy;
+    mapping->offset = offset;
+    return copy != NULL;
+}
+
+void ssi_thread_set_registers(ssi_thread *thread, const struct user_regs_struct *r)
+{
+    const uint64_t values[SSI_REGISTERS] = {r->rax, r->rdx, r->rcx, r->rbx, r->rsi, r->rdi,
+                                            r->rbp, r->rsp, r->r8,  r->r9,  r->r10, r->r11,
+                                            r->r12, r->r13, r->r14, r->r15, r->rip};
+
+    memcpy(thread->registers, values, sizeof values);
+    thread->has_registers = true;
 }
 
 void ssi_target_free(ssi_target *target)

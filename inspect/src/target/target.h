@@ -7,6 +7,8 @@
 
 #include "base/memory.h"
 
+#include <sys/user.h>
+
 /* The registers in DWARF's order: 7 is the stack pointer, 16 the instruction pointer. */
 enum { SSI_REGISTERS = 17, SSI_SP = 7, SSI_PC = 16 };
 
@@ -23,13 +25,19 @@ typedef struct ssi_thread {
 typedef struct ssi_mapping {
     uint64_t start, end, offset;
     bool readable, writable, executable;
-    char *path; /* owned; NULL if no file is mapped there */
+    size_t segment; /* of a core: what is in its file */
+    char *path;     /* owned; NULL if no file is mapped there */
 } ssi_mapping;
 
 typedef struct ssi_target {
     int process;
     char *executable; /* owned; its name, or NULL */
-    char root[32];    /* before the paths of mappings, to open them: "/proc/123/root" or empty */
+    char root[4096];  /* before the paths of mappings, to open them: "/proc/123/root" or empty */
+    uint64_t program; /* an address in the program's own file; 0: not known */
+    const char
+        *program_path; /* the program's path in the target, which is opened as PROGRAM_FILE */
+    const char *program_file; /* NULL: where it was */
+    int signal;               /* that ended the process; the first thread got it */
     ssi_memory memory;
     ssi_thread *threads;
     size_t thread_count, thread_room;
@@ -49,6 +57,10 @@ const ssi_mapping *ssi_target_mapping(const ssi_target *target, uint64_t address
 uint64_t ssi_target_binary_end(const ssi_target *target, size_t first);
 /* Opens the file of MAPPING as the process sees it; -1 with errno. */
 int ssi_target_open(const ssi_target *target, const ssi_mapping *mapping);
+/* Set the path of the mapping that contains ADDRESS, and at which OFFSET of the file it begins.
+   False without memory; an address where nothing is mapped is passed over. */
+bool ssi_target_name(ssi_target *target, uint64_t address, const char *path, uint64_t offset);
+void ssi_thread_set_registers(ssi_thread *thread, const struct user_regs_struct *r);
 void ssi_target_free(ssi_target *target);
 
 #endif

@@ -1,0 +1,142 @@
+/* The notes of a core file: a register set for each thread, the process, and the mapped files. */
+#include "core/private.h"
+
+#include "base/list.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/procfs.h>
+#include <sys/user.h>
+
+enum { MAX_FILES = 1 << 16 };
+
+static void read_thread(ssi_core *core, const void *data, size_t size)
+{
+    struct elf_prstatus status;
+    struct user_regs_struct r;
+    ssi_thread *thread;
+
+    if (size < sizeof status)
+        return;
+    memcpy(&status, data, sizeof status);
+    memcpy(&r, &status.pr_reg, sizeof r);
+    thread = ssi_target_add_thread(core->target, status.pr_pid);
+    if (!thread)
+        return;
+    ssi_thread_set_registers(thread, &r);
+    if (core->target->thread_count == 1)
+        core->target->signal = status.pr_cursig;
+}
+
+static void read_process(ssi_core *core, const void *data, size_t size)
+{
+    struct elf_prpsinfo info;
+
+    if (size < sizeof info)
+        return;
+    memcpy(&info, data, sizeof info);
+    core->target->process = info.pr_pid;
+    if (!core->target->executable)
+        core->target->executable = strndup(info.pr_fname, sizeof info.pr_fname);
+}
+
+/* The program's own file, and the code that the kernel gave the process. */
+static void read_auxiliary(ssi_core *core, const unsigned char *data, size_t size)
+{
+    Elf64_auxv_t entry;
+
+    for (size_t at = 0; at + sizeof entry <= size; at += sizeof entry) {
+        memcpy(&entry, data + at, sizeof entry);
+        if (entry.a_type == AT_PHDR)
+            core->target->program = entry.a_un.a_val;
+        else if (entry.a_type == AT_SYSINFO_EHDR)
+            (void)ssi_target_name(core->target, entry.a_un.a_val, "[vdso]", 0);
+    }
+}
+
+/* The kernel writes a segment for all that is mapped; debuggers leave out what the file has. */
+static void add_file(ssi_core *core, const char *name, uint64_t start, uint64_t end,
+                     uint64_t offset)
+{
+    if (ssi_target_mapping(core->target, start)) {
+        (void)ssi_target_name(core->target, start, name, offset);
+        return;
+    }
+    if (end > start &&
+        ssi_grow((void **)&core->files, core->file_count, &core->file_room, sizeof *core->files))
+        core->files[core->file_count++] = (ssi_mapping){.start = start,
+                                                        .end = end,
+                                                        .offset = offset,
+                                                        .readable = true,
+                                                        .executable = true,
+                                                        .path = (char *)name};
+}
+
+/* A count, the size of a page, START END OFFSET of each file, then their names. */
+static void read_files(ssi_core *core, const unsigned char *data, size_t size)
+{
+    uint64_t head[2], row[3];
+    const char *name;
+
+    if (size < sizeof head)
+        return;
+    memcpy(head, data, sizeof head);
+    if (head[0] > MAX_FILES || head[1] > (1 << 24) ||
+        size - sizeof head < (size_t)head[0] * sizeof row)
+        return;
+    name = (const char *)data + sizeof head + (size_t)head[0] * sizeof row;
+    for (size_t i = 0; i < head[0]; i++) {
+        size_t left = size - (size_t)(name - (const char *)data);
+
+        if (!memchr(name, '\0', left))
+            return;
+        memcpy(row, data + sizeof head + i * sizeof row, sizeof row);
+        add_file(core, name, row[0], row[1], row[2] * head[1]);
+        name += strlen(name) + 1;
+    }
+}
+
+static void read_note(ssi_core *core, uint32_t type, const void *data, size_t size)
+{
+    switch (type) {
+    case NT_PRSTATUS:
+        read_thread(core, data, size);
+        break;
+    case NT_PRPSINFO:
+        read_process(core, data, size);
+        break;
+    case NT_AUXV:
+        read_auxiliary(core, data, size);
+        break;
+    case NT_FILE:
+        read_files(core, data, size);
+        break;
+    default:
+        break;
+    }
+}
+
+static uint64_t padded(uint64_t size)
+{
+    return (size + 3) & ~(uint64_t)3;
+}
+
+void ssi_core_read_notes(ssi_core *core, uint64_t offset, uint64_t size)
+{
+    Elf64_Nhdr note;
+
+    for (uint64_t at = 0; at + sizeof note <= size;) {
+        const void *head = ssi_core_part(core, offset + at, sizeof note), *data;
+        uint64_t begin;
+
+        if (!head)
+            return;
+        memcpy(&note, head, sizeof note);
+        begin = at + sizeof note + padded(note.n_namesz);
+        data = ssi_core_part(core, offset + begin, note.n_descsz);
+        if (!data || begin + note.n_descsz > size)
+            return;
+        read_note(core, note.n_type, data, note.n_descsz);
+        at = begin + padded(note.n_descsz);
+    }
+}

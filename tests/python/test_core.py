@@ -1,0 +1,224 @@
+"""``python -m stacksplice core``: a core file shows what the process knew; damaged ones do no harm."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from building import HERE
+from test_commands import command
+from test_dump import PROGRAM, end, outside, start
+from test_dump import interpreters as all_interpreters
+
+CRASH = """
+import ctypes, os, sys, threading
+
+def resting(value):
+    ready.set()
+    threading.Event().wait()
+
+def other():
+    sorted([1], key=resting)
+
+def crash(left, right):
+    if sys.argv[1] == "abort":
+        os.abort()
+    elif sys.argv[1] == "call":
+        ctypes.CFUNCTYPE(None)(16)()
+    else:
+        ctypes.string_at(16)
+
+def main():
+    numbers = (ctypes.c_int * 2)(2, 1)
+    ctypes.CDLL(None).qsort(numbers, 2, 4, COMPARE(crash))
+
+COMPARE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+ready = threading.Event()
+threading.Thread(target=other, daemon=True).start()
+ready.wait()
+main()
+"""
+
+
+def core_of(interpreter: str, how: str, folder: Path) -> Path:
+    """The core file of a process of INTERPRETER that crashes."""
+    pattern = Path("/proc/sys/kernel/core_pattern").read_text()
+    if "/" in pattern or pattern.startswith("|"):
+        pytest.skip("this system does not put core files where the process is")
+    limit = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    (folder / "crash.py").write_text(CRASH)
+    done = subprocess.run(
+        [interpreter, "crash.py", how],
+        cwd=folder,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, limit),
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+    )
+    assert done.returncode < 0 or done.returncode > 128
+    (found,) = folder.glob("*core*")
+    return found
+
+
+def read(core: Path, *arguments: str) -> dict:
+    return json.loads(command("core", "--json", *arguments, str(core)).stdout)
+
+
+def functions(thread: dict) -> list[str]:
+    return [frame["function"] for frame in thread["stack"] if frame["kind"] == "script"]
+
+
+@pytest.mark.parametrize("interpreter", list(all_interpreters()))
+def test_every_version(interpreter, tmp_path):
+    document = read(core_of(interpreter, "abort", tmp_path))
+    assert document["notes"] == [] and document["process"]["signal"] == 6
+    crashed, other = document["threads"]
+    assert functions(crashed) == ["crash", "main", "<module>"]
+    assert functions(other)[-6:-3] == ["resting", "other", "Thread.run"] or "resting" in functions(other)
+    natives = [frame for frame in crashed["stack"] if frame["kind"] == "native"]
+    assert any("qsort" in frame.get("function", "") for frame in natives) or not any(
+        "function" in frame for frame in natives if "libc.so" in frame["module"]
+    )
+    assert all(frame["trust"] == "exact" for frame in crashed["stack"])
+
+
+def test_a_call_of_what_is_no_code(tmp_path):
+    document = read(core_of(sys.executable, "call", tmp_path))
+    crashed = document["threads"][0]
+    assert document["process"]["signal"] == 11
+    assert crashed["stack"][0]["address"] == "0x10" and "module" not in crashed["stack"][0]
+    assert functions(crashed) == ["crash", "main", "<module>"]
+    assert "gap" not in [frame["kind"] for frame in crashed["stack"]]
+
+
+def test_text(tmp_path):
+    core = core_of(sys.executable, "read", tmp_path)
+    lines = command("core", str(core)).stdout.splitlines()
+    assert lines[0].endswith(", ended by signal 11 (SIGSEGV)")
+    assert lines[2].startswith("thread ") and lines[2].endswith(", which got the signal")
+    assert [line.rpartition(" in ")[2] for line in lines[3:5]] == ["<module>", "main"]
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory) -> Iterator[tuple[Path, dict]]:
+    """A core file of a process that rests, made by gdb, and the stacks that it captured itself."""
+    if shutil.which("gcore") is None:
+        pytest.skip("no gcore")
+    child = start(str(HERE / "dump_program.py"))
+    assert child.stdout is not None
+    seen = json.loads(child.stdout.readline())
+    core = tmp_path_factory.mktemp("core") / "core"
+    done = subprocess.run(["gcore", "-o", core, str(child.pid)], capture_output=True, text=True)
+    path = Path(f"{core}.{child.pid}")
+    end(child)
+    assert path.exists(), done.stdout + done.stderr
+    yield path, seen
+
+
+def test_stacks_are_those_that_the_threads_captured(copied):
+    core, seen = copied
+    document = read(core)
+    stacks = {thread["thread_id"]: thread["stack"] for thread in document["threads"]}
+    for name, own in seen.items():
+        assert outside(stacks[own["thread_id"]]) == outside(own["stack"]), name
+
+
+def test_files_are_found_by_root_and_program(copied, tmp_path):
+    core, _ = copied
+    document = read(core)
+    program = document["process"]["executable"]
+    alone = shutil.copy(program, tmp_path / "program")
+    assert read(core, "--exe", str(alone))["threads"] == document["threads"]
+    # Where no file of the process is, nothing can be followed: that is said.
+    nothing = read(core, "--root", str(tmp_path))
+    assert any("binaries of the process were not found here" in note for note in nothing["notes"])
+    assert all(any(frame["kind"] == "gap" for frame in thread["stack"]) for thread in nothing["threads"])
+
+
+def test_a_file_with_another_build_id_is_not_used(copied, tmp_path):
+    core, _ = copied
+    module = next(
+        frame
+        for thread in read(core)["threads"]
+        for frame in thread["stack"]
+        if "libc.so" in frame.get("module", "") and "build_id" in frame
+    )
+    wrong = tmp_path / module["module"].lstrip("/")
+    wrong.parent.mkdir(parents=True)
+    data = Path(module["module"]).read_bytes()
+    build_id = bytes.fromhex(module["build_id"])
+    assert data.count(build_id) == 1
+    wrong.write_bytes(data.replace(build_id, bytes(len(build_id))))
+    stacks = [thread["stack"] for thread in read(core, "--root", str(tmp_path))["threads"]]
+    frames = [frame for stack in stacks for frame in stack if frame.get("module") == module["module"]]
+    assert frames and all(frame["build_id"] == module["build_id"] for frame in frames)
+    assert all(any(frame["kind"] == "gap" for frame in stack) for stack in stacks)
+
+
+# ---- What is no core file, or damaged ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "it is empty, or no file"),
+        (b"\x7fELF", "is no core file"),
+        (b"#!/bin/sh\n", "is no core file"),
+        (b"\x28\xb5\x2f\xfd" + bytes(100), "is compressed: unpack it first (coredumpctl dump does)"),
+        (None, "is a program or library, no core file: name its core first, and the program as --exe"),
+    ],
+)
+def test_no_core_file(content, why, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(PROGRAM.read_bytes() if content is None else content)
+    done = command("core", str(path), status=2)
+    assert done.stdout == "" and done.stderr.count("\n") == 1
+    assert done.stderr.rstrip().endswith(why)
+
+
+def test_nothing_there(tmp_path):
+    assert "No such file" in command("core", str(tmp_path / "none"), status=2).stderr
+    done = command("core", "--exe", str(tmp_path / "none"), str(PROGRAM), status=2)
+    assert done.stderr == f"stacksplice: --exe: {tmp_path / 'none'} does not exist\n"
+
+
+def inspected(core: Path) -> dict | None:
+    done = subprocess.run([PROGRAM, "--core", core], capture_output=True, timeout=60)
+    assert done.returncode in (0, 2), f"status {done.returncode}: {done.stderr!r}"
+    assert (done.returncode == 2) == bool(done.stderr)
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def test_cut_files(copied, tmp_path):
+    data = copied[0].read_bytes()
+    cut = tmp_path / "cut"
+    for part in (1, 64, 1000, 4096, 20000, *(len(data) * quarter // 4 for quarter in (1, 2, 3))):
+        cut.write_bytes(data[:part])
+        document = inspected(cut)
+        assert document is None or any("the core file is cut" in note for note in document["notes"]), part
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_damaged_files(copied, tmp_path, seed):
+    data = copied[0].read_bytes()
+    chance = random.Random(seed)
+    path = tmp_path / "damaged"
+    path.write_bytes(data)
+    for limit in (4096, 65536, len(data), len(data)) * 3:
+        places = [chance.randrange(limit - 8) for _ in range(chance.choice((1, 30, 1000)))]
+        with path.open("r+b") as file:
+            for place in places:
+                file.seek(place)
+                file.write(chance.choice((bytes(8), b"\xff" * 8, bytes([chance.randrange(256)]))))
+        inspected(path)
+        with path.open("r+b") as file:
+            for place in places:
+                file.seek(place)
+                file.write(data[place : place + 8])
+    assert inspected(path) == inspected(copied[0])
