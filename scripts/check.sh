@@ -22,7 +22,7 @@ prepare_check_tools() {
 }
 
 sources() { # PATTERN
-    find core bindings tests -type f -name "$1" -print0
+    find core bindings inspect tests -type f -name "$1" -print0
 }
 
 command_check() {

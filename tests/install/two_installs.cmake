@@ -19,7 +19,8 @@ file(COPY ${WORK}/this/ DESTINATION ${WORK}/copy)
 # The sources of the next release: only what the build reads.
 set(next ${WORK}/source)
 file(REMOVE_RECURSE ${next})
-file(COPY ${SOURCE}/CMakeLists.txt ${SOURCE}/cmake ${SOURCE}/core DESTINATION ${next})
+file(COPY ${SOURCE}/CMakeLists.txt ${SOURCE}/cmake ${SOURCE}/core ${SOURCE}/inspect
+  DESTINATION ${next})
 file(COPY ${SOURCE}/bindings/cpp ${SOURCE}/bindings/lua ${SOURCE}/bindings/python DESTINATION ${next}/bindings)
 file(COPY ${SOURCE}/bindings/known_glue.c DESTINATION ${next}/bindings)
 

@@ -114,7 +114,7 @@ def test_the_readme_of_the_package_has_no_dead_link(tmp_path):
 def test_editable(tmp_path):
     """What `pip install -e .` puts in place is imported from the tree that it was given."""
     tree, prefix = tmp_path / "tree", tmp_path / "prefix"
-    for name in ("core", "bindings", "cmake", "scripts"):
+    for name in ("core", "bindings", "inspect", "cmake", "scripts"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("*.so*", "__pycache__"))
     for file in ROOT.iterdir():
         if file.is_file():
