@@ -213,6 +213,8 @@ def test_values_of_programs():
         "n": [1, "x token=[redacted: token]"],
     }
     assert clean({"password": ""}) == {"password": ""}
+    frame = {"kind": "script", "locals": {"kind": f"token={SECRET}"}}  # a variable may have any name
+    assert _redaction.clean_report(frame) == {"kind": "script", "locals": {"kind": "token=[redacted: token]"}}
     assert clean("\ud800 password=x") == "\ud800 password=[redacted: password]"
     deep = []
     deep.append(deep)

@@ -17,14 +17,13 @@ _NAMED, _TOKENS, _URLS, _EMAILS = 1, 2, 4, 8
 _DEPTH = 80  # of nested values, enough for 32 groups in one another; deeper ones are replaced
 # The members of reports and of Sentry's frames that are not messages.
 _KINDS = {"source": SOURCE, "context_line": SOURCE, "pre_context": SOURCE, "post_context": SOURCE}
+_KINDS.update(dict.fromkeys(("file", "filename", "abs_path", "module", "package", "path"), PATH))
 # The members that programs compare: they hold no secret, and must stay if a hook fails.
 _IDENTIFIERS = frozenset(
     "schema hresult symbol language reference fingerprint loose_fingerprint kind trust build_id relation "
     "transformed_above address platform level event_id debug_id code_id instruction_addr "
     "instruction_addr_adjustment image_addr symbol_addr".split()
 )
-_KINDS.update(dict.fromkeys(("file", "filename", "abs_path", "module", "package", "path"), PATH))
-
 _LOCALS = ("locals", "vars")
 
 
