@@ -266,3 +266,16 @@ def test_a_process_of_another_user(sleeping):
 def test_no_number_of_a_process(argument):
     done = command("dump", "--", argument, status=2)
     assert done.stderr.splitlines()[-1] != ""
+
+
+def test_no_secret_is_shown(tmp_path):
+    script = tmp_path / "password=hunter2" / "x.py"
+    script.parent.mkdir()
+    script.write_text("import sys\nprint(flush=True)\nsys.stdin.read()\n")
+    child = start(str(script))
+    assert child.stdout is not None
+    child.stdout.readline()
+    shown = [command("dump", *form, str(child.pid)).stdout for form in ([], ["--json"])]
+    end(child)
+    for text in shown:
+        assert "hunter2" not in text and "password=[redacted: password]" in text

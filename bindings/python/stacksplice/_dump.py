@@ -10,6 +10,7 @@ import subprocess
 from . import _stacksplice
 from ._frames import Frame, Stack
 from ._output import fail, write
+from ._redaction import clean_report
 from ._symbolize import _Symbolizer
 
 TYPE_CHECKING = False
@@ -107,6 +108,7 @@ def text_of(document: dict[str, Any], all_frames: bool) -> str:
 
 
 def _write(document: dict[str, Any], options: argparse.Namespace) -> int:
+    document = clean_report(document)
     write(json.dumps(document) + "\n" if options.json else text_of(document, options.all_frames))
     return 0
 
