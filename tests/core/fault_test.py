@@ -1,5 +1,6 @@
 """What a crash leaves behind, seen from outside: fault_test.py [EMULATOR...] PROGRAM."""
 
+import functools
 import glob
 import json
 import os
@@ -76,6 +77,12 @@ class Crashed:
         return re.findall(r"^stack(.*)$", self.out, re.M)[-1].split()
 
 
+@functools.cache
+def build():
+    """How the library was built."""
+    return Crashed("build", "case").out
+
+
 def core_of(directory):
     cores = glob.glob(f"{directory}/core*")
     if not cores or not shutil.which("gdb"):
@@ -114,6 +121,10 @@ class FaultTest(unittest.TestCase):
 
     def assert_as_logged(self, run):
         """The stack through the signal frame: only the innermost frames are further on."""
+        if "frames: none" in build():
+            place, gap = run.report["error"]["stack"]
+            self.assertEqual((place["kind"], gap["kind"]), ("native", "gap"))
+            return
         logged, found = run.logged, addresses(run.report["error"]["stack"])
         self.assertIn(logged[1:], [found[i:] for i in range(len(found))], run.err)
 
@@ -125,12 +136,14 @@ class FaultTest(unittest.TestCase):
                     self.assert_died(run, how)
                     self.assertRegex(run.report["error"]["message"], f"^{MESSAGES[how]}$")
                     self.assert_as_logged(run)
-                    if how not in ("abort", "sys"):
+                    if how not in ("abort", "sys") and "frames: none" not in build():
                         self.assertEqual(addresses(run.report["error"]["stack"])[1:], run.logged[1:], run.err)
                     current = run.report["current_error"]["hresult"]
                     self.assertEqual(current, "0x80070057" if where == "main" else "0x8000000b")
 
     def test_call_of_no_function(self):
+        if "frames: none" in build():
+            self.skipTest("no callers are known")
         run = Crashed("call", with_core=True)
         self.assert_died(run, "segv")
         self.assertEqual(run.report["error"]["message"], "there is no function at address 0x0")
@@ -139,8 +152,10 @@ class FaultTest(unittest.TestCase):
             self.assertRegex(run.core, r"#0 +0x0+ in \?\?")
 
     def test_exported_functions_have_names(self):
+        if "frames: none" in build():
+            self.skipTest("the function that calls is not known")
         run = Crashed("abort")
-        self.assertRegex(run.err, r"\n    \(C\) abort\+0x[0-9a-f]+ \(libc\.so\.6\)\n")
+        self.assertRegex(run.err, r"\n    \(C\) abort\+0x[0-9a-f]+ \([^ ]*\)\n")
         functions = [frame.get("function") for frame in run.report["error"]["stack"]]
         self.assertIn("abort", functions)
 
@@ -167,7 +182,8 @@ class FaultTest(unittest.TestCase):
                 run = Crashed("overflow", where)
                 self.assert_died(run, "segv")
                 self.assertEqual(run.report["error"]["message"], "the stack is used up")
-                self.assertGreater(run.report["error"]["frames_left_out"], 1000)
+                if "frames: none" not in build():
+                    self.assertGreater(run.report["error"]["frames_left_out"], 1000)
                 self.assert_as_logged(run)
         self.assertIn("child 11\n", Crashed("overflow", "child").out)
 
@@ -197,9 +213,11 @@ class FaultTest(unittest.TestCase):
         run = Crashed("capture")
         self.assert_died(run, "segv")
         self.assertIn("stacksplice: a fault interrupted the report", run.err)
-        self.assertGreater(len(run.report["error"]["stack"]), 5)
+        self.assertGreater(len(run.report["error"]["stack"]), 0 if "frames: none" in build() else 5)
 
     def test_lock_that_nobody_gives_back(self):
+        if "modules: iterate" in build():
+            self.skipTest("here each name of a binary needs that lock")
         run = Crashed("lock")
         self.assert_died(run, "segv")
         self.assertIn("stacksplice: a part of the report took too long", run.err)

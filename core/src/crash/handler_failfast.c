@@ -105,9 +105,11 @@ static bool is_failed_call(const ss_fault *f)
 static uintptr_t leave_call(ucontext_t *context)
 {
     uintptr_t back = ss_context_return_address(context);
-    const uint8_t *code;
+    const uint8_t *low, *high;
+    ss_module m;
 
-    if (back && ss_module_code(back - 1, &code) == SS_MODULE_FOUND)
+    if (back && ss_module_find(back - 1, &m) == SS_MODULE_FOUND &&
+        ss_module_segment(&m, back - 1, PF_X, &low, &high))
         ss_context_return(context, back - 1);
     return ss_context_pc(context);
 }

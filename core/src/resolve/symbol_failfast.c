@@ -112,7 +112,7 @@ bool ss_symbol_find(uintptr_t address, const char **name, uintptr_t *start)
     ss_module m;
     tables t = {.module = &m};
 
-    if (ss_module_find_unlocked(address, &m) != SS_MODULE_FOUND)
+    if (ss_module_find(address, &m) != SS_MODULE_FOUND)
         return false;
     for (uint32_t i = 0; i < m.header_count; i++) {
         if (m.headers[i].p_type == PT_DYNAMIC)
