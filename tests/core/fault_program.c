@@ -290,6 +290,20 @@ static void crash_elsewhere(const char *how)
     (void)pthread_join(thread, NULL);
 }
 
+/* A child that shares the memory: its report would be that of the parent. */
+static int crash_in_vforked(void)
+{
+    int status = 0;
+    pid_t child = vfork();
+
+    if (child == 0)
+        cause_fault();
+    (void)waitpid(child, &status, 0);
+    printf("child %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status));
+    cause_fault();
+    return 4;
+}
+
 static int crash_in_child(const char *how)
 {
     int status = 0;
@@ -506,6 +520,10 @@ static int run_case(const char *name)
     if (!strcmp(name, "many")) {
         start_waiting(300, 0);
         install(NULL, 60000);
+    }
+    if (!strcmp(name, "vfork")) {
+        install(NULL, 0);
+        return crash_in_vforked();
     }
     if (!strcmp(name, "two")) {
         install(NULL, 0);

@@ -167,6 +167,12 @@ class FaultTest(unittest.TestCase):
                 self.assert_reported(run, how)
                 self.assert_as_logged(run)
 
+    def test_child_in_the_same_memory(self):
+        run = Crashed("vfork", "case")
+        self.assertIn("child 11\n", run.out)
+        self.assert_died(run, "segv")
+        self.assertEqual(len(run.reports), 1)
+
     def test_the_core_shows_the_crash(self):
         for how, function in (("segv", "cause_fault"), ("abort", "call_abort"), ("error", "cause_fault")):
             with self.subTest(how=how):

@@ -32,4 +32,7 @@ bool ss_fault_report_is_cut(void);
 /* Then: go on behind the step that faulted, or (LATE) that the watchdog interrupted. */
 void ss_fault_report_go_on(bool late);
 
+/* In a forked child, where nobody reports. */
+void ss_fault_report_forget(void);
+
 #endif

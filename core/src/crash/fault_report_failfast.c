@@ -245,6 +245,11 @@ bool ss_fault_report_is_cut(void)
     return is_running;
 }
 
+void ss_fault_report_forget(void)
+{
+    is_running = false;
+}
+
 void ss_fault_report_go_on(bool late)
 {
     faults++;

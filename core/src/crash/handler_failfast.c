@@ -26,6 +26,24 @@ static ss_fault fault;
 static ss_context crashed;
 static bool reported;
 
+/* The process that the handler reports.  A child of vfork is another one in the same memory. */
+static pid_t process;
+
+static void begin_process(void)
+{
+    process = getpid();
+    reported = false;
+    ss_fault_report_forget();
+}
+
+static ss_fork_hook begin_in_child = {begin_process, NULL, false};
+
+static __attribute__((constructor)) void begin(void)
+{
+    begin_process();
+    ss_fork_child(&begin_in_child);
+}
+
 static size_t kind_of(int number)
 {
     size_t i = 0;
@@ -60,7 +78,7 @@ static void strike_again(int number, siginfo_t *info)
     sigemptyset(&signals);
     sigaddset(&signals, number);
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)ss_thread_id(), number, info) != 0)
+    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)syscall(SYS_gettid), number, info) != 0)
         (void)raise(number);
 }
 
@@ -168,6 +186,10 @@ SS_NOINLINE void ss_handle_fault(int number, siginfo_t *info, void *context)
     int before = errno;
     ss_reporter who;
 
+    if (getpid() != process) {
+        end_by_default(number, info);
+        return;
+    }
     if (ss_watchdog_sent(info) && !ss_fault_report_is_cut())
         return; /* the report was complete just in time */
     if (atomic_load(&ss_handler_is_on) && ss_handler_choice.others_first &&
