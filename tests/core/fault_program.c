@@ -512,6 +512,8 @@ static int run_case(const char *name)
         repaired[0] = 1;
         put("repaired\n");
     }
+    if (!strcmp(name, "threads") || !strcmp(name, "many"))
+        needs_plain_build(); /* a sanitizer has threads of its own, and delays signals */
     if (!strcmp(name, "threads")) {
         start_waiting(2, 0);
         start_waiting(1, 1);

@@ -210,6 +210,28 @@ segv()
         assert re.search(r"^Thread \d+: ", thread, re.M)
 
 
+def test_core_file_has_the_same_stack(tmp_path):
+    """The handler leaves the crash as it was, for those who look at it later."""
+    with open("/proc/sys/kernel/core_pattern", encoding="utf-8") as file:
+        if file.read().strip() != "core":
+            pytest.skip("core files are not put where the program runs")
+    limit = "import resource\nresource.setrlimit(resource.RLIMIT_CORE, (-1, -1))\n"
+    run = Run(tmp_path, limit + BEGIN + HOW, "segv", "callback")
+    (core,) = tmp_path.glob("core*")
+    done = subprocess.run(
+        [sys.executable, "-m", "stacksplice", "core", "--json", str(core)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
+    )
+    assert done.returncode == 0, done.stderr
+    (thread,) = json.loads(done.stdout)["threads"]
+    assert [frame["address"] for frame in thread["stack"] if frame["kind"] == "native"][0] == (
+        run.report["error"]["stack"][0]["address"]
+    )
+    assert [name for _, name in scripts_of(thread["stack"])] == [name for _, name in run.logged]
+
+
 @pytest.mark.parametrize("first", ["faulthandler", "stacksplice"])
 def test_beside_faulthandler(tmp_path, first):
     calls = ["faulthandler.enable()", "stacksplice.install(crash=True)"]
