@@ -123,6 +123,10 @@ def test_run_of_a_lua_script_without_a_runner(tmp_path):
     env = environment(PATH=str(tmp_path), LUA_CPATH=path, LUA_CPATH_5_4=path)
     done = command("run", str(script), "a", status=1, env=env)
     assert done.stdout == "a\ttrue\n" and "from Lua" in done.stderr
+    script.write_text("os.execute('kill -SEGV $PPID')\n")
+    env["STACKSPLICE_REPORT_DIR"] = ""
+    done = command("run", "--crash", str(script), status=-11, env=env)
+    assert "\nSIGSEGV: sent by process " in done.stderr and "line 1, in main chunk" in done.stderr
     env = environment(PATH=str(tmp_path), LUA_CPATH="", LUA_CPATH_5_4="")
     done = command("run", str(script), status=2, env=env)
     assert done.stderr.count("\n") == 1 and "install it with luarocks" in done.stderr
