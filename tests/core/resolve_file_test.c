@@ -154,7 +154,7 @@ TEST(test_more_files_than_are_kept_open_and_the_first_again)
 
     in_process((uintptr_t)in_file + 1, &before);
     assert_non_null(mkdtemp(path));
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 40; i++) {
         snprintf(command, sizeof command, "cp '%s' %s/%d", own(), path, i);
         assert_int_equal(system(command), 0);
         snprintf(command, sizeof command, "%s/%d", path, i);

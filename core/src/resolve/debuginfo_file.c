@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILES = 8, PAGE = 4096 };
+enum { FILES = 32, PAGE = 4096 }; /* a stack has seldom code of more binaries */
 
 typedef struct kept_file {
     ss_session session;
