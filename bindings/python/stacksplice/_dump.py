@@ -11,7 +11,7 @@ from . import _stacksplice
 from ._frames import Frame, Stack
 from ._output import fail, write
 from ._redaction import clean_report
-from ._symbolize import _Symbolizer
+from ._symbolizer import Symbolizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def add_symbols(
     if missing:
         document["notes"].append(f"cannot look up symbols: {missing}")
         return
-    symbolizer = _Symbolizer(folders)
+    symbolizer = Symbolizer(folders)
     for thread in document["threads"]:
         modules: dict[str, str] = {}
         for frame in thread["stack"]:
