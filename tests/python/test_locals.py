@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import html
 import json
+import pickle
 import subprocess
 import sys
 import threading
@@ -439,6 +441,41 @@ def test_errors_that_cross_other_languages(price):
     exc = caught(outer, 25)
     found = frames_of(exc)
     assert found["raiser"] == {"currency": "'XXX'"} and found["outer"]["amount"] == "25"
+
+
+def test_pickled_errors_and_pages_have_them():
+    exc = caught(shop, "x", 25)
+    info = error_of(exc)
+    came = pickle.loads(pickle.dumps(info))
+    assert came.to_dict()["stack"][0]["locals"] == SHOWN
+    assert "    amount = 25\n" in came.format()
+    pytest.importorskip("jinja2", reason="pages need Jinja2")
+    pytest.importorskip("pygments", reason="pages need Pygments")
+    page = info.to_html()
+    for name, value in SHOWN.items():
+        assert (
+            html.escape(value) in page.replace("&#34;", "&quot;").replace("&#39;", "&#x27;") and name in page
+        )
+
+
+def test_sentry_has_them_from_us_where_its_sdk_has_none():
+    sentry_sdk = pytest.importorskip("sentry_sdk", reason="sentry_sdk is not installed")
+    from stacksplice.sentry import StackspliceIntegration
+
+    sent: list[dict] = []
+    client = sentry_sdk.Client(
+        dsn="https://key@localhost/1",
+        integrations=[StackspliceIntegration()],
+        include_local_variables=False,
+        before_send=lambda event, _: sent.append(event),
+    )
+    exc = caught(shop, "x", 25)
+    error_of(exc)
+    with sentry_sdk.new_scope() as scope:
+        scope.set_client(client)
+        sentry_sdk.capture_exception(exc)
+    shown = sent[0]["exception"]["values"][-1]["stacktrace"]["frames"][-1]["vars"]
+    assert shown == {**SHOWN, "password": "[Filtered]"}  # by the SDK
 
 
 def test_the_hook_gets_them():

@@ -44,6 +44,16 @@ def known():
     stacksplice.take_error()
     return exc
 
+def with_locals():
+    _stacksplice._show_locals(True)
+    exc = caught(lambda amount, names: 1 / amount, 0, {"key": [1.5, "x" * 300, b"x" * 300, {1}, 1 << 99]})
+    stacksplice.originate(exc)
+    stacksplice.take_error()
+    return exc
+
+def shows_locals(exc, entries):
+    assert [*entries[-1][2]] == ["amount", "names"], entries
+
 def info_of():
     return stacksplice.error_info(known())
 
@@ -156,6 +166,17 @@ ROWS = {
     "format_exception": ("known", "stacksplice.format_exception", f"told({WORDS})"),
     "str": ("info_of", "str", f"told({WORDS})"),
     "to_json": ("info_of", "lambda info: info.to_json()", "told('ValueError', 'of the group', 'fails')"),
+    "format_exception with locals": (
+        "with_locals",
+        "stacksplice.format_exception",
+        "told('ZeroDivisionError', '<lambda>')",
+    ),
+    "to_json with locals": (
+        "with_locals",
+        "lambda exc: stacksplice.error_info(exc).to_json()",
+        "told('ZeroDivisionError', '<lambda>')",
+    ),
+    "variables": ("with_locals", "lambda exc: _stacksplice._places(exc.__traceback__)", "shows_locals"),
     "fingerprint": (
         "info_of",
         "lambda info: info.fingerprint",
@@ -221,7 +242,7 @@ def pass_saved(_):
 NOT_FROM_3_12 = {"pickle", "unpickle", "info.causes_left_out"}
 
 # They have Python's traceback module write Python's lines.
-BY_TRACEBACK = {"format_exception", "str", "print_exception", "logging"}
+BY_TRACEBACK = {"format_exception", "format_exception with locals", "str", "print_exception", "logging"}
 
 TRACEBACK_ALONE = """
 import _testcapi, traceback
