@@ -38,10 +38,12 @@ set(sources
   src/value/gather.c
   src/value/guest.c
   src/value/leave.c
+  src/value/locals.c
   src/value/originate.c
   src/value/read.c
   src/value/read_scalar.c
   src/value/redact.c
+  src/value/safe_text.c
   src/value/ties.c
   src/cross/call.c
   src/cross/coroutine.c

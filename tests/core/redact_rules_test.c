@@ -232,6 +232,12 @@ TEST(test_a_hook_has_the_last_word)
     fails = 1;
     assert_int_equal(stacksplice_redact(text, 14, STACKSPLICE_TEXT_LOCAL, keep, &out), S_OK);
     assert_string_equal(out.text, "[redacted: hook failed]");
+    out.length = 0;
+    assert_int_equal(stacksplice_redact_by_rules(text, 14, STACKSPLICE_TEXT_LOCAL, keep, &out),
+                     S_OK);
+    assert_string_equal(out.text, "a password=" P " b");
+    assert_int_equal(stacksplice_redact_by_rules(NULL, 0, STACKSPLICE_TEXT_LOCAL, keep, &out),
+                     E_POINTER);
     assert_int_equal(stacksplice_set_redaction(NULL), S_OK);
 }
 

@@ -44,6 +44,40 @@ FRESH_TEST(test_an_exception_tells_its_parts)
     stacksplice_owner_close(owner);
 }
 
+FRESH_TEST(test_variables_are_copied)
+{
+    stacksplice_owner *owner = new_owner(&toy);
+    const uintptr_t frames[] = {0x1000, 0x2000};
+    char name[] = "x", value[] = "12";
+    const stacksplice_kept_local given[] = {{0, {name, {value, 2}}}, {1, {"y", {"", 0}}}};
+    const stacksplice_exception_parts parts = {.size = sizeof parts,
+                                               .hresult = E_FAIL,
+                                               .frames = frames,
+                                               .frame_count = 2,
+                                               .locals = given,
+                                               .local_count = 2};
+    stacksplice_exception *x = stacksplice_exception_new(owner, &parts);
+    const stacksplice_kept_local *kept;
+    uint32_t count;
+
+    assert_non_null(x);
+    name[0] = value[0] = '?';
+    kept = stacksplice_exception_locals(x, &count);
+    assert_int_equal(count, 2);
+    assert_int_equal(kept[0].element, 0);
+    assert_string_equal(kept[0].local.name, "x");
+    assert_string_equal(kept[0].local.value.text, "12");
+    assert_int_equal(kept[1].element, 1);
+    assert_string_equal(kept[1].local.name, "y");
+    assert_int_equal(kept[1].local.value.length, 0);
+    stacksplice_exception_unref(x);
+    x = new_exception(owner);
+    assert_null(stacksplice_exception_locals(x, &count));
+    assert_int_equal(count, 0);
+    stacksplice_exception_unref(x);
+    stacksplice_owner_close(owner);
+}
+
 FRESH_TEST(test_details_are_answered_where_there_are_some)
 {
     stacksplice_owner *owner = new_owner(&toy);

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import html
 import json
+import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -527,6 +529,35 @@ def test_run_with_locals():
         command = [sys.executable, "-m", "stacksplice", "run", *options, "-c", program]
         result = subprocess.run(command, capture_output=True, text=True)
         assert result.returncode == 1 and ("    n = 5\n" in result.stderr) == expected
-    command = [sys.executable, "-m", "stacksplice", "run", "--locals", "script.lua"]
+
+
+# ---- Lua ------------------------------------------------------------------------------------------
+
+
+def test_run_a_script_of_lua_with_locals(tmp_path):
+    if not os.environ.get("LUA_CPATH") or not shutil.which("lua5.4"):
+        pytest.skip("no Lua finds the module")
+    script = tmp_path / "script.lua"
+    script.write_text("local function f(n) error {n} end\nlocal function g() f(5) return 1 end g()\n")
+    command = [sys.executable, "-m", "stacksplice", "run", "--locals", str(script)]
     result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 2 and "Python's frames only" in result.stderr
+    assert result.returncode == 1 and "    n = 5\n" in result.stderr, result.stderr
+
+
+def test_errors_of_lupa_have_those_of_lua():
+    lupa = pytest.importorskip("lupa", reason="lupa is not installed")
+    run = lupa.LuaRuntime().eval("function(currency) local held = {1}; error('no ' .. currency) end")
+
+    def outer(amount):
+        return run("XXX")
+
+    exc = caught(outer, 25)
+    frames = stacksplice.error_info(exc).to_dict()["stack"]
+    found = [frame["locals"] for frame in frames if frame["language"] == "lua" and "locals" in frame]
+    assert found == [{"currency": '"XXX"', "held": "{1}"}]
+    text = "".join(stacksplice.format_exception(exc))
+    assert '    currency = "XXX"\n    held = {1}\n' in text and "    amount = 25\n" in text
+    stacksplice.uninstall()
+    stacksplice.install()
+    exc = caught(outer, 25)
+    assert all("locals" not in frame for frame in stacksplice.error_info(exc).to_dict()["stack"])

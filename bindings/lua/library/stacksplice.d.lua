@@ -212,7 +212,10 @@ function stacksplice.wrap(f) end
 ---With `crash = true` also report crashes of the process (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT and
 ---SIGSYS, so a panic of Lua, too) on stderr and in a file, and then let it die as before. This stays
 ---until the process ends.
----@param options? {crash: boolean?}
+---
+---With `locals = true` errors keep the local variables of Lua's functions, for their reports, until
+---uninstall is called. No metamethod runs for their texts.
+---@param options? {crash: boolean?, locals: boolean?}
 ---@return fun() uninstall restores each, unless other code has replaced it since
 function stacksplice.install(options) end
 

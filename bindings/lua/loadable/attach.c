@@ -314,6 +314,11 @@ static bool bind_to(void *(*find)(void *data, const char *name), void *data, ss_
     return !missing && !wrong;
 }
 
+static void show_locals(bool shows)
+{
+    atomic_store(&ss_lua_the_shared->shows_locals, shows);
+}
+
 __attribute__((visibility("default"))) extern const ss_lua_loadable stacksplice_lua_loadable;
 const ss_lua_loadable stacksplice_lua_loadable = {.size = sizeof stacksplice_lua_loadable,
                                                   .version = LUA_VERSION_NUM,
@@ -323,4 +328,5 @@ const ss_lua_loadable stacksplice_lua_loadable = {.size = sizeof stacksplice_lua
                                                   .is_closed = is_closed,
                                                   .take_last = ss_lua_take_recorded,
                                                   .owns = ss_lua_owns,
-                                                  .find_failed = ss_lua_find_failed};
+                                                  .find_failed = ss_lua_find_failed,
+                                                  .show_locals = show_locals};

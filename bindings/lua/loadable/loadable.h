@@ -65,6 +65,9 @@ typedef struct ss_lua_loadable {
     /* The error of a coroutine that failed, with a reference, or NULL.  Its message is TEXT. */
     IUnknown *(*find_failed)(ss_lua_attachment *attachment, void *coroutine, const char *text,
                              size_t length, const void *above);
+    /* Whether errors of this copy's states keep the local variables of their frames, from now on.
+       Any thread. */
+    void (*show_locals)(bool shows);
 } ss_lua_loadable;
 
 /* functions.c: NULL, or the name of the first function that is missing. */

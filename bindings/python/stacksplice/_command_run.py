@@ -42,7 +42,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--crash", action="store_true", help="also report crashes, such as segmentation faults"
     )
-    parser.add_argument("--locals", action="store_true", help="show local variables of Python's frames")
+    parser.add_argument("--locals", action="store_true", help="show local variables of scripts' frames")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("-m", dest="as_module", action="store_true", help="run a module")
     kind.add_argument("-c", dest="as_text", action="store_true", help="run the text of a program")

@@ -77,10 +77,11 @@ def install(
     crash: True also reports crashes (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT and SIGSYS, so fatal errors
     of the interpreter, too) on stderr and in a file, and then lets the process die as before.
 
-    locals: True shows the local variables of Python's frames in all reports of living exceptions.  Values
-    of the builtin types are shown, of others the type alone: no __repr__ or other code of the program runs.
-    Secrets are left out as everywhere.  Only frames of tracebacks are read; on CPython 3.11 this copies the
-    variables of a frame that still runs to its f_locals, as every reader does there.
+    locals: True shows the local variables of Python's frames in all reports of living exceptions, and those
+    of Lua's frames if the error was born in lupa.  Values of the builtin types are shown, of others the type
+    alone: no __repr__ or other code of the program runs.  Secrets are left out as everywhere.  Only frames
+    of tracebacks are read; on CPython 3.11 this copies the variables of a frame that still runs to its
+    f_locals, as every reader does there.
 
     Calling it again puts our hooks first again and can add capture_at_raise, locals and crash.  Each
     sub-interpreter has its own hooks and needs its own call.

@@ -138,7 +138,7 @@ def _lua_command() -> list[str] | None:
     return None
 
 
-def _run_lua(path: str, arguments: Sequence[str], crash: bool) -> int:
+def _run_lua(path: str, arguments: Sequence[str], wanted: dict[str, bool]) -> int:
     """Becomes the standalone Lua: arguments, standard input and exit status are its own."""
     try:
         open(path, "rb").close()
@@ -150,8 +150,9 @@ def _run_lua(path: str, arguments: Sequence[str], crash: bool) -> int:
             f"cannot run {path}: PATH has neither stacksplice-lua nor a Lua ({', '.join(_LUAS)}) that finds "
             "the module stacksplice; install it with luarocks, or name its folder in LUA_CPATH"
         )
-    if crash:
-        command += ["-e", "require 'stacksplice'.install {crash = true}"]
+    options = [f"{name} = true" for name, is_wanted in wanted.items() if is_wanted]
+    if options:
+        command += ["-e", f"require 'stacksplice'.install {{{', '.join(options)}}}"]
     os.execv(command[0], [*command, path, *arguments])
 
 
@@ -162,8 +163,6 @@ def run(options: argparse.Namespace) -> int:
         return _run_module(options.script, options.arguments, wanted)
     if options.as_text:
         return _run_text(options.script, options.arguments, wanted)
-    if not options.script.endswith(".lua"):
-        return _run_file(options.script, options.arguments, wanted)
-    if options.locals:
-        return fail("--locals shows variables of Python's frames only: run the Lua script without it")
-    return _run_lua(options.script, options.arguments, options.crash)
+    if options.script.endswith(".lua"):
+        return _run_lua(options.script, options.arguments, wanted)
+    return _run_file(options.script, options.arguments, wanted)

@@ -75,6 +75,17 @@ STACKSPLICE_API stacksplice_hresult stacksplice_redact(const char *text, size_t 
                                                        void *data);
 
 /*
+ * The same without the hook, for a text of which only the beginning is shown: of a secret that was
+ * cut too little is left to be found.  The hook gets that beginning when a report is made.
+ * Returns and errors: as stacksplice_redact.
+ * [own: text lent | thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_redact_by_rules(const char *text, size_t length,
+                                                                stacksplice_text_kind kind,
+                                                                stacksplice_write_callback write,
+                                                                void *data);
+
+/*
  * Whether NAME, such as that of a local variable, says that its value is a secret: returns what its
  * marker says, such as "password", a literal; NULL if it is none.
  * [own: borrows name | thread: any | alloc: no | signal: yes]

@@ -118,6 +118,8 @@ typedef void (*stacksplice_locals_callback)(IUnknown *error, const uintptr_t *fr
 
 /*
  * Have reports ask READ for local variables, from now on; those of processes that fail fast do not.
+ * A language whose frames end before a report is made gives them to the exception instead:
+ * stacksplice_exception_parts.
  *
  * Returns S_OK; S_FALSE when the same READ was added before.
  * Errors: E_POINTER if read is NULL; E_OUTOFMEMORY when 8 were added.
@@ -443,6 +445,12 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_depth(IUnknown *error, uin
 
 /* ---- The language exception ------------------------------------------------------------------*/
 
+/* A variable of the frame at ELEMENT, as it was when the exception was made. */
+typedef struct stacksplice_kept_local {
+    uint32_t element;
+    stacksplice_told_local local;
+} stacksplice_kept_local;
+
 /*
  * The contents of a language exception, by value.  The library copies everything, and holds the
  * errors of MEMBERS as IScriptExceptionDetails says.  A member that is 0 or NULL is absent.
@@ -462,6 +470,8 @@ typedef struct stacksplice_exception_parts {
     uint32_t member_count, members_left_out;
     const stacksplice_told_text *notes;
     uint32_t note_count;
+    const stacksplice_kept_local *locals; /* of FRAMES: those of one frame in a row */
+    uint32_t local_count;
 } stacksplice_exception_parts;
 
 /*
@@ -536,6 +546,10 @@ STACKSPLICE_API IScriptErrorInfo *stacksplice_exception_related(const stacksplic
 /* Borrowed from X. [thread: any] */
 STACKSPLICE_API const stacksplice_owner *stacksplice_exception_owner(
     const stacksplice_exception *x);
+
+/* The variables it was made with, which live as long as X; NULL: none. [thread: any] */
+STACKSPLICE_API const stacksplice_kept_local *stacksplice_exception_locals(
+    const stacksplice_exception *x, uint32_t *count);
 
 /* The HRESULT it was made with. [thread: any] */
 STACKSPLICE_API stacksplice_hresult stacksplice_exception_hresult(const stacksplice_exception *x);

@@ -194,8 +194,8 @@ void ss_redact_local(const char *name, ss_text value, bool failfast, ss_writer *
         put_marker(w, secret);
 }
 
-stacksplice_hresult stacksplice_redact(const char *text, size_t length, stacksplice_text_kind kind,
-                                       stacksplice_write_callback write, void *data)
+static stacksplice_hresult redact(const char *text, size_t length, stacksplice_text_kind kind,
+                                  bool with_hook, stacksplice_write_callback write, void *data)
 {
     ss_redacted r;
     int stopped;
@@ -204,8 +204,21 @@ stacksplice_hresult stacksplice_redact(const char *text, size_t length, stackspl
         return E_POINTER;
     if (kind < STACKSPLICE_TEXT_MESSAGE || kind > STACKSPLICE_TEXT_LOCAL)
         return E_INVALIDARG;
-    ss_redacted_begin(&r, (ss_text){text, NULL, length}, kind, false);
+    ss_redacted_begin(&r, (ss_text){text, NULL, length}, kind, !with_hook);
     stopped = write_rest(&r, write, data);
     ss_redacted_end(&r);
     return stopped ? S_FALSE : S_OK;
+}
+
+stacksplice_hresult stacksplice_redact(const char *text, size_t length, stacksplice_text_kind kind,
+                                       stacksplice_write_callback write, void *data)
+{
+    return redact(text, length, kind, true, write, data);
+}
+
+stacksplice_hresult stacksplice_redact_by_rules(const char *text, size_t length,
+                                                stacksplice_text_kind kind,
+                                                stacksplice_write_callback write, void *data)
+{
+    return redact(text, length, kind, false, write, data);
 }

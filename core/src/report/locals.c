@@ -39,32 +39,55 @@ static bool copy(stacksplice_told_local *to, const char *name, const char *value
     return true;
 }
 
+static bool begin_storing(ss_locals *l)
+{
+    if (!l->all)
+        l->all = ss_alloc_dirty(STACKSPLICE_MAX_LOCALS * sizeof *l->all);
+    if (!l->elements)
+        l->elements = ss_alloc_dirty(STACKSPLICE_MAX_LOCALS * sizeof *l->elements);
+    return l->all && l->elements;
+}
+
 /* A stacksplice_local_callback. */
 static int put(uint32_t element, const char *name, const char *value, size_t length, void *data)
 {
     ss_locals *l = data;
 
-    if (l->count == STACKSPLICE_MAX_LOCALS || !copy(&l->all[l->count], name, value, length))
+    if (l->count == STACKSPLICE_MAX_LOCALS || !begin_storing(l) ||
+        !copy(&l->all[l->count], name, value, length))
         return 1;
     l->elements[l->count++] = element;
     return 0;
 }
 
-/* A report without memory for them goes on without them. */
-void ss_locals_begin(ss_locals *locals, IUnknown *error, const uintptr_t *frames, uint32_t count)
+static void put_kept(ss_locals *locals, const stacksplice_exception *x)
 {
-    *locals = (ss_locals){.count = 0};
-    if (!atomic_load_explicit(&added[0], memory_order_relaxed) || !error || !count)
-        return;
-    locals->all = ss_alloc_dirty(STACKSPLICE_MAX_LOCALS * sizeof *locals->all);
-    locals->elements = ss_alloc_dirty(STACKSPLICE_MAX_LOCALS * sizeof *locals->elements);
-    for (uint32_t i = 0; locals->all && locals->elements && i < MOST_ADDED; i++) {
-        stacksplice_locals_callback read = atomic_load(&added[i]);
+    uint32_t count;
+    const stacksplice_kept_local *kept = stacksplice_exception_locals(x, &count);
 
-        if (!read)
-            break;
-        read(error, frames, count, put, locals);
+    for (uint32_t i = 0; i < count; i++) {
+        const stacksplice_told_local *local = &kept[i].local;
+
+        if (put(kept[i].element, local->name, local->value.text, local->value.length, locals))
+            return;
     }
+}
+
+/* A report without memory for them goes on without them. */
+void ss_locals_begin(ss_locals *locals, IUnknown *error, IUnknown *exception,
+                     const uintptr_t *frames, uint32_t count)
+{
+    const stacksplice_exception *x;
+    stacksplice_locals_callback read;
+
+    *locals = (ss_locals){.count = 0};
+    if (!error || !count)
+        return;
+    x = exception ? stacksplice_exception_from(exception, NULL) : NULL;
+    if (x)
+        put_kept(locals, x);
+    for (uint32_t i = 0; i < MOST_ADDED && (read = atomic_load(&added[i])) != NULL; i++)
+        read(error, frames, count, put, locals);
 }
 
 void ss_locals_end(ss_locals *locals)

@@ -12,8 +12,9 @@ typedef struct ss_locals {
     uint32_t count;
 } ss_locals;
 
-/* Ask for the variables of ERROR, whose stack has the COUNT elements FRAMES. */
-void ss_locals_begin(ss_locals *locals, IUnknown *error, const uintptr_t *frames, uint32_t count);
+/* Read those of ERROR, whose stack has the COUNT elements FRAMES, and of its EXCEPTION, or NULL. */
+void ss_locals_begin(ss_locals *locals, IUnknown *error, IUnknown *exception,
+                     const uintptr_t *frames, uint32_t count);
 void ss_locals_end(ss_locals *locals);
 
 /* Those of the frame at ELEMENT; LOCALS may be NULL. */

@@ -30,6 +30,7 @@ typedef struct ss_report {
     bool alone;
     ss_binary *failfast;            /* scratch space, set if the process is failing; or NULL */
     ss_source *source;              /* NULL: open no file */
+    bool bare;                      /* whoever wrote a frame by LOOK knows its variables */
     stacksplice_look_callback look; /* or NULL */
     void *look_data;
 } ss_report;
@@ -53,7 +54,8 @@ static inline ss_shown_stack ss_report_stack_of(const ss_report *r, const ss_fac
     ss_shown_stack stack = ss_facts_stack(facts);
     bool has_any = stack.elements && !r->failfast && !facts->view.is_node;
 
-    ss_locals_begin(locals, facts->error, stack.elements, has_any ? stack.count : 0);
+    ss_locals_begin(locals, facts->error, facts->view.language_exception, stack.elements,
+                    has_any ? stack.count : 0);
     stack.locals = locals;
     return stack;
 }

@@ -92,7 +92,12 @@ static void put_nodes(const ss_report *r, const ss_facts *facts)
 
 void ss_report_bare(const ss_report *r, const ss_facts *facts)
 {
-    ss_report_stack(r, ss_facts_stack(facts), 2);
+    ss_report bare = *r;
+    ss_locals locals;
+
+    bare.bare = true;
+    ss_report_stack(&bare, ss_report_stack_of(r, facts, &locals), 2);
+    ss_locals_end(&locals);
     put_nodes(r, facts);
     ss_report_hresult(r, facts);
 }

@@ -247,9 +247,12 @@ static void put_default_look(const ss_report *r, const ss_shown_frame *shown, un
 
 void ss_report_frame(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
 {
-    if (!put_own_look(r, shown))
+    bool is_written = put_own_look(r, shown);
+
+    if (!is_written)
         put_default_look(r, shown, indent);
-    put_locals(r, shown, indent);
+    if (!is_written || !r->bare)
+        put_locals(r, shown, indent);
 }
 
 stacksplice_hresult stacksplice_format_frame(const stacksplice_frame *frame,

@@ -30,7 +30,16 @@ static size_t text_bytes(const stacksplice_exception_parts *parts)
         bytes += strlen(parts->types[i]) + 1;
     for (uint32_t i = 0; i < parts->note_count; i++)
         bytes += parts->notes[i].length + 1;
+    for (uint32_t i = 0; i < parts->local_count; i++)
+        bytes += strlen(parts->locals[i].local.name) + parts->locals[i].local.value.length + 2;
     return bytes;
+}
+
+const stacksplice_kept_local *stacksplice_exception_locals(const stacksplice_exception *x,
+                                                           uint32_t *count)
+{
+    *count = x->local_count;
+    return *count ? x->locals : NULL;
 }
 
 /* Copy LENGTH bytes of TEXT and a NUL to *AT, and advance *AT past them. */
@@ -45,7 +54,21 @@ static const char *put_text(char **at, const char *text, size_t length)
     return copy;
 }
 
-static void put_texts(stacksplice_exception *x, const stacksplice_exception_parts *parts, char *at)
+static void put_locals(stacksplice_exception *x, const stacksplice_exception_parts *parts, char *at)
+{
+    x->local_count = parts->local_count;
+    for (uint32_t i = 0; i < parts->local_count; i++) {
+        const stacksplice_kept_local *from = &parts->locals[i];
+        stacksplice_kept_local *to = &x->locals[i];
+
+        *to = *from;
+        to->local.name = put_text(&at, from->local.name, strlen(from->local.name));
+        to->local.value.text = put_text(&at, from->local.value.text, from->local.value.length);
+    }
+}
+
+/* Returns what is behind them. */
+static char *put_texts(stacksplice_exception *x, const stacksplice_exception_parts *parts, char *at)
 {
     x->types = at;
     x->type_count = parts->type_count;
@@ -58,6 +81,7 @@ static void put_texts(stacksplice_exception *x, const stacksplice_exception_part
         x->notes[i].length = parts->notes[i].length;
         x->notes[i].text = put_text(&at, parts->notes[i].text, parts->notes[i].length);
     }
+    return at;
 }
 
 static void put_members(stacksplice_exception *x, const stacksplice_exception_parts *parts)
@@ -79,8 +103,9 @@ stacksplice_exception *stacksplice_exception_new(stacksplice_owner *owner,
     size_t frames = parts->frame_count * sizeof *parts->frames;
     size_t members = parts->member_count * sizeof *parts->members;
     size_t notes = parts->note_count * sizeof *parts->notes;
+    size_t locals = parts->local_count * sizeof *parts->locals;
     stacksplice_exception *x =
-        ss_alloc_dirty(sizeof *x + frames + members + notes + text_bytes(parts));
+        ss_alloc_dirty(sizeof *x + frames + members + notes + locals + text_bytes(parts));
     char *at;
 
     if (!x)
@@ -99,6 +124,8 @@ stacksplice_exception *stacksplice_exception_new(stacksplice_owner *owner,
     x->members = (IScriptErrorInfo **)(void *)at;
     x->notes = (stacksplice_told_text *)(void *)(at + members);
     put_members(x, parts);
-    put_texts(x, parts, at + members + notes);
+    x->locals = (stacksplice_kept_local *)(void *)(at + members + notes);
+    at = put_texts(x, parts, at + members + notes + locals);
+    put_locals(x, parts, at);
     return x;
 }

@@ -44,8 +44,10 @@ struct stacksplice_exception {
     uint32_t member_count, members_left_out;
     stacksplice_told_text *notes;
     uint32_t note_count;
+    stacksplice_kept_local *locals;
+    uint32_t local_count;
     uint32_t frame_count;
-    uintptr_t storage[]; /* frames, members, notes, texts */
+    uintptr_t storage[]; /* frames, members, notes, locals, texts */
 };
 
 /*

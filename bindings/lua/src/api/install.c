@@ -25,6 +25,7 @@ enum { REPLACEMENTS = sizeof replacements / sizeof *replacements };
 /* Upvalues: for each replacement the library's table, or nil, and its former function. */
 static int uninstall(lua_State *L)
 {
+    ss_lua_state_open(L)->shows_locals = false;
     for (int i = 0; i < REPLACEMENTS; i++) {
         int library = lua_upvalueindex(i * 2 + 1);
 
@@ -59,21 +60,32 @@ static void push_replacement(lua_State *L, const struct replacement *what)
     lua_pushcclosure(L, what->function, 1);
 }
 
-/* OPTIONS.crash of the table at 1, or nothing. [-0, +0, e] */
-static void install_crash_handler(lua_State *L)
+/* The truth of FIELD of the table at 1. [-0, +0, e] */
+static bool is_wanted(lua_State *L, const char *field)
+{
+    bool wanted;
+
+    lua_getfield(L, 1, field);
+    wanted = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return wanted;
+}
+
+/* What the table of options at 1, or nothing, asks for. [-0, +0, e] */
+static void take_options(lua_State *L, ss_lua_state *state)
 {
     if (lua_isnoneornil(L, 1))
         return;
     luaL_checktype(L, 1, LUA_TTABLE);
-    if (lua_getfield(L, 1, "crash") != LUA_TNIL && lua_toboolean(L, -1) &&
-        FAILED(stacksplice_install_crash_handler(NULL)))
+    if (is_wanted(L, "crash") && FAILED(stacksplice_install_crash_handler(NULL)))
         luaL_error(L, "not enough memory");
+    if (is_wanted(L, "locals"))
+        state->shows_locals = true;
 }
 
 int ss_lua_install_function(lua_State *L)
 {
-    (void)ss_lua_state_open(L);
-    install_crash_handler(L);
+    take_options(L, ss_lua_state_open(L));
     lua_settop(L, 0);
     luaL_checkstack(L, 2 * REPLACEMENTS + 8, "stacksplice");
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);

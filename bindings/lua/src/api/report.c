@@ -78,12 +78,25 @@ static bool is_of_lua(IUnknown *error)
     return stacksplice_error_language(error, &language) == S_OK && strcmp(language, "lua") == 0;
 }
 
+/* Whether ERROR keeps local variables. */
+static bool has_locals(IUnknown *error)
+{
+    IUnknown *exception = ss_lua_error_exception(error);
+    const stacksplice_exception *x = stacksplice_exception_from(exception, NULL);
+    uint32_t count = 0;
+
+    if (x)
+        (void)stacksplice_exception_locals(x, &count);
+    ss_lua_release(exception);
+    return count > 0;
+}
+
 /* Whether the error object at the top has more to tell than its message and Lua's traceback. */
 static bool has_more(lua_State *L)
 {
     IUnknown *error = ss_lua_to_error(L, -1);
 
-    return !is_of_lua(error) || has_any(L, "cause") || has_any(L, "errors") ||
+    return !is_of_lua(error) || has_locals(error) || has_any(L, "cause") || has_any(L, "errors") ||
            has_any(L, "propagation") || has_any(L, "notes") || has_more_frames(error);
 }
 

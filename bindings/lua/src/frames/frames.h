@@ -28,6 +28,15 @@ static inline ss_lua_seen *ss_lua_seen_at(const ss_lua_activation_log *log, uint
     return &log->seen[number < inner ? number : inner + (number - inner) % (log->capacity - inner)];
 }
 
+/* Note in LOG that ELEMENT of the stack is the activation CI. */
+static inline void ss_lua_log_activation(ss_lua_activation_log *log, uintptr_t element,
+                                         lua_State *L, uintptr_t ci)
+{
+    if (log->capacity)
+        *ss_lua_seen_at(log, log->count) = (ss_lua_seen){element, L, (struct CallInfo *)ci};
+    log->count++;
+}
+
 /*
  * Like stacksplice_capture_ends, for code that runs in a C function called by L, with at least
  * eight free slots in L.  LOG may be NULL.  Returns the number of frames stored.
@@ -36,8 +45,9 @@ uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t
                         ss_lua_activation_log *log);
 
 /* The activations of a coroutine that failed, as tokens; both ends of more than MAX.  FRAMES has
-   room for twice MAX: each may have a gap of tail calls. */
-uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames);
+   room for twice MAX: each may have a gap of tail calls.  LOG may be NULL. */
+uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames,
+                            ss_lua_activation_log *log);
 
 /* The token of a gap. */
 uintptr_t ss_lua_gap(const char *reason);

@@ -42,7 +42,8 @@ uintptr_t ss_lua_run_cut(const ss_lua_layout *layout, const ss_lua_cursor *at)
     return ss_lua_gap("outer Lua frames omitted: number unknown");
 }
 
-uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames)
+uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames,
+                            ss_lua_activation_log *log)
 {
     const ss_lua_layout *layout = ss_lua_layout_get();
     ss_lua_cursor at = {dead, ss_lua_ci_at_level(dead, 0), 0};
@@ -58,8 +59,11 @@ uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames)
             for (; i < max / 2 + left_out; i++)
                 ss_lua_step(layout, &at);
         }
-        frames[count++] =
+        frames[count] =
             ss_lua_activation_token(dead, (struct CallInfo *)at.ci, STACKSPLICE_TRUST_TRACEBACK);
+        if (log)
+            ss_lua_log_activation(log, frames[count], dead, at.ci);
+        count++;
         if (ss_lua_is_tail_call(layout, dead, at.ci))
             frames[count++] = ss_lua_gap(SS_LUA_TAIL_CALLS);
     }

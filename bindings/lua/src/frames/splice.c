@@ -1,14 +1,6 @@
 /* Puts the activations of one coroutine, as tokens, in the place of native frames. */
 #include "frames/splice.h"
 
-void ss_lua_log_activation(ss_lua_activation_log *log, uintptr_t element, lua_State *L,
-                           uintptr_t ci)
-{
-    if (log->capacity)
-        *ss_lua_seen_at(log, log->count) = (ss_lua_seen){element, L, (struct CallInfo *)ci};
-    log->count++;
-}
-
 bool ss_lua_flush(ss_lua_collection *c)
 {
     uint32_t count = c->token_count;

@@ -26,8 +26,4 @@ bool ss_lua_push_asked(ss_lua_collection *c, const ss_lua_call_site *site, uintp
 bool ss_lua_push_run(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_cursor at,
                      stacksplice_trust trust, uintptr_t stop);
 
-/* Note in LOG that ELEMENT of the stack is the activation CI. */
-void ss_lua_log_activation(ss_lua_activation_log *log, uintptr_t element, lua_State *L,
-                           uintptr_t ci);
-
 #endif

@@ -47,6 +47,7 @@ typedef struct ss_lua_shared {
     /* Coroutines by address whose state is open and has nothing to do: calls need to check no
        more. */
     _Atomic(lua_State *) known[SS_LUA_KNOWN_THREADS];
+    atomic_bool shows_locals; /* errors of all states keep local variables */
 } ss_lua_shared;
 
 /* Hidden, so that code reads it without the table of global offsets. */

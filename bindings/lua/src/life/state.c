@@ -60,6 +60,7 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->last = (stacksplice_ties){NULL, NULL, 0};
     state->raising = (ss_lua_raising){NULL, NULL, NULL};
     state->handling = 0;
+    state->shows_locals = false;
     state->interrupted = false;
     state->capturing = NULL;
     state->log = NULL;

@@ -41,6 +41,7 @@ struct ss_lua_state {
     lua_State *main;
     const void *holder;    /* the object that stands for the record, and closes it; or NULL */
     stacksplice_ties last; /* of an error value without identity; an outside reference, too */
+    bool shows_locals;     /* errors keep the local variables of their frames */
     bool last_raised;      /* raised since a host's C code originated it last */
     ss_lua_raising raising;
     int handling; /* > 0 while a message handler of ours runs */

@@ -1,5 +1,6 @@
 /* The message, type and HRESULT of a value, and the exception made from it. */
 #include "value/fields.h"
+#include "value/locals.h"
 #include "value/value.h"
 
 #include <stdlib.h>
@@ -157,13 +158,13 @@ static stacksplice_exception_parts push_parts(lua_State *L, int index, bool scri
 /* Capture into FRAMES, which has room for MAX elements, or for three times as many with a DEAD
    coroutine. */
 static uint32_t take_stack(lua_State *L, const ss_lua_origin *origin, lua_State *dead, uint32_t max,
-                           uintptr_t *frames)
+                           uintptr_t *frames, ss_lua_activation_log *log)
 {
-    uint32_t count = dead ? ss_lua_dead_frames(dead, max + 4, frames) : 0;
+    uint32_t count = dead ? ss_lua_dead_frames(dead, max + 4, frames, log) : 0;
 
     if (origin->unwound)
         frames[count++] = ss_lua_gap(STACKSPLICE_GAP_RETURNED);
-    count += ss_lua_capture(L, origin->above, dead ? max : max - count, frames + count, NULL);
+    count += ss_lua_capture(L, origin->above, dead ? max : max - count, frames + count, log);
     return stacksplice_copy_ends(frames, count, max, frames);
 }
 
@@ -174,6 +175,7 @@ static stacksplice_exception *new_exception(lua_State *L, ss_lua_state *state,
 {
     uint32_t limit = stacksplice_max_frames();
     uintptr_t near[NEAR_FRAMES], *far = NULL;
+    ss_lua_locals *locals = ss_lua_locals_new(state);
     stacksplice_exception *x;
 
     if (limit > NEAR_FRAMES || origin->dead)
@@ -181,8 +183,12 @@ static stacksplice_exception *new_exception(lua_State *L, ss_lua_state *state,
     if (!far && limit > NEAR_FRAMES)
         limit = NEAR_FRAMES;
     parts->frames = far ? far : near;
-    parts->frame_count = take_stack(L, origin, far ? origin->dead : NULL, limit, far ? far : near);
+    parts->frame_count = take_stack(L, origin, far ? origin->dead : NULL, limit, far ? far : near,
+                                    locals ? &locals->log : NULL);
+    if (locals)
+        ss_lua_locals_take(locals, parts);
     x = stacksplice_exception_new(ss_lua_owner(state), parts);
+    ss_lua_locals_free(locals);
     free(far);
     if (!x)
         luaL_error(L, "not enough memory");
@@ -242,6 +248,7 @@ void ss_lua_rename_last(lua_State *L, ss_lua_state *state, int index)
 
     parts.hresult = stacksplice_exception_hresult(x);
     push_stack(L, x, &parts);
+    parts.locals = stacksplice_exception_locals(x, &parts.local_count);
     x = stacksplice_exception_new(ss_lua_owner(state), &parts);
     if (!x)
         luaL_error(L, "not enough memory");

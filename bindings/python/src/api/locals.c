@@ -4,6 +4,7 @@
  * the traceback are found in the stack in their order, from the innermost outward.
  */
 #include "api/api.h"
+#include "lua/lua.h"
 #include "stack/variables.h"
 
 /* The innermost entries of a traceback, each frame once: the last is the innermost. */
@@ -110,5 +111,6 @@ PyObject *sspy_show_locals(PyObject *module, PyObject *wanted)
     if (shows && FAILED(stacksplice_add_locals(read_locals)))
         return PyErr_NoMemory();
     state->shows_locals = shows;
+    sspy_lua_show_locals(shows);
     Py_RETURN_NONE;
 }

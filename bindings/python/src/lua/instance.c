@@ -14,6 +14,7 @@ static struct copy {
     ss_lua_reason reason;
 } copies[COPIES]; /* (LOCK) */
 static int copy_count;
+static bool shows_locals; /* (LOCK) */
 
 /* A child of a process in which another thread has the lock must not wait for it. */
 static void lock_copies(void)
@@ -63,7 +64,9 @@ static bool add(void *handle, const void *identity, int version, bool again)
             return false;
         }
     *new = (struct copy){.identity = identity, .version = version, .instance = instance};
-    if (!instance->bind(find_function, handle, &new->reason))
+    if (instance->bind(find_function, handle, &new->reason))
+        instance->show_locals(shows_locals);
+    else
         new->instance = NULL;
     copy_count++;
     return true;
@@ -100,4 +103,15 @@ const ss_lua_loadable *sspy_lua_instance(const char *library)
     if (!instance)
         (void)dlclose(handle);
     return instance;
+}
+
+void sspy_lua_show_locals(bool shows)
+{
+    lock_copies();
+    shows_locals = shows;
+    for (int i = 0; i < copy_count; i++) {
+        if (copies[i].instance)
+            copies[i].instance->show_locals(shows);
+    }
+    unlock_copies();
 }

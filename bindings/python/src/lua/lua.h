@@ -19,6 +19,9 @@
  */
 const ss_lua_loadable *sspy_lua_instance(const char *library);
 
+/* Whether errors of all instances keep local variables, those of later ones, too. */
+void sspy_lua_show_locals(bool shows);
+
 /* ---- Copies of Lua (scope.c, version.c)
  * ----------------------------------------------------------------*/
 

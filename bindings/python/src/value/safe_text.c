@@ -95,7 +95,8 @@ static PyObject *redacted(PyObject *text)
     buffer found = {NULL, 0, 0};
     PyObject *bytes = text ? sspy_utf8_from_text(text) : NULL, *result = NULL;
 
-    if (bytes && stacksplice_redact(PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes),
+    if (bytes &&
+        stacksplice_redact_by_rules(PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes),
                                     STACKSPLICE_TEXT_LOCAL, sspy_text_append, &found) == S_OK)
         result = sspy_text_from_utf8(found.text ? found.text : "", found.length);
     else if (bytes)
