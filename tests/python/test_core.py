@@ -105,19 +105,24 @@ def test_text(tmp_path):
     assert [line.rpartition(" in ")[2] for line in lines[3:5]] == ["<module>", "main"]
 
 
-@pytest.fixture(scope="module")
-def copied(tmp_path_factory) -> Iterator[tuple[Path, dict]]:
-    """A core file of a process that rests, made by gdb, and the stacks that it captured itself."""
+def copy_of(process: int, folder: Path) -> Path:
+    """A core file of a process that goes on, made by gdb."""
     if shutil.which("gcore") is None:
         pytest.skip("no gcore")
+    done = subprocess.run(["gcore", "-o", folder / "core", str(process)], capture_output=True, text=True)
+    path = folder / f"core.{process}"
+    assert path.exists(), done.stdout + done.stderr
+    return path
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory) -> Iterator[tuple[Path, dict]]:
+    """A core file of a process that rests, and the stacks that it captured itself."""
     child = start(str(HERE / "dump_program.py"))
     assert child.stdout is not None
     seen = json.loads(child.stdout.readline())
-    core = tmp_path_factory.mktemp("core") / "core"
-    done = subprocess.run(["gcore", "-o", core, str(child.pid)], capture_output=True, text=True)
-    path = Path(f"{core}.{child.pid}")
+    path = copy_of(child.pid, tmp_path_factory.mktemp("core"))
     end(child)
-    assert path.exists(), done.stdout + done.stderr
     yield path, seen
 
 

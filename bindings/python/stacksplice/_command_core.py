@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from ._commands import Commands
 
 _ABOUT = """\
-Print the stacks of all threads of a process that left a core file, native and
-Python frames in their order.  Its files are used where they were, if their
-build-ids are those of the core.
+Print the stacks of all threads of a process that left a core file: native,
+Python and Lua frames in their order.  Its files are used where they were, if
+their build-ids are those of the core.
 """
 _STATUSES = {
     "0": "the stacks were printed",

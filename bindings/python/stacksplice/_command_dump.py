@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from ._commands import Commands
 
 _ABOUT = """\
-Print the stacks of all threads of a running process, native and Python frames
-in their order.  The process needs no stacksplice in it.  It is stopped only
-while its registers, stacks and frames are read; how long is printed.
+Print the stacks of all threads of a running process: native, Python and Lua
+frames in their order.  The process needs no stacksplice in it.  It is stopped
+only while its registers, stacks and frames are read; how long is printed.
 """
 _STATUSES = {
     "0": "the stacks were printed",

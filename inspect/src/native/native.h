@@ -16,6 +16,7 @@ typedef struct ssi_native_frame {
     uint64_t saved[SSI_SAVED];
     unsigned known; /* a bit for each of SAVED that has a value */
     bool inferred;
+    bool described; /* by its binary, so that the caller is certain */
 } ssi_native_frame;
 
 typedef struct ssi_native_stack {

@@ -93,16 +93,16 @@ static bool is_code(const ssi_native *native, uint64_t address)
     return mapping && mapping->executable;
 }
 
-/* Whether the caller of the frame at PC is found by a description.  Where there is none, libdw
-   tries the frame pointer.  That of what is no code was found before libdw was asked. */
-static bool is_described(const ssi_native *native, uint64_t pc)
+/* Whether the code of FRAME has a description, by which its caller is found.  Where there is none,
+   libdw tries the frame pointer. */
+static bool is_described(const ssi_native *native, const ssi_native_frame *frame)
 {
+    uint64_t pc = frame->address - 1;
     Dwfl_Module *module = native->dw->dwfl_addrmodule(native->dwfl, pc);
     Dwarf_Addr bias = 0;
     Dwarf_CFI *cfi = module ? native->dw->dwfl_module_eh_cfi(module, &bias) : NULL;
     Dwarf_Frame *found = NULL;
-    bool described =
-        !is_code(native, pc) || (cfi && !native->dw->dwarf_cfi_addrframe(cfi, pc - bias, &found));
+    bool described = cfi && !native->dw->dwarf_cfi_addrframe(cfi, pc - bias, &found);
 
     free(found);
     return described;
@@ -149,7 +149,8 @@ static int on_frame(Dwfl_Frame *state, void *data)
     if (stack->count >= MAX_FRAMES)
         return stop(stack, "native part truncated: too many frames");
     frame.address = pc + interrupted;
-    frame.inferred = last && (last->inferred || !is_described(native, last->address - 1));
+    frame.inferred = last && (last->inferred || !last->described);
+    frame.described = is_described(native, &frame);
     read_saved(native, state, &frame);
     if (!ssi_grow((void **)&stack->frames, stack->count, &stack->room, sizeof frame))
         return stop(stack, "native part truncated: out of memory");
@@ -170,7 +171,7 @@ static bool step_out_of_no_code(ssi_native *native)
     if (!ssi_grow((void **)&stack->frames, stack->count, &stack->room, sizeof *stack->frames))
         return false;
     stack->frames[stack->count++] =
-        (ssi_native_frame){.address = r[SSI_PC], .sp = r[SSI_SP], .inferred = false};
+        (ssi_native_frame){.address = r[SSI_PC], .sp = r[SSI_SP], .described = true};
     r[SSI_PC] =
         caller - 1; /* in the call: libdw takes it for the instruction that was interrupted */
     r[SSI_SP] += sizeof caller;

@@ -46,6 +46,10 @@ void ssi_splice_assign(const ssi_target *target, ssi_scripts *scripts)
 {
     for (size_t i = 0; i < scripts->run_count; i++)
         scripts->runs[i].thread = owner_of(target, &scripts->runs[i], scripts->runs[i].thread);
+}
+
+static void sort_runs(ssi_scripts *scripts)
+{
     if (scripts->run_count)
         qsort(scripts->runs, scripts->run_count, sizeof *scripts->runs, compare_runs);
 }
@@ -112,15 +116,18 @@ static void put_native(merge *m, ssi_native *native, const ssi_native_stack *sta
     }
 }
 
-void ssi_splice(ssi_native *native, const char *why, const ssi_thread *thread,
-                const ssi_scripts *scripts, ssi_frames *out)
+void ssi_splice(const ssi_target *target, ssi_native *native, const char *why,
+                const ssi_thread *thread, ssi_luas *luas, ssi_scripts *scripts, ssi_frames *out)
 {
     ssi_native_stack stack = {.truncated = why};
-    merge m = begin(scripts, thread->id, out);
+    merge m;
 
     out->count = 0;
     if (native)
         ssi_native_walk(native, thread, &stack);
+    ssi_lua_place(target, luas, &stack, thread->id, scripts);
+    sort_runs(scripts);
+    m = begin(scripts, thread->id, out);
     put_native(&m, native, &stack);
     if (stack.truncated)
         (void)ssi_frames_add_gap(out, stack.truncated);

@@ -17,5 +17,8 @@ void ssi_binary_close(ssi_binary *binary);
 uint64_t ssi_binary_symbol(const ssi_binary *binary, const char *name);
 /* The address of the section NAME in the target; 0 if there is none. */
 uint64_t ssi_binary_section(const ssi_binary *binary, const char *name);
+/* The start of the function at ADDRESS, by the table that leads to unwind data; *SIZE is the way to
+   the next one.  0 if there is no such table. */
+uint64_t ssi_binary_function(const ssi_binary *binary, uint64_t address, uint64_t *size);
 
 #endif

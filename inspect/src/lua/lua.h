@@ -1,0 +1,54 @@
+/*
+ * The Lua functions that run in a target, Lua 5.4 and 5.5, with or without stacksplice in it.
+ *
+ * A lua_State is found where the stacks of threads have its address, and is believed only if its
+ * whole chain of calls is as it must be.
+ */
+#ifndef SSI_LUA_H
+#define SSI_LUA_H
+
+#include "native/native.h"
+#include "target/frame.h"
+#include "target/symbols.h"
+#include "target/target.h"
+
+enum { SSI_MAX_LUAS = 8 };
+
+/* A copy of Lua in a target: found before a process is stopped. */
+typedef struct ssi_lua {
+    unsigned minor;
+    uint64_t start, end; /* of its binary */
+    ssi_binary binary;
+} ssi_lua;
+
+/* One run of the interpreter's loop: Lua functions that called one another. */
+typedef struct ssi_lua_run {
+    uint64_t call_info;  /* of the innermost */
+    size_t first, count; /* of the frames */
+} ssi_lua_run;
+
+typedef struct ssi_lua_state {
+    uint64_t address;
+    size_t first, count; /* of the runs, from the innermost outward */
+    size_t placed;       /* so many are on the stack that is put together */
+} ssi_lua_state;
+
+typedef struct ssi_luas {
+    ssi_lua copies[SSI_MAX_LUAS];
+    size_t copy_count;
+    ssi_lua_state *states;
+    size_t state_count, state_room;
+    ssi_lua_run *runs;
+    size_t run_count, run_room;
+} ssi_luas;
+
+/* Find the copies of Lua in the binaries of TARGET; one of another version is noted. */
+void ssi_lua_find(const ssi_target *target, ssi_luas *luas, ssi_scripts *scripts);
+/* Read all states that the stacks of TARGET name; their frames go to SCRIPTS. */
+void ssi_lua_read(const ssi_target *target, ssi_luas *luas, ssi_scripts *scripts);
+/* Add to SCRIPTS which native frames of STACK, that of THREAD, the runs stand for. */
+void ssi_lua_place(const ssi_target *target, ssi_luas *luas, const ssi_native_stack *stack,
+                   int thread, ssi_scripts *scripts);
+void ssi_lua_free(ssi_luas *luas);
+
+#endif

@@ -1,0 +1,129 @@
+/*
+ * Which native frames are the interpreter's loop, and what each of them runs.
+ *
+ * The loop keeps the CallInfo of the function that it runs in a register or on its stack.  So a
+ * frame of Lua's binary that holds the one of a state's next run is a frame of that run.  The loop
+ * is the largest function that does; those that it called may still hold what it had in a register.
+ * If two states could own a frame, or none, a gap stands there.
+ */
+#include "lua/lua.h"
+
+typedef struct placing {
+    const ssi_target *target;
+    ssi_luas *luas;
+    const ssi_native_stack *stack;
+} placing;
+
+/* The start and *SIZE of the function of FRAME, if it is in a copy of Lua; else 0. */
+static uint64_t function_of(const placing *p, const ssi_native_frame *frame, uint64_t *size)
+{
+    uint64_t pc = frame->address - 1;
+
+    *size = 0;
+    for (size_t i = 0; i < p->luas->copy_count; i++)
+        if (pc >= p->luas->copies[i].start && pc < p->luas->copies[i].end)
+            return ssi_binary_function(&p->luas->copies[i].binary, pc, size);
+    return 0;
+}
+
+/* The outermost words of a frame are the return address and the registers of its callers. */
+enum { CALLERS = 7 * 8 };
+
+/* Whether native frame AT holds VALUE in a register or on its stack. */
+static bool holds(const placing *p, size_t at, uint64_t value)
+{
+    const ssi_native_frame *frame = &p->stack->frames[at];
+    uint64_t end = at + 1 < p->stack->count ? p->stack->frames[at + 1].sp : 0, word;
+
+    for (unsigned i = 0; i < SSI_SAVED; i++)
+        if (frame->known & 1u << i && frame->saved[i] == value)
+            return true;
+    for (uint64_t place = frame->sp; place + CALLERS < end; place += sizeof word)
+        if (ssi_read_word(&p->target->memory, place, &word) && word == value)
+            return true;
+    return false;
+}
+
+/* The one state whose next run is that of native frame AT; NULL if there is none, or more. */
+static ssi_lua_state *owner_of(const placing *p, size_t at)
+{
+    ssi_lua_state *found = NULL;
+
+    for (size_t i = 0; i < p->luas->state_count; i++) {
+        ssi_lua_state *state = &p->luas->states[i];
+
+        if (state->placed == state->count ||
+            !holds(p, at, p->luas->runs[state->first + state->placed].call_info))
+            continue;
+        if (found)
+            return NULL;
+        found = state;
+    }
+    return found;
+}
+
+/* The start of the interpreter's loop; 0 if it is not on this stack. */
+static uint64_t find_loop(const placing *p)
+{
+    uint64_t loop = 0, largest = 0, size;
+
+    for (size_t i = 0; i < p->stack->count; i++) {
+        uint64_t function = function_of(p, &p->stack->frames[i], &size);
+
+        if (function && size > largest && owner_of(p, i)) {
+            largest = size;
+            loop = function;
+        }
+    }
+    return loop;
+}
+
+/* A coroutine that has yielded left native frames behind: what ran outside of them has none. */
+static void extend_last_runs(const placing *p, ssi_scripts *scripts, const size_t *last)
+{
+    for (size_t i = 0; i < p->luas->state_count; i++) {
+        ssi_lua_state *state = &p->luas->states[i];
+
+        if (!state->placed)
+            continue;
+        for (size_t run = state->placed; run < state->count; run++)
+            scripts->runs[last[i]].count += p->luas->runs[state->first + run].count;
+        state->placed = state->count;
+    }
+}
+
+static bool place_frame(const placing *p, size_t at, int thread, ssi_scripts *scripts, size_t *last)
+{
+    ssi_lua_state *state = owner_of(p, at);
+    const ssi_lua_run *run = state ? &p->luas->runs[state->first + state->placed] : NULL;
+    ssi_run placed = {.thread = thread, .marker = p->stack->frames[at].sp};
+
+    if (run) {
+        placed.first = run->first;
+        placed.count = run->count;
+        last[state - p->luas->states] = scripts->run_count;
+        state->placed++;
+    } else {
+        placed.first = scripts->frames.count;
+        placed.count = 1;
+        if (!ssi_frames_add_gap(&scripts->frames, "Lua functions that ran here were not found"))
+            return false;
+    }
+    return ssi_scripts_add_run(scripts, &placed);
+}
+
+void ssi_lua_place(const ssi_target *target, ssi_luas *luas, const ssi_native_stack *stack,
+                   int thread, ssi_scripts *scripts)
+{
+    placing p = {target, luas, stack};
+    uint64_t loop = find_loop(&p), size;
+    size_t last[256] = {0};
+
+    if (!loop || luas->state_count > sizeof last / sizeof *last)
+        return;
+    for (size_t i = 0; i < stack->count; i++)
+        if (function_of(&p, &stack->frames[i], &size) == loop &&
+            !place_frame(&p, i, thread, scripts, last))
+            return;
+    extend_last_runs(&p, scripts, last);
+}

@@ -1,0 +1,207 @@
+/*
+ * A word on a stack is a lua_State only if it has the type of one, and its calls form one chain
+ * down to the first, each with a function of the right kind further down its stack.
+ */
+#include "lua/lua.h"
+
+#include "base/list.h"
+#include "lua/function.h"
+#include "lua/layout.h"
+
+#include <stdlib.h>
+
+enum {
+    MAX_CALLS = 1 << 16,
+    MAX_SCAN = 1 << 20, /* bytes of a stack */
+    TRIED = 1 << 14,
+    EXTRA = 64 * 16 /* bytes that a stack has beyond its end */
+};
+
+typedef struct reader {
+    const ssi_target *target;
+    const ssi_memory *memory;
+    ssi_luas *luas;
+    ssi_scripts *scripts;
+    unsigned minor;
+    uint64_t tried[TRIED]; /* a hash table of addresses */
+    size_t tried_count;
+} reader;
+
+typedef struct call {
+    uint64_t address, function, previous;
+    bool is_c, is_fresh; /* FRESH: the interpreter's loop began with it */
+    uint8_t tag;
+} call;
+
+/* ---- Calls ------------------------------------------------------------------------------------*/
+
+/* 5.4 has 16 bits of status and 5.5 has 32, at another place. */
+static bool read_status(const reader *r, call *c)
+{
+    uint16_t small;
+    uint32_t large;
+
+    if (r->minor == 4) {
+        if (!ssi_read(r->memory, c->address + 62, &small, sizeof small))
+            return false;
+        c->is_c = small & 1 << 1;
+        c->is_fresh = small & 1 << 2;
+        return true;
+    }
+    if (!ssi_read(r->memory, c->address + 60, &large, sizeof large))
+        return false;
+    c->is_c = large & 1u << 15;
+    c->is_fresh = large & 1u << 16;
+    return true;
+}
+
+static bool read_call(const reader *r, uint64_t address, call *c)
+{
+    *c = (call){.address = address};
+    return ssi_read_word(r->memory, address + SSI_LUA_CALL_FUNCTION, &c->function) &&
+           ssi_read(r->memory, address + SSI_LUA_CALL_PREVIOUS, &c->previous, sizeof c->previous) &&
+           read_status(r, c) && ssi_read(r->memory, c->function + SSI_LUA_VALUE_TAG, &c->tag, 1);
+}
+
+/* Whether the calls from ADDRESS outward are those of STATE. */
+static bool is_chain(const reader *r, uint64_t state, uint64_t address)
+{
+    uint64_t low = 0, high = 0, last = UINT64_MAX;
+    call c;
+
+    if (!ssi_read_word(r->memory, state + SSI_LUA_STATE_STACK, &low) ||
+        !ssi_read_word(r->memory, state + SSI_LUA_STATE_STACK_LAST, &high) || low >= high)
+        return false;
+    for (int calls = 0; calls < MAX_CALLS; calls++) {
+        if (!read_call(r, address, &c) || c.function < low || c.function >= high + EXTRA ||
+            c.function >= last)
+            return false;
+        if (address == state + SSI_LUA_STATE_BASE_CALL)
+            return !c.previous;
+        if (c.is_c ? c.tag != SSI_LUA_TAG_LIGHT && c.tag != SSI_LUA_TAG_CLOSURE
+                   : c.tag != SSI_LUA_TAG_LUA)
+            return false;
+        last = c.function;
+        address = c.previous;
+    }
+    return false;
+}
+
+/* ---- Runs -------------------------------------------------------------------------------------*/
+
+static bool end_run(reader *r, ssi_lua_state *state, ssi_lua_run *run)
+{
+    run->count = r->scripts->frames.count - run->first;
+    if (run->count) {
+        if (!ssi_grow((void **)&r->luas->runs, r->luas->run_count, &r->luas->run_room, sizeof *run))
+            return false;
+        r->luas->runs[r->luas->run_count++] = *run;
+        state->count++;
+    }
+    *run = (ssi_lua_run){.first = r->scripts->frames.count};
+    return true;
+}
+
+static void add_state(reader *r, uint64_t address, uint64_t innermost)
+{
+    ssi_lua_state state = {.address = address, .first = r->luas->run_count};
+    ssi_lua_run run = {.first = r->scripts->frames.count};
+    uint64_t function;
+    call c;
+
+    for (uint64_t at = innermost; at && read_call(r, at, &c); at = c.previous) {
+        ssi_frame frame;
+
+        if (c.is_c) {
+            if (!end_run(r, &state, &run))
+                return;
+            continue;
+        }
+        if (!ssi_read_word(r->memory, c.function, &function))
+            break;
+        frame = ssi_lua_frame(r->memory, r->minor, at, function);
+        if (!run.call_info)
+            run.call_info = at;
+        if (!ssi_frames_add(&r->scripts->frames, &frame) ||
+            (c.is_fresh && !end_run(r, &state, &run)))
+            return;
+    }
+    if (end_run(r, &state, &run) && state.count &&
+        ssi_grow((void **)&r->luas->states, r->luas->state_count, &r->luas->state_room,
+                 sizeof state))
+        r->luas->states[r->luas->state_count++] = state;
+}
+
+/* ---- Where states are found -------------------------------------------------------------------*/
+
+/* Whether ADDRESS is new; an address is tried once. */
+static bool is_new(reader *r, uint64_t address)
+{
+    size_t at = (size_t)(address * 0x9E3779B97F4A7C15u >> 32) % TRIED;
+
+    while (r->tried[at] && r->tried[at] != address)
+        at = (at + 1) % TRIED;
+    if (r->tried[at] || r->tried_count > TRIED / 2)
+        return false;
+    r->tried[at] = address;
+    r->tried_count++;
+    return true;
+}
+
+static void try_word(reader *r, uint64_t word)
+{
+    const ssi_mapping *mapping = word % 8 ? NULL : ssi_target_mapping(r->target, word);
+    uint64_t innermost;
+    uint8_t type;
+
+    if (!mapping || !mapping->writable || mapping->executable || !is_new(r, word) ||
+        !ssi_read(r->memory, word + SSI_LUA_TYPE, &type, 1) || type != SSI_LUA_THREAD ||
+        !ssi_read_word(r->memory, word + SSI_LUA_STATE_CALL, &innermost))
+        return;
+    for (size_t i = 0; i < r->luas->copy_count; i++) {
+        r->minor = r->luas->copies[i].minor;
+        if (is_chain(r, word, innermost)) {
+            add_state(r, word, innermost);
+            return;
+        }
+    }
+}
+
+static void scan(reader *r, const ssi_thread *thread)
+{
+    uint64_t sp = thread->registers[SSI_SP], end, word;
+    const ssi_mapping *stack = ssi_target_mapping(r->target, sp);
+
+    for (int i = 0; i < SSI_REGISTERS; i++)
+        try_word(r, thread->registers[i]);
+    if (!stack)
+        return;
+    end = stack->end - sp > MAX_SCAN ? sp + MAX_SCAN : stack->end;
+    for (uint64_t at = sp & ~(uint64_t)7; at < end; at += sizeof word)
+        if (ssi_read_word(r->memory, at, &word))
+            try_word(r, word);
+}
+
+void ssi_lua_read(const ssi_target *target, ssi_luas *luas, ssi_scripts *scripts)
+{
+    reader *r = luas->copy_count ? calloc(1, sizeof *r) : NULL;
+
+    if (!r)
+        return;
+    r->target = target;
+    r->memory = &target->memory;
+    r->luas = luas;
+    r->scripts = scripts;
+    for (size_t i = 0; i < target->thread_count; i++)
+        if (target->threads[i].has_registers)
+            scan(r, &target->threads[i]);
+    free(r);
+}
+
+void ssi_lua_free(ssi_luas *luas)
+{
+    for (size_t i = 0; i < luas->copy_count; i++)
+        ssi_binary_close(&luas->copies[i].binary);
+    free(luas->states);
+    free(luas->runs);
+}
