@@ -15,9 +15,18 @@ local function print_frames(co, level)
   end
 end
 
+local function note()
+  print_frames(running[#running], 3)
+  for at = #running - 1, 1, -1 do
+    print_frames(running[at], 0)
+  end
+  print(".")
+  io.flush()
+end
+
 local function rest()
-  -- One line, so that all frames outside of the logging ones are equal.
-  local function note() print_frames(running[#running], 3) for at = #running - 1, 1, -1 do print_frames(running[at], 0) end print(".") io.flush() end note() io.read("a")
+  -- One line, so that this frame has the same line in both.
+  note() io.read("a")
   return 1
 end
 

@@ -54,7 +54,7 @@ def test_lines_are_those_of_debug_getinfo(resting):
     assert "gap" not in [frame["kind"] for frame in thread["stack"]]
     script = [frame for frame in thread["stack"] if frame["kind"] == "script"]
     assert script[-1]["function"] == "main chunk"
-    assert script[0]["function"] == f"function <{HERE / 'dump_frames_program.lua'}:18>"
+    assert script[0]["function"] == f"function <{HERE / 'dump_frames_program.lua'}:27>"
 
 
 def test_a_core_file_has_the_same(resting, tmp_path):
