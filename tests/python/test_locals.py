@@ -555,8 +555,12 @@ def test_errors_of_lupa_have_those_of_lua():
     frames = stacksplice.error_info(exc).to_dict()["stack"]
     found = [frame["locals"] for frame in frames if frame["language"] == "lua" and "locals" in frame]
     assert found == [{"currency": '"XXX"', "held": "{1}"}]
+    found = [frame["locals"] for frame in frames if frame.get("function", "").endswith("outer")]
+    assert found[0]["amount"] == "25" and list(found[0]) == ["amount", "run"]
     text = "".join(stacksplice.format_exception(exc))
     assert '    currency = "XXX"\n    held = {1}\n' in text and "    amount = 25\n" in text
+    del exc
+    gc.collect()
     stacksplice.uninstall()
     stacksplice.install()
     exc = caught(outer, 25)

@@ -45,12 +45,14 @@ static int add_types(PyObject *module, sspy_state *state)
     state->clean_dict_type = sspy_clean_dict_type(module);
     state->error_type = sspy_error_type(module, sspy_error_methods);
     state->foreign = PyDict_New();
+    state->told = PyDict_New();
     state->hresult_key = PyUnicode_InternFromString("hresult");
     state->notes_key = PyUnicode_InternFromString("__notes__");
     state->asyncio_key = PyUnicode_InternFromString("asyncio.events");
     state->running_loop_key = PyUnicode_InternFromString("_get_running_loop");
     if (!state->ties_type || !state->clean_dict_type || !state->error_type || !state->foreign ||
-        !state->hresult_key || !state->notes_key || !state->asyncio_key || !state->running_loop_key)
+        !state->told || !state->hresult_key || !state->notes_key || !state->asyncio_key ||
+        !state->running_loop_key)
         return -1;
     return PyModule_AddType(module, state->error_type);
 }
@@ -97,6 +99,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->hresult_error);
     Py_VISIT(state->back_types);
     Py_VISIT(state->foreign);
+    Py_VISIT(state->told);
     Py_VISIT(state->hresult_key);
     Py_VISIT(state->notes_key);
     Py_VISIT(state->asyncio_key);
@@ -124,6 +127,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->hresult_error);
     Py_CLEAR(state->back_types);
     Py_CLEAR(state->foreign);
+    Py_CLEAR(state->told);
     Py_CLEAR(state->hresult_key);
     Py_CLEAR(state->notes_key);
     Py_CLEAR(state->asyncio_key);

@@ -106,9 +106,9 @@ static int add_related(sspy_state *state, PyObject *exc, IUnknown *error)
 
 /* ---- Errors that were born elsewhere ----------------------------------------------------------*/
 
-static PyObject *known_foreign(sspy_state *state, PyObject *key)
+static PyObject *known_in(PyObject *table, PyObject *key)
 {
-    PyObject *reference = PyDict_GetItemWithError(state->foreign, key);
+    PyObject *reference = PyDict_GetItemWithError(table, key);
 
     return reference ? sspy_weakref_get(reference) : NULL;
 }
@@ -191,7 +191,7 @@ static PyObject *new_foreign(sspy_state *state, IScriptErrorInfo *error, PyObjec
 static PyObject *foreign_object(sspy_state *state, IScriptErrorInfo *error)
 {
     PyObject *key = PyLong_FromVoidPtr(error);
-    PyObject *exc = key ? known_foreign(state, key) : NULL;
+    PyObject *exc = key ? known_in(state->foreign, key) : NULL;
 
     if (key && !exc && !PyErr_Occurred())
         exc = new_foreign(state, error, key);
@@ -229,7 +229,9 @@ PyObject *sspy_known_object(sspy_state *state, IUnknown *error)
     if (!script)
         return exc;
     key = PyLong_FromVoidPtr(script);
-    exc = key ? known_foreign(state, key) : NULL;
+    exc = key ? known_in(state->foreign, key) : NULL;
+    if (key && !exc)
+        exc = known_in(state->told, key);
     Py_XDECREF(key);
     sspy_release(state->interp, script);
     return exc;

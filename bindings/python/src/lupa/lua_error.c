@@ -77,6 +77,19 @@ static IScriptErrorInfo *find_error(sspy_state *state, const char *text, size_t 
     return found;
 }
 
+/* Reports of ERROR get their local variables from EXC; without memory they do without. */
+static void find_by_error(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
+{
+    PyObject *key = PyLong_FromVoidPtr(error);
+    PyObject *reference = key ? PyWeakref_NewRef(exc, NULL) : NULL;
+
+    if (reference)
+        (void)PyDict_SetItem(state->told, key, reference);
+    PyErr_Clear();
+    Py_XDECREF(reference);
+    Py_XDECREF(key);
+}
+
 int sspy_lupa_tie(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
 {
     sspy_ties *ties = sspy_ties_make(state->interp, exc);
@@ -84,6 +97,8 @@ int sspy_lupa_tie(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
     if (!ties)
         return -1;
     sspy_ties_set_error(ties, error, true);
+    if (state->shows_locals)
+        find_by_error(state, exc, error);
     sspy_show_error(state, exc, error);
     return 0;
 }

@@ -14,19 +14,29 @@
 
 #include <stdlib.h>
 
-/* Remove this exception from the table of foreign errors, unless the entry now names another one
-   with its own ties: a copy that shares these ties can outlive the exception. */
-static void forget_foreign(sspy_ties *self)
+/* Remove the entry KEY of TABLE, unless it now names another exception with its own ties: a copy
+   that shares these ties can outlive the exception. */
+static void forget_in(PyObject *table, PyObject *key, const sspy_ties *self)
 {
-    sspy_state *state = self->interp->module_state;
-    PyObject *key = state && state->foreign ? PyLong_FromVoidPtr(self->core.error) : NULL;
-    PyObject *reference = key ? PyDict_GetItemWithError(state->foreign, key) : NULL;
+    PyObject *reference = table ? PyDict_GetItemWithError(table, key) : NULL;
     PyObject *exc = reference ? sspy_weakref_get(reference) : NULL;
     sspy_ties *ties = exc ? sspy_ties_of(self->interp, exc) : NULL;
 
     if (reference && (!ties || ties == self))
-        (void)PyDict_DelItem(state->foreign, key);
+        (void)PyDict_DelItem(table, key);
     Py_XDECREF(exc);
+}
+
+/* Remove this exception from the tables of foreign errors. */
+static void forget_foreign(sspy_ties *self)
+{
+    sspy_state *state = self->interp->module_state;
+    PyObject *key = state ? PyLong_FromVoidPtr(self->core.error) : NULL;
+
+    if (key) {
+        forget_in(state->foreign, key, self);
+        forget_in(state->told, key, self);
+    }
     Py_XDECREF(key);
     PyErr_Clear();
 }
