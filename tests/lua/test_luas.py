@@ -78,7 +78,17 @@ TESTS = [
     "tokens",
     "starved",
 ]
-SPECS = ["capture", "causes", "collector", "coroutine", "handler", "standalone", "traceback", "tutorial"]
+SPECS = [
+    "capture",
+    "causes",
+    "collector",
+    "coroutine",
+    "handler",
+    "locals",
+    "standalone",
+    "traceback",
+    "tutorial",
+]
 
 
 def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:

@@ -12,15 +12,18 @@ describe("local variables", function()
   end
   hostile.__gc = nil
 
-  before_each(function()
-    calls = 0
-    uninstall = stacksplice.install {locals = true}
-  end)
-
-  after_each(function()
-    uninstall()
-    assert.equal(0, calls)
-  end)
+  -- A spec with them on, in which no code of scripts may run for them.
+  local function shown(name, f)
+    it(name, function()
+      calls = 0
+      uninstall = stacksplice.install {locals = true}
+      finally(function()
+        uninstall()
+        assert.equal(0, calls)
+      end)
+      f()
+    end)
+  end
 
   -- The error of fails(...), under that name.
   local function error_of(fails, ...)
@@ -54,7 +57,7 @@ describe("local variables", function()
     return (lines[1]:gsub("^value = ", ""))
   end
 
-  it("are those of each function", function()
+  shown("are those of each function", function()
     local function inner(a, b)
       local made = 3
       local hidden = 1 -- luacheck: ignore
@@ -73,7 +76,7 @@ describe("local variables", function()
     assert.truthy(failure:json():find('"locals":{"around":"1","inner":"<function>"}', 1, true))
   end)
 
-  it("have texts of values", function()
+  shown("have texts of values", function()
     for value, text in pairs {
       [true] = "true", [5] = "5", [-1.5] = "-1.5", [1e300] = "1e+300", ["a\n\"\\\0é"] = '"a\\n\\"\\\\\\000é"',
       [{}] = "{}", [{1, "x", nil, {2}}] = '{1, "x", [4] = {2}}', [{[2.5] = 1}] = "{[2.5] = 1}", [{["a b"] = 1}] = '{["a b"] = 1}',
@@ -85,14 +88,14 @@ describe("local variables", function()
     assert.equal("1.0", text_of(1.0))
   end)
 
-  it("call no metamethod", function()
+  shown("call no metamethod", function()
     local proxy = setmetatable({1, shown = 2}, hostile)
     assert.equal("{1, shown = 2}", text_of(proxy))
     assert.equal("{{1, shown = 2}}", text_of {proxy})
     setmetatable(proxy, nil)
   end)
 
-  it("have limits", function()
+  shown("have limits", function()
     assert.equal('"' .. ("x"):rep(200) .. '"', text_of(("x"):rep(200)))
     assert.equal('"' .. ("x"):rep(200) .. '"...', text_of(("x"):rep(201)))
     assert.equal('"' .. ("x"):rep(199) .. '"...', text_of(("x"):rep(199) .. "éé"))
@@ -104,12 +107,12 @@ describe("local variables", function()
     assert.equal("{1, {1, {1, {...}}}}", text_of(around))
     local long = {}
     for i = 1, 9 do long[i] = ("x"):rep(150) end
-    local shown = '"' .. ("x"):rep(150) .. '", '
-    assert.equal("{" .. shown:rep(3) .. "...}", text_of(long))
+    local text = '"' .. ("x"):rep(150) .. '", '
+    assert.equal("{" .. text:rep(3) .. "...}", text_of(long))
     assert.is_true(#text_of {long, long, long} <= 500)
   end)
 
-  it("are at most 20 of a function, in 32 functions", function()
+  shown("are at most 20 of a function, in 32 functions", function()
     local names = {}
     for i = 1, 30 do names[i] = ("v%02d"):format(i) end
     local lines = lines_of(error_of(load(("local %s = 1 error {}"):format(table.concat(names, ", ")))), "fails")
@@ -125,7 +128,7 @@ describe("local variables", function()
     assert.equal(32, count)
   end)
 
-  it("are those of coroutines, and of what resumed them", function()
+  shown("are those of coroutines, and of what resumed them", function()
     local function inner(value) error {value} end
     local function around(given)
       local co = stacksplice.wrap(function(argument) inner(argument + 1) return true end)
@@ -137,7 +140,7 @@ describe("local variables", function()
     assert.truthy(failure:text():find "        argument = 2\n.*        given = 1\n")
   end)
 
-  it("are found each time where a stack recurs", function()
+  shown("are found each time where a stack recurs", function()
     local function inner(number) error {number} end
     local function again(number)
       inner(number)
@@ -148,7 +151,7 @@ describe("local variables", function()
     end
   end)
 
-  it("keep no secrets", function()
+  shown("keep no secrets", function()
     local function fails(password, settings, url, long) -- luacheck: ignore
       error {}
     end
@@ -162,7 +165,7 @@ describe("local variables", function()
     assert.truthy(report:find('url = "http://[redacted: credentials]@host/"', 1, true))
   end)
 
-  it("are values at the raise", function()
+  shown("are values at the raise", function()
     local function fails(given)
       local value = {count = given}
       local ok, failure = stacksplice.pcall(function()
@@ -176,13 +179,13 @@ describe("local variables", function()
     assert.truthy(stacksplice.error_info(fails(1)):text():find "held = {count = 1}")
   end)
 
-  it("are in reports of errors that Lua's traceback tells all else of", function()
+  shown("are in reports of errors that Lua's traceback tells all else of", function()
     local function fails(number) error("no " .. number) end
     local _, text = xpcall(function() fails(7) return 1 end, stacksplice.report)
     assert.truthy(text:find "\n        number = 7\n")
   end)
 
-  it("are off by default", function()
+  shown("are off by default", function()
     uninstall()
     local function fails(value) error {value} end -- luacheck: ignore
     assert.same({}, lines_of(error_of(fails, 1), "fails"))
