@@ -50,6 +50,8 @@ SAME_VALUE(DWARF_catch_block, DW_TAG_catch_block);
 SAME_VALUE(DWARF_subprogram, DW_TAG_subprogram);
 SAME_VALUE(DWARF_try_block, DW_TAG_try_block);
 SAME_VALUE(DWARF_namespace, DW_TAG_namespace);
+SAME_VALUE(DWARF_low_pc, DW_AT_low_pc);
+SAME_VALUE(DWARF_ranges, DW_AT_ranges);
 SAME_VALUE(DWARF_call_column, DW_AT_call_column);
 SAME_VALUE(DWARF_call_file, DW_AT_call_file);
 SAME_VALUE(DWARF_call_line, DW_AT_call_line);

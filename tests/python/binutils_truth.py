@@ -62,6 +62,12 @@ class Truth:
         return answers
 
     @cached_property
+    def start(self) -> int:
+        """The address that offsets count from: the page of the first segment."""
+        loads = [line.split() for line in said_by("readelf", "-lW", self.path) if line.startswith("  LOAD ")]
+        return min(int(words[2], 16) for words in loads) & ~4095
+
+    @cached_property
     def text(self) -> range:
         """The addresses of .text."""
         for line in said_by("readelf", "-SW", self.path):
@@ -85,6 +91,10 @@ class Truth:
         """The symbols whose code includes that address."""
         return {s.name for s in self._symbols if s.start <= address < s.start + s.size}
 
+    def places_of(self, name: str) -> set[int]:
+        """Where the functions of that name begin."""
+        return {s.start for s in self._symbols if s.name == name}
+
     @cached_property
     def _rows(self) -> tuple[list[int], dict[int, set[tuple[str, int]]]]:
         rows: dict[int, set[tuple[str, int]]] = defaultdict(set)
@@ -107,15 +117,25 @@ class Truth:
         functions = self.functions_at(address)
         if not functions and ours[0].function == "??":
             return "no function: addr2line takes the one before"
-        if len(ours) != len(theirs):
+        if len(ours) != len(theirs) or not same(ours[1:], theirs[1:]):
             return None
         first, wanted = ours[0], theirs[0]
-        if {first.function, wanted.function} <= functions and same([first], [wanted], names=False):
-            return "several names"
-        if same(ours[1:], theirs[1:]) and first.function == wanted.function and first.line == wanted.line:
+        if same([first], [wanted], names=False):
+            return self._why_named(first.function, wanted.function, functions, len(ours) > 1)
+        if first.function == wanted.function and first.line == wanted.line:
             # addr2line names the unit's own file for code of files that it includes.
             return "an included file" if self.has_row(address, first.file, first.line) else None
         return None
+
+    @staticmethod
+    def _why_named(name: str, wanted: str, functions: set[str], is_inlined: bool) -> str | None:
+        if wanted not in functions:
+            return None
+        if is_inlined:  # into the function of that symbol
+            return "an inlined function without a symbol: addr2line takes the one around"
+        if name in functions:
+            return "several names"
+        return "the symbol of a part" if wanted.startswith(name + ".") else None
 
 
 def same(ours: list[Location], theirs: list[Location], *, names: bool = True) -> bool:

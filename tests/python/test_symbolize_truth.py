@@ -80,7 +80,7 @@ def compare(truth: Truth, equal: float = 0.85) -> None:
     theirs = truth.locations(addresses)
     reasons: Counter[str] = Counter()
     for address in addresses:
-        ours = locations(in_file(truth.path, address))
+        ours = locations(in_file(truth.path, address - truth.start))
         reason = truth.why(address, ours, theirs[address])
         assert reason, f"{truth.path} {address:#x}\n{ours}\n{theirs[address]}"
         reasons[reason] += 1
@@ -121,6 +121,31 @@ def test_names_of_cxx_as_addr2line_reads_them(compiler, tmp_path):
         assert truth.why(address, ours, theirs[address]), (hex(address), ours, theirs[address])
     found = {tuple(frame.function for frame in frames) for frames in theirs.values()}
     assert ("shop::half(int)", "shop::Share<int>::of(int)", "shop::shared(int)") in found
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_a_program_of_two_compilers_as_addr2line_reads_it(compiler, tmp_path):
+    """clang writes no table of addresses, and its units must not be taken for the one before them."""
+    if not shutil.which("clang++"):
+        pytest.skip("no clang++")
+    other = {"g++": "clang++", "clang++": "g++"}[compiler]
+    objects = [tmp_path / "program.o", tmp_path / "library.o"]
+    flags = ["-g", "-gdwarf-4", "-O2", "-fno-pie", "-c"]
+    for tool, output, name in (
+        (compiler, objects[0], "symbol_program.cpp"),
+        (other, objects[1], "symbol_library.cpp"),
+    ):
+        subprocess.run([tool, *flags, HERE / name, "-o", output], check=True)
+    program = tmp_path / "program"
+    subprocess.run(["g++", "-no-pie", "-Wl,--build-id", *objects, "-o", program], check=True)
+    truth = Truth(program)
+    compare(truth, 0.9)
+    for name in ("_start", "shop::shared(int)"):
+        (at,) = truth.places_of(name)
+        frame = in_file(program, at - truth.start)[-1]
+        assert (frame["function"], frame.get("file", "")[-18:]) == (
+            (name, "") if name == "_start" else (name, "symbol_library.cpp")
+        )
 
 
 # ---- The process, and the parts of a stripped binary ---------------------------------------------

@@ -14,15 +14,32 @@ static void find_symbol(Dwfl_Module *module, uintptr_t address, ss_debug_answer 
     }
 }
 
-/* Find a unit without an entry in .debug_aranges (clang writes none) by its own ranges. */
+static bool has_address(Dwarf_Die *entry, Dwarf_Addr address)
+{
+    return ss_dw->dwarf_haspc(entry, address) > 0;
+}
+
+static bool has_ranges(Dwarf_Die *unit)
+{
+    Dwarf_Attribute attribute;
+
+    return ss_dw->dwarf_attr_integrate(unit, DWARF_ranges, &attribute) ||
+           ss_dw->dwarf_attr_integrate(unit, DWARF_low_pc, &attribute);
+}
+
+/*
+ * The table of .debug_aranges has no entries for some units (clang writes none), and libdw takes
+ * the unit before an address that is in no entry.  So the unit's own ranges decide.
+ */
 static Dwarf_Die *unit_of(Dwfl_Module *module, uintptr_t address, Dwarf_Addr *bias)
 {
     Dwarf_Die *unit = ss_dw->dwfl_module_addrdie(module, address, bias);
 
-    if (unit)
+    if (unit && (has_address(unit, address - *bias) || !has_ranges(unit)))
         return unit;
+    unit = NULL;
     while ((unit = ss_dw->dwfl_module_nextcu(module, unit, bias)) != NULL) {
-        if (ss_dw->dwarf_haspc(unit, address - *bias) > 0)
+        if (has_address(unit, address - *bias))
             return unit;
     }
     return NULL;
@@ -100,18 +117,13 @@ static bool advance(walk *w, const Dwarf_Die *entry)
     return true;
 }
 
-static bool has_address(const walk *w, Dwarf_Die *entry)
-{
-    return ss_dw->dwarf_haspc(entry, w->address) > 0;
-}
-
 /* Whether ENTRY is none of a function, but functions in it may have the address. */
 static bool can_be_around(const walk *w, Dwarf_Die *entry, int tag)
 {
     if (tag == DWARF_namespace || tag == DWARF_module)
         return true;
     return (tag == DWARF_lexical_block || tag == DWARF_try_block || tag == DWARF_catch_block) &&
-           has_address(w, entry);
+           has_address(entry, w->address);
 }
 
 /* Find the next function with the address within the entry WITHIN.  Blocks may overlap. */
@@ -125,7 +137,7 @@ static bool find_function(walk *w, Dwarf_Die *within, Dwarf_Die *found)
         bool inside = false;
 
         if ((tag == DWARF_subprogram || tag == DWARF_inlined_subroutine) &&
-            has_address(w, &entry)) {
+            has_address(&entry, w->address)) {
             *found = entry;
             return true;
         }

@@ -58,7 +58,9 @@ enum {
     DWARF_try_block = 0x32,
     DWARF_namespace = 0x39,
 
-    DWARF_call_column = 0x57, /* DW_AT_... */
+    DWARF_low_pc = 0x11, /* DW_AT_... */
+    DWARF_ranges = 0x55,
+    DWARF_call_column = 0x57,
     DWARF_call_file = 0x58,
     DWARF_call_line = 0x59,
     DWARF_linkage_name = 0x6e
