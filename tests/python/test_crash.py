@@ -256,6 +256,18 @@ crash()
     assert "\nCurrent error of this thread:\nbad amount\n" in run.err
 
 
+def test_no_secrets(tmp_path):
+    program = """
+stacksplice.winrt.RoOriginateError(-2147024809, "cannot open postgres://bob:hunter2@db/x")
+stacksplice.install(crash=True)
+crash()
+"""
+    run = Run(tmp_path, BEGIN + program, "segv")
+    (file,) = run.reports
+    for text in (file, run.err):
+        assert "hunter2" not in text and "[redacted: credentials]" in text
+
+
 def test_uninstalled(tmp_path):
     run = Run(tmp_path, BEGIN + "stacksplice.install(crash=True); stacksplice.uninstall(); crash()\n", "segv")
     assert (run.status, run.reports, run.err) == (-signal.SIGSEGV, [], "")
