@@ -25,7 +25,7 @@ SIGNALS = {
 MESSAGES = {
     "segv": "no memory at address 0x8",
     "bus": r"nothing behind the mapped address 0x[0-9a-f]+",
-    "fpe": "integer division by zero",
+    "fpe": "integer division by zero|the process sent it to itself",
     "ill": "illegal (instruction|operand of an instruction)",
     "abort": "the process aborted itself",
     "sys": r"system call \d+ is not allowed",
@@ -38,6 +38,7 @@ class Crashed:
     """One run of the program: its status, what it wrote, its report files, the stack of its core file."""
 
     def __init__(self, *arguments, with_core=False):
+        with_core = with_core and len(COMMAND) == 1  # not that of an emulator
         environment = dict(os.environ)
         for name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"):
             environment[name] = ":".join(filter(None, (environment.get(name), NO_HANDLERS)))
@@ -134,9 +135,9 @@ class FaultTest(unittest.TestCase):
                 with self.subTest(how=how, where=where):
                     run = Crashed(how, where)
                     self.assert_died(run, how)
-                    self.assertRegex(run.report["error"]["message"], f"^{MESSAGES[how]}$")
+                    self.assertRegex(run.report["error"]["message"], f"^({MESSAGES[how]})$")
                     self.assert_as_logged(run)
-                    if how not in ("abort", "sys") and "frames: none" not in build():
+                    if run.report["header"]["signal_code"] > 0 and how != "sys" and "frames: none" not in build():
                         self.assertEqual(addresses(run.report["error"]["stack"])[1:], run.logged[1:], run.err)
                     current = run.report["current_error"]["hresult"]
                     self.assertEqual(current, "0x80070057" if where == "main" else "0x8000000b")
@@ -201,6 +202,8 @@ class FaultTest(unittest.TestCase):
                 self.assert_as_logged(run)
 
     def test_without_memory(self):
+        if len(COMMAND) > 1:
+            self.skipTest("the emulator needs memory, too")
         for where in ("main", "thread"):
             with self.subTest(where=where):
                 run = Crashed("memory", where)

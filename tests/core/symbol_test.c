@@ -19,9 +19,11 @@ static void compare(uintptr_t address)
     bool theirs = dladdr((void *)address, &info) && info.dli_sname;
 
     compared++;
-    assert_int_equal(ss_symbol_find(address, &name, &start), theirs);
-    if (!theirs)
+    if (!ss_symbol_find(address, &name, &start)) {
+        assert_true(!theirs || (uintptr_t)info.dli_saddr == address); /* a label without a size */
         return;
+    }
+    assert_true(theirs);
     found++;
     assert_int_equal(start, info.dli_saddr);
     assert_true(strcmp(name, info.dli_sname) == 0 || dlsym(RTLD_DEFAULT, name));

@@ -67,14 +67,24 @@ static bool is_handler(const struct sigaction *action)
 
 /* ---- After the report ------------------------------------------------------------------------*/
 
+/* Whether the instruction will do it again. */
+static bool is_fault(int number, const siginfo_t *info)
+{
+    bool can = number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL;
+
+    return can && info->si_code > 0 && !(number == SIGBUS && info->si_code == BUS_MCEERR_AO);
+}
+
 /*
- * Let the signal strike again where it struck, with all that the kernel said about it: it is
- * blocked until the handler returns.
+ * Let the signal strike again where it struck, with all that the kernel said about it: when the
+ * handler has returned, until when it is blocked.
  */
 static void strike_again(int number, siginfo_t *info)
 {
     sigset_t signals;
 
+    if (is_fault(number, info))
+        return;
     sigemptyset(&signals);
     sigaddset(&signals, number);
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
@@ -104,8 +114,8 @@ static void hand_over(int number, siginfo_t *info)
     }
     (void)sigaction(number, &ss_handler_former[kind], NULL);
     strike_again(number, info);
-    if (is_handler(&ss_handler_former[kind]))
-        ss_reporter_is_done(); /* such a handler may let the process go on */
+    if (is_handler(&ss_handler_former[kind]) || is_fault(number, info))
+        ss_reporter_is_done(); /* the process may go on: that handler, or the memory is there now */
 }
 
 /* ---- The signal ------------------------------------------------------------------------------*/
@@ -113,7 +123,8 @@ static void hand_over(int number, siginfo_t *info)
 /* Whether there is no code at the address of the next instruction. */
 static bool is_failed_call(const ss_fault *f)
 {
-    return ss_fault_has_address(f) && (uintptr_t)f->info.si_addr == f->pc;
+    return f->kind->number == SIGSEGV && ss_fault_has_address(f) &&
+           (uintptr_t)f->info.si_addr == f->pc;
 }
 
 /*
