@@ -137,7 +137,11 @@ class FaultTest(unittest.TestCase):
                     self.assert_died(run, how)
                     self.assertRegex(run.report["error"]["message"], f"^({MESSAGES[how]})$")
                     self.assert_as_logged(run)
-                    if run.report["header"]["signal_code"] > 0 and how != "sys" and "frames: none" not in build():
+                    if (
+                        run.report["header"]["signal_code"] > 0
+                        and how != "sys"
+                        and "frames: none" not in build()
+                    ):
                         self.assertEqual(addresses(run.report["error"]["stack"])[1:], run.logged[1:], run.err)
                     current = run.report["current_error"]["hresult"]
                     self.assertEqual(current, "0x80070057" if where == "main" else "0x8000000b")
@@ -244,7 +248,12 @@ class FaultTest(unittest.TestCase):
         self.assert_died(run, "segv")
         self.assertEqual(run.report["error"]["message"], "the process sent it to itself")
 
+    def needs_own_threads(self):
+        if len(COMMAND) > 1:
+            self.skipTest("the emulator has threads of its own, and does not pass on all signals")
+
     def test_other_threads(self):
+        self.needs_own_threads()
         run = Crashed("threads", "case")
         self.assert_died(run, "segv")
         threads = run.report["threads"]
@@ -256,6 +265,7 @@ class FaultTest(unittest.TestCase):
         self.assertRegex(run.err, r"\nThread \d+ \(fault_program\) has not answered in time\n")
 
     def test_many_threads(self):
+        self.needs_own_threads()
         run = Crashed("many", "case")
         self.assert_died(run, "segv")
         self.assertEqual(len(run.report["threads"]), 256)
@@ -299,7 +309,7 @@ class FaultTest(unittest.TestCase):
     def test_removed(self):
         run = Crashed("removed", "case")
         self.assertEqual((run.status, run.reports), (-signal.SIGSEGV, []))
-        self.assertEqual(run.err, "")
+        self.assertNotIn("stacksplice", run.err)
 
     def test_removed_below_another_handler(self):
         run = Crashed("removed-below", "case")
