@@ -7,8 +7,6 @@
 #include <stacksplice/crash.h>
 
 #include <link.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,6 +19,13 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* Not every C library comes with the kernel's headers. */
+#if __has_include(<linux/filter.h>) && __has_include(<linux/seccomp.h>)
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#define HAVE_FILTERS
+#endif
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { IS_INSTRUMENTED = 1 };
@@ -118,6 +123,7 @@ static NOINLINE void call_abort(void)
 /* getppid is trapped. */
 static NOINLINE void call_forbidden(void)
 {
+#ifdef HAVE_FILTERS
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
@@ -131,6 +137,9 @@ static NOINLINE void call_forbidden(void)
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
         exit(77); /* an emulator */
     (void)syscall(SYS_getppid);
+#else
+    exit(77);
+#endif
 }
 
 static NOINLINE int overflow(int depth)
