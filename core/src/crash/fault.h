@@ -10,10 +10,10 @@
 enum { SS_FAULT_KINDS = 6, SS_FAULT_MESSAGE_MAX = 128 };
 
 typedef struct ss_fault_kind {
-    int number;
     const char *name;         /* "SIGSEGV" */
-    HRESULT hresult;          /* of the exception that Windows has for it */
     const WCHAR *description; /* as the system's texts of HRESULTs, with "\r\n" */
+    int number;
+    HRESULT hresult; /* of the exception that Windows has for it */
 } ss_fault_kind;
 
 extern const ss_fault_kind ss_fault_kinds[SS_FAULT_KINDS];

@@ -9,12 +9,12 @@
 #define OF_STATUS(status) ((HRESULT)((status) | 0x10000000u))
 
 const ss_fault_kind ss_fault_kinds[SS_FAULT_KINDS] = {
-    {SIGSEGV, "SIGSEGV", OF_STATUS(0xC0000005u), u"Segmentation fault\r\n"},
-    {SIGBUS, "SIGBUS", OF_STATUS(0xC0000006u), u"Bus error\r\n"},
-    {SIGFPE, "SIGFPE", OF_STATUS(0xC0000094u), u"Arithmetic exception\r\n"},
-    {SIGILL, "SIGILL", OF_STATUS(0xC000001Du), u"Illegal instruction\r\n"},
-    {SIGABRT, "SIGABRT", OF_STATUS(0xC0000409u), u"Aborted\r\n"},
-    {SIGSYS, "SIGSYS", OF_STATUS(0xC000001Cu), u"Bad system call\r\n"},
+    {"SIGSEGV", u"Segmentation fault\r\n", SIGSEGV, OF_STATUS(0xC0000005u)},
+    {"SIGBUS", u"Bus error\r\n", SIGBUS, OF_STATUS(0xC0000006u)},
+    {"SIGFPE", u"Arithmetic exception\r\n", SIGFPE, OF_STATUS(0xC0000094u)},
+    {"SIGILL", u"Illegal instruction\r\n", SIGILL, OF_STATUS(0xC000001Du)},
+    {"SIGABRT", u"Aborted\r\n", SIGABRT, OF_STATUS(0xC0000409u)},
+    {"SIGSYS", u"Bad system call\r\n", SIGSYS, OF_STATUS(0xC000001Cu)},
 };
 
 typedef enum ending { NOTHING, ADDRESS } ending;

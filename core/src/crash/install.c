@@ -44,7 +44,7 @@ static void choose(const stacksplice_crash_options *options)
 {
     ss_handler_choice.has_directory = options && options->directory;
     if (ss_handler_choice.has_directory)
-        strcpy(ss_handler_choice.directory, options->directory);
+        memcpy(ss_handler_choice.directory, options->directory, strlen(options->directory) + 1);
     ss_handler_choice.others_first = options && options->others_first;
     ss_handler_choice.thread_timeout =
         options && options->thread_timeout ? options->thread_timeout : DEFAULT_TIMEOUT;

@@ -63,7 +63,7 @@ static void make_path(char *path, const char *digits, size_t length, const char 
 
     memcpy(path, folder, sizeof folder - 1);
     memcpy(path + sizeof folder - 1, digits, length);
-    strcpy(path + sizeof folder - 1 + length, file);
+    memcpy(path + sizeof folder - 1 + length, file, strlen(file) + 1);
 }
 
 static void read_name(const char *digits, ss_other_thread *thread)
