@@ -31,6 +31,16 @@ def _process(text: str) -> int:
 _process.__name__ = "process"  # argparse says: invalid process value
 
 
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < 1e6:
+        raise ValueError
+    return number
+
+
+_seconds.__name__ = "number of seconds"
+
+
 def add(commands: Commands) -> None:
     """Add the command to those of the command line."""
     parser = add_command(
@@ -42,12 +52,23 @@ def add(commands: Commands) -> None:
         statuses=_STATUSES,
     )
     parser.add_argument("--all-frames", action="store_true", help="also show frames inside of interpreters")
-    parser.add_argument("--json", action="store_true", help="print them as JSON, schema stacksplice-dump/1")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print them as JSON, schema stacksplice-dump/1")
+    form.add_argument(
+        "--repeat",
+        type=_seconds,
+        metavar="SECONDS",
+        help="look again and again, and print a flame graph of all threads (SVG)",
+    )
     parser.add_argument("process", type=_process, metavar="PID", help="the number of the process")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; the exit status."""
+    if options.repeat:
+        from ._flames import record
+
+        return record(options)
     from ._dump import dump
 
     return dump(options)
