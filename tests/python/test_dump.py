@@ -164,6 +164,32 @@ def test_python_frames_of_every_version(interpreter):
         assert stacks[thread][-1]["kind"] == "native"
 
 
+GREENLETS = """
+import sys, greenlet
+def inner():
+    print(flush=True)
+    sys.stdin.read()
+def outer():
+    greenlet.greenlet(inner).switch()
+greenlet.greenlet(outer).switch()
+"""
+
+
+def test_a_greenlet_ends_at_its_own_base():
+    pytest.importorskip("greenlet")
+    child = start("-c", GREENLETS)
+    assert child.stdout is not None
+    child.stdout.readline()
+    try:
+        (thread,) = dumped(child.pid)["threads"]
+    finally:
+        end(child)
+    stack = thread["stack"]
+    assert [frame["function"] for frame in stack if frame["kind"] == "script"] == ["inner"]
+    assert stack[-1]["reason"] == "end of this greenlet's own stack"
+    assert [frame["kind"] for frame in stack].count("gap") == 1
+
+
 def state_of(process: int) -> str:
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
 

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Room for one more element of SIZE bytes in *ITEMS, which has COUNT of *CAPACITY; false without
-   memory. */
-bool ssi_grow(void **items, size_t count, size_t *capacity, size_t size);
+/* Room for one more element of SIZE bytes in the list of COUNT that the pointer at ITEMS points to,
+ *with CAPACITY; false without memory. */
+bool ssi_grow(void *items, size_t count, size_t *capacity, size_t size);
 
 #endif

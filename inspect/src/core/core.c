@@ -89,8 +89,7 @@ static bool program_at(const ssi_core *core, const Elf64_Ehdr *header, uint64_t 
 
 static bool add_mapping(ssi_core *core, ssi_mapping *mapping, const ssi_segment *segment)
 {
-    if (!ssi_grow((void **)&core->segments, core->segment_count, &core->segment_room,
-                  sizeof *segment))
+    if (!ssi_grow(&core->segments, core->segment_count, &core->segment_room, sizeof *segment))
         return false;
     mapping->segment = core->segment_count;
     core->segments[core->segment_count++] = *segment;

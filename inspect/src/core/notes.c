@@ -63,7 +63,7 @@ static void add_file(ssi_core *core, const char *name, uint64_t start, uint64_t 
         return;
     }
     if (end > start &&
-        ssi_grow((void **)&core->files, core->file_count, &core->file_room, sizeof *core->files))
+        ssi_grow(&core->files, core->file_count, &core->file_room, sizeof *core->files))
         core->files[core->file_count++] = (ssi_mapping){.start = start,
                                                         .end = end,
                                                         .offset = offset,

@@ -93,7 +93,7 @@ static bool end_run(reader *r, ssi_lua_state *state, ssi_lua_run *run)
 {
     run->count = r->scripts->frames.count - run->first;
     if (run->count) {
-        if (!ssi_grow((void **)&r->luas->runs, r->luas->run_count, &r->luas->run_room, sizeof *run))
+        if (!ssi_grow(&r->luas->runs, r->luas->run_count, &r->luas->run_room, sizeof *run))
             return false;
         r->luas->runs[r->luas->run_count++] = *run;
         state->count++;
@@ -127,8 +127,7 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
             return;
     }
     if (end_run(r, &state, &run) && state.count &&
-        ssi_grow((void **)&r->luas->states, r->luas->state_count, &r->luas->state_room,
-                 sizeof state))
+        ssi_grow(&r->luas->states, r->luas->state_count, &r->luas->state_room, sizeof state))
         r->luas->states[r->luas->state_count++] = state;
 }
 

@@ -37,7 +37,7 @@ static int open_binary(const ssi_target *target, const ssi_mapping *mapping, con
 
 static void add(ssi_modules *modules, const ssi_module *module)
 {
-    if (ssi_grow((void **)&modules->items, modules->count, &modules->room, sizeof *module))
+    if (ssi_grow(&modules->items, modules->count, &modules->room, sizeof *module))
         modules->items[modules->count++] = *module;
 }
 

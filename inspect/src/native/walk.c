@@ -152,7 +152,7 @@ static int on_frame(Dwfl_Frame *state, void *data)
     frame.inferred = last && (last->inferred || !last->described);
     frame.described = is_described(native, &frame);
     read_saved(native, state, &frame);
-    if (!ssi_grow((void **)&stack->frames, stack->count, &stack->room, sizeof frame))
+    if (!ssi_grow(&stack->frames, stack->count, &stack->room, sizeof frame))
         return stop(stack, "native part truncated: out of memory");
     stack->frames[stack->count++] = frame;
     return 0;
@@ -168,7 +168,7 @@ static bool step_out_of_no_code(ssi_native *native)
     if (is_code(native, r[SSI_PC]) || !ssi_read_word(&native->target->memory, r[SSI_SP], &caller) ||
         !is_code(native, caller))
         return true;
-    if (!ssi_grow((void **)&stack->frames, stack->count, &stack->room, sizeof *stack->frames))
+    if (!ssi_grow(&stack->frames, stack->count, &stack->room, sizeof *stack->frames))
         return false;
     stack->frames[stack->count++] =
         (ssi_native_frame){.address = r[SSI_PC], .sp = r[SSI_SP], .described = true};

@@ -114,7 +114,7 @@ const ssi_code *ssi_code_at(ssi_codes *codes, uint64_t address)
         return &codes->items[*slot - 1];
     if (!read_code(codes, &code))
         return NULL;
-    if (!ssi_grow((void **)&codes->items, codes->count, &codes->room, sizeof code)) {
+    if (!ssi_grow(&codes->items, codes->count, &codes->room, sizeof code)) {
         free(code.table);
         return NULL;
     }

@@ -6,6 +6,7 @@
 #include "splice/splice.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- Which thread a run belongs to ------------------------------------------------------------*/
 
@@ -98,7 +99,17 @@ static bool is_in_frame(const merge *m, const ssi_native_stack *stack, size_t at
     return m->runs[m->next].marker >= low && m->runs[m->next].marker < high;
 }
 
-static void put_native(merge *m, ssi_native *native, const ssi_native_stack *stack)
+/* A greenlet copies stacks away: outside of its own base, what lies there belongs to others.  The
+   base is the first frame of that library outside of all Python frames; the main one has none. */
+static bool is_greenlet_base(const merge *m, const ssi_frame *frame)
+{
+    const char *name = frame->module ? strrchr(frame->module, '/') : NULL;
+
+    return m->count && m->next == m->count && name && !strncmp(name, "/_greenlet.", 11);
+}
+
+/* False where the rest of the stack belongs to others. */
+static bool put_native(merge *m, ssi_native *native, const ssi_native_stack *stack)
 {
     for (size_t i = 0; i < stack->count; i++) {
         ssi_frame frame;
@@ -113,7 +124,23 @@ static void put_native(merge *m, ssi_native *native, const ssi_native_stack *sta
         }
         frame = ssi_native_describe(native, &stack->frames[i]);
         (void)ssi_frames_add(m->out, &frame);
+        if (is_greenlet_base(m, &frame)) {
+            (void)ssi_frames_add_gap(m->out, "end of this greenlet's own stack");
+            return false;
+        }
     }
+    return true;
+}
+
+/* What no native frame stands for. */
+static void put_rest(merge *m, const ssi_native_stack *stack)
+{
+    if (stack->truncated)
+        (void)ssi_frames_add_gap(m->out, stack->truncated);
+    else if (m->next < m->count)
+        (void)ssi_frames_add_gap(m->out, "native frames of what follows were not found");
+    while (m->next < m->count)
+        put_run(m);
 }
 
 void ssi_splice(const ssi_target *target, ssi_native *native, const char *why,
@@ -128,12 +155,7 @@ void ssi_splice(const ssi_target *target, ssi_native *native, const char *why,
     ssi_lua_place(target, luas, &stack, thread->id, scripts);
     sort_runs(scripts);
     m = begin(scripts, thread->id, out);
-    put_native(&m, native, &stack);
-    if (stack.truncated)
-        (void)ssi_frames_add_gap(out, stack.truncated);
-    else if (m.next < m.count)
-        (void)ssi_frames_add_gap(out, "native frames of what follows were not found");
-    while (m.next < m.count)
-        put_run(&m);
+    if (put_native(&m, native, &stack))
+        put_rest(&m, &stack);
     free(stack.frames);
 }

@@ -6,7 +6,7 @@
 
 bool ssi_frames_add(ssi_frames *frames, const ssi_frame *frame)
 {
-    if (!ssi_grow((void **)&frames->items, frames->count, &frames->room, sizeof *frame))
+    if (!ssi_grow(&frames->items, frames->count, &frames->room, sizeof *frame))
         return false;
     frames->items[frames->count++] = *frame;
     return true;
@@ -21,7 +21,7 @@ bool ssi_frames_add_gap(ssi_frames *frames, const char *reason)
 
 bool ssi_scripts_add_run(ssi_scripts *scripts, const ssi_run *run)
 {
-    if (!ssi_grow((void **)&scripts->runs, scripts->run_count, &scripts->run_room, sizeof *run))
+    if (!ssi_grow(&scripts->runs, scripts->run_count, &scripts->run_room, sizeof *run))
         return false;
     scripts->runs[scripts->run_count++] = *run;
     return true;

@@ -12,7 +12,7 @@ ssi_thread *ssi_target_add_thread(ssi_target *target, int id)
 {
     ssi_thread *thread;
 
-    if (!ssi_grow((void **)&target->threads, target->thread_count, &target->thread_room,
+    if (!ssi_grow(&target->threads, target->thread_count, &target->thread_room,
                   sizeof *target->threads))
         return NULL;
     thread = &target->threads[target->thread_count++];
@@ -28,7 +28,7 @@ ssi_mapping *ssi_target_add_mapping(ssi_target *target, const ssi_mapping *mappi
 
     if (mapping->path && !(path = strdup(mapping->path)))
         return NULL;
-    if (!ssi_grow((void **)&target->mappings, target->mapping_count, &target->mapping_room,
+    if (!ssi_grow(&target->mappings, target->mapping_count, &target->mapping_room,
                   sizeof *target->mappings)) {
         free(path);
         return NULL;
