@@ -526,7 +526,7 @@ static int run_case(const char *name)
     if (!strcmp(name, "threads")) {
         start_waiting(2, 0);
         start_waiting(1, 1);
-        install(NULL, 300);
+        install(NULL, 5000);
     }
     if (!strcmp(name, "many")) {
         start_waiting(300, 0);

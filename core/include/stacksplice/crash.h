@@ -25,7 +25,7 @@ typedef struct stacksplice_crash_options {
     size_t size; /* sizeof(stacksplice_crash_options) */
     /* The folder of report files; "": no file; NULL: that of fail-fast reports. */
     const char *directory;
-    /* How many milliseconds to wait for the stacks of all other threads together; 0: 1000. */
+    /* How many milliseconds to wait for the stacks of all other threads together; 0: 2000. */
     uint32_t thread_timeout;
     /*
      * Nonzero: the handlers that were there before ours run first.  What they return from is

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { DEFAULT_TIMEOUT = 1000 };
+enum { DEFAULT_TIMEOUT = 2000 };
 
 static ss_lock lock = SS_LOCK_INIT;
 static bool installed; /* (LOCK) */
