@@ -1,6 +1,6 @@
 /*
- * Files of any content as the debug information of an address.  What is read is libdw's work; ours
- * is to ask it with bounds and to believe nothing.
+ * Files of any content as the debug information of an address, loaded and not loaded.  What is read
+ * is libdw's work; ours is to ask it with bounds and to believe nothing.
  *
  * Input: an offset, then the file.
  */
@@ -22,6 +22,17 @@ static __attribute__((noinline)) void look_up(const ss_binary *module, uintptr_t
     ss_debug_refresh(++generation); /* forgets the file before */
     ss_debug_make_room();
     ss_debug_lookup(module, address, NULL, answer);
+}
+
+/* Each byte of the texts is looked at. */
+static void check_answer(const ss_debug_answer *answer)
+{
+    ALWAYS(answer->count <= SS_INLINE_MAX);
+    for (uint32_t i = 0; i < answer->count; i++) {
+        sink += answer->frames[i].file ? strlen(answer->frames[i].file) : 0;
+        sink += answer->frames[i].function ? strlen(answer->frames[i].function) : 0;
+    }
+    sink += answer->symbol ? strlen(answer->symbol) : 0;
 }
 
 /* A target that always gives up early would find nothing. */
@@ -53,13 +64,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     module = (ss_binary){.start = 0x10000, .end = 0x10000 + SPAN, .bias = 0x10000};
     (void)snprintf(module.path, sizeof module.path, "/proc/self/fd/%d", file);
     look_up(&module, module.bias + offset % SPAN, &answer);
-    ALWAYS(answer.count <= SS_INLINE_MAX);
-    /* Each byte of the texts is looked at. */
-    for (uint32_t i = 0; i < answer.count; i++) {
-        sink += answer.frames[i].file ? strlen(answer.frames[i].file) : 0;
-        sink += answer.frames[i].function ? strlen(answer.frames[i].function) : 0;
-    }
-    sink += answer.symbol ? strlen(answer.symbol) : 0;
+    check_answer(&answer);
+    answer = (ss_debug_answer){0};
+    ALWAYS(ss_debug_lookup_file(module.path, "", offset, &answer) != SS_FILE_MISSING);
+    check_answer(&answer);
+    ss_debug_forget_files();
     (void)close(file);
     return 0;
 }
