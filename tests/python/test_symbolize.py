@@ -102,6 +102,24 @@ def test_another_build_is_never_used(library, tmp_path):
     assert "--symbols DIR" in said
 
 
+@pytest.mark.parametrize("kept", [0, 40, 63, 64, 1000])
+def test_a_damaged_file_is_said_and_the_next_one_used(library, tmp_path, kept):
+    folder = tmp_path / "symbols"
+    (folder / "good").mkdir(parents=True)
+    (folder / "libshop.so").write_bytes(library.path.read_bytes()[:kept])
+    document = report(elsewhere(library.saved()))
+    result, said = symbolized(tmp_path, document, "--symbols", str(folder))
+    assert result == document
+    if kept == 1000:  # the build-id is still there
+        why = f"; {folder / 'libshop.so'} has none; pass the folder"
+    else:
+        why = f"; not used: {folder / 'libshop.so'} is damaged, or no 64-bit ELF file; pass the folder"
+    assert why in said and said.count("\n") == 1
+    shutil.copy(library.debug, folder / "good" / "libshop.so")
+    result, said = symbolized(tmp_path, document, "--symbols", str(folder))
+    assert (result["stack"], said) == (elsewhere(library.known()), "")
+
+
 def test_a_frame_without_build_id_is_left_as_it_is(library, tmp_path):
     frames = library.saved()
     for frame in frames:

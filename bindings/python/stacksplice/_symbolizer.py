@@ -80,6 +80,8 @@ class _Module:
             return None
         what = "no lines, only functions" if self.has_functions else "no symbols"
         why = "".join(f"; not used: {refused}" for refused in self._refused)
+        if not self.has_functions:  # such a file is stripped, or was cut off
+            why += "".join(f"; {file} has none" for file in self._usable)
         no_answer = self._servers.why_not(self.build_id)
         if no_answer:
             why += f"; debuginfod: {no_answer}"
