@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import subprocess
@@ -102,7 +103,9 @@ def test_text(tmp_path):
     lines = command("core", str(core)).stdout.splitlines()
     assert lines[0].endswith(", ended by signal 11 (SIGSEGV)")
     assert lines[2].startswith("thread ") and lines[2].endswith(", which got the signal")
-    assert [line.rpartition(" in ")[2] for line in lines[3:5]] == ["<module>", "main"]
+    scripts = [line.rpartition(" in ")[2] for line in lines[3:] if "(Python)" in line]
+    assert scripts[:2] == ["<module>", "main"]
+    assert not any("??? (libpython" in line or "??? (python" in line for line in lines)
 
 
 def copy_of(process: int, folder: Path) -> Path:
@@ -112,6 +115,9 @@ def copy_of(process: int, folder: Path) -> Path:
     done = subprocess.run(["gcore", "-o", folder / "core", str(process)], capture_output=True, text=True)
     path = folder / f"core.{process}"
     assert path.exists(), done.stdout + done.stderr
+    failed = re.findall(r"Memory read failed for corefile section, (\d+) bytes", done.stdout + done.stderr)
+    if any(int(size) > 65536 for size in failed):  # others are the kernel's
+        pytest.skip("this gdb cannot copy stacks whose guard pages are in the same mapping")
     return path
 
 

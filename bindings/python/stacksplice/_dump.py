@@ -50,6 +50,17 @@ def _opened(path: str, root: str, program: tuple[str, str]) -> str:
     return root + path if root and os.path.exists(root + path) else path
 
 
+def _is_glue(frame: dict[str, Any], file: str) -> bool:
+    """Whether a frame without symbols is inside of an interpreter, as the name of its binary says."""
+    found = _stacksplice._resolve_file(
+        os.fsencode(file),
+        os.fsencode(frame["module"]),
+        frame.get("build_id", "").encode(),
+        frame["module_offset"],
+    )
+    return isinstance(found, list) and any(each.get("glue") for each in found)
+
+
 def add_symbols(
     document: dict[str, Any], folders: list[str], root: str = "", program: tuple[str, str] = ("", "")
 ) -> None:
@@ -73,7 +84,10 @@ def add_symbols(
         thread["stack"] = symbolizer.stack(thread["stack"])
         for frame in thread["stack"]:
             if "module" in frame:
-                frame["module"] = modules[frame["module"]]
+                here = frame["module"]
+                frame["module"] = modules[here]
+                if "function" not in frame and _is_glue(frame, here):
+                    frame["glue"] = True
 
 
 def _signal(number: int) -> str:

@@ -17,6 +17,18 @@ static bool is_elf(int fd)
            !memcmp(magic, ELFMAG, SELFMAG);
 }
 
+/* Whether the file of MAPPING can be read and is no binary: debuggers do not say what was
+ * executable. */
+static bool is_data(const ssi_target *target, const ssi_mapping *mapping)
+{
+    int fd = ssi_target_open(target, mapping);
+    bool data = fd >= 0 && !is_elf(fd);
+
+    if (fd >= 0)
+        close(fd);
+    return data;
+}
+
 /* Opens the file of the binary at MAPPING, and sets its build-id; -1 if it is not the file that was
    mapped.  Without a build-id in memory nobody can say. */
 static int open_binary(const ssi_target *target, const ssi_mapping *mapping, const char **build_id)
@@ -24,9 +36,9 @@ static int open_binary(const ssi_target *target, const ssi_mapping *mapping, con
     char there[SSI_BUILD_ID_ROOM], here[SSI_BUILD_ID_ROOM];
     bool said = ssi_build_id(&target->memory, mapping->start, there);
     int fd = ssi_target_open(target, mapping);
-    bool found = fd >= 0 && is_elf(fd) && ssi_build_id_of_file(fd, here);
+    bool found = fd >= 0 && ssi_build_id_of_file(fd, here);
 
-    if (fd >= 0 && (!is_elf(fd) || (said && (!found || strcmp(there, here) != 0)))) {
+    if (fd >= 0 && said && (!found || strcmp(there, here) != 0)) {
         close(fd);
         fd = -1;
     }
@@ -50,7 +62,7 @@ static void report(const ssi_libdw *dw, Dwfl *dwfl, const ssi_target *target, si
     Dwfl_Module *reported = NULL;
     int fd;
 
-    if (!module.path)
+    if (!module.path || is_data(target, mapping))
         return;
     fd = open_binary(target, mapping, &module.build_id);
     if (fd >= 0)
