@@ -77,6 +77,11 @@ class Truth:
         raise LookupError(".text")
 
     @cached_property
+    def is_stripped(self) -> bool:
+        """Without debug files too, only exported functions have names."""
+        return not any(".symtab" in line for line in said_by("readelf", "-SW", self._debug))
+
+    @cached_property
     def _symbols(self) -> list[Symbol]:
         found: set[Symbol] = set()
         for file in {self.path, self._debug}:

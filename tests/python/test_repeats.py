@@ -92,6 +92,7 @@ import stacksplice
 run(create(False), {{!r}})
 """.format(
     f"""
+import os
 {CAPTURES}
 def place(capture):
     capture(0, 256, frames, ctypes.byref(count), None)
@@ -100,6 +101,9 @@ def place(capture):
 for _ in range(50):
     seen = [place(captures[way]) for way in ("PyDLL", "CDLL") for _ in range(4)]
     assert len(set(seen[:4])) == len(set(seen[4:])) == 1 and seen[0] != seen[4], seen
+
+alike = next(i for i, frame in enumerate(seen[0]) if frame >> 48 == 0x5353)  # up to the first token
+os.write(1, b"one call" if seen[0][:alike] == seen[4][:alike] else b"two calls")
 """
 )
 
@@ -136,5 +140,7 @@ def test_repeated_captures_are_right(name):
 @pytest.mark.parametrize("name", WITH_CONDITIONS)
 def test_verifying_finds_what_the_conditions_prevent(name):
     done = run(PROGRAMS[name], "blind")
+    if done.stdout == "two calls":
+        pytest.skip("the compiler of this ctypes made two calls of one, so that the stacks differ anyway")
     assert done.returncode == -signal.SIGABRT
     assert done.stderr.endswith("stacksplice: a repeated capture differs from a full one\n")
