@@ -34,6 +34,17 @@ static bool is_new(uintptr_t address)
     return true;
 }
 
+/*
+ * Once, and again only after the steps that follow: these take longer than the timer, and a program
+ * of nothing but steps would fill a block of memory for minutes.
+ */
+static bool set_timer(unsigned microseconds)
+{
+    const struct itimerval timer = {{0, 0}, {0, microseconds}};
+
+    return setitimer(ITIMER_PROF, &timer, NULL) == 0;
+}
+
 static void on_step(int number, siginfo_t *info, void *context)
 {
     greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
@@ -42,8 +53,11 @@ static void on_step(int number, siginfo_t *info, void *context)
     steps++;
     if (is_new((uintptr_t)registers[REG_RIP]))
         (void)probe_compare();
-    if (--left == 0)
+    if (--left == 0) {
         registers[REG_EFL] &= ~(greg_t)TRAP_FLAG;
+        if (each_time)
+            (void)set_timer(TIMER_MICROSECONDS);
+    }
     errno = saved;
 }
 
@@ -58,19 +72,17 @@ bool stepping_begin(unsigned count)
 {
     struct sigaction step = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO | SA_RESTART};
     struct sigaction time = {.sa_sigaction = on_time, .sa_flags = SA_SIGINFO | SA_RESTART};
-    struct itimerval timer = {{0, TIMER_MICROSECONDS}, {0, TIMER_MICROSECONDS}};
-    struct itimerval never = {{0, 0}, {0, 0}};
 
     /* A trap while its signal is blocked would end the process. */
     (void)sigaddset(&step.sa_mask, SIGPROF);
-    if (setitimer(ITIMER_PROF, &never, NULL) != 0)
+    if (!set_timer(0))
         return false;
     each_time = count;
     if (!count)
         return true;
     (void)probe_compare(); /* the memory that a thread's first capture needs */
     return sigaction(SIGTRAP, &step, NULL) == 0 && sigaction(SIGPROF, &time, NULL) == 0 &&
-           setitimer(ITIMER_PROF, &timer, NULL) == 0;
+           set_timer(TIMER_MICROSECONDS);
 }
 
 #else

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,6 @@ def hide(folder: Path, name: str, monkeypatch) -> None:
     (folder / name).touch()
     known = os.environ.get("LD_LIBRARY_PATH")
     monkeypatch.setenv("LD_LIBRARY_PATH", f"{folder}:{known}" if known else str(folder))
+    load = ["-c", f"import ctypes; ctypes.CDLL({name!r})"]
+    if subprocess.run([sys.executable, *load], check=False, capture_output=True).returncode == 0:
+        pytest.skip("the loader of this Python was given its folders and takes no others")

@@ -89,7 +89,9 @@ for i in range(200):
 ANOTHER_STATE = f"""
 import stacksplice
 {CREATE}
-run(create(False), {{!r}})
+made = create(False)
+run(made, {{!r}})
+interpreters.destroy(made)
 """.format(
     f"""
 import os
