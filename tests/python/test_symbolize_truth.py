@@ -91,7 +91,7 @@ def compare(truth: Truth, equal: float = 0.85) -> None:
 @pytest.mark.parametrize("name", SYSTEM)
 def test_binaries_of_this_process_as_addr2line_reads_them(name):
     truth = Truth(SYSTEM[name]()[0])
-    compare(truth, 0.1 if truth.is_stripped else 0.85)
+    compare(truth, 0.05 if truth.is_stripped else 0.85)
 
 
 @pytest.mark.parametrize(
