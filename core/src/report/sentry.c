@@ -25,7 +25,7 @@ typedef struct event {
     listed errors[MOST_ERRORS]; /* the error itself first */
     uint16_t count;
     uint32_t left_out;
-    ss_images images;
+    ss_images *images;
 } event;
 
 /* ---- The list --------------------------------------------------------------------------------*/
@@ -219,7 +219,7 @@ static void emit_exception(event *v, uint32_t index)
     ss_visit_text(v->e, "value", message);
     ss_emit_integer(v->e, "thread_id", (int64_t)facts.view.thread_id);
     emit_mechanism(v, index, &facts);
-    ss_sentry_stack(v->r, v->e, ss_report_stack_of(v->r, &facts, &locals), &v->images);
+    ss_sentry_stack(v->r, v->e, ss_report_stack_of(v->r, &facts, &locals), v->images);
     ss_locals_end(&locals);
     ss_emit_end(v->e, STACKSPLICE_OBJECT);
     ss_facts_release(&facts);
@@ -259,17 +259,13 @@ static void emit_fingerprint(const ss_report *r, ss_emit *e, const ss_facts *fac
     ss_emit_end(e, STACKSPLICE_ARRAY);
 }
 
-void ss_sentry_event(const ss_report *r, ss_emit *e, const ss_facts *facts)
+/* Noinline: the list is off the stack again when the binaries are emitted. */
+static SS_NOINLINE void emit_exceptions(const ss_report *r, ss_emit *e, const ss_facts *facts,
+                                        ss_images *images)
 {
-    event v = {.r = r, .e = e};
+    event v = {.r = r, .e = e, .images = images};
 
     collect(&v, (ss_subject){facts->told ? NULL : facts->error, facts->told});
-    ss_emit_begin(e, NULL, STACKSPLICE_OBJECT);
-    emit_id(e);
-    ss_emit_integer(e, "timestamp", (int64_t)time(NULL));
-    ss_emit_text(e, "platform", "native");
-    ss_emit_text(e, "level", "error");
-    emit_fingerprint(r, e, facts);
     ss_emit_begin(e, "exception", STACKSPLICE_OBJECT);
     ss_emit_begin(e, "values", STACKSPLICE_ARRAY);
     for (uint32_t i = v.count; i--;) { /* the oldest first */
@@ -279,6 +275,19 @@ void ss_sentry_event(const ss_report *r, ss_emit *e, const ss_facts *facts)
     }
     ss_emit_end(e, STACKSPLICE_ARRAY);
     ss_emit_end(e, STACKSPLICE_OBJECT);
-    ss_sentry_images(e, &v.images);
+}
+
+void ss_sentry_event(const ss_report *r, ss_emit *e, const ss_facts *facts)
+{
+    ss_images images = {.count = 0};
+
+    ss_emit_begin(e, NULL, STACKSPLICE_OBJECT);
+    emit_id(e);
+    ss_emit_integer(e, "timestamp", (int64_t)time(NULL));
+    ss_emit_text(e, "platform", "native");
+    ss_emit_text(e, "level", "error");
+    emit_fingerprint(r, e, facts);
+    emit_exceptions(r, e, facts, &images);
+    ss_sentry_images(e, &images);
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }
