@@ -21,6 +21,9 @@ end
 
 -- The program that runs the specs, and a command that runs it with the same modules in C.
 programs.path = programs.output("readlink /proc/$PPID/exe"):match("[^\n]+")
+if programs.path:find("/valgrind/", 1, true) then -- which runs it in its own process
+  programs.path = arg[-1]
+end
 programs.lua = programs.assignment("LUA_CPATH", package.cpath) .. " " .. programs.quoted(programs.path)
 
 return programs
