@@ -33,7 +33,7 @@ static struct place *asked_place(const siginfo_t *info)
     state now = ASKED;
 
     if (info->si_code != SI_QUEUE || info->si_pid != getpid() || index >= SS_THREADS_MAX ||
-        places[index].thread.id != ss_thread_id() ||
+        atomic_load(&places[index].state) != ASKED || places[index].thread.id != ss_thread_id() ||
         !atomic_compare_exchange_strong(&places[index].state, &now, ANSWERING))
         return NULL;
     return &places[index];
