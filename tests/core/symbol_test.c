@@ -82,7 +82,8 @@ TEST(test_functions_of_the_library)
         const char *name;
         Dl_info info;
 
-        assert_true(function && ss_symbol_find(function, &name, &start));
+        assert_int_not_equal(function, 0);
+        assert_true(ss_symbol_find(function, &name, &start));
         assert_int_equal(start, function);
         assert_true(dladdr((void *)function, &info));
         assert_string_equal(name, info.dli_sname);
