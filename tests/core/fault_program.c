@@ -149,10 +149,11 @@ static NOINLINE void call_forbidden(void)
 
 static NOINLINE int overflow(int depth)
 {
-    volatile char room[400];
+    volatile char room[256]; /* so that no compiler makes frames of a few bytes */
 
-    room[0] = (char)depth;
-    return depth < 0 ? 0 : overflow(depth + 1) + room[0];
+    for (size_t i = 0; i < sizeof room; i += 64)
+        room[i] = (char)depth;
+    return depth < 0 ? 0 : overflow(depth + 1) + room[64 * (depth & 3)];
 }
 
 static NOINLINE void use_up_stack(void)
