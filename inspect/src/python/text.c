@@ -1,6 +1,7 @@
 #include "python/text.h"
 
 #include "base/texts.h"
+#include "frames/utf8.h"
 
 #include <string.h>
 
@@ -27,33 +28,6 @@ static uint32_t character(const unsigned char *bytes, unsigned kind, size_t at)
     return four;
 }
 
-/* One character as UTF-8; what is none becomes U+FFFD.  Returns the bytes, at most four. */
-static size_t put(uint32_t c, char *out)
-{
-    if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000))
-        c = 0xFFFD;
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xC0 | c >> 6);
-        out[1] = (char)(0x80 | (c & 0x3F));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xE0 | c >> 12);
-        out[1] = (char)(0x80 | (c >> 6 & 0x3F));
-        out[2] = (char)(0x80 | (c & 0x3F));
-        return 3;
-    }
-    out[0] = (char)(0xF0 | c >> 18);
-    out[1] = (char)(0x80 | (c >> 12 & 0x3F));
-    out[2] = (char)(0x80 | (c >> 6 & 0x3F));
-    out[3] = (char)(0x80 | (c & 0x3F));
-    return 4;
-}
-
 const char *ssi_python_text(const ssi_memory *memory, const ssi_python_layout *layout,
                             uint64_t address)
 {
@@ -76,6 +50,6 @@ const char *ssi_python_text(const ssi_memory *memory, const ssi_python_layout *l
                   bytes, (size_t)length * kind))
         return NULL;
     for (size_t i = 0; i < length; i++)
-        used += put(character(bytes, kind, i), out + used);
+        used += sspy_put_utf8(character(bytes, kind, i), out + used);
     return ssi_text(out, used);
 }

@@ -7,6 +7,7 @@
 #include "frames/positions.h"
 #include "frames/seen.h"
 #include "frames/token_cache.h"
+#include "frames/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,33 +16,6 @@ enum {
     FILE_BYTES = 4104,
     FUNCTION_BYTES = 1032
 }; /* more than a token keeps, so that it marks the cut */
-
-/* One character as UTF-8 at OUT (room for four); a surrogate becomes U+FFFD.  Returns the bytes. */
-static size_t put_utf8(Py_UCS4 c, char *out)
-{
-    if (c >= 0xD800 && c < 0xE000)
-        c = 0xFFFD;
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xC0 | c >> 6);
-        out[1] = (char)(0x80 | (c & 0x3F));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xE0 | c >> 12);
-        out[1] = (char)(0x80 | (c >> 6 & 0x3F));
-        out[2] = (char)(0x80 | (c & 0x3F));
-        return 3;
-    }
-    out[0] = (char)(0xF0 | c >> 18);
-    out[1] = (char)(0x80 | (c >> 12 & 0x3F));
-    out[2] = (char)(0x80 | (c >> 6 & 0x3F));
-    out[3] = (char)(0x80 | (c & 0x3F));
-    return 4;
-}
 
 /* TEXT as UTF-8: its own data when it is ASCII, else written to BUFFER and cut to fit. */
 static const char *text_of(PyObject *text, char *buffer, size_t capacity)
@@ -57,7 +31,7 @@ static const char *text_of(PyObject *text, char *buffer, size_t capacity)
         return NULL;
 #endif
     for (Py_ssize_t i = 0; i < PyUnicode_GET_LENGTH(text) && used + 5 <= capacity; i++)
-        used += put_utf8(PyUnicode_READ_CHAR(text, i), buffer + used);
+        used += sspy_put_utf8(PyUnicode_READ_CHAR(text, i), buffer + used);
     buffer[used] = '\0';
     return buffer;
 }
