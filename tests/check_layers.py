@@ -22,11 +22,12 @@ CORE = {
     "splice": {"base", "unwind", "plan"},
     "com": {"base"},
     "error": {"base", "unwind", "plan", "splice", "com"},
-    "script": {"base"},
+    "script": {"base", "error"},
+    "inspect": {"base", "unwind", "plan", "splice", "com", "error", "script"},
     "resolve": {"base", "unwind", "plan", "splice"},
     "redact": {"base"},
     "report": {"base", "unwind", "plan", "splice", "com", "redact", "resolve"},
-    "crash": {"base", "unwind", "plan", "splice", "com", "error", "resolve", "report"},
+    "crash": {"base", "unwind", "plan", "splice", "com", "error", "inspect", "resolve", "report"},
     "winrt_names": {"com"},
 }
 # A room of the Lua binding -> the other rooms it may include.

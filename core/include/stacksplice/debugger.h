@@ -83,6 +83,136 @@ typedef struct stacksplice_record {
  */
 STACKSPLICE_API const stacksplice_anchor *stacksplice_thread_anchor(void);
 
+/* ---- What a process tells those who stop it --------------------------------------------------*/
+
+/*
+ * The block: where the errors, the tokens and the interpreters of this process are, for debuggers
+ * and readers of core files.  A reader may stop the process anywhere: whatever it finds is then
+ * complete.  Numbers are little or big-endian as the machine is; addresses have 64 bits.
+ *
+ * A reader finds the block by its symbol.  Where a program was linked statically and stripped, it
+ * searches the writable mappings of binaries for the signature, at multiples of 16 bytes, with the
+ * block's own address behind it.  Each copy of the library in a process has a block.
+ *
+ * A later version with the same first five members may append members.  A reader says so where
+ * `version` is another one, and reads nothing more.
+ */
+#define STACKSPLICE_INSPECTION_SIGNATURE "stacksplice:data" /* without the NUL */
+#define STACKSPLICE_INSPECTION_VERSION 1u
+
+/* What an entry of the block's list is about. */
+enum {
+    STACKSPLICE_ENTRY_FREE = 0,
+    STACKSPLICE_ENTRY_TAKEN = 1, /* being filled or emptied */
+    /* OBJECT is the address of a thread's stacksplice_anchor, DETAIL the thread's id.  Listed are
+       threads that had an error. */
+    STACKSPLICE_ENTRY_THREAD = 2,
+    /* OBJECT is the address of an interpreter's state, as its own headers have it, DETAIL that of
+       its owner. */
+    STACKSPLICE_ENTRY_INTERPRETER = 3
+};
+
+typedef struct stacksplice_entry {
+    uint32_t kind; /* STACKSPLICE_ENTRY_... */
+    uint32_t reserved;
+    uint64_t object;
+    uint64_t detail;
+} stacksplice_entry;
+
+#define STACKSPLICE_ENTRIES 170
+
+typedef struct stacksplice_entries {
+    uint64_t next; /* address of the next stacksplice_entries, or 0 */
+    stacksplice_entry entries[STACKSPLICE_ENTRIES];
+} stacksplice_entries;
+
+/*
+ * Sizes, and offsets in the objects of an error, in bytes.  Offsets count from the
+ * stacksplice_record in an error or node, and may be negative; in a language exception from its
+ * interface; in other objects from the beginning.
+ */
+typedef enum stacksplice_number {
+    /* Cells of tokens: see stacksplice_inspection_block.token_chunks. */
+    STACKSPLICE_NUMBER_CELLS,       /* of all chunks */
+    STACKSPLICE_NUMBER_CHUNK_CELLS, /* of one */
+    STACKSPLICE_NUMBER_CELL_SIZE,
+    STACKSPLICE_NUMBER_CELL_STATE, /* 64 bits */
+    STACKSPLICE_NUMBER_CELL_NEXT,  /* 32 bits: the cell in which the row goes on */
+    STACKSPLICE_NUMBER_CELL_ROW,   /* words of 64 bits */
+    STACKSPLICE_NUMBER_CELL_WORDS,
+    STACKSPLICE_NUMBER_FIXED_TOKENS, /* elements of fixed_tokens */
+    /* An error or node. */
+    STACKSPLICE_NUMBER_RECORD_EXCEPTION, /* pointer to its language exception's interface, or 0 */
+    /* An error. */
+    STACKSPLICE_NUMBER_ERROR_INTERFACE,       /* by which other objects point to it */
+    STACKSPLICE_NUMBER_ERROR_MESSAGE,         /* pointer to UTF-16; 0: the text of the HRESULT */
+    STACKSPLICE_NUMBER_ERROR_MESSAGE_LENGTH,  /* 32 bits */
+    STACKSPLICE_NUMBER_ERROR_PREVIOUS,        /* pointer to the error that it was made from, or 0 */
+    STACKSPLICE_NUMBER_ERROR_RELATION,        /* 8 bits: that one's stacksplice_relation to it */
+    STACKSPLICE_NUMBER_ERROR_CAUSES_LEFT_OUT, /* 32 bits */
+    STACKSPLICE_NUMBER_ERROR_NODES,           /* pointer to its newest node, or 0 */
+    STACKSPLICE_NUMBER_ERROR_NOTES,           /* pointer to the newest note added to it, or 0 */
+    STACKSPLICE_NUMBER_ERROR_PROCESS,         /* 64 bits: the first half of its reference */
+    STACKSPLICE_NUMBER_ERROR_NUMBER,          /* 64 bits: the second half; 0: it has no reference */
+    /* A node. */
+    STACKSPLICE_NUMBER_NODE_RECORD,   /* from its beginning, to which others point, to its record */
+    STACKSPLICE_NUMBER_NODE_PREVIOUS, /* pointer to the next older one, or 0 */
+    STACKSPLICE_NUMBER_NODE_RECEIVER, /* pointer to a text: the language that received the error */
+    /* A note. */
+    STACKSPLICE_NUMBER_NOTE_PREVIOUS, /* pointer to the next older one, or 0 */
+    STACKSPLICE_NUMBER_NOTE_LENGTH,   /* 64 bits */
+    STACKSPLICE_NUMBER_NOTE_TEXT,     /* its bytes */
+    /* A language exception. */
+    STACKSPLICE_NUMBER_EXCEPTION_OWNER,            /* pointer to its owner */
+    STACKSPLICE_NUMBER_EXCEPTION_TYPE,             /* pointer to a text, or 0 */
+    STACKSPLICE_NUMBER_EXCEPTION_MESSAGE,          /* pointer to UTF-8, or 0 */
+    STACKSPLICE_NUMBER_EXCEPTION_MESSAGE_LENGTH,   /* 64 bits */
+    STACKSPLICE_NUMBER_EXCEPTION_GROUP,            /* 8 bits: nonzero for a group */
+    STACKSPLICE_NUMBER_EXCEPTION_MEMBERS,          /* pointer to pointers to errors */
+    STACKSPLICE_NUMBER_EXCEPTION_MEMBER_COUNT,     /* 32 bits */
+    STACKSPLICE_NUMBER_EXCEPTION_MEMBERS_LEFT_OUT, /* 32 bits */
+    STACKSPLICE_NUMBER_EXCEPTION_NOTES,            /* pointer to stacksplice_told_text */
+    STACKSPLICE_NUMBER_EXCEPTION_NOTE_COUNT,       /* 32 bits */
+    /* An owner. */
+    STACKSPLICE_NUMBER_OWNER_LANGUAGE, /* pointer to its stacksplice_language */
+    STACKSPLICE_NUMBER_OWNER_VERSION,  /* pointer to a text: the interpreter's version */
+    STACKSPLICE_NUMBERS
+} stacksplice_number;
+
+typedef struct stacksplice_inspection_block {
+    char signature[16];    /* STACKSPLICE_INSPECTION_SIGNATURE */
+    uint64_t self;         /* the address of the block */
+    uint32_t version;      /* STACKSPLICE_INSPECTION_VERSION */
+    uint32_t size;         /* bytes of the block */
+    uint32_t number_count; /* STACKSPLICE_NUMBERS */
+    uint32_t stowed_count; /* of a process that failed fast: see stacksplice/stowed.h */
+    uint64_t entries;      /* address of the first stacksplice_entries */
+    /* The stacksplice_record of the error with which the process failed fast, or 0. */
+    uint64_t failed;
+    uint64_t stowed;            /* address of stacksplice_stowed_exceptions, if there are some */
+    uint64_t stowed_thread_ids; /* the same of stacksplice_stowed_thread_ids */
+    /*
+     * A token is 0x5353000000000000 + 16 * id + 8.  With bit 47 set, id without it is a number of
+     * frames that were left out.  Else an id below FIXED_TOKENS is an element of fixed_tokens, an
+     * array of stacksplice_token_info at that address.  Else it stands for the cell id % CELLS
+     * while that cell's state is id / CELLS * 2 + 1; token_chunks is the address of the addresses
+     * of all chunks, 0 where one is not mapped yet.
+     *
+     * The row of a token has four words and then its strings, each beginning at a word: language,
+     * function, file, reason, interpreter.  Byte 0 of word 0 is the kind, byte 1 the trust, byte 2
+     * flags (1: chunk, 2: asynchronous), byte 3 a bit for each string that was cut.  Word 1 is
+     * end_line and line, word 2 end_column and column, 32 bits each.  Word 0 from bit 32 on and
+     * word 3 have 16 bits for the length plus one of each string, 0 for none.
+     */
+    uint64_t token_chunks, fixed_tokens;
+    /* The first word of each object that is laid out as the numbers say: an interface of another
+       library has another one. */
+    uint64_t error_methods, exception_methods;
+    int32_t numbers[STACKSPLICE_NUMBERS]; /* by stacksplice_number */
+} stacksplice_inspection_block;
+
+extern STACKSPLICE_API const stacksplice_inspection_block stacksplice_inspection;
+
 /* ---- Symbols after the fact ------------------------------------------------------------------*/
 
 /*

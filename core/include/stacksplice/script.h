@@ -170,6 +170,16 @@ STACKSPLICE_API stacksplice_owner *stacksplice_owner_new(const stacksplice_langu
 STACKSPLICE_API void stacksplice_owner_ref(stacksplice_owner *owner);
 STACKSPLICE_API void stacksplice_owner_unref(stacksplice_owner *owner);
 
+/*
+ * Tell debuggers and readers of core files (debugger.h) where OWNER's interpreter is: STATE, its
+ * state as its own headers have it, and VERSION, as people write it.  They see it until the owner
+ * is closed, if there is memory for it.  Call it once, right after stacksplice_owner_new.
+ * [own: VERSION stays the binding's, for the life of the process | thread: any | alloc: no, maps |
+ * signal: no]
+ */
+STACKSPLICE_API void stacksplice_owner_show(stacksplice_owner *owner, const void *state,
+                                            const char *version);
+
 /* The record of the binding; NULL after the owner was closed. [thread: any] */
 STACKSPLICE_API void *stacksplice_owner_data(const stacksplice_owner *owner);
 

@@ -1,5 +1,7 @@
 #include "crash/stowed.h"
 
+#include "error/record.h"
+#include "inspect/block.h"
 #include "report/report.h"
 
 #include <stacksplice/stowed.h>
@@ -41,7 +43,7 @@ static bool stow_one(const ss_error_view *view, void *data)
     return true;
 }
 
-void ss_stow(const ss_facts *facts)
+static void stow_all(const ss_facts *facts)
 {
     ss_causes causes;
     IUnknown *next;
@@ -58,4 +60,16 @@ void ss_stow(const ss_facts *facts)
         if (ss_error_view_get(next, &view))
             (void)stow_one(&view, NULL);
     }
+}
+
+/* The error itself says more to readers of a core than its records do. */
+void ss_stow(const ss_facts *facts)
+{
+    const ss_record *record = facts->view.identity;
+
+    stow_all(facts);
+    ss_inspection.stowed = (uintptr_t)stacksplice_stowed_exceptions;
+    ss_inspection.stowed_thread_ids = (uintptr_t)stacksplice_stowed_thread_ids;
+    ss_inspection.stowed_count = stacksplice_stowed_exception_count;
+    ss_inspection.failed = facts->error ? (uintptr_t)&record->error->record.fixed : 0;
 }

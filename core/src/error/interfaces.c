@@ -251,7 +251,7 @@ static void STDMETHODCALLTYPE script_ReleaseInside(IScriptErrorInfo *iface)
     ss_error_release_inside(SS_CONTAINER(iface, ss_error, IScriptErrorInfo_iface));
 }
 
-static const IScriptErrorInfoVtbl script_vtbl = {
+const IScriptErrorInfoVtbl ss_error_script_methods = {
     script_QueryInterface, script_AddRef, script_Release, script_AddInside, script_ReleaseInside,
 };
 
@@ -270,7 +270,7 @@ void ss_error_init(ss_error *error, HRESULT hr)
     error->record.ILanguageExceptionErrorInfo2_iface.lpVtbl = &language_vtbl;
     error->record.fixed = (stacksplice_record)FIXED_PART(hr);
     error->record.error = error;
-    error->IScriptErrorInfo_iface.lpVtbl = &script_vtbl;
+    error->IScriptErrorInfo_iface.lpVtbl = &ss_error_script_methods;
 }
 
 ss_error *ss_error_out_of_memory(void)
@@ -281,7 +281,7 @@ ss_error *ss_error_out_of_memory(void)
                    .ILanguageExceptionErrorInfo2_iface = {&language_vtbl},
                    .fixed = FIXED_PART(E_OUTOFMEMORY),
                    .error = &error},
-        .IScriptErrorInfo_iface = {&script_vtbl},
+        .IScriptErrorInfo_iface = {&ss_error_script_methods},
         .outside = 1,
         .inside = 1,
         .is_static = true,

@@ -73,6 +73,9 @@ struct ss_error {
 /* An object of this library answers this interface with its record, without a reference. */
 extern const IID ss_record_iid;
 
+/* What an IScriptErrorInfo of an error begins with. */
+extern const IScriptErrorInfoVtbl ss_error_script_methods;
+
 /*
  * The error or node of this library that OBJECT is an interface of, else NULL.  Takes no reference.
  */

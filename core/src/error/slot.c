@@ -1,5 +1,7 @@
 #include "error/slot.h"
 
+#include "base/thread.h"
+#include "error/entries.h"
 #include "error/lifetime.h"
 
 #include <pthread.h>
@@ -11,6 +13,7 @@ typedef struct slot_state {
     IErrorInfo *info;          /* owned, or NULL */
     ss_record *record;         /* the same object if it is ours, else NULL */
     bool has_destructor;
+    stacksplice_entry *entry; /* by which debuggers find the anchor */
 } slot_state;
 
 static _Thread_local slot_state slot = {
@@ -28,9 +31,11 @@ static IErrorInfo *exchange(IErrorInfo *info)
     /* A foreign object that forwards QueryInterface to an error of ours is not that error. */
     if (record && &record->IErrorInfo_iface != info)
         record = NULL;
+    atomic_signal_fence(memory_order_release); /* the error is complete for who stops us here */
     slot.record = record;
     slot.anchor.error = slot.record ? (uintptr_t)&slot.record->fixed : 0;
     slot.info = info;
+    atomic_signal_fence(memory_order_acquire); /* OLD is not released before */
     return old;
 }
 
@@ -40,18 +45,38 @@ static void at_thread_exit(void *unused)
     (void)unused;
     slot.has_destructor = false;
     ss_slot_put(NULL);
+    if (slot.has_destructor)
+        return;
+    ss_entry_free(slot.entry);
+    slot.entry = NULL;
 }
+
+static void at_fork(void)
+{
+    ss_entries_free_others(STACKSPLICE_ENTRY_THREAD, slot.entry);
+    if (slot.entry)
+        slot.entry->detail = ss_thread_id();
+}
+
+static ss_fork_hook fork_hook = {at_fork, NULL, false};
 
 static __attribute__((constructor)) void begin(void)
 {
     has_key = pthread_key_create(&key, at_thread_exit) == 0;
+    ss_fork_child(&fork_hook);
 }
 
-/* Without a key (the process has used all), an error still in the slot at thread exit leaks. */
+/*
+ * Without a key (the process has used all), an error still in the slot at thread exit leaks, and
+ * debuggers do not find it: nothing would free the entry.
+ */
 static void ensure_destructor(void)
 {
-    if (!slot.has_destructor && has_key)
-        slot.has_destructor = pthread_setspecific(key, &slot) == 0;
+    if (slot.has_destructor || !has_key)
+        return;
+    slot.has_destructor = pthread_setspecific(key, &slot) == 0;
+    if (slot.has_destructor && !slot.entry)
+        slot.entry = ss_entry_add(STACKSPLICE_ENTRY_THREAD, &slot.anchor, ss_thread_id());
 }
 
 IErrorInfo *ss_slot_take(void)

@@ -76,6 +76,9 @@ void ss_exception_unlock_value(bool locked);
 ULONG ss_exception_add_ref(stacksplice_exception *x);
 ULONG ss_exception_release(stacksplice_exception *x);
 
+/* interfaces.c: what an IScriptException of this library begins with. */
+extern const IScriptExceptionVtbl ss_exception_script_methods;
+
 /* interfaces.c: make X answer COM's calls. */
 void ss_exception_set_interfaces(stacksplice_exception *x);
 

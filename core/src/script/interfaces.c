@@ -189,7 +189,7 @@ static const ILanguageExceptionStackBackTraceVtbl backtrace_vtbl = {
 static const ILanguageExceptionTransformVtbl transform_vtbl = {
     transform_QueryInterface, transform_AddRef, transform_Release,
     transform_GetTransformedRestrictedErrorInfo};
-static const IScriptExceptionVtbl script_vtbl = {
+const IScriptExceptionVtbl ss_exception_script_methods = {
     script_QueryInterface, script_AddRef,     script_Release,   script_GetLanguage,
     script_GetTypeName,    script_GetMessage, script_AddInside, script_ReleaseInside};
 static const IScriptExceptionDetailsVtbl details_vtbl = {
@@ -205,7 +205,7 @@ void ss_exception_set_interfaces(stacksplice_exception *x)
 {
     x->backtrace.lpVtbl = &backtrace_vtbl;
     x->transform.lpVtbl = &transform_vtbl;
-    x->script.lpVtbl = &script_vtbl;
+    x->script.lpVtbl = &ss_exception_script_methods;
     x->details.lpVtbl = &details_vtbl;
     x->type.lpVtbl = &type_vtbl;
     x->frames.lpVtbl = &frames_vtbl;
@@ -229,7 +229,7 @@ stacksplice_exception *stacksplice_exception_from(IUnknown *object, const stacks
         !out)
         return NULL;
     script = out;
-    if (script->lpVtbl == &script_vtbl)
+    if (script->lpVtbl == &ss_exception_script_methods)
         x = OBJECT_OF(script, script);
     script->lpVtbl->Release(script); /* the caller's reference keeps it alive */
     return x && (!owner || x->owner == owner) ? x : NULL;

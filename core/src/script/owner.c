@@ -2,6 +2,7 @@
 #include "script/owner.h"
 
 #include "base/alloc.h"
+#include "error/entries.h"
 
 stacksplice_owner *stacksplice_owner_new(const stacksplice_language *language, void *data)
 {
@@ -16,6 +17,14 @@ stacksplice_owner *stacksplice_owner_new(const stacksplice_language *language, v
     atomic_init(&self->data, data);
     atomic_init(&self->refs, 1);
     return &self->public;
+}
+
+void stacksplice_owner_show(stacksplice_owner *owner, const void *state, const char *version)
+{
+    ss_owner *self = ss_owner_of(owner);
+
+    self->version = version;
+    self->entry = ss_entry_add(STACKSPLICE_ENTRY_INTERPRETER, state, (uintptr_t)self);
 }
 
 void stacksplice_owner_ref(stacksplice_owner *self)

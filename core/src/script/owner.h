@@ -10,6 +10,7 @@
 #define SS_OWNER_H
 
 #include "base/platform.h"
+#include <stacksplice/debugger.h>
 #include <stacksplice/script.h>
 
 #include <stdatomic.h>
@@ -21,6 +22,8 @@ typedef struct ss_owner {
     atomic_uint refs;                     /* (ATOMIC) of the interpreter and of every exception */
     atomic_bool closed;                   /* (ATOMIC) set once, under the lock of wake-ups */
     atomic_bool waking;                   /* (ATOMIC) a wake-up was requested */
+    const char *version;                  /* (RO) once the owner is shown */
+    stacksplice_entry *entry;             /* (RO) likewise: by which debuggers find it */
     stacksplice_exception *keeping;       /* owner's thread: the list of exceptions with values */
 } ss_owner;
 

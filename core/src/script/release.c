@@ -2,6 +2,7 @@
 #include "script/release.h"
 
 #include "base/thread.h"
+#include "error/entries.h"
 #include "script/exception.h"
 #include "script/owner.h"
 
@@ -172,6 +173,7 @@ void stacksplice_owner_close(stacksplice_owner *public)
     atomic_store(&self->closed, true);
     if (locked)
         ss_lock_drop(&wake_lock);
+    ss_entry_free(self->entry);
     atomic_store(&self->data, NULL);
     while (self->keeping) {
         atomic_store(&self->keeping->value, NULL);

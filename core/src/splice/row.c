@@ -1,10 +1,10 @@
 #include "splice/row.h"
 
-static _Atomic(ss_cell *) chunks[SS_POOL_CELLS / SS_CHUNK_CELLS];
+_Atomic(ss_cell *) ss_row_chunks[SS_POOL_CELLS / SS_CHUNK_CELLS];
 
 void ss_row_add_chunk(uint32_t first, ss_cell *chunk)
 {
-    atomic_store_explicit(&chunks[first / SS_CHUNK_CELLS], chunk, memory_order_release);
+    atomic_store_explicit(&ss_row_chunks[first / SS_CHUNK_CELLS], chunk, memory_order_release);
 }
 
 ss_cell *ss_row_cell(uint32_t index)
@@ -12,13 +12,14 @@ ss_cell *ss_row_cell(uint32_t index)
     ss_cell *chunk = NULL;
 
     if (index && index < SS_POOL_CELLS)
-        chunk = atomic_load_explicit(&chunks[index / SS_CHUNK_CELLS], memory_order_acquire);
+        chunk = atomic_load_explicit(&ss_row_chunks[index / SS_CHUNK_CELLS], memory_order_acquire);
     return chunk ? &chunk[index % SS_CHUNK_CELLS] : NULL;
 }
 
 ss_cell *ss_row_used_cell(uint32_t index)
 {
-    ss_cell *chunk = atomic_load_explicit(&chunks[index / SS_CHUNK_CELLS], memory_order_relaxed);
+    ss_cell *chunk =
+        atomic_load_explicit(&ss_row_chunks[index / SS_CHUNK_CELLS], memory_order_relaxed);
 
     return &chunk[index % SS_CHUNK_CELLS];
 }

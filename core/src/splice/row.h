@@ -6,6 +6,9 @@
 
 enum { SS_CHUNK_CELLS = 1024 };
 
+/* The chunks; NULL where one is not mapped yet. */
+extern _Atomic(ss_cell *) ss_row_chunks[SS_POOL_CELLS / SS_CHUNK_CELLS];
+
 /* Add a chunk of cells; chunks have a fixed size and come in order. */
 void ss_row_add_chunk(uint32_t first, ss_cell *chunk);
 

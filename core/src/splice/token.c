@@ -22,7 +22,7 @@ static _Thread_local const stacksplice_walk *looking_at; /* (THREAD) */
 #define FIXED_GAP(name, trust, text) [SS_TOKEN_##name] = GAP_OF(trust, text),
 #define FIXED_END(name, text) [SS_TOKEN_END_##name] = GAP_OF(EXACT, text),
 
-static const stacksplice_token_info fixed[SS_TOKEN_FIXED_COUNT] = {
+const stacksplice_token_info ss_token_fixed[SS_TOKEN_FIXED_COUNT] = {
     SS_OWN_GAPS(FIXED_GAP) SS_UNWIND_REASONS(FIXED_END)};
 static const stacksplice_token_info dropped = GAP_OF(EXACT, SS_TOKEN_DROPPED_REASON);
 static const stacksplice_token_info unknown =
@@ -49,7 +49,7 @@ size_t ss_token_read(uintptr_t token, stacksplice_token_info *info, char *buffer
     size_t needed = 0;
 
     if (ss_token_is(token) && id_of(token) < SS_TOKEN_FIXED_COUNT) {
-        *info = fixed[id_of(token)];
+        *info = ss_token_fixed[id_of(token)];
         return 0;
     }
     if (ss_token_is(token))
@@ -190,8 +190,8 @@ static uint32_t find_fixed(const char *language, const char *reason)
 {
     uint32_t id = 0;
 
-    while (id < SS_TOKEN_FIXED_COUNT &&
-           (strcmp(fixed[id].language, language) != 0 || strcmp(fixed[id].reason, reason) != 0))
+    while (id < SS_TOKEN_FIXED_COUNT && (strcmp(ss_token_fixed[id].language, language) != 0 ||
+                                         strcmp(ss_token_fixed[id].reason, reason) != 0))
         id++;
     return id;
 }

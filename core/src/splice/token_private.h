@@ -34,6 +34,9 @@
 /* Their ids. */
 enum { SS_OWN_GAPS(SS_TOKEN_ID) SS_UNWIND_REASONS(SS_TOKEN_END_ID) SS_TOKEN_FIXED_COUNT };
 
+/* What they stand for, by id. */
+extern const stacksplice_token_info ss_token_fixed[SS_TOKEN_FIXED_COUNT];
+
 #define SS_TOKEN_DROPPED_REASON "name of this frame evicted: too many newer code locations"
 
 /* Signal safe. */

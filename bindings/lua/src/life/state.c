@@ -11,6 +11,14 @@
    record. */
 #define STATE_KEY "stacksplice.state.1"
 
+#if LUA_VERSION_NUM >= 505
+#define VERSION "5.5"
+#elif LUA_VERSION_NUM == 504
+#define VERSION "5.4"
+#else
+#define VERSION "5.3"
+#endif
+
 /* VALUE is the exception, whose pin is removed.  Clearing an existing entry allocates nothing. */
 static void drop_value(void *L, void *state, void *value)
 {
@@ -57,6 +65,7 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
     state->main = lua_tothread(L, -1);
     lua_pop(L, 1);
+    stacksplice_owner_show(ss_lua_owner(state), state->main, VERSION);
     state->last = (stacksplice_ties){NULL, NULL, 0};
     state->raising = (ss_lua_raising){NULL, NULL, NULL};
     state->handling = 0;

@@ -68,9 +68,11 @@ static const stacksplice_language python = {
 bool sspy_owner_begin(sspy_interp *interp)
 {
     interp->owner = stacksplice_owner_new(&python, interp);
-    if (interp->owner)
-        stacksplice_owner_ref(interp->owner); /* closing gives up the other reference */
-    return interp->owner != NULL;
+    if (!interp->owner)
+        return false;
+    stacksplice_owner_show(interp->owner, interp->state, Py_GetVersion());
+    stacksplice_owner_ref(interp->owner); /* closing gives up the other reference */
+    return true;
 }
 
 void sspy_owner_end(sspy_interp *interp)
