@@ -23,6 +23,7 @@ set(sources
   src/frames/place.c
   src/frames/run.c
   src/frames/run_end.c
+  src/frames/running.c
   src/frames/sites.c
   src/frames/source.c
   src/frames/splice.c

@@ -82,14 +82,6 @@ static bool rests_at(const ss_lua_collection *c, uint32_t index)
     return (index > 0 || !lua_runs_inside(c, site)) && ss_lua_rests(c->layout, site->L, site->ci);
 }
 
-static void log_coroutine(const ss_lua_collection *c, lua_State *L)
-{
-    ss_lua_activation_log *log = c->log;
-
-    if (log && log->state_count < SS_LUA_DISPLACED)
-        log->states[log->state_count++] = L;
-}
-
 /* Decide what may be done with the innermost coroutine of each state, and log the coroutines. */
 static void open_interpreters(ss_lua_collection *c)
 {
@@ -99,7 +91,7 @@ static void open_interpreters(ss_lua_collection *c)
         ss_lua_interpreter *interpreter = c->sites[i].interpreter;
 
         if (c->sites[i].first)
-            log_coroutine(c, c->sites[i].L);
+            ss_lua_log_coroutine(c, c->sites[i].L);
         if (interpreter != &c->interpreters[opened] || opened == c->interpreter_count)
             continue; /* interpreters were met in the order of sites */
         opened++;
@@ -163,22 +155,6 @@ static bool lost_its_frame(const ss_lua_collection *c, const ss_lua_call_site *s
     return function && !ss_lua_is_own_function(function);
 }
 
-/*
- * Push the activations from FROM outward that the frames of Lua from FRAME on ran, and a gap if the
- * coroutine continues elsewhere.
- */
-static bool push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, uint32_t frame,
-                          ss_lua_cursor from, stacksplice_trust trust, uintptr_t stop)
-{
-    uintptr_t hooked = site->hook && frame == site->frame ? site->ci : 0;
-    uintptr_t end = ss_lua_run_end(c, frame, from, stop, hooked);
-
-    return ss_lua_push_run(c, site, from, trust, end) &&
-           (end == stop || c->too_many ||
-            ss_lua_push(c,
-                        ss_lua_gap("outer frames of this coroutine were called from elsewhere")));
-}
-
 static bool splice_site(ss_lua_collection *c, uint32_t index)
 {
     const ss_lua_call_site *site = &c->sites[index];
@@ -199,7 +175,7 @@ static bool splice_site(ss_lua_collection *c, uint32_t index)
         ss_lua_cursor_place(&from);
     if (!site->hook && from.ci)
         ss_lua_step(c->layout, &from);
-    return push_run_here(c, site, site->frame, from, STACKSPLICE_TRUST_EXACT, site->stop);
+    return ss_lua_push_run_here(c, site, site->frame, from, STACKSPLICE_TRUST_EXACT, site->stop);
 }
 
 /* Push the missed sites inside of frame END that were not pushed yet. */
@@ -221,8 +197,8 @@ static bool push_missed(ss_lua_collection *c, uint32_t end)
             continue;
         }
         ss_lua_step(c->layout, &from);
-        if (!push_run_here(c, missed->site, missed->frame, from, STACKSPLICE_TRUST_INFERRED,
-                           missed->stop))
+        if (!ss_lua_push_run_here(c, missed->site, missed->frame, from, STACKSPLICE_TRUST_INFERRED,
+                                  missed->stop))
             return false;
     }
     return true;
@@ -250,7 +226,7 @@ static void push_capturing(ss_lua_collection *c, const ss_lua_state *state)
         .L = from.L, .first = true, .interpreter = ss_lua_interpreter_of(c, from.L)};
 
     c->log = state->log;
-    log_coroutine(c, from.L);
+    ss_lua_log_coroutine(c, from.L);
     if (from.ci && ss_lua_is_own_function(ss_lua_c_function_of(c->layout, from.ci)))
         ss_lua_step(c->layout, &from);
     (void)(ss_lua_splice(c, 0, 0) &&
@@ -268,6 +244,8 @@ void ss_lua_splice_all(ss_lua_collection *c)
         push_capturing(c, state);
     if (c->missed_count > 0)
         ss_lua_missed_place(c);
+    if (!ss_lua_push_running(c))
+        return;
     open_interpreters(c);
     for (uint32_t i = 0; i < c->site_count; i++)
         if (!push_missed(c, c->sites[i].frame) || !splice_site(c, i))

@@ -126,3 +126,15 @@ bool ss_lua_push_run(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_
     cut = ss_lua_run_cut(c->layout, &at);
     return !cut || ss_lua_push(c, cut);
 }
+
+bool ss_lua_push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, uint32_t frame,
+                          ss_lua_cursor from, stacksplice_trust trust, uintptr_t stop)
+{
+    uintptr_t hooked = site->hook && frame == site->frame ? site->ci : 0;
+    uintptr_t end = ss_lua_run_end(c, frame, from, stop, hooked);
+
+    return ss_lua_push_run(c, site, from, trust, end) &&
+           (end == stop || c->too_many ||
+            ss_lua_push(c,
+                        ss_lua_gap("outer frames of this coroutine were called from elsewhere")));
+}

@@ -26,4 +26,23 @@ bool ss_lua_push_asked(ss_lua_collection *c, const ss_lua_call_site *site, uintp
 bool ss_lua_push_run(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_cursor at,
                      stacksplice_trust trust, uintptr_t stop);
 
+/*
+ * Push the activations from FROM outward that the frames of Lua from FRAME on ran, and a gap if the
+ * coroutine continues elsewhere.
+ */
+bool ss_lua_push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, uint32_t frame,
+                          ss_lua_cursor from, stacksplice_trust trust, uintptr_t stop);
+
+/* Push what Lua's own loop runs inside of all sites, if it can be known. */
+bool ss_lua_push_running(ss_lua_collection *c);
+
+/* Note in the log of the capture, if it has one, that L runs here; the innermost first. */
+static inline void ss_lua_log_coroutine(const ss_lua_collection *c, lua_State *L)
+{
+    ss_lua_activation_log *log = c->log;
+
+    if (log && log->state_count < SS_LUA_DISPLACED)
+        log->states[log->state_count++] = L;
+}
+
 #endif
