@@ -103,24 +103,22 @@ static int write_plain(ss_text text, stacksplice_write_callback write, void *dat
     return stopped;
 }
 
+static int write_marker(const char *kind, stacksplice_write_callback write, void *data)
+{
+    return write("[redacted: ", 11, data) || write(kind, strlen(kind), data) || write("]", 1, data);
+}
+
 /* Write what the rules leave; nonzero when WRITE stopped it. */
 static int write_rest(ss_redacted *r, stacksplice_write_callback write, void *data)
 {
     int stopped = 0;
 
     while (!ss_redacted_is_done(r) && !stopped) {
-        char marker[64];
-        int length;
-
         stopped = write_plain(part(&r->scan.text, r->at, r->next.begin), write, data);
         r->at = r->next.end;
         if (stopped || !r->next.kind)
             continue;
-        memcpy(marker, "[redacted: ", 11);
-        length = (int)strlen(r->next.kind);
-        memcpy(marker + 11, r->next.kind, (size_t)length);
-        marker[11 + length] = ']';
-        stopped = write(marker, (size_t)length + 12, data);
+        stopped = write_marker(r->next.kind, write, data);
         find_next(r);
     }
     return stopped;
