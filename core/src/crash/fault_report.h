@@ -7,7 +7,7 @@
 
 #include "crash/fault.h"
 
-enum { SS_CRASH_DIRECTORY_MAX = 3072 };
+enum { SS_CRASH_DIRECTORY_MAX = 3072, SS_CRASH_THREAD_TIMEOUT = 2000 };
 
 /* What the host chose. */
 typedef struct ss_crash_choice {

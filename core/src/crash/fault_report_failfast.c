@@ -4,7 +4,7 @@
 #include "base/thread.h"
 #include "crash/crash.h"
 #include "crash/first_words.h"
-#include "crash/threads.h"
+#include "crash/thread_stacks.h"
 #include "crash/watchdog.h"
 #include "report/visit.h"
 #include "splice/scratch.h"
@@ -96,33 +96,10 @@ static void ask_threads(void)
     ss_threads_ask(choice->thread_timeout);
 }
 
-static void tell_thread(uint32_t index)
-{
-    const ss_other_thread *thread;
-    bool answered = ss_threads_get(index, &thread);
-
-    ss_writer_text(&out, answered ? "\nStack of thread " : "\nThread ");
-    ss_writer_decimal(&out, thread->id);
-    ss_writer_text(&out, " (");
-    ss_writer_utf8(&out, thread->name, strlen(thread->name), SS_ESCAPE_LINE);
-    if (answered) {
-        ss_writer_text(&out, ", most recent call first):\n");
-        ss_report_stack(&text, (ss_shown_stack){thread->frames, NULL, thread->count, NULL}, 4);
-    } else {
-        ss_writer_text(&out, ") has not answered in time\n");
-    }
-}
-
 static void tell_threads(void)
 {
     begin_text();
-    for (uint32_t i = 0; i < ss_threads_count(); i++)
-        tell_thread(i);
-    if (ss_threads_left_out()) {
-        ss_writer_text(&out, "\n... ");
-        ss_writer_decimal(&out, ss_threads_left_out());
-        ss_writer_text(&out, " more threads\n");
-    }
+    ss_threads_tell(&text, 0);
     (void)ss_writer_finish(&out);
     has_threads = true;
 }
@@ -137,31 +114,15 @@ static void put_header(ss_emit *e)
         ss_emit_hex(e, "fault_address", (uintptr_t)fault->info.si_addr, 1);
 }
 
-static void put_thread(const ss_report *r, ss_emit *e, uint32_t index)
-{
-    const ss_other_thread *thread;
-    bool answered = ss_threads_get(index, &thread);
-
-    ss_emit_begin(e, NULL, STACKSPLICE_OBJECT);
-    ss_emit_integer(e, "thread_id", (int64_t)thread->id);
-    ss_emit_text(e, "name", thread->name);
-    ss_emit_boolean(e, "answered", answered);
-    ss_visit_stack(r, e, (ss_shown_stack){thread->frames, NULL, answered ? thread->count : 0, NULL},
-                   answered ? stacksplice_frames_left_out(thread->frames, thread->count) : 0);
-    ss_emit_end(e, STACKSPLICE_OBJECT);
-}
-
 static void put_members(const ss_report *r, ss_emit *e)
 {
     if (has_current)
         ss_visit_error(r, e, "current_error", &current, NULL, 0);
     else
         ss_emit_text(e, "current_error", NULL);
-    ss_emit_begin(e, "threads", STACKSPLICE_ARRAY);
-    for (uint32_t i = 0; has_threads && i < ss_threads_count(); i++)
-        put_thread(r, e, i);
-    ss_emit_end(e, STACKSPLICE_ARRAY);
-    ss_emit_integer(e, "threads_left_out", has_threads ? ss_threads_left_out() : 0);
+    if (!has_threads)
+        ss_threads_forget();
+    ss_threads_put(r, e, 0);
 }
 
 static void write_file(void)

@@ -13,6 +13,9 @@ extern atomic_bool ss_handler_is_on; /* (ATOMIC) reports are wanted */
 /* What was there before us, in the order of ss_fault_kinds. */
 extern struct sigaction ss_handler_former[SS_FAULT_KINDS];
 
+/* The host's folder of report files; NULL: that of fail-fast reports. */
+const char *ss_handler_directory(void);
+
 /* For sigaction, with SA_SIGINFO. */
 void ss_handle_fault(int number, siginfo_t *info, void *context);
 

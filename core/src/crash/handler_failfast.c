@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-ss_crash_choice ss_handler_choice;
+ss_crash_choice ss_handler_choice = {.thread_timeout = SS_CRASH_THREAD_TIMEOUT};
 atomic_bool ss_handler_is_on;
 struct sigaction ss_handler_former[SS_FAULT_KINDS];
 
@@ -51,6 +51,11 @@ static size_t kind_of(int number)
     while (i < SS_FAULT_KINDS - 1 && ss_fault_kinds[i].number != number)
         i++;
     return i;
+}
+
+const char *ss_handler_directory(void)
+{
+    return ss_handler_choice.has_directory ? ss_handler_choice.directory : NULL;
 }
 
 bool ss_handler_is_ours(const struct sigaction *action)

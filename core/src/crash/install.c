@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-enum { DEFAULT_TIMEOUT = 2000 };
-
 static ss_lock lock = SS_LOCK_INIT;
 static bool installed; /* (LOCK) */
 
@@ -47,7 +45,7 @@ static void choose(const stacksplice_crash_options *options)
         memcpy(ss_handler_choice.directory, options->directory, strlen(options->directory) + 1);
     ss_handler_choice.others_first = options && options->others_first;
     ss_handler_choice.thread_timeout =
-        options && options->thread_timeout ? options->thread_timeout : DEFAULT_TIMEOUT;
+        options && options->thread_timeout ? options->thread_timeout : SS_CRASH_THREAD_TIMEOUT;
 }
 
 stacksplice_hresult stacksplice_install_crash_handler(const stacksplice_crash_options *options)

@@ -204,8 +204,8 @@ static void say_failure(ss_writer *out, const char *directory, int error)
     ss_writer_text(out, "\n");
 }
 
-void ss_crash_write_file(const ss_facts *facts, const char *event, const ss_crash_more *more,
-                         ss_binary *scratch, ss_writer *stderr_writer)
+const char *ss_crash_write_file(const ss_facts *facts, const char *event, const ss_crash_more *more,
+                                ss_binary *scratch, ss_writer *stderr_writer)
 {
     const char *directory = report_directory(more);
     struct timespec now;
@@ -217,12 +217,12 @@ void ss_crash_write_file(const ss_facts *facts, const char *event, const ss_cras
                        more && more->directory
                            ? "stacksplice: no report file: its folder is empty\n"
                            : "stacksplice: no report file: STACKSPLICE_REPORT_DIR is empty\n");
-        return;
+        return NULL;
     }
     file = create(directory, &now);
     if (file < 0) {
         say_failure(stderr_writer, directory, errno);
-        return;
+        return NULL;
     }
     complete = put_report(file, facts, event, more, now.tv_sec, scratch);
     if (close(file))
@@ -231,4 +231,5 @@ void ss_crash_write_file(const ss_facts *facts, const char *event, const ss_cras
                    complete ? "stacksplice: report file " : "stacksplice: incomplete report file ");
     ss_writer_utf8(stderr_writer, path, strlen(path), SS_ESCAPE_LINE);
     ss_writer_text(stderr_writer, "\n");
+    return complete ? path : NULL;
 }

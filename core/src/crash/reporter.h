@@ -16,6 +16,9 @@ ss_reporter ss_reporter_become(void);
 /* The same, but wait while there is another. */
 ss_reporter ss_reporter_become_waiting(void);
 
+/* The same for a report that ends nothing: a fault in it makes this thread reporter once more. */
+void ss_reporter_become_for_now(void);
+
 /* The report is complete, and the process may go on. */
 void ss_reporter_is_done(void);
 

@@ -7,10 +7,12 @@
 #include <time.h>
 
 static _Atomic uint64_t reporter; /* (ATOMIC) the thread that reports, 0: none */
+static atomic_bool is_for_now;    /* (ATOMIC) its report is no end */
 
 /* The reporting thread does not exist in a child, which may fail, too. */
 static void forget_reporter(void)
 {
+    atomic_store(&is_for_now, false);
     atomic_store(&reporter, 0);
 }
 
@@ -27,7 +29,9 @@ ss_reporter ss_reporter_become(void)
 
     if (atomic_compare_exchange_strong(&reporter, &now, me))
         return SS_REPORTER_NOW;
-    return now == me ? SS_REPORTER_AGAIN : SS_REPORTER_OTHER;
+    if (now != me)
+        return SS_REPORTER_OTHER;
+    return atomic_exchange(&is_for_now, false) ? SS_REPORTER_NOW : SS_REPORTER_AGAIN;
 }
 
 ss_reporter ss_reporter_become_waiting(void)
@@ -40,8 +44,15 @@ ss_reporter ss_reporter_become_waiting(void)
     return who;
 }
 
+void ss_reporter_become_for_now(void)
+{
+    (void)ss_reporter_become_waiting();
+    atomic_store(&is_for_now, true);
+}
+
 void ss_reporter_is_done(void)
 {
+    atomic_store(&is_for_now, false);
     atomic_store(&reporter, 0);
 }
 

@@ -19,11 +19,23 @@ typedef struct ss_other_thread {
 /* Ask all threads but this one, and wait for their answers at most MILLISECONDS in all. */
 void ss_threads_ask(uint32_t milliseconds);
 
+/* Never ask thread ID, which is ours; 0: none. */
+void ss_threads_never_ask(uint64_t id);
+
+/* Have thread ID call ss_deadlines_interrupt(NUMBER) in a signal handler. */
+void ss_threads_interrupt(uint64_t id, uint64_t number);
+
+/* Forget the answers: one of them cannot be read. */
+void ss_threads_forget(void);
+
+/* The answer of thread ID, or NULL. */
+const ss_other_thread *ss_threads_find(uint64_t id);
+
 /* How many threads were met, and how many more the table had no room for. */
 uint32_t ss_threads_count(void);
 uint32_t ss_threads_left_out(void);
 
-/* Thread INDEX; false if it has not answered: then only id and name are known. */
+/* Thread INDEX; false if it has not answered: then only id and name are known.  Id 0: no thread. */
 bool ss_threads_get(uint32_t index, const ss_other_thread **thread);
 
 /*

@@ -2,6 +2,7 @@
 
 #include "base/thread.h"
 #include "crash/context.h"
+#include "crash/deadline_table.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +24,33 @@ static struct place {
 /* (THREAD reporter) */
 static uint32_t place_count, left_out;
 static int asking_signal;
+static _Atomic uint64_t never_asked; /* (ATOMIC) */
+
+/* The threads of the parent that were asked do not exist in a child. */
+static void forget_places(void)
+{
+    for (uint32_t i = 0; i < SS_THREADS_MAX; i++)
+        atomic_store(&places[i].state, FREE);
+    place_count = left_out = 0;
+    atomic_store(&never_asked, 0);
+}
+
+static ss_fork_hook forget_in_child = {forget_places, NULL, false};
+
+static __attribute__((constructor)) void watch_forks(void)
+{
+    ss_fork_child(&forget_in_child);
+}
 
 /* ---- The answer ------------------------------------------------------------------------------*/
+
+/* The number of a deadline, which is larger than that of any place; or 0. */
+static uint64_t asked_deadline(const siginfo_t *info)
+{
+    uint64_t value = (uintptr_t)info->si_value.sival_ptr;
+
+    return info->si_code == SI_QUEUE && info->si_pid == getpid() && value > UINT32_MAX ? value : 0;
+}
 
 /* The place of this thread, if INFO asks for its stack. */
 static struct place *asked_place(const siginfo_t *info)
@@ -33,7 +59,8 @@ static struct place *asked_place(const siginfo_t *info)
     state now = ASKED;
 
     if (info->si_code != SI_QUEUE || info->si_pid != getpid() || index >= SS_THREADS_MAX ||
-        atomic_load(&places[index].state) != ASKED || places[index].thread.id != ss_thread_id() ||
+        atomic_load(&places[index].state) != ASKED || asked_deadline(info) ||
+        places[index].thread.id != ss_thread_id() ||
         !atomic_compare_exchange_strong(&places[index].state, &now, ANSWERING))
         return NULL;
     return &places[index];
@@ -43,8 +70,11 @@ static void answer(int number, siginfo_t *info, void *context)
 {
     int before = errno;
     struct place *place = asked_place(info);
+    uint64_t deadline = asked_deadline(info);
 
     (void)number;
+    if (deadline)
+        ss_deadlines_interrupt(deadline);
     if (place) {
         place->thread.count =
             ss_capture_interrupted(SS_HERE(), __builtin_return_address(0), ss_context_pc(context),
@@ -82,7 +112,7 @@ static void read_name(const char *digits, ss_other_thread *thread)
     thread->name[length < 0 ? 0 : length < SS_THREAD_NAME ? length : SS_THREAD_NAME - 1] = 0;
 }
 
-static void ask(pid_t id, uint32_t index)
+static bool send_signal(pid_t id, union sigval value)
 {
     siginfo_t info;
 
@@ -91,10 +121,22 @@ static void ask(pid_t id, uint32_t index)
     info.si_code = SI_QUEUE;
     info.si_pid = getpid();
     info.si_uid = getuid();
-    info.si_value.sival_int = (int)index;
+    info.si_value = value;
+    return syscall(SYS_rt_tgsigqueueinfo, getpid(), id, asking_signal, &info) == 0;
+}
+
+static void ask(pid_t id, uint32_t index)
+{
     atomic_store(&places[index].state, ASKED);
-    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), id, asking_signal, &info) != 0)
+    if (!send_signal(id, (union sigval){.sival_ptr = (void *)(uintptr_t)index}))
         atomic_store(&places[index].state, LATE);
+}
+
+/* Places into which a thread that was asked for an earlier report still writes. */
+static void skip_late_answers(void)
+{
+    while (place_count < SS_THREADS_MAX && atomic_load(&places[place_count].state) == ANSWERING)
+        places[place_count++].thread.id = 0;
 }
 
 /* DIGITS are a thread's number, or "." or "..". */
@@ -107,8 +149,9 @@ static void meet(const char *digits)
             return;
         id = id * 10 + (unsigned)(*d - '0');
     }
-    if (id == ss_thread_id())
+    if (id == ss_thread_id() || id == atomic_load(&never_asked))
         return;
+    skip_late_answers();
     if (place_count == SS_THREADS_MAX) {
         left_out++;
         return;
@@ -149,11 +192,21 @@ static void meet_all(void)
 
 /* ---- Asking ----------------------------------------------------------------------------------*/
 
+static bool is_ours(int number)
+{
+    struct sigaction now;
+
+    return number && sigaction(number, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
+           now.sa_sigaction == answer;
+}
+
 /* Take over a real-time signal that nobody uses; the last are used least. */
 static bool take_signal(void)
 {
     struct sigaction now, action;
 
+    if (is_ours(asking_signal))
+        return true;
     memset(&action, 0, sizeof action);
     action.sa_sigaction = answer;
     action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
@@ -220,4 +273,31 @@ bool ss_threads_get(uint32_t index, const ss_other_thread **thread)
 {
     *thread = &places[index].thread;
     return atomic_load(&places[index].state) == ANSWERED;
+}
+
+void ss_threads_interrupt(uint64_t id, uint64_t number)
+{
+    if (take_signal())
+        (void)send_signal((pid_t)id, (union sigval){.sival_ptr = (void *)(uintptr_t)number});
+}
+
+void ss_threads_never_ask(uint64_t id)
+{
+    atomic_store(&never_asked, id);
+}
+
+void ss_threads_forget(void)
+{
+    place_count = left_out = 0;
+}
+
+const ss_other_thread *ss_threads_find(uint64_t id)
+{
+    const ss_other_thread *thread;
+
+    for (uint32_t i = 0; i < place_count; i++) {
+        if (ss_threads_get(i, &thread) && thread->id == id)
+            return thread;
+    }
+    return NULL;
 }

@@ -1,0 +1,80 @@
+/*
+ * Deadlines: a report of every thread when something is not done in time.
+ *
+ * A thread begins a deadline before work that may hang, and ends it after.  If the deadline passes
+ * in between, the stacks of all threads are written, the late one's first: to stderr as text, and
+ * to a file like that of a crash.  Then the process goes on.  The page docs/deadlines.md has more.
+ *
+ * The general rules are those of stacksplice.h.
+ */
+#ifndef STACKSPLICE_DEADLINE_H
+#define STACKSPLICE_DEADLINE_H
+
+#include "stacksplice.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A deadline that was begun; 0 is none.  A number is never given out twice. */
+typedef uint64_t stacksplice_deadline;
+
+enum {
+    STACKSPLICE_DEADLINE_NO_TEXT = 1, /* write nothing to stderr */
+    STACKSPLICE_DEADLINE_NO_FILE = 2  /* write no file; with both, ask no thread for its stack */
+};
+
+typedef struct stacksplice_deadline_options {
+    size_t size;      /* sizeof(stacksplice_deadline_options) */
+    const char *name; /* of the work, for the report: UTF-8, cut at 63 bytes; NULL: none */
+    uint32_t flags;
+    /*
+     * Called when the deadline is missed, after the report, unless it has been ended by then.  It
+     * runs in the thread that watches all deadlines, so it should be quick.  REPORT_FILE is the
+     * report's path, or NULL.  The end of the deadline waits until this function has returned.
+     */
+    void (*missed)(const char *report_file, void *data);
+    /*
+     * Called in the late thread, in a signal handler, after the report and then about every 20
+     * milliseconds until the deadline is ended, which that thread has to do itself.  It may do only
+     * what a signal handler may.
+     */
+    void (*interrupt)(void *data);
+    void *data;
+} stacksplice_deadline_options;
+
+/*
+ * Begin a deadline of the calling thread, MILLISECONDS from now.  OPTIONS may be NULL.  Deadlines
+ * nest: each is watched on its own, and each that is missed has its own report.
+ *
+ * The first call of a process starts the thread that watches.  Later ones start and allocate
+ * nothing, and seldom need a system call.  A forked child has none of its parent's deadlines; it
+ * may begin its own.  Files go to the folder of the crash handler's options, or, if it was not
+ * installed with one, to that of fail-fast reports.  Other threads have as long to answer as those
+ * options say.
+ *
+ * A report asks each thread by a signal.  In those threads, system calls that no SA_RESTART covers,
+ * such as sleep and poll, may return EINTR.
+ *
+ * Returns S_OK.  Errors: E_POINTER if deadline is NULL; E_INVALIDARG if options is of unknown size
+ * or has unknown flags; E_OUTOFMEMORY, also if no thread can be started.
+ * [own: options copied, but data lives until the end | thread: any | alloc: seldom | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult
+stacksplice_deadline_begin(uint32_t milliseconds, const stacksplice_deadline_options *options,
+                           stacksplice_deadline *deadline);
+
+/*
+ * End a deadline.  If its `missed` function runs in another thread, wait for it: it is not called
+ * afterwards.
+ *
+ * Returns S_OK; S_FALSE if the deadline was missed.  Errors: E_INVALIDARG if there is no such
+ * deadline: it was ended before, or belongs to the process that forked this one.
+ * [thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_deadline_end(stacksplice_deadline deadline);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

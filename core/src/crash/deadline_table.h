@@ -1,0 +1,54 @@
+/* The deadlines that were begun and not yet ended. */
+#ifndef SS_DEADLINE_TABLE_H
+#define SS_DEADLINE_TABLE_H
+
+#include "base/platform.h"
+
+#include <stacksplice/deadline.h>
+
+enum { SS_DEADLINE_NAME = 64 };
+
+typedef struct ss_deadline {
+    uint64_t thread_id;
+    int64_t at; /* nanoseconds of CLOCK_MONOTONIC */
+    uint32_t milliseconds, flags;
+    void (*missed)(const char *report_file, void *data);
+    void (*interrupt)(void *data);
+    void *data;
+    char name[SS_DEADLINE_NAME]; /* ends with a NUL; "": none */
+} ss_deadline;
+
+/* For the watcher: nothing armed, never. */
+#define SS_DEADLINE_NEVER INT64_MAX
+
+/* Add a copy of DEADLINE.  Tells by WAKE whether the watcher must look again. */
+stacksplice_hresult ss_deadlines_add(const ss_deadline *deadline, stacksplice_deadline *number,
+                                     bool *wake);
+
+/* Remove it; E_PENDING if its call is running, and then nothing is removed. */
+stacksplice_hresult ss_deadlines_remove(stacksplice_deadline number);
+
+typedef enum ss_due { SS_DUE_NOTHING, SS_DUE_MISSED, SS_DUE_INTERRUPT } ss_due;
+
+/*
+ * Copy the earliest deadline that has passed at NOW to DEADLINE, once, and then again whenever its
+ * thread is to be interrupted.  SS_DUE_NOTHING: the watcher sleeps until *UNTIL, or until
+ * *ss_deadlines_changes() is not *SEEN.
+ */
+ss_due ss_deadlines_take(int64_t now, ss_deadline *deadline, stacksplice_deadline *number,
+                         int64_t *until, uint32_t *seen);
+
+/* Grows whenever ss_deadlines_add tells to wake the watcher. */
+_Atomic uint32_t *ss_deadlines_changes(void);
+
+/* A missed deadline's call begins, unless it has been removed; then ends. */
+bool ss_deadlines_begin_call(stacksplice_deadline number);
+void ss_deadlines_end_call(stacksplice_deadline number);
+
+/* From NOW on it is due to interrupt its thread, unless it has been removed. */
+void ss_deadlines_begin_interrupts(stacksplice_deadline number, int64_t now);
+
+/* In its thread, in a signal handler: call its function, unless it has been removed. */
+void ss_deadlines_interrupt(stacksplice_deadline number);
+
+#endif

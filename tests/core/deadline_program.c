@@ -1,0 +1,367 @@
+/* Misses deadlines, or does not: deadline_program CASE.  deadline_test.py looks at what it leaves.
+ */
+#include <stacksplice/crash.h>
+#include <stacksplice/deadline.h>
+#include <stacksplice/stacksplice.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { IS_INSTRUMENTED = 1 };
+#else
+enum { IS_INSTRUMENTED = 0 };
+#endif
+
+enum {
+    SOON = 20,
+    NEVER = 3600 * 1000,
+    QUIET = STACKSPLICE_DEADLINE_NO_TEXT | STACKSPLICE_DEADLINE_NO_FILE
+};
+
+#define CHECK(what)                                             \
+    do {                                                        \
+        if (!(what)) {                                          \
+            (void)fprintf(stderr, "%d: %s\n", __LINE__, #what); \
+            exit(3);                                            \
+        }                                                       \
+    } while (0)
+
+static atomic_int calls;
+static volatile int *volatile nowhere =
+    (volatile int *)16; /* UBSAN ends a process itself for NULL */
+
+static void note_miss(const char *report_file, void *data)
+{
+    (void)data;
+    (void)printf("missed %s\n", report_file ? report_file : "without a file");
+    atomic_fetch_add(&calls, 1);
+}
+
+static stacksplice_deadline begin(uint32_t milliseconds, const char *name, uint32_t flags)
+{
+    const stacksplice_deadline_options options = {sizeof options, name, flags,
+                                                  note_miss,      NULL, NULL};
+    stacksplice_deadline deadline;
+
+    CHECK(stacksplice_deadline_begin(milliseconds, &options, &deadline) == S_OK);
+    return deadline;
+}
+
+/* Not in the C library, whose functions have no unwind data in musl. */
+static void hang_until(int count)
+{
+    while (atomic_load(&calls) < count)
+        if (IS_INSTRUMENTED)
+            (void)usleep(1000); /* sanitizers deliver signals here */
+}
+
+/*
+ * The function to look for in reports: misses a deadline, until COUNT were missed.  It begins the
+ * deadline itself, so that it is on the stack however late the thread runs.
+ */
+__attribute__((noinline, visibility("default"))) void miss(const char *name, uint32_t flags,
+                                                           int count);
+
+void miss(const char *name, uint32_t flags, int count)
+{
+    stacksplice_deadline deadline = begin(SOON, name, flags);
+
+    hang_until(count);
+    CHECK(stacksplice_deadline_end(deadline) == S_FALSE);
+    CHECK(stacksplice_deadline_end(deadline) == E_INVALIDARG);
+}
+
+/* ---- Cases -----------------------------------------------------------------------------------*/
+
+static void miss_one(void)
+{
+    miss("loading", 0, 1);
+}
+
+static void meet_many(void)
+{
+    for (int i = 0; i < 1000; i++) {
+        stacksplice_deadline outer = begin(NEVER, "outer", 0), inner = begin(NEVER, "inner", 0);
+
+        CHECK(outer != inner);
+        CHECK(stacksplice_deadline_end(inner) == S_OK);
+        CHECK(stacksplice_deadline_end(outer) == S_OK);
+    }
+}
+
+static void miss_inner(void)
+{
+    stacksplice_deadline outer = begin(NEVER, "outer", 0);
+
+    miss("inner", 0, 1);
+    CHECK(stacksplice_deadline_end(outer) == S_OK);
+}
+
+static void miss_outer(void)
+{
+    stacksplice_deadline outer = begin(SOON, "outer", 0), inner = begin(NEVER, "inner", 0);
+
+    hang_until(1);
+    CHECK(stacksplice_deadline_end(inner) == S_OK);
+    CHECK(stacksplice_deadline_end(outer) == S_FALSE);
+}
+
+static pthread_barrier_t both_run;
+
+static void *miss_in_thread(void *unused)
+{
+    (void)pthread_barrier_wait(&both_run);
+    miss("thread", 0, 2);
+    return unused;
+}
+
+static void miss_in_two_threads(void)
+{
+    pthread_t threads[2];
+
+    CHECK(pthread_barrier_init(&both_run, NULL, 2) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, miss_in_thread, NULL) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+/* More reports than there are real-time signals. */
+static void miss_again_and_again(void)
+{
+    if (IS_INSTRUMENTED)
+        exit(77); /* a sanitizer has a thread of its own, which does not answer */
+    for (int i = 1; i <= 40; i++)
+        miss("again", STACKSPLICE_DEADLINE_NO_FILE, i);
+}
+
+static void have_many(void)
+{
+    enum { COUNT = 1000 };
+    static stacksplice_deadline deadlines[COUNT];
+    stacksplice_deadline early;
+
+    for (int i = 0; i < COUNT; i++)
+        deadlines[i] = begin(NEVER, "many", 0);
+    early = begin(SOON, "early", 0);
+    hang_until(1);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(stacksplice_deadline_end(deadlines[i]) == S_OK);
+    CHECK(stacksplice_deadline_end(early) == S_FALSE);
+}
+
+static void miss_in_child(void)
+{
+#ifdef __SANITIZE_THREAD__
+    exit(77); /* it lets no thread start in a child */
+#endif
+    stacksplice_deadline deadline = begin(NEVER, "parent", 0);
+    pid_t child = fork();
+    int status = 0;
+
+    if (!child) {
+        CHECK(stacksplice_deadline_end(deadline) == E_INVALIDARG);
+        miss_one();
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(stacksplice_deadline_end(deadline) == S_OK);
+}
+
+/* It does not answer. */
+static void miss_without_signals(void)
+{
+    const stacksplice_crash_options options = {sizeof options, NULL, 50, 0};
+    sigset_t all;
+
+    CHECK(stacksplice_install_crash_handler(&options) == S_OK);
+    (void)sigfillset(&all);
+    CHECK(pthread_sigmask(SIG_BLOCK, &all, NULL) == 0);
+    miss_one();
+}
+
+static void miss_silently(void)
+{
+    miss(NULL, QUIET, 1);
+}
+
+static void miss_without_text(void)
+{
+    miss(NULL, STACKSPLICE_DEADLINE_NO_TEXT, 1);
+}
+
+static void miss_with_long_name(void)
+{
+    char name[80];
+
+    memset(name, 'x', sizeof name);
+    memcpy(name + 62, "\xC3\xA9", 3); /* two bytes, of which one has room */
+    miss(name, 0, 1);
+}
+
+/* The end waits for the call, which still uses what belongs to its caller. */
+static atomic_int is_called, is_ending, has_returned;
+
+static void call_slowly(const char *report_file, void *data)
+{
+    (void)report_file;
+    (void)data;
+    atomic_store(&is_called, 1);
+    while (!atomic_load(&is_ending))
+        (void)sched_yield();
+    for (int i = 0; i < 1000; i++)
+        (void)sched_yield();
+    atomic_store(&has_returned, 1);
+}
+
+static void end_during_call(void)
+{
+    const stacksplice_deadline_options options = {sizeof options, NULL, QUIET,
+                                                  call_slowly,    NULL, NULL};
+    stacksplice_deadline deadline;
+
+    CHECK(stacksplice_deadline_begin(0, &options, &deadline) == S_OK);
+    while (!atomic_load(&is_called))
+        (void)sched_yield();
+    atomic_store(&is_ending, 1);
+    CHECK(stacksplice_deadline_end(deadline) == S_FALSE);
+    CHECK(atomic_load(&has_returned));
+}
+
+static stacksplice_deadline ended_inside;
+
+static void end_inside(const char *report_file, void *data)
+{
+    CHECK(stacksplice_deadline_end(ended_inside) == E_PENDING);
+    note_miss(report_file, data);
+}
+
+static void end_in_call(void)
+{
+    const stacksplice_deadline_options options = {sizeof options, NULL, 0, end_inside, NULL, NULL};
+
+    CHECK(stacksplice_deadline_begin(SOON, &options, &ended_inside) == S_OK);
+    hang_until(1);
+    CHECK(stacksplice_deadline_end(ended_inside) == S_FALSE);
+}
+
+static uint64_t interrupted_thread;
+static atomic_int interrupts;
+
+static void interrupt(void *data)
+{
+    *(uint64_t *)data = (uint64_t)gettid();
+    atomic_fetch_add(&interrupts, 1);
+}
+
+/* Again and again, in this thread. */
+static void interrupt_until_end(void)
+{
+    const stacksplice_deadline_options options = {sizeof options, NULL,      QUIET,
+                                                  NULL,           interrupt, &interrupted_thread};
+    stacksplice_deadline deadline, met;
+    int before;
+
+    CHECK(stacksplice_deadline_begin(NEVER, &options, &met) == S_OK);
+    CHECK(stacksplice_deadline_begin(0, &options, &deadline) == S_OK);
+    while (atomic_load(&interrupts) < 3)
+        (void)usleep(1000);
+    CHECK(interrupted_thread == (uint64_t)gettid());
+    CHECK(stacksplice_deadline_end(deadline) == S_FALSE);
+    before = atomic_load(&interrupts);
+    for (int i = 0; i < 60; i++)
+        (void)usleep(1000);
+    CHECK(atomic_load(&interrupts) == before);
+    CHECK(stacksplice_deadline_end(met) == S_OK);
+}
+
+static void crash_with_deadline(void)
+{
+    if (IS_INSTRUMENTED)
+        exit(77);
+    CHECK(stacksplice_install_crash_handler(NULL) == S_OK);
+    miss_one(); /* the watcher's thread runs */
+    (void)begin(NEVER, NULL, 0);
+    *nowhere = 1;
+}
+
+static void crash_in_call(const char *report_file, void *data)
+{
+    (void)report_file;
+    (void)data;
+    *nowhere = 1;
+}
+
+static void crash_in_watcher(void)
+{
+    const stacksplice_deadline_options options = {sizeof options, NULL, 0,
+                                                  crash_in_call,  NULL, NULL};
+    stacksplice_deadline deadline;
+
+    CHECK(stacksplice_install_crash_handler(NULL) == S_OK);
+    CHECK(stacksplice_deadline_begin(SOON, &options, &deadline) == S_OK);
+    hang_until(1);
+}
+
+static void check_arguments(void)
+{
+    stacksplice_deadline_options options = {sizeof options, NULL, 0, NULL, NULL, NULL};
+    stacksplice_deadline deadline = 1;
+
+    CHECK(stacksplice_deadline_begin(1, NULL, NULL) == E_POINTER);
+    options.size--;
+    CHECK(stacksplice_deadline_begin(1, &options, &deadline) == E_INVALIDARG && deadline == 1);
+    options.size++;
+    options.flags = 4;
+    CHECK(stacksplice_deadline_begin(1, &options, &deadline) == E_INVALIDARG);
+    CHECK(stacksplice_deadline_end(0) == E_INVALIDARG);
+    CHECK(stacksplice_deadline_end(UINT64_MAX) == E_INVALIDARG);
+    CHECK(stacksplice_deadline_begin(UINT32_MAX, NULL, &deadline) == S_OK);
+    CHECK(stacksplice_deadline_end(deadline) == S_OK);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {
+    {"one", miss_one},
+    {"met", meet_many},
+    {"inner", miss_inner},
+    {"outer", miss_outer},
+    {"threads", miss_in_two_threads},
+    {"again", miss_again_and_again},
+    {"many", have_many},
+    {"child", miss_in_child},
+    {"blocked", miss_without_signals},
+    {"silent", miss_silently},
+    {"no-text", miss_without_text},
+    {"long-name", miss_with_long_name},
+    {"end-waits", end_during_call},
+    {"end-inside", end_in_call},
+    {"interrupts", interrupt_until_end},
+    {"crash", crash_with_deadline},
+    {"crash-in-call", crash_in_watcher},
+    {"arguments", check_arguments},
+};
+
+int main(int count, char **arguments)
+{
+    setvbuf(stdout, NULL, _IONBF, 0);
+    for (size_t i = 0; count > 1 && i < sizeof cases / sizeof *cases; i++) {
+        if (!strcmp(cases[i].name, arguments[1])) {
+            cases[i].run();
+            (void)puts("went on");
+            return 0;
+        }
+    }
+    (void)fputs(stacksplice_build(), stdout);
+    return 0;
+}

@@ -1,0 +1,186 @@
+"""What a missed deadline leaves behind, seen from outside: deadline_test.py [EMULATOR...] PROGRAM."""
+
+import functools
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+COMMAND = []  # an emulator, if one is needed, and the program
+# A sanitizer's handlers would come after ours and end the process in their own way.
+NO_HANDLERS = ":".join(f"handle_{name}=0" for name in ("segv", "sigbus", "sigfpe", "sigill", "abort"))
+
+
+class Run:
+    """One run of a case: its status, what it wrote, its report files in any order."""
+
+    def __init__(self, case):
+        environment = dict(os.environ)
+        for name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"):
+            environment[name] = ":".join(filter(None, (environment.get(name), NO_HANDLERS)))
+        with tempfile.TemporaryDirectory() as directory:
+            environment["STACKSPLICE_REPORT_DIR"] = directory
+            run = subprocess.run(
+                [*COMMAND, case], capture_output=True, text=True, timeout=120, check=False, env=environment
+            )
+            self.status, self.out, self.err = run.returncode, run.stdout, run.stderr
+            self.reports = []
+            for name in glob.glob(f"{directory}/stacksplice-*.json"):
+                with open(name, encoding="utf-8") as file:
+                    self.reports.append(json.load(file))
+        if self.status == 77:
+            raise unittest.SkipTest("not in this build")
+
+
+@functools.cache
+def has_frames():
+    return "frames: none" not in Run("build").out
+
+
+def functions(stack):
+    return [frame.get("function") for frame in stack]
+
+
+class DeadlineTest(unittest.TestCase):
+    def assert_went_on(self, run):
+        self.assertEqual((run.status, run.out.endswith("went on\n")), (0, True), run.err)
+
+    def assert_late(self, report, name, milliseconds):
+        header, error = report["header"], report["error"]
+        self.assertEqual(header["event"], "deadline")
+        self.assertEqual((header["deadline_name"], header["deadline_milliseconds"]), (name, milliseconds))
+        self.assertEqual((error["type"], error["hresult"]), ("DeadlineExceeded", "0x800705b4"))
+        self.assertNotIn(error["thread_id"], [thread["thread_id"] for thread in report["threads"]])
+        self.assertNotEqual(header["thread_id"], error["thread_id"])
+
+    def needs_answers(self):
+        if len(COMMAND) > 1:
+            self.skipTest("other threads do not answer under an emulator")
+
+    def assert_hangs(self, stack):
+        if has_frames():
+            self.assertIn("miss", functions(stack))
+
+    def test_report(self):
+        self.needs_answers()
+        run = Run("one")
+        self.assert_went_on(run)
+        (report,) = run.reports
+        self.assert_late(report, "loading", 20)
+        self.assert_hangs(report["error"]["stack"])
+        self.assertIn(
+            "stacksplice: a deadline was missed; the process goes on\n"
+            "DeadlineExceeded: loading has not ended within 0.02 s\n"
+            f"Stack of thread {report['error']['thread_id']} (most recent call first):\n",
+            run.err,
+        )
+        self.assertIn("\nstacksplice: report file ", run.err)
+        self.assertRegex(run.out, r"^missed /.*/stacksplice-\d+-.*\.json\n")
+
+    def test_met(self):
+        run = Run("met")
+        self.assert_went_on(run)
+        self.assertEqual((run.err, run.reports, run.out), ("", [], "went on\n"))
+
+    def test_nested(self):
+        for case in ("inner", "outer"):
+            with self.subTest(case):
+                run = Run(case)
+                self.assert_went_on(run)
+                (report,) = run.reports
+                self.assert_late(report, case, 20)
+
+    def test_two_threads_at_once(self):
+        self.needs_answers()
+        run = Run("threads")
+        self.assert_went_on(run)
+        self.assertEqual(len(run.reports), 2)
+        late = [report["error"]["thread_id"] for report in run.reports]
+        self.assertEqual(len(set(late)), 2)
+        for report in run.reports:
+            self.assert_late(report, "thread", 20)
+            self.assert_hangs(report["error"]["stack"])
+        others = [thread for thread in run.reports[0]["threads"] if thread["thread_id"] in late]
+        self.assertEqual([thread["answered"] for thread in others], [True])
+        self.assertEqual(run.err.count("a deadline was missed"), 2)
+
+    def test_many_reports(self):
+        self.needs_answers()
+        run = Run("again")
+        self.assert_went_on(run)
+        self.assertEqual(run.err.count("again has not ended within 0.02 s"), 40)
+        self.assertNotIn("has not answered", run.err)
+
+    def test_many_deadlines(self):
+        run = Run("many")
+        self.assert_went_on(run)
+        (report,) = run.reports
+        self.assert_late(report, "early", 20)
+
+    def test_child(self):
+        self.needs_answers()
+        run = Run("child")
+        self.assert_went_on(run)
+        (report,) = run.reports
+        self.assert_late(report, "loading", 20)
+        self.assertEqual(report["header"]["pid"], report["error"]["thread_id"])
+
+    def test_thread_that_blocks_signals(self):
+        run = Run("blocked")
+        self.assert_went_on(run)
+        (report,) = run.reports
+        (gap,) = report["error"]["stack"]
+        self.assertEqual(
+            (gap["kind"], gap["reason"]),
+            ("gap", "stack unknown: the thread has not answered in time"),
+        )
+
+    def test_what_is_written(self):
+        run = Run("silent")
+        self.assert_went_on(run)
+        self.assertEqual((run.err, run.reports, run.out), ("", [], "missed without a file\nwent on\n"))
+        run = Run("no-text")
+        self.assert_went_on(run)
+        self.assertEqual((run.err, len(run.reports)), ("", 1))
+        self.assert_late(run.reports[0], None, 20)
+
+    def test_long_name(self):
+        run = Run("long-name")
+        self.assert_went_on(run)
+        self.assert_late(run.reports[0], "x" * 62, 20)
+
+    def test_end_and_call(self):
+        for case in ("end-waits", "end-inside"):
+            with self.subTest(case):
+                self.assert_went_on(Run(case))
+
+    def test_the_late_thread_is_interrupted(self):
+        self.needs_answers()
+        self.assert_went_on(Run("interrupts"))
+
+    def test_crash_does_not_wait_for_the_watcher(self):
+        self.needs_answers()
+        run = Run("crash")
+        self.assertEqual(run.status, -signal.SIGSEGV)
+        (crash,) = [report for report in run.reports if report["header"]["event"] == "SIGSEGV"]
+        self.assertNotIn(False, [thread["answered"] for thread in crash["threads"]])
+
+    def test_crash_in_the_function_of_the_host(self):
+        run = Run("crash-in-call")
+        self.assertEqual(run.status, -signal.SIGSEGV)
+        self.assertEqual(sorted(report["header"]["event"] for report in run.reports), ["SIGSEGV", "deadline"])
+
+    def test_arguments(self):
+        run = Run("arguments")
+        self.assert_went_on(run)
+        self.assertEqual(run.reports, [])
+
+
+if __name__ == "__main__":
+    COMMAND = sys.argv[1:]
+    del sys.argv[1:]
+    unittest.main()
