@@ -37,6 +37,7 @@ except ImportError as _exc:
     raise _reason from _exc
 
 from ._stacksplice import (
+    DeadlineExceeded,
     HResultError,
     __version__,
     capture,
@@ -59,6 +60,7 @@ from ._groups import HResultErrorGroup
 # and few need all of it.
 _LATER = {
     "attach": "_lupa",
+    "deadline": "_deadline",
     "detach": "_lupa",
     "doctor": "_doctor",
     "format_exc": "_report",
@@ -76,6 +78,7 @@ _LATER = {
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import winrt as winrt
+    from ._deadline import deadline as deadline
     from ._doctor import doctor as doctor
     from ._install import install as install
     from ._install import load_ipython_extension as load_ipython_extension
@@ -106,6 +109,7 @@ else:
 
 
 __all__ = [
+    "DeadlineExceeded",
     "ErrorInfo",
     "Frame",
     "HResultError",
@@ -115,6 +119,7 @@ __all__ = [
     "__version__",
     "attach",
     "capture",
+    "deadline",
     "detach",
     "doctor",
     "error_info",

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from types import CodeType, TracebackType
-from typing import Any, NoReturn, final
+from typing import Any, NoReturn, Self, final
+
+from typing_extensions import disjoint_base
 
 from ._errors import ErrorInfo
 from ._frames import Stack
@@ -42,6 +44,15 @@ class HResultInterruptedError(HResultError, InterruptedError): ...
 class HResultIsADirectoryError(HResultError, IsADirectoryError): ...
 class HResultNotADirectoryError(HResultError, NotADirectoryError): ...
 class HResultProcessLookupError(HResultError, ProcessLookupError): ...
+class DeadlineExceeded(TimeoutError): ...
+
+@disjoint_base
+class _Deadline:
+    def __init__(
+        self, milliseconds: int, flags: int, name: str | None, exception: type[Exception] | None, text: str, /
+    ) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *unused: object) -> None: ...
 
 @final
 class ErrorHandle:

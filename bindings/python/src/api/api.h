@@ -55,6 +55,10 @@ PyObject *sspy_install_crash_handler(PyObject *module, PyObject *unused);
 PyObject *sspy_remove_crash_handler(PyObject *module, PyObject *unused);
 PyObject *sspy_crash_thread(PyObject *module, PyObject *unused);
 
+/* deadline.c, strike.c */
+int sspy_add_deadline_type(PyObject *module);
+int sspy_add_deadline_exceeded(PyObject *module);
+
 /* frame_table.c: frames as values of Python */
 PyObject *sspy_tuple_of(const uintptr_t *frames, uint32_t count);
 PyObject *sspy_resolve(PyObject *module, PyObject *address);

@@ -28,17 +28,16 @@ static PyObject *let_go_at_exit(PyObject *self, PyObject *unused)
 
 static PyMethodDef let_go_def = {"let_go", let_go_at_exit, METH_NOARGS, NULL};
 
-/* If that fails, the end of the record drops the exceptions. */
-static void register_at_exit(void)
+int sspy_at_exit(PyMethodDef *definition)
 {
     PyObject *module = PyImport_ImportModule("atexit");
-    PyObject *function = module ? PyCFunction_New(&let_go_def, NULL) : NULL;
+    PyObject *function = module ? PyCFunction_New(definition, NULL) : NULL;
     PyObject *result = function ? PyObject_CallMethod(module, "register", "O", function) : NULL;
 
-    PyErr_Clear();
-    Py_XDECREF(result);
     Py_XDECREF(function);
     Py_XDECREF(module);
+    Py_XDECREF(result);
+    return result ? 0 : -1;
 }
 
 /* Runs when the interpreter's dict is cleared: after all modules, but with a thread state. */
@@ -85,7 +84,8 @@ static sspy_interp *record_new(PyObject *dict)
         return NULL;
     if (interp->state == PyInterpreterState_Main())
         atomic_store(&main_record, interp);
-    register_at_exit();
+    if (sspy_at_exit(&let_go_def))
+        PyErr_Clear(); /* the end of the record drops the exceptions */
     return interp;
 }
 

@@ -31,7 +31,13 @@ typedef struct sspy_interp {
     sspy_state *module_state;  /* (GIL) borrowed, NULL at its end */
     PyObject *ties_key;        /* (RO) counted, NULL at its end */
     int64_t id;                /* (RO) */
+    struct sspy_block *blocks; /* (GIL) that deadlines interrupt, the last first */
+    bool ends_blocks;          /* (GIL) at exit */
+    bool strikes_no_more;      /* (GIL) it was there */
 } sspy_interp;
+
+/* Call FUNCTION, without arguments, when the current interpreter ends; -1 with an exception. */
+int sspy_at_exit(PyMethodDef *function);
 
 /* Whether there is an interpreter to work with, even one that is being finalized. */
 bool sspy_interp_lives(void);

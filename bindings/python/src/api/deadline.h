@@ -1,0 +1,37 @@
+/* Deadlines of Python's blocks: the type (deadline.c), and the exception that ends one (strike.c).
+ */
+#ifndef SSPY_DEADLINE_H
+#define SSPY_DEADLINE_H
+
+#include "life/life.h"
+
+#include <stacksplice/deadline.h>
+
+/*
+ * A block whose deadline interrupts it.  It has two owners: the object, and the thread that
+ * strikes. The objects of Python are gone once the block has ended.
+ */
+typedef struct sspy_block {
+    atomic_uint refs;         /* (ATOMIC) */
+    atomic_bool ended;        /* (ATOMIC) set with the lock held */
+    atomic_int striker;       /* (ATOMIC) the process in which a thread strikes, 0: none does */
+    sspy_interp *interp;      /* (RO) counted */
+    struct sspy_block *outer; /* (GIL) the one that began before, of any thread */
+    PyObject *frame;          /* (GIL) counted, as are the next two; the frame of the block */
+    PyObject *exception;      /* (GIL) the class */
+    PyObject *text;           /* (GIL) its argument */
+    unsigned long struck;     /* (GIL) the thread in which the exception is to be raised, 0: none */
+    stacksplice_deadline deadline; /* (GIL) */
+} sspy_block;
+
+/* A new block of the frame that calls; NULL with an exception. */
+sspy_block *sspy_block_begin(PyObject *exception, PyObject *text);
+
+/* What stacksplice_deadline_options wants, with the block as its data: raises the exception there.
+ */
+void sspy_block_missed(const char *report_file, void *block);
+
+/* After the end of its deadline: no exception comes any more. */
+void sspy_block_end(sspy_block *block);
+
+#endif

@@ -1,0 +1,280 @@
+/*
+ * Raises the exception of a missed deadline in the thread that is late.
+ *
+ * Python has one way to do that, PyThreadState_SetAsyncExc, which needs the lock.  Code in C that
+ * hangs may never give it back, so a thread of its own waits for the lock, not the watcher of all
+ * deadlines.  Everything that decides whether the exception may be raised happens with the lock
+ * held, as does the end of the block.  So it comes in the block or not at all.
+ */
+#include "api/deadline.h"
+
+#include "api/api.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOMENT = 2 * 1000 * 1000 /* nanoseconds */, MOMENTS_TO_RAISE = 500, MOMENTS_TO_RUN = 5 };
+
+/* ---- The block -------------------------------------------------------------------------------*/
+
+static void unref(sspy_block *block)
+{
+    if (atomic_fetch_sub(&block->refs, 1) != 1)
+        return;
+    sspy_interp_unref(block->interp);
+    free(block);
+}
+
+static void forget(sspy_block *block)
+{
+    sspy_block **at = &block->interp->blocks;
+
+    while (*at && *at != block)
+        at = &(*at)->outer;
+    if (*at)
+        *at = block->outer;
+    Py_CLEAR(block->frame);
+    Py_CLEAR(block->exception);
+    Py_CLEAR(block->text);
+}
+
+static void wait_a_moment(void)
+{
+    const struct timespec moment = {0, MOMENT};
+
+    (void)nanosleep(&moment, NULL);
+}
+
+/*
+ * Wait until no thread strikes BLOCK, with the lock released; whether there was one.  Its thread
+ * state must be gone when the block has ended: before 3.13, whoever runs code in another
+ * interpreter takes the thread state that was made last.
+ */
+static bool wait_for_striker(sspy_block *block)
+{
+    if (atomic_load(&block->striker) != getpid())
+        return false;
+    atomic_fetch_add(&block->refs, 1);
+    Py_BEGIN_ALLOW_THREADS;
+    while (atomic_load(&block->striker))
+        wait_a_moment();
+    Py_END_ALLOW_THREADS;
+    unref(block);
+    return true;
+}
+
+/* Threads that strike need the interpreter: none may be left when it ends. */
+static PyObject *end_all(PyObject *self, PyObject *unused)
+{
+    sspy_interp *interp = sspy_interp_current();
+
+    (void)self;
+    (void)unused;
+    if (!interp)
+        return NULL;
+    interp->strikes_no_more = true;
+    for (sspy_block *block = interp->blocks; block; block = block->outer) {
+        atomic_store(&block->ended, true);
+        (void)stacksplice_deadline_end(block->deadline); /* waits for the start of such a thread */
+    }
+    for (sspy_block *block = interp->blocks; block;)
+        block = wait_for_striker(block) ? interp->blocks : block->outer;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef end_all_def = {"end_deadlines", end_all, METH_NOARGS, NULL};
+
+static bool prepare(sspy_interp *interp)
+{
+    if (!interp->ends_blocks && sspy_at_exit(&end_all_def))
+        return false;
+    interp->ends_blocks = true;
+    return true;
+}
+
+sspy_block *sspy_block_begin(PyObject *exception, PyObject *text)
+{
+    sspy_interp *interp = sspy_interp_current();
+    sspy_block *block;
+
+    if (!interp || !prepare(interp))
+        return NULL;
+    block = calloc(1, sizeof *block);
+    if (!block) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    atomic_init(&block->refs, 1);
+    block->interp = interp;
+    sspy_interp_ref(interp);
+    block->frame = (PyObject *)PyThreadState_GetFrame(PyThreadState_Get());
+    block->exception = Py_NewRef(exception);
+    block->text = Py_NewRef(text);
+    block->outer = interp->blocks;
+    interp->blocks = block;
+    return block;
+}
+
+/* A thread has one place for exceptions, so that of this block may have taken another's. */
+static void strike_again(const sspy_block *block, unsigned long thread)
+{
+    for (const sspy_block *b = block->interp->blocks; b; b = b->outer) {
+        if (b->struck == thread) {
+            (void)PyThreadState_SetAsyncExc(thread, b->exception);
+            return;
+        }
+    }
+}
+
+void sspy_block_end(sspy_block *block)
+{
+    unsigned long struck;
+
+    atomic_store(&block->ended, true);
+    (void)wait_for_striker(block);
+    struck = block->struck;
+    block->struck = 0;
+    if (struck)
+        (void)PyThreadState_SetAsyncExc(struck, NULL);
+    strike_again(block, struck ? struck : PyThread_get_thread_ident());
+    forget(block);
+    unref(block);
+}
+
+/* ---- The exception ---------------------------------------------------------------------------*/
+
+/* The text of the exception that is being raised in this thread, borrowed; or NULL. */
+static PyObject *take_text(void)
+{
+    unsigned long me = PyThread_get_thread_ident();
+    sspy_interp *interp = sspy_interp_current();
+
+    for (sspy_block *b = interp ? interp->blocks : NULL; b; b = b->outer) {
+        if (b->struck == me) {
+            b->struck = 0; /* it is raised */
+            return b->text;
+        }
+    }
+    PyErr_Clear();
+    return NULL;
+}
+
+/* The interpreter makes it without arguments.  In C, so that nothing can be raised meanwhile: of
+   two exceptions at once, one would be lost. */
+static int exceeded_init(PyObject *self, PyObject *arguments, PyObject *keywords)
+{
+    PyObject *text = PyTuple_GET_SIZE(arguments) ? NULL : take_text();
+    PyObject *given = text ? PyTuple_Pack(1, text) : Py_NewRef(arguments);
+    int result = -1;
+
+    if (given)
+        result = ((PyTypeObject *)PyExc_TimeoutError)->tp_init(self, given, keywords);
+    Py_XDECREF(given);
+    return result;
+}
+
+int sspy_add_deadline_exceeded(PyObject *module)
+{
+    PyType_Slot slots[] = {
+        {Py_tp_init, exceeded_init},
+        {Py_tp_doc, "Raised in a block of deadline(..., interrupt=True) that is not done in time."},
+        {0, NULL},
+    };
+    PyType_Spec spec = {
+        .name = "stacksplice.DeadlineExceeded",
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+        .slots = slots,
+    };
+    PyObject *type = PyType_FromModuleAndSpec(module, &spec, PyExc_TimeoutError);
+    int result = type ? PyModule_AddType(module, (PyTypeObject *)type) : -1;
+
+    Py_XDECREF(type);
+    return result;
+}
+
+/* ---- The strike ------------------------------------------------------------------------------*/
+
+static bool has_frame(PyThreadState *thread, PyObject *wanted)
+{
+    PyFrameObject *frame = PyThreadState_GetFrame(thread);
+
+    while (frame && (PyObject *)frame != wanted) {
+        PyFrameObject *back = PyFrame_GetBack(frame);
+
+        Py_DECREF(frame);
+        frame = back;
+    }
+    Py_XDECREF(frame);
+    return frame != NULL;
+}
+
+/*
+ * Raise the exception in the thread that runs the block.  False while none does: a generator or a
+ * coroutine is suspended in it, and its thread runs other code, which is not late.
+ */
+static bool try_strike(sspy_block *block)
+{
+    PyThreadState *thread = PyInterpreterState_ThreadHead(block->interp->state);
+
+    while (thread && !has_frame(thread, block->frame))
+        thread = PyThreadState_Next(thread);
+    if (!thread)
+        return false;
+    block->struck = thread->thread_id;
+    (void)PyThreadState_SetAsyncExc(thread->thread_id, block->exception);
+    return true;
+}
+
+/* Whether the block has the exception, or is still to raise it.  Takes the lock. */
+static bool strike_once(PyThreadState *me, sspy_block *block)
+{
+    bool is_struck;
+
+    PyEval_RestoreThread(me);
+    is_struck = atomic_load(&block->ended) || block->struck || try_strike(block);
+    PyErr_Clear();
+    (void)PyEval_SaveThread();
+    return is_struck;
+}
+
+/* Until the block has ended: its code may have caught the exception and gone on. */
+static void *strike(void *data)
+{
+    sspy_block *block = data;
+    PyThreadState *me = PyThreadState_New(block->interp->state);
+    unsigned moments = 0; /* until the next strike */
+
+    while (me && !atomic_load(&block->ended)) {
+        if (moments)
+            moments--;
+        else
+            moments = strike_once(me, block) ? MOMENTS_TO_RAISE : MOMENTS_TO_RUN;
+        wait_a_moment();
+    }
+    if (me) { /* else there is no memory, and the block is only reported */
+        PyEval_RestoreThread(me);
+        PyThreadState_Clear(me);
+        PyThreadState_DeleteCurrent();
+    }
+    atomic_store(&block->striker, 0);
+    unref(block);
+    return NULL;
+}
+
+void sspy_block_missed(const char *report_file, void *data)
+{
+    sspy_block *block = data;
+    pthread_t thread;
+
+    (void)report_file;
+    atomic_store(&block->striker, getpid());
+    atomic_fetch_add(&block->refs, 1);
+    if (pthread_create(&thread, NULL, strike, block) == 0) {
+        (void)pthread_detach(thread);
+    } else {
+        atomic_store(&block->striker, 0);
+        atomic_fetch_sub(&block->refs, 1); /* the object has another one */
+    }
+}
