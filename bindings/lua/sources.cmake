@@ -58,9 +58,11 @@ set(sources
   src/traceback/text.c
   src/traceback/traceback.c
   src/api/capture.c
+  src/api/deadline.c
   src/api/doctor.c
   src/api/install.c
   src/api/module.c
   src/api/redaction.c
   src/api/report.c
-  src/api/standalone.c)
+  src/api/standalone.c
+  src/api/strike.c)

@@ -274,6 +274,10 @@ static const char *const scripts[] = {
     "local ok, got = stacksplice.resume(co, v) check(v, got, stacksplice.error_info(got))",
     "local v = new() local ok, got = pcall(stacksplice.wrap(fail), v)\n"
     "check(v, got, stacksplice.error_info(got))",
+    "local v = new() local ok, got, err = stacksplice.pcall(stacksplice.deadline, 60, fail, v)\n"
+    "check(v, got, err)",
+    "local v = new() local ok, got = pcall(stacksplice.deadline, {seconds = 60}, fail, v) check(v, "
+    "got)",
     "stacksplice.install()()",
     "assert(type(stacksplice.doctor()) == 'boolean')",
     "stacksplice.set_max_frames(stacksplice.set_max_frames(20))",

@@ -83,6 +83,7 @@ SPECS = [
     "causes",
     "collector",
     "coroutine",
+    "deadline",
     "handler",
     "locals",
     "standalone",

@@ -219,6 +219,17 @@ function stacksplice.wrap(f) end
 ---@return fun() uninstall restores each, unless other code has replaced it since
 function stacksplice.install(options) end
 
+---Call f with the arguments. If it is not done in time, the stacks of all threads are reported, on
+---stderr and in a file, and it goes on. Returns what f returns; its errors pass.
+---
+---The first argument may be a table: `name` says in the report what is late; `interrupt = true` ends f
+---by an error, which only `stacksplice.pcall` and the end of f stop; `report = false` writes nothing.
+---@param seconds number|{seconds: number, name: string?, interrupt: boolean?, report: boolean?}
+---@param f fun(...): ...
+---@param ... any
+---@return any ...
+function stacksplice.deadline(seconds, f, ...) end
+
 ---Print what is installed, what is missing, and what to do about it:
 ---`lua -lstacksplice -e "stacksplice.doctor()"`.
 ---@return boolean nothing_is_missing

@@ -13,6 +13,7 @@ int ss_lua_set_max_frames_function(lua_State *L);
 int ss_lua_redaction_function(lua_State *L);
 int ss_lua_redact_function(lua_State *L);
 int ss_lua_install_function(lua_State *L);
+int ss_lua_deadline_function(lua_State *L);
 int ss_lua_report_function(lua_State *L);
 int ss_lua_doctor_function(lua_State *L);
 

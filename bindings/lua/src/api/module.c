@@ -180,6 +180,7 @@ static const luaL_Reg functions[] = {
     {"redact", ss_lua_redact_function},
     {"set_max_frames", ss_lua_set_max_frames_function},
     {"install", ss_lua_install_function},
+    {"deadline", ss_lua_deadline_function},
     {"report", ss_lua_report_function},
     {"doctor", ss_lua_doctor_function},
     {NULL, NULL},

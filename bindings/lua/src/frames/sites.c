@@ -53,10 +53,10 @@ ss_lua_interpreter *ss_lua_interpreter_of(ss_lua_collection *c, lua_State *L)
     interpreter->cache = ss_lua_cache_of(interpreter->record);
     interpreter->cache->captures++;
     interpreter->rest = interpreter->record->capturing;
-    if (interpreter->rest && !c->capturing) {
+    if (interpreter->rest && !c->capturing)
         c->capturing = interpreter->rest;
+    if (!c->log)
         c->log = interpreter->record->log;
-    }
     return interpreter;
 }
 

@@ -119,3 +119,14 @@ uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t
     }
     return captured;
 }
+
+void ss_lua_log_coroutines(ss_lua_state *state, const void *above, ss_lua_activation_log *log)
+{
+    ss_lua_activation_log *former = state->log; /* of a capture that the signal interrupted */
+    uint32_t captured;
+
+    memset(log, 0, sizeof *log);
+    state->log = log;
+    (void)stacksplice_capture_ends(above, 0, 0, NULL, &captured);
+    state->log = former;
+}

@@ -71,6 +71,7 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->handling = 0;
     state->shows_locals = false;
     state->interrupted = false;
+    state->deadlines = NULL;
     state->capturing = NULL;
     state->log = NULL;
     atomic_store(&state->capturing_above, 0);

@@ -1,0 +1,211 @@
+/* deadline(seconds, f, ...): calls f, and has all threads reported if it is not done in time. */
+#include "api/deadline.h"
+
+#include "api/api.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_SECONDS (UINT32_MAX / 1000)
+
+/* ---- The call --------------------------------------------------------------------------------*/
+
+static void forget(ss_lua_deadline *d)
+{
+    ss_lua_deadline **at = &d->state->deadlines;
+
+    while (*at && *at != d)
+        at = &(*at)->outer;
+    if (*at)
+        *at = d->outer;
+}
+
+static void end(ss_lua_deadline *d)
+{
+    (void)stacksplice_deadline_end(d->number);
+    d->number = 0;
+    forget(d);
+}
+
+/* The call returns, or an error leaves it. */
+static void leave(lua_State *L, ss_lua_deadline *d)
+{
+    if (!d->number)
+        return;
+    end(d);
+    ss_lua_strike_end(L, d);
+}
+
+static int close_deadline(lua_State *L)
+{
+    leave(L, lua_touserdata(L, 1));
+    return 0;
+}
+
+/* Its coroutine was dropped. */
+static int collect_deadline(lua_State *L)
+{
+    ss_lua_deadline *d = lua_touserdata(L, 1);
+
+    if (d->number)
+        end(d);
+    return 0;
+}
+
+/* Push a userdata that ends its deadline when it is closed or collected. [-0, +1, m] */
+static ss_lua_deadline *push_deadline(lua_State *L)
+{
+    static const char key; /* its address */
+    ss_lua_deadline *d = lua_newuserdatauv(L, sizeof *d, 0);
+
+    memset(d, 0, sizeof *d);
+    d->state = ss_lua_state_open(L);
+    d->L = L;
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &key) == LUA_TNIL) {
+        lua_pop(L, 1);
+        lua_createtable(L, 0, 2);
+        lua_pushcfunction(L, collect_deadline);
+        lua_setfield(L, -2, "__gc");
+        lua_pushcfunction(L, close_deadline);
+        lua_setfield(L, -2, "__close");
+        lua_pushvalue(L, -1);
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
+    }
+    lua_setmetatable(L, -2);
+    return d;
+}
+
+/* Push FIELD of the options. [-0, +1, e] */
+static int push_option(lua_State *L, const char *field)
+{
+    if (lua_istable(L, 1))
+        return lua_getfield(L, 1, field);
+    lua_pushnil(L);
+    return LUA_TNIL;
+}
+
+static bool is_wanted(lua_State *L, const char *field, bool otherwise)
+{
+    int type = push_option(L, field);
+    bool wanted = type == LUA_TNIL ? otherwise : lua_toboolean(L, -1);
+
+    lua_pop(L, 1);
+    return wanted;
+}
+
+static lua_Number check_seconds(lua_State *L)
+{
+    bool is_field = lua_istable(L, 1);
+    lua_Number seconds;
+    int is_number;
+
+    if (is_field)
+        lua_getfield(L, 1, "seconds");
+    else
+        lua_pushvalue(L, 1);
+    seconds = lua_tonumberx(L, -1, &is_number);
+    if (!is_number && is_field)
+        (void)luaL_argerror(L, 1, "field 'seconds' is not a number");
+    luaL_argexpected(L, is_number, 1, "number");
+    if (!(seconds >= 0 && seconds <= (lua_Number)MOST_SECONDS))
+        (void)luaL_argerror(L, 1, "seconds must be between 0 and 4294967");
+    lua_pop(L, 1);
+    return seconds;
+}
+
+/* The name, valid while it is at the top, or NULL. [-0, +1, e] */
+static const char *push_name(lua_State *L)
+{
+    if (push_option(L, "name") != LUA_TNIL && !lua_isstring(L, -1))
+        (void)luaL_argerror(L, 1, "field 'name' is not a string");
+    return lua_tostring(L, -1);
+}
+
+static uint32_t milliseconds_of(lua_Number seconds)
+{
+    uint32_t whole = (uint32_t)(seconds * 1000);
+
+    return (lua_Number)whole < seconds * 1000 ? whole + 1 : whole;
+}
+
+/* Begin the deadline of the arguments and push what ends it. [-0, +1, e] */
+static void begin(lua_State *L)
+{
+    stacksplice_deadline_options options = {.size = sizeof options};
+    lua_Number seconds = check_seconds(L);
+    ss_lua_deadline *d;
+    HRESULT hr;
+
+    if (!is_wanted(L, "report", true))
+        options.flags = STACKSPLICE_DEADLINE_NO_TEXT | STACKSPLICE_DEADLINE_NO_FILE;
+    if (is_wanted(L, "interrupt", false))
+        options.interrupt = ss_lua_strike;
+    else if (options.flags)
+        (void)luaL_argerror(L, 1, "field 'report' can only be false if 'interrupt' is true");
+    d = push_deadline(L);
+    options.name = push_name(L);
+    options.data = d;
+    (void)snprintf(d->text, sizeof d->text, "%.*s has not ended within %.14g s",
+                   SS_LUA_DEADLINE_NAME, options.name ? options.name : "this function",
+                   (double)seconds);
+    d->outer = d->state->deadlines;
+    d->state->deadlines = d;
+    hr = stacksplice_deadline_begin(milliseconds_of(seconds), &options, &d->number);
+    lua_pop(L, 1);
+    if (SUCCEEDED(hr))
+        return;
+    d->state->deadlines = d->outer;
+    (void)luaL_error(L, "not enough memory");
+}
+
+enum { DEADLINE = 1, HANDLER, RESULTS = HANDLER };
+
+/* Raise the value at the top again: it is still the error that the handler has recorded. */
+static int raise_again(lua_State *L, ss_lua_state *state)
+{
+    if (ss_lua_ties_find(L, state, -1) == &state->last)
+        ss_lua_remember_raiser(L, state);
+    return lua_error(L);
+}
+
+static int finish(lua_State *L, int status, lua_KContext unused)
+{
+    ss_lua_deadline *d = lua_touserdata(L, DEADLINE);
+
+    (void)unused;
+    leave(L, d);
+    if (status != LUA_OK && status != LUA_YIELD)
+        return raise_again(L, d->state);
+    return lua_gettop(L) - RESULTS;
+}
+
+/*
+ * A coroutine that fails closes its variables only when it is closed itself, and those of Lua 5.3
+ * are never closed.  There the call is a protected one, and its error is raised again.  Elsewhere
+ * no error is caught, so that handlers outside see where it was raised.
+ */
+static bool is_closed_by_errors(lua_State *L)
+{
+    bool is_main = lua_pushthread(L);
+
+    lua_pop(L, 1);
+    return is_main && LUA_VERSION_NUM >= 504;
+}
+
+SS_LUA_OWN int ss_lua_deadline_function(lua_State *L)
+{
+    int count = lua_gettop(L) - 2;
+
+    luaL_checkany(L, 2);
+    begin(L);
+    lua_replace(L, DEADLINE);
+    lua_pushcfunction(L, stacksplice_lua_handler);
+    lua_insert(L, HANDLER);
+#if LUA_VERSION_NUM >= 504
+    lua_toclose(L, DEADLINE);
+#endif
+    if (!is_closed_by_errors(L))
+        return finish(L, lua_pcallk(L, count, LUA_MULTRET, HANDLER, 0, finish), 0);
+    lua_callk(L, count, LUA_MULTRET, 0, finish);
+    return finish(L, LUA_OK, 0);
+}

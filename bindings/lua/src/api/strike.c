@@ -1,0 +1,122 @@
+/*
+ * Ends the call that misses its deadline.  The core interrupts the late thread by a signal, whose
+ * handler sets a hook, as the standalone Lua does for Ctrl-C.  The hook raises the error at the
+ * next instruction, as an interrupt, which plain protected calls may not swallow.
+ */
+#include "api/deadline.h"
+#include "frames/frames.h"
+
+#include <string.h>
+
+enum {
+    TIMED_OUT = (int)0x800705B4u, /* HRESULT_FROM_WIN32(ERROR_TIMEOUT) */
+    RESTS = 50                    /* interrupts between two errors */
+};
+
+static void on_next_instruction(lua_State *L, lua_Debug *activation);
+
+/* Give the coroutines from INDEX on, which run or resume each other, their hooks back. */
+static void give_back(ss_lua_deadline *d, uint32_t index)
+{
+    for (; index < d->hooked_count; index++) {
+        const ss_lua_displaced *former = &d->hooked[index];
+
+        if (lua_gethook(former->L) == on_next_instruction)
+            lua_sethook(former->L, former->hook, former->mask, former->count);
+    }
+    d->hooked_count = 0;
+}
+
+/* The innermost call whose error L is to raise; INDEX is that of L. */
+static ss_lua_deadline *find_hooked(lua_State *L, uint32_t *index)
+{
+    const ss_lua_state *state = ss_lua_state_find(L);
+
+    for (ss_lua_deadline *d = state ? state->deadlines : NULL; d; d = d->outer)
+        for (*index = 0; *index < d->hooked_count; ++*index)
+            if (d->hooked[*index].L == L)
+                return d;
+    return NULL;
+}
+
+/* Raise the error: an interrupt until the call ends or stacksplice.pcall takes it. */
+static void raise_error(lua_State *L, ss_lua_deadline *d, const void *above)
+{
+    stacksplice_saved_error saved;
+    IUnknown **holder;
+
+    luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
+    holder = ss_lua_push_holder(L);
+    (void)stacksplice_save_error(&saved); /* what the slot has is not the script's affair */
+    (void)stacksplice_originate(TIMED_OUT, d->text, strlen(d->text), NULL,
+                                (IRestrictedErrorInfo **)holder);
+    (void)stacksplice_restore_error(&saved);
+    if (!*holder)
+        (void)luaL_error(L, "%s", d->text); /* no memory, or the host has errors switched off */
+    ss_lua_push_error(L, d->state, *holder);
+    ss_lua_drop_holder(L, -2);
+    d->raised = true;
+    ss_lua_interrupt_set(L, d->state, above);
+    (void)lua_error(L);
+}
+
+static SS_LUA_NOINLINE void on_next_instruction(lua_State *L, lua_Debug *activation)
+{
+    uint32_t index;
+    ss_lua_deadline *d = find_hooked(L, &index);
+
+    (void)activation;
+    if (!d) { /* it was suspended when the call ended */
+        lua_sethook(L, NULL, 0, 0);
+        return;
+    }
+    d->rests = RESTS; /* the handler leaves the hooks alone from here on */
+    /* Coroutines further in have ended, or are suspended. */
+    give_back(d, index);
+    raise_error(L, d, SS_LUA_HERE());
+}
+
+static void hook(ss_lua_deadline *d, lua_State *L)
+{
+    if (d->hooked_count == SS_LUA_HOOKED || lua_gethook(L) == on_next_instruction)
+        return;
+    d->hooked[d->hooked_count++] =
+        (ss_lua_displaced){L, lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L)};
+    lua_sethook(L, on_next_instruction, LUA_MASKCOUNT, 1);
+}
+
+/*
+ * In a signal handler.  Hooks the coroutines of the call that run on this thread's stack.  If the
+ * call itself is not among them, its coroutine is suspended, and what runs is not late.
+ */
+void ss_lua_strike(void *data)
+{
+    ss_lua_deadline *d = data;
+    ss_lua_activation_log log;
+    uint32_t own = 0;
+
+    if (d->rests) {
+        d->rests--;
+        return;
+    }
+    ss_lua_log_coroutines(d->state, SS_LUA_HERE(), &log);
+    while (own < log.state_count && log.states[own] != d->L)
+        own++;
+    for (uint32_t i = 0; own < log.state_count && i <= own; i++)
+        if (lua_topointer(log.states[i], LUA_REGISTRYINDEX) ==
+            lua_topointer(d->L, LUA_REGISTRYINDEX))
+            hook(d, log.states[i]);
+}
+
+/* Of the coroutines only the one that called surely lives; others that have our hook still put it
+   away themselves. */
+void ss_lua_strike_end(lua_State *L, ss_lua_deadline *d)
+{
+    uint32_t own = 0;
+
+    while (own < d->hooked_count && d->hooked[own].L != d->L)
+        own++;
+    give_back(d, own);
+    if (d->raised)
+        ss_lua_interrupt_clear(L, d->state);
+}
