@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The libraries that the tests need of another machine or C library, unpacked beside the build.
 
-    target_root.py arm64|musl FOLDER
+    target_root.py arm64|arm64-programs|musl FOLDER
 
-arm64: Debian's packages for that machine, unpacked.  musl: cmocka and Lua, compiled from the
+arm64: Debian's packages for that machine, unpacked.  arm64-programs: Python and Lua for it, with all
+that they need, so that they run by user-mode emulation.  musl: cmocka and Lua, compiled from the
 distribution's sources by musl-gcc.  Both come by the machine's own mirror and keys, and nothing is
 installed.  Prints the folder to give as STACKSPLICE_TARGET_ROOT; where that cannot be had the
 reason instead, with status 3.  What is there already is not fetched again.
@@ -36,6 +37,18 @@ def unpack_arm64(folder: Path, root: Path) -> None:
     suite.update()
     suite.apt("apt-get", "download", *PACKAGES, cwd=packages)
     for package in sorted(packages.glob("*.deb")):
+        run(["dpkg-deb", "-x", str(package), str(root)], suite.log)
+
+
+def unpack_arm64_programs(folder: Path, root: Path) -> None:
+    suite = ForeignSuite(codename(), own_archive(), folder)
+    names = (f"python3.{minor}" for minor in range(15, 10, -1))
+    python = next((name for name in names if suite.version(f"{name}-minimal")), None)
+    if not python:
+        raise Unavailable("no Python for that machine")
+    for package in suite.download(
+        [f"{python}-minimal", f"lib{python}-stdlib", "lua5.4"], [], folder / "packages"
+    ):
         run(["dpkg-deb", "-x", str(package), str(root)], suite.log)
 
 
@@ -88,6 +101,9 @@ def build_musl(folder: Path, root: Path) -> None:
         shutil.copy(lua / header, include)
 
 
+UNPACKERS = {"arm64": unpack_arm64, "arm64-programs": unpack_arm64_programs, "musl": build_musl}
+
+
 def main(machine: str, where: str) -> int:
     folder = Path(where).resolve()
     root = folder / "root"
@@ -97,7 +113,7 @@ def main(machine: str, where: str) -> int:
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir()
         try:
-            {"arm64": unpack_arm64, "musl": build_musl}[machine](folder, root)
+            UNPACKERS[machine](folder, root)
         except (Unavailable, OSError, subprocess.SubprocessError) as reason:
             print(reason)
             return 3

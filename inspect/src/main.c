@@ -69,11 +69,13 @@ static int report(const ssi_target *target, found *f)
 /* Stop the process, read all that changes, let it go. */
 static int read_stopped(ssi_target *target, ssi_pages *pages, found *f)
 {
-    int error = ssi_live_stop(target);
+    int error;
 
+    ssi_pages_forget(pages);
+    error = ssi_live_stop(target);
     if (error)
         return error;
-    ssi_live_take_stacks(target, pages);
+    ssi_pages_take_stacks(pages, target);
     read_frames(target, f);
     ssi_live_release(target);
     ssi_pages_freeze(pages);
@@ -82,8 +84,8 @@ static int read_stopped(ssi_target *target, ssi_pages *pages, found *f)
 
 static int inspect_process(int process, found *f)
 {
-    ssi_target target = {.process = process, .is_live = true};
-    ssi_pages *pages = ssi_pages_new(process);
+    ssi_target target = {.machine = ssi_machine_own(), .process = process, .is_live = true};
+    ssi_pages *pages = ssi_pages_new(ssi_live_fetch, &target);
     int error = pages ? ssi_live_maps(&target) : 0, status;
     char message[512];
 

@@ -49,18 +49,19 @@ main()
 """
 
 
-def core_of(interpreter: str, how: str, folder: Path) -> Path:
+def core_of(interpreter: str, how: str, folder: Path, script: str = CRASH, **variables: str) -> Path:
     """The core file of a process of INTERPRETER that crashes."""
     pattern = Path("/proc/sys/kernel/core_pattern").read_text()
     if "/" in pattern or pattern.startswith("|"):
         pytest.skip("this system does not put core files where the process is")
     limit = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-    (folder / "crash.py").write_text(CRASH)
+    (folder / "crash.py").write_text(script)
     done = subprocess.run(
         [interpreter, "crash.py", how],
         cwd=folder,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, limit),
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        env={**{name: os.environ[name] for name in os.environ if name != "PYTHONPATH"}, **variables},
+        stdout=subprocess.DEVNULL,
     )
     assert done.returncode < 0 or done.returncode > 128
     (found,) = folder.glob("*core*")
@@ -199,8 +200,8 @@ def test_nothing_there(tmp_path):
     assert done.stderr == f"stacksplice: --exe: {tmp_path / 'none'} does not exist\n"
 
 
-def inspected(core: Path) -> dict | None:
-    done = subprocess.run([PROGRAM, "--core", core], capture_output=True, timeout=60)
+def inspected(core: Path, *arguments: str) -> dict | None:
+    done = subprocess.run([PROGRAM, "--core", core, *arguments], capture_output=True, timeout=60)
     assert done.returncode in (0, 2), f"status {done.returncode}: {done.stderr!r}"
     assert (done.returncode == 2) == bool(done.stderr)
     return json.loads(done.stdout) if done.returncode == 0 else None
@@ -215,9 +216,9 @@ def test_cut_files(copied, tmp_path):
         assert document is None or any("the core file is cut" in note for note in document["notes"]), part
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_damaged_files(copied, tmp_path, seed):
-    data = copied[0].read_bytes()
+def damage(core: Path, tmp_path: Path, seed: int, *arguments: str) -> None:
+    """Read CORE again and again, each time with other bytes overwritten."""
+    data = core.read_bytes()
     chance = random.Random(seed)
     path = tmp_path / "damaged"
     path.write_bytes(data)
@@ -227,9 +228,14 @@ def test_damaged_files(copied, tmp_path, seed):
             for place in places:
                 file.seek(place)
                 file.write(chance.choice((bytes(8), b"\xff" * 8, bytes([chance.randrange(256)]))))
-        inspected(path)
+        inspected(path, *arguments)
         with path.open("r+b") as file:
             for place in places:
                 file.seek(place)
                 file.write(data[place : place + 8])
-    assert inspected(path) == inspected(copied[0])
+    assert inspected(path, *arguments) == inspected(core, *arguments)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_damaged_files(copied, tmp_path, seed):
+    damage(copied[0], tmp_path, seed)

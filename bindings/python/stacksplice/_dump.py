@@ -32,7 +32,9 @@ def inspect(*arguments: str) -> dict[str, Any]:
             [_PROGRAM, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
     except FileNotFoundError:
-        raise Refused("this build has no stacksplice-inspect: it is for Linux on x86-64 only") from None
+        raise Refused(
+            "this build has no stacksplice-inspect: it is for Linux on x86-64 and 64-bit Arm"
+        ) from None
     except OSError as exc:
         raise Refused(f"cannot run {_PROGRAM}: {exc.strerror}") from None
     if done.returncode < 0:

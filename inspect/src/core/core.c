@@ -51,8 +51,10 @@ static const char *check_header(const ssi_core *core, const char *path, Elf64_Eh
     if (!at || memcmp(at, ELFMAG, SELFMAG) != 0)
         return ssi_text_format("%.300s is no core file", path);
     memcpy(header, at, sizeof *header);
-    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != EM_X86_64)
-        return ssi_text_format("%.300s is of another machine than x86-64", path);
+    core->target->machine = ssi_machine_find(header->e_machine);
+    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
+        !core->target->machine)
+        return ssi_text_format("%.300s is of another machine than x86-64 and 64-bit Arm", path);
     if (header->e_type != ET_CORE)
         return ssi_text_format("%.300s is a program or library, no core file: name its core first, "
                                "and the program as --exe",

@@ -11,16 +11,6 @@
 
 enum { CLOSED = -1, UNUSABLE = -2 };
 
-/* Whether the open file FD is the one that was mapped at START.  Without a build-id in the core
-   nobody can say. */
-static bool is_the_file(const ssi_core *core, uint64_t start, int fd)
-{
-    char there[SSI_BUILD_ID_ROOM], here[SSI_BUILD_ID_ROOM];
-
-    return !ssi_build_id(&core->target->memory, start, there) ||
-           (ssi_build_id_of_file(fd, here) && !strcmp(there, here));
-}
-
 /* The mapping with which the binary of mapping AT begins. */
 static size_t first_of(const ssi_core *core, size_t at)
 {
@@ -44,7 +34,8 @@ static int file_of(ssi_core *core, size_t at)
     if (mapping->path && mapping->path[0] == '/' && !mapping->writable) {
         int fd = ssi_target_open(core->target, mapping);
 
-        if (fd >= 0 && is_the_file(core, core->target->mappings[first_of(core, at)].start, fd))
+        if (fd >= 0 && ssi_build_id_fits(&core->target->memory,
+                                         core->target->mappings[first_of(core, at)].start, fd))
             segment->fd = fd;
         else if (fd >= 0)
             close(fd);

@@ -6,26 +6,32 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/procfs.h>
-#include <sys/user.h>
 
 enum { MAX_FILES = 1 << 16 };
 
-static void read_thread(ssi_core *core, const void *data, size_t size)
-{
-    struct elf_prstatus status;
-    struct user_regs_struct r;
-    ssi_thread *thread;
+/* Where struct elf_prstatus has its members on each machine with 64 bits. */
+enum { STATUS_SIGNAL = 12, STATUS_THREAD = 32, STATUS_REGISTERS = 112 };
 
-    if (size < sizeof status)
+static void read_thread(ssi_core *core, const unsigned char *data, size_t size)
+{
+    const ssi_machine *machine = core->target->machine;
+    uint64_t words[SSI_MAX_KERNEL_WORDS];
+    size_t length = machine->kernel_words * sizeof *words;
+    ssi_thread *thread;
+    int16_t signal;
+    int32_t id;
+
+    if (size < STATUS_REGISTERS + length)
         return;
-    memcpy(&status, data, sizeof status);
-    memcpy(&r, &status.pr_reg, sizeof r);
-    thread = ssi_target_add_thread(core->target, status.pr_pid);
+    memcpy(&signal, data + STATUS_SIGNAL, sizeof signal);
+    memcpy(&id, data + STATUS_THREAD, sizeof id);
+    memcpy(words, data + STATUS_REGISTERS, length);
+    thread = ssi_target_add_thread(core->target, id);
     if (!thread)
         return;
-    ssi_thread_set_registers(thread, &r);
+    ssi_thread_set_registers(thread, machine, words);
     if (core->target->thread_count == 1)
-        core->target->signal = status.pr_cursig;
+        core->target->signal = signal;
 }
 
 static void read_process(ssi_core *core, const void *data, size_t size)

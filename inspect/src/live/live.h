@@ -4,7 +4,7 @@
 #ifndef SSI_LIVE_H
 #define SSI_LIVE_H
 
-#include "live/pages.h"
+#include "target/pages.h"
 #include "target/target.h"
 
 /* Write why PROCESS cannot be read, with the next step, to OUT; ERROR is that of the kernel. */
@@ -20,7 +20,7 @@ int ssi_live_maps(ssi_target *target);
  */
 int ssi_live_stop(ssi_target *target);
 void ssi_live_release(ssi_target *target);
-/* Copy what each stopped thread uses of its stack. */
-void ssi_live_take_stacks(const ssi_target *target, ssi_pages *pages);
+/* What ssi_pages_new needs to read the process of TARGET. */
+size_t ssi_live_fetch(void *target, uint64_t address, void *out, size_t size);
 
 #endif

@@ -13,15 +13,12 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 
 enum {
-    ROUNDS = 8,          /* of looking for threads that began meanwhile */
-    PATIENCE_MS = 500,   /* for a thread that sleeps in the kernel and cannot be interrupted */
-    MAX_STACK = 8 << 20, /* bytes copied of one stack */
-    RED_ZONE = 128,
+    ROUNDS = 8,        /* of looking for threads that began meanwhile */
+    PATIENCE_MS = 500, /* for a thread that sleeps in the kernel and cannot be interrupted */
     SPIN_NS = 3000000
 };
 
@@ -116,20 +113,20 @@ static bool wait_for(ssi_thread *thread, uint64_t until, int *signal)
 
 /* ---- Registers --------------------------------------------------------------------------------*/
 
-static void read_registers(ssi_thread *thread)
+static void read_registers(const ssi_machine *machine, ssi_thread *thread)
 {
-    struct user_regs_struct r;
-    struct iovec place = {&r, sizeof r};
+    uint64_t words[SSI_MAX_KERNEL_WORDS];
+    struct iovec place = {words, sizeof words};
 
     if (ptrace(PTRACE_GETREGSET, thread->id, (void *)NT_PRSTATUS, &place)) {
         snprintf(thread->why, sizeof thread->why, "registers cannot be read: %s", strerror(errno));
         return;
     }
-    if (place.iov_len != sizeof r) {
+    if (place.iov_len != machine->kernel_words * sizeof *words) {
         snprintf(thread->why, sizeof thread->why, "thread of another machine (32 bits)");
         return;
     }
-    ssi_thread_set_registers(thread, &r);
+    ssi_thread_set_registers(thread, machine, words);
 }
 
 /* What the kernel says of a thread, which may have ended meanwhile. */
@@ -174,7 +171,7 @@ int ssi_live_stop(ssi_target *target)
             ssi_thread *thread = &target->threads[i];
 
             if (wait_for(thread, start + PATIENCE_MS * 1000000ull, &thread->signal))
-                read_registers(thread);
+                read_registers(target->machine, thread);
         }
         done = count;
         (void)seize_all(target);
@@ -191,17 +188,10 @@ void ssi_live_release(ssi_target *target)
         read_status(target->process, &target->threads[i]);
 }
 
-void ssi_live_take_stacks(const ssi_target *target, ssi_pages *pages)
+size_t ssi_live_fetch(void *target, uint64_t address, void *out, size_t size)
 {
-    for (size_t i = 0; i < target->thread_count; i++) {
-        uint64_t sp = target->threads[i].registers[SSI_SP];
-        const ssi_mapping *mapping = ssi_target_mapping(target, sp);
-        uint64_t end = mapping ? mapping->end : 0;
+    struct iovec local = {out, size}, remote = {(void *)address, size};
+    ssize_t got = process_vm_readv(((const ssi_target *)target)->process, &local, 1, &remote, 1, 0);
 
-        if (!target->threads[i].has_registers || !mapping)
-            continue;
-        if (end - sp > MAX_STACK)
-            end = sp + MAX_STACK;
-        ssi_pages_take(pages, sp > RED_ZONE ? sp - RED_ZONE : sp, end);
-    }
+    return got > 0 ? (size_t)got : 0;
 }

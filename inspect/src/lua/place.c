@@ -26,19 +26,18 @@ static uint64_t function_of(const placing *p, const ssi_native_frame *frame, uin
     return 0;
 }
 
-/* The outermost words of a frame are the return address and the registers of its callers. */
-enum { CALLERS = 7 * 8 };
-
 /* Whether native frame AT holds VALUE in a register or on its stack. */
 static bool holds(const placing *p, size_t at, uint64_t value)
 {
+    const ssi_machine *machine = p->target->machine;
     const ssi_native_frame *frame = &p->stack->frames[at];
-    uint64_t end = at + 1 < p->stack->count ? p->stack->frames[at + 1].sp : 0, word;
+    uint64_t end = ssi_native_end(p->stack, at), word;
 
-    for (unsigned i = 0; i < SSI_SAVED; i++)
+    for (unsigned i = 0; i < machine->saved_count; i++)
         if (frame->known & 1u << i && frame->saved[i] == value)
             return true;
-    for (uint64_t place = frame->sp; place + CALLERS < end; place += sizeof word)
+    for (uint64_t place = frame->sp + machine->inner_saves; place + machine->outer_saves < end;
+         place += sizeof word)
         if (ssi_read_word(&p->target->memory, place, &word) && word == value)
             return true;
     return false;

@@ -168,10 +168,10 @@ static void try_word(reader *r, uint64_t word)
 
 static void scan(reader *r, const ssi_thread *thread)
 {
-    uint64_t sp = thread->registers[SSI_SP], end, word;
-    const ssi_mapping *stack = ssi_target_mapping(r->target, sp);
+    uint64_t sp = thread->registers[r->target->machine->sp], end, word;
+    const ssi_mapping *stack = ssi_target_stack(r->target, sp);
 
-    for (int i = 0; i < SSI_REGISTERS; i++)
+    for (int i = 0; i < r->target->machine->registers; i++)
         try_word(r, thread->registers[i]);
     if (!stack)
         return;

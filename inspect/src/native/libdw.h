@@ -57,6 +57,7 @@ typedef struct {
     X(int, dwfl_report_end,                                                                        \
       (Dwfl *, int (*)(Dwfl_Module *, void *, const char *, Dwarf_Addr, void *), void *))          \
     X(Dwfl_Module *, dwfl_report_module, (Dwfl *, const char *, Dwarf_Addr, Dwarf_Addr))           \
+    X(void, dwfl_thread_state_register_pc, (Dwfl_Thread *, Dwarf_Word))                            \
     X(bool, dwfl_thread_state_registers, (Dwfl_Thread *, int, unsigned, const Dwarf_Word *))       \
     X(Elf *, elf_memory, (char *, size_t))                                                         \
     X(unsigned int, elf_version, (unsigned int))

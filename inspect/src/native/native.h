@@ -7,21 +7,22 @@
 
 typedef struct ssi_native ssi_native;
 
-/* The callee-saved registers by which interpreters are found: rbx, rbp, r12 to r15. */
-enum { SSI_SAVED = 6 };
-
 typedef struct ssi_native_frame {
-    uint64_t address; /* address - 1 is in the instruction */
-    uint64_t sp;      /* the frame owns the stack from here to the next frame's sp */
-    uint64_t saved[SSI_SAVED];
-    unsigned known; /* a bit for each of SAVED that has a value */
+    uint64_t address;              /* address - 1 is in the instruction */
+    uint64_t sp;                   /* the frame owns the stack from here to the next frame's sp */
+    uint64_t saved[SSI_MAX_SAVED]; /* those of the machine's table */
+    unsigned known;                /* a bit for each of SAVED that has a value */
     bool inferred;
-    bool described; /* by its binary, so that the caller is certain */
+    bool described;   /* by its binary, so that the caller is certain */
+    bool interrupted; /* the address is not that of a call */
 } ssi_native_frame;
 
 typedef struct ssi_native_stack {
     ssi_native_frame *frames;
     size_t count, room;
+    size_t left_out; /* so many frames of a long stack, before that number CUT */
+    size_t cut;
+    uint64_t cut_sp;       /* of the first that was left out */
     const char *truncated; /* why the walk ended early, or NULL */
 } ssi_native_stack;
 
@@ -32,6 +33,8 @@ const char *ssi_native_missing(const ssi_native *native);
 void ssi_native_free(ssi_native *native);
 /* The frames of THREAD, innermost first; STACK is emptied before. */
 void ssi_native_walk(ssi_native *native, const ssi_thread *thread, ssi_native_stack *stack);
+/* Where the frame number AT ends on the stack; 0 if that is not known. */
+uint64_t ssi_native_end(const ssi_native_stack *stack, size_t at);
 /* What is known of the native frame at ADDRESS. */
 ssi_frame ssi_native_describe(ssi_native *native, const ssi_native_frame *frame);
 

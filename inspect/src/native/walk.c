@@ -4,14 +4,17 @@
  */
 #include "native/native.h"
 
-#include "base/list.h"
 #include "base/texts.h"
 #include "native/modules.h"
+#include "native/stack.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FRAMES = 1 << 15, MAX_VDSO = 1 << 16 };
+enum {
+    MAX_VDSO = 1 << 16,
+    MAX_RETURNS = 64 /* from one stack to another */
+};
 
 struct ssi_native {
     const ssi_libdw *dw;
@@ -20,7 +23,9 @@ struct ssi_native {
     ssi_modules modules;
     char *vdso; /* its image */
     const ssi_thread *thread;
-    uint64_t registers[SSI_REGISTERS]; /* from which the walk begins */
+    uint64_t registers[SSI_MAX_REGISTERS]; /* from which the walk begins, or goes on */
+    bool goes_on;                          /* with what a signal interrupted */
+    unsigned returns;                      /* to stacks at lower addresses */
     ssi_native_stack *stack;
 };
 
@@ -69,29 +74,44 @@ static bool get_thread(Dwfl *dwfl, pid_t id, void *data, void **thread)
     return id == native->thread->id;
 }
 
-static bool read_memory(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *out, void *data)
-{
-    ssi_native *native = data;
-
-    (void)dwfl;
-    return ssi_read(&native->target->memory, address, out, sizeof *out);
-}
-
-static bool set_registers(Dwfl_Thread *thread, void *data)
-{
-    ssi_native *native = data;
-
-    return native->dw->dwfl_thread_state_registers(thread, 0, SSI_REGISTERS, native->registers);
-}
-
-/* ---- Frames -----------------------------------------------------------------------------------*/
-
 static bool is_code(const ssi_native *native, uint64_t address)
 {
     const ssi_mapping *mapping = ssi_target_mapping(native->target, address);
 
     return mapping && mapping->executable;
 }
+
+/* What VALUE is without a signature, if it is the signed address of code. */
+static uint64_t without_signature(const ssi_native *native, uint64_t value)
+{
+    uint64_t address = ssi_machine_address(native->target->machine, value);
+
+    return address != value && is_code(native, address) ? address : value;
+}
+
+/* libdw reads return addresses from the stack, and its versions before 0.192 take them as they
+   are. */
+static bool read_memory(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *out, void *data)
+{
+    ssi_native *native = data;
+
+    (void)dwfl;
+    if (!ssi_read(&native->target->memory, address, out, sizeof *out))
+        return false;
+    *out = without_signature(native, *out);
+    return true;
+}
+
+static bool set_registers(Dwfl_Thread *thread, void *data)
+{
+    ssi_native *native = data;
+    const ssi_machine *machine = native->target->machine;
+
+    native->dw->dwfl_thread_state_register_pc(thread, native->registers[machine->pc]);
+    return native->dw->dwfl_thread_state_registers(thread, 0, machine->numbered, native->registers);
+}
+
+/* ---- Frames -----------------------------------------------------------------------------------*/
 
 /* Whether the code of FRAME has a description, by which its caller is found.  Where there is none,
    libdw tries the frame pointer. */
@@ -110,18 +130,36 @@ static bool is_described(const ssi_native *native, const ssi_native_frame *frame
 
 static void read_saved(const ssi_native *native, Dwfl_Frame *state, ssi_native_frame *frame)
 {
-    static const unsigned numbers[SSI_SAVED] = {3, 6, 12, 13, 14, 15};
+    const ssi_machine *machine = native->target->machine;
 
-    for (unsigned i = 0; i < SSI_SAVED; i++)
-        if (!native->dw->dwfl_frame_reg(state, numbers[i], &frame->saved[i]))
+    for (unsigned i = 0; i < machine->saved_count; i++)
+        if (!native->dw->dwfl_frame_reg(state, machine->saved[i], &frame->saved[i]))
             frame->known |= 1u << i;
 }
 
-/* A stack that is damaged can lead in circles; only a signal's frame leads to another stack. */
-static bool is_further(const ssi_native *native, const ssi_native_frame *last, uint64_t sp)
+/* A stack that is damaged can lead in circles.  Only signals' frames lead to other stacks, and only
+   what was interrupted can be without a frame, where a call pushes nothing. */
+static bool is_further(ssi_native *native, const ssi_native_frame *last, uint64_t sp)
 {
-    return sp > last->sp ||
-           ssi_target_mapping(native->target, sp) != ssi_target_mapping(native->target, last->sp);
+    const ssi_target *target = native->target;
+
+    if (sp > last->sp || (sp == last->sp && last->interrupted && target->machine->link))
+        return true;
+    return ssi_target_mapping(target, sp) != ssi_target_mapping(target, last->sp) &&
+           native->returns++ < MAX_RETURNS;
+}
+
+/* Whether FRAME, at PC, returns from a signal's handler by code that no unwind data describes
+   completely; the registers are then those that the signal interrupted. */
+static bool restore_interrupted(ssi_native *native, const ssi_native_frame *frame, uint64_t pc)
+{
+    const ssi_machine *machine = native->target->machine;
+    const ssi_memory *memory = &native->target->memory;
+    uint64_t code;
+
+    return machine->sigreturn && ssi_read_word(memory, pc, &code) && code == machine->sigreturn &&
+           ssi_read(memory, frame->sp + machine->interrupted, native->registers,
+                    machine->registers * sizeof *native->registers);
 }
 
 static int stop(ssi_native_stack *stack, const char *why)
@@ -134,53 +172,72 @@ static int on_frame(Dwfl_Frame *state, void *data)
 {
     ssi_native *native = data;
     ssi_native_stack *stack = native->stack;
-    const ssi_native_frame *last = stack->count ? &stack->frames[stack->count - 1] : NULL;
+    const ssi_native_frame *last = ssi_native_last(stack);
     ssi_native_frame frame = {0};
     bool interrupted = false;
     Dwarf_Addr pc;
 
     if (!native->dw->dwfl_frame_pc(state, &pc, &interrupted) ||
-        native->dw->dwfl_frame_reg(state, SSI_SP, &frame.sp))
+        native->dw->dwfl_frame_reg(state, native->target->machine->sp, &frame.sp))
         return stop(stack, "registers of the caller are not known");
     if (!pc)
         return 1;
     if (last && !is_further(native, last, frame.sp))
         return stop(stack, "native part truncated: the stack is damaged");
-    if (stack->count >= MAX_FRAMES)
-        return stop(stack, "native part truncated: too many frames");
+    frame.interrupted = interrupted;
     frame.address = pc + interrupted;
     frame.inferred = last && (last->inferred || !last->described);
     frame.described = is_described(native, &frame);
     read_saved(native, state, &frame);
-    if (!ssi_grow(&stack->frames, stack->count, &stack->room, sizeof frame))
+    if (!ssi_native_put(stack, &frame))
         return stop(stack, "native part truncated: out of memory");
-    stack->frames[stack->count++] = frame;
-    return 0;
+    native->goes_on = restore_interrupted(native, &frame, pc);
+    return native->goes_on;
 }
 
-/* A call of what is no code has only pushed its return address, so the caller can be had.  False
+/* A call of what is no code has only left its return address, so the caller can be had.  False
    without memory. */
 static bool step_out_of_no_code(ssi_native *native)
 {
-    uint64_t *r = native->registers, caller = 0;
-    ssi_native_stack *stack = native->stack;
+    const ssi_machine *machine = native->target->machine;
+    uint64_t *r = native->registers, *pc = &r[machine->pc], *sp = &r[machine->sp];
+    uint64_t caller = machine->link ? r[machine->link] : 0;
+    const ssi_native_frame frame = {
+        .address = *pc, .sp = *sp, .described = true, .interrupted = true};
 
-    if (is_code(native, r[SSI_PC]) || !ssi_read_word(&native->target->memory, r[SSI_SP], &caller) ||
+    if (is_code(native, *pc) ||
+        (!machine->link && !ssi_read_word(&native->target->memory, *sp, &caller)) ||
         !is_code(native, caller))
         return true;
-    if (!ssi_grow(&stack->frames, stack->count, &stack->room, sizeof *stack->frames))
+    if (!ssi_native_put(native->stack, &frame))
         return false;
-    stack->frames[stack->count++] =
-        (ssi_native_frame){.address = r[SSI_PC], .sp = r[SSI_SP], .described = true};
-    r[SSI_PC] =
-        caller - 1; /* in the call: libdw takes it for the instruction that was interrupted */
-    r[SSI_SP] += sizeof caller;
+    *pc = caller - 1; /* in the call: libdw takes it for the instruction that was interrupted */
+    *sp += machine->link ? 0 : sizeof caller;
     return true;
+}
+
+/* Walk from the registers on. */
+static void walk_on(ssi_native *native)
+{
+    unsigned link = native->target->machine->link;
+    const char *why;
+
+    native->goes_on = false;
+    if (link)
+        native->registers[link] = without_signature(native, native->registers[link]);
+    if (!step_out_of_no_code(native)) {
+        native->stack->truncated = "native part truncated: out of memory";
+        return;
+    }
+    if (native->dw->dwfl_getthread_frames(native->dwfl, native->thread->id, on_frame, native) >= 0)
+        return;
+    why = ssi_text_format("native part truncated: %s", native->dw->dwfl_errmsg(-1));
+    native->stack->truncated = why ? why : "native part truncated: out of memory";
 }
 
 void ssi_native_walk(ssi_native *native, const ssi_thread *thread, ssi_native_stack *stack)
 {
-    stack->count = 0;
+    stack->count = stack->left_out = 0;
     stack->truncated = NULL;
     if (!thread->has_registers) {
         stack->truncated = thread->why;
@@ -189,18 +246,12 @@ void ssi_native_walk(ssi_native *native, const ssi_thread *thread, ssi_native_st
     native->thread = thread;
     native->stack = stack;
     current = native;
+    native->returns = 0;
     memcpy(native->registers, thread->registers, sizeof native->registers);
-    if (!step_out_of_no_code(native)) {
-        stack->truncated = "native part truncated: out of memory";
-        return;
-    }
-    if (native->dw->dwfl_getthread_frames(native->dwfl, thread->id, on_frame, native) < 0) {
-        const char *why = native->dw->dwfl_errmsg(-1);
-
-        stack->truncated = ssi_text_format("native part truncated: %s", why);
-        if (!stack->truncated)
-            stack->truncated = "native part truncated: out of memory";
-    }
+    do
+        walk_on(native);
+    while (native->goes_on);
+    ssi_native_complete(stack);
 }
 
 ssi_frame ssi_native_describe(ssi_native *native, const ssi_native_frame *frame)
@@ -220,6 +271,16 @@ ssi_frame ssi_native_describe(ssi_native *native, const ssi_native_frame *frame)
 }
 
 /* ---- Life -------------------------------------------------------------------------------------*/
+
+const char *ssi_native_missing(const ssi_native *native)
+{
+    if (!native->modules.missing)
+        return NULL;
+    return ssi_text_format("%zu binaries of the process were not found here, or are other ones by "
+                           "their build-ids, the first is %.200s: nothing is known of what runs in "
+                           "them",
+                           native->modules.missing, native->modules.first_missing);
+}
 
 ssi_native *ssi_native_new(const ssi_target *target, const char **why)
 {
@@ -243,19 +304,11 @@ ssi_native *ssi_native_new(const ssi_target *target, const char **why)
     if (native->dwfl &&
         dw->dwfl_attach_state(native->dwfl, NULL, target->process, &threads, native))
         return native;
-    *why = ssi_text_format("native frames cannot be unwound: %s", dw->dwfl_errmsg(-1));
+    *why = ssi_native_missing(native); /* libdw knows the machine by the binaries */
+    if (!*why)
+        *why = ssi_text_format("native frames cannot be unwound: %s", dw->dwfl_errmsg(-1));
     ssi_native_free(native);
     return NULL;
-}
-
-const char *ssi_native_missing(const ssi_native *native)
-{
-    if (!native->modules.missing)
-        return NULL;
-    return ssi_text_format("%zu binaries of the process were not found here, or are other ones by "
-                           "their build-ids, the first is %.200s: nothing is known of what runs in "
-                           "them",
-                           native->modules.missing, native->modules.first_missing);
 }
 
 void ssi_native_free(ssi_native *native)

@@ -5,6 +5,8 @@
  */
 #include "splice/splice.h"
 
+#include "base/texts.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +14,8 @@
 
 static bool is_on_stack(const ssi_target *target, const ssi_thread *thread, uint64_t marker)
 {
-    uint64_t sp = thread->registers[SSI_SP];
-    const ssi_mapping *stack = thread->has_registers ? ssi_target_mapping(target, sp) : NULL;
+    uint64_t sp = thread->registers[target->machine->sp];
+    const ssi_mapping *stack = thread->has_registers ? ssi_target_stack(target, sp) : NULL;
 
     return stack && marker >= sp && marker < stack->end;
 }
@@ -88,15 +90,23 @@ static void put_run(merge *m)
 /* Whether the marker of the next run lies in the native frame AT of STACK. */
 static bool is_in_frame(const merge *m, const ssi_native_stack *stack, size_t at)
 {
-    uint64_t low = stack->frames[at].sp, high = UINT64_MAX;
+    uint64_t low = stack->frames[at].sp, high = ssi_native_end(stack, at);
 
-    if (m->next == m->count)
+    if (m->next == m->count || (!high && stack->truncated)) /* where it ends is not known */
         return false;
-    if (at + 1 < stack->count)
-        high = stack->frames[at + 1].sp;
-    else if (stack->truncated)
-        return false; /* where it ends is not known */
-    return m->runs[m->next].marker >= low && m->runs[m->next].marker < high;
+    return m->runs[m->next].marker >= low && (!high || m->runs[m->next].marker < high);
+}
+
+/* What ran in the frames that were left out follows behind their gap. */
+static void put_left_out(merge *m, const ssi_native_stack *stack)
+{
+    const char *reason =
+        ssi_text_format("%zu frames omitted here: stack longer than the limit", stack->left_out);
+
+    (void)ssi_frames_add_gap(m->out, reason ? reason : "frames omitted here: out of memory");
+    while (m->next < m->count && m->runs[m->next].marker >= stack->cut_sp &&
+           m->runs[m->next].marker < stack->frames[stack->cut].sp)
+        put_run(m);
 }
 
 /* A greenlet copies stacks away: outside of its own base, what lies there belongs to others.  The
@@ -114,6 +124,8 @@ static bool put_native(merge *m, ssi_native *native, const ssi_native_stack *sta
     for (size_t i = 0; i < stack->count; i++) {
         ssi_frame frame;
 
+        if (stack->left_out && i == stack->cut)
+            put_left_out(m, stack);
         if (is_in_frame(m, stack, i)) {
             put_run(m);
             while (is_in_frame(m, stack, i)) {

@@ -74,3 +74,11 @@ bool ssi_build_id_of_file(int fd, char *out)
 {
     return ssi_build_id(&(ssi_memory){read_file, &fd}, 0, out);
 }
+
+bool ssi_build_id_fits(const ssi_memory *memory, uint64_t base, int fd)
+{
+    char there[SSI_BUILD_ID_ROOM], here[SSI_BUILD_ID_ROOM];
+
+    return !ssi_build_id(memory, base, there) ||
+           (ssi_build_id_of_file(fd, here) && !strcmp(there, here));
+}

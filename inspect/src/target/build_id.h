@@ -11,5 +11,8 @@ enum { SSI_BUILD_ID_ROOM = 129 };
 bool ssi_build_id(const ssi_memory *memory, uint64_t base, char *out);
 /* The same of an open file. */
 bool ssi_build_id_of_file(int fd, char *out);
+/* Whether the open file may be the one that is mapped at BASE: their build-ids are equal, or MEMORY
+   has none, and nobody can say. */
+bool ssi_build_id_fits(const ssi_memory *memory, uint64_t base, int fd);
 
 #endif

@@ -2,11 +2,16 @@
 
 #include "base/list.h"
 
+#include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { MAX_OVERFLOW = 1 << 20 }; /* bytes that one function takes beyond a stack's end */
 
 ssi_thread *ssi_target_add_thread(ssi_target *target, int id)
 {
@@ -39,7 +44,8 @@ ssi_mapping *ssi_target_add_mapping(ssi_target *target, const ssi_mapping *mappi
     return added;
 }
 
-const ssi_mapping *ssi_target_mapping(const ssi_target *target, uint64_t address)
+/* The index of the first mapping that ends above ADDRESS. */
+static size_t index_of(const ssi_target *target, uint64_t address)
 {
     size_t low = 0, high = target->mapping_count;
 
@@ -51,9 +57,26 @@ const ssi_mapping *ssi_target_mapping(const ssi_target *target, uint64_t address
         else
             high = middle;
     }
-    return low < target->mapping_count && target->mappings[low].start <= address
-               ? &target->mappings[low]
+    return low;
+}
+
+const ssi_mapping *ssi_target_mapping(const ssi_target *target, uint64_t address)
+{
+    size_t at = index_of(target, address);
+
+    return at < target->mapping_count && target->mappings[at].start <= address
+               ? &target->mappings[at]
                : NULL;
+}
+
+const ssi_mapping *ssi_target_stack(const ssi_target *target, uint64_t sp)
+{
+    size_t at = index_of(target, sp), count = target->mapping_count;
+    const ssi_mapping *m = target->mappings;
+
+    if (at < count && m[at].start <= sp && !m[at].writable)
+        at++; /* a guard page */
+    return at < count && m[at].writable && m[at].start < sp + MAX_OVERFLOW ? &m[at] : NULL;
 }
 
 uint64_t ssi_target_binary_end(const ssi_target *target, size_t first)
@@ -79,7 +102,7 @@ uint64_t ssi_target_binary_end(const ssi_target *target, size_t first)
     return executable ? end : 0;
 }
 
-int ssi_target_open(const ssi_target *target, const ssi_mapping *mapping)
+static int open_file(const ssi_target *target, const ssi_mapping *mapping)
 {
     char path[2 * PATH_MAX];
     int fd;
@@ -97,6 +120,26 @@ int ssi_target_open(const ssi_target *target, const ssi_mapping *mapping)
     return fd;
 }
 
+static bool is_of_another_machine(const ssi_target *target, int fd)
+{
+    Elf64_Ehdr header;
+
+    return pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header &&
+           !memcmp(header.e_ident, ELFMAG, SELFMAG) && header.e_machine != target->machine->number;
+}
+
+int ssi_target_open(const ssi_target *target, const ssi_mapping *mapping)
+{
+    int fd = open_file(target, mapping);
+
+    if (fd >= 0 && is_of_another_machine(target, fd)) {
+        close(fd);
+        errno = ENOEXEC;
+        fd = -1;
+    }
+    return fd;
+}
+
 bool ssi_target_name(ssi_target *target, uint64_t address, const char *path, uint64_t offset)
 {
     ssi_mapping *mapping = (ssi_mapping *)ssi_target_mapping(target, address);
@@ -110,13 +153,10 @@ bool ssi_target_name(ssi_target *target, uint64_t address, const char *path, uin
     return copy != NULL;
 }
 
-void ssi_thread_set_registers(ssi_thread *thread, const struct user_regs_struct *r)
+void ssi_thread_set_registers(ssi_thread *thread, const ssi_machine *machine, const uint64_t *words)
 {
-    const uint64_t values[SSI_REGISTERS] = {r->rax, r->rdx, r->rcx, r->rbx, r->rsi, r->rdi,
-                                            r->rbp, r->rsp, r->r8,  r->r9,  r->r10, r->r11,
-                                            r->r12, r->r13, r->r14, r->r15, r->rip};
-
-    memcpy(thread->registers, values, sizeof values);
+    for (unsigned i = 0; i < machine->registers; i++)
+        thread->registers[i] = words[machine->kernel[i]];
     thread->has_registers = true;
 }
 

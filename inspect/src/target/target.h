@@ -6,11 +6,7 @@
 #define SSI_TARGET_H
 
 #include "base/memory.h"
-
-#include <sys/user.h>
-
-/* The registers in DWARF's order: 7 is the stack pointer, 16 the instruction pointer. */
-enum { SSI_REGISTERS = 17, SSI_SP = 7, SSI_PC = 16 };
+#include "target/machine.h"
 
 typedef struct ssi_thread {
     int id;
@@ -19,7 +15,7 @@ typedef struct ssi_thread {
     char why[96]; /* why there are no registers; else empty */
     int signal;   /* on its way to the thread when it was stopped */
     bool has_registers;
-    uint64_t registers[SSI_REGISTERS];
+    uint64_t registers[SSI_MAX_REGISTERS];
 } ssi_thread;
 
 typedef struct ssi_mapping {
@@ -30,6 +26,7 @@ typedef struct ssi_mapping {
 } ssi_mapping;
 
 typedef struct ssi_target {
+    const ssi_machine *machine;
     int process;
     char *executable; /* owned; its name, or NULL */
     char root[4096];  /* before the paths of mappings, to open them: "/proc/123/root" or empty */
@@ -52,15 +49,20 @@ ssi_thread *ssi_target_add_thread(ssi_target *target, int id);
 ssi_mapping *ssi_target_add_mapping(ssi_target *target, const ssi_mapping *mapping);
 /* The mapping that contains ADDRESS, or NULL. */
 const ssi_mapping *ssi_target_mapping(const ssi_target *target, uint64_t address);
+/* The stack whose pointer is SP: below it, if the stack is used up; NULL if there is none. */
+const ssi_mapping *ssi_target_stack(const ssi_target *target, uint64_t sp);
 /* Where the binary that begins with the mapping FIRST ends.  0 if none begins there: a process may
    also map a binary to read it, as debuggers do. */
 uint64_t ssi_target_binary_end(const ssi_target *target, size_t first);
-/* Opens the file of MAPPING as the process sees it; -1 with errno. */
+/* Opens the file of MAPPING as the process sees it; -1 with errno.  A binary of another machine is
+   not the process's. */
 int ssi_target_open(const ssi_target *target, const ssi_mapping *mapping);
 /* Set the path of the mapping that contains ADDRESS, and at which OFFSET of the file it begins.
    False without memory; an address where nothing is mapped is passed over. */
 bool ssi_target_name(ssi_target *target, uint64_t address, const char *path, uint64_t offset);
-void ssi_thread_set_registers(ssi_thread *thread, const struct user_regs_struct *r);
+/* From the WORDS of the kernel's set. */
+void ssi_thread_set_registers(ssi_thread *thread, const ssi_machine *machine,
+                              const uint64_t *words);
 void ssi_target_free(ssi_target *target);
 
 #endif

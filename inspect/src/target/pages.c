@@ -1,17 +1,18 @@
 /*
  * A cache of whole pages: a hash table from page numbers to copies.  A process that is stopped must
- * not wait for the reader, so each page is asked of the kernel once, and neighbours together.
+ * not wait for the reader, so each page is asked for once, and neighbours together.
  */
-#include "live/pages.h"
+#include "target/pages.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 enum {
     PAGE = 4096,
     MAX_PAGES = 1 << 17, /* half a gigabyte of copies; later reads fail */
-    BLOCK = 64           /* pages read by one call */
+    BLOCK = 64,          /* pages read by one call */
+    MAX_STACK = 8 << 20, /* bytes copied of one stack */
+    RED_ZONE = 128
 };
 
 typedef struct slot {
@@ -20,7 +21,8 @@ typedef struct slot {
 } slot;
 
 struct ssi_pages {
-    int process;
+    ssi_pages_fetch fetch;
+    void *data;
     bool frozen;
     size_t count, room; /* of slots; ROOM is a power of two */
     slot *slots;
@@ -28,13 +30,14 @@ struct ssi_pages {
     size_t block_count, pages_used;
 };
 
-ssi_pages *ssi_pages_new(int process)
+ssi_pages *ssi_pages_new(ssi_pages_fetch fetch, void *data)
 {
     ssi_pages *pages = calloc(1, sizeof *pages);
 
     if (!pages)
         return NULL;
-    pages->process = process;
+    pages->fetch = fetch;
+    pages->data = data;
     pages->room = 1024;
     pages->slots = calloc(pages->room, sizeof *pages->slots);
     pages->blocks = calloc(MAX_PAGES / BLOCK, sizeof *pages->blocks);
@@ -54,6 +57,12 @@ void ssi_pages_free(ssi_pages *pages)
     free(pages->blocks);
     free(pages->slots);
     free(pages);
+}
+
+void ssi_pages_forget(ssi_pages *pages)
+{
+    memset(pages->slots, 0, pages->room * sizeof *pages->slots);
+    pages->count = pages->pages_used = 0;
 }
 
 void ssi_pages_freeze(ssi_pages *pages)
@@ -127,13 +136,11 @@ static char *room_for(ssi_pages *pages, size_t count)
     return pages->blocks[block] + within * PAGE;
 }
 
-/* Ask the kernel for COUNT pages from PAGE on. */
+/* Ask for COUNT pages from PAGE on. */
 static void fetch(ssi_pages *pages, uint64_t page, size_t count)
 {
     char *bytes = room_for(pages, count);
-    struct iovec local = {bytes, count * PAGE}, remote = {(void *)(page * PAGE), count * PAGE};
-    ssize_t got = bytes ? process_vm_readv(pages->process, &local, 1, &remote, 1, 0) : -1;
-    size_t whole = got > 0 ? (size_t)got / PAGE : 0;
+    size_t whole = bytes ? pages->fetch(pages->data, page * PAGE, bytes, count * PAGE) / PAGE : 0;
 
     for (size_t i = 0; i < count; i++)
         if (!put(pages, page + i, i < whole ? bytes + i * PAGE : NULL))
@@ -144,6 +151,21 @@ void ssi_pages_take(ssi_pages *pages, uint64_t start, uint64_t end)
 {
     for (uint64_t page = start / PAGE, last = (end + PAGE - 1) / PAGE; page < last; page += BLOCK)
         fetch(pages, page, last - page < BLOCK ? (size_t)(last - page) : BLOCK);
+}
+
+void ssi_pages_take_stacks(ssi_pages *pages, const ssi_target *target)
+{
+    for (size_t i = 0; i < target->thread_count; i++) {
+        uint64_t sp = target->threads[i].registers[target->machine->sp];
+        const ssi_mapping *mapping = ssi_target_stack(target, sp);
+        uint64_t end = mapping ? mapping->end : 0;
+
+        if (!target->threads[i].has_registers || !mapping)
+            continue;
+        if (end - sp > MAX_STACK)
+            end = sp + MAX_STACK;
+        ssi_pages_take(pages, sp > RED_ZONE ? sp - RED_ZONE : sp, end);
+    }
 }
 
 static const char *page_at(ssi_pages *pages, uint64_t page)

@@ -1,0 +1,55 @@
+#include "target/machine.h"
+
+#include <elf.h>
+
+#ifdef __aarch64__
+enum { OWN = EM_AARCH64 };
+#else
+enum { OWN = EM_X86_64 };
+#endif
+
+static const ssi_machine machines[] = {
+    {
+        .number = EM_X86_64,
+        .registers = 17,
+        .sp = 7,
+        .pc = 16,
+        .numbered = 17,
+        .address_bits = 64,
+        .saved_count = 6,
+        .saved = {3, 6, 12, 13, 14, 15}, /* rbx, rbp, r12 to r15 */
+        .outer_saves = 7 * 8,            /* and the return address */
+        .kernel_words = 27,
+        .kernel = {10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16},
+    },
+    {
+        .number = EM_AARCH64,
+        .registers = 33,
+        .sp = 31,
+        .pc = 32,
+        .numbered = 32,
+        .link = 30,
+        .address_bits = 48,
+        .saved_count = 11,
+        .saved = {19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29},
+        .inner_saves = 12 * 8, /* and the return address */
+        .interrupted = 312,
+        .sigreturn = 0xd4000001d2801168, /* mov x8, #139; svc #0 */
+        .kernel_words = 34,
+        .kernel = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,
+                   17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32},
+    },
+};
+
+const ssi_machine *ssi_machine_find(unsigned number)
+{
+    for (size_t i = 0; i < sizeof machines / sizeof *machines; i++)
+        if (machines[i].number == number)
+            return &machines[i];
+    return NULL;
+}
+
+const ssi_machine *ssi_machine_own(void)
+{
+    return ssi_machine_find(OWN);
+}

@@ -1,0 +1,225 @@
+"""``python -m stacksplice core`` reads core files of 64-bit Arm, whatever machine it runs on."""
+
+from __future__ import annotations
+
+import signal
+import struct
+import subprocess
+
+import pytest
+from foreign_core import COMPILER, CROSS, address_of, core_of, needs, place_of, programs, start
+from test_core import CRASH, damage, functions, inspected, read
+
+# Writes its own stack where it fails, or in the handler of the signal, which then aborts.
+NATIVE = """
+#include <execinfo.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void write_stack(void)
+{
+    void *frames[64];
+    int count = backtrace(frames, 64);
+
+    for (int i = 0; i < count; i++)
+        printf("%p\\n", frames[i]);
+    fflush(stdout);
+}
+
+static void handler(int signal)
+{
+    write_stack();
+    abort();
+}
+
+static void write_maps(void)
+{
+    FILE *from = fopen("/proc/self/maps", "r"), *to = fopen("maps", "w");
+
+    for (int c; (c = getc(from)) != EOF;)
+        putc(c, to);
+    fclose(to);
+}
+
+static void set_handler(const char *kind)
+{
+    static char other[1 << 16];
+    stack_t place = {.ss_sp = other, .ss_size = sizeof other};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = strcmp(kind, "same") ? SA_ONSTACK : 0};
+
+    sigaltstack(&place, NULL);
+    sigaction(SIGSEGV, &action, NULL);
+}
+
+__attribute__((noinline)) static int leaf(const int *value)
+{
+    return *value;
+}
+
+static int with_handler;
+
+static int compare(const void *left, const void *right)
+{
+    if (!with_handler)
+        write_stack();
+    return leaf((const int *)16) + (left < right);
+}
+
+int main(int count, char **arguments)
+{
+    int numbers[] = {2, 1};
+
+    write_maps();
+    with_handler = count > 1;
+    if (with_handler)
+        set_handler(arguments[1]);
+    qsort(numbers, 2, sizeof *numbers, compare);
+    return numbers[0];
+}
+"""
+
+# A metamethod in a coroutine in a protected call; the signal comes while the innermost waits.
+CRASHING_LUA = """
+local function crash()
+  io.open("maps", "w"):write(io.open("/proc/self/maps"):read("a")):close()
+  return (os.execute("kill -ABRT $PPID"))
+end
+local function inner(n)
+  if n == 0 then return crash() end
+  local value = inner(n - 1)
+  return value
+end
+local co = coroutine.wrap(function()
+  local t = setmetatable({}, {__index = function(_, key) local value = inner(key) return value end})
+  local value = t[2]
+  return value
+end)
+local ok = pcall(function() local value = co() return value end)
+print(ok)
+"""
+LINES = [4, 8, 8, 12, 13, 16, 16]
+
+
+def native_stack(folder, *arguments, flags=()):
+    """The stack that a program wrote, the one that its core file has, and that file."""
+    needs("qemu-aarch64", COMPILER)
+    (folder / "crash.c").write_text(NATIVE)
+    subprocess.run([COMPILER, "-O2", "-g", *flags, "crash.c", "-o", "crash"], cwd=folder, check=True)
+    child = start(CROSS, folder / "crash", *arguments, cwd=folder)
+    assert child.stdout is not None
+    own = [int(line, 16) for line in child.stdout]
+    core = core_of(child, CROSS, folder)
+    document = read(core, "--root", CROSS, "--exe", str(folder / "crash"))
+    (thread,) = document["threads"]
+    assert document["process"]["signal"] == (signal.SIGABRT if arguments else signal.SIGSEGV)
+    assert document["notes"] == []
+    return own, thread["stack"], core
+
+
+def address(frame):
+    return int(frame["address"], 16)
+
+
+@pytest.mark.parametrize("flags", [(), ("-mbranch-protection=standard",), ("-fomit-frame-pointer",)])
+def test_the_native_stack_is_the_one_that_the_program_wrote(flags, tmp_path):
+    own, stack, _ = native_stack(tmp_path, flags=flags)
+    assert [frame.get("function") for frame in stack[:2]] == ["leaf", "compare"]
+    assert [address(frame) for frame in stack[2:]] == own[2:]
+    assert "main" in [frame.get("function") for frame in stack]
+    assert {frame["trust"] for frame in stack} == {"exact"}
+
+
+@pytest.mark.parametrize("place", ["same", "other"])
+@pytest.mark.parametrize("flags", [(), ("-mbranch-protection=standard",)])
+def test_a_stack_goes_on_below_a_signal(place, flags, tmp_path):
+    own, stack, _ = native_stack(tmp_path, place, flags=flags)
+    names = [frame.get("function") for frame in stack]
+    back = names.index("handler") + 1  # the code by which the handler returns
+    assert names[back + 1 : back + 3] == ["leaf", "compare"] and "main" in names
+    assert address(stack[back]) in own
+    outer = [address(frame) for frame in stack[back + 2 :]]
+    assert outer == own[-len(outer) :]
+    assert "gap" not in [frame["kind"] for frame in stack]
+
+
+PC_IN_SIGNAL_FRAME, SP_IN_SIGNAL_FRAME = 568, 560
+
+
+def test_signals_that_lead_in_a_circle(tmp_path):
+    """Two frames of signals, on two stacks, each of which says that it interrupted the other's return."""
+    _, stack, core = native_stack(tmp_path, "other")
+    back = [frame.get("function") for frame in stack].index("handler") + 1
+    data = bytearray(core.read_bytes())
+    interrupted = struct.pack("<Q", address(stack[back + 1]) - 1)
+    there = data.rindex(interrupted) - PC_IN_SIGNAL_FRAME  # those further inside are copies
+    place = there + SP_IN_SIGNAL_FRAME
+    (main_stack,) = struct.unpack_from("<Q", data, place)
+    made = main_stack - 4096  # the program had its handler elsewhere, so this is not used
+    pair = (address_of(data, there), address(stack[back]))
+    struct.pack_into("<QQ", data, place_of(data, made) + SP_IN_SIGNAL_FRAME, *pair)
+    struct.pack_into("<QQ", data, place, made, address(stack[back]))
+    core.write_bytes(data)
+    document = inspected(core, "--root", CROSS, "--exe", str(tmp_path / "crash"))
+    assert document is not None
+    last = document["threads"][0]["stack"][-1]
+    assert last["reason"] == "native part truncated: the stack is damaged"
+
+
+@pytest.fixture(scope="module")
+def root():
+    return programs()
+
+
+@pytest.mark.parametrize(("how", "top"), [("abort", []), ("call", []), ("read", ["string_at"])])
+def test_python(how, top, root, tmp_path):
+    writes = "open('maps', 'w').write(open('/proc/self/maps').read())\nmain()\n"
+    (tmp_path / "crash.py").write_text(CRASH.removesuffix("main()\n") + writes)
+    (python,) = (root / "usr" / "bin").glob("python3.[0-9]*")
+    core = core_of(start(root, python, "crash.py", how, cwd=tmp_path), root, tmp_path)
+    document = read(core, "--root", str(root))
+    crashed, other = document["threads"]
+    assert document["notes"] == []
+    assert functions(crashed) == [*top, "crash", "main", "<module>"]
+    assert "resting" in functions(other) and "other" in functions(other)
+    assert "gap" not in [frame["kind"] for frame in crashed["stack"] + other["stack"]]
+    natives = [frame.get("function", "") for frame in crashed["stack"] if frame["kind"] == "native"]
+    assert "qsort_r" in natives
+
+
+@pytest.fixture(scope="module")
+def lua_core(root, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lua")
+    (folder / "crash.lua").write_text(CRASHING_LUA)
+    return core_of(start(root, root / "usr" / "bin" / "lua5.4", "crash.lua", cwd=folder), root, folder)
+
+
+def test_lua(root, lua_core):
+    (thread,) = read(lua_core, "--root", str(root))["threads"]
+    assert [frame["line"] for frame in thread["stack"] if frame["kind"] == "script"] == LINES
+    assert "gap" not in [frame["kind"] for frame in thread["stack"]]
+    # pcall, coroutine.wrap and the loops between them are there, too.
+    first = next(at for at, frame in enumerate(thread["stack"]) if frame["kind"] == "script")
+    kinds = "".join(frame["kind"][0] for frame in thread["stack"][first:])
+    assert kinds.startswith("sss") and kinds.count("sn") == 4, kinds
+
+
+def test_damaged_files(root, lua_core, tmp_path):
+    damage(lua_core, tmp_path, 0, "--root", str(root))
+
+
+def test_files_of_another_machine_are_not_used(root, lua_core, tmp_path):
+    program = bytearray((root / "usr" / "bin" / "lua5.4").read_bytes())
+    program[18] = 62  # x86-64
+    (tmp_path / "lua").write_bytes(program)
+    (tmp_path / "lib").symlink_to(root / "lib")
+    # The second finds this machine's own program where the other had its.
+    for where in (("--root", str(root), "--exe", str(tmp_path / "lua")), ("--root", str(tmp_path))):
+        document = read(lua_core, *where)
+        (note,) = document["notes"]
+        assert note.startswith("1 binaries of the process were not found here") and "/usr/bin/lua5.4" in note
+        (thread,) = document["threads"]
+        frames = [frame for frame in thread["stack"] if frame.get("module") == "/usr/bin/lua5.4"]
+        assert frames and not any("function" in frame for frame in frames)
+    assert any("binaries of the process were not found here" in note for note in read(lua_core)["notes"])
