@@ -5,10 +5,13 @@
  * can then hurt anybody else.  `python -m stacksplice dump` runs it and writes what people read.
  */
 #include "core/core.h"
+#include "errors/errors.h"
+#include "errors/token.h"
 #include "live/live.h"
 #include "lua/lua.h"
 #include "native/native.h"
 #include "python/python.h"
+#include "report/error.h"
 #include "report/write.h"
 #include "splice/splice.h"
 
@@ -31,6 +34,10 @@ typedef struct found {
     size_t python_count;
     ssi_luas luas;
     ssi_scripts scripts;
+    ssi_blocks blocks;
+    ssi_errors errors;
+    uint64_t token; /* only this element of a stack is asked for; or 0 */
+    ssi_frame named;
 } found;
 
 /* What binaries say; it takes time. */
@@ -38,6 +45,7 @@ static void find(const ssi_target *target, found *f)
 {
     f->python_count = ssi_python_find(target, f->pythons);
     ssi_lua_find(target, &f->luas, &f->scripts);
+    ssi_blocks_find(target, &f->blocks, &f->scripts);
 }
 
 static void read_frames(const ssi_target *target, found *f)
@@ -45,6 +53,28 @@ static void read_frames(const ssi_target *target, found *f)
     for (size_t i = 0; i < f->python_count; i++)
         ssi_python_read(target, &f->pythons[i], &f->scripts);
     ssi_lua_read(target, &f->luas, &f->scripts);
+    ssi_errors_read(target, &f->blocks, &f->errors, &f->scripts);
+    if (f->token)
+        f->named = ssi_token_look_up(target, &f->blocks, f->token);
+}
+
+/* Write what the token stands for; the exit status. */
+static int report_token(const ssi_target *target, found *f)
+{
+    const char *why = NULL;
+    ssi_native *native = f->named.kind == SSI_NATIVE ? ssi_native_new(target, &why) : NULL;
+
+    if (native)
+        f->named = ssi_native_describe(native, &(ssi_native_frame){.address = f->token});
+    ssi_write_frame(&f->named);
+    ssi_native_free(native);
+    return putchar('\n') < 0 || fflush(stdout) ? refuse("standard output takes no more") : DONE;
+}
+
+/* The error of THREAD, or of the fail fast: 0. */
+static void put_error(const char *name, const found *f, int thread)
+{
+    ssi_put_error(name, &f->errors, ssi_errors_of(&f->errors, thread));
 }
 
 /* Unwind and write all that was read; the exit status. */
@@ -56,11 +86,17 @@ static int report(const ssi_target *target, found *f)
 
     ssi_splice_assign(target, &f->scripts);
     ssi_scripts_note(&f->scripts, native ? ssi_native_missing(native) : why);
+    ssi_errors_describe(&f->errors, native);
     ssi_write_begin(target, &f->scripts);
     for (size_t i = 0; i < target->thread_count; i++) {
         ssi_splice(target, native, why, &target->threads[i], &f->luas, &f->scripts, &stack);
         ssi_write_thread(&target->threads[i], &stack, i == 0);
+        put_error("error", f, target->threads[i].own_id);
+        ssi_write_thread_end();
     }
+    ssi_write_threads_end();
+    ssi_put_interpreters(&f->errors);
+    put_error("failed", f, 0);
     free(stack.items);
     ssi_native_free(native);
     return ssi_write_end() ? DONE : refuse("standard output takes no more");
@@ -100,32 +136,40 @@ static int inspect_process(int process, found *f)
         ssi_explain_refusal(process, error, message, sizeof message);
         status = refuse(message);
     } else {
-        status = report(&target, f);
+        status = f->token ? report_token(&target, f) : report(&target, f);
     }
     ssi_target_free(&target);
     ssi_pages_free(pages);
     return status;
 }
 
-static int inspect_core(const char *path, const char *executable, const char *root, found *f)
+/* What is read stays as it is, unlike a running process. */
+static int inspect_resting(const ssi_target *target, found *f)
+{
+    find(target, f);
+    read_frames(target, f);
+    return f->token ? report_token(target, f) : report(target, f);
+}
+
+static int inspect_core(ssi_target *target, const char *path, const char *executable, found *f)
+{
+    const char *why;
+    ssi_core *core = ssi_core_open(path, executable, target, &f->scripts, &why);
+    int status = core ? inspect_resting(target, f) : refuse(why);
+
+    ssi_core_free(core);
+    return status;
+}
+
+static int inspect_file(const char *path, const char *executable, const char *root, found *f)
 {
     ssi_target target = {0};
-    const char *why;
-    ssi_core *core;
     int status;
 
     if (strlen(root) >= sizeof target.root)
         return refuse("the path of --root is too long");
     strcpy(target.root, root);
-    core = ssi_core_open(path, executable, &target, &f->scripts, &why);
-    if (core) {
-        find(&target, f);
-        read_frames(&target, f);
-        status = report(&target, f);
-    } else {
-        status = refuse(why);
-    }
-    ssi_core_free(core);
+    status = inspect_core(&target, path, executable, f);
     ssi_target_free(&target);
     return status;
 }
@@ -142,21 +186,24 @@ static const char *option(char **arguments, const char *name)
 int main(int count, char **arguments)
 {
     const char *pid = option(arguments, "--pid"), *core = option(arguments, "--core");
-    const char *root = option(arguments, "--root");
+    const char *root = option(arguments, "--root"), *token = option(arguments, "--token");
     char *end = NULL;
     long process = pid ? strtol(pid, &end, 10) : 0;
     found f = {0};
     int status = -1;
 
     (void)count;
+    f.token = token ? strtoull(token, NULL, 0) : 0;
     if (process > 0 && process <= INT_MAX && !*end)
         status = inspect_process((int)process, &f);
     else if (core)
-        status = inspect_core(core, option(arguments, "--exe"), root ? root : "", &f);
+        status = inspect_file(core, option(arguments, "--exe"), root ? root : "", &f);
     ssi_lua_free(&f.luas);
+    ssi_errors_free(&f.errors);
     ssi_scripts_free(&f.scripts);
     return status >= 0
                ? status
                : refuse("usage: stacksplice-inspect --pid PROCESS\n"
-                        "       stacksplice-inspect --core FILE [--exe FILE] [--root FOLDER]");
+                        "       stacksplice-inspect --core FILE [--exe FILE] [--root FOLDER]\n"
+                        "       --token ELEMENT writes only what that element of a stack is");
 }

@@ -77,22 +77,27 @@ def sleeping() -> Iterator[subprocess.Popen[str]]:
     end(child)
 
 
-def dumped(process: int) -> dict:
-    document = json.loads(command("dump", "--json", str(process)).stdout)
+def dumped(process: int, *options: str) -> dict:
+    document = json.loads(command("dump", "--json", *options, str(process)).stdout)
     if importlib.util.find_spec("jsonschema"):
         validator("dump-1").validate(document)
     return document
 
 
-def outside(stack: list[dict]) -> list[tuple]:
-    """The frames outside of the innermost one called rest, and that one."""
-    first = next(at for at, frame in enumerate(stack) if frame.get("function") == "rest")
+def rows_of(stack: list[dict]) -> list[tuple]:
+    """What the frames of a process are compared by with those it captured itself."""
     rows = []
-    for frame in stack[first:]:
+    for frame in stack:
         # The loader and the kernel may name a library by different links.
         frame = {**frame, "module": os.path.realpath(frame.get("module", "/"))}
         rows.append(tuple(frame.get(field) or None for field in FIELDS))
     return rows
+
+
+def outside(stack: list[dict]) -> list[tuple]:
+    """The frames outside of the innermost one called rest, and that one."""
+    first = next(at for at, frame in enumerate(stack) if frame.get("function") == "rest")
+    return rows_of(stack[first:])
 
 
 def test_stacks_are_those_that_the_threads_captured(resting):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 from . import _stacksplice
+from ._dump_errors import text_of_failed, text_of_thread, with_stacks
 from ._frames import Frame, Stack
 from ._output import fail, write
 from ._redaction import clean_report
@@ -76,15 +77,15 @@ def add_symbols(
         document["notes"].append(f"cannot look up symbols: {missing}")
         return
     symbolizer = Symbolizer(folders)
-    for thread in document["threads"]:
+    for owner in with_stacks(document):
         modules: dict[str, str] = {}
-        for frame in thread["stack"]:
+        for frame in owner["stack"]:
             if "module" in frame:
                 here = _opened(frame["module"], root, program)
                 modules[here] = frame["module"]
                 frame["module"] = here
-        thread["stack"] = symbolizer.stack(thread["stack"])
-        for frame in thread["stack"]:
+        owner["stack"] = symbolizer.stack(owner["stack"])
+        for frame in owner["stack"]:
             if "module" in frame:
                 here = frame["module"]
                 frame["module"] = modules[here]
@@ -120,6 +121,8 @@ def text_of(document: dict[str, Any], all_frames: bool) -> str:
             name += ", which got the signal"
         stack = Stack.from_frames(Frame.from_dict(frame) for frame in thread["stack"])
         parts += [f"\nthread {thread['thread_id']}{name}\n", *stack.format(all_frames=all_frames)]
+        parts.append(text_of_thread(thread, all_frames))
+    parts.append(text_of_failed(document, all_frames))
     return "".join(parts)
 
 

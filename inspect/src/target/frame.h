@@ -12,7 +12,9 @@ typedef enum ssi_kind { SSI_NATIVE, SSI_SCRIPT, SSI_GAP } ssi_kind;
 /* Texts are those of base/texts.h; NULL and 0: not known. */
 typedef struct ssi_frame {
     ssi_kind kind;
-    bool inferred; /* not found by exact means */
+    bool inferred;     /* not found by exact means */
+    bool traceback;    /* as an interpreter recorded it while it unwound */
+    bool asynchronous; /* a gap that joins two stacks */
     uint64_t address;
     const char *language;
     const char *function, *file; /* of a script */

@@ -1,0 +1,211 @@
+"""``python -m stacksplice dump`` and ``core``: the errors of other processes are what they say themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from building import HERE, PACKAGE
+from test_commands import command, environment
+from test_core import copy_of, core_of, inspected, read
+from test_dump import PROGRAM, dumped, end, rows_of, start
+
+PROGRAM_WITH_ERRORS = str(HERE / "dump_errors_program.py")
+# What only the process itself makes of an error.
+OWN = ("schema", "symbol", "description", "fingerprint", "loose_fingerprint")
+
+
+@pytest.fixture(scope="module")
+def failing() -> Iterator[tuple[int, dict]]:
+    """A process whose threads have an error each, and its own reports of them."""
+    child = start(PROGRAM_WITH_ERRORS, "wait")
+    assert child.stdout is not None
+    yield child.pid, json.loads(child.stdout.readline())
+    end(child)
+
+
+def plain(error: dict) -> dict:
+    """What both the process and its reader say of an error."""
+    rows = {name: value for name, value in error.items() if name not in OWN}
+    if "stack" in rows:
+        rows["stack"] = rows_of(rows["stack"])
+    for name in ("propagation", "exceptions", "transformed"):
+        if rows.get(name) is not None:
+            rows[name] = [plain(inner) for inner in rows[name]]
+    return rows
+
+
+def errors_of(document: dict) -> dict[str, dict]:
+    return {str(thread["thread_id"]): plain(thread["error"]) for thread in document["threads"]}
+
+
+def clean(report: dict) -> dict:
+    return json.loads(json.dumps(plain(report)).replace("hunter2", "[redacted: password]"))
+
+
+def same(found: dict[str, dict], own: dict[str, dict]) -> None:
+    assert {name: json.loads(json.dumps(error)) for name, error in found.items()} == {
+        name: clean(report) for name, report in own.items()
+    }
+
+
+def test_errors_are_those_that_the_process_reports(failing):
+    process, own = failing
+    document = dumped(process)
+    assert document["notes"] == [] and "failed" not in document
+    (interpreter,) = document["interpreters"]
+    assert (interpreter["language"], interpreter["version"]) == ("python", sys.version)
+    same(errors_of(document), own)
+    (error,) = [thread["error"] for thread in document["threads"] if thread["error"]["propagation"]]
+    assert len(error["propagation"]) == 2 and len(error["transformed"]) == 1 and error["notes"]
+    assert max([len(thread["error"]["transformed"]) for thread in document["threads"]]) == 63
+
+
+@pytest.fixture(scope="module")
+def copied(failing, tmp_path_factory) -> Path:
+    """A core file of that process, made by gdb."""
+    return copy_of(failing[0], tmp_path_factory.mktemp("core"))
+
+
+def test_a_core_file_has_the_same(failing, copied):
+    same(errors_of(read(copied)), failing[1])
+
+
+@pytest.fixture(scope="module")
+def crashed(tmp_path_factory) -> Path:
+    """A core file of the kernel."""
+    script = Path(PROGRAM_WITH_ERRORS).read_text(encoding="utf-8")
+    folder = tmp_path_factory.mktemp("crash")
+    return core_of(sys.executable, "abort", folder, script, PYTHONPATH=str(PACKAGE.parent))
+
+
+def test_a_core_file_of_the_kernel(crashed):
+    found = [thread["error"] for thread in read(crashed)["threads"]]
+    messages = {(error["message"], len(error["propagation"])) for error in found}
+    assert messages == {
+        ("password=[redacted: password]", 2),
+        ("group (2 sub-exceptions)", 0),
+        ("99", 0),
+    }
+
+
+def test_text_is_that_of_reports(failing):
+    process, _ = failing
+    text = command("dump", str(process)).stdout
+    parts = text.split("\nCurrent error of this thread:\n")
+    assert len(parts) == 4 and all(part.count("\nthread ") <= 1 for part in parts[1:])
+    (group,) = [part for part in parts if "+-+---------------- 1 ----------------" in part]
+    assert "    | ExceptionGroup: inner (1 sub-exception)\n" in group
+    (chain,) = [part for part in parts if "KeyError" in part]
+    assert "\nKeyError: 'a ключ, \U0001f511'\n" in chain
+    assert "\nValueError: password=[redacted: password]\nnote: while the order was read\n" in chain
+    assert ", line 28, in fail\n" in chain
+    assert "hunter2" not in text
+
+
+def test_each_token_can_be_asked_for(failing):
+    process, _ = failing
+    document = dumped(process)
+    stacks = [thread["error"]["stack"] for thread in document["threads"]]
+    for frame in [frame for stack in stacks for frame in stack if frame["kind"] != "native"]:
+        for member in ("source", "source_column"):  # which the command adds
+            frame.pop(member, None)
+        done = subprocess.run(
+            [PROGRAM, "--pid", str(process), "--token", frame["address"]], capture_output=True, check=True
+        )
+        assert json.loads(done.stdout) == frame
+
+
+def test_a_process_without_the_library(failing):
+    child = start("-c", "print(flush=True)\ninput()")
+    assert child.stdout is not None
+    child.stdout.readline()
+    document = dumped(child.pid)
+    token = subprocess.run(
+        [PROGRAM, "--pid", str(child.pid), "--token", "0x5353000000010008"], capture_output=True, check=True
+    )
+    end(child)
+    assert not any("error" in thread for thread in document["threads"])
+    assert json.loads(token.stdout)["reason"] == "the process has no stacksplice that can be read"
+
+
+LUA = """
+local stacksplice = require "stacksplice"
+stacksplice.originate("token=abc from Lua")
+io.write("ready\\n"):flush()
+io.read()
+"""
+
+
+def test_lua(tmp_path):
+    lua, build = shutil.which("lua5.4"), os.environ.get("STACKSPLICE_BUILD_DIR")
+    if lua is None or build is None or not Path(build, "lua/5.4/stacksplice.so").exists():
+        pytest.skip("needs lua5.4 and the module for it in STACKSPLICE_BUILD_DIR")
+    (tmp_path / "x.lua").write_text(LUA)
+    child = subprocess.Popen(
+        [lua, tmp_path / "x.lua"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(LUA_CPATH=f"{build}/lua/5.4/?.so"),
+    )
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline() == "ready\n"
+        document = dumped(child.pid)
+    finally:
+        end(child)
+    (thread,), (state,) = document["threads"], document["interpreters"]
+    assert (state["language"], state["version"]) == ("lua", "5.4")
+    error = thread["error"]
+    assert error["language"] == "lua" and error["message"] == "token=[redacted: token] from Lua"
+    assert ("x.lua", 3) in [
+        (os.path.basename(frame.get("file", "")), frame.get("line")) for frame in error["stack"]
+    ]
+
+
+# ---- Damage --------------------------------------------------------------------------------------
+
+
+def places_of(data: bytes) -> list[int]:
+    """Where the core file DATA has the block, texts of errors, and what is near them."""
+    words = [b"stacksplice:data", b"password=hunter2", b"SSER", b"SSTA", b"while the order was"]
+    found = []
+    for word in words:
+        at = data.find(word)
+        while at >= 0:
+            found.append(at)
+            at = data.find(word, at + 1)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_damaged_errors(crashed, tmp_path, seed):
+    data = crashed.read_bytes()
+    path = tmp_path / "damaged"
+    path.write_bytes(data)
+    places = places_of(data)
+    assert data.find(b"stacksplice:data") > 0 and len(places) > 8
+    whole = inspected(path)
+    chance = random.Random(seed)
+    for _ in range(25):
+        near = [min(max(chance.choice(places) + chance.randrange(-400, 800), 0), len(data) - 8)]
+        near += [chance.choice(places) // 8 * 8 + 8 * chance.randrange(-40, 80) for _ in range(3)]
+        with path.open("r+b") as file:
+            for place in near:
+                file.seek(place)
+                other = data[chance.choice(places) // 8 * 8 :][:8]  # a pointer that leads elsewhere
+                file.write(chance.choice((bytes(8), b"\xff" * 8, other, bytes([chance.randrange(256)]))))
+        inspected(path)
+        with path.open("r+b") as file:
+            for place in near:
+                file.seek(place)
+                file.write(data[place : place + 8])
+    assert inspected(path) == whole
