@@ -1,15 +1,18 @@
 -- A program without stacksplice that rests in known Lua functions.  It prints for each frame, the
--- innermost first, its source and line, then a line with a dot, and waits for standard input to end.
+-- innermost first, its source, line and name, then a line with a dot, and waits for standard input to end.
 local running = { (coroutine.running()) }
 
 local function print_frames(co, level)
   while true do
-    local info = debug.getinfo(co, level, "Sl")
+    local info = debug.getinfo(co, level, "Sln")
     if not info then
       return
     end
     if info.what ~= "C" then
-      print((info.source:gsub("^[@=]", "")) .. ":" .. info.currentline)
+      local source = info.source:gsub("^[@=]", "")
+      local name = info.name or info.what == "main" and "main chunk"
+      name = name or ("function <%s:%d>"):format(source, info.linedefined)
+      print(source .. ":" .. info.currentline .. ":" .. name)
     end
     level = level + 1
   end
@@ -68,4 +71,50 @@ local function sorted()
   table.sort({ 2, 1 }, function() inside(replaced) return false end)
 end
 
-xpcall(sorted, print)
+-- luacheck: push ignore
+-- Each calls a function by another name.
+local ways = {
+  function(f) global = f global() end,
+  function(f) local t = { field = f } t.field() end,
+  function(f) local t = { method = f } t:method() end,
+  function(f) local t = { f } t[1]() end,
+  function(f) local t, key = { key = f }, "key" t[key]() end,
+  function(f) local t, key = { key = f }, "k" t[key .. "ey"]() end,
+  function(f) local t = { ["not a name"] = f } t["not a name"]() end,
+  function(f) local t = { inner = { f = f } } t.inner.f() end,
+  function(f) (function() f() end)() end,
+  function(f) for _ in f do break end end,
+  function(f) (f or print)() end,
+  function(f) local g = f if g then g = f or g end g() end,
+  function(f) local _ENV = { entry = f } entry() end,
+  function(f) return f() end,
+  function(f) return (f()) end,
+  function(f) setmetatable({}, { __newindex = f }).x = 1 end,
+  function(f) setmetatable({}, { __newindex = f })[1] = 1 end,
+  function(f) return #setmetatable({}, { __len = f }) end,
+  function(f) return -setmetatable({}, { __unm = f }) end,
+  function(f) return ~setmetatable({}, { __bnot = f }) end,
+  function(f) return setmetatable({}, { __eq = f }) == setmetatable({}, {}) end,
+  function(f) return setmetatable({}, { __le = f }) <= {} end,
+  function(f) return setmetatable({}, { __lt = f }) > 1 end,
+  function(f) return setmetatable({}, { __shr = f }) >> 1 end,
+  function(f) return 2 ^ setmetatable({}, { __pow = f }) end,
+  function(f) return setmetatable({}, { __idiv = f }) // 2.5 end,
+  function(f) setmetatable({}, { __call = f })() end,
+  function(f) local called = setmetatable({}, { __call = f }) called() end,
+  load("local f = ... local closed <close> = setmetatable({}, { __close = f })", "=closing")
+    or function(f) return f() .. "" end,
+  function(f)
+    debug.sethook(function() debug.sethook() f() end, "l")
+    return 1
+  end,
+  function(f) (function() setmetatable({}, { __gc = f }) end)() collectgarbage() end,
+}
+-- luacheck: pop
+
+local function call(number)
+  local way = ways[number] or sorted
+  way(function() call(number + 1) return 1 end)
+end
+
+xpcall(call, print, 1)

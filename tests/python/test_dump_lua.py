@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import json
 import os
 import shutil
 import subprocess
@@ -13,16 +15,23 @@ from pathlib import Path
 import pytest
 from building import HERE
 from test_core import copy_of, read
-from test_dump import dumped, end
+from test_dump import PROGRAM, dumped, end
 
 
-def luas() -> Iterator[str]:
-    """The programs of Lua 5.4 and 5.5 that this machine has."""
+def luas() -> Iterator[list[str]]:
+    """The commands that run a script by Lua 5.3, 5.4 and 5.5 on this machine."""
     fetched = HERE.parent.parent / "build" / "interpreters" / "lua5.5" / "usr" / "bin" / "lua5.5"
     for name in ("lua5.4", "lua5.5", str(fetched)):
         path = shutil.which(name)
         if path:
-            yield path
+            yield [path]
+    with contextlib.suppress(OSError):
+        ctypes.CDLL("liblua5.3.so.0")
+        yield [sys.executable, str(HERE / "run_lua_program.py"), "liblua5.3.so.0"]
+
+
+def name_of(command: list[str]) -> str:
+    return Path(command[-1]).name
 
 
 def started(*arguments: str) -> subprocess.Popen[str]:
@@ -34,33 +43,72 @@ def started(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.fixture(scope="module", params=list(luas()))
+@pytest.fixture(scope="module", params=list(luas()), ids=name_of)
 def resting(request) -> Iterator[tuple[int, list[str]]]:
     """A process of Lua, and what debug.getinfo says of its frames."""
-    child = started(request.param, str(HERE / "dump_frames_program.lua"))
+    child = started(*request.param, str(HERE / "dump_frames_program.lua"))
     assert child.stdout is not None
     yield child.pid, [line.rstrip("\n") for line in iter(child.stdout.readline, ".\n")]
     end(child)
 
 
 def lines_of(stack: list[dict]) -> list[str]:
-    return [f"{frame['file']}:{frame['line']}" for frame in stack if frame["kind"] == "script"]
+    return [
+        f"{frame['file']}:{frame['line']}:{frame['function']}"
+        for frame in stack
+        if frame["language"] == "lua"
+    ]
 
 
-def test_lines_are_those_of_debug_getinfo(resting):
+def test_lines_and_names_are_those_of_debug_getinfo(resting):
     process, seen = resting
     (thread,) = dumped(process)["threads"]
-    assert len(seen) > 20 and lines_of(thread["stack"]) == seen
+    assert len(seen) > 110 and lines_of(thread["stack"]) == seen
+    assert {frame["trust"] for frame in thread["stack"] if frame["kind"] != "native"} == {"exact"}
     assert "gap" not in [frame["kind"] for frame in thread["stack"]]
-    script = [frame for frame in thread["stack"] if frame["kind"] == "script"]
-    assert script[-1]["function"] == "main chunk"
-    assert script[0]["function"] == f"function <{HERE / 'dump_frames_program.lua'}:27>"
 
 
 def test_a_core_file_has_the_same(resting, tmp_path):
     process, seen = resting
     (thread,) = read(copy_of(process, tmp_path))["threads"]
     assert lines_of(thread["stack"]) == seen
+
+
+SPINNING = """
+local function spin(limit)
+  print() io.flush()
+  local count = 0
+  while count < limit do
+    local inside = count % 3
+    if inside == 0 then
+      count = count + 2
+    else
+      count = count - 1
+    end
+  end
+end
+spin(math.huge)
+"""
+
+
+@pytest.mark.parametrize("lua", list(luas()), ids=name_of)
+def test_the_line_where_lua_itself_runs(lua, tmp_path):
+    script = tmp_path / "spin.lua"
+    script.write_text(SPINNING.lstrip())
+    child = started(*lua, str(script))
+    assert child.stdout is not None and child.stdout.readline() == "\n"
+    seen = []
+    for _ in range(20):
+        done = subprocess.run([PROGRAM, "--pid", str(child.pid)], stdout=subprocess.PIPE, check=True)
+        (thread,) = json.loads(done.stdout)["threads"]
+        seen.append(next(frame for frame in thread["stack"] if frame["kind"] == "script"))
+    end(child)
+    assert {frame["function"] for frame in seen} == {"spin"}
+    while seen[0]["line"] == 2:  # it had not come back from that call
+        assert seen.pop(0)["trust"] == "exact"
+    assert {frame["line"] for frame in seen} <= set(range(4, 11))
+    # Lua 5.3 has no place but in memory.
+    assert {frame["trust"] for frame in seen} == {"exact" if "5.3" in lua[-1] else "inferred"}
 
 
 def test_python_and_lua_call_each_other():
@@ -90,13 +138,15 @@ def test_python_and_lua_call_each_other():
     inner = '[string "local function inner()..."]'
     outer = '[string "local function outer()..."]'
     call = place["    assert lua.lua_pcallk(state, 0, 0, 0, None, None) == 0"]
+    files = [frame["file"] for frame in thread["stack"] if frame["language"] == "lua"]
+    assert files == [inner, inner, outer, outer]
     assert found == [
         ("python", "rest", place["    sys.stdin.read()"]),
-        ("lua", f"function <{inner}:1>", 3),
+        ("lua", "inner", 3),
         ("lua", "main chunk", 4),
         ("python", "run", call),
         ("python", "again", place["def again(state):"] + 1),
-        ("lua", f"function <{outer}:1>", 2),
+        ("lua", "outer", 2),
         ("lua", "main chunk", 3),
         ("python", "run", call),
         ("python", "main", place["def main():"] + 1),

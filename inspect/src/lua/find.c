@@ -30,9 +30,9 @@ void ssi_lua_find(const ssi_target *target, ssi_luas *luas, ssi_scripts *scripts
         if (!end || !ssi_binary_open(target, &target->mappings[i], &binary))
             continue;
         minor = version_in(&binary);
-        if (minor == 4 || minor == 5) {
+        if (ssi_lua_layout_of(minor)) {
             luas->copies[luas->copy_count++] =
-                (ssi_lua){(unsigned)minor, target->mappings[i].start, end, binary};
+                (ssi_lua){ssi_lua_layout_of(minor), target->mappings[i].start, end, binary};
             continue;
         }
         ssi_binary_close(&binary);

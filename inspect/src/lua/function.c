@@ -2,46 +2,12 @@
 
 #include "base/texts.h"
 #include "lua/layout.h"
+#include "lua/read.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SOURCE = 1024, MAX_LINES = 1 << 22, INSTRUCTION = 4, STORED_WHOLE = -128 };
-
-static uint64_t word(const ssi_memory *memory, uint64_t address)
-{
-    uint64_t value = 0;
-
-    return ssi_read_word(memory, address, &value) ? value : 0;
-}
-
-static int32_t number(const ssi_memory *memory, uint64_t address)
-{
-    int32_t value = 0;
-
-    return ssi_read(memory, address, &value, sizeof value) ? value : 0;
-}
-
-/* The text at ADDRESS, cut to MAX_SOURCE bytes; NULL if it cannot be read. */
-static const char *text_at(const ssi_memory *memory, unsigned minor, uint64_t address)
-{
-    char bytes[MAX_SOURCE];
-    uint8_t type = 0, length = 0;
-    uint64_t data = address + SSI_LUA_TEXT_DATA, size;
-
-    if (!address || !ssi_read(memory, address + SSI_LUA_TYPE, &type, 1) ||
-        !ssi_read(memory, address + SSI_LUA_TEXT_SHORT_LENGTH, &length, 1))
-        return NULL;
-    size = length;
-    if (type != SSI_LUA_TEXT_SHORT) {
-        size = word(memory, address + SSI_LUA_TEXT_LONG_LENGTH);
-        data = minor >= 5 ? word(memory, data) : data;
-    }
-    if (size > sizeof bytes)
-        size = sizeof bytes;
-    return data && ssi_read(memory, data, bytes, (size_t)size) ? ssi_text(bytes, (size_t)size)
-                                                               : NULL;
-}
+enum { MAX_LINES = 1 << 22, INSTRUCTION = 4, STORED_WHOLE = -128 };
 
 /* The name that Lua itself shows for a chunk: of a file, as its host named it, or its first line.
  */
@@ -56,11 +22,12 @@ static const char *shown_source(const char *source)
 }
 
 /* The last line that is stored whole for an instruction up to PC; *BASE is that instruction. */
-static int32_t known_line(const ssi_memory *memory, uint64_t proto, int32_t pc, int32_t *base)
+static int32_t known_line(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t proto,
+                          int32_t pc, int32_t *base)
 {
-    int32_t line = number(memory, proto + SSI_LUA_PROTO_LINE), row[2];
-    int32_t low = 0, high = number(memory, proto + SSI_LUA_PROTO_KNOWN_COUNT);
-    uint64_t rows = word(memory, proto + SSI_LUA_PROTO_KNOWN);
+    int32_t line = ssi_lua_number(memory, proto + layout->proto_line), row[2];
+    int32_t low = 0, high = ssi_lua_number(memory, proto + SSI_LUA_PROTO_KNOWN_COUNT);
+    uint64_t rows = ssi_lua_word(memory, proto + SSI_LUA_PROTO_KNOWN);
 
     *base = -1;
     if (high > MAX_LINES)
@@ -81,15 +48,18 @@ static int32_t known_line(const ssi_memory *memory, uint64_t proto, int32_t pc, 
     return line;
 }
 
-/* The line of instruction PC: each has its difference to the one before. */
-static uint32_t line_of(const ssi_memory *memory, uint64_t proto, int32_t pc)
+/* The line of instruction PC: each has its line, or the difference to the one before. */
+static uint32_t line_of(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t proto,
+                        int32_t pc)
 {
-    uint64_t lines = word(memory, proto + SSI_LUA_PROTO_LINES);
-    int32_t count = number(memory, proto + SSI_LUA_PROTO_LINE_COUNT), at, line;
+    uint64_t lines = ssi_lua_word(memory, proto + layout->proto_lines);
+    int32_t count = ssi_lua_number(memory, proto + SSI_LUA_PROTO_LINE_COUNT), at, line;
 
     if (!lines || pc < 0 || pc >= count || count > MAX_LINES)
         return 0;
-    line = known_line(memory, proto, pc, &at);
+    if (layout->whole_lines)
+        return (uint32_t)ssi_lua_number(memory, lines + (uint64_t)pc * sizeof line);
+    line = known_line(memory, layout, proto, pc, &at);
     while (at++ < pc) {
         int8_t difference;
 
@@ -100,25 +70,25 @@ static uint32_t line_of(const ssi_memory *memory, uint64_t proto, int32_t pc)
     return line > 0 ? (uint32_t)line : 0;
 }
 
-ssi_frame ssi_lua_frame(const ssi_memory *memory, unsigned minor, uint64_t call_info,
-                        uint64_t function)
+ssi_frame ssi_lua_frame(const ssi_memory *memory, const ssi_lua_layout *layout,
+                        const ssi_lua_call *call, const char *name)
 {
-    uint64_t proto = word(memory, function + SSI_LUA_CLOSURE_PROTO);
-    uint64_t pc = word(memory, call_info + SSI_LUA_CALL_PC);
-    uint64_t code = word(memory, proto + SSI_LUA_PROTO_CODE);
-    int32_t defined = number(memory, proto + SSI_LUA_PROTO_LINE);
-    const char *source =
-        shown_source(text_at(memory, minor, word(memory, proto + SSI_LUA_PROTO_SOURCE)));
+    uint64_t function = ssi_lua_word(memory, call->function), pc = call->pc;
+    uint64_t proto = ssi_lua_word(memory, function + SSI_LUA_CLOSURE_PROTO);
+    uint64_t code = ssi_lua_word(memory, proto + layout->proto_code);
+    int32_t defined = ssi_lua_number(memory, proto + layout->proto_line);
+    const char *source = shown_source(
+        ssi_lua_text(memory, layout, ssi_lua_word(memory, proto + layout->proto_source)));
     ssi_frame frame = {.kind = SSI_SCRIPT,
                        .inferred = true,
                        .language = "lua",
                        .address = pc,
                        .file = source,
-                       .function = "main chunk"};
+                       .function = name ? name : "main chunk"};
 
-    if (defined)
+    if (!name && defined)
         frame.function = ssi_text_format("function <%s:%d>", source ? source : "?", (int)defined);
     if (pc > code && pc - code <= (uint64_t)MAX_LINES * INSTRUCTION)
-        frame.line = line_of(memory, proto, (int32_t)((pc - code) / INSTRUCTION) - 1);
+        frame.line = line_of(memory, layout, proto, (int32_t)((pc - code) / INSTRUCTION) - 1);
     return frame;
 }

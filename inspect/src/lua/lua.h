@@ -1,5 +1,5 @@
 /*
- * The Lua functions that run in a target, Lua 5.4 and 5.5, with or without stacksplice in it.
+ * The Lua functions that run in a target, Lua 5.3 to 5.5, with or without stacksplice in it.
  *
  * A lua_State is found where the stacks of threads have its address, and is believed only if its
  * whole chain of calls is as it must be.
@@ -7,6 +7,7 @@
 #ifndef SSI_LUA_H
 #define SSI_LUA_H
 
+#include "lua/layout.h"
 #include "native/native.h"
 #include "target/frame.h"
 #include "target/symbols.h"
@@ -16,7 +17,7 @@ enum { SSI_MAX_LUAS = 8 };
 
 /* A copy of Lua in a target: found before a process is stopped. */
 typedef struct ssi_lua {
-    unsigned minor;
+    const ssi_lua_layout *layout;
     uint64_t start, end; /* of its binary */
     ssi_binary binary;
 } ssi_lua;
@@ -25,6 +26,7 @@ typedef struct ssi_lua {
 typedef struct ssi_lua_run {
     uint64_t call_info;  /* of the innermost */
     size_t first, count; /* of the frames */
+    bool is_running;     /* Lua itself runs, in the first one */
 } ssi_lua_run;
 
 typedef struct ssi_lua_state {

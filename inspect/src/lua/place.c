@@ -5,6 +5,9 @@
  * frame of Lua's binary that holds the one of a state's next run is a frame of that run.  The loop
  * is the largest function that does; those that it called may still hold what it had in a register.
  * If two states could own a frame, or none, a gap stands there.
+ *
+ * If each run has its frame, and all these frames hold their CallInfo in one and the same register
+ * or place, that is no chance: then the frames are exact.
  */
 #include "lua/lua.h"
 
@@ -12,6 +15,8 @@ typedef struct placing {
     const ssi_target *target;
     ssi_luas *luas;
     const ssi_native_stack *stack;
+    uint64_t places; /* where all frames of the loop hold their CallInfo: a bit each */
+    size_t running;  /* the script frame where Lua itself runs */
 } placing;
 
 /* The start and *SIZE of the function of FRAME, if it is in a copy of Lua; else 0. */
@@ -26,37 +31,47 @@ static uint64_t function_of(const placing *p, const ssi_native_frame *frame, uin
     return 0;
 }
 
-/* Whether native frame AT holds VALUE in a register or on its stack. */
-static bool holds(const placing *p, size_t at, uint64_t value)
+/* The last place of a set stands for all words that are far from the end of their frame. */
+enum { FAR = 63 };
+
+/* Where native frame AT holds VALUE: registers, then words by their distance from its end. */
+static uint64_t places_of(const placing *p, size_t at, uint64_t value)
 {
     const ssi_machine *machine = p->target->machine;
     const ssi_native_frame *frame = &p->stack->frames[at];
-    uint64_t end = ssi_native_end(p->stack, at), word;
+    uint64_t end = ssi_native_end(p->stack, at), word, found = 0;
 
     for (unsigned i = 0; i < machine->saved_count; i++)
         if (frame->known & 1u << i && frame->saved[i] == value)
-            return true;
+            found |= (uint64_t)1 << i;
     for (uint64_t place = frame->sp + machine->inner_saves; place + machine->outer_saves < end;
-         place += sizeof word)
+         place += sizeof word) {
+        uint64_t bit = machine->saved_count + (end - place - machine->outer_saves) / sizeof word;
+
         if (ssi_read_word(&p->target->memory, place, &word) && word == value)
-            return true;
-    return false;
+            found |= (uint64_t)1 << (bit < FAR ? bit : FAR);
+    }
+    return found;
 }
 
-/* The one state whose next run is that of native frame AT; NULL if there is none, or more. */
-static ssi_lua_state *owner_of(const placing *p, size_t at)
+/* The one state whose next run is that of native frame AT, which holds it in *PLACES; NULL if there
+   is none, or more. */
+static ssi_lua_state *owner_of(const placing *p, size_t at, uint64_t *places)
 {
     ssi_lua_state *found = NULL;
 
     for (size_t i = 0; i < p->luas->state_count; i++) {
         ssi_lua_state *state = &p->luas->states[i];
+        uint64_t held = 0;
 
-        if (state->placed == state->count ||
-            !holds(p, at, p->luas->runs[state->first + state->placed].call_info))
+        if (state->placed < state->count)
+            held = places_of(p, at, p->luas->runs[state->first + state->placed].call_info);
+        if (!held)
             continue;
         if (found)
             return NULL;
         found = state;
+        *places = held;
     }
     return found;
 }
@@ -64,12 +79,12 @@ static ssi_lua_state *owner_of(const placing *p, size_t at)
 /* The start of the interpreter's loop; 0 if it is not on this stack. */
 static uint64_t find_loop(const placing *p)
 {
-    uint64_t loop = 0, largest = 0, size;
+    uint64_t loop = 0, largest = 0, size, places;
 
     for (size_t i = 0; i < p->stack->count; i++) {
         uint64_t function = function_of(p, &p->stack->frames[i], &size);
 
-        if (function && size > largest && owner_of(p, i)) {
+        if (function && size > largest && owner_of(p, i, &places)) {
             largest = size;
             loop = function;
         }
@@ -91,13 +106,17 @@ static void extend_last_runs(const placing *p, ssi_scripts *scripts, const size_
     }
 }
 
-static bool place_frame(const placing *p, size_t at, int thread, ssi_scripts *scripts, size_t *last)
+static bool place_frame(placing *p, size_t at, int thread, ssi_scripts *scripts, size_t *last)
 {
-    ssi_lua_state *state = owner_of(p, at);
+    uint64_t places = 0;
+    ssi_lua_state *state = owner_of(p, at, &places);
     const ssi_lua_run *run = state ? &p->luas->runs[state->first + state->placed] : NULL;
     ssi_run placed = {.thread = thread, .marker = p->stack->frames[at].sp};
 
+    p->places &= state ? places : 0;
     if (run) {
+        if (run->is_running)
+            p->running = run->first;
         placed.first = run->first;
         placed.count = run->count;
         last[state - p->luas->states] = scripts->run_count;
@@ -111,12 +130,32 @@ static bool place_frame(const placing *p, size_t at, int thread, ssi_scripts *sc
     return ssi_scripts_add_run(scripts, &placed);
 }
 
+/* Whether each run of the states on this stack has its frame, beyond doubt. */
+static bool are_matched(const placing *p)
+{
+    for (size_t i = 0; i < p->luas->state_count; i++)
+        if (p->luas->states[i].placed && p->luas->states[i].placed < p->luas->states[i].count)
+            return false;
+    return p->places & ~((uint64_t)1 << FAR) && !p->stack->truncated && !p->stack->left_out;
+}
+
+/* The script frames of the runs from FIRST on, but for that whose line was guessed. */
+static void mark_exact(const placing *p, ssi_scripts *scripts, size_t first)
+{
+    for (; first < scripts->run_count; first++)
+        for (size_t i = 0; i < scripts->runs[first].count; i++) {
+            size_t at = scripts->runs[first].first + i;
+
+            scripts->frames.items[at].inferred = at == p->running;
+        }
+}
+
 void ssi_lua_place(const ssi_target *target, ssi_luas *luas, const ssi_native_stack *stack,
                    int thread, ssi_scripts *scripts)
 {
-    placing p = {target, luas, stack};
+    placing p = {target, luas, stack, UINT64_MAX, SIZE_MAX};
     uint64_t loop = find_loop(&p), size;
-    size_t last[256] = {0};
+    size_t last[256] = {0}, first = scripts->run_count;
 
     if (!loop || luas->state_count > sizeof last / sizeof *last)
         return;
@@ -124,5 +163,7 @@ void ssi_lua_place(const ssi_target *target, ssi_luas *luas, const ssi_native_st
         if (function_of(&p, &stack->frames[i], &size) == loop &&
             !place_frame(&p, i, thread, scripts, last))
             return;
+    if (are_matched(&p))
+        mark_exact(&p, scripts, first);
     extend_last_runs(&p, scripts, last);
 }

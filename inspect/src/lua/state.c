@@ -5,14 +5,19 @@
 #include "lua/lua.h"
 
 #include "base/list.h"
+#include "lua/call.h"
 #include "lua/function.h"
 #include "lua/layout.h"
+#include "lua/name.h"
+#include "lua/running.h"
 
 #include <stdlib.h>
 
 enum {
     MAX_CALLS = 1 << 16,
-    MAX_SCAN = 1 << 20, /* bytes of a stack */
+    MAX_STEPS = 1 << 23,     /* along all chains: a damaged stack can lead to one again and again */
+    MAX_SCAN = 8 << 20,      /* bytes of a stack in a core file, as long as most can be */
+    MAX_SCAN_LIVE = 1 << 20, /* of one that waits for us */
     TRIED = 1 << 14,
     EXTRA = 64 * 16 /* bytes that a stack has beyond its end */
 };
@@ -22,59 +27,27 @@ typedef struct reader {
     const ssi_memory *memory;
     ssi_luas *luas;
     ssi_scripts *scripts;
-    unsigned minor;
-    uint64_t tried[TRIED]; /* a hash table of addresses */
-    size_t tried_count;
+    const ssi_lua_layout *layout;
+    const ssi_thread *thread; /* whose stack is searched */
+    size_t steps;
+    uint64_t tried[TRIED]; /* by their hash; a later one replaces an earlier one */
+    ssi_lua_names names;
 } reader;
-
-typedef struct call {
-    uint64_t address, function, previous;
-    bool is_c, is_fresh; /* FRESH: the interpreter's loop began with it */
-    uint8_t tag;
-} call;
 
 /* ---- Calls ------------------------------------------------------------------------------------*/
 
-/* 5.4 has 16 bits of status and 5.5 has 32, at another place. */
-static bool read_status(const reader *r, call *c)
-{
-    uint16_t small;
-    uint32_t large;
-
-    if (r->minor == 4) {
-        if (!ssi_read(r->memory, c->address + 62, &small, sizeof small))
-            return false;
-        c->is_c = small & 1 << 1;
-        c->is_fresh = small & 1 << 2;
-        return true;
-    }
-    if (!ssi_read(r->memory, c->address + 60, &large, sizeof large))
-        return false;
-    c->is_c = large & 1u << 15;
-    c->is_fresh = large & 1u << 16;
-    return true;
-}
-
-static bool read_call(const reader *r, uint64_t address, call *c)
-{
-    *c = (call){.address = address};
-    return ssi_read_word(r->memory, address + SSI_LUA_CALL_FUNCTION, &c->function) &&
-           ssi_read(r->memory, address + SSI_LUA_CALL_PREVIOUS, &c->previous, sizeof c->previous) &&
-           read_status(r, c) && ssi_read(r->memory, c->function + SSI_LUA_VALUE_TAG, &c->tag, 1);
-}
-
 /* Whether the calls from ADDRESS outward are those of STATE. */
-static bool is_chain(const reader *r, uint64_t state, uint64_t address)
+static bool is_chain(reader *r, uint64_t state, uint64_t address)
 {
     uint64_t low = 0, high = 0, last = UINT64_MAX;
-    call c;
+    ssi_lua_call c;
 
-    if (!ssi_read_word(r->memory, state + SSI_LUA_STATE_STACK, &low) ||
-        !ssi_read_word(r->memory, state + SSI_LUA_STATE_STACK_LAST, &high) || low >= high)
+    if (!ssi_read_word(r->memory, state + r->layout->state_stack, &low) ||
+        !ssi_read_word(r->memory, state + r->layout->state_stack_last, &high) || low >= high)
         return false;
     for (int calls = 0; calls < MAX_CALLS; calls++) {
-        if (!read_call(r, address, &c) || c.function < low || c.function >= high + EXTRA ||
-            c.function >= last)
+        if (!ssi_lua_read_call(r->memory, r->layout, address, &c) || c.function < low ||
+            c.function >= high + EXTRA || c.function >= last)
             return false;
         if (address == state + SSI_LUA_STATE_BASE_CALL)
             return !c.previous;
@@ -106,10 +79,10 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
 {
     ssi_lua_state state = {.address = address, .first = r->luas->run_count};
     ssi_lua_run run = {.first = r->scripts->frames.count};
-    uint64_t function;
-    call c;
+    ssi_lua_call c;
 
-    for (uint64_t at = innermost; at && read_call(r, at, &c); at = c.previous) {
+    for (uint64_t at = innermost; at && ssi_lua_read_call(r->memory, r->layout, at, &c);
+         at = c.previous) {
         ssi_frame frame;
 
         if (c.is_c) {
@@ -117,9 +90,12 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
                 return;
             continue;
         }
-        if (!ssi_read_word(r->memory, c.function, &function))
-            break;
-        frame = ssi_lua_frame(r->memory, r->minor, at, function);
+        if (at == innermost && r->layout->pc_in_register) {
+            ssi_lua_find_pc(r->target, r->layout, r->thread, &c);
+            run.is_running = true;
+        }
+        frame = ssi_lua_frame(r->memory, r->layout, &c,
+                              ssi_lua_call_name(r->memory, r->layout, &r->names, &c));
         if (!run.call_info)
             run.call_info = at;
         if (!ssi_frames_add(&r->scripts->frames, &frame) ||
@@ -133,17 +109,18 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
 
 /* ---- Where states are found -------------------------------------------------------------------*/
 
-/* Whether ADDRESS is new; an address is tried once. */
+/* Whether ADDRESS is to be tried.  Most words recur soon: they are not read again.  One that was
+   replaced is, so a state is known by its address, too. */
 static bool is_new(reader *r, uint64_t address)
 {
     size_t at = (size_t)(address * 0x9E3779B97F4A7C15u >> 32) % TRIED;
 
-    while (r->tried[at] && r->tried[at] != address)
-        at = (at + 1) % TRIED;
-    if (r->tried[at] || r->tried_count > TRIED / 2)
+    if (r->tried[at] == address)
         return false;
     r->tried[at] = address;
-    r->tried_count++;
+    for (size_t i = 0; i < r->luas->state_count; i++)
+        if (r->luas->states[i].address == address)
+            return false;
     return true;
 }
 
@@ -158,7 +135,7 @@ static void try_word(reader *r, uint64_t word)
         !ssi_read_word(r->memory, word + SSI_LUA_STATE_CALL, &innermost))
         return;
     for (size_t i = 0; i < r->luas->copy_count; i++) {
-        r->minor = r->luas->copies[i].minor;
+        r->layout = r->luas->copies[i].layout;
         if (is_chain(r, word, innermost)) {
             add_state(r, word, innermost);
             return;
@@ -169,13 +146,15 @@ static void try_word(reader *r, uint64_t word)
 static void scan(reader *r, const ssi_thread *thread)
 {
     uint64_t sp = thread->registers[r->target->machine->sp], end, word;
+    uint64_t most = r->target->is_live ? MAX_SCAN_LIVE : MAX_SCAN;
     const ssi_mapping *stack = ssi_target_stack(r->target, sp);
 
+    r->thread = thread;
     for (int i = 0; i < r->target->machine->registers; i++)
         try_word(r, thread->registers[i]);
     if (!stack)
         return;
-    end = stack->end - sp > MAX_SCAN ? sp + MAX_SCAN : stack->end;
+    end = stack->end - sp > most ? sp + most : stack->end;
     for (uint64_t at = sp & ~(uint64_t)7; at < end; at += sizeof word)
         if (ssi_read_word(r->memory, at, &word))
             try_word(r, word);
