@@ -183,13 +183,20 @@ static const char *option(char **arguments, const char *name)
     return NULL;
 }
 
+static bool has_option(char **arguments, const char *name)
+{
+    while (*arguments && strcmp(*arguments, name) != 0)
+        arguments++;
+    return *arguments != NULL;
+}
+
 int main(int count, char **arguments)
 {
     const char *pid = option(arguments, "--pid"), *core = option(arguments, "--core");
     const char *root = option(arguments, "--root"), *token = option(arguments, "--token");
     char *end = NULL;
     long process = pid ? strtol(pid, &end, 10) : 0;
-    found f = {0};
+    found f = {.scripts.with_locals = has_option(arguments, "--locals")};
     int status = -1;
 
     (void)count;
@@ -203,7 +210,8 @@ int main(int count, char **arguments)
     ssi_scripts_free(&f.scripts);
     return status >= 0
                ? status
-               : refuse("usage: stacksplice-inspect --pid PROCESS\n"
-                        "       stacksplice-inspect --core FILE [--exe FILE] [--root FOLDER]\n"
+               : refuse("usage: stacksplice-inspect --pid PROCESS [--locals]\n"
+                        "       stacksplice-inspect --core FILE [--exe FILE] [--root FOLDER] "
+                        "[--locals]\n"
                         "       --token ELEMENT writes only what that element of a stack is");
 }

@@ -99,7 +99,9 @@ def test_the_line_where_lua_itself_runs(lua, tmp_path):
     assert child.stdout is not None and child.stdout.readline() == "\n"
     seen = []
     for _ in range(20):
-        done = subprocess.run([PROGRAM, "--pid", str(child.pid)], stdout=subprocess.PIPE, check=True)
+        done = subprocess.run(
+            [PROGRAM, "--pid", str(child.pid), "--locals"], stdout=subprocess.PIPE, check=True
+        )
         (thread,) = json.loads(done.stdout)["threads"]
         seen.append(next(frame for frame in thread["stack"] if frame["kind"] == "script"))
     end(child)
@@ -109,6 +111,7 @@ def test_the_line_where_lua_itself_runs(lua, tmp_path):
     assert {frame["line"] for frame in seen} <= set(range(4, 11))
     # Lua 5.3 has no place but in memory.
     assert {frame["trust"] for frame in seen} == {"exact" if "5.3" in lua[-1] else "inferred"}
+    assert any("inside" in frame["locals"] for frame in seen)
 
 
 def test_python_and_lua_call_each_other():

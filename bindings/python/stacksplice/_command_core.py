@@ -42,6 +42,7 @@ def add(commands: Commands) -> None:
         metavar="DIR",
         help="folder with separate debug files, by build-id or by name; can be repeated",
     )
+    parser.add_argument("--locals", action="store_true", help="also show local variables of script frames")
     parser.add_argument("--all-frames", action="store_true", help="also show frames inside of interpreters")
     parser.add_argument("--json", action="store_true", help="print them as JSON, schema stacksplice-dump/1")
     parser.add_argument("core", help="the core file")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._commands import add_command
+from ._output import fail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def add(commands: Commands) -> None:
         about=_ABOUT,
         statuses=_STATUSES,
     )
+    parser.add_argument("--locals", action="store_true", help="also show local variables of script frames")
     parser.add_argument("--all-frames", action="store_true", help="also show frames inside of interpreters")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print them as JSON, schema stacksplice-dump/1")
@@ -65,6 +67,8 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; the exit status."""
+    if options.repeat and options.locals:
+        return fail("a flame graph has no local variables: leave out --repeat or --locals")
     if options.repeat:
         from ._flames import record
 

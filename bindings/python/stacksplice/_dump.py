@@ -9,7 +9,7 @@ import subprocess
 
 from . import _stacksplice
 from ._dump_errors import text_of_failed, text_of_thread, with_stacks
-from ._frames import Frame, Stack
+from ._dump_values import write_values
 from ._output import fail, write
 from ._redaction import clean_report
 from ._symbolizer import Symbolizer
@@ -17,6 +17,7 @@ from ._symbolizer import Symbolizer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
     from typing import Any
 
 _PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stacksplice-inspect")
@@ -43,6 +44,7 @@ def inspect(*arguments: str) -> dict[str, Any]:
     if done.returncode:
         raise Refused(done.stderr.decode(errors="replace").strip())
     document: dict[str, Any] = json.loads(done.stdout)
+    write_values(document)
     return document
 
 
@@ -111,6 +113,17 @@ def _heading(process: dict[str, Any]) -> str:
     return ", ".join(words) + "\n"
 
 
+def _lines_of(stack: list[dict[str, Any]], all_frames: bool) -> Iterator[str]:
+    shown = [frame for frame in stack if all_frames or not frame.get("glue")]
+    for frame in reversed(shown):
+        yield f"    {_stacksplice._format_frame(frame)}\n"
+        for name, value in frame.get("locals", {}).items():
+            yield f"        {name} = {value}\n"
+    hidden = len(stack) - len(shown)
+    if hidden:
+        yield f"    ... {hidden} glue frame{'s' if hidden > 1 else ''} hidden\n"
+
+
 def text_of(document: dict[str, Any], all_frames: bool) -> str:
     """DOCUMENT for people: the newest frame of each thread is the last, as in tracebacks."""
     parts = [_heading(document["process"])]
@@ -119,11 +132,14 @@ def text_of(document: dict[str, Any], all_frames: bool) -> str:
         name = f" ({thread['name']})" if "name" in thread else ""
         if not number and "signal" in document["process"]:
             name += ", which got the signal"
-        stack = Stack.from_frames(Frame.from_dict(frame) for frame in thread["stack"])
-        parts += [f"\nthread {thread['thread_id']}{name}\n", *stack.format(all_frames=all_frames)]
+        parts += [f"\nthread {thread['thread_id']}{name}\n", *_lines_of(thread["stack"], all_frames)]
         parts.append(text_of_thread(thread, all_frames))
     parts.append(text_of_failed(document, all_frames))
     return "".join(parts)
+
+
+def _wanted(options: argparse.Namespace) -> list[str]:
+    return ["--locals"] if options.locals else []
 
 
 def _write(document: dict[str, Any], options: argparse.Namespace) -> int:
@@ -135,7 +151,7 @@ def _write(document: dict[str, Any], options: argparse.Namespace) -> int:
 def dump(options: argparse.Namespace) -> int:
     """Write the stacks of a process."""
     try:
-        document = inspect("--pid", str(options.process))
+        document = inspect("--pid", str(options.process), *_wanted(options))
     except Refused as exc:
         return fail(str(exc))
     add_symbols(document, [], f"/proc/{options.process}/root")
@@ -152,7 +168,7 @@ def core(options: argparse.Namespace) -> int:
                 return fail(f"--{name}: {path} does not exist")
             arguments += [f"--{name}", path]
     try:
-        document = inspect(*arguments)
+        document = inspect(*arguments, *_wanted(options))
     except Refused as exc:
         return fail(str(exc))
     root = options.root.rstrip("/") if options.root else ""

@@ -5,9 +5,11 @@
 #include "lua/lua.h"
 
 #include "base/list.h"
+#include "base/shown.h"
 #include "lua/call.h"
 #include "lua/function.h"
 #include "lua/layout.h"
+#include "lua/locals.h"
 #include "lua/name.h"
 #include "lua/running.h"
 
@@ -32,6 +34,7 @@ typedef struct reader {
     size_t steps;
     uint64_t tried[TRIED]; /* by their hash; a later one replaces an earlier one */
     ssi_lua_names names;
+    int locals_left; /* so many frames of the thread may still show theirs */
 } reader;
 
 /* ---- Calls ------------------------------------------------------------------------------------*/
@@ -75,6 +78,17 @@ static bool end_run(reader *r, ssi_lua_state *state, ssi_lua_run *run)
     return true;
 }
 
+static const char *locals_of(reader *r, const ssi_lua_call *c)
+{
+    ssi_written written = {.bytes = NULL};
+
+    if (!r->scripts->with_locals || !r->locals_left)
+        return NULL;
+    r->locals_left--;
+    ssi_lua_locals(r->memory, r->layout, c, &written);
+    return ssi_scripts_keep_locals(r->scripts, &written);
+}
+
 static void add_state(reader *r, uint64_t address, uint64_t innermost)
 {
     ssi_lua_state state = {.address = address, .first = r->luas->run_count};
@@ -96,6 +110,7 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
         }
         frame = ssi_lua_frame(r->memory, r->layout, &c,
                               ssi_lua_call_name(r->memory, r->layout, &r->names, &c));
+        frame.locals = locals_of(r, &c);
         if (!run.call_info)
             run.call_info = at;
         if (!ssi_frames_add(&r->scripts->frames, &frame) ||
@@ -150,6 +165,7 @@ static void scan(reader *r, const ssi_thread *thread)
     const ssi_mapping *stack = ssi_target_stack(r->target, sp);
 
     r->thread = thread;
+    r->locals_left = SSI_SHOWN_FRAMES;
     for (int i = 0; i < r->target->machine->registers; i++)
         try_word(r, thread->registers[i]);
     if (!stack)

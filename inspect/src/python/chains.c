@@ -8,9 +8,11 @@
  */
 #include "python/python.h"
 
+#include "base/shown.h"
 #include "base/texts.h"
 #include "frames/location_table.h"
 #include "python/code.h"
+#include "python/locals.h"
 
 #include <string.h>
 
@@ -23,6 +25,7 @@ typedef struct reader {
     ssi_scripts *scripts;
     const char *interpreter; /* of the thread that is read; NULL: the main one */
     ssi_run run;
+    int locals_left; /* so many frames of the thread may still show theirs */
 } reader;
 
 typedef struct seen_frame {
@@ -63,6 +66,17 @@ static void place(const ssi_code *code, int64_t lasti, ssi_frame *frame)
     frame->end_column = position.end_column;
 }
 
+static const char *locals_of(reader *r, const seen_frame *seen)
+{
+    ssi_written written = {.bytes = NULL};
+
+    if (!r->scripts->with_locals || !r->locals_left)
+        return NULL;
+    r->locals_left--;
+    ssi_python_locals(r->memory, &r->layout, seen->address, seen->code, &written);
+    return ssi_scripts_keep_locals(r->scripts, &written);
+}
+
 /* Add FRAME if Python shows it; false without memory. */
 static bool show(reader *r, const seen_frame *seen)
 {
@@ -81,6 +95,7 @@ static bool show(reader *r, const seen_frame *seen)
     frame.function = code->function;
     frame.file = code->file;
     place(code, (int64_t)(seen->instruction - start), &frame);
+    frame.locals = locals_of(r, seen);
     return ssi_frames_add(&r->scripts->frames, &frame);
 }
 
@@ -150,6 +165,7 @@ static void read_thread(reader *r, uint64_t thread)
     (void)ssi_read_word(r->memory, thread + r->layout.thread_id, &id);
     (void)ssi_read_word(r->memory, thread + r->layout.thread_head, &head);
     r->run = (ssi_run){.thread = (int)id};
+    r->locals_left = SSI_SHOWN_FRAMES;
     if (r->layout.cframe)
         read_cframes(r, head);
     else

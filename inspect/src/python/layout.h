@@ -19,10 +19,17 @@ typedef struct ssi_python_layout {
     uint64_t code_mask; /* the bits of frame_code that form the pointer */
     uint32_t code_first_line, code_first_traceable, code_instructions;
     uint32_t text_ascii, text_compact; /* where the characters of a str begin */
+    uint32_t frame_variables;          /* of a function: one word each */
+    uint32_t frame_names;              /* of a module or class: its dict */
+    uint32_t tuple_items, dict_values;
+    bool int_tag; /* from 3.12 on the sign of an int is beside its number of digits */
 } ssi_python_layout;
 
 /* These are the same in all of the versions. */
 enum {
+    SSI_CODE_FLAGS = 48,
+    SSI_CODE_VARIABLES = 96, /* their names */
+    SSI_CODE_KINDS = 104,    /* a byte for each of them */
     SSI_CODE_FILE = 112,
     SSI_CODE_NAME = 120,
     SSI_CODE_QUALNAME = 128,
@@ -31,7 +38,9 @@ enum {
     SSI_VAR_SIZE = 16,
     SSI_BYTES_DATA = 32,
     SSI_TEXT_LENGTH = 16,
-    SSI_TEXT_STATE = 32
+    SSI_TEXT_STATE = 32,
+    SSI_TYPE_NAME = 24,
+    SSI_TYPE_FLAGS = 168
 };
 
 /* Fill LAYOUT for the runtime at RUNTIME; VERSION is the address of Py_Version, or 0.  NULL, or why

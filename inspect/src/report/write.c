@@ -27,6 +27,8 @@ void ssi_write_frame(const ssi_frame *frame)
     ssi_put_member("reason", frame->reason);
     if (frame->asynchronous)
         fputs(",\"asynchronous\":true", stdout);
+    if (frame->locals)
+        printf(",\"locals\":%s", frame->locals);
     if (frame->kind == SSI_NATIVE)
         fputs(",\"inlined\":false", stdout);
     printf(",\"address\":\"0x%" PRIx64 "\"}", frame->address);

@@ -3,6 +3,8 @@
 #ifndef SSI_FRAME_H
 #define SSI_FRAME_H
 
+#include "base/written.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +25,7 @@ typedef struct ssi_frame {
     const char *module, *build_id; /* of native code */
     uint64_t module_offset;
     const char *reason; /* of a gap */
+    const char *locals; /* its variables, a JSON object */
 } ssi_frame;
 
 typedef struct ssi_frames {
@@ -50,10 +53,15 @@ typedef struct ssi_scripts {
     size_t run_count, run_room;
     const char *notes[16]; /* what cannot be had of the whole process */
     size_t note_count;
+    bool with_locals;    /* local variables are wanted */
+    size_t locals_bytes; /* of all that were read */
 } ssi_scripts;
 
 bool ssi_scripts_add_run(ssi_scripts *scripts, const ssi_run *run);
 void ssi_scripts_note(ssi_scripts *scripts, const char *note);
+/* The local variables of one frame, WRITTEN, for that frame.  NULL if there is no room for them,
+   which is noted.  Releases what was written. */
+const char *ssi_scripts_keep_locals(ssi_scripts *scripts, ssi_written *written);
 void ssi_scripts_free(ssi_scripts *scripts);
 
 #endif

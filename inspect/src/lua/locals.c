@@ -1,0 +1,84 @@
+#include "lua/locals.h"
+
+#include "base/shown.h"
+#include "lua/layout.h"
+#include "lua/read.h"
+#include "lua/value.h"
+#include "lua/variables.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { MAX_REGISTERS = 255, INSTRUCTION = 4 };
+
+/* A variable in scope: a later one of the same name hides it. */
+typedef struct variable {
+    const char *name;
+    int place;
+} variable;
+
+/* Lua's own values have a name in parentheses. */
+static bool is_name(const char *text)
+{
+    if (!text || (!isalpha((unsigned char)*text) && *text != '_'))
+        return false;
+    while (isalnum((unsigned char)*text) || *text == '_')
+        text++;
+    return !*text;
+}
+
+static void remember(variable *found, int *count, const char *name, int place)
+{
+    int i = 0;
+
+    while (i < *count && strcmp(found[i].name, name) != 0)
+        i++;
+    if (i == SSI_SHOWN_VARIABLES)
+        return;
+    found[i] = (variable){name, place};
+    *count += i == *count;
+}
+
+/* Those in scope in CALL; returns how many. */
+static int find(const ssi_memory *memory, const ssi_lua_layout *layout, const ssi_lua_call *call,
+                variable *found)
+{
+    uint64_t proto =
+        ssi_lua_word(memory, ssi_lua_word(memory, call->function) + SSI_LUA_CLOSURE_PROTO);
+    uint64_t code = ssi_lua_word(memory, proto + layout->proto_code), name;
+    int count = 0;
+    ssi_lua_variables all;
+
+    if (!code || call->pc <= code || (call->pc - code) / INSTRUCTION > INT32_MAX)
+        return 0;
+    all =
+        ssi_lua_variables_at(memory, layout, proto, (int32_t)((call->pc - code) / INSTRUCTION) - 1);
+    for (int place = 1; place <= MAX_REGISTERS && (name = ssi_lua_next_variable(&all)); place++) {
+        const char *text = ssi_lua_text(memory, layout, name);
+
+        if (is_name(text))
+            remember(found, &count, text, place);
+    }
+    return count;
+}
+
+void ssi_lua_locals(const ssi_memory *memory, const ssi_lua_layout *layout,
+                    const ssi_lua_call *call, ssi_written *to)
+{
+    variable found[SSI_SHOWN_VARIABLES];
+    int count = find(memory, layout, call, found), shown = 0;
+
+    ssi_write(to, "{");
+    for (int i = 0; i < count; i++) {
+        uint64_t place = call->base + (uint64_t)(found[i].place - 1) * SSI_LUA_VALUE;
+        ssi_lua_value value;
+
+        if (!ssi_lua_read_value(memory, layout, place, place + SSI_LUA_VALUE_TAG, &value))
+            continue;
+        ssi_write(to, shown++ ? ",\"" : "\"");
+        ssi_write(to, found[i].name);
+        ssi_write(to, "\":");
+        ssi_lua_value_write(memory, layout, value, to);
+    }
+    ssi_write(to, "}");
+}

@@ -1,0 +1,274 @@
+"""``dump --locals`` and ``core --locals``: variables of Python's frames, read without running any code."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from building import HERE
+from stacksplice import _stacksplice
+from stacksplice._dump_values import write_values
+from test_commands import command
+from test_core import copy_of
+from test_dump import PROGRAM, dumped, end, interpreters
+
+# docs/reports.md
+VARIABLES, FRAMES = 20, 32
+OBJECT = r"<{} object at 0x[0-9a-f]+>"
+
+EXPECTED = {
+    "numbers": {
+        "zero": "0",
+        "rest": "(1, 2)",
+        "yes": "True",
+        "no": "False",
+        "none": "None",
+        "more": "{'other': 3}",
+        "small": "7",
+        "negative": "-3",
+        "digits": str(2**60),
+        "large": str(10**99),
+        "below": str(-(10**99)),
+        "largest": "<int, very large>",
+        "half": "0.5",
+        "tiny": "5e-324",
+        "infinite": "inf",
+        "nothing": "nan",
+    },
+    "texts": {
+        "empty": "''",
+        "no_bytes": "b''",
+        "plain": '"it\'s"',
+        "latin": r"'naïve\x85'",
+        "two": "'日本'",
+        "four": r"'𝄞\udc80'",
+        "escaped": r"""'\x00\n\t"\'\\'""",
+        "raw": r'''b"\x00\xff'a"''',
+    },
+    "containers": {
+        "parameter": "[]",
+        "pair": "(1, 2.5)",
+        "one": "('a',)",
+        "nested": "{'k': [1, {2}], (1, 2): None}",
+        "nothing": "((), {}, set(), frozenset())",
+        "few": "{3}",
+        "kept": "frozenset({4})",
+        "deep": "[[[[...]]]]",
+        "itself": "[1, [1, [1, [...]]]]",
+        "holes": "{8: '8'}",
+        "number": "7",
+        "fields": "{'inner': 1}",
+        "shared": "[{'a': 'a', 'b': 'b'}, {'b': 'b', 'a': 'a'}]",
+    },
+    "others": {
+        "thing": OBJECT.format("Größe"),
+        "derived": OBJECT.format("Sub"),
+        "ordered": OBJECT.format(r"collections\.OrderedDict"),
+        "counted": OBJECT.format("Counter"),
+        "kind": OBJECT.format("type"),
+        "function": OBJECT.format("function"),
+        "module": OBJECT.format("module"),
+    },
+    "cells": {
+        "argument": "1",
+        "kept": "2",
+        "local": "'changed'",
+        "unused": "[3]",
+        "inner": OBJECT.format("function"),
+    },
+    "cells.<locals>.inner": {"argument": "1", "local": "'changed'", "free": "'in a cell'"},
+    "made.<locals>.Body": {"attribute": "3", "_private": "'p'", "_Body__mangled": "4"},
+    "<module>": {"NUMBER": "5", "NAMES": "['a', 'b']"},
+}
+
+
+@contextlib.contextmanager
+def resting(interpreter: str, *arguments: str) -> Iterator[int]:
+    """The process of a program that has printed a line."""
+    child = subprocess.Popen(
+        [interpreter, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "\n"
+    yield child.pid
+    end(child)
+
+
+def locals_of(document: dict) -> dict[str, dict[str, str]]:
+    """The variables of each of Python's frames."""
+    (thread,) = document["threads"]
+    return {frame["function"]: frame["locals"] for frame in thread["stack"] if "locals" in frame}
+
+
+def check(found: dict[str, dict[str, str]]) -> None:
+    for function, expected in EXPECTED.items():
+        variables = found[function]
+        assert list(variables) == sorted(expected), function
+        for name, text in expected.items():
+            if text.startswith("<") and "0x" in text:
+                assert re.fullmatch(text, variables[name]), name
+            else:
+                assert variables[name] == text, name
+    assert found["rest"] == {} and found["made"].keys() <= {"Body"}
+
+
+@pytest.mark.parametrize("interpreter", list(interpreters()))
+def test_every_version(interpreter):
+    with resting(interpreter, str(HERE / "dump_locals_program.py")) as process:
+        check(locals_of(dumped(process, "--locals")))
+
+
+def test_a_core_file(tmp_path):
+    with resting(sys.executable, str(HERE / "dump_locals_program.py")) as process:
+        path = copy_of(process, tmp_path)
+        live = locals_of(dumped(process, "--locals"))
+        assert locals_of(dumped(process)) == {}
+    check(live)
+    assert locals_of(json.loads(command("core", "--json", "--locals", str(path)).stdout)) == live
+
+
+# ---- As reports have them --------------------------------------------------------------------------
+
+VALUES = """
+[list(range(n)) for n in (9, 10, 11, 12)]
+tuple(range(11))
+{n: -n for n in range(11)}
+set(range(8)), set(range(11))
+{n: {m: [n, m] for m in range(5)} for n in range(12)}
+['x' * 60] * 9
+["é" * n for n in (199, 200, 201)]
+"x" * 200
+"x" * 201
+"日" * 201
+"x" * 190 + "password=" + "hunter2 " * 30
+b"x" * 201
+b"\\xff" * 201
+["x" * 250] * 3
+[[[]], [[[]]], [[[[]]]]]
+{"password": "hunter2", "a": {"api_key": [1, 2]}}
+[10 ** 98, -10 ** 300, 2 ** 30, 2 ** 59, 2 ** 60 - 1, -2 ** 61, 2 ** 332]
+[True, 1.5, 1e300, -0.0, 0.1]
+"a\\x85\\u2028\\U0010ffff"
+""".strip().splitlines()
+
+
+def test_texts_are_those_of_reports():
+    lines = [f"v{number} = {value}" for number, value in enumerate(VALUES)]
+    program = "def f():\n " + "\n ".join(lines) + "\n print(flush=True)\n input()\nf()"
+    with resting(sys.executable, "-c", program) as process:
+        shown = subprocess.run([PROGRAM, "--pid", str(process), "--locals"], capture_output=True, text=True)
+    document = json.loads(shown.stdout)
+    write_values(document)
+    found = locals_of(document)["f"]
+    for number, value in enumerate(VALUES):
+        assert found[f"v{number}"] == _stacksplice._value_text(eval(value)), value
+
+
+SECRETS = """
+def f():
+    password = "hunter1"
+    shop = {"card": {"api_key": "hunter2"}, "url": "https://anna:hunter3@shop.example"}
+    long = "x" * 190 + "password=" + "hunter4" + "y" * 500
+    print(flush=True)
+    input()
+f()
+"""
+
+
+def test_no_secret_is_shown():
+    with resting(sys.executable, "-c", SECRETS) as process:
+        for form in ([], ["--json"]):
+            text = command("dump", "--locals", *form, str(process)).stdout
+            assert "hunter" not in text and text.count("[redacted: ") >= 3
+
+
+def test_text_has_them_below_their_frame():
+    with resting(sys.executable, "-c", SECRETS) as process:
+        lines = command("dump", "--locals", str(process)).stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.endswith("in f"))
+    assert [line.partition(" = ")[0] for line in lines[at + 1 : at + 4]] == [
+        "        long",
+        "        password",
+        "        shop",
+    ]
+    assert lines[at + 2] == "        password = [redacted: password]"
+
+
+def test_a_flame_graph_has_none():
+    done = command("dump", "--locals", "--repeat", "1", "1", status=2)
+    assert done.stdout == "" and done.stderr.endswith("leave out --repeat or --locals\n")
+
+
+# ---- Bounds ----------------------------------------------------------------------------------------
+
+LARGE = """
+def inner(n):
+    if n:
+        return inner(n - 1)
+    print(flush=True)
+    input()
+def many():
+    a00 = list(range(10 ** 6)); a01 = dict.fromkeys(range(10 ** 6)); a02 = set(range(10 ** 6))
+    a03 = "x" * (50 << 20); a04 = b"x" * (50 << 20); a05 = 1 << 10 ** 6
+    a06 = []
+    for _ in range(100000): a06 = [a06]
+    a07 = [["x" * 20000] * 20] * 20
+    a08 = dict.fromkeys(range(200000), 1); [a08.pop(n) for n in range(199999)]
+    a09 = a10 = a11 = a12 = a13 = a14 = a15 = a16 = a17 = a18 = a19 = a20 = a21 = 1
+    inner(50)
+many()
+"""
+
+
+def test_large_values_are_bounded():
+    with resting(sys.executable, "-c", LARGE) as process:
+        raw = subprocess.run([PROGRAM, "--pid", str(process), "--locals"], capture_output=True).stdout
+        (thread,) = dumped(process, "--locals")["threads"]
+    assert len(raw) < 1 << 20
+    shown = [frame["locals"] for frame in thread["stack"] if "locals" in frame]
+    assert len(shown) == FRAMES and shown[0] == {"n": "0"}
+    with resting(sys.executable, "-c", LARGE.replace("inner(50)", "inner(5)")) as process:
+        found = locals_of(dumped(process, "--locals"))["many"]
+    assert len(found) == VARIABLES
+    assert all(len(text) < 600 for text in found.values())
+    assert found["a00"] == "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]" and found["a05"] == "<int, very large>"
+
+
+# ---- Damage ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory) -> Path:
+    with resting(sys.executable, str(HERE / "dump_locals_program.py")) as process:
+        return copy_of(process, tmp_path_factory.mktemp("core"))
+
+
+def read_damaged(core: Path, values: bytes, reach: int, seed: int) -> None:
+    """Read copies of CORE with other words near VALUES."""
+    data = core.read_bytes()
+    chance = random.Random(seed)
+    near = [found.start() for found in re.finditer(values, data)]
+    path = core.with_name(f"damaged-{seed}")
+    for _ in range(12):
+        damaged = bytearray(data)
+        for _ in range(chance.choice((20, 200, 2000))):
+            place = max(1 << 16, chance.choice(near) + chance.randrange(-reach, reach)) & ~7
+            content = chance.choice((bytes(8), b"\xff" * 8, damaged[place - 64 : place - 56]))
+            damaged[place : place + 8] = content
+        path.write_bytes(damaged)
+        done = subprocess.run([PROGRAM, "--core", path, "--locals"], capture_output=True, timeout=60)
+        assert done.returncode in (0, 2), done.stderr  # 2: the list of threads was hit
+        if not done.returncode:
+            write_values(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damaged_values_do_no_harm(copied, seed):
+    read_damaged(copied, rb"in a cell|attribute|NUMBER|parameter", 30000, seed)
