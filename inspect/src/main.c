@@ -12,6 +12,7 @@
 #include "native/native.h"
 #include "python/python.h"
 #include "report/error.h"
+#include "report/exception.h"
 #include "report/write.h"
 #include "splice/splice.h"
 
@@ -92,6 +93,7 @@ static int report(const ssi_target *target, found *f)
         ssi_splice(target, native, why, &target->threads[i], &f->luas, &f->scripts, &stack);
         ssi_write_thread(&target->threads[i], &stack, i == 0);
         put_error("error", f, target->threads[i].own_id);
+        ssi_put_exceptions(&f->scripts, target->threads[i].own_id);
         ssi_write_thread_end();
     }
     ssi_write_threads_end();

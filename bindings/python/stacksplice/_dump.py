@@ -9,6 +9,7 @@ import subprocess
 
 from . import _stacksplice
 from ._dump_errors import text_of_failed, text_of_thread, with_stacks
+from ._dump_exceptions import text_of_exceptions, write_messages
 from ._dump_values import write_values
 from ._output import fail, write
 from ._redaction import clean_report
@@ -45,6 +46,7 @@ def inspect(*arguments: str) -> dict[str, Any]:
         raise Refused(done.stderr.decode(errors="replace").strip())
     document: dict[str, Any] = json.loads(done.stdout)
     write_values(document)
+    write_messages(document)
     return document
 
 
@@ -133,7 +135,7 @@ def text_of(document: dict[str, Any], all_frames: bool) -> str:
         if not number and "signal" in document["process"]:
             name += ", which got the signal"
         parts += [f"\nthread {thread['thread_id']}{name}\n", *_lines_of(thread["stack"], all_frames)]
-        parts.append(text_of_thread(thread, all_frames))
+        parts += [text_of_exceptions(thread, all_frames), text_of_thread(thread, all_frames)]
     parts.append(text_of_failed(document, all_frames))
     return "".join(parts)
 

@@ -10,8 +10,8 @@
 
 #include "base/shown.h"
 #include "base/texts.h"
-#include "frames/location_table.h"
 #include "python/code.h"
+#include "python/exceptions.h"
 #include "python/locals.h"
 
 #include <string.h>
@@ -51,21 +51,6 @@ static bool read_frame(const reader *r, uint64_t address, seen_frame *seen)
     return true;
 }
 
-static void place(const ssi_code *code, int64_t lasti, ssi_frame *frame)
-{
-    sspy_position position;
-
-    if (!code->table || lasti < INT32_MIN || lasti > INT32_MAX)
-        return;
-    position = sspy_position_in(code->table, code->table_size, code->first_line, (int)lasti);
-    frame->line = position.line;
-    if (!position.column)
-        return;
-    frame->end_line = position.end_line;
-    frame->column = position.column;
-    frame->end_column = position.end_column;
-}
-
 static const char *locals_of(reader *r, const seen_frame *seen)
 {
     ssi_written written = {.bytes = NULL};
@@ -94,7 +79,7 @@ static bool show(reader *r, const seen_frame *seen)
         return true; /* it has not begun */
     frame.function = code->function;
     frame.file = code->file;
-    place(code, (int64_t)(seen->instruction - start), &frame);
+    ssi_code_place(code, (int64_t)(seen->instruction - start), &frame);
     frame.locals = locals_of(r, seen);
     return ssi_frames_add(&r->scripts->frames, &frame);
 }
@@ -170,6 +155,7 @@ static void read_thread(reader *r, uint64_t thread)
         read_cframes(r, head);
     else
         read_entry_frames(r, head);
+    ssi_python_exceptions(r->scripts, &r->codes, thread, (int)id);
 }
 
 /* False when the threads of INTERPRETER are not where the layout has them. */

@@ -1,6 +1,7 @@
 #include "python/code.h"
 
 #include "base/list.h"
+#include "frames/location_table.h"
 #include "python/text.h"
 
 #include <stdlib.h>
@@ -129,4 +130,19 @@ void ssi_codes_free(ssi_codes *codes)
         free(codes->items[i].table);
     free(codes->items);
     free(codes->slots);
+}
+
+void ssi_code_place(const ssi_code *code, int64_t offset, ssi_frame *frame)
+{
+    sspy_position position;
+
+    if (!code->table || offset < INT32_MIN || offset > INT32_MAX)
+        return;
+    position = sspy_position_in(code->table, code->table_size, code->first_line, (int)offset);
+    frame->line = position.line;
+    if (!position.column)
+        return;
+    frame->end_line = position.end_line;
+    frame->column = position.column;
+    frame->end_column = position.end_column;
 }

@@ -3,6 +3,7 @@
 #define SSI_PYTHON_CODE_H
 
 #include "python/layout.h"
+#include "target/frame.h"
 
 typedef struct ssi_code {
     uint64_t address;
@@ -26,6 +27,8 @@ typedef struct ssi_codes {
 
 /* The code object at ADDRESS, until the next call; NULL if it is none, or without memory. */
 const ssi_code *ssi_code_at(ssi_codes *codes, uint64_t address);
+/* Set the lines and columns of FRAME, which is at the byte OFFSET of the instructions of CODE. */
+void ssi_code_place(const ssi_code *code, int64_t offset, ssi_frame *frame);
 void ssi_codes_free(ssi_codes *codes);
 
 #endif

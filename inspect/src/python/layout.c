@@ -18,6 +18,8 @@ typedef struct row {
 
 static const row rows[] = {
     {.fixed = {.minor = 11,
+               .thread_raised = 104,
+               .thread_handled = 120,
                .cframe = true,
                .entry_bit = true,
                .interpreters = 40,
@@ -45,6 +47,8 @@ static const row rows[] = {
                .frame_names = 24,
                .tuple_items = 24}},
     {.fixed = {.minor = 12,
+               .thread_raised = 96,
+               .thread_handled = 104,
                .cframe = true,
                .interpreters = 40,
                .interpreter_next = 0,
@@ -71,6 +75,8 @@ static const row rows[] = {
                .tuple_items = 24,
                .int_tag = true}},
     {.fixed = {.minor = 13,
+               .thread_raised = 112,
+               .thread_handled = 120,
                .code_mask = ~(uint64_t)7,
                .code_first_line = 68,
                .code_first_traceable = 184,
@@ -86,6 +92,8 @@ static const row rows[] = {
      .frame = 28,
      .native_id = 6},
     {.fixed = {.minor = 14,
+               .thread_raised = 112,
+               .thread_handled = 120,
                .code_mask = ~(uint64_t)7,
                .code_first_line = 68,
                .code_first_traceable = 192,
@@ -101,6 +109,8 @@ static const row rows[] = {
      .frame = 31,
      .native_id = 6},
     {.fixed = {.minor = 15,
+               .thread_raised = 136,
+               .thread_handled = 144,
                .code_mask = ~(uint64_t)7,
                .code_first_line = 68,
                .code_first_traceable = 192,
@@ -148,6 +158,8 @@ static const char *read_table(const row *r, const uint64_t *words, ssi_python_la
     if (!are_within(words + 3, 2, 1 << 24) || !are_within(interpreter, 3, 1 << 24) ||
         !are_within(thread, r->native_id, 1 << 16) || !are_within(frame, 5, 1024))
         return "its table of offsets is damaged";
+    if (layout->thread_handled >= thread[0])
+        layout->thread_raised = layout->thread_handled = 0;
     layout->interpreters = (uint32_t)words[5];
     layout->interpreter_id = (uint32_t)interpreter[1];
     layout->interpreter_next = (uint32_t)interpreter[2];

@@ -14,6 +14,7 @@ typedef struct ssi_python_layout {
     uint32_t interpreters; /* in the runtime */
     uint32_t interpreter_next, interpreter_threads, interpreter_id; /* in an interpreter */
     uint32_t thread_next, thread_interpreter, thread_head, thread_id;
+    uint32_t thread_raised, thread_handled; /* exceptions: on its way, and a list of handled ones */
     uint32_t cframe_current, cframe_previous;
     uint32_t frame_code, frame_previous, frame_instruction, frame_owner, frame_is_entry;
     uint64_t code_mask; /* the bits of frame_code that form the pointer */
@@ -40,7 +41,19 @@ enum {
     SSI_TEXT_LENGTH = 16,
     SSI_TEXT_STATE = 32,
     SSI_TYPE_NAME = 24,
-    SSI_TYPE_FLAGS = 168
+    SSI_TYPE_FLAGS = 168,
+    SSI_TYPE_IS_EXCEPTION = 1 << 30, /* of the flags */
+    SSI_HANDLED_VALUE = 0,
+    SSI_HANDLED_PREVIOUS = 8,
+    SSI_EXCEPTION_ARGS = 24,
+    SSI_EXCEPTION_TRACEBACK = 40,
+    SSI_EXCEPTION_CONTEXT = 48,
+    SSI_EXCEPTION_CAUSE = 56,
+    SSI_EXCEPTION_SUPPRESSES = 64,
+    SSI_TRACEBACK_NEXT = 16,
+    SSI_TRACEBACK_FRAME = 24,
+    SSI_TRACEBACK_INSTRUCTION = 32,
+    SSI_FRAME_OBJECT_FRAME = 24
 };
 
 /* Fill LAYOUT for the runtime at RUNTIME; VERSION is the address of Py_Version, or 0.  NULL, or why

@@ -30,6 +30,15 @@ bool ssi_scripts_add_run(ssi_scripts *scripts, const ssi_run *run)
     return true;
 }
 
+bool ssi_scripts_add_exception(ssi_scripts *scripts, const ssi_exception *exception)
+{
+    if (!ssi_grow(&scripts->exceptions, scripts->exception_count, &scripts->exception_room,
+                  sizeof *exception))
+        return false;
+    scripts->exceptions[scripts->exception_count++] = *exception;
+    return true;
+}
+
 void ssi_scripts_note(ssi_scripts *scripts, const char *note)
 {
     if (note && scripts->note_count < sizeof scripts->notes / sizeof *scripts->notes)
@@ -55,4 +64,5 @@ void ssi_scripts_free(ssi_scripts *scripts)
 {
     free(scripts->frames.items);
     free(scripts->runs);
+    free(scripts->exceptions);
 }

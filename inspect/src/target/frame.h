@@ -47,8 +47,20 @@ typedef struct ssi_run {
     size_t first, count; /* of the frames */
 } ssi_run;
 
+/* An exception of a script that a thread has, whose stack is COUNT frames from FIRST on. */
+typedef struct ssi_exception {
+    int thread;           /* as the process itself knows it */
+    const char *state;    /* "raised" or "handled"; NULL: it is behind the one before it */
+    const char *relation; /* how: "cause" or "context" */
+    const char *language, *type;
+    const char *arguments; /* a JSON value, NULL if it cannot be read */
+    size_t first, count;
+} ssi_exception;
+
 typedef struct ssi_scripts {
     ssi_frames frames;
+    ssi_exception *exceptions;
+    size_t exception_count, exception_room;
     ssi_run *runs; /* those of one chain from the innermost outward */
     size_t run_count, run_room;
     const char *notes[16]; /* what cannot be had of the whole process */
@@ -58,6 +70,7 @@ typedef struct ssi_scripts {
 } ssi_scripts;
 
 bool ssi_scripts_add_run(ssi_scripts *scripts, const ssi_run *run);
+bool ssi_scripts_add_exception(ssi_scripts *scripts, const ssi_exception *exception);
 void ssi_scripts_note(ssi_scripts *scripts, const char *note);
 /* The local variables of one frame, WRITTEN, for that frame.  NULL if there is no room for them,
    which is noted.  Releases what was written. */
