@@ -10,6 +10,7 @@ import subprocess
 from . import _stacksplice
 from ._dump_errors import text_of_failed, text_of_thread, with_stacks
 from ._dump_exceptions import text_of_exceptions, write_messages
+from ._dump_sources import add_sources, start_of
 from ._dump_values import write_values
 from ._output import fail, write
 from ._redaction import clean_report
@@ -119,6 +120,8 @@ def _lines_of(stack: list[dict[str, Any]], all_frames: bool) -> Iterator[str]:
     shown = [frame for frame in stack if all_frames or not frame.get("glue")]
     for frame in reversed(shown):
         yield f"    {_stacksplice._format_frame(frame)}\n"
+        if "source" in frame:
+            yield f"      {frame['source']}\n"
         for name, value in frame.get("locals", {}).items():
             yield f"        {name} = {value}\n"
     hidden = len(stack) - len(shown)
@@ -156,7 +159,9 @@ def dump(options: argparse.Namespace) -> int:
         document = inspect("--pid", str(options.process), *_wanted(options))
     except Refused as exc:
         return fail(str(exc))
-    add_symbols(document, [], f"/proc/{options.process}/root")
+    root = f"/proc/{options.process}/root"
+    add_symbols(document, [], root)
+    add_sources(document, start_of(options.process), root, options.process)
     return _write(document, options)
 
 
@@ -177,4 +182,5 @@ def core(options: argparse.Namespace) -> int:
     folders = [*options.symbols, *([f"{root}/usr/lib/debug"] if root else [])]
     program = document["process"].get("executable", "")
     add_symbols(document, folders, root, (program, options.exe or program))
+    add_sources(document, os.stat(options.core).st_mtime, root)
     return _write(document, options)
