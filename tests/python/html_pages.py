@@ -52,6 +52,32 @@ def hostile() -> dict[str, Any]:
     return {**whole, "exceptions": [whole], "transformed": [inner], "process": {"id": 1, "host": HOSTILE}}
 
 
+def crash_file() -> dict[str, Any]:
+    """The file of a crash: three threads rest in the same place, one reads, one has not answered."""
+    native = frame(0, kind="native", language="native", module="/lib/liba.so", module_offset=16)
+    header = {"event": "SIGSEGV", "time": "2026-11-23T14:08:34Z", "pid": 10, "signal": 11}
+    stacks = [("worker", [frame(1)])] * 3 + [("reader", [frame(2)]), ("deaf", [])]
+    threads = [
+        {"thread_id": number, "name": name, "answered": bool(stack), "stack": stack, "frames_left_out": 0}
+        for number, (name, stack) in enumerate(stacks, 11)
+    ]
+    return {
+        "schema": "stacksplice-report/1",
+        "header": header,
+        "error": error([native, frame(3)], type="SIGSEGV", message="no memory at address 0x8"),
+        "current_error": error([frame(4)]),
+        "threads": threads,
+        "threads_left_out": 3,
+    }
+
+
+def process_of_many(count: int) -> dict[str, Any]:
+    """COUNT threads of a process, none where another is."""
+    stacks = ([frame(number * 2), frame(number * 2 + 1, glue=True)] for number in range(count))
+    threads = [{"thread_id": n, "name": f"t{n}", "stack": stack} for n, stack in enumerate(stacks)]
+    return {"process": {"id": 7}, "notes": ["a note"], "threads": threads}
+
+
 class Page(HTMLParser):
     """The elements of a page in their order, each as its name, attributes and text."""
 

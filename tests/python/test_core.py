@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from building import HERE
+from html_pages import Page
 from test_commands import command
 from test_dump import PROGRAM, end, outside, start
 from test_dump import interpreters as all_interpreters
@@ -99,7 +100,7 @@ def test_a_call_of_what_is_no_code(tmp_path):
     assert "gap" not in [frame["kind"] for frame in crashed["stack"]]
 
 
-def test_text(tmp_path):
+def test_text_and_page(tmp_path):
     core = core_of(sys.executable, "read", tmp_path)
     lines = command("core", str(core)).stdout.splitlines()
     assert lines[0].endswith(", ended by signal 11 (SIGSEGV)")
@@ -107,6 +108,11 @@ def test_text(tmp_path):
     scripts = [line.rpartition(" in ")[2] for line in lines[3:] if "(Python)" in line]
     assert scripts[:2] == ["<module>", "main"]
     assert not any("??? (libpython" in line or "??? (python" in line for line in lines)
+    pytest.importorskip("jinja2", reason="jinja2 is not installed")
+    page = Page(command("core", "--html", "-", str(core)).stdout)
+    assert page.texts("h1")[0] == lines[0]
+    assert page.texts("h3")[0].endswith(", which got the signal")
+    assert [name for name in page.texts("span", "function") if name in scripts[:2]][:2] == scripts[:2]
 
 
 def copy_of(process: int, folder: Path) -> Path:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from building import HERE, PACKAGE
+from html_pages import Page
 from stacksplice import _stacksplice
 from test_commands import command, environment
 from validating import validator
@@ -132,6 +133,18 @@ def test_text_has_the_newest_frame_last_and_hides_the_interpreter(resting):
     )
     assert re.search(r"\.\.\. \d+ glue frames hidden$", part)
     assert "glue frame" not in command("dump", "--all-frames", str(process)).stdout
+
+
+def test_the_page_has_all_threads(resting):
+    pytest.importorskip("jinja2", reason="jinja2 is not installed")
+    process, seen = resting
+    page = Page(command("dump", "--html", "-", str(process)).stdout)
+    assert page.texts("h1")[0].startswith(f"process {process}, /")
+    numbers = [re.match(r"Thread (\d+) \(", text)[1] for text in page.texts("h3")]
+    assert {str(own["thread_id"]) for own in seen.values()} < set(numbers)
+    functions = page.texts("span", "function")
+    assert {"sort_key", "c_callback", "regular_expression"} < set(functions)
+    assert functions.count("rest") == len(seen)
 
 
 # ---- Processes without stacksplice -----------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import random
 import re
@@ -171,6 +172,7 @@ def test_texts_are_those_of_reports():
         assert found[f"v{number}"] == _stacksplice._value_text(eval(value)), value
 
 
+PAGE = [["--html", "-"]] if importlib.util.find_spec("jinja2") else []
 SECRETS = """
 def f():
     password = "hunter1"
@@ -184,7 +186,7 @@ f()
 
 def test_no_secret_is_shown():
     with resting(sys.executable, "-c", SECRETS) as process:
-        for form in ([], ["--json"]):
+        for form in ([], ["--json"], *PAGE):
             text = command("dump", "--locals", *form, str(process)).stdout
             assert "hunter" not in text and text.count("[redacted: ") >= 3
 

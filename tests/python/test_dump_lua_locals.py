@@ -15,7 +15,7 @@ from building import HERE
 from test_commands import command
 from test_core import copy_of
 from test_dump import PROGRAM, dumped, end
-from test_dump_locals import FRAMES, VARIABLES, locals_of, read_damaged
+from test_dump_locals import FRAMES, PAGE, VARIABLES, locals_of, read_damaged
 from test_dump_lua import luas, name_of, started
 
 OBJECT = "<{}: 0x[0-9a-f]+>"
@@ -123,7 +123,7 @@ def test_a_core_file(resting, tmp_path):
 
 
 def test_no_secret_is_shown(resting):
-    for form in ([], ["--json"]):
+    for form in ([], ["--json"], *PAGE):
         text = command("dump", "--locals", *form, str(resting)).stdout
         assert "hunter" not in text and text.count("[redacted: ") >= 3
 

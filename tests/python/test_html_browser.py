@@ -11,7 +11,7 @@ import browsing
 import golden_reports
 import pytest
 from building import ROOT
-from html_pages import error, frame, hostile, saved
+from html_pages import crash_file, error, frame, hostile, process_of_many, saved
 from stacksplice import ErrorInfo
 from stacksplice.__main__ import main
 
@@ -154,6 +154,50 @@ def test_a_notebook_shows_it_in_a_frame(browser):
     with browser.inside("iframe"):
         assert browser.run("return document.querySelectorAll('.frame').length") > 0
         assert browser.run("return getComputedStyle(document.querySelector('.tools')).display") == "flex"
+
+
+# ---- Threads ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def threads(tmp_path):
+    """The page of a crash, or of a process that has many threads."""
+
+    def make(kind: str) -> str:
+        from stacksplice._html.process import write_process
+
+        out = tmp_path / "threads.html"
+        if kind == "process":
+            document = process_of_many(100)
+            document["threads"][1]["error"] = saved()
+            assert write_process(document, "process 7", False, str(out)) == 0
+        else:
+            file = tmp_path / "crash.json"
+            file.write_text(json.dumps(crash_file()))
+            assert main(["show", "--html", str(out), str(file)]) == 0
+        return out.read_text(encoding="utf-8")
+
+    return make
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1100, 400])
+@pytest.mark.parametrize("kind", ["crash", "process"])
+def test_everyone_can_read_threads(browser, threads, kind, width, theme):
+    browser.show(threads(kind), width, theme)
+    browser.press("e" if kind == "crash" else "j")
+    browser.run("document.querySelectorAll('.member')[1].open = true")
+    assert browser.unnamed() == [] and browser.pale() == []
+    assert browser.run("return document.documentElement.scrollWidth") == width
+
+
+def test_keys_pass_over_folded_threads(browser, threads):
+    browser.show(threads("process"))
+    browser.press("jj")
+    assert browser.run(FOCUSED) == "f0"
+    browser.run("document.querySelectorAll('.member')[1].open = true")
+    browser.press("j")
+    assert browser.run(FOCUSED) == "f2"
 
 
 # ---- Groups of many --------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ Python and Lua frames in their order.  Its files are used where they were, if
 their build-ids are those of the core.
 """
 _STATUSES = {
-    "0": "the stacks were printed",
-    "2": "the core file cannot be read, or the command line is wrong",
+    "0": "the stacks were printed, or are on the page",
+    "2": "the core file cannot be read, the page cannot be made or written, or the command line is wrong",
 }
 
 
@@ -44,7 +44,11 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--locals", action="store_true", help="also show local variables of script frames")
     parser.add_argument("--all-frames", action="store_true", help="also show frames inside of interpreters")
-    parser.add_argument("--json", action="store_true", help="print them as JSON, schema stacksplice-dump/1")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print them as JSON, schema stacksplice-dump/1")
+    form.add_argument(
+        "--html", metavar="OUT", help="write them to the file OUT as one HTML page (- for standard output)"
+    )
     parser.add_argument("core", help="the core file")
 
 

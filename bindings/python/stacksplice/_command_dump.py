@@ -17,8 +17,8 @@ frames in their order.  The process needs no stacksplice in it.  It is stopped
 only while its registers, stacks and frames are read; how long is printed.
 """
 _STATUSES = {
-    "0": "the stacks were printed",
-    "2": "the process cannot be inspected, or the command line is wrong",
+    "0": "the stacks were printed, or are on the page",
+    "2": "the process cannot be inspected, the page cannot be made or written, or the command line is wrong",
 }
 
 
@@ -56,6 +56,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--all-frames", action="store_true", help="also show frames inside of interpreters")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print them as JSON, schema stacksplice-dump/1")
+    form.add_argument(
+        "--html", metavar="OUT", help="write them to the file OUT as one HTML page (- for standard output)"
+    )
     form.add_argument(
         "--repeat",
         type=_seconds,

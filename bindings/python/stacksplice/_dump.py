@@ -105,7 +105,7 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def _heading(process: dict[str, Any]) -> str:
+def _title(process: dict[str, Any]) -> str:
     words = [f"process {process['id']}"]
     if "executable" in process:
         words.append(process["executable"])
@@ -113,7 +113,7 @@ def _heading(process: dict[str, Any]) -> str:
         words.append(f"stopped for {process['stopped_microseconds'] / 1000:.1f} ms")
     if "signal" in process:
         words.append(f"ended by {_signal(process['signal'])}")
-    return ", ".join(words) + "\n"
+    return ", ".join(words)
 
 
 def _lines_of(stack: list[dict[str, Any]], all_frames: bool) -> Iterator[str]:
@@ -131,7 +131,7 @@ def _lines_of(stack: list[dict[str, Any]], all_frames: bool) -> Iterator[str]:
 
 def text_of(document: dict[str, Any], all_frames: bool) -> str:
     """DOCUMENT for people: the newest frame of each thread is the last, as in tracebacks."""
-    parts = [_heading(document["process"])]
+    parts = [f"{_title(document['process'])}\n"]
     parts += [f"note: {note}\n" for note in document["notes"]]
     for number, thread in enumerate(document["threads"]):
         name = f" ({thread['name']})" if "name" in thread else ""
@@ -147,8 +147,23 @@ def _wanted(options: argparse.Namespace) -> list[str]:
     return ["--locals"] if options.locals else []
 
 
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what cannot be written, before anything is read."""
+    if options.html is not None:
+        from ._html import needs
+
+        try:
+            needs.check()
+        except ImportError as exc:
+            raise Refused(str(exc)) from None
+
+
 def _write(document: dict[str, Any], options: argparse.Namespace) -> int:
     document = clean_report(document)
+    if options.html is not None:
+        from ._html.process import write_process
+
+        return write_process(document, _title(document["process"]), options.all_frames, options.html)
     write(json.dumps(document) + "\n" if options.json else text_of(document, options.all_frames))
     return 0
 
@@ -156,6 +171,7 @@ def _write(document: dict[str, Any], options: argparse.Namespace) -> int:
 def dump(options: argparse.Namespace) -> int:
     """Write the stacks of a process."""
     try:
+        _check(options)
         document = inspect("--pid", str(options.process), *_wanted(options))
     except Refused as exc:
         return fail(str(exc))
@@ -175,6 +191,7 @@ def core(options: argparse.Namespace) -> int:
                 return fail(f"--{name}: {path} does not exist")
             arguments += [f"--{name}", path]
     try:
+        _check(options)
         document = inspect(*arguments, *_wanted(options))
     except Refused as exc:
         return fail(str(exc))

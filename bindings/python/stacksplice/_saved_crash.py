@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ._errors import ErrorInfo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 
+@dataclass
+class Crash:
+    """Each thread is an error without any fault of its own: shown as its stack and its name."""
+
+    current_error: ErrorInfo | None
+    threads: list[ErrorInfo]
+    threads_left_out: int
+
+
 def _thread(crash: dict[str, Any], thread: dict[str, Any]) -> ErrorInfo:
-    """A thread as an error without any fault of its own, which is shown as its stack and its name."""
     values = {
         **crash,
         "type": f"Thread {thread['thread_id']}",
         "message": thread["name"]
         if thread["answered"]
-        else f"{thread['name']} (it has not answered in time)",
+        else f"{thread['name']}, which has not answered in time",
         "thread_id": thread["thread_id"],
         "stack": thread["stack"],
         "frames_left_out": thread["frames_left_out"],
@@ -25,11 +34,13 @@ def _thread(crash: dict[str, Any], thread: dict[str, Any]) -> ErrorInfo:
     return ErrorInfo._from_json_values(values)
 
 
-def beside(item: Any) -> Iterator[tuple[str, ErrorInfo]]:
-    """Each part of ITEM, an item of a file, beside its error: a heading or nothing, and what to show."""
+def crash_of(item: Any) -> Crash | None:
+    """What ITEM, an item of a file, has beside its error; None if it is of no crash."""
     if not isinstance(item, dict) or not isinstance(item.get("threads"), list):
-        return
-    if item.get("current_error") is not None:
-        yield "Current error of this thread:", ErrorInfo._from_json_values(item["current_error"])
-    for thread in item["threads"]:
-        yield "", _thread(item["error"], thread)
+        return None
+    current = item.get("current_error")
+    return Crash(
+        None if current is None else ErrorInfo._from_json_values(current),
+        [_thread(item["error"], thread) for thread in item["threads"]],
+        int(item.get("threads_left_out") or 0),
+    )

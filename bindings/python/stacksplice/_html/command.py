@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .._output import fail, write
 from .._saved import DAMAGE, damaged, heading_of, read_file, report_of
+from .._saved_crash import crash_of
 from . import needs
 
 needs.check()
@@ -41,7 +42,7 @@ def write_page(options: argparse.Namespace) -> int:
         for number, item in enumerate(items, 1):
             data = report_of(item).to_dict()
             try:
-                made.append(shown_report(data, look, heading_of(item, place)))
+                made.append(shown_report(data, look, heading_of(item, place), crash_of(item)))
             except DAMAGE as exc:
                 raise damaged(number, exc) from exc
         return made

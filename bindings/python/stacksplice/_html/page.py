@@ -5,14 +5,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
+from itertools import chain
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from .values import Error, Look, error_of, language_class, language_name
+from .._saved_crash import Crash
+from .threads import Group, Thread, frames_of, groups_of
+from .values import Error, Look, Shown, error_of, language_class, language_name
 
 # What would turn the direction of a text, or is not seen: docs/reports.md has the list.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -75,25 +79,29 @@ class Module:
     frames: int = 0
 
 
-def _modules(error: Error, found: dict[tuple[str, str], Module]) -> dict[tuple[str, str], Module]:
-    for frame in error.frames:
+def modules_of(frames: Iterable[Shown]) -> list[Module]:
+    """The binaries of FRAMES."""
+    found: dict[tuple[str, str], Module] = {}
+    for frame in frames:
         if frame.module:
             key = frame.module, frame.build_id
             found.setdefault(key, Module(*key)).frames += 1
-    for inner in [*error.causes, *(error.members or ())]:
-        _modules(inner, found)
-    return found
+    return sorted(found.values(), key=lambda module: module.path)
 
 
 @dataclass
 class Report:
-    """A report of the page: what its file says of it, its error, and where it came from."""
+    """A report of the page: what its file says of it, its error, where it came from, and of a crash what is
+    beside the error."""
 
     heading: str
     error: Error
     modules: list[Module]
     process: str
     remote: Error | None
+    current_error: Error | None
+    threads: list[Group]
+    threads_left_out: int
 
 
 def _process(data: dict[str, Any]) -> str:
@@ -103,13 +111,31 @@ def _process(data: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in process.items())
 
 
-def shown_report(data: dict[str, Any], look: Look, heading: str = "") -> Report:
-    """The report DATA, which has been checked to be one."""
+def _groups_of(crash: Crash, look: Look) -> list[Group]:
+    threads = [thread.to_dict() for thread in crash.threads]
+    return groups_of(
+        [Thread(f"{each['thread_id']} ({each['message']})", each["stack"]) for each in threads], look
+    )
+
+
+def shown_report(data: dict[str, Any], look: Look, heading: str = "", crash: Crash | None = None) -> Report:
+    """The report DATA, which has been checked to be one; CRASH is what stands beside it in its file."""
     error = error_of(data, look)
     remote = data.get("remote")
-    modules = list(_modules(error, {}).values())
-    modules.sort(key=lambda module: module.path)
-    return Report(heading, error, modules, _process(data), error_of(remote, look) if remote else None)
+    saved = crash.current_error if crash else None
+    current = error_of(saved.to_dict(), look) if saved else None
+    threads = _groups_of(crash, look) if crash else []
+    frames = chain(error.all_frames(), current.all_frames() if current else (), frames_of(threads))
+    return Report(
+        heading=heading,
+        error=error,
+        modules=modules_of(frames),
+        process=_process(data),
+        remote=error_of(remote, look) if remote else None,
+        current_error=current,
+        threads=threads,
+        threads_left_out=crash.threads_left_out if crash else 0,
+    )
 
 
 def page_of(reports: list[Report], look: Look) -> str:

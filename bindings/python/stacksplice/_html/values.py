@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os.path
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,10 +130,10 @@ class Error:
     message: str
     relation: str
     language: str
-    hresult: str
+    hresult: str  # empty for an exception that only its language knows
     description: str
     notes: list[str]
-    thread_id: int
+    thread_id: int  # 0: not known
     fingerprint: str
     frames: list[Shown]
     stack: list[Part]
@@ -155,26 +156,39 @@ class Error:
         text = self.headline_message
         return f"{self.title}: {text}" if self.title and text else self.title or text or self.hresult
 
+    def all_frames(self) -> Iterator[Shown]:
+        """Those of its stack, its causes and its members."""
+        yield from self.frames
+        for inner in [*self.causes, *(self.members or ())]:
+            yield from inner.all_frames()
+
 
 def _stack_of(data: dict[str, Any], look: Look) -> list[Shown]:
     return [frame_of(frame, look.lines) for frame in data.get("stack") or ()]
+
+
+def _hresult_of(data: dict[str, Any]) -> str:
+    if "hresult_signed" not in data:
+        return ""
+    symbol = data.get("symbol")
+    return f"0x{int(data['hresult_signed']) & 0xFFFFFFFF:08x}" + (f" {symbol}" if symbol else "")
 
 
 def error_of(data: dict[str, Any], look: Look) -> Error:
     """The error that DATA, a report or a part of one, describes."""
     frames = _stack_of(data, look)
     nodes = [
-        (str(node["language"]), int(node["thread_id"]), _stack_of(node, look)) for node in data["propagation"]
+        (str(node["language"]), int(node["thread_id"]), _stack_of(node, look))
+        for node in data.get("propagation") or ()
     ]
     thread = int(data.get("thread_id") or 0)
     members = data.get("exceptions")
-    symbol = data.get("symbol")
     return Error(
         title=str(data.get("type") or ""),
         message=str(data["message"]),
         relation=str(data.get("relation") or ""),
         language=str(data.get("language") or "native"),
-        hresult=f"0x{int(data['hresult_signed']) & 0xFFFFFFFF:08x}" + (f" {symbol}" if symbol else ""),
+        hresult=_hresult_of(data),
         description=str(data.get("description") or ""),
         notes=[str(note) for note in data.get("notes") or ()],
         thread_id=thread,
