@@ -15,7 +15,8 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 HEADER = ROOT / "core" / "include" / "stacksplice" / "stacksplice.h"
-BESIDE_THE_EXTENSION = ("libstacksplice*.so*", "stacksplice-inspect", "*.schema.json")  # of the core
+# Of the core, and of debuggers.
+BESIDE_THE_EXTENSION = ("libstacksplice*.so*", "stacksplice-inspect", "*.schema.json", "_debuggers/*.py")
 
 
 def version() -> str:
@@ -104,9 +105,11 @@ class CMakeBuild(build_ext):
             self.take(pattern, ROOT / "bindings" / "python" / "stacksplice")
 
     def take(self, pattern: str, target: Path) -> None:
-        target.mkdir(parents=True, exist_ok=True)
-        for file in (Path(self.build_temp).resolve() / "cmake" / "python" / "stacksplice").glob(pattern):
-            shutil.copy2(file, target / file.name)
+        source = Path(self.build_temp).resolve() / "cmake" / "python" / "stacksplice"
+        for file in source.glob(pattern):
+            place = target / file.relative_to(source)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, place)
 
 
 setup(

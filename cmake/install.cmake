@@ -55,9 +55,18 @@ if(TARGET stacksplice_lua_module)
   endif()
 endif()
 
-# What reads other processes.
+# What reads other processes, and what lets debuggers use it.  Gdb looks beside the library for a file
+# of its name.
 if(TARGET stacksplice_inspect)
   install(TARGETS stacksplice_inspect RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+  set(debuggers ${CMAKE_INSTALL_DATADIR}/stacksplice/debuggers)
+  install(DIRECTORY inspect/debuggers/ DESTINATION ${debuggers} COMPONENT runtime
+    FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+  file(RELATIVE_PATH to_debuggers /${CMAKE_INSTALL_LIBDIR} /${debuggers})
+  configure_file(inspect/debuggers/auto_load.py.in
+    ${PROJECT_BINARY_DIR}/libstacksplice.so.${PROJECT_VERSION}-gdb.py @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/libstacksplice.so.${PROJECT_VERSION}-gdb.py
+    DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
 endif()
 
 # The CMake package.
@@ -115,7 +124,7 @@ if(TARGET stacksplice_python_extension)
     PATTERN "__pycache__" EXCLUDE)
   install(DIRECTORY ${PROJECT_BINARY_DIR}/python/stacksplice/ DESTINATION ${package}
     USE_SOURCE_PERMISSIONS COMPONENT python
-    FILES_MATCHING PATTERN "*.so*" PATTERN "stacksplice-inspect" PATTERN "*.schema.json" PATTERN "libstacksplice.so*" EXCLUDE PATTERN "__pycache__" EXCLUDE)
+    FILES_MATCHING PATTERN "*.so*" PATTERN "stacksplice-inspect" PATTERN "_debuggers/*.py" PATTERN "*.schema.json" PATTERN "libstacksplice.so.0" EXCLUDE PATTERN "__pycache__" EXCLUDE)
   set(core $<TARGET_SONAME_FILE_NAME:stacksplice>)
   file(RELATIVE_PATH to_libraries /${package} /${CMAKE_INSTALL_LIBDIR})
   string(REGEX REPLACE "/$" "" to_libraries "${to_libraries}")

@@ -97,7 +97,11 @@ need_for_tests() {
         need unixodbc-dev has_header sql.h
         need valgrind has_header valgrind/callgrind.h
     fi
-    if wants pytest pythons; then need gdb command -v gdb; fi
+    if wants pytest pythons; then
+        need gdb command -v gdb
+        need lldb command -v lldb
+        need python3-lldb sh -c 'ls -d /usr/lib/llvm-*/lib/python3*/*-packages/lldb'
+    fi
     if wants busted valgrind; then need lua-busted command -v busted; fi
     if wants clang luas all-luas fuzz; then need clang command -v clang; fi
     if wants fuzz; then

@@ -13,7 +13,9 @@
 #include "python/python.h"
 #include "report/error.h"
 #include "report/exception.h"
+#include "report/json.h"
 #include "report/write.h"
+#include "served/served.h"
 #include "splice/splice.h"
 
 #include <limits.h>
@@ -39,6 +41,7 @@ typedef struct found {
     ssi_errors errors;
     uint64_t token; /* only this element of a stack is asked for; or 0 */
     ssi_frame named;
+    const ssi_served *served; /* by a debugger; or NULL */
 } found;
 
 /* What binaries say; it takes time. */
@@ -63,19 +66,33 @@ static void read_frames(const ssi_target *target, found *f)
 static int report_token(const ssi_target *target, found *f)
 {
     const char *why = NULL;
+    ssi_frames frames = {0};
     ssi_native *native = f->named.kind == SSI_NATIVE ? ssi_native_new(target, &why) : NULL;
 
     if (native)
         f->named = ssi_native_describe(native, &(ssi_native_frame){.address = f->token});
-    ssi_write_frame(&f->named);
+    if (f->served && ssi_frames_add(&frames, &f->named)) {
+        ssi_served_describe(f->served, &frames);
+        ssi_write_frames(frames.items, frames.count);
+        free(frames.items);
+    } else {
+        ssi_write_frame(&f->named);
+    }
     ssi_native_free(native);
     return putchar('\n') < 0 || fflush(stdout) ? refuse("standard output takes no more") : DONE;
 }
 
-/* The error of THREAD, or of the fail fast: 0. */
+/* The error of THREAD, or of the fail fast: 0.  A debugger gets its text, as "error_text". */
 static void put_error(const char *name, const found *f, int thread)
 {
-    ssi_put_error(name, &f->errors, ssi_errors_of(&f->errors, thread));
+    const ssi_error *error = ssi_errors_of(&f->errors, thread);
+    char *text = f->served ? ssi_served_error_text(f->served, &f->errors, error) : NULL;
+    char text_name[16];
+
+    snprintf(text_name, sizeof text_name, "%s_text", name);
+    ssi_put_member(text_name, text);
+    ssi_put_error(name, &f->errors, error);
+    free(text);
 }
 
 /* Unwind and write all that was read; the exit status. */
@@ -84,17 +101,24 @@ static int report(const ssi_target *target, found *f)
     const char *why = NULL;
     ssi_native *native = ssi_native_new(target, &why);
     ssi_frames stack = {0};
+    bool is_first = true;
 
     ssi_splice_assign(target, &f->scripts);
     ssi_scripts_note(&f->scripts, native ? ssi_native_missing(native) : why);
     ssi_errors_describe(&f->errors, native);
     ssi_write_begin(target, &f->scripts);
     for (size_t i = 0; i < target->thread_count; i++) {
-        ssi_splice(target, native, why, &target->threads[i], &f->luas, &f->scripts, &stack);
-        ssi_write_thread(&target->threads[i], &stack, i == 0);
+        if (f->served && !ssi_served_shows(f->served, target->threads[i].id))
+            continue;
+        if (!f->served || !f->served->errors)
+            ssi_splice(target, native, why, &target->threads[i], &f->luas, &f->scripts, &stack);
+        if (f->served)
+            ssi_served_describe(f->served, &stack);
+        ssi_write_thread(&target->threads[i], &stack, is_first);
         put_error("error", f, target->threads[i].own_id);
         ssi_put_exceptions(&f->scripts, target->threads[i].own_id);
         ssi_write_thread_end();
+        is_first = false;
     }
     ssi_write_threads_end();
     ssi_put_interpreters(&f->errors);
@@ -176,6 +200,40 @@ static int inspect_file(const char *path, const char *executable, const char *ro
     return status;
 }
 
+static int inspect_memory(ssi_target *target, found *f)
+{
+    ssi_pages *pages = ssi_pages_new(ssi_served_fetch, NULL);
+    int status;
+
+    if (!pages)
+        return refuse("out of memory");
+    target->memory = ssi_pages_memory(pages);
+    ssi_pages_take_stacks(pages, target);
+    status = inspect_resting(target, f);
+    ssi_pages_free(pages);
+    return status;
+}
+
+static int inspect_served(found *f)
+{
+    ssi_target target = {.machine = ssi_machine_own()};
+    ssi_served served = {0};
+    const char *why = ssi_served_read(&served, &target);
+    int status;
+
+    f->served = &served;
+    f->token = served.token;
+    if (why)
+        status = refuse(why);
+    else if (served.core)
+        status = inspect_core(&target, served.core, served.executable, f);
+    else
+        status = inspect_memory(&target, f);
+    ssi_served_free(&served);
+    ssi_target_free(&target);
+    return status;
+}
+
 /* The value behind the option NAME, or NULL. */
 static const char *option(char **arguments, const char *name)
 {
@@ -201,12 +259,13 @@ int main(int count, char **arguments)
     found f = {.scripts.with_locals = has_option(arguments, "--locals")};
     int status = -1;
 
-    (void)count;
     f.token = token ? strtoull(token, NULL, 0) : 0;
     if (process > 0 && process <= INT_MAX && !*end)
         status = inspect_process((int)process, &f);
     else if (core)
         status = inspect_file(core, option(arguments, "--exe"), root ? root : "", &f);
+    else if (count == 2 && !strcmp(arguments[1], "--served"))
+        status = inspect_served(&f);
     ssi_lua_free(&f.luas);
     ssi_errors_free(&f.errors);
     ssi_scripts_free(&f.scripts);
@@ -215,5 +274,6 @@ int main(int count, char **arguments)
                : refuse("usage: stacksplice-inspect --pid PROCESS [--locals]\n"
                         "       stacksplice-inspect --core FILE [--exe FILE] [--root FOLDER] "
                         "[--locals]\n"
-                        "       --token ELEMENT writes only what that element of a stack is");
+                        "       --token ELEMENT writes only what that element of a stack is\n"
+                        "       stacksplice-inspect --served (for debuggers)");
 }

@@ -7,9 +7,11 @@ import subprocess
 import sys
 
 import pytest
-from building import PACKAGE
+from building import PACKAGE, ROOT
 
 pytest.importorskip("mypy")
+
+CONFIGURATION = str(ROOT / "pyproject.toml")
 
 
 def run(*arguments: str) -> None:
@@ -23,11 +25,11 @@ def run(*arguments: str) -> None:
 
 @pytest.mark.any_python
 def test_mypy_strict(tmp_path):
-    run("mypy", "--strict", "--cache-dir", str(tmp_path), "-p", "stacksplice")
+    run("mypy", "--config-file", CONFIGURATION, "--cache-dir", str(tmp_path), "-p", "stacksplice")
 
 
 def test_stubtest():
-    run("mypy.stubtest", "stacksplice")
+    run("mypy.stubtest", "--mypy-config-file", CONFIGURATION, "stacksplice")
 
 
 @pytest.mark.any_python

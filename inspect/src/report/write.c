@@ -5,6 +5,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* What only debuggers ask for. */
+static void put_for_debugger(const ssi_frame *frame)
+{
+    ssi_put_number("stack_address", frame->stack_address);
+    ssi_put_member("text", frame->text);
+    if (frame->glue)
+        fputs(",\"glue\":true", stdout);
+}
+
 void ssi_write_frame(const ssi_frame *frame)
 {
     static const char *const kinds[] = {"native", "script", "gap"};
@@ -30,7 +39,9 @@ void ssi_write_frame(const ssi_frame *frame)
     if (frame->locals)
         printf(",\"locals\":%s", frame->locals);
     if (frame->kind == SSI_NATIVE)
-        fputs(",\"inlined\":false", stdout);
+        printf(",\"inlined\":%s", frame->inlined ? "true" : "false");
+    if (frame->text)
+        put_for_debugger(frame);
     printf(",\"address\":\"0x%" PRIx64 "\"}", frame->address);
 }
 

@@ -83,8 +83,12 @@ static void put_run(merge *m)
 {
     const ssi_run *run = &m->runs[m->next++];
 
-    for (size_t i = 0; i < run->count; i++)
-        (void)ssi_frames_add(m->out, &m->scripts->frames.items[run->first + i]);
+    for (size_t i = 0; i < run->count; i++) {
+        ssi_frame frame = m->scripts->frames.items[run->first + i];
+
+        frame.stack_address = run->marker;
+        (void)ssi_frames_add(m->out, &frame);
+    }
 }
 
 /* Whether the marker of the next run lies in the native frame AT of STACK. */
@@ -135,6 +139,7 @@ static bool put_native(merge *m, ssi_native *native, const ssi_native_stack *sta
             continue;
         }
         frame = ssi_native_describe(native, &stack->frames[i]);
+        frame.stack_address = stack->frames[i].sp;
         (void)ssi_frames_add(m->out, &frame);
         if (is_greenlet_base(m, &frame)) {
             (void)ssi_frames_add_gap(m->out, "end of this greenlet's own stack");

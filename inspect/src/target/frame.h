@@ -26,6 +26,10 @@ typedef struct ssi_frame {
     uint64_t module_offset;
     const char *reason; /* of a gap */
     const char *locals; /* its variables, a JSON object */
+    /* Only where a debugger serves the target: */
+    bool inlined, glue;
+    uint64_t stack_address; /* the native frame's first, or one in the frame that runs a script */
+    const char *text;       /* the line for people */
 } ssi_frame;
 
 typedef struct ssi_frames {

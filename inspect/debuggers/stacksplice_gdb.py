@@ -1,0 +1,92 @@
+"""gdb's commands `stacksplice ...`, and the frames of scripts in its own `bt`.
+
+Loaded by gdb itself beside libstacksplice, or by `source` of this file.
+"""
+
+import os
+import sys
+
+import gdb
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import stacksplice_gdb_frames  # noqa: E402
+import stacksplice_gdb_target as target  # noqa: E402
+from stacksplice_served import Refused, errors_of, frames_of, options_of, text_of  # noqa: E402
+
+
+class Prefix(gdb.Command):
+    """Stacks of all languages of the process: native, Python and Lua frames in their order."""
+
+    def __init__(self):
+        super().__init__("stacksplice", gdb.COMMAND_STACK, prefix=True)
+
+
+class Command(gdb.Command):
+    """What the commands share: `run` gives the text for an argument, or raises Refused."""
+
+    name = ""
+
+    def __init__(self):
+        super().__init__(self.name, gdb.COMMAND_STACK)
+
+    def invoke(self, argument, from_tty):
+        """Called by gdb."""
+        try:
+            text = self.run(argument)
+        except Refused as exc:
+            raise gdb.GdbError("stacksplice: " + str(exc)) from None
+        gdb.write(text)
+
+
+class Backtrace(Command):
+    """Print the combined stack of the selected thread, the newest frame last.
+    Usage: stacksplice bt [all] [-all-frames]
+
+      all          the stacks of all threads
+      -all-frames  also the frames inside of interpreters, which are otherwise counted only"""
+
+    name = "stacksplice bt"
+
+    @staticmethod
+    def run(argument):
+        """The text."""
+        options = options_of(gdb.string_to_argv(argument), ("all", "-all-frames"))
+        return text_of(target.stacks("all" in options), "-all-frames" in options)
+
+
+class Errors(Command):
+    """Print the errors that threads have now, and the one with which the process ended itself.
+    Usage: stacksplice errors
+
+    Each with its combined stack, the languages that received it, its causes and members."""
+
+    name = "stacksplice errors"
+
+    @staticmethod
+    def run(argument):
+        """The text."""
+        options_of(gdb.string_to_argv(argument), ())
+        return errors_of(target.errors())
+
+
+class Frame(Command):
+    """Print what an element of a captured stack stands for.
+    Usage: stacksplice frame TOKEN
+
+    TOKEN is an expression: a number, or a variable of the program."""
+
+    name = "stacksplice frame"
+
+    @staticmethod
+    def run(argument):
+        """The text."""
+        if not argument:
+            raise Refused("an element of a stack is missing: stacksplice frame TOKEN")
+        return frames_of(target.frames(int(gdb.parse_and_eval(argument)) & (1 << 64) - 1))
+
+
+Prefix()
+Backtrace()
+Errors()
+Frame()
+stacksplice_gdb_frames.install()

@@ -1,0 +1,210 @@
+"""What gdb knows of the selected process or core file, for stacksplice-inspect."""
+
+import os
+import re
+
+import gdb
+import stacksplice_served as served
+
+MAPPING = re.compile(
+    r"\s*0x(?P<start>[0-9a-f]+)\s+0x(?P<end>[0-9a-f]+)\s+0x[0-9a-f]+\s+0x(?P<offset>[0-9a-f]+)"
+    r"(?:\s+(?P<rights>[-r][-w][-x])[-ps])?(?:\s+(?P<path>\S.*))?"
+)
+NO_PROCESS = "no process and no core file here: begin with run, attach PID, or core-file FILE"
+
+
+# ---- Threads -------------------------------------------------------------------------------------
+
+
+def _number(thread):
+    """As the system knows it; a target without such numbers has those of gdb."""
+    return thread.ptid[1] or thread.ptid[2] or thread.num
+
+
+def _registers():
+    """Of the selected thread."""
+    frame = gdb.newest_frame()
+    if frame.architecture().name() not in ("i386:x86-64", "i386:x86-64:intel"):
+        raise served.Refused("only processes of x86-64 can be read, this is " + frame.architecture().name())
+    return [int(frame.read_register(name)) for name in served.REGISTERS]
+
+
+class Selection:
+    """Leaves the selected thread and frame as they were."""
+
+    def __enter__(self):
+        self.thread = gdb.selected_thread()
+        try:
+            self.frame = gdb.selected_frame()
+        except gdb.error:  # it runs
+            self.frame = None
+
+    def __exit__(self, *exception):
+        if self.thread is not None and self.thread.is_valid():
+            self.thread.switch()
+        if self.frame is not None and self.frame.is_valid():
+            self.frame.select()
+
+
+def _thread_fact(thread):
+    if thread.is_running():
+        return served.thread_fact(_number(thread), thread.name, None, "thread runs: interrupt it first")
+    thread.switch()
+    return served.thread_fact(_number(thread), thread.name, _registers())
+
+
+def _wanted(all_threads):
+    """The threads to show, the selected one first."""
+    selected = gdb.selected_thread()
+    if selected is None or not selected.is_valid():
+        raise served.Refused(NO_PROCESS)
+    threads = sorted(gdb.selected_inferior().threads(), key=lambda thread: thread.num)
+    threads = [selected] + [thread for thread in threads if all_threads and thread.num != selected.num]
+    if all(thread.is_running() for thread in threads):
+        raise served.Refused("the process runs: stop it first, by Ctrl-C or interrupt -a")
+    return threads
+
+
+# ---- Process or core file ------------------------------------------------------------------------
+
+
+def _is_core(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read(18)[16:] == b"\x04\0"  # ET_CORE
+    except OSError:
+        return False
+
+
+def _core_file():
+    """The core file that is debugged, or None.  Older versions of gdb say its name in a text only."""
+    named = re.findall(r"`(.+)', .*elf64-x86-64", gdb.execute("info files", to_string=True))
+    return next((os.path.abspath(path) for path in named if _is_core(path)), None)
+
+
+def _is_here(inferior):
+    """Whether it is a process of this machine."""
+    connection = getattr(inferior, "connection", None)
+    return connection is not None and connection.type == "native"
+
+
+def _root():
+    """What is before the paths of the process's files here."""
+    inferior = gdb.selected_inferior()
+    root = gdb.parameter("sysroot") or ""
+    if _is_here(inferior):
+        return "/proc/{}/root".format(inferior.pid)  # it may see other files than gdb
+    return "" if root.startswith("target:") else root.rstrip("/")
+
+
+def _mappings():
+    """A line for each mapping.  Older versions of gdb do not say what may be written or run."""
+    try:
+        listed = gdb.execute("info proc mappings", to_string=True)
+    except gdb.error as exc:
+        raise served.Refused(
+            "this target does not say what is mapped in the process ({})".format(exc)
+        ) from None
+    for row in filter(None, map(MAPPING.fullmatch, listed.splitlines())):
+        path = (row["path"] or "").strip()
+        rights = row["rights"] or ("r-x" if path.startswith("/") else "rw-")
+        yield served.fact("mapping", row["start"], row["end"], row["offset"], rights, path)
+
+
+def _facts(threads):
+    inferior = gdb.selected_inferior()
+    program = gdb.current_progspace().filename
+    yield served.fact("process", inferior.pid)
+    core = _core_file()
+    if core:
+        yield served.fact("root", _root())
+        yield served.fact("core", core)
+        if program:
+            yield served.fact("program", program)
+        return
+    yield served.fact("root", _root())
+    if program:
+        yield served.fact("executable", program)
+    yield from _mappings()
+    with Selection():
+        for thread in threads:
+            yield _thread_fact(thread)
+            if _is_here(inferior):
+                yield served.own_fact(inferior.pid, _number(thread))
+
+
+def _read(address, size):
+    try:
+        return bytes(gdb.selected_inferior().read_memory(address, size))
+    except (gdb.error, OverflowError):  # not mapped, or beyond what gdb can address
+        return None
+
+
+# ---- Names ---------------------------------------------------------------------------------------
+
+
+def _file_of(symtab):
+    """The name in the debug information may need the compiler's folder before it."""
+    if symtab is None:
+        return None
+    full = symtab.fullname()
+    return full if os.path.exists(full) else symtab.filename
+
+
+def _row(frame):
+    place = frame.find_sal()
+    return frame.name(), _file_of(place.symtab), place.line
+
+
+def _by_symbols(address):
+    """Without the functions that were inlined there."""
+    block = gdb.block_for_pc(address)
+    while block is not None and block.function is None:
+        block = block.superblock
+    place = gdb.find_pc_line(address)
+    if block is not None:
+        return [(block.function.print_name, _file_of(place.symtab), place.line)]
+    found = re.match(
+        r"(.+?) \+ \d+ in section |(.+?) in section ", gdb.execute("info symbol %d" % address, to_string=True)
+    )
+    return [(found[1] or found[2], None, 0)] if found else []
+
+
+def _stacks(threads):
+    """The frames of each of THREADS, as served.Names wants them."""
+    with Selection():
+        for thread in threads:
+            if not thread.is_running():
+                thread.switch()
+                yield _stack()
+
+
+def _stack():
+    """Of the selected thread."""
+    frame = gdb.newest_frame()
+    while frame is not None:
+        is_signal = frame.type() == gdb.SIGTRAMP_FRAME
+        yield frame.pc(), _row(frame), frame.type() == gdb.INLINE_FRAME, is_signal
+        frame = frame.older()
+
+
+# ---- All -----------------------------------------------------------------------------------------
+
+
+def stacks(all_threads):
+    """The document with the stack of the selected thread, or of all."""
+    threads = _wanted(all_threads)
+    shown = [served.fact("show", _number(thread)) for thread in threads]
+    return served.inspect([*_facts(threads), *shown], _read, served.Names(_stacks(threads), _by_symbols))
+
+
+def errors():
+    """The document with the errors of all threads."""
+    facts = [*_facts(_wanted(True)), served.fact("errors")]
+    return served.inspect(facts, _read, served.Names((), _by_symbols))
+
+
+def frames(element):
+    """What ELEMENT of a captured stack stands for."""
+    facts = [*_facts(_wanted(False)), served.fact("token", element)]
+    return served.inspect(facts, _read, served.Names((), _by_symbols))

@@ -1,0 +1,151 @@
+"""What lldb knows of a process or core file, for stacksplice-inspect."""
+
+import os
+
+import lldb
+import stacksplice_served as served
+
+NO_PROCESS = "no process and no core file here: begin with run, process attach, or target create --core FILE"
+
+
+# ---- Threads -------------------------------------------------------------------------------------
+
+
+def _registers(thread):
+    frame = thread.GetFrameAtIndex(0)
+    return [frame.FindRegister(name).GetValueAsUnsigned() for name in served.REGISTERS]
+
+
+def _wanted(process, all_threads):
+    """The threads to show, the selected one first."""
+    if process is None or not process.IsValid() or process.GetState() == lldb.eStateExited:
+        raise served.Refused(NO_PROCESS)
+    if process.GetState() not in (lldb.eStateStopped, lldb.eStateCrashed, lldb.eStateSuspended):
+        raise served.Refused("the process runs: stop it first, by process interrupt")
+    triple = process.GetTarget().GetTriple()
+    if not triple.startswith("x86_64"):
+        raise served.Refused("only processes of x86-64 can be read, this is " + triple)
+    selected = process.GetSelectedThread()
+    others = [thread for thread in process if thread.GetThreadID() != selected.GetThreadID()]
+    return [selected, *(others if all_threads else ())]
+
+
+# ---- What is mapped ------------------------------------------------------------------------------
+
+
+def _modules(target):
+    """(start, end, path) of each binary."""
+    for module in target.module_iter():
+        start = module.GetObjectFileHeaderAddress().GetLoadAddress(target)
+        ends = [
+            section.GetLoadAddress(target) + section.GetByteSize()
+            for section in module.section_iter()
+            if section.GetLoadAddress(target) != lldb.LLDB_INVALID_ADDRESS
+        ]
+        if start != lldb.LLDB_INVALID_ADDRESS and ends:
+            yield start, max(ends), str(module.GetFileSpec())
+
+
+def _regions(process):
+    """(start, end, rights, path) of what is mapped; a core file knows no paths."""
+    regions, region = process.GetMemoryRegions(), lldb.SBMemoryRegionInfo()
+    for at in range(regions.GetSize()):
+        if regions.GetMemoryRegionAtIndex(at, region) and region.IsMapped():
+            asked = (("r", region.IsReadable()), ("w", region.IsWritable()), ("x", region.IsExecutable()))
+            rights = "".join(letter if has else "-" for letter, has in asked)
+            yield region.GetRegionBase(), region.GetRegionEnd(), rights, region.GetName() or ""
+
+
+def _with_modules(regions, modules):
+    """REGIONS with the paths of MODULES, and what those have beside: a core file may lack that."""
+    for start, end, path in modules:
+        at = start
+        for low, high, rights, name in regions:
+            if start <= low < end:
+                if at < low:
+                    yield at, low, "r-x", path, at - start
+                yield low, high, rights, name or path, low - start
+                at = high
+        if at < end:
+            yield at, end, "r-x", path, at - start
+    for low, high, rights, name in regions:
+        if not any(start <= low < end for start, end, path in modules):
+            yield low, high, rights, name, 0
+
+
+def _mappings(process, target):
+    regions = list(_regions(process))
+    for start, end, rights, path, offset in sorted(_with_modules(regions, list(_modules(target)))):
+        yield served.fact("mapping", *(format(value, "x") for value in (start, end, offset)), rights, path)
+
+
+def _facts(process, threads):
+    target = process.GetTarget()
+    own = "/proc/{}/root".format(process.GetProcessID())
+    yield served.fact("process", process.GetProcessID())
+    yield served.fact("executable", target.GetExecutable())
+    is_here = target.GetPlatform().GetName() == "host" and process.GetPluginName() != "elf-core"
+    if is_here and os.path.exists(own):
+        yield served.fact("root", own)  # it may see other files than lldb
+        yield from served.mapping_facts(process.GetProcessID())
+    else:
+        yield from _mappings(process, target)
+    for thread in threads:
+        yield served.thread_fact(thread.GetThreadID(), thread.GetName(), _registers(thread))
+        if is_here:
+            yield served.own_fact(process.GetProcessID(), thread.GetThreadID())
+        yield served.fact("show", thread.GetThreadID())
+
+
+# ---- Names ---------------------------------------------------------------------------------------
+
+
+def _file_of(line):
+    return str(line.GetFileSpec()) if line.IsValid() else None
+
+
+def _row(name, line):
+    name = None if name and name.startswith("___lldb_unnamed_symbol") else name
+    return name, _file_of(line), line.GetLine()
+
+
+def _stack(thread):
+    """The frames of THREAD, as served.Names wants them."""
+    for frame in thread:
+        name = frame.GetFunctionName()
+        yield frame.GetPC(), _row(name, frame.GetLineEntry()), frame.IsInlined(), name == "__restore_rt"
+
+
+def stacks(process, all_threads):
+    """The document with the stack of the selected thread, or of all."""
+    threads = _wanted(process, all_threads)
+    return _inspect(process, _facts(process, threads), map(_stack, threads))
+
+
+def errors(process):
+    """The document with the errors of all threads."""
+    return _inspect(process, [*_facts(process, _wanted(process, True)), served.fact("errors")], ())
+
+
+def frames(process, element):
+    """What ELEMENT of a captured stack, an expression, stands for."""
+    facts = list(_facts(process, _wanted(process, False)))
+    value = process.GetTarget().EvaluateExpression(element)
+    if value.GetError().Fail():
+        raise served.Refused("{!r} has no value: give a number, or an expression".format(element))
+    return _inspect(process, [*facts, served.fact("token", value.GetValueAsUnsigned())], ())
+
+
+def _inspect(process, facts, stacks):
+    target = process.GetTarget()
+
+    def read(address, size):
+        error = lldb.SBError()
+        data = target.ReadMemory(lldb.SBAddress(address, target), size, error)
+        return data if error.Success() else None
+
+    def by_symbols(address):
+        place = target.ResolveLoadAddress(address)
+        return [_row(place.GetFunction().GetName() or place.GetSymbol().GetName(), place.GetLineEntry())]
+
+    return served.inspect(facts, read, served.Names(stacks, by_symbols))

@@ -1,0 +1,211 @@
+"""Runs stacksplice-inspect for a debugger, which answers what the program asks.
+
+The program reads the memory of the debugged process, or of its core file, through the debugger.  So
+it needs no rights of its own, and what goes wrong in it does the debugger no harm.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+
+# DWARF's order, in which the program takes them.
+REGISTERS = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()
+
+
+class Refused(Exception):
+    """It cannot be done; str() is one line with the reason and the next step."""
+
+
+def _program():
+    """The program of the installation that this file is part of, else one in PATH."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    # In the Python package; under the prefix of an installation.
+    for up in ("..", "../../../bin"):
+        path = os.path.join(here, up, "stacksplice-inspect")
+        if os.access(path, os.X_OK):
+            return path
+    found = shutil.which("stacksplice-inspect")
+    if not found:
+        raise Refused(
+            "there is no stacksplice-inspect beside " + here + " or in PATH: install stacksplice anew"
+        )
+    return found
+
+
+def fact(word, *values):
+    """One line that tells the program something."""
+    return " ".join([word, *map(str, values)]).replace("\n", "?") + "\n"
+
+
+def _own_number(process, thread):
+    """The number by which PROCESS, which runs on this machine, knows its thread: a container has others."""
+    try:
+        with open("/proc/{}/task/{}/status".format(process, thread)) as status:
+            return next((line.split()[-1] for line in status if line.startswith("NSpid:")), thread)
+    except OSError:  # it has ended
+        return thread
+
+
+def own_fact(process, thread):
+    """Follows that of the thread."""
+    return fact("own", _own_number(process, thread))
+
+
+def mapping_facts(process):
+    """A line for each mapping of PROCESS, which runs on this machine."""
+    with open("/proc/{}/maps".format(process), errors="surrogateescape") as maps:
+        for line in maps:
+            place, rights, offset, _, _, *path = line.rstrip("\n").split(None, 5)
+            yield fact("mapping", *place.split("-"), offset, rights[:3], *path)
+
+
+def thread_fact(number, name, registers, why=""):
+    """What is to be said of a thread: REGISTERS, or None because of WHY."""
+    said = fact("thread", number, name or "")
+    if registers is None:
+        return said + fact("why", why)
+    return said + fact("registers", *(format(value & (1 << 64) - 1, "x") for value in registers))
+
+
+def _named(rows):
+    """The answer that names what runs at an address."""
+    clean = [[str(field or "").replace("\t", " ").replace("\n", " ") for field in row] for row in rows]
+    return "".join("\t".join(row) + "\n" for row in clean) + "\n"
+
+
+class Names:
+    """Names of native code, by the debugger's own unwinder: it knows inlined functions.
+
+    STACKS has the frames of each thread, innermost first: (pc, (function, file, line), is it inlined
+    into the next one, is it that of a signal).  BY_SYMBOLS(address) is asked for other code.
+    """
+
+    def __init__(self, stacks, by_symbols):
+        self.stacks = stacks
+        self.by_symbols = by_symbols
+        self.known = None
+
+    def __call__(self, address):
+        """A list of (function, file, line)."""
+        if self.known is None:
+            self.known = {}
+            for stack in self.stacks:
+                self._learn(stack)
+        if address not in self.known:
+            self.known[address] = self.by_symbols(address)
+        return self.known[address]
+
+    def _learn(self, stack):
+        rows, in_call, at = [], 0, 0
+        for pc, row, is_inlined, is_signal in stack:
+            at = at if rows else pc - in_call  # lldb has other addresses for what it is inlined into
+            rows.append(row)
+            if not is_inlined:
+                self.known[at] = rows
+                # A return address is behind its call, except where a signal came between.
+                rows, in_call = [], 0 if is_signal else 1
+
+
+def _answers(child, read, name):
+    """Answer what CHILD asks until it ends; the lines of its document."""
+    lines = []
+    for line in child.stdout:
+        if not line.startswith(b"?"):
+            lines.append(line)
+            continue
+        word, address, size = line[1:].split()
+        if word == b"read":
+            data = read(int(address), int(size)) or b""
+            child.stdin.write(b"%d\n" % len(data) + data)
+        else:
+            child.stdin.write(_named(name(int(address))).encode(errors="replace"))
+        child.stdin.flush()
+    return lines
+
+
+def inspect(facts, read, name):
+    """The document of stacksplice-inspect about the target that FACTS tell of.
+
+    read(address, size) gives memory, or None; name(address) gives (function, file, line) of each
+    function at an address, the innermost inlined one first.
+    """
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    lines = []
+    with subprocess.Popen([_program(), "--served"], **pipes) as child:
+        try:
+            child.stdin.write("".join([*facts, fact("names"), "go\n"]).encode(errors="surrogateescape"))
+            child.stdin.flush()
+            lines = _answers(child, read, name)
+        except BrokenPipeError:  # it has ended, and says why
+            pass
+        except BaseException:
+            child.kill()
+            raise
+        complaint = child.stderr.read().decode(errors="replace").strip()
+    # The debugger may have waited for the child, so its status is not known.
+    try:
+        return json.loads(b"".join(lines).decode())
+    except ValueError:
+        raise Refused(complaint or "stacksplice-inspect ended early: please report this") from None
+
+
+def _heading(thread):
+    name = " (" + thread["name"] + ")" if "name" in thread else ""
+    return "thread " + str(thread["thread_id"]) + name
+
+
+def text_of(document, all_frames):
+    """DOCUMENT for people, as `python -m stacksplice dump` writes it: the newest frame is the last."""
+    parts = ["note: " + note for note in document["notes"]]
+    for thread in document["threads"]:
+        parts += ["", _heading(thread)]
+        shown = [frame for frame in thread["stack"] if all_frames or not frame.get("glue")]
+        parts += ["    " + frame.get("text", "?") for frame in reversed(shown)]
+        hidden = len(thread["stack"]) - len(shown)
+        if hidden:
+            parts.append("    ... {} glue frame{} hidden".format(hidden, "s" if hidden > 1 else ""))
+    return "\n".join(parts).lstrip("\n") + "\n"
+
+
+def errors_of(document):
+    """The errors in DOCUMENT for people."""
+    parts = ["note: " + note + "\n" for note in document["notes"]]
+    for thread in document["threads"]:
+        if "error_text" in thread:
+            parts.append(
+                "{}\nCurrent error of this thread:\n{}".format(_heading(thread), thread["error_text"])
+            )
+    if "failed_text" in document:
+        parts.append("The process ended itself because of this error:\n" + document["failed_text"])
+    return "\n".join(parts) or "no thread has an error that stacksplice knows\n"
+
+
+def frames_of(frames):
+    """What one element of a stack stands for, for people: several lines where functions are inlined."""
+    return "".join(frame["text"] + "\n" for frame in frames)
+
+
+def options_of(words, known):
+    """The options among WORDS; Refused if one is not in KNOWN."""
+    for word in words:
+        if word not in known:
+            raise Refused("{!r} is no option here; there are: {}".format(word, ", ".join(known) or "none"))
+    return set(words)
+
+
+def script_runs(document):
+    """The script frames of the one thread of DOCUMENT, innermost first: (stack address, frames).
+
+    And the stack addresses of its glue.
+    """
+    runs, glue = [], set()
+    for frame in document["threads"][0]["stack"] if document["threads"] else ():
+        address = frame.get("stack_address")
+        if frame["kind"] == "native":
+            glue |= {address} if frame.get("glue") else set()
+        elif address is not None:
+            if not runs or runs[-1][0] != address:
+                runs.append((address, []))
+            runs[-1][1].append(frame)
+    return runs, glue

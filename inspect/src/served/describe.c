@@ -1,0 +1,213 @@
+/*
+ * What people read of a frame.  The debugger names native code, and where it knows no name, the
+ * core's library looks in the binary.  That library also says what is glue and how a line looks, as
+ * for all reports.
+ */
+#include "served/served.h"
+
+#include "base/texts.h"
+#include "served/channel.h"
+
+#include <stacksplice/debugger.h>
+#include <stacksplice/source.h>
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static __typeof__(&stacksplice_format_frame) format_frame;
+static __typeof__(&stacksplice_format_told) format_told;
+static __typeof__(&stacksplice_frame_role) frame_role;
+static __typeof__(&stacksplice_resolve_file) resolve_file;
+
+const char *ssi_served_load(void)
+{
+    void *library = dlopen("libstacksplice.so.0", RTLD_LAZY | RTLD_LOCAL);
+
+    if (library) {
+        *(void **)&format_frame = dlsym(library, "stacksplice_format_frame");
+        *(void **)&format_told = dlsym(library, "stacksplice_format_told");
+        *(void **)&frame_role = dlsym(library, "stacksplice_frame_role");
+        *(void **)&resolve_file = dlsym(library, "stacksplice_resolve_file");
+    }
+    return format_frame && format_told && frame_role && resolve_file
+               ? NULL
+               : "libstacksplice.so.0 is not beside stacksplice-inspect: "
+                 "install stacksplice anew";
+}
+
+typedef struct line_text {
+    char bytes[2048];
+    size_t length;
+} line_text;
+
+static int append(const char *bytes, size_t length, void *data)
+{
+    line_text *line = data;
+    size_t room = sizeof line->bytes - line->length;
+
+    if (length > room)
+        length = room;
+    memcpy(line->bytes + line->length, bytes, length);
+    line->length += length;
+    return 0;
+}
+
+stacksplice_frame ssi_served_frame(const ssi_frame *frame)
+{
+    static const stacksplice_frame_kind kinds[] = {
+        [SSI_NATIVE] = STACKSPLICE_FRAME_NATIVE,
+        [SSI_SCRIPT] = STACKSPLICE_FRAME_SCRIPT,
+        [SSI_GAP] = STACKSPLICE_FRAME_GAP,
+    };
+
+    return (stacksplice_frame){
+        .size = sizeof(stacksplice_frame),
+        .kind = kinds[frame->kind],
+        .trust = frame->inferred    ? STACKSPLICE_TRUST_INFERRED
+                 : frame->traceback ? STACKSPLICE_TRUST_TRACEBACK
+                                    : STACKSPLICE_TRUST_EXACT,
+        .asynchronous = frame->asynchronous,
+        .language = frame->language,
+        .function = frame->function,
+        .file = frame->file,
+        .line = frame->line,
+        .end_line = frame->end_line,
+        .column = frame->column,
+        .end_column = frame->end_column,
+        .module = frame->module,
+        .module_offset = frame->module_offset,
+        .build_id = frame->build_id,
+        .inlined = frame->inlined,
+        .reason = frame->reason,
+        .interpreter = frame->interpreter,
+        .address = (uintptr_t)frame->address,
+    };
+}
+
+static void put(ssi_frames *out, ssi_frame frame)
+{
+    stacksplice_frame shown = ssi_served_frame(&frame);
+    line_text line = {.length = 0};
+
+    frame.glue = frame_role(&shown) == STACKSPLICE_ROLE_GLUE;
+    if (!FAILED(format_frame(&shown, append, &line)))
+        frame.text = ssi_text(line.bytes, line.length);
+    (void)ssi_frames_add(out, &frame);
+}
+
+/* Cuts TEXT at its next tab; what was before it, NULL if that is empty. */
+static const char *cut(char **text)
+{
+    char *field = *text;
+    size_t length = strcspn(field, "\t");
+
+    *text = field[length] ? field + length + 1 : field + length;
+    return length ? ssi_text(field, length) : NULL;
+}
+
+/* ---- Native frames ----------------------------------------------------------------------------*/
+
+/* The answer has a line FUNCTION, FILE, LINE for each function, the innermost inlined one first,
+   and ends with an empty one.  False if there is no name in it: then OUT has nothing. */
+static bool put_asked(ssi_frames *out, ssi_frame frame)
+{
+    char line[SSI_LINE];
+    bool found = false;
+
+    ssi_channel_ask("name", frame.address - 1, 0);
+    while (ssi_channel_line(line) && line[0]) {
+        char *rest = line;
+
+        if (found) {
+            frame.inlined = true;
+            put(out, frame);
+            frame.inlined = false;
+        }
+        frame.function = cut(&rest);
+        frame.file = cut(&rest);
+        frame.line = (uint32_t)strtoul(rest, NULL, 10);
+        found |= frame.function != NULL;
+    }
+    if (found)
+        put(out, frame);
+    return found;
+}
+
+typedef struct resolving {
+    ssi_frames *out;
+    ssi_frame frame;
+} resolving;
+
+static const char *copy(const char *text)
+{
+    return text ? ssi_text(text, strlen(text)) : NULL;
+}
+
+static int put_resolved(const stacksplice_frame *known, void *data)
+{
+    const resolving *r = data;
+    ssi_frame frame = r->frame;
+
+    frame.function = copy(known->function);
+    frame.file = copy(known->file);
+    frame.line = known->line;
+    frame.inlined = known->inlined;
+    put(r->out, frame);
+    return 0;
+}
+
+static void put_native(const ssi_served *served, ssi_frames *out, ssi_frame frame)
+{
+    resolving r = {out, frame};
+    size_t before = out->count;
+    char here[8192];
+
+    if (put_asked(out, frame))
+        return;
+    snprintf(here, sizeof here, "%s%s", served->target->root, frame.module ? frame.module : "");
+    if (frame.module)
+        (void)resolve_file(here, frame.build_id, frame.module_offset, put_resolved, &r);
+    if (out->count == before)
+        put(out, frame);
+}
+
+/* ---- Stacks -----------------------------------------------------------------------------------*/
+
+void ssi_served_describe(const ssi_served *served, ssi_frames *stack)
+{
+    ssi_frames described = {0};
+
+    if (!served->names)
+        return;
+    for (size_t i = 0; i < stack->count; i++)
+        if (stack->items[i].kind == SSI_NATIVE)
+            put_native(served, &described, stack->items[i]);
+        else
+            put(&described, stack->items[i]);
+    free(stack->items);
+    *stack = described;
+}
+
+/* ---- Errors -----------------------------------------------------------------------------------*/
+
+static int append_to_file(const char *bytes, size_t length, void *file)
+{
+    return fwrite(bytes, 1, length, file) != length;
+}
+
+char *ssi_served_format(const stacksplice_told *told)
+{
+    const stacksplice_format_options options = {
+        .size = sizeof options, .order = STACKSPLICE_ORDER_NEWEST_LAST, .without_source = 1};
+    char *text = NULL;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+
+    if (!file)
+        return NULL;
+    (void)format_told(told, &options, append_to_file, file);
+    fclose(file);
+    return text;
+}

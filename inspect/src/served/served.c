@@ -1,0 +1,218 @@
+/* What a debugger sends before it answers: one line for each fact, the last is "go". */
+#include "served/served.h"
+
+#include "base/list.h"
+#include "served/channel.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct reader {
+    ssi_served *served;
+    ssi_target *target;
+} reader;
+
+/* Each takes the rest of its line; false without memory. */
+
+static bool read_process(reader *r, char *rest)
+{
+    r->target->process = atoi(rest);
+    return true;
+}
+
+static bool read_executable(reader *r, char *rest)
+{
+    free(r->target->executable);
+    r->target->executable = strdup(rest);
+    return r->target->executable != NULL;
+}
+
+static bool read_program(reader *r, char *rest)
+{
+    free(r->served->executable);
+    r->served->executable = strdup(rest);
+    return r->served->executable != NULL;
+}
+
+static bool read_core(reader *r, char *rest)
+{
+    free(r->served->core);
+    r->served->core = strdup(rest);
+    return r->served->core != NULL;
+}
+
+static bool read_root(reader *r, char *rest)
+{
+    snprintf(r->target->root, sizeof r->target->root, "%s", rest);
+    return true;
+}
+
+/* START END OFFSET RIGHTS PATH; a debugger sends them by address. */
+static bool read_mapping(reader *r, char *rest)
+{
+    ssi_mapping mapping = {0};
+    char rights[4];
+    int at = 0;
+    size_t count = r->target->mapping_count;
+
+    if (sscanf(rest, "%" SCNx64 " %" SCNx64 " %" SCNx64 " %3s %n", &mapping.start, &mapping.end,
+               &mapping.offset, rights, &at) < 4 ||
+        !at || mapping.end <= mapping.start ||
+        (count && r->target->mappings[count - 1].end > mapping.start))
+        return true;
+    mapping.readable = strchr(rights, 'r');
+    mapping.writable = strchr(rights, 'w');
+    mapping.executable = strchr(rights, 'x');
+    mapping.path = rest[at] ? rest + at : NULL;
+    return ssi_target_add_mapping(r->target, &mapping) != NULL;
+}
+
+/* NUMBER NAME */
+static bool read_thread(reader *r, char *rest)
+{
+    ssi_thread *thread = ssi_target_add_thread(r->target, (int)strtol(rest, &rest, 10));
+
+    if (thread && *rest == ' ')
+        snprintf(thread->name, sizeof thread->name, "%.31s", rest + 1);
+    return thread != NULL;
+}
+
+static ssi_thread *last_thread(const reader *r)
+{
+    return r->target->thread_count ? &r->target->threads[r->target->thread_count - 1] : NULL;
+}
+
+/* Of the last thread, in DWARF's order. */
+static bool read_registers(reader *r, char *rest)
+{
+    ssi_thread *thread = last_thread(r);
+    char *end = rest;
+
+    for (int i = 0; thread && i < r->target->machine->registers; i++, rest = end) {
+        thread->registers[i] = strtoull(rest, &end, 16);
+        if (end == rest)
+            return true;
+    }
+    if (thread)
+        thread->has_registers = true;
+    return true;
+}
+
+static bool read_own(reader *r, char *rest)
+{
+    ssi_thread *thread = last_thread(r);
+
+    if (thread)
+        thread->own_id = atoi(rest);
+    return true;
+}
+
+static bool read_why(reader *r, char *rest)
+{
+    ssi_thread *thread = last_thread(r);
+
+    if (thread)
+        snprintf(thread->why, sizeof thread->why, "%.95s", rest);
+    return true;
+}
+
+static bool read_show(reader *r, char *rest)
+{
+    ssi_served *served = r->served;
+
+    if (!ssi_grow(&served->shown, served->shown_count, &served->shown_room, sizeof *served->shown))
+        return false;
+    served->shown[served->shown_count++] = atoi(rest);
+    return true;
+}
+
+static bool read_names(reader *r, char *rest)
+{
+    (void)rest;
+    r->served->names = true;
+    return true;
+}
+
+static bool read_token(reader *r, char *rest)
+{
+    r->served->token = strtoull(rest, NULL, 0);
+    return true;
+}
+
+static bool read_errors(reader *r, char *rest)
+{
+    (void)rest;
+    r->served->errors = true;
+    return true;
+}
+
+static const struct row {
+    const char *word;
+    bool (*read)(reader *r, char *rest);
+} rows[] = {
+    {"process", read_process}, {"executable", read_executable},
+    {"core", read_core},       {"program", read_program},
+    {"root", read_root},       {"mapping", read_mapping},
+    {"thread", read_thread},   {"registers", read_registers},
+    {"why", read_why},         {"own", read_own},
+    {"show", read_show},       {"names", read_names},
+    {"token", read_token},     {"errors", read_errors},
+};
+
+/* False without memory; a line that is not known is of a newer debugger's script. */
+static bool read_fact(reader *r, char *line)
+{
+    size_t word = strcspn(line, " ");
+    char *rest = line[word] ? line + word + 1 : line + word;
+
+    line[word] = '\0';
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(rows[i].word, line))
+            return rows[i].read(r, rest);
+    return true;
+}
+
+const char *ssi_served_read(ssi_served *served, ssi_target *target)
+{
+    reader r = {served, target};
+    char line[SSI_LINE];
+
+    served->target = target;
+    while (ssi_channel_line(line)) {
+        if (!strcmp(line, "go"))
+            return served->names ? ssi_served_load() : NULL;
+        if (!read_fact(&r, line))
+            return "out of memory";
+    }
+    return "--served is for debuggers: it reads from one what a process consists of, up to \"go\"";
+}
+
+void ssi_served_free(ssi_served *served)
+{
+    free(served->core);
+    free(served->executable);
+    free(served->shown);
+}
+
+bool ssi_served_shows(const ssi_served *served, int thread)
+{
+    for (size_t i = 0; i < served->shown_count; i++)
+        if (served->shown[i] == thread)
+            return true;
+    return !served->shown_count;
+}
+
+size_t ssi_served_fetch(void *unused, uint64_t address, void *out, size_t size)
+{
+    char line[SSI_LINE];
+    size_t had;
+
+    (void)unused;
+    ssi_channel_ask("read", address, size);
+    if (!ssi_channel_line(line))
+        return 0;
+    had = (size_t)strtoull(line, NULL, 10);
+    return had && had <= size && ssi_channel_bytes(out, had) ? had : 0;
+}

@@ -1,0 +1,46 @@
+/*
+ * A target that a debugger serves: it sends threads, registers and mappings, then answers reads.
+ * So the program needs no rights of its own, and a process of gdbserver or of a recording is read
+ * as one of this machine.
+ */
+#ifndef SSI_SERVED_H
+#define SSI_SERVED_H
+
+#include "errors/errors.h"
+#include "target/frame.h"
+#include "target/pages.h"
+
+#include <stacksplice/read.h>
+
+typedef struct ssi_served {
+    const ssi_target *target;
+    char *core, *executable; /* owned; the debugger reads this core file.  NULL: a process */
+    int *shown;              /* owned; the threads whose stacks are wanted */
+    size_t shown_count, shown_room;
+    uint64_t token; /* only this element of a stack is asked for; or 0 */
+    bool errors;    /* errors are wanted, and no stacks of threads */
+    bool names;     /* the debugger names native frames, and texts are wanted */
+} ssi_served;
+
+/* Fill SERVED and TARGET from what the debugger sends; NULL, or why that cannot be. */
+const char *ssi_served_read(ssi_served *served, ssi_target *target);
+void ssi_served_free(ssi_served *served);
+bool ssi_served_shows(const ssi_served *served, int thread);
+
+/* What ssi_pages_new needs to read memory. */
+size_t ssi_served_fetch(void *unused, uint64_t address, void *out, size_t size);
+
+/* Open the core's library, which says what is glue and how a line looks; NULL, or why it cannot. */
+const char *ssi_served_load(void);
+/* Name the native frames of STACK, among them inlined functions, say which are glue, and write the
+   line of text of each. */
+void ssi_served_describe(const ssi_served *served, ssi_frames *stack);
+/* FRAME as the library takes it. */
+stacksplice_frame ssi_served_frame(const ssi_frame *frame);
+/* The text report of TOLD, or of ERROR, in memory that the caller frees; NULL without an error,
+   without memory, or if no texts are wanted. */
+char *ssi_served_format(const stacksplice_told *told);
+char *ssi_served_error_text(const ssi_served *served, const ssi_errors *errors,
+                            const ssi_error *error);
+
+#endif

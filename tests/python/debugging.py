@@ -1,0 +1,103 @@
+"""gdb and lldb on the programs of the tests, and what is compared of their stacks."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from building import HERE, PACKAGE
+from test_dump import end
+from test_dump_lua import started
+
+GDB_SCRIPT = PACKAGE / "_debuggers" / "stacksplice_gdb.py"
+LLDB_SCRIPT = PACKAGE / "_debuggers" / "stacksplice_lldb.py"
+
+
+def gdb(*commands: str, script: Path | None = GDB_SCRIPT, arguments: tuple[str, ...] = ()) -> str:
+    """What gdb prints."""
+    if shutil.which("gdb") is None:
+        pytest.skip("gdb is not installed")
+    given = ["gdb", "-nx", "-batch", "-ex", "set width 0", "-ex", "set confirm off", *arguments]
+    for each in (f"source {script}" if script else "", *commands):
+        given += ["-ex", each] if each else []
+    without = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        given, capture_output=True, text=True, env=without, stdin=subprocess.DEVNULL, timeout=120
+    )
+    return done.stdout + done.stderr
+
+
+def part(text: str, begin: str = "BEGIN\n") -> str:
+    return text.partition(begin)[2]
+
+
+def frames(text: str) -> list[str]:
+    """Frames of scripts as lines, and of each run of native ones the binary that it begins with."""
+    found: list[str] = []
+    for line in text.splitlines():
+        if line.startswith(("    (Python)", "    (Lua)")):
+            found.append(line.strip())
+        elif line.startswith("    (C)"):
+            binary = re.search(r"([^/(]+)\)?(?:\+0x\w+\))?$", line.replace(" [inferred]", ""))
+            assert binary, line
+            name = binary[1].partition("+")[0].partition(".so")[0]  # by whichever link it is known
+            if not found or found[-1] != name:
+                found.append(name)
+    return found
+
+
+def scripts_of(text: str) -> list[str]:
+    return [line for line in frames(text) if line.startswith("(")]
+
+
+def lua_library() -> str | None:
+    return next((name for name in ("liblua5.4.so.0", "liblua5.4-system.so.0") if can_load(name)), None)
+
+
+def can_load(name: str) -> bool:
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
+
+
+def lldb(*commands: str) -> str:
+    """What lldb prints, until the first error."""
+    if shutil.which("lldb") is None:
+        pytest.skip("lldb is not installed")
+    given = ["lldb", "--no-lldbinit", "-b", "-o", f"command script import {LLDB_SCRIPT}"]
+    for each in commands:
+        given += ["-o", each]
+    without = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    # Debian's lldb 14 looks for its own modules in a folder that does not exist.
+    folders = sorted(Path("/usr/lib").glob("llvm-*/lib/python3*/*-packages/lldb"))
+    without |= {"PYTHONPATH": str(folder.parent) for folder in folders}
+    done = subprocess.run(
+        given, capture_output=True, text=True, env=without, stdin=subprocess.DEVNULL, timeout=120
+    )
+    if "No module named 'lldb" in done.stdout + done.stderr:
+        pytest.skip("lldb has no Python: python3-lldb is not installed")
+    return done.stdout + done.stderr
+
+
+@contextlib.contextmanager
+def begun() -> Iterator[int]:
+    """Python calls Lua, which calls Python, which calls Lua, Python and C, and rests there."""
+    library = lua_library()
+    if library is None:
+        pytest.skip("no shared Lua 5.4")
+    child = started(sys.executable, str(HERE / "dump_lua_program.py"), library)
+    assert child.stdout is not None and child.stdout.readline() == "ready\n"
+    try:
+        yield child.pid
+    finally:
+        end(child)

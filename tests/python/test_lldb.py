@@ -1,0 +1,58 @@
+"""lldb's command `stacksplice`: it shows what dump and core do, as gdb's."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+from debugging import begun, frames, lldb, scripts_of
+from test_commands import command
+from test_core import copy_of
+
+
+@pytest.fixture(scope="module", params=["process", "core"])
+def target(request, tmp_path_factory):
+    """How lldb is to begin, and what our own command says of the same."""
+    with begun() as process:
+        if request.param == "process":
+            told = command("dump", "--all-frames", str(process)).stdout
+            yield f"process attach --pid {process}", told
+        else:
+            core = copy_of(process, tmp_path_factory.mktemp("core"))
+            told = command("core", "--all-frames", str(core)).stdout
+            yield f"target create {os.path.realpath(sys.executable)} --core {core}", told
+
+
+def test_bt_shows_what_dump_and_core_do(target):
+    begin, told = target
+    seen = lldb(begin, "stacksplice bt -all-frames")
+    assert len(frames(told)) > 20
+    assert frames(seen) == frames(told)
+
+
+def test_bt_hides_glue(target):
+    begin, told = target
+    seen = lldb(begin, "stacksplice bt all")
+    assert scripts_of(seen) == scripts_of(told) and " glue frames hidden\n" in seen
+    assert "lua_pcallk" not in seen and "_PyEval" not in seen
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("", "a command is missing, one of: bt, errors, frame"),
+        ("bt every", "'every' is no option here; there are: all, -all-frames"),
+        (
+            "bt",
+            "no process and no core file here: begin with run, process attach, or target create --core FILE",
+        ),
+    ],
+)
+def test_errors_are_one_line_with_the_next_step(words, why):
+    seen = lldb(f"stacksplice {words}")
+    assert [line for line in seen.splitlines() if "stacksplice: " in line] == [f"error: stacksplice: {why}"]
+
+
+def test_help():
+    assert "bt prints the combined stack of the selected thread" in lldb("help stacksplice")
