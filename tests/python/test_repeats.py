@@ -100,9 +100,13 @@ def place(capture):
     capture(0, 256, frames, ctypes.byref(count), None)
     return tuple(frames[: count.value])
 
-for _ in range(50):
+for again in range(50):
     seen = [place(captures[way]) for way in ("PyDLL", "CDLL") for _ in range(4)]
-    assert len(set(seen[:4])) == len(set(seen[4:])) == 1 and seen[0] != seen[4], seen
+    if not again:
+        continue  # 3.15 makes a call through a function of its own until it has specialized it
+    assert len(set(seen[:4])) == len(set(seen[4:])) == 1, seen
+    scripts = [[frame for frame in stack if frame >> 48 == 0x5353] for stack in (seen[0], seen[4])]
+    assert scripts[1] and set(scripts[1]) < set(scripts[0]), seen
 
 alike = next(i for i, frame in enumerate(seen[0]) if frame >> 48 == 0x5353)  # up to the first token
 os.write(1, b"one call" if seen[0][:alike] == seen[4][:alike] else b"two calls")
