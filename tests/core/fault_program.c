@@ -2,11 +2,12 @@
  * fault_program HOW [WHERE]: crashes in the way HOW, in the main thread, a "thread" or a "child";
  * fault_test.py looks at what is left.  Before it crashes it prints the stack of the place.
  */
+#include "fault_ways.h"
+
 #include <stacksplice/source.h>
 
 #include <stacksplice/crash.h>
 
-#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -14,278 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* Not every C library comes with the kernel's headers. */
-#if __has_include(<linux/filter.h>) && __has_include(<linux/seccomp.h>)
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#define HAVE_FILTERS
-#endif
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { IS_INSTRUMENTED = 1 };
-#else
-enum { IS_INSTRUMENTED = 0 };
-#endif
-
-#define NOINLINE __attribute__((noinline))
-
-/* A test that this build cannot do. */
-static void needs_plain_build(void)
-{
-    if (IS_INSTRUMENTED)
-        exit(77);
-}
-
-static void put(const char *text)
-{
-    if (write(STDOUT_FILENO, text, strlen(text)) < 0)
-        _exit(3);
-}
-
-/* ---- Ways to crash ---------------------------------------------------------------------------*/
-
-static NOINLINE void print_stack(void)
-{
-    uintptr_t frames[64];
-    uint32_t count;
-    char text[32];
-
-    (void)stacksplice_capture(1, 64, frames, &count, NULL);
-    put("stack");
-    for (uint32_t i = 0; i < count; i++) {
-        (void)snprintf(text, sizeof text, " 0x%lx", (unsigned long)frames[i]);
-        put(text);
-    }
-    put("\n");
-}
-
-/* Two threads may do so at once, which is no race to be told of. */
-#if defined(__SANITIZE_THREAD__)
-__attribute__((no_sanitize("thread")))
-#endif
-static NOINLINE void
-cause_fault(void)
-{
-    int *volatile nowhere = (int *)8;
-
-    print_stack();
-    *nowhere = 1;
-}
-
-static NOINLINE void call_nothing(void)
-{
-    void (*volatile nothing)(void) = NULL;
-
-    print_stack();
-    nothing();
-    put("went on\n");
-}
-
-static NOINLINE void cause_bus_error(void)
-{
-    FILE *file = tmpfile();
-    volatile char *mapped = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fileno(file), 0);
-
-    print_stack();
-    (void)mapped[0]; /* the file is empty */
-}
-
-static NOINLINE void divide_by_zero(void)
-{
-    print_stack();
-#if defined(__x86_64__)
-    __asm__ volatile("xorl %%ecx, %%ecx\n\tmovl $1, %%eax\n\tcltd\n\tidivl %%ecx" ::
-                         : "eax", "ecx", "edx");
-#else
-    (void)raise(SIGFPE); /* other processors have a result */
-#endif
-}
-
-static NOINLINE void do_illegal(void)
-{
-    print_stack();
-#if defined(__x86_64__)
-    __asm__ volatile("ud2");
-#elif defined(__aarch64__)
-    __asm__ volatile(".inst 0");
-#else
-    (void)raise(SIGILL);
-#endif
-}
-
-static NOINLINE void call_abort(void)
-{
-    print_stack();
-    abort();
-}
-
-/* getppid is trapped. */
-static NOINLINE void call_forbidden(void)
-{
-#ifdef HAVE_FILTERS
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof code / sizeof *code, code};
-
-    print_stack();
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-        exit(77); /* an emulator */
-    (void)syscall(SYS_getppid);
-#else
-    exit(77);
-#endif
-}
-
-static NOINLINE int overflow(int depth)
-{
-    volatile char room[256]; /* so that no compiler makes frames of a few bytes */
-
-    for (size_t i = 0; i < sizeof room; i += 64)
-        room[i] = (char)depth;
-    return depth < 0 ? 0 : overflow(depth + 1) + room[64 * (depth & 3)];
-}
-
-static NOINLINE void use_up_stack(void)
-{
-    needs_plain_build();
-    print_stack();
-    (void)overflow(0);
-}
-
-/* All blocks from one on, what lies between them, and the rest of the heap. */
-static NOINLINE void damage_heap(void)
-{
-    char *volatile blocks[100];
-
-    needs_plain_build();
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-        blocks[i] = malloc(200 + i);
-    print_stack();
-    for (volatile char *b = blocks[0]; b < blocks[99] + 1000; b++)
-        *b = (char)0xA5;
-    free(blocks[50]);
-}
-
-/* As much as there is: the report finds nothing left. */
-static NOINLINE void use_up_memory(void)
-{
-    const struct rlimit none = {1, 1};
-    size_t bytes = 1 << 20;
-
-    needs_plain_build();
-    print_stack();
-    (void)setrlimit(RLIMIT_AS, &none);
-    while (bytes >= 16) {
-        void *volatile block = malloc(bytes);
-
-        if (!block)
-            bytes /= 2;
-    }
-    cause_fault();
-}
-
-/* The error in the slot is damaged: reading it faults again. */
-static NOINLINE void damage_error(void)
-{
-    IRestrictedErrorInfo *error = NULL;
-    void *volatile object;
-
-    needs_plain_build();
-    (void)stacksplice_peek_error(&error);
-    object = error;
-    memset(object, 0xA0, 64);
-    cause_fault();
-}
-
-static void fault_in_capture(stacksplice_walk *walk, void *data)
-{
-    if (data == walk) /* never */
-        return;
-    cause_fault();
-}
-
-/* While another thread is in the same place and the core's locks are taken. */
-static NOINLINE void crash_in_capture(void)
-{
-    static const stacksplice_source source = {.size = sizeof source,
-                                              .version = STACKSPLICE_SOURCE_VERSION,
-                                              .language = "test",
-                                              .identity = &source,
-                                              .collect = fault_in_capture};
-    (void)stacksplice_add_source(&source);
-    print_stack();
-}
-
-static atomic_int is_iterating;
-
-static int hold_on(struct dl_phdr_info *info, size_t size, void *data)
-{
-    atomic_store(&is_iterating, 1);
-    while (atomic_load(&is_iterating))
-        (void)pause();
-    return 0;
-}
-
-static void *hold_loader_lock(void *unused)
-{
-    (void)dl_iterate_phdr(hold_on, NULL);
-    return NULL;
-}
-
-/* While another thread has a lock of the C library for good. */
-static NOINLINE void crash_beside_lock(void)
-{
-    pthread_t thread;
-
-    (void)pthread_create(&thread, NULL, hold_loader_lock, NULL);
-    while (!atomic_load(&is_iterating))
-        (void)usleep(1000);
-    cause_fault();
-}
-
-static NOINLINE void fail_fast(void)
-{
-    RoFailFastWithErrorContext(E_INVALIDARG);
-}
-
-static NOINLINE void send_to_oneself(void)
-{
-    print_stack();
-    (void)kill(getpid(), SIGSEGV);
-    for (;;)
-        (void)pause();
-}
-
-static const struct {
-    const char *how;
-    void (*crash)(void);
-} ways[] = {
-    {"segv", cause_fault},      {"bus", cause_bus_error},      {"fpe", divide_by_zero},
-    {"ill", do_illegal},        {"abort", call_abort},         {"sys", call_forbidden},
-    {"overflow", use_up_stack}, {"heap", damage_heap},         {"memory", use_up_memory},
-    {"error", damage_error},    {"capture", crash_in_capture}, {"lock", crash_beside_lock},
-    {"failfast", fail_fast},    {"kill", send_to_oneself},     {"call", call_nothing},
-};
-
-static NOINLINE void crash(const char *how)
-{
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        if (!strcmp(ways[i].how, how))
-            ways[i].crash();
-    }
-    put("went on\n");
-}
 
 /* ---- Places ----------------------------------------------------------------------------------*/
 
@@ -480,74 +211,120 @@ static void check_arguments(void)
     exit(0);
 }
 
+static void install_without_file(void)
+{
+    install("", 0);
+}
+
+static void print_build(void)
+{
+    put(stacksplice_build());
+    exit(0);
+}
+
+static void install_and_remove(void)
+{
+    install(NULL, 0);
+    (void)stacksplice_remove_crash_handler();
+}
+
+static void remove_below_another(void)
+{
+    install(NULL, 0);
+    use_handler(SIGSEGV, print_and_raise, 0);
+    (void)stacksplice_remove_crash_handler();
+}
+
+static void install_after_another(void)
+{
+    use_handler(SIGSEGV, print_and_exit, SA_ONSTACK);
+    install(NULL, 0);
+}
+
+static void install_before_another(void)
+{
+    install(NULL, 0);
+    use_handler(SIGSEGV, print_and_raise, 0);
+}
+
+static void ignore_signal(void)
+{
+    (void)signal(SIGSEGV, SIG_IGN);
+    install(NULL, 0);
+    (void)kill(getpid(), SIGSEGV);
+    put("went on\n");
+    exit(0);
+}
+
+static void fault_and_repair(void)
+{
+    repaired = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    use_handler(SIGSEGV, repair, 0);
+    install(NULL, 0);
+    repaired[0] = 1;
+}
+
+static void report_what_is_repaired(void)
+{
+    fault_and_repair();
+    put("went on\n");
+    exit(0);
+}
+
+static void let_runtime_repair(void)
+{
+    others_first = 1;
+    fault_and_repair();
+    put("repaired\n");
+}
+
+/* A sanitizer has threads of its own, and delays signals. */
+static void start_some_threads(void)
+{
+    needs_plain_build();
+    start_waiting(2, 0);
+    start_waiting(1, 1);
+    install(NULL, 5000);
+}
+
+static void start_many_threads(void)
+{
+    needs_plain_build();
+    start_waiting(300, 0);
+    install(NULL, 60000);
+}
+
+static void crash_in_a_vforked_child(void)
+{
+    install(NULL, 0);
+    exit(crash_in_vforked());
+}
+
+static void crash_in_two(void)
+{
+    install(NULL, 0);
+    crash_in_two_threads("segv");
+}
+
+/* What is done before the crash, or instead of it. */
+static const struct {
+    const char *name;
+    void (*prepare)(void);
+} cases[] = {
+    {"arguments", check_arguments},        {"build", print_build},
+    {"removed", install_and_remove},       {"removed-below", remove_below_another},
+    {"no-file", install_without_file},     {"earlier", install_after_another},
+    {"later", install_before_another},     {"ignored", ignore_signal},
+    {"repaired", report_what_is_repaired}, {"runtime", let_runtime_repair},
+    {"threads", start_some_threads},       {"many", start_many_threads},
+    {"vfork", crash_in_a_vforked_child},   {"two", crash_in_two},
+};
+
 static int run_case(const char *name)
 {
-    if (!strcmp(name, "arguments"))
-        check_arguments();
-    if (!strcmp(name, "build")) {
-        put(stacksplice_build());
-        exit(0);
-    }
-    if (!strcmp(name, "removed")) {
-        install(NULL, 0);
-        (void)stacksplice_remove_crash_handler();
-    }
-    if (!strcmp(name, "removed-below")) {
-        install(NULL, 0);
-        use_handler(SIGSEGV, print_and_raise, 0);
-        (void)stacksplice_remove_crash_handler();
-    }
-    if (!strcmp(name, "no-file"))
-        install("", 0);
-    if (!strcmp(name, "earlier")) {
-        use_handler(SIGSEGV, print_and_exit, SA_ONSTACK);
-        install(NULL, 0);
-    }
-    if (!strcmp(name, "later")) {
-        install(NULL, 0);
-        use_handler(SIGSEGV, print_and_raise, 0);
-    }
-    if (!strcmp(name, "ignored")) {
-        (void)signal(SIGSEGV, SIG_IGN);
-        install(NULL, 0);
-        (void)kill(getpid(), SIGSEGV);
-        put("went on\n");
-        return 0;
-    }
-    if (!strcmp(name, "repaired")) {
-        repaired = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        use_handler(SIGSEGV, repair, 0);
-        install(NULL, 0);
-        repaired[0] = 1;
-        put("went on\n");
-        return 0;
-    }
-    if (!strcmp(name, "runtime")) {
-        others_first = 1;
-        repaired = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        use_handler(SIGSEGV, repair, 0);
-        install(NULL, 0);
-        repaired[0] = 1;
-        put("repaired\n");
-    }
-    if (!strcmp(name, "threads") || !strcmp(name, "many"))
-        needs_plain_build(); /* a sanitizer has threads of its own, and delays signals */
-    if (!strcmp(name, "threads")) {
-        start_waiting(2, 0);
-        start_waiting(1, 1);
-        install(NULL, 5000);
-    }
-    if (!strcmp(name, "many")) {
-        start_waiting(300, 0);
-        install(NULL, 60000);
-    }
-    if (!strcmp(name, "vfork")) {
-        install(NULL, 0);
-        return crash_in_vforked();
-    }
-    if (!strcmp(name, "two")) {
-        install(NULL, 0);
-        crash_in_two_threads("segv");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (!strcmp(cases[i].name, name))
+            cases[i].prepare();
     }
     crash("segv");
     return 4;

@@ -1,0 +1,12 @@
+/* Ways in which fault_program crashes. */
+#ifndef FAULT_WAYS_H
+#define FAULT_WAYS_H
+
+void put(const char *text);
+/* Ends the program: a test that a build with a sanitizer cannot do. */
+void needs_plain_build(void);
+/* Crashes in the way HOW. */
+void crash(const char *how);
+void cause_fault(void);
+
+#endif
