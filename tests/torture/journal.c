@@ -288,12 +288,12 @@ static uint32_t falsify(found *list, uint32_t count, bool may_miss)
     return count;
 }
 
-/* Whether a gap says that the loader could not be asked, and FORKS were the reason. */
-static bool says_unasked(const found *list, uint32_t count, unsigned forks)
+/* Whether a gap says that the loader could not be asked, and it was busy since SINCE. */
+static bool says_unasked(const found *list, uint32_t count, unsigned since)
 {
     for (uint32_t i = 0; i < count; i++)
         if (list[i].text && strstr(list[i].text, "another thread was forking"))
-            return fork_was_about(forks);
+            return loader_was_busy(since);
     return false;
 }
 
@@ -302,7 +302,7 @@ void journal_check(worker *w)
     found list[MAX_DEPTH + 100];
     uintptr_t frames[MAX_FRAMES];
     uint32_t count = 0, n;
-    unsigned forks = fork_watch();
+    unsigned since = loader_watch();
     stacksplice_hresult hr;
     bool may_miss, unasked;
 
@@ -321,7 +321,7 @@ void journal_check(worker *w)
     if (hr != 0)
         stop("the capture failed: %#x", (unsigned)hr);
     n = read_stack(w, frames, count, list, MAX_DEPTH + 100);
-    unasked = says_unasked(list, n, forks);
+    unasked = says_unasked(list, n, since);
     may_miss = w->failing || w->unknown || unasked;
     n = falsify(list, n, may_miss);
     compare(w, list, n, may_miss, unasked);

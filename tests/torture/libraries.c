@@ -86,6 +86,8 @@ void library_step(worker *w)
     symbol = dlsym(library, "turn");
     memcpy(&turn, &symbol, sizeof turn);
     call_library(w, turn);
+    loader_is_busy(true);
     (void)dlclose(library);
+    loader_is_busy(false);
     w->libraries++;
 }

@@ -108,10 +108,11 @@ void library_step(worker *w);
 void fiber_step(worker *w);
 void fork_step(worker *w);
 
-/* Whether a fork was under way at any time since fork_watch said SINCE, so that the loader may have
-   been nobody to ask; false where nobody asks it. */
-unsigned fork_watch(void);
-bool fork_was_about(unsigned since);
+/* Whether a fork or an unload was under way at any time since loader_watch said SINCE, so that the
+   loader may have been nobody to ask; false where nobody asks it. */
+void loader_is_busy(bool now);
+unsigned loader_watch(void);
+bool loader_was_busy(unsigned since);
 
 /* The allocator that fails for workers who ask for it. */
 void memory_begin(void);

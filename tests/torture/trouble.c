@@ -49,17 +49,25 @@ void memory_begin(void)
 
 /* ---- Forks ------------------------------------------------------------------------------------*/
 
-static atomic_uint forks_begun, forks_ended;
+static atomic_uint begun, ended; /* forks and dlcloses */
 
-unsigned fork_watch(void)
+void loader_is_busy(bool now)
 {
-    return forks_ended;
+    if (now)
+        begun++;
+    else
+        ended++;
 }
 
-bool fork_was_about(unsigned since)
+unsigned loader_watch(void)
+{
+    return ended;
+}
+
+bool loader_was_busy(unsigned since)
 {
 #ifdef MODULES_BY_ITERATION
-    return forks_begun != since;
+    return begun != since;
 #else
     return false;
 #endif
@@ -73,12 +81,12 @@ void fork_step(worker *w)
 #if defined(__SANITIZE_ADDRESS__)
     return; /* the allocator of gcc 12's sanitizer takes no lock for a fork: children hang */
 #endif
-    forks_begun++;
+    loader_is_busy(true);
     child = fork();
-    forks_ended++;
+    if (child != 0)
+        loader_is_busy(false); /* in the child for good: the loader's lock may be lost there */
     if (child == 0) {
-        forks_ended = forks_begun; /* the other threads' are not here */
-        (void)alarm(60);           /* a child that hangs is killed, and its parent says so */
+        (void)alarm(60); /* a child that hangs is killed, and its parent says so */
         journal_check(w);
         _exit(0);
     }
@@ -118,7 +126,7 @@ static _Unwind_Reason_Code keep(struct _Unwind_Context *context, void *data)
 
 /*
  * The same addresses as libgcc's, which has up to two of ours first.  Where modules are found by
- * asking the loader, the list may end at a new one while another thread forks.
+ * asking the loader, the list may end at a new one while another thread forks or unloads one.
  */
 static void compare_addresses(const uintptr_t *ours, unsigned count, const addresses *theirs,
                               bool may_end)
@@ -144,7 +152,7 @@ static void on_signal(int number)
     static _Thread_local uintptr_t ours[HANDLER_FRAMES];
     static _Thread_local addresses theirs;
     int saved = errno;
-    unsigned forks = fork_watch(), count;
+    unsigned since = loader_watch(), count;
 
     if (self && self->switching)
         return;
@@ -156,7 +164,7 @@ static void on_signal(int number)
     if (count == 0) {
         empty++; /* what was interrupted is a capture itself, which has the thread's memory */
     } else if (!(self && self->unknown) && theirs.complete) {
-        compare_addresses(ours, count, &theirs, fork_was_about(forks));
+        compare_addresses(ours, count, &theirs, loader_was_busy(since));
     }
     in_handler = false;
     handled++;

@@ -14,6 +14,7 @@ enum {
 
 static atomic_int state;         /* (ATOMIC) */
 static atomic_uint forks;        /* (ATOMIC) number of forks started */
+static atomic_bool lock_is_lost; /* (ATOMIC) nobody in this process releases the list's lock */
 static _Thread_local bool owned; /* (THREAD) a fork of this thread has set FORKING */
 
 /*
@@ -25,11 +26,51 @@ static _Thread_local struct {
     long waited;
 } refused;
 
+#ifdef __GLIBC__
+static const struct r_debug *announced; /* (RO) */
+
+/*
+ * The program's dynamic section leads to the word that the loader writes.  A program that names
+ * _r_debug itself has a copy of it from its start.
+ */
+static void find_announced(void)
+{
+    const ElfW(Dyn) *entry = _r_debug.r_map ? _r_debug.r_map->l_ld : NULL;
+
+    for (; entry && entry->d_tag != DT_NULL; entry++)
+        if (entry->d_tag == DT_DEBUG)
+            announced = (const struct r_debug *)entry->d_un.d_ptr;
+}
+
+/*
+ * What the loader tells debuggers.  It takes the lock only between a change of this word and the
+ * return to RT_CONSISTENT.
+ */
+static bool loader_is(int wanted)
+{
+    int is =
+        announced ? (int)__atomic_load_n(&announced->r_state, __ATOMIC_ACQUIRE) : RT_CONSISTENT;
+
+    return is == wanted;
+}
+#else
+/* musl frees nothing under its lock, and renews it in children. */
+static void find_announced(void)
+{
+}
+
+static bool loader_is(int wanted)
+{
+    return wanted == RT_CONSISTENT;
+}
+#endif
+
 /*
  * Fork handlers that the host registered before ours run inside them, in the thread that forks.
  * OWNED lets them iterate.
  *
- * Waits only for running iterations, which wait for nothing that a fork holds.
+ * Waits for running iterations, which wait for nothing that a fork holds.  First it waits for
+ * threads that load or unload; one of them may wait for this fork, so this takes half the patience.
  */
 static void before_fork(void)
 {
@@ -38,7 +79,8 @@ static void before_fork(void)
 
         if (i == 0)
             atomic_fetch_add(&forks, 1);
-        owned = atomic_compare_exchange_weak(&state, &none, FORKING);
+        owned = (i >= PATIENCE / 2 || loader_is(RT_CONSISTENT)) &&
+                atomic_compare_exchange_weak(&state, &none, FORKING);
         if (!owned)
             sched_yield();
     }
@@ -51,9 +93,14 @@ static void after_fork_in_parent(void)
     owned = false;
 }
 
-/* Other threads that were about to fork do not exist here. */
+/*
+ * Other threads do not exist here: those that were about to fork, and whoever may have held the
+ * lock.
+ */
 static void after_fork_in_child(void)
 {
+    if (!owned || !loader_is(RT_CONSISTENT))
+        atomic_store(&lock_is_lost, true);
     if (owned)
         atomic_store(&state, 0);
     else
@@ -67,6 +114,7 @@ static void after_fork_in_child(void)
  */
 static __attribute__((constructor(101))) void guard_fork(void)
 {
+    find_announced();
     (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
@@ -87,11 +135,22 @@ static bool in_vain(long patience)
            refused.waited >= patience;
 }
 
-static entry give_up(long patience)
+static entry give_up(int seen, long patience)
 {
-    refused.fork = atomic_load_explicit(&forks, memory_order_relaxed);
-    refused.waited = patience;
+    if (seen & FORKING) {
+        refused.fork = atomic_load_explicit(&forks, memory_order_relaxed);
+        refused.waited = patience;
+    }
     return REFUSED;
+}
+
+/*
+ * A thread that unloads holds the lock while it frees memory.  A capturing signal handler may have
+ * interrupted the holder of the allocator's lock.
+ */
+static bool may_wait_for_us(int seen, ss_loader_patience patience)
+{
+    return seen & FORKING || (patience == SS_LOADER_BRIEFLY && loader_is(RT_DELETE));
 }
 
 /*
@@ -105,14 +164,16 @@ static entry enter(ss_loader_patience patience)
     int seen = atomic_load_explicit(&state, memory_order_relaxed);
     long until = 0;
 
+    if (atomic_load_explicit(&lock_is_lost, memory_order_relaxed))
+        return REFUSED;
     while (!owned) {
-        if (seen & FORKING) {
-            if (in_vain((long)patience))
+        if (may_wait_for_us(seen, patience)) {
+            if (seen & FORKING && in_vain((long)patience))
                 return REFUSED;
             if (!until)
                 until = milliseconds() + (long)patience;
             else if (milliseconds() > until)
-                return give_up((long)patience);
+                return give_up(seen, (long)patience);
             sched_yield();
             seen = atomic_load_explicit(&state, memory_order_relaxed);
         } else if (atomic_compare_exchange_weak(&state, &seen, seen + 1)) {

@@ -158,20 +158,30 @@ static int visit_one(struct dl_phdr_info *info, size_t size, void *data)
     return !v->back || !v->back(v->binary, v->data);
 }
 
-bool ss_binary_find(uintptr_t address, ss_binary *binary)
-{
-    visit v = {address, binary, NULL, NULL};
-
-    return ss_loader_iterate(SS_LOADER_LONG, visit_one, &v) == 1;
-}
-
-bool ss_binary_find_failfast(uintptr_t address, ss_binary *binary)
+static ss_module_answer find_unlocked(uintptr_t address, ss_binary *binary)
 {
     ss_module m;
     ss_module_answer answer = ss_module_find_unlocked(address, &m);
 
     if (answer == SS_MODULE_FOUND)
         describe(&m, binary);
+    return answer;
+}
+
+/* Under the lock, the module and its name stay while they are read. */
+bool ss_binary_find(uintptr_t address, ss_binary *binary)
+{
+    visit v = {address, binary, NULL, NULL};
+    int found = ss_loader_iterate(SS_LOADER_LONG, visit_one, &v);
+
+    return found == SS_LOADER_REFUSED ? find_unlocked(address, binary) == SS_MODULE_FOUND
+                                      : found == 1;
+}
+
+bool ss_binary_find_failfast(uintptr_t address, ss_binary *binary)
+{
+    ss_module_answer answer = find_unlocked(address, binary);
+
     return answer == SS_MODULE_UNKNOWN ? ss_binary_find(address, binary)
                                        : answer == SS_MODULE_FOUND;
 }

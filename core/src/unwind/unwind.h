@@ -31,13 +31,13 @@ typedef struct ss_range {
 #define SS_UNWIND_NO_WALK "native frames not supported on this platform"
 
 /* Why a walk lacks outer frames: all possible values of end_reason. */
-#define SS_UNWIND_REASONS(X)                                                      \
-    X(NO_DATA, "callers unknown: this code has no unwind data")                   \
-    X(UNASKED, "list of loaded binaries unavailable: another thread was forking") \
-    X(BROKEN, "unwind data of this code is damaged or in an unknown format")      \
-    X(OFF_STACK, "next frame would lie outside this stack")                       \
-    X(UNKNOWN_STACK, "bounds of this stack unknown")                              \
-    X(NO_ROOM, "too many functions here have a rare kind of unwind data")         \
+#define SS_UNWIND_REASONS(X)                                                                   \
+    X(NO_DATA, "callers unknown: this code has no unwind data")                                \
+    X(UNASKED, "list of loaded binaries unavailable: another thread was forking or unloading") \
+    X(BROKEN, "unwind data of this code is damaged or in an unknown format")                   \
+    X(OFF_STACK, "next frame would lie outside this stack")                                    \
+    X(UNKNOWN_STACK, "bounds of this stack unknown")                                           \
+    X(NO_ROOM, "too many functions here have a rare kind of unwind data")                      \
     X(NO_WALK, SS_UNWIND_NO_WALK)
 
 struct ss_tree;
