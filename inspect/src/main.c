@@ -5,18 +5,8 @@
  * can then hurt anybody else.  `python -m stacksplice dump` runs it and writes what people read.
  */
 #include "core/core.h"
-#include "errors/errors.h"
-#include "errors/token.h"
+#include "inspection.h"
 #include "live/live.h"
-#include "lua/lua.h"
-#include "native/native.h"
-#include "python/python.h"
-#include "report/error.h"
-#include "report/exception.h"
-#include "report/json.h"
-#include "report/write.h"
-#include "served/served.h"
-#include "splice/splice.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -31,105 +21,14 @@ static int refuse(const char *message)
     return REFUSED;
 }
 
-/* The interpreters of a target, and what they run. */
-typedef struct found {
-    ssi_python pythons[SSI_MAX_PYTHONS];
-    size_t python_count;
-    ssi_luas luas;
-    ssi_scripts scripts;
-    ssi_blocks blocks;
-    ssi_errors errors;
-    uint64_t token; /* only this element of a stack is asked for; or 0 */
-    ssi_frame named;
-    const ssi_served *served; /* by a debugger; or NULL */
-} found;
-
-/* What binaries say; it takes time. */
-static void find(const ssi_target *target, found *f)
+/* The exit status. */
+static int report(const ssi_target *target, ssi_inspection *i)
 {
-    f->python_count = ssi_python_find(target, f->pythons);
-    ssi_lua_find(target, &f->luas, &f->scripts);
-    ssi_blocks_find(target, &f->blocks, &f->scripts);
-}
-
-static void read_frames(const ssi_target *target, found *f)
-{
-    for (size_t i = 0; i < f->python_count; i++)
-        ssi_python_read(target, &f->pythons[i], &f->scripts);
-    ssi_lua_read(target, &f->luas, &f->scripts);
-    ssi_errors_read(target, &f->blocks, &f->errors, &f->scripts);
-    if (f->token)
-        f->named = ssi_token_look_up(target, &f->blocks, f->token);
-}
-
-/* Write what the token stands for; the exit status. */
-static int report_token(const ssi_target *target, found *f)
-{
-    const char *why = NULL;
-    ssi_frames frames = {0};
-    ssi_native *native = f->named.kind == SSI_NATIVE ? ssi_native_new(target, &why) : NULL;
-
-    if (native)
-        f->named = ssi_native_describe(native, &(ssi_native_frame){.address = f->token});
-    if (f->served && ssi_frames_add(&frames, &f->named)) {
-        ssi_served_describe(f->served, &frames);
-        ssi_write_frames(frames.items, frames.count);
-        free(frames.items);
-    } else {
-        ssi_write_frame(&f->named);
-    }
-    ssi_native_free(native);
-    return putchar('\n') < 0 || fflush(stdout) ? refuse("standard output takes no more") : DONE;
-}
-
-/* The error of THREAD, or of the fail fast: 0.  A debugger gets its text, as "error_text". */
-static void put_error(const char *name, const found *f, int thread)
-{
-    const ssi_error *error = ssi_errors_of(&f->errors, thread);
-    char *text = f->served ? ssi_served_error_text(f->served, &f->errors, error) : NULL;
-    char text_name[16];
-
-    snprintf(text_name, sizeof text_name, "%s_text", name);
-    ssi_put_member(text_name, text);
-    ssi_put_error(name, &f->errors, error);
-    free(text);
-}
-
-/* Unwind and write all that was read; the exit status. */
-static int report(const ssi_target *target, found *f)
-{
-    const char *why = NULL;
-    ssi_native *native = ssi_native_new(target, &why);
-    ssi_frames stack = {0};
-    bool is_first = true;
-
-    ssi_splice_assign(target, &f->scripts);
-    ssi_scripts_note(&f->scripts, native ? ssi_native_missing(native) : why);
-    ssi_errors_describe(&f->errors, native);
-    ssi_write_begin(target, &f->scripts);
-    for (size_t i = 0; i < target->thread_count; i++) {
-        if (f->served && !ssi_served_shows(f->served, target->threads[i].id))
-            continue;
-        if (!f->served || !f->served->errors)
-            ssi_splice(target, native, why, &target->threads[i], &f->luas, &f->scripts, &stack);
-        if (f->served)
-            ssi_served_describe(f->served, &stack);
-        ssi_write_thread(&target->threads[i], &stack, is_first);
-        put_error("error", f, target->threads[i].own_id);
-        ssi_put_exceptions(&f->scripts, target->threads[i].own_id);
-        ssi_write_thread_end();
-        is_first = false;
-    }
-    ssi_write_threads_end();
-    ssi_put_interpreters(&f->errors);
-    put_error("failed", f, 0);
-    free(stack.items);
-    ssi_native_free(native);
-    return ssi_write_end() ? DONE : refuse("standard output takes no more");
+    return ssi_inspection_write(i, target) ? DONE : refuse("standard output takes no more");
 }
 
 /* Stop the process, read all that changes, let it go. */
-static int read_stopped(ssi_target *target, ssi_pages *pages, found *f)
+static int read_stopped(ssi_target *target, ssi_pages *pages, ssi_inspection *i)
 {
     int error;
 
@@ -138,13 +37,13 @@ static int read_stopped(ssi_target *target, ssi_pages *pages, found *f)
     if (error)
         return error;
     ssi_pages_take_stacks(pages, target);
-    read_frames(target, f);
+    ssi_inspection_read(i, target);
     ssi_live_release(target);
     ssi_pages_freeze(pages);
     return 0;
 }
 
-static int inspect_process(int process, found *f)
+static int inspect_process(int process, ssi_inspection *i)
 {
     ssi_target target = {.machine = ssi_machine_own(), .process = process, .is_live = true};
     ssi_pages *pages = ssi_pages_new(ssi_live_fetch, &target);
@@ -155,14 +54,14 @@ static int inspect_process(int process, found *f)
         return refuse("out of memory");
     target.memory = ssi_pages_memory(pages);
     if (!error) {
-        find(&target, f);
-        error = read_stopped(&target, pages, f);
+        ssi_inspection_find(i, &target);
+        error = read_stopped(&target, pages, i);
     }
     if (error) {
         ssi_explain_refusal(process, error, message, sizeof message);
         status = refuse(message);
     } else {
-        status = f->token ? report_token(&target, f) : report(&target, f);
+        status = report(&target, i);
     }
     ssi_target_free(&target);
     ssi_pages_free(pages);
@@ -170,24 +69,26 @@ static int inspect_process(int process, found *f)
 }
 
 /* What is read stays as it is, unlike a running process. */
-static int inspect_resting(const ssi_target *target, found *f)
+static int inspect_resting(const ssi_target *target, ssi_inspection *i)
 {
-    find(target, f);
-    read_frames(target, f);
-    return f->token ? report_token(target, f) : report(target, f);
+    ssi_inspection_find(i, target);
+    ssi_inspection_read(i, target);
+    return report(target, i);
 }
 
-static int inspect_core(ssi_target *target, const char *path, const char *executable, found *f)
+static int inspect_core(ssi_target *target, const char *path, const char *executable,
+                        ssi_inspection *i)
 {
     const char *why;
-    ssi_core *core = ssi_core_open(path, executable, target, &f->scripts, &why);
-    int status = core ? inspect_resting(target, f) : refuse(why);
+    ssi_core *core = ssi_core_open(path, executable, target, &i->scripts, &why);
+    int status = core ? inspect_resting(target, i) : refuse(why);
 
     ssi_core_free(core);
     return status;
 }
 
-static int inspect_file(const char *path, const char *executable, const char *root, found *f)
+static int inspect_file(const char *path, const char *executable, const char *root,
+                        ssi_inspection *i)
 {
     ssi_target target = {0};
     int status;
@@ -195,12 +96,12 @@ static int inspect_file(const char *path, const char *executable, const char *ro
     if (strlen(root) >= sizeof target.root)
         return refuse("the path of --root is too long");
     strcpy(target.root, root);
-    status = inspect_core(&target, path, executable, f);
+    status = inspect_core(&target, path, executable, i);
     ssi_target_free(&target);
     return status;
 }
 
-static int inspect_memory(ssi_target *target, found *f)
+static int inspect_memory(ssi_target *target, ssi_inspection *i)
 {
     ssi_pages *pages = ssi_pages_new(ssi_served_fetch, NULL);
     int status;
@@ -209,27 +110,24 @@ static int inspect_memory(ssi_target *target, found *f)
         return refuse("out of memory");
     target->memory = ssi_pages_memory(pages);
     ssi_pages_take_stacks(pages, target);
-    status = inspect_resting(target, f);
+    status = inspect_resting(target, i);
     ssi_pages_free(pages);
     return status;
 }
 
-static int inspect_served(found *f)
+static int inspect_served(ssi_inspection *i)
 {
     ssi_target target = {.machine = ssi_machine_own()};
-    ssi_served served = {0};
-    const char *why = ssi_served_read(&served, &target);
+    const char *why = ssi_served_read(&i->served, &target);
     int status;
 
-    f->served = &served;
-    f->token = served.token;
+    i->token = i->served.token;
     if (why)
         status = refuse(why);
-    else if (served.core)
-        status = inspect_core(&target, served.core, served.executable, f);
+    else if (i->served.core)
+        status = inspect_core(&target, i->served.core, i->served.executable, i);
     else
-        status = inspect_memory(&target, f);
-    ssi_served_free(&served);
+        status = inspect_memory(&target, i);
     ssi_target_free(&target);
     return status;
 }
@@ -256,19 +154,17 @@ int main(int count, char **arguments)
     const char *root = option(arguments, "--root"), *token = option(arguments, "--token");
     char *end = NULL;
     long process = pid ? strtol(pid, &end, 10) : 0;
-    found f = {.scripts.with_locals = has_option(arguments, "--locals")};
+    ssi_inspection i = {.scripts.with_locals = has_option(arguments, "--locals")};
     int status = -1;
 
-    f.token = token ? strtoull(token, NULL, 0) : 0;
+    i.token = token ? strtoull(token, NULL, 0) : 0;
     if (process > 0 && process <= INT_MAX && !*end)
-        status = inspect_process((int)process, &f);
+        status = inspect_process((int)process, &i);
     else if (core)
-        status = inspect_file(core, option(arguments, "--exe"), root ? root : "", &f);
+        status = inspect_file(core, option(arguments, "--exe"), root ? root : "", &i);
     else if (count == 2 && !strcmp(arguments[1], "--served"))
-        status = inspect_served(&f);
-    ssi_lua_free(&f.luas);
-    ssi_errors_free(&f.errors);
-    ssi_scripts_free(&f.scripts);
+        status = inspect_served(&i);
+    ssi_inspection_free(&i);
     return status >= 0
                ? status
                : refuse("usage: stacksplice-inspect --pid PROCESS [--locals]\n"

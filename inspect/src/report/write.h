@@ -12,8 +12,7 @@ void ssi_write_begin(const ssi_target *target, const ssi_scripts *scripts);
 void ssi_write_thread(const ssi_thread *thread, const ssi_frames *stack, bool is_first);
 void ssi_write_thread_end(void);
 void ssi_write_threads_end(void);
-/* False if standard output took not all. */
-bool ssi_write_end(void);
+void ssi_write_end(void);
 /* One frame, and several as an array. */
 void ssi_write_frame(const ssi_frame *frame);
 void ssi_write_frames(const ssi_frame *frames, size_t count);

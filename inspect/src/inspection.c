@@ -1,0 +1,112 @@
+#include "inspection.h"
+
+#include "errors/token.h"
+#include "native/native.h"
+#include "report/error.h"
+#include "report/exception.h"
+#include "report/json.h"
+#include "report/write.h"
+#include "splice/splice.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void ssi_inspection_find(ssi_inspection *i, const ssi_target *target)
+{
+    i->python_count = ssi_python_find(target, i->pythons);
+    ssi_lua_find(target, &i->luas, &i->scripts);
+    ssi_blocks_find(target, &i->blocks, &i->scripts);
+}
+
+void ssi_inspection_read(ssi_inspection *i, const ssi_target *target)
+{
+    for (size_t at = 0; at < i->python_count; at++)
+        ssi_python_read(target, &i->pythons[at], &i->scripts);
+    ssi_lua_read(target, &i->luas, &i->scripts);
+    ssi_errors_read(target, &i->blocks, &i->errors, &i->scripts);
+    if (i->token)
+        i->named = ssi_token_look_up(target, &i->blocks, i->token);
+}
+
+static void write_token(ssi_inspection *i, const ssi_target *target)
+{
+    const char *why = NULL;
+    ssi_frames frames = {0};
+    ssi_native *native = i->named.kind == SSI_NATIVE ? ssi_native_new(target, &why) : NULL;
+
+    if (native)
+        i->named = ssi_native_describe(native, &(ssi_native_frame){.address = i->token});
+    if (i->served.names && ssi_frames_add(&frames, &i->named)) {
+        ssi_served_describe(&i->served, &frames);
+        ssi_write_frames(frames.items, frames.count);
+        free(frames.items);
+    } else {
+        ssi_write_frame(&i->named);
+    }
+    ssi_native_free(native);
+}
+
+/* The error of THREAD, or of the fail fast: 0.  A debugger gets its text, as "error_text". */
+static void write_error(const ssi_inspection *i, const char *name, int thread)
+{
+    const ssi_error *error = ssi_errors_of(&i->errors, thread);
+    char *text = ssi_served_error_text(&i->served, &i->errors, error);
+    char text_name[16];
+
+    snprintf(text_name, sizeof text_name, "%s_text", name);
+    ssi_put_member(text_name, text);
+    ssi_put_error(name, &i->errors, error);
+    free(text);
+}
+
+/* Unwind and write all that was read. */
+static void write_threads(ssi_inspection *i, const ssi_target *target)
+{
+    const char *why = NULL;
+    ssi_native *native = ssi_native_new(target, &why);
+    ssi_frames stack = {0};
+    bool is_first = true;
+
+    ssi_splice_assign(target, &i->scripts);
+    ssi_scripts_note(&i->scripts, native ? ssi_native_missing(native) : why);
+    ssi_errors_describe(&i->errors, native);
+    ssi_write_begin(target, &i->scripts);
+    for (size_t at = 0; at < target->thread_count; at++) {
+        const ssi_thread *thread = &target->threads[at];
+
+        if (!ssi_served_shows(&i->served, thread->id))
+            continue;
+        if (!i->served.errors)
+            ssi_splice(target, native, why, thread, &i->luas, &i->scripts, &stack);
+        ssi_served_describe(&i->served, &stack);
+        ssi_write_thread(thread, &stack, is_first);
+        write_error(i, "error", thread->own_id);
+        ssi_put_exceptions(&i->scripts, thread->own_id);
+        ssi_write_thread_end();
+        is_first = false;
+    }
+    ssi_write_threads_end();
+    ssi_put_interpreters(&i->errors);
+    write_error(i, "failed", 0);
+    free(stack.items);
+    ssi_native_free(native);
+    ssi_write_end();
+}
+
+bool ssi_inspection_write(ssi_inspection *i, const ssi_target *target)
+{
+    if (i->token)
+        write_token(i, target);
+    else
+        write_threads(i, target);
+    putchar('\n');
+    return !fflush(stdout) && !ferror(stdout);
+}
+
+void ssi_inspection_free(ssi_inspection *i)
+{
+    ssi_lua_free(&i->luas);
+    ssi_errors_free(&i->errors);
+    ssi_scripts_free(&i->scripts);
+    ssi_served_free(&i->served);
+}
