@@ -388,6 +388,14 @@ def test_a_stack_hides_glue(border):
     assert stack.format("newest_first", all_frames=True) == [f"    {frame}\n" for frame in stack]
 
 
+@pytest.mark.parametrize("equal, more", [(3, None), (4, "1 more time"), (9, "6 more times")])
+def test_a_stack_counts_equal_frames(equal, more):
+    frame, other = (stacksplice.Frame("script", "lua", name, "x.lua", 3) for name in "fg")
+    expected = [f"    {frame}\n"] * 3 + [f"    [Previous frame repeated {more}]\n"] * bool(more)
+    stack = stacksplice.Stack.from_frames([other, *[frame] * equal, other])
+    assert stack.format() == [f"    {other}\n", *expected, f"    {other}\n"]
+
+
 def test_a_stack_without_glue_counts_none():
     frames = [stacksplice.Frame("script", "lua", "f", "x.lua", 3)]
     assert len(stacksplice.Stack.from_frames(frames).format()) == 1

@@ -135,6 +135,21 @@ def test_text_has_the_newest_frame_last_and_hides_the_interpreter(resting):
     assert "glue frame" not in command("dump", "--all-frames", str(process)).stdout
 
 
+def test_text_counts_equal_frames():
+    program = """import sys
+def fall(n):
+    return fall(n - 1) if n else print(flush=True) or sys.stdin.read()
+fall(500)"""
+    child = start("-c", program)
+    assert child.stdout is not None
+    child.stdout.readline()
+    lines = command("dump", str(child.pid)).stdout.splitlines()
+    end(child)
+    frame = next(line for line in lines if line.endswith(" in fall"))
+    at = lines.index(frame)
+    assert lines[at : at + 4] == [frame] * 3 + ["    [Previous frame repeated 498 more times]"]
+
+
 def test_the_page_has_all_threads(resting):
     pytest.importorskip("jinja2", reason="jinja2 is not installed")
     process, seen = resting

@@ -12,6 +12,7 @@ from ._dump_errors import text_of_failed, text_of_thread, with_stacks
 from ._dump_exceptions import text_of_exceptions, write_messages
 from ._dump_sources import add_sources, start_of
 from ._dump_values import write_values
+from ._lines import folded, hidden
 from ._output import fail, write
 from ._redaction import clean_report
 from ._symbolizer import Symbolizer
@@ -116,17 +117,17 @@ def _title(process: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
+def _text_of_frame(frame: dict[str, Any]) -> str:
+    text = f"    {_stacksplice._format_frame(frame)}\n"
+    if "source" in frame:
+        text += f"      {frame['source']}\n"
+    return text + "".join(f"        {name} = {value}\n" for name, value in frame.get("locals", {}).items())
+
+
 def _lines_of(stack: list[dict[str, Any]], all_frames: bool) -> Iterator[str]:
     shown = [frame for frame in stack if all_frames or not frame.get("glue")]
-    for frame in reversed(shown):
-        yield f"    {_stacksplice._format_frame(frame)}\n"
-        if "source" in frame:
-            yield f"      {frame['source']}\n"
-        for name, value in frame.get("locals", {}).items():
-            yield f"        {name} = {value}\n"
-    hidden = len(stack) - len(shown)
-    if hidden:
-        yield f"    ... {hidden} glue frame{'s' if hidden > 1 else ''} hidden\n"
+    yield from folded(map(_text_of_frame, reversed(shown)))
+    yield from hidden(len(stack) - len(shown))
 
 
 def text_of(document: dict[str, Any], all_frames: bool) -> str:

@@ -217,17 +217,17 @@ class Stack(Sequence[Frame]):
         """The stack as lines for people, each ending in a newline.
 
         order: "newest_last", as Python shows a traceback, or "newest_first"; all_frames: the inside of
-        interpreters too, which is otherwise hidden and counted.
+        interpreters too, which is otherwise hidden and counted.  Of more than three equal frames in a
+        row, the rest is counted.
         Raises ValueError for another order.
         """
+        from ._lines import folded, hidden
+
         if order not in ("newest_first", "newest_last"):
             raise ValueError(f"order must be 'newest_first' or 'newest_last', not {order!r}")
         shown = [frame for frame in self._resolved() if all_frames or not frame.glue]
-        lines = [f"    {frame}\n" for frame in (shown if order == "newest_first" else shown[::-1])]
-        hidden = len(self._resolved()) - len(shown)
-        if hidden:
-            lines.append(f"    ... {hidden} glue frame{'s' if hidden > 1 else ''} hidden\n")
-        return lines
+        ordered = shown if order == "newest_first" else shown[::-1]
+        return [*folded(f"    {frame}\n" for frame in ordered), *hidden(len(self) - len(shown))]
 
     def __str__(self) -> str:
         return "".join(self.format())
