@@ -108,7 +108,7 @@ def _mappings():
     for row in filter(None, map(MAPPING.fullmatch, listed.splitlines())):
         path = (row["path"] or "").strip()
         rights = row["rights"] or ("r-x" if path.startswith("/") else "rw-")
-        yield served.fact("mapping", row["start"], row["end"], row["offset"], rights, path)
+        yield served.mapping_fact(row["start"], row["end"], rights, row["offset"], path)
 
 
 def _facts(threads):

@@ -76,7 +76,8 @@ def _with_modules(regions, modules):
 def _mappings(process, target):
     regions = list(_regions(process))
     for start, end, rights, path, offset in sorted(_with_modules(regions, list(_modules(target)))):
-        yield served.fact("mapping", *(format(value, "x") for value in (start, end, offset)), rights, path)
+        start, end, offset = (format(value, "x") for value in (start, end, offset))
+        yield served.mapping_fact(start, end, rights, offset, path)
 
 
 def _facts(process, threads):

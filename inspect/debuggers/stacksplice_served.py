@@ -52,12 +52,16 @@ def own_fact(process, thread):
     return fact("own", _own_number(process, thread))
 
 
+def mapping_fact(start, end, rights, offset, path):
+    """One mapping, its numbers in hexadecimal digits."""
+    return fact("mapping", start + "-" + end, rights, offset, "0:0 0", path or "")
+
+
 def mapping_facts(process):
-    """A line for each mapping of PROCESS, which runs on this machine."""
+    """Those of PROCESS, which runs on this machine."""
     with open("/proc/{}/maps".format(process), errors="surrogateescape") as maps:
         for line in maps:
-            place, rights, offset, _, _, *path = line.rstrip("\n").split(None, 5)
-            yield fact("mapping", *place.split("-"), offset, rights[:3], *path)
+            yield fact("mapping", line.rstrip("\n"))
 
 
 def thread_fact(number, name, registers, why=""):

@@ -95,7 +95,7 @@ static int inspect_file(const char *path, const char *executable, const char *ro
 
     if (strlen(root) >= sizeof target.root)
         return refuse("the path of --root is too long");
-    strcpy(target.root, root);
+    memcpy(target.root, root, strlen(root) + 1);
     status = inspect_core(&target, path, executable, i);
     ssi_target_free(&target);
     return status;
@@ -148,7 +148,7 @@ static bool has_option(char **arguments, const char *name)
     return *arguments != NULL;
 }
 
-int main(int count, char **arguments)
+int main(int unused, char **arguments)
 {
     const char *pid = option(arguments, "--pid"), *core = option(arguments, "--core");
     const char *root = option(arguments, "--root"), *token = option(arguments, "--token");
@@ -157,12 +157,13 @@ int main(int count, char **arguments)
     ssi_inspection i = {.scripts.with_locals = has_option(arguments, "--locals")};
     int status = -1;
 
+    (void)unused;
     i.token = token ? strtoull(token, NULL, 0) : 0;
     if (process > 0 && process <= INT_MAX && !*end)
         status = inspect_process((int)process, &i);
     else if (core)
         status = inspect_file(core, option(arguments, "--exe"), root ? root : "", &i);
-    else if (count == 2 && !strcmp(arguments[1], "--served"))
+    else if (has_option(arguments, "--served"))
         status = inspect_served(&i);
     ssi_inspection_free(&i);
     return status >= 0

@@ -179,7 +179,7 @@ ssi_core *ssi_core_open(const char *path, const char *executable, ssi_target *ta
                         ssi_scripts *scripts, const char **why)
 {
     ssi_core *core = calloc(1, sizeof *core);
-    Elf64_Ehdr header;
+    Elf64_Ehdr header = {.e_version = EV_NONE};
 
     *why = "out of memory";
     if (!core)

@@ -15,7 +15,7 @@ static const char *made(size_t used, bool cut)
     if (cut) {
         while (used && (text[used] & 0xC0) == 0x80)
             used--;
-        memcpy(text + used, "...", 3);
+        memset(text + used, '.', 3);
         used += 3;
     }
     return ssi_text(text, used);

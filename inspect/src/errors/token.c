@@ -65,7 +65,7 @@ static const char *next_string(row *r, size_t length, bool cut)
 
         memcpy(text + at, &word, sizeof word);
     }
-    memcpy(text + length, "...", 3);
+    memset(text + length, '.', 3);
     return ssi_text(text, length + (cut ? 3 : 0));
 }
 

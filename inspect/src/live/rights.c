@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,15 +11,18 @@
 /* The number in FILE after the text BEFORE; -1 if there is none. */
 static int number_in(const char *file, const char *before)
 {
-    char line[256];
+    char line[256], *end;
     int number = -1;
     FILE *f = fopen(file, "re");
 
     if (!f)
         return -1;
     while (number < 0 && fgets(line, sizeof line, f))
-        if (!strncmp(line, before, strlen(before)))
-            (void)sscanf(line + strlen(before), "%d", &number);
+        if (!strncmp(line, before, strlen(before))) {
+            long found = strtol(line + strlen(before), &end, 10);
+
+            number = end > line + strlen(before) ? (int)found : -1;
+        }
     fclose(f);
     return number;
 }

@@ -57,7 +57,7 @@ static int seize_all(ssi_target *target)
     if (!folder)
         return errno == ENOENT ? ESRCH : errno;
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-        int id = atoi(entry->d_name);
+        int id = (int)strtol(entry->d_name, NULL, 10);
 
         if (id <= 0)
             continue;
@@ -146,7 +146,7 @@ static void read_status(int process, ssi_thread *thread)
         if (!strncmp(line, "Name:\t", 6))
             snprintf(thread->name, sizeof thread->name, "%.31s", line + 6);
         else if (!strncmp(line, "NSpid:", 6) && last)
-            thread->own_id = atoi(last + 1);
+            thread->own_id = (int)strtol(last + 1, NULL, 10);
     }
     fclose(file);
 }

@@ -64,6 +64,6 @@ ssi_python_kind ssi_python_kind_of(const ssi_memory *memory, uint64_t address,
     known = &all[type / 16 % KNOWN];
     if (known->address != type && !read_type(memory, type, known))
         return SSI_PYTHON_OTHER;
-    strcpy(name, known->name);
+    memcpy(name, known->name, SSI_PYTHON_TYPE_ROOM);
     return known->kind;
 }

@@ -4,7 +4,6 @@
 #include "base/list.h"
 #include "served/channel.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,7 @@ typedef struct reader {
 
 static bool read_process(reader *r, char *rest)
 {
-    r->target->process = atoi(rest);
+    r->target->process = (int)strtol(rest, NULL, 10);
     return true;
 }
 
@@ -49,24 +48,10 @@ static bool read_root(reader *r, char *rest)
     return true;
 }
 
-/* START END OFFSET RIGHTS PATH; a debugger sends them by address. */
+/* A line of /proc/PID/maps; a debugger sends them by address. */
 static bool read_mapping(reader *r, char *rest)
 {
-    ssi_mapping mapping = {0};
-    char rights[4];
-    int at = 0;
-    size_t count = r->target->mapping_count;
-
-    if (sscanf(rest, "%" SCNx64 " %" SCNx64 " %" SCNx64 " %3s %n", &mapping.start, &mapping.end,
-               &mapping.offset, rights, &at) < 4 ||
-        !at || mapping.end <= mapping.start ||
-        (count && r->target->mappings[count - 1].end > mapping.start))
-        return true;
-    mapping.readable = strchr(rights, 'r');
-    mapping.writable = strchr(rights, 'w');
-    mapping.executable = strchr(rights, 'x');
-    mapping.path = rest[at] ? rest + at : NULL;
-    return ssi_target_add_mapping(r->target, &mapping) != NULL;
+    return ssi_target_add_line(r->target, rest);
 }
 
 /* NUMBER NAME */
@@ -105,7 +90,7 @@ static bool read_own(reader *r, char *rest)
     ssi_thread *thread = last_thread(r);
 
     if (thread)
-        thread->own_id = atoi(rest);
+        thread->own_id = (int)strtol(rest, NULL, 10);
     return true;
 }
 
@@ -124,7 +109,7 @@ static bool read_show(reader *r, char *rest)
 
     if (!ssi_grow(&served->shown, served->shown_count, &served->shown_room, sizeof *served->shown))
         return false;
-    served->shown[served->shown_count++] = atoi(rest);
+    served->shown[served->shown_count++] = (int)strtol(rest, NULL, 10);
     return true;
 }
 

@@ -47,6 +47,9 @@ typedef struct ssi_target {
 /* Both copy what they are given.  NULL without memory. */
 ssi_thread *ssi_target_add_thread(ssi_target *target, int id);
 ssi_mapping *ssi_target_add_mapping(ssi_target *target, const ssi_mapping *mapping);
+/* Add the mapping of a line of /proc/PID/maps; it loses its end.  One that is not understood, or not
+   behind those before it, is passed over.  False without memory. */
+bool ssi_target_add_line(ssi_target *target, char *line);
 /* The mapping that contains ADDRESS, or NULL. */
 const ssi_mapping *ssi_target_mapping(const ssi_target *target, uint64_t address);
 /* The stack whose pointer is SP: below it, if the stack is used up; NULL if there is none. */
