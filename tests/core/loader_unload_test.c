@@ -4,6 +4,7 @@
  */
 #include "base/loader.h"
 #include "forks.h"
+#include "instruments.h"
 #include "support.h"
 #include "threads.h"
 
@@ -13,7 +14,7 @@
 /* Nothing here waits: who is still there after so many seconds waits for the lock. */
 enum { PATIENCE = 60 };
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__GLIBC__) && !SANITIZED
 extern void __libc_free(void *block);
 
 static const struct r_debug *announced; /* the loader's own: this program may have a copy of it */
@@ -46,6 +47,8 @@ static pthread_t start_unloading(void)
     void *library = dlopen(TURN_LIBRARY, RTLD_NOW);
     pthread_t thread;
 
+    if (UNDER_VALGRIND)
+        SKIP("valgrind brings its own free");
     assert_non_null(library);
     for (const ElfW(Dyn) *d = _r_debug.r_map->l_ld; d->d_tag != DT_NULL; d++)
         if (d->d_tag == DT_DEBUG)

@@ -27,10 +27,6 @@ stacksplice_add_inside_test(debugger_names_test debugger_names_test.c failing_al
 stacksplice_add_inside_test(token_flood_test token_flood_test.c)
 stacksplice_add_test(source_flood_test source_flood_test.c)
 stacksplice_add_inside_test(loader_test loader_test.c)
-stacksplice_add_inside_test(loader_unload_test loader_unload_test.c)
-target_compile_definitions(loader_unload_test PRIVATE
-  TURN_LIBRARY="$<TARGET_FILE:unwind_turn_small>")
-add_dependencies(loader_unload_test unwind_turn_small)
 stacksplice_add_inside_test(lock_test lock_test.c)
 if(NOT STACKSPLICE_UNWIND_DEFINITION)
   stacksplice_add_test(unwind_none_test unwind_none_test.c)
@@ -87,6 +83,10 @@ endforeach()
 target_compile_definitions(unwind_unloads_test PRIVATE
   TURN_SMALL="$<TARGET_FILE:unwind_turn_small>")
 add_dependencies(unwind_unloads_test unwind_turn_small)
+stacksplice_add_inside_test(loader_unload_test loader_unload_test.c)
+target_compile_definitions(loader_unload_test PRIVATE
+  TURN_LIBRARY="$<TARGET_FILE:unwind_turn_small>")
+add_dependencies(loader_unload_test unwind_turn_small)
 stacksplice_add_inside_test(host_stacks_test host_stacks_test.c)
 stacksplice_add_test(unwind_loader_test unwind_loader_test.c)
 target_compile_definitions(unwind_loader_test PRIVATE

@@ -43,10 +43,9 @@ def errors_in(text: str) -> list[str]:
         r"^Current error of this thread:\n(.*?\n)(?=\n?thread |\(lldb\)|\[Inf|\Z)", text, re.M | re.S
     )
     without_glue = [re.sub(r".*glue frames? hidden\n", "", report).rstrip("\n") for report in found]
-    # Debuggers show no source lines, for which they have commands of their own.
-    return sorted(
-        re.sub(r'^(\W*)(File ".*\n)\1  \S.*\n', r"\1\2", report, flags=re.M) for report in without_glue
-    )
+    # Debuggers show no source lines, for which they have commands of their own, and no marks below them.
+    source = re.compile(r'^(\W*)(File ".*\n)\1  \S.*\n(?:\1  *[~^ ]+\n)?', re.MULTILINE)
+    return sorted(source.sub(r"\1\2", report) for report in without_glue)
 
 
 @pytest.mark.parametrize("debugger", DEBUGGERS)
