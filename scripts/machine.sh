@@ -99,6 +99,7 @@ need_for_tests() {
     fi
     if wants pytest pythons; then
         need gdb command -v gdb
+        need gdbserver command -v gdbserver
         need lldb command -v lldb
         need python3-lldb sh -c 'ls -d /usr/lib/llvm-*/lib/python3*/*-packages/lldb'
     fi

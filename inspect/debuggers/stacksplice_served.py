@@ -111,6 +111,19 @@ class Names:
                 rows, in_call = [], 0 if is_signal else 1
 
 
+def _readable(read, address, size):
+    """The bytes at ADDRESS up to the first that cannot be read, where a debugger reads all or nothing.
+
+    Newer C libraries have the guard pages of stacks in the mapping of the stacks.
+    """
+    data = read(address, size)
+    low, high = 0, size
+    while not data and high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if read(address, middle) else (low, middle)
+    return data or (read(address, low) if low else None) or b""
+
+
 def _answers(child, read, name):
     """Answer what CHILD asks until it ends; the lines of its document."""
     lines = []
@@ -120,7 +133,7 @@ def _answers(child, read, name):
             continue
         word, address, size = line[1:].split()
         if word == b"read":
-            data = read(int(address), int(size)) or b""
+            data = _readable(read, int(address), int(size))
             child.stdin.write(b"%d\n" % len(data) + data)
         else:
             child.stdin.write(_named(name(int(address))).encode(errors="replace"))

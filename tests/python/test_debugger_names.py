@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from building import PACKAGE
-from debugging import gdb, part
+from debugging import gdb, needs_known_program, part
 from test_commands import environment
 from test_core import copy_of
 from test_dump import end
@@ -42,6 +42,7 @@ sys.stdin.read()
 @pytest.fixture(params=["always", "never"])
 def named(request) -> Iterator[tuple[int, dict[str, tuple[int, int]], bool]]:
     """A process, its script frames by function with line and address, and whether it names them."""
+    needs_known_program()
     child = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(PACKAGE / "libstacksplice.so.0"), request.param],
         stdin=subprocess.PIPE,
@@ -79,6 +80,7 @@ def test_names_of_a_process_and_of_its_core_file(named, tmp_path):
 
 
 def test_a_debugger_sees_each_call_and_the_newest_names(tmp_path):
+    needs_known_program()
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     seen = gdb(

@@ -6,7 +6,7 @@ import os
 import sys
 
 import pytest
-from debugging import begun, frames, lldb, scripts_of
+from debugging import begun, frames, lldb, needs_known_program, scripts_of
 from test_commands import command
 from test_core import copy_of
 
@@ -19,6 +19,7 @@ def target(request, tmp_path_factory):
             told = command("dump", "--all-frames", str(process)).stdout
             yield f"process attach --pid {process}", told
         else:
+            needs_known_program()
             core = copy_of(process, tmp_path_factory.mktemp("core"))
             told = command("core", "--all-frames", str(core)).stdout
             yield f"target create {os.path.realpath(sys.executable)} --core {core}", told

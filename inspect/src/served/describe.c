@@ -79,6 +79,7 @@ stacksplice_frame ssi_served_frame(const ssi_frame *frame)
         .module = frame->module,
         .module_offset = frame->module_offset,
         .build_id = frame->build_id,
+        .function_offset = frame->function_offset,
         .inlined = frame->inlined,
         .reason = frame->reason,
         .interpreter = frame->interpreter,
@@ -153,6 +154,7 @@ static int put_resolved(const stacksplice_frame *known, void *data)
     frame.function = copy(known->function);
     frame.file = copy(known->file);
     frame.line = known->line;
+    frame.function_offset = known->function_offset;
     frame.inlined = known->inlined;
     put(r->out, frame);
     return 0;
