@@ -111,7 +111,8 @@ def _mappings():
         yield served.mapping_fact(row["start"], row["end"], rights, row["offset"], path)
 
 
-def _facts(threads):
+def _facts():
+    """All threads, also those that are not shown: stacks of several can lie in one mapping."""
     inferior = gdb.selected_inferior()
     program = gdb.current_progspace().filename
     yield served.fact("process", inferior.pid)
@@ -127,7 +128,7 @@ def _facts(threads):
         yield served.fact("executable", program)
     yield from _mappings()
     with Selection():
-        for thread in threads:
+        for thread in _wanted(True):
             yield _thread_fact(thread)
             if _is_here(inferior):
                 yield served.own_fact(inferior.pid, _number(thread))
@@ -195,16 +196,16 @@ def stacks(all_threads):
     """The document with the stack of the selected thread, or of all."""
     threads = _wanted(all_threads)
     shown = [served.fact("show", _number(thread)) for thread in threads]
-    return served.inspect([*_facts(threads), *shown], _read, served.Names(_stacks(threads), _by_symbols))
+    return served.inspect([*_facts(), *shown], _read, served.Names(_stacks(threads), _by_symbols))
 
 
 def errors():
     """The document with the errors of all threads."""
-    facts = [*_facts(_wanted(True)), served.fact("errors")]
+    facts = [*_facts(), served.fact("errors")]
     return served.inspect(facts, _read, served.Names((), _by_symbols))
 
 
 def frames(element):
     """What ELEMENT of a captured stack stands for."""
-    facts = [*_facts(_wanted(False)), served.fact("token", element)]
+    facts = [*_facts(), served.fact("token", element)]
     return served.inspect(facts, _read, served.Names((), _by_symbols))

@@ -80,7 +80,8 @@ def _mappings(process, target):
         yield served.mapping_fact(start, end, rights, offset, path)
 
 
-def _facts(process, threads):
+def _facts(process, shown=()):
+    """All threads, also those that are not shown: stacks of several can lie in one mapping."""
     target = process.GetTarget()
     own = "/proc/{}/root".format(process.GetProcessID())
     yield served.fact("process", process.GetProcessID())
@@ -91,10 +92,11 @@ def _facts(process, threads):
         yield from served.mapping_facts(process.GetProcessID())
     else:
         yield from _mappings(process, target)
-    for thread in threads:
+    for thread in _wanted(process, True):
         yield served.thread_fact(thread.GetThreadID(), thread.GetName(), _registers(thread))
         if is_here:
             yield served.own_fact(process.GetProcessID(), thread.GetThreadID())
+    for thread in shown:
         yield served.fact("show", thread.GetThreadID())
 
 
@@ -125,12 +127,12 @@ def stacks(process, all_threads):
 
 def errors(process):
     """The document with the errors of all threads."""
-    return _inspect(process, [*_facts(process, _wanted(process, True)), served.fact("errors")], ())
+    return _inspect(process, [*_facts(process), served.fact("errors")], ())
 
 
 def frames(process, element):
     """What ELEMENT of a captured stack, an expression, stands for."""
-    facts = list(_facts(process, _wanted(process, False)))
+    facts = list(_facts(process))
     value = process.GetTarget().EvaluateExpression(element)
     if value.GetError().Fail():
         raise served.Refused("{!r} has no value: give a number, or an expression".format(element))

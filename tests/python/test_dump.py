@@ -135,6 +135,38 @@ def test_text_has_the_newest_frame_last_and_hides_the_interpreter(resting):
     assert "glue frame" not in command("dump", "--all-frames", str(process)).stdout
 
 
+def test_two_stacks_in_one_mapping():
+    """As with the guard pages of newer C libraries; the older thread has the lower one."""
+    program = """import ctypes, mmap, sys, threading
+SIZE = 1 << 20
+libc, stay, begun = ctypes.CDLL(None), threading.Event(), threading.Semaphore(0)
+def low(_):
+    begun.release()
+    stay.wait()
+def high(_):
+    begun.release()
+    stay.wait()
+both = mmap.mmap(-1, 2 * SIZE)
+lower = ctypes.addressof(ctypes.c_char.from_buffer(both))
+routines = [ctypes.CFUNCTYPE(None, ctypes.c_void_p)(each) for each in (low, high)]
+for number, routine in enumerate(routines):
+    attributes, thread = (ctypes.c_char * 64)(), ctypes.c_ulong()
+    libc.pthread_attr_init(attributes)
+    libc.pthread_attr_setstack(attributes, ctypes.c_void_p(lower + number * SIZE), ctypes.c_size_t(SIZE))
+    assert libc.pthread_create(ctypes.byref(thread), attributes, routine, None) == 0
+    begun.acquire()
+print(flush=True)
+sys.stdin.read()"""
+    child = start("-c", program)
+    assert child.stdout is not None
+    child.stdout.readline()
+    stacks = [thread["stack"] for thread in dumped(child.pid)["threads"]]
+    end(child)
+    seen = [[frame["function"] for frame in stack if frame.get("file") == "<string>"] for stack in stacks]
+    assert seen == [["<module>"], ["low"], ["high"]]
+    assert not [frame for stack in stacks for frame in stack if frame["kind"] == "gap"]
+
+
 def test_text_counts_equal_frames():
     program = """import sys
 def fall(n):

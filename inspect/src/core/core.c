@@ -197,6 +197,7 @@ ssi_core *ssi_core_open(const char *path, const char *executable, ssi_target *ta
         ssi_core_free(core);
         return NULL;
     }
+    ssi_target_find_stacks(target);
     name_program(target, executable);
     return core;
 }

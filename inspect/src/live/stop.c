@@ -176,6 +176,7 @@ int ssi_live_stop(ssi_target *target)
         done = count;
         (void)seize_all(target);
     }
+    ssi_target_find_stacks(target);
     return 0;
 }
 

@@ -162,15 +162,12 @@ static void scan(reader *r, const ssi_thread *thread)
 {
     uint64_t sp = thread->registers[r->target->machine->sp], end, word;
     uint64_t most = r->target->is_live ? MAX_SCAN_LIVE : MAX_SCAN;
-    const ssi_mapping *stack = ssi_target_stack(r->target, sp);
 
     r->thread = thread;
     r->locals_left = SSI_SHOWN_FRAMES;
     for (int i = 0; i < r->target->machine->registers; i++)
         try_word(r, thread->registers[i]);
-    if (!stack)
-        return;
-    end = stack->end - sp > most ? sp + most : stack->end;
+    end = thread->stack_end > sp + most ? sp + most : thread->stack_end;
     for (uint64_t at = sp & ~(uint64_t)7; at < end; at += sizeof word)
         if (ssi_read_word(r->memory, at, &word))
             try_word(r, word);

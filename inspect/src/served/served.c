@@ -166,8 +166,10 @@ const char *ssi_served_read(ssi_served *served, ssi_target *target)
 
     served->target = target;
     while (ssi_channel_line(line)) {
-        if (!strcmp(line, "go"))
+        if (!strcmp(line, "go")) {
+            ssi_target_find_stacks(target);
             return served->names ? ssi_served_load() : NULL;
+        }
         if (!read_fact(&r, line))
             return "out of memory";
     }

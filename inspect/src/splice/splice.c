@@ -14,10 +14,7 @@
 
 static bool is_on_stack(const ssi_target *target, const ssi_thread *thread, uint64_t marker)
 {
-    uint64_t sp = thread->registers[target->machine->sp];
-    const ssi_mapping *stack = thread->has_registers ? ssi_target_stack(target, sp) : NULL;
-
-    return stack && marker >= sp && marker < stack->end;
+    return marker >= thread->registers[target->machine->sp] && marker < thread->stack_end;
 }
 
 /* A process in a namespace knows its threads by other numbers, and an interpreter may run on

@@ -157,12 +157,11 @@ void ssi_pages_take_stacks(ssi_pages *pages, const ssi_target *target)
 {
     for (size_t i = 0; i < target->thread_count; i++) {
         uint64_t sp = target->threads[i].registers[target->machine->sp];
-        const ssi_mapping *mapping = ssi_target_stack(target, sp);
-        uint64_t end = mapping ? mapping->end : 0;
+        uint64_t end = target->threads[i].stack_end;
 
-        if (!target->threads[i].has_registers || !mapping)
+        if (!end)
             continue;
-        if (end - sp > MAX_STACK)
+        if (end > sp + MAX_STACK)
             end = sp + MAX_STACK;
         ssi_pages_take(pages, sp > RED_ZONE ? sp - RED_ZONE : sp, end);
     }

@@ -16,6 +16,7 @@ typedef struct ssi_thread {
     int signal;   /* on its way to the thread when it was stopped */
     bool has_registers;
     uint64_t registers[SSI_MAX_REGISTERS];
+    uint64_t stack_end; /* 0: it is on no stack */
 } ssi_thread;
 
 typedef struct ssi_mapping {
@@ -47,13 +48,15 @@ typedef struct ssi_target {
 /* Both copy what they are given.  NULL without memory. */
 ssi_thread *ssi_target_add_thread(ssi_target *target, int id);
 ssi_mapping *ssi_target_add_mapping(ssi_target *target, const ssi_mapping *mapping);
-/* Add the mapping of a line of /proc/PID/maps; it loses its end.  One that is not understood, or not
-   behind those before it, is passed over.  False without memory. */
+/* Add the mapping of a line of /proc/PID/maps; it loses its end.  One that is not understood, or
+   not behind those before it, is passed over.  False without memory. */
 bool ssi_target_add_line(ssi_target *target, char *line);
 /* The mapping that contains ADDRESS, or NULL. */
 const ssi_mapping *ssi_target_mapping(const ssi_target *target, uint64_t address);
 /* The stack whose pointer is SP: below it, if the stack is used up; NULL if there is none. */
 const ssi_mapping *ssi_target_stack(const ssi_target *target, uint64_t sp);
+/* Fill in where the stacks of all threads end. */
+void ssi_target_find_stacks(ssi_target *target);
 /* Where the binary that begins with the mapping FIRST ends.  0 if none begins there: a process may
    also map a binary to read it, as debuggers do. */
 uint64_t ssi_target_binary_end(const ssi_target *target, size_t first);
