@@ -103,6 +103,10 @@ need_for_tests() {
         need lldb command -v lldb
         need python3-lldb sh -c 'ls -d /usr/lib/llvm-*/lib/python3*/*-packages/lldb'
     fi
+    if wants luas all-luas; then
+        need lua5.3 command -v lua5.3
+        need liblua5.3-dev has_header lua5.3/lua.h
+    fi
     if wants busted valgrind; then need lua-busted command -v busted; fi
     if wants clang luas all-luas fuzz; then need clang command -v clang; fi
     if wants fuzz; then
