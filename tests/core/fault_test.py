@@ -1,5 +1,6 @@
 """What a crash leaves behind, seen from outside: fault_test.py [EMULATOR...] PROGRAM."""
 
+import contextlib
 import functools
 import glob
 import json
@@ -37,7 +38,7 @@ NO_HANDLERS = ":".join(f"handle_{name}=0" for name in ("segv", "sigbus", "sigfpe
 class Crashed:
     """One run of the program: its status, what it wrote, its report files, the stack of its core file."""
 
-    def __init__(self, *arguments, with_core=False):
+    def __init__(self, *arguments, with_core=False, stderr=subprocess.PIPE):
         with_core = with_core and len(COMMAND) == 1  # not that of an emulator
         environment = dict(os.environ)
         for name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"):
@@ -46,7 +47,8 @@ class Crashed:
             limit = resource.RLIM_INFINITY if with_core else 0
             run = subprocess.run(
                 [*COMMAND, *arguments],
-                capture_output=True,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
                 timeout=120,
                 check=False,
                 cwd=directory,
@@ -55,7 +57,7 @@ class Crashed:
             )
             self.status = run.returncode
             self.out = run.stdout.decode()
-            self.err = run.stderr.decode()
+            self.err = (run.stderr or b"").decode()
             self.reports = []
             for name in sorted(glob.glob(f"{directory}/stacksplice-*.json")):
                 with open(name, encoding="utf-8") as file:
@@ -236,6 +238,24 @@ class FaultTest(unittest.TestCase):
         self.assertIn("stacksplice: a part of the report took too long", run.err)
         self.assertEqual(run.report["modules"], [])
         self.assert_as_logged(run)
+
+    def test_stderr_that_nobody_reads(self):
+        reader, writer = os.pipe()
+        try:
+            os.set_blocking(writer, False)
+            with contextlib.suppress(BlockingIOError):
+                while os.write(writer, bytes(1 << 12)):
+                    pass
+            os.set_blocking(writer, True)
+            for where in ("main", "thread"):
+                with self.subTest(where=where):
+                    run = Crashed("segv", where, stderr=writer)
+                    self.assertEqual(run.status, -signal.SIGSEGV)
+                    self.assertEqual(run.report["header"]["event"], "SIGSEGV")
+                    self.assert_as_logged(run)
+        finally:
+            os.close(reader)
+            os.close(writer)
 
     def test_fail_fast_reports_once(self):
         run = Crashed("failfast")

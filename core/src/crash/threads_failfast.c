@@ -13,12 +13,15 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { BLOCKED_MS = 50 /* most threads that block signals do so for moments */ };
+
 /* Filled by its thread from `asked` to `answered`; read after that. */
 typedef enum state { FREE, ASKED, ANSWERING, ANSWERED, LATE } state;
 
 static struct place {
     ss_other_thread thread;
     _Atomic state state; /* (ATOMIC) */
+    bool blocks;         /* (THREAD reporter) it blocked the signal when it was asked */
 } places[SS_THREADS_MAX];
 
 /* (THREAD reporter) */
@@ -96,20 +99,45 @@ static void make_path(char *path, const char *digits, size_t length, const char 
     memcpy(path + sizeof folder - 1 + length, file, strlen(file) + 1);
 }
 
-static void read_name(const char *digits, ss_other_thread *thread)
+/* The first SIZE - 1 bytes of the kernel's FILE about the thread, as text; its length. */
+static size_t read_file(const char *digits, const char *name, char *text, size_t size)
 {
     char path[64];
     ssize_t length;
     int file;
 
-    make_path(path, digits, strlen(digits), "/comm");
+    make_path(path, digits, strlen(digits), name);
     file = open(path, O_RDONLY | O_CLOEXEC);
-    length = file < 0 ? 0 : read(file, thread->name, sizeof thread->name);
+    length = file < 0 ? 0 : read(file, text, size - 1);
     if (file >= 0)
         (void)close(file);
-    if (length > 0 && thread->name[length - 1] == '\n')
-        length--;
-    thread->name[length < 0 ? 0 : length < SS_THREAD_NAME ? length : SS_THREAD_NAME - 1] = 0;
+    text[length < 0 ? 0 : length] = 0;
+    return length < 0 ? 0 : (size_t)length;
+}
+
+static void read_name(const char *digits, ss_other_thread *thread)
+{
+    size_t length = read_file(digits, "/comm", thread->name, sizeof thread->name);
+
+    if (length && thread->name[length - 1] == '\n')
+        thread->name[length - 1] = 0;
+}
+
+/* Whether the thread lets the signal by which we ask wait. */
+static bool blocks_signal(const char *digits)
+{
+    static const char before[] = "\nSigBlk:\t"; /* then 16 digits, the first for signal 64 */
+    static char status[4096];
+    const char *mask;
+    unsigned digit;
+
+    (void)read_file(digits, "/status", status, sizeof status);
+    mask = strstr(status, before);
+    if (!mask || strlen(mask) < sizeof before + 16)
+        return false;
+    mask += sizeof before - 1 + 15 - (unsigned)(asking_signal - 1) / 4;
+    digit = *mask <= '9' ? (unsigned)(*mask - '0') : (unsigned)(*mask - 'a' + 10);
+    return digit >> (asking_signal - 1) % 4 & 1;
 }
 
 static bool send_signal(pid_t id, union sigval value)
@@ -158,6 +186,7 @@ static void meet(const char *digits)
     }
     places[place_count].thread.id = id;
     read_name(digits, &places[place_count].thread);
+    places[place_count].blocks = blocks_signal(digits);
     ask((pid_t)id, place_count++);
 }
 
@@ -220,12 +249,13 @@ static bool take_signal(void)
     return false;
 }
 
-static bool all_answered(void)
+/* AFTER so many milliseconds, a thread that blocked the signal is not waited for any longer. */
+static bool all_answered(int64_t after)
 {
     for (uint32_t i = 0; i < place_count; i++) {
         state now = atomic_load(&places[i].state);
 
-        if (now == ASKED || now == ANSWERING)
+        if (now == ANSWERING || (now == ASKED && (!places[i].blocks || after < BLOCKED_MS)))
             return false;
     }
     return true;
@@ -242,14 +272,14 @@ static int64_t milliseconds_now(void)
 void ss_threads_ask(uint32_t milliseconds)
 {
     const struct timespec moment = {0, 500 * 1000};
-    int64_t until;
+    int64_t begun, after = 0;
 
     place_count = left_out = 0;
     if (!take_signal())
         return;
     meet_all();
-    until = milliseconds_now() + milliseconds;
-    while (!all_answered() && milliseconds_now() < until)
+    begun = milliseconds_now();
+    for (; !all_answered(after) && after < milliseconds; after = milliseconds_now() - begun)
         (void)nanosleep(&moment, NULL);
     /* The handler stays: for a late thread the default action would end the process. */
     for (uint32_t i = 0; i < place_count; i++) {

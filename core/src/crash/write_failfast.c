@@ -1,18 +1,43 @@
 #include "crash/crash.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
+enum { STDERR_PATIENCE_MS = 5000 };
+
 int ss_crash_stderr = STDERR_FILENO;
+
+/*
+ * Whether the reader of stderr takes PIPE_BUF bytes.  A pipe that nobody reads would hold a process
+ * that crashes for ever.  A reader that was too slow once is not waited for again.
+ */
+static bool is_read(void)
+{
+    static atomic_bool was_too_slow; /* (ATOMIC) */
+    struct pollfd stderr_now = {.fd = ss_crash_stderr, .events = POLLOUT};
+    int ready;
+
+    do
+        ready = poll(&stderr_now, 1, atomic_load(&was_too_slow) ? 0 : STDERR_PATIENCE_MS);
+    while (ready < 0 && errno == EINTR);
+    atomic_store(&was_too_slow, ready == 0);
+    return ready != 0;
+}
 
 int ss_crash_write(const char *text, size_t length, void *data)
 {
     const int *file = data;
 
     while (length) {
-        ssize_t done = write(*file, text, length);
+        ssize_t done;
 
+        if (file == &ss_crash_stderr && !is_read())
+            return 1;
+        done = write(*file, text, length < PIPE_BUF ? length : PIPE_BUF);
         if (done < 0 && errno == EINTR)
             continue;
         if (done <= 0)
