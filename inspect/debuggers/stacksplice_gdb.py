@@ -33,7 +33,7 @@ class Command(gdb.Command):
         """Called by gdb."""
         try:
             text = self.run(argument)
-        except Refused as exc:
+        except (Refused, gdb.error, OverflowError) as exc:
             raise gdb.GdbError("stacksplice: " + str(exc)) from None
         gdb.write(text)
 

@@ -136,7 +136,7 @@ def frames(process, element):
     value = process.GetTarget().EvaluateExpression(element)
     if value.GetError().Fail():
         raise served.Refused("{!r} has no value: give a number, or an expression".format(element))
-    return _inspect(process, [*facts, served.fact("token", value.GetValueAsUnsigned())], ())
+    return _inspect(process, [*facts, served.fact("token", value.GetValueAsSigned() & (1 << 64) - 1)], ())
 
 
 def _inspect(process, facts, stacks):

@@ -24,7 +24,7 @@ void ssi_inspection_read(ssi_inspection *i, const ssi_target *target)
         ssi_python_read(target, &i->pythons[at], &i->scripts);
     ssi_lua_read(target, &i->luas, &i->scripts);
     ssi_errors_read(target, &i->blocks, &i->errors, &i->scripts);
-    if (i->token)
+    if (i->has_token)
         i->named = ssi_token_look_up(target, &i->blocks, i->token);
 }
 
@@ -95,7 +95,7 @@ static void write_threads(ssi_inspection *i, const ssi_target *target)
 
 bool ssi_inspection_write(ssi_inspection *i, const ssi_target *target)
 {
-    if (i->token)
+    if (i->has_token)
         write_token(i, target);
     else
         write_threads(i, target);

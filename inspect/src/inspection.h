@@ -18,7 +18,8 @@ typedef struct ssi_inspection {
     ssi_scripts scripts;
     ssi_blocks blocks;
     ssi_errors errors;
-    uint64_t token; /* only this element of a stack is asked for; or 0 */
+    bool has_token; /* only the element TOKEN of a stack is asked for */
+    uint64_t token;
     ssi_frame named;
     ssi_served served; /* by a debugger */
 } ssi_inspection;

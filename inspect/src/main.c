@@ -121,6 +121,7 @@ static int inspect_served(ssi_inspection *i)
     const char *why = ssi_served_read(&i->served, &target);
     int status;
 
+    i->has_token = i->served.has_token;
     i->token = i->served.token;
     if (why)
         status = refuse(why);
@@ -158,6 +159,7 @@ int main(int unused, char **arguments)
     int status = -1;
 
     (void)unused;
+    i.has_token = token != NULL;
     i.token = token ? strtoull(token, NULL, 0) : 0;
     if (process > 0 && process <= INT_MAX && !*end)
         status = inspect_process((int)process, &i);

@@ -159,6 +159,37 @@ def test_files_are_found_by_root_and_program(copied, tmp_path):
     assert all(any(frame["kind"] == "gap" for frame in thread["stack"]) for thread in nothing["threads"])
 
 
+@pytest.mark.parametrize("what", ["dump", "core"])
+def test_a_program_that_was_deleted_since(tmp_path, monkeypatch, what):
+    """The kernel's name of its file ends in " (deleted)".  A core needs a copy; --root can be relative."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    source, program = tmp_path / "resting.c", tmp_path / "bin" / "resting"
+    source.write_text(
+        '#include <stdio.h>\nint main(void)\n{\n puts("");\n fflush(stdout);\n return getchar();\n}\n'
+    )
+    program.parent.mkdir()
+    subprocess.run(["cc", "-g", *["-static"] * (what == "core"), source, "-o", program], check=True)
+    child = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    child.stdout.readline()
+    kept = Path(f"{tmp_path}/root{program}")
+    kept.parent.mkdir(parents=True)
+    shutil.copy(program, kept)
+    program.unlink()
+    try:
+        if what == "dump":
+            document = json.loads(command("dump", "--json", str(child.pid)).stdout)
+        else:
+            monkeypatch.chdir(tmp_path)
+            document = read(copy_of(child.pid, tmp_path), "--root", "root")
+    finally:
+        end(child)
+    (thread,) = document["threads"]
+    main = next(frame for frame in thread["stack"] if frame.get("function") == "main")
+    assert (main["file"], main["line"]) == (str(source), 6)
+
+
 def test_a_file_with_another_build_id_is_not_used(copied, tmp_path):
     core, _ = copied
     module = next(
@@ -215,11 +246,18 @@ def inspected(core: Path, *arguments: str) -> dict | None:
 
 def test_cut_files(copied, tmp_path):
     data = copied[0].read_bytes()
+    whole = {thread["thread_id"]: len(thread["stack"]) for thread in read(copied[0])["threads"]}
     cut = tmp_path / "cut"
     for part in (1, 64, 1000, 4096, 20000, *(len(data) * quarter // 4 for quarter in (1, 2, 3))):
         cut.write_bytes(data[:part])
         document = inspected(cut)
-        assert document is None or any("the core file is cut" in note for note in document["notes"]), part
+        if document is None:
+            continue
+        assert any("the core file is cut" in note for note in document["notes"]), part
+        for thread in document["threads"]:
+            # A stack that lacks callers says so.
+            kinds = [frame["kind"] for frame in thread["stack"]]
+            assert "gap" in kinds or len(kinds) == whole[thread["thread_id"]], part
 
 
 def damage(core: Path, tmp_path: Path, seed: int, *arguments: str) -> None:

@@ -167,6 +167,36 @@ sys.stdin.read()"""
     assert not [frame for stack in stacks for frame in stack if frame["kind"] == "gap"]
 
 
+def test_a_handler_on_another_stack():
+    program = """import ctypes, mmap, signal, sys
+SIZE = 1 << 18
+libc, memory = ctypes.CDLL(None), mmap.mmap(-1, SIZE)
+class Stack(ctypes.Structure):
+    _fields_ = [("sp", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+class Action(ctypes.Structure):
+    _fields_ = [("handler", ctypes.c_void_p), ("mask", ctypes.c_char * 128), ("flags", ctypes.c_int),
+                ("restorer", ctypes.c_void_p)]
+def rest(number):
+    print(flush=True)
+    sys.stdin.read()
+def interrupted():
+    getattr(libc, "raise")(signal.SIGUSR1)
+handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(rest)
+stack = Stack(ctypes.addressof(ctypes.c_char.from_buffer(memory)), 0, SIZE)
+action = Action(handler=ctypes.cast(handler, ctypes.c_void_p).value, flags=0x08000000)  # SA_ONSTACK
+assert libc.sigaltstack(ctypes.byref(stack), None) == 0
+assert libc.sigaction(signal.SIGUSR1, ctypes.byref(action), None) == 0
+interrupted()"""
+    child = start("-c", program)
+    assert child.stdout is not None
+    child.stdout.readline()
+    (thread,) = dumped(child.pid)["threads"]
+    end(child)
+    seen = [frame["function"] for frame in thread["stack"] if frame.get("file") == "<string>"]
+    assert seen == ["rest", "interrupted", "<module>"]
+    assert not [frame for frame in thread["stack"] if frame["kind"] == "gap"]
+
+
 def test_text_counts_equal_frames():
     program = """import sys
 def fall(n):

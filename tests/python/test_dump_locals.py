@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from building import HERE
 from stacksplice import _stacksplice
-from stacksplice._dump_values import write_values
+from stacksplice._dump_values import _value, write_values
 from test_commands import command
 from test_core import copy_of
 from test_dump import PROGRAM, dumped, end, interpreters
@@ -274,3 +274,8 @@ def read_damaged(core: Path, values: bytes, reach: int, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_damaged_values_do_no_harm(copied, seed):
     read_damaged(copied, rb"in a cell|attribute|NUMBER|parameter", 30000, seed)
+
+
+def test_keys_too_large_to_show_stay_different():
+    told = {"dict": [[{"int": None}, 1], [{"int": None}, 2]]}
+    assert list(_value(told).values()) == [1, 2]

@@ -219,6 +219,10 @@ def test_errors_are_one_line_with_the_next_step(process):
     assert error_of("stacksplice bt everything") == (
         "'everything' is no option here; there are: all, -all-frames"
     )
+    assert error_of("stacksplice frame nosuch").startswith("No symbol")
+    assert part(gdb("echo BEGIN\\n", "stacksplice frame 0", arguments=("-p", str(process)))).startswith(
+        "[gap: the process has no stacksplice"
+    )
     running = ("set non-stop on", f"attach {process}", "continue&", "stacksplice bt")
     assert error_of(*running) == "the process runs: stop it first, by Ctrl-C or interrupt -a"
 

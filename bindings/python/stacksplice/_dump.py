@@ -52,11 +52,31 @@ def inspect(*arguments: str) -> dict[str, Any]:
     return document
 
 
-def _opened(path: str, root: str, program: tuple[str, str]) -> str:
-    """Where the file PATH of a process is for us."""
-    if path == program[0]:
-        return program[1]
-    return root + path if root and os.path.exists(root + path) else path
+_DELETED = " (deleted)"  # the end of the kernel's name of a file that is no longer there
+
+
+def deleted_files(process: int) -> dict[str, str]:
+    """The files that a running PROCESS has mapped and that were replaced or deleted, as we can open them."""
+    found: dict[str, str] = {}
+    try:
+        with open(f"/proc/{process}/maps", errors="surrogateescape") as maps:
+            for line in maps:
+                place, _, _, _, _, *path = line.rstrip("\n").split(None, 5)
+                if path and path[0].endswith(_DELETED):
+                    found.setdefault(path[0], f"/proc/{process}/map_files/{place}")
+    except OSError:  # it has ended
+        pass
+    return found
+
+
+def _opened(path: str, root: str, files: dict[str, str]) -> str:
+    """Where the file PATH of a process is for us; FILES says it of some."""
+    if path in files:
+        return files[path]
+    for name in (path, path.removesuffix(_DELETED)):
+        if root and os.path.exists(root + name):
+            return root + name
+    return path.removesuffix(_DELETED)
 
 
 def _is_glue(frame: dict[str, Any], file: str) -> bool:
@@ -70,13 +90,11 @@ def _is_glue(frame: dict[str, Any], file: str) -> bool:
     return isinstance(found, list) and any(each.get("glue") for each in found)
 
 
-def add_symbols(
-    document: dict[str, Any], folders: list[str], root: str = "", program: tuple[str, str] = ("", "")
-) -> None:
+def add_symbols(document: dict[str, Any], folders: list[str], root: str, files: dict[str, str]) -> None:
     """Give the native frames of DOCUMENT functions, files and lines.
 
-    ROOT is before the paths of a process that sees other files; PROGRAM is its path there, and where
-    it is here.
+    ROOT is before the paths of a process that sees other files; FILES has paths there, and where they
+    are here.
     """
     missing = _stacksplice._lines_missing()
     if missing:
@@ -87,7 +105,7 @@ def add_symbols(
         modules: dict[str, str] = {}
         for frame in owner["stack"]:
             if "module" in frame:
-                here = _opened(frame["module"], root, program)
+                here = _opened(frame["module"], root, files)
                 modules[here] = frame["module"]
                 frame["module"] = here
         owner["stack"] = symbolizer.stack(owner["stack"])
@@ -177,7 +195,7 @@ def dump(options: argparse.Namespace) -> int:
     except Refused as exc:
         return fail(str(exc))
     root = f"/proc/{options.process}/root"
-    add_symbols(document, [], root)
+    add_symbols(document, [], root, deleted_files(options.process))
     add_sources(document, start_of(options.process), root, options.process)
     return _write(document, options)
 
@@ -190,7 +208,8 @@ def core(options: argparse.Namespace) -> int:
         if path:
             if not os.path.exists(path):
                 return fail(f"--{name}: {path} does not exist")
-            arguments += [f"--{name}", path]
+            setattr(options, name, os.path.abspath(path))
+            arguments += [f"--{name}", os.path.abspath(path)]
     try:
         _check(options)
         document = inspect(*arguments, *_wanted(options))
@@ -198,7 +217,7 @@ def core(options: argparse.Namespace) -> int:
         return fail(str(exc))
     root = options.root.rstrip("/") if options.root else ""
     folders = [*options.symbols, *([f"{root}/usr/lib/debug"] if root else [])]
-    program = document["process"].get("executable", "")
-    add_symbols(document, folders, root, (program, options.exe or program))
+    files = {document["process"].get("executable", ""): options.exe} if options.exe else {}
+    add_symbols(document, folders, root, files)
     add_sources(document, os.stat(options.core).st_mtime, root)
     return _write(document, options)

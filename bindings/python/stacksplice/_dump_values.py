@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+
 from . import _stacksplice
 from ._dump_lua_values import value_text as lua_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+_large = itertools.count()
 
 
 def _typed(name: str) -> object:
@@ -35,7 +40,7 @@ def _key(told: Any) -> Any:
 def _int(digits: list[int] | None) -> int:
     """The sign and the digits to the base 2^30; without them it is larger than what is shown."""
     if digits is None:
-        return 1 << 400
+        return (1 << 400) + next(_large)  # keys of one dict stay different
     return digits[0] * sum(digit << 30 * at for at, digit in enumerate(digits[1:]))
 
 

@@ -6,7 +6,7 @@ import json
 import time
 from html import escape
 
-from ._dump import Refused, add_symbols, inspect
+from ._dump import Refused, add_symbols, deleted_files, inspect
 from ._output import fail, write
 from ._redaction import clean_report
 
@@ -141,7 +141,7 @@ def record(options: argparse.Namespace) -> int:
     except Refused as exc:
         return fail(str(exc))
     document: dict[str, Any] = {"notes": sorted(notes), "threads": threads}
-    add_symbols(document, [], f"/proc/{options.process}/root")
+    add_symbols(document, [], f"/proc/{options.process}/root", deleted_files(options.process))
     document = clean_report(document)
     for note in document["notes"]:
         fail(note)

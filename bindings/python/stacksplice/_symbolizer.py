@@ -53,8 +53,11 @@ class _Module:
         if self.has_lines:
             return  # the others have the same debug information, or less
         for file in self._left:
-            real = os.path.realpath(file)
-            if real in self._told or not os.path.exists(real):
+            try:
+                real = os.path.realpath(file)
+            except OSError:  # below /proc, and its process has ended
+                continue
+            if real in self._told or not os.path.exists(file):
                 continue  # a server may bring it to this place later
             self._told.add(real)
             frames = self._look_up(file, offset)

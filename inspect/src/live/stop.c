@@ -1,6 +1,7 @@
 /*
- * Stops all threads of a process.  A seized thread is interrupted without a signal, so the process
- * cannot notice, and a thread that was stopped before (by Ctrl-Z) stays so afterwards.
+ * Stops all threads of a process.  A seized thread is interrupted without a signal, and a
+ * thread that was stopped before (by Ctrl-Z) stays so afterwards.  The process notices only that a
+ * few system calls, such as epoll_wait, return with EINTR.
  */
 #include "live/live.h"
 
@@ -18,7 +19,7 @@
 
 enum {
     ROUNDS = 8,        /* of looking for threads that began meanwhile */
-    PATIENCE_MS = 500, /* for a thread that sleeps in the kernel and cannot be interrupted */
+    PATIENCE_MS = 500, /* for a thread that waits for a processor */
     SPIN_NS = 3000000
 };
 
@@ -88,10 +89,29 @@ static void wait_briefly(uint64_t since)
         nanosleep(&pause, NULL);
 }
 
-/* Wait until THREAD has stopped; false if it ends, or not in time. */
-static bool wait_for(ssi_thread *thread, uint64_t until, int *signal)
+/* Whether the kernel lets nothing interrupt the thread: it waits for a disk, or for a vfork. */
+static bool is_uninterruptible(int process, int id)
 {
-    for (uint64_t since = now_ns();; wait_briefly(since)) {
+    char path[64], line[256];
+    const char *state;
+    size_t length;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", process, id);
+    file = fopen(path, "re");
+    if (!file)
+        return false;
+    length = fread(line, 1, sizeof line - 1, file);
+    fclose(file);
+    line[length] = '\0';
+    state = strrchr(line, ')');
+    return state && !strncmp(state, ") D", 3);
+}
+
+/* Wait until THREAD has stopped; false if it ends, or not in time.  All others wait meanwhile. */
+static bool wait_for(int process, ssi_thread *thread, uint64_t since, int *signal)
+{
+    for (;; wait_briefly(since)) {
         int status = 0;
         pid_t got = waitpid(thread->id, &status, __WALL | WNOHANG);
 
@@ -103,7 +123,8 @@ static bool wait_for(ssi_thread *thread, uint64_t until, int *signal)
             snprintf(thread->why, sizeof thread->why, "thread ended while it was being stopped");
             return false;
         }
-        if (now_ns() > until) {
+        if (now_ns() - since > PATIENCE_MS * 1000000ull ||
+            (now_ns() - since > SPIN_NS && is_uninterruptible(process, thread->id))) {
             snprintf(thread->why, sizeof thread->why,
                      "thread waits in the kernel and cannot be stopped");
             return false;
@@ -170,7 +191,7 @@ int ssi_live_stop(ssi_target *target)
         for (size_t i = done; i < count; i++) {
             ssi_thread *thread = &target->threads[i];
 
-            if (wait_for(thread, start + PATIENCE_MS * 1000000ull, &thread->signal))
+            if (wait_for(target->process, thread, start, &thread->signal))
                 read_registers(target->machine, thread);
         }
         done = count;

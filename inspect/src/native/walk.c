@@ -24,8 +24,9 @@ struct ssi_native {
     char *vdso; /* its image */
     const ssi_thread *thread;
     uint64_t registers[SSI_MAX_REGISTERS]; /* from which the walk begins, or goes on */
-    bool goes_on;                          /* with what a signal interrupted */
-    unsigned returns;                      /* to stacks at lower addresses */
+    bool unread;      /* a word that the caller of the last frame is found by could not be read */
+    bool goes_on;     /* with what a signal interrupted */
+    unsigned returns; /* to stacks at lower addresses */
     ssi_native_stack *stack;
 };
 
@@ -96,7 +97,8 @@ static bool read_memory(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *out, void *d
     ssi_native *native = data;
 
     (void)dwfl;
-    if (!ssi_read(&native->target->memory, address, out, sizeof *out))
+    native->unread = !ssi_read(&native->target->memory, address, out, sizeof *out);
+    if (native->unread)
         return false;
     *out = without_signature(native, *out);
     return true;
@@ -177,6 +179,7 @@ static int on_frame(Dwfl_Frame *state, void *data)
     bool interrupted = false;
     Dwarf_Addr pc;
 
+    native->unread = false;
     if (!native->dw->dwfl_frame_pc(state, &pc, &interrupted) ||
         native->dw->dwfl_frame_reg(state, native->target->machine->sp, &frame.sp))
         return stop(stack, "registers of the caller are not known");
@@ -222,15 +225,19 @@ static void walk_on(ssi_native *native)
     unsigned link = native->target->machine->link;
     const char *why;
 
-    native->goes_on = false;
+    native->goes_on = native->unread = false;
     if (link)
         native->registers[link] = without_signature(native, native->registers[link]);
     if (!step_out_of_no_code(native)) {
         native->stack->truncated = "native part truncated: out of memory";
         return;
     }
-    if (native->dw->dwfl_getthread_frames(native->dwfl, native->thread->id, on_frame, native) >= 0)
+    if (native->dw->dwfl_getthread_frames(native->dwfl, native->thread->id, on_frame, native) >=
+        0) {
+        if (native->unread && !native->stack->truncated) /* libdw takes it for the end */
+            native->stack->truncated = "native part truncated: memory of the stack is not there";
         return;
+    }
     why = ssi_text_format("native part truncated: %s", native->dw->dwfl_errmsg(-1));
     native->stack->truncated = why ? why : "native part truncated: out of memory";
 }

@@ -122,6 +122,7 @@ static bool read_names(reader *r, char *rest)
 
 static bool read_token(reader *r, char *rest)
 {
+    r->served->has_token = true;
     r->served->token = strtoull(rest, NULL, 0);
     return true;
 }

@@ -17,9 +17,10 @@ typedef struct ssi_served {
     char *core, *executable; /* owned; the debugger reads this core file.  NULL: a process */
     int *shown;              /* owned; the threads whose stacks are wanted */
     size_t shown_count, shown_room;
-    uint64_t token; /* only this element of a stack is asked for; or 0 */
-    bool errors;    /* errors are wanted, and no stacks of threads */
-    bool names;     /* the debugger names native frames, and texts are wanted */
+    bool has_token; /* only the element TOKEN of a stack is asked for */
+    uint64_t token;
+    bool errors; /* errors are wanted, and no stacks of threads */
+    bool names;  /* the debugger names native frames, and texts are wanted */
 } ssi_served;
 
 /* Fill SERVED and TARGET from what the debugger sends; NULL, or why that cannot be. */

@@ -19,6 +19,7 @@ static const ssi_machine machines[] = {
         .saved_count = 6,
         .saved = {3, 6, 12, 13, 14, 15}, /* rbx, rbp, r12 to r15 */
         .outer_saves = 7 * 8,            /* and the return address */
+        .context_sp = 18 * 8,
         .kernel_words = 27,
         .kernel = {10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16},
     },
@@ -35,6 +36,7 @@ static const ssi_machine machines[] = {
         .inner_saves = 12 * 8, /* and the return address */
         .interrupted = 312,
         .sigreturn = 0xd4000001d2801168, /* mov x8, #139; svc #0 */
+        .context_sp = 52 * 8,
         .kernel_words = 34,
         .kernel = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,
                    17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32},

@@ -25,6 +25,7 @@ typedef struct ssi_machine {
        stack pointer the registers are that it restores; 0: unwind data describes it. */
     uint16_t interrupted;
     uint64_t sigreturn;
+    uint16_t context_sp; /* in a ucontext: from uc_stack to the stack pointer */
     /* The kernel's set has so many words, and the registers have these places there. */
     uint8_t kernel_words, kernel[SSI_MAX_REGISTERS];
 } ssi_machine;

@@ -9,9 +9,9 @@
 
 enum {
     PAGE = 4096,
-    MAX_PAGES = 1 << 17, /* half a gigabyte of copies; later reads fail */
-    BLOCK = 64,          /* pages read by one call */
-    MAX_STACK = 8 << 20, /* bytes copied of one stack */
+    MAX_PAGES = 1 << 17,  /* half a gigabyte of copies; later reads fail */
+    BLOCK = 64,           /* pages read by one call */
+    MAX_STACK = 64 << 20, /* bytes copied of one stack */
     RED_ZONE = 128
 };
 
@@ -153,17 +153,27 @@ void ssi_pages_take(ssi_pages *pages, uint64_t start, uint64_t end)
         fetch(pages, page, last - page < BLOCK ? (size_t)(last - page) : BLOCK);
 }
 
+static void take_stack(ssi_pages *pages, uint64_t sp, uint64_t end)
+{
+    if (end > sp + MAX_STACK)
+        end = sp + MAX_STACK;
+    ssi_pages_take(pages, sp > RED_ZONE ? sp - RED_ZONE : sp, end);
+}
+
 void ssi_pages_take_stacks(ssi_pages *pages, const ssi_target *target)
 {
     for (size_t i = 0; i < target->thread_count; i++) {
-        uint64_t sp = target->threads[i].registers[target->machine->sp];
-        uint64_t end = target->threads[i].stack_end;
+        const ssi_thread *thread = &target->threads[i];
+        const ssi_mapping *other;
+        uint64_t sp;
 
-        if (!end)
+        if (!thread->stack_end)
             continue;
-        if (end > sp + MAX_STACK)
-            end = sp + MAX_STACK;
-        ssi_pages_take(pages, sp > RED_ZONE ? sp - RED_ZONE : sp, end);
+        take_stack(pages, thread->registers[target->machine->sp], thread->stack_end);
+        sp = ssi_target_interrupted(target, thread);
+        other = sp ? ssi_target_stack(target, sp) : NULL;
+        if (other)
+            take_stack(pages, sp, other->end);
     }
 }
 

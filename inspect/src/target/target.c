@@ -102,6 +102,17 @@ uint64_t ssi_target_binary_end(const ssi_target *target, size_t first)
     return executable ? end : 0;
 }
 
+/* The kernel's name of a file that is no longer there ends so. */
+static void cut_deleted(char *path)
+{
+    static const char end[] = " (deleted)";
+    size_t length = strlen(path);
+
+    if (length > sizeof end - 1 && !strcmp(path + length - (sizeof end - 1), end))
+        path[length - (sizeof end - 1)] = '\0';
+}
+
+/* What is opened here may be another file by now: build-ids are compared. */
 static int open_file(const ssi_target *target, const ssi_mapping *mapping)
 {
     char path[2 * PATH_MAX];
@@ -115,6 +126,9 @@ static int open_file(const ssi_target *target, const ssi_mapping *mapping)
         /* The file was replaced or deleted; the kernel still has the mapped one. */
         snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", target->process,
                  (unsigned long long)mapping->start, (unsigned long long)mapping->end);
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    } else if (fd < 0) {
+        cut_deleted(path);
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     }
     return fd;

@@ -55,6 +55,9 @@ bool ssi_target_add_line(ssi_target *target, char *line);
 const ssi_mapping *ssi_target_mapping(const ssi_target *target, uint64_t address);
 /* The stack whose pointer is SP: below it, if the stack is used up; NULL if there is none. */
 const ssi_mapping *ssi_target_stack(const ssi_target *target, uint64_t sp);
+/* The pointer of the stack that a signal interrupted, if THREAD runs its handler on another one; 0
+   if not. */
+uint64_t ssi_target_interrupted(const ssi_target *target, const ssi_thread *thread);
 /* Fill in where the stacks of all threads end. */
 void ssi_target_find_stacks(ssi_target *target);
 /* Where the binary that begins with the mapping FIRST ends.  0 if none begins there: a process may
