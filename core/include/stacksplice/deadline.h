@@ -24,6 +24,20 @@ enum {
     STACKSPLICE_DEADLINE_NO_FILE = 2  /* write no file; with both, ask no thread for its stack */
 };
 
+enum { STACKSPLICE_DEADLINE_NAME_MAX = 63 };
+
+/* How many bytes of NAME a report shows: a longer one is cut between two characters. */
+static inline size_t stacksplice_deadline_name_length(const char *name)
+{
+    size_t length = 0;
+
+    while (length < STACKSPLICE_DEADLINE_NAME_MAX && name[length])
+        length++;
+    while (length && name[length] && ((unsigned char)name[length] & 0xC0) == 0x80)
+        length--;
+    return length;
+}
+
 typedef struct stacksplice_deadline_options {
     size_t size;      /* sizeof(stacksplice_deadline_options) */
     const char *name; /* of the work, for the report: UTF-8, cut at 63 bytes; NULL: none */

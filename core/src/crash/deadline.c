@@ -12,15 +12,10 @@ static bool is_valid(const stacksplice_deadline_options *options)
     return options->size == sizeof *options && !(options->flags & ~known);
 }
 
-/* Cut between two characters. */
 static void copy_name(const char *name, char *to)
 {
-    size_t length = strnlen(name, SS_DEADLINE_NAME);
+    size_t length = stacksplice_deadline_name_length(name);
 
-    if (length == SS_DEADLINE_NAME)
-        length--;
-    while (length && name[length] && ((unsigned char)name[length] & 0xC0) == 0x80)
-        length--;
     memcpy(to, name, length);
     to[length] = 0;
 }

@@ -6,7 +6,7 @@
 
 #include <stacksplice/deadline.h>
 
-enum { SS_DEADLINE_NAME = 64 };
+enum { SS_DEADLINE_NAME = STACKSPLICE_DEADLINE_NAME_MAX + 1 };
 
 typedef struct ss_deadline {
     uint64_t thread_id;

@@ -132,6 +132,19 @@ print(stacksplice.deadline({seconds = 0.02, name = "rules"}, outer))
     assert.equal("spin", names[1])
   end)
 
+  it("cuts a long name between two characters", function()
+    local function message(name)
+      local _, err = pcall(stacksplice.deadline, soon(name), spin)
+      return err.message
+    end
+    local ending = " has not ended within 0.02 s"
+    assert.equal("a" .. ("é"):rep(31) .. ending, message("a" .. ("é"):rep(60)))
+    assert.equal(("é"):rep(31) .. ending, message(("é"):rep(60)))
+    assert.equal(("€"):rep(21) .. ending, message(("€"):rep(22)))
+    assert.equal(("x"):rep(63) .. ending, message(("x"):rep(64)))
+    assert.equal("", message(""):sub(1, -#ending - 1))
+  end)
+
   it("is not swallowed by pcall", function()
     local ok, err = pcall(stacksplice.deadline, soon(), function()
       while true do pcall(spin) end

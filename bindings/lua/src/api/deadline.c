@@ -128,6 +128,12 @@ static uint32_t milliseconds_of(lua_Number seconds)
     return (lua_Number)whole < seconds * 1000 ? whole + 1 : whole;
 }
 
+static void write_text(ss_lua_deadline *d, const char *name, lua_Number seconds)
+{
+    (void)snprintf(d->text, sizeof d->text, "%.*s has not ended within %.14g s",
+                   (int)stacksplice_deadline_name_length(name), name, (double)seconds);
+}
+
 /* Begin the deadline of the arguments and push what ends it. [-0, +1, e] */
 static void begin(lua_State *L)
 {
@@ -145,9 +151,7 @@ static void begin(lua_State *L)
     d = push_deadline(L);
     options.name = push_name(L);
     options.data = d;
-    (void)snprintf(d->text, sizeof d->text, "%.*s has not ended within %.14g s",
-                   SS_LUA_DEADLINE_NAME, options.name ? options.name : "this function",
-                   (double)seconds);
+    write_text(d, options.name ? options.name : "this function", seconds);
     d->outer = d->state->deadlines;
     d->state->deadlines = d;
     hr = stacksplice_deadline_begin(milliseconds_of(seconds), &options, &d->number);

@@ -7,7 +7,7 @@
 
 #include <stacksplice/deadline.h>
 
-enum { SS_LUA_DEADLINE_NAME = 64, SS_LUA_HOOKED = 16 };
+enum { SS_LUA_HOOKED = 16 };
 
 /* One call, a userdata of Lua. */
 typedef struct ss_lua_deadline {
@@ -19,7 +19,7 @@ typedef struct ss_lua_deadline {
     bool raised;                   /* the state is interrupted by it */
     uint32_t hooked_count;
     ss_lua_displaced hooked[SS_LUA_HOOKED]; /* the innermost first */
-    char text[SS_LUA_DEADLINE_NAME + 64];
+    char text[STACKSPLICE_DEADLINE_NAME_MAX + 64];
 } ss_lua_deadline;
 
 /* In a signal handler: what stacksplice_deadline_options wants, with the call as its data. */
