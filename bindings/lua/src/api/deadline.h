@@ -18,7 +18,7 @@ typedef struct ss_lua_deadline {
     unsigned rests;                /* interrupts to ignore */
     bool raised;                   /* the state is interrupted by it */
     uint32_t hooked_count;
-    ss_lua_displaced hooked[SS_LUA_HOOKED]; /* the innermost first */
+    ss_lua_displaced hooked[SS_LUA_HOOKED];
     char text[STACKSPLICE_DEADLINE_NAME_MAX + 64];
 } ss_lua_deadline;
 

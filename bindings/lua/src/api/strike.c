@@ -15,26 +15,40 @@ enum {
 
 static void on_next_instruction(lua_State *L, lua_Debug *activation);
 
-/* Give the coroutines from INDEX on, which run or resume each other, their hooks back. */
-static void give_back(ss_lua_deadline *d, uint32_t index)
+static bool is_on_stack(const ss_lua_activation_log *log, const lua_State *L)
 {
-    for (; index < d->hooked_count; index++) {
-        const ss_lua_displaced *former = &d->hooked[index];
+    for (uint32_t i = 0; i < log->state_count; i++)
+        if (log->states[i] == L)
+            return true;
+    return false;
+}
 
-        if (lua_gethook(former->L) == on_next_instruction)
+/* Give the coroutines that run, or wait for one that they resumed, their hooks back.  Others may
+   have been freed; one that lives puts our hook away itself. */
+static void give_back(ss_lua_deadline *d, const void *above)
+{
+    ss_lua_activation_log log;
+
+    if (!d->hooked_count)
+        return;
+    ss_lua_log_coroutines(d->state, above, &log);
+    for (uint32_t i = 0; i < d->hooked_count; i++) {
+        const ss_lua_displaced *former = &d->hooked[i];
+
+        if (is_on_stack(&log, former->L) && lua_gethook(former->L) == on_next_instruction)
             lua_sethook(former->L, former->hook, former->mask, former->count);
     }
     d->hooked_count = 0;
 }
 
-/* The innermost call whose error L is to raise; INDEX is that of L. */
-static ss_lua_deadline *find_hooked(lua_State *L, uint32_t *index)
+/* The innermost call whose error L is to raise. */
+static ss_lua_deadline *find_hooked(lua_State *L)
 {
     const ss_lua_state *state = ss_lua_state_find(L);
 
     for (ss_lua_deadline *d = state ? state->deadlines : NULL; d; d = d->outer)
-        for (*index = 0; *index < d->hooked_count; ++*index)
-            if (d->hooked[*index].L == L)
+        for (uint32_t i = 0; i < d->hooked_count; i++)
+            if (d->hooked[i].L == L)
                 return d;
     return NULL;
 }
@@ -62,8 +76,7 @@ static void raise_error(lua_State *L, ss_lua_deadline *d, const void *above)
 
 static SS_LUA_NOINLINE void on_next_instruction(lua_State *L, lua_Debug *activation)
 {
-    uint32_t index;
-    ss_lua_deadline *d = find_hooked(L, &index);
+    ss_lua_deadline *d = find_hooked(L);
 
     (void)activation;
     if (!d) { /* it was suspended when the call ended */
@@ -71,8 +84,7 @@ static SS_LUA_NOINLINE void on_next_instruction(lua_State *L, lua_Debug *activat
         return;
     }
     d->rests = RESTS; /* the handler leaves the hooks alone from here on */
-    /* Coroutines further in have ended, or are suspended. */
-    give_back(d, index);
+    give_back(d, SS_LUA_HERE());
     raise_error(L, d, SS_LUA_HERE());
 }
 
@@ -108,15 +120,9 @@ void ss_lua_strike(void *data)
             hook(d, log.states[i]);
 }
 
-/* Of the coroutines only the one that called surely lives; others that have our hook still put it
-   away themselves. */
-void ss_lua_strike_end(lua_State *L, ss_lua_deadline *d)
+SS_LUA_NOINLINE void ss_lua_strike_end(lua_State *L, ss_lua_deadline *d)
 {
-    uint32_t own = 0;
-
-    while (own < d->hooked_count && d->hooked[own].L != d->L)
-        own++;
-    give_back(d, own);
+    give_back(d, SS_LUA_HERE());
     if (d->raised)
         ss_lua_interrupt_clear(L, d->state);
 }
