@@ -206,6 +206,17 @@ def test_caught_in_the_block():
     assert caught == 2
 
 
+def test_cleared_in_the_block():
+    """SQLite clears what its callbacks raise, before 3.12 without making the exception."""
+    connection = pytest.importorskip("sqlite3").connect(":memory:")
+    connection.set_trace_callback(hang)
+    with pytest.raises(DeadlineExceeded, match="^this block"), quick():
+        connection.execute("select 1")
+        hang()
+    connection.set_trace_callback(None)
+    connection.close()
+
+
 def test_nested():
     with pytest.raises(DeadlineExceeded, match="^outer"):  # noqa: SIM117
         with quick(name="outer"):

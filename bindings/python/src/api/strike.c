@@ -128,17 +128,24 @@ static void strike_again(const sspy_block *block, unsigned long thread)
     }
 }
 
+/* The exception is not to be raised any more. */
+static void take_back(sspy_block *block)
+{
+    unsigned long struck = block->struck;
+
+    block->struck = 0;
+    if (!struck)
+        return;
+    (void)PyThreadState_SetAsyncExc(struck, NULL);
+    strike_again(block, struck);
+}
+
 void sspy_block_end(sspy_block *block)
 {
-    unsigned long struck;
-
     atomic_store(&block->ended, true);
     (void)wait_for_striker(block);
-    struck = block->struck;
-    block->struck = 0;
-    if (struck)
-        (void)PyThreadState_SetAsyncExc(struck, NULL);
-    strike_again(block, struck ? struck : PyThread_get_thread_ident());
+    take_back(block);
+    strike_again(block, PyThread_get_thread_ident());
     forget(block);
     unref(block);
 }
@@ -154,6 +161,8 @@ static PyObject *take_text(void)
     for (sspy_block *b = interp ? interp->blocks : NULL; b; b = b->outer) {
         if (b->struck == me) {
             b->struck = 0; /* it is raised */
+            /* Before 3.12 it gets here late, and a second one may have come in between. */
+            (void)PyThreadState_SetAsyncExc(me, NULL);
             return b->text;
         }
     }
@@ -212,7 +221,9 @@ static bool has_frame(PyThreadState *thread, PyObject *wanted)
 
 /*
  * Raise the exception in the thread that runs the block.  False while none does: a generator or a
- * coroutine is suspended in it, and its thread runs other code, which is not late.
+ * coroutine is suspended in it, and its thread runs other code, which is not late.  Once more if it
+ * is still to be raised: code in C may have cleared it before it was made, or another one may have
+ * taken its place.
  */
 static bool try_strike(sspy_block *block)
 {
@@ -220,6 +231,8 @@ static bool try_strike(sspy_block *block)
 
     while (thread && !has_frame(thread, block->frame))
         thread = PyThreadState_Next(thread);
+    if (block->struck && !(thread && block->struck == thread->thread_id))
+        take_back(block);
     if (!thread)
         return false;
     block->struck = thread->thread_id;
@@ -227,14 +240,18 @@ static bool try_strike(sspy_block *block)
     return true;
 }
 
-/* Whether the block has the exception, or is still to raise it.  Takes the lock. */
+/* Whether the block has the exception, or has ended.  Takes the lock. */
 static bool strike_once(PyThreadState *me, sspy_block *block)
 {
     bool is_struck;
+    int collects;
 
     PyEval_RestoreThread(me);
-    is_struck = atomic_load(&block->ended) || block->struck || try_strike(block);
+    collects = PyGC_Disable(); /* finalizers may end the block, and would wait for this thread */
+    is_struck = atomic_load(&block->ended) || try_strike(block);
     PyErr_Clear();
+    if (collects)
+        (void)PyGC_Enable();
     (void)PyEval_SaveThread();
     return is_struck;
 }
