@@ -105,6 +105,8 @@ static int deadline_traverse(deadline_object *self, visitproc visit, void *arg)
     Py_VISIT(self->name);
     Py_VISIT(self->exception);
     Py_VISIT(self->text);
+    if (self->block)
+        Py_VISIT(self->block->frame); /* whose variables may have this object */
     return 0;
 }
 

@@ -17,9 +17,10 @@ typedef struct sspy_block {
     atomic_int striker;       /* (ATOMIC) the process in which a thread strikes, 0: none does */
     sspy_interp *interp;      /* (RO) counted */
     struct sspy_block *outer; /* (GIL) the one that began before, of any thread */
-    PyObject *frame;          /* (GIL) counted, as are the next two; the frame of the block */
+    PyFrameObject *frame;     /* (GIL) counted, as are the next two; the one that it is around */
     PyObject *exception;      /* (GIL) the class */
     PyObject *text;           /* (GIL) its argument */
+    uint64_t thread;          /* (RO) the identity of the thread state that began it */
     unsigned long struck;     /* (GIL) the thread in which the exception is to be raised, 0: none */
     stacksplice_deadline deadline; /* (GIL) */
 } sspy_block;

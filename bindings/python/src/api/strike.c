@@ -9,6 +9,7 @@
 #include "api/deadline.h"
 
 #include "api/api.h"
+#include "frames/layout.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -38,6 +39,70 @@ static void forget(sspy_block *block)
     Py_CLEAR(block->frame);
     Py_CLEAR(block->exception);
     Py_CLEAR(block->text);
+}
+
+/* Whether FRAME has returned: its object has then taken over what it still needs.  A frame that
+   only waits, as that of a generator or in a switched stack, is elsewhere. */
+static bool has_returned(PyFrameObject *frame)
+{
+    uintptr_t object = (uintptr_t)frame, data = sspy_frame_data(frame);
+
+    return data > object && data < object + (uintptr_t)Py_TYPE(frame)->tp_basicsize;
+}
+
+static bool is_named(PyObject *text, const char *const *names)
+{
+    while (*names && PyUnicode_CompareWithASCIIString(text, *names) != 0)
+        names++;
+    return *names != NULL;
+}
+
+/* Whether FRAME is of a generator or a coroutine, and not only was. */
+static bool is_suspendable(PyFrameObject *frame)
+{
+    PyObject *generator = PyFrame_GetGenerator(frame); /* 3.14: or None */
+
+    Py_XDECREF(generator);
+    return generator && generator != Py_None;
+}
+
+/*
+ * Whether what FRAME enters is around a block of CALLER.  So it is with the generator of a context
+ * manager, which contextlib runs up to its yield, and with coroutines that are awaited, but not
+ * with those that a loop runs.
+ */
+static bool enters_for(PyFrameObject *frame, PyFrameObject *caller)
+{
+    static const char *const names[] = {"__enter__", "__aenter__", "enter_context",
+                                        "enter_async_context", NULL};
+    static const char *const managers[] = {"_GeneratorContextManager.__enter__",
+                                           "_AsyncGeneratorContextManager.__aenter__", NULL};
+    PyCodeObject *code = PyFrame_GetCode(frame), *callers = PyFrame_GetCode(caller);
+    bool result;
+
+    if (is_suspendable(frame))
+        result = is_named(callers->co_qualname, managers) ||
+                 (is_named(code->co_name, names) && is_suspendable(caller));
+    else
+        result = is_named(code->co_name, names);
+    Py_DECREF(code);
+    Py_DECREF(callers);
+    return result;
+}
+
+/* The frame for which a block is entered now, or NULL.  Those that have only entered it are left
+   out: one that is suspended, or was, does not know who ran it. */
+static PyFrameObject *entering_frame(void)
+{
+    PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
+    PyFrameObject *caller = frame ? PyFrame_GetBack(frame) : NULL;
+
+    while (caller && enters_for(frame, caller)) {
+        Py_SETREF(frame, caller);
+        caller = PyFrame_GetBack(frame);
+    }
+    Py_XDECREF(caller);
+    return frame;
 }
 
 static void wait_a_moment(void)
@@ -109,7 +174,8 @@ sspy_block *sspy_block_begin(PyObject *exception, PyObject *text)
     atomic_init(&block->refs, 1);
     block->interp = interp;
     sspy_interp_ref(interp);
-    block->frame = (PyObject *)PyThreadState_GetFrame(PyThreadState_Get());
+    block->frame = entering_frame();
+    block->thread = PyThreadState_GetID(PyThreadState_Get());
     block->exception = Py_NewRef(exception);
     block->text = Py_NewRef(text);
     block->outer = interp->blocks;
@@ -205,11 +271,11 @@ int sspy_add_deadline_exceeded(PyObject *module)
 
 /* ---- The strike ------------------------------------------------------------------------------*/
 
-static bool has_frame(PyThreadState *thread, PyObject *wanted)
+static bool has_frame(PyThreadState *thread, PyFrameObject *wanted)
 {
     PyFrameObject *frame = PyThreadState_GetFrame(thread);
 
-    while (frame && (PyObject *)frame != wanted) {
+    while (frame && frame != wanted) {
         PyFrameObject *back = PyFrame_GetBack(frame);
 
         Py_DECREF(frame);
@@ -217,6 +283,35 @@ static bool has_frame(PyThreadState *thread, PyObject *wanted)
     }
     Py_XDECREF(frame);
     return frame != NULL;
+}
+
+/* Whether FRAME has returned and the block is now its caller's.  A coroutine's is not: a loop may
+   have run it. */
+static bool has_left_block(PyFrameObject *frame)
+{
+    const int suspendable = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    bool result = has_returned(frame) && !(code->co_flags & suspendable);
+
+    Py_DECREF(code);
+    return result;
+}
+
+/* The thread that runs the block, or NULL.  If every frame around its begin has returned, then it
+   is the thread that began it. */
+static PyThreadState *running_thread(const sspy_block *block)
+{
+    PyThreadState *thread = PyInterpreterState_ThreadHead(block->interp->state);
+    PyFrameObject *frame = block->frame;
+
+    while (frame && has_left_block(frame)) {
+        frame = PyFrame_GetBack(frame);
+        Py_XDECREF(frame); /* the one that has returned keeps it */
+    }
+    while (thread &&
+           !(frame ? has_frame(thread, frame) : PyThreadState_GetID(thread) == block->thread))
+        thread = PyThreadState_Next(thread);
+    return thread;
 }
 
 /*
@@ -227,10 +322,8 @@ static bool has_frame(PyThreadState *thread, PyObject *wanted)
  */
 static bool try_strike(sspy_block *block)
 {
-    PyThreadState *thread = PyInterpreterState_ThreadHead(block->interp->state);
+    PyThreadState *thread = running_thread(block);
 
-    while (thread && !has_frame(thread, block->frame))
-        thread = PyThreadState_Next(thread);
     if (block->struck && !(thread && block->struck == thread->thread_id))
         take_back(block);
     if (!thread)
