@@ -63,7 +63,8 @@ def deleted_files(process: int) -> dict[str, str]:
             for line in maps:
                 place, _, _, _, _, *path = line.rstrip("\n").split(None, 5)
                 if path and path[0].endswith(_DELETED):
-                    found.setdefault(path[0], f"/proc/{process}/map_files/{place}")
+                    start, end = (int(address, 16) for address in place.split("-"))
+                    found.setdefault(path[0], f"/proc/{process}/map_files/{start:x}-{end:x}")
     except OSError:  # it has ended
         pass
     return found

@@ -66,7 +66,8 @@ static void report(const ssi_libdw *dw, Dwfl *dwfl, const ssi_target *target, si
         return;
     fd = open_binary(target, mapping, &module.build_id);
     if (fd >= 0)
-        reported = dw->dwfl_report_elf(dwfl, module.path, module.path, fd, mapping->start, false);
+        /* A name, for libdw does not learn the machine from one that ends in " (deleted)". */
+        reported = dw->dwfl_report_elf(dwfl, "binary", module.path, fd, mapping->start, false);
     if (!reported && fd >= 0)
         close(fd); /* it is libdw's otherwise */
     if (!reported && !modules->missing++)
