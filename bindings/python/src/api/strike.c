@@ -112,6 +112,9 @@ static void wait_a_moment(void)
     (void)nanosleep(&moment, NULL);
 }
 
+/* The block for which this thread strikes. */
+static _Thread_local const sspy_block *striking;
+
 /*
  * Wait until no thread strikes BLOCK, with the lock released; whether there was one.  Its thread
  * state must be gone when the block has ended: before 3.13, whoever runs code in another
@@ -119,7 +122,8 @@ static void wait_a_moment(void)
  */
 static bool wait_for_striker(sspy_block *block)
 {
-    if (atomic_load(&block->striker) != getpid())
+    /* A finalizer may end the block in the thread that strikes. */
+    if (atomic_load(&block->striker) != getpid() || striking == block)
         return false;
     atomic_fetch_add(&block->refs, 1);
     Py_BEGIN_ALLOW_THREADS;
@@ -192,6 +196,31 @@ static void strike_again(const sspy_block *block, unsigned long thread)
             return;
         }
     }
+}
+
+/*
+ * Before 3.13, an exception that was taken back leaves its mark: until another one is raised, each
+ * thread looks for it at every call, and one that is traced by 3.11 never gets further.  So one is
+ * raised here, in a thread of our own.
+ */
+static void clear_mark(PyThreadState *me)
+{
+#if PY_VERSION_HEX < 0x030D0000
+    PyObject *globals = PyDict_New();
+    PyObject *code = globals ? Py_CompileString("0", "stacksplice", Py_eval_input) : NULL;
+
+    PyThreadState_EnterTracing(me); /* nobody's tools are to see it */
+    if (code) {
+        (void)PyThreadState_SetAsyncExc(me->thread_id, PyExc_TimeoutError);
+        Py_XDECREF(PyEval_EvalCode(code, globals, globals));
+    }
+    PyErr_Clear();
+    PyThreadState_LeaveTracing(me);
+    Py_XDECREF(code);
+    Py_XDECREF(globals);
+#else
+    (void)me;
+#endif
 }
 
 /* The exception is not to be raised any more. */
@@ -336,15 +365,19 @@ static bool try_strike(sspy_block *block)
 /* Whether the block has the exception, or has ended.  Takes the lock. */
 static bool strike_once(PyThreadState *me, sspy_block *block)
 {
+    unsigned long struck;
     bool is_struck;
     int collects;
 
     PyEval_RestoreThread(me);
+    struck = block->struck;
     collects = PyGC_Disable(); /* finalizers may end the block, and would wait for this thread */
     is_struck = atomic_load(&block->ended) || try_strike(block);
     PyErr_Clear();
     if (collects)
         (void)PyGC_Enable();
+    if (struck && !block->struck)
+        clear_mark(me);
     (void)PyEval_SaveThread();
     return is_struck;
 }
@@ -356,6 +389,7 @@ static void *strike(void *data)
     PyThreadState *me = PyThreadState_New(block->interp->state);
     unsigned moments = 0; /* until the next strike */
 
+    striking = block;
     while (me && !atomic_load(&block->ended)) {
         if (moments)
             moments--;
@@ -365,6 +399,8 @@ static void *strike(void *data)
     }
     if (me) { /* else there is no memory, and the block is only reported */
         PyEval_RestoreThread(me);
+        take_back(block);
+        clear_mark(me);
         PyThreadState_Clear(me);
         PyThreadState_DeleteCurrent();
     }
