@@ -240,6 +240,8 @@ class FaultTest(unittest.TestCase):
         self.assert_as_logged(run)
 
     def test_stderr_that_nobody_reads(self):
+        if len(COMMAND) > 1:
+            self.skipTest("the emulator itself writes there when the program dies, and waits for ever")
         reader, writer = os.pipe()
         try:
             os.set_blocking(writer, False)
