@@ -6,10 +6,15 @@ name=${2%% *}
 argument=${2#"$name"}
 argument=${argument# }
 log=build/logs/part-$(printf '%s' "$2" | tr -c 'a-zA-Z0-9.\n-' '-').log
+# More than twice what the slowest run takes: a test that hangs must not hold the others for ever.
+limit=1800
 begin=$(date +%s)
 printf '==> %s: started\n' "$2"
 status=0
-./dev --python "$1" part "$name" ${argument:+"$argument"} >"$log" 2>&1 </dev/null || status=$?
+timeout --kill-after=30 "$limit" ./dev --python "$1" part "$name" ${argument:+"$argument"} \
+    >"$log" 2>&1 </dev/null || status=$?
+# 124 and 137: ended by timeout.
+case $status in 124 | 137) printf 'stopped: it did not end within %d s\n' "$limit" >>"$log" ;; esac
 seconds=$(($(date +%s) - begin))
 if [ "$status" = 0 ]; then
     printf '==> %s: passed in %d s\n' "$2" "$seconds"

@@ -60,7 +60,8 @@ run_ctest() { # NAME BUILD-PRESET [TEST-PRESET]
     status=0
     build "$2" || status=$?
     if [ "$status" = 0 ]; then
-        ctest --preset "${3:-$2}" -j "$test_jobs" --output-junit "$report" \
+        # The limit of tests that name none.
+        ctest --preset "${3:-$2}" -j "$test_jobs" --timeout 600 --output-junit "$report" \
             --test-output-size-passed 100000 </dev/null || status=$?
     fi
     tally "$1" "$status" "$report"
@@ -92,7 +93,8 @@ run_pytest() {
     status=0
     prepare_venv || status=$?
     if [ "$status" = 0 ]; then
-        "$venv/bin/python" -m pytest -q -rs --junitxml="$report" "$@" </dev/null || status=$?
+        # Not -q: the log of a run that hangs names the file.
+        "$venv/bin/python" -m pytest -rs --junitxml="$report" "$@" </dev/null || status=$?
     fi
     tally "$name" "$status" "$report"
 }
