@@ -284,6 +284,35 @@ print((lambda: "goes on")())
 """
 
 
+# The late thread sleeps until it is told to stop.
+STRUCK_IN_C = """
+import os, signal, sys, threading, time
+import stacksplice
+
+def late():
+    try:
+        with stacksplice.deadline(0.02, interrupt=True, report=False):
+            os.read(reader, 1)
+    except stacksplice.DeadlineExceeded:
+        print("late")
+
+signal.alarm(30)
+reader, writer = os.pipe()
+thread = threading.Thread(target=late)
+thread.start()
+time.sleep(0.2)
+sys.settrace(lambda *_: None)
+(lambda: 0)()
+os.write(writer, b"x")
+thread.join()
+"""
+
+
+def test_others_go_on_while_the_late_thread_is_in_c(child):
+    """Also if they are traced by 3.11."""
+    assert child(STRUCK_IN_C).stdout == "late\n"
+
+
 def test_nothing_stays_of_an_exception_that_was_not_raised(child):
     """Else a traced call of 3.11 never begins."""
     assert child(ENDS_IN_C).stdout == "goes on\n"

@@ -199,9 +199,11 @@ static void strike_again(const sspy_block *block, unsigned long thread)
 }
 
 /*
- * Before 3.13, an exception that was taken back leaves its mark: until another one is raised, each
- * thread looks for it at every call, and one that is traced by 3.11 never gets further.  So one is
- * raised here, in a thread of our own.
+ * Before 3.13, an exception that is to be raised is marked in the interpreter, until one is.  While
+ * it is marked, each thread looks for its own at every call, and a call that 3.11 traces does not
+ * begin.  But the late thread may be in C for long, and an exception that was taken back is never
+ * raised.  So this raises one in a thread of our own.  A thread that has one marks it again when it
+ * takes the lock.
  */
 static void clear_mark(PyThreadState *me)
 {
@@ -365,18 +367,18 @@ static bool try_strike(sspy_block *block)
 /* Whether the block has the exception, or has ended.  Takes the lock. */
 static bool strike_once(PyThreadState *me, sspy_block *block)
 {
-    unsigned long struck;
+    unsigned long struck_before;
     bool is_struck;
     int collects;
 
     PyEval_RestoreThread(me);
-    struck = block->struck;
+    struck_before = block->struck;
     collects = PyGC_Disable(); /* finalizers may end the block, and would wait for this thread */
     is_struck = atomic_load(&block->ended) || try_strike(block);
     PyErr_Clear();
     if (collects)
         (void)PyGC_Enable();
-    if (struck && !block->struck)
+    if (struck_before || block->struck)
         clear_mark(me);
     (void)PyEval_SaveThread();
     return is_struck;
