@@ -78,8 +78,8 @@ void fork_step(worker *w)
     pid_t child;
     int status = 0;
 
-#if defined(__SANITIZE_ADDRESS__)
-    return; /* the allocator of gcc 12's sanitizer takes no lock for a fork: children hang */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return; /* the allocators of gcc 12's sanitizers take no lock for a fork: children hang */
 #endif
     loader_is_busy(true);
     child = fork();
