@@ -1,4 +1,6 @@
-/* Deadlines of Python's blocks: the type (deadline.c), and the exception that ends one (strike.c).
+/*
+ * Deadlines of Python's blocks: the type (deadline.c), the exception (deadline_exceeded.c), and how
+ * it is raised in the thread that is late (strike.c), if that runs the block (deadline_frames.c).
  */
 #ifndef SSPY_DEADLINE_H
 #define SSPY_DEADLINE_H
@@ -24,6 +26,14 @@ typedef struct sspy_block {
     unsigned long struck;     /* (GIL) the thread in which the exception is to be raised, 0: none */
     stacksplice_deadline deadline; /* (GIL) */
 } sspy_block;
+
+/* The frame for which a block is entered now, or NULL.  Those that have only entered it are left
+   out: one that is suspended, or was, does not know who ran it. */
+PyFrameObject *sspy_entering_frame(void);
+
+/* The thread that runs the block, or NULL.  If every frame around its begin has returned, then it
+   is the thread that began it. */
+PyThreadState *sspy_running_thread(const sspy_block *block);
 
 /* A new block of the frame that calls; NULL with an exception. */
 sspy_block *sspy_block_begin(PyObject *exception, PyObject *text);

@@ -8,9 +8,6 @@
  */
 #include "api/deadline.h"
 
-#include "api/api.h"
-#include "frames/layout.h"
-
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -39,70 +36,6 @@ static void forget(sspy_block *block)
     Py_CLEAR(block->frame);
     Py_CLEAR(block->exception);
     Py_CLEAR(block->text);
-}
-
-/* Whether FRAME has returned: its object has then taken over what it still needs.  A frame that
-   only waits, as that of a generator or in a switched stack, is elsewhere. */
-static bool has_returned(PyFrameObject *frame)
-{
-    uintptr_t object = (uintptr_t)frame, data = sspy_frame_data(frame);
-
-    return data > object && data < object + (uintptr_t)Py_TYPE(frame)->tp_basicsize;
-}
-
-static bool is_named(PyObject *text, const char *const *names)
-{
-    while (*names && PyUnicode_CompareWithASCIIString(text, *names) != 0)
-        names++;
-    return *names != NULL;
-}
-
-/* Whether FRAME is of a generator or a coroutine, and not only was. */
-static bool is_suspendable(PyFrameObject *frame)
-{
-    PyObject *generator = PyFrame_GetGenerator(frame); /* 3.14: or None */
-
-    Py_XDECREF(generator);
-    return generator && generator != Py_None;
-}
-
-/*
- * Whether what FRAME enters is around a block of CALLER.  So it is with the generator of a context
- * manager, which contextlib runs up to its yield, and with coroutines that are awaited, but not
- * with those that a loop runs.
- */
-static bool enters_for(PyFrameObject *frame, PyFrameObject *caller)
-{
-    static const char *const names[] = {"__enter__", "__aenter__", "enter_context",
-                                        "enter_async_context", NULL};
-    static const char *const managers[] = {"_GeneratorContextManager.__enter__",
-                                           "_AsyncGeneratorContextManager.__aenter__", NULL};
-    PyCodeObject *code = PyFrame_GetCode(frame), *callers = PyFrame_GetCode(caller);
-    bool result;
-
-    if (is_suspendable(frame))
-        result = is_named(callers->co_qualname, managers) ||
-                 (is_named(code->co_name, names) && is_suspendable(caller));
-    else
-        result = is_named(code->co_name, names);
-    Py_DECREF(code);
-    Py_DECREF(callers);
-    return result;
-}
-
-/* The frame for which a block is entered now, or NULL.  Those that have only entered it are left
-   out: one that is suspended, or was, does not know who ran it. */
-static PyFrameObject *entering_frame(void)
-{
-    PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
-    PyFrameObject *caller = frame ? PyFrame_GetBack(frame) : NULL;
-
-    while (caller && enters_for(frame, caller)) {
-        Py_SETREF(frame, caller);
-        caller = PyFrame_GetBack(frame);
-    }
-    Py_XDECREF(caller);
-    return frame;
 }
 
 static void wait_a_moment(void)
@@ -178,7 +111,7 @@ sspy_block *sspy_block_begin(PyObject *exception, PyObject *text)
     atomic_init(&block->refs, 1);
     block->interp = interp;
     sspy_interp_ref(interp);
-    block->frame = entering_frame();
+    block->frame = sspy_entering_frame();
     block->thread = PyThreadState_GetID(PyThreadState_Get());
     block->exception = Py_NewRef(exception);
     block->text = Py_NewRef(text);
@@ -247,103 +180,7 @@ void sspy_block_end(sspy_block *block)
     unref(block);
 }
 
-/* ---- The exception ---------------------------------------------------------------------------*/
-
-/* The text of the exception that is being raised in this thread, borrowed; or NULL. */
-static PyObject *take_text(void)
-{
-    unsigned long me = PyThread_get_thread_ident();
-    sspy_interp *interp = sspy_interp_current();
-
-    for (sspy_block *b = interp ? interp->blocks : NULL; b; b = b->outer) {
-        if (b->struck == me) {
-            b->struck = 0; /* it is raised */
-            /* Before 3.12 it gets here late, and a second one may have come in between. */
-            (void)PyThreadState_SetAsyncExc(me, NULL);
-            return b->text;
-        }
-    }
-    PyErr_Clear();
-    return NULL;
-}
-
-/* The interpreter makes it without arguments.  In C, so that nothing can be raised meanwhile: of
-   two exceptions at once, one would be lost. */
-static int exceeded_init(PyObject *self, PyObject *arguments, PyObject *keywords)
-{
-    PyObject *text = PyTuple_GET_SIZE(arguments) ? NULL : take_text();
-    PyObject *given = text ? PyTuple_Pack(1, text) : Py_NewRef(arguments);
-    int result = -1;
-
-    if (given)
-        result = ((PyTypeObject *)PyExc_TimeoutError)->tp_init(self, given, keywords);
-    Py_XDECREF(given);
-    return result;
-}
-
-int sspy_add_deadline_exceeded(PyObject *module)
-{
-    PyType_Slot slots[] = {
-        {Py_tp_init, exceeded_init},
-        {Py_tp_doc, "Raised in a block of deadline(..., interrupt=True) that is not done in time."},
-        {0, NULL},
-    };
-    PyType_Spec spec = {
-        .name = "stacksplice.DeadlineExceeded",
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-        .slots = slots,
-    };
-    PyObject *type = PyType_FromModuleAndSpec(module, &spec, PyExc_TimeoutError);
-    int result = type ? PyModule_AddType(module, (PyTypeObject *)type) : -1;
-
-    Py_XDECREF(type);
-    return result;
-}
-
 /* ---- The strike ------------------------------------------------------------------------------*/
-
-static bool has_frame(PyThreadState *thread, PyFrameObject *wanted)
-{
-    PyFrameObject *frame = PyThreadState_GetFrame(thread);
-
-    while (frame && frame != wanted) {
-        PyFrameObject *back = PyFrame_GetBack(frame);
-
-        Py_DECREF(frame);
-        frame = back;
-    }
-    Py_XDECREF(frame);
-    return frame != NULL;
-}
-
-/* Whether FRAME has returned and the block is now its caller's.  A coroutine's is not: a loop may
-   have run it. */
-static bool has_left_block(PyFrameObject *frame)
-{
-    const int suspendable = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-    PyCodeObject *code = PyFrame_GetCode(frame);
-    bool result = has_returned(frame) && !(code->co_flags & suspendable);
-
-    Py_DECREF(code);
-    return result;
-}
-
-/* The thread that runs the block, or NULL.  If every frame around its begin has returned, then it
-   is the thread that began it. */
-static PyThreadState *running_thread(const sspy_block *block)
-{
-    PyThreadState *thread = PyInterpreterState_ThreadHead(block->interp->state);
-    PyFrameObject *frame = block->frame;
-
-    while (frame && has_left_block(frame)) {
-        frame = PyFrame_GetBack(frame);
-        Py_XDECREF(frame); /* the one that has returned keeps it */
-    }
-    while (thread &&
-           !(frame ? has_frame(thread, frame) : PyThreadState_GetID(thread) == block->thread))
-        thread = PyThreadState_Next(thread);
-    return thread;
-}
 
 /*
  * Raise the exception in the thread that runs the block.  False while none does: a generator or a
@@ -353,7 +190,7 @@ static PyThreadState *running_thread(const sspy_block *block)
  */
 static bool try_strike(sspy_block *block)
 {
-    PyThreadState *thread = running_thread(block);
+    PyThreadState *thread = sspy_running_thread(block);
 
     if (block->struck && !(thread && block->struck == thread->thread_id))
         take_back(block);
