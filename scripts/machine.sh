@@ -86,6 +86,7 @@ need_for_bench() {
     need valgrind has_header valgrind/callgrind.h
     need libunwind-dev has_header libunwind.h
     need libboost-stacktrace-dev sh -c 'echo "#include <boost/stacktrace.hpp>" | c++ -E -x c++ -'
+    need gdb command -v gdb
 }
 
 # Only what the parts use that were asked for.

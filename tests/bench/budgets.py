@@ -84,6 +84,7 @@ BUDGETS = [
     # Flat: nothing for an error, some pages for what the C library or Python keeps in reserve.
     Budget("memory, growth over * errors of *", "native errors", plus=256),
     Budget("memory, growth over * Python exceptions", "stacksplice.originate", plus=512),
+    Budget("live, *", "stacksplice dump", "py-spy dump", 1.0),
 ]
 
 # What the other methods of a row are compared with.
@@ -106,6 +107,7 @@ REFERENCES = [
     ("border, *", "bare"),
     ("import *", "an empty extension"),
     ("require *", "an empty module"),
+    ("live, *", "py-spy dump"),
 ]
 
 

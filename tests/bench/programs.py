@@ -269,10 +269,17 @@ def memory(runner: Runner, results: Results) -> None:
     runner.counts = counts
 
 
+def live(runner: Runner, results: Results) -> None:
+    counts, runner.counts = runner.counts, False
+    runner.measure(results, "reading a process", [sys.executable, str(HERE / "live_rows.py")])
+    runner.counts = counts
+
+
 PARTS: dict[str, Callable[[Runner, Results], None]] = {
     "native": native,
     "mixed": mixed,
     "python": python,
     "lua": lua,
     "memory": memory,
+    "live": live,
 }

@@ -77,6 +77,7 @@ ROWS = {
         "memory, growth over 100000 errors of 1000 stacks",
         "memory, growth over 10000 Python exceptions",
     ],
+    "live": ["live, nine threads are read"],
 }
 # Peers that a machine may lack; a peer that is there and finds other frames is a failure.
 MAY_LACK = (
@@ -84,6 +85,9 @@ MAY_LACK = (
     "built without boost.stacktrace",
     "built without cpptrace",
     "lupa is not installed",
+    "py-spy is not installed",
+    "pystack is not installed",
+    "gdb is not installed",
     "CPython 3.12 and newer have an event for it",
 )
 
