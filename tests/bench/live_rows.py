@@ -49,16 +49,27 @@ def beside(name):
     return str(own) if own.exists() else shutil.which(name)
 
 
+def python_script():
+    """CPython's own script for gdb."""
+    program = str(Path(sys.executable).resolve()) + "-gdb.py"
+    return next(
+        (path for path in (program, f"/usr/share/gdb/auto-load{program}") if Path(path).exists()), None
+    )
+
+
 def commands(pid):
     """What each tool is called, its program, its arguments, and whether it is slow."""
-    gdb = ["-batch", "-p", pid, "-ex", "thread apply all bt"]
+    gdb = ["-batch", "-p", pid]
+    script = python_script()
+    python_gdb = [*gdb, "-ex", f"source {script}", "-ex", "thread apply all py-bt"]
     return {
         OWN: (sys.executable, ["-m", "stacksplice", "dump", pid], False),
         "py-spy dump": (beside("py-spy"), ["dump", "--pid", pid], False),
         "py-spy dump --native": (beside("py-spy"), ["dump", "--native", "--pid", pid], True),
         "pystack remote": (beside("pystack"), ["remote", pid], True),
         "pystack remote --native": (beside("pystack"), ["remote", "--native", pid], True),
-        "gdb, thread apply all bt": (beside("gdb"), gdb, True),
+        "gdb, thread apply all bt": (beside("gdb"), [*gdb, "-ex", "thread apply all bt"], True),
+        "py-bt of gdb, all threads": (script and beside("gdb"), python_gdb, True),
     }
 
 

@@ -88,6 +88,7 @@ MAY_LACK = (
     "py-spy is not installed",
     "pystack is not installed",
     "gdb is not installed",
+    "py-bt is not installed",
     "CPython 3.12 and newer have an event for it",
 )
 
