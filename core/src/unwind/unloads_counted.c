@@ -75,9 +75,8 @@ static SS_COLD void attach(const counters *c)
 }
 
 /* Drop words that were ahead of the counter before it was read, or that lag it now. */
-static void verify(const counters *c, const uint64_t *before)
+static void verify(const counters *c, const uint64_t *before, uint32_t end)
 {
-    uint32_t end = atomic_load(&word_count);
     word64 good = NULL;
 
     for (uint32_t i = 0; i < end; i++)
@@ -118,7 +117,7 @@ static SS_COLD uint64_t ask(void)
     if (ss_loader_iterate(SS_LOADER_BRIEFLY, read_counters, &c) == SS_LOADER_REFUSED)
         return make_up();
     if (end)
-        verify(&c, before);
+        verify(&c, before, end);
     else if (!atomic_exchange(&attached, true))
         attach(&c);
     loaded = atomic_load(&loaded_word);
