@@ -31,6 +31,15 @@ bool probe_falsify(const char *column);
 bool probe_survive(void);
 uint32_t probe_crashes(void);
 
+/*
+ * From now on, a register that only libgcc finds is no difference behind an interrupted frame; the
+ * number of those so far is returned by the second.  Unwind data is wrong at single instructions:
+ * in epilogues of gcc that realign the stack, it still counts from the frame pointer when that has
+ * been popped.  libgcc reads whatever memory that names, a walk of ours only the stack.
+ */
+void probe_expect_wrong_data(void);
+uint32_t probe_unknown(void);
+
 /* Differences of all threads so far; *FIRST says what the first was, or is NULL. */
 uint32_t probe_differences(const char **first);
 

@@ -10,7 +10,8 @@
  *                    nothing else may compare in this process meanwhile
  *   step(count)      compares in this thread at each new instruction of COUNT, from time to time;
  *                    0 ends that.  This and interrupt survive crashes of libgcc's walk
- *   steps()          (instructions, addresses compared, walks in which libgcc crashed)
+ *   steps()          (instructions, addresses compared, walks in which libgcc crashed, registers
+ *                    that only libgcc found)
  *   falsify(what)    falsifies one value of libgcc's walk in the next comparison
  *   results()        (frames, interrupted frames, differences, first difference or None)
  */
@@ -87,6 +88,7 @@ static PyObject *step(PyObject *self, PyObject *count)
 
     if (PyErr_Occurred())
         return NULL;
+    probe_expect_wrong_data();
     if (!probe_survive() || !stepping_begin((unsigned)steps))
         return PyErr_SetFromErrno(PyExc_OSError);
     Py_RETURN_NONE;
@@ -94,8 +96,8 @@ static PyObject *step(PyObject *self, PyObject *count)
 
 static PyObject *steps(PyObject *self, PyObject *unused)
 {
-    return Py_BuildValue("(KKI)", (unsigned long long)stepping_steps(),
-                         (unsigned long long)stepping_places(), probe_crashes());
+    return Py_BuildValue("(KKII)", (unsigned long long)stepping_steps(),
+                         (unsigned long long)stepping_places(), probe_crashes(), probe_unknown());
 }
 
 static PyObject *falsify(PyObject *self, PyObject *what)
