@@ -23,7 +23,7 @@ static uint64_t spent;
 
 static _Noreturn void give_up(const char *what)
 {
-    fprintf(stderr, "bench: %s\n", what);
+    fprintf(stderr, "%s\n", what);
     exit(2);
 }
 
