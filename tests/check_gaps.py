@@ -38,9 +38,10 @@ MACRO = re.compile(r'#define \w*REASON\(\w+\)[ \t]+((?:"(?:[^"\\\n]|\\.)*"|\w+|[
 # A function of that kind: all texts in it.
 FUNCTION = re.compile(r"^[^\n;#{}]*\b\w*reason\w*\([^;{}]*\)\n\{\n(.*?)^\}", re.M | re.S)
 DEFINITION = r"(?:\b{0}(?:\[\w*\])?\s*=\s*|#define {0}\s+\\?\s*){1}"
+ERRORS = "bindings/python/stacksplice/_errors"
 PYTHON = {
-    "bindings/python/stacksplice/_awaiting.py": r'(?:^_[A-Z]+ = |again = |branch = )f?("(?:[^"\\]|\\.)*")$',
-    "bindings/python/stacksplice/_remote.py": r'gap = f?("(?:[^"\\]|\\.)*")$',
+    f"{ERRORS}/awaiting.py": r'(?:^_[A-Z]+ = |again = |branch = )f?("(?:[^"\\]|\\.)*")$',
+    f"{ERRORS}/remote.py": r'gap = f?("(?:[^"\\]|\\.)*")$',
 }
 # Not the reason of a gap, but found in such a place.
 OTHERS = {"python", "lua", "native", "c++", "unknown", "none"}

@@ -8,6 +8,7 @@ The picture is in docs/architecture.md; this table is its exact form.  Three mor
   * a file of the core that names a language (in the trees of LANGUAGE_FREE).
 """
 
+import ast
 import os
 import re
 import sys
@@ -74,6 +75,21 @@ PYTHON = {
     "lupa": {"life", "lua", "frames", "value", "stack", "traceback", "cross"},
     "api": {"life", "lua", "frames", "value", "stack", "traceback", "cross", "lupa"},
 }
+# A folder of the Python package -> the other folders its modules may import.
+PACKAGE = {
+    "_base": set(),
+    "_symbols": {"_base"},
+    "_errors": {"_base"},
+    "_hooks": {"_base", "_errors"},
+    "_saved": {"_base", "_symbols", "_errors"},
+    "_dump": {"_base", "_symbols", "_errors"},
+    "_html": {"_base", "_errors", "_saved", "_dump"},
+    "_top": {"_base", "_saved", "_html"},
+    "_doctor": {"_base", "_hooks"},
+    "_commands": {"_base", "_hooks", "_saved", "_dump", "_top", "_doctor"},
+}
+# What offers pages of what it has: they are imported when one is asked for.
+OFFERS_PAGES = ("_errors/info.py", "_saved/show.py", "_dump/process.py")
 # The one header through which other layers see an error object.
 VIEW = "error/view.h"
 
@@ -163,6 +179,37 @@ def violation(path, name):
     if parts[:2] == ["tests", "conformance"]:
         return conformance_violation(name)
     return None
+
+
+PACKAGE_ROOT = "bindings/python/stacksplice"
+
+
+def imported_folders(text):
+    """(line, folder of the package) for each import of another folder in the module TEXT."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.level == 2:
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            for name in names:
+                folder = name.split(".")[0]
+                if folder in PACKAGE:
+                    yield node.lineno, folder
+
+
+def package_violations():
+    """(path, line, folder, reason) for each import in the Python package that the table forbids."""
+    root = os.path.join(ROOT, PACKAGE_ROOT)
+    for folder in sorted(os.listdir(root)):
+        if not os.path.exists(os.path.join(root, folder, "__init__.py")):
+            continue
+        for name in sorted(os.listdir(os.path.join(root, folder))):
+            path = f"{folder}/{name}"
+            if not name.endswith(".py"):
+                continue
+            with open(os.path.join(root, path), encoding="utf-8") as source:
+                for line, target in imported_folders(source.read()):
+                    is_page = target == "_html" and path in OFFERS_PAGES
+                    if target not in PACKAGE.get(folder, ()) and not is_page:
+                        yield f"{PACKAGE_ROOT}/{path}", line, target, f"{folder} may not use {target}"
 
 
 def sources():
@@ -261,6 +308,9 @@ def main():
     for path, name, other in clashes():
         found += 1
         print(f"{path}: {name} is in {other} too")
+    for path, number, name, reason in package_violations():
+        found += 1
+        print(f"{path}:{number}: {name}: {reason}")
     for path in sources():
         files += 1
         with open(os.path.join(ROOT, path), encoding="utf-8") as source:

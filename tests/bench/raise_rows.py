@@ -12,7 +12,7 @@ import time
 
 import bench_bridge as bridge
 import stacksplice
-from stacksplice import _at_raise
+from stacksplice._hooks import at_raise
 
 LOOPS = 1000
 NO_EVENT = "CPython 3.12 and newer have an event for it"
@@ -33,7 +33,7 @@ def bare():
 def before_others():
     """As it is until a module of others is loaded: the harness is one."""
     stacksplice.install()
-    _at_raise.end()
+    at_raise.end()
 
 
 METHODS = {"bare": bare, "install(), no other code loaded": before_others, "install()": stacksplice.install}

@@ -15,7 +15,7 @@ import re
 import sys
 
 from stacksplice import __main__ as command_line
-from stacksplice import _remote
+from stacksplice._errors import remote
 
 # What would drive a terminal, turn its text round, or end a line where the report does not.
 HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -42,7 +42,7 @@ def saved(data: bytes) -> None:
 
 def pickled(data: bytes) -> None:
     """What an exception brought from elsewhere is a whole report, or nothing."""
-    info = _remote.read(data.decode("utf-8", "surrogateescape"))
+    info = remote.read(data.decode("utf-8", "surrogateescape"))
     if info is None:
         return
     for newest_last in (False, True):

@@ -9,7 +9,7 @@ endif()
 
 if(PACKAGE)
   set(package ${BUILD}/python/stacksplice)
-  file(GLOB files RELATIVE ${package} ${package}/*.* ${package}/_html/*.* ${package}/_html/templates/*.*)
+  file(GLOB files RELATIVE ${package} ${package}/*.* ${package}/_*/*.py ${package}/_html/templates/*.*)
   foreach(file IN LISTS files)
     if(NOT EXISTS ${STAGE}/${PACKAGE}/stacksplice/${file})
       message(FATAL_ERROR "${file} of the Python package was not installed")

@@ -15,7 +15,7 @@ CASES = ["python_below_lua", "lua_below_python", "coroutine", "generator", "thre
 PLACE = re.compile(r'File "([^"]+)", line (\d+), in')
 GAP = re.compile(r"\[gap: (.+)\]$", re.MULTILINE)
 # What runs the program, and is left out of reports.
-RUNNER = ("<frozen runpy>", "__main__.py", "_command_run.py", "_run.py")
+RUNNER = ("<frozen runpy>", "__main__.py", "run.py", "program.py")
 
 
 def places(report: str) -> list[list[object]]:

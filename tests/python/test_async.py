@@ -136,24 +136,24 @@ def test_causes_have_it_too(border):
 
 
 def test_what_fails_while_looking_is_a_gap(border, leaf, monkeypatch):
-    from stacksplice import _awaiting
+    from stacksplice._errors import awaiting
 
     def breaks():
         raise LookupError
 
-    monkeypatch.setattr(_awaiting, "awaited_by", breaks)
+    monkeypatch.setattr(awaiting, "awaited_by", breaks)
     info = stacksplice.error_info(caught(asyncio.run, by_task(leaf)()))
     assert info.stack[-1].reason == "awaiting task unknown: the search failed"
     assert info.message == "x" and here(info.stack)[:2] == ["fail", "leaf"]
 
 
 def test_an_interrupt_while_looking_is_not_lost(leaf, monkeypatch):
-    from stacksplice import _awaiting
+    from stacksplice._errors import awaiting
 
     def breaks():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_awaiting, "awaited_by", breaks)
+    monkeypatch.setattr(awaiting, "awaited_by", breaks)
     came = []
     former = signal.signal(signal.SIGINT, lambda *_: came.append(True))
     try:
@@ -177,7 +177,7 @@ def test_tracers_do_not_see_the_search(border, leaf):
     finally:
         sys.settrace(former)
     assert AWAITED in here(stacksplice.error_info(exc).stack)
-    assert "test_async.py" in files and "_awaiting.py" not in files
+    assert "test_async.py" in files and "awaiting.py" not in files
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="there is no sys.monitoring before 3.12")
@@ -198,9 +198,9 @@ def test_captured_at_the_raise():
 
 
 def test_tasks_that_have_names(leaf, monkeypatch):
-    from stacksplice import _awaiting
+    from stacksplice._errors import awaiting
 
-    monkeypatch.setattr(_awaiting, "_MAX_NAMES", len(_awaiting._named_tasks) + 2)
+    monkeypatch.setattr(awaiting, "_MAX_NAMES", len(awaiting._named_tasks) + 2)
 
     async def middle():
         await asyncio.create_task(leaf())

@@ -11,7 +11,7 @@ import types
 import pytest
 import stacksplice
 from gap_reasons import AWAITED
-from stacksplice import _awaiting
+from stacksplice._errors import awaiting as _awaiting
 
 
 def elements(stack) -> list[tuple[str, str, int] | str]:
@@ -332,7 +332,7 @@ def test_without_asyncio_it_is_not_loaded(child):
     done = child(
         "import sys, stacksplice\n"
         "stacksplice.capture(awaited_by=True)\n"
-        "print('asyncio' in sys.modules, 'stacksplice._awaiting' in sys.modules)"
+        "print('asyncio' in sys.modules, 'stacksplice._errors.awaiting' in sys.modules)"
     )
     assert done.stdout == "False False\n"
 

@@ -16,7 +16,8 @@ import stacksplice
 import stacksplice.logging
 from building import PACKAGE
 from raising import caught, fail, with_cause
-from stacksplice import _doctor_lua, _stacksplice
+from stacksplice import _stacksplice
+from stacksplice._doctor import lua as doctor_of_lua
 
 MODULE = [sys.executable, "-m", "stacksplice"]
 
@@ -92,7 +93,7 @@ def test_run_leaves_itself_out_of_reports(tmp_path, border_path):
         error = command("run", *arguments, status=1, **options).stderr
         assert "(C) " in error and "in fails" in error and "ValueError: crossed" in error
         assert "in <module>" in error and "frames of stacksplice run hidden" in error
-        assert "_run.py" not in error and "runpy" not in error
+        assert "program.py" not in error and "runpy" not in error
 
 
 def test_run_of_a_text_or_a_module():
@@ -310,7 +311,7 @@ def test_doctor_finds_a_copy_of_lua(child):
     pytest.importorskip("lupa.lua54")
     source = """
 import sys
-from stacksplice._lua_copies import copies_of_lua
+from stacksplice._doctor.lua_copies import copies_of_lua
 assert not copies_of_lua()
 import lupa.lua54, lupa.lua53
 print(sorted((copy.version[:7], copy.file) for copy in copies_of_lua()) == [
@@ -369,7 +370,7 @@ print(text.getvalue())
 
 def test_the_bindings_are_those_of_the_package():
     names = sorted(file.name for file in PACKAGE.glob("libstacksplice-lua*.so.0"))
-    versions = _doctor_lua.bindings()
+    versions = doctor_of_lua.bindings()
     assert names == [f"libstacksplice-lua{version.replace('.', '')}.so.0" for version in versions]
     assert (f"ok       Lua binding: for Lua {', '.join(versions)}\n" in examine()[1]) == bool(versions)
 

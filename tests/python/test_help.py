@@ -9,7 +9,7 @@ from building import PACKAGE, ROOT
 from test_commands import command
 
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", re.MULTILINE)
-NAMES = sorted(file.stem.removeprefix("_command_") for file in PACKAGE.glob("_command_*.py"))
+NAMES = sorted(file.stem for file in (PACKAGE / "_commands").glob("[a-z]*.py"))
 
 
 def statuses(name: str) -> dict[str, str]:

@@ -215,8 +215,8 @@ def test_a_report_that_fails_is_no_loss(child):
         + """
 stacksplice.install()
 def broken(*_): raise LookupError("no report")
-import stacksplice._unhandled
-stacksplice._unhandled.wants_color = broken
+import stacksplice._hooks.unhandled
+stacksplice._hooks.unhandled.wants_color = broken
 border.call(fails)
 """,
         status=1,

@@ -28,7 +28,7 @@ def test_import_loads_what_every_program_needs():
         "import os  # as each start does\nbefore = {*sys.modules}\n"
         "import stacksplice\nprint(*sorted({*sys.modules} - before))"
     )
-    needed = ["", "._errors", "._frames", "._groups", "._stacksplice"]
+    needed = ["", "._errors", "._errors.frames", "._errors.groups", "._errors.info", "._stacksplice"]
     assert loaded.split() == ["__future__", "atexit", *(f"stacksplice{name}" for name in needed)]
 
 

@@ -12,12 +12,13 @@ import zipfile
 
 import pytest
 import stacksplice
-from stacksplice import _kept, _stacksplice
+from stacksplice import _stacksplice
+from stacksplice._errors import kept
 
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch):
-    monkeypatch.setattr(_kept, "_kept", {})
+    monkeypatch.setattr(kept, "_kept", {})
 
 
 def run(source, file, names=None):
@@ -181,10 +182,10 @@ def test_what_is_kept_is_bounded(tmp_path):
     exec(compile(source, str(path), "exec"), {"found": found})
     for exc in found:
         ours(exc)
-    assert 0 < len(_kept._kept) <= _kept._MOST
+    assert 0 < len(kept._kept) <= kept._MOST
     long = f"[1][{' + '.join(['1'] * 3000)}]"
     assert_equal_twice(in_file(tmp_path / "long.py", long))
-    assert not any(frame.text and len(frame.text) > _kept._LONGEST for frame in _kept._kept.values())
+    assert not any(frame.text and len(frame.text) > kept._LONGEST for frame in kept._kept.values())
 
 
 def test_places_are_those_of_the_traceback_module(tmp_path):

@@ -116,6 +116,6 @@ assert not is_on()
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="3.12 and newer have the event")
 def test_without_the_event_imports_stay_alone(child: Child) -> None:
     child(
-        BEGIN + "stacksplice.install()\nassert stacksplice._others._finder not in sys.meta_path\n"
+        BEGIN + "stacksplice.install()\nassert stacksplice._hooks.others._finder not in sys.meta_path\n"
         "assert ExtensionFileLoader.__init__ is before[0]\n"
     )

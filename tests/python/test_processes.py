@@ -17,7 +17,7 @@ import pytest
 import stacksplice
 from process_jobs import Needs, Refused
 from raising import caught, names
-from stacksplice import _remote
+from stacksplice._errors import remote
 
 METHODS = multiprocessing.get_all_start_methods()
 
@@ -114,8 +114,8 @@ def test_a_group_that_crosses_whole(border_path):
 
 
 def test_a_sound_report_by_hand():
-    assert _remote.read(SOUND + "}").message == "x"
-    assert _remote.read(SOUND + ', "remote": ' + SOUND + "}}").remote.message == "x"
+    assert remote.read(SOUND + "}").message == "x"
+    assert remote.read(SOUND + ', "remote": ' + SOUND + "}}").remote.message == "x"
 
 
 def test_notes_travel_and_are_shown(border_path):
@@ -190,7 +190,7 @@ def test_pickle(crossed, protocol, python_pickler):
         made = pickle.loads(pickle.dumps(crossed, protocol))
     info = stacksplice.error_info(made)
     truth = stacksplice.error_info(crossed)
-    assert info.process == _remote.here()
+    assert info.process == remote.here()
     for name in ("hresult", "message", "description", "type", "language", "thread_id", "fingerprint"):
         assert getattr(info, name) == getattr(truth, name), name
     assert list(map(str, info.stack)) == list(map(str, truth.stack))

@@ -14,11 +14,11 @@ import pytest
 import stacksplice
 from building import HERE, PACKAGE
 from raising import boom, caught
-from stacksplice import _live
+from stacksplice._errors import live as _live
 
 PROGRAM = """
 import json, linecache, sys
-import crossing, stacksplice, stacksplice._live
+import crossing, stacksplice, stacksplice._errors.live
 from report_oracle import by_python, of_python
 
 def through(function, *arguments):
@@ -70,7 +70,7 @@ for case in cases:
             by_python(exc),
             of_python(stacksplice.format_exc()),
             stacksplice.format_exc(),
-            stacksplice._live.text_of(exc, True),
+            stacksplice._errors.live.text_of(exc, True),
             info.format(),
             stacksplice.ErrorInfo.from_dict(info.to_dict()).format(),
         ]

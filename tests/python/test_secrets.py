@@ -7,7 +7,9 @@ import traceback
 import pytest
 import stacksplice
 import stacksplice.logging
-from stacksplice import _github, _redaction, _stacksplice
+from stacksplice import _stacksplice
+from stacksplice._base import redaction
+from stacksplice._errors import github
 
 SECRET = "hunter2"
 TOKEN = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
@@ -85,7 +87,7 @@ def outputs(exc):
             "json": info.to_json(),
             "saved json": saved.to_json(),
             "saved text": saved.format(),
-            "github": _github.command("x.py:1", f"pwd={SECRET}", info.message),
+            "github": github.command("x.py:1", f"pwd={SECRET}", info.message),
             "sentry": info._handle.format(4, 0, True, False),
             "pickled": repr(info.__reduce__()),
         }
@@ -170,7 +172,7 @@ def test_a_hook_has_the_last_word():
     stacksplice.redaction(hook=hook)
     assert "Refused: password=[redacted: password] of an order" in text_of("password=x of order 7")
     assert {"message", "path"} <= kinds
-    assert stacksplice._redaction.text_of("order 7") == "an order"
+    assert stacksplice._base.redaction.text_of("order 7") == "an order"
 
 
 @pytest.mark.parametrize(
@@ -207,14 +209,14 @@ def test_a_hook_is_let_go():
 
 
 def test_values_of_programs():
-    clean = _redaction.clean
+    clean = redaction.clean
     assert clean({"password": SECRET, "n": [1, f"x token={SECRET}"]}) == {
         "password": "[redacted: password]",
         "n": [1, "x token=[redacted: token]"],
     }
     assert clean({"password": ""}) == {"password": ""}
     frame = {"kind": "script", "locals": {"kind": f"token={SECRET}"}}  # a variable may have any name
-    assert _redaction.clean_report(frame) == {"kind": "script", "locals": {"kind": "token=[redacted: token]"}}
+    assert redaction.clean_report(frame) == {"kind": "script", "locals": {"kind": "token=[redacted: token]"}}
     assert clean("\ud800 password=x") == "\ud800 password=[redacted: password]"
     deep = []
     deep.append(deep)

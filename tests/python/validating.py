@@ -8,7 +8,7 @@ from typing import Any
 
 import stacksplice
 from building import PACKAGE
-from stacksplice import _remote
+from stacksplice._errors import remote as _remote
 
 
 def schema(name: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ if "_stacksplice" in _sys.builtin_module_names:
 try:
     from . import _stacksplice
 except ImportError as _exc:
-    from ._loading import explain as _explain
+    from ._base.loading import explain as _explain
 
     _reason = _explain(_exc, __path__[0])
     if _reason is None:
@@ -52,46 +52,46 @@ from ._stacksplice import (
     set_max_frames,
     take_error,
 )
-from ._errors import ErrorInfo, Propagation
-from ._frames import Frame, Stack
-from ._groups import HResultErrorGroup
+from ._errors.info import ErrorInfo, Propagation
+from ._errors.frames import Frame, Stack
+from ._errors.groups import HResultErrorGroup
 
 # Where the rest is.  It is imported when it is first asked for: every program waits for this import,
 # and few need all of it.
 _LATER = {
-    "attach": "_lupa",
-    "deadline": "_deadline",
-    "detach": "_lupa",
-    "doctor": "_doctor",
-    "format_exc": "_report",
-    "format_exception": "_report",
-    "install": "_install",
-    "load_ipython_extension": "_install",
-    "print_exc": "_report",
-    "print_exception": "_report",
-    "redaction": "_redaction",
-    "saved_error": "_slot",
-    "uninstall": "_install",
-    "unload_ipython_extension": "_install",
+    "attach": "_hooks.lupa",
+    "deadline": "_hooks.deadline",
+    "detach": "_hooks.lupa",
+    "doctor": "_doctor.findings",
+    "format_exc": "_errors.report",
+    "format_exception": "_errors.report",
+    "install": "_hooks.install",
+    "load_ipython_extension": "_hooks.install",
+    "print_exc": "_errors.report",
+    "print_exception": "_errors.report",
+    "redaction": "_base.redaction",
+    "saved_error": "_errors.slot",
+    "uninstall": "_hooks.install",
+    "unload_ipython_extension": "_hooks.install",
 }
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import winrt as winrt
-    from ._deadline import deadline as deadline
-    from ._doctor import doctor as doctor
-    from ._install import install as install
-    from ._install import load_ipython_extension as load_ipython_extension
-    from ._install import uninstall as uninstall
-    from ._install import unload_ipython_extension as unload_ipython_extension
-    from ._lupa import attach as attach
-    from ._lupa import detach as detach
-    from ._report import format_exc as format_exc
-    from ._report import format_exception as format_exception
-    from ._report import print_exc as print_exc
-    from ._report import print_exception as print_exception
-    from ._redaction import redaction as redaction
-    from ._slot import saved_error as saved_error
+    from ._hooks.deadline import deadline as deadline
+    from ._doctor.findings import doctor as doctor
+    from ._hooks.install import install as install
+    from ._hooks.install import load_ipython_extension as load_ipython_extension
+    from ._hooks.install import uninstall as uninstall
+    from ._hooks.install import unload_ipython_extension as unload_ipython_extension
+    from ._hooks.lupa import attach as attach
+    from ._hooks.lupa import detach as detach
+    from ._errors.report import format_exc as format_exc
+    from ._errors.report import format_exception as format_exception
+    from ._errors.report import print_exc as print_exc
+    from ._errors.report import print_exception as print_exception
+    from ._base.redaction import redaction as redaction
+    from ._errors.slot import saved_error as saved_error
 else:
 
     def __getattr__(name):

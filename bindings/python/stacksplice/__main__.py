@@ -6,18 +6,9 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from . import (
-    _command_core,
-    _command_doctor,
-    _command_dump,
-    _command_run,
-    _command_show,
-    _command_symbolize,
-    _command_top,
-    _command_version,
-)
-from ._commands import statuses_of_all
-from ._output import reader_may_leave
+from ._base.arguments import statuses_of_all
+from ._base.output import reader_may_leave
+from ._commands import core, doctor, dump, run, show, symbolize, top, version
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -28,14 +19,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="the same as the command version")
     commands = parser.add_subparsers(dest="command", metavar="command")
-    _command_run.add(commands)
-    _command_show.add(commands)
-    _command_core.add(commands)
-    _command_dump.add(commands)
-    _command_symbolize.add(commands)
-    _command_top.add(commands)
-    _command_doctor.add(commands)
-    _command_version.add(commands)
+    run.add(commands)
+    show.add(commands)
+    core.add(commands)
+    dump.add(commands)
+    symbolize.add(commands)
+    top.add(commands)
+    doctor.add(commands)
+    version.add(commands)
     parser.epilog = statuses_of_all(commands)
     return parser
 
@@ -45,7 +36,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser = _parser()
         options = parser.parse_args(arguments)
         if options.version:
-            options.command, options.run = "version", _command_version.run
+            options.command, options.run = "version", version.run
         if options.command is None:
             parser.print_help(sys.stderr)
             parser.exit(2)

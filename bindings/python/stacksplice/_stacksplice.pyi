@@ -6,8 +6,8 @@ from typing import Any, NoReturn, Self, final
 
 from typing_extensions import disjoint_base
 
-from ._errors import ErrorInfo
-from ._frames import Stack
+from ._errors.frames import Stack
+from ._errors.info import ErrorInfo
 
 __version__: str
 _AWAITED: str

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import logging
 
-from ._described import Described, code_of
-from ._errors import ErrorInfo
-from ._live import story_of
-from ._redaction import clean, text_of
-from ._unhandled import log_text
+from ._base.redaction import clean, text_of
+from ._errors.described import Described, code_of
+from ._errors.info import ErrorInfo
+from ._errors.live import log_text, story_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

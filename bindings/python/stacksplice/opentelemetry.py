@@ -15,9 +15,9 @@ from typing import Any
 from opentelemetry.sdk import _logs as logs
 from opentelemetry.sdk import trace
 
-from ._described import Described, code_of
-from ._errors import ErrorInfo
-from ._live import story_of
+from ._errors.described import Described, code_of
+from ._errors.info import ErrorInfo
+from ._errors.live import story_of
 
 __all__ = ["LogRecordProcessor", "SpanProcessor", "exception_attributes"]
 

@@ -24,9 +24,9 @@ import _pytest
 import pluggy
 import pytest
 
-from . import _github, _lupa
-from ._live import story_of
-from ._unhandled import log_text
+from ._errors import github
+from ._errors.live import log_text, story_of
+from ._hooks import lupa
 
 _TITLE = "combined stack"
 _FINGERPRINT, _PLACE = "stacksplice.fingerprint", "stacksplice.place"
@@ -133,7 +133,7 @@ def _add_properties(item: pytest.Item, report: pytest.TestReport, exc: BaseExcep
     if info is None:
         return
     found = [(_FINGERPRINT, info.fingerprint)]
-    place = _github.place_of(info, item.config.rootpath) if _github.is_host() else None
+    place = github.place_of(info, item.config.rootpath) if github.is_host() else None
     if place is not None:
         found.append((_PLACE, place))
     item.user_properties += found  # for the report that follows
@@ -142,14 +142,14 @@ def _add_properties(item: pytest.Item, report: pytest.TestReport, exc: BaseExcep
 
 def pytest_configure(config: pytest.Config) -> None:
     # Not twice: tests of plugins run one pytest inside of another.
-    if not _lupa.is_begun():
-        _lupa.begin()
+    if not lupa.is_begun():
+        lupa.begin()
         config.stash[_ATTACHED] = True
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if config.stash.get(_ATTACHED, False):
-        _lupa.end()
+        lupa.end()
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -170,7 +170,7 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if not _github.is_host():
+    if not github.is_host():
         return
     lines: dict[str, None] = {}  # each once, in their order
     for report in [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]:
@@ -178,7 +178,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if place is not None:
             crash = getattr(report.longrepr, "reprcrash", None)
             message = crash.message if crash is not None else "failed"
-            lines[_github.command(place, report.nodeid, message)] = None
+            lines[github.command(place, report.nodeid, message)] = None
     for line in lines:
         terminalreporter.ensure_newline()
         terminalreporter.write_line(line)

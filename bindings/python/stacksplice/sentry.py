@@ -19,9 +19,9 @@ from sentry_sdk.integrations import Integration
 from sentry_sdk.scope import add_global_event_processor
 
 from . import _stacksplice
-from ._errors import ErrorInfo
-from ._live import _inside
-from ._redaction import clean_report, text_of
+from ._base.redaction import clean_report, text_of
+from ._errors.info import ErrorInfo
+from ._errors.live import _inside
 
 __all__ = ["StackspliceIntegration", "event"]
 

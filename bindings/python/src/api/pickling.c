@@ -18,7 +18,7 @@ static PyObject *report_of(sspy_ties *self)
 
     if (!self->core.error || !state)
         return Py_XNewRef(self->remote);
-    module = PyImport_ImportModule("stacksplice._remote");
+    module = PyImport_ImportModule("stacksplice._errors.remote");
     info = module ? sspy_error_wrap(state, self->core.error, NULL) : NULL;
     report = info ? PyObject_CallMethod(module, "report", "OO", info,
                                         self->remote ? self->remote : Py_None)
@@ -64,7 +64,7 @@ PyObject *sspy_remote_info(sspy_state *state, PyObject *exc)
     if (!report)
         Py_RETURN_NONE;
     Py_INCREF(report);
-    module = PyImport_ImportModule("stacksplice._remote");
+    module = PyImport_ImportModule("stacksplice._errors.remote");
     info = module ? PyObject_CallMethod(module, "read", "O", report) : NULL;
     Py_XDECREF(module);
     Py_DECREF(report);

@@ -89,7 +89,7 @@ static bool ask_about_slot(sspy_state *state, const char *function)
     reference = reference_of(error);
     sspy_release(state->interp, error);
     PyThreadState_EnterTracing(PyThreadState_Get());
-    module = reference ? PyImport_ImportModule("stacksplice._awaiting") : NULL;
+    module = reference ? PyImport_ImportModule("stacksplice._errors.awaiting") : NULL;
     answer = module ? PyObject_CallMethod(module, function, "O", reference) : NULL;
     PyThreadState_LeaveTracing(PyThreadState_Get());
     result = answer == Py_True;

@@ -29,7 +29,7 @@ static uintptr_t token_of(PyObject *item)
 
 static int append_awaiting(uint32_t max, uintptr_t *frames, uint32_t *count)
 {
-    PyObject *module = PyImport_ImportModule("stacksplice._awaiting");
+    PyObject *module = PyImport_ImportModule("stacksplice._errors.awaiting");
     PyObject *list = module ? PyObject_CallMethod(module, "awaited_by", NULL) : NULL;
     PyObject *items = list ? PySequence_Fast(list, "awaited_by() must return a list") : NULL;
     Py_ssize_t size = items ? PySequence_Fast_GET_SIZE(items) : 0;

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .._output import fail, write
-from .._saved import DAMAGE, damaged, heading_of, read_file, report_of
-from .._saved_crash import crash_of
+from .._base.output import fail, write
+from .._saved.crash import crash_of
+from .._saved.files import DAMAGE, damaged, heading_of, read_file, report_of
 from . import needs
 
 needs.check()

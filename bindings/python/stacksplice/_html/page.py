@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from .._saved_crash import Crash
+from .._saved.crash import Crash
 from .threads import Group, Thread, frames_of, groups_of
 from .values import Error, Look, Shown, error_of, language_class, language_name
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from .._dump_exceptions import HEADINGS
+from .._dump.exceptions import HEADINGS
 from . import needs
 from .command import write_file
 

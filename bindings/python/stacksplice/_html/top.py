@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .._saved import DAMAGE, report_of
+from .._saved.files import DAMAGE, report_of
 from . import needs
 from .command import write_file
 

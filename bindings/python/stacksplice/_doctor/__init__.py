@@ -1,0 +1,1 @@
+"""What is in place and what is missing: doctor()."""

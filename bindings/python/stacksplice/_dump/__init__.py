@@ -1,0 +1,1 @@
+"""Running processes and core files."""

@@ -1,0 +1,225 @@
+"""Stacks of other processes: what the program stacksplice-inspect reads, with symbols, as text or JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+
+from .. import _stacksplice
+from .._base import PACKAGE
+from .._base.lines import folded, hidden
+from .._base.output import fail, write
+from .._base.redaction import clean_report
+from .._symbols.symbolizer import Symbolizer
+from .errors import text_of_failed, text_of_thread, with_stacks
+from .exceptions import text_of_exceptions, write_messages
+from .sources import add_sources, start_of
+from .values import write_values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+    from typing import Any
+
+_PROGRAM = os.path.join(PACKAGE, "stacksplice-inspect")
+
+
+class Refused(Exception):
+    """It cannot be inspected; str() is the reason with the next step, in one line."""
+
+
+def inspect(*arguments: str) -> dict[str, Any]:
+    """What stacksplice-inspect says."""
+    try:
+        done = subprocess.run(
+            [_PROGRAM, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    except FileNotFoundError:
+        raise Refused(
+            "this build has no stacksplice-inspect: it is for Linux on x86-64 and 64-bit Arm"
+        ) from None
+    except OSError as exc:
+        raise Refused(f"cannot run {_PROGRAM}: {exc.strerror}") from None
+    if done.returncode < 0:
+        raise Refused(f"stacksplice-inspect was ended by signal {-done.returncode}: please report this")
+    if done.returncode:
+        raise Refused(done.stderr.decode(errors="replace").strip())
+    document: dict[str, Any] = json.loads(done.stdout)
+    write_values(document)
+    write_messages(document)
+    return document
+
+
+_DELETED = " (deleted)"  # the end of the kernel's name of a file that is no longer there
+
+
+def deleted_files(process: int) -> dict[str, str]:
+    """The files that a running PROCESS has mapped and that were replaced or deleted, as we can open them."""
+    found: dict[str, str] = {}
+    try:
+        with open(f"/proc/{process}/maps", errors="surrogateescape") as maps:
+            for line in maps:
+                place, _, _, _, _, *path = line.rstrip("\n").split(None, 5)
+                if path and path[0].endswith(_DELETED):
+                    start, end = (int(address, 16) for address in place.split("-"))
+                    found.setdefault(path[0], f"/proc/{process}/map_files/{start:x}-{end:x}")
+    except OSError:  # it has ended
+        pass
+    return found
+
+
+def _opened(path: str, root: str, files: dict[str, str]) -> str:
+    """Where the file PATH of a process is for us; FILES says it of some."""
+    if path in files:
+        return files[path]
+    for name in (path, path.removesuffix(_DELETED)):
+        if root and os.path.exists(root + name):
+            return root + name
+    return path.removesuffix(_DELETED)
+
+
+def _is_glue(frame: dict[str, Any], file: str) -> bool:
+    """Whether a frame without symbols is inside of an interpreter, as the name of its binary says."""
+    found = _stacksplice._resolve_file(
+        os.fsencode(file),
+        os.fsencode(frame["module"]),
+        frame.get("build_id", "").encode(),
+        frame["module_offset"],
+    )
+    return isinstance(found, list) and any(each.get("glue") for each in found)
+
+
+def add_symbols(document: dict[str, Any], folders: list[str], root: str, files: dict[str, str]) -> None:
+    """Give the native frames of DOCUMENT functions, files and lines.
+
+    ROOT is before the paths of a process that sees other files; FILES has paths there, and where they
+    are here.
+    """
+    missing = _stacksplice._lines_missing()
+    if missing:
+        document["notes"].append(f"cannot look up symbols: {missing}")
+        return
+    symbolizer = Symbolizer(folders)
+    for owner in with_stacks(document):
+        modules: dict[str, str] = {}
+        for frame in owner["stack"]:
+            if "module" in frame:
+                here = _opened(frame["module"], root, files)
+                modules[here] = frame["module"]
+                frame["module"] = here
+        owner["stack"] = symbolizer.stack(owner["stack"])
+        for frame in owner["stack"]:
+            if "module" in frame:
+                here = frame["module"]
+                frame["module"] = modules[here]
+                if "function" not in frame and _is_glue(frame, here):
+                    frame["glue"] = True
+
+
+def _signal(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def _title(process: dict[str, Any]) -> str:
+    words = [f"process {process['id']}"]
+    if "executable" in process:
+        words.append(process["executable"])
+    if "stopped_microseconds" in process:
+        words.append(f"stopped for {process['stopped_microseconds'] / 1000:.1f} ms")
+    if "signal" in process:
+        words.append(f"ended by {_signal(process['signal'])}")
+    return ", ".join(words)
+
+
+def _text_of_frame(frame: dict[str, Any]) -> str:
+    text = f"    {_stacksplice._format_frame(frame)}\n"
+    if "source" in frame:
+        text += f"      {frame['source']}\n"
+    return text + "".join(f"        {name} = {value}\n" for name, value in frame.get("locals", {}).items())
+
+
+def _lines_of(stack: list[dict[str, Any]], all_frames: bool) -> Iterator[str]:
+    shown = [frame for frame in stack if all_frames or not frame.get("glue")]
+    yield from folded(map(_text_of_frame, reversed(shown)))
+    yield from hidden(len(stack) - len(shown))
+
+
+def text_of(document: dict[str, Any], all_frames: bool) -> str:
+    """DOCUMENT for people: the newest frame of each thread is the last, as in tracebacks."""
+    parts = [f"{_title(document['process'])}\n"]
+    parts += [f"note: {note}\n" for note in document["notes"]]
+    for number, thread in enumerate(document["threads"]):
+        name = f" ({thread['name']})" if "name" in thread else ""
+        if not number and "signal" in document["process"]:
+            name += ", which got the signal"
+        parts += [f"\nthread {thread['thread_id']}{name}\n", *_lines_of(thread["stack"], all_frames)]
+        parts += [text_of_exceptions(thread, all_frames), text_of_thread(thread, all_frames)]
+    parts.append(text_of_failed(document, all_frames))
+    return "".join(parts)
+
+
+def _wanted(options: argparse.Namespace) -> list[str]:
+    return ["--locals"] if options.locals else []
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what cannot be written, before anything is read."""
+    if options.html is not None:
+        from .._html import needs
+
+        try:
+            needs.check()
+        except ImportError as exc:
+            raise Refused(str(exc)) from None
+
+
+def _write(document: dict[str, Any], options: argparse.Namespace) -> int:
+    document = clean_report(document)
+    if options.html is not None:
+        from .._html.process import write_process
+
+        return write_process(document, _title(document["process"]), options.all_frames, options.html)
+    write(json.dumps(document) + "\n" if options.json else text_of(document, options.all_frames))
+    return 0
+
+
+def dump(options: argparse.Namespace) -> int:
+    """Write the stacks of a process."""
+    try:
+        _check(options)
+        document = inspect("--pid", str(options.process), *_wanted(options))
+    except Refused as exc:
+        return fail(str(exc))
+    root = f"/proc/{options.process}/root"
+    add_symbols(document, [], root, deleted_files(options.process))
+    add_sources(document, start_of(options.process), root, options.process)
+    return _write(document, options)
+
+
+def core(options: argparse.Namespace) -> int:
+    """Write the stacks in a core file."""
+    arguments = ["--core", options.core]
+    for name in ("exe", "root"):
+        path = getattr(options, name)
+        if path:
+            if not os.path.exists(path):
+                return fail(f"--{name}: {path} does not exist")
+            setattr(options, name, os.path.abspath(path))
+            arguments += [f"--{name}", os.path.abspath(path)]
+    try:
+        _check(options)
+        document = inspect(*arguments, *_wanted(options))
+    except Refused as exc:
+        return fail(str(exc))
+    root = options.root.rstrip("/") if options.root else ""
+    folders = [*options.symbols, *([f"{root}/usr/lib/debug"] if root else [])]
+    files = {document["process"].get("executable", ""): options.exe} if options.exe else {}
+    add_symbols(document, folders, root, files)
+    add_sources(document, os.stat(options.core).st_mtime, root)
+    return _write(document, options)

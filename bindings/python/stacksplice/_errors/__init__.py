@@ -1,0 +1,1 @@
+"""Errors as data and as text, also those of living exceptions."""

@@ -1,0 +1,33 @@
+"""An exception as the fields that tracers and logs have names for."""
+
+from __future__ import annotations
+
+from .._base import redaction
+from .live import _message, log_text, story_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .info import ErrorInfo
+
+
+def code_of(info: ErrorInfo) -> str:
+    """The HRESULT, in hexadecimal."""
+    return f"0x{info.hresult & 0xFFFFFFFF:08x}"
+
+
+class Described:
+    """Type, message and stack trace of an exception; INFO is its error, if it crossed a border."""
+
+    def __init__(self, exc: BaseException) -> None:
+        module, name = type(exc).__module__, type(exc).__qualname__
+        self.type = name if module in (None, "builtins") else f"{module}.{name}"
+        self.message = redaction.text_of(_message(exc))
+        self.info: ErrorInfo | None = story_of(exc)
+        text = log_text(exc)
+        if text is None:
+            import traceback
+
+            shown = traceback.TracebackException.from_exception(exc, compact=True)
+            redaction.clean_traceback(shown)
+            text = "".join(shown.format()).rstrip("\n")
+        self.stack_trace = text

@@ -1,0 +1,394 @@
+"""ErrorInfo: one error as it crossed the borders, live or read back from a report."""
+
+from __future__ import annotations
+
+from .. import _stacksplice
+from .frames import Frame, Stack
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .._stacksplice import ErrorHandle
+
+_TEXT, _JSON = 1, 2
+# Parts of an error that ErrorHandle.read() tells: stacksplice/read.h.
+_DETAILS, _NOTES, _FINGERPRINT, _STACK, _PROPAGATION, _MEMBERS, _CAUSES = (1 << bit for bit in range(7))
+_SCHEMA = "stacksplice-error/1"
+
+
+class Propagation:
+    """One node of the propagation chain: a language that received the error.
+
+    language: "python", "lua", "c++", or "native" where the border named none; thread_id: the
+    system's id of the thread; stack: the combined stack there.
+    """
+
+    __slots__ = ("language", "stack", "thread_id")
+
+    def __init__(self, language: str, thread_id: int, stack: Stack) -> None:
+        self.language = language
+        self.thread_id = thread_id
+        self.stack = stack
+
+    def __reduce__(self) -> tuple[type[Propagation], tuple[str, int, Stack]]:
+        return type(self), (self.language, self.thread_id, self.stack)
+
+    def __repr__(self) -> str:
+        return f"<Propagation into {self.language} on thread {self.thread_id}>"
+
+
+def _stack_from(data: Mapping[str, Any]) -> Stack:
+    frames = (Frame.from_dict(frame) for frame in data["stack"])
+    return Stack.from_frames(frames, int(data.get("frames_left_out") or 0))
+
+
+def _live_stack_from(data: Mapping[str, Any]) -> Stack:
+    return Stack(data["stack"])
+
+
+def _look(color: bool, is_live: bool) -> Any:
+    """What writes Python's lines; None, for the core, where the traceback module cannot be loaded: in a
+    thread with a small stack, or without memory."""
+    try:
+        from .look import Look
+
+        return Look(color, is_live)
+    except Exception:
+        return None
+
+
+def _whole(part: Any) -> Any:
+    """An error inside of a report as a report of its own; what is no error stays, to be refused."""
+    if not isinstance(part, dict):
+        return part
+    return {"schema": _SCHEMA, **{name: value for name, value in part.items() if name != "relation"}}
+
+
+class ErrorInfo:
+    """One error: HRESULT, message, notes, combined stack, propagation chain, cause, members.
+
+    Made by `error_info`, `originate`, `peek_error` and `take_error`; a pickled or saved one, and that
+    of an exception that came from another process, has the same values but no exception object.
+    Attributes are read when asked for.
+    """
+
+    __slots__ = ("_data", "_details", "_handle", "_stack", "__weakref__")
+
+    _handle: ErrorHandle | None
+    _data: Mapping[str, Any] | None
+    _details: dict[str, Any] | None
+    _stack: Stack | None
+
+    def __init__(self) -> None:
+        raise TypeError("use error_info(), originate(), peek_error() or take_error() to get an ErrorInfo")
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ErrorInfo:
+        """The error that `to_dict` or a saved JSON report describes.
+
+        Keeps a copy.  Raises ValueError when data is not such a report, TypeError when it holds a value
+        that JSON has no form for.
+        """
+        import json
+
+        # The formatter's C code reads plain values: a value that can run code could change the rest.
+        return cls._from_json_values(json.loads(json.dumps(data, check_circular=False)))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> ErrorInfo:
+        """The error that a saved JSON report, such as a line of a JSON Lines file, describes.
+
+        Reads every version of the form.  Members that this version does not know stay: `to_json` writes
+        them again.  Raises ValueError when text is not such a report, or of a later version.
+        """
+        import json
+
+        return cls._from_json_values(json.loads(text))
+
+    @classmethod
+    def _from_json_values(cls, data: Any) -> ErrorInfo:
+        """The same of what json.loads() made, which nobody else changes."""
+        needed = ("hresult_signed", "message", "stack", "propagation")
+        if not isinstance(data, dict) or any(name not in data for name in needed):
+            raise ValueError(f"data is not a report of schema {_SCHEMA}")
+        if data.get("schema") not in (None, _SCHEMA):  # members of a report have none
+            raise ValueError(f"the report's schema is {data['schema']!r}; this version reads {_SCHEMA}")
+        self = object.__new__(cls)  # one with a handle is made by the extension
+        self._data = data
+        self._handle = self._details = self._stack = None
+        return self
+
+    def _read(self, parts: int) -> dict[str, Any]:
+        assert self._handle is not None
+        return self._handle.read(parts)
+
+    def _detail(self, name: str) -> Any:
+        if self._data is not None:
+            return self._data.get(name)
+        if self._details is None:
+            self._details = self._read(_DETAILS)
+        return self._details[name]
+
+    @property
+    def hresult(self) -> int:
+        """The HRESULT, signed, as ctypes and winerror have it."""
+        return int(self._detail("hresult_signed"))
+
+    @property
+    def description(self) -> str:
+        """The system's text for the HRESULT."""
+        return str(self._detail("description") or "")
+
+    @property
+    def message(self) -> str:
+        """The error's own message, in full; the description when it has none."""
+        return str(self._detail("message"))
+
+    @property
+    def type(self) -> str | None:
+        """The exception's type as its language prints it; None when no script raised it."""
+        name: str | None = self._detail("type")
+        return name
+
+    @property
+    def language(self) -> str:
+        """Where the error was born: "python", "lua", ..., or "native"."""
+        if self._handle is not None:
+            return self._handle.language()
+        return str(self._detail("language") or "native")
+
+    @property
+    def reference(self) -> str | None:
+        """Names the error in this process while it lives: RoResolveRestrictedErrorInfoReference."""
+        reference: str | None = self._detail("reference")
+        return reference
+
+    @property
+    def thread_id(self) -> int:
+        """The system's id of the thread on which the error was born."""
+        return int(self._detail("thread_id") or 0)
+
+    @property
+    def stack(self) -> Stack:
+        """The combined stack at the origin, newest frame first."""
+        if self._stack is None:
+            if self._data is not None:
+                self._stack = _stack_from(self._data)
+            else:
+                self._stack = Stack(self._read(_STACK)["stack"])
+        return self._stack
+
+    @property
+    def frames_left_out(self) -> int:
+        """How many frames the stack was longer than `set_max_frames` allows: see `Stack.frames_left_out`."""
+        return self.stack.frames_left_out
+
+    @property
+    def propagation(self) -> list[Propagation]:
+        """The languages that received the error, oldest first.  The origin is none of them."""
+        if self._data is not None:
+            nodes, stack_of = self._data["propagation"], _stack_from
+        else:
+            nodes, stack_of = self._read(_PROPAGATION)["propagation"], _live_stack_from
+        return [Propagation(str(node["language"]), int(node["thread_id"]), stack_of(node)) for node in nodes]
+
+    def _behind(self) -> tuple[str, ErrorInfo | None]:
+        if self._data is not None:
+            causes = self._data.get("transformed") or []
+            if not causes:
+                return "", None
+            rest = {"transformed": causes[1:]}
+            for name in ("transformed_left_out", "transformed_above"):
+                if name in self._data:
+                    rest[name] = self._data[name]
+            cause = _whole({**causes[0], **rest})
+            return causes[0].get("relation", "cause"), ErrorInfo._from_json_values(cause)
+        found = self._read(_CAUSES)
+        return found.get("relation", ""), found.get("cause")
+
+    @property
+    def transformed(self) -> ErrorInfo | None:
+        """The error this one was made from, its cause or else its context; or None."""
+        return self._behind()[1]
+
+    @property
+    def cause(self) -> ErrorInfo | None:
+        """The error that directly caused this one (Python: __cause__), or None."""
+        relation, error = self._behind()
+        return error if relation == "cause" else None
+
+    @property
+    def context(self) -> ErrorInfo | None:
+        """The error that was being handled when this one was raised (Python: __context__); None where
+        there is a cause, and where the script suppressed it."""
+        relation, error = self._behind()
+        return error if relation == "context" else None
+
+    @property
+    def causes_left_out(self) -> int:
+        """0; at least 1 where errors behind this one were too many to keep."""
+        if self._data is None:
+            return int(self.to_dict()["transformed_left_out"])
+        return int(self._data.get("transformed_left_out") or 0)
+
+    @property
+    def exceptions(self) -> list[ErrorInfo] | None:
+        """The members of a group, each with its own stack, causes and notes; None if it is none."""
+        if self._data is not None:
+            members = self._data.get("exceptions")
+            if members is None:
+                return None
+            return [ErrorInfo._from_json_values(_whole(member)) for member in members]
+        exceptions: list[ErrorInfo] | None = self._read(_MEMBERS)["exceptions"]
+        return exceptions
+
+    @property
+    def exceptions_left_out(self) -> int:
+        """How many more members the group had, which were too many to keep."""
+        data = self._data if self._data is not None else self._read(_MEMBERS)
+        return int(data.get("exceptions_left_out") or 0)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was added to it on its way (Python: add_note), the oldest first."""
+        data = self._data if self._data is not None else self._read(_NOTES)
+        return [str(note) for note in data.get("notes") or ()]
+
+    @property
+    def language_exception(self) -> BaseException | None:
+        """The Python exception, if the error was born in this interpreter."""
+        return self._handle.exception if self._handle is not None else None
+
+    @property
+    def process(self) -> dict[str, Any] | None:
+        """Where the error was pickled: "id" and "host", with multiprocessing its "name", and in a
+        sub-interpreter its number, "interpreter".  None for an error of here, and for a saved one.
+        """
+        return dict(self._data["process"]) if self._data and self._data.get("process") else None
+
+    @property
+    def remote(self) -> ErrorInfo | None:
+        """What the exception went through in another process, before it crossed a border here."""
+        if self._handle is not None:
+            report = self._handle.remote
+            if report is None:
+                return None
+            from .remote import read
+
+            return read(report)
+        data = self._data.get("remote") if self._data else None
+        return ErrorInfo._from_json_values(data) if data is not None else None
+
+    @property
+    def fingerprint(self) -> str:
+        """A grouping value: 32 hexadecimal digits, the same on every machine and in every run."""
+        data = self._data if self._data is not None else self._read(_FINGERPRINT)
+        return str(data.get("fingerprint") or "")
+
+    @property
+    def loose_fingerprint(self) -> str:
+        """The same after a rebuild too: of native frames it takes the functions' names, not the offsets.
+        Empty for a saved report that has none.
+        """
+        data = self._data if self._data is not None else self._read(_FINGERPRINT)
+        return str(data.get("loose_fingerprint") or "")
+
+    def to_json(self) -> str:
+        """The report as JSON, schema stacksplice-error/1."""
+        if self._handle is not None:
+            text = self._handle.format(_JSON, 0, True, False)
+            if self._handle.remote is None or self.remote is None:
+                return text
+            return f'{text.rstrip()[:-1]},"remote":{self._handle.remote.strip()}}}\n'
+        import json
+
+        from .._base.redaction import clean_report
+
+        return json.dumps(clean_report(self._data), ensure_ascii=False) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values: what `to_json` writes."""
+        import json
+
+        data: dict[str, Any] = json.loads(self.to_json())
+        return data
+
+    def format(
+        self,
+        *,
+        newest_last: bool = True,
+        all_frames: bool = False,
+        color: bool = False,
+        chain: bool = True,
+    ) -> str:
+        """The report for people.
+
+        newest_last: the order of Python's tracebacks; all_frames: the inside of interpreters too,
+        which is otherwise hidden and counted; color: ANSI colours; chain: with the errors that it was
+        made from, and the members of a group.
+        """
+        look = _look(color, self._handle is not None)
+        if self._handle is not None:
+            text = self._handle.format(_TEXT, int(newest_last), all_frames, color, not chain, look)
+        else:
+            assert self._data is not None
+            text = _stacksplice._format_told(self._data, newest_last, all_frames, color, not chain, look)
+            if not chain:
+                return text
+        return text + self._format_remote(newest_last, all_frames, color)
+
+    def to_html(self, *, newest_last: bool = True, all_frames: bool = False) -> str:
+        """The report as one HTML page, without anything beside it.
+
+        newest_last and all_frames: as in `format`.  Raises ImportError, which names the command that
+        helps, where Jinja2 or Pygments is missing.
+        """
+        from .._html import needs
+
+        needs.check()
+        from .._html.page import html_of
+        from .._html.values import Look
+
+        return html_of(self.to_dict(), Look(newest_last, all_frames))
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows; None, for the plain form, where the packages for pages are missing."""
+        try:
+            page = self.to_html()
+        except ImportError:
+            return None
+        from .._html.page import cell_of
+
+        return cell_of(page)
+
+    def _format_remote(self, newest_last: bool, all_frames: bool, color: bool) -> str:
+        """What it went through in another process, or nothing."""
+        remote = self.remote
+        if remote is None:
+            return ""
+        text = remote.format(newest_last=newest_last, all_frames=all_frames, color=color)
+        return "\nBefore that, in another process:\n" + text
+
+    def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
+        from .remote import here
+
+        return type(self).from_dict, ({"process": here(), **self.to_dict()},)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ErrorInfo):
+            return NotImplemented
+        if self._handle is not None and other._handle is not None:
+            return self._handle.key == other._handle.key
+        return self._handle is other._handle and self._data == other._data
+
+    def __hash__(self) -> int:
+        return hash(self._handle.key if self._handle is not None else self.fingerprint)
+
+    def __str__(self) -> str:
+        return self.format()
+
+    def __repr__(self) -> str:
+        name = f"{self.type}: " if self.type else ""
+        return f"<ErrorInfo 0x{self.hresult & 0xFFFFFFFF:08X} {name}{self.message!r}>"

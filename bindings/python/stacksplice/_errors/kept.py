@@ -1,0 +1,110 @@
+"""Frames as the traceback module of this Python writes them, kept for the next report.
+
+A frame's text follows from its place and from the lines of source there, so the two are its key.  What
+they cost are the marks: each takes a run of Python's parser.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import traceback
+
+from .._base.redaction import local_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    _Place = tuple[str, int | None, str, int | None, int | None, int | None]
+    """File, line, name, end line, column, end column; columns count bytes from 0."""
+    _Entry = tuple[_Place, dict[str, Any], dict[str, str] | None]
+    """Of a traceback: its place, its globals and, if they are shown, its variables."""
+
+_MOST = 1024  # frames
+_LONGEST = 4096  # characters of a text that is kept
+# Since then lines of what was typed or given with -c are found by the code itself.
+_HAS_LINES_OF_CODE = sys.version_info >= (3, 13)
+
+
+class KeptFrame(traceback.FrameSummary):
+    """A frame, and its text once it has been written."""
+
+    __slots__ = ("shown_lines", "text")
+
+    def __init__(self, place: _Place, shown_lines: list[str]) -> None:
+        file, line, name, end_line, column, end_column = place
+        super().__init__(
+            file, line, name, lookup_line=False, end_lineno=end_line, colno=column, end_colno=end_column
+        )
+        self.shown_lines = shown_lines
+        self.text: str | None = None
+
+
+_kept: dict[_Place, KeptFrame] = {}
+
+
+def frame_at(place: _Place, lines: list[str]) -> KeptFrame:
+    """The frame of PLACE, whose file has these LINES."""
+    line, end_line = place[1] or 0, place[3]
+    shown_lines = lines[max(line - 1, 0) : end_line or line]
+    frame = _kept.get(place)
+    if frame is None or frame.shown_lines != shown_lines:
+        frame = KeptFrame(place, shown_lines)
+        if len(_kept) >= _MOST:
+            _kept.clear()
+        _kept[place] = frame
+    return frame
+
+
+def _is_own() -> bool:
+    """Whether the traceback module writes frames itself: what others put in may look at more."""
+    write = traceback.StackSummary.format_frame_summary
+    return getattr(write, "__globals__", None) is vars(traceback)
+
+
+class KeptSummary(traceback.StackSummary):
+    """A stack whose frames may be kept ones."""
+
+    def format(self, **kwargs: Any) -> list[str]:
+        # One text: the traceback module goes through the lines of each with a function of Python.
+        return ["".join(super().format(**kwargs))]
+
+    def format_frame_summary(self, frame_summary: traceback.FrameSummary, **kwargs: Any) -> str:
+        if not isinstance(frame_summary, KeptFrame) or kwargs.get("colorize") or not _is_own():
+            return super().format_frame_summary(frame_summary, **kwargs)
+        if frame_summary.text is not None:
+            return frame_summary.text
+        text = super().format_frame_summary(frame_summary, **kwargs)
+        if len(text) <= _LONGEST:
+            frame_summary.text = text
+        return text
+
+
+def with_variables(frame: traceback.FrameSummary, variables: dict[str, str] | None) -> traceback.FrameSummary:
+    """FRAME, or a copy that has VARIABLES: frames at one place share a frame."""
+    if not variables:
+        return frame
+    if isinstance(frame, KeptFrame):
+        place = frame.filename, frame.lineno, frame.name, frame.end_lineno, frame.colno, frame.end_colno
+        frame = KeptFrame(place, frame.shown_lines)
+    frame.locals = {name: local_of(name, value) for name, value in variables.items()}
+    return frame
+
+
+def stack_of(entries: list[_Entry]) -> KeptSummary | None:
+    """The stack of a traceback's ENTRIES; None if its module finds more."""
+    if getattr(sys, "tracebacklimit", None) is not None:
+        return None
+    lines: dict[str, list[str]] = {}
+    for place, names, _ in entries:
+        file = place[0]
+        if _HAS_LINES_OF_CODE and file.startswith("<"):
+            return None
+        if file not in linecache.cache:
+            linecache.lazycache(file, names)
+        lines[file] = []
+    for file in lines:
+        linecache.checkcache(file)
+        lines[file] = linecache.getlines(file)
+    return KeptSummary([with_variables(frame_at(place, lines[place[0]]), own) for place, _, own in entries])

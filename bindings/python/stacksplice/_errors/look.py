@@ -1,0 +1,121 @@
+"""Python's frames in reports, as the traceback module of this Python shows them."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import traceback
+
+from .._base.redaction import has_secret
+from .kept import KeptFrame, KeptSummary, frame_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+    from .kept import _Place
+
+HAS_COLORS = sys.version_info >= (3, 13)  # the traceback module
+
+
+# The traceback module of CPython 3.12, 3.13 and 3.15.0 may crash when it finds no memory half-way.
+# Where there is less than this, the core writes the report, which needs none.
+_MEMORY = 1 << 16
+
+
+def need_memory() -> None:
+    """MemoryError where the traceback module would hardly come to its end."""
+    bytearray(_MEMORY)
+
+
+def options(color: bool) -> dict[str, Any]:
+    """What the traceback module is given for COLOR."""
+    return {"colorize": color} if HAS_COLORS else {}
+
+
+def in_color(text: str) -> str:
+    """The lines of a frame in colour, where the traceback module has none."""
+    from .._base.colors import frame  # most reports have no colours
+
+    return frame(text)
+
+
+def _find_source(file: str) -> None:
+    """Have the lines of FILE found where the loader of its module has them, such as in a zip file."""
+    linecache.checkcache(file)
+    frame: FrameType | None = sys._getframe(1)  # its own one would be in a cycle with this name
+    while frame is not None and file not in linecache.cache:
+        if frame.f_code.co_filename == file:
+            linecache.lazycache(file, frame.f_globals)
+            return
+        frame = frame.f_back
+
+
+class Frames:
+    """Frames as the core knows them, in one report: each file is looked at once."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[str]] = {}
+
+    def at(self, place: _Place) -> KeptFrame:
+        file = place[0]
+        lines = self._lines.get(file)
+        if lines is None:
+            _find_source(file)
+            lines = self._lines[file] = linecache.getlines(file)
+        return frame_at(place, lines)
+
+
+def place_of(
+    file: str, name: str | None, line: int, end_line: int, column: int, end_column: int, *_: Any
+) -> _Place:
+    """A place that the core gave: numbers count from 1, and 0 is unknown."""
+    if not line or not name:
+        raise ValueError("a traceback has no such frame")
+    begin, end = column - 1 if column else None, end_column - 1 if end_column else None
+    return file, line, name.rpartition(".")[2], end_line or None, begin, end
+
+
+def _saved_frame(place: _Place, source: str) -> traceback.FrameSummary:
+    file, line, name, end_line, column, end_column = place
+    return traceback.FrameSummary(
+        file,
+        line,
+        name,
+        lookup_line=False,
+        line=source,
+        end_lineno=end_line,
+        colno=column,
+        end_colno=end_column,
+    )
+
+
+class Look:
+    """Writes Python's frames in reports of the core, which marks no columns itself.
+
+    A live report has its lines of source from where tracebacks have them, a saved one has its own: the
+    first of a statement, so both show that one.  What is not printable is left to the core, which makes
+    it so.
+    """
+
+    def __init__(self, color: bool, is_live: bool) -> None:
+        self._frames = Frames() if is_live else None
+        self._color = color
+
+    def __call__(self, *given: Any) -> str:
+        need_memory()
+        file, name, line, end_line, *columns, source, source_column = given
+        begin, end = columns if end_line == line else (0, 0)
+        place = place_of(file, name, line, line, begin, end)
+        shown: traceback.FrameSummary
+        if self._frames is not None:
+            shown = self._frames.at(place)
+        else:
+            shown = _saved_frame(place, " " * (source_column - 1) + (source or "") + "\n")
+        if not "".join([shown.filename, shown.name, shown.line or ""]).replace("\t", "").isprintable():
+            raise ValueError("the core escapes it")
+        if has_secret(shown.filename, shown.name, shown.line or ""):
+            raise ValueError("the core removes it")
+        text = KeptSummary().format_frame_summary(shown, **options(self._color))
+        return in_color(text) if self._color and not HAS_COLORS else text

@@ -1,0 +1,227 @@
+"""Errors that leave their process with a pickled exception, and what arrives of them.
+
+What travels is one str in the exception's __dict__: the report in JSON, frames resolved, with a
+member "process" that says where it was written.  Who unpickles it runs no code of this package and
+need not have it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from .. import _stacksplice
+from .info import ErrorInfo
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+_MOST_CHARACTERS = 256 * 1024
+_MOST_MESSAGE = 8192
+# How many frames each stack keeps, newest and oldest together: tried in turn until the report fits.
+_CUTS = (256, 64, 16, 4)
+_MOST_LISTED = 16  # nodes, causes, members, notes if it must be cut
+_NAMES = {"propagation": "further receptions", "notes": "further notes"}
+_MOST_DEPTH = 200  # of nested causes, members and processes
+
+_DAMAGED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+def here() -> dict[str, Any]:
+    """The member "process": where this is."""
+    process: dict[str, Any] = {"id": os.getpid(), "host": os.uname().nodename}
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    if multiprocessing is not None:
+        process["name"] = str(multiprocessing.current_process().name)
+    interpreter = _stacksplice._interpreter_id()
+    if interpreter:
+        process["interpreter"] = interpreter
+    return process
+
+
+# ---- Out -----------------------------------------------------------------------------------------
+
+
+def report(info: ErrorInfo, remote: str | None) -> str:
+    """INFO, and the report that came with its exception from another process, as one text."""
+    text = info.to_json()
+    if len(text) + len(remote or "") > _MOST_CHARACTERS:
+        data = json.loads(text)
+        earlier = read(remote) if remote else None
+        if earlier is not None:
+            data["remote"] = earlier.to_dict()
+        data["process"] = here()
+        return _cut(data)
+    members = f',"process":{json.dumps(here())}'
+    if remote and read(remote) is not None:
+        members += f',"remote":{remote.strip()}'
+    return text.rstrip()[:-1] + members + "}"
+
+
+def _cut(data: dict[str, Any]) -> str:
+    """DATA as a text of at most _MOST_CHARACTERS."""
+    for error in _errors_in(data):
+        _cut_lists(error)
+    for frames in _CUTS:
+        for error in _errors_in(data):
+            _cut_stack(error, frames)
+        text = json.dumps(data, ensure_ascii=False)
+        if len(text) <= _MOST_CHARACTERS:
+            return text
+    kept = {**data, "stack": [], "propagation": [], "notes": [_left("stack, chain and notes")]}
+    kept.pop("remote", None)
+    for name in ("exceptions", "transformed"):
+        if kept.get(name):
+            kept[f"{name}_left_out"] = kept.get(f"{name}_left_out", 0) + len(kept[name])
+            kept[name] = []
+    return json.dumps(kept, ensure_ascii=False)
+
+
+def _left(what: str) -> str:
+    return f"{what} omitted when the error was pickled"
+
+
+def _errors_in(data: Any) -> Iterator[dict[str, Any]]:
+    """DATA and the errors in it, at any depth."""
+    pending = [data]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            if "stack" in value:
+                yield value
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+
+
+def _cut_text(text: str) -> str:
+    return text if len(text) <= _MOST_MESSAGE else text[:_MOST_MESSAGE] + "..."
+
+
+def _cut_lists(error: dict[str, Any]) -> None:
+    """At most _MOST_LISTED of everything but frames; a count or a note says how many there were."""
+    told = []
+    for name, value in list(error.items()):
+        if isinstance(value, str):
+            error[name] = _cut_text(value)
+        elif isinstance(value, list) and name != "stack":
+            more = len(value) - _MOST_LISTED
+            if more > 0 and f"{name}_left_out" in error:
+                error[f"{name}_left_out"] += more
+            elif more > 0:
+                told.append(_left(f"{more} {_NAMES.get(name, name)}"))
+            del value[_MOST_LISTED:]
+            value[:] = [_cut_text(item) if isinstance(item, str) else item for item in value]
+    if told:
+        error["notes"] = [*(error.get("notes") or []), *told]
+
+
+def _cut_stack(error: dict[str, Any], frames: int) -> None:
+    stack = error["stack"]
+    if not isinstance(stack, list) or len(stack) <= frames + 1:
+        return
+    half = frames // 2
+    count = int(error.get("frames_left_out") or 0)
+    count += sum(frame.get("kind") != "gap" for frame in stack[half:-half])
+    gap = f"{count} frames omitted when the error was pickled"
+    left_out = {"kind": "gap", "trust": "exact", "language": "native", "reason": gap, "address": "0x0"}
+    error["stack"] = [*stack[:half], left_out, *stack[-half:]]
+    error["frames_left_out"] = count
+
+
+# ---- In ------------------------------------------------------------------------------------------
+
+
+def read(text: str) -> ErrorInfo | None:
+    """The error that TEXT describes; None when it is no such text: it came from elsewhere."""
+    try:
+        data = json.loads(text)
+        info = ErrorInfo._from_json_values(data)
+        _check(data, _ERROR)
+        _check_written(data)
+    except _DAMAGED:
+        return None
+    return info
+
+
+def _check_written(data: dict[str, Any]) -> None:
+    """Raise unless what the report says of DATA, and of where it was before, can be written."""
+    _stacksplice._check_told(data)
+    if data.get("remote") is not None:
+        _check_written(data["remote"])
+
+
+# ---- What a report may hold: names and checks, which raise one of _DAMAGED ------------------------
+
+
+def _text(value: Any) -> None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError("a text is none")
+
+
+def _number(value: Any) -> None:
+    int(value or 0)
+
+
+def _whole(value: Any) -> None:
+    if not isinstance(value, int):
+        raise TypeError("a number is none")
+
+
+def _truth(value: Any) -> None:
+    if not isinstance(value, bool):
+        raise TypeError("a truth value is none")
+
+
+def _address(value: Any) -> None:
+    int(value, 16)
+
+
+def _texts(names: str) -> dict[str, Any]:
+    return dict.fromkeys(names.split(), _text)
+
+
+# A dict describes an object, a list one of such items; an object has its _NEEDED members.
+_FRAME: dict[str, Any] = {
+    **_texts("kind language function file module build_id trust reason interpreter source"),
+    **dict.fromkeys("line end_line column end_column module_offset function_offset".split(), _whole),
+    **dict.fromkeys(("inlined", "asynchronous", "glue"), _truth),
+    "address": _address,
+}
+_NODE: dict[str, Any] = {"language": _text, "thread_id": int, "frames_left_out": _number, "stack": [_FRAME]}
+_PROCESS: dict[str, Any] = {"id": int, "interpreter": _number, **_texts("host name")}
+_ERROR: dict[str, Any] = {
+    **dict.fromkeys(("hresult_signed", "thread_id", "exceptions_left_out", "frames_left_out"), _number),
+    **_texts("message description type language reference fingerprint loose_fingerprint relation"),
+    "notes": [_text],
+    "stack": [_FRAME],
+    "propagation": [_NODE],
+    "process": _PROCESS,
+}
+_ERROR |= {"transformed": [_ERROR], "exceptions": [_ERROR], "remote": _ERROR}
+_NEEDED: dict[int, tuple[str, ...]] = {id(_FRAME): ("kind", "language"), id(_NODE): ("language", "thread_id")}
+_NEEDED |= {id(_PROCESS): ("id", "host"), id(_ERROR): ("hresult_signed", "message", "stack", "propagation")}
+
+
+def _check(value: Any, form: Any, depth: int = 0) -> None:
+    """Raise one of _DAMAGED unless VALUE is of that FORM."""
+    if isinstance(form, list):
+        if not isinstance(value, list):
+            raise TypeError("a list is none")
+        for item in value:
+            _check(item, form[0], depth)
+    elif not isinstance(form, dict):
+        form(value)
+    elif not isinstance(value, dict) or (form is _ERROR and depth > _MOST_DEPTH):
+        raise TypeError("an object is none, or too deep")
+    else:
+        needed = _NEEDED[id(form)]
+        for name in needed:
+            value[name]
+        for name in value.keys() & form.keys():
+            absent = value[name] is None and isinstance(form[name], (list, dict)) and name not in needed
+            if not absent:
+                _check(value[name], form[name], depth + (form is _ERROR))

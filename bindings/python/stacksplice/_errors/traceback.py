@@ -1,0 +1,235 @@
+"""Reports of exceptions that are alive: the traceback module of this Python writes Python's part.
+
+So marks, suggestions, groups and colours are Python's own.  What is said of other languages comes from
+the core, which asks for each of Python's frames (report_look.c).
+"""
+
+from __future__ import annotations
+
+import traceback
+from functools import partial
+
+from .. import _stacksplice
+from .._base.redaction import clean_traceback
+from .kept import KeptSummary, stack_of, with_variables
+from .look import HAS_COLORS, Frames, in_color, need_memory, options, place_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from .info import ErrorInfo
+
+_STACK = 3  # stacksplice_format_kind
+_MARK = "\0\n"  # in place of a frame; the core escapes each NUL of its own text
+# Lines that say how much was left out, where nothing need be of another language.
+_ASIDES = ("  ... ", "  [Previous line ")
+
+
+class _Foreign(traceback.FrameSummary):
+    """What stands between two of Python's frames: lines of the core."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__("", number, "", lookup_line=False, line="")  # none equals another
+        self.text = text
+
+
+class _Combined(KeptSummary):
+    """Frames of all languages, the outermost first."""
+
+    def format_frame_summary(self, frame_summary: traceback.FrameSummary, **kwargs: Any) -> str:
+        if isinstance(frame_summary, _Foreign):
+            return frame_summary.text
+        return super().format_frame_summary(frame_summary, **kwargs)
+
+
+class _Painted(_Combined):
+    """The same in colour, where Python's traceback module has none."""
+
+    def format_frame_summary(self, frame_summary: traceback.FrameSummary, **kwargs: Any) -> str:
+        text = super().format_frame_summary(frame_summary, **kwargs)
+        return text if isinstance(frame_summary, _Foreign) else in_color(text)
+
+
+class _Known:
+    """Frames that a traceback has, to be found again in a combined stack, the outermost first."""
+
+    def __init__(self, own: list[traceback.FrameSummary]) -> None:
+        self.taken: list[traceback.FrameSummary] = []
+        self._own = own
+        self._numbers: list[int] = []  # in OWN, of those that are taken
+        self._frames = Frames()
+        self._all: dict[tuple[str, int | None, str], list[int]] = {}
+        for number, one in enumerate(own):
+            self._all.setdefault((one.filename, one.lineno, one.name), []).append(number)
+
+    def take(self, *given: Any) -> str:
+        """Note what a traceback has of a frame; the mark for it."""
+        place = place_of(*given)
+        same = self._all.get(place[:3])
+        if same:
+            number = same.pop(0) if len(same) > 1 else same[0]
+            self.taken.append(self._own[number])
+        else:
+            number = len(self._own)
+            self.taken.append(self._frames.at(place))
+        self._numbers.append(number)
+        return _MARK
+
+    def outermost(self) -> int:
+        """The first taken one of the outermost that the traceback has; -1 if it has none."""
+        number = min(self._numbers, default=len(self._own))
+        return self._numbers.index(number) if number < len(self._own) else -1
+
+
+def _split_hresult(text: str) -> tuple[str, str | None]:
+    """The stack and, where it stands below, the HRESULT: every other line is indented, or another word."""
+    before, end, last = text.removesuffix("\n").rpartition("\n")
+    return (before + end, last) if last.startswith("HRESULT ") else (text, None)
+
+
+def _has_own_hresult(exc: BaseException, info: ErrorInfo) -> bool:
+    """Whether the HRESULT tells more than the type of EXC does."""
+    if info.language != "python":
+        return False
+    try:
+        own = getattr(exc, "hresult", None)
+    except Exception:
+        own = None
+    is_own = isinstance(own, int) and own & 0xFFFFFFFF == info.hresult & 0xFFFFFFFF
+    return is_own or info.hresult != _stacksplice.hresult_of(exc)
+
+
+# No function here has a variable of an inner one: without memory for its cell CPython 3.11 leaks.  None
+# is or has a generator: without memory for that CPython 3.12 and 3.13 release its function twice.
+
+
+def _renamed(
+    format_only: Callable[..., Iterable[str]], own: str, name: str, *arguments: Any, **options: Any
+) -> Iterator[str]:
+    """What FORMAT_ONLY writes, with NAME where the title has OWN, the exception's type."""
+    first, *rest = format_only(*arguments, **options)
+    return iter([first.replace(own, name, 1), *rest])
+
+
+def _retitle(shown: traceback.TracebackException, exc: BaseException, info: ErrorInfo) -> None:
+    """What stands for an error of elsewhere is shown with what that error says."""
+    module = type(exc).__module__
+    is_ours = isinstance(module, str) and module.startswith("stacksplice")
+    if info.language != "python" and not is_ours:
+        # Such as lupa's LuaError: the error's own message has the fields of a table, and no traceback.
+        shown._str = info.message  # type: ignore[attr-defined]
+    elif info.language == "python" and is_ours and info.type:
+        own = f"{module}.{type(exc).__qualname__}"  # for one of another interpreter
+        renamed = partial(_renamed, shown.format_exception_only, own, info.type)
+        shown.format_exception_only = renamed  # type: ignore[assignment, method-assign]
+
+
+def _add_notes(shown: traceback.TracebackException, info: ErrorInfo, hresult: str | None) -> None:
+    """Notes that only the error has, as native code gave them, and its HRESULT."""
+    notes: Any = shown.__notes__ or []
+    if not isinstance(notes, (list, tuple)):
+        return  # which a traceback shows in its way
+    all_notes, known = list(notes), info.notes
+    for note in known if len(known) > len(notes) else ():
+        if note not in all_notes:
+            all_notes.append(note)
+    if hresult:
+        all_notes.append(hresult)
+    shown.__notes__ = all_notes or shown.__notes__
+
+
+def _entries(chunks: list[str], known: _Known, begin: int) -> list[traceback.FrameSummary]:
+    """CHUNKS of text, and between two of them the frame that Python has there, from frame BEGIN on."""
+    entries: list[traceback.FrameSummary] = []
+    for number, chunk in enumerate(chunks):
+        if number <= begin:
+            continue
+        if number:
+            entries.append(known.taken[number - 1])
+        if chunk:
+            entries.append(_Foreign(number, chunk))
+    return entries
+
+
+def _is_of_others(entry: traceback.FrameSummary) -> bool:
+    if not isinstance(entry, _Foreign):
+        return False
+    return any([line and not line.startswith(_ASIDES) for line in entry.text.split("\n")])
+
+
+def _combine(
+    shown: traceback.TracebackException, exc: BaseException, info: ErrorInfo, color: bool, is_inner: bool
+) -> None:
+    """Give SHOWN, which is of EXC, what INFO knows: other languages' frames, receivers, an HRESULT.
+
+    With IS_INNER it led to another exception, or is a member: who called its catcher is shown with that.
+    """
+    assert info._handle is not None
+    known = _Known(list(shown.stack or ()))
+    text, hresult = _split_hresult(info._handle.format(_STACK, 1, False, color, False, known.take))
+    if hresult is None and _has_own_hresult(exc, info):
+        hresult = _split_hresult(info._handle.format(_STACK, 1, True, False))[1]
+    chunks = text.split(_MARK)
+    if len(chunks) != len(known.taken) + 1:
+        raise MemoryError("no memory for the mark of a frame that was taken")
+    # Where an exception was caught its traceback begins.
+    entries = _entries(chunks, known, known.outermost() if is_inner else -1)
+    if any(map(_is_of_others, entries)):
+        shown.stack = _Combined(entries)
+    _retitle(shown, exc, info)
+    _add_notes(shown, info, hresult)
+
+
+def _pairs(
+    shown: traceback.TracebackException, exc: BaseException
+) -> list[tuple[traceback.TracebackException, BaseException]]:
+    """Everything that SHOWN prints, and the exceptions that it is of."""
+    waiting = [(shown, exc)]
+    for one, of in waiting:  # which grows during the loop
+        found = [(one.__cause__, of.__cause__), (one.__context__, of.__context__)]
+        if one.exceptions and isinstance(of, BaseExceptionGroup):
+            found += zip(one.exceptions, of.exceptions, strict=True)
+        waiting += [(inner, behind) for inner, behind in found if inner is not None and behind is not None]
+    return waiting
+
+
+def _paint(all_shown: list[traceback.TracebackException]) -> None:
+    from .._base.colors import paint_title  # most reports have no colours
+
+    for shown in all_shown:
+        shown.stack = _Painted(shown.stack or ())
+        paint_title(shown)
+
+
+def text_of(exc: BaseException, color: bool, chain: bool) -> str | None:
+    """The report of EXC; None if one of its errors came from another process."""
+    need_memory()
+    shown = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=0, compact=True)
+    pairs = _pairs(shown, exc)
+    for one, of in pairs:
+        # No traceback is given to a function of Python: without memory for the call CPython 3.11 leaks it.
+        entries = _stacksplice._places(of.__traceback__)
+        stack: traceback.StackSummary | None = stack_of(entries)
+        if stack is None:
+            stack = traceback.extract_tb(of.__traceback__)
+            if len(stack) == len(entries):  # no limit is set
+                for frame, (_, _, variables) in zip(stack, entries, strict=True):
+                    with_variables(frame, variables)
+        one.stack = stack
+        info = _stacksplice.error_info(of)
+        if info is None:
+            continue
+        if info.process is not None or info.remote is not None:
+            return None
+        _combine(one, of, info, color, of is not exc)
+    clean_traceback(shown)
+    if color and not HAS_COLORS:
+        _paint([one for one, _ in pairs])
+    text = "".join(shown.format(chain=chain, **options(color)))
+    for one, _ in pairs:
+        vars(one).pop("format_exception_only", None)  # of ours, which leads back to ONE
+    return text

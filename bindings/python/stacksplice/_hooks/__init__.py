@@ -1,0 +1,1 @@
+"""What install(), attach() and deadline() switch on."""

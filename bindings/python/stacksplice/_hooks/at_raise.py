@@ -1,0 +1,93 @@
+"""Captures at the raise itself, through sys.monitoring of CPython 3.12 and newer."""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import allocate_lock
+
+from .. import _stacksplice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
+
+# Our tool id of sys.monitoring, while captures at the raise are on.
+_tool: int | None = None
+_TOOL_NAME = "stacksplice"
+# The ids without a predefined name come first; debuggers, coverage and profilers keep theirs.
+_TOOLS = (4, 3, 5)
+
+_lock = allocate_lock()
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = allocate_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    # Another thread may have held it, and the child does not have that thread.
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+def begin() -> None:
+    """Have the stack of each exception taken where it is raised."""
+    with _lock:
+        _take_tool(_stacksplice._raised)
+
+
+def begin_below_others() -> None:
+    """The same where code of another language may have called Python, if that can be had: without,
+    what the exception shows at the border must do."""
+    if sys.version_info < (3, 12):
+        return
+    with _lock:
+        if _tool is None:
+            try:
+                _take_tool(_stacksplice._raised_below)
+            except RuntimeError:
+                pass
+
+
+def end() -> None:
+    """The tool id is given back, unless somebody else took it meanwhile."""
+    with _lock:
+        _give_tool_back()
+
+
+def _take_tool(callback: Callable[[CodeType, int, BaseException], None]) -> None:
+    global _tool
+    if sys.version_info < (3, 12):
+        version = sys.version.partition(" ")[0]
+        raise NotImplementedError(
+            f"capture_at_raise requires sys.monitoring (CPython 3.12 or newer), but this is Python {version}"
+        )
+    monitoring = sys.monitoring
+    if _tool is not None and monitoring.get_tool(_tool) == _TOOL_NAME:
+        monitoring.register_callback(_tool, monitoring.events.RAISE, callback)
+        return
+    for tool in _TOOLS:
+        try:
+            monitoring.use_tool_id(tool, _TOOL_NAME)
+        except ValueError:  # in use
+            continue
+        monitoring.register_callback(tool, monitoring.events.RAISE, callback)
+        monitoring.set_events(tool, monitoring.events.RAISE)
+        _tool = tool
+        return
+    holders = ", ".join(f"{tool} by {monitoring.get_tool(tool)!r}" for tool in sorted(_TOOLS))
+    raise RuntimeError(f"capture_at_raise needs a free sys.monitoring tool id; already in use: {holders}")
+
+
+def _give_tool_back() -> None:
+    global _tool
+    tool, _tool = _tool, None
+    if sys.version_info < (3, 12) or tool is None:
+        return
+    monitoring = sys.monitoring
+    if monitoring.get_tool(tool) == _TOOL_NAME:
+        monitoring.set_events(tool, 0)
+        monitoring.register_callback(tool, monitoring.events.RAISE, None)
+        monitoring.free_tool_id(tool)

@@ -1,0 +1,51 @@
+"""install(crash=True): reports of crashes, and alternate signal stacks for Python's threads."""
+
+from __future__ import annotations
+
+import threading
+from functools import wraps
+
+from .. import _stacksplice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_is_ours = False  # the handler: install() put it there, not the host
+
+
+def _with_alternate_stack(first: Callable[[Any], None]) -> Callable[[Any], None]:
+    """FIRST, a method that each thread calls on itself before anything else, and a stack for the thread."""
+
+    @wraps(first)
+    def method(self: Any) -> None:
+        first(self)
+        if _is_ours:
+            _stacksplice._crash_thread()
+
+    return method
+
+
+def _watch_threads() -> None:
+    # No hook of threading is called in each new thread but those of profilers.  Wrapping this method
+    # leaves no frame on the thread's stack.
+    first = getattr(threading.Thread, "_set_native_id", None)
+    if first is not None and not hasattr(first, "__wrapped__"):
+        threading.Thread._set_native_id = _with_alternate_stack(first)  # type: ignore[attr-defined]
+
+
+def begin() -> None:
+    global _is_ours
+
+    _is_ours = _stacksplice._install_crash_handler() or _is_ours
+    if _is_ours:
+        _watch_threads()
+
+
+def end() -> None:
+    global _is_ours
+
+    if _is_ours:
+        _stacksplice._remove_crash_handler()
+    _is_ours = False

@@ -1,0 +1,79 @@
+"""deadline: a report of every thread when a block is not done in time, and an exception to end it."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from .. import _stacksplice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_NO_REPORT = 3  # STACKSPLICE_DEADLINE_NO_TEXT, STACKSPLICE_DEADLINE_NO_FILE
+_MOST = 0xFFFFFFFF  # milliseconds
+_SUSPENDED = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
+
+
+def _milliseconds(seconds: float) -> int:
+    if not isinstance(seconds, (int, float)):
+        raise TypeError(f"seconds must be a number, not {type(seconds).__name__}")
+    if not 0 <= seconds <= _MOST / 1000:
+        raise ValueError(f"seconds must be between 0 and {_MOST // 1000}, not {seconds}")
+    return ceil(seconds * 1000)
+
+
+def _checked_name(name: str | None) -> str | None:
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name must be a string or None, not {type(name).__name__}")
+    if name is not None and "\0" in name:
+        raise ValueError("name must have no null character")
+    return name
+
+
+class deadline(_stacksplice._Deadline):
+    """``with deadline(5):`` reports the stacks of all threads if the block is not done in 5 seconds.
+
+    The report goes to stderr and to a file, the late thread first, and the program goes on.  NAME
+    says in it what is late.  With INTERRUPT, DeadlineExceeded is then raised in the block, in the
+    next bytecode that runs there: a call of C code that blocks is not interrupted until it returns.
+    A block that catches it and goes on gets it again each second.  With REPORT false nothing is
+    written.
+
+    Blocks nest, in any threads.  Before a function, ``@deadline(5)`` stands for a block around it.
+    """
+
+    __slots__ = ("_arguments",)
+
+    def __init__(
+        self, seconds: float, *, name: str | None = None, interrupt: bool = False, report: bool = True
+    ) -> None:
+        if not interrupt and not report:
+            raise ValueError("report can only be false if interrupt is true")
+        self._arguments = (seconds, name, interrupt, report)
+        super().__init__(
+            _milliseconds(seconds),
+            0 if report else _NO_REPORT,
+            _checked_name(name),
+            _stacksplice.DeadlineExceeded if interrupt else None,
+            f"{name or 'this block'} has not ended within {seconds:g} s",
+        )
+
+    def __call__(self, function: _Function, /) -> _Function:
+        from functools import wraps
+
+        seconds, name, interrupt, report = self._arguments
+        if name is None:
+            name = getattr(function, "__qualname__", None)
+        if getattr(getattr(function, "__code__", None), "co_flags", 0) & _SUSPENDED:
+            raise TypeError(f"{name} runs after its call has returned: use `with deadline(...):` in it")
+
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with deadline(seconds, name=name, interrupt=interrupt, report=report):
+                return function(*args, **kwargs)
+
+        return call  # type: ignore[return-value]

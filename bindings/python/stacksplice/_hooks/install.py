@@ -1,0 +1,149 @@
+"""install() and uninstall(): combined reports wherever exceptions are shown that nobody handled."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+# The loggers of unhandled exceptions: in tasks and callbacks, and in futures' callbacks.
+_LOGGERS = ("asyncio", "concurrent.futures")
+
+
+def _running_shell() -> Any:
+    """The shell of IPython, if this is one."""
+    module = sys.modules.get("IPython.core.interactiveshell")
+    shell = getattr(module, "InteractiveShell", None)
+    return shell.instance() if shell is not None and shell.initialized() else None
+
+
+def _leave_shell(shell: Any) -> None:
+    from .unhandled import show_after_cell
+
+    try:
+        shell.events.unregister("post_run_cell", show_after_cell)
+    except ValueError:  # it is not there
+        pass
+
+
+def _enter_shell(shell: Any) -> None:
+    from .unhandled import show_after_cell
+
+    _leave_shell(shell)  # once is enough
+    shell.events.register("post_run_cell", show_after_cell)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext stacksplice``: install(), in this shell of IPython."""
+    install()
+    _enter_shell(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """``%unload_ext stacksplice``: uninstall()."""
+    _leave_shell(shell)
+    uninstall()
+
+
+def install(
+    *,
+    capture_at_raise: bool = False,
+    locals: bool = False,
+    redact: bool | Callable[[str, str], str] | None = None,
+    crash: bool = False,
+) -> None:
+    """Show unhandled exceptions that passed code of several languages with their combined stack.
+
+    Attaches every LuaRuntime of lupa, those that exist and those made later: see attach().  Once
+    code of another language that may call Python is loaded (ctypes, cffi, extension modules), an
+    exception raised below such code keeps the stack of its raise, on CPython 3.12 and newer; other
+    raises pay for a few comparisons.
+
+    Sets sys.excepthook, which the interactive prompt calls too, threading.excepthook and
+    sys.unraisablehook.  Every event loop of asyncio, and concurrent.futures, log the combined report
+    of an unhandled exception in place of its traceback; a loop's own exception handler is called as
+    before.  IPython shows the report after its own traceback.  Other exceptions are shown as before.
+    Our hooks also call the hooks that they found, unless those are the interpreter's own.
+
+    If the program that embeds Python set a handler (stacksplice_set_unhandled_handler), it is asked
+    first about each such exception.  What it handles is not shown here.
+
+    redact: True, False or a hook: the same as redaction(), redaction(False) and redaction(hook=...).
+    None changes nothing; reports leave out secrets from the start.
+
+    crash: True also reports crashes (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT and SIGSYS, so fatal errors
+    of the interpreter, too) on stderr and in a file, and then lets the process die as before.
+
+    locals: True shows the local variables of Python's frames in all reports of living exceptions, and those
+    of Lua's frames if the error was born in lupa.  Values of the builtin types are shown, of others the type
+    alone: no __repr__ or other code of the program runs.  Secrets are left out as everywhere.  Only frames
+    of tracebacks are read; on CPython 3.11 this copies the variables of a frame that still runs to its
+    f_locals, as every reader does there.
+
+    Calling it again puts our hooks first again and can add capture_at_raise, locals and crash.  Each
+    sub-interpreter has its own hooks and needs its own call.
+
+    capture_at_raise captures the stack of every exception except StopIteration, StopAsyncIteration
+    and GeneratorExit where this interpreter first sees it: in the Python frame that raises it, or
+    that calls the C function that does, with the native frames outside.  Without it, the stack of
+    other exceptions is assembled from __traceback__ when they cross a border, and a gap says what is
+    missing.  Each raise costs about as much as a capture.  Raises NotImplementedError before CPython
+    3.12, and RuntimeError when others hold the tool ids 3, 4 and 5 of sys.monitoring.
+    """
+    import logging  # not at the top: many programs never need it
+
+    # No hook may import what executes a string, as tokenize does, which linecache imports: CPython would
+    # forget that an interrupt ends the program.
+    import tokenize  # noqa: F401
+
+    from .. import _stacksplice
+    from .._errors import traceback  # noqa: F401
+    from . import at_raise, interpreter, lupa, others
+    from .unhandled import unhandled_record
+
+    if redact is not None:
+        from .._base.redaction import redaction
+
+        redaction(redact is not False, hook=None if isinstance(redact, bool) else redact)
+    if capture_at_raise:
+        at_raise.begin()
+    if locals:
+        _stacksplice._show_locals(True)
+    if crash:
+        from . import crash as _crash
+
+        _crash.begin()
+    interpreter.occupy_all()
+    lupa.begin()
+    others.begin()
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(unhandled_record)
+    shell = _running_shell()
+    if shell is not None:
+        _enter_shell(shell)
+
+
+def uninstall() -> None:
+    """Put back the hooks that install() found, wherever ours is still the installed one; captures
+    at the raise and reports of crashes end, and reports show no local variables."""
+    import logging
+
+    from .. import _stacksplice
+    from . import at_raise, interpreter, lupa, others
+    from . import crash as _crash
+    from .unhandled import unhandled_record
+
+    lupa.end()
+    others.end()
+    at_raise.end()
+    _crash.end()
+    _stacksplice._show_locals(False)
+    interpreter.leave_all()
+    for name in _LOGGERS:
+        logging.getLogger(name).removeFilter(unhandled_record)
+    shell = _running_shell()
+    if shell is not None:
+        _leave_shell(shell)

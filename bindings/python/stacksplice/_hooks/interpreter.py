@@ -1,0 +1,161 @@
+"""The hooks of the interpreter for exceptions that nobody handled.
+
+Polite: each of ours calls the hook it found, unless that is the interpreter's own, and is removed
+only where it is still the installed one.
+"""
+
+from __future__ import annotations
+
+import sys
+from _thread import get_ident
+
+from .. import _stacksplice
+from .unhandled import show, tell_failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+    from typing import Any
+
+
+class Place:
+    """Where the interpreter looks for a hook: sys.excepthook."""
+
+    __slots__ = ("active", "holder", "name", "own")
+
+    def __init__(self, holder: Any, name: str, own: Callable[..., object]) -> None:
+        self.active = False
+        self.holder = holder
+        self.name = name
+        self.own = own
+
+    def occupy(self) -> None:
+        """Put a hook there, unless one of ours is there."""
+        found = getattr(self.holder, self.name, self.own)
+        self.active = True
+        if not isinstance(found, Hook):
+            setattr(self.holder, self.name, Hook(self, found))
+
+    def leave(self) -> None:
+        """Put back what was found if ours is still there.  One that others call only passes on."""
+        self.active = False
+        found = current = getattr(self.holder, self.name, self.own)
+        while isinstance(found, Hook):
+            found = found.found
+        if found is not current:
+            setattr(self.holder, self.name, found)
+
+    def exception(self, *arguments: Any) -> object:
+        """The exception that the hook is called with; None if it is not to be shown."""
+        return arguments[1]
+
+    def show(self, exc: BaseException, *arguments: Any) -> bool:
+        """Whether EXC was shown, or needs not be."""
+        return show(exc)
+
+
+class ThreadPlace(Place):
+    """threading.excepthook."""
+
+    __slots__ = ()
+
+    def exception(self, args: threading.ExceptHookArgs) -> object:
+        # The interpreter does not show it: a thread ends itself this way.
+        return None if isinstance(args.exc_value, SystemExit) else args.exc_value
+
+    def show(self, exc: BaseException, args: threading.ExceptHookArgs) -> bool:
+        name = args.thread.name if args.thread is not None else get_ident()
+        # A thread remembers the sys.stderr of its creation.
+        return show(exc, lambda: f"Exception in thread {name}:\n", getattr(args.thread, "_stderr", None))
+
+
+class UnraisablePlace(Place):
+    """sys.unraisablehook."""
+
+    __slots__ = ()
+
+    def exception(self, unraisable: sys.UnraisableHookArgs) -> object:
+        return unraisable.exc_value
+
+    def show(self, exc: BaseException, unraisable: sys.UnraisableHookArgs) -> bool:
+        return show(exc, lambda: self._header(unraisable))
+
+    @staticmethod
+    def _header(unraisable: sys.UnraisableHookArgs) -> str:
+        if unraisable.object is None:
+            return f"{unraisable.err_msg}:\n" if unraisable.err_msg else ""
+        try:
+            what = repr(unraisable.object)
+        except Exception:
+            what = "<object repr() failed>"
+        return f"{unraisable.err_msg or 'Exception ignored in'}: {what}\n"
+
+
+class Hook:
+    """Shows an exception, then calls the hook that was found, unless that is the interpreter's own.
+
+    What a call needs is reached from here: at the end of the interpreter modules lose their contents
+    before their functions are called for the last time.
+    """
+
+    __slots__ = ("ends_here", "found", "ident", "place", "tell_failure")
+
+    # Thread and address of what is being shown.  If install() was called again after other hooks
+    # were set, those are between two of ours; we show an exception only once.
+    _being_shown: set[tuple[int, int]] = set()
+
+    def __init__(self, place: Place, found: Callable[..., object]) -> None:
+        self.place = place
+        self.found = found
+        self.ends_here = _stacksplice._ends_here
+        self.ident = get_ident
+        self.tell_failure = tell_failure
+
+    def __call__(self, *arguments: Any) -> object:
+        exc = self.place.exception(*arguments) if self.place.active else None
+        if not isinstance(exc, BaseException):
+            return self.found(*arguments)
+        is_last = self.found is self.place.own
+        key = (self.ident(), id(exc))
+        if key in self._being_shown:
+            return None if is_last else self.found(*arguments)
+        self._being_shown.add(key)
+        try:
+            try:
+                self.ends_here(exc)  # from here: what called this method is what the exception came to
+                shown = self.place.show(exc, *arguments)
+            except Exception as failure:
+                self.tell_failure(failure)
+                shown = False
+            return None if shown and is_last else self.found(*arguments)
+        finally:
+            self._being_shown.discard(key)
+
+
+_places: list[Place] = []
+
+
+def _all_places() -> list[Place]:
+    if not _places:
+        import threading  # not at the top: many programs never need it
+
+        places = [
+            Place(sys, "excepthook", sys.__excepthook__),
+            ThreadPlace(threading, "excepthook", threading.__excepthook__),
+            UnraisablePlace(sys, "unraisablehook", sys.__unraisablehook__),
+        ]
+        _places[:] = _places or places
+    return _places
+
+
+def occupy_all() -> None:
+    """Put a hook of ours into every place where there is none."""
+    for place in _all_places():
+        place.occupy()
+
+
+def leave_all() -> None:
+    """Put back what was found, wherever ours is still the installed one."""
+    for place in _places:
+        place.leave()

@@ -1,0 +1,260 @@
+"""lupa's runtimes: attach() and detach(), and the watch that attaches new ones by itself."""
+
+from __future__ import annotations
+
+import sys
+
+from .. import _stacksplice
+from . import at_raise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+    from typing import Any
+
+_KNOWN = ((5, 3), (5, 4), (5, 5))
+
+
+def _is_module(name: str) -> bool:
+    """Whether NAME is that of a module of lupa, which has one for each Lua: lupa.lua54, lupa.luajit21."""
+    return name.startswith("lupa.lua") and name.removeprefix("lupa.lua").removeprefix("jit").isdecimal()
+
+
+def _type_of(runtime: object) -> Any:
+    """The class LuaRuntime from which RUNTIME is."""
+    for kind in type(runtime).__mro__:
+        module = sys.modules.get(kind.__module__)
+        if kind.__name__ == "LuaRuntime" and getattr(module, "LuaRuntime", None) is kind:
+            return kind
+    raise TypeError(f"runtime must be a LuaRuntime of lupa, not {type(runtime).__name__}")
+
+
+def _locked(runtime: Any, action: Callable[[Any], object]) -> None:
+    """Call ACTION with the class of RUNTIME while no other thread runs it.
+
+    Lua calls it, because a call holds lupa's lock; only what no script can change takes part.
+    """
+    kind = _type_of(runtime)
+    raised: list[BaseException] = []
+
+    def act() -> None:
+        try:
+            action(kind)
+        except BaseException as failure:
+            raised.append(failure)
+
+    kind.compile(runtime, "local act = ... act()")(act)
+    if raised:
+        raise raised.pop()
+
+
+def _address_of(coroutine: object) -> int:
+    """The address of the lua_State of COROUTINE."""
+    text = repr(coroutine)
+    digits = text.rpartition("0x")[2]  # <Lua thread at 0x55d0c8a0>
+    if not text.endswith(">") or digits == text:
+        raise RuntimeError(f"this lupa does not tell the address of a coroutine: {text}")
+    return int(digits.removesuffix(">"), 16)
+
+
+def _is_known(module: Any) -> bool:
+    """Whether the Lua of MODULE is known; in others nothing is touched."""
+    return module.LUA_VERSION in _KNOWN and "jit" not in module.__name__
+
+
+def _check_version(module: Any) -> None:
+    if not _is_known(module):
+        version = ".".join(map(str, module.LUA_VERSION))
+        raise ValueError(
+            f"{module.__name__} has a Lua that stacksplice does not know (it is like {version});"
+            " known are Lua 5.3, 5.4 and 5.5"
+        )
+
+
+def attach(runtime: Any, /) -> None:
+    """Have the errors of a LuaRuntime of lupa keep their combined stack.
+
+    install() does this for every runtime.  From now on exceptions that leave Lua in this runtime,
+    those of Python and LuaErrors, have an error object and Lua's lines in their __traceback__.
+    Types, texts and identities stay lupa's.  Attaching does not keep the runtime alive; doing it
+    again changes nothing.
+
+    Raises TypeError when runtime is no LuaRuntime; ValueError for a Lua that is not known (LuaJIT,
+    5.1, 5.2); OSError when the functions of its Lua cannot be found; lupa's own exceptions when the
+    runtime has no memory left.
+    """
+
+    def act(kind: Any) -> None:
+        module = sys.modules[kind.__module__]
+        coroutine = kind.compile(runtime, "").coroutine()
+        address = _address_of(coroutine)
+        _stacksplice._lupa_attach(id(runtime), address, coroutine, str(module.__file__), module.__dict__)
+
+    kind = _type_of(runtime)
+    _check_version(sys.modules[kind.__module__])
+    if not _stacksplice._lupa_attached(id(runtime)):
+        _watch(sys.modules[kind.__module__])
+        _locked(runtime, act)
+        at_raise.begin_below_others()
+
+
+def detach(runtime: Any, /) -> bool:
+    """Undo attach(); whether runtime was attached.  Raises TypeError when it is no LuaRuntime."""
+    _type_of(runtime)
+    if not _stacksplice._lupa_attached(id(runtime)):
+        return False
+    _locked(runtime, lambda kind: _stacksplice._lupa_detach(id(runtime)))
+    return True
+
+
+# ---- All runtimes --------------------------------------------------------------------------------
+
+_installed = False
+
+
+def _attach_if_known(runtime: Any) -> None:
+    """attach(), for install(): reports have a gap for what cannot be attached."""
+    try:
+        if _is_known(sys.modules[_type_of(runtime).__module__]):
+            attach(runtime)
+    except Exception:
+        pass
+
+
+# The runtimes for which a thread of ours waits.
+_awaited: set[int] = set()
+
+
+def _attach_later(runtime: Any, lock: Any) -> None:
+    """The same in a thread of its own, which waits until nobody runs RUNTIME."""
+    with lock:
+        _awaited.discard(id(runtime))
+        if _installed:
+            _attach_if_known(runtime)
+
+
+def _begin_to_wait(runtime: Any, lock: Any) -> None:
+    import threading
+
+    if id(runtime) in _awaited:
+        return
+    _awaited.add(id(runtime))
+    name = "stacksplice waits for a runtime of lupa"
+    try:
+        threading.Thread(target=_attach_later, args=(runtime, lock), name=name, daemon=True).start()
+    except RuntimeError:  # there can be no more threads: reports have the gap
+        _awaited.discard(id(runtime))
+
+
+def _lock_of(runtime: Any) -> Any:
+    """The lock that every call of RUNTIME holds; None if this lupa does not show it."""
+    import gc
+
+    held = (each for each in gc.get_referents(runtime) if type(each).__name__ == "FastRLock")
+    return next(held, None)
+
+
+def _attach_existing(runtime: Any) -> None:
+    """_attach_if_known() without waiting for another thread that runs RUNTIME."""
+    lock = _lock_of(runtime)
+    if lock is None:  # nothing tells whether it would wait
+        _attach_if_known(runtime)
+    elif lock.acquire(False):
+        try:
+            _attach_if_known(runtime)
+        finally:
+            lock.release()
+    else:
+        _begin_to_wait(runtime, lock)
+
+
+def _created(runtime: Any) -> None:
+    """Called while lupa makes RUNTIME, before it begins to count memory, or else afterwards."""
+    if not _installed or _stacksplice._lupa_attached(id(runtime)):
+        return
+    _attach_if_known(runtime)
+    kind = _type_of(runtime)
+    if _stacksplice._lupa_attached(id(runtime)) and kind.get_max_memory(runtime) is not None:
+        kind.gccollect(runtime)  # what is free now is not to be had in addition to the limit
+
+
+def _watch(module: ModuleType) -> None:
+    """Notice new runtimes and errors of MODULE."""
+    _stacksplice._lupa_watch(module.LuaRuntime, module.LuaError, _created)
+
+
+def _modules() -> Iterator[ModuleType]:
+    for name, module in list(sys.modules.items()):
+        if _is_module(name) and isinstance(getattr(module, "LuaRuntime", None), type):
+            yield module
+
+
+def _runtimes() -> list[Any]:
+    """All runtimes that exist."""
+    kinds = [module.LuaRuntime for module in _modules()]
+    return _stacksplice._lupa_existing((*kinds,)) if kinds else []
+
+
+class _Finder:
+    """Stands first in sys.meta_path and watches the modules of lupa that are imported later."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if not _is_module(name):
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find is not None and finder is not _finder else None
+            if spec is not None:
+                _watch_when_loaded(spec.loader)
+                return spec
+        return None
+
+
+_finder = _Finder()
+
+
+def _watch_when_loaded(loader: Any) -> None:
+    """Have LOADER, which is for one module, tell when that is there; its type stays."""
+    execute = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        del loader.exec_module
+        execute(module)
+        if _installed and isinstance(getattr(module, "LuaRuntime", None), type):
+            _watch(module)
+
+    loader.exec_module = exec_module
+
+
+def begin() -> None:
+    """Attach every runtime, those that exist and those made from now on."""
+    global _installed
+    _installed = True
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+    for module in _modules():
+        _watch(module)
+    for runtime in _runtimes():
+        if not _stacksplice._lupa_attached(id(runtime)):
+            _attach_existing(runtime)
+
+
+def is_begun() -> bool:
+    """Whether begin() was called, and not yet end()."""
+    return _installed
+
+
+def end() -> None:
+    """Detach every runtime, and notice no more."""
+    global _installed
+    _installed = False
+    if _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
+    _stacksplice._lupa_unwatch()
+    for runtime in _runtimes():
+        try:
+            detach(runtime)
+        except Exception:  # it has no memory left: it stays as it is
+            pass

@@ -1,0 +1,1 @@
+"""Names and lines of native frames from files of symbols."""

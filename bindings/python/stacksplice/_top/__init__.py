@@ -1,0 +1,1 @@
+"""Many reports: which errors are the most frequent."""
