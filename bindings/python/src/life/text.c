@@ -12,14 +12,6 @@ PyObject *sspy_text_from_wide(const WCHAR *text, uint32_t units)
                                  &order);
 }
 
-PyObject *sspy_text_from_bstr(BSTR text)
-{
-    PyObject *result = text ? sspy_text_from_wide(text, SysStringLen(text)) : Py_NewRef(Py_None);
-
-    SysFreeString(text);
-    return result;
-}
-
 PyObject *sspy_text_from_utf8(const char *bytes, size_t length)
 {
     PyObject *text = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)length, "surrogatepass");

@@ -5,8 +5,6 @@
 #include "life/life.h"
 
 PyObject *sspy_text_from_wide(const WCHAR *text, uint32_t units);
-/* None for NULL; TEXT is freed. */
-PyObject *sspy_text_from_bstr(BSTR text);
 /* Keeps surrogates; bytes that are no UTF-8 at all become U+FFFD. */
 PyObject *sspy_text_from_utf8(const char *bytes, size_t length);
 /* None for NULL; bytes that are no UTF-8 become U+FFFD. */

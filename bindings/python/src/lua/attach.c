@@ -43,11 +43,6 @@ void sspy_lua_forget(sspy_lua *lua)
     release(lua, false);
 }
 
-bool sspy_lua_is_closed(const sspy_lua *lua)
-{
-    return lua->calls->is_closed(lua->attachment);
-}
-
 IUnknown *sspy_lua_take_last(sspy_lua *lua, const char *text, size_t length)
 {
     return lua->calls->take_last(lua->attachment, text, length);
@@ -120,7 +115,7 @@ static PyObject *is_closed(PyObject *module, PyObject *capsule)
     sspy_lua *lua = PyCapsule_GetPointer(capsule, capsule_name);
 
     (void)module;
-    return lua ? PyBool_FromLong(sspy_lua_is_closed(lua)) : NULL;
+    return lua ? PyBool_FromLong(lua->calls->is_closed(lua->attachment)) : NULL;
 }
 
 PyDoc_STRVAR(

@@ -54,8 +54,6 @@ sspy_lua *sspy_lua_attach(void *L, const char *library, const ss_lua_hooks *hook
 void sspy_lua_detach(sspy_lua *lua);
 /* Free the handle alone: the state stays attached. */
 void sspy_lua_forget(sspy_lua *lua);
-/* Whether the state was closed or detached. */
-bool sspy_lua_is_closed(const sspy_lua *lua);
 /* See ss_lua_loadable: the caller gets a reference, or NULL. */
 IUnknown *sspy_lua_take_last(sspy_lua *lua, const char *text, size_t length);
 bool sspy_lua_owns(const sspy_lua *lua, void *coroutine);
