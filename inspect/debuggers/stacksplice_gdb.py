@@ -40,18 +40,20 @@ class Command(gdb.Command):
 
 class Backtrace(Command):
     """Print the combined stack of the selected thread, the newest frame last.
-    Usage: stacksplice bt [all] [-all-frames]
+    Usage: stacksplice bt [all] [-all-frames] [-locals]
 
       all          the stacks of all threads
-      -all-frames  also the frames inside of interpreters, which are otherwise counted only"""
+      -all-frames  also the frames inside of interpreters, which are otherwise counted only
+      -locals      also the local variables of scripts"""
 
     name = "stacksplice bt"
 
     @staticmethod
     def run(argument):
         """The text."""
-        options = options_of(gdb.string_to_argv(argument), ("all", "-all-frames"))
-        return text_of(target.stacks("all" in options), "-all-frames" in options)
+        options = options_of(gdb.string_to_argv(argument), ("all", "-all-frames", "-locals"))
+        document = target.stacks("all" in options, "-locals" in options)
+        return text_of(document, "-all-frames" in options, target.sources())
 
 
 class Errors(Command):

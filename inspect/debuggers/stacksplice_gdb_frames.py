@@ -7,6 +7,34 @@ import gdb
 import stacksplice_gdb_target as target
 from gdb.FrameDecorator import FrameDecorator
 from stacksplice_served import Refused, script_runs
+from stacksplice_values import plain_locals_of
+
+# After these, what was read of a process may have changed.
+CHANGES = "before_prompt cont exited inferior_call memory_changed register_changed new_objfile".split()
+
+
+class Reading:
+    """Stacks with scripts, of each inferior by the numbers of its threads, until something changes."""
+
+    def __init__(self, with_locals):
+        self.with_locals, self.known = with_locals, {}
+        for name in CHANGES:
+            getattr(gdb.events, name).connect(self.forget)
+
+    def forget(self, event=None):
+        """Called by gdb."""
+        self.known = {}
+
+    def of_selected_thread(self):
+        """Its stack."""
+        known = self.known.setdefault(gdb.selected_inferior().num, {})
+        number = target.number_of(gdb.selected_thread())
+        if number not in known:  # a second thread: all, since each reading takes the registers of all
+            known.update(target.scripts(bool(known), self.with_locals))
+        return known[number]
+
+
+stacks, stacks_with_locals = Reading(False), Reading(True)
 
 
 class Shown(FrameDecorator):
@@ -21,20 +49,42 @@ class Shown(FrameDecorator):
         return self.glue or super().elided()
 
 
+def _printable(text):
+    """TEXT with escapes in the place of what gdb cannot write, at which it would leave out the frame."""
+    charset = gdb.target_charset()
+    return text.encode(charset, "backslashreplace").decode(charset) if text else text
+
+
+class Local:
+    """One local variable of a script."""
+
+    def __init__(self, name, value):
+        self.name, self.told = name, value
+
+    def symbol(self):
+        """Its name."""
+        return _printable(self.name)
+
+    def value(self):
+        """A number or a text, which gdb prints in quotes."""
+        return self.told if isinstance(self.told, int) else _printable(self.told)
+
+
 class ScriptFrame(Shown):
     """One frame of a script.  Gdb prints it with the number of the native frame that runs it."""
 
-    def __init__(self, base, frame):
+    def __init__(self, base, place, frame):
         super().__init__(base)
-        self.frame = frame
+        self.place, self.frame = place, frame
 
     def function(self):
         """For example "(Python) main"."""
-        return "({}) {}".format(self.frame["language"].capitalize(), self.frame.get("function") or "?")
+        name = self.frame.get("function") or "?"
+        return _printable("({}) {}".format(self.frame["language"].capitalize(), name))
 
     def filename(self):
         """A gap has the reason here."""
-        return self.frame.get("file") or self.frame.get("reason")
+        return _printable(self.frame.get("file") or self.frame.get("reason"))
 
     def line(self):
         """Of the script."""
@@ -47,11 +97,17 @@ class ScriptFrame(Shown):
         """None: they are not known."""
 
     def frame_locals(self):
-        """None: they are not known."""
+        """For `bt -full`, which alone asks for them: they are read when it does."""
+        try:
+            runs = dict(script_runs(stacks_with_locals.of_selected_thread())[0])
+        except Refused:
+            return None
+        address, number = self.place
+        return [Local(*local) for local in plain_locals_of(runs[address][number])]
 
 
 def _sp(frame):
-    return int(frame.read_register("rsp")) & (1 << 64) - 1
+    return int(frame.read_register("sp")) & (1 << 64) - 1
 
 
 def _end(frame, start):
@@ -72,8 +128,9 @@ def merged(frames, runs):
         end = _end(frame, start) if runs else start
         while runs and start <= runs[0][0] < end:
             replaced = start
-            for script in runs.pop(0)[1]:
-                yield ScriptFrame(base, script)
+            address, scripts = runs.pop(0)
+            for number, script in enumerate(scripts):
+                yield ScriptFrame(base, (address, number), script)
         if replaced != start:
             yield Shown(base)
 
@@ -106,7 +163,7 @@ class Filter:
     def filter(self, frames):
         """Gdb's frames, of the selected thread."""
         try:
-            runs, glue = script_runs(target.stacks(False))
+            runs, glue = script_runs(stacks.of_selected_thread())
         except Refused as exc:
             self.tell(str(exc))
             return frames

@@ -5,28 +5,36 @@ import re
 
 import gdb
 import stacksplice_served as served
+from stacksplice_sources import Sources, sources_of, written_at
 
 MAPPING = re.compile(
     r"\s*0x(?P<start>[0-9a-f]+)\s+0x(?P<end>[0-9a-f]+)\s+0x[0-9a-f]+\s+0x(?P<offset>[0-9a-f]+)"
     r"(?:\s+(?P<rights>[-r][-w][-x])[-ps])?(?:\s+(?P<path>\S.*))?"
 )
+MACHINES = {"i386:x86-64": served.X86_64, "i386:x86-64:intel": served.X86_64, "aarch64": served.ARM_64}
 NO_PROCESS = "no process and no core file here: begin with run, attach PID, or core-file FILE"
 
 
 # ---- Threads -------------------------------------------------------------------------------------
 
 
-def _number(thread):
+def number_of(thread):
     """As the system knows it; a target without such numbers has those of gdb."""
     return thread.ptid[1] or thread.ptid[2] or thread.num
 
 
-def _registers():
+def _machine():
+    """(number, registers) of the selected inferior's."""
+    name = gdb.selected_inferior().architecture().name()
+    if name not in MACHINES:
+        raise served.Refused("only processes of x86-64 and 64-bit Arm can be read, this is " + name)
+    return MACHINES[name]
+
+
+def _registers(names):
     """Of the selected thread."""
     frame = gdb.newest_frame()
-    if frame.architecture().name() not in ("i386:x86-64", "i386:x86-64:intel"):
-        raise served.Refused("only processes of x86-64 can be read, this is " + frame.architecture().name())
-    return [int(frame.read_register(name)) for name in served.REGISTERS]
+    return [int(frame.read_register(name)) for name in names]
 
 
 class Selection:
@@ -46,11 +54,11 @@ class Selection:
             self.frame.select()
 
 
-def _thread_fact(thread):
+def _thread_fact(thread, registers):
     if thread.is_running():
-        return served.thread_fact(_number(thread), thread.name, None, "thread runs: interrupt it first")
+        return served.thread_fact(number_of(thread), thread.name, None, "thread runs: interrupt it first")
     thread.switch()
-    return served.thread_fact(_number(thread), thread.name, _registers())
+    return served.thread_fact(number_of(thread), thread.name, _registers(registers))
 
 
 def _wanted(all_threads):
@@ -78,7 +86,7 @@ def _is_core(path):
 
 def _core_file():
     """The core file that is debugged, or None.  Older versions of gdb say its name in a text only."""
-    named = re.findall(r"`(.+)', .*elf64-x86-64", gdb.execute("info files", to_string=True))
+    named = re.findall(r"`(.+)', .*elf64-", gdb.execute("info files", to_string=True))
     return next((os.path.abspath(path) for path in named if _is_core(path)), None)
 
 
@@ -114,6 +122,8 @@ def _mappings():
 def _facts():
     """All threads, also those that are not shown: stacks of several can lie in one mapping."""
     inferior = gdb.selected_inferior()
+    if not inferior.pid:
+        raise served.Refused(NO_PROCESS)
     program = gdb.current_progspace().filename
     yield served.fact("process", inferior.pid)
     core = _core_file()
@@ -127,11 +137,13 @@ def _facts():
     if program:
         yield served.fact("executable", program)
     yield from _mappings()
+    machine, registers = _machine()
+    yield served.fact("machine", machine)
     with Selection():
         for thread in _wanted(True):
-            yield _thread_fact(thread)
+            yield _thread_fact(thread, registers)
             if _is_here(inferior):
-                yield served.own_fact(inferior.pid, _number(thread))
+                yield served.own_fact(inferior.pid, number_of(thread))
 
 
 def _read(address, size):
@@ -192,11 +204,34 @@ def _stack():
 # ---- All -----------------------------------------------------------------------------------------
 
 
-def stacks(all_threads):
+def _shown(threads, with_locals):
+    shown = [served.fact("show", number_of(thread)) for thread in threads]
+    return [*_facts(), *shown, *([served.fact("locals")] if with_locals else ())]
+
+
+def stacks(all_threads, with_locals=False):
     """The document with the stack of the selected thread, or of all."""
     threads = _wanted(all_threads)
-    shown = [served.fact("show", _number(thread)) for thread in threads]
-    return served.inspect([*_facts(), *shown], _read, served.Names(_stacks(threads), _by_symbols))
+    facts = _shown(threads, with_locals)
+    return served.inspect(facts, _read, served.Names(_stacks(threads), _by_symbols))
+
+
+def scripts(all_threads, with_locals=False):
+    """The stack of the selected thread, or of all, by their numbers; empty where no script runs.
+
+    Gdb unwinds nothing for it, so that functions which are inlined are missing.
+    """
+    facts = [*_shown(_wanted(all_threads), with_locals), served.fact("scripts")]
+    document = served.inspect(facts, _read, served.Names((), _by_symbols))
+    return {thread["thread_id"]: thread["stack"] for thread in document["threads"]}
+
+
+def sources():
+    """The files of scripts, as far as those of the process are here."""
+    inferior, core = gdb.selected_inferior(), _core_file()
+    if core:
+        return Sources(written_at(core), _root())
+    return sources_of(inferior.pid) if _is_here(inferior) else Sources()
 
 
 def errors():

@@ -10,7 +10,7 @@ from stacksplice_served import Refused, errors_of, frames_of, options_of, text_o
 
 HELP = """Stacks of all languages of the process: native, Python and Lua frames in their order.
 
-Syntax: stacksplice bt [all] [-all-frames]
+Syntax: stacksplice bt [all] [-all-frames] [-locals]
         stacksplice errors
         stacksplice frame TOKEN
 
@@ -18,6 +18,7 @@ bt prints the combined stack of the selected thread, the newest frame last.
 
   all          the stacks of all threads
   -all-frames  also the frames inside of interpreters, which are otherwise counted only
+  -locals      also the local variables of scripts
 
 errors prints the errors that threads have now, and the one with which the process ended itself.
 frame prints what an element of a captured stack stands for; TOKEN is a number, or an expression."""
@@ -25,8 +26,9 @@ frame prints what an element of a captured stack stands for; TOKEN is a number, 
 
 def backtrace(words, process):
     """The text of `stacksplice bt`."""
-    options = options_of(words, ("all", "-all-frames"))
-    return text_of(target.stacks(process, "all" in options), "-all-frames" in options)
+    options = options_of(words, ("all", "-all-frames", "-locals"))
+    document = target.stacks(process, "all" in options, "-locals" in options)
+    return text_of(document, "-all-frames" in options, target.sources(process))
 
 
 def errors(words, process):

@@ -4,16 +4,27 @@ import os
 
 import lldb
 import stacksplice_served as served
+from stacksplice_sources import Sources, sources_of
 
+MACHINES = {"x86_64": served.X86_64, "aarch64": served.ARM_64, "arm64": served.ARM_64}
 NO_PROCESS = "no process and no core file here: begin with run, process attach, or target create --core FILE"
 
 
 # ---- Threads -------------------------------------------------------------------------------------
 
 
-def _registers(thread):
+def _machine(target):
+    """(number, registers) of the target's."""
+    triple = target.GetTriple()
+    machine = MACHINES.get(triple.partition("-")[0])
+    if machine is None:
+        raise served.Refused("only processes of x86-64 and 64-bit Arm can be read, this is " + triple)
+    return machine
+
+
+def _registers(thread, names):
     frame = thread.GetFrameAtIndex(0)
-    return [frame.FindRegister(name).GetValueAsUnsigned() for name in served.REGISTERS]
+    return [frame.FindRegister(name).GetValueAsUnsigned() for name in names]
 
 
 def _wanted(process, all_threads):
@@ -22,9 +33,6 @@ def _wanted(process, all_threads):
         raise served.Refused(NO_PROCESS)
     if process.GetState() not in (lldb.eStateStopped, lldb.eStateCrashed, lldb.eStateSuspended):
         raise served.Refused("the process runs: stop it first, by process interrupt")
-    triple = process.GetTarget().GetTriple()
-    if not triple.startswith("x86_64"):
-        raise served.Refused("only processes of x86-64 can be read, this is " + triple)
     selected = process.GetSelectedThread()
     others = [thread for thread in process if thread.GetThreadID() != selected.GetThreadID()]
     return [selected, *(others if all_threads else ())]
@@ -80,20 +88,27 @@ def _mappings(process, target):
         yield served.mapping_fact(start, end, rights, offset, path)
 
 
+def _is_here(process):
+    """Whether it is a process of this machine."""
+    return process.GetTarget().GetPlatform().GetName() == "host" and process.GetPluginName() != "elf-core"
+
+
 def _facts(process, shown=()):
     """All threads, also those that are not shown: stacks of several can lie in one mapping."""
     target = process.GetTarget()
     own = "/proc/{}/root".format(process.GetProcessID())
+    machine, registers = _machine(target)
     yield served.fact("process", process.GetProcessID())
     yield served.fact("executable", target.GetExecutable())
-    is_here = target.GetPlatform().GetName() == "host" and process.GetPluginName() != "elf-core"
+    yield served.fact("machine", machine)
+    is_here = _is_here(process)
     if is_here and os.path.exists(own):
         yield served.fact("root", own)  # it may see other files than lldb
         yield from served.mapping_facts(process.GetProcessID())
     else:
         yield from _mappings(process, target)
     for thread in _wanted(process, True):
-        yield served.thread_fact(thread.GetThreadID(), thread.GetName(), _registers(thread))
+        yield served.thread_fact(thread.GetThreadID(), thread.GetName(), _registers(thread, registers))
         if is_here:
             yield served.own_fact(process.GetProcessID(), thread.GetThreadID())
     for thread in shown:
@@ -119,10 +134,16 @@ def _stack(thread):
         yield frame.GetPC(), _row(name, frame.GetLineEntry()), frame.IsInlined(), name == "__restore_rt"
 
 
-def stacks(process, all_threads):
+def stacks(process, all_threads, with_locals):
     """The document with the stack of the selected thread, or of all."""
     threads = _wanted(process, all_threads)
-    return _inspect(process, _facts(process, threads), map(_stack, threads))
+    wanted = [served.fact("locals")] if with_locals else []
+    return _inspect(process, [*_facts(process, threads), *wanted], map(_stack, threads))
+
+
+def sources(process):
+    """The files of scripts, as far as those of the process are here."""
+    return sources_of(process.GetProcessID()) if _is_here(process) else Sources()
 
 
 def errors(process):

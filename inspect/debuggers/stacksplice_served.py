@@ -9,8 +9,12 @@ import os
 import shutil
 import subprocess
 
-# DWARF's order, in which the program takes them.
-REGISTERS = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()
+from stacksplice_values import locals_of
+
+# Each machine's number in the headers of ELF files, and its registers in DWARF's order, in which the
+# program takes them.
+X86_64 = 62, "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()
+ARM_64 = 183, ["x%d" % number for number in range(31)] + ["sp", "pc"]
 
 
 class Refused(Exception):
@@ -167,19 +171,30 @@ def inspect(facts, read, name):
         raise Refused(complaint or "stacksplice-inspect ended early: please report this") from None
 
 
+def _stack_text(stack, all_frames, sources):
+    """The lines of STACK, the newest frame last, with source and variables as far as they are known."""
+    lines = []
+    for frame in reversed(stack):
+        if all_frames or not frame.get("glue"):
+            source = sources.line(frame)
+            lines.append("    " + frame.get("text", "?"))
+            lines += ["      " + source] if source else []
+            lines += ["        {} = {}".format(*local) for local in locals_of(frame)]
+    return lines
+
+
 def _heading(thread):
     name = " (" + thread["name"] + ")" if "name" in thread else ""
     return "thread " + str(thread["thread_id"]) + name
 
 
-def text_of(document, all_frames):
-    """DOCUMENT for people, as `python -m stacksplice dump` writes it: the newest frame is the last."""
+def text_of(document, all_frames, sources):
+    """DOCUMENT for people, as `python -m stacksplice dump` writes it."""
     parts = ["note: " + note for note in document["notes"]]
     for thread in document["threads"]:
         parts += ["", _heading(thread)]
-        shown = [frame for frame in thread["stack"] if all_frames or not frame.get("glue")]
-        parts += ["    " + frame.get("text", "?") for frame in reversed(shown)]
-        hidden = len(thread["stack"]) - len(shown)
+        parts += _stack_text(thread["stack"], all_frames, sources)
+        hidden = sum(not all_frames and bool(frame.get("glue")) for frame in thread["stack"])
         if hidden:
             parts.append("    ... {} glue frame{} hidden".format(hidden, "s" if hidden > 1 else ""))
     return "\n".join(parts).lstrip("\n") + "\n"
@@ -211,13 +226,13 @@ def options_of(words, known):
     return set(words)
 
 
-def script_runs(document):
-    """The script frames of the one thread of DOCUMENT, innermost first: (stack address, frames).
+def script_runs(stack):
+    """The script frames of STACK, innermost first: (stack address, frames).
 
     And the stack addresses of its glue.
     """
     runs, glue = [], set()
-    for frame in document["threads"][0]["stack"] if document["threads"] else ():
+    for frame in stack:
         address = frame.get("stack_address")
         if frame["kind"] == "native":
             glue |= {address} if frame.get("glue") else set()

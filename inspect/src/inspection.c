@@ -18,12 +18,18 @@ void ssi_inspection_find(ssi_inspection *i, const ssi_target *target)
     ssi_blocks_find(target, &i->blocks, &i->scripts);
 }
 
+bool ssi_inspection_wants_stacks(const ssi_inspection *i)
+{
+    return !i->served.scripts || i->python_count || i->luas.copy_count;
+}
+
 void ssi_inspection_read(ssi_inspection *i, const ssi_target *target)
 {
     for (size_t at = 0; at < i->python_count; at++)
         ssi_python_read(target, &i->pythons[at], &i->scripts);
     ssi_lua_read(target, &i->luas, &i->scripts);
-    ssi_errors_read(target, &i->blocks, &i->errors, &i->scripts);
+    if (!i->served.scripts)
+        ssi_errors_read(target, &i->blocks, &i->errors, &i->scripts);
     if (i->has_token)
         i->named = ssi_token_look_up(target, &i->blocks, i->token);
 }
@@ -59,11 +65,24 @@ static void write_error(const ssi_inspection *i, const char *name, int thread)
     free(text);
 }
 
+/* Whether the stack of THREAD is to be unwound, which also says where functions of Lua ran. */
+static bool wants_stack(const ssi_inspection *i, const ssi_thread *thread)
+{
+    if (!i->served.scripts)
+        return !i->served.errors;
+    if (i->luas.state_count)
+        return true;
+    for (size_t at = 0; at < i->scripts.run_count; at++)
+        if (i->scripts.runs[at].thread == thread->id)
+            return true;
+    return false;
+}
+
 /* Unwind and write all that was read. */
 static void write_threads(ssi_inspection *i, const ssi_target *target)
 {
     const char *why = NULL;
-    ssi_native *native = ssi_native_new(target, &why);
+    ssi_native *native = ssi_inspection_wants_stacks(i) ? ssi_native_new(target, &why) : NULL;
     ssi_frames stack = {0};
     bool is_first = true;
 
@@ -76,7 +95,8 @@ static void write_threads(ssi_inspection *i, const ssi_target *target)
 
         if (!ssi_served_shows(&i->served, thread->id))
             continue;
-        if (!i->served.errors)
+        stack.count = 0;
+        if (wants_stack(i, thread))
             ssi_splice(target, native, why, thread, &i->luas, &i->scripts, &stack);
         ssi_served_describe(&i->served, &stack);
         ssi_write_thread(thread, &stack, is_first);

@@ -26,6 +26,8 @@ typedef struct ssi_inspection {
 
 /* Find the interpreters and stacksplice itself by what binaries say; it takes time. */
 void ssi_inspection_find(ssi_inspection *i, const ssi_target *target);
+/* Whether any thread's stack is needed, by what was found. */
+bool ssi_inspection_wants_stacks(const ssi_inspection *i);
 /* Read what they run.  The target may not run meanwhile. */
 void ssi_inspection_read(ssi_inspection *i, const ssi_target *target);
 /* Unwind and write all that was read, or only the asked element of a stack; false if standard

@@ -109,8 +109,11 @@ static int inspect_memory(ssi_target *target, ssi_inspection *i)
     if (!pages)
         return refuse("out of memory");
     target->memory = ssi_pages_memory(pages);
-    ssi_pages_take_stacks(pages, target);
-    status = inspect_resting(target, i);
+    ssi_inspection_find(i, target);
+    if (ssi_inspection_wants_stacks(i))
+        ssi_pages_take_stacks(pages, target);
+    ssi_inspection_read(i, target);
+    status = report(target, i);
     ssi_pages_free(pages);
     return status;
 }
@@ -123,6 +126,7 @@ static int inspect_served(ssi_inspection *i)
 
     i->has_token = i->served.has_token;
     i->token = i->served.token;
+    i->scripts.with_locals = i->served.locals;
     if (why)
         status = refuse(why);
     else if (i->served.core)

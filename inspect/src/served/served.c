@@ -21,6 +21,16 @@ static bool read_process(reader *r, char *rest)
     return true;
 }
 
+/* Its number in the headers of ELF files. */
+static bool read_machine(reader *r, char *rest)
+{
+    const ssi_machine *machine = ssi_machine_find((unsigned)strtoul(rest, NULL, 10));
+
+    if (machine)
+        r->target->machine = machine;
+    return true;
+}
+
 static bool read_executable(reader *r, char *rest)
 {
     free(r->target->executable);
@@ -134,17 +144,30 @@ static bool read_errors(reader *r, char *rest)
     return true;
 }
 
+static bool read_scripts(reader *r, char *rest)
+{
+    (void)rest;
+    r->served->scripts = true;
+    return true;
+}
+
+static bool read_locals(reader *r, char *rest)
+{
+    (void)rest;
+    r->served->locals = true;
+    return true;
+}
+
 static const struct row {
     const char *word;
     bool (*read)(reader *r, char *rest);
 } rows[] = {
-    {"process", read_process}, {"executable", read_executable},
-    {"core", read_core},       {"program", read_program},
-    {"root", read_root},       {"mapping", read_mapping},
-    {"thread", read_thread},   {"registers", read_registers},
-    {"why", read_why},         {"own", read_own},
-    {"show", read_show},       {"names", read_names},
-    {"token", read_token},     {"errors", read_errors},
+    {"process", read_process}, {"machine", read_machine}, {"executable", read_executable},
+    {"core", read_core},       {"program", read_program}, {"root", read_root},
+    {"mapping", read_mapping}, {"thread", read_thread},   {"registers", read_registers},
+    {"why", read_why},         {"own", read_own},         {"show", read_show},
+    {"names", read_names},     {"token", read_token},     {"errors", read_errors},
+    {"scripts", read_scripts}, {"locals", read_locals},
 };
 
 /* False without memory; a line that is not known is of a newer debugger's script. */

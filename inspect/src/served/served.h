@@ -19,8 +19,10 @@ typedef struct ssi_served {
     size_t shown_count, shown_room;
     bool has_token; /* only the element TOKEN of a stack is asked for */
     uint64_t token;
-    bool errors; /* errors are wanted, and no stacks of threads */
-    bool names;  /* the debugger names native frames, and texts are wanted */
+    bool errors;  /* errors are wanted, and no stacks of threads */
+    bool scripts; /* only the stacks of threads in which scripts may run are wanted */
+    bool locals;  /* local variables of scripts are wanted */
+    bool names;   /* the debugger names native frames, and texts are wanted */
 } ssi_served;
 
 /* Fill SERVED and TARGET from what the debugger sends; NULL, or why that cannot be. */

@@ -1,0 +1,81 @@
+"""Local variables and lines of source in gdb and lldb: those of `dump --locals`, but for secrets."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+
+import pytest
+from building import HERE
+from debugging import gdb, lldb, needs_known_program, part
+from test_commands import command
+from test_core import copy_of
+from test_dump_locals import resting
+from test_dump_lua import luas
+
+LUA = str(HERE / "dump_locals_program.lua")
+PYTHON = str(HERE / "dump_locals_program.py")
+
+
+def in_gdb(process: int, *commands: str) -> str:
+    return part(gdb("echo BEGIN\\n", *commands, arguments=("-p", str(process))))
+
+
+def in_lldb(process: int, *commands: str) -> str:
+    return lldb(f"process attach --pid {process}", *commands)
+
+
+def of_scripts(text: str) -> list[str]:
+    """The script frames of TEXT with what is below each, but for what reports redact."""
+    found, within = [], False
+    for line in text.splitlines():
+        if not line.startswith("      "):
+            within = line.startswith(("    (Python)", "    (Lua)"))
+        if within and not line.strip().startswith(("password = ", "shop = ")):
+            found.append(line)
+    return found
+
+
+@pytest.mark.parametrize("debugger", [in_gdb, in_lldb])
+def test_python(debugger: Callable[..., str]):
+    with resting(sys.executable, PYTHON) as process:
+        told = of_scripts(command("dump", "--locals", str(process)).stdout)
+        seen = debugger(process, "stacksplice bt -locals")
+        assert "        half = 0.5" in told and '      texts("", b"")' in told
+        assert of_scripts(seen) == told
+        assert " half = " not in debugger(process, "stacksplice bt")
+
+
+@pytest.mark.parametrize("debugger", [in_gdb, in_lldb])
+def test_lua(debugger: Callable[..., str]):
+    with resting(*next(luas()), LUA) as process:
+        told = of_scripts(command("dump", "--locals", str(process)).stdout)
+        assert "        half = 0.5" in told
+        assert of_scripts(debugger(process, "stacksplice bt -locals")) == told
+
+
+def test_a_core_file(tmp_path):
+    needs_known_program()
+    with resting(sys.executable, PYTHON) as process:
+        core = str(copy_of(process, tmp_path))
+    told = of_scripts(command("core", "--locals", core).stdout)
+    seen = gdb("stacksplice bt -locals", arguments=(os.path.realpath(sys.executable), core))
+    assert "        half = 0.5" in told and of_scripts(seen) == told
+
+
+def test_in_gdbs_own_bt():
+    with resting(sys.executable, PYTHON) as process:
+        seen = in_gdb(process, "bt -full -hide")
+    frame = re.search(r"^(?:#\d+ +)?\(Python\) numbers .*\n((?:  .*\n)+)", seen, re.MULTILINE)
+    assert frame
+    assert {'half = "0.5"', "small = 7", 'yes = "True"'} <= {line.strip() for line in frame[1].splitlines()}
+
+
+def test_names_that_gdbs_charset_lacks(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("def größe(text):\n print(flush=True)\n input()\ngröße('é\\ud800')\n", "utf-8")
+    with resting(sys.executable, str(program)) as process:
+        seen = in_gdb(process, "set charset ASCII", "bt -full -hide")
+    assert r"(Python) gr\xf6\xdfe () at " in seen and r'text = "\\xe9\\ud800"' in seen
