@@ -101,6 +101,7 @@ need_for_tests() {
     if wants pytest pythons; then
         need gdb command -v gdb
         need gdbserver command -v gdbserver
+        need gdb-multiarch command -v gdb-multiarch
         need lldb command -v lldb
         need python3-lldb sh -c 'ls -d /usr/lib/llvm-*/lib/python3*/*-packages/lldb'
     fi

@@ -31,7 +31,7 @@ class Reading:
         number = target.number_of(gdb.selected_thread())
         if number not in known:  # a second thread: all, since each reading takes the registers of all
             known.update(target.scripts(bool(known), self.with_locals))
-        return known[number]
+        return known.get(number, [])
 
 
 stacks, stacks_with_locals = Reading(False), Reading(True)
@@ -78,13 +78,15 @@ class ScriptFrame(Shown):
         self.place, self.frame = place, frame
 
     def function(self):
-        """For example "(Python) main"."""
+        """For example "(Python) main", or the reason of a gap."""
+        if self.frame["kind"] == "gap":
+            return "[gap: {}]".format(self.frame["reason"])
         name = self.frame.get("function") or "?"
         return _printable("({}) {}".format(self.frame["language"].capitalize(), name))
 
     def filename(self):
-        """A gap has the reason here."""
-        return _printable(self.frame.get("file") or self.frame.get("reason"))
+        """Of the script."""
+        return _printable(self.frame.get("file"))
 
     def line(self):
         """Of the script."""
@@ -98,6 +100,8 @@ class ScriptFrame(Shown):
 
     def frame_locals(self):
         """For `bt -full`, which alone asks for them: they are read when it does."""
+        if self.place is None:
+            return None
         try:
             runs = dict(script_runs(stacks_with_locals.of_selected_thread())[0])
         except Refused:
@@ -112,27 +116,39 @@ def _sp(frame):
 
 def _end(frame, start):
     """Where the part of the stack ends that begins at START, for a native function and all that is
-    inlined in it."""
+    inlined in it.  START if gdb finds no caller: what it stands for is not known."""
     while frame is not None and _sp(frame) <= start:
         frame = frame.older()
-    return 1 << 64 if frame is None else _sp(frame)
+    return start if frame is None else _sp(frame)
+
+
+def _gap(base, reason):
+    return ScriptFrame(base, None, {"kind": "gap", "reason": reason})
+
+
+def _run(base, run):
+    address, scripts = run
+    return [ScriptFrame(base, (address, number), script) for number, script in enumerate(scripts)]
 
 
 def merged(frames, runs):
     """FRAMES, with RUNS of script frames in the place of those that run them."""
-    runs = list(runs)
-    replaced = None
+    runs, base, replaced = list(runs), None, None
     for base in frames:
         frame = base.inferior_frame()
         start = _sp(frame)
         end = _end(frame, start) if runs else start
         while runs and start <= runs[0][0] < end:
+            if replaced == start:
+                yield _gap(base, "two runs of frames in one native frame")
             replaced = start
-            address, scripts = runs.pop(0)
-            for number, script in enumerate(scripts):
-                yield ScriptFrame(base, (address, number), script)
+            yield from _run(base, runs.pop(0))
         if replaced != start:
             yield Shown(base)
+    if runs and base is not None:
+        yield _gap(base, "native frames of what follows were not found")
+    for run in runs:
+        yield from _run(base, run)
 
 
 def folded(frames, glue):
@@ -155,19 +171,28 @@ class Filter:
 
     name = "stacksplice"
     priority = 100
-    enabled = True
 
     def __init__(self):
-        self.told = None
+        self.told, self.is_wanted = None, True
+
+    @property
+    def enabled(self):
+        """Gdb asks before each `bt`.  Where no script runs it prints as without any filter, which is
+        quicker, and says why a stack ends early."""
+        try:
+            return self.is_wanted and bool(script_runs(stacks.of_selected_thread())[0])
+        except (Refused, gdb.error) as exc:
+            self.tell(str(exc))
+            return False
+
+    @enabled.setter
+    def enabled(self, is_wanted):
+        self.is_wanted = is_wanted
 
     def filter(self, frames):
         """Gdb's frames, of the selected thread."""
-        try:
-            runs, glue = script_runs(stacks.of_selected_thread())
-        except Refused as exc:
-            self.tell(str(exc))
-            return frames
-        return folded(merged(frames, runs), glue) if runs else frames
+        runs, glue = script_runs(stacks.of_selected_thread())
+        return folded(merged(frames, runs), glue)
 
     def tell(self, why):
         """Say once why frames of scripts are missing."""

@@ -23,12 +23,17 @@ def number_of(thread):
     return thread.ptid[1] or thread.ptid[2] or thread.num
 
 
+def _architecture():
+    return gdb.selected_inferior().architecture().name()
+
+
 def _machine():
     """(number, registers) of the selected inferior's."""
-    name = gdb.selected_inferior().architecture().name()
-    if name not in MACHINES:
-        raise served.Refused("only processes of x86-64 and 64-bit Arm can be read, this is " + name)
-    return MACHINES[name]
+    if _architecture() not in MACHINES:
+        raise served.Refused(
+            "only processes of x86-64 and 64-bit Arm can be read, this is " + _architecture()
+        )
+    return MACHINES[_architecture()]
 
 
 def _registers(names):
@@ -76,18 +81,28 @@ def _wanted(all_threads):
 # ---- Process or core file ------------------------------------------------------------------------
 
 
-def _is_core(path):
+def _machine_of_core(path):
+    """Its number; None if PATH is no core file."""
     try:
         with open(path, "rb") as file:
-            return file.read(18)[16:] == b"\x04\0"  # ET_CORE
+            header = file.read(20)
     except OSError:
-        return False
+        return None
+    is_core = header[16:18] == b"\x04\0"  # ET_CORE
+    return int.from_bytes(header[18:], "little") if is_core else None
 
 
 def _core_file():
     """The core file that is debugged, or None.  Older versions of gdb say its name in a text only."""
-    named = re.findall(r"`(.+)', .*elf64-", gdb.execute("info files", to_string=True))
-    return next((os.path.abspath(path) for path in named if _is_core(path)), None)
+    for path in re.findall(r"`(.+)', .*elf64-", gdb.execute("info files", to_string=True)):
+        machine = _machine_of_core(path)
+        if machine is not None and machine != MACHINES.get(_architecture(), (None,))[0]:
+            raise served.Refused(
+                "gdb reads this core file as one of {}: gdb-multiarch may know it".format(_architecture())
+            )
+        if machine is not None:
+            return os.path.abspath(path)
+    return None
 
 
 def _is_here(inferior):

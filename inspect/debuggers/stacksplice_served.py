@@ -116,11 +116,15 @@ class Names:
 
 
 def _readable(read, address, size):
-    """The bytes at ADDRESS up to the first that cannot be read, where a debugger reads all or nothing.
+    """The bytes at ADDRESS up to the first that cannot be read.
 
-    Newer C libraries have the guard pages of stacks in the mapping of the stacks.
+    gdb reads all or nothing, but newer C libraries have the guard pages of stacks in the mapping of
+    the stacks; lldb reads no further than to the end of a section.
     """
-    data = read(address, size)
+    data = more = read(address, size)
+    while more and len(data) < size:
+        more = read(address + len(data), size - len(data))
+        data += more or b""
     low, high = 0, size
     while not data and high - low > 1:
         middle = (low + high) // 2

@@ -21,16 +21,27 @@ GDB_SCRIPT = PACKAGE / "_debuggers" / "stacksplice_gdb.py"
 LLDB_SCRIPT = PACKAGE / "_debuggers" / "stacksplice_lldb.py"
 
 
-def gdb(*commands: str, script: Path | None = GDB_SCRIPT, arguments: tuple[str, ...] = ()) -> str:
+def gdb(
+    *commands: str,
+    script: Path | None = GDB_SCRIPT,
+    arguments: tuple[str, ...] = (),
+    program: str = "gdb",
+) -> str:
     """What gdb prints."""
-    if shutil.which("gdb") is None:
-        pytest.skip("gdb is not installed")
-    given = ["gdb", "-nx", "-batch", "-ex", "set width 0", "-ex", "set confirm off", *arguments]
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    given = [program, "-nx", "-batch", "-ex", "set width 0", "-ex", "set confirm off", *arguments]
     for each in (f"source {script}" if script else "", *commands):
         given += ["-ex", each] if each else []
     without = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(
-        given, capture_output=True, text=True, env=without, stdin=subprocess.DEVNULL, timeout=120
+        given,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env=without,
+        stdin=subprocess.DEVNULL,
+        timeout=120,
     )
     return done.stdout + done.stderr
 
@@ -79,15 +90,16 @@ def can_load(name: str) -> bool:
 
 def lldb(*commands: str) -> str:
     """What lldb prints, until the first error."""
-    if shutil.which("lldb") is None:
+    program = shutil.which("lldb")
+    if program is None:
         pytest.skip("lldb is not installed")
     given = ["lldb", "--no-lldbinit", "-b", "-o", f"command script import {LLDB_SCRIPT}"]
     for each in commands:
         given += ["-o", each]
     without = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     # Debian's lldb 14 looks for its own modules in a folder that does not exist.
-    folders = sorted(Path("/usr/lib").glob("llvm-*/lib/python3*/*-packages/lldb"))
-    without |= {"PYTHONPATH": str(folder.parent) for folder in folders}
+    installed = Path(program).resolve().parent.parent
+    without |= {"PYTHONPATH": str(module.parent) for module in installed.glob("lib/python3*/*-packages/lldb")}
     done = subprocess.run(
         given, capture_output=True, text=True, env=without, stdin=subprocess.DEVNULL, timeout=120
     )
