@@ -20,6 +20,12 @@ class Prefix(gdb.Command):
     def __init__(self):
         super().__init__("stacksplice", gdb.COMMAND_STACK, prefix=True)
 
+    def invoke(self, argument, from_tty):
+        """Called by gdb for what is none of the commands."""
+        if argument:
+            raise gdb.GdbError('stacksplice: no command "{}"; see help stacksplice'.format(argument))
+        gdb.execute("help stacksplice", from_tty)
+
 
 class Command(gdb.Command):
     """What the commands share: `run` gives the text for an argument, or raises Refused."""

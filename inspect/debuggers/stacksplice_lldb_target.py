@@ -4,7 +4,7 @@ import os
 
 import lldb
 import stacksplice_served as served
-from stacksplice_sources import Sources, sources_of
+from stacksplice_sources import Sources, sources_of, written_at
 
 MACHINES = {"x86_64": served.X86_64, "aarch64": served.ARM_64, "arm64": served.ARM_64}
 NO_PROCESS = "no process and no core file here: begin with run, process attach, or target create --core FILE"
@@ -143,7 +143,10 @@ def stacks(process, all_threads, with_locals):
 
 def sources(process):
     """The files of scripts, as far as those of the process are here."""
-    return sources_of(process.GetProcessID()) if _is_here(process) else Sources()
+    if _is_here(process):
+        return sources_of(process.GetProcessID())
+    core = str(process.GetCoreFile()) if hasattr(process, "GetCoreFile") else ""  # since lldb 17
+    return Sources(written_at(core))
 
 
 def errors(process):

@@ -213,9 +213,11 @@ def error_of(*commands: str, **options) -> str:
 
 
 def test_errors_are_one_line_with_the_next_step(process):
-    assert error_of("stacksplice bt") == (
-        "no process and no core file here: begin with run, attach PID, or core-file FILE"
-    )
+    for command_of_process in ("stacksplice bt", "stacksplice errors", "stacksplice frame 0"):
+        assert error_of(command_of_process) == (
+            "no process and no core file here: begin with run, attach PID, or core-file FILE"
+        )
+    assert error_of("stacksplice nosuch") == 'no command "nosuch"; see help stacksplice'
     assert error_of("stacksplice bt everything") == (
         "'everything' is no option here; there are: all, -all-frames, -locals"
     )

@@ -7,7 +7,7 @@ import re
 import sys
 
 import pytest
-from debugging import begun, frames, lldb, needs_known_program, scripts_of
+from debugging import begun, frames, gdb, lldb, needs_known_program, scripts_of
 from test_commands import command
 from test_core import copy_of
 
@@ -38,6 +38,17 @@ def test_bt_hides_glue(target):
     seen = lldb(begin, "stacksplice bt all")
     assert scripts_of(seen) == scripts_of(told) and " glue frames hidden\n" in seen
     assert not re.search(r"^    \(C\) .*(lua_pcallk|_PyEval)", seen, re.MULTILINE)
+
+
+def test_a_core_file_without_the_pages_of_binaries(tmp_path):
+    needs_known_program()
+    core = tmp_path / "core"
+    with begun() as process:
+        gdb(f"gcore {core}", script=None, arguments=("-p", str(process)))
+    told = scripts_of(command("core", str(core)).stdout)
+    assert len(told) > 8
+    seen = lldb(f"target create {os.path.realpath(sys.executable)} --core {core}", "stacksplice bt")
+    assert scripts_of(seen) == told
 
 
 @pytest.mark.parametrize(
