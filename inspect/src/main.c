@@ -9,11 +9,14 @@
 #include "live/live.h"
 
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { DONE = 0, REFUSED = 2 };
+enum { DONE = 0, REFUSED = 2, MAX_STOPPED_SECONDS = 20 };
 
 static int refuse(const char *message)
 {
@@ -27,20 +30,56 @@ static int report(const ssi_target *target, ssi_inspection *i)
     return ssi_inspection_write(i, target) ? DONE : refuse("standard output takes no more");
 }
 
+typedef struct stopping {
+    ssi_target *target;
+    ssi_pages *pages;
+    ssi_inspection *i;
+    int error;
+} stopping;
+
 /* Stop the process, read all that changes, let it go. */
-static int read_stopped(ssi_target *target, ssi_pages *pages, ssi_inspection *i)
+static void *read_stopped(void *data)
 {
+    stopping *s = data;
+
+    ssi_pages_forget(s->pages);
+    s->error = ssi_live_stop(s->target);
+    if (s->error)
+        return NULL;
+    ssi_pages_take_stacks(s->pages, s->target);
+    ssi_inspection_read(s->i, s->target);
+    ssi_live_release(s->target);
+    ssi_pages_freeze(s->pages);
+    return NULL;
+}
+
+/* The process may itself be who brings the memory that is read, by userfaultfd or FUSE. */
+static void give_up(int signal)
+{
+    static const char why[] = "the memory of the process cannot be read in time: it goes on\n";
+
+    (void)signal;
+    if (write(STDERR_FILENO, why, sizeof why - 1) < 0)
+        _exit(REFUSED);
+    _exit(REFUSED);
+}
+
+/* A thread that could not be stopped would still stop for its tracer later, and wait for it.  So the
+   tracer is a thread of its own: when it ends, the kernel lets go all that it traced. */
+static int read_by_tracer(ssi_target *target, ssi_pages *pages, ssi_inspection *i)
+{
+    stopping s = {target, pages, i, 0};
+    pthread_t tracer;
     int error;
 
-    ssi_pages_forget(pages);
-    error = ssi_live_stop(target);
+    signal(SIGALRM, give_up);
+    alarm(MAX_STOPPED_SECONDS);
+    error = pthread_create(&tracer, NULL, read_stopped, &s);
     if (error)
         return error;
-    ssi_pages_take_stacks(pages, target);
-    ssi_inspection_read(i, target);
-    ssi_live_release(target);
-    ssi_pages_freeze(pages);
-    return 0;
+    pthread_join(tracer, NULL);
+    alarm(0);
+    return s.error;
 }
 
 static int inspect_process(int process, ssi_inspection *i)
@@ -55,7 +94,7 @@ static int inspect_process(int process, ssi_inspection *i)
     target.memory = ssi_pages_memory(pages);
     if (!error) {
         ssi_inspection_find(i, &target);
-        error = read_stopped(&target, pages, i);
+        error = read_by_tracer(&target, pages, i);
     }
     if (error) {
         ssi_explain_refusal(process, error, message, sizeof message);

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import HERE, PACKAGE
+from building import HERE, PACKAGE, compile_c
 from html_pages import Page
 from stacksplice import _stacksplice
 from test_commands import command, environment
@@ -313,6 +314,32 @@ def test_the_process_goes_on_as_it_was(sleeping):
     assert state_of(sleeping.pid) == "T"
     sleeping.send_signal(signal.SIGCONT)
     assert sleeping.communicate("", timeout=60)[0] == "" and sleeping.returncode == 0
+
+
+def test_a_thread_that_cannot_be_stopped_is_let_go(tmp_path):
+    """It would stop as soon as it can, for a reader that has other things to do by then."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    program = compile_c(tmp_path / "held", [HERE / "held_program.c"], "-pthread")
+    child = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    reader = None
+    try:
+        assert child.stdin is not None and child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        reader = subprocess.Popen([PROGRAM, "--pid", str(child.pid)], stdout=subprocess.PIPE)
+        assert reader.stdout is not None
+        begin = reader.stdout.read(1)  # nobody takes the rest now
+        child.stdin.write("\n")
+        child.stdin.close()
+        assert select.select([child.stdout], [], [], 60)[0]
+        assert child.stdout.readline() == "on\n" and reader.poll() is None
+        document = json.loads(begin + reader.stdout.read())
+    finally:
+        for process in filter(None, (reader, child)):
+            process.kill()
+            process.wait()
+    reasons = [thread["stack"][0].get("reason") for thread in document["threads"]]
+    assert "thread waits in the kernel and cannot be stopped" in reasons
 
 
 BUSY = """

@@ -70,7 +70,7 @@ static merge begin(const ssi_scripts *scripts, int thread, ssi_frames *out)
 
     while (first < scripts->run_count && scripts->runs[first].thread != thread)
         first++;
-    m.runs = scripts->runs + first;
+    m.runs = first < scripts->run_count ? &scripts->runs[first] : NULL;
     while (first + m.count < scripts->run_count && m.runs[m.count].thread == thread)
         m.count++;
     return m;
