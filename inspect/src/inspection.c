@@ -25,6 +25,7 @@ bool ssi_inspection_wants_stacks(const ssi_inspection *i)
 
 void ssi_inspection_read(ssi_inspection *i, const ssi_target *target)
 {
+    ssi_budget_renew();
     for (size_t at = 0; at < i->python_count; at++)
         ssi_python_read(target, &i->pythons[at], &i->scripts);
     ssi_lua_read(target, &i->luas, &i->scripts);
@@ -32,6 +33,11 @@ void ssi_inspection_read(ssi_inspection *i, const ssi_target *target)
         ssi_errors_read(target, &i->blocks, &i->errors, &i->scripts);
     if (i->has_token)
         i->named = ssi_token_look_up(target, &i->blocks, i->token);
+    if (ssi_budget_is_spent() || i->scripts.frames.count == SSI_MAX_FRAMES ||
+        i->scripts.run_count == SSI_MAX_RUNS)
+        ssi_scripts_note(&i->scripts,
+                         "the process has more than can be read, or is damaged: frames "
+                         "of scripts or errors are left out");
 }
 
 static void write_token(ssi_inspection *i, const ssi_target *target)
@@ -115,6 +121,7 @@ static void write_threads(ssi_inspection *i, const ssi_target *target)
 
 bool ssi_inspection_write(ssi_inspection *i, const ssi_target *target)
 {
+    ssi_budget_renew();
     if (i->has_token)
         write_token(i, target);
     else

@@ -8,6 +8,7 @@ import random
 import re
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -258,6 +259,19 @@ def test_cut_files(copied, tmp_path):
             # A stack that lacks callers says so.
             kinds = [frame["kind"] for frame in thread["stack"]]
             assert "gap" in kinds or len(kinds) == whole[thread["thread_id"]], part
+
+
+def test_segments_that_have_the_same_notes(tmp_path):
+    """A small file could name its threads again and again, millions in all."""
+    count, threads = 60000, 1000
+    status = struct.pack("<III8s", 5, 336, 1, b"CORE") + bytes(336)
+    header = struct.pack(
+        "<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 4, 62, 1, 0, 64, 0, 0, 64, 56, count, 64, 0, 0
+    )
+    notes = struct.pack("<IIQQQQQQ", 4, 0, 64 + 56 * count, 0, 0, threads * len(status), 0, 4)
+    (tmp_path / "core").write_bytes(header + notes * count + status * threads)
+    document = inspected(tmp_path / "core")
+    assert document is not None and threads <= len(document["threads"]) < 20 * threads
 
 
 def damage(core: Path, tmp_path: Path, seed: int, *arguments: str) -> None:

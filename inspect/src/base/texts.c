@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM = 1 << 12 };
+enum {
+    ROOM = 1 << 16,
+    ALL = 256 << 20, /* bytes that are looked up, new or not */
+    EACH = 32
+};
 
 typedef struct text {
     struct text *next;
@@ -15,6 +19,7 @@ typedef struct text {
 } text;
 
 static text *table[ROOM];
+static size_t spent;
 
 static size_t hash_of(const char *bytes, size_t length)
 {
@@ -27,8 +32,12 @@ static size_t hash_of(const char *bytes, size_t length)
 
 const char *ssi_text(const char *bytes, size_t length)
 {
-    text **place = &table[hash_of(bytes, length)], *t;
+    text **place, *t;
 
+    if (length > ALL || spent > ALL - length)
+        return NULL;
+    spent += length + EACH;
+    place = &table[hash_of(bytes, length)];
     for (t = *place; t; t = t->next)
         if (t->length == length && !memcmp(t->bytes, bytes, length))
             return t->bytes;

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* A copy of LENGTH bytes with a NUL; NULL without memory. */
+/* A copy of LENGTH bytes with a NUL; NULL without memory, and when there are too many. */
 const char *ssi_text(const char *bytes, size_t length);
 const char *ssi_text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

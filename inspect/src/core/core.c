@@ -110,7 +110,8 @@ static bool add_segment(ssi_core *core, const Elf64_Phdr *program, uint64_t *cut
                            .executable = program->p_flags & PF_X};
     size_t count = target->mapping_count;
 
-    if (end <= program->p_vaddr || (count && target->mappings[count - 1].end > program->p_vaddr))
+    if (!ssi_target_can_map(program->p_vaddr, end) ||
+        (count && target->mappings[count - 1].end > program->p_vaddr))
         return true;
     if (program->p_offset > core->size)
         have = 0;
@@ -157,6 +158,8 @@ static const char *read_segments(ssi_core *core, const Elf64_Ehdr *header, ssi_s
     for (uint64_t i = 0; i < count && program_at(core, header, i, &program); i++)
         if (program.p_type == PT_NOTE)
             ssi_core_read_notes(core, program.p_offset, program.p_filesz);
+    if (core->target->thread_count == SSI_MAX_THREADS)
+        ssi_scripts_note(scripts, "of more than 65,535 threads the rest is not shown");
     return add_files(core) ? NULL : "out of memory";
 }
 

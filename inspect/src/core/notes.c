@@ -21,7 +21,7 @@ static void read_thread(ssi_core *core, const unsigned char *data, size_t size)
     int16_t signal;
     int32_t id;
 
-    if (size < STATUS_REGISTERS + length)
+    if (size < STATUS_REGISTERS + length || core->target->thread_count == SSI_MAX_THREADS)
         return;
     memcpy(&signal, data + STATUS_SIGNAL, sizeof signal);
     memcpy(&id, data + STATUS_THREAD, sizeof id);
@@ -68,7 +68,7 @@ static void add_file(ssi_core *core, const char *name, uint64_t start, uint64_t 
         (void)ssi_target_name(core->target, start, name, offset);
         return;
     }
-    if (end > start &&
+    if (ssi_target_can_map(start, end) &&
         ssi_grow(&core->files, core->file_count, &core->file_room, sizeof *core->files))
         core->files[core->file_count++] = (ssi_mapping){.start = start,
                                                         .end = end,
@@ -141,6 +141,10 @@ void ssi_core_read_notes(ssi_core *core, uint64_t offset, uint64_t size)
         begin = at + sizeof note + padded(note.n_namesz);
         data = ssi_core_part(core, offset + begin, note.n_descsz);
         if (!data || begin + note.n_descsz > size)
+            return;
+        /* Segments of a damaged file can have the same notes, again and again. */
+        core->noted += sizeof note + note.n_descsz;
+        if (core->noted > core->size)
             return;
         read_note(core, note.n_type, data, note.n_descsz);
         at = begin + padded(note.n_descsz);

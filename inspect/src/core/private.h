@@ -6,6 +6,8 @@
 
 #include <elf.h>
 
+enum { SSI_MAX_THREADS = 1 << 16 };
+
 typedef struct ssi_segment {
     uint64_t in_file; /* so many of its first bytes are in the core, at OFFSET */
     uint64_t offset;
@@ -20,6 +22,7 @@ struct ssi_core {
     size_t segment_count, segment_room;
     ssi_mapping *files; /* what was mapped there has no segment */
     size_t file_count, file_room;
+    uint64_t noted; /* bytes of notes that were read */
 };
 
 /* SIZE bytes of the file at OFFSET, or NULL. */

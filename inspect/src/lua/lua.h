@@ -13,7 +13,7 @@
 #include "target/symbols.h"
 #include "target/target.h"
 
-enum { SSI_MAX_LUAS = 8 };
+enum { SSI_MAX_LUAS = 8, SSI_MAX_LUA_STATES = 256 };
 
 /* A copy of Lua in a target: found before a process is stopped. */
 typedef struct ssi_lua {

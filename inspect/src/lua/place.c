@@ -31,20 +31,24 @@ static uint64_t function_of(const placing *p, const ssi_native_frame *frame, uin
     return 0;
 }
 
-/* The last place of a set stands for all words that are far from the end of their frame. */
-enum { FAR = 63 };
+enum {
+    FAR = 63, /* the place in a set that stands for all words far from the end of their frame */
+    MAX_FRAME = 1 << 20 /* bytes of a frame that are searched: the loop's has some hundred */
+};
 
 /* Where native frame AT holds VALUE: registers, then words by their distance from its end. */
 static uint64_t places_of(const placing *p, size_t at, uint64_t value)
 {
     const ssi_machine *machine = p->target->machine;
     const ssi_native_frame *frame = &p->stack->frames[at];
-    uint64_t end = ssi_native_end(p->stack, at), word, found = 0;
+    uint64_t end = ssi_native_end(p->stack, at), word, found = 0, limit = end;
 
+    if (end > frame->sp && end - frame->sp > MAX_FRAME) /* another stack begins there */
+        limit = frame->sp + MAX_FRAME;
     for (unsigned i = 0; i < machine->saved_count; i++)
         if (frame->known & 1u << i && frame->saved[i] == value)
             found |= (uint64_t)1 << i;
-    for (uint64_t place = frame->sp + machine->inner_saves; place + machine->outer_saves < end;
+    for (uint64_t place = frame->sp + machine->inner_saves; place + machine->outer_saves < limit;
          place += sizeof word) {
         uint64_t bit = machine->saved_count + (end - place - machine->outer_saves) / sizeof word;
 
@@ -155,9 +159,9 @@ void ssi_lua_place(const ssi_target *target, ssi_luas *luas, const ssi_native_st
 {
     placing p = {target, luas, stack, UINT64_MAX, SIZE_MAX};
     uint64_t loop = find_loop(&p), size;
-    size_t last[256] = {0}, first = scripts->run_count;
+    size_t last[SSI_MAX_LUA_STATES] = {0}, first = scripts->run_count;
 
-    if (!loop || luas->state_count > sizeof last / sizeof *last)
+    if (!loop)
         return;
     for (size_t i = 0; i < stack->count; i++)
         if (function_of(&p, &stack->frames[i], &size) == loop &&

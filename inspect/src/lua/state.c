@@ -17,7 +17,6 @@
 
 enum {
     MAX_CALLS = 1 << 16,
-    MAX_STEPS = 1 << 23,     /* along all chains: a damaged stack can lead to one again and again */
     MAX_SCAN = 8 << 20,      /* bytes of a stack in a core file, as long as most can be */
     MAX_SCAN_LIVE = 1 << 20, /* of one that waits for us */
     TRIED = 1 << 14,
@@ -31,8 +30,8 @@ typedef struct reader {
     ssi_scripts *scripts;
     const ssi_lua_layout *layout;
     const ssi_thread *thread; /* whose stack is searched */
-    size_t steps;
-    uint64_t tried[TRIED]; /* by their hash; a later one replaces an earlier one */
+    bool has_more;            /* states than there is room for */
+    uint64_t tried[TRIED];    /* by their hash; a later one replaces an earlier one */
     ssi_lua_names names;
     int locals_left; /* so many frames of the thread may still show theirs */
 } reader;
@@ -151,10 +150,13 @@ static void try_word(reader *r, uint64_t word)
         return;
     for (size_t i = 0; i < r->luas->copy_count; i++) {
         r->layout = r->luas->copies[i].layout;
-        if (is_chain(r, word, innermost)) {
+        if (!is_chain(r, word, innermost))
+            continue;
+        if (r->luas->state_count < SSI_MAX_LUA_STATES)
             add_state(r, word, innermost);
-            return;
-        }
+        else
+            r->has_more = true;
+        return;
     }
 }
 
@@ -168,7 +170,7 @@ static void scan(reader *r, const ssi_thread *thread)
     for (int i = 0; i < r->target->machine->registers; i++)
         try_word(r, thread->registers[i]);
     end = thread->stack_end > sp + most ? sp + most : thread->stack_end;
-    for (uint64_t at = sp & ~(uint64_t)7; at < end; at += sizeof word)
+    for (uint64_t at = sp & ~(uint64_t)7; at < end && !ssi_budget_is_spent(); at += sizeof word)
         if (ssi_read_word(r->memory, at, &word))
             try_word(r, word);
 }
@@ -186,6 +188,8 @@ void ssi_lua_read(const ssi_target *target, ssi_luas *luas, ssi_scripts *scripts
     for (size_t i = 0; i < target->thread_count; i++)
         if (target->threads[i].has_registers)
             scan(r, &target->threads[i]);
+    if (r->has_more)
+        ssi_scripts_note(scripts, "not all Lua states are shown: more than 256 are on stacks");
     free(r);
 }
 

@@ -13,7 +13,8 @@
 
 enum {
     MAX_VDSO = 1 << 16,
-    MAX_RETURNS = 64 /* from one stack to another */
+    MAX_WALKED = 1 << 23, /* frames of all threads; a gigabyte of stacks has not more */
+    MAX_RETURNS = 64      /* from one stack to another */
 };
 
 struct ssi_native {
@@ -27,6 +28,7 @@ struct ssi_native {
     bool unread;      /* a word that the caller of the last frame is found by could not be read */
     bool goes_on;     /* with what a signal interrupted */
     unsigned returns; /* to stacks at lower addresses */
+    size_t walked;    /* frames so far */
     ssi_native_stack *stack;
 };
 
@@ -185,6 +187,8 @@ static int on_frame(Dwfl_Frame *state, void *data)
         return stop(stack, "registers of the caller are not known");
     if (!pc)
         return 1;
+    if (native->walked++ >= MAX_WALKED)
+        return stop(stack, "native part truncated: the threads have too many frames in all");
     if (last && !is_further(native, last, frame.sp))
         return stop(stack, "native part truncated: the stack is damaged");
     frame.interrupted = interrupted;
@@ -235,7 +239,9 @@ static void walk_on(ssi_native *native)
     if (native->dw->dwfl_getthread_frames(native->dwfl, native->thread->id, on_frame, native) >=
         0) {
         if (native->unread && !native->stack->truncated) /* libdw takes it for the end */
-            native->stack->truncated = "native part truncated: memory of the stack is not there";
+            native->stack->truncated =
+                ssi_budget_is_spent() ? "native part truncated: reading takes too long"
+                                      : "native part truncated: memory of the stack is not there";
         return;
     }
     why = ssi_text_format("native part truncated: %s", native->dw->dwfl_errmsg(-1));

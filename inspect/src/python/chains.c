@@ -79,7 +79,7 @@ static bool show(reader *r, const seen_frame *seen)
         return true; /* it has not begun */
     frame.function = code->function;
     frame.file = code->file;
-    ssi_code_place(code, (int64_t)(seen->instruction - start), &frame);
+    ssi_code_place(&r->codes, code, (int64_t)(seen->instruction - start), &frame);
     frame.locals = locals_of(r, seen);
     return ssi_frames_add(&r->scripts->frames, &frame);
 }
@@ -167,7 +167,7 @@ static bool read_threads(reader *r, uint64_t interpreter)
         !ssi_read_word(r->memory, interpreter + r->layout.interpreter_id, &id))
         return false;
     r->interpreter = id ? ssi_text_format("interpreter %lld", (long long)id) : NULL;
-    for (int i = 0; thread && i < MAX_THREADS; i++) {
+    for (int i = 0; thread && i < MAX_THREADS && r->scripts->frames.count < SSI_MAX_FRAMES; i++) {
         if (!ssi_read_word(r->memory, thread + r->layout.thread_interpreter, &owner) ||
             owner != interpreter)
             return false;

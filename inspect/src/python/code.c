@@ -7,7 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TABLE = 1 << 22 };
+enum {
+    MAX_TABLE = 1 << 22,
+    MAX_TABLES = 256 << 20, /* bytes of all */
+    MAX_WALKED = 1 << 30    /* bytes, on the ways to all places */
+};
 
 /* ---- The table --------------------------------------------------------------------------------*/
 
@@ -61,18 +65,20 @@ static const char *shown_name(const ssi_codes *codes, uint64_t address)
     return short_name && long_name && is_last_part(short_name, long_name) ? long_name : short_name;
 }
 
-static void read_table(const ssi_codes *codes, ssi_code *code)
+static void read_table(ssi_codes *codes, ssi_code *code)
 {
     uint64_t table = 0, size = 0;
 
     if (!ssi_read_word(codes->memory, code->address + SSI_CODE_TABLE, &table) ||
-        !ssi_read_word(codes->memory, table + SSI_VAR_SIZE, &size) || size > MAX_TABLE)
+        !ssi_read_word(codes->memory, table + SSI_VAR_SIZE, &size) || size > MAX_TABLE ||
+        codes->table_bytes + size > MAX_TABLES)
         return;
     code->table = malloc(size ? (size_t)size : 1);
     if (!code->table)
         return;
     if (ssi_read(codes->memory, table + SSI_BYTES_DATA, code->table, (size_t)size)) {
         code->table_size = (size_t)size;
+        codes->table_bytes += size;
         return;
     }
     free(code->table);
@@ -132,13 +138,14 @@ void ssi_codes_free(ssi_codes *codes)
     free(codes->slots);
 }
 
-void ssi_code_place(const ssi_code *code, int64_t offset, ssi_frame *frame)
+void ssi_code_place(ssi_codes *codes, const ssi_code *code, int64_t offset, ssi_frame *frame)
 {
     sspy_position position;
 
-    if (!code->table || offset < INT32_MIN || offset > INT32_MAX)
+    if (!code->table || offset < INT32_MIN || offset > INT32_MAX || codes->walked > MAX_WALKED)
         return;
     position = sspy_position_in(code->table, code->table_size, code->first_line, (int)offset);
+    codes->walked += position.prefix;
     frame->line = position.line;
     if (!position.column)
         return;

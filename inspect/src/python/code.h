@@ -23,12 +23,15 @@ typedef struct ssi_codes {
     size_t count, room;
     size_t *slots; /* a hash table of item numbers plus one */
     size_t slot_count;
+    uint64_t table_bytes; /* of all tables */
+    uint64_t walked;      /* bytes of tables, on the ways to places */
 } ssi_codes;
 
 /* The code object at ADDRESS, until the next call; NULL if it is none, or without memory. */
 const ssi_code *ssi_code_at(ssi_codes *codes, uint64_t address);
-/* Set the lines and columns of FRAME, which is at the byte OFFSET of the instructions of CODE. */
-void ssi_code_place(const ssi_code *code, int64_t offset, ssi_frame *frame);
+/* Set the lines and columns of FRAME, which is at the byte OFFSET of the instructions of CODE; not
+   when that took too long for those before it. */
+void ssi_code_place(ssi_codes *codes, const ssi_code *code, int64_t offset, ssi_frame *frame);
 void ssi_codes_free(ssi_codes *codes);
 
 #endif

@@ -57,7 +57,7 @@ static void add_frame(const reader *r, uint64_t entry)
     shown.function = known->function;
     shown.file = known->file;
     shown.address = code + layout->code_instructions + (uint64_t)(int64_t)instruction;
-    ssi_code_place(known, instruction, &shown);
+    ssi_code_place(r->codes, known, instruction, &shown);
     (void)ssi_frames_add(&r->scripts->frames, &shown);
 }
 

@@ -42,16 +42,17 @@ static int compare_runs(const void *left, const void *right)
     return a->first < b->first ? -1 : 1;
 }
 
-void ssi_splice_assign(const ssi_target *target, ssi_scripts *scripts)
-{
-    for (size_t i = 0; i < scripts->run_count; i++)
-        scripts->runs[i].thread = owner_of(target, &scripts->runs[i], scripts->runs[i].thread);
-}
-
 static void sort_runs(ssi_scripts *scripts)
 {
     if (scripts->run_count)
         qsort(scripts->runs, scripts->run_count, sizeof *scripts->runs, compare_runs);
+}
+
+void ssi_splice_assign(const ssi_target *target, ssi_scripts *scripts)
+{
+    for (size_t i = 0; i < scripts->run_count; i++)
+        scripts->runs[i].thread = owner_of(target, &scripts->runs[i], scripts->runs[i].thread);
+    sort_runs(scripts);
 }
 
 /* ---- Merging ----------------------------------------------------------------------------------*/
@@ -66,10 +67,16 @@ typedef struct merge {
 static merge begin(const ssi_scripts *scripts, int thread, ssi_frames *out)
 {
     merge m = {.scripts = scripts, .out = out};
-    size_t first = 0;
+    size_t first = 0, end = scripts->run_count;
 
-    while (first < scripts->run_count && scripts->runs[first].thread != thread)
-        first++;
+    while (first < end) { /* they are sorted */
+        size_t middle = first + (end - first) / 2;
+
+        if (scripts->runs[middle].thread < thread)
+            first = middle + 1;
+        else
+            end = middle;
+    }
     m.runs = first < scripts->run_count ? &scripts->runs[first] : NULL;
     while (first + m.count < scripts->run_count && m.runs[m.count].thread == thread)
         m.count++;
@@ -161,13 +168,15 @@ void ssi_splice(const ssi_target *target, ssi_native *native, const char *why,
                 const ssi_thread *thread, ssi_luas *luas, ssi_scripts *scripts, ssi_frames *out)
 {
     ssi_native_stack stack = {.truncated = why};
+    size_t runs = scripts->run_count;
     merge m;
 
     out->count = 0;
     if (native)
         ssi_native_walk(native, thread, &stack);
     ssi_lua_place(target, luas, &stack, thread->id, scripts);
-    sort_runs(scripts);
+    if (scripts->run_count != runs)
+        sort_runs(scripts);
     m = begin(scripts, thread->id, out);
     if (put_native(&m, native, &stack))
         put_rest(&m, &stack);

@@ -9,7 +9,8 @@ static const size_t most_locals = 64 << 20; /* bytes */
 
 bool ssi_frames_add(ssi_frames *frames, const ssi_frame *frame)
 {
-    if (!ssi_grow(&frames->items, frames->count, &frames->room, sizeof *frame))
+    if (frames->count == SSI_MAX_FRAMES ||
+        !ssi_grow(&frames->items, frames->count, &frames->room, sizeof *frame))
         return false;
     frames->items[frames->count++] = *frame;
     return true;
@@ -24,7 +25,8 @@ bool ssi_frames_add_gap(ssi_frames *frames, const char *reason)
 
 bool ssi_scripts_add_run(ssi_scripts *scripts, const ssi_run *run)
 {
-    if (!ssi_grow(&scripts->runs, scripts->run_count, &scripts->run_room, sizeof *run))
+    if (scripts->run_count == SSI_MAX_RUNS ||
+        !ssi_grow(&scripts->runs, scripts->run_count, &scripts->run_room, sizeof *run))
         return false;
     scripts->runs[scripts->run_count++] = *run;
     return true;

@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Of a whole process; that of thousands of threads has some hundred thousand frames. */
+enum { SSI_MAX_FRAMES = 1 << 19, SSI_MAX_RUNS = 1 << 17 };
+
 typedef enum ssi_kind { SSI_NATIVE, SSI_SCRIPT, SSI_GAP } ssi_kind;
 
 /* Texts are those of base/texts.h; NULL and 0: not known. */
@@ -38,7 +41,7 @@ typedef struct ssi_frames {
     size_t count, room;
 } ssi_frames;
 
-/* False without memory. */
+/* False without memory, and when there are too many. */
 bool ssi_frames_add(ssi_frames *frames, const ssi_frame *frame);
 bool ssi_frames_add_gap(ssi_frames *frames, const char *reason);
 

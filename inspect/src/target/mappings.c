@@ -38,7 +38,7 @@ static bool parse(char *line, ssi_mapping *mapping)
     (void)word(&at);
     at += strspn(at, " ");
     mapping->path = *at ? at : NULL;
-    return mapping->start < mapping->end;
+    return ssi_target_can_map(mapping->start, mapping->end);
 }
 
 bool ssi_target_add_line(ssi_target *target, char *line)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_OVERFLOW = 1 << 20 }; /* bytes that one function takes beyond a stack's end */
@@ -112,6 +113,18 @@ static void cut_deleted(char *path)
         path[length - (sizeof end - 1)] = '\0';
 }
 
+/* A name can lead to a device, where opening is doing, or to a pipe, which may be all that its
+   writer waits for. */
+static int open_regular(const char *path)
+{
+    struct stat status;
+
+    if (stat(path, &status))
+        return -1;
+    errno = EINVAL;
+    return S_ISREG(status.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+}
+
 /* What is opened here may be another file by now: build-ids are compared. */
 static int open_file(const ssi_target *target, const ssi_mapping *mapping)
 {
@@ -119,17 +132,17 @@ static int open_file(const ssi_target *target, const ssi_mapping *mapping)
     int fd;
 
     if (target->program_file && !strcmp(mapping->path, target->program_path))
-        return open(target->program_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        return open_regular(target->program_file);
     snprintf(path, sizeof path, "%s%s", target->root, mapping->path);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    fd = open_regular(path);
     if (fd < 0 && target->is_live) {
         /* The file was replaced or deleted; the kernel still has the mapped one. */
         snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", target->process,
                  (unsigned long long)mapping->start, (unsigned long long)mapping->end);
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        fd = open_regular(path);
     } else if (fd < 0) {
         cut_deleted(path);
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        fd = open_regular(path);
     }
     return fd;
 }

@@ -45,6 +45,12 @@ typedef struct ssi_target {
     uint64_t stopped_ns; /* how long a living process was stopped */
 } ssi_target;
 
+/* Whether a process can have [START, END): sums with its addresses do not wrap round. */
+static inline bool ssi_target_can_map(uint64_t start, uint64_t end)
+{
+    return start < end && end <= (uint64_t)1 << 56;
+}
+
 /* Both copy what they are given.  NULL without memory. */
 ssi_thread *ssi_target_add_thread(ssi_target *target, int id);
 ssi_mapping *ssi_target_add_mapping(ssi_target *target, const ssi_mapping *mapping);

@@ -1,0 +1,115 @@
+/*
+ * The memory of a process of any content: interpreters, their frames and values, Lua states,
+ * errors.
+ *
+ * Input: a head, then pieces of memory: the address, the size, the bytes.  Pieces that overlap one
+ * before them are left out.
+ */
+#include "input.h"
+
+#include "inspection.h"
+
+#include "inspect_texts.h"
+
+enum { MAX_PIECES = 4096 };
+
+typedef struct head {
+    uint64_t runtime, version, block; /* addresses */
+    uint64_t registers[SSI_MAX_REGISTERS];
+    uint8_t lua, locals, live, unused[5];
+} head;
+
+typedef struct memory {
+    ssi_target target; /* its mappings are the pieces, by their number */
+    const uint8_t *pieces[MAX_PIECES];
+} memory;
+
+static bool read_pieces(void *data, uint64_t address, void *out, size_t size)
+{
+    const memory *m = data;
+
+    while (size) {
+        const ssi_mapping *mapping = ssi_target_mapping(&m->target, address);
+        size_t now = size;
+
+        if (!mapping)
+            return false;
+        if (now > mapping->end - address)
+            now = (size_t)(mapping->end - address);
+        memcpy(out, m->pieces[mapping->segment] + (address - mapping->start), now);
+        out = (char *)out + now;
+        address += now;
+        size -= now;
+    }
+    return true;
+}
+
+static int by_start(const void *left, const void *right)
+{
+    const ssi_mapping *a = left, *b = right;
+
+    return a->start < b->start ? -1 : a->start > b->start;
+}
+
+/* One mapping for each piece. */
+static void take_pieces(memory *m, input *in)
+{
+    ssi_target *t = &m->target;
+
+    for (size_t i = 0; in->left && i < MAX_PIECES; i++) {
+        ssi_mapping mapping = {.readable = true, .writable = true, .segment = i};
+        uint16_t size;
+
+        input_bytes(in, &mapping.start, sizeof mapping.start);
+        input_bytes(in, &size, sizeof size);
+        size = size < in->left ? size : (uint16_t)in->left;
+        mapping.end = mapping.start + size;
+        m->pieces[i] = in->at;
+        in->at += size;
+        in->left -= size;
+        if (ssi_target_mapping(t, mapping.start) || ssi_target_mapping(t, mapping.end - 1) ||
+            mapping.end <= mapping.start)
+            continue;
+        ALWAYS(ssi_target_add_mapping(t, &mapping));
+        qsort(t->mappings, t->mapping_count, sizeof *t->mappings, by_start);
+    }
+}
+
+static void begin(const head *h, ssi_target *target, ssi_inspection *i)
+{
+    ssi_thread *thread = ssi_target_add_thread(target, 1);
+
+    ALWAYS(thread);
+    memcpy(thread->registers, h->registers, sizeof thread->registers);
+    thread->has_registers = true;
+    ssi_target_find_stacks(target);
+    i->scripts.with_locals = h->locals;
+    i->pythons[0] = (ssi_python){h->runtime, h->version, "python"};
+    i->python_count = 1;
+    i->blocks.addresses[0] = h->block;
+    i->blocks.count = 1;
+    if (ssi_lua_layout_of(h->lua))
+        i->luas.copies[i->luas.copy_count++] = (ssi_lua){.layout = ssi_lua_layout_of(h->lua)};
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    static memory m;
+    input in = {bytes, size};
+    ssi_inspection i = {.python_count = 0};
+    head h;
+
+    if (!freopen("/dev/null", "w", stdout))
+        return 0;
+    m.target = (ssi_target){.machine = ssi_machine_own(), .memory = {read_pieces, &m}};
+    input_bytes(&in, &h, sizeof h);
+    take_pieces(&m, &in);
+    m.target.is_live = h.live;
+    begin(&h, &m.target, &i);
+    ssi_inspection_read(&i, &m.target);
+    ALWAYS(ssi_inspection_write(&i, &m.target));
+    ssi_inspection_free(&i);
+    ssi_target_free(&m.target);
+    forget_texts();
+    return 0;
+}
