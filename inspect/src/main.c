@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { DONE = 0, REFUSED = 2, MAX_STOPPED_SECONDS = 20 };
@@ -64,8 +65,8 @@ static void give_up(int signal)
     _exit(REFUSED);
 }
 
-/* A thread that could not be stopped would still stop for its tracer later, and wait for it.  So the
-   tracer is a thread of its own: when it ends, the kernel lets go all that it traced. */
+/* A thread that could not be stopped would still stop for its tracer later, and wait for it.  So
+   the tracer is a thread of its own: when it ends, the kernel lets go all that it traced. */
 static int read_by_tracer(ssi_target *target, ssi_pages *pages, ssi_inspection *i)
 {
     stopping s = {target, pages, i, 0};
@@ -176,6 +177,17 @@ static int inspect_served(ssi_inspection *i)
     return status;
 }
 
+/* Each binary of the process stays open, and some have more than the usual limit. */
+static void allow_files(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 /* The value behind the option NAME, or NULL. */
 static const char *option(char **arguments, const char *name)
 {
@@ -202,6 +214,7 @@ int main(int unused, char **arguments)
     int status = -1;
 
     (void)unused;
+    allow_files();
     i.has_token = token != NULL;
     i.token = token ? strtoull(token, NULL, 0) : 0;
     if (process > 0 && process <= INT_MAX && !*end)

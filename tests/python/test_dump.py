@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import resource
 import select
 import shutil
 import signal
@@ -340,6 +341,19 @@ def test_a_thread_that_cannot_be_stopped_is_let_go(tmp_path):
             process.wait()
     reasons = [thread["stack"][0].get("reason") for thread in document["threads"]]
     assert "thread waits in the kernel and cannot be stopped" in reasons
+
+
+def test_a_process_with_more_binaries_than_files_may_be_open(resting):
+    """Each is open while stacks are unwound; a shell's usual limit is 1024."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (12, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+    process, _ = resting
+    done = subprocess.run(
+        [PROGRAM, "--pid", str(process)], stdout=subprocess.PIPE, check=True, preexec_fn=limit
+    )
+    assert json.loads(done.stdout)["notes"] == []
 
 
 BUSY = """
