@@ -16,3 +16,11 @@ target_link_options(stacksplice_flags INTERFACE LINKER:--build-id)
 # Objects, vtables and thread-exit handlers of ours outlive the interpreter that loaded us.
 add_library(stacksplice_nodelete INTERFACE)
 target_link_options(stacksplice_nodelete INTERFACE LINKER:-z,nodelete)
+# At a thread's first use of a library that was loaded at run time, glibc takes memory from the heap,
+# which a signal handler must not use, and ends the process when there is none.  Our few bytes a
+# thread fit into what it sets aside for such libraries.
+include(CheckSymbolExists)
+check_symbol_exists(__GLIBC__ features.h STACKSPLICE_HAVE_GLIBC)
+if(STACKSPLICE_HAVE_GLIBC)
+  target_compile_options(stacksplice_nodelete INTERFACE -ftls-model=initial-exec)
+endif()

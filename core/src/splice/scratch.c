@@ -1,6 +1,5 @@
 #include "splice/scratch.h"
 
-#include "base/alloc.h"
 #include "base/thread.h"
 
 #include <errno.h>
@@ -10,8 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define FIRST_SPLICES 64
-#define FIRST_TOKENS 256
+/* A page each at first. */
+#define FIRST_SPLICES 256
+#define FIRST_TOKENS 512
 #define KEPT_SPLICES 2048
 #define KEPT_TOKENS 8192
 
@@ -98,6 +98,77 @@ static ss_scratch *add_shelf(void)
     return s->of;
 }
 
+/* ---- The arrays of a scratch ------------------------------------------------------------------*/
+
+/*
+ * A signal handler may make the thread's first capture while the heap's lock is taken, so this is
+ * no memory of the heap.  Returns the array with room for TO instead of FROM elements, or NULL.
+ */
+static void *grow(void *array, uint32_t from, uint32_t to, size_t size)
+{
+    void *grown =
+        array ? mremap(array, from * size, to * size, MREMAP_MAYMOVE)
+              : mmap(NULL, to * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    return grown == MAP_FAILED ? NULL : grown;
+}
+
+static void drop_splices(ss_scratch *scratch)
+{
+    if (scratch->splices)
+        (void)munmap(scratch->splices, scratch->splice_capacity * sizeof *scratch->splices);
+    scratch->splices = NULL;
+    scratch->splice_capacity = 0;
+}
+
+static void drop_tokens(ss_scratch *scratch)
+{
+    if (scratch->tokens)
+        (void)munmap(scratch->tokens, scratch->token_capacity * sizeof *scratch->tokens);
+    scratch->tokens = NULL;
+    scratch->token_capacity = 0;
+}
+
+bool ss_scratch_grow_splices(ss_scratch *scratch)
+{
+    uint32_t now = scratch->splice_capacity, wanted = now ? now * 2 : FIRST_SPLICES;
+    ss_splice *grown = grow(scratch->splices, now, wanted, sizeof *grown);
+
+    if (!grown)
+        return false;
+    scratch->splices = grown;
+    scratch->splice_capacity = wanted;
+    return true;
+}
+
+bool ss_scratch_grow_tokens(ss_scratch *scratch, uint32_t count)
+{
+    uint32_t now = scratch->token_capacity, wanted = now ? now * 2 : FIRST_TOKENS;
+    uintptr_t *grown;
+
+    while (wanted - scratch->token_count < count && wanted <= UINT32_MAX / 2)
+        wanted *= 2;
+    if (wanted - scratch->token_count < count)
+        return false;
+    grown = grow(scratch->tokens, now, wanted, sizeof *grown);
+    if (!grown)
+        return false;
+    scratch->tokens = grown;
+    scratch->token_capacity = wanted;
+    return true;
+}
+
+void ss_scratch_trim(ss_scratch *scratch)
+{
+    ss_unwind_trim(&scratch->unwind, false);
+    if (scratch->splice_capacity > KEPT_SPLICES)
+        drop_splices(scratch);
+    if (scratch->token_capacity > KEPT_TOKENS)
+        drop_tokens(scratch);
+}
+
+/* ---- Threads that begin and end ---------------------------------------------------------------*/
+
 static void thread_ends(void *value)
 {
     ss_scratch *scratch = value;
@@ -107,11 +178,8 @@ static void thread_ends(void *value)
     mine = NULL;
     ss_unwind_trim(&scratch->unwind, true);
     ss_plans_clear(&scratch->plans);
-    ss_free(scratch->splices);
-    ss_free(scratch->tokens);
-    scratch->splices = NULL;
-    scratch->tokens = NULL;
-    scratch->splice_capacity = scratch->token_capacity = 0;
+    drop_splices(scratch);
+    drop_tokens(scratch);
     atomic_store(&scratch->owner, 0);
     atomic_store(&scratch->in_use, false);
 }
@@ -202,48 +270,4 @@ void ss_scratch_abandon(void)
     if (busy)
         mine = NULL; /* nobody claims it: it stays in use */
     busy = false;
-}
-
-bool ss_scratch_grow_splices(ss_scratch *scratch)
-{
-    uint32_t wanted = scratch->splice_capacity ? scratch->splice_capacity * 2 : FIRST_SPLICES;
-    ss_splice *grown = ss_realloc(scratch->splices, wanted, sizeof *grown);
-
-    if (!grown)
-        return false;
-    scratch->splices = grown;
-    scratch->splice_capacity = wanted;
-    return true;
-}
-
-bool ss_scratch_grow_tokens(ss_scratch *scratch, uint32_t count)
-{
-    uint32_t wanted = scratch->token_capacity ? scratch->token_capacity * 2 : FIRST_TOKENS;
-    uintptr_t *grown;
-
-    while (wanted - scratch->token_count < count && wanted <= UINT32_MAX / 2)
-        wanted *= 2;
-    if (wanted - scratch->token_count < count)
-        return false;
-    grown = ss_realloc(scratch->tokens, wanted, sizeof *grown);
-    if (!grown)
-        return false;
-    scratch->tokens = grown;
-    scratch->token_capacity = wanted;
-    return true;
-}
-
-void ss_scratch_trim(ss_scratch *scratch)
-{
-    ss_unwind_trim(&scratch->unwind, false);
-    if (scratch->splice_capacity > KEPT_SPLICES) {
-        ss_free(scratch->splices);
-        scratch->splices = NULL;
-        scratch->splice_capacity = 0;
-    }
-    if (scratch->token_capacity > KEPT_TOKENS) {
-        ss_free(scratch->tokens);
-        scratch->tokens = NULL;
-        scratch->token_capacity = 0;
-    }
 }
