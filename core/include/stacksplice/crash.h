@@ -60,10 +60,10 @@ stacksplice_install_crash_handler(const stacksplice_crash_options *options);
 STACKSPLICE_API stacksplice_hresult stacksplice_remove_crash_handler(void);
 
 /*
- * Give the calling thread an alternate signal stack, unless it has one, and what a capture needs.
- * Only a thread with such a stack can report that it has used up its own; it crashes without a
- * report otherwise.  For all other crashes this call is not needed.  The stack goes when the thread
- * ends.
+ * Give the calling thread an alternate signal stack, unless it has one, and what a capture needs, and
+ * unblock the signals of faults.  Only a thread with such a stack can report that it has used up its
+ * own, and one that blocks SIGSEGV can report no fault at all; they crash without a report
+ * otherwise.  For all other crashes this call is not needed.  The stack goes when the thread ends.
  *
  * Returns S_OK; S_FALSE if the thread had an alternate stack.  Errors: E_OUTOFMEMORY.
  * [own: the thread's | thread: any | alloc: maps a stack | signal: no]

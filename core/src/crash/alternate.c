@@ -58,6 +58,18 @@ static bool map_stack(void)
     return false;
 }
 
+/* The kernel ends a process that faults while it blocks the signal; no handler hears of it. */
+static void unblock_faults(void)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS};
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    for (size_t i = 0; i < SS_COUNT_OF(faults); i++)
+        sigaddset(&signals, faults[i]);
+    (void)pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+}
+
 stacksplice_hresult stacksplice_crash_thread(void)
 {
     stack_t now;
@@ -66,6 +78,7 @@ stacksplice_hresult stacksplice_crash_thread(void)
 
     /* The memory of a thread's captures exists from its first one on. */
     (void)ss_capture(SS_HERE(), 0, 1, &frame, &captured, NULL);
+    unblock_faults();
     if (sigaltstack(NULL, &now) == 0 && !(now.ss_flags & SS_DISABLE))
         return S_FALSE;
     return map_stack() ? S_OK : E_OUTOFMEMORY;

@@ -42,6 +42,9 @@ const char *ss_crash_write_file(const ss_facts *facts, const char *event, const 
 /* A write callback; DATA points to a file descriptor. */
 int ss_crash_write(const char *text, size_t length, void *data);
 
+/* As open, MODE 0600; beyond the soft limit of descriptors, if all of these are in use. */
+int ss_crash_open(const char *path, int flags);
+
 /* Stderr's descriptor, for ss_crash_write. */
 extern int ss_crash_stderr;
 

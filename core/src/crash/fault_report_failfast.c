@@ -127,8 +127,8 @@ static void put_members(const ss_report *r, ss_emit *e)
 
 static void write_file(void)
 {
-    const ss_crash_more more = {choice->has_directory ? choice->directory : NULL, is_short,
-                                put_header, put_members};
+    const ss_crash_more more = {choice->has_directory ? choice->directory : NULL,
+                                is_short || !ss_watchdog_is_on(), put_header, put_members};
 
     begin_text();
     ss_writer_text(&out, "\n");

@@ -174,6 +174,7 @@ static void end_cut_report(const siginfo_t *info, ucontext_t *context)
 {
     set_signals(fault.kind->number);
     ss_fault_report_go_on(ss_watchdog_sent(info));
+    ss_reporter_reset_signals();
     ss_context_restore(context, &crashed);
     end_by_default(fault.kind->number, &fault.info);
 }
@@ -192,6 +193,7 @@ static bool is_handled_by_former(int number, siginfo_t *info, void *context)
         former->sa_handler(number);
     if (sigaction(number, NULL, &now) != 0 || ss_handler_is_ours(&now))
         return true;
+    ss_reporter_drop_signal(number); /* raised to end the process at once */
     atomic_store(&handed_over_in[kind_of(number)], ss_thread_id());
     return false;
 }
@@ -223,6 +225,7 @@ SS_NOINLINE void ss_handle_fault(int number, siginfo_t *info, void *context)
         note_fault(number, info, context);
         set_signals(number);
         ss_fault_report(&fault, &ss_handler_choice, SS_HERE(), __builtin_return_address(0));
+        ss_reporter_reset_signals();
         ss_context_restore(context, &crashed);
     }
     hand_over(number, info);

@@ -117,7 +117,7 @@ static int create(const char *directory, struct timespec *now)
         clock_gettime(CLOCK_REALTIME, now);
         if (!make_path(directory, now))
             return -1;
-        file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        file = ss_crash_open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW);
         if (file < 0 && errno != EEXIST)
             return -1;
     }

@@ -2,6 +2,7 @@
 
 #include "base/thread.h"
 #include "crash/context.h"
+#include "crash/crash.h"
 #include "crash/deadline_table.h"
 
 #include <errno.h>
@@ -107,7 +108,7 @@ static size_t read_file(const char *digits, const char *name, char *text, size_t
     int file;
 
     make_path(path, digits, strlen(digits), name);
-    file = open(path, O_RDONLY | O_CLOEXEC);
+    file = ss_crash_open(path, O_RDONLY | O_CLOEXEC);
     length = file < 0 ? 0 : read(file, text, size - 1);
     if (file >= 0)
         (void)close(file);
@@ -123,7 +124,7 @@ static void read_name(const char *digits, ss_other_thread *thread)
         thread->name[length - 1] = 0;
 }
 
-/* Whether the thread lets the signal by which we ask wait. */
+/* Whether the thread lets the signal by which we ask wait: it blocks it, or ended before others. */
 static bool blocks_signal(const char *digits)
 {
     static const char before[] = "\nSigBlk:\t"; /* then 16 digits, the first for signal 64 */
@@ -132,6 +133,8 @@ static bool blocks_signal(const char *digits)
     unsigned digit;
 
     (void)read_file(digits, "/status", status, sizeof status);
+    if (strstr(status, "\nState:\tZ"))
+        return true;
     mask = strstr(status, before);
     if (!mask || strlen(mask) < sizeof before + 16)
         return false;
@@ -140,6 +143,7 @@ static bool blocks_signal(const char *digits)
     return digit >> (asking_signal - 1) % 4 & 1;
 }
 
+/* False with errno ESRCH: there is no such thread. */
 static bool send_signal(pid_t id, union sigval value)
 {
     siginfo_t info;
@@ -153,11 +157,14 @@ static bool send_signal(pid_t id, union sigval value)
     return syscall(SYS_rt_tgsigqueueinfo, getpid(), id, asking_signal, &info) == 0;
 }
 
-static void ask(pid_t id, uint32_t index)
+/* False: there is no such thread.  It has just ended, or the folder is of another namespace. */
+static bool ask(pid_t id, uint32_t index)
 {
     atomic_store(&places[index].state, ASKED);
-    if (!send_signal(id, (union sigval){.sival_ptr = (void *)(uintptr_t)index}))
-        atomic_store(&places[index].state, LATE);
+    if (send_signal(id, (union sigval){.sival_ptr = (void *)(uintptr_t)index}))
+        return true;
+    atomic_store(&places[index].state, LATE);
+    return errno != ESRCH;
 }
 
 /* Places into which a thread that was asked for an earlier report still writes. */
@@ -187,7 +194,8 @@ static void meet(const char *digits)
     places[place_count].thread.id = id;
     read_name(digits, &places[place_count].thread);
     places[place_count].blocks = blocks_signal(digits);
-    ask((pid_t)id, place_count++);
+    if (ask((pid_t)id, place_count))
+        place_count++;
 }
 
 /* The kernel's record of a file in a folder. */
@@ -203,7 +211,7 @@ typedef struct entry {
 static void meet_all(void)
 {
     static _Alignas(entry) char entries[4096];
-    int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int folder = ss_crash_open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     long got;
 
     if (folder < 0)

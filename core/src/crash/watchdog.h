@@ -11,6 +11,9 @@
 
 /* Send SIGNAL to this thread if the watchdog is not restarted in time.  It may be unavailable. */
 void ss_watchdog_begin(int number);
+
+/* Whether it is there: else nothing may wait for a lock. */
+bool ss_watchdog_is_on(void);
 void ss_watchdog_restart(uint32_t seconds);
 void ss_watchdog_end(void);
 

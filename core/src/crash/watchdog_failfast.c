@@ -28,6 +28,11 @@ void ss_watchdog_begin(int number)
     has_timer = syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) == 0;
 }
 
+bool ss_watchdog_is_on(void)
+{
+    return has_timer;
+}
+
 void ss_watchdog_restart(uint32_t seconds)
 {
     const struct itimerspec once = {.it_value = {.tv_sec = (time_t)seconds}};

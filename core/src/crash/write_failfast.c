@@ -1,10 +1,12 @@
 #include "crash/crash.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { STDERR_PATIENCE_MS = 5000 };
@@ -26,6 +28,25 @@ static bool is_read(void)
     while (ready < 0 && errno == EINTR);
     atomic_store(&was_too_slow, ready == 0);
     return ready != 0;
+}
+
+/* Descriptors that leak are a frequent reason for the end of a process. */
+int ss_crash_open(const char *path, int flags)
+{
+    int file = open(path, flags, 0600), error = errno;
+    struct rlimit limit, higher;
+
+    if (file >= 0 || error != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return file;
+    higher = limit;
+    higher.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &higher) == 0) {
+        file = open(path, flags, 0600);
+        error = errno;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    errno = error;
+    return file;
 }
 
 int ss_crash_write(const char *text, size_t length, void *data)
