@@ -520,6 +520,59 @@ def test_task():
     assert isinstance(exc, DeadlineExceeded) and str(exc).startswith("task")
 
 
+def test_many_late_at_once(child):
+    """One thread serves them all.  Each suspended task gets its exception once it runs."""
+    source = """
+import asyncio, os, time
+import stacksplice
+
+async def late(ready):
+    try:
+        with stacksplice.deadline(0.02, interrupt=True, report=False):
+            await ready.wait()
+            while True: pass
+    except stacksplice.DeadlineExceeded:
+        return 1
+
+async def main():
+    ready = asyncio.Event()
+    few = [asyncio.create_task(late(ready)) for _ in range(3)]
+    many = [asyncio.create_task(late(asyncio.Event())) for _ in range(400)]
+    await asyncio.sleep(0.2)
+    print(len(os.listdir("/proc/self/task")))
+    ready.set()
+    print(sum(await asyncio.gather(*few)))
+    for task in many: task.cancel()
+    print(len(await asyncio.gather(*many, return_exceptions=True)))
+
+asyncio.run(main())
+"""
+    threads, few, many = child(source).stdout.split()
+    assert int(threads) <= 3 and (few, many) == ("3", "400")
+
+
+def test_many_late_threads():
+    """Blocks in blocks, in many threads: each thread gets an exception, one block after the other."""
+    said = []
+
+    def nest(depth):
+        with quick(name=str(depth)):
+            nest(depth - 1) if depth else hang()
+
+    def late():
+        try:
+            nest(10)
+        except DeadlineExceeded as exc:
+            said.append(exc)
+
+    threads = [threading.Thread(target=late) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(said) == 20
+
+
 @pytest.mark.parametrize("isolated", [False, True])
 def test_subinterpreter(child, isolated):
     if isolated and sys.version_info < (3, 12):

@@ -9,21 +9,17 @@
 
 #include <stacksplice/deadline.h>
 
-/*
- * A block whose deadline interrupts it.  It has two owners: the object, and the thread that
- * strikes. The objects of Python are gone once the block has ended.
- */
+/* A block whose deadline interrupts it. */
 typedef struct sspy_block {
-    atomic_uint refs;         /* (ATOMIC) */
-    atomic_bool ended;        /* (ATOMIC) set with the lock held */
-    atomic_int striker;       /* (ATOMIC) the process in which a thread strikes, 0: none does */
-    sspy_interp *interp;      /* (RO) counted */
-    struct sspy_block *outer; /* (GIL) the one that began before, of any thread */
-    PyFrameObject *frame;     /* (GIL) counted, as are the next two; the one that it is around */
-    PyObject *exception;      /* (GIL) the class */
-    PyObject *text;           /* (GIL) its argument */
-    uint64_t thread;          /* (RO) the identity of the thread state that began it */
-    unsigned long struck;     /* (GIL) the thread in which the exception is to be raised, 0: none */
+    sspy_interp *interp;              /* (RO) counted */
+    struct sspy_block *outer, *inner; /* (GIL) those that began before and after, of any thread */
+    PyFrameObject *frame;          /* (GIL) counted, as are the next two; it is around this one */
+    PyObject *exception;           /* (GIL) the class */
+    PyObject *text;                /* (GIL) its argument */
+    uint64_t thread;               /* (RO) the identity of the thread state that began it */
+    unsigned long struck;          /* (GIL) where the exception is to be raised, 0: nowhere */
+    atomic_int late;               /* (ATOMIC) the process in which it is late, 0: in none */
+    uint64_t next_look;            /* (GIL) the moment in which it is struck, or struck again */
     stacksplice_deadline deadline; /* (GIL) */
 } sspy_block;
 
@@ -38,8 +34,7 @@ PyThreadState *sspy_running_thread(const sspy_block *block);
 /* A new block of the frame that calls; NULL with an exception. */
 sspy_block *sspy_block_begin(PyObject *exception, PyObject *text);
 
-/* What stacksplice_deadline_options wants, with the block as its data: raises the exception there.
- */
+/* What stacksplice_deadline_options wants, with the block as its data: has the exception raised. */
 void sspy_block_missed(const char *report_file, void *block);
 
 /* After the end of its deadline: no exception comes any more. */

@@ -14,6 +14,7 @@ static PyObject *take_text(void)
             b->struck = 0; /* it is raised */
             /* Before 3.12 it gets here late, and a second one may have come in between. */
             (void)PyThreadState_SetAsyncExc(me, NULL);
+            atomic_store(&interp->has_mark, true);
             return b->text;
         }
     }

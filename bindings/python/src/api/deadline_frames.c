@@ -70,7 +70,7 @@ PyFrameObject *sspy_entering_frame(void)
 
 static bool has_frame(PyThreadState *thread, PyFrameObject *wanted)
 {
-    PyFrameObject *frame = PyThreadState_GetFrame(thread);
+    PyFrameObject *frame = sspy_is_made(thread) ? PyThreadState_GetFrame(thread) : NULL;
 
     while (frame && frame != wanted) {
         PyFrameObject *back = PyFrame_GetBack(frame);

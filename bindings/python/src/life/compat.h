@@ -7,6 +7,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <stdbool.h>
+
 #if PY_VERSION_HEX < 0x030B0000
 #error "stacksplice needs CPython 3.11 or newer"
 #endif
@@ -95,6 +97,17 @@ static inline PyThreadState *sspy_current_thread_state(void)
     return PyThreadState_GetUnchecked();
 #else
     return _PyThreadState_UncheckedGet();
+#endif
+}
+
+/* Whether THREAD, which was found in the list, has been made.  3.11 lists it first, while the maker
+   need not hold the lock. */
+static inline bool sspy_is_made(PyThreadState *thread)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return thread != NULL;
+#else
+    return *(_PyCFrame *volatile *)&thread->cframe != NULL;
 #endif
 }
 
