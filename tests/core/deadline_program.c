@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -311,6 +313,37 @@ static void crash_in_watcher(void)
     hang_until(1);
 }
 
+/* More misses than are reported.  The clock of the core goes ahead where this program wants it. */
+static _Atomic time_t ahead;
+
+__attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int result = (int)syscall(SYS_clock_gettime, clock, now);
+
+    now->tv_sec += clock == CLOCK_MONOTONIC ? atomic_load(&ahead) : 0;
+    return result;
+}
+
+static void miss_now(const char *name, uint32_t flags)
+{
+    int count = atomic_load(&calls) + 1;
+    stacksplice_deadline deadline = begin(0, name, flags);
+
+    hang_until(count);
+    CHECK(stacksplice_deadline_end(deadline) == S_FALSE);
+}
+
+static void miss_too_many(void)
+{
+    if (IS_INSTRUMENTED)
+        exit(77); /* it has a clock_gettime of its own */
+    for (int i = 0; i < 70; i++)
+        miss_now("flood", STACKSPLICE_DEADLINE_NO_FILE);
+    atomic_store(&ahead, 61);
+    for (int i = 0; i < 2; i++)
+        miss_now("later", 0);
+}
+
 static void check_arguments(void)
 {
     stacksplice_deadline_options options = {sizeof options, NULL, 0, NULL, NULL, NULL};
@@ -349,6 +382,7 @@ static const struct {
     {"interrupts", interrupt_until_end},
     {"crash", crash_with_deadline},
     {"crash-in-call", crash_in_watcher},
+    {"flood", miss_too_many},
     {"arguments", check_arguments},
 };
 

@@ -115,6 +115,24 @@ class DeadlineTest(unittest.TestCase):
         self.assertEqual(run.err.count("again has not ended within 0.02 s"), 40)
         self.assertNotIn("has not answered", run.err)
 
+    def test_more_than_are_reported(self):
+        """The host hears of each; after a minute there is room for one report, which counts the others."""
+        self.needs_answers()
+        run = Run("flood")
+        self.assert_went_on(run)
+        self.assertEqual(run.out.count("missed without a file\n"), 71)
+        self.assertEqual(run.err.count("flood has not ended"), 60)
+        self.assertEqual(
+            run.err.count("more deadlines are missed than are reported: one in 60 s after the first 60\n"), 2
+        )
+        (report,) = run.reports
+        self.assert_late(report, "later", 0)
+        self.assertEqual(report["header"]["deadlines_left_out"], 10)
+        self.assertIn(
+            "goes on\nstacksplice: missed since the last report, without one: 10\nDeadlineExceeded: later",
+            run.err,
+        )
+
     def test_many_deadlines(self):
         run = Run("many")
         self.assert_went_on(run)

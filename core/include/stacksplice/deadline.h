@@ -45,7 +45,8 @@ typedef struct stacksplice_deadline_options {
     /*
      * Called when the deadline is missed, after the report, unless it has been ended by then.  It
      * runs in the thread that watches all deadlines, so it should be quick.  REPORT_FILE is the
-     * report's path, or NULL.  The end of the deadline waits until this function has returned.
+     * report's path, or NULL if there is none.  The end of the deadline waits until this function
+     * has returned.
      */
     void (*missed)(const char *report_file, void *data);
     /*
@@ -66,6 +67,9 @@ typedef struct stacksplice_deadline_options {
  * may begin its own.  Files go to the folder of the crash handler's options, or, if it was not
  * installed with one, to that of fail-fast reports.  Other threads have as long to answer as those
  * options say.
+ *
+ * Of many that are missed, the first 60 are reported and then one each minute; in a quiet time this
+ * room comes back, one report each minute.  The next report says how many were left out.
  *
  * A report asks each thread by a signal.  In those threads, system calls that no SA_RESTART covers,
  * such as sleep and poll, may return EINTR.

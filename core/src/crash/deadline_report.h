@@ -7,7 +7,7 @@
 /* Before the first report, outside of signal handlers. */
 void ss_deadline_report_prepare(void);
 
-/* Returns the path of its file until the next report, or NULL. */
-const char *ss_deadline_report(const ss_deadline *deadline);
+/* Returns the path of its file until the next report, or NULL: also if there have been too many. */
+const char *ss_deadline_report(const ss_deadline *deadline, int64_t now);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "com/messages.h"
 #include "crash/crash.h"
+#include "crash/deadline_bound.h"
 #include "crash/handler.h"
 #include "crash/reporter.h"
 #include "crash/thread_stacks.h"
@@ -77,6 +78,7 @@ static void make_message(void)
 void ss_deadline_report_prepare(void)
 {
     no_stack[0] = ss_token_gap("native", "stack unknown: the thread has not answered in time");
+    ss_deadlines_left_out_are_told(); /* those of the process that forked this one are not ours */
 }
 
 static void set_stack(ss_error_view *view)
@@ -110,10 +112,20 @@ static void make_facts(void)
     late.language = ss_stack_language(view->frames, view->frame_count, late.stack_language);
 }
 
+static void tell_left_out(void)
+{
+    if (!ss_deadlines_left_out())
+        return;
+    ss_writer_text(&out, "stacksplice: missed since the last report, without one: ");
+    ss_writer_decimal(&out, ss_deadlines_left_out());
+    ss_writer_text(&out, "\n");
+}
+
 static void tell(void)
 {
     begin_text();
     ss_writer_text(&out, "stacksplice: a deadline was missed; the process goes on\n");
+    tell_left_out();
     ss_report_text(&text, &late);
     ss_threads_tell(&text, missed->thread_id);
     (void)ss_writer_finish(&out);
@@ -125,6 +137,7 @@ static void put_header(ss_emit *e)
 {
     ss_emit_integer(e, "deadline_milliseconds", missed->milliseconds);
     ss_emit_text(e, "deadline_name", *missed->name ? missed->name : NULL);
+    ss_emit_integer(e, "deadlines_left_out", (int64_t)ss_deadlines_left_out());
 }
 
 static void put_members(const ss_report *r, ss_emit *e)
@@ -146,19 +159,47 @@ static const char *write_file(void)
     return path;
 }
 
-const char *ss_deadline_report(const ss_deadline *deadline)
+/* ---- The report ------------------------------------------------------------------------------*/
+
+static const char *report(void)
+{
+    const char *path;
+
+    ss_threads_ask(ss_handler_choice.thread_timeout);
+    make_facts();
+    tell();
+    path = write_file();
+    ss_deadlines_left_out_are_told();
+    return path;
+}
+
+/* Said once, until the next report. */
+static void tell_bound(void)
+{
+    if (ss_deadlines_left_out() > 1)
+        return;
+    begin_text();
+    ss_writer_text(&out, "stacksplice: more deadlines are missed than are reported: one in ");
+    ss_writer_decimal(&out, SS_DEADLINE_SECONDS_PER_REPORT);
+    ss_writer_text(&out, " s after the first ");
+    ss_writer_decimal(&out, SS_DEADLINE_REPORTS);
+    ss_writer_text(&out, "\n");
+    (void)ss_writer_finish(&out);
+}
+
+const char *ss_deadline_report(const ss_deadline *deadline, int64_t now)
 {
     const uint32_t nothing = STACKSPLICE_DEADLINE_NO_TEXT | STACKSPLICE_DEADLINE_NO_FILE;
-    const char *path;
+    const char *path = NULL;
 
     if ((deadline->flags & nothing) == nothing)
         return NULL;
     ss_reporter_become_for_now();
     missed = deadline;
-    ss_threads_ask(ss_handler_choice.thread_timeout);
-    make_facts();
-    tell();
-    path = write_file();
+    if (ss_deadline_may_report(now))
+        path = report();
+    else
+        tell_bound();
     ss_reporter_is_done();
     return path;
 }

@@ -80,7 +80,7 @@ static void miss(const ss_deadline *deadline, stacksplice_deadline number)
     const char *file;
 
     atomic_store(&is_reporting, true);
-    file = ss_deadline_report(deadline);
+    file = ss_deadline_report(deadline, ss_deadline_now());
     atomic_store(&is_reporting, false);
     if (deadline->missed && ss_deadlines_begin_call(number)) {
         deadline->missed(file, deadline->data);
