@@ -21,6 +21,7 @@ import pytest
 from building import HERE, PACKAGE, compile_c
 from html_pages import Page
 from stacksplice import _stacksplice
+from stacksplice._dump.process import mark_start_up
 from test_commands import command, environment
 from validating import validator
 
@@ -454,3 +455,22 @@ def test_no_secret_is_shown(tmp_path):
     end(child)
     for text in shown:
         assert "hunter2" not in text and "password=[redacted: password]" in text
+
+
+def test_start_up_without_symbols():
+    """What calls main in a C library without symbols is glue, as where it has its name."""
+    sleep = {"function": "clock_nanosleep", "module": "/lib/libc.so.6"}
+    inside = {"module": "/lib/libc.so.6"}
+    program = {"module": "/srv/shop"}
+    named = {"function": "_start", "module": "/srv/shop", "glue": True}
+
+    def hidden(*stack):
+        stack = [dict(frame) for frame in stack]
+        mark_start_up(stack)
+        return [frame.get("glue", False) for frame in stack]
+
+    assert hidden(sleep, program, inside, named) == [False, False, True, True]
+    assert hidden(sleep, program, inside, inside, program) == [False, False, True, True, True]
+    assert hidden(sleep, inside, program, program) == [False] * 4
+    assert hidden(inside, inside) == [False, True]
+    assert hidden({"kind": "gap"}, sleep) == [False, False]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PROGRAM = os.path.join(PACKAGE, "stacksplice-inspect")
+_START_UP = ("libc.so", "libc-", "libpthread", "ld-")  # the binaries that call main and start threads
 
 
 class Refused(Exception):
@@ -92,6 +93,24 @@ def _is_glue(frame: dict[str, Any], file: str) -> bool:
     return isinstance(found, list) and any(each.get("glue") for each in found)
 
 
+def _may_start(frame: dict[str, Any], anywhere: bool) -> bool:
+    if "function" in frame or "module" not in frame:
+        return bool(frame.get("glue"))
+    return anywhere or os.path.basename(frame["module"]).startswith(_START_UP)
+
+
+def mark_start_up(stack: list[dict[str, Any]]) -> None:
+    """In a C library without symbols, the code below main has no name that tells what it is."""
+    outermost = len(stack)
+    # _start itself is in the program, whose names may be unknown, too.
+    if outermost > 2 and _may_start(stack[-1], True) and _may_start(stack[-2], False):
+        outermost -= 1
+    while outermost > 1 and _may_start(stack[outermost - 1], False):
+        outermost -= 1
+    for frame in stack[outermost:]:
+        frame["glue"] = True
+
+
 def add_symbols(document: dict[str, Any], folders: list[str], root: str, files: dict[str, str]) -> None:
     """Give the native frames of DOCUMENT functions, files and lines.
 
@@ -117,6 +136,7 @@ def add_symbols(document: dict[str, Any], folders: list[str], root: str, files: 
                 frame["module"] = modules[here]
                 if "function" not in frame and _is_glue(frame, here):
                     frame["glue"] = True
+        mark_start_up(owner["stack"])
 
 
 def _signal(number: int) -> str:
