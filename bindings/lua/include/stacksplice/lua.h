@@ -85,12 +85,29 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_xpcall(lua_State *L, int
                                                                int nresults, int msgh);
 
 /*
- * The same for a call that may yield.  If it yields, this function does not return; Lua later calls
- * K with CONTEXT and a status: LUA_YIELD after success, or the failing (negative) HRESULT after an
- * error, which is then the thread's.  K finds the stack as it was below the function, then the
- * results.
+ * stacksplice_lua_pcall with a deadline.  If the call is not done after MILLISECONDS, the stacks of
+ * all threads are reported, and the script gets an error at its next instruction, which plain
+ * protected calls in it do not swallow.  NAME says in both what is late, and may be NULL.  FLAGS,
+ * of stacksplice/deadline.h, leave out the text or the file of the report.
+ *
+ *     hr = stacksplice_lua_pcall_within(L, 1, 1, 5000, 0, "pricing");   // five seconds
+ *
+ * A late call fails with 800705B4, HRESULT_FROM_WIN32(ERROR_TIMEOUT).  C code that hangs below the
+ * script is reported, but not interrupted until it returns to Lua.  The deadline takes some memory
+ * of Lua's.  The thread must not block the signal; docs/deadlines.md has more.
  * Needs LUA_MINSTACK free slots.
- * Other errors: as stacksplice_lua_pcall.
+ * Other errors: as stacksplice_lua_pcall; also E_INVALIDARG if FLAGS has unknown ones.
+ * [-(nargs + 1), +(nresults|0), -] [thread: the state's | alloc: yes]
+ */
+STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_pcall_within(
+    lua_State *L, int nargs, int nresults, uint32_t milliseconds, uint32_t flags, const char *name);
+
+/*
+ * stacksplice_lua_pcall for a call that may yield.  If it yields, this function does not return;
+ * Lua later calls K with CONTEXT and a status: LUA_YIELD after success, or the failing (negative)
+ * HRESULT after an error, which is then the thread's.  K finds the stack as it was below the
+ * function, then the results. Needs LUA_MINSTACK free slots. Other errors: as
+ * stacksplice_lua_pcall.
  * [-(nargs + 1), +(nresults|0), m] [thread: the state's | alloc: yes]
  */
 STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_pcallk(lua_State *L, int nargs,

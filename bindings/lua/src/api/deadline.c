@@ -2,6 +2,7 @@
 #include "api/deadline.h"
 
 #include "api/api.h"
+#include "cross/job.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -75,6 +76,15 @@ static ss_lua_deadline *push_deadline(lua_State *L)
     return d;
 }
 
+/* ---- Its options ----------------------------------------------------------------------------*/
+
+typedef struct wanted {
+    lua_Number seconds;
+    const char *name; /* NULL: none */
+    uint32_t flags;
+    bool interrupts;
+} wanted;
+
 /* Push FIELD of the options. [-0, +1, e] */
 static int push_option(lua_State *L, const char *field)
 {
@@ -84,13 +94,13 @@ static int push_option(lua_State *L, const char *field)
     return LUA_TNIL;
 }
 
-static bool is_wanted(lua_State *L, const char *field, bool otherwise)
+static bool is_set(lua_State *L, const char *field, bool otherwise)
 {
     int type = push_option(L, field);
-    bool wanted = type == LUA_TNIL ? otherwise : lua_toboolean(L, -1);
+    bool result = type == LUA_TNIL ? otherwise : lua_toboolean(L, -1);
 
     lua_pop(L, 1);
-    return wanted;
+    return result;
 }
 
 static lua_Number check_seconds(lua_State *L)
@@ -121,6 +131,21 @@ static const char *push_name(lua_State *L)
     return lua_tostring(L, -1);
 }
 
+/* Those of the arguments; pushes what the name is part of. [-0, +1, e] */
+static wanted read_options(lua_State *L)
+{
+    wanted w = {.seconds = check_seconds(L), .interrupts = is_set(L, "interrupt", false)};
+
+    if (!is_set(L, "report", true))
+        w.flags = STACKSPLICE_DEADLINE_NO_TEXT | STACKSPLICE_DEADLINE_NO_FILE;
+    if (w.flags && !w.interrupts)
+        (void)luaL_argerror(L, 1, "field 'report' can only be false if 'interrupt' is true");
+    w.name = push_name(L);
+    return w;
+}
+
+/* ---- Its begin -------------------------------------------------------------------------------*/
+
 static uint32_t milliseconds_of(lua_Number seconds)
 {
     uint32_t whole = (uint32_t)(seconds * 1000);
@@ -128,39 +153,34 @@ static uint32_t milliseconds_of(lua_Number seconds)
     return (lua_Number)whole < seconds * 1000 ? whole + 1 : whole;
 }
 
-static void write_text(ss_lua_deadline *d, const char *name, lua_Number seconds)
+static void write_text(ss_lua_deadline *d, const wanted *w)
 {
+    const char *name = w->name ? w->name : "this function";
+
     (void)snprintf(d->text, sizeof d->text, "%.*s has not ended within %.14g s",
-                   (int)stacksplice_deadline_name_length(name), name, (double)seconds);
+                   (int)stacksplice_deadline_name_length(name), name, (double)w->seconds);
 }
 
-/* Begin the deadline of the arguments and push what ends it. [-0, +1, e] */
-static void begin(lua_State *L)
+/* Begin the deadline and push what ends it. [-0, +1, m] */
+static void begin(lua_State *L, const wanted *w)
 {
-    stacksplice_deadline_options options = {.size = sizeof options};
-    lua_Number seconds = check_seconds(L);
-    ss_lua_deadline *d;
-    HRESULT hr;
+    stacksplice_deadline_options options = {.size = sizeof options,
+                                            .name = w->name,
+                                            .flags = w->flags,
+                                            .interrupt = w->interrupts ? ss_lua_strike : NULL};
+    ss_lua_deadline *d = push_deadline(L);
 
-    if (!is_wanted(L, "report", true))
-        options.flags = STACKSPLICE_DEADLINE_NO_TEXT | STACKSPLICE_DEADLINE_NO_FILE;
-    if (is_wanted(L, "interrupt", false))
-        options.interrupt = ss_lua_strike;
-    else if (options.flags)
-        (void)luaL_argerror(L, 1, "field 'report' can only be false if 'interrupt' is true");
-    d = push_deadline(L);
-    options.name = push_name(L);
     options.data = d;
-    write_text(d, options.name ? options.name : "this function", seconds);
+    write_text(d, w);
     d->outer = d->state->deadlines;
     d->state->deadlines = d;
-    hr = stacksplice_deadline_begin(milliseconds_of(seconds), &options, &d->number);
-    lua_pop(L, 1);
-    if (SUCCEEDED(hr))
+    if (SUCCEEDED(stacksplice_deadline_begin(milliseconds_of(w->seconds), &options, &d->number)))
         return;
     d->state->deadlines = d->outer;
     (void)luaL_error(L, "not enough memory");
 }
+
+/* ---- The function ----------------------------------------------------------------------------*/
 
 enum { DEADLINE = 1, HANDLER, RESULTS = HANDLER };
 
@@ -196,13 +216,11 @@ static bool is_closed_by_errors(lua_State *L)
     return is_main && LUA_VERSION_NUM >= 504;
 }
 
-SS_LUA_OWN int ss_lua_deadline_function(lua_State *L)
+/* Call the function above DEADLINE with what is above it. */
+static int run(lua_State *L)
 {
-    int count = lua_gettop(L) - 2;
+    int count = lua_gettop(L) - DEADLINE - 1;
 
-    luaL_checkany(L, 2);
-    begin(L);
-    lua_replace(L, DEADLINE);
     lua_pushcfunction(L, stacksplice_lua_handler);
     lua_insert(L, HANDLER);
 #if LUA_VERSION_NUM >= 504
@@ -212,4 +230,45 @@ SS_LUA_OWN int ss_lua_deadline_function(lua_State *L)
         return finish(L, lua_pcallk(L, count, LUA_MULTRET, HANDLER, 0, finish), 0);
     lua_callk(L, count, LUA_MULTRET, 0, finish);
     return finish(L, LUA_OK, 0);
+}
+
+SS_LUA_OWN int ss_lua_deadline_function(lua_State *L)
+{
+    wanted w;
+
+    luaL_checkany(L, 2);
+    w = read_options(L);
+    begin(L, &w);
+    lua_replace(L, DEADLINE);
+    lua_pop(L, 1); /* the name */
+    return run(L);
+}
+
+/* ---- Of hosts --------------------------------------------------------------------------------*/
+
+/* Its first argument is what the host wants. */
+static SS_LUA_OWN int call_for_host(lua_State *L)
+{
+    begin(L, lua_touserdata(L, DEADLINE));
+    lua_replace(L, DEADLINE);
+    return run(L);
+}
+
+SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcall_within(lua_State *L, int nargs,
+                                                                 int nresults,
+                                                                 uint32_t milliseconds,
+                                                                 uint32_t flags, const char *name)
+{
+    const uint32_t known = STACKSPLICE_DEADLINE_NO_TEXT | STACKSPLICE_DEADLINE_NO_FILE;
+    wanted w = {(lua_Number)milliseconds / 1000, name, flags, true};
+    int base = lua_gettop(L) - nargs;
+
+    if (flags & ~known)
+        return ss_lua_invalid("unknown flags");
+    if (nargs < 0 || base < 1 || nresults < LUA_MULTRET)
+        return ss_lua_invalid_count();
+    lua_pushcfunction(L, call_for_host);
+    lua_pushlightuserdata(L, &w);
+    lua_rotate(L, base, 2);
+    return stacksplice_lua_pcall(L, nargs + 2, nresults);
 }

@@ -1,0 +1,84 @@
+/* stacksplice_lua_pcall_within: a host's call whose script is interrupted when it is late. */
+#include "host.h"
+
+#include <stacksplice/deadline.h>
+
+#define TIMED_OUT ((HRESULT)0x800705B4)
+
+enum {
+    SOON = 20,
+    NEVER = 3600 * 1000,
+    QUIET = STACKSPLICE_DEADLINE_NO_TEXT | STACKSPLICE_DEADLINE_NO_FILE
+};
+
+STATE_TEST(test_it_succeeds_like_stacksplice_lua_pcall)
+{
+    lua_State *L = *state;
+
+    lua_pushliteral(L, "below");
+    load(L, "local a, b = ... return a + b, 'x'");
+    lua_pushinteger(L, 1);
+    lua_pushinteger(L, 2);
+    assert_int_equal(stacksplice_lua_pcall_within(L, 2, LUA_MULTRET, NEVER, 0, NULL), S_OK);
+    assert_int_equal(lua_gettop(L), 3);
+    assert_int_equal(lua_tointeger(L, 2), 3);
+    load(L, "error({hresult = 0x80070005})");
+    assert_int_equal(stacksplice_lua_pcall_within(L, 0, 0, NEVER, 0, "work"), E_ACCESSDENIED);
+    assert_int_equal(lua_gettop(L), 3);
+    RoClearError();
+}
+
+typedef struct message {
+    const char *wanted;
+    bool found;
+} message;
+
+static int look_for(const char *part, size_t length, void *data)
+{
+    message *m = data;
+
+    m->found = m->found || memmem(part, length, m->wanted, strlen(m->wanted));
+    return 0;
+}
+
+/* Some part of the thread's error as text has WANTED.  Takes the error. */
+static void assert_told(const char *wanted)
+{
+    message m = {wanted, false};
+
+    assert_int_equal(
+        stacksplice_format((IUnknown *)peek(), STACKSPLICE_FORMAT_TEXT, NULL, look_for, &m), S_OK);
+    assert_true(m.found);
+    RoClearError();
+}
+
+STATE_TEST(test_a_late_script_is_interrupted)
+{
+    static const char *const scripts[] = {
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "coroutine.wrap(function() while true do end end)()",
+    };
+    lua_State *L = *state;
+
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        load(L, scripts[i]);
+        assert_int_equal(stacksplice_lua_pcall_within(L, 0, 1, SOON, QUIET, "pricing"), TIMED_OUT);
+        assert_int_equal(lua_gettop(L), 0);
+        assert_told("pricing has not ended within 0.02 s");
+        load(L, "for i = 1, 1000 do end return 1");
+        assert_int_equal(stacksplice_lua_pcall(L, 0, 0), S_OK);
+    }
+}
+
+STATE_TEST(test_arguments)
+{
+    lua_State *L = *state;
+
+    assert_int_equal(stacksplice_lua_pcall_within(L, 0, 0, 1, 0, NULL), E_INVALIDARG);
+    lua_pushnil(L);
+    assert_int_equal(stacksplice_lua_pcall_within(L, 0, 0, 1, 4, NULL), E_INVALIDARG);
+    assert_int_equal(stacksplice_lua_pcall_within(L, 0, -2, 1, 0, NULL), E_INVALIDARG);
+    assert_int_equal(lua_gettop(L), 1);
+    RoClearError();
+}
