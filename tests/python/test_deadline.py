@@ -475,6 +475,19 @@ def test_entered_without_a_caller(enter):
     assert done.wait(200) and said == [DeadlineExceeded]
 
 
+def test_begun_by_a_host(border):
+    """stacksplice_python_deadline_begin, in a call from Python and in a thread of the host."""
+    assert border.call_within(lambda: 7, 3600_000, None) == 7
+    with pytest.raises(KeyError):
+        border.call_within(lambda: {}["x"], 3600_000, "lookup")
+    with pytest.raises(DeadlineExceeded, match=r"^pricing has not ended within 0\.02 s$"):
+        border.call_within(hang, 20, "pricing")
+    assert border.call_within_elsewhere(lambda: 7, 3600_000, None) == 7
+    for _ in range(2):
+        exc = border.call_within_elsewhere(hang, 20, None)
+        assert repr(exc) == "DeadlineExceeded('this block has not ended within 0.02 s')"
+
+
 def test_generator():
     """While it is suspended in its block, other code is not interrupted."""
 

@@ -4,10 +4,16 @@
  * call.
  */
 #include "api/api.h"
+#include "api/deadline.h"
 
 #define CAPSULE_NAME "stacksplice._stacksplice._C_API"
 #define BUILTIN_CAPSULE_NAME "_stacksplice._C_API"
 static atomic_bool is_builtin; /* this copy of the extension */
+
+static PyObject *import_module(void)
+{
+    return PyImport_ImportModule(is_builtin ? "_stacksplice" : "stacksplice._stacksplice");
+}
 
 /* Return NULL with an exception; without one only if no interpreter exists to hold it. */
 static sspy_state *state_imported(void)
@@ -28,7 +34,7 @@ static sspy_state *state_imported(void)
         return NULL;
     }
     if (interp && !interp->module_state) {
-        module = PyImport_ImportModule(is_builtin ? "_stacksplice" : "stacksplice._stacksplice");
+        module = import_module();
         Py_XDECREF(module);
         if (!module)
             return NULL;
@@ -126,6 +132,15 @@ static HRESULT api_unhandled(int *exit_status)
     return hr;
 }
 
+static PyObject *api_deadline_begin(uint32_t milliseconds, uint32_t flags, const char *name)
+{
+    PyObject *module = state_imported() ? import_module() : NULL;
+    PyObject *deadline = module ? sspy_deadline_begin(module, milliseconds, flags, name) : NULL;
+
+    Py_XDECREF(module);
+    return deadline;
+}
+
 static const stacksplice_python_api api = {
     .size = sizeof api,
     .version = STACKSPLICE_PYTHON_API_VERSION,
@@ -134,6 +149,8 @@ static const stacksplice_python_api api = {
     .exception = api_exception,
     .object = api_object,
     .unhandled = api_unhandled,
+    .deadline_begin = api_deadline_begin,
+    .deadline_end = sspy_deadline_end,
 };
 
 int sspy_add_c_api(PyObject *module)

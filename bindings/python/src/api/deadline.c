@@ -4,6 +4,8 @@
 
 #include "api/api.h"
 
+#include <string.h>
+
 typedef struct deadline_object {
     PyObject_HEAD unsigned int milliseconds, flags;
     PyObject *name;      /* str or None; NULL before __init__ */
@@ -95,6 +97,68 @@ static PyObject *deadline_exit(deadline_object *self, PyObject *const *arguments
     (void)count;
     end_block(self);
     Py_RETURN_NONE;
+}
+
+/* ---- Of hosts --------------------------------------------------------------------------------*/
+
+/* "pricing has not ended within 0.25 s", as deadline.__init__ makes it. */
+static PyObject *make_text(PyObject *name, uint32_t milliseconds)
+{
+    char *seconds = PyOS_double_to_string(milliseconds / 1000.0, 'g', 6, 0, NULL);
+    PyObject *text = NULL;
+
+    if (seconds && name == Py_None)
+        text = PyUnicode_FromFormat("this block has not ended within %s s", seconds);
+    else if (seconds)
+        text = PyUnicode_FromFormat("%U has not ended within %s s", name, seconds);
+    PyMem_Free(seconds);
+    return text;
+}
+
+static PyObject *begin_named(PyObject *module, uint32_t milliseconds, uint32_t flags,
+                             PyObject *name)
+{
+    PyObject *text = make_text(name, milliseconds);
+    PyObject *exception = text ? PyObject_GetAttrString(module, "DeadlineExceeded") : NULL;
+    PyObject *deadline = NULL, *entered = NULL;
+
+    if (exception)
+        deadline = PyObject_CallMethod(module, "_Deadline", "IIOOO", (unsigned)milliseconds,
+                                       (unsigned)flags, name, exception, text);
+    if (deadline)
+        entered = deadline_enter((deadline_object *)deadline, NULL);
+    if (!entered)
+        Py_CLEAR(deadline);
+    Py_XDECREF(entered);
+    Py_XDECREF(exception);
+    Py_XDECREF(text);
+    return deadline;
+}
+
+PyObject *sspy_deadline_begin(PyObject *module, uint32_t milliseconds, uint32_t flags,
+                              const char *name)
+{
+    const uint32_t known = STACKSPLICE_DEADLINE_NO_TEXT | STACKSPLICE_DEADLINE_NO_FILE;
+    PyObject *text, *deadline;
+
+    if (flags & ~known) {
+        PyErr_SetString(PyExc_ValueError, "unknown flags");
+        return NULL;
+    }
+    text =
+        name ? PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "replace") : Py_NewRef(Py_None);
+    deadline = text ? begin_named(module, milliseconds, flags, text) : NULL;
+    Py_XDECREF(text);
+    return deadline;
+}
+
+void sspy_deadline_end(PyObject *deadline)
+{
+    PyObject *pending = sspy_take_pending();
+
+    end_block((deadline_object *)deadline);
+    Py_DECREF(deadline);
+    sspy_set_pending(pending);
 }
 
 /* ---- The type --------------------------------------------------------------------------------*/

@@ -34,6 +34,12 @@ PyThreadState *sspy_running_thread(const sspy_block *block);
 /* A new block of the frame that calls; NULL with an exception. */
 sspy_block *sspy_block_begin(PyObject *exception, PyObject *text);
 
+/* A deadline that a host in C has begun: an object of MODULE, the extension; and its end, which
+   takes the object. */
+PyObject *sspy_deadline_begin(PyObject *module, uint32_t milliseconds, uint32_t flags,
+                              const char *name);
+void sspy_deadline_end(PyObject *deadline);
+
 /* What stacksplice_deadline_options wants, with the block as its data: has the exception raised. */
 void sspy_block_missed(const char *report_file, void *block);
 
