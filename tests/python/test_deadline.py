@@ -318,6 +318,69 @@ def test_nothing_stays_of_an_exception_that_was_not_raised(child):
     assert child(ENDS_IN_C).stdout == "goes on\n"
 
 
+# Finalizers of garbage may run in the thread that strikes.
+FINALIZERS = """
+import gc, sys, threading, time
+import stacksplice
+
+class Cycle:
+    def __init__(self): self.me = self
+    def __del__(self): (lambda: 0)()
+
+def make():
+    while time.monotonic() < stop: Cycle()
+
+def late():
+    while time.monotonic() < stop:
+        try:
+            with stacksplice.deadline(0, interrupt=True, report=False):
+                while True: pass
+        except stacksplice.DeadlineExceeded:
+            pass
+
+others = []
+sys.unraisablehook = lambda raised: others.append(raised.exc_type)
+gc.set_threshold(1)
+stop = time.monotonic() + 1
+threads = [threading.Thread(target=f) for f in (make, late, late, late, late)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(others.count(TimeoutError))
+"""
+
+
+def test_finalizers_get_no_exception_of_ours(child):
+    assert child(FINALIZERS).stdout == "0\n"
+
+
+def hang_in_except():
+    try:
+        raise KeyError("x")
+    except KeyError:
+        hang()
+
+
+def hang_in_finally():
+    try:
+        raise KeyError("x")
+    finally:
+        hang()
+
+
+def hang_in_exit():
+    with contextlib.ExitStack() as stack:
+        stack.push(hang)
+        raise KeyError("x")
+
+
+@pytest.mark.parametrize("late", [hang_in_except, hang_in_finally, hang_in_exit])
+def test_in_clean_up_code(late):
+    """It is interrupted, too, as by Ctrl-C, and the exception on its way is not lost."""
+    with pytest.raises(DeadlineExceeded) as caught, quick():
+        late()
+    assert isinstance(caught.value.__context__, KeyError)
+
+
 def test_ends_by_another_exception():
     with pytest.raises(KeyError), quick():
         {}["x"]

@@ -83,6 +83,26 @@ static void take_back(sspy_block *block)
     strike_again(block->interp, struck);
 }
 
+#if PY_VERSION_HEX < 0x030D0000
+static void evaluate(PyObject *code, PyObject *globals)
+{
+    Py_XDECREF(PyEval_EvalCode(code, globals, globals));
+    PyErr_Clear();
+}
+
+static void raise_here(PyThreadState *me, PyObject *code, PyObject *globals)
+{
+    int collects;
+
+    evaluate(code, globals); /* collects garbage if that is due: finalizers must not get it */
+    collects = PyGC_Disable();
+    (void)PyThreadState_SetAsyncExc(me->thread_id, PyExc_TimeoutError);
+    evaluate(code, globals);
+    if (collects)
+        (void)PyGC_Enable();
+}
+#endif
+
 /*
  * Before 3.13, an exception that is to be raised is marked in the interpreter, until one is.  While
  * it is marked, each thread looks for its own at every call, and a call that 3.11 traces does not
@@ -97,10 +117,8 @@ static void clear_mark(PyThreadState *me, sspy_interp *interp)
     PyObject *code = globals ? Py_CompileString("0", "stacksplice", Py_eval_input) : NULL;
 
     PyThreadState_EnterTracing(me); /* nobody's tools are to see it */
-    if (code) {
-        (void)PyThreadState_SetAsyncExc(me->thread_id, PyExc_TimeoutError);
-        Py_XDECREF(PyEval_EvalCode(code, globals, globals));
-    }
+    if (code)
+        raise_here(me, code, globals);
     PyErr_Clear();
     PyThreadState_LeaveTracing(me);
     Py_XDECREF(code);
