@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from building import PACKAGE
 from debugging import gdb, lldb
 from test_commands import command, environment
 from test_core import copy_of
@@ -107,6 +109,29 @@ def test_an_element_that_is_missing_or_unknown(failing, debugger: Callable[..., 
     )
     why = "stacksplice: an element of a stack is missing: stacksplice frame TOKEN"
     assert why in debugger(failing, "stacksplice frame")
+
+
+COPIES = """
+import ctypes, sys
+for path in sys.argv[1:]:
+    lib = ctypes.CDLL(path)
+    lib.stacksplice_RoOriginateError(ctypes.c_int(-2147467259), None)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_two_copies_of_the_library(tmp_path):
+    own = str(PACKAGE / "libstacksplice.so.0")
+    other = shutil.copy(own, tmp_path / "other.so")
+    child = start("-c", COPIES, own, str(other))
+    assert child.stdout is not None and child.stdout.readline()
+    try:
+        seen = in_gdb(child.pid, "stacksplice errors")
+    finally:
+        end(child)
+    assert "note: the process has several copies of stacksplice: of a thread's errors, only that" in seen
+    assert seen.count("HRESULT 0x80004005") == 1
 
 
 def test_a_process_without_errors():

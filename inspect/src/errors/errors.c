@@ -14,8 +14,10 @@ static void add_pending(ssi_error_reader *r, uint64_t thread, size_t error)
 {
     ssi_errors *errors = r->errors;
 
-    if (error && ssi_grow(&errors->pending, errors->pending_count, &errors->pending_room,
-                          sizeof *errors->pending))
+    if (error && ssi_errors_of(errors, (int)thread))
+        errors->hidden = true;
+    else if (error && ssi_grow(&errors->pending, errors->pending_count, &errors->pending_room,
+                               sizeof *errors->pending))
         errors->pending[errors->pending_count++] = (ssi_pending){(int)thread, error};
 }
 
@@ -110,6 +112,9 @@ void ssi_errors_read(const ssi_target *target, const ssi_blocks *blocks, ssi_err
         add_pending(&r, 0, read_failed(&r));
         whole &= read_list(&r);
     }
+    if (errors->hidden)
+        ssi_scripts_note(scripts, "the process has several copies of stacksplice: of a thread's "
+                                  "errors, only that in the first copy is shown");
     if (!whole)
         ssi_scripts_note(scripts, "not all current errors of threads can be read: they are too "
                                   "many, or their memory is missing or damaged");

@@ -59,6 +59,7 @@ typedef struct ssi_errors {
     size_t note_count, note_room;
     ssi_pending *pending;
     size_t pending_count, pending_room;
+    bool hidden; /* a thread has an error in each of several copies of stacksplice */
     ssi_interpreter *interpreters;
     size_t interpreter_count, interpreter_room;
 } ssi_errors;
