@@ -175,40 +175,38 @@ static void put_native(const ssi_served *served, ssi_frames *out, ssi_frame fram
         put(out, frame);
 }
 
-/* ---- Recursion --------------------------------------------------------------------------------*/
+/* ---- What was asked before --------------------------------------------------------------------*/
 
-/* The frames that the address of a native one became; in a deep recursion it comes again. */
-typedef struct told_before {
+/* What a native frame became: COUNT frames from FIRST on in KNOWN_FRAMES.  In a deep recursion and
+   in many threads the same addresses come again. */
+typedef struct known_address {
     uint64_t address;
     bool inferred;
     size_t first, count;
-} told_before;
+} known_address;
 
-enum { REMEMBERED = 64 };
+enum { REMEMBERED = 1024 };
 
-static bool put_again(ssi_frames *out, const told_before *before, const ssi_frame *frame)
+static ssi_frames known_frames;
+static known_address known_addresses[REMEMBERED];
+
+static void put_remembered(const ssi_served *served, ssi_frames *out, const ssi_frame *frame)
 {
-    if (!before->count || before->address != frame->address || before->inferred != frame->inferred)
-        return false;
-    for (size_t i = 0; i < before->count; i++) {
-        ssi_frame again = out->items[before->first + i];
+    known_address *known = &known_addresses[frame->address % REMEMBERED];
+
+    if (!known->count || known->address != frame->address || known->inferred != frame->inferred) {
+        size_t first = known_frames.count;
+
+        put_native(served, &known_frames, *frame);
+        *known =
+            (known_address){frame->address, frame->inferred, first, known_frames.count - first};
+    }
+    for (size_t i = 0; i < known->count; i++) {
+        ssi_frame again = known_frames.items[known->first + i];
 
         again.stack_address = frame->stack_address;
         (void)ssi_frames_add(out, &again);
     }
-    return true;
-}
-
-static void put_remembered(const ssi_served *served, ssi_frames *out, told_before *all,
-                           const ssi_frame *frame)
-{
-    told_before *before = &all[frame->address % REMEMBERED];
-    size_t first = out->count;
-
-    if (put_again(out, before, frame))
-        return;
-    put_native(served, out, *frame);
-    *before = (told_before){frame->address, frame->inferred, first, out->count - first};
 }
 
 /* ---- Stacks -----------------------------------------------------------------------------------*/
@@ -216,13 +214,12 @@ static void put_remembered(const ssi_served *served, ssi_frames *out, told_befor
 void ssi_served_describe(const ssi_served *served, ssi_frames *stack)
 {
     ssi_frames described = {0};
-    told_before before[REMEMBERED] = {{0}};
 
     if (!served->names)
         return;
     for (size_t i = 0; i < stack->count; i++)
         if (stack->items[i].kind == SSI_NATIVE)
-            put_remembered(served, &described, before, &stack->items[i]);
+            put_remembered(served, &described, &stack->items[i]);
         else
             put(&described, stack->items[i]);
     free(stack->items);
