@@ -123,12 +123,13 @@ def _root():
 def _mappings():
     """A line for each mapping.  Older versions of gdb do not say what may be written or run."""
     try:
-        listed = gdb.execute("info proc mappings", to_string=True)
+        listed, why = gdb.execute("info proc mappings", to_string=True), "info proc mappings is empty"
     except gdb.error as exc:
-        raise served.Refused(
-            "this target does not say what is mapped in the process ({})".format(exc)
-        ) from None
-    for row in filter(None, map(MAPPING.fullmatch, listed.splitlines())):
+        listed, why = "", exc
+    rows = list(filter(None, map(MAPPING.fullmatch, listed.splitlines())))
+    if not rows:
+        raise served.Refused("this target does not say what is mapped in the process ({})".format(why))
+    for row in rows:
         path = (row["path"] or "").strip()
         rights = row["rights"] or ("r-x" if path.startswith("/") else "rw-")
         yield served.mapping_fact(row["start"], row["end"], rights, row["offset"], path)
