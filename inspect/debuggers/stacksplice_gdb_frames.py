@@ -49,6 +49,14 @@ class Shown(FrameDecorator):
         return self.glue or super().elided()
 
 
+class NativeFrame(Shown):
+    """One of gdb's frames, and where it begins on the stack."""
+
+    def __init__(self, base, start):
+        super().__init__(base)
+        self.start = start
+
+
 def _printable(text):
     """TEXT with escapes in the place of what gdb cannot write, at which it would leave out the frame."""
     charset = gdb.target_charset()
@@ -110,16 +118,20 @@ class ScriptFrame(Shown):
         return [Local(*local) for local in plain_locals_of(runs[address][number])]
 
 
-def _sp(frame):
-    return int(frame.read_register("sp")) & (1 << 64) - 1
-
-
-def _end(frame, start):
-    """Where the part of the stack ends that begins at START, for a native function and all that is
-    inlined in it.  START if gdb finds no caller: what it stands for is not known."""
-    while frame is not None and _sp(frame) <= start:
-        frame = frame.older()
-    return start if frame is None else _sp(frame)
+def functions(frames):
+    """FRAMES in groups: a native function behind those that are inlined in it, and which part of the
+    stack is its own.  That is empty if gdb finds no caller."""
+    group, start, is_whole = [], 0, False
+    for base in frames:
+        frame = base.inferior_frame()
+        sp = int(frame.read_register("sp")) & (1 << 64) - 1
+        if is_whole:
+            yield group, start, sp
+            group = []
+        group.append(base)
+        start, is_whole = sp, frame.type() != gdb.INLINE_FRAME
+    if group:
+        yield group, start, start
 
 
 def _gap(base, reason):
@@ -133,30 +145,26 @@ def _run(base, run):
 
 def merged(frames, runs):
     """FRAMES, with RUNS of script frames in the place of those that run them."""
-    runs, base, replaced = list(runs), None, None
-    for base in frames:
-        frame = base.inferior_frame()
-        start = _sp(frame)
-        end = _end(frame, start) if runs else start
+    runs, group = list(runs), []
+    for group, start, end in functions(frames):
+        before = len(runs)
         while runs and start <= runs[0][0] < end:
-            if replaced == start:
-                yield _gap(base, "two runs of frames in one native frame")
-            replaced = start
-            yield from _run(base, runs.pop(0))
-        if replaced != start:
-            yield Shown(base)
-    if runs and base is not None:
-        yield _gap(base, "native frames of what follows were not found")
-    for run in runs:
-        yield from _run(base, run)
+            if len(runs) < before:
+                yield _gap(group[0], "two runs of frames in one native frame")
+            yield from _run(group[0], runs.pop(0))
+        if len(runs) == before:
+            yield from (NativeFrame(base, start) for base in group)
+    if runs and group:
+        yield _gap(group[-1], "native frames of what follows were not found")
+        for run in runs:
+            yield from _run(group[-1], run)
 
 
 def folded(frames, glue):
     """FRAMES, of which those of GLUE belong to the one that they called."""
     last = None
     for shown in frames:
-        is_glue = not isinstance(shown, ScriptFrame) and _sp(shown.inferior_frame()) in glue
-        if last is not None and is_glue:
+        if last is not None and isinstance(shown, NativeFrame) and shown.start in glue:
             last.glue.append(shown)
         else:
             if last is not None:
