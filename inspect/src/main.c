@@ -8,6 +8,7 @@
 #include "inspection.h"
 #include "live/live.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -80,7 +81,7 @@ static int read_by_tracer(ssi_target *target, ssi_pages *pages, ssi_inspection *
         return error;
     pthread_join(tracer, NULL);
     alarm(0);
-    return s.error;
+    return s.error || ssi_live_is_same(target) ? s.error : ESTALE;
 }
 
 static int inspect_process(int process, ssi_inspection *i)

@@ -357,6 +357,32 @@ def test_a_process_with_more_binaries_than_files_may_be_open(resting):
     assert json.loads(done.stdout)["notes"] == []
 
 
+def test_a_process_whose_first_thread_has_ended():
+    """The kernel then shows its memory and files under the numbers of other threads only."""
+    child = start("-c", LEFT)
+    assert child.stdout is not None
+    child.stdout.readline()
+    while state_of(child.pid) != "Z":
+        pass
+    try:
+        document = dumped(child.pid)
+    finally:
+        end(child)
+    assert document["process"]["executable"] == os.path.realpath(sys.executable) and document["notes"] == []
+    (thread,) = document["threads"]
+    assert "rest" in [frame["function"] for frame in thread["stack"] if frame["kind"] == "script"]
+    assert any(frame["module"].endswith("/libc.so.6") for frame in thread["stack"] if "module" in frame)
+
+
+LEFT = """
+import ctypes, sys, threading
+def rest():
+    print(flush=True)
+    sys.stdin.read()
+threading.Thread(target=rest).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
 BUSY = """
 import threading
 def inner(n):

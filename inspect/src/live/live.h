@@ -13,6 +13,9 @@ void ssi_explain_refusal(int process, int error, char *out, size_t size);
 /* Fill the mappings and the name of TARGET; 0 or an errno. */
 int ssi_live_maps(ssi_target *target);
 
+/* Whether PROCESS still runs the program of which ssi_live_maps told. */
+bool ssi_live_is_same(const ssi_target *target);
+
 /*
  * Stop all threads of TARGET and read their registers and names; a thread that cannot be stopped
  * says why.  0, or an errno when no thread can be traced.  ssi_live_release lets them go again and

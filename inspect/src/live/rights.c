@@ -80,6 +80,9 @@ void ssi_explain_refusal(int process, int error, char *out, size_t size)
                  process);
     else if (error == ESRCH || error == ENOENT)
         snprintf(out, size, "there is no process %d: ps lists those that run", process);
+    else if (error == ESTALE)
+        snprintf(out, size, "process %d began another program meanwhile: run this command again",
+                 process);
     else if (error != EPERM && error != EACCES)
         snprintf(out, size, "cannot trace process %d: %s", process, strerror(error));
     else if (tracer > 0)

@@ -19,6 +19,7 @@
 
 enum {
     ROUNDS = 8,        /* of looking for threads that began meanwhile */
+    ATTEMPTS = 8,      /* to begin: for a moment, a thread that ends or begins a program refuses */
     PATIENCE_MS = 500, /* for a thread that waits for a processor */
     SPIN_NS = 3000000
 };
@@ -68,6 +69,18 @@ static int seize_all(ssi_target *target)
     }
     closedir(folder);
     return target->thread_count ? 0 : error;
+}
+
+static int begin(ssi_target *target)
+{
+    static const struct timespec pause = {0, 2000000};
+    int error = seize_all(target);
+
+    for (int i = 0; error == EPERM && i < ATTEMPTS; i++) {
+        nanosleep(&pause, NULL);
+        error = seize_all(target);
+    }
+    return error;
 }
 
 /* ---- Waiting ----------------------------------------------------------------------------------*/
@@ -177,7 +190,7 @@ static void read_status(int process, ssi_thread *thread)
 int ssi_live_stop(ssi_target *target)
 {
     size_t done = 0;
-    int error = seize_all(target);
+    int error = begin(target);
     uint64_t start = now_ns();
 
     if (error)
@@ -213,7 +226,7 @@ void ssi_live_release(ssi_target *target)
 size_t ssi_live_fetch(void *target, uint64_t address, void *out, size_t size)
 {
     struct iovec local = {out, size}, remote = {(void *)address, size};
-    ssize_t got = process_vm_readv(((const ssi_target *)target)->process, &local, 1, &remote, 1, 0);
+    ssize_t got = process_vm_readv(((const ssi_target *)target)->living, &local, 1, &remote, 1, 0);
 
     return got > 0 ? (size_t)got : 0;
 }

@@ -51,7 +51,7 @@ bool ssi_binary_open(const ssi_target *target, const ssi_mapping *mapping, ssi_b
     if (fd < 0)
         return false;
     if (!fstat(fd, &status) && S_ISREG(status.st_mode) && status.st_size > 0 &&
-        (target->is_live || ssi_build_id_fits(&target->memory, mapping->start, fd)))
+        ssi_build_id_fits(&target->memory, mapping->start, fd))
         bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
     if (bytes == MAP_FAILED)

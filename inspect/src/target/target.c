@@ -137,9 +137,11 @@ static int open_file(const ssi_target *target, const ssi_mapping *mapping)
     fd = open_regular(path);
     if (fd < 0 && target->is_live) {
         /* The file was replaced or deleted; the kernel still has the mapped one. */
-        snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", target->process,
+        snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", target->living,
                  (unsigned long long)mapping->start, (unsigned long long)mapping->end);
         fd = open_regular(path);
+        if (fd < 0) /* the list has the path from our own root, if the process's is below */
+            fd = open_regular(mapping->path);
     } else if (fd < 0) {
         cut_deleted(path);
         fd = open_regular(path);

@@ -26,11 +26,13 @@ typedef struct ssi_mapping {
     char *path;     /* owned; NULL if no file is mapped there */
 } ssi_mapping;
 
+enum { SSI_AUXILIARY = 64 };
+
 typedef struct ssi_target {
     const ssi_machine *machine;
     int process;
     char *executable; /* owned; its name, or NULL */
-    char root[4096];  /* before the paths of mappings, to open them: "/proc/123/root" or empty */
+    char root[4096];  /* before the paths of mappings, to open them, or empty */
     uint64_t program; /* an address in the program's own file; 0: not known */
     const char
         *program_path; /* the program's path in the target, which is opened as PROGRAM_FILE */
@@ -42,7 +44,9 @@ typedef struct ssi_target {
     ssi_mapping *mappings; /* by address */
     size_t mapping_count, mapping_room;
     bool is_live;
-    uint64_t stopped_ns; /* how long a living process was stopped */
+    int living; /* the thread by whose number the kernel shows memory and files of the process */
+    uint64_t auxiliary[SSI_AUXILIARY]; /* what the kernel told a living process of its program */
+    uint64_t stopped_ns;               /* how long a living process was stopped */
 } ssi_target;
 
 /* Whether a process can have [START, END): sums with its addresses do not wrap round. */
