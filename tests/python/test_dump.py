@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib.util
 import json
@@ -435,6 +436,18 @@ def test_a_dead_process_whose_parent_does_not_ask():
         f"process {child.pid} has ended: only its parent has not asked for its status"
     )
     child.wait()
+
+
+def test_a_thread_of_the_kernel():
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):
+            text = status.read_text()
+            if "State:\tZ" not in text and "VmLck:" not in text:
+                process = int(status.parent.name)
+                reason = f"process {process} is a thread of the kernel, which runs no program"
+                assert refused(process) == reason
+                return
+    pytest.skip("this system shows none of its kernel's threads")
 
 
 def test_a_process_that_is_traced_already(sleeping):

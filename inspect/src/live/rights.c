@@ -78,6 +78,8 @@ void ssi_explain_refusal(int process, int error, char *out, size_t size)
     if (error == EPERM && is_dead(file))
         snprintf(out, size, "process %d has ended: only its parent has not asked for its status",
                  process);
+    else if (error == EPERM && number_in(file, "VmLck:") < 0)
+        snprintf(out, size, "process %d is a thread of the kernel, which runs no program", process);
     else if (error == ESRCH || error == ENOENT)
         snprintf(out, size, "there is no process %d: ps lists those that run", process);
     else if (error == ESTALE)

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-enum { MAX_INTERPRETERS = 256, MAX_THREADS = 1 << 14, MAX_RUNS = 1 << 14, MAX_FRAMES = 1 << 17 };
+enum { MAX_INTERPRETERS = 256, MAX_THREADS = 1 << 16, MAX_RUNS = 1 << 14, MAX_FRAMES = 1 << 17 };
 
 typedef struct reader {
     const ssi_memory *memory;
@@ -26,6 +26,7 @@ typedef struct reader {
     const char *interpreter; /* of the thread that is read; NULL: the main one */
     ssi_run run;
     int locals_left; /* so many frames of the thread may still show theirs */
+    int threads;     /* of all interpreters so far */
 } reader;
 
 typedef struct seen_frame {
@@ -167,7 +168,7 @@ static bool read_threads(reader *r, uint64_t interpreter)
         !ssi_read_word(r->memory, interpreter + r->layout.interpreter_id, &id))
         return false;
     r->interpreter = id ? ssi_text_format("interpreter %lld", (long long)id) : NULL;
-    for (int i = 0; thread && i < MAX_THREADS && r->scripts->frames.count < SSI_MAX_FRAMES; i++) {
+    while (thread && r->threads++ < MAX_THREADS && r->scripts->frames.count < SSI_MAX_FRAMES) {
         if (!ssi_read_word(r->memory, thread + r->layout.thread_interpreter, &owner) ||
             owner != interpreter)
             return false;
