@@ -247,6 +247,22 @@ static void install_before_another(void)
     use_handler(SIGSEGV, print_and_raise, 0);
 }
 
+static void raise_before_the_report(void)
+{
+    others_first = 1;
+    use_handler(SIGSEGV, print_and_raise, 0);
+    install(NULL, 0);
+}
+
+static void block_signal(void)
+{
+    sigset_t all;
+
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_BLOCK, &all, NULL);
+    install(NULL, 0);
+}
+
 static void ignore_signal(void)
 {
     (void)signal(SIGSEGV, SIG_IGN);
@@ -318,6 +334,7 @@ static const struct {
     {"repaired", report_what_is_repaired}, {"runtime", let_runtime_repair},
     {"threads", start_some_threads},       {"many", start_many_threads},
     {"vfork", crash_in_a_vforked_child},   {"two", crash_in_two},
+    {"raised", raise_before_the_report},   {"blocked", block_signal},
 };
 
 static int run_case(const char *name)

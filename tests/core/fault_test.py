@@ -38,11 +38,12 @@ NO_HANDLERS = ":".join(f"handle_{name}=0" for name in ("segv", "sigbus", "sigfpe
 class Crashed:
     """One run of the program: its status, what it wrote, its report files, the stack of its core file."""
 
-    def __init__(self, *arguments, with_core=False, stderr=subprocess.PIPE):
+    def __init__(self, *arguments, with_core=False, stderr=subprocess.PIPE, sanitizer=False):
         with_core = with_core and len(COMMAND) == 1  # not that of an emulator
         environment = dict(os.environ)
         for name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"):
-            environment[name] = ":".join(filter(None, (environment.get(name), NO_HANDLERS)))
+            if not sanitizer:
+                environment[name] = ":".join(filter(None, (environment.get(name), NO_HANDLERS)))
         with tempfile.TemporaryDirectory() as directory:
             limit = resource.RLIM_INFINITY if with_core else 0
             run = subprocess.run(
@@ -259,6 +260,54 @@ class FaultTest(unittest.TestCase):
             os.close(reader)
             os.close(writer)
 
+    def test_stderr_whose_reader_is_gone(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        try:
+            run = Crashed("segv", stderr=writer)
+        finally:
+            os.close(writer)
+        self.assertEqual(run.status, -signal.SIGSEGV)
+        self.assertEqual(run.report["header"]["event"], "SIGSEGV")
+
+    def test_files_that_must_not_grow(self):
+        run = Crashed("file-size")
+        self.assertEqual((run.status, run.reports), (-signal.SIGSEGV, []), run.err)
+        self.assertIn("\nstacksplice: incomplete report file ", run.err)
+
+    def test_all_descriptors_in_use(self):
+        run = Crashed("descriptors", "thread")
+        self.assert_died(run, "segv")
+        if len(COMMAND) == 1:
+            self.assertTrue(run.report["threads"])
+
+    def test_cancelled_thread(self):
+        for where in ("main", "thread"):
+            with self.subTest(where=where):
+                run = Crashed("cancelled", where)
+                self.assert_died(run, "segv")
+                self.assert_as_logged(run)
+
+    def test_lock_that_nobody_gives_back_and_no_timer(self):
+        if "modules: iterate" in build():
+            self.skipTest("here each name of a binary needs that lock")
+        run = Crashed("no-timer")
+        self.assert_died(run, "segv")
+        self.assertEqual(run.report["modules"], [])
+        self.assert_as_logged(run)
+
+    def test_thread_that_blocks_all_signals(self):
+        run = Crashed("blocked", "case")
+        self.assert_died(run, "segv")
+
+    def test_sanitizer_reports_too(self):
+        run = Crashed("segv", sanitizer=True)
+        if "Sanitizer" not in run.err:
+            self.skipTest("no sanitizer here")
+        self.assert_reported(run, "segv")
+        self.assert_as_logged(run)
+        self.assertLess(run.err.index("stacksplice: report file"), run.err.index("Sanitizer"))
+
     def test_fail_fast_reports_once(self):
         run = Crashed("failfast")
         self.assertEqual(run.status, -signal.SIGABRT, run.err)
@@ -320,6 +369,13 @@ class FaultTest(unittest.TestCase):
     def test_runtime_that_handles_faults_of_its_own(self):
         run = Crashed("runtime", "case")
         self.assertIn("repaired\n", run.out)
+        self.assertIn("handler 11 at 0x8\n", run.out)
+        self.assert_died(run, "segv")
+        self.assert_as_logged(run)
+
+    def test_earlier_handler_that_ends_the_process(self):
+        """As faulthandler does: its signal must not strike before the report."""
+        run = Crashed("raised", "case")
         self.assertIn("handler 11 at 0x8\n", run.out)
         self.assert_died(run, "segv")
         self.assert_as_logged(run)

@@ -3,6 +3,7 @@
 
 #include <stacksplice/source.h>
 
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
@@ -119,26 +120,31 @@ static NOINLINE void call_abort(void)
     abort();
 }
 
-/* getppid is trapped. */
-static NOINLINE void call_forbidden(void)
+/* The system call NUMBER fails from now on, or (TRAPPED) raises SIGSYS. */
+static void forbid(unsigned number, int trapped)
 {
 #ifdef HAVE_FILTERS
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, trapped ? SECCOMP_RET_TRAP : SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {sizeof code / sizeof *code, code};
 
-    print_stack();
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
         exit(77); /* an emulator */
-    (void)syscall(SYS_getppid);
 #else
     exit(77);
 #endif
+}
+
+static NOINLINE void call_forbidden(void)
+{
+    print_stack();
+    forbid(SYS_getppid, 1);
+    (void)syscall(SYS_getppid);
 }
 
 static NOINLINE int overflow(int depth)
@@ -248,6 +254,43 @@ static NOINLINE void crash_beside_lock(void)
     cause_fault();
 }
 
+/* With nothing that could interrupt the report. */
+static NOINLINE void crash_beside_lock_without_timer(void)
+{
+    forbid(SYS_timer_create, 0);
+    crash_beside_lock();
+}
+
+/* A cancellation waits for the next cancellation point, such as a write. */
+static NOINLINE void crash_when_cancelled(void)
+{
+    int *volatile nowhere = (int *)8;
+
+    print_stack();
+    (void)pthread_cancel(pthread_self());
+    *nowhere = 1;
+}
+
+/* As all descriptors in use: not one more can be had. */
+static NOINLINE void use_up_descriptors(void)
+{
+    struct rlimit limit;
+
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 0;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    cause_fault();
+}
+
+/* The kernel raises SIGXFSZ when the report is written. */
+static NOINLINE void limit_files(void)
+{
+    const struct rlimit none = {0, 0};
+
+    (void)setrlimit(RLIMIT_FSIZE, &none);
+    cause_fault();
+}
+
 static NOINLINE void fail_fast(void)
 {
     RoFailFastWithErrorContext(E_INVALIDARG);
@@ -265,11 +308,25 @@ static const struct {
     const char *how;
     void (*crash)(void);
 } ways[] = {
-    {"segv", cause_fault},      {"bus", cause_bus_error},      {"fpe", divide_by_zero},
-    {"ill", do_illegal},        {"abort", call_abort},         {"sys", call_forbidden},
-    {"overflow", use_up_stack}, {"heap", damage_heap},         {"memory", use_up_memory},
-    {"error", damage_error},    {"capture", crash_in_capture}, {"lock", crash_beside_lock},
-    {"failfast", fail_fast},    {"kill", send_to_oneself},     {"call", call_nothing},
+    {"segv", cause_fault},
+    {"bus", cause_bus_error},
+    {"fpe", divide_by_zero},
+    {"ill", do_illegal},
+    {"abort", call_abort},
+    {"sys", call_forbidden},
+    {"overflow", use_up_stack},
+    {"heap", damage_heap},
+    {"memory", use_up_memory},
+    {"error", damage_error},
+    {"capture", crash_in_capture},
+    {"lock", crash_beside_lock},
+    {"failfast", fail_fast},
+    {"kill", send_to_oneself},
+    {"call", call_nothing},
+    {"cancelled", crash_when_cancelled},
+    {"no-timer", crash_beside_lock_without_timer},
+    {"descriptors", use_up_descriptors},
+    {"file-size", limit_files},
 };
 
 NOINLINE void crash(const char *how)
