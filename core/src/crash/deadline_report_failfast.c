@@ -147,7 +147,7 @@ static void put_members(const ss_report *r, ss_emit *e)
 
 static const char *write_file(void)
 {
-    const ss_crash_more more = {ss_handler_directory(), false, put_header, put_members};
+    const ss_crash_more more = {ss_handler_directory(), 0, false, put_header, put_members};
     const char *path;
 
     if (missed->flags & STACKSPLICE_DEADLINE_NO_FILE)

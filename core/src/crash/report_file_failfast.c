@@ -174,7 +174,10 @@ static bool put_module(const ss_binary *binary, void *data)
 static bool put_report(int file, const ss_facts *facts, const char *event,
                        const ss_crash_more *more, int64_t now, ss_binary *scratch)
 {
-    ss_report report = {.w = &file_writer, .all_frames = true, .failfast = scratch};
+    ss_report report = {.w = &file_writer,
+                        .all_frames = true,
+                        .struck = more ? more->struck : 0,
+                        .failfast = scratch};
     ss_json json;
     ss_emit e = {&json.visitor, false};
 

@@ -9,7 +9,7 @@
 /* As text; EXCEPT is a thread's id, or 0. */
 void ss_threads_tell(const ss_report *r, uint64_t except);
 
-/* As the members `threads` and `threads_left_out` of a report file. */
+/* As the members `threads` and `threads_left_out` (null: they are unknown) of a report file. */
 void ss_threads_put(const ss_report *r, ss_emit *e, uint64_t except);
 
 #endif

@@ -27,6 +27,8 @@ void ss_threads_tell(const ss_report *r, uint64_t except)
 {
     for (uint32_t i = 0; i < ss_threads_count(); i++)
         tell_thread(r, i, except);
+    if (!ss_threads_are_known())
+        ss_writer_text(r->w, "\nThe other threads are unknown.\n");
     if (ss_threads_left_out()) {
         ss_writer_text(r->w, "\n... ");
         ss_writer_decimal(r->w, ss_threads_left_out());
@@ -56,5 +58,8 @@ void ss_threads_put(const ss_report *r, ss_emit *e, uint64_t except)
     for (uint32_t i = 0; i < ss_threads_count(); i++)
         put_thread(r, e, i, except);
     ss_emit_end(e, STACKSPLICE_ARRAY);
-    ss_emit_integer(e, "threads_left_out", ss_threads_left_out());
+    if (ss_threads_are_known())
+        ss_emit_integer(e, "threads_left_out", ss_threads_left_out());
+    else
+        ss_emit_text(e, "threads_left_out", NULL);
 }

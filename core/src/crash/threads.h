@@ -31,6 +31,9 @@ void ss_threads_forget(void);
 /* The answer of thread ID, or NULL. */
 const ss_other_thread *ss_threads_find(uint64_t id);
 
+/* Whether they could be asked: else it is unknown which there are. */
+bool ss_threads_are_known(void);
+
 /* How many threads were met, and how many more the table had no room for. */
 uint32_t ss_threads_count(void);
 uint32_t ss_threads_left_out(void);

@@ -27,6 +27,7 @@ static struct place {
 
 /* (THREAD reporter) */
 static uint32_t place_count, left_out;
+static bool are_known;
 static int asking_signal;
 static _Atomic uint64_t never_asked; /* (ATOMIC) */
 
@@ -216,6 +217,7 @@ static void meet_all(void)
 
     if (folder < 0)
         return;
+    are_known = true;
     while ((got = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0) {
         for (long at = 0; at < got;) {
             const entry *e = (const entry *)(entries + at);
@@ -282,7 +284,7 @@ void ss_threads_ask(uint32_t milliseconds)
     const struct timespec moment = {0, 500 * 1000};
     int64_t begun, after = 0;
 
-    place_count = left_out = 0;
+    ss_threads_forget();
     if (!take_signal())
         return;
     meet_all();
@@ -295,6 +297,11 @@ void ss_threads_ask(uint32_t milliseconds)
 
         (void)atomic_compare_exchange_strong(&places[i].state, &waiting, LATE);
     }
+}
+
+bool ss_threads_are_known(void)
+{
+    return are_known;
 }
 
 uint32_t ss_threads_count(void)
@@ -327,6 +334,7 @@ void ss_threads_never_ask(uint64_t id)
 void ss_threads_forget(void)
 {
     place_count = left_out = 0;
+    are_known = false;
 }
 
 const ss_other_thread *ss_threads_find(uint64_t id)

@@ -30,6 +30,7 @@ typedef struct ss_report {
     bool alone;
     ss_binary *failfast;            /* scratch space, set if the process is failing; or NULL */
     ss_source *source;              /* NULL: open no file */
+    uintptr_t struck;               /* the element where the process crashed: no glue; 0: none */
     bool bare;                      /* whoever wrote a frame by LOOK knows its variables */
     stacksplice_look_callback look; /* or NULL */
     void *look_data;
@@ -59,6 +60,9 @@ static inline ss_shown_stack ss_report_stack_of(const ss_report *r, const ss_fac
     stack.locals = locals;
     return stack;
 }
+
+/* Whether a brief report hides FRAME as the inside of an interpreter. */
+bool ss_report_is_glue(const ss_report *r, const ss_frame *frame);
 
 /* Write a stack as text, indented by INDENT spaces. */
 void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent);

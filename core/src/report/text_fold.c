@@ -27,6 +27,11 @@ static bool is_loader(const stacksplice_frame *frame)
     return known && ss_glue_matches(frame->file, known->loaders);
 }
 
+bool ss_report_is_glue(const ss_report *r, const ss_frame *frame)
+{
+    return frame->frame.address != r->struck && ss_glue_is(frame);
+}
+
 bool ss_report_shows(const ss_report *r, const stacksplice_frame *frame, bool glue,
                      bool *is_counted)
 {

@@ -81,7 +81,8 @@ static void count_frame(contents *c, const ss_shown_frame *shown)
 static int visit(const ss_frame *f, void *data)
 {
     contents *c = data;
-    const ss_shown_frame shown = {&f->frame, !c->all_shown && ss_glue_is(f), NULL, c->locals};
+    const ss_shown_frame shown = {&f->frame, !c->all_shown && ss_report_is_glue(c->p->r, f), NULL,
+                                  c->locals};
 
     c->lineless |= !shown.glue && f->frame.kind == STACKSPLICE_FRAME_NATIVE && f->frame.module &&
                    !f->frame.file;

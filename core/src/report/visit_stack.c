@@ -14,7 +14,8 @@ static int emit_resolved(const ss_frame *f, void *data)
 {
     const resolving *to = data;
     char line[SS_SOURCE_LINE_MAX];
-    stacksplice_told_frame frame = {f->frame, ss_glue_is(f), {line, 0}, 0, to->locals};
+    stacksplice_told_frame frame = {
+        f->frame, ss_report_is_glue(to->r, f), {line, 0}, 0, to->locals};
 
     frame.source.length = ss_report_source(to->r, &f->frame, line, &frame.source_column);
     ss_emit_frame(to->e, NULL, &frame);

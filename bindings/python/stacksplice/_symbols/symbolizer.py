@@ -133,7 +133,11 @@ class Symbolizer:
                 result.append(frames[at - 1])
                 continue
             found = [] if any("file" in frame for frame in group) else self._resolve(group[-1])
-            result += [_merge(frame, group[-1]) for frame in found] or group
+            named = [_merge(frame, group[-1]) for frame in found]
+            if not result and not group[-1].get("glue"):  # where a process crashed, no frame is glue
+                for frame in named:
+                    frame.pop("glue", None)
+            result += named or group
         return result
 
     def complaints(self) -> Iterator[str]:
