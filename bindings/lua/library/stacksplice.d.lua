@@ -211,11 +211,13 @@ function stacksplice.wrap(f) end
 ---
 ---With `crash = true` also report crashes of the process (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT and
 ---SIGSYS, so a panic of Lua, too) on stderr and in a file, and then let it die as before. This stays
----until the process ends.
+---until the process ends. With `others_first = true` as well, the handlers of these signals that are
+---there already run first, and only what they do not handle is reported: for a process in which Java
+---started before.
 ---
 ---With `locals = true` errors keep the local variables of Lua's functions, for their reports, until
 ---uninstall is called. No metamethod runs for their texts.
----@param options? {crash: boolean?, locals: boolean?}
+---@param options? {crash: boolean?, others_first: boolean?, locals: boolean?}
 ---@return fun() uninstall restores each, unless other code has replaced it since
 function stacksplice.install(options) end
 

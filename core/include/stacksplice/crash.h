@@ -43,7 +43,8 @@ typedef struct stacksplice_crash_options {
  * Nothing of this costs anything until a crash.  A handler that is installed later comes first; if
  * it then calls or restores ours, the report follows.
  *
- * Returns S_OK; S_FALSE if the handler was installed before: then only the options change.
+ * Returns S_OK; S_FALSE if the handler was installed before: then only the options change, and NULL
+ * keeps them.
  * Errors: E_INVALIDARG if options is of unknown size or its directory too long; E_OUTOFMEMORY.
  * [own: options copied | thread: any | alloc: maps a stack | signal: no]
  */
@@ -60,9 +61,9 @@ stacksplice_install_crash_handler(const stacksplice_crash_options *options);
 STACKSPLICE_API stacksplice_hresult stacksplice_remove_crash_handler(void);
 
 /*
- * Give the calling thread an alternate signal stack, unless it has one, and what a capture needs, and
- * unblock the signals of faults.  Only a thread with such a stack can report that it has used up its
- * own, and one that blocks SIGSEGV can report no fault at all; they crash without a report
+ * Give the calling thread an alternate signal stack, unless it has one, and what a capture needs,
+ * and unblock the signals of faults.  Only a thread with such a stack can report that it has used
+ * up its own, and one that blocks SIGSEGV can report no fault at all; they crash without a report
  * otherwise.  For all other crashes this call is not needed.  The stack goes when the thread ends.
  *
  * Returns S_OK; S_FALSE if the thread had an alternate stack.  Errors: E_OUTOFMEMORY.

@@ -61,7 +61,8 @@ stacksplice_hresult stacksplice_install_crash_handler(const stacksplice_crash_op
     if (!ss_lock_take(&lock))
         return E_ILLEGAL_METHOD_CALL; /* a signal handler interrupted this very function */
     was_installed = installed;
-    choose(options);
+    if (options || !installed)
+        choose(options);
     atomic_store(&ss_handler_is_on, true);
     if (!was_installed)
         install();

@@ -71,14 +71,23 @@ static bool is_wanted(lua_State *L, const char *field)
     return wanted;
 }
 
+/* Report crashes, as the table of options at 1 wants it. [-0, +0, e] */
+static void report_crashes(lua_State *L)
+{
+    const stacksplice_crash_options options = {.size = sizeof options, .others_first = 1};
+
+    if (FAILED(stacksplice_install_crash_handler(is_wanted(L, "others_first") ? &options : NULL)))
+        luaL_error(L, "not enough memory");
+}
+
 /* What the table of options at 1, or nothing, asks for. [-0, +0, e] */
 static void take_options(lua_State *L, ss_lua_state *state)
 {
     if (lua_isnoneornil(L, 1))
         return;
     luaL_checktype(L, 1, LUA_TTABLE);
-    if (is_wanted(L, "crash") && FAILED(stacksplice_install_crash_handler(NULL)))
-        luaL_error(L, "not enough memory");
+    if (is_wanted(L, "crash"))
+        report_crashes(L);
     if (is_wanted(L, "locals"))
         state->shows_locals = true;
 }

@@ -51,7 +51,7 @@ PyObject *sspy_frames_left_out(PyObject *module, PyObject *addresses);
 extern const char sspy_capture_doc[], sspy_set_max_frames_doc[];
 
 /* crash.c */
-PyObject *sspy_install_crash_handler(PyObject *module, PyObject *unused);
+PyObject *sspy_install_crash_handler(PyObject *module, PyObject *others_first);
 PyObject *sspy_remove_crash_handler(PyObject *module, PyObject *unused);
 PyObject *sspy_crash_thread(PyObject *module, PyObject *unused);
 

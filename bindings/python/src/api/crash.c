@@ -5,12 +5,12 @@
 #include <stacksplice/crash.h>
 
 /* True if the handler was not installed before. */
-PyObject *sspy_install_crash_handler(PyObject *module, PyObject *unused)
+PyObject *sspy_install_crash_handler(PyObject *module, PyObject *others_first)
 {
-    HRESULT hr = stacksplice_install_crash_handler(NULL);
+    const stacksplice_crash_options options = {.size = sizeof options, .others_first = 1};
+    HRESULT hr = stacksplice_install_crash_handler(others_first == Py_True ? &options : NULL);
 
     (void)module;
-    (void)unused;
     return FAILED(hr) ? PyErr_NoMemory() : PyBool_FromLong(hr == S_OK);
 }
 

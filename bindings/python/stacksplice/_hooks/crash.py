@@ -35,10 +35,10 @@ def _watch_threads() -> None:
         threading.Thread._set_native_id = _with_alternate_stack(first)  # type: ignore[attr-defined]
 
 
-def begin() -> None:
+def begin(others_first: bool) -> None:
     global _is_ours
 
-    _is_ours = _stacksplice._install_crash_handler() or _is_ours
+    _is_ours = _stacksplice._install_crash_handler(others_first) or _is_ours
     if _is_ours:
         _watch_threads()
 

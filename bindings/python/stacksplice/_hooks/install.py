@@ -54,6 +54,7 @@ def install(
     locals: bool = False,
     redact: bool | Callable[[str, str], str] | None = None,
     crash: bool = False,
+    others_first: bool = False,
 ) -> None:
     """Show unhandled exceptions that passed code of several languages with their combined stack.
 
@@ -75,7 +76,9 @@ def install(
     None changes nothing; reports leave out secrets from the start.
 
     crash: True also reports crashes (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT and SIGSYS, so fatal errors
-    of the interpreter, too) on stderr and in a file, and then lets the process die as before.
+    of the interpreter, too) on stderr and in a file, and then lets the process die as before.  With
+    others_first=True, the handlers of these signals that are there already run first, and only what they do
+    not handle is reported: for a process in which Java started before.
 
     locals: True shows the local variables of Python's frames in all reports of living exceptions, and those
     of Lua's frames if the error was born in lupa.  Values of the builtin types are shown, of others the type
@@ -115,7 +118,7 @@ def install(
     if crash:
         from . import crash as _crash
 
-        _crash.begin()
+        _crash.begin(bool(others_first))
     interpreter.occupy_all()
     lupa.begin()
     others.begin()
