@@ -88,9 +88,19 @@ def _mappings(process, target):
         yield served.mapping_fact(start, end, rights, offset, path)
 
 
+def _is_traced(process):
+    """Whether a process of this machine with its number is debugged: by gdb-remote, it can be another's."""
+    try:
+        with open("/proc/{}/status".format(process.GetProcessID())) as status:
+            return any(line.startswith("TracerPid:") and line.split()[1] != "0" for line in status)
+    except OSError:
+        return False
+
+
 def _is_here(process):
     """Whether it is a process of this machine."""
-    return process.GetTarget().GetPlatform().GetName() == "host" and process.GetPluginName() != "elf-core"
+    is_of_host = process.GetTarget().GetPlatform().GetName() == "host"
+    return is_of_host and process.GetPluginName() != "elf-core" and _is_traced(process)
 
 
 def _facts(process, shown=()):
