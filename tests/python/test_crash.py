@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -9,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from building import PACKAGE
+from building import HERE, PACKAGE, compile_c
 from crashing import BEGIN, HOW, Run, scripts_of
 
 
@@ -39,6 +40,50 @@ segv()
     assert {"sleep_long", "wait_long", "spin"} <= set(found), run.err
     assert found.count("Thread._bootstrap") == 3
     assert run.err.count("\nStack of thread ") == 4
+
+
+@pytest.mark.skipif("glibc" not in os.confstr("CS_GNU_LIBC_VERSION"), reason="watches glibc's heap")
+def test_heap_is_not_used(tmp_path, monkeypatch):
+    """Neither by the thread that crashes nor by the others, none of which has captured before."""
+    watch = compile_c(tmp_path / "heap_watch.so", [HERE / "heap_watch.c"], "-shared", "-fPIC")
+    program = """
+import _thread
+def sleep_long(): time.sleep(60)
+def start(function):
+    _thread.start_new_thread(function, ())
+    time.sleep(0.1)
+stacksplice.install(crash=True)
+start(sleep_long)
+start(lambda: lua(sleep_long))
+start(lambda: ctypes.memset(8, 0, 1))
+time.sleep(60)
+"""
+    monkeypatch.setenv("LD_PRELOAD", str(watch))
+    run = Run(tmp_path, BEGIN + program)
+    assert run.status == -signal.SIGSEGV, run.err
+    assert "heap:" not in run.err, run.err
+    stacks = [scripts_of(thread["stack"]) for thread in run.report["threads"] if thread["answered"]]
+    assert ["python", "sleep_long"] in [stack[0] for stack in stacks]
+    assert ["python", "<lambda>"] in run.scripts
+
+
+def test_crash_in_the_interpreter(tmp_path):
+    """The place is shown although it is glue, in the report and when it has its names."""
+    program = """
+stacksplice.install(crash=True)
+damaged = [[]]
+ctypes.c_size_t.from_address(id(damaged) + object.__basicsize__ - 8).value = 0
+gc.collect()
+"""
+    run = Run(tmp_path, BEGIN + program)
+    assert run.status == -signal.SIGSEGV, run.err
+    assert re.search(r"^Stack of .*\n    \(C\) ", run.err, re.M), run.err
+    assert "glue" not in run.report["error"]["stack"][0]
+    (file,) = (tmp_path / "reports").iterdir()
+    command = [sys.executable, "-m", "stacksplice", "symbolize", str(file)]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "DEBUGINFOD_URLS": ""}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert "glue" not in json.loads(done.stdout)["error"]["stack"][0], done.stderr
 
 
 def test_saved_report_shows_all(tmp_path):
@@ -80,6 +125,15 @@ def test_beside_faulthandler(tmp_path, first):
     assert (run.err.index("Fatal Python error") < run.err.index("Stack of thread")) == (
         first == "stacksplice"
     )
+
+
+def test_others_first(tmp_path):
+    """faulthandler ends the process by itself: the report comes before that all the same."""
+    program = "faulthandler.enable()\nstacksplice.install(crash=True, others_first=True)\ncrash()\n"
+    run = Run(tmp_path, BEGIN + program, "segv")
+    assert run.status == -signal.SIGSEGV, run.err
+    assert run.err.index("Fatal Python error") < run.err.index("Stack of thread")
+    assert run.scripts == run.logged
 
 
 def test_current_error(tmp_path):
