@@ -30,7 +30,7 @@ typedef struct stacksplice_crash_options {
     /*
      * Nonzero: the handlers that were there before ours run first.  What they return from is
      * handled; what they reset to the default action is reported.  For processes with a runtime
-     * that handles faults of its own code, such as those of Java and .NET.
+     * that handles faults of its own code, such as that of Java.
      */
     uint32_t others_first;
 } stacksplice_crash_options;

@@ -42,6 +42,16 @@ pcall(function() outer() end)
     end)
   end
 
+  it("reports what no other handler takes, if others are first", function()
+    local text, status, report = run([[
+stacksplice.install {crash = true, others_first = true}
+os.execute("kill -SEGV $PPID")
+]])
+    assert.equal(11, status)
+    assert.is_truthy(text:find("\nSIGSEGV: sent by process %d+\nStack of thread "))
+    assert.is_truthy(report:find('^{"schema":"stacksplice%-report/1"'))
+  end)
+
   it("is off unless asked for", function()
     for _, options in ipairs {"", "{}", "{crash = false}", "nil"} do
       local source = "stacksplice.install(%s) os.execute('kill -SEGV $PPID')"
