@@ -198,11 +198,36 @@ static bool put_report(int file, const ss_facts *facts, const char *event,
     return ss_writer_finish(&file_writer);
 }
 
+/* strerror may allocate, and takes the locale's lock. */
+static const char *meaning(int error)
+{
+    switch (error) {
+    case ENOENT:
+        return "there is no such folder; ";
+    case ENOTDIR:
+        return "that is no folder; ";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return "this process may not write there; ";
+    case ENOSPC:
+    case EDQUOT:
+        return "no space is left; ";
+    case EMFILE:
+    case ENFILE:
+        return "too many files are open; ";
+    default:
+        return "";
+    }
+}
+
 static void say_failure(ss_writer *out, const char *directory, int error)
 {
     ss_writer_text(out, "stacksplice: no report file in ");
     ss_writer_utf8(out, directory, strlen(directory), SS_ESCAPE_LINE);
-    ss_writer_text(out, ": errno ");
+    ss_writer_text(out, ": ");
+    ss_writer_text(out, meaning(error));
+    ss_writer_text(out, "errno ");
     ss_writer_decimal(out, (uint64_t)error);
     ss_writer_text(out, "\n");
 }
