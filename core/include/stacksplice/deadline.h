@@ -51,8 +51,8 @@ typedef struct stacksplice_deadline_options {
     void (*missed)(const char *report_file, void *data);
     /*
      * Called in the late thread, in a signal handler, after the report and then about every 20
-     * milliseconds until the deadline is ended, which that thread has to do itself.  It may do only
-     * what a signal handler may.
+     * milliseconds, or less often if many are late, until the deadline is ended, which that thread
+     * has to do itself.  It may do only what a signal handler may.
      */
     void (*interrupt)(void *data);
     void *data;

@@ -5,7 +5,12 @@
 
 #include <stdatomic.h>
 
-enum { CHUNK = 64, CHUNKS_MAX = 1024, BETWEEN_INTERRUPTS = 20 * 1000 * 1000 /* nanoseconds */ };
+enum {
+    CHUNK = 64,
+    CHUNKS_MAX = 1024,
+    BETWEEN_INTERRUPTS = 20 * 1000 * 1000, /* nanoseconds */
+    INTERRUPTED_BETWEEN = 16               /* that many; if more are late, each waits longer */
+};
 
 typedef enum state { FREE, ARMED, MISSED, CALLING, INTERRUPTING } state;
 
@@ -20,6 +25,7 @@ static ss_lock lock = SS_LOCK_INIT;
 static slot *chunks[CHUNKS_MAX]; /* (LOCK) never released */
 static uint32_t slot_count;      /* (LOCK) */
 static uint32_t first_free;      /* (LOCK) index + 1 */
+static uint32_t interrupting;    /* (LOCK) how many slots are in that state */
 static int64_t watched_until;    /* (LOCK) when the watcher looks again by itself */
 static _Atomic uint32_t changes; /* (ATOMIC) */
 
@@ -32,6 +38,8 @@ static void make_free(uint32_t index)
 {
     slot *s = slot_at(index);
 
+    if (s->state == INTERRUPTING)
+        interrupting--;
     s->state = FREE;
     s->uses++;
     s->next_free = first_free;
@@ -171,7 +179,8 @@ static slot *earliest(uint32_t *index)
 static ss_due go_on(slot *first, int64_t now)
 {
     if (first->state == INTERRUPTING) {
-        first->deadline.at = now + BETWEEN_INTERRUPTS;
+        first->deadline.at =
+            now + BETWEEN_INTERRUPTS * (int64_t)(1 + interrupting / INTERRUPTED_BETWEEN);
         return SS_DUE_INTERRUPT;
     }
     first->state = MISSED;
@@ -238,6 +247,7 @@ void ss_deadlines_begin_interrupts(stacksplice_deadline number, int64_t now)
     if (s && s->state == MISSED) {
         s->state = INTERRUPTING;
         s->deadline.at = now;
+        interrupting++;
     }
     ss_lock_drop(&lock);
 }
