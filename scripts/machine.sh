@@ -175,9 +175,11 @@ install_missing() {
     # The package lists may be absent or old: then, and only then, they are fetched.
     # shellcheck disable=SC2086 # a list of words
     install="env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends$missing"
+    root_shell="sudo sh"
+    command -v sudo >/dev/null || root_shell="su root" # a fresh Debian has no sudo
     [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null ||
         stop "packages are missing and there are no rights to install them; run this, then again:
-  sudo sh -c 'apt-get update && apt-get install -y --no-install-recommends$missing'"
+  $root_shell -c 'apt-get update && apt-get install -y --no-install-recommends$missing'"
     step "installing$missing"
     # shellcheck disable=SC2086
     as_root $install >/dev/null 2>&1 </dev/null && return 0
