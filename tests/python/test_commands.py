@@ -253,6 +253,16 @@ def test_a_reader_that_has_gone(arguments):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no file that is always full")
+def test_output_that_cannot_be_written(saved):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*MODULE, "show", str(saved)], stdout=full, stderr=subprocess.PIPE, text=True, env=environment()
+        )
+    said = "stacksplice: cannot write to standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
 def test_version_tells_the_build():
     lines = command("--version").stdout.splitlines()
     assert lines == command("version").stdout.splitlines()

@@ -303,6 +303,7 @@ def test_show_refuses_what_is_no_report(tmp_path, content):
         (b'{"x": 1,\n"y"}', "line 2 column 4"),
         (b'{"hresult": 1}\n{', "on line 2: "),
         (b"\xff{}", "it is not UTF-8 (byte 0)"),
+        (b"\x7fELF\xff", "it is no report; python -m stacksplice core reads core files"),
         (b"[" * 100_000, "Stack overflow" if sys.version_info >= (3, 14) else "recursion"),
         (b'{"hresult_signed": "x", "message": 1, "stack": 5, "propagation": []}', "report 1 is damaged"),
     ],

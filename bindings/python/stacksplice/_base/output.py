@@ -18,11 +18,22 @@ def fail(message: str) -> int:
     return 2
 
 
+def _write_no_more() -> None:
+    """The interpreter would flush standard output again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def write(text: str) -> None:
-    """TEXT to standard output, whatever it can encode."""
+    """TEXT to standard output, whatever it can encode; ends the command if that cannot be written."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    print(text, end="", flush=True)
+    try:
+        print(text, end="", flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        _write_no_more()
+        sys.exit(fail(f"cannot write to standard output: {exc.strerror}"))
 
 
 @contextmanager
@@ -35,5 +46,4 @@ def reader_may_leave() -> Iterator[None]:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except BrokenPipeError:
-        # The interpreter would flush again at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()

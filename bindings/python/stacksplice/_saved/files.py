@@ -140,7 +140,10 @@ def saying_why_not(path: str, verb: str) -> Iterator[None]:
     except OSError as exc:
         fail(f"cannot read {name}: {exc.strerror}")
     except UnicodeDecodeError as exc:
-        fail(f"cannot {verb} {name}: it is not UTF-8 (byte {exc.start})")
+        if exc.object.startswith(b"\x7fELF"):
+            fail(f"cannot {verb} {name}: it is no report; python -m stacksplice core reads core files")
+        else:
+            fail(f"cannot {verb} {name}: it is not UTF-8 (byte {exc.start})")
     except MemoryError:
         fail(f"cannot {verb} {name}: out of memory")
     except (ValueError, RecursionError) as exc:
