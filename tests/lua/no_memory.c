@@ -128,6 +128,17 @@ static int call_slot(lua_State *L)
     return 0;
 }
 
+static int call_within(lua_State *L)
+{
+    HRESULT hr = stacksplice_lua_pcall_within(L, 0, 0, 3600 * 1000, 0, "work");
+
+    expect_hresult(hr, E_FAIL, "pcall_within");
+    if (lua_gettop(L) != 0)
+        wrong = "what pcall_within leaves";
+    RoClearError();
+    return 0;
+}
+
 static int call_k(lua_State *L);
 
 static int after_k(lua_State *L, int status, lua_KContext context)
@@ -191,6 +202,7 @@ static int call_raise(lua_State *L)
 static const luaL_Reg functions[] = {
     {"border", border},
     {"call_slot", call_slot},
+    {"call_within", call_within},
     {"call_k", call_k},
     {"call_resume", call_resume},
     {"call_originate", call_originate},
@@ -289,6 +301,7 @@ static const char *const scripts[] = {
     "stacksplice.redaction {}",
     "local v = new() local ok, got = pcall(border, function() fail(v) end) check(v, got)",
     "local v = new() call_slot(function() fail(v) end)",
+    "local v = new() call_within(function() fail(v) end)",
     "local v = new() call_k(function() fail(v) end)",
     "local v = new() coroutine.wrap(function() call_k(function() coroutine.yield() fail(v) end)\n"
     "end)()",
