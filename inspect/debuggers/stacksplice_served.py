@@ -187,9 +187,22 @@ def _stack_text(stack, all_frames, sources):
     return lines
 
 
+_GIL = {"held": "holds the GIL", "waiting": "waits for the GIL"}
+
+
 def _heading(thread):
-    name = " (" + thread["name"] + ")" if "name" in thread else ""
-    return "thread " + str(thread["thread_id"]) + name
+    """As `python -m stacksplice dump` writes it."""
+    name = thread.get("name", "")
+    words = [name if name.isprintable() else json.dumps(name, ensure_ascii=False)] if name else []
+    for role in thread.get("python", ()):
+        where = " of interpreter {}".format(role["interpreter"]) if role["interpreter"] else ""
+        if role.get("name", thread.get("name")) != thread.get("name"):
+            words.append(json.dumps(role["name"], ensure_ascii=False) + where)
+        if "gil" in role:
+            words.append(_GIL[role["gil"]] + where)
+        if role.get("collecting"):
+            words.append("collects garbage" + where)
+    return "thread " + str(thread["thread_id"]) + (" (" + ", ".join(words) + ")" if words else "")
 
 
 def text_of(document, all_frames, sources):

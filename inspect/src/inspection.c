@@ -5,6 +5,7 @@
 #include "report/error.h"
 #include "report/exception.h"
 #include "report/json.h"
+#include "report/python.h"
 #include "report/write.h"
 #include "splice/splice.h"
 
@@ -13,9 +14,10 @@
 
 void ssi_inspection_find(ssi_inspection *i, const ssi_target *target)
 {
-    i->python_count = ssi_python_find(target, i->pythons);
     ssi_lua_find(target, &i->luas, &i->scripts);
     ssi_blocks_find(target, &i->blocks, &i->scripts);
+    /* The last: the names of threads should be new when the process is stopped. */
+    i->python_count = ssi_python_find(target, i->pythons);
 }
 
 bool ssi_inspection_wants_stacks(const ssi_inspection *i)
@@ -108,6 +110,7 @@ static void write_threads(ssi_inspection *i, const ssi_target *target)
         ssi_write_thread(thread, &stack, is_first);
         write_error(i, "error", thread->own_id);
         ssi_put_exceptions(&i->scripts, thread->own_id);
+        ssi_put_attached(&i->scripts, target->machine, thread);
         ssi_write_thread_end();
         is_first = false;
     }
@@ -132,6 +135,8 @@ bool ssi_inspection_write(ssi_inspection *i, const ssi_target *target)
 
 void ssi_inspection_free(ssi_inspection *i)
 {
+    for (size_t at = 0; at < i->python_count; at++)
+        ssi_python_free(&i->pythons[at]);
     ssi_lua_free(&i->luas);
     ssi_errors_free(&i->errors);
     ssi_scripts_free(&i->scripts);

@@ -105,8 +105,10 @@ def test_text_and_page(tmp_path):
     core = core_of(sys.executable, "read", tmp_path)
     lines = command("core", str(core)).stdout.splitlines()
     assert lines[0].endswith(", ended by signal 11 (SIGSEGV)")
-    assert lines[2].startswith("thread ") and lines[2].endswith(", which got the signal")
-    scripts = [line.rpartition(" in ")[2] for line in lines[3:] if "(Python)" in line]
+    assert lines[1] == f"command line: {sys.executable} crash.py read"[: len(lines[1])]
+    assert lines[2].startswith("Python ") and lines[3] == ""
+    assert lines[4].startswith("thread ") and lines[4].endswith(", which got the signal")
+    scripts = [line.rpartition(" in ")[2] for line in lines[5:] if "(Python)" in line]
     assert scripts[:2] == ["<module>", "main"]
     assert not any("??? (libpython" in line or "??? (python" in line for line in lines)
     pytest.importorskip("jinja2", reason="jinja2 is not installed")

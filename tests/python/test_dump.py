@@ -128,7 +128,12 @@ def test_names_of_threads_and_of_the_process(resting):
 def test_text_has_the_newest_frame_last_and_hides_the_interpreter(resting):
     process, seen = resting
     text = command("dump", str(process)).stdout
-    assert re.match(rf"process {process}, /\S+, stopped for \d+\.\d ms\n\nthread {process} \(", text)
+    version = ".".join(map(str, sys.version_info[:3]))
+    assert re.match(
+        rf"process {process}, /\S+, stopped for \d+\.\d ms\ncommand line: .*dump_program\.py\n"
+        rf"Python {version}\S* \(/\S+\)\n\nthread {process} \(\S+, ",
+        text,
+    )
     part = next(part for part in text.split("\n\n") if f"thread {seen['sort_key']['thread_id']} " in part)
     lines = [line for line in part.splitlines() if line.startswith("    (Python)")]
     functions = [line.rpartition(" in ")[2] for line in lines]

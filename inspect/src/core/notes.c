@@ -44,6 +44,9 @@ static void read_process(ssi_core *core, const void *data, size_t size)
     core->target->process = info.pr_pid;
     if (!core->target->executable)
         core->target->executable = strndup(info.pr_fname, sizeof info.pr_fname);
+    ssi_target_set_command(core->target, info.pr_psargs,
+                           strnlen(info.pr_psargs, sizeof info.pr_psargs),
+                           sizeof info.pr_psargs - 1);
 }
 
 /* The program's own file, and the code that the kernel gave the process. */

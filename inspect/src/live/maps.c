@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_LINE = 8192 };
+enum { MAX_LINE = 8192, MAX_COMMAND = 1 << 16 };
 
 /* ---- The program ------------------------------------------------------------------------------*/
 
@@ -94,6 +94,19 @@ static void open_root(ssi_target *target)
         snprintf(target->root, sizeof target->root, "/proc/self/fd/%d", fd);
 }
 
+static void read_command(ssi_target *target)
+{
+    static char bytes[MAX_COMMAND];
+    FILE *file;
+
+    snprintf(bytes, sizeof bytes, "/proc/%d/cmdline", target->living);
+    file = fopen(bytes, "re");
+    if (!file)
+        return;
+    ssi_target_set_command(target, bytes, fread(bytes, 1, sizeof bytes, file), sizeof bytes);
+    fclose(file);
+}
+
 static int read_list(ssi_target *target)
 {
     char *line = malloc(MAX_LINE), path[64];
@@ -124,5 +137,6 @@ int ssi_live_maps(ssi_target *target)
     open_root(target);
     if (read_executable(target->living, path, sizeof path))
         target->executable = strdup(path);
+    read_command(target);
     return read_list(target);
 }

@@ -9,6 +9,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,9 @@ enum {
     ROUNDS = 8,        /* of looking for threads that began meanwhile */
     ATTEMPTS = 8,      /* to begin: for a moment, a thread that ends or begins a program refuses */
     PATIENCE_MS = 500, /* for a thread that waits for a processor */
-    SPIN_NS = 3000000
+    SPIN_NS = 3000000,
+    RESTART_FIRST = 512, /* the kernel's own errors (ERESTARTSYS and its like) */
+    RESTART_LAST = 516
 };
 
 static uint64_t now_ns(void)
@@ -91,6 +94,12 @@ static int signal_of(int status)
     return status >> 16 ? 0 : WSTOPSIG(status);
 }
 
+/* Whether a signal, as from Ctrl-Z, had stopped the thread before. */
+static bool was_stopped(int status)
+{
+    return status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;
+}
+
 /* Most threads stop within microseconds, and the process must not wait for a timer of ours. */
 static void wait_briefly(uint64_t since)
 {
@@ -122,14 +131,15 @@ static bool is_uninterruptible(int process, int id)
 }
 
 /* Wait until THREAD has stopped; false if it ends, or not in time.  All others wait meanwhile. */
-static bool wait_for(int process, ssi_thread *thread, uint64_t since, int *signal)
+static bool wait_for(int process, ssi_thread *thread, uint64_t since)
 {
     for (;; wait_briefly(since)) {
         int status = 0;
         pid_t got = waitpid(thread->id, &status, __WALL | WNOHANG);
 
         if (got == thread->id && WIFSTOPPED(status)) {
-            *signal = signal_of(status);
+            thread->signal = signal_of(status);
+            thread->state = was_stopped(status) ? "stopped" : NULL;
             return true;
         }
         if (got == thread->id || (got < 0 && errno != EINTR)) {
@@ -147,6 +157,18 @@ static bool wait_for(int process, ssi_thread *thread, uint64_t since, int *signa
 
 /* ---- Registers --------------------------------------------------------------------------------*/
 
+/* Whether the stop interrupted a system call that waited: the kernel then will begin it again, or
+   has it fail.  All else runs, or waits for a processor. */
+static const char *state_of(const ssi_machine *machine, const uint64_t *words)
+{
+    int64_t result = (int64_t)words[machine->result];
+    bool waited = (result <= -RESTART_FIRST && result >= -RESTART_LAST) || result == -EINTR;
+
+    if (!machine->system_call)
+        return NULL;
+    return (int64_t)words[machine->system_call] >= 0 && waited ? "sleeping" : "running";
+}
+
 static void read_registers(const ssi_machine *machine, ssi_thread *thread)
 {
     uint64_t words[SSI_MAX_KERNEL_WORDS];
@@ -161,6 +183,8 @@ static void read_registers(const ssi_machine *machine, ssi_thread *thread)
         return;
     }
     ssi_thread_set_registers(thread, machine, words);
+    if (!thread->state)
+        thread->state = state_of(machine, words);
 }
 
 /* What the kernel says of a thread, which may have ended meanwhile. */
@@ -204,7 +228,7 @@ int ssi_live_stop(ssi_target *target)
         for (size_t i = done; i < count; i++) {
             ssi_thread *thread = &target->threads[i];
 
-            if (wait_for(target->process, thread, start, &thread->signal))
+            if (wait_for(target->process, thread, start))
                 read_registers(target->machine, thread);
         }
         done = count;

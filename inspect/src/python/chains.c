@@ -10,20 +10,24 @@
 
 #include "base/shown.h"
 #include "base/texts.h"
+#include "python/activity.h"
 #include "python/code.h"
 #include "python/exceptions.h"
 #include "python/locals.h"
 
 #include <string.h>
 
-enum { MAX_INTERPRETERS = 256, MAX_THREADS = 1 << 16, MAX_RUNS = 1 << 14, MAX_FRAMES = 1 << 17 };
+enum { MAX_THREADS = 1 << 16, MAX_RUNS = 1 << 14, MAX_FRAMES = 1 << 17 };
 
 typedef struct reader {
     const ssi_memory *memory;
     ssi_python_layout layout;
     ssi_codes codes;
     ssi_scripts *scripts;
-    const char *interpreter; /* of the thread that is read; NULL: the main one */
+    const char *interpreter;      /* of the thread that is read; NULL: the main one */
+    ssi_python_activity activity; /* of its interpreter */
+    bool began_collection;        /* the thread that is read did */
+    ssi_python_names *names;
     ssi_run run;
     int locals_left; /* so many frames of the thread may still show theirs */
     int threads;     /* of all interpreters so far */
@@ -131,6 +135,7 @@ static void read_entry_frames(reader *r, uint64_t frame)
 
     begin_run(r);
     for (int steps = 0; frame && steps < MAX_FRAMES && read_frame(r, frame, &seen); steps++) {
+        r->began_collection |= frame == r->activity.frame;
         if (seen.owner >= SSI_FRAME_OF_C) {
             end_run(r, frame);
             begin_run(r);
@@ -144,6 +149,17 @@ static void read_entry_frames(reader *r, uint64_t frame)
 
 /* ---- Threads ----------------------------------------------------------------------------------*/
 
+static void add_attached(reader *r, uint64_t thread, uint64_t id)
+{
+    uint64_t interpreter = r->activity.interpreter, ident = 0, next = 0;
+    const char *name;
+
+    (void)ssi_read_word(r->memory, thread + r->layout.thread_ident, &ident);
+    (void)ssi_read_word(r->memory, thread + r->layout.thread_next, &next);
+    name = ssi_python_name_of(r->names, interpreter, ident, id, !next);
+    ssi_python_attach(&r->activity, r->scripts, thread, (int)id, name, r->began_collection);
+}
+
 static void read_thread(reader *r, uint64_t thread)
 {
     uint64_t id = 0, head = 0;
@@ -152,22 +168,36 @@ static void read_thread(reader *r, uint64_t thread)
     (void)ssi_read_word(r->memory, thread + r->layout.thread_head, &head);
     r->run = (ssi_run){.thread = (int)id};
     r->locals_left = SSI_SHOWN_FRAMES;
+    r->began_collection = false;
     if (r->layout.cframe)
         read_cframes(r, head);
     else
         read_entry_frames(r, head);
     ssi_python_exceptions(r->scripts, &r->codes, thread, (int)id);
+    add_attached(r, thread, id);
+}
+
+static void begin_interpreter(reader *r, const ssi_python *python, uint64_t address, int64_t number)
+{
+    r->interpreter = number ? ssi_text_format("interpreter %lld", (long long)number) : NULL;
+    r->activity = (ssi_python_activity){.interpreter = address, .number = number};
+    ssi_python_activity_read(&r->activity, r->memory, &r->layout, python->runtime);
+    (void)ssi_scripts_add_interpreter(r->scripts,
+                                      &(ssi_script_interpreter){.version = python->version,
+                                                                .path = python->path,
+                                                                .number = number,
+                                                                .collects = r->activity.collects});
 }
 
 /* False when the threads of INTERPRETER are not where the layout has them. */
-static bool read_threads(reader *r, uint64_t interpreter)
+static bool read_threads(reader *r, const ssi_python *python, uint64_t interpreter)
 {
     uint64_t thread = 0, owner, id = 0;
 
     if (!ssi_read_word(r->memory, interpreter + r->layout.interpreter_threads, &thread) ||
         !ssi_read_word(r->memory, interpreter + r->layout.interpreter_id, &id))
         return false;
-    r->interpreter = id ? ssi_text_format("interpreter %lld", (long long)id) : NULL;
+    begin_interpreter(r, python, interpreter, (int64_t)id);
     while (thread && r->threads++ < MAX_THREADS && r->scripts->frames.count < SSI_MAX_FRAMES) {
         if (!ssi_read_word(r->memory, thread + r->layout.thread_interpreter, &owner) ||
             owner != interpreter)
@@ -176,17 +206,18 @@ static bool read_threads(reader *r, uint64_t interpreter)
         if (!ssi_read_word(r->memory, thread + r->layout.thread_next, &thread))
             return false;
     }
+    ssi_python_mark_collector(r->scripts, &r->activity);
     return true;
 }
 
-static const char *read_runtime(reader *r, uint64_t runtime)
+static const char *read_runtime(reader *r, const ssi_python *python)
 {
     uint64_t interpreter = 0;
 
-    if (!ssi_read_word(r->memory, runtime + r->layout.interpreters, &interpreter))
+    if (!ssi_read_word(r->memory, python->runtime + r->layout.interpreters, &interpreter))
         return "its interpreters cannot be read";
-    for (int i = 0; interpreter && i < MAX_INTERPRETERS; i++) {
-        if (!read_threads(r, interpreter))
+    for (int i = 0; interpreter && i < SSI_MAX_INTERPRETERS; i++) {
+        if (!read_threads(r, python, interpreter))
             return "its threads cannot be read";
         if (!ssi_read_word(r->memory, interpreter + r->layout.interpreter_next, &interpreter))
             return "its interpreters cannot be read";
@@ -194,25 +225,24 @@ static const char *read_runtime(reader *r, uint64_t runtime)
     return NULL;
 }
 
-void ssi_python_read(const ssi_target *target, const ssi_python *python, ssi_scripts *scripts)
+void ssi_python_read(const ssi_target *target, ssi_python *python, ssi_scripts *scripts)
 {
-    reader r = {.memory = &target->memory, .scripts = scripts};
-    uint64_t version = 0;
-    const char *why = ssi_python_layout_of(&target->memory, python->runtime, python->version,
-                                           &r.layout, &version);
+    reader r = {.memory = &target->memory,
+                .layout = python->layout,
+                .scripts = scripts,
+                .names = &python->names};
+    const char *why = python->why;
 
     if (!why) {
         r.codes.memory = &target->memory;
         r.codes.layout = &r.layout;
-        why = read_runtime(&r, python->runtime);
+        why = read_runtime(&r, python);
         ssi_codes_free(&r.codes);
     }
-    if (why && version)
+    if (why && python->version)
         ssi_scripts_note(scripts,
-                         ssi_text_format("cannot read Python frames of %s: %s (CPython %u.%u.%u)",
-                                         python->path, why, (unsigned)(version >> 24 & 255),
-                                         (unsigned)(version >> 16 & 255),
-                                         (unsigned)(version >> 8 & 255)));
+                         ssi_text_format("cannot read Python frames of %s: %s (CPython %s)",
+                                         python->path, why, python->version));
     else if (why)
         ssi_scripts_note(scripts,
                          ssi_text_format("cannot read Python frames of %s: %s", python->path, why));

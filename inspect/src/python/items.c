@@ -12,7 +12,9 @@ enum {
     KEYS_KIND = 10,
     KEYS_COUNT = 24,
     KEYS_INDEX = 32,
-    ANY_KEYS = 0 /* a kind: not all of them are texts */
+    ANY_KEYS = 0,     /* a kind: not all of them are texts */
+    VALUES_VALID = 3, /* a byte of values inside of their object: no dict has taken them over */
+    MAX_INSTANCE = 1 << 20
 };
 
 static bool begin_list(ssi_python_items *items, uint64_t address)
@@ -63,14 +65,11 @@ static bool find_order(ssi_python_items *items, uint32_t head)
 }
 
 /* An entry is a key and a value, with the key's hash before them where keys are of any type. */
-static bool begin_dict(ssi_python_items *items, const ssi_python_layout *layout, uint64_t address)
+static bool begin_entries(ssi_python_items *items, const ssi_python_layout *layout, uint64_t keys)
 {
-    uint64_t keys;
     uint8_t bits, kind;
 
-    if (!ssi_read_word(items->memory, address + DICT_KEYS, &keys) ||
-        !ssi_read_word(items->memory, address + DICT_VALUES, &items->values) ||
-        !ssi_read(items->memory, keys + KEYS_INDEX_BITS, &bits, 1) ||
+    if (!ssi_read(items->memory, keys + KEYS_INDEX_BITS, &bits, 1) ||
         !ssi_read(items->memory, keys + KEYS_KIND, &kind, 1) ||
         !ssi_read_word(items->memory, keys + KEYS_COUNT, &items->count) || bits > 40)
         return false;
@@ -79,6 +78,15 @@ static bool begin_dict(ssi_python_items *items, const ssi_python_layout *layout,
     items->value = items->key + 8;
     items->stride = items->value + 8;
     return !items->values || find_order(items, layout->dict_values);
+}
+
+static bool begin_dict(ssi_python_items *items, const ssi_python_layout *layout, uint64_t address)
+{
+    uint64_t keys;
+
+    return ssi_read_word(items->memory, address + DICT_KEYS, &keys) &&
+           ssi_read_word(items->memory, address + DICT_VALUES, &items->values) &&
+           begin_entries(items, layout, keys);
 }
 
 bool ssi_python_items_begin(ssi_python_items *items, const ssi_memory *memory,
@@ -97,6 +105,41 @@ bool ssi_python_items_begin(ssi_python_items *items, const ssi_memory *memory,
     default:
         return begin_set(items, address);
     }
+}
+
+/* Where OBJECT has its values: in 3.11 and 3.12 a pointer before it says so, marked in 3.12 as one
+   that is no dict's; later they are behind its members.  0: a dict has them, or it has none. */
+static uint64_t values_of(const ssi_memory *memory, const ssi_python_layout *layout, uint64_t type,
+                          uint64_t flags, uint64_t object)
+{
+    uint64_t place = 0, size = 0;
+    uint8_t valid = 0;
+
+    if (layout->minor == 11)
+        return ssi_read_word(memory, object - 32, &place) ? place : 0;
+    if (layout->minor == 12)
+        return ssi_read_word(memory, object - 24, &place) && (place & 1) ? place + 1 : 0;
+    if (!(flags & SSI_TYPE_INLINE_VALUES) ||
+        !ssi_read_word(memory, type + SSI_TYPE_INSTANCE_SIZE, &size) || size > MAX_INSTANCE)
+        return 0;
+    (void)ssi_read(memory, object + size + VALUES_VALID, &valid, 1);
+    return valid ? object + size : 0;
+}
+
+bool ssi_python_attributes_begin(ssi_python_items *items, const ssi_memory *memory,
+                                 const ssi_python_layout *layout, uint64_t object)
+{
+    uint64_t type, flags, keys, dict;
+
+    *items = (ssi_python_items){.memory = memory};
+    if (!ssi_read_word(memory, object + SSI_OBJECT_TYPE, &type) ||
+        !ssi_read_word(memory, type + SSI_TYPE_FLAGS, &flags) || !(flags & SSI_TYPE_MANAGED_DICT))
+        return false;
+    items->values = values_of(memory, layout, type, flags, object);
+    if (items->values)
+        return ssi_read_word(memory, type + layout->type_keys, &keys) &&
+               begin_entries(items, layout, keys);
+    return ssi_read_word(memory, object - 24, &dict) && begin_dict(items, layout, dict);
 }
 
 /* Read place number AT; *VALUE is 0 if it is free.  False if it cannot be read. */

@@ -7,13 +7,16 @@
 
 #include <string.h>
 
-enum { TABLE_WORDS = 64 };
+enum { TABLE_WORDS = 97 };
 
 typedef struct row {
     ssi_python_layout fixed;
     /* The first words of groups in the table; 0: this version has none. */
     uint8_t interpreter, thread, frame;
-    uint8_t native_id; /* in the thread's group */
+    uint8_t gc;         /* in the interpreter's group; behind it: the modules, ..., the lock */
+    uint8_t native_id;  /* in the thread's group, behind Python's own */
+    uint8_t collecting; /* in the table, behind the size of its group */
+    uint8_t collector;  /* in the table, or 0 */
 } row;
 
 static const row rows[] = {
@@ -26,10 +29,14 @@ static const row rows[] = {
                .interpreter_next = 0,
                .interpreter_threads = 16,
                .interpreter_id = 48,
+               .interpreter_collecting = 648 + 200,
+               .interpreter_modules = 888,
+               .runtime_lock = 360,
                .thread_next = 8,
                .thread_interpreter = 16,
                .thread_head = 56,
                .thread_id = 160,
+               .thread_ident = 152,
                .cframe_current = 8,
                .cframe_previous = 16,
                .frame_code = 32,
@@ -45,7 +52,8 @@ static const row rows[] = {
                .text_compact = 72,
                .frame_variables = 72,
                .frame_names = 24,
-               .tuple_items = 24}},
+               .tuple_items = 24,
+               .type_keys = 872}},
     {.fixed = {.minor = 12,
                .thread_raised = 96,
                .thread_handled = 104,
@@ -54,10 +62,14 @@ static const row rows[] = {
                .interpreter_next = 0,
                .interpreter_threads = 72,
                .interpreter_id = 8,
+               .interpreter_collecting = 112 + 200,
+               .interpreter_modules = 944,
+               .interpreter_lock = 384,
                .thread_next = 8,
                .thread_interpreter = 16,
                .thread_head = 56,
                .thread_id = 144,
+               .thread_ident = 136,
                .cframe_current = 0,
                .cframe_previous = 8,
                .frame_code = 0,
@@ -73,6 +85,7 @@ static const row rows[] = {
                .frame_variables = 72,
                .frame_names = 40,
                .tuple_items = 24,
+               .type_keys = 880,
                .int_tag = true}},
     {.fixed = {.minor = 13,
                .thread_raised = 112,
@@ -86,11 +99,14 @@ static const row rows[] = {
                .frame_names = 40,
                .tuple_items = 24,
                .dict_values = 8,
+               .type_keys = 880,
                .int_tag = true},
      .interpreter = 6,
      .thread = 19,
      .frame = 28,
-     .native_id = 6},
+     .gc = 4,
+     .native_id = 6,
+     .collecting = 72},
     {.fixed = {.minor = 14,
                .thread_raised = 112,
                .thread_handled = 120,
@@ -103,11 +119,14 @@ static const row rows[] = {
                .frame_names = 40,
                .tuple_items = 32,
                .dict_values = 8,
+               .type_keys = 880,
                .int_tag = true},
      .interpreter = 6,
      .thread = 22,
      .frame = 31,
-     .native_id = 6},
+     .gc = 5,
+     .native_id = 6,
+     .collecting = 82},
     {.fixed = {.minor = 15,
                .thread_raised = 136,
                .thread_handled = 144,
@@ -120,11 +139,15 @@ static const row rows[] = {
                .frame_names = 40,
                .tuple_items = 32,
                .dict_values = 8,
+               .type_keys = 888,
                .int_tag = true},
      .interpreter = 6,
      .thread = 22,
      .frame = 39,
-     .native_id = 9},
+     .gc = 5,
+     .native_id = 9,
+     .collecting = 95,
+     .collector = 96},
 };
 
 static const row *row_of(uint64_t version)
@@ -146,8 +169,9 @@ static bool are_within(const uint64_t *group, unsigned last, uint64_t limit)
     return true;
 }
 
-/* The groups: the interpreter's are size, id, next, threads; the thread's size, previous, next,
-   interpreter, frame; the frame's size, previous, code, instruction, locals, owner. */
+/* The groups: the interpreter's are size, id, next, threads, ..., garbage collector, modules,
+   settings, builtins, pointer to the lock; the thread's size, previous, next, interpreter, frame;
+   the frame's size, previous, code, instruction, locals, owner. */
 static const char *read_table(const row *r, const uint64_t *words, ssi_python_layout *layout)
 {
     const uint64_t *interpreter = words + r->interpreter, *thread = words + r->thread;
@@ -155,8 +179,9 @@ static const char *read_table(const row *r, const uint64_t *words, ssi_python_la
 
     if (words[2])
         return "it is a free-threaded build";
-    if (!are_within(words + 3, 2, 1 << 24) || !are_within(interpreter, 3, 1 << 24) ||
-        !are_within(thread, r->native_id, 1 << 16) || !are_within(frame, 5, 1024))
+    if (!are_within(words + 3, 2, 1 << 24) || !are_within(interpreter, r->gc + 4, 1 << 24) ||
+        !are_within(thread, r->native_id, 1 << 16) || !are_within(frame, 5, 1024) ||
+        !are_within(words + r->collecting - 1, r->collector ? 2 : 1, 1 << 16))
         return "its table of offsets is damaged";
     if (layout->thread_handled >= thread[0])
         layout->thread_raised = layout->thread_handled = 0;
@@ -164,10 +189,16 @@ static const char *read_table(const row *r, const uint64_t *words, ssi_python_la
     layout->interpreter_id = (uint32_t)interpreter[1];
     layout->interpreter_next = (uint32_t)interpreter[2];
     layout->interpreter_threads = (uint32_t)interpreter[3];
+    layout->interpreter_collecting = (uint32_t)(interpreter[r->gc] + words[r->collecting]);
+    if (r->collector)
+        layout->interpreter_collector = (uint32_t)(interpreter[r->gc] + words[r->collector]);
+    layout->interpreter_modules = (uint32_t)interpreter[r->gc + 1];
+    layout->interpreter_lock = (uint32_t)interpreter[r->gc + 4];
     layout->thread_next = (uint32_t)thread[2];
     layout->thread_interpreter = (uint32_t)thread[3];
     layout->thread_head = (uint32_t)thread[4];
     layout->thread_id = (uint32_t)thread[r->native_id];
+    layout->thread_ident = (uint32_t)thread[r->native_id - 1];
     layout->frame_previous = (uint32_t)frame[1];
     layout->frame_code = (uint32_t)frame[2];
     layout->frame_instruction = (uint32_t)frame[3];

@@ -13,7 +13,12 @@ typedef struct ssi_python_layout {
     bool entry_bit;        /* 3.11: a frame itself says that it began its activation */
     uint32_t interpreters; /* in the runtime */
     uint32_t interpreter_next, interpreter_threads, interpreter_id; /* in an interpreter */
+    uint32_t interpreter_collecting, interpreter_modules;
+    uint32_t interpreter_collector; /* the frame that began a collection; 0: it does not say */
+    uint32_t interpreter_lock;      /* leads to its lock; 0: the runtime has one for all */
+    uint32_t runtime_lock;
     uint32_t thread_next, thread_interpreter, thread_head, thread_id;
+    uint32_t thread_ident;                  /* as threading has it */
     uint32_t thread_raised, thread_handled; /* exceptions: on its way, and a list of handled ones */
     uint32_t cframe_current, cframe_previous;
     uint32_t frame_code, frame_previous, frame_instruction, frame_owner, frame_is_entry;
@@ -23,7 +28,8 @@ typedef struct ssi_python_layout {
     uint32_t frame_variables;          /* of a function: one word each */
     uint32_t frame_names;              /* of a module or class: its dict */
     uint32_t tuple_items, dict_values;
-    bool int_tag; /* from 3.12 on the sign of an int is beside its number of digits */
+    uint32_t type_keys; /* those that instances share */
+    bool int_tag;       /* from 3.12 on the sign of an int is beside its number of digits */
 } ssi_python_layout;
 
 /* These are the same in all of the versions. */
@@ -41,8 +47,14 @@ enum {
     SSI_TEXT_LENGTH = 16,
     SSI_TEXT_STATE = 32,
     SSI_TYPE_NAME = 24,
+    SSI_TYPE_INSTANCE_SIZE = 32,
     SSI_TYPE_FLAGS = 168,
-    SSI_TYPE_IS_EXCEPTION = 1 << 30, /* of the flags */
+    SSI_TYPE_INLINE_VALUES = 1 << 2, /* of the flags; from 3.13 on */
+    SSI_TYPE_MANAGED_DICT = 1 << 4,
+    SSI_TYPE_IS_EXCEPTION = 1 << 30,
+    SSI_LOCK_HOLDER = 8,
+    SSI_LOCK_HELD = 16,
+    SSI_MODULE_DICT = 16,
     SSI_HANDLED_VALUE = 0,
     SSI_HANDLED_PREVIOUS = 8,
     SSI_EXCEPTION_ARGS = 24,

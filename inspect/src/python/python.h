@@ -4,21 +4,28 @@
 #ifndef SSI_PYTHON_H
 #define SSI_PYTHON_H
 
+#include "python/names.h"
 #include "target/frame.h"
 #include "target/target.h"
 
-enum { SSI_MAX_PYTHONS = 8 };
+enum { SSI_MAX_PYTHONS = 8, SSI_MAX_INTERPRETERS = 256 /* of one */ };
 
 /* A copy of CPython in a target: found before a process is stopped, since files take time. */
 typedef struct ssi_python {
-    uint64_t runtime; /* address of _PyRuntime */
-    uint64_t version; /* address of Py_Version; 0 if not found */
+    uint64_t runtime;    /* address of _PyRuntime */
+    uint64_t version_at; /* address of Py_Version; 0 if not found */
     const char *path;
+    const char *version; /* as Python writes it, or NULL */
+    const char *why;     /* it cannot be read, or NULL */
+    ssi_python_layout layout;
+    ssi_python_names names;
 } ssi_python;
 
 /* Those in the binaries of TARGET, at most SSI_MAX_PYTHONS. */
 size_t ssi_python_find(const ssi_target *target, ssi_python *found);
 /* Add the runs of all threads of PYTHON.  What cannot be read is noted. */
-void ssi_python_read(const ssi_target *target, const ssi_python *python, ssi_scripts *scripts);
+void ssi_python_read(const ssi_target *target, ssi_python *python, ssi_scripts *scripts);
+
+void ssi_python_free(ssi_python *python);
 
 #endif

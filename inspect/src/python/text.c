@@ -49,6 +49,20 @@ bool ssi_python_characters_of(const ssi_memory *memory, const ssi_python_layout 
                     bytes, (size_t)length * kind);
 }
 
+bool ssi_python_text_is(const ssi_memory *memory, const ssi_python_layout *layout, uint64_t address,
+                        const char *text)
+{
+    char bytes[32];
+    uint64_t length;
+    uint32_t state;
+
+    return ssi_read_word(memory, address + SSI_TEXT_LENGTH, &length) && length == strlen(text) &&
+           length <= sizeof bytes &&
+           ssi_read(memory, address + SSI_TEXT_STATE, &state, sizeof state) && (state & ASCII) &&
+           ssi_read(memory, address + layout->text_ascii, bytes, (size_t)length) &&
+           !memcmp(bytes, text, (size_t)length);
+}
+
 const char *ssi_python_text(const ssi_memory *memory, const ssi_python_layout *layout,
                             uint64_t address)
 {

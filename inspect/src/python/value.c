@@ -24,14 +24,14 @@ typedef struct writing {
 /* ---- Numbers ----------------------------------------------------------------------------------*/
 
 /* The digits of the int at ADDRESS; false if it cannot be read. */
-static bool read_digits(const writing *w, uint64_t address, uint32_t *digits, uint64_t *count,
-                        bool *negative)
+static bool read_digits(const ssi_memory *memory, const ssi_python_layout *layout, uint64_t address,
+                        uint32_t *digits, uint64_t *count, bool *negative)
 {
     uint64_t tag;
 
-    if (!ssi_read_word(w->memory, address + SSI_VAR_SIZE, &tag))
+    if (!ssi_read_word(memory, address + SSI_VAR_SIZE, &tag))
         return false;
-    if (w->layout->int_tag) {
+    if (layout->int_tag) {
         *negative = (tag & 3) == 2;
         *count = tag >> 3;
     } else {
@@ -39,7 +39,20 @@ static bool read_digits(const writing *w, uint64_t address, uint32_t *digits, ui
         *count = *negative ? -tag : tag;
     }
     return *count > MAX_DIGITS ||
-           ssi_read(w->memory, address + INT_DIGITS, digits, (size_t)*count * sizeof *digits);
+           ssi_read(memory, address + INT_DIGITS, digits, (size_t)*count * sizeof *digits);
+}
+
+bool ssi_python_number(const ssi_memory *memory, const ssi_python_layout *layout, uint64_t address,
+                       uint64_t *out)
+{
+    uint32_t digits[MAX_DIGITS] = {0};
+    uint64_t count;
+    bool negative;
+
+    if (!read_digits(memory, layout, address, digits, &count, &negative) || count > 2 || negative)
+        return false;
+    *out = digits[0] + ((uint64_t)digits[1] << DIGIT_BITS);
+    return true;
 }
 
 static bool put_int(const writing *w, uint64_t address)
@@ -48,7 +61,7 @@ static bool put_int(const writing *w, uint64_t address)
     uint64_t count;
     bool negative;
 
-    if (!read_digits(w, address, digits, &count, &negative))
+    if (!read_digits(w->memory, w->layout, address, digits, &count, &negative))
         return false;
     if (count > MAX_DIGITS) {
         ssi_write(w->to, "{\"int\":null}");
@@ -70,7 +83,7 @@ static bool put_bool(const writing *w, uint64_t address)
     uint64_t count;
     bool negative;
 
-    if (!read_digits(w, address, digits, &count, &negative))
+    if (!read_digits(w->memory, w->layout, address, digits, &count, &negative))
         return false;
     ssi_write(w->to, count ? "true" : "false");
     return true;

@@ -8,6 +8,9 @@
 #include "base/written.h"
 #include "python/layout.h"
 
+/* The int at ADDRESS, if it is one of at most 60 bits and not negative. */
+bool ssi_python_number(const ssi_memory *memory, const ssi_python_layout *layout, uint64_t address,
+                       uint64_t *out);
 void ssi_python_value(const ssi_memory *memory, const ssi_python_layout *layout, uint64_t address,
                       ssi_written *to);
 

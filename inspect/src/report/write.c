@@ -1,6 +1,7 @@
 #include "report/write.h"
 
 #include "report/json.h"
+#include "report/python.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,6 +63,8 @@ void ssi_write_begin(const ssi_target *target, const ssi_scripts *scripts)
     if (target->is_live)
         printf(",\"stopped_microseconds\":%" PRIu64, (target->stopped_ns + 999) / 1000);
     ssi_put_number("signal", (uint64_t)target->signal);
+    ssi_put_member("command_line", target->command);
+    ssi_put_pythons(scripts);
     fputs("},\"notes\":[", stdout);
     for (size_t i = 0; i < scripts->note_count; i++) {
         fputs(i ? "," : "", stdout);
@@ -75,6 +78,7 @@ void ssi_write_thread(const ssi_thread *thread, const ssi_frames *stack, bool is
     printf("%s\n{\"thread_id\":%d", is_first ? "" : ",", thread->id);
     if (thread->name[0])
         ssi_put_member("name", thread->name);
+    ssi_put_member("state", thread->state);
     fputs(",\"stack\":", stdout);
     ssi_write_frames(stack->items, stack->count);
 }

@@ -41,6 +41,24 @@ bool ssi_scripts_add_exception(ssi_scripts *scripts, const ssi_exception *except
     return true;
 }
 
+bool ssi_scripts_add_interpreter(ssi_scripts *scripts, const ssi_script_interpreter *interpreter)
+{
+    if (!ssi_grow(&scripts->interpreters, scripts->interpreter_count, &scripts->interpreter_room,
+                  sizeof *interpreter))
+        return false;
+    scripts->interpreters[scripts->interpreter_count++] = *interpreter;
+    return true;
+}
+
+bool ssi_scripts_add_attached(ssi_scripts *scripts, const ssi_attached *attached)
+{
+    if (!ssi_grow(&scripts->attached, scripts->attached_count, &scripts->attached_room,
+                  sizeof *attached))
+        return false;
+    scripts->attached[scripts->attached_count++] = *attached;
+    return true;
+}
+
 void ssi_scripts_note(ssi_scripts *scripts, const char *note)
 {
     if (note && scripts->note_count < sizeof scripts->notes / sizeof *scripts->notes)
@@ -67,4 +85,6 @@ void ssi_scripts_free(ssi_scripts *scripts)
     free(scripts->frames.items);
     free(scripts->runs);
     free(scripts->exceptions);
+    free(scripts->interpreters);
+    free(scripts->attached);
 }

@@ -65,10 +65,31 @@ typedef struct ssi_exception {
     size_t first, count;
 } ssi_exception;
 
+/* An interpreter of scripts. */
+typedef struct ssi_script_interpreter {
+    const char *version, *path; /* of its binary */
+    int64_t number;             /* among those of the binary */
+    bool collects;              /* garbage */
+} ssi_script_interpreter;
+
+/* A thread as an interpreter knows it. */
+typedef struct ssi_attached {
+    int thread; /* as the process itself knows it */
+    int64_t interpreter;
+    const char *name; /* that the script gave it, or NULL */
+    uint64_t lock;    /* of the interpreter; 0: not known */
+    bool holds;       /* the lock */
+    bool collects;    /* garbage, for certain */
+} ssi_attached;
+
 typedef struct ssi_scripts {
     ssi_frames frames;
     ssi_exception *exceptions;
     size_t exception_count, exception_room;
+    ssi_script_interpreter *interpreters;
+    size_t interpreter_count, interpreter_room;
+    ssi_attached *attached;
+    size_t attached_count, attached_room;
     ssi_run *runs; /* those of one chain from the innermost outward */
     size_t run_count, run_room;
     const char *notes[16]; /* what cannot be had of the whole process */
@@ -79,6 +100,8 @@ typedef struct ssi_scripts {
 
 bool ssi_scripts_add_run(ssi_scripts *scripts, const ssi_run *run);
 bool ssi_scripts_add_exception(ssi_scripts *scripts, const ssi_exception *exception);
+bool ssi_scripts_add_interpreter(ssi_scripts *scripts, const ssi_script_interpreter *interpreter);
+bool ssi_scripts_add_attached(ssi_scripts *scripts, const ssi_attached *attached);
 void ssi_scripts_note(ssi_scripts *scripts, const char *note);
 /* The local variables of one frame, WRITTEN, for that frame.  NULL if there is no room for them,
    which is noted.  Releases what was written. */

@@ -22,6 +22,9 @@ static const ssi_machine machines[] = {
         .context_sp = 18 * 8,
         .kernel_words = 27,
         .kernel = {10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16},
+        .argument = 5,
+        .system_call = 15,
+        .result = 10,
     },
     {
         .number = EM_AARCH64,

@@ -28,6 +28,10 @@ typedef struct ssi_machine {
     uint16_t context_sp; /* in a ucontext: from uc_stack to the stack pointer */
     /* The kernel's set has so many words, and the registers have these places there. */
     uint8_t kernel_words, kernel[SSI_MAX_REGISTERS];
+    uint8_t argument; /* the register with the first argument of a system call */
+    /* The words of the kernel's set with the number of a system call, or -1, and its result; 0: the
+       set does not tell whether the thread waits in one. */
+    uint8_t system_call, result;
 } ssi_machine;
 
 /* The machine NUMBER, or NULL. */

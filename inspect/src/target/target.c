@@ -182,6 +182,25 @@ bool ssi_target_name(ssi_target *target, uint64_t address, const char *path, uin
     return copy != NULL;
 }
 
+void ssi_target_set_command(ssi_target *target, const char *bytes, size_t size, size_t limit)
+{
+    char *line = malloc(size + sizeof " ...");
+    size_t end = size;
+
+    if (!line)
+        return;
+    for (size_t i = 0; i < size; i++)
+        line[i] = bytes[i] ? bytes[i] : ' ';
+    if (size >= limit)
+        while (end && line[end - 1] != ' ')
+            end--;
+    while (end && line[end - 1] == ' ')
+        end--;
+    strcpy(line + end, size >= limit ? " ..." : "");
+    free(target->command);
+    target->command = line;
+}
+
 void ssi_thread_set_registers(ssi_thread *thread, const ssi_machine *machine, const uint64_t *words)
 {
     for (unsigned i = 0; i < machine->registers; i++)
@@ -196,4 +215,5 @@ void ssi_target_free(ssi_target *target)
     free(target->mappings);
     free(target->threads);
     free(target->executable);
+    free(target->command);
 }

@@ -17,6 +17,7 @@ typedef struct ssi_thread {
     bool has_registers;
     uint64_t registers[SSI_MAX_REGISTERS];
     uint64_t stack_end; /* 0: it is on no stack */
+    const char *state;  /* of a living thread when it was stopped; NULL: not known */
 } ssi_thread;
 
 typedef struct ssi_mapping {
@@ -32,6 +33,7 @@ typedef struct ssi_target {
     const ssi_machine *machine;
     int process;
     char *executable; /* owned; its name, or NULL */
+    char *command;    /* owned; the command line as ps shows it, or NULL */
     char root[4096];  /* before the paths of mappings, to open them, or empty */
     uint64_t program; /* an address in the program's own file; 0: not known */
     const char
@@ -79,6 +81,9 @@ int ssi_target_open(const ssi_target *target, const ssi_mapping *mapping);
 /* Set the path of the mapping that contains ADDRESS, and at which OFFSET of the file it begins.
    False without memory; an address where nothing is mapped is passed over. */
 bool ssi_target_name(ssi_target *target, uint64_t address, const char *path, uint64_t offset);
+/* Set the command line from SIZE bytes, in which NULs end arguments.  One of LIMIT bytes was cut:
+   its last word is left out, which could be half a secret. */
+void ssi_target_set_command(ssi_target *target, const char *bytes, size_t size, size_t limit);
 /* From the WORDS of the kernel's set. */
 void ssi_thread_set_registers(ssi_thread *thread, const ssi_machine *machine,
                               const uint64_t *words);

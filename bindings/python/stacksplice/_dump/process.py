@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 
 from .. import _stacksplice
@@ -15,6 +14,7 @@ from .._base.redaction import clean_report
 from .._symbols.symbolizer import Symbolizer
 from .errors import text_of_failed, text_of_thread, with_stacks
 from .exceptions import text_of_exceptions, write_messages
+from .headings import facts, heading, title
 from .sources import add_sources, start_of
 from .values import write_values
 
@@ -139,24 +139,6 @@ def add_symbols(document: dict[str, Any], folders: list[str], root: str, files: 
         mark_start_up(owner["stack"])
 
 
-def _signal(number: int) -> str:
-    try:
-        return f"signal {number} ({signal.Signals(number).name})"
-    except ValueError:
-        return f"signal {number}"
-
-
-def _title(process: dict[str, Any]) -> str:
-    words = [f"process {process['id']}"]
-    if "executable" in process:
-        words.append(process["executable"])
-    if "stopped_microseconds" in process:
-        words.append(f"stopped for {process['stopped_microseconds'] / 1000:.1f} ms")
-    if "signal" in process:
-        words.append(f"ended by {_signal(process['signal'])}")
-    return ", ".join(words)
-
-
 def _text_of_frame(frame: dict[str, Any]) -> str:
     text = f"    {_stacksplice._format_frame(frame)}\n"
     if "source" in frame:
@@ -172,13 +154,14 @@ def _lines_of(stack: list[dict[str, Any]], all_frames: bool) -> Iterator[str]:
 
 def text_of(document: dict[str, Any], all_frames: bool) -> str:
     """DOCUMENT for people: the newest frame of each thread is the last, as in tracebacks."""
-    parts = [f"{_title(document['process'])}\n"]
+    parts = [f"{title(document['process'])}\n"]
+    parts += [f"{fact}\n" for fact in facts(document["process"])]
     parts += [f"note: {note}\n" for note in document["notes"]]
     for number, thread in enumerate(document["threads"]):
-        name = f" ({thread['name']})" if "name" in thread else ""
+        name = heading(thread)
         if not number and "signal" in document["process"]:
             name += ", which got the signal"
-        parts += [f"\nthread {thread['thread_id']}{name}\n", *_lines_of(thread["stack"], all_frames)]
+        parts += [f"\nthread {name}\n", *_lines_of(thread["stack"], all_frames)]
         parts += [text_of_exceptions(thread, all_frames), text_of_thread(thread, all_frames)]
     parts.append(text_of_failed(document, all_frames))
     return "".join(parts)
@@ -204,7 +187,7 @@ def _write(document: dict[str, Any], options: argparse.Namespace) -> int:
     if options.html is not None:
         from .._html.process import write_process
 
-        return write_process(document, _title(document["process"]), options.all_frames, options.html)
+        return write_process(document, title(document["process"]), options.all_frames, options.html)
     write(json.dumps(document) + "\n" if options.json else text_of(document, options.all_frames))
     return 0
 

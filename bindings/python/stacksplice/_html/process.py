@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from .._dump.exceptions import HEADINGS
+from .._dump.headings import facts, heading
 from . import needs
 from .command import write_file
 
@@ -28,8 +29,7 @@ def _groups_of(document: dict[str, Any], look: Look) -> list[Group]:
     """The threads of DOCUMENT; one that got a signal is alone, and first."""
     threads = []
     for thread in document["threads"]:
-        name = f" ({thread['name']})" if "name" in thread else ""
-        threads.append(Thread(f"{thread['thread_id']}{name}", thread["stack"], tuple(_errors_of(thread))))
+        threads.append(Thread(heading(thread), thread["stack"], tuple(_errors_of(thread))))
     if "signal" not in document["process"] or not threads:
         return groups_of(threads, look)
     first = threads[0]._replace(text=f"{threads[0].text}, which got the signal")
@@ -44,6 +44,7 @@ def write_process(document: dict[str, Any], title: str, all_frames: bool, path: 
     page = render(
         "process.html.j2",
         title=title,
+        facts=list(facts(document["process"])),
         notes=document["notes"],
         failed=failed,
         threads=threads,

@@ -1,0 +1,74 @@
+"""What is known of a process and of each of its threads beside stacks: the headings of a dump."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+_GIL = {"held": "holds the GIL", "waiting": "waits for the GIL"}
+
+
+def _signal(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def title(process: dict[str, Any]) -> str:
+    """One line about PROCESS."""
+    words = [f"process {process['id']}"]
+    if "executable" in process:
+        words.append(process["executable"])
+    if "stopped_microseconds" in process:
+        words.append(f"stopped for {process['stopped_microseconds'] / 1000:.1f} ms")
+    if "signal" in process:
+        words.append(f"ended by {_signal(process['signal'])}")
+    return ", ".join(words)
+
+
+def _where(interpreter: int) -> str:
+    """What names an INTERPRETER that is not the main one."""
+    return f" of interpreter {interpreter}" if interpreter else ""
+
+
+def facts(process: dict[str, Any]) -> Iterator[str]:
+    """More lines about PROCESS."""
+    if "command_line" in process:
+        yield f"command line: {process['command_line']}"
+    copies: dict[tuple[str, str], list[str]] = {}
+    for each in process.get("pythons", ()):
+        words = copies.setdefault((each.get("version", ""), each.get("file", "")), [])
+        if each["interpreter"]:
+            words.append(f"interpreter {each['interpreter']}")
+        if each.get("collecting"):
+            words.append("collects garbage")
+    for (version, file), words in copies.items():
+        yield ", ".join([f"Python {version} ({file})", *words])
+
+
+def _plain(name: str) -> str:
+    """The kernel's NAME of a thread, which may hold anything."""
+    return name if name.isprintable() else json.dumps(name, ensure_ascii=False)
+
+
+def heading(thread: dict[str, Any]) -> str:
+    """THREAD in a line: its number, and its names and what it does in parentheses."""
+    roles = thread.get("python", ())
+    words = [_plain(thread["name"])] if "name" in thread else []
+    for role in roles:
+        if role.get("name", thread.get("name")) != thread.get("name"):
+            words.append(json.dumps(role["name"], ensure_ascii=False) + _where(role["interpreter"]))
+    if "state" in thread and not any(role.get("gil") == "waiting" for role in roles):
+        words.append(thread["state"])
+    for role in roles:
+        if "gil" in role:
+            words.append(_GIL[role["gil"]] + _where(role["interpreter"]))
+        if role.get("collecting"):
+            words.append("collects garbage" + _where(role["interpreter"]))
+    return f"{thread['thread_id']}{' (' + ', '.join(words) + ')' if words else ''}"

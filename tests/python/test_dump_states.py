@@ -1,0 +1,297 @@
+"""``python -m stacksplice dump`` and ``core``: who has the GIL, who waits for it, and who collects."""
+
+from __future__ import annotations
+
+import json
+import platform
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+from building import HERE
+from test_commands import command
+from test_core import copy_of, inspected, read
+from test_dump import dumped, end, interpreters, start, state_of
+from test_dump_exceptions import started
+
+PATIENCE = 30  # seconds, until a thread does what it will do for ever
+everywhere = pytest.mark.parametrize("interpreter", list(interpreters()))
+
+
+def version_of(interpreter: str) -> list[int]:
+    question = "import sys; print(*sys.version_info[:3])"
+    return [*map(int, subprocess.check_output([interpreter, "-c", question], text=True).split())]
+
+
+def roles_of(document: dict) -> dict[str, list]:
+    """What the threads are to Python by the first of their names: (interpreter, name, gil, collecting)."""
+    found = {}
+    for thread in document["threads"]:
+        roles = [
+            (role["interpreter"], role.get("name"), role.get("gil"), role.get("collecting", False))
+            for role in sorted(thread["python"], key=lambda role: role["interpreter"])
+        ]
+        found[roles[0][1]] = roles
+    return found
+
+
+def run(interpreter: str, how: str, check: Callable[[int], None]) -> None:
+    """Have CHECK look at the program until it finds what it wants."""
+    child = started(interpreter, str(HERE / "dump_states_program.py"), how)
+    assert child.stdout is not None
+    child.stdout.readline()
+    last = time.monotonic() + PATIENCE
+    try:
+        while True:
+            try:
+                return check(child.pid)
+            except (AssertionError, KeyError):
+                if time.monotonic() > last:
+                    raise
+    finally:
+        end(child)
+
+
+def collecting(document: dict) -> list[bool]:
+    return [each.get("collecting", False) for each in document["process"]["pythons"]]
+
+
+@everywhere
+def test_one_has_the_gil_and_one_waits_for_it(interpreter):
+    def check(process: int) -> None:
+        document = dumped(process)
+        assert roles_of(document) == {
+            "MainThread": [(0, "MainThread", "waiting", False)],
+            "asleep \u2713": [(0, "asleep \u2713", None, False)],
+            "one": [(0, "one", "held", False)],
+        }
+        assert collecting(document) == [False]
+        if platform.machine() == "x86_64":
+            states = {thread["python"][0]["name"]: thread["state"] for thread in document["threads"]}
+            assert states == {"MainThread": "sleeping", "asleep \u2713": "sleeping", "one": "running"}
+        (python,) = document["process"]["pythons"]
+        assert python["version"].startswith(".".join(map(str, version_of(interpreter))))
+
+    run(interpreter, "loop", check)
+
+
+@everywhere
+@pytest.mark.parametrize("how", ["collection", "lent"])
+def test_a_collection(interpreter, how):
+    """Only from 3.15 on Python says which of several threads collects."""
+
+    def check(process: int) -> None:
+        document = dumped(process)
+        roles = roles_of(document)
+        assert collecting(document) == [True]
+        held = "held" if how == "collection" else None
+        assert roles["one"] == [(0, "one", held, version_of(interpreter) >= [3, 15])]
+        assert roles["MainThread"] == [(0, "MainThread", "waiting" if held else None, False)]
+        assert "collects garbage" in command("dump", str(process)).stdout.split("\n\n")[0]
+
+    run(interpreter, how, check)
+
+
+def test_the_only_thread_collects():
+    program = "import gc\ngc.callbacks.append(lambda *_: print(flush=True) or input())\ngc.collect()"
+    child = start("-c", program)
+    assert child.stdout is not None
+    child.stdout.readline()
+    text = command("dump", str(child.pid)).stdout
+    end(child)
+    assert text.split("\n\n")[1].splitlines()[0].endswith(", collects garbage)")
+
+
+@everywhere
+def test_a_second_interpreter(interpreter):
+    def check(process: int) -> None:
+        document = dumped(process)
+        roles = roles_of(document)
+        numbers = sorted(each["interpreter"] for each in document["process"]["pythons"])
+        assert numbers == [0, 1]
+        assert roles["one"] == [(0, "one", None, False), (1, "inner", "held", False)]
+        lines = command("dump", str(process)).stdout.splitlines()
+        heading = next(line for line in lines if line.startswith("thread ") and '"one"' in line)
+        assert heading.endswith(", running, holds the GIL of interpreter 1)")
+
+    run(interpreter, "inside", check)
+
+
+def test_core_files_and_debuggers_know_it_too(tmp_path):
+    def check(process: int) -> None:
+        live = dumped(process)
+        assert [role[0][2] for role in roles_of(live).values()].count("waiting") == 1
+        core = copy_of(process, tmp_path)
+        document = read(core)
+        assert roles_of(document) == roles_of(live)
+        assert document["process"]["pythons"] == live["process"]["pythons"]
+        assert not any("state" in thread for thread in document["threads"])
+
+    run(sys.executable, "loop", check)
+
+
+def test_gdb_says_it(tmp_path):
+    from debugging import gdb, part
+
+    def check(process: int) -> None:
+        seen = part(gdb("echo BEGIN\\n", "stacksplice bt all", arguments=("-p", str(process))))
+        headings = [line for line in seen.splitlines() if line.startswith("thread ")]
+        assert sum(heading.endswith('"one", holds the GIL)') for heading in headings) == 1
+        assert sum(heading.endswith('"MainThread", waits for the GIL)') for heading in headings) == 1
+
+    run(sys.executable, "loop", check)
+
+
+def test_a_stopped_process():
+    child = start("-c", "print(flush=True)\nwhile True:\n    pass")
+    assert child.stdout is not None
+    child.stdout.readline()
+    child.send_signal(signal.SIGSTOP)
+    while state_of(child.pid) != "T":
+        pass
+    (thread,) = dumped(child.pid)["threads"]
+    end(child)
+    assert thread["state"] == "stopped"
+
+
+# ---- Names ---------------------------------------------------------------------------------------
+
+NAMES = """
+import os, sys, threading, time
+class Named(threading.Thread):
+    def __init__(self, name, **more):
+        super().__init__(target=time.sleep, args=(1000,), name=name, daemon=True)
+        self.more = more
+threading.Thread(target=time.sleep, args=(1000,), name="plain", daemon=True).start()
+Named("of a subclass").start()
+Named("\\u00fcber 15 bytes of the kernel's").start()
+dictionary = Named("by a dict")
+dictionary.__dict__["x"] = 1
+dictionary.start()
+many = Named("many")
+for number in range(100):
+    setattr(many, f"attribute_{number}", number)
+many.start()
+Named('quoted " \\x1b[31m').start()
+Named("x" * 300).start()
+if os.fork():
+    os.wait()
+print(os.getpid(), flush=True)
+time.sleep(1000)
+"""
+
+
+@everywhere
+def test_names(interpreter):
+    """Attributes are in their object, or in a dict; in a forked child only the main thread is left."""
+    child = started(interpreter, "-c", NAMES)
+    assert child.stdout is not None
+    forked = int(child.stdout.readline())
+    try:
+        inner, document = dumped(forked), dumped(child.pid)
+        text = command("dump", str(child.pid)).stdout
+    finally:
+        subprocess.run(["kill", "-9", str(forked)], check=False)
+        end(child)
+    assert [thread["python"][0]["name"] for thread in inner["threads"]] == ["MainThread"]
+    names = [thread["python"][0].get("name") for thread in document["threads"]]
+    assert names == [
+        "MainThread",
+        "plain",
+        "of a subclass",
+        "\u00fcber 15 bytes of the kernel's",
+        "by a dict",
+        "many",
+        'quoted " \x1b[31m',
+        None,  # longer than is read
+    ]
+    assert '"quoted \\" \\u001b[31m"' in text and "\x1b" not in text
+
+
+def test_threads_that_threading_does_not_know():
+    program = (
+        "import _thread, time\n_thread.start_new_thread(time.sleep, (1000,))\nprint(flush=True)\ninput()"
+    )
+    child = start("-c", program)
+    assert child.stdout is not None
+    child.stdout.readline()
+    document = dumped(child.pid)
+    end(child)
+    assert [len(thread["python"]) for thread in document["threads"]] == [1, 1]
+    assert "name" not in document["threads"][1]["python"][0]
+
+
+# ---- The command line ----------------------------------------------------------------------------
+
+
+def test_secrets_of_the_command_line_are_not_shown(tmp_path):
+    arguments = ["--password", "hunter2", "--token=hunter3", "https://joe:hunter4@shop.example/"]
+    child = start("-c", "print(flush=True)\ninput()", *arguments)
+    assert child.stdout is not None
+    child.stdout.readline()
+    shown = [command("dump", *form, str(child.pid)).stdout for form in ([], ["--json"])]
+    line = json.loads(shown[1])["process"]["command_line"]
+    end(child)
+    assert line.startswith(f"{sys.executable} -c print(flush=True)")
+    assert not any("hunter" in text for text in shown)
+
+
+def test_a_command_line_that_a_core_cut_loses_its_last_word(tmp_path):
+    """It might be half a secret.  The kernel keeps 79 bytes."""
+    secret = "s" * 200
+    child = start("-c", "print(flush=True)\ninput()", "first", secret)
+    assert child.stdout is not None
+    child.stdout.readline()
+    core = copy_of(child.pid, tmp_path)
+    end(child)
+    line = read(core)["process"].get("command_line", "")
+    assert "sss" not in line
+
+
+# ---- Damage --------------------------------------------------------------------------------------
+
+OBJECTS = """
+import sys, threading, time
+thread = threading.Thread(target=time.sleep, args=(1000,), name="damaged", daemon=True)
+thread.start()
+objects = [sys.modules, threading, vars(threading), threading._active, thread, thread.name, type(thread)]
+print(*map(id, objects), flush=True)
+input()
+"""
+WORDS = 12  # of an object: what is read of it is there
+
+
+def offset_of(data: bytes, address: int) -> int:
+    """Where a core file has the memory at ADDRESS."""
+    (first,), (size, count) = struct.unpack_from("Q", data, 32), struct.unpack_from("HH", data, 54)
+    for number in range(count):
+        kind, _, offset, start, _, length = struct.unpack_from("IIQQQQ", data, first + number * size)
+        if kind == 1 and start <= address < start + length:
+            return offset + address - start
+    raise AssertionError("not in the core file")
+
+
+def test_damaged_objects_of_threads(tmp_path):
+    """Each word of what leads to a name is garbage once: no crash, and no hang."""
+    child = start("-c", OBJECTS)
+    assert child.stdout is not None
+    objects = [*map(int, child.stdout.readline().split())]
+    core = copy_of(child.pid, tmp_path)
+    end(child)
+    data, whole = core.read_bytes(), inspected(core)
+    assert whole and "damaged" in json.dumps(whole)
+    places = [offset_of(data, each) + 8 * word for each in objects for word in range(WORDS)]
+    with core.open("r+b", buffering=0) as file:
+        for number, place in enumerate(places):
+            for garbage in (0, -1, objects[number % len(objects)]):
+                file.seek(place)
+                file.write(struct.pack("q", garbage))
+                document = inspected(core)
+                assert document and len(document["threads"]) == 2
+            file.seek(place)
+            file.write(data[place : place + 8])
+    assert inspected(core) == whole
