@@ -192,8 +192,8 @@ _GIL = {"held": "holds the GIL", "waiting": "waits for the GIL"}
 
 def _heading(thread):
     """As `python -m stacksplice dump` writes it."""
-    name = thread.get("name", "")
-    words = [name if name.isprintable() else json.dumps(name, ensure_ascii=False)] if name else []
+    name = "".join([each if each.isprintable() else "?" for each in thread.get("name", "")])
+    words = [name] if name else []
     for role in thread.get("python", ()):
         where = " of interpreter {}".format(role["interpreter"]) if role["interpreter"] else ""
         if role.get("name", thread.get("name")) != thread.get("name"):

@@ -82,6 +82,7 @@ def functions(thread: dict) -> list[str]:
 def test_every_version(interpreter, tmp_path):
     document = read(core_of(interpreter, "abort", tmp_path))
     assert document["notes"] == [] and document["process"]["signal"] == 6
+    assert document["process"]["sender"] == {"process": document["process"]["id"], "user": os.getuid()}
     crashed, other = document["threads"]
     assert functions(crashed) == ["crash", "main", "<module>"]
     assert functions(other)[-6:-3] == ["resting", "other", "Thread.run"] or "resting" in functions(other)
@@ -95,7 +96,7 @@ def test_every_version(interpreter, tmp_path):
 def test_a_call_of_what_is_no_code(tmp_path):
     document = read(core_of(sys.executable, "call", tmp_path))
     crashed = document["threads"][0]
-    assert document["process"]["signal"] == 11
+    assert document["process"]["signal"] == 11 and document["process"]["fault_address"] == "0x10"
     assert crashed["stack"][0]["address"] == "0x10" and "module" not in crashed["stack"][0]
     assert functions(crashed) == ["crash", "main", "<module>"]
     assert "gap" not in [frame["kind"] for frame in crashed["stack"]]
@@ -104,7 +105,7 @@ def test_a_call_of_what_is_no_code(tmp_path):
 def test_text_and_page(tmp_path):
     core = core_of(sys.executable, "read", tmp_path)
     lines = command("core", str(core)).stdout.splitlines()
-    assert lines[0].endswith(", ended by signal 11 (SIGSEGV)")
+    assert lines[0].endswith(", ended by signal 11 (SIGSEGV) at address 0x10")
     assert lines[1] == f"command line: {sys.executable} crash.py read"[: len(lines[1])]
     assert lines[2].startswith("Python ") and lines[3] == ""
     assert lines[4].startswith("thread ") and lines[4].endswith(", which got the signal")

@@ -3,6 +3,7 @@
 
 #include "base/list.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/procfs.h>
@@ -37,16 +38,44 @@ static void read_thread(ssi_core *core, const unsigned char *data, size_t size)
 static void read_process(ssi_core *core, const void *data, size_t size)
 {
     struct elf_prpsinfo info;
+    size_t length;
 
     if (size < sizeof info)
         return;
     memcpy(&info, data, sizeof info);
+    info.pr_psargs[sizeof info.pr_psargs - 1] = '\0';
     core->target->process = info.pr_pid;
     if (!core->target->executable)
         core->target->executable = strndup(info.pr_fname, sizeof info.pr_fname);
-    ssi_target_set_command(core->target, info.pr_psargs,
-                           strnlen(info.pr_psargs, sizeof info.pr_psargs),
-                           sizeof info.pr_psargs - 1);
+    /* The kernel put spaces between arguments, so what is behind a line's end can be all one. */
+    length = strcspn(info.pr_psargs, "\n");
+    ssi_target_set_command(core->target, info.pr_psargs, length,
+                           length == sizeof info.pr_psargs - 1 || info.pr_psargs[length]);
+}
+
+static bool is_fault(int signal)
+{
+    return signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE;
+}
+
+/* From where the signal came that ended the process.  Others' are behind it, if there are any. */
+static void read_signal(ssi_target *target, const void *data, size_t size)
+{
+    siginfo_t info;
+
+    if (size < sizeof info || target->has_fault || target->has_sender)
+        return;
+    memcpy(&info, data, sizeof info);
+    if (!target->signal || info.si_signo != target->signal)
+        return;
+    if (info.si_code == SI_USER || info.si_code == SI_TKILL || info.si_code == SI_QUEUE) {
+        target->has_sender = true;
+        target->sender = info.si_pid;
+        target->sender_user = (int)info.si_uid;
+    } else if (info.si_code > 0 && info.si_code != SI_KERNEL && is_fault(info.si_signo)) {
+        target->has_fault = true;
+        target->fault = (uint64_t)(uintptr_t)info.si_addr;
+    }
 }
 
 /* The program's own file, and the code that the kernel gave the process. */
@@ -113,6 +142,9 @@ static void read_note(ssi_core *core, uint32_t type, const void *data, size_t si
         break;
     case NT_PRPSINFO:
         read_process(core, data, size);
+        break;
+    case NT_SIGINFO:
+        read_signal(core->target, data, size);
         break;
     case NT_AUXV:
         read_auxiliary(core, data, size);

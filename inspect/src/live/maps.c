@@ -98,13 +98,15 @@ static void read_command(ssi_target *target)
 {
     static char bytes[MAX_COMMAND];
     FILE *file;
+    size_t size;
 
     snprintf(bytes, sizeof bytes, "/proc/%d/cmdline", target->living);
     file = fopen(bytes, "re");
     if (!file)
         return;
-    ssi_target_set_command(target, bytes, fread(bytes, 1, sizeof bytes, file), sizeof bytes);
+    size = fread(bytes, 1, sizeof bytes, file);
     fclose(file);
+    ssi_target_set_command(target, bytes, size, size == sizeof bytes);
 }
 
 static int read_list(ssi_target *target)

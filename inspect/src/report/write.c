@@ -63,6 +63,10 @@ void ssi_write_begin(const ssi_target *target, const ssi_scripts *scripts)
     if (target->is_live)
         printf(",\"stopped_microseconds\":%" PRIu64, (target->stopped_ns + 999) / 1000);
     ssi_put_number("signal", (uint64_t)target->signal);
+    if (target->has_fault)
+        printf(",\"fault_address\":\"0x%" PRIx64 "\"", target->fault);
+    if (target->has_sender)
+        printf(",\"sender\":{\"process\":%d,\"user\":%d}", target->sender, target->sender_user);
     ssi_put_member("command_line", target->command);
     ssi_put_pythons(scripts);
     fputs("},\"notes\":[", stdout);

@@ -182,21 +182,24 @@ bool ssi_target_name(ssi_target *target, uint64_t address, const char *path, uin
     return copy != NULL;
 }
 
-void ssi_target_set_command(ssi_target *target, const char *bytes, size_t size, size_t limit)
+void ssi_target_set_command(ssi_target *target, const char *bytes, size_t size, bool cut)
 {
-    char *line = malloc(size + sizeof " ...");
-    size_t end = size;
+    static const char left_out[] = "...";
+    char *line = malloc((size + 2) * sizeof left_out), *to = line;
 
     if (!line)
         return;
-    for (size_t i = 0; i < size; i++)
-        line[i] = bytes[i] ? bytes[i] : ' ';
-    if (size >= limit)
-        while (end && line[end - 1] != ' ')
-            end--;
-    while (end && line[end - 1] == ' ')
-        end--;
-    strcpy(line + end, size >= limit ? " ..." : "");
+    for (size_t at = 0, length; at < size; at += length + 1) {
+        length = strnlen(bytes + at, size - at);
+        to = memchr(bytes + at, '\n', length) ? stpcpy(to, left_out)
+                                              : mempcpy(to, bytes + at, length);
+        *to++ = ' ';
+    }
+    while (to > line && to[-1] == ' ')
+        to--;
+    while (cut && to > line && to[-1] != ' ')
+        to--;
+    strcpy(to, cut ? left_out : "");
     free(target->command);
     target->command = line;
 }

@@ -40,6 +40,10 @@ typedef struct ssi_target {
         *program_path; /* the program's path in the target, which is opened as PROGRAM_FILE */
     const char *program_file; /* NULL: where it was */
     int signal;               /* that ended the process; the first thread got it */
+    bool has_fault;           /* it came from an access to FAULT */
+    uint64_t fault;
+    bool has_sender; /* or a process sent it */
+    int sender, sender_user;
     ssi_memory memory;
     ssi_thread *threads;
     size_t thread_count, thread_room;
@@ -81,9 +85,10 @@ int ssi_target_open(const ssi_target *target, const ssi_mapping *mapping);
 /* Set the path of the mapping that contains ADDRESS, and at which OFFSET of the file it begins.
    False without memory; an address where nothing is mapped is passed over. */
 bool ssi_target_name(ssi_target *target, uint64_t address, const char *path, uint64_t offset);
-/* Set the command line from SIZE bytes, in which NULs end arguments.  One of LIMIT bytes was cut:
-   its last word is left out, which could be half a secret. */
-void ssi_target_set_command(ssi_target *target, const char *bytes, size_t size, size_t limit);
+/* Set the command line from SIZE bytes, in which NULs end arguments.  An argument of several lines
+   is a program, and left out; so is the last word of one that was CUT, which could be half a
+   secret. */
+void ssi_target_set_command(ssi_target *target, const char *bytes, size_t size, bool cut);
 /* From the WORDS of the kernel's set. */
 void ssi_thread_set_registers(ssi_thread *thread, const ssi_machine *machine,
                               const uint64_t *words);

@@ -13,11 +13,26 @@ if TYPE_CHECKING:
 _GIL = {"held": "holds the GIL", "waiting": "waits for the GIL"}
 
 
+def _plain(text: str) -> str:
+    """TEXT in one line."""
+    return "".join([each if each.isprintable() else json.dumps(each)[1:-1] for each in text])
+
+
 def _signal(number: int) -> str:
     try:
         return f"signal {number} ({signal.Signals(number).name})"
     except ValueError:
         return f"signal {number}"
+
+
+def _origin(process: dict[str, Any]) -> str:
+    """From where its signal came."""
+    if "fault_address" in process:
+        return f" at address {process['fault_address']}"
+    if "sender" not in process:
+        return ""
+    sender = process["sender"]["process"]
+    return " that it sent itself" if sender == process["id"] else f" from process {sender}"
 
 
 def title(process: dict[str, Any]) -> str:
@@ -28,7 +43,7 @@ def title(process: dict[str, Any]) -> str:
     if "stopped_microseconds" in process:
         words.append(f"stopped for {process['stopped_microseconds'] / 1000:.1f} ms")
     if "signal" in process:
-        words.append(f"ended by {_signal(process['signal'])}")
+        words.append(f"ended by {_signal(process['signal'])}{_origin(process)}")
     return ", ".join(words)
 
 
@@ -40,7 +55,7 @@ def _where(interpreter: int) -> str:
 def facts(process: dict[str, Any]) -> Iterator[str]:
     """More lines about PROCESS."""
     if "command_line" in process:
-        yield f"command line: {process['command_line']}"
+        yield f"command line: {_plain(process['command_line'])}"
     copies: dict[tuple[str, str], list[str]] = {}
     for each in process.get("pythons", ()):
         words = copies.setdefault((each.get("version", ""), each.get("file", "")), [])
@@ -50,11 +65,6 @@ def facts(process: dict[str, Any]) -> Iterator[str]:
             words.append("collects garbage")
     for (version, file), words in copies.items():
         yield ", ".join([f"Python {version} ({file})", *words])
-
-
-def _plain(name: str) -> str:
-    """The kernel's NAME of a thread, which may hold anything."""
-    return name if name.isprintable() else json.dumps(name, ensure_ascii=False)
 
 
 def heading(thread: dict[str, Any]) -> str:
