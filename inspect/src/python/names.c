@@ -6,7 +6,7 @@
 #include "python/text.h"
 #include "python/value.h"
 
-enum { MAX_NAMES = 1 << 14, MAX_NAME = 255 /* characters */ };
+enum { MAX_NAMES = 1 << 14, MAX_NAME = 255 /* characters */, MAX_ATTRIBUTES = 1 << 10 };
 
 /* False if there is no dict at ADDRESS. */
 static bool begin(ssi_python_items *items, const ssi_memory *memory,
@@ -77,7 +77,7 @@ static void read_thread(const ssi_memory *memory, const ssi_python_layout *layou
 
     if (!ssi_python_attributes_begin(&items, memory, layout, thread))
         return;
-    while (ssi_python_items_next(&items, &key, &value)) {
+    while (items.at < MAX_ATTRIBUTES && ssi_python_items_next(&items, &key, &value)) {
         if (ssi_python_text_is(memory, layout, key, "_name"))
             name->text = text_of(memory, layout, value);
         else if (ssi_python_text_is(memory, layout, key, "_native_id"))
