@@ -226,6 +226,9 @@ def test_the_page_has_all_threads(resting):
     process, seen = resting
     page = Page(command("dump", "--html", "-", str(process)).stdout)
     assert page.texts("h1")[0].startswith(f"process {process}, /")
+    facts = [text for text in page.texts("p") if text.startswith(("command line: ", "Python 3."))]
+    assert len(facts) == 2 and facts[0].endswith("dump_program.py")
+    assert any(text.startswith(f"Thread {process} (") and '"MainThread"' in text for text in page.texts("h3"))
     numbers = [re.match(r"Thread (\d+) \(", text)[1] for text in page.texts("h3")]
     assert {str(own["thread_id"]) for own in seen.values()} < set(numbers)
     functions = page.texts("span", "function")
