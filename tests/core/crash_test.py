@@ -266,7 +266,10 @@ class CrashTest(unittest.TestCase):
         run = Ended("full", lambda directory: directory + "/none")
         self.assertEqual(run.status, -signal.SIGABRT)
         self.assertEqual(run.names, [])
-        self.assertIn(f"stacksplice: no report file in {run.directory}/none: there is no such folder; errno 2\n", run.err)
+        self.assertIn(
+            f"stacksplice: no report file in {run.directory}/none: there is no such folder; errno 2\n",
+            run.err,
+        )
         self.assertEqual([s[3] for s in run.stowed], FULL_CODES)
 
     def test_empty_directory_is_no_file(self):

@@ -46,8 +46,7 @@ static const char *version_text(uint64_t number)
                : NULL;
 }
 
-/* What stays as it is while a process runs, or seldom changes. */
-static void learn(const ssi_memory *memory, ssi_python *found)
+void ssi_python_learn(const ssi_memory *memory, ssi_python *found)
 {
     uint64_t interpreter = 0, number = 0;
 
@@ -76,7 +75,7 @@ size_t ssi_python_find(const ssi_target *target, ssi_python *found)
             count++;
     }
     for (size_t i = 0; i < count; i++)
-        learn(&target->memory, &found[i]);
+        ssi_python_learn(&target->memory, &found[i]);
     return count;
 }
 
