@@ -7,6 +7,7 @@ import stacksplice_served as served
 from stacksplice_sources import Sources, sources_of, written_at
 
 MACHINES = {"x86_64": served.X86_64, "aarch64": served.ARM_64, "arm64": served.ARM_64}
+NO_REGIONS = "this target does not say what is mapped: frames of scripts may be missing"
 NO_PROCESS = "no process and no core file here: begin with run, process attach, or target create --core FILE"
 
 
@@ -148,7 +149,10 @@ def stacks(process, all_threads, with_locals):
     """The document with the stack of the selected thread, or of all."""
     threads = _wanted(process, all_threads)
     wanted = [served.fact("locals")] if with_locals else []
-    return _inspect(process, [*_facts(process, threads), *wanted], map(_stack, threads))
+    document = _inspect(process, [*_facts(process, threads), *wanted], map(_stack, threads))
+    if not _is_here(process) and not process.GetMemoryRegions().GetSize():
+        document["notes"].append(NO_REGIONS)
+    return document
 
 
 def sources(process):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 import sys
 
 import pytest
@@ -59,6 +61,35 @@ def test_a_core_file_without_the_pages_of_binaries(interpreter, tmp_path):
     told = scripts_of(command("core", str(core)).stdout)
     assert len(told) == 2
     assert scripts_of(lldb(f"target create {program} --core {core}", "stacksplice bt")) == told
+
+
+@pytest.mark.parametrize("numbers", ["those of this machine", "those of another"])
+def test_a_process_behind_gdbserver(numbers):
+    if shutil.which("gdbserver") is None:
+        pytest.skip("gdbserver is not installed")
+    elsewhere = "import stacksplice_lldb_target as target; target._is_traced = lambda process: False"
+    with begun() as process:
+        told = scripts_of(command("dump", str(process)).stdout)
+        server = subprocess.Popen(
+            ["gdbserver", "--once", "--attach", "localhost:0", str(process)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with server:
+            assert server.stderr is not None
+            port = next(line.split()[-1] for line in server.stderr if line.startswith("Listening on port"))
+            seen = lldb(
+                f"target create {os.path.realpath(sys.executable)}",
+                f"gdb-remote localhost:{port}",
+                f"script {elsewhere if 'another' in numbers else 0}",
+                "stacksplice bt",
+                "detach",
+            )
+    if "another" in numbers:  # gdbserver does not tell lldb where stacks are
+        assert "note: this target does not say what is mapped: frames of scripts may be missing" in seen
+        assert set(scripts_of(seen)) < set(told)
+    else:
+        assert scripts_of(seen) == told
 
 
 @pytest.mark.parametrize(
