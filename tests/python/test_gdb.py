@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -129,10 +130,27 @@ def host(tmp_path_factory) -> Iterator[int]:
     program = compile_c(
         folder / "host", [folder / "host.c"], "-I/usr/include/lua5.4", "-s", str(library), "-lm", "-ldl"
     )
+    with running(program) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def running(program: str | Path) -> Iterator[int]:
     child = started(str(program))
     assert child.stdout is not None and child.stdout.readline() == "ready\n"
     yield child.pid
     end(child)
+
+
+def test_a_program_that_was_deleted_since(host, tmp_path):
+    """Gdb cannot unwind it: what it cannot place follows behind a gap."""
+    program = Path(shutil.copy(f"/proc/{host}/exe", tmp_path / "program"))
+    with running(program) as process:
+        program.unlink()
+        told = scripts_of(command("dump", str(process)).stdout)
+        seen = gdb("echo BEGIN\\n", "stacksplice bt", "bt", arguments=("-p", str(process)))
+    assert len(told) == 3 and scripts_of(part(seen)) == told
+    assert len(functions(part(seen))) == 3
 
 
 def test_static_lua_in_a_stripped_program(host):

@@ -125,19 +125,31 @@ static int open_regular(const char *path)
     return S_ISREG(status.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
 }
 
+/* The number by which the kernel of this machine shows the process, be it stopped by a debugger; 0 if
+   it runs elsewhere. */
+static int number_here(const ssi_target *target)
+{
+    char own[32];
+
+    snprintf(own, sizeof own, "/proc/%d/root", target->process);
+    if (target->is_live)
+        return target->living;
+    return strcmp(target->root, own) ? 0 : target->process;
+}
+
 /* What is opened here may be another file by now: build-ids are compared. */
 static int open_file(const ssi_target *target, const ssi_mapping *mapping)
 {
     char path[2 * PATH_MAX];
-    int fd;
+    int number = number_here(target), fd;
 
     if (target->program_file && !strcmp(mapping->path, target->program_path))
         return open_regular(target->program_file);
     snprintf(path, sizeof path, "%s%s", target->root, mapping->path);
     fd = open_regular(path);
-    if (fd < 0 && target->is_live) {
+    if (fd < 0 && number) {
         /* The file was replaced or deleted; the kernel still has the mapped one. */
-        snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", target->living,
+        snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", number,
                  (unsigned long long)mapping->start, (unsigned long long)mapping->end);
         fd = open_regular(path);
         if (fd < 0) /* the list has the path from our own root, if the process's is below */
