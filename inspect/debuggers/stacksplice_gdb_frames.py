@@ -115,7 +115,8 @@ class ScriptFrame(Shown):
         except Refused:
             return None
         address, number = self.place
-        return [Local(*local) for local in plain_locals_of(runs[address][number])]
+        run = runs.get(address, ())
+        return [Local(*local) for local in plain_locals_of(run[number])] if number < len(run) else None
 
 
 def functions(frames):

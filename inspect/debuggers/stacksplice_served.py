@@ -149,15 +149,22 @@ def _answers(child, read, name):
     return lines
 
 
+def _started():
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    try:
+        return subprocess.Popen([_program(), "--served"], **pipes)
+    except OSError as exc:
+        raise Refused("cannot run stacksplice-inspect: " + str(exc.strerror)) from None
+
+
 def inspect(facts, read, name):
     """The document of stacksplice-inspect about the target that FACTS tell of.
 
     read(address, size) gives memory, or None; name(address) gives (function, file, line) of each
     function at an address, the innermost inlined one first.
     """
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     lines = []
-    with subprocess.Popen([_program(), "--served"], **pipes) as child:
+    with _started() as child:
         try:
             child.stdin.write("".join([*facts, fact("names"), "go\n"]).encode(errors="surrogateescape"))
             child.stdin.flush()

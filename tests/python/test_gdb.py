@@ -259,14 +259,25 @@ def test_without_the_program(process, tmp_path):
     assert seen.count("#0 ") >= 2
 
 
-def test_a_program_that_breaks_off(process, tmp_path):
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            "#!/bin/sh\nread line\necho '{\"schema\":'\nkill -9 $$\n",
+            "stacksplice-inspect ended early: please report this",
+        ),
+        ("of another machine", "cannot run stacksplice-inspect: Exec format error"),
+    ],
+)
+def test_a_program_that_does_not_work(process, text, why, tmp_path):
     alone = tmp_path / "_debuggers"
     shutil.copytree(GDB_SCRIPT.parent, alone)
     program = tmp_path / "stacksplice-inspect"
-    program.write_text("#!/bin/sh\nread line\necho '{\"schema\":'\nkill -9 $$\n")
+    program.write_text(text)
     program.chmod(0o755)
-    why = error_of("stacksplice bt", script=alone / GDB_SCRIPT.name, arguments=("-p", str(process)))
-    assert why == "stacksplice-inspect ended early: please report this"
+    script, arguments = alone / GDB_SCRIPT.name, ("-p", str(process))
+    assert error_of("stacksplice bt", script=script, arguments=arguments) == why
+    assert "#0 " in gdb("bt 1", script=script, arguments=arguments)  # goes on without it
 
 
 def test_a_program_without_its_library(process, tmp_path):
