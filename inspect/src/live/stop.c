@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +21,9 @@ enum {
     ROUNDS = 8,        /* of looking for threads that began meanwhile */
     ATTEMPTS = 8,      /* to begin: for a moment, a thread that ends or begins a program refuses */
     PATIENCE_MS = 500, /* for a thread that waits for a processor */
-    SPIN_NS = 3000000,
+    SPIN_NS = 100000,
+    PAUSE_NS = 1000000,
+    LONG_NS = 3000000,   /* until it is asked why a thread does not stop */
     RESTART_FIRST = 512, /* the kernel's own errors (ERESTARTSYS and its like) */
     RESTART_LAST = 516
 };
@@ -100,15 +101,33 @@ static bool was_stopped(int status)
     return status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;
 }
 
-/* Most threads stop within microseconds, and the process must not wait for a timer of ours. */
+static sigset_t stops(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    return set;
+}
+
+/* Have the kernel keep the signal that tells of a stop, whatever this program inherited. */
+static void expect_stops(void)
+{
+    sigset_t set = stops();
+
+    signal(SIGCHLD, SIG_DFL);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+/* Most threads stop within microseconds.  On a busy machine the program that sleeps is woken sooner
+   than the one that yields has its turn again. */
 static void wait_briefly(uint64_t since)
 {
-    struct timespec pause = {0, 200000};
+    const struct timespec pause = {0, PAUSE_NS};
+    sigset_t set = stops();
 
-    if (now_ns() - since < SPIN_NS)
-        sched_yield();
-    else
-        nanosleep(&pause, NULL);
+    if (now_ns() - since > SPIN_NS)
+        (void)sigtimedwait(&set, NULL, &pause);
 }
 
 /* Whether the kernel lets nothing interrupt the thread: it waits for a disk, or for a vfork. */
@@ -147,7 +166,7 @@ static bool wait_for(int process, ssi_thread *thread, uint64_t since)
             return false;
         }
         if (now_ns() - since > PATIENCE_MS * 1000000ull ||
-            (now_ns() - since > SPIN_NS && is_uninterruptible(process, thread->id))) {
+            (now_ns() - since > LONG_NS && is_uninterruptible(process, thread->id))) {
             snprintf(thread->why, sizeof thread->why,
                      "thread waits in the kernel and cannot be stopped");
             return false;
@@ -214,9 +233,12 @@ static void read_status(int process, ssi_thread *thread)
 int ssi_live_stop(ssi_target *target)
 {
     size_t done = 0;
-    int error = begin(target);
-    uint64_t start = now_ns();
+    int error;
+    uint64_t start;
 
+    expect_stops();
+    error = begin(target);
+    start = now_ns();
     if (error)
         return error;
     target->stopped_ns = start;

@@ -125,8 +125,8 @@ static int open_regular(const char *path)
     return S_ISREG(status.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
 }
 
-/* The number by which the kernel of this machine shows the process, be it stopped by a debugger; 0 if
-   it runs elsewhere. */
+/* The number by which the kernel of this machine shows the process, be it stopped by a debugger; 0
+   if it runs elsewhere. */
 static int number_here(const ssi_target *target)
 {
     char own[32];
