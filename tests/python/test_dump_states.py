@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import signal
 import struct
 import subprocess
@@ -14,7 +15,7 @@ from collections.abc import Callable
 import pytest
 from building import HERE
 from test_commands import command
-from test_core import copy_of, inspected, read
+from test_core import copy_of, core_of, inspected, read
 from test_dump import dumped, end, interpreters, start, state_of
 from test_dump_exceptions import started
 
@@ -140,8 +141,9 @@ def test_gdb_says_it(tmp_path):
     def check(process: int) -> None:
         seen = part(gdb("echo BEGIN\\n", "stacksplice bt all", arguments=("-p", str(process))))
         headings = [line for line in seen.splitlines() if line.startswith("thread ")]
-        assert sum(heading.endswith('"one", holds the GIL)') for heading in headings) == 1
-        assert sum(heading.endswith('"MainThread", waits for the GIL)') for heading in headings) == 1
+        # From 3.14 on the kernel knows the names, too.
+        assert sum(bool(re.search(r"[(\"]one\"?, holds the GIL\)$", each)) for each in headings) == 1
+        assert sum(each.endswith('"MainThread", waits for the GIL)') for each in headings) == 1
 
     run(sys.executable, "loop", check)
 
@@ -236,7 +238,7 @@ def test_secrets_of_the_command_line_are_not_shown(tmp_path):
     shown = [command("dump", *form, str(child.pid)).stdout for form in ([], ["--json"])]
     line = json.loads(shown[1])["process"]["command_line"]
     end(child)
-    assert line.startswith(f"{sys.executable} -c ...")
+    assert " -c ... --password [redacted: password] --token=[redacted: token] " in line
     assert not any("hunter" in text for text in shown)
 
 
@@ -248,22 +250,14 @@ def test_a_command_line_is_one_line_without_programs(tmp_path):
     lines = command("dump", str(child.pid)).stdout.splitlines()
     core = copy_of(child.pid, tmp_path)
     end(child)
-    assert lines[1] == f"command line: {sys.executable} -c ... one two \\u001b[31m"
-    told = read(core)["process"].get("command_line", "")  # gdb may not tell it
-    assert told.removesuffix("...").rstrip().startswith(sys.executable) or not told
-    assert "hunter" not in told
+    assert lines[1].startswith("command line: /") and lines[1].endswith(" -c ... one two \\u001b[31m")
+    assert "hunter" not in json.dumps(read(core)["process"])
 
 
 def test_a_command_line_that_a_core_cut_loses_its_last_word(tmp_path):
     """It might be half a secret.  The kernel keeps 79 bytes."""
-    secret = "s" * 200
-    child = start("-c", "print(flush=True)\ninput()", "first", secret)
-    assert child.stdout is not None
-    child.stdout.readline()
-    core = copy_of(child.pid, tmp_path)
-    end(child)
-    line = read(core)["process"].get("command_line", "")
-    assert "sss" not in line
+    line = read(core_of(sys.executable, "s" * 200, tmp_path))["process"]["command_line"]
+    assert line.endswith("...") and "sss" not in line and len(line) < 80
 
 
 # ---- Damage --------------------------------------------------------------------------------------
