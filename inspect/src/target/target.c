@@ -211,6 +211,10 @@ void ssi_target_set_command(ssi_target *target, const char *bytes, size_t size, 
         to--;
     while (cut && to > line && to[-1] != ' ')
         to--;
+    if (to == line && !cut) {
+        free(line); /* the process has cleared it */
+        return;
+    }
     strcpy(to, cut ? left_out : "");
     free(target->command);
     target->command = line;
