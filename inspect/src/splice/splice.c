@@ -58,15 +58,17 @@ void ssi_splice_assign(const ssi_target *target, ssi_scripts *scripts)
 /* ---- Merging ----------------------------------------------------------------------------------*/
 
 typedef struct merge {
+    const ssi_target *target;
     const ssi_scripts *scripts;
     const ssi_run *runs; /* of the thread */
     size_t count, next;  /* the runs before NEXT are in OUT */
     ssi_frames *out;
 } merge;
 
-static merge begin(const ssi_scripts *scripts, int thread, ssi_frames *out)
+static merge begin(const ssi_target *target, const ssi_scripts *scripts, int thread,
+                   ssi_frames *out)
 {
-    merge m = {.scripts = scripts, .out = out};
+    merge m = {.target = target, .scripts = scripts, .out = out};
     size_t first = 0, end = scripts->run_count;
 
     while (first < end) { /* they are sorted */
@@ -99,10 +101,14 @@ static void put_run(merge *m)
 static bool is_in_frame(const merge *m, const ssi_native_stack *stack, size_t at)
 {
     uint64_t low = stack->frames[at].sp, high = ssi_native_end(stack, at);
+    const ssi_mapping *mapping;
 
     if (m->next == m->count || (!high && stack->truncated)) /* where it ends is not known */
         return false;
-    return m->runs[m->next].marker >= low && (!high || m->runs[m->next].marker < high);
+    mapping = high ? NULL : ssi_target_mapping(m->target, low);
+    if (mapping) /* the outermost: a program may run scripts on another stack, as valgrind does */
+        high = mapping->end;
+    return m->runs[m->next].marker >= low && m->runs[m->next].marker < high;
 }
 
 /* What ran in the frames that were left out follows behind their gap. */
@@ -177,7 +183,7 @@ void ssi_splice(const ssi_target *target, ssi_native *native, const char *why,
     ssi_lua_place(target, luas, &stack, thread->id, scripts);
     if (scripts->run_count != runs)
         sort_runs(scripts);
-    m = begin(scripts, thread->id, out);
+    m = begin(target, scripts, thread->id, out);
     if (put_native(&m, native, &stack))
         put_rest(&m, &stack);
     free(stack.frames);
