@@ -39,12 +39,25 @@ typedef struct stopping {
     int error;
 } stopping;
 
+/* Code that no file has and that never changes: what unwinds through it is read when the process
+   runs again. */
+static void take_kernels_code(ssi_pages *pages, const ssi_target *target)
+{
+    for (size_t i = 0; i < target->mapping_count; i++) {
+        const ssi_mapping *m = &target->mappings[i];
+
+        if (m->path && !strcmp(m->path, "[vdso]"))
+            ssi_pages_take(pages, m->start, m->end);
+    }
+}
+
 /* Stop the process, read all that changes, let it go. */
 static void *read_stopped(void *data)
 {
     stopping *s = data;
 
     ssi_pages_forget(s->pages);
+    take_kernels_code(s->pages, s->target);
     s->error = ssi_live_stop(s->target);
     if (s->error)
         return NULL;

@@ -84,8 +84,7 @@ static void begin(const head *h, ssi_target *target, ssi_inspection *i)
     thread->has_registers = true;
     ssi_target_find_stacks(target);
     i->scripts.with_locals = h->locals;
-    i->pythons[0] =
-        (ssi_python){.runtime = h->runtime, .version_at = h->version, .path = "python"};
+    i->pythons[0] = (ssi_python){.runtime = h->runtime, .version_at = h->version, .path = "python"};
     ssi_python_learn(&target->memory, &i->pythons[0]);
     i->python_count = 1;
     i->blocks.addresses[0] = h->block;

@@ -1,6 +1,6 @@
 /*
- * A thread that nobody can interrupt: it waits for the child of its vfork, which waits for a line on
- * standard input.  It then prints "on".  Another thread has a stack too long for a pipe.
+ * A thread that nobody can interrupt: it waits for the child of its vfork, which waits for a line
+ * on standard input.  It then prints "on".  Another thread has a stack too long for a pipe.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -392,6 +392,38 @@ threading.Thread(target=rest).start()
 ctypes.CDLL(None).pthread_exit(None)
 """
 
+CLOCK = """
+#include <stdio.h>
+#include <time.h>
+int main(void)
+{
+    struct timespec now;
+    puts("");
+    fflush(stdout);
+    for (;;)
+        clock_gettime(CLOCK_MONOTONIC, &now);
+}
+"""
+
+
+def test_code_of_the_kernel_in_a_process(tmp_path):
+    """It has no file, and is unwound when the process runs again."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "clock.c").write_text(CLOCK)
+    program = compile_c(tmp_path / "clock", [tmp_path / "clock.c"])
+    child = subprocess.Popen([program], stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        for _ in range(20):
+            (thread,) = dumped(child.pid)["threads"]
+            assert "main" in [frame.get("function") for frame in thread["stack"]]
+            assert all(frame["trust"] == "exact" and frame["kind"] == "native" for frame in thread["stack"])
+    finally:
+        end(child)
+
+
 BUSY = """
 import threading
 def inner(n):

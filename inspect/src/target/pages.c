@@ -147,8 +147,7 @@ static void fetch(ssi_pages *pages, uint64_t page, size_t count)
             return;
 }
 
-/* Read all of [START, END) in few calls; what cannot be read is left out. */
-static void take(ssi_pages *pages, uint64_t start, uint64_t end)
+void ssi_pages_take(ssi_pages *pages, uint64_t start, uint64_t end)
 {
     for (uint64_t page = start / PAGE, last = (end + PAGE - 1) / PAGE; page < last; page += BLOCK)
         fetch(pages, page, last - page < BLOCK ? (size_t)(last - page) : BLOCK);
@@ -158,7 +157,7 @@ static void take_stack(ssi_pages *pages, uint64_t sp, uint64_t end)
 {
     if (end > sp + MAX_STACK)
         end = sp + MAX_STACK;
-    take(pages, sp > RED_ZONE ? sp - RED_ZONE : sp, end);
+    ssi_pages_take(pages, sp > RED_ZONE ? sp - RED_ZONE : sp, end);
 }
 
 void ssi_pages_take_stacks(ssi_pages *pages, const ssi_target *target)

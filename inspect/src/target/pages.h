@@ -12,6 +12,8 @@ typedef size_t (*ssi_pages_fetch)(void *data, uint64_t address, void *out, size_
 /* NULL without memory.  DATA is for FETCH. */
 ssi_pages *ssi_pages_new(ssi_pages_fetch fetch, void *data);
 void ssi_pages_free(ssi_pages *pages);
+/* Read all of [START, END) in few calls; what cannot be read is left out. */
+void ssi_pages_take(ssi_pages *pages, uint64_t start, uint64_t end);
 /* Copy what each thread of TARGET uses of its stack. */
 void ssi_pages_take_stacks(ssi_pages *pages, const ssi_target *target);
 /* What was read so far may have changed: it is read again. */
