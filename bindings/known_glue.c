@@ -67,6 +67,7 @@ static const char *const lua_functions[] = {
     "luaX_*",
     "luaY_*",
     "luaZ_*",
+    "ss_lua_*", /* the binding in a program that has it linked in */
     "lj_*",
     "lua_checkstack",
     "lua_createtable",

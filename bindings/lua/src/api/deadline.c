@@ -216,8 +216,9 @@ static bool is_closed_by_errors(lua_State *L)
     return is_main && LUA_VERSION_NUM >= 504;
 }
 
-/* Call the function above DEADLINE with what is above it. */
-static int run(lua_State *L)
+/* Call the function above DEADLINE with what is above it.  Inlined, so that stacks have no frame of
+ * it. */
+static inline __attribute__((always_inline)) int run(lua_State *L)
 {
     int count = lua_gettop(L) - DEADLINE - 1;
 
@@ -247,7 +248,7 @@ SS_LUA_OWN int ss_lua_deadline_function(lua_State *L)
 /* ---- Of hosts --------------------------------------------------------------------------------*/
 
 /* Its first argument is what the host wants. */
-static SS_LUA_OWN int call_for_host(lua_State *L)
+static SS_LUA_OWN int ss_lua_deadline_call(lua_State *L)
 {
     begin(L, lua_touserdata(L, DEADLINE));
     lua_replace(L, DEADLINE);
@@ -267,7 +268,7 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcall_within(lua_State *L, i
         return ss_lua_invalid("unknown flags");
     if (nargs < 0 || base < 1 || nresults < LUA_MULTRET)
         return ss_lua_invalid_count();
-    lua_pushcfunction(L, call_for_host);
+    lua_pushcfunction(L, ss_lua_deadline_call);
     lua_pushlightuserdata(L, &w);
     lua_rotate(L, base, 2);
     return stacksplice_lua_pcall(L, nargs + 2, nresults);

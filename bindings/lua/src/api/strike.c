@@ -13,7 +13,7 @@ enum {
     RESTS = 50                    /* interrupts between two errors */
 };
 
-static void on_next_instruction(lua_State *L, lua_Debug *activation);
+static void ss_lua_deadline_hook(lua_State *L, lua_Debug *activation);
 
 static bool is_on_stack(const ss_lua_activation_log *log, const lua_State *L)
 {
@@ -35,7 +35,7 @@ static void give_back(ss_lua_deadline *d, const void *above)
     for (uint32_t i = 0; i < d->hooked_count; i++) {
         const ss_lua_displaced *former = &d->hooked[i];
 
-        if (is_on_stack(&log, former->L) && lua_gethook(former->L) == on_next_instruction)
+        if (is_on_stack(&log, former->L) && lua_gethook(former->L) == ss_lua_deadline_hook)
             lua_sethook(former->L, former->hook, former->mask, former->count);
     }
     d->hooked_count = 0;
@@ -74,7 +74,7 @@ static void raise_error(lua_State *L, ss_lua_deadline *d, const void *above)
     (void)lua_error(L);
 }
 
-static SS_LUA_NOINLINE void on_next_instruction(lua_State *L, lua_Debug *activation)
+static SS_LUA_NOINLINE void ss_lua_deadline_hook(lua_State *L, lua_Debug *activation)
 {
     ss_lua_deadline *d = find_hooked(L);
 
@@ -90,11 +90,11 @@ static SS_LUA_NOINLINE void on_next_instruction(lua_State *L, lua_Debug *activat
 
 static void hook(ss_lua_deadline *d, lua_State *L)
 {
-    if (d->hooked_count == SS_LUA_HOOKED || lua_gethook(L) == on_next_instruction)
+    if (d->hooked_count == SS_LUA_HOOKED || lua_gethook(L) == ss_lua_deadline_hook)
         return;
     d->hooked[d->hooked_count++] =
         (ss_lua_displaced){L, lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L)};
-    lua_sethook(L, on_next_instruction, LUA_MASKCOUNT, 1);
+    lua_sethook(L, ss_lua_deadline_hook, LUA_MASKCOUNT, 1);
 }
 
 /*
