@@ -23,7 +23,7 @@ run_fuzzer() { # TARGET OPTION...
 fuzz_target() {
     step "fuzz $1: $2 s"
     mkdir -p "build/fuzz/corpus/$1" build/fuzz/found
-    run_fuzzer "$1" -max_total_time="$2" -max_len=65536 -timeout=10 -rss_limit_mb=4096 \
+    run_fuzzer "$1" -max_total_time="$2" -max_len=65536 -timeout=60 -rss_limit_mb=4096 \
         -artifact_prefix="build/fuzz/found/$1-" -print_final_stats=1 \
         "build/fuzz/corpus/$1" "tests/fuzz/corpus/$1" </dev/null && return 0
     say "fuzz $1: the input is in build/fuzz/found; copy it to tests/fuzz/corpus/$1, where a test replays it."
