@@ -1,6 +1,7 @@
 /*
- * Deadlines of Python's blocks: the type (deadline.c), the exception (deadline_exceeded.c), and how
- * it is raised in the thread that is late (strike.c), if that runs the block (deadline_frames.c).
+ * Deadlines of Python's blocks: the type (deadline.c), the block (block.c), the exception
+ * (deadline_exceeded.c), and how it is raised in the thread that is late (strike.c), if that runs
+ * the block (deadline_frames.c).
  */
 #ifndef SSPY_DEADLINE_H
 #define SSPY_DEADLINE_H

@@ -7,7 +7,7 @@
  * decides whether an exception may be raised happens with the lock held, as does the end of a
  * block.  So it comes in the block or not at all.
  */
-#include "api/deadline.h"
+#include "api/strike.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -59,8 +59,7 @@ static bool has_work(const sspy_interp *interp)
 
 /* ---- The exception ---------------------------------------------------------------------------*/
 
-/* A thread has one place for exceptions, so that of one block may have taken another's. */
-static void strike_again(const sspy_interp *interp, unsigned long thread)
+void sspy_strike_again(const sspy_interp *interp, unsigned long thread)
 {
     for (const sspy_block *b = interp->blocks; b; b = b->outer) {
         if (b->struck == thread) {
@@ -80,7 +79,7 @@ static void take_back(sspy_block *block)
         return;
     (void)PyThreadState_SetAsyncExc(struck, NULL);
     atomic_store(&block->interp->has_mark, true);
-    strike_again(block->interp, struck);
+    sspy_strike_again(block->interp, struck);
 }
 
 #if PY_VERSION_HEX < 0x030D0000
@@ -259,27 +258,16 @@ void sspy_block_missed(const char *report_file, void *data)
     }
 }
 
-/* ---- The block -------------------------------------------------------------------------------*/
+/* ---- The end of a block -----------------------------------------------------------------------*/
 
-static void forget(sspy_block *block)
+void sspy_strike_end(sspy_block *block)
 {
-    if (block->inner)
-        block->inner->outer = block->outer;
-    else
-        block->interp->blocks = block->outer;
-    if (block->outer)
-        block->outer->inner = block->inner;
-    Py_CLEAR(block->frame);
-    Py_CLEAR(block->exception);
-    Py_CLEAR(block->text);
+    take_back(block);
+    if (atomic_exchange(&block->late, 0) == getpid())
+        add_late(block->interp, -1);
 }
 
-/*
- * Wait, with the lock released, until the thread that strikes has cleared what it marked and, if no
- * block is late any more, is gone: before 3.13, whoever runs code in another interpreter takes the
- * thread state that was made last.
- */
-static void wait_for_striker(const sspy_interp *interp)
+void sspy_strike_wait(const sspy_interp *interp)
 {
     if (is_striker) /* a finalizer ends a block in it */
         return;
@@ -287,78 +275,4 @@ static void wait_for_striker(const sspy_interp *interp)
     while (is_striking(interp) && (atomic_load(&interp->has_mark) || !has_work(interp)))
         wait_a_moment();
     Py_END_ALLOW_THREADS;
-}
-
-static void end_late(sspy_block *block)
-{
-    take_back(block);
-    if (atomic_exchange(&block->late, 0) == getpid())
-        add_late(block->interp, -1);
-}
-
-/* The thread that strikes needs the interpreter: it must be gone when that ends. */
-static PyObject *end_all(PyObject *self, PyObject *unused)
-{
-    sspy_interp *interp = sspy_interp_current();
-
-    (void)self;
-    (void)unused;
-    if (!interp)
-        return NULL;
-    atomic_store(&interp->strikes_no_more, true);
-    for (sspy_block *block = interp->blocks; block; block = block->outer) {
-        (void)stacksplice_deadline_end(block->deadline); /* waits for the start of that thread */
-        end_late(block);
-    }
-    wait_for_striker(interp);
-    Py_RETURN_NONE;
-}
-
-static PyMethodDef end_all_def = {"end_deadlines", end_all, METH_NOARGS, NULL};
-
-static bool prepare(sspy_interp *interp)
-{
-    if (!interp->ends_blocks && sspy_at_exit(&end_all_def))
-        return false;
-    interp->ends_blocks = true;
-    return true;
-}
-
-sspy_block *sspy_block_begin(PyObject *exception, PyObject *text)
-{
-    sspy_interp *interp = sspy_interp_current();
-    sspy_block *block;
-
-    if (!interp || !prepare(interp))
-        return NULL;
-    block = calloc(1, sizeof *block);
-    if (!block) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    block->interp = interp;
-    sspy_interp_ref(interp);
-    block->frame = sspy_entering_frame();
-    block->thread = PyThreadState_GetID(PyThreadState_Get());
-    block->exception = Py_NewRef(exception);
-    block->text = Py_NewRef(text);
-    block->outer = interp->blocks;
-    if (block->outer)
-        block->outer->inner = block;
-    interp->blocks = block;
-    return block;
-}
-
-void sspy_block_end(sspy_block *block)
-{
-    sspy_interp *interp = block->interp;
-
-    if (atomic_load(&block->late)) {
-        end_late(block);
-        wait_for_striker(interp);
-        strike_again(interp, PyThread_get_thread_ident());
-    }
-    forget(block);
-    sspy_interp_unref(interp);
-    free(block);
 }
