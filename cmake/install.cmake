@@ -60,8 +60,8 @@ endif()
 if(TARGET stacksplice_inspect)
   install(TARGETS stacksplice_inspect RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
   set(debuggers ${CMAKE_INSTALL_DATADIR}/stacksplice/debuggers)
-  install(DIRECTORY inspect/debuggers/ DESTINATION ${debuggers} COMPONENT runtime
-    FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+  get_property(debugger_files TARGET stacksplice_inspect PROPERTY DEBUGGER_FILES)
+  install(FILES ${debugger_files} DESTINATION ${debuggers} COMPONENT runtime)
   file(RELATIVE_PATH to_debuggers /${CMAKE_INSTALL_LIBDIR} /${debuggers})
   configure_file(inspect/debuggers/auto_load.py.in
     ${PROJECT_BINARY_DIR}/libstacksplice.so.${PROJECT_VERSION}-gdb.py @ONLY)

@@ -5,7 +5,7 @@ import re
 
 import gdb
 import stacksplice_served as served
-from stacksplice_sources import Sources, sources_of, written_at
+from stacksplice_files import Files, written_at
 
 MAPPING = re.compile(
     r"\s*0x(?P<start>[0-9a-f]+)\s+0x(?P<end>[0-9a-f]+)\s+0x[0-9a-f]+\s+0x(?P<offset>[0-9a-f]+)"
@@ -246,8 +246,8 @@ def sources():
     """The files of scripts, as far as those of the process are here."""
     inferior, core = gdb.selected_inferior(), _core_file()
     if core:
-        return Sources(written_at(core), _root())
-    return sources_of(inferior.pid) if _is_here(inferior) else Sources()
+        return Files(written_at(core), _root())
+    return served.files_of(inferior.pid) if _is_here(inferior) else Files()
 
 
 def errors():

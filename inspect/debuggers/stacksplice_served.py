@@ -9,6 +9,8 @@ import os
 import shutil
 import subprocess
 
+from stacksplice_files import Files, folder_of, start_of
+from stacksplice_headings import heading
 from stacksplice_values import locals_of
 
 # Each machine's number in the headers of ELF files, and its registers in DWARF's order, in which the
@@ -182,41 +184,28 @@ def inspect(facts, read, name):
         raise Refused(complaint or "stacksplice-inspect ended early: please report this") from None
 
 
+def files_of(process):
+    """Those of PROCESS, which runs on this machine."""
+    return Files(start_of(process), "/proc/{}/root".format(process), folder_of(process))
+
+
 def _stack_text(stack, all_frames, sources):
     """The lines of STACK, the newest frame last, with source and variables as far as they are known."""
     lines = []
     for frame in reversed(stack):
         if all_frames or not frame.get("glue"):
-            source = sources.line(frame)
+            source = sources.line(frame).strip()
             lines.append("    " + frame.get("text", "?"))
             lines += ["      " + source] if source else []
             lines += ["        {} = {}".format(*local) for local in locals_of(frame)]
     return lines
 
 
-_GIL = {"held": "holds the GIL", "waiting": "waits for the GIL"}
-
-
-def _heading(thread):
-    """As `python -m stacksplice dump` writes it."""
-    name = "".join([each if each.isprintable() else "?" for each in thread.get("name", "")])
-    words = [name] if name else []
-    for role in thread.get("python", ()):
-        where = " of interpreter {}".format(role["interpreter"]) if role["interpreter"] else ""
-        if role.get("name", thread.get("name")) != thread.get("name"):
-            words.append(json.dumps(role["name"], ensure_ascii=False) + where)
-        if "gil" in role:
-            words.append(_GIL[role["gil"]] + where)
-        if role.get("collecting"):
-            words.append("collects garbage" + where)
-    return "thread " + str(thread["thread_id"]) + (" (" + ", ".join(words) + ")" if words else "")
-
-
 def text_of(document, all_frames, sources):
     """DOCUMENT for people, as `python -m stacksplice dump` writes it."""
     parts = ["note: " + note for note in document["notes"]]
     for thread in document["threads"]:
-        parts += ["", _heading(thread)]
+        parts += ["", "thread " + heading(thread)]
         parts += _stack_text(thread["stack"], all_frames, sources)
         hidden = sum(not all_frames and bool(frame.get("glue")) for frame in thread["stack"])
         if hidden:
@@ -230,7 +219,9 @@ def errors_of(document):
     for thread in document["threads"]:
         if "error_text" in thread:
             parts.append(
-                "{}\nCurrent error of this thread:\n{}".format(_heading(thread), thread["error_text"])
+                "{}\nCurrent error of this thread:\n{}".format(
+                    "thread " + heading(thread), thread["error_text"]
+                )
             )
     if "failed_text" in document:
         parts.append("The process ended itself because of this error:\n" + document["failed_text"])

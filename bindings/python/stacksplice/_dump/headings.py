@@ -1,4 +1,7 @@
-"""What is known of a process and of each of its threads beside stacks: the headings of a dump."""
+"""What is known of a process and of each of its threads beside stacks: the headings of a dump.
+
+Debuggers have a copy of this module.
+"""
 
 from __future__ import annotations
 

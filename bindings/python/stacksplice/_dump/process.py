@@ -14,8 +14,9 @@ from .._base.redaction import clean_report
 from .._symbols.symbolizer import Symbolizer
 from .errors import text_of_failed, text_of_thread, with_stacks
 from .exceptions import text_of_exceptions, write_messages
+from .files import start_of, written_at
 from .headings import facts, heading, title
-from .sources import add_sources, start_of
+from .sources import add_sources
 from .values import write_values
 
 TYPE_CHECKING = False
@@ -224,5 +225,5 @@ def core(options: argparse.Namespace) -> int:
     folders = [*options.symbols, *([f"{root}/usr/lib/debug"] if root else [])]
     files = {document["process"].get("executable", ""): options.exe} if options.exe else {}
     add_symbols(document, folders, root, files)
-    add_sources(document, os.stat(options.core).st_mtime, root)
+    add_sources(document, written_at(options.core), root)
     return _write(document, options)
