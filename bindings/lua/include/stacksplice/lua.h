@@ -106,8 +106,9 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_pcall_within(
  * stacksplice_lua_pcall for a call that may yield.  If it yields, this function does not return;
  * Lua later calls K with CONTEXT and a status: LUA_YIELD after success, or the failing (negative)
  * HRESULT after an error, which is then the thread's.  K finds the stack as it was below the
- * function, then the results. Needs LUA_MINSTACK free slots. Other errors: as
- * stacksplice_lua_pcall.
+ * function, then the results.
+ * Needs LUA_MINSTACK free slots.
+ * Other errors: as stacksplice_lua_pcall.
  * [-(nargs + 1), +(nresults|0), m] [thread: the state's | alloc: yes]
  */
 STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_pcallk(lua_State *L, int nargs,

@@ -393,8 +393,8 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_unhandled(int *
  *
  * NULL with an exception: ImportError if the package cannot be imported, and then the thread's
  * error has the reason; ValueError if FLAGS has unknown ones; MemoryError; RuntimeError.  Without
- * an interpreter it is NULL. [own: new reference, for the end | gil: held | alloc: yes | signal:
- * no]
+ * an interpreter it is NULL.
+ * [own: new reference, for the end | gil: held | alloc: yes | signal: no]
  */
 STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_deadline_begin(uint32_t milliseconds,
                                                                       uint32_t flags,
