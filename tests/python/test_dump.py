@@ -117,6 +117,20 @@ def test_stacks_are_those_that_the_threads_captured(resting):
         assert not [frame for frame in stacks[own["thread_id"]] if frame["kind"] == "gap"], name
 
 
+def test_several_processes(resting, sleeping):
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    numbers = [resting[0], gone.pid, sleeping.pid]
+    done = command("dump", "--json", *map(str, numbers), status=2)
+    found = [json.loads(line)["process"]["id"] for line in done.stdout.splitlines()]
+    assert found == [resting[0], sleeping.pid]
+    assert done.stderr.count("\n") == 1 and str(gone.pid) in done.stderr
+    text = command("dump", *map(str, found)).stdout
+    assert [int(number) for number in re.findall(r"(?:^|\n\n)process (\d+), ", text)] == found
+    for option in (("--html", "-"), ("--repeat", "1")):
+        assert "name one PID" in command("dump", *option, *map(str, found), status=2).stderr
+
+
 def test_names_of_threads_and_of_the_process(resting):
     process, _ = resting
     document = dumped(process)

@@ -1,4 +1,4 @@
-"""``python -m stacksplice dump``: the stacks of all threads of a running process."""
+"""``python -m stacksplice dump``: the stacks of all threads of running processes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ _ABOUT = """\
 Print the stacks of all threads of a running process: native, Python and Lua
 frames in their order.  The process needs no stacksplice in it.  It is stopped
 only while its registers, stacks and frames are read; how long is printed.
+Several processes are shown one after the other.
 """
 _STATUSES = {
     "0": "the stacks were printed, or are on the page",
-    "2": "the process cannot be inspected, the page cannot be made or written, or the command line is wrong",
+    "2": "a process cannot be inspected (the others are shown), the page cannot be made or written, or the "
+    "command line is wrong",
 }
 
 
@@ -48,14 +50,18 @@ def add(commands: Commands) -> None:
         commands,
         "dump",
         run,
-        summary="print the stacks of all threads of a running process",
+        summary="print the stacks of all threads of running processes",
         about=_ABOUT,
         statuses=_STATUSES,
     )
     parser.add_argument("--locals", action="store_true", help="also show local variables of script frames")
     parser.add_argument("--all-frames", action="store_true", help="also show frames inside of interpreters")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print them as JSON, schema stacksplice-dump/1")
+    form.add_argument(
+        "--json",
+        action="store_true",
+        help="print them as JSON, schema stacksplice-dump/1, a line for each process",
+    )
     form.add_argument(
         "--html", metavar="OUT", help="write them to the file OUT as one HTML page (- for standard output)"
     )
@@ -65,11 +71,13 @@ def add(commands: Commands) -> None:
         metavar="SECONDS",
         help="look again and again, and print a flame graph of all threads (SVG)",
     )
-    parser.add_argument("process", type=_process, metavar="PID", help="the number of the process")
+    parser.add_argument("processes", type=_process, nargs="+", metavar="PID", help="the number of a process")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; the exit status."""
+    if len(options.processes) > 1 and (options.repeat or options.html is not None):
+        return fail("--repeat and --html show one process: name one PID")
     if options.repeat and options.locals:
         return fail("a flame graph has no local variables: leave out --repeat or --locals")
     if options.repeat:

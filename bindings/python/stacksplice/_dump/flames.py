@@ -136,15 +136,16 @@ def _watch(process: int, seconds: float) -> tuple[list[dict[str, Any]], int, int
 
 def record(options: argparse.Namespace) -> int:
     """Write the picture of a process to standard output."""
+    (process,) = options.processes
     try:
-        threads, looks, longest, notes = _watch(options.process, options.repeat)
+        threads, looks, longest, notes = _watch(process, options.repeat)
     except Refused as exc:
         return fail(str(exc))
     document: dict[str, Any] = {"notes": sorted(notes), "threads": threads}
-    add_symbols(document, [], f"/proc/{options.process}/root", deleted_files(options.process))
+    add_symbols(document, [], f"/proc/{process}/root", deleted_files(process))
     document = clean_report(document)
     for note in document["notes"]:
         fail(note)
-    heading = f"process {options.process}, seen {looks} times, stopped for at most {longest / 1000:.1f} ms"
+    heading = f"process {process}, seen {looks} times, stopped for at most {longest / 1000:.1f} ms"
     write(svg_of(document["threads"], heading, options.all_frames))
     return 0

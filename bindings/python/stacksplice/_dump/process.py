@@ -193,17 +193,29 @@ def _write(document: dict[str, Any], options: argparse.Namespace) -> int:
     return 0
 
 
-def dump(options: argparse.Namespace) -> int:
-    """Write the stacks of a process."""
+def _dump(process: int, options: argparse.Namespace) -> int:
     try:
-        _check(options)
-        document = inspect("--pid", str(options.process), *_wanted(options))
+        document = inspect("--pid", str(process), *_wanted(options))
     except Refused as exc:
         return fail(str(exc))
-    root = f"/proc/{options.process}/root"
-    add_symbols(document, [], root, deleted_files(options.process))
-    add_sources(document, start_of(options.process), root, options.process)
+    root = f"/proc/{process}/root"
+    add_symbols(document, [], root, deleted_files(process))
+    add_sources(document, start_of(process), root, process)
     return _write(document, options)
+
+
+def dump(options: argparse.Namespace) -> int:
+    """Write the stacks of processes."""
+    try:
+        _check(options)
+    except Refused as exc:
+        return fail(str(exc))
+    status = 0
+    for number, process in enumerate(options.processes):
+        if number and not options.json:
+            write("\n")
+        status = max(status, _dump(process, options))
+    return status
 
 
 def core(options: argparse.Namespace) -> int:
