@@ -18,7 +18,9 @@ import stacksplice
 GDB = ["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off",
        "-ex", "set backtrace past-main on", "-ex", "set print frame-info location",
        "-ex", "bt", "-p"]  # fmt: skip
-FRAME = re.compile(r"^#\d+ +0x([0-9a-f]+) in (\S+)", re.MULTILINE)
+# One native frame: where functions are inlined, only the first line has its address.
+FRAME = re.compile(r"^#\d+ +0x([0-9a-f]+) in (.*\n(?:#\d+ +[^0 ].*\n)*)", re.MULTILINE)
+LOOP = "_PyEval_EvalFrameDefault"
 
 
 def native_by_gdb() -> list[int]:
@@ -26,7 +28,7 @@ def native_by_gdb() -> list[int]:
     output = subprocess.run([*GDB, str(os.getpid())], stdin=subprocess.DEVNULL,
                             capture_output=True, text=True, check=False).stdout  # fmt: skip
     found = FRAME.findall(output)
-    return [int(ip, 16) for ip, name in found if not name.startswith("_PyEval_EvalFrame")]
+    return [int(ip, 16) for ip, names in found if LOOP not in names]
 
 
 class Item:
