@@ -67,6 +67,7 @@ def test_a_core_file_without_the_pages_of_binaries(interpreter, tmp_path):
 def test_a_process_behind_gdbserver(numbers):
     if shutil.which("gdbserver") is None:
         pytest.skip("gdbserver is not installed")
+    needs_known_program()
     elsewhere = "import stacksplice_lldb_target as target; target._is_traced = lambda process: False"
     with begun() as process:
         told = scripts_of(command("dump", str(process)).stdout)
@@ -75,7 +76,7 @@ def test_a_process_behind_gdbserver(numbers):
             stderr=subprocess.PIPE,
             text=True,
         )
-        with server:
+        try:
             assert server.stderr is not None
             port = next(line.split()[-1] for line in server.stderr if line.startswith("Listening on port"))
             seen = lldb(
@@ -85,6 +86,9 @@ def test_a_process_behind_gdbserver(numbers):
                 "stacksplice bt",
                 "detach",
             )
+        finally:
+            server.terminate()
+            server.communicate()
     if "another" in numbers:  # gdbserver does not tell lldb where stacks are
         assert "note: this target does not say what is mapped: frames of scripts may be missing" in seen
         assert set(scripts_of(seen)) < set(told)
