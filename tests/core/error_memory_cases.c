@@ -380,16 +380,6 @@ static HRESULT add_stack(void)
     return hr;
 }
 
-static HRESULT name_function(void)
-{
-    static uintptr_t function = 0x10000;
-    HRESULT hr;
-
-    function += 0x100;
-    STARVED(hr = stacksplice_name_function(function, "double", "name"));
-    return hr;
-}
-
 const memory_case memory_cases[] = {
     {"RoOriginateErrorW", originate, 0},
     {"RoOriginateError", originate_hstring, 0},
@@ -419,7 +409,6 @@ const memory_case memory_cases[] = {
     {"stacksplice_capture", capture, 0},
     {"RtlCaptureStackBackTrace", capture_native, 0},
     {"stacksplice_add_stack", add_stack, 0},
-    {"stacksplice_name_function", name_function, 1},
 };
 
 const size_t memory_case_count = COUNT_OF(memory_cases);

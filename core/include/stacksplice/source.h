@@ -73,8 +73,9 @@ STACKSPLICE_API uint32_t stacksplice_token_epoch(void);
  * a stripped binary.  Where there is a symbol, reports show that.  A second name for the same
  * address is ignored (S_FALSE).  An empty NAME leaves the function without one: scripts call it by
  * the names of what it stands for, such as each function of another language.
+ * A NAME longer than 4,095 bytes is cut.
  * Errors: E_POINTER if function is 0 or a string is NULL; E_OUTOFMEMORY.
- * [own: strings copied | thread: any | alloc: first sight | signal: no]
+ * [own: strings copied | thread: any | alloc: no, maps | signal: inside collect]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_name_function(uintptr_t function,
                                                               const char *language,
