@@ -80,14 +80,6 @@ IN_PLACE_OF_LIBC void *mmap(void *place, size_t bytes, int protection, int flags
     return (void *)syscall(SYS_mmap, place, bytes, protection, flags, file, offset);
 }
 
-IN_PLACE_OF_LIBC void *mremap(void *block, size_t from, size_t to, int flags, ...)
-{
-    misused = misused || (in_child && block == gone);
-    if (misused || (maps_too && fails()))
-        return MAP_FAILED;
-    return (void *)syscall(SYS_mremap, block, from, to, flags, NULL);
-}
-
 IN_PLACE_OF_LIBC int munmap(void *block, size_t bytes)
 {
     if (in_child && block == gone) {

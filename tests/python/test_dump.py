@@ -391,7 +391,7 @@ def test_a_process_whose_first_thread_has_ended():
         document = dumped(child.pid)
     finally:
         end(child)
-    assert document["process"]["executable"] == os.path.realpath(sys.executable) and document["notes"] == []
+    assert document["process"]["executable"] == os.readlink("/proc/self/exe") and document["notes"] == []
     (thread,) = document["threads"]
     assert "rest" in [frame["function"] for frame in thread["stack"] if frame["kind"] == "script"]
     assert any(frame["module"].endswith("/libc.so.6") for frame in thread["stack"] if "module" in frame)
