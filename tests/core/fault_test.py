@@ -375,6 +375,8 @@ class FaultTest(unittest.TestCase):
 
     def test_earlier_handler_that_ends_the_process(self):
         """As faulthandler does: its signal must not strike before the report."""
+        if len(COMMAND) > 1:
+            self.skipTest("the emulator does not tell which signals wait")
         run = Crashed("raised", "case")
         self.assertIn("handler 11 at 0x8\n", run.out)
         self.assert_died(run, "segv")
