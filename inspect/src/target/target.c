@@ -215,7 +215,9 @@ void ssi_target_set_command(ssi_target *target, const char *bytes, size_t size, 
         free(line); /* the process has cleared it */
         return;
     }
-    strcpy(to, cut ? left_out : "");
+    *to = '\0';
+    if (cut)
+        memcpy(to, left_out, sizeof left_out);
     free(target->command);
     target->command = line;
 }
