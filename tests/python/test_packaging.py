@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,41 @@ def test_the_readme_of_the_package_has_no_dead_link(tmp_path):
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\]\((docs/\w+\.md)", page))
     assert named and all(target in text for target in named | {"docs/benchmarks.svg"})
+
+
+def is_text(data: bytes) -> bool:
+    try:
+        return "\0" not in data.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+@pytest.mark.any_python
+def test_the_source_package_is_small_and_text(tmp_path):
+    """Of a copy, since a build writes into its tree.  Two pictures of the docs are its only binaries."""
+    tree = tmp_path / "tree"
+    for name in ("core", "bindings", "inspect", "cmake", "scripts", "docs", "tests/python"):
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ROOT.iterdir():
+        if file.is_file():
+            shutil.copy2(file, tree)
+    source = f"import pip_backend; print(pip_backend.build_sdist({str(tmp_path)!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        capture_output=True,
+        text=True,
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree / "scripts")},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    package = tmp_path / done.stdout.splitlines()[-1]
+    with tarfile.open(package) as archive:
+        files = {member.name: archive.extractfile(member) for member in archive if not member.isdir()}
+        assert all(files.values()), "it holds a link or a special file"
+        binaries = {name.partition("/")[2] for name, file in files.items() if not is_text(file.read())}
+    assert binaries == {"docs/page.png", "docs/top.png"}
+    assert package.stat().st_size < 1_500_000
 
 
 @pytest.mark.any_python
