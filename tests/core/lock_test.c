@@ -3,7 +3,7 @@
 #include "support.h"
 #include "threads.h"
 
-static ss_lock a_lock = SS_LOCK_INIT;
+SS_LOCK(a_lock);
 
 static void *try_lock(void *data)
 {

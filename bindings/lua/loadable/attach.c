@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "calibrate/calibrate.h"
 
 #include <lualib.h>
 
@@ -266,7 +265,6 @@ static ss_lua_attachment *attach(void *state, const ss_lua_hooks *hooks, ss_lua_
     attaching now = {.hooks = hooks};
     lua_State *L = state;
 
-    (void)ss_lua_layout_get(); /* now, and not in the middle of a capture */
     if (lua_status(L) != LUA_OK) {
         (void)snprintf(reason->text, sizeof reason->text, "the coroutine is suspended or dead");
         return NULL;

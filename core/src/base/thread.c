@@ -5,11 +5,11 @@
 #include <time.h>
 #include <unistd.h>
 
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static ss_lock *locks;           /* (LOCK list) */
-static _Atomic(ss_lock *) outer; /* (ATOMIC) */
-static ss_fork_hook *hooks;      /* (LOCK list) */
-static ss_lock *forking_with;    /* (LOCK list) the outer lock, if registered at the fork */
+/* The linker's names for the ends of the section: an array of all locks. */
+extern ss_lock __start_ss_locks[] __attribute__((visibility("hidden")));
+extern ss_lock __stop_ss_locks[] __attribute__((visibility("hidden")));
+
+static _Atomic(ss_fork_hook *) hooks; /* (ATOMIC) */
 
 /* (THREAD) The lock that this thread holds or waits for; the same for the outer lock. */
 static _Thread_local ss_lock *held, *held_outer;
@@ -24,37 +24,38 @@ uint64_t ss_thread_id(void)
     return own_id;
 }
 
-/* The outer lock first: its holder may take or register another. */
+static ss_lock **place_of(const ss_lock *lock)
+{
+    return lock->outer ? &held_outer : &held;
+}
+
+static void for_all_locks(bool outer, int (*act)(pthread_mutex_t *mutex))
+{
+    for (ss_lock *lock = __start_ss_locks; lock < __stop_ss_locks; lock++)
+        if (lock->outer == outer && lock != *place_of(lock))
+            (void)act(&lock->mutex);
+}
+
+/* The outer lock first: its holder may take another. */
 static void take_all(void)
 {
-    ss_lock *first = atomic_load(&outer);
-
-    if (first && first != held_outer)
-        pthread_mutex_lock(&first->mutex);
-    forking_with = first;
-    pthread_mutex_lock(&list_lock);
-    for (ss_lock *lock = locks; lock; lock = lock->next)
-        if (lock != held)
-            pthread_mutex_lock(&lock->mutex);
+    for_all_locks(true, pthread_mutex_lock);
+    for_all_locks(false, pthread_mutex_lock);
     forking = true;
 }
 
 static void drop_all(void)
 {
     forking = false;
-    for (ss_lock *lock = locks; lock; lock = lock->next)
-        if (lock != held)
-            pthread_mutex_unlock(&lock->mutex);
-    pthread_mutex_unlock(&list_lock);
-    if (forking_with && forking_with != held_outer)
-        pthread_mutex_unlock(&forking_with->mutex);
+    for_all_locks(false, pthread_mutex_unlock);
+    for_all_locks(true, pthread_mutex_unlock);
 }
 
 static void drop_all_in_child(void)
 {
     own_id = 0;
     drop_all();
-    for (ss_fork_hook *hook = hooks; hook; hook = hook->next)
+    for (ss_fork_hook *hook = atomic_load(&hooks); hook; hook = hook->next)
         hook->child();
 }
 
@@ -63,34 +64,11 @@ static __attribute__((constructor)) void watch_forks(void)
     pthread_atfork(take_all, drop_all, drop_all_in_child);
 }
 
-static SS_COLD void make_known(ss_lock *lock)
-{
-    if (lock->outer) {
-        atomic_store(&outer, lock);
-        __atomic_store_n(&lock->listed, true, __ATOMIC_RELEASE);
-        return;
-    }
-    pthread_mutex_lock(&list_lock);
-    if (!lock->listed) {
-        lock->next = locks;
-        locks = lock;
-        __atomic_store_n(&lock->listed, true, __ATOMIC_RELEASE);
-    }
-    pthread_mutex_unlock(&list_lock);
-}
-
-static ss_lock **place_of(const ss_lock *lock)
-{
-    return lock->outer ? &held_outer : &held;
-}
-
 /* The steps before the mutex; false when this thread must not wait. */
 static bool begin_take(ss_lock *lock)
 {
     if (held || *place_of(lock))
         return false;
-    if (SS_UNLIKELY(!forking && !__atomic_load_n(&lock->listed, __ATOMIC_ACQUIRE)))
-        make_known(lock);
     *place_of(lock) = lock; /* first: a handler that runs before the mutex is taken must not wait */
     return true;
 }
@@ -110,8 +88,7 @@ bool ss_lock_take_within(ss_lock *lock, long milliseconds)
 
     if (forking)
         return ss_lock_take(lock);
-    if (!__atomic_load_n(&lock->listed, __ATOMIC_ACQUIRE) ||
-        clock_gettime(CLOCK_REALTIME, &until) != 0 || !begin_take(lock))
+    if (clock_gettime(CLOCK_REALTIME, &until) != 0 || !begin_take(lock))
         return false;
     until.tv_nsec += milliseconds * 1000000;
     until.tv_sec += until.tv_nsec / 1000000000;
@@ -146,15 +123,7 @@ bool ss_lock_is_mine(const ss_lock *lock)
 
 void ss_fork_child(ss_fork_hook *hook)
 {
-    if (__atomic_load_n(&hook->listed, __ATOMIC_ACQUIRE))
-        return;
-    if (!forking)
-        pthread_mutex_lock(&list_lock);
-    if (!hook->listed) {
-        hook->next = hooks;
-        hooks = hook;
-        __atomic_store_n(&hook->listed, true, __ATOMIC_RELEASE);
-    }
-    if (!forking)
-        pthread_mutex_unlock(&list_lock);
+    hook->next = atomic_load(&hooks);
+    while (!atomic_compare_exchange_weak(&hooks, &hook->next, hook))
+        continue;
 }

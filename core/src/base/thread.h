@@ -23,21 +23,19 @@ uint64_t ss_thread_id(void);
  */
 typedef struct ss_lock {
     pthread_mutex_t mutex;
-    struct ss_lock *next; /* (LOCK list) */
-    bool listed;          /* (LOCK list) registered with the fork handlers */
-    bool outer;           /* (RO) */
-} ss_lock;
+    bool outer;                         /* (RO) */
+} __attribute__((aligned(64))) ss_lock; /* no space between those of the section */
 
-#define SS_LOCK_INIT                                  \
-    {                                                 \
-        PTHREAD_MUTEX_INITIALIZER, NULL, false, false \
-    }
+/*
+ * Define a lock, with static storage.  The linker lists all of them: the first use of one may be in
+ * a signal handler or in a forked child.
+ */
+#define SS_LOCK(name) \
+    static ss_lock __attribute__((section("ss_locks"))) name = {PTHREAD_MUTEX_INITIALIZER, false}
 
 /* The outer lock; there is only one. */
-#define SS_OUTER_LOCK_INIT                           \
-    {                                                \
-        PTHREAD_MUTEX_INITIALIZER, NULL, false, true \
-    }
+#define SS_OUTER_LOCK(name) \
+    static ss_lock __attribute__((section("ss_locks"))) name = {PTHREAD_MUTEX_INITIALIZER, true}
 
 /*
  * False, without taking it, when this thread already holds LOCK or any inner lock.  Then a signal
@@ -47,7 +45,7 @@ bool ss_lock_take(ss_lock *lock);
 
 /*
  * The same for a signal handler, which may have interrupted a thread that a fork waits for.  Also
- * false after a timeout, and before the lock's first use.
+ * false after a timeout.
  */
 bool ss_lock_take_within(ss_lock *lock, long milliseconds);
 void ss_lock_drop(ss_lock *lock);
@@ -61,13 +59,12 @@ bool ss_lock_try(ss_lock *lock);
 /* A repair in the child after a fork; static, registered once. */
 typedef struct ss_fork_hook {
     void (*child)(void);
-    struct ss_fork_hook *next; /* (LOCK list) */
-    bool listed;               /* (LOCK list) */
+    struct ss_fork_hook *next; /* (RO) once it is registered */
 } ss_fork_hook;
 
 /*
- * Run HOOK->child in every child forked from now on, in its only thread.  The locks are free then.
- * HOOK must not allocate, since the host's allocator may not be ready yet.
+ * At load: run HOOK->child in every child forked from now on, in its only thread.  The locks are
+ * free then.  HOOK must not allocate, since the host's allocator may not be ready yet.
  */
 void ss_fork_child(ss_fork_hook *hook);
 

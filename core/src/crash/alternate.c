@@ -1,6 +1,8 @@
 /* The alternate signal stacks of threads, on which they report that their own is used up. */
 
+#include "splice/scratch.h"
 #include "splice/splice.h"
+#include "splice/token.h"
 
 #include <stacksplice/crash.h>
 
@@ -76,8 +78,11 @@ stacksplice_hresult stacksplice_crash_thread(void)
     uintptr_t frame;
     uint32_t captured;
 
-    /* The memory of a thread's captures exists from its first one on. */
+    /* The memory of a thread's captures exists from its first one on, that of tokens from the
+       first token on. */
     (void)ss_capture(SS_HERE(), 0, 1, &frame, &captured, NULL);
+    ss_scratch_prepare();
+    ss_token_prepare();
     unblock_faults();
     if (sigaltstack(NULL, &now) == 0 && !(now.ss_flags & SS_DISABLE))
         return S_FALSE;

@@ -71,10 +71,6 @@ static void make_message(void)
     (void)ss_writer_finish(&out);
 }
 
-/*
- * The first token of a process prepares those of signal handlers: without it each script frame that
- * the threads meet for the first time would be a gap.
- */
 void ss_deadline_report_prepare(void)
 {
     no_stack[0] = ss_token_gap("native", "stack unknown: the thread has not answered in time");

@@ -21,7 +21,7 @@ typedef struct slot {
     uint32_t next_free; /* index + 1 */
 } slot;
 
-static ss_lock lock = SS_LOCK_INIT;
+SS_LOCK(lock);
 static slot *chunks[CHUNKS_MAX]; /* (LOCK) never released */
 static uint32_t slot_count;      /* (LOCK) */
 static uint32_t first_free;      /* (LOCK) index + 1 */
@@ -56,7 +56,7 @@ static void forget_all(void)
     watched_until = 0;
 }
 
-static ss_fork_hook forget_in_child = {forget_all, NULL, false};
+static ss_fork_hook forget_in_child = {forget_all, NULL};
 
 static __attribute__((constructor)) void watch_forks(void)
 {

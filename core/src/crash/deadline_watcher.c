@@ -38,7 +38,7 @@ static void forget_watcher(void)
     is_myself = false;
 }
 
-static ss_fork_hook forget_in_child = {forget_watcher, NULL, false};
+static ss_fork_hook forget_in_child = {forget_watcher, NULL};
 
 static __attribute__((constructor)) void watch_forks(void)
 {

@@ -30,7 +30,7 @@ static void forget_report(void)
     again = aborting = false;
 }
 
-static ss_fork_hook forget_report_in_child = {forget_report, NULL, false};
+static ss_fork_hook forget_report_in_child = {forget_report, NULL};
 
 static __attribute__((constructor)) void watch_forks(void)
 {

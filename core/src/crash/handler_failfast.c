@@ -36,7 +36,7 @@ static void begin_process(void)
     ss_fault_report_forget();
 }
 
-static ss_fork_hook begin_in_child = {begin_process, NULL, false};
+static ss_fork_hook begin_in_child = {begin_process, NULL};
 
 static __attribute__((constructor)) void begin(void)
 {

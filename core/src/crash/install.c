@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static ss_lock lock = SS_LOCK_INIT;
+SS_LOCK(lock);
 static bool installed; /* (LOCK) */
 
 static bool is_ignored(const struct sigaction *action)

@@ -20,7 +20,7 @@ static void forget_reporter(void)
     atomic_store(&reporter, 0);
 }
 
-static ss_fork_hook forget_reporter_in_child = {forget_reporter, NULL, false};
+static ss_fork_hook forget_reporter_in_child = {forget_reporter, NULL};
 
 static __attribute__((constructor)) void watch_forks(void)
 {

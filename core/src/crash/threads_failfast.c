@@ -40,7 +40,7 @@ static void forget_places(void)
     atomic_store(&never_asked, 0);
 }
 
-static ss_fork_hook forget_in_child = {forget_places, NULL, false};
+static ss_fork_hook forget_in_child = {forget_places, NULL};
 
 static __attribute__((constructor)) void watch_forks(void)
 {

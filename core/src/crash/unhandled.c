@@ -7,7 +7,7 @@ typedef struct handler {
     void *data;
 } handler;
 
-static ss_lock lock = SS_LOCK_INIT;
+SS_LOCK(lock);
 static handler installed; /* (LOCK) */
 
 stacksplice_hresult stacksplice_set_unhandled_handler(stacksplice_unhandled_callback f, void *data)

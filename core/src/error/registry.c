@@ -11,7 +11,7 @@ enum { BUCKETS = 256 };
 
 static const WCHAR static_reference[] = u"out-of-memory";
 
-static ss_lock lock = SS_LOCK_INIT;
+SS_LOCK(lock);
 static _Thread_local unsigned without; /* (THREAD) nested calls that did not get the lock */
 static ss_error *buckets[BUCKETS];     /* (LOCK) */
 static uint64_t last_number;           /* (LOCK) */
@@ -52,7 +52,7 @@ static void choose_process_number(void)
     process_number = mixed ^ mixed >> 31;
 }
 
-static ss_fork_hook choose_in_child = {choose_process_number, NULL, false};
+static ss_fork_hook choose_in_child = {choose_process_number, NULL};
 
 static void hold_stack(const ss_record *record)
 {

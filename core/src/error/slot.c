@@ -58,7 +58,7 @@ static void at_fork(void)
         slot.entry->detail = ss_thread_id();
 }
 
-static ss_fork_hook fork_hook = {at_fork, NULL, false};
+static ss_fork_hook fork_hook = {at_fork, NULL};
 
 static __attribute__((constructor)) void begin(void)
 {

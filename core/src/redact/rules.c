@@ -15,7 +15,7 @@ typedef struct replaced {
     struct replaced *next;
 } replaced;
 
-static ss_lock lock = SS_LOCK_INIT;
+SS_LOCK(lock);
 static replaced *old;                     /* (LOCK lock) */
 static _Atomic(const ss_rules *) current; /* NULL: the usual ones */
 static atomic_uint readers;

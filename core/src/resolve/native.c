@@ -38,7 +38,7 @@ typedef struct finding {
     char *owned[SS_INLINE_MAX]; /* from the demangler, or NULL */
 } finding;
 
-static ss_lock lock = SS_OUTER_LOCK_INIT;   /* its holder may re-enter from the host's allocator */
+SS_OUTER_LOCK(lock);                        /* its holder may re-enter from the host's allocator */
 static ss_native_answer *cache[CACHE_SIZE]; /* (LOCK) */
 static uint64_t cache_generation;           /* (LOCK) */
 static finding current;                     /* (LOCK) large, and a stack may be small */

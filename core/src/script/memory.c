@@ -6,7 +6,7 @@
 #include "script/owner.h"
 
 /* Guards values of languages that allow any thread to drop them. */
-static ss_lock value_lock = SS_LOCK_INIT;
+SS_LOCK(value_lock);
 
 bool ss_exception_lock_value(const stacksplice_exception *x)
 {

@@ -7,7 +7,7 @@
 #include "script/owner.h"
 
 /* Guards "not closed, so the language may be called". */
-static ss_lock wake_lock = SS_LOCK_INIT;
+SS_LOCK(wake_lock);
 
 static _Thread_local stacksplice_owner *current;
 

@@ -193,7 +193,7 @@ static image *make(void)
 
 /* ---- The list ---------------------------------------------------------------------------------*/
 
-static ss_lock names_lock = SS_LOCK_INIT;
+SS_LOCK(names_lock);
 static image *registered; /* (LOCK names_lock) the one file in the list */
 
 static void tell(uint32_t action, image *about)

@@ -163,6 +163,20 @@ bool ss_scratch_grow_tokens(ss_scratch *scratch, uint32_t count)
     return true;
 }
 
+void ss_scratch_prepare(void)
+{
+    ss_scratch *scratch;
+
+    if (!ss_scratch_enter())
+        return;
+    scratch = ss_scratch_mine();
+    if (scratch && !scratch->splices)
+        (void)ss_scratch_grow_splices(scratch);
+    if (scratch && !scratch->tokens)
+        (void)ss_scratch_grow_tokens(scratch, 1);
+    ss_scratch_leave();
+}
+
 void ss_scratch_trim(ss_scratch *scratch)
 {
     ss_unwind_trim(&scratch->unwind, false);
@@ -203,7 +217,7 @@ static void free_others(void)
         atomic_store(&mine->owner, me());
 }
 
-static ss_fork_hook free_others_in_child = {free_others, NULL, false};
+static ss_fork_hook free_others_in_child = {free_others, NULL};
 
 static __attribute__((constructor)) void begin(void)
 {

@@ -40,6 +40,9 @@ void ss_scratch_abandon(void);
  */
 ss_scratch *ss_scratch_mine(void);
 
+/* The memory that captures of this thread need for frames of scripts, before a handler needs it. */
+void ss_scratch_prepare(void);
+
 /* Release the memory that an unusually deep stack took. */
 void ss_scratch_trim(ss_scratch *scratch);
 

@@ -8,7 +8,7 @@
 
 static stacksplice_source sources[SS_MAX_SOURCES]; /* (RO) below count */
 static _Atomic uint32_t count;                     /* (ATOMIC) only grows */
-static ss_lock sources_lock = SS_LOCK_INIT;
+SS_LOCK(sources_lock);
 
 uint32_t ss_source_count(void)
 {

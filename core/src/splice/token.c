@@ -10,7 +10,7 @@
 #define OFFSET 8                       /* address - 1, which readers look up, is the same token */
 #define PATIENCE_MS 50                 /* for a writer that this thread may have interrupted */
 
-static ss_lock tokens_lock = SS_LOCK_INIT;
+SS_LOCK(tokens_lock);
 static void (*hold_all)(void);                           /* (RO) after load */
 static _Thread_local const stacksplice_walk *looking_at; /* (THREAD) */
 
@@ -171,6 +171,13 @@ static stacksplice_hresult intern(const stacksplice_token_info *info, uintptr_t 
         id = add(&content);
     *token = ss_token_of(id);
     return id < SS_TOKEN_FIXED_COUNT ? E_OUTOFMEMORY : S_OK;
+}
+
+void ss_token_prepare(void)
+{
+    uintptr_t token;
+
+    (void)intern(&dropped, &token); /* any one */
 }
 
 stacksplice_hresult stacksplice_intern(const stacksplice_token_info *info, uintptr_t *token)

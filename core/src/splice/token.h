@@ -37,6 +37,9 @@ bool ss_token_is_script(uintptr_t element);
  */
 uintptr_t ss_token_gap(const char *language, const char *reason);
 
+/* Map what the first token of a process needs, before a signal handler needs it. */
+void ss_token_prepare(void);
+
 /* The name scripts use for the machine code that starts at FUNCTION, or NULL.  Signal safe. */
 const char *ss_function_name(uintptr_t function);
 

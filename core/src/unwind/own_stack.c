@@ -160,7 +160,7 @@ static void forget_own(void)
 
 static __attribute__((constructor)) void watch_forks(void)
 {
-    static ss_fork_hook forget_in_child = {forget_own, NULL, false};
+    static ss_fork_hook forget_in_child = {forget_own, NULL};
 
     ss_fork_child(&forget_in_child);
 }

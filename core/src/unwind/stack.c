@@ -44,7 +44,7 @@ static slot *free_slots;        /* (LOCK) */
 static size_t slot_count;       /* (LOCK) */
 static _Atomic(list *) sorted;  /* (ATOMIC) of capacity slot_count or more */
 static atomic_size_t count;     /* (ATOMIC) entries of sorted that are in use */
-static ss_lock stacks_lock = SS_LOCK_INIT;
+SS_LOCK(stacks_lock);
 
 /* How many entries of L begin at or below ADDRESS. */
 static size_t entries_below(const list *l, size_t size, uintptr_t address)

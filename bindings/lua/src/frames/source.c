@@ -60,9 +60,30 @@ static SS_LUA_NOINLINE void collect(stacksplice_walk *walk, const ss_lua_layout 
         free(c.sites);
 }
 
+static bool is_in_signal_handler(const stacksplice_walk *walk)
+{
+    for (uint32_t i = 0; i < walk->frame_count; i++)
+        if (walk->frames[i].flags & STACKSPLICE_NATIVE_SIGNAL)
+            return true;
+    return false;
+}
+
+/* Learning takes memory and waits for a thread: a signal may have interrupted malloc.  Where a
+   state was opened the layout is known. */
+static const ss_lua_layout *layout_for(const stacksplice_walk *walk)
+{
+    static const ss_lua_layout too_late = {
+        .failure = "Lua's call sites cannot be located in a signal handler"};
+    const ss_lua_layout *layout = ss_lua_layout_peek();
+
+    if (layout)
+        return layout;
+    return is_in_signal_handler(walk) ? &too_late : ss_lua_layout_get();
+}
+
 static void collect_frames(stacksplice_walk *walk, void *data)
 {
-    const ss_lua_layout *layout = ss_lua_layout_get();
+    const ss_lua_layout *layout = layout_for(walk);
 
     (void)data;
     if (!layout || layout->failure)
@@ -75,6 +96,11 @@ static void collect_frames(stacksplice_walk *walk, void *data)
         collect(walk, layout);
 }
 
+static void prepare(void)
+{
+    (void)ss_lua_layout_get();
+}
+
 /*
  * At load: a host may raise before this binding sees one of its states (a Python error on its way
  * through Lua), and that stack needs its Lua frames too.
@@ -83,6 +109,7 @@ __attribute__((constructor)) static void give_source(void)
 {
     static const ss_lua_frame_source source = {.collect = collect_frames,
                                                .classify = ss_lua_classify,
+                                               .prepare = prepare,
                                                .cache_size = sizeof(ss_lua_cache),
                                                .planted = ss_lua_cache_planted};
 
@@ -101,7 +128,7 @@ uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t
     uint32_t captured = 0;
     stacksplice_hresult hr;
 
-    (void)ss_lua_layout_get(); /* now, rather than in the middle of a capture */
+    (void)ss_lua_layout_get(); /* again, if memory ran out when the state was opened */
     if (state) {
         state->capturing = L;
         state->log = log;

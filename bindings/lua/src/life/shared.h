@@ -71,7 +71,8 @@ void ss_lua_forget_known(void);
 typedef struct ss_lua_frame_source {
     void (*collect)(stacksplice_walk *walk, void *data);
     uint8_t (*classify)(uintptr_t ip, uintptr_t function, void *data);
-    size_t cache_size; /* of its cache for each state, zeroed at first */
+    void (*prepare)(void); /* learn what captures need: the first may be in a signal handler */
+    size_t cache_size;     /* of its cache for each state, zeroed at first */
     /* A new sentinel: no function of STATE has died since, or will before it is gone. [-0, +0,
        m] */
     void (*planted)(lua_State *L, ss_lua_state *state);

@@ -159,6 +159,7 @@ ss_lua_state *ss_lua_state_open(lua_State *L)
         return state;
     luaL_checkstack(L, 6, "stacksplice");
     ss_lua_source_register();
+    ss_lua_the_source->prepare();
     if (lua_getfield(L, LUA_REGISTRYINDEX, STATE_KEY) != LUA_TUSERDATA) {
         lua_pop(L, 1);
         push_new_holder(L);
