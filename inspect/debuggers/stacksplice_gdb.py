@@ -11,6 +11,7 @@ import gdb
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import stacksplice_gdb_frames  # noqa: E402
 import stacksplice_gdb_target as target  # noqa: E402
+from stacksplice_files import Files  # noqa: E402
 from stacksplice_served import Refused, errors_of, frames_of, options_of, text_of  # noqa: E402
 
 
@@ -46,20 +47,22 @@ class Command(gdb.Command):
 
 class Backtrace(Command):
     """Print the combined stack of the selected thread, the newest frame last.
-    Usage: stacksplice bt [all] [-all-frames] [-locals]
+    Usage: stacksplice bt [all] [-all-frames] [-locals] [-no-source]
 
       all          the stacks of all threads
       -all-frames  also the frames inside of interpreters, which are otherwise counted only
-      -locals      also the local variables of scripts"""
+      -locals      also the local variables of scripts
+      -no-source   no lines of source: nothing is read from files of scripts"""
 
     name = "stacksplice bt"
 
     @staticmethod
     def run(argument):
         """The text."""
-        options = options_of(gdb.string_to_argv(argument), ("all", "-all-frames", "-locals"))
+        options = options_of(gdb.string_to_argv(argument), ("all", "-all-frames", "-locals", "-no-source"))
         document = target.stacks("all" in options, "-locals" in options)
-        return text_of(document, "-all-frames" in options, target.sources())
+        with Files() if "-no-source" in options else target.files() as files:
+            return text_of(document, "-all-frames" in options, files)
 
 
 class Errors(Command):

@@ -5,7 +5,7 @@ import re
 
 import gdb
 import stacksplice_served as served
-from stacksplice_files import Files, written_at
+from stacksplice_files import Files, files_of, written_at
 
 MAPPING = re.compile(
     r"\s*0x(?P<start>[0-9a-f]+)\s+0x(?P<end>[0-9a-f]+)\s+0x[0-9a-f]+\s+0x(?P<offset>[0-9a-f]+)"
@@ -242,12 +242,12 @@ def scripts(all_threads, with_locals=False):
     return {thread["thread_id"]: thread["stack"] for thread in document["threads"]}
 
 
-def sources():
+def files():
     """The files of scripts, as far as those of the process are here."""
     inferior, core = gdb.selected_inferior(), _core_file()
     if core:
         return Files(written_at(core), _root())
-    return served.files_of(inferior.pid) if _is_here(inferior) else Files()
+    return files_of(inferior.pid) if _is_here(inferior) else Files()
 
 
 def errors():

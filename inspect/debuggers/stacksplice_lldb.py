@@ -6,11 +6,12 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import stacksplice_lldb_target as target  # noqa: E402
+from stacksplice_files import Files  # noqa: E402
 from stacksplice_served import Refused, errors_of, frames_of, options_of, text_of  # noqa: E402
 
 HELP = """Stacks of all languages of the process: native, Python and Lua frames in their order.
 
-Syntax: stacksplice bt [all] [-all-frames] [-locals]
+Syntax: stacksplice bt [all] [-all-frames] [-locals] [-no-source]
         stacksplice errors
         stacksplice frame TOKEN
 
@@ -19,6 +20,7 @@ bt prints the combined stack of the selected thread, the newest frame last.
   all          the stacks of all threads
   -all-frames  also the frames inside of interpreters, which are otherwise counted only
   -locals      also the local variables of scripts
+  -no-source   no lines of source: nothing is read from files of scripts
 
 errors prints the errors that threads have now, and the one with which the process ended itself.
 frame prints what an element of a captured stack stands for; TOKEN is a number, or an expression."""
@@ -26,9 +28,10 @@ frame prints what an element of a captured stack stands for; TOKEN is a number, 
 
 def backtrace(words, process):
     """The text of `stacksplice bt`."""
-    options = options_of(words, ("all", "-all-frames", "-locals"))
+    options = options_of(words, ("all", "-all-frames", "-locals", "-no-source"))
     document = target.stacks(process, "all" in options, "-locals" in options)
-    return text_of(document, "-all-frames" in options, target.sources(process))
+    with Files() if "-no-source" in options else target.files(process) as files:
+        return text_of(document, "-all-frames" in options, files)
 
 
 def errors(words, process):

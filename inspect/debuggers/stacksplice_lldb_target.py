@@ -4,7 +4,7 @@ import os
 
 import lldb
 import stacksplice_served as served
-from stacksplice_files import Files, written_at
+from stacksplice_files import Files, files_of, written_at
 
 MACHINES = {"x86_64": served.X86_64, "aarch64": served.ARM_64, "arm64": served.ARM_64}
 NO_REGIONS = "this target does not say what is mapped: frames of scripts may be missing"
@@ -155,10 +155,10 @@ def stacks(process, all_threads, with_locals):
     return document
 
 
-def sources(process):
+def files(process):
     """The files of scripts, as far as those of the process are here."""
     if _is_here(process):
-        return served.files_of(process.GetProcessID())
+        return files_of(process.GetProcessID())
     core = str(process.GetCoreFile()) if hasattr(process, "GetCoreFile") else ""  # since lldb 17
     return Files(written_at(core))
 

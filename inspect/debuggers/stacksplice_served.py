@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 
-from stacksplice_files import Files, folder_of, start_of
 from stacksplice_headings import heading
 from stacksplice_values import locals_of
 
@@ -184,29 +183,25 @@ def inspect(facts, read, name):
         raise Refused(complaint or "stacksplice-inspect ended early: please report this") from None
 
 
-def files_of(process):
-    """Those of PROCESS, which runs on this machine."""
-    return Files(start_of(process), "/proc/{}/root".format(process), folder_of(process))
-
-
-def _stack_text(stack, all_frames, sources):
+def _stack_text(stack, all_frames, files):
     """The lines of STACK, the newest frame last, with source and variables as far as they are known."""
     lines = []
     for frame in reversed(stack):
         if all_frames or not frame.get("glue"):
-            source = sources.line(frame).strip()
+            source = files.line(frame).strip()
             lines.append("    " + frame.get("text", "?"))
             lines += ["      " + source] if source else []
             lines += ["        {} = {}".format(*local) for local in locals_of(frame)]
     return lines
 
 
-def text_of(document, all_frames, sources):
-    """DOCUMENT for people, as `python -m stacksplice dump` writes it."""
+def text_of(document, all_frames, files):
+    """DOCUMENT for people, as `python -m stacksplice dump` writes it, with lines of FILES."""
+    files.belong_to(document["process"].get("user"))
     parts = ["note: " + note for note in document["notes"]]
     for thread in document["threads"]:
         parts += ["", "thread " + heading(thread)]
-        parts += _stack_text(thread["stack"], all_frames, sources)
+        parts += _stack_text(thread["stack"], all_frames, files)
         hidden = sum(not all_frames and bool(frame.get("glue")) for frame in thread["stack"])
         if hidden:
             parts.append("    ... {} glue frame{} hidden".format(hidden, "s" if hidden > 1 else ""))

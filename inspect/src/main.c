@@ -63,6 +63,7 @@ static void *read_stopped(void *data)
         return NULL;
     ssi_pages_take_stacks(s->pages, s->target);
     ssi_inspection_read(s->i, s->target);
+    ssi_live_read_user(s->target, s->target->living);
     ssi_live_release(s->target);
     ssi_pages_freeze(s->pages);
     return NULL;
@@ -163,6 +164,8 @@ static int inspect_memory(ssi_target *target, ssi_inspection *i)
     if (!pages)
         return refuse("out of memory");
     target->memory = ssi_pages_memory(pages);
+    if (ssi_target_number_here(target))
+        ssi_live_read_user(target, ssi_target_number_here(target));
     ssi_inspection_find(i, target);
     if (ssi_inspection_wants_stacks(i))
         ssi_pages_take_stacks(pages, target);

@@ -237,7 +237,7 @@ def test_errors_are_one_line_with_the_next_step(process):
         )
     assert error_of("stacksplice nosuch") == 'no command "nosuch"; see help stacksplice'
     assert error_of("stacksplice bt everything") == (
-        "'everything' is no option here; there are: all, -all-frames, -locals"
+        "'everything' is no option here; there are: all, -all-frames, -locals, -no-source"
     )
     assert error_of("stacksplice frame nosuch").startswith("No symbol")
     assert part(gdb("echo BEGIN\\n", "stacksplice frame 0", arguments=("-p", str(process)))).startswith(

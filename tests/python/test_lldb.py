@@ -100,7 +100,7 @@ def test_a_process_behind_gdbserver(numbers):
     ("words", "why"),
     [
         ("", "a command is missing, one of: bt, errors, frame"),
-        ("bt every", "'every' is no option here; there are: all, -all-frames, -locals"),
+        ("bt every", "'every' is no option here; there are: all, -all-frames, -locals, -no-source"),
         (
             "bt",
             "no process and no core file here: begin with run, process attach, or target create --core FILE",

@@ -140,12 +140,16 @@ static void begin(kept_file *file, const extent *addresses)
 /* Find PATH among the kept files, or open it in place of the oldest one. */
 static ss_file_status open_file(const char *path, kept_file **out)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat status;
     extent addresses;
     kept_file *file;
     bool readable;
+    int fd;
 
+    /* A report names what it likes, and to open a device is to act on it. */
+    if (stat(path, &status) || !S_ISREG(status.st_mode))
+        return SS_FILE_MISSING;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return SS_FILE_MISSING;
     if (fstat(fd, &status) || !S_ISREG(status.st_mode)) {

@@ -32,6 +32,7 @@ static const char *map_file(ssi_core *core, const char *path)
         return "out of memory";
     core->bytes = bytes;
     core->size = (size_t)status.st_size;
+    core->owner = status.st_uid;
     return NULL;
 }
 

@@ -4,11 +4,14 @@
 #include "base/list.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/procfs.h>
 
 enum { MAX_FILES = 1 << 16 };
+
+static const unsigned nobody = ~0u; /* owns no file */
 
 /* Where struct elf_prstatus has its members on each machine with 64 bits. */
 enum { STATUS_SIGNAL = 12, STATUS_THREAD = 32, STATUS_REGISTERS = 112 };
@@ -35,6 +38,21 @@ static void read_thread(ssi_core *core, const unsigned char *data, size_t size)
         core->target->signal = signal;
 }
 
+/* A core file can be forged, and in a user namespace anybody is root.  So a user is believed only
+   who owns the file as well.  Of root's, only files are read that everybody may read. */
+static void read_user(ssi_core *core, const struct elf_prpsinfo *info)
+{
+    char group[16];
+
+    if (info->pr_uid != core->owner || core->target->user.is_known)
+        return;
+    snprintf(group, sizeof group, "%u", (unsigned)info->pr_gid);
+    core->target->user = (ssi_user){.is_known = true,
+                                    .enters_all = !info->pr_uid,
+                                    .id = info->pr_uid ? info->pr_uid : nobody,
+                                    .groups = info->pr_uid ? strdup(group) : NULL};
+}
+
 static void read_process(ssi_core *core, const void *data, size_t size)
 {
     struct elf_prpsinfo info;
@@ -45,6 +63,7 @@ static void read_process(ssi_core *core, const void *data, size_t size)
     memcpy(&info, data, sizeof info);
     info.pr_psargs[sizeof info.pr_psargs - 1] = '\0';
     core->target->process = info.pr_pid;
+    read_user(core, &info);
     if (!core->target->executable)
         core->target->executable = strndup(info.pr_fname, sizeof info.pr_fname);
     /* The kernel put spaces between arguments, so what is behind a line's end can be all one. */

@@ -17,6 +17,7 @@ typedef struct ssi_segment {
 struct ssi_core {
     const unsigned char *bytes;
     size_t size;
+    unsigned owner; /* of the file */
     ssi_target *target;
     ssi_segment *segments;
     size_t segment_count, segment_room;

@@ -23,6 +23,9 @@ bool ssi_live_is_same(const ssi_target *target);
  */
 int ssi_live_stop(ssi_target *target);
 void ssi_live_release(ssi_target *target);
+/* Set who the process is, by the number under which the kernel shows it: while it is stopped, for
+   it can begin a program that is another user's. */
+void ssi_live_read_user(ssi_target *target, int number);
 /* What ssi_pages_new needs to read the process of TARGET. */
 size_t ssi_live_fetch(void *target, uint64_t address, void *out, size_t size);
 

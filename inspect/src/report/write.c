@@ -56,6 +56,20 @@ void ssi_write_frames(const ssi_frame *frames, size_t count)
     fputs("]", stdout);
 }
 
+/* For the reader of source lines, who takes it out. */
+static void put_user(const ssi_user *user)
+{
+    if (!user->is_known)
+        return;
+    printf(",\"user\":{\"id\":%u", user->id);
+    ssi_put_member("groups", user->groups);
+    if (user->enters_all)
+        fputs(",\"enters_all\":true", stdout);
+    if (user->reads_all)
+        fputs(",\"reads_all\":true", stdout);
+    fputs("}", stdout);
+}
+
 void ssi_write_begin(const ssi_target *target, const ssi_scripts *scripts)
 {
     printf("{\"schema\":\"stacksplice-dump/1\",\"process\":{\"id\":%d", target->process);
@@ -69,6 +83,7 @@ void ssi_write_begin(const ssi_target *target, const ssi_scripts *scripts)
         printf(",\"sender\":{\"process\":%d,\"user\":%d}", target->sender, target->sender_user);
     ssi_put_member("command_line", target->command);
     ssi_put_pythons(scripts);
+    put_user(&target->user);
     fputs("},\"notes\":[", stdout);
     for (size_t i = 0; i < scripts->note_count; i++) {
         fputs(i ? "," : "", stdout);

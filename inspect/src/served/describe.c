@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static __typeof__(&stacksplice_format_frame) format_frame;
 static __typeof__(&stacksplice_format_told) format_told;
@@ -164,13 +165,17 @@ static void put_native(const ssi_served *served, ssi_frames *out, ssi_frame fram
 {
     resolving r = {out, frame};
     size_t before = out->count;
-    char here[8192];
+    char here[32];
+    int fd;
 
     if (put_asked(out, frame))
         return;
-    snprintf(here, sizeof here, "%s%s", served->target->root, frame.module ? frame.module : "");
-    if (frame.module)
+    fd = frame.module ? ssi_target_open_path(served->target, frame.module) : -1;
+    if (fd >= 0) {
+        snprintf(here, sizeof here, "/proc/self/fd/%d", fd);
         (void)resolve_file(here, frame.build_id, frame.module_offset, put_resolved, &r);
+        close(fd);
+    }
     if (out->count == before)
         put(out, frame);
 }

@@ -75,10 +75,20 @@ bool ssi_build_id_of_file(int fd, char *out)
     return ssi_build_id(&(ssi_memory){read_file, &fd}, 0, out);
 }
 
+/* What else a core file may name holds no code, but perhaps secrets. */
+static bool is_binary(int fd)
+{
+    Elf64_Ehdr header;
+
+    return pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header &&
+           !memcmp(header.e_ident, ELFMAG, SELFMAG) &&
+           (header.e_type == ET_EXEC || header.e_type == ET_DYN);
+}
+
 bool ssi_build_id_fits(const ssi_memory *memory, uint64_t base, int fd)
 {
     char there[SSI_BUILD_ID_ROOM], here[SSI_BUILD_ID_ROOM];
 
-    return !ssi_build_id(memory, base, there) ||
-           (ssi_build_id_of_file(fd, here) && !strcmp(there, here));
+    return is_binary(fd) && (!ssi_build_id(memory, base, there) ||
+                             (ssi_build_id_of_file(fd, here) && !strcmp(there, here)));
 }

@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { MAX_OVERFLOW = 1 << 20 }; /* bytes that one function takes beyond a stack's end */
@@ -113,21 +115,7 @@ static void cut_deleted(char *path)
         path[length - (sizeof end - 1)] = '\0';
 }
 
-/* A name can lead to a device, where opening is doing, or to a pipe, which may be all that its
-   writer waits for. */
-static int open_regular(const char *path)
-{
-    struct stat status;
-
-    if (stat(path, &status))
-        return -1;
-    errno = EINVAL;
-    return S_ISREG(status.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-}
-
-/* The number by which the kernel of this machine shows the process, be it stopped by a debugger; 0
-   if it runs elsewhere. */
-static int number_here(const ssi_target *target)
+int ssi_target_number_here(const ssi_target *target)
 {
     char own[32];
 
@@ -137,28 +125,75 @@ static int number_here(const ssi_target *target)
     return strcmp(target->root, own) ? 0 : target->process;
 }
 
+/* The descriptor of a regular file that FILE refers to, or -1; FILE is closed.  A name can lead to
+   a device, where opening is doing, or to a pipe, which may be all that its writer waits for. */
+static int open_regular(int file)
+{
+    struct stat status;
+    char path[32];
+    int fd = -1;
+
+    if (file < 0)
+        return -1;
+    errno = EINVAL;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    if (!fstat(file, &status) && S_ISREG(status.st_mode))
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    close(file);
+    return fd;
+}
+
+static int open_path(const char *path)
+{
+    return open_regular(open(path, O_PATH | O_CLOEXEC));
+}
+
+int ssi_target_open_path(const ssi_target *target, const char *path)
+{
+    const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                                 .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    int root, file;
+
+    /* Without another root, that of who asks. */
+    if (!*target->root)
+        return open_path(path);
+    root = open(target->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return -1;
+    file = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+    close(root);
+    return open_regular(file);
+}
+
 /* What is opened here may be another file by now: build-ids are compared. */
 static int open_file(const ssi_target *target, const ssi_mapping *mapping)
 {
-    char path[2 * PATH_MAX];
-    int number = number_here(target), fd;
+    char path[PATH_MAX];
+    int number = ssi_target_number_here(target), fd;
 
-    if (target->program_file && !strcmp(mapping->path, target->program_path))
-        return open_regular(target->program_file);
-    snprintf(path, sizeof path, "%s%s", target->root, mapping->path);
-    fd = open_regular(path);
+    fd = ssi_target_open_path(target, mapping->path);
     if (fd < 0 && number) {
         /* The file was replaced or deleted; the kernel still has the mapped one. */
         snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", number,
                  (unsigned long long)mapping->start, (unsigned long long)mapping->end);
-        fd = open_regular(path);
+        fd = open_path(path);
         if (fd < 0) /* the list has the path from our own root, if the process's is below */
-            fd = open_regular(mapping->path);
+            fd = open_path(mapping->path);
     } else if (fd < 0) {
+        snprintf(path, sizeof path, "%s", mapping->path);
         cut_deleted(path);
-        fd = open_regular(path);
+        fd = ssi_target_open_path(target, path);
     }
     return fd;
+}
+
+/* Whether a process that is gone could read the file.  A core file names what it likes. */
+static bool may_read(const ssi_target *target, int fd)
+{
+    struct stat status;
+
+    return !fstat(fd, &status) && (status.st_mode & S_IROTH ||
+                                   (target->user.is_known && status.st_uid == target->user.id));
 }
 
 static bool is_of_another_machine(const ssi_target *target, int fd)
@@ -171,11 +206,17 @@ static bool is_of_another_machine(const ssi_target *target, int fd)
 
 int ssi_target_open(const ssi_target *target, const ssi_mapping *mapping)
 {
-    int fd = open_file(target, mapping);
+    bool is_given = target->program_file && !strcmp(mapping->path, target->program_path);
+    int fd = is_given ? open_path(target->program_file) : open_file(target, mapping);
+    int error = 0;
 
-    if (fd >= 0 && is_of_another_machine(target, fd)) {
+    if (fd >= 0 && is_of_another_machine(target, fd))
+        error = ENOEXEC;
+    else if (fd >= 0 && !is_given && !ssi_target_number_here(target) && !may_read(target, fd))
+        error = EACCES;
+    if (error) {
         close(fd);
-        errno = ENOEXEC;
+        errno = error;
         fd = -1;
     }
     return fd;
@@ -237,4 +278,5 @@ void ssi_target_free(ssi_target *target)
     free(target->threads);
     free(target->executable);
     free(target->command);
+    free(target->user.groups);
 }

@@ -29,6 +29,14 @@ typedef struct ssi_mapping {
 
 enum { SSI_AUXILIARY = 64 };
 
+/* Who a process is to the files that it opens. */
+typedef struct ssi_user {
+    bool is_known;
+    bool enters_all, reads_all; /* any folder, any file, whosever it is */
+    unsigned id;
+    char *groups; /* owned; numbers with blanks between, or NULL */
+} ssi_user;
+
 typedef struct ssi_target {
     const ssi_machine *machine;
     int process;
@@ -44,6 +52,7 @@ typedef struct ssi_target {
     uint64_t fault;
     bool has_sender; /* or a process sent it */
     int sender, sender_user;
+    ssi_user user;
     ssi_memory memory;
     ssi_thread *threads;
     size_t thread_count, thread_room;
@@ -82,6 +91,11 @@ uint64_t ssi_target_binary_end(const ssi_target *target, size_t first);
 /* Opens the file of MAPPING as the process sees it; -1 with errno.  A binary of another machine is
    not the process's. */
 int ssi_target_open(const ssi_target *target, const ssi_mapping *mapping);
+/* Opens the regular file PATH of the process, from its root, out of which no link leads; -1. */
+int ssi_target_open_path(const ssi_target *target, const char *path);
+/* The number by which the kernel of this machine shows the process, be it stopped by a debugger; 0
+   if it runs elsewhere. */
+int ssi_target_number_here(const ssi_target *target);
 /* Set the path of the mapping that contains ADDRESS, and at which OFFSET of the file it begins.
    False without memory; an address where nothing is mapped is passed over. */
 bool ssi_target_name(ssi_target *target, uint64_t address, const char *path, uint64_t offset);

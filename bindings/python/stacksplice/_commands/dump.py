@@ -56,6 +56,9 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--locals", action="store_true", help="also show local variables of script frames")
     parser.add_argument("--all-frames", action="store_true", help="also show frames inside of interpreters")
+    parser.add_argument(
+        "--no-source", action="store_true", help="no lines of source: read no files of scripts"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
         "--json",

@@ -8,7 +8,8 @@ from html import escape
 
 from .._base.output import fail, write
 from .._base.redaction import clean_report
-from .process import Refused, add_symbols, deleted_files, inspect
+from .files import files_of
+from .process import Refused, add_files, deleted_files, inspect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,8 +113,8 @@ def svg_of(threads: list[dict[str, Any]], heading: str, all_frames: bool) -> str
     )
 
 
-def _watch(process: int, seconds: float) -> tuple[list[dict[str, Any]], int, int, set[str]]:
-    """The distinct stacks, how often the process was looked at, its longest stop, and the notes."""
+def _watch(process: int, seconds: float) -> tuple[dict[str, Any], int, int]:
+    """A document with the distinct stacks, how often the process was looked at, and its longest stop."""
     seen: dict[str, dict[str, Any]] = {}
     notes: set[str] = set()
     looks = longest = 0
@@ -125,24 +126,25 @@ def _watch(process: int, seconds: float) -> tuple[list[dict[str, Any]], int, int
             if not looks:
                 raise
             break  # the process has ended
+        told = document["process"]
         looks += 1
-        longest = max(longest, document["process"]["stopped_microseconds"])
+        longest = max(longest, told["stopped_microseconds"])
         notes.update(document["notes"])
         for thread in document["threads"]:
             seen.setdefault(json.dumps(thread), {**thread, "count": 0})["count"] += 1
         time.sleep(_PAUSE)
-    return list(seen.values()), looks, longest, notes
+    return {"process": told, "notes": sorted(notes), "threads": list(seen.values())}, looks, longest
 
 
 def record(options: argparse.Namespace) -> int:
     """Write the picture of a process to standard output."""
     (process,) = options.processes
-    try:
-        threads, looks, longest, notes = _watch(process, options.repeat)
-    except Refused as exc:
-        return fail(str(exc))
-    document: dict[str, Any] = {"notes": sorted(notes), "threads": threads}
-    add_symbols(document, [], f"/proc/{process}/root", deleted_files(process))
+    with files_of(process) as files:
+        try:
+            document, looks, longest = _watch(process, options.repeat)
+        except Refused as exc:
+            return fail(str(exc))
+        add_files(document, files, [], deleted_files(process), False)
     document = clean_report(document)
     for note in document["notes"]:
         fail(note)

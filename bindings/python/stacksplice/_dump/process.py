@@ -14,7 +14,7 @@ from .._base.redaction import clean_report
 from .._symbols.symbolizer import Symbolizer
 from .errors import text_of_failed, text_of_thread, with_stacks
 from .exceptions import text_of_exceptions, write_messages
-from .files import start_of, written_at
+from .files import Files, files_of, written_at
 from .headings import facts, heading, title
 from .sources import add_sources
 from .values import write_values
@@ -22,7 +22,7 @@ from .values import write_values
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 _PROGRAM = os.path.join(PACKAGE, "stacksplice-inspect")
@@ -73,16 +73,6 @@ def deleted_files(process: int) -> dict[str, str]:
     return found
 
 
-def _opened(path: str, root: str, files: dict[str, str]) -> str:
-    """Where the file PATH of a process is for us; FILES says it of some."""
-    if path in files:
-        return files[path]
-    for name in (path, path.removesuffix(_DELETED)):
-        if root and os.path.exists(root + name):
-            return root + name
-    return path.removesuffix(_DELETED)
-
-
 def _is_glue(frame: dict[str, Any], file: str) -> bool:
     """Whether a frame without symbols is inside of an interpreter, as the name of its binary says."""
     found = _stacksplice._resolve_file(
@@ -112,31 +102,30 @@ def mark_start_up(stack: list[dict[str, Any]]) -> None:
         frame["glue"] = True
 
 
-def add_symbols(document: dict[str, Any], folders: list[str], root: str, files: dict[str, str]) -> None:
+def _opener(files: Files, others: dict[str, str]) -> Callable[[str], str]:
+    """What gives the name by which we can open a binary of FILES; OTHERS has some."""
+
+    def here(module: str) -> str:
+        return others.get(module) or files.path(module) or files.path(module.removesuffix(_DELETED))
+
+    return here
+
+
+def _add_symbols(document: dict[str, Any], folders: list[str], here: Callable[[str], str]) -> None:
     """Give the native frames of DOCUMENT functions, files and lines.
 
-    ROOT is before the paths of a process that sees other files; FILES has paths there, and where they
-    are here.
+    HERE gives the name by which a binary of the process can be opened.
     """
     missing = _stacksplice._lines_missing()
     if missing:
         document["notes"].append(f"cannot look up symbols: {missing}")
         return
-    symbolizer = Symbolizer(folders)
+    symbolizer = Symbolizer(folders, here)
     for owner in with_stacks(document):
-        modules: dict[str, str] = {}
-        for frame in owner["stack"]:
-            if "module" in frame:
-                here = _opened(frame["module"], root, files)
-                modules[here] = frame["module"]
-                frame["module"] = here
         owner["stack"] = symbolizer.stack(owner["stack"])
         for frame in owner["stack"]:
-            if "module" in frame:
-                here = frame["module"]
-                frame["module"] = modules[here]
-                if "function" not in frame and _is_glue(frame, here):
-                    frame["glue"] = True
+            if "module" in frame and "function" not in frame and _is_glue(frame, here(frame["module"])):
+                frame["glue"] = True
         mark_start_up(owner["stack"])
 
 
@@ -193,14 +182,27 @@ def _write(document: dict[str, Any], options: argparse.Namespace) -> int:
     return 0
 
 
+def add_files(
+    document: dict[str, Any], files: Files, folders: list[str], others: dict[str, str], sources: bool
+) -> None:
+    """Add to DOCUMENT what is in FILES."""
+    files.belong_to(document["process"].pop("user", None))
+    _add_symbols(document, folders, _opener(files, others))
+    if sources:
+        add_sources(document, files)
+    if files.refused:
+        document["notes"].append(
+            f"not read, because the process may not: {', '.join(sorted({*files.refused}))}"
+        )
+
+
 def _dump(process: int, options: argparse.Namespace) -> int:
-    try:
-        document = inspect("--pid", str(process), *_wanted(options))
-    except Refused as exc:
-        return fail(str(exc))
-    root = f"/proc/{process}/root"
-    add_symbols(document, [], root, deleted_files(process))
-    add_sources(document, start_of(process), root, process)
+    with files_of(process) as files:
+        try:
+            document = inspect("--pid", str(process), *_wanted(options))
+        except Refused as exc:
+            return fail(str(exc))
+        add_files(document, files, [], deleted_files(process), not options.no_source)
     return _write(document, options)
 
 
@@ -233,9 +235,8 @@ def core(options: argparse.Namespace) -> int:
         document = inspect(*arguments, *_wanted(options))
     except Refused as exc:
         return fail(str(exc))
-    root = options.root.rstrip("/") if options.root else ""
-    folders = [*options.symbols, *([f"{root}/usr/lib/debug"] if root else [])]
-    files = {document["process"].get("executable", ""): options.exe} if options.exe else {}
-    add_symbols(document, folders, root, files)
-    add_sources(document, written_at(options.core), root)
+    folders = [*options.symbols, *([f"{options.root}/usr/lib/debug"] if options.root else [])]
+    others = {document["process"].get("executable", ""): options.exe} if options.exe else {}
+    with Files(written_at(options.core), options.root or "") as files:
+        add_files(document, files, folders, others, not options.no_source)
     return _write(document, options)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from .errors import with_stacks
-from .files import Files, folder_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
+
+    from .files import Files
 
 
 def _stacks(document: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
@@ -20,14 +21,8 @@ def _stacks(document: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
             yield from (cause["stack"] for cause in exception["transformed"])
 
 
-def add_sources(document: dict[str, Any], until: float, root: str = "", process: int = 0) -> None:
-    """Give the script frames of DOCUMENT their lines of source.
-
-    UNTIL is when the process had read its scripts, in seconds since the epoch: a file that was changed
-    later may have other lines.  ROOT is before the paths of a process that sees other files.  Relative
-    names are those of a living PROCESS; without one they are not looked for.
-    """
-    files = Files(until, root, folder_of(process) if process else "")
+def add_sources(document: dict[str, Any], files: Files) -> None:
+    """Give the script frames of DOCUMENT their lines of source."""
     for stack in _stacks(document):
         for frame in stack:
             line = files.line(frame)

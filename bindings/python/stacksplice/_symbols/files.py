@@ -9,7 +9,7 @@ from .debuginfod import Servers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _SYSTEM = "/usr/lib/debug"
 _BUILD_ID = re.compile(r"[0-9a-f]{4,128}\Z")
@@ -30,10 +30,14 @@ def _caches() -> Iterator[str]:
 
 
 class SymbolFiles:
-    """The files of the FOLDERS given by the user, and of the system."""
+    """The files of the FOLDERS given by the user, and of the system.
 
-    def __init__(self, folders: Sequence[str]) -> None:
+    By the name that HERE gives, a binary can be opened; without it, by its own.
+    """
+
+    def __init__(self, folders: Sequence[str], here: Callable[[str], str] | None = None) -> None:
         self.servers = Servers()
+        self.here = here or (lambda module: module if os.path.isabs(module) else "")
         self._folders = folders
         self._by_name: dict[str, list[str]] | None = None
 
@@ -57,8 +61,9 @@ class SymbolFiles:
             yield os.path.join(folder, build_id, "debuginfo")
         for end in (".debug", ".dbg", ""):
             yield from self._named(name + end)
-        if os.path.isabs(module):
-            yield module
+        here = self.here(module)
+        if here:
+            yield here
         yield os.path.join(_SYSTEM, by_id + ".debug")
         for cache in _caches():
             yield os.path.join(cache, build_id, "debuginfo")

@@ -9,7 +9,7 @@ from .files import SymbolFiles, is_build_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any, TypeGuard
 
 _CACHED = 1 << 16  # places whose frames are kept
@@ -95,10 +95,10 @@ class _Module:
 
 
 class Symbolizer:
-    """Looks up the frames of all reports of one command."""
+    """Looks up the frames of all reports of one command, in the files that SymbolFiles finds."""
 
-    def __init__(self, folders: list[str]) -> None:
-        self._files = SymbolFiles(folders)
+    def __init__(self, folders: list[str], here: Callable[[str], str] | None = None) -> None:
+        self._files = SymbolFiles(folders, here)
         self._modules: dict[tuple[str, str], _Module] = {}
         self._cache: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
         self._without_id: dict[str, None] = {}
@@ -161,7 +161,8 @@ def _is_path(path: object) -> TypeGuard[str]:
 def _group(frames: list[Any], at: int) -> list[dict[str, Any]]:
     """The native frames from AT on that were inlined into one another; empty: another frame."""
     group: list[dict[str, Any]] = []
-    for frame in frames[at:]:
+    for number in range(at, len(frames)):
+        frame = frames[number]
         if not isinstance(frame, dict) or frame.get("kind") != "native":
             break
         if group and frame.get("address") != group[0].get("address"):
