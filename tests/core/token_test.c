@@ -98,7 +98,7 @@ TEST(test_token_is_no_address)
     assert_false(ss_token_is(0));
     assert_true(ss_token_is(SS_TOKEN_BASE + 16 * (uintptr_t)0xfffffff + 8));
     assert_null(look(SS_TOKEN_BASE + 16 * (uintptr_t)0xfffffff + 8));
-    assert_null(look(SS_TOKEN_BASE + 16 * (uintptr_t)0xffffff00000 + 8));
+    assert_null(look(SS_TOKEN_BASE + 16 * (uintptr_t)0x3ffffff0000 + 8));
     assert_null(look((uintptr_t)&token));
 }
 

@@ -193,7 +193,8 @@ typedef struct stacksplice_inspection_block {
     uint64_t stowed_thread_ids; /* the same of stacksplice_stowed_thread_ids */
     /*
      * A token is 0x5353000000000000 + 16 * id + 8.  With bit 47 set, id without it is a number of
-     * frames that were left out.  Else an id below FIXED_TOKENS is an element of fixed_tokens, an
+     * frames that were left out; with bit 46 as well, it is an address of code that was unloaded
+     * since, with 12 bits for a module and 30 for the offset in it.  Else an id below FIXED_TOKENS is an element of fixed_tokens, an
      * array of stacksplice_token_info at that address.  Else it stands for the cell id % CELLS
      * while that cell's state is id / CELLS * 2 + 1; token_chunks is the address of the addresses
      * of all chunks, 0 where one is not mapped yet.

@@ -318,6 +318,20 @@ STACKSPLICE_API uint32_t stacksplice_copy_ends(const uintptr_t *frames, uint32_t
  */
 STACKSPLICE_API uintptr_t stacksplice_left_out(uint32_t count);
 
+/*
+ * What addresses mean after an unload.  After dlclose an address may hold other code, or none.  So
+ * whoever keeps a stack notes the epoch of its capture, and settles the stack before it looks at
+ * its elements.  The core does so with the stacks of errors and of language exceptions.
+ *
+ * stacksplice_code_epoch: the epoch of a stack captured now.  Call it after the capture.
+ * stacksplice_settle: replace the addresses of FRAMES whose code was unloaded since EPOCH.  Their
+ * elements stand for the module that was there, and the offset in it.  Returns the epoch that
+ * FRAMES have then.
+ * [own: caller's array | thread: any | alloc: no, maps | signal: no]
+ */
+STACKSPLICE_API uint64_t stacksplice_code_epoch(void);
+STACKSPLICE_API uint64_t stacksplice_settle(uintptr_t *frames, uint32_t count, uint64_t epoch);
+
 /* Whose code a frame is (stacksplice_frame_role). */
 typedef enum stacksplice_role {
     STACKSPLICE_ROLE_OWN = 0,    /* of a program or library: every other frame */

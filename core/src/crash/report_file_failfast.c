@@ -191,7 +191,7 @@ static bool put_report(int file, const ss_facts *facts, const char *event,
         more->put_members(&report, &e);
     ss_emit_begin(&e, "modules", STACKSPLICE_ARRAY);
     if (!more || !more->without_modules)
-        ss_binary_each(scratch, put_module, &e);
+        (void)ss_binary_each(scratch, SS_LOADER_LONG, put_module, &e);
     ss_emit_end(&e, STACKSPLICE_ARRAY);
     ss_emit_end(&e, STACKSPLICE_OBJECT);
     ss_writer_text(&file_writer, "\n");

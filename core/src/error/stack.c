@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "splice/splice.h"
+#include "splice/unloaded.h"
 #include <stacksplice/source.h>
 
 #include <string.h>
@@ -124,6 +125,7 @@ void ss_stack_take(ss_stack *stack, const ss_held *language, const void *above)
     stack->frames = kept_frames(language, limit, &stack->count);
     if (!stack->frames)
         take_new(stack, limit, language, above);
+    stack->epoch = ss_code_epoch();
 }
 
 void ss_stack_done(ss_stack *stack)
@@ -137,4 +139,5 @@ void ss_stack_store(const ss_stack *stack, ss_record *record, uintptr_t *storage
         memcpy(storage, stack->frames, stack->to_store * sizeof *storage);
     record->fixed.frames = (uintptr_t)(stack->to_store ? storage : stack->frames);
     record->fixed.frame_count = stack->count;
+    atomic_init(&record->epoch, stack->epoch);
 }

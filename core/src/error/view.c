@@ -2,15 +2,20 @@
 #include "error/view.h"
 
 #include "error/registry.h"
+#include "splice/unloaded.h"
 
 #include <string.h>
 
-static const uintptr_t *frames_of(const ss_record *record)
+static const uintptr_t *frames_of(ss_record *record)
 {
-    return (const uintptr_t *)(uintptr_t)record->fixed.frames;
+    uintptr_t *frames = (uintptr_t *)(uintptr_t)record->fixed.frames;
+
+    atomic_store(&record->epoch,
+                 ss_settle(frames, record->fixed.frame_count, atomic_load(&record->epoch)));
+    return frames;
 }
 
-static void fill(const ss_record *record, ss_error_view *view)
+static void fill(ss_record *record, ss_error_view *view)
 {
     const ss_error *error = record->error;
     bool is_node = record != &error->record;
@@ -50,14 +55,14 @@ bool ss_error_view_get(IUnknown *error, ss_error_view *view)
 void ss_error_each_node(IUnknown *error, bool (*back)(const ss_error_view *node, void *data),
                         void *data)
 {
-    const ss_node *nodes[SS_MAX_NODES];
+    ss_node *nodes[SS_MAX_NODES];
     ss_record *record = ss_record_from(error);
     size_t count = 0;
     ss_error_view view;
 
     if (!record || ss_record_is_node(record))
         return;
-    for (const ss_node *node = atomic_load(&record->error->head); node; node = node->previous)
+    for (ss_node *node = atomic_load(&record->error->head); node; node = node->previous)
         nodes[count++] = node;
     while (count > 0) {
         fill(&nodes[--count]->record, &view);
@@ -96,6 +101,7 @@ stacksplice_hresult stacksplice_error_stack(IUnknown *error, uint32_t max_frames
         return E_POINTER;
     if (FAILED(hr))
         return hr;
+    (void)ss_code_epoch();
     return copy_frames(frames_of(record), record->fixed.frame_count, max_frames, frames, captured);
 }
 

@@ -1,6 +1,7 @@
 #include "report/json.h"
 #include "report/sentry.h"
 #include "report/visit.h"
+#include "splice/unloaded.h"
 
 #include <string.h>
 
@@ -59,6 +60,7 @@ stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind 
 
     if (!error || !write)
         return E_POINTER;
+    (void)ss_code_epoch();
     if (!is_kind(kind) || !take_options(options, &report) || !ss_facts_get(error, &facts))
         return E_INVALIDARG;
     ss_writer_init(&w, write, data);
@@ -86,6 +88,7 @@ static stacksplice_hresult write_told(const stacksplice_told *told,
 
     if (!told || !write)
         return E_POINTER;
+    (void)ss_code_epoch();
     if (told->size != sizeof *told || !take_options(options, &report) ||
         !ss_facts_of((ss_subject){NULL, told}, &facts))
         return E_INVALIDARG;
@@ -121,6 +124,7 @@ stacksplice_hresult stacksplice_fingerprint(IUnknown *error, char out[33])
 
     if (!error || !out)
         return E_POINTER;
+    (void)ss_code_epoch();
     if (!ss_facts_get(error, &facts))
         return E_INVALIDARG;
     ss_report_fingerprint(&report, &facts, out);

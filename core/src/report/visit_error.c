@@ -2,6 +2,7 @@
 #include "report/visit.h"
 
 #include "resolve/room.h"
+#include "splice/unloaded.h"
 
 typedef struct walk {
     const ss_report *r;
@@ -295,6 +296,7 @@ stacksplice_hresult stacksplice_error_visit(IUnknown *error,
 
     if (!error || !visitor)
         return E_POINTER;
+    (void)ss_code_epoch();
     if (!ss_visitor_is_valid(visitor) || (options && options->size != sizeof *options) ||
         !ss_facts_get(error, &facts))
         return E_INVALIDARG;

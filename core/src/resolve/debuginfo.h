@@ -9,7 +9,7 @@
 #ifndef SS_DEBUGINFO_H
 #define SS_DEBUGINFO_H
 
-#include "resolve/binary.h"
+#include "unwind/binary.h"
 
 enum { SS_INLINE_MAX = 32 };
 

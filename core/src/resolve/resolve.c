@@ -100,7 +100,7 @@ static size_t fill_token(uintptr_t token, ss_frame *f, char *buffer, size_t capa
     return needed;
 }
 
-static stacksplice_hresult resolve_token(uintptr_t token, ss_frame_callback callback, void *data)
+static stacksplice_hresult resolve_script(uintptr_t token, ss_frame_callback callback, void *data)
 {
     char room[SS_TOKEN_ROOM], *more = NULL;
     ss_frame frame;
@@ -114,6 +114,60 @@ static stacksplice_hresult resolve_token(uintptr_t token, ss_frame_callback call
     hr = deliver(&frame, 1, callback, data);
     ss_free(more);
     return hr;
+}
+
+/* ---- Unloaded code ---------------------------------------------------------------------------*/
+
+/* The frame of TOKEN, whose module was unloaded; false if that is not known. */
+static bool fill_unloaded(uintptr_t token, ss_frame *f)
+{
+    uintptr_t offset;
+    const ss_met_module *m = ss_unloaded_module(token, &offset);
+
+    if (!m)
+        return false;
+    ss_native_frame(token, NULL, f);
+    f->frame.module = *m->path ? m->path : NULL;
+    f->frame.module_offset = offset;
+    f->frame.build_id = *m->build_id ? m->build_id : NULL;
+    return true;
+}
+
+/* The frames that its file has there; NULL unless its build-id tells that it is the same file. */
+SS_NOINLINE static ss_native_answer *find_in_old_file(const stacksplice_frame *old)
+{
+    ss_file_status status;
+    ss_binary file = {.start = 0};
+
+    if (!old->build_id || !old->module || !ss_debug_load())
+        return NULL;
+    memcpy(file.path, old->module, strlen(old->module) + 1);
+    memcpy(file.build_id, old->build_id, strlen(old->build_id) + 1);
+    return ss_native_find_in_file(&file, (uintptr_t)old->module_offset, &status);
+}
+
+static stacksplice_hresult resolve_unloaded(uintptr_t token, ss_frame_callback callback, void *data)
+{
+    stacksplice_hresult hr;
+    ss_native_answer *a;
+    ss_frame old;
+
+    if (!fill_unloaded(token, &old))
+        return resolve_script(token, callback, data);
+    a = find_in_old_file(&old.frame);
+    if (!a)
+        return deliver(&old, 1, callback, data);
+    for (uint32_t i = 0; i < a->count; i++)
+        a->frames[i].frame.address = token;
+    hr = deliver(a->frames, a->count, callback, data);
+    ss_native_unref(a);
+    return hr;
+}
+
+static stacksplice_hresult resolve_token(uintptr_t token, ss_frame_callback callback, void *data)
+{
+    return ss_unloaded_is(token) ? resolve_unloaded(token, callback, data)
+                                 : resolve_script(token, callback, data);
 }
 
 stacksplice_hresult ss_resolve(uintptr_t address, ss_frame_callback callback, void *data)
@@ -146,7 +200,8 @@ stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_binary *module,
     ss_frame f;
 
     if (ss_token_is(address)) {
-        (void)fill_token(address, &f, room, sizeof room);
+        if (!ss_unloaded_is(address) || !fill_unloaded(address, &f))
+            (void)fill_token(address, &f, room, sizeof room);
     } else if (address && ss_binary_find_failfast(address - 1, module)) {
         ss_native_frame(address, module, &f);
         name_native(address, &f);

@@ -6,7 +6,7 @@
 #define SS_RESOLVE_H
 
 #include "base/platform.h"
-#include "resolve/binary.h"
+#include "unwind/binary.h"
 #include <stacksplice/stacksplice.h>
 
 #include <string.h>

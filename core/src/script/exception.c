@@ -118,6 +118,7 @@ stacksplice_exception *stacksplice_exception_new(stacksplice_owner *owner,
     x->hresult = parts->hresult;
     x->interrupt = parts->interrupt;
     x->frame_count = parts->frame_count;
+    atomic_init(&x->epoch, stacksplice_code_epoch());
     if (frames)
         memcpy(x->storage, parts->frames, frames);
     at = (char *)x->storage + frames;

@@ -47,7 +47,8 @@ struct stacksplice_exception {
     stacksplice_kept_local *locals;
     uint32_t local_count;
     uint32_t frame_count;
-    uintptr_t storage[]; /* frames, members, notes, locals, texts */
+    _Atomic uint64_t epoch; /* (ATOMIC) see stacksplice_settle */
+    uintptr_t storage[];    /* frames, members, notes, locals, texts */
 };
 
 /*

@@ -75,15 +75,21 @@ static HRESULT give(IScriptErrorInfo *error, IRestrictedErrorInfo **out)
     return error->lpVtbl->QueryInterface(error, &IID_IRestrictedErrorInfo, (void **)out);
 }
 
+static const uintptr_t *settled_frames(stacksplice_exception *x)
+{
+    atomic_store(&x->epoch, stacksplice_settle(x->storage, x->frame_count, atomic_load(&x->epoch)));
+    return x->storage;
+}
+
 static HRESULT STDMETHODCALLTYPE backtrace_GetStackBackTrace(ILanguageExceptionStackBackTrace *self,
                                                              ULONG max_frames, UINT_PTR *frames,
                                                              ULONG *captured)
 {
-    const stacksplice_exception *x = OBJECT_OF(self, backtrace);
+    stacksplice_exception *x = OBJECT_OF(self, backtrace);
 
     if (!captured || (!frames && max_frames))
         return E_POINTER;
-    *captured = stacksplice_copy_ends(x->storage, x->frame_count, max_frames, frames);
+    *captured = stacksplice_copy_ends(settled_frames(x), x->frame_count, max_frames, frames);
     return S_OK;
 }
 
@@ -139,10 +145,10 @@ static const char *STDMETHODCALLTYPE type_GetName(IScriptExceptionType *self, ui
 static const uintptr_t *STDMETHODCALLTYPE frames_GetFrames(IScriptExceptionFrames *self,
                                                            uint32_t *count)
 {
-    const stacksplice_exception *x = OBJECT_OF(self, frames);
+    stacksplice_exception *x = OBJECT_OF(self, frames);
 
     *count = x->frame_count;
-    return x->storage;
+    return settled_frames(x);
 }
 
 static stacksplice_relation STDMETHODCALLTYPE details_GetRelation(IScriptExceptionDetails *self,

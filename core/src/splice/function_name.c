@@ -1,13 +1,13 @@
 /* The names scripts use for machine code. */
 #include "splice/token.h"
 
+#include "base/keep.h"
 #include "splice/hash.h"
 
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
-enum { BUCKETS = 1 << 14, MAX_NAMES = 1 << 20, BLOCK = 64 << 10, LONGEST_NAME = 4095 };
+enum { BUCKETS = 1 << 14, MAX_NAMES = 1 << 20, LONGEST_NAME = 4095 };
 
 /* Never changed or freed, so readers need no lock. */
 typedef struct entry {
@@ -15,15 +15,6 @@ typedef struct entry {
     uintptr_t function;
     char name[];
 } entry;
-
-/* A capture in a signal handler may have interrupted the allocator, so entries are no memory of the
-   heap. */
-typedef struct block {
-    _Atomic uint32_t used; /* (ATOMIC) bytes */
-    _Alignas(entry) char bytes[BLOCK - 2 * sizeof(uint64_t)];
-} block;
-
-static _Atomic(block *) newest; /* (ATOMIC) */
 
 static _Atomic(entry *) buckets[BUCKETS]; /* (ATOMIC) grow only, at their heads */
 static _Atomic uint32_t count;            /* (ATOMIC) */
@@ -53,35 +44,6 @@ const char *ss_function_name(uintptr_t function)
     return found && *found->name ? found->name : NULL;
 }
 
-/* Have a block after FULL be the newest.  False without memory. */
-static bool add_block(block *full)
-{
-    block *b = mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (b == MAP_FAILED)
-        return false;
-    if (!atomic_compare_exchange_strong(&newest, &full, b))
-        (void)munmap(b, sizeof *b); /* another thread, or a handler, has added one */
-    return true;
-}
-
-/* NULL without memory.  An entry is never given back. */
-static entry *new_entry(size_t size)
-{
-    size = (size + _Alignof(entry) - 1) / _Alignof(entry) * _Alignof(entry);
-    for (;;) {
-        block *b = atomic_load(&newest);
-        uint32_t used = b ? atomic_load(&b->used) : sizeof b->bytes;
-
-        if (used + size > sizeof b->bytes) {
-            if (!add_block(b))
-                return NULL;
-        } else if (atomic_compare_exchange_strong(&b->used, &used, used + (uint32_t)size)) {
-            return (entry *)(b->bytes + used);
-        }
-    }
-}
-
 stacksplice_hresult stacksplice_name_function(uintptr_t function, const char *language,
                                               const char *name)
 {
@@ -99,7 +61,7 @@ stacksplice_hresult stacksplice_name_function(uintptr_t function, const char *la
         return E_OUTOFMEMORY;
     }
     size = strnlen(name, LONGEST_NAME);
-    e = new_entry(sizeof *e + size + 1);
+    e = ss_keep(sizeof *e + size + 1);
     if (!e) {
         atomic_fetch_sub(&count, 1);
         return E_OUTOFMEMORY;

@@ -6,7 +6,7 @@
 #define SS_SINK_H
 
 #include "base/platform.h"
-#include "splice/token.h"
+#include "splice/unloaded.h"
 
 typedef struct ss_sink {
     uintptr_t *frames;
@@ -40,7 +40,7 @@ void ss_sink_finish(ss_sink *sink);
 
 static inline bool ss_left_out_is(uintptr_t element)
 {
-    return (element & SS_LEFT_OUT_BIT) && ss_token_is(element);
+    return (element & SS_UNLOADED_BITS) == SS_LEFT_OUT_BIT && ss_token_is(element);
 }
 
 /* How many frames ELEMENT stands for: at least 1. */

@@ -2,6 +2,7 @@
 
 #include "base/thread.h"
 #include "splice/pool.h"
+#include "splice/unloaded.h"
 
 #include <string.h>
 
@@ -25,6 +26,7 @@ static _Thread_local const stacksplice_walk *looking_at; /* (THREAD) */
 const stacksplice_token_info ss_token_fixed[SS_TOKEN_FIXED_COUNT] = {
     SS_OWN_GAPS(FIXED_GAP) SS_UNWIND_REASONS(FIXED_END)};
 static const stacksplice_token_info dropped = GAP_OF(EXACT, SS_TOKEN_DROPPED_REASON);
+static const stacksplice_token_info unloaded = GAP_OF(EXACT, SS_UNLOADED_REASON);
 static const stacksplice_token_info unknown =
     GAP_OF(EXACT, "frame does not belong to this process");
 
@@ -50,6 +52,10 @@ size_t ss_token_read(uintptr_t token, stacksplice_token_info *info, char *buffer
 
     if (ss_token_is(token) && id_of(token) < SS_TOKEN_FIXED_COUNT) {
         *info = ss_token_fixed[id_of(token)];
+        return 0;
+    }
+    if (ss_unloaded_is(token)) {
+        *info = unloaded;
         return 0;
     }
     if (ss_token_is(token))

@@ -9,6 +9,7 @@
 
 #define TOKEN_BASE ((uint64_t)0x5353000000000000)
 #define LEFT_OUT_BIT ((uint64_t)1 << 47)
+#define UNLOADED_BIT ((uint64_t)1 << 46) /* with the other one */
 
 enum { STRIDE = 16, HEAD = 4, STRINGS = 5, ASYNCHRONOUS = 2, MAX_STRING = 1 << 16 };
 
@@ -144,6 +145,8 @@ ssi_frame ssi_token_frame(const ssi_block *block, uint64_t element, uint64_t *le
 
     if (element >> 48 != TOKEN_BASE >> 48 || element % STRIDE != STRIDE / 2)
         frame.kind = SSI_NATIVE;
+    else if (element & LEFT_OUT_BIT && element & UNLOADED_BIT)
+        frame.reason = "this code was unloaded";
     else if (element & LEFT_OUT_BIT)
         read_left_out((element & (LEFT_OUT_BIT - 1)) / STRIDE, &frame, left_out);
     else if (id < (uint64_t)number(block, STACKSPLICE_NUMBER_FIXED_TOKENS))

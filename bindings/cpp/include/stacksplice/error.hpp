@@ -166,8 +166,17 @@ struct error_maker;
 struct error_state {
     com_ptr<IRestrictedErrorInfo> arrived; // of an error that was born elsewhere
     std::vector<std::uintptr_t> frames;    // else: the stack where it was constructed
+    std::uint64_t epoch = 0;               // of their code: see stacksplice_settle
     std::mutex lock;
     ties own; // (lock) has the error object, once it is needed
+
+    std::vector<std::uintptr_t> settled() const
+    {
+        std::vector<std::uintptr_t> now = frames;
+
+        (void)stacksplice_settle(now.data(), static_cast<std::uint32_t>(now.size()), epoch);
+        return now;
+    }
 };
 
 } // namespace detail
@@ -220,7 +229,7 @@ class error : public std::runtime_error
         std::vector<std::uintptr_t> frames;
 
         if (!state_->arrived)
-            return state_->frames;
+            return state_->settled();
         IUnknown *const unknown = state_->arrived.get();
         if (SUCCEEDED(stacksplice_error_stack(unknown, 0, nullptr, &count)))
             frames.resize(count);
@@ -249,6 +258,7 @@ class error : public std::runtime_error
           state_(std::make_shared<detail::error_state>())
     {
         state_->frames = detail::stack_above(above);
+        state_->epoch = stacksplice_code_epoch();
     }
 
     static HRESULT failing(HRESULT hr) noexcept

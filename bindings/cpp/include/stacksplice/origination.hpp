@@ -168,7 +168,7 @@ struct error_maker {
         IScriptErrorInfo *made = nullptr;
         ties fresh;
 
-        fresh.make(exception, what, state.frames);
+        fresh.make(exception, what, state.settled());
         if (stacksplice_make_error(fresh.get(), &made) != S_OK)
             return {};
         {

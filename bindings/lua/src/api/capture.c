@@ -13,7 +13,12 @@ enum { MOST_FRAMES = 65535, NEAR_FRAMES = 512 };
 
 /* ---- A stack that nobody has read yet --------------------------------------------------------*/
 
-/* The key of a userdata with the elements. */
+typedef struct unread {
+    uint64_t epoch; /* see stacksplice_settle */
+    uintptr_t elements[];
+} unread;
+
+/* The key of an unread stack, a userdata. */
 static const char elements_key;
 
 /* Push the elements of the table at 1; push nothing and return false when it has none.  Scripts can
@@ -49,10 +54,16 @@ static void move_entries(lua_State *L)
 /* Look up the frames of the stack at 1.  It stays as it is when memory runs out. [-0, +0, m] */
 static void read_frames(lua_State *L)
 {
+    unread *stack;
+    uint32_t count;
+
     luaL_checktype(L, 1, LUA_TTABLE);
     if (!push_elements(L))
         return;
-    ss_lua_push_frames(L, lua_touserdata(L, -1), (uint32_t)(lua_rawlen(L, -1) / sizeof(uintptr_t)));
+    stack = lua_touserdata(L, -1);
+    count = (uint32_t)((lua_rawlen(L, -1) - sizeof *stack) / sizeof(uintptr_t));
+    stack->epoch = stacksplice_settle(stack->elements, count, stack->epoch);
+    ss_lua_push_frames(L, stack->elements, count);
     lua_replace(L, -2);
     if (!push_elements(L)) { /* a finalizer has read them meanwhile */
         lua_pop(L, 1);
@@ -130,11 +141,12 @@ static void push_metatable(lua_State *L)
 /* Push a stack with the metatable at METATABLE. [-0, +1, m] */
 static void push_unread(lua_State *L, const uintptr_t *frames, uint32_t count, int metatable)
 {
-    uintptr_t *elements;
+    unread *stack;
 
     lua_createtable(L, 0, 1);
-    elements = lua_newuserdatauv(L, count * sizeof *elements, 0);
-    memcpy(elements, frames, count * sizeof *elements);
+    stack = lua_newuserdatauv(L, sizeof *stack + count * sizeof *frames, 0);
+    stack->epoch = stacksplice_code_epoch();
+    memcpy(stack->elements, frames, count * sizeof *frames);
     lua_pushvalue(L, metatable);
     lua_setmetatable(L, -2);
     lua_rawsetp(L, -2, &elements_key);

@@ -63,6 +63,8 @@ int sspy_add_deadline_exceeded(PyObject *module);
 PyObject *sspy_tuple_of(const uintptr_t *frames, uint32_t count);
 PyObject *sspy_resolve(PyObject *module, PyObject *address);
 extern const char sspy_resolve_doc[];
+PyObject *sspy_code_epoch(PyObject *module, PyObject *nothing);
+PyObject *sspy_settle(PyObject *module, PyObject *arguments);
 PyObject *sspy_resolve_file(PyObject *module, PyObject *arguments);
 
 /* places.c: the place, the globals and the variables of each entry of TRACEBACK, the outermost

@@ -53,6 +53,26 @@ PyObject *sspy_resolve(PyObject *module, PyObject *address)
     return list;
 }
 
+PyObject *sspy_code_epoch(PyObject *module, PyObject *nothing)
+{
+    (void)module, (void)nothing;
+    return PyLong_FromUnsignedLongLong(stacksplice_code_epoch());
+}
+
+/* (address, epoch): the element that stands for ADDRESS of a stack of EPOCH now. */
+PyObject *sspy_settle(PyObject *module, PyObject *arguments)
+{
+    unsigned long long address, epoch;
+    uintptr_t element;
+
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "KK:_settle", &address, &epoch))
+        return NULL;
+    element = (uintptr_t)address;
+    (void)stacksplice_settle(&element, 1, epoch);
+    return PyLong_FromUnsignedLongLong(element);
+}
+
 typedef struct file_frames {
     const char *module; /* where the binary was when the frame was captured */
     PyObject *list;

@@ -100,6 +100,8 @@ PyMethodDef sspy_functions[] = {
     {"_check_told", sspy_check_told, METH_O, NULL},
     {"_format_frame", sspy_format_frame, METH_O, NULL},
     {"_resolve_file", sspy_resolve_file, METH_VARARGS, NULL},
+    {"_code_epoch", sspy_code_epoch, METH_NOARGS, NULL},
+    {"_settle", sspy_settle, METH_VARARGS, NULL},
     {"_install_crash_handler", sspy_install_crash_handler, METH_O, NULL},
     {"_remove_crash_handler", sspy_remove_crash_handler, METH_NOARGS, NULL},
     {"_crash_thread", sspy_crash_thread, METH_NOARGS, NULL},

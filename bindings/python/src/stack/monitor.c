@@ -35,6 +35,7 @@ int sspy_keep_raised(sspy_interp *interp, PyObject *exc, sspy_room *room, uint32
     }
     memcpy(ties->raised, room->frames, count * sizeof *ties->raised);
     ties->raised_count = count;
+    ties->raised_epoch = stacksplice_code_epoch();
     return 0;
 }
 

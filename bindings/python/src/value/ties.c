@@ -198,6 +198,7 @@ uintptr_t *sspy_ties_take_raised(sspy_ties *ties, uint32_t *count)
     uintptr_t *frames = ties->raised;
 
     *count = ties->raised_count;
+    (void)stacksplice_settle(frames, *count, ties->raised_epoch);
     ties->raised = NULL;
     ties->raised_count = 0;
     return frames;

@@ -67,8 +67,9 @@ typedef struct sspy_ties {
     sspy_interp *interp; /* counted */
     uintptr_t *raised;   /* malloc: the stack where it was raised, or NULL */
     uint32_t raised_count;
-    PyObject *remote;  /* the report, a str, that it brought from another process; or NULL */
-    uint32_t received; /* the number of nodes its error had when it was last raised here */
+    uint64_t raised_epoch; /* of their code: see stacksplice_settle */
+    PyObject *remote;      /* the report, a str, that it brought from another process; or NULL */
+    uint32_t received;     /* the number of nodes its error had when it was last raised here */
 } sspy_ties;
 
 /* The type of ties with these METHODS, and the type of a dict that holds them beside its items. */

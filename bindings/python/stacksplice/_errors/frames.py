@@ -153,12 +153,13 @@ class Stack(Sequence[Frame]):
     be more frames than addresses, where functions were inlined.
     """
 
-    __slots__ = ("_frames", "_left_out", "addresses")
+    __slots__ = ("_epoch", "_frames", "_left_out", "addresses")
 
     def __init__(self, addresses: Iterable[int] = ()) -> None:
         self.addresses: tuple[int, ...] = tuple(addresses)
         self._frames: tuple[Frame, ...] | None = None
         self._left_out: int | None = None
+        self._epoch = _stacksplice._code_epoch()
 
     @classmethod
     def from_frames(cls, frames: Iterable[Frame], frames_left_out: int = 0) -> Stack:
@@ -185,8 +186,10 @@ class Stack(Sequence[Frame]):
 
     def _resolved(self) -> tuple[Frame, ...]:
         if self._frames is None:
-            resolve = _stacksplice.resolve
-            self._frames = tuple(Frame(**fields) for address in self.addresses for fields in resolve(address))
+            resolve, settle, epoch = _stacksplice.resolve, _stacksplice._settle, self._epoch
+            self._frames = tuple(
+                Frame(**fields) for address in self.addresses for fields in resolve(settle(address, epoch))
+            )
         return self._frames
 
     @overload

@@ -1,6 +1,5 @@
-#include "resolve/binary.h"
+#include "unwind/binary.h"
 
-#include "base/loader.h"
 #include "unwind/modules.h"
 
 #include <elf.h>
@@ -186,10 +185,10 @@ bool ss_binary_find_failfast(uintptr_t address, ss_binary *binary)
                                        : answer == SS_MODULE_FOUND;
 }
 
-void ss_binary_each(ss_binary *scratch, bool (*back)(const ss_binary *binary, void *data),
-                    void *data)
+bool ss_binary_each(ss_binary *scratch, ss_loader_patience patience,
+                    bool (*back)(const ss_binary *binary, void *data), void *data)
 {
     visit v = {0, scratch, back, data};
 
-    (void)ss_loader_iterate(SS_LOADER_LONG, visit_one, &v);
+    return ss_loader_iterate(patience, visit_one, &v) != SS_LOADER_REFUSED;
 }

@@ -5,7 +5,7 @@
 #ifndef SS_BINARY_H
 #define SS_BINARY_H
 
-#include "base/platform.h"
+#include "base/loader.h"
 
 enum { SS_BUILD_ID_MAX = 64, SS_BINARY_PATH_MAX = 4096 };
 
@@ -22,8 +22,11 @@ bool ss_binary_find(uintptr_t address, ss_binary *binary);
 /* The same for a failing process: avoids the loader's lock where the platform allows. */
 bool ss_binary_find_failfast(uintptr_t address, ss_binary *binary);
 
-/* Call BACK for each module, in the loader's order, with SCRATCH filled, until it returns false. */
-void ss_binary_each(ss_binary *scratch, bool (*back)(const ss_binary *binary, void *data),
-                    void *data);
+/*
+ * Call BACK for each module, in the loader's order, with SCRATCH filled, until it returns false.
+ * False, without a call, when the loader cannot be asked.
+ */
+bool ss_binary_each(ss_binary *scratch, ss_loader_patience patience,
+                    bool (*back)(const ss_binary *binary, void *data), void *data);
 
 #endif

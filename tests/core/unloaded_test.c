@@ -1,0 +1,323 @@
+/* An address means what it meant when its stack was captured: plugins that were unloaded since. */
+#include "error_test.h"
+#include "frames.h"
+
+#include <stacksplice/source.h>
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <string.h>
+
+enum { ROOM = 600, TEXT = 1 << 16 };
+
+typedef int (*entry_function)(int (*f)(void *), void *data);
+
+static void *load(const char *path, entry_function *entry)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL), *at;
+
+    assert_non_null(library);
+    at = dlsym(library, "plugin_entry");
+    assert_non_null(at);
+    memcpy(entry, &at, sizeof at);
+    return library;
+}
+
+static void unload(void *library, const char *path)
+{
+    assert_int_equal(dlclose(library), 0);
+    assert_null(dlopen(path, RTLD_NOW | RTLD_NOLOAD));
+}
+
+/* Another plugin, most often at the address of the last one. */
+static void *load_another(const char *path)
+{
+    entry_function entry;
+
+    return load(path, &entry);
+}
+
+static int put(const char *text, size_t length, void *data)
+{
+    char *at = data;
+
+    assert_true(strlen(at) + length < TEXT);
+    strncat(at, text, length);
+    return 0;
+}
+
+static const char *report(IRestrictedErrorInfo *error, stacksplice_format_kind kind)
+{
+    static char text[TEXT];
+
+    *text = 0;
+    assert_int_equal(stacksplice_format(UNKNOWN(error), kind, NULL, put, text), S_OK);
+    return text;
+}
+
+static int originate(void *data)
+{
+    (void)data;
+    return RoOriginateErrorW(E_FAIL, 0, NULL) ? 1 : 0;
+}
+
+static int propagate(void *data)
+{
+    (void)data;
+    (void)stacksplice_propagate(E_FAIL, NULL);
+    return 1;
+}
+
+/* The element of STACK that is in the plugin whose entry is ENTRY. */
+static uintptr_t in_plugin(entry_function entry, const uintptr_t *frames, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (frames[i] - (uintptr_t)entry + 256 < 512)
+            return frames[i];
+    return 0;
+}
+
+typedef struct seen {
+    bool first, second, is_module_known;
+    uint64_t offset;
+} seen;
+
+static int look(const stacksplice_frame *frame, void *data)
+{
+    seen *s = data;
+
+    s->first |= frame->function && strstr(frame->function, "plugin_first");
+    s->second |= frame->function && strstr(frame->function, "plugin_second");
+    if (frame->module && strstr(frame->module, "unloaded_first")) {
+        s->is_module_known = true;
+        if (!s->offset)
+            s->offset = frame->module_offset;
+    }
+    s->second |= frame->module && strstr(frame->module, "unloaded_second");
+    return 0;
+}
+
+static seen look_at(const uintptr_t *frames, uint32_t count)
+{
+    seen s = {0};
+
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(stacksplice_resolve(frames[i], look, &s), S_OK);
+    return s;
+}
+
+static seen look_at_error(void *error)
+{
+    uintptr_t frames[ROOM];
+    uint32_t count = 0;
+
+    assert_int_equal(stacksplice_error_stack(UNKNOWN(error), ROOM, frames, &count), S_OK);
+    return look_at(frames, count);
+}
+
+static const struct plugin {
+    const char *path, *other;
+    bool has_build_id;
+} plugins[] = {{FIRST_LIBRARY, SECOND_LIBRARY, true},
+               {BARE_FIRST_LIBRARY, BARE_SECOND_LIBRARY, false}};
+
+/* Whether the names of unloaded code can be had: its file is known by its build-id. */
+static bool has_names(const struct plugin *plugin)
+{
+#ifdef HAVE_LIBDW
+    return plugin->has_build_id;
+#else
+    (void)plugin;
+    return false;
+#endif
+}
+
+static void skip_without_unloads(void)
+{
+    NEEDS_NATIVE_FRAMES();
+#ifndef __GLIBC__
+    SKIP("this C library unloads nothing");
+#endif
+}
+
+FRESH_TEST(test_error_keeps_the_module_of_its_frames)
+{
+    skip_without_unloads();
+    for (size_t i = 0; i < COUNT_OF(plugins); i++) {
+        const struct plugin *plugin = &plugins[i];
+        entry_function entry;
+        void *library = load(plugin->path, &entry);
+        IRestrictedErrorInfo *error;
+        seen before, after;
+        const char *text;
+
+        entry(originate, NULL);
+        error = take();
+        before = look_at_error(error);
+        assert_true(before.is_module_known);
+        unload(library, plugin->path);
+        after = look_at_error(error);
+        assert_true(after.is_module_known);
+        assert_int_equal(after.offset, before.offset);
+        library = load_another(plugin->other);
+        after = look_at_error(error);
+        assert_true(after.is_module_known);
+        assert_int_equal(after.offset, before.offset);
+        assert_false(after.second);
+        assert_int_equal(after.first, has_names(plugin));
+        text = report(error, STACKSPLICE_FORMAT_TEXT);
+        assert_null(strstr(text, "_second"));
+        assert_non_null(strstr(text, "unloaded_first"));
+        assert_null(strstr(report(error, STACKSPLICE_FORMAT_JSON), "_second"));
+        assert_non_null(strstr(report(error, STACKSPLICE_FORMAT_JSON), "unloaded_first"));
+        assert_null(strstr(report(error, STACKSPLICE_FORMAT_SENTRY), "_second"));
+        release(error);
+        dlclose(library);
+    }
+}
+
+/* Nothing reads the error between the unload and the next plugin. */
+FRESH_TEST(test_another_plugin_at_once)
+{
+    skip_without_unloads();
+    for (size_t i = 0; i < COUNT_OF(plugins); i++) {
+        const struct plugin *plugin = &plugins[i];
+        entry_function entry;
+        void *library = load(plugin->path, &entry);
+        IRestrictedErrorInfo *error, *later;
+        seen s;
+
+        entry(originate, NULL);
+        error = take();
+        unload(library, plugin->path);
+        library = load(plugin->other, &entry);
+        entry(originate, NULL);
+        later = take();
+        s = look_at_error(error);
+        assert_true(s.is_module_known);
+        assert_false(s.second);
+        s = look_at_error(later);
+        assert_true(s.second);
+        assert_false(s.first || s.is_module_known);
+        release(error);
+        release(later);
+        dlclose(library);
+    }
+}
+
+FRESH_TEST(test_fingerprint_stays)
+{
+    entry_function entry;
+    void *library = load(FIRST_LIBRARY, &entry);
+    IRestrictedErrorInfo *error;
+    char before[33], after[33];
+
+    skip_without_unloads();
+    entry(originate, NULL);
+    error = take();
+    assert_int_equal(stacksplice_fingerprint(UNKNOWN(error), before), S_OK);
+    unload(library, FIRST_LIBRARY);
+    library = load_another(SECOND_LIBRARY);
+    assert_int_equal(stacksplice_fingerprint(UNKNOWN(error), after), S_OK);
+#ifdef HAVE_LIBDW
+    assert_string_equal(after, before);
+#endif
+    release(error);
+    dlclose(library);
+}
+
+FRESH_TEST(test_node_keeps_the_module_of_its_frames)
+{
+    entry_function entry;
+    void *library = load(FIRST_LIBRARY, &entry);
+    ILanguageExceptionErrorInfo2 *node;
+    IRestrictedErrorInfo *error;
+    seen s = {0};
+
+    skip_without_unloads();
+    originate(NULL);
+    entry(propagate, NULL);
+    error = take();
+    unload(library, FIRST_LIBRARY);
+    library = load_another(SECOND_LIBRARY);
+    node = head_of(error);
+    s = look_at_error(node);
+    assert_true(s.is_module_known);
+    assert_false(s.second);
+    release(node);
+    release(error);
+    dlclose(library);
+}
+
+/* ---- Stacks of others ------------------------------------------------------------------------*/
+
+typedef struct captured {
+    uintptr_t frames[ROOM];
+    uint32_t count;
+    uint64_t epoch;
+} captured;
+
+static int capture(void *data)
+{
+    captured *c = data;
+
+    (void)stacksplice_capture(0, ROOM, c->frames, &c->count, NULL);
+    c->epoch = stacksplice_code_epoch();
+    return 1;
+}
+
+FRESH_TEST(test_settled_stack_keeps_its_modules)
+{
+    static captured c;
+    entry_function entry;
+    void *library = load(FIRST_LIBRARY, &entry);
+    uintptr_t address;
+    seen s;
+
+    skip_without_unloads();
+    entry(capture, &c);
+    address = in_plugin(entry, c.frames, c.count);
+    assert_true(address);
+    c.epoch = stacksplice_settle(c.frames, c.count, c.epoch);
+    assert_int_equal(in_plugin(entry, c.frames, c.count), address);
+    unload(library, FIRST_LIBRARY);
+    library = load_another(SECOND_LIBRARY);
+    c.epoch = stacksplice_settle(c.frames, c.count, c.epoch);
+    s = look_at(c.frames, c.count);
+    assert_true(s.is_module_known);
+    assert_false(s.second);
+    assert_int_equal(stacksplice_settle(NULL, 0, 1), 1);
+    dlclose(library);
+}
+
+/* Frames of what stays have the addresses that they had. */
+FRESH_TEST(test_loaded_code_stays_as_it_is)
+{
+    static captured c, settled;
+    entry_function entry;
+    void *library = load(FIRST_LIBRARY, &entry);
+
+    skip_without_unloads();
+    capture(&c);
+    settled = c;
+    unload(library, FIRST_LIBRARY);
+    stacksplice_settle(settled.frames, settled.count, settled.epoch);
+    assert_memory_equal(settled.frames, c.frames, c.count * sizeof *c.frames);
+}
+
+FRESH_TEST(test_reload_is_the_same_code)
+{
+    static captured c;
+    entry_function entry, again;
+    void *library = load(FIRST_LIBRARY, &entry);
+
+    skip_without_unloads();
+    entry(capture, &c);
+    unload(library, FIRST_LIBRARY);
+    library = load(FIRST_LIBRARY, &again);
+    stacksplice_settle(c.frames, c.count, c.epoch);
+    if (entry == again)
+        assert_true(in_plugin(entry, c.frames, c.count));
+    assert_true(look_at(c.frames, c.count).is_module_known);
+    dlclose(library);
+}
