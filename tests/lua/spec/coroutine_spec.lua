@@ -176,6 +176,46 @@ describe("install", function()
     coroutine.wrap = wrap
   end)
 
+  it("leaves what others had put there before", function()
+    local own = {wrap = coroutine.wrap, resume = coroutine.resume, traceback = debug.traceback}
+    local calls = {wrap = 0, resume = 0, traceback = 0}
+    local function counting(name)
+      return function(...)
+        calls[name] = calls[name] + 1
+        return own[name](...)
+      end
+    end
+    local theirs = {wrap = counting "wrap", resume = counting "resume", traceback = counting "traceback"}
+    coroutine.wrap, coroutine.resume, debug.traceback = theirs.wrap, theirs.resume, theirs.traceback
+    local uninstall = stacksplice.install()
+    coroutine.wrap(function() end)()
+    coroutine.resume(coroutine.create(function() end))
+    local text = debug.traceback("m")
+    uninstall()
+    local left = {wrap = coroutine.wrap, resume = coroutine.resume, traceback = debug.traceback}
+    coroutine.wrap, coroutine.resume, debug.traceback = own.wrap, own.resume, own.traceback
+    assert.same({wrap = 1, resume = 1, traceback = 1}, calls)
+    assert.same(theirs, left)
+    assert.equal("m\nstack traceback:", text:match("^[^\n]*\n[^\n]*"))
+  end)
+
+  it("lets the lines of coroutines be counted", function()
+    local wrap, lines = coroutine.wrap, {}
+    local function count(_, line) lines[#lines + 1] = line end
+    coroutine.wrap = function(f) -- luacov's way
+      local co = coroutine.create(f)
+      debug.sethook(co, count, "l")
+      return function(...) return select(2, assert(coroutine.resume(co, ...))) end
+    end
+    local uninstall = stacksplice.install()
+    local f = assert(load("local a = 1\nlocal b = 2\nreturn a + b", "=counted"))
+    local sum = coroutine.wrap(f)()
+    uninstall()
+    coroutine.wrap = wrap
+    assert.equal(3, sum)
+    assert.same({1, 2, 3}, lines)
+  end)
+
   it("may be called twice", function()
     local wrap = coroutine.wrap
     local first = stacksplice.install()

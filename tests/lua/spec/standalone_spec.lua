@@ -215,7 +215,7 @@ describe("doctor", function()
     assert.truthy(text:find("ok       module: for " .. _VERSION .. ", /", 1, true), text)
     assert.truthy(text:find("\n         system: Linux", 1, true), text)
     for _, line in ipairs {"Lua frames: they are read", "native frames: they are read",
-      "debug.traceback: shows", "coroutine: errors keep", "uncaught errors: are shown with"} do
+      "debug.traceback: shows", "coroutine.wrap: errors keep", "coroutine.resume: errors keep", "uncaught errors: are shown with"} do
       assert.truthy(text:find("\nok       " .. line, 1, true), text)
     end
     local fine = not text:find("\nmissing", 1, true)
@@ -228,5 +228,10 @@ describe("doctor", function()
     assert.truthy(text:find("-> call stacksplice.install()", 1, true), text)
     assert.truthy(text:find("\nnote     uncaught errors: ", 1, true), text)
     assert.truthy(text:find("-> start the script by lua -lstacksplice", 1, true), text)
+    text = run([[-e "local f = coroutine.wrap coroutine.wrap = function(g) return f(g) end]]
+      .. [[ local s = require 'stacksplice' s.install() s.doctor()"]])
+    assert.truthy(text:find("\nnote     coroutine.wrap: another library replaced it", 1, true), text)
+    assert.truthy(text:find("\n         -> load stacksplice before that library", 1, true), text)
+    assert.truthy(text:find("\nok       coroutine.resume: ", 1, true), text)
   end)
 end)

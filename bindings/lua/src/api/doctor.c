@@ -143,52 +143,65 @@ static void say_lines(answer *to)
 
 /* ---- What is in place -------------------------------------------------------------------------*/
 
-/* Whether LIBRARY's FIELD is FUNCTION. [-0, +0, m] */
-static bool is_in_place(lua_State *L, const char *library, const char *field,
-                        lua_CFunction function)
+/* Whose function is in a place. */
+typedef enum owner { LUAS, OURS, OTHERS } owner;
+
+/* That of LIBRARY's FIELD, for which ours is FUNCTION. [-0, +0, m] */
+static owner owner_of(lua_State *L, const char *library, const char *field, lua_CFunction function)
 {
     int top = lua_gettop(L);
-    bool is = false;
+    owner who = LUAS;
 
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     lua_pushstring(L, library);
     if (lua_rawget(L, -2) == LUA_TTABLE) {
         lua_pushstring(L, field);
         lua_rawget(L, -2);
-        is = lua_tocfunction(L, -1) == function;
+        if (lua_tocfunction(L, -1) == function)
+            who = OURS;
+        else if (!ss_lua_is_of_lua(L))
+            who = OTHERS;
     }
     lua_settop(L, top);
-    return is;
+    return who;
 }
 
-/* What of ours is in the place of Lua's. */
+/* What is in the place of Lua's. */
 typedef struct places {
-    bool traceback, coroutines, uncaught;
+    owner traceback, wrap, resume;
+    bool uncaught;
 } places;
 
 static places find_places(lua_State *L)
 {
     return (places){
-        .traceback = is_in_place(L, LUA_DBLIBNAME, "traceback", ss_lua_traceback),
-        .coroutines = is_in_place(L, LUA_COLIBNAME, "wrap", ss_lua_wrap_function) &&
-                      is_in_place(L, LUA_COLIBNAME, "resume", ss_lua_resume_function),
+        .traceback = owner_of(L, LUA_DBLIBNAME, "traceback", ss_lua_traceback),
+        .wrap = owner_of(L, LUA_COLIBNAME, "wrap", ss_lua_wrap_function),
+        .resume = owner_of(L, LUA_COLIBNAME, "resume", ss_lua_resume_function),
         .uncaught = ss_lua_serves_standalone(L),
     };
 }
 
+static void say_place(answer *to, const char *subject, owner who, const char *good, const char *bad)
+{
+    if (who == OURS)
+        say(to, "ok", subject, good, NULL);
+    else if (who == LUAS)
+        say(to, "note", subject, bad, "call stacksplice.install()");
+    else
+        say(to, "note", subject, "another library replaced it, and that one stays in effect",
+            "load stacksplice before that library");
+}
+
 static void say_places(answer *to, places ours)
 {
-    static const char advice[] = "call stacksplice.install()";
+    static const char good[] = "errors keep the frames of a coroutine that failed",
+                      bad[] = "is not replaced: a coroutine that fails loses its frames";
 
-    if (ours.traceback)
-        say(to, "ok", "debug.traceback", "shows the frames of all languages", NULL);
-    else
-        say(to, "note", "debug.traceback", "is not replaced: it shows Lua alone", advice);
-    if (ours.coroutines)
-        say(to, "ok", "coroutine", "errors keep the frames of a coroutine that failed", NULL);
-    else
-        say(to, "note", "coroutine", "is not replaced: a coroutine that fails loses its frames",
-            advice);
+    say_place(to, "debug.traceback", ours.traceback, "shows the frames of all languages",
+              "is not replaced: it shows Lua alone");
+    say_place(to, "coroutine.wrap", ours.wrap, good, bad);
+    say_place(to, "coroutine.resume", ours.resume, good, bad);
     if (ours.uncaught)
         say(to, "ok", "uncaught errors", "are shown with their reports", NULL);
     else

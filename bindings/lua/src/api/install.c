@@ -1,12 +1,14 @@
 /*
- * install: replaces functions of the standard library that lose frames of an error.  Uninstalling
- * restores each one if ours is still there.
+ * install: replaces functions of the standard library that lose frames of an error.  What others
+ * have put there, such as a profiler, stays.  Uninstalling restores each one if ours is still there.
  */
 #include "api/api.h"
 #include "cross/cross.h"
 #include "traceback/traceback.h"
 
 #include <stacksplice/crash.h>
+
+#include <dlfcn.h>
 
 #include <lualib.h>
 
@@ -21,6 +23,28 @@ static const struct replacement {
 };
 
 enum { REPLACEMENTS = sizeof replacements / sizeof *replacements };
+
+/* The binary that FUNCTION lies in; NULL: unknown, as in a static program. */
+static const void *binary_of(const void *function)
+{
+    Dl_info info;
+
+    return dladdr(function, &info) ? info.dli_fbase : NULL;
+}
+
+bool ss_lua_is_of_lua(lua_State *L)
+{
+    lua_CFunction function = lua_tocfunction(L, -1);
+
+    if (!function)
+        return false;
+    if (lua_getupvalue(L, -1, 1)) {
+        lua_pop(L, 1);
+        return false;
+    }
+    return binary_of((const void *)(uintptr_t)function) ==
+           binary_of((const void *)(uintptr_t)lua_newstate);
+}
 
 /* Upvalues: for each replacement the library's table, or nil, and its former function. */
 static int uninstall(lua_State *L)
@@ -108,6 +132,10 @@ int ss_lua_install_function(lua_State *L)
         }
         lua_pushstring(L, replacements[i].field);
         lua_rawget(L, -2);
+        if (!ss_lua_is_of_lua(L)) {
+            lua_pushnil(L);
+            lua_replace(L, -3);
+        }
     }
     /* Replace only now: nothing can fail any more except for want of memory, in an existing
        field. */
