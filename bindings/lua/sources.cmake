@@ -46,6 +46,7 @@ set(sources
   src/value/redact.c
   src/value/safe_text.c
   src/value/ties.c
+  src/cross/again.c
   src/cross/call.c
   src/cross/coroutine.c
   src/cross/error_value.c

@@ -150,6 +150,116 @@ describe("wrap and resume", function()
   end)
 end)
 
+-- _G.assert is Lua's, assert is busted's.
+describe("an error that resume returned", function()
+  local function check(ok, ...)
+    if not ok then error((...), 0) end
+    return ...
+  end
+  local function check_all(...)
+    if not ... then error(select(2, ...), 0) end
+  end
+  local function failing(value)
+    local function inner() error(value, 0) end
+    return coroutine.create(function() inner() end)
+  end
+  -- The names of what F's error has of the coroutine that failed, and its value.
+  local function lost_frames(f)
+    local ok, value, err = stacksplice.pcall(f)
+    assert.is_false(ok)
+    local names = {}
+    for _, frame in ipairs(err.stack) do
+      if frame.trust == "traceback" then names[#names + 1] = frame.name or "?" end
+    end
+    return table.concat(names, " "), value
+  end
+  local long = ("long "):rep(20)
+
+  for name, case in pairs {
+    ["raised where it was returned"] = function(resume, value)
+      local ok, e = resume(failing(value))
+      if not ok then error(e, 0) end
+    end,
+    ["raised with a place"] = function(resume, value)
+      local ok, e = resume(failing(value))
+      if not ok then error(e) end
+    end,
+    ["raised with the caller's place"] = function(resume, value)
+      local function step()
+        local ok, e = resume(failing(value))
+        if not ok then error(e, 2) end
+      end
+      step()
+    end,
+    ["asserted"] = function(resume, value) _G.assert(resume(failing(value))) end,
+    ["asserted at the end"] = function(resume, value) return _G.assert(resume(failing(value))) end,
+    ["checked by a function"] = function(resume, value) check(resume(failing(value))) end,
+    ["checked by one with any arguments"] = function(resume, value) check_all(resume(failing(value))) end,
+  } do
+    for _, value in ipairs {"short", long, 42} do
+      it("keeps its frames: " .. name .. ", " .. value, function()
+        local names, raised = lost_frames(function() case(stacksplice.resume, value) end)
+        assert.truthy(names:find("error.* function <"), names)
+        assert.truthy(tostring(raised):find(value .. "$"))
+      end)
+    end
+  end
+
+  it("keeps them out of coroutines in coroutines", function()
+    local function step(n)
+      if n == 0 then _G.assert(stacksplice.resume(failing("deep"))) end
+      _G.assert(stacksplice.resume(coroutine.create(step), n - 1))
+    end
+    local names, value = lost_frames(function() step(3) end)
+    assert.truthy(names:find("error.* function <"), names)
+    assert.truthy(value:find("deep$"), value)
+  end)
+
+  for name, case in pairs {
+    ["elsewhere"] = function(resume, value)
+      local ok, e = resume(failing(value))
+      local function other() error(value, 0) end
+      return other(), ok, e
+    end,
+    ["where the results are no more"] = function(resume, value)
+      do local _ = resume(failing(value)) end
+      error(value, 0)
+    end,
+    ["in a later call of the same function"] = function(resume, value)
+      local function step(fails)
+        if fails then error(value, 0) end
+        local ok, e = resume(failing(value))
+        return ok, e
+      end
+      step(false)
+      step(true)
+    end,
+    ["by a check of something else"] = function(resume, value)
+      local function step(fails)
+        if fails then check(false, value) end
+        return (resume(failing(value)))
+      end
+      step(false)
+      step(true)
+    end,
+    ["after another error"] = function(resume, value)
+      local ok, e = resume(failing(value))
+      stacksplice.pcall(error, "another", 0)
+      error(ok or e, 0)
+    end,
+    ["behind another place"] = function(resume, value)
+      local ok, e = resume(failing(value))
+      error(ok or "here: " .. e, 0)
+    end,
+  } do
+    for _, value in ipairs {"short", long} do
+      it("is not taken for an equal one: " .. name .. ", " .. #value, function()
+        assert.equal("", lost_frames(function() case(stacksplice.resume, value) end))
+      end)
+    end
+  end
+end)
+
 describe("install", function()
   it("replaces wrap and resume until it is uninstalled", function()
     local wrap, resume = coroutine.wrap, coroutine.resume

@@ -203,7 +203,7 @@ end
 local function expected_of(case, text, installed)
   local parts = case.wrapped or case.resumed
   if case.resumed then
-    if text or not installed then return parts[3] end
+    if not installed then return parts[3] end
     return "error " .. parts[1] .. " (returned) " .. parts[2]
   elseif parts then
     if not installed and (modern or parts.in_another or case.in_5_3) then

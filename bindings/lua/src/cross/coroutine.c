@@ -42,7 +42,8 @@ static int remember_protected(lua_State *L)
     ss_lua_state_drain(L, state);
     if (state->handling || ss_lua_to_error(L, 1))
         return 0;
-    now->same = was_raised_inside(L, state, 1, now->co);
+    now->same =
+        was_raised_inside(L, state, 1, now->co) || ss_lua_is_raised_again(L, state, 1, now->co, 0);
     if (!now->same) {
         ss_lua_forget_equal(L, state, 1);
         (void)ss_lua_ties_make(L, state, 1, &origin);
@@ -108,6 +109,15 @@ static int resume(lua_State *L, lua_State *co, int nargs, failure *now)
     return nresults;
 }
 
+/* The error value, the state's last one if it has no identity, is at the top. */
+static void remember_resumed(lua_State *L)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+
+    if (state && !ss_lua_has_identity(L, -1) && lua_checkstack(L, 4))
+        ss_lua_remember_resumed(L, state);
+}
+
 SS_LUA_OWN int ss_lua_resume_function(lua_State *L)
 {
     lua_State *co = lua_tothread(L, 1);
@@ -120,6 +130,8 @@ SS_LUA_OWN int ss_lua_resume_function(lua_State *L)
     luaL_argcheck(L, co, 1, "thread expected");
 #endif
     results = resume(L, co, lua_gettop(L) - 1, &now);
+    if (results < 0 && now.same)
+        remember_resumed(L);
     lua_pushboolean(L, results >= 0);
     lua_insert(L, results >= 0 ? -(results + 1) : -2);
     return results >= 0 ? results + 1 : 2;

@@ -18,6 +18,17 @@ bool ss_lua_is_raising(lua_State *L, lua_State *thread, const ss_lua_state *stat
 /* The same for the function at LEVEL of L.  True only once for each raise. [-0, +0, -], one slot */
 bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int level);
 
+/* ---- Raised again (again.c) -------------------------------------------------------------------*/
+
+/* The running function, resume, is about to return the state's last value to its caller.
+   [-0, +0, -], 4 slots */
+void ss_lua_remember_resumed(lua_State *L, ss_lua_state *state);
+
+/* Whether the value at INDEX, raised by the function at LEVEL of THREAD, is that value, also with a
+   place in front.  Then it is the last value again. [-0, +0, m], 8 slots */
+bool ss_lua_is_raised_again(lua_State *L, ss_lua_state *state, int index, lua_State *thread,
+                            int level);
+
 /* ---- Interrupts (interrupt.c) -----------------------------------------------------------------*/
 
 /* Whether ERROR is a foreign interrupt that plain protected calls may not swallow. */

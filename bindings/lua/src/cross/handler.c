@@ -114,9 +114,10 @@ static int note_raise(lua_State *L)
     }
 #endif
     ss_lua_state_drain(L, state);
-    if (ss_lua_to_error(L, 1) || is_being_raised(L, state))
+    if (ss_lua_to_error(L, 1) || is_being_raised(L, state) ||
+        ss_lua_is_raised_again(L, state, 1, L, 2))
         return 0;
-    /* An equal string was another error: only values with an identity can be recognised. */
+    /* An equal string was another error: values without an identity are not recognised by it. */
     ss_lua_forget_equal(L, state, 1);
     origin.unwound = comes_from_wrap(L, &origin.dead);
     (void)ss_lua_ties_make(L, state, 1, &origin);

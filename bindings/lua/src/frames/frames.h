@@ -52,6 +52,9 @@ void ss_lua_log_coroutines(ss_lua_state *state, const void *above, ss_lua_activa
 uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames,
                             ss_lua_activation_log *log);
 
+/* Where the Lua function with that CallInfo goes on; NULL where this copy of Lua hides it. */
+const void *ss_lua_saved_pc(const void *ci);
+
 /* The token of a gap. */
 uintptr_t ss_lua_gap(const char *reason);
 

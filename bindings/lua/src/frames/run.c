@@ -42,6 +42,15 @@ uintptr_t ss_lua_run_cut(const ss_lua_layout *layout, const ss_lua_cursor *at)
     return ss_lua_gap("outer Lua frames omitted: number unknown");
 }
 
+const void *ss_lua_saved_pc(const void *ci)
+{
+    const ss_lua_layout *layout = ss_lua_layout_peek();
+
+    if (!layout || layout->failure || layout->saved_pc == SS_LUA_UNKNOWN)
+        return NULL;
+    return (const void *)ss_lua_word((uintptr_t)ci + layout->saved_pc);
+}
+
 uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames,
                             ss_lua_activation_log *log)
 {

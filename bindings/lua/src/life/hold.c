@@ -46,6 +46,7 @@ void ss_lua_forget_last(ss_lua_state *state)
 
     state->last = (stacksplice_ties){NULL, NULL, 0};
     state->raising = (ss_lua_raising){NULL, NULL, NULL};
+    state->resumed.L = NULL;
     if (held)
         held->lpVtbl->Release(held);
     stacksplice_ties_drop(&gone);

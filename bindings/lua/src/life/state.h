@@ -15,6 +15,13 @@ typedef struct ss_lua_raising {
     const void *ci, *function;
 } ss_lua_raising;
 
+/* The activation to which coroutine.resume returned the state's last error. */
+typedef struct ss_lua_resumed {
+    lua_State *L; /* NULL: none */
+    const void *ci, *function, *pc;
+    int results; /* the register of the first result, as lua_getlocal counts */
+} ss_lua_resumed;
+
 /* A hook that an interrupt displaced. */
 typedef struct ss_lua_displaced {
     lua_State *L;
@@ -44,6 +51,7 @@ struct ss_lua_state {
     bool shows_locals;     /* errors keep the local variables of their frames */
     bool last_raised;      /* raised since a host's C code originated it last */
     ss_lua_raising raising;
+    ss_lua_resumed resumed;
     int handling; /* > 0 while a message handler of ours runs */
     bool interrupted;
     lua_Hook interrupt_hook;   /* of the copy of the binding that marked the state */
