@@ -109,7 +109,7 @@ function(pc_file component pc_description)
 endfunction()
 pc_file(stacksplice "${PROJECT_DESCRIPTION}" -lstacksplice)
 pc_file(winrt "The Windows Runtime error API of stacksplice by its bare header and function names"
-  -lstacksplice-winrt)
+  -Wl,--push-state,--no-as-needed,-lstacksplice-winrt,--pop-state)
 pc_file(cpp "stacksplice for C++17 programs")
 pc_file(lua "stacksplice for programs that embed Lua ${STACKSPLICE_LUA_FOUND}"
   -lstacksplice-lua -Wl,-z,nodelete)

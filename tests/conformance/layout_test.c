@@ -1,6 +1,8 @@
 /* The binary interface: identifiers, the order of methods, sizes and offsets. */
+#define INITGUID
 #include "conformance.h"
 
+#include <stacksplice/winrt/combaseapi.h>
 #include <stacksplice/winrt/stowedexception.h>
 
 #include <stdlib.h>
@@ -16,7 +18,17 @@ STATIC_CHECK(sizeof(WCHAR) == 2 && sizeof(OLECHAR) == 2);
 STATIC_CHECK(sizeof(HRESULT) == 4 && sizeof(BOOL) == 4 && sizeof(ULONG) == 4);
 STATIC_CHECK(sizeof(UINT_PTR) == sizeof(void *) && sizeof(USHORT) == 2 && sizeof(BYTE) == 1);
 STATIC_CHECK((HRESULT)-1 < 0 && (ULONG)-1 > 0);
+STATIC_CHECK(sizeof(INT8) == 1 && sizeof(INT16) == 2 && sizeof(LONGLONG) == 8 &&
+             sizeof(SCODE) == 4);
+STATIC_CHECK((INT8)-1 < 0 && (INT16)-1 < 0 && (LONGLONG)-1 < 0 && (LONG_PTR)-1 < 0 &&
+             (SCODE)-1 < 0);
+STATIC_CHECK(sizeof(UINT8) == 1 && sizeof(UINT16) == 2 && sizeof(ULONGLONG) == 8);
+STATIC_CHECK((UINT8)-1 > 0 && (UINT16)-1 > 0 && (ULONGLONG)-1 > 0 && (ULONG_PTR)-1 > 0);
+STATIC_CHECK(sizeof(BOOLEAN) == 1 && sizeof(UCHAR) == 1 && sizeof(SIZE_T) == sizeof(void *));
+STATIC_CHECK(sizeof(DWORD_PTR) == sizeof(void *) && sizeof(HANDLE) == sizeof(void *));
 STATIC_CHECK(sizeof(GUID) == 16);
+STATIC_CHECK(EXCEPTION_RO_ORIGINATEERROR == 0x40080201 &&
+             EXCEPTION_RO_TRANSFORMERROR == 0x40080202);
 STATIC_CHECK(sizeof(HSTRING_HEADER) == (sizeof(void *) == 8 ? 24 : 20));
 
 /* ---- Stowed exceptions -----------------------------------------------------------------------*/
@@ -228,4 +240,81 @@ FRESH_TEST(test_methods_by_number)
     release(out);
     release(language);
     release(error);
+}
+
+/* ---- What programs declare by the macros of Windows ------------------------------------------*/
+
+/* {5C2F6A1E-0B7D-4D39-9A55-6C1E20F3A8B4} */
+DEFINE_GUID(IID_ICounter, 0x5c2f6a1e, 0x0b7d, 0x4d39, 0x9a, 0x55, 0x6c, 0x1e, 0x20, 0xf3, 0xa8,
+            0xb4);
+
+#define INTERFACE ICounter
+DECLARE_INTERFACE_(ICounter, IUnknown)
+{
+#ifndef __cplusplus
+    STDMETHOD(QueryInterface)(THIS_ REFIID riid, void **object) PURE;
+    STDMETHOD_(ULONG, AddRef)(THIS) PURE;
+    STDMETHOD_(ULONG, Release)(THIS) PURE;
+#endif
+    STDMETHOD(Add)(THIS_ DWORD_PTR amount, PDWORD sum) PURE;
+    STDMETHOD_(BOOLEAN, IsEven)(THIS) PURE;
+};
+
+static DWORD count;
+
+#ifdef __cplusplus
+struct Counter final : ICounter {
+    STDMETHODIMP QueryInterface(REFIID, void **) override
+    {
+        return E_NOINTERFACE;
+    }
+    STDMETHODIMP_(ULONG) AddRef() override
+    {
+        return 1;
+    }
+    STDMETHODIMP_(ULONG) Release() override
+    {
+        return 1;
+    }
+    STDMETHODIMP Add(DWORD_PTR amount, PDWORD sum) override
+    {
+        *sum = count += (DWORD)amount;
+        return S_OK;
+    }
+    STDMETHODIMP_(BOOLEAN) IsEven() override
+    {
+        return count % 2 == 0;
+    }
+};
+static Counter counter;
+#else
+static STDMETHODIMP add(ICounter *This, DWORD_PTR amount, PDWORD sum)
+{
+    UNREFERENCED_PARAMETER(This);
+    *sum = count += (DWORD)amount;
+    return S_OK;
+}
+
+static STDMETHODIMP_(BOOLEAN) is_even(ICounter *This)
+{
+    UNREFERENCED_PARAMETER(This);
+    return count % 2 == 0;
+}
+
+static const ICounterVtbl counter_table = {NULL, NULL, NULL, add, is_even};
+static ICounter counter = {&counter_table};
+#endif
+
+TEST(test_interfaces_and_identifiers_by_macros)
+{
+    static const unsigned char last[] = {0x9a, 0x55, 0x6c, 0x1e, 0x20, 0xf3, 0xa8, 0xb4};
+    ICounter *object = &counter;
+    DWORD sum = 0;
+
+    assert_int_equal(CALL(object, Add, 3, &sum), S_OK);
+    assert_int_equal(sum, 3);
+    assert_false(CALL0(object, IsEven));
+    assert_int_equal(IID_ICounter.Data1, 0x5c2f6a1e);
+    assert_int_equal(IID_ICounter.Data3, 0x4d39);
+    assert_memory_equal(IID_ICounter.Data4, last, sizeof last);
 }

@@ -54,12 +54,26 @@ static const struct {
     {RPC_E_CHANGED_MODE, 0x80010106, OLESTR("Cannot change thread mode after it is set.\r\n")},
     {RPC_E_WRONG_THREAD, 0x8001010E,
      OLESTR("The application called an interface that was marshalled for a different thread.\r\n")},
+    {DISP_E_UNKNOWNINTERFACE, 0x80020001, OLESTR("Unknown interface.\r\n")},
+    {DISP_E_MEMBERNOTFOUND, 0x80020003, OLESTR("Member not found.\r\n")},
+    {DISP_E_PARAMNOTFOUND, 0x80020004, OLESTR("Parameter not found.\r\n")},
+    {DISP_E_TYPEMISMATCH, 0x80020005, OLESTR("Type mismatch.\r\n")},
+    {DISP_E_UNKNOWNNAME, 0x80020006, OLESTR("Unknown name.\r\n")},
+    {DISP_E_BADVARTYPE, 0x80020008, OLESTR("Bad variable type.\r\n")},
+    {DISP_E_EXCEPTION, 0x80020009, OLESTR("Exception occurred.\r\n")},
+    {DISP_E_OVERFLOW, 0x8002000A, OLESTR("Out of present range.\r\n")},
+    {DISP_E_BADINDEX, 0x8002000B, OLESTR("Invalid index.\r\n")},
+    {DISP_E_BADPARAMCOUNT, 0x8002000E, OLESTR("Invalid number of parameters.\r\n")},
+    {DISP_E_PARAMNOTOPTIONAL, 0x8002000F, OLESTR("Parameter not optional.\r\n")},
+    {DISP_E_DIVBYZERO, 0x80020012, OLESTR("Division by zero.\r\n")},
+    {STG_E_FILENOTFOUND, 0x80030002, NULL}, /* "%1 could not be found." */
     {CLASS_E_NOAGGREGATION, 0x80040110,
      OLESTR("Class does not support aggregation (or class object is remote)\r\n")},
     {CLASS_E_CLASSNOTAVAILABLE, 0x80040111,
      OLESTR("ClassFactory cannot supply requested class\r\n")},
     {REGDB_E_CLASSNOTREG, 0x80040154, OLESTR("Class not registered\r\n")},
     {CO_E_NOTINITIALIZED, 0x800401F0, OLESTR("CoInitialize has not been called.\r\n")},
+    {CO_E_OBJNOTREG, 0x800401FB, OLESTR("Object is not registered\r\n")},
     {__HRESULT_FROM_WIN32(ERROR_FILE_NOT_FOUND), 0x80070002,
      OLESTR("The system cannot find the file specified.\r\n")},
     {__HRESULT_FROM_WIN32(ERROR_PATH_NOT_FOUND), 0x80070003,
@@ -75,8 +89,11 @@ static const struct {
     {__HRESULT_FROM_WIN32(ERROR_NOT_SUPPORTED), 0x80070032,
      OLESTR("The request is not supported.\r\n")},
     {E_INVALIDARG, 0x80070057, OLESTR("The parameter is incorrect.\r\n")},
+    {E_NOT_SUFFICIENT_BUFFER, 0x8007007A,
+     OLESTR("The data area passed to a system call is too small.\r\n")},
     {__HRESULT_FROM_WIN32(ERROR_FILENAME_EXCED_RANGE), 0x800700CE,
      OLESTR("The filename or extension is too long.\r\n")},
+    {__HRESULT_FROM_WIN32(ERROR_MORE_DATA), 0x800700EA, OLESTR("More data is available.\r\n")},
     {__HRESULT_FROM_WIN32(ERROR_ARITHMETIC_OVERFLOW), 0x80070216,
      OLESTR("Arithmetic result exceeded 32 bits.\r\n")},
     {__HRESULT_FROM_WIN32(ERROR_UNHANDLED_EXCEPTION), 0x8007023E, NULL},
@@ -84,13 +101,16 @@ static const struct {
      OLESTR("Recursion too deep; the stack overflowed.\r\n")},
     {__HRESULT_FROM_WIN32(ERROR_NO_UNICODE_TRANSLATION), 0x80070459,
      OLESTR("No mapping for the Unicode character exists in the target multi-byte code page.\r\n")},
-    {__HRESULT_FROM_WIN32(ERROR_NOT_FOUND), 0x80070490, OLESTR("Element not found.\r\n")},
+    {E_NOT_SET, 0x80070490, OLESTR("Element not found.\r\n")},
     {__HRESULT_FROM_WIN32(ERROR_CANCELLED), 0x800704C7,
      OLESTR("The operation was canceled by the user.\r\n")},
     {__HRESULT_FROM_WIN32(ERROR_TIMEOUT), 0x800705B4,
      OLESTR("This operation returned because the timeout period expired.\r\n")},
     {__HRESULT_FROM_WIN32(RPC_S_SERVER_UNAVAILABLE), 0x800706BA,
      OLESTR("The RPC server is unavailable.\r\n")},
+    {E_NOT_VALID_STATE, 0x8007139F,
+     OLESTR("The group or resource is not in the correct state to perform the requested "
+            "operation.\r\n")},
     {JSCRIPT_E_CANTEXECUTE, 0x89020001, NULL},
 };
 
@@ -135,6 +155,9 @@ TEST(test_hresult_from_win32)
 
 TEST(test_hresult_parts)
 {
+    assert_int_equal(E_NOT_SET, HRESULT_FROM_WIN32(ERROR_NOT_FOUND));
+    assert_int_equal(E_NOT_VALID_STATE, HRESULT_FROM_WIN32(ERROR_INVALID_STATE));
+    assert_int_equal(E_NOT_SUFFICIENT_BUFFER, HRESULT_FROM_WIN32(ERROR_INSUFFICIENT_BUFFER));
     assert_true(SUCCEEDED(S_OK) && SUCCEEDED(S_FALSE) && !SUCCEEDED(E_FAIL));
     assert_true(FAILED(E_FAIL) && FAILED(0x80000000) && !FAILED(S_FALSE));
     assert_int_equal(HRESULT_FACILITY(E_INVALIDARG), FACILITY_WIN32);

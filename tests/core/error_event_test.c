@@ -55,7 +55,9 @@ FRESH_TEST(test_event_parameters)
             RoOriginateErrorW(event_cases[i].hr, 0, event_cases[i].message);
         check_row(i, seen.count, 1);
         check_row(i, seen.last.size, sizeof seen.last);
-        check_row(i, seen.last.code, event_cases[i].transform ? 0x40080202 : 0x40080201);
+        check_row(i, seen.last.code,
+                  event_cases[i].transform ? EXCEPTION_RO_TRANSFORMERROR
+                                           : EXCEPTION_RO_ORIGINATEERROR);
         check_row(i, seen.last.parameter_count, event_cases[i].transform ? 4 : 3);
         /* HRESULTs are zero-extended. */
         if (event_cases[i].transform)

@@ -44,7 +44,7 @@
 struct IUnknown;
 struct IRestrictedErrorInfo;
 extern "C" {
-#else
+#elif !defined(STACKSPLICE_WINRT_RESTRICTEDERRORINFO_H) /* C99 takes no typedef twice */
 typedef struct IUnknown IUnknown;
 typedef struct IRestrictedErrorInfo IRestrictedErrorInfo;
 #endif

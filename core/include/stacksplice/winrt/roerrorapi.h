@@ -33,9 +33,9 @@
 /* ---- Reporting flags -------------------------------------------------------------------------*/
 
 /*
- * Process-wide.  A debugger event is raised if FORCEEXCEPTIONS, or a debugger is attached and not
- * SUPPRESSEXCEPTIONS (see stacksplice/debugger.h).  Errors are stored if USESETERRORINFO and not
- * SUPPRESSSETERRORINFO.  The default is USESETERRORINFO.
+ * Process-wide.  The host's hook gets a debugger event if FORCEEXCEPTIONS is set; an attached
+ * debugger and SUPPRESSEXCEPTIONS change nothing (see stacksplice/debugger.h).  Errors are stored
+ * if USESETERRORINFO and not SUPPRESSSETERRORINFO.  The default is USESETERRORINFO.
  */
 typedef enum RO_ERROR_REPORTING_FLAGS {
     RO_ERROR_REPORTING_NONE = 0x0,
@@ -55,6 +55,10 @@ STACKSPLICE_WINRT_API HRESULT RoGetErrorReportingFlags(UINT32 *flags)
  */
 STACKSPLICE_WINRT_API HRESULT RoSetErrorReportingFlags(UINT32 flags)
     STACKSPLICE_WINRT_LINK(RoSetErrorReportingFlags);
+
+/* The codes of Windows' first-chance exceptions: of a stacksplice_debug_event, too. */
+#define EXCEPTION_RO_ORIGINATEERROR 0x40080201u
+#define EXCEPTION_RO_TRANSFORMERROR 0x40080202u
 
 /* ---- Origination -----------------------------------------------------------------------------*/
 
@@ -209,7 +213,8 @@ typedef HRESULT(STDAPICALLTYPE *PINSPECT_MEMORY_CALLBACK)(void *context, UINT_PT
 
 /*
  * The address of a thread's error object in another process or a core dump.  ANCHOR_ADDRESS stands
- * for what Windows calls the TEB address: stacksplice_thread_anchor() of that thread.
+ * for what Windows calls the TEB address: stacksplice_thread_anchor() of that thread, which is in
+ * stacksplice/debugger.h.
  * S_OK; S_FALSE and 0 when the thread has no error object of this library.
  * Errors: E_POINTER if read or error_address is NULL; E_INVALIDARG if machine is unknown;
  * HRESULT_FROM_WIN32(ERROR_INVALID_DATA) if there is no anchor of a known version at that address;

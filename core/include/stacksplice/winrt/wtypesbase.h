@@ -48,6 +48,8 @@
 #define STDMETHODIMP HRESULT STDMETHODCALLTYPE
 #define STDMETHODIMP_(type) type STDMETHODCALLTYPE
 
+#define UNREFERENCED_PARAMETER(parameter) ((void)(parameter))
+
 #if defined(STACKSPLICE_STATIC)
 #define STACKSPLICE_WINRT_API EXTERN_C
 #else
@@ -63,6 +65,7 @@
 /* ---- Numbers and text ------------------------------------------------------------------------*/
 
 typedef uint8_t BYTE;
+typedef uint8_t UCHAR;
 typedef uint16_t WORD;
 typedef uint32_t DWORD;
 typedef int16_t SHORT;
@@ -71,19 +74,35 @@ typedef int32_t INT;
 typedef uint32_t UINT;
 typedef int32_t LONG;
 typedef uint32_t ULONG;
+typedef int8_t INT8;
+typedef uint8_t UINT8;
+typedef int16_t INT16;
+typedef uint16_t UINT16;
 typedef int32_t INT32;
 typedef uint32_t UINT32;
 typedef int64_t INT64;
 typedef uint64_t UINT64;
+typedef int64_t LONGLONG;
+typedef uint64_t ULONGLONG;
 typedef intptr_t INT_PTR;
 typedef uintptr_t UINT_PTR;
+typedef intptr_t LONG_PTR;
+typedef uintptr_t ULONG_PTR;
+typedef uintptr_t DWORD_PTR;
+typedef uintptr_t SIZE_T;
 typedef int32_t BOOL;
 typedef int32_t HRESULT;
+typedef int32_t SCODE;
 typedef char CHAR;
 typedef void *PVOID;
 typedef void *LPVOID;
+typedef const void *LPCVOID;
+typedef void *HMODULE;
 typedef ULONG *PULONG;
+typedef DWORD *PDWORD;
+typedef CHAR *PSTR;
 typedef CHAR *LPSTR;
+typedef const CHAR *PCSTR;
 typedef const CHAR *LPCSTR;
 
 #ifndef TRUE
