@@ -291,6 +291,20 @@ def test_doctor_says_what_is_there():
     assert fine == ("nothing is missing\n" in text) == (not text.count("\nmissing "))
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_doctor_does_not_depend_on_how_long_stacks_may_be(child, limit):
+    source = f"""
+import io, stacksplice
+def deep(left):
+    return deep(left - 1) if left else stacksplice.doctor(io.StringIO())
+before = deep(0)
+stacksplice.set_max_frames({limit})
+print(before, deep(0), deep(50))
+"""
+    before, *after = child(source).stdout.split()
+    assert set(after) == {before}
+
+
 def test_the_command_ends_with_what_doctor_finds():
     done = subprocess.run([*MODULE, "doctor"], capture_output=True, text=True, env=environment(), timeout=60)
     assert done.returncode == (0 if "nothing is missing\n" in done.stdout else 1), done.stderr
