@@ -45,7 +45,6 @@ x(
 return nil + 1
 return key < 3
 return key.x.y
-local function f() return f() + 1 end f()
 return pcall(key)
 return select('#', pcall(interrupt))
 return tostring(select(2, pcall(key)))
@@ -149,6 +148,11 @@ class Case:
             for value in (None, 3, 4):
                 show(f"send, then {source}", coroutine.send, value)
 
+    def overflow(self) -> None:
+        """With one runtime only: it takes as long as all the rest."""
+        source = "local function f() return f() + 1 end f()"
+        show(source, self.run, source)
+
     def recursion(self) -> None:
         def nest(depth: int) -> object:
             if depth == 0:
@@ -194,5 +198,7 @@ for options in OPTIONS:
     case.coroutines()
     case.recursion()
     case.late()
+    if not options:
+        case.overflow()
     if "max_memory" in options:
         case.without_memory()

@@ -90,9 +90,17 @@ class TestCase(unittest.TestCase):
 
 @pytest.fixture
 def run(child, tmp_path):
-    """Runs pytest on SOURCE (in test_it.py) with the plugin: its output."""
+    """Runs pytest on SOURCE (in test_it.py) with the plugin: its output.  BESIDE_OTHERS: with the other
+    installed plugins, too, which take five times as long to load as all the rest."""
 
-    def run(source: str, *arguments: str, plugin: bool = True, status: int = 1, **variables: str) -> str:
+    def run(
+        source: str,
+        *arguments: str,
+        plugin: bool = True,
+        beside_others: bool = False,
+        status: int = 1,
+        **variables: str,
+    ) -> str:
         (tmp_path / "test_it.py").write_text(source)
         loaded = ["-p", "stacksplice.pytest_plugin"] if plugin else ["-p", "no:stacksplice.pytest_plugin"]
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *loaded, *arguments]
@@ -100,6 +108,8 @@ def run(child, tmp_path):
         environment.pop("PYTEST_ADDOPTS", None)
         environment.pop("GITHUB_ACTIONS", None)
         environment.pop("PYTEST_XDIST_WORKER", None)
+        if not beside_others:
+            environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         done = subprocess.run(
             [*command, "--rootdir", str(tmp_path), "-c", "/dev/null", str(tmp_path)],
             capture_output=True,
@@ -189,7 +199,7 @@ def test_files_for_junit(run, tmp_path):
 
 def test_workers_of_xdist(run, tmp_path):
     pytest.importorskip("xdist")
-    output = run(SUITE, "-n", "2", "--junitxml=report.xml")
+    output = run(SUITE, "-n", "2", "--junitxml=report.xml", beside_others=True)
     assert "4 failed, 2 passed, 1 skipped, 1 xfailed, 2 errors" in output
     assert len(sections(output)) == 5
     assert (tmp_path / "report.xml").read_text().count(COMBINED) == 5
@@ -206,7 +216,7 @@ def test_modules_that_cannot_be_collected(run, tmp_path, raises):
     (found,) = sections(output)
     assert ("ImportError: unhandled" if "import" in raises else COMBINED) in found
     if importlib.util.find_spec("xdist"):
-        output = run(before + raises + "\n", "-n", "1")
+        output = run(before + raises + "\n", "-n", "1", beside_others=True)
         assert len(sections(output)) == 1
 
 
@@ -269,7 +279,7 @@ def test_loaded_when_it_is_installed(run):
     installed = importlib.metadata.entry_points(group="pytest11", name="stacksplice.pytest_plugin")
     if not installed:
         pytest.skip("this stacksplice is not installed but in PYTHONPATH")
-    output = run(SUITE, plugin=True, status=1)
+    output = run(SUITE, beside_others=True)
     assert len(sections(output)) == 5
     (point,) = {point.value for point in installed}
     assert point == "stacksplice.pytest_plugin"
@@ -301,7 +311,8 @@ def annotations(output: str) -> list[str]:
 def test_annotations_on_github(run, arguments):
     if arguments:
         pytest.importorskip("xdist")
-    found = annotations(run(SUITE, *arguments, GITHUB_ACTIONS="true"))
+    beside_others = bool(arguments)
+    found = annotations(run(SUITE, *arguments, beside_others=beside_others, GITHUB_ACTIONS="true"))
     line = SUITE[: SUITE.index("raise ValueError")].count("\n") + 1
     assert (
         len(found) == 5 and len({each for each in found if "title=test_it.py%3A%3Atest_call::" in each}) == 1
@@ -309,7 +320,7 @@ def test_annotations_on_github(run, arguments):
     for each in found:
         assert each.startswith(f"::error file=test_it.py,line={line},title=test_it.py%3A%3A")
     assert [each for each in found if each.endswith("::ValueError: unhandled")]
-    assert annotations(run(SUITE, *arguments)) == []
+    assert annotations(run(SUITE, *arguments, beside_others=beside_others)) == []
 
 
 def test_no_text_of_an_error_ends_an_annotation(run):
