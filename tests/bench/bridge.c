@@ -149,7 +149,7 @@ static _Noreturn void give_up(const char *what)
 {
     if (PyErr_Occurred())
         PyErr_Print();
-    fprintf(stderr, "bench: %s\n", what);
+    fprintf(stderr, "%s\n", what);
     exit(2);
 }
 

@@ -18,7 +18,7 @@
 
 static _Noreturn void give_up(const char *what)
 {
-    fprintf(stderr, "bench: %s\n", what);
+    fprintf(stderr, "%s\n", what);
     exit(2);
 }
 
