@@ -122,6 +122,26 @@ static int fail_to_allocate(lua_State *L)
     return 0;
 }
 
+/* A host's coroutine, which no script has. */
+static lua_State *hosted;
+
+static int keep(lua_State *L)
+{
+    hosted = lua_newthread(L);
+    lua_pushvalue(L, 1);
+    lua_xmove(L, hosted, 1);
+    (void)luaL_ref(L, LUA_REGISTRYINDEX);
+    return 0;
+}
+
+static int resume_kept(lua_State *L)
+{
+    int results;
+
+    (void)stacksplice_lua_resume(hosted, L, 0, &results);
+    return 0;
+}
+
 static void run(const char *script)
 {
     lua_State *L = NEW_STATE(allocate, NULL);
@@ -130,6 +150,8 @@ static void run(const char *script)
     lua_register(L, "crash", crash);
     lua_register(L, "call", call);
     lua_register(L, "log", log_now);
+    lua_register(L, "keep", keep);
+    lua_register(L, "resume_kept", resume_kept);
     lua_register(L, "damage", damage);
     lua_register(L, "fail_to_free", fail_to_free);
     lua_register(L, "fail_to_allocate", fail_to_allocate);
@@ -269,6 +291,14 @@ static const struct {
      "local function outer() coroutine.resume(co) end\n"
      "outer()",
      4},
+#if LUA_VERSION_NUM >= 504
+    {"local function inner() fail_to_allocate() local t = {} return t end\n"
+     "local closing = setmetatable({}, {__close = function() inner() end})\n"
+     "local co = coroutine.create(function() local c <close> = closing coroutine.yield() end)\n"
+     "local function outer() coroutine.resume(co) coroutine.close(co) end\n"
+     "outer()",
+     4},
+#endif
 };
 
 static void check_each(bool in_thread)
@@ -309,6 +339,24 @@ TEST(test_each_signal_at_each_place)
 TEST(test_each_signal_in_a_thread)
 {
     check_each(true);
+}
+
+TEST(test_a_coroutine_that_only_the_host_knows)
+{
+    const char *gap;
+
+    if (IS_INSTRUMENTED)
+        SKIP("a sanitizer's handlers end the process in their own way");
+    signal_number = 0;
+    assert_int_equal(run_child("keep(function() fail_to_allocate() local t = {} return t end)\n"
+                               "local function outer() resume_kept() end\n"
+                               "outer()",
+                               false),
+                     SIGSEGV);
+    gap = strstr(text, "[gap: frames of a coroutine missing: not known which one runs here]\n");
+    assert_non_null(gap);
+    assert_non_null(strstr(gap, "(Lua) File \"crashes.lua\", line 2, in outer\n"));
+    assert_null(strstr(gap, "line 1, in"));
 }
 
 /* Lua ends the process by abort() if an error has no protected call around it. */

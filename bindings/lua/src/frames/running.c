@@ -1,7 +1,7 @@
 /*
  * What Lua's own loop runs, in no call to C, so that no call site tells of it: a signal has
  * interrupted it, or its allocator captures.  It is a coroutine that the innermost site's function
- * has resumed, or a state whose address lies in these frames.  Nothing else is followed.
+ * has resumed or closes, or a state whose address lies in these frames.  Nothing else is followed.
  */
 #include "frames/splice.h"
 
@@ -25,17 +25,19 @@ static bool is_of_lua(const ss_lua_collection *c, uint32_t frame)
 /* The innermost frames of the interpreter, if they are inside of all sites. */
 static bool find_loop(const ss_lua_collection *c, loop *found)
 {
-    uint32_t limit = c->site_count ? c->sites[0].frame : c->walk->frame_count;
+    uint32_t limit = c->walk->frame_count;
     bool is_sure = false;
     uint32_t at = 0;
 
+    if (c->site_count) /* the frame inside of it is that of the function that it called */
+        limit = c->sites[0].frame ? c->sites[0].frame - 1 : 0;
     while (at < limit && !is_of_lua(c, at))
         at++;
     for (found->first = at; at < limit && is_of_lua(c, at); at++)
         is_sure |= ss_lua_mark_of(c, at) == SS_LUA_MARK_INTERNAL;
     found->end = at;
     found->resumed = ss_lua_resumes_between(c, at, limit);
-    return is_sure && (found->resumed || !c->site_count);
+    return is_sure;
 }
 
 /* Whether a call to C that has no known site is inside of all sites. */
@@ -81,9 +83,9 @@ static bool runs_lua(const ss_lua_layout *layout, lua_State *L)
            read_word(function, &function);
 }
 
-/* The coroutine that the function of SITE has resumed: coroutine.wrap has it as an upvalue, others
-   as an argument. */
-static lua_State *resumed_by(const ss_lua_layout *layout, const ss_lua_call_site *site)
+/* The coroutine that the function of SITE has resumed or is closing: coroutine.wrap has it as an
+   upvalue, others as an argument.  None but one that runs now is in Lua code. */
+static lua_State *entered_by(const ss_lua_layout *layout, const ss_lua_call_site *site)
 {
     lua_State *parent = site->L, *found;
 
@@ -152,12 +154,14 @@ bool ss_lua_push_running(ss_lua_collection *c)
     if (c->capturing || !find_loop(c, &in) || calls_unknown(c, &in))
         return true;
     stacksplice_walk_refuse(c->walk); /* it depends on more than is reported */
-    if (in.resumed)
-        site.L = c->site_count ? resumed_by(c->layout, &c->sites[0]) : NULL;
-    else
+    if (c->site_count)
+        site.L = entered_by(c->layout, &c->sites[0]);
+    else if (!in.resumed)
         site.L = state_in(c, &in);
     if (!site.L)
-        return true;
+        return !in.resumed || (ss_lua_splice(c, in.first, in.end - in.first) &&
+                               ss_lua_push(c, ss_lua_gap("frames of a coroutine missing: "
+                                                         "not known which one runs here")));
     site.frame = in.first;
     site.interpreter = ss_lua_interpreter_of(c, site.L);
     ss_lua_log_coroutine(c, site.L);
