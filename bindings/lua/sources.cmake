@@ -7,6 +7,7 @@ set(sources
   src/life/tables.c
   src/calibrate/blocks.c
   src/calibrate/call_info.c
+  src/calibrate/state_words.c
   src/calibrate/entry.c
   src/calibrate/filler.c
   src/calibrate/layout.c

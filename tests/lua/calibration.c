@@ -61,3 +61,14 @@ TEST(test_learning_reads_frames_only_where_a_site_keeps_nothing_in_registers)
     if (all_in_registers(layout))
         assert_int_equal(reads, 0);
 }
+
+/* Without these, a script's message handler runs on where an interrupt is raised. */
+TEST(test_learning_finds_the_message_handler_and_whether_hooks_may_run)
+{
+    const ss_lua_layout *layout = ss_lua_layout_get();
+
+    assert_null(layout->failure);
+    assert_int_not_equal(layout->handler, SS_LUA_UNKNOWN);
+    assert_int_not_equal(layout->hooks, SS_LUA_UNKNOWN);
+    assert_int_not_equal(layout->handler, layout->hooks - layout->hooks % sizeof(uintptr_t));
+}

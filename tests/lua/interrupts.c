@@ -61,6 +61,15 @@ static const char *const swallowing[] = {
     "reached = 1 return pcall(plain_border, function() return pcall(interrupt) end)",
     "reached = 1 while true do plain_border(interrupt) end",
     "reached = 1 collectgarbage() pcall(interrupt) reached = 2",
+    /* Handlers that run on, if they are called. */
+    "reached = 1 xpcall(interrupt, function() while true do end end) reached = 2",
+    "reached = 1 xpcall(function() pcall(interrupt) end, function() while true do end end)\n"
+    "reached = 2",
+    "reached = 1 xpcall(interrupt, coroutine.wrap(function() while true do end end)) reached = 2",
+    "reached = 1 xpcall(pcall, coroutine.wrap(function() while true do end end), interrupt)\n"
+    "reached = 2",
+    "reached = 1 coroutine.wrap(xpcall)(function() pcall(interrupt) reached = 2 end,\n"
+    "function() while true do end end) reached = 3",
 };
 
 INTERRUPT_TEST(test_it_gets_through)
@@ -77,6 +86,41 @@ INTERRUPT_TEST(test_it_gets_through)
         error->lpVtbl->Release(error);
         assert_clean(L);
     }
+}
+
+static int text_of(lua_State *L)
+{
+    (void)luaL_tolstring(L, 1, NULL);
+    return 1;
+}
+
+/* What is raised later has its handler again, and one in C is called. */
+INTERRUPT_TEST(test_handlers_come_back)
+{
+    lua_State *L = *state;
+
+    assert_int_equal(
+        run(L, "local function outer(e) seen = e return e end\n"
+               "xpcall(function()\n"
+               "  stacksplice.pcall(xpcall, interrupt, function() seen = 'inner' end)\n"
+               "  stacksplice.pcall(function()\n"
+               "    xpcall(function() pcall(interrupt) end, function() seen = 'inner' end) end)\n"
+               "  error('later', 0) end, outer)\n"
+               "assert(seen == 'later') seen = nil\n"
+               "coroutine.wrap(function()\n"
+               "  xpcall(function()\n"
+               "    stacksplice.pcall(xpcall, interrupt, function() seen = 'inner' end)\n"
+               "    error('later', 0) end, outer) end)()\n"
+               "assert(seen == 'later')"),
+        S_OK);
+    assert_int_equal(luaL_loadstring(L, "interrupt()"), LUA_OK);
+    lua_pushcfunction(L, text_of);
+    lua_insert(L, 1);
+    assert_int_equal(lua_pcall(L, 0, 0, 1), LUA_ERRRUN);
+    assert_string_equal(lua_tostring(L, -1), "stop");
+    lua_settop(L, 0);
+    assert_int_equal(luaL_dostring(L, "pcall(error)"), LUA_OK);
+    assert_clean(L);
 }
 
 INTERRUPT_TEST(test_our_own_pcall_catches_it)

@@ -172,6 +172,72 @@ print(stacksplice.deadline({seconds = 0.02, name = "rules"}, outer))
     end
   end)
 
+  it("ends what runs where Lua calls no hooks, and what Lua calls because of the error", function()
+    local function looping(event) return setmetatable({}, {[event] = spin}) end
+    local ways = {
+      handler = function() xpcall(spin, spin) end,
+      handler_at_work = function() xpcall(error, spin) end,
+      handler_elsewhere = function() xpcall(spin, coroutine.wrap(spin)) end,
+      handler_of_coroutine = function() coroutine.wrap(xpcall)(spin, spin) end,
+      finalizer = function()
+        looping("__gc") -- luacheck: no unused
+        collectgarbage()
+      end,
+      hook = function()
+        local called
+        debug.sethook(function()
+          if not called then
+            called = true
+            spin()
+          end
+        end, "", 1)
+        spin()
+      end,
+      new_coroutines = function() while true do pcall(coroutine.wrap(spin)) end end,
+    }
+    if _VERSION ~= "Lua 5.3" then
+      local opened = load("local c <close> = ... coroutine.yield() error('no')")
+      function ways.closed_coroutine()
+        local co = coroutine.create(opened)
+        coroutine.resume(co, looping("__close"))
+        coroutine.close(co)
+      end
+      function ways.failed_coroutine()
+        local wrapped = coroutine.wrap(opened)
+        wrapped(looping("__close"))
+        pcall(wrapped)
+      end
+    end
+    for name, way in pairs(ways) do
+      local ok, err = pcall(stacksplice.deadline, soon(), way)
+      debug.sethook()
+      assert.is_false(ok, name)
+      assert.equal(TIMED_OUT, type(err) == "userdata" and err.hresult or err, name)
+    end
+  end)
+
+  it("ends a function that goes on after the error", function()
+    local function chain()
+      local again = setmetatable({}, {})
+      getmetatable(again).__close = function() load("local f, c <close> = ... f()")(spin, again) end
+      load("local f, c <close> = ... f()")(spin, again)
+    end
+    local function finalizers()
+      for _ = 1, 3 do setmetatable({}, {__gc = spin}) end
+      collectgarbage()
+    end
+    local ok, err = pcall(stacksplice.deadline, soon(), function()
+      stacksplice.pcall(spin)
+      if _VERSION ~= "Lua 5.3" then pcall(chain) end
+      while true do
+        stacksplice.pcall(finalizers)
+        pcall(stacksplice.xpcall, spin, spin)
+      end
+    end)
+    assert.is_false(ok)
+    assert.equal(TIMED_OUT, err.hresult)
+  end)
+
   it("does not end other code while the function is suspended", function()
     local co = coroutine.create(function()
       return stacksplice.deadline(soon("suspended"), function()

@@ -10,7 +10,8 @@
 
 enum {
     TIMED_OUT = (int)0x800705B4u, /* HRESULT_FROM_WIN32(ERROR_TIMEOUT) */
-    RESTS = 50                    /* interrupts between two errors */
+    RESTS = 50,                   /* interrupts between the first two errors */
+    INSISTENT_RESTS = 10          /* and between later ones */
 };
 
 static void ss_lua_deadline_hook(lua_State *L, lua_Debug *activation);
@@ -69,9 +70,10 @@ static void raise_error(lua_State *L, ss_lua_deadline *d, const void *above)
         (void)luaL_error(L, "%s", d->text); /* no memory, or the host has errors switched off */
     ss_lua_push_error(L, d->state, *holder);
     ss_lua_drop_holder(L, -2);
-    d->raised = true;
     ss_lua_interrupt_set(L, d->state, above);
-    (void)lua_error(L);
+    d->state->insists = d->raised;
+    d->raised = true;
+    (void)ss_lua_raise_interrupt(L);
 }
 
 static SS_LUA_NOINLINE void ss_lua_deadline_hook(lua_State *L, lua_Debug *activation)
@@ -83,7 +85,8 @@ static SS_LUA_NOINLINE void ss_lua_deadline_hook(lua_State *L, lua_Debug *activa
         lua_sethook(L, NULL, 0, 0);
         return;
     }
-    d->rests = RESTS; /* the handler leaves the hooks alone from here on */
+    d->rests =
+        d->raised ? INSISTENT_RESTS : RESTS; /* the handler leaves the hooks alone from here on */
     give_back(d, SS_LUA_HERE());
     raise_error(L, d, SS_LUA_HERE());
 }
@@ -116,8 +119,10 @@ void ss_lua_strike(void *data)
         own++;
     for (uint32_t i = 0; own < log.state_count && i <= own; i++)
         if (lua_topointer(log.states[i], LUA_REGISTRYINDEX) ==
-            lua_topointer(d->L, LUA_REGISTRYINDEX))
+            lua_topointer(d->L, LUA_REGISTRYINDEX)) {
             hook(d, log.states[i]);
+            ss_lua_let_hooks_run(log.states[i]);
+        }
 }
 
 SS_LUA_NOINLINE void ss_lua_strike_end(lua_State *L, ss_lua_deadline *d)

@@ -46,6 +46,9 @@ typedef struct ss_lua_layout {
     uint16_t status;   /* 32 bits: wanted results and every flag that lua_getinfo reads */
     uint32_t tail;     /* in the status: the flag of a function that was entered by a tail call */
     uint16_t closure_function; /* of the lua_CFunction in a C closure */
+    /* Byte offsets in a lua_State. */
+    uint16_t handler; /* a word: how far above the stack's base the message handler is; 0: none */
+    uint16_t hooks;   /* a byte: 1, or 0 while no hook may run */
     /* Tags of function values, one word after their start. */
     uint8_t light_tag, closure_tag, lua_tag;
 } ss_lua_layout;

@@ -91,6 +91,7 @@ static void settle_all(ss_lua_sample *sample)
     settle(&layout->top, sure);
     settle(&layout->closure_function, sure);
     ss_lua_sample_settle_words(sample);
+    ss_lua_sample_settle_state(sample);
 }
 
 /* If memory runs out midway, keep nothing: a place could be wrong, or a site missing. */

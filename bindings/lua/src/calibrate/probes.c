@@ -43,6 +43,7 @@ int ss_lua_probe_continuation_called(lua_State *L, const ss_lua_entry *entry)
 
 void ss_lua_probe_hook_called(lua_State *L, const ss_lua_entry *entry)
 {
+    ss_lua_sample_hooks(sample, L, false);
     ss_lua_sample_visit(sample, L, entry, true);
 }
 
@@ -69,6 +70,32 @@ static int probe_saved_pc(lua_State *L)
 static int probe_status(lua_State *L)
 {
     ss_lua_sample_status(sample, L);
+    return 0;
+}
+
+static int probe_handler(lua_State *L)
+{
+    ss_lua_sample_handler(sample, L, (int)lua_tointeger(L, 1));
+    return 0;
+}
+
+/* The handler stands above the arguments. */
+static int call_handled(lua_State *L)
+{
+    int handler = lua_gettop(L) + 1;
+
+    lua_pushcfunction(L, probe_handler);
+    lua_pushcfunction(L, probe_handler);
+    lua_pushinteger(L, handler);
+    (void)lua_pcall(L, 1, 0, handler);
+    lua_pushcfunction(L, probe_handler);
+    (void)lua_pcall(L, 0, 0, 0);
+    return 0;
+}
+
+static int probe_hooks(lua_State *L)
+{
+    ss_lua_sample_hooks(sample, L, true);
     return 0;
 }
 
@@ -170,9 +197,17 @@ static int clear_hook(lua_State *L)
 }
 
 static const luaL_Reg probes[] = {
-    {"C", ss_lua_probe},    {"T", ss_lua_probe_true}, {"resume", resume_new_thread},
-    {"hook", set_hook},     {"unhook", clear_hook},   {"info", probe_call_info},
-    {"pc", probe_saved_pc}, {"status", probe_status}, {NULL, NULL},
+    {"C", ss_lua_probe},
+    {"T", ss_lua_probe_true},
+    {"resume", resume_new_thread},
+    {"hook", set_hook},
+    {"unhook", clear_hook},
+    {"info", probe_call_info},
+    {"pc", probe_saved_pc},
+    {"status", probe_status},
+    {"handled", call_handled},
+    {"open", probe_hooks},
+    {NULL, NULL},
 };
 
 #define ROW(name, call) {#name, body_##name},

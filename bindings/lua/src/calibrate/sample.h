@@ -11,7 +11,7 @@
 #include "calibrate/calibrate.h"
 
 enum { SS_LUA_REGISTERS = 6, SS_LUA_SLOTS = 128, SS_LUA_VISIT_FRAMES = 240 };
-enum { SS_LUA_CALL_INFO_WORDS = 12 };
+enum { SS_LUA_CALL_INFO_WORDS = 12, SS_LUA_STATE_WORDS = 40 };
 
 /* What the functions of entry.c store: the callee-saved registers of the call site, on the stack
    right below its frame. */
@@ -44,6 +44,14 @@ typedef struct ss_lua_words {
     bool pc_seen, tail_seen;
 } ss_lua_words;
 
+/* What a word or a byte of a lua_State cannot be, after some looks. */
+typedef struct ss_lua_state_words {
+    uint32_t count; /* of the words of a coroutine; 0 until the first look */
+    bool handled, hooked, unhooked;
+    bool not_handler[SS_LUA_STATE_WORDS];
+    bool not_hooks[SS_LUA_STATE_WORDS * sizeof(uintptr_t)];
+} ss_lua_state_words;
+
 /*
  * A return address into the interpreter at which nothing is left to learn.  Its frame takes SIZE
  * bytes, and the frames outside of it were examined.
@@ -65,6 +73,7 @@ typedef struct ss_lua_sample {
     bool contradicted; /* the second state disagreed about the CallInfo */
     bool again;        /* slots came into question after visits at which nobody looked at them */
     ss_lua_words words;
+    ss_lua_state_words state_words;
     const uintptr_t *own; /* starts of our functions that call Lua, which end an unwinding */
     uint32_t own_count;
     const ss_lua_entry *entry; /* of the visit */
@@ -109,8 +118,16 @@ void ss_lua_sample_saved_pc(ss_lua_sample *sample, lua_State *L, int turn);
 /* Learn which word of a CallInfo has the flags, from all activations. */
 void ss_lua_sample_status(ss_lua_sample *sample, lua_State *L);
 
-/* Turn the remaining candidate words of a CallInfo into offsets. */
+/* Learn where a coroutine keeps its message handler.  A C function calls the caller protected, with
+   the handler at INDEX of its own stack; 0: without one. */
+void ss_lua_sample_handler(ss_lua_sample *sample, lua_State *L, int index);
+
+/* Learn where a coroutine keeps whether hooks may run now. */
+void ss_lua_sample_hooks(ss_lua_sample *sample, lua_State *L, bool may_run);
+
+/* Turn the remaining candidates into offsets: words of a CallInfo; of a lua_State. */
 void ss_lua_sample_settle_words(ss_lua_sample *sample);
+void ss_lua_sample_settle_state(ss_lua_sample *sample);
 
 /* Turn the candidates into the tables of the layout. */
 void ss_lua_sample_finish(ss_lua_sample *sample);

@@ -139,6 +139,9 @@ const char *const ss_lua_snippets[] = {
     "local function v(...) local a, b = status(...) return f(...) end v() v(1, 2, 3)\n"
     "pcall(f) pcall(g) pcall(status) xpcall(error, function() return g() end)\n"
     "local t = setmetatable({}, {__index = g, __call = h}) local x = t.x t() return t()",
+    /* the lua_State */
+    "coroutine.wrap(function() open() handled() hook(1) open() local x = 1 open() unhook()\n"
+    "  local function f(...) handled(...) return handled() end f(1) pcall(f, 1, 2) open() end)()",
     "coroutine.wrap(function() status() coroutine.yield() return pcall(status) end)()",
     NULL,
 };

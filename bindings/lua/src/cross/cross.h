@@ -44,6 +44,18 @@ bool ss_lua_is_interrupted(lua_State *L, const ss_lua_state *state);
 /* Push the error object to raise again, or nil. [-0, +1, -] */
 void ss_lua_push_interrupt(lua_State *L);
 
+/*
+ * Raise the value at the top past the message handlers of scripts.  Lua would call them first, for
+ * what a hook raises even with hooks off, so that nothing ends them.  The protected call that this
+ * ends puts its caller's handler back.  Handlers that are C functions without upvalues, as those of
+ * hosts, are called. [-1, +0, e]
+ */
+int ss_lua_raise_interrupt(lua_State *L);
+
+/* In a signal handler: let the hook of L run where Lua switches hooks off, in finalizers and in other
+   hooks.  An error ends them as any other does. */
+void ss_lua_let_hooks_run(lua_State *L);
+
 /* Clear the mark and restore each coroutine's own hook. [-0, +0, -] */
 void ss_lua_interrupt_clear(lua_State *L, ss_lua_state *state);
 

@@ -5,6 +5,7 @@
  * __close methods alone that the interrupt runs on its way: they are clean-up code.
  */
 #include "cross/cross.h"
+#include "frames/run.h"
 
 bool ss_lua_is_interrupt(IUnknown *error)
 {
@@ -47,7 +48,7 @@ static bool is_closing(lua_State *L, const ss_lua_state *state)
     ss_lua_activation_log log;
     bool inside = false;
 
-    if (!state->closing.ci)
+    if (!state->closing.ci || state->insists)
         return false;
     if (state->closing.L == L)
         return has_activation(L, state->closing.ci);
@@ -83,6 +84,42 @@ static bool closes_for_error(lua_State *L, lua_Debug *activation)
              lua_rawequal(L, -1, top + 1);
     lua_settop(L, top);
     return closes;
+}
+
+/* ---- Raising ---------------------------------------------------------------------------------*/
+
+/* Whether the message handler that is DISTANCE above the base of L's stack is a C function without
+   upvalues, as hosts and debug.traceback are. */
+static bool is_plain_c(const ss_lua_layout *layout, lua_State *L, uintptr_t distance)
+{
+    uintptr_t ci = ss_lua_ci_at_level(L, 0), outer;
+
+    if (!ci || layout->previous == SS_LUA_UNKNOWN || layout->function == SS_LUA_UNKNOWN)
+        return false;
+    while ((outer = ss_lua_word(ci + layout->previous)))
+        ci = outer;
+    distance += ss_lua_word(ci + layout->function);
+    return *(const uint8_t *)(distance + sizeof(uintptr_t)) == layout->light_tag;
+}
+
+int ss_lua_raise_interrupt(lua_State *L)
+{
+    const ss_lua_layout *layout = ss_lua_layout_get();
+    uintptr_t *handler = NULL;
+
+    if (layout && layout->handler != SS_LUA_UNKNOWN)
+        handler = (uintptr_t *)((uintptr_t)L + layout->handler);
+    if (handler && *handler && !is_plain_c(layout, L, *handler))
+        *handler = 0;
+    return lua_error(L);
+}
+
+void ss_lua_let_hooks_run(lua_State *L)
+{
+    const ss_lua_layout *layout = ss_lua_layout_peek();
+
+    if (layout && layout->hooks != SS_LUA_UNKNOWN)
+        *(volatile uint8_t *)((uintptr_t)L + layout->hooks) = true;
 }
 
 /* ---- The hook --------------------------------------------------------------------------------*/
@@ -151,7 +188,7 @@ static void raise_again(lua_State *L, lua_Debug *activation)
     if (is_closing(L, state))
         return;
     ss_lua_push_interrupt(L);
-    lua_error(L);
+    (void)ss_lua_raise_interrupt(L);
 }
 
 /* ---- Marking ---------------------------------------------------------------------------------*/
@@ -229,7 +266,7 @@ void ss_lua_interrupt_clear(lua_State *L, ss_lua_state *state)
     if (!state->interrupted)
         return;
     running_threads(L, SS_LUA_HERE(), &log);
-    state->interrupted = false;
+    state->interrupted = state->insists = false;
     state->closing = (ss_lua_closing){NULL, NULL};
     atomic_fetch_sub(&ss_lua_the_shared->interrupted_states, 1);
     for (uint32_t i = 0; i < state->displaced_count; i++) {

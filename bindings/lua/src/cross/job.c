@@ -70,7 +70,8 @@ bool ss_lua_take_interrupt(lua_State *L, lua_State *called, const void *above, H
     if (!state || !ss_lua_is_interrupted(called, state))
         return false;
     ss_lua_push_interrupt(L);
-    ss_lua_interrupt_clear(L, state);
+    if (!state->insists)
+        ss_lua_interrupt_clear(L, state);
     *hr = ss_lua_originate_top(L, &now);
     lua_pop(L, 1);
     return true;

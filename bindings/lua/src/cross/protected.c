@@ -35,6 +35,11 @@ static int catch_interrupt(lua_State *L, ss_lua_state *state)
     return 3;
 }
 
+static bool may_catch(lua_State *L, const ss_lua_state *state)
+{
+    return state->interrupted && !state->insists && ss_lua_is_interrupted(L, state);
+}
+
 /* Push the value that was raised: the handler may have replaced it. */
 static void push_raised_value(lua_State *L, int status)
 {
@@ -54,7 +59,7 @@ static SS_LUA_NOINLINE int finish_failed(lua_State *L, ss_lua_state *state, int 
                                          const void *above)
 {
     luaL_checkstack(L, LUA_MINSTACK, "too many results"); /* which may fill the stack */
-    if (state && ss_lua_is_interrupted(L, state))
+    if (state && may_catch(L, state))
         return catch_interrupt(L, state);
     lua_pushboolean(L, 0);
     lua_insert(L, -2);
@@ -75,8 +80,7 @@ static SS_LUA_NOINLINE int finish(lua_State *L, int status, lua_KContext handlin
        before. */
     if (state && (int)handling < state->handling)
         state->handling = (int)handling;
-    if ((status == LUA_OK || status == LUA_YIELD) &&
-        !(state && state->interrupted && ss_lua_is_interrupted(L, state)))
+    if ((status == LUA_OK || status == LUA_YIELD) && !(state && may_catch(L, state)))
         return lua_gettop(L) - HANDLER;
     return finish_failed(L, state, status, SS_LUA_HERE());
 }

@@ -86,6 +86,7 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
     const void *above = SS_LUA_HERE();
     ss_lua_state *state;
     IUnknown **holder;
+    bool interrupts;
 
     if (SUCCEEDED(hr))
         raise_text(L, "stacksplice_lua_raise: %s is a success code", hr);
@@ -98,9 +99,10 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
     if (!*holder)
         raise_text(L, "error %s has no error object", hr);
     push_raised(L, state, *holder);
-    if (ss_lua_is_interrupt(*holder))
+    interrupts = ss_lua_is_interrupt(*holder);
+    if (interrupts)
         ss_lua_interrupt_set(L, state, above);
     ss_lua_drop_holder(L, -2);
-    (void)lua_error(L);
+    (void)(interrupts ? ss_lua_raise_interrupt(L) : lua_error(L));
     __builtin_unreachable();
 }

@@ -54,6 +54,8 @@ struct ss_lua_state {
     ss_lua_resumed resumed;
     int handling; /* > 0 while a message handler of ours runs */
     bool interrupted;
+    bool
+        insists; /* the interrupt spares no clean-up, and nothing but its deadline's end clears it */
     lua_Hook interrupt_hook;   /* of the copy of the binding that marked the state */
     lua_State *interrupt_base; /* the outermost coroutine that was interrupted */
     ss_lua_closing closing;
