@@ -17,7 +17,7 @@ static void tell_thread(const ss_report *r, uint32_t index, uint64_t except)
     ss_writer_utf8(r->w, thread->name, strlen(thread->name), SS_ESCAPE_LINE);
     if (answered) {
         ss_writer_text(r->w, ", most recent call first):\n");
-        ss_report_stack(r, (ss_shown_stack){thread->frames, NULL, thread->count, NULL}, 4);
+        ss_report_stack(r, (ss_shown_stack){thread->frames, NULL, thread->count, NULL, 0}, 4);
     } else {
         ss_writer_text(r->w, ") has not answered in time\n");
     }
@@ -47,7 +47,7 @@ static void put_thread(const ss_report *r, ss_emit *e, uint32_t index, uint64_t 
     ss_emit_integer(e, "thread_id", (int64_t)thread->id);
     ss_emit_text(e, "name", thread->name);
     ss_emit_boolean(e, "answered", answered);
-    ss_visit_stack(r, e, (ss_shown_stack){thread->frames, NULL, answered ? thread->count : 0, NULL},
+    ss_visit_stack(r, e, (ss_shown_stack){thread->frames, NULL, answered ? thread->count : 0, NULL, 0},
                    answered ? stacksplice_frames_left_out(thread->frames, thread->count) : 0);
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }

@@ -32,6 +32,7 @@ typedef struct ss_record {
     stacksplice_record fixed; /* (RO) what debuggers read */
     ss_error *error;          /* (RO) this error, or the one that this node belongs to */
     ss_held language;         /* (RO) */
+    int64_t taken_at;         /* (RO) see ss_stack */
     _Atomic uint64_t epoch;   /* (ATOMIC) of the code that the frames lead to: see ss_settle */
 } ss_record;
 

@@ -6,6 +6,7 @@
 #include <stacksplice/source.h>
 
 #include <string.h>
+#include <time.h>
 
 enum { MOST_FRAMES = 65535 };
 
@@ -116,6 +117,15 @@ static void take_new(ss_stack *stack, uint32_t limit, const ss_held *language, c
     stack->to_store = stack->count;
 }
 
+/* No file that was written before has a later date. */
+static int64_t now(void)
+{
+    struct timespec time = {0, 0};
+
+    (void)clock_gettime(CLOCK_REALTIME, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
 void ss_stack_take(ss_stack *stack, const ss_held *language, const void *above)
 {
     uint32_t limit = stacksplice_max_frames();
@@ -126,6 +136,7 @@ void ss_stack_take(ss_stack *stack, const ss_held *language, const void *above)
     if (!stack->frames)
         take_new(stack, limit, language, above);
     stack->epoch = ss_code_epoch();
+    stack->taken_at = now();
 }
 
 void ss_stack_done(ss_stack *stack)
@@ -140,4 +151,5 @@ void ss_stack_store(const ss_stack *stack, ss_record *record, uintptr_t *storage
     record->fixed.frames = (uintptr_t)(stack->to_store ? storage : stack->frames);
     record->fixed.frame_count = stack->count;
     atomic_init(&record->epoch, stack->epoch);
+    record->taken_at = stack->taken_at;
 }

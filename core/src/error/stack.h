@@ -10,6 +10,7 @@ typedef struct ss_stack {
     const uintptr_t *frames;
     uint32_t count;
     uint64_t epoch;    /* see ss_code_epoch */
+    int64_t taken_at;  /* nanoseconds since 1970 of the clock by which files are dated */
     uint32_t to_store; /* elements that a record has to store: 0 where the exception keeps them */
     uintptr_t *heap;   /* the memory of frames when the limit is above the default */
     uintptr_t room[SS_DEFAULT_MAX_FRAMES];

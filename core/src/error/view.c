@@ -27,6 +27,7 @@ static void fill(ss_record *record, ss_error_view *view)
         .hresult = record->fixed.hresult,
         .description = ss_error_description(error, &length),
         .message = ss_error_message(error, &length),
+        .taken_at = record->taken_at,
         .thread_id = record->fixed.thread_id,
         .frames = frames_of(record),
         .frame_count = record->fixed.frame_count,

@@ -18,6 +18,7 @@ typedef struct ss_error_view {
     const WCHAR *description;            /* the HRESULT's own text, with its \r\n */
     const WCHAR *message;                /* the restricted description */
     WCHAR reference[SS_REFERENCE_UNITS]; /* empty on a node */
+    int64_t taken_at;                    /* nanoseconds since 1970, when the stack was taken */
     uint64_t thread_id;                  /* gettid() where it was captured */
     const uintptr_t *frames;             /* the combined stack, or the language exception's own */
     uint32_t frame_count;

@@ -131,12 +131,12 @@ bool ss_facts_has_own_message(const ss_facts *facts)
 
 static ss_shown_stack stack_of_told(const stacksplice_told_stack *stack)
 {
-    return (ss_shown_stack){NULL, stack->frames, stack->count, NULL};
+    return (ss_shown_stack){NULL, stack->frames, stack->count, NULL, 0};
 }
 
 static ss_shown_stack stack_of_view(const ss_error_view *view)
 {
-    return (ss_shown_stack){view->frames, NULL, view->frame_count, NULL};
+    return (ss_shown_stack){view->frames, NULL, view->frame_count, NULL, view->taken_at};
 }
 
 ss_shown_stack ss_facts_stack(const ss_facts *facts)

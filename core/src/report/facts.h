@@ -17,6 +17,7 @@ typedef struct ss_shown_stack {
     const stacksplice_told_frame *frames;
     uint32_t count;          /* of either */
     const ss_locals *locals; /* of ELEMENTS; or NULL */
+    int64_t taken_at;        /* see ss_error_view; 0: unknown */
 } ss_shown_stack;
 
 /* The source of an error's facts: one of the two. */

@@ -109,6 +109,13 @@ static inline void ss_report_put(const ss_report *r, const char *text, stackspli
 /* Write one frame as one line of text, its source line where it can be read, and its variables. */
 void ss_report_frame(const ss_report *r, const ss_shown_frame *shown, unsigned indent);
 
+/* Before the frames of STACK: files that were written after it have other lines. */
+static inline void ss_report_dates(const ss_report *r, ss_shown_stack stack)
+{
+    if (r->source)
+        r->source->newest = stack.taken_at;
+}
+
 /* Copy the source line of FRAME to LINE, as ss_source_line does. */
 size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
                         char line[SS_SOURCE_LINE_MAX], uint32_t *column);

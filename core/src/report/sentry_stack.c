@@ -2,6 +2,7 @@
 #include "report/sentry.h"
 
 #include "resolve/glue.h"
+#include "splice/unloaded.h"
 
 #include <string.h>
 
@@ -92,6 +93,10 @@ static void emit_address(const element *of, const ss_shown_frame *shown)
 {
     const stacksplice_frame *f = shown->frame;
 
+    if (ss_unloaded_is(f->address)) { /* no address that an image of the event has */
+        ss_emit_text(of->e, "package", f->module);
+        return;
+    }
     ss_emit_hex(of->e, "instruction_addr", f->address, 1);
     if (f->function && f->function_offset)
         ss_emit_hex(of->e, "symbol_addr", f->address - (uintptr_t)f->function_offset, 1);
@@ -172,6 +177,7 @@ void ss_sentry_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, ss_im
 
     if (!stack.count)
         return;
+    ss_report_dates(r, stack);
     ss_emit_begin(e, "stacktrace", STACKSPLICE_OBJECT);
     /* The innermost address is a return address, too: nothing was interrupted. */
     ss_emit_text(e, "instruction_addr_adjustment", "all");

@@ -1,6 +1,7 @@
 #include "report/source_line.h"
 
 #include "base/alloc.h"
+#include "splice/source.h"
 
 #include <errno.h>
 #include <string.h>
@@ -31,7 +32,11 @@ void ss_source_close(ss_source *source)
     if (is_still_ours(source))
         close(source->fd);
     ss_free(source->path);
-    *source = SS_SOURCE_NONE;
+    source->path = NULL;
+    source->fd = -1;
+    source->begin = 0;
+    source->end = 0;
+    source->line = 0;
     errno = saved;
 }
 
@@ -45,12 +50,13 @@ static void open_file(ss_source *source, const char *file)
         source->fd = -1;
     }
     if (source->fd >= 0) {
+        source->written_at = (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
         source->device = status.st_dev;
         source->inode = status.st_ino;
     }
 }
 
-/* Whether FILE can be read. */
+/* Whether FILE is one to read. */
 static bool turn_to(ss_source *source, const char *file)
 {
     size_t size = strlen(file) + 1;
@@ -63,6 +69,18 @@ static bool turn_to(ss_source *source, const char *file)
             memcpy(source->path, file, size);
     }
     return source->fd >= 0;
+}
+
+/* Whether the open file can have the lines that ran; if not, notes why. */
+static bool is_as_it_was(ss_source *source, const char *file)
+{
+    if (*file != '/' && ss_folder_has_changed())
+        source->is_elsewhere = true;
+    else if (source->newest && source->written_at > source->newest)
+        source->is_newer = true;
+    else
+        return true;
+    return false;
 }
 
 /* ---- Its bytes -------------------------------------------------------------------------------*/
@@ -191,6 +209,15 @@ SS_NOINLINE static size_t read_without_memory(ss_source *source, uint32_t line, 
     return length;
 }
 
+bool ss_source_refuses(ss_source *source, const char *file)
+{
+    int saved = errno;
+    bool refuses = turn_to(source, file) && !is_as_it_was(source, file);
+
+    errno = saved;
+    return refuses;
+}
+
 size_t ss_source_line(ss_source *source, const char *file, uint32_t line,
                       char out[SS_SOURCE_LINE_MAX], uint32_t *column)
 {
@@ -198,7 +225,7 @@ size_t ss_source_line(ss_source *source, const char *file, uint32_t line,
     size_t length = 0;
 
     *column = 0;
-    if (line && turn_to(source, file)) {
+    if (line && turn_to(source, file) && is_as_it_was(source, file)) {
         if (source->path) {
             reader r = {source, source->path + strlen(source->path) + 1, WINDOW, 0};
 

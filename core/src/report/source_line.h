@@ -13,8 +13,12 @@ enum { SS_SOURCE_LINE_MAX = 500 };
  * as SS_SOURCE_NONE.
  */
 typedef struct ss_source {
+    int64_t newest; /* nanoseconds since 1970: no line of a file written later; 0: of any */
+    bool is_newer, is_elsewhere; /* why a line was refused */
+    bool has_told;               /* of either */
     char *path; /* and the window behind it, in one block; NULL: none, or no memory for it */
     int fd;     /* -1: PATH is no file to read */
+    int64_t written_at;
     dev_t device;
     ino_t inode;
     off_t begin; /* of what is in the window, END bytes */
@@ -35,10 +39,16 @@ int ss_source_open(const char *file);
  * length in bytes, 0 when there is none to show.  A longer line ends in dots.  Sets *COLUMN to
  * where OUT begins in the line: 1 is its first byte; 0 when there is none.
  *
+ * Refuses a file that was written after SOURCE->newest, and a relative name when the folder that it
+ * began at is not the one of now: these are not the lines that ran.
+ *
  * Opens only regular files, so it never waits.  It opens no files of the kernel: a script could
  * give a name below /proc, /sys or /dev, or a link to one, to read its host's secrets.
  */
 size_t ss_source_line(ss_source *source, const char *file, uint32_t line,
                       char out[SS_SOURCE_LINE_MAX], uint32_t *column);
+
+/* Whether FILE can be read, but ss_source_line refuses it. */
+bool ss_source_refuses(ss_source *source, const char *file);
 
 #endif

@@ -205,13 +205,21 @@ static void put_frame(const ss_report *r, const stacksplice_frame *frame)
     put_trust(r, frame->trust);
 }
 
+/* Whether the file of SHOWN, of a living error, is no longer the one that ran. */
+static bool is_refused(const ss_report *r, const ss_shown_frame *shown)
+{
+    return !shown->told && !r->bare && r->source && shown->frame->file && !shown->frame->chunk &&
+           ss_source_refuses(r->source, shown->frame->file);
+}
+
 /* Whether the caller has written SHOWN in the look of its language. */
 static bool put_own_look(const ss_report *r, const ss_shown_frame *shown)
 {
     const stacksplice_told_frame live = {.frame = *shown->frame, .glue = shown->glue};
     stacksplice_told_text text = {NULL, 0};
 
-    if (!r->look || r->all_frames || shown->frame->kind != STACKSPLICE_FRAME_SCRIPT ||
+    if (!r->look || r->all_frames || is_refused(r, shown) ||
+        shown->frame->kind != STACKSPLICE_FRAME_SCRIPT ||
         shown->frame->trust == STACKSPLICE_TRUST_INFERRED ||
         !ss_report_has_own_look(r, shown->frame))
         return false;

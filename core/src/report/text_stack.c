@@ -191,6 +191,21 @@ static void put_missing(const printer *p)
     ss_writer_text(p->r->w, "\n");
 }
 
+/* Say why lines of source are missing, once in a report. */
+static void put_refused(const printer *p)
+{
+    ss_source *source = p->r->source;
+
+    if (!source || source->has_told || !(source->is_newer || source->is_elsewhere))
+        return;
+    source->has_told = true;
+    put_indent(p);
+    ss_writer_text(p->r->w, source->is_newer
+                                ? "... no lines of files that were changed after this\n"
+                                : "... no lines of files with relative names: the working "
+                                  "directory has changed\n");
+}
+
 bool ss_report_stack_shows(const ss_report *r, ss_shown_stack stack)
 {
     const printer p = {.r = r, .stack = stack, .folds = ss_report_folds(r, stack)};
@@ -212,6 +227,7 @@ void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent)
     bool last = r->order == STACKSPLICE_ORDER_NEWEST_LAST;
     element e = {0, 0};
 
+    ss_report_dates(r, stack);
     if (last)
         put_shell(&p);
     for (uint32_t at = last ? end : 0; at != (last ? 0 : end) && !r->w->failed;) {
@@ -227,4 +243,5 @@ void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent)
                  p.hidden == 1 ? " glue frame hidden\n" : " glue frames hidden\n");
     if (p.lineless && !r->failfast)
         put_missing(&p);
+    put_refused(&p);
 }

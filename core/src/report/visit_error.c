@@ -77,7 +77,8 @@ static bool emit_node(const ss_error_view *node, void *data)
     ss_emit_begin(w->e, NULL, STACKSPLICE_OBJECT);
     ss_emit_text(w->e, "language", node->receiver);
     ss_emit_integer(w->e, "thread_id", (int64_t)node->thread_id);
-    ss_visit_stack(w->r, w->e, (ss_shown_stack){node->frames, NULL, node->frame_count, NULL},
+    ss_visit_stack(w->r, w->e,
+                   (ss_shown_stack){node->frames, NULL, node->frame_count, NULL, node->taken_at},
                    node->frames_left_out);
     ss_emit_end(w->e, STACKSPLICE_OBJECT);
     return !w->e->stopped;

@@ -26,6 +26,7 @@ void ss_visit_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, uint32
 {
     resolving to = {.r = r, .e = e};
 
+    ss_report_dates(r, stack);
     ss_emit_begin(e, "stack", STACKSPLICE_ARRAY);
     for (uint32_t i = 0; i < stack.count && !e->stopped; i++) {
         to.locals = ss_locals_of(stack.locals, i);
@@ -49,7 +50,7 @@ stacksplice_hresult stacksplice_stack_visit(const uintptr_t *frames, uint32_t co
     if (!ss_visitor_is_valid(visitor))
         return E_INVALIDARG;
     ss_emit_begin(&e, key, STACKSPLICE_OBJECT);
-    ss_visit_stack(&r, &e, (ss_shown_stack){frames, NULL, count, NULL},
+    ss_visit_stack(&r, &e, (ss_shown_stack){frames, NULL, count, NULL, 0},
                    stacksplice_frames_left_out(frames, count));
     ss_emit_end(&e, STACKSPLICE_OBJECT);
     return e.stopped ? S_FALSE : S_OK;

@@ -5,10 +5,12 @@
 
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static stacksplice_source sources[SS_MAX_SOURCES]; /* (RO) below count */
 static _Atomic uint32_t count;                     /* (ATOMIC) only grows */
 SS_LOCK(sources_lock);
+static struct stat first_folder; /* (RO) once there is a source */
 
 uint32_t ss_source_count(void)
 {
@@ -28,6 +30,14 @@ bool ss_sources_report(void)
         if (!sources[i].reports)
             return false;
     return true;
+}
+
+bool ss_folder_has_changed(void)
+{
+    struct stat folder;
+
+    return ss_source_count() && (stat(".", &folder) || folder.st_dev != first_folder.st_dev ||
+                                 folder.st_ino != first_folder.st_ino);
 }
 
 static const stacksplice_source *find(const char *language, const void *identity)
@@ -101,6 +111,8 @@ stacksplice_hresult stacksplice_add_source(const stacksplice_source *source)
         hr = E_OUTOFMEMORY;
     } else {
         memcpy(&sources[last], source, source->size);
+        if (!last)
+            (void)stat(".", &first_folder);
         atomic_store_explicit(&count, last + 1, memory_order_release);
     }
     ss_lock_drop(&sources_lock);

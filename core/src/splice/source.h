@@ -12,6 +12,12 @@ uint32_t ss_source_count(void);
 
 const stacksplice_source *ss_source_at(uint32_t index);
 
+/*
+ * Whether the working directory is another one than when the first source began: what scripts call
+ * their files by relative names then is elsewhere.
+ */
+bool ss_folder_has_changed(void);
+
 /* Whether every source reports what its frames depend on (stacksplice_source.reports). */
 bool ss_sources_report(void);
 
