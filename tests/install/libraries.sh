@@ -77,14 +77,14 @@ nm -D --defined-only "$libraries/libstacksplice.so" | grep -q 'stacksplice_versi
 # A static library for Lua hosts shows the functions of its header, and shares what else it has.
 if [ -e "$libraries/libstacksplice-lua.a" ]; then
     nm -A --defined-only "$libraries/libstacksplice-lua.a" | awk '$(NF-1) ~ /[A-Z]/ { print $NF }' |
-        grep -v '^stacksplice_\|^luaopen_stacksplice$\|^ss_lua_' >"$work/strange" || true
+        grep -v '^stacksplice_\|^luaopen_stacksplice\(_host\)\?$\|^ss_lua_' >"$work/strange" || true
     [ ! -s "$work/strange" ] || fail "libstacksplice-lua.a: $(cat "$work/strange")"
 fi
 
-# The Lua module shows the one function that Lua calls.
+# The Lua module shows the two functions that Lua calls.
 module=$libraries/lua/5.4/stacksplice.so
 if [ -e "$module" ]; then
-    [ "$(exported "$module")" = luaopen_stacksplice ] || fail "$module exports $(exported "$module")"
+    [ "$(exported "$module" | tr '\n' ' ' | tr -s ' ')" = "luaopen_stacksplice luaopen_stacksplice_host " ] || fail "$module exports $(exported "$module")"
     readelf -d "$module" | grep -q 'FLAGS_1.*NODELETE' || fail "$module can be unmapped"
 fi
 

@@ -291,14 +291,14 @@ static const char *const scripts[] = {
     "local v = new() local ok, got = pcall(stacksplice.deadline, {seconds = 60}, fail, v) check(v, "
     "got)",
     "stacksplice.install()()",
-    "assert(type(stacksplice.doctor()) == 'boolean')",
+    "assert(type(require('stacksplice.host').doctor()) == 'boolean')",
     "stacksplice.set_max_frames(stacksplice.set_max_frames(20))",
-    "stacksplice.redaction {names = {'pin'}, emails = true}\n"
-    "stacksplice.redaction {hook = function(text) return text .. '!' end}\n"
+    "require('stacksplice.host').redaction {names = {'pin'}, emails = true}\n"
+    "require('stacksplice.host').redaction {hook = function(text) return text .. '!' end}\n"
     "local text = stacksplice.traceback('password=x') assert(starved(text) or "
     "text:find('redacted'))\n"
     "text = stacksplice.redact('token=x') assert(starved(text) or text:find('redacted'))\n"
-    "stacksplice.redaction {}",
+    "require('stacksplice.host').redaction {}",
     "local v = new() local ok, got = pcall(border, function() fail(v) end) check(v, got)",
     "local v = new() call_slot(function() fail(v) end)",
     "local v = new() call_within(function() fail(v) end)",

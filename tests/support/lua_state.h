@@ -23,6 +23,7 @@ static inline lua_State *fill_state(lua_State *L)
     assert_non_null(L);
     luaL_openlibs(L);
     luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
+    luaL_requiref(L, "stacksplice.host", luaopen_stacksplice_host, 0);
     lua_settop(L, 0);
     return L;
 }

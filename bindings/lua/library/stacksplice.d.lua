@@ -140,14 +140,6 @@ function stacksplice.error(value, cause) end
 ---@return stacksplice.Stack
 function stacksplice.capture(skip, limit) end
 
----Choose what reports of this process leave out, in all languages and formats. The default: values named
----password, token, key and the like, tokens known by their form, credentials in URLs. Each call replaces
----what the last one set. on: false turns these rules off; emails: addresses, too; names: further names of
----secrets; hook: called with each text after the rules and its kind ("message", "source", "path", "local"),
----returns the text to show. Where it fails or cannot be called, the text is "[redacted: hook failed]".
----@param options? {on?: boolean, emails?: boolean, names?: string[], hook?: fun(text: string, kind: string): string}
-function stacksplice.redaction(options) end
-
 ---A text as reports show it, for what a program writes of its errors by itself.
 ---@param text string
 ---@return string
@@ -231,10 +223,5 @@ function stacksplice.install(options) end
 ---@param ... any
 ---@return any ...
 function stacksplice.deadline(seconds, f, ...) end
-
----Print what is installed, what is missing, and what to do about it:
----`lua -lstacksplice -e "stacksplice.doctor()"`.
----@return boolean nothing_is_missing
-function stacksplice.doctor() end
 
 return stacksplice

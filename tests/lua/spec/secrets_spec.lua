@@ -1,6 +1,7 @@
 -- luacheck: std +busted
 -- Secrets in Lua's errors, and every report of them.
 local stacksplice = require "stacksplice"
+local host = require "stacksplice.host"
 
 local SECRET = "hunter2"
 
@@ -11,7 +12,7 @@ end
 
 describe("reports", function()
   after_each(function()
-    stacksplice.redaction()
+    host.redaction()
   end)
 
   it("have no secrets", function()
@@ -43,20 +44,20 @@ describe("reports", function()
 
   it("follow rules", function()
     local err = failing("password=abc user_pin=1234 bob@example.org")
-    stacksplice.redaction {emails = true, names = {"pin"}}
+    host.redaction {emails = true, names = {"pin"}}
     assert.is_truthy(err:text():find("user_pin=[redacted: secret] [redacted: e-mail]", 1, true))
-    stacksplice.redaction {on = false}
+    host.redaction {on = false}
     assert.is_truthy(err:text():find("password=abc", 1, true))
     for _, wrong in ipairs {{names = {"a b"}}, {names = {1, {}}}, {names = "pin"}, {hook = 1}} do
-      assert.is_false((pcall(stacksplice.redaction, wrong)))
+      assert.is_false((pcall(host.redaction, wrong)))
     end
-    assert.is_false((pcall(stacksplice.redaction, 1)))
+    assert.is_false((pcall(host.redaction, 1)))
   end)
 
   it("ask a hook, and remove the text if that fails", function()
     local err = failing("password=abc of order 7")
     local kinds = {}
-    stacksplice.redaction {hook = function(text, kind)
+    host.redaction {hook = function(text, kind)
       kinds[kind] = true
       return (text:gsub("order 7", "an order"))
     end}
@@ -64,7 +65,7 @@ describe("reports", function()
     assert.is_true(kinds.message and kinds.path)
     local faults = {error, function() end, coroutine.yield, function() return err:text() .. nil end}
     for _, fault in ipairs(faults) do
-      stacksplice.redaction {hook = fault}
+      host.redaction {hook = fault}
       assert.is_nil(err:text():find("order", 1, true))
       assert.is_truthy(err:text():find("[redacted: hook failed]", 1, true))
     end

@@ -47,6 +47,13 @@ extern "C" {
 STACKSPLICE_LUA_API int luaopen_stacksplice(lua_State *L);
 
 /*
+ * Open the module stacksplice.host, which sets what reports of the whole process leave out and
+ * writes to its standard output.  Do not give it to scripts that are confined.
+ * [-0, +1, m] [thread: the state's | alloc: yes]
+ */
+STACKSPLICE_LUA_API int luaopen_stacksplice_host(lua_State *L);
+
+/*
  * The message handler for lua_pcall: records the combined stack at the raise and returns the error
  * value unchanged, whatever its type.  After the failed call, stacksplice_lua_originate and
  * stacksplice_lua_exception find that stack.  The handler works at both of Lua's stack limits and

@@ -168,20 +168,18 @@ static int module_error_info(lua_State *L)
 }
 
 static const luaL_Reg functions[] = {
-    {"traceback", ss_lua_traceback},
-    {"handler", stacksplice_lua_handler},
-    {"originate", module_originate},
-    {"propagate", module_propagate},
-    {"peek_error", module_peek_error},
-    {"take_error", module_take_error},
-    {"error_info", module_error_info},
-    {"error", module_error},
+    {"traceback", ss_lua_traceback},      {"handler", stacksplice_lua_handler},
+    {"originate", module_originate},      {"propagate", module_propagate},
+    {"peek_error", module_peek_error},    {"take_error", module_take_error},
+    {"error_info", module_error_info},    {"error", module_error},
+    {"redact", ss_lua_redact_function},   {"set_max_frames", ss_lua_set_max_frames_function},
+    {"install", ss_lua_install_function}, {"deadline", ss_lua_deadline_function},
+    {"report", ss_lua_report_function},   {NULL, NULL},
+};
+
+/* For hosts: a confined script has the module above, and not this one. */
+static const luaL_Reg host_functions[] = {
     {"redaction", ss_lua_redaction_function},
-    {"redact", ss_lua_redact_function},
-    {"set_max_frames", ss_lua_set_max_frames_function},
-    {"install", ss_lua_install_function},
-    {"deadline", ss_lua_deadline_function},
-    {"report", ss_lua_report_function},
     {"doctor", ss_lua_doctor_function},
     {NULL, NULL},
 };
@@ -207,5 +205,12 @@ __attribute__((visibility("default"))) SS_LUA_OWN int luaopen_stacksplice(lua_St
     lua_pushfstring(L, "stacksplice %s", stacksplice_version());
     lua_setfield(L, -2, "_VERSION");
     ss_lua_serve_standalone(L);
+    return 1;
+}
+
+__attribute__((visibility("default"))) int luaopen_stacksplice_host(lua_State *L)
+{
+    luaL_checkversion(L);
+    luaL_newlib(L, host_functions);
     return 1;
 }

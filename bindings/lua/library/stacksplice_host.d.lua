@@ -1,0 +1,22 @@
+---@meta stacksplice.host
+-- luacheck: ignore 2
+
+---What only a host may do, because it changes or writes for the whole process. A script that is to be
+---confined must not get this module, nor the `require` that finds it.
+---@class stacksplice.host
+local host = {}
+
+---Choose what reports of this process leave out, in all languages and formats. The default: values named
+---password, token, key and the like, tokens known by their form, credentials in URLs. Each call replaces
+---what the last one set. on: false turns these rules off; emails: addresses, too; names: further names of
+---secrets; hook: called with each text after the rules and its kind ("message", "source", "path", "local"),
+---returns the text to show. Where it fails or cannot be called, the text is "[redacted: hook failed]".
+---@param options? {on?: boolean, emails?: boolean, names?: string[], hook?: fun(text: string, kind: string): string}
+function host.redaction(options) end
+
+---Print what is installed, what is missing, and what to do about it:
+---`lua -lstacksplice -e "require('stacksplice.host').doctor()"`.
+---@return boolean nothing_is_missing
+function host.doctor() end
+
+return host
