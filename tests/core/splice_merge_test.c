@@ -94,7 +94,7 @@ static void build(built *b, size_t row)
 
         f->ip = (uintptr_t)('A' + b->merge.frame_count++);
         f->flags = *n >= 'a' ? STACKSPLICE_NATIVE_INFERRED : 0;
-        b->merge.inferred |= *n >= 'a';
+        b->merge.special |= *n >= 'a';
     }
     for (size_t s = 0; s < SS_COUNT_OF(cases[row].sources); s++) {
         add_splices(b, cases[row].sources[s]);

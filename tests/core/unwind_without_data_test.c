@@ -117,19 +117,107 @@ TEST(test_unwind_never_guesses_without_frame_pointers)
     assert_true(captured.count <= whole.count + 2);
 }
 
+/* SIZE bytes of CODE at the end of a page that can be executed, with *PAGE to be unmapped. */
+static void *made_at_run_time(const uint8_t *code, size_t size, void **page)
+{
+    char *at;
+
+    *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(*page != MAP_FAILED);
+    at = (char *)*page + 4096 - (size + 15) / 16 * 16;
+    memcpy(at, code, size);
+    __builtin___clear_cache(at, at + size);
+    assert_int_equal(mprotect(*page, 4096, PROT_READ | PROT_EXEC), 0);
+    return at;
+}
+
 TEST(test_unwind_ends_at_code_made_at_run_time)
 {
-    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *page,
+        *at = made_at_run_time(machine_calls_argument, sizeof machine_calls_argument, &page);
     int (*made)(void (*)(void));
 
-    assert_true(page != MAP_FAILED);
-    memcpy(page, machine_calls_argument, sizeof machine_calls_argument);
-    __builtin___clear_cache(page, (char *)page + sizeof machine_calls_argument);
-    assert_int_equal(mprotect(page, 4096, PROT_READ | PROT_EXEC), 0);
-    memcpy(&made, &page, sizeof made);
+    memcpy(&made, &at, sizeof made);
     run(made);
-    assert_true(captured.frames[1] - (uintptr_t)page < sizeof machine_calls_argument);
+    assert_true(captured.frames[1] - (uintptr_t)at < sizeof machine_calls_argument);
     assert_true(is_gap(captured.frames[2], STACKSPLICE_TRUST_EXACT, NO_DATA) ||
                 is_gap(captured.frames[2], STACKSPLICE_TRUST_INFERRED, "frame pointers"));
+    munmap(page, 4096);
+}
+
+/* ---- Forwarders ------------------------------------------------------------------------------*/
+
+enum { DEEP = 20 };
+
+typedef int (*forwarded)(uintptr_t depth, void *data, uintptr_t nothing);
+typedef int (*forwarder)(uintptr_t depth, void *data, uintptr_t nothing, forwarded function);
+
+/* Call itself DEPTH times by the forwarder DATA, or directly without one. */
+static NOINLINE int go_down(uintptr_t depth, void *data, uintptr_t nothing)
+{
+    forwarder forward;
+    int result;
+
+    memcpy(&forward, &data, sizeof forward);
+    if (!depth)
+        leaf();
+    else if (forward)
+        result = forward(depth - 1, data, nothing, go_down);
+    else
+        result = go_down(depth - 1, data, nothing);
+    result = after++;
+    return result;
+}
+
+/* One call for all: the stack further out is the same each time. */
+static void descend(void *const *ways, stack *results, uint32_t count)
+{
+    for (volatile uint32_t i = 0; i < count; i++) {
+        (void)go_down(DEEP, ways[i], 0);
+        results[i] = captured;
+    }
+}
+
+static void assert_same_functions(const stack *one, const stack *other)
+{
+    assert_int_equal(one->count, other->count);
+    for (uint32_t i = 0; i < one->count; i++)
+        assert_true(one->frames[i] - other->frames[i] + 256 < 512); /* of other calls of go_down */
+}
+
+/* Their frames are none of the stack: nobody wrote them, and they do nothing. */
+TEST(test_unwind_passes_forwarders)
+{
+    for (size_t i = 0; i < COUNT_OF(machine_forwarders); i++) {
+        void *page, *ways[] = {NULL, made_at_run_time(machine_forwarders[i].code,
+                                                      machine_forwarders[i].size, &page)};
+        static stack results[2];
+
+        descend(ways, results, 2);
+        assert_true(results[0].count > DEEP + 3);
+        assert_same_functions(&results[1], &results[0]);
+        assert_int_equal(address_count, results[0].count + DEEP); /* which hides nothing */
+        munmap(page, 4096);
+    }
+}
+
+/* What has one other byte is other code. */
+TEST(test_unwind_knows_forwarders_by_all_their_bytes)
+{
+    static const uint8_t ret = 0xc3;
+    uint8_t code[sizeof machine_forwarders[0].code + 1];
+    void *page, *ways[1];
+    static stack result;
+    size_t size = machine_forwarders[0].size;
+
+    if (machine_forwarders[0].code[size - 1] != ret)
+        SKIP("no shorter instruction to put in");
+    memcpy(code, machine_forwarders[0].code, size);
+    code[size - 1] = 0x90; /* nop */
+    code[size] = ret;
+    ways[0] = made_at_run_time(code, size + 1, &page);
+    descend(ways, &result, 1);
+    assert_true(is_gap(result.frames[3], STACKSPLICE_TRUST_EXACT, NO_DATA) ||
+                is_gap(result.frames[3], STACKSPLICE_TRUST_INFERRED, "frame pointers"));
     munmap(page, 4096);
 }

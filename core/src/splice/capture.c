@@ -119,7 +119,7 @@ static INLINED bool run(ss_scratch *scratch, const void *above, ss_repeat *repea
         return false;
     merge = (ss_merge){.frames = c.walk.frames,
                        .frame_count = c.walk.frame_count,
-                       .inferred = unwind->inferred,
+                       .special = unwind->inferred || unwind->forwards,
                        .splices = scratch->splices,
                        .splice_count = scratch->splice_count,
                        .source_ends = scratch->source_ends,

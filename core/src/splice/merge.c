@@ -93,6 +93,8 @@ static void put_native_frame(const ss_merge *merge, uint32_t i, ss_sink *sink)
 {
     const stacksplice_native_frame *frame = &merge->frames[i];
 
+    if (frame->flags & SS_UNWIND_FORWARDER)
+        return;
     /* One gap marks a whole run of inferred frames. */
     if (is_inferred(frame) && (!i || !is_inferred(frame - 1)))
         ss_sink_put(sink, ss_token_of(SS_TOKEN_INFERRED));
@@ -101,7 +103,7 @@ static void put_native_frame(const ss_merge *merge, uint32_t i, ss_sink *sink)
 
 static void put_native(const ss_merge *merge, uint32_t from, uint32_t to, ss_sink *sink)
 {
-    if (SS_LIKELY(!merge->inferred && ss_sink_has_room(sink, to - from))) {
+    if (SS_LIKELY(!merge->special && ss_sink_has_room(sink, to - from))) {
         const stacksplice_native_frame *frame = merge->frames + from, *end = merge->frames + to;
         uintptr_t *out = sink->frames + sink->stored;
 

@@ -21,7 +21,7 @@ typedef struct ss_splice {
 typedef struct ss_merge {
     const stacksplice_native_frame *frames;
     uint32_t frame_count;
-    bool inferred; /* some frames may be STACKSPLICE_NATIVE_INFERRED */
+    bool special; /* some frames may be STACKSPLICE_NATIVE_INFERRED or SS_UNWIND_FORWARDER */
     const ss_splice *splices;
     uint32_t splice_count;
     const uint32_t *source_ends; /* one past the last splice of each source */

@@ -49,6 +49,12 @@ extern const uint16_t ss_arch_signal_offset[SS_REGISTER_COUNT];
 /* Whether a call instruction ends at AT.  Code is readable from LOW on. */
 bool ss_arch_is_after_call(const uint8_t *low, const uint8_t *at);
 
+/*
+ * The forwarder (rule.h) whose call returns to AT, SS_FORWARDER_NONE if it is none.  Where nothing
+ * is mapped around AT, neither is one.  Signal safe.
+ */
+int ss_arch_forwarder(const uint8_t *at);
+
 enum { SS_SAVED_FP = 0 };
 
 /* The index of DWARF_REGISTER in ss_saved_registers, or -1. */

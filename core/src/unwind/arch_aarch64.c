@@ -1,4 +1,5 @@
-#include "unwind/arch.h"
+#include "unwind/readable.h"
+#include "unwind/rule.h"
 
 #include <string.h>
 
@@ -53,4 +54,16 @@ bool ss_arch_is_after_call(const uint8_t *low, const uint8_t *at)
         return false;
     memcpy(&instruction, at - sizeof instruction, sizeof instruction);
     return is_call(instruction);
+}
+
+int ss_arch_forwarder(const uint8_t *at)
+{
+    /* stp x29, x30, [sp, #-16]!; mov x29, sp; blr x3; ldp x29, x30, [sp], #16; ret */
+    static const uint32_t record[] = {0xa9bf7bfd, 0x910003fd, 0xd63f0060, 0xa8c17bfd, 0xd65f03c0};
+    const uint8_t *start = at - 3 * sizeof *record;
+
+    if (!ss_is_readable((uintptr_t)start) ||
+        !ss_is_readable((uintptr_t)start + sizeof record - sizeof(uint64_t)))
+        return SS_FORWARDER_NONE;
+    return memcmp(start, record, sizeof record) ? SS_FORWARDER_NONE : SS_FORWARDER_RECORD;
 }

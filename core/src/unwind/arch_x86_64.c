@@ -1,4 +1,7 @@
-#include "unwind/arch.h"
+#include "unwind/readable.h"
+#include "unwind/rule.h"
+
+#include <string.h>
 
 /*
  * A separate function in assembly: only here does every callee-saved register still hold the
@@ -66,4 +69,20 @@ bool ss_arch_is_after_call(const uint8_t *low, const uint8_t *at)
             return true;
     }
     return false;
+}
+
+/* The longest reaches from six bytes before the return address to five behind it. */
+int ss_arch_forwarder(const uint8_t *at)
+{
+    /* push rbp; mov rbp, rsp; call rcx; pop rbp; ret */
+    static const uint8_t record[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd1, 0x5d, 0xc3};
+    /* sub rsp, 8; call rcx; add rsp, 8; ret */
+    static const uint8_t plain[] = {0x48, 0x83, 0xec, 0x08, 0xff, 0xd1,
+                                    0x48, 0x83, 0xc4, 0x08, 0xc3};
+
+    if (!ss_is_readable((uintptr_t)at - 6) || !ss_is_readable((uintptr_t)at - 3))
+        return SS_FORWARDER_NONE;
+    if (!memcmp(at - 6, record, sizeof record))
+        return SS_FORWARDER_RECORD;
+    return memcmp(at - 6, plain, sizeof plain) ? SS_FORWARDER_NONE : SS_FORWARDER_PLAIN;
 }

@@ -169,3 +169,15 @@ ss_rule ss_rule_frame_pointer(void)
         put_slot(&rule, i, i == base ? 2 : i == SS_RETURN_SAVED ? 1 : SS_SLOT_LOST);
     return rule;
 }
+
+ss_rule ss_rule_forwarder(ss_forwarder kind)
+{
+    ss_rule rule = {UINT32_MAX, 0, {0}};
+    int fp = ss_saved_index(SS_REGISTER_FP);
+    bool record = kind == SS_FORWARDER_RECORD;
+
+    (void)put_cfa(&rule, SS_RULE_SP, 0, 2 * WORD);
+    for (int i = 0; i < SS_SAVED_COUNT; i++)
+        put_slot(&rule, i, record && i == fp ? 2 : i == SS_RETURN_SAVED ? 1 : SS_SLOT_UNCHANGED);
+    return rule;
+}

@@ -88,4 +88,19 @@ ss_rule ss_rule_from_row(const ss_fde *fde, uintptr_t pc, const ss_cfi_row *row)
  */
 ss_rule ss_rule_frame_pointer(void);
 
+/*
+ * Forwarders: a few fixed instructions that an interpreter generates for a function of its
+ * language, so that a profiler sees that function.  They call on with their caller's arguments and
+ * have no unwind data, but all say the same: the CFA is two words above the stack pointer.  Most
+ * keep the frame pointer there.
+ */
+typedef enum ss_forwarder {
+    SS_FORWARDER_NONE,
+    SS_FORWARDER_RECORD, /* with the caller's frame pointer at CFA - 16 */
+    SS_FORWARDER_PLAIN,
+    SS_FORWARDERS
+} ss_forwarder;
+
+ss_rule ss_rule_forwarder(ss_forwarder kind);
+
 #endif

@@ -317,9 +317,11 @@ static ss_verdict step_frame_pointer(ss_unwind *walk, ss_caller *next)
 
 SS_COLD ss_verdict ss_step_without_data(ss_unwind *walk, ss_caller *next)
 {
-    ss_verdict found = step_signal(walk, next);
+    uint32_t rule = walk->frames[walk->count - 1].rule; /* of a forwarder, or 0 */
+    ss_verdict found =
+        rule ? ss_step_compact(walk, &walk->tree->rules[rule], next) : step_signal(walk, next);
 
-    if (found != SS_STEP_NO_DATA)
+    if (found != SS_STEP_NO_DATA || rule)
         return found;
     found = step_frame_pointer(walk, next);
     next->flags = STACKSPLICE_NATIVE_INFERRED;

@@ -31,7 +31,7 @@ static size_t lay_out(ss_tree *tree, const ss_tree_room *room)
     t.known = carve(tree, &used, room->known, sizeof *t.known);
     t.nodes = carve(tree, &used, nodes, sizeof *t.nodes);
     t.facts = carve(tree, &used, nodes, sizeof *t.facts);
-    t.rules = carve(tree, &used, nodes, sizeof *t.rules);
+    t.rules = carve(tree, &used, nodes + SS_FORWARDERS, sizeof *t.rules);
     t.files = carve(tree, &used, room->files, sizeof *t.files);
     t.marked = carve(tree, &used, room->frames + 1, sizeof *t.marked);
     t.frames = carve(tree, &used, room->frames, sizeof *t.frames);
@@ -118,7 +118,9 @@ void ss_tree_forget(ss_tree *tree)
     tree->known_mask = SS_TREE_FIRST_KNOWN - 1;
     tree->edge_count = tree->known_count = tree->addresses = 0;
     tree->rules[0] = ss_rule_frame_pointer();
-    tree->rule_count = 1;
+    for (int i = 1; i < SS_FORWARDERS; i++)
+        tree->rules[i] = ss_rule_forwarder((ss_forwarder)i);
+    tree->rule_count = SS_FORWARDERS;
     tree->node_count = 0;
     end_nodes(tree);
     tree->node_count = 1;

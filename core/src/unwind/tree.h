@@ -101,7 +101,7 @@ typedef struct ss_tree {
     ss_tree_facts *facts; /* of each node */
     uint32_t node_count;
     int32_t credit; /* nodes that may be added for new contexts */
-    ss_rule *rules; /* 0 is ss_rule_frame_pointer */
+    ss_rule *rules; /* 0 is ss_rule_frame_pointer; the next are of the forwarders, by their kind */
     uint32_t rule_count;
     uint32_t known_mask;
     ss_known *known; /* at most a quarter full; at the largest size, three quarters */

@@ -19,6 +19,9 @@
 /* Flag of a frame that `marked` lists. */
 #define SS_UNWIND_MARKED (UINT32_C(1) << 31)
 
+/* Flag of a frame of a forwarder (ss_rule_forwarder), which a stack does not show. */
+#define SS_UNWIND_FORWARDER UINT32_C(4)
+
 /* The stack changes within a walk where a signal handler ran on its own stack. */
 #define SS_UNWIND_MAX_STACKS 8
 
@@ -55,6 +58,7 @@ typedef struct ss_unwind {
     uint32_t stack_count;
     ss_range stacks[SS_UNWIND_MAX_STACKS]; /* the last is that of the outermost frame */
     bool inferred;                         /* a frame was found by its frame pointer */
+    bool forwards;                         /* a frame is of a forwarder */
     const char *end_reason;                /* why outer frames are missing; NULL: none are */
     size_t bytes_left;    /* of stack beyond the last frame, when the frame limit was met */
     struct ss_tree *tree; /* owned: all memory of the walk; NULL before the first */

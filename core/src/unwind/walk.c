@@ -55,6 +55,12 @@ static SS_COLD ss_verdict take_unknown(ss_trail *t)
     found = ss_find_rule(pc, t->tree->generation, &rule);
     if (found != SS_STEP_ON) {
         none.flags = ask(t->ip, 0);
+        if (found == SS_STEP_NO_DATA)
+            none.rule = (uint32_t)ss_arch_forwarder((const uint8_t *)t->ip);
+        if (none.rule) {
+            none.flags |= SS_UNWIND_FORWARDER;
+            t->walk->forwards = true;
+        }
         take(t, &none);
         t->node = t->tree->nodes;
         return found;
@@ -219,7 +225,7 @@ static void begin_stack(ss_unwind *walk, uintptr_t sp, const void *above)
     ss_range *stack = &walk->stacks[0];
 
     walk->end_reason = NULL;
-    walk->inferred = false;
+    walk->inferred = walk->forwards = false;
     walk->bytes_left = 0;
     if (!ss_stack_find_cached(&walk->tree->stack, sp, stack)) {
         stack->high = (uintptr_t)above + 2 * SS_WORD; /* a frame pointer and a return address */

@@ -63,7 +63,7 @@ static bool report_end(const ss_unwind *walk, ss_word_report report, void *data)
 static bool is_plain(const ss_unwind *walk)
 {
     return SS_RETURN_SAVED < 0 && walk->tree && walk->stack_count == 1 && !walk->inferred &&
-           !walk->end_reason && !walk->tree->file_count;
+           !walk->forwards && !walk->end_reason && !walk->tree->file_count;
 }
 
 bool ss_unwind_words(const ss_unwind *walk, uint32_t first, uint32_t count, ss_word_report report,
