@@ -303,6 +303,43 @@ static void start_some_threads(void)
     install(NULL, 5000);
 }
 
+/* One thread waits for the last real-time signal, as for a timer's, another for all. */
+static void *wait_for_signals(void *is_for_one)
+{
+    sigset_t signals;
+
+    sigfillset(&signals);
+    if (is_for_one) {
+        sigemptyset(&signals);
+        sigaddset(&signals, SIGRTMAX);
+    }
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    atomic_fetch_add(&waiting, 1);
+    while (atomic_load(&waiting))
+        if (sigwaitinfo(&signals, NULL) > 0)
+            put("taken from its own\n");
+    return NULL;
+}
+
+/* Threads that wait for signals beside others. */
+static void start_signal_threads(void)
+{
+    pthread_t thread;
+    sigset_t last;
+
+    needs_plain_build();
+    sigemptyset(&last);
+    sigaddset(&last, SIGRTMAX);
+    (void)pthread_sigmask(SIG_BLOCK, &last, NULL); /* so that only the one who waits gets it */
+    start_waiting(2, 0);
+    for (int i = 0; i < 2; i++)
+        (void)pthread_create(&thread, NULL, wait_for_signals, i ? &waiting : NULL);
+    while (atomic_load(&waiting) < 4)
+        (void)usleep(1000);
+    (void)usleep(100000); /* until they wait, most likely */
+    install(NULL, 5000);
+}
+
 static void start_many_threads(void)
 {
     needs_plain_build();
@@ -327,14 +364,23 @@ static const struct {
     const char *name;
     void (*prepare)(void);
 } cases[] = {
-    {"arguments", check_arguments},        {"build", print_build},
-    {"removed", install_and_remove},       {"removed-below", remove_below_another},
-    {"no-file", install_without_file},     {"earlier", install_after_another},
-    {"later", install_before_another},     {"ignored", ignore_signal},
-    {"repaired", report_what_is_repaired}, {"runtime", let_runtime_repair},
-    {"threads", start_some_threads},       {"many", start_many_threads},
-    {"vfork", crash_in_a_vforked_child},   {"two", crash_in_two},
-    {"raised", raise_before_the_report},   {"blocked", block_signal},
+    {"arguments", check_arguments},
+    {"build", print_build},
+    {"removed", install_and_remove},
+    {"removed-below", remove_below_another},
+    {"no-file", install_without_file},
+    {"earlier", install_after_another},
+    {"later", install_before_another},
+    {"ignored", ignore_signal},
+    {"repaired", report_what_is_repaired},
+    {"runtime", let_runtime_repair},
+    {"threads", start_some_threads},
+    {"many", start_many_threads},
+    {"vfork", crash_in_a_vforked_child},
+    {"two", crash_in_two},
+    {"waiters", start_signal_threads},
+    {"raised", raise_before_the_report},
+    {"blocked", block_signal},
 };
 
 static int run_case(const char *name)

@@ -65,6 +65,7 @@ class Crashed:
                     text = file.read()
                 if text.endswith("}\n"):  # else a fault cut it off
                     self.reports.append(json.loads(text))
+            self.left = glob.glob(f"{directory}/stacksplice-*")
             self.core = core_of(directory) if with_core else ""
         if self.status == 77:
             raise unittest.SkipTest("not in this build")
@@ -273,7 +274,8 @@ class FaultTest(unittest.TestCase):
     def test_files_that_must_not_grow(self):
         run = Crashed("file-size")
         self.assertEqual((run.status, run.reports), (-signal.SIGSEGV, []), run.err)
-        self.assertIn("\nstacksplice: incomplete report file ", run.err)
+        self.assertEqual(run.left, [])
+        self.assertRegex(run.err, r"\nstacksplice: no report file in [^\n]*: nothing can be written to it\n")
 
     def test_all_descriptors_in_use(self):
         run = Crashed("descriptors", "thread")
@@ -295,6 +297,25 @@ class FaultTest(unittest.TestCase):
         self.assert_died(run, "segv")
         self.assertEqual(run.report["modules"], [])
         self.assert_as_logged(run)
+
+    def test_filters_of_system_calls(self):
+        """The process ends as by its crash where a filter refuses, pretends or traps what the end needs."""
+        if len(COMMAND) > 1:
+            self.skipTest("an emulator has no filters")
+        segv, abort = int(signal.SIGSEGV), int(signal.SIGABRT)
+        for how, status in (
+            ("no-actions", 128 + segv),
+            ("pretended-actions", 128 + segv),
+            ("abort-no-actions", 128 + abort),
+            ("trapped-actions", 128 + segv),
+            ("trapped-files", -segv),
+            ("trapped-timer", -segv),
+        ):
+            with self.subTest(how=how):
+                run = Crashed(how)
+                self.assertEqual(run.status, status, run.err)
+                self.assertIn("\nStack of thread ", run.err)
+                self.assertEqual(len(run.reports), int(how != "trapped-files"), run.err)
 
     def test_thread_that_blocks_all_signals(self):
         run = Crashed("blocked", "case")
@@ -334,6 +355,14 @@ class FaultTest(unittest.TestCase):
             self.assertEqual(bool(thread["stack"]), thread["answered"])
         self.assertEqual(len(re.findall(r"^Stack of thread \d+ \(fault_program, most", run.err, re.M)), 2)
         self.assertRegex(run.err, r"\nThread \d+ \(fault_program\) has not answered in time\n")
+
+    def test_threads_that_wait_for_signals_get_only_their_own(self):
+        self.needs_own_threads()
+        run = Crashed("waiters", "case")
+        self.assert_died(run, "segv")
+        self.assertNotIn("taken from its own", run.out)
+        answers = [t["answered"] for t in run.report["threads"]]
+        self.assertEqual((len(answers), answers[:2]), (4, [True, True]), run.err)
 
     def test_many_threads(self):
         self.needs_own_threads()

@@ -120,14 +120,19 @@ static NOINLINE void call_abort(void)
     abort();
 }
 
-/* The system call NUMBER fails from now on, or (TRAPPED) raises SIGSYS. */
-static void forbid(unsigned number, int trapped)
+/* What a filter does with a system call. */
+enum { REFUSE, TRAP /* by SIGSYS */, PRETEND /* that it was done */ };
+
+static void forbid(unsigned number, int how)
 {
 #ifdef HAVE_FILTERS
+    static const unsigned results[] = {[REFUSE] = SECCOMP_RET_ERRNO | EPERM,
+                                       [TRAP] = SECCOMP_RET_TRAP,
+                                       [PRETEND] = SECCOMP_RET_ERRNO};
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, trapped ? SECCOMP_RET_TRAP : SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, results[how]),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {sizeof code / sizeof *code, code};
@@ -143,8 +148,48 @@ static void forbid(unsigned number, int trapped)
 static NOINLINE void call_forbidden(void)
 {
     print_stack();
-    forbid(SYS_getppid, 1);
+    forbid(SYS_getppid, TRAP);
     (void)syscall(SYS_getppid);
+}
+
+/* Each name of the test is a filter that the report, or the end after it, meets. */
+static NOINLINE void crash_behind_filter(unsigned number, int how)
+{
+    needs_plain_build();
+    forbid(number, how);
+    cause_fault();
+}
+
+static void crash_without_actions(void)
+{
+    crash_behind_filter(SYS_rt_sigaction, REFUSE);
+}
+
+static void crash_with_pretended_actions(void)
+{
+    crash_behind_filter(SYS_rt_sigaction, PRETEND);
+}
+
+static void abort_without_actions(void)
+{
+    needs_plain_build();
+    forbid(SYS_rt_sigaction, REFUSE);
+    call_abort();
+}
+
+static void crash_with_trapped_actions(void)
+{
+    crash_behind_filter(SYS_rt_sigaction, TRAP);
+}
+
+static void crash_with_trapped_files(void)
+{
+    crash_behind_filter(SYS_openat, TRAP);
+}
+
+static void crash_with_trapped_timer(void)
+{
+    crash_behind_filter(SYS_timer_settime, TRAP);
 }
 
 static NOINLINE int overflow(int depth)
@@ -257,7 +302,7 @@ static NOINLINE void crash_beside_lock(void)
 /* With nothing that could interrupt the report. */
 static NOINLINE void crash_beside_lock_without_timer(void)
 {
-    forbid(SYS_timer_create, 0);
+    forbid(SYS_timer_create, REFUSE);
     crash_beside_lock();
 }
 
@@ -327,6 +372,12 @@ static const struct {
     {"no-timer", crash_beside_lock_without_timer},
     {"descriptors", use_up_descriptors},
     {"file-size", limit_files},
+    {"no-actions", crash_without_actions},
+    {"pretended-actions", crash_with_pretended_actions},
+    {"abort-no-actions", abort_without_actions},
+    {"trapped-actions", crash_with_trapped_actions},
+    {"trapped-files", crash_with_trapped_files},
+    {"trapped-timer", crash_with_trapped_timer},
 };
 
 NOINLINE void crash(const char *how)

@@ -25,6 +25,7 @@ static _Atomic uint64_t handed_over_in[SS_FAULT_KINDS]; /* (ATOMIC) */
 static ss_fault fault;
 static ss_context crashed;
 static bool reported;
+static bool is_ending; /* from the report on: the process is to end by that signal */
 
 /* The process that the handler reports.  A child of vfork is another one in the same memory. */
 static pid_t process;
@@ -32,7 +33,7 @@ static pid_t process;
 static void begin_process(void)
 {
     process = getpid();
-    reported = false;
+    reported = is_ending = false;
     ss_fault_report_forget();
 }
 
@@ -97,11 +98,17 @@ static void strike_again(int number, siginfo_t *info)
         (void)raise(number);
 }
 
+/* The last thread that has set the default action. */
+static _Atomic pid_t ended_in; /* (ATOMIC) not the cached id: a child of vfork has its parent's */
+
+/* A filter of system calls may refuse the default action, or claim that it is set. */
 static void end_by_default(int number, siginfo_t *info)
 {
     const struct sigaction plain = {.sa_handler = SIG_DFL};
+    pid_t me = (pid_t)syscall(SYS_gettid);
 
-    (void)sigaction(number, &plain, NULL);
+    if (atomic_exchange(&ended_in, me) == me || sigaction(number, &plain, NULL) != 0)
+        _exit(128 + number);
     strike_again(number, info);
 }
 
@@ -114,13 +121,17 @@ static void hand_over(int number, siginfo_t *info)
     size_t kind = kind_of(number);
 
     if (atomic_exchange(&handed_over_in[kind], ss_thread_id()) == ss_thread_id()) {
+        is_ending = reported;
         end_by_default(number, info);
         return;
     }
-    (void)sigaction(number, &ss_handler_former[kind], NULL);
+    if (sigaction(number, &ss_handler_former[kind], NULL) != 0)
+        _exit(128 + number);
     strike_again(number, info);
-    if (is_handler(&ss_handler_former[kind]) || is_fault(number, info))
-        ss_reporter_is_done(); /* the process may go on: that handler, or the memory is there now */
+    if (is_handler(&ss_handler_former[kind]) || is_fault(number, info)) {
+        is_ending = false; /* the process may go on: that handler, or the memory is there now */
+        ss_reporter_is_done();
+    }
 }
 
 /* ---- The signal ------------------------------------------------------------------------------*/
@@ -218,10 +229,12 @@ SS_NOINLINE void ss_handle_fault(int number, siginfo_t *info, void *context)
         end_cut_report(info, context);
         return;
     }
+    if (who == SS_REPORTER_AGAIN && is_ending)
+        _exit(128 + fault.kind->number); /* a filter of system calls traps those of the end */
     if (who == SS_REPORTER_AGAIN)
         ss_crash_again(); /* of a fail fast; returns if its end is this signal */
     if (who == SS_REPORTER_NOW && !reported) {
-        reported = true;
+        reported = is_ending = true;
         note_fault(number, info, context);
         set_signals(number);
         ss_fault_report(&fault, &ss_handler_choice, SS_HERE(), __builtin_return_address(0));

@@ -221,11 +221,16 @@ static const char *meaning(int error)
     }
 }
 
-static void say_failure(ss_writer *out, const char *directory, int error)
+static void begin_failure(ss_writer *out, const char *directory)
 {
     ss_writer_text(out, "stacksplice: no report file in ");
     ss_writer_utf8(out, directory, strlen(directory), SS_ESCAPE_LINE);
     ss_writer_text(out, ": ");
+}
+
+static void say_failure(ss_writer *out, const char *directory, int error)
+{
+    begin_failure(out, directory);
     ss_writer_text(out, meaning(error));
     ss_writer_text(out, "errno ");
     ss_writer_decimal(out, (uint64_t)error);
@@ -237,7 +242,7 @@ const char *ss_crash_write_file(const ss_facts *facts, const char *event, const 
 {
     const char *directory = report_directory(more);
     struct timespec now;
-    bool complete;
+    bool complete, has_nothing;
     int file;
 
     if (!*directory) {
@@ -253,8 +258,14 @@ const char *ss_crash_write_file(const ss_facts *facts, const char *event, const 
         return NULL;
     }
     complete = put_report(file, facts, event, more, now.tv_sec, scratch);
+    has_nothing = !complete && lseek(file, 0, SEEK_CUR) == 0;
     if (close(file))
         complete = false;
+    if (has_nothing && unlink(path) == 0) {
+        begin_failure(stderr_writer, directory);
+        ss_writer_text(stderr_writer, "nothing can be written to it\n");
+        return NULL;
+    }
     ss_writer_text(stderr_writer,
                    complete ? "stacksplice: report file " : "stacksplice: incomplete report file ");
     ss_writer_utf8(stderr_writer, path, strlen(path), SS_ESCAPE_LINE);

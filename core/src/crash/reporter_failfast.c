@@ -78,7 +78,7 @@ void ss_reporter_is_done(void)
 
 void ss_reporter_set_signals(void)
 {
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS};
     sigset_t signals;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_before);

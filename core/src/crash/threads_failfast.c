@@ -17,12 +17,11 @@
 enum { BLOCKED_MS = 50 /* most threads that block signals do so for moments */ };
 
 /* Filled by its thread from `asked` to `answered`; read after that. */
-typedef enum state { FREE, ASKED, ANSWERING, ANSWERED, LATE } state;
+typedef enum state { FREE, UNASKED, ASKED, ANSWERING, ANSWERED, LATE } state;
 
 static struct place {
     ss_other_thread thread;
     _Atomic state state; /* (ATOMIC) */
-    bool blocks;         /* (THREAD reporter) it blocked the signal when it was asked */
 } places[SS_THREADS_MAX];
 
 /* (THREAD reporter) */
@@ -91,10 +90,35 @@ static void answer(int number, siginfo_t *info, void *context)
 
 /* ---- The threads -----------------------------------------------------------------------------*/
 
-/* Write DIGITS, which need not end in a NUL, between two texts. */
-static void make_path(char *path, const char *digits, size_t length, const char *file)
+enum { DIGITS = 21 };
+
+/* Write NUMBER into DIGITS, and return where it begins. */
+static const char *put_digits(uint64_t number, char digits[DIGITS])
+{
+    char *at = digits + DIGITS - 1;
+
+    *at = 0;
+    do
+        *--at = (char)('0' + number % 10);
+    while (number /= 10);
+    return at;
+}
+
+/* The number at the beginning of TEXT; 0 if END does not follow it. */
+static uint64_t number_before(const char *text, char end)
+{
+    uint64_t number = 0;
+
+    for (; *text >= '0' && *text <= '9'; text++)
+        number = number * 10 + (unsigned)(*text - '0');
+    return *text == end ? number : 0;
+}
+
+/* Write the path of the kernel's FILE about the thread with that number. */
+static void make_path(char *path, const char *digits, const char *file)
 {
     static const char folder[] = "/proc/self/task/";
+    size_t length = strlen(digits);
 
     memcpy(path, folder, sizeof folder - 1);
     memcpy(path + sizeof folder - 1, digits, length);
@@ -108,7 +132,7 @@ static size_t read_file(const char *digits, const char *name, char *text, size_t
     ssize_t length;
     int file;
 
-    make_path(path, digits, strlen(digits), name);
+    make_path(path, digits, name);
     file = ss_crash_open(path, O_RDONLY | O_CLOEXEC);
     length = file < 0 ? 0 : read(file, text, size - 1);
     if (file >= 0)
@@ -125,23 +149,37 @@ static void read_name(const char *digits, ss_other_thread *thread)
         thread->name[length - 1] = 0;
 }
 
-/* Whether the thread lets the signal by which we ask wait: it blocks it, or ended before others. */
-static bool blocks_signal(const char *digits)
-{
-    static const char before[] = "\nSigBlk:\t"; /* then 16 digits, the first for signal 64 */
-    static char status[4096];
-    const char *mask;
-    unsigned digit;
+#define ALL_SIGNALS UINT64_MAX
 
-    (void)read_file(digits, "/status", status, sizeof status);
-    if (strstr(status, "\nState:\tZ"))
-        return true;
-    mask = strstr(status, before);
-    if (!mask || strlen(mask) < sizeof before + 16)
-        return false;
-    mask += sizeof before - 1 + 15 - (unsigned)(asking_signal - 1) / 4;
-    digit = *mask <= '9' ? (unsigned)(*mask - '0') : (unsigned)(*mask - 'a' + 10);
-    return digit >> (asking_signal - 1) % 4 & 1;
+/* Whether the thread is in sigwait, sigwaitinfo or sigtimedwait. */
+static bool waits_for_signals(const char *digits)
+{
+    char text[24];
+
+    return read_file(digits, "/syscall", text, sizeof text) &&
+           number_before(text, ' ') == SYS_rt_sigtimedwait;
+}
+
+/* The signals that the thread blocks, signal 1 in the lowest bit. */
+static uint64_t blocked_signals(const char *digits)
+{
+    static const char before[] = "\nSigBlk:\t"; /* then 16 digits */
+    static char text[4096];
+    const char *mask;
+    uint64_t signals = 0;
+
+    (void)read_file(digits, "/status", text, sizeof text);
+    if (strstr(text, "\nState:\tZ"))
+        return ALL_SIGNALS; /* it ended before others */
+    mask = strstr(text, before);
+    for (mask = mask ? mask + sizeof before - 1 : ""; *mask > ' '; mask++)
+        signals = signals << 4 | (unsigned)(*mask <= '9' ? *mask - '0' : *mask - 'a' + 10);
+    return signals;
+}
+
+static uint64_t bit_of(int number)
+{
+    return UINT64_C(1) << (number - 1);
 }
 
 /* False with errno ESRCH: there is no such thread. */
@@ -158,13 +196,36 @@ static bool send_signal(pid_t id, union sigval value)
     return syscall(SYS_rt_tgsigqueueinfo, getpid(), id, asking_signal, &info) == 0;
 }
 
-/* False: there is no such thread.  It has just ended, or the folder is of another namespace. */
-static bool ask(pid_t id, uint32_t index)
+typedef enum ear { HEARS, BLOCKS, WAITS } ear;
+
+/* Whether the thread would handle the signal now.  While it waits for signals, the kernel says that
+   it does not block them: look before and after. */
+static ear ear_of(const char *digits)
 {
-    atomic_store(&places[index].state, ASKED);
-    if (send_signal(id, (union sigval){.sival_ptr = (void *)(uintptr_t)index}))
+    bool waits = waits_for_signals(digits),
+         blocks = blocked_signals(digits) & bit_of(asking_signal);
+
+    if (waits || waits_for_signals(digits))
+        return WAITS;
+    return blocks ? BLOCKS : HEARS;
+}
+
+/*
+ * False: there is no such thread.  It has just ended, or the folder is of another namespace.  One
+ * that waits for signals is not asked, for ours could be what it waits for, and one that blocks the
+ * signal not yet.
+ */
+static bool ask(struct place *place)
+{
+    char digits[DIGITS];
+    ear now = ear_of(put_digits(place->thread.id, digits));
+
+    atomic_store(&place->state, now == HEARS ? ASKED : now == BLOCKS ? UNASKED : LATE);
+    if (now != HEARS ||
+        send_signal((pid_t)place->thread.id,
+                    (union sigval){.sival_ptr = (void *)(uintptr_t)(place - places)}))
         return true;
-    atomic_store(&places[index].state, LATE);
+    atomic_store(&place->state, LATE);
     return errno != ESRCH;
 }
 
@@ -175,16 +236,11 @@ static void skip_late_answers(void)
         places[place_count++].thread.id = 0;
 }
 
-/* DIGITS are a thread's number, or "." or "..". */
 static void meet(const char *digits)
 {
-    uint64_t id = 0;
+    uint64_t id = number_before(digits, 0);
+    struct place *place;
 
-    for (const char *d = digits; *d; d++) {
-        if (*d < '0' || *d > '9')
-            return;
-        id = id * 10 + (unsigned)(*d - '0');
-    }
     if (id == ss_thread_id() || id == atomic_load(&never_asked))
         return;
     skip_late_answers();
@@ -192,10 +248,10 @@ static void meet(const char *digits)
         left_out++;
         return;
     }
-    places[place_count].thread.id = id;
-    read_name(digits, &places[place_count].thread);
-    places[place_count].blocks = blocks_signal(digits);
-    if (ask((pid_t)id, place_count))
+    place = &places[place_count];
+    place->thread.id = id;
+    read_name(digits, &place->thread);
+    if (ask(place))
         place_count++;
 }
 
@@ -208,25 +264,26 @@ typedef struct entry {
     char name[];
 } entry;
 
-/* opendir would allocate. */
-static void meet_all(void)
+/* Call F with the number of each thread; false if they cannot be listed.  opendir would allocate. */
+static bool for_each_thread(void (*f)(const char *digits))
 {
     static _Alignas(entry) char entries[4096];
     int folder = ss_crash_open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     long got;
 
     if (folder < 0)
-        return;
-    are_known = true;
+        return false;
     while ((got = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0) {
         for (long at = 0; at < got;) {
             const entry *e = (const entry *)(entries + at);
 
-            meet(e->name);
+            if (*e->name != '.')
+                f(e->name);
             at += e->length;
         }
     }
     (void)close(folder);
+    return true;
 }
 
 /* ---- Asking ----------------------------------------------------------------------------------*/
@@ -239,6 +296,17 @@ static bool is_ours(int number)
            now.sa_sigaction == answer;
 }
 
+static uint64_t used; /* (THREAD reporter) the signals that some threads block */
+
+/* Who blocks all real-time signals wants none; who blocks one of them waits for it. */
+static void note_used(const char *digits)
+{
+    uint64_t real_time = ALL_SIGNALS << (SIGRTMIN - 1), blocked = blocked_signals(digits);
+
+    if ((blocked & real_time) != real_time)
+        used |= blocked;
+}
+
 /* Take over a real-time signal that nobody uses; the last are used least. */
 static bool take_signal(void)
 {
@@ -249,9 +317,12 @@ static bool take_signal(void)
     memset(&action, 0, sizeof action);
     action.sa_sigaction = answer;
     action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+    used = 0;
+    (void)for_each_thread(note_used);
     for (int number = SIGRTMAX; number >= SIGRTMIN; number--) {
-        if (sigaction(number, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
-            now.sa_handler == SIG_DFL && sigaction(number, &action, NULL) == 0) {
+        if (!(used & bit_of(number)) && sigaction(number, NULL, &now) == 0 &&
+            !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL &&
+            sigaction(number, &action, NULL) == 0) {
             asking_signal = number;
             return true;
         }
@@ -259,16 +330,21 @@ static bool take_signal(void)
     return false;
 }
 
-/* AFTER so many milliseconds, a thread that blocked the signal is not waited for any longer. */
+/* Ask those that let the signal wait once more: most do so for moments.  AFTER so many milliseconds
+   they are not asked any more. */
 static bool all_answered(int64_t after)
 {
+    bool all = true;
+
     for (uint32_t i = 0; i < place_count; i++) {
         state now = atomic_load(&places[i].state);
 
-        if (now == ANSWERING || (now == ASKED && (!places[i].blocks || after < BLOCKED_MS)))
-            return false;
+        if (now == UNASKED && after < BLOCKED_MS)
+            (void)ask(&places[i]);
+        if (now == ANSWERING || now == ASKED || (now == UNASKED && after < BLOCKED_MS))
+            all = false;
     }
-    return true;
+    return all;
 }
 
 static int64_t milliseconds_now(void)
@@ -287,15 +363,16 @@ void ss_threads_ask(uint32_t milliseconds)
     ss_threads_forget();
     if (!take_signal())
         return;
-    meet_all();
+    are_known = for_each_thread(meet);
     begun = milliseconds_now();
     for (; !all_answered(after) && after < milliseconds; after = milliseconds_now() - begun)
         (void)nanosleep(&moment, NULL);
     /* The handler stays: for a late thread the default action would end the process. */
     for (uint32_t i = 0; i < place_count; i++) {
-        state waiting = ASKED;
+        state waiting = ASKED, unasked = UNASKED;
 
-        (void)atomic_compare_exchange_strong(&places[i].state, &waiting, LATE);
+        if (!atomic_compare_exchange_strong(&places[i].state, &waiting, LATE))
+            (void)atomic_compare_exchange_strong(&places[i].state, &unasked, LATE);
     }
 }
 
@@ -322,7 +399,9 @@ bool ss_threads_get(uint32_t index, const ss_other_thread **thread)
 
 void ss_threads_interrupt(uint64_t id, uint64_t number)
 {
-    if (take_signal())
+    char digits[DIGITS];
+
+    if (take_signal() && ear_of(put_digits(id, digits)) == HEARS)
         (void)send_signal((pid_t)id, (union sigval){.sival_ptr = (void *)(uintptr_t)number});
 }
 

@@ -12,8 +12,8 @@
 #endif
 
 /* (THREAD reporter) */
-static int timer; /* the kernel's number */
-static bool has_timer;
+static int timer;               /* the kernel's number */
+static volatile bool has_timer; /* a filter of system calls may interrupt one of them */
 
 /* The system calls themselves: the C library's functions may allocate. */
 void ss_watchdog_begin(int number)
@@ -37,8 +37,10 @@ void ss_watchdog_restart(uint32_t seconds)
 {
     const struct itimerspec once = {.it_value = {.tv_sec = (time_t)seconds}};
 
-    if (has_timer)
-        (void)syscall(SYS_timer_settime, timer, 0, &once, NULL);
+    if (has_timer) {
+        has_timer = false;
+        has_timer = syscall(SYS_timer_settime, timer, 0, &once, NULL) == 0;
+    }
 }
 
 void ss_watchdog_end(void)
