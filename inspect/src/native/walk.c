@@ -26,7 +26,8 @@ struct ssi_native {
     const ssi_thread *thread;
     uint64_t registers[SSI_MAX_REGISTERS]; /* from which the walk begins, or goes on */
     bool unread;      /* a word that the caller of the last frame is found by could not be read */
-    bool goes_on;     /* with what a signal interrupted */
+    bool goes_on;     /* with what a signal interrupted, or outside of a forwarder */
+    bool is_call;     /* the register of the ip is in a call, of which there is a frame */
     unsigned returns; /* to stacks at lower addresses */
     size_t walked;    /* frames so far */
     ssi_native_stack *stack;
@@ -166,6 +167,34 @@ static bool restore_interrupted(ssi_native *native, const ssi_native_frame *fram
                     machine->registers * sizeof *native->registers);
 }
 
+/*
+ * Whether FRAME is of a forwarder: fixed instructions that an interpreter generates for a function
+ * of its language, so that a profiler sees that function.  Nobody wrote them, and no frame is shown
+ * for them.  The registers are then those of the caller.
+ */
+static bool step_out_of_forwarder(ssi_native *native, const ssi_native_frame *frame)
+{
+    const ssi_machine *machine = native->target->machine;
+    const ssi_memory *memory = &native->target->memory;
+    const ssi_forwarder *f = machine->forwarders;
+    uint8_t code[SSI_FORWARDER_SIZE];
+    uint64_t caller, *r = native->registers;
+
+    while (f->size && !(ssi_read(memory, frame->address - f->before, code, f->size) &&
+                        !memcmp(code, f->code, f->size)))
+        f++;
+    if (!f->size || !ssi_read_word(memory, frame->sp + sizeof caller, &caller))
+        return false;
+    for (unsigned i = 0; i < machine->saved_count; i++)
+        r[machine->saved[i]] = frame->known >> i & 1 ? frame->saved[i] : 0;
+    if (f->keeps_fp && !ssi_read_word(memory, frame->sp, &r[machine->fp]))
+        return false;
+    r[machine->sp] = frame->sp + 2 * sizeof caller;
+    r[machine->pc] = without_signature(native, caller) - 1; /* in the call */
+    native->is_call = true;
+    return true;
+}
+
 static int stop(ssi_native_stack *stack, const char *why)
 {
     stack->truncated = why;
@@ -191,11 +220,16 @@ static int on_frame(Dwfl_Frame *state, void *data)
         return stop(stack, "native part truncated: the threads have too many frames in all");
     if (last && !is_further(native, last, frame.sp))
         return stop(stack, "native part truncated: the stack is damaged");
-    frame.interrupted = interrupted;
+    frame.interrupted = interrupted && !native->is_call;
     frame.address = pc + interrupted;
+    native->is_call = false;
     frame.inferred = last && (last->inferred || !last->described);
     frame.described = is_described(native, &frame);
     read_saved(native, state, &frame);
+    if (!frame.described && !frame.interrupted && step_out_of_forwarder(native, &frame)) {
+        native->goes_on = true;
+        return 1;
+    }
     if (!ssi_native_put(stack, &frame))
         return stop(stack, "native part truncated: out of memory");
     native->goes_on = restore_interrupted(native, &frame, pc);
@@ -230,9 +264,9 @@ static void walk_on(ssi_native *native)
     const char *why;
 
     native->goes_on = native->unread = false;
-    if (link)
+    if (link && !native->is_call)
         native->registers[link] = without_signature(native, native->registers[link]);
-    if (!step_out_of_no_code(native)) {
+    if (!native->is_call && !step_out_of_no_code(native)) {
         native->stack->truncated = "native part truncated: out of memory";
         return;
     }
@@ -260,6 +294,7 @@ void ssi_native_walk(ssi_native *native, const ssi_thread *thread, ssi_native_st
     native->stack = stack;
     current = native;
     native->returns = 0;
+    native->is_call = false;
     memcpy(native->registers, thread->registers, sizeof native->registers);
     do
         walk_on(native);

@@ -9,11 +9,20 @@
 #include <stdint.h>
 
 enum { SSI_MAX_REGISTERS = 33, SSI_MAX_KERNEL_WORDS = 34, SSI_MAX_SAVED = 11 };
+enum { SSI_FORWARDER_SIZE = 20, SSI_FORWARDERS = 3 };
+
+/* Code that interpreters generate, SIZE bytes of which BEFORE are before the return address; the
+   caller's frame begins two words above its stack pointer.  See rule.h of the core. */
+typedef struct ssi_forwarder {
+    uint8_t size, before; /* size 0: the end of the list */
+    uint8_t keeps_fp;     /* the caller's frame pointer is where its stack pointer points to */
+    uint8_t code[SSI_FORWARDER_SIZE];
+} ssi_forwarder;
 
 typedef struct ssi_machine {
     uint16_t number; /* in the headers of ELF files */
     /* Registers stand in DWARF's order, and the program counter is the last. */
-    uint8_t registers, sp, pc;
+    uint8_t registers, sp, fp, pc;
     uint8_t numbered; /* so many of them have a number in DWARF */
     uint8_t link;     /* the register that a call puts its return address into; 0: it is pushed */
     uint8_t address_bits; /* of a code address; above them it may be signed */
@@ -32,6 +41,7 @@ typedef struct ssi_machine {
     /* The words of the kernel's set with the number of a system call, or -1, and its result; 0: the
        set does not tell whether the thread waits in one. */
     uint8_t system_call, result;
+    ssi_forwarder forwarders[SSI_FORWARDERS];
 } ssi_machine;
 
 /* The machine NUMBER, or NULL. */

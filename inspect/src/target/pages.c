@@ -153,30 +153,6 @@ void ssi_pages_take(ssi_pages *pages, uint64_t start, uint64_t end)
         fetch(pages, page, last - page < BLOCK ? (size_t)(last - page) : BLOCK);
 }
 
-static void take_stack(ssi_pages *pages, uint64_t sp, uint64_t end)
-{
-    if (end > sp + MAX_STACK)
-        end = sp + MAX_STACK;
-    ssi_pages_take(pages, sp > RED_ZONE ? sp - RED_ZONE : sp, end);
-}
-
-void ssi_pages_take_stacks(ssi_pages *pages, const ssi_target *target)
-{
-    for (size_t i = 0; i < target->thread_count; i++) {
-        const ssi_thread *thread = &target->threads[i];
-        const ssi_mapping *other;
-        uint64_t sp;
-
-        if (!thread->stack_end)
-            continue;
-        take_stack(pages, thread->registers[target->machine->sp], thread->stack_end);
-        sp = ssi_target_interrupted(target, thread);
-        other = sp ? ssi_target_stack(target, sp) : NULL;
-        if (other)
-            take_stack(pages, sp, other->end);
-    }
-}
-
 static const char *page_at(ssi_pages *pages, uint64_t page)
 {
     const slot *s = slot_of(pages->slots, pages->room, page);
@@ -206,6 +182,56 @@ static bool read_pages(void *data, uint64_t address, void *out, size_t size)
         size -= now;
     }
     return true;
+}
+
+/* Take the pages of code that the target generated, as far as words of [START, END) point to them:
+   the walk looks at the instructions there. */
+static void take_generated(ssi_pages *pages, const ssi_target *target, uint64_t start, uint64_t end)
+{
+    uint64_t low = UINT64_MAX, high = 0, word;
+
+    for (size_t i = 0; i < target->mapping_count; i++) {
+        const ssi_mapping *m = &target->mappings[i];
+
+        if (m->executable && !m->path) {
+            low = m->start < low ? m->start : low;
+            high = m->end > high ? m->end : high;
+        }
+    }
+    for (uint64_t at = start; at < end && low < high; at += sizeof word) {
+        const ssi_mapping *m;
+
+        if (!read_pages(pages, at, &word, sizeof word) || word < low || word >= high)
+            continue;
+        m = ssi_target_mapping(target, word);
+        if (m && m->executable && !m->path)
+            (void)page_at(pages, word / PAGE);
+    }
+}
+
+static void take_stack(ssi_pages *pages, const ssi_target *target, uint64_t sp, uint64_t end)
+{
+    if (end > sp + MAX_STACK)
+        end = sp + MAX_STACK;
+    ssi_pages_take(pages, sp > RED_ZONE ? sp - RED_ZONE : sp, end);
+    take_generated(pages, target, sp & ~(uint64_t)7, end);
+}
+
+void ssi_pages_take_stacks(ssi_pages *pages, const ssi_target *target)
+{
+    for (size_t i = 0; i < target->thread_count; i++) {
+        const ssi_thread *thread = &target->threads[i];
+        const ssi_mapping *other;
+        uint64_t sp;
+
+        if (!thread->stack_end)
+            continue;
+        take_stack(pages, target, thread->registers[target->machine->sp], thread->stack_end);
+        sp = ssi_target_interrupted(target, thread);
+        other = sp ? ssi_target_stack(target, sp) : NULL;
+        if (other)
+            take_stack(pages, target, sp, other->end);
+    }
 }
 
 ssi_memory ssi_pages_memory(ssi_pages *pages)
