@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import stacksplice_gdb_frames  # noqa: E402
 import stacksplice_gdb_target as target  # noqa: E402
 from stacksplice_files import Files  # noqa: E402
+from stacksplice_plain import plain  # noqa: E402
 from stacksplice_served import Refused, errors_of, frames_of, options_of, text_of  # noqa: E402
 
 
@@ -41,7 +42,7 @@ class Command(gdb.Command):
         try:
             text = self.run(argument)
         except (Refused, gdb.error, OverflowError) as exc:
-            raise gdb.GdbError("stacksplice: " + str(exc)) from None
+            raise gdb.GdbError("stacksplice: " + plain(str(exc))) from None
         gdb.write(text)
 
 

@@ -6,6 +6,7 @@ Where an interpreter runs, its native frame is replaced by the script frames tha
 import gdb
 import stacksplice_gdb_target as target
 from gdb.FrameDecorator import FrameDecorator
+from stacksplice_plain import plain
 from stacksplice_served import Refused, script_runs
 from stacksplice_values import plain_locals_of
 
@@ -60,7 +61,7 @@ class NativeFrame(Shown):
 def _printable(text):
     """TEXT with escapes in the place of what gdb cannot write, at which it would leave out the frame."""
     charset = gdb.target_charset()
-    return text.encode(charset, "backslashreplace").decode(charset) if text else text
+    return plain(text).encode(charset, "backslashreplace").decode(charset) if text else text
 
 
 class Local:
@@ -88,7 +89,7 @@ class ScriptFrame(Shown):
     def function(self):
         """For example "(Python) main", or the reason of a gap."""
         if self.frame["kind"] == "gap":
-            return "[gap: {}]".format(self.frame["reason"])
+            return _printable("[gap: {}]".format(self.frame["reason"]))
         name = self.frame.get("function") or "?"
         return _printable("({}) {}".format(self.frame["language"].capitalize(), name))
 
@@ -206,7 +207,7 @@ class Filter:
     def tell(self, why):
         """Say once why frames of scripts are missing."""
         if why != self.told:
-            gdb.write("stacksplice: no frames of scripts: {}\n".format(why), gdb.STDERR)
+            gdb.write("stacksplice: no frames of scripts: {}\n".format(plain(why)), gdb.STDERR)
         self.told = why
 
 

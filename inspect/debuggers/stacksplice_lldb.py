@@ -7,6 +7,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import stacksplice_lldb_target as target  # noqa: E402
 from stacksplice_files import Files  # noqa: E402
+from stacksplice_plain import plain  # noqa: E402
 from stacksplice_served import Refused, errors_of, frames_of, options_of, text_of  # noqa: E402
 
 HELP = """Stacks of all languages of the process: native, Python and Lua frames in their order.
@@ -63,7 +64,7 @@ class Command:
                 raise Refused("a command is missing, one of: " + ", ".join(self.commands))
             result.AppendMessage(run(words[1:], context.process).rstrip("\n"))
         except Refused as exc:
-            result.SetError("stacksplice: " + str(exc))
+            result.SetError("stacksplice: " + plain(str(exc)))
 
     def get_short_help(self):
         """In the list of commands."""

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 
 from stacksplice_headings import heading
+from stacksplice_plain import plain
 from stacksplice_values import locals_of
 
 # Each machine's number in the headers of ELF files, and its registers in DWARF's order, in which the
@@ -190,15 +191,15 @@ def _stack_text(stack, all_frames, files):
         if all_frames or not frame.get("glue"):
             source = files.line(frame).strip()
             lines.append("    " + frame.get("text", "?"))
-            lines += ["      " + source] if source else []
-            lines += ["        {} = {}".format(*local) for local in locals_of(frame)]
+            lines += ["      " + plain(source, "\t")] if source else []
+            lines += ["        " + plain("{} = {}".format(*local)) for local in locals_of(frame)]
     return lines
 
 
 def text_of(document, all_frames, files):
     """DOCUMENT for people, as `python -m stacksplice dump` writes it, with lines of FILES."""
     files.belong_to(document["process"].get("user"))
-    parts = ["note: " + note for note in document["notes"]]
+    parts = ["note: " + plain(note) for note in document["notes"]]
     for thread in document["threads"]:
         parts += ["", "thread " + heading(thread)]
         parts += _stack_text(thread["stack"], all_frames, files)
@@ -210,7 +211,7 @@ def text_of(document, all_frames, files):
 
 def errors_of(document):
     """The errors in DOCUMENT for people."""
-    parts = ["note: " + note + "\n" for note in document["notes"]]
+    parts = ["note: " + plain(note) + "\n" for note in document["notes"]]
     for thread in document["threads"]:
         if "error_text" in thread:
             parts.append(

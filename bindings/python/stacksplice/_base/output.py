@@ -7,6 +7,8 @@ import os
 import sys
 from contextlib import contextmanager
 
+from .plain import plain
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 def fail(message: str) -> int:
     """Say why a command cannot do its work; the exit status for that."""
-    print(f"stacksplice: {message}", file=sys.stderr)
+    print(f"stacksplice: {plain(message)}", file=sys.stderr)
     return 2
 
 

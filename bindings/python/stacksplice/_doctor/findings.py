@@ -6,6 +6,7 @@ import sys
 
 from .. import _stacksplice
 from .._base import PACKAGE
+from .._base.plain import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def examine() -> tuple[str, bool]:
     findings = list(_findings())
     missing = sum(finding.state == "missing" for finding in findings)
     end = f"{missing} missing: see above\n" if missing else "nothing is missing\n"
-    return "".join([*map(str, findings), "\n", end]), not missing
+    return plain("".join([*map(str, findings), "\n", end]), "\n"), not missing
 
 
 def doctor(file: TextIO | None = None) -> bool:

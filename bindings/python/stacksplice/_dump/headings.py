@@ -8,17 +8,17 @@ from __future__ import annotations
 import json
 import signal
 
+try:
+    from .._base.plain import plain
+except ImportError:  # in a debugger
+    from stacksplice_plain import plain  # type: ignore[import-not-found, no-redef]
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
 _GIL = {"held": "holds the GIL", "waiting": "waits for the GIL"}
-
-
-def _plain(text: str) -> str:
-    """TEXT in one line."""
-    return "".join([each if each.isprintable() else json.dumps(each)[1:-1] for each in text])
 
 
 def _signal(number: int) -> str:
@@ -42,7 +42,7 @@ def title(process: dict[str, Any]) -> str:
     """One line about PROCESS."""
     words = [f"process {process['id']}"]
     if "executable" in process:
-        words.append(process["executable"])
+        words.append(plain(process["executable"]))
     if "stopped_microseconds" in process:
         words.append(f"stopped for {process['stopped_microseconds'] / 1000:.1f} ms")
     if "signal" in process:
@@ -58,7 +58,7 @@ def _where(interpreter: int) -> str:
 def facts(process: dict[str, Any]) -> Iterator[str]:
     """More lines about PROCESS."""
     if "command_line" in process:
-        yield f"command line: {_plain(process['command_line'])}"
+        yield f"command line: {plain(process['command_line'])}"
     copies: dict[tuple[str, str], list[str]] = {}
     for each in process.get("pythons", ()):
         words = copies.setdefault((each.get("version", ""), each.get("file", "")), [])
@@ -67,16 +67,16 @@ def facts(process: dict[str, Any]) -> Iterator[str]:
         if each.get("collecting"):
             words.append("collects garbage")
     for (version, file), words in copies.items():
-        yield ", ".join([f"Python {version} ({file})", *words])
+        yield plain(", ".join([f"Python {version} ({file})", *words]))
 
 
 def heading(thread: dict[str, Any]) -> str:
     """THREAD in a line: its number, and its names and what it does in parentheses."""
     roles = thread.get("python", ())
-    words = [_plain(thread["name"])] if "name" in thread else []
+    words = [plain(thread["name"])] if "name" in thread else []
     for role in roles:
         if role.get("name", thread.get("name")) != thread.get("name"):
-            words.append(json.dumps(role["name"], ensure_ascii=False) + _where(role["interpreter"]))
+            words.append(plain(json.dumps(role["name"], ensure_ascii=False)) + _where(role["interpreter"]))
     if "state" in thread and not any(role.get("gil") == "waiting" for role in roles):
         words.append(thread["state"])
     for role in roles:

@@ -10,6 +10,7 @@ from .. import _stacksplice
 from .._base import PACKAGE
 from .._base.lines import folded, hidden
 from .._base.output import fail, write
+from .._base.plain import plain
 from .._base.redaction import clean_report
 from .._symbols.symbolizer import Symbolizer
 from .errors import text_of_failed, text_of_thread, with_stacks
@@ -132,8 +133,10 @@ def _add_symbols(document: dict[str, Any], folders: list[str], here: Callable[[s
 def _text_of_frame(frame: dict[str, Any]) -> str:
     text = f"    {_stacksplice._format_frame(frame)}\n"
     if "source" in frame:
-        text += f"      {frame['source']}\n"
-    return text + "".join(f"        {name} = {value}\n" for name, value in frame.get("locals", {}).items())
+        text += "      " + plain(frame["source"], "\t") + "\n"
+    return text + "".join(
+        f"        {plain(name)} = {plain(value)}\n" for name, value in frame.get("locals", {}).items()
+    )
 
 
 def _lines_of(stack: list[dict[str, Any]], all_frames: bool) -> Iterator[str]:
@@ -146,7 +149,7 @@ def text_of(document: dict[str, Any], all_frames: bool) -> str:
     """DOCUMENT for people: the newest frame of each thread is the last, as in tracebacks."""
     parts = [f"{title(document['process'])}\n"]
     parts += [f"{fact}\n" for fact in facts(document["process"])]
-    parts += [f"note: {note}\n" for note in document["notes"]]
+    parts += [f"note: {plain(note)}\n" for note in document["notes"]]
     for number, thread in enumerate(document["threads"]):
         name = heading(thread)
         if not number and "signal" in document["process"]:

@@ -7,6 +7,7 @@ import os
 from typing import NamedTuple
 
 from .._base.output import fail, write
+from .._base.plain import plain
 from .._base.progress import Progress
 from .._base.redaction import clean_report
 from .files import Counter, File
@@ -93,7 +94,7 @@ def _line_of(row: _Row) -> str:
     values = {"count": group.count, "group": row.key, "first": row.first, "last": row.last}
     if group.first_time:
         values |= {"first_time": group.first_time, "last_time": group.last_time or ""}
-    return json.dumps({**values, "error": row.error or None}, ensure_ascii=False) + "\n"
+    return json.dumps({**values, "error": row.error or None}) + "\n"
 
 
 def _counted(number: int, word: str) -> str:
@@ -176,7 +177,7 @@ def top(options: argparse.Namespace) -> int:
     elif options.json:
         write("".join(map(_line_of, rows)))
     else:
-        write(_text(counter, rows, files))
+        write(plain(_text(counter, rows, files), "\n"))
     if counter.broken:
         what = "1 line that holds" if counter.broken == 1 else f"{counter.broken:,} lines that hold"
         fail(f"passed over {what} no report; the first is {counter.first_broken}")
