@@ -307,4 +307,46 @@ FRESH_TEST(test_accessors_check_their_arguments)
     release(error);
 }
 
+/* ---- A longer stack later ---------------------------------------------------------------------*/
+
+FRESH_TEST(test_a_stack_grows)
+{
+    uintptr_t before[ROOM], longer[ROOM] = {0x9009}, after[ROOM];
+    char strict[33], again[33];
+    IRestrictedErrorInfo *error;
+    uint32_t count, captured = 0;
+
+    error = originated(E_FAIL);
+    count = stack_of(error, before);
+    assert_int_equal(stacksplice_fingerprint(UNKNOWN(error), strict), S_OK);
+    memcpy(longer + 1, before, count * sizeof *before);
+    assert_int_equal(stacksplice_error_lengthen(UNKNOWN(error), longer, count + 1), S_OK);
+    assert_int_equal(stack_of(error, after), count + 1);
+    assert_memory_equal(after, longer, (count + 1) * sizeof *after);
+    assert_int_equal(stacksplice_error_captured(UNKNOWN(error), ROOM, after, &captured), S_OK);
+    assert_int_equal(captured, count);
+    assert_memory_equal(after, before, count * sizeof *before);
+    assert_int_equal(stacksplice_fingerprint(UNKNOWN(error), again), S_OK);
+    assert_string_equal(again, strict);
+    release(error);
+}
+
+FRESH_TEST(test_a_stack_grows_within_bounds)
+{
+    uintptr_t frames[ROOM] = {0x9009};
+    IRestrictedErrorInfo *error = originated(E_FAIL);
+    uint32_t count = stack_of(error, frames), grown = 0;
+
+    assert_int_equal(stacksplice_error_lengthen(NULL, frames, 1), E_POINTER);
+    assert_int_equal(stacksplice_error_lengthen(UNKNOWN(error), NULL, 1), E_POINTER);
+    assert_int_equal(stacksplice_error_captured(UNKNOWN(error), 1, NULL, &count), E_POINTER);
+    count = stack_of(error, frames);
+    assert_int_equal(stacksplice_error_lengthen(UNKNOWN(error), frames, count - 1), S_FALSE);
+    while (stacksplice_error_lengthen(UNKNOWN(error), frames, count) == S_OK)
+        grown++;
+    assert_int_equal(grown, 100);
+    assert_int_equal(stack_of(error, frames), count);
+    release(error);
+}
+
 GROUP(NULL, fresh)

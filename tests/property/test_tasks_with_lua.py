@@ -54,8 +54,9 @@ def test_python_through_lua_in_a_task(lua_border, chunk):
     info = stacksplice.error_info(exc)
     names = shown(info.stack)
     assert names[0] == ("python", "fail") and names[1][0] == "lua"
-    assert names[-2:] == [("async", AWAITED), ("python", "main")]
-    assert ("python", "leaf") in names[: names.index(("async", AWAITED))]
+    seam = names.index(("async", AWAITED))
+    assert names[seam + 1 : seam + 3] == [("python", "main"), ("python", "caught")]
+    assert ("python", "leaf") in names[:seam]
     assert [node.language for node in info.propagation] == ["lua", "python"]
     assert stacksplice.peek_error() is None
 

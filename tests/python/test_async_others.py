@@ -51,7 +51,8 @@ def test_through_await_it_is_the_same_error(border, leaf):
     info = stacksplice.error_info(exc)
     assert [item[1] for item in seen] == [info, info]
     assert here(info.stack)[:2] == ["fail", "leaf"]
-    assert here(info.stack)[-4:] == [AWAITED, "middle", AWAITED, "main"]
+    awaiting = ["fail", "leaf", AWAITED, "middle", AWAITED, "main"]
+    assert here(info.stack)[:-2] == [*awaiting, KEPT, "again", "main"]
     # A border adds a node, an await does not.
     assert [here(node.stack)[0] for node in info.propagation] == ["leaf", "main"]
 
@@ -200,7 +201,8 @@ def test_to_thread(border):
 
     exc = asyncio.run(main())
     info = stacksplice.error_info(exc)
-    assert info.message == "in the context" and here(info.stack) == ["fail", "work"]
+    assert info.message == "in the context"
+    assert here(info.stack) == ["fail", "work", KEPT, "awaited_error"]
     assert info.thread_id != stacksplice.originate(ValueError()).thread_id
     stacksplice.take_error()
 
@@ -232,7 +234,7 @@ def test_call_soon_threadsafe(border):
             return await awaited_error(future)
 
     info = stacksplice.error_info(asyncio.run(main()))
-    assert here(info.stack) == ["fail", "caught", "work"]
+    assert here(info.stack) == ["fail", "caught", "work", KEPT, "awaited_error"]
 
 
 def test_run_coroutine_threadsafe(leaf):
@@ -254,4 +256,4 @@ def test_a_loop_in_each_of_two_threads(border, leaf):
         return await asyncio.gather(*(asyncio.to_thread(in_thread) for _ in range(4)))
 
     for info in asyncio.run(main()):
-        assert here(info.stack)[-2:] == [AWAITED, "main"]
+        assert here(info.stack)[-4:] == [AWAITED, "main", "caught", "in_thread"]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import concurrent.futures
 import io
+import json
+import logging
+import pickle
 import queue
 import sys
 import threading
 
 import pytest
 import stacksplice
+import stacksplice.logging
 from gap_reasons import KEPT
 from racing import race
-from raising import caught, fail, in_file
+from raising import caught, fail, in_file, report
 from stacksplice import winrt
 
 E_INVALIDARG = -2147024809
@@ -41,8 +45,42 @@ def test_future_of_a_thread_pool(border):
         info = stacksplice.error_info(kept)
         exc = caught(future.result)
     assert exc is kept and stacksplice.error_info(exc) == info
-    assert here(info.stack) == ["fail"] and len(info.propagation) == 1
+    assert here(info.stack) == ["fail", KEPT, "caught"] and len(info.propagation) == 1
     assert info.thread_id not in (None, threading.get_native_id())
+
+
+def test_every_reader_has_who_asked_for_the_result(border):
+    opentelemetry = pytest.importorskip("stacksplice.opentelemetry")
+    sentry = pytest.importorskip("stacksplice.sentry")
+
+    def ask_for_it():
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            pool.submit(border.call, fail).result()
+
+    def wrap():
+        try:
+            ask_for_it()
+        except ValueError as exc:
+            raise ExceptionGroup("group", [exc])
+
+    exc, group = caught(ask_for_it), caught(wrap)
+    info = stacksplice.error_info(exc)
+    record = logging.makeLogRecord({"exc_info": (type(exc), exc, exc.__traceback__)})
+    texts = {
+        "report": report(exc),
+        "info": info.format(),
+        "stack": str(info.stack),
+        "JSON": info.to_json(),
+        "pickle": stacksplice.error_info(pickle.loads(pickle.dumps(exc))).format(),
+        "Sentry": json.dumps(sentry.event(info)),
+        "OpenTelemetry": opentelemetry.exception_attributes(exc)["exception.stacktrace"],
+        "logging": stacksplice.logging.Formatter().format(record),
+        "member": report(group),
+        "JSON of the member": stacksplice.originate(group).to_json(),
+    }
+    stacksplice.take_error()
+    assert [name for name, text in texts.items() if "ask_for_it" not in text] == []
+    assert [name for name, text in texts.items() if KEPT not in text] == []
 
 
 def test_raised_again_in_another_thread_it_gets_no_node(border):

@@ -69,6 +69,10 @@ def event(info: ErrorInfo) -> dict[str, Any]:
     return told
 
 
+def _count_python(value: dict[str, Any]) -> int:
+    return sum(str(frame.get("filename")).endswith(".py") for frame in _frames_of(value))
+
+
 def _within(exc: BaseException) -> Iterator[BaseException]:
     """What led to EXC, and the members of groups, each once."""
     waiting, seen = [exc], {id(exc)}
@@ -123,6 +127,8 @@ class _Event:
         self._complete_frames(ours, [] if came else here)
         if came and here and "stacktrace" in ours:
             ours["stacktrace"]["frames"] = [*here, dict(_SEAM), *_frames_of(ours)]
+        elif _count_python(theirs) > _count_python(ours):
+            ours.pop("stacktrace", None)  # the stack was cut
         value = theirs if keep_place else dict(theirs)
         mechanism = dict(theirs.get("mechanism") or {})
         if keep_place:

@@ -127,6 +127,24 @@ typedef void (*stacksplice_locals_callback)(IUnknown *error, const uintptr_t *fr
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_add_locals(stacksplice_locals_callback read);
 
+/*
+ * Give ERROR a longer stack, which reports show from then on: a language that keeps a record while
+ * it unwinds may know of callers that the captured stack lacks.  FRAMES has everything that
+ * stacksplice_error_stack has of ERROR, in its order, but for frames that await others.  The fingerprint stays.
+ *
+ * Returns S_OK; S_FALSE when COUNT is less than the stack has, when the stack grew 100 times, and
+ * for the error for exhausted memory.  Errors: E_POINTER if error or frames is NULL; E_INVALIDARG if
+ * error is not an error object of this library; E_OUTOFMEMORY.
+ * [own: frames copied | thread: any | alloc: yes | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_error_lengthen(IUnknown *error,
+                                                               const uintptr_t *frames,
+                                                               uint32_t count);
+/* stacksplice_error_stack for the stack with which ERROR was made. */
+STACKSPLICE_API stacksplice_hresult stacksplice_error_captured(IUnknown *error, uint32_t max_frames,
+                                                               uintptr_t *frames,
+                                                               uint32_t *captured);
+
 /* ---- Languages and owners --------------------------------------------------------------------*/
 
 typedef struct stacksplice_owner stacksplice_owner;

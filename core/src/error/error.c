@@ -19,6 +19,7 @@ static ss_error *allocate_error(const ss_origin *origin, const ss_stack *stack)
     memset(error, 0, sizeof *error);
     ss_error_init(error, origin->hr);
     ss_stack_store(stack, &error->record, error->storage);
+    error->captured = ss_record_frames(&error->record, &error->captured_count);
     if (origin->message) {
         WCHAR *copy = (WCHAR *)(error->storage + stack->to_store);
 

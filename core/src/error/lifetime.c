@@ -40,6 +40,10 @@ static void free_error(ss_error *error)
         previous = note->previous;
         ss_free(note);
     }
+    for (ss_longer_stack *stack = error->longer, *previous; stack; stack = previous) {
+        previous = stack->previous;
+        ss_free(stack);
+    }
     ss_held_end(&error->previous);
     ss_held_end(&error->record.language);
     ss_free(error);

@@ -19,6 +19,7 @@
 enum {
     SS_MAX_NODES = 150,                      /* propagation nodes of one error */
     SS_MAX_NOTES = 150,                      /* notes added to one error */
+    SS_MAX_LONGER = 100,                     /* times that the stack of one error can grow */
     SS_MAX_PREVIOUS = STACKSPLICE_MAX_DEPTH, /* errors in one transformation list */
     SS_MAX_MESSAGE = MAX_ERROR_MESSAGE_CHARS - 1
 };
@@ -50,26 +51,38 @@ typedef struct ss_note {
     char text[];              /* (RO) with a NUL */
 } ss_note;
 
+/* A stack that came in place of a shorter one.  Readers may still be at the shorter one. */
+typedef struct ss_longer_stack {
+    struct ss_longer_stack *previous; /* (RO) or NULL */
+    _Atomic uint64_t epoch;           /* (ATOMIC) as that of a record */
+    uint32_t count;                   /* (RO) */
+    uintptr_t frames[];
+} ss_longer_stack;
+
 struct ss_error {
-    ss_record record;
+    ss_record record; /* its stack is the longest one, (ATOMIC): the frames, then their number */
     IScriptErrorInfo IScriptErrorInfo_iface;
-    _Atomic uint32_t outside; /* (ATOMIC) changes from and to 0 only under (LOCK) */
-    _Atomic uint32_t inside;  /* (ATOMIC) one of them represents outside > 0 */
-    const WCHAR *message;     /* (RO) NULL: the text of the HRESULT */
-    uint32_t message_length;  /* (RO) */
-    uint8_t depth;            /* (RO) of the longest path through causes and members */
-    uint8_t relation;         /* (RO) a stacksplice_relation: how PREVIOUS relates to it */
-    uint8_t node_count;       /* (LOCK) */
-    uint8_t note_count;       /* (LOCK) */
-    bool is_static;           /* (RO) never counted, freed or changed */
-    ss_held previous;         /* (RO) an ILanguageExceptionErrorInfo2, or NULL */
-    _Atomic(ss_node *) head;  /* (ATOMIC) newest node; stored under (LOCK) */
-    _Atomic(ss_note *) notes; /* (ATOMIC) newest note; stored under (LOCK) */
-    uint32_t causes_left_out; /* (RO) after PREVIOUS, or after this one: 0, or at least 1 */
-    ss_error *next;           /* (LOCK) in the registry's bucket */
-    uint64_t number;          /* (RO) its key there; 0: the static error */
-    uint64_t process;         /* (RO) the first half of its reference */
-    uintptr_t storage[];      /* frames that no exception keeps, message */
+    _Atomic uint32_t outside;  /* (ATOMIC) changes from and to 0 only under (LOCK) */
+    _Atomic uint32_t inside;   /* (ATOMIC) one of them represents outside > 0 */
+    const WCHAR *message;      /* (RO) NULL: the text of the HRESULT */
+    uint32_t message_length;   /* (RO) */
+    uint8_t depth;             /* (RO) of the longest path through causes and members */
+    uint8_t relation;          /* (RO) a stacksplice_relation: how PREVIOUS relates to it */
+    uint8_t node_count;        /* (LOCK) */
+    uint8_t note_count;        /* (LOCK) */
+    uint8_t longer_count;      /* (LOCK) */
+    bool is_static;            /* (RO) never counted, freed or changed */
+    ss_held previous;          /* (RO) an ILanguageExceptionErrorInfo2, or NULL */
+    _Atomic(ss_node *) head;   /* (ATOMIC) newest node; stored under (LOCK) */
+    _Atomic(ss_note *) notes;  /* (ATOMIC) newest note; stored under (LOCK) */
+    uint32_t causes_left_out;  /* (RO) after PREVIOUS, or after this one: 0, or at least 1 */
+    const uintptr_t *captured; /* (RO) the stack with which it was made */
+    uint32_t captured_count;   /* (RO) */
+    ss_longer_stack *longer;   /* (LOCK) the newest, or NULL */
+    ss_error *next;            /* (LOCK) in the registry's bucket */
+    uint64_t number;           /* (RO) its key there; 0: the static error */
+    uint64_t process;          /* (RO) the first half of its reference */
+    uintptr_t storage[];       /* frames that no exception keeps, message */
 };
 
 /* An object of this library answers this interface with its record, without a reference. */
@@ -92,6 +105,13 @@ HRESULT ss_record_asked(IUnknown *object, const void *out, ss_record **record);
 static inline bool ss_record_is_node(const ss_record *record)
 {
     return record != &record->error->record;
+}
+
+/* The stack of RECORD.  While it is replaced by a longer one, *COUNT may be that of the shorter. */
+static inline const uintptr_t *ss_record_frames(const ss_record *record, uint32_t *count)
+{
+    *count = __atomic_load_n(&record->fixed.frame_count, __ATOMIC_ACQUIRE);
+    return (const uintptr_t *)(uintptr_t)__atomic_load_n(&record->fixed.frames, __ATOMIC_RELAXED);
 }
 
 /* The text of the HRESULT, and the message (the same if none was given). */

@@ -56,9 +56,10 @@ static ss_fork_hook choose_in_child = {choose_process_number, NULL};
 
 static void hold_stack(const ss_record *record)
 {
-    const uintptr_t *frames = (const uintptr_t *)record->fixed.frames;
+    uint32_t count;
+    const uintptr_t *frames = ss_record_frames(record, &count);
 
-    for (uint32_t i = 0; i < record->fixed.frame_count; i++)
+    for (uint32_t i = 0; i < count; i++)
         ss_token_hold(frames[i]);
 }
 

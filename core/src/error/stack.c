@@ -1,6 +1,7 @@
 #include "error/stack.h"
 
 #include "base/alloc.h"
+#include "error/registry.h"
 #include "splice/splice.h"
 #include "splice/unloaded.h"
 #include <stacksplice/source.h>
@@ -152,4 +153,51 @@ void ss_stack_store(const ss_stack *stack, ss_record *record, uintptr_t *storage
     record->fixed.frame_count = stack->count;
     atomic_init(&record->epoch, stack->epoch);
     record->taken_at = stack->taken_at;
+}
+
+/* ---- A longer one later ----------------------------------------------------------------------*/
+
+/* Whether STACK, of COUNT elements, is now ERROR's: only if it is longer, so that a reader who has
+   the number of the shorter one reads no further than this one's end. */
+static bool put_longer(ss_error *error, ss_longer_stack *stack, uint32_t count)
+{
+    stacksplice_record *fixed = &error->record.fixed;
+    bool put;
+
+    ss_registry_lock();
+    put = error->longer_count < SS_MAX_LONGER && count >= fixed->frame_count;
+    if (put) {
+        error->longer_count++;
+        stack->previous = error->longer;
+        error->longer = stack;
+        __atomic_store_n(&fixed->frames, (uintptr_t)stack->frames, __ATOMIC_RELEASE);
+        __atomic_store_n(&fixed->frame_count, count, __ATOMIC_RELEASE);
+    }
+    ss_registry_unlock();
+    return put;
+}
+
+stacksplice_hresult stacksplice_error_lengthen(IUnknown *object, const uintptr_t *frames,
+                                               uint32_t count)
+{
+    ss_record *record;
+    HRESULT hr = ss_record_asked(object, frames, &record);
+    ss_longer_stack *stack;
+
+    if (FAILED(hr))
+        return hr;
+    if (ss_record_is_node(record))
+        return E_INVALIDARG;
+    if (record->error->is_static || count > MOST_FRAMES)
+        return S_FALSE;
+    stack = ss_alloc_dirty(sizeof *stack + count * sizeof *frames);
+    if (!stack)
+        return E_OUTOFMEMORY;
+    memcpy(stack->frames, frames, count * sizeof *frames);
+    stack->count = count;
+    atomic_init(&stack->epoch, ss_code_epoch());
+    if (put_longer(record->error, stack, count))
+        return S_OK;
+    ss_free(stack);
+    return S_FALSE;
 }

@@ -4,14 +4,35 @@
 #include "error/registry.h"
 #include "splice/unloaded.h"
 
+#include <stddef.h>
 #include <string.h>
 
-static const uintptr_t *frames_of(ss_record *record)
+static void settle(_Atomic uint64_t *epoch, uintptr_t *frames, uint32_t count)
 {
-    uintptr_t *frames = (uintptr_t *)(uintptr_t)record->fixed.frames;
+    atomic_store(epoch, ss_settle(frames, count, atomic_load(epoch)));
+}
 
-    atomic_store(&record->epoch,
-                 ss_settle(frames, record->fixed.frame_count, atomic_load(&record->epoch)));
+/* The stack of a node, or with which an error was made. */
+static const uintptr_t *captured_of(ss_record *record, uint32_t *count)
+{
+    bool is_node = ss_record_is_node(record);
+    const uintptr_t *frames = is_node ? ss_record_frames(record, count) : record->error->captured;
+
+    if (!is_node)
+        *count = record->error->captured_count;
+    settle(&record->epoch, (uintptr_t *)(uintptr_t)frames, *count);
+    return frames;
+}
+
+static const uintptr_t *frames_of(ss_record *record, uint32_t *count)
+{
+    const uintptr_t *frames = ss_record_frames(record, count);
+    ss_longer_stack *longer;
+
+    if (ss_record_is_node(record) || frames == record->error->captured)
+        return captured_of(record, count);
+    longer = (ss_longer_stack *)((uintptr_t)frames - offsetof(ss_longer_stack, frames));
+    settle(&longer->epoch, longer->frames, longer->count);
     return frames;
 }
 
@@ -19,7 +40,9 @@ static void fill(ss_record *record, ss_error_view *view)
 {
     const ss_error *error = record->error;
     bool is_node = record != &error->record;
-    uint32_t length;
+    uint32_t length, count, captured_count;
+    const uintptr_t *frames = frames_of(record, &count);
+    const uintptr_t *captured = captured_of(record, &captured_count);
 
     *view = (ss_error_view){
         .identity = record,
@@ -29,10 +52,11 @@ static void fill(ss_record *record, ss_error_view *view)
         .message = ss_error_message(error, &length),
         .taken_at = record->taken_at,
         .thread_id = record->fixed.thread_id,
-        .frames = frames_of(record),
-        .frame_count = record->fixed.frame_count,
-        .frames_left_out =
-            stacksplice_frames_left_out(frames_of(record), record->fixed.frame_count),
+        .frames = frames,
+        .frame_count = count,
+        .frames_left_out = stacksplice_frames_left_out(frames, count),
+        .captured = captured,
+        .captured_count = captured_count,
         .language_exception = record->language.object,
     };
     if (is_node) {
@@ -97,13 +121,33 @@ stacksplice_hresult stacksplice_error_stack(IUnknown *error, uint32_t max_frames
 {
     ss_record *record;
     HRESULT hr = ss_record_asked(error, captured, &record);
+    const uintptr_t *from;
+    uint32_t count;
 
     if (!frames && max_frames)
         return E_POINTER;
     if (FAILED(hr))
         return hr;
     (void)ss_code_epoch();
-    return copy_frames(frames_of(record), record->fixed.frame_count, max_frames, frames, captured);
+    from = frames_of(record, &count);
+    return copy_frames(from, count, max_frames, frames, captured);
+}
+
+stacksplice_hresult stacksplice_error_captured(IUnknown *error, uint32_t max_frames,
+                                               uintptr_t *frames, uint32_t *captured)
+{
+    ss_record *record;
+    HRESULT hr = ss_record_asked(error, captured, &record);
+    const uintptr_t *from;
+    uint32_t count;
+
+    if (!frames && max_frames)
+        return E_POINTER;
+    if (FAILED(hr))
+        return hr;
+    (void)ss_code_epoch();
+    from = captured_of(record, &count);
+    return copy_frames(from, count, max_frames, frames, captured);
 }
 
 stacksplice_hresult stacksplice_error_thread(IUnknown *error, uint64_t *thread_id)

@@ -10,7 +10,8 @@
 
 enum { SS_REFERENCE_UNITS = 34 /* two numbers of 16 digits, a dash and a NUL */ };
 
-/* The rest is borrowed from the error object and immutable, except that nodes may be added. */
+/* The rest is borrowed from the error object and immutable, except that nodes may be added and that
+   a longer stack may come in place of FRAMES, which stay. */
 typedef struct ss_error_view {
     const void *identity; /* equal for all pointers to one error or node */
     bool is_node;         /* a propagation node: the texts and HRESULT are those of its origin */
@@ -22,6 +23,8 @@ typedef struct ss_error_view {
     uint64_t thread_id;                  /* gettid() where it was captured */
     const uintptr_t *frames;             /* the combined stack, or the language exception's own */
     uint32_t frame_count;
+    const uintptr_t *captured; /* the stack before it grew; NULL: FRAMES */
+    uint32_t captured_count;
     uint32_t frames_left_out;      /* number of frames missing from a stack longer than the limit */
     IUnknown *language_exception;  /* borrowed, or NULL */
     const char *receiver;          /* on a node: the receiving language */

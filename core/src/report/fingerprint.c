@@ -202,10 +202,15 @@ static void add_stack(const ss_report *r, hash *h, const ss_facts *facts, bool i
 {
     stack_walk walk = {.hash = h, .is_loose = is_loose, .last = offset_basis};
 
-    for (uint32_t i = 0; i < facts->view.frame_count; i++) {
+    /* Not what its stack got since: an error has one value, whenever somebody reads it. */
+    const ss_error_view *view = &facts->view;
+    const uintptr_t *frames = view->captured ? view->captured : view->frames;
+    uint32_t count = view->captured ? view->captured_count : view->frame_count;
+
+    for (uint32_t i = 0; i < count; i++) {
         /* A recursion counts as the same one at any depth. */
-        if (!i || facts->view.frames[i] != facts->view.frames[i - 1])
-            ss_report_resolve(r, facts->view.frames[i], add_frame, &walk);
+        if (!i || frames[i] != frames[i - 1])
+            ss_report_resolve(r, frames[i], add_frame, &walk);
     }
 }
 

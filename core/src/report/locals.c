@@ -60,34 +60,53 @@ static int put(uint32_t element, const char *name, const char *value, size_t len
     return 0;
 }
 
-static void put_kept(ss_locals *locals, const stacksplice_exception *x)
+/* The place of the element WANTED of VIEW's captured stack in its frames, which have the captured
+   ones and perhaps others; UINT32_MAX if it was left out. */
+static uint32_t place_of(const ss_error_view *view, uint32_t wanted)
+{
+    uint32_t at = 0;
+
+    if (!view->captured || view->captured == view->frames)
+        return wanted;
+    for (uint32_t i = 0; i < view->frame_count && at < view->captured_count; i++) {
+        if (view->frames[i] != view->captured[at])
+            continue;
+        if (at++ == wanted)
+            return i;
+    }
+    return UINT32_MAX;
+}
+
+static void put_kept(ss_locals *locals, const stacksplice_exception *x, const ss_error_view *view)
 {
     uint32_t count;
     const stacksplice_kept_local *kept = stacksplice_exception_locals(x, &count);
 
     for (uint32_t i = 0; i < count; i++) {
         const stacksplice_told_local *local = &kept[i].local;
+        uint32_t element = place_of(view, kept[i].element);
 
-        if (put(kept[i].element, local->name, local->value.text, local->value.length, locals))
+        if (element != UINT32_MAX &&
+            put(element, local->name, local->value.text, local->value.length, locals))
             return;
     }
 }
 
 /* A report without memory for them goes on without them. */
-void ss_locals_begin(ss_locals *locals, IUnknown *error, IUnknown *exception,
-                     const uintptr_t *frames, uint32_t count)
+void ss_locals_begin(ss_locals *locals, IUnknown *error, const ss_error_view *view)
 {
     const stacksplice_exception *x;
     stacksplice_locals_callback read;
 
     *locals = (ss_locals){.count = 0};
-    if (!error || !count)
+    if (!error || !view->frame_count)
         return;
-    x = exception ? stacksplice_exception_from(exception, NULL) : NULL;
+    x = view->language_exception ? stacksplice_exception_from(view->language_exception, NULL)
+                                 : NULL;
     if (x)
-        put_kept(locals, x);
+        put_kept(locals, x, view);
     for (uint32_t i = 0; i < MOST_ADDED && (read = atomic_load(&added[i])) != NULL; i++)
-        read(error, frames, count, put, locals);
+        read(error, view->frames, view->frame_count, put, locals);
 }
 
 void ss_locals_end(ss_locals *locals)

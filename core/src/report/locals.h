@@ -3,6 +3,7 @@
 #define SS_LOCALS_H
 
 #include "base/platform.h"
+#include "error/view.h"
 #include <stacksplice/script.h>
 
 /* Those of one stack.  All zero: none. */
@@ -12,9 +13,8 @@ typedef struct ss_locals {
     uint32_t count;
 } ss_locals;
 
-/* Read those of ERROR, whose stack has the COUNT elements FRAMES, and of its EXCEPTION, or NULL. */
-void ss_locals_begin(ss_locals *locals, IUnknown *error, IUnknown *exception,
-                     const uintptr_t *frames, uint32_t count);
+/* Read those of ERROR, which VIEW is of, and of its exception. */
+void ss_locals_begin(ss_locals *locals, IUnknown *error, const ss_error_view *view);
 void ss_locals_end(ss_locals *locals);
 
 /* Those of the frame at ELEMENT; LOCALS may be NULL. */

@@ -55,8 +55,7 @@ static inline ss_shown_stack ss_report_stack_of(const ss_report *r, const ss_fac
     ss_shown_stack stack = ss_facts_stack(facts);
     bool has_any = stack.elements && !r->failfast && !facts->view.is_node;
 
-    ss_locals_begin(locals, facts->error, facts->view.language_exception, stack.elements,
-                    has_any ? stack.count : 0);
+    ss_locals_begin(locals, has_any ? facts->error : NULL, &facts->view);
     stack.locals = locals;
     return stack;
 }

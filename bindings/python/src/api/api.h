@@ -24,9 +24,9 @@ extern PyMethodDef sspy_error_methods[];
    other release can drop the last reference, so only letting go needs a section. */
 IScriptErrorInfo *sspy_error_hold(sspy_error_object *self);
 void sspy_error_let_go(sspy_error_object *self);
-/* Add the notes that the exception got since to ERROR, which the caller holds; -1 with an
-   exception. */
-int sspy_error_update_notes(sspy_error_object *self, IScriptErrorInfo *error);
+/* Add the notes and callers that the exception got since to ERROR, which the caller holds; -1 with
+   an exception. */
+int sspy_error_update(sspy_error_object *self, IScriptErrorInfo *error);
 
 /* Make a handle of ERROR, on which the caller has an outside reference.  EXC is its exception if it
    was born in this interpreter, else NULL.  The result is an ErrorInfo that has the handle. */

@@ -2,8 +2,8 @@
 #include "api/report_look.h"
 #include "api/visit.h"
 
-/* The parts are those of stacksplice_read_options.  The notes of an error are those that its
-   exception has now. */
+/* The parts are those of stacksplice_read_options.  The notes and callers of an error are those that
+   its exception has now. */
 static PyObject *handle_read(sspy_error_object *self, PyObject *parts)
 {
     stacksplice_read_options options = {.size = sizeof options, .without_source = 1};
@@ -16,7 +16,8 @@ static PyObject *handle_read(sspy_error_object *self, PyObject *parts)
     if (!state || PyErr_Occurred())
         return NULL;
     error = sspy_error_hold(self);
-    if (!(options.parts & STACKSPLICE_READ_NOTES) || !sspy_error_update_notes(self, error))
+    if (!(options.parts & (STACKSPLICE_READ_NOTES | STACKSPLICE_READ_STACK)) ||
+        !sspy_error_update(self, error))
         result = sspy_end_builder(
             &builder, stacksplice_error_visit((IUnknown *)error, &options, &builder.visitor));
     sspy_error_let_go(self);
@@ -56,7 +57,7 @@ static PyObject *handle_format(sspy_error_object *self, PyObject *arguments)
     options.alone = alone;
     sspy_look_take(&look, &options);
     error = sspy_error_hold(self);
-    if (!sspy_error_update_notes(self, error))
+    if (!sspy_error_update(self, error))
         hr = stacksplice_format((IUnknown *)error, (stacksplice_format_kind)kind, &options,
                                 sspy_text_append, &buffer);
     sspy_error_let_go(self);

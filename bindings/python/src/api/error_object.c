@@ -6,6 +6,7 @@
  * ErrorInfo, in Python, is built on it.
  */
 #include "api/api.h"
+#include "traceback/traceback.h"
 
 IScriptErrorInfo *sspy_error_hold(sspy_error_object *self)
 {
@@ -87,13 +88,22 @@ PyObject *sspy_error_wrap_unknown(sspy_state *state, IUnknown *error)
     return result;
 }
 
-int sspy_error_update_notes(sspy_error_object *self, IScriptErrorInfo *error)
+int sspy_error_update(sspy_error_object *self, IScriptErrorInfo *error)
 {
-    sspy_state *state = self->exception ? sspy_state_current() : NULL;
+    sspy_state *state = sspy_state_current();
+    PyObject *exc;
+    int failed = 0;
 
-    if (!self->exception)
-        return 0;
-    return state ? sspy_notes_update(state, self->exception, error) : -1;
+    if (!state)
+        return -1;
+    exc =
+        self->exception ? Py_NewRef(self->exception) : sspy_known_object(state, (IUnknown *)error);
+    if (self->exception)
+        failed = sspy_notes_update(state, exc, error);
+    if (!failed && exc)
+        sspy_lengthen(state, exc, error, true);
+    Py_XDECREF(exc);
+    return failed;
 }
 
 PyObject *sspy_error_wrap_taken(sspy_state *state, void *error)

@@ -1,5 +1,6 @@
 /* The functions for errors: each reads its arguments, makes one call and returns the result. */
 #include "api/api.h"
+#include "traceback/traceback.h"
 
 static bool is_exception(PyObject *exc)
 {
@@ -28,6 +29,7 @@ static PyObject *error_info(PyObject *module, PyObject *exc)
     error = sspy_ties_hold(ties, exc);
     if (!error)
         return sspy_remote_info(state, exc);
+    sspy_lengthen(state, exc, error, false);
     result = sspy_error_wrap(state, error, ties->core.foreign ? NULL : exc);
     sspy_release(state->interp, error);
     return result;

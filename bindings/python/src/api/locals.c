@@ -93,7 +93,7 @@ static void read_locals(IUnknown *error, const uintptr_t *frames, uint32_t count
         return;
     pending = sspy_take_pending();
     exc = sspy_known_object(sspy_state_current(), error);
-    traceback = exc ? PyException_GetTraceback(exc) : NULL;
+    traceback = exc ? sspy_traceback_of(exc) : NULL;
     if (traceback)
         tell(&asked, (PyTracebackObject *)traceback);
     PyErr_Clear();

@@ -22,7 +22,7 @@ static int read_teller(sspy_reader *r, PyObject *handle, PyObject *report, PyObj
             return -1;
         out->type = type.length ? type.text : NULL;
         out->error = (IUnknown *)sspy_error_hold((sspy_error_object *)handle);
-        return sspy_error_update_notes((sspy_error_object *)handle, (IScriptErrorInfo *)out->error);
+        return sspy_error_update((sspy_error_object *)handle, (IScriptErrorInfo *)out->error);
     }
     if (report != Py_None) {
         PyDict_Clear(r->references); /* their numbers are those of another process */

@@ -69,7 +69,7 @@ static uint32_t count_frames(const PyTracebackObject *head)
 /* How many borders between Python frames EXC has passed; all if it does not tell. */
 static uint32_t count_passed(PyObject *exc)
 {
-    PyTracebackObject *head = (PyTracebackObject *)PyException_GetTraceback(exc);
+    PyTracebackObject *head = (PyTracebackObject *)sspy_traceback_of(exc);
     uint32_t passed = UINT32_MAX;
 
     if (head) {

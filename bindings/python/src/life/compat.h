@@ -49,6 +49,16 @@ static inline void sspy_set_pending(PyObject *exc)
 #endif
 }
 
+/* EXC's traceback (new reference), or NULL: CPython 3.11 to 3.13 keep a None that was set. */
+static inline PyObject *sspy_traceback_of(PyObject *exc)
+{
+    PyObject *traceback = PyException_GetTraceback(exc);
+
+    if (traceback && !PyTraceBack_Check(traceback))
+        Py_CLEAR(traceback);
+    return traceback;
+}
+
 /* The object of a weak reference (new reference), or NULL without an exception. */
 static inline PyObject *sspy_weakref_get(PyObject *reference)
 {

@@ -18,7 +18,7 @@ typedef struct lupa_object {
  */
 static PyTracebackObject *traceback_of_lupa(PyObject *exc, const sspy_attached *attached)
 {
-    PyTracebackObject *head = (PyTracebackObject *)PyException_GetTraceback(exc);
+    PyTracebackObject *head = (PyTracebackObject *)sspy_traceback_of(exc);
     PyObject *globals;
     bool is_lupa;
 

@@ -18,7 +18,7 @@ static bool is_made(const PyTracebackObject *entry)
 /* Whether EXC is in its first frame of Python: what it passes later was on its first stack too. */
 static bool is_new(PyObject *exc)
 {
-    PyTracebackObject *head = (PyTracebackObject *)PyException_GetTraceback(exc);
+    PyTracebackObject *head = (PyTracebackObject *)sspy_traceback_of(exc);
     PyTracebackObject *entry = head ? head->tb_next : NULL;
 
     while (entry && is_made(entry))

@@ -16,8 +16,6 @@
 #include "frames/layout.h"
 #include "stack/stack.h"
 
-static const char *const raised_again = "stored exception re-raised here";
-
 static bool is_coroutine(PyFrameObject *frame)
 {
     PyCodeObject *code = PyFrame_GetCode(frame);
@@ -109,5 +107,5 @@ uintptr_t sspy_seam_inside(const PyTracebackObject *entry)
     if (!are_apart(inner, entry->tb_frame))
         return 0;
     return sspy_seam_gap(is_coroutine(inner) && is_coroutine(entry->tb_frame) ? SSPY_AWAITED
-                                                                              : raised_again);
+                                                                              : SSPY_RAISED_AGAIN);
 }

@@ -104,13 +104,13 @@ static bool is_generator(PyFrameObject *frame)
    outermost frame. */
 static void begin_path(path *p, PyObject *exc, const sspy_step *outer)
 {
-    PyTracebackObject *first = (PyTracebackObject *)PyException_GetTraceback(exc);
+    PyTracebackObject *first = (PyTracebackObject *)sspy_traceback_of(exc);
 
     p->segments[0] = (segment){first, NULL};
     p->count = 1;
     p->arrives = !outer;
     while (first && outer && p->count < MAX_SEGMENTS && !is_generator(first->tb_frame)) {
-        PyTracebackObject *around = (PyTracebackObject *)PyException_GetTraceback(outer->exc);
+        PyTracebackObject *around = (PyTracebackObject *)sspy_traceback_of(outer->exc);
 
         if (has_frame(around, first->tb_frame)) {
             p->segments[p->count++] = (segment){around, first->tb_frame};

@@ -10,8 +10,6 @@
 
 #include <stdlib.h>
 
-static const char thread_seam[] = "error came from another thread";
-
 /* ---- Nodes ------------------------------------------------------------------------------------*/
 
 /* The number of nodes of ERROR.  *FOUND becomes the node with NUMBER, counted from the newest as 0,
@@ -100,20 +98,6 @@ static bool is_caught_here(const PyTracebackObject *head)
 
 /* ---- All together -----------------------------------------------------------------------------*/
 
-/* Empty without memory. */
-static sspy_elements stack_of(void *record, sspy_stack_copy *copy)
-{
-    uintptr_t *frames = copy->near;
-    uint32_t count = 0;
-
-    (void)stacksplice_error_stack(record, 0, NULL, &count);
-    if (count > SSPY_NEAR_FRAMES)
-        frames = copy->far = malloc(count * sizeof *frames);
-    if (!frames || !count || FAILED(stacksplice_error_stack(record, count, frames, &count)))
-        count = 0;
-    return (sspy_elements){frames, count};
-}
-
 static bool is_other_thread(void *taken, void *here)
 {
     uint64_t a = 0, b = 0;
@@ -132,8 +116,8 @@ static sspy_elements stack_at_exit(sspy_ties *ties, IScriptErrorInfo *error, uin
     if (received && received + 1 < nodes)
         (void)find_node(error, nodes - 1 - received, node);
     if (*node)
-        return stack_of(*node, &between->copy);
-    return stack_of(error, &between->copy);
+        return sspy_captured(*node, &between->copy);
+    return sspy_captured(error, &between->copy);
 }
 
 /* Choose the frames of TAKEN, the stack of EXIT, that neither __traceback__ shows nor HERE has, the
@@ -144,7 +128,7 @@ static void choose(sspy_state *state, const PyTracebackObject *head, sspy_elemen
     uint32_t begin = 0, end = sspy_count_inside(state, taken, here, between);
 
     if (is_other_thread(exit, newest)) {
-        between->seam = thread_seam;
+        between->seam = SSPY_OTHER_THREAD;
         between->outermost = 0;
         end = taken.count;
         begin = whole ? 0 : end;
@@ -166,7 +150,7 @@ static void find(sspy_state *state, sspy_ties *ties, IScriptErrorInfo *error,
     copy.far = NULL;
     /* Otherwise the error has no more room for nodes. */
     if (newest && (!ties || nodes > ties->received) && !is_caught_here(head)) {
-        sspy_elements here = stack_of(newest, &copy);
+        sspy_elements here = sspy_captured(newest, &copy);
         sspy_elements taken = stack_at_exit(ties, error, nodes, between, &node);
 
         choose(state, head, taken, node ? (void *)node : error, here, newest, is_new || node,
@@ -182,7 +166,7 @@ static void find(sspy_state *state, sspy_ties *ties, IScriptErrorInfo *error,
 void sspy_between_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
                        IScriptErrorInfo *border, sspy_between *between)
 {
-    PyObject *traceback = PyException_GetTraceback(exc);
+    PyObject *traceback = sspy_traceback_of(exc);
     const PyTracebackObject *head = (const PyTracebackObject *)traceback;
     stacksplice_section section = sspy_enter(state->interp);
 

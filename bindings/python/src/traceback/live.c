@@ -88,7 +88,7 @@ void sspy_show_live(sspy_state *state, PyTracebackObject *head, const void *abov
 /* Make TRACEBACK (taken over) the inner end of EXC's. */
 static void append(PyObject *exc, PyObject *traceback)
 {
-    PyTracebackObject *last = (PyTracebackObject *)PyException_GetTraceback(exc);
+    PyTracebackObject *last = (PyTracebackObject *)sspy_traceback_of(exc);
 
     if (!last) {
         (void)PyException_SetTraceback(exc, traceback);

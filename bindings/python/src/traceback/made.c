@@ -159,7 +159,7 @@ static void merge_all(merge *m, sspy_state *state, const uintptr_t *frames, uint
 sspy_placed sspy_place_made(sspy_state *state, PyObject *exc, const uintptr_t *frames,
                             uint32_t count, sspy_room *room, uint32_t *merged)
 {
-    PyObject *head = PyException_GetTraceback(exc);
+    PyObject *head = sspy_traceback_of(exc);
     made_list list;
     merge m = {.list = &list, .out = room->frames, .room = SSPY_ROOM(room->limit)};
 

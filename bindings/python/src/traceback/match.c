@@ -1,6 +1,7 @@
 /* Comparing two stacks from their outer ends, and the meaning of their elements. */
 #include "traceback/match.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char sspy_unknown_seam[] = "unknown frames in between";
@@ -96,6 +97,35 @@ static unsigned facts_of(sspy_state *state, uintptr_t element, uintptr_t other)
     if (SUCCEEDED(find_out(&c, other)))
         *known = (sspy_known_place){element, other, c.place.facts};
     return c.place.facts;
+}
+
+/* ---- Of an error ------------------------------------------------------------------------------*/
+
+typedef stacksplice_hresult read_stack(IUnknown *error, uint32_t max, uintptr_t *frames,
+                                       uint32_t *count);
+
+static sspy_elements copy_of(void *error, read_stack *read, sspy_stack_copy *copy)
+{
+    uintptr_t *frames = copy->near;
+    uint32_t count = 0;
+
+    copy->far = NULL;
+    (void)read(error, 0, NULL, &count);
+    if (count > SSPY_NEAR_FRAMES)
+        frames = copy->far = malloc(count * sizeof *frames);
+    if (!frames || !count || FAILED(read(error, count, frames, &count)))
+        count = 0;
+    return (sspy_elements){frames, count};
+}
+
+sspy_elements sspy_captured(void *error, sspy_stack_copy *copy)
+{
+    return copy_of(error, stacksplice_error_captured, copy);
+}
+
+sspy_elements sspy_shown(void *error, sspy_stack_copy *copy)
+{
+    return copy_of(error, stacksplice_error_stack, copy);
 }
 
 /* ---- The two stacks ---------------------------------------------------------------------------*/

@@ -9,6 +9,11 @@ typedef struct sspy_elements {
     uint32_t count;
 } sspy_elements;
 
+/* The stack with which ERROR, or a node, was made, and the one that reports show; COPY->far is
+   released by the caller.  Empty without memory. */
+sspy_elements sspy_captured(void *error, sspy_stack_copy *copy);
+sspy_elements sspy_shown(void *error, sspy_stack_copy *copy);
+
 /* How many elements of TAKEN are inside of the border whose stack is HERE.  BETWEEN receives the
    reason if some are left out, and a seam where the two do not match. */
 uint32_t sspy_count_inside(sspy_state *state, sspy_elements taken, sspy_elements here,

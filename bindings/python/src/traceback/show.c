@@ -47,7 +47,7 @@ static void show_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
         return;
     }
     all = sspy_kept_frames_now(state);
-    traceback = PyException_GetTraceback(exc);
+    traceback = sspy_traceback_of(exc);
     if (!all || put_between(all, &traceback, &between) ||
         (traceback && PyException_SetTraceback(exc, traceback)))
         PyErr_Clear(); /* without memory the exception stays unchanged */
@@ -59,7 +59,7 @@ static void show_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
 static sspy_ties *newly_arrived(sspy_state *state, PyObject *exc)
 {
     sspy_ties *ties = exc ? sspy_ties_of(state->interp, exc) : NULL;
-    PyObject *traceback = exc ? PyException_GetTraceback(exc) : NULL;
+    PyObject *traceback = exc ? sspy_traceback_of(exc) : NULL;
     bool is_new = ties && ties->core.foreign && !ties->received && !traceback;
 
     Py_XDECREF(traceback);

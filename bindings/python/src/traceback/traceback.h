@@ -18,6 +18,10 @@ void sspy_show_live(sspy_state *state, PyTracebackObject *head, const void *abov
    traceback, which may have none. */
 void sspy_show_error(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
 
+/* Give the stack of ERROR, which is EXC's, what EXC's traceback has besides.  With RELATED do the
+   same for the causes, contexts and members of EXC that have errors. */
+void sspy_lengthen(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, bool related);
+
 /* ---- Entries of C code (made.c) ---------------------------------------------------------------*/
 
 typedef enum sspy_placed { SSPY_NONE_MADE, SSPY_PLACED, SSPY_NOT_PLACED } sspy_placed;

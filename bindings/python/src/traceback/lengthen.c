@@ -1,0 +1,529 @@
+/*
+ * The frames that __traceback__ has and the stack of the exception's error lacks.
+ *
+ * The stack is that of the moment when the error was made.  What the exception passes later stands
+ * in its traceback only: the one who asked an executor, a future or a greenlet for the result, or
+ * raised again what was kept.  Here the two are aligned like two versions of a text: what they
+ * share stays in the order that both have, and what only the traceback has goes between.
+ */
+#include "traceback/match.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_CELLS = 1 << 20, /* of the table by which two lists are aligned */
+    MOST_RELATED = 256    /* exceptions behind one */
+};
+
+/* ---- What is compared
+   ------------------------------------------------------------------------- */
+
+typedef enum kind { OTHER, PYTHON, MADE /* by C code, as Cython does */ } kind;
+
+/* One element, or one entry of a traceback. */
+typedef struct item {
+    uintptr_t element;
+    uint64_t function, place; /* of a script: equal for equal ones; else 0 */
+    PyTracebackObject *entry; /* counted; NULL in the stack */
+    kind kind;
+    bool is_gap, awaits; /* a seam behind which the frames of a task that awaits end */
+    int32_t partner;     /* of an entry: its place in the stack, or -1 */
+} item;
+
+/* The outermost first. */
+typedef struct items {
+    item *all; /* malloc */
+    uint32_t count;
+} items;
+
+static uint64_t add_text(uint64_t hash, const char *text)
+{
+    for (; text && *text; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return (hash ^ 0xff) * UINT64_C(0x100000001b3);
+}
+
+static int read_place(const stacksplice_frame *frame, void *data)
+{
+    item *to = data;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    to->is_gap = frame->kind == STACKSPLICE_FRAME_GAP;
+    to->awaits = to->is_gap && frame->asynchronous && frame->reason &&
+                 !strncmp(frame->reason, SSPY_AWAITED, sizeof SSPY_AWAITED - 1);
+    if (frame->kind != STACKSPLICE_FRAME_SCRIPT)
+        return 0;
+    hash = add_text(hash, frame->language);
+    hash = add_text(hash, frame->function);
+    hash = add_text(hash, frame->file);
+    to->function = add_text(hash, frame->interpreter);
+    to->place = (to->function ^ frame->line) * UINT64_C(0x9E3779B97F4A7C15);
+    return 0;
+}
+
+static item new_item(uintptr_t element)
+{
+    item made = {.element = element, .partner = -1};
+
+    if (stacksplice_is_token(element))
+        (void)stacksplice_resolve(element, read_place, &made);
+    return made;
+}
+
+static bool is_same(const item *a, const item *b)
+{
+    return a->element == b->element || (a->place && a->place == b->place);
+}
+
+static items read_stack(sspy_elements stack)
+{
+    items read = {malloc((stack.count + 1) * sizeof *read.all), 0};
+
+    for (; read.all && read.count < stack.count; read.count++)
+        read.all[read.count] = new_item(stack.frames[stack.count - 1 - read.count]);
+    return read;
+}
+
+/* ---- The traceback ----------------------------------------------------------------------------*/
+
+static kind kind_of(const PyTracebackObject *entry)
+{
+    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
+    bool ran = sspy_frame_has_run(entry->tb_frame, code);
+
+    Py_DECREF(code);
+    if (sspy_foreign_frame(entry->tb_frame, NULL))
+        return OTHER;
+    return ran ? PYTHON : MADE;
+}
+
+static uintptr_t element_of(const PyTracebackObject *entry, stacksplice_trust trust)
+{
+    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
+    uintptr_t element;
+
+    if (!sspy_foreign_frame(entry->tb_frame, &element))
+        element = sspy_token_known(code, entry->tb_lasti, entry->tb_lineno, trust);
+    Py_DECREF(code);
+    return element;
+}
+
+/* Whether STACK has the frames of Python from HEAD on, in their order. */
+static bool has_all(sspy_elements stack, const PyTracebackObject *head)
+{
+    uint32_t left = stack.count;
+
+    for (const PyTracebackObject *entry = head; entry; entry = entry->tb_next) {
+        uintptr_t passed, live = 0;
+
+        if (kind_of(entry) != PYTHON)
+            continue;
+        passed = element_of(entry, STACKSPLICE_TRUST_TRACEBACK);
+        while (left && stack.frames[left - 1] != passed) {
+            if (!live)
+                live = element_of(entry, STACKSPLICE_TRUST_EXACT);
+            if (stack.frames[left - 1] == live)
+                break;
+            left--;
+        }
+        if (!left--)
+            return false;
+    }
+    return true;
+}
+
+/* Among frames of other languages the entries of a bridge say nothing that those do not. */
+static void drop_bridges(items *read)
+{
+    uint32_t kept = 0, begin = 0;
+    bool others = false;
+
+    for (uint32_t i = 0; i <= read->count; i++) {
+        if (i < read->count && read->all[i].kind != PYTHON) {
+            others |= read->all[i].kind == OTHER;
+            continue;
+        }
+        for (uint32_t at = begin; at < i; at++) {
+            if (others && read->all[at].kind == MADE)
+                Py_DECREF(read->all[at].entry);
+            else
+                read->all[kept++] = read->all[at];
+        }
+        if (i < read->count)
+            read->all[kept++] = read->all[i];
+        begin = i + 1;
+        others = false;
+    }
+    read->count = kept;
+}
+
+static items read_traceback(PyTracebackObject *head)
+{
+    items read = {NULL, 0};
+    size_t count = 1;
+
+    for (const PyTracebackObject *entry = head; entry; entry = entry->tb_next)
+        count++;
+    read.all = count <= MOST_CELLS ? malloc(count * sizeof *read.all) : NULL;
+    for (PyTracebackObject *entry = head; read.all && entry; entry = entry->tb_next) {
+        uintptr_t element = element_of(entry, STACKSPLICE_TRUST_TRACEBACK);
+
+        if (!element)
+            continue; /* another entry has it */
+        read.all[read.count] = new_item(element);
+        read.all[read.count].kind = kind_of(entry);
+        read.all[read.count++].entry = (PyTracebackObject *)Py_NewRef((PyObject *)entry);
+    }
+    if (read.all)
+        drop_bridges(&read);
+    return read;
+}
+
+static void drop(items *read)
+{
+    for (uint32_t i = 0; i < read->count; i++)
+        Py_XDECREF(read->all[i].entry);
+    free(read->all);
+}
+
+/* ---- Aligning ---------------------------------------------------------------------------------*/
+
+/* Set the partners of ENTRIES in STACK: as many as there can be, the innermost of those that are
+   alike.  False without memory, or if there are too many. */
+static bool align(const items *entries, const items *stack)
+{
+    size_t width = stack->count + (size_t)1, cells = (entries->count + (size_t)1) * width;
+    /* How many are shared by so many outer ones of both. */
+    uint16_t *shared = cells <= MOST_CELLS ? calloc(cells, sizeof *shared) : NULL;
+    uint32_t i = entries->count, j = stack->count;
+
+    if (!shared)
+        return false;
+    for (size_t a = 1; a <= entries->count; a++) {
+        for (size_t b = 1; b <= stack->count; b++) {
+            uint16_t outer = shared[(a - 1) * width + b], without = shared[a * width + b - 1];
+
+            shared[a * width + b] = is_same(&entries->all[a - 1], &stack->all[b - 1])
+                                        ? (uint16_t)(shared[(a - 1) * width + b - 1] + 1)
+                                    : outer > without ? outer
+                                                      : without;
+        }
+    }
+    while (i && j) {
+        if (is_same(&entries->all[i - 1], &stack->all[j - 1]))
+            entries->all[--i].partner = (int32_t)--j;
+        else if (shared[(i - 1) * width + j] >= shared[i * width + j - 1])
+            i--;
+        else
+            j--;
+    }
+    free(shared);
+    return true;
+}
+
+/* ---- The longer stack -------------------------------------------------------------------------*/
+
+/* Entries without a partner. */
+typedef struct run {
+    uint32_t begin, end;
+    uint32_t last;        /* where those end that go into the stack: after a frame of Python */
+    uint32_t from, until; /* the part of the stack in which they may stand */
+} run;
+
+typedef struct merge {
+    const items *entries, *stack;
+    bool other_thread; /* the outermost entry is live in another thread than that of the error */
+    uintptr_t *out;    /* malloc */
+    uint32_t count;
+    uint32_t copied; /* elements of the stack */
+    uint32_t tasks;  /* the outermost elements are those of tasks that await; 0: they stay there */
+    bool longer;
+} merge;
+
+static const item *entry_at(const merge *m, uint32_t at)
+{
+    return &m->entries->all[at];
+}
+
+static bool is_caller(const PyTracebackObject *entry)
+{
+    PyFrameObject *back = entry->tb_next ? PyFrame_GetBack(entry->tb_next->tb_frame) : NULL;
+
+    Py_XDECREF(back);
+    return back && back == entry->tb_frame;
+}
+
+/* The seam between ENTRY and the next one in the traceback; 0: none is known. */
+static uintptr_t seam_inside(const PyTracebackObject *entry)
+{
+    uintptr_t seam;
+
+    if (!entry->tb_next)
+        return 0;
+    if (entry->tb_next->tb_frame == entry->tb_frame)
+        return sspy_foreign_frame(entry->tb_frame, NULL) ? 0 : sspy_seam_gap(SSPY_RAISED_AGAIN);
+    seam = sspy_seam_inside(entry);
+    return seam == sspy_mark() ? 0 : seam;
+}
+
+/* What stands between the last frame of R and the next entry; 0: the one has called the other. */
+static uintptr_t seam_of(const merge *m, const run *r)
+{
+    const PyTracebackObject *entry = entry_at(m, r->last - 1)->entry;
+    uintptr_t seam;
+
+    for (uint32_t i = r->last; i < r->end; i++)
+        if (entry_at(m, i)->is_gap)
+            return entry_at(m, i)->element;
+    if (!r->begin && m->other_thread)
+        return sspy_seam_gap(SSPY_OTHER_THREAD);
+    if (r->last == r->end && is_caller(entry))
+        return 0;
+    seam = seam_inside(entry);
+    return seam ? seam : sspy_seam_gap(SSPY_RAISED_AGAIN);
+}
+
+/* Where R goes if there is a seam inside of it: outside of an earlier call of its first frame, if
+   there is one, else as far outward as it can be. */
+static uint32_t place_for(const merge *m, const run *r)
+{
+    uint32_t first = r->begin, at = r->from;
+
+    while (entry_at(m, first)->kind != PYTHON)
+        first++;
+    while (at < r->until && m->stack->all[at].function != entry_at(m, first)->function)
+        at++;
+    return at < r->until ? at : r->from;
+}
+
+static void copy_stack(merge *m, uint32_t end)
+{
+    while (m->copied < end)
+        m->out[m->count++] = m->stack->all[m->copied++].element;
+}
+
+static void put_entries(merge *m, uint32_t begin, uint32_t end)
+{
+    for (uint32_t i = begin; i < end; i++) {
+        uintptr_t seam = i + 1 < end ? seam_inside(entry_at(m, i)->entry) : 0;
+
+        m->out[m->count++] = entry_at(m, i)->element;
+        if (seam && !entry_at(m, i + 1)->is_gap)
+            m->out[m->count++] = seam;
+    }
+    m->longer |= end > begin;
+}
+
+/* Whether the frames where R may stand are all there. */
+static bool is_whole(const merge *m, const run *r)
+{
+    for (uint32_t i = r->from; i < r->until; i++)
+        if (stacksplice_frames_left_out(&m->stack->all[i].element, 1))
+            return false;
+    return true;
+}
+
+/* The entries from BEGIN to END as a run; false if they are none that the stack lacks. */
+static bool run_of(const merge *m, uint32_t begin, uint32_t end, run *r)
+{
+    *r = (run){begin, end, end, m->tasks, m->stack->count};
+    if (begin)
+        r->from = (uint32_t)entry_at(m, begin - 1)->partner + 1;
+    if (end < m->entries->count)
+        r->until = (uint32_t)entry_at(m, end)->partner;
+    while (r->last > begin && entry_at(m, r->last - 1)->kind != PYTHON)
+        r->last--;
+    return r->last > begin && is_whole(m, r);
+}
+
+/* The first entry of R from AT on that is of the function of ELEMENT; else its end. */
+static uint32_t find_function(const merge *m, const run *r, uint32_t at, const item *element)
+{
+    while (at < r->last && (!element->function || entry_at(m, at)->function != element->function))
+        at++;
+    return at;
+}
+
+/* Put R with the tasks that await: their frames have gone on to where R has them. */
+static void put_tasks(merge *m, const run *r)
+{
+    uint32_t at = r->begin;
+
+    for (uint32_t i = 0; i < m->tasks; i++) {
+        const item *element = &m->stack->all[i];
+        uint32_t found = find_function(m, r, at, element);
+
+        if (i + 1 == m->tasks) {
+            put_entries(m, at, r->last); /* inside of it is the seam to the awaited task */
+        } else if (found < r->last) {
+            put_entries(m, at, found + 1);
+            at = found + 1;
+            continue;
+        }
+        m->out[m->count++] = element->element;
+    }
+    m->tasks = 0;
+}
+
+static bool has_tasks(const merge *m, const run *r)
+{
+    for (uint32_t i = 0; i < m->tasks; i++)
+        if (find_function(m, r, r->begin, &m->stack->all[i]) < r->last)
+            return true;
+    return false;
+}
+
+static void put_run(merge *m, const run *r)
+{
+    bool with_tasks = has_tasks(m, r);
+    uintptr_t seam = with_tasks ? 0 : seam_of(m, r);
+
+    copy_stack(m, seam || with_tasks ? place_for(m, r) : r->until);
+    if (with_tasks) {
+        put_tasks(m, r);
+        return;
+    }
+    put_entries(m, r->begin, r->last);
+    if (seam)
+        m->out[m->count++] = seam;
+}
+
+/* Call PUT for each run. */
+static void each_run(merge *m, void (*put)(merge *m, const run *r))
+{
+    uint32_t begin = 0;
+    run r;
+
+    for (uint32_t i = 0; i <= m->entries->count; i++) {
+        if (i < m->entries->count && entry_at(m, i)->partner < 0)
+            continue;
+        if (run_of(m, begin, i, &r))
+            put(m, &r);
+        begin = i + 1;
+    }
+}
+
+/* An exception that has left the tasks that await shows them where it passed them. */
+static void find_tasks(merge *m)
+{
+    uint32_t end = m->stack->count;
+
+    for (uint32_t i = m->entries->count; i > 0; i--)
+        if (entry_at(m, i - 1)->partner >= 0)
+            end = (uint32_t)entry_at(m, i - 1)->partner;
+    while (end && !m->stack->all[end - 1].awaits)
+        end--;
+    m->tasks = end;
+}
+
+static void take_tasks(merge *m, const run *r)
+{
+    if (has_tasks(m, r))
+        m->copied = m->tasks;
+}
+
+static void merge_all(merge *m)
+{
+    find_tasks(m);
+    if (m->tasks)
+        each_run(m, take_tasks);
+    if (!m->copied)
+        m->tasks = 0;
+    each_run(m, put_run);
+    copy_stack(m, m->stack->count);
+    for (uint32_t i = 0; i < m->count / 2; i++) {
+        uintptr_t swapped = m->out[i];
+
+        m->out[i] = m->out[m->count - 1 - i];
+        m->out[m->count - 1 - i] = swapped;
+    }
+}
+
+/* Whether the frame of HEAD runs in this thread, and ERROR is of another one. */
+static bool is_other_thread(IScriptErrorInfo *error, const PyTracebackObject *head)
+{
+    uint64_t thread = 0;
+
+    return SUCCEEDED(stacksplice_error_thread((IUnknown *)error, &thread)) &&
+           thread != PyThread_get_thread_native_id() &&
+           sspy_frame_live(head->tb_frame, sspy_chain_has_owned());
+}
+
+static void lengthen(IScriptErrorInfo *error, sspy_elements taken, PyTracebackObject *head)
+{
+    items stack = read_stack(taken), entries = read_traceback(head);
+    uint32_t limit = stacksplice_max_frames();
+    merge m = {.entries = &entries, .stack = &stack, .other_thread = is_other_thread(error, head)};
+
+    if (stack.all && entries.all && align(&entries, &stack)) {
+        m.out = malloc((stack.count + 2 * (size_t)entries.count + 1) * sizeof *m.out);
+        if (m.out)
+            merge_all(&m);
+        if (m.longer) {
+            m.count = stacksplice_copy_ends(m.out, m.count, limit, m.out);
+            (void)stacksplice_error_lengthen((IUnknown *)error, m.out, m.count);
+        }
+        free(m.out);
+    }
+    drop(&entries);
+    drop(&stack);
+}
+
+static void lengthen_one(PyObject *exc, IScriptErrorInfo *error)
+{
+    PyTracebackObject *head = (PyTracebackObject *)sspy_traceback_of(exc);
+    sspy_stack_copy copy;
+    sspy_elements stack;
+
+    if (!head)
+        return;
+    stack = sspy_shown(error, &copy);
+    if (stack.count && !has_all(stack, head))
+        lengthen(error, stack, head);
+    free(copy.far);
+    Py_DECREF(head);
+}
+
+/* Every one of them has its own traceback. */
+static void lengthen_behind(sspy_state *state, PyObject *exc, uint32_t depth, uint32_t *left);
+
+static void lengthen_related(sspy_state *state, PyObject *exc, uint32_t depth, uint32_t *left)
+{
+    sspy_ties *ties;
+
+    if (!exc || !PyExceptionInstance_Check(exc) || !*left || depth > SSPY_MAX_STEPS)
+        return;
+    --*left;
+    ties = sspy_ties_of(state->interp, exc);
+    if (ties && ties->core.error)
+        lengthen_one(exc, ties->core.error);
+    lengthen_behind(state, exc, depth + 1, left);
+}
+
+static void lengthen_behind(sspy_state *state, PyObject *exc, uint32_t depth, uint32_t *left)
+{
+    PyObject *cause = PyException_GetCause(exc), *context = PyException_GetContext(exc);
+    PyObject *members = Py_XNewRef(sspy_group_members(exc));
+
+    lengthen_related(state, cause, depth, left);
+    if (context != cause)
+        lengthen_related(state, context, depth, left);
+    for (Py_ssize_t i = 0; members && i < PyTuple_GET_SIZE(members); i++)
+        lengthen_related(state, PyTuple_GET_ITEM(members, i), depth, left);
+    Py_XDECREF(cause);
+    Py_XDECREF(context);
+    Py_XDECREF(members);
+}
+
+void sspy_lengthen(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, bool related)
+{
+    uint32_t left = MOST_RELATED;
+    PyObject *pending = sspy_take_pending();
+
+    lengthen_one(exc, error);
+    if (related)
+        lengthen_behind(state, exc, 0, &left);
+    PyErr_Clear(); /* without memory the stack stays as it is */
+    sspy_set_pending(pending);
+}

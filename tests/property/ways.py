@@ -1,0 +1,481 @@
+"""Ways by which an exception travels: through threads, pools, tasks, futures, greenlets, Lua, C, and by
+being kept and raised again.
+
+Each way takes a function and returns one that calls it.  What that raises leaves the new function, too, as
+the same exception, or as another that has it behind it.  LEAVES raise.  What a program of them raises is
+compared with Python's own traceback by `missing`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import ctypes
+import re
+import threading
+import traceback
+
+import greenlet
+import lupa.lua54
+import stacksplice
+
+stacksplice.install()
+_LUA = """
+function plain(f) f() return nil end
+function kept(f) local ok, e = pcall(f) if not ok then error(e, 0) end end
+function wrapped(f) coroutine.wrap(function() f() end)() end
+function resumed(f)
+    local ok, e = coroutine.resume(coroutine.create(function() f() end))
+    if not ok then error(e, 0) end
+end
+function sorted(f) table.sort({2, 1}, function() f() return false end) end
+function fails() error('leaf of Lua') end
+"""
+_of_thread = threading.local()
+
+
+def lua():
+    """The global variables of this thread's Lua: lupa has one lock for a runtime, also while Lua calls Python."""
+    if not hasattr(_of_thread, "globals"):
+        runtime = lupa.lua54.LuaRuntime()
+        runtime.execute(_LUA, name="@ways.lua")
+        _of_thread.globals = runtime.globals()
+    return _of_thread.globals
+
+
+_compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+_c = ctypes.CDLL(None)
+
+
+# ---- What raises ---------------------------------------------------------------------------------
+
+
+def of_python():
+    raise ValueError("leaf")
+
+
+def of_a_built_in():
+    return {}["leaf"]
+
+
+def of_lua():
+    lua().fails()
+
+
+def with_a_cause():
+    try:
+        of_python()
+    except ValueError as exc:
+        raise KeyError("second") from exc
+
+
+LEAVES = [of_python, of_a_built_in, of_lua, with_a_cause]
+
+
+# ---- Calls ---------------------------------------------------------------------------------------
+
+
+def called(inner):
+    def call():
+        inner()
+
+    return call
+
+
+def by_lua(name):
+    def way(inner):
+        def call_lua():
+            lua()[name](inner)
+
+        return call_lua
+
+    way.__name__ = f"by_lua_{name}"
+    return way
+
+
+def in_a_generator(inner):
+    def generate():
+        yield inner()
+
+    def iterate():
+        for _ in generate():
+            pass
+
+    return iterate
+
+
+def in_a_context(inner):
+    @contextlib.contextmanager
+    def manage():
+        yield
+
+    def manage_it():
+        with manage():
+            inner()
+
+    return manage_it
+
+
+# ---- Other stacks --------------------------------------------------------------------------------
+
+
+def result_of(function, *arguments):
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def run(coroutine):
+    """asyncio.run, in another thread if a loop runs in this one."""
+    if asyncio._get_running_loop() is None:
+        return asyncio.run(coroutine)
+    return result_of(asyncio.run, coroutine)
+
+
+def in_a_thread(inner):
+    def start():
+        kept = []
+
+        def body():
+            try:
+                inner()
+            except Exception as exc:
+                kept.append(exc)
+
+        thread = threading.Thread(target=body)
+        thread.start()
+        thread.join()
+        raise kept[0]
+
+    return start
+
+
+def in_a_pool(inner):
+    def submit():
+        result_of(inner)
+
+    return submit
+
+
+def to_thread(inner):
+    async def main():
+        await asyncio.to_thread(inner)
+
+    def run_it():
+        run(main())
+
+    return run_it
+
+
+def by_coroutine(inner):
+    async def leaf():
+        inner()
+
+    async def main():
+        await leaf()
+
+    def run_it():
+        run(main())
+
+    return run_it
+
+
+def in_a_task(inner):
+    async def leaf():
+        await asyncio.sleep(0)
+        inner()
+
+    async def main():
+        await asyncio.create_task(leaf())
+
+    def run_it():
+        run(main())
+
+    return run_it
+
+
+def gathered(inner):
+    async def leaf():
+        inner()
+
+    async def main():
+        await asyncio.gather(asyncio.sleep(0), leaf())
+
+    def run_it():
+        run(main())
+
+    return run_it
+
+
+def in_a_task_group(inner):
+    async def leaf():
+        inner()
+
+    async def main():
+        async with asyncio.TaskGroup() as group:
+            group.create_task(leaf())
+
+    def run_it():
+        run(main())
+
+    return run_it
+
+
+def by_a_future(inner):
+    async def main():
+        future = asyncio.get_running_loop().create_future()
+        try:
+            inner()
+        except Exception as exc:
+            future.set_exception(exc)
+        await wait_for(future)
+
+    async def wait_for(future):
+        return await future
+
+    def run_it():
+        run(main())
+
+    return run_it
+
+
+def in_a_greenlet(inner):
+    def switch():
+        greenlet.greenlet(inner).switch()
+
+    return switch
+
+
+def in_a_greenlet_again(inner):
+    def body():
+        greenlet.getcurrent().parent.switch()
+        inner()
+
+    def switch_twice():
+        other = greenlet.greenlet(body)
+        other.switch()
+        other.switch()
+
+    return switch_twice
+
+
+def in_a_callback(inner):
+    def sort():
+        kept = []
+
+        def compare(a, b):
+            try:
+                inner()
+            except Exception as exc:
+                kept.append(exc)
+            return 0
+
+        _c.qsort((ctypes.c_int * 2)(2, 1), 2, 4, _compare(compare))
+        raise kept[-1]
+
+    return sort
+
+
+# ---- Raised again --------------------------------------------------------------------------------
+
+
+def returned(inner):
+    def attempt():
+        try:
+            inner()
+        except Exception as exc:
+            return exc
+
+    def settle(exc):
+        raise exc
+
+    def attempt_and_settle():
+        exc = attempt()
+        settle(exc)
+
+    return attempt_and_settle
+
+
+def in_the_same_frame(inner):
+    def catch_and_raise():
+        kept = None
+        try:
+            inner()
+        except Exception as exc:
+            kept = exc
+        raise kept
+
+    return catch_and_raise
+
+
+def in_the_handler(inner):
+    def handle(exc):
+        raise exc
+
+    def catch():
+        try:
+            inner()
+        except Exception as exc:
+            handle(exc)
+
+    return catch
+
+
+def bare(inner):
+    def catch():
+        try:
+            inner()
+        except Exception:
+            raise
+        finally:
+            str()
+
+    return catch
+
+
+def looked_at(inner):
+    """A report in between may not be the last word."""
+
+    def catch():
+        try:
+            inner()
+        except Exception as exc:
+            stacksplice.format_exception(exc)
+            raise
+
+    return catch
+
+
+def thrown(inner):
+    def wait():
+        yield
+
+    def throw():
+        waiting = wait()
+        next(waiting)
+        try:
+            inner()
+        except Exception as exc:
+            waiting.throw(exc)
+
+    return throw
+
+
+def without_its_traceback(inner):
+    def catch():
+        try:
+            inner()
+        except Exception as exc:
+            raise exc.with_traceback(None)
+
+    return catch
+
+
+def as_a_cause(inner):
+    def wrap():
+        try:
+            inner()
+        except Exception as exc:
+            raise RuntimeError("wrapped") from exc
+
+    return wrap
+
+
+def as_a_context(inner):
+    def fail_again():
+        try:
+            inner()
+        except Exception:
+            raise RuntimeError("while handling")
+
+    return fail_again
+
+
+def as_a_member(inner):
+    def group():
+        try:
+            inner()
+        except Exception as exc:
+            raise ExceptionGroup("group", [exc, ValueError("never raised")])
+
+    return group
+
+
+CALLS = [called, *map(by_lua, ["plain", "kept", "wrapped", "resumed", "sorted"]), in_a_generator, in_a_context]
+THREADS = [in_a_thread, in_a_pool, to_thread]
+TASKS = [by_coroutine, in_a_task, gathered, in_a_task_group, by_a_future]
+STACKS = [*THREADS, *TASKS, in_a_greenlet, in_a_greenlet_again, in_a_callback]
+AGAIN = [returned, in_the_same_frame, in_the_handler, bare, looked_at, thrown, without_its_traceback]
+OTHERS = [as_a_cause, as_a_context, as_a_member]
+WAYS = [*CALLS, *STACKS, *AGAIN, *OTHERS]
+
+
+def program(leaf, ways):
+    """LEAF behind WAYS, the innermost first."""
+    call = leaf
+    for way in ways:
+        call = way(call)
+    return call
+
+
+def caught(call) -> Exception:
+    try:
+        call()
+    except Exception as exc:
+        return exc
+    raise AssertionError("nothing was raised")
+
+
+# ---- The comparison ------------------------------------------------------------------------------
+
+_LINE = re.compile(r'[ |]*File "([^"]+\.py)", line (\d+), in (\S+)')
+
+
+def _in_order(wanted, given):
+    """Those of WANTED that GIVEN lacks, or has in another order."""
+    left = iter(given)
+    return [one for one in wanted if one not in left]
+
+
+def _places_of(text):
+    return [match.groups() for match in map(_LINE.match, text.splitlines()) if match]
+
+
+def _entries_of(exc):
+    entries = traceback.extract_tb(exc.__traceback__)
+    return [(f.filename, f.lineno, f.name) for f in entries if f.filename.endswith(".py")]
+
+
+def _frames_of(stack):
+    """Of a Stack or of the frames of JSON, the outermost first."""
+    fields = [frame if isinstance(frame, dict) else frame.to_dict() for frame in stack]
+    scripts = [f for f in fields if f.get("language") == "python" and f["kind"] == "script"]
+    return [(f["file"], f["line"], f["function"].rpartition(".")[2]) for f in reversed(scripts)]
+
+
+def _behind(exc):
+    if exc.__cause__ is not None:
+        return exc.__cause__
+    return None if exc.__suppress_context__ else exc.__context__
+
+
+def tree_of(exc):
+    """EXC, what led to it, and members of groups, each once."""
+    found = [exc]
+    for one in found:  # which grows during the loop
+        inner = [*getattr(one, "exceptions", ()), _behind(one)]
+        found += [other for other in inner if other is not None and all(other is not f for f in found)]
+    return found
+
+
+def missing(exc) -> dict[str, list]:
+    """What Python's own traceback has and the reports of EXC have not, by reader."""
+    text = "".join(stacksplice.format_exception(exc))
+    lost = {"text": _in_order(_places_of("".join(traceback.format_exception(exc))), _places_of(text))}
+    for one in tree_of(exc):
+        info = stacksplice.error_info(one)
+        if info is not None:
+            name = f"{type(one).__name__}({one})"
+            lost[f"stack of {name}"] = _in_order(_entries_of(one), _frames_of(info.stack))
+            lost[f"JSON of {name}"] = _in_order(_entries_of(one), _frames_of(info.to_dict()["stack"]))
+    return {reader: lines for reader, lines in lost.items() if lines}
