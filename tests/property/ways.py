@@ -36,7 +36,7 @@ _of_thread = threading.local()
 
 
 def lua():
-    """The global variables of this thread's Lua: lupa has one lock for a runtime, also while Lua calls Python."""
+    """The globals of this thread's Lua: lupa has one lock for a runtime, also while Lua calls Python."""
     if not hasattr(_of_thread, "globals"):
         runtime = lupa.lua54.LuaRuntime()
         runtime.execute(_LUA, name="@ways.lua")
@@ -401,7 +401,12 @@ def as_a_member(inner):
     return group
 
 
-CALLS = [called, *map(by_lua, ["plain", "kept", "wrapped", "resumed", "sorted"]), in_a_generator, in_a_context]
+CALLS = [
+    called,
+    *map(by_lua, ["plain", "kept", "wrapped", "resumed", "sorted"]),
+    in_a_generator,
+    in_a_context,
+]
 THREADS = [in_a_thread, in_a_pool, to_thread]
 TASKS = [by_coroutine, in_a_task, gathered, in_a_task_group, by_a_future]
 STACKS = [*THREADS, *TASKS, in_a_greenlet, in_a_greenlet_again, in_a_callback]

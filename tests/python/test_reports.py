@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+import logging
 import os
 import pickle
 import subprocess
@@ -13,9 +14,10 @@ import traceback
 
 import pytest
 import stacksplice
+import stacksplice.logging
 from building import PACKAGE
 from gap_reasons import RETURNED
-from raising import boom, caught
+from raising import boom, caught, report
 
 
 def divide():
@@ -39,6 +41,28 @@ def no_color_variables(monkeypatch):
     for name in ("NO_COLOR", "FORCE_COLOR", "PYTHON_COLORS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm")
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, -1, 9])
+def test_a_limit_of_tracebacks(border, monkeypatch, limit):
+    """The outermost frames, as many as the traceback module shows."""
+
+    def outer():
+        border.call(chained)
+
+    def files(text):
+        return [line for line in text.splitlines() if line.startswith("  File ") and '.py"' in line]
+
+    exc = caught(outer)
+    monkeypatch.setattr(sys, "tracebacklimit", limit, raising=False)
+    theirs = "".join(traceback.format_exception(exc))
+    written = io.StringIO()
+    stacksplice.print_exception(exc, written)
+    record = logging.makeLogRecord({"exc_info": (type(exc), exc, exc.__traceback__)})
+    for ours in (report(exc), written.getvalue(), stacksplice.logging.Formatter().format(record)):
+        assert files(ours) == files(theirs) and ("(C)" in ours) == (limit == 9)
+        if limit <= 0:
+            assert ours.strip() == theirs.strip()
 
 
 class Closed(Exception):

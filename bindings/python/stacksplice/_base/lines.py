@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import groupby
 
 TYPE_CHECKING = False
@@ -25,3 +26,9 @@ def hidden(count: int) -> Iterator[str]:
     """A line that counts the frames inside of interpreters that are not shown."""
     if count:
         yield f"    ... {count} glue frame{'s' if count > 1 else ''} hidden\n"
+
+
+def limit() -> int | None:
+    """How many frames of a traceback are shown, the outermost (sys.tracebacklimit); None: all."""
+    most = getattr(sys, "tracebacklimit", None)
+    return max(most, 0) if isinstance(most, int) else None

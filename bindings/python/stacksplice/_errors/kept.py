@@ -10,6 +10,7 @@ import linecache
 import sys
 import traceback
 
+from .._base.lines import limit
 from .._base.redaction import local_of
 
 TYPE_CHECKING = False
@@ -94,7 +95,7 @@ def with_variables(frame: traceback.FrameSummary, variables: dict[str, str] | No
 
 def stack_of(entries: list[_Entry]) -> KeptSummary | None:
     """The stack of a traceback's ENTRIES; None if its module finds more."""
-    if getattr(sys, "tracebacklimit", None) is not None:
+    if limit() is not None:
         return None
     lines: dict[str, list[str]] = {}
     for place, names, _ in entries:

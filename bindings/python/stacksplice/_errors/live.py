@@ -10,6 +10,7 @@ import os
 from _thread import get_native_id
 
 from .. import _stacksplice
+from .._base.lines import limit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class _Telling:
         if id(exc) in self._seen or len(self._seen) > _MOST_ERRORS or number >= _MOST_CAUSES:
             return id(exc), None, "", None, "", 0, None, None, 0
         self._seen[id(exc)] = exc
-        info = _stacksplice.error_info(exc)
+        info = _stacksplice.error_info(exc) if limit() is None else None  # Python's own text knows limits
         if info is not None and info.process is not None:  # its report has everything
             report = _with_later_notes(exc, info.to_dict())
             behind = info._format_remote(True, False, self._color) + _raised_again(exc)
@@ -193,7 +194,9 @@ def text_of(exc: BaseException, color: bool, chain: bool = True) -> str:
     if text is None:
         told = _Telling(color, chain).node(exc, 0, 0)
         text = _stacksplice._format_told(told, True, False, color, False)
-    if info is not None and info.process is None and info.thread_id != get_native_id():
+    if limit() == 0 or info is None or info.process is not None:
+        return text
+    if info.thread_id != get_native_id():
         text += f"Raised on thread {info.thread_id}, reported by thread {get_native_id()}\n"
     return text
 

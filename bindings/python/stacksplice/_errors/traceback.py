@@ -10,6 +10,7 @@ import traceback
 from functools import partial
 
 from .. import _stacksplice
+from .._base.lines import limit
 from .._base.redaction import clean_traceback
 from .kept import KeptSummary, stack_of, with_variables
 from .look import HAS_COLORS, Frames, in_color, need_memory, options, place_of
@@ -84,6 +85,12 @@ class _Known:
         number = min(self._numbers, default=len(self._own))
         return self._numbers.index(number) if number < len(self._own) else -1
 
+    def innermost(self) -> int:
+        """The last taken one of the innermost that the traceback has; -1 if it has none."""
+        numbers = [number if number < len(self._own) else -1 for number in self._numbers]
+        last = max(numbers, default=-1)
+        return len(numbers) - 1 - numbers[::-1].index(last) if last >= 0 else -1
+
 
 def _split_hresult(text: str) -> tuple[str, str | None]:
     """The stack and, where it stands below, the HRESULT: every other line is indented, or another word."""
@@ -142,14 +149,17 @@ def _add_notes(shown: traceback.TracebackException, info: ErrorInfo, hresult: st
     shown.__notes__ = all_notes or shown.__notes__
 
 
-def _entries(chunks: list[str], known: _Known, begin: int) -> list[traceback.FrameSummary]:
-    """CHUNKS of text, and between two of them the frame that Python has there, from frame BEGIN on."""
+def _entries(chunks: list[str], known: _Known, begin: int, end: int) -> list[traceback.FrameSummary]:
+    """CHUNKS of text, and between two of them the frame that Python has there, from frame BEGIN on, up to
+    frame END."""
     entries: list[traceback.FrameSummary] = []
     for number, chunk in enumerate(chunks):
         if number <= begin:
             continue
         if number:
             entries.append(known.taken[number - 1])
+        if number > end:
+            break
         if chunk:
             entries.append(_Foreign(number, chunk))
     return entries
@@ -177,7 +187,10 @@ def _combine(
     if len(chunks) != len(known.taken) + 1:
         raise MemoryError("no memory for the mark of a frame that was taken")
     # Where an exception was caught its traceback begins.
-    entries = _entries(chunks, known, known.outermost() if is_inner else -1)
+    limited = limit() is not None
+    begin = known.outermost() if is_inner or limited else -1
+    end = known.innermost() if limited else len(chunks)
+    entries = _entries(chunks, known, begin, end) if shown.stack or not limited else []
     if any(map(_is_of_others, entries)):
         shown.stack = _Combined(entries)
     _retitle(shown, exc, info)
