@@ -5,8 +5,13 @@
 #include <stacksplice/source.h>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { ROOM = 600, TEXT = 1 << 16 };
 
@@ -320,4 +325,111 @@ FRESH_TEST(test_reload_is_the_same_code)
         assert_true(in_plugin(entry, c.frames, c.count));
     assert_true(look_at(c.frames, c.count).is_module_known);
     dlclose(library);
+}
+
+/* ---- Binaries that are replaced while they are loaded -----------------------------------------*/
+
+#define REPLACED                                                                                 \
+    "... no files and lines of C frames in binaries that were replaced on disk since they were " \
+    "loaded\n"
+
+static void copy_file(const char *from, const char *to)
+{
+    static char bytes[1 << 20];
+    FILE *file = fopen(from, "rb");
+    size_t size;
+
+    assert_non_null(file);
+    size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    assert_true(size && size < sizeof bytes);
+    file = fopen(to, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    fclose(file);
+}
+
+/* How the file PATH becomes another one; NEXT is that one. */
+static void by_rename(const char *path, const char *next)
+{
+    assert_int_equal(rename(next, path), 0);
+}
+
+static void by_moving_away(const char *path, const char *next)
+{
+    char old[200];
+
+    (void)snprintf(old, sizeof old, "%s.old", path);
+    assert_int_equal(rename(path, old), 0);
+    assert_int_equal(rename(next, path), 0);
+    assert_int_equal(unlink(old), 0);
+}
+
+static void by_date(const char *path, const char *next)
+{
+    const struct timespec times[2] = {{0, UTIME_OMIT}, {1, 0}};
+
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    assert_int_equal(unlink(next), 0);
+}
+
+static void not_at_all(const char *path, const char *next)
+{
+    (void)path;
+    assert_int_equal(unlink(next), 0);
+}
+
+static const struct replacement {
+    void (*replace)(const char *path, const char *next);
+    bool has_build_id, is_same, is_met; /* an error came before */
+} replacements[] = {
+    {by_rename, true, false, false},     {by_rename, false, false, false},
+    {by_rename, false, false, true},     {by_moving_away, false, false, false},
+    {by_moving_away, true, false, true}, {by_date, false, false, true},
+    {by_date, true, true, true}, /* a build-id tells that it is the same */
+    {not_at_all, true, true, true},      {not_at_all, false, true, true},
+};
+
+static void replace_one(const struct replacement *r)
+{
+    const struct plugin *plugin = &plugins[!r->has_build_id];
+    char folder[] = "/tmp/stacksplice-replaced-XXXXXX", path[100], next[100];
+    const char *text;
+    entry_function entry;
+    IRestrictedErrorInfo *error;
+    void *library;
+    seen s;
+
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/unloaded_first.so", folder);
+    (void)snprintf(next, sizeof next, "%s/next.so", folder);
+    copy_file(plugin->path, path);
+    copy_file(plugin->other, next);
+    library = load(path, &entry);
+    if (r->is_met)
+        (void)stacksplice_code_epoch();
+    r->replace(path, next);
+    entry(originate, NULL);
+    error = take();
+    s = look_at_error(error);
+    assert_true(s.is_module_known);
+    assert_false(s.second);
+#ifdef HAVE_LIBDW
+    assert_int_equal(s.first, r->is_same);
+#endif
+    text = report(error, STACKSPLICE_FORMAT_TEXT);
+    assert_null(strstr(text, "plugin_second"));
+#ifdef HAVE_LIBDW
+    assert_int_equal(strstr(text, REPLACED) == NULL, r->is_same);
+#endif
+    release(error);
+    assert_int_equal(dlclose(library), 0);
+    assert_int_equal(unlink(path) | rmdir(folder), 0);
+}
+
+FRESH_TEST(test_replaced_binary_is_not_read)
+{
+    skip_without_unloads();
+    for (size_t i = 0; i < COUNT_OF(replacements); i++)
+        replace_one(&replacements[i]);
 }

@@ -15,9 +15,10 @@ enum { SS_SOURCE_LINE_MAX = 500 };
 typedef struct ss_source {
     int64_t newest; /* nanoseconds since 1970: no line of a file written later; 0: of any */
     bool is_newer, is_elsewhere; /* why a line was refused */
-    bool has_told;               /* of either */
-    char *path; /* and the window behind it, in one block; NULL: none, or no memory for it */
-    int fd;     /* -1: PATH is no file to read */
+    bool has_told_of_binaries;
+    bool has_told; /* of either */
+    char *path;    /* and the window behind it, in one block; NULL: none, or no memory for it */
+    int fd;        /* -1: PATH is no file to read */
     int64_t written_at;
     dev_t device;
     ino_t inode;

@@ -15,6 +15,7 @@ typedef struct printer {
     uint32_t equal;  /* how often it came in a row */
     bool is_line;    /* equal by file, line and function, as tracebacks of scripts compare */
     bool lineless;   /* showed a native frame of a module without a file */
+    bool replaced;   /* and its file is another one by now */
     ss_folds folds;
 } printer;
 
@@ -28,7 +29,7 @@ typedef struct contents {
     const printer *p;
     uint32_t frames;
     uint32_t shown;
-    bool lineless;
+    bool lineless, replaced;
     uint32_t wanted;    /* print only this one; UINT32_MAX: none */
     bool all_shown;     /* it is known that none is hidden */
     uint32_t uncounted; /* of those that are not shown: gaps, inlined functions */
@@ -84,6 +85,7 @@ static int visit(const ss_frame *f, void *data)
     const ss_shown_frame shown = {&f->frame, !c->all_shown && ss_report_is_glue(c->p->r, f), NULL,
                                   c->locals};
 
+    c->replaced |= !shown.glue && f->replaced;
     c->lineless |= !shown.glue && f->frame.kind == STACKSPLICE_FRAME_NATIVE && f->frame.module &&
                    !f->frame.file;
     count_frame(c, &shown);
@@ -141,6 +143,7 @@ static void print_element(printer *p, element e)
 
     p->hidden += c.frames - c.shown - c.uncounted;
     p->lineless |= c.lineless;
+    p->replaced |= c.replaced;
     if (!c.shown)
         return;
     if (key != p->last)
@@ -189,6 +192,19 @@ static void put_missing(const printer *p)
     ss_writer_text(p->r->w, "... no files and lines of C frames: ");
     ss_writer_text(p->r->w, reason);
     ss_writer_text(p->r->w, "\n");
+}
+
+static void put_replaced(const printer *p)
+{
+    ss_source *report = p->r->source;
+
+    if (report && report->has_told_of_binaries)
+        return;
+    if (report)
+        report->has_told_of_binaries = true;
+    put_indent(p);
+    ss_writer_text(p->r->w, "... no files and lines of C frames in binaries that were replaced on "
+                            "disk since they were loaded\n");
 }
 
 /* Say why lines of source are missing, once in a report. */
@@ -243,5 +259,7 @@ void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent)
                  p.hidden == 1 ? " glue frame hidden\n" : " glue frames hidden\n");
     if (p.lineless && !r->failfast)
         put_missing(&p);
+    if (p.replaced)
+        put_replaced(&p);
     put_refused(&p);
 }

@@ -23,6 +23,7 @@ typedef struct ss_debug_frame {
 typedef struct ss_debug_answer {
     uint32_t count; /* innermost first; the last is the function that exists as machine code */
     ss_debug_frame frames[SS_INLINE_MAX];
+    bool replaced;      /* the file on disk is not the one that was loaded, so nothing is known */
     const char *symbol; /* of the machine code, or NULL */
     uintptr_t symbol_start;
 } ss_debug_answer;

@@ -15,6 +15,7 @@ typedef struct known_module {
     uintptr_t start;
     uintptr_t bias;
     Dwfl_Module *module; /* NULL: nothing usable on disk */
+    bool replaced;       /* because there is another file */
 } known_module;
 
 /* (LOCK of native.c) everything below */
@@ -62,7 +63,7 @@ void ss_debug_close(void)
  * The file on disk may have been replaced since it was mapped; then it does not describe the
  * module.
  */
-static Dwfl_Module *report(const ss_binary *module)
+static Dwfl_Module *report(const ss_binary *module, bool *replaced)
 {
     Dwfl_Module *found;
     GElf_Addr bias;
@@ -72,10 +73,11 @@ static Dwfl_Module *report(const ss_binary *module)
     ss_dw->dwfl_report_begin_add(session.dwfl);
     found = ss_dw->dwfl_report_module(session.dwfl, module->path, module->start, module->end);
     ss_dw->dwfl_report_end(session.dwfl, NULL, NULL);
-    if (!found || !ss_dw->dwfl_module_getelf(found, &bias) || bias != module->bias ||
-        !ss_session_same_build(found, module->build_id))
+    if (!found || !ss_dw->dwfl_module_getelf(found, &bias))
         return NULL;
-    return found;
+    *replaced = !ss_session_same_build(found, module->build_id) ||
+                (!*module->build_id && !ss_file_is_mapped(module));
+    return *replaced || bias != module->bias ? NULL : found;
 }
 
 void ss_debug_make_room(void)
@@ -91,16 +93,17 @@ void ss_debug_make_room(void)
     known_room += 8;
 }
 
-static Dwfl_Module *module_for(const ss_binary *module)
+static const known_module *module_for(const ss_binary *module)
 {
     for (size_t i = 0; i < known_count; i++) {
         if (known[i].start == module->start && known[i].bias == module->bias)
-            return known[i].module;
+            return &known[i];
     }
     if (!ss_session_begin(&session, &callbacks) || known_count == known_room)
         return NULL;
-    known[known_count] = (known_module){module->start, module->bias, report(module)};
-    return known[known_count++].module;
+    known[known_count] = (known_module){module->start, module->bias, NULL, false};
+    known[known_count].module = report(module, &known[known_count].replaced);
+    return &known[known_count++];
 }
 
 typedef struct question {
@@ -113,10 +116,11 @@ typedef struct question {
 static void look_up(void *data)
 {
     const question *q = data;
-    Dwfl_Module *module = module_for(q->module);
+    const known_module *module = module_for(q->module);
 
-    if (module)
-        ss_debug_answer_from(module, q->address, q->is_enough, q->answer);
+    if (module && module->module)
+        ss_debug_answer_from(module->module, q->address, q->is_enough, q->answer);
+    q->answer->replaced = module && module->replaced;
 }
 
 void ss_debug_lookup(const ss_binary *module, uintptr_t address,

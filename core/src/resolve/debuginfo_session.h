@@ -56,6 +56,9 @@ int ss_session_find_elf(Dwfl_Module *module, void **data, const char *name, Dwar
 /* Whether FOUND has this build-id, in lower-case hexadecimal; empty is none. */
 bool ss_session_same_build(Dwfl_Module *found, const char *build_id);
 
+/* Whether the file at MODULE's path, without a build-id, is the one that is mapped. */
+bool ss_file_is_mapped(const ss_binary *module);
+
 /* Find symbol, functions and lines of ADDRESS; see ss_debug_lookup. */
 void ss_debug_answer_from(Dwfl_Module *module, uintptr_t address,
                           bool (*is_enough)(const char *symbol), ss_debug_answer *answer);

@@ -151,6 +151,7 @@ static void draft(finding *found)
         frame->line = debug->frames[i].line;
         frame->column = debug->frames[i].column;
         frame->inlined = i + 1 < found->count;
+        found->frames[i].replaced = debug->replaced;
     }
     last = &found->frames[found->count - 1].frame;
     start = debug->symbol ? debug->symbol_start : facts->symbol_start;

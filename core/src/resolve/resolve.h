@@ -15,6 +15,7 @@
 typedef struct ss_frame {
     stacksplice_frame frame;
     bool script_named; /* function is the name scripts use for it, not a symbol */
+    bool replaced;     /* the file of its module is not the one that was loaded */
 } ss_frame;
 
 /* The same contract as stacksplice_frame_callback. */

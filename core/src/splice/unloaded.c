@@ -45,14 +45,13 @@ static void identify(const char *path, uint64_t file[4])
     file[3] = (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec;
 }
 
-static bool is_same(const ss_met_module *m, const ss_binary *b, const uint64_t file[4])
+static bool is_same(const ss_met_module *m, const ss_binary *b)
 {
     return !atomic_load_explicit(&m->until, memory_order_relaxed) && m->start == b->start &&
-           m->end == b->end && !memcmp(m->file, file, sizeof m->file) &&
-           !strcmp(m->build_id, b->build_id) && !strcmp(m->path, b->path);
+           m->end == b->end && !strcmp(m->build_id, b->build_id) && !strcmp(m->path, b->path);
 }
 
-static ss_met_module *find_same(look *l, const uint64_t file[4])
+static ss_met_module *find_same(look *l)
 {
     uint32_t count = atomic_load_explicit(&met_count, memory_order_relaxed);
 
@@ -60,7 +59,7 @@ static ss_met_module *find_same(look *l, const uint64_t file[4])
         uint32_t at = (l->next + i) % count;
         ss_met_module *m = atomic_load_explicit(&met[at], memory_order_relaxed);
 
-        if (is_same(m, l->binary, file)) {
+        if (is_same(m, l->binary)) {
             l->next = at + 1;
             return m;
         }
@@ -98,7 +97,11 @@ static bool meet(const ss_binary *binary, void *data)
         return true;
     if (!*binary->build_id)
         identify(binary->path, file);
-    m = find_same(l, file);
+    m = find_same(l);
+    if (m && memcmp(m->file, file, sizeof file)) {
+        m = NULL; /* the plugin was loaded anew, or its file was replaced: nobody can tell which */
+        memset(file, 0, sizeof file);
+    }
     if (!m) {
         m = add(l, file);
         l->has_new = true;
@@ -214,15 +217,19 @@ uint64_t ss_settle(uintptr_t *frames, uint32_t count, uint64_t then)
 
 /* ---- Reading ---------------------------------------------------------------------------------*/
 
-const ss_met_module *ss_met_at(uintptr_t address)
+bool ss_met_file_stays(uintptr_t address)
 {
+    uint64_t file[4];
+
     for (uint32_t i = atomic_load(&met_count); i-- > 0;) {
         const ss_met_module *m = atomic_load(&met[i]);
 
-        if (!atomic_load(&m->until) && holds(m, address))
-            return m;
+        if (atomic_load(&m->until) || !holds(m, address))
+            continue;
+        identify(m->path, file);
+        return m->file[1] && !memcmp(file, m->file, sizeof file);
     }
-    return NULL;
+    return true; /* it was loaded since the last look */
 }
 
 const ss_met_module *ss_unloaded_module(uintptr_t token, uintptr_t *offset)

@@ -18,7 +18,7 @@ typedef struct ss_met_module {
     uint64_t since;         /* (RO) the epoch in which it was first met */
     _Atomic uint64_t until; /* (ATOMIC) the epoch in which it was missing; 0: still there */
     _Atomic uint64_t seen;  /* (ATOMIC) the last look that met it */
-    uint64_t file[4];       /* (RO) without a build-id: which file it was; else all 0 */
+    uint64_t file[4];       /* (RO) without a build-id: which file it was; all 0: not known */
     const char *build_id;   /* (RO) behind PATH; empty: none */
     char path[];            /* (RO) empty: unknown */
 } ss_met_module;
@@ -38,9 +38,10 @@ uint64_t ss_code_epoch(void);
 uint64_t ss_settle(uintptr_t *frames, uint32_t count, uint64_t epoch);
 
 /*
- * The module still loaded that holds ADDRESS by the last look, or NULL.  Signal safe.
+ * Whether the file of the module at ADDRESS, which has no build-id, is the one that was there when
+ * the module was first met.
  */
-const ss_met_module *ss_met_at(uintptr_t address);
+bool ss_met_file_stays(uintptr_t address);
 
 #define SS_UNLOADED_BITS ((uintptr_t)3 << 46)
 #define SS_UNLOADED_REASON "this code was unloaded"
