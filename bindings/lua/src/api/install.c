@@ -72,7 +72,8 @@ static int uninstall(lua_State *L)
 
 /*
  * Push the replacement.  The coroutine functions are other ones than the module's, with the same
- * effect, so that package.loaded has one name for each, the library's.
+ * effect, so that package.loaded has one name for each, the library's.  What they are closures over
+ * is of no use, also to a script that reads it by the library debug.
  */
 static void push_replacement(lua_State *L, const struct replacement *what)
 {
@@ -80,7 +81,7 @@ static void push_replacement(lua_State *L, const struct replacement *what)
         lua_pushcfunction(L, what->function);
         return;
     }
-    ss_lua_push_holder_of_state(L);
+    lua_pushboolean(L, 1);
     lua_pushcclosure(L, what->function, 1);
 }
 

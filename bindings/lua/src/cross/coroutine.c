@@ -199,8 +199,12 @@ static SS_LUA_OWN int call_wrapped(lua_State *L)
 {
     lua_State *co = lua_tothread(L, lua_upvalueindex(1));
     failure now = {.co = co, .above = SS_LUA_HERE()};
-    int results = resume(L, co, lua_gettop(L), &now), status = lua_status(co);
+    int results, status;
 
+    if (!co)
+        return luaL_error(L, "the coroutine was exchanged"); /* by debug.setupvalue */
+    results = resume(L, co, lua_gettop(L), &now);
+    status = lua_status(co);
     if (results >= 0)
         return results;
     if (has_failed(co) && close_wrapped(L, co))

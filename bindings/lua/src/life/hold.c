@@ -54,7 +54,7 @@ void ss_lua_forget_last(ss_lua_state *state)
 
 int ss_lua_collect_hold(lua_State *L)
 {
-    ss_lua_hold **object = lua_touserdata(L, 1), *hold = *object;
+    ss_lua_hold **object = ss_lua_check_own(L, ss_lua_collect_hold), *hold = *object;
 
     lua_settop(L, 1);
     *object = NULL;

@@ -101,9 +101,11 @@ static int plant_protected(lua_State *L)
    5.3 would raise it wherever the collector ran. */
 static int wake(lua_State *L)
 {
-    ss_lua_state *state = *(ss_lua_state **)lua_touserdata(L, 1);
+    ss_lua_state *state = *(ss_lua_state **)ss_lua_check_own(L, wake);
     lua_Debug level;
 
+    if (atomic_load(&state->registry) != lua_topointer(L, LUA_REGISTRYINDEX))
+        return 0; /* a script has closed the record, which may be another state's by now */
     want_tending(state);
     if (state->unused_sentinels == UNUSED_SENTINELS || lua_getstack(L, DEEP, &level))
         return 0;

@@ -99,7 +99,7 @@ static void close_record(ss_lua_state *state)
 
 static int close_state(lua_State *L)
 {
-    ss_lua_state **holder = lua_touserdata(L, 1), *state = *holder;
+    ss_lua_state **holder = ss_lua_check_own(L, close_state), *state = *holder;
 
     /* If memory ran out, the opening may have stopped here, and the record may now be another
        state's. */

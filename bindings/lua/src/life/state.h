@@ -160,6 +160,13 @@ void ss_lua_push_holder_of_state(lua_State *L);
 /* Push the metatable NAME; makes it from FUNCTIONS if it is new. [-0, +1, m] */
 void ss_lua_push_metatable(lua_State *L, const char *name, const luaL_Reg *functions);
 
+/* The block of the userdata at INDEX, or NULL if FINALIZER is not the finalizer of its metatable: by
+   the library debug a script gets hold of our functions and upvalues, and exchanges their values.
+   [-0, +0, m], 2 slots */
+void *ss_lua_own_block(lua_State *L, int index, lua_CFunction finalizer);
+/* The same for the argument of FINALIZER, which refuses all others. [-0, +0, v] */
+void *ss_lua_check_own(lua_State *L, lua_CFunction finalizer);
+
 /* package.loaded as our copy of the binding found it, or nil. [-0, +1, -] */
 void ss_lua_push_loaded(lua_State *L);
 

@@ -1,4 +1,5 @@
-/* The tables of a state, in the registry under addresses as keys, which need no string. */
+/* The tables of a state, in the registry under addresses as keys, which need no string; and which
+   userdata are ours. */
 #include "life/state.h"
 
 /* The tables that never change have keys of their own. */
@@ -78,4 +79,29 @@ void ss_lua_push_metatable(lua_State *L, const char *name, const luaL_Reg *funct
 void ss_lua_push_loaded(lua_State *L)
 {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &loaded_key);
+}
+
+void *ss_lua_own_block(lua_State *L, int index, lua_CFunction finalizer)
+{
+    int top = lua_gettop(L);
+    bool own = false;
+
+    if (lua_type(L, index) != LUA_TUSERDATA)
+        return NULL;
+    if (lua_getmetatable(L, index)) {
+        lua_pushliteral(L, "__gc");
+        lua_rawget(L, -2);
+        own = lua_tocfunction(L, -1) == finalizer;
+    }
+    lua_settop(L, top);
+    return own ? lua_touserdata(L, index) : NULL;
+}
+
+void *ss_lua_check_own(lua_State *L, lua_CFunction finalizer)
+{
+    void *block = ss_lua_own_block(L, 1, finalizer);
+
+    if (!block)
+        luaL_argerror(L, 1, "it has another finalizer");
+    return block;
 }

@@ -298,7 +298,7 @@ static int error_index(lua_State *L)
 }
 
 static const luaL_Reg metamethods[] = {
-    {"__gc", ss_lua_error_collect}, {"__index", error_index},   {"__eq", error_equal},
+    {"__gc", ss_lua_collect_hold},  {"__index", error_index},   {"__eq", error_equal},
     {"__tostring", error_tostring}, {"__concat", error_concat}, {NULL, NULL},
 };
 

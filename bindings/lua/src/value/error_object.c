@@ -4,12 +4,6 @@
  */
 #include "value/error_object.h"
 
-int ss_lua_error_collect(lua_State *L)
-{
-    (void)luaL_checkudata(L, 1, SS_LUA_ERROR_NAME);
-    return ss_lua_collect_hold(L);
-}
-
 bool ss_lua_is_own_error(lua_State *L, int index)
 {
     ss_lua_hold *const *hold = luaL_testudata(L, index, SS_LUA_ERROR_NAME);

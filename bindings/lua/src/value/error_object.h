@@ -27,7 +27,4 @@ bool ss_lua_is_own_error(lua_State *L, int index);
 void ss_lua_push_error_object(lua_State *L, ss_lua_state *state, IScriptErrorInfo *error,
                               const luaL_Reg *metamethods);
 
-/* Its __gc. */
-int ss_lua_error_collect(lua_State *L);
-
 #endif
