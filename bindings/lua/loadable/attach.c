@@ -16,7 +16,8 @@
 /* In the registry: the object that stands for the attachment, and the function that uninstalls. */
 static const char object_key, uninstall_key;
 
-enum { FORMER = 1, OBJECT, INSTALLED }; /* the upvalues of our debug.traceback */
+/* The upvalues of our debug.traceback.  The object is none: a script could exchange its finalizer. */
+enum { FORMER = 1, INSTALLED };
 
 /* The arguments of the protected part. */
 typedef struct attaching {
@@ -28,6 +29,34 @@ static void unref(ss_lua_attachment *attachment)
 {
     if (__atomic_sub_fetch(&attachment->references, 1, __ATOMIC_ACQ_REL) == 0)
         free(attachment);
+}
+
+/* The finalizer of the object: the state closes, or was restored. */
+static int collect(lua_State *L)
+{
+    ss_lua_attachment **object = ss_lua_check_own(L, collect), *attachment = *object;
+
+    *object = NULL;
+    if (!attachment)
+        return 0;
+    if (attachment->main) {
+        attachment->main = NULL;
+        if (attachment->hooks.closed)
+            attachment->hooks.closed(attachment->hooks.data);
+    }
+    unref(attachment);
+    return 0;
+}
+
+/* The attachment of the state, or NULL. [-0, +0, m], 3 slots */
+static ss_lua_attachment *attachment_of(lua_State *L)
+{
+    ss_lua_attachment **object;
+
+    (void)lua_rawgetp(L, LUA_REGISTRYINDEX, &object_key);
+    object = ss_lua_own_block(L, -1, collect);
+    lua_pop(L, 1);
+    return object ? *object : NULL;
 }
 
 /* ---- debug.traceback -------------------------------------------------------------------------*/
@@ -43,8 +72,7 @@ static int finish_former(lua_State *L, int status, lua_KContext context)
    itself. */
 static SS_LUA_OWN int attached_traceback(lua_State *L)
 {
-    ss_lua_attachment **object = lua_touserdata(L, lua_upvalueindex(OBJECT));
-    ss_lua_attachment *attachment = *object;
+    ss_lua_attachment *attachment = attachment_of(L);
     int results;
 
     if (attachment && attachment->main && lua_gettop(L) == 1 && !lua_isthread(L, 1))
@@ -80,8 +108,8 @@ static void push_traceback(lua_State *L, int index)
     lua_rawget(L, index);
 }
 
-/* The object at OBJECT stands for the attachment. [-0, +0, m] */
-static void replace_functions(lua_State *L, ss_lua_attachment *attachment, int object)
+/* [-0, +0, m] */
+static void replace_functions(lua_State *L, ss_lua_attachment *attachment)
 {
     int debug = lua_gettop(L) + 1;
 
@@ -100,7 +128,6 @@ static void replace_functions(lua_State *L, ss_lua_attachment *attachment, int o
     if (lua_isfunction(L, debug + 1)) {
         lua_pushliteral(L, "traceback");
         lua_pushvalue(L, debug + 1);
-        lua_pushvalue(L, object);
         push_traceback(L, debug);
         lua_pushcclosure(L, attached_traceback, INSTALLED);
         lua_rawset(L, debug);
@@ -109,29 +136,6 @@ static void replace_functions(lua_State *L, ss_lua_attachment *attachment, int o
 }
 
 /* ---- The object in the registry --------------------------------------------------------------*/
-
-static void end(ss_lua_attachment *attachment)
-{
-    attachment->main = NULL;
-    ss_lua_drop_recorded(attachment);
-}
-
-/* Its finalizer: the state closes, or was restored. */
-static int collect(lua_State *L)
-{
-    ss_lua_attachment **object = lua_touserdata(L, 1), *attachment = *object;
-
-    *object = NULL;
-    if (!attachment)
-        return 0;
-    if (attachment->main) {
-        end(attachment);
-        if (attachment->hooks.closed)
-            attachment->hooks.closed(attachment->hooks.data);
-    }
-    unref(attachment);
-    return 0;
-}
 
 /* Push an object for a new attachment. [-0, +1, m] */
 static ss_lua_attachment *push_new(lua_State *L)
@@ -188,7 +192,7 @@ static void set_hooks(lua_State *L, ss_lua_attachment *attachment, const ss_lua_
 static int attach_protected(lua_State *L)
 {
     attaching *now = lua_touserdata(L, 2);
-    ss_lua_attachment *attachment, **object;
+    ss_lua_attachment *attachment;
 
     luaL_checkversion(L);
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
@@ -196,15 +200,14 @@ static int attach_protected(lua_State *L)
        against its limit, and what a collection frees of it would come on top. */
     (void)ss_lua_state_open(L);
     if (lua_rawgetp(L, LUA_REGISTRYINDEX, &object_key) == LUA_TUSERDATA) {
-        object = lua_touserdata(L, -1);
-        attachment = *object;
+        attachment = attachment_of(L);
     } else {
         attachment = push_new(L);
         set_hooks(L, attachment, now->hooks);
         lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
         lua_pushvalue(L, -2);
         lua_rawsetp(L, LUA_REGISTRYINDEX, &object_key);
-        replace_functions(L, attachment, lua_gettop(L) - 1);
+        replace_functions(L, attachment);
         attachment->main = lua_tothread(L, -1);
     }
     if (attachment) {
@@ -286,7 +289,8 @@ static void release(ss_lua_attachment *attachment, bool restore)
     ss_lua_reason reason;
 
     if (restore && L) {
-        end(attachment); /* even if nothing can be restored: then nothing is recorded any more */
+        /* Even if nothing can be restored: then the hooks are not called any more. */
+        attachment->main = NULL;
         if (lua_status(L) == LUA_OK && lua_checkstack(L, LUA_MINSTACK))
             (void)run(L, restore_protected, NULL, &reason);
     }
@@ -324,7 +328,6 @@ const ss_lua_loadable stacksplice_lua_loadable = {.size = sizeof stacksplice_lua
                                                   .attach = attach,
                                                   .release = release,
                                                   .is_closed = is_closed,
-                                                  .take_last = ss_lua_take_recorded,
                                                   .owns = ss_lua_owns,
                                                   .find_failed = ss_lua_find_failed,
                                                   .show_locals = show_locals};

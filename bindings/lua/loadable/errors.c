@@ -14,18 +14,6 @@ typedef struct wanted {
     IUnknown *found;
 } wanted;
 
-static void free_recorded(ss_lua_recorded *recorded)
-{
-    if (recorded)
-        ss_lua_release(recorded->error);
-    free(recorded);
-}
-
-void ss_lua_drop_recorded(ss_lua_attachment *attachment)
-{
-    free_recorded(atomic_exchange(&attachment->last, NULL));
-}
-
 /* The error of the value at INDEX with an outside reference, or NULL. [-0, +0, m] */
 static IUnknown *error_of(lua_State *L, ss_lua_state *state, int index, const ss_lua_origin *origin)
 {
@@ -43,49 +31,29 @@ static IUnknown *error_of(lua_State *L, ss_lua_state *state, int index, const ss
 
 /* ---- Recording -------------------------------------------------------------------------------*/
 
-/* ERROR, which is consumed, with the value at index 1 if that is a string; NULL without memory. */
-static ss_lua_recorded *new_recorded(lua_State *L, IUnknown *error)
-{
-    size_t length = 0;
-    const char *text = lua_type(L, 1) == LUA_TSTRING ? lua_tolstring(L, 1, &length) : NULL;
-    ss_lua_recorded *recorded = malloc(sizeof *recorded + length);
-
-    if (!recorded) {
-        ss_lua_release(error);
-        return NULL;
-    }
-    recorded->error = error;
-    recorded->thread = pthread_self();
-    recorded->length = text ? length : SIZE_MAX;
-    if (text)
-        memcpy(recorded->message, text, length);
-    return recorded;
-}
-
 /* Arguments: the value, what is wanted. */
 static int record_protected(lua_State *L)
 {
     const wanted *now = lua_touserdata(L, 2);
-    ss_lua_attachment *attachment = now->attachment;
+    const ss_lua_attachment *attachment = now->attachment;
     ss_lua_origin origin = {.above = now->above, .status = LUA_ERRRUN};
     IUnknown *error;
 
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     error = error_of(L, ss_lua_state_open(L), 1, &origin);
-    ss_lua_drop_recorded(attachment);
-    if (!error)
-        return 0;
-    atomic_store(&attachment->last_thread, pthread_self());
-    free_recorded(atomic_exchange(&attachment->last, new_recorded(L, error)));
+    if (error)
+        attachment->hooks.recorded(attachment->hooks.data, error);
+    ss_lua_release(error);
     return 0;
 }
 
-/* Whether the value at index 1 has the metatable of the hook. */
-static bool is_hooked(lua_State *L, const ss_lua_attachment *attachment)
+/* Whether the value at INDEX has the metatable of the hook. [-0, +0, -], 1 slot */
+static bool is_hooked(lua_State *L, const ss_lua_attachment *attachment, int index)
 {
     bool same;
 
-    if (!attachment->metatable || lua_type(L, 1) != LUA_TUSERDATA || !lua_getmetatable(L, 1))
+    if (!attachment->metatable || lua_type(L, index) != LUA_TUSERDATA ||
+        !lua_getmetatable(L, index))
         return false;
     same = lua_topointer(L, -1) == attachment->metatable;
     lua_pop(L, 1);
@@ -109,7 +77,8 @@ static uintptr_t *copy_stack(stacksplice_exception *x, ULONG *count)
     return frames;
 }
 
-/* A coroutine that the value at index 1 failed in has tied its stack to it (cross/coroutine.c). */
+/* A coroutine that the value at index 1 failed in has tied its stack to it (cross/coroutine.c).  A
+   bridge uses one value for one exception, which may come out of a further coroutine next. */
 static void tell_raised(lua_State *L, const ss_lua_attachment *attachment, const void *above)
 {
     ss_lua_state *state = ss_lua_state_find(L);
@@ -117,8 +86,10 @@ static void tell_raised(lua_State *L, const ss_lua_attachment *attachment, const
     uintptr_t *frames = NULL;
     ULONG count = 0;
 
-    if (ties && ties->exception)
+    if (ties && ties->exception) {
         frames = copy_stack(ties->exception, &count);
+        ss_lua_untie(L, 1);
+    }
     attachment->hooks.raised(attachment->hooks.data, lua_touserdata(L, 1), above, frames,
                              (uint32_t)count);
     free(frames);
@@ -128,41 +99,15 @@ void ss_lua_record(lua_State *L, ss_lua_attachment *attachment, const void *abov
 {
     wanted now = {.attachment = attachment, .above = above};
 
-    if (is_hooked(L, attachment)) {
+    if (attachment->hooks.recorded) /* whatever happens now, the former one is another error */
+        attachment->hooks.recorded(attachment->hooks.data, NULL);
+    if (is_hooked(L, attachment, 1)) {
         tell_raised(L, attachment, above);
         return;
     }
     ss_lua_note_raise(L, above);
-    (void)ss_lua_call_protected(L, record_protected, &now);
-}
-
-static bool matches(const ss_lua_recorded *recorded, const char *text, size_t length)
-{
-    if (!pthread_equal(recorded->thread, pthread_self()))
-        return false;
-    return !text || recorded->length == SIZE_MAX ||
-           (length >= recorded->length && memcmp(text, recorded->message, recorded->length) == 0);
-}
-
-/* Another thread may run the state and record an error at the same time. */
-IUnknown *ss_lua_take_recorded(ss_lua_attachment *attachment, const char *text, size_t length)
-{
-    ss_lua_recorded *recorded, *none = NULL;
-    IUnknown *error;
-
-    if (!pthread_equal(atomic_load(&attachment->last_thread), pthread_self()))
-        return NULL;
-    recorded = atomic_exchange(&attachment->last, NULL);
-    if (!recorded)
-        return NULL;
-    if (!matches(recorded, text, length)) {
-        if (!atomic_compare_exchange_strong(&attachment->last, &none, recorded))
-            free_recorded(recorded);
-        return NULL;
-    }
-    error = recorded->error;
-    free(recorded);
-    return error;
+    if (attachment->hooks.recorded)
+        (void)ss_lua_call_protected(L, record_protected, &now);
 }
 
 /* ---- Coroutines that failed ------------------------------------------------------------------*/
@@ -182,16 +127,29 @@ static int find_protected(lua_State *L)
     ss_lua_origin origin = {.above = now->above, .unwound = true};
 
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
+    ss_lua_state_tend(L, state);
     origin.dead = now->coroutine;
     origin.status = lua_status(origin.dead);
-    lua_pushlstring(L, now->text ? now->text : "", now->text ? now->length : 0);
+    lua_pushlstring(L, now->text, now->length);
     ss_lua_forget_equal(L, state, -1);
     now->found = error_of(L, state, -1, &origin);
     return 0;
 }
 
+/* Whether the coroutine failed some time before it was resumed with this result: it still has the
+   value that it failed with. */
+static bool was_dead(lua_State *co, const char *text, size_t length)
+{
+    static const char refused[] = "cannot resume dead coroutine";
+    size_t own_length = 0;
+    const char *own = lua_type(co, -1) == LUA_TSTRING ? lua_tolstring(co, -1, &own_length) : NULL;
+
+    return length == sizeof refused - 1 && !memcmp(text, refused, length) &&
+           (own_length != length || memcmp(own, text, length) != 0);
+}
+
 IUnknown *ss_lua_find_failed(ss_lua_attachment *attachment, void *coroutine, const char *text,
-                             size_t length, const void *above)
+                             size_t length, const void *above, void **block)
 {
     wanted now = {.attachment = attachment,
                   .above = above,
@@ -200,9 +158,13 @@ IUnknown *ss_lua_find_failed(ss_lua_attachment *attachment, void *coroutine, con
                   .length = length};
     lua_State *L = attachment->main;
 
+    *block = NULL;
     if (!ss_lua_owns(attachment, coroutine) || lua_status(now.coroutine) <= LUA_YIELD ||
-        lua_status(L) != LUA_OK || !lua_checkstack(L, LUA_MINSTACK))
+        lua_status(L) != LUA_OK || !lua_checkstack(L, LUA_MINSTACK) ||
+        !lua_checkstack(coroutine, 1) || was_dead(coroutine, text, length))
         return NULL;
+    if (is_hooked(coroutine, attachment, -1))
+        *block = lua_touserdata(coroutine, -1);
     lua_pushnil(L);
     (void)ss_lua_call_protected(L, find_protected, &now);
     lua_pop(L, 1);

@@ -29,6 +29,12 @@ typedef struct ss_lua_hooks {
      */
     void (*raised)(void *data, void *block, const void *above, const uintptr_t *frames,
                    uint32_t count);
+    /*
+     * A message handler asked for a traceback: of ERROR, which is borrowed.  NULL first: what was
+     * recorded before is not the error of which this handler is told.  On the thread that runs Lua;
+     * it may not use the state.
+     */
+    void (*recorded)(void *data, IUnknown *error);
     /* The state was closed: the hooks are not called any more. */
     void (*closed)(void *data);
     const char *metatable;
@@ -50,21 +56,20 @@ typedef struct ss_lua_loadable {
     /* Bind this instance to a copy of Lua, by the addresses that FIND returns, and give the core
        its frame source.  False with a reason, and then it may be bound to another copy. */
     bool (*bind)(void *(*find)(void *data, const char *name), void *data, ss_lua_reason *reason);
-    /* Attach a state: errors on their way to a traceback are recorded.  A second attachment of one
-       state has another handle and the hooks of the first.  NULL with a reason. */
+    /* Attach a state: the hooks are told of errors on their way to a traceback.  A second attachment
+       of one state has another handle and the hooks of the first.  NULL with a reason. */
     ss_lua_attachment *(*attach)(void *L, const ss_lua_hooks *hooks, ss_lua_reason *reason);
     /* Release a handle.  RESTORE: put the library functions back that attach replaced, each one
        where ours is still there; the hooks are not called any more. */
     void (*release)(ss_lua_attachment *attachment, bool restore);
     bool (*is_closed)(const ss_lua_attachment *attachment);
-    /* The last error whose traceback this thread asked for, with a reference; once.  TEXT must
-       begin with its message, if that is a string; it may be NULL. */
-    IUnknown *(*take_last)(ss_lua_attachment *attachment, const char *text, size_t length);
     /* Whether the coroutine belongs to the state. */
     bool (*owns)(const ss_lua_attachment *attachment, void *coroutine);
-    /* The error of a coroutine that failed, with a reference, or NULL.  Its message is TEXT. */
+    /* The error of a coroutine that was resumed just now and failed, with a reference, or NULL.  Its
+       message is TEXT.  If the value that it failed with is one of those that `raised` is told of,
+       *BLOCK is its memory, while nobody uses the state; else NULL. */
     IUnknown *(*find_failed)(ss_lua_attachment *attachment, void *coroutine, const char *text,
-                             size_t length, const void *above);
+                             size_t length, const void *above, void **block);
     /* Whether errors of this copy's states keep the local variables of their frames, from now on.
        Any thread. */
     void (*show_locals)(bool shows);

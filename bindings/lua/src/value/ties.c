@@ -124,6 +124,15 @@ stacksplice_ties *ss_lua_tie(lua_State *L, ss_lua_state *state, int index)
     return ties;
 }
 
+void ss_lua_untie(lua_State *L, int index)
+{
+    ss_lua_push_table(L, SS_LUA_TIED);
+    lua_pushvalue(L, index);
+    lua_pushnil(L);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+}
+
 /* ---- Pins
  * ---------------------------------------------------------------------------------------*/
 

@@ -42,6 +42,9 @@ bool ss_lua_is_guest(lua_State *L, int index);
 /* Give the value at INDEX empty ties of its own. [-0, +0, m] */
 stacksplice_ties *ss_lua_tie(lua_State *L, ss_lua_state *state, int index);
 
+/* The value at INDEX, which has ties of its own, has none any more. [-0, +0, -], 3 slots */
+void ss_lua_untie(lua_State *L, int index);
+
 /* The user values of an object with a hold: the error object of the cause and, for an error object,
    the value that the error was born from. */
 enum { SS_LUA_CAUSE = 1, SS_LUA_VALUE };

@@ -51,6 +51,19 @@ uintptr_t sspy_mark(void); /* STACKSPLICE_GAP_RETURNED */
 
 /* The innermost complete frame, as an address only; or NULL. */
 const void *sspy_frame_top(void);
+/* The call that a running frame does now: the frame as an address only, and the address of the
+   instruction.  FRAME is NULL if there is none. */
+typedef struct sspy_call {
+    const void *frame;
+    uintptr_t instruction;
+} sspy_call;
+/* That of THREAD's innermost complete frame.  THREAD is NULL or this thread's, which may have
+   released the lock. */
+sspy_call sspy_call_now(PyThreadState *thread);
+static inline bool sspy_same_call(sspy_call a, sspy_call b)
+{
+    return a.frame && a.frame == b.frame && a.instruction == b.instruction;
+}
 /* The address of FRAME's data if it is live on the chain, else NULL.  OWNED is the result of
    sspy_chain_has_owned: without such frames most answers need no look at the chain. */
 const void *sspy_frame_live(PyFrameObject *frame, bool owned);

@@ -34,6 +34,20 @@ const void *sspy_frame_top(void)
     return (const void *)next_shown(sspy_frame_current(PyThreadState_Get()));
 }
 
+sspy_call sspy_call_now(PyThreadState *thread)
+{
+    sspy_call call = {NULL, 0};
+    uintptr_t frame;
+
+    if (!thread || sspy_layout_reason())
+        return call;
+    frame = next_shown(sspy_frame_current(thread));
+    if (frame)
+        call = (sspy_call){(const void *)frame,
+                           sspy_word(frame, sspy_layout_now()->frame_instruction)};
+    return call;
+}
+
 bool sspy_chain_has_owned(void)
 {
     uintptr_t live;

@@ -43,20 +43,15 @@ void sspy_lua_forget(sspy_lua *lua)
     release(lua, false);
 }
 
-IUnknown *sspy_lua_take_last(sspy_lua *lua, const char *text, size_t length)
-{
-    return lua->calls->take_last(lua->attachment, text, length);
-}
-
 bool sspy_lua_owns(const sspy_lua *lua, void *coroutine)
 {
     return lua->calls->owns(lua->attachment, coroutine);
 }
 
 IUnknown *sspy_lua_find_failed(sspy_lua *lua, void *coroutine, const char *text, size_t length,
-                               const void *above)
+                               const void *above, void **block)
 {
-    return lua->calls->find_failed(lua->attachment, coroutine, text, length, above);
+    return lua->calls->find_failed(lua->attachment, coroutine, text, length, above, block);
 }
 
 /* ---- The functions ---------------------------------------------------------------------------*/

@@ -55,10 +55,9 @@ void sspy_lua_detach(sspy_lua *lua);
 /* Free the handle alone: the state stays attached. */
 void sspy_lua_forget(sspy_lua *lua);
 /* See ss_lua_loadable: the caller gets a reference, or NULL. */
-IUnknown *sspy_lua_take_last(sspy_lua *lua, const char *text, size_t length);
 bool sspy_lua_owns(const sspy_lua *lua, void *coroutine);
 IUnknown *sspy_lua_find_failed(sspy_lua *lua, void *coroutine, const char *text, size_t length,
-                               const void *above);
+                               const void *above, void **block);
 
 extern PyMethodDef sspy_lua_functions[];
 

@@ -5,18 +5,23 @@
 
 /* A new reference to None, or NULL with an exception. */
 static PyObject *attach(sspy_state *state, uintptr_t key, uintptr_t lua, const char *library,
-                        const void *globals)
+                        const void *globals, PyObject *lock)
 {
     sspy_attached *attached = calloc(1, sizeof *attached);
-    const ss_lua_hooks hooks = {sspy_lupa_raised, sspy_attached_closed, "POBJECT", attached};
+    const ss_lua_hooks hooks = {.raised = sspy_lupa_raised,
+                                .recorded = sspy_lupa_recorded,
+                                .closed = sspy_attached_closed,
+                                .metatable = "POBJECT",
+                                .data = attached};
 
     if (!attached)
         return PyErr_NoMemory();
     attached->key = key;
     attached->globals = globals;
+    attached->lock = lock == Py_None ? NULL : Py_NewRef(lock);
     attached->lua = sspy_lua_attach((void *)lua, library, &hooks);
     if (!attached->lua) {
-        free(attached);
+        sspy_attached_free(attached);
         return NULL;
     }
     attached->next = state->attached;
@@ -27,11 +32,11 @@ static PyObject *attach(sspy_state *state, uintptr_t key, uintptr_t lua, const c
 PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments)
 {
     sspy_state *state = PyModule_GetState(module);
-    PyObject *key, *lua, *globals, *coroutine;
+    PyObject *key, *lua, *globals, *coroutine, *lock;
     const char *library;
 
-    if (!PyArg_ParseTuple(arguments, "O!O!OsO!:_lupa_attach", &PyLong_Type, &key, &PyLong_Type,
-                          &lua, &coroutine, &library, &PyDict_Type, &globals) ||
+    if (!PyArg_ParseTuple(arguments, "O!O!OsO!O:_lupa_attach", &PyLong_Type, &key, &PyLong_Type,
+                          &lua, &coroutine, &library, &PyDict_Type, &globals, &lock) ||
         sspy_lupa_watch_coroutines(Py_TYPE(coroutine)))
         return NULL;
     if (sspy_attached_find(state, (uintptr_t)PyLong_AsVoidPtr(key)))
@@ -39,7 +44,7 @@ PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments)
     if (PyErr_Occurred())
         return NULL;
     return attach(state, (uintptr_t)PyLong_AsVoidPtr(key), (uintptr_t)PyLong_AsVoidPtr(lua),
-                  library, globals);
+                  library, globals, lock);
 }
 
 PyObject *sspy_lupa_detach(PyObject *module, PyObject *key)
@@ -53,8 +58,19 @@ PyObject *sspy_lupa_detach(PyObject *module, PyObject *key)
         Py_RETURN_FALSE;
     sspy_attached_remove(state, attached);
     sspy_lua_detach(attached->lua);
-    free(attached);
+    sspy_attached_free(attached);
     Py_RETURN_TRUE;
+}
+
+PyObject *sspy_lupa_unwatch(PyObject *module, PyObject *unused)
+{
+    sspy_state *state = PyModule_GetState(module);
+
+    (void)unused;
+    Py_CLEAR(state->lupa_created);
+    sspy_lupa_unwatch_coroutines();
+    sspy_lupa_unwatch_types();
+    Py_RETURN_NONE;
 }
 
 PyObject *sspy_lupa_is_attached(PyObject *module, PyObject *key)

@@ -1,8 +1,6 @@
 /* The list of attached runtimes.  It keeps no runtime alive: a closed state says so itself. */
 #include "lupa/lupa.h"
 
-#include <stdlib.h>
-
 void sspy_attached_closed(void *data)
 {
     sspy_attached *attached = data;
@@ -23,7 +21,7 @@ static void sweep(sspy_state *state)
         }
         *place = attached->next;
         sspy_lua_forget(attached->lua);
-        free(attached);
+        sspy_attached_free(attached);
     }
 }
 
@@ -51,7 +49,7 @@ void sspy_attached_end(sspy_state *state)
         if (!atomic_load(&attached->closed))
             continue;
         sspy_lua_forget(attached->lua);
-        free(attached);
+        sspy_attached_free(attached);
     }
 }
 

@@ -2,7 +2,7 @@
  * lupa's coroutine objects: Python resumes them without a message handler, so their errors are
  * found afterwards, in the dead coroutine.  Its frames are still there then.
  *
- * Replaced are the slot that next() and loops call and the C function of send().
+ * Replaced are the slot that next() and loops call and the C functions of __next__() and send().
  */
 #include "lupa/lupa.h"
 #include "traceback/traceback.h"
@@ -12,13 +12,13 @@
 
 enum { MAX_TYPES = 16 };
 
-/* lupa's type of coroutines with its former functions; SEND is NULL if that is no function that we
-   know.  Never freed. */
+/* lupa's type of coroutines with its former functions; NEXT_METHOD and SEND are NULL if they are no
+   functions that we know.  Never freed. */
 typedef struct resumed_type {
     PyTypeObject *type; /* counted */
     iternextfunc next;
-    PyMethodDef *send;
-    PyCFunction former_send;
+    PyMethodDef *next_method, *send;
+    PyCFunction former_next_method, former_send;
 } resumed_type;
 static resumed_type table[MAX_TYPES];
 static int table_count; /* (GIL) */
@@ -56,11 +56,29 @@ static sspy_attached *runtime_of(sspy_state *state, void *L)
     return attached;
 }
 
+/* Make CAUSE, which ended the coroutine of ERROR, the cause of EXC. */
+static void set_cause(sspy_state *state, const sspy_attached *attached, PyObject *exc,
+                      PyObject *cause, IScriptErrorInfo *error)
+{
+    uintptr_t *frames = NULL;
+    uint32_t count = 0;
+
+    Py_INCREF(cause);
+    (void)stacksplice_error_stack((IUnknown *)error, 0, NULL, &count);
+    if (count)
+        frames = malloc(count * sizeof *frames);
+    if (frames && SUCCEEDED(stacksplice_error_stack((IUnknown *)error, count, frames, &count)))
+        sspy_lupa_came_out(state, cause, attached, frames, count);
+    free(frames);
+    PyException_SetCause(exc, cause);
+}
+
 /* Tie EXC to the error that COROUTINE failed with. */
 static void tie(sspy_state *state, PyObject *coroutine, PyObject *exc, const void *above)
 {
-    void *L = address_of(coroutine);
+    void *L = address_of(coroutine), *block = NULL;
     sspy_attached *attached = L ? runtime_of(state, L) : NULL;
+    PyObject *cause;
     size_t length = 0;
     const char *text = sspy_lupa_message(exc, &length);
     stacksplice_section section;
@@ -70,10 +88,13 @@ static void tie(sspy_state *state, PyObject *coroutine, PyObject *exc, const voi
     if (!attached || !text)
         return;
     section = sspy_enter(state->interp);
-    unknown = sspy_lua_find_failed(attached->lua, L, text, length, above);
+    unknown = sspy_lua_find_failed(attached->lua, L, text, length, above, &block);
     error = sspy_query(unknown, &stacksplice_IID_IScriptErrorInfo);
     sspy_unknown_release(unknown);
     sspy_leave(section);
+    cause = error && block ? sspy_lupa_exception(block) : NULL;
+    if (cause)
+        set_cause(state, attached, exc, cause, error);
     if (error && sspy_lupa_tie(state, exc, error))
         PyErr_Clear(); /* without memory lupa's exception stays as it is */
     sspy_release(state->interp, error);
@@ -88,7 +109,7 @@ static void look_at_failure(PyObject *coroutine, const void *above)
 
     if (!exc)
         return;
-    if (PyErr_GivenExceptionMatches(exc, PyExc_StopIteration) == 0 && (!ties || !ties->core.error))
+    if (sspy_lupa_is_error(exc) && (!ties || !ties->core.error))
         tie(state, coroutine, exc, above);
     sspy_set_pending(exc);
 }
@@ -97,9 +118,22 @@ static void look_at_failure(PyObject *coroutine, const void *above)
 
 static PyObject *next_value(PyObject *coroutine)
 {
+    sspy_call former = sspy_lupa_resuming(sspy_call_now(PyThreadState_Get()));
     PyObject *value = row_of(Py_TYPE(coroutine))->next(coroutine);
 
+    (void)sspy_lupa_resuming(former);
     if (!value && PyErr_Occurred())
+        look_at_failure(coroutine, __builtin_frame_address(0));
+    return value;
+}
+
+static PyObject *next_method(PyObject *coroutine, PyObject *unused)
+{
+    sspy_call former = sspy_lupa_resuming(sspy_call_now(PyThreadState_Get()));
+    PyObject *value = row_of(Py_TYPE(coroutine))->former_next_method(coroutine, unused);
+
+    (void)sspy_lupa_resuming(former);
+    if (!value)
         look_at_failure(coroutine, __builtin_frame_address(0));
     return value;
 }
@@ -108,11 +142,24 @@ static PyObject *send_value(PyObject *coroutine, PyObject *const *arguments, Py_
                             PyObject *names)
 {
     const resumed_type *row = row_of(Py_TYPE(coroutine));
+    sspy_call former = sspy_lupa_resuming(sspy_call_now(PyThreadState_Get()));
     PyObject *result = sspy_lupa_fast(row->former_send)(coroutine, arguments, count, names);
 
+    (void)sspy_lupa_resuming(former);
     if (!result)
         look_at_failure(coroutine, __builtin_frame_address(0));
     return result;
+}
+
+/* The definition of __next__ in TYPE; NULL if TYPE has only the slot. */
+static PyMethodDef *find_next_method(PyTypeObject *type)
+{
+    PyObject *method = PyDict_GetItemString(type->tp_dict, "__next__");
+    PyMethodDef *found = NULL;
+
+    if (method && Py_IS_TYPE(method, &PyMethodDescr_Type))
+        found = ((PyMethodDescrObject *)method)->d_method;
+    return found && (found->ml_flags & ~METH_COEXIST) == METH_NOARGS ? found : NULL;
 }
 
 int sspy_lupa_watch_coroutines(PyTypeObject *type)
@@ -125,13 +172,20 @@ int sspy_lupa_watch_coroutines(PyTypeObject *type)
     }
     if (!row) {
         row = &table[table_count];
-        *row = (resumed_type){type, type->tp_iternext, sspy_lupa_method(type, "send"), NULL};
+        *row = (resumed_type){.type = type,
+                              .next = type->tp_iternext,
+                              .next_method = find_next_method(type),
+                              .send = sspy_lupa_method(type, "send")};
         Py_INCREF(type);
         table_count++;
+        if (row->next_method)
+            row->former_next_method = row->next_method->ml_meth;
         if (row->send)
             row->former_send = row->send->ml_meth;
     }
     type->tp_iternext = next_value;
+    if (row->next_method)
+        row->next_method->ml_meth = next_method;
     if (row->send)
         row->send->ml_meth = (PyCFunction)(void (*)(void))send_value;
     return 0;
@@ -142,6 +196,8 @@ void sspy_lupa_unwatch_coroutines(void)
     for (int i = 0; i < table_count; i++) {
         if (table[i].type->tp_iternext == next_value)
             table[i].type->tp_iternext = table[i].next;
+        if (table[i].next_method && table[i].next_method->ml_meth == next_method)
+            table[i].next_method->ml_meth = table[i].former_next_method;
         if (table[i].send && table[i].send->ml_meth == (PyCFunction)(void (*)(void))send_value)
             table[i].send->ml_meth = table[i].former_send;
     }

@@ -1,8 +1,9 @@
 /*
- * A LuaError gets the error of which it tells: the one that this thread asked a traceback for last,
- * if its text begins with that error's message.
+ * A LuaError that lupa makes gets the error of the call that failed: the one that the call's
+ * message handler was told of.
  */
 #include "lupa/lupa.h"
+#include "traceback/match.h"
 #include "traceback/traceback.h"
 
 #include <string.h>
@@ -34,8 +35,9 @@ const char *sspy_lupa_message(PyObject *exc, size_t *length)
 }
 
 /*
- * Whether TEXT, which lupa made of what debug.traceback returned, tells of ERROR.  lupa moves lines
- * below the first one, decodes bytes that are not UTF-8, and makes "" of a value that is no string.
+ * Whether TEXT, which lupa made of what debug.traceback returned, may tell of ERROR: the script may
+ * have exchanged the handler.  lupa moves lines below the first one, decodes bytes that are not
+ * UTF-8, and makes "" of a value that is no string.
  */
 static bool tells_of(const char *text, size_t length, IUnknown *error)
 {
@@ -61,19 +63,55 @@ static bool tells_of(const char *text, size_t length, IUnknown *error)
     return same;
 }
 
-/* The error of this thread that TEXT tells of, with a reference; or NULL. */
-static IScriptErrorInfo *find_error(sspy_state *state, const char *text, size_t length)
+/* Whether Lua runs nothing between the caller, which is outside of ABOVE, and Python's innermost
+   frame.  Else a script makes a LuaError, by the class that it was given. */
+static bool has_returned(sspy_state *state, const void *above)
 {
-    IScriptErrorInfo *found = NULL;
+    enum { NEAR = 64 };
+    uintptr_t frames[SSPY_ROOM(NEAR)];
+    uint32_t count = sspy_capture(above, NEAR, frames);
+
+    for (uint32_t i = 0; i < count && !sspy_is_frame_of(state, frames[i]); i++)
+        if (sspy_lupa_is_script(frames[i]))
+            return false;
+    return true;
+}
+
+/* The last error that a handler of this thread was told of in the call that is HERE, with a
+   reference; or NULL. */
+static IUnknown *take_last(sspy_state *state, sspy_call here)
+{
     sspy_attached *attached = sspy_attached_first(state);
+    IUnknown *last = NULL;
+    uint64_t last_number = 0;
 
-    for (; attached && !found; attached = sspy_attached_after(attached)) {
-        IUnknown *error = sspy_lua_take_last(attached->lua, NULL, 0);
+    for (; attached; attached = sspy_attached_after(attached)) {
+        uint64_t number = 0;
+        IUnknown *error = sspy_lupa_take_recorded(attached, here, &number);
 
-        if (error && tells_of(text, length, error))
-            found = sspy_query(error, &stacksplice_IID_IScriptErrorInfo);
-        sspy_unknown_release(error);
+        if (error && number >= last_number && sspy_attached_is_called(attached)) {
+            sspy_release(state->interp, last);
+            last = error;
+            last_number = number;
+        } else {
+            sspy_release(state->interp, error);
+        }
     }
+    return last;
+}
+
+/* The error of the call that fails with TEXT, with a reference; or NULL. */
+static IScriptErrorInfo *find_error(sspy_state *state, const char *text, size_t length,
+                                    const void *above)
+{
+    IUnknown *error = take_last(state, sspy_call_now(PyThreadState_Get()));
+    IScriptErrorInfo *found = NULL;
+    stacksplice_section section = sspy_enter(state->interp);
+
+    if (error && tells_of(text, length, error) && has_returned(state, above))
+        found = sspy_query(error, &stacksplice_IID_IScriptErrorInfo);
+    sspy_unknown_release(error);
+    sspy_leave(section);
     return found;
 }
 
@@ -103,18 +141,15 @@ int sspy_lupa_tie(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
     return 0;
 }
 
-void sspy_lupa_error_made(sspy_state *state, PyObject *exc)
+void sspy_lupa_error_made(sspy_state *state, PyObject *exc, const void *above)
 {
-    stacksplice_section section;
     IScriptErrorInfo *error;
     size_t length = 0;
     const char *text = sspy_lupa_message(exc, &length);
 
     if (!text)
         return;
-    section = sspy_enter(state->interp);
-    error = find_error(state, text, length);
-    sspy_leave(section);
+    error = find_error(state, text, length, above);
     if (error && sspy_lupa_tie(state, exc, error))
         PyErr_Clear(); /* without memory lupa's exception stays as it is */
     sspy_release(state->interp, error);

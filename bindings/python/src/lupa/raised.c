@@ -3,6 +3,7 @@
  * live. It gets its error there, and Lua's frames in its __traceback__.
  */
 #include "lupa/lupa.h"
+#include "traceback/match.h"
 #include "traceback/traceback.h"
 
 #include <string.h>
@@ -11,6 +12,13 @@
 typedef struct lupa_object {
     PyObject *object, *runtime;
 } lupa_object;
+
+PyObject *sspy_lupa_exception(const void *block)
+{
+    PyObject *object = ((const lupa_object *)block)->object;
+
+    return object && PyExceptionInstance_Check(object) ? object : NULL;
+}
 
 /*
  * The traceback of EXC, if lupa's own code was the last to see EXC: then lupa keeps this very entry
@@ -46,7 +54,7 @@ static int look_for_script(const stacksplice_frame *frame, void *data)
     return 0;
 }
 
-static bool is_script(uintptr_t element)
+bool sspy_lupa_is_script(uintptr_t element)
 {
     bool script = false;
 
@@ -56,27 +64,34 @@ static bool is_script(uintptr_t element)
 }
 
 /*
- * Whether the live stack is the outer end of WHERE's frames, but for native ones inside.  Otherwise
- * EXC came out of that coroutine earlier, was caught, and is raised somewhere else now.
+ * Leave of WHERE's frames those that lay at this border: outward of the last frame of Python that
+ * has ended since, which had borders of its own inside.  None if the live stack is not their outer
+ * end, but for native frames inside: then EXC came out of that coroutine earlier, was caught, and
+ * is raised somewhere else now.
  */
-static bool leads_here(const place *where)
+static void keep_to_border(sspy_state *state, place *where)
 {
-    uint32_t count, same = 0;
+    uint32_t count, same = 0, ended;
     bool leads = true;
     sspy_room room;
 
     if (sspy_room_begin(&room, SSPY_NEAR_FRAMES)) {
         PyErr_Clear();
-        return false;
+        where->frames = NULL;
+        return;
     }
     count = sspy_capture(where->above, room.limit, room.frames);
     while (same < count && same < where->count &&
            room.frames[count - 1 - same] == where->frames[where->count - 1 - same])
         same++;
     for (uint32_t i = 0; leads && i < count - same; i++)
-        leads = !is_script(room.frames[i]);
+        leads = !sspy_lupa_is_script(room.frames[i]);
     sspy_room_end(&room);
-    return leads && same;
+    ended = where->count - same;
+    while (ended && !sspy_is_frame_of(state, where->frames[ended - 1]))
+        ended--;
+    where->frames = leads && same ? where->frames + ended : NULL;
+    where->count -= ended;
 }
 
 static void note(sspy_state *state, PyObject *exc, const sspy_attached *attached,
@@ -99,6 +114,14 @@ static void note(sspy_state *state, PyObject *exc, const sspy_attached *attached
     Py_XDECREF(head);
 }
 
+void sspy_lupa_came_out(sspy_state *state, PyObject *exc, const sspy_attached *attached,
+                        const uintptr_t *frames, uint32_t count)
+{
+    const place where = {__builtin_frame_address(0), frames, count};
+
+    note(state, exc, attached, &where);
+}
+
 void sspy_lupa_raised(void *data, void *block, const void *above, const uintptr_t *frames,
                       uint32_t count)
 {
@@ -110,13 +133,13 @@ void sspy_lupa_raised(void *data, void *block, const void *above, const uintptr_
     if (!sspy_interp_lives())
         return;
     gil = PyGILState_Ensure();
-    exc = ((lupa_object *)block)->object;
-    if (exc && PyExceptionInstance_Check(exc)) {
+    exc = sspy_lupa_exception(block);
+    if (exc) {
         pending = sspy_take_pending();
         Py_INCREF(exc);
         state = sspy_state_current();
-        if (where.frames && !leads_here(&where))
-            where.frames = NULL;
+        if (state && where.frames)
+            keep_to_border(state, &where);
         if (state)
             note(state, exc, data, &where);
         Py_DECREF(exc);

@@ -83,9 +83,14 @@ static int init_error(PyObject *exc, PyObject *arguments, PyObject *keywords)
         return -1;
     state = sspy_state_current();
     if (state && state->attached)
-        sspy_lupa_error_made(state, exc);
+        sspy_lupa_error_made(state, exc, __builtin_frame_address(0));
     PyErr_Clear();
     return 0;
+}
+
+bool sspy_lupa_is_error(PyObject *exc)
+{
+    return Py_TYPE(exc)->tp_init == init_error;
 }
 
 /* Exchange the slots of TYPE and of those below it that inherited them. */
@@ -152,13 +157,8 @@ PyObject *sspy_lupa_watch(PyObject *module, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-PyObject *sspy_lupa_unwatch(PyObject *module, PyObject *unused)
+void sspy_lupa_unwatch_types(void)
 {
-    sspy_state *state = PyModule_GetState(module);
-
-    (void)unused;
-    Py_CLEAR(state->lupa_created);
-    sspy_lupa_unwatch_coroutines();
     for (int i = 0; i < table_count; i++) {
         const watched mine = {NULL, table[i].make ? ours.make : NULL,
                               table[i].init ? ours.init : NULL, NULL, NULL};
@@ -167,5 +167,4 @@ PyObject *sspy_lupa_unwatch(PyObject *module, PyObject *unused)
         if (table[i].method && table[i].method->ml_meth == our_set_handler)
             table[i].method->ml_meth = table[i].set_handler;
     }
-    Py_RETURN_NONE;
 }

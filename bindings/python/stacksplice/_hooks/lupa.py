@@ -89,7 +89,11 @@ def attach(runtime: Any, /) -> None:
         module = sys.modules[kind.__module__]
         coroutine = kind.compile(runtime, "").coroutine()
         address = _address_of(coroutine)
-        _stacksplice._lupa_attach(id(runtime), address, coroutine, str(module.__file__), module.__dict__)
+        lock = _lock_of(runtime)
+        if not hasattr(lock, "_is_owned"):
+            lock = None
+        file, globals = str(module.__file__), module.__dict__
+        _stacksplice._lupa_attach(id(runtime), address, coroutine, file, globals, lock)
 
     kind = _type_of(runtime)
     _check_version(sys.modules[kind.__module__])

@@ -1,0 +1,356 @@
+"""Whose error a LuaError tells of: that of the call which failed, or of none."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+import threading
+
+import lupa_runtimes
+import pytest
+import stacksplice
+from building import PACKAGE
+from lupa_runtimes import each_lua, entries
+from raising import caught
+
+lua = lupa_runtimes.lua
+
+# Each function has another name, and all raise the same text.
+SOURCE = """
+local function handled_before() error("boom", 0) end
+local function now() error("boom", 0) end
+local function in_coroutine() error("boom", 0) end
+local handle = debug.traceback
+function handled() return xpcall(handled_before, handle) end
+function both() xpcall(handled_before, handle) now() end
+function fails() now() end
+function generate() coroutine.yield(1) in_coroutine() end
+function table_error() error({}) end
+function handled_table() return xpcall(table_error, handle) end
+function broken_text() error("\\255", 0) end
+function hide_tracebacks() debug.traceback = function(text) return text end end
+"""
+
+
+def runtime_of(lua, **options):
+    runtime = lua.LuaRuntime(**options)
+    runtime.execute(SOURCE, name="@rules")
+    return runtime
+
+
+def functions_of(exc: BaseException) -> list[str] | None:
+    """Lua's functions in the error of EXC; None if it has no error."""
+    info = stacksplice.error_info(exc)
+    if info is None:
+        return None
+    return [frame.function for frame in info.stack if frame.language == "lua" and frame.file == "rules"]
+
+
+def started(runtime):
+    coroutine = runtime.globals().generate.coroutine()
+    next(coroutine)
+    return coroutine
+
+
+OWN = {
+    "fails": ["now", "fails"],
+    "both": ["now", "both"],
+    "generate": ["in_coroutine", "function <rules:9>"],
+}
+
+
+@pytest.mark.parametrize("how", OWN)
+@pytest.mark.parametrize("other", ["itself", "newer", "older"])
+def test_not_one_that_was_handled(lua, how: str, other: str) -> None:
+    """Of the same runtime, or of another one."""
+    older, newer = runtime_of(lua), runtime_of(lua)
+    runtime = older if other == "newer" else newer
+    handler = {"itself": runtime, "newer": newer, "older": older}[other]
+    fail = started(runtime).__next__ if how == "generate" else runtime.globals()[how]
+    exceptions = []
+    for call in (handler.globals().handled, fail):  # one place in Python for both
+        try:
+            call()
+        except lua.LuaError as exc:
+            exceptions.append(exc)
+    (exc,) = exceptions
+    assert functions_of(exc) == OWN[how]
+    assert entries(exc)[1:] == OWN[how][::-1]
+    report = "".join(stacksplice.format_exception(exc))
+    assert "handled_before" not in report and OWN[how][0] in report
+
+
+@pytest.mark.parametrize("made_before", ["handled", "handled_table", "fails"])
+@pytest.mark.parametrize("text", ["boom", ""])
+def test_one_that_python_makes_has_none(lua, made_before: str, text: str) -> None:
+    runtime = runtime_of(lua)
+
+    def call(function, *arguments):
+        try:
+            function(*arguments)
+        except lua.LuaError as exc:
+            return exc
+
+    def fail():
+        raise lua.LuaError(text)
+
+    call(runtime.globals()[made_before])
+    assert functions_of(call(fail)) is None
+    call(runtime.globals()[made_before])
+    assert functions_of(lua.LuaError(text)) is None
+    made = []
+    for each in (runtime.globals()[made_before], lua.LuaError):  # one place in Python for both
+        try:
+            made.append(each(text))
+        except lua.LuaError:
+            pass
+    assert functions_of(made[-1]) is None
+    mine = lua.LuaError(text)
+
+    def fail_with_mine():
+        raise mine
+
+    runtime.globals().fail = fail_with_mine
+    assert caught(runtime.execute, "fail()") is mine
+    assert functions_of(mine) == [], "Python's error, which has passed a chunk of another name"
+    runtime.globals().make = lua.LuaError
+    made_by_lua = runtime.execute("handled() handled_table() return make(...)", text)
+    assert functions_of(made_by_lua) is None
+
+
+def test_not_one_whose_text_python_could_not_read(lua) -> None:
+    runtime = runtime_of(lua)
+    calls = [runtime.globals().broken_text, started(runtime).__next__]
+    exceptions = []
+    for call in calls:
+        try:
+            call()
+        except Exception as exc:
+            exceptions.append(exc)
+    assert [type(exc) for exc in exceptions] == [UnicodeDecodeError, lua.LuaError]
+    assert functions_of(exceptions[1]) == OWN["generate"]
+
+
+def test_not_by_text_where_the_script_handles_its_errors_itself(lua) -> None:
+    """The script put another function into debug.traceback: nobody asks for our text."""
+    runtime = runtime_of(lua)
+    runtime.globals().hide_tracebacks()
+    assert str(caught(runtime.globals().fails)) == "boom"
+    assert functions_of(caught(runtime.globals().fails)) is None
+
+
+def test_not_that_of_another_runtime_whose_script_hides_its_own(lua) -> None:
+    one, other = runtime_of(lua), runtime_of(lua)
+    other.globals().hide_tracebacks()
+    for handled, failing in (("handled", "fails"), ("handled_table", "table_error")):
+        exceptions = []
+        for call in (one.globals()[handled], other.globals()[failing]):
+            try:
+                call()
+            except lua.LuaError as exc:
+                exceptions.append(exc)
+        assert [functions_of(exc) for exc in exceptions] == [None]
+
+
+def test_errors_without_text_have_their_own_stack(lua) -> None:
+    runtime, other = runtime_of(lua), runtime_of(lua)
+    other.globals().handled_table()
+    exc = caught(runtime.globals().table_error)
+    assert str(exc) == "" and functions_of(exc) == ["table_error"]
+    assert functions_of(caught(runtime.compile, "x(")) is None
+
+
+def test_a_dead_coroutine_does_not_fail_again(lua) -> None:
+    coroutine = started(runtime_of(lua))
+    assert functions_of(caught(next, coroutine)) == OWN["generate"]
+    again = caught(next, coroutine)
+    assert str(again) == "cannot resume dead coroutine" and functions_of(again) is None
+    sent = caught(coroutine.send, 1)
+    assert str(sent) == "cannot resume dead coroutine" and functions_of(sent) is None
+
+
+def test_tenants_in_threads(lua) -> None:
+    """Each has functions of its own names; all fail with the same text, at the same time."""
+    wrong: list[object] = []
+
+    def work(number: int) -> None:
+        runtime = lua.LuaRuntime()
+        runtime.execute(
+            f"local function tenant_{number}() error('boom', 0) end\n"
+            f"function run() tenant_{number}() end\n"
+            f"function handled() return xpcall(function() error('boom', 0) end, debug.traceback) end",
+            name="@rules",
+        )
+        for _ in range(50):
+            runtime.globals().handled()
+            found = functions_of(caught(runtime.globals().run))
+            if found != [f"tenant_{number}", "run"]:
+                wrong.append(found)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+# ---- Coroutines that Python drives ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["next", "send"])
+def test_a_python_error_in_a_coroutine_is_the_cause(lua, how: str) -> None:
+    def number(text: str) -> int:
+        return int(text)
+
+    runtime = lua.LuaRuntime()
+    runtime.globals().number = number
+    runtime.execute("function body() coroutine.yield(1)\nnumber('Hello') end", name="@body")
+    coroutine = runtime.globals().body.coroutine()
+    next(coroutine)
+    exc = caught(next, coroutine) if how == "next" else caught(coroutine.send, None)
+    assert type(exc) is lua.LuaError and str(exc) == ""
+    cause = exc.__cause__
+    assert type(cause) is ValueError
+    stack = stacksplice.error_info(cause).stack
+    shown = [frame for frame in stack if frame.kind == "script" and not frame.file.endswith((".pyx", "C]"))]
+    names = [frame.function.removeprefix("test_a_python_error_in_a_coroutine_is_the_cause.<locals>.") for frame in shown]
+    assert names[:3] == ["number", "function <body:1>", "caught"]
+    assert entries(cause)[-2:] == ["function <body:1>", "number"]
+    report = "".join(stacksplice.format_exception(exc))
+    assert report.index("invalid literal for int()") < report.index("LuaError")
+
+
+def test_an_exception_that_the_coroutine_caught_is_no_cause(lua) -> None:
+    runtime = lua.LuaRuntime()
+    runtime.globals().fail = lambda: 1 / 0
+    for last in ("error({})", "error('text')"):
+        coroutine = runtime.eval(f"function() pcall(fail) coroutine.yield(1) {last} end").coroutine()
+        next(coroutine)
+        exc = caught(next, coroutine)
+        assert type(exc) is lua.LuaError and exc.__cause__ is None
+
+
+class Mallinfo(ctypes.Structure):
+    names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    _fields_ = [(name, ctypes.c_size_t) for name in names.split()]
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="the C library does not count")
+def test_errors_out_of_coroutines_are_released(lua) -> None:
+    runtime = runtime_of(lua)
+    count = ctypes.CDLL(None).mallinfo2
+    count.restype = Mallinfo
+
+    def in_use_after(errors: int) -> int:
+        for _ in range(errors):
+            caught(next, started(runtime))
+        runtime.execute("collectgarbage() collectgarbage()")
+        gc.collect()
+        return count().uordblks
+
+    before = in_use_after(300)
+    assert in_use_after(2000) - before < 2000 * 50  # each had 400 bytes
+
+
+# ---- Scripts with the library debug --------------------------------------------------------------
+
+ATTACKS = """
+import importlib, sys
+import stacksplice
+stacksplice.install()
+begin = '''
+local function upvalues(f)
+  local all, i = {}, 1
+  while true do
+    local name, value = debug.getupvalue(f, i)
+    if not name then return all end
+    all[i], i = value, i + 1
+  end
+end
+local ours = {debug.traceback, coroutine.wrap, coroutine.resume, coroutine.wrap(function() end)}
+'''
+attacks = [
+    # Each upvalue of each of our functions becomes something else.
+    '''local other = OTHER
+    for _, f in ipairs(ours) do
+      for i = 1, #upvalues(f) + 1 do debug.setupvalue(f, i, other) end
+      pcall(f) pcall(f, "text") pcall(f, coroutine.create(print)) pcall(f, print)
+    end error("x")''',
+    # Each finalizer that can be found is called with something else, and twice with its own.
+    '''local seen = {}
+    local function visit(value)
+      if seen[value] or value == nil then return end
+      seen[value] = true
+      local meta = debug.getmetatable(value)
+      if type(meta) == "table" then
+        local finalize = rawget(meta, "__gc")
+        if finalize and type(value) == "userdata" and value ~= io.stdout then
+          pcall(finalize, OTHER) pcall(finalize) pcall(finalize, value) pcall(finalize, value)
+        end
+        visit(meta)
+      end
+      if type(value) == "table" and value ~= seen then
+        for k, v in next, value do
+          if type(k) ~= "number" and type(k) ~= "string" then visit(k) end
+          visit(v)
+        end
+      elseif type(value) == "function" then
+        for _, v in pairs(upvalues(value)) do visit(v) end
+      elseif type(value) == "userdata" and debug.getuservalue then
+        for n = 1, 8 do
+          local ok, found = pcall(debug.getuservalue, value, n)
+          visit(ok and found or nil)
+        end
+      end
+    end
+    for _, f in ipairs(ours) do visit(f) end
+    error("x")''',
+    # The object of our own gets another metatable, and its metatable other functions.
+    '''for _, f in ipairs(ours) do
+      for _, value in pairs(upvalues(f)) do
+        local meta = debug.getmetatable(value)
+        if type(meta) == "table" then meta.__gc = print end
+        if type(value) == "userdata" then debug.setmetatable(value, nil) end
+      end
+    end error("x")''',
+]
+others = ["nil", "42", "'text'", "{}", "io.stdout", "print", "coroutine.create(print)", "newproxy and newproxy()"]
+for name in sys.argv[1:]:
+    lua = importlib.import_module("lupa." + name)
+    for attack in attacks:
+        for other in others if "OTHER" in attack else [""]:
+            runtime = lua.LuaRuntime()
+            for source in (begin + attack.replace("OTHER", other), "error({})", "collectgarbage() error('y')"):
+                try:
+                    runtime.execute(source)
+                except Exception:
+                    pass
+            runtime.globals().fail = lambda: 1 / 0
+            try:
+                runtime.execute("coroutine.wrap(function() fail() end)()")
+            except Exception:
+                pass
+            del runtime
+    sound = lua.LuaRuntime()
+    try:
+        sound.execute("local function sound() error('z') end sound()")
+    except lua.LuaError as exc:
+        assert "sound" in [frame.function for frame in stacksplice.error_info(exc).stack]
+print("all survived")
+"""
+
+
+def test_no_script_ends_the_process_through_our_functions() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", ATTACKS, *each_lua()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+    )
+    assert done.returncode == 0 and done.stdout.endswith("all survived\n"), done.stderr
