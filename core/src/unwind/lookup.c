@@ -59,6 +59,16 @@ ss_verdict ss_find_rule(uintptr_t pc, uint64_t generation, ss_rule *rule)
     return learn_rule(pc, generation, rule);
 }
 
+SS_COLD bool ss_ends_stack(uintptr_t ip)
+{
+    const uint8_t *low;
+    ss_fde fde;
+
+    return ss_find_fde(ip, &fde) == SS_STEP_ON && fde.start == ip &&
+           ss_module_code(ip, &low) == SS_MODULE_FOUND &&
+           !ss_arch_is_after_call(low, (const uint8_t *)ip);
+}
+
 uintptr_t ss_unwind_function(uintptr_t ip)
 {
     ss_fde fde;

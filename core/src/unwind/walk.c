@@ -53,6 +53,8 @@ static SS_COLD ss_verdict take_unknown(ss_trail *t)
     ss_verdict found;
 
     found = ss_find_rule(pc, t->tree->generation, &rule);
+    if (found == SS_STEP_NO_DATA && ss_ends_stack(t->ip))
+        found = SS_STEP_END;
     if (found != SS_STEP_ON) {
         none.flags = ask(t->ip, 0);
         if (found == SS_STEP_NO_DATA)

@@ -48,6 +48,13 @@ typedef enum ss_verdict {
 /* The frame description of PC: SS_STEP_ON, SS_STEP_NO_DATA or SS_STEP_UNASKED. */
 ss_verdict ss_find_fde(uintptr_t pc, ss_fde *fde);
 
+/*
+ * Whether IP, before which no described code is, is the first address of a function, and no call
+ * ends there.  Then nothing called: makecontext puts such an address where the outermost function
+ * of a new stack returns to.
+ */
+bool ss_ends_stack(uintptr_t ip);
+
 /* The rule for PC, through the cache shared by all threads. */
 ss_verdict ss_find_rule(uintptr_t pc, uint64_t generation, ss_rule *rule);
 
