@@ -146,9 +146,18 @@ describe("the message", function()
     assert.equal("(error object is a thread value)", message(coroutine.create(print)))
   end)
 
-  it("says when __tostring failed", function()
-    assert.equal("(error object is a table value whose __tostring failed)",
-      message(setmetatable({}, {__tostring = function() error("no") end})))
+  it("says why __tostring failed, and what the value has", function()
+    local function failing(fields, f) return message(setmetatable(fields, {__tostring = f})) end
+    assert.equal("{code = 1} (its __tostring failed: no)", failing({code = 1}, function() error("no", 0) end))
+    assert.equal("(error object is a table value) (its __tostring failed: no)",
+      failing({}, function() error("no", 0) end))
+    assert.equal("{code = 1} (its __tostring failed with a table value)",
+      failing({code = 1}, function() error({}) end))
+    assert.equal("{code = 1} (its __tostring failed: '__tostring' must return a string)",
+      failing({code = 1}, function() return {} end))
+    assert.truthy(failing({code = 1}, function() coroutine.yield() end)
+      :find("^{code = 1} %(its __tostring failed: attempt to yield"))
+    assert.truthy(failing({code = 1}, tostring):find("^{code = 1} %(its __tostring failed: .*overflow"))
   end)
 end)
 

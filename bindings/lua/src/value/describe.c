@@ -42,6 +42,25 @@ static bool push_textless(lua_State *L, int index)
     return true;
 }
 
+/* Replace what __tostring raised, at the top, by the message of the value at INDEX, with the reason.
+   [-1, +1, m] */
+static void push_unprintable(lua_State *L, int index)
+{
+    const char *reason = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
+
+    if (lua_type(L, index) == LUA_TTABLE)
+        ss_lua_push_fields(L, index);
+    else
+        lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, index));
+    if (reason)
+        lua_pushfstring(L, "%s (its __tostring failed: %s)", lua_tostring(L, -1), reason);
+    else
+        lua_pushfstring(L, "%s (its __tostring failed with a %s value)", lua_tostring(L, -1),
+                        luaL_typename(L, -2));
+    lua_replace(L, -3);
+    lua_pop(L, 1);
+}
+
 /* Push the message; the value's own __tostring may fail, if it is SCRIPTED. [-0, +1, m] */
 static void push_message(lua_State *L, int index, bool scripted)
 {
@@ -61,11 +80,8 @@ static void push_message(lua_State *L, int index, bool scripted)
     }
     lua_pushcfunction(L, tostring_protected);
     lua_pushvalue(L, index);
-    if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING)
-        return;
-    lua_pop(L, 1);
-    lua_pushfstring(L, "(error object is a %s value whose __tostring failed)",
-                    luaL_typename(L, index));
+    if (lua_pcall(L, 1, 1, 0) != LUA_OK)
+        push_unprintable(L, index); /* luaL_tolstring raises for what is no string */
 }
 
 /* Push "table", or the __name of its metatable. [-0, +1, m] */
