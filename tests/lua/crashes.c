@@ -94,16 +94,24 @@ static bool allocator_fails, next_fails;
 
 static void *allocate(void *data, void *block, size_t old, size_t size)
 {
+    void *moved = NULL;
+
     (void)data;
-    (void)old;
     if (size == 0 && block && allocator_fails)
         strike();
     if (size && next_fails)
         hit();
-    if (size)
+    if (!block)
+        return malloc(size);
+    if (size >= old)
         return realloc(block, size);
+    if (size && (moved = malloc(size)))
+        memcpy(moved, block, size);
+    if (size && !moved)
+        return block;
+    memset(block, 0x55, old); /* what is read after it was freed shows */
     free(block);
-    return NULL;
+    return moved;
 }
 
 static int fail_to_free(lua_State *L)
@@ -359,17 +367,30 @@ TEST(test_a_coroutine_that_only_the_host_knows)
     assert_null(strstr(gap, "line 1, in"));
 }
 
-/* Lua ends the process by abort() if an error has no protected call around it. */
+/* Lua ends the process by abort() if an error has no protected call around it.  Some releases have
+   freed its stack by then. */
 TEST(test_panic)
 {
     if (IS_INSTRUMENTED)
         SKIP("a sanitizer's handlers end the process in their own way");
-    assert_int_equal(run_child("local function inner() log() error('over') end\n"
-                               "local function outer() inner() end\n"
-                               "outer()",
-                               false),
-                     SIGABRT);
-    check_frames(3);
+    assert_int_equal(
+        run_child("local function inner() log() error('over') end\n"
+                  "local function outer(n) if n > 0 then outer(n - 1) end call(inner) "
+                  "end\n"
+                  "function middle(n) local a, b, c, d if n > 0 then return middle(n - 1), a\n"
+                  "  end return outer(0) end\n"
+                  "middle(40)",
+                  false),
+        SIGABRT);
+#if LUA_VERSION_NUM == 504 && LUA_VERSION_RELEASE_NUM >= 50404 && LUA_VERSION_RELEASE_NUM <= 50406
+    assert_int_equal(reported((char[2000]){""}, 2000), 0);
+    assert_non_null(strstr(text, "[gap: Lua had already closed these frames]\n    (C) call"));
+#else
+    check_frames(44);
+#endif
+    assert_null(strstr(text, "unrecognized call"));
+    assert_null(strstr(text, "called from elsewhere"));
+    assert_null(strstr(text, "a fault interrupted"));
     assert_non_null(strstr(text, "\nSIGABRT: the process aborted itself\n"));
 }
 

@@ -232,3 +232,121 @@ TEST(test_a_coroutine_that_is_called_on_a_fiber)
         "co()\nco()");
     check("function <script.lua:4>:5 " REST);
 }
+
+/* ---- Walks that lose frames -------------------------------------------------------------------*/
+
+static const char *how;
+
+static void fail_on_fiber(void)
+{
+    IRestrictedErrorInfo *error = NULL;
+
+    assert_int_equal(luaL_loadbufferx(on_fiber_state, how, strlen(how), "@f.lua", "t"), LUA_OK);
+    assert_int_equal(stacksplice_lua_pcall(on_fiber_state, 0, 0), E_FAIL);
+    assert_int_equal(GetRestrictedErrorInfo(&error), S_OK);
+    assert_true(
+        SUCCEEDED(stacksplice_error_stack((IUnknown *)error, MAX_FRAMES, frames, &frame_count)));
+    error->lpVtbl->Release(error);
+}
+
+/* The walk ends where it needs the bounds: whether Lua's innermost function is one in C is all one.
+   What Lua's functions are is known all the same. */
+TEST(test_a_fiber_that_nobody_registered)
+{
+    static const struct {
+        const char *script, *wanted;
+    } rows[] = {
+        {"local function inner() error('x') end\nlocal function outer() inner() end\nouter()",
+         "error:0 inner:1 outer:2 main chunk:3 "},
+        {"local function inner() string.rep() end\nlocal function outer() inner() end\nouter()",
+         "rep:0 inner:1 outer:2 main chunk:3 "},
+        {"local function inner() local x = nil x.y = 1 end\nlocal function outer() inner() end\n"
+         "outer()",
+         "inner:1 outer:2 main chunk:3 "},
+        {"local function inner() local x = nil x.y = 1 end\nlocal function outer()\n"
+         "string.gsub('a', 'a', inner) end\nouter()",
+         "function <f.lua:1>:1 gsub:0 outer:3 main chunk:4 "},
+    };
+    void *memory =
+        mmap(NULL, FIBER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        on_fiber_state = new_state();
+        how = rows[i].script;
+        assert_int_equal(getcontext(&inside), 0);
+        inside.uc_stack.ss_sp = memory;
+        inside.uc_stack.ss_size = FIBER_SIZE;
+        inside.uc_link = &outside;
+        makecontext(&inside, fail_on_fiber, 0);
+        assert_int_equal(swapcontext(&outside, &inside), 0);
+        check(rows[i].wanted);
+        lua_close(on_fiber_state);
+    }
+    assert_int_equal(munmap(memory, FIBER_SIZE), 0);
+}
+
+#if defined(__x86_64__)
+static lua_State *generated_state;
+static void *generated;
+
+static void call_again(void)
+{
+    lua_pushvalue(generated_state, 1);
+    lua_call(generated_state, 0, 0);
+    __asm__ volatile(""); /* no tail call */
+}
+
+/* Call the argument below code that was made at run time, as other languages' compilers do. */
+static int generated_call(lua_State *L)
+{
+    void (*code)(void (*)(void));
+
+    generated_state = L;
+    memcpy(&code, &generated, sizeof code);
+    code(call_again);
+    __asm__ volatile(""); /* no tail call */
+    return 0;
+}
+
+static void run_below_code(const char *script)
+{
+    lua_State *L = new_state();
+
+    lua_register(L, "generated_call", generated_call);
+    run_chunk(L, "@script.lua", script, 0);
+    lua_close(L);
+}
+
+TEST(test_below_code_without_unwind_data)
+{
+    static const unsigned char without_frame_pointer[] = {0x48, 0x83, 0xec, 0x08, 0xff, 0xd7,
+                                                          0x48, 0x83, 0xc4, 0x08, 0xc3};
+    static const unsigned char with_another_in_its_place[] = {0x55, 0x31, 0xed, 0xff,
+                                                              0xd7, 0x5d, 0xc3};
+    static const struct {
+        const unsigned char *code;
+        size_t size;
+    } rows[] = {{without_frame_pointer, sizeof without_frame_pointer},
+                {with_another_in_its_place, sizeof with_another_in_its_place}};
+    static const char script[] = "function inner() probe() return 1 end\n"
+                                 "function job() generated_call(inner) return 1 end\n"
+                                 "local function main() plain_call(job) return 1 end\n"
+                                 "main()";
+    static const char in_coroutine[] = "function inner() probe() return 1 end\n"
+                                       "coroutine.wrap(function()\n"
+                                       "pcall(generated_call, inner) return 1 end)()";
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        generated = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(generated, MAP_FAILED);
+        memcpy(generated, rows[i].code, rows[i].size);
+        run_below_code(script);
+        check("inner:1 generated_call:0 job:2 plain_call:0 main:3 main chunk:4 ");
+        run_below_code(in_coroutine);
+        check("inner:1 generated_call:0 pcall:0 function <script.lua:2>:3 ");
+        assert_int_equal(munmap(generated, 4096), 0);
+    }
+}
+#endif

@@ -31,13 +31,21 @@ typedef struct ss_lua_call_site {
     bool hook;
     bool first;           /* of its coroutine */
     bool sited;           /* of a first one: what runs inside of it has a place */
-    uint16_t latest;      /* of a first one: the outermost site of its coroutine */
+    bool closed;          /* of a first one: Lua has closed its activation and those outward */
+    uint16_t latest;      /* of a first one: the outermost site of its coroutine; else the first */
     uint16_t next_thread; /* of a first one: the next one in its chain */
     lua_State *L;
     uintptr_t ci;
     uintptr_t stop; /* where its run ends: the ci of the coroutine's next site outward, or 0 */
     ss_lua_interpreter *interpreter;
 } ss_lua_call_site;
+
+/* What a coroutine ran in frames that the walk lost. */
+typedef struct ss_lua_rest {
+    const ss_lua_call_site *site; /* one of the coroutine */
+    uintptr_t ci, stop;           /* CI 0: none */
+    uint32_t frame, end; /* where the walk goes on; the next site, or the number of frames */
+} ss_lua_rest;
 
 /* The kind of a frame, as the core keeps it: the number of its site, from 1 on, or one of these. */
 enum { SS_LUA_MARK_INTERNAL = 128, SS_LUA_MARK_API, SS_LUA_MARK_NEAR };
@@ -58,6 +66,8 @@ typedef struct ss_lua_collection {
     bool unclaimed_is_missed;
     uint32_t unclaimed_end; /* the frame after the last one of the interpreter without a site */
     uint32_t missed_count, missed_pushed;
+    uint32_t spliced; /* the frame after those that tokens have replaced so far */
+    ss_lua_rest rest;
     uintptr_t tail_calls; /* the token of the tail-call gap; 0: not interned yet */
     uint32_t token_count;
     uintptr_t tokens[SS_LUA_TOKENS]; /* of the splice opened last, not pushed yet */
@@ -102,6 +112,11 @@ bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t
  */
 uintptr_t ss_lua_run_end(const ss_lua_collection *c, uint32_t frame, ss_lua_cursor from,
                          uintptr_t stop, uintptr_t hooked);
+
+/* The place where the walk may have lost frames between FRAME and the next site outward, which is
+   *NEXT: the first frame after it, which may be the end; SS_LUA_NO_HOLE if there is none. */
+#define SS_LUA_NO_HOLE UINT32_MAX
+uint32_t ss_lua_hole_behind(const ss_lua_collection *c, uint32_t frame, uint32_t *next);
 
 /* Note a frame of the interpreter without a site; it is a missed site if it called other code. */
 void ss_lua_missed_note(ss_lua_collection *c, uint32_t frame);

@@ -75,7 +75,8 @@ static bool find_range(ss_lua_collection *c, uint32_t which, uint32_t outer, ran
 
         if (inner && inner->frame > site->frame)
             break;
-        if (L ? site->L == L : site->stop == 0) {
+        if (!c->sites[site->first ? i : site->latest].closed &&
+            (L ? site->L == L : site->stop == 0)) {
             *found = (range){{site->L, site->ci, 0}, site->stop, &site->stop, site};
             if (!site->hook)
                 ss_lua_step(c->layout, &found->from);

@@ -1,6 +1,8 @@
 /* Where the activations of each coroutine belong among the native frames. */
 #include "frames/splice.h"
 
+#include <stdlib.h>
+
 enum {
     NAMED_FUNCTIONS = 1024,
     NAMELESS_SIGHTS = 1000, /* how often a nameless function is seen before it is looked up again */
@@ -162,6 +164,11 @@ static bool splice_site(ss_lua_collection *c, uint32_t index)
 
     if (site->first && !site->sited && !c->capturing && !push_unsited(c, index))
         return false;
+    if (c->sites[site->first ? index : site->latest].closed) {
+        stacksplice_walk_refuse(c->walk);
+        return ss_lua_splice(c, site->frame, site->hidden) &&
+               ss_lua_push(c, ss_lua_gap("Lua had already closed these frames"));
+    }
     if (!site->hook && site->frame > 0) {
         name_c_function(c, site);
         if (c->log)
@@ -178,8 +185,16 @@ static bool splice_site(ss_lua_collection *c, uint32_t index)
     return ss_lua_push_run_here(c, site, site->frame, from, STACKSPLICE_TRUST_EXACT, site->stop);
 }
 
+/* Whether this is none of the calls that a site stands for: Lua may call its panic function, and the
+   C library's abort, when it has closed all activations. */
+static bool is_no_call(const ss_lua_collection *c, const ss_lua_missed *missed)
+{
+    return missed->may_be_none || c->walk->frames[missed->frame - 1].function == (uintptr_t)abort ||
+           (c->site_count && c->sites[0].closed && missed->frame < c->sites[0].frame);
+}
+
 /* Push the missed sites inside of frame END that were not pushed yet. */
-static bool push_missed(ss_lua_collection *c, uint32_t end)
+static bool push_missed_until(ss_lua_collection *c, uint32_t end)
 {
     for (; c->missed_pushed < c->missed_count; c->missed_pushed++) {
         const ss_lua_missed *missed = &c->missed[c->missed_pushed];
@@ -187,7 +202,7 @@ static bool push_missed(ss_lua_collection *c, uint32_t end)
 
         if (missed->frame >= end)
             return true;
-        if (!missed->ci && missed->may_be_none)
+        if (!missed->ci && is_no_call(c, missed))
             continue;
         if (!ss_lua_splice(c, missed->frame, missed->ci ? missed->hidden : 0))
             return false;
@@ -202,6 +217,15 @@ static bool push_missed(ss_lua_collection *c, uint32_t end)
             return false;
     }
     return true;
+}
+
+/* The same, with what lies where the walk has lost frames. */
+static bool push_missed(ss_lua_collection *c, uint32_t end)
+{
+    while (c->rest.ci && c->rest.frame <= end)
+        if (!push_missed_until(c, c->rest.frame) || !ss_lua_push_rest(c))
+            return false;
+    return push_missed_until(c, end);
 }
 
 /* The state in which a function of ours captures on the stack of WALK, or NULL. */

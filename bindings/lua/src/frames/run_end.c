@@ -6,7 +6,7 @@
  * A C activation before the expected site therefore marks where this stack entered Lua: it and all
  * activations outward of it have their frames on another stack.  The exception is a coroutine that
  * was resumed on this stack: all of it belongs here, including C activations that lost their frames
- * when they yielded.
+ * when they yielded.  Nor does a missing site prove anything where the walk has lost frames.
  */
 #include "frames/collection.h"
 
@@ -47,4 +47,28 @@ uintptr_t ss_lua_run_end(const ss_lua_collection *c, uint32_t frame, ss_lua_curs
         ss_lua_step(c->layout, &from);
     }
     return stop;
+}
+
+/*
+ * Whether the walk ended before the stack did.  Where a fiber begins, some C libraries have no unwind
+ * data: what is left of the stack there has no room for a frame of Lua.
+ */
+static bool ended_early(const stacksplice_walk *walk)
+{
+    enum { ROOM_OF_A_START = 128 };
+    uintptr_t outermost = walk->frame_count ? walk->frames[walk->frame_count - 1].sp : 0;
+
+    return walk->truncated &&
+           (outermost >= walk->stack_high || walk->stack_high - outermost > ROOM_OF_A_START);
+}
+
+uint32_t ss_lua_hole_behind(const ss_lua_collection *c, uint32_t frame, uint32_t *next)
+{
+    const stacksplice_walk *walk = c->walk;
+
+    *next = next_site(c, frame);
+    for (uint32_t i = frame + 1; i < *next; i++)
+        if (walk->frames[i].flags & STACKSPLICE_NATIVE_INFERRED)
+            return i;
+    return *next == walk->frame_count && ended_early(walk) ? *next : SS_LUA_NO_HOLE;
 }

@@ -60,6 +60,18 @@ ss_lua_interpreter *ss_lua_interpreter_of(ss_lua_collection *c, lua_State *L)
     return interpreter;
 }
 
+/* Whether CI is an activation of L, whose innermost one it mostly is. */
+static bool is_activation(const ss_lua_layout *layout, lua_State *L, uintptr_t ci)
+{
+    ss_lua_cursor at = {L, ss_lua_ci_at_level(L, 0), 0};
+
+    if (layout->previous == SS_LUA_UNKNOWN)
+        return true;
+    for (uint32_t i = 0; at.ci && at.ci != ci && i < SS_LUA_RUN_LIMIT; i++)
+        ss_lua_step(layout, &at);
+    return at.ci != 0;
+}
+
 /* Link the site to the next one further in of the same coroutine, if there is one. */
 static void link_site(ss_lua_collection *c, uint16_t index)
 {
@@ -74,9 +86,11 @@ static void link_site(ss_lua_collection *c, uint16_t index)
         site->interpreter = c->sites[first].interpreter;
         c->sites[c->sites[first].latest].stop = site->ci;
         c->sites[first].latest = index;
+        site->latest = first;
         return;
     }
     site->interpreter = ss_lua_interpreter_of(c, site->L);
+    site->closed = !is_activation(c->layout, site->L, site->ci);
     site->latest = index;
     site->next_thread = *chain;
     *chain = index;

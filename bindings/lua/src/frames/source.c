@@ -41,6 +41,8 @@ static void begin(ss_lua_collection *c, stacksplice_walk *walk, const ss_lua_lay
     c->too_many = c->unclaimed_is_missed = false;
     c->unclaimed_end = c->missed_count = c->missed_pushed = c->token_count = 0;
     c->tail_calls = 0;
+    c->spliced = 0;
+    c->rest.ci = 0;
     c->capturing = NULL;
     c->log = NULL;
     memset(c->threads, 0xff, sizeof c->threads);

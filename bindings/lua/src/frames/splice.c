@@ -11,6 +11,7 @@ bool ss_lua_flush(ss_lua_collection *c)
 
 bool ss_lua_splice(ss_lua_collection *c, uint32_t first, uint32_t count)
 {
+    c->spliced = first + count;
     return ss_lua_flush(c) && stacksplice_walk_splice(c->walk, first, count);
 }
 
@@ -123,6 +124,10 @@ bool ss_lua_push_run(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_
         if (!push_part(c, site, &at, trust, length, stop))
             return false;
     }
+    if (!at.ci && stop &&
+        c->layout->previous !=
+            SS_LUA_UNKNOWN) /* that is no activation of this coroutine any more */
+        c->sites[site->first ? site - c->sites : site->latest].closed = true;
     cut = ss_lua_run_cut(c->layout, &at);
     return !cut || ss_lua_push(c, cut);
 }
@@ -132,9 +137,63 @@ bool ss_lua_push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, ui
 {
     uintptr_t hooked = site->hook && frame == site->frame ? site->ci : 0;
     uintptr_t end = ss_lua_run_end(c, frame, from, stop, hooked);
+    uint32_t next, hole;
 
-    return ss_lua_push_run(c, site, from, trust, end) &&
-           (end == stop || c->too_many ||
-            ss_lua_push(c,
-                        ss_lua_gap("outer frames of this coroutine were called from elsewhere")));
+    if (!ss_lua_push_run(c, site, from, trust, end))
+        return false;
+    if (end == stop || c->too_many)
+        return true;
+    hole = ss_lua_hole_behind(c, frame, &next);
+    if (hole == SS_LUA_NO_HOLE || c->rest.ci)
+        return ss_lua_push(c,
+                           ss_lua_gap("outer frames of this coroutine were called from elsewhere"));
+    c->rest = (ss_lua_rest){site, end, stop, hole, next};
+    return true;
+}
+
+/* ---- Behind a hole of the walk ---------------------------------------------------------------*/
+
+/* The first activation from AT outward whose function has its frame from *FRAME on; *FRAME becomes
+   that frame.  It ends if there is none. */
+static ss_lua_cursor next_with_frame(const ss_lua_collection *c, ss_lua_cursor at, uint32_t *frame)
+{
+    for (uint32_t n = 0; at.ci && at.ci != c->rest.stop && n < SS_LUA_RUN_LIMIT; n++) {
+        uintptr_t function = ss_lua_c_function_of(c->layout, at.ci);
+
+        for (uint32_t i = *frame; function && i < c->rest.end; i++)
+            if (c->walk->frames[i].function == function) {
+                *frame = i;
+                return at;
+            }
+        ss_lua_step(c->layout, &at);
+    }
+    at.ci = 0;
+    return at;
+}
+
+bool ss_lua_push_rest(ss_lua_collection *c)
+{
+    const ss_lua_rest *rest = &c->rest;
+    uint32_t frame = rest->frame < c->spliced ? c->spliced : rest->frame;
+    bool ended = frame == c->walk->frame_count;
+    ss_lua_cursor from = {rest->site->L, rest->ci, 0}, at;
+
+    if (c->layout->previous == SS_LUA_UNKNOWN)
+        ss_lua_cursor_place(&from);
+    if (!ss_lua_splice(c, frame, 0) ||
+        (ended && stacksplice_has_other_sources("lua") &&
+         !ss_lua_push(c, ss_lua_gap("without native frames, order relative to other languages "
+                                    "unknown"))))
+        return false;
+    while ((at = next_with_frame(c, from, &frame)).ci) {
+        if (!ss_lua_push_run(c, rest->site, from, STACKSPLICE_TRUST_INFERRED, at.ci) ||
+            !ss_lua_splice(c, ++frame, 0))
+            return false;
+        from = at;
+        ss_lua_step(c->layout, &from);
+    }
+    c->rest.ci = 0;
+    return ss_lua_push_run(c, rest->site, from,
+                           ended ? STACKSPLICE_TRUST_EXACT : STACKSPLICE_TRUST_INFERRED,
+                           rest->stop);
 }

@@ -27,11 +27,14 @@ bool ss_lua_push_run(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_
                      stacksplice_trust trust, uintptr_t stop);
 
 /*
- * Push the activations from FROM outward that the frames of Lua from FRAME on ran, and a gap if the
- * coroutine continues elsewhere.
+ * Push the activations from FROM outward that the frames of Lua from FRAME on ran.  If the coroutine
+ * continues elsewhere, push a gap; if it may continue where the walk has lost frames, note the rest.
  */
 bool ss_lua_push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, uint32_t frame,
                           ss_lua_cursor from, stacksplice_trust trust, uintptr_t stop);
+
+/* Push the rest that was noted, in its place. */
+bool ss_lua_push_rest(ss_lua_collection *c);
 
 /* Push what Lua's own loop runs inside of all sites, if it can be known. */
 bool ss_lua_push_running(ss_lua_collection *c);
