@@ -1,6 +1,7 @@
 /* Addresses of this program, of libraries without symbols, and tokens become frames. */
 #include "forks.h"
 
+#include <stacksplice/script.h>
 #include <stacksplice/source.h>
 
 #include <dlfcn.h>
@@ -334,6 +335,32 @@ TEST(test_resolve_forgets_an_unloaded_library)
     dlclose(library);
     assert_null(dlopen(UNLOADED_LIBRARY, RTLD_NOW | RTLD_NOLOAD));
     assert_null(resolve(shown)->frames[0].frame.function);
+}
+
+/* What is inlined into the inside of an interpreter is that, too; what is inlined elsewhere is not. */
+TEST(test_inlined_functions_are_glue_with_their_function)
+{
+#if defined(HAVE_LIBDW)
+    static const char *const functions[] = {"outer_function", NULL};
+    static const stacksplice_glue glue = {
+        .size = sizeof glue, .language = "toy", .functions = functions};
+    const kept *k;
+
+    outer_function();
+    k = resolve(inner_address);
+    assert_int_equal(k->count, 2);
+    assert_int_equal(stacksplice_frame_role(&k->frames[0].frame), STACKSPLICE_ROLE_OWN);
+    assert_int_equal(stacksplice_add_glue(&glue), S_OK);
+    k = resolve(inner_address - 1); /* not kept from before */
+    assert_int_equal(k->count, 2);
+    assert_string_equal(k->frames[0].function, "inlined_function");
+    assert_int_equal(stacksplice_frame_role(&k->frames[0].frame), STACKSPLICE_ROLE_GLUE);
+    k = resolve(outer_address);
+    assert_false(k->frames[0].frame.inlined);
+#else
+    (void)state;
+    SKIP("this build has no libdw");
+#endif
 }
 
 /* ---- Threads and forks -----------------------------------------------------------------------*/

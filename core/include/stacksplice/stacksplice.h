@@ -125,7 +125,8 @@ typedef struct stacksplice_frame {
     const char *module;          /* path of the binary */
     uint64_t module_offset;      /* address minus load address */
     const char *build_id;        /* lower-case hexadecimal */
-    int inlined;                 /* nonzero: the next callback is the function it is inlined into */
+    int inlined;                 /* nonzero: the next callback is the function it is inlined into;
+                                    2: which is the inside of an interpreter, as this one then is */
     const char *reason;          /* of a gap */
     const char *interpreter;     /* the name of a sub-interpreter or state, NULL for the main one */
     uintptr_t address;           /* the element of the stack this frame came from */

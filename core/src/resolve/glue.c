@@ -188,7 +188,8 @@ static stacksplice_role role_of(const stacksplice_frame *frame, bool script_name
 
     if (frame->kind != STACKSPLICE_FRAME_NATIVE)
         return role;
-    if (is_of_headers(frame) || (function && ss_glue_is_start_up(function)))
+    if (frame->inlined == SS_INLINED_INSIDE || is_of_headers(frame) ||
+        (function && ss_glue_is_start_up(function)))
         return STACKSPLICE_ROLE_GLUE;
     for (uint32_t i = 0; role != STACKSPLICE_ROLE_GLUE && (glue = ss_glue_at(i)) != NULL; i++) {
         stacksplice_role here = is_of_source(glue, frame->file) ? STACKSPLICE_ROLE_GLUE
@@ -200,6 +201,17 @@ static stacksplice_role role_of(const stacksplice_frame *frame, bool script_name
     if (role == STACKSPLICE_ROLE_BUILTIN && !frame->function)
         role = STACKSPLICE_ROLE_GLUE;
     return role;
+}
+
+bool ss_glue_is_inside(const char *function)
+{
+    const stacksplice_glue *glue;
+
+    for (uint32_t i = 1; (glue = ss_glue_at(i)) != NULL; i++) {
+        if (ss_glue_matches(function, glue->functions) || ss_glue_matches(function, glue->entries))
+            return true;
+    }
+    return false;
 }
 
 bool ss_glue_is_binary(const char *path)

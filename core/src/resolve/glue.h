@@ -13,6 +13,12 @@ bool ss_glue_is(const ss_frame *frame);
 /* Whether all frames in the binary at PATH are glue. */
 bool ss_glue_is_binary(const char *path);
 
+/*
+ * Whether FUNCTION is the inside of an interpreter, or a call into one.  So is then what the
+ * compiler inlined into it.  (What was inlined into a function of std::function is the user's.)
+ */
+bool ss_glue_is_inside(const char *function);
+
 /* Whether SYMBOL is of the code that calls main or a thread's function. */
 bool ss_glue_is_start_up(const char *symbol);
 

@@ -150,7 +150,6 @@ static void draft(finding *found)
         frame->file = debug->frames[i].file;
         frame->line = debug->frames[i].line;
         frame->column = debug->frames[i].column;
-        frame->inlined = i + 1 < found->count;
         found->frames[i].replaced = debug->replaced;
     }
     last = &found->frames[found->count - 1].frame;
@@ -158,6 +157,9 @@ static void draft(finding *found)
     last->function_offset = start ? facts->address - start : 0;
     if (!last->function)
         last->function = debug->symbol ? debug->symbol : facts->symbol;
+    for (uint32_t i = 0; i + 1 < found->count; i++)
+        found->frames[i].frame.inlined =
+            last->function && ss_glue_is_inside(last->function) ? SS_INLINED_INSIDE : 1;
 }
 
 /* The part that needs a large stack: it calls third-party libraries. */

@@ -11,6 +11,9 @@
 
 #include <string.h>
 
+/* stacksplice_frame.inlined, of what is inlined into the inside of an interpreter. */
+enum { SS_INLINED_INSIDE = 2 };
+
 /* A frame, with fields that only reports need. */
 typedef struct ss_frame {
     stacksplice_frame frame;

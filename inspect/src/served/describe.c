@@ -156,7 +156,7 @@ static int put_resolved(const stacksplice_frame *known, void *data)
     frame.file = copy(known->file);
     frame.line = known->line;
     frame.function_offset = known->function_offset;
-    frame.inlined = known->inlined;
+    frame.inlined = (uint8_t)known->inlined;
     put(r->out, frame);
     return 0;
 }

@@ -31,7 +31,8 @@ typedef struct ssi_frame {
     const char *locals; /* its variables, a JSON object */
     /* Only where a debugger serves the target: */
     uint64_t function_offset;
-    bool inlined, glue;
+    uint8_t inlined; /* as in stacksplice_frame */
+    bool glue;
     uint64_t stack_address; /* the native frame's first, or one in the frame that runs a script */
     const char *text;       /* the line for people */
 } ssi_frame;
