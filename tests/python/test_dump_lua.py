@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -156,3 +157,77 @@ def test_python_and_lua_call_each_other():
         ("python", "<module>", len(lines)),
     ]
     assert "gap" not in [frame["kind"] for frame in thread["stack"]]
+
+
+GENERATED = """
+#include <string.h>
+#include <sys/mman.h>
+
+typedef struct lua_State lua_State;
+void lua_pushvalue(lua_State *L, int index);
+void lua_callk(lua_State *L, int arguments, int results, long context, void *k);
+void lua_pushcclosure(lua_State *L, int (*function)(lua_State *), int upvalues);
+void lua_setglobal(lua_State *L, const char *name);
+
+static lua_State *state;
+
+static void call_again(void)
+{
+    lua_pushvalue(state, 1);
+    lua_callk(state, 0, 0, 0, 0);
+    __asm__ volatile("");
+}
+
+/* Calls its argument through code that keeps no frame pointer and has no unwind data. */
+static int call_generated(lua_State *L)
+{
+    static const unsigned char bytes[] = {0x55, 0x31, 0xed, 0xff, 0xd7, 0x5d, 0xc3};
+    void *code = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    memcpy(code, bytes, sizeof bytes);
+    state = L;
+    ((void (*)(void (*)(void)))code)(call_again);
+    return 0;
+}
+
+int open_generated(lua_State *L)
+{
+    lua_pushcclosure(L, call_generated, 0);
+    lua_setglobal(L, "call_generated");
+    return 0;
+}
+"""
+CALLING_GENERATED = """
+assert(package.loadlib(arg[1], "open_generated"))()
+local function inner() print() io.flush() io.read() end
+local function job() call_generated(inner) return 1 end
+local function main() job() return 1 end
+coroutine.wrap(function() main() end)()
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code of x86-64")
+def test_what_lies_behind_a_native_stack_that_ends_early(tmp_path):
+    """Outer functions are never inside of what they called."""
+    lua, compiler = shutil.which("lua5.4"), shutil.which("cc")
+    if not lua or not compiler:
+        pytest.skip("no Lua 5.4 or no C compiler")
+    (tmp_path / "generated.c").write_text(GENERATED)
+    (tmp_path / "calls.lua").write_text(CALLING_GENERATED.lstrip())
+    module = tmp_path / "generated.so"
+    subprocess.run(
+        [compiler, "-O1", "-fPIC", "-shared", tmp_path / "generated.c", "-o", module], check=True
+    )
+    child = started(lua, str(tmp_path / "calls.lua"), str(module))
+    assert child.stdout is not None and child.stdout.readline() == "\n"
+    documents = [dumped(child.pid), read(copy_of(child.pid, tmp_path))]
+    end(child)
+    first, last = (f"function <{tmp_path / 'calls.lua'}:{line}>" for line in (2, 5))
+    for document in documents:
+        (thread,) = document["threads"]
+        seen = [
+            frame.get("function") or frame.get("reason", "").split(":")[0]
+            for frame in thread["stack"]
+            if frame["language"] == "lua" or frame["kind"] == "gap" or frame.get("function") == "call_again"
+        ]
+        assert seen == [first, "call_again", "native part truncated", "job", "main", last]

@@ -96,18 +96,44 @@ static uint64_t find_loop(const placing *p)
     return loop;
 }
 
-/* A coroutine that has yielded left native frames behind: what ran outside of them has none. */
-static void extend_last_runs(const placing *p, ssi_scripts *scripts, const size_t *last)
+/* The state whose placed runs lie furthest out. */
+static size_t outermost_state(const placing *p, const size_t *last)
 {
+    size_t found = SIZE_MAX;
+
+    for (size_t i = 0; i < p->luas->state_count; i++)
+        if (p->luas->states[i].placed && (found == SIZE_MAX || last[i] > last[found]))
+            found = i;
+    return found;
+}
+
+/*
+ * The runs that have no native frame.  A coroutine that has yielded left its frames behind: what ran
+ * in them stands outside of the runs that have some.  But where native frames are missing, those of
+ * the outermost state's runs are among them, behind the gap that says so.
+ */
+static bool place_others(const placing *p, int thread, ssi_scripts *scripts, const size_t *last)
+{
+    bool is_whole = !p->stack->truncated && !p->stack->left_out;
+    size_t outermost = outermost_state(p, last);
+
     for (size_t i = 0; i < p->luas->state_count; i++) {
         ssi_lua_state *state = &p->luas->states[i];
 
-        if (!state->placed)
-            continue;
-        for (size_t run = state->placed; run < state->count; run++)
-            scripts->runs[last[i]].count += p->luas->runs[state->first + run].count;
-        state->placed = state->count;
+        for (; state->placed && state->placed < state->count; state->placed++) {
+            const ssi_lua_run *run = &p->luas->runs[state->first + state->placed];
+            ssi_run behind = {.thread = thread,
+                              .marker = p->stack->truncated ? UINT64_MAX : p->stack->cut_sp,
+                              .first = run->first,
+                              .count = run->count};
+
+            if (is_whole || i != outermost)
+                scripts->runs[last[i]].count += run->count;
+            else if (!ssi_scripts_add_run(scripts, &behind))
+                return false;
+        }
     }
+    return true;
 }
 
 static bool place_frame(placing *p, size_t at, int thread, ssi_scripts *scripts, size_t *last)
@@ -169,5 +195,5 @@ void ssi_lua_place(const ssi_target *target, ssi_luas *luas, const ssi_native_st
             return;
     if (are_matched(&p))
         mark_exact(&p, scripts, first);
-    extend_last_runs(&p, scripts, last);
+    (void)place_others(&p, thread, scripts, last);
 }
