@@ -91,14 +91,14 @@ need_for_bench() {
 
 # Only what the parts use that were asked for.
 need_for_tests() {
-    if wants ctest valgrind pytest pythons busted property luas all-luas clang asan tsan none iterate; then
+    if wants ctest valgrind pytest pythons busted property luas all-luas clang asan tsan none iterate long; then
         need libcmocka-dev has_header cmocka.h
         need lua5.4 command -v lua5.4
         need libpcsclite-dev pkg-config --exists libpcsclite
         need unixodbc-dev has_header sql.h
         need valgrind has_header valgrind/callgrind.h
     fi
-    if wants pytest pythons; then
+    if wants pytest pythons long; then
         need gdb command -v gdb
         need gdbserver command -v gdbserver
         need gdb-multiarch command -v gdb-multiarch
@@ -109,7 +109,7 @@ need_for_tests() {
         need lua5.3 command -v lua5.3
         need liblua5.3-dev has_header lua5.3/lua.h
     fi
-    if wants busted valgrind; then need lua-busted command -v busted; fi
+    if wants busted valgrind long; then need lua-busted command -v busted; fi
     if wants clang luas all-luas fuzz; then need clang command -v clang; fi
     if wants fuzz; then
         need libclang-rt-dev sh -c 'echo "int main(void) { return 0; }" |
@@ -137,7 +137,7 @@ need_for_check() {
 
 # What looks at HTML pages.  Not every system has it as a package: without it those tests skip, and say so.
 offer_browser() {
-    wants pytest pythons || return 0
+    wants pytest pythons long || return 0
     command -v chromium >/dev/null && command -v chromedriver >/dev/null && return 0
     missing=" chromium chromium-driver"
     (install_missing) || say "there is no chromium, so the tests of HTML pages in a browser are skipped"

@@ -5,16 +5,16 @@ newline='
 '
 default_parts="ctest pytest busted"
 # The longest first: two parts run side by side, and the last ones should be short.
-every_part="pythons valgrind ctest pytest asan tsan luas aarch64 none iterate clang property busted musl"
+other_parts="pythons valgrind asan tsan luas long aarch64 none iterate clang property musl"
 
 python_tests="tests/python tests/proof tests/programs tests/bridges tests/fuzz"
 
 # check_parts PART...: names a wrong one before anything is installed or built.
 check_parts() {
     for part; do
-        case " all all-luas $every_part " in
+        case " all others all-luas $default_parts $other_parts " in
         *" $part "*) ;;
-        *) stop "there is no test part '$part'; the parts are: all, all-luas, $every_part" ;;
+        *) stop "there is no test part '$part'; the parts are: all, others, all-luas, $default_parts $other_parts" ;;
         esac
     done
 }
@@ -24,7 +24,8 @@ expand_parts() {
     [ $# -gt 0 ] || set -- $default_parts
     for part; do
         case $part in
-        all) printf '%s\n' $every_part ;;
+        all) printf '%s\n' $default_parts $other_parts ;;
+        others) printf '%s\n' $other_parts ;;
         *) printf '%s\n' "$part" ;;
         esac
     done
@@ -99,13 +100,15 @@ run_pytest() {
     tally "$name" "$status" "$report"
 }
 
-run_busted() {
+run_busted() { # NAME OPTION...
+    name=$1
     # Relative: busted splits an argument with a space in two.
-    report=build/reports/busted.xml
+    report=build/reports/$name.xml
+    shift
     rm -f "$report"
     status=0
-    busted --lua="$(command -v lua5.4)" -o junit -Xoutput "$report" tests/lua </dev/null || status=$?
-    tally busted "$status" "$report" details
+    busted --lua="$(command -v lua5.4)" -o junit -Xoutput "$report" "$@" tests/lua </dev/null || status=$?
+    tally "$name" "$status" "$report" details
 }
 
 # python_for PATH: asks it, or says why its tests are left out.
@@ -132,11 +135,16 @@ command_part() {
         ;;
     aarch64) run_target aarch64 arm64 ;;
     musl) run_target musl musl ;;
-    busted) run_busted ;;
+    busted) run_busted busted --exclude-tags=long ;;
+    long)
+        run_ctest long-ctest dev long
+        run_pytest "long-pytest-$py_version" -m long $python_tests
+        run_busted long-busted --tags=long
+        ;;
     luas) verified run_pytest luas --other-luas tests/lua tests/matrix ;;
     all-luas) verified run_pytest all-luas --all-luas --other-luas tests/lua tests/matrix ;;
     property) run_pytest property tests/property ;;
-    pytest) run_pytest "pytest-$py_version" $python_tests ;;
+    pytest) run_pytest "pytest-$py_version" -m "not long" $python_tests ;;
     matrix) verified run_pytest "matrix-$py_version" tests/matrix ;;
     python)
         # Both here: the first makes the environment that the second uses.
@@ -203,10 +211,10 @@ prepare_parts() {
     rm -rf "$tallies"
     mkdir -p build/reports "$logs" "$tallies"
     if wants pythons luas all-luas; then fetch_interpreters; fi
-    if wants ctest valgrind pytest pythons property busted luas all-luas; then
+    if wants ctest valgrind pytest pythons property busted luas all-luas long; then
         build dev || exit 1
     fi
-    if wants pytest iterate property luas all-luas; then
+    if wants pytest iterate property luas all-luas long; then
         ask_python "$python"
         prepare_venv || exit 1
     fi

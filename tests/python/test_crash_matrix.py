@@ -83,8 +83,21 @@ def scripts_in_gdb(core: Path) -> list[tuple]:
     ]
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("way", [way for way in SIGNALS if way not in ("fatal", "deep")])
+WAYS = [way for way in SIGNALS if way not in ("fatal", "deep")]
+
+
+# Each way at one place, and each place with one way.
+SHORT = {*zip(WAYS, PLACES * 2)} | {("segv", place) for place in PLACES}
+
+
+@pytest.mark.parametrize(
+    ("way", "place"),
+    [
+        pytest.param(way, place, marks=[] if (way, place) in SHORT else pytest.mark.long)
+        for way in WAYS
+        for place in PLACES
+    ],
+)
 def test_report_and_core(tmp_path, capsys, core, way, place):
     if place in ("lua", "between"):
         pytest.importorskip("lupa.lua54", reason="lupa is not installed")

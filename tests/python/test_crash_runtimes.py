@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from building import HERE, compile_c, core_library
 
-pytestmark = pytest.mark.any_python
+pytestmark = [pytest.mark.any_python, pytest.mark.long]
 
 
 def run(folder, *command):

@@ -59,6 +59,7 @@ def test_everyone_can_read_it(browser, theme, width):
     assert (background == "rgb(246, 247, 249)") == (theme == "light")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", golden_reports.EXTREMES)
 def test_extremes(browser, name):
     browser.show(page(golden_reports.of(name)), 400, "dark")
@@ -131,6 +132,7 @@ def test_paper_has_members_but_no_glue(browser):
     assert browser.pdf().startswith("JVBERi")  # %PDF in base64
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "data",
     [
@@ -255,6 +257,7 @@ def test_no_text_of_a_group_becomes_markup(browser, top):
     assert "<b onclick=alert(1)>" in browser.run("return document.querySelector('td.path').textContent")
 
 
+@pytest.mark.long
 def test_of_many_groups_little_is_laid_out(browser, top):
     stack = [frame(number) for number in range(30)]
     browser.show(top([error(stack, fingerprint=f"{n:032x}") for n in range(300)], "--limit", "300"))

@@ -147,6 +147,7 @@ def test_the_source_package_is_small_and_text(tmp_path):
 
 
 @pytest.mark.any_python
+@pytest.mark.long
 def test_editable(tmp_path):
     """What `pip install -e .` puts in place is imported from the tree that it was given."""
     tree, prefix = tmp_path / "tree", tmp_path / "prefix"

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 COMMON = """
 import resource, stacksplice, sys, types
 import border

@@ -5,13 +5,21 @@ if root == "" then root = "./" end
 
 local programs = dofile(debug.getinfo(1, "S").source:match("^@(.*/)") .. "programs.lua")
 
--- What a run of the failing specs prints with these options, and in this environment.
+local outputs = {}
+
+-- What a run of the failing specs prints with these options, and in this environment: the same each time.
 local function run(options, environment, specs)
+  environment, specs = environment or "GITHUB_ACTIONS=false", specs or "failing"
+  local key = options .. environment .. specs
+  if outputs[key] then
+    return outputs[key]
+  end
   local modules = programs.assignment("LUA_PATH", root .. "bindings/lua/?.lua;" .. package.path)
   local script = ([[arg = {[0] = "busted", %s "%stests/lua/failing/%s.lua"}
-    require "busted.runner"({standalone = false})]]):format(options, root, specs or "failing")
-  return programs.output(("%s %s %s -e %s"):format(
-    environment or "GITHUB_ACTIONS=false", modules, programs.lua, programs.quoted(script)))
+    require "busted.runner"({standalone = false})]]):format(options, root, specs)
+  outputs[key] = programs.output(("%s %s %s -e %s"):format(
+    environment, modules, programs.lua, programs.quoted(script)))
+  return outputs[key]
 end
 
 local with_helper = '"--helper=stacksplice.busted", '

@@ -35,7 +35,7 @@ local function flood(count, format)
   end
 end
 
-describe("a flood of chunks", function()
+describe("a flood of chunks #long", function()
   local before, error_object, its_frames, memory, held, told
 
   setup(function()
