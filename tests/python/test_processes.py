@@ -214,11 +214,60 @@ def test_copies_are_exceptions_of_their_own(crossed):
         assert stacksplice.error_info(made) == stacksplice.error_info(arrived)
 
 
-def test_a_pickled_copy_tells_the_story(crossed, border):
-    other = copy.copy(crossed)
-    text = str(crossed)
-    del crossed
-    assert stacksplice.error_info(pickle.loads(pickle.dumps(other))).message == text
+class Failed(Exception):
+    """As programs write them: attributes, and equal by what they say."""
+
+    def __init__(self, code, **more):
+        super().__init__(code)
+        self.__dict__.update(more, code=code)
+
+    def __eq__(self, other):
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    __hash__ = None
+
+
+def test_a_crossed_exception_shows_no_item_of_ours(border):
+    def fails():
+        raise Failed(3, currency="X", parts=[1])
+
+    plain, exc = caught(fails), caught(border.call, fails)
+    assert stacksplice.error_info(exc) is not None
+    for make in (lambda exc: exc, copy.copy, copy.deepcopy):
+        made, theirs = make(exc), make(plain)
+        assert made == theirs == plain and repr(made) == repr(theirs) and dir(made) == dir(theirs)
+        assert json.dumps(vars(made)) == json.dumps(vars(theirs))
+        assert repr(vars(made)) == repr(vars(theirs))
+    assert copy.deepcopy(exc).parts is not exc.parts
+    for made in (copy.copy(vars(exc)), copy.deepcopy(vars(exc)), vars(exc).copy()):
+        assert type(made) is dict and made == vars(plain)
+    assert pickle.dumps(copy.copy(exc)) == pickle.dumps(copy.copy(plain))
+    arrived = pickle.loads(pickle.dumps(exc))
+    assert stacksplice.error_info(arrived).message == stacksplice.error_info(exc).message
+
+
+class Restored(Exception):
+    """Its own way back from a pickle knows each name."""
+
+    states = []
+
+    def __setstate__(self, state):
+        self.states.append(state)
+        self.__dict__.update(state)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"code": 5}])
+def test_a_setstate_of_its_own_gets_what_it_would_without_us(border, attributes):
+    def fails():
+        exc = Restored("x")
+        exc.__dict__.update(attributes)
+        raise exc
+
+    Restored.states.clear()
+    for make in (copy.copy, copy.deepcopy, lambda exc: pickle.loads(pickle.dumps(exc))):
+        assert vars(make(caught(fails))) == attributes == vars(make(caught(border.call, fails)))
+    theirs, ours = Restored.states[::2], Restored.states[1::2]
+    assert ours == theirs
 
 
 def test_its_own_reduce_is_respected(border):

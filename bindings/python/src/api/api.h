@@ -38,7 +38,7 @@ PyObject *sspy_error_wrap_taken(sspy_state *state, void *error);
 
 /* ---- Methods of the ties (pickling.c) ---------------------------------------------------------*/
 
-extern PyMethodDef sspy_ties_methods[];
+extern PyMethodDef sspy_carrying_dict_methods[];
 /* The report that EXC brought from another process, or None. */
 PyObject *sspy_remote_info(sspy_state *state, PyObject *exc);
 

@@ -41,8 +41,8 @@ static int check_core(void)
 
 static int add_types(PyObject *module, sspy_state *state)
 {
-    state->ties_type = sspy_ties_type(module, sspy_ties_methods);
-    state->clean_dict_type = sspy_clean_dict_type(module);
+    state->ties_type = sspy_ties_type(module);
+    state->carrying_dict_type = sspy_carrying_dict_type(module, sspy_carrying_dict_methods);
     state->error_type = sspy_error_type(module, sspy_error_methods);
     state->foreign = PyDict_New();
     state->told = PyDict_New();
@@ -50,7 +50,7 @@ static int add_types(PyObject *module, sspy_state *state)
     state->notes_key = PyUnicode_InternFromString("__notes__");
     state->asyncio_key = PyUnicode_InternFromString("asyncio.events");
     state->running_loop_key = PyUnicode_InternFromString("_get_running_loop");
-    if (!state->ties_type || !state->clean_dict_type || !state->error_type || !state->foreign ||
+    if (!state->ties_type || !state->carrying_dict_type || !state->error_type || !state->foreign ||
         !state->told || !state->hresult_key || !state->notes_key || !state->asyncio_key ||
         !state->running_loop_key)
         return -1;
@@ -62,7 +62,7 @@ static int module_exec(PyObject *module)
     sspy_state *state = PyModule_GetState(module);
     HRESULT hr;
 
-    if (check_core())
+    if (check_core() || sspy_ties_check())
         return -1;
     state->interp = sspy_interp_current();
     if (!state->interp)
@@ -94,7 +94,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     sspy_state *state = PyModule_GetState(module);
 
     Py_VISIT(state->ties_type);
-    Py_VISIT(state->clean_dict_type);
+    Py_VISIT(state->carrying_dict_type);
     Py_VISIT(state->error_type);
     Py_VISIT(state->hresult_error);
     Py_VISIT(state->back_types);
@@ -122,7 +122,7 @@ static int module_clear(PyObject *module)
         state->interp->ties_type = NULL;
     }
     Py_CLEAR(state->ties_type);
-    Py_CLEAR(state->clean_dict_type);
+    Py_CLEAR(state->carrying_dict_type);
     Py_CLEAR(state->error_type);
     Py_CLEAR(state->hresult_error);
     Py_CLEAR(state->back_types);

@@ -1,59 +1,84 @@
 /*
- * Ties in other processes.
+ * Errors in other processes.
  *
- * Ties copy as None.  They pickle as a str, the report of the error in JSON.  Names mean something
- * in another process and addresses do not, and unpickling needs none of our code.
+ * An exception that crossed a border pickles with one item more in its __dict__: the report of its
+ * error in JSON.  Names mean something in another process and addresses do not, and unpickling
+ * needs none of our code.  Copies have no item more.
  */
 #include "api/api.h"
 
-/*
- * The report of TIES's error for another process; NULL, maybe with an exception, when there is
- * none.  The ties can be those of a copy, so the exception itself is unknown here and the error is
- * held by value.
- */
-static PyObject *report_of(sspy_ties *self)
+/* The report of TIES's error for another process, which keeps REMOTE, a former one or NULL; NULL,
+   maybe with an exception, when there is none. */
+static PyObject *report_of(sspy_ties *ties, PyObject *remote)
 {
-    sspy_state *state = self->interp->module_state;
+    sspy_state *state = ties->interp->module_state;
     PyObject *module, *info, *report;
 
-    if (!self->core.error || !state)
-        return Py_XNewRef(self->remote);
+    if (!ties->core.error || !state)
+        return NULL;
+    /* By value: the pickler need not have the exception itself. */
     module = PyImport_ImportModule("stacksplice._errors.remote");
-    info = module ? sspy_error_wrap(state, self->core.error, NULL) : NULL;
-    report = info ? PyObject_CallMethod(module, "report", "OO", info,
-                                        self->remote ? self->remote : Py_None)
-                  : NULL;
+    info = module ? sspy_error_wrap(state, ties->core.error, NULL) : NULL;
+    report =
+        info ? PyObject_CallMethod(module, "report", "OO", info, remote ? remote : Py_None) : NULL;
     Py_XDECREF(info);
     Py_XDECREF(module);
     return report;
 }
 
-/* Return str(report), or NoneType() without a report, so that an exception always pickles. */
-static PyObject *ties_reduce(PyObject *self, PyObject *arguments)
+/* Put the report of TIES's error into ITEMS, if there is one; -1 with an exception. */
+static int add_report(PyObject *items, sspy_ties *ties)
 {
-    PyObject *report = report_of((sspy_ties *)self);
+    PyObject *key = ties->interp->ties_key;
+    PyObject *remote = key ? PyDict_GetItemWithError(items, key) : NULL, *report;
+    int failed = 0;
 
-    (void)arguments;
+    if (remote && !PyUnicode_CheckExact(remote))
+        remote = NULL;
+    report = key && !PyErr_Occurred() ? report_of(ties, remote) : NULL;
     if (report)
-        return Py_BuildValue("(O(N))", (PyObject *)&PyUnicode_Type, report);
-    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception))
-        return NULL; /* an interrupt */
-    PyErr_Clear();
-    return Py_BuildValue("(O())", (PyObject *)Py_TYPE(Py_None));
+        failed = PyDict_SetItem(items, key, report);
+    else if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception))
+        return -1; /* an interrupt */
+    else
+        PyErr_Clear(); /* an exception always pickles */
+    Py_XDECREF(report);
+    return failed;
 }
 
-static PyObject *ties_copy(PyObject *self, PyObject *arguments)
+/* Reduce to dict(items), with the report. */
+static PyObject *carrying_dict_reduce(PyObject *self, PyObject *arguments)
 {
-    (void)self;
+    PyObject *items = PyDict_Copy(self);
+
     (void)arguments;
-    Py_RETURN_NONE;
+    if (items && add_report(items, sspy_carrying_dict_ties(self)))
+        Py_CLEAR(items);
+    return items ? Py_BuildValue("(O(N))", (PyObject *)&PyDict_Type, items) : NULL;
 }
 
-PyMethodDef sspy_ties_methods[] = {
-    {"__reduce__", ties_reduce, METH_NOARGS, NULL},
-    {"__reduce_ex__", ties_reduce, METH_O, NULL},
-    {"__copy__", ties_copy, METH_NOARGS, NULL},
-    {"__deepcopy__", ties_copy, METH_O, NULL},
+static PyObject *carrying_dict_copy(PyObject *self, PyObject *arguments)
+{
+    (void)arguments;
+    return PyDict_Copy(self);
+}
+
+static PyObject *carrying_dict_deepcopy(PyObject *self, PyObject *memo)
+{
+    PyObject *module = PyImport_ImportModule("copy"), *items = PyDict_Copy(self);
+    PyObject *result =
+        module && items ? PyObject_CallMethod(module, "deepcopy", "OO", items, memo) : NULL;
+
+    Py_XDECREF(items);
+    Py_XDECREF(module);
+    return result;
+}
+
+PyMethodDef sspy_carrying_dict_methods[] = {
+    {"__reduce__", carrying_dict_reduce, METH_NOARGS, NULL},
+    {"__reduce_ex__", carrying_dict_reduce, METH_O, NULL},
+    {"__copy__", carrying_dict_copy, METH_NOARGS, NULL},
+    {"__deepcopy__", carrying_dict_deepcopy, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -174,7 +174,7 @@ static PyObject *new_foreign(sspy_state *state, IScriptErrorInfo *error, PyObjec
         exc = sspy_hresult_error_new(state, hr, message);
     if (exc && add_related(state, exc, (IUnknown *)error))
         Py_CLEAR(exc);
-    ties = exc ? sspy_ties_make(state->interp, exc) : NULL;
+    ties = exc ? sspy_ties_make_to_cross(state->interp, exc) : NULL;
     reference = ties ? PyWeakref_NewRef(exc, NULL) : NULL;
     sspy_unknown_release(restricted);
     Py_XDECREF(message);
@@ -203,7 +203,7 @@ static PyObject *foreign_object(sspy_state *state, IScriptErrorInfo *error)
    hand. */
 static void adopt(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
 {
-    sspy_ties *ties = sspy_ties_make(state->interp, exc);
+    sspy_ties *ties = sspy_ties_make_to_cross(state->interp, exc);
 
     if (!ties)
         PyErr_Clear(); /* refused: its next exit originates a new error */

@@ -98,7 +98,7 @@ static int cross(crossing *c, sspy_maker *maker, const sspy_step *step, sspy_tie
 
     if (!own || (!own->core.exception && (wanted || !own->core.error))) {
         x = new_exception(maker, step);
-        own = x ? sspy_ties_make(interp, step->exc) : NULL;
+        own = x ? sspy_ties_make_to_cross(interp, step->exc) : NULL;
         if (!own && PyErr_ExceptionMatches(PyExc_MemoryError)) {
             stacksplice_section section = sspy_enter(interp);
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #define RECORD_KEY "stacksplice._stacksplice.interp"
-#define TIES_KEY "__stacksplice__" /* in the __dict__ of exceptions */
+#define TIES_KEY "__stacksplice__" /* of reports in pickles */
 
 static _Atomic(sspy_interp *) main_record; /* (ATOMIC) of the main interpreter, for quick lookup */
 

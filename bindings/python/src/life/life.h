@@ -80,7 +80,7 @@ enum { SSPY_KNOWN_PLACES = 64 }; /* a power of two */
 struct sspy_state {
     sspy_interp *interp; /* counted */
     PyTypeObject *ties_type;
-    PyTypeObject *clean_dict_type;
+    PyTypeObject *carrying_dict_type;
     PyTypeObject *error_type; /* ErrorHandle */
     PyObject *hresult_error;  /* the class HResultError */
     PyObject *back_types;     /* dict: builtin exception type -> its HResultError twin */

@@ -130,7 +130,7 @@ static void find_by_error(sspy_state *state, PyObject *exc, IScriptErrorInfo *er
 
 int sspy_lupa_tie(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
 {
-    sspy_ties *ties = sspy_ties_make(state->interp, exc);
+    sspy_ties *ties = sspy_ties_make_to_cross(state->interp, exc);
 
     if (!ties)
         return -1;

@@ -18,11 +18,9 @@ typedef struct sspy_type_names {
 int sspy_type_names_begin(sspy_type_names *names, PyTypeObject *type);
 void sspy_type_names_end(sspy_type_names *names);
 
-/* ---- clean_dict.c -----------------------------------------------------------------------------*/
+/* ---- carrying_dict.c --------------------------------------------------------------------------*/
 
-/* Give EXC a copy of DICT of that TYPE as its __dict__: a new reference, NULL with an exception. */
-PyObject *sspy_clean_dict_install(PyTypeObject *type, PyObject *exc, PyObject *dict);
-/* The place of the ties in DICT, or NULL if it is not of TYPE. */
-PyObject **sspy_clean_dict_ties(PyTypeObject *type, PyObject *dict);
+/* Give EXC, whose ties are TIES, a __dict__ of that TYPE, if its class can restore the item. */
+void sspy_carrying_dict_install(PyTypeObject *type, PyObject *exc, sspy_ties *ties);
 
 #endif

@@ -1,21 +1,17 @@
 /*
- * The ties of an exception: a private object in its __dict__ that keeps its error object.
+ * The ties of an exception: a private object that goes with it and keeps its error object.
  *
- * We bypass any __setattr__ (every BaseException has a __dict__) and use one interned key.  A
- * shallow copy of the exception shares the ties, so they record their owner.
+ * They stand in a word that every exception has and that CPython clears, copies nowhere and does
+ * not use itself: `notes`, made for __notes__, which then became an attribute.  So no program sees
+ * them.
  *
- * An unpickled exception has a str instead, a report (api/pickling.c).  It stays in the __dict__
- * until the exception gets its own ties, which keep it.
- *
- * If a class has its own __setattr__, the ties are beside the items of the __dict__ instead
- * (clean_dict.c), and are not pickled.
+ * An unpickled exception has a str among the items of its __dict__, a report (api/pickling.c).
  */
 #include "value/parts.h"
 
 #include <stdlib.h>
 
-/* Remove the entry KEY of TABLE, unless it now names another exception with its own ties: a copy
-   that shares these ties can outlive the exception. */
+/* Remove the entry KEY of TABLE, unless it now names another exception. */
 static void forget_in(PyObject *table, PyObject *key, const sspy_ties *self)
 {
     PyObject *reference = table ? PyDict_GetItemWithError(table, key) : NULL;
@@ -54,18 +50,16 @@ static void ties_dealloc(PyObject *object)
     stacksplice_ties_drop(&self->core);
     sspy_leave(section);
     free(self->raised);
-    Py_XDECREF(self->remote);
     sspy_interp_unref(self->interp);
     sspy_set_pending(pending);
     type->tp_free(object);
     Py_DECREF(type);
 }
 
-PyTypeObject *sspy_ties_type(PyObject *module, PyMethodDef *methods)
+PyTypeObject *sspy_ties_type(PyObject *module)
 {
     PyType_Slot slots[] = {
         {Py_tp_dealloc, ties_dealloc},
-        {Py_tp_methods, methods},
         {Py_tp_doc, "Keeps the error object of an exception.  Private."},
         {0, NULL},
     };
@@ -79,104 +73,79 @@ PyTypeObject *sspy_ties_type(PyObject *module, PyMethodDef *methods)
     return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
 }
 
-static PyTypeObject *clean_type(const sspy_interp *interp)
+static PyObject **ties_place(PyObject *exc)
 {
-    return interp->module_state ? interp->module_state->clean_dict_type : NULL;
+    return &((PyBaseExceptionObject *)exc)->notes;
 }
 
-static sspy_ties *ties_in(sspy_interp *interp, PyObject *dict, PyObject *key, PyObject *exc)
+int sspy_ties_check(void)
 {
-    PyObject **slot = sspy_clean_dict_ties(clean_type(interp), dict);
-    PyObject *found = slot ? *slot : PyDict_GetItemWithError(dict, key);
-    sspy_ties *ties = (sspy_ties *)found;
+    PyObject *exc = PyObject_CallNoArgs(PyExc_Exception);
+    PyObject *result = exc ? PyObject_CallMethod(exc, "add_note", "s", "note") : NULL;
+    bool is_used = result && *ties_place(exc);
 
-    if (!found) {
-        PyErr_Clear();
-        return NULL;
-    }
-    if (!interp->ties_type || !Py_IS_TYPE(found, interp->ties_type))
-        return NULL;
-    return ties->owner == (uintptr_t)exc ? ties : NULL;
+    if (is_used)
+        PyErr_SetString(PyExc_ImportError, "this version of CPython has no place for ties");
+    Py_XDECREF(result);
+    Py_XDECREF(exc);
+    return result && !is_used ? 0 : -1;
 }
 
 sspy_ties *sspy_ties_of(sspy_interp *interp, PyObject *exc)
 {
     bool is_exception = PyExceptionInstance_Check(exc); /* C code can set any object as a cause */
-    PyObject *key = interp->ties_key;
-    PyObject *dict = is_exception ? ((PyBaseExceptionObject *)exc)->dict : NULL;
-    sspy_ties *ties = NULL;
+    PyObject *found = is_exception ? *ties_place(exc) : NULL;
+    bool is_ours = found && interp->ties_type && Py_IS_TYPE(found, interp->ties_type);
 
-    if (key && dict && PyDict_Check(dict)) /* without one it has no ties either */
-        ties = ties_in(interp, dict, key, exc);
-    return ties;
+    return is_ours ? (sspy_ties *)found : NULL;
 }
 
 PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc)
 {
-    sspy_ties *ties = sspy_ties_of(interp, exc);
     PyObject *key = interp->ties_key, *dict = ((PyBaseExceptionObject *)exc)->dict;
-    PyObject *found = NULL;
+    PyObject *found = key && dict && PyDict_Check(dict) ? PyDict_GetItemWithError(dict, key) : NULL;
 
-    if (ties)
-        return ties->remote;
-    if (key && dict && PyDict_Check(dict))
-        found = PyDict_GetItemWithError(dict, key);
     if (!found)
         PyErr_Clear();
     return found && PyUnicode_CheckExact(found) ? found : NULL;
 }
 
-/* EXC's __dict__ as a new reference.  It becomes a clean dict if items could not be restored. */
-static PyObject *dict_for_ties(sspy_interp *interp, PyObject *exc)
+static sspy_ties *new_ties(sspy_interp *interp, PyObject *exc)
 {
-    PyTypeObject *type = clean_type(interp);
-    PyObject *dict = PyObject_GenericGetDict(exc, NULL);
-    PyObject *clean;
+    sspy_ties *ties;
 
-    if (!dict || !type || !PyDict_CheckExact(dict) ||
-        Py_TYPE(exc)->tp_setattro == PyObject_GenericSetAttr)
-        return dict;
-    clean = sspy_clean_dict_install(type, exc, dict);
-    Py_DECREF(dict);
-    return clean;
-}
-
-/* Put TIES into DICT; -1 with an exception. */
-static int put_ties(sspy_interp *interp, PyObject *dict, PyObject *key, PyObject *ties)
-{
-    PyObject **slot = sspy_clean_dict_ties(clean_type(interp), dict);
-
-    if (!slot)
-        return PyDict_SetItem(dict, key, ties);
-    Py_XSETREF(*slot, Py_NewRef(ties));
-    return 0;
+    if (!interp->ties_type) {
+        PyErr_SetString(PyExc_RuntimeError, "the interpreter is being finalized");
+        return NULL;
+    }
+    if (*ties_place(exc)) {
+        PyErr_SetString(PyExc_TypeError, "the place of the ties is taken");
+        return NULL;
+    }
+    ties = (sspy_ties *)interp->ties_type->tp_alloc(interp->ties_type, 0);
+    if (ties) {
+        ties->interp = interp;
+        sspy_interp_ref(interp);
+        *ties_place(exc) = (PyObject *)ties;
+    }
+    return ties;
 }
 
 sspy_ties *sspy_ties_make(sspy_interp *interp, PyObject *exc)
 {
     sspy_ties *ties = sspy_ties_of(interp, exc);
-    PyObject *key = interp->ties_key, *dict;
 
-    if (ties)
-        return ties;
-    if (!interp->ties_type) {
-        PyErr_SetString(PyExc_RuntimeError, "the interpreter is being finalized");
-        return NULL;
+    return ties ? ties : new_ties(interp, exc);
+}
+
+sspy_ties *sspy_ties_make_to_cross(sspy_interp *interp, PyObject *exc)
+{
+    sspy_ties *ties = sspy_ties_make(interp, exc);
+
+    if (ties && interp->module_state && !ties->is_carried) {
+        ties->is_carried = true; /* also where it cannot be: ask once */
+        sspy_carrying_dict_install(interp->module_state->carrying_dict_type, exc, ties);
     }
-    dict = dict_for_ties(interp, exc);
-    ties = dict ? (sspy_ties *)interp->ties_type->tp_alloc(interp->ties_type, 0) : NULL;
-    if (ties) {
-        ties->owner = (uintptr_t)exc;
-        ties->interp = interp;
-        sspy_interp_ref(interp);
-        if (PyDict_GET_SIZE(dict))
-            ties->remote = Py_XNewRef(sspy_remote_report(interp, exc));
-        if (put_ties(interp, dict, key, (PyObject *)ties))
-            Py_CLEAR(ties);
-        else
-            Py_DECREF(ties); /* the dict holds it */
-    }
-    Py_XDECREF(dict);
     return ties;
 }
 
@@ -184,7 +153,7 @@ void sspy_ties_set_error(sspy_ties *ties, IScriptErrorInfo *error, bool foreign)
 {
     stacksplice_section section;
 
-    Py_INCREF(ties); /* dropping may empty the exception's __dict__ */
+    Py_INCREF(ties); /* dropping may be the end of the exception */
     if (ties->core.foreign)
         forget_foreign(ties); /* runs Python code, so outside any section */
     section = sspy_enter(ties->interp);

@@ -58,27 +58,32 @@ stacksplice_exception *sspy_exception_new(sspy_state *state, PyObject *exc, HRES
                                           const uintptr_t *frames, uint32_t frame_count,
                                           const sspy_related *related);
 
-/* ---- The ties in the exception's __dict__ (ties.c, clean_dict.c) ------------------------------*/
+/* ---- The ties of an exception (ties.c, carrying_dict.c) ---------------------------------------*/
 
 /* Ties an exception to its error. */
 typedef struct sspy_ties {
-    PyObject_HEAD uintptr_t owner; /* the exception's address: a copy that shares it is no owner */
-    stacksplice_ties core;
+    PyObject_HEAD stacksplice_ties core;
     sspy_interp *interp; /* counted */
     uintptr_t *raised;   /* malloc: the stack where it was raised, or NULL */
     uint32_t raised_count;
     uint64_t raised_epoch; /* of their code: see stacksplice_settle */
-    PyObject *remote;      /* the report, a str, that it brought from another process; or NULL */
     uint32_t received;     /* the number of nodes its error had when it was last raised here */
+    bool is_carried;       /* the exception's __dict__ writes its report into pickles, if any can */
 } sspy_ties;
 
-/* The type of ties with these METHODS, and the type of a dict that holds them beside its items. */
-PyTypeObject *sspy_ties_type(PyObject *module, PyMethodDef *methods);
-PyTypeObject *sspy_clean_dict_type(PyObject *module);
+/* -1 with an exception if CPython uses the word where the ties stand. */
+int sspy_ties_check(void);
+PyTypeObject *sspy_ties_type(PyObject *module);
+/* The type, with these METHODS, of the __dict__ of exceptions that crossed a border. */
+PyTypeObject *sspy_carrying_dict_type(PyObject *module, PyMethodDef *methods);
+/* The ties of the exception that DICT, one of that type, was made for; borrowed. */
+sspy_ties *sspy_carrying_dict_ties(PyObject *dict);
 /* EXC's own ties, borrowed; NULL without an exception when it has none.  GIL held. */
 sspy_ties *sspy_ties_of(sspy_interp *interp, PyObject *exc);
 /* The same, made if there are none; NULL with an exception if EXC cannot carry any. */
 sspy_ties *sspy_ties_make(sspy_interp *interp, PyObject *exc);
+/* The same for an exception that crosses a border: pickles of it have its report. */
+sspy_ties *sspy_ties_make_to_cross(sspy_interp *interp, PyObject *exc);
 /* The report that EXC brought from another process, a str, borrowed; NULL without an exception. */
 PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc);
 /* Make TIES hold ERROR, on which the caller has an outside reference, instead of the former one. */
