@@ -201,10 +201,10 @@ stacksplice.install()
 class Only:
     def write(self, text): print(text)
 sys.stderr = Only()
-exc = crossing()
-sys.excepthook(type(exc), exc, exc.__traceback__)
-sys.stderr = sys.__stderr__
-"""
+import atexit; atexit.register(setattr, sys, "stderr", sys.__stderr__)  # it has no flush()
+border.call(fails)
+""",
+        status=1,
     )
     assert done.stdout.count(COMBINED) == 1
 
@@ -261,17 +261,20 @@ def test_uninstall_restores_the_interpreters_own(child):
         PROLOGUE
         + """
 import logging
+theirs = {**vars(sys), "threading": threading.excepthook}
 stacksplice.uninstall()
 for round in range(3):
     stacksplice.install()
     ours = sys.excepthook, threading.excepthook, sys.unraisablehook
     stacksplice.install()
-    assert sys.excepthook is not sys.__excepthook__
+    for name in ("excepthook", "unraisablehook"):
+        assert getattr(sys, name) is getattr(sys, f"__{name}__") is not theirs[name]
+    assert threading.excepthook is threading.__excepthook__ is not theirs["threading"]
     assert ours == (sys.excepthook, threading.excepthook, sys.unraisablehook)
     stacksplice.uninstall()
-    assert sys.excepthook is sys.__excepthook__
-    assert threading.excepthook is threading.__excepthook__
-    assert sys.unraisablehook is sys.__unraisablehook__
+    for name in ("excepthook", "unraisablehook"):
+        assert getattr(sys, name) is getattr(sys, f"__{name}__") is theirs[name]
+    assert threading.excepthook is threading.__excepthook__ is theirs["threading"]
     assert not logging.getLogger("asyncio").filters
     assert not logging.getLogger("concurrent.futures").filters
 """
@@ -292,8 +295,8 @@ sys.excepthook = wrap(sys.excepthook)
 
 def test_installed_again_below_and_above_others(child):
     rest = "stacksplice.install()\nsys.excepthook = wrap(sys.excepthook)\nstacksplice.install()\n"
-    show = "exc = crossing()\nsys.excepthook(type(exc), exc, exc.__traceback__)\nprint(len(calls))"
-    done = child(PROLOGUE + WRAPPED + rest + show)
+    show = "import atexit\natexit.register(lambda: print(len(calls)))\nborder.call(fails)"
+    done = child(PROLOGUE + WRAPPED + rest + show, status=1)
     assert done.stdout == "2\n"
     assert done.stderr.count("ValueError: unhandled") == 1 == done.stderr.count(COMBINED)
 
@@ -303,6 +306,49 @@ def test_uninstalled_below_others_it_only_passes_on(child):
     done = child(PROLOGUE + WRAPPED + rest, status=1)
     assert COMBINED not in done.stderr
     assert done.stderr.count("ValueError: unhandled\n") == 1 and "Traceback (most" in done.stderr
+
+
+ASKS = """
+import code, io
+class Console(code.InteractiveInterpreter):
+    def write(self, data): print(data, end="")
+console = Console({"border": border, "fails": fails})
+for source in ("1 / 0", "def f(:", "border.call(fails)"):
+    console.runsource(source)
+exc = crossing()
+sys.stderr = io.StringIO()
+sys.__excepthook__(type(exc), exc, exc.__traceback__)
+try: border.call(fails)
+except ValueError: sys.excepthook(*sys.exc_info())
+print(sys.stderr.getvalue(), sys.excepthook is sys.__excepthook__)
+sys.stderr = sys.__stderr__
+"""
+
+
+def test_who_asks_whether_a_hook_is_the_interpreters_own_is_not_deceived(child):
+    """A console with a write() of its own, and calls by hand."""
+    plain = child(PROLOGUE + "\n" + ASKS)
+    done = child(PROLOGUE + "stacksplice.install()\n" + ASKS)
+    assert plain.stdout.count("ValueError: unhandled") == 3 and plain.stderr == ""
+    assert (done.stdout, done.stderr) == (plain.stdout, plain.stderr)
+
+
+QT = """
+from PyQt5.QtCore import QCoreApplication, QTimer
+{}
+app = QCoreApplication([])
+QTimer.singleShot(0, lambda: border.call(fails))
+QTimer.singleShot(1, app.quit)
+sys.exit(app.exec_())
+"""
+
+
+@pytest.mark.parametrize("installed", ["", "stacksplice.install()", "sys.excepthook = print"])
+def test_qt_ends_its_programs_as_before(child, installed):
+    """PyQt aborts, unless somebody has set a hook."""
+    pytest.importorskip("PyQt5.QtCore")
+    done = child(PROLOGUE + QT.format(installed), status=0 if "print" in installed else -6)
+    assert done.stderr.count(COMBINED) == (1 if "install" in installed else 0)
 
 
 def test_one_of_ours_that_was_put_back(child):
@@ -315,6 +361,7 @@ for place, name in [(sys, "excepthook"), (threading, "excepthook"), (sys, "unrai
     stacksplice.uninstall()
     setattr(place, name, ours)          # as at the end of a context manager
     stacksplice.install()
+    assert getattr(place, name) is getattr(place, f"__{name}__")
     stacksplice.uninstall()
     assert getattr(place, name) is getattr(place, f"__{name}__")
 """

@@ -210,5 +210,6 @@ PyMethodDef sspy_error_functions[] = {
     {"_save_error", sspy_save_error, METH_NOARGS, NULL},
     {"_restore_error", sspy_restore_error, METH_O, NULL},
     {"_offer_unhandled", sspy_offer_unhandled, METH_O, NULL},
+    {"_is_asked", sspy_is_asked, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -57,5 +57,7 @@ HRESULT sspy_report_unhandled(sspy_state *state, PyObject *exc, const void *abov
                               int *exit_status);
 /* _offer_unhandled(exc): return whether the host's handler handled it. */
 PyObject *sspy_offer_unhandled(PyObject *module, PyObject *exc);
+/* _is_asked(exc): whether sspy_report_unhandled shows it, in this thread. */
+PyObject *sspy_is_asked(PyObject *module, PyObject *exc);
 
 #endif

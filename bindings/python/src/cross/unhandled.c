@@ -38,6 +38,12 @@ PyObject *sspy_offer_unhandled(PyObject *module, PyObject *exc)
     return handled < 0 ? NULL : PyBool_FromLong(handled);
 }
 
+PyObject *sspy_is_asked(PyObject *module, PyObject *exc)
+{
+    (void)module;
+    return PyBool_FromLong(exc == asked);
+}
+
 /* Write to sys.stderr, as the interpreter does with the message of a SystemExit. */
 static void print_message(PyObject *message)
 {

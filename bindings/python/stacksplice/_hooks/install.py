@@ -64,7 +64,8 @@ def install(
     raises pay for a few comparisons.
 
     Sets sys.excepthook, which the interactive prompt calls too, threading.excepthook and
-    sys.unraisablehook.  Every event loop of asyncio, and concurrent.futures, log the combined report
+    sys.unraisablehook.  Where nobody had set one, also sys.__excepthook__ and its like, so that programs
+    that compare the two see no difference.  Every event loop of asyncio, and concurrent.futures, log the combined report
     of an unhandled exception in place of its traceback; a loop's own exception handler is called as
     before.  IPython shows the report after its own traceback.  Other exceptions are shown as before.
     Our hooks also call the hooks that they found, unless those are the interpreter's own.

@@ -1,7 +1,8 @@
 """The hooks of the interpreter for exceptions that nobody handled.
 
 Polite: each of ours calls the hook it found, unless that is the interpreter's own, and is removed
-only where it is still the installed one.
+only where it is still the installed one.  Programs ask whether a hook is the interpreter's own, as
+in ``sys.excepthook is sys.__excepthook__``.  Where it was, one of ours has both names.
 """
 
 from __future__ import annotations
@@ -22,29 +23,38 @@ if TYPE_CHECKING:
 class Place:
     """Where the interpreter looks for a hook: sys.excepthook."""
 
-    __slots__ = ("active", "holder", "name", "own")
+    __slots__ = ("active", "holder", "name", "own", "own_name")
 
-    def __init__(self, holder: Any, name: str, own: Callable[..., object]) -> None:
+    def __init__(self, holder: Any, name: str) -> None:
         self.active = False
         self.holder = holder
         self.name = name
-        self.own = own
+        self.own_name = f"__{name}__"
+        self.own: Callable[..., object] = getattr(holder, self.own_name)
 
     def occupy(self) -> None:
         """Put a hook there, unless one of ours is there."""
         found = getattr(self.holder, self.name, self.own)
         self.active = True
-        if not isinstance(found, Hook):
-            setattr(self.holder, self.name, Hook(self, found))
+        hook = found if isinstance(found, Hook) else Hook(self, found)
+        setattr(self.holder, self.name, hook)
+        if hook.found is self.own:
+            setattr(self.holder, self.own_name, hook)
 
     def leave(self) -> None:
         """Put back what was found if ours is still there.  One that others call only passes on."""
         self.active = False
-        found = current = getattr(self.holder, self.name, self.own)
-        while isinstance(found, Hook):
-            found = found.found
-        if found is not current:
-            setattr(self.holder, self.name, found)
+        for name in (self.own_name, self.name):
+            found = current = getattr(self.holder, name, self.own)
+            while isinstance(found, Hook):
+                found = found.found
+            if found is not current:
+                setattr(self.holder, name, found)
+
+    def asks(self, exc: BaseException) -> bool:
+        """Whether the interpreter shows EXC, maybe through hooks of others.  Programs that call
+        its hook themselves want what that shows."""
+        return getattr(sys, "last_value", None) is exc or _stacksplice._is_asked(exc)
 
     def exception(self, *arguments: Any) -> object:
         """The exception that the hook is called with; None if it is not to be shown."""
@@ -60,6 +70,9 @@ class ThreadPlace(Place):
 
     __slots__ = ()
 
+    def asks(self, exc: BaseException) -> bool:
+        return True
+
     def exception(self, args: threading.ExceptHookArgs) -> object:
         # The interpreter does not show it: a thread ends itself this way.
         return None if isinstance(args.exc_value, SystemExit) else args.exc_value
@@ -74,6 +87,9 @@ class UnraisablePlace(Place):
     """sys.unraisablehook."""
 
     __slots__ = ()
+
+    def asks(self, exc: BaseException) -> bool:
+        return True
 
     def exception(self, unraisable: sys.UnraisableHookArgs) -> object:
         return unraisable.exc_value
@@ -114,9 +130,9 @@ class Hook:
 
     def __call__(self, *arguments: Any) -> object:
         exc = self.place.exception(*arguments) if self.place.active else None
-        if not isinstance(exc, BaseException):
-            return self.found(*arguments)
         is_last = self.found is self.place.own
+        if not isinstance(exc, BaseException) or (is_last and not self.place.asks(exc)):
+            return self.found(*arguments)
         key = (self.ident(), id(exc))
         if key in self._being_shown:
             return None if is_last else self.found(*arguments)
@@ -141,9 +157,9 @@ def _all_places() -> list[Place]:
         import threading  # not at the top: many programs never need it
 
         places = [
-            Place(sys, "excepthook", sys.__excepthook__),
-            ThreadPlace(threading, "excepthook", threading.__excepthook__),
-            UnraisablePlace(sys, "unraisablehook", sys.__unraisablehook__),
+            Place(sys, "excepthook"),
+            ThreadPlace(threading, "excepthook"),
+            UnraisablePlace(sys, "unraisablehook"),
         ]
         _places[:] = _places or places
     return _places
