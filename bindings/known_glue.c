@@ -25,7 +25,6 @@ static const stacksplice_shell python_shells[] = {
     {"unittest", "/unittest/case.py", "_callTestMethod"},
     {"doctest", "/doctest.py", "__run"},
     {"IPython", "/IPython/core/interactiveshell.py", "run_code"},
-    {"stacksplice run", "/stacksplice/_hooks/program.py", "_run_code"},
     {NULL, NULL, NULL},
 };
 static const stacksplice_glue python = {.size = sizeof python,

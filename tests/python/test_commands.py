@@ -38,64 +38,6 @@ def command(*arguments: str, status: int = 0, **options) -> subprocess.Completed
 # ---- run -----------------------------------------------------------------------------------------
 
 
-def test_run_of_a_text(tmp_path):
-    (tmp_path / "helper.py").write_text("x = 5\n")
-    text = "import sys, helper\nprint(__name__, sys.argv, helper.x)\ndef f():\n    1 / 0\n{}"
-    done = command("run", "-c", text.format("sys.exit(7)"), "a", "-c", status=7, cwd=tmp_path)
-    assert done.stdout == "__main__ ['-c', 'a', '-c'] 5\n"
-    done = command("run", "-c", text.format("f()"), status=1, cwd=tmp_path)
-    assert "in f\n" in done.stderr and "ZeroDivisionError" in done.stderr
-    assert "stacksplice" not in done.stderr
-
-
-def same_as_python(tmp_path, *arguments: str) -> None:
-    """What the command prints, and its status, are those of Python itself."""
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment(),
-        timeout=60,
-    )
-    ours = command("run", *arguments, status=done.returncode, cwd=tmp_path)
-    theirs = done.stderr.split("\n")
-    # Python shows its module runpy, which starts modules.
-    while any('File "<frozen runpy>"' in line for line in theirs):
-        theirs.remove(next(line for line in theirs if 'File "<frozen runpy>"' in line))
-    assert (ours.stdout, ours.stderr.split("\n")) == (done.stdout, theirs)
-
-
-def test_run_is_python_without_frames_of_ours(tmp_path):
-    program = "import sys\nprint(__name__, __file__, __package__, __spec__ and __spec__.name, sys.argv)\n{}\n"
-    (tmp_path / "fails.py").write_text(program.format("def f():\n    1 / 0\nf()"))
-    (tmp_path / "ends.py").write_text(program.format("import ends\nsys.exit(5)"))
-    (tmp_path / "wrong.py").write_text("def f(:\n")
-    package = tmp_path / "package"
-    package.mkdir()
-    (package / "__init__.py").write_text("x = 5\n")
-    (package / "__main__.py").write_text(program.format("from . import x\nraise ValueError(x)"))
-    for name in ("fails", "wrong"):
-        same_as_python(tmp_path, f"{name}.py", "a", "-b")
-    for name in ("fails", "package", "package.__main__"):
-        same_as_python(tmp_path, "-m", name, "a", "-b")
-    assert "SyntaxError" in command("run", "-m", "wrong", status=1, cwd=tmp_path).stderr
-    done = command("run", "-m", "ends", status=5, cwd=tmp_path)
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["__main__", "ends"]
-    assert "sys has no Python code" in command("run", "-m", "sys", status=2).stderr
-
-
-def test_run_leaves_itself_out_of_reports(tmp_path, border_path):
-    text = "import border\ndef fails():\n    raise ValueError('crossed')\nborder.call(fails)\n"
-    (tmp_path / "crossing.py").write_text(text)
-    options = {"cwd": tmp_path, "env": environment(PYTHONPATH=f"{PACKAGE.parent}:{border_path.parent}")}
-    for arguments in (["crossing.py"], ["-m", "crossing"], ["-c", text]):
-        error = command("run", *arguments, status=1, **options).stderr
-        assert "(C) " in error and "in fails" in error and "ValueError: crossed" in error
-        assert "in <module>" in error and "frames of stacksplice run hidden" in error
-        assert "program.py" not in error and "runpy" not in error
-
-
 def test_run_of_a_text_or_a_module():
     assert "not allowed with" in command("run", "-m", "-c", "x", status=2).stderr
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -330,7 +331,8 @@ def test_who_asks_whether_a_hook_is_the_interpreters_own_is_not_deceived(child):
     plain = child(PROLOGUE + "\n" + ASKS)
     done = child(PROLOGUE + "stacksplice.install()\n" + ASKS)
     assert plain.stdout.count("ValueError: unhandled") == 3 and plain.stderr == ""
-    assert (done.stdout, done.stderr) == (plain.stdout, plain.stderr)
+    line = re.compile(r'border\.c", line \d+, in call\n    .*\n')  # from 3.12 on that of the raise
+    assert (line.sub("", done.stdout), done.stderr) == (line.sub("", plain.stdout), "")
 
 
 QT = """

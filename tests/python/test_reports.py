@@ -239,28 +239,6 @@ def command(*arguments: str, status: int = 0, **options) -> subprocess.Completed
     return done
 
 
-def test_run_is_like_python(tmp_path, border_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import sys, helper\nprint(__name__, sys.argv[1:], helper.x)\n"
-        "import border\ndef fails():\n    raise ValueError('in script')\nborder.call(fails)\n"
-    )
-    (tmp_path / "helper.py").write_text("x = 5\n")
-    path = f"{PACKAGE.parent}:{border_path.parent}"
-    done = command("run", str(script), "a", "--b", status=1, path=path)
-    assert done.stdout == "__main__ ['a', '--b'] 5\n"
-    assert "ValueError: in script" in done.stderr
-    script.write_text("import sys\nsys.exit(7)\n")
-    command("run", str(script), status=7)
-    script.write_text("def f():\n    1 / 0\nf()\n")
-    done = command("run", str(script), status=1)
-    expected = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
-    assert done.stderr == expected.stderr
-    script.write_text("syntax error\n")
-    assert "SyntaxError" in command("run", str(script), status=1).stderr
-    assert "missing.py" in command("run", str(tmp_path / "missing.py"), status=2).stderr
-
-
 def test_show_prints_a_saved_report(border, tmp_path):
     info = stacksplice.error_info(caught(border.call, chained))
     one = tmp_path / "one.json"
@@ -355,25 +333,6 @@ def test_show_prints_wherever_it_goes(border, tmp_path):
         assert head.stderr.read() == b"" and head.wait(60) == 0
 
 
-def test_run_of_a_module(tmp_path):
-    (tmp_path / "package").mkdir()
-    (tmp_path / "package" / "__init__.py").write_text("")
-    (tmp_path / "fails.py").write_text("import sys, nowhere\n")
-    (tmp_path / "works.py").write_text("import sys\nprint(__name__, sys.argv[1:])\nsys.exit(5)\n")
-    done = command("run", "-m", "works", "-m", "--help", status=5, cwd=tmp_path)
-    assert done.stdout == "__main__ ['-m', '--help']\n"
-    for name, words in [
-        ("nowhere.at.all", "there is no module nowhere.at.all"),
-        ("package.inner", "there is no module package.inner"),
-        ("package", "package is a package without a module __main__"),
-        (".works", ".works is relative"),
-    ]:
-        done = command("run", "-m", name, status=2, cwd=tmp_path)
-        assert done.stderr.startswith(f"stacksplice: {words}") and done.stderr.count("\n") == 1
-    done = command("run", "-m", "fails", status=1, cwd=tmp_path)
-    assert "ModuleNotFoundError: No module named 'nowhere'" in done.stderr
-
-
 def test_command_line_errors():
     assert "exit status:" in command(status=2).stderr
     assert "Traceback" not in command("show", "/nowhere/at/all.json", status=2).stderr
@@ -383,7 +342,7 @@ def test_command_line_errors():
 
 def test_help_and_version():
     text = command("--help").stdout
-    for part in ("run ", "show ", "doctor ", "version ", "exit status:", "130", "cannot be read"):
+    for part in ("run ", "show ", "doctor ", "version ", "exit status:", "that of python", "cannot be read"):
         assert part in text
     assert "run [-h] [--crash] [--locals] -m module" in command("run", "--help").stdout
     lines = command("version").stdout.splitlines()

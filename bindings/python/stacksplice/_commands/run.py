@@ -12,19 +12,17 @@ if TYPE_CHECKING:
 
 _ABOUT = """\
 Run a script, a module or a text as Python does, with install(): an uncaught
-error that crossed a border is shown with the frames of all languages.  The
-script's arguments, input and output are its own.  A script whose name ends in
-.lua is run by stacksplice-lua, or by a Lua that finds the module stacksplice.
+error that crossed a border is shown with the frames of all languages.  Python
+starts anew with its own options.  A script whose name ends in .lua is run by
+stacksplice-lua, or by a Lua that finds the module stacksplice.
 """
 _USAGE = """\
 python -m stacksplice run [-h] [--crash] [--locals] script.py|script.lua [argument ...]
        python -m stacksplice run [-h] [--crash] [--locals] -m module [argument ...]
        python -m stacksplice run [-h] [--crash] [--locals] -c text [argument ...]"""
 _STATUSES = {
-    "1": "the program ended with an uncaught exception",
-    "130": "the program ended with an uncaught KeyboardInterrupt",
-    "2": "there is no such script or module, there is no Lua that can run it, or the command line is wrong",
-    "other": "that of the program",
+    "2": "there is no such script, no Lua that can run it, or the command line is wrong",
+    "other": "that of python, or of the Lua",
 }
 
 
@@ -46,9 +44,13 @@ def add(commands: Commands) -> None:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("-m", dest="as_module", action="store_true", help="run a module")
     kind.add_argument("-c", dest="as_text", action="store_true", help="run the text of a program")
-    parser.add_argument("script", help="script to run; with -m a module's name, with -c the text")
-    rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments for it")
-    rest.required = False  # so that argparse does not name it as missing
+    parser.add_argument(
+        "program",
+        nargs=argparse.PARSER,  # all from the first one that is no option, a later `--` as well
+        metavar="script",
+        help="what python can run: a script, folder or zip file, or - for standard input; with -m a module's "
+        "name, with -c the text; then the program's arguments",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -2,120 +2,78 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-import types
 
+from .. import _stacksplice
 from .._base.output import fail
 from .install import install
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
-    from importlib.machinery import ModuleSpec
-    from typing import Any
+    from collections.abc import Sequence
 
 
-def _run_code(code: types.CodeType, main: types.ModuleType) -> int:
-    """CODE as the program; reports leave out the frames from here outward."""
+def _interpreter() -> str:
+    """The file of this interpreter, by the name by which it was started if that can be known."""
+    program = os.readlink("/proc/self/exe")
+    same = bool(sys.executable) and os.path.realpath(sys.executable) == program
+    return sys.executable if same else program
+
+
+def _command() -> list[str]:
+    """How this interpreter was started, up to ``-m stacksplice``."""
+    command = sys.orig_argv[: len(sys.orig_argv) - len(sys.argv) + 1]
+    if command[-1:] == ["stacksplice"]:
+        command[-2:] = ["".join(command[-2:])]
+    options, separator, rest = command[-1].rpartition("mstacksplice")
+    if rest or not separator:  # somebody else has started us
+        from subprocess import _args_from_interpreter_flags  # type: ignore[attr-defined]
+
+        return [sys.executable, *_args_from_interpreter_flags()]
+    command[-1:] = [options] if options != "-" else []
+    return command
+
+
+def _environment() -> dict[bytes, bytes]:
+    """That with which this process began: the interpreter will change it again."""
+    with open("/proc/self/environ", "rb") as file:
+        entries = file.read().split(b"\0")
+    return dict(entry.split(b"=", 1) for entry in entries if b"=" in entry)
+
+
+def _loadable(library: str) -> tuple[str, list[str]]:
+    """The path of LIBRARY as LD_PRELOAD can have it, which separates by colons and spaces, and what is to
+    be closed then."""
+    if not any(character in library for character in ": $"):
+        return library, []
+    folder = os.open(os.path.dirname(library), os.O_PATH | os.O_DIRECTORY)
+    os.set_inheritable(folder, True)
+    return f"/proc/self/fd/{folder}/{os.path.basename(library)}", [str(folder)]
+
+
+def _run_python(arguments: Sequence[str], wanted: Sequence[str]) -> int:
+    """Becomes the interpreter that runs the program; src/api/start.c says how install() gets there."""
+    library = os.path.abspath(_stacksplice.__file__)
+    package = os.path.dirname(os.path.dirname(library))
+    preloaded, descriptors = _loadable(library)
     try:
-        exec(code, main.__dict__)
-    except SystemExit:
-        raise
-    except BaseException as exc:
-        # Without this frame, which is not the program's.
-        traceback = exc.__traceback__.tb_next if exc.__traceback__ else None
-        sys.excepthook(type(exc), exc.with_traceback(traceback), traceback)
-        return 130 if isinstance(exc, KeyboardInterrupt) else 1
-    return 0
-
-
-def _main_module() -> types.ModuleType:
-    """A new module __main__, in place of ours."""
-    main = types.ModuleType("__main__")
-    main.__dict__["__builtins__"] = __builtins__
-    sys.modules["__main__"] = main
-    return main
-
-
-def _run_source(source: Callable[[], types.CodeType | None], main: types.ModuleType) -> int:
-    try:
-        code = source()
-    except (SyntaxError, ValueError) as exc:  # as Python shows it: without the compiler's callers
-        sys.excepthook(type(exc), exc.with_traceback(None), None)
-        return 1
-    if code is None:  # an extension, or built in
-        return fail(f"{main.__spec__.name if main.__spec__ else 'this'} has no Python code")
-    return _run_code(code, main)
-
-
-def _run_text(text: str, arguments: Sequence[str], wanted: dict[str, bool]) -> int:
-    sys.argv[:] = ["-c", *arguments]
-    sys.path[0:1] = [""]
-    install(**wanted)
-    return _run_source(lambda: compile(text, "<string>", "exec"), _main_module())
-
-
-def _run_file(path: str, arguments: Sequence[str], wanted: dict[str, bool]) -> int:
-    full = os.path.join(os.getcwd(), path)  # as Python names it, also in tracebacks
-    try:
-        with io.open_code(full) as file:
-            source = file.read()
+        environment = _environment()
+        others = [environment[b"LD_PRELOAD"]] if b"LD_PRELOAD" in environment else []
+        environment[b"LD_PRELOAD"] = b":".join([*others, os.fsencode(preloaded)])
+        environment[b"STACKSPLICE_RUN"] = os.fsencode(f"{' '.join([*wanted, *descriptors])}:{package}")
+        os.execve(_interpreter(), [*_command(), *arguments], environment)
     except OSError as exc:
-        return fail(f"cannot read {path}: {exc.strerror}")
-    main = _main_module()
-    main.__file__ = full
-    sys.argv[:] = [path, *arguments]
-    sys.path[0:1] = [os.path.dirname(os.path.abspath(path))]
-    install(**wanted)
-    return _run_source(lambda: compile(source, full, "exec"), main)
+        return fail(f"cannot start the interpreter: {exc}")
 
 
-def _spec_of(name: str) -> ModuleSpec | str:
-    """The module that `-m NAME` runs, or why there is none."""
-    from importlib.util import find_spec
-
-    if name.startswith("."):
-        return f"{name} is relative, and there is nothing that it is relative to"
-    try:
-        spec = find_spec(name)
-        if spec is not None and spec.submodule_search_locations is not None:
-            spec = find_spec(f"{name}.__main__")
-            if spec is None:
-                return f"{name} is a package without a module __main__"
-    except ModuleNotFoundError as exc:
-        # If the module exists but imports a missing one, that is the module's error.
-        if exc.name is None or not f"{name}.__main__.".startswith(f"{exc.name}."):
-            raise
-        spec = None
-    except ValueError:  # a name that cannot be one
-        spec = None
-    if spec is None:
-        return f"there is no module {name}"
-    return spec if hasattr(spec.loader, "get_code") else f"{name} has no Python code"
-
-
-def _run_module(name: str, arguments: Sequence[str], wanted: dict[str, bool]) -> int:
-    """As runpy does it, whose frames would stand in every report."""
-    sys.argv[:] = [name, *arguments]
-    sys.path[0:1] = [os.getcwd()]
-    install(**wanted)
-    spec = _spec_of(name)
-    if isinstance(spec, str):
-        return fail(spec)
-    loader: Any = spec.loader
-    main = _main_module()
-    main.__dict__.update(
-        __cached__=spec.cached,
-        __file__=spec.origin,
-        __loader__=loader,
-        __package__=spec.parent,
-        __spec__=spec,
-    )
-    sys.argv[0] = spec.origin or name
-    return _run_source(lambda: loader.get_code(spec.name), main)
+def begin(wanted: str) -> None:
+    """Called in the interpreter that runs the program, before that."""
+    options = wanted.split()
+    for descriptor in filter(str.isdigit, options):
+        os.close(int(descriptor))
+    install(crash="crash" in options, locals="locals" in options)
 
 
 _LUAS = ("lua5.4", "lua5.5", "lua5.3", "lua")
@@ -138,7 +96,7 @@ def _lua_command() -> list[str] | None:
     return None
 
 
-def _run_lua(path: str, arguments: Sequence[str], wanted: dict[str, bool]) -> int:
+def _run_lua(path: str, arguments: Sequence[str], wanted: Sequence[str]) -> int:
     """Becomes the standalone Lua: arguments, standard input and exit status are its own."""
     try:
         open(path, "rb").close()
@@ -150,19 +108,20 @@ def _run_lua(path: str, arguments: Sequence[str], wanted: dict[str, bool]) -> in
             f"cannot run {path}: PATH has neither stacksplice-lua nor a Lua ({', '.join(_LUAS)}) that finds "
             "the module stacksplice; install it with luarocks, or name its folder in LUA_CPATH"
         )
-    options = [f"{name} = true" for name, is_wanted in wanted.items() if is_wanted]
-    if options:
+    if wanted:
+        options = [f"{name} = true" for name in wanted]
         command += ["-e", f"require 'stacksplice'.install {{{', '.join(options)}}}"]
     os.execv(command[0], [*command, path, *arguments])
 
 
 def run(options: argparse.Namespace) -> int:
     """What the user named, as Python would run it."""
-    wanted = {"crash": options.crash, "locals": options.locals}
-    if options.as_module:
-        return _run_module(options.script, options.arguments, wanted)
-    if options.as_text:
-        return _run_text(options.script, options.arguments, wanted)
-    if options.script.endswith(".lua"):
-        return _run_lua(options.script, options.arguments, wanted)
-    return _run_file(options.script, options.arguments, wanted)
+    wanted = [name for name in ("crash", "locals") if getattr(options, name)]
+    program = options.program
+    if program[0] == "--":  # which argparse drops from 3.12 on
+        del program[0]
+    if options.as_module or options.as_text:
+        return _run_python(["-m" if options.as_module else "-c", *program], wanted)
+    if program and program[0].endswith(".lua"):
+        return _run_lua(program[0], program[1:], wanted)
+    return _run_python(program, wanted)
