@@ -1,11 +1,15 @@
-"""What a raise that is caught at once costs: alone, and in the states that install() leaves.
+"""What a handled exception costs with install(): where it is raised, some calls further out, and where it
+leaves Python for C, below code of several languages.
 
-The loops run outside of the harness, whose C code would be code of another language on the stack.
+Each row has the price of CPython's event beside it: a callback in C that does nothing.
 
 usage: raise_rows.py [OPTION of the harness...]
 """
 
+import asyncio
+import contextlib
 import ctypes
+import functools
 import json
 import sys
 import time
@@ -14,11 +18,34 @@ import bench_bridge as bridge
 import stacksplice
 from stacksplice._hooks import at_raise
 
-LOOPS = 1000
+LOOPS = 200
 NO_EVENT = "CPython 3.12 and newer have an event for it"
+TOOL = 5
+
+# ---- Programs that handle an exception -----------------------------------------------------------
 
 
-def raises(count):
+def fails():
+    raise ValueError
+
+
+def further_out(calls):
+    """What raises that many calls further in, without C in between."""
+    if calls == 1:
+        return fails
+    inner = further_out(calls - 1)
+    return lambda: inner()
+
+
+def handled(function, count):
+    for _ in range(count):
+        try:
+            function()
+        except ValueError:
+            pass
+
+
+def handled_at_once(count):
     for _ in range(count):
         try:
             raise ValueError
@@ -26,59 +53,37 @@ def raises(count):
             pass
 
 
-def bare():
-    stacksplice.uninstall()
+class Without:
+    def __getattr__(self, name):
+        raise AttributeError(name)
 
 
-def before_others():
-    """As it is until a module of others is loaded: the harness is one."""
-    stacksplice.install()
-    at_raise.end()
+def generator():
+    yield fails()
 
 
-METHODS = {"bare": bare, "install(), no other code loaded": before_others, "install()": stacksplice.install}
+def through_lupa():
+    import lupa
+
+    return lupa.LuaRuntime().eval("function(f) f() end")
 
 
-def measure(row, rounds):
-    """Runs in turn, and a second time for each method: what is new to the interpreter is not timed."""
-    samples = {name: [] for name in METHODS}
-    for _ in range(rounds):
-        for name, switch in METHODS.items():
-            switch()
-            raises(10)
-            begin = time.perf_counter_ns()
-            raises(LOOPS)
-            samples[name].append((time.perf_counter_ns() - begin) / LOOPS)
-    stacksplice.uninstall()
-    for name, values in samples.items():
-        values.sort()
-        p50, p90 = values[len(values) // 2], values[len(values) * 9 // 10]
-        tell(row, name, p50=p50, p90=p90, unit="ns", samples=len(values), frames=0)
+# The name in the row, and what is done so many times.
+HANDLED = {
+    "where it is raised": handled_at_once,
+    "one call out": functools.partial(handled, fails),
+    "three calls out": functools.partial(handled, further_out(3)),
+    "out of sorted()": functools.partial(handled, lambda: sorted([0], key=lambda _: fails())),
+    "out of next()": functools.partial(handled, lambda: next(generator())),
+    "in hasattr()": lambda count, without=Without(): [hasattr(without, "x") for _ in range(count)],
+}
 
 
-def count(row):
-    for name, switch in METHODS.items():
-        switch()
-        raises(100)
-        bridge.count()
-        raises(LOOPS)
-        bridge.counted(row, name, LOOPS)
-    stacksplice.uninstall()
-
-
-def tell(row, method, **values):
-    print(json.dumps({"row": row, "method": method, **values}))
-    sys.stdout.flush()
-
-
-def run(row, rounds):
-    if bridge.counts():
-        count(row)
+def deep(function, frames=40):
+    if frames:
+        deep(function, frames - 1)
     else:
-        measure(row, rounds)
-
-
-# ---- What is on the stack ------------------------------------------------------------------------
+        function()
 
 
 def below_sorted(function):
@@ -99,21 +104,145 @@ def below_qsort(function):
     ctypes.CDLL(None).qsort((ctypes.c_int * 2)(), 2, ctypes.sizeof(ctypes.c_int), compare)
 
 
+def below_lupa(function):
+    through_lupa()(function)
+
+
+def below_lxml(function):
+    from lxml import etree
+
+    etree.FunctionNamespace("urn:x")["f"] = lambda context: (function(), "a")[1]
+    etree.XPath("x:f()", namespaces={"x": "urn:x"})(etree.XML("<a/>"))
+
+
+async def _calls(function):
+    function()
+
+
+def in_asyncio(function):
+    asyncio.run(_calls(function))
+
+
+def in_uvloop(function):
+    import uvloop
+
+    with contextlib.closing(uvloop.new_event_loop()) as loop:
+        loop.run_until_complete(_calls(function))
+
+
+PLACES = {
+    "": lambda function: function(),
+    ", 40 frames deep": deep,
+    ", below sorted()": below_sorted,
+    ", below qsort() of C": below_qsort,
+    ", below lupa": below_lupa,
+    ", below lxml": below_lxml,
+    ", in asyncio": in_asyncio,
+    ", in uvloop": in_uvloop,
+}
+
+# ---- Methods -------------------------------------------------------------------------------------
+
+
+def without():
+    stacksplice.uninstall()
+
+
+def before_others():
+    """As it is until a module of others is loaded: the harness is one."""
+    stacksplice.install()
+    at_raise.end()
+
+
+def empty_event():
+    stacksplice.uninstall()
+    monitoring = sys.monitoring
+    monitoring.use_tool_id(TOOL, "bench")
+    monitoring.register_callback(TOOL, monitoring.events.PY_UNWIND, bridge.nothing)
+    monitoring.set_events(TOOL, monitoring.events.PY_UNWIND)
+
+
+def end_empty_event():
+    if sys.version_info >= (3, 12) and sys.monitoring.get_tool(TOOL) == "bench":
+        sys.monitoring.set_events(TOOL, 0)
+        sys.monitoring.register_callback(TOOL, sys.monitoring.events.PY_UNWIND, None)
+        sys.monitoring.free_tool_id(TOOL)
+
+
+METHODS = {
+    "bare": without,
+    "install(), no other code loaded": before_others,
+    "an empty callback of the event": empty_event,
+    "install()": stacksplice.install,
+}
+WITH_EVENT = ("an empty callback of the event", "install()")
+
+
+def measure(row, program, methods, rounds):
+    """Runs in turn, and a second time for each method: what is new to the interpreter is not timed."""
+    samples = {name: [] for name in methods}
+    for _ in range(rounds):
+        for name, switch in methods.items():
+            switch()
+            program(10)
+            begin = time.perf_counter_ns()
+            program(LOOPS)
+            samples[name].append((time.perf_counter_ns() - begin) / LOOPS)
+            end_empty_event()
+    stacksplice.uninstall()
+    for name, values in samples.items():
+        values.sort()
+        p50, p90 = values[len(values) // 2], values[len(values) * 9 // 10]
+        tell(row, name, p50=p50, p90=p90, unit="ns", samples=len(values), frames=0)
+
+
+def count(row, program, methods):
+    for name, switch in methods.items():
+        switch()
+        program(100)
+        bridge.count()
+        program(LOOPS)
+        bridge.counted(row, name, LOOPS)
+        end_empty_event()
+    stacksplice.uninstall()
+
+
+def tell(row, method, **values):
+    print(json.dumps({"row": row, "method": method, **values}))
+    sys.stdout.flush()
+
+
+def rows():
+    """Each way to handle it at top level, and one call out in each place."""
+    for how, program in HANDLED.items():
+        yield f"Python, an exception handled {how}", PLACES[""], program
+    for where, place in PLACES.items():
+        if where:
+            yield f"Python, an exception handled one call out{where}", place, HANDLED["one call out"]
+
+
 def main():
     bridge.options(sys.argv)
     rounds = 3 if "--tiny" in sys.argv else 51 if "--quick" in sys.argv else 301
+    methods = dict(METHODS)
     if sys.version_info < (3, 12):
-        del METHODS["install()"]
-    for what, call in ("", None), (" below sorted()", below_sorted), (" below qsort() of C", below_qsort):
-        row = f"Python, a raise that is caught{what}"
+        for name in WITH_EVENT:
+            del methods[name]
+    for row, place, program in rows():
         if not bridge.wants(row):
             continue
-        if call is None:
-            run(row, rounds)
-        else:
-            call(lambda row=row: run(row, rounds))
+        try:
+            if bridge.counts():
+                place(functools.partial(count, row, program, methods))
+            else:
+                place(functools.partial(measure, row, program, methods, rounds))
+        except ImportError as error:
+            for name in METHODS:
+                tell(row, name, unavailable=f"{error.name} is not installed")
+            continue
         if sys.version_info < (3, 12):
-            tell(row, "install()", unavailable=NO_EVENT)
+            for name in WITH_EVENT:
+                tell(row, name, unavailable=NO_EVENT)
 
 
 main()

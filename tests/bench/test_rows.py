@@ -46,9 +46,6 @@ ROWS = {
         for frames in (5, 50, 200)
     ]
     + [
-        "Python, a raise that is caught",
-        "Python, a raise that is caught below sorted()",
-        "Python, a raise that is caught below qsort() of C",
         "Python -> Lua -> Python, a raise",
         "Python -> Lua -> Python, a call",
         "border, no error, a call of Python",
@@ -60,6 +57,16 @@ ROWS = {
         f"{languages}, {what} 50 frames"
         for languages in ("Python", "Python and Lua")
         for what in ("a report of", "the first report of a process,")
+    ]
+    + [
+        f"Python, an exception handled {how}"
+        for how in ("where it is raised", "one call out", "three calls out")
+        + ("out of sorted()", "out of next()", "in hasattr()")
+        + tuple(
+            f"one call out, {where}"
+            for where in ("40 frames deep", "below sorted()", "below qsort() of C", "below lupa", "below lxml")
+            + ("in asyncio", "in uvloop")
+        )
     ],
     "lua": [
         f"Lua, {what} {frames} frames" for what in ("error under", "the stack at") for frames in (5, 50, 200)
@@ -85,6 +92,8 @@ MAY_LACK = (
     "built without boost.stacktrace",
     "built without cpptrace",
     "lupa is not installed",
+    "lxml is not installed",
+    "uvloop is not installed",
     "py-spy is not installed",
     "pystack is not installed",
     "gdb is not installed",

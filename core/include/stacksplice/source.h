@@ -304,6 +304,22 @@ STACKSPLICE_API stacksplice_hresult stacksplice_capture_ends(const void *frame_a
                                                              uintptr_t *frames, uint32_t *captured);
 
 /*
+ * Store the native frames between two places on the calling thread's stack: those outside of the
+ * frame that holds INNER and inside of the one that holds OUTER, the innermost first, as they stand in
+ * a stack.  No source is asked, and no more of the stack is walked than that.
+ *
+ * Returns S_OK when FRAMES holds all of them; S_FALSE when it has no room for the others, or when
+ * nothing is known of them: the walk does not get to OUTER by unwind data, on this stack.
+ * Errors: E_POINTER.
+ * [own: caller's array | thread: any | alloc: first capture of a thread | signal: as
+ * stacksplice_capture]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_native_between(const void *inner, const void *outer,
+                                                               uint32_t max_frames,
+                                                               uintptr_t *frames,
+                                                               uint32_t *captured);
+
+/*
  * Copy a stack of COUNT elements to OUT, which has room for MAX_FRAMES and may be FRAMES itself.  A
  * longer stack is cut as stacksplice_capture_ends does.  Returns the number of elements in OUT.
  * [own: caller's arrays | thread: any | alloc: no | signal: yes]

@@ -197,6 +197,8 @@ static void thread_ends(void *value)
     mine = NULL;
     ss_unwind_trim(&scratch->unwind, true);
     ss_plans_clear(&scratch->plans);
+    ss_answers_free(scratch->answers);
+    scratch->answers = NULL;
     drop_splices(scratch);
     drop_tokens(scratch);
     atomic_store(&scratch->owner, 0);

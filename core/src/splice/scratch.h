@@ -9,6 +9,10 @@
 
 #include <stdatomic.h>
 
+/* between.c: what stacksplice_native_between found last. */
+typedef struct ss_answers ss_answers;
+void ss_answers_free(ss_answers *answers);
+
 typedef struct ss_scratch {
     _Alignas(64) ss_unwind unwind; /* threads share no cache line */
     ss_splice *splices;
@@ -19,6 +23,7 @@ typedef struct ss_scratch {
     uint32_t token_capacity;
     uint32_t source_ends[SS_MAX_SOURCES];
     ss_plans plans;
+    ss_answers *answers;    /* NULL until the first */
     _Atomic bool in_use;    /* (ATOMIC) by a capture: its pointers may dangle */
     _Atomic uint64_t owner; /* (ATOMIC) by a capture: its pointers may dangle */
 } ss_scratch;

@@ -109,7 +109,6 @@ PyMethodDef sspy_functions[] = {
     {"_redact", sspy_redact, METH_VARARGS, NULL},
     {"_redact_name", sspy_redact_name, METH_O, NULL},
     {"_raised", (PyCFunction)(void (*)(void))sspy_raised, METH_FASTCALL, NULL},
-    {"_raised_below", (PyCFunction)(void (*)(void))sspy_raised_below, METH_FASTCALL, NULL},
     {"_ends_here", sspy_ends_here, METH_O, NULL},
     {"_lupa_attach", sspy_lupa_attach, METH_VARARGS, NULL},
     {"_lupa_existing", sspy_lupa_existing, METH_O, NULL},

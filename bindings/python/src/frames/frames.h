@@ -74,10 +74,6 @@ bool sspy_chain_has_owned(void);
    none. */
 const void *sspy_loop_marker(void);
 
-/* Whether code that is not Python called the running frames, and was called from Python itself.  It
-   may be true where nobody knows: the answer takes few steps. */
-bool sspy_chain_is_nested(void);
-
 /* A live frame, by the address of its data, and the token to show for it; 0: the token of its
    current place. */
 typedef struct sspy_replaced_frame {

@@ -6,8 +6,7 @@
 #include "frames/token_cache.h"
 
 enum {
-    MAX_LEARNED = 256, /* places put into the table of tokens at once */
-    MAX_NEAR = 128     /* frames of one loop, beyond which we do not look for its end */
+    MAX_LEARNED = 256 /* places put into the table of tokens at once */
 };
 
 /* Set by sspy_replace. */
@@ -61,37 +60,6 @@ bool sspy_chain_has_owned(void)
         live = sspy_frame_previous(live);
     }
     return false;
-}
-
-/* 3.13 on: after the running loop's entry frame another loop's frames follow, or the chain ends. */
-static bool is_nested_by_entries(uintptr_t frame)
-{
-    int steps = 0;
-
-    while (frame && steps < MAX_NEAR && sspy_frame_owner(frame) < SSPY_FRAME_OF_C) {
-        frame = sspy_frame_previous(frame);
-        steps++;
-    }
-    if (steps == MAX_NEAR)
-        return true;
-    frame = frame ? sspy_frame_previous(frame) : 0;
-    return frame && sspy_frame_owner(frame) < SSPY_FRAME_OF_C;
-}
-
-bool sspy_chain_is_nested(void)
-{
-    const sspy_layout *layout;
-    uintptr_t head;
-
-    if (sspy_layout_reason())
-        return false;
-    layout = sspy_layout_now();
-    head = sspy_word((uintptr_t)PyThreadState_Get(), layout->head);
-    if (!layout->cframe)
-        return is_nested_by_entries(head);
-    /* The outermost _PyCFrame belongs to the thread state, not to a loop. */
-    head = head ? sspy_word(head, layout->cframe_previous) : 0;
-    return head && sspy_word(head, layout->cframe_previous);
 }
 
 const void *sspy_loop_marker(void)

@@ -1,93 +1,112 @@
 /*
- * Whether code of another language called Python here.  Each raise below a call from C asks, so the
- * answer is found by addresses alone: native frames that lie between two of Python's own code.
+ * Whose code native frames are in: Python's own, or that of another language.  Each exception that
+ * leaves a loop of the interpreter asks, so the answer is found by addresses and names of binaries,
+ * without a search of symbols, and nothing is kept by address.
  */
 #include "stack/stack.h"
 
-#include <stacksplice/winrt/rtlsupportapi.h>
-
 #include <dlfcn.h>
+#include <link.h>
 #include <string.h>
 
-enum {
-    PAGE_BITS = 12,
-    OWNER_BITS = 2,
-    PAGES = 512, /* in the table; a power of two */
-    MOST = 1024  /* native frames that are looked at */
-};
+typedef enum owner { UNKNOWN, PYTHON, ASYNCIO, OTHERS } owner;
 
-typedef enum owner { UNKNOWN, PYTHON, OTHERS } owner;
+/* A loaded binary. */
+typedef struct binary {
+    uintptr_t begin, end; /* END 0: unknown */
+    const char *path;
+} binary;
 
-/*
- * Pages whose owner is known: the loader takes long.  Python's own code is never unloaded.  Where
- * that of others was, and Python's is now, a stack is taken in vain.
- */
-static atomic_uintptr_t pages[PAGES]; /* (ATOMIC) a page's number and its owner, or 0 */
+#ifdef DLFO_STRUCT_HAS_EH_DBASE /* glibc 2.35 */
+static bool find_binary(uintptr_t ip, binary *found)
+{
+    struct dl_find_object object;
+
+    if (_dl_find_object((void *)ip, &object))
+        return false;
+    *found = (binary){(uintptr_t)object.dlfo_map_start, (uintptr_t)object.dlfo_map_end,
+                      object.dlfo_link_map->l_name};
+    return true;
+}
+#else
+static bool find_binary(uintptr_t ip, binary *found)
+{
+    Dl_info info;
+
+    if (!dladdr((const void *)ip, &info) || !info.dli_fname)
+        return false;
+    *found = (binary){(uintptr_t)info.dli_fbase, 0, info.dli_fname};
+    return true;
+}
+#endif
 
 static bool begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Whether this binary is a part of Python: a module of its library, greenlet, or ours.  Not so
-   _ctypes, whose calls are those of other languages. */
-static bool is_pythons_file(const char *path)
+/* A module of Python's library, greenlet, or ours.  Not so _ctypes, whose calls are those of other
+   languages. */
+static owner owner_by_path(const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
 
     if (begins(name, "_stacksplice.") || begins(name, "libstacksplice") ||
         begins(name, "_greenlet."))
-        return true;
-    return strstr(path, "/lib-dynload/") && !begins(name, "_ctypes.");
-}
-
-static owner look_up(uintptr_t ip)
-{
-    Dl_info here, python;
-
-    if (!dladdr((const void *)ip, &here) || !here.dli_fname)
-        return UNKNOWN; /* made at run time: its callers tell */
-    if (dladdr(&PyType_Type, &python) && python.dli_fbase == here.dli_fbase)
         return PYTHON;
-    return is_pythons_file(here.dli_fname) ? PYTHON : OTHERS;
+    if (!strstr(path, "/lib-dynload/") || begins(name, "_ctypes."))
+        return OTHERS;
+    return begins(name, "_asyncio.") ? ASYNCIO : PYTHON;
 }
 
-/* Whose code the call before ADDRESS is in. */
+/* Python's own binary, which is never unloaded.  Interpreters with own locks find the same. */
+static atomic_uintptr_t python_begin, python_end;
+
+static uintptr_t find_python(void)
+{
+    binary python;
+
+    if (!find_binary((uintptr_t)&PyType_Type, &python))
+        return 0;
+    atomic_store_explicit(&python_end, python.end, memory_order_relaxed);
+    atomic_store_explicit(&python_begin, python.begin, memory_order_relaxed);
+    return python.begin;
+}
+
+/* Whose code the call before ADDRESS is in; UNKNOWN: made at run time, its callers tell. */
 static owner owner_of(uintptr_t address)
 {
-    uintptr_t ip = address - 1, page = ip >> PAGE_BITS;
-    atomic_uintptr_t *place = &pages[page % PAGES];
-    uintptr_t known = atomic_load_explicit(place, memory_order_relaxed);
-    owner found;
+    uintptr_t python = atomic_load_explicit(&python_begin, memory_order_relaxed);
+    binary here;
 
-    if (known >> OWNER_BITS == page)
-        return (owner)(known & ((1 << OWNER_BITS) - 1));
-    found = look_up(ip);
-    if (found != UNKNOWN)
-        atomic_store_explicit(place, page << OWNER_BITS | found, memory_order_relaxed);
-    return found;
+    if (!python)
+        python = find_python();
+    if (!find_binary(address - 1, &here))
+        return UNKNOWN;
+    return here.begin == python ? PYTHON : owner_by_path(here.path);
+}
+
+static inline bool is_in_python(uintptr_t address)
+{
+    return address > atomic_load_explicit(&python_begin, memory_order_relaxed) &&
+           address <= atomic_load_explicit(&python_end, memory_order_relaxed);
 }
 
 bool sspy_is_foreign_code(uintptr_t address)
 {
-    return owner_of(address) == OTHERS;
+    return !is_in_python(address) && owner_of(address) == OTHERS;
 }
 
-bool sspy_foreign_code_called(void)
+sspy_way sspy_way_through(const uintptr_t *frames, uint32_t count, bool ends_tasks)
 {
-    PVOID frames[MOST];
-    unsigned count = RtlCaptureStackBackTrace(0, MOST, frames, NULL);
-    bool foreign = false;
+    for (uint32_t i = 0; i < count; i++) {
+        owner whose = is_in_python(frames[i]) ? PYTHON : owner_of(frames[i]);
 
-    /* The outermost frame started the program or the thread: the C library, between it and main(),
-       did not call Python for another language. */
-    for (unsigned i = 0; i + 1 < count; i++) {
-        owner whose = owner_of((uintptr_t)frames[i]);
-
-        if (foreign && whose == PYTHON)
-            return true;
-        foreign |= whose == OTHERS;
+        if (whose == OTHERS)
+            return SSPY_OF_OTHERS;
+        if (whose == ASYNCIO && !ends_tasks)
+            return SSPY_KEPT_BY_TASK;
     }
-    return count == MOST; /* what is further out is not known */
+    return SSPY_PYTHONS_OWN;
 }

@@ -50,6 +50,15 @@ bool sspy_frame_has_run(PyFrameObject *frame, const PyCodeObject *code)
     return PyFrame_GetLasti(frame) > (code->_co_firsttraceable + 1) * SSPY_CODE_UNIT;
 }
 
+bool sspy_entry_is_made(const PyTracebackObject *entry)
+{
+    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
+    bool made = !sspy_frame_has_run(entry->tb_frame, code);
+
+    Py_DECREF(code);
+    return made;
+}
+
 /* Whether FRAME records its caller, or that it has none.  Without memory the answer is false, and
    an exception is set. */
 static bool tells_caller(PyFrameObject *frame)
@@ -89,6 +98,19 @@ static bool are_apart(PyFrameObject *inner, PyFrameObject *outer)
 
     PyErr_Clear();
     return apart;
+}
+
+bool sspy_called_inner(const PyTracebackObject *entry, const PyTracebackObject *inner)
+{
+    PyCodeObject *code = PyFrame_GetCode(inner->tb_frame);
+    PyFrameObject *back = PyFrame_GetBack(inner->tb_frame);
+    /* A coroutine may have forgotten its caller, which is the one in the traceback then. */
+    bool forgot = !back && code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
+
+    PyErr_Clear();
+    Py_XDECREF(back);
+    Py_DECREF(code);
+    return forgot || back == entry->tb_frame;
 }
 
 uintptr_t sspy_seam_inside(const PyTracebackObject *entry)

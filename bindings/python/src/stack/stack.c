@@ -136,6 +136,7 @@ typedef struct passed_frames {
     sspy_replaced_frame *live; /* malloc; each frame once */
     uint32_t ended_count, live_count;
     bool after_seam; /* the last of ENDED is a seam */
+    PyObject *leaving; /* the exception, at a border; else NULL */
 } passed_frames;
 
 /* An exception that is raised again where it was caught has two entries of one frame.  The inner
@@ -204,6 +205,28 @@ static void add_seam(passed_frames *passed, const PyTracebackObject *entry)
     passed->after_seam = true;
 }
 
+/* At a border: what ended between ENTRY and the next inner frame.  These are the native frames that
+   were noted then, or a seam, or the mark where something is missing. */
+static void add_left(passed_frames *passed, const PyTracebackObject *entry, bool owned)
+{
+    const PyTracebackObject *inner = entry->tb_next;
+    const uintptr_t *frames;
+    uint32_t count;
+
+    while (inner && sspy_entry_is_made(inner))
+        inner = inner->tb_next;
+    if (!inner || sspy_frame_live(inner->tb_frame, owned))
+        return;
+    count = sspy_left_at(passed->leaving, inner, &frames);
+    for (uint32_t i = count; i > 0; i--)
+        add_token(passed, frames[i - 1]);
+    if (count)
+        passed->after_seam = false;
+    add_seam(passed, entry);
+    if (!count && !passed->after_seam && !sspy_called_inner(entry, inner))
+        add_token(passed, sspy_mark());
+}
+
 static size_t count_entries(const path *p)
 {
     size_t entries = 0;
@@ -224,14 +247,18 @@ static int read_path(const path *p, passed_frames *passed)
     for (PyTracebackObject *entry = first_entry(&c, p); entry; entry = next_entry(&c)) {
         const void *data;
 
-        if (is_repeated(entry))
+        /* At a border, entries of C code wait for sspy_place_made. */
+        if (is_repeated(entry) || (passed->leaving && sspy_entry_is_made(entry)))
             continue;
         data = sspy_frame_live(entry->tb_frame, owned);
         if (data && add_live(passed, data, entry, entries))
             return -1;
         if (!data)
             add_ended(passed, entry);
-        add_seam(passed, entry);
+        if (passed->leaving)
+            add_left(passed, entry, owned);
+        else
+            add_seam(passed, entry);
     }
     passed->ended_count -= passed->after_seam; /* nothing that ended is inside of it */
     shorten_ended(passed);
@@ -278,27 +305,25 @@ int sspy_raised_at(sspy_state *state, PyObject *exc, const uintptr_t *frames, ui
     return failed;
 }
 
-int sspy_stack_of(sspy_state *state, PyObject *exc, const sspy_step *outer, const void *above,
-                  sspy_room *room, uint32_t *count)
+static int stack_of(sspy_state *state, PyObject *exc, const path *p, const void *above,
+                    bool at_border, sspy_room *room, uint32_t *count)
 {
     uintptr_t *frames = room->frames;
     /* The inner end keeps as many as the inner end of the whole stack. */
-    passed_frames passed = {.ended = frames, .most = room->limit + 2};
-    path p;
-    int failed;
+    passed_frames passed = {
+        .ended = frames, .most = room->limit + 2, .leaving = at_border ? exc : NULL};
+    int failed = read_path(p, &passed);
 
-    begin_path(&p, exc, outer);
-    failed = read_path(&p, &passed);
     if (!failed) {
         sspy_replacement wanted = {.frames = passed.live, .count = passed.live_count};
 
         *count = passed.ended_count;
-        if (!p.arrives && !wanted.count) {
+        if (!p->arrives && !wanted.count) {
             /* The callers of these frames are unknown. */
             frames[*count] = sspy_gap(*count ? SSPY_CAUGHT_BEFORE : SSPY_NEVER_RAISED);
             *count += 1;
         } else {
-            if (*count)
+            if (*count && !at_border)
                 frames[(*count)++] = sspy_mark();
             *count += wanted.count ? sspy_capture_from(__builtin_frame_address(0), &wanted,
                                                        room->limit, frames + *count)
@@ -308,6 +333,28 @@ int sspy_stack_of(sspy_state *state, PyObject *exc, const sspy_step *outer, cons
         *count = stacksplice_copy_ends(frames, *count, room->limit, frames);
     }
     free(passed.live);
+    return failed;
+}
+
+int sspy_stack_of(sspy_state *state, PyObject *exc, const sspy_step *outer, const void *above,
+                  sspy_room *room, uint32_t *count)
+{
+    path p;
+    int failed;
+
+    begin_path(&p, exc, outer);
+    failed = stack_of(state, exc, &p, above, false, room, count);
+    end_path(&p);
+    return failed;
+}
+
+int sspy_stack_at_border(sspy_state *state, PyObject *exc, sspy_room *room, uint32_t *count)
+{
+    path p;
+    int failed;
+
+    begin_path(&p, exc, NULL);
+    failed = stack_of(state, exc, &p, NULL, true, room, count);
     end_path(&p);
     return failed;
 }

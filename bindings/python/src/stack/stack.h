@@ -46,6 +46,8 @@ typedef struct sspy_step {
  */
 int sspy_stack_of(sspy_state *state, PyObject *exc, const sspy_step *outer, const void *above,
                   sspy_room *room, uint32_t *count);
+/* The same for EXC while it leaves the innermost frame: what it left before is known. */
+int sspy_stack_at_border(sspy_state *state, PyObject *exc, sspy_room *room, uint32_t *count);
 /* Keep the stack of EXC, which has none yet: its traceback, and FRAMES outward of that, where it is
    now.  -1 with a MemoryError. */
 int sspy_raised_at(sspy_state *state, PyObject *exc, const uintptr_t *frames, uint32_t count);
@@ -57,18 +59,30 @@ uintptr_t sspy_seam_inside(const PyTracebackObject *entry);
 int sspy_keep_raised(sspy_interp *interp, PyObject *exc, sspy_room *room, uint32_t count);
 /* Whether FRAME, whose code is CODE, did a step. */
 bool sspy_frame_has_run(PyFrameObject *frame, const PyCodeObject *code);
+/* Whether ENTRY stands for a function of C code, as Cython makes them: its frame never ran. */
+bool sspy_entry_is_made(const PyTracebackObject *entry);
+/* Whether nothing speaks against it that the frame of ENTRY called that of INNER. */
+bool sspy_called_inner(const PyTracebackObject *entry, const PyTracebackObject *inner);
 /* The callback of sys.monitoring for RAISE: keeps the stack in the ties. */
 PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
-/* ---- Code of other languages (foreign_code.c, at_raise.c) -------------------------------------*/
+/* ---- Borders to code of other languages (border.c, foreign_code.c) ----------------------------*/
 
+/* Add `_unwound` to MODULE: the callback of sys.monitoring for PY_UNWIND.  It keeps the stack of an
+   exception that leaves Python for code of another language. */
+int sspy_add_unwound(PyObject *module);
+/* The native frames, at least one, that EXC left in this thread just outside of the frame with the
+   entry HEAD of its traceback; 0: none are known.  *FRAMES is borrowed until the next exception. */
+uint32_t sspy_left_at(const PyObject *exc, const PyTracebackObject *head,
+                      const uintptr_t **frames);
 /* Whether the call before ADDRESS, a native frame's element, is in a binary that is not Python's.
  */
 bool sspy_is_foreign_code(uintptr_t address);
-/* Whether such code is on the stack with Python on both sides. */
-bool sspy_foreign_code_called(void);
-/* sspy_raised for exceptions below such code. */
-PyObject *sspy_raised_below(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+/* Where an exception gets on its way outward through native FRAMES: to code of others, nowhere
+   because a task of asyncio keeps it, or through Python's own code.  ENDS_TASKS: no task keeps it.
+ */
+typedef enum sspy_way { SSPY_PYTHONS_OWN, SSPY_KEPT_BY_TASK, SSPY_OF_OTHERS } sspy_way;
+sspy_way sspy_way_through(const uintptr_t *frames, uint32_t count, bool ends_tasks);
 
 /* ---- Tasks that wait (awaiting.c) -------------------------------------------------------------*/
 

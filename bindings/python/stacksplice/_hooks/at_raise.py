@@ -35,18 +35,19 @@ if hasattr(os, "register_at_fork"):
 def begin() -> None:
     """Have the stack of each exception taken where it is raised."""
     with _lock:
-        _take_tool(_stacksplice._raised)
+        _take_tool("RAISE", _stacksplice._raised)
 
 
 def begin_below_others() -> None:
-    """The same where code of another language may have called Python, if that can be had: without,
-    what the exception shows at the border must do."""
+    """Have it taken where the exception leaves Python for code of another language, if that can be had:
+    without, what the exception shows at the border must do."""
     if sys.version_info < (3, 12):
         return
     with _lock:
         if _tool is None:
             try:
-                _take_tool(_stacksplice._raised_below)
+                # Not RAISE: most exceptions are handled in the frame that raises them, and leave none.
+                _take_tool("PY_UNWIND", _stacksplice._unwound)
             except RuntimeError:
                 pass
 
@@ -57,7 +58,7 @@ def end() -> None:
         _give_tool_back()
 
 
-def _take_tool(callback: Callable[[CodeType, int, BaseException], None]) -> None:
+def _take_tool(event: str, callback: Callable[[CodeType, int, BaseException], None]) -> None:
     global _tool
     if sys.version_info < (3, 12):
         version = sys.version.partition(" ")[0]
@@ -66,19 +67,28 @@ def _take_tool(callback: Callable[[CodeType, int, BaseException], None]) -> None
         )
     monitoring = sys.monitoring
     if _tool is not None and monitoring.get_tool(_tool) == _TOOL_NAME:
-        monitoring.register_callback(_tool, monitoring.events.RAISE, callback)
+        _listen(_tool, event, callback)
         return
     for tool in _TOOLS:
         try:
             monitoring.use_tool_id(tool, _TOOL_NAME)
         except ValueError:  # in use
             continue
-        monitoring.register_callback(tool, monitoring.events.RAISE, callback)
-        monitoring.set_events(tool, monitoring.events.RAISE)
+        _listen(tool, event, callback)
         _tool = tool
         return
     holders = ", ".join(f"{tool} by {monitoring.get_tool(tool)!r}" for tool in sorted(_TOOLS))
     raise RuntimeError(f"capture_at_raise needs a free sys.monitoring tool id; already in use: {holders}")
+
+
+def _listen(tool: int, event: str, callback: Callable[[CodeType, int, BaseException], None] | None) -> None:
+    """Have CALLBACK, and no other of ours, called for EVENT."""
+    if sys.version_info >= (3, 12):
+        monitoring = sys.monitoring
+        for name in ("RAISE", "PY_UNWIND"):
+            number = getattr(monitoring.events, name)
+            monitoring.register_callback(tool, number, callback if name == event else None)
+        monitoring.set_events(tool, getattr(monitoring.events, event))
 
 
 def _give_tool_back() -> None:
@@ -88,6 +98,5 @@ def _give_tool_back() -> None:
         return
     monitoring = sys.monitoring
     if monitoring.get_tool(tool) == _TOOL_NAME:
-        monitoring.set_events(tool, 0)
-        monitoring.register_callback(tool, monitoring.events.RAISE, None)
+        _listen(tool, "NO_EVENTS", None)
         monitoring.free_tool_id(tool)

@@ -1,0 +1,247 @@
+/*
+ * Stacks at borders to code of other languages.
+ *
+ * sys.monitoring (3.12 on) calls `_unwound` in each Python frame that an exception leaves, while
+ * the frame and all native frames outside of it are still there.  Native frames end only where the
+ * exception leaves a loop of the interpreter: every other frame is passed by after a few loads.
+ * Where code of another language called the loop, the stack is taken.  The frames that the
+ * exception left before are in its traceback.  The native ones between them, by which Python's own
+ * C code had called an inner loop, were noted when that loop was left.
+ */
+#include "frames/live.h"
+#include "stack/stack.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <structmember.h>
+
+/* ---- Notes ------------------------------------------------------------------------------------*/
+
+enum { NOTES = 16, NOTED_FRAMES = 24 };
+
+/* Native frames of Python's own code that EXC left when HEAD was its whole traceback. */
+typedef struct note {
+    const void *exc, *head; /* compared only */
+    uint32_t count;
+    uintptr_t frames[NOTED_FRAMES];
+} note;
+
+/* Of one exception: the first frame that the next one leaves ends them. */
+typedef struct notes {
+    unsigned count; /* also of those that later ones have replaced */
+    note last[NOTES];
+} notes;
+
+static _Thread_local notes *mine; /* NULL until the thread needs them */
+static pthread_key_t owner;       /* frees them at the thread's end */
+static pthread_once_t owner_made = PTHREAD_ONCE_INIT;
+static bool has_owner;
+
+static void make_owner(void)
+{
+    has_owner = pthread_key_create(&owner, free) == 0;
+}
+
+/* NULL without memory. */
+static notes *make_notes(void)
+{
+    (void)pthread_once(&owner_made, make_owner);
+    if (has_owner && (mine = calloc(1, sizeof *mine)) && pthread_setspecific(owner, mine)) {
+        free(mine);
+        mine = NULL;
+    }
+    return mine;
+}
+
+static void keep_note(PyObject *exc, const uintptr_t *frames, uint32_t count)
+{
+    notes *n = mine ? mine : make_notes();
+    note *here;
+
+    if (!n)
+        return;
+    here = &n->last[n->count++ % NOTES];
+    here->exc = exc;
+    here->head = ((PyBaseExceptionObject *)exc)->traceback;
+    here->count = count;
+    memcpy(here->frames, frames, count * sizeof *frames);
+}
+
+uint32_t sspy_left_at(const PyObject *exc, const PyTracebackObject *head, const uintptr_t **frames)
+{
+    for (unsigned i = 0; mine && i < mine->count && i < NOTES; i++)
+        if (mine->last[i].head == head && mine->last[i].exc == exc) {
+            *frames = mine->last[i].frames;
+            return mine->last[i].count;
+        }
+    return 0;
+}
+
+/* Whether EXC is in its first frame that ran.  The addresses of what other exceptions left may be
+   used again by now. */
+static bool is_new(PyObject *exc)
+{
+    const PyTracebackObject *head =
+        (PyTracebackObject *)((PyBaseExceptionObject *)exc)->traceback;
+    const PyTracebackObject *entry = head ? head->tb_next : NULL;
+
+    while (entry && sspy_entry_is_made(entry))
+        entry = entry->tb_next;
+    return !entry;
+}
+
+/* ---- Leaving a loop ---------------------------------------------------------------------------*/
+
+/* The loop around the running one, as an address on its stack; NULL if there is none. */
+static const void *outer_marker(const sspy_layout *layout, uintptr_t marker)
+{
+    uintptr_t outer;
+
+    if (layout->cframe) {
+        outer = sspy_word(marker, layout->cframe_previous);
+    } else {
+        outer = sspy_word(marker, layout->frame_previous);
+        for (int steps = 0; outer && steps < SSPY_MAX_CHAIN; steps++) {
+            if (sspy_frame_owner(outer) >= SSPY_FRAME_OF_C)
+                break;
+            outer = sspy_frame_previous(outer);
+        }
+    }
+    return (const void *)outer;
+}
+
+/* Loops and generators end with these; they are no errors, and frequent. */
+static bool is_end_of_iteration(PyObject *exc)
+{
+    PyObject *type = (PyObject *)Py_TYPE(exc);
+
+    return type == PyExc_StopIteration || type == PyExc_StopAsyncIteration ||
+           type == PyExc_GeneratorExit;
+}
+
+/* Of the exceptions of a task the loop raises only these again. */
+static bool ends_tasks(PyObject *exc)
+{
+    return PyErr_GivenExceptionMatches(exc, PyExc_KeyboardInterrupt) ||
+           PyErr_GivenExceptionMatches(exc, PyExc_SystemExit);
+}
+
+/* Without memory, or for an exception that can carry no ties, its traceback must do. */
+static void take_stack(sspy_interp *interp, PyObject *exc)
+{
+    uint32_t count = 0;
+    sspy_room room;
+
+    if (sspy_room_begin(&room, stacksplice_max_frames()) == 0) {
+        if (sspy_stack_at_border(interp->module_state, exc, &room, &count) == 0)
+            (void)sspy_keep_raised(interp, exc, &room, count);
+        sspy_room_end(&room);
+    }
+    PyErr_Clear();
+}
+
+static __attribute__((noinline)) void leave_loop(const sspy_layout *layout, uintptr_t marker,
+                                                 PyObject *exc)
+{
+    const void *outer = outer_marker(layout, marker);
+    uintptr_t frames[NOTED_FRAMES];
+    sspy_interp *interp;
+    sspy_ties *ties;
+    uint32_t count;
+
+    if (is_end_of_iteration(exc) || (uintptr_t)outer <= marker)
+        return;
+    /* If not all of them are known, code of others may be among them. */
+    if (stacksplice_native_between((const void *)marker, outer, NOTED_FRAMES, frames, &count) ==
+        S_OK) {
+        sspy_way way = sspy_way_through(frames, count, false);
+
+        if (way == SSPY_KEPT_BY_TASK && ends_tasks(exc))
+            way = sspy_way_through(frames, count, true);
+        if (way == SSPY_PYTHONS_OWN && count)
+            keep_note(exc, frames, count);
+        if (way != SSPY_OF_OTHERS)
+            return;
+    }
+    interp = sspy_interp_current();
+    ties = interp ? sspy_ties_of(interp, exc) : NULL;
+    if (interp && interp->module_state &&
+        !(ties && (ties->raised || ties->core.exception || ties->core.error)))
+        take_stack(interp, exc);
+}
+
+/* The marker of the running loop if its outermost frame is the innermost one, and a frame of
+   another loop called it; else 0. */
+static inline uintptr_t left_loop(const sspy_layout *layout)
+{
+    uintptr_t head = sspy_word((uintptr_t)PyThreadState_Get(), layout->head);
+    uintptr_t frame = layout->cframe ? sspy_word(head, layout->cframe_current) : head;
+    uintptr_t entry = frame ? sspy_word(frame, layout->frame_previous) : 0;
+
+    if (!entry || *(const unsigned char *)(entry + layout->frame_owner) < SSPY_FRAME_OF_C ||
+        !sspy_word(entry, layout->frame_previous))
+        return 0;
+    return layout->cframe ? head : entry;
+}
+
+/* ---- The callback -----------------------------------------------------------------------------*/
+
+/* A callable whose call is this function and nothing around it: around a built-in function the
+   interpreter does half as much again. */
+typedef struct callback {
+    PyObject_HEAD vectorcallfunc call;
+} callback;
+
+static PyObject *unwound(PyObject *self, PyObject *const *arguments, size_t count, PyObject *names)
+{
+    const sspy_verdict *verdict = atomic_load_explicit(&sspy_layout_verdict, memory_order_acquire);
+    uintptr_t marker;
+
+    (void)self;
+    if (PyVectorcall_NARGS(count) != 3 || names || !PyExceptionInstance_Check(arguments[2])) {
+        PyErr_SetString(PyExc_TypeError, "_unwound() takes a code object, an offset, an exception");
+        return NULL;
+    }
+    if (mine && mine->count && is_new(arguments[2]))
+        mine->count = 0;
+    if (verdict && !verdict->reason[0] && (marker = left_loop(&verdict->layout)) != 0)
+        leave_loop(&verdict->layout, marker, arguments[2]);
+    Py_RETURN_NONE;
+}
+
+static void callback_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+int sspy_add_unwound(PyObject *module)
+{
+    PyMemberDef members[] = {
+        {"__vectorcalloffset__", T_PYSSIZET, offsetof(callback, call), READONLY, NULL},
+        {NULL, 0, 0, 0, NULL}};
+    PyType_Slot slots[] = {{Py_tp_dealloc, callback_dealloc},
+                           {Py_tp_call, PyVectorcall_Call},
+                           {Py_tp_members, members},
+                           {0, NULL}};
+    PyType_Spec spec = {.name = "stacksplice._stacksplice.Unwound",
+                        .basicsize = sizeof(callback),
+                        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL |
+                                 Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+                        .slots = slots};
+    PyTypeObject *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    callback *object = type ? (callback *)type->tp_alloc(type, 0) : NULL;
+    int failed = -1;
+
+    if (object) {
+        object->call = unwound;
+        failed = PyModule_AddObjectRef(module, "_unwound", (PyObject *)object);
+    }
+    Py_XDECREF(object);
+    Py_XDECREF(type);
+    return failed;
+}
