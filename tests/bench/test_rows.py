@@ -64,7 +64,13 @@ ROWS = {
         + ("out of sorted()", "out of next()", "in hasattr()")
         + tuple(
             f"one call out, {where}"
-            for where in ("40 frames deep", "below sorted()", "below qsort() of C", "below lupa", "below lxml")
+            for where in (
+                "40 frames deep",
+                "below sorted()",
+                "below qsort() of C",
+                "below lupa",
+                "below lxml",
+            )
             + ("in asyncio", "in uvloop")
         )
     ],

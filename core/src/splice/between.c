@@ -10,29 +10,10 @@
 #include "splice/scratch.h"
 #include "unwind/unloads.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* Our own frames and the caller's, up to INNER; an interpreter puts some in between. */
-enum { FRAMES_INSIDE = 16, ANSWERS = 8, WORDS = 32, FRAMES = 24 };
-
-typedef struct word {
-    uintptr_t distance, value;
-} word;
-
-typedef struct answer {
-    uintptr_t span; /* from INNER to OUTER; 0: none yet */
-    uint32_t word_count, frame_count;
-    word words[WORDS];
-    uintptr_t frames[FRAMES];
-} answer;
-
-struct ss_answers {
-    uint64_t modules; /* ss_modules_generation when they were found */
-    uint32_t next;    /* to be replaced */
-    answer of[ANSWERS];
-};
+enum { FRAMES_INSIDE = 16 };
 
 typedef struct question {
     uintptr_t inner, outer;
@@ -79,7 +60,7 @@ static bool answer_by_walk(ss_unwind *unwind, const void *above, const question 
 /* ---- Kept answers -----------------------------------------------------------------------------*/
 
 typedef struct keeper {
-    answer *kept;
+    ss_answer *kept;
     const question *q;
     bool refused;
 } keeper;
@@ -91,33 +72,22 @@ static void keep_word(void *data, uintptr_t address, uintptr_t value)
     /* Where the frame that holds OUTER ends is of no interest. */
     if (address >= k->q->outer)
         return;
-    if (address <= k->q->inner || k->kept->word_count == WORDS)
+    if (address <= k->q->inner || k->kept->word_count == SS_ANSWER_WORDS)
         k->refused = true;
     else
-        k->kept->words[k->kept->word_count++] = (word){address - k->q->inner, value};
-}
-
-/* The memory of a thread's answers; NULL without. */
-static ss_answers *make_answers(ss_scratch *scratch)
-{
-    int before = errno;
-    void *made = mmap(NULL, sizeof *scratch->answers, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    errno = before;
-    return scratch->answers = made == MAP_FAILED ? NULL : made;
+        k->kept->words[k->kept->word_count++] = (ss_answer_word){address - k->q->inner, value};
 }
 
 /* Keep what the walk found; its frame FIRST is the innermost of SINK. */
 static void keep_answer(ss_scratch *scratch, const question *q, uint32_t first)
 {
-    ss_answers *answers = scratch->answers ? scratch->answers : make_answers(scratch);
-    answer *kept = answers ? &answers->of[answers->next] : NULL;
+    ss_answers *answers = ss_scratch_answers(scratch);
+    ss_answer *kept = answers ? &answers->of[answers->next] : NULL;
     keeper k = {kept, q, false};
 
-    if (!kept || q->sink->stored > FRAMES)
+    if (!kept || q->sink->stored > SS_ANSWER_FRAMES)
         return;
-    answers->next = (answers->next + 1) % ANSWERS;
+    answers->next = (answers->next + 1) % SS_ANSWERS;
     kept->span = 0; /* until it is whole */
     kept->word_count = 0;
     /* The frame that holds OUTER begins where the last one between ends. */
@@ -128,7 +98,7 @@ static void keep_answer(ss_scratch *scratch, const question *q, uint32_t first)
     kept->span = q->outer - q->inner;
 }
 
-static bool is_answer(const answer *kept, const question *q)
+static bool is_answer(const ss_answer *kept, const question *q)
 {
     if (kept->span != q->outer - q->inner || kept->frame_count > q->sink->max)
         return false;
@@ -148,8 +118,8 @@ static bool answer_again(ss_answers *answers, const question *q)
         memset(answers, 0, sizeof *answers);
         answers->modules = modules;
     }
-    for (uint32_t i = 0; i < ANSWERS; i++) {
-        const answer *kept = &answers->of[i];
+    for (uint32_t i = 0; i < SS_ANSWERS; i++) {
+        const ss_answer *kept = &answers->of[i];
 
         if (!is_answer(kept, q))
             continue;
@@ -160,18 +130,12 @@ static bool answer_again(ss_answers *answers, const question *q)
     return false;
 }
 
-void ss_answers_free(ss_answers *answers)
-{
-    if (answers)
-        (void)munmap(answers, sizeof *answers);
-}
-
 /* ---- Both -------------------------------------------------------------------------------------*/
 
 static SS_COLD void verify(ss_scratch *scratch, const void *above, const question *q)
 {
-    uintptr_t frames[FRAMES];
-    ss_sink full = {.frames = frames, .max = FRAMES};
+    uintptr_t frames[SS_ANSWER_FRAMES];
+    ss_sink full = {.frames = frames, .max = SS_ANSWER_FRAMES};
     question again = {q->inner, q->outer, &full};
     uint32_t first;
 

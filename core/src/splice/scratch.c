@@ -134,6 +134,23 @@ static void drop_tokens(ss_scratch *scratch)
     scratch->token_capacity = 0;
 }
 
+static void drop_answers(ss_scratch *scratch)
+{
+    if (scratch->answers)
+        (void)munmap(scratch->answers, sizeof *scratch->answers);
+    scratch->answers = NULL;
+}
+
+ss_answers *ss_scratch_answers(ss_scratch *scratch)
+{
+    int before = errno;
+
+    if (!scratch->answers)
+        scratch->answers = grow(NULL, 0, 1, sizeof *scratch->answers);
+    errno = before;
+    return scratch->answers;
+}
+
 bool ss_scratch_grow_splices(ss_scratch *scratch)
 {
     uint32_t now = scratch->splice_capacity, wanted = now ? now * 2 : FIRST_SPLICES;
@@ -197,8 +214,7 @@ static void thread_ends(void *value)
     mine = NULL;
     ss_unwind_trim(&scratch->unwind, true);
     ss_plans_clear(&scratch->plans);
-    ss_answers_free(scratch->answers);
-    scratch->answers = NULL;
+    drop_answers(scratch);
     drop_splices(scratch);
     drop_tokens(scratch);
     atomic_store(&scratch->owner, 0);

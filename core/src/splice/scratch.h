@@ -9,9 +9,22 @@
 
 #include <stdatomic.h>
 
-/* between.c: what stacksplice_native_between found last. */
-typedef struct ss_answers ss_answers;
-void ss_answers_free(ss_answers *answers);
+/* What stacksplice_native_between found last, and the words of the stack that it followed from. */
+enum { SS_ANSWERS = 8, SS_ANSWER_WORDS = 32, SS_ANSWER_FRAMES = 24 };
+typedef struct ss_answer_word {
+    uintptr_t distance, value; /* from INNER */
+} ss_answer_word;
+typedef struct ss_answer {
+    uintptr_t span; /* from INNER to OUTER; 0: none yet */
+    uint32_t word_count, frame_count;
+    ss_answer_word words[SS_ANSWER_WORDS];
+    uintptr_t frames[SS_ANSWER_FRAMES];
+} ss_answer;
+typedef struct ss_answers {
+    uint64_t modules; /* ss_modules_generation when they were found */
+    uint32_t next;    /* to be replaced */
+    ss_answer of[SS_ANSWERS];
+} ss_answers;
 
 typedef struct ss_scratch {
     _Alignas(64) ss_unwind unwind; /* threads share no cache line */
@@ -47,6 +60,9 @@ ss_scratch *ss_scratch_mine(void);
 
 /* The memory that captures of this thread need for frames of scripts, before a handler needs it. */
 void ss_scratch_prepare(void);
+
+/* The answers of SCRATCH; NULL without memory. */
+ss_answers *ss_scratch_answers(ss_scratch *scratch);
 
 /* Release the memory that an unusually deep stack took. */
 void ss_scratch_trim(ss_scratch *scratch);

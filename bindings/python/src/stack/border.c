@@ -11,86 +11,8 @@
 #include "frames/live.h"
 #include "stack/stack.h"
 
-#include <pthread.h>
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <structmember.h>
-
-/* ---- Notes ------------------------------------------------------------------------------------*/
-
-enum { NOTES = 16, NOTED_FRAMES = 24 };
-
-/* Native frames of Python's own code that EXC left when HEAD was its whole traceback. */
-typedef struct note {
-    const void *exc, *head; /* compared only */
-    uint32_t count;
-    uintptr_t frames[NOTED_FRAMES];
-} note;
-
-/* Of one exception: the first frame that the next one leaves ends them. */
-typedef struct notes {
-    unsigned count; /* also of those that later ones have replaced */
-    note last[NOTES];
-} notes;
-
-static _Thread_local notes *mine; /* NULL until the thread needs them */
-static pthread_key_t owner;       /* frees them at the thread's end */
-static pthread_once_t owner_made = PTHREAD_ONCE_INIT;
-static bool has_owner;
-
-static void make_owner(void)
-{
-    has_owner = pthread_key_create(&owner, free) == 0;
-}
-
-/* NULL without memory. */
-static notes *make_notes(void)
-{
-    (void)pthread_once(&owner_made, make_owner);
-    if (has_owner && (mine = calloc(1, sizeof *mine)) && pthread_setspecific(owner, mine)) {
-        free(mine);
-        mine = NULL;
-    }
-    return mine;
-}
-
-static void keep_note(PyObject *exc, const uintptr_t *frames, uint32_t count)
-{
-    notes *n = mine ? mine : make_notes();
-    note *here;
-
-    if (!n)
-        return;
-    here = &n->last[n->count++ % NOTES];
-    here->exc = exc;
-    here->head = ((PyBaseExceptionObject *)exc)->traceback;
-    here->count = count;
-    memcpy(here->frames, frames, count * sizeof *frames);
-}
-
-uint32_t sspy_left_at(const PyObject *exc, const PyTracebackObject *head, const uintptr_t **frames)
-{
-    for (unsigned i = 0; mine && i < mine->count && i < NOTES; i++)
-        if (mine->last[i].head == head && mine->last[i].exc == exc) {
-            *frames = mine->last[i].frames;
-            return mine->last[i].count;
-        }
-    return 0;
-}
-
-/* Whether EXC is in its first frame that ran.  The addresses of what other exceptions left may be
-   used again by now. */
-static bool is_new(PyObject *exc)
-{
-    const PyTracebackObject *head =
-        (PyTracebackObject *)((PyBaseExceptionObject *)exc)->traceback;
-    const PyTracebackObject *entry = head ? head->tb_next : NULL;
-
-    while (entry && sspy_entry_is_made(entry))
-        entry = entry->tb_next;
-    return !entry;
-}
 
 /* ---- Leaving a loop ---------------------------------------------------------------------------*/
 
@@ -146,7 +68,7 @@ static __attribute__((noinline)) void leave_loop(const sspy_layout *layout, uint
                                                  PyObject *exc)
 {
     const void *outer = outer_marker(layout, marker);
-    uintptr_t frames[NOTED_FRAMES];
+    uintptr_t frames[SSPY_LEFT_FRAMES];
     sspy_interp *interp;
     sspy_ties *ties;
     uint32_t count;
@@ -154,14 +76,14 @@ static __attribute__((noinline)) void leave_loop(const sspy_layout *layout, uint
     if (is_end_of_iteration(exc) || (uintptr_t)outer <= marker)
         return;
     /* If not all of them are known, code of others may be among them. */
-    if (stacksplice_native_between((const void *)marker, outer, NOTED_FRAMES, frames, &count) ==
+    if (stacksplice_native_between((const void *)marker, outer, SSPY_LEFT_FRAMES, frames, &count) ==
         S_OK) {
         sspy_way way = sspy_way_through(frames, count, false);
 
         if (way == SSPY_KEPT_BY_TASK && ends_tasks(exc))
             way = sspy_way_through(frames, count, true);
         if (way == SSPY_PYTHONS_OWN && count)
-            keep_note(exc, frames, count);
+            sspy_keep_left(exc, frames, count);
         if (way != SSPY_OF_OTHERS)
             return;
     }
@@ -194,6 +116,17 @@ typedef struct callback {
     PyObject_HEAD vectorcallfunc call;
 } callback;
 
+/* Whether EXC is in its first frame that ran. */
+static bool is_new(PyObject *exc)
+{
+    const PyTracebackObject *head = (PyTracebackObject *)((PyBaseExceptionObject *)exc)->traceback;
+    const PyTracebackObject *entry = head ? head->tb_next : NULL;
+
+    while (entry && sspy_entry_is_made(entry))
+        entry = entry->tb_next;
+    return !entry;
+}
+
 static PyObject *unwound(PyObject *self, PyObject *const *arguments, size_t count, PyObject *names)
 {
     const sspy_verdict *verdict = atomic_load_explicit(&sspy_layout_verdict, memory_order_acquire);
@@ -204,8 +137,8 @@ static PyObject *unwound(PyObject *self, PyObject *const *arguments, size_t coun
         PyErr_SetString(PyExc_TypeError, "_unwound() takes a code object, an offset, an exception");
         return NULL;
     }
-    if (mine && mine->count && is_new(arguments[2]))
-        mine->count = 0;
+    if (sspy_left_by(arguments[2]) && is_new(arguments[2]))
+        sspy_forget_left(arguments[2]);
     if (verdict && !verdict->reason[0] && (marker = left_loop(&verdict->layout)) != 0)
         leave_loop(&verdict->layout, marker, arguments[2]);
     Py_RETURN_NONE;

@@ -135,7 +135,7 @@ typedef struct passed_frames {
     uint32_t most;             /* of them; there is room for twice as many */
     sspy_replaced_frame *live; /* malloc; each frame once */
     uint32_t ended_count, live_count;
-    bool after_seam; /* the last of ENDED is a seam */
+    bool after_seam;   /* the last of ENDED is a seam */
     PyObject *leaving; /* the exception, at a border; else NULL */
 } passed_frames;
 

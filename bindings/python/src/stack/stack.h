@@ -66,15 +66,23 @@ bool sspy_called_inner(const PyTracebackObject *entry, const PyTracebackObject *
 /* The callback of sys.monitoring for RAISE: keeps the stack in the ties. */
 PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
+/* ---- Native frames that exceptions left (left.c) ----------------------------------------------*/
+
+enum { SSPY_LEFT_FRAMES = 24 /* at most, on the way from one loop to the next */ };
+/* Note the COUNT native FRAMES that EXC leaves outside of the frame that its traceback begins with. */
+void sspy_keep_left(PyObject *exc, const uintptr_t *frames, uint32_t count);
+/* The number of those noted in this thread when the traceback of EXC began with HEAD; 0: none are
+   known.  *FRAMES is borrowed until Python code runs. */
+uint32_t sspy_left_at(const PyObject *exc, const PyTracebackObject *head, const uintptr_t **frames);
+/* Whether there may be notes of EXC, and forget them. */
+bool sspy_left_by(const PyObject *exc);
+void sspy_forget_left(const PyObject *exc);
+
 /* ---- Borders to code of other languages (border.c, foreign_code.c) ----------------------------*/
 
 /* Add `_unwound` to MODULE: the callback of sys.monitoring for PY_UNWIND.  It keeps the stack of an
    exception that leaves Python for code of another language. */
 int sspy_add_unwound(PyObject *module);
-/* The native frames, at least one, that EXC left in this thread just outside of the frame with the
-   entry HEAD of its traceback; 0: none are known.  *FRAMES is borrowed until the next exception. */
-uint32_t sspy_left_at(const PyObject *exc, const PyTracebackObject *head,
-                      const uintptr_t **frames);
 /* Whether the call before ADDRESS, a native frame's element, is in a binary that is not Python's.
  */
 bool sspy_is_foreign_code(uintptr_t address);
