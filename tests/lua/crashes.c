@@ -373,20 +373,16 @@ TEST(test_panic)
 {
     if (IS_INSTRUMENTED)
         SKIP("a sanitizer's handlers end the process in their own way");
-    assert_int_equal(
-        run_child("local function inner() log() error('over') end\n"
-                  "local function outer(n) if n > 0 then outer(n - 1) end call(inner) "
-                  "end\n"
-                  "function middle(n) local a, b, c, d if n > 0 then return middle(n - 1), a\n"
-                  "  end return outer(0) end\n"
-                  "middle(40)",
-                  false),
-        SIGABRT);
-#if LUA_VERSION_NUM == 504 && LUA_VERSION_RELEASE_NUM >= 50404 && LUA_VERSION_RELEASE_NUM <= 50406
+    assert_int_equal(run_child("local function inner() log() error('over') end\n"
+                               "local function outer() call(inner) return 1 end\n"
+                               "outer()",
+                               false),
+                     SIGABRT);
+#if LUA_VERSION_NUM >= 504 && LUA_VERSION_RELEASE_NUM >= 50404
     assert_int_equal(reported((char[2000]){""}, 2000), 0);
-    assert_non_null(strstr(text, "[gap: Lua had already closed these frames]\n    (C) call"));
+    assert_non_null(strstr(text, "[gap: Lua had already closed these frames]\n    (C) "));
 #else
-    check_frames(44);
+    check_frames(3);
 #endif
     assert_null(strstr(text, "unrecognized call"));
     assert_null(strstr(text, "called from elsewhere"));

@@ -196,9 +196,14 @@ static int finish(lua_State *L, int status, lua_KContext unused)
 {
     ss_lua_deadline *d = lua_touserdata(L, DEADLINE);
 
+    bool failed = status != LUA_OK && status != LUA_YIELD;
+
     (void)unused;
+    /* Lua 5.3 makes another error of one in a finalizer. */
+    if (failed && d->raised && ss_lua_is_interrupted(L, d->state))
+        ss_lua_push_interrupt(L);
     leave(L, d);
-    if (status != LUA_OK && status != LUA_YIELD)
+    if (failed)
         return raise_again(L, d->state);
     return lua_gettop(L) - RESULTS;
 }

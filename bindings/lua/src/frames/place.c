@@ -185,11 +185,21 @@ static bool splice_site(ss_lua_collection *c, uint32_t index)
     return ss_lua_push_run_here(c, site, site->frame, from, STACKSPLICE_TRUST_EXACT, site->stop);
 }
 
-/* Whether this is none of the calls that a site stands for: Lua may call its panic function, and the
-   C library's abort, when it has closed all activations. */
+/* Whether FRAME is that of the C library's abort, or code that called it and that the compiler has
+   moved out of a function of Lua. */
+static bool is_abort(const ss_lua_collection *c, uint32_t frame)
+{
+    const stacksplice_native_frame *frames = c->walk->frames;
+
+    return frames[frame].function == (uintptr_t)abort ||
+           (frame && frames[frame - 1].function == (uintptr_t)abort);
+}
+
+/* Whether this is none of the calls that a site stands for: Lua calls its panic function, or
+   abort, when no activation has caught an error. */
 static bool is_no_call(const ss_lua_collection *c, const ss_lua_missed *missed)
 {
-    return missed->may_be_none || c->walk->frames[missed->frame - 1].function == (uintptr_t)abort ||
+    return missed->may_be_none || is_abort(c, missed->frame - 1) ||
            (c->site_count && c->sites[0].closed && missed->frame < c->sites[0].frame);
 }
 
