@@ -176,6 +176,23 @@ def test_the_fingerprint_is_that_of_the_error_unless_the_program_has_one(sent, b
     assert sent(exc, before_send=own)["fingerprint"] == ["mine"]
 
 
+def test_a_stack_that_was_cut_replaces_no_frames(sent, border):
+    def deep(calls):
+        if calls:
+            deep(calls - 1)
+        else:
+            border.call(fail)
+
+    before = stacksplice.set_max_frames(4)
+    try:
+        exc = caught(deep, 9)
+    finally:
+        stacksplice.set_max_frames(before)
+    (value,) = sent(exc)["exception"]["values"]
+    assert [name_of(f) for f in frames_of(value)].count("deep") == 10
+    assert value["mechanism"]["data"]["hresult"] == "0x80070057"
+
+
 def test_an_error_behind_one_that_crossed_nothing(sent, border):
     exc = RuntimeError("outside")
     exc.__cause__ = caught(border.call, fail, "inside")
