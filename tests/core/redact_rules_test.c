@@ -244,8 +244,12 @@ TEST(test_a_hook_has_the_last_word)
 /* Each piece is a beginning of something, so that scans that never end anything would add up. */
 TEST(test_long_texts_of_beginnings)
 {
-    static const char *const pieces[] = {"password=\"", "password=[", "://a", "eyJabcdefghijk.",
-                                         "-----BEGIN ", "token ",     "a@",   "\\\"secret\\\":"};
+    static const char *const pieces[] = {
+        "password=\"",   "password=[",      "://a",        "eyJabcdefghijk.",
+        "-----BEGIN ",   "token ",          "a@",          "\\\"secret\\\":",
+        "auth=.",        "cookie: null ",   "token=null.", "Cookie: a,\n ",
+        "password: |\n", "password: |\n  ", "\nA_TOKEN=",  "x://a'",
+        "bad token: ",   "password='\n",    "abc8Q~",      "secret1_"};
     const size_t length = 1 << 20;
     char *text = malloc(length);
 

@@ -87,9 +87,9 @@ function Error:text(all_frames) end
 function Error:json() end
 
 ---Return what debug.traceback returns, for any running or suspended coroutine. If only Lua is on the
----stack, the text is the same, byte for byte. Otherwise the frames of other languages are in their
----places, with the named native functions between them, and the text continues beyond the end of a
----coroutine.
+---stack, the text is the same, byte for byte unless a secret is left out. Otherwise the frames of other
+---languages are in their places, with the named native functions between them, and the text continues
+---beyond the end of a coroutine.
 ---@overload fun(message?: any, level?: integer): any
 ---@param thread thread
 ---@param message? any returned unchanged when it is neither a string nor nil

@@ -11,36 +11,48 @@ static const struct known_name {
     bool whole;
     ss_secret_name is;
 } known_names[] = {
-    {"password", false, {"password", false, false}},
-    {"passwords", false, {"password", false, false}},
-    {"passwd", false, {"password", false, false}},
-    {"passphrase", false, {"password", false, false}},
-    {"passcode", false, {"password", false, false}},
-    {"pwd", true, {"password", false, false}},
-    {"pass", true, {"password", false, false}},
-    {"secret", false, {"secret", false, false}},
-    {"secrets", false, {"secret", false, false}},
-    {"token", false, {"token", false, true}},
-    {"jwt", true, {"token", false, true}},
-    {"bearer", true, {"token", false, true}},
-    {"apikey", false, {"key", false, false}},
-    {"accesskey", false, {"key", false, false}},
-    {"secretkey", false, {"key", false, false}},
-    {"privatekey", false, {"key", false, false}},
-    {"authkey", false, {"key", false, false}},
-    {"encryptionkey", false, {"key", false, false}},
-    {"signingkey", false, {"key", false, false}},
-    {"masterkey", false, {"key", false, false}},
-    {"accountkey", false, {"key", false, false}},
-    {"sharedkey", false, {"key", false, false}},
-    {"amzsignature", false, {"key", false, false}},
-    {"credential", false, {"credentials", false, false}},
-    {"credentials", false, {"credentials", false, false}},
-    {"authorization", false, {"credentials", true, false}},
-    {"cookie", true, {"cookie", true, false}},
-    {"sessionid", false, {"session", false, false}},
+    {"password", false, {"password", false, false, false}},
+    {"passwords", false, {"password", false, false, false}},
+    {"passwd", false, {"password", false, false, false}},
+    {"passphrase", false, {"password", false, false, false}},
+    {"passcode", false, {"password", false, false, false}},
+    {"pwd", true, {"password", false, false, false}},
+    {"pass", true, {"password", false, false, false}},
+    {"secret", false, {"secret", false, false, false}},
+    {"secrets", false, {"secret", false, false, false}},
+    {"token", false, {"token", false, true, false}},
+    {"jwt", true, {"token", false, true, false}},
+    {"bearer", true, {"token", false, true, false}},
+    {"apikey", false, {"key", false, false, false}},
+    {"accesskey", false, {"key", false, false, false}},
+    {"secretkey", false, {"key", false, false, false}},
+    {"privatekey", false, {"key", false, false, false}},
+    {"authkey", false, {"key", false, false, false}},
+    {"encryptionkey", false, {"key", false, false, false}},
+    {"signingkey", false, {"key", false, false, false}},
+    {"masterkey", false, {"key", false, false, false}},
+    {"accountkey", false, {"key", false, false, false}},
+    {"sharedkey", false, {"key", false, false, false}},
+    {"amzsignature", false, {"key", false, false, false}},
+    {"credential", false, {"credentials", false, false, false}},
+    {"credentials", false, {"credentials", false, false, false}},
+    {"authorization", false, {"credentials", true, false, false}},
+    {"cookie", true, {"cookie", true, false, false}},
+    {"sessionid", false, {"session", false, false, false}},
+    {"sharedaccesssignature", false, {"key", false, false, false}},
+    {"sig", true, {"key", false, false, true}},
+    {"basic", true, {"credentials", false, false, true}},
+    {"auth", true, {"credentials", false, false, true}},
 };
-static const ss_secret_name by_host = {"secret", false, false};
+static const ss_secret_name by_host = {"secret", false, false, false};
+
+/* What may stand behind such a name, as in db_password_prod or secret_key_base. */
+static const char *const variants[] = {
+    "prod",   "production", "stage",   "staging", "dev",      "development",  "test",
+    "live",   "old",        "new",     "current", "previous", "primary",      "secondary",
+    "backup", "main",       "default", "value",   "text",     "plain",        "raw",
+    "base",   "hash",       "confirm", "local",   "env",      "confirmation",
+};
 
 /* Whether the text from BEGIN to END ends in NAME, but for case, '_' and '-'. */
 static bool ends_in(const ss_text *text, size_t begin, size_t end, const char *name, bool whole)
@@ -62,11 +74,38 @@ static bool ends_in(const ss_text *text, size_t begin, size_t end, const char *n
     return !whole || !ss_is_letter(after) || (c != ss_lower(c) && after == ss_lower(after));
 }
 
-const ss_secret_name *ss_secret_name_of(const ss_rules *rules, const ss_text *text, size_t begin,
-                                        size_t end)
+/* Whether a name has more parts than one, as db_password_prod, dbPassword and password1. */
+static bool has_parts(const ss_text *text, size_t begin, size_t end)
 {
-    if (end - begin > NAME_SEEN)
-        begin = end - NAME_SEEN;
+    for (size_t at = begin + 1; at < end; at++) {
+        uint32_t c = ss_text_at(text, at);
+
+        if (!ss_is_letter(c) || ss_lower(c) != c)
+            return true;
+    }
+    return false;
+}
+
+/* END without a variant or a number; END itself if there is none. */
+static size_t before_variant(const ss_text *text, size_t begin, size_t end)
+{
+    size_t at = end;
+
+    while (at > begin && (ss_is_digit(ss_text_at(text, at - 1)) ||
+                          ss_text_at(text, at - 1) == '_' || ss_text_at(text, at - 1) == '-'))
+        at--;
+    if (at < end)
+        return at;
+    for (size_t i = 0; i < SS_COUNT_OF(variants); i++) {
+        if (ends_in(text, begin, end, variants[i], true))
+            return end - strlen(variants[i]);
+    }
+    return end;
+}
+
+static const ss_secret_name *find_name(const ss_rules *rules, const ss_text *text, size_t begin,
+                                       size_t end)
+{
     for (size_t i = 0; i < SS_COUNT_OF(known_names); i++) {
         if (ends_in(text, begin, end, known_names[i].ends, known_names[i].whole))
             return &known_names[i].is;
@@ -78,6 +117,41 @@ const ss_secret_name *ss_secret_name_of(const ss_rules *rules, const ss_text *te
     return NULL;
 }
 
+const ss_secret_name *ss_secret_name_of(const ss_rules *rules, const ss_text *text, size_t begin,
+                                        size_t end)
+{
+    const ss_secret_name *found = NULL;
+    size_t shorter = end;
+
+    if (end - begin > NAME_SEEN)
+        begin = end - NAME_SEEN;
+    do {
+        end = shorter;
+        found = find_name(rules, text, begin, end);
+        shorter = found || !has_parts(text, begin, end) ? end : before_variant(text, begin, end);
+    } while (shorter < end && shorter > begin);
+    return found;
+}
+
+static bool is_sign(uint32_t c)
+{
+    return ss_is_quote(c) || c == '=' || c == ':' || c == '(' || c == '!' || c == '~' || c == '\\';
+}
+
+/* Whether a value can follow the word from BEGIN to END: most words of a text are looked at no
+   further. */
+static bool may_have_value(const ss_scan *s, size_t begin, size_t end)
+{
+    size_t at = end;
+
+    if (!ss_is_blank(ss_scan_at(s, end)))
+        return is_sign(ss_scan_at(s, end));
+    while (ss_is_blank(ss_scan_at(s, at)))
+        at++;
+    return is_sign(ss_scan_at(s, at)) || ss_scan_at(s, begin) == '-' ||
+           ss_scan_has(s, begin, "bearer") || ss_scan_has(s, begin, "basic");
+}
+
 bool ss_scan_named(const ss_scan *s, size_t at, ss_secret *secret)
 {
     const ss_secret_name *name;
@@ -85,6 +159,8 @@ bool ss_scan_named(const ss_scan *s, size_t at, ss_secret *secret)
 
     while (ss_is_of_name(ss_scan_at(s, end)))
         end++;
+    if (!may_have_value(s, at, end))
+        return false;
     name = ss_secret_name_of(s->rules, &s->text, at, end);
     return name && ss_scan_value(s, name, at, end, secret);
 }

@@ -122,5 +122,5 @@ const char *stacksplice_redact_name(const char *name)
                                       : NULL;
 
     ss_rules_leave();
-    return found ? found->kind : NULL;
+    return found && !found->encoded ? found->kind : NULL;
 }

@@ -59,6 +59,7 @@ typedef struct ss_secret_name {
     const char *kind;
     bool to_line_end; /* its value has blanks */
     bool in_prose;    /* a quoted word after it is no secret: "unexpected token '<'" */
+    bool encoded;     /* its value is base64 or the like: in prose it says something else */
 } ss_secret_name;
 const ss_secret_name *ss_secret_name_of(const ss_rules *rules, const ss_text *text, size_t begin,
                                         size_t end);

@@ -35,7 +35,13 @@ static const struct shape {
     {"sk-", 32, "_-", "key"},
     {"npm_", 36, "", "npm token"},
     {"pypi-", 32, "_-", "PyPI token"},
+    {"hf_", 30, "", "Hugging Face token"},
+    {"SG.", 40, "._-", "SendGrid key"},
+    {"SK", 32, "", "Twilio key"},
+    {"dckr_pat_", 20, "_-", "Docker token"},
+    {"hooks.slack.com/services/", 20, "/", "Slack webhook"},
 };
+static const char firsts[] = "AghxsrnpeSd"; /* with which a shape or a JWT begins */
 
 static bool is_one_of(uint32_t c, const char *more)
 {
@@ -73,9 +79,29 @@ static bool is_jwt(const ss_scan *s, size_t at, size_t *end)
     return second > first + 8;
 }
 
+static bool is_one_of_firsts(uint32_t c)
+{
+    return c && c < 128 && strchr(firsts, (int)c);
+}
+
+/* Client secrets of Azure have no prefix: three characters, a digit, "Q~" and 31 to 34 more. */
+static bool is_azure(const ss_scan *s, size_t at, size_t *end)
+{
+    if (ss_scan_at(s, at + 4) != 'Q' || ss_scan_at(s, at + 5) != '~' ||
+        !ss_is_digit(ss_scan_at(s, at + 3)))
+        return false;
+    *end = run_end(s, at + 6, "_~.-");
+    return *end >= at + 37;
+}
+
 bool ss_scan_token(const ss_scan *s, size_t at, ss_secret *secret)
 {
     secret->begin = at;
+    secret->kind = "Azure secret";
+    if (is_azure(s, at, &secret->end))
+        return true;
+    if (!is_one_of_firsts(ss_scan_at(s, at)))
+        return false;
     for (size_t i = 0; i < SS_COUNT_OF(shapes); i++) {
         size_t body = at + strlen(shapes[i].prefix);
 
@@ -114,6 +140,23 @@ bool ss_scan_private_key(const ss_scan *s, size_t at, ss_secret *secret)
 
 /* ---- URLs and addresses ----------------------------------------------------------------------*/
 
+/* Whether the quote at END is that of a literal around the URL whose colon is at AT, and no part of
+   a password. */
+static bool ends_url(const ss_scan *s, size_t at, size_t end)
+{
+    uint32_t next = ss_scan_at(s, end + 1);
+    size_t scheme = at;
+
+    if (s->is_source && s->in_quote == ss_scan_at(s, end))
+        return ss_scan_at(s, end - 1) != '\\';
+    if (!ss_is_alnum(next) && next != '@' && !ss_is_quote(next))
+        return true;
+    while (scheme > s->done && at - scheme < 16 && is_one_of(ss_scan_at(s, scheme - 1), "+.-"))
+        scheme--;
+    return scheme > s->done && ss_scan_at(s, scheme - 1) == ss_scan_at(s, end) &&
+           ss_scan_at(s, end - 1) != '\\';
+}
+
 /* "https://USER:PASSWORD@host"; at the colon. */
 bool ss_scan_url(const ss_scan *s, size_t at, ss_secret *secret)
 {
@@ -127,7 +170,8 @@ bool ss_scan_url(const ss_scan *s, size_t at, ss_secret *secret)
     for (;; end++) {
         uint32_t c = ss_scan_at(s, end);
 
-        if (c <= ' ' || c == '/' || c == '?' || c == '#' || c == '<' || c == '>' || ss_is_quote(c))
+        if (c <= ' ' || c == '/' || c == '?' || c == '#' || c == '<' || c == '>' ||
+            (ss_is_quote(c) && ends_url(s, at, end)))
             break;
         if (c == '@' && end > begin) {
             *secret = (ss_secret){begin, end, "credentials"};
