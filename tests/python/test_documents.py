@@ -120,3 +120,8 @@ def test_the_reference_has_every_public_name(tmp_path):
     pdoc.pdoc("stacksplice", output_directory=tmp_path)
     text = (tmp_path / "stacksplice.html").read_text(encoding="utf-8")
     assert all(f'id="{name}"' in text for name in stacksplice.__all__ if name != "winrt")
+
+
+def test_the_tests_of_security_are_there():
+    named = re.findall(r"`(tests/[^`]+)`", (ROOT / "SECURITY.md").read_text())
+    assert len(named) > 10 and [path for path in named if not (ROOT / path).is_file()] == []

@@ -277,3 +277,18 @@ def test_the_work_grows_with_the_frames(kind):
     frames = Counted({"kind": kind, "address": f"{number:#x}", "inlined": False} for number in range(5000))
     assert Symbolizer([]).stack(frames) == list(frames)
     assert frames.given < 3 * len(frames)
+
+
+def test_lines_of_source_are_left_out(tmp_path):
+    script = {
+        "kind": "script",
+        "language": "python",
+        "file": "x.py",
+        "line": 1,
+        "function": "f",
+        "trust": "exact",
+    }
+    frame = {**script, "source": "a = 1", "source_column": 1, "address": "0x1"}
+    (kept,) = symbolized(tmp_path, report([frame]))[0]["stack"]
+    (left,) = symbolized(tmp_path, report([frame]), "--no-source")[0]["stack"]
+    assert kept == frame and left == {**script, "address": "0x1"}

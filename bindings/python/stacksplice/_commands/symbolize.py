@@ -42,6 +42,9 @@ def add(commands: Commands) -> None:
         metavar="DIR",
         help="folder with binaries or separate debug files, by build-id or by name; can be repeated",
     )
+    parser.add_argument(
+        "--no-source", action="store_true", help="leave out the lines of source that the reports have"
+    )
     parser.add_argument("--text", action="store_true", help="print the reports as text, as show does")
     parser.add_argument(
         "reports", nargs="+", metavar="report", help="files of JSON reports, or - for standard input"

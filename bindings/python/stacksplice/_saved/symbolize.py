@@ -32,6 +32,13 @@ def _stacks(document: Any) -> Iterator[dict[str, Any]]:
             left += value
 
 
+def _remove_sources(stack: list[Any]) -> None:
+    for frame in stack:
+        if isinstance(frame, dict):
+            frame.pop("source", None)
+            frame.pop("source_column", None)
+
+
 def _refuse_others(items: list[Any], number: int) -> None:
     """Raise ValueError if one of these, of which there were NUMBER before, is no report."""
     for at, item in enumerate(items, number + 1):
@@ -64,6 +71,8 @@ class _Command:
                 _refuse_others(items, number)
                 for holder in _stacks(document):
                     holder["stack"] = self.symbolizer.stack(holder["stack"])
+                    if self._options.no_source:
+                        _remove_sources(holder["stack"])
                 if self._options.text:
                     write("".join(self._texts_of(items, place, number)))
                 else:
