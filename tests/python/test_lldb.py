@@ -15,6 +15,9 @@ from test_core import copy_of
 from test_dump import end
 from test_dump_lua import started
 
+# test_debugger_*.py try lldb in each run of the tests; it takes seconds to start.
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module", params=["process", "core"])
 def target(request, tmp_path_factory):
