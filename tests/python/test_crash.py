@@ -159,6 +159,21 @@ crash()
         assert "hunter2" not in text and "[redacted: credentials]" in text
 
 
+def test_uninstall_gives_threads_their_method_back(child):
+    child(
+        """
+import threading, stacksplice
+plain = vars(threading.Thread).copy()
+for _ in range(2):
+    stacksplice.install(crash=True)
+    stacksplice.install(crash=True)
+    assert dict(vars(threading.Thread)) != plain
+    stacksplice.uninstall()
+    assert dict(vars(threading.Thread)) == plain
+"""
+    )
+
+
 def test_uninstalled(tmp_path):
     run = Run(tmp_path, BEGIN + "stacksplice.install(crash=True); stacksplice.uninstall(); crash()\n", "segv")
     assert (run.status, run.reports, run.err) == (-signal.SIGSEGV, [], "")

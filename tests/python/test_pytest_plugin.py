@@ -329,3 +329,29 @@ def test_no_text_of_an_error_ends_an_annotation(run):
     # pytest itself prints messages as they are.
     (ours,) = [each for each in annotations(output) if "test_call" in each]
     assert ours.endswith("::ValueError: 100%25%0D%0A::error file=x,line=1::forged")
+
+
+def test_a_strict_suite_below_run(child, tmp_path):
+    """The package is imported before pytest, which warns of plugins whose asserts it cannot rewrite."""
+    names = ["stacksplice/__init__.py", "stacksplice/pytest_plugin.py"]
+    information = tmp_path / "stacksplice-0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: stacksplice\nVersion: 0\n")
+    (information / "RECORD").write_text("".join(f"{name},,\n" for name in names))
+    (information / "entry_points.txt").write_text(
+        "[pytest11]\nstacksplice.pytest_plugin = stacksplice.pytest_plugin\n"
+    )
+    (tmp_path / "test_strict.py").write_text("def test():\n    pass\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "stacksplice", "run", "-m", "pytest", "-W", "error", "test_strict.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={
+            **child.environment,
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "",
+            "PYTHONPATH": f"{tmp_path}:{child.environment['PYTHONPATH']}",
+        },
+        timeout=60,
+    )
+    assert done.returncode == 0 and " 1 passed" in done.stdout and "stacksplice" in done.stdout, done.stdout

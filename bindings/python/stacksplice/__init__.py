@@ -13,6 +13,8 @@ module where they do the same:
 
 ``originate``, ``propagate``, ``peek_error`` and ``take_error`` are for code that is about to return
 an HRESULT to native code: they alone touch the thread's error slot.
+
+PYTEST_DONT_REWRITE: pytest need not read asserts in what was imported before it.
 """
 
 from __future__ import annotations

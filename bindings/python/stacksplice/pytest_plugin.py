@@ -10,6 +10,8 @@ JUnit files also have the property "stacksplice.fingerprint", by which failures 
 counted.  In a workflow of GitHub such a test is annotated at the line that raised, in any language.
 
 The runtimes of lupa are attached while pytest runs, so that tests need no install() for this.
+
+PYTEST_DONT_REWRITE: pytest need not read asserts in what was imported before it.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _is_ours = False  # the handler: install() put it there, not the host
+_thread: Any = threading.Thread  # whose _set_native_id is exchanged
+_method: Any = None  # for this one
 
 
 def _with_alternate_stack(first: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -30,9 +32,16 @@ def _with_alternate_stack(first: Callable[[Any], None]) -> Callable[[Any], None]
 def _watch_threads() -> None:
     # No hook of threading is called in each new thread but those of profilers.  Wrapping this method
     # leaves no frame on the thread's stack.
-    first = getattr(threading.Thread, "_set_native_id", None)
-    if first is not None and not hasattr(first, "__wrapped__"):
-        threading.Thread._set_native_id = _with_alternate_stack(first)  # type: ignore[attr-defined]
+    global _method
+
+    first = getattr(_thread, "_set_native_id", None)
+    if first is not None and first is not _method:
+        _method = _thread._set_native_id = _with_alternate_stack(first)
+
+
+def _leave_threads() -> None:
+    if getattr(_thread, "_set_native_id", None) is _method is not None:
+        _thread._set_native_id = _method.__wrapped__
 
 
 def begin(others_first: bool) -> None:
@@ -48,4 +57,5 @@ def end() -> None:
 
     if _is_ours:
         _stacksplice._remove_crash_handler()
+        _leave_threads()
     _is_ours = False
