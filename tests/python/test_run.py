@@ -131,7 +131,7 @@ FORMS = {
     "package": ["-m", "package", "--", "a"],
     "input": ["-", "a"],
 }
-OPTIONS = [[], ["-I"], ["-P"], ["-E"], ["-s", "-O"], ["-X", "dev"], ["-W", "error"], ["-OO", "-b", "-u", "-B"]]
+OPTIONS = [[], ["-I"], ["-P"], ["-E"], ["-s", "-O"], ["-X", "dev"], ["-W", "error"], ["-OO", "-b", "-u"]]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
@@ -139,7 +139,7 @@ def test_each_form(python, programs, options):
     names = list(FORMS) if options in ([], ["-I"], ["-P"]) else ["file", "zip", "text", "module", "input"]
     for name in names:
         status, output, errors = both(python, programs, options, FORMS[name], ENDS if name == "input" else "")
-        if options in (["-I"], ["-P"]) and name in ("module", "package"):  # which are in the working directory
+        if options in (["-I"], ["-P"]) and name in ("module", "package"):  # of the working directory
             assert status == 1 and "No module named" in errors[-1], name
         else:
             assert (status, errors[-1]) == (1, "KeyError: 'lost'"), name

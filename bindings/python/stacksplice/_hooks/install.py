@@ -65,10 +65,10 @@ def install(
 
     Sets sys.excepthook, which the interactive prompt calls too, threading.excepthook and
     sys.unraisablehook.  Where nobody had set one, also sys.__excepthook__ and its like, so that programs
-    that compare the two see no difference.  Every event loop of asyncio, and concurrent.futures, log the combined report
-    of an unhandled exception in place of its traceback; a loop's own exception handler is called as
-    before.  IPython shows the report after its own traceback.  Other exceptions are shown as before.
-    Our hooks also call the hooks that they found, unless those are the interpreter's own.
+    that compare the two see no difference.  Every event loop of asyncio, and concurrent.futures, log the
+    combined report of an unhandled exception in place of its traceback; a loop's own exception handler is
+    called as before.  IPython shows the report after its own traceback.  Other exceptions are shown as
+    before.  Our hooks also call the hooks that they found, unless those are the interpreter's own.
 
     If the program that embeds Python set a handler (stacksplice_set_unhandled_handler), it is asked
     first about each such exception.  What it handles is not shown here.
