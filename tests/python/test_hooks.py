@@ -335,6 +335,26 @@ def test_who_asks_whether_a_hook_is_the_interpreters_own_is_not_deceived(child):
     assert (line.sub("", done.stdout), done.stderr) == (line.sub("", plain.stdout), "")
 
 
+def test_a_hook_of_ours_looks_like_the_one_in_whose_place_it_is(child):
+    child(
+        """
+import sys, threading, stacksplice
+def about(hook):
+    return [getattr(hook, name) for name in ("__module__", "__name__", "__qualname__", "__doc__")]
+def fails(hook, *arguments):
+    try: hook(*arguments)
+    except Exception as exc: return repr(exc)
+def all_about(hooks):
+    return [(about(hook), fails(hook), fails(hook, 5), fails(hook, ValueError())) for hook in hooks]
+def hooks():
+    return sys.excepthook, threading.excepthook, sys.unraisablehook
+plain = all_about(hooks())
+stacksplice.install()
+assert all_about(hooks()) == plain, (all_about(hooks()), plain)
+"""
+    )
+
+
 QT = """
 from PyQt5.QtCore import QCoreApplication, QTimer
 {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
+from functools import update_wrapper
 
 from .. import _stacksplice
 from .unhandled import show, tell_failure
@@ -115,13 +116,12 @@ class Hook:
     before their functions are called for the last time.
     """
 
-    __slots__ = ("ends_here", "found", "ident", "place", "tell_failure")
-
     # Thread and address of what is being shown.  If install() was called again after other hooks
     # were set, those are between two of ours; we show an exception only once.
     _being_shown: set[tuple[int, int]] = set()
 
     def __init__(self, place: Place, found: Callable[..., object]) -> None:
+        update_wrapper(self, found, updated=())  # to programs it is the function whose place it takes
         self.place = place
         self.found = found
         self.ends_here = _stacksplice._ends_here
@@ -129,7 +129,10 @@ class Hook:
         self.tell_failure = tell_failure
 
     def __call__(self, *arguments: Any) -> object:
-        exc = self.place.exception(*arguments) if self.place.active else None
+        try:
+            exc = self.place.exception(*arguments) if self.place.active else None
+        except (AttributeError, IndexError, TypeError):  # whose arguments are wrong
+            exc = None
         is_last = self.found is self.place.own
         if not isinstance(exc, BaseException) or (is_last and not self.place.asks(exc)):
             return self.found(*arguments)
