@@ -91,7 +91,7 @@ need_for_bench() {
 
 # Only what the parts use that were asked for.
 need_for_tests() {
-    if wants ctest valgrind pytest pythons busted property luas all-luas clang asan tsan none iterate long; then
+    if wants ctest valgrind pytest pythons busted property suites luas all-luas clang asan tsan none iterate long; then
         need libcmocka-dev has_header cmocka.h
         need lua5.4 command -v lua5.4
         need libpcsclite-dev pkg-config --exists libpcsclite

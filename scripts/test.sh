@@ -5,7 +5,7 @@ newline='
 '
 default_parts="ctest pytest busted"
 # The longest first: two parts run side by side, and the last ones should be short.
-other_parts="pythons valgrind asan tsan luas long aarch64 none iterate clang property musl"
+other_parts="pythons valgrind asan tsan luas suites long aarch64 none iterate clang property musl"
 
 python_tests="tests/python tests/proof tests/programs tests/bridges tests/fuzz"
 
@@ -144,6 +144,7 @@ command_part() {
     luas) verified run_pytest luas --other-luas tests/lua tests/matrix ;;
     all-luas) verified run_pytest all-luas --all-luas --other-luas tests/lua tests/matrix ;;
     property) run_pytest property tests/property ;;
+    suites) run_pytest "suites-$py_version" tests/suites ;;
     pytest) run_pytest "pytest-$py_version" -m "not long" $python_tests ;;
     matrix) verified run_pytest "matrix-$py_version" tests/matrix ;;
     python)
@@ -211,10 +212,10 @@ prepare_parts() {
     rm -rf "$tallies"
     mkdir -p build/reports "$logs" "$tallies"
     if wants pythons luas all-luas; then fetch_interpreters; fi
-    if wants ctest valgrind pytest pythons property busted luas all-luas long; then
+    if wants ctest valgrind pytest pythons property suites busted luas all-luas long; then
         build dev || exit 1
     fi
-    if wants pytest iterate property luas all-luas long; then
+    if wants pytest iterate property suites luas all-luas long; then
         ask_python "$python"
         prepare_venv || exit 1
     fi
