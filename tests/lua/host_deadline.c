@@ -75,10 +75,14 @@ STATE_TEST(test_a_late_script_is_interrupted)
         "while true do " WORK " end",
         "while true do pcall(function() while true do " WORK " end end) end",
         "coroutine.wrap(function() while true do " WORK " end end)()",
+        "local function loop() while true do " WORK " end end xpcall(loop, loop)",
+        /* The second error passes the host's borders, too. */
+        "while true do pcall(border, function() while true do " WORK " end end) end",
     };
     lua_State *L = *state;
 
     lua_register(L, "rest", rest);
+    lua_register(L, "border", border);
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         load(L, scripts[i]);
         assert_int_equal(stacksplice_lua_pcall_within(L, 0, 1, SOON, QUIET, "pricing"), TIMED_OUT);
