@@ -227,7 +227,7 @@ static bool align(const items *entries, const items *stack)
 /* Entries without a partner. */
 typedef struct run {
     uint32_t begin, end;
-    uint32_t last;        /* where those end that go into the stack: after a frame of Python */
+    uint32_t last;        /* where those end that go into the stack: after a frame of a script */
     uint32_t from, until; /* the part of the stack in which they may stand */
 } run;
 
@@ -244,6 +244,12 @@ typedef struct merge {
 static const item *entry_at(const merge *m, uint32_t at)
 {
     return &m->entries->all[at];
+}
+
+/* Whether AT is a frame of Python, or one of another language that a border put there. */
+static bool is_frame(const item *at)
+{
+    return at->kind == PYTHON || (at->kind == OTHER && !at->is_gap);
 }
 
 static bool is_caller(const PyTracebackObject *entry)
@@ -276,6 +282,9 @@ static uintptr_t seam_of(const merge *m, const run *r)
     for (uint32_t i = r->last; i < r->end; i++)
         if (entry_at(m, i)->is_gap)
             return entry_at(m, i)->element;
+    if (r->last == r->end && r->end < m->entries->count &&
+        (entry_at(m, r->last - 1)->kind == OTHER || entry_at(m, r->end)->kind == OTHER))
+        return 0; /* Python called the other language at this place, or was called by it */
     if (!r->begin && m->other_thread)
         return sspy_seam_gap(SSPY_OTHER_THREAD);
     if (r->last == r->end && is_caller(entry))
@@ -290,7 +299,7 @@ static uint32_t place_for(const merge *m, const run *r)
 {
     uint32_t first = r->begin, at = r->from;
 
-    while (entry_at(m, first)->kind != PYTHON)
+    while (!is_frame(entry_at(m, first)))
         first++;
     while (at < r->until && m->stack->all[at].function != entry_at(m, first)->function)
         at++;
@@ -332,7 +341,7 @@ static bool run_of(const merge *m, uint32_t begin, uint32_t end, run *r)
         r->from = (uint32_t)entry_at(m, begin - 1)->partner + 1;
     if (end < m->entries->count)
         r->until = (uint32_t)entry_at(m, end)->partner;
-    while (r->last > begin && entry_at(m, r->last - 1)->kind != PYTHON)
+    while (r->last > begin && !is_frame(entry_at(m, r->last - 1)))
         r->last--;
     return r->last > begin && is_whole(m, r);
 }
