@@ -117,11 +117,33 @@ def detach(runtime: Any, /) -> bool:
 _installed = False
 
 
+# The missing libraries of which a line was written.
+_missed: set[str] = set()
+
+
+def _say_if_missing(module: Any) -> None:
+    """One line if this package lacks its library for MODULE: a program was frozen without it."""
+    import os
+
+    from .._base import PACKAGE
+
+    major, minor = module.LUA_VERSION
+    library = os.path.join(PACKAGE, f"libstacksplice-lua{major}{minor}.so.0")
+    if library not in _missed and not os.path.exists(library) and sys.stderr is not None:
+        _missed.add(library)
+        line = f"stacksplice: errors through {module.__name__} are shown without Lua: {library} is missing"
+        print(line, file=sys.stderr)
+
+
 def _attach_if_known(runtime: Any) -> None:
     """attach(), for install(): reports have a gap for what cannot be attached."""
+    module = None
     try:
-        if _is_known(sys.modules[_type_of(runtime).__module__]):
+        module = sys.modules[_type_of(runtime).__module__]
+        if _is_known(module):
             attach(runtime)
+    except OSError:
+        _say_if_missing(module)
     except Exception:
         pass
 
