@@ -217,9 +217,10 @@ def test_a_python_error_in_a_coroutine_is_the_cause(lua, how: str) -> None:
     assert type(cause) is ValueError
     stack = stacksplice.error_info(cause).stack
     shown = [frame for frame in stack if frame.kind == "script" and not frame.file.endswith((".pyx", "C]"))]
-    names = [frame.function.removeprefix("test_a_python_error_in_a_coroutine_is_the_cause.<locals>.") for frame in shown]
-    assert names[:3] == ["number", "function <body:1>", "caught"]
-    assert entries(cause)[-2:] == ["function <body:1>", "number"]
+    names = [frame.function.rpartition("<locals>.")[2] for frame in shown[:3]]
+    # A stack that was taken at the raise knows the coroutine's function by its global name.
+    assert names in (["number", "function <body:1>", "caught"], ["number", "body", "caught"])
+    assert entries(cause)[-2:] in (["function <body:1>", "number"], ["body", "number"])
     report = "".join(stacksplice.format_exception(exc))
     assert report.index("invalid literal for int()") < report.index("LuaError")
 
