@@ -1,4 +1,4 @@
-"""Random plans of calls through lupa: the same frames in __traceback__, in the report and in the program's log.
+"""Random plans of calls through lupa: __traceback__, the report and the program's log have the same frames.
 
 A plan is a way inward.  Each of its steps is a Lua function, which calls Python again, or a thread or a
 greenlet, in which Python goes on.  At its end Python raises.
