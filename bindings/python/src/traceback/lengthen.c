@@ -158,33 +158,40 @@ static void drop_bridges(items *read)
     read->count = kept;
 }
 
+static void drop(items *read)
+{
+    for (uint32_t i = 0; i < read->count; i++)
+        Py_XDECREF(read->all[i].entry);
+    free(read->all);
+    *read = (items){NULL, 0};
+}
+
+/* Nothing without memory: a place that has no token is not known. */
 static items read_traceback(PyTracebackObject *head)
 {
     items read = {NULL, 0};
     size_t count = 1;
+    bool known = true;
 
     for (const PyTracebackObject *entry = head; entry; entry = entry->tb_next)
         count++;
     read.all = count <= MOST_CELLS ? malloc(count * sizeof *read.all) : NULL;
     for (PyTracebackObject *entry = head; read.all && entry; entry = entry->tb_next) {
         uintptr_t element = element_of(entry, STACKSPLICE_TRUST_TRACEBACK);
+        item *next = &read.all[read.count];
 
         if (!element)
             continue; /* another entry has it */
-        read.all[read.count] = new_item(element);
-        read.all[read.count].kind = kind_of(entry);
-        read.all[read.count++].entry = (PyTracebackObject *)Py_NewRef((PyObject *)entry);
+        *next = new_item(element);
+        next->kind = kind_of(entry);
+        next->entry = (PyTracebackObject *)Py_NewRef((PyObject *)entry);
+        known &= next->kind != PYTHON || next->place;
+        read.count++;
     }
-    if (read.all)
-        drop_bridges(&read);
+    if (!known)
+        drop(&read);
+    drop_bridges(&read);
     return read;
-}
-
-static void drop(items *read)
-{
-    for (uint32_t i = 0; i < read->count; i++)
-        Py_XDECREF(read->all[i].entry);
-    free(read->all);
 }
 
 /* ---- Aligning ---------------------------------------------------------------------------------*/
