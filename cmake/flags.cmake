@@ -13,6 +13,27 @@ target_compile_options(stacksplice_flags INTERFACE
 target_compile_definitions(stacksplice_flags INTERFACE _GNU_SOURCE)
 # Reports name a binary by it; not every toolchain makes one unasked.
 target_link_options(stacksplice_flags INTERFACE LINKER:--build-id)
+# Hardening of what is installed; a test reads it (tests/install/hardening.py).  Sanitizers have checks
+# of their own.
+include(CheckCCompilerFlag)
+set(not_in_tests
+  $<NOT:$<BOOL:$<FILTER:$<TARGET_PROPERTY:SOURCE_DIR>,INCLUDE,${PROJECT_SOURCE_DIR}/tests>>>)
+foreach(flag stack-protector-strong cf-protection)
+  check_c_compiler_flag(-f${flag} STACKSPLICE_HAVE_${flag})
+  if(STACKSPLICE_HAVE_${flag})
+    target_compile_options(stacksplice_flags INTERFACE $<${not_in_tests}:-f${flag}>)
+  endif()
+endforeach()
+string(TOUPPER "CMAKE_C_FLAGS_${CMAKE_BUILD_TYPE}" build_flags)
+if("${CMAKE_C_FLAGS} ${${build_flags}}" MATCHES "-O[1-3s]" AND
+    NOT "${CMAKE_C_FLAGS} ${${build_flags}}" MATCHES "-fsanitize")
+  set(STACKSPLICE_FORTIFIED ON)
+  target_compile_options(stacksplice_flags INTERFACE
+    $<${not_in_tests}:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>)
+endif()
+# Functions are bound when a binary is loaded.  At a first call it would also take three kilobytes of
+# stack (registers of AVX-512), which a small alternate stack of a signal handler has not got.
+target_link_options(stacksplice_flags INTERFACE LINKER:-z,relro,-z,now)
 # Objects, vtables and thread-exit handlers of ours outlive the interpreter that loaded us.
 add_library(stacksplice_nodelete INTERFACE)
 target_link_options(stacksplice_nodelete INTERFACE LINKER:-z,nodelete)
