@@ -327,6 +327,22 @@ FRESH_TEST(test_reload_is_the_same_code)
     dlclose(library);
 }
 
+/* The name that scripts had for a function ends with its code. */
+FRESH_TEST(test_name_of_a_function_ends_with_its_code)
+{
+    entry_function first, second;
+    void *library = load(FIRST_LIBRARY, &first);
+
+    skip_without_unloads();
+    assert_int_equal(stacksplice_name_function((uintptr_t)first, "toy", "first"), S_OK);
+    assert_int_equal(stacksplice_name_function((uintptr_t)first, "toy", "other"), S_FALSE);
+    unload(library, FIRST_LIBRARY);
+    library = load(SECOND_LIBRARY, &second);
+    if (first == second)
+        assert_int_equal(stacksplice_name_function((uintptr_t)second, "toy", "second"), S_OK);
+    assert_int_equal(dlclose(library), 0);
+}
+
 /* ---- Binaries that are replaced while they are loaded -----------------------------------------*/
 
 #define REPLACED                                                                                 \

@@ -3,6 +3,7 @@
 
 #include "base/keep.h"
 #include "splice/hash.h"
+#include "splice/unloaded.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -13,6 +14,7 @@ enum { BUCKETS = 1 << 14, MAX_NAMES = 1 << 20, LONGEST_NAME = 4095 };
 typedef struct entry {
     struct entry *next;
     uintptr_t function;
+    uint64_t epoch; /* of its code: see ss_settle */
     char name[];
 } entry;
 
@@ -24,10 +26,19 @@ static _Atomic(entry *) *bucket_of(uintptr_t function)
     return &buckets[ss_hash_words(&function, 1) % BUCKETS];
 }
 
+/* Whether the code that E names is still the one at its address. */
+static bool stays(const entry *e)
+{
+    uintptr_t inside = e->function + 1;
+
+    (void)ss_settle(&inside, 1, e->epoch);
+    return inside == e->function + 1;
+}
+
 /* Search from E to END. */
 static const entry *find(const entry *e, const entry *end, uintptr_t function)
 {
-    while (e != end && e->function != function)
+    while (e != end && !(e->function == function && stays(e)))
         e = e->next;
     return e != end ? e : NULL;
 }
@@ -49,11 +60,13 @@ stacksplice_hresult stacksplice_name_function(uintptr_t function, const char *la
 {
     _Atomic(entry *) *bucket = bucket_of(function);
     const entry *seen = NULL; /* all entries from here on are of other functions */
+    uint64_t epoch;
     size_t size;
     entry *e;
 
     if (!function || !language || !name)
         return E_POINTER;
+    epoch = ss_code_epoch();
     if (look_up(function))
         return S_FALSE;
     if (atomic_fetch_add(&count, 1) >= MAX_NAMES) {
@@ -67,6 +80,7 @@ stacksplice_hresult stacksplice_name_function(uintptr_t function, const char *la
         return E_OUTOFMEMORY;
     }
     e->function = function;
+    e->epoch = epoch;
     memcpy(e->name, name, size);
     e->name[size] = 0;
     e->next = atomic_load(bucket);
