@@ -13,6 +13,8 @@ from stacksplice_values import plain_locals_of
 # After these, what was read of a process may have changed.
 CHANGES = "before_prompt cont exited inferior_call memory_changed register_changed new_objfile".split()
 
+ESCAPED_BY_GDB = "".join(map(chr, range(32))) + "\x7f"  # in what it puts into quotes
+
 
 class Reading:
     """Stacks with scripts, of each inferior by the numbers of its threads, until something changes."""
@@ -58,10 +60,15 @@ class NativeFrame(Shown):
         self.start = start
 
 
-def _printable(text):
+def _writable(text):
     """TEXT with escapes in the place of what gdb cannot write, at which it would leave out the frame."""
     charset = gdb.target_charset()
-    return plain(text).encode(charset, "backslashreplace").decode(charset) if text else text
+    return text.encode(charset, "backslashreplace").decode(charset)
+
+
+def _printable(text):
+    """TEXT that gdb writes as it is."""
+    return _writable(plain(text)) if text else text
 
 
 class Local:
@@ -76,7 +83,7 @@ class Local:
 
     def value(self):
         """A number or a text, which gdb prints in quotes."""
-        return self.told if isinstance(self.told, int) else _printable(self.told)
+        return self.told if isinstance(self.told, int) else _writable(plain(self.told, ESCAPED_BY_GDB))
 
 
 class ScriptFrame(Shown):
