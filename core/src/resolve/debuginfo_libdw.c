@@ -24,12 +24,13 @@ static uint64_t session_generation;
 static known_module *known;
 static size_t known_count, known_room;
 
-/* Search by build-id only: a wider search could ask a debuginfod server. */
+/* Search by build-id, then by name: libdw's own wider search could ask a debuginfod server. */
 static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
                           const char *file, const char *link, GElf_Word crc, char **out)
 {
-    return ss_session_note(&session, ss_dw->dwfl_build_id_find_debuginfo(module, data, name, base,
-                                                                         file, link, crc, out));
+    int fd = ss_dw->dwfl_build_id_find_debuginfo(module, data, name, base, file, link, crc, out);
+
+    return ss_session_note(&session, fd < 0 ? ss_debuglink_open(name, link, crc) : fd);
 }
 
 static const Dwfl_Callbacks callbacks = {

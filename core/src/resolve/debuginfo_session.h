@@ -56,6 +56,9 @@ int ss_session_find_elf(Dwfl_Module *module, void **data, const char *name, Dwar
 /* Whether FOUND has this build-id, in lower-case hexadecimal; empty is none. */
 bool ss_session_same_build(Dwfl_Module *found, const char *build_id);
 
+/* A descriptor of the debug file that BINARY names by LINK and CHECKSUM, or -1. */
+int ss_debuglink_open(const char *binary, const char *link, uint32_t checksum);
+
 /* Whether the file at MODULE's path, without a build-id, is the one that is mapped. */
 bool ss_file_is_mapped(const ss_binary *module);
 
