@@ -4,6 +4,7 @@
 #include "lua_state.h"
 #include "threads.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -182,6 +183,44 @@ TEST(test_an_allocator_may_capture_anywhere)
     capture_on_allocation = false;
     assert_int_equal(captures, 200);
     lua_close(L);
+}
+
+/* ---- Code that is unloaded -------------------------------------------------------------------*/
+
+static int capture_by_script(void *data)
+{
+    run_chunk(data, "@unloaded.lua", "saved = stacksplice.capture()", 0);
+    return 1;
+}
+
+/* The plugin's entry calls what it is given. */
+static void *call_plugin(const char *path, lua_State *L)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL), *at;
+    int (*entry)(int (*f)(void *), void *data);
+
+    assert_non_null(library);
+    at = dlsym(library, "plugin_entry");
+    memcpy(&entry, &at, sizeof entry);
+    if (L)
+        (void)entry(capture_by_script, L);
+    return library;
+}
+
+STATE_TEST(test_stack_that_is_read_later_keeps_its_modules)
+{
+    lua_State *L = *state;
+    void *library = call_plugin(FIRST_LIBRARY, L);
+
+    assert_int_equal(dlclose(library), 0);
+    library = call_plugin(SECOND_LIBRARY, NULL);
+    run_chunk(L, "@unloaded.lua",
+              "local modules = {} for i = 1, #saved do modules[i] = saved[i].module or '' end\n"
+              "return table.concat(modules, ' ')",
+              1);
+    assert_non_null(strstr(lua_tostring(L, -1), "unloaded_first"));
+    assert_null(strstr(lua_tostring(L, -1), "unloaded_second"));
+    assert_int_equal(dlclose(library), 0);
 }
 
 /* ---- Processes -----------------------------------------------------------------------------*/
