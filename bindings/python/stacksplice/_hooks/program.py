@@ -23,8 +23,10 @@ def _interpreter() -> str:
 
 
 def _command() -> list[str]:
-    """How this interpreter was started, up to ``-m stacksplice``."""
-    command = sys.orig_argv[: len(sys.orig_argv) - len(sys.argv) + 1]
+    """How this interpreter was started, up to ``-m stacksplice``; maybe by the loader as a program."""
+    with open("/proc/self/cmdline", "rb") as file:
+        command = [os.fsdecode(argument) for argument in file.read().split(b"\0")[:-1]]
+    del command[len(command) - len(sys.argv) + 1 :]
     if command[-1:] == ["stacksplice"]:
         command[-2:] = ["".join(command[-2:])]
     options, separator, rest = command[-1].rpartition("mstacksplice")
