@@ -215,9 +215,7 @@ def test_what_lies_behind_a_native_stack_that_ends_early(tmp_path):
     (tmp_path / "generated.c").write_text(GENERATED)
     (tmp_path / "calls.lua").write_text(CALLING_GENERATED.lstrip())
     module = tmp_path / "generated.so"
-    subprocess.run(
-        [compiler, "-O1", "-fPIC", "-shared", tmp_path / "generated.c", "-o", module], check=True
-    )
+    subprocess.run([compiler, "-O1", "-fPIC", "-shared", tmp_path / "generated.c", "-o", module], check=True)
     child = started(lua, str(tmp_path / "calls.lua"), str(module))
     assert child.stdout is not None and child.stdout.readline() == "\n"
     documents = [dumped(child.pid), read(copy_of(child.pid, tmp_path))]

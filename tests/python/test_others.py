@@ -17,7 +17,7 @@ def traces():
 
 def is_on():
     tools = [tool for tool in range(6) if sys.monitoring.get_tool(tool) == "stacksplice"]
-    assert [sys.monitoring.get_events(tool) for tool in tools] == [sys.monitoring.events.PY_UNWIND] * len(tools)
+    assert all(sys.monitoring.get_events(tool) == sys.monitoring.events.PY_UNWIND for tool in tools)
     return bool(tools)
 
 before = traces()

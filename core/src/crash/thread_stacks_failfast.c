@@ -47,7 +47,8 @@ static void put_thread(const ss_report *r, ss_emit *e, uint32_t index, uint64_t 
     ss_emit_integer(e, "thread_id", (int64_t)thread->id);
     ss_emit_text(e, "name", thread->name);
     ss_emit_boolean(e, "answered", answered);
-    ss_visit_stack(r, e, (ss_shown_stack){thread->frames, NULL, answered ? thread->count : 0, NULL, 0},
+    ss_visit_stack(r, e,
+                   (ss_shown_stack){thread->frames, NULL, answered ? thread->count : 0, NULL, 0},
                    answered ? stacksplice_frames_left_out(thread->frames, thread->count) : 0);
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }
