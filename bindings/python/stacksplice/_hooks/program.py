@@ -26,6 +26,7 @@ def _command() -> list[str]:
     """How this interpreter was started, up to ``-m stacksplice``; maybe by the loader as a program."""
     with open("/proc/self/cmdline", "rb") as file:
         command = [os.fsdecode(argument) for argument in file.read().split(b"\0")[:-1]]
+    program = command[: len(command) - len(sys.orig_argv) + 1]
     del command[len(command) - len(sys.argv) + 1 :]
     if command[-1:] == ["stacksplice"]:
         command[-2:] = ["".join(command[-2:])]
@@ -33,7 +34,7 @@ def _command() -> list[str]:
     if rest or not separator:  # somebody else has started us
         from subprocess import _args_from_interpreter_flags  # type: ignore[attr-defined]
 
-        return [sys.executable, *_args_from_interpreter_flags()]
+        return [*program, *_args_from_interpreter_flags()]
     command[-1:] = [options] if options != "-" else []
     return command
 
