@@ -168,8 +168,5 @@ step = st.tuples(st.sampled_from([*STEPS, *ELSEWHERE]), st.integers(0, 1))
 def test_traceback_report_and_log_agree(name: str, plan: list[tuple[str, int]]) -> None:
     exc, log = run(importlib.import_module(f"lupa.{name}"), plan)
     assert in_traceback(exc)[1:] == log, plan
-    # Reports of plans that go through a greenlet, or through two threads, may have a Lua frame twice or
-    # in the wrong place: their stack is put together of two in which one line occurs twice.
-    left = [step for step, _ in plan if step in ELSEWHERE]
-    if left in ([], ["thread"]) and any(step in STEPS for step, _ in plan):
+    if any(step in STEPS for step, _ in plan):
         assert in_report(exc)[-len(log) :] == log, plan

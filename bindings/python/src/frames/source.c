@@ -228,7 +228,7 @@ static void cut_at_base(stacksplice_walk *walk, uint32_t first, uintptr_t outerm
     uint32_t base = sspy_greenlet_base(walk, first, outermost);
 
     if (base + 1 < walk->frame_count)
-        (void)stacksplice_walk_end(walk, base + 1, sspy_gap("end of this greenlet's own stack"));
+        (void)stacksplice_walk_end(walk, base + 1, sspy_gap(SSPY_GREENLET_ENDS));
 }
 
 static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count)

@@ -27,8 +27,10 @@ typedef struct item {
     uint64_t function, place; /* of a script: equal for equal ones; else 0 */
     PyTracebackObject *entry; /* counted; NULL in the stack */
     kind kind;
-    bool is_gap, awaits; /* a seam behind which the frames of a task that awaits end */
-    int32_t partner;     /* of an entry: its place in the stack, or -1 */
+    bool is_gap;
+    bool awaits;     /* a seam behind which the frames of a task that awaits end */
+    bool ends;       /* the gap outside of which a greenlet was called */
+    int32_t partner; /* of an entry: its place in the stack, or -1 */
 } item;
 
 /* The outermost first. */
@@ -52,6 +54,7 @@ static int read_place(const stacksplice_frame *frame, void *data)
     to->is_gap = frame->kind == STACKSPLICE_FRAME_GAP;
     to->awaits = to->is_gap && frame->asynchronous && frame->reason &&
                  !strncmp(frame->reason, SSPY_AWAITED, sizeof SSPY_AWAITED - 1);
+    to->ends = to->is_gap && frame->reason && !strcmp(frame->reason, SSPY_GREENLET_ENDS);
     if (frame->kind != STACKSPLICE_FRAME_SCRIPT)
         return 0;
     hash = add_text(hash, frame->language);
@@ -133,11 +136,13 @@ static bool has_all(sspy_elements stack, const PyTracebackObject *head)
     return true;
 }
 
-/* Among frames of other languages the entries of a bridge say nothing that those do not. */
+/* Among frames of other languages the entries of a bridge say nothing that those do not.  Those
+   outside of Python's outermost frame are of a bridge that the exception is passing now: the frames
+   of the other language come next. */
 static void drop_bridges(items *read)
 {
     uint32_t kept = 0, begin = 0;
-    bool others = false;
+    bool others = true;
 
     for (uint32_t i = 0; i <= read->count; i++) {
         if (i < read->count && read->all[i].kind != PYTHON) {
@@ -301,7 +306,7 @@ static uintptr_t seam_of(const merge *m, const run *r)
 }
 
 /* Where R goes if there is a seam inside of it: outside of an earlier call of its first frame, if
-   there is one, else as far outward as it can be. */
+   there is one, or of the end of a greenlet, else as far outward as it can be. */
 static uint32_t place_for(const merge *m, const run *r)
 {
     uint32_t first = r->begin, at = r->from;
@@ -310,7 +315,11 @@ static uint32_t place_for(const merge *m, const run *r)
         first++;
     while (at < r->until && m->stack->all[at].function != entry_at(m, first)->function)
         at++;
-    return at < r->until ? at : r->from;
+    if (at < r->until)
+        return at;
+    while (at > r->from && !m->stack->all[at - 1].ends)
+        at--;
+    return at > r->from ? at - 1 : r->from;
 }
 
 static void copy_stack(merge *m, uint32_t end)
