@@ -74,10 +74,14 @@ def _take_tool(event: str, callback: Callable[[CodeType, int, BaseException], No
             monitoring.use_tool_id(tool, _TOOL_NAME)
         except ValueError:  # in use
             continue
-        _listen(tool, event, callback)
+        try:
+            _listen(tool, event, callback)
+        except BaseException:  # without memory
+            monitoring.free_tool_id(tool)
+            raise
         _tool = tool
         return
-    holders = ", ".join(f"{tool} by {monitoring.get_tool(tool)!r}" for tool in sorted(_TOOLS))
+    holders = ", ".join([f"{tool} by {monitoring.get_tool(tool)!r}" for tool in sorted(_TOOLS)])
     raise RuntimeError(f"capture_at_raise needs a free sys.monitoring tool id; already in use: {holders}")
 
 
