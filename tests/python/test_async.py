@@ -19,7 +19,8 @@ def here(stack) -> list[str]:
 
 def in_tasks(stack) -> list[str]:
     """Those of here() but for the callers of the loop, which stand in between or outside."""
-    return [name for name in here(stack) if name not in ("caught", sys._getframe(1).f_code.co_name)]
+    test = sys._getframe(1).f_code.co_name
+    return [name for name in here(stack) if name not in ("caught", test)]
 
 
 # ---- The awaiting chain --------------------------------------------------------------------------

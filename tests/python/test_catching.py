@@ -6,7 +6,7 @@ import contextlib
 import sys
 
 import stacksplice
-from gap_reasons import RETURNED
+from gap_reasons import KEPT, RETURNED
 
 
 class Truth:
@@ -194,11 +194,12 @@ def test_two_live_frames_in_one_traceback():
         return again(kept)
 
     stack = catches().stack
-    # again() was not there at the raise; all others have the lines that they had there.
-    assert shown(stack)[1] == (again.__qualname__, again.__code__.co_firstlineno + 2)
-    assert shown(stack)[:1] + shown(stack)[2:] == truth.chain
-    assert gaps(stack) == [(1, RETURNED)]
-    assert trusts(stack, again) == trusts(stack, catches) == ["traceback"]
+    # again() was not there at the raise, and catches() is on the way to both raises.
+    raised_again = (again.__qualname__, again.__code__.co_firstlineno + 2)
+    assert shown(stack) == [*truth.chain[:2], raised_again, *truth.chain[1:]]
+    assert gaps(stack) == [(2, RETURNED)]
+    assert trusts(stack, again) == ["traceback"]
+    assert trusts(stack, catches) == ["traceback", "traceback"]
 
 
 def test_an_inner_live_frame_that_the_exception_passed_first():
@@ -246,7 +247,12 @@ def test_raised_again_in_the_frame_that_caught_it():
         except ValueError as exc:
             return stacksplice.originate(exc)
 
-    assert shown(catches().stack) == truth.chain
+    stack = catches().stack
+    failed, passed, caught, *outer = truth.chain
+    again = (passes_on.__qualname__, passes_on.__code__.co_firstlineno + 4)
+    once_more = (catches.__qualname__, catches.__code__.co_firstlineno + 5)
+    assert shown(stack) == [failed, passed, again, caught, once_more, *outer]
+    assert [reason for _, reason in gaps(stack)] == [KEPT, RETURNED, KEPT]
 
 
 def test_in_exit_of_a_context_manager():
@@ -279,4 +285,4 @@ def test_in_exit_of_a_context_manager():
     body(border())
     stack = taken[1].stack
     assert (body.__qualname__, body.__code__.co_firstlineno + 2) in shown(stack)
-    assert trusts(stack, body) == ["traceback"]
+    assert trusts(stack, body) == ["traceback", "traceback"]  # what failed, and the call of __exit__()

@@ -305,8 +305,8 @@ static uintptr_t seam_of(const merge *m, const run *r)
     return seam ? seam : sspy_seam_gap(SSPY_RAISED_AGAIN);
 }
 
-/* Where R goes if there is a seam inside of it: outside of an earlier call of its first frame, if
-   there is one, or of the end of a greenlet, else as far outward as it can be. */
+/* Where R goes if there is a seam inside of it: outside of an earlier call of its first frame, or of
+   that frame itself, if it is there, or of the end of a greenlet, else as far outward as can be. */
 static uint32_t place_for(const merge *m, const run *r)
 {
     uint32_t first = r->begin, at = r->from;
@@ -315,7 +315,8 @@ static uint32_t place_for(const merge *m, const run *r)
         first++;
     while (at < r->until && m->stack->all[at].function != entry_at(m, first)->function)
         at++;
-    if (at < r->until)
+    if (at < r->until || (at < m->stack->count &&
+                          m->stack->all[at].function == entry_at(m, first)->function))
         return at;
     while (at > r->from && !m->stack->all[at - 1].ends)
         at--;
