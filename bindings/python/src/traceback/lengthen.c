@@ -315,8 +315,8 @@ static uint32_t place_for(const merge *m, const run *r)
         first++;
     while (at < r->until && m->stack->all[at].function != entry_at(m, first)->function)
         at++;
-    if (at < r->until || (at < m->stack->count &&
-                          m->stack->all[at].function == entry_at(m, first)->function))
+    if (at < r->until ||
+        (at < m->stack->count && m->stack->all[at].function == entry_at(m, first)->function))
         return at;
     while (at > r->from && !m->stack->all[at - 1].ends)
         at--;
