@@ -250,6 +250,7 @@ typedef struct merge {
     uint32_t count;
     uint32_t copied; /* elements of the stack */
     uint32_t tasks;  /* the outermost elements are those of tasks that await; 0: they stay there */
+    bool is_cut;     /* frames were left out of the stack */
     bool longer;
 } merge;
 
@@ -405,6 +406,10 @@ static void put_run(merge *m, const run *r)
     bool with_tasks = has_tasks(m, r);
     uintptr_t seam = with_tasks ? 0 : seam_of(m, r);
 
+    /* A frame that called the next one stood next to it.  If it does not, it is among those that were
+       left out, and what it is aligned with is another call of the same function. */
+    if (m->is_cut && !seam && !with_tasks)
+        return;
     copy_stack(m, seam || with_tasks ? place_for(m, r) : r->until);
     if (with_tasks) {
         put_tasks(m, r);
@@ -480,7 +485,10 @@ static void lengthen(IScriptErrorInfo *error, sspy_elements taken, PyTracebackOb
 {
     items stack = read_stack(taken), entries = read_traceback(head);
     uint32_t limit = stacksplice_max_frames();
-    merge m = {.entries = &entries, .stack = &stack, .other_thread = is_other_thread(error, head)};
+    merge m = {.entries = &entries,
+               .stack = &stack,
+               .is_cut = stacksplice_frames_left_out(taken.frames, taken.count) > 0,
+               .other_thread = is_other_thread(error, head)};
 
     if (stack.all && entries.all && align(&entries, &stack)) {
         m.out = malloc((stack.count + 2 * (size_t)entries.count + 1) * sizeof *m.out);
