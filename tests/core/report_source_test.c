@@ -1,5 +1,6 @@
 /* Lines of source in reports: of long files, in any order, without memory, and with a careless
  * host. */
+#include "error_double.h"
 #include "failing_allocator.h"
 #include "report_text.h"
 
@@ -173,6 +174,14 @@ static IRestrictedErrorInfo *error_in(const char *file)
     return fixture_originate(&contents);
 }
 
+static const char *reason_of(IRestrictedErrorInfo *error, const char *file)
+{
+    const char *reason = "unset";
+
+    assert_int_equal(stacksplice_error_source_reason((IUnknown *)error, file, &reason), S_OK);
+    return reason;
+}
+
 /* Date the file NAME SECONDS after now. */
 static void date(const char *name, long seconds)
 {
@@ -212,6 +221,9 @@ TEST(test_no_line_of_a_file_that_is_newer_than_the_error)
     text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_SENTRY, NULL);
     assert_null(strstr(text, "line 1 of file 0"));
     assert_non_null(strstr(text, "line 2 of file 1"));
+    assert_non_null(strstr(CHANGED, reason_of(error, names[0])));
+    assert_null(reason_of(error, names[1]));
+    assert_null(reason_of(error, "/no/such/file"));
     date(names[0], -3600);
     later = error_in(names[0]);
     text = text_of(later);
@@ -252,7 +264,26 @@ TEST(test_no_line_of_a_relative_name_in_another_folder)
     date(same, -3600);
     assert_null(strstr(text_of(error), "of another program"));
     assert_int_equal(count_of(text_of(error), MOVED), 1);
+    assert_non_null(strstr(MOVED, reason_of(error, "no such file")));
+    assert_null(reason_of(error, same));
     assert_int_equal(unlink(same) | chdir(before) | rmdir(folder), 0);
+    release(error);
+}
+
+TEST(test_arguments_of_a_reason)
+{
+    IRestrictedErrorInfo *error = error_in(names[0]);
+    const char *reason = "unset";
+    error_double foreign;
+    IUnknown *other;
+
+    error_double_init(&foreign, 0);
+    other = error_double_unknown(&foreign);
+    assert_int_equal(stacksplice_error_source_reason(NULL, names[0], &reason), E_POINTER);
+    assert_int_equal(stacksplice_error_source_reason((IUnknown *)error, NULL, &reason), E_POINTER);
+    assert_int_equal(stacksplice_error_source_reason((IUnknown *)error, names[0], NULL), E_POINTER);
+    assert_int_equal(stacksplice_error_source_reason(other, names[0], &reason), E_INVALIDARG);
+    assert_string_equal(reason, "unset");
     release(error);
 }
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import io
 import json
+import linecache
 import logging
 import os
 import pickle
 import subprocess
 import sys
+import time
 import traceback
 
 import pytest
@@ -120,6 +122,92 @@ def test_notes_are_shown(border):
     lines = stacksplice.format_exception(exc)
     title = next(number for number, line in enumerate(lines) if line.startswith("ZeroDivisionError:"))
     assert lines[title + 1] == "a note\n"  # as in a traceback
+
+
+CHANGED = "  ... no lines of files that were changed after this\n"
+MOVED = "  ... no lines of files with relative names: the working directory has changed\n"
+_PROGRAM = """
+def fail():
+    raise KeyError("first")  # as it ran
+
+def members():
+    raise ExceptionGroup("of", [caught(fail), caught(fail)])  # as it ran
+
+def run():
+    try:
+        members()  # as it ran
+    except ExceptionGroup as exc:
+        raise ValueError("second") from exc  # as it ran
+
+def main(border):
+    border.call(run)  # as it ran
+"""
+
+
+def program(name):
+    """The function main of a file NAME."""
+    names = {"caught": caught}
+    exec(compile(_PROGRAM, str(name), "exec"), names)
+    return names["main"]
+
+
+def edit(path, seconds):
+    path.write_text("edited = True\n" * _PROGRAM.count("\n"))
+    os.utime(path, (time.time() + seconds,) * 2)
+
+
+def in_all_ways(exc):
+    """Live reports in which Python's traceback module writes its own frames."""
+    written, painted = io.StringIO(), Terminal()
+    stacksplice.print_exception(exc, written)
+    stacksplice.print_exception(exc, painted)
+    record = logging.makeLogRecord({"exc_info": (type(exc), exc, exc.__traceback__)})
+    logged = stacksplice.logging.Formatter().format(record)
+    return [report(exc), written.getvalue(), painted.getvalue(), logged + "\n"]
+
+
+def test_no_line_of_a_file_that_is_newer_than_the_error(border, tmp_path, monkeypatch):
+    path = tmp_path / "edited.py"
+    path.write_text(_PROGRAM)
+    main = program(path)
+    exc = caught(main, border)
+    assert all(text.count("  # as it ran") == 6 and CHANGED not in text for text in in_all_ways(exc))
+    edit(path, 3600)
+    for text in in_all_ways(exc):
+        assert "edited = True" not in text and "as it ran" not in text
+        assert text.count(f"{path}") == 6 and text.count(CHANGED) == 1
+        assert "function(*arguments)" in text  # of a file that has not changed
+    assert CHANGED in report(exc, chain=False)
+    told = stacksplice.error_info(exc).format(newest_last=True)
+    assert "edited = True" not in told and told.count(CHANGED.strip()) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "tracebacklimit", 2, raising=False)
+        limited = report(exc)
+        assert limited.count(CHANGED) == 1 and "edited = True" not in limited
+    edit(path, -3600)
+    assert all(CHANGED not in text for text in in_all_ways(exc)) and "edited = True" in report(exc)
+
+
+def test_no_line_of_a_relative_name_in_another_folder(border, tmp_path, monkeypatch):
+    exc = caught(program("moved.py"), border)
+    for folder in ("here", "on_the_path"):
+        (tmp_path / folder).mkdir()
+    edit(tmp_path / "here" / "moved.py", -3600)
+    edit(tmp_path / "on_the_path" / "moved.py", -3600)
+    for folder in ("here", "."):
+        monkeypatch.chdir(tmp_path / folder)
+        monkeypatch.syspath_prepend(tmp_path / "on_the_path")
+        for text in in_all_ways(exc):
+            assert "edited = True" not in text and text.count(MOVED) == 1
+    (tmp_path / "on_the_path" / "moved.py").unlink()
+    assert all(MOVED not in text for text in in_all_ways(exc))  # there is no such file
+
+
+def test_lines_that_are_in_memory_stay(border):
+    name = "<cell of a notebook>"
+    linecache.cache[name] = (len(_PROGRAM), None, _PROGRAM.splitlines(keepends=True), name)
+    exc = caught(program(name), border)
+    assert all(text.count("  # as it ran") == 6 and MOVED not in text for text in in_all_ways(exc))
 
 
 class Coded(Exception):

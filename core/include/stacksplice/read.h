@@ -113,6 +113,18 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_visit(IUnknown *error,
 STACKSPLICE_API stacksplice_hresult stacksplice_error_language(IUnknown *error,
                                                                const char **language);
 
+/*
+ * Why a report shows no line of FILE in a stack of ERROR, for whoever writes such lines itself: FILE
+ * was changed after ERROR, or its name is relative and the working directory is another one.
+ * *REASON is a sentence without its end, which lives forever, or NULL where nothing speaks against
+ * the lines.
+ * Errors: E_POINTER; E_INVALIDARG if error is not an error object of this library.
+ * [own: borrows error, file | thread: any | alloc: yes, degrades without memory | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_error_source_reason(IUnknown *error,
+                                                                    const char *file,
+                                                                    const char **reason);
+
 /* ---- Reports that were read back -------------------------------------------------------------*/
 
 /* A text of LENGTH bytes, which may hold NULs; NULL is none. */

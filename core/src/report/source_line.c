@@ -218,6 +218,15 @@ bool ss_source_refuses(ss_source *source, const char *file)
     return refuses;
 }
 
+const char *ss_source_reason(const ss_source *source)
+{
+    if (source->is_newer)
+        return "no lines of files that were changed after this";
+    if (source->is_elsewhere)
+        return "no lines of files with relative names: the working directory has changed";
+    return NULL;
+}
+
 size_t ss_source_line(ss_source *source, const char *file, uint32_t line,
                       char out[SS_SOURCE_LINE_MAX], uint32_t *column)
 {

@@ -52,4 +52,7 @@ size_t ss_source_line(ss_source *source, const char *file, uint32_t line,
 /* Whether FILE can be read, but ss_source_line refuses it. */
 bool ss_source_refuses(ss_source *source, const char *file);
 
+/* Why a line was refused, as reports say it; NULL if none was. */
+const char *ss_source_reason(const ss_source *source);
+
 #endif

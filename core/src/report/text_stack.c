@@ -211,15 +211,15 @@ static void put_replaced(const printer *p)
 static void put_refused(const printer *p)
 {
     ss_source *source = p->r->source;
+    const char *reason = source && !source->has_told ? ss_source_reason(source) : NULL;
 
-    if (!source || source->has_told || !(source->is_newer || source->is_elsewhere))
+    if (!reason)
         return;
     source->has_told = true;
     put_indent(p);
-    ss_writer_text(p->r->w, source->is_newer
-                                ? "... no lines of files that were changed after this\n"
-                                : "... no lines of files with relative names: the working "
-                                  "directory has changed\n");
+    ss_writer_text(p->r->w, "... ");
+    ss_writer_text(p->r->w, reason);
+    ss_writer_text(p->r->w, "\n");
 }
 
 bool ss_report_stack_shows(const ss_report *r, ss_shown_stack stack)

@@ -2,6 +2,7 @@
 #include "report/visit.h"
 
 #include "resolve/room.h"
+#include "splice/source.h"
 #include "splice/unloaded.h"
 
 typedef struct walk {
@@ -305,6 +306,25 @@ stacksplice_hresult stacksplice_error_visit(IUnknown *error,
     ss_source_close(&source);
     ss_facts_release(&facts);
     return e.stopped ? S_FALSE : S_OK;
+}
+
+stacksplice_hresult stacksplice_error_source_reason(IUnknown *error, const char *file,
+                                                    const char **reason)
+{
+    ss_source source = SS_SOURCE_NONE;
+    ss_facts facts;
+
+    if (!error || !file || !reason)
+        return E_POINTER;
+    if (!ss_facts_get(error, &facts))
+        return E_INVALIDARG;
+    source.newest = facts.view.taken_at;
+    source.is_elsewhere = *file != '/' && ss_folder_has_changed();
+    (void)(source.is_elsewhere || ss_source_refuses(&source, file));
+    *reason = ss_source_reason(&source);
+    ss_source_close(&source);
+    ss_facts_release(&facts);
+    return S_OK;
 }
 
 stacksplice_hresult stacksplice_error_language(IUnknown *error, const char **language)

@@ -39,6 +39,22 @@ static PyObject *handle_language(sspy_error_object *self, PyObject *unused)
     return text;
 }
 
+/* Why reports show no line of a file, or None. */
+static PyObject *handle_source_reason(sspy_error_object *self, PyObject *file)
+{
+    const char *reason = NULL;
+    PyObject *name = NULL, *result;
+
+    if (!PyUnicode_FSConverter(file, &name))
+        return NULL;
+    (void)stacksplice_error_source_reason((IUnknown *)sspy_error_hold(self),
+                                          PyBytes_AS_STRING(name), &reason);
+    sspy_error_let_go(self);
+    result = reason ? PyUnicode_FromString(reason) : Py_NewRef(Py_None);
+    Py_DECREF(name);
+    return result;
+}
+
 static PyObject *handle_format(sspy_error_object *self, PyObject *arguments)
 {
     stacksplice_format_options options = {.size = sizeof options};
@@ -73,6 +89,8 @@ PyMethodDef sspy_error_methods[] = {
     METHOD(read, METH_O,
            "read($self, parts, /)\n--\n\nA dict of what those parts of a report have."),
     METHOD(language, METH_NOARGS, "language($self, /)\n--\n\nOf its exception, or \"native\"."),
+    METHOD(source_reason, METH_O,
+           "source_reason($self, file, /)\n--\n\nWhy reports show no line of it, or None."),
     METHOD(format, METH_VARARGS,
            "format($self, kind, order, all_frames, color, alone=False, look=None, /)\n--\n\nA "
            "report."),

@@ -12,6 +12,7 @@ from functools import partial
 from .. import _stacksplice
 from .._base.lines import limit
 from .._base.redaction import clean_traceback
+from . import changed
 from .kept import KeptSummary, stack_of, with_variables
 from .look import HAS_COLORS, Frames, in_color, need_memory, options, place_of
 
@@ -98,6 +99,13 @@ def _split_hresult(text: str) -> tuple[str, str | None]:
     return (before + end, last) if last.startswith("HRESULT ") else (text, None)
 
 
+def _split_reasons(text: str) -> tuple[str, list[str]]:
+    """The stack, and what the core says of missing lines: it does for each stack, a report only once."""
+    lines = text.split("\n")
+    reasons = [f"{line}\n" for line in lines if line.startswith(changed.BEGIN)]
+    return "\n".join([line for line in lines if not line.startswith(changed.BEGIN)]), reasons
+
+
 def _has_own_hresult(exc: BaseException, info: ErrorInfo) -> bool:
     """Whether the HRESULT tells more than the type of EXC does."""
     if info.language != "python":
@@ -173,8 +181,9 @@ def _is_of_others(entry: traceback.FrameSummary) -> bool:
 
 def _combine(
     shown: traceback.TracebackException, exc: BaseException, info: ErrorInfo, color: bool, is_inner: bool
-) -> None:
-    """Give SHOWN, which is of EXC, what INFO knows: other languages' frames, receivers, an HRESULT.
+) -> list[str]:
+    """Give SHOWN, which is of EXC, what INFO knows: other languages' frames, receivers, an HRESULT.  What
+    is to be said of their lines of source.
 
     With IS_INNER it led to another exception, or is a member: who called its catcher is shown with that.
     """
@@ -183,6 +192,7 @@ def _combine(
     text, hresult = _split_hresult(info._handle.format(_STACK, 1, False, color, False, known.take))
     if hresult is None and _has_own_hresult(exc, info):
         hresult = _split_hresult(info._handle.format(_STACK, 1, True, False))[1]
+    text, reasons = _split_reasons(text)
     chunks = text.split(_MARK)
     if len(chunks) != len(known.taken) + 1:
         raise MemoryError("no memory for the mark of a frame that was taken")
@@ -195,6 +205,18 @@ def _combine(
         shown.stack = _Combined(entries)
     _retitle(shown, exc, info)
     _add_notes(shown, info, hresult)
+    return reasons + changed.remove_lines(shown.stack, info._handle)
+
+
+def _say_once(shown: traceback.TracebackException, reasons: list[str], said: list[str]) -> None:
+    """Add REASONS to what SHOWN prints, without those that are SAID."""
+    text = ""
+    for reason in reasons:
+        if reason not in said:
+            said.append(reason)
+            text += reason
+    if text and shown.stack:
+        shown.stack = _Combined([*shown.stack, _Foreign(-1, text)])
 
 
 def _pairs(
@@ -223,6 +245,7 @@ def text_of(exc: BaseException, color: bool, chain: bool) -> str | None:
     need_memory()
     shown = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=0, compact=True)
     pairs = _pairs(shown, exc)
+    said: list[str] = []
     for one, of in pairs:
         # No traceback is given to a function of Python: without memory for the call CPython 3.11 leaks it.
         entries = _stacksplice._places(of.__traceback__)
@@ -238,7 +261,7 @@ def text_of(exc: BaseException, color: bool, chain: bool) -> str | None:
             continue
         if info.process is not None or info.remote is not None:
             return None
-        _combine(one, of, info, color, of is not exc)
+        _say_once(one, _combine(one, of, info, color, of is not exc), said)
     clean_traceback(shown)
     if color and not HAS_COLORS:
         _paint([one for one, _ in pairs])
