@@ -66,7 +66,8 @@ typedef struct ss_lua_collection {
     bool unclaimed_is_missed;
     uint32_t unclaimed_end; /* the frame after the last one of the interpreter without a site */
     uint32_t missed_count, missed_pushed;
-    uint32_t spliced; /* the frame after those that tokens have replaced so far */
+    uint32_t spliced;         /* the frame after those that tokens have replaced so far */
+    ss_lua_call_site running; /* stands for what Lua's own loop runs, inside of all sites */
     ss_lua_rest rest;
     uintptr_t tail_calls; /* the token of the tail-call gap; 0: not interned yet */
     uint32_t token_count;

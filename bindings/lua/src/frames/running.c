@@ -148,25 +148,26 @@ static lua_State *state_in(const ss_lua_collection *c, const loop *in)
 
 bool ss_lua_push_running(ss_lua_collection *c)
 {
-    ss_lua_call_site site = {.first = true};
+    ss_lua_call_site *site = &c->running; /* which the rest of the run may need later */
     loop in;
 
     if (c->capturing || !find_loop(c, &in) || calls_unknown(c, &in))
         return true;
     stacksplice_walk_refuse(c->walk); /* it depends on more than is reported */
+    *site = (ss_lua_call_site){.first = true};
     if (c->site_count)
-        site.L = entered_by(c->layout, &c->sites[0]);
+        site->L = entered_by(c->layout, &c->sites[0]);
     else if (!in.resumed)
-        site.L = state_in(c, &in);
-    if (!site.L)
+        site->L = state_in(c, &in);
+    if (!site->L)
         return !in.resumed || (ss_lua_splice(c, in.first, in.end - in.first) &&
                                ss_lua_push(c, ss_lua_gap("frames of a coroutine missing: "
                                                          "not known which one runs here")));
-    site.frame = in.first;
-    site.interpreter = ss_lua_interpreter_of(c, site.L);
-    ss_lua_log_coroutine(c, site.L);
+    site->frame = in.first;
+    site->interpreter = ss_lua_interpreter_of(c, site->L);
+    ss_lua_log_coroutine(c, site->L);
     return ss_lua_splice(c, in.first, in.end - in.first) &&
-           ss_lua_push_run_here(c, &site, in.first,
-                                (ss_lua_cursor){site.L, ss_lua_ci_at_level(site.L, 0), 0},
+           ss_lua_push_run_here(c, site, in.first,
+                                (ss_lua_cursor){site->L, ss_lua_ci_at_level(site->L, 0), 0},
                                 STACKSPLICE_TRUST_INFERRED, 0);
 }
