@@ -218,7 +218,7 @@ bool ss_source_refuses(ss_source *source, const char *file)
     return refuses;
 }
 
-const char *ss_source_reason(const ss_source *source)
+const char *ss_why_no_lines(const ss_source *source)
 {
     if (source->is_newer)
         return "no lines of files that were changed after this";

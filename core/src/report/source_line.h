@@ -53,6 +53,6 @@ size_t ss_source_line(ss_source *source, const char *file, uint32_t line,
 bool ss_source_refuses(ss_source *source, const char *file);
 
 /* Why a line was refused, as reports say it; NULL if none was. */
-const char *ss_source_reason(const ss_source *source);
+const char *ss_why_no_lines(const ss_source *source);
 
 #endif

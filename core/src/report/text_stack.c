@@ -244,7 +244,7 @@ static void put_replaced(const printer *p)
 static void put_refused(const printer *p)
 {
     ss_source *source = p->r->source;
-    const char *reason = source && !source->has_told ? ss_source_reason(source) : NULL;
+    const char *reason = source && !source->has_told ? ss_why_no_lines(source) : NULL;
 
     if (!reason)
         return;

@@ -321,7 +321,7 @@ stacksplice_hresult stacksplice_error_source_reason(IUnknown *error, const char 
     source.newest = facts.view.taken_at;
     source.is_elsewhere = *file != '/' && ss_folder_has_changed();
     (void)(source.is_elsewhere || ss_source_refuses(&source, file));
-    *reason = ss_source_reason(&source);
+    *reason = ss_why_no_lines(&source);
     ss_source_close(&source);
     ss_facts_release(&facts);
     return S_OK;
