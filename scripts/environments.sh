@@ -77,3 +77,12 @@ prepare_own_venv() {
         printf '%s\n' "$stamp" >"$venv/requirements.stamp"
     fi
 }
+
+# An environment of its own: the everyday tests shall not meet plugins of pytest that only these need.
+prepare_suites_venv() {
+    prepare_venv || return 1
+    wheels=$venv/wheel
+    prepare_own_venv suites tests/suites/requirements.txt || return 1
+    quietly "pip-$tag" "$venv/bin/python" -m pip install --disable-pip-version-check \
+        --force-reinstall --no-deps "$wheels"/*.whl
+}

@@ -5,16 +5,18 @@ newline='
 '
 default_parts="ctest pytest busted"
 # The longest first: two parts run side by side, and the last ones should be short.
-other_parts="pythons valgrind asan tsan luas suites long aarch64 none iterate clang property musl"
+other_parts="pythons valgrind asan tsan luas long aarch64 none iterate clang property musl"
+# Only in "all": it takes the sources of other projects from the package index.
+far_parts="suites"
 
 python_tests="tests/python tests/proof tests/programs tests/bridges tests/fuzz"
 
 # check_parts PART...: names a wrong one before anything is installed or built.
 check_parts() {
     for part; do
-        case " all others all-luas $default_parts $other_parts " in
+        case " all others all-luas $default_parts $other_parts $far_parts " in
         *" $part "*) ;;
-        *) stop "there is no test part '$part'; the parts are: all, others, all-luas, $default_parts $other_parts" ;;
+        *) stop "there is no test part '$part'; the parts are: all, others, all-luas, $default_parts $other_parts $far_parts" ;;
         esac
     done
 }
@@ -24,7 +26,7 @@ expand_parts() {
     [ $# -gt 0 ] || set -- $default_parts
     for part; do
         case $part in
-        all) printf '%s\n' $default_parts $other_parts ;;
+        all) printf '%s\n' $far_parts $default_parts $other_parts ;;
         others) printf '%s\n' $other_parts ;;
         *) printf '%s\n' "$part" ;;
         esac
@@ -92,7 +94,7 @@ run_pytest() {
     shift
     rm -f "$report"
     status=0
-    prepare_venv || status=$?
+    "${prepare_tests:-prepare_venv}" || status=$?
     if [ "$status" = 0 ]; then
         # Not -q: the log of a run that hangs names the file.
         "$venv/bin/python" -m pytest -rs --junitxml="$report" "$@" </dev/null || status=$?
@@ -144,7 +146,11 @@ command_part() {
     luas) verified run_pytest luas --other-luas tests/lua tests/matrix ;;
     all-luas) verified run_pytest all-luas --all-luas --other-luas tests/lua tests/matrix ;;
     property) run_pytest property tests/property ;;
-    suites) run_pytest "suites-$py_version" tests/suites ;;
+    suites)
+        prepare_tests=prepare_suites_venv
+        run_pytest "suites-$py_version" tests/suites tests/bridges/test_pyinstaller.py \
+            tests/python/test_hooks.py::test_qt_ends_its_programs_as_before
+        ;;
     pytest) run_pytest "pytest-$py_version" -m "not long" $python_tests ;;
     matrix) verified run_pytest "matrix-$py_version" tests/matrix ;;
     python)
