@@ -30,10 +30,15 @@ bool ss_report_has_own_look(const ss_report *r, const stacksplice_frame *frame)
 }
 
 /* Capitalize the name; show "native" as "C". */
-static void put_language_name(ss_writer *w, const char *language)
+static void put_language(const ss_report *r, const char *language)
 {
+    const stacksplice_glue *known = ss_glue_of(language);
+    const char *color = known && known->color ? known->color : SS_COLOR_MARK;
+    ss_writer *w = r->w;
     char first;
 
+    ss_color_begin(r, color);
+    ss_writer_text(w, "(");
     if (!strcmp(language, "native")) {
         ss_writer_text(w, "C");
     } else if (*language) {
@@ -41,17 +46,6 @@ static void put_language_name(ss_writer *w, const char *language)
         ss_writer_utf8(w, &first, 1, SS_ESCAPE_LINE);
         ss_writer_utf8(w, language + 1, strlen(language + 1), SS_ESCAPE_LINE);
     }
-}
-
-static void put_language(const ss_report *r, const char *language)
-{
-    const stacksplice_glue *known = ss_glue_of(language);
-    const char *color = known && known->color ? known->color : SS_COLOR_MARK;
-    ss_writer *w = r->w;
-
-    ss_color_begin(r, color);
-    ss_writer_text(w, "(");
-    put_language_name(w, language);
     ss_writer_text(w, ")");
     ss_color_end(r, color);
     ss_writer_text(w, " ");
@@ -88,26 +82,10 @@ static void put_nameless(const ss_report *r, const stacksplice_frame *frame)
     ss_writer_text(r->w, ")");
 }
 
-/* " (Language: name)" where the CALLER, if not NULL, has another name for the function of FRAME. */
-static void put_called(const ss_report *r, const stacksplice_frame *frame,
-                       const stacksplice_frame *caller)
-{
-    if (!caller || !caller->calls ||
-        (frame->function && strcmp(frame->function, caller->calls) == 0))
-        return;
-    ss_writer_text(r->w, " (");
-    put_language_name(r->w, caller->language);
-    ss_writer_text(r->w, ": ");
-    put_name(r, caller->calls);
-    ss_writer_text(r->w, ")");
-}
-
-static void put_native(const ss_report *r, const stacksplice_frame *frame,
-                       const stacksplice_frame *caller)
+static void put_native(const ss_report *r, const stacksplice_frame *frame)
 {
     if (!frame->function && !frame->file) {
         put_nameless(r, frame);
-        put_called(r, frame, caller);
         return;
     }
     if (frame->file)
@@ -120,7 +98,6 @@ static void put_native(const ss_report *r, const stacksplice_frame *frame,
     }
     if (frame->inlined)
         ss_writer_text(r->w, " (inlined)");
-    put_called(r, frame, caller);
     if (frame->module) {
         const char *module = r->all_frames ? frame->module : ss_base_name(frame->module);
 
@@ -213,8 +190,7 @@ static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned
     ss_writer_text(r->w, "\n");
 }
 
-static void put_frame(const ss_report *r, const stacksplice_frame *frame,
-                      const stacksplice_frame *caller)
+static void put_frame(const ss_report *r, const stacksplice_frame *frame)
 {
     if (frame->kind == STACKSPLICE_FRAME_GAP) {
         put_gap(r, frame);
@@ -223,7 +199,7 @@ static void put_frame(const ss_report *r, const stacksplice_frame *frame,
     if (!ss_report_has_own_look(r, frame))
         put_language(r, frame->language);
     if (frame->kind == STACKSPLICE_FRAME_NATIVE)
-        put_native(r, frame, caller);
+        put_native(r, frame);
     else
         put_script(r, frame);
     put_trust(r, frame->trust);
@@ -268,23 +244,21 @@ static void put_locals(const ss_report *r, const ss_shown_frame *shown, unsigned
     }
 }
 
-static void put_default_look(const ss_report *r, const ss_shown_frame *shown,
-                             const stacksplice_frame *caller, unsigned indent)
+static void put_default_look(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
 {
     put_spaces(r->w, indent);
-    put_frame(r, shown->frame, caller);
+    put_frame(r, shown->frame);
     ss_writer_text(r->w, "\n");
     if (shown->frame->kind != STACKSPLICE_FRAME_GAP)
         put_source(r, shown, indent);
 }
 
-void ss_report_frame(const ss_report *r, const ss_shown_frame *shown,
-                     const stacksplice_frame *caller, unsigned indent)
+void ss_report_frame(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
 {
     bool is_written = put_own_look(r, shown);
 
     if (!is_written)
-        put_default_look(r, shown, caller, indent);
+        put_default_look(r, shown, indent);
     if (!is_written || !r->bare)
         put_locals(r, shown, indent);
 }
@@ -298,6 +272,6 @@ stacksplice_hresult stacksplice_format_frame(const stacksplice_frame *frame,
     if (!frame || !write)
         return E_POINTER;
     ss_writer_init(&w, write, data);
-    put_frame(&r, frame, NULL);
+    put_frame(&r, frame);
     return ss_writer_finish(&w) ? S_OK : S_FALSE;
 }

@@ -23,15 +23,12 @@ static uintptr_t intern(const stacksplice_token_info *info, bool *lasting)
     return token;
 }
 
-static uintptr_t token_of(const lua_Debug *activation, const char *loaded, const char *calls,
+static uintptr_t token_of(const lua_Debug *activation, const char *loaded,
                           const ss_lua_state *record, stacksplice_trust trust, bool *lasting)
 {
     char function[LUA_IDSIZE + 40];
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_SCRIPT,
-                                   .trust = trust,
-                                   .language = "lua",
-                                   .calls = calls};
+    stacksplice_token_info info = {
+        .size = sizeof info, .kind = STACKSPLICE_FRAME_SCRIPT, .trust = trust, .language = "lua"};
 
     if (record && record->name[0])
         info.interpreter = record->name;
@@ -74,7 +71,7 @@ uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_interpreter *in
     lua_getinfo(L, "Sln", &activation);
     if (needs_loaded_name(&activation))
         loaded = ss_lua_loaded_name(layout, interpreter, L, &activation);
-    return token_of(&activation, loaded, NULL, interpreter->record, trust, &lasting);
+    return token_of(&activation, loaded, interpreter->record, trust, &lasting);
 }
 
 uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust)
@@ -83,7 +80,7 @@ uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice
     bool lasting;
 
     lua_getinfo(L, "Sln", &activation);
-    return token_of(&activation, NULL, NULL,
+    return token_of(&activation, NULL,
                     ss_lua_state_of_registry(lua_topointer(L, LUA_REGISTRYINDEX)), trust, &lasting);
 }
 
@@ -146,7 +143,6 @@ uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_interpreter *inte
                            const ss_lua_activation *caller)
 {
     lua_Debug activation = {.i_ci = (struct CallInfo *)at->ci};
-    lua_Debug callee = {.i_ci = (struct CallInfo *)at->callee, .namewhat = ""};
     ss_lua_keyed_token key = {.pc = at->pc,
                               .caller_pc = caller->pc,
                               .status = at->status,
@@ -161,10 +157,8 @@ uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_interpreter *inte
         key.closure = loaded ? at->closure : 0;
         key.uses_left = NAME_USES;
     }
-    if (at->callee)
-        lua_getinfo(L, "n", &callee);
-    key.token = token_of(&activation, loaded, *callee.namewhat ? callee.name : NULL,
-                         interpreter->record, STACKSPLICE_TRUST_EXACT, &lasting);
+    key.token =
+        token_of(&activation, loaded, interpreter->record, STACKSPLICE_TRUST_EXACT, &lasting);
     /* A function in C has no code that distinguishes its calls. */
     if (interpreter->cached && at->pc && lasting)
         keep(layout, interpreter, L, at, caller, key);

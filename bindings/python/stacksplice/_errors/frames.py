@@ -33,7 +33,6 @@ class Frame:
       re-raised their exception.
     - glue: the inside of an interpreter, or a call into it, which reports hide.
     - function_offset: of a native frame: its address minus the first of the function.
-    - calls: of a script frame: its name for the native function that it calls, the frame before it.
     """
 
     __slots__ = (
@@ -56,7 +55,6 @@ class Frame:
         "asynchronous",
         "glue",
         "function_offset",
-        "calls",
     )
 
     def __init__(
@@ -80,7 +78,6 @@ class Frame:
         asynchronous: bool = False,
         glue: bool = False,
         function_offset: int | None = None,
-        calls: str | None = None,
     ) -> None:
         self.kind = kind
         self.language = language
@@ -101,7 +98,6 @@ class Frame:
         self.asynchronous = asynchronous
         self.glue = glue
         self.function_offset = function_offset
-        self.calls = calls
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Frame:
