@@ -229,7 +229,7 @@ describe("doctor", function()
     assert.truthy(text:find("\nnote     uncaught errors: ", 1, true), text)
     assert.truthy(text:find("-> start the script by lua -lstacksplice", 1, true), text)
     text = run([[-e "local f = coroutine.wrap coroutine.wrap = function(g) return f(g) end]]
-      .. [[ local s = require 'stacksplice' s.install() s.doctor()"]])
+      .. [[ require 'stacksplice'.install() require 'stacksplice.host'.doctor()"]])
     assert.truthy(text:find("\nnote     coroutine.wrap: another library replaced it", 1, true), text)
     assert.truthy(text:find("\n         -> load stacksplice before that library", 1, true), text)
     assert.truthy(text:find("\nok       coroutine.resume: ", 1, true), text)
