@@ -6,10 +6,10 @@ import copy
 import io
 import json
 import linecache
-import re
 import logging
 import os
 import pickle
+import re
 import subprocess
 import sys
 import time
