@@ -5,10 +5,12 @@ what it calls (in a coroutine, a generator, a thread), what each does with an er
 through, and what the origin throws.
 """
 
+import asyncio
 import itertools
 import sys
 
 import gap_reasons
+import steps
 from shown_frames import shown
 
 # C hands HRESULTs on: it receives nothing unless it says so.
@@ -84,6 +86,8 @@ def kinds_of(path, modes):
     kinds = set(KINDS[path[-1]])
     if "a" in modes:
         kinds -= {"K"}  # ends the loop
+    if path[-1] == "X" and modes[-1] == "t" and path.count("P") > 1:
+        kinds -= {"E"}  # nobody knows its thread: equal frames of two steps are taken for one
     if any(c in "LM" and mode == "g" for c, mode in zip(path, modes)):
         kinds -= {"S"}  # coroutine.wrap makes another string of it
     return sorted(kinds)
@@ -123,6 +127,8 @@ KEPT = ("gap", gap_reasons.KEPT, 0)
 AWAITED = ("gap", gap_reasons.AWAITED, 0)
 # Frames of coroutines that have ended: whether they know who called them.
 REMEMBERED = (3, 12) <= sys.version_info < (3, 14)
+OTHER_THREAD = ("gap", "error came from another thread", 0)
+UNKNOWN = ("gap", "unknown frames in between", 0)
 ELSEWHERE = ("gap", "outer frames of this coroutine were called from elsewhere", 0)
 
 
@@ -185,6 +191,69 @@ def expected_stack(case, log, borders, traceback, lua):
     return stack_at(log, len(log))
 
 
+def line_of(function, offset):
+    code = function.__code__
+    return ("python", code.co_qualname, code.co_firstlineno + offset)
+
+
+def last_line_of(function):
+    code = function.__code__
+    return ("python", code.co_qualname, max(line for *_, line in code.co_lines() if line))
+
+
+RAISED_AGAIN = line_of(steps.raising_again, 4)
+OF_THE_TASK = [line_of(steps.awaiting, 1), last_line_of(asyncio.BaseEventLoop.run_until_complete)]
+
+
+def with_traceback(case, stack):
+    """STACK with what Python's traceback shows besides where Python code received the error: both lines
+    of a frame that raised it again, and the task that awaited."""
+    path, modes, *_ = case
+    if "P" not in path[:-1]:
+        return stack
+    frames = []
+    for frame in stack:
+        frames.append(frame)
+        if frame[:2] == RAISED_AGAIN[:2]:
+            frames += [KEPT, RAISED_AGAIN]
+        if frame[:2] == OF_THE_TASK[1][:2] and "a" in modes[1:-1]:
+            frames += [AWAITED if REMEMBERED or path[-1] == "P" else KEPT, *OF_THE_TASK]
+    return frames
+
+
+def received_outside(path, styles, thread):
+    """Whether no language received the error in the thread where it was."""
+    return receivers(path, styles)[0] < thread + (path[thread] in "LMT")
+
+
+def waiting_thread(case, log):
+    """The frames of the thread that waited for the one where the error was, as far as Python received it
+    there; none, if it did not, or if the stack is of that thread."""
+    path, modes, styles, kind = case
+    thread, origin = modes.find("t"), len(path) - 1
+    if "P" not in path[: thread + 1] or (thread == origin and (path[-1], kind) != ("X", "E")):
+        return []
+    if (path[-1], kind) == ("C", "B") and received_outside(path, styles, thread):
+        return []  # an HRESULT only, until then
+    outer = stack_at(log, last(log, "t"))
+    if path[thread] == "P":
+        outer = [line_of(steps.in_thread, 6), line_of(steps.step, 1), *outer] if thread else []
+    ends = ("python", "catch" if path[0] == "P" else "step")
+    end = max((i for i, frame in enumerate(outer) if frame[:2] == ends), default=-1)
+    return with_traceback(case, outer[: end + 1])
+
+
+def waiting_wrong(want, have):
+    """HAVE begins with a gap that says so; Python's frames are all there, and all frames are of WANT, in
+    their order.  Of native ones only those are known that a border saw when the error arrived."""
+    want, found = ([frame for frame in frames if frame[0] != "gap"] for frames in (want, have))
+    rest = iter(want)
+    good = all(frame in rest for frame in found) and have[:1] and have[0] in (OTHER_THREAD, UNKNOWN, KEPT)
+    for frames in (want, found):
+        frames[:] = [frame for frame in frames if frame[0] == "python"]
+    return [] if good and want == found else [f"outside of the thread: {have}, not {want}"]
+
+
 def receivers(path, styles):
     """The steps that received the error, the innermost first."""
     steps = range(len(path) - 2, -1, -1)
@@ -236,5 +305,10 @@ def wrong(case, facts, log, borders, traceback):
         check("languages", " ".join(received))
     for i, (_, node) in zip(chain, facts["chain"]):
         found += difference(f"node of step {i}", stack_at(log, borders[i]), shown(node, "matrix_"))
-    want = expected_stack(case, log, borders, traceback, facts["LUA_VERSION_NUM"])
-    return found + difference("stack", want, shown(facts["stack"], "matrix_"))
+    want = with_traceback(case, expected_stack(case, log, borders, traceback, facts["LUA_VERSION_NUM"]))
+    have = shown(facts["stack"], "matrix_")
+    waiting = waiting_thread(case, log)
+    if waiting:
+        found += waiting_wrong(waiting, have[len(want) :])
+        have = have[: len(want)]
+    return found + difference("stack", want, have)

@@ -101,7 +101,7 @@ int sspy_error_update(sspy_error_object *self, IScriptErrorInfo *error)
     if (self->exception)
         failed = sspy_notes_update(state, exc, error);
     if (!failed && exc)
-        sspy_lengthen(state, exc, error, true);
+        sspy_lengthen(state, exc, error, SSPY_READ_ALL);
     Py_XDECREF(exc);
     return failed;
 }

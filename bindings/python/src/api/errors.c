@@ -29,7 +29,7 @@ static PyObject *error_info(PyObject *module, PyObject *exc)
     error = sspy_ties_hold(ties, exc);
     if (!error)
         return sspy_remote_info(state, exc);
-    sspy_lengthen(state, exc, error, false);
+    sspy_lengthen(state, exc, error, SSPY_READ);
     result = sspy_error_wrap(state, error, ties->core.foreign ? NULL : exc);
     sspy_release(state->interp, error);
     return result;

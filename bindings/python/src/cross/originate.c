@@ -117,9 +117,9 @@ static int cross(crossing *c, sspy_maker *maker, const sspy_step *step, sspy_tie
 /* ---- The error object -------------------------------------------------------------------------*/
 
 /* What EXC got since its error was made; -1 with an exception. */
-static int update(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
+static int update(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, bool passes)
 {
-    sspy_lengthen(state, exc, error, false);
+    sspy_lengthen(state, exc, error, passes ? SSPY_PASSING : SSPY_READ);
     return sspy_notes_update(state, exc, error);
 }
 
@@ -151,7 +151,7 @@ static int take_error(sspy_maker *maker, const sspy_step *step, HRESULT *hr,
     end_crossing(&c);
     if (result == E_OUTOFMEMORY)
         PyErr_NoMemory();
-    else if (!known || !*error || !update(maker->state, step->exc, *error))
+    else if (!known || !*error || !update(maker->state, step->exc, *error, hr != NULL))
         return 0;
     sspy_release(maker->state->interp, *error);
     *error = NULL;

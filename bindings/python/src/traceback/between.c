@@ -106,15 +106,18 @@ static bool is_other_thread(void *taken, void *here)
            SUCCEEDED(stacksplice_error_thread(here, &b)) && a != b;
 }
 
-/* The stack that was captured when EXC left Python, and its owner.  If another language has
-   received EXC since it was last raised here, a node owns it, with a reference; else the origin. */
+/* The stack that was captured when EXC left Python, and its owner.  If another language has received
+   EXC *SINCE it was last raised here, a node owns it, with a reference; else the origin, or if that is
+   of another thread than NEWEST, the node of when Python received EXC last. */
 static sspy_elements stack_at_exit(sspy_ties *ties, IScriptErrorInfo *error, uint32_t nodes,
-                                   sspy_between *between, ILanguageExceptionErrorInfo2 **node)
+                                   void *newest, sspy_between *between,
+                                   ILanguageExceptionErrorInfo2 **node, bool *since)
 {
     uint32_t received = ties ? ties->received : 0;
 
-    if (received && received + 1 < nodes)
-        (void)find_node(error, nodes - 1 - received, node);
+    *since = received && received + 1 < nodes;
+    if (*since || (received && is_other_thread(error, newest)))
+        (void)find_node(error, nodes - received - *since, node);
     if (*node)
         return sspy_captured(*node, &between->copy);
     return sspy_captured(error, &between->copy);
@@ -128,7 +131,11 @@ static void choose(sspy_state *state, const PyTracebackObject *head, sspy_elemen
     uint32_t begin = 0, end = sspy_count_inside(state, taken, here, between);
 
     if (is_other_thread(exit, newest)) {
-        between->seam = SSPY_OTHER_THREAD;
+        between->seam = NULL; /* the two stacks need not match */
+        if (!whole)
+            (void)shown(state, head, taken, &between->seam);
+        if (!between->seam)
+            between->seam = SSPY_OTHER_THREAD;
         between->outermost = 0;
         end = taken.count;
         begin = whole ? 0 : end;
@@ -151,9 +158,11 @@ static void find(sspy_state *state, sspy_ties *ties, IScriptErrorInfo *error,
     /* Otherwise the error has no more room for nodes. */
     if (newest && (!ties || nodes > ties->received) && !is_caught_here(head)) {
         sspy_elements here = sspy_captured(newest, &copy);
-        sspy_elements taken = stack_at_exit(ties, error, nodes, between, &node);
+        bool since;
+        sspy_elements taken = stack_at_exit(ties, error, nodes, newest, between, &node, &since);
 
-        choose(state, head, taken, node ? (void *)node : error, here, newest, is_new || node,
+        between->arrives = is_new;
+        choose(state, head, taken, node ? (void *)node : error, here, newest, is_new || since,
                between);
     }
     free(copy.far);
@@ -175,11 +184,59 @@ void sspy_between_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error
     between->outermost = 0;
     between->count = 0;
     between->seam = NULL;
+    between->arrives = false;
     find(state, sspy_ties_of(state->interp, exc), error, border, head, between);
     if (!between->count && head && sspy_foreign_frame(head->tb_frame, NULL))
         between->seam = NULL; /* that seam was shown before, or nothing was passed since */
     sspy_leave(section);
     Py_XDECREF(traceback);
+}
+
+/* The oldest node of ERROR that was captured in the thread of NEWEST, with a reference; NULL: NEWEST
+   itself is, or nothing is known. */
+static ILanguageExceptionErrorInfo2 *arrival(IScriptErrorInfo *error, void *newest)
+{
+    ILanguageExceptionErrorInfo2 *info = sspy_query(error, &IID_ILanguageExceptionErrorInfo2);
+    ILanguageExceptionErrorInfo2 *node = NULL, *older, *found = NULL;
+
+    if (info)
+        (void)info->lpVtbl->GetPropagationContextHead(info, &node);
+    sspy_unknown_release(info);
+    while (node) {
+        older = NULL;
+        (void)node->lpVtbl->GetPreviousLanguageExceptionErrorInfo(node, &older);
+        if ((void *)node == newest || is_other_thread(node, newest)) {
+            sspy_unknown_release(node);
+        } else {
+            sspy_unknown_release(found);
+            found = node;
+        }
+        node = older;
+    }
+    return found;
+}
+
+void sspy_between_arrival(sspy_state *state, IScriptErrorInfo *error, IScriptErrorInfo *border,
+                          sspy_between *between)
+{
+    stacksplice_section section = sspy_enter(state->interp);
+    ILanguageExceptionErrorInfo2 *newest = NULL, *first = NULL;
+    sspy_stack_copy copy;
+
+    *between = (sspy_between){.frames = between->copy.near};
+    if (find_node(border, 0, &newest))
+        first = arrival(error, newest);
+    if (first) {
+        sspy_elements here = sspy_captured(newest, &copy);
+        sspy_elements taken = sspy_captured(first, &between->copy);
+
+        between->frames = taken.frames;
+        between->count = sspy_count_inside(state, taken, here, between);
+        free(copy.far);
+    }
+    sspy_unknown_release(first);
+    sspy_unknown_release(newest);
+    sspy_leave(section);
 }
 
 void sspy_between_end(sspy_between *between)

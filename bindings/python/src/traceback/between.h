@@ -18,6 +18,7 @@ typedef struct sspy_between {
     uint32_t count;
     uintptr_t outermost; /* a gap that replaces the outermost of them; 0: that one stays */
     const char *seam;    /* why frames may be missing outside of them; NULL: none are */
+    bool arrives;        /* they are all that there is: nothing was shown before */
     sspy_stack_copy copy;
 } sspy_between;
 
@@ -26,6 +27,10 @@ typedef struct sspy_between {
    Allocates nothing in the interpreter and leaves no exception set. */
 void sspy_between_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
                        IScriptErrorInfo *border, sspy_between *between);
+
+/* Likewise for ERROR of another thread: what it passed in the border's thread. */
+void sspy_between_arrival(sspy_state *state, IScriptErrorInfo *error, IScriptErrorInfo *border,
+                          sspy_between *between);
 
 void sspy_between_end(sspy_between *between);
 

@@ -28,8 +28,10 @@ typedef struct item {
     PyTracebackObject *entry; /* counted; NULL in the stack */
     kind kind;
     bool is_gap;
+    bool is_python;  /* a frame of Python code */
     bool awaits;     /* a seam behind which the frames of a task that awaits end */
     bool ends;       /* the gap outside of which a greenlet was called */
+    bool joins;      /* the gap outside of which another thread waited */
     int32_t partner; /* of an entry: its place in the stack, or -1 */
 } item;
 
@@ -55,8 +57,10 @@ static int read_place(const stacksplice_frame *frame, void *data)
     to->awaits = to->is_gap && frame->asynchronous && frame->reason &&
                  !strncmp(frame->reason, SSPY_AWAITED, sizeof SSPY_AWAITED - 1);
     to->ends = to->is_gap && frame->reason && !strcmp(frame->reason, SSPY_GREENLET_ENDS);
+    to->joins = to->is_gap && frame->reason && !strcmp(frame->reason, SSPY_OTHER_THREAD);
     if (frame->kind != STACKSPLICE_FRAME_SCRIPT)
         return 0;
+    to->is_python = !strcmp(frame->language, "python");
     hash = add_text(hash, frame->language);
     hash = add_text(hash, frame->function);
     hash = add_text(hash, frame->file);
@@ -112,12 +116,24 @@ static uintptr_t element_of(const PyTracebackObject *entry, stacksplice_trust tr
     return element;
 }
 
-/* Whether STACK has the frames of Python from HEAD on, in their order. */
+/* Whether the frame of ENTRY called that of the next one. */
+static bool is_caller(const PyTracebackObject *entry)
+{
+    PyFrameObject *back = entry->tb_next ? PyFrame_GetBack(entry->tb_next->tb_frame) : NULL;
+
+    Py_XDECREF(back);
+    return back && back == entry->tb_frame;
+}
+
+/* Whether STACK has the frames of Python from HEAD on, in their order, and each that was called by the
+   one before it next to that one: what stands further inward is another call of the same function. */
 static bool has_all(sspy_elements stack, const PyTracebackObject *head)
 {
+    const PyTracebackObject *before = NULL;
     uint32_t left = stack.count;
 
-    for (const PyTracebackObject *entry = head; entry; entry = entry->tb_next) {
+    for (const PyTracebackObject *entry = head; entry; before = entry, entry = entry->tb_next) {
+        bool next_to = before && is_caller(before);
         uintptr_t passed, live = 0;
 
         if (kind_of(entry) != PYTHON)
@@ -128,6 +144,8 @@ static bool has_all(sspy_elements stack, const PyTracebackObject *head)
                 live = element_of(entry, STACKSPLICE_TRUST_EXACT);
             if (stack.frames[left - 1] == live)
                 break;
+            if (next_to && new_item(stack.frames[left - 1]).is_python)
+                return false;
             left--;
         }
         if (!left--)
@@ -201,35 +219,145 @@ static items read_traceback(PyTracebackObject *head)
 
 /* ---- Aligning ---------------------------------------------------------------------------------*/
 
+/* Whether the entry before AT called it. */
+static bool is_called(const items *entries, size_t at)
+{
+    const item *all = entries->all;
+
+    return at && all[at - 1].kind == PYTHON && all[at - 1].entry->tb_next == all[at].entry &&
+           is_caller(all[at - 1].entry);
+}
+
+/* The frame of Python outside of AT that called it, plus one; 0: none, or it is not known. */
+static size_t caller_of(const items *stack, size_t at)
+{
+    while (at && !stack->all[at - 1].is_python && !stack->all[at - 1].is_gap)
+        at--;
+    return at && stack->all[at - 1].is_python ? at : 0;
+}
+
+static bool has_joins(const items *list)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->all[i].joins)
+            return true;
+    return false;
+}
+
+/* How many of the outermost belong to a thread that waited for the others. */
+static size_t count_waiting(const items *list)
+{
+    size_t at = list->count;
+
+    while (at && !list->all[at - 1].joins)
+        at--;
+    return at ? at - 1 : 0;
+}
+
+/* Set in MAY_BE, a table of WIDTH, whether an entry can be the call that the element of the stack is:
+   of the same thread and of the same function, and so are their callers.  Where Python's code passed a
+   line twice, the lines of a caller may differ. */
+static void compare_calls(const items *entries, const items *stack, size_t width, bool *may_be)
+{
+    size_t waiting = count_waiting(entries), stack_waiting = count_waiting(stack);
+
+    for (size_t a = 1; a <= entries->count; a++) {
+        const item *entry = &entries->all[a - 1];
+        bool called = entry->kind == PYTHON && is_called(entries, a - 1);
+
+        for (size_t b = 1; b <= stack->count; b++) {
+            const item *element = &stack->all[b - 1];
+            size_t caller = called && element->is_python ? caller_of(stack, b - 1) : 0;
+
+            if (waiting && (a <= waiting) != (b <= stack_waiting))
+                continue;
+            may_be[a * width + b] =
+                entry->kind != PYTHON || (entry->function == element->function &&
+                                          (!caller || may_be[(a - 1) * width + caller]));
+        }
+    }
+}
+
+/* The first frame of Python in LIST from AT on; its end if there is none. */
+static size_t find_python(const items *list, size_t at)
+{
+    while (at < list->count && !list->all[at].is_python)
+        at++;
+    return at;
+}
+
+/* Whether the outermost frames of Python in STACK are those of ENTRIES from BEGIN to END. */
+static bool begins_with(const items *stack, const items *entries, size_t begin, size_t end)
+{
+    size_t at = find_python(stack, 0);
+
+    while (begin < end && at < stack->count && is_same(&entries->all[begin], &stack->all[at])) {
+        begin++;
+        at = find_python(stack, at + 1);
+    }
+    return begin == end;
+}
+
+/* Whether the entry before AT is of the frame that called it, or of its own. */
+static bool continues(const items *entries, size_t at)
+{
+    return is_called(entries, at) ||
+           (at && entries->all[at - 1].entry->tb_frame == entries->all[at].entry->tb_frame);
+}
+
+/* In a stack of another thread, the frames of Python that wait are there only if they were put there
+   before, as its outermost: MAY_BE is that for them. */
+static void match_newest(const items *entries, const items *stack, size_t width, bool *may_be)
+{
+    size_t begin = 0, end = 0, at = find_python(stack, 0);
+
+    while (end < entries->count && entries->all[end].kind == PYTHON &&
+           (!end || continues(entries, end)))
+        end++;
+    memset(may_be + width, false, end * width * sizeof *may_be);
+    while (begin < end && !begins_with(stack, entries, begin, end))
+        begin++;
+    for (; begin < end; begin++, at = find_python(stack, at + 1))
+        may_be[(begin + 1) * width + at + 1] = true;
+}
+
 /* Set the partners of ENTRIES in STACK: as many as there can be, the innermost of those that are
    alike.  False without memory, or if there are too many. */
-static bool align(const items *entries, const items *stack)
+static bool align(const items *entries, const items *stack, bool other_thread)
 {
     size_t width = stack->count + (size_t)1, cells = (entries->count + (size_t)1) * width;
     /* How many are shared by so many outer ones of both. */
     uint16_t *shared = cells <= MOST_CELLS ? calloc(cells, sizeof *shared) : NULL;
+    bool *alike = shared ? calloc(cells, sizeof *alike) : NULL;
     uint32_t i = entries->count, j = stack->count;
 
-    if (!shared)
+    if (!alike) {
+        free(shared);
         return false;
+    }
+    compare_calls(entries, stack, width, alike);
+    if (other_thread)
+        match_newest(entries, stack, width, alike);
     for (size_t a = 1; a <= entries->count; a++) {
         for (size_t b = 1; b <= stack->count; b++) {
             uint16_t outer = shared[(a - 1) * width + b], without = shared[a * width + b - 1];
 
-            shared[a * width + b] = is_same(&entries->all[a - 1], &stack->all[b - 1])
+            alike[a * width + b] &= is_same(&entries->all[a - 1], &stack->all[b - 1]);
+            shared[a * width + b] = alike[a * width + b]
                                         ? (uint16_t)(shared[(a - 1) * width + b - 1] + 1)
                                     : outer > without ? outer
                                                       : without;
         }
     }
     while (i && j) {
-        if (is_same(&entries->all[i - 1], &stack->all[j - 1]))
+        if (alike[i * width + j])
             entries->all[--i].partner = (int32_t)--j;
         else if (shared[(i - 1) * width + j] >= shared[i * width + j - 1])
             i--;
         else
             j--;
     }
+    free(alike);
     free(shared);
     return true;
 }
@@ -246,6 +374,7 @@ typedef struct run {
 typedef struct merge {
     const items *entries, *stack;
     bool other_thread; /* the outermost entry is live in another thread than that of the error */
+    bool joined;       /* the stack tells so already */
     uintptr_t *out;    /* malloc */
     uint32_t count;
     uint32_t copied; /* elements of the stack */
@@ -265,14 +394,6 @@ static bool is_frame(const item *at)
     return at->kind == PYTHON || (at->kind == OTHER && !at->is_gap);
 }
 
-static bool is_caller(const PyTracebackObject *entry)
-{
-    PyFrameObject *back = entry->tb_next ? PyFrame_GetBack(entry->tb_next->tb_frame) : NULL;
-
-    Py_XDECREF(back);
-    return back && back == entry->tb_frame;
-}
-
 /* The seam between ENTRY and the next one in the traceback; 0: none is known. */
 static uintptr_t seam_inside(const PyTracebackObject *entry)
 {
@@ -290,16 +411,17 @@ static uintptr_t seam_inside(const PyTracebackObject *entry)
 static uintptr_t seam_of(const merge *m, const run *r)
 {
     const PyTracebackObject *entry = entry_at(m, r->last - 1)->entry;
+    bool joins = !r->begin && m->other_thread && !m->joined;
     uintptr_t seam;
 
     for (uint32_t i = r->last; i < r->end; i++)
-        if (entry_at(m, i)->is_gap)
+        if (entry_at(m, i)->is_gap && (!joins || entry_at(m, i)->awaits))
             return entry_at(m, i)->element;
+    if (joins)
+        return sspy_seam_gap(SSPY_OTHER_THREAD);
     if (r->last == r->end && r->end < m->entries->count &&
         (entry_at(m, r->last - 1)->kind == OTHER || entry_at(m, r->end)->kind == OTHER))
         return 0; /* Python called the other language at this place, or was called by it */
-    if (!r->begin && m->other_thread)
-        return sspy_seam_gap(SSPY_OTHER_THREAD);
     if (r->last == r->end && is_caller(entry))
         return 0;
     seam = seam_inside(entry);
@@ -351,6 +473,13 @@ static bool is_whole(const merge *m, const run *r)
     return true;
 }
 
+/* Whether a native frame is the last of the stack where R may stand. */
+static bool has_native_at(const merge *m, const run *r)
+{
+    return r->end < m->entries->count && r->until > r->from && !(m->other_thread && !r->begin) &&
+           !stacksplice_is_token(m->stack->all[r->until - 1].element);
+}
+
 /* The entries from BEGIN to END as a run; false if they are none that the stack lacks. */
 static bool run_of(const merge *m, uint32_t begin, uint32_t end, run *r)
 {
@@ -359,7 +488,10 @@ static bool run_of(const merge *m, uint32_t begin, uint32_t end, run *r)
         r->from = (uint32_t)entry_at(m, begin - 1)->partner + 1;
     if (end < m->entries->count)
         r->until = (uint32_t)entry_at(m, end)->partner;
-    while (r->last > begin && !is_frame(entry_at(m, r->last - 1)))
+    /* Native frames beside those that the stack has there are the same, at another place of theirs. */
+    while (r->last > begin &&
+           (!is_frame(entry_at(m, r->last - 1)) ||
+            (has_native_at(m, r) && !stacksplice_is_token(entry_at(m, r->last - 1)->element))))
         r->last--;
     return r->last > begin && is_whole(m, r);
 }
@@ -410,7 +542,10 @@ static void put_run(merge *m, const run *r)
        left out, and what it is aligned with is another call of the same function. */
     if (m->is_cut && !seam && !with_tasks)
         return;
-    copy_stack(m, seam || with_tasks ? place_for(m, r) : r->until);
+    if (!r->begin && m->other_thread)
+        copy_stack(m, r->from); /* this thread's frames, which run: outside of all others */
+    else
+        copy_stack(m, seam || with_tasks ? place_for(m, r) : r->until);
     if (with_tasks) {
         put_tasks(m, r);
         return;
@@ -471,26 +606,28 @@ static void merge_all(merge *m)
     }
 }
 
-/* Whether the frame of HEAD runs in this thread, and ERROR is of another one. */
-static bool is_other_thread(IScriptErrorInfo *error, const PyTracebackObject *head)
+/* Whether the exception PASSES this thread, or HEAD's frame runs in it, and ERROR is of another one. */
+static bool is_other_thread(IScriptErrorInfo *error, const PyTracebackObject *head, bool passes)
 {
     uint64_t thread = 0;
 
     return SUCCEEDED(stacksplice_error_thread((IUnknown *)error, &thread)) &&
            thread != PyThread_get_thread_native_id() &&
-           sspy_frame_live(head->tb_frame, sspy_chain_has_owned());
+           (passes || sspy_frame_live(head->tb_frame, sspy_chain_has_owned()));
 }
 
-static void lengthen(IScriptErrorInfo *error, sspy_elements taken, PyTracebackObject *head)
+static void lengthen(IScriptErrorInfo *error, sspy_elements taken, PyTracebackObject *head,
+                     bool other_thread)
 {
     items stack = read_stack(taken), entries = read_traceback(head);
     uint32_t limit = stacksplice_max_frames();
     merge m = {.entries = &entries,
                .stack = &stack,
                .is_cut = stacksplice_frames_left_out(taken.frames, taken.count) > 0,
-               .other_thread = is_other_thread(error, head)};
+               .other_thread = other_thread,
+               .joined = has_joins(&stack)};
 
-    if (stack.all && entries.all && align(&entries, &stack)) {
+    if (stack.all && entries.all && align(&entries, &stack, other_thread)) {
         m.out = malloc((stack.count + 2 * (size_t)entries.count + 1) * sizeof *m.out);
         if (m.out)
             merge_all(&m);
@@ -504,17 +641,19 @@ static void lengthen(IScriptErrorInfo *error, sspy_elements taken, PyTracebackOb
     drop(&stack);
 }
 
-static void lengthen_one(PyObject *exc, IScriptErrorInfo *error)
+static void lengthen_one(PyObject *exc, IScriptErrorInfo *error, bool passes)
 {
     PyTracebackObject *head = (PyTracebackObject *)sspy_traceback_of(exc);
+    bool other_thread;
     sspy_stack_copy copy;
     sspy_elements stack;
 
     if (!head)
         return;
+    other_thread = is_other_thread(error, head, passes);
     stack = sspy_shown(error, &copy);
-    if (stack.count && !has_all(stack, head))
-        lengthen(error, stack, head);
+    if (stack.count && (other_thread || !has_all(stack, head)))
+        lengthen(error, stack, head, other_thread);
     free(copy.far);
     Py_DECREF(head);
 }
@@ -531,7 +670,7 @@ static void lengthen_related(sspy_state *state, PyObject *exc, uint32_t depth, u
     --*left;
     ties = sspy_ties_of(state->interp, exc);
     if (ties && ties->core.error)
-        lengthen_one(exc, ties->core.error);
+        lengthen_one(exc, ties->core.error, false);
     lengthen_behind(state, exc, depth + 1, left);
 }
 
@@ -550,13 +689,13 @@ static void lengthen_behind(sspy_state *state, PyObject *exc, uint32_t depth, ui
     Py_XDECREF(members);
 }
 
-void sspy_lengthen(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, bool related)
+void sspy_lengthen(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, sspy_lengthening why)
 {
     uint32_t left = MOST_RELATED;
     PyObject *pending = sspy_take_pending();
 
-    lengthen_one(exc, error);
-    if (related)
+    lengthen_one(exc, error, why == SSPY_PASSING);
+    if (why == SSPY_READ_ALL)
         lengthen_behind(state, exc, 0, &left);
     PyErr_Clear(); /* without memory the stack stays as it is */
     sspy_set_pending(pending);

@@ -34,24 +34,33 @@ static int put_between(sspy_kept_frames *all, PyObject **traceback, const sspy_b
     return between->seam ? sspy_put_element(all, traceback, sspy_gap(between->seam)) : 0;
 }
 
-static void show_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
-                     IScriptErrorInfo *border)
+static void show(sspy_state *state, PyObject *exc, const sspy_between *between)
 {
-    sspy_kept_frames *all;
-    PyObject *traceback;
-    sspy_between between;
+    sspy_kept_frames *all = sspy_kept_frames_now(state);
+    PyObject *traceback = sspy_traceback_of(exc);
 
-    sspy_between_find(state, exc, error, border, &between);
-    if (!between.count && !between.seam) {
-        sspy_between_end(&between);
-        return;
-    }
-    all = sspy_kept_frames_now(state);
-    traceback = sspy_traceback_of(exc);
-    if (!all || put_between(all, &traceback, &between) ||
+    if (!all || put_between(all, &traceback, between) ||
         (traceback && PyException_SetTraceback(exc, traceback)))
         PyErr_Clear(); /* without memory the exception stays unchanged */
     Py_XDECREF(traceback);
+}
+
+static void show_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
+                     IScriptErrorInfo *border)
+{
+    sspy_between between;
+    bool elsewhere;
+
+    sspy_between_find(state, exc, error, border, &between);
+    elsewhere = between.seam && (between.arrives || !strcmp(between.seam, SSPY_OTHER_THREAD));
+    if (between.count || between.seam)
+        show(state, exc, &between);
+    sspy_between_end(&between);
+    if (!elsewhere)
+        return;
+    sspy_between_arrival(state, error, border, &between);
+    if (between.count)
+        show(state, exc, &between);
     sspy_between_end(&between);
 }
 

@@ -18,9 +18,14 @@ void sspy_show_live(sspy_state *state, PyTracebackObject *head, const void *abov
    traceback, which may have none. */
 void sspy_show_error(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
 
-/* Give the stack of ERROR, which is EXC's, what EXC's traceback has besides.  With RELATED do the
-   same for the causes, contexts and members of EXC that have errors. */
-void sspy_lengthen(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, bool related);
+typedef enum sspy_lengthening {
+    SSPY_PASSING, /* the exception is leaving Python in this thread */
+    SSPY_READ,
+    SSPY_READ_ALL /* with the causes, contexts and members that have errors */
+} sspy_lengthening;
+
+/* Give the stack of ERROR, which is EXC's, what EXC's traceback has besides. */
+void sspy_lengthen(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, sspy_lengthening why);
 
 /* ---- Entries of C code (made.c) ---------------------------------------------------------------*/
 
