@@ -324,6 +324,26 @@ static void run_below_code(const char *script)
     lua_close(L);
 }
 
+static int find_ours(const stacksplice_frame *frame, void *data)
+{
+    bool *found = data;
+
+    *found |= frame->kind == STACKSPLICE_FRAME_NATIVE && frame->function &&
+              strcmp(frame->function, "run_below_code") == 0;
+    return 0;
+}
+
+/* Whether the walk found its way again outside of that code, as with the frame pointers of a build for
+   sanitizers: then C functions have their native frames. */
+static bool is_found_again(void)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < frame_count; i++)
+        (void)stacksplice_resolve(frames[i], find_ours, &found);
+    return found;
+}
+
 TEST(test_below_code_without_unwind_data)
 {
     static const unsigned char without_frame_pointer[] = {0x48, 0x83, 0xec, 0x08, 0xff, 0xd7,
@@ -349,9 +369,12 @@ TEST(test_below_code_without_unwind_data)
         assert_ptr_not_equal(generated, MAP_FAILED);
         memcpy(generated, rows[i].code, rows[i].size);
         run_below_code(script);
-        check("inner:1 generated_call:0 job:2 plain_call:0 main:3 main chunk:4 ");
+        check(is_found_again()
+                  ? "inner:1 generated_call:0 job:2 main:3 main chunk:4 "
+                  : "inner:1 generated_call:0 job:2 plain_call:0 main:3 main chunk:4 ");
         run_below_code(in_coroutine);
-        check("inner:1 generated_call:0 pcall:0 function <script.lua:2>:3 ");
+        check(is_found_again() ? "inner:1 generated_call:0 function <script.lua:2>:3 main chunk:2 "
+                               : "inner:1 generated_call:0 pcall:0 function <script.lua:2>:3 ");
         assert_int_equal(munmap(generated, 4096), 0);
     }
 }
