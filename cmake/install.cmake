@@ -34,14 +34,15 @@ foreach(component stacksplice winrt cpp lua python)
   endif()
 endforeach()
 
-# Programs that know libstacksplice-winrt only need not know where the core is.
-set_target_properties(stacksplice_winrt PROPERTIES INSTALL_RPATH "$ORIGIN")
+# Programs that know libstacksplice-winrt only need not know where the core is.  What CMake would change
+# at the installation it builds with an empty element, for which the loader takes the current folder.
+set_target_properties(stacksplice_winrt PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
 
 # The Lua module, where Lua looks for it under the prefix; it finds the core from its own place, or
-# beside it, where LuaRocks puts both.
+# beside it, where LuaRocks puts both, or in the folder of the build.
 if(TARGET stacksplice_lua_module)
   set_target_properties(stacksplice_lua_module PROPERTIES
-    INSTALL_RPATH "$ORIGIN;$ORIGIN/../..")
+    BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN;$ORIGIN/../..;$ORIGIN/../../lib")
   install(TARGETS stacksplice_lua_module
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lua/${STACKSPLICE_LUA_FOUND} COMPONENT lua)
   # The helper for busted.
