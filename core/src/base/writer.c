@@ -148,7 +148,7 @@ static void put_escape(ss_writer *w, uint32_t c)
 static void put_character(ss_writer *w, uint32_t c, ss_escape escape)
 {
     if (escape == SS_ESCAPE_JSON) {
-        if (is_control(c) || c == '"' || c == '\\')
+        if (is_control(c) || is_deceptive(c) || c == '"' || c == '\\')
             put_json_escape(w, c);
         else
             put_encoded(w, c);

@@ -99,11 +99,23 @@ class Look:
     it so.
     """
 
+    _MOST_KEPT = 4096
+
     def __init__(self, color: bool, is_live: bool) -> None:
         self._frames = Frames() if is_live else None
         self._color = color
+        self._texts: dict[tuple[Any, ...], str] = {}
 
     def __call__(self, *given: Any) -> str:
+        text = self._texts.get(given)
+        if text is None:
+            text = self._write(given)
+            # A stack of a million frames is a recursion, and has few places.
+            if len(self._texts) < self._MOST_KEPT:
+                self._texts[given] = text
+        return text
+
+    def _write(self, given: tuple[Any, ...]) -> str:
         need_memory()
         file, name, line, end_line, *columns, source, source_column = given
         begin, end = columns if end_line == line else (0, 0)

@@ -64,8 +64,9 @@ class _Known:
         self._own = own
         self._numbers: list[int] = []  # in OWN, of those that are taken
         self._frames = Frames()
-        self._all: dict[tuple[str, int | None, str], list[int]] = {}
-        for number, one in enumerate(own):
+        self._all: dict[tuple[str, int | None, str], list[int]] = {}  # at each place the outermost last
+        for number in reversed(range(len(own))):
+            one = own[number]
             self._all.setdefault((one.filename, one.lineno, one.name), []).append(number)
 
     def take(self, *given: Any) -> str:
@@ -73,7 +74,7 @@ class _Known:
         place = place_of(*given)
         same = self._all.get(place[:3])
         if same:
-            number = same.pop(0) if len(same) > 1 else same[0]
+            number = same.pop() if len(same) > 1 else same[0]
             self.taken.append(self._own[number])
         else:
             number = len(self._own)
