@@ -26,6 +26,35 @@ def test_exit_statuses_stay(child, target, status):
     assert ("a message\n" in done.stderr) == ("message" in target)
 
 
+HOOKS = {
+    "found": "def hook(*args): pass\nsys.excepthook = hook\nstacksplice.install()",
+    "around": "stacksplice.install()\nfound = sys.excepthook\n"
+    "def hook(*args): found(*args)\nsys.excepthook = hook",
+}
+
+
+@pytest.mark.parametrize("order", HOOKS)
+def test_an_interrupt_ends_the_program_beside_other_hooks(child, order):
+    source = f"def interrupt(): raise KeyboardInterrupt\n{HOOKS[order]}\nborder.call(interrupt)\n"
+    assert COMBINED in child(PROLOGUE + source, status=-signal.SIGINT).stderr
+
+
+def test_an_interrupt_that_is_only_shown_ends_nothing(child):
+    done = child(
+        PROLOGUE
+        + """
+def interrupt(): raise KeyboardInterrupt
+stacksplice.install()
+try:
+    border.call(interrupt)
+except KeyboardInterrupt as exc:
+    sys.last_value = exc
+    sys.excepthook(type(exc), exc, exc.__traceback__)
+"""
+    )
+    assert COMBINED in done.stderr
+
+
 def test_at_the_end_of_the_interpreter(child):
     done = child(
         PROLOGUE
@@ -101,6 +130,7 @@ try:
     import _interpreters as interpreters
 except ImportError:
     import _xxsubinterpreters as interpreters
+own = sys.excepthook
 stacksplice.install()
 def run(source):
     made = interpreters.create()
@@ -111,7 +141,7 @@ def run(source):
         interpreters.destroy(made)
 run('''
 import sys, threading, stacksplice
-assert sys.excepthook is sys.__excepthook__
+assert type(sys.excepthook) is type(print)
 stacksplice.install()
 def fails():
     raise ValueError("inside")
@@ -124,9 +154,10 @@ def crosses():
         sys.excepthook(type(exc), exc, exc.__traceback__)
 crosses()
 ''')
-assert sys.excepthook is not sys.__excepthook__
+assert sys.excepthook is not own
 stacksplice.uninstall()
-run("import sys, stacksplice; assert sys.excepthook is sys.__excepthook__")
+assert sys.excepthook is own
+run("import sys, stacksplice; assert type(sys.excepthook) is type(print)")
 """
     )
     assert done.stderr.count("ValueError: inside") == 1

@@ -32,6 +32,20 @@ def test_import_loads_what_every_program_needs():
     assert loaded.split() == ["__future__", "atexit", *(f"stacksplice{name}" for name in needed)]
 
 
+def test_install_waits_with_what_only_a_report_needs():
+    loaded = in_new_process(
+        "import os, threading\nbefore = {*sys.modules}\nimport stacksplice\nstacksplice.install()\n"
+        "stacksplice.uninstall()\nstacksplice.install()\nprint(*{*sys.modules} - before)"
+    )
+    others = {name for name in loaded.split() if not name.startswith("stacksplice")}
+    assert others <= {"__future__", "atexit", "importlib", "importlib._bootstrap"} | {
+        "importlib._bootstrap_external",
+        "importlib.machinery",
+        "types",
+        "warnings",
+    }
+
+
 def later_names() -> set[str]:
     """Those that the stub for type checkers imports from modules of ours."""
     tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))

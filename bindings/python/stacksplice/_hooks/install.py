@@ -9,9 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# The loggers of unhandled exceptions: in tasks and callbacks, and in futures' callbacks.
-_LOGGERS = ("asyncio", "concurrent.futures")
-
 
 def _running_shell() -> Any:
     """The shell of IPython, if this is one."""
@@ -97,16 +94,8 @@ def install(
     missing.  Each raise costs about as much as a capture.  Raises NotImplementedError before CPython
     3.12, and RuntimeError when others hold the tool ids 3, 4 and 5 of sys.monitoring.
     """
-    import logging  # not at the top: many programs never need it
-
-    # No hook may import what executes a string, as tokenize does, which linecache imports: CPython would
-    # forget that an interrupt ends the program.
-    import tokenize  # noqa: F401
-
     from .. import _stacksplice
-    from .._errors import traceback  # noqa: F401
-    from . import at_raise, interpreter, lupa, others
-    from .unhandled import unhandled_record
+    from . import at_raise, interpreter, loggers, lupa, others
 
     if redact is not None:
         from .._base.redaction import redaction
@@ -123,8 +112,7 @@ def install(
     interpreter.occupy_all()
     lupa.begin()
     others.begin()
-    for name in _LOGGERS:
-        logging.getLogger(name).addFilter(unhandled_record)
+    loggers.begin()
     shell = _running_shell()
     if shell is not None:
         _enter_shell(shell)
@@ -133,21 +121,17 @@ def install(
 def uninstall() -> None:
     """Put back the hooks that install() found, wherever ours is still the installed one; captures
     at the raise and reports of crashes end, and reports show no local variables."""
-    import logging
-
     from .. import _stacksplice
-    from . import at_raise, interpreter, lupa, others
+    from . import at_raise, interpreter, loggers, lupa, others
     from . import crash as _crash
-    from .unhandled import unhandled_record
 
     lupa.end()
     others.end()
+    loggers.end()
     at_raise.end()
     _crash.end()
     _stacksplice._show_locals(False)
     interpreter.leave_all()
-    for name in _LOGGERS:
-        logging.getLogger(name).removeFilter(unhandled_record)
     shell = _running_shell()
     if shell is not None:
         _leave_shell(shell)

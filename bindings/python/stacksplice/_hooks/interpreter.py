@@ -63,7 +63,11 @@ class Place:
 
     def show(self, exc: BaseException, *arguments: Any) -> bool:
         """Whether EXC was shown, or needs not be."""
-        return show(exc)
+        try:
+            return show(exc)
+        finally:
+            if type(exc) is KeyboardInterrupt and _ends_program():
+                _note_interrupt()
 
 
 class ThreadPlace(Place):
@@ -150,6 +154,23 @@ class Hook:
             return None if shown and is_last else self.found(*arguments)
         finally:
             self._being_shown.discard(key)
+
+
+def _ends_program() -> bool:
+    """Whether the hook was called by the interpreter, outside of all code of the program."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code in (Hook.__call__.__code__, getattr(sys.excepthook, "__code__", None))
+
+
+def _note_interrupt() -> None:
+    """CPython remembers that an interrupt ended the last text that it executed, and then ends by that
+    signal.  A report may import modules that execute texts, as tokenize does."""
+    try:
+        exec("raise KeyboardInterrupt")
+    except KeyboardInterrupt:
+        pass
 
 
 _places: list[Place] = []
