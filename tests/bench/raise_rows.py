@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ctypes
 import functools
+import itertools
 import json
 import sys
 import time
@@ -25,31 +26,57 @@ TOOL = 5
 # ---- Programs that handle an exception -----------------------------------------------------------
 
 
-def fails():
-    raise ValueError
+# What programs handle most comes from Python's own objects, and has a text.
 
 
-def further_out(calls):
-    """What raises that many calls further in, without C in between."""
-    if calls == 1:
-        return fails
-    inner = further_out(calls - 1)
+class Empty:
+    pass
+
+
+table, empty = {}, Empty()
+
+
+def no_key():
+    table["x"]
+
+
+def no_attribute():
+    empty.x
+
+
+def no_number():
+    int("q")
+
+
+def further_out(function, calls):
+    """What calls FUNCTION that many calls further in, without C in between."""
+    if not calls:
+        return function
+    inner = further_out(function, calls - 1)
     return lambda: inner()
 
 
-def handled(function, count):
-    for _ in range(count):
+FAILING = (no_key, no_attribute, no_number)
+
+
+def handled(functions, count):
+    for function in itertools.islice(itertools.cycle(functions), count):
         try:
             function()
-        except ValueError:
+        except Exception:
             pass
 
 
 def handled_at_once(count):
-    for _ in range(count):
+    for kind in itertools.islice(itertools.cycle(range(3)), count):
         try:
-            raise ValueError
-        except ValueError:
+            if kind == 0:
+                table["x"]
+            elif kind == 1:
+                empty.x
+            else:
+                int("q")
+        except Exception:
             pass
 
 
@@ -59,7 +86,7 @@ class Without:
 
 
 def generator():
-    yield fails()
+    yield no_key()
 
 
 def through_lupa():
@@ -71,10 +98,10 @@ def through_lupa():
 # The name in the row, and what is done so many times.
 HANDLED = {
     "where it is raised": handled_at_once,
-    "one call out": functools.partial(handled, fails),
-    "three calls out": functools.partial(handled, further_out(3)),
-    "out of sorted()": functools.partial(handled, lambda: sorted([0], key=lambda _: fails())),
-    "out of next()": functools.partial(handled, lambda: next(generator())),
+    "one call out": functools.partial(handled, FAILING),
+    "three calls out": functools.partial(handled, [further_out(function, 2) for function in FAILING]),
+    "out of sorted()": functools.partial(handled, [lambda: sorted([0], key=lambda _: no_key())]),
+    "out of next()": functools.partial(handled, [lambda: next(generator())]),
     "in hasattr()": lambda count, without=Without(): [hasattr(without, "x") for _ in range(count)],
 }
 
