@@ -349,6 +349,8 @@ FRESH_TEST(test_name_of_a_function_ends_with_its_code)
     "... no files and lines of C frames in binaries that were replaced on disk since they were " \
     "loaded\n"
 
+#define EDITED "... no lines of files that were changed after their binary was built\n"
+
 static void copy_file(const char *from, const char *to)
 {
     static char bytes[1 << 20];
@@ -437,6 +439,10 @@ static void replace_one(const struct replacement *r)
     assert_null(strstr(text, "plugin_second"));
 #ifdef HAVE_LIBDW
     assert_int_equal(strstr(text, REPLACED) == NULL, r->is_same);
+    assert_int_equal(strstr(text, "return f(data) + 1;") != NULL, r->replace == not_at_all);
+    assert_int_equal(strstr(text, EDITED) != NULL, r->is_same && r->replace == by_date);
+    assert_int_equal(strstr(report(error, STACKSPLICE_FORMAT_JSON), "f(data)") != NULL,
+                     r->replace == not_at_all);
 #endif
     release(error);
     assert_int_equal(dlclose(library), 0);

@@ -40,6 +40,21 @@ void ss_source_close(ss_source *source)
     errno = saved;
 }
 
+static int64_t time_of(const struct stat *status)
+{
+    return (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
+}
+
+int64_t ss_written_at(const char *path)
+{
+    struct stat status;
+    int saved = errno;
+    int64_t time = path && !stat(path, &status) ? time_of(&status) : 0;
+
+    errno = saved;
+    return time;
+}
+
 static void open_file(ss_source *source, const char *file)
 {
     struct stat status;
@@ -50,7 +65,7 @@ static void open_file(ss_source *source, const char *file)
         source->fd = -1;
     }
     if (source->fd >= 0) {
-        source->written_at = (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
+        source->written_at = time_of(&status);
         source->device = status.st_dev;
         source->inode = status.st_ino;
     }
@@ -72,12 +87,14 @@ static bool turn_to(ss_source *source, const char *file)
 }
 
 /* Whether the open file can have the lines that ran; if not, notes why. */
-static bool is_as_it_was(ss_source *source, const char *file)
+static bool is_as_it_was(ss_source *source, const char *file, int64_t built)
 {
     if (*file != '/' && ss_folder_has_changed())
         source->is_elsewhere = true;
     else if (source->newest && source->written_at > source->newest)
         source->is_newer = true;
+    else if (built && source->written_at > built)
+        source->is_newer_than_binary = true;
     else
         return true;
     return false;
@@ -212,7 +229,7 @@ SS_NOINLINE static size_t read_without_memory(ss_source *source, uint32_t line, 
 bool ss_source_refuses(ss_source *source, const char *file)
 {
     int saved = errno;
-    bool refuses = turn_to(source, file) && !is_as_it_was(source, file);
+    bool refuses = turn_to(source, file) && !is_as_it_was(source, file, 0);
 
     errno = saved;
     return refuses;
@@ -224,17 +241,19 @@ const char *ss_why_no_lines(const ss_source *source)
         return "no lines of files that were changed after this";
     if (source->is_elsewhere)
         return "no lines of files with relative names: the working directory has changed";
+    if (source->is_newer_than_binary)
+        return "no lines of files that were changed after their binary was built";
     return NULL;
 }
 
-size_t ss_source_line(ss_source *source, const char *file, uint32_t line,
+size_t ss_source_line(ss_source *source, const char *file, uint32_t line, int64_t built,
                       char out[SS_SOURCE_LINE_MAX], uint32_t *column)
 {
     int saved = errno;
     size_t length = 0;
 
     *column = 0;
-    if (line && turn_to(source, file) && is_as_it_was(source, file)) {
+    if (line && turn_to(source, file) && is_as_it_was(source, file, built)) {
         if (source->path) {
             reader r = {source, source->path + strlen(source->path) + 1, WINDOW, 0};
 

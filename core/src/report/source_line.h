@@ -14,7 +14,7 @@ enum { SS_SOURCE_LINE_MAX = 500 };
  */
 typedef struct ss_source {
     int64_t newest; /* nanoseconds since 1970: no line of a file written later; 0: of any */
-    bool is_newer, is_elsewhere; /* why a line was refused */
+    bool is_newer, is_elsewhere, is_newer_than_binary; /* why a line was refused */
     bool has_told_of_binaries;
     bool has_told; /* of either */
     char *path;    /* and the window behind it, in one block; NULL: none, or no memory for it */
@@ -40,14 +40,18 @@ int ss_source_open(const char *file);
  * length in bytes, 0 when there is none to show.  A longer line ends in dots.  Sets *COLUMN to
  * where OUT begins in the line: 1 is its first byte; 0 when there is none.
  *
- * Refuses a file that was written after SOURCE->newest, and a relative name when the folder that it
- * began at is not the one of now: these are not the lines that ran.
+ * Refuses a file that was written after SOURCE->newest or, if that is not 0, after BUILT, and a
+ * relative name when the folder that it began at is not the one of now: these are not the lines that
+ * ran.
  *
  * Opens only regular files, so it never waits.  It opens no files of the kernel: a script could
  * give a name below /proc, /sys or /dev, or a link to one, to read its host's secrets.
  */
-size_t ss_source_line(ss_source *source, const char *file, uint32_t line,
+size_t ss_source_line(ss_source *source, const char *file, uint32_t line, int64_t built,
                       char out[SS_SOURCE_LINE_MAX], uint32_t *column);
+
+/* When the file at PATH, which may be NULL, was written; 0 if nobody knows. */
+int64_t ss_written_at(const char *path);
 
 /* Whether FILE can be read, but ss_source_line refuses it. */
 bool ss_source_refuses(ss_source *source, const char *file);

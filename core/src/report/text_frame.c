@@ -166,7 +166,8 @@ size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
     /* A compiler's relative path is relative to its own directory, not to ours. */
     if (frame->kind == STACKSPLICE_FRAME_NATIVE && *frame->file != '/')
         return 0;
-    return ss_source_line(r->source, frame->file, frame->line, line, column);
+    return ss_source_line(r->source, frame->file, frame->line, ss_written_at(frame->module), line,
+                          column);
 }
 
 static unsigned source_indent(const ss_report *r, unsigned indent)
@@ -218,10 +219,9 @@ static bool put_own_look(const ss_report *r, const ss_shown_frame *shown)
     const stacksplice_told_frame live = {.frame = *shown->frame, .glue = shown->glue};
     stacksplice_told_text text = {NULL, 0};
 
-    if (!r->look || r->all_frames || is_refused(r, shown) ||
-        shown->frame->kind != STACKSPLICE_FRAME_SCRIPT ||
+    if (!r->look || r->all_frames || shown->frame->kind != STACKSPLICE_FRAME_SCRIPT ||
         shown->frame->trust == STACKSPLICE_TRUST_INFERRED ||
-        !ss_report_has_own_look(r, shown->frame))
+        !ss_report_has_own_look(r, shown->frame) || is_refused(r, shown))
         return false;
     if (r->look(shown->told ? shown->told : &live, &text, r->look_data))
         return false;
