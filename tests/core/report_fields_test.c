@@ -142,6 +142,7 @@ TEST(test_a_frame_is_read_back)
          .column = 3,
          .end_column = 4,
          .interpreter = "i",
+         .calls = "g",
          .address = UINTPTR_MAX},
         {.size = sizeof *frames,
          .kind = STACKSPLICE_FRAME_NATIVE,

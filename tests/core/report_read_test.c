@@ -137,6 +137,7 @@ TEST(test_a_frame)
                                       .column = 3,
                                       .end_column = 4,
                                       .interpreter = "i",
+                                      .calls = "g",
                                       .address = 0x20};
     const stacksplice_frame native = {.size = sizeof native,
                                       .kind = STACKSPLICE_FRAME_NATIVE,
@@ -157,8 +158,9 @@ TEST(test_a_frame)
 
     assert_int_equal(stacksplice_frame_visit(&script, "key", &w.visitor), S_OK);
     assert_string_equal(
-        w.text, "key={ kind='script' trust='traceback' language='python' function='f' file='x.py' "
-                "line=1 end_line=2 column=3 end_column=4 interpreter='i' address=0x20 } ");
+        w.text,
+        "key={ kind='script' trust='traceback' language='python' function='f' file='x.py' "
+        "line=1 end_line=2 column=3 end_column=4 interpreter='i' calls='g' address=0x20 } ");
     w.length = 0;
     assert_int_equal(stacksplice_frame_visit(&native, NULL, &w.visitor), S_OK);
     assert_string_equal(w.text,

@@ -75,6 +75,7 @@ static const stacksplice_told_frame frames[] = {
                .function = "f",
                .file = "x.py",
                .line = 3,
+               .calls = "g", /* the frame before it */
                .address = 0x3000},
      .source = TEXT("return\n1")},
 };
@@ -104,9 +105,9 @@ static const stacksplice_told error = {.size = sizeof error,
 #define PROPAGATION  \
     "Propagation:\n" \
     "  1. received by lua at inner (passwd:1) on thread 8\n"
-#define WHOLE(indent)                                                                  \
-    indent "(C) File \"/etc/passwd\", line 1, in inner (inlined) (/lib/x.so)\n" indent \
-           "(C) outer+0x5d (/lib/x.so)\n" indent "(C) ??? (0x2000)\n" indent           \
+#define WHOLE(indent)                                                                    \
+    indent "(C) File \"/etc/passwd\", line 1, in inner (inlined) (/lib/x.so)\n" indent   \
+           "(C) outer+0x5d (/lib/x.so)\n" indent "(C) ??? (0x2000) (Python: g)\n" indent \
            "(Python) File \"x.py\", line 3, in f [traceback]\n" indent "    return\\x0a1\n"
 #define PASSED "Passed elsewhere\\x1b\nas well\n"
 

@@ -53,8 +53,8 @@ TEST(test_token_same_content_same_token)
 
 TEST(test_token_every_member_counts)
 {
-    stacksplice_token_info variants[18];
-    uintptr_t tokens[18];
+    stacksplice_token_info variants[19];
+    uintptr_t tokens[19];
     size_t n = 0;
 
     for (size_t i = 0; i < SS_COUNT_OF(variants); i++)
@@ -72,6 +72,7 @@ TEST(test_token_every_member_counts)
     variants[n++].trust = STACKSPLICE_TRUST_INFERRED;
     variants[n++].trust = STACKSPLICE_TRUST_TRACEBACK;
     variants[n++].interpreter = "sub";
+    variants[n++].calls = "h";
     variants[n++].chunk = 1;
     variants[n++].reason = "r";
     variants[n].reason = "r";

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import os
 import subprocess
 import sys
 import threading
+import traceback
 
 import lupa_runtimes
 import pytest
@@ -356,3 +358,39 @@ def test_no_script_ends_the_process_through_our_functions() -> None:
         env=environment,
     )
     assert done.returncode == 0 and done.stdout.endswith("all survived\n"), done.stderr
+
+
+def test_a_function_in_c_has_the_name_of_the_call(lua) -> None:
+    runtime = lua.LuaRuntime()
+    runtime.execute(
+        """
+        local again, object = string.rep, {arrange = table.sort}
+        local function fail() again("x", {}) end
+        function fails() object.arrange({2, 1}, fail) end
+        """,
+        name="@rules",
+    )
+    exc = caught(runtime.globals().fails)
+    frames = [frame for frame in stacksplice.error_info(exc).stack if not frame.glue]
+    called = [(frame.calls, before.kind) for before, frame in itertools.pairwise(frames) if frame.calls]
+    assert called == [("again", "native"), ("arrange", "native")]
+    report = "".join(stacksplice.format_exception(exc))
+    assert report.index(" (Lua: arrange)") < report.index(" (Lua: again)")
+
+
+def test_a_line_that_calls_another_function_is_the_same_place(lua) -> None:
+    runtime = lua.LuaRuntime()
+    runtime.globals().fail = lambda: {}["missing"]
+    runtime.execute(
+        """
+        function fails()
+          local inner = coroutine.create(function() fail() end)
+          local done, why = coroutine.resume(inner) if not done then error(why, 0) end
+        end
+        """,
+        name="@rules",
+    )
+    exc = caught(runtime.globals().fails)
+    assert isinstance(exc, KeyError)
+    lines = [entry.lineno for entry in traceback.extract_tb(exc.__traceback__) if "rules" in entry.filename]
+    assert lines == [4, 3]

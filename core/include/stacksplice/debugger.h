@@ -200,7 +200,7 @@ typedef struct stacksplice_inspection_block {
      * of all chunks, 0 where one is not mapped yet.
      *
      * The row of a token has four words and then its strings, each beginning at a word: language,
-     * function, file, reason, interpreter.  Byte 0 of word 0 is the kind, byte 1 the trust, byte 2
+     * function, file, reason, interpreter, calls.  Byte 0 of word 0 is the kind, byte 1 the trust, byte 2
      * flags (1: chunk, 2: asynchronous), byte 3 a bit for each string that was cut.  Word 1 is
      * end_line and line, word 2 end_column and column, 32 bits each.  Word 0 from bit 32 on and
      * word 3 have 16 bits for the length plus one of each string, 0 for none.

@@ -40,6 +40,7 @@ typedef struct stacksplice_token_info {
     const char *interpreter; /* name of a sub-interpreter or state, NULL for the main one */
     int chunk;               /* nonzero: FILE names a chunk of source, not a file */
     int asynchronous;        /* of a gap; nonzero: see stacksplice_frame */
+    const char *calls;       /* of a script frame: see stacksplice_frame */
 } stacksplice_token_info;
 
 /*

@@ -137,6 +137,7 @@ typedef struct stacksplice_frame {
      */
     int asynchronous;
     uint64_t function_offset; /* of a native frame: address minus the function's first address */
+    const char *calls; /* of a script frame: its name for the native function that it calls */
 } stacksplice_frame;
 
 /* Called once per frame.  The frame and its strings are valid until it returns; nonzero stops the

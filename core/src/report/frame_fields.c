@@ -51,6 +51,7 @@ static const struct field {
     {"reason", TEXT, IF_SET, FRAME(reason)},
     {"asynchronous", FLAG, IF_SET, FRAME(asynchronous)},
     {"interpreter", TEXT, IF_SET, FRAME(interpreter)},
+    {"calls", TEXT, IF_SET, FRAME(calls)},
     {"source", LINE, IF_SET, offsetof(stacksplice_told_frame, source)},
     {"source_column", COUNT, IF_SET, offsetof(stacksplice_told_frame, source_column)},
     {"locals", LOCALS, IF_SET, offsetof(stacksplice_told_frame, locals)},

@@ -105,8 +105,12 @@ static inline void ss_report_put(const ss_report *r, const char *text, stackspli
     ss_redact((ss_text){text, NULL, strlen(text)}, kind, r->failfast != NULL, r->w, SS_ESCAPE_LINE);
 }
 
-/* Write one frame as one line of text, its source line where it can be read, and its variables. */
-void ss_report_frame(const ss_report *r, const ss_shown_frame *shown, unsigned indent);
+/*
+ * Write one frame as one line of text, its source line where it can be read, and its variables.
+ * CALLER is the next frame outward of a native one, or NULL: it may have another name for it.
+ */
+void ss_report_frame(const ss_report *r, const ss_shown_frame *shown,
+                     const stacksplice_frame *caller, unsigned indent);
 
 /* Before the frames of STACK: files that were written after it have other lines. */
 static inline void ss_report_dates(const ss_report *r, ss_shown_stack stack)

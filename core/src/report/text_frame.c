@@ -30,15 +30,10 @@ bool ss_report_has_own_look(const ss_report *r, const stacksplice_frame *frame)
 }
 
 /* Capitalize the name; show "native" as "C". */
-static void put_language(const ss_report *r, const char *language)
+static void put_language_name(ss_writer *w, const char *language)
 {
-    const stacksplice_glue *known = ss_glue_of(language);
-    const char *color = known && known->color ? known->color : SS_COLOR_MARK;
-    ss_writer *w = r->w;
     char first;
 
-    ss_color_begin(r, color);
-    ss_writer_text(w, "(");
     if (!strcmp(language, "native")) {
         ss_writer_text(w, "C");
     } else if (*language) {
@@ -46,6 +41,17 @@ static void put_language(const ss_report *r, const char *language)
         ss_writer_utf8(w, &first, 1, SS_ESCAPE_LINE);
         ss_writer_utf8(w, language + 1, strlen(language + 1), SS_ESCAPE_LINE);
     }
+}
+
+static void put_language(const ss_report *r, const char *language)
+{
+    const stacksplice_glue *known = ss_glue_of(language);
+    const char *color = known && known->color ? known->color : SS_COLOR_MARK;
+    ss_writer *w = r->w;
+
+    ss_color_begin(r, color);
+    ss_writer_text(w, "(");
+    put_language_name(w, language);
     ss_writer_text(w, ")");
     ss_color_end(r, color);
     ss_writer_text(w, " ");
@@ -82,10 +88,34 @@ static void put_nameless(const ss_report *r, const stacksplice_frame *frame)
     ss_writer_text(r->w, ")");
 }
 
-static void put_native(const ss_report *r, const stacksplice_frame *frame)
+/* Whether FUNCTION is NAME, or NAME in a table or namespace. */
+static bool is_called(const char *function, const char *name)
+{
+    size_t length = strlen(function), end = strlen(name);
+
+    return end <= length && !strcmp(function + length - end, name) &&
+           (end == length || strchr(".:", function[length - end - 1]));
+}
+
+/* " (Language: name)" where the CALLER, if not NULL, has another name for the function of FRAME. */
+static void put_called(const ss_report *r, const stacksplice_frame *frame,
+                       const stacksplice_frame *caller)
+{
+    if (!caller || !caller->calls || (frame->function && is_called(frame->function, caller->calls)))
+        return;
+    ss_writer_text(r->w, " (");
+    put_language_name(r->w, caller->language);
+    ss_writer_text(r->w, ": ");
+    put_name(r, caller->calls);
+    ss_writer_text(r->w, ")");
+}
+
+static void put_native(const ss_report *r, const stacksplice_frame *frame,
+                       const stacksplice_frame *caller)
 {
     if (!frame->function && !frame->file) {
         put_nameless(r, frame);
+        put_called(r, frame, caller);
         return;
     }
     if (frame->file)
@@ -98,6 +128,7 @@ static void put_native(const ss_report *r, const stacksplice_frame *frame)
     }
     if (frame->inlined)
         ss_writer_text(r->w, " (inlined)");
+    put_called(r, frame, caller);
     if (frame->module) {
         const char *module = r->all_frames ? frame->module : ss_base_name(frame->module);
 
@@ -191,7 +222,8 @@ static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned
     ss_writer_text(r->w, "\n");
 }
 
-static void put_frame(const ss_report *r, const stacksplice_frame *frame)
+static void put_frame(const ss_report *r, const stacksplice_frame *frame,
+                      const stacksplice_frame *caller)
 {
     if (frame->kind == STACKSPLICE_FRAME_GAP) {
         put_gap(r, frame);
@@ -200,7 +232,7 @@ static void put_frame(const ss_report *r, const stacksplice_frame *frame)
     if (!ss_report_has_own_look(r, frame))
         put_language(r, frame->language);
     if (frame->kind == STACKSPLICE_FRAME_NATIVE)
-        put_native(r, frame);
+        put_native(r, frame, caller);
     else
         put_script(r, frame);
     put_trust(r, frame->trust);
@@ -244,21 +276,23 @@ static void put_locals(const ss_report *r, const ss_shown_frame *shown, unsigned
     }
 }
 
-static void put_default_look(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
+static void put_default_look(const ss_report *r, const ss_shown_frame *shown,
+                             const stacksplice_frame *caller, unsigned indent)
 {
     put_spaces(r->w, indent);
-    put_frame(r, shown->frame);
+    put_frame(r, shown->frame, caller);
     ss_writer_text(r->w, "\n");
     if (shown->frame->kind != STACKSPLICE_FRAME_GAP)
         put_source(r, shown, indent);
 }
 
-void ss_report_frame(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
+void ss_report_frame(const ss_report *r, const ss_shown_frame *shown,
+                     const stacksplice_frame *caller, unsigned indent)
 {
     bool is_written = put_own_look(r, shown);
 
     if (!is_written)
-        put_default_look(r, shown, indent);
+        put_default_look(r, shown, caller, indent);
     if (!is_written || !r->bare)
         put_locals(r, shown, indent);
 }
@@ -272,6 +306,6 @@ stacksplice_hresult stacksplice_format_frame(const stacksplice_frame *frame,
     if (!frame || !write)
         return E_POINTER;
     ss_writer_init(&w, write, data);
-    put_frame(&r, frame);
+    put_frame(&r, frame, NULL);
     return ss_writer_finish(&w) ? S_OK : S_FALSE;
 }

@@ -5,6 +5,7 @@
 
 #include "resolve/glue.h"
 #include "splice/sink.h"
+#include "splice/token.h"
 
 typedef struct printer {
     const ss_report *r;
@@ -27,6 +28,7 @@ typedef struct element {
 /* The frames of one element. */
 typedef struct contents {
     const printer *p;
+    uint32_t outward; /* of the next element outward */
     uint32_t frames;
     uint32_t shown;
     bool lineless, replaced;
@@ -37,6 +39,12 @@ typedef struct contents {
     uint64_t place;     /* of a script frame in its own look, else 0 */
     stacksplice_told_locals locals;
 } contents;
+
+/* A native frame that a script frame called. */
+typedef struct called {
+    const printer *p;
+    const ss_shown_frame *shown;
+} called;
 
 /* In a saved report, inlined frames and the function that contains them form one element. */
 static element element_at(const ss_shown_stack *stack, uint32_t begin)
@@ -62,6 +70,30 @@ static uintptr_t address_of(const ss_shown_stack *stack, element e)
     return stack->frames ? stack->frames[e.begin].frame.address : stack->elements[e.begin];
 }
 
+static int print_called(const ss_frame *caller, void *data)
+{
+    const called *of = data;
+
+    ss_report_frame(of->p->r, of->shown, &caller->frame, of->p->indent);
+    return 1;
+}
+
+static void print_frame(const contents *c, const ss_shown_frame *shown)
+{
+    const printer *p = c->p;
+    const ss_shown_stack *stack = &p->stack;
+    bool is_called = shown->frame->kind == STACKSPLICE_FRAME_NATIVE && !shown->frame->inlined &&
+                     c->outward < stack->count;
+    called of = {p, shown};
+
+    if (is_called && !stack->frames && ss_token_is_script(stack->elements[c->outward]))
+        ss_report_resolve(p->r, stack->elements[c->outward], print_called, &of);
+    else
+        ss_report_frame(p->r, shown,
+                        is_called && stack->frames ? &stack->frames[c->outward].frame : NULL,
+                        p->indent);
+}
+
 static void count_frame(contents *c, const ss_shown_frame *shown)
 {
     bool counted;
@@ -72,7 +104,7 @@ static void count_frame(contents *c, const ss_shown_frame *shown)
     if (ss_report_shows(c->p->r, shown->frame, shown->glue || c->start_up, &counted)) {
         c->shown++;
         if (c->wanted == c->frames)
-            ss_report_frame(c->p->r, shown, c->p->indent);
+            print_frame(c, shown);
     } else if (!counted || shown->frame->inlined) {
         c->uncounted++;
     }
@@ -95,6 +127,7 @@ static int visit(const ss_frame *f, void *data)
 static contents look_at(const printer *p, element e, uint32_t wanted, bool all_shown)
 {
     contents c = {.p = p,
+                  .outward = e.end,
                   .wanted = wanted,
                   .all_shown = all_shown,
                   .start_up = e.begin >= p->folds.start_up,

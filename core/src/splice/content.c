@@ -19,6 +19,7 @@ static const struct {
     {offsetof(stacksplice_token_info, file), SS_FILE_BYTES, 3, 0},
     {offsetof(stacksplice_token_info, reason), SS_NAME_BYTES, 3, 16},
     {offsetof(stacksplice_token_info, interpreter), SS_NAME_BYTES, 3, 32},
+    {offsetof(stacksplice_token_info, calls), SS_NAME_BYTES, 3, 48},
 };
 
 enum { THE_FILE = 2 };

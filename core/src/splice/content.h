@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    SS_CONTENT_STRINGS = 5,
+    SS_CONTENT_STRINGS = 6,
     SS_CONTENT_HEAD = 4, /* words before those of the strings */
     SS_LANGUAGE_BYTES = 63,
     SS_FILE_BYTES = 4095,

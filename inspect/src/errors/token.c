@@ -11,7 +11,7 @@
 #define LEFT_OUT_BIT ((uint64_t)1 << 47)
 #define UNLOADED_BIT ((uint64_t)1 << 46) /* with the other one */
 
-enum { STRIDE = 16, HEAD = 4, STRINGS = 5, ASYNCHRONOUS = 2, MAX_STRING = 1 << 16 };
+enum { STRIDE = 16, HEAD = 4, STRINGS = 6, ASYNCHRONOUS = 2, MAX_STRING = 1 << 16 };
 
 typedef struct row {
     const ssi_block *block;
@@ -74,9 +74,9 @@ static void decode(row *r, ssi_frame *frame)
 {
     static const struct {
         uint8_t word, shift;
-    } lengths[STRINGS] = {{0, 32}, {0, 48}, {3, 0}, {3, 16}, {3, 32}};
-    const char **const strings[STRINGS] = {&frame->language, &frame->function, &frame->file,
-                                           &frame->reason, &frame->interpreter};
+    } lengths[STRINGS] = {{0, 32}, {0, 48}, {3, 0}, {3, 16}, {3, 32}, {3, 48}};
+    const char **const strings[STRINGS] = {&frame->language, &frame->function,    &frame->file,
+                                           &frame->reason,   &frame->interpreter, &frame->calls};
     uint64_t head[HEAD];
 
     for (int i = 0; i < HEAD; i++)

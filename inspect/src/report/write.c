@@ -34,6 +34,7 @@ void ssi_write_frame(const ssi_frame *frame)
     ssi_put_number("module_offset", frame->module_offset);
     ssi_put_member("build_id", frame->build_id);
     ssi_put_member("interpreter", frame->interpreter);
+    ssi_put_member("calls", frame->calls);
     ssi_put_member("reason", frame->reason);
     if (frame->asynchronous)
         fputs(",\"asynchronous\":true", stdout);

@@ -84,6 +84,7 @@ stacksplice_frame ssi_served_frame(const ssi_frame *frame)
         .inlined = frame->inlined,
         .reason = frame->reason,
         .interpreter = frame->interpreter,
+        .calls = frame->calls,
         .address = (uintptr_t)frame->address,
     };
 }

@@ -24,7 +24,8 @@ typedef struct ssi_frame {
     const char *language;
     const char *function, *file; /* of a script */
     uint32_t line, end_line, column, end_column;
-    const char *interpreter;       /* not the main one */
+    const char *interpreter; /* not the main one */
+    const char *calls;       /* of a script frame: its name for the native function inside of it */
     const char *module, *build_id; /* of native code */
     uint64_t module_offset;
     const char *reason; /* of a gap */

@@ -68,6 +68,35 @@ describe("a captured stack", function()
     assert.equal(#stack + 1, count)
   end)
 
+  it("has the name of each call of a function in C", function()
+    local each, object, seen = table.sort, {arrange = table.sort}, {}
+    local function note()
+      for _, frame in ipairs(stacksplice.capture()) do
+        if frame.calls and frame.calls ~= "capture" then
+          seen[#seen + 1] = frame.calls
+          return
+        end
+      end
+    end
+    for _ = 1, 2 do
+      each({2, 1}, note) object.arrange({2, 1}, note)
+      table.sort({2, 1}, note)
+    end
+    assert.same({"each", "arrange", "sort", "each", "arrange", "sort"}, seen)
+  end)
+
+  it("is shown with that name where the function has another one", function()
+    local again, object = string.rep, {arrange = table.sort}
+    local function fail() again("x", {}) end
+    local _, _, err = stacksplice.pcall(function() object.arrange({2, 1}, fail) end)
+    assert.truthy(err:text():find(" (Lua: again)", 1, true))
+    assert.truthy(err:text():find(" (Lua: arrange)", 1, true))
+    assert.truthy(err:json():find('"calls":"arrange"', 1, true))
+    _, _, err = stacksplice.pcall(function() table.sort({2, 1}, fail) end)
+    assert.truthy(err:text():find(" (Lua: again)", 1, true))
+    assert.falsy(err:text():find("(Lua: sort)", 1, true))
+  end)
+
   it("can be written to at once", function()
     local stack, other = capture_twice()
     stack[1] = "first"

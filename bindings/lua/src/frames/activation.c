@@ -23,12 +23,15 @@ static uintptr_t intern(const stacksplice_token_info *info, bool *lasting)
     return token;
 }
 
-static uintptr_t token_of(const lua_Debug *activation, const char *loaded,
+static uintptr_t token_of(const lua_Debug *activation, const char *loaded, const char *calls,
                           const ss_lua_state *record, stacksplice_trust trust, bool *lasting)
 {
     char function[LUA_IDSIZE + 40];
-    stacksplice_token_info info = {
-        .size = sizeof info, .kind = STACKSPLICE_FRAME_SCRIPT, .trust = trust, .language = "lua"};
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_SCRIPT,
+                                   .trust = trust,
+                                   .language = "lua",
+                                   .calls = calls};
 
     if (record && record->name[0])
         info.interpreter = record->name;
@@ -71,7 +74,7 @@ uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_interpreter *in
     lua_getinfo(L, "Sln", &activation);
     if (needs_loaded_name(&activation))
         loaded = ss_lua_loaded_name(layout, interpreter, L, &activation);
-    return token_of(&activation, loaded, interpreter->record, trust, &lasting);
+    return token_of(&activation, loaded, NULL, interpreter->record, trust, &lasting);
 }
 
 uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust)
@@ -80,7 +83,7 @@ uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice
     bool lasting;
 
     lua_getinfo(L, "Sln", &activation);
-    return token_of(&activation, NULL,
+    return token_of(&activation, NULL, NULL,
                     ss_lua_state_of_registry(lua_topointer(L, LUA_REGISTRYINDEX)), trust, &lasting);
 }
 
@@ -143,6 +146,7 @@ uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_interpreter *inte
                            const ss_lua_activation *caller)
 {
     lua_Debug activation = {.i_ci = (struct CallInfo *)at->ci};
+    lua_Debug callee = {.i_ci = (struct CallInfo *)at->callee, .namewhat = ""};
     ss_lua_keyed_token key = {.pc = at->pc,
                               .caller_pc = caller->pc,
                               .status = at->status,
@@ -157,8 +161,10 @@ uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_interpreter *inte
         key.closure = loaded ? at->closure : 0;
         key.uses_left = NAME_USES;
     }
-    key.token =
-        token_of(&activation, loaded, interpreter->record, STACKSPLICE_TRUST_EXACT, &lasting);
+    if (at->callee)
+        lua_getinfo(L, "n", &callee);
+    key.token = token_of(&activation, loaded, *callee.namewhat ? callee.name : NULL,
+                         interpreter->record, STACKSPLICE_TRUST_EXACT, &lasting);
     /* A function in C has no code that distinguishes its calls. */
     if (interpreter->cached && at->pc && lasting)
         keep(layout, interpreter, L, at, caller, key);

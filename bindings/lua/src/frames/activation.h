@@ -23,8 +23,9 @@ typedef struct ss_lua_activation {
     uintptr_t ci; /* 0: none */
     uintptr_t outer;
     uintptr_t closure;
-    uintptr_t pc; /* in the code of one prototype; 0 of a function in C */
+    uintptr_t pc; /* in the code of one prototype; 0 of a function in C; odd with a callee */
     uint32_t status;
+    uintptr_t callee; /* the activation in C that its instruction calls by a name; 0: none */
 } ss_lua_activation;
 
 /* The lua_CFunction of a C activation, or 0. */
@@ -59,9 +60,42 @@ static inline void ss_lua_activation_read(const ss_lua_layout *layout, uintptr_t
     out->outer = ss_lua_word(ci + layout->previous);
     out->closure = ss_lua_word(slot);
     out->status = *(const uint32_t *)(ci + layout->status);
-    out->pc = 0;
+    out->pc = out->callee = 0;
     if (*(const uint8_t *)(slot + sizeof(uintptr_t)) == layout->lua_tag)
         out->pc = ss_lua_word(ci + layout->saved_pc);
+}
+
+/*
+ * The word in the activation of a Lua function, at CI, from which its registers follow.  They begin
+ * there in Lua 5.3, and one slot after its function later.
+ */
+static inline uintptr_t ss_lua_registers_word(const ss_lua_layout *layout, uintptr_t ci)
+{
+    return ci + (SS_LUA_HAS_BASE ? layout->saved_pc - sizeof(uintptr_t) : layout->function);
+}
+
+/*
+ * Note that AT, just read, calls the activation CALLEE, if its instruction names that function.
+ * Lua names it by that instruction.  But a message handler, a metamethod or a finalizer is called
+ * from within any instruction, and is not the function that this one names.  Those stand above the
+ * registers in use; the function of a call stands in its instruction's first register.
+ */
+static inline void ss_lua_note_callee(const ss_lua_layout *layout, ss_lua_activation *at,
+                                      uintptr_t callee)
+{
+    enum { SLOT = 2 * sizeof(uintptr_t), INSTRUCTION = 4 };
+    uint32_t instruction;
+    uintptr_t first;
+
+    if (!at->pc || ss_lua_word(callee + layout->previous) != at->ci)
+        return;
+    instruction = *(const uint32_t *)(at->pc - INSTRUCTION);
+    first = ss_lua_word(ss_lua_registers_word(layout, at->ci)) + (SS_LUA_HAS_BASE ? 0 : SLOT);
+    if (ss_lua_word(callee + layout->function) !=
+        first + SLOT * (instruction >> SS_LUA_FIRST_REGISTER_AT & 0xff))
+        return;
+    at->callee = callee;
+    at->pc |= 1; /* its token has the name, too */
 }
 
 static inline bool ss_lua_key_matches(const ss_lua_keyed_token *entry, const ss_lua_activation *at,

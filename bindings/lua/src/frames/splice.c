@@ -71,7 +71,7 @@ static bool push_keyed_run(ss_lua_collection *c, const ss_lua_call_site *site, u
 {
     ss_lua_activation pair[2], *at = &pair[0], *caller = &pair[1], *passed;
 
-    ss_lua_activation_read(c->layout, *ci, at);
+    ss_lua_read_outside(c->layout, site, *ci, at);
     do {
         ss_lua_activation_read(c->layout, at->outer, caller);
         if (!push_keyed(c, site, at, caller))

@@ -18,6 +18,16 @@ static inline bool ss_lua_push(ss_lua_collection *c, uintptr_t token)
     return true;
 }
 
+/* Read CI, an activation outside of SITE; with its callee if that is the site's function.  Not only
+   where the walk has a frame of that: captures that begin further outward must give the same token. */
+static inline void ss_lua_read_outside(const ss_lua_layout *layout, const ss_lua_call_site *site,
+                                       uintptr_t ci, ss_lua_activation *out)
+{
+    ss_lua_activation_read(layout, ci, out);
+    if (site->ci && !site->hook)
+        ss_lua_note_callee(layout, out, site->ci);
+}
+
 /* Push the activation CI by asking Lua. */
 bool ss_lua_push_asked(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
                        stacksplice_trust trust);

@@ -151,8 +151,10 @@ static bool report_activation(const ss_lua_collection *c, uintptr_t ci)
 
     report(c, ci + c->layout->function);
     report(c, ci + c->layout->previous);
-    if (in_lua)
+    if (in_lua) {
         report(c, ci + c->layout->saved_pc);
+        report(c, ss_lua_registers_word(c->layout, ci));
+    }
     return in_lua;
 }
 
@@ -168,13 +170,13 @@ static ss_lua_keyed_token *entry_of(const ss_lua_interpreter *interpreter,
 }
 
 /* Report what the token of the activation CI follows from besides its words. */
-static void report_token(const ss_lua_collection *c, const ss_lua_interpreter *interpreter,
-                         uintptr_t ci)
+static void report_token(const ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci)
 {
+    const ss_lua_interpreter *interpreter = site->interpreter;
     ss_lua_activation at, caller;
     ss_lua_keyed_token *entry;
 
-    ss_lua_activation_read(c->layout, ci, &at);
+    ss_lua_read_outside(c->layout, site, ci, &at);
     ss_lua_activation_read(c->layout, at.outer, &caller);
     entry = entry_of(interpreter, &at, &caller);
     if (!entry) {
@@ -197,8 +199,10 @@ static void report_run(const ss_lua_collection *c, const ss_lua_call_site *site)
     uintptr_t ci = site->ci, first, count = 0;
 
     report(c, ci + c->layout->previous);
-    if (!site->hook)
+    if (!site->hook) {
+        report(c, ci + c->layout->function);
         ci = ss_lua_word(ci + c->layout->previous);
+    }
     for (first = ci; c->walk->recorded && ci && ci != site->stop; count++) {
         bool in_lua = report_activation(c, ci);
         uintptr_t outer = ss_lua_word(ci + c->layout->previous);
@@ -210,7 +214,7 @@ static void report_run(const ss_lua_collection *c, const ss_lua_call_site *site)
             stacksplice_walk_refuse(c->walk);
             return;
         }
-        report_token(c, site->interpreter, ci);
+        report_token(c, site, ci);
         ci = outer;
     }
     if (count)

@@ -82,7 +82,8 @@ static void keep_to_border(sspy_state *state, place *where)
     }
     count = sspy_capture(where->above, room.limit, room.frames);
     while (same < count && same < where->count &&
-           room.frames[count - 1 - same] == where->frames[where->count - 1 - same])
+           sspy_same_place(state, room.frames[count - 1 - same],
+                           where->frames[where->count - 1 - same]))
         same++;
     for (uint32_t i = 0; leads && i < count - same; i++)
         leads = !sspy_lupa_is_script(room.frames[i]);

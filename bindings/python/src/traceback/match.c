@@ -9,7 +9,7 @@ const char sspy_unknown_seam[] = "unknown frames in between";
 /* ---- Script frames ----------------------------------------------------------------------------*/
 
 /* Facts about one element, or about two. */
-enum { IS_SCRIPT = 1, IS_HERE = 2, IS_SAME = 4, IS_SAME_LINE = 8 };
+enum { IS_SCRIPT = 1, IS_HERE = 2, IS_SAME = 4, IS_SAME_LINE = 8, IS_SAME_PLACE = 16 };
 
 typedef struct place {
     const stacksplice_frame *other; /* to compare with, or NULL */
@@ -41,6 +41,17 @@ static bool is_same(const stacksplice_frame *a, const stacksplice_frame *b)
            same_text(a->file, b->file) && same_text(a->interpreter, b->interpreter);
 }
 
+/* Facts about two frames of one function. */
+static unsigned compare_places(const stacksplice_frame *a, const stacksplice_frame *b)
+{
+    if (a->line != b->line)
+        return IS_SAME;
+    if (a->column != b->column || a->end_line != b->end_line || a->end_column != b->end_column ||
+        a->trust != b->trust)
+        return IS_SAME | IS_SAME_LINE;
+    return IS_SAME | IS_SAME_LINE | IS_SAME_PLACE;
+}
+
 static int look(const stacksplice_frame *frame, void *data)
 {
     place *p = data;
@@ -52,7 +63,7 @@ static int look(const stacksplice_frame *frame, void *data)
     if (is_of(frame, p->interpreter))
         p->facts |= IS_HERE;
     if (p->other && is_same(frame, p->other))
-        p->facts |= frame->line == p->other->line ? IS_SAME | IS_SAME_LINE : IS_SAME;
+        p->facts |= compare_places(frame, p->other);
     return 0;
 }
 
@@ -228,6 +239,11 @@ uint32_t sspy_count_inside(sspy_state *state, sspy_elements taken, sspy_elements
 bool sspy_same_line(sspy_state *state, uintptr_t a, uintptr_t b)
 {
     return b && facts_of(state, a, b) & IS_SAME_LINE;
+}
+
+bool sspy_same_place(sspy_state *state, uintptr_t a, uintptr_t b)
+{
+    return a == b || (b && facts_of(state, a, b) & IS_SAME_PLACE);
 }
 
 bool sspy_is_frame_of(sspy_state *state, uintptr_t element)

@@ -21,6 +21,8 @@ uint32_t sspy_count_inside(sspy_state *state, sspy_elements taken, sspy_elements
 
 /* Whether both are script frames, of one function and with the same line. */
 bool sspy_same_line(sspy_state *state, uintptr_t a, uintptr_t b);
+/* Whether both are one element, or script frames that differ only in the function that they call. */
+bool sspy_same_place(sspy_state *state, uintptr_t a, uintptr_t b);
 /* Whether ELEMENT is a Python frame of STATE's interpreter. */
 bool sspy_is_frame_of(sspy_state *state, uintptr_t element);
 

@@ -33,6 +33,8 @@ class Frame:
       re-raised their exception.
     - glue: the inside of an interpreter, or a call into it, which reports hide.
     - function_offset: of a native frame: its address minus the first of the function.
+    - calls: of a script frame: its name for the native function that it calls, which is the frame before it
+      if the stack has that.
     """
 
     __slots__ = (
@@ -55,6 +57,7 @@ class Frame:
         "asynchronous",
         "glue",
         "function_offset",
+        "calls",
     )
 
     def __init__(
@@ -78,6 +81,7 @@ class Frame:
         asynchronous: bool = False,
         glue: bool = False,
         function_offset: int | None = None,
+        calls: str | None = None,
     ) -> None:
         self.kind = kind
         self.language = language
@@ -98,6 +102,7 @@ class Frame:
         self.asynchronous = asynchronous
         self.glue = glue
         self.function_offset = function_offset
+        self.calls = calls
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Frame:

@@ -186,7 +186,7 @@ def _texts(names: str) -> dict[str, Any]:
 
 # A dict describes an object, a list one of such items; an object has its _NEEDED members.
 _FRAME: dict[str, Any] = {
-    **_texts("kind language function file module build_id trust reason interpreter source"),
+    **_texts("kind language function file module build_id trust reason interpreter calls source"),
     **dict.fromkeys("line end_line column end_column module_offset function_offset".split(), _whole),
     **dict.fromkeys(("inlined", "asynchronous", "glue"), _truth),
     "address": _address,
