@@ -163,7 +163,7 @@ static void run(const char *script)
     lua_register(L, "damage", damage);
     lua_register(L, "fail_to_free", fail_to_free);
     lua_register(L, "fail_to_allocate", fail_to_allocate);
-    if (luaL_dostring(L, "stacksplice.install {crash = true}") != LUA_OK ||
+    if (luaL_dostring(L, "require 'stacksplice.host'.install {crash = true}") != LUA_OK ||
         luaL_loadbufferx(L, script, strlen(script), "@crashes.lua", "t") != LUA_OK)
         _exit(3);
     lua_call(L, 0, 0); /* unprotected: an error is a panic */

@@ -145,7 +145,7 @@ local sequence, mixed = {}, {1, 2, 3, x = 4}
 for i = 1, 12 do sequence[i] = {i} end
 table.insert(values, sequence)
 table.insert(values, mixed)
-stacksplice.install {locals = true}
+require 'stacksplice.host'.install {locals = true}
 local function fails(value) error {} end
 for _, value in ipairs(values) do
   local _, failure = xpcall(function() fails(value) end, stacksplice.handler)

@@ -200,19 +200,9 @@ function stacksplice.wrap(f) end
 
 ---Replace `debug.traceback` by `stacksplice.traceback`, for every handler that uses it. Replace
 ---`coroutine.wrap` and `coroutine.resume` as well, so that errors keep the frames of coroutines that
----fail. pcall and error stay what they are.
----
----With `crash = true` also report crashes of the process (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT and
----SIGSYS, so a panic of Lua, too) on stderr and in a file, and then let it die as before. This stays
----until the process ends. With `others_first = true` as well, the handlers of these signals that are
----there already run first, and only what they do not handle is reported: for a process in which Java
----started before.
----
----With `locals = true` errors keep the local variables of Lua's functions, for their reports, until
----uninstall is called. No metamethod runs for their texts.
----@param options? {crash: boolean?, others_first: boolean?, locals: boolean?}
+---fail. pcall and error stay what they are. `stacksplice.host` has it with options.
 ---@return fun() uninstall restores each, unless other code has replaced it since
-function stacksplice.install(options) end
+function stacksplice.install() end
 
 ---Call f with the arguments. If it is not done in time, the stacks of all threads are reported, on
 ---stderr and in a file, and it goes on. Returns what f returns; its errors pass.

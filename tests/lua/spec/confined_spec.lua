@@ -14,7 +14,8 @@ for name, member in pairs(stacksplice) do
   if type(member) == "function" then
     local script = [=[
       local name, member, hook = ...
-      for _, value in next, {{on = false}, {hook = hook}, {names = {"at"}, emails = true}, {}, 1, "x", hook, false} do
+      for _, value in next, {{on = false}, {hook = hook}, {names = {"at"}, emails = true},
+        {crash = true, locals = true}, {}, 1, "x", hook, false} do
         pcall(member, value)
         pcall(member, value, hook)
       end
@@ -33,7 +34,8 @@ for name, member in pairs(stacksplice) do
   end
 end
 stacksplice.set_max_frames(512)
-local _, _, err = stacksplice.pcall(error, SECRET)
+local _, _, err = stacksplice.pcall(function(of_the_host) error(SECRET) end, "a value of the host")
+if err:text():find("a value of the host", 1, true) then print(err:text()) end
 if err:text():find("hunter2", 1, true) or err:json():find("forged", 1, true) then print(err:text()) end
 if hooked > 0 then print("a hook was called") end
 print("done")

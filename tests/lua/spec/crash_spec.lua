@@ -1,6 +1,6 @@
 -- luacheck: std +busted
--- install {crash = true}: what a crash of the process leaves behind.
-local stacksplice = require "stacksplice"
+-- host.install {crash = true}: what a crash of the process leaves behind.
+local host = require "stacksplice.host"
 
 local programs = dofile(debug.getinfo(1, "S").source:match("^@(.*/)") .. "programs.lua")
 local folder = os.tmpname()
@@ -10,7 +10,7 @@ assert(os.execute("mkdir " .. folder))
 -- What a script prints whose process dies of its own signal, its status, and its report file.
 local function run(source)
   local file = assert(io.open(folder .. "/crashes.lua", "w"))
-  file:write('local stacksplice = require "stacksplice"\n', source)
+  file:write('local host = require "stacksplice.host"\n', source)
   file:close()
   local command = "cd %s && mkdir reports && STACKSPLICE_REPORT_DIR=reports %s crashes.lua; echo $?; "
                   .. "cat reports/*; rm -r reports"
@@ -21,7 +21,7 @@ end
 
 local SIGNALS = {SEGV = 11, BUS = 7, FPE = 8, ILL = 4, ABRT = 6, SYS = 31}
 
-describe("install {crash = true}", function()
+describe("host.install {crash = true}", function()
   teardown(function()
     os.execute("rm -r " .. folder)
   end)
@@ -29,7 +29,7 @@ describe("install {crash = true}", function()
   for name, number in pairs(SIGNALS) do
     it("reports SIG" .. name, function()
       local text, status, report = run(([[
-stacksplice.install {crash = true}
+host.install {crash = true}
 local function inner() os.execute("kill -%s $PPID") end
 local function outer() inner() end
 pcall(function() outer() end)
@@ -44,7 +44,7 @@ pcall(function() outer() end)
 
   it("reports what no other handler takes, if others are first", function()
     local text, status, report = run([[
-stacksplice.install {crash = true, others_first = true}
+host.install {crash = true, others_first = true}
 os.execute("kill -SEGV $PPID")
 ]])
     assert.equal(11, status)
@@ -54,7 +54,7 @@ os.execute("kill -SEGV $PPID")
 
   it("is off unless asked for", function()
     for _, options in ipairs {"", "{}", "{crash = false}", "nil"} do
-      local source = "stacksplice.install(%s) os.execute('kill -SEGV $PPID')"
+      local source = "host.install(%s) os.execute('kill -SEGV $PPID')"
       local text, status, report = run(source:format(options))
       assert.equal(11, status)
       assert.is_nil(text:find("stacksplice: ", 1, true))
@@ -63,7 +63,7 @@ os.execute("kill -SEGV $PPID")
   end)
 
   it("takes a table", function()
-    assert.has_error(function() stacksplice.install(5) end,
+    assert.has_error(function() host.install(5) end,
                      "bad argument #1 to 'install' (table expected, got number)")
   end)
 end)

@@ -1,5 +1,6 @@
--- install {locals = true}: the local variables of Lua's frames in reports, without running any code of scripts.
+-- host.install {locals = true}: the local variables of Lua's frames in reports, without running any code of scripts.
 local stacksplice = require "stacksplice"
+local host = require "stacksplice.host"
 
 describe("local variables", function()
   local uninstall, calls
@@ -16,7 +17,7 @@ describe("local variables", function()
   local function shown(name, f)
     it(name, function()
       calls = 0
-      uninstall = stacksplice.install {locals = true}
+      uninstall = host.install {locals = true}
       finally(function()
         uninstall()
         assert.equal(0, calls)

@@ -47,8 +47,8 @@ extern "C" {
 STACKSPLICE_LUA_API int luaopen_stacksplice(lua_State *L);
 
 /*
- * Open the module stacksplice.host, which sets what reports of the whole process leave out and
- * writes to its standard output.  Do not give it to scripts that are confined.
+ * Open the module stacksplice.host, which sets what reports of the whole process leave out or show,
+ * installs the crash handler and writes to standard output.  Do not give it to scripts that are confined.
  * [-0, +1, m] [thread: the state's | alloc: yes]
  */
 STACKSPLICE_LUA_API int luaopen_stacksplice_host(lua_State *L);

@@ -13,6 +13,8 @@ int ss_lua_set_max_frames_function(lua_State *L);
 int ss_lua_redaction_function(lua_State *L);
 int ss_lua_redact_function(lua_State *L);
 int ss_lua_install_function(lua_State *L);
+/* With options that act for the whole process, or show variables of the host. */
+int ss_lua_host_install_function(lua_State *L);
 /* Whether the value at the top is a function of Lua's own libraries. [-0, +0, -], 1 slot */
 bool ss_lua_is_of_lua(lua_State *L);
 int ss_lua_deadline_function(lua_State *L);

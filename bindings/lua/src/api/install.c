@@ -46,10 +46,12 @@ bool ss_lua_is_of_lua(lua_State *L)
            binary_of((const void *)(uintptr_t)lua_newstate);
 }
 
-/* Upvalues: for each replacement the library's table, or nil, and its former function. */
+/* Upvalues: for each replacement the library's table, or nil, and its former function; true if this
+   installation switched local variables on. */
 static int uninstall(lua_State *L)
 {
-    ss_lua_state_open(L)->shows_locals = false;
+    if (lua_toboolean(L, lua_upvalueindex(REPLACEMENTS * 2 + 1)))
+        ss_lua_state_open(L)->shows_locals = false;
     for (int i = 0; i < REPLACEMENTS; i++) {
         int library = lua_upvalueindex(i * 2 + 1);
 
@@ -105,21 +107,23 @@ static void report_crashes(lua_State *L)
         luaL_error(L, "not enough memory");
 }
 
-/* What the table of options at 1, or nothing, asks for. [-0, +0, e] */
-static void take_options(lua_State *L, ss_lua_state *state)
+/* What the table of options at 1, or nothing, asks for; whether it asks for local variables.
+   [-0, +0, e] */
+static bool take_options(lua_State *L, ss_lua_state *state)
 {
     if (lua_isnoneornil(L, 1))
-        return;
+        return false;
     luaL_checktype(L, 1, LUA_TTABLE);
     if (is_wanted(L, "crash"))
         report_crashes(L);
-    if (is_wanted(L, "locals"))
-        state->shows_locals = true;
+    if (!is_wanted(L, "locals"))
+        return false;
+    state->shows_locals = true;
+    return true;
 }
 
-int ss_lua_install_function(lua_State *L)
+static int install(lua_State *L, bool with_locals)
 {
-    take_options(L, ss_lua_state_open(L));
     lua_settop(L, 0);
     luaL_checkstack(L, 2 * REPLACEMENTS + 8, "stacksplice");
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
@@ -147,6 +151,18 @@ int ss_lua_install_function(lua_State *L)
         push_replacement(L, &replacements[i]);
         lua_rawset(L, 2 + i * 2);
     }
-    lua_pushcclosure(L, uninstall, REPLACEMENTS * 2);
+    lua_pushboolean(L, with_locals);
+    lua_pushcclosure(L, uninstall, REPLACEMENTS * 2 + 1);
     return 1;
+}
+
+int ss_lua_install_function(lua_State *L)
+{
+    luaL_argcheck(L, lua_isnoneornil(L, 1), 1, "only install of stacksplice.host has options");
+    return install(L, false);
+}
+
+int ss_lua_host_install_function(lua_State *L)
+{
+    return install(L, take_options(L, ss_lua_state_open(L)));
 }
