@@ -13,7 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CACHE_SIZE = 2048 };
+/* An address may be in any way of its set, so that the addresses of a stack do not evict each other. */
+enum { SETS_LOG2 = 9, WAYS = 4 };
+typedef struct set {
+    ss_native_answer *ways[WAYS]; /* the last used first */
+} set;
 
 /* Facts found before the lock is taken, because finding them takes the loader's lock. */
 typedef struct native_facts {
@@ -38,10 +42,10 @@ typedef struct finding {
     char *owned[SS_INLINE_MAX]; /* from the demangler, or NULL */
 } finding;
 
-SS_OUTER_LOCK(lock);                        /* its holder may re-enter from the host's allocator */
-static ss_native_answer *cache[CACHE_SIZE]; /* (LOCK) */
-static uint64_t cache_generation;           /* (LOCK) */
-static finding current;                     /* (LOCK) large, and a stack may be small */
+SS_OUTER_LOCK(lock);              /* its holder may re-enter from the host's allocator */
+static set cache[1 << SETS_LOG2]; /* (LOCK) */
+static uint64_t cache_generation; /* (LOCK) */
+static finding current;           /* (LOCK) large, and a stack may be small */
 
 /* Registers the lock with the fork handlers at load. */
 static __attribute__((constructor)) void begin(void)
@@ -50,18 +54,19 @@ static __attribute__((constructor)) void begin(void)
         ss_lock_drop(&lock);
 }
 
-static size_t slot_of(uintptr_t address)
+static ss_native_answer **ways_of(uintptr_t address)
 {
-    return (size_t)((address * (uintptr_t)0x9E3779B97F4A7C15u) >> (sizeof(uintptr_t) * 8 - 11));
+    return cache[(address * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - SETS_LOG2)].ways;
 }
 
 /* Call under the lock. */
 static void empty_cache(void)
 {
-    for (size_t i = 0; i < CACHE_SIZE; i++) {
-        ss_native_unref(cache[i]);
-        cache[i] = NULL;
-    }
+    for (size_t i = 0; i < sizeof cache / sizeof *cache; i++)
+        for (unsigned way = 0; way < WAYS; way++) {
+            ss_native_unref(cache[i].ways[way]);
+            cache[i].ways[way] = NULL;
+        }
 }
 
 /* Leak checkers would report debug information as lost, because it tags its pointers. */
@@ -83,16 +88,36 @@ static void use_generation(uint64_t generation)
     ss_debug_refresh(generation);
 }
 
+/* Where the answer for ADDRESS is, or is to be, in its set.  Call under the lock. */
+static unsigned way_of(ss_native_answer **ways, uintptr_t address)
+{
+    unsigned way = 0;
+
+    while (way < WAYS - 1 && ways[way] && ways[way]->address != address)
+        way++;
+    return way;
+}
+
+/* Put A first, in place of what is in WAY; the caller has one more reference.  Call under the lock. */
+static void put_first(ss_native_answer **ways, unsigned way, ss_native_answer *a)
+{
+    memmove(ways + 1, ways, way * sizeof *ways);
+    ways[0] = a;
+    atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
+}
+
 static ss_native_answer *cached(uintptr_t address, bool brief, uint64_t generation)
 {
-    ss_native_answer *a;
+    ss_native_answer **ways = ways_of(address), *a;
+    unsigned way;
 
     if (!ss_lock_take(&lock))
         return NULL;
     use_generation(generation);
-    a = cache[slot_of(address)];
+    way = way_of(ways, address);
+    a = ways[way];
     if (a && a->address == address && (brief || !a->brief))
-        atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
+        put_first(ways, way, a);
     else
         a = NULL;
     ss_lock_drop(&lock);
@@ -196,13 +221,14 @@ static bool is_brief(const finding *found)
 /* Call under the lock: the cache takes its own reference. */
 static void store(ss_native_answer *a, uint64_t generation)
 {
-    ss_native_answer **slot = &cache[slot_of(a->address)];
+    ss_native_answer **ways = ways_of(a->address);
+    unsigned way;
 
     if (generation != cache_generation)
         return; /* modules were unloaded during the lookup */
-    ss_native_unref(*slot);
-    *slot = a;
-    atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
+    way = way_of(ways, a->address);
+    ss_native_unref(ways[way]);
+    put_first(ways, way, a);
 }
 
 void ss_native_name(ss_frame *f)

@@ -17,17 +17,20 @@
 #include <string.h>
 
 enum {
-    KEPT = 512,       /* elements in each interpreter's table */
+    SETS = 128,       /* of elements in each interpreter's table */
+    WAYS = 4,         /* those of a stack do not evict each other */
     FILE_BYTES = 4096 /* of a file's name with what is put around it */
 };
 
-/* The table of results.  FRAMES is a tuple of frame objects, innermost first. */
+typedef struct kept {
+    uintptr_t element; /* 0: none */
+    PyObject *frames;  /* a tuple of frame objects, innermost first */
+} kept;
+
+/* The table of results. */
 struct sspy_kept_frames {
-    uint64_t unloads; /* of code: after one, native elements may have another meaning */
-    struct kept {
-        uintptr_t element; /* 0: none */
-        PyObject *frames;
-    } kept[KEPT];
+    uint64_t unloads;      /* of code: after one, native elements may have another meaning */
+    kept kept[SETS][WAYS]; /* each set the last used first */
 };
 
 /* ---- One frame --------------------------------------------------------------------------------*/
@@ -177,16 +180,18 @@ static PyObject *new_frames(uintptr_t element)
 
 void sspy_kept_frames_clear(sspy_kept_frames *all)
 {
-    for (size_t i = 0; all && i < KEPT; i++) {
-        all->kept[i].element = 0;
-        Py_CLEAR(all->kept[i].frames);
+    for (size_t i = 0; all && i < SETS * WAYS; i++) {
+        kept *place = &all->kept[i / WAYS][i % WAYS];
+
+        place->element = 0;
+        Py_CLEAR(place->frames);
     }
 }
 
 int sspy_kept_frames_traverse(sspy_kept_frames *all, visitproc visit, void *arg)
 {
-    for (size_t i = 0; all && i < KEPT; i++)
-        Py_VISIT(all->kept[i].frames);
+    for (size_t i = 0; all && i < SETS * WAYS; i++)
+        Py_VISIT(all->kept[i / WAYS][i % WAYS].frames);
     return 0;
 }
 
@@ -210,17 +215,24 @@ sspy_kept_frames *sspy_kept_frames_now(sspy_state *state)
 static PyObject *frames_of(sspy_kept_frames *all, uintptr_t element)
 {
     uint64_t hash = element * UINT64_C(0x9E3779B97F4A7C15);
-    struct kept *place = &all->kept[hash >> 32 & (KEPT - 1)];
-    PyObject *frames;
+    kept *ways = all->kept[hash >> 32 & (SETS - 1)], found, evicted = {0, NULL};
+    unsigned way = 0;
 
-    if (place->element == element)
-        return Py_NewRef(place->frames);
-    frames = new_frames(element);
-    if (frames) {
-        place->element = element;
-        Py_XSETREF(place->frames, Py_NewRef(frames));
+    while (way < WAYS - 1 && ways[way].element != element)
+        way++;
+    found = ways[way];
+    if (found.element != element) {
+        found = (kept){element, new_frames(element)};
+        if (!found.frames)
+            return NULL;
+        way = WAYS - 1;
+        evicted = ways[way];
     }
-    return frames;
+    memmove(ways + 1, ways, way * sizeof *ways);
+    ways[0] = found;
+    Py_INCREF(found.frames);
+    Py_XDECREF(evicted.frames);
+    return found.frames;
 }
 
 /* ---- Entries ----------------------------------------------------------------------------------*/
