@@ -122,6 +122,17 @@ def test_the_reference_has_every_public_name(tmp_path):
     assert all(f'id="{name}"' in text for name in stacksplice.__all__ if name != "winrt")
 
 
-def test_the_tests_of_security_are_there():
-    named = re.findall(r"`(tests/[^`]+)`", (ROOT / "SECURITY.md").read_text())
-    assert len(named) > 10 and [path for path in named if not (ROOT / path).is_file()] == []
+@pytest.mark.parametrize("name", ["SECURITY.md", "docs/contracts.md", "docs/deadlines.md"])
+def test_the_tests_of_promises_are_there(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    table = text[text.index("Tests of this page") :]
+    named = re.findall(r"`(tests/[^`]+)`", table)
+    assert len(named) > 5 and [path for path in named if not (ROOT / path).is_file()] == []
+
+
+def test_each_part_of_the_contracts_has_tests():
+    *parts, last = re.findall(r"^## (.+)$", page("contracts.md"), re.MULTILINE)
+    assert last == "Tests of this page"
+    anchors = {re.sub(r"[^\w -]", "", part).lower().replace(" ", "-") for part in parts}
+    named = set(re.findall(r"^\| \[.+\]\(#(.+)\) \| `tests/", page("contracts.md"), re.MULTILINE))
+    assert named == anchors
