@@ -7,6 +7,7 @@ import difflib
 import os
 import pathlib
 import py_compile
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -220,6 +221,28 @@ def test_a_package_in_a_folder_with_a_space_and_a_colon(tmp_path, programs):
     both(python, here, ["-I"], ["-c", PROBE], run=run)
     text = "import sys; print('stacksplice' in sys.modules)"
     assert subprocess.check_output([python, "-I", *run, "-c", text], cwd=here, timeout=60) == b"True\n"
+
+
+def test_a_python_that_loads_nothing_before_it(python, programs, tmp_path):
+    """The loader obeys no LD_PRELOAD for a file that has capabilities or a set-ID bit."""
+    groups = {*os.getgroups(), *([os.getegid() + 1] if os.geteuid() == 0 else [])} - {os.getegid()}
+    if not groups or os.statvfs(tmp_path).f_flag & os.ST_NOSUID:
+        pytest.skip("needs another group, and files with a set-ID bit")
+    venv = pathlib.Path(python).parent.parent
+    shutil.copytree(venv, tmp_path / "venv", symlinks=True)
+    mine = tmp_path / "venv/bin/python"
+    mine.unlink()
+    shutil.copy(os.path.realpath(sys.executable), mine)
+    os.chown(mine, -1, groups.pop())
+    mine.chmod(0o2755)
+    plain, ours = (
+        subprocess.run([mine, *run, "-c", ENDS, "a"], capture_output=True, text=True, cwd=programs / "here")
+        for run in ([], ["-m", "stacksplice", "run"])
+    )
+    assert plain.stderr.endswith("KeyError: 'lost'\n")
+    warning = "stacksplice: run without install(): this Python's file has capabilities or a set-ID bit\n"
+    assert ours.stderr == warning + plain.stderr
+    assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout)
 
 
 def test_reports_have_no_frames_of_it(python, programs, border_path):

@@ -14,9 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+def warn(message: str) -> None:
+    """Say what a command does not do."""
+    print(f"stacksplice: {plain(message)}", file=sys.stderr)
+
+
 def fail(message: str) -> int:
     """Say why a command cannot do its work; the exit status for that."""
-    print(f"stacksplice: {plain(message)}", file=sys.stderr)
+    warn(message)
     return 2
 
 

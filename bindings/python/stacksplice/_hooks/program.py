@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import struct
 import sys
 
 from .. import _stacksplice
-from .._base.output import fail
+from .._base.output import fail, warn
 from .install import install
 
 TYPE_CHECKING = False
@@ -46,6 +47,18 @@ def _environment() -> dict[bytes, bytes]:
     return dict(entry.split(b"=", 1) for entry in entries if b"=" in entry)
 
 
+_SECURE = (23, 1)  # AT_SECURE
+
+
+def _is_secure() -> bool:
+    """Whether the loader obeys no LD_PRELOAD: the file of this Python has capabilities or a set-ID bit."""
+    try:
+        with open("/proc/self/auxv", "rb") as file:
+            return _SECURE in struct.iter_unpack("NN", file.read())
+    except PermissionError:  # the kernel may hide such a process, also from itself
+        return True
+
+
 def _loadable(library: str) -> tuple[str, list[str]]:
     """The path of LIBRARY as LD_PRELOAD can have it, which separates by colons and spaces, and what is to
     be closed then."""
@@ -56,16 +69,24 @@ def _loadable(library: str) -> tuple[str, list[str]]:
     return f"/proc/self/fd/{folder}/{os.path.basename(library)}", [str(folder)]
 
 
-def _run_python(arguments: Sequence[str], wanted: Sequence[str]) -> int:
-    """Becomes the interpreter that runs the program; src/api/start.c says how install() gets there."""
+def _preloading(environment: dict[bytes, bytes], wanted: Sequence[str]) -> dict[bytes, bytes]:
+    """ENVIRONMENT, and with it this library in an interpreter that starts."""
     library = os.path.abspath(_stacksplice.__file__)
     package = os.path.dirname(os.path.dirname(library))
     preloaded, descriptors = _loadable(library)
+    others = [environment[b"LD_PRELOAD"]] if b"LD_PRELOAD" in environment else []
+    environment[b"LD_PRELOAD"] = b":".join([*others, os.fsencode(preloaded)])
+    environment[b"STACKSPLICE_RUN"] = os.fsencode(f"{' '.join([*wanted, *descriptors])}:{package}")
+    return environment
+
+
+def _run_python(arguments: Sequence[str], wanted: Sequence[str]) -> int:
+    """Becomes the interpreter that runs the program; src/api/start.c says how install() gets there."""
     try:
-        environment = _environment()
-        others = [environment[b"LD_PRELOAD"]] if b"LD_PRELOAD" in environment else []
-        environment[b"LD_PRELOAD"] = b":".join([*others, os.fsencode(preloaded)])
-        environment[b"STACKSPLICE_RUN"] = os.fsencode(f"{' '.join([*wanted, *descriptors])}:{package}")
+        if _is_secure():
+            warn("run without install(): this Python's file has capabilities or a set-ID bit")
+            os.execv(_interpreter(), [*_command(), *arguments])
+        environment = _preloading(_environment(), wanted)
         os.execve(_interpreter(), [*_command(), *arguments], environment)
     except OSError as exc:
         return fail(f"cannot start the interpreter: {exc}")
