@@ -168,12 +168,29 @@ static void name_by_traceback(lua_State *of, int level, char *name, size_t size)
     lua_pop(of, 1);
 }
 
+/* What has a number in a table, or is a hook, has no name. */
+static bool has_name(const lua_Debug *activation)
+{
+    return *activation->namewhat && activation->name && strcmp(activation->name, "?") &&
+           strcmp(activation->name, "integer index");
+}
+
 static void name_of(lua_State *of, int level, const lua_Debug *activation, char *name, size_t size)
 {
-    if (*activation->namewhat && activation->name)
-        copy(name, size, activation->name);
+    if (has_name(activation)) {
+        (void)snprintf(name, size,
+                       strcmp(activation->namewhat, "metamethod") ? "%s" : "metamethod '%s'",
+                       activation->name);
+        return;
+    }
+    name_by_traceback(of, level, name, size);
+    if (!*activation->namewhat || !strchr(name, '\''))
+        return;
+    if (*activation->what == 'C')
+        copy(name, size, "?");
     else
-        name_by_traceback(of, level, name, size);
+        (void)snprintf(name, size, "function <%s:%d>", activation->short_src,
+                       activation->linedefined);
 }
 
 static uintptr_t c_function_of(lua_State *of, lua_Debug *activation)
@@ -197,7 +214,7 @@ static const char *state_name(lua_State *L)
 /* Names that only loaded modules give are asked of a state that rests, which is at a site. */
 static bool is_nameless(const reader *r, const lua_Debug *activation)
 {
-    return oracle_site_is_missed && !*activation->namewhat &&
+    return oracle_site_is_missed && !has_name(activation) &&
            (int)r->script.line == activation->currentline &&
            strncmp(r->script.function, "function <", 10) == 0;
 }

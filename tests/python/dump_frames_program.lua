@@ -11,6 +11,11 @@ local function print_frames(co, level)
     if info.what ~= "C" then
       local source = info.source:gsub("^[@=]", "")
       local name = info.name or info.what == "main" and "main chunk"
+      if name == "?" or name == "integer index" then
+        name = nil -- Lua has none
+      elseif info.namewhat == "metamethod" then
+        name = "metamethod '" .. name .. "'"
+      end
       name = name or ("function <%s:%d>"):format(source, info.linedefined)
       print(source .. ":" .. info.currentline .. ":" .. name)
     end

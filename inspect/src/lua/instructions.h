@@ -27,7 +27,7 @@ typedef struct ssi_lua_instructions {
     ssi_lua_range setters[8];       /* those that change the register A */
     ssi_lua_metamethod methods[14]; /* the rest is empty */
     uint8_t move, load_constant, load_constant_next, load_nil, get_upvalue, get_in_upvalue;
-    uint8_t get, get_integer, get_field, get_vararg, self, jmp, call, tail_call, iterate;
+    uint8_t get, get_field, get_vararg, self, jmp, call, tail_call, iterate;
     ssi_lua_range failed; /* the operation before it did not happen; C is the event */
 } ssi_lua_instructions;
 

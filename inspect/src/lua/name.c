@@ -5,9 +5,12 @@
  */
 #include "lua/name.h"
 
+#include "base/texts.h"
 #include "lua/instructions.h"
 #include "lua/read.h"
 #include "lua/variables.h"
+
+#include <stdio.h>
 
 enum {
     MAX_CODE = 1 << 15, /* instructions that are searched */
@@ -118,11 +121,6 @@ static const char *variable(const code *c, int32_t pc, unsigned reg)
     return name ? text(c, name) : NULL;
 }
 
-static const char *or_unknown(const char *name)
-{
-    return name ? name : "?";
-}
-
 /* The name of what is in REG at *PC, if it is a variable, an upvalue or a constant.  *PC is then
    the instruction that set the register, or -1. */
 static const char *simple_name(code *c, int32_t *pc, unsigned reg, bool *is_constant)
@@ -141,7 +139,7 @@ static const char *simple_name(code *c, int32_t *pc, unsigned reg, bool *is_cons
         i = at(c, *pc);
         is = ssi_lua_operation(c->set, i);
         if (is == c->set->get_upvalue)
-            return or_unknown(upvalue(c, ssi_lua_b_of(c->set, i)));
+            return upvalue(c, ssi_lua_b_of(c->set, i));
         *is_constant = is == c->set->load_constant || is == c->set->load_constant_next;
         if (*is_constant)
             return constant(c, is == c->set->load_constant ? i >> c->set->wide
@@ -159,7 +157,7 @@ static const char *name_in_register(code *c, int32_t pc, unsigned reg)
     bool is_constant;
     const char *name = simple_name(c, &pc, reg, &is_constant);
 
-    return is_constant ? or_unknown(name) : "?";
+    return is_constant ? name : NULL;
 }
 
 /* The key in C of the instruction I at PC, which is a constant if IS_CONSTANT. */
@@ -169,7 +167,7 @@ static const char *key_name(code *c, int32_t pc, uint32_t i, bool is_constant)
 
     if (bit)
         is_constant = key & bit;
-    return is_constant ? or_unknown(constant(c, key & ~bit)) : name_in_register(c, pc, key);
+    return is_constant ? constant(c, key & ~bit) : name_in_register(c, pc, key);
 }
 
 static const char *function_name(code *c, int32_t pc, unsigned reg)
@@ -192,7 +190,14 @@ static const char *function_name(code *c, int32_t pc, unsigned reg)
         return key_name(c, pc, i, c->layout->minor >= 5 || i >> 15 & 1);
     if (is == set->get_vararg && c->layout->minor >= 5)
         return key_name(c, pc, i, false);
-    return is == set->get_integer ? "integer index" : NULL;
+    return NULL;
+}
+
+static const char *metamethod(const char *event)
+{
+    char name[40];
+
+    return ssi_text(name, (size_t)snprintf(name, sizeof name, "metamethod '%s'", event));
 }
 
 /* The metamethod that the operation IS calls. */
@@ -200,8 +205,8 @@ static const char *metamethod_of(const code *c, unsigned is)
 {
     for (const ssi_lua_metamethod *m = c->set->methods; m->of.first != SSI_LUA_NONE; m++)
         if (ssi_lua_is_in(is, m->of))
-            return ssi_lua_events[m->event + (m->follow ? is - m->of.first : 0)] +
-                   c->set->event_prefix;
+            return metamethod(ssi_lua_events[m->event + (m->follow ? is - m->of.first : 0)] +
+                              c->set->event_prefix);
     return NULL;
 }
 
@@ -216,7 +221,7 @@ static const char *name_in_code(code *c, int32_t pc)
         return "for iterator";
     if (ssi_lua_is_in(is, c->set->failed))
         return ssi_lua_c_of(c->set, i) < SSI_LUA_EVENTS
-                   ? ssi_lua_events[ssi_lua_c_of(c->set, i)] + c->set->event_prefix
+                   ? metamethod(ssi_lua_events[ssi_lua_c_of(c->set, i)] + c->set->event_prefix)
                    : NULL;
     return metamethod_of(c, is);
 }
@@ -244,9 +249,9 @@ const char *ssi_lua_call_name(const ssi_memory *memory, const ssi_lua_layout *la
     if (call->is_tail || !ssi_lua_read_call(memory, layout, call->previous, &caller))
         return NULL;
     if (caller.runs_hook)
-        return "?";
+        return NULL;
     if (layout->finalizer_is_called ? call->runs_finalizer : caller.runs_finalizer)
-        return "__gc";
+        return metamethod("__gc");
     if (caller.is_c || caller.tag != SSI_LUA_TAG_LUA)
         return NULL;
     slot = caller.pc / sizeof(uint32_t) % SSI_LUA_NAMES;

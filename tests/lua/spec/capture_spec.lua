@@ -97,6 +97,19 @@ describe("a captured stack", function()
     assert.falsy(err:text():find("(Lua: sort)", 1, true))
   end)
 
+  it("has the kind of a metamethod, and the place of what has no name", function()
+    local function take()
+      local stack = stacksplice.capture()
+      return stack
+    end
+    local hooked
+    local object = setmetatable({}, {__index = function() local stack = take() return stack end})
+    assert.equal("metamethod 'index'", object.field[2].name)
+    assert.truthy(({function() local stack = take() return stack end})[1]()[2].name:find("^function <"))
+    debug.sethook(function() debug.sethook() hooked = take() end, "l")
+    assert.truthy(hooked[2].name:find("^function <"))
+  end)
+
   it("can be written to at once", function()
     local stack, other = capture_twice()
     stack[1] = "first"

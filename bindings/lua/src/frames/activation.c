@@ -26,7 +26,7 @@ static uintptr_t intern(const stacksplice_token_info *info, bool *lasting)
 static uintptr_t token_of(const lua_Debug *activation, const char *loaded, const char *calls,
                           const ss_lua_state *record, stacksplice_trust trust, bool *lasting)
 {
-    char function[LUA_IDSIZE + 40];
+    char text[LUA_IDSIZE + 40];
     stacksplice_token_info info = {.size = sizeof info,
                                    .kind = STACKSPLICE_FRAME_SCRIPT,
                                    .trust = trust,
@@ -35,9 +35,13 @@ static uintptr_t token_of(const lua_Debug *activation, const char *loaded, const
 
     if (record && record->name[0])
         info.interpreter = record->name;
-    info.function = activation->name;
-    if (!*activation->namewhat || !activation->name)
+    info.function = ss_lua_called_name(activation);
+    if (!info.function) {
         info.function = loaded;
+    } else if (!strcmp(activation->namewhat, "metamethod")) { /* "index" alone says nothing */
+        (void)snprintf(text, sizeof text, "metamethod '%s'", activation->name);
+        info.function = text;
+    }
     if (*activation->what == 'C') {
         info.file = "[C]";
         info.reason = "has no native frame";
@@ -48,9 +52,9 @@ static uintptr_t token_of(const lua_Debug *activation, const char *loaded, const
     if (!info.function && *activation->what == 'm')
         info.function = "main chunk";
     if (!info.function) {
-        (void)snprintf(function, sizeof function, "function <%s:%d>", activation->short_src,
+        (void)snprintf(text, sizeof text, "function <%s:%d>", activation->short_src,
                        activation->linedefined);
-        info.function = function;
+        info.function = text;
     }
     info.chunk = *activation->source != '@';
     info.file = info.chunk ? activation->short_src : activation->source + 1;
@@ -61,7 +65,7 @@ static uintptr_t token_of(const lua_Debug *activation, const char *loaded, const
 /* Whether only package.loaded can name the function. */
 static bool needs_loaded_name(const lua_Debug *activation)
 {
-    return !*activation->namewhat && *activation->what != 'm';
+    return !ss_lua_called_name(activation) && *activation->what != 'm';
 }
 
 uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
@@ -163,8 +167,8 @@ uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_interpreter *inte
     }
     if (at->callee)
         lua_getinfo(L, "n", &callee);
-    key.token = token_of(&activation, loaded, *callee.namewhat ? callee.name : NULL,
-                         interpreter->record, STACKSPLICE_TRUST_EXACT, &lasting);
+    key.token = token_of(&activation, loaded, ss_lua_called_name(&callee), interpreter->record,
+                         STACKSPLICE_TRUST_EXACT, &lasting);
     /* A function in C has no code that distinguishes its calls. */
     if (interpreter->cached && at->pc && lasting)
         keep(layout, interpreter, L, at, caller, key);

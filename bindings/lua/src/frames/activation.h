@@ -8,6 +8,8 @@
 #include "calibrate/calibrate.h"
 #include "frames/cache.h"
 
+#include <string.h>
+
 /* One Lua state while a capture looks at it. */
 typedef struct ss_lua_interpreter {
     const void *registry;
@@ -27,6 +29,18 @@ typedef struct ss_lua_activation {
     uint32_t status;
     uintptr_t callee; /* the activation in C that its instruction calls by a name; 0: none */
 } ss_lua_activation;
+
+/*
+ * The name by which the function of ACTIVATION was called, or NULL.  Lua has none for what has a
+ * number or another value in a table, and for a hook.
+ */
+static inline const char *ss_lua_called_name(const lua_Debug *activation)
+{
+    return *activation->namewhat && activation->name && strcmp(activation->name, "?") &&
+                   strcmp(activation->name, "integer index")
+               ? activation->name
+               : NULL;
+}
 
 /* The lua_CFunction of a C activation, or 0. */
 uintptr_t ss_lua_c_function_of(const ss_lua_layout *layout, uintptr_t ci);

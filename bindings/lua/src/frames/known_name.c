@@ -133,5 +133,5 @@ const char *ss_lua_c_function_name(const ss_lua_layout *layout, ss_lua_interpret
 
     lua_getinfo(L, "Sn", &activation);
     name = ss_lua_loaded_name(layout, interpreter, L, &activation);
-    return name || !is_lasting(activation.namewhat) ? name : activation.name;
+    return name || !is_lasting(activation.namewhat) ? name : ss_lua_called_name(&activation);
 }
