@@ -81,6 +81,7 @@ class Runner:
             valgrind = [
                 "valgrind",
                 "--quiet",
+                "--trace-children=yes",  # a Python may be a script that starts the program
                 "--tool=callgrind",
                 "--collect-atstart=no",
                 f"--callgrind-out-file={folder}/out",

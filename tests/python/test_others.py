@@ -119,3 +119,56 @@ def test_without_the_event_imports_stay_alone(child: Child) -> None:
         BEGIN + "stacksplice.install()\nassert stacksplice._hooks.others._finder not in sys.meta_path\n"
         "assert ExtensionFileLoader.__init__ is before[0]\n"
     )
+
+
+@needs_monitoring
+def test_many_loops_are_left_on_the_way_to_a_border(child: Child) -> None:
+    """Of what C of Python's own had called on the way, all is known, or how much is not."""
+    child(
+        """
+import ctypes, sys, stacksplice
+libc = ctypes.CDLL(None)
+COMPARE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+def handled():
+    try:
+        sorted([0], key=lambda _: 1 / 0)
+    except ZeroDivisionError:
+        pass
+
+def nested(_):
+    global left
+    left -= 1
+    try:
+        sorted([0], key=nested) if left else [][0]
+    finally:
+        handled()
+
+def told(loops):
+    global left
+    left = loops
+    reports = []
+    def hook(unraisable):
+        reports.append(stacksplice.error_info(unraisable.exc_value).stack)
+    sys.unraisablehook = hook
+    compare = COMPARE(lambda *_: nested(0) or 0)
+    libc.qsort((ctypes.c_int * 2)(), 2, ctypes.sizeof(ctypes.c_int), compare)
+    stack, = reports
+    frames = list(stack)
+    places = [i for i, frame in enumerate(frames) if frame.function == "nested"]
+    assert len(places) == loops
+    return stack, [frames[i + 1:j] for i, j in zip(places, places[1:])]
+
+stacksplice.install()
+stacksplice.set_max_frames(4096)
+stack, between = told(100)
+assert all(between) and stack.frames_left_out == 0
+assert all(frame.kind == "native" for part in between for frame in part)
+
+stack, between = told(200)
+bare = [part for part in between if not part or part[0].kind == "gap"]
+assert 0 < len(bare) < 100 and bare == between[:len(bare)]
+assert [len(part) for part in bare] == [0] * (len(bare) - 1) + [1]
+assert stack.frames_left_out and stack.frames_left_out % len(bare) == 0
+""",
+    )

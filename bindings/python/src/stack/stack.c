@@ -137,6 +137,7 @@ typedef struct passed_frames {
     uint32_t ended_count, live_count;
     bool after_seam;   /* the last of ENDED is a seam */
     PyObject *leaving; /* the exception, at a border; else NULL */
+    uint32_t lost;     /* native frames inside of the next entry that are not known any more */
 } passed_frames;
 
 /* An exception that is raised again where it was caught has two entries of one frame.  The inner
@@ -213,11 +214,14 @@ static void add_left(passed_frames *passed, const PyTracebackObject *entry, bool
     const uintptr_t *frames;
     uint32_t count;
 
+    if (passed->lost)
+        add_token(passed, stacksplice_left_out(passed->lost));
+    passed->lost = 0;
     while (inner && sspy_entry_is_made(inner))
         inner = inner->tb_next;
     if (!inner || sspy_frame_live(inner->tb_frame, owned))
         return;
-    count = sspy_left_at(passed->leaving, inner, &frames);
+    count = sspy_left_at(passed->leaving, inner, &frames, &passed->lost);
     for (uint32_t i = count; i > 0; i--)
         add_token(passed, frames[i - 1]);
     if (count)

@@ -72,8 +72,10 @@ enum { SSPY_LEFT_FRAMES = 24 /* at most, on the way from one loop to the next */
 /* Note the COUNT native FRAMES that EXC leaves outside of the frame that its traceback begins with. */
 void sspy_keep_left(PyObject *exc, const uintptr_t *frames, uint32_t count);
 /* The number of those noted in this thread when the traceback of EXC began with HEAD; 0: none are
-   known.  *FRAMES is borrowed until Python code runs. */
-uint32_t sspy_left_at(const PyObject *exc, const PyTracebackObject *head, const uintptr_t **frames);
+   known.  *FRAMES is borrowed until Python code runs.  *LOST becomes the number of those that EXC
+   left before and that are not known any more. */
+uint32_t sspy_left_at(const PyObject *exc, const PyTracebackObject *head, const uintptr_t **frames,
+                      uint32_t *lost);
 /* Whether there may be notes of EXC, and forget them. */
 bool sspy_left_by(const PyObject *exc);
 void sspy_forget_left(const PyObject *exc);
