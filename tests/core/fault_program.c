@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 /* ---- Places ----------------------------------------------------------------------------------*/
@@ -65,6 +66,51 @@ static int crash_in_child(const char *how)
     (void)waitpid(child, &status, 0);
     printf("child %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status));
     return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
+/* ---- A stack that nobody has added ----------------------------------------------------------*/
+
+enum { FIBER = 64 << 10, GUARD = 4 << 10 };
+
+static char *fiber;
+static const char *fiber_end;
+
+static __attribute__((noinline)) void crash_on_it(void)
+{
+    (void)stacksplice_add_stack(fiber, fiber + FIBER);
+    print_stack(); /* whole: the stack is known */
+    (void)stacksplice_remove_stack(fiber);
+    crash(fiber_end);
+}
+
+static void begin_fiber(void)
+{
+    crash_on_it();
+    put("went on\n");
+}
+
+static void crash_on_fiber(const char *how)
+{
+#ifdef __GLIBC__
+    static ucontext_t inside, outside;
+    char *memory =
+        mmap(NULL, FIBER + GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    needs_plain_build();
+    (void)mprotect(memory, GUARD, PROT_NONE);
+    fiber = memory + GUARD;
+    fiber_end = how;
+    (void)getcontext(&inside);
+    inside.uc_stack.ss_sp = fiber;
+    inside.uc_stack.ss_size = FIBER;
+    inside.uc_link = &outside;
+    makecontext(&inside, begin_fiber, 0);
+    (void)swapcontext(&outside, &inside);
+#else
+    fiber_end = how;
+    (void)begin_fiber;
+    exit(77);
+#endif
 }
 
 /* ---- Other threads ---------------------------------------------------------------------------*/
@@ -404,6 +450,8 @@ int main(int count, char **arguments)
     install(NULL, 0);
     if (!strcmp(where, "thread"))
         crash_elsewhere(arguments[1]);
+    else if (!strcmp(where, "fiber"))
+        crash_on_fiber(arguments[1]);
     else if (!strcmp(where, "child"))
         return crash_in_child(arguments[1]);
     else

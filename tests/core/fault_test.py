@@ -77,9 +77,14 @@ class Crashed:
         return report
 
     @property
+    def stacks(self):
+        """Those that the program printed before it crashed."""
+        return [line.split() for line in re.findall(r"^stack(.*)$", self.out, re.M)]
+
+    @property
     def logged(self):
-        """The stack that the program printed before it crashed."""
-        return re.findall(r"^stack(.*)$", self.out, re.M)[-1].split()
+        """The last one: that of the crash."""
+        return self.stacks[-1]
 
 
 @functools.cache
@@ -201,6 +206,18 @@ class FaultTest(unittest.TestCase):
                     self.assertGreater(run.report["error"]["frames_left_out"], 1000)
                 self.assert_as_logged(run)
         self.assertIn("child 11\n", Crashed("overflow", "child").out)
+
+    def test_stack_that_nobody_added(self):
+        if "frames: none" in build():
+            self.skipTest("no callers are known")
+        for how in ("segv", "overflow"):
+            with self.subTest(how=how):
+                run = Crashed(how, "fiber")
+                self.assert_died(run, "segv")
+                outer = run.stacks[0][1:]
+                self.assertGreater(len(outer), 1)
+                self.assertEqual(addresses(run.report["error"]["stack"])[-len(outer) :], outer, run.err)
+                self.assertNotIn("[gap: ", run.err)
 
     def test_damaged_heap(self):
         for where in ("main", "thread"):

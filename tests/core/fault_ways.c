@@ -45,7 +45,7 @@ void put(const char *text)
         _exit(3);
 }
 
-static NOINLINE void print_stack(void)
+NOINLINE void print_stack(void)
 {
     uintptr_t frames[64];
     uint32_t count;

@@ -3,6 +3,8 @@
 #define FAULT_WAYS_H
 
 void put(const char *text);
+/* That of its caller. */
+void print_stack(void);
 /* Ends the program: a test that a build with a sanitizer cannot do. */
 void needs_plain_build(void);
 /* Crashes in the way HOW. */

@@ -58,7 +58,7 @@ typedef struct block {
     uintptr_t guard; /* size of the guard at the low end, never to be touched */
 } block;
 
-enum { SEARCHED = 4096, STEP = 4096 /* the smallest unit of memory protection */ };
+enum { SEARCHED = 4096 };
 
 #define MOST_PROBED ((uintptr_t)256 << 20)
 
@@ -80,7 +80,7 @@ static __attribute__((constructor)) void find_place(void)
         return;
     for (; at - self < SEARCHED && !place; at += sizeof at) {
         for (; readable < at + sizeof(block); readable += sizeof at)
-            if ((readable == self || readable % STEP == 0) && !ss_is_readable(readable))
+            if ((readable == self || readable % SS_READABLE_STEP == 0) && !ss_is_readable(readable))
                 return;
         if (is_block_of((const block *)at, &stack))
             place = at - self;
@@ -109,10 +109,10 @@ static bool ask_descriptor(ss_range *stack)
  */
 static ss_range probe(void)
 {
-    uintptr_t high = (uintptr_t)pthread_self(), low = high / STEP * STEP;
+    uintptr_t high = (uintptr_t)pthread_self(), low = high / SS_READABLE_STEP * SS_READABLE_STEP;
 
-    while (high - low < MOST_PROBED && ss_is_readable(low - STEP))
-        low -= STEP;
+    while (high - low < MOST_PROBED && ss_is_readable(low - SS_READABLE_STEP))
+        low -= SS_READABLE_STEP;
     return (ss_range){low, high};
 }
 

@@ -4,6 +4,9 @@
 
 #include "base/platform.h"
 
+/* The smallest unit of memory protection. */
+enum { SS_READABLE_STEP = 4096 };
+
 /* Whether the eight bytes at ADDRESS can be read.  One system call; signal safe. */
 bool ss_is_readable(uintptr_t address);
 

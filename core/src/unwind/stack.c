@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/thread.h"
+#include "unwind/readable.h"
 
 #include <signal.h>
 
@@ -279,6 +280,20 @@ bool ss_stack_find_anew(ss_stack_cache *cache, uintptr_t sp, ss_range *stack)
     fresh.stack = *stack;
     *cache = fresh;
     return true;
+}
+
+#define MOST_READABLE ((uintptr_t)8 << 20)
+
+bool ss_stack_find_readable(uintptr_t sp, ss_range *stack)
+{
+    uintptr_t low = sp / SS_READABLE_STEP * SS_READABLE_STEP, high;
+
+    if (!ss_is_readable(low))
+        low += SS_READABLE_STEP; /* the stack is used up: SP lies below it */
+    for (high = low; high - low < MOST_READABLE && ss_is_readable(high);)
+        high += SS_READABLE_STEP;
+    *stack = (ss_range){low, high};
+    return high > low;
 }
 
 bool ss_stack_find(uintptr_t sp, ss_range *stack)

@@ -12,6 +12,12 @@
  */
 bool ss_stack_find(uintptr_t sp, ss_range *stack);
 
+/*
+ * The stack that SP, at which a signal interrupted it, lies in, where nobody knows its bounds: what
+ * can be read from SP on, up to a limit.  False when nothing can.
+ */
+bool ss_stack_find_readable(uintptr_t sp, ss_range *stack);
+
 /* One thread's last answer and the stack pointers that it covers; all zero: none. */
 typedef struct ss_stack_cache {
     uintptr_t low, high;

@@ -87,7 +87,8 @@ static bool accept_stack(ss_trail *t, const ss_caller *next)
     if (next->sp + next->may_stay > t->frame[-1].sp && next->sp <= t->high)
         return true;
     if (!next->may_jump || walk->stack_count == SS_UNWIND_MAX_STACKS ||
-        !(ss_stack_find(next->sp, &other) || ss_stack_find_overflown(next->sp, &other)))
+        !(ss_stack_find(next->sp, &other) || ss_stack_find_overflown(next->sp, &other) ||
+          (next->flags & STACKSPLICE_NATIVE_SIGNAL && ss_stack_find_readable(next->sp, &other))))
         return false;
     if (other.low < next->sp - SS_RED_ZONE)
         other.low = next->sp - SS_RED_ZONE;
