@@ -244,3 +244,55 @@ TEST(test_a_frame_is_one_line)
     assert_int_equal(stacksplice_format_frame(&frames[3].frame, keep, &out), S_OK);
     assert_string_equal(out.text, "(Python) File \"x.py\", line 3, in f [traceback]");
 }
+
+/* ---- Names of C++ ------------------------------------------------------------------------------*/
+
+/* The report of one frame, whose function has this name. */
+static const char *frame_of(const char *name, const stacksplice_format_options *options)
+{
+    const stacksplice_told_frame frame = {.frame = {.size = sizeof(stacksplice_frame),
+                                                    .kind = STACKSPLICE_FRAME_NATIVE,
+                                                    .language = "native",
+                                                    .function = name}};
+    const stacksplice_told told = {.size = sizeof told, .stack = {&frame, 1, 0}};
+    static written out;
+    const char *at;
+
+    out.length = 0;
+    assert_int_equal(stacksplice_format_told(&told, options, keep, &out), S_OK);
+    at = strstr(out.text, "(C) ");
+    assert_non_null(at);
+    out.text[strcspn(at, "\n") + (size_t)(at - out.text)] = '\0';
+    return at + 4;
+}
+
+#define TEN(text) text text text text text text text text text text
+#define ARGUMENTS "<" TEN("std::map<int, A<B> >, ") "decltype(x->y), (a::operator<), int>"
+
+TEST(test_long_names_are_shown_without_their_arguments)
+{
+    static const char *const names[][2] = {
+        {"f<int>(std::vector<A<B> >)", "f<int>(std::vector<A<B> >)"}, /* it is short */
+        {"f" ARGUMENTS "::g(std::vector<int>&)", "f<...>::g(std::vector<...>&)"},
+        {"s" ARGUMENTS "::operator<<(A<int>, int)", "s<...>::operator<<(A<...>, int)"},
+        {"s" ARGUMENTS "::operator-><int>()", "s<...>::operator-><...>()"},
+        {"s" ARGUMENTS "::operator<=>(A<int>) const", "s<...>::operator<=>(A<...>) const"},
+        {"s" ARGUMENTS "::operator()<int>() const", "s<...>::operator()<...>() const"},
+        {"is not closed" ARGUMENTS "<" TEN("A<B>"), "is not closed<...><...>"},
+    };
+
+    const stacksplice_format_options all = {.size = sizeof all, .all_frames = 1};
+
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        assert_string_equal(frame_of(names[i][0], NULL), names[i][1]);
+        assert_string_equal(frame_of(names[i][0], &all), names[i][0]);
+    }
+}
+
+TEST(test_a_name_that_is_still_long_is_cut)
+{
+    const char *text = frame_of(TEN(TEN("namespace_::")) "f" ARGUMENTS, NULL);
+
+    assert_true(strlen(text) < 500);
+    assert_string_equal(text + strlen(text) - 3, "...");
+}

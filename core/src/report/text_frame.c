@@ -88,6 +88,48 @@ static void put_nameless(const ss_report *r, const stacksplice_frame *frame)
     ss_writer_text(r->w, ")");
 }
 
+/* Whether the bracket at NAME[AT] is part of an operator, as in "operator<<" and "->". */
+static bool is_operator(const char *name, size_t at)
+{
+    static const char word[] = "operator";
+    size_t end = at;
+
+    if (end && name[at] == '>' && name[end - 1] == '-')
+        return true;
+    while (end && strchr("<=>", name[end - 1]))
+        end--;
+    return end >= sizeof word - 1 && !memcmp(name + end - (sizeof word - 1), word, sizeof word - 1);
+}
+
+/* The name of a native function.  In a brief report what a long one of C++ has between angle brackets
+   is left out: "sol::call<...>(lua_State*)". */
+static void put_function(const ss_report *r, const char *name)
+{
+    enum { SHORT_ENOUGH = 120 };
+    char brief[4 * SHORT_ENOUGH];
+    size_t length = 0, at = 0;
+    unsigned depth = 0;
+
+    if (r->all_frames || strlen(name) <= SHORT_ENOUGH) {
+        put_name(r, name);
+        return;
+    }
+    for (; name[at] && length < sizeof brief - sizeof "<...>..."; at++) {
+        bool is_bracket = (name[at] == '<' || name[at] == '>') && !is_operator(name, at);
+
+        if (is_bracket && name[at] == '<' && !depth++) {
+            memcpy(brief + length, "<...>", 5);
+            length += 5;
+        } else if (is_bracket && name[at] == '>' && depth) {
+            depth--;
+        } else if (!depth) {
+            brief[length++] = name[at];
+        }
+    }
+    memcpy(brief + length, name[at] ? "..." : "", name[at] ? 4 : 1);
+    put_name(r, brief);
+}
+
 /* Whether FUNCTION is NAME, or NAME in a table or namespace. */
 static bool is_called(const char *function, const char *name)
 {
@@ -121,7 +163,7 @@ static void put_native(const ss_report *r, const stacksplice_frame *frame,
     if (frame->file)
         put_place(r, frame);
     if (frame->function)
-        put_name(r, frame->function);
+        put_function(r, frame->function);
     if (!frame->file && frame->function && frame->function_offset) {
         ss_writer_text(r->w, "+0x");
         ss_writer_hex(r->w, frame->function_offset, 1);
