@@ -10,6 +10,7 @@
 #include <alloca.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 
 enum { MOST = 16, PATHS = 24 };
 
@@ -118,13 +119,18 @@ static void handle(int number)
     ask(asked, asked_inner, asked_outer);
 }
 
-/* A handler asks on a stack of its own. */
+/*
+ * A handler asks on a stack of its own.  Mapped: an emulator puts a program and its static memory
+ * where the kernel leaves room for the main thread's stack.
+ */
 static void from_handler(seen *s, const void *inner, const void *outer)
 {
-    static char room[64 * 1024];
-    stack_t own = {.ss_sp = room, .ss_size = sizeof room}, old;
+    enum { SIZE = 64 << 10 };
+    void *room = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t own = {.ss_sp = room, .ss_size = SIZE}, old;
     struct sigaction action = {.sa_handler = handle, .sa_flags = SA_ONSTACK}, before;
 
+    assert_ptr_not_equal(room, MAP_FAILED);
     asked = s;
     asked_inner = inner;
     asked_outer = outer;
@@ -133,21 +139,18 @@ static void from_handler(seen *s, const void *inner, const void *outer)
     assert_int_equal(raise(SIGUSR1), 0);
     assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
     assert_int_equal(sigaltstack(&old, NULL), 0);
+    assert_int_equal(munmap(room, SIZE), 0);
 }
 
-/* The frames are on the other stack.  If they are told, because they were found before, it is right. */
-TEST(test_across_stacks)
+TEST(test_across_stacks_nothing_is_known)
 {
     seen s = {.max = MOST, .within = from_handler};
     path p = {3, 0};
 
     NEEDS_NATIVE_FRAMES();
     run_loop(&p, NULL, &s);
-    if (s.hr == S_FALSE)
-        return;
-    assert_int_equal(s.hr, S_OK);
-    assert_int_equal(s.count, p.length);
-    assert_memory_equal(s.between, s.told, p.length * sizeof *s.told);
+    assert_int_equal(s.hr, S_FALSE);
+    assert_int_equal(s.count, 0);
 }
 
 static void reversed(seen *s, const void *inner, const void *outer)
