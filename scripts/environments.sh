@@ -21,15 +21,15 @@ with open("pyproject.toml", "rb") as file:
         grep -v '^#' tests/bridges/requirements.txt
 }
 
-# Not each has a wheel for each Python: what is missing is said every time, and its tests skip.
-install_test_tools() {
-    list=$venv/test-tools.txt
-    test_tools >"$list" || return 1
-    cmp -s "$list" "$venv/test-tools.stamp" && return 0
+# install_tools LIST: into venv.  Not each has a wheel for each Python: what is missing is said every
+# time, and its tests skip.
+install_tools() {
+    list=$1
+    cmp -s "$list" "$venv/tools.stamp" && return 0
     step "installing test tools into .venv/$tag"
     set -- "$venv/bin/python" -m pip install --disable-pip-version-check --only-binary :all:
     if "$@" -r "$list" >"$logs/tools-$tag.log" 2>&1 </dev/null; then
-        cp "$list" "$venv/test-tools.stamp"
+        cp "$list" "$venv/tools.stamp"
         return 0
     fi
     while IFS= read -r tool; do
@@ -38,14 +38,18 @@ install_test_tools() {
     done <"$list"
 }
 
+# make_venv TAG: sets tag and venv.
+make_venv() {
+    tag=$1
+    venv=$root/.venv/$tag
+    "$venv/bin/python" -c '' 2>/dev/null && return 0
+    step "making the virtual environment .venv/$tag"
+    quietly "venv-$tag" "$py_path" -m venv --clear "$venv"
+}
+
 # The environment of the Python asked last, with stacksplice and the test tools: sets venv.
 prepare_venv() {
-    tag=$(python_tag)
-    venv=$root/.venv/$tag
-    if ! "$venv/bin/python" -c '' 2>/dev/null; then
-        step "making the virtual environment .venv/$tag"
-        quietly "venv-$tag" "$py_path" -m venv --clear "$venv" || return 1
-    fi
+    make_venv "$(python_tag)" || return 1
     stamp=$(package_stamp)
     if [ "$(cat "$venv/stacksplice.stamp" 2>/dev/null)" != "$stamp" ]; then
         step "installing stacksplice into .venv/$tag"
@@ -61,7 +65,7 @@ prepare_venv() {
             'pytest>=7' || return 1
         printf '%s\n' "$stamp" >"$venv/stacksplice.stamp"
     fi
-    install_test_tools
+    test_tools >"$venv/tools.txt" && install_tools "$venv/tools.txt"
 }
 
 # prepare_own_venv NAME REQUIREMENTS: an environment beside that of the tests: sets venv.
@@ -82,7 +86,9 @@ prepare_own_venv() {
 prepare_suites_venv() {
     prepare_venv || return 1
     wheels=$venv/wheel
-    prepare_own_venv suites tests/suites/requirements.txt || return 1
+    make_venv "suites-$(python_tag)" || return 1
+    grep -v '^#' tests/suites/requirements.txt >"$venv/tools.txt"
+    install_tools "$venv/tools.txt"
     quietly "pip-$tag" "$venv/bin/python" -m pip install --disable-pip-version-check \
         --force-reinstall --no-deps "$wheels"/*.whl
 }
