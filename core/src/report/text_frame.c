@@ -102,7 +102,7 @@ static bool is_operator(const char *name, size_t at)
 }
 
 /* The name of a native function.  In a brief report what a long one of C++ has between angle brackets
-   is left out: "sol::call<...>(lua_State*)". */
+   is left out: "map<...>::at(int)". */
 static void put_function(const ss_report *r, const char *name)
 {
     enum { SHORT_ENOUGH = 120 };
