@@ -46,7 +46,8 @@ static void write_token(ssi_inspection *i, const ssi_target *target)
 {
     const char *why = NULL;
     ssi_frames frames = {0};
-    ssi_native *native = i->named.kind == SSI_NATIVE ? ssi_native_new(target, &why) : NULL;
+    bool wants_module = i->named.kind == SSI_NATIVE && !i->named.module;
+    ssi_native *native = wants_module ? ssi_native_new(target, &why) : NULL;
 
     if (native)
         i->named = ssi_native_describe(native, &(ssi_native_frame){.address = i->token});

@@ -141,6 +141,9 @@ typedef enum stacksplice_number {
     STACKSPLICE_NUMBER_CELL_ROW,   /* words of 64 bits */
     STACKSPLICE_NUMBER_CELL_WORDS,
     STACKSPLICE_NUMBER_FIXED_TOKENS, /* elements of fixed_tokens */
+    /* A module of code that was unloaded. */
+    STACKSPLICE_NUMBER_MODULE_BUILD_ID, /* pointer to its build-id, in hexadecimal digits, or "" */
+    STACKSPLICE_NUMBER_MODULE_PATH,     /* its bytes, with a NUL */
     /* An error or node. */
     STACKSPLICE_NUMBER_RECORD_EXCEPTION, /* pointer to its language exception's interface, or 0 */
     /* An error. */
@@ -194,18 +197,20 @@ typedef struct stacksplice_inspection_block {
     /*
      * A token is 0x5353000000000000 + 16 * id + 8.  With bit 47 set, id without it is a number of
      * frames that were left out; with bit 46 as well, it is an address of code that was unloaded
-     * since, with 12 bits for a module and 30 for the offset in it.  Else an id below FIXED_TOKENS is an element of fixed_tokens, an
-     * array of stacksplice_token_info at that address.  Else it stands for the cell id % CELLS
-     * while that cell's state is id / CELLS * 2 + 1; token_chunks is the address of the addresses
-     * of all chunks, 0 where one is not mapped yet.
+     * since, with 12 bits for a module and 30 for the offset in it; unloaded_modules is the address
+     * of the addresses of all modules, 0 from the first one on that nobody met.  Else an id below
+     * FIXED_TOKENS is an element of fixed_tokens, an array of stacksplice_token_info at that
+     * address.  Else it stands for the cell id % CELLS while that cell's state is
+     * id / CELLS * 2 + 1; token_chunks is the address of the addresses of all chunks, 0 where one is
+     * not mapped yet.
      *
      * The row of a token has four words and then its strings, each beginning at a word: language,
-     * function, file, reason, interpreter, calls.  Byte 0 of word 0 is the kind, byte 1 the trust, byte 2
-     * flags (1: chunk, 2: asynchronous), byte 3 a bit for each string that was cut.  Word 1 is
-     * end_line and line, word 2 end_column and column, 32 bits each.  Word 0 from bit 32 on and
+     * function, file, reason, interpreter, calls.  Byte 0 of word 0 is the kind, byte 1 the trust,
+     * byte 2 flags (1: chunk, 2: asynchronous), byte 3 a bit for each string that was cut.  Word 1
+     * is end_line and line, word 2 end_column and column, 32 bits each.  Word 0 from bit 32 on and
      * word 3 have 16 bits for the length plus one of each string, 0 for none.
      */
-    uint64_t token_chunks, fixed_tokens;
+    uint64_t token_chunks, fixed_tokens, unloaded_modules;
     /* The first word of each object that is laid out as the numbers say: an interface of another
        library has another one. */
     uint64_t error_methods, exception_methods;

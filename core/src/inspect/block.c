@@ -7,6 +7,7 @@
 #include "script/owner.h"
 #include "splice/row.h"
 #include "splice/token_private.h"
+#include "splice/unloaded.h"
 
 #define ADDRESS(object) ((uintptr_t)(object))
 #define IN_ERROR(member) ((int32_t)offsetof(ss_error, member) - RECORD)
@@ -31,6 +32,7 @@ __attribute__((used, aligned(16))) stacksplice_inspection_block ss_inspection = 
     .entries = ADDRESS(&ss_entries_first),
     .token_chunks = ADDRESS(ss_row_chunks),
     .fixed_tokens = ADDRESS(ss_token_fixed),
+    .unloaded_modules = ADDRESS(ss_met_modules),
     .error_methods = ADDRESS(&ss_error_script_methods),
     .exception_methods = ADDRESS(&ss_exception_script_methods),
     .numbers =
@@ -43,6 +45,8 @@ __attribute__((used, aligned(16))) stacksplice_inspection_block ss_inspection = 
             [STACKSPLICE_NUMBER_CELL_ROW] = offsetof(ss_cell, row),
             [STACKSPLICE_NUMBER_CELL_WORDS] = SS_CELL_WORDS,
             [STACKSPLICE_NUMBER_FIXED_TOKENS] = SS_TOKEN_FIXED_COUNT,
+            [STACKSPLICE_NUMBER_MODULE_BUILD_ID] = offsetof(ss_met_module, build_id),
+            [STACKSPLICE_NUMBER_MODULE_PATH] = offsetof(ss_met_module, path),
             [STACKSPLICE_NUMBER_RECORD_EXCEPTION] = IN_ERROR(record.language.exception),
             [STACKSPLICE_NUMBER_ERROR_INTERFACE] = IN_ERROR(IScriptErrorInfo_iface),
             [STACKSPLICE_NUMBER_ERROR_MESSAGE] = IN_ERROR(message),

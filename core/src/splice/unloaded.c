@@ -9,12 +9,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A token has 12 bits for the module and 30 for the offset. */
-enum { MOST = (1 << 12) - 1, OFFSET_BITS = 30, STRIDE = 16, IN_STRIDE = 8 };
+enum { STRIDE = 16, IN_STRIDE = 8 };
 
-static _Atomic(ss_met_module *) met[MOST]; /* (ATOMIC) grows only */
-static _Atomic uint32_t met_count;         /* (ATOMIC) */
-static _Atomic uint64_t epoch = 1;         /* (ATOMIC) */
+_Atomic(ss_met_module *) ss_met_modules[SS_MET_MOST];
+static _Atomic uint32_t met_count; /* (ATOMIC) */
+static _Atomic uint64_t epoch = 1; /* (ATOMIC) */
 static _Atomic uint64_t last_loss; /* (ATOMIC) the epoch that last missed a module; 0: none */
 static _Atomic uint64_t looked_at =
     UINT64_MAX; /* (ATOMIC) the loader's counters at the last look */
@@ -57,7 +56,7 @@ static ss_met_module *find_same(look *l)
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t at = (l->next + i) % count;
-        ss_met_module *m = atomic_load_explicit(&met[at], memory_order_relaxed);
+        ss_met_module *m = atomic_load_explicit(&ss_met_modules[at], memory_order_relaxed);
 
         if (is_same(m, l->binary)) {
             l->next = at + 1;
@@ -72,7 +71,7 @@ static ss_met_module *add(const look *l, const uint64_t file[4])
 {
     uint32_t count = atomic_load_explicit(&met_count, memory_order_relaxed);
     size_t path = strlen(l->binary->path) + 1, build_id = strlen(l->binary->build_id) + 1;
-    ss_met_module *m = count < MOST ? ss_keep(sizeof *m + path + build_id) : NULL;
+    ss_met_module *m = count < SS_MET_MOST ? ss_keep(sizeof *m + path + build_id) : NULL;
 
     if (!m)
         return NULL;
@@ -82,7 +81,7 @@ static ss_met_module *add(const look *l, const uint64_t file[4])
     memcpy(m->file, file, sizeof m->file);
     memcpy(m->path, l->binary->path, path);
     m->build_id = memcpy(m->path + path, l->binary->build_id, build_id);
-    atomic_store(&met[count], m);
+    atomic_store(&ss_met_modules[count], m);
     atomic_store(&met_count, count + 1);
     return m;
 }
@@ -117,7 +116,7 @@ static bool mark_missing(const look *l, uint64_t now)
     bool any = false;
 
     for (uint32_t i = 0; i < atomic_load(&met_count); i++) {
-        ss_met_module *m = atomic_load(&met[i]);
+        ss_met_module *m = atomic_load(&ss_met_modules[i]);
 
         if (!atomic_load(&m->until) && atomic_load(&m->seen) != l->number) {
             atomic_store(&m->until, now);
@@ -170,7 +169,7 @@ static __attribute__((constructor)) void begin(void)
 static uintptr_t token_of(uint32_t number, uintptr_t offset)
 {
     return (SS_TOKEN_BASE | SS_UNLOADED_BITS) +
-           (uintptr_t)STRIDE * ((uintptr_t)number << OFFSET_BITS | offset) + IN_STRIDE;
+           (uintptr_t)STRIDE * ((uintptr_t)number << SS_UNLOADED_OFFSET_BITS | offset) + IN_STRIDE;
 }
 
 static bool holds(const ss_met_module *m, uintptr_t address)
@@ -185,7 +184,7 @@ static uintptr_t settled(uintptr_t address, uint64_t then)
     bool is_taken = false;
 
     for (uint32_t i = count; i-- > 0;) {
-        const ss_met_module *m = atomic_load(&met[i]);
+        const ss_met_module *m = atomic_load(&ss_met_modules[i]);
         uint64_t until = atomic_load(&m->until);
 
         if (!holds(m, address))
@@ -193,11 +192,12 @@ static uintptr_t settled(uintptr_t address, uint64_t then)
         if (m->since <= then && !until)
             return address;
         if (m->since <= then && until > then)
-            return (address - m->start) >> OFFSET_BITS ? token_of(MOST, 0)
-                                                       : token_of(i, address - m->start);
+            return (address - m->start) >> SS_UNLOADED_OFFSET_BITS
+                       ? token_of(SS_MET_MOST, 0)
+                       : token_of(i, address - m->start);
         is_taken = is_taken || !until;
     }
-    return is_taken ? token_of(MOST, 0) : address;
+    return is_taken ? token_of(SS_MET_MOST, 0) : address;
 }
 
 uint64_t ss_settle(uintptr_t *frames, uint32_t count, uint64_t then)
@@ -222,7 +222,7 @@ bool ss_met_file_stays(uintptr_t address)
     uint64_t file[4];
 
     for (uint32_t i = atomic_load(&met_count); i-- > 0;) {
-        const ss_met_module *m = atomic_load(&met[i]);
+        const ss_met_module *m = atomic_load(&ss_met_modules[i]);
 
         if (atomic_load(&m->until) || !holds(m, address))
             continue;
@@ -236,9 +236,9 @@ const ss_met_module *ss_unloaded_module(uintptr_t token, uintptr_t *offset)
 {
     uintptr_t number = (token & ~(SS_TOKEN_BASE | SS_UNLOADED_BITS)) / STRIDE;
 
-    *offset = number & (((uintptr_t)1 << OFFSET_BITS) - 1);
-    number >>= OFFSET_BITS;
-    return number < atomic_load(&met_count) ? atomic_load(&met[number]) : NULL;
+    *offset = number & (((uintptr_t)1 << SS_UNLOADED_OFFSET_BITS) - 1);
+    number >>= SS_UNLOADED_OFFSET_BITS;
+    return number < atomic_load(&met_count) ? atomic_load(&ss_met_modules[number]) : NULL;
 }
 
 /* ---- Public ----------------------------------------------------------------------------------*/

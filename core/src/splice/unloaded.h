@@ -23,6 +23,10 @@ typedef struct ss_met_module {
     char path[];            /* (RO) empty: unknown */
 } ss_met_module;
 
+/* A token has 12 bits for the module, its number here, and 30 for the offset in it. */
+enum { SS_MET_MOST = (1 << 12) - 1, SS_UNLOADED_OFFSET_BITS = 30 };
+extern _Atomic(ss_met_module *) ss_met_modules[SS_MET_MOST]; /* (ATOMIC) grows only */
+
 /*
  * The epoch of a stack that is captured now.  Looks at the loaded modules if the loader's counters
  * have changed since the last look, else it reads some words.  Signal safe, as far as the loader

@@ -125,7 +125,7 @@ void ssi_errors_describe(ssi_errors *errors, ssi_native *native)
     for (size_t i = 0; native && i < errors->frames.count; i++) {
         ssi_frame *frame = &errors->frames.items[i];
 
-        if (frame->kind == SSI_NATIVE)
+        if (frame->kind == SSI_NATIVE && !frame->module)
             *frame = ssi_native_describe(native, &(ssi_native_frame){.address = frame->address});
     }
 }

@@ -11,6 +11,7 @@
 #define LEFT_OUT_BIT ((uint64_t)1 << 47)
 #define UNLOADED_BIT ((uint64_t)1 << 46) /* with the other one */
 
+enum { OFFSET_BITS = 30, MODULES = (1 << 12) - 1 }; /* of code that was unloaded */
 enum { STRIDE = 16, HEAD = 4, STRINGS = 6, ASYNCHRONOUS = 2, MAX_STRING = 1 << 16 };
 
 typedef struct row {
@@ -129,6 +130,14 @@ static void read_fixed(const ssi_block *block, uint64_t id, ssi_frame *frame)
         frame->reason = "this frame cannot be read";
 }
 
+/* Of nothing, too. */
+static const char *text_or_null(const ssi_block *block, uint64_t address)
+{
+    const char *text = ssi_text_at(block->memory, address);
+
+    return text && *text ? text : NULL;
+}
+
 static void read_left_out(uint64_t count, ssi_frame *frame, uint64_t *left_out)
 {
     *left_out += count ? count : 1;
@@ -136,6 +145,37 @@ static void read_left_out(uint64_t count, ssi_frame *frame, uint64_t *left_out)
                         ? "outer frames missing: the exception did not provide them"
                         : ssi_text_format("%llu frame%s omitted here: stack longer than the limit",
                                           (unsigned long long)count, count == 1 ? "" : "s");
+}
+
+/*
+ * ID: of a token of code that was unloaded, without its highest bits.  Without a build-id nobody can
+ * tell whether the file is still the one that was loaded, so its frame offers none to be read.
+ */
+static void read_unloaded(const ssi_block *block, uint64_t id, ssi_frame *frame)
+{
+    uint64_t module = 0, build_id = 0, which = id >> OFFSET_BITS;
+    uint64_t offset = id & ((1 << OFFSET_BITS) - 1);
+    const char *path;
+
+    frame->reason = "this code was unloaded";
+    if (which >= MODULES ||
+        !ssi_read_word(block->memory, block->words.unloaded_modules + which * sizeof module,
+                       &module) ||
+        !ssi_read_word(block->memory,
+                       module + (uint64_t)number(block, STACKSPLICE_NUMBER_MODULE_BUILD_ID),
+                       &build_id))
+        return;
+    path = text_or_null(block, module + (uint64_t)number(block, STACKSPLICE_NUMBER_MODULE_PATH));
+    frame->build_id = text_or_null(block, build_id);
+    if (path && frame->build_id) {
+        frame->kind = SSI_NATIVE;
+        frame->reason = NULL;
+        frame->module = path;
+        frame->module_offset = offset;
+    } else if (path) {
+        frame->reason = ssi_text_format("this code was unloaded: %.300s+0x%llx", path,
+                                        (unsigned long long)offset);
+    }
 }
 
 ssi_frame ssi_token_frame(const ssi_block *block, uint64_t element, uint64_t *left_out)
@@ -146,7 +186,7 @@ ssi_frame ssi_token_frame(const ssi_block *block, uint64_t element, uint64_t *le
     if (element >> 48 != TOKEN_BASE >> 48 || element % STRIDE != STRIDE / 2)
         frame.kind = SSI_NATIVE;
     else if (element & LEFT_OUT_BIT && element & UNLOADED_BIT)
-        frame.reason = "this code was unloaded";
+        read_unloaded(block, (element & (UNLOADED_BIT - 1)) / STRIDE, &frame);
     else if (element & LEFT_OUT_BIT)
         read_left_out((element & (LEFT_OUT_BIT - 1)) / STRIDE, &frame, left_out);
     else if (id < (uint64_t)number(block, STACKSPLICE_NUMBER_FIXED_TOKENS))
