@@ -26,12 +26,12 @@ typedef struct note {
 
 /* Of all exceptions on their way in this thread, and of some that were handled. */
 typedef struct notes {
-    uint64_t of; /* the bits of those exceptions */
     uint64_t made;
     uint32_t used, room;
     note all[];
 } notes;
 
+_Thread_local uint64_t sspy_left_bits;
 static _Thread_local notes *mine; /* NULL until the thread needs them */
 static pthread_key_t owner;       /* frees them at the thread's end */
 static pthread_once_t owner_made = PTHREAD_ONCE_INIT;
@@ -41,6 +41,7 @@ static void end_notes(void *all)
 {
     free(all);
     mine = NULL;
+    sspy_left_bits = 0;
 }
 
 static void make_owner(void)
@@ -103,16 +104,6 @@ static note *first_note(const PyObject *exc)
     return first;
 }
 
-static uint64_t bit_of(const PyObject *exc)
-{
-    return UINT64_C(1) << ((uintptr_t)exc >> 4) % 64;
-}
-
-bool sspy_left_by(const PyObject *exc)
-{
-    return mine && mine->of & bit_of(exc);
-}
-
 void sspy_keep_left(PyObject *exc, const uintptr_t *frames, uint32_t count)
 {
     note *here = room_for_note(), *first;
@@ -127,7 +118,7 @@ void sspy_keep_left(PyObject *exc, const uintptr_t *frames, uint32_t count)
     here->count = count;
     here->lost = 0;
     memcpy(here->frames, frames, count * sizeof *frames);
-    mine->of |= bit_of(exc);
+    sspy_left_bits |= sspy_left_bit(exc);
     first = lost ? first_note(of) : NULL;
     if (first)
         first->lost += lost;
@@ -150,13 +141,13 @@ uint32_t sspy_left_at(const PyObject *exc, const PyTracebackObject *head, const 
 
 void sspy_forget_left(const PyObject *exc)
 {
-    mine->of = 0;
+    sspy_left_bits = 0;
     for (uint32_t i = 0; i < mine->used; i++) {
         note *each = &mine->all[i];
 
         if (each->exc == exc)
             each->exc = NULL;
         else if (each->exc)
-            mine->of |= bit_of(each->exc);
+            sspy_left_bits |= sspy_left_bit(each->exc);
     }
 }

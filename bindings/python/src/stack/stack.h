@@ -76,8 +76,17 @@ void sspy_keep_left(PyObject *exc, const uintptr_t *frames, uint32_t count);
    left before and that are not known any more. */
 uint32_t sspy_left_at(const PyObject *exc, const PyTracebackObject *head, const uintptr_t **frames,
                       uint32_t *lost);
+/* Of each exception with notes in this thread, its bit. */
+extern _Thread_local uint64_t sspy_left_bits;
+static inline uint64_t sspy_left_bit(const PyObject *exc)
+{
+    return UINT64_C(1) << ((uintptr_t)exc >> 4) % 64;
+}
 /* Whether there may be notes of EXC, and forget them. */
-bool sspy_left_by(const PyObject *exc);
+static inline bool sspy_left_by(const PyObject *exc)
+{
+    return sspy_left_bits & sspy_left_bit(exc);
+}
 void sspy_forget_left(const PyObject *exc);
 
 /* ---- Borders to code of other languages (border.c, foreign_code.c) ----------------------------*/
