@@ -48,17 +48,11 @@ static int probe(lua_State *L)
 /* Not where the capture was: names of native frames want more stack. */
 static void check(const char *wanted)
 {
-    static const char empty_walk[] = "gap:without native frames";
     text seen = {""};
-    const char *from = seen.text;
 
     for (uint32_t i = 0; i < frame_count; i++)
         (void)stacksplice_resolve(frames[i], add_frame, &seen);
-    /* Where not even our own frames could be walked, our functions that Lua called come first. */
-    if (strncmp(from, empty_walk, sizeof empty_walk - 1) == 0)
-        from = strstr(from, wanted);
-    assert_non_null(from);
-    assert_string_equal(from, wanted);
+    assert_string_equal(seen.text, wanted);
 }
 
 static ucontext_t inside, outside;
@@ -255,23 +249,33 @@ static void fail_on_fiber(void)
     error->lpVtbl->Release(error);
 }
 
-/* The walk ends where it needs the bounds: whether Lua's innermost function is one in C is all one.
-   What Lua's functions are is known all the same. */
+/*
+ * The walk ends where it needs the bounds: whether Lua's innermost function is one in C is all one.
+ * What Lua's functions are is known all the same.  On 64-bit Arm a frame has its return address at
+ * its inner end, so not even our own frames can be walked: our functions that Lua called come first.
+ */
+#if defined(__aarch64__)
+#define UNWALKED(handler) \
+    "gap:without native frames, only the running coroutine's frames known ?:0 " handler ":0 "
+#else
+#define UNWALKED(handler) ""
+#endif
+
 TEST(test_a_fiber_that_nobody_registered)
 {
     static const struct {
         const char *script, *wanted;
     } rows[] = {
         {"local function inner() error('x') end\nlocal function outer() inner() end\nouter()",
-         "error:0 inner:1 outer:2 main chunk:3 "},
+         UNWALKED("stacksplice.handler") "error:0 inner:1 outer:2 main chunk:3 "},
         {"local function inner() string.rep() end\nlocal function outer() inner() end\nouter()",
-         "rep:0 inner:1 outer:2 main chunk:3 "},
+         UNWALKED("stacksplice.handler") "rep:0 inner:1 outer:2 main chunk:3 "},
         {"local function inner() local x = nil x.y = 1 end\nlocal function outer() inner() end\n"
          "outer()",
-         "inner:1 outer:2 main chunk:3 "},
+         UNWALKED("metamethod 'newindex'") "inner:1 outer:2 main chunk:3 "},
         {"local function inner() local x = nil x.y = 1 end\nlocal function outer()\n"
          "string.gsub('a', 'a', inner) end\nouter()",
-         "function <f.lua:1>:1 gsub:0 outer:3 main chunk:4 "},
+         UNWALKED("metamethod 'newindex'") "function <f.lua:1>:1 gsub:0 outer:3 main chunk:4 "},
     };
     void *memory =
         mmap(NULL, FIBER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
