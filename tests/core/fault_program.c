@@ -448,9 +448,11 @@ int main(int count, char **arguments)
     if (!strcmp(where, "case"))
         return run_case(arguments[1]);
     install(NULL, 0);
+    if (!strcmp(where, "bare fiber"))
+        (void)sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
     if (!strcmp(where, "thread"))
         crash_elsewhere(arguments[1]);
-    else if (!strcmp(where, "fiber"))
+    else if (strstr(where, "fiber"))
         crash_on_fiber(arguments[1]);
     else if (!strcmp(where, "child"))
         return crash_in_child(arguments[1]);

@@ -210,9 +210,9 @@ class FaultTest(unittest.TestCase):
     def test_stack_that_nobody_added(self):
         if "frames: none" in build():
             self.skipTest("no callers are known")
-        for how in ("segv", "overflow"):
-            with self.subTest(how=how):
-                run = Crashed(how, "fiber")
+        for how, where in (("segv", "fiber"), ("segv", "bare fiber"), ("overflow", "fiber")):
+            with self.subTest(how=how, where=where):
+                run = Crashed(how, where)
                 self.assert_died(run, "segv")
                 outer = run.stacks[0][1:]
                 self.assertGreater(len(outer), 1)

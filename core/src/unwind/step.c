@@ -65,7 +65,7 @@ static ss_register_file *new_file(ss_unwind *walk)
 
 /* ---- At the code that a signal handler returns to ---------------------------------------------*/
 
-static bool is_sigreturn(uintptr_t address)
+bool ss_is_sigreturn(uintptr_t address)
 {
     return ss_is_readable(address) && ss_is_readable(address + SS_SIGRETURN_SIZE - 8) &&
            memcmp((const void *)address, ss_arch_sigreturn, SS_SIGRETURN_SIZE) == 0;
@@ -82,7 +82,7 @@ static SS_COLD ss_verdict step_signal(ss_unwind *walk, ss_caller *next)
 
     if (!file)
         return SS_STEP_NO_ROOM;
-    if (!is_sigreturn(frame->ip))
+    if (!ss_is_sigreturn(frame->ip))
         return SS_STEP_NO_DATA;
     *next = (ss_caller){.may_jump = true, .flags = STACKSPLICE_NATIVE_SIGNAL};
     for (unsigned i = 0; i < SS_REGISTER_COUNT; i++)

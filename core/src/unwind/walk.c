@@ -222,6 +222,12 @@ static void refresh(ss_unwind *walk)
     ss_tree_earn(tree);
 }
 
+/* Whether ABOVE is the frame of a signal handler. */
+static bool is_in_handler(const void *above)
+{
+    return ss_is_sigreturn(((const uintptr_t *)above)[1]);
+}
+
 /* Set how far the stack may be read. */
 static void begin_stack(ss_unwind *walk, uintptr_t sp, const void *above)
 {
@@ -230,7 +236,8 @@ static void begin_stack(ss_unwind *walk, uintptr_t sp, const void *above)
     walk->end_reason = NULL;
     walk->inferred = walk->forwards = false;
     walk->bytes_left = 0;
-    if (!ss_stack_find_cached(&walk->tree->stack, sp, stack)) {
+    if (!ss_stack_find_cached(&walk->tree->stack, sp, stack) &&
+        !(is_in_handler(above) && ss_stack_find_readable(sp, stack))) {
         stack->high = (uintptr_t)above + 2 * SS_WORD; /* a frame pointer and a return address */
         walk->end_reason = reasons[UNKNOWN_STACK];
     }

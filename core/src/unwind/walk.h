@@ -73,6 +73,9 @@ bool ss_any_register(const ss_unwind *walk, uint32_t frame, uint64_t number, uin
 
 /* ---- step.c: the caller of the outermost frame ------------------------------------------------*/
 
+/* Whether the code at ADDRESS is what a signal handler returns to. */
+bool ss_is_sigreturn(uintptr_t address);
+
 /* Step by RULE, which is neither full nor an end. */
 ss_verdict ss_step_compact(const ss_unwind *walk, const ss_rule *rule, ss_caller *next);
 
