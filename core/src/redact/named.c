@@ -6,58 +6,80 @@
 enum { NAME_SEEN = 64 }; /* of a longer name only the end counts */
 
 /* A name ends in one of these; WHOLE: and it is a word of its own there, as in db_pass. */
+#define NAME(text) text, sizeof(text) - 1
 static const struct known_name {
     const char *ends;
+    size_t length;
     bool whole;
     ss_secret_name is;
 } known_names[] = {
-    {"password", false, {"password", false, false, false}},
-    {"passwords", false, {"password", false, false, false}},
-    {"passwd", false, {"password", false, false, false}},
-    {"passphrase", false, {"password", false, false, false}},
-    {"passcode", false, {"password", false, false, false}},
-    {"pwd", true, {"password", false, false, false}},
-    {"pass", true, {"password", false, false, false}},
-    {"secret", false, {"secret", false, false, false}},
-    {"secrets", false, {"secret", false, false, false}},
-    {"token", false, {"token", false, true, false}},
-    {"jwt", true, {"token", false, true, false}},
-    {"bearer", true, {"token", false, true, false}},
-    {"apikey", false, {"key", false, false, false}},
-    {"accesskey", false, {"key", false, false, false}},
-    {"secretkey", false, {"key", false, false, false}},
-    {"privatekey", false, {"key", false, false, false}},
-    {"authkey", false, {"key", false, false, false}},
-    {"encryptionkey", false, {"key", false, false, false}},
-    {"signingkey", false, {"key", false, false, false}},
-    {"masterkey", false, {"key", false, false, false}},
-    {"accountkey", false, {"key", false, false, false}},
-    {"sharedkey", false, {"key", false, false, false}},
-    {"amzsignature", false, {"key", false, false, false}},
-    {"credential", false, {"credentials", false, false, false}},
-    {"credentials", false, {"credentials", false, false, false}},
-    {"authorization", false, {"credentials", true, false, false}},
-    {"cookie", true, {"cookie", true, false, false}},
-    {"sessionid", false, {"session", false, false, false}},
-    {"sharedaccesssignature", false, {"key", false, false, false}},
-    {"sig", true, {"key", false, false, true}},
-    {"basic", true, {"credentials", false, false, true}},
-    {"auth", true, {"credentials", false, false, true}},
+    {NAME("password"), false, {"password", false, false, false}},
+    {NAME("passwords"), false, {"password", false, false, false}},
+    {NAME("passwd"), false, {"password", false, false, false}},
+    {NAME("passphrase"), false, {"password", false, false, false}},
+    {NAME("passcode"), false, {"password", false, false, false}},
+    {NAME("pwd"), true, {"password", false, false, false}},
+    {NAME("pass"), true, {"password", false, false, false}},
+    {NAME("secret"), false, {"secret", false, false, false}},
+    {NAME("secrets"), false, {"secret", false, false, false}},
+    {NAME("token"), false, {"token", false, true, false}},
+    {NAME("jwt"), true, {"token", false, true, false}},
+    {NAME("bearer"), true, {"token", false, true, false}},
+    {NAME("apikey"), false, {"key", false, false, false}},
+    {NAME("accesskey"), false, {"key", false, false, false}},
+    {NAME("secretkey"), false, {"key", false, false, false}},
+    {NAME("privatekey"), false, {"key", false, false, false}},
+    {NAME("authkey"), false, {"key", false, false, false}},
+    {NAME("encryptionkey"), false, {"key", false, false, false}},
+    {NAME("signingkey"), false, {"key", false, false, false}},
+    {NAME("masterkey"), false, {"key", false, false, false}},
+    {NAME("accountkey"), false, {"key", false, false, false}},
+    {NAME("sharedkey"), false, {"key", false, false, false}},
+    {NAME("amzsignature"), false, {"key", false, false, false}},
+    {NAME("credential"), false, {"credentials", false, false, false}},
+    {NAME("credentials"), false, {"credentials", false, false, false}},
+    {NAME("authorization"), false, {"credentials", true, false, false}},
+    {NAME("cookie"), true, {"cookie", true, false, false}},
+    {NAME("sessionid"), false, {"session", false, false, false}},
+    {NAME("sharedaccesssignature"), false, {"key", false, false, false}},
+    {NAME("sig"), true, {"key", false, false, true}},
+    {NAME("basic"), true, {"credentials", false, false, true}},
+    {NAME("auth"), true, {"credentials", false, false, true}},
 };
 static const ss_secret_name by_host = {"secret", false, false, false};
 
 /* What may stand behind such a name, as in db_password_prod or secret_key_base. */
-static const char *const variants[] = {
-    "prod",   "production", "stage",   "staging", "dev",      "development",  "test",
-    "live",   "old",        "new",     "current", "previous", "primary",      "secondary",
-    "backup", "main",       "default", "value",   "text",     "plain",        "raw",
-    "base",   "hash",       "confirm", "local",   "env",      "confirmation",
+static const struct variant {
+    const char *ends;
+    size_t length;
+} variants[] = {
+    {NAME("prod")},    {NAME("production")},  {NAME("stage")},        {NAME("staging")},
+    {NAME("dev")},     {NAME("development")}, {NAME("test")},         {NAME("live")},
+    {NAME("old")},     {NAME("new")},         {NAME("current")},      {NAME("previous")},
+    {NAME("primary")}, {NAME("secondary")},   {NAME("backup")},       {NAME("main")},
+    {NAME("default")}, {NAME("value")},       {NAME("text")},         {NAME("plain")},
+    {NAME("raw")},     {NAME("base")},        {NAME("hash")},         {NAME("confirm")},
+    {NAME("local")},   {NAME("env")},         {NAME("confirmation")},
 };
 
-/* Whether the text from BEGIN to END ends in NAME, but for case, '_' and '-'. */
-static bool ends_in(const ss_text *text, size_t begin, size_t end, const char *name, bool whole)
+/* The last character of the text from BEGIN to END, but for case, '_' and '-'; 0: there is none.
+   Most names differ in it already. */
+static uint32_t last_of(const ss_text *text, size_t begin, size_t end)
 {
-    size_t left = strlen(name);
+    while (end > begin) {
+        uint32_t c = ss_text_at(text, --end);
+
+        if (c != '_' && c != '-')
+            return ss_lower(c);
+    }
+    return 0;
+}
+
+/* Whether the text from BEGIN to END ends in the LEFT characters of NAME, but for case, '_' and
+   '-'. */
+static bool ends_in(const ss_text *text, size_t begin, size_t end, const char *name, size_t left,
+                    bool whole)
+{
     uint32_t c = 0, after;
 
     while (left && end > begin) {
@@ -89,6 +111,7 @@ static bool has_parts(const ss_text *text, size_t begin, size_t end)
 /* END without a variant or a number; END itself if there is none. */
 static size_t before_variant(const ss_text *text, size_t begin, size_t end)
 {
+    uint32_t last = last_of(text, begin, end);
     size_t at = end;
 
     while (at > begin && (ss_is_digit(ss_text_at(text, at - 1)) ||
@@ -97,8 +120,11 @@ static size_t before_variant(const ss_text *text, size_t begin, size_t end)
     if (at < end)
         return at;
     for (size_t i = 0; i < SS_COUNT_OF(variants); i++) {
-        if (ends_in(text, begin, end, variants[i], true))
-            return end - strlen(variants[i]);
+        const struct variant *v = &variants[i];
+
+        if ((unsigned char)v->ends[v->length - 1] == last &&
+            ends_in(text, begin, end, v->ends, v->length, true))
+            return end - v->length;
     }
     return end;
 }
@@ -106,12 +132,17 @@ static size_t before_variant(const ss_text *text, size_t begin, size_t end)
 static const ss_secret_name *find_name(const ss_rules *rules, const ss_text *text, size_t begin,
                                        size_t end)
 {
+    uint32_t last = last_of(text, begin, end);
+
     for (size_t i = 0; i < SS_COUNT_OF(known_names); i++) {
-        if (ends_in(text, begin, end, known_names[i].ends, known_names[i].whole))
-            return &known_names[i].is;
+        const struct known_name *name = &known_names[i];
+
+        if ((unsigned char)name->ends[name->length - 1] == last &&
+            ends_in(text, begin, end, name->ends, name->length, name->whole))
+            return &name->is;
     }
     for (uint32_t i = 0; i < rules->name_count; i++) {
-        if (ends_in(text, begin, end, rules->names[i], true))
+        if (ends_in(text, begin, end, rules->names[i], strlen(rules->names[i]), true))
             return &by_host;
     }
     return NULL;

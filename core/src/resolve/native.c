@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An address may be in any way of its set, so that the addresses of a stack do not evict each other. */
+/* An address may be in any way of its set, so that those of a stack do not evict each other. */
 enum { SETS_LOG2 = 9, WAYS = 4 };
 typedef struct set {
     ss_native_answer *ways[WAYS]; /* the last used first */
@@ -98,7 +98,8 @@ static unsigned way_of(ss_native_answer **ways, uintptr_t address)
     return way;
 }
 
-/* Put A first, in place of what is in WAY; the caller has one more reference.  Call under the lock. */
+/* Put A first, in place of what is in WAY; the caller has one more reference.  Call under the
+   lock. */
 static void put_first(ss_native_answer **ways, unsigned way, ss_native_answer *a)
 {
     memmove(ways + 1, ways, way * sizeof *ways);
