@@ -7,6 +7,7 @@ import faulthandler
 import json
 import os
 import sys
+import time
 import traceback
 
 import bench_bridge as bridge
@@ -173,8 +174,8 @@ def switched(on):
     return prepare
 
 
-def crossing_row(row, target, wrap):
-    """Python calls Lua, Lua calls TARGET, by each bridge."""
+def crossing(row, target, wrap):
+    """Python calls Lua, Lua calls TARGET: by each bridge a method of ROW."""
     bridge.set_py(target)
     ours = wrap(bridge.call_lua, "call", 1, 2)
     methods = [
@@ -191,7 +192,25 @@ def crossing_row(row, target, wrap):
         print(json.dumps({"row": row, "method": "lupa", "unavailable": "lupa is not installed"}))
     sys.stdout.flush()
     methods.append(("the same bridge, bare", None, wrap(bridge.call_plain, "call_plain", 1, 2)))
-    bridge.row(row, 0, methods)
+    return methods
+
+
+def processor_row(row, count, methods):
+    """One of COUNT at once, in processor time: what a method leaves to Python's collector counts, too."""
+    if bridge.counts() or not bridge.wants(row):
+        return
+    for name, prepare, call in methods:
+        values = []
+        if prepare:
+            prepare(1)
+        for _ in range(3):
+            begin = time.process_time_ns()
+            for _ in range(count):
+                call()
+            values.append((time.process_time_ns() - begin) / count)
+        measured = {"p50": sorted(values)[1], "p90": max(values), "unit": "ns", "samples": count}
+        print(json.dumps({"row": row, "method": name, **measured, "frames": 0}))
+        sys.stdout.flush()
 
 
 def check_crossing():
@@ -215,8 +234,12 @@ def main():
     exception_rows()
     stack_rows()
     check_crossing()
-    crossing_row("Python -> Lua -> Python, a raise", raiser, catching)
-    crossing_row("Python -> Lua -> Python, a call", lambda *_: 1, plain_call)
+    row = "Python -> Lua -> Python, a raise"
+    bridge.row(row, 0, crossing(row, raiser, catching))
+    row = "Python -> Lua -> Python, 20000 raises, processor time of one"
+    processor_row(row, 200 if "--tiny" in sys.argv else 20000, crossing(row, raiser, catching))
+    row = "Python -> Lua -> Python, a call"
+    bridge.row(row, 0, crossing(row, lambda *_: 1, plain_call))
     bridge.border("border, no error, a call of Python", lambda: None)
 
 

@@ -76,7 +76,8 @@ def verdict_texts(verdict: Verdict, unit: str) -> tuple[str, str]:
         return f"≤ {value_text(budget.plus, unit)}", value_text(verdict.value, unit)
     wanted = f"≤ {budget.factor:.3g} × {budget.against}"
     if budget.plus:
-        wanted += f" + {budget.plus:g} {budget.measure}"
+        counted = budget.measure == "instructions"
+        wanted += f" + {budget.plus:g} instructions" if counted else f" + {value_text(budget.plus, unit)}"
     if verdict.value is None or not verdict.against:
         return wanted, "not measured"
     found = f"{verdict.value / verdict.against:.3g} ×"

@@ -47,6 +47,7 @@ ROWS = {
     ]
     + [
         "Python -> Lua -> Python, a raise",
+        "Python -> Lua -> Python, 20000 raises, processor time of one",
         "Python -> Lua -> Python, a call",
         "border, no error, a call of Python",
         "import in a process",

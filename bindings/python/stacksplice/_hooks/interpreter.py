@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
-from functools import update_wrapper
 
 from .. import _stacksplice
 from .unhandled import show, tell_failure
@@ -125,7 +124,11 @@ class Hook:
     _being_shown: set[tuple[int, int]] = set()
 
     def __init__(self, place: Place, found: Callable[..., object]) -> None:
-        update_wrapper(self, found, updated=())  # to programs it is the function whose place it takes
+        # To programs it is the function whose place it takes.  functools would load more than we have.
+        for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+            if hasattr(found, name):
+                setattr(self, name, getattr(found, name))
+        self.__wrapped__ = found
         self.place = place
         self.found = found
         self.ends_here = _stacksplice._ends_here
