@@ -8,6 +8,7 @@ import os
 import pathlib
 import py_compile
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
@@ -107,6 +108,8 @@ def both(python, folder, options, arguments, text="", run=("-m", "stacksplice", 
             cwd=folder,
             env={**os.environ, "TERM": "dumb", **environment},
             timeout=60,
+            # A shell's background jobs ignore it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         found.append((done.returncode, done.stdout.splitlines(), done.stderr.splitlines()))
     assert list(difference(*found)) == [], (options, arguments)
