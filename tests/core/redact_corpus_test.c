@@ -106,7 +106,7 @@ static const char *const secrets[] = {
     "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nS3CR3T\n-----END PGP PRIVATE KEY BLOCK-----",
     "\"-----BEGIN RSA PRIVATE KEY-----\\nS3CR3T\\n-----END RSA PRIVATE KEY-----\\n\"",
     /* by their form */
-    "token is hf_" B64,
+    ("token is hf_" B64),
     "with SG.S3CR3TS3CR3TS3CR3TS3.S3CR3TS3CR3TS3CR3TS3CR3TS3CR3TS3CR3TS3C",
     "dckr_pat_S3CR3TS3CR3TS3CR3TS3CR3T",
     "twilio SKS3CR3T0123456789abcdef0123456789",

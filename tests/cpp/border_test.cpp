@@ -50,8 +50,8 @@ struct own : std::runtime_error {
 TEST(success_leaves_the_slot_alone)
 {
     assert_int_equal(ss::guard([] {}), S_OK);
-    assert_int_equal(ss::guard([]() -> HRESULT { return S_FALSE; }), S_FALSE);
-    assert_int_equal(ss::guard([]() -> HRESULT { return E_ABORT; }), E_ABORT);
+    assert_int_equal(ss::guard([] { return ss::hresult(S_FALSE); }), S_FALSE);
+    assert_int_equal(ss::guard([] { return ss::hresult(E_ABORT); }), E_ABORT);
     assert_false(static_cast<bool>(peek()));
     assert_int_equal(ss::check(S_FALSE), S_FALSE);
 }
@@ -83,7 +83,7 @@ TEST(what_is_no_std_exception_is_described)
     std::string message;
 
     assert_int_equal(guarded(17, &message), E_FAIL);
-    assert_string_equal(message.c_str(), "a int was thrown");
+    assert_string_equal(message.c_str(), "a int was thrown: 17");
     assert_int_equal(guarded(static_cast<const char *>("text"), &message), E_FAIL);
     assert_string_equal(message.c_str(), "text");
     assert_int_equal(guarded(std::string("string"), &message), E_FAIL);

@@ -7,7 +7,12 @@
 #include <cstddef>
 #include <utility>
 
+// The objects behind the interfaces are of C: the undefined behaviour sanitizer finds no type there.
+#define STACKSPLICE_NO_VPTR __attribute__((no_sanitize("vptr")))
+
 namespace stacksplice
+{
+inline namespace v1
 {
 
 // Owns one COM reference.  Interface is a class of the winrt headers (IRestrictedErrorInfo, ...).
@@ -18,7 +23,7 @@ template <typename Interface> class com_ptr
     com_ptr(std::nullptr_t) noexcept
     {
     }
-    com_ptr(const com_ptr &other) noexcept : pointer_(other.pointer_)
+    STACKSPLICE_NO_VPTR com_ptr(const com_ptr &other) noexcept : pointer_(other.pointer_)
     {
         if (pointer_)
             pointer_->AddRef();
@@ -31,20 +36,20 @@ template <typename Interface> class com_ptr
         std::swap(pointer_, other.pointer_);
         return *this;
     }
-    ~com_ptr()
+    STACKSPLICE_NO_VPTR ~com_ptr()
     {
         if (pointer_)
             pointer_->Release();
     }
 
     // attach() takes over the caller's reference; copy() adds one to a pointer that is only lent.
-    static com_ptr attach(Interface *owned) noexcept
+    [[nodiscard]] static com_ptr attach(Interface *owned) noexcept
     {
         com_ptr result;
         result.pointer_ = owned;
         return result;
     }
-    static com_ptr copy(Interface *lent) noexcept
+    [[nodiscard]] STACKSPLICE_NO_VPTR static com_ptr copy(Interface *lent) noexcept
     {
         if (lent)
             lent->AddRef();
@@ -69,13 +74,14 @@ template <typename Interface> class com_ptr
         *this = nullptr;
         return &pointer_;
     }
-    Interface *detach() noexcept
+    [[nodiscard]] Interface *detach() noexcept
     {
         return std::exchange(pointer_, nullptr);
     }
 
     // Another interface of the same object; empty if the object does not have it.
-    template <typename Other> com_ptr<Other> as(REFIID iid) const noexcept
+    template <typename Other>
+    [[nodiscard]] STACKSPLICE_NO_VPTR com_ptr<Other> as(REFIID iid) const noexcept
     {
         void *out = nullptr;
 
@@ -102,5 +108,6 @@ template <typename Interface> class com_ptr
     Interface *pointer_ = nullptr;
 };
 
+} // namespace v1
 } // namespace stacksplice
 #endif

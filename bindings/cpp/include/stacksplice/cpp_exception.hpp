@@ -1,10 +1,10 @@
 // Private to stacksplice.hpp: C++ as a language of stacksplice/script.h.  The value that a language
-// exception keeps is a std::exception_ptr on the heap.
+// exception keeps is an exception object with one reference.
 #ifndef STACKSPLICE_CPP_EXCEPTION_HPP
 #define STACKSPLICE_CPP_EXCEPTION_HPP
 
 #include <stacksplice/com_ptr.hpp>
-#include <stacksplice/script.h>
+#include <stacksplice/thrown.h>
 
 #include <cstdint>
 #include <cstring>
@@ -15,7 +15,21 @@
 #include <utility>
 #include <vector>
 
-namespace stacksplice::detail
+#if defined(_LIBCPP_VERSION)
+extern "C" void stacksplice_exception_hold(void *) __asm__("__cxa_increment_exception_refcount");
+extern "C" void stacksplice_exception_release(void *) __asm__("__cxa_decrement_exception_refcount");
+#else
+extern "C" void stacksplice_exception_hold(void *) __asm__(
+    "_ZNSt15__exception_ptr13exception_ptr9_M_addrefEv");
+extern "C" void stacksplice_exception_release(void *) __asm__(
+    "_ZNSt15__exception_ptr13exception_ptr10_M_releaseEv");
+#endif
+
+namespace stacksplice
+{
+inline namespace v1
+{
+namespace detail
 {
 
 // The known facts of an exception.
@@ -26,67 +40,53 @@ struct description {
     com_ptr<IRestrictedErrorInfo> cause;
 };
 
-// One C++ library's exception objects are not the other's, so their owners have different data.
+// What counts the references on this library's exception objects.  These functions are the library's
+// own, so that no binary that includes this header is needed to release an exception.
+inline const stacksplice_cpp_library &cpp_library() noexcept
+{
 #if defined(_LIBCPP_VERSION)
-inline constexpr char cpp_library[] = "libc++";
+    static const stacksplice_cpp_library library = {stacksplice_exception_hold,
+                                                    stacksplice_exception_release, 0};
 #else
-inline constexpr char cpp_library[] = "libstdc++";
+    static const stacksplice_cpp_library library = {stacksplice_exception_hold,
+                                                    stacksplice_exception_release, 1};
 #endif
 
-[[gnu::noinline]] inline void drop_exception(void *, void *, void *value)
-{
-    delete static_cast<std::exception_ptr *>(value);
+    return library;
 }
 
-inline const stacksplice_language &cpp_language() noexcept
-{
-    static const stacksplice_language language = {
-        sizeof language, "c++", STACKSPLICE_LANGUAGE_ANY_THREAD, drop_exception, nullptr};
+// A std::exception_ptr is one pointer to the exception object, in both libraries.
+static_assert(sizeof(std::exception_ptr) == sizeof(void *));
 
-    return language;
+inline void *object_of(const std::exception_ptr &exception) noexcept
+{
+    void *object;
+
+    std::memcpy(&object, static_cast<const void *>(&exception), sizeof object);
+    return object;
 }
 
-// Never closed: exceptions may leave C++ while the process ends.  NULL without memory.
-inline stacksplice_owner *cpp_owner() noexcept
+// Takes over the reference on OBJECT.
+inline std::exception_ptr adopt(void *object) noexcept
 {
-    static stacksplice_owner *const owner =
-        stacksplice_owner_new(&cpp_language(), const_cast<char *>(cpp_library));
+    std::exception_ptr exception;
 
-    return owner;
+    std::memcpy(static_cast<void *>(&exception), &object, sizeof object);
+    return exception;
 }
 
-// OBJECT's language exception if it is one of C++, made by any binary; lent.
-inline stacksplice_exception *cpp_exception_from(IUnknown *object) noexcept
+// Make X keep EXCEPTION, unless it does already.
+inline void keep_exception(stacksplice_exception *x, std::exception_ptr exception) noexcept
 {
-    stacksplice_exception *const x = stacksplice_exception_from(object, nullptr);
-    const stacksplice_owner *const owner = x ? stacksplice_exception_owner(x) : nullptr;
+    void *const object = object_of(exception);
 
-    if (!owner || std::strcmp(stacksplice_owner_language(owner)->name, "c++") != 0)
-        return nullptr;
-    const auto *const library = static_cast<const char *>(stacksplice_owner_data(owner));
-    return library && std::strcmp(library, cpp_library) == 0 ? x : nullptr;
-}
-
-// The exception object of X, which code outside holds; empty before the throw.
-inline std::exception_ptr exception_of(const stacksplice_exception *x) noexcept
-{
-    const void *const value = x ? stacksplice_exception_value(x) : nullptr;
-
-    return value ? *static_cast<const std::exception_ptr *>(value) : nullptr;
-}
-
-// Make X keep EXCEPTION, unless it does already.  Throws std::bad_alloc.
-inline void keep_exception(stacksplice_exception *x, const std::exception_ptr &exception)
-{
-    if (!exception)
-        return;
-    auto *const value = new std::exception_ptr(exception);
-    if (!stacksplice_exception_keep(x, value))
-        drop_exception(nullptr, nullptr, value);
+    if (object && stacksplice_exception_keep(x, object))
+        std::memset(static_cast<void *>(&exception), 0, sizeof exception); // its reference is X's
 }
 
 // The language exception of an error object or NULL; lent by the error object.
-inline com_ptr<IUnknown> language_exception_of(const com_ptr<IRestrictedErrorInfo> &info) noexcept
+STACKSPLICE_NO_VPTR inline com_ptr<IUnknown> language_exception_of(
+    const com_ptr<IRestrictedErrorInfo> &info) noexcept
 {
     com_ptr<IUnknown> exception;
     auto language = info.as<ILanguageExceptionErrorInfo>(IID_ILanguageExceptionErrorInfo);
@@ -96,7 +96,8 @@ inline com_ptr<IUnknown> language_exception_of(const com_ptr<IRestrictedErrorInf
     return exception;
 }
 
-inline void set_cause(stacksplice_exception *x, const com_ptr<IRestrictedErrorInfo> &cause) noexcept
+STACKSPLICE_NO_VPTR inline void set_cause(stacksplice_exception *x,
+                                          const com_ptr<IRestrictedErrorInfo> &cause) noexcept
 {
     void *out = nullptr;
 
@@ -134,7 +135,7 @@ class ties
         parts.message_length = what.message.size();
         parts.frames = frames.data();
         parts.frame_count = static_cast<std::uint32_t>(frames.size());
-        stacksplice_owner *const owner = cpp_owner();
+        stacksplice_owner *const owner = stacksplice_cpp_owner(&cpp_library());
         stacksplice_exception *const x = owner ? stacksplice_exception_new(owner, &parts) : nullptr;
         if (!x)
             throw std::bad_alloc();
@@ -160,5 +161,7 @@ class ties
     stacksplice_ties ties_{};
 };
 
-} // namespace stacksplice::detail
+} // namespace detail
+} // namespace v1
+} // namespace stacksplice
 #endif

@@ -20,12 +20,14 @@
 
 namespace stacksplice
 {
+inline namespace v1
+{
 
 // ---- Clean-up ---------------------------------------------------------------------------------
 
 // Keeps the error in flight while clean-up runs that may itself fail: the first object of such a
 // destructor.  It ends on the thread where it began.
-class saved_error
+class [[nodiscard]] saved_error
 {
   public:
     saved_error() noexcept
@@ -48,20 +50,21 @@ class saved_error
 namespace detail
 {
 
-// The stack outside of ABOVE, with FIRST, if it is not 0, inside of it; both ends of a long one.
-inline std::vector<std::uintptr_t> stack_above(const void *above, std::uintptr_t first = 0)
+// The stack outside of ABOVE; both ends of a long one.
+inline std::vector<std::uintptr_t> stack_above(const void *above)
 {
-    const std::uint32_t limit = stacksplice_max_frames(), begin = first ? 1 : 0;
-    std::vector<std::uintptr_t> frames(limit);
+    std::vector<std::uintptr_t> frames(stacksplice_max_frames());
     std::uint32_t count = 0;
 
-    frames[0] = first;
-    (void)stacksplice_capture_ends(above, 0, limit - begin, frames.data() + begin, &count);
-    return {frames.begin(), frames.begin() + begin + count};
+    (void)stacksplice_capture_ends(above, 0, static_cast<std::uint32_t>(frames.size()),
+                                   frames.data(), &count);
+    frames.resize(count);
+    return frames;
 }
 
 // The HRESULT and the message of an error object; HR is unchanged if there is none.
-inline std::string details_of(const com_ptr<IRestrictedErrorInfo> &info, HRESULT *hr)
+STACKSPLICE_NO_VPTR inline std::string details_of(const com_ptr<IRestrictedErrorInfo> &info,
+                                                  HRESULT *hr)
 {
     BSTR description = nullptr, restricted = nullptr, sid = nullptr;
     std::string message;
@@ -78,6 +81,39 @@ inline std::string details_of(const com_ptr<IRestrictedErrorInfo> &info, HRESULT
     SysFreeString(restricted);
     SysFreeString(sid);
     return message;
+}
+
+inline int append(const char *text, std::size_t length, void *data) noexcept
+{
+    try {
+        static_cast<std::string *>(data)->append(text, length);
+        return 0;
+    } catch (...) {
+        return 1;
+    }
+}
+
+// The report of INFO, which may be empty.  Throws std::bad_alloc.
+inline std::string format(const com_ptr<IRestrictedErrorInfo> &info, stacksplice_format_kind kind)
+{
+    std::string out;
+
+    if (info && stacksplice_format(info.get(), kind, nullptr, append, &out) != S_OK)
+        throw std::bad_alloc();
+    return out;
+}
+
+// The elements of the stack of an error object.
+inline std::vector<std::uintptr_t> elements_of(const com_ptr<IRestrictedErrorInfo> &info)
+{
+    std::uint32_t count = 0;
+    std::vector<std::uintptr_t> frames;
+
+    if (SUCCEEDED(stacksplice_error_stack(info.get(), 0, nullptr, &count)))
+        frames.resize(count);
+    if (count && FAILED(stacksplice_error_stack(info.get(), count, frames.data(), &count)))
+        frames.clear();
+    return frames;
 }
 
 // The system's text for HR.
@@ -99,33 +135,35 @@ inline std::string system_text(HRESULT hr)
     return number;
 }
 
-class hresult_category_type final : public std::error_category
-{
-  public:
-    const char *name() const noexcept override
-    {
-        return "HRESULT";
-    }
-    std::string message(int hr) const override
-    {
-        return SUCCEEDED(hr) ? "success" : system_text(hr);
-    }
-    std::error_condition default_error_condition(int hr) const noexcept override
-    {
-        const int number = SUCCEEDED(hr) ? 0 : stacksplice_errno_from_hresult(hr);
-
-        if (number)
-            return {number, std::generic_category()};
-        return {hr, *this};
-    }
-};
-
+class [[gnu::visibility("default")]] hresult_category_type final
+    : public std::
+      error_category{public : const char * name() const noexcept override{return "HRESULT";
 } // namespace detail
+std::string message(int hr) const override
+{
+    return SUCCEEDED(hr) ? "success" : system_text(hr);
+}
+std::error_condition default_error_condition(int hr) const noexcept override
+{
+    const int number = SUCCEEDED(hr) ? 0 : stacksplice_errno_from_hresult(hr);
+
+    if (number)
+        return {number, std::generic_category()};
+    return {hr, *this};
+}
+// Another binary's codes are equal to the conditions of this one.
+bool equivalent(const std::error_code &code, int hr) const noexcept override
+{
+    return code.value() == hr && std::strcmp(code.category().name(), name()) == 0;
+}
+}; // namespace v1
+
+} // namespace stacksplice
 
 // ---- std::error_code --------------------------------------------------------------------------
 
 // HRESULTs as error codes.  An HRESULT of an errno compares equal to its std::errc.
-inline const std::error_category &hresult_category() noexcept
+[[gnu::visibility("default")]] inline const std::error_category &hresult_category() noexcept
 {
     static const detail::hresult_category_type category;
 
@@ -142,7 +180,8 @@ inline std::error_code to_error_code(HRESULT hr) noexcept
 // with a generic condition; else E_FAIL.  S_OK for a success code.
 inline HRESULT to_hresult(const std::error_code &code) noexcept
 {
-    if (code.category() == hresult_category())
+    /* Each binary may have its own object of the category. */
+    if (std::strcmp(code.category().name(), hresult_category().name()) == 0)
         return code.value();
     if (!code)
         return S_OK;
@@ -185,7 +224,7 @@ struct error_state {
 // and propagation chain.  Throw it, or a class derived from it, for errors of your own: the stack
 // is that of its construction.  check() throws it for errors of other languages.  Copies share the
 // error object and do not throw.
-class error : public std::runtime_error
+class [[gnu::visibility("default")]] error : public std::runtime_error
 {
   public:
     // An error that is born here.  Without a MESSAGE what() is the system's text.  A success code
@@ -225,27 +264,17 @@ class error : public std::runtime_error
     // stacksplice_capture, for stacksplice_resolve.
     std::vector<std::uintptr_t> stack() const
     {
-        std::uint32_t count = 0;
-        std::vector<std::uintptr_t> frames;
-
-        if (!state_->arrived)
-            return state_->settled();
-        IUnknown *const unknown = state_->arrived.get();
-        if (SUCCEEDED(stacksplice_error_stack(unknown, 0, nullptr, &count)))
-            frames.resize(count);
-        if (count && FAILED(stacksplice_error_stack(unknown, count, frames.data(), &count)))
-            frames.clear();
-        return frames;
+        return state_->arrived ? detail::elements_of(state_->arrived) : state_->settled();
     }
 
     // The report, as stacksplice_format writes it; empty without an error object.
     std::string text() const
     {
-        return format(STACKSPLICE_FORMAT_TEXT);
+        return detail::format(info(), STACKSPLICE_FORMAT_TEXT);
     }
     std::string json() const
     {
-        return format(STACKSPLICE_FORMAT_JSON);
+        return detail::format(info(), STACKSPLICE_FORMAT_JSON);
     }
 
   private:
@@ -266,29 +295,10 @@ class error : public std::runtime_error
         return FAILED(hr) ? hr : E_UNEXPECTED;
     }
 
-    static int append(const char *text, std::size_t length, void *data) noexcept
-    {
-        try {
-            static_cast<std::string *>(data)->append(text, length);
-            return 0;
-        } catch (...) {
-            return 1;
-        }
-    }
-
-    std::string format(stacksplice_format_kind kind) const
-    {
-        const com_ptr<IRestrictedErrorInfo> info = this->info();
-        std::string out;
-
-        if (info && stacksplice_format(info.get(), kind, nullptr, append, &out) != S_OK)
-            throw std::bad_alloc();
-        return out;
-    }
-
     HRESULT hresult_;
     std::shared_ptr<detail::error_state> state_;
 };
 
+} // namespace v1
 } // namespace stacksplice
 #endif

@@ -5,24 +5,31 @@
 #include <stacksplice/error.hpp>
 #include <stacksplice/throw_site.hpp>
 
-#include <array>
 #include <cstdlib>
-#include <functional>
 #include <optional>
+#include <string_view>
 #include <typeinfo>
-#include <variant>
 
-namespace stacksplice::detail
+// Its std::type_info, which also exists without RTTI.
+extern "C" const void *const stacksplice_type_of_runtime_error __asm__("_ZTISt13runtime_error");
+
+namespace stacksplice
+{
+inline namespace v1
+{
+namespace detail
 {
 
 inline constexpr unsigned max_causes = 32; // of a chain of nested exceptions
 
 // Where the exception that is being handled was thrown, if known: the call that it left, or NULL;
-// the frame outside of which the stack is whole; and of how many errors it is the cause.
+// the frame outside of which the stack is whole; of how many errors it is the cause; and whether
+// nobody catches it.
 struct origin {
     const throw_site *site;
     const void *above;
     unsigned depth;
+    bool terminates = false; // ABOVE is the frame of the terminate handler
 };
 
 // ---- Facts of an exception --------------------------------------------------------------------
@@ -33,7 +40,10 @@ inline std::string readable(const char *type)
     std::unique_ptr<char, void (*)(void *)> name(
         abi::__cxa_demangle(type, nullptr, nullptr, &status), std::free);
 
-    return name ? name.get() : type;
+    std::string text = name ? name.get() : type;
+    for (std::size_t at; (at = text.find("stacksplice::v1::")) != std::string::npos;)
+        text.erase(at + 13, 4);
+    return text;
 }
 
 inline description foreign_description()
@@ -46,6 +56,36 @@ inline description foreign_description()
 }
 
 com_ptr<IRestrictedErrorInfo> info_of(const std::exception_ptr &exception, const origin &from);
+
+// The next base of a class of single inheritance, as the ABI lays its std::type_info out.
+inline const std::type_info *base_of(const std::type_info *type) noexcept
+{
+    const void *tables[2];
+    const std::type_info *base = nullptr;
+
+    std::memcpy(&tables[0], static_cast<const void *>(type), sizeof(void *));
+    std::memcpy(&tables[1], &stacksplice_type_of_runtime_error, sizeof(void *));
+    if (tables[0] == tables[1]) // of this kind, too
+        std::memcpy(&base, reinterpret_cast<const char *>(type) + 2 * sizeof(void *), sizeof base);
+    return base;
+}
+
+// The stacksplice::error that is being handled, or NULL.  Another binary's class can be another one
+// to the handlers of libc++, which compares addresses; it has the same name then.
+inline const error *current_error() noexcept
+{
+    try {
+        throw;
+    } catch (const error &e) {
+        return &e;
+    } catch (...) {
+        const std::type_info *type = abi::__cxa_current_exception_type();
+
+        while (type && std::strcmp(type->name(), "N11stacksplice2v15errorE") != 0)
+            type = base_of(type);
+        return type ? static_cast<const error *>(object_of(std::current_exception())) : nullptr;
+    }
+}
 
 // The error object of the exception nested in the one that is being handled, if any.
 inline com_ptr<IRestrictedErrorInfo> cause_of_current(const origin &from)
@@ -63,18 +103,29 @@ inline com_ptr<IRestrictedErrorInfo> cause_of_current(const origin &from)
                   : com_ptr<IRestrictedErrorInfo>();
 }
 
+// Classes whose headers are too large to include here.
+inline HRESULT hresult_of_type(const char *name) noexcept
+{
+    if (std::strstr(name, "17bad_function_call"))
+        return E_POINTER;
+    return std::strstr(name, "18bad_variant_access") ? E_INVALIDARG : E_FAIL;
+}
+
 // HRESULT and message of the exception that is being handled, by catch clauses: they need no RTTI.
 inline void describe_standard(description &what)
 {
     const auto say = [&what](HRESULT hr, const std::exception &e) {
+        const char *const text = e.what();
+
         what.hresult = hr;
-        what.message = e.what();
+        if (text)
+            what.message = text;
     };
 
+    if (const error *const e = current_error())
+        return say(e->hresult(), *e);
     try {
         throw;
-    } catch (const error &e) {
-        say(e.hresult(), e);
     } catch (const std::bad_alloc &e) {
         say(E_OUTOFMEMORY, e);
     } catch (const std::system_error &e) {
@@ -87,22 +138,25 @@ inline void describe_standard(description &what)
         say(E_INVALIDARG, e);
     } catch (const std::length_error &e) {
         say(E_INVALIDARG, e);
-    } catch (const std::bad_variant_access &e) {
-        say(E_INVALIDARG, e);
     } catch (const std::bad_optional_access &e) {
         say(E_INVALIDARG, e);
     } catch (const std::overflow_error &e) {
         say(static_cast<HRESULT>(0x80070216), e); // ERROR_ARITHMETIC_OVERFLOW
     } catch (const std::bad_cast &e) {
         say(E_NOINTERFACE, e);
-    } catch (const std::bad_function_call &e) {
-        say(E_POINTER, e);
     } catch (const std::exception &e) {
-        say(E_FAIL, e);
+        say(hresult_of_type(abi::__cxa_current_exception_type()->name()), e);
     } catch (const char *text) {
         what.message = text ? text : "";
     } catch (const std::string &text) {
         what.message = text;
+    } catch (std::string_view text) {
+        what.message = text;
+    } catch (const std::error_code &code) {
+        what.hresult = code ? to_hresult(code) : E_FAIL;
+        what.message = code.message();
+    } catch (int number) {
+        what.message += ": " + std::to_string(number);
     } catch (...) { // only its type is known
     }
 }
@@ -120,16 +174,29 @@ inline description describe(const origin &from)
 
 // ---- New error objects ------------------------------------------------------------------------
 
-// The stack of the throw, if guard() has it; else a gap for the lost frames and the stack outward
-// of the border.
+// The stack of the throw, if guard() has it or nothing is unwound yet; else a gap for the lost frames
+// and the stack outward of the border.
 inline std::vector<std::uintptr_t> stack_of(const origin &from)
 {
     if (from.site && from.site->frames && from.site->count)
         return {from.site->frames, from.site->frames + from.site->count};
-    return stack_above(from.above, unwound_gap());
+    std::vector<std::uintptr_t> frames = stack_above(from.above);
+#if STACKSPLICE_HAS_THROW_SITE
+    bool again = false;
+    const auto count = static_cast<std::uint32_t>(frames.size());
+    const std::uint32_t inside = from.terminates
+                                     ? frames_of_throw(frames.data(), count, &again)
+                                     : frames_of_terminate(frames.data(), count, &again);
+
+    if (inside && !again)
+        return {frames.begin() + inside, frames.end()};
+#endif
+    frames.insert(frames.begin(), unwound_gap());
+    return frames;
 }
 
-// Put a new error into the slot, unless origination is switched off.
+// Put a new error into the slot, unless origination is switched off.  EXCEPTION, which is being
+// handled, has it from now on.
 inline HRESULT originate_new(const std::exception_ptr &exception, const description &what,
                              const std::vector<std::uintptr_t> &frames)
 {
@@ -138,6 +205,9 @@ inline HRESULT originate_new(const std::exception_ptr &exception, const descript
 
     fresh.make(exception, what, frames);
     const HRESULT result = stacksplice_leave(fresh.get(), &hr);
+    if (exception && result == S_OK)
+        (void)stacksplice_thrown_tie(object_of(exception), abi::__cxa_current_exception_type(),
+                                     fresh.get());
     return FAILED(result) ? result : hr;
 }
 
@@ -187,7 +257,8 @@ struct error_maker {
                      const std::exception_ptr &exception)
     {
         const com_ptr<IUnknown> language = language_exception_of(info);
-        stacksplice_exception *const own = cpp_exception_from(language.get());
+        stacksplice_exception *const own =
+            stacksplice_exception_from(language.get(), stacksplice_cpp_owner(&cpp_library()));
 
         if (own && !e.state_->arrived)
             keep_exception(own, exception);
@@ -207,75 +278,6 @@ inline bool put_error(const error &e, const origin &from)
     return SUCCEEDED(SetRestrictedErrorInfo(info.get()));
 }
 
-// ---- Exceptions that came back ----------------------------------------------------------------
-
-// The last errors in throw_error whose exceptions are C++'s own but no stacksplice::error.  When
-// such an exception object leaves C++ again, on any thread, it takes the same error object along.
-// Each keeps its exception object until others displace it.
-class returned_errors
-{
-  public:
-    // Never destroyed: exceptions may arrive while the process ends.  NULL without memory.
-    static returned_errors *instance() noexcept
-    {
-        static returned_errors *const table = new (std::nothrow) returned_errors;
-
-        return table;
-    }
-
-    void put(com_ptr<IRestrictedErrorInfo> info)
-    {
-        const std::lock_guard<std::mutex> guard(lock_);
-
-        errors_[next_].swap(info);
-        next_ = (next_ + 1) % errors_.size();
-    } // releases the former one after the lock, since it may be the last of its exception
-
-    com_ptr<IRestrictedErrorInfo> take(const std::exception_ptr &exception)
-    {
-        const std::lock_guard<std::mutex> guard(lock_);
-
-        for (auto &info : errors_) {
-            const com_ptr<IUnknown> language = language_exception_of(info);
-
-            if (exception_of(cpp_exception_from(language.get())) == exception)
-                return std::exchange(info, nullptr);
-        }
-        return {};
-    }
-
-  private:
-    std::mutex lock_;
-    std::array<com_ptr<IRestrictedErrorInfo>, 16> errors_; // (lock_)
-    std::size_t next_ = 0;                                 // (lock_)
-};
-
-inline bool restore_returned(HRESULT *hr)
-{
-    returned_errors *const table = returned_errors::instance();
-    com_ptr<IRestrictedErrorInfo> info;
-
-    if (table)
-        info = table->take(std::current_exception());
-    return info && SUCCEEDED(stacksplice_error_hresult(info.get(), hr)) &&
-           SUCCEEDED(SetRestrictedErrorInfo(info.get()));
-}
-
-// Throw C++'s own exception, back with the error INFO.  A stacksplice::error keeps its own.
-[[noreturn]] inline void throw_again(const std::exception_ptr &exception,
-                                     com_ptr<IRestrictedErrorInfo> info)
-{
-    try {
-        std::rethrow_exception(exception);
-    } catch (const error &) {
-        throw;
-    } catch (...) {
-        if (returned_errors *const table = returned_errors::instance())
-            table->put(std::move(info));
-        throw;
-    }
-}
-
 // ---- The way out ------------------------------------------------------------------------------
 
 // Put the exception that is being handled into the slot.
@@ -286,20 +288,35 @@ inline HRESULT originate_from(const origin &from) noexcept
     try {
         if (!std::current_exception()) // not a C++ exception: nothing is known of it
             return originate_new(nullptr, foreign_description(), stack_of(from));
-        try {
-            throw;
-        } catch (const error &e) {
-            if (put_error(e, from))
-                return e.hresult();
-        } catch (...) {
-            if (restore_returned(&hr))
-                return hr;
+        if (const error *const e = current_error()) {
+            if (put_error(*e, from))
+                return e->hresult();
+        } else if (stacksplice_thrown_leave(object_of(std::current_exception()), &cpp_library(),
+                                            &hr) == S_OK) {
+            return hr;
         }
         return originate_new(std::current_exception(), describe(from), stack_of(from));
     } catch (...) { // memory ran out while making the error: report that instead
         (void)RoOriginateErrorW(E_OUTOFMEMORY, 0, nullptr);
         return E_OUTOFMEMORY;
     }
+}
+
+// The exception that is being handled has the stack of its throw from now on.
+inline void attach(const origin &from)
+{
+    const std::exception_ptr exception = std::current_exception();
+    IScriptErrorInfo *made = nullptr;
+    ties fresh;
+
+    if (!exception || current_error() || stacksplice_thrown_has_error(object_of(exception)))
+        return;
+    fresh.make(exception, describe(from), stack_of(from));
+    if (stacksplice_make_error(fresh.get(), &made) != S_OK)
+        return;
+    (void)stacksplice_thrown_tie(object_of(exception), abi::__cxa_current_exception_type(),
+                                 fresh.get());
+    made->lpVtbl->Release(made);
 }
 
 // The error object of an exception that is the cause of another; the slot is unchanged.
@@ -318,10 +335,7 @@ inline com_ptr<IRestrictedErrorInfo> info_of(const std::exception_ptr &exception
     return info;
 }
 
-} // namespace stacksplice::detail
-
-namespace stacksplice
-{
+} // namespace detail
 
 inline com_ptr<IRestrictedErrorInfo> error::info() const noexcept
 {
@@ -348,5 +362,6 @@ inline com_ptr<IRestrictedErrorInfo> error::info() const noexcept
     }
 }
 
+} // namespace v1
 } // namespace stacksplice
 #endif

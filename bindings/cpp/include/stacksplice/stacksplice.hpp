@@ -31,10 +31,13 @@
 #include <stacksplice/com_ptr.hpp>
 #include <stacksplice/error.hpp>
 #include <stacksplice/origination.hpp>
+#include <stacksplice/trace.hpp>
 
 #include <type_traits>
 
 namespace stacksplice
+{
+inline namespace v1
 {
 
 // In a handler: make the exception that is being handled the calling thread's error.  Returns its
@@ -43,10 +46,31 @@ namespace stacksplice
 // ...); else E_FAIL.  A std::nested_exception becomes the cause.  A stacksplice::error has the
 // stack of its construction.  Any other exception has the gap STACKSPLICE_GAP_RETURNED, then the
 // stack outward from here.
-[[gnu::noinline]] inline HRESULT originate_current() noexcept
+[[nodiscard, gnu::noinline]] inline HRESULT originate_current() noexcept
 {
     return detail::originate_from({nullptr, __builtin_frame_address(0), 0});
 }
+
+// The same for an exception that was kept.  A NULL one is a success: the slot is unchanged.
+[[nodiscard, gnu::noinline]] inline HRESULT originate(const std::exception_ptr &exception) noexcept
+{
+    if (!exception)
+        return S_OK;
+    try {
+        std::rethrow_exception(exception);
+    } catch (...) {
+        return detail::originate_from({nullptr, __builtin_frame_address(0), 0});
+    }
+}
+
+// What a guarded function returns that has an HRESULT.  An HRESULT alone is an int to the compiler, and
+// so is a number of things.
+struct hresult {
+    explicit hresult(HRESULT hr) noexcept : code(hr)
+    {
+    }
+    HRESULT code;
+};
 
 namespace detail
 {
@@ -55,14 +79,18 @@ template <typename Function> HRESULT call_guarded(void *data)
 {
     Function &function = *reinterpret_cast<Function *>(data);
 
-    if constexpr (std::is_void_v<std::invoke_result_t<Function &>>) {
+    using result = std::invoke_result_t<Function &>;
+
+    if constexpr (std::is_void_v<result>) {
         function();
         return S_OK;
     } else {
-        static_assert(std::is_same_v<std::invoke_result_t<Function &>, HRESULT>,
-                      "what guard() calls returns nothing or an HRESULT; give another result a "
-                      "place: guard(function, result)");
-        return function();
+        static_assert(
+            std::is_same_v<result, hresult>,
+            "what guard() calls returns nothing or a stacksplice::hresult: for an HRESULT "
+            "write return stacksplice::hresult(...), or check(...); give another result "
+            "a place: guard(function, result)");
+        return function().code;
     }
 }
 
@@ -78,11 +106,11 @@ template <typename Function> HRESULT call_guarded(void *data)
 
 } // namespace detail
 
-// Call FUNCTION, which returns nothing or an HRESULT, and let no exception out of it.  Like
+// Call FUNCTION, which returns nothing or an hresult, and let no exception out of it.  Like
 // originate_current, but every exception has the stack of its throw.  If it was caught and thrown
 // again on the way, it has a gap, then the stack of the last throw.  Only what is no C++ exception
 // passes: the end of the thread (pthread_exit, a cancellation), an error of LuaJIT.
-template <typename Function> HRESULT guard(Function &&function)
+template <typename Function> [[nodiscard]] HRESULT guard(Function &&function)
 {
     using type = std::remove_reference_t<Function>;
     detail::throw_site site;
@@ -97,8 +125,11 @@ template <typename Function> HRESULT guard(Function &&function)
 }
 
 // The same for a function with a result, which is moved to RESULT.  On failure RESULT is unchanged.
-template <typename Function, typename Result> HRESULT guard(Function &&function, Result &result)
+template <typename Function, typename Result>
+[[nodiscard]] HRESULT guard(Function &&function, Result &result)
 {
+    static_assert(!std::is_void_v<std::invoke_result_t<Function &>>,
+                  "this function has no result: guard(function)");
     return guard([&] { result = function(); });
 }
 
@@ -114,12 +145,11 @@ template <typename Function, typename Result> HRESULT guard(Function &&function,
         hr = E_UNEXPECTED;
     (void)stacksplice_propagate_above(__builtin_frame_address(0), hr, "c++");
     (void)RoGetMatchingRestrictedErrorInfo(hr, info.put());
-    com_ptr<IUnknown> language = detail::language_exception_of(info);
-    const std::exception_ptr exception =
-        detail::exception_of(detail::cpp_exception_from(language.get()));
-    language = nullptr;
-    if (exception)
-        detail::throw_again(exception, std::move(info));
+    if (const std::exception_ptr exception =
+            detail::adopt(stacksplice_thrown_object(info.get(), &detail::cpp_library()))) {
+        info = nullptr; // the exception has it
+        std::rethrow_exception(exception);
+    }
     throw error(hr, detail::details_of(info, &hr), info);
 }
 
@@ -131,5 +161,6 @@ inline HRESULT check(HRESULT hr)
     return hr;
 }
 
+} // namespace v1
 } // namespace stacksplice
 #endif

@@ -25,7 +25,11 @@
 #define STACKSPLICE_HAS_THROW_SITE 0
 #endif
 
-namespace stacksplice::detail
+namespace stacksplice
+{
+inline namespace v1
+{
+namespace detail
 {
 
 // The stack of a throw.  A call that succeeds only initialises FRAMES; who catches deletes them.
@@ -44,6 +48,11 @@ inline std::uintptr_t unwound_gap() noexcept
 
 inline constexpr std::uint32_t throw_frames = 8; // at most: the unwinder's, the library's
 
+inline const void *function_at(std::uintptr_t address) noexcept
+{
+    return _Unwind_FindEnclosingFunction(reinterpret_cast<void *>(address - 1));
+}
+
 // How many of the innermost frames belong to the C++ library's throw.  *AGAIN: it threw an
 // exception again whose first throw is long unwound.
 inline std::uint32_t frames_of_throw(const std::uintptr_t *frames, std::uint32_t count,
@@ -55,12 +64,28 @@ inline std::uint32_t frames_of_throw(const std::uintptr_t *frames, std::uint32_t
 
     *again = false;
     for (std::uint32_t i = 0; i < count && i < throw_frames; i++) {
-        const void *const function =
-            _Unwind_FindEnclosingFunction(reinterpret_cast<void *>(frames[i] - 1));
+        const void *const function = function_at(frames[i]);
 
         *again = function == rethrow || function == rethrow_exception;
         if (*again || function == first)
             return i + 1;
+    }
+    return 0;
+}
+
+// In a terminate handler the stack of the throw is still there, unless clean-up has run: how many of
+// the innermost frames are inside of it.  0: that handler is not among them, or the throw is gone.
+inline std::uint32_t frames_of_terminate(const std::uintptr_t *frames, std::uint32_t count,
+                                         bool *again) noexcept
+{
+    for (std::uint32_t i = 0; i < count && i < throw_frames; i++) {
+        const void *const function = function_at(frames[i]);
+
+        if (function && function == reinterpret_cast<void *>(std::get_terminate())) {
+            const std::uint32_t thrown = frames_of_throw(frames + i, count - i, again);
+
+            return thrown ? i + thrown : 0;
+        }
     }
     return 0;
 }
@@ -94,7 +119,9 @@ inline constexpr int throw_site_register = 3; // rbx
 inline constexpr int throw_site_register = 19; // x19
 #endif
 
-} // namespace stacksplice::detail
+} // namespace detail
+} // namespace v1
+} // namespace stacksplice
 
 extern "C" {
 
@@ -173,7 +200,9 @@ __asm__(".ifndef stacksplice_cpp_call\n"
 
 #else
 
-} // namespace stacksplice::detail
+} // namespace detail
+} // namespace v1
+} // namespace stacksplice
 
 inline HRESULT stacksplice_cpp_call(stacksplice::detail::throw_site *, HRESULT (*call)(void *data),
                                     void *data)

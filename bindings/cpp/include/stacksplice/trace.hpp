@@ -1,0 +1,213 @@
+// The stack and the report of an exception that was caught, and the handler for one that nobody caught.
+#ifndef STACKSPLICE_TRACE_HPP
+#define STACKSPLICE_TRACE_HPP
+
+#include <stacksplice/origination.hpp>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <type_traits>
+
+namespace stacksplice
+{
+inline namespace v1
+{
+
+// One frame of a trace.  Texts are empty where something is not known.
+struct frame {
+    std::string language; // "native", "python", "lua", ...
+    std::string function;
+    std::string file;
+    std::uint32_t line = 0;
+    std::string gap; // not empty: frames are missing here, for this reason
+};
+
+namespace detail
+{
+
+inline int add_frame(const stacksplice_frame *f, void *data) noexcept
+{
+    const auto text = [](const char *p) { return std::string(p ? p : ""); };
+
+    try {
+        static_cast<std::vector<frame> *>(data)->push_back(
+            {text(f->language), text(f->function), text(f->file), f->line, text(f->reason)});
+        return 0;
+    } catch (...) {
+        return 1;
+    }
+}
+
+} // namespace detail
+
+// The trace of an exception: the frames where it was thrown, innermost first, and its report.  An
+// exception has the stack of its throw if it is a stacksplice::error, left a guard() or a traced(),
+// or came out of another language; any other one has a gap, then the stack outward from where it was
+// caught.  One thread may use a trace at a time.
+class trace
+{
+  public:
+    // Of the exception that is being handled; empty outside of a handler.
+    [[nodiscard, gnu::noinline]] static trace current()
+    {
+        const std::exception_ptr exception = std::current_exception();
+
+        return exception
+                   ? trace(detail::info_of(exception, {nullptr, __builtin_frame_address(0), 0}))
+                   : trace(com_ptr<IRestrictedErrorInfo>());
+    }
+    [[gnu::noinline]] explicit trace(const std::exception_ptr &exception)
+        : info_(exception ? detail::info_of(exception, {nullptr, __builtin_frame_address(0), 0})
+                          : com_ptr<IRestrictedErrorInfo>())
+    {
+    }
+    explicit trace(com_ptr<IRestrictedErrorInfo> info) noexcept : info_(std::move(info))
+    {
+    }
+
+    // The frames; their names, files and lines are looked up by the first call.
+    const std::vector<frame> &frames() const
+    {
+        if (frames_.empty() && info_)
+            for (const std::uintptr_t element : detail::elements_of(info_))
+                (void)stacksplice_resolve(element, detail::add_frame, &frames_);
+        return frames_;
+    }
+    auto begin() const
+    {
+        return frames().begin();
+    }
+    auto end() const
+    {
+        return frames().end();
+    }
+    bool empty() const noexcept
+    {
+        return !info_;
+    }
+
+    // The report: type, message, causes and the stack, as stacksplice_format writes it.
+    std::string text() const
+    {
+        return detail::format(info_, STACKSPLICE_FORMAT_TEXT);
+    }
+    std::string json() const
+    {
+        return detail::format(info_, STACKSPLICE_FORMAT_JSON);
+    }
+    const com_ptr<IRestrictedErrorInfo> &info() const noexcept
+    {
+        return info_;
+    }
+
+    template <typename Traits>
+    friend std::basic_ostream<char, Traits> &operator<<(std::basic_ostream<char, Traits> &out,
+                                                        const trace &t)
+    {
+        return out << t.text();
+    }
+
+  private:
+    com_ptr<IRestrictedErrorInfo> info_;
+    mutable std::vector<frame> frames_;
+};
+
+// Call FUNCTION and return what it returns.  An exception that leaves it is the same object as
+// without traced(), and has the stack of its throw: see trace.
+template <typename Function> auto traced(Function &&function) -> decltype(function())
+{
+    using result = decltype(function());
+    detail::throw_site site;
+    const auto call = [](auto &work, detail::throw_site &s) {
+        using type = std::remove_reference_t<decltype(work)>;
+        try {
+            (void)stacksplice_cpp_call(
+                &s,
+                [](void *data) -> HRESULT {
+                    (*static_cast<type *>(data))();
+                    return S_OK;
+                },
+                std::addressof(work));
+        } catch (...) {
+            const std::unique_ptr<std::uintptr_t[]> frames{s.frames};
+
+            if (std::current_exception())
+                detail::attach({&s, __builtin_frame_address(0), 0});
+            throw;
+        }
+    };
+
+    if constexpr (std::is_void_v<result>) {
+        auto work = [&] { function(); };
+        call(work, site);
+    } else if constexpr (std::is_reference_v<result>) {
+        std::remove_reference_t<result> *value = nullptr;
+        auto work = [&] { value = std::addressof(function()); };
+        call(work, site);
+        return static_cast<result>(*value);
+    } else {
+        std::optional<result> value;
+        auto work = [&] { value.emplace(function()); };
+        call(work, site);
+        return std::move(*value);
+    }
+}
+
+// ---- What nobody catches ----------------------------------------------------------------------
+
+namespace detail
+{
+
+inline std::terminate_handler &former_terminate_handler() noexcept
+{
+    static std::terminate_handler handler = nullptr;
+
+    return handler;
+}
+
+// The crash handler of the core, or another one, writes the thread's error with its report.
+inline bool somebody_reports_aborts() noexcept
+{
+    struct sigaction now {
+    };
+
+    return sigaction(SIGABRT, nullptr, &now) == 0 && now.sa_handler != SIG_DFL;
+}
+
+[[gnu::noinline]] inline void report_and_terminate()
+{
+    com_ptr<IRestrictedErrorInfo> info;
+
+    if (std::current_exception()) {
+        (void)originate_from({nullptr, __builtin_frame_address(0), 0, true});
+        (void)stacksplice_peek_error(info.put());
+    }
+    if (info && !somebody_reports_aborts()) {
+        const std::string text = format(info, STACKSPLICE_FORMAT_TEXT);
+
+        (void)std::fprintf(stderr, "An exception that nobody caught ends the program.\n%s",
+                           text.c_str());
+        (void)std::fflush(stderr);
+    }
+    if (const std::terminate_handler former = former_terminate_handler())
+        former();
+    std::abort();
+}
+
+} // namespace detail
+
+// From now on an exception that nobody catches, or that leaves a noexcept function, becomes the
+// thread's error, with the stack of its throw.  A crash report shows it; without a crash handler its
+// report goes to standard error.  Then the former handler goes on, which aborts.  The binary that
+// calls this stays loaded.  Calling it again changes nothing.
+inline void install_terminate_handler() noexcept
+{
+    if (std::get_terminate() == detail::report_and_terminate)
+        return;
+    detail::former_terminate_handler() = std::set_terminate(detail::report_and_terminate);
+}
+
+} // namespace v1
+} // namespace stacksplice
+#endif

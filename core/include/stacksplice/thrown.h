@@ -1,0 +1,73 @@
+/*
+ * What C++ throws, and the errors of it.  stacksplice.hpp is built on these functions: the state
+ * that all binaries of a process share is here, so that an exception has one error whichever binary
+ * it leaves, and nothing points into a binary that may be unloaded.
+ *
+ * OBJECT is always an exception object as std::exception_ptr refers to it, in the layout of the
+ * Itanium C++ ABI, which libstdc++ and libc++ share.
+ */
+#ifndef STACKSPLICE_THROWN_H
+#define STACKSPLICE_THROWN_H
+
+#include "script.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef STACKSPLICE_NO_WINRT
+
+/*
+ * The C++ library that throws, by its own functions for one reference on an exception object more
+ * and one less.  Two copies of a library are two libraries: neither may handle the other's objects.
+ */
+typedef struct stacksplice_cpp_library {
+    void (*hold)(void *reference);
+    void (*release)(void *reference);
+    int indirect; /* nonzero: REFERENCE is the address of a pointer to the object; else the object */
+} stacksplice_cpp_library;
+
+/*
+ * The owner of LIBRARY's exceptions, whose language is "c++".  What it keeps as the value of a
+ * language exception is an exception object with one reference.  NULL without memory.
+ * [own: the process's, never closed | thread: any | alloc: yes | signal: no]
+ */
+STACKSPLICE_API stacksplice_owner *stacksplice_cpp_owner(const stacksplice_cpp_library *library);
+
+/*
+ * Give OBJECT the error of TIES, until OBJECT is destroyed.  TYPE is its std::type_info.  OBJECT is
+ * destroyed as always, but not by code that was unloaded.
+ *
+ * Returns S_OK, and TIES is empty; S_FALSE when TIES stays the caller's: OBJECT has an error
+ * already, its header does not name TYPE, or there is no memory.
+ * [thread: any that has a reference on OBJECT | alloc: yes | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_thrown_tie(void *object, const void *type,
+                                                           stacksplice_ties *ties);
+
+/* Whether OBJECT has an error. [thread: any that has a reference on OBJECT | alloc: no | signal: no] */
+STACKSPLICE_API int stacksplice_thrown_has_error(const void *object);
+
+/*
+ * Put the error that OBJECT has into the thread's slot, which then keeps OBJECT.  *HR receives its
+ * HRESULT.  Returns S_OK; S_FALSE, and nothing is changed, when OBJECT has none.
+ * [thread: any that has a reference on OBJECT | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_thrown_leave(void *object,
+                                                             const stacksplice_cpp_library *library,
+                                                             stacksplice_hresult *hr);
+
+/*
+ * The exception object of LIBRARY that ERROR keeps, with a reference for the caller; NULL if ERROR
+ * is NULL or of something else, or if the code of its class was unloaded.
+ * [thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API void *stacksplice_thrown_object(IRestrictedErrorInfo *error,
+                                                const stacksplice_cpp_library *library);
+
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

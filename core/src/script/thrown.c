@@ -1,0 +1,254 @@
+/* The exception objects of C++ that have errors, and the C++ libraries that own them. */
+#include "stacksplice/thrown.h"
+
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "script/exception.h"
+#include "script/owner.h"
+#include "splice/unloaded.h"
+
+#include <string.h>
+
+/* In front of an exception object, in 64-bit code: __cxa_exception of the Itanium C++ ABI. */
+enum { TYPE_BEFORE = 112, DESTRUCTOR_BEFORE = 104, BUCKETS = 1024 };
+
+typedef void destructor(void *object);
+
+/* Code that may be unloaded. */
+typedef struct code {
+    uintptr_t address; /* 0: none */
+    uint64_t epoch;    /* in which it was there */
+} code;
+
+static code code_at(uintptr_t address)
+{
+    return (code){address, ss_code_epoch()};
+}
+
+static bool is_loaded(const code *c)
+{
+    uintptr_t inside = c->address + 1;
+
+    (void)ss_code_epoch(); /* looks, if anything was unloaded */
+    (void)ss_settle(&inside, 1, c->epoch);
+    return inside == c->address + 1;
+}
+
+/* ---- Libraries --------------------------------------------------------------------------------*/
+
+typedef struct library {
+    stacksplice_cpp_library functions; /* (RO) */
+    code release;                      /* (RO) */
+    stacksplice_owner *owner;          /* (RO) */
+    struct library *next;              /* (RO) */
+} library;
+
+static _Atomic(library *) libraries; /* (ATOMIC) grows only */
+
+static void count(void (*function)(void *reference), const stacksplice_cpp_library *functions,
+                  void *object)
+{
+    function(functions->indirect ? (void *)&object : object);
+}
+
+static void drop(void *context, void *data, void *value)
+{
+    const library *l = data;
+
+    (void)context;
+    if (is_loaded(&l->release))
+        count(l->functions.release, &l->functions, value);
+}
+
+static const stacksplice_language cpp = {sizeof cpp, "c++", STACKSPLICE_LANGUAGE_ANY_THREAD, drop,
+                                         NULL};
+
+static const library *find_library(const stacksplice_cpp_library *functions)
+{
+    const library *l = atomic_load(&libraries);
+
+    while (l && (l->functions.release != functions->release || !is_loaded(&l->release)))
+        l = l->next;
+    return l;
+}
+
+stacksplice_owner *stacksplice_cpp_owner(const stacksplice_cpp_library *functions)
+{
+    const library *known = find_library(functions);
+    library *l = known ? NULL : ss_alloc(1, sizeof *l);
+
+    if (known)
+        return known->owner;
+    if (l)
+        l->owner = stacksplice_owner_new(&cpp, l);
+    if (!l || !l->owner) {
+        ss_free(l);
+        return NULL;
+    }
+    l->functions = *functions;
+    l->release = code_at((uintptr_t)functions->release);
+    /* Of two threads that come at once the second one's is never found, which is no harm. */
+    l->next = atomic_load(&libraries);
+    while (!atomic_compare_exchange_weak(&libraries, &l->next, l))
+        ;
+    return l->owner;
+}
+
+/* ---- Objects ----------------------------------------------------------------------------------*/
+
+typedef struct thrown {
+    void *object;
+    destructor *destroy; /* its own; NULL: it needs none */
+    code code;           /* of that */
+    code type;           /* its std::type_info, which each handler reads */
+    stacksplice_ties ties;
+    struct thrown *next;
+} thrown;
+
+SS_LOCK(lock);
+static thrown *buckets[BUCKETS]; /* (lock) */
+
+static thrown **place_of(const void *object)
+{
+    thrown **at = &buckets[((uintptr_t)object * UINT64_C(0x9E3779B97F4A7C15)) >> 54];
+
+    while (*at && (*at)->object != object)
+        at = &(*at)->next;
+    return at;
+}
+
+/* It stays as long as its object, on which the caller has a reference. */
+static thrown *find(const void *object)
+{
+    thrown *found;
+
+    if (!object || !ss_lock_take(&lock))
+        return NULL;
+    found = *place_of(object);
+    ss_lock_drop(&lock);
+    return found;
+}
+
+/* Takes the place of an object's destructor. */
+static void end(void *object)
+{
+    thrown **at, *t;
+
+    if (!ss_lock_take(&lock))
+        return; /* a leak; the C++ library runs no destructors in a signal handler */
+    at = place_of(object);
+    t = *at;
+    if (t)
+        *at = t->next;
+    ss_lock_drop(&lock);
+    if (!t)
+        return;
+    if (t->destroy && is_loaded(&t->code))
+        t->destroy(object);
+    stacksplice_ties_drop(&t->ties);
+    ss_free(t);
+}
+
+/* Of OBJECT's header. */
+static const void *type_of(const void *object)
+{
+    const void *type;
+
+    memcpy(&type, (const char *)object - TYPE_BEFORE, sizeof type);
+    return type;
+}
+
+static destructor **destructor_of(void *object)
+{
+    return (destructor **)(void *)((char *)object - DESTRUCTOR_BEFORE);
+}
+
+stacksplice_hresult stacksplice_thrown_tie(void *object, const void *type, stacksplice_ties *ties)
+{
+    thrown *t, **at;
+    bool fresh = false;
+
+    if (sizeof(void *) != 8 || !object || type_of(object) != type)
+        return S_FALSE;
+    t = ss_alloc(1, sizeof *t);
+    if (!t)
+        return S_FALSE;
+    t->object = object;
+    t->destroy = *destructor_of(object);
+    t->code = code_at((uintptr_t)t->destroy);
+    t->type = code_at((uintptr_t)type);
+    t->ties = *ties;
+    if (ss_lock_take(&lock)) {
+        at = place_of(object);
+        fresh = !*at;
+        if (fresh) {
+            *at = t;
+            *destructor_of(object) = end;
+        }
+        ss_lock_drop(&lock);
+    }
+    if (!fresh) {
+        ss_free(t);
+        return S_FALSE;
+    }
+    *ties = (stacksplice_ties){NULL, NULL, 0};
+    return S_OK;
+}
+
+int stacksplice_thrown_has_error(const void *object)
+{
+    return find(object) != NULL;
+}
+
+static void *query(void *error, REFIID iid)
+{
+    IUnknown *unknown = error;
+    void *out = NULL;
+
+    return unknown && SUCCEEDED(unknown->lpVtbl->QueryInterface(unknown, iid, &out)) ? out : NULL;
+}
+
+stacksplice_hresult stacksplice_thrown_leave(void *object, const stacksplice_cpp_library *functions,
+                                             stacksplice_hresult *hr)
+{
+    thrown *t = find(object);
+    IRestrictedErrorInfo *info = t ? query(t->ties.error, &IID_IRestrictedErrorInfo) : NULL;
+    HRESULT result;
+
+    if (!info)
+        return S_FALSE;
+    /* Now that INFO holds the language exception, no other thread can drop the value. */
+    count(functions->hold, functions, object);
+    if (!stacksplice_exception_keep(t->ties.exception, object))
+        count(functions->release, functions, object);
+    (void)stacksplice_error_hresult((IUnknown *)(void *)info, hr);
+    result = SetRestrictedErrorInfo(info);
+    info->lpVtbl->Release(info);
+    return FAILED(result) ? S_FALSE : S_OK;
+}
+
+void *stacksplice_thrown_object(IRestrictedErrorInfo *error,
+                                const stacksplice_cpp_library *functions)
+{
+    ILanguageExceptionErrorInfo *info = query(error, &IID_ILanguageExceptionErrorInfo);
+    const library *l = find_library(functions);
+    IUnknown *exception = NULL;
+    const thrown *t;
+    void *object = NULL;
+
+    if (info && l && SUCCEEDED(info->lpVtbl->GetLanguageException(info, &exception)) && exception) {
+        const stacksplice_exception *x = stacksplice_exception_from(exception, l->owner);
+
+        object = x ? stacksplice_exception_value(x) : NULL;
+    }
+    t = find(object);
+    if (t && !is_loaded(&t->type))
+        object = NULL;
+    if (object)
+        count(functions->hold, functions, object);
+    if (exception)
+        exception->lpVtbl->Release(exception);
+    if (info)
+        info->lpVtbl->Release(info);
+    return object;
+}

@@ -1,0 +1,63 @@
+"""check_binaries.py LIBRARY INCLUDE... : binaries.cpp and two plugins with every compiler and C++ library.
+
+Once with the symbols of classes visible, once hidden, as each module of pybind11 and each plug-in has them.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+LIBRARY = Path(sys.argv[1]).resolve()
+OPTIONS = ["-std=c++17", "-O1", *(f"-I{path}" for path in sys.argv[2:])]
+LINK = [str(LIBRARY), f"-Wl,-rpath,{LIBRARY.parent}", "-ldl", "-pthread"]
+
+
+def run(*command):
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+
+
+def compilers(folder):
+    """g++, clang++, and clang++ with libc++, as far as each makes a program."""
+    source = folder / "empty.cpp"
+    source.write_text("#include <string>\nint main() { return std::string().size(); }\n")
+    for words in (["g++"], ["clang++"], ["clang++", "-stdlib=libc++"]):
+        if shutil.which(words[0]) and run(*words, source, "-o", folder / "empty").returncode == 0:
+            yield words
+
+
+def wrong(folder, words):
+    """What the compiler or the program says if it fails; else nothing."""
+    plugins = [folder / "one.so", folder / "two.so"]
+    program = folder / "program"
+    builds = [[*words, *OPTIONS, "-fPIC", "-shared", HERE / "plugin.cpp", "-o", plugins[0], *LINK]]
+    builds.append([*words, *OPTIONS, HERE / "binaries.cpp", "-o", program, *LINK])
+    for build in builds:
+        done = run(*build)
+        if done.returncode:
+            return done.stderr
+    shutil.copy(*plugins)
+    done = run(program, *plugins)
+    return f"status {done.returncode}: {done.stdout}{done.stderr}" if done.returncode else ""
+
+
+def main():
+    failed = tried = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for words in compilers(folder):
+            for more in ([], ["-fvisibility=hidden"]):
+                tried += 1
+                said = wrong(folder, [*words, *more])
+                if said:
+                    failed += 1
+                    print(f"FAILED {' '.join([*words, *more])}\n{said}")
+                else:
+                    print(f"{' '.join([*words, *more])}: right")
+    return 1 if failed or not tried else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
