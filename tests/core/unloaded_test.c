@@ -1,6 +1,7 @@
 /* An address means what it meant when its stack was captured: plugins that were unloaded since. */
 #include "error_test.h"
 #include "frames.h"
+#include "instruments.h"
 
 #include <stacksplice/source.h>
 
@@ -252,6 +253,30 @@ FRESH_TEST(test_node_keeps_the_module_of_its_frames)
     release(node);
     release(error);
     dlclose(library);
+}
+
+/* As plug-ins of a server that are loaded for each request: more often than there are records. */
+FRESH_TEST(test_a_library_that_comes_and_goes)
+{
+    IRestrictedErrorInfo *error;
+    entry_function entry;
+    void *library;
+    seen s = {0};
+
+    skip_without_unloads();
+    for (int round = 0; round < (UNDER_VALGRIND ? 20 : 4200); round++) {
+        library = load(FIRST_LIBRARY, &entry);
+        (void)stacksplice_code_epoch();
+        unload(library, FIRST_LIBRARY);
+        (void)stacksplice_code_epoch();
+    }
+    library = load(FIRST_LIBRARY, &entry);
+    entry(originate, NULL);
+    error = take();
+    unload(library, FIRST_LIBRARY);
+    s = look_at_error(error);
+    assert_true(s.is_module_known);
+    release(error);
 }
 
 /* ---- Stacks of others ------------------------------------------------------------------------*/

@@ -2,11 +2,13 @@
 #include <stacksplice/stacksplice.hpp>
 
 #include <cerrno>
+#include <functional>
 #include <ios>
 #include <memory>
 #include <new>
 #include <string>
 #include <thread>
+#include <variant>
 
 #include "frames.h"
 #include "support.h" // behind the library, which has a function "fail"

@@ -46,8 +46,38 @@ static void identify(const char *path, uint64_t file[4])
 
 static bool is_same(const ss_met_module *m, const ss_binary *b)
 {
-    return !atomic_load_explicit(&m->until, memory_order_relaxed) && m->start == b->start &&
-           m->end == b->end && !strcmp(m->build_id, b->build_id) && !strcmp(m->path, b->path);
+    return m->start == b->start && m->end == b->end && !strcmp(m->build_id, b->build_id) &&
+           !strcmp(m->path, b->path);
+}
+
+/* Whether a binary was met since M was missing that had a part of M's place. */
+static bool was_taken(const ss_met_module *m)
+{
+    uint64_t until = atomic_load_explicit(&m->until, memory_order_relaxed);
+
+    for (uint32_t i = atomic_load_explicit(&met_count, memory_order_relaxed); i-- > 0;) {
+        const ss_met_module *other = atomic_load_explicit(&met[i], memory_order_relaxed);
+
+        if (other->since >= until && other->start < m->end && m->start < other->end)
+            return true;
+    }
+    return false;
+}
+
+/* The same file came back to the place where it was.  What an address there means is then the same as
+   before, and a program that loads and unloads a plug-in again and again needs one record for it. */
+static ss_met_module *find_former(const ss_binary *b, const uint64_t file[4])
+{
+    for (uint32_t i = atomic_load_explicit(&met_count, memory_order_relaxed); i-- > 0;) {
+        ss_met_module *m = atomic_load_explicit(&met[i], memory_order_relaxed);
+
+        if (!is_same(m, b) || memcmp(m->file, file, sizeof m->file))
+            continue;
+        if ((!*m->build_id && !m->file[1]) || was_taken(m))
+            return NULL;
+        return m;
+    }
+    return NULL;
 }
 
 static ss_met_module *find_same(look *l)
@@ -58,7 +88,7 @@ static ss_met_module *find_same(look *l)
         uint32_t at = (l->next + i) % count;
         ss_met_module *m = atomic_load_explicit(&ss_met_modules[at], memory_order_relaxed);
 
-        if (is_same(m, l->binary)) {
+        if (!atomic_load_explicit(&m->until, memory_order_relaxed) && is_same(m, l->binary)) {
             l->next = at + 1;
             return m;
         }
@@ -100,6 +130,8 @@ static bool meet(const ss_binary *binary, void *data)
     if (m && memcmp(m->file, file, sizeof file)) {
         m = NULL; /* the plugin was loaded anew, or its file was replaced: nobody can tell which */
         memset(file, 0, sizeof file);
+    } else if (!m && (m = find_former(l->binary, file)) != NULL) {
+        atomic_store(&m->until, 0);
     }
     if (!m) {
         m = add(l, file);
