@@ -5,7 +5,6 @@
 #include "base/thread.h"
 #include "script/exception.h"
 #include "script/owner.h"
-#include "splice/unloaded.h"
 
 #include <string.h>
 
@@ -22,15 +21,15 @@ typedef struct code {
 
 static code code_at(uintptr_t address)
 {
-    return (code){address, ss_code_epoch()};
+    return (code){address, stacksplice_code_epoch()};
 }
 
 static bool is_loaded(const code *c)
 {
     uintptr_t inside = c->address + 1;
 
-    (void)ss_code_epoch(); /* looks, if anything was unloaded */
-    (void)ss_settle(&inside, 1, c->epoch);
+    (void)stacksplice_code_epoch(); /* looks, if anything was unloaded */
+    (void)stacksplice_settle(&inside, 1, c->epoch);
     return inside == c->address + 1;
 }
 

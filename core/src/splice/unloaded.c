@@ -56,7 +56,7 @@ static bool was_taken(const ss_met_module *m)
     uint64_t until = atomic_load_explicit(&m->until, memory_order_relaxed);
 
     for (uint32_t i = atomic_load_explicit(&met_count, memory_order_relaxed); i-- > 0;) {
-        const ss_met_module *other = atomic_load_explicit(&met[i], memory_order_relaxed);
+        const ss_met_module *other = atomic_load_explicit(&ss_met_modules[i], memory_order_relaxed);
 
         if (other->since >= until && other->start < m->end && m->start < other->end)
             return true;
@@ -69,7 +69,7 @@ static bool was_taken(const ss_met_module *m)
 static ss_met_module *find_former(const ss_binary *b, const uint64_t file[4])
 {
     for (uint32_t i = atomic_load_explicit(&met_count, memory_order_relaxed); i-- > 0;) {
-        ss_met_module *m = atomic_load_explicit(&met[i], memory_order_relaxed);
+        ss_met_module *m = atomic_load_explicit(&ss_met_modules[i], memory_order_relaxed);
 
         if (!is_same(m, b) || memcmp(m->file, file, sizeof m->file))
             continue;
