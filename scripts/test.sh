@@ -151,7 +151,14 @@ command_part() {
         run_pytest "suites-$py_version" tests/suites tests/bridges/test_pyinstaller.py \
             tests/python/test_hooks.py::test_qt_ends_its_programs_as_before
         ;;
-    pytest) run_pytest "pytest-$py_version" -m "not long" $python_tests ;;
+    pytest)
+        # Two halves, which two processors run side by side.
+        case $2 in
+        first) halved=$(echo tests/python/test_[a-g]*.py) ;;
+        second) halved="$(echo tests/python/test_[!a-g]*.py) ${python_tests#tests/python}" ;;
+        esac
+        run_pytest "pytest-$py_version-$2" -m "not long" $halved
+        ;;
     matrix) verified run_pytest "matrix-$py_version" tests/matrix ;;
     python)
         # Both here: the first makes the environment that the second uses.
@@ -191,7 +198,7 @@ list_runs() {
                 printf 'python %s\n' "$py_path"
             done
             ;;
-        pytest) printf 'pytest\nmatrix\n' ;;
+        pytest) printf 'pytest first\npytest second\nmatrix\n' ;;
         *) printf '%s\n' "$part" ;;
         esac
     done

@@ -120,6 +120,7 @@ print(*proof.steps(), *proof.results())
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="needs the trap flag")
 def test_every_frame_below_single_instructions_equals_libgccs(proof_path, capsys):
     done = subprocess.run(

@@ -57,7 +57,8 @@ print(cross(), gc.collect(), cross(), gc.collect(), gc.garbage)
     assert done.stdout == "True 0 True 0 []\n"
 
 
-def test_memory_stays_flat(crossing):
+@pytest.mark.parametrize("many", [4_000, pytest.param(100_000, marks=pytest.mark.long)])
+def test_memory_stays_flat(crossing, many):
     assert crossing.run("_G.flat = load([[return py(...)]]) return 1") == 1
 
     def blocks(count):
@@ -72,7 +73,7 @@ def test_memory_stays_flat(crossing):
 
     before = blocks(2000)
     # Lists and numbers of this test; one block left in 2000 exceptions is 50.
-    assert abs(blocks(100_000) - before) < 50
+    assert abs(blocks(many) - before) < 50
 
 
 def test_ever_new_places_stay_bounded(crossing):

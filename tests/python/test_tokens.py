@@ -51,7 +51,8 @@ class Churn:
         assert self.reused >= least_reused
 
 
-def test_short_lived_code(border):
+@pytest.mark.parametrize("count", [2_000, pytest.param(20_000, marks=pytest.mark.long)])
+def test_short_lived_code(border, count):
     def live(function):
         return innermost(function(stacksplice.capture))
 
@@ -72,9 +73,9 @@ def test_short_lived_code(border):
 
     churn = Churn()
     looks = [live, from_outside, without_lock, passed]
-    for number in range(20_000):
+    for number in range(count):
         churn.run(number, looks[number % len(looks)])
-    churn.assert_good(10_000)
+    churn.assert_good(count // 2)
 
 
 ASPECTS = {
@@ -219,6 +220,7 @@ def test_threads_that_capture_without_the_lock_while_code_dies(border):
     churn.assert_good(20)
 
 
+@pytest.mark.long
 def test_more_places_than_the_table_has_room_for():
     functions = [make(2_000_000 + number) for number in range(10_000)]
     for _ in range(2):
