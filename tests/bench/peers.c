@@ -9,7 +9,11 @@
 #include <string.h>
 #include <unwind.h>
 
-static _Thread_local peer_stack result, copy;
+/* A module that is loaded at run time has few bytes for each thread, and these are many. */
+#ifndef PEER_THREAD
+#define PEER_THREAD _Thread_local
+#endif
+static PEER_THREAD peer_stack result, copy;
 static _Thread_local const void *frame_pointer_end;
 
 static struct {
@@ -207,7 +211,7 @@ static bool is_right(const bench_method *method, const peer_stack *truth, size_t
 
 unsigned peers_check(bench_method *methods, size_t count, const peer_stack_check *check)
 {
-    static _Thread_local peer_stack truth;
+    static PEER_THREAD peer_stack truth;
     size_t truth_leaf;
 
     run_libgcc(NULL);
