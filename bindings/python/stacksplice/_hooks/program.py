@@ -134,7 +134,7 @@ def _run_lua(path: str, arguments: Sequence[str], wanted: Sequence[str]) -> int:
         )
     if wanted:
         options = [f"{name} = true" for name in wanted]
-        command += ["-e", f"require 'stacksplice'.install {{{', '.join(options)}}}"]
+        command += ["-e", f"require 'stacksplice.host'.install {{{', '.join(options)}}}"]
     os.execv(command[0], [*command, path, *arguments])
 
 
