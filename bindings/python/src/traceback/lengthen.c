@@ -13,7 +13,8 @@
 
 enum {
     MOST_CELLS = 1 << 20, /* of the table by which two lists are aligned */
-    MOST_RELATED = 256    /* exceptions behind one */
+    MOST_RELATED = 256,   /* exceptions behind one */
+    MOST_CALLERS = 64     /* of the outermost frame of a traceback */
 };
 
 /* ---- What is compared
@@ -428,18 +429,75 @@ static uintptr_t seam_of(const merge *m, const run *r)
     return seam ? seam : sspy_seam_gap(SSPY_RAISED_AGAIN);
 }
 
-/* Where R goes if there is a seam inside of it: outside of an earlier call of its first frame, or of
-   that frame itself, if it is there, or of the end of a greenlet, else as far outward as can be. */
+static uint64_t function_of(PyFrameObject *frame)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    uintptr_t token = sspy_token_known(code, PyFrame_GetLasti(frame), PyFrame_GetLineNumber(frame),
+                                       STACKSPLICE_TRUST_TRACEBACK);
+
+    Py_DECREF(code);
+    return token ? new_item(token).function : 0;
+}
+
+/* Set *AT to inside of the innermost call of FUNCTION where R may stand, or to the end of that if the
+   frame there is of FUNCTION. */
+static bool find_call(const merge *m, const run *r, uint64_t function, uint32_t *at)
+{
+    const item *all = m->stack->all;
+
+    if (!function)
+        return false;
+    *at = r->until;
+    if (r->until < m->stack->count && all[r->until].function == function)
+        return true;
+    while (*at > r->from && all[*at - 1].function != function)
+        --*at;
+    return *at > r->from;
+}
+
+/* Likewise for the function that called R's outermost frame, or the innermost one known outside of it. */
+static bool find_caller(const merge *m, const run *r, uint32_t *at)
+{
+    PyFrameObject *caller = PyFrame_GetBack(entry_at(m, 0)->entry->tb_frame);
+    bool found = false;
+
+    for (uint32_t steps = 0; caller && !found && steps < MOST_CALLERS; steps++) {
+        PyFrameObject *next = PyFrame_GetBack(caller);
+
+        found = find_call(m, r, function_of(caller), at);
+        Py_DECREF(caller);
+        caller = next;
+    }
+    Py_XDECREF(caller);
+    return found;
+}
+
+/* Whether a frame of Python, or the end of a greenlet, is where R may stand. */
+static bool has_python(const merge *m, const run *r)
+{
+    for (uint32_t i = r->from; i < r->until; i++)
+        if (m->stack->all[i].is_python || m->stack->all[i].ends)
+            return true;
+    return false;
+}
+
+/* Where R goes if there is a seam inside of it: inside of its caller; outside of an earlier call of its
+   first frame, or of that frame itself, or of the end of a greenlet; beside the frame that comes next, if
+   only other languages are between that and the last one; else as far outward as can be. */
 static uint32_t place_for(const merge *m, const run *r)
 {
-    uint32_t first = r->begin, at = r->from;
+    uint32_t first = r->begin, at;
 
+    if (!r->begin && find_caller(m, r, &at))
+        return at;
+    at = r->from;
     while (!is_frame(entry_at(m, first)))
         first++;
     while (at < r->until && m->stack->all[at].function != entry_at(m, first)->function)
         at++;
     if (at < r->until ||
-        (at < m->stack->count && m->stack->all[at].function == entry_at(m, first)->function))
+        (at < m->stack->count && m->stack->all[at].function == entry_at(m, first)->function) ||
+        (at < m->stack->count && !has_python(m, r)))
         return at;
     while (at > r->from && !m->stack->all[at - 1].ends)
         at--;
