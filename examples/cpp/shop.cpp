@@ -4,6 +4,7 @@
 #include <map>
 #include <stacksplice/lua.h>
 #include <stacksplice/stacksplice.hpp>
+#include <stdexcept>
 #include <string>
 
 static double find_rate(const std::string &currency)
@@ -28,6 +29,12 @@ static int rate(lua_State *L) // Lua calls this, and no exception may leave it
     return 1;
 }
 
+static void check_amount(double amount)
+{
+    if (amount < 0)
+        throw std::invalid_argument("an amount below zero");
+}
+
 static void price(lua_State *L, const char *currency) // C++ calls Lua
 {
     lua_getglobal(L, "price");
@@ -48,6 +55,11 @@ int main()
         price(L, "XXX");
     } catch (const stacksplice::error &error) {
         std::cerr << error.text();
+    }
+    try {
+        stacksplice::traced([] { check_amount(-1); });
+    } catch (const std::exception &) {
+        std::cerr << stacksplice::trace::current();
     }
     lua_close(L);
 }
