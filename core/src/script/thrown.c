@@ -173,7 +173,7 @@ stacksplice_hresult stacksplice_thrown_tie(void *object, const void *type, stack
     if (!t)
         return S_FALSE;
     t->object = object;
-    t->destroy = *destructor_of(object);
+    t->destroy = __atomic_load_n(destructor_of(object), __ATOMIC_RELAXED);
     t->code = code_at((uintptr_t)t->destroy);
     t->type = code_at((uintptr_t)type);
     t->ties = *ties;
@@ -182,7 +182,7 @@ stacksplice_hresult stacksplice_thrown_tie(void *object, const void *type, stack
         fresh = !*at;
         if (fresh) {
             *at = t;
-            *destructor_of(object) = end;
+            __atomic_store_n(destructor_of(object), end, __ATOMIC_RELAXED);
         }
         ss_lock_drop(&lock);
     }
