@@ -100,6 +100,7 @@ typedef struct twice {
     seen of[2];
     stack_t alternate; /* for the handler; NULL: none */
     bool by_context;   /* on a stack whose bounds nobody gave */
+    bool on_alternate; /* the handler ran on one, which sanitizers give each thread */
 } twice;
 
 static NOINLINE void capture_twice(twice *t)
@@ -143,8 +144,13 @@ static void *run(void *data)
 {
     twice *t = data;
 
+    stack_t given;
+
     if (t->alternate.ss_sp && sigaltstack(&t->alternate, NULL) != 0)
         abort();
+    if (sigaltstack(NULL, &given) != 0)
+        abort();
+    t->on_alternate = !(given.ss_flags & SS_DISABLE);
     if (t->by_context)
         capture_on_context(t);
     else
@@ -227,7 +233,9 @@ TEST(test_a_gap_that_is_new)
 #endif
     run_in_thread(&t, NULL);
     assert_int_equal(t.of[0].hr, S_OK);
-    assert_true(t.of[0].count > 0 && is_token(t.of[0].elements[t.of[0].count - 1]));
+    /* From another stack the interrupted one is read as far as it can be. */
+    assert_true(t.of[0].count > 0);
+    assert_int_equal(is_token(t.of[0].elements[t.of[0].count - 1]), !t.on_alternate);
     assert_int_equal(t.of[0].allocations, 0);
 }
 

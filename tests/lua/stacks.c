@@ -328,12 +328,12 @@ static void run_below_code(const char *script)
     lua_close(L);
 }
 
-static int find_ours(const stacksplice_frame *frame, void *data)
+static int find_seam(const stacksplice_frame *frame, void *data)
 {
     bool *found = data;
 
-    *found |= frame->kind == STACKSPLICE_FRAME_NATIVE && frame->function &&
-              strcmp(frame->function, "run_below_code") == 0;
+    *found |=
+        frame->kind == STACKSPLICE_FRAME_GAP && strstr(frame->reason, "found by frame pointers");
     return 0;
 }
 
@@ -344,7 +344,7 @@ static bool is_found_again(void)
     bool found = false;
 
     for (uint32_t i = 0; i < frame_count; i++)
-        (void)stacksplice_resolve(frames[i], find_ours, &found);
+        (void)stacksplice_resolve(frames[i], find_seam, &found);
     return found;
 }
 

@@ -16,6 +16,7 @@
 
 #include <cstring>
 #include <cxxabi.h>
+#include <dlfcn.h>
 #include <exception>
 #include <unwind.h>
 
@@ -68,6 +69,17 @@ inline std::uint32_t frames_of_throw(const std::uintptr_t *frames, std::uint32_t
 
         *again = function == rethrow || function == rethrow_exception;
         if (*again || function == first)
+            return i + 1;
+    }
+    /* The address sanitizer has functions of these names before the library's. */
+    for (std::uint32_t i = 0; i < count && i < throw_frames; i++) {
+        Dl_info info;
+
+        if (!dladdr(function_at(frames[i]), &info) || !info.dli_sname)
+            continue;
+        *again = !std::strcmp(info.dli_sname, "__cxa_rethrow") ||
+                 std::strstr(info.dli_sname, "rethrow_exception");
+        if (*again || !std::strcmp(info.dli_sname, "__cxa_throw"))
             return i + 1;
     }
     return 0;
