@@ -175,12 +175,19 @@ std::string last_words(void (*run)())
     return text;
 }
 
+// Each function of such a build has clean-up, which runs before the terminate handler.
+#ifdef __SANITIZE_THREAD__
+constexpr bool cleans_up = true;
+#else
+constexpr bool cleans_up = false;
+#endif
+
 void check_last_words(void (*run)())
 {
     const std::string text = last_words(run);
+    const bool has_gap = text.find("already returned") != std::string::npos;
 
-    if (!in_order(text, {"out_of_range", "no such shelf", "leaf"}) ||
-        text.find("already returned") != std::string::npos)
+    if (!in_order(text, {"out_of_range", "no such shelf", "leaf"}) || (has_gap && !cleans_up))
         fail_msg("%s", text.c_str());
 }
 
