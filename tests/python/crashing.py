@@ -37,7 +37,8 @@ def overflow(size=1 << 20):
     log(); libc.regcomp(ctypes.create_string_buffer(256), b"(" * 1_000_000, 1)
 def deep(): overflow(8 << 20)
 def heap():
-    block = libc.malloc(100)
+    blocks = [libc.malloc(100) for _ in range(200)] # beside the one that breaks is one of ours
+    block = next(one for one, other in zip(blocks, blocks[1:]) if other - one == 112)
     log(); ctypes.memset(block - 8, 0x41, 128); libc.free(block)
 
 def crash(): globals()[sys.argv[1]]()
