@@ -258,17 +258,22 @@ FRESH_TEST(test_node_keeps_the_module_of_its_frames)
 /* As plug-ins of a server that are loaded for each request: more often than there are records. */
 FRESH_TEST(test_a_library_that_comes_and_goes)
 {
+    entry_function entry, former = NULL;
     IRestrictedErrorInfo *error;
-    entry_function entry;
+    int moved = 0;
     void *library;
     seen s = {0};
 
     skip_without_unloads();
     for (int round = 0; round < (UNDER_VALGRIND ? 20 : 4200); round++) {
         library = load(FIRST_LIBRARY, &entry);
+        moved += entry != former;
+        former = entry;
         (void)stacksplice_code_epoch();
         unload(library, FIRST_LIBRARY);
         (void)stacksplice_code_epoch();
+        if (moved > 20)
+            SKIP("the loader puts a library at ever new places, as under an emulator");
     }
     library = load(FIRST_LIBRARY, &entry);
     entry(originate, NULL);

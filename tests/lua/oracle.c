@@ -175,6 +175,26 @@ static bool has_name(const lua_Debug *activation)
            strcmp(activation->name, "integer index");
 }
 
+/* Lua 5.5 itself calls a hook "hook '?'", also where a global variable has the function. */
+static bool name_of_global(lua_State *of, const lua_Debug *activation, char *name, size_t size)
+{
+    lua_Debug same = *activation;
+    bool found = false;
+
+    if (!lua_checkstack(of, 6) || !lua_getinfo(of, "f", &same))
+        return false;
+    lua_pushglobaltable(of);
+    lua_pushnil(of);
+    while (!found && lua_next(of, -2)) {
+        found = lua_type(of, -2) == LUA_TSTRING && lua_rawequal(of, -1, -4);
+        if (found)
+            copy(name, size, lua_tostring(of, -2));
+        lua_pop(of, 1);
+    }
+    lua_pop(of, found ? 3 : 2);
+    return found;
+}
+
 static void name_of(lua_State *of, int level, const lua_Debug *activation, char *name, size_t size)
 {
     if (has_name(activation)) {
@@ -184,7 +204,7 @@ static void name_of(lua_State *of, int level, const lua_Debug *activation, char 
         return;
     }
     name_by_traceback(of, level, name, size);
-    if (!*activation->namewhat || !strchr(name, '\''))
+    if (!*activation->namewhat || !strchr(name, '\'') || name_of_global(of, activation, name, size))
         return;
     if (*activation->what == 'C')
         copy(name, size, "?");

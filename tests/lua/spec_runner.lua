@@ -54,6 +54,9 @@ end
 function checks.is_nil(got, message)
   if got ~= nil then differ(message, nil, got) end
 end
+function checks.falsy(got, message)
+  if got then differ(message, "a false value", got) end
+end
 function checks.is_not_nil(got, message)
   if got == nil then differ(message, "a value", got) end
 end
@@ -63,8 +66,10 @@ for _, name in ipairs {"string", "table", "function", "userdata", "number"} do
   end
 end
 
-local plain_assert = assert
-assert = setmetatable(checks, {__call = function(_, ...) return plain_assert(...) end})
+-- As busted does it, for the specs only: in _G it stays Lua's own.
+local environment = setmetatable({
+  assert = setmetatable(checks, {__call = function(_, ...) return assert(...) end}),
+}, {__index = _G, __newindex = _G})
 
 function describe(name, f)
   path[#path + 1] = name
@@ -89,7 +94,7 @@ function it(name, f)
 end
 
 for _, file in ipairs(arg) do
-  plain_assert(loadfile(file))()
+  assert(loadfile(file, "t", environment))()
 end
 print(_VERSION .. ": " .. successes .. " successes / " .. #failures .. " failures")
 for _, failure in ipairs(failures) do

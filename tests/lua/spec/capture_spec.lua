@@ -105,7 +105,7 @@ describe("a captured stack", function()
     end
     local hooked
     local object = setmetatable({}, {__index = function() local stack = take() return stack end})
-    assert.equal("metamethod 'index'", object.field[2].name)
+    assert.truthy(object.field[2].name:find("^metamethod '_*index'$")) -- Lua 5.3 says "__index"
     assert.truthy(({function() local stack = take() return stack end})[1]()[2].name:find("^function <"))
     debug.sethook(function() debug.sethook() hooked = take() end, "l")
     assert.truthy(hooked[2].name:find("^function <"))
