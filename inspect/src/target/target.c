@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,12 @@
 #include <unistd.h>
 
 enum { MAX_OVERFLOW = 1 << 20 }; /* bytes that one function takes beyond a stack's end */
+
+/* Of <linux/openat2.h>, which not every C library has beside it */
+enum { NO_MAGIC_LINKS = 0x02, IN_ROOT = 0x10, NUMBER_OF_OPENAT2 = 437 };
+struct how {
+    uint64_t flags, mode, resolve;
+};
 
 ssi_thread *ssi_target_add_thread(ssi_target *target, int id)
 {
@@ -150,8 +155,7 @@ static int open_path(const char *path)
 
 int ssi_target_open_path(const ssi_target *target, const char *path)
 {
-    const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
-                                 .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    const struct how how = {.flags = O_PATH | O_CLOEXEC, .resolve = IN_ROOT | NO_MAGIC_LINKS};
     int root, file;
 
     /* Without another root, that of who asks. */
@@ -160,7 +164,7 @@ int ssi_target_open_path(const ssi_target *target, const char *path)
     root = open(target->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return -1;
-    file = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+    file = (int)syscall(NUMBER_OF_OPENAT2, root, path, &how, sizeof how);
     close(root);
     return open_regular(file);
 }
