@@ -95,9 +95,6 @@ TEST(test_between_are_the_frames_that_the_functions_tell)
 {
     pthread_t thread;
 
-#ifndef __GLIBC__
-    SKIP("with musl it is not known of the main thread's stack: not looked into");
-#endif
     NEEDS_NATIVE_FRAMES();
     (void)check_paths(NULL);
     assert_int_equal(pthread_create(&thread, NULL, check_paths, NULL), 0);
@@ -107,9 +104,6 @@ TEST(test_between_are_the_frames_that_the_functions_tell)
 
 TEST(test_all_of_them_or_not_known)
 {
-#ifndef __GLIBC__
-    SKIP("with musl it is not known of the main thread's stack: not looked into");
-#endif
     NEEDS_NATIVE_FRAMES();
     for (uint32_t max = 0; max < 8; max++)
         check_path((path){4, 0}, max);

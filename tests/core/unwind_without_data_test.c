@@ -4,6 +4,7 @@
 #include "frames.h"
 #include "support.h"
 
+#include <stacksplice/script.h>
 #include <stacksplice/stacksplice.h>
 
 #include <stdbool.h>
@@ -185,12 +186,19 @@ static void assert_same_functions(const stack *one, const stack *other)
         assert_true(one->frames[i] - other->frames[i] + 256 < 512); /* of other calls of go_down */
 }
 
+/* The frames in front of the first gap: a C library without unwind data has one at the outer end. */
+static uint32_t exact_count(const stack *s)
+{
+    uint32_t count = 0;
+
+    while (count < s->count && !stacksplice_is_token(s->frames[count]))
+        count++;
+    return count;
+}
+
 /* Their frames are none of the stack: nobody wrote them, and they do nothing. */
 TEST(test_unwind_passes_forwarders)
 {
-#ifndef __GLIBC__
-    SKIP("with musl it ends before: not looked into");
-#endif
     for (size_t i = 0; i < COUNT_OF(machine_forwarders); i++) {
         void *page, *ways[] = {NULL, made_at_run_time(machine_forwarders[i].code,
                                                       machine_forwarders[i].size, &page)};
@@ -199,7 +207,7 @@ TEST(test_unwind_passes_forwarders)
         descend(ways, results, 2);
         assert_true(results[0].count > DEEP + 3);
         assert_same_functions(&results[1], &results[0]);
-        assert_int_equal(address_count, results[0].count + DEEP); /* which hides nothing */
+        assert_int_equal(address_count, exact_count(&results[0]) + DEEP); /* which hides nothing */
         munmap(page, 4096);
     }
 }

@@ -251,11 +251,14 @@ static void act_in_child(void)
 static void exhaust_memory(void)
 {
     const struct rlimit none = {1, 1};
+    void *volatile block; /* a compiler may leave out what nobody uses */
 
     CHECK(setrlimit(RLIMIT_AS, &none) == 0);
-    for (size_t bytes = 1 << 20; bytes >= 16;)
-        if (!malloc(bytes))
+    for (size_t bytes = 1 << 20; bytes >= 16;) {
+        block = malloc(bytes);
+        if (!block)
             bytes /= 2;
+    }
 }
 
 /* What scripts call. */

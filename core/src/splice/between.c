@@ -22,11 +22,21 @@ typedef struct question {
 
 /* ---- By a walk --------------------------------------------------------------------------------*/
 
-/* Walk LIMIT frames.  Whether they get beyond OUTER, on one stack and by unwind data alone. */
+/* Whether the frames up to the first beyond OUTER were found by unwind data alone. */
+static bool is_exact(const ss_unwind *unwind, uintptr_t outer)
+{
+    const stacksplice_native_frame *frame = unwind->frames;
+
+    while (!(frame->flags & STACKSPLICE_NATIVE_INFERRED) && frame->sp <= outer)
+        frame++; /* ends, as the last frame is beyond OUTER */
+    return !(frame->flags & STACKSPLICE_NATIVE_INFERRED);
+}
+
+/* Walk LIMIT frames.  Whether they get beyond OUTER, on one stack and as far by unwind data alone. */
 static bool walk_beyond(ss_unwind *unwind, const void *above, uint32_t limit, uintptr_t outer)
 {
-    return ss_unwind_walk(unwind, above, limit) && !unwind->inferred && unwind->stack_count == 1 &&
-           unwind->count && unwind->frames[unwind->count - 1].sp > outer;
+    return ss_unwind_walk(unwind, above, limit) && unwind->stack_count == 1 && unwind->count &&
+           unwind->frames[unwind->count - 1].sp > outer && is_exact(unwind, outer);
 }
 
 /* Store the frames between; *FIRST is the number of the innermost. */
