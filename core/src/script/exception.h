@@ -83,4 +83,7 @@ extern const IScriptExceptionVtbl ss_exception_script_methods;
 /* interfaces.c: make X answer COM's calls. */
 void ss_exception_set_interfaces(stacksplice_exception *x);
 
+/* ties.c: the interface IID of OBJECT, with a reference; NULL if it has none, or if OBJECT is NULL. */
+void *ss_query(void *object, REFIID iid);
+
 #endif

@@ -199,19 +199,11 @@ int stacksplice_thrown_has_error(const void *object)
     return find(object) != NULL;
 }
 
-static void *query(void *error, REFIID iid)
-{
-    IUnknown *unknown = error;
-    void *out = NULL;
-
-    return unknown && SUCCEEDED(unknown->lpVtbl->QueryInterface(unknown, iid, &out)) ? out : NULL;
-}
-
 stacksplice_hresult stacksplice_thrown_leave(void *object, const stacksplice_cpp_library *functions,
                                              stacksplice_hresult *hr)
 {
     thrown *t = find(object);
-    IRestrictedErrorInfo *info = t ? query(t->ties.error, &IID_IRestrictedErrorInfo) : NULL;
+    IRestrictedErrorInfo *info = t ? ss_query(t->ties.error, &IID_IRestrictedErrorInfo) : NULL;
     HRESULT result;
 
     if (!info)
@@ -229,7 +221,7 @@ stacksplice_hresult stacksplice_thrown_leave(void *object, const stacksplice_cpp
 void *stacksplice_thrown_object(IRestrictedErrorInfo *error,
                                 const stacksplice_cpp_library *functions)
 {
-    ILanguageExceptionErrorInfo *info = query(error, &IID_ILanguageExceptionErrorInfo);
+    ILanguageExceptionErrorInfo *info = ss_query(error, &IID_ILanguageExceptionErrorInfo);
     const library *l = find_library(functions);
     IUnknown *exception = NULL;
     const thrown *t;

@@ -48,10 +48,9 @@ void stacksplice_ties_drop(stacksplice_ties *ties)
 
 /* ---- Leaving ---------------------------------------------------------------------------------*/
 
-/* The interface IID of ERROR, with a reference, or NULL. */
-static void *query(void *error, REFIID iid)
+void *ss_query(void *object, REFIID iid)
 {
-    IUnknown *unknown = error;
+    IUnknown *unknown = object;
     void *out = NULL;
 
     if (!unknown || FAILED(unknown->lpVtbl->QueryInterface(unknown, iid, &out)))
@@ -73,7 +72,7 @@ static HRESULT originate(stacksplice_ties *ties, IScriptErrorInfo **error)
     /* Makes X drop its value again even if no error comes to hold X. */
     unknown->lpVtbl->AddRef(unknown);
     hr = stacksplice_originate(x->hresult, x->message, x->message_length, unknown, &info);
-    *error = query(info, &stacksplice_IID_IScriptErrorInfo);
+    *error = ss_query(info, &stacksplice_IID_IScriptErrorInfo);
     if (info)
         info->lpVtbl->Release(info);
     if (*error)
@@ -86,7 +85,7 @@ static HRESULT originate(stacksplice_ties *ties, IScriptErrorInfo **error)
 
 static void put_back(IScriptErrorInfo *error)
 {
-    IRestrictedErrorInfo *info = query(error, &IID_IRestrictedErrorInfo);
+    IRestrictedErrorInfo *info = ss_query(error, &IID_IRestrictedErrorInfo);
 
     (void)SetRestrictedErrorInfo(info);
     if (info)
@@ -161,7 +160,7 @@ static stacksplice_exception *carried(const stacksplice_owner *owner,
 
 stacksplice_exception *stacksplice_own_exception(const stacksplice_owner *owner, IUnknown *error)
 {
-    ILanguageExceptionErrorInfo2 *info = query(error, &IID_ILanguageExceptionErrorInfo2);
+    ILanguageExceptionErrorInfo2 *info = ss_query(error, &IID_ILanguageExceptionErrorInfo2);
     ILanguageExceptionErrorInfo2 *node = NULL;
     stacksplice_exception *x = info ? carried(owner, info) : NULL;
 

@@ -16,7 +16,6 @@
 
 #include <cstring>
 #include <cxxabi.h>
-#include <dlfcn.h>
 #include <exception>
 #include <unwind.h>
 
@@ -54,6 +53,21 @@ inline const void *function_at(std::uintptr_t address) noexcept
     return _Unwind_FindEnclosingFunction(reinterpret_cast<void *>(address - 1));
 }
 
+struct throw_name {
+    bool found = false, again = false;
+};
+
+inline int look_at_name(const stacksplice_frame *frame, void *data) noexcept
+{
+    const char *const name = frame->function ? frame->function : "";
+    auto &look = *static_cast<throw_name *>(data);
+
+    look.again = std::strcmp(name, "__cxa_rethrow") == 0 ||
+                 std::strncmp(name, "std::rethrow_exception", 22) == 0;
+    look.found = look.again || std::strcmp(name, "__cxa_throw") == 0;
+    return look.found;
+}
+
 // How many of the innermost frames belong to the C++ library's throw.  *AGAIN: it threw an
 // exception again whose first throw is long unwound.
 inline std::uint32_t frames_of_throw(const std::uintptr_t *frames, std::uint32_t count,
@@ -71,15 +85,13 @@ inline std::uint32_t frames_of_throw(const std::uintptr_t *frames, std::uint32_t
         if (*again || function == first)
             return i + 1;
     }
-    /* The address sanitizer has functions of these names before the library's. */
+    // The address sanitizer puts functions of its own before the library's: these by their names.
     for (std::uint32_t i = 0; i < count && i < throw_frames; i++) {
-        Dl_info info;
+        throw_name name;
 
-        if (!dladdr(function_at(frames[i]), &info) || !info.dli_sname)
-            continue;
-        *again = !std::strcmp(info.dli_sname, "__cxa_rethrow") ||
-                 std::strstr(info.dli_sname, "rethrow_exception");
-        if (*again || !std::strcmp(info.dli_sname, "__cxa_throw"))
+        (void)stacksplice_resolve(frames[i], look_at_name, &name);
+        *again = name.again;
+        if (name.found)
             return i + 1;
     }
     return 0;
