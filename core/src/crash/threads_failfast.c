@@ -1,6 +1,7 @@
 #include "crash/threads.h"
 
 #include "base/thread.h"
+#include "base/valgrind.h"
 #include "crash/context.h"
 #include "crash/crash.h"
 #include "crash/deadline_table.h"
@@ -160,7 +161,8 @@ static bool waits_for_signals(const char *digits)
            number_before(text, ' ') == SYS_rt_sigtimedwait;
 }
 
-/* The signals that the thread blocks, signal 1 in the lowest bit. */
+/* The signals that the thread blocks, signal 1 in the lowest bit.  None under valgrind: the kernel tells
+   the masks of its threads, which block everything, and only valgrind knows the program's. */
 static uint64_t blocked_signals(const char *digits)
 {
     static const char before[] = "\nSigBlk:\t"; /* then 16 digits */
@@ -168,6 +170,8 @@ static uint64_t blocked_signals(const char *digits)
     const char *mask;
     uint64_t signals = 0;
 
+    if (ss_valgrind_ask(SS_VALGRIND_RUNS, NULL, 0, 0))
+        return 0;
     (void)read_file(digits, "/status", text, sizeof text);
     if (strstr(text, "\nState:\tZ"))
         return ALL_SIGNALS; /* it ended before others */

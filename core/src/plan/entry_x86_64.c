@@ -1,28 +1,15 @@
+#include "base/valgrind.h"
 #include "plan/plan.h"
 
 bool ss_plan_is_possible; /* (RO) */
 
-/*
- * Whether memcheck runs this process.  It would report the comparisons: a word of another stack may
- * lie where this one has a variable that was never set.  Valgrind takes the instructions for a
- * request to the tool; a processor turns rdi once around.  CHECK_MEM_IS_DEFINED of a defined word
- * gives 0, and any other tool leaves rdx as it is.
- */
+/* Memcheck would report the comparisons: a word of another stack may lie where this one has a variable
+   that was never set. */
 static bool is_under_memcheck(void)
 {
     static const uintptr_t word;
-    const volatile uintptr_t request[6] = {0x4d430005 /* "MC" 5 */, (uintptr_t)&word, sizeof word};
-    uintptr_t answer = 1;
 
-    __asm__ volatile("rolq $3, %%rdi\n\t"
-                     "rolq $13, %%rdi\n\t"
-                     "rolq $61, %%rdi\n\t"
-                     "rolq $51, %%rdi\n\t"
-                     "xchgq %%rbx, %%rbx"
-                     : "+d"(answer)
-                     : "a"(request)
-                     : "cc", "memory");
-    return !answer;
+    return ss_valgrind_ask(SS_VALGRIND_DEFINED, &word, sizeof word, 1) == 0;
 }
 
 static __attribute__((constructor)) void begin(void)

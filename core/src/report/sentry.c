@@ -112,8 +112,9 @@ static void collect(event *v, ss_subject error)
 
 /* ---- Mechanisms ------------------------------------------------------------------------------*/
 
-/* The name of the attribute of its parent in which the error was. */
-static void emit_source(ss_emit *e, const listed *l)
+/* The name of the attribute of its parent in which the error was.
+   Noinline: the line is off the stack again when the nodes are emitted. */
+static SS_NOINLINE void emit_source(ss_emit *e, const listed *l)
 {
     ss_line line = {.length = 0};
     ss_writer w;
