@@ -6,7 +6,6 @@
 #include <Python.h>
 
 #include <pthread.h>
-#include <stacksplice/deadline.h>
 #include <stacksplice/python.h>
 #include <stdlib.h>
 
@@ -283,53 +282,8 @@ static PyObject *refused_memory(PyObject *self, PyObject *unused)
     return PyLong_FromUnsignedLong(refused);
 }
 
-/* What a host in C does: call(callable, milliseconds, name) in a deadline. */
-static PyObject *call_within(PyObject *self, PyObject *arguments)
-{
-    const uint32_t quiet = STACKSPLICE_DEADLINE_NO_TEXT | STACKSPLICE_DEADLINE_NO_FILE;
-    PyObject *callable, *deadline, *result;
-    unsigned milliseconds;
-    const char *name;
-
-    if (!PyArg_ParseTuple(arguments, "OIz", &callable, &milliseconds, &name))
-        return NULL;
-    deadline = stacksplice_python_deadline_begin(milliseconds, quiet, name);
-    result = deadline ? PyObject_CallNoArgs(callable) : NULL;
-    stacksplice_python_deadline_end(deadline);
-    return result;
-}
-
-static void *run_within(void *arguments)
-{
-    PyGILState_STATE held = PyGILState_Ensure();
-    PyObject *result = call_within(NULL, arguments);
-    stacksplice_python_pending pending = {NULL, NULL, NULL};
-
-    if (!result)
-        stacksplice_python_save(&pending);
-    Py_XDECREF(pending.type);
-    Py_XDECREF(pending.traceback);
-    PyGILState_Release(held);
-    return result ? result : pending.value;
-}
-
-/* The same in a thread that has no frame of Python; an exception is returned. */
-static PyObject *call_within_elsewhere(PyObject *self, PyObject *arguments)
-{
-    pthread_t thread;
-    void *result = NULL;
-
-    Py_BEGIN_ALLOW_THREADS;
-    if (pthread_create(&thread, NULL, run_within, arguments) == 0)
-        (void)pthread_join(thread, &result);
-    Py_END_ALLOW_THREADS;
-    return result;
-}
-
 static PyMethodDef methods[] = {
     {"call", call, METH_VARARGS, NULL},
-    {"call_within", call_within, METH_VARARGS, NULL},
-    {"call_within_elsewhere", call_within_elsewhere, METH_VARARGS, NULL},
     {"call_plain", call_plain, METH_O, NULL},
     {"drop_elsewhere", drop_elsewhere, METH_O, NULL},
     {"originate", originate, METH_O, NULL},

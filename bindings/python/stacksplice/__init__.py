@@ -39,7 +39,6 @@ except ImportError as _exc:
     raise _reason from _exc
 
 from ._stacksplice import (
-    DeadlineExceeded,
     HResultError,
     __version__,
     capture,
@@ -111,7 +110,6 @@ else:
 
 
 __all__ = [
-    "DeadlineExceeded",
     "ErrorInfo",
     "Frame",
     "HResultError",

@@ -61,8 +61,6 @@ typedef struct stacksplice_python_api {
     stacksplice_hresult (*exception)(PyObject *exc, IUnknown **out);
     PyObject *(*object)(IUnknown *language_exception);
     stacksplice_hresult (*unhandled)(int *exit_status);
-    PyObject *(*deadline_begin)(uint32_t milliseconds, uint32_t flags, const char *name);
-    void (*deadline_end)(PyObject *deadline);
 } stacksplice_python_api;
 
 /* One variable per binary, however many translation units include this header. */
@@ -372,53 +370,6 @@ STACKSPLICE_PYTHON_INLINE stacksplice_hresult stacksplice_python_unhandled(int *
         hr = stacksplice_python_table->unhandled(exit_status);
     STACKSPLICE_PYTHON_STAY();
     return hr;
-}
-
-/*
- * Begin a deadline of what the calling thread runs until stacksplice_python_deadline_end, as
- * `with stacksplice.deadline(..., interrupt=True)` does: if that is not done after MILLISECONDS,
- * the stacks of all threads are reported, and stacksplice.DeadlineExceeded is raised in the next
- * bytecode that runs.  NAME says in both what is late, and may be NULL.  FLAGS, of
- * stacksplice/deadline.h, leave out the text or the file of the report.
- *
- *     PyObject *deadline = stacksplice_python_deadline_begin(5000, 0, "pricing");
- *     PyObject *result = deadline ? PyObject_CallOneArg(price, order) : NULL;
- *     stacksplice_python_deadline_end(deadline);
- *     if (!result)
- *         return stacksplice_python_originate();
- *
- * A host that was not called by Python must keep the thread state meanwhile, that is, not release
- * the PyGILState_Ensure around both.  Code in C that hangs below the script is reported, but not
- * interrupted until it returns to Python.
- *
- * NULL with an exception: ImportError if the package cannot be imported, and then the thread's
- * error has the reason; ValueError if FLAGS has unknown ones; MemoryError; RuntimeError.  Without
- * an interpreter it is NULL.
- * [own: new reference, for the end | gil: held | alloc: yes | signal: no]
- */
-STACKSPLICE_PYTHON_INLINE PyObject *stacksplice_python_deadline_begin(uint32_t milliseconds,
-                                                                      uint32_t flags,
-                                                                      const char *name)
-{
-    const stacksplice_hresult hr = stacksplice_python_import();
-
-    if (hr >= 0)
-        return stacksplice_python_table->deadline_begin(milliseconds, flags, name);
-    if (hr != STACKSPLICE_PYTHON_NOT_IMPORTED)
-        PyErr_Format(PyExc_ImportError, "the package stacksplice cannot be used, HRESULT 0x%08x",
-                     (unsigned)hr);
-    return NULL;
-}
-
-/*
- * End it and release DEADLINE, which may be NULL: no exception of it comes any more.  One that is
- * pending stays.
- * [own: takes deadline | gil: held, may release it for a moment | alloc: no | signal: no]
- */
-STACKSPLICE_PYTHON_INLINE void stacksplice_python_deadline_end(PyObject *deadline)
-{
-    if (deadline)
-        stacksplice_python_table->deadline_end(deadline);
 }
 
 #ifdef __cplusplus

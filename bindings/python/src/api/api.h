@@ -55,9 +55,8 @@ PyObject *sspy_install_crash_handler(PyObject *module, PyObject *others_first);
 PyObject *sspy_remove_crash_handler(PyObject *module, PyObject *unused);
 PyObject *sspy_crash_thread(PyObject *module, PyObject *unused);
 
-/* deadline.c, strike.c */
+/* deadline.c */
 int sspy_add_deadline_type(PyObject *module);
-int sspy_add_deadline_exceeded(PyObject *module);
 
 /* frame_table.c: frames as values of Python */
 PyObject *sspy_tuple_of(const uintptr_t *frames, uint32_t count);

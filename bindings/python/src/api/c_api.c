@@ -4,7 +4,6 @@
  * call.
  */
 #include "api/api.h"
-#include "api/deadline.h"
 
 #define CAPSULE_NAME "stacksplice._stacksplice._C_API"
 #define BUILTIN_CAPSULE_NAME "_stacksplice._C_API"
@@ -132,15 +131,6 @@ static HRESULT api_unhandled(int *exit_status)
     return hr;
 }
 
-static PyObject *api_deadline_begin(uint32_t milliseconds, uint32_t flags, const char *name)
-{
-    PyObject *module = state_imported() ? import_module() : NULL;
-    PyObject *deadline = module ? sspy_deadline_begin(module, milliseconds, flags, name) : NULL;
-
-    Py_XDECREF(module);
-    return deadline;
-}
-
 static const stacksplice_python_api api = {
     .size = sizeof api,
     .version = STACKSPLICE_PYTHON_API_VERSION,
@@ -149,8 +139,6 @@ static const stacksplice_python_api api = {
     .exception = api_exception,
     .object = api_object,
     .unhandled = api_unhandled,
-    .deadline_begin = api_deadline_begin,
-    .deadline_end = sspy_deadline_end,
 };
 
 int sspy_add_c_api(PyObject *module)

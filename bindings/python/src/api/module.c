@@ -73,8 +73,7 @@ static int module_exec(PyObject *module)
     if (PyModule_AddStringConstant(module, "__version__", STACKSPLICE_PYTHON_VERSION) ||
         PyModule_AddStringConstant(module, "_AWAITED", SSPY_AWAITED) || add_types(module, state) ||
         sspy_hresult_error_init(module, state) || sspy_add_deadline_type(module) ||
-        sspy_add_deadline_exceeded(module) || sspy_add_unwound(module) ||
-        PyModule_AddFunctions(module, sspy_error_functions) ||
+        sspy_add_unwound(module) || PyModule_AddFunctions(module, sspy_error_functions) ||
         PyModule_AddFunctions(module, sspy_lua_functions) ||
         PyModule_AddFunctions(module, sspy_winrt_functions) || sspy_add_c_api(module) ||
         sspy_layout_check())

@@ -110,17 +110,6 @@ static inline PyThreadState *sspy_current_thread_state(void)
 #endif
 }
 
-/* Whether THREAD, which was found in the list, has been made.  3.11 lists it first, while the maker
-   need not hold the lock. */
-static inline bool sspy_is_made(PyThreadState *thread)
-{
-#if PY_VERSION_HEX >= 0x030C0000
-    return thread != NULL;
-#else
-    return *(_PyCFrame *volatile *)&thread->cframe != NULL;
-#endif
-}
-
 /* From 3.12 on that thread state is thread-local: if it is not NULL, this thread holds its lock. */
 #define SSPY_CURRENT_IS_THREAD_LOCAL (PY_VERSION_HEX >= 0x030C0000)
 

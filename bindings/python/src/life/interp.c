@@ -28,10 +28,11 @@ static PyObject *let_go_at_exit(PyObject *self, PyObject *unused)
 
 static PyMethodDef let_go_def = {"let_go", let_go_at_exit, METH_NOARGS, NULL};
 
-int sspy_at_exit(PyMethodDef *definition)
+/* -1 with an exception. */
+static int let_go_when_it_ends(void)
 {
     PyObject *module = PyImport_ImportModule("atexit");
-    PyObject *function = module ? PyCFunction_New(definition, NULL) : NULL;
+    PyObject *function = module ? PyCFunction_New(&let_go_def, NULL) : NULL;
     PyObject *result = function ? PyObject_CallMethod(module, "register", "O", function) : NULL;
 
     Py_XDECREF(function);
@@ -84,7 +85,7 @@ static sspy_interp *record_new(PyObject *dict)
         return NULL;
     if (interp->state == PyInterpreterState_Main())
         atomic_store(&main_record, interp);
-    if (sspy_at_exit(&let_go_def))
+    if (let_go_when_it_ends())
         PyErr_Clear(); /* the end of the record drops the exceptions */
     return interp;
 }

@@ -31,17 +31,7 @@ typedef struct sspy_interp {
     sspy_state *module_state;  /* (GIL) borrowed, NULL at its end */
     PyObject *ties_key;        /* (RO) counted, NULL at its end */
     int64_t id;                /* (RO) */
-    struct sspy_block *blocks; /* (GIL) that deadlines interrupt, the last first */
-    bool ends_blocks;          /* (GIL) at exit */
-    /* Of the thread that raises the exceptions of late blocks (api/strike.c). */
-    atomic_bool strikes_no_more; /* (ATOMIC) set with the lock held: atexit functions have run */
-    atomic_bool has_mark;        /* (ATOMIC) an exception may have left its mark: clear_mark */
-    atomic_int striker;          /* (ATOMIC) the process in which the thread runs, 0: it does not */
-    _Atomic uint64_t late;       /* (ATOMIC) how many blocks are late, and in which process */
 } sspy_interp;
-
-/* Call FUNCTION, without arguments, when the current interpreter ends; -1 with an exception. */
-int sspy_at_exit(PyMethodDef *function);
 
 /* Whether there is an interpreter to work with, even one that is being finalized. */
 bool sspy_interp_lives(void);

@@ -1,4 +1,4 @@
-"""deadline: a report of every thread when a block is not done in time, and an exception to end it."""
+"""deadline: a report of every thread when a block is not done in time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_NO_REPORT = 3  # STACKSPLICE_DEADLINE_NO_TEXT, STACKSPLICE_DEADLINE_NO_FILE
 _MOST = 0xFFFFFFFF  # milliseconds
 _SUSPENDED = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 
@@ -38,34 +37,21 @@ class deadline(_stacksplice._Deadline):
     """``with deadline(5):`` reports the stacks of all threads if the block is not done in 5 seconds.
 
     The report goes to stderr and to a file, the late thread first, and the program goes on.  NAME
-    says in it what is late.  With INTERRUPT, DeadlineExceeded is then raised in the block, in the
-    next bytecode that runs there: a call of C code that blocks is not interrupted until it returns.
-    A block that catches it and goes on gets it again each second.  With REPORT false nothing is
-    written.
+    says in it what is late.
 
     Blocks nest, in any threads.  Before a function, ``@deadline(5)`` stands for a block around it.
     """
 
     __slots__ = ("_arguments",)
 
-    def __init__(
-        self, seconds: float, *, name: str | None = None, interrupt: bool = False, report: bool = True
-    ) -> None:
-        if not interrupt and not report:
-            raise ValueError("report can only be false if interrupt is true")
-        self._arguments = (seconds, name, interrupt, report)
-        super().__init__(
-            _milliseconds(seconds),
-            0 if report else _NO_REPORT,
-            _checked_name(name),
-            _stacksplice.DeadlineExceeded if interrupt else None,
-            f"{name or 'this block'} has not ended within {seconds:g} s",
-        )
+    def __init__(self, seconds: float, *, name: str | None = None) -> None:
+        self._arguments = (seconds, name)
+        super().__init__(_milliseconds(seconds), _checked_name(name))
 
     def __call__(self, function: _Function, /) -> _Function:
         from functools import wraps
 
-        seconds, name, interrupt, report = self._arguments
+        seconds, name = self._arguments
         if name is None:
             name = getattr(function, "__qualname__", None)
         if getattr(getattr(function, "__code__", None), "co_flags", 0) & _SUSPENDED:
@@ -73,7 +59,7 @@ class deadline(_stacksplice._Deadline):
 
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            with deadline(seconds, name=name, interrupt=interrupt, report=report):
+            with deadline(seconds, name=name):
                 return function(*args, **kwargs)
 
         return call  # type: ignore[return-value]
