@@ -187,6 +187,29 @@ describe("report", function()
     assert.equal(texts[1], texts[2])
   end)
 
+  it("opens no debug files for an error of Lua alone", function()
+    write("alone.lua", [[
+local stacksplice = require "stacksplice"
+local function fails() error("a text") end
+local function sorts() table.sort({3, 2, 1}, fails) end
+local function shown()
+  for line in io.lines("/proc/self/maps") do
+    if line:find("libdw", 1, true) then return true end
+  end
+  return false
+end
+local _, text = xpcall(sorts, stacksplice.report)
+print(shown(), select(2, text:gsub("alone.lua:%d+: in ", "")))
+local _, _, err = stacksplice.pcall(sorts)
+print(#err:text() > 0 and shown())
+]])
+    local text = run("alone.lua")
+    local alone, frames, with_names = text:match("^(%S+)\t(%d+)\n(%S+)\n$")
+    assert.equal("false", alone, text)
+    assert.truthy(tonumber(frames) >= 2, text)
+    if with_names == "false" then pending("no libdw here: nothing would have been opened") end
+  end)
+
   it("is the report of an error with a cause", function()
     local text = report(function()
       local _, _, err = stacksplice.pcall(error, "the cause")

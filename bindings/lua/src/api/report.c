@@ -9,6 +9,7 @@
 #include "traceback/traceback.h"
 #include "value/error_object.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,20 @@ static int read_frame(const stacksplice_frame *frame, void *data)
     return 0;
 }
 
+/* Whether ADDRESS is of a binary with nothing but the inside of an interpreter and its library: its
+   name would change nothing, and finding it may open debug files of some megabytes. */
+static bool is_inside(uintptr_t address)
+{
+    stacksplice_frame frame = {
+        .size = sizeof frame, .kind = STACKSPLICE_FRAME_NATIVE, .language = "native"};
+    Dl_info info;
+
+    if (stacksplice_is_token(address) || !dladdr((void *)(address - 1), &info))
+        return false;
+    frame.module = info.dli_fname;
+    return stacksplice_frame_role(&frame) != STACKSPLICE_ROLE_OWN;
+}
+
 /* Whether the stack of ERROR has more than Lua's traceback shows; true when it cannot be read. */
 static bool has_more_frames(IUnknown *error)
 {
@@ -56,8 +71,11 @@ static bool has_more_frames(IUnknown *error)
 
     if (frames && FAILED(stacksplice_error_stack(error, max, frames, &count)))
         now.more = true;
+    while (count && !stacksplice_is_token(frames[count - 1]))
+        count--; /* no frame of a script is outside of these */
     for (uint32_t i = 0; i < count && !now.more; i++)
-        (void)stacksplice_resolve(frames[i], read_frame, &now);
+        if (!is_inside(frames[i]))
+            (void)stacksplice_resolve(frames[i], read_frame, &now);
     free(frames);
     return now.more;
 }
