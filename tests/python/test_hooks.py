@@ -29,9 +29,12 @@ def test_excepthook(child):
 
 
 def test_excepthook_for_other_exceptions(child):
-    plain = child(PROLOGUE + "\nfails()\n", status=1)
-    hooked = child(PROLOGUE + "stacksplice.install()\nfails()\n", status=1)
+    """Finding that they have no more to show opens no debug files."""
+    opened = "import atexit\natexit.register(lambda: print('libdw' in open('/proc/self/maps').read()))\n"
+    plain = child(PROLOGUE + opened + "\nfails()\n", status=1)
+    hooked = child(PROLOGUE + opened + "stacksplice.install()\nfails()\n", status=1)
     assert hooked.stderr == plain.stderr
+    assert hooked.stdout == "False\n"
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,14 @@ static int look(const stacksplice_frame *frame, void *data)
 static bool passes_foreign(sspy_state *state, sspy_elements stack, uint32_t *at)
 {
     segment s = {false, false};
+    uint32_t i = *at;
 
-    while (*at < stack.count && !sspy_is_frame_of(state, stack.frames[*at])) {
-        uintptr_t element = stack.frames[(*at)++];
+    while (*at < stack.count && !sspy_is_frame_of(state, stack.frames[*at]))
+        ++*at;
+    if (*at == stack.count)
+        return false; /* names of what is outside of Python may need debug files */
+    for (; i < *at; i++) {
+        uintptr_t element = stack.frames[i];
 
         if (!stacksplice_is_token(element)) {
             if (!sspy_is_foreign_code(element))
@@ -42,7 +47,7 @@ static bool passes_foreign(sspy_state *state, sspy_elements stack, uint32_t *at)
         }
         (void)stacksplice_resolve(element, look, &s);
     }
-    return s.foreign && s.shown && *at < stack.count;
+    return s.foreign && s.shown;
 }
 
 static bool is_left(PyTracebackObject *head)
