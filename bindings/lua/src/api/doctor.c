@@ -2,7 +2,6 @@
 #include "api/api.h"
 #include "cross/cross.h"
 #include "traceback/traceback.h"
-#include "value/gather.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -12,47 +11,6 @@
 
 #include <lualib.h>
 
-/* The text so far. */
-typedef struct answer {
-    ss_lua_gathered text;
-    int missing;
-} answer;
-
-static void add(answer *to, const char *text)
-{
-    (void)ss_lua_gather(text, strlen(text), &to->text);
-}
-
-/* ---- One finding ------------------------------------------------------------------------------*/
-
-static void begin(answer *to, const char *state, const char *subject)
-{
-    char start[64];
-
-    (void)snprintf(start, sizeof start, "%-9s%s: ", state, subject);
-    add(to, start);
-    to->missing += strcmp(state, "missing") == 0;
-}
-
-/* Another line of the same finding. */
-static void go_on(answer *to, const char *text)
-{
-    add(to, "\n         ");
-    add(to, text);
-}
-
-static void say(answer *to, const char *state, const char *subject, const char *text,
-                const char *advice)
-{
-    begin(to, state, subject);
-    add(to, text);
-    if (advice) {
-        go_on(to, "-> ");
-        add(to, advice);
-    }
-    add(to, "\n");
-}
-
 /* The file that has this address. */
 static const char *file_of(const void *address)
 {
@@ -61,35 +19,25 @@ static const char *file_of(const void *address)
     return dladdr(address, &info) && info.dli_fname ? info.dli_fname : "an unknown file";
 }
 
-/* ---- What is loaded ---------------------------------------------------------------------------*/
-
-static void say_binaries(answer *to)
+static void say_binaries(void)
 {
-    char lua[32];
-
-    (void)snprintf(lua, sizeof lua, "for Lua %d.%d, ", LUA_VERSION_NUM / 100,
-                   LUA_VERSION_NUM % 100);
-    begin(to, "ok", "module");
-    add(to, lua);
-    add(to, file_of(&ss_lua_doctor_function));
-    add(to, "\n");
-    begin(to, "ok", "core");
-    add(to, stacksplice_version());
-    add(to, ", ");
-    add(to, file_of(&stacksplice_version));
-    go_on(to, stacksplice_build());
-    add(to, "\n");
+    (void)printf("ok       module: for Lua %d.%d, %s\n", LUA_VERSION_NUM / 100,
+                 LUA_VERSION_NUM % 100, file_of(&ss_lua_doctor_function));
+    (void)printf("ok       core: %s, %s\n         %s\n", stacksplice_version(),
+                 file_of(&stacksplice_version), stacksplice_build());
 }
 
+/* ---- What is missing --------------------------------------------------------------------------*/
+
 /* What a capture of this moment has. */
-typedef struct sight {
+typedef struct captured {
     bool native, lua;
     const char *native_gap, *lua_gap; /* static texts */
-} sight;
+} captured;
 
 static int look(const stacksplice_frame *frame, void *data)
 {
-    sight *now = data;
+    captured *now = data;
     bool of_lua = strcmp(frame->language, "lua") == 0;
 
     if (frame->kind == STACKSPLICE_FRAME_NATIVE)
@@ -101,44 +49,48 @@ static int look(const stacksplice_frame *frame, void *data)
     return 0;
 }
 
-static sight look_around(lua_State *L, const void *above)
+static captured look_around(lua_State *L, const void *above)
 {
     enum { SEEN = 64 };
     uintptr_t frames[SEEN];
     uint32_t count = ss_lua_capture(L, above, SEEN, frames, NULL);
-    sight now = {false, false, NULL, NULL};
+    captured now = {false, false, NULL, NULL};
 
     for (uint32_t i = 0; i < count; i++)
         (void)stacksplice_resolve(frames[i], look, &now);
     return now;
 }
 
-static void say_frames(answer *to, sight now)
+/* Result: how much is missing. */
+static int say_whether(bool is_there, const char *subject, const char *good, const char *bad,
+                       const char *advice)
 {
-    if (now.lua)
-        say(to, "ok", "Lua frames", "they are read", NULL);
+    if (is_there)
+        (void)printf("ok       %s: %s\n", subject, good);
     else
-        say(to, "missing", "Lua frames", now.lua_gap ? now.lua_gap : "none were found",
-            "call doctor() from a Lua function, with a Lua from 5.3 to 5.5");
-    if (now.native)
-        say(to, "ok", "native frames", "they are read", NULL);
-    else
-        say(to, "missing", "native frames", now.native_gap ? now.native_gap : "none were found",
-            "native frames are read on x86-64 and 64-bit Arm with Linux");
+        (void)printf("missing  %s: %s\n         -> %s\n", subject, bad, advice);
+    return !is_there;
 }
 
-static void say_lines(answer *to)
+static int say_frames(captured now)
+{
+    const char *none = "none were found", *read = "they are read";
+
+    return say_whether(now.lua, "Lua frames", read, now.lua_gap ? now.lua_gap : none,
+                       "call doctor() from a Lua function, with a Lua from 5.3 to 5.5") +
+           say_whether(now.native, "native frames", read, now.native_gap ? now.native_gap : none,
+                       "native frames are read on x86-64 and 64-bit Arm with Linux");
+}
+
+static int say_lines(void)
 {
     const char *reason = stacksplice_lines_missing();
 
-    if (reason)
-        say(to, "missing", "lines of C code", reason,
-            strstr(reason, "without libdw")
-                ? "build the core with libdw: -DSTACKSPLICE_WITH_LIBDW=ON"
-                : "install the package libdw1 (elfutils-libs)");
-    else
-        say(to, "ok", "lines of C code",
-            "shown where the binary has debug information: compile with -g", NULL);
+    return say_whether(!reason, "lines of C code",
+                       "shown where the binary has debug information: compile with -g", reason,
+                       reason && strstr(reason, "without libdw")
+                           ? "build the core with libdw: -DSTACKSPLICE_WITH_LIBDW=ON"
+                           : "install the package libdw1 (elfutils-libs)");
 }
 
 /* ---- What is in place -------------------------------------------------------------------------*/
@@ -166,72 +118,54 @@ static owner owner_of(lua_State *L, const char *library, const char *field, lua_
     return who;
 }
 
-/* What is in the place of Lua's. */
-typedef struct places {
-    owner traceback, wrap, resume;
-    bool uncaught;
-} places;
-
-static places find_places(lua_State *L)
+static void say_place(owner who, const char *subject, const char *good, const char *bad,
+                      const char *advice)
 {
-    return (places){
-        .traceback = owner_of(L, LUA_DBLIBNAME, "traceback", ss_lua_traceback),
-        .wrap = owner_of(L, LUA_COLIBNAME, "wrap", ss_lua_wrap_function),
-        .resume = owner_of(L, LUA_COLIBNAME, "resume", ss_lua_resume_function),
-        .uncaught = ss_lua_serves_standalone(L),
-    };
-}
-
-static void say_place(answer *to, const char *subject, owner who, const char *good, const char *bad)
-{
+    if (who == OTHERS) {
+        bad = "another library replaced it, and that one stays in effect";
+        advice = "load stacksplice before that library";
+    }
     if (who == OURS)
-        say(to, "ok", subject, good, NULL);
-    else if (who == LUAS)
-        say(to, "note", subject, bad, "call stacksplice.install()");
+        (void)printf("ok       %s: %s\n", subject, good);
     else
-        say(to, "note", subject, "another library replaced it, and that one stays in effect",
-            "load stacksplice before that library");
+        (void)printf("note     %s: %s\n         -> %s\n", subject, bad, advice);
 }
 
-static void say_places(answer *to, places ours)
+static void say_places(lua_State *L)
 {
     static const char good[] = "errors keep the frames of a coroutine that failed",
-                      bad[] = "is not replaced: a coroutine that fails loses its frames";
+                      bad[] = "is not replaced: a coroutine that fails loses its frames",
+                      advice[] = "call stacksplice.install()";
 
-    say_place(to, "debug.traceback", ours.traceback, "shows the frames of all languages",
-              "is not replaced: it shows Lua alone");
-    say_place(to, "coroutine.wrap", ours.wrap, good, bad);
-    say_place(to, "coroutine.resume", ours.resume, good, bad);
-    if (ours.uncaught)
-        say(to, "ok", "uncaught errors", "are shown with their reports", NULL);
-    else
-        say(to, "note", "uncaught errors", "are shown as the program that runs Lua does it",
-            "start the script by lua -lstacksplice, or let stacksplice.report handle messages");
+    say_place(owner_of(L, LUA_DBLIBNAME, "traceback", ss_lua_traceback), "debug.traceback",
+              "shows the frames of all languages", "is not replaced: it shows Lua alone", advice);
+    say_place(owner_of(L, LUA_COLIBNAME, "wrap", ss_lua_wrap_function), "coroutine.wrap", good, bad,
+              advice);
+    say_place(owner_of(L, LUA_COLIBNAME, "resume", ss_lua_resume_function), "coroutine.resume",
+              good, bad, advice);
+    say_place(ss_lua_serves_standalone(L) ? OURS : LUAS, "uncaught errors",
+              "are shown with their reports", "are shown as the program that runs Lua does it",
+              "start the script by lua -lstacksplice, or let stacksplice.report handle messages");
 }
 
 /* Result: whether nothing is missing. */
 SS_LUA_OWN int ss_lua_doctor_function(lua_State *L)
 {
     const void *above = SS_LUA_HERE();
-    answer now = {.missing = 0};
-    places ours;
-    sight frames;
-    char end[64];
+    captured now;
+    int missing;
 
     ss_lua_plant_sentinel(L, ss_lua_state_open(L));
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
-    ours = find_places(L);
-    frames = look_around(L, above);
-    /* From here on nothing raises until the text is Lua's. */
-    say_binaries(&now);
-    say_frames(&now, frames);
-    say_lines(&now);
-    say_places(&now, ours);
-    (void)snprintf(end, sizeof end, "\n%d missing: see above\n", now.missing);
-    add(&now, now.missing ? end : "\nnothing is missing\n");
-    ss_lua_push_gathered(L, &now.text);
-    (void)fputs(lua_tostring(L, -1), stdout);
+    now = look_around(L, above);
+    say_binaries();
+    missing = say_frames(now) + say_lines();
+    say_places(L);
+    if (missing)
+        (void)printf("\n%d missing: see above\n", missing);
+    else
+        (void)puts("\nnothing is missing");
     (void)fflush(stdout);
-    lua_pushboolean(L, now.missing == 0);
+    lua_pushboolean(L, missing == 0);
     return 1;
 }
