@@ -10,8 +10,7 @@ description = {
    detailed = [[
 Errors that cross between Lua, C and Python keep the script's own error value, one combined stack
 with the frames of all languages in true order, and the chain of languages that received them.
-`lua -lstacksplice script.lua` (or `stacksplice-lua script.lua`) shows the report of each uncaught
-error. For Lua 5.3, 5.4 and 5.5.]],
+`lua -lstacksplice script.lua` shows the report of each uncaught error. For Lua 5.3, 5.4 and 5.5.]],
    license = "MIT",
    maintainer = "The stacksplice authors",
    labels = {"error", "debug", "traceback", "embedding"}
@@ -31,11 +30,10 @@ build = {
    -- Copied without symbolic links, which LuaRocks cannot deploy.
    install_command = "rm -rf build/luarocks/stage"
       .. " && cmake --install build/luarocks --strip --prefix build/luarocks/stage"
-      .. " && mkdir -p \"$(LIBDIR)\" \"$(LUADIR)\" \"$(BINDIR)\""
+      .. " && mkdir -p \"$(LIBDIR)\" \"$(LUADIR)\""
       .. " && cp -L build/luarocks/stage/lib/lua/*/stacksplice.so"
       .. " build/luarocks/stage/lib/libstacksplice.so.0 \"$(LIBDIR)\""
-      .. " && cp -r build/luarocks/stage/share/lua/*/stacksplice \"$(LUADIR)\""
-      .. " && cp build/luarocks/stage/bin/stacksplice-lua \"$(BINDIR)\"",
+      .. " && cp -r build/luarocks/stage/share/lua/*/stacksplice \"$(LUADIR)\"",
    copy_directories = {"bindings/lua/library"}
 }
 -- The specs that need no other package, with what the build has just made.

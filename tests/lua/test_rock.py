@@ -67,8 +67,8 @@ def test_rock(version: str, tmp_path: Path) -> None:
     script = tmp_path / "fails.lua"
     script.write_text("error({code = 2})")
     failed = subprocess.run(
-        [other / "bin" / "stacksplice-lua", script],
-        env=environment,
+        [lua, "-lstacksplice", script],
+        env=environment | {"LUA_CPATH": f"{other}/lib/lua/{version}/?.so;;"},
         text=True,
         capture_output=True,
     )

@@ -42,30 +42,22 @@ def test_run_of_a_text_or_a_module():
     assert "not allowed with" in command("run", "-m", "-c", "x", status=2).stderr
 
 
-def test_run_of_a_lua_script_calls_the_runner(tmp_path):
-    runner = tmp_path / "stacksplice-lua"
-    runner.write_text('#!/bin/sh\necho "$@"\nread line\necho "$line"\nexit 5\n')
-    runner.chmod(0o755)
-    (tmp_path / "x.lua").touch()
-    options = {"env": environment(PATH=f"{tmp_path}:{os.environ['PATH']}"), "cwd": tmp_path}
-    done = command("run", "x.lua", "-m", "b c", status=5, input="typed\n", **options)
-    assert done.stdout == "x.lua -m b c\ntyped\n"
-    done = command("run", "missing.lua", status=2, **options)
-    assert done.stderr == "stacksplice: cannot read missing.lua: No such file or directory\n"
-
-
-def test_run_of_a_lua_script_without_a_runner(tmp_path):
+def test_run_of_a_lua_script(tmp_path):
     lua = shutil.which("lua5.4")
     build = os.environ.get("STACKSPLICE_BUILD_DIR")
     if lua is None or build is None or not list(pathlib.Path(build, "lua/5.4").glob("stacksplice.so")):
         pytest.skip("needs lua5.4 and the module for it in STACKSPLICE_BUILD_DIR")
     (tmp_path / "lua5.4").symlink_to(lua)
     script = tmp_path / "x.lua"
-    script.write_text("print(..., package.loaded.stacksplice ~= nil)\nerror('from Lua')\n")
+    done = command("run", str(script), status=2)
+    assert done.stderr == f"stacksplice: cannot read {script}: No such file or directory\n"
+    script.write_text("print(package.loaded.stacksplice ~= nil, io.read(), ...)\nos.exit(5)\n")
     path = f"{build}/lua/5.4/?.so"
     env = environment(PATH=str(tmp_path), LUA_CPATH=path, LUA_CPATH_5_4=path)
-    done = command("run", str(script), "a", status=1, env=env)
-    assert done.stdout == "a\ttrue\n" and "from Lua" in done.stderr
+    done = command("run", str(script), "-m", "b c", status=5, env=env, input="typed\n")
+    assert done.stdout == "true\ttyped\t-m\tb c\n"
+    script.write_text("error('from Lua')\n")
+    assert "from Lua" in command("run", str(script), status=1, env=env).stderr
     script.write_text("os.execute('kill -SEGV $PPID')\n")
     env["STACKSPLICE_REPORT_DIR"] = ""
     done = command("run", "--crash", str(script), status=-11, env=env)

@@ -14,7 +14,7 @@ _ABOUT = """\
 Run a script, a module or a text as Python does, with install(): an uncaught
 error that crossed a border is shown with the frames of all languages.  Python
 starts anew with its own options.  A script whose name ends in .lua is run by
-stacksplice-lua, or by a Lua that finds the module stacksplice.
+a Lua that finds the module stacksplice.
 """
 _USAGE = """\
 python -m stacksplice run [-h] [--crash] [--locals] script.py|script.lua [argument ...]

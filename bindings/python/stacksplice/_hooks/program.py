@@ -108,9 +108,6 @@ def _lua_command() -> list[str] | None:
     import shutil
     import subprocess
 
-    runner = shutil.which("stacksplice-lua")
-    if runner:
-        return [runner]
     for name in _LUAS:
         lua = shutil.which(name)
         if lua:
@@ -129,8 +126,8 @@ def _run_lua(path: str, arguments: Sequence[str], wanted: Sequence[str]) -> int:
     command = _lua_command()
     if command is None:
         return fail(
-            f"cannot run {path}: PATH has neither stacksplice-lua nor a Lua ({', '.join(_LUAS)}) that finds "
-            "the module stacksplice; install it with luarocks, or name its folder in LUA_CPATH"
+            f"cannot run {path}: PATH has no Lua ({', '.join(_LUAS)}) that finds the "
+            "module stacksplice; install it with luarocks, or name its folder in LUA_CPATH"
         )
     if wanted:
         options = [f"{name} = true" for name in wanted]
