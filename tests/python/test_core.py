@@ -297,6 +297,7 @@ def damage(core: Path, tmp_path: Path, seed: int, *arguments: str) -> None:
     assert inspected(path, *arguments) == inspected(core, *arguments)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_damaged_files(copied, tmp_path, seed):
     damage(copied[0], tmp_path, seed)

@@ -206,6 +206,7 @@ def test_lua(root, lua_core):
     assert kinds.startswith("sss") and kinds.count("sn") == 4, kinds
 
 
+@pytest.mark.long
 def test_damaged_files(root, lua_core, tmp_path):
     damage(lua_core, tmp_path, 0, "--root", str(root))
 

@@ -186,6 +186,7 @@ def places_of(data: bytes) -> list[int]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_damaged_errors(crashed, tmp_path, seed):
     data = crashed.read_bytes()

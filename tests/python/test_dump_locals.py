@@ -229,6 +229,7 @@ many()
 """
 
 
+@pytest.mark.long
 def test_large_values_are_bounded():
     with resting(sys.executable, "-c", LARGE) as process:
         raw = subprocess.run([PROGRAM, "--pid", str(process), "--locals"], capture_output=True).stdout

@@ -200,6 +200,7 @@ many()
 """
 
 
+@pytest.mark.long
 def test_large_values_are_bounded(resting):
     (lua, *_) = luas()
     child = start(*lua, "-e", LARGE.replace("DEPTH", "50"))

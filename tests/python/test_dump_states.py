@@ -283,6 +283,7 @@ def offset_of(data: bytes, address: int) -> int:
     raise AssertionError("not in the core file")
 
 
+@pytest.mark.long
 def test_damaged_objects_of_threads(tmp_path):
     """Each word of what leads to a name is garbage once: no crash, and no hang."""
     child = start("-c", OBJECTS)

@@ -78,6 +78,7 @@ def test_first_use_without_the_package_says_what_to_do(first_use):
     assert done.stdout.startswith(f'SystemError("the error 0x8000000b cannot be raised. {missing}')
 
 
+@pytest.mark.long
 def test_extension_in_the_inittab(tmp_path):
     rooms = ROOT / "bindings" / "python" / "src"
     program = compile_c(

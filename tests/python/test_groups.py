@@ -253,6 +253,7 @@ def without_cycles():
     raise ExceptionGroup("outer", [member, ExceptionGroup("inner", [member, cause])])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("collect", [True, False], ids=["gc", "no gc"])
 def test_groups_need_no_more_memory(border, collect):
     def once():

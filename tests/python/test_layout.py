@@ -121,6 +121,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return made
 
 
+@pytest.mark.long
 @pytest.mark.skipif(VERSION > (3, 12), reason="the row is read from the interpreter since 3.13")
 @pytest.mark.parametrize("field", FIELDS)
 def test_wrong_number_in_the_row(child, tmp_path, objects, field):

@@ -167,6 +167,7 @@ def lua_source() -> Path:
     return folders[0] if folders else pytest.skip("there is no source of Lua 5.4")
 
 
+@pytest.mark.long
 @pytest.mark.any_python
 @pytest.mark.parametrize(
     "name, value, reason",

@@ -63,6 +63,7 @@ def growth(tmp_path_factory):
     return measure
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("leave", "where"),
     [(LEAVE + LEAVE_IN_A_THREAD, ()), (LEAVE, ("sub",))],

@@ -250,7 +250,7 @@ def test_a_value_that_runs_code_is_refused(border):
     info = stacksplice.error_info(caught(border.call, with_cause))
     data = info.to_dict()
     inner = {**info.to_dict(), "process": {"id": Value(), "host": "host"}}
-    data["exceptions"] = [inner, *(info.to_dict() for _ in range(1000))]
+    data["exceptions"] = [inner, *[info.to_dict()] * 1000]
     with pytest.raises(TypeError, match="Value is not JSON serializable"):
         ErrorInfo.from_dict(data)
 

@@ -94,6 +94,7 @@ def test_binaries_of_this_process_as_addr2line_reads_them(name):
     compare(truth, 0.05 if truth.is_stripped else 0.85)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("compiler", "flags", "tool"),
     [

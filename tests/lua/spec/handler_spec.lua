@@ -433,9 +433,9 @@ describe("the memory of errors", function()
         stacksplice.peek_error()
         return used()
       end
-      repeat_all(brief and 1 or 5)
-      local before, resident_before = repeat_all(brief and 1 or 5)
-      local after, resident = repeat_all(brief and 1 or 25)
+      repeat_all(brief and 1 or 3)
+      local before, resident_before = repeat_all(brief and 1 or 3)
+      local after, resident = repeat_all(brief and 1 or 10)
       if uninstall then uninstall() end
       assert.is_true(after < before * 1.05 + 64, ("%g KB grew to %g KB"):format(before, after))
       -- Valgrind keeps what was freed.

@@ -115,7 +115,7 @@ describe("traceback", function()
   end)
 
   compares("names functions as debug.traceback does", function()
-    local function f() check() check(nil, 0) check_levels() end
+    local function f() check() check(nil, 0) check("message", 2) end
     local kept = package.loaded._G
     local object = setmetatable({method = f, field = {nested = f}}, {
       __index = function(_, key) f() return key end, __newindex = f, __call = f, __add = f,
