@@ -44,7 +44,8 @@ def ecs(report: dict[str, Any]) -> str:
 def json_line(report: dict[str, Any]) -> str:
     line = ErrorInfo.from_dict(report).to_json()
     assert line.count("\n") == 1 and line.endswith("\n")
-    return lines_of(json.loads(line))
+    assert lines_of(json.loads(line)) == lines_of(report)
+    return lines_of(report)
 
 
 def sentry(report: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from golden_steady import INSTEAD, NATIVE, with_address
@@ -71,7 +72,7 @@ def numbered(number: int) -> dict[str, str]:
 
 
 def deep() -> Report:
-    calls = [script("lua", "walk", 5, "return walk(node.left) + 1")] * 12
+    calls = [script("lua", "walk", 5, "return walk(node.left) + 1")] * 5
     cut = gap("488 frames omitted here: stack longer than the limit")
     stack = [RATE, NATIVE, *calls, cut, *calls, NATIVE, MAIN]
     return report("too deep", stack, type="RecursionError", frames_left_out=488)
@@ -79,17 +80,16 @@ def deep() -> Report:
 
 def nested(levels: int) -> Report:
     """Groups in groups."""
-    if not levels:
-        return report("in the innermost", **numbered(99))
-    members = [nested(levels - 1)]
-    return report(f"level {levels}", [RATE], type="ExceptionGroup", exceptions=members, **numbered(levels))
+    members = [nested(levels - 1)] if levels else []
+    return report(f"level {levels}", [], type="ExceptionGroup", exceptions=members, **numbered(levels))
 
 
 def group() -> Report:
     cause = behind("cause", "no file", stack=[RATE], type="FileNotFoundError", **numbered(5))
-    first = report("bad amount", notes=["order A-1"], transformed=[cause], **numbered(2))
+    first = report("bad amount", [PRICE], notes=["order A-1"], transformed=[cause], **numbered(2))
     second = report("'EUR'", [], type="KeyError", **numbered(3))
-    third = report("the tax", [PRICE], type="ExceptionGroup", exceptions=[second], **numbered(4))
+    inner = report("a rate", [], type="ExceptionGroup", exceptions=[second], **numbered(6))
+    third = report("the tax", [PRICE], type="ExceptionGroup", exceptions=[inner], **numbered(4))
     return report(
         "orders (5 sub-exceptions)",
         type="ExceptionGroup",
@@ -101,15 +101,16 @@ def group() -> Report:
 
 def chain() -> Report:
     causes = [
-        behind("cause", "second", **numbered(2)),
-        behind("context", "third", stack=[PRICE, NATIVE, MAIN], type="string", language="lua", **numbered(3)),
+        behind("cause", "second", stack=[RATE], **numbered(2)),
+        behind("context", "third", stack=[PRICE], type="string", language="lua", **numbered(3)),
         behind("cause", "", stack=[NATIVE], type=None, language="native", **numbered(4)),
     ]
     return report("first", transformed=causes, transformed_left_out=7)
 
 
 def circle() -> Report:
-    return report("one", transformed=[behind("cause", "two", **numbered(2))], transformed_above="context")
+    two = behind("cause", "two", stack=[PRICE], **numbered(2))
+    return report("one", [RATE], transformed=[two], transformed_above="context")
 
 
 def gaps() -> Report:
@@ -140,26 +141,35 @@ def hostile() -> Report:
     return report(text, [frame, NATIVE], type=text, notes=[text, ""], propagation=[received(text, frame)])
 
 
+def empty() -> Report:
+    return report("", [], type=None, language="native", reference=None)
+
+
 def remote() -> Report:
     place = {"id": 4711, "host": "worker-1", "name": "SpawnPoolWorker-1"}
-    first = {"schema": "stacksplice-error/1", **report("in the worker"), "process": place}
-    return report("raised again", remote=first)
+    first = {"schema": "stacksplice-error/1", **report("in the worker", [PRICE]), "process": place}
+    return report("raised again", [RATE], remote=first)
 
 
-EXTREMES = {
-    "deep": deep,
-    "nested groups": lambda: nested(12),
-    "group": group,
-    "chain": chain,
-    "circle": circle,
-    "gaps": gaps,
-    "hostile text": hostile,
-    "huge message": lambda: report("x" * 20_000),
-    "empty": lambda: report("", [], type=None, language="native", reference=None),
-    "of another process": remote,
+TEXTS = ("text", "text, newest last")
+COLOURS = "text, all frames, in colour"
+RECORDS = ("ecs log line", "opentelemetry attributes")
+SENTRY, PAGE = "sentry event", "outline of the page"
+# Each with the forms of which it shows something that the other reports do not.
+EXTREMES: dict[str, tuple[Callable[[], Report], tuple[str, ...]]] = {
+    "deep": (deep, (*TEXTS, PAGE)),
+    "nested groups": (lambda: nested(12), ("text",)),
+    "group": (group, (*TEXTS, COLOURS, SENTRY, PAGE)),
+    "chain": (chain, (*TEXTS, SENTRY, PAGE)),
+    "circle": (circle, (*TEXTS, PAGE)),
+    "gaps": (gaps, (*TEXTS, COLOURS, SENTRY, PAGE)),
+    "hostile text": (hostile, (*TEXTS, COLOURS, *RECORDS, SENTRY, PAGE)),
+    "huge message": (lambda: report("x" * 20_000, []), ("text", SENTRY, PAGE)),
+    "empty": (empty, ("text", COLOURS, *RECORDS, SENTRY, PAGE)),
+    "of another process": (remote, (*TEXTS, PAGE)),
 }
 
 
 def of(name: str) -> Report:
     """The whole report of that NAME."""
-    return {"schema": "stacksplice-error/1", **EXTREMES[name]()}
+    return {"schema": "stacksplice-error/1", **EXTREMES[name][0]()}

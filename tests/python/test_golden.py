@@ -14,19 +14,23 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import golden_reports
 import pytest
 from building import HERE
-from golden_forms import FORMS
+from golden_forms import FORMS, json_line
+from golden_reports import COLOURS, PAGE, SENTRY
 from golden_steady import steady
 
+pytestmark = pytest.mark.any_python
 GOLDEN = HERE / "golden"
 WRITES = os.environ.get("STACKSPLICE_WRITE_EXPECTED") == "1"
 # Of the demo's orders: one for each kind of error, by language and type.
 ORDERS = ("O-25150", "O-25184", "O-25646", "O-25664", "O-25792", "O-26867")
+FORMS_OF_THE_DEMO = ("text", COLOURS, "json", SENTRY, PAGE)
 _MOST_EQUAL = 100  # characters in a row
 
 
@@ -47,10 +51,10 @@ def needs(module: str) -> bool:
         return True
 
 
-def sections(name: str, report: dict[str, Any]) -> dict[str, str]:
-    """REPORT in each format that can be had here."""
-    forms = {form: make for form, (make, modules) in FORMS.items() if not any(map(needs, modules))}
-    return {form: shortened(make(report)).rstrip("\n") for form, make in forms.items()}
+def sections(report: dict[str, Any], forms: Sequence[str]) -> dict[str, str]:
+    """REPORT in those of FORMS that can be had here."""
+    here = [form for form in forms if not any(map(needs, FORMS[form][1]))]
+    return {form: shortened(FORMS[form][0](report)).rstrip("\n") for form in here}
 
 
 def read(path: Path) -> dict[str, str]:
@@ -58,21 +62,23 @@ def read(path: Path) -> dict[str, str]:
     return {form: text.rstrip("\n") for form, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-def compare(name: str, report: dict[str, Any]) -> None:
-    made, path = sections(name, report), file_of(name)
+def compare(name: str, report: dict[str, Any], forms: Sequence[str]) -> None:
+    made, path = sections(report, forms), file_of(name)
     if WRITES:
-        assert made.keys() == FORMS.keys(), "install what all formats need"
+        assert made.keys() == set(forms), "install what all formats need"
         text = "\n".join(f"==== {form} ====\n{text}\n" for form, text in made.items())
         path.write_text(text, encoding="utf-8")
     golden = read(path)
-    assert golden.keys() == FORMS.keys()
+    assert golden.keys() == set(forms)
     for form, text in made.items():
         assert text == golden[form], form
 
 
 @pytest.mark.parametrize("name", golden_reports.EXTREMES)
 def test_extremes(name):
-    compare(name, golden_reports.of(name))
+    report = golden_reports.of(name)
+    compare(name, report, golden_reports.EXTREMES[name][1])
+    json_line(report)
 
 
 @pytest.fixture(scope="module")
@@ -87,14 +93,13 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {record["order"]: record["error"] for record in records}
 
 
-@pytest.mark.any_python
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="the marks below calls are those of Python 3.11")
 @pytest.mark.parametrize("order", ORDERS)
 def test_errors_of_the_demo(demo, order):
     report = demo[order]
     if not any(frame["kind"] == "native" for frame in report["stack"]):
         pytest.skip("native frames cannot be walked here")
-    compare(f"demo {order}", steady(report))
+    compare(f"demo {order}", steady(report), FORMS_OF_THE_DEMO if order == ORDERS[0] else ("text", "json"))
 
 
 def test_each_file_is_of_a_report():
