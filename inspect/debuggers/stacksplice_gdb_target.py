@@ -220,16 +220,14 @@ def _stack():
 # ---- All -----------------------------------------------------------------------------------------
 
 
-def _shown(threads, with_locals):
-    shown = [served.fact("show", number_of(thread)) for thread in threads]
-    return [*_facts(), *shown, *([served.fact("locals")] if with_locals else ())]
+def _inspect(stacks, *options):
+    return served.inspect(_facts(), _read, served.Names(stacks, _by_symbols), *options)
 
 
 def stacks(all_threads, with_locals=False):
     """The document with the stack of the selected thread, or of all."""
     threads = _wanted(all_threads)
-    facts = _shown(threads, with_locals)
-    return served.inspect(facts, _read, served.Names(_stacks(threads), _by_symbols))
+    return _inspect(_stacks(threads), *served.stack_options(all_threads, number_of(threads[0]), with_locals))
 
 
 def scripts(all_threads, with_locals=False):
@@ -237,8 +235,8 @@ def scripts(all_threads, with_locals=False):
 
     Gdb unwinds nothing for it, so that functions which are inlined are missing.
     """
-    facts = [*_shown(_wanted(all_threads), with_locals), served.fact("scripts")]
-    document = served.inspect(facts, _read, served.Names((), _by_symbols))
+    selected = number_of(_wanted(all_threads)[0])
+    document = _inspect((), "--scripts", *served.stack_options(all_threads, selected, with_locals))
     return {thread["thread_id"]: thread["stack"] for thread in document["threads"]}
 
 
@@ -252,11 +250,9 @@ def files():
 
 def errors():
     """The document with the errors of all threads."""
-    facts = [*_facts(), served.fact("errors")]
-    return served.inspect(facts, _read, served.Names((), _by_symbols))
+    return _inspect((), "--errors")
 
 
 def frames(element):
     """What ELEMENT of a captured stack stands for."""
-    facts = [*_facts(), served.fact("token", element)]
-    return served.inspect(facts, _read, served.Names((), _by_symbols))
+    return _inspect((), "--token", element)

@@ -104,7 +104,7 @@ def _is_here(process):
     return is_of_host and process.GetPluginName() != "elf-core" and _is_traced(process)
 
 
-def _facts(process, shown=()):
+def _facts(process):
     """All threads, also those that are not shown: stacks of several can lie in one mapping."""
     target = process.GetTarget()
     own = "/proc/{}/root".format(process.GetProcessID())
@@ -122,8 +122,6 @@ def _facts(process, shown=()):
         yield served.thread_fact(thread.GetThreadID(), thread.GetName(), _registers(thread, registers))
         if is_here:
             yield served.own_fact(process.GetProcessID(), thread.GetThreadID())
-    for thread in shown:
-        yield served.fact("show", thread.GetThreadID())
 
 
 # ---- Names ---------------------------------------------------------------------------------------
@@ -148,8 +146,8 @@ def _stack(thread):
 def stacks(process, all_threads, with_locals):
     """The document with the stack of the selected thread, or of all."""
     threads = _wanted(process, all_threads)
-    wanted = [served.fact("locals")] if with_locals else []
-    document = _inspect(process, [*_facts(process, threads), *wanted], map(_stack, threads))
+    options = served.stack_options(all_threads, threads[0].GetThreadID(), with_locals)
+    document = _inspect(process, _facts(process), map(_stack, threads), *options)
     if not _is_here(process) and not process.GetMemoryRegions().GetSize():
         document["notes"].append(NO_REGIONS)
     return document
@@ -165,7 +163,7 @@ def files(process):
 
 def errors(process):
     """The document with the errors of all threads."""
-    return _inspect(process, [*_facts(process), served.fact("errors")], ())
+    return _inspect(process, _facts(process), (), "--errors")
 
 
 def frames(process, element):
@@ -174,10 +172,10 @@ def frames(process, element):
     value = process.GetTarget().EvaluateExpression(element)
     if value.GetError().Fail():
         raise served.Refused("{!r} has no value: give a number, or an expression".format(element))
-    return _inspect(process, [*facts, served.fact("token", value.GetValueAsSigned() & (1 << 64) - 1)], ())
+    return _inspect(process, facts, (), "--token", value.GetValueAsSigned() & (1 << 64) - 1)
 
 
-def _inspect(process, facts, stacks):
+def _inspect(process, facts, stacks, *options):
     target = process.GetTarget()
 
     def read(address, size):
@@ -189,4 +187,4 @@ def _inspect(process, facts, stacks):
         place = target.ResolveLoadAddress(address)
         return [_row(place.GetFunction().GetName() or place.GetSymbol().GetName(), place.GetLineEntry())]
 
-    return served.inspect(facts, read, served.Names(stacks, by_symbols))
+    return served.inspect(facts, read, served.Names(stacks, by_symbols), *options)

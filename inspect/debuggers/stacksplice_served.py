@@ -151,24 +151,24 @@ def _answers(child, read, name):
     return lines
 
 
-def _started():
+def _started(options):
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     try:
-        return subprocess.Popen([_program(), "--served"], **pipes)
+        return subprocess.Popen([_program(), "--served", *map(str, options)], **pipes)
     except OSError as exc:
         raise Refused("cannot run stacksplice-inspect: " + str(exc.strerror)) from None
 
 
-def inspect(facts, read, name):
-    """The document of stacksplice-inspect about the target that FACTS tell of.
+def inspect(facts, read, name, *options):
+    """The document of stacksplice-inspect with OPTIONS about the target that FACTS tell of.
 
     read(address, size) gives memory, or None; name(address) gives (function, file, line) of each
     function at an address, the innermost inlined one first.
     """
-    lines = []
-    with _started() as child:
+    lines, told = [], "".join([*facts, "go\n"]).encode(errors="surrogateescape")
+    with _started(options) as child:
         try:
-            child.stdin.write("".join([*facts, fact("names"), "go\n"]).encode(errors="surrogateescape"))
+            child.stdin.write(told)
             child.stdin.flush()
             lines = _answers(child, read, name)
         except BrokenPipeError:  # it has ended, and says why
@@ -227,6 +227,11 @@ def errors_of(document):
 def frames_of(frames):
     """What one element of a stack stands for, for people: several lines where functions are inlined."""
     return "".join(frame["text"] + "\n" for frame in frames)
+
+
+def stack_options(all_threads, selected, with_locals):
+    """For the stacks of all threads, or that of the one with the number SELECTED."""
+    return [*(() if all_threads else ("--thread", selected)), *(("--locals",) if with_locals else ())]
 
 
 def options_of(words, known):

@@ -51,7 +51,7 @@ static void write_token(ssi_inspection *i, const ssi_target *target)
 
     if (native)
         i->named = ssi_native_describe(native, &(ssi_native_frame){.address = i->token});
-    if (i->served.names && ssi_frames_add(&frames, &i->named)) {
+    if (i->served.target && ssi_frames_add(&frames, &i->named)) {
         ssi_served_describe(&i->served, &frames);
         ssi_write_frames(frames.items, frames.count);
         free(frames.items);
@@ -102,7 +102,7 @@ static void write_threads(ssi_inspection *i, const ssi_target *target)
     for (size_t at = 0; at < target->thread_count; at++) {
         const ssi_thread *thread = &target->threads[at];
 
-        if (!ssi_served_shows(&i->served, thread->id))
+        if (i->served.thread && i->served.thread != thread->id)
             continue;
         stack.count = 0;
         if (wants_stack(i, thread))

@@ -181,9 +181,6 @@ static int inspect_served(ssi_inspection *i)
     const char *why = ssi_served_read(&i->served, &target);
     int status;
 
-    i->has_token = i->served.has_token;
-    i->token = i->served.token;
-    i->scripts.with_locals = i->served.locals;
     if (why)
         status = refuse(why);
     else if (i->served.core)
@@ -225,9 +222,13 @@ int main(int unused, char **arguments)
 {
     const char *pid = option(arguments, "--pid"), *core = option(arguments, "--core");
     const char *root = option(arguments, "--root"), *token = option(arguments, "--token");
+    const char *thread = option(arguments, "--thread");
     char *end = NULL;
     long process = pid ? strtol(pid, &end, 10) : 0;
-    ssi_inspection i = {.scripts.with_locals = has_option(arguments, "--locals")};
+    ssi_inspection i = {.scripts.with_locals = has_option(arguments, "--locals"),
+                        .served.thread = thread ? (int)strtol(thread, NULL, 10) : 0,
+                        .served.errors = has_option(arguments, "--errors"),
+                        .served.scripts = has_option(arguments, "--scripts")};
     int status = -1;
 
     (void)unused;

@@ -221,7 +221,7 @@ void ssi_served_describe(const ssi_served *served, ssi_frames *stack)
 {
     ssi_frames described = {0};
 
-    if (!served->names)
+    if (!served->target)
         return;
     for (size_t i = 0; i < stack->count; i++)
         if (stack->items[i].kind == SSI_NATIVE)

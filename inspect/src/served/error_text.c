@@ -149,7 +149,7 @@ char *ssi_served_error_text(const ssi_served *served, const ssi_errors *errors,
 {
     telling t = {.served = served, .errors = errors};
     const stacksplice_told *told =
-        error && served->names ? tell(&t, (size_t)(error - errors->items)) : NULL;
+        error && served->target ? tell(&t, (size_t)(error - errors->items)) : NULL;
     char *text = told ? ssi_served_format(told) : NULL;
 
     for (size_t i = 0; i < t.count; i++)

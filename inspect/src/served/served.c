@@ -1,7 +1,6 @@
 /* What a debugger sends before it answers: one line for each fact, the last is "go". */
 #include "served/served.h"
 
-#include "base/list.h"
 #include "served/channel.h"
 
 #include <stdio.h>
@@ -31,25 +30,26 @@ static bool read_machine(reader *r, char *rest)
     return true;
 }
 
+static bool keep(char **out, const char *text)
+{
+    free(*out);
+    *out = strdup(text);
+    return *out != NULL;
+}
+
 static bool read_executable(reader *r, char *rest)
 {
-    free(r->target->executable);
-    r->target->executable = strdup(rest);
-    return r->target->executable != NULL;
+    return keep(&r->target->executable, rest);
 }
 
 static bool read_program(reader *r, char *rest)
 {
-    free(r->served->executable);
-    r->served->executable = strdup(rest);
-    return r->served->executable != NULL;
+    return keep(&r->served->executable, rest);
 }
 
 static bool read_core(reader *r, char *rest)
 {
-    free(r->served->core);
-    r->served->core = strdup(rest);
-    return r->served->core != NULL;
+    return keep(&r->served->core, rest);
 }
 
 static bool read_root(reader *r, char *rest)
@@ -113,51 +113,6 @@ static bool read_why(reader *r, char *rest)
     return true;
 }
 
-static bool read_show(reader *r, char *rest)
-{
-    ssi_served *served = r->served;
-
-    if (!ssi_grow(&served->shown, served->shown_count, &served->shown_room, sizeof *served->shown))
-        return false;
-    served->shown[served->shown_count++] = (int)strtol(rest, NULL, 10);
-    return true;
-}
-
-static bool read_names(reader *r, char *rest)
-{
-    (void)rest;
-    r->served->names = true;
-    return true;
-}
-
-static bool read_token(reader *r, char *rest)
-{
-    r->served->has_token = true;
-    r->served->token = strtoull(rest, NULL, 0);
-    return true;
-}
-
-static bool read_errors(reader *r, char *rest)
-{
-    (void)rest;
-    r->served->errors = true;
-    return true;
-}
-
-static bool read_scripts(reader *r, char *rest)
-{
-    (void)rest;
-    r->served->scripts = true;
-    return true;
-}
-
-static bool read_locals(reader *r, char *rest)
-{
-    (void)rest;
-    r->served->locals = true;
-    return true;
-}
-
 static const struct row {
     const char *word;
     bool (*read)(reader *r, char *rest);
@@ -165,9 +120,7 @@ static const struct row {
     {"process", read_process}, {"machine", read_machine}, {"executable", read_executable},
     {"core", read_core},       {"program", read_program}, {"root", read_root},
     {"mapping", read_mapping}, {"thread", read_thread},   {"registers", read_registers},
-    {"why", read_why},         {"own", read_own},         {"show", read_show},
-    {"names", read_names},     {"token", read_token},     {"errors", read_errors},
-    {"scripts", read_scripts}, {"locals", read_locals},
+    {"why", read_why},         {"own", read_own},
 };
 
 /* False without memory; a line that is not known is of a newer debugger's script. */
@@ -192,7 +145,7 @@ const char *ssi_served_read(ssi_served *served, ssi_target *target)
     while (ssi_channel_line(line)) {
         if (!strcmp(line, "go")) {
             ssi_target_find_stacks(target);
-            return served->names ? ssi_served_load() : NULL;
+            return ssi_served_load();
         }
         if (!read_fact(&r, line))
             return "out of memory";
@@ -204,15 +157,6 @@ void ssi_served_free(ssi_served *served)
 {
     free(served->core);
     free(served->executable);
-    free(served->shown);
-}
-
-bool ssi_served_shows(const ssi_served *served, int thread)
-{
-    for (size_t i = 0; i < served->shown_count; i++)
-        if (served->shown[i] == thread)
-            return true;
-    return !served->shown_count;
 }
 
 size_t ssi_served_fetch(void *unused, uint64_t address, void *out, size_t size)

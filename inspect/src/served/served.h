@@ -13,22 +13,16 @@
 #include <stacksplice/read.h>
 
 typedef struct ssi_served {
-    const ssi_target *target;
-    char *core, *executable; /* owned; the debugger reads this core file.  NULL: a process */
-    int *shown;              /* owned; the threads whose stacks are wanted */
-    size_t shown_count, shown_room;
-    bool has_token; /* only the element TOKEN of a stack is asked for */
-    uint64_t token;
-    bool errors;  /* errors are wanted, and no stacks of threads */
-    bool scripts; /* only the stacks of threads in which scripts may run are wanted */
-    bool locals;  /* local variables of scripts are wanted */
-    bool names;   /* the debugger names native frames, and texts are wanted */
+    const ssi_target *target; /* NULL: no debugger asks */
+    char *core, *executable;  /* owned; the debugger reads this core file.  NULL: a process */
+    int thread;               /* whose stack alone is wanted; 0: of all */
+    bool errors;              /* errors are wanted, and no stacks of threads */
+    bool scripts;             /* only the stacks of threads in which scripts may run are wanted */
 } ssi_served;
 
 /* Fill SERVED and TARGET from what the debugger sends; NULL, or why that cannot be. */
 const char *ssi_served_read(ssi_served *served, ssi_target *target);
 void ssi_served_free(ssi_served *served);
-bool ssi_served_shows(const ssi_served *served, int thread);
 
 /* What ssi_pages_new needs to read memory. */
 size_t ssi_served_fetch(void *unused, uint64_t address, void *out, size_t size);
@@ -41,7 +35,7 @@ void ssi_served_describe(const ssi_served *served, ssi_frames *stack);
 /* FRAME as the library takes it. */
 stacksplice_frame ssi_served_frame(const ssi_frame *frame);
 /* The text report of TOLD, or of ERROR, in memory that the caller frees; NULL without an error,
-   without memory, or if no texts are wanted. */
+   without memory, or if no debugger asks. */
 char *ssi_served_format(const stacksplice_told *told);
 char *ssi_served_error_text(const ssi_served *served, const ssi_errors *errors,
                             const ssi_error *error);
