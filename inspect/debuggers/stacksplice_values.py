@@ -3,30 +3,16 @@
 Like a debugger's own commands, this leaves out no secrets.
 """
 
-import re
+from stacksplice_lua_values import value_text as lua_text
 
-# As in reports: characters of a text of Python and bytes of one of Lua, items of a container, digits.
+# As in reports: characters of a text, items of a container, digits.
 MOST, MOST_ITEMS, MOST_DIGITS = 200, 10, 100
+LEFT_OUT = "..."
 
 
 def _items(items, text_of):
     shown = [text_of(item) for item in items[:MOST_ITEMS]]
-    return ", ".join(shown + ["..."] * (len(items) > MOST_ITEMS))
-
-
-def _is_left_out(told):
-    return isinstance(told, dict) and told.get("type", "") is None
-
-
-def _other(told, form):
-    """A value of which only the type is known."""
-    if _is_left_out(told):
-        return "..."
-    name = bytes.fromhex(told["type"]).decode(errors="replace") or "unreadable"
-    return form.format(name, told["address"])
-
-
-# ---- Python --------------------------------------------------------------------------------------
+    return ", ".join(shown + [LEFT_OUT] * (len(items) > MOST_ITEMS))
 
 
 def _python_int(digits):
@@ -37,9 +23,8 @@ def _python_int(digits):
 
 
 def _python_pair(pair):
-    if _is_left_out(pair[0]):
-        return "..."
-    return python_text(pair[0]) + ": " + python_text(pair[1])
+    key, value = map(python_text, pair)
+    return key if key == LEFT_OUT else key + ": " + value
 
 
 def _quoted(value):
@@ -65,65 +50,12 @@ def python_text(told):
     if not isinstance(told, dict):
         return repr(told)
     kind, content = next(iter(told.items()))
-    return PYTHON[kind](content) if kind in PYTHON else _other(told, "<{} object at {:#x}>")
-
-
-# ---- Lua -----------------------------------------------------------------------------------------
-
-
-def _lua_float(text):
-    shown = format(float.fromhex(text), ".14g")
-    return shown + ".0" if shown.lstrip("-").isdigit() else shown
-
-
-def _escape(found):
-    character = found.group()
-    if character in '"\\':
-        return "\\" + character
-    return "\\n" if character == "\n" else "\\{:03}".format(ord(character))
-
-
-def _lua_string(content):
-    value = bytes.fromhex(content)
-    text = value[:MOST].decode(errors="ignore" if len(value) > MOST else "replace")
-    return '"' + re.sub(r'["\\\x00-\x1f\x7f]', _escape, text) + '"' + ("..." if len(value) > MOST else "")
-
-
-def _lua_key(key):
-    content = key.get("bytes", "") if isinstance(key, dict) else ""
-    name = bytes.fromhex(content).decode(errors="replace")
-    return name if name.isidentifier() else "[" + lua_text(key) + "]"
-
-
-def _lua_table(pairs):
-    in_sequence = 0
-
-    def text_of(pair):
-        nonlocal in_sequence
-        key, value = pair
-        if _is_left_out(key):
-            return "..."
-        if type(key) is int and key == in_sequence + 1:
-            in_sequence = key
-            return lua_text(value)
-        return _lua_key(key) + " = " + lua_text(value)
-
-    return "{" + _items(pairs, text_of) + "}"
-
-
-LUA = {
-    "float": _lua_float,
-    "bytes": _lua_string,
-    "table": _lua_table,
-}
-
-
-def lua_text(told):
-    """A value of Lua."""
-    if not isinstance(told, dict):
-        return "nil" if told is None else str(told).lower()
-    kind, content = next(iter(told.items()))
-    return LUA[kind](content) if kind in LUA else _other(told, "<{}: {:#x}>")
+    if kind in PYTHON:
+        return PYTHON[kind](content)
+    if content is None:
+        return LEFT_OUT
+    name = bytes.fromhex(content).decode(errors="replace") or "unreadable"
+    return "<{} object at {:#x}>".format(name, told["address"])
 
 
 def _plain(told, text):

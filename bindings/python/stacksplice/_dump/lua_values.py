@@ -1,11 +1,15 @@
-"""Local variables of another process's Lua: texts of values in the form that Lua's own reports have."""
+"""Local variables of another process's Lua: texts of values in the form that Lua's own reports have.
+
+Debuggers have a copy of this module; as their own commands, it leaves out no secrets there.
+"""
 
 from __future__ import annotations
 
 import re
 
-from .. import _stacksplice
-from .._base.redaction import LOCAL, text_of
+if __package__:
+    from .. import _stacksplice
+    from .._base.redaction import LOCAL, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +33,7 @@ def _string(content: bytes) -> str:
     text = content.decode(errors="replace")
     if len(content) <= _BYTES:
         return '"' + _ESCAPED.sub(_escape, text) + '"'
-    shown = text_of(text, LOCAL).encode()[:_BYTES].decode(errors="ignore")
+    shown = (text_of(text, LOCAL) if __package__ else text).encode()[:_BYTES].decode(errors="ignore")
     return '"' + _ESCAPED.sub(_escape, shown) + '"...'
 
 
@@ -67,7 +71,7 @@ class _Table:
             self._put(key)
             self.text += "]"
         self.text += " = "
-        return _stacksplice._redact_name(name)
+        return _stacksplice._redact_name(name) if __package__ else None
 
     def add(self, key: Any, value: Any) -> bool:
         """False if this one and all others are left out."""
@@ -105,7 +109,7 @@ def _value(told: Any, before: int, depth: int, most: int) -> str:
         return table.text + "}"
     if content is None:
         return "<...>"
-    return f"<{bytes.fromhex(content).decode() or 'unreadable'}: {told['address']:#x}>"
+    return f"<{bytes.fromhex(content).decode(errors='replace') or 'unreadable'}: {told['address']:#x}>"
 
 
 def value_text(told: Any) -> str:
