@@ -12,7 +12,6 @@
 typedef struct marker {
     uintptr_t function; /* whose code gets the mark */
     _Atomic uint32_t mark;
-    atomic_uint asked;
     uint32_t source;  /* what a capture showed */
     uint32_t count;   /* frames with the mark */
     uint32_t foreign; /* marked frames that belong to others */
@@ -56,7 +55,6 @@ static uint8_t classify(uintptr_t ip, uintptr_t function, void *data)
 {
     marker *m = data;
 
-    atomic_fetch_add(&m->asked, 1);
     return ip > function && function == m->function ? (uint8_t)atomic_load(&m->mark) : 0;
 }
 
@@ -139,17 +137,6 @@ TEST(test_marks_belong_to_the_first_that_answers)
     assert_int_equal(first.count, 3);
     assert_int_equal(second.count, 0);
     assert_int_equal(second.foreign, 3);
-}
-
-TEST(test_marks_are_asked_for_once)
-{
-    unsigned before = 0;
-
-    for (volatile int round = 0; round < 3; round++) { /* one call: not unrolled */
-        before = atomic_load(&first.asked);
-        inner(5);
-    }
-    assert_int_equal(atomic_load(&first.asked), before);
 }
 
 TEST(test_marks_change_when_told)

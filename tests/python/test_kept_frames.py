@@ -47,20 +47,6 @@ def assert_equal_twice(exc):
         assert ours(exc) == by_traceback(exc)
 
 
-@pytest.fixture
-def parsed(monkeypatch):
-    """What was parsed to find marks."""
-    segments = []
-    find = traceback._extract_caret_anchors_from_line_segment
-
-    def listen(segment):
-        segments.append(segment)
-        return find(segment)
-
-    monkeypatch.setattr(traceback, "_extract_caret_anchors_from_line_segment", listen)
-    return segments
-
-
 DEEP = """
 def outer(n):
     return 1 + middle(n, {"größe": 1})["ä"]
@@ -72,17 +58,6 @@ def middle(n, sizes):
 def inner(*_): pass
 outer(2)
 """
-
-
-def test_a_place_is_parsed_once(tmp_path, parsed):
-    exc = in_file(tmp_path / "deep.py", DEEP)
-    first = ours(exc)
-    assert parsed
-    parsed.clear()
-    assert ours(exc) == first
-    assert ours(in_file(tmp_path / "deep.py", DEEP)) == first  # another exception of other code objects
-    assert parsed == []
-    assert first == by_traceback(exc)
 
 
 @pytest.mark.parametrize(

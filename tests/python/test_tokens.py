@@ -8,7 +8,6 @@ import weakref
 
 import pytest
 import stacksplice
-from building import HERE, compile_c
 
 SOURCE = """
 def {name}(capture):
@@ -112,62 +111,6 @@ def test_code_that_differs_from_the_code_before_in_one_thing(border, aspect):
             if found != want:
                 churn.wrong.append((found, want))
     churn.assert_good(100)
-
-
-COUNTED = """
-import ctypes, threading
-import stacksplice, border
-
-made = ctypes.c_uint.in_dll(ctypes.CDLL(None), "python_tokens_made")
-
-def descend(depth):
-    return descend(depth - 1) if depth else border.capture_both()
-
-def captures():
-    counts = []
-    for _ in range(3):
-        made.value = 0
-        descend(20)
-        counts.append(made.value)
-    return counts
-
-first, *rest = captures()
-assert first > 0, first
-assert rest == [0, 0], rest
-thread = threading.Thread(target=lambda: print(captures()[1:]))
-thread.start()
-thread.join()
-"""
-
-
-def test_a_program_that_only_captures_makes_each_token_once(child, tmp_path):
-    """None of our functions is left; and nothing is learned in a thread."""
-    flags = ["-shared", "-fPIC", "-ldl"]
-    counter = compile_c(tmp_path / "counter.so", [HERE / "counted_tokens.c"], *flags)
-    assert child(COUNTED, LD_PRELOAD=str(counter)).stdout == "[0, 0]\n"
-
-
-WATCHED = """
-import threading, weakref
-import border
-
-def ask():  # the first time the interpreter answers in its main thread, whoever asked
-    border.capture_both()
-
-def inner():
-    border.capture_both()
-    return weakref.getweakrefcount(inner.__code__)
-
-thread = threading.Thread(target=ask)
-thread.start()
-thread.join()
-print(inner(), inner())
-"""
-
-
-def test_the_main_thread_of_a_program_that_only_captures_learns(child):
-    """As soon as the interpreter goes on, its code is watched as that of others."""
-    assert child(WATCHED).stdout == "1 1\n"
 
 
 def test_big_code_that_dies_is_forgotten_too(border):
