@@ -9,8 +9,8 @@ import os
 import shutil
 import subprocess
 
-from stacksplice_headings import heading
 from stacksplice_plain import plain
+from stacksplice_text import heading, lines_of
 from stacksplice_values import locals_of
 
 # Each machine's number in the headers of ELF files, and its registers in DWARF's order, in which the
@@ -184,29 +184,17 @@ def inspect(facts, read, name, *options):
         raise Refused(complaint or "stacksplice-inspect ended early: please report this") from None
 
 
-def _stack_text(stack, all_frames, files):
-    """The lines of STACK, the newest frame last, with source and variables as far as they are known."""
-    lines = []
-    for frame in reversed(stack):
-        if all_frames or not frame.get("glue"):
-            source = files.line(frame).strip()
-            lines.append("    " + frame.get("text", "?"))
-            lines += ["      " + plain(source, "\t")] if source else []
-            lines += ["        " + plain("{} = {}".format(*local)) for local in locals_of(frame)]
-    return lines
-
-
 def text_of(document, all_frames, files):
     """DOCUMENT for people, as `python -m stacksplice dump` writes it, with lines of FILES."""
     files.belong_to(document["process"].get("user"))
-    parts = ["note: " + plain(note) for note in document["notes"]]
+    parts = ["note: " + plain(note) + "\n" for note in document["notes"]]
     for thread in document["threads"]:
-        parts += ["", "thread " + heading(thread)]
-        parts += _stack_text(thread["stack"], all_frames, files)
-        hidden = sum(not all_frames and bool(frame.get("glue")) for frame in thread["stack"])
-        if hidden:
-            parts.append("    ... {} glue frame{} hidden".format(hidden, "s" if hidden > 1 else ""))
-    return "\n".join(parts).lstrip("\n") + "\n"
+        for frame in thread["stack"]:
+            files.add_source(frame)
+            frame["locals"] = dict(locals_of(frame))
+        parts += ["\nthread " + heading(thread) + "\n"]
+        parts += lines_of(thread["stack"], all_frames, lambda frame: frame.get("text", "?"))
+    return "".join(parts).lstrip("\n")
 
 
 def errors_of(document):

@@ -182,15 +182,18 @@ class Files:
             except (OSError, SyntaxError, UnicodeDecodeError):
                 return []
 
-    def line(self, frame: dict[str, Any]) -> str:
-        """That of FRAME, of a script; empty if it cannot be had."""
+    def add_source(self, frame: dict[str, Any]) -> None:
+        """Give FRAME, of a script, its line of source, if it can be had."""
         file, number = frame.get("file"), frame.get("line", 0)
         if frame["kind"] != "script" or not file:
-            return ""
+            return
         if file not in self._lines:
             self._lines[file] = self._read(file)
         lines = self._lines[file]
-        return lines[number - 1].rstrip() if 0 < number <= len(lines) else ""
+        line = lines[number - 1].rstrip() if 0 < number <= len(lines) else ""
+        if line:
+            frame["source"] = line.lstrip()
+            frame["source_column"] = len(line.encode()) - len(line.lstrip().encode()) + 1
 
 
 def files_of(process: int) -> Files:

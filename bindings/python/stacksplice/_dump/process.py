@@ -8,7 +8,6 @@ import subprocess
 
 from .. import _stacksplice
 from .._base import PACKAGE
-from .._base.lines import folded, hidden
 from .._base.output import fail, write
 from .._base.plain import plain
 from .._base.redaction import clean_report
@@ -16,14 +15,14 @@ from .._symbols.symbolizer import Symbolizer
 from .errors import text_of_failed, text_of_thread, with_stacks
 from .exceptions import text_of_exceptions, write_messages
 from .files import Files, files_of, written_at
-from .headings import facts, heading, title
 from .sources import add_sources
+from .text import facts, heading, lines_of, title
 from .values import write_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any
 
 _PROGRAM = os.path.join(PACKAGE, "stacksplice-inspect")
@@ -130,21 +129,6 @@ def _add_symbols(document: dict[str, Any], folders: list[str], here: Callable[[s
         mark_start_up(owner["stack"])
 
 
-def _text_of_frame(frame: dict[str, Any]) -> str:
-    text = f"    {_stacksplice._format_frame(frame)}\n"
-    if "source" in frame:
-        text += "      " + plain(frame["source"], "\t") + "\n"
-    return text + "".join(
-        f"        {plain(name)} = {plain(value)}\n" for name, value in frame.get("locals", {}).items()
-    )
-
-
-def _lines_of(stack: list[dict[str, Any]], all_frames: bool) -> Iterator[str]:
-    shown = [frame for frame in stack if all_frames or not frame.get("glue")]
-    yield from folded(map(_text_of_frame, reversed(shown)))
-    yield from hidden(len(stack) - len(shown))
-
-
 def text_of(document: dict[str, Any], all_frames: bool) -> str:
     """DOCUMENT for people: the newest frame of each thread is the last, as in tracebacks."""
     parts = [f"{title(document['process'])}\n"]
@@ -154,7 +138,7 @@ def text_of(document: dict[str, Any], all_frames: bool) -> str:
         name = heading(thread)
         if not number and "signal" in document["process"]:
             name += ", which got the signal"
-        parts += [f"\nthread {name}\n", *_lines_of(thread["stack"], all_frames)]
+        parts += [f"\nthread {name}\n", *lines_of(thread["stack"], all_frames, _stacksplice._format_frame)]
         parts += [text_of_exceptions(thread, all_frames), text_of_thread(thread, all_frames)]
     parts.append(text_of_failed(document, all_frames))
     return "".join(parts)

@@ -25,7 +25,4 @@ def add_sources(document: dict[str, Any], files: Files) -> None:
     """Give the script frames of DOCUMENT their lines of source."""
     for stack in _stacks(document):
         for frame in stack:
-            line = files.line(frame)
-            if line.strip():
-                frame["source"] = line.lstrip()
-                frame["source_column"] = len(line.encode()) - len(line.lstrip().encode()) + 1
+            files.add_source(frame)

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from .._dump.exceptions import HEADINGS
-from .._dump.headings import facts, heading
+from .._dump.text import facts, heading
 from . import needs
 from .command import write_file
 

@@ -1,4 +1,4 @@
-"""What is known of a process and of each of its threads beside stacks: the headings of a dump.
+"""A process for people: what is known of it and of each of its threads, and stacks.
 
 Debuggers have a copy of this module.
 """
@@ -9,13 +9,15 @@ import json
 import signal
 
 try:
+    from .._base.lines import folded, hidden
     from .._base.plain import plain
 except ImportError:  # in a debugger
+    from stacksplice_lines import folded, hidden  # type: ignore[import-not-found, no-redef]
     from stacksplice_plain import plain  # type: ignore[import-not-found, no-redef]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 _GIL = {"held": "holds the GIL", "waiting": "waits for the GIL"}
@@ -85,3 +87,21 @@ def heading(thread: dict[str, Any]) -> str:
         if role.get("collecting"):
             words.append("collects garbage" + _where(role["interpreter"]))
     return f"{thread['thread_id']}{' (' + ', '.join(words) + ')' if words else ''}"
+
+
+def _text_of_frame(frame: dict[str, Any], line: str) -> str:
+    text = f"    {line}\n"
+    if "source" in frame:
+        text += "      " + plain(frame["source"], "\t") + "\n"
+    return text + "".join(
+        f"        {plain(name)} = {plain(value)}\n" for name, value in frame.get("locals", {}).items()
+    )
+
+
+def lines_of(
+    stack: list[dict[str, Any]], all_frames: bool, line_of: Callable[[dict[str, Any]], str]
+) -> Iterator[str]:
+    """STACK, its newest frame last; LINE_OF gives the line of a frame."""
+    shown = [frame for frame in reversed(stack) if all_frames or not frame.get("glue")]
+    yield from folded(_text_of_frame(frame, line_of(frame)) for frame in shown)
+    yield from hidden(len(stack) - len(shown))
