@@ -1,12 +1,17 @@
 // binaries ONE TWO: C++ in three binaries of one process, the program and two plugins that do not see each
 // other's symbols.  check_binaries.py builds it with each compiler and library that there is.
+#include <stacksplice/crash.h>
 #include <stacksplice/stacksplice.hpp>
 
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <future>
 #include <stdexcept>
 #include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 namespace ss = stacksplice;
@@ -185,6 +190,49 @@ void test_unload(const char *path)
     RoClearError();
 }
 
+// What a child says on standard error that ends by an exception.
+std::string last_words(HRESULT (*through)(int), void (*plainly)(int))
+{
+    int ends[2], status = 0;
+    std::string text;
+    char part[4096];
+
+    EXPECT(pipe(ends) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)dup2(ends[1], 2);
+        if (through)
+            ss::check(through(1));
+        plainly(0);
+        _exit(0);
+    }
+    (void)close(ends[1]);
+    for (ssize_t got; (got = read(ends[0], part, sizeof part)) > 0;)
+        text.append(part, static_cast<std::size_t>(got));
+    (void)close(ends[0]);
+    EXPECT(waitpid(child, &status, 0) == child);
+    EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    return text;
+}
+
+// The crash handler knows what nobody catches, also of binaries that come later, and after one that went.
+void test_uncaught(const char *path, const plugin &other)
+{
+    stacksplice_crash_options options{};
+
+    options.size = sizeof options;
+    options.directory = "";
+    EXPECT(stacksplice_install_crash_handler(&options) == S_OK);
+    plugin gone = open_plugin(path);
+    EXPECT(has(last_words(gone.throws, nullptr), "no such order"));
+    dlclose(gone.handle);
+    const std::string text = last_words(nullptr, other.throws_plainly);
+    EXPECT(has(text, "Current error"));
+    EXPECT(has(text, "std::out_of_range: no such shelf"));
+    EXPECT(!has(text, "returned"));
+    EXPECT(stacksplice_remove_crash_handler() == S_OK);
+}
+
 } // namespace
 
 int main(int count, char **arguments)
@@ -198,6 +246,7 @@ int main(int count, char **arguments)
     test_codes(one, two);
     test_forty_futures(one);
     dlclose(one.handle);
+    test_uncaught(arguments[1], two);
     dlclose(two.handle);
     test_unload(arguments[1]);
     std::printf("%d failed\n", failed);

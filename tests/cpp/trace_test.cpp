@@ -1,10 +1,14 @@
 // stacksplice.hpp: the trace of a caught exception, and what a terminate handler says.
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+
+#include <stacksplice/crash.h>
 
 #include "shared.hpp"
 
@@ -231,6 +235,96 @@ TEST(the_terminate_handler_goes_on_with_the_former_one)
     });
 
     assert_true(in_order(text, {"no such shelf", "the former one"}));
+}
+
+// ---- Beside a crash handler -------------------------------------------------------------------
+
+void fail_with_cause()
+{
+    try {
+        leaf(1);
+    } catch (...) {
+        std::throw_with_nested(std::runtime_error("no delivery"));
+    }
+}
+
+void crash_in(const char *directory)
+{
+    stacksplice_crash_options options{};
+
+    options.size = sizeof options;
+    options.directory = directory;
+    (void)stacksplice_install_crash_handler(&options);
+}
+
+std::string content_of_only_file_in(const std::filesystem::path &directory)
+{
+    std::ostringstream content;
+
+    for (const auto &entry : std::filesystem::directory_iterator(directory))
+        content << std::ifstream(entry.path()).rdbuf();
+    return content.str();
+}
+
+TEST(a_crash_report_has_the_exception_that_nobody_caught)
+{
+    char directory[] = "/tmp/stacksplice-uncaught-XXXXXX";
+
+    assert_non_null(mkdtemp(directory));
+    static const char *chosen;
+    chosen = directory;
+    const std::string text = last_words([] {
+        crash_in(chosen);
+        std::thread(fail_with_cause).join();
+    });
+    const std::string file = content_of_only_file_in(directory);
+    std::filesystem::remove_all(directory);
+
+    assert_true(in_order(text, {"Current error", "runtime_error", "no delivery", "Stack of thread",
+                                "(cpp_trace_test", "out_of_range", "no such shelf"}));
+    assert_null(std::strstr(text.c_str(), "that nobody caught"));
+    assert_true(in_order(file, {"current_error", "no delivery"}));
+    assert_non_null(std::strstr(file.c_str(), "no such shelf"));
+}
+
+TEST(handlers_before_and_after_the_crash_handler_run)
+{
+    static std::terminate_handler former;
+    const auto say = [](const char *words) { (void)!write(2, words, std::strlen(words)); };
+    static decltype(say) *speak;
+    speak = &say;
+    const std::string text = last_words([] {
+        (void)std::set_terminate([] {
+            (*speak)("the first one\n");
+            std::abort();
+        });
+        crash_in("");
+        former = std::set_terminate([] {
+            (*speak)("the last one\n");
+            former();
+        });
+        crash_in(""); // in front again, and the last one calls it
+        leaf(1);
+    });
+
+    assert_true(
+        in_order(text, {"the last one", "the first one", "Current error", "no such shelf"}));
+    assert_null(std::strstr(text.c_str() + text.find("the first one") + 1, "the first one"));
+}
+
+TEST(without_its_crash_handler_the_core_passes_the_exception_on)
+{
+    const std::string text = last_words([] {
+        (void)std::set_terminate([] {
+            (void)!write(2, "the first one\n", 14);
+            std::abort();
+        });
+        crash_in("");
+        (void)stacksplice_remove_crash_handler();
+        leaf(1);
+    });
+
+    assert_string_equal(text.c_str(), "the first one\n");
 }
 
 } // namespace

@@ -65,6 +65,38 @@ STACKSPLICE_API stacksplice_hresult stacksplice_thrown_leave(void *object,
 STACKSPLICE_API void *stacksplice_thrown_object(IRestrictedErrorInfo *error,
                                                 const stacksplice_cpp_library *library);
 
+/*
+ * What one binary knows of exceptions that nobody catches.  The core keeps the address, and sets the
+ * last two members.
+ */
+typedef struct stacksplice_uncaught {
+    /*
+     * Make the exception that is being handled the thread's error, with the stack outside of the
+     * frame ABOVE.  Returns 0 if there is none.
+     */
+    int (*report)(const void *above);
+    void (*(*get)(void))(void);                  /* std::get_terminate of its C++ library */
+    void (*(*set)(void (*handler)(void)))(void); /* std::set_terminate */
+    struct stacksplice_uncaught *next;
+    uint32_t library;
+} stacksplice_uncaught;
+
+/*
+ * Tell the core of BINARY, when it is loaded and before it is unloaded.  While a crash handler is
+ * installed (crash.h), or once stacksplice_report_uncaught was called, the C++ library of such a
+ * binary has a terminate handler of the core, which makes an exception that nobody catches the
+ * thread's error and goes on with the handler that was there before.
+ * [own: borrows BINARY until it is removed | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API void stacksplice_uncaught_add(stacksplice_uncaught *binary);
+STACKSPLICE_API void stacksplice_uncaught_remove(stacksplice_uncaught *binary);
+
+/*
+ * From now on these exceptions are reported without a crash handler, too, to stderr.
+ * [thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API void stacksplice_report_uncaught(void);
+
 #endif
 
 #ifdef __cplusplus

@@ -2,6 +2,7 @@
 #include "crash/handler.h"
 
 #include "base/thread.h"
+#include "crash/uncaught.h"
 
 #include <stacksplice/crash.h>
 
@@ -68,6 +69,7 @@ stacksplice_hresult stacksplice_install_crash_handler(const stacksplice_crash_op
         install();
     installed = true;
     ss_lock_drop(&lock);
+    ss_uncaught_watch();
     return was_installed ? S_FALSE : S_OK;
 }
 

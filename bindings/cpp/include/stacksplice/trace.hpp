@@ -4,9 +4,6 @@
 
 #include <stacksplice/origination.hpp>
 
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
 #include <type_traits>
 
 namespace stacksplice
@@ -159,53 +156,43 @@ template <typename Function> auto traced(Function &&function) -> decltype(functi
 namespace detail
 {
 
-inline std::terminate_handler &former_terminate_handler() noexcept
+// See stacksplice_uncaught.
+inline int report_uncaught(const void *above) noexcept
 {
-    static std::terminate_handler handler = nullptr;
-
-    return handler;
+    if (!std::current_exception())
+        return 0;
+    (void)originate_from({nullptr, above, 0, true});
+    return 1;
 }
 
-// The crash handler of the core, or another one, writes the thread's error with its report.
-inline bool somebody_reports_aborts() noexcept
-{
-    struct sigaction now {
-    };
-
-    return sigaction(SIGABRT, nullptr, &now) == 0 && now.sa_handler != SIG_DFL;
-}
-
-[[gnu::noinline]] inline void report_and_terminate()
-{
-    com_ptr<IRestrictedErrorInfo> info;
-
-    if (std::current_exception()) {
-        (void)originate_from({nullptr, __builtin_frame_address(0), 0, true});
-        (void)stacksplice_peek_error(info.put());
+// Each binary that includes this header has one.
+struct binary {
+    binary() noexcept
+    {
+        stacksplice_uncaught_add(&uncaught);
     }
-    if (info && !somebody_reports_aborts()) {
-        const std::string text = format(info, STACKSPLICE_FORMAT_TEXT);
-
-        (void)std::fprintf(stderr, "An exception that nobody caught ends the program.\n%s",
-                           text.c_str());
-        (void)std::fflush(stderr);
+    ~binary()
+    {
+        stacksplice_uncaught_remove(&uncaught);
     }
-    if (const std::terminate_handler former = former_terminate_handler())
-        former();
-    std::abort();
-}
+    binary(const binary &) = delete;
+    binary &operator=(const binary &) = delete;
+
+    stacksplice_uncaught uncaught{report_uncaught, std::get_terminate, std::set_terminate, nullptr,
+                                  0};
+};
+
+[[gnu::visibility("hidden")]] inline binary this_binary;
 
 } // namespace detail
 
 // From now on an exception that nobody catches, or that leaves a noexcept function, becomes the
 // thread's error, with the stack of its throw.  A crash report shows it; without a crash handler its
-// report goes to standard error.  Then the former handler goes on, which aborts.  The binary that
-// calls this stays loaded.  Calling it again changes nothing.
+// report goes to standard error.  Then the former handler goes on, which aborts.  The crash handler
+// of stacksplice/crash.h does this by itself.
 inline void install_terminate_handler() noexcept
 {
-    if (std::get_terminate() == detail::report_and_terminate)
-        return;
-    detail::former_terminate_handler() = std::set_terminate(detail::report_and_terminate);
+    stacksplice_report_uncaught();
 }
 
 } // namespace v1
