@@ -13,12 +13,14 @@
 
 static void forget(ss_lua_deadline *d)
 {
-    ss_lua_deadline **at = &d->state->deadlines;
+    ss_lua_deadline *at = d->state->deadlines;
 
-    while (*at && *at != d)
-        at = &(*at)->outer;
-    if (*at)
-        *at = d->outer;
+    if (at == d)
+        d->state->deadlines = d->outer;
+    while (at && at->outer != d)
+        at = at->outer;
+    if (at)
+        at->outer = d->outer;
 }
 
 static void end(ss_lua_deadline *d)

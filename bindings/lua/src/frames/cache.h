@@ -63,13 +63,14 @@ typedef struct ss_lua_cache {
     bool lives;           /* whether the sentinel did then */
     uint32_t captures;    /* how many looked at the state */
     uint32_t next_victim;
+    ss_lua_activation_log *log; /* of the capture that runs, or NULL */
     ss_lua_keyed_token sets[SS_LUA_TOKEN_SETS][SS_LUA_TOKEN_WAYS];
     ss_lua_known_name names[SS_LUA_KNOWN_NAMES];
 } ss_lua_cache;
 
-static inline ss_lua_cache *ss_lua_cache_of(ss_lua_state *state)
+static inline ss_lua_cache *ss_lua_cache_of(const ss_lua_state *state)
 {
-    return (ss_lua_cache *)(void *)state->cache;
+    return (ss_lua_cache *)(uintptr_t)state->cache;
 }
 
 /* Whether the keys of this epoch are valid.  L is suspended. [-0, +0, -], 2 slots */

@@ -259,7 +259,7 @@ static void push_capturing(ss_lua_collection *c, const ss_lua_state *state)
     ss_lua_call_site site = {
         .L = from.L, .first = true, .interpreter = ss_lua_interpreter_of(c, from.L)};
 
-    c->log = state->log;
+    c->log = ss_lua_cache_of(state)->log;
     ss_lua_log_coroutine(c, from.L);
     if (from.ci && ss_lua_is_own_function(ss_lua_c_function_of(c->layout, from.ci)))
         ss_lua_step(c->layout, &from);

@@ -56,7 +56,7 @@ ss_lua_interpreter *ss_lua_interpreter_of(ss_lua_collection *c, lua_State *L)
     if (interpreter->rest && !c->capturing)
         c->capturing = interpreter->rest;
     if (!c->log)
-        c->log = interpreter->record->log;
+        c->log = ss_lua_cache_of(interpreter->record)->log;
     return interpreter;
 }
 

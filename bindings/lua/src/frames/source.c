@@ -133,14 +133,14 @@ uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t
     (void)ss_lua_layout_get(); /* again, if memory ran out when the state was opened */
     if (state) {
         state->capturing = L;
-        state->log = log;
+        ss_lua_cache_of(state)->log = log;
         atomic_store(&state->capturing_above, (uintptr_t)above);
     }
     hr = stacksplice_capture_ends(above, 0, max, frames, &captured);
     if (state) {
         atomic_store(&state->capturing_above, 0);
         state->capturing = NULL;
-        state->log = NULL;
+        ss_lua_cache_of(state)->log = NULL;
     }
     if (FAILED(hr) && max > 0) {
         frames[0] = ss_lua_gap("out of memory while capturing the stack");
@@ -151,11 +151,12 @@ uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t
 
 void ss_lua_log_coroutines(ss_lua_state *state, const void *above, ss_lua_activation_log *log)
 {
-    ss_lua_activation_log *former = state->log; /* of a capture that the signal interrupted */
+    ss_lua_activation_log *former =
+        ss_lua_cache_of(state)->log; /* of a capture that the signal interrupted */
     uint32_t captured;
 
     memset(log, 0, sizeof *log);
-    state->log = log;
+    ss_lua_cache_of(state)->log = log;
     (void)stacksplice_capture_ends(above, 0, 0, NULL, &captured);
-    state->log = former;
+    ss_lua_cache_of(state)->log = former;
 }

@@ -73,7 +73,6 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->interrupted = false;
     state->deadlines = NULL;
     state->capturing = NULL;
-    state->log = NULL;
     atomic_store(&state->capturing_above, 0);
     state->wants_tending = true;
     state->unused_sentinels = 0;

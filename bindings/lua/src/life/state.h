@@ -60,13 +60,12 @@ struct ss_lua_state {
     lua_State *interrupt_base; /* the outermost coroutine that was interrupted */
     ss_lua_closing closing;
     lua_State *capturing; /* suspended, with room, in a function of ours that captures; or NULL */
-    struct ss_lua_activation_log *log; /* of that capture, or NULL */
-    atomic_uintptr_t capturing_above;  /* an address on the capturing thread's stack; or 0 */
-    bool wants_tending;                /* a collection has passed: sentinel.c */
-    uint32_t unused_sentinels;         /* planted since a capture looked for one */
-    struct ss_lua_deadline *deadlines; /* calls that have one, the innermost first */
-    ss_lua_hold *holds;                /* of the state's objects: hold.c */
-    ss_lua_hold *kept_holds;           /* empty holds: Lua forgot their objects when it closed */
+    atomic_uintptr_t capturing_above; /* an address on the capturing thread's stack; or 0 */
+    bool wants_tending;               /* a collection has passed: sentinel.c */
+    uint32_t unused_sentinels;        /* planted since a capture looked for one */
+    void *deadlines;                  /* calls that have one, the innermost first: api/deadline.h */
+    ss_lua_hold *holds;               /* of the state's objects: hold.c */
+    ss_lua_hold *kept_holds;          /* empty holds: Lua forgot their objects when it closed */
     uint32_t sweeps;
     uint32_t displaced_count;
     ss_lua_displaced displaced[SS_LUA_DISPLACED];

@@ -110,8 +110,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->wrap_stack);
     Py_VISIT(state->group_error);
     Py_VISIT(state->redact_hook);
-    Py_VISIT(state->lupa_created);
-    return sspy_kept_frames_traverse(state->kept_frames, visit, arg);
+    Py_VISIT(sspy_lupa_created(state));
+    return sspy_kept_frames_traverse(state, visit, arg);
 }
 
 static int module_clear(PyObject *module)
@@ -138,9 +138,8 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->wrap_stack);
     Py_CLEAR(state->group_error);
     Py_CLEAR(state->redact_hook);
-    Py_CLEAR(state->lupa_created);
-    sspy_attached_end(state);
-    sspy_kept_frames_clear(state->kept_frames);
+    sspy_lupa_end(state);
+    sspy_kept_frames_clear(state);
     return 0;
 }
 
@@ -149,8 +148,10 @@ static void module_free(void *module)
     sspy_state *state = PyModule_GetState(module);
 
     (void)module_clear(module);
-    free(state->kept_frames);
-    state->kept_frames = NULL;
+    for (size_t i = 0; i < SSPY_RECORDS; i++) {
+        free(state->records[i]);
+        state->records[i] = NULL;
+    }
     sspy_interp_unref(state->interp);
     state->interp = NULL;
 }

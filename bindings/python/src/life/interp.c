@@ -132,3 +132,10 @@ sspy_state *sspy_state_current(void)
         PyErr_SetString(PyExc_SystemError, "stacksplice is not imported in this interpreter");
     return interp ? interp->module_state : NULL;
 }
+
+void *sspy_record(sspy_state *state, unsigned whose, size_t size)
+{
+    if (!state->records[whose])
+        state->records[whose] = calloc(1, size);
+    return state->records[whose];
+}

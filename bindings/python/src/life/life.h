@@ -59,13 +59,8 @@ void sspy_owner_end(sspy_interp *interp);
 
 /* ---- The module's state -----------------------------------------------------------------------*/
 
-/* What is known of a token, or of two (traceback/match.c). */
-typedef struct sspy_known_place {
-    uintptr_t element, other; /* 0: none */
-    unsigned facts;
-} sspy_known_place;
-
-enum { SSPY_KNOWN_PLACES = 64 }; /* a power of two */
+/* Who keeps a record of its own for each interpreter. */
+enum { SSPY_OF_ENTRIES, SSPY_OF_MATCH, SSPY_OF_LUPA, SSPY_RECORDS };
 
 struct sspy_state {
     sspy_interp *interp; /* counted */
@@ -78,22 +73,21 @@ struct sspy_state {
     PyObject *told;           /* the same for exceptions that others made for an error */
     PyObject *hresult_key;    /* "hresult", interned */
     PyObject *asyncio_key;    /* "asyncio.events", interned */
-    PyObject *running_loop_key;           /* "_get_running_loop", interned */
-    PyObject *notes_key;                  /* "__notes__", interned */
-    PyObject *error_info;                 /* the class ErrorInfo, or NULL */
-    PyObject *error_info_members;         /* tuple: the names of its members */
-    PyObject *wrap_stack;                 /* callable: tuple of addresses -> Stack, or NULL */
-    PyObject *group_error;                /* the class HResultErrorGroup, or NULL */
-    PyObject *redact_hook;                /* (GIL) of stacksplice.redaction, or NULL */
-    struct sspy_kept_frames *kept_frames; /* malloc, NULL before its first use (traceback.h) */
-    bool shows_locals;                    /* (GIL) reports have local variables */
-    bool shows_foreign;                   /* other languages' frames in __traceback__ */
-    struct sspy_attached *attached;       /* runtimes of lupa (lupa/lupa.h) */
-    PyObject *lupa_created;               /* callable: a new runtime of lupa -> None, or NULL */
-    sspy_known_place known_places[SSPY_KNOWN_PLACES];
+    PyObject *running_loop_key;   /* "_get_running_loop", interned */
+    PyObject *notes_key;          /* "__notes__", interned */
+    PyObject *error_info;         /* the class ErrorInfo, or NULL */
+    PyObject *error_info_members; /* tuple: the names of its members */
+    PyObject *wrap_stack;         /* callable: tuple of addresses -> Stack, or NULL */
+    PyObject *group_error;        /* the class HResultErrorGroup, or NULL */
+    PyObject *redact_hook;        /* (GIL) of stacksplice.redaction, or NULL */
+    bool shows_locals;            /* (GIL) reports have local variables */
+    bool shows_foreign;           /* other languages' frames in __traceback__ */
+    void *records[SSPY_RECORDS];  /* (GIL) malloc, NULL before the first use */
 };
 /* The state of the current interpreter, borrowed; NULL with an exception. */
 sspy_state *sspy_state_current(void);
+/* The record of WHOSE, SIZE bytes of zeros at its first use; NULL without memory. */
+void *sspy_record(sspy_state *state, unsigned whose, size_t size);
 
 /* QueryInterface for one of our interfaces; NULL if OBJECT does not have it. */
 static inline void *sspy_query(void *object, REFIID iid)

@@ -13,9 +13,12 @@ static PyObject *attach(sspy_state *state, uintptr_t key, uintptr_t lua, const c
                                 .closed = sspy_attached_closed,
                                 .metatable = "POBJECT",
                                 .data = attached};
+    sspy_lupa *lupa = sspy_record(state, SSPY_OF_LUPA, sizeof *lupa);
 
-    if (!attached)
+    if (!attached || !lupa) {
+        free(attached);
         return PyErr_NoMemory();
+    }
     attached->key = key;
     attached->globals = globals;
     attached->lock = lock == Py_None ? NULL : Py_NewRef(lock);
@@ -24,8 +27,8 @@ static PyObject *attach(sspy_state *state, uintptr_t key, uintptr_t lua, const c
         sspy_attached_free(attached);
         return NULL;
     }
-    attached->next = state->attached;
-    state->attached = attached;
+    attached->next = lupa->attached;
+    lupa->attached = attached;
     Py_RETURN_NONE;
 }
 
@@ -64,10 +67,11 @@ PyObject *sspy_lupa_detach(PyObject *module, PyObject *key)
 
 PyObject *sspy_lupa_unwatch(PyObject *module, PyObject *unused)
 {
-    sspy_state *state = PyModule_GetState(module);
+    sspy_lupa *lupa = sspy_lupa_of(PyModule_GetState(module));
 
     (void)unused;
-    Py_CLEAR(state->lupa_created);
+    if (lupa)
+        Py_CLEAR(lupa->created);
     sspy_lupa_unwatch_coroutines();
     sspy_lupa_unwatch_types();
     Py_RETURN_NONE;

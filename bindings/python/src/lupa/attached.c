@@ -8,9 +8,9 @@ void sspy_attached_closed(void *data)
     atomic_store(&attached->closed, true);
 }
 
-static void sweep(sspy_state *state)
+static void sweep(sspy_lupa *lupa)
 {
-    sspy_attached **place = &state->attached;
+    sspy_attached **place = &lupa->attached;
 
     while (*place) {
         sspy_attached *attached = *place;
@@ -27,8 +27,12 @@ static void sweep(sspy_state *state)
 
 sspy_attached *sspy_attached_first(sspy_state *state)
 {
-    sweep(state);
-    return state->attached;
+    sspy_lupa *lupa = sspy_lupa_of(state);
+
+    if (!lupa)
+        return NULL;
+    sweep(lupa);
+    return lupa->attached;
 }
 
 sspy_attached *sspy_attached_after(sspy_attached *attached)
@@ -39,12 +43,16 @@ sspy_attached *sspy_attached_after(sspy_attached *attached)
     return attached;
 }
 
-void sspy_attached_end(sspy_state *state)
+void sspy_lupa_end(sspy_state *state)
 {
-    sspy_attached *attached = state->attached, *next;
+    sspy_lupa *lupa = sspy_lupa_of(state);
+    sspy_attached *attached = lupa ? lupa->attached : NULL, *next;
 
+    if (!lupa)
+        return;
+    Py_CLEAR(lupa->created);
     /* The states may still call our hooks, so the records of open ones stay. */
-    for (state->attached = NULL; attached; attached = next) {
+    for (lupa->attached = NULL; attached; attached = next) {
         next = attached->next;
         if (!atomic_load(&attached->closed))
             continue;
@@ -64,7 +72,7 @@ sspy_attached *sspy_attached_find(sspy_state *state, uintptr_t key)
 
 void sspy_attached_remove(sspy_state *state, sspy_attached *attached)
 {
-    sspy_attached **place = &state->attached;
+    sspy_attached **place = &sspy_lupa_of(state)->attached;
 
     while (*place != attached)
         place = &(*place)->next;

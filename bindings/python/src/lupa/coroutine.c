@@ -104,7 +104,7 @@ static void tie(sspy_state *state, PyObject *coroutine, PyObject *exc, const voi
 static void look_at_failure(PyObject *coroutine, const void *above)
 {
     sspy_state *state = sspy_state_current();
-    PyObject *exc = state && state->attached ? sspy_take_pending() : NULL;
+    PyObject *exc = state && sspy_lupa_has_runtimes(state) ? sspy_take_pending() : NULL;
     sspy_ties *ties = exc ? sspy_ties_of(state->interp, exc) : NULL;
 
     if (!exc)

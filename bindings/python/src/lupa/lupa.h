@@ -10,7 +10,7 @@
 
 /* ---- Attached runtimes (attached.c) -----------------------------------------------------------*/
 
-/* An attached runtime.  All of an interpreter's are in a list of its module state. */
+/* An attached runtime.  All of an interpreter's are in a list. */
 typedef struct sspy_attached {
     struct sspy_attached *next;
     uintptr_t key;       /* (RO) the address of the runtime object; we hold no reference on it */
@@ -22,6 +22,28 @@ typedef struct sspy_attached {
     _Atomic(struct sspy_recorded *) recorded;
     _Atomic(const void *) recorded_frame; /* of its call, so that others leave it alone */
 } sspy_attached;
+
+/* What an interpreter knows of lupa. */
+typedef struct sspy_lupa {
+    sspy_attached *attached;
+    PyObject *created; /* callable: a new runtime -> None, or NULL */
+} sspy_lupa;
+
+/* NULL before anything was attached or watched. */
+static inline sspy_lupa *sspy_lupa_of(const sspy_state *state)
+{
+    return state->records[SSPY_OF_LUPA];
+}
+
+static inline bool sspy_lupa_has_runtimes(const sspy_state *state)
+{
+    return sspy_lupa_of(state) && sspy_lupa_of(state)->attached;
+}
+
+static inline PyObject *sspy_lupa_created(const sspy_state *state)
+{
+    return sspy_lupa_of(state) ? sspy_lupa_of(state)->created : NULL;
+}
 
 /* The first runtime that is attached and open; NULL at the end.  Frees the records of closed ones.
  */
@@ -37,7 +59,7 @@ bool sspy_attached_is_called(const sspy_attached *attached);
 /* The hook of ss_lua_hooks: the state of DATA, an sspy_attached, was closed. */
 void sspy_attached_closed(void *data);
 /* Forget all runtimes, which stay attached: the module goes. */
-void sspy_attached_end(sspy_state *state);
+void sspy_lupa_end(sspy_state *state);
 /* attach.c: _lupa_attach(key, state, coroutine, library, globals, lock): STATE is the address of
    COROUTINE; LOCK may be None. _lupa_detach(key), _lupa_attached(key) */
 PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments);

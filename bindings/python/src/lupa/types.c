@@ -44,8 +44,8 @@ static void tell_created(PyObject *runtime)
 {
     sspy_state *state = sspy_state_current();
 
-    if (state && state->lupa_created) {
-        PyObject *done = PyObject_CallOneArg(state->lupa_created, runtime);
+    if (state && sspy_lupa_created(state)) {
+        PyObject *done = PyObject_CallOneArg(sspy_lupa_created(state), runtime);
 
         Py_XDECREF(done);
     }
@@ -82,7 +82,7 @@ static int init_error(PyObject *exc, PyObject *arguments, PyObject *keywords)
     if (row_of(Py_TYPE(exc), false)->init(exc, arguments, keywords))
         return -1;
     state = sspy_state_current();
-    if (state && state->attached)
+    if (state && sspy_lupa_has_runtimes(state))
         sspy_lupa_error_made(state, exc, __builtin_frame_address(0));
     PyErr_Clear();
     return 0;
@@ -145,13 +145,15 @@ static int watch(PyTypeObject *type, bool makes)
 
 PyObject *sspy_lupa_watch(PyObject *module, PyObject *arguments)
 {
-    sspy_state *state = PyModule_GetState(module);
+    sspy_lupa *lupa = sspy_record(PyModule_GetState(module), SSPY_OF_LUPA, sizeof *lupa);
     PyObject *runtime, *error, *created;
 
     if (!PyArg_ParseTuple(arguments, "O!O!O:_lupa_watch", &PyType_Type, &runtime, &PyType_Type,
                           &error, &created))
         return NULL;
-    Py_XSETREF(state->lupa_created, Py_NewRef(created));
+    if (!lupa)
+        return PyErr_NoMemory();
+    Py_XSETREF(lupa->created, Py_NewRef(created));
     if (watch((PyTypeObject *)runtime, true) || watch((PyTypeObject *)error, false))
         return NULL;
     Py_RETURN_NONE;

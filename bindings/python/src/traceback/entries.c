@@ -178,7 +178,7 @@ static PyObject *new_frames(uintptr_t element)
     return frames;
 }
 
-void sspy_kept_frames_clear(sspy_kept_frames *all)
+static void clear(sspy_kept_frames *all)
 {
     for (size_t i = 0; all && i < SETS * WAYS; i++) {
         kept *place = &all->kept[i / WAYS][i % WAYS];
@@ -188,8 +188,15 @@ void sspy_kept_frames_clear(sspy_kept_frames *all)
     }
 }
 
-int sspy_kept_frames_traverse(sspy_kept_frames *all, visitproc visit, void *arg)
+void sspy_kept_frames_clear(sspy_state *state)
 {
+    clear(state->records[SSPY_OF_ENTRIES]);
+}
+
+int sspy_kept_frames_traverse(sspy_state *state, visitproc visit, void *arg)
+{
+    sspy_kept_frames *all = state->records[SSPY_OF_ENTRIES];
+
     for (size_t i = 0; all && i < SETS * WAYS; i++)
         Py_VISIT(all->kept[i / WAYS][i % WAYS].frames);
     return 0;
@@ -197,18 +204,14 @@ int sspy_kept_frames_traverse(sspy_kept_frames *all, visitproc visit, void *arg)
 
 sspy_kept_frames *sspy_kept_frames_now(sspy_state *state)
 {
-    uint64_t unloads;
+    sspy_kept_frames *all = sspy_record(state, SSPY_OF_ENTRIES, sizeof *all);
+    uint64_t unloads = stacksplice_unloads();
 
-    if (!state->kept_frames)
-        state->kept_frames = calloc(1, sizeof *state->kept_frames);
-    if (!state->kept_frames)
-        return NULL;
-    unloads = stacksplice_unloads();
-    if (unloads != state->kept_frames->unloads) {
-        sspy_kept_frames_clear(state->kept_frames);
-        state->kept_frames->unloads = unloads;
+    if (all && unloads != all->unloads) {
+        clear(all);
+        all->unloads = unloads;
     }
-    return state->kept_frames;
+    return all;
 }
 
 /* A new reference, or NULL with an exception. */

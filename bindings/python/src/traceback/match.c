@@ -93,20 +93,29 @@ static HRESULT find_out(comparison *c, uintptr_t other)
     return FAILED(result) ? result : c->result;
 }
 
+/* What is known of a token, or of two. */
+typedef struct known_place {
+    uintptr_t element, other; /* 0: none */
+    unsigned facts;
+} known_place;
+
+enum { KNOWN_PLACES = 64 }; /* a power of two */
+
 /* The facts about ELEMENT, and about it and OTHER if that is not 0.  A token never changes its
    meaning, so they are found out once: reading names takes long. */
 static unsigned facts_of(sspy_state *state, uintptr_t element, uintptr_t other)
 {
     uint64_t hash = (element ^ other << 20) * UINT64_C(0x9E3779B97F4A7C15);
-    sspy_known_place *known = &state->known_places[hash >> 32 & (SSPY_KNOWN_PLACES - 1)];
+    known_place *all = sspy_record(state, SSPY_OF_MATCH, KNOWN_PLACES * sizeof *all);
+    known_place *known = all ? &all[hash >> 32 & (KNOWN_PLACES - 1)] : NULL;
     comparison c = {.element = element, .place = {.interpreter = state->interp->id}};
 
     if (!stacksplice_is_token(element) || (other && !stacksplice_is_token(other)))
         return 0;
-    if (known->element == element && known->other == other)
+    if (known && known->element == element && known->other == other)
         return known->facts;
-    if (SUCCEEDED(find_out(&c, other)))
-        *known = (sspy_known_place){element, other, c.place.facts};
+    if (SUCCEEDED(find_out(&c, other)) && known)
+        *known = (known_place){element, other, c.place.facts};
     return c.place.facts;
 }
 

@@ -40,8 +40,7 @@ sspy_placed sspy_place_made(sspy_state *state, PyObject *exc, const uintptr_t *f
                             uint32_t count, sspy_room *room, uint32_t *merged);
 
 /* The results of stack elements (entries.c). */
-typedef struct sspy_kept_frames sspy_kept_frames;
-int sspy_kept_frames_traverse(sspy_kept_frames *all, visitproc visit, void *arg);
-void sspy_kept_frames_clear(sspy_kept_frames *all);
+int sspy_kept_frames_traverse(sspy_state *state, visitproc visit, void *arg);
+void sspy_kept_frames_clear(sspy_state *state);
 
 #endif
